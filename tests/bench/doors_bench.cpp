@@ -69,9 +69,9 @@ double cpu_seconds(clockid_t clock) {
 // -- The client --
 
 // One stream: counts its events, and reads what stands behind each '@', when it was said.
-class reader {
+class http_reader {
 public:
-  explicit reader(std::uint16_t port) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+  explicit http_reader(std::uint16_t port) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
     sockaddr_in to{};
     to.sin_family = AF_INET;
     to.sin_port = htons(port);
@@ -136,7 +136,7 @@ private:
 
 // Writes the times to `out`, as doubles.
 void be_client(std::uint16_t port, const wishes& w, shared_counts& counts, int out) {
-  std::vector<reader> all;
+  std::vector<http_reader> all;
   const int poll = epoll_create1(0);
   for (std::size_t i = 0; i < w.streams; ++i) {
     all.emplace_back(port);

@@ -78,9 +78,9 @@ std::uint64_t pieces_of(const grpc::ByteBuffer& response) {
 }
 
 // One stream: asks, says that it has said all, reads until nothing comes, and hears the status.
-class reader {
+class grpc_reader {
 public:
-  reader(grpc::CompletionQueue& queue, const grpc_load& load) {
+  grpc_reader(grpc::CompletionQueue& queue, const grpc_load& load) {
     grpc::ChannelArguments own;
     own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1); // else all share a connection
     stub_ = std::make_unique<grpc::GenericStub>(grpc::CreateCustomChannel(
@@ -144,9 +144,9 @@ private:
 void read_grpc_streams(const grpc_load& load, std::atomic<std::uint64_t>& read,
                        std::atomic<std::uint64_t>& ended) {
   grpc::CompletionQueue queue;
-  std::vector<std::unique_ptr<reader>> all;
+  std::vector<std::unique_ptr<grpc_reader>> all;
   for (std::size_t i = 0; i < load.streams; ++i) {
-    all.push_back(std::make_unique<reader>(queue, load));
+    all.push_back(std::make_unique<grpc_reader>(queue, load));
   }
   for (std::size_t left = load.streams; left > 0;) {
     void* tag = nullptr;
@@ -154,7 +154,7 @@ void read_grpc_streams(const grpc_load& load, std::atomic<std::uint64_t>& read,
     const auto deadline = std::chrono::system_clock::now() + load.silence_max;
     ENSURE(queue.AsyncNext(&tag, &ok, deadline) == grpc::CompletionQueue::GOT_EVENT,
            "nothing came for {} s", load.silence_max.count());
-    auto& one = *static_cast<reader*>(tag);
+    auto& one = *static_cast<grpc_reader*>(tag);
     read += one.go_on(ok);
     if (one.has_ended()) {
       ENSURE(one.pieces() == load.tokens, "{} pieces of {} tokens", one.pieces(), load.tokens);

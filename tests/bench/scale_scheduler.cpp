@@ -23,7 +23,7 @@ constexpr std::uint32_t output_tokens_max =
 constexpr std::uint32_t vocabulary_size = 32'000;
 constexpr node_id gateway{3};
 
-struct figures { // of one round
+struct scheduler_figures { // of one round
   double step_p50 = 0;
   double step_p99 = 0;
   double row = 0;     // a row's share of its step
@@ -36,15 +36,15 @@ struct figures { // of one round
   double bytes = 0;  // of a stream
 };
 
-class lab {
+class scheduler_lab {
 public:
-  lab(std::uint32_t stages, std::uint32_t streams)
+  scheduler_lab(std::uint32_t stages, std::uint32_t streams)
       : stages_(stages), streams_(streams), core_(config(streams)) {
     core_.open_epoch({1}, shape());
   }
 
-  figures run(std::size_t steps) {
-    figures f;
+  scheduler_figures run(std::size_t steps) {
+    scheduler_figures f;
     const auto bytes_before = bytes_in_use();
     const stopwatch arrivals;
     for (std::uint32_t i = 0; i < streams_; ++i)
@@ -146,7 +146,7 @@ private:
     }
   }
 
-  void measure_rest(figures& f) {
+  void measure_rest(scheduler_figures& f) {
     const auto each = [](int times, auto what) {
       const stopwatch time;
       for (int i = 0; i < times; ++i)
@@ -171,7 +171,8 @@ private:
   std::uint32_t prefilled_ = 0;
 };
 
-std::vector<double> of(const std::vector<figures>& rounds, double figures::*what) {
+std::vector<double> of(const std::vector<scheduler_figures>& rounds,
+                       double scheduler_figures::*what) {
   std::vector<double> values;
   for (const auto& f : rounds)
     values.push_back(f.*what);
@@ -184,30 +185,30 @@ void measure_scheduler(const scale_options& o) {
   constexpr double step_bar_us = 1000;
   const std::uint32_t most = o.quick ? 1000 : 10'000;
   const std::uint32_t nodes = o.quick ? 100 : 1000;
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<figures>> all;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<scheduler_figures>> all;
   for (const std::uint32_t stages : {2u, nodes / 10, nodes})
     for (const std::uint32_t streams : {most / 4, most / 2, most}) {
       auto& rounds = all[{stages, streams}];
       for (int round = 0; round < o.rounds; ++round)
-        rounds.push_back(lab(stages, streams).run(std::max(200u, 3 * stages)));
-      const auto row = [&](std::string_view what, double figures::*figure, std::string_view unit,
-                           double bar = 0) {
+        rounds.push_back(scheduler_lab(stages, streams).run(std::max(200u, 3 * stages)));
+      const auto row = [&](std::string_view what, double scheduler_figures::*figure,
+                           std::string_view unit, double bar = 0) {
         report(o, fmt::format("scheduler.{}x{}.{}", stages, streams, what), of(rounds, figure),
                unit, bar);
       };
       const bool is_target = stages == nodes && streams == most;
-      row("step", &figures::step_p50, "us", is_target ? step_bar_us : 0);
-      row("step.p99", &figures::step_p99, "us");
-      row("rows", &figures::rows, "rows");
-      row("row", &figures::row, "us");
+      row("step", &scheduler_figures::step_p50, "us", is_target ? step_bar_us : 0);
+      row("step.p99", &scheduler_figures::step_p99, "us");
+      row("rows", &scheduler_figures::rows, "rows");
+      row("row", &scheduler_figures::row, "us");
       if (streams != most)
         continue;
-      row("events", &figures::events, "1/s");
-      row("arrival", &figures::arrival, "us");
-      row("tick", &figures::tick, "us");
-      row("load", &figures::load, "us");
-      row("reopen", &figures::reopen, "us");
-      row("bytes", &figures::bytes, "B/stream");
+      row("events", &scheduler_figures::events, "1/s");
+      row("arrival", &scheduler_figures::arrival, "us");
+      row("tick", &scheduler_figures::tick, "us");
+      row("load", &scheduler_figures::load, "us");
+      row("reopen", &scheduler_figures::reopen, "us");
+      row("bytes", &scheduler_figures::bytes, "B/stream");
     }
   // Twice the streams, twice the time of a step, for it carries twice the rows.
   for (const std::uint32_t stages : {2u, nodes}) {

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint32_t first_node = 1024;
 
-struct figures {
+struct supervisor_figures {
   double event = 0;   // one child's status, taken in and told on
   double told = 0;    // statuses told on for it
   double restart = 0; // a child's end, its next life
@@ -23,8 +23,8 @@ struct figures {
 };
 
 // On CAF's testing scheduler: what is sent is run at once, here.
-struct lab {
-  explicit lab(std::uint32_t nodes) : nodes_(nodes) {
+struct supervisor_lab {
+  explicit supervisor_lab(std::uint32_t nodes) : nodes_(nodes) {
     config_.set("scheduler.policy", caf::atom("testing"));
     system_ = std::make_unique<caf::actor_system>(config_);
     const auto before = bytes_in_use();
@@ -46,17 +46,17 @@ struct lab {
     coordinator().run();
     bytes_ = static_cast<double>(bytes_in_use() - before) / nodes;
   }
-  ~lab() {
+  ~supervisor_lab() {
     caf::anon_send_exit(actor_, caf::exit_reason::kill);
     coordinator().run();
     actor_ = nullptr;
     system_.reset();
   }
-  lab(const lab&) = delete;
-  lab& operator=(const lab&) = delete;
+  supervisor_lab(const supervisor_lab&) = delete;
+  supervisor_lab& operator=(const supervisor_lab&) = delete;
 
-  figures run() {
-    figures f;
+  supervisor_figures run() {
+    supervisor_figures f;
     f.bytes = bytes_;
     told_ = 0;
     f.event = each([this](node_id node) {
@@ -151,7 +151,7 @@ void measure_supervisor(const scale_options& o) {
   for (const std::uint32_t nodes : {most / 2, most}) {
     std::vector<double> event, told, restart, tick, bytes, decide, encoded, order_bytes;
     for (int round = 0; round < o.rounds; ++round) {
-      const auto f = lab(nodes).run();
+      const auto f = supervisor_lab(nodes).run();
       event.push_back(f.event);
       told.push_back(f.told);
       restart.push_back(f.restart);

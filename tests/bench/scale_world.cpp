@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-struct figures {
+struct world_figures {
   double came_up = 0; // ms, from the root's start to the first epoch
   double noticed = 0; // ms, from the fault to the end of the epoch
   double open = 0;    // ms, from the fault to the next one
@@ -32,8 +32,8 @@ double until(sim::world& w, bool wanted, std::chrono::milliseconds grain) {
   return std::chrono::duration<double, std::milli>(w.now() - begin).count();
 }
 
-figures lose_one(std::uint32_t nodes, bool dies, std::uint64_t seed) {
-  figures f;
+world_figures lose_one(std::uint32_t nodes, bool dies, std::uint64_t seed) {
+  world_figures f;
   const auto before = bytes_in_use();
   sim::world_options options;
   options.seed = seed;

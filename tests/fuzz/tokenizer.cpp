@@ -15,8 +15,8 @@ namespace {
 
 std::vector<tokenizer> sentencepiece_tokenizers() {
   std::vector<tokenizer> all;
-  for (const auto& model : text::testing::sentencepiece_golden()["models"])
-    all.push_back(tokenizer::create(text::testing::vocabulary_of(model)).value());
+  for (const auto& model : text::goldens::sentencepiece_golden()["models"])
+    all.push_back(tokenizer::create(text::goldens::vocabulary_of(model)).value());
   return all;
 }
 
@@ -48,7 +48,7 @@ std::vector<token_id> checked_ids(const tokenizer& words, std::string_view text)
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto text = fuzz::text_of(data, size);
-  const auto& bytes = text::testing::small_tokenizer();
+  const auto& bytes = text::goldens::small_tokenizer();
   ENSURE(bytes.decode_bytes(checked_ids(bytes, text), /*skip_special=*/false).value() == text,
          "encoding and decoding changes the bytes");
   // Spelled out or not, a special token has its own text.

@@ -9,12 +9,6 @@ using namespace baton::sim;
 
 namespace {
 
-world_options supervised(std::uint64_t seed) {
-  auto o = drawn_options(seed);
-  o.supervised = true;
-  return o;
-}
-
 // Of one to three stages, of one to three ranks.
 layout some_layout(world& w) {
   std::set<std::uint32_t> first{0};
@@ -54,7 +48,7 @@ bool wait_for(world& w, const std::function<bool()>& is_so, std::chrono::millise
 TEST_CASE("layers move between shards while streams run, and no stream notices but by its pace") {
   std::uint64_t moved_under_load = 0, kept = 0;
   for_seeds([&](std::uint64_t seed) {
-    world w(supervised(seed));
+    world w(supervised_options(seed));
     w.run_for(1s);
     for (std::uint32_t change = 1; change <= 3; ++change) {
       put_under_load(w);
@@ -78,7 +72,7 @@ TEST_CASE("layers move between shards while streams run, and no stream notices b
 TEST_CASE("whoever dies, hangs or is cut off while layers move, all streams are the oracle's") {
   std::uint64_t moves = 0;
   for_seeds([&](std::uint64_t seed) {
-    world w(supervised(seed));
+    world w(supervised_options(seed));
     live_through(w, 30, [&] {
       if (w.draw(2) == 0)
         w.repartition(some_layout(w));
@@ -132,7 +126,7 @@ TEST_CASE(
     "shards that are to take over KV that is lost start from the log, and no stream notices") {
   std::uint64_t lost = 0;
   for_seeds([&](std::uint64_t seed) {
-    world w(supervised(seed));
+    world w(supervised_options(seed));
     w.run_for(1s);
     put_under_load(w);
     const auto before = w.planned_shards();
@@ -160,7 +154,7 @@ TEST_CASE(
 TEST_CASE("shards whose machine is lost are done without, and streams go on from the log") {
   std::uint64_t under_load = 0;
   for_seeds([&](std::uint64_t seed) {
-    world w(supervised(seed));
+    world w(supervised_options(seed));
     w.run_for(1s);
     for (std::uint32_t change = 1; change <= 3; ++change) {
       put_under_load(w);
@@ -188,7 +182,7 @@ TEST_CASE("shards whose machine is lost are done without, and streams go on from
 TEST_CASE("shards that cannot come are given up, and those that serve are not touched") {
   for_seeds(
       [](std::uint64_t seed) {
-        auto o = supervised(seed);
+        auto o = supervised_options(seed);
         o.intensity = {3, 30s};
         world w(o);
         w.run_for(1s);

@@ -12,12 +12,6 @@ std::size_t count_of(const world& w, const std::string& line) {
   return static_cast<std::size_t>(std::count(w.supervised().begin(), w.supervised().end(), line));
 }
 
-world_options supervised(std::uint64_t seed) {
-  auto o = drawn_options(seed);
-  o.supervised = true;
-  return o;
-}
-
 // Now and then somebody dies, or hangs for ever: only a kill helps.
 void crash_or_freeze(world& w, node_id victim, bool dies) {
   if (dies)
@@ -32,7 +26,7 @@ void crash_or_freeze(world& w, node_id victim, bool dies) {
 TEST_CASE("children that die or hang come back, and the cluster serves again") {
   for_seeds(
       [](std::uint64_t seed) {
-        world w(supervised(seed));
+        world w(supervised_options(seed));
         const auto all = all_nodes(w);
         live_through(w, 12, [&] {
           const auto victim = all[w.draw(all.size())];
@@ -51,7 +45,7 @@ TEST_CASE("children that die or hang come back, and the cluster serves again") {
 TEST_CASE("streams go on without the root, and the next one adopts whoever lives") {
   for_seeds(
       [](std::uint64_t seed) {
-        world w(supervised(seed));
+        world w(supervised_options(seed));
         auto all = all_nodes(w);
         all.insert(all.end(), 4, root_node);
         live_through(w, 12, [&] {
@@ -71,7 +65,7 @@ TEST_CASE("streams go on without the root, and the next one adopts whoever lives
 TEST_CASE("the death of a root that is replaced is noticed by nobody") {
   for_seeds(
       [](std::uint64_t seed) {
-        world w(supervised(seed));
+        world w(supervised_options(seed));
         w.run_for(2s);
         const auto starts = w.supervised().size();
         for (int i = 0; i < 4; ++i)
@@ -93,7 +87,7 @@ TEST_CASE("the death of a root that is replaced is noticed by nobody") {
 TEST_CASE("a child that hangs for good is killed and started again") {
   for_seeds(
       [](std::uint64_t seed) {
-        world w(supervised(seed));
+        world w(supervised_options(seed));
         w.run_for(1s);
         const auto all = all_nodes(w);
         const auto victim = all[w.draw(all.size())];
@@ -109,7 +103,7 @@ TEST_CASE("a child that hangs for good is killed and started again") {
 TEST_CASE("a child that dies at each start is given up, after no more restarts than allowed") {
   for_seeds(
       [](std::uint64_t seed) {
-        auto o = supervised(seed);
+        auto o = supervised_options(seed);
         o.intensity = {3, 30s};
         world w(o);
         const auto name = w.draw(2) == 0 ? std::string("shard-0") : std::string("gateway");
@@ -128,7 +122,7 @@ TEST_CASE("a child that dies at each start is given up, after no more restarts t
 TEST_CASE("a root that drains stops its children in the reverse order, whoever hangs") {
   for_seeds(
       [](std::uint64_t seed) {
-        world w(supervised(seed));
+        world w(supervised_options(seed));
         w.run_for(1s);
         const auto all = all_nodes(w);
         if (w.draw(2) == 0)

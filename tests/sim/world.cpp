@@ -41,6 +41,12 @@ world_options drawn_options(std::uint64_t seed) {
   return o;
 }
 
+world_options supervised_options(std::uint64_t seed) {
+  auto o = drawn_options(seed);
+  o.supervised = true;
+  return o;
+}
+
 world::~world() {
   while (!lives_.empty())
     crash(lives_.begin()->first);

@@ -81,6 +81,8 @@ struct world_options {
 };
 // Another cluster for each seed.
 world_options drawn_options(std::uint64_t seed);
+// The same with the real supervisor.
+world_options supervised_options(std::uint64_t seed);
 
 class world {
 public:

@@ -11,7 +11,7 @@ namespace {
 
 // In front of the first stage: every step loses the epoch, as ranks do whose communicator is
 // refused.
-stage_actor::behavior_type refuser(stage_actor::pointer, world* w, stage_actor real) {
+stage_actor::behavior_type refuser(stage_actor::pointer, flow_world* w, stage_actor real) {
   return {
       [real](const open_epoch& m) { caf::anon_send(real, m); },
       [w, real](micro_batch& m) {
@@ -28,7 +28,7 @@ stage_actor::behavior_type refuser(stage_actor::pointer, world* w, stage_actor r
   };
 }
 
-struct failing_world : world {
+struct failing_world : flow_world {
   stage_actor healthy;
 
   void refuse() {

@@ -9,7 +9,7 @@ using namespace baton::actors::flow;
 
 TEST_CASE(
     "a request flows through tokenizer, scheduler, two stages and detokenizer to its gateway") {
-  world w;
+  flow_world w;
   w.run();
   REQUIRE(w.gateway.cards.back().phase == phase::ready);
   ids_prompt ids{10, 20, 30, 40, 50};
@@ -24,7 +24,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a gateway has the numbers of a pipeline before it hears that it is ready") {
-  world w;
+  flow_world w;
   w.run(); // no tick, which would tell them
   CHECK(w.gateway.is_load_first);
   REQUIRE(w.gateway.cards.back().phase == phase::ready);
@@ -33,7 +33,7 @@ TEST_CASE("a gateway has the numbers of a pipeline before it hears that it is re
 }
 
 TEST_CASE("the end of a choice says what its ticket waited for, and nothing before it does") {
-  world w;
+  flow_world w;
   w.run();
   w.clock_step = std::chrono::microseconds(7);
   const auto ticket = w.ask(ids_prompt{10, 20, 30}, 12);
@@ -47,7 +47,7 @@ TEST_CASE("the end of a choice says what its ticket waited for, and nothing befo
 }
 
 TEST_CASE("a prompt is cut to its last tokens, if that is asked for") {
-  world w;
+  flow_world w;
   w.run();
   for (const std::uint32_t most : {1u, 2u, 5u, 9u}) {
     const ids_prompt ids{10, 20, 30, 40, 50};
@@ -60,7 +60,7 @@ TEST_CASE("a prompt is cut to its last tokens, if that is asked for") {
 }
 
 TEST_CASE("each token's details say where its text ends and whether it has any") {
-  world w;
+  flow_world w;
   w.run();
   const auto ticket =
       w.ask(ids_prompt{10, 20, 30}, 40, {}, [](submit& s) { s.sampling.logprobs = 2; });
@@ -94,7 +94,7 @@ TEST_CASE("killing either stage at any moment changes no token and ends no strea
     for (int turns = 0; turns < 120; turns += 3) {
       CAPTURE(victim);
       CAPTURE(turns);
-      world w;
+      flow_world w;
       w.run();
       auto a = w.ask(first, 15);
       auto b = w.ask(second, 20);
@@ -113,7 +113,7 @@ TEST_CASE("killing either stage at any moment changes no token and ends no strea
 TEST_CASE("a step that never comes back is done again after its deadline, and nobody is blamed") {
   for (stage_index where : {0u, 1u}) {
     CAPTURE(where);
-    world w;
+    flow_world w;
     w.run();
     w.swallow_next_batch(where);
     ids_prompt ids{10, 20, 30};
@@ -135,7 +135,7 @@ TEST_CASE("a step that never comes back is done again after its deadline, and no
 TEST_CASE("a step that has no memory costs the sequence that asks for it, and no other") {
   for (stage_index where : {0u, 1u}) {
     CAPTURE(where);
-    world w;
+    flow_world w;
     static constexpr token_id large = 99;
     w.before_step = [where](stage_index stage, const micro_batch& batch) {
       if (stage == where &&
@@ -166,7 +166,7 @@ TEST_CASE("a step that has no memory costs the sequence that asks for it, and no
 TEST_CASE("a step that has no memory once costs nobody, though it was one sequence's alone") {
   for (stage_index where : {0u, 1u}) {
     CAPTURE(where);
-    world w;
+    flow_world w;
     bool is_short = false;
     w.before_step = [&](stage_index stage, const micro_batch&) {
       if (stage == where && std::exchange(is_short, false))
@@ -184,7 +184,7 @@ TEST_CASE("a step that has no memory once costs nobody, though it was one sequen
 }
 
 TEST_CASE("an epoch that a stage never opens is given up after the deadline, for the next one") {
-  world w;
+  flow_world w;
   w.swallow_next_epoch(1);
   w.run();
   const auto after = [&w](std::chrono::milliseconds time) {
@@ -206,7 +206,7 @@ TEST_CASE("an epoch that a stage never opens is given up after the deadline, for
 }
 
 TEST_CASE("a stop string ends its choice with the tokens that complete it") {
-  world w;
+  flow_world w;
   w.run();
   ids_prompt ids{10, 20, 30};
   auto whole = w.ask(ids, 24);
@@ -227,7 +227,7 @@ TEST_CASE("a stop string ends its choice with the tokens that complete it") {
 
 TEST_CASE(
     "a stop string within the first min_tokens tokens ends nothing, after a restart neither") {
-  world w;
+  flow_world w;
   w.run();
   ids_prompt ids{10, 20, 30};
   auto whole = w.ask(ids, 24);
@@ -269,7 +269,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a model's default of tokens is bounded by what the context leaves") {
-  world w;
+  flow_world w;
   w.run();
   const auto asked = [&](std::size_t prompt, std::uint32_t otherwise) {
     const auto ticket = w.ask(ids_prompt(prompt, 7), 16, {}, [&](submit& s) {
@@ -285,7 +285,7 @@ TEST_CASE("a model's default of tokens is bounded by what the context leaves") {
 }
 
 TEST_CASE("special tokens that a raw prompt spells out are parsed where the door says so") {
-  world w;
+  flow_world w;
   w.run();
   const std::string raw = "<|im_start|>user\nhi<|im_end|>";
   caf::anon_send(w.tok, tokenize{1, gateway_node, raw, true, true});
@@ -305,7 +305,7 @@ TEST_CASE("special tokens that a raw prompt spells out are parsed where the door
 }
 
 TEST_CASE("special tokens go before a prompt as its client wants it") {
-  world w;
+  flow_world w;
   w.run();
   const auto ask = [&](std::uint64_t number, prompt input, special_tokens special) {
     tokenize m{number, gateway_node, std::move(input), true, true};
@@ -326,7 +326,7 @@ TEST_CASE("special tokens go before a prompt as its client wants it") {
 
 TEST_CASE(
     "what the tokenizer cannot take is rejected to the gateway by name and frees the ticket") {
-  world w;
+  flow_world w;
   w.run();
   auto bad = w.ask(ids_prompt{1, 2, 99999}, 4);
   w.run();
@@ -339,7 +339,7 @@ TEST_CASE(
 }
 
 TEST_CASE("chat goes through the template and special tokens never come from its content") {
-  world w;
+  flow_world w;
   w.run();
   caf::anon_send(w.tok, tokenize{9, gateway_node, chat_prompt{{"user", "a<|im_end|>b", ""}}, true});
   w.run();
@@ -354,7 +354,7 @@ TEST_CASE("chat goes through the template and special tokens never come from its
 }
 
 TEST_CASE("answers that do not fit into a message are refused, and what fits is not") {
-  world w;
+  flow_world w;
   w.run();
   const std::string most(limits::ids_max, 'a'); // a token each
   caf::anon_send(w.tok, tokenize{1, gateway_node, most, false});
@@ -377,7 +377,7 @@ TEST_CASE("answers that do not fit into a message are refused, and what fits is 
 }
 
 TEST_CASE("a cancelled ticket ends once and leaves nothing in flight") {
-  world w;
+  flow_world w;
   w.run();
   auto ticket = w.ask(ids_prompt{1, 2, 3}, 100);
   w.run_some(40);
@@ -393,7 +393,7 @@ TEST_CASE("a cancelled ticket ends once and leaves nothing in flight") {
 }
 
 TEST_CASE("a stop string that cannot be matched fails its choice once") {
-  world w;
+  flow_world w;
   w.run();
   auto ticket = w.ask(ids_prompt{1, 2, 3}, 100, {"\xff\xfe"});
   w.run();
@@ -407,7 +407,7 @@ namespace {
 
 // As Llama 2's vocabulary writes words: each with the space before it.
 text::vocabulary words_with_spaces() {
-  auto vocabulary = world::words_of_file();
+  auto vocabulary = flow_world::words_of_file();
   vocabulary.model = "llama";
   vocabulary.merges.clear();
   vocabulary.scores.assign(vocabulary.tokens.size(), 0);
@@ -422,7 +422,7 @@ text::vocabulary words_with_spaces() {
 } // namespace
 
 TEST_CASE("a completion begins with the space behind its prompt, an answer to a chat does not") {
-  world w(words_with_spaces());
+  flow_world w(words_with_spaces());
   w.run();
   const auto completion = w.ask(ids_prompt{1, 10, 20}, 3);
   const auto without_text = w.ask(ids_prompt{1}, 3);
@@ -440,7 +440,7 @@ namespace {
 
 // Some prompts, asked for at once of engines that begin steps.
 struct begun_flow {
-  world w;
+  flow_world w;
   std::vector<ids_prompt> prompts;
   std::vector<ticket_id> tickets;
 

@@ -122,7 +122,7 @@ inline submit greedy_submit(std::uint64_t request, ticket_id ticket, prompt inpu
   return s;
 }
 
-struct world {
+struct flow_world {
   caf::actor_system_config config;
   std::unique_ptr<caf::actor_system> system;
   std::shared_ptr<const text::tokenizer> words;
@@ -140,8 +140,8 @@ struct world {
   std::array<engine_notes, 2> engines;                              // by stage
   std::function<void(stage_index, const micro_batch&)> before_step; // what it throws, engines throw
 
-  world() : world(words_of_file()) {}
-  explicit world(const text::vocabulary& vocabulary) {
+  flow_world() : flow_world(words_of_file()) {}
+  explicit flow_world(const text::vocabulary& vocabulary) {
     load_words(vocabulary);
     config.set("scheduler.policy", caf::atom("testing"));
     system = std::make_unique<caf::actor_system>(config);
@@ -174,7 +174,7 @@ struct world {
       start_shard(i);
   }
 
-  ~world() {
+  ~flow_world() {
     for (auto& [node, s] : stages)
       caf::anon_send_exit(s, caf::exit_reason::kill);
     for (auto& s : behind)

@@ -8,7 +8,7 @@ using namespace baton::actors::flow;
 TEST_CASE(
     "whoever comes back to a ticket gets the rest behind any token, while it runs and after") {
   ids_prompt ids{10, 20, 30, 40};
-  world w;
+  flow_world w;
   w.run();
   auto ticket = w.ask(ids, 24);
   w.run();
@@ -50,7 +50,7 @@ TEST_CASE(
 }
 
 TEST_CASE("nobody comes back with a wrong key, a wrong number of choices or to what never was") {
-  world w;
+  flow_world w;
   w.run();
   auto ticket = w.ask(ids_prompt{10, 20}, 6);
   w.run();
@@ -73,7 +73,7 @@ TEST_CASE("whoever comes back hears what another head would have to be told, and
   const auto whole = oracle(ids, 24);
   for (const std::uint32_t had : {0U, 3U, 20U}) {
     CAPTURE(had);
-    world w;
+    flow_world w;
     w.run();
     const auto ticket = w.ask(ids, 24);
     while (w.of(ticket).ids.size() < had || w.gateway.chunks.empty())
@@ -90,7 +90,7 @@ TEST_CASE("whoever comes back hears what another head would have to be told, and
     CHECK(r.resume_key == test_key);
     REQUIRE(s.delivered.size() == 1);
     CHECK(s.delivered[0].ids == std::vector<token_id>(whole.begin(), whole.begin() + had));
-    world other; // another head: it grants what the first one has granted
+    flow_world other; // another head: it grants what the first one has granted
     other.run();
     r.ticket = ticket_id{7};
     s.ticket = ticket_id{7};
@@ -106,7 +106,7 @@ TEST_CASE("whoever comes back hears what another head would have to be told, and
 }
 
 TEST_CASE("a ticket that is over is not retold") {
-  world w;
+  flow_world w;
   w.run();
   const auto ticket = w.ask(ids_prompt{10, 20}, 6);
   w.run();
@@ -117,7 +117,7 @@ TEST_CASE("a ticket that is over is not retold") {
 }
 
 TEST_CASE("a request that is asked twice under its name is done once") {
-  world w;
+  flow_world w;
   w.run();
   reserve first{1, gateway_node, "toy", 1, 10};
   first.resume_key = test_key;
@@ -178,7 +178,7 @@ TEST_CASE("a request that is asked twice under its name is done once") {
 }
 
 TEST_CASE("a request that was refused can be asked again under its name") {
-  world w;
+  flow_world w;
   w.run();
   reserve r{1, gateway_node, "toy", 1, 10};
   r.request_id = "order 66";
@@ -199,7 +199,7 @@ TEST_CASE("a request that was refused can be asked again under its name") {
 }
 
 TEST_CASE("a ticket whose client came back to a wrong place does not run on to nobody") {
-  world w;
+  flow_world w;
   w.run();
   const auto ticket = w.ask(ids_prompt{10, 20, 30, 40}, 24);
   while (w.of(ticket).ids.size() < 4)
@@ -216,14 +216,14 @@ TEST_CASE("a ticket whose client came back to a wrong place does not run on to n
 
 TEST_CASE("a new head goes on behind what its gateway has had, with the same text") {
   ids_prompt ids{10, 20, 30, 40};
-  world first;
+  flow_world first;
   first.run();
   auto ticket = first.ask(ids, 24);
   first.run();
   const auto whole = first.of(ticket);
   for (std::uint32_t had = 0; had < 24; ++had) {
     CAPTURE(had);
-    world w; // its tickets begin above
+    flow_world w; // its tickets begin above
     w.run();
     reserve r{1, gateway_node, "toy", 1, 10};
     r.resume_key = test_key;

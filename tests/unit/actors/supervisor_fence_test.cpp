@@ -11,7 +11,7 @@ const auto fence_max = supervisor_config{}.fence_max;
 const auto silence_max = supervisor_config{}.silence_max;
 
 // Killed for its silence, and still there.
-void fall_silent(world& w, const child_spec& who) {
+void fall_silent(supervisor_world& w, const child_spec& who) {
   w.start({who});
   w.send(status{who.node, w.epochs[0], who.role, who.name, phase::ready, "", 0, 0, 1});
   w.send(peer_down{who.node, w.epochs[0], "silent for 1500 ms"});
@@ -20,7 +20,7 @@ void fall_silent(world& w, const child_spec& who) {
   (void)w.take();
 }
 
-void wait(world& w, std::chrono::milliseconds span) {
+void wait(supervisor_world& w, std::chrono::milliseconds span) {
   for (const auto until = w.now + span; w.now < until;) {
     w.now += 100ms;
     w.send(tick{});
@@ -30,7 +30,7 @@ void wait(world& w, std::chrono::milliseconds span) {
 } // namespace
 
 TEST_CASE("the next life of a child that does not die begins after a deadline, in a later epoch") {
-  world w;
+  supervisor_world w;
   fall_silent(w, c);
   wait(w, fence_max - 100ms);
   CHECK(w.take() == lines{"kill c"}); // again
@@ -76,7 +76,7 @@ TEST_CASE("the next life of a child that does not die begins after a deadline, i
 }
 
 TEST_CASE("each that is left behind counts as a restart") {
-  world w;
+  supervisor_world w;
   auto once = c;
   once.intensity = {1, 60s};
   fall_silent(w, once);
@@ -89,7 +89,7 @@ TEST_CASE("each that is left behind counts as a restart") {
 }
 
 TEST_CASE("a child whose place cannot be had twice is killed until it ends") {
-  world w;
+  supervisor_world w;
   fall_silent(w, b);
   wait(w, 2 * fence_max);
   const auto log = w.take();

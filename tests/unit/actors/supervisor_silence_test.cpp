@@ -6,7 +6,7 @@ using namespace baton::actors;
 using namespace baton::actors::supervised;
 
 TEST_CASE("a child that does not answer is killed and started again") {
-  world w;
+  supervisor_world w;
   w.start({a});
   w.take();
   const auto says_ready = [&](epoch_id epoch) {
@@ -51,7 +51,7 @@ TEST_CASE("a child that does not answer is killed and started again") {
 }
 
 TEST_CASE("a child that waits for a processor is waited for, but not for ever") {
-  world w;
+  supervisor_world w;
   w.start({a});
   w.take();
   w.send(status{a.node, w.epochs[0], role::head, "a", phase::ready, "", 0, 0, 1});
@@ -82,7 +82,7 @@ TEST_CASE("a child that waits for a processor is waited for, but not for ever") 
 
 TEST_CASE(
     "a child that is not ready in its time is killed, and its link's return begins that anew") {
-  world w;
+  supervisor_world w;
   auto slow = a;
   slow.startup_max = 2s;
   w.start({slow});

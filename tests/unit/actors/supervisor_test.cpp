@@ -6,7 +6,7 @@ using namespace baton::actors;
 using namespace baton::actors::supervised;
 
 TEST_CASE("a child that was ready for a while is started again at once, however often") {
-  world w;
+  supervisor_world w;
   w.start({b});
   for (int life = 0; life < 2; ++life) {
     CAPTURE(life);
@@ -23,7 +23,7 @@ TEST_CASE("a child that was ready for a while is started again at once, however 
 }
 
 TEST_CASE("a child that was only loading for a while is not settled: its second end backs off") {
-  world w;
+  supervisor_world w;
   w.start({b});
   for (int life = 0; life < 2; ++life) {
     (void)w.take();
@@ -36,7 +36,7 @@ TEST_CASE("a child that was only loading for a while is not settled: its second 
 }
 
 TEST_CASE("children are started in order and one that dies is started again under a new epoch") {
-  world w;
+  supervisor_world w;
   w.start({a, b});
   CHECK(w.take() == lines{"start a", "start b"});
   w.send(status{b.node, w.epochs[1], role::gateway, "b", phase::ready, "", 0, 0, 1});
@@ -50,7 +50,7 @@ TEST_CASE("children are started in order and one that dies is started again unde
 }
 
 TEST_CASE("a second restart waits and one too many is escalated by name") {
-  world w;
+  supervisor_world w;
   w.start({a});
   w.send(child_exited{a.node, w.epochs.back(), "exit status 1", false});
   w.send(child_exited{a.node, w.epochs.back(), "exit status 1", false});
@@ -69,7 +69,7 @@ TEST_CASE("a second restart waits and one too many is escalated by name") {
 }
 
 TEST_CASE("a child that cannot be started counts as one that died") {
-  world w;
+  supervisor_world w;
   w.refuse_start = true;
   w.start({a});
   for (int i = 0; i < 3; ++i) {
@@ -80,7 +80,7 @@ TEST_CASE("a child that cannot be started counts as one that died") {
 }
 
 TEST_CASE("drain stops the children in reverse order and kills who does not go") {
-  world w;
+  supervisor_world w;
   w.start({a, b});
   w.take();
   w.send(drain{});
@@ -97,7 +97,7 @@ TEST_CASE("drain stops the children in reverse order and kills who does not go")
 }
 
 TEST_CASE("a child that has children of its own has the time to kill each of them") {
-  world w;
+  supervisor_world w;
   auto agent = b;
   agent.children = 2;
   w.start({agent});
@@ -113,7 +113,7 @@ TEST_CASE("a child that has children of its own has the time to kill each of the
 }
 
 TEST_CASE("an end that a restart cannot help is not restarted") {
-  world w;
+  supervisor_world w;
   w.start({a});
   w.send(child_exited{a.node, w.epochs.back(), "exit status 78", true});
   w.now += 60s;
@@ -123,7 +123,7 @@ TEST_CASE("an end that a restart cannot help is not restarted") {
 }
 
 TEST_CASE("what has changed is told once, and all of it to a root that greets") {
-  world w;
+  supervisor_world w;
   w.start({a, b, c});
   CHECK(w.told.size() == 3);
   w.told.clear();
@@ -150,7 +150,7 @@ TEST_CASE("what has changed is told once, and all of it to a root that greets") 
 }
 
 TEST_CASE("a child that another supervisor left goes on, and is restarted when it ends") {
-  world w;
+  supervisor_world w;
   w.left["a"] = {77, epoch_id{1000}};
   w.start({a, b});
   CHECK(w.take() == lines{"start b"});
@@ -189,7 +189,7 @@ TEST_CASE("a child that another supervisor left goes on, and is restarted when i
 }
 
 TEST_CASE("who goes down with a child that ended is said by the strategy") {
-  world w;
+  supervisor_world w;
   const auto ends = [&](const child_spec& who, std::size_t life, bool is_permanent = false) {
     w.send(child_exited{who.node, w.epochs[life], "killed by signal 9", is_permanent});
   };
@@ -264,7 +264,7 @@ TEST_CASE("who goes down with a child that ended is said by the strategy") {
 }
 
 TEST_CASE("a child on another machine comes and goes as its link does, and is not started here") {
-  world w;
+  supervisor_world w;
   child_spec far{"far", node_id{20}, role::agent, {2, 10s}, true};
   w.start({a, far});
   CHECK(w.take() == lines{"start a"});
@@ -308,7 +308,7 @@ TEST_CASE("a child on another machine comes and goes as its link does, and is no
 }
 
 TEST_CASE("a child that is not wanted any more stops for good, a new one is started") {
-  world w;
+  supervisor_world w;
   w.start({a, b});
   (void)w.take();
   w.send(wanted_children{{b, c}});
@@ -331,7 +331,7 @@ TEST_CASE("a child that is not wanted any more stops for good, a new one is star
 
 TEST_CASE("a child on another machine that is not wanted any more is asked to end, and again if it "
           "comes back") {
-  world w;
+  supervisor_world w;
   const child_spec far{"far", node_id{20}, role::agent, {2, 10s}, true};
   w.start({a, far});
   hello greets;
@@ -376,7 +376,7 @@ TEST_CASE("a child on another machine that is not wanted any more is asked to en
 }
 
 TEST_CASE("a child that does not stop though nobody wants it is killed") {
-  world w;
+  supervisor_world w;
   w.start({a});
   (void)w.take();
   w.send(wanted_children{});
@@ -388,7 +388,7 @@ TEST_CASE("a child that does not stop though nobody wants it is killed") {
 }
 
 TEST_CASE("a child that is down when nobody wants it any more is forgotten at once") {
-  world w;
+  supervisor_world w;
   w.start({a, b});
   (void)w.take();
   w.send(child_exited{a.node, epoch_id{1}, "killed by signal 9", false}); // started again at once
@@ -402,7 +402,7 @@ TEST_CASE("a child that is down when nobody wants it any more is forgotten at on
 }
 
 TEST_CASE("while all stop, nobody new is wanted") {
-  world w;
+  supervisor_world w;
   w.start({a});
   w.send(drain{});
   (void)w.take();
@@ -413,7 +413,7 @@ TEST_CASE("while all stop, nobody new is wanted") {
 }
 
 TEST_CASE("a child that nobody wants is forgotten when it ends, also while all stop") {
-  world w;
+  supervisor_world w;
   w.start({a, b});
   (void)w.take();
   w.send(wanted_children{{b}});
@@ -426,7 +426,7 @@ TEST_CASE("a child that nobody wants is forgotten when it ends, also while all s
 }
 
 TEST_CASE("what a supervisor says of a child has its place in the tree") {
-  world w;
+  supervisor_world w;
   w.strategy = restart_strategy::rest_for_one;
   w.start({a, b});
   const auto of = [&](std::size_t child) {
@@ -452,7 +452,7 @@ TEST_CASE("what a supervisor says of a child has its place in the tree") {
 }
 
 TEST_CASE("a child elsewhere is restarted by others") {
-  world w;
+  supervisor_world w;
   auto far = b;
   far.is_elsewhere = true;
   w.start({far});

@@ -13,7 +13,7 @@ namespace baton::actors::supervised {
 using namespace std::chrono_literals;
 
 // A supervisor whose processes are lines of a log, and whose clock is a number.
-struct world {
+struct supervisor_world {
   caf::actor_system_config caf_config;
   std::unique_ptr<caf::actor_system> system;
   time_point now{};
@@ -27,11 +27,11 @@ struct world {
   std::map<std::string, left_child> left; // by another supervisor
   supervisor_actor actor;
 
-  world() {
+  supervisor_world() {
     caf_config.set("scheduler.policy", caf::atom("testing"));
     system = std::make_unique<caf::actor_system>(caf_config);
   }
-  ~world() {
+  ~supervisor_world() {
     caf::anon_send_exit(actor, caf::exit_reason::kill);
     run();
     actor = nullptr;

@@ -1,5 +1,6 @@
 // What happens to a link when the other process is killed or stopped.
 #include "tests/support/scratch_directory.hpp"
+#include "tests/unit/bus/bus_nodes.hpp"
 #include "tests/unit/bus/live_process.hpp"
 
 #include <doctest/doctest.h>
@@ -14,8 +15,6 @@ using namespace std::chrono_literals;
 using clk = std::chrono::steady_clock;
 
 namespace {
-
-constexpr node_id head{1};
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 constexpr auto notice_max = 1000ms;
@@ -61,7 +60,7 @@ TEST_CASE("a peer killed by SIGKILL is down within 100 ms, and its next life is 
   scratch_directory dir;
   for (bool tcp : {false, true}) {
     CAPTURE(tcp);
-    live_process h(head, epoch_id{1}, endpoint_of(dir, "head", tcp));
+    live_process h(head_node, epoch_id{1}, endpoint_of(dir, "head", tcp));
     // The best of three: a busy machine may hold this process up by itself.
     auto noticed = std::chrono::nanoseconds::max();
     for (int life = 1; life <= 3; ++life) {
@@ -89,7 +88,7 @@ TEST_CASE("a stopped peer is down by heartbeats, and up again when it goes on") 
   quick.links.link.heartbeat_interval = 100ms;
   quick.links.link.heartbeat_timeout = 1500ms;
   quick.bus.heartbeat_timeout = 60'000ms; // the transport must not be first
-  live_process h(head, epoch_id{1}, endpoint_of(dir, "head", false), quick);
+  live_process h(head_node, epoch_id{1}, endpoint_of(dir, "head", false), quick);
   child peer(1, endpoint_of(dir, "peer", false), h.endpoint());
   REQUIRE(h.wait_up());
   peer.signal(SIGSTOP);

@@ -1,5 +1,6 @@
 // Typed proxies: two actor systems, two exchanges, one simulated network.
 #include "cluster/proxy.hpp"
+#include "tests/unit/bus/bus_nodes.hpp"
 #include "tests/unit/bus/sim_process.hpp"
 
 #include <caf/scheduler/test_coordinator.hpp>
@@ -11,13 +12,6 @@ using cluster::deliver_to;
 using cluster::make_proxy;
 
 namespace {
-
-constexpr node_id head{1};
-constexpr node_id shard{2};
-
-struct testing_config : caf::actor_system_config {
-  testing_config() { set("scheduler.policy", caf::atom("testing")); }
-};
 
 struct host {
   testing_config config;
@@ -53,8 +47,8 @@ TEST_CASE("a proxy carries every message of its signature that crosses processes
   sim_network net(5);
   cluster::exchange_options small;
   small.link.window_bytes = 4096;
-  host h(net, head, small);
-  host s(net, shard, small);
+  host h(net, head_node, small);
+  host s(net, shard_node, small);
   seen there;
   auto stage = s.system.spawn(stage_of, &there);
   deliver_to(*s.process.links, actors::well_known::stage, stage);
@@ -68,8 +62,8 @@ TEST_CASE("a proxy carries every message of its signature that crosses processes
       s.run();
     }
   };
-  auto proxy =
-      make_proxy<actors::stage_actor>(h.system, *h.process.links, shard, actors::well_known::stage);
+  auto proxy = make_proxy<actors::stage_actor>(h.system, *h.process.links, shard_node,
+                                               actors::well_known::stage);
   SUBCASE("while the peer is down messages are dropped and counted") {
     caf::anon_send(proxy, open_epoch{epoch_id{3}, 0, {}, 0, 1, std::nullopt});
     CHECK(h.process.links->counters().dropped == 1);
@@ -78,7 +72,7 @@ TEST_CASE("a proxy carries every message of its signature that crosses processes
   }
   SUBCASE("in order, with leases that give credit back") {
     run();
-    REQUIRE(h.process.links->is_up(shard));
+    REQUIRE(h.process.links->is_up(shard_node));
     caf::anon_send(proxy, open_epoch{epoch_id{3}, 0, {}, 0, 1, std::nullopt});
     caf::anon_send(proxy, actors::peer_down{});
     for (std::uint64_t i = 1; i <= 20; ++i)
@@ -94,7 +88,7 @@ TEST_CASE("a proxy carries every message of its signature that crosses processes
   }
   SUBCASE("a kind that the actor does not take is counted") {
     run();
-    CHECK(h.process.links->send(shard, actors::well_known::stage, message(cancel{})) ==
+    CHECK(h.process.links->send(shard_node, actors::well_known::stage, message(cancel{})) ==
           cluster::sent::ok);
     run();
     CHECK(there.what.empty());

@@ -1,6 +1,7 @@
 // Actors on the bus's thread: a simulated network brings messages on the thread of the test, which
 // stands for the bus's, and CAF's testing scheduler stands for the workers.
 #include "cluster/proxy.hpp"
+#include "tests/unit/bus/bus_nodes.hpp"
 #include "tests/unit/bus/sim_process.hpp"
 
 #include <caf/scheduler/test_coordinator.hpp>
@@ -11,12 +12,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-struct testing_config : caf::actor_system_config {
-  testing_config() { set("scheduler.policy", caf::atom("testing")); }
-};
-
-actors::stage_actor::behavior_type stage_of(actors::stage_actor::pointer,
-                                            std::vector<std::uint64_t>* seen) {
+actors::stage_actor::behavior_type noting_stage(actors::stage_actor::pointer,
+                                                std::vector<std::uint64_t>* seen) {
   return {
       [seen](const open_epoch& m) { seen->push_back(m.epoch.value); },
       [](micro_batch&) {},
@@ -32,7 +29,7 @@ struct world {
   testing_config config;
   caf::actor_system system{config};
   std::vector<std::uint64_t> seen;
-  actors::stage_actor stage = system.spawn(stage_of, &seen);
+  actors::stage_actor stage = system.spawn(noting_stage, &seen);
   std::optional<cluster::resident_actors> residents{std::in_place, system, messages_per_turn};
   sim_network net{5};
   sim_process sender{net, node_id{1}, epoch_id{1}, ""};

@@ -12,13 +12,13 @@ using namespace baton::cluster;
 
 namespace {
 
-const std::string digest = gateway::hex_of(gateway::digest_of_key("k"));
+const std::string key_digest = gateway::hex_of(gateway::digest_of_key("k"));
 
 std::string table(const std::string& lines) {
-  return "[[keys]]\nname = \"a\"\nsha256 = [\"" + digest + "\"]\n" + lines;
+  return "[[keys]]\nname = \"a\"\nsha256 = [\"" + key_digest + "\"]\n" + lines;
 }
 
-void write(const std::filesystem::path& file, const std::string& text) {
+void write_keys(const std::filesystem::path& file, const std::string& text) {
   std::ofstream(file) << text;
 }
 
@@ -48,11 +48,11 @@ TEST_CASE("what is wrong is refused by its key") {
       {table("tokens_per_minute = -1\n"), "keys[0].tokens_per_minute"},
       {table("key = \"k\"\n"), "keys[0].key"},
       {table("") + table(""), "keys[1].name"},
-      {table("") + "[[keys]]\nname = \"b\"\nsha256 = [\"" + digest + "\"]\n", "keys[1].sha256"},
+      {table("") + "[[keys]]\nname = \"b\"\nsha256 = [\"" + key_digest + "\"]\n", "keys[1].sha256"},
       {"[[keys]]\nname = \"a\"\n", "keys[0].sha256"},
       {"[[keys]]\nname = \"a\"\nsha256 = [\"baton_k\"]\n", "keys[0].sha256"},
-      {"[[keys]]\nname = \"a b\"\nsha256 = [\"" + digest + "\"]\n", "keys[0].name"},
-      {"[[keys]]\nsha256 = [\"" + digest + "\"]\n", "keys[0].name"},
+      {"[[keys]]\nname = \"a b\"\nsha256 = [\"" + key_digest + "\"]\n", "keys[0].name"},
+      {"[[keys]]\nsha256 = [\"" + key_digest + "\"]\n", "keys[0].name"},
       {"keys = 1\n", "keys"},
       {"keys = [1]\n", "keys[0]"},
       {"[[key]]\n", "key"},
@@ -90,7 +90,7 @@ TEST_CASE("keys are added to a file, which keeps what it had") {
   REQUIRE_FALSE(again);
   CHECK(again.error().code == errc::conflict);
   CHECK(load_api_keys(file)->size() == 2);
-  write(file, "[[keys]\n");
+  write_keys(file, "[[keys]\n");
   CHECK_FALSE(
       add_api_key(file, "c", gateway::key_role::user, "n")); // what is broken is not written over
   CHECK_FALSE(load_api_keys(dir.path() / "none.toml"));
@@ -99,22 +99,22 @@ TEST_CASE("keys are added to a file, which keeps what it had") {
 TEST_CASE("a file has changed once it has come to rest") {
   const testing::scratch_directory dir;
   const auto file = dir.path() / "f";
-  write(file, "1");
+  write_keys(file, "1");
   file_watch watch({file});
   CHECK_FALSE(watch.has_changed());
-  write(file, "22");
+  write_keys(file, "22");
   CHECK_FALSE(watch.has_changed()); // it may not be whole
   CHECK(watch.has_changed());
   CHECK_FALSE(watch.has_changed());
-  write(file, "333");
+  write_keys(file, "333");
   CHECK_FALSE(watch.has_changed());
-  write(file, "4444");
+  write_keys(file, "4444");
   CHECK_FALSE(watch.has_changed());
   CHECK(watch.has_changed());
   std::filesystem::remove(file);
   CHECK_FALSE(watch.has_changed());
   CHECK(watch.has_changed());
-  write(dir.path() / "g", "1");
+  write_keys(dir.path() / "g", "1");
   std::filesystem::rename(dir.path() / "g", file);
   CHECK_FALSE(watch.has_changed());
   CHECK(watch.has_changed());

@@ -15,7 +15,7 @@ cluster_config config_of(const std::string& tables) {
   return *std::move(read);
 }
 
-std::string model(const std::string& name, const std::string& more) {
+std::string model_table(const std::string& name, const std::string& more) {
   return "[[models]]\nname = \"" + name + "\"\npath = \"m.gguf\"\n" + more + "\n";
 }
 
@@ -27,28 +27,29 @@ std::string node(const std::string& name, const std::string& devices) {
 
 TEST_CASE("the ranks of a stage that are on one device are counted") {
   const auto two =
-      config_of(model("m", "tensor_parallel_size = 2") + node("a", "\"cuda:0\", \"cuda:0\""));
+      config_of(model_table("m", "tensor_parallel_size = 2") + node("a", "\"cuda:0\", \"cuda:0\""));
   CHECK(ranks_on_device(two, two.nodes[0], "cuda:0") == 2);
   const auto apart =
-      config_of(model("m", "tensor_parallel_size = 2") + node("a", "\"cuda:0\", \"cuda:1\""));
+      config_of(model_table("m", "tensor_parallel_size = 2") + node("a", "\"cuda:0\", \"cuda:1\""));
   CHECK(ranks_on_device(apart, apart.nodes[0], "cuda:0") == 1);
   CHECK(ranks_on_device(apart, apart.nodes[0], "cuda:7") == 1); // nobody's
 }
 
 TEST_CASE("stages, replicas and other models on the same device do not meet there") {
-  const auto stages = config_of(model("m", "tensor_parallel_size = 2\npipeline_parallel_size = 2") +
-                                node("a", "\"cuda:0\", \"cuda:1\", \"cuda:1\", \"cuda:0\""));
+  const auto stages =
+      config_of(model_table("m", "tensor_parallel_size = 2\npipeline_parallel_size = 2") +
+                node("a", "\"cuda:0\", \"cuda:1\", \"cuda:1\", \"cuda:0\""));
   CHECK(ranks_on_device(stages, stages.nodes[0], "cuda:0") == 1);
   CHECK(ranks_on_device(stages, stages.nodes[0], "cuda:1") == 1);
   const auto others =
-      config_of(model("m", "tensor_parallel_size = 2") + model("n", "replicas = 2") +
+      config_of(model_table("m", "tensor_parallel_size = 2") + model_table("n", "replicas = 2") +
                 node("a", "\"cuda:0\", \"cuda:1\", \"cuda:0\", \"cuda:0\""));
   CHECK(ranks_on_device(others, others.nodes[0], "cuda:0") == 1);
 }
 
 TEST_CASE("devices of the same name on two nodes are two") {
-  const auto both = config_of(model("m", "tensor_parallel_size = 2") + node("a", "\"cuda:0\"") +
-                              node("b", "\"cuda:0\""));
+  const auto both = config_of(model_table("m", "tensor_parallel_size = 2") +
+                              node("a", "\"cuda:0\"") + node("b", "\"cuda:0\""));
   CHECK(ranks_on_device(both, both.nodes[0], "cuda:0") == 1);
   CHECK(ranks_on_device(both, both.nodes[1], "cuda:0") == 1);
 }

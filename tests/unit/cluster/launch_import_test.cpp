@@ -1,6 +1,7 @@
 // Commands as their documentation shows them, and as people get them wrong.
 #include "cluster/config.hpp"
 #include "cluster/launch_import.hpp"
+#include "tests/unit/cluster/imported.hpp"
 
 #include <doctest/doctest.h>
 
@@ -9,6 +10,7 @@
 
 using namespace baton;
 using namespace baton::cluster;
+using baton::testing::imported;
 
 namespace {
 
@@ -20,16 +22,6 @@ std::vector<std::string> words_of(const std::string& command) {
   return words;
 }
 
-struct imported {
-  cluster_config config;
-  std::vector<std::string> notes;
-
-  bool mentions(std::string_view what) const {
-    return std::any_of(notes.begin(), notes.end(),
-                       [&](const auto& n) { return n.find(what) != std::string::npos; });
-  }
-};
-
 imported import_words(const std::vector<std::string>& words) {
   auto made = import_launch(words, "", "");
   REQUIRE_MESSAGE(made, made.error().message);
@@ -38,11 +30,11 @@ imported import_words(const std::vector<std::string>& words) {
   return {*config, made->notes};
 }
 
-imported import_of(const std::string& command) {
+imported import_of_command(const std::string& command) {
   return import_words(words_of(command));
 }
 
-std::string refusal(const std::string& command) {
+std::string command_refusal(const std::string& command) {
   const auto made = import_launch(words_of(command), "", "");
   REQUIRE_FALSE(made);
   CHECK(made.error().code == errc::bad_config);
@@ -52,7 +44,7 @@ std::string refusal(const std::string& command) {
 } // namespace
 
 TEST_CASE("vllm serve becomes nodes.toml") {
-  const auto [config, notes] = import_of(
+  const auto [config, notes] = import_of_command(
       "vllm serve models/Qwen2.5-1.5B-Instruct --served-model-name qwen --max-model-len 32k "
       "--max_num_seqs=128 --tensor-parallel-size 2 -pp 2 -dp 3 --swap-space 4 --dtype half "
       "--no-enable-prefix-caching --scheduling-policy priority --kv-cache-dtype fp8 --port 8100");
@@ -73,16 +65,17 @@ TEST_CASE("vllm serve becomes nodes.toml") {
 }
 
 TEST_CASE("several served names are the model's and its aliases") {
-  const auto made = import_of("vllm serve /models/m --served-model-name qwen Qwen/Qwen2.5 qwen "
-                              "Qwen/Qwen2.5 gpt-4o:latest --port 8100");
+  const auto made =
+      import_of_command("vllm serve /models/m --served-model-name qwen Qwen/Qwen2.5 qwen "
+                        "Qwen/Qwen2.5 gpt-4o:latest --port 8100");
   CHECK(made.config.model.name == "qwen");
   CHECK(made.config.model.aliases == std::vector<std::string>{"Qwen/Qwen2.5", "gpt-4o:latest"});
-  CHECK(made.notes.empty() == import_of("vllm serve /models/m --port 8100").notes.empty());
+  CHECK(made.notes.empty() == import_of_command("vllm serve /models/m --port 8100").notes.empty());
 }
 
 TEST_CASE("served names that are said again replace those before") {
   const auto again = [](const std::string& words) {
-    return import_of("vllm serve /m --served-model-name a b " + words).config.model;
+    return import_of_command("vllm serve /m --served-model-name a b " + words).config.model;
   };
   CHECK(again("--served-model-name b").name == "b");
   CHECK(again("--served-model-name b").aliases.empty());
@@ -97,7 +90,9 @@ TEST_CASE("served names that are said again replace those before") {
 }
 
 TEST_CASE("a model is still asked for by the name that it had there") {
-  const auto model_of = [](const std::string& command) { return import_of(command).config.model; };
+  const auto model_of = [](const std::string& command) {
+    return import_of_command(command).config.model;
+  };
   const auto hub = model_of("vllm serve Qwen/Qwen2.5-1.5B-Instruct");
   CHECK(hub.name == "Qwen2.5-1.5B-Instruct");
   CHECK(hub.aliases == std::vector<std::string>{"Qwen/Qwen2.5-1.5B-Instruct"});
@@ -121,12 +116,14 @@ TEST_CASE("a name that cannot be one here is said to be lost") {
   CHECK(made.config.model.name == "a-b");
   CHECK(made.config.model.aliases == std::vector<std::string>{"c"});
   CHECK(made.mentions("the name 'a b' is left out"));
-  CHECK(import_of("vllm serve /" + std::string(130, 'm')).mentions("is left out: a model.aliases"));
+  CHECK(import_of_command("vllm serve /" + std::string(130, 'm'))
+            .mentions("is left out: a model.aliases"));
 }
 
 TEST_CASE("the module of older versions is the same server") {
-  const auto made = import_of("/usr/bin/python3 -m vllm.entrypoints.openai.api_server --model "
-                              "/models/q.gguf --max-model-len 4K");
+  const auto made =
+      import_of_command("/usr/bin/python3 -m vllm.entrypoints.openai.api_server --model "
+                        "/models/q.gguf --max-model-len 4K");
   CHECK(made.config.model.path == "/models/q.gguf");
   CHECK(made.config.model.name == "q");
   CHECK(made.config.model.max_model_len == 4096);
@@ -135,13 +132,13 @@ TEST_CASE("the module of older versions is the same server") {
 }
 
 TEST_CASE("text-generation-launcher becomes nodes.toml") {
-  const auto made =
-      import_of("text-generation-launcher --model-id /models/smollm2 --num-shard 2 -p 3001 "
-                "--hostname 0.0.0.0 "
-                "--max-concurrent-requests 128 --max-total-tokens 2048 --max-input-tokens 1024 "
-                "--max-batch-prefill-tokens 16000 --speculate 3 --watermark-gamma 0.25 "
-                "--prometheus-port 9000 "
-                "--graceful-termination-timeout 90 --json-output");
+  const auto made = import_of_command(
+      "text-generation-launcher --model-id /models/smollm2 --num-shard 2 -p 3001 "
+      "--hostname 0.0.0.0 "
+      "--max-concurrent-requests 128 --max-total-tokens 2048 --max-input-tokens 1024 "
+      "--max-batch-prefill-tokens 16000 --speculate 3 --watermark-gamma 0.25 "
+      "--prometheus-port 9000 "
+      "--graceful-termination-timeout 90 --json-output");
   const auto& config = made.config;
   CHECK(config.model.path == "/models/smollm2");
   CHECK(config.model.name == "smollm2");
@@ -173,19 +170,19 @@ TEST_CASE("guesses of ngram are ours, a draft model is left out") {
 }
 
 TEST_CASE("an address beyond this machine is open only where nobody asked for a key") {
-  const auto open = import_of("vllm serve /m --host 10.0.0.1");
+  const auto open = import_of_command("vllm serve /m --host 10.0.0.1");
   CHECK(open.config.gateway.allow_unauthenticated);
   CHECK(open.mentions("whoever reaches the address may ask"));
-  const auto guarded = import_of("vllm serve /m --host 10.0.0.1 --api-key secret");
+  const auto guarded = import_of_command("vllm serve /m --host 10.0.0.1 --api-key secret");
   CHECK_FALSE(guarded.config.gateway.allow_unauthenticated);
   CHECK(guarded.mentions("cluster keygen --api"));
   CHECK_FALSE(guarded.mentions("secret"));
-  CHECK(import_of("vllm serve /m --host ::1").config.gateway.http == "[::1]:8000");
+  CHECK(import_of_command("vllm serve /m --host ::1").config.gateway.http == "[::1]:8000");
 }
 
 TEST_CASE("names at Hugging Face are said to be none of ours") {
-  CHECK(import_of("vllm serve Qwen/Qwen2.5-1.5B").mentions("nothing is downloaded"));
-  CHECK_FALSE(import_of("vllm serve /models/q").mentions("nothing is downloaded"));
+  CHECK(import_of_command("vllm serve Qwen/Qwen2.5-1.5B").mentions("nothing is downloaded"));
+  CHECK_FALSE(import_of_command("vllm serve /models/q").mentions("nothing is downloaded"));
   const auto made = import_launch(words_of("vllm serve Qwen/Qwen2.5-1.5B"), "/models/q", "mine");
   REQUIRE(made);
   CHECK(made->toml.find("path = \"/models/q\"") != std::string::npos);
@@ -194,8 +191,8 @@ TEST_CASE("names at Hugging Face are said to be none of ours") {
 }
 
 TEST_CASE("what is not known is left out with its values, and said") {
-  const auto made = import_of("vllm serve /m --unheard a b --max-num-seqs 9 --enable-lora "
-                              "--lora-modules x=1 y=2 --other");
+  const auto made = import_of_command("vllm serve /m --unheard a b --max-num-seqs 9 --enable-lora "
+                                      "--lora-modules x=1 y=2 --other");
   CHECK(made.config.model.max_num_seqs == 9);
   CHECK(made.mentions("--unheard is left out: nothing here is called so"));
   CHECK(made.mentions("--other is left out"));
@@ -203,33 +200,34 @@ TEST_CASE("what is not known is left out with its values, and said") {
 }
 
 TEST_CASE("what is said twice holds as it was said last") {
-  CHECK(import_of("vllm serve /m --max-num-seqs 9 --max-num-seqs 7").config.model.max_num_seqs ==
-        7);
+  CHECK(import_of_command("vllm serve /m --max-num-seqs 9 --max-num-seqs 7")
+            .config.model.max_num_seqs == 7);
 }
 
 TEST_CASE("a server whose steps were never recorded stays one") {
-  CHECK(import_of("vllm serve /m --enforce-eager").config.model.enforce_eager);
-  CHECK(!import_of("vllm serve /m").config.model.enforce_eager);
+  CHECK(import_of_command("vllm serve /m --enforce-eager").config.model.enforce_eager);
+  CHECK(!import_of_command("vllm serve /m").config.model.enforce_eager);
 }
 
 TEST_CASE("wrong commands are refused by the option's name") {
-  CHECK(refusal("vllm serve") == "the command names no model");
-  CHECK(refusal("vllm bench --model m").find("none of: vllm serve") != std::string::npos);
-  CHECK(refusal("python3 -m http.server").find("none of") != std::string::npos);
-  CHECK(refusal("vllm serve /m --max-num-seqs many") ==
+  CHECK(command_refusal("vllm serve") == "the command names no model");
+  CHECK(command_refusal("vllm bench --model m").find("none of: vllm serve") != std::string::npos);
+  CHECK(command_refusal("python3 -m http.server").find("none of") != std::string::npos);
+  CHECK(command_refusal("vllm serve /m --max-num-seqs many") ==
         "--max-num-seqs is 'many': a number is needed");
-  CHECK(refusal("vllm serve /m --max-num-seqs") == "--max-num-seqs needs a value");
-  CHECK(refusal("vllm serve /m --max-num-seqs --port 1") == "--max-num-seqs needs a value");
-  CHECK(refusal("vllm serve /m --max-num-seqs -5") == "--max-num-seqs is '-5': a number is needed");
-  CHECK(refusal("vllm serve /m --max-num-seqs nan") ==
+  CHECK(command_refusal("vllm serve /m --max-num-seqs") == "--max-num-seqs needs a value");
+  CHECK(command_refusal("vllm serve /m --max-num-seqs --port 1") == "--max-num-seqs needs a value");
+  CHECK(command_refusal("vllm serve /m --max-num-seqs -5") ==
+        "--max-num-seqs is '-5': a number is needed");
+  CHECK(command_refusal("vllm serve /m --max-num-seqs nan") ==
         "--max-num-seqs is 'nan': a number is needed");
-  CHECK(refusal("vllm serve /m --port 70000") == "--port is '70000': a port is needed");
-  CHECK(refusal("vllm serve /m --enforce-eager=1") == "--enforce-eager takes no value");
-  CHECK(refusal("vllm serve /m other") == "other is one word too many: the model is /m");
-  CHECK(refusal("vllm serve /m --scheduling-policy lifo") ==
+  CHECK(command_refusal("vllm serve /m --port 70000") == "--port is '70000': a port is needed");
+  CHECK(command_refusal("vllm serve /m --enforce-eager=1") == "--enforce-eager takes no value");
+  CHECK(command_refusal("vllm serve /m other") == "other is one word too many: the model is /m");
+  CHECK(command_refusal("vllm serve /m --scheduling-policy lifo") ==
         "--scheduling-policy is 'lifo': one of fcfs, priority is needed");
-  CHECK(refusal("vllm serve /m -sc [").starts_with("-sc is no JSON"));
-  CHECK(refusal("vllm serve /m --served-model-name=") ==
+  CHECK(command_refusal("vllm serve /m -sc [").starts_with("-sc is no JSON"));
+  CHECK(command_refusal("vllm serve /m --served-model-name=") ==
         "--served-model-name is '': a name is needed");
 }
 

@@ -10,12 +10,12 @@ using namespace baton::cluster;
 
 namespace {
 
-struct place {
+struct clock_place {
   std::filesystem::path path =
       std::filesystem::temp_directory_path() / fmt::format("baton-life-{}", ::getpid());
   std::uint64_t clock = 1'000'000;
 
-  ~place() { std::filesystem::remove_all(path); }
+  ~clock_place() { std::filesystem::remove_all(path); }
   life_clock giver(const std::string& name) {
     return life_clock(*run_dir::open(path), name, [this] { return clock; });
   }
@@ -26,7 +26,7 @@ constexpr std::uint64_t hour = 3'600'000'000;
 } // namespace
 
 TEST_CASE("a life's epoch is the clock's, and two of one moment differ") {
-  place p;
+  clock_place p;
   auto root = p.giver("root");
   CHECK(root.next() == epoch_id{1'000'000});
   CHECK(root.next() == epoch_id{1'000'001});
@@ -35,7 +35,7 @@ TEST_CASE("a life's epoch is the clock's, and two of one moment differ") {
 }
 
 TEST_CASE("a clock that is set back makes nobody older, for whoever gives them next either") {
-  place p;
+  clock_place p;
   p.clock += hour;
   const auto before = p.giver("root").next();
   p.clock -= hour;
@@ -57,7 +57,7 @@ TEST_CASE("a clock that is set back makes nobody older, for whoever gives them n
 }
 
 TEST_CASE("a note that is no number is none") {
-  place p;
+  clock_place p;
   (void)run_dir::open(p.path);
   std::ofstream(p.path / "root.life") << "soon";
   CHECK(p.giver("root").next() == epoch_id{1'000'000});

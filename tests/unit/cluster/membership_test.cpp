@@ -1,11 +1,13 @@
 // Nodes that come and go while the cluster runs, by what nodes.toml says then.
 #include "cluster/membership.hpp"
 #include "cluster/plan.hpp"
+#include "tests/unit/cluster/replaced.hpp"
 
 #include <doctest/doctest.h>
 
 using namespace baton;
 using namespace baton::cluster;
+using baton::testing::replaced;
 
 namespace {
 
@@ -36,26 +38,19 @@ devices = ["cpu:0-3"]
 waits = true
 )";
 
-cluster_config read(const std::string& text) {
+cluster_config read_members_config(const std::string& text) {
   auto config = parse_config(text, "nodes.toml");
   REQUIRE_MESSAGE(config, config.error().message);
   return std::move(*config);
 }
 
-std::string replaced(std::string_view text, std::string_view what, std::string_view with) {
-  std::string all(text);
-  const auto at = all.find(what);
-  REQUIRE(at != std::string::npos);
-  return all.replace(at, what.size(), with);
-}
-
 struct cluster_of_two {
   membership members;
-  cluster_config running = read(std::string(two_nodes));
+  cluster_config running = read_members_config(std::string(two_nodes));
   cluster_of_two() { REQUIRE(take_places(members, running)); }
 
   result<void> check(const std::string& text) const {
-    return check_grown(running, read(text), members);
+    return check_grown(running, read_members_config(text), members);
   }
   void remove(const std::string& node) {
     members.removed.insert(node);
@@ -68,11 +63,11 @@ struct cluster_of_two {
 TEST_CASE("a node has its place for good, whatever comes and goes before it in the file") {
   cluster_of_two c;
   CHECK(c.members.places == places{{"a", 0}, {"b", 1}});
-  auto grown = read(std::string(two_nodes) + std::string(node_c));
+  auto grown = read_members_config(std::string(two_nodes) + std::string(node_c));
   CHECK(*take_places(c.members, grown) == names{"c"});
   CHECK(grown.nodes[2].place == 2);
   c.members.removed = {"b"};
-  auto less = read(std::string(two_nodes) + std::string(node_c));
+  auto less = read_members_config(std::string(two_nodes) + std::string(node_c));
   CHECK(take_places(c.members, less)->empty());
   REQUIRE(less.nodes.size() == 2);
   CHECK(less.nodes[1].name == "c");
@@ -81,20 +76,21 @@ TEST_CASE("a node has its place for good, whatever comes and goes before it in t
   CHECK(agents[1].node == place::agent(2));
   CHECK(agents[1].listens_as.port_offset == 5); // root, head, desk, a, b
   SUBCASE("one that took another's table gets a place of its own") {
-    auto other = read(replaced(std::string(two_nodes) + std::string(node_c), "\"b\"", "\"d\""));
+    auto other = read_members_config(
+        replaced(std::string(two_nodes) + std::string(node_c), "\"b\"", "\"d\""));
     CHECK(*take_places(c.members, other) == names{"d"});
     CHECK(c.members.places.at("d") == 3);
   }
   SUBCASE("one that comes back has the one it had") {
     c.members.removed.clear();
-    auto again = read(std::string(two_nodes));
+    auto again = read_members_config(std::string(two_nodes));
     CHECK(take_places(c.members, again)->empty());
     CHECK(again.nodes[1].place == 1);
   }
 }
 
 TEST_CASE("agents' ports lie behind those of all heads") {
-  auto config = read(replaced(two_nodes, "path =", "replicas = 2\npath ="));
+  auto config = read_members_config(replaced(two_nodes, "path =", "replicas = 2\npath ="));
   membership members;
   REQUIRE(take_places(members, config));
   const auto agents = agents_of(config);
@@ -106,7 +102,7 @@ TEST_CASE("agents' ports lie behind those of all heads") {
 TEST_CASE("there are only so many places") {
   membership members;
   members.places = {{"x", nodes_of_cluster_max - 2}};
-  auto config = read(std::string(two_nodes));
+  auto config = read_members_config(std::string(two_nodes));
   const auto taken = take_places(members, config);
   REQUIRE(!taken);
   CHECK(taken.error().code == errc::bad_config);
@@ -152,10 +148,10 @@ TEST_CASE("a node that was removed may stay in the file, or go") {
 
 TEST_CASE("what the root tells of the nodes is read as it was meant") {
   const told_nodes told{"[model]\nname = \"m\"", {{{"a", 0}, {"b", 7}}, {"b"}}};
-  const auto read = told_nodes_from(text_of(told));
-  REQUIRE(read);
-  CHECK(read->config == told.config);
-  CHECK(read->members == told.members);
+  const auto read_members_config = told_nodes_from(text_of(told));
+  REQUIRE(read_members_config);
+  CHECK(read_members_config->config == told.config);
+  CHECK(read_members_config->members == told.members);
   CHECK_FALSE(told_nodes_from("{}"));
   CHECK_FALSE(told_nodes_from("no json"));
   CHECK_FALSE(told_nodes_from(R"({"config": "", "members": {"places": {"a": -1}, "removed": 3}})"));

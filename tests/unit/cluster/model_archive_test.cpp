@@ -64,7 +64,7 @@ stored_model made(const model_archive& from, const model_settings& said = {},
   return *model;
 }
 
-std::string refusal(std::string settings, const model_settings& said = {}) {
+std::string settings_refusal(std::string settings, const model_settings& said = {}) {
   auto model = model_of_archive(words(std::move(settings)), "", said, store_config(), 0);
   REQUIRE_FALSE(model);
   return model.error().message;
@@ -154,15 +154,18 @@ TEST_CASE("what a client says counts where the archive says nothing") {
 }
 
 TEST_CASE("what a worker here cannot do is refused by its key") {
-  CHECK(refusal("continuousBatching: true\n").find("continuousBatching") != std::string::npos);
-  CHECK(refusal("sequenceBatching: true\n").find("sequenceBatching") != std::string::npos);
-  CHECK(refusal("asyncCommunication: true\n").find("asyncCommunication") != std::string::npos);
-  CHECK(refusal("torchrun:\n  nproc-per-node: 4\n").find("one process") != std::string::npos);
-  CHECK(refusal("batchSize: many\n").find("batchSize") != std::string::npos);
-  CHECK(refusal("- a\n").find("no map") != std::string::npos);
+  CHECK(settings_refusal("continuousBatching: true\n").find("continuousBatching") !=
+        std::string::npos);
+  CHECK(settings_refusal("sequenceBatching: true\n").find("sequenceBatching") != std::string::npos);
+  CHECK(settings_refusal("asyncCommunication: true\n").find("asyncCommunication") !=
+        std::string::npos);
+  CHECK(settings_refusal("torchrun:\n  nproc-per-node: 4\n").find("one process") !=
+        std::string::npos);
+  CHECK(settings_refusal("batchSize: many\n").find("batchSize") != std::string::npos);
+  CHECK(settings_refusal("- a\n").find("no map") != std::string::npos);
   model_settings said;
   said.batch_size = 1u << 30;
-  CHECK(refusal("", said).find("batch_size") != std::string::npos);
+  CHECK(settings_refusal("", said).find("batch_size") != std::string::npos);
   CHECK(read_torchserve_settings("maxWorkers: 4\n")->notes.size() == 1);
 }
 

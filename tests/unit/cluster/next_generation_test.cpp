@@ -11,7 +11,7 @@ using namespace baton::cluster;
 
 namespace {
 
-const machines roomy{{root_machine, {{0, 1, 2, 3}, 8ull << 30}}};
+const machines roomy_machines{{root_machine, {{0, 1, 2, 3}, 8ull << 30}}};
 
 cluster_config parsed(const std::string& text) {
   auto config = parse_config("[model]\nname = \"m\"\npath = \"m.gguf\"\n" + text, "x.toml");
@@ -20,7 +20,7 @@ cluster_config parsed(const std::string& text) {
 }
 
 // Two nodes with a device each, and one that waits.
-cluster_config three_nodes() {
+cluster_config three_nodes_of_pipeline() {
   return parsed("pipeline_parallel_size = 2\n"
                 "[[nodes]]\nname = \"a\"\ndevices = [\"cpu:0\"]\n"
                 "[[nodes]]\nname = \"b\"\ndevices = [\"cpu:1\"]\n"
@@ -37,7 +37,7 @@ cluster_config four_devices() {
 } // namespace
 
 TEST_CASE("a node that waits has no layers until it is added, one that is drained none any more") {
-  const auto config = three_nodes();
+  const auto config = three_nodes_of_pipeline();
   const auto first = first_generation(config);
   CHECK(first == generation{0, 2, {"c"}});
   const auto drained = next_generation(config, first, "b", true);
@@ -49,7 +49,7 @@ TEST_CASE("a node that waits has no layers until it is added, one that is draine
 }
 
 TEST_CASE("of nodes that are lost those count that have layers") {
-  const auto config = three_nodes();
+  const auto config = three_nodes_of_pipeline();
   const auto first = first_generation(config);
   const auto left = next_generation_without(config, first, {"b", "c", "x"});
   REQUIRE(left);
@@ -63,7 +63,7 @@ TEST_CASE("of nodes that are lost those count that have layers") {
 }
 
 TEST_CASE("what cannot be changed is refused by name") {
-  const auto config = three_nodes();
+  const auto config = three_nodes_of_pipeline();
   const auto first = first_generation(config);
   CHECK(next_generation(config, first, "x", true).error().code == errc::not_found);
   CHECK(next_generation(config, first, "c", true).error().code == errc::conflict);
@@ -73,14 +73,14 @@ TEST_CASE("what cannot be changed is refused by name") {
   const auto none = next_generation(config, *alone, "a", true);
   REQUIRE(none); // for a replica among several
   CHECK(none->stages == 0);
-  const auto plan = make_plan(config, small_model(), roomy, *none);
+  const auto plan = make_plan(config, small_model(), roomy_machines, *none);
   REQUIRE(plan);
   CHECK(plan->shards.empty());
   CHECK(agents_of(config).size() == 3);
 }
 
 TEST_CASE("a pipeline that is switched off has its devices still, and is back with them") {
-  const auto config = three_nodes();
+  const auto config = three_nodes_of_pipeline();
   const auto first = first_generation(config);
   const auto off = next_generation_scaled(config, first, false, 1);
   REQUIRE(off);
@@ -93,7 +93,7 @@ TEST_CASE("a pipeline that is switched off has its devices still, and is back wi
 }
 
 TEST_CASE("a node of a pipeline that is switched off may be drained; to add one switches it on") {
-  const auto config = three_nodes();
+  const auto config = three_nodes_of_pipeline();
   const auto off = next_generation_scaled(config, first_generation(config), false, 1);
   REQUIRE(off);
   const auto drained = next_generation(config, *off, "b", true);
@@ -109,7 +109,7 @@ TEST_CASE("a node of a pipeline that is switched off may be drained; to add one 
 }
 
 TEST_CASE("nothing is switched on that has no node") {
-  const auto config = three_nodes();
+  const auto config = three_nodes_of_pipeline();
   const auto refused = next_generation_scaled(config, {0, 0, {"a", "b", "c"}}, true, 1);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == errc::does_not_fit);
@@ -147,13 +147,13 @@ TEST_CASE("stages grow wider over two nodes, but not beyond their devices") {
   const auto config = four_devices();
   const auto next = next_generation_scaled(config, first_generation(config), true, 2);
   REQUIRE(next);
-  const auto plan = make_plan(config, small_model(), roomy, *next);
+  const auto plan = make_plan(config, small_model(), roomy_machines, *next);
   REQUIRE_MESSAGE(plan, plan.error().message);
   CHECK_FALSE(meets_over_bus(*plan, plan->shards.at(0)));
   CHECK(meets_over_bus(*plan, plan->shards.at(2))); // a has three devices, b one
   const auto wider = next_generation_scaled(config, first_generation(config), true, 8);
   REQUIRE(wider);
-  const auto refused = make_plan(config, small_model(), roomy, *wider);
+  const auto refused = make_plan(config, small_model(), roomy_machines, *wider);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().message.find("are 8 shards, but the nodes have 4 devices") !=
         std::string::npos);

@@ -1,6 +1,7 @@
 // Several pipelines in one cluster: which devices each has, and that none takes what is another's.
 #include "cluster/pipelines.hpp"
 #include "cluster/plan.hpp"
+#include "tests/unit/cluster/replaced.hpp"
 #include "tests/unit/cluster/small_model.hpp"
 
 #include <doctest/doctest.h>
@@ -9,6 +10,7 @@
 
 using namespace baton;
 using namespace baton::cluster;
+using baton::testing::replaced;
 
 namespace {
 
@@ -33,14 +35,7 @@ name = "c"
 devices = ["cpu:3"]
 )";
 
-std::string replaced(std::string_view text, std::string_view what, std::string_view with) {
-  std::string all(text);
-  const auto at = all.find(what);
-  REQUIRE(at != std::string::npos);
-  return all.replace(at, what.size(), with);
-}
-
-std::string refusal(const std::string& text) {
+std::string pipelines_refusal(const std::string& text) {
   const auto config = parse_config(text, "x.toml");
   REQUIRE_FALSE(config);
   CHECK(config.error().code == errc::bad_config);
@@ -172,17 +167,18 @@ replicas = 2
 }
 
 TEST_CASE("what does not come out even is refused by name") {
-  CHECK(refusal(replaced(two_models, "replicas = 2", "replicas = 3"))
+  CHECK(pipelines_refusal(replaced(two_models, "replicas = 2", "replicas = 3"))
             .find("model one takes 1 devices") != std::string::npos);
-  CHECK(refusal(replaced(two_models, "replicas = 2", "replicas = 1"))
+  CHECK(pipelines_refusal(replaced(two_models, "replicas = 2", "replicas = 1"))
             .find("node a has 1 devices that no replica takes") != std::string::npos);
-  CHECK(refusal(replaced(two_models, "[\"b\", \"c\"]", "[\"b\", \"x\"]")).find("node x") !=
+  CHECK(
+      pipelines_refusal(replaced(two_models, "[\"b\", \"c\"]", "[\"b\", \"x\"]")).find("node x") !=
+      std::string::npos);
+  CHECK(pipelines_refusal(replaced(two_models, "name = \"two\"", "name = \"one\""))
+            .find("two models") != std::string::npos);
+  CHECK(pipelines_refusal(replaced(two_models, "replicas = 2", "replicas = 65")).find("replicas") !=
         std::string::npos);
-  CHECK(refusal(replaced(two_models, "name = \"two\"", "name = \"one\"")).find("two models") !=
-        std::string::npos);
-  CHECK(refusal(replaced(two_models, "replicas = 2", "replicas = 65")).find("replicas") !=
-        std::string::npos);
-  CHECK(refusal("[model]\nname = \"m\"\npath = \"m\"\n" + std::string(two_models))
+  CHECK(pipelines_refusal("[model]\nname = \"m\"\npath = \"m\"\n" + std::string(two_models))
             .find("[[models]]") != std::string::npos);
   const auto misspelt = parse_config(
       replaced(two_models, "pipeline_parallel_size", "pipeline_parallel_sise"), "x.toml");

@@ -24,7 +24,7 @@ machines one_machine(std::uint64_t memory = 8ull << 30) {
   return {{root_machine, machine_facts{{0, 1, 2, 3}, memory}}};
 }
 
-std::string refusal(const cluster_config& config, std::string_view key) {
+std::string engine_refusal(const cluster_config& config, std::string_view key) {
   const auto plan = make_plan(config, small_model(), one_machine());
   REQUIRE(!plan);
   CHECK(plan.error().param == key);
@@ -126,21 +126,21 @@ TEST_CASE("the memory of weights follows what they are quantised to") {
 TEST_CASE("what devices of several engines cannot do together is refused by its key") {
   auto config = on({"cuda:0"});
   config.model.kv_cache_bytes.reset();
-  CHECK(refusal(config, "model.kv_cache_bytes").find("device cuda:0: give a size") !=
+  CHECK(engine_refusal(config, "model.kv_cache_bytes").find("device cuda:0: give a size") !=
         std::string::npos);
   config = on({"cpu-torch"});
   config.model.kv_cache_bytes.reset(); // of the machine's memory: it can be "auto"
   CHECK(make_plan(config, small_model(), one_machine()));
   config = on({"cuda:0", "cpu"});
   config.model.kv_cache_dtype = cpu::kv_format::q8_0;
-  CHECK(refusal(config, "model.kv_cache_dtype").find("cuda:0") != std::string::npos);
+  CHECK(engine_refusal(config, "model.kv_cache_dtype").find("cuda:0") != std::string::npos);
   config = on({"cpu"});
   config.model.dtype = "bfloat16";
-  CHECK(refusal(config, "model.dtype").find("leave it out") != std::string::npos);
+  CHECK(engine_refusal(config, "model.dtype").find("leave it out") != std::string::npos);
   config = on({"cpu"});
   config.model.quantization = "fp8";
-  CHECK(refusal(config, "model.quantization").find("leave it out") != std::string::npos);
-  CHECK(refusal(on({"cuda:0", "cpu"}, 2), "nodes.devices").find("cuda:0 and cpu") !=
+  CHECK(engine_refusal(config, "model.quantization").find("leave it out") != std::string::npos);
+  CHECK(engine_refusal(on({"cuda:0", "cpu"}, 2), "nodes.devices").find("cuda:0 and cpu") !=
         std::string::npos);
   CHECK(make_plan(on({"cuda:0", "cuda:1"}, 2), small_model(), one_machine()));
 }

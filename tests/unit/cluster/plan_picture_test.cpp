@@ -17,8 +17,8 @@ machine_facts facts_of(std::vector<std::uint32_t> cores, read_speed reads, link_
   return facts;
 }
 
-const machines known{{root_machine, facts_of({0, 1}, {}, {})},
-                     {"b", facts_of({4}, {10.5, 21}, {0.002, 100e6})}};
+const machines known_machine{{root_machine, facts_of({0, 1}, {}, {})},
+                             {"b", facts_of({4}, {10.5, 21}, {0.002, 100e6})}};
 
 cluster_plan plan_over_both() {
   cluster_config c;
@@ -27,7 +27,7 @@ cluster_plan plan_over_both() {
   c.model.pipeline_parallel_size = 2;
   c.nodes = {{"a", "127.0.0.1", {"cpu:0"}, "", "", false},
              {"b", "10.0.0.2", {"cpu:0"}, "", "", true}};
-  auto plan = make_plan(c, small_model(), known);
+  auto plan = make_plan(c, small_model(), known_machine);
   REQUIRE_MESSAGE(plan, plan.error().message);
   return *std::move(plan);
 }
@@ -38,7 +38,7 @@ TEST_CASE("each stage is a line with its layers, and what a link adds stands bet
   auto plan = plan_over_both();
   plan.shards[0].layers = {0, 10, true, false};
   plan.shards[1].layers = {10, 20, false, true};
-  CHECK(plan_picture(plan, small_model(), known) ==
+  CHECK(plan_picture(plan, small_model(), known_machine) ==
         "  client -> gateway -> head\n"
         "            |\n"
         "  stage 0   [##########....................]  shard-0 on a\n"
@@ -61,11 +61,11 @@ TEST_CASE("a stage of one layer among many is seen, and no bar is wider than a s
 }
 
 TEST_CASE("machines are told by what they have measured, and nothing else") {
-  CHECK(machines_text(known) ==
+  CHECK(machines_text(known_machine) ==
         "  this machine: 2 cores, 8.0 GiB free\n"
         "  node b: 1 core, 8.0 GiB free, reads 21.0 GB/s (10.5 by one thread), link 2.00 ms there "
         "and back, 100 MB/s\n");
-  const auto json = machines_json(known);
+  const auto json = machines_json(known_machine);
   REQUIRE(json.size() == 2);
   CHECK(json[0]["node"].is_null());
   CHECK_FALSE(json[0].contains("link"));

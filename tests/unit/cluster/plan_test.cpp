@@ -24,12 +24,12 @@ machines alone(machine_facts facts) {
   return {{root_machine, std::move(facts)}};
 }
 
-const machines roomy = alone({{4, 6}, 8ull << 30}); // as in a container
+const machines roomy_machine = alone({{4, 6}, 8ull << 30}); // as in a container
 
 } // namespace
 
 TEST_CASE("a two-stage plan gives every layer to one shard and the same blocks to both") {
-  auto plan = make_plan(two_stages(), small_model(), roomy);
+  auto plan = make_plan(two_stages(), small_model(), roomy_machine);
   REQUIRE(plan);
   REQUIRE(plan->shards.size() == 2);
   CHECK(plan->shards[0].layers.first == 0);
@@ -49,7 +49,7 @@ TEST_CASE("a two-stage plan gives every layer to one shard and the same blocks t
 
 TEST_CASE("the plan says with what is drawn where requests do not say") {
   auto config = two_stages();
-  const auto plan = make_plan(config, small_model(), roomy);
+  const auto plan = make_plan(config, small_model(), roomy_machine);
   REQUIRE(plan);
   CHECK(plan_table(config, small_model(), *plan).find("sampling") == std::string::npos);
   CHECK(plan_json(config, small_model(), *plan)["sampling"].empty());
@@ -77,7 +77,7 @@ TEST_CASE("the same bytes hold as many more blocks as the type of keys and value
   config.model.kv_cache_bytes = 180ull << 20; // one context in f16
   const auto plan_with = [&](cpu::kv_format format) {
     config.model.kv_cache_dtype = format;
-    return make_plan(config, small_model(), roomy);
+    return make_plan(config, small_model(), roomy_machine);
   };
   const auto f16 = plan_with(cpu::kv_format::f16), q8_0 = plan_with(cpu::kv_format::q8_0);
   REQUIRE(f16);
@@ -96,19 +96,19 @@ TEST_CASE("what cannot be placed is refused by name and number") {
   auto config = two_stages();
   SUBCASE("more stages than devices") {
     config.model.pipeline_parallel_size = 3;
-    auto plan = make_plan(config, small_model(), roomy);
+    auto plan = make_plan(config, small_model(), roomy_machine);
     REQUIRE_FALSE(plan);
     CHECK(plan.error().message.find("2 devices") != std::string::npos);
   }
   SUBCASE("a core that is not there") {
     config.nodes[0].devices[1] = "cpu:7";
-    auto plan = make_plan(config, small_model(), roomy);
+    auto plan = make_plan(config, small_model(), roomy_machine);
     REQUIRE_FALSE(plan);
     CHECK(plan.error().message.find("core 7") != std::string::npos);
   }
   SUBCASE("a KV cache smaller than one context") {
     config.model.kv_cache_bytes = 8 << 20;
-    auto plan = make_plan(config, small_model(), roomy);
+    auto plan = make_plan(config, small_model(), roomy_machine);
     REQUIRE_FALSE(plan);
     CHECK(plan.error().code == errc::does_not_fit);
     CHECK(plan.error().message.find("180.0 MiB") != std::string::npos);
@@ -121,7 +121,7 @@ TEST_CASE("what cannot be placed is refused by name and number") {
   }
   SUBCASE("a context beyond the model's") {
     config.model.max_model_len = 9000;
-    auto plan = make_plan(config, small_model(), roomy);
+    auto plan = make_plan(config, small_model(), roomy_machine);
     REQUIRE_FALSE(plan);
     CHECK(plan.error().param == "model.max_model_len");
   }
@@ -133,14 +133,14 @@ TEST_CASE("an automatic KV cache is what the slots need, or half of what the wei
   config.model.kv_cache_bytes.reset();
   config.model.max_num_seqs = 4;
   config.model.max_model_len = 1000; // 16 blocks
-  auto plan = make_plan(config, small_model(), roomy);
+  auto plan = make_plan(config, small_model(), roomy_machine);
   REQUIRE(plan);
   CHECK(plan->blocks == 64);
   config.model.max_num_seqs = 4096;
-  plan = make_plan(config, small_model(), roomy);
+  plan = make_plan(config, small_model(), roomy_machine);
   REQUIRE(plan);
   CHECK(plan->blocks > 2000);
-  CHECK(plan->blocks * block < roomy.at(root_machine).memory_available_bytes / 2);
+  CHECK(plan->blocks * block < roomy_machine.at(root_machine).memory_available_bytes / 2);
   plan = make_plan(config, small_model(), alone({{0, 1}, 280u << 20}));
   REQUIRE_FALSE(plan);
   CHECK(plan.error().param == "model.kv_cache_bytes");
@@ -184,12 +184,12 @@ TEST_CASE("threads are pinned one to a core, or left to the system if there are 
   auto config = two_stages();
   config.model.threads_per_shard = 1;
   config.nodes[0].devices = {"cpu:0-1", "cpu:1"};
-  auto plan = make_plan(config, small_model(), roomy);
+  auto plan = make_plan(config, small_model(), roomy_machine);
   REQUIRE(plan);
   CHECK(plan->shards[0].cores == std::vector<std::uint32_t>{4});
   CHECK(plan->shards[1].cores == std::vector<std::uint32_t>{6});
   config.model.threads_per_shard = 3;
-  plan = make_plan(config, small_model(), roomy);
+  plan = make_plan(config, small_model(), roomy_machine);
   REQUIRE(plan);
   CHECK(plan->shards[0].threads == 3);
   CHECK(plan->shards[0].cores.empty());
@@ -198,10 +198,10 @@ TEST_CASE("threads are pinned one to a core, or left to the system if there are 
 TEST_CASE("with no nodes named, every physical core works on one stage, and the plan says so") {
   auto config = parse_config("[model]\nname = \"m\"\npath = \"a.gguf\"\n", "x.toml");
   REQUIRE(config);
-  auto plan = make_plan(*config, small_model(), roomy);
+  auto plan = make_plan(*config, small_model(), roomy_machine);
   REQUIRE(plan);
   REQUIRE(plan->shards.size() == 1);
-  CHECK(plan->shards[0].cores == roomy.at(root_machine).cores);
+  CHECK(plan->shards[0].cores == roomy_machine.at(root_machine).cores);
   CHECK(plan_table(*config, small_model(), *plan).find("one stage of every physical core") !=
         std::string::npos);
 }
@@ -210,7 +210,7 @@ TEST_CASE("a stage of two ranks is two shards on the devices of one node, each w
   auto config = two_stages();
   config.model.pipeline_parallel_size = 1;
   config.model.tensor_parallel_size = 2;
-  const auto plan = make_plan(config, small_model(), roomy);
+  const auto plan = make_plan(config, small_model(), roomy_machine);
   REQUIRE_MESSAGE(plan, plan.error().message);
   REQUIRE(plan->shards.size() == 2);
   CHECK(plan->stages == 1);
@@ -361,7 +361,7 @@ TEST_CASE("over several machines every shard has cores and memory of its own mac
 TEST_CASE("more nodes than there are numbers for are refused") {
   auto config = two_stages();
   config.nodes.resize(1969, config.nodes[0]);
-  const auto plan = make_plan(config, small_model(), roomy);
+  const auto plan = make_plan(config, small_model(), roomy_machine);
   REQUIRE_FALSE(plan);
   CHECK(plan.error().code == errc::bad_config);
   CHECK(plan.error().message == "there are 1969 nodes, at most 1968 are possible");
@@ -372,7 +372,7 @@ TEST_CASE("more nodes than there are numbers for are refused") {
 namespace {
 
 // Two nodes with a device each, and one that waits.
-cluster_config three_nodes() {
+cluster_config three_planned_nodes() {
   auto config = two_stages();
   config.nodes = {{"a", "127.0.0.1", {"cpu:0"}, "", "", false},
                   {"b", "127.0.0.1", {"cpu:1"}, "", "", false},
@@ -383,9 +383,9 @@ cluster_config three_nodes() {
 } // namespace
 
 TEST_CASE("shards of different generations share neither node nor name") {
-  const auto config = three_nodes();
-  const auto first = make_plan(config, small_model(), roomy);
-  const auto second = make_plan(config, small_model(), roomy, {7, 3, {}});
+  const auto config = three_planned_nodes();
+  const auto first = make_plan(config, small_model(), roomy_machine);
+  const auto second = make_plan(config, small_model(), roomy_machine, {7, 3, {}});
   REQUIRE(first);
   REQUIRE(second);
   CHECK(first->shards.size() == 2);
@@ -401,14 +401,14 @@ TEST_CASE("shards of different generations share neither node nor name") {
 }
 
 TEST_CASE("two generations fit beside one another, or the numbers say why not") {
-  const auto config = three_nodes();
-  auto tight = roomy;
+  const auto config = three_planned_nodes();
+  auto tight = roomy_machine;
   tight.at(root_machine).memory_available_bytes = 1000ull << 20; // one needs about 800 MiB
   const auto serving = make_plan(config, small_model(), tight);
   const auto coming = make_plan(config, small_model(), tight, {1, 1, {"c", "b"}});
   REQUIRE(serving);
   REQUIRE(coming);
-  CHECK(check_fits_beside({&*serving}, *coming, roomy));
+  CHECK(check_fits_beside({&*serving}, *coming, roomy_machine));
   const auto refused = check_fits_beside({&*serving}, *coming, tight);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == errc::does_not_fit);

@@ -6,18 +6,18 @@
 
 using namespace baton;
 using namespace baton::cluster;
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 namespace {
 
-cluster_config read(const std::string& text) {
+cluster_config read_workers_config(const std::string& text) {
   auto config = parse_config(text, "alone.toml");
   REQUIRE_MESSAGE(config, config.error().message);
   return *std::move(config);
 }
 
-json json_of(const cluster_config& config) {
-  json plan;
+ordered_json json_of(const cluster_config& config) {
+  ordered_json plan;
   add_workers(plan, config);
   return plan;
 }
@@ -25,7 +25,7 @@ json json_of(const cluster_config& config) {
 } // namespace
 
 TEST_CASE("each worker model has a line, with its processes and batches") {
-  const auto config = read(R"(
+  const auto config = read_workers_config(R"(
 [[workers]]
 name = "echo"
 command = ["python3", "echo.py"]
@@ -43,19 +43,21 @@ command = ["./sum"]
         std::string::npos);
   const auto all = json_of(config)["workers"];
   REQUIRE(all.size() == 2);
-  CHECK(all[0]["command"] == json{"python3", "echo.py"});
+  CHECK(all[0]["command"] == ordered_json{"python3", "echo.py"});
   CHECK(all[0]["count"] == 2);
   CHECK(all[0]["max_batch_delay"] == 0.02);
   CHECK(all[1]["version"] == "3");
 }
 
 TEST_CASE("directories whose models come and go are named") {
-  auto config = read("[model_repository]\npath = \"models\"\ncontrol_mode = \"explicit\"\n");
+  auto config =
+      read_workers_config("[model_repository]\npath = \"models\"\ncontrol_mode = \"explicit\"\n");
   CHECK(workers_text(config).find("model repository models (control_mode explicit)") !=
         std::string::npos);
   CHECK(json_of(config) ==
-        json::parse(R"({"model_repository": {"path": "models", "control_mode": "explicit"}})"));
-  config = read("[model_store]\npath = \"store\"\n");
+        ordered_json::parse(
+            R"({"model_repository": {"path": "models", "control_mode": "explicit"}})"));
+  config = read_workers_config("[model_store]\npath = \"store\"\n");
   CHECK(workers_text(config).find("model store store: ") != std::string::npos);
   CHECK(json_of(config)["model_store"]["path"] == "store");
 }

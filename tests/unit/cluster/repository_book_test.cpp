@@ -29,14 +29,14 @@ scanned_version broken(std::string number, std::uint64_t digest, std::string why
   return v;
 }
 
-struct fixture {
+struct book_fixture {
   repository_book::instant now{};
   cluster_config config;
   repository_book book;
   node_id door{2};
 
-  explicit fixture(model_control control, std::vector<std::string> load_models = {},
-                   std::uint32_t gateways = 1)
+  explicit book_fixture(model_control control, std::vector<std::string> load_models = {},
+                        std::uint32_t gateways = 1)
       : config(config_with(gateways)),
         book(how(control, std::move(load_models), gateways), config) {}
 
@@ -89,7 +89,7 @@ struct fixture {
 } // namespace
 
 TEST_CASE("a model of the repository loads, and is ready when all its workers are") {
-  fixture f(model_control::none);
+  book_fixture f(model_control::none);
   f.book.take({{"m", {version("1", 7, 2)}}}, f.now);
   auto m = f.only("m");
   CHECK(m.state == model_state::loading);
@@ -103,7 +103,7 @@ TEST_CASE("a model of the repository loads, and is ready when all its workers ar
 }
 
 TEST_CASE("each gateway has a worker of each model") {
-  fixture f(model_control::none, {}, 3);
+  book_fixture f(model_control::none, {}, 3);
   f.book.take({{"m", {version("1", 7)}}}, f.now);
   std::set<std::uint32_t> gateways;
   for (const auto& w : f.only("m").workers)
@@ -112,7 +112,7 @@ TEST_CASE("each gateway has a worker of each model") {
 }
 
 TEST_CASE("one that cannot be served says why and costs the others nothing") {
-  fixture f(model_control::none);
+  book_fixture f(model_control::none);
   f.book.take({{"bad", {broken("1", 1, "it is an ensemble")}}, {"m", {version("1", 7)}}}, f.now);
   CHECK(f.only("bad").state == model_state::unavailable);
   CHECK(f.only("bad").reason == "it is an ensemble");
@@ -121,7 +121,7 @@ TEST_CASE("one that cannot be served says why and costs the others nothing") {
 }
 
 TEST_CASE("a worker that ends while its model loads makes it unavailable, and is not tried again") {
-  fixture f(model_control::poll);
+  book_fixture f(model_control::poll);
   f.book.take({{"m", {version("1", 7)}}}, f.now);
   const auto before = f.only("m");
   f.book.on_end(before.workers[0].node, "exit status 1: no weights", f.now);
@@ -136,7 +136,7 @@ TEST_CASE("a worker that ends while its model loads makes it unavailable, and is
 }
 
 TEST_CASE("a worker that ends once its model is ready is the supervisor's matter") {
-  fixture f(model_control::none);
+  book_fixture f(model_control::none);
   f.book.take({{"m", {version("1", 7, 2)}}}, f.now);
   const auto m = f.only("m");
   f.make_ready(m);
@@ -150,7 +150,7 @@ TEST_CASE("a worker that ends once its model is ready is the supervisor's matter
 }
 
 TEST_CASE("one that is killed for being late is said to be late") {
-  fixture f(model_control::none);
+  book_fixture f(model_control::none);
   f.book.take({{"m", {version("1", 7)}}}, f.now);
   f.now += 11s;
   f.book.on_end(f.only("m").workers[0].node, "killed by signal 9", f.now);
@@ -158,7 +158,7 @@ TEST_CASE("one that is killed for being late is said to be late") {
 }
 
 TEST_CASE("changed files: the new revision comes first, then the old one drains and goes") {
-  fixture f(model_control::poll);
+  book_fixture f(model_control::poll);
   f.book.take({{"m", {version("1", 7)}}}, f.now);
   const auto old = f.only("m");
   f.make_ready(old);
@@ -184,7 +184,7 @@ TEST_CASE("changed files: the new revision comes first, then the old one drains 
 }
 
 TEST_CASE("changed files that cannot be served leave what serves, and say so") {
-  fixture f(model_control::poll);
+  book_fixture f(model_control::poll);
   f.book.take({{"m", {version("1", 7)}}}, f.now);
   const auto old = f.only("m");
   f.make_ready(old);
@@ -198,7 +198,7 @@ TEST_CASE("changed files that cannot be served leave what serves, and say so") {
 }
 
 TEST_CASE("a removed directory drains and goes at every gateway, or when its time is over") {
-  fixture f(model_control::poll, {}, 2);
+  book_fixture f(model_control::poll, {}, 2);
   f.book.take({{"m", {version("1", 7)}}, {"n", {version("1", 7)}}}, f.now);
   f.make_ready(f.only("m"));
   f.make_ready(f.only("n"));
@@ -218,7 +218,7 @@ TEST_CASE("a removed directory drains and goes at every gateway, or when its tim
 }
 
 TEST_CASE("a newer version takes over from the one before when it is ready") {
-  fixture f(model_control::poll);
+  book_fixture f(model_control::poll);
   f.book.take({{"m", {version("1", 7)}}}, f.now);
   f.make_ready(f.only("m"));
   f.book.take({{"m", {version("2", 8)}}}, f.now);
@@ -232,7 +232,7 @@ TEST_CASE("a newer version takes over from the one before when it is ready") {
 }
 
 TEST_CASE("several versions are served at once, each for itself") {
-  fixture f(model_control::poll);
+  book_fixture f(model_control::poll);
   f.book.take({{"m", {version("1", 7), version("2", 8)}}}, f.now);
   auto all = f.all_of("m");
   REQUIRE(all.size() == 2);
@@ -246,18 +246,18 @@ TEST_CASE("several versions are served at once, each for itself") {
 }
 
 TEST_CASE("explicit: what is not named at first is not loaded, and shown") {
-  fixture f(model_control::clients, {"n"});
+  book_fixture f(model_control::clients, {"n"});
   f.book.take({{"m", {version("1", 7)}}, {"n", {version("1", 7)}}}, f.now);
   CHECK(f.only("n").state == model_state::loading);
   CHECK(f.only("m").state == model_state::unavailable);
   CHECK(f.only("m").reason == "not loaded");
-  fixture all(model_control::clients, {"*"});
+  book_fixture all(model_control::clients, {"*"});
   all.book.take({{"m", {version("1", 7)}}, {"n", {version("1", 7)}}}, all.now);
   CHECK(all.only("m").state == model_state::loading);
 }
 
 TEST_CASE("explicit: a load is answered when the model is ready") {
-  fixture f(model_control::clients);
+  book_fixture f(model_control::clients);
   f.book.take({{"m", {version("1", 7)}}}, f.now);
   f.book.load(f.door, 5, "m", f.now);
   CHECK(f.book.take_answers().empty());
@@ -273,7 +273,7 @@ TEST_CASE("explicit: a load is answered when the model is ready") {
 }
 
 TEST_CASE("explicit: a load that fails says why, and the next one tries again") {
-  fixture f(model_control::clients);
+  book_fixture f(model_control::clients);
   f.book.take({{"m", {version("1", 7)}}}, f.now);
   f.book.load(f.door, 5, "m", f.now);
   const auto before = f.only("m");
@@ -290,7 +290,7 @@ TEST_CASE("explicit: a load that fails says why, and the next one tries again") 
 }
 
 TEST_CASE("explicit: what is not there cannot be loaded or unloaded") {
-  fixture f(model_control::clients);
+  book_fixture f(model_control::clients);
   f.book.take({{"m", {version("1", 7)}}}, f.now);
   // A name is looked up among those that a look at the directory found: none of it is a path.
   for (const auto* name : {"x", "", ".", "..", "../m", "./m", "m/", "m/1", "m/../m", "/etc", "M"}) {
@@ -303,7 +303,7 @@ TEST_CASE("explicit: what is not there cannot be loaded or unloaded") {
 }
 
 TEST_CASE("explicit: an unload is answered when no request is taken any more") {
-  fixture f(model_control::clients, {"m"});
+  book_fixture f(model_control::clients, {"m"});
   f.book.take({{"m", {version("1", 7)}}}, f.now);
   f.make_ready(f.only("m"));
   f.book.unload(f.door, 5, "m", f.now);
@@ -317,7 +317,7 @@ TEST_CASE("explicit: an unload is answered when no request is taken any more") {
 }
 
 TEST_CASE("explicit: what is loaded again while it drains is another revision of its own") {
-  fixture f(model_control::clients, {"m"});
+  book_fixture f(model_control::clients, {"m"});
   f.book.take({{"m", {version("1", 7)}}}, f.now);
   const auto old = f.only("m");
   f.make_ready(old);
@@ -336,7 +336,7 @@ TEST_CASE("explicit: what is loaded again while it drains is another revision of
 }
 
 TEST_CASE("explicit: an unload ends a load that is under way") {
-  fixture f(model_control::clients);
+  book_fixture f(model_control::clients);
   f.book.take({{"m", {version("1", 7)}}}, f.now);
   f.book.load(f.door, 5, "m", f.now);
   f.book.unload(f.door, 6, "m", f.now);
@@ -348,7 +348,7 @@ TEST_CASE("explicit: an unload ends a load that is under way") {
 }
 
 TEST_CASE("explicit: changed files wait for the next load, which replaces the model") {
-  fixture f(model_control::clients, {"m"});
+  book_fixture f(model_control::clients, {"m"});
   f.book.take({{"m", {version("1", 7)}}}, f.now);
   f.make_ready(f.only("m"));
   f.book.take({{"m", {version("1", 8)}}}, f.now);
@@ -363,11 +363,11 @@ TEST_CASE("explicit: changed files wait for the next load, which replaces the mo
 }
 
 TEST_CASE("who comes after a root takes up what it has left, and nothing is begun anew") {
-  fixture f(model_control::clients, {"m"});
+  book_fixture f(model_control::clients, {"m"});
   f.book.take({{"m", {version("1", 7)}}, {"n", {version("1", 7)}}}, f.now);
   f.make_ready(f.only("m"));
   f.book.load(f.door, 5, "n", f.now);
-  fixture next(model_control::clients, {"m"});
+  book_fixture next(model_control::clients, {"m"});
   next.book.restore(f.book.note(), next.now);
   next.book.take({{"m", {version("1", 8)}}, {"n", {version("1", 7)}}}, next.now);
   CHECK(next.only("m").revision == f.only("m").revision);
@@ -377,13 +377,13 @@ TEST_CASE("who comes after a root takes up what it has left, and nothing is begu
 }
 
 TEST_CASE("who comes after a root lets those end that were leaving") {
-  fixture f(model_control::poll);
+  book_fixture f(model_control::poll);
   f.book.take({{"m", {version("1", 7)}}}, f.now);
   const auto m = f.only("m");
   f.make_ready(m);
   f.book.take({}, f.now);
   f.book.on_drained(0, m.revision, f.now);
-  fixture next(model_control::poll);
+  book_fixture next(model_control::poll);
   next.book.restore(f.book.note(), next.now);
   next.book.take({}, next.now);
   CHECK(next.only("m").state == model_state::unloading);
@@ -392,7 +392,7 @@ TEST_CASE("who comes after a root lets those end that were leaving") {
 }
 
 TEST_CASE("workers of nodes.toml stand in the book as they do in the file") {
-  fixture f(model_control::none);
+  book_fixture f(model_control::none);
   const auto m = f.only("fixed");
   CHECK_FALSE(m.is_of_repository);
   CHECK(m.workers[0].name == "worker-fixed-0");
@@ -405,7 +405,7 @@ TEST_CASE("workers of nodes.toml stand in the book as they do in the file") {
 }
 
 TEST_CASE("a model that would need more workers than a cluster has is refused alone") {
-  fixture f(model_control::poll);
+  book_fixture f(model_control::poll);
   f.book.take({{"m", {version("1", 7, workers_of_cluster_max)}}, {"n", {version("1", 7)}}}, f.now);
   CHECK(f.only("m").state == model_state::unavailable);
   CHECK(f.only("m").reason.find("a cluster has at most 1024") != std::string::npos);

@@ -25,14 +25,14 @@ stored_model archive(std::string version, std::uint32_t workers, std::string nam
   return out;
 }
 
-struct fixture {
+struct enlisted_fixture {
   repository_book::instant now{};
   cluster_config config;
   repository_book book;
   node_id door{2};
   std::uint64_t requests = 0;
 
-  explicit fixture(std::uint32_t gateways = 1)
+  explicit enlisted_fixture(std::uint32_t gateways = 1)
       : config(config_with(gateways)), book(how(gateways), config) {}
 
   static cluster_config config_with(std::uint32_t gateways) {
@@ -94,7 +94,7 @@ struct fixture {
 } // namespace
 
 TEST_CASE("a model of a store is served when all its workers are ready") {
-  fixture f;
+  enlisted_fixture f;
   f.enlist("1.0", 2);
   CHECK(f.only().state == model_state::loading);
   CHECK(f.only().is_of_repository);
@@ -113,11 +113,11 @@ TEST_CASE("a model of a store is served when all its workers are ready") {
 }
 
 TEST_CASE("who does not wait is answered at once, and a model may have no workers") {
-  fixture f;
+  enlisted_fixture f;
   f.enlist("1.0", 1, /*waits=*/false);
   CHECK(f.answer().workers == 1);
   CHECK(f.only().state == model_state::loading);
-  fixture g;
+  enlisted_fixture g;
   g.enlist("1.0", 0);
   CHECK(g.answer().workers == 0);
   CHECK(g.only().state == model_state::ready);
@@ -125,7 +125,7 @@ TEST_CASE("who does not wait is answered at once, and a model may have no worker
 }
 
 TEST_CASE("one that fails is not enlisted any more") {
-  fixture f;
+  enlisted_fixture f;
   f.enlist("1.0", 1);
   const auto worker = f.only().workers.front().node;
   f.book.on_end(worker, "exit status 78: no weights", f.now);
@@ -140,7 +140,7 @@ TEST_CASE("one that fails is not enlisted any more") {
 }
 
 TEST_CASE("what nodes.toml asks for at the start stays when it fails, and may be tried again") {
-  fixture f;
+  enlisted_fixture f;
   change_model at_start;
   at_start.model = "m";
   f.book.enlist({}, at_start, archive("1.0", 1), f.now);
@@ -153,7 +153,7 @@ TEST_CASE("what nodes.toml asks for at the start stays when it fails, and may be
 }
 
 TEST_CASE("a version is enlisted once, and no name twice") {
-  fixture f;
+  enlisted_fixture f;
   f.enlist("1.0", 1, false);
   (void)f.answer();
   f.enlist("1.0", 1);
@@ -163,7 +163,7 @@ TEST_CASE("a version is enlisted once, and no name twice") {
 }
 
 TEST_CASE("a model that is struck off takes no more requests, and ends when it has drained") {
-  fixture f;
+  enlisted_fixture f;
   f.enlist("1.0", 1);
   f.make_ready();
   (void)f.answer();
@@ -182,7 +182,7 @@ TEST_CASE("a model that is struck off takes no more requests, and ends when it h
 }
 
 TEST_CASE("a model that loads is struck off: who waits for it hears of it") {
-  fixture f;
+  enlisted_fixture f;
   f.enlist("1.0", 1);
   f.book.strike(f.door, f.order(), f.now);
   const auto answers = f.book.take_answers();
@@ -193,7 +193,7 @@ TEST_CASE("a model that loads is struck off: who waits for it hears of it") {
 }
 
 TEST_CASE("scaled up, those that serve go on while others load") {
-  fixture f;
+  enlisted_fixture f;
   f.enlist("1.0", 1);
   f.make_ready();
   (void)f.answer();
@@ -211,7 +211,7 @@ TEST_CASE("scaled up, those that serve go on while others load") {
 }
 
 TEST_CASE("further workers that fail leave, and what serves goes on") {
-  fixture f;
+  enlisted_fixture f;
   f.enlist("1.0", 1);
   f.make_ready();
   (void)f.answer();
@@ -226,7 +226,7 @@ TEST_CASE("further workers that fail leave, and what serves goes on") {
 }
 
 TEST_CASE("scaled down, the last ones leave; to none, and up again") {
-  fixture f;
+  enlisted_fixture f;
   f.enlist("1.0", 3);
   f.make_ready();
   (void)f.answer();
@@ -252,7 +252,7 @@ TEST_CASE("scaled down, the last ones leave; to none, and up again") {
 }
 
 TEST_CASE("each gateway has a worker of its own") {
-  fixture f(2);
+  enlisted_fixture f(2);
   f.enlist("1.0", 1, false);
   const auto workers = f.only().workers;
   REQUIRE(workers.size() == 2);
@@ -261,7 +261,7 @@ TEST_CASE("each gateway has a worker of its own") {
 }
 
 TEST_CASE("of several versions one is the default, which goes last") {
-  fixture f;
+  enlisted_fixture f;
   f.enlist("1.0", 1, false);
   f.enlist("2.0", 1, false);
   f.make_ready();
@@ -285,12 +285,12 @@ TEST_CASE("of several versions one is the default, which goes last") {
 }
 
 TEST_CASE("another root takes up what was enlisted, scaled and chosen") {
-  fixture f;
+  enlisted_fixture f;
   f.enlist("1.0", 1, false);
   f.enlist("2.0", 0, false);
   f.make_ready();
   f.book.set_default(f.door, f.order("2.0"));
-  fixture g;
+  enlisted_fixture g;
   g.book.restore(f.book.note(), g.now);
   CHECK(g.all().size() == 2);
   for (const auto& m : g.all()) {

@@ -13,7 +13,8 @@ using namespace baton::cluster;
 namespace {
 
 // As cluster up would read it.
-cluster_config imported(const std::string& yaml, std::vector<std::string>* notes = nullptr) {
+cluster_config imported_archive(const std::string& yaml,
+                                std::vector<std::string>* notes = nullptr) {
   auto made = import_torchserve(yaml, "models/m.gguf", "m");
   REQUIRE_MESSAGE(made, made.error().message);
   if (notes)
@@ -24,7 +25,7 @@ cluster_config imported(const std::string& yaml, std::vector<std::string>* notes
   return *config;
 }
 
-std::string refusal(const std::string& yaml) {
+std::string archive_refusal(const std::string& yaml) {
   const auto made = import_torchserve(yaml, "m.gguf", "m");
   REQUIRE_FALSE(made);
   CHECK(made.error().code == errc::bad_config);
@@ -35,7 +36,7 @@ bool has(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
-bool mentions(const std::vector<std::string>& notes, std::string_view what) {
+bool notes_mention(const std::vector<std::string>& notes, std::string_view what) {
   return std::any_of(notes.begin(), notes.end(), [&](const auto& n) { return has(n, what); });
 }
 
@@ -43,23 +44,23 @@ bool mentions(const std::vector<std::string>& notes, std::string_view what) {
 
 TEST_CASE("the documentation's pipeline over four processes is four stages") {
   std::vector<std::string> notes;
-  const auto config = imported("#frontend settings\n"
-                               "minWorkers: 1\n"
-                               "maxWorkers: 1\n"
-                               "maxBatchDelay: 100\n"
-                               "responseTimeout: 120\n"
-                               "deviceType: \"gpu\"\n"
-                               "parallelType: \"pp\" # or tp, pptp\n"
-                               "torchrun:\n"
-                               "    nproc-per-node: 4 # number of processes\n"
-                               "#backend settings\n"
-                               "pippy:\n"
-                               "    chunks: 1\n"
-                               "    input_names: ['input_ids']\n"
-                               "    rpc_timeout: 1800\n"
-                               "handler:\n"
-                               "    max_length: 80\n",
-                               &notes);
+  const auto config = imported_archive("#frontend settings\n"
+                                       "minWorkers: 1\n"
+                                       "maxWorkers: 1\n"
+                                       "maxBatchDelay: 100\n"
+                                       "responseTimeout: 120\n"
+                                       "deviceType: \"gpu\"\n"
+                                       "parallelType: \"pp\" # or tp, pptp\n"
+                                       "torchrun:\n"
+                                       "    nproc-per-node: 4 # number of processes\n"
+                                       "#backend settings\n"
+                                       "pippy:\n"
+                                       "    chunks: 1\n"
+                                       "    input_names: ['input_ids']\n"
+                                       "    rpc_timeout: 1800\n"
+                                       "handler:\n"
+                                       "    max_length: 80\n",
+                                       &notes);
   CHECK(config.model.pipeline_parallel_size == 4);
   CHECK(config.model.tensor_parallel_size == 1);
   CHECK(config.model.replicas == 1);
@@ -67,44 +68,47 @@ TEST_CASE("the documentation's pipeline over four processes is four stages") {
   CHECK(config.nodes.at(0).devices.size() == 4);
   for (const auto* what : {"maxBatchDelay", "maxWorkers", "pippy", "handler", "deviceType gpu"}) {
     CAPTURE(what);
-    CHECK(mentions(notes, what));
+    CHECK(notes_mention(notes, what));
   }
-  CHECK_FALSE(mentions(notes, "torchrun"));
+  CHECK_FALSE(notes_mention(notes, "torchrun"));
 }
 
 TEST_CASE("tensor parallelism is ranks of one stage, both together are stages of two ranks") {
-  const auto tp = imported("parallelType: tp\ntorchrun: {nproc-per-node: 4}\n");
+  const auto tp = imported_archive("parallelType: tp\ntorchrun: {nproc-per-node: 4}\n");
   CHECK(tp.model.pipeline_parallel_size == 1);
   CHECK(tp.model.tensor_parallel_size == 4);
   std::vector<std::string> notes;
-  const auto both = imported("parallelType: pptp\ntorchrun: {nproc-per-node: 4}\n", &notes);
+  const auto both = imported_archive("parallelType: pptp\ntorchrun: {nproc-per-node: 4}\n", &notes);
   CHECK(both.model.pipeline_parallel_size == 2);
   CHECK(both.model.tensor_parallel_size == 2);
-  CHECK(mentions(notes, "pptp"));
-  CHECK(has(refusal("parallelType: pptp\ntorchrun: {nproc-per-node: 3}\n"), "even number"));
+  CHECK(notes_mention(notes, "pptp"));
+  CHECK(has(archive_refusal("parallelType: pptp\ntorchrun: {nproc-per-node: 3}\n"), "even number"));
 }
 
 // "Suppose there are eight GPUs on a node and one worker needs 4": 0-3 and 4-7. "deviceIds:
 // [2,3,4,5] and nproc-per-node 2": 2,3 and 4,5.
 TEST_CASE("workers take the devices in turn") {
-  const auto eight = imported("minWorkers: 2\nparallelType: pp\ntorchrun: {nproc-per-node: 4}\n"
-                              "deviceIds: [0,1,2,3,4,5,6,7]\n");
+  const auto eight =
+      imported_archive("minWorkers: 2\nparallelType: pp\ntorchrun: {nproc-per-node: 4}\n"
+                       "deviceIds: [0,1,2,3,4,5,6,7]\n");
   CHECK(eight.model.replicas == 2);
   CHECK(eight.nodes[0].devices == std::vector<std::string>{"cpu:0", "cpu:1", "cpu:2", "cpu:3",
                                                            "cpu:4", "cpu:5", "cpu:6", "cpu:7"});
   CHECK(eight.nodes[0].owners == std::vector<std::uint32_t>{0, 0, 0, 0, 1, 1, 1, 1});
-  const auto named = imported("minWorkers: 2\nparallelType: tp\ntorchrun: {nproc-per-node: 2}\n"
-                              "deviceIds: [2, 3, 4, 5]\n");
+  const auto named =
+      imported_archive("minWorkers: 2\nparallelType: tp\ntorchrun: {nproc-per-node: 2}\n"
+                       "deviceIds: [2, 3, 4, 5]\n");
   CHECK(named.nodes[0].devices == std::vector<std::string>{"cpu:2", "cpu:3", "cpu:4", "cpu:5"});
   CHECK(named.nodes[0].owners == std::vector<std::uint32_t>{0, 0, 1, 1});
-  const auto again = imported("minWorkers: 3\nparallelType: custom\nparallelLevel: 2\n"
-                              "deviceIds: [0,1,2,3]\n");
+  const auto again = imported_archive("minWorkers: 3\nparallelType: custom\nparallelLevel: 2\n"
+                                      "deviceIds: [0,1,2,3]\n");
   CHECK(again.nodes[0].devices ==
         std::vector<std::string>{"cpu:0", "cpu:1", "cpu:2", "cpu:3", "cpu:0", "cpu:1"});
 }
 
 TEST_CASE("queues, tickets and deadlines have their names here") {
-  const auto config = imported("jobQueueSize: 100\nuseJobTicket: true\nresponseTimeout: 90\n");
+  const auto config =
+      imported_archive("jobQueueSize: 100\nuseJobTicket: true\nresponseTimeout: 90\n");
   CHECK(config.model.max_num_queued_reqs == 100);
   CHECK(config.model.use_job_ticket);
   CHECK(config.gateway.request_timeout == std::chrono::seconds(90));
@@ -113,32 +117,34 @@ TEST_CASE("queues, tickets and deadlines have their names here") {
 
 TEST_CASE("what contradicts itself is refused by the name of its key") {
   const auto pp = std::string("parallelType: pp\n");
-  CHECK(has(refusal(pp + "parallelLevel: 2\ntorchrun: {nproc-per-node: 2}\n"),
+  CHECK(has(archive_refusal(pp + "parallelLevel: 2\ntorchrun: {nproc-per-node: 2}\n"),
             "exclude one another"));
-  CHECK(has(refusal(pp + "parallelLevel: 2\n"), "parallelType custom"));
-  CHECK(has(refusal("parallelType: custom\ntorchrun: {nproc-per-node: 2}\n"), "nproc-per-node"));
-  CHECK(has(refusal("torchrun: {nproc-per-node: 2}\n"), "parallelType is missing"));
-  CHECK(has(refusal("parallelType: dp\n"), "'dp'"));
-  CHECK(has(refusal("minWorkers: 0\n"), "minWorkers is '0'"));
-  CHECK(has(refusal("minWorkers: many\n"), "minWorkers is 'many'"));
-  CHECK(has(refusal("minWorkers: 60\nparallelType: pp\ntorchrun: {nproc-per-node: 60}\n"), "3600"));
-  CHECK(has(refusal("deviceIds: 3\n"), "deviceIds"));
-  CHECK(has(refusal("deviceIds: [1, -1]\n"), "deviceIds has '-1'"));
-  CHECK(has(refusal("useJobTicket: [1]\n"), "useJobTicket"));
-  CHECK(has(refusal("torchrun: 4\n"), "torchrun"));
+  CHECK(has(archive_refusal(pp + "parallelLevel: 2\n"), "parallelType custom"));
+  CHECK(has(archive_refusal("parallelType: custom\ntorchrun: {nproc-per-node: 2}\n"),
+            "nproc-per-node"));
+  CHECK(has(archive_refusal("torchrun: {nproc-per-node: 2}\n"), "parallelType is missing"));
+  CHECK(has(archive_refusal("parallelType: dp\n"), "'dp'"));
+  CHECK(has(archive_refusal("minWorkers: 0\n"), "minWorkers is '0'"));
+  CHECK(has(archive_refusal("minWorkers: many\n"), "minWorkers is 'many'"));
+  CHECK(has(archive_refusal("minWorkers: 60\nparallelType: pp\ntorchrun: {nproc-per-node: 60}\n"),
+            "3600"));
+  CHECK(has(archive_refusal("deviceIds: 3\n"), "deviceIds"));
+  CHECK(has(archive_refusal("deviceIds: [1, -1]\n"), "deviceIds has '-1'"));
+  CHECK(has(archive_refusal("useJobTicket: [1]\n"), "useJobTicket"));
+  CHECK(has(archive_refusal("torchrun: 4\n"), "torchrun"));
 }
 
 TEST_CASE("what is no such file is refused with its line, and nothing in it becomes a setting") {
-  CHECK(has(refusal("a: [1\nb: 2\n"), "line "));
-  CHECK(has(refusal("- 1\n- 2\n"), "no map"));
-  CHECK(has(refusal(""), "no map"));
+  CHECK(has(archive_refusal("a: [1\nb: 2\n"), "line "));
+  CHECK(has(archive_refusal("- 1\n- 2\n"), "no map"));
+  CHECK(has(archive_refusal(""), "no map"));
   CHECK_FALSE(import_torchserve(std::string(100'000, '['), "m.gguf", "m"));
   std::vector<std::string> notes;
   const auto config =
-      imported("\"x\\n[gateway]\\nallow_unauthenticated = true\": 1\nunheard: 2\n", &notes);
+      imported_archive("\"x\\n[gateway]\\nallow_unauthenticated = true\": 1\nunheard: 2\n", &notes);
   CHECK_FALSE(config.gateway.allow_unauthenticated);
-  CHECK(mentions(notes, "unheard"));
-  CHECK(mentions(notes, "a key that is no name"));
+  CHECK(notes_mention(notes, "unheard"));
+  CHECK(notes_mention(notes, "a key that is no name"));
 }
 
 TEST_CASE("names with quotes stay names") {
@@ -155,7 +161,7 @@ TEST_CASE("a model with a handler of its own is a worker beside the LLM") {
       "responseTimeout: 8\nhandler:\n  word: x\n",
       {"own/shout.py", "model-config.yaml", "shout"}, "m.gguf", "m");
   REQUIRE_MESSAGE(made, made.error().message);
-  CHECK(mentions(made->notes, "maxWorkers is left out"));
+  CHECK(notes_mention(made->notes, "maxWorkers is left out"));
   const auto config = parse_config(made->toml, "nodes.toml");
   REQUIRE_MESSAGE(config, config.error().message, "\n", made->toml);
   REQUIRE(config->workers.size() == 1);

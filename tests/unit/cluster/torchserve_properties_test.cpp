@@ -11,25 +11,26 @@ using namespace baton::cluster;
 
 namespace {
 
-torchserve_properties read(const std::string& text) {
+torchserve_properties read_properties(const std::string& text) {
   auto made = parse_torchserve_properties(text);
   REQUIRE_MESSAGE(made, made.error().message);
   return *std::move(made);
 }
 
-std::string refusal(const std::string& text) {
+std::string properties_refusal(const std::string& text) {
   const auto made = parse_torchserve_properties(text);
   REQUIRE_FALSE(made);
   CHECK(made.error().code == errc::bad_config);
   return made.error().param;
 }
 
-bool mentions(const torchserve_properties& p, std::string_view what) {
+bool properties_mention(const torchserve_properties& p, std::string_view what) {
   return std::any_of(p.notes.begin(), p.notes.end(),
                      [&](const auto& n) { return n.find(what) != std::string::npos; });
 }
 
-cluster_config imported(const std::string& yaml, const torchserve_properties& server) {
+cluster_config imported_with_properties(const std::string& yaml,
+                                        const torchserve_properties& server) {
   auto made = import_torchserve(yaml, "m.gguf", "m", server);
   REQUIRE_MESSAGE(made, made.error().message);
   auto config = parse_config(made->toml, "nodes.toml");
@@ -40,7 +41,7 @@ cluster_config imported(const std::string& yaml, const torchserve_properties& se
 } // namespace
 
 TEST_CASE("without a file the listeners are TorchServe's own") {
-  const auto config = imported("minWorkers: 1\n", {});
+  const auto config = imported_with_properties("minWorkers: 1\n", {});
   CHECK(config.gateway.torchserve_inference == "127.0.0.1:8080");
   CHECK(config.gateway.torchserve_management == "127.0.0.1:8081");
   CHECK(config.gateway.torchserve_metrics == "127.0.0.1:8082");
@@ -48,42 +49,43 @@ TEST_CASE("without a file the listeners are TorchServe's own") {
 }
 
 TEST_CASE("the documentation's example says where it listens") {
-  const auto p = read("# a comment\n"
-                      "inference_address=http://0.0.0.0:9080\n"
-                      "management_address = https://127.0.0.1\n"
-                      "metrics_address: http://[::1]:9082/\r\n"
-                      "private_key_file=mykey.key\n"
-                      "certificate_file=mycert.pem\n"
-                      "job_queue_size=100\n"
-                      "default_response_timeout=60\n"
-                      "number_of_netty_threads=32\n"
-                      "model_store=/models\n"
-                      "install_py_dep_per_model=true\n");
+  const auto p = read_properties("# a comment\n"
+                                 "inference_address=http://0.0.0.0:9080\n"
+                                 "management_address = https://127.0.0.1\n"
+                                 "metrics_address: http://[::1]:9082/\r\n"
+                                 "private_key_file=mykey.key\n"
+                                 "certificate_file=mycert.pem\n"
+                                 "job_queue_size=100\n"
+                                 "default_response_timeout=60\n"
+                                 "number_of_netty_threads=32\n"
+                                 "model_store=/models\n"
+                                 "install_py_dep_per_model=true\n");
   CHECK(p.inference == "0.0.0.0:9080");
   CHECK(p.management == "127.0.0.1:8444");
   CHECK(p.metrics == "[::1]:9082");
-  CHECK(mentions(p, "number_of_netty_threads is left out: gateway.threads"));
-  CHECK(mentions(p, "install_py_dep_per_model is left out: nothing here is called so"));
-  CHECK_FALSE(mentions(p, "https://"));
-  const auto config = imported("jobQueueSize: 7\n", p);
+  CHECK(properties_mention(p, "number_of_netty_threads is left out: gateway.threads"));
+  CHECK(properties_mention(p, "install_py_dep_per_model is left out: nothing here is called so"));
+  CHECK_FALSE(properties_mention(p, "https://"));
+  const auto config = imported_with_properties("jobQueueSize: 7\n", p);
   CHECK(config.gateway.torchserve_inference == "0.0.0.0:9080");
   CHECK(config.gateway.torchserve_metrics == "[::1]:9082");
   CHECK(config.gateway.tls_certificate == "mycert.pem");
   CHECK(config.gateway.tls_key == "mykey.key");
   CHECK(config.model.max_num_queued_reqs == 7); // the model's own word comes first
   CHECK(config.gateway.request_timeout == std::chrono::seconds(60));
-  CHECK(imported("minWorkers: 1\n", p).model.max_num_queued_reqs == 100);
+  CHECK(imported_with_properties("minWorkers: 1\n", p).model.max_num_queued_reqs == 100);
 }
 
 TEST_CASE("a listener that is switched off, or has another's address, is not there") {
-  CHECK(read("enable_metrics_api=false\n").metrics.empty());
-  const auto p = read("inference_address=http://127.0.0.1:8080\n"
-                      "management_address=http://127.0.0.1:8080\n");
+  CHECK(read_properties("enable_metrics_api=false\n").metrics.empty());
+  const auto p = read_properties("inference_address=http://127.0.0.1:8080\n"
+                                 "management_address=http://127.0.0.1:8080\n");
   CHECK(p.inference == "127.0.0.1:8080");
   CHECK(p.management.empty());
-  CHECK(mentions(p, "management_address is left out"));
-  CHECK(imported("minWorkers: 1\n", p).gateway.torchserve_management.empty());
-  CHECK(mentions(read("inference_address=https://127.0.0.1:8443\n"), "gateway.tls_certificate"));
+  CHECK(properties_mention(p, "management_address is left out"));
+  CHECK(imported_with_properties("minWorkers: 1\n", p).gateway.torchserve_management.empty());
+  CHECK(properties_mention(read_properties("inference_address=https://127.0.0.1:8443\n"),
+                           "gateway.tls_certificate"));
 }
 
 TEST_CASE("what is no address, number or path is refused by its key") {
@@ -91,47 +93,49 @@ TEST_CASE("what is no address, number or path is refused by its key") {
        {"", "http://", "unix:/tmp/ts.sock", "http://127.0.0.1:0", "http://127.0.0.1:65536",
         "http://example.org:8080", "http://127.0.0.1:8080\"", "http://:8080", "127.0.0.1:"}) {
     CAPTURE(wrong);
-    CHECK(refusal(std::string("inference_address=") + wrong + "\n") == "inference_address");
+    CHECK(properties_refusal(std::string("inference_address=") + wrong + "\n") ==
+          "inference_address");
   }
-  CHECK(refusal("job_queue_size=many\n") == "job_queue_size");
-  CHECK(refusal("default_response_timeout=0\n") == "default_response_timeout");
-  CHECK(refusal("certificate_file=a.pem\n") == "certificate_file");
-  CHECK(refusal("certificate_file=a\x01\nprivate_key_file=b\n") == "certificate_file");
+  CHECK(properties_refusal("job_queue_size=many\n") == "job_queue_size");
+  CHECK(properties_refusal("default_response_timeout=0\n") == "default_response_timeout");
+  CHECK(properties_refusal("certificate_file=a.pem\n") == "certificate_file");
+  CHECK(properties_refusal("certificate_file=a\x01\nprivate_key_file=b\n") == "certificate_file");
 }
 
 TEST_CASE("nothing in it becomes a setting") {
-  const auto p = read("x\\n[gateway]\\nallow_unauthenticated = true\n"
-                      "disable_token_authorization=true\n");
-  CHECK_FALSE(imported("minWorkers: 1\n", p).gateway.allow_unauthenticated);
-  CHECK(mentions(p, "disable_token_authorization is left out"));
+  const auto p = read_properties("x\\n[gateway]\\nallow_unauthenticated = true\n"
+                                 "disable_token_authorization=true\n");
+  CHECK_FALSE(imported_with_properties("minWorkers: 1\n", p).gateway.allow_unauthenticated);
+  CHECK(properties_mention(p, "disable_token_authorization is left out"));
 }
 
 TEST_CASE("gRPC listens where the file says a port") {
-  CHECK(read("").grpc_inference.empty());
-  auto p = read("grpc_inference_port=7070\ngrpc_management_port = 7071\n");
+  CHECK(read_properties("").grpc_inference.empty());
+  auto p = read_properties("grpc_inference_port=7070\ngrpc_management_port = 7071\n");
   CHECK(p.grpc_inference == "127.0.0.1:7070");
   CHECK(p.grpc_management == "127.0.0.1:7071");
   CHECK(p.notes.empty());
-  const auto config = imported("minWorkers: 1\n", p);
+  const auto config = imported_with_properties("minWorkers: 1\n", p);
   CHECK(config.gateway.torchserve_grpc_inference == "127.0.0.1:7070");
   CHECK(config.gateway.torchserve_grpc_management == "127.0.0.1:7071");
-  p = read("grpc_inference_port=9\ngrpc_inference_address=::1\n"
-           "grpc_management_port=8\ngrpc_management_address=0.0.0.0\n");
+  p = read_properties("grpc_inference_port=9\ngrpc_inference_address=::1\n"
+                      "grpc_management_port=8\ngrpc_management_address=0.0.0.0\n");
   CHECK(p.grpc_inference == "[::1]:9");
   CHECK(p.grpc_management == "0.0.0.0:8");
-  CHECK(refusal("grpc_inference_port=0\n") == "grpc_inference_port");
-  CHECK(refusal("grpc_management_port=65536\n") == "grpc_management_port");
-  CHECK(refusal("grpc_inference_port=1\ngrpc_inference_address=\"x\"\n") ==
+  CHECK(properties_refusal("grpc_inference_port=0\n") == "grpc_inference_port");
+  CHECK(properties_refusal("grpc_management_port=65536\n") == "grpc_management_port");
+  CHECK(properties_refusal("grpc_inference_port=1\ngrpc_inference_address=\"x\"\n") ==
         "grpc_inference_address");
-  CHECK(mentions(read("grpc_inference_address=127.0.0.1\n"), "grpc_inference_port says"));
+  CHECK(properties_mention(read_properties("grpc_inference_address=127.0.0.1\n"),
+                           "grpc_inference_port says"));
 }
 
 TEST_CASE("a model store is carried over, but for what is no archive of it") {
-  const auto p =
-      read("model_store=/models/store\nload_models=a.mar, b=c.mar,http://x/d.mar,../e.mar\n"
-           "default_workers_per_model=2\njob_queue_size=7\ndefault_startup_timeout=9\n");
-  CHECK(mentions(p, "'http://x/d.mar' is left out"));
-  CHECK(mentions(p, "'../e.mar' is left out"));
+  const auto p = read_properties(
+      "model_store=/models/store\nload_models=a.mar, b=c.mar,http://x/d.mar,../e.mar\n"
+      "default_workers_per_model=2\njob_queue_size=7\ndefault_startup_timeout=9\n");
+  CHECK(properties_mention(p, "'http://x/d.mar' is left out"));
+  CHECK(properties_mention(p, "'../e.mar' is left out"));
   const auto made = import_torchserve_server("m.gguf", "m", p);
   const auto config = parse_config(made.toml, "nodes.toml");
   REQUIRE_MESSAGE(config, config.error().message, "\n", made.toml);
@@ -141,7 +145,8 @@ TEST_CASE("a model store is carried over, but for what is no archive of it") {
   CHECK(config->store->default_workers_per_model == 2);
   CHECK(config->store->job_queue_size == 7);
   CHECK(config->store->default_startup_timeout == 9);
-  CHECK(read("model_store=s\nload_models=all\n").load_models == std::vector<std::string>{"all"});
-  CHECK(read("model_store=s\nload_models=none\n").load_models.empty());
-  CHECK(mentions(read("load_models=a.mar\n"), "there is no model_store"));
+  CHECK(read_properties("model_store=s\nload_models=all\n").load_models ==
+        std::vector<std::string>{"all"});
+  CHECK(read_properties("model_store=s\nload_models=none\n").load_models.empty());
+  CHECK(properties_mention(read_properties("load_models=a.mar\n"), "there is no model_store"));
 }

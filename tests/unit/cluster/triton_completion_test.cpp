@@ -38,7 +38,7 @@ std::string value(const std::string& name, std::uint64_t element, std::vector<st
 }
 
 // Inputs A and B and one with a value of its own, W; an output C, with the first dimension `rows`.
-std::string model(std::int64_t rows, const std::string& more = "") {
+std::string onnx_model(std::int64_t rows, const std::string& more = "") {
   const auto weights = number(1, 2) + bytes(8, "W") + bytes(9, std::string(100'000, 'w'));
   return number(1, 8) +
          bytes(7, bytes(1, bytes(4, "Add")) + bytes(2, "g") + bytes(5, weights) +
@@ -48,13 +48,13 @@ std::string model(std::int64_t rows, const std::string& more = "") {
          bytes(8, number(2, 13));
 }
 
-result<onnx_signature> read(const std::string& content) {
+result<onnx_signature> read_onnx(const std::string& content) {
   std::istringstream in(content);
   return read_onnx_signature(in, content.size());
 }
 
 std::string refusal_of(const std::string& content) {
-  const auto made = read(content);
+  const auto made = read_onnx(content);
   return made ? std::string() : made.error().message;
 }
 
@@ -87,16 +87,16 @@ struct repository {
 
 TEST_CASE("an ONNX file names its inputs and outputs, without reading its weights") {
   const repository r;
-  r.write("f.onnx", model(-1));
-  const auto read = read_onnx_signature(r.place.path() / "f.onnx");
-  REQUIRE_MESSAGE(read, read.error().message);
-  CHECK(read->inputs == std::vector{worker_tensor{"A", "FP32", {-1, 2}, false},
-                                    worker_tensor{"B \"1\"", "BYTES", {-1, 3, -1}, false}});
-  CHECK(read->outputs == std::vector{worker_tensor{"C", "INT64", {-1, 2}, false}});
+  r.write("f.onnx", onnx_model(-1));
+  const auto read_onnx = read_onnx_signature(r.place.path() / "f.onnx");
+  REQUIRE_MESSAGE(read_onnx, read_onnx.error().message);
+  CHECK(read_onnx->inputs == std::vector{worker_tensor{"A", "FP32", {-1, 2}, false},
+                                         worker_tensor{"B \"1\"", "BYTES", {-1, 3, -1}, false}});
+  CHECK(read_onnx->outputs == std::vector{worker_tensor{"C", "INT64", {-1, 2}, false}});
 }
 
 TEST_CASE("what is no ONNX file, or does not say enough, is refused wherever it ends") {
-  const auto whole = model(2);
+  const auto whole = onnx_model(2);
   for (std::size_t size = 0; size < 400; ++size) // the rest is weights
     CHECK(refusal_of(whole.substr(0, size)) == "it is no ONNX file");
   constexpr std::size_t behind_graph = 4; // opset_import, which is not needed
@@ -106,20 +106,22 @@ TEST_CASE("what is no ONNX file, or does not say enough, is refused wherever it 
           (left == behind_graph ? "" : "it is no ONNX file"));
   }
   CHECK(refusal_of(std::string(2000, '\xff')) == "it is no ONNX file");
-  CHECK(refusal_of(model(2, bytes(12, bytes(1, "D") + bytes(2, bytes(1, number(1, 1))))))
+  CHECK(refusal_of(onnx_model(2, bytes(12, bytes(1, "D") + bytes(2, bytes(1, number(1, 1))))))
             .find("output 'D' has no shape") != std::string::npos);
-  CHECK(refusal_of(model(2, bytes(11, value("E", 16, {2})))).find("input 'E' has the type 16") !=
-        std::string::npos);
+  CHECK(
+      refusal_of(onnx_model(2, bytes(11, value("E", 16, {2})))).find("input 'E' has the type 16") !=
+      std::string::npos);
 }
 
 TEST_CASE("no field has the number 0, or ends behind what it is in") {
-  CHECK(refusal_of(model(2) + number(0, 0)) == "it is no ONNX file");
-  CHECK(refusal_of(model(2) + bytes(0, "x")) == "it is no ONNX file");
-  CHECK(refusal_of(model(2, number(0, 0))) == "it is no ONNX file");
+  CHECK(refusal_of(onnx_model(2) + number(0, 0)) == "it is no ONNX file");
+  CHECK(refusal_of(onnx_model(2) + bytes(0, "x")) == "it is no ONNX file");
+  CHECK(refusal_of(onnx_model(2, number(0, 0))) == "it is no ONNX file");
   // A name of 9 bytes in an input of 4: within the file, and not within the input.
   const auto name = varint(1 << 3 | 2) + varint(9) + "ab";
-  CHECK(refusal_of(model(2, bytes(11, name))) == "it is no ONNX file");
-  CHECK(refusal_of(model(2) + varint(9 << 3 | 2) + varint(UINT64_MAX)) == "it is no ONNX file");
+  CHECK(refusal_of(onnx_model(2, bytes(11, name))) == "it is no ONNX file");
+  CHECK(refusal_of(onnx_model(2) + varint(9 << 3 | 2) + varint(UINT64_MAX)) ==
+        "it is no ONNX file");
 }
 
 TEST_CASE("a file that is made to take long is refused after so many fields") {
@@ -133,7 +135,7 @@ TEST_CASE("a file that is made to take long is refused after so many fields") {
   std::string many;
   for (int i = 0; i < 1 << 20; ++i)
     many += number(1, 8);
-  CHECK(refusal_of(model(2, many)) == "it has more than 1048576 fields");
+  CHECK(refusal_of(onnx_model(2, many)) == "it has more than 1048576 fields");
 }
 
 TEST_CASE("what is no regular file is not opened") {
@@ -152,22 +154,23 @@ TEST_CASE("names and tensors have bounds, and what is constant does not count") 
   const auto constant = [](const std::string& name) {
     return bytes(5, number(1, 2) + bytes(8, name));
   };
-  CHECK(refusal_of(model(2, bytes(11, value(named(256), 1, {2})))).empty());
-  CHECK(refusal_of(model(2, bytes(11, value(named(257), 1, {2})))) ==
+  CHECK(refusal_of(onnx_model(2, bytes(11, value(named(256), 1, {2})))).empty());
+  CHECK(refusal_of(onnx_model(2, bytes(11, value(named(257), 1, {2})))) ==
         "its input 3: name must be a text of 1 to 256 bytes, UTF-8 without control characters");
-  CHECK(refusal_of(model(2, bytes(11, value(named(257), 1, {2})) + constant(named(257)))).empty());
-  CHECK(refusal_of(model(2, constant(named((64 << 10) + 1)))).find("a name in it has more than") !=
-        std::string::npos);
+  CHECK(refusal_of(onnx_model(2, bytes(11, value(named(257), 1, {2})) + constant(named(257))))
+            .empty());
+  CHECK(refusal_of(onnx_model(2, constant(named((64 << 10) + 1))))
+            .find("a name in it has more than") != std::string::npos);
   std::string inputs, constants, outputs;
   for (std::size_t i = 2; i <= limits::tensors_max; ++i) { // A and B are there
     inputs += bytes(11, value("i" + std::to_string(i), 1, {2}));
     constants += constant("i" + std::to_string(i));
     outputs += bytes(12, value("o" + std::to_string(i), 1, {2}));
   }
-  CHECK(refusal_of(model(2, inputs)) == "it has 257 inputs, at most 256 are served");
-  CHECK(refusal_of(model(2, outputs + bytes(12, value("o", 1, {2})))) ==
+  CHECK(refusal_of(onnx_model(2, inputs)) == "it has 257 inputs, at most 256 are served");
+  CHECK(refusal_of(onnx_model(2, outputs + bytes(12, value("o", 1, {2})))) ==
         "it has 257 outputs, at most 256 are served");
-  const auto two = read(model(2, inputs + constants));
+  const auto two = read_onnx(onnx_model(2, inputs + constants));
   REQUIRE_MESSAGE(two, two.error().message);
   CHECK(two->inputs.size() == 2);
 }
@@ -176,18 +179,18 @@ TEST_CASE("what is kept of a file has a bound, whatever it says") {
   std::string names, inputs;
   for (int i = 0; i < 1'500; ++i) // 96 MB
     names += bytes(5, bytes(8, std::string(64 << 10, 'n')));
-  CHECK(refusal_of(model(2, names)).find("a name in it has more than") != std::string::npos);
+  CHECK(refusal_of(onnx_model(2, names)).find("a name in it has more than") != std::string::npos);
   const auto one = bytes(11, value(std::string(200, 'n'), 1, {}));
   for (int i = 0; i < 80'000; ++i)
     inputs += one;
-  CHECK(refusal_of(model(2, inputs)) ==
+  CHECK(refusal_of(onnx_model(2, inputs)) ==
         "what it says of its tensors takes more than 16777216 bytes");
 }
 
 TEST_CASE("what a sparse initializer names is constant") {
   const auto values = number(1, 2) + bytes(8, "S");
-  const auto made =
-      read(model(2, bytes(11, value("S", 1, {2})) + bytes(15, bytes(1, values) + number(3, 9))));
+  const auto made = read_onnx(
+      onnx_model(2, bytes(11, value("S", 1, {2})) + bytes(15, bytes(1, values) + number(3, 9))));
   REQUIRE_MESSAGE(made, made.error().message);
   CHECK(made->inputs.size() == 2);
 }
@@ -195,12 +198,12 @@ TEST_CASE("what a sparse initializer names is constant") {
 TEST_CASE("no name is shown that is no text") {
   for (const std::string name : {"", "a\nb", "\x1b[2J", "\xff", "a\xc3", "\xed\xa0\x80"}) {
     for (const auto& more : {bytes(11, value(name, 16, {2})), bytes(12, value(name, 1, {2}))}) {
-      const auto refusal = refusal_of(model(2, more));
+      const auto refusal = refusal_of(onnx_model(2, more));
       CHECK(refusal.find("name must be a text") != std::string::npos);
       CHECK(is_shown(refusal));
     }
     const repository r;
-    r.write("m/1/model.onnx", model(-1));
+    r.write("m/1/model.onnx", onnx_model(-1));
     r.write("m/config.pbtxt", "input { name: \"" + name +
                                   "\" data_type: TYPE_FP32 dims: 1 } "
                                   "output { name: \"C\" data_type: TYPE_FP32 dims: 1 }");
@@ -209,12 +212,12 @@ TEST_CASE("no name is shown that is no text") {
     r.write("m/config.pbtxt", "name: \"" + name + "\" backend: \"" + name + "\"");
     CHECK(is_shown(r.scan().refusal));
   }
-  CHECK(refusal_of(model(2, bytes(11, value("na\u00efve", 1, {2})))).empty());
+  CHECK(refusal_of(onnx_model(2, bytes(11, value("na\u00efve", 1, {2})))).empty());
 }
 
 TEST_CASE("without a config.pbtxt an ONNX model is served as its file says, in batches of four") {
   const repository r;
-  r.write("m/2/model.onnx", model(-1));
+  r.write("m/2/model.onnx", onnx_model(-1));
   const auto v = r.scan();
   REQUIRE_MESSAGE(v.refusal.empty(), v.refusal);
   CHECK(v.version == "2");
@@ -233,7 +236,7 @@ TEST_CASE("without a config.pbtxt an ONNX model is served as its file says, in b
 
 TEST_CASE("a tensor of a batch that has no other dimension is one number") {
   const repository r;
-  r.write("m/1/model.onnx", model(-1, bytes(12, value("N", 7, {-1}))));
+  r.write("m/1/model.onnx", onnx_model(-1, bytes(12, value("N", 7, {-1}))));
   const auto v = r.scan();
   REQUIRE_MESSAGE(v.refusal.empty(), v.refusal);
   CHECK(v.worker.outputs == std::vector{worker_tensor{"C", "INT64", {2}, false},
@@ -242,8 +245,8 @@ TEST_CASE("a tensor of a batch that has no other dimension is one number") {
 
 TEST_CASE("each version is completed of its own file, and only those that are chosen") {
   const repository r;
-  r.write("m/1/model.onnx", model(-1));
-  r.write("m/2/model.onnx", model(5));
+  r.write("m/1/model.onnx", onnx_model(-1));
+  r.write("m/2/model.onnx", onnx_model(5));
   r.write("m/3/model.onnx", "none");
   r.write("m/config.pbtxt", "version_policy { specific { versions: [ 1, 2 ] } }");
   auto all = r.scan_all();
@@ -272,7 +275,7 @@ TEST_CASE("each version is completed of its own file, and only those that are ch
 
 TEST_CASE("what config.pbtxt says stays, and the rest is added") {
   const repository r;
-  r.write("m/1/model.onnx", model(-1));
+  r.write("m/1/model.onnx", onnx_model(-1));
   r.write("m/config.pbtxt", "max_batch_size: 16 output { name: \"C\" data_type: TYPE_INT64 dims: "
                             "[ 2 ] } dynamic_batching { preferred_batch_size: 8 }");
   auto v = r.scan();
@@ -302,7 +305,7 @@ TEST_CASE("what config.pbtxt says stays, and the rest is added") {
 
 TEST_CASE("a model without a first dimension of any size takes no batches") {
   const repository r;
-  r.write("m/1/model.onnx", model(5));
+  r.write("m/1/model.onnx", onnx_model(5));
   auto v = r.scan();
   REQUIRE_MESSAGE(v.refusal.empty(), v.refusal);
   CHECK(v.worker.max_batch_size == 0);

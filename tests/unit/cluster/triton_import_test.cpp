@@ -2,6 +2,7 @@
 #include "cluster/config.hpp"
 #include "cluster/pbtxt.hpp"
 #include "cluster/triton_import.hpp"
+#include "tests/unit/cluster/imported.hpp"
 
 #include <doctest/doctest.h>
 
@@ -9,21 +10,13 @@
 
 using namespace baton;
 using namespace baton::cluster;
+using baton::testing::imported;
 using nlohmann::json;
 
 namespace {
 
-struct imported {
-  cluster_config config;
-  std::vector<std::string> notes;
-
-  bool mentions(std::string_view what) const {
-    return std::any_of(notes.begin(), notes.end(),
-                       [&](const auto& n) { return n.find(what) != std::string::npos; });
-  }
-};
-
-imported import_of(const std::vector<triton_model>& models, const std::string& llm = "m.gguf") {
+imported import_of_models(const std::vector<triton_model>& models,
+                          const std::string& llm = "m.gguf") {
   auto made = import_triton(models, llm, "");
   REQUIRE_MESSAGE(made, made.error().message);
   auto config = parse_config(made->toml, "nodes.toml");
@@ -31,7 +24,8 @@ imported import_of(const std::vector<triton_model>& models, const std::string& l
   return {*config, made->notes};
 }
 
-std::string refusal(const std::vector<triton_model>& models, const std::string& llm = "m.gguf") {
+std::string triton_refusal(const std::vector<triton_model>& models,
+                           const std::string& llm = "m.gguf") {
   const auto made = import_triton(models, llm, "");
   REQUIRE_FALSE(made);
   CHECK(made.error().code == errc::bad_config);
@@ -45,7 +39,7 @@ triton_model python(const std::string& config, std::vector<std::uint32_t> versio
 } // namespace
 
 TEST_CASE("models of handlers need no LLM") {
-  const auto made = import_of({python("max_batch_size: 4\n")}, "");
+  const auto made = import_of_models({python("max_batch_size: 4\n")}, "");
   CHECK(made.config.models.empty());
   CHECK(made.config.workers.size() == 1);
 }
@@ -90,7 +84,7 @@ TEST_CASE("what is no text of protobuf's is refused with its line") {
 }
 
 TEST_CASE("a model of the Python backend becomes a worker") {
-  const auto [config, notes] = import_of({python(R"(
+  const auto [config, notes] = import_of_models({python(R"(
 name: "add_sub"
 max_batch_size: 64
 input [{ name: "INPUT0" data_type: TYPE_FP32 dims: [ 4 ] }]
@@ -100,7 +94,7 @@ dynamic_batching { max_queue_delay_microseconds: 5000 preferred_batch_size: [ 8,
   default_queue_policy { max_queue_size: 32 } }
 sequence_batching {} colour: 1
 )",
-                                                 {1, 12, 3})});
+                                                        {1, 12, 3})});
   REQUIRE(config.workers.size() == 1);
   const auto& w = config.workers[0];
   CHECK(w.name == "add_sub");
@@ -120,18 +114,18 @@ sequence_batching {} colour: 1
 }
 
 TEST_CASE("what a model does not say is Triton's default, as far as there is one") {
-  const auto plain = import_of({python("max_batch_size: 8")});
+  const auto plain = import_of_models({python("max_batch_size: 8")});
   CHECK(plain.config.workers[0].batch_size == 1); // nothing is put together without being asked
   CHECK(plain.config.workers[0].count == 1);
   CHECK(plain.config.workers[0].max_batch_delay.count() == 0);
   CHECK(plain.mentions("a queue has a bound here"));
   CHECK(plain.mentions("as without dynamic_batching"));
-  const auto batching = import_of({python("max_batch_size: 8 dynamic_batching {}")});
+  const auto batching = import_of_models({python("max_batch_size: 8 dynamic_batching {}")});
   CHECK(batching.config.workers[0].batch_size == 8);
 }
 
 TEST_CASE("queues, priorities and timeouts are those of dynamic_batching") {
-  const auto made = import_of({python(R"(
+  const auto made = import_of_models({python(R"(
 max_batch_size: 8
 dynamic_batching {
   max_queue_delay_microseconds: 150
@@ -159,7 +153,7 @@ dynamic_batching {
 
 TEST_CASE("a level without a bound leaves the queue our own") {
   const auto made =
-      import_of({python(R"(dynamic_batching { priority_levels: 2 default_priority_level: 1
+      import_of_models({python(R"(dynamic_batching { priority_levels: 2 default_priority_level: 1
   priority_queue_policy { key: 2 value { max_queue_size: 6 } } })")});
   CHECK(made.config.workers[0].max_queued == 100);
   CHECK(made.config.workers[0].priority_queue_policy.size() == 1);
@@ -167,14 +161,14 @@ TEST_CASE("a level without a bound leaves the queue our own") {
 }
 
 TEST_CASE("the order of answers is kept where Triton keeps it") {
-  const auto made = import_of({python("dynamic_batching { preserve_ordering: true }")});
+  const auto made = import_of_models({python("dynamic_batching { preserve_ordering: true }")});
   CHECK(made.config.workers[0].preserve_ordering);
   const char* wrong[] = {
       "preserve_ordering: true priority_levels: 2 default_priority_level: 1",
       "preserve_ordering: true default_queue_policy { timeout_action: DELAY }",
   };
   for (const auto* one : wrong)
-    CHECK(refusal({python(fmt::format("dynamic_batching {{ {} }}", one))})
+    CHECK(triton_refusal({python(fmt::format("dynamic_batching {{ {} }}", one))})
               .find("preserve_ordering") != std::string::npos);
 }
 
@@ -195,7 +189,7 @@ TEST_CASE("what dynamic_batching cannot mean is refused by its name") {
   };
   for (const auto& [text, why] : wrong) {
     CAPTURE(text);
-    CHECK(refusal({python(fmt::format("max_batch_size: 8 dynamic_batching {{ {} }}", text))})
+    CHECK(triton_refusal({python(fmt::format("max_batch_size: 8 dynamic_batching {{ {} }}", text))})
               .find(why) != std::string::npos);
   }
 }
@@ -203,15 +197,15 @@ TEST_CASE("what dynamic_batching cannot mean is refused by its name") {
 TEST_CASE("a model's file is one of its version's directory") {
   for (const auto* file : {"/etc/passwd", "../2/model.py", "a/../../model.py", ".."}) {
     CAPTURE(file);
-    CHECK(refusal({python(fmt::format("default_model_filename: \"{}\"", file))})
+    CHECK(triton_refusal({python(fmt::format("default_model_filename: \"{}\"", file))})
               .find("leads out of the version's directory") != std::string::npos);
   }
-  const auto made = import_of({python("default_model_filename: \"sub/other.py\"")});
+  const auto made = import_of_models({python("default_model_filename: \"sub/other.py\"")});
   CHECK(made.config.workers.at(0).command.back().ends_with("/1/sub/other.py"));
 }
 
 TEST_CASE("models of ONNX Runtime and of PyTorch become workers of their platform") {
-  const auto made = import_of({
+  const auto made = import_of_models({
       {"r/a", "platform: \"onnxruntime_onnx\" optimization { graph { level: 1 } }", {1, 2}, ""},
       {"r/b", "backend: \"onnxruntime\" default_model_filename: \"b.onnx\"", {1}, ""},
       {"r/c", "platform: \"pytorch_libtorch\"", {1}, ""},
@@ -233,7 +227,7 @@ TEST_CASE("models of ONNX Runtime and of PyTorch become workers of their platfor
 }
 
 TEST_CASE("inputs and outputs of a model are those of its worker") {
-  const auto made = import_of({python(R"(
+  const auto made = import_of_models({python(R"(
 max_batch_size: 8
 input [{ name: "IN \"0\"" data_type: TYPE_FP32 dims: [ -1, 4 ] reshape: { shape: [ 4 ] } },
        { name: "TEXT" data_type: TYPE_STRING dims: 1 optional: true }]
@@ -255,7 +249,7 @@ model_transaction_policy { decoupled: True }
         "input { name: \"A\" data_type: TYPE_FP32 dims: [ 2000000000, 2000000000 ] }", "input: 1",
         "output [{ name: \"A\" data_type: TYPE_FP32 }, { name: \"A\" data_type: TYPE_FP32 }]"}) {
     CAPTURE(config);
-    CHECK(refusal({python(config)}).find("put") != std::string::npos);
+    CHECK(triton_refusal({python(config)}).find("put") != std::string::npos);
   }
 }
 
@@ -267,7 +261,7 @@ TEST_CASE("a model of the vLLM backend becomes the LLM") {
                          R"({"model": "models/opt", "gpu_memory_utilization": 0.5,
                              "enforce_eager": true, "disable_log_requests": true,
                              "max_model_len": 2048, "enable_prefix_caching": false})"};
-  const auto made = import_of({llm, python("")}, "");
+  const auto made = import_of_models({llm, python("")}, "");
   CHECK(made.config.model.path == "models/opt");
   CHECK(made.config.model.name == "vllm_model"); // as its clients ask for it
   CHECK(made.config.model.max_model_len == 2048);
@@ -275,32 +269,34 @@ TEST_CASE("a model of the vLLM backend becomes the LLM") {
   CHECK(made.config.model.max_num_queued_reqs == 9);
   CHECK(made.config.workers.size() == 1);
   CHECK(made.mentions("vllm_model: --gpu-memory-utilization is left out"));
-  CHECK(refusal({llm, llm}).find("second LLM") != std::string::npos);
+  CHECK(triton_refusal({llm, llm}).find("second LLM") != std::string::npos);
   auto broken = llm;
   broken.engine = "[";
-  CHECK(refusal({broken}).find("model.json") != std::string::npos);
+  CHECK(triton_refusal({broken}).find("model.json") != std::string::npos);
 }
 
 TEST_CASE("what cannot be taken over is said, and what is wrong is refused by its name") {
   const auto made =
-      import_of({{"repo/plan", "platform: \"tensorrt_plan\"", {1}, ""},
-                 {"repo/eager", "backend: \"pytorch\" runtime: \"model.py\"", {1}, ""},
-                 {"repo/chain", "platform: \"ensemble\"", {1}, ""},
-                 {"repo/trt", "backend: \"tensorrtllm\"", {1}, ""}});
+      import_of_models({{"repo/plan", "platform: \"tensorrt_plan\"", {1}, ""},
+                        {"repo/eager", "backend: \"pytorch\" runtime: \"model.py\"", {1}, ""},
+                        {"repo/chain", "platform: \"ensemble\"", {1}, ""},
+                        {"repo/trt", "backend: \"tensorrtllm\"", {1}, ""}});
   CHECK(made.config.workers.empty());
   CHECK(made.mentions("plan: LEFT OUT: 'tensorrt_plan' needs a handler"));
   CHECK(made.mentions("eager: LEFT OUT: 'pytorch' needs a handler"));
   CHECK(made.mentions("chain: LEFT OUT"));
   CHECK(made.mentions("trt: LEFT OUT"));
-  CHECK(refusal({{"repo/plan", "platform: \"tensorrt_plan\"", {1}, ""}}, "")
+  CHECK(triton_refusal({{"repo/plan", "platform: \"tensorrt_plan\"", {1}, ""}}, "")
             .find("no model of it can be served: plan: LEFT OUT") != std::string::npos);
-  CHECK(refusal({python("", {})}).find("has no version") != std::string::npos);
-  CHECK(refusal({python("max_batch_size: -1")}).find("add_sub.max_batch_size") !=
+  CHECK(triton_refusal({python("", {})}).find("has no version") != std::string::npos);
+  CHECK(triton_refusal({python("max_batch_size: -1")}).find("add_sub.max_batch_size") !=
         std::string::npos);
-  CHECK(refusal({python("dynamic_batching: 1")}).find("add_sub.dynamic_batching") !=
+  CHECK(triton_refusal({python("dynamic_batching: 1")}).find("add_sub.dynamic_batching") !=
         std::string::npos);
-  CHECK(refusal({python("instance_group { count: \"two\" }")}).find("instance_group.count") !=
+  CHECK(
+      triton_refusal({python("instance_group { count: \"two\" }")}).find("instance_group.count") !=
+      std::string::npos);
+  CHECK(triton_refusal({python("a: {")}).find("add_sub/config.pbtxt: line 2") != std::string::npos);
+  CHECK(triton_refusal({{"repo/a b", "backend: \"python\"", {1}, ""}}).find("'a b'") !=
         std::string::npos);
-  CHECK(refusal({python("a: {")}).find("add_sub/config.pbtxt: line 2") != std::string::npos);
-  CHECK(refusal({{"repo/a b", "backend: \"python\"", {1}, ""}}).find("'a b'") != std::string::npos);
 }

@@ -16,12 +16,12 @@ using collective::bus_group;
 
 namespace {
 
-const std::chrono::milliseconds ample =
+const std::chrono::milliseconds ample_for_bus =
     scaled(std::chrono::seconds(60)); // a loaded machine must not fail a test
 
 class office {
 public:
-  explicit office(std::uint32_t width, std::chrono::milliseconds deadline = ample) {
+  explicit office(std::uint32_t width, std::chrono::milliseconds deadline = ample_for_bus) {
     for (std::uint32_t rank = 0; rank < width; ++rank)
       groups_.push_back(std::make_unique<bus_group>(
           rank, width,

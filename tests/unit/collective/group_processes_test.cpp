@@ -17,7 +17,7 @@ using clk = std::chrono::steady_clock;
 
 namespace {
 
-const std::chrono::milliseconds ample = scaled(std::chrono::seconds(60));
+const std::chrono::milliseconds ample_for_processes = scaled(std::chrono::seconds(60));
 
 // A rank of its own process, with its own mapping of the file.
 class child {
@@ -61,7 +61,7 @@ private:
     auto area = memory->area_of({epoch});
     if (!area)
       return false;
-    shared_collective own(rank, width, {ample});
+    shared_collective own(rank, width, {ample_for_processes});
     return own.enter(*std::move(area)) && work(own);
   }
   pid_t process_ = 0;
@@ -104,7 +104,7 @@ TEST_CASE("processes sum as threads do") {
       return sums_well(own, size, calls);
     };
     child first(group.fd, 1, 1, 3, work), second(group.fd, 1, 2, 3, work);
-    shared_collective own(0, 3, {ample});
+    shared_collective own(0, 3, {ample_for_processes});
     REQUIRE(own.enter(area));
     CHECK(work(own));
     CHECK(first.exit_status() == 0);
@@ -119,7 +119,7 @@ TEST_CASE("when a rank is killed in the middle of its sums, the others hear of i
       const auto area = group.open(1);
       const auto work = [&](shared_collective& own) { return sums_until_it_fails(own, size); };
       child survivor(group.fd, 1, 1, 3, work), victim(group.fd, 1, 2, 3, work);
-      shared_collective own(0, 3, {ample});
+      shared_collective own(0, 3, {ample_for_processes});
       REQUIRE(own.enter(area));
       std::vector<float> values(size, 1);
       for (int call = 0; call < 10 * after; ++call)
@@ -130,7 +130,7 @@ TEST_CASE("when a rank is killed in the middle of its sums, the others hear of i
       CHECK(failed.error().code == errc::link_down);
       CHECK(failed.error().message.find("rank 2") != std::string::npos);
       CHECK(survivor.exit_status() == 0);
-      CHECK(clk::now() - begin < ample / 4); // by far less than its deadline
+      CHECK(clk::now() - begin < ample_for_processes / 4); // by far less than its deadline
     }
 }
 
@@ -155,7 +155,7 @@ TEST_CASE("a rank that goes on in an epoch that is over disturbs nobody in the n
   child zombie(group.fd, 1, 1, 2, [](shared_collective& own) {
     return first_failure(own, 300'000).error().code == errc::stale_epoch;
   });
-  shared_collective own(0, 2, {ample});
+  shared_collective own(0, 2, {ample_for_processes});
   REQUIRE(own.enter(area));
   std::vector<float> values(300'000, 1);
   for (int i = 0; i < 20; ++i)
@@ -177,7 +177,7 @@ TEST_CASE("a look finds a process that is gone, without a call and without waiti
   child other(group.fd, 1, 1, 2, [](shared_collective& own) {
     return static_cast<bool>(own.agree(1)) && sums_until_it_fails(own, 8);
   });
-  shared_collective own(0, 2, {ample});
+  shared_collective own(0, 2, {ample_for_processes});
   REQUIRE(own.enter(area));
   REQUIRE(own.agree(1));
   CHECK(own.look());

@@ -14,12 +14,12 @@ using collective::shared_collective;
 
 namespace {
 
-const std::chrono::milliseconds ample =
+const std::chrono::milliseconds ample_for_memory =
     scaled(std::chrono::seconds(60)); // a loaded machine must not fail a test
 
 // work(rank's collective) on a thread for each rank of a fresh group.
 void run_ranks(std::uint32_t width, const std::function<void(shared_collective&)>& work,
-               std::chrono::milliseconds deadline = ample) {
+               std::chrono::milliseconds deadline = ample_for_memory) {
   group_file group(width);
   const auto area = group.open(1);
   std::vector<std::thread> ranks;
@@ -171,7 +171,7 @@ TEST_CASE("ten thousand sums in two halves come out right, whoever is late") {
 
 TEST_CASE("an epoch that is over fails both halves of a sum") {
   group_file group(2);
-  shared_collective own(0, 2, {ample});
+  shared_collective own(0, 2, {ample_for_memory});
   std::vector<float> values(10);
   const std::vector<std::size_t> borders{0, 5, 10}, in_bytes{0, 20, 40};
   const auto bytes = std::as_writable_bytes(std::span(values));
@@ -271,7 +271,7 @@ TEST_CASE("ranks that come for different things are told so, instead of adding t
 TEST_CASE("who waits learns that its epoch is over, and goes on in the next one") {
   group_file group(2);
   const auto first = group.open(1);
-  shared_collective waiting(0, 2, {ample}), late(1, 2, {ample});
+  shared_collective waiting(0, 2, {ample_for_memory}), late(1, 2, {ample_for_memory});
   std::vector<float> values(4);
   CHECK(waiting.all_reduce(values).error().code == errc::stale_epoch); // none entered yet
   REQUIRE(waiting.enter(first));

@@ -13,7 +13,7 @@ using namespace baton::testing;
 
 namespace {
 
-constexpr std::size_t chunk = cpu::kv_block_positions;
+constexpr std::size_t positions_at_once = cpu::kv_block_positions;
 
 // Pages of random keys and values.
 struct cache {
@@ -25,15 +25,16 @@ struct cache {
       : format(f), size(head_size), pages(chunks) {
     for (auto& page : pages)
       page.resize(cpu::kv_shape{1, 1, static_cast<std::uint32_t>(size), format}.page_bytes());
-    const auto keys = random_floats(chunks * chunk * size, seed);
-    const auto values = random_floats(chunks * chunk * size, seed + 1);
-    for (std::size_t p = 0; p < chunks * chunk; ++p)
+    const auto keys = random_floats(chunks * positions_at_once * size, seed);
+    const auto values = random_floats(chunks * positions_at_once * size, seed + 1);
+    for (std::size_t p = 0; p < chunks * positions_at_once; ++p)
       append(p, keys.data() + p * size, values.data() + p * size);
   }
   void append(std::size_t position, const float* key, const float* value) {
     cpu::kernels_for(cpu::isa::portable)
-        .append_kv[static_cast<std::size_t>(format)](
-            key, value, size, pages[position / chunk].data(), position % chunk);
+        .append_kv[static_cast<std::size_t>(format)](key, value, size,
+                                                     pages[position / positions_at_once].data(),
+                                                     position % positions_at_once);
   }
   std::vector<const std::byte*> pointers() const {
     std::vector<const std::byte*> out;
@@ -42,10 +43,12 @@ struct cache {
     return out;
   }
   double key(std::size_t position, std::size_t d) const {
-    return stored_key(format, pages[position / chunk].data(), size, position % chunk, d);
+    return stored_key(format, pages[position / positions_at_once].data(), size,
+                      position % positions_at_once, d);
   }
   double value(std::size_t position, std::size_t d) const {
-    return stored_value(format, pages[position / chunk].data(), size, position % chunk, d);
+    return stored_value(format, pages[position / positions_at_once].data(), size,
+                        position % positions_at_once, d);
   }
 };
 
@@ -56,8 +59,9 @@ struct extras {
 };
 
 // [queries][head_size]
-std::vector<float> attend(cpu::isa which, const cache& kv, const std::vector<float>& queries,
-                          const std::vector<std::uint32_t>& positions, extras with = {}) {
+std::vector<float> attend_by_kernel(cpu::isa which, const cache& kv,
+                                    const std::vector<float>& queries,
+                                    const std::vector<std::uint32_t>& positions, extras with = {}) {
   std::vector<float> out(queries.size());
   std::vector<const float*> q;
   std::vector<float*> o;
@@ -102,14 +106,14 @@ TEST_CASE("attention is the softmax average, on every head size and instruction 
       for (const std::uint32_t last : {0U, 1U, 63U, 64U, 100U, 191U}) {
         const auto query = random_floats(size, last + 1, 2.0F);
         const auto expected = exact(kv, query.data(), last);
-        const auto reference = attend(cpu::isa::portable, kv, query, {last});
+        const auto reference = attend_by_kernel(cpu::isa::portable, kv, query, {last});
         CAPTURE(cpu::name_of(format));
         CAPTURE(size);
         CAPTURE(last);
         for (std::size_t d = 0; d < size; ++d)
           CHECK(double{reference[d]} == doctest::Approx(expected[d]).epsilon(1e-5).scale(1.0));
         for (const auto which : available_isas())
-          CHECK(first_difference(reference, attend(which, kv, query, {last})) == -1);
+          CHECK(first_difference(reference, attend_by_kernel(which, kv, query, {last})) == -1);
       }
     }
 }
@@ -129,8 +133,8 @@ TEST_CASE("a query's attention has the same bits in any company of queries") {
           const std::vector<std::uint32_t> p(positions.begin() + static_cast<std::ptrdiff_t>(first),
                                              positions.begin() +
                                                  static_cast<std::ptrdiff_t>(first + count));
-          const auto together = attend(which, kv, q, p);
-          const auto alone = attend(which, kv, {q.begin(), q.begin() + 64}, {p[0]});
+          const auto together = attend_by_kernel(which, kv, q, p);
+          const auto alone = attend_by_kernel(which, kv, {q.begin(), q.begin() + 64}, {p[0]});
           CHECK(first_difference(alone, std::span(together).subspan(0, 64)) == -1);
         }
     }
@@ -147,14 +151,15 @@ TEST_CASE("a window and a soft cap are what they say, with the same bits everywh
       for (const std::uint32_t last : {0U, 1U, 39U, 40U, 62U, 63U, 64U, 104U, 127U, 128U, 191U}) {
         const auto query = random_floats(64, last + 1, 2.0F);
         const auto expected = exact(kv, query.data(), last, with);
-        const auto reference = attend(cpu::isa::portable, kv, query, {last}, with);
+        const auto reference = attend_by_kernel(cpu::isa::portable, kv, query, {last}, with);
         CAPTURE(with.window);
         CAPTURE(with.soft_cap);
         CAPTURE(last);
         for (std::size_t d = 0; d < 64; ++d)
           CHECK(double{reference[d]} == doctest::Approx(expected[d]).epsilon(1e-5).scale(1.0));
         for (const auto which : available_isas())
-          CHECK(first_difference(reference, attend(which, kv, query, {last}, with)) == -1);
+          CHECK(first_difference(reference, attend_by_kernel(which, kv, query, {last}, with)) ==
+                -1);
       }
   }
 }
@@ -172,13 +177,13 @@ TEST_CASE("a query's window has the same bits in any company of queries") {
           const extras with{window, 4.0F};
           const std::vector<float> q(queries.begin() + static_cast<std::ptrdiff_t>(first * 64),
                                      queries.end());
-          const auto together = attend(
+          const auto together = attend_by_kernel(
               which, kv, q,
               {positions.begin() + static_cast<std::ptrdiff_t>(first), positions.end()}, with);
           for (std::size_t i = first; i < positions.size(); ++i) {
             const auto at = static_cast<std::ptrdiff_t>(i * 64);
-            const auto alone = attend(which, kv, {queries.begin() + at, queries.begin() + at + 64},
-                                      {positions[i]}, with);
+            const auto alone = attend_by_kernel(
+                which, kv, {queries.begin() + at, queries.begin() + at + 64}, {positions[i]}, with);
             CHECK(first_difference(alone, std::span(together).subspan((i - first) * 64, 64)) == -1);
           }
         }
@@ -190,12 +195,12 @@ TEST_CASE("chunks before every window are not read") {
   for (const auto format : kv_formats) {
     const cache kv(format, 64, 3, 71);
     for (const auto which : available_isas()) {
-      const auto before = attend(which, kv, query, {180}, {40, 0});
+      const auto before = attend_by_kernel(which, kv, query, {180}, {40, 0});
       cache other = kv;
       other.pages[0] = std::vector<std::byte>();
       other.pages[1] = std::vector<std::byte>();
       REQUIRE(other.pointers()[0] == nullptr);
-      CHECK(first_difference(before, attend(which, other, query, {180}, {40, 0})) == -1);
+      CHECK(first_difference(before, attend_by_kernel(which, other, query, {180}, {40, 0})) == -1);
     }
   }
 }
@@ -206,11 +211,11 @@ TEST_CASE("what lies beyond the visible positions does not matter") {
   for (const auto format : kv_formats) {
     const cache kv(format, 64, 2, 41);
     for (const auto which : available_isas()) {
-      const auto before = attend(which, kv, query, {70});
+      const auto before = attend_by_kernel(which, kv, query, {70});
       cache other = kv;
-      for (std::size_t p = 71; p < 2 * chunk; ++p)
+      for (std::size_t p = 71; p < 2 * positions_at_once; ++p)
         other.append(p, most.data(), least.data()); // the most that is ever stored
-      CHECK(first_difference(before, attend(which, other, query, {70})) == -1);
+      CHECK(first_difference(before, attend_by_kernel(which, other, query, {70})) == -1);
     }
   }
 }

@@ -18,14 +18,14 @@ using model::tensor_type;
 
 namespace {
 
-using values = std::vector<float>;
+using embedding_values = std::vector<float>;
 
 // Both of length 1 or scaled so: their cosine, and the largest difference of a value.
 struct likeness {
   double cosine = 0, worst = 0;
 };
 
-likeness compare(const values& found, const std::vector<double>& wanted) {
+likeness compare(const embedding_values& found, const std::vector<double>& wanted) {
   double product = 0, found_squares = 0, squares = 0;
   REQUIRE(found.size() == wanted.size());
   for (std::size_t i = 0; i < found.size(); ++i) {
@@ -40,7 +40,7 @@ likeness compare(const values& found, const std::vector<double>& wanted) {
   return out;
 }
 
-std::vector<double> mean_of(const std::vector<values>& rows) {
+std::vector<double> mean_of(const std::vector<embedding_values>& rows) {
   std::vector<double> mean(rows[0].size());
   for (const auto& row : rows)
     for (std::size_t i = 0; i < mean.size(); ++i)
@@ -49,11 +49,11 @@ std::vector<double> mean_of(const std::vector<values>& rows) {
 }
 
 // [vocabulary] what the model's head makes of an embedding.
-values through_head(const family_golden& golden, const values& embedding) {
+embedding_values through_head(const family_golden& golden, const embedding_values& embedding) {
   const bool is_tied = golden.description.has_tied_embeddings;
   const auto head = golden.file->find(is_tied ? "token_embd.weight" : "output.weight");
   REQUIRE(head.has_value());
-  values out(head->rows()), row(head->columns());
+  embedding_values out(head->rows()), row(head->columns());
   for (std::size_t r = 0; r < head->rows(); ++r) {
     model::dequantize_row(head->type, head->row(r).data(), row.data(), row.size());
     double sum = 0;
@@ -64,20 +64,20 @@ values through_head(const family_golden& golden, const values& embedding) {
   return out;
 }
 
-const std::vector<tiny_llama> shapes = {{.type = tensor_type::f32},
-                                        {.hidden = 288,
-                                         .heads = 9,
-                                         .kv_heads = 3,
-                                         .ffn = 96,
-                                         .type = tensor_type::q4_1,
-                                         .embedding_type = tensor_type::q8_0,
-                                         .has_tied_embeddings = true}};
+const std::vector<tiny_llama> embedding_shapes = {{.type = tensor_type::f32},
+                                                  {.hidden = 288,
+                                                   .heads = 9,
+                                                   .kv_heads = 3,
+                                                   .ffn = 96,
+                                                   .type = tensor_type::q4_1,
+                                                   .embedding_type = tensor_type::q8_0,
+                                                   .has_tied_embeddings = true}};
 
 } // namespace
 
 TEST_CASE("an embedding has the same bits in any chunks, company, threads and instruction set") {
   const auto tokens = some_tokens(150);
-  for (const auto& shape : shapes) {
+  for (const auto& shape : embedding_shapes) {
     const tiny_file tiny(shape);
     for (const auto how : all_poolings) {
       const auto whole = embedding_of(*tiny.load(settings_of(16)), tokens, how, {150});
@@ -102,18 +102,18 @@ TEST_CASE("an embedding has the same bits in any chunks, company, threads and in
 }
 
 TEST_CASE("a row that decodes beside an embedding has its own bits") {
-  const tiny_file tiny(shapes[1]);
+  const tiny_file tiny(embedding_shapes[1]);
   const auto engine = tiny.load(settings_of(16));
   const part decoding{.sequence = 1, .tokens = {7}, .blocks_from = 8};
   REQUIRE(engine->run(batch_of({decoding}), {}));
-  const values alone(engine->logits(0).begin(), engine->logits(0).end());
+  const embedding_values alone(engine->logits(0).begin(), engine->logits(0).end());
   embedding_of(*engine, some_tokens(60), pooling::mean, {60}, {decoding});
   CHECK(first_difference(alone, engine->logits(0)) == -1);
 }
 
 TEST_CASE("two stages make the embedding of one, and the first makes none") {
   const auto tokens = some_tokens(40);
-  const tiny_file tiny(shapes[0]);
+  const tiny_file tiny(embedding_shapes[0]);
   const auto whole = embedding_of(*tiny.load(settings_of()), tokens, pooling::mean, {40});
   const auto first = tiny.load(settings_of(), model::layer_range{0, 1, true, false});
   const auto second = tiny.load(settings_of(), model::layer_range{1, 1, false, true});
@@ -130,7 +130,7 @@ TEST_CASE("two stages make the embedding of one, and the first makes none") {
 
 TEST_CASE("rank 0 of a group has the whole embedding") {
   const auto tokens = some_tokens(70);
-  const tiny_file tiny(shapes[0]);
+  const tiny_file tiny(embedding_shapes[0]);
   const auto alone = embedding_of(*tiny.load(settings_of(16)), tokens, pooling::mean, {70});
   tensor_group group(*tiny.file, tiny.description, settings_of(16), 2);
   const auto first = embedding_of(group, tokens, pooling::mean, {70});
@@ -145,7 +145,7 @@ TEST_CASE("rank 0 of a group has the whole embedding") {
 // 2e-5 to 7e-5 in a value of a vector of length 1.
 TEST_CASE("embeddings are those of a plain float32 forward pass") {
   const auto tokens = some_tokens(90);
-  for (const auto& shape : shapes) {
+  for (const auto& shape : embedding_shapes) {
     const tiny_file tiny(shape);
     const auto hidden =
         reference_hidden(*tiny.file, tiny.description, {tokens.begin(), tokens.end()});

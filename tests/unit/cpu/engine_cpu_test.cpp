@@ -18,7 +18,7 @@ using model::tensor_type;
 
 namespace {
 
-std::vector<tiny_llama> shapes() {
+std::vector<tiny_llama> engine_shapes() {
   std::vector<tiny_llama> out;
   for (const auto type : {tensor_type::f32, tensor_type::q8_0, tensor_type::q4_0, tensor_type::q5_0,
                           tensor_type::q5_1})
@@ -61,7 +61,7 @@ std::vector<tiny_llama> shapes() {
 
 TEST_CASE("logits have the same bits however a sequence is cut into steps") {
   const auto tokens = some_tokens(150);
-  for (const tiny_llama& shape : shapes()) {
+  for (const tiny_llama& shape : engine_shapes()) {
     const tiny_file tiny(shape);
     CAPTURE(tiny.description.file_type);
     CAPTURE(shape.hidden);
@@ -82,7 +82,7 @@ TEST_CASE("logits have the same bits however a sequence is cut into steps") {
 
 TEST_CASE("logits have the same bits on every instruction set and number of threads") {
   const auto tokens = some_tokens(90);
-  for (const tiny_llama& shape : shapes()) {
+  for (const tiny_llama& shape : engine_shapes()) {
     const tiny_file tiny(shape);
     CAPTURE(tiny.description.file_type);
     for (const auto& [bits, format] : {std::pair(8U, cpu::kv_format::f16),
@@ -233,7 +233,7 @@ TEST_CASE("logits agree with a plain float32 forward pass") {
   constexpr double bound_exact = 2e-3, bound_f32 = 5e-4, bound_q8_0 = 0.03, bound_8_bits = 0.1,
                    bound_bf16 = 0.02;
   const auto tokens = some_tokens(70);
-  for (const tiny_llama& shape : shapes()) {
+  for (const tiny_llama& shape : engine_shapes()) {
     const tiny_file tiny(shape);
     const auto expected = reference_logits(*tiny.file, tiny.description, tokens);
     double squares = 0;
@@ -313,8 +313,8 @@ TEST_CASE("batches that contradict the limits are refused before anything is tou
 namespace {
 
 // "param:message" of why an engine does not load, or "loaded".
-std::string refusal(const tiny_file& tiny, const cpu::config& settings,
-                    const model::description& d) {
+std::string engine_refusal(const tiny_file& tiny, const cpu::config& settings,
+                           const model::description& d) {
   const auto engine = cpu::engine_cpu::load(*tiny.file, d, model::whole(d), settings);
   return engine ? std::string("loaded") : engine.error().param + ":" + engine.error().message;
 }
@@ -326,7 +326,7 @@ TEST_CASE("settings and models that the engine cannot run are refused by name") 
   const auto with = [&](auto change) {
     auto c = settings_of();
     change(c);
-    return refusal(tiny, c, tiny.description);
+    return engine_refusal(tiny, c, tiny.description);
   };
   CHECK(with([](auto&) {}) == "loaded");
   CHECK(with([](auto& c) { c.threads = 0; }).starts_with("threads:"));
@@ -341,7 +341,7 @@ TEST_CASE("settings and models that the engine cannot run are refused by name") 
   const auto model_with = [&](auto change) {
     auto d = tiny.description;
     change(d);
-    return refusal(tiny, settings_of(), d);
+    return engine_refusal(tiny, settings_of(), d);
   };
   CHECK(model_with([](auto& d) {
           d.expert_count = 2;
@@ -421,9 +421,9 @@ TEST_CASE("swap space that does not fit is refused at the start, by name and num
   auto settings = settings_of();
   settings.swap_blocks = UINT32_MAX; // of 16 KiB: 64 TiB
   settings.swap_directory = scratch / "missing";
-  CHECK(refusal(tiny, settings, tiny.description).find("missing") != std::string::npos);
+  CHECK(engine_refusal(tiny, settings, tiny.description).find("missing") != std::string::npos);
   settings.swap_directory = scratch.path();
-  const auto refused = refusal(tiny, settings, tiny.description);
+  const auto refused = engine_refusal(tiny, settings, tiny.description);
   CHECK(refused.starts_with("model.swap_space:"));
   CHECK(refused.find("70368744161280 bytes") != std::string::npos);
 }

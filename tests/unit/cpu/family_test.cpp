@@ -45,17 +45,12 @@ struct family_file : family_golden {
 // A GGUF file, and a directory as transformers saves it.
 const std::vector<std::string> forms = {".gguf", ""};
 
-cpu::config settings_of(std::uint32_t bits = 16) {
+cpu::config family_settings(std::uint32_t bits = 16) {
   cpu::config c;
   c.kv_blocks = 16;
   c.rows_max = 256;
   c.activation_bits = bits;
   return c;
-}
-
-std::vector<token_id> piece(const std::vector<token_id>& all, std::size_t from, std::size_t to) {
-  return {all.begin() + static_cast<std::ptrdiff_t>(from),
-          all.begin() + static_cast<std::ptrdiff_t>(to)};
 }
 
 } // namespace
@@ -64,7 +59,7 @@ void check_against_transformers(const std::string& name, const std::string& form
                                 const difference& limit = {bound, bound_worst}) {
   const family_file golden(name, {}, form);
   for (const auto which : available_isas()) {
-    auto settings = settings_of();
+    auto settings = family_settings();
     settings.forced_isa = which;
     const auto found = golden.compare(run_in_steps(*golden.load(settings), golden.prompt, {1}));
     if (which == cpu::isa::portable)
@@ -88,16 +83,16 @@ TEST_CASE("a directory gives the bits of the GGUF file") {
   for (const auto* name : {"qwen2", "qwen3", "phi3", "qwen3moe"}) {
     const family_file file(name), directory(name, {}, "");
     CAPTURE(name);
-    check_same(run_in_steps(*file.load(settings_of()), file.prompt, {33}),
-               run_in_steps(*directory.load(settings_of()), file.prompt, {33}));
+    check_same(run_in_steps(*file.load(family_settings()), file.prompt, {33}),
+               run_in_steps(*directory.load(family_settings()), file.prompt, {33}));
   }
 }
 
 TEST_CASE("a directory's stages give the bits of the whole model") {
   const family_file golden("llama3", {}, "");
-  const auto expected = run_in_steps(*golden.load(settings_of()), golden.prompt, {150});
-  const auto first = golden.load(settings_of(), golden.description, {0, 1, true, false});
-  const auto second = golden.load(settings_of(), golden.description, {1, 1, false, true});
+  const auto expected = run_in_steps(*golden.load(family_settings()), golden.prompt, {150});
+  const auto first = golden.load(family_settings(), golden.description, {0, 1, true, false});
+  const auto second = golden.load(family_settings(), golden.description, {1, 1, false, true});
   const auto batch = batch_of({{1, golden.prompt, 0}});
   const auto middle = first->run(batch, {});
   REQUIRE_MESSAGE(middle, middle.error().message);
@@ -108,7 +103,7 @@ TEST_CASE("a directory's stages give the bits of the whole model") {
 }
 
 std::vector<token_id> greedy_of(const family_file& golden) {
-  const auto engine = golden.load(settings_of());
+  const auto engine = golden.load(family_settings());
   std::vector<token_id> next = golden.prompt, found;
   for (std::uint32_t position = 0; found.size() < golden.greedy.size();) {
     const auto out = engine->run(batch_of({{1, next, position}}), {});
@@ -132,8 +127,9 @@ TEST_CASE("a directory quantised by GPTQ answers as transformers does with its w
     check_against_transformers(name, "", gptq_limit);
     const family_file golden(name, {}, "");
     CHECK(greedy_of(golden) == golden.greedy);
-    check_same(run_in_steps(*golden.load(settings_of()), golden.prompt, {1}),
-               run_in_steps(*golden.load(settings_of()), golden.prompt, {golden.prompt.size()}));
+    check_same(
+        run_in_steps(*golden.load(family_settings()), golden.prompt, {1}),
+        run_in_steps(*golden.load(family_settings()), golden.prompt, {golden.prompt.size()}));
   }
 }
 
@@ -153,7 +149,7 @@ TEST_CASE("a quantised family stays near to transformers") {
   for (const auto& name : family_names) {
     const family_file golden(name, model::tensor_type::q8_0);
     const auto found =
-        golden.compare(run_in_steps(*golden.load(settings_of()), golden.prompt, {1}));
+        golden.compare(run_in_steps(*golden.load(family_settings()), golden.prompt, {1}));
     CAPTURE(name);
     MESSAGE(name, " in Q8_0: ", found.mean);
     CHECK(found.mean > bound);
@@ -168,14 +164,14 @@ TEST_CASE("a family's logits have the same bits however they are computed") {
     for (const auto& [type, bits] : {std::pair{f16, 16U}, {q8_0, 16U}, {q4_1, 8U}}) {
       const family_file golden(name, type);
       CAPTURE(model::tensor_type_traits(type).name);
-      const auto engine = golden.load(settings_of(bits));
+      const auto engine = golden.load(family_settings(bits));
       const auto one_by_one = run_in_steps(*engine, golden.prompt, {1});
       for (const auto& sizes : std::vector<std::vector<std::size_t>>{
                {golden.prompt.size()}, {7, 64, 30, 49}, {63, 2}, {13}})
         check_same(one_by_one, run_in_steps(*engine, golden.prompt, sizes));
       for (const auto which : available_isas())
         for (const std::uint32_t threads : {1U, 3U}) {
-          auto settings = settings_of(bits);
+          auto settings = family_settings(bits);
           settings.threads = threads;
           settings.forced_isa = which;
           CAPTURE(cpu::name_of(which));
@@ -189,7 +185,7 @@ TEST_CASE("a row of a family does not depend on the rows beside it") {
   for (const auto& name : family_names) {
     const family_file golden(name);
     CAPTURE(name);
-    auto settings = settings_of();
+    auto settings = family_settings();
     settings.threads = 2;
     const auto engine = golden.load(settings);
     const auto& own = golden.prompt;
@@ -212,13 +208,13 @@ TEST_CASE("a family's stages give the bits of the whole model, wherever they are
   for (const auto& name : family_names) {
     const family_file golden(name);
     CAPTURE(name);
-    const auto expected = run_in_steps(*golden.load(settings_of()), golden.prompt, {33});
+    const auto expected = run_in_steps(*golden.load(family_settings()), golden.prompt, {33});
     const std::uint32_t layers = golden.description.layer_count;
     for (std::uint32_t cut = 1; cut < layers; ++cut) {
       CAPTURE(cut);
-      const auto first = golden.load(settings_of(), golden.description, {0, cut, true, false});
+      const auto first = golden.load(family_settings(), golden.description, {0, cut, true, false});
       const auto second =
-          golden.load(settings_of(), golden.description, {cut, layers - cut, false, true});
+          golden.load(family_settings(), golden.description, {cut, layers - cut, false, true});
       logits_by_position found;
       for (std::size_t at = 0; at < golden.prompt.size(); at += 33) {
         const auto end = std::min(at + 33, golden.prompt.size());
@@ -247,7 +243,7 @@ TEST_CASE("rope factors that are no factors are refused when the engine loads") 
     const auto file = model::gguf_file::open(scratch / "bad.gguf");
     REQUIRE(file);
     const auto engine = cpu::engine_cpu::load(*file, llama.description,
-                                              model::whole(llama.description), settings_of());
+                                              model::whole(llama.description), family_settings());
     REQUIRE(!engine);
     CHECK(engine.error().code == errc::bad_model_file);
     CHECK(engine.error().message.find("'rope_freqs.weight'") != std::string::npos);
@@ -304,7 +300,7 @@ TEST_CASE("every feature of a family shows in its logits") {
     change.apply(changed);
     CAPTURE(change.family);
     CAPTURE(change.what);
-    const auto engine = golden.load(settings_of(), changed, model::whole(changed));
+    const auto engine = golden.load(family_settings(), changed, model::whole(changed));
     CHECK(golden.compare(run_in_steps(*engine, golden.prompt, {1})).mean > 10 * bound);
   }
 }

@@ -15,11 +15,11 @@ using namespace baton;
 
 namespace {
 
-constexpr cpu::kv_shape shape{2, 3, 64, cpu::kv_format::f16};
-constexpr std::uint32_t blocks = 8;
+constexpr cpu::kv_shape kv_memory_shape{2, 3, 64, cpu::kv_format::f16};
+constexpr std::uint32_t memory_blocks = 8;
 
 cpu::kv_memory share(int fd) {
-  auto shared = cpu::kv_memory::share(shape, blocks, fd, {1, 0, 0});
+  auto shared = cpu::kv_memory::share(kv_memory_shape, memory_blocks, fd, {1, 0, 0});
   REQUIRE_MESSAGE(shared, shared.error().message);
   return *std::move(shared);
 }
@@ -63,7 +63,7 @@ TEST_CASE("a block is used for the first time once in each process that has the 
 }
 
 TEST_CASE("memory that is in no file comes by itself") {
-  auto kv = cpu::kv_memory::take(shape, blocks);
+  auto kv = cpu::kv_memory::take(kv_memory_shape, memory_blocks);
   REQUIRE_MESSAGE(kv, kv.error().message);
   CHECK(first_uses(*kv, {0, 1}).empty());
 }

@@ -15,13 +15,13 @@ namespace {
 
 constexpr std::uint32_t top = 3;
 
-const tiny_llama shape{.hidden = 288,
-                       .heads = 9,
-                       .kv_heads = 3,
-                       .ffn = 96,
-                       .type = tensor_type::q4_1,
-                       .embedding_type = tensor_type::q8_0,
-                       .has_tied_embeddings = true};
+const tiny_llama scored_shape{.hidden = 288,
+                              .heads = 9,
+                              .kv_heads = 3,
+                              .ffn = 96,
+                              .type = tensor_type::q4_1,
+                              .embedding_type = tensor_type::q8_0,
+                              .has_tied_embeddings = true};
 
 template <class Engine>
 std::vector<sample> drawn_scores(Engine& engine, const std::vector<token_id>& tokens) {
@@ -71,7 +71,7 @@ std::vector<sample> scores_in(Engine& engine, const std::vector<token_id>& token
 
 TEST_CASE("scores have the bits of draws in any chunks, company, threads and instruction set") {
   const auto tokens = some_tokens(100);
-  const tiny_file tiny(shape);
+  const tiny_file tiny(scored_shape);
   const auto expected = drawn_scores(*tiny.load(settings_of(16)), tokens);
   for (const auto which : available_isas())
     for (const std::uint32_t threads : {1U, 3U}) {
@@ -89,7 +89,7 @@ TEST_CASE("scores have the bits of draws in any chunks, company, threads and ins
 }
 
 TEST_CASE("a row that decodes beside a scored prompt has its own bits") {
-  const tiny_file tiny(shape);
+  const tiny_file tiny(scored_shape);
   const auto engine = tiny.load(settings_of(16));
   const part decoding{.sequence = 1, .tokens = {7}, .blocks_from = 8};
   REQUIRE(engine->run(batch_of({decoding}), {}));
@@ -116,7 +116,7 @@ TEST_CASE("two stages score as one, and the first scores nothing") {
 
 TEST_CASE("rank 0 of a group scores with the bits of its own draws") {
   const auto tokens = some_tokens(70);
-  const tiny_file tiny(shape);
+  const tiny_file tiny(scored_shape);
   tensor_group group(*tiny.file, tiny.description, settings_of(16), 2);
   const auto expected = drawn_scores(group, tokens);
   CHECK(scores_in(group, tokens, {69}) == expected);

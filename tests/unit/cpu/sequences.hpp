@@ -104,4 +104,10 @@ inline void check_same(const logits_by_position& expected, const logits_by_posit
   }
 }
 
+inline std::vector<token_id> piece(const std::vector<token_id>& all, std::size_t from,
+                                   std::size_t to) {
+  return {all.begin() + static_cast<std::ptrdiff_t>(from),
+          all.begin() + static_cast<std::ptrdiff_t>(to)};
+}
+
 } // namespace baton::testing

@@ -24,14 +24,14 @@ namespace {
 // Measured: up to 2e-3 of the default model with 16 bits.
 constexpr double bound_16_bits = 5e-3, bound_8_bits = 0.15;
 
-struct shape {
+struct parallel_shape {
   tiny_llama options;
   std::uint32_t width;
   std::vector<double> speeds = {};
 };
 
-std::vector<shape> shapes() {
-  std::vector<shape> out;
+std::vector<parallel_shape> parallel_shapes() {
+  std::vector<parallel_shape> out;
   for (const auto type : {tensor_type::f32, tensor_type::f16, tensor_type::bf16, tensor_type::q8_0,
                           tensor_type::q4_0, tensor_type::q5_0, tensor_type::q5_1})
     out.push_back({{.type = type}, 2});
@@ -72,7 +72,8 @@ std::vector<shape> shapes() {
   return out;
 }
 
-tensor_group load_group(const tiny_file& tiny, const shape& s, const cpu::config& settings) {
+tensor_group load_group(const tiny_file& tiny, const parallel_shape& s,
+                        const cpu::config& settings) {
   return {*tiny.file, tiny.description, settings, s.width, s.speeds};
 }
 
@@ -89,16 +90,11 @@ double worst_difference(const logits_by_position& expected, const logits_by_posi
   return worst / std::sqrt(squares / count);
 }
 
-std::vector<token_id> piece(const std::vector<token_id>& all, std::size_t from, std::size_t to) {
-  return {all.begin() + static_cast<std::ptrdiff_t>(from),
-          all.begin() + static_cast<std::ptrdiff_t>(to)};
-}
-
 } // namespace
 
 TEST_CASE("the ranks of a group compute the logits of one rank") {
   const auto tokens = some_tokens(80);
-  for (const auto& s : shapes()) {
+  for (const auto& s : parallel_shapes()) {
     const tiny_file tiny(s.options);
     CAPTURE(tiny.description.file_type);
     CAPTURE(s.options.hidden);
@@ -120,7 +116,7 @@ TEST_CASE("the ranks of a group compute the logits of one rank") {
 
 TEST_CASE("at one width logits have the same bits however a sequence is cut into steps") {
   const auto tokens = some_tokens(150);
-  for (const auto& s : shapes()) {
+  for (const auto& s : parallel_shapes()) {
     const tiny_file tiny(s.options);
     CAPTURE(tiny.description.file_type);
     CAPTURE(s.width);
@@ -265,8 +261,8 @@ TEST_CASE("a step without one of the ranks fails in time, and after a new epoch 
 
 namespace {
 
-std::string refusal(const tiny_file& tiny, const cpu::config& settings,
-                    std::shared_ptr<collective::collective> group) {
+std::string group_refusal(const tiny_file& tiny, const cpu::config& settings,
+                          std::shared_ptr<collective::collective> group) {
   const auto engine =
       cpu::engine_cpu::load(*tiny.file, tiny.description, model::whole(tiny.description), settings,
                             nullptr, std::move(group));
@@ -284,7 +280,7 @@ TEST_CASE("slices that do not fit the model, or the group, are refused") {
     std::shared_ptr<collective::collective> group;
     if (width > 0)
       group = std::make_shared<collective::shared_collective>(0, width);
-    return refusal(tiny, c, std::move(group));
+    return group_refusal(tiny, c, std::move(group));
   };
   CHECK(with([](auto&) {}) == "loaded");
   CHECK(with([](auto& c) { c.slices.clear(); }, 0) == "loaded");

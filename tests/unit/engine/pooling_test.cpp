@@ -56,7 +56,7 @@ double length(const std::vector<float>& values) {
 const std::vector<std::vector<std::size_t>> cuts = {{1}, {2}, {3, 1, 4}, {16}, {36, 1}, {1, 35, 1}};
 
 // A prompt of six rows, of which the first four have been computed.
-micro_batch good() {
+micro_batch good_pooling() {
   micro_batch b;
   b.slices = {{{{1}, 0}, 4, 2, false, {0, 1}}, {{{2}, 0}, 0, 3, false, {2}}};
   b.tokens = {1, 2, 3, 4, 5};
@@ -140,7 +140,7 @@ TEST_CASE("pools that contradict their batch are refused") {
                   .context_max = 20,
                   .device = "test",
                   .pools = true};
-  REQUIRE(validate(good(), {}, limits, true).has_value());
+  REQUIRE(validate(good_pooling(), {}, limits, true).has_value());
   const std::vector<std::function<void(micro_batch&)>> changes = {
       [](auto& b) { b.pools[1].slice = 0; },
       [](auto& b) { std::swap(b.pools[0], b.pools[1]); },
@@ -156,14 +156,14 @@ TEST_CASE("pools that contradict their batch are refused") {
       },
   };
   for (const auto& change : changes) {
-    auto b = good();
+    auto b = good_pooling();
     change(b);
     const auto refused = validate(b, {}, limits, true);
     REQUIRE_FALSE(refused.has_value());
     CHECK(refused.error().code == errc::invalid_value);
   }
   limits.pools = false;
-  const auto refused = validate(good(), {}, limits, true);
+  const auto refused = validate(good_pooling(), {}, limits, true);
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().code == errc::unsupported_parameter);
 }

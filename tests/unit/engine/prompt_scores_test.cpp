@@ -14,10 +14,10 @@ using namespace baton::engine;
 
 namespace {
 
-constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr float scores_infinity = std::numeric_limits<float>::infinity();
 
 // The last two rows of the first prompt that are scored, and three of the second.
-micro_batch good() {
+micro_batch good_scoring() {
   micro_batch b;
   b.slices = {
       {{{1}, 0}, 4, 2, false, {0, 1}}, {{{3}, 0}, 0, 1, true, {3}}, {{{2}, 0}, 0, 3, false, {2}}};
@@ -44,7 +44,7 @@ std::vector<sample> scores_of(const toy_model& model, const std::vector<token_id
 } // namespace
 
 TEST_CASE("a token is scored as a draw of it is told") {
-  const std::vector<float> logits{0.5f, 3, -2, 3, 1, -infinity};
+  const std::vector<float> logits{0.5f, 3, -2, 3, 1, -scores_infinity};
   sampler_scratch scratch;
   draw d;
   d.sampling.temperature = 0;
@@ -63,18 +63,18 @@ TEST_CASE("a token is scored as a draw of it is told") {
     CHECK(double{scored->logprob} ==
           doctest::Approx(double{logits[static_cast<std::size_t>(t)]} - std::log(total)));
   }
-  CHECK(score_token(logits, 5, 0, scratch)->logprob == -infinity);
+  CHECK(score_token(logits, 5, 0, scratch)->logprob == -scores_infinity);
 }
 
 TEST_CASE("logits that are not numbers score nothing") {
   sampler_scratch scratch;
-  for (const float bad : {std::nanf(""), infinity})
+  for (const float bad : {std::nanf(""), scores_infinity})
     CHECK_FALSE(score_token(std::vector<float>{1, bad, 2}, 0, 0, scratch).has_value());
-  CHECK_FALSE(score_token(std::vector<float>(3, -infinity), 0, 0, scratch).has_value());
+  CHECK_FALSE(score_token(std::vector<float>(3, -scores_infinity), 0, 0, scratch).has_value());
 }
 
 TEST_CASE("each row of a pool is scored by the token behind it, others are not") {
-  const auto rows = scored_rows(good());
+  const auto rows = scored_rows(good_scoring());
   REQUIRE(rows.size() == 5);
   const std::vector<std::uint32_t> pools{0, 0, 1, 1, 1}, places{0, 1, 3, 4, 5};
   const std::vector<token_id> behind{2, 7, 4, 5, 6};
@@ -83,7 +83,7 @@ TEST_CASE("each row of a pool is scored by the token behind it, others are not")
     CHECK(rows[i].row == places[i]);
     CHECK(rows[i].token == behind[i]);
   }
-  auto embedding = good();
+  auto embedding = good_scoring();
   embedding.pools[0].how = pooling::last;
   CHECK(scored_rows(embedding).size() == 3);
 }
@@ -109,7 +109,7 @@ TEST_CASE("scores that contradict their batch are refused") {
                   .device = "test",
                   .pools = true,
                   .scores = true};
-  REQUIRE(validate(good(), {}, limits, true).has_value());
+  REQUIRE(validate(good_scoring(), {}, limits, true).has_value());
   const std::vector<std::function<void(micro_batch&)>> changes = {
       [](auto& b) { b.pools[0].next = 100; },
       [](auto& b) { b.pools[0].next = -1; },
@@ -121,14 +121,14 @@ TEST_CASE("scores that contradict their batch are refused") {
       [](auto& b) { b.pools[1].slice = 1; },
   };
   for (const auto& change : changes) {
-    auto b = good();
+    auto b = good_scoring();
     change(b);
     const auto refused = validate(b, {}, limits, true);
     REQUIRE_FALSE(refused.has_value());
     CHECK(refused.error().code == errc::invalid_value);
   }
   limits.scores = false;
-  const auto refused = validate(good(), {}, limits, true);
+  const auto refused = validate(good_scoring(), {}, limits, true);
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().code == errc::unsupported_parameter);
   CHECK(refused.error().param == "prompt_logprobs");

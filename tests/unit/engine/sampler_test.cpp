@@ -15,7 +15,7 @@ using namespace baton::engine;
 
 namespace {
 
-constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr float logits_infinity = std::numeric_limits<float>::infinity();
 
 result<sample> run(std::vector<float> logits, const draw& d) {
   sampler_scratch scratch;
@@ -64,7 +64,7 @@ double chi_square(const std::vector<int>& counts, const std::vector<double>& exp
 std::vector<float> logs(const std::vector<double>& shares) {
   std::vector<float> out;
   for (const double p : shares)
-    out.push_back(p > 0 ? static_cast<float>(std::log(p)) : -infinity);
+    out.push_back(p > 0 ? static_cast<float>(std::log(p)) : -logits_infinity);
   return out;
 }
 
@@ -94,7 +94,7 @@ TEST_CASE("uniform numbers use all of the seed, all of the index, and stay below
 TEST_CASE("greedy takes the likeliest token and the lowest id of equals") {
   CHECK(token_of({1, 3, 2}, greedy()) == 1);
   CHECK(token_of({1, 3, 3, 3}, greedy()) == 1);
-  CHECK(token_of({-5, -3, -infinity}, greedy()) == 1);
+  CHECK(token_of({-5, -3, -logits_infinity}, greedy()) == 1);
   std::vector<float> many(49152, -1);
   many[40000] = many[40001] = 2;
   CHECK(token_of(many, greedy()) == 40000);
@@ -360,8 +360,9 @@ TEST_CASE("logits that are not numbers are an error, never a token") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   std::vector<float> late(100, 0);
   late[97] = nan;
-  for (const auto& logits : {std::vector<float>{1, nan, 2}, std::vector<float>{1, infinity, 2},
-                             std::vector<float>{-infinity, -infinity}, std::vector<float>{}, late})
+  for (const auto& logits :
+       {std::vector<float>{1, nan, 2}, std::vector<float>{1, logits_infinity, 2},
+        std::vector<float>{-logits_infinity, -logits_infinity}, std::vector<float>{}, late})
     for (const float temperature : {0.0f, 1.0f})
       for (const std::int32_t logprobs : {-1, 1}) {
         draw d;
@@ -393,7 +394,7 @@ TEST_CASE("a draw with a parameter out of range is refused by name") {
   name(4, "top_p").sampling.top_p = nan;
   name(5, "min_p").sampling.min_p = 1.5f;
   name(6, "repetition_penalty").sampling.repetition_penalty = 0;
-  name(7, "presence_penalty").sampling.presence_penalty = infinity;
+  name(7, "presence_penalty").sampling.presence_penalty = logits_infinity;
   name(8, "frequency_penalty").sampling.frequency_penalty = nan;
   name(9, "logprobs").sampling.logprobs = -2;
   name(10, "logit_bias").sampling.biases = {{3, 1}};

@@ -11,7 +11,7 @@ using namespace baton::engine;
 
 namespace {
 
-capacity limits() {
+capacity validate_limits() {
   return {.blocks = 8,
           .block_positions = 4,
           .swap_blocks = 3,
@@ -24,7 +24,7 @@ capacity limits() {
 }
 
 // A chunk of six rows at position 3, and a decode row at position 8.
-micro_batch good() {
+micro_batch good_batch() {
   micro_batch b;
   b.batch = {7};
   b.epoch = {1};
@@ -37,22 +37,22 @@ micro_batch good() {
 } // namespace
 
 TEST_CASE("a batch within the limits is accepted at the first and at a later stage") {
-  CHECK(validate(good(), {}, limits(), true).has_value());
-  CHECK(validate(good(), std::vector<float>(14), limits(), false).has_value());
+  CHECK(validate(good_batch(), {}, validate_limits(), true).has_value());
+  CHECK(validate(good_batch(), std::vector<float>(14), validate_limits(), false).has_value());
 }
 
 TEST_CASE("copies within the limits are accepted, of any block") {
-  auto b = good();
+  auto b = good_batch();
   b.copies = {{7, 2, true}, {7, 2, false}, {5, 0, true}};
-  CHECK(validate(b, {}, limits(), true).has_value());
+  CHECK(validate(b, {}, validate_limits(), true).has_value());
 }
 
 TEST_CASE("two slices may read one block that neither writes") {
-  auto b = good();
+  auto b = good_batch();
   b.slices[0].position = 4; // blocks 1 and 2 of each slice are written, the first is only read
   b.slices[0].rows = 6;
   b.slices[1].blocks[0] = b.slices[0].blocks[0];
-  CHECK(validate(b, {}, limits(), true).has_value());
+  CHECK(validate(b, {}, validate_limits(), true).has_value());
 }
 
 TEST_CASE("a batch that contradicts the limits is refused") {
@@ -116,16 +116,16 @@ TEST_CASE("a batch that contradicts the limits is refused") {
   };
   for (const auto& [what, change] : changes) {
     CAPTURE(what);
-    auto b = good();
+    auto b = good_batch();
     change(b);
-    auto ok = validate(b, {}, limits(), true);
+    auto ok = validate(b, {}, validate_limits(), true);
     REQUIRE_FALSE(ok.has_value());
     CHECK(ok.error().code == errc::invalid_value);
   }
 }
 
 TEST_CASE("activations must be as many as the rows need, none at the first stage") {
-  CHECK_FALSE(validate(good(), std::vector<float>(14), limits(), true).has_value());
-  CHECK_FALSE(validate(good(), {}, limits(), false).has_value());
-  CHECK_FALSE(validate(good(), std::vector<float>(13), limits(), false).has_value());
+  CHECK_FALSE(validate(good_batch(), std::vector<float>(14), validate_limits(), true).has_value());
+  CHECK_FALSE(validate(good_batch(), {}, validate_limits(), false).has_value());
+  CHECK_FALSE(validate(good_batch(), std::vector<float>(13), validate_limits(), false).has_value());
 }

@@ -59,7 +59,7 @@ std::string read_cut(const std::shared_ptr<const call_reading>& how, std::string
   return shown(all);
 }
 
-std::string read(const std::shared_ptr<const call_reading>& how, std::string_view text) {
+std::string read_calls(const std::shared_ptr<const call_reading>& how, std::string_view text) {
   const auto whole = read_cut(how, text, {});
   std::vector<std::size_t> each;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -71,12 +71,12 @@ std::string read(const std::shared_ptr<const call_reading>& how, std::string_vie
   return whole;
 }
 
-struct row {
+struct call_row {
   std::string text;
   std::string wanted;
 };
 
-const row hermes_rows[] = {
+const call_row hermes_rows[] = {
     {"Hello.\n", "'Hello.\n'"},
     {"", "''"},
     {"<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1.0}}\n</tool_call>",
@@ -109,7 +109,7 @@ const row hermes_rows[] = {
      "'<tool_call>{\"name\":' 0:f{}"},
 };
 
-const row llama_rows[] = {
+const call_row llama_rows[] = {
     {"Hello {\"name\": \"f\", \"parameters\": {}}",
      "'Hello {\"name\": \"f\", \"parameters\": {}}'"},
     {"{\"name\": \"f\", \"parameters\": {\"a\": [1, 2]}}", "'' 0:f{\"a\": [1, 2]}"},
@@ -124,7 +124,7 @@ const row llama_rows[] = {
     {"  ", "'  '"},
 };
 
-const row mistral_rows[] = {
+const call_row mistral_rows[] = {
     {"[{\"name\": \"f\", \"arguments\": {}}, {\"name\": \"get_weather\", \"arguments\": {\"a\": "
      "null}}]",
      "'' 0:f{} 1:get_weather{\"a\": null}"},
@@ -139,7 +139,7 @@ const row mistral_rows[] = {
 };
 
 // As Qwen 2.5 Coder writes them, whatever its template says: of every format.
-const row fenced_rows[] = {
+const call_row fenced_rows[] = {
     {"```json\n{\n  \"name\": \"get_weather\",\n  \"arguments\": {\n    \"city\": \"Paris\"\n  "
      "}\n}\n```",
      "'' 0:get_weather{\"city\": \"Paris\"}"},
@@ -161,7 +161,7 @@ const row fenced_rows[] = {
 };
 
 // None of these is a call of a tool that was given: all of it is text.
-const char* const blocks[] = {
+const char* const written_blocks[] = {
     "```json\n{\"city\": \"Paris\"}\n```\n",
     "```json\n{\"name\": \"other\", \"arguments\": {}}\n```",
     "```json\n{\"name\": \"f\", \"arguments\": []}\n```",
@@ -189,30 +189,30 @@ TEST_CASE("a fenced block that is a call of a tool is read as one, whatever the 
     CAPTURE(static_cast<int>(format));
     for (const auto& [text, wanted] : fenced_rows) {
       CAPTURE(text);
-      CHECK(read(reading(format), text) == wanted);
+      CHECK(read_calls(reading(format), text) == wanted);
     }
-    for (const std::string text : blocks) {
+    for (const std::string text : written_blocks) {
       CAPTURE(text);
-      CHECK(read(reading(format), text) == "'" + text + "'");
+      CHECK(read_calls(reading(format), text) == "'" + text + "'");
     }
   }
   // Drawn under the grammar of calls, it is none: its arguments would not be what was promised.
   const std::string one = "```json\n{\"name\": \"f\", \"arguments\": {}}\n```";
-  CHECK(read(reading(call_format::hermes, true), one) == "'" + one + "'");
+  CHECK(read_calls(reading(call_format::hermes, true), one) == "'" + one + "'");
 }
 
 TEST_CASE("calls are read out of an answer, however it is cut, and all else is text") {
   for (const auto& [text, wanted] : hermes_rows) {
     CAPTURE(text);
-    CHECK(read(reading(call_format::hermes), text) == wanted);
+    CHECK(read_calls(reading(call_format::hermes), text) == wanted);
   }
   for (const auto& [text, wanted] : llama_rows) {
     CAPTURE(text);
-    CHECK(read(reading(call_format::llama3), text) == wanted);
+    CHECK(read_calls(reading(call_format::llama3), text) == wanted);
   }
   for (const auto& [text, wanted] : mistral_rows) {
     CAPTURE(text);
-    CHECK(read(reading(call_format::mistral), text) == wanted);
+    CHECK(read_calls(reading(call_format::mistral), text) == wanted);
   }
 }
 
@@ -220,16 +220,16 @@ TEST_CASE("under the grammar arguments come as they are drawn, also those that a
   const std::string one =
       "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"x}\"}}\n</tool_call>";
   const auto how = reading(call_format::hermes, true);
-  CHECK(read(how, one) == "'' 0:f{\"a\": \"x}\"}");
-  CHECK(read(how, one + "\n" + one) == "'' 0:f{\"a\": \"x}\"} 1:f{\"a\": \"x}\"}");
-  CHECK(read(how, "So:\n" + one) == "'So:' 0:f{\"a\": \"x}\"}");
-  CHECK(read(how, "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"x") ==
+  CHECK(read_calls(how, one) == "'' 0:f{\"a\": \"x}\"}");
+  CHECK(read_calls(how, one + "\n" + one) == "'' 0:f{\"a\": \"x}\"} 1:f{\"a\": \"x}\"}");
+  CHECK(read_calls(how, "So:\n" + one) == "'So:' 0:f{\"a\": \"x}\"}");
+  CHECK(read_calls(how, "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"x") ==
         "'' 0:f{\"a\": \"x");
-  CHECK(read(how, "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool") == "'' 0:f{}");
-  CHECK(read(how, "<tool_call>\n{\"name\": \"f\", \"arg") ==
+  CHECK(read_calls(how, "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool") == "'' 0:f{}");
+  CHECK(read_calls(how, "<tool_call>\n{\"name\": \"f\", \"arg") ==
         "'<tool_call>\n{\"name\": \"f\", \"arg'");
   const std::string other = "<tool_call>\r\n{\"name\": \"f\", \"arguments\": {}}\"";
-  CHECK(read(how, other) == "'" + other + "'");
+  CHECK(read_calls(how, other) == "'" + other + "'");
   call_parser parser(how);
   call_delta d;
   parser.add("<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a", d);
@@ -238,16 +238,16 @@ TEST_CASE("under the grammar arguments come as they are drawn, also those that a
   parser.add("bc", d);
   CHECK(shown(d) == "'' 0:bc");
 
-  CHECK(read(reading(call_format::llama3, true),
-             "{\"name\": \"f\", \"parameters\": {\"a\": {}}}") == "'' 0:f{\"a\": {}}");
+  CHECK(read_calls(reading(call_format::llama3, true),
+                   "{\"name\": \"f\", \"parameters\": {\"a\": {}}}") == "'' 0:f{\"a\": {}}");
   const auto mistral = reading(call_format::mistral, true);
   CHECK(
-      read(
+      read_calls(
           mistral,
           "[{\"name\": \"f\", \"arguments\": {}}, {\"name\": \"f\", \"arguments\": {\"a\": 1}}]") ==
       "'' 0:f{} 1:f{\"a\": 1}");
-  CHECK(read(mistral, "[{\"name\": \"f\", \"arguments\": {}}, {\"na") == "'{\"na' 0:f{}");
-  CHECK(read(mistral, "Hello [x]") == "'Hello [x]'");
+  CHECK(read_calls(mistral, "[{\"name\": \"f\", \"arguments\": {}}, {\"na") == "'{\"na' 0:f{}");
+  CHECK(read_calls(mistral, "Hello [x]") == "'Hello [x]'");
 }
 
 TEST_CASE("random answers lose no text and read the same however they are cut") {

@@ -10,12 +10,12 @@ using namespace std::chrono_literals;
 
 namespace {
 
-struct world {
+struct desk_state_world {
   board facts{gateway_config{}};
   time_point begin = time_point(1h);
   open_entry entry;
 
-  explicit world(generate request) {
+  explicit desk_state_world(generate request) {
     auto out = std::make_shared<stream>(1, 1 << 20, nullptr);
     open_generate asked{out, std::move(request)};
     entry = entry_of(asked, 100);
@@ -40,7 +40,7 @@ struct world {
   }
 };
 
-generate request_of(std::uint32_t choices, std::uint32_t tokens_max) {
+generate request_for(std::uint32_t choices, std::uint32_t tokens_max) {
   generate g;
   g.model = "m";
   g.choices = choices;
@@ -52,7 +52,7 @@ generate request_of(std::uint32_t choices, std::uint32_t tokens_max) {
 } // namespace
 
 TEST_CASE("what a request came to: its phases, its tokens and what it asked for") {
-  world w(request_of(2, 16));
+  desk_state_world w(request_for(2, 16));
   w.chunk(1000ms, 0, 1);
   w.chunk(1500ms, 1, 2, finish::stop);
   w.chunk(2500ms, 0, 4, finish::length);
@@ -70,7 +70,7 @@ TEST_CASE("what a request came to: its phases, its tokens and what it asked for"
 }
 
 TEST_CASE("what is not known of a request is not told") {
-  world all(request_of(1, 0));
+  desk_state_world all(request_for(1, 0));
   all.chunk(1000ms, 0, 0, finish::failed);
   auto r = ended_as(all.entry, finish::failed, all.begin + 1s, 100);
   CHECK_FALSE(r.first_token_seconds);
@@ -89,11 +89,11 @@ TEST_CASE("what is not known of a request is not told") {
 
 TEST_CASE(
     "a head that has lost its log is told of the same request, the time of its template too") {
-  auto asked = request_of(1, 4);
+  auto asked = request_for(1, 4);
   asked.tools = "[]";
   asked.template_options = {R"({"a":1})", R"([{"text":"b"}])", true, 1'772'530'200};
   const auto options = asked.template_options;
-  world w(std::move(asked));
+  desk_state_world w(std::move(asked));
   CHECK(w.entry.submit.template_options == options);
   const auto again = submit_again(w.entry, w.begin + 1h);
   CHECK(again.template_options == options);
@@ -101,7 +101,7 @@ TEST_CASE(
 }
 
 TEST_CASE("asked again at another time, a named request is the same one") {
-  auto asked = request_of(1, 4);
+  auto asked = request_for(1, 4);
   asked.request_id = "a";
   asked.template_options.local_seconds = 1;
   auto later = asked;

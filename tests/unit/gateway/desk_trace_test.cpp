@@ -67,7 +67,7 @@ struct desk_with_traces : traced<world> {
   }
 };
 
-std::vector<std::string> events_of(const span& s) {
+std::vector<std::string> span_events(const span& s) {
   std::vector<std::string> all;
   for (const auto& e : s.events) {
     all.push_back(
@@ -159,7 +159,7 @@ TEST_CASE("who leaves before the grant is over then, not when the grant comes") 
   desk_with_traces w;
   auto out = w.open();
   w.tell(close_request{out->number(), cancel_reason::client_lost});
-  CHECK(events_of(w.only_one()) == texts{"client_left: its connection fell: it may come back"});
+  CHECK(span_events(w.only_one()) == texts{"client_left: its connection fell: it may come back"});
   w.tell(granted{out->number(), ticket_id{77}, epoch_id{1}});
   CHECK(w.ended().empty());
 }
@@ -235,7 +235,7 @@ TEST_CASE("what is lost and gone on with is an event of the same span") {
   w.tell(chunk_for(*out, 3, 1, finish::stop));
   const auto server = w.only_one();
   CHECK(server.failure.empty());
-  CHECK(events_of(server) == expected);
+  CHECK(span_events(server) == expected);
 }
 
 TEST_CASE("a request that nobody traces leaves nothing, and costs its head nothing") {
@@ -285,13 +285,13 @@ TEST_CASE("what one pipeline refuses for load, and another takes, is one span") 
     w.tell(1 - first, chunks{{c}, {}});
     const auto server = w.only_one();
     CHECK(server.failure.empty());
-    CHECK(events_of(server) == texts{handed});
+    CHECK(span_events(server) == texts{handed});
   }
   SUBCASE("nobody takes it") {
     w.refuse(1 - first, *out, errc::overloaded);
     const auto server = w.only_one();
     CHECK(server.failure == "overloaded");
-    CHECK(events_of(server).front() == handed);
+    CHECK(span_events(server).front() == handed);
   }
 }
 
@@ -320,7 +320,7 @@ TEST_CASE("a stream that moves is one span, with where it went") {
   say(other, 2, finish::stop);
   const auto server = w.only_one();
   CHECK(server.failure.empty());
-  const auto events = events_of(server);
+  const auto events = span_events(server);
   REQUIRE(events.size() == 3);
   CHECK(events[0] == "head_lost: killed");
   CHECK(events[1] == "handed_over: by pipeline " + std::to_string(home) + ": not_ready");

@@ -13,7 +13,8 @@ using nlohmann::json;
 
 namespace {
 
-chunk end_of(std::uint32_t input, std::vector<float> embedding, std::uint32_t prompt_tokens) {
+chunk embedding_end(std::uint32_t input, std::vector<float> embedding,
+                    std::uint32_t prompt_tokens) {
   chunk c;
   c.choice = input;
   c.finish = finish::stop;
@@ -28,9 +29,9 @@ const std::vector<float> awkward = {0.1F, -1e-7F, 1.0F, -0.0F, 0x1.fffffep-1F, 1
 
 TEST_CASE("embeddings come in the order of their inputs, whoever was first") {
   embedding_reply reply("m\"", embedding_format::numbers, 2);
-  reply.add(end_of(1, {0.5F}, 4));
+  reply.add(embedding_end(1, {0.5F}, 4));
   CHECK_FALSE(reply.is_complete());
-  reply.add(end_of(0, {-0.25F}, 3));
+  reply.add(embedding_end(0, {-0.25F}, 3));
   REQUIRE(reply.is_complete());
   const auto told = json::parse(reply.reply({}, {}).body);
   CHECK(told["object"] == "list");
@@ -45,8 +46,8 @@ TEST_CASE("embeddings come in the order of their inputs, whoever was first") {
 TEST_CASE("both formats say the same float32, bit for bit") {
   embedding_reply numbers("m", embedding_format::numbers, 1);
   embedding_reply text("m", embedding_format::base64, 1);
-  numbers.add(end_of(0, awkward, 1));
-  text.add(end_of(0, awkward, 1));
+  numbers.add(embedding_end(0, awkward, 1));
+  text.add(embedding_end(0, awkward, 1));
   const auto as_numbers = json::parse(numbers.body())["data"][0]["embedding"];
   std::vector<float> read;
   for (const auto& v : as_numbers) {

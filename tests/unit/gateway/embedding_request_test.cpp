@@ -1,6 +1,7 @@
 // POST /v1/embeddings: a request for each input, what is refused by name, and what never is.
 #include "gateway/embedding_request.hpp"
 #include "schema/limits.hpp"
+#include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>
 
@@ -9,16 +10,14 @@ using namespace baton::gateway;
 
 namespace {
 
-const request_limits bounds;
-
-embedding_call call_of(const std::string& fields) {
-  auto r = parse_embeddings("{" + fields + "}", bounds);
+embedding_call embedding_call_of(const std::string& fields) {
+  auto r = parse_embeddings("{" + fields + "}", testing::default_limits);
   REQUIRE_MESSAGE(r, fields << ": " << (r ? "" : r.error().message));
   return *std::move(r);
 }
 
-error error_of(const std::string& body) {
-  const auto r = parse_embeddings(body, bounds);
+error embedding_error(const std::string& body) {
+  const auto r = parse_embeddings(body, testing::default_limits);
   REQUIRE_FALSE_MESSAGE(r, body);
   return r.error();
 }
@@ -26,11 +25,12 @@ error error_of(const std::string& body) {
 } // namespace
 
 TEST_CASE("each input is a request that draws nothing") {
-  const auto one = call_of(R"("model":"m","input":"a text","user":"u")");
+  const auto one = embedding_call_of(R"("model":"m","input":"a text","user":"u")");
   REQUIRE(one.requests.size() == 1);
   CHECK(one.model == "m");
   CHECK(one.format == embedding_format::numbers);
-  const auto texts = call_of(R"("input":["a","b","c"],"encoding_format":"base64","priority":-2)");
+  const auto texts =
+      embedding_call_of(R"("input":["a","b","c"],"encoding_format":"base64","priority":-2)");
   REQUIRE(texts.requests.size() == 3);
   CHECK(texts.model.empty());
   CHECK(texts.format == embedding_format::base64);
@@ -39,15 +39,15 @@ TEST_CASE("each input is a request that draws nothing") {
     CHECK(r.priority == -2);
     CHECK((r.tokens_max_given && r.stop.tokens_max == 1)); // of its context
     CHECK(check_limits(r));
-    CHECK(check_ranges(r, bounds));
+    CHECK(check_ranges(r, testing::default_limits));
   }
   CHECK(std::get<std::string>(texts.requests[2].input) == "c");
 }
 
 TEST_CASE("ids are taken as they are, one list or several") {
-  CHECK(std::get<ids_prompt>(call_of(R"("input":[1,2,3])").requests[0].input) ==
+  CHECK(std::get<ids_prompt>(embedding_call_of(R"("input":[1,2,3])").requests[0].input) ==
         ids_prompt{1, 2, 3});
-  const auto lists = call_of(R"("input":[[1,2],[3]])");
+  const auto lists = embedding_call_of(R"("input":[[1,2],[3]])");
   REQUIRE(lists.requests.size() == 2);
   CHECK(std::get<ids_prompt>(lists.requests[1].input) == ids_prompt{3});
 }
@@ -72,21 +72,22 @@ TEST_CASE("what cannot be is refused, with the parameter's name") {
            {R"({"input":"a","temperature":1})", errc::invalid_value, "temperature"},
        }) {
     CAPTURE(body);
-    const auto e = error_of(body);
+    const auto e = embedding_error(body);
     CHECK(e.param == param);
     CHECK(row_of(e.code).http_status == row_of(code).http_status);
   }
-  CHECK(error_of(R"({"input":"a","dimensions":64})").code == errc::unsupported_parameter);
-  CHECK(call_of(R"("input":"a","dimensions":null,"stream":false)").requests.size() == 1);
+  CHECK(embedding_error(R"({"input":"a","dimensions":64})").code == errc::unsupported_parameter);
+  CHECK(embedding_call_of(R"("input":"a","dimensions":null,"stream":false)").requests.size() == 1);
 }
 
 TEST_CASE("a call has as many inputs as a completion has answers") {
   std::string texts = R"("x")";
-  for (std::uint32_t i = 1; i < bounds.answers_max; ++i) {
+  for (std::uint32_t i = 1; i < testing::default_limits.answers_max; ++i) {
     texts += R"(,"x")";
   }
-  CHECK(call_of(R"("input":[)" + texts + "]").requests.size() == bounds.answers_max);
-  const auto e = error_of(R"({"input":[)" + texts + R"(,"x"]})");
+  CHECK(embedding_call_of(R"("input":[)" + texts + "]").requests.size() ==
+        testing::default_limits.answers_max);
+  const auto e = embedding_error(R"({"input":[)" + texts + R"(,"x"]})");
   CHECK(e.code == errc::invalid_value);
   CHECK(e.message.find("256") != e.message.npos);
 }

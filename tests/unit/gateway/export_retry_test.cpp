@@ -9,7 +9,7 @@ namespace {
 
 constexpr export_retry::failure unreachable{};
 constexpr export_retry::failure unanswered{.was_sent = true, .status = 0, .retry_after = {}};
-export_retry::failure status(int code, std::optional<std::chrono::milliseconds> wait = {}) {
+export_retry::failure failed_with(int code, std::optional<std::chrono::milliseconds> wait = {}) {
   return {.was_sent = true, .status = code, .retry_after = wait};
 }
 
@@ -19,10 +19,10 @@ TEST_CASE("a collector that took nothing gets the same again, others may have it
   const export_retry::instant now{};
   CHECK(export_retry().failed(unreachable, now).is_kept);
   for (const int code : {429, 502, 503, 504})
-    CHECK(export_retry().failed(status(code), now).is_kept);
+    CHECK(export_retry().failed(failed_with(code), now).is_kept);
   CHECK_FALSE(export_retry().failed(unanswered, now).is_kept);
   for (const int code : {307, 400, 401, 404, 413, 500, 501})
-    CHECK_FALSE(export_retry().failed(status(code), now).is_kept);
+    CHECK_FALSE(export_retry().failed(failed_with(code), now).is_kept);
 }
 
 TEST_CASE("pauses grow up to a bound, and begin anew behind a success") {
@@ -38,9 +38,9 @@ TEST_CASE("pauses grow up to a bound, and begin anew behind a success") {
 
 TEST_CASE("a collector says how long it wants to be left alone, within the bound") {
   const export_retry::instant now{};
-  CHECK(export_retry().failed(status(503, 7000ms), now).pause == 7000ms);
-  CHECK(export_retry().failed(status(429, 0ms), now).pause == export_retry::pause_min);
-  CHECK(export_retry().failed(status(503, 3600s), now).pause == export_retry::pause_max);
+  CHECK(export_retry().failed(failed_with(503, 7000ms), now).pause == 7000ms);
+  CHECK(export_retry().failed(failed_with(429, 0ms), now).pause == export_retry::pause_min);
+  CHECK(export_retry().failed(failed_with(503, 3600s), now).pause == export_retry::pause_max);
 }
 
 TEST_CASE("spans are tried for a minute, each batch for one of its own") {

@@ -8,7 +8,7 @@ using namespace baton::gateway;
 
 namespace {
 
-const gate::instant start{std::chrono::hours(1)};
+const gate::instant gate_start{std::chrono::hours(1)};
 
 api_key key(std::string name, std::vector<std::string> secrets, key_role role = key_role::user,
             key_quotas quotas = {}) {
@@ -46,7 +46,7 @@ TEST_CASE("a bearer's key is found, and nothing else") {
 }
 
 TEST_CASE("without keys everybody is an admin without a name") {
-  const gate g(std::nullopt, start);
+  const gate g(std::nullopt, gate_start);
   CHECK_FALSE(g.needs_key());
   const auto who = g.identify("whatever");
   REQUIRE(who);
@@ -56,7 +56,8 @@ TEST_CASE("without keys everybody is an admin without a name") {
 }
 
 TEST_CASE("a key lets its name in, every other text does not") {
-  const gate g(ring({key("a", {"secret", "next"}), key("b", {"other"}, key_role::admin)}), start);
+  const gate g(ring({key("a", {"secret", "next"}), key("b", {"other"}, key_role::admin)}),
+               gate_start);
   CHECK(g.needs_key());
   CHECK(g.identify("secret")->name() == "a");
   CHECK(g.identify("next")->name() == "a");
@@ -74,39 +75,40 @@ TEST_CASE("a key lets its name in, every other text does not") {
 }
 
 TEST_CASE("a file without keys lets nobody in") {
-  const gate g(ring({}), start);
+  const gate g(ring({}), gate_start);
   CHECK(g.needs_key());
   CHECK_FALSE(g.identify("x"));
 }
 
 TEST_CASE("keys are exchanged without touching who stays") {
   gate g(ring({key("a", {"old"}, key_role::user, {.concurrent_requests = 1}), key("b", {"b"})}),
-         start);
+         gate_start);
   const auto a = *g.identify("old");
   const auto b = *g.identify("b");
-  CHECK_FALSE(a.account->begin(start));
-  g.replace(ring({key("a", {"old", "new"}, key_role::admin, {.concurrent_requests = 1})}), start);
+  CHECK_FALSE(a.account->begin(gate_start));
+  g.replace(ring({key("a", {"old", "new"}, key_role::admin, {.concurrent_requests = 1})}),
+            gate_start);
   CHECK_FALSE(g.identify("b"));
   CHECK_FALSE(g.renew(b));
   CHECK(g.renew(a)->role == key_role::admin);
   CHECK(g.identify("new")->account == a.account); // the same name: the same quotas
-  CHECK(g.identify("new")->account->begin(start));
+  CHECK(g.identify("new")->account->begin(gate_start));
   {
     const quota_lease lease(a.account); // of the request that was begun above
   }
-  CHECK_FALSE(g.identify("new")->account->begin(start));
-  g.replace(ring({key("a", {"new"}, key_role::user, {.concurrent_requests = 2})}), start);
+  CHECK_FALSE(g.identify("new")->account->begin(gate_start));
+  g.replace(ring({key("a", {"new"}, key_role::user, {.concurrent_requests = 2})}), gate_start);
   CHECK_FALSE(g.renew(a)); // its key is the old one
-  CHECK_FALSE(g.identify("new")->account->begin(start));
-  CHECK(g.identify("new")->account->begin(start));
+  CHECK_FALSE(g.identify("new")->account->begin(gate_start));
+  CHECK(g.identify("new")->account->begin(gate_start));
 }
 
 TEST_CASE("what a name has used is told by name") {
-  gate g(ring({key("a", {"k"}, key_role::user, {.concurrent_requests = 1})}), start);
+  gate g(ring({key("a", {"k"}, key_role::user, {.concurrent_requests = 1})}), gate_start);
   const auto a = g.identify("k")->account;
-  CHECK_FALSE(a->begin(start));
-  CHECK(a->begin(start));
-  a->spend(7, start);
+  CHECK_FALSE(a->begin(gate_start));
+  CHECK(a->begin(gate_start));
+  a->spend(7, gate_start);
   const auto all = g.usage();
   REQUIRE(all.size() == 1);
   CHECK(all[0].name == "a");

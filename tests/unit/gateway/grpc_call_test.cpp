@@ -30,12 +30,13 @@ struct fake_line final : grpc_line {
 };
 
 // "m" is ready, at a head that says nothing by itself.
-struct world : at_desk::front_world {
+struct grpc_call_world : at_desk::front_world {
   reception desk;
   grpc_world shared;
   int wakes = 0;
 
-  world() : front_world({"m"}), desk(all.front, facts, "grpc"), shared{desk, protobuf_codec()} {}
+  grpc_call_world()
+      : front_world({"m"}), desk(all.front, facts, "grpc"), shared{desk, protobuf_codec()} {}
 
   std::unique_ptr<grpc_call> begin(fake_line& line, std::string_view name,
                                    std::chrono::milliseconds time_left = {}) {
@@ -68,7 +69,7 @@ struct world : at_desk::front_world {
   }
 };
 
-inference::ModelInferRequest request_of(const std::string& text, bool is_stream = false) {
+inference::ModelInferRequest call_request(const std::string& text, bool is_stream = false) {
   inference::ModelInferRequest r;
   r.set_model_name("m");
   auto& input = *r.add_inputs();
@@ -87,16 +88,16 @@ inference::ModelInferRequest request_of(const std::string& text, bool is_stream 
 }
 
 std::string wrong_request() {
-  auto r = request_of("x");
+  auto r = call_request("x");
   r.set_model_name("other");
   return r.SerializeAsString();
 }
 
-constexpr ticket_id ticket{77};
+constexpr ticket_id call_ticket{77};
 
 } // namespace
 
-TEST_CASE_FIXTURE(world, "a call without a message, or of no method, ends once") {
+TEST_CASE_FIXTURE(grpc_call_world, "a call without a message, or of no method, ends once") {
   fake_line line;
   auto call = begin(line, "ModelInfer");
   CHECK(line.reads == 1);
@@ -117,7 +118,7 @@ TEST_CASE_FIXTURE(world, "a call without a message, or of no method, ends once")
   CHECK(missing.end.message.find("SystemSharedMemoryStatus") != std::string::npos);
 }
 
-TEST_CASE_FIXTURE(world, "one that says nothing in time is ended, a stream is not") {
+TEST_CASE_FIXTURE(grpc_call_world, "one that says nothing in time is ended, a stream is not") {
   fake_line line, stream;
   auto call = begin(line, "ModelInfer");
   auto many = begin(stream, "ModelStreamInfer");
@@ -132,7 +133,7 @@ TEST_CASE_FIXTURE(world, "one that says nothing in time is ended, a stream is no
   CHECK(stream.ended_with(grpc_code::ok));
 }
 
-TEST_CASE_FIXTURE(world, "an answer at once is one message and the end") {
+TEST_CASE_FIXTURE(grpc_call_world, "an answer at once is one message and the end") {
   fake_line line;
   auto call = begin(line, "ServerLive");
   call->read(std::string());
@@ -142,18 +143,19 @@ TEST_CASE_FIXTURE(world, "an answer at once is one message and the end") {
   CHECK(line.ended_with(grpc_code::ok));
 }
 
-TEST_CASE_FIXTURE(world, "an answer is written once its end has come, and the call ends") {
+TEST_CASE_FIXTURE(grpc_call_world,
+                  "an answer is written once its end has come, and the call ends") {
   fake_line line;
   auto call = begin(line, "ModelInfer", std::chrono::seconds(5));
-  call->read(request_of("hello").SerializeAsString());
-  grant(ticket);
+  call->read(call_request("hello").SerializeAsString());
+  grant(call_ticket);
   REQUIRE(logs[0]->submits.size() == 1);
   CHECK(logs[0]->submits[0].deadline > std::chrono::milliseconds(0)); // the client's
   CHECK(logs[0]->submits[0].deadline <= std::chrono::seconds(5));
-  say("a", ticket, 1);
+  say("a", call_ticket, 1);
   call->look();
   CHECK(line.writes.empty());
-  say("b", ticket, 2, finish::stop);
+  say("b", call_ticket, 2, finish::stop);
   CHECK(wakes > 0);
   call->look();
   CHECK(line.writes.size() == 1);
@@ -162,15 +164,16 @@ TEST_CASE_FIXTURE(world, "an answer is written once its end has come, and the ca
   CHECK(cancels() == 0);
 }
 
-TEST_CASE_FIXTURE(world, "a stream has one piece under way, and takes the next request meanwhile") {
+TEST_CASE_FIXTURE(grpc_call_world,
+                  "a stream has one piece under way, and takes the next request meanwhile") {
   fake_line line;
   auto call = begin(line, "ModelStreamInfer");
-  call->read(request_of("hello", /*is_stream=*/true).SerializeAsString());
+  call->read(call_request("hello", /*is_stream=*/true).SerializeAsString());
   CHECK(line.reads == 2);
-  grant(ticket);
-  say("a", ticket, 1);
+  grant(call_ticket);
+  say("a", call_ticket, 1);
   call->look();
-  say("b", ticket, 2, finish::stop);
+  say("b", call_ticket, 2, finish::stop);
   call->look();
   CHECK(line.writes.size() == 1);
   call->read(std::nullopt); // all is said, not all is told
@@ -181,32 +184,33 @@ TEST_CASE_FIXTURE(world, "a stream has one piece under way, and takes the next r
   CHECK(line.ended_with(grpc_code::ok));
 }
 
-TEST_CASE_FIXTURE(world, "pieces that come while one is written go out together") {
+TEST_CASE_FIXTURE(grpc_call_world, "pieces that come while one is written go out together") {
   fake_line line;
   auto call = begin(line, "ModelStreamInfer");
-  call->read(request_of("hello", /*is_stream=*/true).SerializeAsString());
-  grant(ticket);
-  say("a", ticket, 1);
+  call->read(call_request("hello", /*is_stream=*/true).SerializeAsString());
+  grant(call_ticket);
+  say("a", call_ticket, 1);
   call->look();
   for (std::uint32_t index = 2; index < 6; ++index)
-    say("b", ticket, index);
+    say("b", call_ticket, index);
   call->look();
   CHECK(line.writes.size() == 1);
   call->written();
   CHECK(line.writes.size() == 2);
   CHECK(line.writes[1].find("bbbb") != std::string::npos);
   call->written();
-  say("c", ticket, 6, finish::stop);
+  say("c", call_ticket, 6, finish::stop);
   call->look();
   CHECK(line.writes.size() == 3);
 }
 
-TEST_CASE_FIXTURE(world, "a cancelled call cancels its ticket at once, and ends behind its write") {
+TEST_CASE_FIXTURE(grpc_call_world,
+                  "a cancelled call cancels its ticket at once, and ends behind its write") {
   fake_line line;
   auto call = begin(line, "ModelStreamInfer");
-  call->read(request_of("hello", /*is_stream=*/true).SerializeAsString());
-  grant(ticket);
-  say("a", ticket, 1);
+  call->read(call_request("hello", /*is_stream=*/true).SerializeAsString());
+  grant(call_ticket);
+  say("a", call_ticket, 1);
   call->look();
   REQUIRE(line.writes.size() == 1);
   call->cancelled();
@@ -218,7 +222,8 @@ TEST_CASE_FIXTURE(world, "a cancelled call cancels its ticket at once, and ends 
   CHECK(line.ends == 1);
 }
 
-TEST_CASE_FIXTURE(world, "a refusal is the call's end, but in a stream it is a message of it") {
+TEST_CASE_FIXTURE(grpc_call_world,
+                  "a refusal is the call's end, but in a stream it is a message of it") {
   fake_line line;
   auto call = begin(line, "ModelInfer");
   call->read(wrong_request());
@@ -236,14 +241,14 @@ TEST_CASE_FIXTURE(world, "a refusal is the call's end, but in a stream it is a m
   CHECK(other.ends == 0);
 }
 
-TEST_CASE_FIXTURE(world, "a failure behind the ticket ends the call with its status") {
+TEST_CASE_FIXTURE(grpc_call_world, "a failure behind the ticket ends the call with its status") {
   fake_line line;
   auto call = begin(line, "ModelInfer");
-  call->read(request_of("hello").SerializeAsString());
-  grant(ticket);
+  call->read(call_request("hello").SerializeAsString());
+  grant(call_ticket);
   chunk c;
   c.request = logs[0]->reserves.back().request;
-  c.ticket = ticket;
+  c.ticket = call_ticket;
   c.finish = finish::failed;
   c.failure = fail(errc::quarantined, "poison");
   tell(0, chunks{{c}, {}});
@@ -253,35 +258,36 @@ TEST_CASE_FIXTURE(world, "a failure behind the ticket ends the call with its sta
   CHECK(line.end.message == "poison");
 }
 
-TEST_CASE_FIXTURE(world, "who does not read is cut, with what is being written to it") {
+TEST_CASE_FIXTURE(grpc_call_world, "who does not read is cut, with what is being written to it") {
   fake_line line;
   auto call = begin(line, "ModelStreamInfer");
-  call->read(request_of("hello", /*is_stream=*/true).SerializeAsString());
-  grant(ticket);
-  say("a", ticket, 1);
+  call->read(call_request("hello", /*is_stream=*/true).SerializeAsString());
+  grant(call_ticket);
+  say("a", call_ticket, 1);
   call->look();
   const std::string much(facts->config().stream_buffer_max_bytes / 2, 'x');
   for (std::uint32_t i = 2; i < 6; ++i) {
-    say(much, ticket, i);
+    say(much, call_ticket, i);
   }
   call->look();
   CHECK(line.cancels == 1);
   CHECK(line.writes.size() == 1);
 }
 
-TEST_CASE_FIXTURE(world, "no more requests of one call are open than its bound") {
+TEST_CASE_FIXTURE(grpc_call_world, "no more requests of one call are open than its bound") {
   fake_line line;
   auto call = begin(line, "ModelStreamInfer");
   const auto most = facts->config().grpc_bounds.requests_per_call_max;
   for (std::size_t i = 0; i < most; ++i) {
     CHECK(line.reads == static_cast<int>(i) + 1);
-    call->read(request_of("hello").SerializeAsString());
+    call->read(call_request("hello").SerializeAsString());
   }
   CHECK(line.reads == static_cast<int>(most)); // until one of them has ended
   CHECK(facts->requests_open() == most);
 }
 
-TEST_CASE_FIXTURE(world, "who watches a service hears of each change once, and nothing ends") {
+TEST_CASE_FIXTURE(grpc_call_world,
+                  "who watches a service hears of each change once, and nothing ends") {
   using grpc::health::v1::HealthCheckResponse;
   const auto told = [](const std::string& bytes) {
     HealthCheckResponse m;
@@ -316,7 +322,7 @@ TEST_CASE_FIXTURE(world, "who watches a service hears of each change once, and n
   CHECK(line.writes.size() == 2);
 }
 
-TEST_CASE_FIXTURE(world, "health is checked once, and what is not known is not found") {
+TEST_CASE_FIXTURE(grpc_call_world, "health is checked once, and what is not known is not found") {
   for (const auto* name : {"", "inference.GRPCInferenceService", "m", "nope"}) {
     CAPTURE(name);
     fake_line line;

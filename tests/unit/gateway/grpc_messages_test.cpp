@@ -27,10 +27,10 @@ std::string trailer(const grpc_status& s, std::string_view name) {
 }
 
 // "m" is ready, at a desk that says nothing by itself.
-struct world : at_desk::front_world {
+struct grpc_messages_world : at_desk::front_world {
   const grpc_codec& codec = protobuf_codec();
 
-  world() : front_world({"m"}) {}
+  grpc_messages_world() : front_world({"m"}) {}
 
   grpc_plan plan(grpc_service service, std::string_view name, const std::string& bytes) {
     const auto* method = find_grpc_method(service, fmt::format("/{}/{}", name_of(service), name));
@@ -42,7 +42,7 @@ struct world : at_desk::front_world {
   }
 };
 
-inference::ModelInferRequest request_of(const std::string& text) {
+inference::ModelInferRequest message_request(const std::string& text) {
   inference::ModelInferRequest r;
   r.set_model_name("m");
   auto& input = *r.add_inputs();
@@ -60,12 +60,12 @@ Message read_as(const std::string& bytes) {
   return m;
 }
 
-std::string raw_text(const std::string& text) {
+std::string message_raw_text(const std::string& text) {
   const auto size = static_cast<std::uint32_t>(text.size());
   return std::string(reinterpret_cast<const char*>(&size), sizeof size) + text;
 }
 
-chunk piece(std::string text, finish how = finish::none) {
+chunk message_piece(std::string text, finish how = finish::none) {
   chunk c;
   c.count = 1;
   c.text = std::move(text);
@@ -127,8 +127,8 @@ TEST_CASE("every method of the services is one of ours, and answers what its doo
   CHECK(find_grpc_method(grpc_service::torchserve_inference, live) == nullptr);
 }
 
-TEST_CASE_FIXTURE(world, "an infer request is what the same tensors are over HTTP") {
-  auto said = request_of("Say it");
+TEST_CASE_FIXTURE(grpc_messages_world, "an infer request is what the same tensors are over HTTP") {
+  auto said = message_request("Say it");
   said.set_id("42");
   (*said.mutable_parameters())["max_tokens"].set_int64_param(7);
   (*said.mutable_parameters())["temperature"].set_double_param(0.5);
@@ -141,9 +141,9 @@ TEST_CASE_FIXTURE(world, "an infer request is what the same tensors are over HTT
   CHECK(made.request.sampling.temperature == doctest::Approx(0.5));
   CHECK(made.request.stop.tokens_max == 7);
   std::vector<std::string> out;
-  made.answer->add(piece("a"), out);
+  made.answer->add(message_piece("a"), out);
   CHECK(out.empty());
-  made.answer->add(piece("b", finish::stop), out);
+  made.answer->add(message_piece("b", finish::stop), out);
   REQUIRE(out.size() == 1);
   const auto told = read_as<inference::ModelInferResponse>(out[0]);
   CHECK(told.id() == "42");
@@ -152,10 +152,10 @@ TEST_CASE_FIXTURE(world, "an infer request is what the same tensors are over HTT
   REQUIRE(told.outputs_size() == 1);
   CHECK(told.outputs(0).datatype() == "BYTES");
   CHECK(told.outputs(0).shape(0) == 1);
-  CHECK(told.raw_output_contents(0) == raw_text("Say itab"));
+  CHECK(told.raw_output_contents(0) == message_raw_text("Say itab"));
 }
 
-TEST_CASE_FIXTURE(world, "raw contents are those of the inputs, in their order") {
+TEST_CASE_FIXTURE(grpc_messages_world, "raw contents are those of the inputs, in their order") {
   inference::ModelInferRequest said;
   said.set_model_name("m");
   for (const auto& [name, type] :
@@ -165,7 +165,7 @@ TEST_CASE_FIXTURE(world, "raw contents are those of the inputs, in their order")
     input.set_datatype(type);
     input.add_shape(1);
   }
-  said.add_raw_input_contents(raw_text("hello"));
+  said.add_raw_input_contents(message_raw_text("hello"));
   said.add_raw_input_contents(std::string("\3\0\0\0", 4));
   auto plan = infer(said);
   REQUIRE(std::holds_alternative<grpc_generate>(plan));
@@ -176,49 +176,50 @@ TEST_CASE_FIXTURE(world, "raw contents are those of the inputs, in their order")
   CHECK(std::get<error>(infer(said)).param == "text_input");
 }
 
-TEST_CASE_FIXTURE(world, "what is wrong with a request is said by name") {
+TEST_CASE_FIXTURE(grpc_messages_world, "what is wrong with a request is said by name") {
   const auto param = [&](const inference::ModelInferRequest& said) {
     const auto plan = infer(said);
     REQUIRE(std::holds_alternative<error>(plan));
     return std::get<error>(plan).param;
   };
-  auto said = request_of("x");
+  auto said = message_request("x");
   (*said.mutable_parameters())["nonsense"].set_bool_param(true);
   CHECK(param(said) == "nonsense");
-  said = request_of("x");
+  said = message_request("x");
   (*said.mutable_parameters())["temperature"];
   CHECK(param(said) == "temperature");
-  said = request_of("x");
+  said = message_request("x");
   (*said.mutable_parameters())["temperature"].set_double_param(HUGE_VAL);
   CHECK(param(said) == "temperature");
-  said = request_of("x");
+  said = message_request("x");
   (*said.mutable_inputs(0)->mutable_parameters())["shared_memory_region"].set_string_param("r");
   CHECK(param(said) == "shared_memory_region");
-  said = request_of("x");
+  said = message_request("x");
   said.mutable_inputs(0)->mutable_contents()->add_int_contents(4);
   CHECK(param(said) == "text_input");
-  said = request_of("x");
+  said = message_request("x");
   auto& wrong = *said.add_inputs();
   wrong.set_name("max_tokens");
   wrong.set_datatype("INT32");
   wrong.add_shape(1);
   wrong.mutable_contents()->add_fp32_contents(1); // as many bytes
   CHECK(param(said) == "max_tokens");
-  said = request_of("x");
+  said = message_request("x");
   said.set_id(std::string(kserve_id_bytes_max + 1, 'i'));
   CHECK(param(said) == "id");
-  said = request_of("x");
+  said = message_request("x");
   said.set_model_name("other");
   CHECK(std::get<error>(infer(said)).code == errc::model_not_found);
-  said = request_of("x");
+  said = message_request("x");
   said.set_model_version("2");
   CHECK(std::get<error>(infer(said)).code == errc::model_not_found);
   CHECK(std::get<error>(plan(grpc_service::kserve, "ModelInfer", "\xff\xff")).code ==
         errc::invalid_request);
 }
 
-TEST_CASE_FIXTURE(world, "a stream has a response for each piece, and one that says the end") {
-  auto said = request_of("x");
+TEST_CASE_FIXTURE(grpc_messages_world,
+                  "a stream has a response for each piece, and one that says the end") {
+  auto said = message_request("x");
   auto& stream = *said.add_inputs();
   stream.set_name("stream");
   stream.set_datatype("BOOL");
@@ -234,12 +235,12 @@ TEST_CASE_FIXTURE(world, "a stream has a response for each piece, and one that s
     std::vector<std::string> out;
     answer.tell(out);
     CHECK(out.empty()); // nothing has come
-    answer.add(piece("a"), out);
+    answer.add(message_piece("a"), out);
     CHECK(out.empty());
     answer.tell(out);
     answer.tell(out);
     CHECK(out.size() == 1);
-    answer.add(piece("b", finish::stop), out);
+    answer.add(message_piece("b", finish::stop), out);
     CHECK(answer.has_ended());
     REQUIRE(out.size() == (has_empty_end ? 3 : 2));
     for (std::size_t i = 0; i < out.size(); ++i) {
@@ -275,7 +276,7 @@ TEST_CASE_FIXTURE(world, "a stream has a response for each piece, and one that s
   CHECK(told.infer_response().id() == "7");
 }
 
-TEST_CASE_FIXTURE(world, "what is said of a model survives protobuf") {
+TEST_CASE_FIXTURE(grpc_messages_world, "what is said of a model survives protobuf") {
   const auto ask = [&](std::string_view name, const google::protobuf::Message& said) {
     auto made = plan(grpc_service::kserve, name, said.SerializeAsString());
     REQUIRE(std::holds_alternative<grpc_reply>(made));
@@ -306,7 +307,8 @@ TEST_CASE_FIXTURE(world, "what is said of a model survives protobuf") {
   CHECK(statistics.model_stats(0).inference_stats().success().count() == 0);
 }
 
-TEST_CASE_FIXTURE(world, "a trace and a key are read out of metadata, none of what comes twice") {
+TEST_CASE_FIXTURE(grpc_messages_world,
+                  "a trace and a key are read out of metadata, none of what comes twice") {
   const std::string parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
   grpc_head head;
   head.metadata = {{"traceparent", parent}, {"tracestate", "a=1"}};
@@ -330,7 +332,7 @@ TEST_CASE_FIXTURE(world, "a trace and a key are read out of metadata, none of wh
   }
 }
 
-TEST_CASE_FIXTURE(world, "predictions of TorchServe's clients") {
+TEST_CASE_FIXTURE(grpc_messages_world, "predictions of TorchServe's clients") {
   org::pytorch::serve::grpc::inference::PredictionsRequest said;
   said.set_model_name("m");
   (*said.mutable_input())["data"] = R"({"prompt": "hi", "max_new_tokens": 3})";
@@ -342,16 +344,16 @@ TEST_CASE_FIXTURE(world, "predictions of TorchServe's clients") {
   CHECK(std::get<grpc_generate>(made).request.stop.tokens_max == 3);
   auto& pieces = *std::get<grpc_generate>(made).answer;
   std::vector<std::string> out;
-  pieces.add(piece("a"), out);
-  pieces.add(piece("b", finish::stop), out);
+  pieces.add(message_piece("a"), out);
+  pieces.add(message_piece("b", finish::stop), out);
   CHECK(out.size() == 2);
   (*said.mutable_input())["data"] = "plain text";
   made = predict("Predictions");
   REQUIRE(std::holds_alternative<grpc_generate>(made));
   out.clear();
-  std::get<grpc_generate>(made).answer->add(piece("a"), out);
+  std::get<grpc_generate>(made).answer->add(message_piece("a"), out);
   CHECK(out.empty());
-  std::get<grpc_generate>(made).answer->add(piece("b", finish::stop), out);
+  std::get<grpc_generate>(made).answer->add(message_piece("b", finish::stop), out);
   REQUIRE(out.size() == 1);
   CHECK(read_as<org::pytorch::serve::grpc::inference::PredictionResponse>(out[0]).prediction() ==
         "ab");
@@ -366,7 +368,7 @@ TEST_CASE_FIXTURE(world, "predictions of TorchServe's clients") {
 namespace {
 
 // "w" of a worker, which declares one input.
-struct worker_world : world {
+struct worker_world : grpc_messages_world {
   worker_world() {
     worker_facts told;
     told.inputs = {{"IN", "INT16", {-1}, false}};
@@ -422,7 +424,7 @@ TEST_CASE_FIXTURE(worker_world, "an infer request of a worker model has its tens
   auto& other = *std::get<grpc_ask_worker>(again).answer;
   CHECK(other.take(answer(false), out));
   CHECK(other.take(answer(true), out).error().code == errc::invalid_request);
-  for (const auto& wrong : {asks({40'000}), request_of("w")}) {
+  for (const auto& wrong : {asks({40'000}), message_request("w")}) {
     auto said = wrong;
     said.set_model_name("w");
     CHECK(std::holds_alternative<error>(infer(said)));

@@ -3,6 +3,7 @@
 #include "gateway/http_header.hpp"
 #include "gateway/http_request.hpp"
 #include "gateway/http_text.hpp"
+#include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -14,7 +15,7 @@ using namespace baton::gateway;
 
 namespace {
 
-std::shared_ptr<board> facts_with(gateway_config config) {
+std::shared_ptr<board> http_facts(gateway_config config) {
   auto facts = std::make_shared<board>(std::move(config));
   facts->change([](snapshot& s) {
     model_card card;
@@ -25,21 +26,12 @@ std::shared_ptr<board> facts_with(gateway_config config) {
   return facts;
 }
 
-http_call call_of(std::string_view method, std::string_view target) {
+http_call http_call_of(std::string_view method, std::string_view target) {
   http_call c;
   c.method = method;
   c.target = target;
   c.host = "localhost:8000";
   return c;
-}
-
-std::string header(const http_reply& r, std::string_view name) {
-  for (const auto& [n, v] : r.headers) {
-    if (n == name) {
-      return v;
-    }
-  }
-  return {};
 }
 
 gateway_config with_keys() {
@@ -54,11 +46,11 @@ int status_of(const http_api::admission& admitted) {
 }
 
 // A call that the row takes, but for its key.
-http_call call_of(const route_row& row) {
-  auto call = call_of(row.methods == method_set::post     ? "POST"
-                      : row.methods == method_set::remove ? "DELETE"
-                                                          : "GET",
-                      row.path);
+http_call http_call_of(const route_row& row) {
+  auto call = http_call_of(row.methods == method_set::post     ? "POST"
+                           : row.methods == method_set::remove ? "DELETE"
+                                                               : "GET",
+                           row.path);
   if (row.path == "/v1/models/") {
     call.target = "/v1/models/x";
   } else if (row.path == "/page/") {
@@ -87,9 +79,10 @@ TEST_CASE("a reply has its length, its date and its connection's fate") {
 
 TEST_CASE("an error that may be retried says when, at least in a second") {
   const auto busy = fail(errc::overloaded, "full");
-  CHECK(header(error_reply(busy), "Retry-After") == "1");
-  CHECK(header(error_reply(busy, std::chrono::milliseconds(1500)), "Retry-After") == "2");
-  CHECK(header(error_reply(fail(errc::invalid_value, "no")), "Retry-After").empty());
+  CHECK(testing::header_of(error_reply(busy), "Retry-After") == "1");
+  CHECK(testing::header_of(error_reply(busy, std::chrono::milliseconds(1500)), "Retry-After") ==
+        "2");
+  CHECK(testing::header_of(error_reply(fail(errc::invalid_value, "no")), "Retry-After").empty());
   CHECK(error_reply(busy).status == 503);
 }
 
@@ -101,11 +94,11 @@ TEST_CASE("chunks are framed by their length in hex") {
 
 TEST_CASE(
     "every route but those of health and the page needs a key, and the operator's an admin's") {
-  const http_api api(facts_with(with_keys()));
+  const http_api api(http_facts(with_keys()));
   std::size_t open = 0, pages = 0;
   for (const auto& row : http_api::routes()) {
     CAPTURE(row.path);
-    auto call = call_of(row);
+    auto call = http_call_of(row);
     if (row.access == route_access::open) {
       ++open;
       CHECK((row.path == "/health" || row.path == "/ping" || row.path.starts_with("/v2/health/")));
@@ -125,7 +118,7 @@ TEST_CASE(
       call.method = method;
       CHECK(status_of(api.admit(call)) == 401);
     }
-    call.method = call_of(row).method;
+    call.method = http_call_of(row).method;
     for (const auto* wrong : {"Bearer nope", "Bearer ", "secret", "Basic secret", "Bearer secre"}) {
       call.authorization = wrong;
       const auto refused = api.admit(call).refusal;
@@ -134,7 +127,7 @@ TEST_CASE(
       const auto said = nlohmann::json::parse(refused->body)["error"];
       CHECK(said.is_string() == (row.speaks != api_family::openai));
       CHECK((said.is_string() || said["code"] == "unauthorized"));
-      CHECK(header(*refused, "WWW-Authenticate") == "Bearer");
+      CHECK(testing::header_of(*refused, "WWW-Authenticate") == "Bearer");
     }
     call.authorization = "bearer secret";
     CHECK(status_of(api.admit(call)) == (row.access == route_access::admin ? 403 : 200));
@@ -145,20 +138,20 @@ TEST_CASE(
   }
   CHECK(open == 4);
   CHECK(pages == 2);
-  CHECK(status_of(api.admit(call_of("GET", "/unknown"))) == 401); // nor is told what there is
+  CHECK(status_of(api.admit(http_call_of("GET", "/unknown"))) == 401); // nor is told what there is
 }
 
 TEST_CASE("at the operator's door the operator's routes need no key, the others do") {
   auto config = with_keys();
   config.admin = "127.0.0.1:0";
-  const http_api api(facts_with(config));
+  const http_api api(http_facts(config));
   for (const auto& row : http_api::routes()) {
     CAPTURE(row.path);
-    auto call = call_of(row);
+    auto call = http_call_of(row);
     call.door = door_kind::admin;
     CHECK(status_of(api.admit(call)) == (row.access == route_access::user ? 401 : 200));
   }
-  auto call = call_of("GET", "/cluster");
+  auto call = http_call_of("GET", "/cluster");
   call.door = door_kind::admin;
   for (const auto* local : {"localhost", "LOCALHOST:8001", "127.0.0.1:8001", "[::1]:8001", ""}) {
     call.host = local;
@@ -173,12 +166,12 @@ TEST_CASE("at the operator's door the operator's routes need no key, the others 
 
 TEST_CASE("without keys all is open, but what has a door of its own is there alone") {
   gateway_config config;
-  const http_api open(facts_with(config));
+  const http_api open(http_facts(config));
   config.admin = "127.0.0.1:0";
-  const http_api apart(facts_with(config));
+  const http_api apart(http_facts(config));
   for (const auto& row : http_api::routes()) {
     CAPTURE(row.path);
-    auto call = call_of(row);
+    auto call = http_call_of(row);
     CHECK(status_of(open.admit(call)) == 200);
     const bool is_apart = row.access == route_access::admin || row.access == route_access::page;
     CHECK(status_of(apart.admit(call)) == (is_apart ? 403 : 200));
@@ -188,15 +181,15 @@ TEST_CASE("without keys all is open, but what has a door of its own is there alo
 }
 
 TEST_CASE("unknown paths, methods, media and origins are refused in OpenAI's shape") {
-  const http_api api(facts_with({}));
-  CHECK(api.admit(call_of("GET", "/nothing")).refusal->status == 404);
-  const auto wrong_method = api.admit(call_of("GET", "/v1/chat/completions")).refusal;
+  const http_api api(http_facts({}));
+  CHECK(api.admit(http_call_of("GET", "/nothing")).refusal->status == 404);
+  const auto wrong_method = api.admit(http_call_of("GET", "/v1/chat/completions")).refusal;
   REQUIRE(wrong_method);
   CHECK(wrong_method->status == 405);
   CHECK(wrong_method->headers.back() ==
         std::pair<std::string, std::string>("Allow", "POST, OPTIONS"));
 
-  auto post = call_of("POST", "/v1/chat/completions");
+  auto post = http_call_of("POST", "/v1/chat/completions");
   for (const auto* good : {"", "application/json", "application/json; charset=utf-8",
                            "application/x-www-form-urlencoded", "text/plain"}) {
     post.content_type = good;
@@ -222,7 +215,9 @@ TEST_CASE("unknown paths, methods, media and origins are refused in OpenAI's sha
 TEST_CASE("health tells the phase and is 200 only when ready") {
   auto facts = std::make_shared<board>(gateway_config{});
   const http_api api(facts);
-  const auto health = [&] { return std::get<http_reply>(api.plan(call_of("GET", "/health"))); };
+  const auto health = [&] {
+    return std::get<http_reply>(api.plan(http_call_of("GET", "/health")));
+  };
   CHECK(health().status == 503);
   CHECK(nlohmann::json::parse(health().body)["phase"] == "starting");
   facts->change([](snapshot& s) {
@@ -242,9 +237,9 @@ TEST_CASE("health tells the phase and is 200 only when ready") {
 TEST_CASE("models are found by name and alias") {
   gateway_config config;
   config.model_aliases = {"gpt/4"};
-  const http_api api(facts_with(config));
+  const http_api api(http_facts(config));
   const auto get = [&](std::string_view path) {
-    return std::get<http_reply>(api.plan(call_of("GET", path)));
+    return std::get<http_reply>(api.plan(http_call_of("GET", path)));
   };
   const auto list = nlohmann::json::parse(get("/v1/models").body);
   CHECK(list["data"].size() == 2);
@@ -255,9 +250,9 @@ TEST_CASE("models are found by name and alias") {
 }
 
 TEST_CASE("a browser shows its key among the protocols that it offers, on a WebSocket alone") {
-  const http_api api(facts_with(with_keys()));
-  auto socket = call_of("GET", "/v1/stream");
-  auto other = call_of("GET", "/v1/models");
+  const http_api api(http_facts(with_keys()));
+  auto socket = http_call_of("GET", "/v1/stream");
+  auto other = http_call_of("GET", "/v1/models");
   using row = std::pair<const char*, int>;
   for (const auto& [offered, status] :
        {row("baton, bearer.secret", 200), row("bearer.%73ecret,baton", 200), row("baton", 401),
@@ -274,14 +269,14 @@ TEST_CASE("a browser shows its key among the protocols that it offers, on a WebS
 }
 
 TEST_CASE("OPTIONS says what a route takes") {
-  const http_api api(facts_with({}));
-  const auto r = std::get<http_reply>(api.plan(call_of("OPTIONS", "/health")));
+  const http_api api(http_facts({}));
+  const auto r = std::get<http_reply>(api.plan(http_call_of("OPTIONS", "/health")));
   CHECK(r.status == 204);
   CHECK(r.headers.at(0).second == "GET, HEAD, OPTIONS");
 }
 
 TEST_CASE("the cluster's picture says where each shard lives, and how its pipeline changes") {
-  auto facts = facts_with({});
+  auto facts = http_facts({});
   facts->change([](snapshot& s) {
     s.cluster.emplace();
     s.cluster->nodes = {{node_id{7}, {}, role::shard, "shard-0-g2", phase::ready, {}, 1, 3, 0},
@@ -291,7 +286,7 @@ TEST_CASE("the cluster's picture says where each shard lives, and how its pipeli
   });
   const http_api api(facts);
   const auto told =
-      nlohmann::json::parse(std::get<http_reply>(api.plan(call_of("GET", "/cluster"))).body);
+      nlohmann::json::parse(std::get<http_reply>(api.plan(http_call_of("GET", "/cluster"))).body);
   CHECK(told["nodes"][0]["place"] == nlohmann::json::parse(R"({"on":"a","device":"cpu:0",
       "pipeline":0,"generation":2,"stage":1,"rank":3,"first_layer":10,"layers":5})"));
   CHECK(told["nodes"][1]["place"].is_null());

@@ -10,6 +10,7 @@
 #include "gateway/torchserve_request.hpp"
 #include "gateway/vllm_generate.hpp"
 #include "gateway/websocket_messages.hpp"
+#include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>
 
@@ -23,9 +24,8 @@ using namespace baton::gateway;
 namespace {
 
 const std::string mark = "\xef\xbb\xbf";
-const gateway_config config;
 
-std::string member(std::string_view text, std::vector<std::string_view> path) {
+std::string raw_text_member(std::string_view text, std::vector<std::string_view> path) {
   const auto found = raw_member(text, path);
   return found ? *found : "error: " + found.error().param;
 }
@@ -42,10 +42,10 @@ void find_in(std::string_view text) {
   }
 }
 
-using body_of = std::function<std::string(const std::string& constraint)>;
+using body_maker = std::function<std::string(const std::string& constraint)>;
 using reader = std::function<result<constraint>(const std::string& body)>;
 
-result<constraint> constraint_of(const generate& request) {
+result<constraint> constraint_at_door(const generate& request) {
   if (!request.sampling.constraint) {
     return fail(errc::invalid_request, "no constraint was read");
   }
@@ -53,83 +53,94 @@ result<constraint> constraint_of(const generate& request) {
 }
 
 template <class Call>
-result<constraint> constraint_of(const result<Call>& call) {
+result<constraint> constraint_at_door(const result<Call>& call) {
   if (!call) {
     return call.error();
   }
   if constexpr (requires { call->call.call.request; }) {
-    return constraint_of(call->call.call.request);
+    return constraint_at_door(call->call.call.request);
   } else if constexpr (requires { call->call.request; }) {
-    return constraint_of(call->call.request);
+    return constraint_at_door(call->call.request);
   } else {
-    return constraint_of(call->request);
+    return constraint_at_door(call->request);
   }
 }
 
 result<constraint> of_kserve(kserve_route route, result<kserve_call> call) {
-  return call ? constraint_of(read_kserve(route, *std::move(call), "m", config)) : call.error();
+  return call ? constraint_at_door(
+                    read_kserve(route, *std::move(call), "m", testing::default_config))
+              : call.error();
 }
 
 // Each way by which the text of a member gets from a body to a request.
-struct door {
+struct constraint_door {
   const char* name;
   std::string before, behind; // of the member
   const char* field;
   reader read;
 };
 
-const std::vector<door>& doors() {
+const std::vector<constraint_door>& constraint_doors() {
   const auto openai = [](openai_api api) {
     return [api](const std::string& b) {
-      return constraint_of(parse_generation(api, b, config.request));
+      return constraint_at_door(parse_generation(api, b, testing::default_config.request));
     };
   };
-  static const std::vector<door> all{
+  static const std::vector<constraint_door> all{
       {"completions", R"({"prompt":"x",)", "}", "guided_json", openai(openai_api::completions)},
       {"chat", R"({"messages":[{"role":"user","content":"x"}],)", "}", "guided_json",
        openai(openai_api::chat)},
       {"responses", R"({"input":"x","text":{"format":{"type":"json_schema","name":"n",)", "}}}",
-       "schema", [](const std::string& b) { return constraint_of(parse_response(b, config)); }},
+       "schema",
+       [](const std::string& b) {
+         return constraint_at_door(parse_response(b, testing::default_config));
+       }},
       {"tgi", R"({"inputs":"x","parameters":{"grammar":{"type":"json",)", "}}}", "value",
        [](const std::string& b) {
-         return constraint_of(parse_tgi(tgi_route::generate, b, config));
+         return constraint_at_door(parse_tgi(tgi_route::generate, b, testing::default_config));
        }},
       {"vllm", R"({"prompt":"x",)", "}", "guided_json",
        [](const std::string& b) -> result<constraint> {
-         const auto call = parse_vllm_generate(b, config.request);
-         return call ? constraint_of(*call) : fail(errc::invalid_request, "this is not vLLM's");
+         const auto call = parse_vllm_generate(b, testing::default_config.request);
+         return call ? constraint_at_door(*call)
+                     : fail(errc::invalid_request, "this is not vLLM's");
        }},
       {"torchserve", R"({"prompt":"x",)", "}", "guided_json",
        [](const std::string& b) {
-         return constraint_of(parse_prediction({"application/json", "", b, false}, config.request));
+         return constraint_at_door(
+             parse_prediction({"application/json", "", b, false}, testing::default_config.request));
        }},
       {"torchserve, of no media type", R"({"prompt":"x",)", "}", "guided_json",
        [](const std::string& b) {
-         return constraint_of(parse_prediction({"", "", b, false}, config.request));
+         return constraint_at_door(
+             parse_prediction({"", "", b, false}, testing::default_config.request));
        }},
       {"kserve generate", R"({"text_input":"x",)", "}", "guided_json",
        [](const std::string& b) {
-         return of_kserve(kserve_route::generate, parse_generate(b, config.request));
+         return of_kserve(kserve_route::generate,
+                          parse_generate(b, testing::default_config.request));
        }},
       {"kserve sampling_parameters", "{", "}", "guided_json",
        [](const std::string& b) {
          const json outer{{"text_input", "x"}, {"sampling_parameters", b}};
-         return of_kserve(kserve_route::generate, parse_generate(outer.dump(), config.request));
+         return of_kserve(kserve_route::generate,
+                          parse_generate(outer.dump(), testing::default_config.request));
        }},
       {"tensors with parameters", "{", "}", "guided_json",
        [](const std::string& b) {
          infer said;
          said.parameters = b;
          said.inputs.push_back({"text_input", "BYTES", {1}, std::string("\1\0\0\0x", 5)});
-         return constraint_of(read_language_infer(said, "m", config));
+         return constraint_at_door(read_language_infer(said, "m", testing::default_config));
        }},
       {"websocket", R"({"type":"start","id":"a","prompt":"x",)", "}", "guided_json",
        [](const std::string& b) -> result<constraint> {
-         const auto said = parse_socket_message(b, config);
+         const auto said = parse_socket_message(b, testing::default_config);
          if (const auto* no = std::get_if<socket_mistake>(&said)) {
            return no->reason;
          }
-         return constraint_of(std::get<socket_start>(std::get<socket_message>(said)).call.request);
+         return constraint_at_door(
+             std::get<socket_start>(std::get<socket_message>(said)).call.request);
        }},
   };
   return all;
@@ -139,19 +150,19 @@ const std::vector<door>& doors() {
 
 TEST_CASE("a member's text is what the client wrote, the last one of those with its name") {
   const std::string text = "{\"a\" :\t{\"z\":1 , \"b\":[ {\"x\":\"}\\\"]\"} ]}\r\n,\"c\": 1.0 }";
-  CHECK(member(text, {}) == text);
-  CHECK(member(text, {"a"}) == R"({"z":1 , "b":[ {"x":"}\"]"} ]})");
-  CHECK(member(text, {"a", "z"}) == "1");
-  CHECK(member(text, {"a", "b"}) == R"([ {"x":"}\"]"} ])");
-  CHECK(member(text, {"c"}) == "1.0");
-  CHECK(member(" \t\r\n" + text + "\n", {"c"}) == "1.0");
-  CHECK(member(mark + " " + text, {"c"}) == "1.0");
-  CHECK(member(R"({"a":1,"\u0061":[2],"b":3})", {"a"}) == "[2]");
-  CHECK(member(R"({"a":{"b":1},"a":{"b":2}})", {"a", "b"}) == "2");
-  CHECK(member(R"({"":{"":true}})", {"", ""}) == "true");
-  CHECK(member(R"({"a":"\\","b":"\\\"","c":null})", {"c"}) == "null");
+  CHECK(raw_text_member(text, {}) == text);
+  CHECK(raw_text_member(text, {"a"}) == R"({"z":1 , "b":[ {"x":"}\"]"} ]})");
+  CHECK(raw_text_member(text, {"a", "z"}) == "1");
+  CHECK(raw_text_member(text, {"a", "b"}) == R"([ {"x":"}\"]"} ])");
+  CHECK(raw_text_member(text, {"c"}) == "1.0");
+  CHECK(raw_text_member(" \t\r\n" + text + "\n", {"c"}) == "1.0");
+  CHECK(raw_text_member(mark + " " + text, {"c"}) == "1.0");
+  CHECK(raw_text_member(R"({"a":1,"\u0061":[2],"b":3})", {"a"}) == "[2]");
+  CHECK(raw_text_member(R"({"a":{"b":1},"a":{"b":2}})", {"a", "b"}) == "2");
+  CHECK(raw_text_member(R"({"":{"":true}})", {"", ""}) == "true");
+  CHECK(raw_text_member(R"({"a":"\\","b":"\\\"","c":null})", {"c"}) == "null");
   std::string deep = R"({"a":)" + std::string(100'000, '[') + std::string(100'000, ']') + "}";
-  CHECK(member(deep, {"a"}).size() == 200'000);
+  CHECK(raw_text_member(deep, {"a"}).size() == 200'000);
 }
 
 TEST_CASE("what is not there, or is no JSON, is an error that names it") {
@@ -180,10 +191,10 @@ TEST_CASE("what is not there, or is no JSON, is an error that names it") {
                            "\xef\xbb\xbf\xef\xbb\xbf{\"a\":1}",
                            "\xff\xfe{\"a\":1}"}) {
     CAPTURE(text);
-    CHECK(member(text, {"a"}) == "error: a");
-    CHECK(member(text, {"a", "b"}) == "error: a.b");
+    CHECK(raw_text_member(text, {"a"}) == "error: a");
+    CHECK(raw_text_member(text, {"a", "b"}) == "error: a.b");
   }
-  CHECK(member(R"({"a":1})", {"a", "b"}) == "error: a.b");
+  CHECK(raw_text_member(R"({"a":1})", {"a", "b"}) == "error: a.b");
 }
 
 TEST_CASE("no bytes lead a reader of members out of its text") {
@@ -222,7 +233,7 @@ TEST_CASE("a byte order mark is read over once, in front of the text alone") {
 TEST_CASE("every door finds a schema in its own bytes, with a mark, any space and names that come "
           "twice") {
   const std::string schema = R"({"type":"object","properties":{"z":{"const":"}\"]"},"a":{}}})";
-  for (const auto& d : doors()) {
+  for (const auto& d : constraint_doors()) {
     CAPTURE(d.name);
     const auto is_read = [&](const std::string& body, const std::string& as) {
       CAPTURE(body);
@@ -255,10 +266,10 @@ TEST_CASE("the smallest bodies that ended a gateway are refused by a name") {
     for (const auto& text : {mark + body, mark + "\n" + body}) {
       CAPTURE(text);
       for (const auto api : {openai_api::chat, openai_api::completions}) {
-        CHECK_FALSE(parse_generation(api, text, config.request));
+        CHECK_FALSE(parse_generation(api, text, testing::default_config.request));
       }
-      CHECK_FALSE(parse_response(text, config));
-      CHECK_FALSE(parse_tgi(tgi_route::root, text, config));
+      CHECK_FALSE(parse_response(text, testing::default_config));
+      CHECK_FALSE(parse_tgi(tgi_route::root, text, testing::default_config));
     }
   }
 }

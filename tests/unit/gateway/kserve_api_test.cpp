@@ -14,11 +14,11 @@ using nlohmann::json;
 namespace {
 
 // "smol" by two pipelines, of which one is ready; "big" loads.
-struct world {
+struct kserve_api_world {
   std::shared_ptr<board> facts;
   http_api api;
 
-  world() : facts(std::make_shared<board>(config())), api(facts) {
+  kserve_api_world() : facts(std::make_shared<board>(config())), api(facts) {
     facts->change([](snapshot& s) {
       model_card card;
       card.name = "smol";
@@ -75,7 +75,7 @@ TEST_CASE("parts of a path that stand for anything are not empty, and are parts"
 }
 
 TEST_CASE("the server and its models are told of in the protocol's words") {
-  const world w;
+  const kserve_api_world w;
   CHECK(json::parse(w.ask("/v2").body)["name"] == "baton");
   CHECK(w.ask("/v2/health/live").status == 200);
   const auto model = json::parse(w.ask("/v2/models/smol").body);
@@ -94,7 +94,7 @@ TEST_CASE("the server and its models are told of in the protocol's words") {
 }
 
 TEST_CASE("who is ready says so, and who is not says 400, as Triton") {
-  const world w;
+  const kserve_api_world w;
   CHECK(w.ask("/v2/models/smol/ready").status == 200);
   CHECK(w.ask("/v2/models/big/ready").status == 400);
   CHECK(w.ask("/v2/health/ready").status == 400); // a model that was asked for is not served
@@ -107,7 +107,7 @@ TEST_CASE("who is ready says so, and who is not says 400, as Triton") {
 }
 
 TEST_CASE("unknown models, versions and routes are 404 in Triton's shape") {
-  const world w;
+  const kserve_api_world w;
   for (const auto* path : {"/v2/models/nope", "/v2/models/nope/ready", "/v2/models/smol/versions/2",
                            "/v2/models/smol/nothing", "/v2/trace/setting", "/v2/models/%zz"}) {
     CAPTURE(path);
@@ -120,7 +120,7 @@ TEST_CASE("unknown models, versions and routes are 404 in Triton's shape") {
 }
 
 TEST_CASE("the index has every model once, or those that are ready") {
-  const world w;
+  const kserve_api_world w;
   const auto all = json::parse(w.ask("/v2/repository/index", "POST").body);
   REQUIRE(all.size() == 2);
   CHECK(all[0] == json({{"name", "smol"}, {"version", "1"}, {"state", "READY"}, {"reason", ""}}));
@@ -131,7 +131,7 @@ TEST_CASE("the index has every model once, or those that are ready") {
 }
 
 TEST_CASE("what is served is loaded; nothing is unloaded or loaded otherwise") {
-  const world w;
+  const kserve_api_world w;
   const auto load = [&](std::string_view model, std::string_view body = {}) {
     return w.ask(fmt::format("/v2/repository/models/{}/load", model), "POST", body).status;
   };
@@ -156,7 +156,7 @@ TEST_CASE("statistics have a worker model's batches by their size") {
 }
 
 TEST_CASE("statistics and nv_ metrics add up what a model's pipelines did") {
-  const world w;
+  const kserve_api_world w;
   auto& m = w.facts->metrics();
   m.first_token(0, "smol", 0.2);
   m.request_ended(0, "smol",

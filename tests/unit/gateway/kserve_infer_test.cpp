@@ -2,6 +2,7 @@
 // request, chunks to pieces of tensors.
 #include "gateway/kserve_infer.hpp"
 #include "schema/limits.hpp"
+#include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>
 
@@ -12,31 +13,29 @@ using namespace baton::gateway;
 
 namespace {
 
-const gateway_config config;
-
-std::string raw_text(std::string_view text) {
+std::string infer_raw_text(std::string_view text) {
   const auto size = static_cast<std::uint32_t>(text.size());
   std::string out(4, '\0');
   std::memcpy(out.data(), &size, 4);
   return out + std::string(text);
 }
 
-tensor text_of(std::string name, std::string_view text) {
-  return {std::move(name), "BYTES", {1}, raw_text(text)};
+tensor text_tensor(std::string name, std::string_view text) {
+  return {std::move(name), "BYTES", {1}, infer_raw_text(text)};
 }
 
 infer asking(std::vector<tensor> more = {}) {
   infer m;
   m.inputs = std::move(more);
-  m.inputs.push_back(text_of("text_input", "hi"));
+  m.inputs.push_back(text_tensor("text_input", "hi"));
   return m;
 }
 
-result<kserve_generate> read(const infer& m) {
-  return read_language_infer(m, "smol", config);
+result<kserve_generate> read_infer(const infer& m) {
+  return read_language_infer(m, "smol", testing::default_config);
 }
 
-chunk piece(std::string text, finish how = finish::none, std::uint32_t choice = 0) {
+chunk infer_piece(std::string text, finish how = finish::none, std::uint32_t choice = 0) {
   chunk c;
   c.choice = choice;
   c.count = 1;
@@ -49,10 +48,10 @@ chunk piece(std::string text, finish how = finish::none, std::uint32_t choice = 
 
 TEST_CASE("tensors, wanted outputs and parameters are those of Triton's vLLM backend") {
   auto m = asking({{"stream", "BOOL", {1}, std::string(1, '\1')},
-                   text_of("sampling_parameters", R"({"temperature":0.5,"max_tokens":7})")});
+                   text_tensor("sampling_parameters", R"({"temperature":0.5,"max_tokens":7})")});
   m.outputs = {"text_output", "num_output_tokens"};
   m.parameters = R"({"top_k": 3, "timeout": 1500000})";
-  const auto r = read(m);
+  const auto r = read_infer(m);
   REQUIRE_MESSAGE(r, r.error().message);
   CHECK(std::get<std::string>(r->request.input) == "hi");
   CHECK(r->request.model == "smol");
@@ -70,7 +69,7 @@ TEST_CASE("a schema among the parameters keeps the order of its members") {
   auto m = asking();
   m.parameters =
       R"({"structured_outputs": {"json": {"properties": {"b": {}, "a": {}}, "type": "object"}}})";
-  const auto r = read(m);
+  const auto r = read_infer(m);
   REQUIRE_MESSAGE(r, r.error().message);
   const auto& text = r->request.sampling.constraint->text;
   CHECK(text.find(R"("b")") < text.find(R"("a")"));
@@ -81,7 +80,7 @@ TEST_CASE("what is no question to a language model is refused by name") {
   body.body = "hi";
   auto twice = asking();
   twice.inputs.push_back(twice.inputs.front());
-  auto unknown = asking({text_of("INPUT0", "x")});
+  auto unknown = asking({text_tensor("INPUT0", "x")});
   auto other_type = asking({{"stream", "INT32", {1}, std::string(4, '\0')}});
   auto cut_off = asking({{"stream", "BOOL", {1}, {}}});
   auto no_output = asking();
@@ -100,7 +99,7 @@ TEST_CASE("what is no question to a language model is refused by name") {
       {shapeless, "inputs"},
   };
   for (const auto& [m, param] : cases) {
-    const auto r = read(m);
+    const auto r = read_infer(m);
     CAPTURE(param);
     REQUIRE_FALSE(r);
     CHECK(r.error().param == param);
@@ -108,12 +107,12 @@ TEST_CASE("what is no question to a language model is refused by name") {
 }
 
 TEST_CASE("without `stream` the whole answer is one piece, with the prompt before it") {
-  const auto r = read(asking());
+  const auto r = read_infer(asking());
   REQUIRE(r);
   language_pieces told(r->shape);
-  CHECK_FALSE(told.take(piece(" there")));
+  CHECK_FALSE(told.take(infer_piece(" there")));
   CHECK_FALSE(told.has_ended());
-  const auto last = told.take(piece("!", finish::stop));
+  const auto last = told.take(infer_piece("!", finish::stop));
   REQUIRE(last);
   CHECK(told.has_ended());
   CHECK(last->index == 0);
@@ -122,27 +121,27 @@ TEST_CASE("without `stream` the whole answer is one piece, with the prompt befor
   CHECK(last->outputs[0].name == "text_output");
   CHECK(last->outputs[0].datatype == "BYTES");
   CHECK(last->outputs[0].shape == std::vector<std::int64_t>{1});
-  CHECK(last->outputs[0].data == raw_text("hi there!"));
-  CHECK_FALSE(told.take(piece("more")));
+  CHECK(last->outputs[0].data == infer_raw_text("hi there!"));
+  CHECK_FALSE(told.take(infer_piece("more")));
 }
 
 TEST_CASE("with `stream` each chunk is a piece of what is new, all choices together") {
   auto m = asking({{"stream", "BOOL", {1}, std::string(1, '\1')}});
   m.parameters = R"({"n": 2})";
-  const auto r = read(m);
+  const auto r = read_infer(m);
   REQUIRE(r);
   language_pieces told(r->shape);
   std::vector<inferred> all;
-  for (const auto& c :
-       {piece("a"), piece("x", finish::stop, 1), chunk{}, piece("b", finish::stop)}) {
+  for (const auto& c : {infer_piece("a"), infer_piece("x", finish::stop, 1), chunk{},
+                        infer_piece("b", finish::stop)}) {
     if (auto p = told.take(c)) {
       all.push_back(*std::move(p));
     }
   }
   REQUIRE(all.size() == 3);
-  CHECK(all[0].outputs[0].data == raw_text("a") + raw_text(""));
-  CHECK(all[1].outputs[0].data == raw_text("") + raw_text("x"));
-  CHECK(all[2].outputs[0].data == raw_text("b") + raw_text(""));
+  CHECK(all[0].outputs[0].data == infer_raw_text("a") + infer_raw_text(""));
+  CHECK(all[1].outputs[0].data == infer_raw_text("") + infer_raw_text("x"));
+  CHECK(all[2].outputs[0].data == infer_raw_text("b") + infer_raw_text(""));
   CHECK(all[2].index == 2);
   CHECK_FALSE(all[1].is_last);
   CHECK(all[2].is_last);

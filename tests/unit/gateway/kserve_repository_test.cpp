@@ -23,11 +23,11 @@ served_model model(std::string name, model_state state, std::string reason = "")
   return m;
 }
 
-struct world {
+struct kserve_repository_world {
   std::shared_ptr<board> facts = std::make_shared<board>(config());
   http_api api{facts};
 
-  explicit world(model_control control, std::vector<served_model> all = {}) {
+  explicit kserve_repository_world(model_control control, std::vector<served_model> all = {}) {
     facts->set_repository(std::make_shared<const repository_link>());
     auto fixed = model("fixed", model_state::ready);
     fixed.is_of_repository = false;
@@ -56,7 +56,7 @@ struct world {
   }
 };
 
-std::string refusal(const http_plan& plan, int status) {
+std::string repository_refusal(const http_plan& plan, int status) {
   REQUIRE(std::holds_alternative<http_reply>(plan));
   const auto& reply = std::get<http_reply>(plan);
   CHECK(reply.status == status);
@@ -66,7 +66,7 @@ std::string refusal(const http_plan& plan, int status) {
 } // namespace
 
 TEST_CASE("with explicit control a load or unload of whatever name is the root's matter") {
-  const world w(model_control::clients);
+  const kserve_repository_world w(model_control::clients);
   for (const auto* body : {"", "{}", R"({"parameters": {}})", R"({"parameters": null})"}) {
     const auto load = w.change("load", "m%20x", body);
     REQUIRE(std::holds_alternative<repository_call>(load));
@@ -79,9 +79,9 @@ TEST_CASE("with explicit control a load or unload of whatever name is the root's
 }
 
 TEST_CASE("what a load cannot be told is refused by its name") {
-  const world w(model_control::clients);
+  const kserve_repository_world w(model_control::clients);
   const auto of = [&](const char* verb, const char* body) {
-    return refusal(w.change(verb, "m", body), 400);
+    return repository_refusal(w.change(verb, "m", body), 400);
   };
   CHECK(of("load", R"({"parameters": {"config": "{}"}})").find("'config'") != std::string::npos);
   CHECK(of("load", R"({"parameters": {"file:1/model.py": "eA=="}})").find("'file:1/model.py'") !=
@@ -97,28 +97,31 @@ TEST_CASE("what a load cannot be told is refused by its name") {
 
 TEST_CASE("where the files decide, or nothing, nobody loads") {
   for (const auto* verb : {"load", "unload"}) {
-    const auto polled = refusal(world(model_control::poll).change(verb, "m"), 503);
+    const auto polled =
+        repository_refusal(kserve_repository_world(model_control::poll).change(verb, "m"), 503);
     CHECK(polled.find("is not allowed if polling is enabled") != std::string::npos);
-    const auto none = refusal(world(model_control::none).change(verb, "m"), 503);
+    const auto none =
+        repository_refusal(kserve_repository_world(model_control::none).change(verb, "m"), 503);
     CHECK(none.find("explicit model load / unload is not allowed") != std::string::npos);
   }
 }
 
 TEST_CASE("models of nodes.toml are no matter of the repository") {
-  const world w(model_control::clients);
+  const kserve_repository_world w(model_control::clients);
   for (const auto* name : {"smol", "vllm_model", "fixed"})
     CHECK_FALSE(plan_model_change(*w.facts, name, false, nullptr));
   CHECK(plan_model_change(*w.facts, "m", false, nullptr));
-  const board without(world::config());
+  const board without(kserve_repository_world::config());
   CHECK_FALSE(plan_model_change(without, "m", false, nullptr));
 }
 
 TEST_CASE("the index has those that are not served, with their state and reason") {
   auto unknown = model("cold", model_state::unavailable, "not loaded");
   unknown.version.clear();
-  const world w(model_control::clients, {model("broken", model_state::unavailable, "no weights"),
-                                         model("comes", model_state::loading),
-                                         model("goes", model_state::unloading), unknown});
+  const kserve_repository_world w(model_control::clients,
+                                  {model("broken", model_state::unavailable, "no weights"),
+                                   model("comes", model_state::loading),
+                                   model("goes", model_state::unloading), unknown});
   const auto reply = std::get<http_reply>(w.post("/v2/repository/index"));
   json by_name;
   for (const auto& m : json::parse(reply.body))

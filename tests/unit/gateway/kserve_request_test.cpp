@@ -2,6 +2,7 @@
 // generate, the parameters of Triton's vLLM backend and of TensorRT-LLM, and every refusal by name.
 // Table-driven.
 #include "gateway/kserve_request.hpp"
+#include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>
 
@@ -14,34 +15,29 @@ using namespace baton::gateway;
 
 namespace {
 
-const gateway_config config;
-
 result<kserve_generate> read_infer(const std::string& text, const std::string& bytes = {},
                                    kserve_route route = kserve_route::infer) {
   const auto size = bytes.empty() ? std::string() : std::to_string(text.size());
-  auto call = parse_infer(text + bytes, size, config.request);
+  auto call = parse_infer(text + bytes, size, testing::default_config.request);
   if (!call) {
     return call.error();
   }
-  return read_kserve(route, *std::move(call), "smol", config);
+  return read_kserve(route, *std::move(call), "smol", testing::default_config);
 }
 
 result<kserve_generate> read_generate(const std::string& body,
                                       kserve_route route = kserve_route::generate) {
-  auto call = parse_generate(body, config.request);
+  auto call = parse_generate(body, testing::default_config.request);
   if (!call) {
     return call.error();
   }
-  return read_kserve(route, *std::move(call), "smol", config);
+  return read_kserve(route, *std::move(call), "smol", testing::default_config);
 }
 
-std::string input(const char* name, const char* datatype, const char* rest) {
-  return fmt::format(R"({{"name":"{}","datatype":"{}",{}}})", name, datatype, rest);
-}
+const std::string text_input =
+    testing::kserve_input("text_input", "BYTES", R"("shape":[1],"data":["hi"])");
 
-const std::string text_input = input("text_input", "BYTES", R"("shape":[1],"data":["hi"])");
-
-std::string body_of(const std::string& inputs, const std::string& more = {}) {
+std::string infer_body(const std::string& inputs, const std::string& more = {}) {
   return R"({"inputs":[)" + inputs + "]" + more + "}";
 }
 
@@ -55,7 +51,8 @@ std::string bytes_of(std::string_view text) {
 } // namespace
 
 TEST_CASE("a text alone is a completion of sixteen tokens, with its prompt before it") {
-  for (const auto& r : {read_infer(body_of(text_input)), read_generate(R"({"text_input":"hi"})")}) {
+  for (const auto& r :
+       {read_infer(infer_body(text_input)), read_generate(R"({"text_input":"hi"})")}) {
     REQUIRE(r);
     CHECK(std::get<std::string>(r->request.input) == "hi");
     CHECK(r->request.model == "smol");
@@ -76,12 +73,13 @@ TEST_CASE("tensors come as JSON, nested or not, and as bytes behind it, in any m
     return fmt::format(R"("shape":[1],"parameters":{{"binary_data_size":{}}})", n);
   };
   const auto prompt = bytes_of("h\xC3\xA9");
-  const auto json_text = body_of(input("text_input", "BYTES", sized(prompt.size()).c_str()) + "," +
-                                 input("max_tokens", "INT32", R"("shape":[1,1],"data":[[7]])") +
-                                 "," + input("temperature", "FP32", sized(4).c_str()) + "," +
-                                 input("seed", "UINT64", sized(8).c_str()) + "," +
-                                 input("exclude_input_in_output", "BOOL", sized(1).c_str()) + "," +
-                                 input("stop_words", "BYTES", R"("shape":[2],"data":["a","b"])"));
+  const auto json_text =
+      infer_body(testing::kserve_input("text_input", "BYTES", sized(prompt.size()).c_str()) + "," +
+                 testing::kserve_input("max_tokens", "INT32", R"("shape":[1,1],"data":[[7]])") +
+                 "," + testing::kserve_input("temperature", "FP32", sized(4).c_str()) + "," +
+                 testing::kserve_input("seed", "UINT64", sized(8).c_str()) + "," +
+                 testing::kserve_input("exclude_input_in_output", "BOOL", sized(1).c_str()) + "," +
+                 testing::kserve_input("stop_words", "BYTES", R"("shape":[2],"data":["a","b"])"));
   const float half = 0.5F;
   const std::uint64_t seed = ~std::uint64_t{0};
   std::string bytes = prompt;
@@ -105,13 +103,14 @@ TEST_CASE("parameters of vLLM reach their places, as numbers and as texts") {
       R"("frequency_penalty":"-1","repetition_penalty":1.5,"logprobs":2,"stop":["x"],)"
       R"("truncate_prompt_tokens":9,"stop_token_ids":[5],"skip_special_tokens":true)";
   const auto tensor = nlohmann::json("{" + values + "}").dump();
-  const auto as_tensor = body_of(
-      text_input + "," +
-      input("sampling_parameters", "BYTES", (R"("shape":[1],"data":[)" + tensor + "]").c_str()));
-  for (const auto& r :
-       {read_infer(as_tensor), read_infer(body_of(text_input, R"(,"parameters":{)" + values + "}")),
-        read_generate(R"({"text_input":"hi",)" + values + "}"),
-        read_generate(R"({"text_input":"hi","parameters":{)" + values + "}}")}) {
+  const auto as_tensor =
+      infer_body(text_input + "," +
+                 testing::kserve_input("sampling_parameters", "BYTES",
+                                       (R"("shape":[1],"data":[)" + tensor + "]").c_str()));
+  for (const auto& r : {read_infer(as_tensor),
+                        read_infer(infer_body(text_input, R"(,"parameters":{)" + values + "}")),
+                        read_generate(R"({"text_input":"hi",)" + values + "}"),
+                        read_generate(R"({"text_input":"hi","parameters":{)" + values + "}}")}) {
     REQUIRE_MESSAGE(r, (r ? "" : r.error().message));
     const auto& s = r->request.sampling;
     CHECK(s.temperature == 0.5F);
@@ -152,10 +151,11 @@ TEST_CASE("what TensorRT-LLM's clients send passes, empty words among it") {
 
 TEST_CASE("the same said twice passes, and what contradicts itself does not") {
   const auto twice = [](const char* value) {
-    return read_infer(body_of(
+    return read_infer(infer_body(
         text_input + "," +
-            input("sampling_parameters", "BYTES",
-                  fmt::format(R"("shape":[1],"data":["{{\"max_tokens\":{}}}"])", value).c_str()),
+            testing::kserve_input(
+                "sampling_parameters", "BYTES",
+                fmt::format(R"("shape":[1],"data":["{{\"max_tokens\":{}}}"])", value).c_str()),
         R"(,"parameters":{"max_tokens":"5"})"));
   };
   REQUIRE(twice("5"));
@@ -190,12 +190,13 @@ TEST_CASE("a schema comes as a text or as an object, with its members in order")
 }
 
 TEST_CASE("outputs are those that are named, or the text and what was switched on") {
-  const auto flags = input("return_num_output_tokens", "BOOL", R"("shape":[1],"data":[true])") +
-                     "," +
-                     input("return_cumulative_logprob", "BOOL", R"("shape":[1],"data":[true])") +
-                     "," + input("return_finish_reason", "BOOL", R"("shape":[1],"data":[false])");
-  const auto on =
-      read_infer(body_of(text_input + "," + flags, R"(,"parameters":{"binary_data_output":true})"));
+  const auto flags =
+      testing::kserve_input("return_num_output_tokens", "BOOL", R"("shape":[1],"data":[true])") +
+      "," +
+      testing::kserve_input("return_cumulative_logprob", "BOOL", R"("shape":[1],"data":[true])") +
+      "," + testing::kserve_input("return_finish_reason", "BOOL", R"("shape":[1],"data":[false])");
+  const auto on = read_infer(
+      infer_body(text_input + "," + flags, R"(,"parameters":{"binary_data_output":true})"));
   REQUIRE(on);
   REQUIRE(on->shape.outputs.size() == 3);
   CHECK(on->shape.outputs[1].which == kserve_output::cumulative_logprob);
@@ -203,7 +204,7 @@ TEST_CASE("outputs are those that are named, or the text and what was switched o
   CHECK(on->shape.outputs[2].is_binary);
   CHECK(on->request.sampling.logprobs == 0);
   CHECK_FALSE(on->shape.has_logprobs);
-  const auto named = read_infer(body_of(
+  const auto named = read_infer(infer_body(
       text_input + "," + flags,
       R"(,"outputs":[{"name":"finish_reason"},{"name":"text_output","parameters":{"binary_data":true}}])"));
   REQUIRE(named);
@@ -227,15 +228,15 @@ TEST_CASE("a stream leaves its prompt out, and needs a route that can stream") {
   CHECK(read_generate(body + R"(,"exclude_input_in_output":false})", kserve_route::generate_stream)
             .error()
             .param == "exclude_input_in_output");
-  const auto streamed =
-      body_of(text_input + "," + input("stream", "BOOL", R"("shape":[1],"data":[true])"));
+  const auto streamed = infer_body(
+      text_input + "," + testing::kserve_input("stream", "BOOL", R"("shape":[1],"data":[true])"));
   CHECK(read_infer(streamed).error().param == "stream");
   CHECK(read_infer(streamed, {}, kserve_route::stream_infer));
 }
 
 TEST_CASE("a time-out is the deadline of the answer; sequences and priorities are not there") {
   const auto with = [](const char* parameters) {
-    return read_infer(body_of(text_input, fmt::format(R"(,"parameters":{{{}}})", parameters)));
+    return read_infer(infer_body(text_input, fmt::format(R"(,"parameters":{{{}}})", parameters)));
   };
   CHECK(with(R"("timeout":1500)")->request.deadline == std::chrono::milliseconds(2));
   CHECK(with(R"("timeout":18446744073709551615)")->request.deadline.count() > 0);
@@ -254,14 +255,16 @@ TEST_CASE("what is no tensor of the model is refused by its name") {
     std::string inputs;
     const char* param;
   };
-  const auto text = [](const char* rest) { return input("text_input", "BYTES", rest); };
+  const auto text = [](const char* rest) {
+    return testing::kserve_input("text_input", "BYTES", rest);
+  };
   const auto flag = [](const char* rest) {
-    return text_input + "," + input("return_logprobs", "BOOL", rest);
+    return text_input + "," + testing::kserve_input("return_logprobs", "BOOL", rest);
   };
   const row rows[] = {
       {"", "text_input"},
-      {input("image", "BYTES", R"("shape":[1],"data":["x"])"), "image"},
-      {input("text_input", "FP16", R"("shape":[1],"data":[1])"), "text_input"},
+      {testing::kserve_input("image", "BYTES", R"("shape":[1],"data":["x"])"), "image"},
+      {testing::kserve_input("text_input", "FP16", R"("shape":[1],"data":[1])"), "text_input"},
       {text_input + "," + text_input, "text_input"},
       {text(R"("shape":[2],"data":["a","b"])"), "text_input"},
       {text(R"("shape":[0],"data":[])"), "text_input"},
@@ -287,19 +290,24 @@ TEST_CASE("what is no tensor of the model is refused by its name") {
       {"7", "inputs[0]"},
       {flag(R"("shape":[1],"data":["yes"])"), "return_logprobs"},
       {flag(R"("shape":[1],"data":[1])"), "return_logprobs"},
-      {text_input + "," + input("max_tokens", "INT32", R"("shape":[1],"data":[2147483648])"),
+      {text_input + "," +
+           testing::kserve_input("max_tokens", "INT32", R"("shape":[1],"data":[2147483648])"),
        "max_tokens"},
       {text_input + "," +
-           input("max_tokens", "INT32", R"("shape":[1],"data":[18446744073709551615])"),
+           testing::kserve_input("max_tokens", "INT32",
+                                 R"("shape":[1],"data":[18446744073709551615])"),
        "max_tokens"},
-      {text_input + "," + input("max_tokens", "INT32", R"("shape":[1],"data":[0])"), "max_tokens"},
-      {text_input + "," + input("temperature", "FP32", R"("shape":[1],"data":[1e308])"),
+      {text_input + "," + testing::kserve_input("max_tokens", "INT32", R"("shape":[1],"data":[0])"),
+       "max_tokens"},
+      {text_input + "," +
+           testing::kserve_input("temperature", "FP32", R"("shape":[1],"data":[1e308])"),
        "temperature"},
-      {text_input + "," + input("seed", "UINT64", R"("shape":[1],"data":[-1])"), "seed"},
+      {text_input + "," + testing::kserve_input("seed", "UINT64", R"("shape":[1],"data":[-1])"),
+       "seed"},
   };
   for (const auto& r : rows) {
     CAPTURE(r.inputs);
-    const auto read = read_infer(body_of(r.inputs));
+    const auto read = read_infer(infer_body(r.inputs));
     REQUIRE_FALSE(read);
     CHECK(read.error().param == r.param);
   }
@@ -307,15 +315,16 @@ TEST_CASE("what is no tensor of the model is refused by its name") {
   for (int i = 0; i < 65; ++i) {
     many += fmt::format("{}\"{}\"", i ? "," : "", i);
   }
-  const auto words =
-      input("stop_words", "BYTES", (R"("shape":[65],"data":[)" + many + "]").c_str());
-  CHECK(read_infer(body_of(text_input + "," + words)).error().param == "stop_words");
+  const auto words = testing::kserve_input("stop_words", "BYTES",
+                                           (R"("shape":[65],"data":[)" + many + "]").c_str());
+  CHECK(read_infer(infer_body(text_input + "," + words)).error().param == "stop_words");
 }
 
 TEST_CASE("bytes that are not what they are said to be are refused") {
   const auto sized = [](const char* name, const char* type, std::size_t n) {
-    return input(name, type,
-                 fmt::format(R"("shape":[1],"parameters":{{"binary_data_size":{}}})", n).c_str());
+    return testing::kserve_input(
+        name, type,
+        fmt::format(R"("shape":[1],"parameters":{{"binary_data_size":{}}})", n).c_str());
   };
   const float none = std::numeric_limits<float>::quiet_NaN();
   const std::string not_a_number(reinterpret_cast<const char*>(&none), 4);
@@ -337,14 +346,14 @@ TEST_CASE("bytes that are not what they are said to be are refused") {
   };
   for (const auto& r : rows) {
     CAPTURE(r.inputs);
-    const auto read = read_infer(body_of(r.inputs), r.bytes);
+    const auto read = read_infer(infer_body(r.inputs), r.bytes);
     REQUIRE_FALSE(read);
     CHECK(read.error().param == r.param);
   }
-  const auto body = body_of(text_input);
+  const auto body = infer_body(text_input);
   for (const auto* size : {"-1", "x", "1x", "99999999999999999999", "0", "1000000"}) {
     CAPTURE(size);
-    CHECK(parse_infer(body, size, config.request).error().param ==
+    CHECK(parse_infer(body, size, testing::default_config.request).error().param ==
           "Inference-Header-Content-Length");
   }
 }
@@ -362,7 +371,7 @@ TEST_CASE("parameters and outputs that are not there are refused by name") {
        {R"([{"name":"logits"}])", R"([{"name":"text_output"},{"name":"text_output"}])",
         R"([{"name":"text_output","parameters":{"classification":3}}])", "7"}) {
     CAPTURE(outputs);
-    CHECK_FALSE(read_infer(body_of(text_input, fmt::format(R"(,"outputs":{})", outputs))));
+    CHECK_FALSE(read_infer(infer_body(text_input, fmt::format(R"(,"outputs":{})", outputs))));
   }
   std::string many = R"({"text_input":"hi")";
   for (std::size_t i = 0; i <= kserve_parameters_max; ++i) {
@@ -381,7 +390,7 @@ TEST_CASE("parameters and outputs that are not there are refused by name") {
 }
 
 TEST_CASE("every parameter that is told of is taken") {
-  for (const auto& name : kserve_parameters(config)) {
+  for (const auto& name : kserve_parameters(testing::default_config)) {
     CAPTURE(name);
     const auto r = read_generate(fmt::format(R"({{"text_input":"hi","{}":[[["no"]]]}})", name));
     REQUIRE_FALSE(r);

@@ -14,7 +14,7 @@ using nlohmann::json;
 
 namespace {
 
-chunk piece(std::string text, std::uint32_t choice = 0) {
+chunk response_piece(std::string text, std::uint32_t choice = 0) {
   chunk c;
   c.choice = choice;
   c.count = 1;
@@ -25,13 +25,13 @@ chunk piece(std::string text, std::uint32_t choice = 0) {
 }
 
 chunk last(std::string text, finish how = finish::stop, std::uint32_t choice = 0) {
-  auto c = piece(std::move(text), choice);
+  auto c = response_piece(std::move(text), choice);
   c.finish = how;
   return c;
 }
 
-kserve_shape shape_of(kserve_route route, std::vector<kserve_output> outputs,
-                      bool is_binary = false) {
+kserve_shape kserve_shape_of(kserve_route route, std::vector<kserve_output> outputs,
+                             bool is_binary = false) {
   kserve_shape s;
   s.route = route;
   s.model = "smol";
@@ -57,18 +57,18 @@ const std::vector<kserve_output> all_outputs{
 } // namespace
 
 TEST_CASE("generate answers with members, the prompt before the text, and the client's id") {
-  auto shape = shape_of(kserve_route::generate, {kserve_output::text_output});
+  auto shape = kserve_shape_of(kserve_route::generate, {kserve_output::text_output});
   shape.lead = "p ";
   shape.id = "42";
-  const auto r = reply_to(shape, {piece("a"), last("b")});
+  const auto r = reply_to(shape, {response_piece("a"), last("b")});
   CHECK(r.body == R"({"id":"42","model_name":"smol","model_version":"1","text_output":"p ab"})");
   CHECK(r.content_type == "application/json");
 }
 
 TEST_CASE("all that can be asked of an answer is what its tokens say") {
-  auto shape = shape_of(kserve_route::generate, all_outputs);
+  auto shape = kserve_shape_of(kserve_route::generate, all_outputs);
   shape.has_logprobs = true;
-  auto told = json::parse(reply_to(shape, {piece("a"), last("b", finish::length)}).body);
+  auto told = json::parse(reply_to(shape, {response_piece("a"), last("b", finish::length)}).body);
   CHECK(told["finish_reason"] == "length");
   CHECK(told["cumulative_logprob"] == -1.0);
   CHECK(told["num_input_tokens"] == 5);
@@ -83,10 +83,10 @@ TEST_CASE("all that can be asked of an answer is what its tokens say") {
 }
 
 TEST_CASE("infer answers with tensors, of one value for each answer") {
-  auto shape =
-      shape_of(kserve_route::infer, {kserve_output::text_output, kserve_output::num_input_tokens});
+  auto shape = kserve_shape_of(kserve_route::infer,
+                               {kserve_output::text_output, kserve_output::num_input_tokens});
   shape.choices = 2;
-  const auto r = reply_to(shape, {piece("a"), last("x", finish::stop, 1), last("b")});
+  const auto r = reply_to(shape, {response_piece("a"), last("x", finish::stop, 1), last("b")});
   const auto told = json::parse(r.body);
   CHECK(told["model_name"] == "smol");
   CHECK(
@@ -100,10 +100,11 @@ TEST_CASE("infer answers with tensors, of one value for each answer") {
 }
 
 TEST_CASE("tensors in bytes lie behind the JSON, whose length a header says") {
-  const auto r = reply_to(shape_of(kserve_route::infer,
-                                   {kserve_output::text_output, kserve_output::num_output_tokens},
-                                   /*is_binary=*/true),
-                          {last("abc")});
+  const auto r =
+      reply_to(kserve_shape_of(kserve_route::infer,
+                               {kserve_output::text_output, kserve_output::num_output_tokens},
+                               /*is_binary=*/true),
+               {last("abc")});
   CHECK(r.content_type == "application/octet-stream");
   REQUIRE(r.headers.size() == 1);
   CHECK(r.headers[0].first == "Inference-Header-Content-Length");
@@ -116,13 +117,13 @@ TEST_CASE("tensors in bytes lie behind the JSON, whose length a header says") {
 }
 
 TEST_CASE("a stream has an event for what each chunk brings, and ends with the last answer") {
-  auto shape = shape_of(
+  auto shape = kserve_shape_of(
       kserve_route::generate_stream,
       {kserve_output::text_output, kserve_output::finish_reason, kserve_output::num_output_tokens});
   shape.is_stream = true;
   kserve_events events(shape);
   std::string out;
-  events.add(piece("a"), out);
+  events.add(response_piece("a"), out);
   CHECK(out == "data: {\"model_name\":\"smol\",\"model_version\":\"1\",\"text_output\":\"a\","
                "\"finish_reason\":\"None\",\"num_output_tokens\":1}\n\n");
   out.clear();
@@ -138,7 +139,7 @@ TEST_CASE("a stream has an event for what each chunk brings, and ends with the l
 }
 
 TEST_CASE("an event of several answers has a place for each") {
-  auto shape = shape_of(kserve_route::generate_stream, {kserve_output::text_output});
+  auto shape = kserve_shape_of(kserve_route::generate_stream, {kserve_output::text_output});
   shape.is_stream = true;
   shape.choices = 2;
   kserve_events events(shape);
@@ -151,11 +152,11 @@ TEST_CASE("an event of several answers has a place for each") {
 }
 
 TEST_CASE("generate_stream without a stream is one event, and a failure is one") {
-  auto shape = shape_of(kserve_route::generate_stream, {kserve_output::text_output});
+  auto shape = kserve_shape_of(kserve_route::generate_stream, {kserve_output::text_output});
   shape.lead = "p ";
   kserve_events events(shape);
   std::string out;
-  events.add(piece("a"), out);
+  events.add(response_piece("a"), out);
   CHECK(out.empty());
   events.add(last("b"), out);
   CHECK(out ==

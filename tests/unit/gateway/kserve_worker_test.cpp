@@ -3,6 +3,7 @@
 #include "gateway/http_api.hpp"
 #include "gateway/kserve_worker_model.hpp"
 #include "gateway/kserve_worker_reply.hpp"
+#include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>
 
@@ -11,8 +12,6 @@ using namespace baton::gateway;
 using namespace std::string_literals;
 
 namespace {
-
-const request_limits bounds;
 
 worker_view view_of(worker_facts facts, std::string name = "m", std::string version = "3") {
   return {std::move(name), std::move(version), std::make_shared<worker_load>(),
@@ -29,14 +28,10 @@ worker_facts declared() {
 result<kserve_worker_call> infer_of(const worker_facts& facts, const std::string& inputs,
                                     const std::string& more = {}) {
   return read_worker_infer(view_of(facts), R"({"inputs":[)" + inputs + "]" + more + "}", {},
-                           bounds);
+                           testing::default_limits);
 }
 
-std::string input(const char* name, const char* datatype, const char* rest) {
-  return fmt::format(R"({{"name":"{}","datatype":"{}",{}}})", name, datatype, rest);
-}
-
-const std::string in = input("IN", "INT32", R"("shape":[1,2],"data":[1,2])");
+const std::string in = testing::kserve_input("IN", "INT32", R"("shape":[1,2],"data":[1,2])");
 
 tensor int_tensor(const char* name, std::vector<std::int32_t> values) {
   tensor t{name, "INT32", {static_cast<std::int64_t>(values.size())}, {}};
@@ -61,9 +56,9 @@ std::string whole_body(kserve_worker_whole& how, inferred piece) {
 } // namespace
 
 TEST_CASE("tensors, outputs, parameters and id are handed on") {
-  const auto right =
-      infer_of(declared(), in + "," + input("TEXT", "BYTES", R"("shape":[1],"data":["a"])"),
-               R"(,"id":"7","outputs":[{"name":"OUT","parameters":{"binary_data":true}}],
+  const auto right = infer_of(
+      declared(), in + "," + testing::kserve_input("TEXT", "BYTES", R"("shape":[1],"data":["a"])"),
+      R"(,"id":"7","outputs":[{"name":"OUT","parameters":{"binary_data":true}}],
         "parameters":{"priority":2,"timeout":5,"mine":{"a":[1]},"sequence_id":0,"text":"\u00e9"})");
   REQUIRE_MESSAGE(right, right.error().message);
   const auto& asked = right->request;
@@ -90,11 +85,11 @@ TEST_CASE("what differs from what is declared is refused by name") {
     const char* param;
   };
   const row rows[] = {
-      {input("X", "INT32", R"("shape":[1,2],"data":[1,2])"), "", "X"},
-      {input("IN", "FP32", R"("shape":[1,2],"data":[1,2])"), "", "IN"},
-      {input("IN", "INT32", R"("shape":[2],"data":[1,2])"), "", "IN"},
-      {input("IN", "INT32", R"("shape":[1,3],"data":[1,2,3])"), "", "IN"},
-      {input("IN", "INT32", R"("shape":[1,2],"data":[1])"), "", "IN"},
+      {testing::kserve_input("X", "INT32", R"("shape":[1,2],"data":[1,2])"), "", "X"},
+      {testing::kserve_input("IN", "FP32", R"("shape":[1,2],"data":[1,2])"), "", "IN"},
+      {testing::kserve_input("IN", "INT32", R"("shape":[2],"data":[1,2])"), "", "IN"},
+      {testing::kserve_input("IN", "INT32", R"("shape":[1,3],"data":[1,2,3])"), "", "IN"},
+      {testing::kserve_input("IN", "INT32", R"("shape":[1,2],"data":[1])"), "", "IN"},
       {in + "," + in, "", "IN"},
       {"", "", "IN"}, // it is needed
       {in, R"(,"outputs":[{"name":"Y"}])", "Y"},
@@ -111,29 +106,32 @@ TEST_CASE("what differs from what is declared is refused by name") {
     CHECK(call.error().param == r.param);
   }
   worker_facts none;
-  CHECK(infer_of(none, input("ANY", "FP64", R"("shape":[],"data":[1])")));
+  CHECK(infer_of(none, testing::kserve_input("ANY", "FP64", R"("shape":[],"data":[1])")));
   CHECK(infer_of(none, ""));
-  CHECK_FALSE(infer_of(none, input("ANY", "FP63", R"("shape":[],"data":[1])")));
+  CHECK_FALSE(infer_of(none, testing::kserve_input("ANY", "FP63", R"("shape":[],"data":[1])")));
 }
 
 TEST_CASE("a batch stands in front of declared shapes, and is one of all inputs") {
   auto facts = declared();
   facts.max_batch_size = 2;
   const auto of = [](const char* shape, const char* data) {
-    return input("IN", "INT32", fmt::format(R"("shape":{},"data":{})", shape, data).c_str());
+    return testing::kserve_input("IN", "INT32",
+                                 fmt::format(R"("shape":{},"data":{})", shape, data).c_str());
   };
   CHECK(infer_of(facts, of("[2,1,2]", "[1,2,3,4]")));
   CHECK_FALSE(infer_of(facts, of("[1,2]", "[1,2]")));
   CHECK_FALSE(infer_of(facts, of("[3,1,2]", "[1,2,3,4,5,6]")));
   CHECK_FALSE(infer_of(facts, of("[0,1,2]", "[]")));
-  CHECK_FALSE(infer_of(facts, of("[2,1,2]", "[1,2,3,4]") + "," +
-                                  input("TEXT", "BYTES", R"("shape":[1,1],"data":["a"])")));
+  CHECK_FALSE(
+      infer_of(facts, of("[2,1,2]", "[1,2,3,4]") + "," +
+                          testing::kserve_input("TEXT", "BYTES", R"("shape":[1,1],"data":["a"])")));
 }
 
 TEST_CASE("members of generate take the shape that is declared") {
   auto facts = declared();
   const auto read = [&](const char* body) {
-    return read_worker_generate(view_of(facts), kserve_route::generate, body, bounds);
+    return read_worker_generate(view_of(facts), kserve_route::generate, body,
+                                testing::default_limits);
   };
   const auto call =
       read(R"({"IN":[1,2,3,4],"TEXT":"a","id":"i","size":2,"parameters":{"on":true}})");
@@ -248,12 +246,12 @@ TEST_CASE("parameters of a response are those of gRPC") {
 namespace {
 
 // "m" in two versions, of which a process serves the newest; and a language model, "smol".
-struct world {
+struct kserve_worker_world {
   std::shared_ptr<board> facts = std::make_shared<board>(config());
   http_api api{facts};
   std::shared_ptr<worker_load> load = std::make_shared<worker_load>();
 
-  world() {
+  kserve_worker_world() {
     load->workers = 1;
     auto newest = view_of(declared(), "m", "3");
     newest.load = load;
@@ -290,7 +288,7 @@ TEST_CASE("a body of bytes alone is the one input of a model, whose shape it say
     worker_facts facts;
     facts.inputs = {std::move(input)};
     facts.max_batch_size = batch;
-    return read_worker_infer(view_of(std::move(facts)), body, "0", bounds);
+    return read_worker_infer(view_of(std::move(facts)), body, "0", testing::default_limits);
   };
   const auto shape = [&](std::vector<std::int64_t> declared, std::size_t bytes,
                          std::uint32_t batch = 0) {
@@ -319,14 +317,15 @@ TEST_CASE("a body of bytes alone is the one input of a model, whose shape it say
   CHECK(wrong({"IN", "FP32", {2, -1}}, 12).find("12 bytes") != std::string::npos);
   CHECK(wrong({"IN", "FP32", {-1, -1}}, 24).find("one open dimension") != std::string::npos);
   CHECK(wrong({"IN", "BYTES", {2}}, 24).find("one element") != std::string::npos);
-  const auto several = read_worker_infer(view_of(declared()), "x", "0", bounds);
+  const auto several = read_worker_infer(view_of(declared()), "x", "0", testing::default_limits);
   CHECK(several.error().message.find("models with one input") != std::string::npos);
-  CHECK(read_worker_infer(view_of({}), "x", "0", bounds).error().message.find("does not say") !=
-        std::string::npos);
+  CHECK(read_worker_infer(view_of({}), "x", "0", testing::default_limits)
+            .error()
+            .message.find("does not say") != std::string::npos);
 }
 
 TEST_CASE("worker models are told of beside the language models") {
-  const world w;
+  const kserve_worker_world w;
   const auto told = json::parse(w.ask("/v2/models/m").body);
   CHECK(told["versions"] == json{"3", "2"});
   CHECK(told["platform"] == "baton_worker");
@@ -390,7 +389,7 @@ TEST_CASE("a configuration tells the queue, the processes and the versions as th
 }
 
 TEST_CASE("a call of a worker model's name is one to a worker, in its words") {
-  const world w;
+  const kserve_worker_world w;
   const std::string body = R"({"inputs":[)" + in + "]}";
   auto plan = w.plan("POST", "/v2/models/m/infer", body);
   REQUIRE(std::holds_alternative<worker_call>(plan));

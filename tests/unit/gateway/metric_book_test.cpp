@@ -24,11 +24,11 @@ handler_metric gauge(std::string name, double value, bool sets, labels l = {}) {
   return {std::move(name), "How much.", metric_kind::gauge, std::move(l), sets, value};
 }
 
-bool has(const std::string& text, std::string_view line) {
+bool tells(const std::string& text, std::string_view line) {
   return text.find(line) != text.npos;
 }
 
-struct world {
+struct metric_book_world {
   std::shared_ptr<metric_book> book = std::make_shared<metric_book>();
   metric_book::source first{book, "m", "1"};
   // Without the counts of refusals that are 0, which every source has.
@@ -50,7 +50,7 @@ struct world {
 } // namespace
 
 TEST_CASE("counters are summed up, gauges are set or moved, each under its labels") {
-  world w;
+  metric_book_world w;
   CHECK(w.text().empty());
   metric_book::source second(w.book, "m", "2");
   CHECK(w.first.take({counter("words", 3, {{"b", "\"x\"\n"}, {"a", "1"}}), counter("words", 0)})
@@ -58,26 +58,26 @@ TEST_CASE("counters are summed up, gauges are set or moved, each under its label
   CHECK(second.take({counter("words", 4, {{"a", "1"}, {"b", "\"x\"\n"}})}).empty());
   CHECK(second.take({gauge("depth", 7, true), gauge("depth", -2.5, false)}).empty());
   const auto text = w.text();
-  CHECK(has(text, "# HELP words What it is.\n# TYPE words counter\n"));
-  CHECK(has(text, "words 0\n"));
-  CHECK(has(text, "words{a=\"1\",b=\"\\\"x\\\"\\n\"} 7\n"));
-  CHECK(has(text, "# TYPE depth gauge\ndepth 4.5\n"));
+  CHECK(tells(text, "# HELP words What it is.\n# TYPE words counter\n"));
+  CHECK(tells(text, "words 0\n"));
+  CHECK(tells(text, "words{a=\"1\",b=\"\\\"x\\\"\\n\"} 7\n"));
+  CHECK(tells(text, "# TYPE depth gauge\ndepth 4.5\n"));
   CHECK(w.book->text([](const std::string& name) { return name == "depth"; }).find("words") ==
         text.npos);
 }
 
 TEST_CASE("refusals of a model's metrics begin at 0, by every reason") {
-  const world w;
+  const metric_book_world w;
   for (const auto* reason : {"name", "labels", "value", "kind", "too many"}) {
     CAPTURE(reason);
-    CHECK(has(w.book->text(), fmt::format("baton_handler_metrics_refused_total{{model_name=\"m\","
-                                          "version=\"1\",reason=\"{}\"}} 0\n",
-                                          reason)));
+    CHECK(tells(w.book->text(), fmt::format("baton_handler_metrics_refused_total{{model_name=\"m\","
+                                            "version=\"1\",reason=\"{}\"}} 0\n",
+                                            reason)));
   }
 }
 
 TEST_CASE("a help text stays one line, whatever is in it") {
-  world w;
+  metric_book_world w;
   auto forged = counter("words", 1);
   forged.help = "Words.\n# TYPE baton_ready gauge\nbaton_ready 0 \\ \r\"";
   w.first.take({forged});
@@ -86,20 +86,20 @@ TEST_CASE("a help text stays one line, whatever is in it") {
 }
 
 TEST_CASE("what a model counted goes with the last of those who counted it") {
-  world w;
+  metric_book_world w;
   w.first.take({counter("mine", 1), counter("ours", 1)});
   {
     metric_book::source next(w.book, "m", "1"); // a revision that takes the place
     next.take({counter("ours", 2)});
     w.first = {};
     CHECK(w.text().find("mine") == std::string::npos);
-    CHECK(has(w.text(), "ours 3\n"));
+    CHECK(tells(w.text(), "ours 3\n"));
   }
   CHECK(w.text().empty());
 }
 
 TEST_CASE("names, labels and values that cannot be told are counted as refused") {
-  world w;
+  metric_book_world w;
   CHECK(w.first.take({counter("1\nst\x1b", 1)}) ==
         std::vector<std::string>{R"(the metric "1\nst\x1b" of the model m is not told: name)"});
   for (const auto* name : {"", "a b", "a-b", "\xc3\xa4", "baton_ready", "nv_x", "ts_y", "vllm:z",
@@ -115,22 +115,22 @@ TEST_CASE("names, labels and values that cannot be told are counted as refused")
   const auto text = w.text();
   for (const auto& [reason, count] :
        {std::pair("name", 12), std::pair("labels", 3), std::pair("value", 3), std::pair("kind", 1)})
-    CHECK(has(text, fmt::format("baton_handler_metrics_refused_total{{model_name=\"m\",version="
-                                "\"1\",reason=\"{}\"}} {}\n",
-                                reason, count)));
-  CHECK(has(text, "both 1\n"));
-  CHECK_FALSE(has(text, "# TYPE a "));
+    CHECK(tells(text, fmt::format("baton_handler_metrics_refused_total{{model_name=\"m\",version="
+                                  "\"1\",reason=\"{}\"}} {}\n",
+                                  reason, count)));
+  CHECK(tells(text, "both 1\n"));
+  CHECK_FALSE(tells(text, "# TYPE a "));
   metric_book::source next(w.book, "m", "1"); // one line for both revisions
   next.take({counter("1st", 1)});
-  CHECK(has(w.text(), "version=\"1\",reason=\"name\"} 13\n"));
+  CHECK(tells(w.text(), "version=\"1\",reason=\"name\"} 13\n"));
   w.first = {};
-  CHECK(has(w.text(), "version=\"1\",reason=\"name\"} 1\n"));
+  CHECK(tells(w.text(), "version=\"1\",reason=\"name\"} 1\n"));
   next = {};
   CHECK(w.text().empty());
 }
 
 TEST_CASE("names and sets of labels are bounded, of a model and together") {
-  world w;
+  metric_book_world w;
   const auto fill = [](metric_book::source& by, const std::string& prefix, std::size_t names,
                        std::size_t sets) {
     for (std::size_t n = 0; n < names; ++n)
@@ -148,7 +148,7 @@ TEST_CASE("names and sets of labels are bounded, of a model and together") {
   CHECK(lines() == metric_book::source_names_max);
   fill(w.first, "a", 1, metric_book::source_series_max + 5);
   CHECK(lines() == metric_book::source_series_max);
-  CHECK(has(w.text(), "reason=\"too many\""));
+  CHECK(tells(w.text(), "reason=\"too many\""));
   std::vector<metric_book::source> others;
   for (int i = 0; i < 9; ++i) {
     others.emplace_back(w.book, "other", std::to_string(i));
@@ -160,7 +160,7 @@ TEST_CASE("names and sets of labels are bounded, of a model and together") {
 }
 
 TEST_CASE("names are bounded together as well") {
-  world w;
+  metric_book_world w;
   std::vector<metric_book::source> all;
   for (std::size_t i = 0; i * metric_book::source_names_max <= metric_book::names_max; ++i) {
     auto& by = all.emplace_back(w.book, "m", std::to_string(i));
@@ -169,13 +169,13 @@ TEST_CASE("names are bounded together as well") {
   }
   const auto text = w.text();
   const auto last = all.size() - 1; // the first beyond the bound
-  CHECK(has(text, fmt::format("m{}_{} 1\n", last - 1, metric_book::source_names_max - 1)));
-  CHECK_FALSE(has(text, fmt::format("m{}_0 1\n", last)));
-  CHECK(has(text, fmt::format("version=\"{}\",reason=\"too many\"}} {}\n", last,
-                              metric_book::source_names_max)));
+  CHECK(tells(text, fmt::format("m{}_{} 1\n", last - 1, metric_book::source_names_max - 1)));
+  CHECK_FALSE(tells(text, fmt::format("m{}_0 1\n", last)));
+  CHECK(tells(text, fmt::format("version=\"{}\",reason=\"too many\"}} {}\n", last,
+                                metric_book::source_names_max)));
   all.erase(all.begin());
   all.back().take({counter("late", 1)}); // there is room again
-  CHECK(has(w.text(), "late 1\n"));
+  CHECK(tells(w.text(), "late 1\n"));
 }
 
 TEST_CASE("bytes are bounded, of a model and together, and come free with their last teller") {
@@ -188,7 +188,7 @@ TEST_CASE("bytes are bounded, of a model and together, and come free with their 
       by.take({counter(name, 1, wide)});
     }
   };
-  world w;
+  metric_book_world w;
   for (int round = 0; round < 2; ++round) {
     {
       metric_book::source one(w.book, "m", "1");
@@ -196,7 +196,7 @@ TEST_CASE("bytes are bounded, of a model and together, and come free with their 
       const auto text = w.text();
       CHECK(text.size() > metric_book::source_bytes_max / 2);
       CHECK(text.size() < metric_book::source_bytes_max * 2);
-      CHECK(has(text, "reason=\"too many\""));
+      CHECK(tells(text, "reason=\"too many\""));
       std::vector<metric_book::source> others;
       for (std::size_t i = 0; i < 10; ++i)
         fill(others.emplace_back(w.book, "m", "2"), fmt::format("b{}", i));
@@ -209,7 +209,7 @@ TEST_CASE("bytes are bounded, of a model and together, and come free with their 
 
 // For ThreadSanitizer, and that nothing is lost or told by halves.
 TEST_CASE("pools tell it while it is read, and others come and go") {
-  world w;
+  metric_book_world w;
   constexpr int rounds = 500;
   const auto tell = [&](const char* name) {
     for (int i = 0; i < rounds; ++i) {
@@ -230,16 +230,16 @@ TEST_CASE("pools tell it while it is read, and others come and go") {
   second.join();
   is_over = true;
   reader.join();
-  CHECK(has(w.text(), fmt::format("both {}\n", 2 * rounds)));
-  CHECK_FALSE(has(w.text(), "passing"));
+  CHECK(tells(w.text(), fmt::format("both {}\n", 2 * rounds)));
+  CHECK_FALSE(tells(w.text(), "passing"));
 }
 
 TEST_CASE("TorchServe's address tells them behind its own, which nobody takes") {
-  world w;
+  metric_book_world w;
   w.first.take({counter("Words", 2, {{"Level", "Model"}}), gauge("QueueTime", 99, true)});
   torchserve_metrics m;
   const auto all = m.text({}, *w.book);
-  CHECK(has(all, "Words{Level=\"Model\"} 2\n"));
+  CHECK(tells(all, "Words{Level=\"Model\"} 2\n"));
   CHECK(all.find("QueueTime 99") == all.npos);
   CHECK(m.text({"Words"}, *w.book).starts_with("# HELP Words"));
   CHECK(m.text({"Requests2XX"}, *w.book).find("Words") == all.npos);

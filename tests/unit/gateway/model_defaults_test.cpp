@@ -5,6 +5,7 @@
 #include "gateway/tgi_request.hpp"
 #include "gateway/vllm_generate.hpp"
 #include "tests/support/drawn_defaults.hpp"
+#include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -16,24 +17,23 @@ using enum sampling_field;
 
 namespace {
 
-const gateway_config config;
 const sampling_defaults defaults = drawn(0.25F, 20, 0.5F, 0.125F, 1.5F, 100);
 
 generate openai(openai_api api, const std::string& fields) {
   const auto* head = api == openai_api::chat ? R"({"messages":[{"role":"user","content":"x"}])"
                                              : R"({"prompt":"x")";
-  const auto r = parse_generation(api, head + fields + "}", config.request);
+  const auto r = parse_generation(api, head + fields + "}", testing::default_config.request);
   REQUIRE_MESSAGE(r, fields);
   return r->request;
 }
 
 generate tgi(const std::string& body) {
-  const auto r = parse_tgi(tgi_route::generate, body, config);
+  const auto r = parse_tgi(tgi_route::generate, body, testing::default_config);
   REQUIRE_MESSAGE(r, body);
   return r->request;
 }
 
-generate with(generate request, const sampling_defaults& of = defaults) {
+generate with_defaults(generate request, const sampling_defaults& of = defaults) {
   REQUIRE(take_defaults(of, request));
   return request;
 }
@@ -44,7 +44,7 @@ TEST_CASE("what a client says wins, what it does not is the model's") {
   for (const auto api : {openai_api::chat, openai_api::completions}) {
     const auto none = openai(api, "");
     CHECK(none.unsaid == all_sampling_fields);
-    const auto taken = with(none);
+    const auto taken = with_defaults(none);
     CHECK(taken.sampling.temperature == 0.25F);
     CHECK(taken.sampling.top_k == 20);
     CHECK(taken.sampling.top_p == 0.5F);
@@ -56,30 +56,30 @@ TEST_CASE("what a client says wins, what it does not is the model's") {
         openai(api, R"(,"temperature":1,"top_k":0,"top_p":1,"min_p":0,"repetition_penalty":1,)"
                     R"("max_tokens":7)");
     CHECK(said.unsaid == 0);
-    const auto kept = with(said);
+    const auto kept = with_defaults(said);
     CHECK(kept.sampling == said.sampling);
     CHECK(kept.stop.tokens_max == 7);
     CHECK(kept.tokens_max_given);
     CHECK_FALSE(has_default_tokens_max(kept));
     // A null says nothing.
-    CHECK(with(openai(api, R"(,"temperature":null)")).sampling.temperature == 0.25F);
+    CHECK(with_defaults(openai(api, R"(,"temperature":null)")).sampling.temperature == 0.25F);
   }
 }
 
 TEST_CASE("where nobody says anything, each API has its own defaults") {
-  const auto chat = with(openai(openai_api::chat, ""), {});
+  const auto chat = with_defaults(openai(openai_api::chat, ""), {});
   CHECK(chat.sampling.temperature == 1);
   CHECK_FALSE(chat.tokens_max_given);
   CHECK_FALSE(has_default_tokens_max(chat));
-  const auto completion = with(openai(openai_api::completions, ""), {});
+  const auto completion = with_defaults(openai(openai_api::completions, ""), {});
   CHECK(completion.stop.tokens_max == 16);
   CHECK(completion.tokens_max_given);
   CHECK(completion.unsaid == 0);
-  CHECK(with(tgi(R"({"inputs":"x","parameters":{}})"), {}).sampling.is_greedy());
+  CHECK(with_defaults(tgi(R"({"inputs":"x","parameters":{}})"), {}).sampling.is_greedy());
 }
 
 TEST_CASE("a default that is next to nothing is settled as a client's is") {
-  const auto taken = with(openai(openai_api::chat, ""), drawn(1e-40F, {}, {}, 1e-40F));
+  const auto taken = with_defaults(openai(openai_api::chat, ""), drawn(1e-40F, {}, {}, 1e-40F));
   CHECK(taken.sampling.is_greedy());
   CHECK(taken.sampling.min_p == 0);
 }
@@ -89,51 +89,56 @@ TEST_CASE("min_tokens is held against the number of tokens that holds") {
   const auto refused = take_defaults({}, wrong); // 16, OpenAI's
   REQUIRE_FALSE(refused);
   CHECK(refused.error().param == "min_tokens");
-  CHECK(with(openai(openai_api::completions, R"(,"min_tokens":20)")).stop.tokens_max == 100);
-  CHECK(with(openai(openai_api::chat, R"(,"min_tokens":200)")).stop.tokens_max == 200);
+  CHECK(with_defaults(openai(openai_api::completions, R"(,"min_tokens":20)")).stop.tokens_max ==
+        100);
+  CHECK(with_defaults(openai(openai_api::chat, R"(,"min_tokens":200)")).stop.tokens_max == 200);
   CHECK_FALSE(parse_generation(openai_api::completions,
-                               R"({"prompt":"x","min_tokens":9,"max_tokens":8})", config.request));
+                               R"({"prompt":"x","min_tokens":9,"max_tokens":8})",
+                               testing::default_config.request));
 }
 
 TEST_CASE("one of several prompts is drawn as the others") {
-  const auto r =
-      parse_generation(openai_api::completions, R"({"prompt":["a","b"]})", config.request);
+  const auto r = parse_generation(openai_api::completions, R"({"prompt":["a","b"]})",
+                                  testing::default_config.request);
   REQUIRE(r);
   REQUIRE(r->further.size() == 1);
   CHECK(r->further[0].unsaid == all_sampling_fields);
 }
 
 TEST_CASE("TGI's requests take the model's defaults once they are sampled") {
-  const auto bare = with(tgi(R"({"inputs":"x"})"));
+  const auto bare = with_defaults(tgi(R"({"inputs":"x"})"));
   CHECK(bare.sampling.temperature == 0.25F);
   CHECK(bare.stop.tokens_max == 100);
-  const auto greedy = with(tgi(R"({"inputs":"x","parameters":{"max_new_tokens":5}})"));
+  const auto greedy = with_defaults(tgi(R"({"inputs":"x","parameters":{"max_new_tokens":5}})"));
   CHECK(greedy.sampling.is_greedy());
   CHECK(greedy.sampling.repetition_penalty == 1.5F);
   CHECK(greedy.stop.tokens_max == 5);
-  const auto warm = with(tgi(R"({"inputs":"x","parameters":{"do_sample":true,"top_p":0.75}})"));
+  const auto warm =
+      with_defaults(tgi(R"({"inputs":"x","parameters":{"do_sample":true,"top_p":0.75}})"));
   CHECK(warm.sampling.temperature == 0.25F);
   CHECK(warm.sampling.top_p == 0.75F);
   CHECK(warm.sampling.top_k == 20);
-  const auto hot = with(tgi(R"({"inputs":"x","parameters":{"temperature":1.5}})"));
+  const auto hot = with_defaults(tgi(R"({"inputs":"x","parameters":{"temperature":1.5}})"));
   CHECK(hot.sampling.temperature == 1.5F);
 }
 
 TEST_CASE("the doors of Triton and vLLM find the same unsaid") {
-  auto call =
-      parse_generate(R"({"text_input":"x","parameters":{"temperature":0.5}})", config.request);
+  auto call = parse_generate(R"({"text_input":"x","parameters":{"temperature":0.5}})",
+                             testing::default_config.request);
   REQUIRE(call);
-  const auto triton = read_kserve(kserve_route::generate, *std::move(call), "m", config);
+  const auto triton =
+      read_kserve(kserve_route::generate, *std::move(call), "m", testing::default_config);
   REQUIRE(triton);
   CHECK(triton->request.unsaid == (all_sampling_fields & ~bit_of(temperature)));
-  const auto vllm = parse_vllm_generate(R"({"prompt":"x","top_k":5})", config.request);
+  const auto vllm =
+      parse_vllm_generate(R"({"prompt":"x","top_k":5})", testing::default_config.request);
   REQUIRE(vllm);
   REQUIRE(*vllm);
   CHECK((*vllm)->request.unsaid == (all_sampling_fields & ~bit_of(top_k)));
 }
 
 TEST_CASE("a response repeats the values that hold") {
-  const auto r = parse_response(R"({"input":"hi","top_p":0.75})", config);
+  const auto r = parse_response(R"({"input":"hi","top_p":0.75})", testing::default_config);
   REQUIRE(r);
   auto told = *r;
   tell_defaults(drawn(0.2F, {}, 0.5F), told);
@@ -141,7 +146,7 @@ TEST_CASE("a response repeats the values that hold") {
   CHECK(asked["temperature"].dump() == "0.2");
   CHECK(asked["top_p"] == 0.75);
   CHECK(asked["tool_choice"] == "auto");
-  const auto taken = with(told.call.request);
+  const auto taken = with_defaults(told.call.request);
   CHECK(taken.sampling.temperature == 0.25F);
   CHECK(taken.sampling.top_p == 0.75F);
   CHECK(taken.sampling.min_p == 0.125F);

@@ -8,6 +8,7 @@
 #include "gateway/torchserve_request.hpp"
 #include "gateway/vllm_generate.hpp"
 #include "gateway/websocket_messages.hpp"
+#include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>
 
@@ -19,8 +20,6 @@ using namespace baton;
 using namespace baton::gateway;
 
 namespace {
-
-const gateway_config config;
 
 constexpr const char* values[] = {"0",
                                   "-0",
@@ -67,14 +66,14 @@ constexpr const char* values[] = {"0",
                                   "1e2",
                                   "1E+2"};
 
-struct door {
+struct number_door {
   const char* name;
   std::vector<const char*> fields;
-  std::function<result<generate>(const std::string& member)> read;
+  std::function<result<generate>(const std::string& number_member)> read;
 };
 
 template <class Call>
-result<generate> request_of(Call call) {
+result<generate> number_request(Call call) {
   if (!call) {
     return call.error();
   }
@@ -103,58 +102,65 @@ const std::vector<const char*> sampling{"temperature",
                                         "stop_token_ids",
                                         "logit_bias"};
 
-std::vector<const char*> with(std::vector<const char*> all, std::vector<const char*> more) {
+std::vector<const char*> and_more(std::vector<const char*> all, std::vector<const char*> more) {
   all.insert(all.end(), more.begin(), more.end());
   return all;
 }
 
-const std::vector<door>& doors() {
-  static const std::vector<door> all{
-      {"chat", with(sampling, {"max_completion_tokens", "top_logprobs", "priority"}),
+const std::vector<number_door>& number_doors() {
+  static const std::vector<number_door> all{
+      {"chat", and_more(sampling, {"max_completion_tokens", "top_logprobs", "priority"}),
        [](const std::string& m) {
-         return request_of(parse_generation(
+         return number_request(parse_generation(
              openai_api::chat, R"({"messages":[{"role":"user","content":"x"}],)" + m + "}",
-             config.request));
+             testing::default_config.request));
        }},
-      {"completions", with(sampling, {"max_completion_tokens", "best_of", "priority"}),
+      {"completions", and_more(sampling, {"max_completion_tokens", "best_of", "priority"}),
        [](const std::string& m) {
-         return request_of(parse_generation(openai_api::completions, R"({"prompt":"x",)" + m + "}",
-                                            config.request));
+         return number_request(parse_generation(openai_api::completions,
+                                                R"({"prompt":"x",)" + m + "}",
+                                                testing::default_config.request));
        }},
       {"responses",
        {"temperature", "top_p", "seed", "max_output_tokens", "priority"},
        [](const std::string& m) {
-         return request_of(parse_response(R"({"input":"x",)" + m + "}", config));
+         return number_request(
+             parse_response(R"({"input":"x",)" + m + "}", testing::default_config));
        }},
       {"tgi",
        {"temperature", "top_p", "typical_p", "repetition_penalty", "frequency_penalty", "top_k",
         "seed", "max_new_tokens", "truncate", "best_of", "top_n_tokens"},
        [](const std::string& m) {
-         return request_of(parse_tgi(tgi_route::generate,
-                                     R"({"inputs":"x","parameters":{"do_sample":true,)" + m + "}}",
-                                     config));
+         return number_request(parse_tgi(
+             tgi_route::generate, R"({"inputs":"x","parameters":{"do_sample":true,)" + m + "}}",
+             testing::default_config));
        }},
       {"vllm", sampling,
        [](const std::string& m) {
-         return request_of(*parse_vllm_generate(R"({"prompt":"x",)" + m + "}", config.request));
+         return number_request(
+             *parse_vllm_generate(R"({"prompt":"x",)" + m + "}", testing::default_config.request));
        }},
-      {"torchserve", with(sampling, {"max_new_tokens"}),
+      {"torchserve", and_more(sampling, {"max_new_tokens"}),
        [](const std::string& m) {
-         return request_of(parse_prediction({"application/json", "", R"({"prompt":"x",)" + m + "}"},
-                                            config.request));
+         return number_request(
+             parse_prediction({"application/json", "", R"({"prompt":"x",)" + m + "}"},
+                              testing::default_config.request));
        }},
-      {"triton", with(sampling, {"min_length", "random_seed", "num_return_sequences", "timeout"}),
+      {"triton",
+       and_more(sampling, {"min_length", "random_seed", "num_return_sequences", "timeout"}),
        [](const std::string& m) -> result<generate> {
-         auto call = parse_generate(R"({"text_input":"x",)" + m + "}", config.request);
+         auto call =
+             parse_generate(R"({"text_input":"x",)" + m + "}", testing::default_config.request);
          if (!call) {
            return call.error();
          }
-         return request_of(read_kserve(kserve_route::generate, *std::move(call), "m", config));
+         return number_request(
+             read_kserve(kserve_route::generate, *std::move(call), "m", testing::default_config));
        }},
-      {"websocket", with(sampling, {"window"}),
+      {"websocket", and_more(sampling, {"window"}),
        [](const std::string& m) -> result<generate> {
-         auto said =
-             parse_socket_message(R"({"type":"start","id":"a","prompt":"x",)" + m + "}", config);
+         auto said = parse_socket_message(R"({"type":"start","id":"a","prompt":"x",)" + m + "}",
+                                          testing::default_config);
          if (const auto* no = std::get_if<socket_mistake>(&said)) {
            return no->reason;
          }
@@ -186,7 +192,7 @@ void check_sampling(const sampling_params& s) {
   }
 }
 
-std::string member(std::string_view field, std::string_view value) {
+std::string number_member(std::string_view field, std::string_view value) {
   const auto form = field == "stop_token_ids" ? R"("{}":[{}])"
                     : field == "logit_bias"   ? R"("{}":{{"5":{}}})"
                                               : R"("{}":{})";
@@ -197,13 +203,13 @@ std::string member(std::string_view field, std::string_view value) {
 
 TEST_CASE("a number at the end of what can be said is refused by its field's name, or drawn with") {
   std::size_t taken = 0;
-  for (const auto& d : doors()) {
+  for (const auto& d : number_doors()) {
     CAPTURE(d.name);
     for (const std::string field : d.fields) {
       CAPTURE(field);
       for (const auto* value : values) {
         CAPTURE(value);
-        auto read = d.read(member(field, value));
+        auto read = d.read(number_member(field, value));
         if (!read) {
           const auto& e = read.error();
           CHECK(row_of(e.code).http_status == 400);
@@ -217,7 +223,7 @@ TEST_CASE("a number at the end of what can be said is refused by its field's nam
         ++taken;
         settle_numbers(read->sampling);
         check_sampling(read->sampling);
-        CHECK(check_ranges(*read, config.request));
+        CHECK(check_ranges(*read, testing::default_config.request));
       }
     }
   }
@@ -230,7 +236,7 @@ TEST_CASE("typed numbers out of range are refused, and tiny temperatures are non
     g.input = "x";
     g.stop.tokens_max = 1;
     change(g.sampling);
-    const auto ok = check_ranges(g, config.request);
+    const auto ok = check_ranges(g, testing::default_config.request);
     return ok ? std::string() : ok.error().param;
   };
   constexpr float denormal = 1e-44F, infinite = std::numeric_limits<float>::infinity(),

@@ -1,6 +1,7 @@
 // The fields that say what an answer must look like: each reaches the typed request, or is refused
 // by its name.
 #include "gateway/openai_request.hpp"
+#include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>
 
@@ -9,11 +10,10 @@ using namespace baton::gateway;
 
 namespace {
 
-const request_limits bounds;
-
 result<openai_generate> parsed(const std::string& fields) {
-  return parse_generation(
-      openai_api::chat, R"({"messages":[{"role":"user","content":"hi"}],)" + fields + "}", bounds);
+  return parse_generation(openai_api::chat,
+                          R"({"messages":[{"role":"user","content":"hi"}],)" + fields + "}",
+                          testing::default_limits);
 }
 
 constraint taken(const std::string& fields) {
@@ -24,7 +24,7 @@ constraint taken(const std::string& fields) {
   return *r->request.sampling.constraint;
 }
 
-error refused(const std::string& fields) {
+error constraint_refused(const std::string& fields) {
   CAPTURE(fields);
   const auto r = parsed(fields);
   REQUIRE_FALSE(r);
@@ -133,11 +133,11 @@ TEST_CASE("what cannot be kept is refused with the name of its field") {
        "guided_whitespace_pattern"},
   };
   for (const auto& r : rows) {
-    const auto e = refused(r.fields);
+    const auto e = constraint_refused(r.fields);
     CAPTURE(r.fields);
     CHECK_MESSAGE(e.code == r.code, e.message);
     CHECK(e.param == r.param);
   }
-  CHECK(refused(R"("guided_regex":")" + std::string(70'000, 'a') + "\"").code ==
+  CHECK(constraint_refused(R"("guided_regex":")" + std::string(70'000, 'a') + "\"").code ==
         errc::invalid_value);
 }

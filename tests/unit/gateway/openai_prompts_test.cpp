@@ -1,5 +1,6 @@
 // Several prompts in one completion: a request for each, and one answer in OpenAI's order.
 #include "gateway/openai_response.hpp"
+#include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -12,13 +13,11 @@ using nlohmann::json;
 
 namespace {
 
-const request_limits bounds;
-
-result<openai_generate> parse(const std::string& fields) {
-  return parse_generation(openai_api::completions, "{" + fields + "}", bounds);
+result<openai_generate> parse_prompts(const std::string& fields) {
+  return parse_generation(openai_api::completions, "{" + fields + "}", testing::default_limits);
 }
 
-chunk chunk_of(std::uint32_t choice, std::string text, std::uint32_t prompt_tokens) {
+chunk prompt_chunk(std::uint32_t choice, std::string text, std::uint32_t prompt_tokens) {
   chunk c;
   c.choice = choice;
   c.index = c.output_tokens = 1;
@@ -30,17 +29,16 @@ chunk chunk_of(std::uint32_t choice, std::string text, std::uint32_t prompt_toke
 }
 
 chunk scored(std::uint32_t choice, std::string text, float logprob) {
-  auto c = chunk_of(choice, std::move(text), 4);
+  auto c = prompt_chunk(choice, std::move(text), 4);
   c.details.push_back({{"t", 1, logprob}, {}, 1});
   return c;
 }
 
-const reply_identity who{ticket_id{9}, 1'700'000'000, "baton-test", 0xAB};
-
 } // namespace
 
 TEST_CASE("each prompt is a request of its own with the same fields") {
-  const auto texts = parse(R"("prompt":["a","b","c"],"n":2,"max_tokens":5,"seed":7,"echo":true)");
+  const auto texts =
+      parse_prompts(R"("prompt":["a","b","c"],"n":2,"max_tokens":5,"seed":7,"echo":true)");
   REQUIRE(texts);
   CHECK(texts->shape.prompts == 3);
   CHECK(texts->shape.choices == 2);
@@ -53,13 +51,13 @@ TEST_CASE("each prompt is a request of its own with the same fields") {
     CHECK(g.stop.tokens_max == 5);
     CHECK(g.sampling.seed == 7);
   }
-  const auto ids = parse(R"("prompt":[[1,2],[3]])");
+  const auto ids = parse_prompts(R"("prompt":[[1,2],[3]])");
   REQUIRE(ids);
   CHECK(std::get<ids_prompt>(ids->request.input) == ids_prompt{1, 2});
   REQUIRE(ids->further.size() == 1);
   CHECK(std::get<ids_prompt>(ids->further[0].input) == ids_prompt{3});
   for (const auto* alone : {R"("prompt":["a"])", R"("prompt":[[1]])", R"("prompt":[1,2])"}) {
-    const auto one = parse(alone);
+    const auto one = parse_prompts(alone);
     REQUIRE(one);
     CHECK(one->shape.prompts == 1);
     CHECK(one->further.empty());
@@ -67,7 +65,7 @@ TEST_CASE("each prompt is a request of its own with the same fields") {
 }
 
 TEST_CASE("without a seed the same prompt twice is drawn twice") {
-  const auto both = parse(R"("prompt":["a","a","a"])");
+  const auto both = parse_prompts(R"("prompt":["a","a","a"])");
   REQUIRE(both);
   CHECK(std::set<std::uint64_t>{both->request.sampling.seed, both->further[0].sampling.seed,
                                 both->further[1].sampling.seed}
@@ -78,23 +76,26 @@ TEST_CASE("what is no list of prompts of one kind, or too much, is refused by na
   for (const auto* p : {R"(["a",[1]])", R"([[1],"a"])", "[[1],5]", R"([1,"a"])", "[[]]", "[[1],[]]",
                         "[]", "{}", "5", R"([["a"]])", R"(["a",null])"}) {
     CAPTURE(p);
-    const auto r = parse(std::string(R"("prompt":)") + p);
+    const auto r = parse_prompts(std::string(R"("prompt":)") + p);
     REQUIRE_FALSE(r);
     CHECK(r.error().param == "prompt");
   }
   const auto many = [](std::size_t count, const std::string& fields) {
-    return parse(fields + R"("prompt":)" + json(std::vector<std::string>(count, "a")).dump());
+    return parse_prompts(fields + R"("prompt":)" +
+                         json(std::vector<std::string>(count, "a")).dump());
   };
-  CHECK(many(bounds.answers_max, ""));
-  CHECK(many(bounds.answers_max / 2, R"("n":2,)"));
-  for (const auto& r : {many(bounds.answers_max + 1, ""), many(bounds.answers_max / 2, R"("n":3,)"),
-                        many(bounds.answers_max / 2, R"("best_of":3,)")}) {
+  CHECK(many(testing::default_limits.answers_max, ""));
+  CHECK(many(testing::default_limits.answers_max / 2, R"("n":2,)"));
+  for (const auto& r : {many(testing::default_limits.answers_max + 1, ""),
+                        many(testing::default_limits.answers_max / 2, R"("n":3,)"),
+                        many(testing::default_limits.answers_max / 2, R"("best_of":3,)")}) {
     REQUIRE_FALSE(r);
     CHECK(r.error().param == "prompt");
   }
   for (const auto* field : {"request_id", "resumable"}) {
     const auto value = field == std::string("resumable") ? "true" : "\"x\"";
-    const auto r = parse(fmt::format(R"("prompt":["a","b"],"stream":true,"{}":{})", field, value));
+    const auto r =
+        parse_prompts(fmt::format(R"("prompt":["a","b"],"stream":true,"{}":{})", field, value));
     REQUIRE_FALSE(r);
     CHECK(r.error().param == field);
   }
@@ -107,13 +108,13 @@ TEST_CASE("answers come in the order of prompts, and usage is that of all") {
   shape.choices = 2;
   shape.echo = {"A:", "B:"};
   whole_reply whole(shape);
-  whole.add(chunk_of(3, "b1", 7));
-  whole.add(chunk_of(0, "a0", 5));
-  whole.add(chunk_of(2, "b0", 7));
+  whole.add(prompt_chunk(3, "b1", 7));
+  whole.add(prompt_chunk(0, "a0", 5));
+  whole.add(prompt_chunk(2, "b0", 7));
   CHECK_FALSE(whole.is_complete());
-  whole.add(chunk_of(1, "a1", 5));
+  whole.add(prompt_chunk(1, "a1", 5));
   REQUIRE(whole.is_complete());
-  const auto told = json::parse(whole.body(who));
+  const auto told = json::parse(whole.body(testing::answerer));
   const char* texts[] = {"A:a0", "A:a1", "B:b0", "B:b1"};
   for (std::size_t i = 0; i < 4; ++i) {
     CHECK(told["choices"][i]["index"] == i);
@@ -135,7 +136,7 @@ TEST_CASE("the likeliest are chosen for each prompt") {
   whole.add(scored(1, "a1", -1));
   whole.add(scored(2, "b0", -8));
   whole.add(scored(3, "b1", -9));
-  const auto told = json::parse(whole.body(who));
+  const auto told = json::parse(whole.body(testing::answerer));
   REQUIRE(told["choices"].size() == 2);
   CHECK(told["choices"][0]["text"] == "a1");
   CHECK(told["choices"][1]["text"] == "b0");
@@ -148,11 +149,11 @@ TEST_CASE("a stream of several prompts has no places to come back to, and one en
   shape.prompts = 2;
   shape.includes_usage = true;
   shape.echo = {"A:", "B:"};
-  event_writer writer(shape, who);
+  event_writer writer(shape, testing::answerer);
   std::string out;
-  writer.add(chunk_of(1, "b", 3), out);
+  writer.add(prompt_chunk(1, "b", 3), out);
   CHECK_FALSE(writer.has_ended());
-  writer.add(chunk_of(0, "a", 2), out);
+  writer.add(prompt_chunk(0, "a", 2), out);
   CHECK(writer.has_ended());
   CHECK(out.find("id: ") == out.npos);
   CHECK(out.find(R"("index":1,"text":"B:b")") != out.npos);

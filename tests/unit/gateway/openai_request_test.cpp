@@ -1,5 +1,6 @@
 // OpenAI bodies to typed requests: every field, every range, every refusal by name. Table-driven.
 #include "gateway/openai_request.hpp"
+#include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>
 
@@ -8,10 +9,9 @@
 
 using namespace baton;
 using namespace baton::gateway;
+using baton::testing::default_limits;
 
 namespace {
-
-const request_limits bounds;
 
 std::string chat_with(const std::string& fields) {
   return R"({"model":"m","messages":[{"role":"user","content":"hi"}])" +
@@ -23,13 +23,13 @@ std::string completion_with(const std::string& fields) {
 }
 
 openai_generate chat(const std::string& fields) {
-  auto r = parse_generation(openai_api::chat, chat_with(fields), bounds);
+  auto r = parse_generation(openai_api::chat, chat_with(fields), default_limits);
   REQUIRE_MESSAGE(r, fields);
   return *r;
 }
 
 error chat_error(const std::string& body) {
-  auto r = parse_generation(openai_api::chat, body, bounds);
+  auto r = parse_generation(openai_api::chat, body, default_limits);
   REQUIRE_FALSE_MESSAGE(r, body);
   return r.error();
 }
@@ -85,7 +85,8 @@ TEST_CASE("every supported field reaches its typed place") {
 
 TEST_CASE("a completion takes text, ids, and a list of one prompt") {
   const auto input = [](const std::string& prompt) {
-    auto r = parse_generation(openai_api::completions, R"({"prompt":)" + prompt + "}", bounds);
+    auto r =
+        parse_generation(openai_api::completions, R"({"prompt":)" + prompt + "}", default_limits);
     REQUIRE_MESSAGE(r, prompt);
     CHECK(r->request.tokens_max_given);
     CHECK(r->request.stop.tokens_max == 16);
@@ -103,7 +104,7 @@ TEST_CASE("text parts are joined, developer is system") {
       openai_api::chat,
       R"({"messages":[{"role":"developer","content":"a"},{"role":"user","name":"x","content":)"
       R"([{"type":"text","text":"b"},{"type":"text","text":"c"}]}]})",
-      bounds);
+      default_limits);
   REQUIRE(r);
   CHECK(std::get<chat_prompt>(r->request.input) ==
         chat_prompt{{"system", "a", ""}, {"user", "b\nc", "x"}});
@@ -238,9 +239,9 @@ TEST_CASE("messages that are not a conversation of text are refused with their p
 
 TEST_CASE("what cannot change an answer is read over in messages, parts, calls and tools") {
   const auto conversation = [](const std::string& message) {
-    const auto r =
-        parse_generation(openai_api::chat,
-                         R"({"messages":[{"role":"user","content":"a"},)" + message + "]}", bounds);
+    const auto r = parse_generation(
+        openai_api::chat, R"({"messages":[{"role":"user","content":"a"},)" + message + "]}",
+        default_limits);
     REQUIRE_MESSAGE(r, r.error().message);
     return std::get<chat_prompt>(r->request.input).at(1);
   };
@@ -270,7 +271,7 @@ TEST_CASE("what cannot change an answer is read over in messages, parts, calls a
       openai_api::chat,
       chat_with(R"("tools":[{"type":"function","cache_control":{},"function":{"name":"f",)"
                 R"("description":null,"parameters":null,"strict":null,"cache_control":{}}}])"),
-      bounds);
+      default_limits);
   REQUIRE_MESSAGE(tools, tools.error().message);
 }
 
@@ -293,7 +294,8 @@ TEST_CASE("what could change an answer, or is misspelt, is refused where it stan
   for (const auto* name : {"cache_control", "id", "reasoning_content", "parsed", "index"}) {
     CAPTURE(name);
     CHECK(chat_error(chat_with(fmt::format("\"{}\":1", name))).param == name);
-    CHECK(parse_generation(openai_api::chat, chat_with(fmt::format("\"{}\":null", name)), bounds));
+    CHECK(parse_generation(openai_api::chat, chat_with(fmt::format("\"{}\":null", name)),
+                           default_limits));
   }
 }
 
@@ -305,7 +307,7 @@ TEST_CASE("of two words for the number of tokens the newer one counts, in both A
           std::pair(R"("max_tokens":5,"max_completion_tokens":6)", 6U),
           std::pair(R"("max_tokens":5,"max_completion_tokens":null)", 5U)}) {
       CAPTURE(fields);
-      const auto r = parse_generation(api, with(fields), bounds);
+      const auto r = parse_generation(api, with(fields), default_limits);
       REQUIRE_MESSAGE(r, r.error().message);
       CHECK(r->request.stop.tokens_max == most);
       CHECK(r->request.tokens_max_given);
@@ -351,7 +353,7 @@ TEST_CASE("what is not supported is refused by name, unless it says what leaving
   };
   for (const auto& r : rows) {
     CAPTURE(r.field);
-    const auto parsed = parse_generation(openai_api::chat, chat_with(r.field), bounds);
+    const auto parsed = parse_generation(openai_api::chat, chat_with(r.field), default_limits);
     CHECK(static_cast<bool>(parsed) == r.passes);
     if (!parsed) {
       CHECK(parsed.error().code == errc::unsupported_parameter);
@@ -359,14 +361,14 @@ TEST_CASE("what is not supported is refused by name, unless it says what leaving
     }
   }
   const auto suffix =
-      parse_generation(openai_api::completions, completion_with(R"("suffix":"x")"), bounds);
+      parse_generation(openai_api::completions, completion_with(R"("suffix":"x")"), default_limits);
   REQUIRE_FALSE(suffix);
   CHECK(suffix.error().param == "suffix");
 }
 
 TEST_CASE("completions may echo their prompt, and draw more answers than they give") {
   const auto parse = [](const std::string& fields) {
-    return parse_generation(openai_api::completions, completion_with(fields), bounds);
+    return parse_generation(openai_api::completions, completion_with(fields), default_limits);
   };
   CHECK(parse(R"("echo":true)")->shape.echo == std::vector<std::string>{"hi"});
   CHECK(parse(R"("echo":false)")->shape.echo.empty());
@@ -398,7 +400,7 @@ TEST_CASE("completions may echo their prompt, and draw more answers than they gi
     CHECK(bad.error().param == param);
   }
   const auto ids =
-      parse_generation(openai_api::completions, R"({"prompt":[1,2],"echo":true})", bounds);
+      parse_generation(openai_api::completions, R"({"prompt":[1,2],"echo":true})", default_limits);
   REQUIRE(ids);
   CHECK(ids->shape.echo == std::vector<std::string>{""}); // what its tokens say
   CHECK(ids->request.sampling.prompt_logprobs == 0);
@@ -407,7 +409,7 @@ TEST_CASE("completions may echo their prompt, and draw more answers than they gi
 
 TEST_CASE("an echo with logprobs asks for those of the prompt, and needs no token behind it") {
   const auto parse = [](const std::string& fields) {
-    return parse_generation(openai_api::completions, completion_with(fields), bounds);
+    return parse_generation(openai_api::completions, completion_with(fields), default_limits);
   };
   const auto scored = parse(R"("echo":true,"logprobs":2,"max_tokens":0)");
   REQUIRE_MESSAGE(scored, scored.error().message);
@@ -476,23 +478,23 @@ TEST_CASE("random edits of a good body never crash the parser") {
     for (auto edits = 1 + random() % 3; edits > 0; --edits) {
       body[random() % body.size()] = static_cast<char>(random() % 256);
     }
-    refused += parse_generation(openai_api::chat, body, bounds) ? 0 : 1;
+    refused += parse_generation(openai_api::chat, body, default_limits) ? 0 : 1;
   }
   CHECK(refused > 10'000);
 }
 
 TEST_CASE("tokenize takes a prompt or messages, not both") {
-  auto text = parse_tokenize(R"({"prompt":"hi","return_token_strs":true})", bounds);
+  auto text = parse_tokenize(R"({"prompt":"hi","return_token_strs":true})", default_limits);
   REQUIRE(text);
   CHECK(text->input == prompt("hi"));
   CHECK(text->returns_pieces);
-  CHECK(parse_tokenize(R"({"messages":[{"role":"user","content":"x"}]})", bounds));
-  CHECK_FALSE(parse_tokenize(R"({"prompt":"a","messages":[]})", bounds));
-  CHECK_FALSE(parse_tokenize("{}", bounds));
-  CHECK_FALSE(parse_tokenize(R"({"prompt":5})", bounds));
-  auto ids = parse_detokenize(R"({"tokens":[1,2]})", bounds);
+  CHECK(parse_tokenize(R"({"messages":[{"role":"user","content":"x"}]})", default_limits));
+  CHECK_FALSE(parse_tokenize(R"({"prompt":"a","messages":[]})", default_limits));
+  CHECK_FALSE(parse_tokenize("{}", default_limits));
+  CHECK_FALSE(parse_tokenize(R"({"prompt":5})", default_limits));
+  auto ids = parse_detokenize(R"({"tokens":[1,2]})", default_limits);
   REQUIRE(ids);
   CHECK(ids->ids == std::vector<token_id>{1, 2});
-  CHECK(parse_detokenize(R"({"tokens":[-1]})", bounds).error().param == "tokens");
-  CHECK(parse_detokenize(R"({})", bounds).error().param == "tokens");
+  CHECK(parse_detokenize(R"({"tokens":[-1]})", default_limits).error().param == "tokens");
+  CHECK(parse_detokenize(R"({})", default_limits).error().param == "tokens");
 }

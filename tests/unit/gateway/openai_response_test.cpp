@@ -1,5 +1,6 @@
 // Typed answers to OpenAI's JSON, whole and as events.
 #include "gateway/openai_response.hpp"
+#include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -14,7 +15,7 @@ using nlohmann::json;
 
 namespace {
 
-chunk chunk_of(std::uint32_t index, std::string text, finish how = finish::none) {
+chunk answer_chunk(std::uint32_t index, std::string text, finish how = finish::none) {
   chunk c;
   c.ticket = ticket_id{9};
   c.index = index;
@@ -27,11 +28,7 @@ chunk chunk_of(std::uint32_t index, std::string text, finish how = finish::none)
   return c;
 }
 
-reply_identity who() {
-  return {ticket_id{9}, 1'700'000'000, "baton-test", 0xAB};
-}
-
-reply_shape shape_of(openai_api api, std::uint32_t choices = 1) {
+reply_shape openai_shape(openai_api api, std::uint32_t choices = 1) {
   reply_shape s;
   s.api = api;
   s.model = "m";
@@ -39,15 +36,15 @@ reply_shape shape_of(openai_api api, std::uint32_t choices = 1) {
   return s;
 }
 
-struct event {
+struct openai_event {
   std::string id;
   std::string data;
 };
 
-std::vector<event> events_of(const std::string& text) {
-  std::vector<event> out;
+std::vector<openai_event> openai_events(const std::string& text) {
+  std::vector<openai_event> out;
   std::istringstream lines(text);
-  event now;
+  openai_event now;
   for (std::string line; std::getline(lines, line);) {
     if (line.empty()) {
       out.push_back(std::exchange(now, {}));
@@ -65,12 +62,12 @@ std::vector<event> events_of(const std::string& text) {
 } // namespace
 
 TEST_CASE("a whole chat answer has OpenAI's shape") {
-  whole_reply r(shape_of(openai_api::chat));
-  r.add(chunk_of(1, "Hello"));
+  whole_reply r(openai_shape(openai_api::chat));
+  r.add(answer_chunk(1, "Hello"));
   CHECK_FALSE(r.is_complete());
-  r.add(chunk_of(2, " world", finish::stop));
+  r.add(answer_chunk(2, " world", finish::stop));
   REQUIRE(r.is_complete());
-  const auto j = json::parse(r.body(who()));
+  const auto j = json::parse(r.body(testing::answerer));
   CHECK(j["id"] == "chatcmpl-9");
   CHECK(j["object"] == "chat.completion");
   CHECK(j["created"] == 1'700'000'000);
@@ -87,12 +84,12 @@ TEST_CASE("a whole chat answer has OpenAI's shape") {
 }
 
 TEST_CASE("several choices are collected each by itself, usage over all") {
-  whole_reply r(shape_of(openai_api::completions, 2));
-  auto other = chunk_of(3, "b", finish::length);
+  whole_reply r(openai_shape(openai_api::completions, 2));
+  auto other = answer_chunk(3, "b", finish::length);
   other.choice = 1;
-  r.add(chunk_of(1, "a", finish::stop));
+  r.add(answer_chunk(1, "a", finish::stop));
   r.add(other);
-  const auto j = json::parse(r.body(who()));
+  const auto j = json::parse(r.body(testing::answerer));
   CHECK(j["object"] == "text_completion");
   CHECK(j["id"] == "cmpl-9");
   CHECK(j["choices"][0]["text"] == "a");
@@ -102,17 +99,17 @@ TEST_CASE("several choices are collected each by itself, usage over all") {
 }
 
 TEST_CASE("a chat stream starts with the role, has deltas only and one terminal event") {
-  auto shape = shape_of(openai_api::chat);
+  auto shape = openai_shape(openai_api::chat);
   shape.includes_usage = true;
-  event_writer w(shape, who());
+  event_writer w(shape, testing::answerer);
   std::string out;
-  w.add(chunk_of(1, "He\"llo\n\xC3\xA9"), out);
-  w.add(chunk_of(2, ""), out); // text held back: no event
-  w.add(chunk_of(3, " end", finish::stop), out);
+  w.add(answer_chunk(1, "He\"llo\n\xC3\xA9"), out);
+  w.add(answer_chunk(2, ""), out); // text held back: no event
+  w.add(answer_chunk(3, " end", finish::stop), out);
   CHECK(w.has_ended());
-  w.add(chunk_of(4, "late"), out);
+  w.add(answer_chunk(4, "late"), out);
   w.fail(fail(errc::internal, "late"), out);
-  const auto events = events_of(out);
+  const auto events = openai_events(out);
   REQUIRE(events.size() == 6);
   CHECK(events[0].id == "9-00000000000000ab:0"); // no text yet
   const auto role = json::parse(events[0].data);
@@ -136,9 +133,9 @@ TEST_CASE("a chat stream starts with the role, has deltas only and one terminal 
 }
 
 TEST_CASE("a usage on the way is that of the choice so far, the one at the end of all") {
-  auto shape = shape_of(openai_api::chat, 2);
+  auto shape = openai_shape(openai_api::chat, 2);
   shape.includes_usage = shape.has_running_usage = true;
-  event_writer w(shape, who());
+  event_writer w(shape, testing::answerer);
   std::string out;
   const auto of = [](chunk c, std::uint32_t choice) {
     c.choice = choice;
@@ -146,12 +143,12 @@ TEST_CASE("a usage on the way is that of the choice so far, the one at the end o
     c.cached_tokens = 4;
     return c;
   };
-  w.add(of(chunk_of(1, "a"), 0), out);
-  w.add(of(chunk_of(2, "b"), 1), out);
-  w.add(of(chunk_of(3, "c", finish::stop), 1), out);
-  w.add(of(chunk_of(2, "d", finish::length), 0), out);
+  w.add(of(answer_chunk(1, "a"), 0), out);
+  w.add(of(answer_chunk(2, "b"), 1), out);
+  w.add(of(answer_chunk(3, "c", finish::stop), 1), out);
+  w.add(of(answer_chunk(2, "d", finish::length), 0), out);
   std::vector<std::array<int, 3>> told;
-  for (const auto& e : events_of(out)) {
+  for (const auto& e : openai_events(out)) {
     if (e.data == "[DONE]") {
       continue;
     }
@@ -172,11 +169,11 @@ TEST_CASE("a usage on the way is that of the choice so far, the one at the end o
 }
 
 TEST_CASE("a completion stream has text and no role") {
-  event_writer w(shape_of(openai_api::completions), who());
+  event_writer w(openai_shape(openai_api::completions), testing::answerer);
   std::string out;
-  w.add(chunk_of(1, "a"), out);
-  w.add(chunk_of(2, "", finish::length), out);
-  const auto events = events_of(out);
+  w.add(answer_chunk(1, "a"), out);
+  w.add(answer_chunk(2, "", finish::length), out);
+  const auto events = openai_events(out);
   REQUIRE(events.size() == 3);
   CHECK(json::parse(events[0].data)["choices"][0]["text"] == "a");
   CHECK_FALSE(json::parse(events[0].data).contains("usage"));
@@ -185,39 +182,39 @@ TEST_CASE("a completion stream has text and no role") {
 
 TEST_CASE(
     "with several choices the stream ends after the last of them, ids have the place of each") {
-  event_writer w(shape_of(openai_api::chat, 2), who());
+  event_writer w(openai_shape(openai_api::chat, 2), testing::answerer);
   std::string out;
-  auto second = chunk_of(1, "b", finish::stop);
+  auto second = answer_chunk(1, "b", finish::stop);
   second.choice = 1;
   w.add(second, out);
   CHECK_FALSE(w.has_ended());
-  w.add(chunk_of(1, "a", finish::stop), out);
+  w.add(answer_chunk(1, "a", finish::stop), out);
   CHECK(w.has_ended());
-  const auto events = events_of(out);
+  const auto events = openai_events(out);
   CHECK(events.front().id == "9-00000000000000ab:0,0");
   CHECK(events[2].id == "9-00000000000000ab:0,1!");
   CHECK(events.back().data == "[DONE]");
 }
 
 TEST_CASE("a client that comes back anywhere gets the rest, and nothing twice") {
-  auto shape = shape_of(openai_api::chat);
+  auto shape = openai_shape(openai_api::chat);
   shape.includes_usage = true;
   const auto words = std::vector<std::string>{"a", "b", "c"};
   const auto write = [&](event_writer& w, std::uint32_t from) {
     std::string out;
     for (std::uint32_t i = from; i < words.size(); ++i)
-      w.add(chunk_of(i + 1, words[i]), out);
-    w.add(chunk_of(static_cast<std::uint32_t>(words.size()), "", finish::stop), out);
-    return events_of(out);
+      w.add(answer_chunk(i + 1, words[i]), out);
+    w.add(answer_chunk(static_cast<std::uint32_t>(words.size()), "", finish::stop), out);
+    return openai_events(out);
   };
-  event_writer whole_writer(shape, who());
+  event_writer whole_writer(shape, testing::answerer);
   const auto whole = write(whole_writer, 0);
   REQUIRE(whole.size() == 7); // role, three words, finish, usage, [DONE]
   for (std::size_t had = 1; had < whole.size(); ++had) {
     CAPTURE(had);
     const auto place = parse_position(whole[had - 1].id, 1);
     REQUIRE(place);
-    event_writer w(shape, who(), *place);
+    event_writer w(shape, testing::answerer, *place);
     const auto rest = write(w, place->from[0].index);
     CHECK(w.has_ended());
     // Behind the role alone it comes again, which says nothing twice.
@@ -231,18 +228,18 @@ TEST_CASE("a client that comes back anywhere gets the rest, and nothing twice") 
 }
 
 TEST_CASE("of several answers the likeliest are given, and all are paid for") {
-  auto shape = shape_of(openai_api::completions, 2);
+  auto shape = openai_shape(openai_api::completions, 2);
   shape.best_of = 3;
   whole_reply r(shape);
   for (std::uint32_t i = 0; i < 3; ++i) {
-    auto c = chunk_of(1, std::string(1, static_cast<char>('a' + i)), finish::stop);
+    auto c = answer_chunk(1, std::string(1, static_cast<char>('a' + i)), finish::stop);
     c.choice = i;
     c.details = {{{c.text, 7, i == 1 ? -3.0F : -1.0F - static_cast<float>(i)}, {}}};
     CHECK_FALSE(r.is_complete());
     r.add(c);
   }
   REQUIRE(r.is_complete());
-  const auto j = json::parse(r.body(who()));
+  const auto j = json::parse(r.body(testing::answerer));
   REQUIRE(j["choices"].size() == 2);
   CHECK(j["choices"][0]["text"] == "a");
   CHECK(j["choices"][1]["text"] == "b"); // of equal ones the earlier
@@ -252,26 +249,26 @@ TEST_CASE("of several answers the likeliest are given, and all are paid for") {
 }
 
 TEST_CASE("an echo comes before each answer, once, also behind a resume") {
-  auto shape = shape_of(openai_api::completions, 2);
+  auto shape = openai_shape(openai_api::completions, 2);
   shape.echo = {"say: "};
   whole_reply whole(shape);
-  event_writer w(shape, who());
+  event_writer w(shape, testing::answerer);
   std::string out;
   for (std::uint32_t i = 0; i < 2; ++i) {
-    auto c = chunk_of(1, i == 0 ? "x" : "");
+    auto c = answer_chunk(1, i == 0 ? "x" : "");
     c.choice = i;
     whole.add(c);
     w.add(c, out);
-    auto end = chunk_of(i == 0 ? 2 : 1, i == 0 ? "y" : "", finish::stop);
+    auto end = answer_chunk(i == 0 ? 2 : 1, i == 0 ? "y" : "", finish::stop);
     end.choice = i;
     whole.add(end);
     w.add(end, out);
   }
-  const auto j = json::parse(whole.body(who()));
+  const auto j = json::parse(whole.body(testing::answerer));
   CHECK(j["choices"][0]["text"] == "say: xy");
   CHECK(j["choices"][1]["text"] == "say: ");
   std::string texts[2];
-  for (const auto& e : events_of(out)) {
+  for (const auto& e : openai_events(out)) {
     if (e.data != "[DONE]") {
       const auto choice = json::parse(e.data)["choices"][0];
       texts[choice["index"].get<std::size_t>()] += choice["text"].get<std::string>();
@@ -279,19 +276,19 @@ TEST_CASE("an echo comes before each answer, once, also behind a resume") {
   }
   CHECK(texts[0] == "say: xy");
   CHECK(texts[1] == "say: ");
-  const auto place = parse_position(events_of(out)[0].id, 2); // behind "say: x"
+  const auto place = parse_position(openai_events(out)[0].id, 2); // behind "say: x"
   REQUIRE(place);
-  event_writer rest(shape, who(), *place);
+  event_writer rest(shape, testing::answerer, *place);
   out.clear();
-  rest.add(chunk_of(2, "y"), out);
-  CHECK(json::parse(events_of(out)[0].data)["choices"][0]["text"] == "y");
+  rest.add(answer_chunk(2, "y"), out);
+  CHECK(json::parse(openai_events(out)[0].data)["choices"][0]["text"] == "y");
 }
 
 namespace {
 
 // Two tokens of a prompt, told in two chunks, the first of them twice.
 std::vector<chunk> prompt_chunks() {
-  auto c = chunk_of(0, "");
+  auto c = answer_chunk(0, "");
   c.count = 0;
   c.prompt_details = {{{"sa", 3, 0}, {}}};
   auto more = c;
@@ -305,22 +302,22 @@ std::vector<chunk> prompt_chunks() {
 } // namespace
 
 TEST_CASE("an echo with logprobs has those of the prompt, of the first token none") {
-  auto shape = shape_of(openai_api::completions);
+  auto shape = openai_shape(openai_api::completions);
   shape.echo = {"say: "};
   shape.has_logprobs = true;
   whole_reply whole(shape);
-  event_writer w(shape, who());
+  event_writer w(shape, testing::answerer);
   std::string out;
   auto all = prompt_chunks();
-  all.push_back(chunk_of(1, "x"));
+  all.push_back(answer_chunk(1, "x"));
   all.back().details = {{{"x", 7, -1.0F}, {}}};
-  all.push_back(chunk_of(2, "yz", finish::length));
+  all.push_back(answer_chunk(2, "yz", finish::length));
   all.back().details = {{{"yz", 8, -2.0F}, {}}};
   for (const auto& c : all) {
     whole.add(c);
     w.add(c, out);
   }
-  const auto one = json::parse(whole.body(who()))["choices"][0];
+  const auto one = json::parse(whole.body(testing::answerer))["choices"][0];
   CHECK(one["text"] == "say: xyz");
   const auto& told = one["logprobs"];
   CHECK(told["tokens"] == json({"sa", "y: ", "x", "yz"}));
@@ -328,7 +325,7 @@ TEST_CASE("an echo with logprobs has those of the prompt, of the first token non
   CHECK(told["text_offset"] == json({0, 2, 5, 6}));
   CHECK(told["top_logprobs"][0].is_null());
   CHECK(told["top_logprobs"][1] == json({{"y", -0.5}}));
-  const auto events = events_of(out);
+  const auto events = openai_events(out);
   REQUIRE(events.size() == 4); // two texts, the end, [DONE]
   const auto first = json::parse(events[0].data)["choices"][0];
   CHECK(first["text"] == "say: x");
@@ -338,34 +335,35 @@ TEST_CASE("an echo with logprobs has those of the prompt, of the first token non
   CHECK(second["logprobs"]["text_offset"] == json({6}));
   const auto place = parse_position(events[0].id, 1);
   REQUIRE(place);
-  event_writer rest(shape, who(), *place);
+  event_writer rest(shape, testing::answerer, *place);
   out.clear();
-  auto again = chunk_of(2, "yz");
+  auto again = answer_chunk(2, "yz");
   again.details = {{{"yz", 8, -2.0F}, {}}};
   again.characters_before = 1;
   rest.add(again, out);
-  CHECK(json::parse(events_of(out)[0].data)["choices"][0]["logprobs"]["text_offset"] == json({6}));
+  CHECK(json::parse(openai_events(out)[0].data)["choices"][0]["logprobs"]["text_offset"] ==
+        json({6}));
 }
 
 TEST_CASE("an echo without any token behind it comes with the end") {
-  auto shape = shape_of(openai_api::completions);
+  auto shape = openai_shape(openai_api::completions);
   shape.echo = {""}; // of ids: what its tokens say
   shape.has_logprobs = true;
   whole_reply whole(shape);
-  event_writer w(shape, who());
+  event_writer w(shape, testing::answerer);
   std::string out;
   auto all = prompt_chunks();
-  all.push_back(chunk_of(0, "", finish::length));
+  all.push_back(answer_chunk(0, "", finish::length));
   all.back().count = 0;
   for (const auto& c : all) {
     whole.add(c);
     w.add(c, out);
   }
-  const auto one = json::parse(whole.body(who()))["choices"][0];
+  const auto one = json::parse(whole.body(testing::answerer))["choices"][0];
   CHECK(one["text"] == "say: ");
   CHECK(one["finish_reason"] == "length");
   CHECK(one["logprobs"]["token_logprobs"] == json({nullptr, -1.5}));
-  const auto events = events_of(out);
+  const auto events = openai_events(out);
   REQUIRE(events.size() == 2);
   const auto told = json::parse(events[0].data)["choices"][0];
   CHECK(told["text"] == "say: ");
@@ -374,24 +372,24 @@ TEST_CASE("an echo without any token behind it comes with the end") {
 }
 
 TEST_CASE("behind a resume the offsets of logprobs count the text before") {
-  auto shape = shape_of(openai_api::completions);
+  auto shape = openai_shape(openai_api::completions);
   shape.has_logprobs = true;
-  event_writer w(shape, who(), stream_position{{9}, 1, {{4, false}}});
-  auto c = chunk_of(5, "x");
+  event_writer w(shape, testing::answerer, stream_position{{9}, 1, {{4, false}}});
+  auto c = answer_chunk(5, "x");
   c.details = {{{"x", 7, -1.0F}, {}}};
   c.characters_before = 21;
   std::string out;
   w.add(c, out);
-  const auto first = json::parse(events_of(out).at(0).data);
+  const auto first = json::parse(openai_events(out).at(0).data);
   CHECK(first["choices"][0]["logprobs"]["text_offset"] == json::array({21}));
 }
 
 TEST_CASE("a stream that fails ends with one error object and [DONE]") {
-  event_writer w(shape_of(openai_api::chat), who());
+  event_writer w(openai_shape(openai_api::chat), testing::answerer);
   std::string out;
   w.fail(fail_param(errc::pipeline_lost, "p", "gone"), out);
   w.fail(fail(errc::internal, "again"), out);
-  const auto events = events_of(out);
+  const auto events = openai_events(out);
   REQUIRE(events.size() == 2);
   CHECK(json::parse(events[0].data) == json{{"error",
                                              {{"message", "gone"},
@@ -423,21 +421,21 @@ TEST_CASE("any bytes become a valid JSON string") {
 }
 
 TEST_CASE("a finish that is a failure says why") {
-  CHECK_FALSE(failure_of(chunk_of(1, "", finish::stop)));
-  CHECK(failure_of(chunk_of(1, "", finish::failed))->code == errc::internal);
-  CHECK(failure_of(chunk_of(1, "", finish::cancelled))->code == errc::cancelled);
-  auto c = chunk_of(1, "", finish::cancelled);
+  CHECK_FALSE(failure_of(answer_chunk(1, "", finish::stop)));
+  CHECK(failure_of(answer_chunk(1, "", finish::failed))->code == errc::internal);
+  CHECK(failure_of(answer_chunk(1, "", finish::cancelled))->code == errc::cancelled);
+  auto c = answer_chunk(1, "", finish::cancelled);
   c.failure = fail(errc::deadline_exceeded, "late");
   CHECK(failure_of(c)->code == errc::deadline_exceeded);
 }
 
 TEST_CASE("a stream that has moved has the ids of its new ticket, and the id of the answer") {
-  event_writer w(shape_of(openai_api::chat), who());
+  event_writer w(openai_shape(openai_api::chat), testing::answerer);
   std::string out;
-  w.add(chunk_of(1, "a"), out);
+  w.add(answer_chunk(1, "a"), out);
   w.moved_to(granted{0, ticket_id{73}, epoch_id{1}, 0xCD});
-  w.add(chunk_of(2, "b", finish::stop), out);
-  const auto events = events_of(out);
+  w.add(answer_chunk(2, "b", finish::stop), out);
+  const auto events = openai_events(out);
   REQUIRE(events.size() == 5); // role, a, b, the end, [DONE]
   CHECK(events[1].id == "9-00000000000000ab:1");
   CHECK(events[2].id == "73-00000000000000cd:2");

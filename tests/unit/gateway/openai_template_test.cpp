@@ -3,6 +3,7 @@
 #include "gateway/embedding_request.hpp"
 #include "gateway/openai_request.hpp"
 #include "gateway/request_check.hpp"
+#include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -13,14 +14,12 @@ using namespace baton::gateway;
 
 namespace {
 
-const request_limits bounds;
-
-std::string body_with(std::string_view fields) {
+std::string chat_body_with(std::string_view fields) {
   return fmt::format(R"({{"messages":[{{"role":"user","content":"x"}}]{}{}}})",
                      fields.empty() ? "" : ",", fields);
 }
 
-struct row {
+struct template_row {
   const char* fields;
   template_options options;
   bool adds_generation_prompt;
@@ -29,7 +28,7 @@ struct row {
 } // namespace
 
 TEST_CASE("what a request says to the template comes with it, as its client wrote it") {
-  const row rows[] = {
+  const template_row rows[] = {
       {"", {}, true},
       {R"("add_generation_prompt":false)", {}, false},
       {R"("chat_template_kwargs":null,"documents":null,"continue_final_message":null)", {}, true},
@@ -47,17 +46,19 @@ TEST_CASE("what a request says to the template comes with it, as its client wrot
   };
   for (const auto& r : rows) {
     CAPTURE(r.fields);
-    const auto chat = parse_generation(openai_api::chat, body_with(r.fields), bounds);
+    const auto chat =
+        parse_generation(openai_api::chat, chat_body_with(r.fields), testing::default_limits);
     REQUIRE(chat);
     CHECK(chat->request.template_options == r.options);
     CHECK(chat->add_generation_prompt == r.adds_generation_prompt);
-    const auto question = parse_tokenize(body_with(r.fields), bounds);
+    const auto question = parse_tokenize(chat_body_with(r.fields), testing::default_limits);
     REQUIRE(question);
     CHECK(question->template_options == r.options);
     CHECK(question->add_generation_prompt == r.adds_generation_prompt);
   }
   const auto asked =
-      parse_tokenize(body_with(R"("tools":[{"type":"function","function":{"name":"f"}}])"), bounds);
+      parse_tokenize(chat_body_with(R"("tools":[{"type":"function","function":{"name":"f"}}])"),
+                     testing::default_limits);
   REQUIRE(asked);
   CHECK(asked->tools == R"([{"type":"function","function":{"name":"f"}}])");
 }
@@ -77,17 +78,18 @@ TEST_CASE("a text gets special tokens unless its client wants none") {
       body[input] = nlohmann::json::array({"a", "b"});
       return body;
     };
-    const auto call = parse_generation(openai_api::completions, body_of("prompt").dump(), bounds);
+    const auto call = parse_generation(openai_api::completions, body_of("prompt").dump(),
+                                       testing::default_limits);
     REQUIRE(call);
     CHECK(call->request.template_options.special == expected);
     REQUIRE(call->further.size() == 1);
     CHECK(call->further[0].template_options.special == expected);
     auto question = body_of("prompt");
     question["prompt"] = "a";
-    const auto ids = parse_tokenize(question.dump(), bounds);
+    const auto ids = parse_tokenize(question.dump(), testing::default_limits);
     REQUIRE(ids);
     CHECK(ids->template_options.special == expected);
-    const auto vectors = parse_embeddings(body_of("input").dump(), bounds);
+    const auto vectors = parse_embeddings(body_of("input").dump(), testing::default_limits);
     REQUIRE(vectors);
     CHECK(vectors->requests.at(1).template_options.special == expected);
   }
@@ -106,10 +108,11 @@ TEST_CASE("a mistake in it is refused under its name") {
   };
   for (const auto& [fields, param] : rows) {
     CAPTURE(fields);
-    const auto chat = parse_generation(openai_api::chat, body_with(fields), bounds);
+    const auto chat =
+        parse_generation(openai_api::chat, chat_body_with(fields), testing::default_limits);
     REQUIRE_FALSE(chat);
     CHECK(chat.error().param == param);
-    const auto question = parse_tokenize(body_with(fields), bounds);
+    const auto question = parse_tokenize(chat_body_with(fields), testing::default_limits);
     REQUIRE_FALSE(question);
     CHECK(question.error().param == param);
   }

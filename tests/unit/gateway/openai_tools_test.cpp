@@ -1,6 +1,7 @@
 // Tools in chat requests: read, promised by a grammar, and answered, whole and as events.
 #include "gateway/openai_response.hpp"
 #include "gateway/openai_tools.hpp"
+#include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -13,17 +14,16 @@ using namespace baton::gateway;
 
 namespace {
 
-const request_limits bounds;
-
 constexpr const char* two_tools =
     R"([{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object",)"
     R"("properties":{"b":{"type":"integer"},"a":{"type":"string"}},"required":["b"]}}},)"
     R"({"type":"function","function":{"name":"g","strict":false}}])";
 
-result<openai_generate> parse(const std::string& fields,
-                              const std::string& messages = R"([{"role":"user","content":"x"}])") {
+result<openai_generate>
+parse_tools(const std::string& fields,
+            const std::string& messages = R"([{"role":"user","content":"x"}])") {
   return parse_generation(openai_api::chat, fmt::format(R"({{"messages":{}{}}})", messages, fields),
-                          bounds);
+                          testing::default_limits);
 }
 
 std::string with_tools(const std::string& further = "") {
@@ -31,14 +31,14 @@ std::string with_tools(const std::string& further = "") {
 }
 
 openai_generate settled(const std::string& fields, call_format format = call_format::hermes) {
-  auto r = parse(fields);
+  auto r = parse_tools(fields);
   REQUIRE_MESSAGE(r, r.error().message);
   auto ok = settle_calls(*r, format);
   REQUIRE_MESSAGE(ok, ok.error().message);
   return *std::move(r);
 }
 
-std::string constraint_of(const openai_generate& g) {
+std::string tools_constraint(const openai_generate& g) {
   const auto& c = g.request.sampling.constraint;
   REQUIRE(c);
   CHECK(c->kind == constraint_kind::calls);
@@ -72,21 +72,21 @@ TEST_CASE("what a model does not keep by itself is a grammar") {
       R"("required": ["b"]})";
   const std::string f = R"({"name":"f","schema":)" + schema + "}";
   const std::string g = R"({"name":"g","schema":{"type":"object","properties":{}}})";
-  CHECK(constraint_of(settled(with_tools(R"(,"tool_choice":"required")"))) ==
+  CHECK(tools_constraint(settled(with_tools(R"(,"tool_choice":"required")"))) ==
         R"({"format":"hermes","calls_max":16,"has_text":false,"tools":[)" + f + "," + g + "]}");
-  CHECK(constraint_of(
+  CHECK(tools_constraint(
             settled(with_tools(R"(,"tool_choice":{"type":"function","function":{"name":"g"}})"))) ==
         R"({"format":"hermes","calls_max":1,"has_text":false,"tools":[)" + g + "]}");
-  CHECK(constraint_of(settled(with_tools(R"(,"parallel_tool_calls":false)"))) ==
+  CHECK(tools_constraint(settled(with_tools(R"(,"parallel_tool_calls":false)"))) ==
         R"({"format":"hermes","calls_max":1,"has_text":true,"tools":[{"name":"f"},{"name":"g"}]})");
   // Llama's template refuses two calls in one message.
-  CHECK(constraint_of(settled(with_tools(R"(,"tool_choice":"required")"), call_format::llama3))
+  CHECK(tools_constraint(settled(with_tools(R"(,"tool_choice":"required")"), call_format::llama3))
             .starts_with(R"({"format":"llama3","calls_max":1,"has_text":false)"));
   const auto strict =
       settled(R"(,"tools":[{"type":"function","function":{"name":"s","strict":true,)"
               R"("parameters":{"properties":{"z":{},"a":{}}}}},)"
               R"({"type":"function","function":{"name":"t"}}])");
-  CHECK(constraint_of(strict) ==
+  CHECK(tools_constraint(strict) ==
         R"({"format":"hermes","calls_max":16,"has_text":true,"tools":[{"name":"s","schema":)"
         R"({"type": "object", "properties": {"z": {}, "a": {}}}},{"name":"t"}]})");
   CHECK(strict.shape.calls->is_constrained);
@@ -126,14 +126,16 @@ TEST_CASE("what is wrong with tools is refused by its name") {
   };
   for (const auto& [fields, param] : rows) {
     CAPTURE(fields);
-    const auto r = parse(fields);
+    const auto r = parse_tools(fields);
     REQUIRE_FALSE(r);
     CHECK(r.error().param == param);
   }
-  CHECK(parse(R"(,"functions":[{"name":"f"}])").error().message.ends_with("use 'tools'"));
-  CHECK(parse(with_tools(R"(,"tool_choice":"none","response_format":{"type":"json_object"})")));
-  auto r = parse(R"(,"tool_choice":"required","tools":[{"type":"function","function":{"name":"f",)"
-                 R"("parameters":{"not":{}}}}])");
+  CHECK(parse_tools(R"(,"functions":[{"name":"f"}])").error().message.ends_with("use 'tools'"));
+  CHECK(
+      parse_tools(with_tools(R"(,"tool_choice":"none","response_format":{"type":"json_object"})")));
+  auto r =
+      parse_tools(R"(,"tool_choice":"required","tools":[{"type":"function","function":{"name":"f",)"
+                  R"("parameters":{"not":{}}}}])");
   REQUIRE(r);
   const auto settle = settle_calls(*r, call_format::hermes);
   REQUIRE_FALSE(settle);
@@ -142,7 +144,7 @@ TEST_CASE("what is wrong with tools is refused by its name") {
 }
 
 TEST_CASE("messages with calls and their results are read, arguments as objects") {
-  const auto r = parse(
+  const auto r = parse_tools(
       "", R"([{"role":"user","content":"x"},{"role":"assistant","content":null,"refusal":null,)"
           R"("tool_calls":[)"
           R"({"id":"c1","type":"function","function":{"name":"f","arguments":"{\"b\": 1.0,)"
@@ -178,7 +180,7 @@ TEST_CASE("messages with calls and their results are read, arguments as objects"
   };
   for (const auto& [messages, param] : rows) {
     CAPTURE(messages);
-    const auto bad = parse("", messages);
+    const auto bad = parse_tools("", messages);
     REQUIRE_FALSE(bad);
     CHECK(bad.error().param == param);
   }
@@ -186,7 +188,7 @@ TEST_CASE("messages with calls and their results are read, arguments as objects"
 
 namespace {
 
-chunk chunk_of(std::uint32_t index, std::string text, finish how = finish::none) {
+chunk tool_chunk(std::uint32_t index, std::string text, finish how = finish::none) {
   chunk c;
   c.ticket = ticket_id{9};
   c.index = index;
@@ -197,11 +199,7 @@ chunk chunk_of(std::uint32_t index, std::string text, finish how = finish::none)
   return c;
 }
 
-reply_identity who() {
-  return {ticket_id{9}, 1'700'000'000, "baton-test", 0xAB};
-}
-
-reply_shape shape_of(bool is_constrained = false, call_format format = call_format::hermes) {
+reply_shape tool_shape(bool is_constrained = false, call_format format = call_format::hermes) {
   reply_shape s;
   s.model = std::string("m"); // GCC 12 warns wrongly of one letter that is assigned (PR 105651)
   s.calls = std::make_shared<const call_reading>(call_reading{format, {"f"}, is_constrained});
@@ -219,14 +217,14 @@ const std::vector<std::string> words{"I ",
                                      "\n{\"name\": \"f\", \"arguments\": {}}",
                                      "\n</tool_call>"};
 
-struct event {
+struct tool_event {
   std::string id;
   json data;
 };
 
 // Without [DONE].
-std::vector<event> events_of(const std::string& text) {
-  std::vector<event> out;
+std::vector<tool_event> tool_events(const std::string& text) {
+  std::vector<tool_event> out;
   std::istringstream lines(text);
   std::string id;
   for (std::string line; std::getline(lines, line);) {
@@ -239,32 +237,32 @@ std::vector<event> events_of(const std::string& text) {
   return out;
 }
 
-std::vector<event> stream(const reply_shape& shape, const std::optional<stream_position>& from,
-                          bool as_one) {
-  event_writer w(shape, who(), from);
+std::vector<tool_event> tool_stream(const reply_shape& shape,
+                                    const std::optional<stream_position>& from, bool as_one) {
+  event_writer w(shape, testing::answerer, from);
   std::string out;
   if (as_one) { // as a transcript tells it again
-    chunk all = chunk_of(static_cast<std::uint32_t>(words.size()), "");
+    chunk all = tool_chunk(static_cast<std::uint32_t>(words.size()), "");
     for (const auto& word : words) {
       all.text += word;
     }
     w.add(all, out);
   } else {
     for (std::size_t i = 0; i < words.size(); ++i) {
-      w.add(chunk_of(static_cast<std::uint32_t>(i + 1), words[i]), out);
+      w.add(tool_chunk(static_cast<std::uint32_t>(i + 1), words[i]), out);
     }
   }
-  w.add(chunk_of(static_cast<std::uint32_t>(words.size()), "", finish::stop), out);
+  w.add(tool_chunk(static_cast<std::uint32_t>(words.size()), "", finish::stop), out);
   CHECK(w.has_ended());
-  return events_of(out);
+  return tool_events(out);
 }
 
 // What a client makes of it.
-struct heard {
+struct heard_calls {
   std::string text;
   std::vector<std::string> ids, names, arguments;
   std::string finish;
-  void take(const event& e) {
+  void take(const tool_event& e) {
     const auto& choice = e.data["choices"][0];
     const auto& delta = choice["delta"];
     text += delta.value("content", "");
@@ -280,18 +278,18 @@ struct heard {
     if (!choice["finish_reason"].is_null())
       finish = choice["finish_reason"].get<std::string>();
   }
-  friend bool operator==(const heard&, const heard&) = default;
+  friend bool operator==(const heard_calls&, const heard_calls&) = default;
 };
 
 } // namespace
 
 TEST_CASE("a whole answer with calls has OpenAI's shape") {
-  whole_reply r(shape_of());
+  whole_reply r(tool_shape());
   for (std::size_t i = 0; i < words.size(); ++i) {
-    r.add(chunk_of(static_cast<std::uint32_t>(i + 1), words[i]));
+    r.add(tool_chunk(static_cast<std::uint32_t>(i + 1), words[i]));
   }
-  r.add(chunk_of(static_cast<std::uint32_t>(words.size()), "", finish::stop));
-  const auto choice = json::parse(r.body(who()))["choices"][0];
+  r.add(tool_chunk(static_cast<std::uint32_t>(words.size()), "", finish::stop));
+  const auto choice = json::parse(r.body(testing::answerer))["choices"][0];
   CHECK(choice["finish_reason"] == "tool_calls");
   CHECK(choice["message"]["content"] == "I look.");
   const auto& calls = choice["message"]["tool_calls"];
@@ -301,16 +299,16 @@ TEST_CASE("a whole answer with calls has OpenAI's shape") {
   CHECK(calls[0]["id"] != calls[1]["id"]);
   CHECK(calls[0]["id"].get<std::string>().starts_with("call_"));
 
-  whole_reply only(shape_of(false, call_format::mistral));
-  only.add(chunk_of(1, R"([{"name": "f", "arguments": {}}])", finish::length));
-  const auto cut = json::parse(only.body(who()))["choices"][0];
+  whole_reply only(tool_shape(false, call_format::mistral));
+  only.add(tool_chunk(1, R"([{"name": "f", "arguments": {}}])", finish::length));
+  const auto cut = json::parse(only.body(testing::answerer))["choices"][0];
   CHECK(cut["message"]["content"].is_null());
   CHECK(cut["finish_reason"] == "length");
   CHECK(cut["message"]["tool_calls"][0]["id"].get<std::string>().size() == 9);
 
-  whole_reply plain(shape_of());
-  plain.add(chunk_of(1, "Hello", finish::stop));
-  const auto text = json::parse(plain.body(who()))["choices"][0];
+  whole_reply plain(tool_shape());
+  plain.add(tool_chunk(1, "Hello", finish::stop));
+  const auto text = json::parse(plain.body(testing::answerer))["choices"][0];
   CHECK(text["finish_reason"] == "stop");
   CHECK(text["message"]["content"] == "Hello");
   CHECK_FALSE(text["message"].contains("tool_calls"));
@@ -318,9 +316,9 @@ TEST_CASE("a whole answer with calls has OpenAI's shape") {
 
 TEST_CASE("a stream with calls says what the whole answer says, also behind a resume anywhere") {
   for (const bool is_constrained : {false, true}) {
-    const auto shape = shape_of(is_constrained);
-    const auto whole = stream(shape, std::nullopt, /*as_one=*/false);
-    heard all;
+    const auto shape = tool_shape(is_constrained);
+    const auto whole = tool_stream(shape, std::nullopt, /*as_one=*/false);
+    heard_calls all;
     for (const auto& e : whole) {
       all.take(e);
     }
@@ -335,11 +333,11 @@ TEST_CASE("a stream with calls says what the whole answer says, also behind a re
       const auto place = parse_position(whole[had - 1].id, 1);
       REQUIRE(place);
       for (const bool as_one : {false, true}) {
-        heard again;
+        heard_calls again;
         for (std::size_t i = 0; i < had; ++i) {
           again.take(whole[i]);
         }
-        for (const auto& e : stream(shape, *place, as_one)) {
+        for (const auto& e : tool_stream(shape, *place, as_one)) {
           again.take(e);
         }
         CHECK((again == all));
@@ -349,18 +347,18 @@ TEST_CASE("a stream with calls says what the whole answer says, also behind a re
 }
 
 TEST_CASE("logprobs of a stream with calls come once each, also behind a resume") {
-  auto shape = shape_of();
+  auto shape = tool_shape();
   shape.has_logprobs = true;
   const auto write = [&](const std::optional<stream_position>& from) {
-    event_writer w(shape, who(), from);
+    event_writer w(shape, testing::answerer, from);
     std::string out;
     for (std::uint32_t i = 0; i < words.size(); ++i) {
-      auto c = chunk_of(i + 1, words[i]);
+      auto c = tool_chunk(i + 1, words[i]);
       c.details = {{{words[i], 7, -1.0F}, {}}};
       w.add(c, out);
     }
     std::size_t count = 0;
-    for (const auto& e : events_of(out)) {
+    for (const auto& e : tool_events(out)) {
       const auto& logprobs = e.data["choices"][0]["logprobs"];
       count += logprobs.is_null() ? 0 : logprobs["content"].size();
     }
@@ -374,7 +372,7 @@ TEST_CASE("logprobs of a stream with calls come once each, also behind a resume"
 
 TEST_CASE("an answer that calls nothing has the format that was asked for") {
   const auto settled = [](const std::string& more) {
-    auto r = parse(with_tools(
+    auto r = parse_tools(with_tools(
         R"(,"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":)" + more));
     REQUIRE_MESSAGE(r, r.error().message);
     auto ok = settle_calls(*r, call_format::hermes);

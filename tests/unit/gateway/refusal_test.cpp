@@ -11,7 +11,7 @@ using nlohmann::json;
 
 namespace {
 
-rejected refused(errc code) {
+rejected rejected_with(errc code) {
   rejected no;
   no.reason = fail(code, "full");
   no.retry_after = std::chrono::milliseconds(2100);
@@ -33,19 +33,19 @@ std::string retry_after(const http_reply& r) {
 TEST_CASE("a refusal for load has the status of the operator's choice, no other has") {
   for (const int status : {503, 429, 529}) {
     CAPTURE(status);
-    CHECK(refusal_reply(refused(errc::overloaded), status).status == status);
-    CHECK(refusal_reply(refused(errc::no_job_ticket), status).status == status);
+    CHECK(refusal_reply(rejected_with(errc::overloaded), status).status == status);
+    CHECK(refusal_reply(rejected_with(errc::no_job_ticket), status).status == status);
   }
   for (const auto& row : errc_table()) {
     CAPTURE(row.name);
     if (!is_for_load(row.code)) {
-      CHECK(refusal_reply(refused(row.code), 429).status == row.http_status);
+      CHECK(refusal_reply(rejected_with(row.code), 429).status == row.http_status);
     }
   }
 }
 
 TEST_CASE("a refusal for load says when to come again and how many were before") {
-  const auto reply = refusal_reply(refused(errc::overloaded), 529);
+  const auto reply = refusal_reply(rejected_with(errc::overloaded), 529);
   CHECK(retry_after(reply) == "3");
   CHECK(json::parse(reply.body)["error"] == json{{"message", "full"},
                                                  {"type", "overloaded_error"},
@@ -55,21 +55,21 @@ TEST_CASE("a refusal for load says when to come again and how many were before")
                                                  {"queue_position", 7}});
   const auto text = render(reply, {});
   CHECK(text.starts_with("HTTP/1.1 529 Overloaded\r\n"));
-  CHECK(render(refusal_reply(refused(errc::overloaded), 429), {})
+  CHECK(render(refusal_reply(rejected_with(errc::overloaded), 429), {})
             .starts_with("HTTP/1.1 429 Too Many Requests\r\n"));
-  const auto socket = json::parse(socket_refusal_text("a", refused(errc::no_job_ticket)));
+  const auto socket = json::parse(socket_refusal_text("a", rejected_with(errc::no_job_ticket)));
   CHECK(socket["id"] == "a");
   CHECK(socket["error"]["retry_after"] == 3);
   CHECK(socket["error"]["queue_position"] == 7);
 }
 
 TEST_CASE("other refusals say no more than they know") {
-  const auto draining = json::parse(refusal_body(refused(errc::draining)))["error"];
+  const auto draining = json::parse(refusal_body(rejected_with(errc::draining)))["error"];
   CHECK(draining["retry_after"] == 3);
   CHECK_FALSE(draining.contains("queue_position"));
-  const auto wrong = refusal_reply(refused(errc::invalid_value), 503);
+  const auto wrong = refusal_reply(rejected_with(errc::invalid_value), 503);
   CHECK(retry_after(wrong).empty());
-  CHECK(wrong.body == error_reply(refused(errc::invalid_value).reason).body);
+  CHECK(wrong.body == error_reply(rejected_with(errc::invalid_value).reason).body);
 }
 
 TEST_CASE("a gateway that refuses by itself tells the queue that the head has last reported") {

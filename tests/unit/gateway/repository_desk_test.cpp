@@ -16,7 +16,7 @@ struct testing_config : caf::actor_system_config {
   testing_config() { set("scheduler.policy", caf::atom("testing")); }
 };
 
-struct world {
+struct repository_desk_world {
   testing_config options;
   caf::actor_system system{options};
   caf::scheduler::test_coordinator& time =
@@ -25,14 +25,14 @@ struct world {
   std::uint64_t last = 0;
   repository_actor desk;
 
-  world() {
+  repository_desk_world() {
     repository_desk_config config;
     config.root = root;
     config.ask = [this](const change_model& m) { asked.push_back(m); };
     config.answer_max = 60s;
     desk = spawn_repository_desk(system, config);
   }
-  ~world() {
+  ~repository_desk_world() {
     caf::anon_send_exit(desk, caf::exit_reason::user_shutdown);
     time.run();
   }
@@ -57,7 +57,7 @@ struct world {
   }
 };
 
-errc failure_of(stream& of) {
+errc stream_failure(stream& of) {
   const auto e = of.next();
   REQUIRE(e);
   CHECK_FALSE(of.next());
@@ -67,7 +67,7 @@ errc failure_of(stream& of) {
 } // namespace
 
 TEST_CASE("a load is asked of the root, and its answer comes to the stream that waits") {
-  world w;
+  repository_desk_world w;
   auto a = w.load("a");
   auto b = w.load("b");
   REQUIRE(w.asked.size() == 2);
@@ -83,7 +83,7 @@ TEST_CASE("a load is asked of the root, and its answer comes to the stream that 
 }
 
 TEST_CASE("who has left hears nothing") {
-  world w;
+  repository_desk_world w;
   auto a = w.load("a");
   w.tell(close_request{a->number()});
   w.tell(model_changed{a->number(), std::nullopt});
@@ -91,12 +91,12 @@ TEST_CASE("who has left hears nothing") {
 }
 
 TEST_CASE("a root that is lost ends what waits for it; while it is away nothing is asked") {
-  world w;
+  repository_desk_world w;
   auto a = w.load("a");
   w.see_root(false);
-  CHECK(failure_of(*a) == errc::not_ready);
+  CHECK(stream_failure(*a) == errc::not_ready);
   auto b = w.load("b");
-  CHECK(failure_of(*b) == errc::not_ready);
+  CHECK(stream_failure(*b) == errc::not_ready);
   CHECK(w.asked.size() == 1);
   w.see_root(true);
   auto c = w.load("c");
@@ -105,12 +105,12 @@ TEST_CASE("a root that is lost ends what waits for it; while it is away nothing 
 }
 
 TEST_CASE("a root that says nothing is not waited for without end") {
-  world w;
+  repository_desk_world w;
   auto a = w.load("a");
   w.time.advance_time(59s);
   w.tell(actors::tick{});
   CHECK_FALSE(a->next());
   w.time.advance_time(1s);
   w.tell(actors::tick{});
-  CHECK(failure_of(*a) == errc::deadline_exceeded);
+  CHECK(stream_failure(*a) == errc::deadline_exceeded);
 }

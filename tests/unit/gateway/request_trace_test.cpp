@@ -67,7 +67,7 @@ const span_attribute::value_type* find(const span& s, std::string_view key) {
   return nullptr;
 }
 
-std::string text_of(const span& s, std::string_view key) {
+std::string attribute_text(const span& s, std::string_view key) {
   const auto* v = find(s, key);
   return v && std::holds_alternative<std::string>(*v) ? std::get<std::string>(*v) : "(none)";
 }
@@ -102,10 +102,10 @@ TEST_CASE("an answer is a span of the server, with queue, prefill and decode bel
   CHECK(server.failure.empty());
   CHECK(server.begin_unix_nanos == unix_begin);
   CHECK(server.end_unix_nanos == unix_begin + 90 * ms);
-  CHECK(text_of(server, "gen_ai.operation.name") == "chat");
-  CHECK(text_of(server, "gen_ai.provider.name") == "baton");
-  CHECK(text_of(server, "gen_ai.request.model") == "alias");
-  CHECK(text_of(server, "gen_ai.response.model") == "smollm2");
+  CHECK(attribute_text(server, "gen_ai.operation.name") == "chat");
+  CHECK(attribute_text(server, "gen_ai.provider.name") == "baton");
+  CHECK(attribute_text(server, "gen_ai.request.model") == "alias");
+  CHECK(attribute_text(server, "gen_ai.response.model") == "smollm2");
   CHECK(number_of(server, "gen_ai.request.max_tokens") == 7);
   CHECK(std::get<double>(*find(server, "gen_ai.request.temperature")) == 0.5);
   CHECK(number_of(server, "gen_ai.usage.input_tokens") == 20);
@@ -114,7 +114,7 @@ TEST_CASE("an answer is a span of the server, with queue, prefill and decode bel
   CHECK(std::get<names>(*find(server, "gen_ai.response.finish_reasons")) == names{"length"});
   CHECK(number_of(server, "baton.ticket") == pipelines_max * 10 + 3);
   CHECK(number_of(server, "baton.pipeline") == 3);
-  CHECK(text_of(server, "error.type") == "(none)");
+  CHECK(attribute_text(server, "error.type") == "(none)");
   const std::vector<std::pair<std::uint64_t, std::uint64_t>> stretches{{0, 10}, {10, 40}, {40, 90}};
   for (std::size_t i = 0; i < stretches.size(); ++i) {
     const auto& child = all[i + 1];
@@ -160,7 +160,7 @@ TEST_CASE("it ends with the last choice, or with the first failure") {
     c.t.failed_by(errc::cancelled, c.begin + 10ms);
     const auto server = c.t.spans()[0];
     CHECK(server.failure == "pipeline_lost");
-    CHECK(text_of(server, "error.type") == "pipeline_lost");
+    CHECK(attribute_text(server, "error.type") == "pipeline_lost");
     CHECK(server.end_unix_nanos == unix_begin + 9 * ms);
     CHECK(std::get<names>(*find(server, "gen_ai.response.finish_reasons")) ==
           names{"stop", "error"});
@@ -246,9 +246,9 @@ TEST_CASE("stretches that a request did not come to are no spans") {
     c.t.refused_with(413, c.begin + 1ms);
     const auto all = c.t.spans();
     CHECK(names_of(all) == names{"POST /v1/completions"});
-    CHECK(text_of(all[0], "http.route") == "/v1/completions");
-    CHECK(text_of(all[0], "http.request.method") == "POST");
-    CHECK(text_of(all[0], "error.type") == "413");
+    CHECK(attribute_text(all[0], "http.route") == "/v1/completions");
+    CHECK(attribute_text(all[0], "http.request.method") == "POST");
+    CHECK(attribute_text(all[0], "error.type") == "413");
     CHECK(number_of(all[0], "http.response.status_code") == 413);
   }
   CHECK(c.t.span_count() == c.t.spans().size());

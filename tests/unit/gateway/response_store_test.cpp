@@ -27,20 +27,20 @@ std::shared_ptr<kept_response> over(std::uint64_t ticket, const std::string& own
   return one;
 }
 
-const response_store::instant start{};
+const response_store::instant store_start{};
 
 } // namespace
 
 TEST_CASE("a response belongs to the key that made it") {
   response_store store({});
   const auto one = over(1);
-  REQUIRE(store.enter(one, start));
-  CHECK(store.find(one->id, "a", start) == one);
-  CHECK_FALSE(store.find(one->id, "b", start));
-  CHECK_FALSE(store.find(one->id, "", start));
-  CHECK_FALSE(store.remove(one->id, "b", start));
-  CHECK(store.remove(one->id, "a", start));
-  CHECK_FALSE(store.remove(one->id, "a", start));
+  REQUIRE(store.enter(one, store_start));
+  CHECK(store.find(one->id, "a", store_start) == one);
+  CHECK_FALSE(store.find(one->id, "b", store_start));
+  CHECK_FALSE(store.find(one->id, "", store_start));
+  CHECK_FALSE(store.remove(one->id, "b", store_start));
+  CHECK(store.remove(one->id, "a", store_start));
+  CHECK_FALSE(store.remove(one->id, "a", store_start));
   CHECK(store.size() == 0);
 }
 
@@ -49,17 +49,17 @@ TEST_CASE("what was here is known for a while: nobody else takes it up") {
   limits.responses_max = 2;
   limits.kept_for = 10s;
   response_store store(limits);
-  CHECK_FALSE(store.knows(over(1)->id, start));
-  REQUIRE(store.enter(over(1), start));
-  CHECK(store.knows(over(1)->id, start));
-  store.remove(over(1)->id, "a", start);
-  CHECK(store.knows(over(1)->id, start + 9s));
-  CHECK_FALSE(store.knows(over(1)->id, start + 10s));
+  CHECK_FALSE(store.knows(over(1)->id, store_start));
+  REQUIRE(store.enter(over(1), store_start));
+  CHECK(store.knows(over(1)->id, store_start));
+  store.remove(over(1)->id, "a", store_start);
+  CHECK(store.knows(over(1)->id, store_start + 9s));
+  CHECK_FALSE(store.knows(over(1)->id, store_start + 10s));
   for (std::uint64_t i = 1; i <= 8; ++i) {
-    REQUIRE(store.enter(over(i), start + std::chrono::milliseconds(i)));
+    REQUIRE(store.enter(over(i), store_start + std::chrono::milliseconds(i)));
   }
-  CHECK(store.knows(over(5)->id, start + 1s));       // made room for others
-  CHECK_FALSE(store.knows(over(4)->id, start + 1s)); // bounded as well
+  CHECK(store.knows(over(5)->id, store_start + 1s));       // made room for others
+  CHECK_FALSE(store.knows(over(4)->id, store_start + 1s)); // bounded as well
 }
 
 TEST_CASE("it is kept for a time from its end, the oldest goes first, those that run stay") {
@@ -68,18 +68,18 @@ TEST_CASE("it is kept for a time from its end, the oldest goes first, those that
   limits.kept_for = 10s;
   response_store store(limits);
   const auto running = made(1);
-  REQUIRE(store.enter(running, start));
-  REQUIRE(store.enter(over(2), start + 1s));
+  REQUIRE(store.enter(running, store_start));
+  REQUIRE(store.enter(over(2), store_start + 1s));
   const auto third = over(3);
-  REQUIRE(store.enter(third, start + 2s));
-  CHECK(store.find(running->id, "a", start + 2s));
-  CHECK_FALSE(store.find(over(2)->id, "a", start + 2s));
-  CHECK(store.find(third->id, "a", start + 2s));
-  CHECK_FALSE(store.find(third->id, "a", start + 12s + 1ms));
-  CHECK(store.find(running->id, "a", start + 100s));
+  REQUIRE(store.enter(third, store_start + 2s));
+  CHECK(store.find(running->id, "a", store_start + 2s));
+  CHECK_FALSE(store.find(over(2)->id, "a", store_start + 2s));
+  CHECK(store.find(third->id, "a", store_start + 2s));
+  CHECK_FALSE(store.find(third->id, "a", store_start + 12s + 1ms));
+  CHECK(store.find(running->id, "a", store_start + 100s));
   running->fail(fail(errc::internal, "x"));
-  CHECK(store.find(running->id, "a", start + 100s));
-  CHECK_FALSE(store.find(running->id, "a", start + 110s));
+  CHECK(store.find(running->id, "a", store_start + 100s));
+  CHECK_FALSE(store.find(running->id, "a", store_start + 110s));
 }
 
 TEST_CASE("those that are made are bounded, and what they fill is not given to another") {
@@ -88,13 +88,13 @@ TEST_CASE("those that are made are bounded, and what they fill is not given to a
   limits.responses_max = 1;
   response_store store(limits);
   const auto running = made(1);
-  REQUIRE(store.enter(running, start));
-  const auto second = store.enter(made(2), start);
+  REQUIRE(store.enter(running, store_start));
+  const auto second = store.enter(made(2), store_start);
   REQUIRE_FALSE(second);
   CHECK(second.error().code == errc::overloaded);
-  CHECK_FALSE(store.enter(over(3), start));
+  CHECK_FALSE(store.enter(over(3), store_start));
   running->cancel();
-  CHECK(store.enter(made(2), start));
+  CHECK(store.enter(made(2), store_start));
 }
 
 TEST_CASE("bytes are bounded over all of them") {
@@ -102,12 +102,12 @@ TEST_CASE("bytes are bounded over all of them") {
   limits.bytes_max = 50'000;
   response_store store(limits);
   for (std::uint64_t i = 1; i <= 20; ++i) {
-    REQUIRE(store.enter(over(i, "a", 10'000), start));
+    REQUIRE(store.enter(over(i, "a", 10'000), store_start));
     CHECK(store.size() <= 4);
   }
-  CHECK(store.find(over(20)->id, "a", start));
+  CHECK(store.find(over(20)->id, "a", store_start));
   CHECK(store.size() == 4);
-  REQUIRE(store.enter(over(30, "a", 60'000), start)); // more than all: alone
+  REQUIRE(store.enter(over(30, "a", 60'000), store_start)); // more than all: alone
   CHECK(store.size() == 1);
 }
 

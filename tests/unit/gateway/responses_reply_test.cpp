@@ -1,6 +1,7 @@
 // The events and the object of a response: their order, their numbers, and that what is kept says
 // the same again.
 #include "gateway/responses_reply.hpp"
+#include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>
 
@@ -12,9 +13,7 @@ using nlohmann::json;
 
 namespace {
 
-const reply_identity who{ticket_id{9}, 1'700'000'000, "baton-test", 0xAB};
-
-response_shape shape_of(bool has_calls = false, bool is_constrained = false) {
+response_shape response_shape_of(bool has_calls = false, bool is_constrained = false) {
   response_shape s;
   s.model = "m";
   s.asked = R"({"instructions":null,"metadata":{}})";
@@ -25,7 +24,7 @@ response_shape shape_of(bool has_calls = false, bool is_constrained = false) {
   return s;
 }
 
-chunk chunk_of(std::uint32_t index, std::string text, finish how = finish::none) {
+chunk response_chunk(std::uint32_t index, std::string text, finish how = finish::none) {
   chunk c;
   c.index = c.output_tokens = index;
   c.text = std::move(text);
@@ -35,13 +34,13 @@ chunk chunk_of(std::uint32_t index, std::string text, finish how = finish::none)
   return c;
 }
 
-struct event {
+struct response_event {
   std::string type;
   json data;
 };
 
-std::vector<event> events_of(const std::string& text) {
-  std::vector<event> all;
+std::vector<response_event> response_events_of(const std::string& text) {
+  std::vector<response_event> all;
   std::istringstream lines(text);
   std::string line;
   while (std::getline(lines, line)) {
@@ -57,7 +56,7 @@ std::vector<event> events_of(const std::string& text) {
   return all;
 }
 
-std::vector<std::string> types_of(const std::vector<event>& events) {
+std::vector<std::string> types_of(const std::vector<response_event>& events) {
   std::vector<std::string> types;
   for (const auto& e : events) {
     types.push_back(e.type.substr(std::string("response.").size()));
@@ -68,15 +67,15 @@ std::vector<std::string> types_of(const std::vector<event>& events) {
 } // namespace
 
 TEST_CASE("a text comes as OpenAI's events, numbered from 0") {
-  response_events writer(shape_of(), who);
+  response_events writer(response_shape_of(), testing::answerer);
   std::string out;
-  writer.add(chunk_of(1, "He\"l"), out);
-  writer.add(chunk_of(2, ""), out); // text held back: no event
-  writer.add(chunk_of(3, "lo", finish::stop), out);
+  writer.add(response_chunk(1, "He\"l"), out);
+  writer.add(response_chunk(2, ""), out); // text held back: no event
+  writer.add(response_chunk(3, "lo", finish::stop), out);
   CHECK(writer.has_ended());
-  writer.add(chunk_of(4, "late"), out);
+  writer.add(response_chunk(4, "late"), out);
   writer.fail(fail(errc::internal, "late"), out);
-  const auto events = events_of(out);
+  const auto events = response_events_of(out);
   CHECK(types_of(events) == std::vector<std::string>{
                                 "created", "in_progress", "output_item.added", "content_part.added",
                                 "output_text.delta", "output_text.delta", "output_text.done",
@@ -105,28 +104,28 @@ TEST_CASE("a text comes as OpenAI's events, numbered from 0") {
 
 TEST_CASE("an answer in one piece is what the last event says") {
   for (const auto how : {finish::stop, finish::length}) {
-    response_events writer(shape_of(), who);
+    response_events writer(response_shape_of(), testing::answerer);
     std::string out;
-    response_whole whole(shape_of(), nullptr);
-    for (const auto& c : {chunk_of(1, "a"), chunk_of(2, "b", how)}) {
+    response_whole whole(response_shape_of(), nullptr);
+    for (const auto& c : {response_chunk(1, "a"), response_chunk(2, "b", how)}) {
       writer.add(c, out);
       whole.add(c);
     }
     REQUIRE(whole.is_complete());
-    const auto body = json::parse(whole.reply(who, {}).body);
-    CHECK(body == events_of(out).back().data["response"]);
+    const auto body = json::parse(whole.reply(testing::answerer, {}).body);
+    CHECK(body == response_events_of(out).back().data["response"]);
     CHECK(body["status"] == (how == finish::stop ? "completed" : "incomplete"));
     CHECK(body["incomplete_details"].is_null() == (how == finish::stop));
-    CHECK(events_of(out).back().type ==
+    CHECK(response_events_of(out).back().type ==
           (how == finish::stop ? "response.completed" : "response.incomplete"));
   }
 }
 
 TEST_CASE("an answer without a word has one empty message") {
-  response_events writer(shape_of(), who);
+  response_events writer(response_shape_of(), testing::answerer);
   std::string out;
-  writer.add(chunk_of(1, "", finish::stop), out);
-  const auto events = events_of(out);
+  writer.add(response_chunk(1, "", finish::stop), out);
+  const auto events = response_events_of(out);
   REQUIRE(events.back().type == "response.completed");
   const auto& output = events.back().data["response"]["output"];
   REQUIRE(output.size() == 1);
@@ -134,16 +133,16 @@ TEST_CASE("an answer without a word has one empty message") {
 }
 
 TEST_CASE("text and calls are items of their own") {
-  response_events writer(shape_of(true), who);
+  response_events writer(response_shape_of(true), testing::answerer);
   std::string out;
   const std::string text =
       "I look.\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"x\": 1}}\n</tool_call>"
       "<tool_call>{\"name\": \"g\", \"arguments\": {}}</tool_call>";
   for (std::size_t at = 0; at < text.size(); at += 3) {
-    writer.add(chunk_of(static_cast<std::uint32_t>(at / 3 + 1), text.substr(at, 3)), out);
+    writer.add(response_chunk(static_cast<std::uint32_t>(at / 3 + 1), text.substr(at, 3)), out);
   }
-  writer.add(chunk_of(99, "", finish::stop), out);
-  const auto events = events_of(out);
+  writer.add(response_chunk(99, "", finish::stop), out);
+  const auto events = response_events_of(out);
   const auto& output = events.back().data["response"]["output"];
   REQUIRE(output.size() == 3);
   CHECK(output[0]["content"][0]["text"] == "I look.");
@@ -169,11 +168,11 @@ TEST_CASE("text and calls are items of their own") {
 }
 
 TEST_CASE("a call that is cut short is incomplete, and none of the conversation") {
-  response_events writer(shape_of(true, true), who);
+  response_events writer(response_shape_of(true, true), testing::answerer);
   std::string out;
-  writer.add(chunk_of(1, "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"x\": "), out);
-  writer.add(chunk_of(2, "", finish::length), out);
-  const auto events = events_of(out);
+  writer.add(response_chunk(1, "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"x\": "), out);
+  writer.add(response_chunk(2, "", finish::length), out);
+  const auto events = response_events_of(out);
   const auto& output = events.back().data["response"]["output"];
   REQUIRE(output.size() == 1);
   CHECK(output[0]["type"] == "function_call");
@@ -184,40 +183,40 @@ TEST_CASE("a call that is cut short is incomplete, and none of the conversation"
 TEST_CASE("what is kept says the same events again, from any number on") {
   for (const bool has_calls : {false, true}) {
     std::optional<answer_log> kept;
-    response_events writer(shape_of(has_calls), who,
+    response_events writer(response_shape_of(has_calls), testing::answerer,
                            [&](const reply_identity&, answer_log log) { kept = std::move(log); });
     std::string all;
     const std::string text =
         has_calls ? "a<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>" : "one two three";
     for (std::uint32_t i = 0; i < text.size(); ++i) {
-      writer.add(chunk_of(i + 1, text.substr(i, 1)), all);
+      writer.add(response_chunk(i + 1, text.substr(i, 1)), all);
     }
     CHECK_FALSE(kept);
-    writer.add(chunk_of(100, "", finish::stop), all);
+    writer.add(response_chunk(100, "", finish::stop), all);
     REQUIRE(kept);
-    const auto events = events_of(all);
+    const auto events = response_events_of(all);
     for (std::uint64_t after = 0; after <= events.size(); ++after) {
-      response_events again(shape_of(has_calls), who, nullptr, after);
+      response_events again(response_shape_of(has_calls), testing::answerer, nullptr, after);
       std::string rest;
       for (std::size_t i = 0; i < kept->size(); ++i) {
         again.add(kept->piece(i), rest);
       }
       CHECK(again.has_ended());
       CHECK(all.ends_with(rest));
-      CHECK(events_of(rest).size() == events.size() - std::min(events.size(), after + 1));
+      CHECK(response_events_of(rest).size() == events.size() - std::min(events.size(), after + 1));
     }
-    CHECK(json::parse(response_body(shape_of(has_calls), who, *kept, std::nullopt)) ==
-          events.back().data["response"]);
+    CHECK(json::parse(response_body(response_shape_of(has_calls), testing::answerer, *kept,
+                                    std::nullopt)) == events.back().data["response"]);
   }
 }
 
 TEST_CASE("a failure ends it, with as much as there was") {
-  response_events writer(shape_of(), who);
+  response_events writer(response_shape_of(), testing::answerer);
   std::string out;
-  writer.add(chunk_of(1, "half"), out);
+  writer.add(response_chunk(1, "half"), out);
   writer.fail(fail(errc::pipeline_lost, "gone"), out);
   CHECK(writer.has_ended());
-  const auto events = events_of(out);
+  const auto events = response_events_of(out);
   REQUIRE(events.back().type == "response.failed");
   const auto& r = events.back().data["response"];
   CHECK(r["status"] == "failed");
@@ -225,18 +224,19 @@ TEST_CASE("a failure ends it, with as much as there was") {
   CHECK(r["output"][0]["content"][0]["text"] == "half");
   CHECK(r["output"][0]["status"] == "incomplete");
   answer_log log;
-  log.add(chunk_of(1, "half"));
-  CHECK(json::parse(response_body(shape_of(), who, log, fail(errc::cancelled, "x")))["status"] ==
-        "cancelled");
+  log.add(response_chunk(1, "half"));
+  CHECK(json::parse(response_body(response_shape_of(), testing::answerer, log,
+                                  fail(errc::cancelled, "x")))["status"] == "cancelled");
 }
 
 TEST_CASE("in the background a response waits before it is made") {
-  auto shape = shape_of();
+  auto shape = response_shape_of();
   shape.is_background = true;
   answer_log log;
-  CHECK(json::parse(response_body(shape, who, log, std::nullopt))["status"] == "queued");
-  log.add(chunk_of(1, "a"));
-  const auto body = json::parse(response_body(shape, who, log, std::nullopt));
+  CHECK(json::parse(response_body(shape, testing::answerer, log, std::nullopt))["status"] ==
+        "queued");
+  log.add(response_chunk(1, "a"));
+  const auto body = json::parse(response_body(shape, testing::answerer, log, std::nullopt));
   CHECK(body["status"] == "in_progress");
   CHECK(body["output"][0]["status"] == "in_progress");
 }

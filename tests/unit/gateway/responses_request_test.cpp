@@ -2,6 +2,7 @@
 // name.
 #include "gateway/openai_tools.hpp"
 #include "gateway/responses_request.hpp"
+#include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -12,28 +13,26 @@ using nlohmann::json;
 
 namespace {
 
-const gateway_config config;
-
-response_create call_of(const std::string& fields) {
-  auto r = parse_response("{" + fields + "}", config);
+response_create response_call_of(const std::string& fields) {
+  auto r = parse_response("{" + fields + "}", testing::default_config);
   REQUIRE_MESSAGE(r, fields << (r ? "" : r.error().message));
   return *std::move(r);
 }
 
-error error_of(const std::string& fields, const gateway_config& c = config) {
+error response_error(const std::string& fields, const gateway_config& c = testing::default_config) {
   auto r = parse_response("{" + fields + "}", c);
   REQUIRE_FALSE_MESSAGE(r, fields);
   return r.error();
 }
 
 chat_prompt chat_of(const std::string& input) {
-  return std::get<chat_prompt>(call_of("\"input\":" + input).call.request.input);
+  return std::get<chat_prompt>(response_call_of("\"input\":" + input).call.request.input);
 }
 
 } // namespace
 
 TEST_CASE("a text is a message of the user, with OpenAI's defaults") {
-  const auto r = call_of(R"("input":"hi")");
+  const auto r = response_call_of(R"("input":"hi")");
   CHECK(std::get<chat_prompt>(r.call.request.input) == chat_prompt{{"user", "hi", {}}});
   CHECK(r.call.request.sampling.temperature == 1);
   CHECK_FALSE(r.call.request.tokens_max_given);
@@ -50,7 +49,7 @@ TEST_CASE("a text is a message of the user, with OpenAI's defaults") {
 }
 
 TEST_CASE("every field reaches its typed place, and the answer repeats it") {
-  const auto r = call_of(
+  const auto r = response_call_of(
       R"("input":"hi","model":"m","instructions":"be brief","max_output_tokens":7,)"
       R"("temperature":0.5,"top_p":0.25,"seed":3,"store":true,"background":true,"stream":true,)"
       R"("previous_response_id":"resp_1","metadata":{"a":"b"},"user":"u","truncation":"disabled",)"
@@ -112,11 +111,12 @@ TEST_CASE("items become messages; calls that follow on one another are one") {
 }
 
 TEST_CASE("functions are a chat's tools, and a named one must be called") {
-  auto r = call_of(R"("input":"hi","tools":[{"type":"function","name":"f","description":"d",)"
-                   R"("parameters":{"type":"object","properties":{"b":{"type":"string"},)"
-                   R"("a":{"type":"integer"}},"required":["b"]},"strict":true},)"
-                   R"({"type":"function","name":"g"}],"parallel_tool_calls":false,)"
-                   R"("tool_choice":{"type":"function","name":"f"})");
+  auto r =
+      response_call_of(R"("input":"hi","tools":[{"type":"function","name":"f","description":"d",)"
+                       R"("parameters":{"type":"object","properties":{"b":{"type":"string"},)"
+                       R"("a":{"type":"integer"}},"required":["b"]},"strict":true},)"
+                       R"({"type":"function","name":"g"}],"parallel_tool_calls":false,)"
+                       R"("tool_choice":{"type":"function","name":"f"})");
   REQUIRE(r.call.tools);
   CHECK(r.call.tools->choice == tool_choice::named);
   CHECK(r.call.tools->named == "f");
@@ -131,13 +131,13 @@ TEST_CASE("functions are a chat's tools, and a named one must be called") {
   const auto asked = json::parse(r.shape.asked);
   CHECK(asked["tools"][0]["name"] == "f"); // as it was sent
   CHECK(asked["tool_choice"] == json{{"type", "function"}, {"name", "f"}});
-  CHECK_FALSE(
-      call_of(R"("input":"a","tools":[{"type":"function","name":"f"}],"tool_choice":"none")")
-          .call.tools);
+  CHECK_FALSE(response_call_of(
+                  R"("input":"a","tools":[{"type":"function","name":"f"}],"tool_choice":"none")")
+                  .call.tools);
 }
 
 TEST_CASE("a format is a constraint with its members in their order") {
-  const auto r = call_of(
+  const auto r = response_call_of(
       R"("input":"hi","text":{"format":{"type":"json_schema","name":"n","strict":true,"schema":)"
       R"({"type":"object","properties":{"b":{"type":"integer"},"a":{"type":"integer"}},)"
       R"("required":["b","a"]}},"verbosity":"medium"})");
@@ -145,11 +145,11 @@ TEST_CASE("a format is a constraint with its members in their order") {
   REQUIRE(c);
   CHECK(c->kind == constraint_kind::json_schema);
   CHECK(c->text.find("\"b\"") < c->text.find("\"a\""));
-  CHECK(call_of(R"("input":"hi","text":{"format":{"type":"json_object"}})")
+  CHECK(response_call_of(R"("input":"hi","text":{"format":{"type":"json_object"}})")
             .call.request.sampling.constraint);
-  CHECK_FALSE(call_of(R"("input":"hi","text":{"format":{"type":"text"}})")
+  CHECK_FALSE(response_call_of(R"("input":"hi","text":{"format":{"type":"text"}})")
                   .call.request.sampling.constraint);
-  CHECK_FALSE(call_of(R"("input":"hi","text":{})").call.request.sampling.constraint);
+  CHECK_FALSE(response_call_of(R"("input":"hi","text":{})").call.request.sampling.constraint);
 }
 
 TEST_CASE("what is wrong or not there is refused by its name here") {
@@ -202,7 +202,7 @@ TEST_CASE("what is wrong or not there is refused by its name here") {
   };
   for (const auto& [fields, param] : rows) {
     CAPTURE(fields);
-    const auto e = error_of(fields);
+    const auto e = response_error(fields);
     CHECK(e.param == param);
     CHECK(e.message.find("tool_calls[") == std::string::npos);
     CHECK(e.message.find("response_format") == std::string::npos);
@@ -213,9 +213,9 @@ TEST_CASE("where several gateways share an address nothing is stored") {
   gateway_config shared;
   shared.shares_http = true;
   CHECK_FALSE(parse_response(R"({"input":"a"})", shared)->shape.is_stored);
-  CHECK(error_of(R"("input":"a","store":true)", shared).param == "store");
-  CHECK(error_of(R"("input":"a","background":true)", shared).param == "background");
-  CHECK(error_of(R"("input":"a","previous_response_id":"x")", shared).param ==
+  CHECK(response_error(R"("input":"a","store":true)", shared).param == "store");
+  CHECK(response_error(R"("input":"a","background":true)", shared).param == "background");
+  CHECK(response_error(R"("input":"a","previous_response_id":"x")", shared).param ==
         "previous_response_id");
 }
 

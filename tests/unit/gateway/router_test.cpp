@@ -44,7 +44,7 @@ struct fixture {
   }
 };
 
-prompt text_of(char letter, std::size_t blocks) {
+prompt prompt_of_blocks(char letter, std::size_t blocks) {
   return std::string(blocks * block_bytes, letter);
 }
 
@@ -99,12 +99,13 @@ TEST_CASE("of what a head reports that counts which is not open here") {
 
 TEST_CASE("who has had the beginning gets the rest, whatever the turn") {
   fixture f(4);
-  const auto home = f.choose(text_of('a', 4)).pipeline;
+  const auto home = f.choose(prompt_of_blocks('a', 4)).pipeline;
   for (int i = 0; i < 5; ++i) {
     f.report_idle();
-    static_cast<void>(f.choose(text_of(static_cast<char>('b' + i), 4)));
+    static_cast<void>(f.choose(prompt_of_blocks(static_cast<char>('b' + i), 4)));
     f.report_idle();
-    const auto to = f.choose(std::get<std::string>(text_of('a', 4)) + std::string(600, 'x'));
+    const auto to =
+        f.choose(std::get<std::string>(prompt_of_blocks('a', 4)) + std::string(600, 'x'));
     CHECK(to.pipeline == home);
     CHECK(to.why == route_reason::prefix);
   }
@@ -112,7 +113,7 @@ TEST_CASE("who has had the beginning gets the rest, whatever the turn") {
 
 TEST_CASE("the longest match wins") {
   fixture f;
-  const auto a = std::get<std::string>(text_of('a', 3));
+  const auto a = std::get<std::string>(prompt_of_blocks('a', 3));
   const auto first = f.choose(a).pipeline;
   f.report_idle();
   f.now.pipelines[first].card->phase = phase::recovering;
@@ -125,24 +126,24 @@ TEST_CASE("the longest match wins") {
 
 TEST_CASE("a match of one block is not worth it") {
   fixture f;
-  const auto first = f.choose(text_of('a', 1)).pipeline;
+  const auto first = f.choose(prompt_of_blocks('a', 1)).pipeline;
   f.report_idle();
-  const auto to = f.choose(text_of('a', 1));
+  const auto to = f.choose(prompt_of_blocks('a', 1));
   CHECK(to.pipeline != first);
   CHECK(to.why == route_reason::load);
 }
 
 TEST_CASE("nobody waits for a slot because of a prefix while another has one free") {
   fixture f;
-  const auto home = f.choose(text_of('a', 4)).pipeline;
+  const auto home = f.choose(prompt_of_blocks('a', 4)).pipeline;
   f.report(home, 8);
   f.report(1 - home, 7);
-  const auto to = f.choose(text_of('a', 4));
+  const auto to = f.choose(prompt_of_blocks('a', 4));
   CHECK(to.pipeline == 1 - home);
   CHECK(to.why == route_reason::load);
   f.report(home, 8);
   f.report(1 - home, 8); // it would wait there as well
-  CHECK(f.choose(text_of('a', 4)).why == route_reason::prefix);
+  CHECK(f.choose(prompt_of_blocks('a', 4)).why == route_reason::prefix);
 }
 
 TEST_CASE("a prefix that all ask for spreads, and is then everywhere") {
@@ -151,7 +152,7 @@ TEST_CASE("a prefix that all ask for spreads, and is then everywhere") {
   std::map<std::uint32_t, int> times;
   int by_prefix = 0;
   for (int i = 0; i < 12; ++i) {
-    const auto to = f.choose(text_of('a', 4));
+    const auto to = f.choose(prompt_of_blocks('a', 4));
     ++times[to.pipeline];
     by_prefix += to.why == route_reason::prefix ? 1 : 0;
   }
@@ -173,10 +174,10 @@ TEST_CASE("one that is not ready is chosen only if none of the model is") {
 
 TEST_CASE("a head that was lost has forgotten what it had") {
   fixture f;
-  const auto home = f.choose(text_of('a', 4)).pipeline;
+  const auto home = f.choose(prompt_of_blocks('a', 4)).pipeline;
   ++f.now.pipelines[home].losses;
   f.report_idle();
-  CHECK(f.choose(text_of('a', 4)).why == route_reason::load);
+  CHECK(f.choose(prompt_of_blocks('a', 4)).why == route_reason::load);
 }
 
 TEST_CASE("another is one that is ready and was not tried") {
@@ -196,8 +197,8 @@ TEST_CASE("requests go to pipelines of their own model; one alone is not chosen 
   f.now.pipelines[1].card->name = f.now.pipelines[1].model = "n";
   for (int i = 0; i < 4; ++i) {
     CHECK(f.choose(std::string("x")).pipeline != 1);
-    CHECK(f.routes.choose(f.now, {"n", text_of('a', 4), {}}).why == route_reason::load);
-    CHECK(f.routes.choose(f.now, {"n", text_of('a', 4), {}}).pipeline == 1);
+    CHECK(f.routes.choose(f.now, {"n", prompt_of_blocks('a', 4), {}}).why == route_reason::load);
+    CHECK(f.routes.choose(f.now, {"n", prompt_of_blocks('a', 4), {}}).pipeline == 1);
   }
   CHECK(f.routes.any_of(f.now, "n") == 1);
   CHECK(f.routes.any_of(f.now, "m") != 1);
@@ -219,7 +220,7 @@ TEST_CASE("a name meets the same pipeline always, and names are spread") {
 }
 
 TEST_CASE("beginnings are those of whole blocks, and of the same salt") {
-  const auto a = std::get<std::string>(text_of('a', 2));
+  const auto a = std::get<std::string>(prompt_of_blocks('a', 2));
   const auto two = beginnings_of(a + "rest", "");
   CHECK(two.size() == 2);
   const auto three = beginnings_of(a + std::string(block_bytes, 'b'), "");
@@ -227,7 +228,7 @@ TEST_CASE("beginnings are those of whole blocks, and of the same salt") {
   CHECK(std::equal(two.begin(), two.end(), three.begin()));
   CHECK(beginnings_of(a, "alice")[0] != two[0]);
   CHECK(beginnings_of(std::string(block_bytes - 1, 'a'), "").empty());
-  CHECK(beginnings_of(text_of('a', beginnings_max + 5), "").size() == beginnings_max);
+  CHECK(beginnings_of(prompt_of_blocks('a', beginnings_max + 5), "").size() == beginnings_max);
   // A text, a conversation and ids have nothing in common, whatever their bytes.
   CHECK(beginnings_of(ids_prompt(64, 0x61616161), "").size() == 1);
   CHECK(beginnings_of(ids_prompt(64, 0x61616161), "")[0] != two[0]);

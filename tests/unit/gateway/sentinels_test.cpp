@@ -8,6 +8,7 @@
 #include "gateway/tgi_request.hpp"
 #include "gateway/torchserve_request.hpp"
 #include "gateway/vllm_generate.hpp"
+#include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>
 
@@ -18,9 +19,7 @@ using namespace baton::gateway;
 
 namespace {
 
-const gateway_config config;
-
-result<generate> request_of(const std::string& api, const std::string& fields) {
+result<generate> sentinel_request(const std::string& api, const std::string& fields) {
   const auto behind = fields.empty() ? "}" : "," + fields + "}";
   const auto of = [](auto call) -> result<generate> {
     return call ? result<generate>(std::move(call->request)) : call.error();
@@ -28,39 +27,40 @@ result<generate> request_of(const std::string& api, const std::string& fields) {
   if (api == "chat") {
     return of(parse_generation(openai_api::chat,
                                R"({"messages":[{"role":"user","content":"x"}])" + behind,
-                               config.request));
+                               testing::default_config.request));
   }
   if (api == "completions") {
-    return of(
-        parse_generation(openai_api::completions, R"({"prompt":"x")" + behind, config.request));
+    return of(parse_generation(openai_api::completions, R"({"prompt":"x")" + behind,
+                               testing::default_config.request));
   }
   if (api == "responses") {
-    auto call = parse_response(R"({"input":"x")" + behind, config);
+    auto call = parse_response(R"({"input":"x")" + behind, testing::default_config);
     return call ? result<generate>(std::move(call->call.request)) : call.error();
   }
   if (api == "tgi") {
     return of(parse_tgi(tgi_route::generate,
-                        R"({"inputs":"x","parameters":{"do_sample":true)" + behind + "}", config));
+                        R"({"inputs":"x","parameters":{"do_sample":true)" + behind + "}",
+                        testing::default_config));
   }
   if (api == "vllm") {
-    return of(*parse_vllm_generate(R"({"prompt":"x")" + behind, config.request));
+    return of(*parse_vllm_generate(R"({"prompt":"x")" + behind, testing::default_config.request));
   }
   if (api == "torchserve") {
-    auto call =
-        parse_prediction({"application/json", "", R"({"prompt":"x")" + behind}, config.request);
+    auto call = parse_prediction({"application/json", "", R"({"prompt":"x")" + behind},
+                                 testing::default_config.request);
     return call ? result<generate>(std::move(call->call.request)) : call.error();
   }
   REQUIRE(api == "triton");
-  auto call = parse_generate(R"({"text_input":"x")" + behind, config.request);
+  auto call = parse_generate(R"({"text_input":"x")" + behind, testing::default_config.request);
   if (!call) {
     return call.error();
   }
-  return of(read_kserve(kserve_route::generate, *std::move(call), "m", config));
+  return of(read_kserve(kserve_route::generate, *std::move(call), "m", testing::default_config));
 }
 
 using check = std::function<bool(const generate&)>;
 
-struct row {
+struct sentinel_row {
   std::vector<const char*> apis;
   const char* fields;
   check holds; // none: it is refused
@@ -82,7 +82,7 @@ bool has_no_limit(const generate& g) {
 } // namespace
 
 TEST_CASE("a sentinel means what it means to the server whose API it is said to") {
-  const row rows[] = {
+  const sentinel_row rows[] = {
       {vllms, R"("top_k":-1)", top_k_is_off},
       {vllms, R"("top_k":0)", top_k_is_off},
       {vllms, R"("top_k":null)", top_k_is_off},
@@ -160,7 +160,7 @@ TEST_CASE("a sentinel means what it means to the server whose API it is said to"
     for (const std::string api : r.apis) {
       CAPTURE(api);
       CAPTURE(r.fields);
-      const auto read = request_of(api, r.fields);
+      const auto read = sentinel_request(api, r.fields);
       REQUIRE_MESSAGE(static_cast<bool>(read) == static_cast<bool>(r.holds),
                       (read ? "it is taken" : read.error().message));
       if (r.holds) {
@@ -183,20 +183,20 @@ TEST_CASE("a seed of -1 or null is drawn at random, any other negative one is it
     CAPTURE(api);
     for (const auto* fields : {"", R"("seed":-1)", R"("seed":null)"}) {
       CAPTURE(fields);
-      const auto one = request_of(api, fields), other = request_of(api, fields);
+      const auto one = sentinel_request(api, fields), other = sentinel_request(api, fields);
       REQUIRE_MESSAGE(one, one.error().message);
       REQUIRE(other);
       CHECK(one->sampling.seed != other->sampling.seed);
       CHECK(one->sampling.seed != ~std::uint64_t{0});
     }
-    const auto negative = request_of(api, R"("seed":-2)");
+    const auto negative = sentinel_request(api, R"("seed":-2)");
     REQUIRE(negative);
     CHECK(negative->sampling.seed == ~std::uint64_t{1});
   }
   // A request with a name is asked again with the same seed.
-  const auto named = request_of("chat", R"("request_id":"a","seed":-1)");
+  const auto named = sentinel_request("chat", R"("request_id":"a","seed":-1)");
   REQUIRE(named);
-  CHECK(named->sampling.seed == request_of("chat", R"("request_id":"a")")->sampling.seed);
+  CHECK(named->sampling.seed == sentinel_request("chat", R"("request_id":"a")")->sampling.seed);
 }
 
 TEST_CASE("a prompt that is cut to what the model takes leaves room for its answer") {

@@ -8,7 +8,7 @@ using namespace baton::gateway;
 
 namespace {
 
-chunk text_chunk(std::size_t bytes, std::uint32_t index = 1) {
+chunk stream_chunk(std::size_t bytes, std::uint32_t index = 1) {
   chunk c;
   c.index = index;
   c.count = 1;
@@ -22,7 +22,7 @@ TEST_CASE("events come out in the order they were pushed, one wake-up tells of a
   int woken = 0;
   stream s(1, 4096, [&] { ++woken; });
   CHECK(s.push(granted{1, ticket_id{7}, epoch_id{1}}));
-  CHECK(s.push(text_chunk(10)));
+  CHECK(s.push(stream_chunk(10)));
   CHECK(woken == 0);
   s.wake_door();
   CHECK(woken == 1);
@@ -35,22 +35,22 @@ TEST_CASE("events come out in the order they were pushed, one wake-up tells of a
 
 TEST_CASE("a push beyond the bound cuts the stream and leaves one terminal error") {
   stream s(1, 2000, nullptr);
-  CHECK(s.push(text_chunk(700)));
-  CHECK(s.push(text_chunk(700)));
-  CHECK_FALSE(s.push(text_chunk(700)));
+  CHECK(s.push(stream_chunk(700)));
+  CHECK(s.push(stream_chunk(700)));
+  CHECK_FALSE(s.push(stream_chunk(700)));
   CHECK(s.is_cut());
   auto last = s.next();
   REQUIRE(last);
   CHECK(std::get<failed>(*last).reason.code == errc::slow_reader);
   CHECK_FALSE(s.next());
-  CHECK(s.push(text_chunk(1))); // nothing more is reported, nothing more comes
+  CHECK(s.push(stream_chunk(1))); // nothing more is reported, nothing more comes
   CHECK_FALSE(s.next());
 }
 
 TEST_CASE("what the door has taken no longer counts against the bound") {
   stream s(1, 2000, nullptr);
   for (int i = 0; i < 100; ++i) {
-    CHECK(s.push(text_chunk(1500)));
+    CHECK(s.push(stream_chunk(1500)));
     CHECK(s.next());
   }
   CHECK_FALSE(s.is_cut());
@@ -58,13 +58,13 @@ TEST_CASE("what the door has taken no longer counts against the bound") {
 
 TEST_CASE("one event larger than the bound is taken by an empty stream") {
   stream s(1, 100, nullptr);
-  CHECK(s.push(text_chunk(5000)));
-  CHECK_FALSE(s.push(text_chunk(1)));
+  CHECK(s.push(stream_chunk(5000)));
+  CHECK_FALSE(s.push(stream_chunk(1)));
 }
 
 TEST_CASE("a chunk of more tokens than the door has room for stays in the stream") {
   stream s(1, 4096, nullptr);
-  auto c = text_chunk(5);
+  auto c = stream_chunk(5);
   c.count = 3;
   s.push(c);
   CHECK_FALSE(s.next(2));
@@ -75,7 +75,7 @@ TEST_CASE("a detached stream drops pushes and wakes nobody") {
   int woken = 0;
   stream s(1, 4096, [&] { ++woken; });
   s.detach();
-  CHECK(s.push(text_chunk(10)));
+  CHECK(s.push(stream_chunk(10)));
   s.wake_door();
   CHECK(woken == 0);
   CHECK_FALSE(s.next());
@@ -83,7 +83,7 @@ TEST_CASE("a detached stream drops pushes and wakes nobody") {
 
 TEST_CASE("a chunk gives its link credit back when the stream takes it") {
   stream s(1, 4096, nullptr);
-  auto c = text_chunk(10);
+  auto c = stream_chunk(10);
   auto held = std::make_shared<int>(0);
   c.lease = held;
   s.push(std::move(c));

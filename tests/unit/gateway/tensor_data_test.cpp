@@ -17,7 +17,7 @@ std::string bytes(std::string_view datatype, const char* text, std::size_t count
   return *made;
 }
 
-std::string told(std::string_view datatype, std::string_view data, bool is_value = false) {
+std::string told_tensor(std::string_view datatype, std::string_view data, bool is_value = false) {
   std::string out;
   const auto ok = append_json(out, "t", datatype, data, is_value);
   REQUIRE_MESSAGE(ok, ok.error().message);
@@ -44,14 +44,14 @@ TEST_CASE("what is written as JSON is read back as the same bytes, of every data
   for (const auto& [datatype, text] : values) {
     CAPTURE(datatype);
     const auto data = bytes(datatype, text, 2);
-    CHECK(json::parse(told(datatype, data)) == json::parse(text));
-    CHECK(bytes(datatype, told(datatype, data).c_str(), 2) == data);
+    CHECK(json::parse(told_tensor(datatype, data)) == json::parse(text));
+    CHECK(bytes(datatype, told_tensor(datatype, data).c_str(), 2) == data);
   }
   CHECK(bytes("INT8", "[[1],[-1]]", 2) == "\x01\xff"s);
   CHECK(bytes("UINT16", "258", 1) == "\x02\x01"s);
   CHECK(bytes("BYTES", R"(["ab"])", 1) == "\x02\0\0\0ab"s);
-  CHECK(told("UINT8", "\x07", true) == "7");
-  CHECK(told("INT32", "") == "[]");
+  CHECK(told_tensor("UINT8", "\x07", true) == "7");
+  CHECK(told_tensor("INT32", "") == "[]");
 }
 
 TEST_CASE("a value that does not fit its datatype or shape is refused by the tensor's name") {

@@ -1,5 +1,6 @@
 // TGI's bodies to typed requests: every field, every range, every refusal by name. Table-driven.
 #include "gateway/tgi_request.hpp"
+#include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>
 
@@ -11,20 +12,18 @@ using namespace baton::gateway;
 
 namespace {
 
-const gateway_config config;
-
-std::string body_with(const std::string& parameters) {
+std::string tgi_body_with(const std::string& parameters) {
   return R"({"inputs":"h\u00e9","parameters":{)" + parameters + "}}";
 }
 
 tgi_generate generate_of(const std::string& parameters) {
-  auto r = parse_tgi(tgi_route::generate, body_with(parameters), config);
+  auto r = parse_tgi(tgi_route::generate, tgi_body_with(parameters), testing::default_config);
   REQUIRE_MESSAGE(r, parameters);
   return *r;
 }
 
-error error_of(tgi_route route, const std::string& body) {
-  auto r = parse_tgi(route, body, config);
+error tgi_error_of(tgi_route route, const std::string& body) {
+  auto r = parse_tgi(route, body, testing::default_config);
   REQUIRE_FALSE_MESSAGE(r, body);
   return r.error();
 }
@@ -53,8 +52,8 @@ TEST_CASE("details of the prompt are asked for with the details of the answer") 
   const auto r = generate_of(R"("details":true,"decoder_input_details":true)");
   CHECK(r.request.sampling.prompt_logprobs == 0);
   CHECK(generate_of(R"("details":true)").request.sampling.prompt_logprobs == -1);
-  const auto streamed = error_of(tgi_route::generate_stream,
-                                 body_with(R"("details":true,"decoder_input_details":true)"));
+  const auto streamed = tgi_error_of(
+      tgi_route::generate_stream, tgi_body_with(R"("details":true,"decoder_input_details":true)"));
   CHECK(streamed.param == "parameters.decoder_input_details");
 }
 
@@ -103,29 +102,31 @@ TEST_CASE("what samples is said by do_sample or by any parameter of sampling") {
     CHECK(g.shape.seed.has_value() == r.is_sampled);
   }
   // Without any parameters TGI samples.
-  const auto bare = parse_tgi(tgi_route::generate, R"({"inputs":"a"})", config);
+  const auto bare = parse_tgi(tgi_route::generate, R"({"inputs":"a"})", testing::default_config);
   REQUIRE(bare);
   CHECK(bare->request.sampling.temperature == 1);
 }
 
 TEST_CASE("the root's answer is a list with the prompt, or a stream") {
-  const auto whole = parse_tgi(tgi_route::root, R"({"inputs":"a"})", config);
+  const auto whole = parse_tgi(tgi_route::root, R"({"inputs":"a"})", testing::default_config);
   REQUIRE(whole);
   CHECK(whole->shape.is_list);
   CHECK_FALSE(whole->shape.is_stream);
   CHECK(whole->shape.lead == "a");
-  const auto stream =
-      parse_tgi(tgi_route::root,
-                R"({"inputs":"a","stream":true,"parameters":{"return_full_text":false}})", config);
+  const auto stream = parse_tgi(
+      tgi_route::root, R"({"inputs":"a","stream":true,"parameters":{"return_full_text":false}})",
+      testing::default_config);
   REQUIRE(stream);
   CHECK(stream->shape.is_stream);
   CHECK(stream->shape.lead.empty());
   CHECK(stream->request.sampling.logprobs == 0); // each event has one
-  const auto by_route = parse_tgi(tgi_route::generate_stream, R"({"inputs":"a"})", config);
+  const auto by_route =
+      parse_tgi(tgi_route::generate_stream, R"({"inputs":"a"})", testing::default_config);
   REQUIRE(by_route);
   CHECK(by_route->shape.is_stream);
-  CHECK(error_of(tgi_route::generate, R"({"inputs":"a","stream":true})").param == "stream");
-  CHECK(error_of(tgi_route::generate_stream, R"({"inputs":"a","stream":false})").param == "stream");
+  CHECK(tgi_error_of(tgi_route::generate, R"({"inputs":"a","stream":true})").param == "stream");
+  CHECK(tgi_error_of(tgi_route::generate_stream, R"({"inputs":"a","stream":false})").param ==
+        "stream");
 }
 
 TEST_CASE("the best of several is drawn as so many choices, with their log-probabilities") {
@@ -134,7 +135,7 @@ TEST_CASE("the best of several is drawn as so many choices, with their log-proba
   CHECK(r.shape.best_of == 3);
   CHECK(r.request.sampling.logprobs == 0);
   const auto stream = R"({"inputs":"a","parameters":{"best_of":2,"do_sample":true}})";
-  CHECK(error_of(tgi_route::generate_stream, stream).param == "parameters.best_of");
+  CHECK(tgi_error_of(tgi_route::generate_stream, stream).param == "parameters.best_of");
 }
 
 TEST_CASE("a grammar becomes a constraint, its schema in the client's order") {
@@ -208,7 +209,7 @@ TEST_CASE("what is wrong in a parameter is refused by its name") {
   };
   for (const auto& r : rows) {
     CAPTURE(r.parameters);
-    const auto e = error_of(tgi_route::generate, body_with(r.parameters));
+    const auto e = tgi_error_of(tgi_route::generate, tgi_body_with(r.parameters));
     CHECK(e.param == r.param);
     CHECK(e.code == r.code);
   }
@@ -231,23 +232,24 @@ TEST_CASE("what is wrong around the parameters is refused by its name") {
                       {R"({"inputs":"a")", ""}};
   for (const auto& r : rows) {
     CAPTURE(r.body);
-    CHECK(error_of(tgi_route::root, r.body).param == r.param);
+    CHECK(tgi_error_of(tgi_route::root, r.body).param == r.param);
   }
   const auto deep =
       R"({"inputs":"a","parameters":)" + std::string(1000, '[') + std::string(1000, ']') + "}";
-  CHECK(error_of(tgi_route::root, deep).code == errc::invalid_request);
+  CHECK(tgi_error_of(tgi_route::root, deep).code == errc::invalid_request);
 }
 
 TEST_CASE("TGI's /tokenize is told from vLLM's by its field") {
-  CHECK_FALSE(parse_tgi_tokenize(R"({"prompt":"inputs"})", config.request));
-  CHECK_FALSE(parse_tgi_tokenize(R"({"prompt":"\"inputs\""})", config.request));
-  CHECK_FALSE(parse_tgi_tokenize(R"(["inputs"])", config.request));
-  const auto call = parse_tgi_tokenize(R"({"inputs":"hi"})", config.request);
+  CHECK_FALSE(parse_tgi_tokenize(R"({"prompt":"inputs"})", testing::default_config.request));
+  CHECK_FALSE(parse_tgi_tokenize(R"({"prompt":"\"inputs\""})", testing::default_config.request));
+  CHECK_FALSE(parse_tgi_tokenize(R"(["inputs"])", testing::default_config.request));
+  const auto call = parse_tgi_tokenize(R"({"inputs":"hi"})", testing::default_config.request);
   REQUIRE(call);
   REQUIRE(*call);
   CHECK((*call)->speaks == api_family::tgi);
   CHECK(std::get<std::string>((*call)->input) == "hi");
-  const auto both = parse_tgi_tokenize(R"({"inputs":"a","prompt":"b"})", config.request);
+  const auto both =
+      parse_tgi_tokenize(R"({"inputs":"a","prompt":"b"})", testing::default_config.request);
   REQUIRE(both);
   REQUIRE_FALSE(*both);
   CHECK((*both).error().param == "prompt");

@@ -26,7 +26,7 @@ chunk three_tokens() {
   return c;
 }
 
-chunk end_of(finish how, std::uint32_t output_tokens) {
+chunk tgi_end(finish how, std::uint32_t output_tokens) {
   chunk c;
   c.finish = how;
   c.prompt_tokens = 5;
@@ -35,7 +35,7 @@ chunk end_of(finish how, std::uint32_t output_tokens) {
 }
 
 chunk eos() {
-  auto c = end_of(finish::stop, 4);
+  auto c = tgi_end(finish::stop, 4);
   c.count = 1;
   c.ids = {2};
   c.details = {{{"<eos>", 2, -0.25F, /*is_control=*/true}, {}, 0}};
@@ -48,7 +48,7 @@ tgi_shape shape() {
   return s;
 }
 
-std::vector<json> events_of(const std::string& text) {
+std::vector<json> tgi_events_of(const std::string& text) {
   std::vector<json> out;
   for (std::size_t begin = 0; begin < text.size();) {
     const auto end = text.find("\n\n", begin);
@@ -60,7 +60,7 @@ std::vector<json> events_of(const std::string& text) {
   return out;
 }
 
-std::string header(const http_reply& r, std::string_view name) {
+std::string tgi_header(const http_reply& r, std::string_view name) {
   for (const auto& [n, v] : r.headers) {
     if (n == name) {
       return v;
@@ -135,16 +135,16 @@ TEST_CASE("a whole answer has TGI's shape and headers") {
         json{{"id", 2}, {"text", "<eos>"}, {"logprob", -0.25}, {"special", true}});
   REQUIRE(d["top_tokens"].size() == 4);
   CHECK(d["top_tokens"][0][1]["id"] == 7);
-  CHECK(header(r, "x-prompt-tokens") == "5");
-  CHECK(header(r, "x-generated-tokens") == "4");
-  CHECK(header(r, "x-total-time") == "90");
-  CHECK(header(r, "x-validation-time") == "3");
-  CHECK(header(r, "x-queue-time") == "7");
-  CHECK(header(r, "x-inference-time") == "80");
-  CHECK(header(r, "x-time-per-token") == "20");
-  CHECK(header(r, "x-compute-characters") == "9");
-  CHECK(header(r, "x-compute-type") == "baton");
-  CHECK(header(r, "x-compute-time") == "0.09");
+  CHECK(tgi_header(r, "x-prompt-tokens") == "5");
+  CHECK(tgi_header(r, "x-generated-tokens") == "4");
+  CHECK(tgi_header(r, "x-total-time") == "90");
+  CHECK(tgi_header(r, "x-validation-time") == "3");
+  CHECK(tgi_header(r, "x-queue-time") == "7");
+  CHECK(tgi_header(r, "x-inference-time") == "80");
+  CHECK(tgi_header(r, "x-time-per-token") == "20");
+  CHECK(tgi_header(r, "x-compute-characters") == "9");
+  CHECK(tgi_header(r, "x-compute-type") == "baton");
+  CHECK(tgi_header(r, "x-compute-time") == "0.09");
 }
 
 TEST_CASE("without details there is the text alone, of the root in a list behind its prompt") {
@@ -153,7 +153,7 @@ TEST_CASE("without details there is the text alone, of the root in a list behind
   s.lead = "say: ";
   tgi_whole w(s);
   w.add(three_tokens());
-  w.add(end_of(finish::length, 3));
+  w.add(tgi_end(finish::length, 3));
   CHECK(json::parse(w.reply({}, times()).body) ==
         json::array({{{"generated_text", "say: ab\xC3\xA9"}}}));
 }
@@ -164,7 +164,7 @@ TEST_CASE("of several answers the likeliest is given, the others are in its deta
   s.seed = 10;
   tgi_whole w(s);
   const auto answer = [](std::uint32_t choice, const char* text, float logprob) {
-    auto c = end_of(finish::length, 1);
+    auto c = tgi_end(finish::length, 1);
     c.choice = choice;
     c.text = text;
     c.details = {{{text, 5, logprob}, {}, 1}};
@@ -199,9 +199,9 @@ TEST_CASE("finish reasons are TGI's") {
     w.add(std::move(last));
     return json::parse(w.reply({}, times()).body)["details"]["finish_reason"];
   };
-  CHECK(reason(end_of(finish::length, 1)) == "length");
-  CHECK(reason(end_of(finish::stop, 1)) == "eos_token");
-  auto stopped = end_of(finish::stop, 1);
+  CHECK(reason(tgi_end(finish::length, 1)) == "length");
+  CHECK(reason(tgi_end(finish::stop, 1)) == "eos_token");
+  auto stopped = tgi_end(finish::stop, 1);
   stopped.stop_text = "###";
   CHECK(reason(stopped) == "stop_sequence");
 }
@@ -212,12 +212,12 @@ TEST_CASE("a stream has one event for each token, and the last one has the whole
   tgi_events w(s);
   std::string out;
   w.add(three_tokens(), out);
-  CHECK(events_of(out).size() == 3); // at once
+  CHECK(tgi_events_of(out).size() == 3); // at once
   w.add(eos(), out);
   CHECK(w.has_ended());
   w.add(eos(), out);
   w.fail(fail(errc::internal, "late"), out);
-  const auto events = events_of(out);
+  const auto events = tgi_events_of(out);
   REQUIRE(events.size() == 4);
   CHECK(events[0] ==
         json{{"index", 1},
@@ -242,11 +242,11 @@ TEST_CASE("where a stop text may end it a token waits, so that the last one has 
   tgi_events w(s);
   std::string out;
   w.add(three_tokens(), out);
-  CHECK(events_of(out).size() == 2);
-  auto stopped = end_of(finish::stop, 3);
+  CHECK(tgi_events_of(out).size() == 2);
+  auto stopped = tgi_end(finish::stop, 3);
   stopped.stop_text = "\xC3\xA9";
   w.add(stopped, out);
-  const auto events = events_of(out);
+  const auto events = tgi_events_of(out);
   REQUIRE(events.size() == 3);
   CHECK(events[0]["top_tokens"].size() == 2);
   CHECK(events[2]["token"]["id"] == 13);
@@ -258,8 +258,8 @@ TEST_CASE("an end that comes without a token is told by one of no text") {
   tgi_events w(shape());
   std::string out;
   w.add(three_tokens(), out);
-  w.add(end_of(finish::length, 3), out);
-  const auto events = events_of(out);
+  w.add(tgi_end(finish::length, 3), out);
+  const auto events = tgi_events_of(out);
   REQUIRE(events.size() == 4);
   CHECK(events[3]["token"] == json{{"id", 13}, {"text", ""}, {"logprob", 0}, {"special", true}});
   CHECK(events[3]["details"]["finish_reason"] == "length");
@@ -273,7 +273,7 @@ TEST_CASE("a stream that fails has said all its tokens, and ends with TGI's erro
   w.add(three_tokens(), out);
   w.fail(fail(errc::pipeline_lost, "gone"), out);
   CHECK(w.has_ended());
-  const auto events = events_of(out);
+  const auto events = tgi_events_of(out);
   REQUIRE(events.size() == 4);
   CHECK(events[2]["token"]["id"] == 13);
   CHECK(events[3] ==
@@ -289,7 +289,7 @@ TEST_CASE("text that is no UTF-8 and log-probabilities that are no numbers stay 
   tgi_events w(s);
   std::string out;
   w.add(c, out);
-  const auto events = events_of(out);
+  const auto events = tgi_events_of(out);
   CHECK(events[0]["token"]["logprob"].is_null());
   CHECK(events[0]["top_tokens"][0]["logprob"].is_null());
   CHECK(events[0]["top_tokens"][0]["text"] == "\xEF\xBF\xBD");
@@ -325,14 +325,14 @@ TEST_CASE("errors have TGI's status and word, or that of their row and none") {
     if (r.type) {
       CHECK(j["error_type"] == r.type);
     }
-    CHECK((header(reply, "Retry-After") != "none") == row_of(r.code).retryable);
+    CHECK((tgi_header(reply, "Retry-After") != "none") == row_of(r.code).retryable);
   }
   rejected no;
   no.reason = fail(errc::overloaded, "full");
   no.retry_after = std::chrono::milliseconds(2500);
   const auto reply = tgi_refusal(no, 503);
   CHECK(reply.status == 429);
-  CHECK(header(reply, "Retry-After") == "3");
+  CHECK(tgi_header(reply, "Retry-After") == "3");
   CHECK(json::parse(reply.body)["error"] == "Model is overloaded: full");
 }
 

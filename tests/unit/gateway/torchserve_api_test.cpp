@@ -13,7 +13,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr auto inference = door_kind::torchserve_inference;
+constexpr auto inference_door = door_kind::torchserve_inference;
 constexpr auto management = door_kind::torchserve_management;
 constexpr auto metrics_door = door_kind::torchserve_metrics;
 
@@ -30,7 +30,7 @@ gateway_config config_of(bool has_keys = false) {
   return config;
 }
 
-std::shared_ptr<board> facts_with(gateway_config config) {
+std::shared_ptr<board> torchserve_facts(gateway_config config) {
   auto facts = std::make_shared<board>(std::move(config));
   facts->change([](snapshot& s) {
     for (auto& p : s.pipelines) {
@@ -58,7 +58,7 @@ std::shared_ptr<board> facts_with(gateway_config config) {
   return facts;
 }
 
-http_call call_of(door_kind door, std::string_view method, std::string_view target) {
+http_call torchserve_call_of(door_kind door, std::string_view method, std::string_view target) {
   http_call c;
   c.door = door;
   c.method = method;
@@ -67,13 +67,13 @@ http_call call_of(door_kind door, std::string_view method, std::string_view targ
   return c;
 }
 
-struct told {
+struct told_plan {
   int status = 0;
   json body;
 };
 
 // The reply to a call, refused or not.
-told ask(const http_api& api, const http_call& call) {
+told_plan ask(const http_api& api, const http_call& call) {
   auto admitted = api.admit(call);
   http_reply reply;
   if (admitted.refusal) {
@@ -86,12 +86,13 @@ told ask(const http_api& api, const http_call& call) {
   return {reply.status, json::parse(reply.body)};
 }
 
-told ask(const http_api& api, door_kind door, std::string_view method, std::string_view target) {
-  return ask(api, call_of(door, method, target));
+told_plan ask(const http_api& api, door_kind door, std::string_view method,
+              std::string_view target) {
+  return ask(api, torchserve_call_of(door, method, target));
 }
 
 http_plan post(const http_api& api, std::string_view target, std::string_view body) {
-  auto call = call_of(inference, "POST", target);
+  auto call = torchserve_call_of(inference_door, "POST", target);
   call.content_type = "application/json";
   call.body = body;
   REQUIRE_FALSE(api.admit(call).refusal);
@@ -134,23 +135,23 @@ TEST_CASE("a target is its decoded segments and its parameters") {
 }
 
 TEST_CASE("each door has its own operations") {
-  CHECK(route_of(inference, "/ping").is == torchserve_operation::ping);
+  CHECK(route_of(inference_door, "/ping").is == torchserve_operation::ping);
   CHECK(route_of(management, "/ping").is == torchserve_operation::none);
   CHECK(route_of(metrics_door, "/metrics").is == torchserve_operation::metrics);
-  CHECK(route_of(inference, "/metrics").is == torchserve_operation::none);
-  CHECK(route_of(inference, "/models").is == torchserve_operation::none);
+  CHECK(route_of(inference_door, "/metrics").is == torchserve_operation::none);
+  CHECK(route_of(inference_door, "/models").is == torchserve_operation::none);
   CHECK(route_of(metrics_door, "/").is == torchserve_operation::describe_api);
-  const auto r = route_of(inference, "/predictions/m/1.0/v1/chat/completions");
+  const auto r = route_of(inference_door, "/predictions/m/1.0/v1/chat/completions");
   CHECK(r.is == torchserve_operation::predict);
   CHECK(r.model == "m");
   CHECK(r.version == "1.0");
   CHECK(r.suffix == "v1/chat/completions");
   CHECK_FALSE(r.takes("GET"));
   CHECK(r.takes("PUT"));
-  CHECK(route_of(inference, "/predictions/m/1.0/v1/models").takes("GET"));
-  CHECK(route_of(inference, "/predictions").is == torchserve_operation::none);
-  CHECK(route_of(inference, "/v1/models/a:b:predict").model == "a:b");
-  CHECK(route_of(inference, "/v1/models/m").is == torchserve_operation::none);
+  CHECK(route_of(inference_door, "/predictions/m/1.0/v1/models").takes("GET"));
+  CHECK(route_of(inference_door, "/predictions").is == torchserve_operation::none);
+  CHECK(route_of(inference_door, "/v1/models/a:b:predict").model == "a:b");
+  CHECK(route_of(inference_door, "/v1/models/m").is == torchserve_operation::none);
   CHECK(route_of(management, "/v1/models/m").is == torchserve_operation::kserve_ready);
   CHECK(route_of(management, "/models/m/1.0/set-default").takes("PUT"));
   CHECK(route_of(management, "/models/m/1.0/other").is == torchserve_operation::none);
@@ -158,42 +159,43 @@ TEST_CASE("each door has its own operations") {
 }
 
 TEST_CASE("tokens are API keys: any at the inference door, an admin's at the management's") {
-  const http_api api(facts_with(config_of(true)));
-  auto call = call_of(inference, "POST", "/predictions/smol");
+  const http_api api(torchserve_facts(config_of(true)));
+  auto call = torchserve_call_of(inference_door, "POST", "/predictions/smol");
   const auto refused = ask(api, call);
   CHECK(refused.status == 400);
   CHECK(refused.body["type"] == "InvalidKeyException");
   CHECK(refused.body["message"].get<std::string>().starts_with("Token Authorization failed."));
   for (const auto* target : {"/no/such/thing", "/%zz", "/models"}) {
     CAPTURE(target); // nor is told what there is
-    CHECK(ask(api, inference, "GET", target).body["type"] == "InvalidKeyException");
+    CHECK(ask(api, inference_door, "GET", target).body["type"] == "InvalidKeyException");
   }
   call.authorization = "Bearer secret";
   CHECK_FALSE(api.admit(call).refusal);
   CHECK(api.admit(call).who.name() == "u");
-  auto list = call_of(management, "GET", "/models");
+  auto list = torchserve_call_of(management, "GET", "/models");
   list.authorization = "Bearer secret";
   CHECK(ask(api, list).body["type"] == "InvalidKeyException");
   list.authorization = "Bearer other";
   CHECK(ask(api, list).status == 200);
-  CHECK(ask(api, inference, "GET", "/ping").status == 200);
+  CHECK(ask(api, inference_door, "GET", "/ping").status == 200);
   CHECK(ask(api, management, "OPTIONS", "/").status == 200);
-  CHECK_FALSE(api.admit(call_of(metrics_door, "GET", "/metrics")).refusal); // it is on loopback
+  CHECK_FALSE(
+      api.admit(torchserve_call_of(metrics_door, "GET", "/metrics")).refusal); // it is on loopback
   auto config = config_of(true);
   config.torchserve.metrics = "10.0.0.1:8082";
-  const http_api far(facts_with(config));
-  CHECK(far.admit(call_of(metrics_door, "GET", "/metrics")).refusal->status == 400);
+  const http_api far(torchserve_facts(config));
+  CHECK(far.admit(torchserve_call_of(metrics_door, "GET", "/metrics")).refusal->status == 400);
 }
 
 TEST_CASE("what needs no key answers to no name but this machine's, and no page elsewhere") {
-  const http_api api(facts_with(config_of()));
+  const http_api api(torchserve_facts(config_of()));
   for (const auto door : {management, metrics_door}) {
-    auto call = call_of(door, "GET", door == metrics_door ? "/metrics" : "/models");
+    auto call = torchserve_call_of(door, "GET", door == metrics_door ? "/metrics" : "/models");
     CHECK_FALSE(api.admit(call).refusal);
     call.host = "evil.example";
     CHECK(api.admit(call).refusal->status == 403);
   }
-  auto call = call_of(inference, "POST", "/predictions/smol");
+  auto call = torchserve_call_of(inference_door, "POST", "/predictions/smol");
   call.origin = "http://evil.example";
   CHECK(api.admit(call).refusal->status == 403);
   call.origin = "";
@@ -202,7 +204,7 @@ TEST_CASE("what needs no key answers to no name but this machine's, and no page 
 }
 
 TEST_CASE("a prediction is a typed request of the model that the address names") {
-  const http_api api(facts_with(config_of()));
+  const http_api api(torchserve_facts(config_of()));
   const auto plan = post(api, "/predictions/smol/1.0", R"({"prompt":"P","max_new_tokens":3})");
   const auto* g = std::get_if<torchserve_generate>(&plan);
   REQUIRE(g);
@@ -223,7 +225,7 @@ TEST_CASE("a prediction is a typed request of the model that the address names")
 }
 
 TEST_CASE("what there is not is TorchServe's 404, and two names for one are one too many") {
-  const http_api api(facts_with(config_of()));
+  const http_api api(torchserve_facts(config_of()));
   struct row {
     const char* target;
     const char* body;
@@ -254,22 +256,22 @@ TEST_CASE("what there is not is TorchServe's 404, and two names for one are one 
     CHECK(reply.status == r.status);
     CHECK(json::parse(reply.body)["type"] == r.type);
   }
-  CHECK(ask(api, inference, "DELETE", "/predictions/smol").status == 405);
-  CHECK(ask(api, inference, "GET", "/nothing").status == 404);
-  CHECK(ask(api, inference, "POST", "/ping").status == 405);
+  CHECK(ask(api, inference_door, "DELETE", "/predictions/smol").status == 405);
+  CHECK(ask(api, inference_door, "GET", "/nothing").status == 404);
+  CHECK(ask(api, inference_door, "POST", "/ping").status == 405);
 }
 
 TEST_CASE("ping is Healthy or, under 500, Unhealthy") {
-  auto facts = facts_with(config_of());
+  auto facts = torchserve_facts(config_of());
   const http_api api(facts);
-  CHECK(ask(api, inference, "GET", "/ping").body == json{{"status", "Healthy"}});
+  CHECK(ask(api, inference_door, "GET", "/ping").body == json{{"status", "Healthy"}});
   facts->change([](snapshot& s) { s.is_draining = true; });
-  CHECK(ask(api, inference, "GET", "/ping").status == 500);
-  CHECK(ask(api, inference, "GET", "/ping").body == json{{"status", "Unhealthy"}});
+  CHECK(ask(api, inference_door, "GET", "/ping").status == 500);
+  CHECK(ask(api, inference_door, "GET", "/ping").body == json{{"status", "Unhealthy"}});
 }
 
 TEST_CASE("models are listed by pages") {
-  const http_api api(facts_with(config_of()));
+  const http_api api(torchserve_facts(config_of()));
   const auto names = [&](std::string_view query) {
     const auto r = ask(api, management, "GET", "/models" + std::string(query));
     REQUIRE(r.status == 200);
@@ -293,7 +295,7 @@ TEST_CASE("models are listed by pages") {
 }
 
 TEST_CASE("a model is described with its shards as workers and its queue") {
-  auto facts = facts_with(config_of());
+  auto facts = torchserve_facts(config_of());
   const http_api api(facts);
   const auto r = ask(api, management, "GET", "/models/smol");
   REQUIRE(r.status == 200);
@@ -326,7 +328,7 @@ TEST_CASE("a model is described with its shards as workers and its queue") {
 }
 
 TEST_CASE("scaling is granted where it is so already, and else names the command") {
-  const http_api api(facts_with(config_of()));
+  const http_api api(torchserve_facts(config_of()));
   const auto put = [&](std::string_view target) { return ask(api, management, "PUT", target); };
   CHECK(put("/models/smol?min_worker=2&synchronous=true").body ==
         json{{"status", "Workers scaled to 2 for model: smol"}});

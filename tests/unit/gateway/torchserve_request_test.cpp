@@ -1,5 +1,6 @@
 // The bodies of TorchServe's predictions to typed requests: text, JSON, forms, instances.
 #include "gateway/torchserve_request.hpp"
+#include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>
 
@@ -11,26 +12,24 @@ using namespace baton::gateway;
 
 namespace {
 
-const request_limits bounds;
-
-torchserve_generate read(torchserve_body body) {
-  auto r = parse_prediction(body, bounds);
+torchserve_generate read_prediction_body(torchserve_body body) {
+  auto r = parse_prediction(body, testing::default_limits);
   REQUIRE_MESSAGE(r, body.text, ": ", r.error().message);
   return *std::move(r);
 }
 
 torchserve_generate read_json(std::string_view text) {
-  return read({"application/json", "", text});
+  return read_prediction_body({"application/json", "", text});
 }
 
-error error_of(torchserve_body body) {
-  auto r = parse_prediction(body, bounds);
+error prediction_error(torchserve_body body) {
+  auto r = parse_prediction(body, testing::default_limits);
   REQUIRE_FALSE_MESSAGE(r, body.text);
   return r.error();
 }
 
 error error_of_json(std::string_view text) {
-  return error_of({"application/json", "", text});
+  return prediction_error({"application/json", "", text});
 }
 
 const std::string& prompt_of(const torchserve_generate& g) {
@@ -40,14 +39,15 @@ const std::string& prompt_of(const torchserve_generate& g) {
 } // namespace
 
 TEST_CASE("a text is the prompt, and is answered by pieces of text") {
-  const auto r = read({"text/plain; charset=utf-8", "", "{not JSON"});
+  const auto r = read_prediction_body({"text/plain; charset=utf-8", "", "{not JSON"});
   CHECK(prompt_of(r) == "{not JSON");
   CHECK(r.speaks == torchserve_words::text);
   CHECK(r.call.shape.is_stream);
-  CHECK(r.call.request.stop.tokens_max == bounds.completion_tokens_default);
-  CHECK(prompt_of(read({"", "", "Once"})) == "Once"); // curl -T
-  CHECK(prompt_of(read({"application/octet-stream", "", "Once"})) == "Once");
-  CHECK_FALSE(read({"text/plain", "", "Once", /*can_stream=*/false}).call.shape.is_stream);
+  CHECK(r.call.request.stop.tokens_max == testing::default_limits.completion_tokens_default);
+  CHECK(prompt_of(read_prediction_body({"", "", "Once"})) == "Once"); // curl -T
+  CHECK(prompt_of(read_prediction_body({"application/octet-stream", "", "Once"})) == "Once");
+  CHECK_FALSE(
+      read_prediction_body({"text/plain", "", "Once", /*can_stream=*/false}).call.shape.is_stream);
 }
 
 TEST_CASE("what TorchServe's examples send is read") {
@@ -84,7 +84,7 @@ TEST_CASE("what TorchServe's examples send is read") {
   };
   for (const auto& e : examples) {
     CAPTURE(e.what);
-    const auto r = read(e.body);
+    const auto r = read_prediction_body(e.body);
     CHECK(prompt_of(r) == "P");
     CHECK(r.call.request.stop.tokens_max == e.tokens_max);
     CHECK(r.call.request.sampling.temperature == doctest::Approx(e.temperature));
@@ -94,7 +94,7 @@ TEST_CASE("what TorchServe's examples send is read") {
 
 TEST_CASE("JSON is answered by JSON and text by text, unless Accept says otherwise") {
   const auto words = [](std::string_view type, std::string_view accept, std::string_view text) {
-    return read({type, accept, text}).speaks;
+    return read_prediction_body({type, accept, text}).speaks;
   };
   const char* object = R"({"prompt":"P"})";
   CHECK(words("application/json", "", object) == torchserve_words::json_value);
@@ -117,7 +117,8 @@ TEST_CASE("an answer comes in pieces unless the request says that it is not to")
   CHECK_FALSE(read_json(R"({"prompt":"P","streaming":false})").call.shape.is_stream);
   const torchserve_body old{"application/json", "", R"({"prompt":"P","stream":true})",
                             /*can_stream=*/false};
-  CHECK_FALSE(read(old).call.shape.is_stream); // HTTP/1.0 could not tell where it broke off
+  CHECK_FALSE(
+      read_prediction_body(old).call.shape.is_stream); // HTTP/1.0 could not tell where it broke off
 }
 
 TEST_CASE("what cannot be answered is refused by the client's own word for it") {
@@ -150,16 +151,16 @@ TEST_CASE("what cannot be answered is refused by the client's own word for it") 
   CHECK(error_of_json("").code == errc::invalid_request);
   CHECK(error_of_json("[]").code == errc::invalid_request);
   CHECK(error_of_json(std::string(100'000, '[')).code == errc::invalid_request);
-  CHECK(error_of({"", "", ""}).code == errc::invalid_request);
-  CHECK(error_of({"", "", "{broken"}).code == errc::invalid_request);
-  CHECK(error_of({"text/plain", "", "\xFF\xFE"}).code == errc::invalid_request);
-  CHECK(error_of({"application/x-www-form-urlencoded", "", "data=%FF"}).code ==
+  CHECK(prediction_error({"", "", ""}).code == errc::invalid_request);
+  CHECK(prediction_error({"", "", "{broken"}).code == errc::invalid_request);
+  CHECK(prediction_error({"text/plain", "", "\xFF\xFE"}).code == errc::invalid_request);
+  CHECK(prediction_error({"application/x-www-form-urlencoded", "", "data=%FF"}).code ==
         errc::invalid_request);
-  CHECK(error_of({"application/x-www-form-urlencoded", "", "other=1"}).code ==
+  CHECK(prediction_error({"application/x-www-form-urlencoded", "", "other=1"}).code ==
         errc::invalid_request);
   const torchserve_body text_alone{"application/json", "text/plain",
                                    R"({"prompt":"P","logprobs":1})"};
-  CHECK(error_of(text_alone).param == "logprobs");
+  CHECK(prediction_error(text_alone).param == "logprobs");
 }
 
 TEST_CASE("parts of a form are read as curl -F sends them, and no further than they go") {
@@ -171,19 +172,22 @@ TEST_CASE("parts of a form are read as curl -F sends them, and no further than t
   const std::string end = "------b7--\r\n";
   const auto body = part("other", "x") + part("body", "second") + part("data", "P\r\nQ") +
                     part("data", "late") + end;
-  CHECK(prompt_of(read({type, "", body})) == "P\r\nQ");
-  CHECK(prompt_of(read({type, "", part("body", R"({"prompt":"P"})") + end})) == "P");
-  CHECK(prompt_of(read({"Multipart/Form-Data; boundary=\"----b7\"", "", body})) == "P\r\nQ");
+  CHECK(prompt_of(read_prediction_body({type, "", body})) == "P\r\nQ");
+  CHECK(prompt_of(read_prediction_body({type, "", part("body", R"({"prompt":"P"})") + end})) ==
+        "P");
+  CHECK(prompt_of(read_prediction_body({"Multipart/Form-Data; boundary=\"----b7\"", "", body})) ==
+        "P\r\nQ");
   for (const auto& wrong :
        {std::string(), std::string("------b7"), part("data", "P"), part("other", "P") + end,
         "x" + part("data", "P") + end, std::string("------b7\r\n\r\n------b7--"),
         std::string("------b7\r\nContent-Disposition: name=data\r\n------b7--")}) {
     CAPTURE(wrong);
-    CHECK(error_of({type, "", wrong}).code == errc::invalid_request);
+    CHECK(prediction_error({type, "", wrong}).code == errc::invalid_request);
   }
-  CHECK(error_of({"multipart/form-data", "", body}).code == errc::invalid_request);
-  CHECK(error_of({"multipart/form-data; boundary=" + std::string(80, 'a'), "", body}).code ==
-        errc::invalid_request);
+  CHECK(prediction_error({"multipart/form-data", "", body}).code == errc::invalid_request);
+  CHECK(
+      prediction_error({"multipart/form-data; boundary=" + std::string(80, 'a'), "", body}).code ==
+      errc::invalid_request);
 }
 
 TEST_CASE("a constraint keeps its schema as the client wrote it") {
@@ -198,16 +202,16 @@ TEST_CASE("OpenAI's bodies are as elsewhere, but that no stream is gone on with"
   const auto chat = parse_openai_prediction(
       openai_api::chat,
       {"application/json", "", R"({"messages":[{"role":"user","content":"Hi"}],"stream":true})"},
-      bounds);
+      testing::default_limits);
   REQUIRE(chat);
   CHECK(chat->speaks == torchserve_words::openai);
   CHECK(chat->call.shape.is_stream);
-  CHECK_FALSE(
-      parse_openai_prediction(openai_api::completions, {"", "", R"({"prompt":"P"})"}, bounds)
-          ->call.shape.is_stream);
-  const auto resumable =
-      parse_openai_prediction(openai_api::completions,
-                              {"", "", R"({"prompt":"P","stream":true,"resumable":true})"}, bounds);
+  CHECK_FALSE(parse_openai_prediction(openai_api::completions, {"", "", R"({"prompt":"P"})"},
+                                      testing::default_limits)
+                  ->call.shape.is_stream);
+  const auto resumable = parse_openai_prediction(
+      openai_api::completions, {"", "", R"({"prompt":"P","stream":true,"resumable":true})"},
+      testing::default_limits);
   REQUIRE_FALSE(resumable);
   CHECK(resumable.error().param == "resumable");
 }
@@ -215,7 +219,7 @@ TEST_CASE("OpenAI's bodies are as elsewhere, but that no stream is gone on with"
 TEST_CASE("instances are texts or objects, each a request of its own") {
   const auto batch = parse_instances(
       R"({"instances":["a",{"prompt":"b","max_new_tokens":3},{"data":"c","temperature":0}]})",
-      bounds);
+      testing::default_limits);
   REQUIRE(batch);
   REQUIRE(batch->requests.size() == 3);
   CHECK(std::get<std::string>(batch->requests[0].input) == "a");
@@ -236,13 +240,13 @@ TEST_CASE("instances are texts or objects, each a request of its own") {
   };
   for (const auto& [body, param] : wrong) {
     CAPTURE(body);
-    const auto r = parse_instances(body, bounds);
+    const auto r = parse_instances(body, testing::default_limits);
     REQUIRE_FALSE(r);
     CHECK(r.error().param == param);
   }
   std::string many = R"({"instances":["a")";
-  for (std::uint32_t i = 0; i < bounds.choices_max; ++i) {
+  for (std::uint32_t i = 0; i < testing::default_limits.choices_max; ++i) {
     many += R"(,"a")";
   }
-  CHECK_FALSE(parse_instances(many + "]}", bounds));
+  CHECK_FALSE(parse_instances(many + "]}", testing::default_limits));
 }

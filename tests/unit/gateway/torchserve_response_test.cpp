@@ -16,7 +16,7 @@ using nlohmann::json;
 
 namespace {
 
-chunk text_chunk(std::string text, token_id id) {
+chunk torchserve_chunk(std::string text, token_id id) {
   chunk c;
   c.count = 1;
   c.text = std::move(text);
@@ -70,9 +70,9 @@ bool has_line(const std::string& text, const std::string& line) {
 TEST_CASE("each piece is a chunk of its own, though they go out together") {
   torchserve_pieces pieces({torchserve_words::text, "P "});
   std::string out;
-  pieces.add(text_chunk("a", 1), out);
-  pieces.add(text_chunk("", 2), out); // half of a character: no piece, and not the last chunk
-  pieces.add(text_chunk("b\r\n", 3), out);
+  pieces.add(torchserve_chunk("a", 1), out);
+  pieces.add(torchserve_chunk("", 2), out); // half of a character: no piece, and not the last chunk
+  pieces.add(torchserve_chunk("b\r\n", 3), out);
   CHECK_FALSE(pieces.has_ended());
   pieces.add(end_chunk(), out);
   CHECK(pieces.has_ended());
@@ -80,14 +80,14 @@ TEST_CASE("each piece is a chunk of its own, though they go out together") {
   const auto read = unframe(out);
   CHECK(read.chunks == std::vector<std::string>{"P a", "b\r\n"});
   CHECK(read.has_last);
-  pieces.add(text_chunk("late", 4), out);
+  pieces.add(torchserve_chunk("late", 4), out);
   CHECK(unframe(out).chunks.size() == 2);
 }
 
 TEST_CASE("a stream of pieces that fails has no last chunk, and no word of it") {
   torchserve_pieces pieces({torchserve_words::json_value});
   std::string out;
-  pieces.add(text_chunk("a", 1), out);
+  pieces.add(torchserve_chunk("a", 1), out);
   const auto before = out;
   pieces.fail(fail(errc::pipeline_lost, "gone"), out);
   CHECK(out == before);
@@ -99,10 +99,10 @@ TEST_CASE("a stream of pieces that fails has no last chunk, and no word of it") 
 TEST_CASE("pieces of JSON are those of TorchServe's handler for vLLM") {
   torchserve_pieces pieces({torchserve_words::json_value, "", /*has_logprobs=*/true});
   std::string out;
-  auto first = text_chunk("h\xC3\xA9\"", 11);
+  auto first = torchserve_chunk("h\xC3\xA9\"", 11);
   first.details = {{{"h\xC3\xA9\"", 11, -0.5F}, {{"x", 7, -1.0F}}, 4}};
   pieces.add(first, out);
-  auto second = text_chunk("z", 12);
+  auto second = torchserve_chunk("z", 12);
   second.details = {{{"z", 12, -0.25F}, {}, 1}};
   pieces.add(second, out);
   auto last = end_chunk();
@@ -120,9 +120,9 @@ TEST_CASE("a whole answer is the text, or one piece of JSON") {
   torchserve_whole text({torchserve_words::text, "P "});
   torchserve_whole piece({torchserve_words::json_value});
   for (auto* whole : {&text, &piece}) {
-    whole->add(text_chunk("a", 1));
+    whole->add(torchserve_chunk("a", 1));
     CHECK_FALSE(whole->is_complete());
-    auto last = text_chunk("b", 2);
+    auto last = torchserve_chunk("b", 2);
     last.finish = finish::length;
     whole->add(last);
     CHECK(whole->is_complete());
@@ -135,13 +135,13 @@ TEST_CASE("a whole answer is the text, or one piece of JSON") {
 
 TEST_CASE("predictions are one answer, in the order of their instances") {
   torchserve_predictions both(2);
-  auto second = text_chunk("b", 2);
+  auto second = torchserve_chunk("b", 2);
   second.choice = 1;
   second.finish = finish::stop;
   both.add(second);
   CHECK_FALSE(both.is_complete());
-  both.add(text_chunk("a\"", 1));
-  auto first = text_chunk("", 3);
+  both.add(torchserve_chunk("a\"", 1));
+  auto first = torchserve_chunk("", 3);
   first.finish = finish::length;
   both.add(first);
   CHECK(both.is_complete());
@@ -154,8 +154,8 @@ TEST_CASE("OpenAI's events begin with their data, each in a chunk of its own") {
   shape.is_stream = true;
   std::string out;
   torchserve_events events(shape, {}, /*is_chunked=*/true);
-  events.add(text_chunk("a", 1), out);
-  auto last = text_chunk("b", 2);
+  events.add(torchserve_chunk("a", 1), out);
+  auto last = torchserve_chunk("b", 2);
   last.finish = finish::stop;
   events.add(last, out);
   CHECK(events.has_ended());

@@ -13,11 +13,11 @@ using nlohmann::json;
 
 namespace {
 
-struct world {
+struct store_world {
   std::shared_ptr<board> facts;
   http_api api;
 
-  explicit world(bool has_store = true) : facts(made()), api(facts) {
+  explicit store_world(bool has_store = true) : facts(made()), api(facts) {
     if (!has_store)
       return;
     facts->set_repository(
@@ -66,11 +66,11 @@ struct world {
   }
 };
 
-bool has(const std::string& text, std::string_view part) {
+bool has_part(const std::string& text, std::string_view part) {
   return text.find(part) != text.npos;
 }
 
-json told(const change_model& asked, std::uint32_t workers, int status) {
+json told_store(const change_model& asked, std::uint32_t workers, int status) {
   model_changed done;
   done.model = "words";
   done.version = "1.0";
@@ -83,7 +83,7 @@ json told(const change_model& asked, std::uint32_t workers, int status) {
 } // namespace
 
 TEST_CASE("a registration asks the root with all that the client says") {
-  const auto m = world().order(
+  const auto m = store_world().order(
       "POST", "/models?url=words.mar&model_name=mine&handler=own.py:f&batch_size=4&max_batch_delay="
               "0&response_timeout=7&startup_timeout=8&initial_workers=2&synchronous=true&runtime="
               "PYTHON&s3_sse_kms=false");
@@ -97,37 +97,37 @@ TEST_CASE("a registration asks the root with all that the client says") {
   CHECK(m.settings.startup_timeout == 8);
   CHECK(m.settings.workers_min == 2);
   CHECK(m.waits);
-  const auto bare = world().order("POST", "/models?url=words.mar");
+  const auto bare = store_world().order("POST", "/models?url=words.mar");
   CHECK_FALSE(bare.waits);
   CHECK(bare.model.empty());
   CHECK_FALSE(bare.settings.batch_size);
 }
 
 TEST_CASE("nothing is downloaded, and no path leads out of the store") {
-  const world w;
-  CHECK(has(w.refusal("POST", "/models", 400), "url is required"));
+  const store_world w;
+  CHECK(has_part(w.refusal("POST", "/models", 400), "url is required"));
   for (const auto* url : {"https://example.org/m.mar", "s3://bucket/m.mar", "file:///etc/m.mar"})
-    CHECK(has(w.refusal("POST", fmt::format("/models?url={}", url), 403), "does not match"));
-  CHECK(has(w.refusal("POST", "/models?url=../m.mar", 404), "Relative path is not allowed"));
-  CHECK(has(w.refusal("POST", "/models?url=%2e%2e%2fm.mar", 404), "Relative path"));
-  CHECK(has(w.refusal("POST", "/models?url=/etc/m.mar", 404), "Model not found"));
-  CHECK(has(w.refusal("POST", "/models?url=a%5Cm.mar", 404), "Model not found"));
+    CHECK(has_part(w.refusal("POST", fmt::format("/models?url={}", url), 403), "does not match"));
+  CHECK(has_part(w.refusal("POST", "/models?url=../m.mar", 404), "Relative path is not allowed"));
+  CHECK(has_part(w.refusal("POST", "/models?url=%2e%2e%2fm.mar", 404), "Relative path"));
+  CHECK(has_part(w.refusal("POST", "/models?url=/etc/m.mar", 404), "Model not found"));
+  CHECK(has_part(w.refusal("POST", "/models?url=a%5Cm.mar", 404), "Model not found"));
 }
 
 TEST_CASE("what is no value of its parameter is refused by its name") {
-  const world w;
+  const store_world w;
   for (const auto* wrong :
        {"batch_size=0", "batch_size=x", "max_batch_delay=-1", "initial_workers=-1",
         "response_timeout=0", "startup_timeout=99999999999", "synchronous=maybe", "runtime=java",
         "handler=--model-dir", "s3_sse_kms=true", "unknown=1"}) {
     const std::string_view text(wrong);
     const auto said = w.refusal("POST", fmt::format("/models?url=m.mar&{}", wrong), 400);
-    CHECK_MESSAGE(has(said, text.substr(0, text.find('='))), said);
+    CHECK_MESSAGE(has_part(said, text.substr(0, text.find('='))), said);
   }
 }
 
 TEST_CASE("models of the store are unregistered, scaled and chosen") {
-  const world w;
+  const store_world w;
   auto m = w.order("DELETE", "/models/words");
   CHECK(m.what == model_order::strike);
   CHECK(m.model == "words");
@@ -142,37 +142,38 @@ TEST_CASE("models of the store are unregistered, scaled and chosen") {
   m = w.order("PUT", "/models/words/2.0/set-default");
   CHECK(m.what == model_order::set_default);
   CHECK(m.version == "2.0");
-  CHECK(has(w.refusal("PUT", "/models/words?min_worker=2&max_worker=1", 400), "max_worker"));
-  CHECK(has(w.refusal("PUT", "/models/words?timeout=1", 400), "timeout"));
+  CHECK(has_part(w.refusal("PUT", "/models/words?min_worker=2&max_worker=1", 400), "max_worker"));
+  CHECK(has_part(w.refusal("PUT", "/models/words?timeout=1", 400), "timeout"));
 }
 
 TEST_CASE("LLMs and a server without a store say what they are") {
-  const world w;
-  CHECK(has(w.refusal("DELETE", "/models/smol", 405), "nodes.toml"));
-  CHECK(has(w.refusal("PUT", "/models/smol?min_worker=9", 409), "model.replicas"));
+  const store_world w;
+  CHECK(has_part(w.refusal("DELETE", "/models/smol", 405), "nodes.toml"));
+  CHECK(has_part(w.refusal("PUT", "/models/smol?min_worker=9", 409), "model.replicas"));
   w.refusal("DELETE", "/models/nobody", 404);
-  const world none(false);
-  CHECK(has(none.refusal("POST", "/models?url=m.mar", 405), "[model_store]"));
+  const store_world none(false);
+  CHECK(has_part(none.refusal("POST", "/models?url=m.mar", 405), "[model_store]"));
 }
 
 TEST_CASE("answers are told in TorchServe's words") {
   change_model asked;
   asked.what = model_order::enlist;
-  CHECK(told(asked, 2, 200) == "Model \"words\" Version: 1.0 registered with 2 initial workers");
-  CHECK(told(asked, 0, 200) ==
+  CHECK(told_store(asked, 2, 200) ==
+        "Model \"words\" Version: 1.0 registered with 2 initial workers");
+  CHECK(told_store(asked, 0, 200) ==
         "Model \"words\" Version: 1.0 registered with 0 initial workers. Use scale workers API to "
         "add workers for the model.");
   asked.waits = false;
-  CHECK(told(asked, 2, 202) == "Processing worker updates...");
+  CHECK(told_store(asked, 2, 202) == "Processing worker updates...");
   asked.what = model_order::scale;
-  CHECK(told(asked, 2, 202) == "Processing worker updates...");
+  CHECK(told_store(asked, 2, 202) == "Processing worker updates...");
   asked.waits = true;
-  CHECK(told(asked, 2, 200) == "Workers scaled to 2 for model: words");
+  CHECK(told_store(asked, 2, 200) == "Workers scaled to 2 for model: words");
   asked.version = "1.0";
-  CHECK(told(asked, 2, 200) == "Workers scaled to 2 for model: words, version: 1.0");
+  CHECK(told_store(asked, 2, 200) == "Workers scaled to 2 for model: words, version: 1.0");
   asked.what = model_order::set_default;
-  CHECK(told(asked, 0, 200) ==
+  CHECK(told_store(asked, 0, 200) ==
         "Default version successfully updated for model \"words\" to \"1.0\"");
   asked.what = model_order::strike;
-  CHECK(told(asked, 0, 200) == "Model \"words\" unregistered");
+  CHECK(told_store(asked, 0, 200) == "Model \"words\" unregistered");
 }

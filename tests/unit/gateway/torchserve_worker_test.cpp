@@ -12,11 +12,11 @@ using nlohmann::json;
 
 namespace {
 
-struct world {
+struct torchserve_worker_world {
   std::shared_ptr<board> facts = std::make_shared<board>(config());
   http_api api{facts};
 
-  world() {
+  torchserve_worker_world() {
     worker_facts told;
     told.processes = {"worker-m-0", "worker-m-1"};
     told.batch_size = 8;
@@ -77,7 +77,7 @@ infer asked(http_plan plan) {
   return std::move(std::get<worker_call>(plan).request);
 }
 
-json refused(http_plan plan) {
+json refused_plan(http_plan plan) {
   REQUIRE(std::holds_alternative<http_reply>(plan));
   return json::parse(std::get<http_reply>(plan).body);
 }
@@ -85,7 +85,7 @@ json refused(http_plan plan) {
 } // namespace
 
 TEST_CASE("a prediction is its body with its content type, wherever it is asked") {
-  const world w;
+  const torchserve_worker_world w;
   for (const auto* target : {"/predictions/m", "/predictions/m/2", "/models/m/invoke",
                              "/invocations?model_name=m", "/v1/models/m:predict"}) {
     CAPTURE(target);
@@ -99,7 +99,7 @@ TEST_CASE("a prediction is its body with its content type, wherever it is asked"
 }
 
 TEST_CASE("a form is its one field, and a second one is refused by name") {
-  const world w;
+  const torchserve_worker_world w;
   const auto parts = [](std::string_view name, std::string_view type) {
     return fmt::format("--b\r\nContent-Disposition: form-data; name=\"{}\"\r\n{}\r\nvalue\r\n",
                        name, type.empty() ? "" : fmt::format("Content-Type: {}\r\n", type));
@@ -122,11 +122,11 @@ TEST_CASE("a form is its one field, and a second one is refused by name") {
                    "application/x-www-form-urlencoded"},
         std::tuple{"/predictions/m?mask=2", std::string("x"), "text/plain"}}) {
     CAPTURE(body);
-    CHECK(refused(w.predict(target, body, type))["message"].get<std::string>().find("'mask'") !=
-          std::string::npos);
+    CHECK(refused_plan(w.predict(target, body, type))["message"].get<std::string>().find(
+              "'mask'") != std::string::npos);
   }
-  CHECK(refused(w.predict("/predictions/m", "data=1&body=2",
-                          "application/x-www-form-urlencoded"))["code"] == 400);
+  CHECK(refused_plan(w.predict("/predictions/m", "data=1&body=2",
+                               "application/x-www-form-urlencoded"))["code"] == 400);
 }
 
 TEST_CASE("gRPC's inputs are one body") {
@@ -155,14 +155,15 @@ TEST_CASE("a status that is a failure is one of gRPC's") {
 }
 
 TEST_CASE("what is asked of no such version, or below the model, has TorchServe's error") {
-  const world w;
-  CHECK(refused(w.predict("/predictions/m/1", "x"))["type"] == "ModelVersionNotFoundException");
-  CHECK(refused(w.predict("/predictions/x", "x"))["type"] == "ModelNotFoundException");
-  CHECK(refused(w.predict("/predictions/m/2/v1/completions", "{}"))["code"] == 404);
+  const torchserve_worker_world w;
+  CHECK(refused_plan(w.predict("/predictions/m/1", "x"))["type"] ==
+        "ModelVersionNotFoundException");
+  CHECK(refused_plan(w.predict("/predictions/x", "x"))["type"] == "ModelNotFoundException");
+  CHECK(refused_plan(w.predict("/predictions/m/2/v1/completions", "{}"))["code"] == 404);
 }
 
 TEST_CASE("worker models are listed, described and scaled as far as they are") {
-  const world w;
+  const torchserve_worker_world w;
   CHECK(json::parse(w.manage("/models").body)["models"][0]["modelName"] == "m");
   const auto told = json::parse(w.manage("/models/m").body)[0];
   CHECK(told["modelVersion"] == "2");

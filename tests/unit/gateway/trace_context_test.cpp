@@ -15,38 +15,38 @@ namespace {
 const std::string trace_text = "0af7651916cd43dd8448eb211c80319c";
 const std::string span_text = "b7ad6b7169203331";
 
-std::string header(const std::string& version = "00", const std::string& trace = trace_text,
-                   const std::string& span = span_text, const std::string& flags = "01") {
+std::string trace_header(const std::string& version = "00", const std::string& trace = trace_text,
+                         const std::string& span = span_text, const std::string& flags = "01") {
   return version + "-" + trace + "-" + span + "-" + flags;
 }
 
 } // namespace
 
 TEST_CASE("a traceparent is read to the letter, and written the same") {
-  const auto parent = parse_traceparent(header());
+  const auto parent = parse_traceparent(trace_header());
   REQUIRE(parent);
   CHECK(hex_of(parent->trace) == trace_text);
   CHECK(hex_of(parent->span) == span_text);
   CHECK(parent->is_sampled());
-  CHECK(traceparent_of(*parent) == header());
-  const auto unsampled = parse_traceparent(header("00", trace_text, span_text, "00"));
+  CHECK(traceparent_of(*parent) == trace_header());
+  const auto unsampled = parse_traceparent(trace_header("00", trace_text, span_text, "00"));
   REQUIRE(unsampled);
   CHECK_FALSE(unsampled->is_sampled());
-  CHECK(parse_traceparent("  " + header() + "\t")); // as HTTP trims a field
+  CHECK(parse_traceparent("  " + trace_header() + "\t")); // as HTTP trims a field
 }
 
 TEST_CASE("flags that nobody knows here are not said on") {
-  CHECK(parse_traceparent(header("00", trace_text, span_text, "ff"))->flags == 3);
-  CHECK(parse_traceparent(header("00", trace_text, span_text, "fe"))->flags == 2);
-  CHECK_FALSE(parse_traceparent(header("00", trace_text, span_text, "fc"))->is_sampled());
+  CHECK(parse_traceparent(trace_header("00", trace_text, span_text, "ff"))->flags == 3);
+  CHECK(parse_traceparent(trace_header("00", trace_text, span_text, "fe"))->flags == 2);
+  CHECK_FALSE(parse_traceparent(trace_header("00", trace_text, span_text, "fc"))->is_sampled());
 }
 
 TEST_CASE("a newer version is read as far as this one goes") {
-  CHECK(parse_traceparent(header("cc")));
-  CHECK(parse_traceparent(header("01") + "-what-the-future-brings"));
-  CHECK(parse_traceparent(header("cc") + "-"));
-  CHECK_FALSE(parse_traceparent(header("cc") + ".what"));
-  CHECK_FALSE(parse_traceparent(header("cc") + "0"));
+  CHECK(parse_traceparent(trace_header("cc")));
+  CHECK(parse_traceparent(trace_header("01") + "-what-the-future-brings"));
+  CHECK(parse_traceparent(trace_header("cc") + "-"));
+  CHECK_FALSE(parse_traceparent(trace_header("cc") + ".what"));
+  CHECK_FALSE(parse_traceparent(trace_header("cc") + "0"));
 }
 
 TEST_CASE("whatever is no traceparent begins another trace") {
@@ -56,35 +56,35 @@ TEST_CASE("whatever is no traceparent begins another trace") {
       "-",
       "00",
       "00-",
-      header("ff"),
-      header("0"),
-      header("000"),
-      header("0G"),
-      header(" 0"),
-      header("00", zeroes32),
-      header("00", trace_text, zeroes16),
-      header("00", trace_text.substr(1)),
-      header("00", trace_text + "0"),
-      header("00", "0AF7651916CD43DD8448EB211C80319C"),
-      header("00", ".af7651916cd43dd8448eb211c80319c"),
-      header("00", trace_text, span_text.substr(1)),
-      header("00", trace_text, span_text + "0"),
-      header("00", trace_text, "B7AD6B7169203331"),
-      header("00", trace_text, span_text, "0"),
-      header("00", trace_text, span_text, "001"),
-      header("00", trace_text, span_text, "0x"),
-      header("00", trace_text, span_text, "0A"),
-      header() + "-",
-      header() + "-more",
-      header() + ",",
-      header() + "," + header(),
+      trace_header("ff"),
+      trace_header("0"),
+      trace_header("000"),
+      trace_header("0G"),
+      trace_header(" 0"),
+      trace_header("00", zeroes32),
+      trace_header("00", trace_text, zeroes16),
+      trace_header("00", trace_text.substr(1)),
+      trace_header("00", trace_text + "0"),
+      trace_header("00", "0AF7651916CD43DD8448EB211C80319C"),
+      trace_header("00", ".af7651916cd43dd8448eb211c80319c"),
+      trace_header("00", trace_text, span_text.substr(1)),
+      trace_header("00", trace_text, span_text + "0"),
+      trace_header("00", trace_text, "B7AD6B7169203331"),
+      trace_header("00", trace_text, span_text, "0"),
+      trace_header("00", trace_text, span_text, "001"),
+      trace_header("00", trace_text, span_text, "0x"),
+      trace_header("00", trace_text, span_text, "0A"),
+      trace_header() + "-",
+      trace_header() + "-more",
+      trace_header() + ",",
+      trace_header() + "," + trace_header(),
       "00_" + trace_text + "-" + span_text + "-01",
       "00-" + trace_text + "_" + span_text + "-01",
       "00-" + trace_text + "-" + span_text + "_01",
       std::string(55, '\0'),
       std::string(55, '-'),
       std::string(4096, 'a'),
-      "\xff\xfe" + header().substr(2),
+      "\xff\xfe" + trace_header().substr(2),
   };
   for (const auto& text : wrong) {
     CAPTURE(text);

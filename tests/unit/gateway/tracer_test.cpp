@@ -26,7 +26,7 @@ std::vector<request_trace> ended(tracer& t) {
   return t.take(SIZE_MAX, at_once, false);
 }
 
-trace_parent caller(bool is_sampled) {
+trace_parent caller_span(bool is_sampled) {
   trace_parent parent;
   parent.trace.fill(0xab);
   parent.span.fill(0xcd);
@@ -40,13 +40,13 @@ trace_parent caller(bool is_sampled) {
 TEST_CASE("a caller's trace is gone on with as the caller says, whatever the ratio") {
   const auto none = tracer_with(0);
   const auto all = tracer_with(1);
-  CHECK(none->begin(caller(true), "http", begin));
-  CHECK_FALSE(all->begin(caller(false), "http", begin));
-  const auto trace = all->begin(caller(true), "websocket", begin);
+  CHECK(none->begin(caller_span(true), "http", begin));
+  CHECK_FALSE(all->begin(caller_span(false), "http", begin));
+  const auto trace = all->begin(caller_span(true), "websocket", begin);
   REQUIRE(trace);
-  CHECK(trace->what.self.trace == caller(true).trace);
-  CHECK(trace->what.parent == caller(true).span);
-  CHECK(trace->what.self.span != caller(true).span);
+  CHECK(trace->what.self.trace == caller_span(true).trace);
+  CHECK(trace->what.parent == caller_span(true).span);
+  CHECK(trace->what.self.span != caller_span(true).span);
   CHECK(trace->what.self.state == "congo=1");
   CHECK(trace->what.self.flags == flag_sampled);
   CHECK(trace->what.door == "websocket");

@@ -1,5 +1,6 @@
 // vLLM's /generate: which bodies are its own, what they say, and what comes back.
 #include "gateway/vllm_generate.hpp"
+#include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -10,23 +11,22 @@ using nlohmann::json;
 
 namespace {
 
-const request_limits bounds;
-
-vllm_generate call_of(const std::string& fields) {
-  const auto r = parse_vllm_generate(R"({"prompt":"say \"hi\"")" + fields + "}", bounds);
+vllm_generate vllm_call_of(const std::string& fields) {
+  const auto r =
+      parse_vllm_generate(R"({"prompt":"say \"hi\"")" + fields + "}", testing::default_limits);
   REQUIRE(r);
   REQUIRE_MESSAGE(*r, fields);
   return **r;
 }
 
-error error_of(const std::string& body) {
-  const auto r = parse_vllm_generate(body, bounds);
+error vllm_error(const std::string& body) {
+  const auto r = parse_vllm_generate(body, testing::default_limits);
   REQUIRE_MESSAGE(r, body);
   REQUIRE_FALSE_MESSAGE(*r, body);
   return r->error();
 }
 
-chunk chunk_of(std::uint32_t choice, std::string text, finish how = finish::none) {
+chunk vllm_chunk(std::uint32_t choice, std::string text, finish how = finish::none) {
   chunk c;
   c.choice = choice;
   c.text = std::move(text);
@@ -40,16 +40,16 @@ TEST_CASE("a body with a prompt is vLLM's, every other one is not") {
   for (const auto* other : {R"({"inputs":"x"})", "{}", "", "[]", R"({"inputs":"\"prompt\""})",
                             R"({"inputs":"x","parameters":{"prompt":1}})", R"({"prompt":)"}) {
     CAPTURE(other);
-    CHECK_FALSE(parse_vllm_generate(other, bounds));
+    CHECK_FALSE(parse_vllm_generate(other, testing::default_limits));
   }
-  const auto call = call_of(R"(,"n":2,"temperature":0.5,"top_k":-1,"stream":true,"seed":3)");
+  const auto call = vllm_call_of(R"(,"n":2,"temperature":0.5,"top_k":-1,"stream":true,"seed":3)");
   CHECK(call.prompt == "say \"hi\"");
   CHECK(std::get<std::string>(call.request.input) == call.prompt);
   CHECK(call.request.choices == 2);
   CHECK(call.request.sampling.temperature == 0.5F);
   CHECK(call.request.stop.tokens_max == 16); // vLLM's as well
   CHECK(call.is_stream);
-  CHECK_FALSE(call_of("").is_stream);
+  CHECK_FALSE(vllm_call_of("").is_stream);
 }
 
 TEST_CASE("what has no place in the answer is refused by name, unless it says nothing") {
@@ -67,47 +67,47 @@ TEST_CASE("what has no place in the answer is refused by name, unless it says no
   };
   for (const auto& [body, param] : rows) {
     CAPTURE(body);
-    CHECK(error_of(body).param == param);
+    CHECK(vllm_error(body).param == param);
   }
-  call_of(R"(,"echo":false,"best_of":1,"use_beam_search":false,"logprobs":null)");
+  vllm_call_of(R"(,"echo":false,"best_of":1,"use_beam_search":false,"logprobs":null)");
 }
 
 TEST_CASE("the answer is the prompt and what follows, for each choice") {
-  const auto call = call_of(R"(,"n":2)");
+  const auto call = vllm_call_of(R"(,"n":2)");
   vllm_whole whole(call);
-  whole.add(chunk_of(1, " b"));
-  whole.add(chunk_of(0, " a", finish::stop));
+  whole.add(vllm_chunk(1, " b"));
+  whole.add(vllm_chunk(0, " a", finish::stop));
   CHECK_FALSE(whole.is_complete());
-  whole.add(chunk_of(1, "c", finish::length));
+  whole.add(vllm_chunk(1, "c", finish::length));
   REQUIRE(whole.is_complete());
   CHECK(json::parse(whole.reply({}, {}).body) == json{{"text", {"say \"hi\" a", "say \"hi\" bc"}}});
 }
 
 TEST_CASE("each line has all of the text, and replaces one that is not sent yet") {
-  vllm_lines lines(call_of(""));
+  vllm_lines lines(vllm_call_of(""));
   std::string out;
-  lines.add(chunk_of(0, ""), out);
+  lines.add(vllm_chunk(0, ""), out);
   CHECK(out.empty());
-  lines.add(chunk_of(0, " a"), out);
-  lines.add(chunk_of(0, " b"), out);
+  lines.add(vllm_chunk(0, " a"), out);
+  lines.add(vllm_chunk(0, " b"), out);
   CHECK(out == "{\"text\":[\"say \\\"hi\\\" a b\"]}\n");
   out.clear(); // sent
-  lines.add(chunk_of(0, " c"), out);
+  lines.add(vllm_chunk(0, " c"), out);
   CHECK(json::parse(out)["text"][0] == "say \"hi\" a b c");
   out.clear();
-  lines.add(chunk_of(0, "", finish::stop), out);
+  lines.add(vllm_chunk(0, "", finish::stop), out);
   CHECK(lines.has_ended());
   CHECK(json::parse(out)["text"][0] == "say \"hi\" a b c");
   out.clear();
-  lines.add(chunk_of(0, "late"), out);
+  lines.add(vllm_chunk(0, "late"), out);
   lines.fail(fail(errc::internal, "late"), out);
   CHECK(out.empty());
 }
 
 TEST_CASE("an error is the last line") {
-  vllm_lines lines(call_of(""));
+  vllm_lines lines(vllm_call_of(""));
   std::string out;
-  lines.add(chunk_of(0, "a"), out);
+  lines.add(vllm_chunk(0, "a"), out);
   lines.fail(fail(errc::pipeline_lost, "gone"), out);
   CHECK(lines.has_ended());
   const auto last = out.substr(out.find('\n') + 1);

@@ -1,6 +1,7 @@
 // The files of the web page, as a browser gets them, and what a WebSocket offers. No sockets.
 #include "gateway/socket_protocol.hpp"
 #include "gateway/web_page.hpp"
+#include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>
 
@@ -9,18 +10,7 @@
 using namespace baton;
 using namespace baton::gateway;
 
-namespace {
-
-std::string header(const http_reply& r, std::string_view name) {
-  for (const auto& [n, v] : r.headers) {
-    if (n == name) {
-      return v;
-    }
-  }
-  return {};
-}
-
-} // namespace
+namespace {} // namespace
 
 TEST_CASE("each file of the page has its media type, a tag and a strict policy") {
   struct row {
@@ -38,9 +28,9 @@ TEST_CASE("each file of the page has its media type, a tag and a strict policy")
     CHECK(r.status == 200);
     CHECK(r.content_type == media);
     CHECK(r.body.find(has) != std::string::npos);
-    CHECK(header(r, "Cache-Control") == "no-cache");
-    CHECK(header(r, "X-Content-Type-Options") == "nosniff");
-    const auto policy = header(r, "Content-Security-Policy");
+    CHECK(testing::header_of(r, "Cache-Control") == "no-cache");
+    CHECK(testing::header_of(r, "X-Content-Type-Options") == "nosniff");
+    const auto policy = testing::header_of(r, "Content-Security-Policy");
     CHECK(policy.find("default-src 'none'") != std::string::npos);
     CHECK(policy.find("unsafe") == std::string::npos);
   }
@@ -48,15 +38,15 @@ TEST_CASE("each file of the page has its media type, a tag and a strict policy")
 }
 
 TEST_CASE("a browser that has a file already is told so") {
-  const auto tag = header(web_reply("/page/main.js", {}), "ETag");
+  const auto tag = testing::header_of(web_reply("/page/main.js", {}), "ETag");
   REQUIRE(tag.size() > 2);
-  CHECK(tag != header(web_reply("/page/chat.js", {}), "ETag"));
+  CHECK(tag != testing::header_of(web_reply("/page/chat.js", {}), "ETag"));
   for (const auto& has : {tag, "\"x\", " + tag, tag.substr(2), std::string("*")}) {
     CAPTURE(has);
     const auto r = web_reply("/page/main.js", {has, {}});
     CHECK(r.status == 304);
     CHECK(r.body.empty());
-    CHECK(header(r, "ETag") == tag);
+    CHECK(testing::header_of(r, "ETag") == tag);
     const auto text = render(r, {});
     CHECK(text.starts_with("HTTP/1.1 304 Not Modified\r\n"));
     CHECK(text.find("Content-Length") == std::string::npos);
@@ -66,15 +56,15 @@ TEST_CASE("a browser that has a file already is told so") {
 
 TEST_CASE("a browser that takes gzip gets a fraction of the bytes") {
   const auto whole = web_reply("/page/page.css", {});
-  CHECK(header(whole, "Content-Encoding").empty());
-  CHECK(header(whole, "Vary") == "Accept-Encoding");
+  CHECK(testing::header_of(whole, "Content-Encoding").empty());
+  CHECK(testing::header_of(whole, "Vary") == "Accept-Encoding");
   for (const auto* takes : {"gzip", "gzip, deflate, br", "br;q=1, gzip;q=0.5", "gzip;q=1.0"}) {
     CAPTURE(takes);
     const auto small = web_reply("/page/page.css", {{}, takes});
-    CHECK(header(small, "Content-Encoding") == "gzip");
+    CHECK(testing::header_of(small, "Content-Encoding") == "gzip");
     CHECK(small.body.starts_with("\x1f\x8b"));
     CHECK(small.body.size() * 2 < whole.body.size());
-    CHECK(header(small, "ETag") == header(whole, "ETag"));
+    CHECK(testing::header_of(small, "ETag") == testing::header_of(whole, "ETag"));
   }
   for (const auto* not_so : {"", "identity", "br", "gzip;q=0", "gzip; q=0.0, br"}) {
     CAPTURE(not_so);

@@ -1,5 +1,6 @@
 // The messages of /v1/stream, both ways.
 #include "gateway/websocket_messages.hpp"
+#include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -10,17 +11,15 @@ using nlohmann::json;
 
 namespace {
 
-const gateway_config config;
-
 template <class T>
 T message_of(const std::string& text) {
-  auto parsed = parse_socket_message(text, config);
+  auto parsed = parse_socket_message(text, testing::default_config);
   REQUIRE_MESSAGE(std::holds_alternative<socket_message>(parsed), text);
   return std::get<T>(std::get<socket_message>(parsed));
 }
 
 socket_mistake mistake_of(const std::string& text) {
-  auto parsed = parse_socket_message(text, config);
+  auto parsed = parse_socket_message(text, testing::default_config);
   REQUIRE_MESSAGE(std::holds_alternative<socket_mistake>(parsed), text);
   return std::get<socket_mistake>(parsed);
 }

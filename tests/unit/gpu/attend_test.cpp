@@ -14,21 +14,21 @@ using namespace baton::gpu;
 
 namespace {
 
-struct shape {
+struct head_shape {
   std::uint32_t heads, kv_heads, size;
 };
 
 // Two sequences' tables, of which the second one is asked about; keys and values of all blocks.
 struct context {
   static constexpr std::uint32_t positions = 4, blocks = 14;
-  shape s;
+  head_shape s;
   std::uint32_t last, window;
   float cap;
   std::vector<float> query, keys, values;
   std::vector<std::uint32_t> table{9, 12, 4, 0, 5, 2, 13, 7, 1, 11, 3, 10, 6};
   std::uint32_t at[2] = {0, 0}, begin[2] = {0, 1}; // the first row has one position
 
-  context(const shape& of, std::uint32_t last_position, std::uint32_t seen, float capped)
+  context(const head_shape& of, std::uint32_t last_position, std::uint32_t seen, float capped)
       : s(of), last(last_position), window(seen), cap(capped),
         query(random_floats(2 * of.heads * of.size, 1, 2)),
         keys(random_floats(blocks * of.kv_heads * positions * of.size, 2)),
@@ -121,7 +121,7 @@ void check_near(const std::vector<float>& found, const std::vector<double>& expe
 TEST_CASE("attention is softmax over the positions seen, in any lanes, groups and parts") {
   // Query heads that a KV head has: 1, 2, 3 (a team of four has one too many), 8, and 11, two
   // teams.
-  const shape shapes[] = {{2, 2, 12}, {4, 2, 64}, {6, 2, 40}, {8, 1, 16}, {11, 1, 24}};
+  const head_shape shapes[] = {{2, 2, 12}, {4, 2, 64}, {6, 2, 40}, {8, 1, 16}, {11, 1, 24}};
   for (const auto& s : shapes)
     for (const auto& [last, window, cap] :
          {std::tuple(46U, 0U, 0.0F), {46U, 37U, 0.0F}, {13U, 5U, 1.5F}, {0U, 0U, 0.0F}}) {

@@ -66,7 +66,7 @@ std::uint32_t width_of(const choice& c) {
   return c.rows * c.used;
 }
 
-plugin::config settings_of(const std::string& device) {
+plugin::config expert_settings(const std::string& device) {
   plugin::config c;
   c.device = device;
   c.blocks = 16;
@@ -75,7 +75,8 @@ plugin::config settings_of(const std::string& device) {
   return c;
 }
 
-std::unique_ptr<plugin::plugin_engine> load(const family_golden& golden, const plugin::config& c) {
+std::unique_ptr<plugin::plugin_engine> load_experts(const family_golden& golden,
+                                                    const plugin::config& c) {
   const auto library = plugin::library::open(engines_directory() / "engine_plain.so");
   REQUIRE_MESSAGE(library, library.error().message);
   auto engine = plugin::plugin_engine::load(*library, *golden.file, golden.description,
@@ -226,8 +227,8 @@ TEST_CASE("both ways of a mixture give the logits of transformers") {
   for (const auto& name : mixtures) {
     CAPTURE(name);
     const family_golden golden(name);
-    const auto by_host = load(golden, settings_of("plain-hosted")),
-               on_device = load(golden, settings_of("plain"));
+    const auto by_host = load_experts(golden, expert_settings("plain-hosted")),
+               on_device = load_experts(golden, expert_settings("plain"));
     for (const std::size_t rows : {1U, 9U, 128U}) {
       const auto expected = run_in_steps(*by_host, golden.prompt, {rows}),
                  found = run_in_steps(*on_device, golden.prompt, {rows});
@@ -243,13 +244,13 @@ TEST_CASE("both ways of a mixture give the logits of transformers") {
 TEST_CASE("packed experts are the same both ways") {
   for (const auto form : {quantization::fp8, quantization::int4}) {
     const family_golden golden("mixtral");
-    auto settings = settings_of("plain-hosted");
+    auto settings = expert_settings("plain-hosted");
     settings.weights = plugin::element::f32;
     settings.quantized = form;
     settings.group = 32;
-    const auto by_host = load(golden, settings);
+    const auto by_host = load_experts(golden, settings);
     settings.device = "plain";
-    const auto on_device = load(golden, settings);
+    const auto on_device = load_experts(golden, settings);
     const auto expected = run_in_steps(*by_host, golden.prompt, {4}),
                found = run_in_steps(*on_device, golden.prompt, {4});
     CHECK(apart(expected, found) < 1e-5);
@@ -261,13 +262,13 @@ TEST_CASE("a mixture's steps are recorded, and give the bits of steps that are n
     CAPTURE(name);
     const family_golden golden(name);
     std::vector<std::string> said;
-    auto settings = settings_of("plain");
+    auto settings = expert_settings("plain");
     settings.rows_max = 6;
     settings.say = [&](const std::string& line) { said.push_back(line); };
-    const auto recorded = load(golden, settings);
+    const auto recorded = load_experts(golden, settings);
     settings.say = {};
     settings.is_eager = true;
-    const auto eager = load(golden, settings);
+    const auto eager = load_experts(golden, settings);
     std::vector<std::uint32_t> next(5);
     for (std::uint32_t step = 0; step < 9; ++step) {
       std::vector<part> parts;
@@ -289,7 +290,7 @@ TEST_CASE("a mixture's steps are recorded, and give the bits of steps that are n
     settings.is_eager = false;
     settings.device = "plain-hosted"; // where the host groups rows, nothing can be
     settings.say = [&](const std::string& line) { said.push_back(line); };
-    const auto hosted = load(golden, settings);
+    const auto hosted = load_experts(golden, settings);
     for (int i = 0; i < 3; ++i)
       REQUIRE(hosted->run(batch_of({{1, {5}, 0}}), {}));
     CHECK(said.empty());

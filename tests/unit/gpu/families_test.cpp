@@ -15,7 +15,7 @@ using plugin::element;
 namespace {
 
 // As of the native engine (tests/unit/cpu/family_test.cpp): float32 over float16 keys and values.
-constexpr double bound = 2e-4, bound_worst = 2e-3;
+constexpr double family_bound = 2e-4, bound_worst = 2e-3;
 
 plugin::library plain() {
   auto opened = plugin::library::open(engines_directory() / "engine_plain.so");
@@ -23,7 +23,7 @@ plugin::library plain() {
   return *std::move(opened);
 }
 
-plugin::config settings_of(element weights, element kv) {
+plugin::config family_settings(element weights, element kv) {
   plugin::config c;
   c.device = "plain";
   c.weights = weights;
@@ -34,9 +34,9 @@ plugin::config settings_of(element weights, element kv) {
   return c;
 }
 
-std::unique_ptr<plugin::plugin_engine> load(const family_golden& golden,
-                                            const plugin::config& settings,
-                                            std::optional<model::layer_range> range = {}) {
+std::unique_ptr<plugin::plugin_engine> load_family(const family_golden& golden,
+                                                   const plugin::config& settings,
+                                                   std::optional<model::layer_range> range = {}) {
   auto engine =
       plugin::plugin_engine::load(plain(), *golden.file, golden.description,
                                   range.value_or(model::whole(golden.description)), settings);
@@ -50,10 +50,10 @@ TEST_CASE("behind the boundary, a family's logits are those of transformers") {
   for (const auto& name : family_names)
     for (const auto& form : {std::string(".gguf"), std::string()}) {
       const family_golden golden(name, {}, form);
-      const auto engine = load(golden, settings_of(element::f32, element::f16));
+      const auto engine = load_family(golden, family_settings(element::f32, element::f16));
       const auto found = golden.compare(run_at_once(*engine, golden.prompt));
       MESSAGE(name, form, ": ", found.mean, ", worst ", found.worst);
-      CHECK(found.mean < bound);
+      CHECK(found.mean < family_bound);
       CHECK(found.worst < bound_worst);
     }
 }
@@ -62,14 +62,14 @@ TEST_CASE("with a library's attention, a family's logits are those of transforme
   for (const auto& name : family_names)
     for (const auto* device : {"plain-paged", "plain-prompts"}) {
       const family_golden golden(name);
-      auto settings = settings_of(element::f32, element::f16);
+      auto settings = family_settings(element::f32, element::f16);
       settings.device = device;
-      const auto engine = load(golden, settings);
+      const auto engine = load_family(golden, settings);
       for (const bool at_once : {false, true}) {
         const auto found = golden.compare(at_once ? run_at_once(*engine, golden.prompt)
                                                   : run_in_steps(*engine, golden.prompt, {1}));
         CAPTURE(name);
-        CHECK(found.mean < bound);
+        CHECK(found.mean < family_bound);
         CHECK(found.worst < bound_worst);
       }
     }
@@ -79,9 +79,9 @@ TEST_CASE("behind the boundary, a family goes on greedily as transformers does")
   for (const auto& name : family_names) {
     CAPTURE(name);
     const family_golden golden(name);
-    auto settings = settings_of(element::f32, element::f16);
+    auto settings = family_settings(element::f32, element::f16);
     settings.keeps_logits = false; // the engine draws
-    const auto engine = load(golden, settings);
+    const auto engine = load_family(golden, settings);
     auto out = engine->run(batch_of({{1, golden.prompt, 0}}), {});
     REQUIRE_MESSAGE(out, out.error().message);
     std::vector<token_id> ids{out->samples.front().token};
@@ -103,7 +103,7 @@ TEST_CASE("behind the boundary, types of 16 bits stay near to transformers") {
     if (golden.description.expert_count > 0)
       continue; // a router that nearly ties chooses otherwise
     for (const auto& [kind, limit] : {std::pair(element::bf16, 0.035), {element::f16, 0.0035}}) {
-      const auto engine = load(golden, settings_of(kind, kind));
+      const auto engine = load_family(golden, family_settings(kind, kind));
       const auto found = golden.compare(run_in_steps(*engine, golden.prompt, {1}));
       MESSAGE(name, std::string(kind == element::bf16 ? " in bf16: " : " in f16: "), found.mean);
       CHECK(found.mean < limit);
@@ -116,13 +116,13 @@ TEST_CASE("behind the boundary, every cut of a family gives the bits of the whol
   for (const auto& name : family_names) {
     CAPTURE(name);
     const family_golden golden(name);
-    const auto settings = settings_of(element::f32, element::f16);
-    const auto expected = run_in_steps(*load(golden, settings), golden.prompt, {33});
+    const auto settings = family_settings(element::f32, element::f16);
+    const auto expected = run_in_steps(*load_family(golden, settings), golden.prompt, {33});
     const auto layers = golden.description.layer_count;
     for (std::uint32_t cut = 1; cut < layers; ++cut) {
-      const auto first = load(golden, settings, model::layer_range{0, cut, true, false});
+      const auto first = load_family(golden, settings, model::layer_range{0, cut, true, false});
       const auto second =
-          load(golden, settings, model::layer_range{cut, layers - cut, false, true});
+          load_family(golden, settings, model::layer_range{cut, layers - cut, false, true});
       logits_by_position found;
       for (std::size_t at = 0; at < golden.prompt.size(); at += 33) {
         const auto end = std::min(at + 33, golden.prompt.size());

@@ -77,7 +77,7 @@ constexpr form_case forms[] = {{"fp8", quantization::fp8, 128},
                                {"int4 in groups of 32", quantization::int4, 32},
                                {"int4 in groups of 128", quantization::int4, 128}};
 
-plugin::config settings_of(const form_case& f) {
+plugin::config packed_settings(const form_case& f) {
   plugin::config c;
   c.device = "plain";
   c.weights = plugin::element::f32;
@@ -89,7 +89,7 @@ plugin::config settings_of(const form_case& f) {
   return c;
 }
 
-auto load(const family_golden& golden, const plugin::config& settings) {
+auto load_packed(const family_golden& golden, const plugin::config& settings) {
   const auto library = plugin::library::open(engines_directory() / "engine_plain.so");
   REQUIRE_MESSAGE(library, library.error().message);
   return plugin::plugin_engine::load(*library, *golden.file, golden.description,
@@ -319,7 +319,7 @@ TEST_CASE("with packed weights a family stays near to transformers, in few rows 
     if (golden.description.expert_count > 0)
       continue; // a router that nearly ties chooses otherwise
     for (const auto& f : forms) {
-      const auto engine = load(golden, settings_of(f));
+      const auto engine = load_packed(golden, packed_settings(f));
       if (!engine) { // a tiny model's columns
         CHECK(f.group == 128);
         CHECK(engine.error().code == errc::unsupported_model);
@@ -350,8 +350,8 @@ TEST_CASE("with packed weights a family stays near to transformers, in few rows 
 
 TEST_CASE("a mixture's experts are packed, its router is not") {
   const family_golden golden("mixtral");
-  auto settings = settings_of(forms[0]);
-  const auto engine = load(golden, settings);
+  auto settings = packed_settings(forms[0]);
+  const auto engine = load_packed(golden, settings);
   REQUIRE_MESSAGE(engine, engine.error().message);
   const auto found = golden.compare(run_in_steps(**engine, golden.prompt, {1}));
   MESSAGE("mixtral fp8: ", found.mean);
@@ -361,9 +361,9 @@ TEST_CASE("a mixture's experts are packed, its router is not") {
 
 TEST_CASE("groups that are none are refused by name") {
   const family_golden golden("llama3");
-  auto settings = settings_of(forms[1]);
+  auto settings = packed_settings(forms[1]);
   settings.group = 64;
-  const auto engine = load(golden, settings);
+  const auto engine = load_packed(golden, settings);
   REQUIRE(!engine);
   CHECK(engine.error().code == errc::invalid_value);
   CHECK(engine.error().message == "groups of int4 must be 32 or 128, not 64");

@@ -32,14 +32,14 @@ plugin::batch batch_with(const std::vector<plugin::slice>& slices) {
   return b;
 }
 
-struct shape {
+struct group_shape {
   std::uint32_t heads, kv_heads, size;
 };
 
 // Queries, keys and values for a step, and attention to them in two ways.
 struct attended {
-  attended(const random_step& step, const step_extent& e, const shape& s, std::uint32_t window,
-           float cap)
+  attended(const random_step& step, const step_extent& e, const group_shape& s,
+           std::uint32_t window, float cap)
       : row_elements((s.heads + 2 * s.kv_heads) * s.size),
         queries(random_floats(step.batch.rows * row_elements, 5, 2)),
         keys(random_floats(e.blocks * s.kv_heads * e.block_positions * s.size, 6)),
@@ -132,7 +132,7 @@ TEST_CASE("a padded step has sequences of one position in a block of nobody's") 
 
 TEST_CASE("a walk over the tables attends to what the kernel's body attends to") {
   std::uint32_t seed = 1;
-  for (const auto& s : {shape{2, 2, 12}, {6, 2, 40}, {8, 1, 16}})
+  for (const auto& s : {group_shape{2, 2, 12}, {6, 2, 40}, {8, 1, 16}})
     for (const auto& [window, cap] : {std::pair(0U, 0.0F), {5U, 0.0F}, {21U, 1.5F}})
       for (const auto& [singles, prompts] : {std::pair(4U, 0U), {0U, 3U}, {5U, 2U}})
         for (const std::uint32_t page : {4U, 16U}) {

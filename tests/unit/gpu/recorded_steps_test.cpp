@@ -76,8 +76,8 @@ struct driven {
   std::vector<std::string> said;
 };
 
-void load(driven& out, const family_golden& golden, const std::string& device,
-          bool is_eager = false, std::optional<model::layer_range> range = {}) {
+void load_driven(driven& out, const family_golden& golden, const std::string& device,
+                 bool is_eager = false, std::optional<model::layer_range> range = {}) {
   const auto library = plugin::library::open(engines_directory() / "engine_plain.so");
   REQUIRE_MESSAGE(library, library.error().message);
   plugin::config c;
@@ -196,10 +196,10 @@ TEST_CASE("recorded steps give the bits of steps that are not") {
     CAPTURE(name);
     const family_golden golden(name);
     driven still, recorded, torn, eager;
-    load(still, golden, "plain-still");
-    load(recorded, golden, "plain");
-    load(torn, golden, "plain-torn");
-    load(eager, golden, "plain", /*is_eager=*/true);
+    load_driven(still, golden, "plain-still");
+    load_driven(recorded, golden, "plain");
+    load_driven(torn, golden, "plain-torn");
+    load_driven(eager, golden, "plain", /*is_eager=*/true);
     const auto expected = play(*still.engine);
     for (auto* each : {&recorded, &torn, &eager}) {
       const auto found = play(*each->engine);
@@ -225,8 +225,8 @@ TEST_CASE("with a library's attention, recorded steps give the bits of steps tha
       CAPTURE(name);
       const family_golden golden(name);
       driven recorded, eager;
-      load(recorded, golden, device);
-      load(eager, golden, device, /*is_eager=*/true);
+      load_driven(recorded, golden, device);
+      load_driven(eager, golden, device, /*is_eager=*/true);
       const auto expected = play(*eager.engine), found = play(*recorded.engine);
       REQUIRE(found.size() == expected.size());
       for (std::size_t i = 0; i < found.size(); ++i)
@@ -241,10 +241,10 @@ TEST_CASE("with a library's attention, recorded steps give the bits of steps tha
 TEST_CASE("stages of a pipeline record their parts, with activations of fewer rows than the size") {
   const family_golden golden("llama3");
   driven whole, first, second;
-  load(whole, golden, "plain-still");
+  load_driven(whole, golden, "plain-still");
   const auto layers = golden.description.layer_count;
-  load(first, golden, "plain", false, model::layer_range{0, 1, true, false});
-  load(second, golden, "plain", false, model::layer_range{1, layers - 1, false, true});
+  load_driven(first, golden, "plain", false, model::layer_range{0, 1, true, false});
+  load_driven(second, golden, "plain", false, model::layer_range{1, layers - 1, false, true});
   sequences all;
   for (const std::uint32_t count : {5U, 3U, 5U, 3U, 5U, 3U}) {
     const auto batch = all.step(count);

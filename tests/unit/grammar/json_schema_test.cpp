@@ -13,13 +13,13 @@ constraint schema(std::string source) {
   return {constraint_kind::json_schema, std::move(source)};
 }
 
-struct row {
+struct schema_row {
   const char* source;
   std::vector<const char*> matching;
   std::vector<const char*> others;
 };
 
-void check(const row& r) {
+void check(const schema_row& r) {
   CAPTURE(r.source);
   auto of = test::automaton_of(schema(r.source));
   for (const auto* text : r.matching) {
@@ -33,7 +33,7 @@ void check(const row& r) {
 } // namespace
 
 TEST_CASE("scalars") {
-  const row rows[] = {
+  const schema_row rows[] = {
       {R"({"type":"string"})", {R"("")", R"("a\n\"é\u00e9")"}, {"a", R"("a)", "1"}},
       {R"({"type":"string","minLength":2,"maxLength":3})",
        {R"("ab")", R"("é\n中")", R"("\ud83d\ude00x")"},
@@ -93,7 +93,7 @@ TEST_CASE("scalars") {
 }
 
 TEST_CASE("objects") {
-  const row rows[] = {
+  const schema_row rows[] = {
       {R"({"type":"object","properties":{"b":{"type":"integer"},"a":{"type":"string"}},
            "required":["b","a"],"additionalProperties":false})",
        {R"({"b":1,"a":"x"})", R"({ "b": 1, "a": "x" })", "{\n  \"b\": 1,\n  \"a\": \"x\"\n}"},
@@ -125,7 +125,7 @@ TEST_CASE("objects") {
 }
 
 TEST_CASE("arrays") {
-  const row rows[] = {
+  const schema_row rows[] = {
       {R"({"type":"array","items":{"type":"integer"}})",
        {"[]", "[1]", "[1, 2,3]", "[\n  1\n]"},
        {"[", "[1,]", "[\"a\"]", "[,1]"}},
@@ -154,7 +154,7 @@ TEST_CASE("arrays") {
 }
 
 TEST_CASE("references and combinations") {
-  const row rows[] = {
+  const schema_row rows[] = {
       {R"({"$defs":{"node":{"type":"object","properties":{"v":{"type":"integer"},
            "next":{"anyOf":[{"$ref":"#/$defs/node"},{"type":"null"}]}},"required":["v","next"]}},
            "$ref":"#/$defs/node"})",

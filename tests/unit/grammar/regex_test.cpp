@@ -13,7 +13,7 @@ constraint regex(std::string pattern) {
   return {constraint_kind::regex, std::move(pattern)};
 }
 
-struct row {
+struct regex_row {
   const char* pattern;
   std::vector<const char*> matching;
   std::vector<const char*> others;
@@ -22,7 +22,7 @@ struct row {
 } // namespace
 
 TEST_CASE("regular expressions match whole texts") {
-  const row rows[] = {
+  const regex_row rows[] = {
       {"abc", {"abc"}, {"", "ab", "abcd", "xabc"}},
       {"^abc$", {"abc"}, {"ab", "abcd"}},
       {"a|bc|", {"a", "bc", ""}, {"b", "abc"}},

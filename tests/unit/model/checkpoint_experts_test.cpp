@@ -16,8 +16,8 @@ namespace {
 const std::string mixtral = "model.layers.0.block_sparse_moe.";
 const std::string qwen = "model.layers.0.mlp.";
 
-std::vector<std::byte> rows_of(const model::model_file& file, const std::string& tensor,
-                               std::uint64_t first, std::uint64_t count) {
+std::vector<std::byte> expert_rows(const model::model_file& file, const std::string& tensor,
+                                   std::uint64_t first, std::uint64_t count) {
   const auto found = file.find(tensor);
   REQUIRE(found);
   std::vector<std::byte> bytes(count * found->row_bytes());
@@ -47,7 +47,8 @@ TEST_CASE("rows of experts follow each other as in GGUF") {
       CHECK(ours->find(tensor)->shape == theirs->find(tensor)->shape);
       for (const auto& [first, count] :
            {std::pair{0UL, rows}, {20, 50}, {32, 32}, {31, 2}, {rows - 1, 1}, {rows, 0}})
-        CHECK(rows_of(*ours, tensor, first, count) == rows_of(*theirs, tensor, first, count));
+        CHECK(expert_rows(*ours, tensor, first, count) ==
+              expert_rows(*theirs, tensor, first, count));
       std::vector<std::byte> row(ours->find(tensor)->row_bytes());
       CHECK(!ours->copy_rows(tensor, rows, 1, row));
     }
@@ -143,7 +144,8 @@ TEST_CASE("experts of several files are read through their index") {
   const auto opened = [&](const std::string& file_in_index) {
     changed copy("mixtral");
     const auto whole = copy.path() / "model.safetensors";
-    const auto rows = rows_of(*checkpoint::open(copy.path()), "blk.0.ffn_gate_exps.weight", 64, 32);
+    const auto rows =
+        expert_rows(*checkpoint::open(copy.path()), "blk.0.ffn_gate_exps.weight", 64, 32);
     const std::string data(reinterpret_cast<const char*>(rows.data()), rows.size());
     json index, header;
     copy.header([&](json& h) {
@@ -160,11 +162,12 @@ TEST_CASE("experts of several files are read through their index") {
     write_file(copy.path() / "model.safetensors.index.json", index.dump());
     CHECK(copy.refusal().empty() == (file_in_index == "one.safetensors"));
     const auto file = checkpoint::open(copy.path());
-    return file ? rows_of(*file, "blk.0.ffn_gate_exps.weight", 0, 128) : std::vector<std::byte>();
+    return file ? expert_rows(*file, "blk.0.ffn_gate_exps.weight", 0, 128)
+                : std::vector<std::byte>();
   };
   CHECK(opened("rest.safetensors").empty()); // does not hold it
   CHECK(opened("one.safetensors") ==
-        rows_of(*checkpoint::open(family("mixtral")), "blk.0.ffn_gate_exps.weight", 0, 128));
+        expert_rows(*checkpoint::open(family("mixtral")), "blk.0.ffn_gate_exps.weight", 0, 128));
 }
 
 TEST_CASE("quantised experts are joined like others") {

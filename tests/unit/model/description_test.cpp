@@ -19,8 +19,8 @@ using testing::tiny_llama;
 
 namespace {
 
-result<model::description> described(const testing::scratch_directory& scratch,
-                                     const gguf_writer& writer) {
+result<model::description> described_file(const testing::scratch_directory& scratch,
+                                          const gguf_writer& writer) {
   const auto path = scratch / "model.gguf";
   if (auto r = writer.write(path); !r) {
     return r.error();
@@ -46,7 +46,7 @@ void expect_refusals(const std::vector<change>& changes) {
     CAPTURE(change.what);
     auto writer = tiny();
     change.apply(writer);
-    const auto d = described(scratch, writer);
+    const auto d = described_file(scratch, writer);
     REQUIRE_FALSE(d);
     CHECK(d.error().code == change.code);
     CHECK_MESSAGE(d.error().message.find(change.says) != std::string::npos, d.error().message);
@@ -57,7 +57,8 @@ void expect_refusals(const std::vector<change>& changes) {
 
 TEST_CASE("the sizes of a model are read from its metadata") {
   const testing::scratch_directory scratch;
-  const auto d = described(scratch, tiny({.layers = 3, .heads = 8, .kv_heads = 2, .ffn = 160}));
+  const auto d =
+      described_file(scratch, tiny({.layers = 3, .heads = 8, .kv_heads = 2, .ffn = 160}));
   REQUIRE_MESSAGE(d, d.error().message);
   CHECK(d->architecture == "llama");
   CHECK(d->name == "tiny");
@@ -89,9 +90,9 @@ TEST_CASE("the sizes of a model are read from its metadata") {
 
 TEST_CASE("without output.weight the head is the embedding") {
   const testing::scratch_directory scratch;
-  const auto d = described(scratch, tiny({.type = tensor_type::q4_1,
-                                          .embedding_type = tensor_type::q8_0,
-                                          .has_tied_embeddings = true}));
+  const auto d = described_file(scratch, tiny({.type = tensor_type::q4_1,
+                                               .embedding_type = tensor_type::q8_0,
+                                               .has_tied_embeddings = true}));
   REQUIRE_MESSAGE(d, d.error().message);
   CHECK(d->has_tied_embeddings);
   CHECK(d->head_bytes == 320 * 64 / 32 * 34);
@@ -104,7 +105,7 @@ TEST_CASE("a model of every supported tensor type is described") {
   for (const auto& row : model::tensor_type_table()) {
     if (row.is_supported) {
       CAPTURE(row.name);
-      const auto d = described(
+      const auto d = described_file(
           scratch, tiny({.layers = 1, .hidden = 256, .heads = 4, .ffn = 256, .type = row.type}));
       REQUIRE_MESSAGE(d, d.error().message);
       CHECK(d->file_type.starts_with(row.name));
@@ -121,7 +122,7 @@ TEST_CASE("optional keys have the defaults of the specification") {
       .erase("llama.vocab_size")
       .erase("general.name")
       .erase("general.file_type");
-  const auto d = described(scratch, writer);
+  const auto d = described_file(scratch, writer);
   REQUIRE_MESSAGE(d, d.error().message);
   CHECK(d->kv_head_count == 4);
   CHECK(d->rope.base == 10000.0F);
@@ -140,7 +141,7 @@ TEST_CASE("features that are switched off are no reason to refuse a model") {
       .set_bool("llama.attention.causal", true)
       .set_u32("llama.attention.key_length", 16)
       .set_u32("llama.attention.value_length", 16);
-  const auto d = described(scratch, writer);
+  const auto d = described_file(scratch, writer);
   CHECK_MESSAGE(d, d.error().message);
 }
 

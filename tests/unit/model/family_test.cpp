@@ -31,7 +31,7 @@ gguf_file open(const std::string& name) {
   return *std::move(file);
 }
 
-description described(const std::string& name) {
+description described_family(const std::string& name) {
   const auto d = describe(open(name));
   REQUIRE_MESSAGE(d, d.error().message);
   return *d;
@@ -39,7 +39,7 @@ description described(const std::string& name) {
 
 // A llama file with the change.
 template <class Change>
-result<description> changed(Change change) {
+result<description> changed_family(Change change) {
   const testing::scratch_directory scratch;
   auto writer = testing::tiny_llama_writer({.layers = 2}).value();
   change(writer);
@@ -98,7 +98,7 @@ TEST_CASE("a family's stages name every tensor and count its bytes") {
 }
 
 TEST_CASE("qwen2 has biases and rotates halves") {
-  const auto d = described("qwen2");
+  const auto d = described_family("qwen2");
   CHECK(d.has_attention_bias);
   CHECK(d.rope.kind == rope_kind::neox);
   CHECK(d.has_tied_embeddings);
@@ -106,7 +106,7 @@ TEST_CASE("qwen2 has biases and rotates halves") {
 }
 
 TEST_CASE("qwen3 has norms of heads, whose size is its own") {
-  const auto d = described("qwen3");
+  const auto d = described_family("qwen3");
   CHECK(d.has_qk_norm);
   CHECK(d.rope.kind == rope_kind::neox);
   CHECK(d.q_size() == 4 * d.hidden_size);
@@ -114,29 +114,29 @@ TEST_CASE("qwen3 has norms of heads, whose size is its own") {
 }
 
 TEST_CASE("llama's rope is scaled by factors or linearly, by the newer or the older key") {
-  const auto d = described("llama3");
+  const auto d = described_family("llama3");
   CHECK(d.rope.has_factors);
   CHECK(d.rope.scaling == rope_scaling_kind::none);
-  const auto linear = described("mistral");
+  const auto linear = described_family("mistral");
   CHECK_FALSE(linear.rope.has_factors);
   CHECK(linear.rope.scaling == rope_scaling_kind::linear);
   CHECK(linear.rope.scaling_factor == 4.0F);
-  const auto older = changed([](auto& w) { w.set_f32("llama.rope.scale_linear", 2.0F); });
+  const auto older = changed_family([](auto& w) { w.set_f32("llama.rope.scale_linear", 2.0F); });
   REQUIRE(older);
   CHECK(older->rope.scaling == rope_scaling_kind::linear);
   CHECK(older->rope.scaling_factor == 2.0F);
 }
 
 TEST_CASE("a window of llama holds in every layer") {
-  const auto d = described("mistral");
+  const auto d = described_family("mistral");
   CHECK(d.architecture == "llama");
   CHECK(d.sliding_window == 40U);
   CHECK(windows(d) == "xx");
-  CHECK(windows(described("llama3")) == "..");
+  CHECK(windows(described_family("llama3")) == "..");
 }
 
 TEST_CASE("phi3 has fused projections, part of a head rotated, and a window") {
-  const auto d = described("phi3");
+  const auto d = described_family("phi3");
   CHECK(d.has_fused_projections);
   CHECK(d.rope.kind == rope_kind::neox);
   CHECK(d.rope.dimension_count == d.head_size / 2);
@@ -145,14 +145,14 @@ TEST_CASE("phi3 has fused projections, part of a head rotated, and a window") {
 }
 
 TEST_CASE("smollm3 leaves every fourth layer unrotated") {
-  const auto d = described("smollm3");
+  const auto d = described_family("smollm3");
   CHECK(rotations(d) == "xxx.x");
   CHECK(d.rope.kind == rope_kind::normal);
-  CHECK(rotations(described("llama3")) == "xx");
+  CHECK(rotations(described_family("llama3")) == "xx");
 }
 
 TEST_CASE("gemma2 has caps, post norms, a window in every second layer") {
-  const auto d = described("gemma2");
+  const auto d = described_family("gemma2");
   CHECK(d.attention_soft_cap == 2.0F);
   CHECK(d.final_soft_cap == 3.0F);
   CHECK(windows(d) == "x.x");
@@ -164,7 +164,7 @@ TEST_CASE("gemma2 has caps, post norms, a window in every second layer") {
 }
 
 TEST_CASE("gemma3 has norms of heads, a window in five layers of six, with a rope of their own") {
-  const auto d = described("gemma3");
+  const auto d = described_family("gemma3");
   CHECK(windows(d) == "xxxxx.");
   CHECK(d.has_qk_norm);
   CHECK(d.has_post_norms);
@@ -188,11 +188,11 @@ TEST_CASE("a mixture of llama has experts of the ffn's width, whose weights add 
   CHECK(d->expert_used_count == 2);
   CHECK(d->expert_ffn_size == d->ffn_size);
   CHECK(d->has_normalised_experts);
-  CHECK(described("llama3").expert_count == 0);
+  CHECK(described_family("llama3").expert_count == 0);
 }
 
 TEST_CASE("qwen3moe has experts of a width of their own") {
-  const auto d = described("qwen3moe");
+  const auto d = described_family("qwen3moe");
   CHECK(d.expert_count == 5);
   CHECK(d.expert_used_count == 2);
   CHECK(d.expert_ffn_size == 32);

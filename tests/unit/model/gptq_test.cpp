@@ -126,8 +126,8 @@ private:
 };
 
 // Rows [first, first + count) as floats.
-std::vector<float> rows_of(const stored& file, const gptq_matrix& matrix, std::uint64_t first,
-                           std::uint64_t count) {
+std::vector<float> gptq_rows(const stored& file, const gptq_matrix& matrix, std::uint64_t first,
+                             std::uint64_t count) {
   const tensor_view view = matrix.view("X");
   std::vector<std::byte> bytes(count * view.row_bytes());
   const auto copied = matrix.copy_rows(file.files, first, count, bytes);
@@ -139,7 +139,7 @@ std::vector<float> rows_of(const stored& file, const gptq_matrix& matrix, std::u
 
 void check_rows(const quantised& q, const stored& file, const gptq_matrix& matrix,
                 std::uint64_t first, std::uint64_t count) {
-  const auto values = rows_of(file, matrix, first, count);
+  const auto values = gptq_rows(file, matrix, first, count);
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
     const float expected = q.weight(first + i / q.in, i % q.in);

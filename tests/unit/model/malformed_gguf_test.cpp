@@ -25,7 +25,7 @@ constexpr std::uint32_t kind_array = 9;
 constexpr std::uint32_t type_f32 = 0;
 constexpr std::uint32_t type_q8_0 = 8;
 
-struct lie {
+struct gguf_lie {
   std::string_view what;
   std::vector<std::byte> bytes;
   errc code;
@@ -55,7 +55,7 @@ std::vector<std::byte> aligned_to(std::uint32_t alignment) {
   return gguf_writer().set_u32("general.alignment", alignment).bytes();
 }
 
-std::vector<lie> header_lies() {
+std::vector<gguf_lie> header_lies() {
   using enum errc;
   const auto nothing = byte_buffer().bytes();
   return {
@@ -87,7 +87,7 @@ std::vector<lie> header_lies() {
   };
 }
 
-std::vector<lie> value_lies() {
+std::vector<gguf_lie> value_lies() {
   using enum errc;
   return {
       {"an unknown kind", with_key(13, byte_buffer().put(1U)), bad_model_file, "value kind 13"},
@@ -115,7 +115,7 @@ std::vector<lie> value_lies() {
   };
 }
 
-std::vector<lie> tensor_lies() {
+std::vector<gguf_lie> tensor_lies() {
   using enum errc;
   const std::vector<std::byte> block(64);
   return {
@@ -199,13 +199,14 @@ void read_all(const gguf_file& file) {
 TEST_CASE("a file that lies is refused with the name of the lie") {
   const testing::scratch_directory scratch;
   for (const auto& lies : {header_lies(), value_lies(), tensor_lies()}) {
-    for (const auto& lie : lies) {
-      CAPTURE(lie.what);
-      REQUIRE(testing::write_file(scratch / "a.gguf", lie.bytes));
+    for (const auto& gguf_lie : lies) {
+      CAPTURE(gguf_lie.what);
+      REQUIRE(testing::write_file(scratch / "a.gguf", gguf_lie.bytes));
       const auto file = gguf_file::open(scratch / "a.gguf");
       REQUIRE_FALSE(file);
-      CHECK(file.error().code == lie.code);
-      CHECK_MESSAGE(file.error().message.find(lie.says) != std::string::npos, file.error().message);
+      CHECK(file.error().code == gguf_lie.code);
+      CHECK_MESSAGE(file.error().message.find(gguf_lie.says) != std::string::npos,
+                    file.error().message);
       CHECK(file.error().message.find("a.gguf") != std::string::npos);
     }
   }

@@ -33,14 +33,14 @@ std::string info(std::string_view dtype, std::string_view shape, std::string_vie
   return fmt::format(R"({{"dtype":"{}","shape":{},"data_offsets":{}}})", dtype, shape, offsets);
 }
 
-struct lie {
+struct safetensors_lie {
   std::string what;
   std::string bytes;
   errc code;
   std::string says;
 };
 
-std::vector<lie> lies() {
+std::vector<safetensors_lie> lies() {
   using enum errc;
   const auto length = [](std::uint64_t n) {
     return std::string(reinterpret_cast<const char*>(&n), sizeof(n));

@@ -18,7 +18,7 @@ using model::layer_range;
 namespace {
 
 // Thirty layers of 2.2 MB, a head of 30 MB, three KV heads of 64: the shape of SmolLM2-135M.
-model::description smollm2_shape() {
+model::description smollm2_of_layers() {
   auto d = testing::smollm2_shape(2'216'448, 30'081'024);
   d.output_norm_bytes = 2304;
   return d;
@@ -32,7 +32,7 @@ model::description plain(std::uint32_t layers, std::uint64_t head_bytes = 0) {
   return d;
 }
 
-std::vector<std::uint32_t> counts(const result<std::vector<layer_range>>& ranges) {
+std::vector<std::uint32_t> layer_counts(const result<std::vector<layer_range>>& ranges) {
   REQUIRE_MESSAGE(ranges, ranges.error().message);
   std::vector<std::uint32_t> list;
   std::ranges::transform(*ranges, std::back_inserter(list), &layer_range::count);
@@ -69,7 +69,7 @@ TEST_CASE("no cut of two stages is better than the one taken") {
       const double last = (9.0 - first_count) * 1000.0 + static_cast<double>(head);
       return std::max(first_count * 1000.0, last);
     };
-    const auto taken = counts(model::partition(model, 2));
+    const auto taken = layer_counts(model::partition(model, 2));
     for (std::uint32_t count = 1; count < 9; ++count) {
       CHECK(cost(taken[0]) <= cost(count));
     }
@@ -77,30 +77,34 @@ TEST_CASE("no cut of two stages is better than the one taken") {
 }
 
 TEST_CASE("the head weighs on the last stage") {
-  CHECK(counts(model::partition(plain(30), 2)) == layers{15, 15});
-  CHECK(counts(model::partition(plain(30, 4000), 2)) == layers{17, 13});
-  CHECK(counts(model::partition(plain(30, 1000000), 2)) == layers{29, 1});
+  CHECK(layer_counts(model::partition(plain(30), 2)) == layers{15, 15});
+  CHECK(layer_counts(model::partition(plain(30, 4000), 2)) == layers{17, 13});
+  CHECK(layer_counts(model::partition(plain(30, 1000000), 2)) == layers{29, 1});
   // What measured best for this model at 16 streams and more.
-  CHECK(counts(model::partition(smollm2_shape(), 2)) == layers{17, 13});
+  CHECK(layer_counts(model::partition(smollm2_of_layers(), 2)) == layers{17, 13});
   // One row reads little KV, so the head weighs more against a layer.
-  CHECK(counts(model::partition(smollm2_shape(), 2, {}, decode_load{.rows = 1})) == layers{21, 9});
+  CHECK(layer_counts(model::partition(smollm2_of_layers(), 2, {}, decode_load{.rows = 1})) ==
+        layers{21, 9});
 }
 
 TEST_CASE("stages below the slowest are even among themselves") {
-  auto before_head = counts(model::partition(plain(12, 6000), 4)); // the head alone is the slowest
+  auto before_head =
+      layer_counts(model::partition(plain(12, 6000), 4)); // the head alone is the slowest
   CHECK(before_head.back() == 1);
   std::ranges::sort(before_head);
   CHECK(before_head == layers{1, 3, 4, 4});
-  auto sizes = counts(model::partition(plain(10), 4));
+  auto sizes = layer_counts(model::partition(plain(10), 4));
   std::ranges::sort(sizes);
   CHECK(sizes == layers{2, 2, 3, 3});
 }
 
 TEST_CASE("a slower device gets fewer layers") {
-  CHECK(counts(model::partition(plain(30), 2, std::vector{1.0, 2.0})) == layers{10, 20});
-  CHECK(counts(model::partition(plain(30), 3, std::vector{3.0, 2.0, 1.0})) == layers{15, 10, 5});
-  CHECK(counts(model::partition(plain(4), 2, std::vector{1.0, 1000.0})) == layers{1, 3});
-  CHECK(counts(model::partition(plain(9), 3, std::vector{0.01, 1.0, 1.0})) == layers{1, 4, 4});
+  CHECK(layer_counts(model::partition(plain(30), 2, std::vector{1.0, 2.0})) == layers{10, 20});
+  CHECK(layer_counts(model::partition(plain(30), 3, std::vector{3.0, 2.0, 1.0})) ==
+        layers{15, 10, 5});
+  CHECK(layer_counts(model::partition(plain(4), 2, std::vector{1.0, 1000.0})) == layers{1, 3});
+  CHECK(layer_counts(model::partition(plain(9), 3, std::vector{0.01, 1.0, 1.0})) ==
+        layers{1, 4, 4});
 }
 
 TEST_CASE("a cut that cannot be made is refused with a reason") {

@@ -19,7 +19,7 @@ using model::tensor_slice;
 namespace {
 
 // A byte a weight.
-model::description smollm2_shape() {
+model::description smollm2_of_bytes() {
   return testing::smollm2_shape(3'538'944, 28'311'552);
 }
 
@@ -32,10 +32,10 @@ std::vector<tensor_slice> slices_of(const model::description& d, std::uint32_t w
   return *slices;
 }
 
-using counts = std::vector<std::uint32_t>;
+using slice_counts = std::vector<std::uint32_t>;
 
-counts counts_of(const std::vector<tensor_slice>& slices, index_range tensor_slice::*part) {
-  counts out;
+slice_counts counts_of(const std::vector<tensor_slice>& slices, index_range tensor_slice::*part) {
+  slice_counts out;
   for (const auto& slice : slices)
     out.push_back((slice.*part).count);
   return out;
@@ -51,7 +51,7 @@ TEST_CASE("slices follow one another, cover everything and lie on the borders of
   for (std::uint32_t heads = 1; heads <= 8; ++heads)
     for (std::uint32_t width = 1; width <= heads; ++width)
       for (const std::uint32_t vocabulary : {320U, 333U, 1000U}) {
-        auto d = smollm2_shape();
+        auto d = smollm2_of_bytes();
         d.kv_head_count = heads;
         d.head_count = heads * 3;
         d.vocab_size = vocabulary;
@@ -86,34 +86,35 @@ TEST_CASE("slices follow one another, cover everything and lie on the borders of
 }
 
 TEST_CASE("nine heads over two ranks are five and four, everything else is halved") {
-  auto slices = slices_of(smollm2_shape(), 2);
+  auto slices = slices_of(smollm2_of_bytes(), 2);
   CHECK(slices[0].heads == index_range{0, 5});
   CHECK(slices[1].heads == index_range{5, 4});
   CHECK(slices[0].kv_heads == index_range{0, 2});
   CHECK(slices[1].kv_heads == index_range{1, 2}); // the one in the middle is both ranks'
   CHECK(slices[0].ffn == index_range{0, 768});
   CHECK(slices[1].vocabulary == index_range{24576, 24576});
-  slices = slices_of(smollm2_shape(), 2, {}, {}, head_cut::between_kv_heads);
+  slices = slices_of(smollm2_of_bytes(), 2, {}, {}, head_cut::between_kv_heads);
   CHECK(slices[0].kv_heads == index_range{0, 2});
   CHECK(slices[1].kv_heads == index_range{2, 1});
 }
 
 TEST_CASE("a KV head is two ranks' only where the slowest of them has less to do then") {
-  auto d = smollm2_shape();
+  auto d = smollm2_of_bytes();
   const auto kv_heads = [&](std::uint32_t of_all, std::uint32_t group, std::uint32_t width) {
     d.kv_head_count = of_all;
     d.head_count = of_all * group;
     return counts_of(slices_of(d, width), &tensor_slice::kv_heads);
   };
-  CHECK(kv_heads(4, 7, 2) == counts{2, 2});
-  CHECK(kv_heads(8, 4, 3) == counts{3, 3, 2}); // 11, 11 and 10 heads would ask 3, 4 and 3 of them
-  CHECK(kv_heads(4, 7, 3) == counts{2, 2, 2});
-  CHECK(kv_heads(1, 4, 2) == counts{1, 1});
-  CHECK(kv_heads(2, 4, 4) == counts{1, 1, 1, 1});
+  CHECK(kv_heads(4, 7, 2) == slice_counts{2, 2});
+  CHECK(kv_heads(8, 4, 3) ==
+        slice_counts{3, 3, 2}); // 11, 11 and 10 heads would ask 3, 4 and 3 of them
+  CHECK(kv_heads(4, 7, 3) == slice_counts{2, 2, 2});
+  CHECK(kv_heads(1, 4, 2) == slice_counts{1, 1});
+  CHECK(kv_heads(2, 4, 4) == slice_counts{1, 1, 1, 1});
 }
 
 TEST_CASE("a rank knows which of its heads ask which of its KV heads") {
-  const auto d = smollm2_shape();
+  const auto d = smollm2_of_bytes();
   for (std::uint32_t width = 1; width <= 9; ++width) {
     std::uint32_t next = 0; // of the model's heads
     for (const auto& slice : slices_of(d, width)) {
@@ -133,7 +134,7 @@ TEST_CASE("a rank knows which of its heads ask which of its KV heads") {
 }
 
 TEST_CASE("a rank holds its part of layers and head, and all of the embedding") {
-  auto d = smollm2_shape();
+  auto d = smollm2_of_bytes();
   const auto slices = slices_of(d, 2);
   const auto bytes_of = [&](std::size_t rank, const model::layer_range& range) {
     return static_cast<double>(model::rank_bytes(d, range, slices[rank]));
@@ -152,7 +153,7 @@ TEST_CASE("a rank holds its part of layers and head, and all of the embedding") 
 }
 
 TEST_CASE("no other division makes the slowest rank faster") {
-  auto d = smollm2_shape();
+  auto d = smollm2_of_bytes();
   for (const auto& speeds : {std::vector{1.0, 1.0}, {1.0, 0.4}, {0.3, 2.0}, {1.0, 5.0}})
     for (std::uint32_t heads = 2; heads <= 12; ++heads) {
       d.kv_head_count = d.head_count = heads;
@@ -165,32 +166,33 @@ TEST_CASE("no other division makes the slowest rank faster") {
     }
   d.kv_head_count = d.head_count = 8;
   const auto uneven = slices_of(d, 3, {1, 2, 1});
-  CHECK(counts_of(uneven, &tensor_slice::kv_heads) == counts{2, 4, 2});
-  CHECK(counts_of(uneven, &tensor_slice::ffn) == counts{384, 768, 384});
+  CHECK(counts_of(uneven, &tensor_slice::kv_heads) == slice_counts{2, 4, 2});
+  CHECK(counts_of(uneven, &tensor_slice::ffn) == slice_counts{384, 768, 384});
 }
 
 TEST_CASE("heads stay together until their columns are whole blocks") {
-  auto d = smollm2_shape();
+  auto d = smollm2_of_bytes();
   d.head_size = 16;
   d.head_count = d.kv_head_count = 5; // two heads make a block of 32, the last stays alone
-  CHECK(counts_of(slices_of(d, 2), &tensor_slice::kv_heads) == counts{4, 1});
-  CHECK(counts_of(slices_of(d, 3), &tensor_slice::kv_heads) == counts{2, 2, 1});
+  CHECK(counts_of(slices_of(d, 2), &tensor_slice::kv_heads) == slice_counts{4, 1});
+  CHECK(counts_of(slices_of(d, 3), &tensor_slice::kv_heads) == slice_counts{2, 2, 1});
   const auto too_wide = refusal(model::split(d, 4));
   CHECK(too_wide == "'smollm2': 5 heads (2 stay together) cannot be cut for 4 ranks");
   // Blocks of 256 columns (Q4_K) hold four heads, and four of the default model's groups of heads.
   const model::slice_blocks wide{.attention = 256, .ffn = 256};
-  CHECK(counts_of(slices_of(smollm2_shape(), 2, {}, wide), &tensor_slice::heads) == counts{8, 1});
-  CHECK(refusal(model::split(smollm2_shape(), 2, {}, wide, head_cut::between_kv_heads))
+  CHECK(counts_of(slices_of(smollm2_of_bytes(), 2, {}, wide), &tensor_slice::heads) ==
+        slice_counts{8, 1});
+  CHECK(refusal(model::split(smollm2_of_bytes(), 2, {}, wide, head_cut::between_kv_heads))
             .find("3 KV heads (4 stay together)") != std::string::npos);
-  d = smollm2_shape();
+  d = smollm2_of_bytes();
   d.kv_head_count = 8;
   d.head_count = 24;
-  CHECK(counts_of(slices_of(d, 2, {}, wide), &tensor_slice::kv_heads) == counts{4, 4});
-  CHECK(counts_of(slices_of(d, 2, {}, wide), &tensor_slice::ffn) == counts{768, 768});
+  CHECK(counts_of(slices_of(d, 2, {}, wide), &tensor_slice::kv_heads) == slice_counts{4, 4});
+  CHECK(counts_of(slices_of(d, 2, {}, wide), &tensor_slice::ffn) == slice_counts{768, 768});
 }
 
 TEST_CASE("what cannot be cut so often is refused by its name") {
-  auto d = smollm2_shape();
+  auto d = smollm2_of_bytes();
   CHECK(refusal(model::split(d, 10)) == "'smollm2': 9 heads cannot be cut for 10 ranks");
   CHECK(refusal(model::split(d, 4, {}, {}, head_cut::between_kv_heads)) ==
         "'smollm2': 3 KV heads cannot be cut for 4 ranks");
@@ -210,7 +212,7 @@ TEST_CASE("what cannot be cut so often is refused by its name") {
 }
 
 TEST_CASE("a rank's model has its heads and its ffn, and nothing else of its own") {
-  auto d = smollm2_shape();
+  auto d = smollm2_of_bytes();
   const auto slices = slices_of(d, 2);
   auto own = model::sliced(d, slices[1]);
   CHECK(own.head_count == 4);
@@ -221,7 +223,7 @@ TEST_CASE("a rank's model has its heads and its ffn, and nothing else of its own
   CHECK(own.vocab_size == 49152);
   d.expert_count = 4;
   d.expert_ffn_size = 96;
-  CHECK(counts_of(slices_of(d, 2), &tensor_slice::ffn) == counts{64, 32});
+  CHECK(counts_of(slices_of(d, 2), &tensor_slice::ffn) == slice_counts{64, 32});
   own = model::sliced(d, slices_of(d, 2)[1]);
   CHECK(own.expert_ffn_size == 32);
   CHECK(own.ffn_size == 1536);

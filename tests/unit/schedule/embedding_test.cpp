@@ -57,8 +57,6 @@ struct embedding_fixture : fixture {
   }
 };
 
-constexpr std::size_t long_prompt = 40; // three chunks of at most 16
-
 } // namespace
 
 TEST_CASE("a prompt's chunks go one after the other, and its end has the embedding") {

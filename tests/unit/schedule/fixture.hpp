@@ -8,6 +8,8 @@
 
 namespace baton::schedule {
 
+inline constexpr std::size_t long_prompt = 40; // three chunks of at most 16
+
 inline scheduler_config small_config() {
   scheduler_config c;
   c.max_num_seqs = 8;

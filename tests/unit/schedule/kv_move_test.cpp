@@ -46,7 +46,7 @@ struct memory {
   }
 };
 
-struct world {
+struct kv_move_world {
   std::mt19937_64 random;
   scheduler_config config;
   pipeline_shape shape;
@@ -55,7 +55,7 @@ struct world {
   std::uint64_t requests = 0, marks = 0;
   std::size_t went_ahead = 0, went_last = 0, read_after = 0;
 
-  explicit world(std::uint64_t seed) : random(seed) {
+  explicit kv_move_world(std::uint64_t seed) : random(seed) {
     config.max_num_seqs = 1 + draw(5);
     config.max_num_batched_tokens = 4 + draw(20);
     config.prefill_chunk = 2 + draw(10);
@@ -107,7 +107,7 @@ struct world {
   }
 };
 
-void move_once(std::uint64_t seed, world& w) {
+void move_once(std::uint64_t seed, kv_move_world& w) {
   CAPTURE(seed);
   memory before(w.shape.blocks, w.shape.swap_blocks), after(w.shape.blocks, w.shape.swap_blocks);
   kv_move move;
@@ -159,7 +159,7 @@ void move_once(std::uint64_t seed, world& w) {
 TEST_CASE("sequences find every position where their KV has moved to") {
   std::size_t ahead = 0, last = 0, read = 0, swapped = 0;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
-    world w(seed);
+    kv_move_world w(seed);
     move_once(seed, w);
     ahead += w.went_ahead;
     last += w.went_last;

@@ -65,8 +65,6 @@ struct scores_fixture : fixture {
   }
 };
 
-constexpr std::size_t long_prompt = 40; // three chunks of at most 16
-
 } // namespace
 
 TEST_CASE("a prompt's rows but the last are scored, in chunks, and the last one draws") {

@@ -37,8 +37,8 @@ struct ticket_seen {
   std::vector<choice_seen> choices;
 };
 
-struct world {
-  explicit world(std::uint64_t seed) : random{std::mt19937_64{seed}}, s(make_config()) {
+struct random_world {
+  explicit random_world(std::uint64_t seed) : random{std::mt19937_64{seed}}, s(make_config()) {
     model = {.seed = seed + 1, .layers = random.from(1, 3), .vocabulary_size = 64};
     memory = {.blocks = random.from(8, 40),
               .block_positions = random.from(2, 6),
@@ -381,7 +381,7 @@ TEST_CASE("random traffic, losses and failures never change a token or leave a t
   std::size_t tickets = 0, whole = 0, embeddings = 0;
   for (std::uint64_t seed = 1; seed <= 150; ++seed) {
     CAPTURE(seed);
-    world w(seed);
+    random_world w(seed);
     for (int i = 0; i < 1500; ++i)
       w.event();
     w.come_to_rest();

@@ -1,6 +1,7 @@
 // The C++ SDK against a scripted door over real sockets.
 #include "schema/limits.hpp"
 #include "sdk/cpp/baton/client.hpp"
+#include "tests/unit/sdk/connected.hpp"
 #include "tests/unit/sdk/fake_door.hpp"
 
 #include <doctest/doctest.h>
@@ -10,14 +11,15 @@
 
 using namespace baton;
 using namespace std::chrono_literals;
+using baton::test::connected;
 using baton::test::fake_door;
+using baton::test::patience;
+using baton::test::silent;
 
 namespace {
 
-constexpr auto patience = std::chrono::milliseconds{5000};
-
-chunk chunk_of(std::uint64_t request, std::string text, finish end = finish::none,
-               std::uint32_t choice = 0) {
+chunk word_chunk(std::uint64_t request, std::string text, finish end = finish::none,
+                 std::uint32_t choice = 0) {
   chunk c;
   c.request = request;
   c.ticket = {9};
@@ -28,7 +30,7 @@ chunk chunk_of(std::uint64_t request, std::string text, finish end = finish::non
 }
 
 // Answers generate with the words, one chunk each, for every choice.
-fake_door::script says(std::vector<std::string> words) {
+fake_door::script says_words(std::vector<std::string> words) {
   return [words](fake_door& door, fake_door::peer& to, const message& m) {
     const auto* asked = std::get_if<generate>(&m);
     if (asked == nullptr)
@@ -36,32 +38,24 @@ fake_door::script says(std::vector<std::string> words) {
     door.say(to, granted{asked->request, {9}, {1}});
     for (std::size_t i = 0; i < words.size(); ++i)
       for (std::uint32_t choice = 0; choice < asked->choices; ++choice)
-        door.say(to, chunk_of(asked->request, words[i],
-                              i + 1 == words.size() ? finish::stop : finish::none, choice));
+        door.say(to, word_chunk(asked->request, words[i],
+                                i + 1 == words.size() ? finish::stop : finish::none, choice));
   };
 }
 
-generate question(std::string text) {
+generate text_question(std::string text) {
   generate g;
   g.model = "tiny";
   g.input = std::move(text);
   return g;
 }
 
-void silent(fake_door&, fake_door::peer&, const message&) {}
-
-client connected(const fake_door& door, const client_options& options = {}) {
-  auto made = client::connect(door.endpoint(), options);
-  REQUIRE_MESSAGE(made, made.error().message);
-  return std::move(*made);
-}
-
 } // namespace
 
 TEST_CASE("a stream gives the chunks in order, then nothing, and asks for what it was told to") {
-  fake_door door(says({"Once", " upon", " a time"}));
+  fake_door door(says_words({"Once", " upon", " a time"}));
   auto c = connected(door);
-  auto asked = question("Tell me");
+  auto asked = text_question("Tell me");
   asked.sampling.seed = 42;
   auto s = c.generate(asked);
   REQUIRE(s);
@@ -86,9 +80,9 @@ TEST_CASE("a stream gives the chunks in order, then nothing, and asks for what i
 }
 
 TEST_CASE("complete joins the chunks of each choice") {
-  fake_door door(says({"a", "b", "c"}));
+  fake_door door(says_words({"a", "b", "c"}));
   auto c = connected(door);
-  auto asked = question("x");
+  auto asked = text_question("x");
   asked.choices = 3;
   auto answers = c.complete(asked, patience);
   REQUIRE(answers);
@@ -100,7 +94,7 @@ TEST_CASE("complete joins the chunks of each choice") {
 }
 
 TEST_CASE("chat sends the conversation and gives the answer") {
-  fake_door door(says({"Hello", "!"}));
+  fake_door door(says_words({"Hello", "!"}));
   auto c = connected(door);
   auto a = c.chat("tiny", {{"user", "Hi", ""}}, 7, patience);
   REQUIRE(a);
@@ -152,7 +146,7 @@ TEST_CASE("a rejected request gives the door's reason") {
       d.say(to, rejected{g->request, {}, fail(errc::overloaded, "48 wait already"), 1500ms, 48});
   });
   auto c = connected(door);
-  auto answers = c.complete(question("x"), patience);
+  auto answers = c.complete(text_question("x"), patience);
   REQUIRE_FALSE(answers);
   CHECK(answers.error().code == errc::overloaded);
   CHECK(answers.error().message == "48 wait already");
@@ -161,13 +155,13 @@ TEST_CASE("a rejected request gives the door's reason") {
 TEST_CASE("a choice that fails is an error of complete, with the failure's reason") {
   fake_door door([](fake_door& d, fake_door::peer& to, const message& m) {
     if (const auto* g = std::get_if<generate>(&m)) {
-      auto last = chunk_of(g->request, "half", finish::failed);
+      auto last = word_chunk(g->request, "half", finish::failed);
       last.failure = fail(errc::pipeline_lost, "no node can take the layers");
       d.say(to, last);
     }
   });
   auto c = connected(door);
-  auto answers = c.complete(question("x"), patience);
+  auto answers = c.complete(text_question("x"), patience);
   REQUIRE_FALSE(answers);
   CHECK(answers.error().code == errc::pipeline_lost);
 }
@@ -175,7 +169,7 @@ TEST_CASE("a choice that fails is an error of complete, with the failure's reaso
 TEST_CASE("a request beyond the limits is refused before it is sent") {
   fake_door door(silent);
   auto c = connected(door);
-  auto asked = question("x");
+  auto asked = text_question("x");
   asked.choices = 100000;
   auto s = c.generate(asked);
   REQUIRE_FALSE(s);
@@ -192,11 +186,11 @@ TEST_CASE("a cancel before the ticket is known is said once it is") {
       d.say(to, models{l->request, {}});
     }
     if (const auto* ended = std::get_if<cancel>(&m))
-      d.say(to, chunk_of(waiting->request, ended->ticket == ticket_id{31} ? "ended" : "whose?",
-                         finish::cancelled));
+      d.say(to, word_chunk(waiting->request, ended->ticket == ticket_id{31} ? "ended" : "whose?",
+                           finish::cancelled));
   });
   auto c = connected(door);
-  auto s = c.generate(question("x"));
+  auto s = c.generate(text_question("x"));
   REQUIRE(s);
   s->cancel();
   REQUIRE(c.models()); // makes the door grant the ticket
@@ -212,13 +206,13 @@ TEST_CASE("a stream that is dropped unfinished is cancelled, a finished one is n
     if (const auto* g = std::get_if<generate>(&m)) {
       const bool endless = std::get<std::string>(g->input) == "endless";
       d.say(to, granted{g->request, {endless ? 50u : 60u}, {1}});
-      d.say(to, chunk_of(g->request, "x", endless ? finish::none : finish::stop));
+      d.say(to, word_chunk(g->request, "x", endless ? finish::none : finish::stop));
     }
   });
   auto c = connected(door);
-  REQUIRE(c.complete(question("short"), patience));
+  REQUIRE(c.complete(text_question("short"), patience));
   {
-    auto s = c.generate(question("endless"));
+    auto s = c.generate(text_question("endless"));
     REQUIRE(s);
     REQUIRE(s->next(patience));
   }
@@ -239,12 +233,12 @@ TEST_CASE("next says deadline_exceeded when nothing came, and can be asked again
     if (const auto* g = std::get_if<generate>(&m))
       waiting = *g;
     if (const auto* l = std::get_if<list_models>(&m)) {
-      d.say(to, chunk_of(waiting->request, "late", finish::stop));
+      d.say(to, word_chunk(waiting->request, "late", finish::stop));
       d.say(to, models{l->request, {}});
     }
   });
   auto c = connected(door);
-  auto s = c.generate(question("x"));
+  auto s = c.generate(text_question("x"));
   REQUIRE(s);
   auto early = s->next(10ms);
   REQUIRE_FALSE(early);
@@ -267,18 +261,18 @@ TEST_CASE("a stream that nobody reads ends alone: its siblings go on, and so doe
     const bool is_endless = std::get<std::string>(g->input) == "endless";
     d.say(to, granted{g->request, {is_endless ? 50u : 60u}, {1}});
     for (int i = 0; is_endless && i < too_many; ++i)
-      d.say(to, chunk_of(g->request, std::string(1 << 20, 'x')));
+      d.say(to, word_chunk(g->request, std::string(1 << 20, 'x')));
     if (!is_endless)
-      d.say(to, chunk_of(g->request, "ok", finish::stop));
+      d.say(to, word_chunk(g->request, "ok", finish::stop));
   });
   auto c = connected(door);
-  auto unread = c.generate(question("endless"));
+  auto unread = c.generate(text_question("endless"));
   REQUIRE(unread);
   CHECK(door.hears([](const message& m) {
     const auto* stop = std::get_if<cancel>(&m);
     return stop != nullptr && stop->ticket == ticket_id{50};
   }));
-  auto other = c.complete(question("short"), patience);
+  auto other = c.complete(text_question("short"), patience);
   REQUIRE(other);
   CHECK(other->at(0).text == "ok");
   int read = 0;
@@ -307,7 +301,7 @@ TEST_CASE("credit goes back as chunks come in: a small window passes any number 
     while (state.sent < chunks && state.sent_bytes - state.credited_bytes < window) {
       ++state.sent;
       auto c =
-          chunk_of(state.request, "word ", state.sent == chunks ? finish::length : finish::none);
+          word_chunk(state.request, "word ", state.sent == chunks ? finish::length : finish::none);
       state.sent_bytes += d.say(to, c);
     }
   };
@@ -321,7 +315,7 @@ TEST_CASE("credit goes back as chunks come in: a small window passes any number 
       },
       {.window_bytes = window});
   auto c = connected(door);
-  auto answers = c.complete(question("x"), patience);
+  auto answers = c.complete(text_question("x"), patience);
   REQUIRE_MESSAGE(answers, answers.error().message);
   CHECK(answers->at(0).text.size() == 5 * chunks);
   door.close();
@@ -353,7 +347,7 @@ TEST_CASE("where nobody listens or nobody answers, connect ends with link_down i
 TEST_CASE("a door that goes away ends the open streams at once, and every later call") {
   auto door = std::make_unique<fake_door>(silent);
   auto c = connected(*door, {.reconnect_timeout = 0ms});
-  auto s = c.generate(question("x"));
+  auto s = c.generate(text_question("x"));
   REQUIRE(s);
   REQUIRE(door->hears([](const message& m) { return std::holds_alternative<generate>(m); }));
   door.reset();
@@ -371,7 +365,7 @@ TEST_CASE("a door that falls silent is gone after silence_max") {
   options.heartbeat_interval = 20ms;
   options.reconnect_timeout = 0ms;
   auto c = connected(door, options);
-  auto s = c.generate(question("x"));
+  auto s = c.generate(text_question("x"));
   REQUIRE(s);
   auto part = s->next(patience);
   REQUIRE_FALSE(part);
@@ -395,7 +389,7 @@ TEST_CASE("garbage, a gap in the sequence and another door's epoch lose the link
     };
     fake_door door(spoil, {.sends_heartbeats = false});
     auto c = connected(door, {.reconnect_timeout = 0ms});
-    auto s = c.generate(question("x"));
+    auto s = c.generate(text_question("x"));
     REQUIRE(s);
     auto part = s->next(patience);
     REQUIRE_FALSE(part);
@@ -404,7 +398,7 @@ TEST_CASE("garbage, a gap in the sequence and another door's epoch lose the link
 }
 
 TEST_CASE("many threads share one client, each with its own stream") {
-  fake_door door(says({"1", "2", "3", "4"}));
+  fake_door door(says_words({"1", "2", "3", "4"}));
   auto c = connected(door);
   std::atomic<int> good = 0;
   {
@@ -412,7 +406,7 @@ TEST_CASE("many threads share one client, each with its own stream") {
     for (int i = 0; i < 8; ++i)
       threads.emplace_back([&c, &good] {
         for (int round = 0; round < 20; ++round)
-          if (auto answers = c.complete(question("x"), patience);
+          if (auto answers = c.complete(text_question("x"), patience);
               answers && answers->at(0).text == "1234")
             ++good;
       });

@@ -2,19 +2,20 @@
 // early, and a door that goes away.
 #include "schema/limits.hpp"
 #include "sdk/cpp/baton/client.hpp"
+#include "tests/unit/sdk/connected.hpp"
 #include "tests/unit/sdk/fake_door.hpp"
 
 #include <doctest/doctest.h>
 
 using namespace baton;
 using namespace std::chrono_literals;
+using baton::test::connected;
 using baton::test::fake_door;
+using baton::test::patience;
 
 namespace {
 
-constexpr auto patience = std::chrono::milliseconds{5000};
-
-infer question(std::string body = "x") {
+infer infer_question(std::string body = "x") {
   infer q;
   q.model = "upper";
   q.body = std::move(body);
@@ -22,7 +23,7 @@ infer question(std::string body = "x") {
 }
 
 // Answers with these bodies, a piece each; the last one is marked if it is to be.
-fake_door::script says(std::vector<std::string> bodies, bool ends = true) {
+fake_door::script says_bodies(std::vector<std::string> bodies, bool ends = true) {
   return [bodies, ends](fake_door& door, fake_door::peer& to, const message& m) {
     const auto* asked = std::get_if<infer>(&m);
     if (asked == nullptr)
@@ -38,12 +39,6 @@ fake_door::script says(std::vector<std::string> bodies, bool ends = true) {
   };
 }
 
-client connected(const fake_door& door, const client_options& options = {}) {
-  auto made = client::connect(door.endpoint(), options);
-  REQUIRE_MESSAGE(made, made.error().message);
-  return std::move(*made);
-}
-
 bool is_cancel(const message& m) {
   return std::holds_alternative<cancel_infer>(m);
 }
@@ -51,9 +46,9 @@ bool is_cancel(const message& m) {
 } // namespace
 
 TEST_CASE("pieces come in order, then nothing, and the door hears all that was asked") {
-  fake_door door(says({"a", "b", "c"}));
+  fake_door door(says_bodies({"a", "b", "c"}));
   auto c = connected(door);
-  auto q = question();
+  auto q = infer_question();
   q.version = "2";
   q.inputs = {{"x", "FP32", {1}, "1234"}};
   q.outputs = {"y"};
@@ -82,13 +77,13 @@ TEST_CASE("pieces come in order, then nothing, and the door hears all that was a
 
 TEST_CASE("infer gives the one piece, also with an empty end behind it, and refuses several") {
   for (const auto& bodies : {std::vector<std::string>{"a"}, {"a", ""}, {""}}) {
-    fake_door door(says(bodies));
-    auto one = connected(door).infer(question(), patience);
+    fake_door door(says_bodies(bodies));
+    auto one = connected(door).infer(infer_question(), patience);
     REQUIRE(one);
     CHECK(one->body == bodies[0]);
   }
-  fake_door door(says({"a", "b"}, /*ends=*/false));
-  auto several = connected(door).infer(question(), patience);
+  fake_door door(says_bodies({"a", "b"}, /*ends=*/false));
+  auto several = connected(door).infer(infer_question(), patience);
   REQUIRE_FALSE(several);
   CHECK(several.error().code == errc::invalid_value);
   CHECK(door.hears(is_cancel));
@@ -108,19 +103,19 @@ TEST_CASE("a refusal, a failure and a request beyond the limits are errors") {
     d.say(to, piece);
   });
   auto c = connected(door);
-  CHECK(c.infer(question("refuse"), patience).error().code == errc::overloaded);
-  const auto failed = c.infer(question("fail"), patience);
+  CHECK(c.infer(infer_question("refuse"), patience).error().code == errc::overloaded);
+  const auto failed = c.infer(infer_question("fail"), patience);
   REQUIRE_FALSE(failed);
   CHECK(failed.error().message == "it broke");
-  auto large = question(std::string(limits::infer_bytes_max + 1, 'x'));
+  auto large = infer_question(std::string(limits::infer_bytes_max + 1, 'x'));
   CHECK(c.infer(large, patience).error().code == errc::payload_too_large);
 }
 
 TEST_CASE("what is dropped unfinished is cancelled by its number, a late piece may be waited for") {
-  fake_door door(says({"a"}, /*ends=*/false));
+  fake_door door(says_bodies({"a"}, /*ends=*/false));
   auto c = connected(door);
   {
-    auto told = c.infer_stream(question());
+    auto told = c.infer_stream(infer_question());
     REQUIRE(told);
     REQUIRE(*told->next(patience));
     const auto late = told->next(10ms);
@@ -138,12 +133,12 @@ TEST_CASE(
     "a door that comes back is asked again for what had not begun, and no more for the rest") {
   auto door = std::make_unique<fake_door>([](fake_door& d, fake_door::peer& to, const message& m) {
     if (const auto* asked = std::get_if<infer>(&m); asked != nullptr && asked->body == "begun")
-      says({"half"}, /*ends=*/false)(d, to, m);
+      says_bodies({"half"}, /*ends=*/false)(d, to, m);
   });
   const auto endpoint = door->endpoint();
   auto c = connected(*door);
-  auto begun = c.infer_stream(question("begun"));
-  auto waiting = c.infer_stream(question("waiting"));
+  auto begun = c.infer_stream(infer_question("begun"));
+  auto waiting = c.infer_stream(infer_question("waiting"));
   REQUIRE(begun);
   REQUIRE(waiting);
   REQUIRE(*begun->next(patience));
@@ -161,7 +156,7 @@ TEST_CASE(
           listed.cards[0].phase = phase::ready;
           d.say(to, listed);
         }
-        says({"whole"})(d, to, m);
+        says_bodies({"whole"})(d, to, m);
       },
       there);
   auto again = waiting->next(patience);
@@ -171,5 +166,5 @@ TEST_CASE(
   REQUIRE_FALSE(rest);
   CHECK(rest.error().code == errc::link_down);
   CHECK_FALSE(begun->is_open());
-  CHECK(c.infer(question(), patience)->body == "whole");
+  CHECK(c.infer(infer_question(), patience)->body == "whole");
 }

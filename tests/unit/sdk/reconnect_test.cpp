@@ -1,21 +1,24 @@
 // A C++ client that loses its door comes back to its streams: against scripted doors.
 #include "sdk/cpp/baton/client.hpp"
+#include "tests/unit/sdk/connected.hpp"
 #include "tests/unit/sdk/fake_door.hpp"
 
 #include <doctest/doctest.h>
 
 using namespace baton;
 using namespace std::chrono_literals;
+using baton::test::connected;
 using baton::test::fake_door;
+using baton::test::patience;
+using baton::test::silent;
 
 namespace {
 
-constexpr auto patience = std::chrono::milliseconds{5000};
 constexpr ticket_id the_ticket{9};
 constexpr std::uint64_t the_key = 0xC0FFEE;
 
-chunk chunk_of(std::uint32_t choice, std::uint32_t index, std::string text,
-               finish end = finish::none) {
+chunk choice_chunk(std::uint32_t choice, std::uint32_t index, std::string text,
+                   finish end = finish::none) {
   chunk c;
   c.ticket = the_ticket;
   c.choice = choice;
@@ -58,8 +61,6 @@ fake_door::script serving(fake_door::script answers) {
   };
 }
 
-void silent(fake_door&, fake_door::peer&, const message&) {}
-
 template <class Kind>
 std::vector<Kind> asked_of(const fake_door& door) {
   std::vector<Kind> all;
@@ -79,18 +80,12 @@ bool cancels_it(const message& m) {
   return ended != nullptr && ended->ticket == the_ticket;
 }
 
-generate question(std::uint32_t choices = 1) {
+generate choices_question(std::uint32_t choices = 1) {
   generate g;
   g.model = "tiny";
   g.input = std::string("x");
   g.choices = choices;
   return g;
-}
-
-client connected(const fake_door& door, const client_options& options = {}) {
-  auto made = client::connect(door.endpoint(), options);
-  REQUIRE_MESSAGE(made, made.error().message);
-  return std::move(*made);
 }
 
 std::string next_text(stream& s) {
@@ -108,15 +103,15 @@ bool is_over(stream& s) {
 } // namespace
 
 TEST_CASE("a stream goes on behind what it has when the door is back") {
-  fake_door first(grants({chunk_of(0, 2, "Once"), chunk_of(1, 1, "x", finish::stop)}));
+  fake_door first(grants({choice_chunk(0, 2, "Once"), choice_chunk(1, 1, "x", finish::stop)}));
   auto c = connected(first);
-  auto s = c.generate(question(2));
+  auto s = c.generate(choices_question(2));
   REQUIRE(s);
   CHECK(next_text(*s) == "Once");
   CHECK(next_text(*s) == "x");
   first.close();
-  fake_door back(serving(grants({chunk_of(1, 1, "", finish::stop), chunk_of(0, 3, " upon"),
-                                 chunk_of(0, 4, "!", finish::stop)})),
+  fake_door back(serving(grants({choice_chunk(1, 1, "", finish::stop), choice_chunk(0, 3, " upon"),
+                                 choice_chunk(0, 4, "!", finish::stop)})),
                  {.at = first.endpoint()});
   CHECK(next_text(*s) == " upon");
   CHECK(next_text(*s) == "!");
@@ -137,9 +132,9 @@ TEST_CASE("a stream that is granted again is gone on with, and cancelled, by the
   const ticket_id second{the_ticket.value + 1};
   const auto moves = [&](fake_door& door, fake_door::peer& to, const message& m) {
     if (const auto* g = std::get_if<generate>(&m)) {
-      grants({chunk_of(0, 1, "a")})(door, to, m);
+      grants({choice_chunk(0, 1, "a")})(door, to, m);
       door.say(to, granted{g->request, second, {1}, the_key + 1});
-      auto c = chunk_of(0, 2, "b");
+      auto c = choice_chunk(0, 2, "b");
       c.request = g->request;
       c.ticket = second;
       door.say(to, c);
@@ -147,7 +142,7 @@ TEST_CASE("a stream that is granted again is gone on with, and cancelled, by the
   };
   fake_door first(moves);
   auto c = connected(first);
-  auto s = c.generate(question(1));
+  auto s = c.generate(choices_question(1));
   REQUIRE(s);
   CHECK(next_text(*s) == "a");
   CHECK(next_text(*s) == "b");
@@ -155,7 +150,7 @@ TEST_CASE("a stream that is granted again is gone on with, and cancelled, by the
   first.close();
   const auto goes_on = [&, request = std::uint64_t{0}](fake_door& door, fake_door::peer& to,
                                                        const message& m) mutable {
-    auto piece = chunk_of(0, 3, "c");
+    auto piece = choice_chunk(0, 3, "c");
     if (const auto* r = std::get_if<resume>(&m)) {
       request = r->request;
       door.say(to, granted{request, r->ticket, {1}, r->resume_key});
@@ -186,18 +181,18 @@ TEST_CASE("a gap and silence are losses of the same door, which is greeted again
     const auto script = [&](fake_door& door, fake_door::peer& to, const message& m) {
       lives.push_back(to.last.source_epoch);
       if (!std::holds_alternative<generate>(m))
-        return grants({chunk_of(0, 2, "b", finish::stop)})(door, to, m);
-      grants({chunk_of(0, 1, "a")})(door, to, m);
+        return grants({choice_chunk(0, 2, "b", finish::stop)})(door, to, m);
+      grants({choice_chunk(0, 1, "a")})(door, to, m);
       if (is_gap) {
         ++to.sequence;
-        door.say(to, chunk_of(0, 2, "lost"));
+        door.say(to, choice_chunk(0, 2, "lost"));
       }
     };
     fake_door door(serving(script), {.sends_heartbeats = false});
     client_options options;
     options.silence_max = 200ms;
     auto c = connected(door, options);
-    auto answers = c.complete(question(), patience);
+    auto answers = c.complete(choices_question(), patience);
     REQUIRE_MESSAGE(answers, answers.error().message);
     CHECK(answers->at(0).text == "ab");
     door.close();
@@ -208,17 +203,17 @@ TEST_CASE("a gap and silence are losses of the same door, which is greeted again
 TEST_CASE("what was not answered is asked again, and calls made meanwhile wait") {
   fake_door first(silent);
   auto c = connected(first);
-  auto s = c.generate(question());
+  auto s = c.generate(choices_question());
   REQUIRE(s);
   REQUIRE(first.hears(is_kind<generate>));
   first.close();
-  auto late = c.generate(question());
+  auto late = c.generate(choices_question());
   REQUIRE(late);
   CHECK(c.is_open());
   const auto answers = [](fake_door& door, fake_door::peer& to, const message& m) {
     if (const auto* d = std::get_if<detokenize>(&m))
       door.say(to, detokenized{d->request, "words", {}});
-    grants({chunk_of(0, 1, "text", finish::stop)})(door, to, m);
+    grants({choice_chunk(0, 1, "text", finish::stop)})(door, to, m);
   };
   fake_door back(serving(answers), {.at = first.endpoint()});
   auto words = c.detokenize({1});
@@ -229,9 +224,9 @@ TEST_CASE("what was not answered is asked again, and calls made meanwhile wait")
 }
 
 TEST_CASE("a refused resume ends that stream alone") {
-  fake_door first(grants({chunk_of(0, 1, "a")}));
+  fake_door first(grants({choice_chunk(0, 1, "a")}));
   auto c = connected(first);
-  auto s = c.generate(question());
+  auto s = c.generate(choices_question());
   REQUIRE(s);
   CHECK(next_text(*s) == "a");
   first.close();
@@ -242,21 +237,21 @@ TEST_CASE("a refused resume ends that stream alone") {
       no.reason = fail(errc::ticket_not_found, "it has been too long");
       door.say(to, no);
     } else {
-      grants({chunk_of(0, 1, "ok", finish::stop)})(door, to, m);
+      grants({choice_chunk(0, 1, "ok", finish::stop)})(door, to, m);
     }
   };
   fake_door back(serving(refuses), {.at = first.endpoint()});
   auto part = s->next(patience);
   REQUIRE_FALSE(part);
   CHECK(part.error().code == errc::ticket_not_found);
-  CHECK(c.complete(question(), patience)->at(0).text == "ok");
+  CHECK(c.complete(choices_question(), patience)->at(0).text == "ok");
 }
 
 TEST_CASE("a stream dropped while the door was away is cancelled when it is back") {
-  fake_door first(grants({chunk_of(0, 1, "a")}));
+  fake_door first(grants({choice_chunk(0, 1, "a")}));
   auto c = connected(first);
-  auto s = c.generate(question());
-  auto other = c.generate(question());
+  auto s = c.generate(choices_question());
+  auto other = c.generate(choices_question());
   REQUIRE(s);
   REQUIRE(other);
   CHECK(next_text(*s) == "a");
@@ -278,7 +273,7 @@ TEST_CASE("a stream dropped before its ticket is known is cancelled once it is")
     }
   });
   auto c = connected(door);
-  { auto dropped = c.generate(question()); }
+  { auto dropped = c.generate(choices_question()); }
   REQUIRE(c.models()); // makes the door grant the ticket
   CHECK(door.hears(cancels_it));
 }
@@ -287,7 +282,7 @@ TEST_CASE("a door that stays away is lost with the reason, and the client goes a
   fake_door door(silent);
   auto c = connected(door, {.reconnect_timeout = 100ms});
   auto waits = connected(door);
-  auto s = c.generate(question());
+  auto s = c.generate(choices_question());
   REQUIRE(s);
   REQUIRE(door.hears(is_kind<generate>));
   door.close();

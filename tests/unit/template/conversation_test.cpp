@@ -24,7 +24,7 @@ const chat_prompt talk{
     {"tool", "5", "", "", "abcdefghi"},
 };
 
-std::string render(const char* file, const chat_prompt& chat, std::string_view with) {
+std::string render_chat(const char* file, const chat_prompt& chat, std::string_view with) {
   const auto source = read_data(file);
   const auto parsed = text::chat_template::parse(source);
   REQUIRE_MESSAGE(parsed, parsed.error().message);
@@ -70,26 +70,26 @@ TEST_CASE("a family is known by its template") {
 }
 
 TEST_CASE("a template that knows of tools gets them as Hugging Face gives them") {
-  const auto qwen = render("qwen25.jinja", talk, tools);
+  const auto qwen = render_chat("qwen25.jinja", talk, tools);
   CHECK(has(qwen, "<tools>\n{\"type\": \"function\", \"function\": {\"name\": \"add\""));
   CHECK(has(qwen,
             "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"x\": 2.5, \"a\": \"<|im_end|>\"}}"
             "\n</tool_call>"));
   CHECK(has(qwen, "<tool_response>\n5\n</tool_response>"));
-  CHECK_FALSE(has(render("qwen25.jinja", {{"user", "Hi", ""}}, ""), "<tools>"));
+  CHECK_FALSE(has(render_chat("qwen25.jinja", {{"user", "Hi", ""}}, ""), "<tools>"));
 
-  const auto llama = render("llama31.jinja", talk, tools);
+  const auto llama = render_chat("llama31.jinja", talk, tools);
   CHECK(has(llama, "{\"name\": \"add\", \"parameters\": {\"x\": 2.5"));
   CHECK(has(llama, "<|start_header_id|>ipython<|end_header_id|>"));
 
-  const auto mistral = render("mistral.jinja", talk, tools);
+  const auto mistral = render_chat("mistral.jinja", talk, tools);
   CHECK(has(mistral, "[TOOL_CALLS]"));
   CHECK(has(mistral, "\"id\": \"abcdefghi\""));
   CHECK(has(mistral, "\"call_id\": \"abcdefghi\""));
 }
 
 TEST_CASE("a template that knows of none is told in plain messages") {
-  const auto told = render("smollm2.jinja", talk, tools);
+  const auto told = render_chat("smollm2.jinja", talk, tools);
   CHECK(has(told, "<|im_start|>system\nBe brief.\n\nYou may call functions"));
   CHECK(has(told, "{\"type\":\"function\",\"function\":{\"name\":\"add\""));
   CHECK(has(told,
@@ -99,11 +99,11 @@ TEST_CASE("a template that knows of none is told in plain messages") {
   auto two = talk;
   two.erase(two.begin());
   two.push_back({"tool", "6", "", "", "x"});
-  const auto more = render("smollm2.jinja", two, tools);
+  const auto more = render_chat("smollm2.jinja", two, tools);
   CHECK(has(more, "<|im_start|>system\nYou may call functions"));
   CHECK(has(more, "5\n</tool_response>\n<tool_response>\n6\n</tool_response>"));
   // Without tools nothing is added.
-  CHECK(render("smollm2.jinja", {{"user", "Hi", ""}}, "") ==
+  CHECK(render_chat("smollm2.jinja", {{"user", "Hi", ""}}, "") ==
         "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging "
         "Face<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
 }

@@ -10,7 +10,7 @@ using namespace baton::test;
 
 namespace {
 
-result<std::string> render(const std::string& source, const std::string& context) {
+result<std::string> render_source(const std::string& source, const std::string& context) {
   const auto parsed = text::chat_template::parse(source);
   if (!parsed) {
     return parsed.error();
@@ -26,7 +26,7 @@ void check_row(const std::string& source, const std::string& context,
                const nlohmann::ordered_json& row) {
   CAPTURE(source);
   CAPTURE(context);
-  const auto got = render(source, context);
+  const auto got = render_source(source, context);
   const std::string shown = got ? *got : "error: " + got.error().message;
   CAPTURE(shown);
   if (row.contains("text")) {
@@ -94,7 +94,7 @@ TEST_CASE("what is not supported is refused by name when the template is parsed"
 }
 
 TEST_CASE("a filter's name that is made while rendering is refused as well") {
-  CHECK_FALSE(render("{{ ['a'] | map('random') | list }}", "user").has_value());
+  CHECK_FALSE(render_source("{{ ['a'] | map('random') | list }}", "user").has_value());
 }
 
 // docs/compatibility.md has the table.
@@ -128,14 +128,15 @@ TEST_CASE("every built-in of jinja2 is here, or refused with its reason") {
   }
   for (const std::string name : {"range", "dict", "cycler", "joiner", "namespace"}) {
     CAPTURE(name);
-    const auto known = render("{{ " + name + " is callable and " + name + " is defined }}", "user");
+    const auto known =
+        render_source("{{ " + name + " is callable and " + name + " is defined }}", "user");
     REQUIRE(known);
     CHECK(*known == "True");
   }
 }
 
 TEST_CASE("an error names the line of the template") {
-  const auto got = render("a\n{% if true %}\n{{ messages.x.y }}\n{% endif %}", "user");
+  const auto got = render_source("a\n{% if true %}\n{{ messages.x.y }}\n{% endif %}", "user");
   REQUIRE_FALSE(got.has_value());
   CHECK(got.error().message == "a list has no attribute 'x' (template line 3)");
 }

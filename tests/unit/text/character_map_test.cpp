@@ -10,9 +10,9 @@ using namespace baton::text;
 namespace {
 
 std::string sound_table() {
-  for (const auto& model : testing::sentencepiece_golden()["models"])
+  for (const auto& model : goldens::sentencepiece_golden()["models"])
     if (!model["character_map"].get<std::string>().empty())
-      return testing::from_hex(model["character_map"].get<std::string>());
+      return goldens::from_hex(model["character_map"].get<std::string>());
   return {};
 }
 
@@ -60,7 +60,7 @@ TEST_CASE("no damage to a character map leads outside of it") {
     const auto map = character_map::create(damaged);
     if (!map)
       continue;
-    const std::string text = testing::random_bytes(random, 200);
+    const std::string text = goldens::random_bytes(random, 200);
     for (std::size_t at = 0; at < text.size(); ++at)
       if (const auto match = map->find(std::string_view(text).substr(at))) {
         CHECK(match->length >= 1);

@@ -6,12 +6,12 @@
 
 using namespace baton;
 using namespace baton::text;
-using baton::text::testing::small_tokenizer;
+using baton::text::goldens::small_tokenizer;
 
 namespace {
 
 // Byte tokens: every byte is a token of the small vocabulary.
-std::vector<token_id> byte_tokens(std::string_view bytes) {
+std::vector<token_id> tokens_of_bytes(std::string_view bytes) {
   std::vector<token_id> ids;
   for (const char byte : bytes)
     for (token_id id = 0; id < static_cast<token_id>(small_tokenizer().size()); ++id)
@@ -26,7 +26,7 @@ std::vector<token_id> byte_tokens(std::string_view bytes) {
 std::vector<std::string> parts_of(std::string_view bytes) {
   detokenizer decode(small_tokenizer(), true);
   std::vector<std::string> parts;
-  for (const token_id id : byte_tokens(bytes))
+  for (const token_id id : tokens_of_bytes(bytes))
     decode.push(id, parts.emplace_back());
   decode.finish(parts.emplace_back());
   return parts;
@@ -59,13 +59,13 @@ TEST_CASE("the parts together are the text of all ids, for random bytes") {
   std::mt19937 random(11);
   for (int round = 0; round < 300; ++round) {
     const std::string bytes =
-        round % 2 == 0 ? testing::random_bytes(random, 40) : testing::random_utf8(random, 20);
+        round % 2 == 0 ? goldens::random_bytes(random, 40) : goldens::random_utf8(random, 20);
     std::string together;
     for (const std::string& part : parts_of(bytes)) {
       CHECK(utf8_valid_prefix(part) == part.size());
       together += part;
     }
-    CHECK(together == small_tokenizer().decode(byte_tokens(bytes), false).value());
+    CHECK(together == small_tokenizer().decode(tokens_of_bytes(bytes), false).value());
     if (round % 2 == 1)
       CHECK(together == bytes);
   }
@@ -73,7 +73,7 @@ TEST_CASE("the parts together are the text of all ids, for random bytes") {
 
 TEST_CASE("control tokens have no text if they are skipped, and do not cut a character") {
   const token_id begin = small_tokenizer().special_id("<|begin|>").value();
-  const auto euro = byte_tokens("\xE2\x82\xAC");
+  const auto euro = tokens_of_bytes("\xE2\x82\xAC");
   for (const bool skip : {true, false}) {
     detokenizer decode(small_tokenizer(), skip);
     std::string text;

@@ -4,7 +4,7 @@
 #include <array>
 #include <fstream>
 
-namespace baton::text::testing {
+namespace baton::text::goldens {
 
 nlohmann::json golden(const std::string& name) {
   std::ifstream file(std::string(BATON_SOURCE_DIR) + "/tests/data/text/" + name);
@@ -110,4 +110,4 @@ std::string random_bytes(std::mt19937& random, std::size_t count) {
   return bytes;
 }
 
-} // namespace baton::text::testing
+} // namespace baton::text::goldens

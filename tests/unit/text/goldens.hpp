@@ -8,7 +8,7 @@
 #include <random>
 #include <string>
 
-namespace baton::text::testing {
+namespace baton::text::goldens {
 
 // tests/data/text/<name>
 nlohmann::json golden(const std::string& name);
@@ -30,4 +30,4 @@ std::string from_hex(std::string_view digits);
 std::string random_utf8(std::mt19937& random, std::size_t characters);
 std::string random_bytes(std::mt19937& random, std::size_t count);
 
-} // namespace baton::text::testing
+} // namespace baton::text::goldens

@@ -15,7 +15,7 @@ namespace {
 using rules = std::map<std::pair<token_id, token_id>, merge>;
 
 // Find the best pair, merge it, start again.
-large_vector<token_id> merged_plainly(const rules& all, large_vector<token_id> symbols) {
+large_vector<token_id> merged_by_rules(const rules& all, large_vector<token_id> symbols) {
   while (true) {
     std::size_t best = symbols.size();
     std::uint32_t rank = UINT32_MAX;
@@ -53,7 +53,7 @@ TEST_CASE("random merges give the same symbols as the plain loop, short and long
       large_vector<token_id> symbols(length);
       for (token_id& symbol : symbols)
         symbol = static_cast<token_id>(random() % 4);
-      const auto expected = merged_plainly(all, symbols);
+      const auto expected = merged_by_rules(all, symbols);
       table.apply(symbols);
       CHECK(symbols == expected);
     }
@@ -82,7 +82,7 @@ TEST_CASE("long pieces give the same symbols as the plain loop, in whatever orde
       large_vector<token_id> symbols(length);
       for (token_id& symbol : symbols)
         symbol = static_cast<token_id>(random() % 3);
-      const auto expected = merged_plainly(all, symbols);
+      const auto expected = merged_by_rules(all, symbols);
       table.apply(symbols);
       CHECK(symbols == expected);
     }

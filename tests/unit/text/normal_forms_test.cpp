@@ -22,7 +22,7 @@ std::string repeated(std::string_view unit, std::size_t times) {
 } // namespace
 
 TEST_CASE("normal forms are those of Hugging Face's normalizers") {
-  const auto cases = text::testing::golden("normal_forms.json");
+  const auto cases = text::goldens::golden("normal_forms.json");
   REQUIRE(cases.size() > 50);
   for (const auto& each : cases) {
     const auto text = each["text"].get<std::string>();
@@ -38,7 +38,7 @@ TEST_CASE("normal forms are those of Hugging Face's normalizers") {
 TEST_CASE("a form of a form is the same") {
   std::mt19937 random(7);
   for (int i = 0; i < 300; ++i) {
-    const auto text = text::testing::random_utf8(random, 50);
+    const auto text = text::goldens::random_utf8(random, 50);
     for (const auto form :
          {normal_form::nfc, normal_form::nfd, normal_form::nfkc, normal_form::nfkd}) {
       const auto once = normalized(text, form);
@@ -56,7 +56,7 @@ TEST_CASE("bytes that are no UTF-8 stay, and nothing composes across them") {
   CHECK(lower_case("A\xFFZ\xC3") == "a\xFFz\xC3");
   std::mt19937 random(3);
   for (int i = 0; i < 300; ++i) {
-    const auto bytes = text::testing::random_bytes(random, 64);
+    const auto bytes = text::goldens::random_bytes(random, 64);
     const auto once = normalized(bytes, normal_form::nfc);
     CHECK(normalized(once, normal_form::nfc) == once);
   }

@@ -32,7 +32,7 @@ std::vector<std::uint32_t> ends_of(const pre_tokenizer& pre, std::string_view te
 } // namespace
 
 TEST_CASE("pieces are those of the reference for every family of patterns") {
-  const auto data = testing::golden("pre_tokenizer_pieces.json");
+  const auto data = goldens::golden("pre_tokenizer_pieces.json");
   const auto texts = data["texts"].get<std::vector<std::string>>();
   REQUIRE(texts.size() > 40);
   for (const auto& [name, ends] : data["ends"].items()) {
@@ -61,7 +61,7 @@ TEST_CASE("words of ASCII letters end where those of any letters do") {
 }
 
 TEST_CASE("every family has a golden, and every name of the table compiles") {
-  const auto data = testing::golden("pre_tokenizer_pieces.json");
+  const auto data = goldens::golden("pre_tokenizer_pieces.json");
   for (const auto& family : pre_tokenizer_families()) {
     bool is_tested = false;
     for (const auto& other : pre_tokenizer_families())

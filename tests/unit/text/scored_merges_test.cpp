@@ -28,7 +28,7 @@ vocabulary words_of(const std::vector<std::pair<std::string, float>>& pieces) {
   return words;
 }
 
-std::vector<token_id> merged_plainly(const vocabulary& words, std::string_view text) {
+std::vector<token_id> merged_by_scores(const vocabulary& words, std::string_view text) {
   std::map<std::string, token_id> ids;
   for (std::size_t id = 1; id < words.tokens.size(); ++id)
     ids.emplace(words.tokens[id], static_cast<token_id>(id));
@@ -86,7 +86,7 @@ TEST_CASE("random scores, equal ones among them, merge as in the plain loop") {
       for (char& byte : text)
         byte = " abc"[random() % 4];
       CAPTURE(text);
-      CHECK(made->encode_text(text).value() == merged_plainly(words, text));
+      CHECK(made->encode_text(text).value() == merged_by_scores(words, text));
     }
   }
 }

@@ -9,14 +9,14 @@
 
 using namespace baton;
 using namespace baton::text;
-using testing::sentencepiece_golden;
-using testing::sentencepiece_vocabulary;
+using goldens::sentencepiece_golden;
+using goldens::sentencepiece_vocabulary;
 
 namespace {
 
-using ids = std::vector<token_id>;
+using token_ids = std::vector<token_id>;
 
-std::string streamed(const tokenizer& words, const ids& some, bool begins_text = true) {
+std::string streamed(const tokenizer& words, const token_ids& some, bool begins_text = true) {
   stream_decoder_config config;
   config.begins_text = begins_text;
   auto stream = stream_decoder::create(words, config).value();
@@ -34,7 +34,7 @@ std::string streamed(const tokenizer& words, const ids& some, bool begins_text =
   return text + last.text;
 }
 
-bool has_unknown(const ids& some) { // the reference shows a sign of its own for it
+bool has_unknown(const token_ids& some) { // the reference shows a sign of its own for it
   return std::find(some.begin(), some.end(), 0) != some.end();
 }
 
@@ -49,17 +49,17 @@ token_id id_of(const vocabulary& words, const std::string& token) {
 TEST_CASE("texts and random ids decode as in the reference, whole and token by token") {
   for (const auto& model : sentencepiece_golden()["models"]) {
     CAPTURE(model["name"].get<std::string>());
-    const auto words = tokenizer::create(testing::vocabulary_of(model));
+    const auto words = tokenizer::create(goldens::vocabulary_of(model));
     REQUIRE(words.has_value());
     for (std::size_t i = 0; i < model["ids"].size(); ++i) {
-      const ids some = model["ids"][i].get<ids>();
+      const token_ids some = model["ids"][i].get<token_ids>();
       if (has_unknown(some))
         continue;
       CHECK(words->decode(some, true).value() == model["decoded"][i].get<std::string>());
       CHECK(streamed(*words, some) == model["decoded"][i].get<std::string>());
     }
     for (const auto& row : model["streams"]) {
-      const ids some = row["ids"].get<ids>();
+      const token_ids some = row["ids"].get<token_ids>();
       CAPTURE(row["text"].get<std::string>());
       CHECK(words->decode(some, true).value() == row["text"].get<std::string>());
       CHECK(streamed(*words, some) == row["text"].get<std::string>());
@@ -72,7 +72,7 @@ TEST_CASE("the stream of any ids is their text") {
   const tokenizer words =
       tokenizer::create(sentencepiece_vocabulary("bpe, prefix True, remove False")).value();
   for (int round = 0; round < 300; ++round) {
-    ids some(random() % 20);
+    token_ids some(random() % 20);
     for (token_id& id : some)
       id = static_cast<token_id>(random() % words.size());
     CHECK(streamed(words, some) == words.decode(some, true).value());
@@ -89,7 +89,8 @@ TEST_CASE("only the first space of a text is dropped, and none in the rest of on
   CHECK(streamed(made, {space, the}) == " the");
   CHECK(streamed(made, {space}).empty());
   CHECK(streamed(made, {the, the}, /*begins_text=*/false) == " the the");
-  CHECK(made.decode(ids{1, the}, false).value() == "<s> the"); // "<s>" is the text's beginning
+  CHECK(made.decode(token_ids{1, the}, false).value() ==
+        "<s> the"); // "<s>" is the text's beginning
   const tokenizer bare =
       tokenizer::create(sentencepiece_vocabulary("bpe, prefix False, remove False")).value();
   CHECK(streamed(bare, {the}) == " the");
@@ -98,7 +99,7 @@ TEST_CASE("only the first space of a text is dropped, and none in the rest of on
 TEST_CASE("byte tokens that make a character together are held back until it is whole") {
   const vocabulary words = sentencepiece_vocabulary("bpe, prefix True, remove False");
   const tokenizer made = tokenizer::create(words).value();
-  const ids euro = {id_of(words, "<0xE2>"), id_of(words, "<0x82>"), id_of(words, "<0xAC>")};
+  const token_ids euro = {id_of(words, "<0xE2>"), id_of(words, "<0x82>"), id_of(words, "<0xAC>")};
   detokenizer stream(made, true);
   std::string text;
   CHECK(stream.push(euro[0], text) == 1);

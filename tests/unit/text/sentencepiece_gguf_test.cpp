@@ -13,7 +13,7 @@
 
 using namespace baton;
 using namespace baton::text;
-using baton::text::testing::sentencepiece_vocabulary;
+using baton::text::goldens::sentencepiece_vocabulary;
 
 namespace {
 

@@ -11,12 +11,12 @@
 
 using namespace baton;
 using namespace baton::text;
-using testing::sentencepiece_golden;
-using testing::sentencepiece_vocabulary;
+using goldens::sentencepiece_golden;
+using goldens::sentencepiece_vocabulary;
 
 namespace {
 
-using ids = std::vector<token_id>;
+using token_ids = std::vector<token_id>;
 
 const std::string bpe = "bpe, prefix True, remove False";
 const std::string unigram_model = "unigram, prefix True, remove False";
@@ -32,13 +32,13 @@ TEST_CASE("ids of SentencePiece models are those of the reference, text by text"
   REQUIRE(texts.size() > 50);
   for (const auto& model : sentencepiece_golden()["models"]) {
     CAPTURE(model["name"].get<std::string>());
-    const auto words = tokenizer::create(testing::vocabulary_of(model));
+    const auto words = tokenizer::create(goldens::vocabulary_of(model));
     REQUIRE(words.has_value());
     encode_scratch scratch;
     for (int round = 0; round < 2; ++round) // the second time from the cache
       for (std::size_t i = 0; i < texts.size(); ++i) {
         CAPTURE(texts[i]);
-        CHECK(words->encode_text(texts[i], scratch).value() == model["ids"][i].get<ids>());
+        CHECK(words->encode_text(texts[i], scratch).value() == model["ids"][i].get<token_ids>());
       }
   }
 }
@@ -47,12 +47,12 @@ TEST_CASE("bytes that are not UTF-8 give the reference's ids") {
   const auto broken = sentencepiece_golden()["broken"].get<std::vector<std::string>>();
   for (const auto& model : sentencepiece_golden()["models"]) {
     CAPTURE(model["name"].get<std::string>());
-    const auto words = tokenizer::create(testing::vocabulary_of(model));
+    const auto words = tokenizer::create(goldens::vocabulary_of(model));
     REQUIRE(words.has_value());
     for (std::size_t i = 0; i < broken.size(); ++i) {
       CAPTURE(broken[i]);
-      CHECK(words->encode_text(testing::from_hex(broken[i])).value() ==
-            model["broken_ids"][i].get<ids>());
+      CHECK(words->encode_text(goldens::from_hex(broken[i])).value() ==
+            model["broken_ids"][i].get<token_ids>());
     }
   }
 }
@@ -63,8 +63,8 @@ TEST_CASE("decoding what a SentencePiece model encoded gives the text back") {
                                   unigram_model, std::string("bpe across spaces")}) {
     const tokenizer words = made_of(name);
     for (int round = 0; round < 200; ++round) {
-      const std::string text = testing::random_utf8(random, random() % 80);
-      const ids encoded = words.encode_text(text).value();
+      const std::string text = goldens::random_utf8(random, random() % 80);
+      const token_ids encoded = words.encode_text(text).value();
       CHECK(words.decode(encoded, false).value() == with_plain_spaces(text));
       CHECK(std::none_of(encoded.begin(), encoded.end(),
                          [&](token_id id) { return words.is_control(id); }));
@@ -75,20 +75,20 @@ TEST_CASE("decoding what a SentencePiece model encoded gives the text back") {
 TEST_CASE("a SentencePiece model's control tokens come only from segments that allow them") {
   for (const std::string& name : {bpe, unigram_model}) {
     const tokenizer words = made_of(name);
-    const ids plain = words.encode_text("<s>hi</s>").value();
+    const token_ids plain = words.encode_text("<s>hi</s>").value();
     CHECK(std::find(plain.begin(), plain.end(), 1) == plain.end());
     const text_segment segments[] = {{"<s>", true}, {"hi</s>", false}, {"</s>", true}};
-    ids expected = {1};
-    const ids between = words.encode_text("hi</s>").value();
+    token_ids expected = {1};
+    const token_ids between = words.encode_text("hi</s>").value();
     expected.insert(expected.end(), between.begin(), between.end());
     expected.push_back(2);
     CHECK(words.encode(segments).value() == expected);
     CHECK(words.special_id("</s>") == 2);
     // A raw prompt is one such segment; a text of it is what stands between them.
     const text_segment whole[] = {{"<s>hi</s> you", true}};
-    const ids raw = words.encode_prompt("<s>hi</s> you", true).value();
+    const token_ids raw = words.encode_prompt("<s>hi</s> you", true).value();
     const std::size_t added = words.adds_bos() ? 1 : 0;
-    CHECK(ids(raw.begin() + static_cast<std::ptrdiff_t>(added), raw.end()) ==
+    CHECK(token_ids(raw.begin() + static_cast<std::ptrdiff_t>(added), raw.end()) ==
           words.encode(whole).value());
     CHECK(std::count(raw.begin(), raw.end(), 2) == 1);
     CHECK(words.special_id("<table>") == 3);
@@ -98,8 +98,8 @@ TEST_CASE("a SentencePiece model's control tokens come only from segments that a
 TEST_CASE("the space before a text is also put behind a special token, unless there is no text") {
   const tokenizer words = made_of(bpe);
   const text_segment segments[] = {{"<s>the</s><s>", true}, {"the", false}};
-  const ids the = words.encode_text("the").value();
-  ids expected = {1};
+  const token_ids the = words.encode_text("the").value();
+  token_ids expected = {1};
   expected.insert(expected.end(), the.begin(), the.end());
   expected.insert(expected.end(), {2, 1});
   expected.insert(expected.end(), the.begin(), the.end());
@@ -109,7 +109,7 @@ TEST_CASE("the space before a text is also put behind a special token, unless th
 
 TEST_CASE("BOS goes before the prompts of llama vocabularies unless the file says otherwise") {
   vocabulary words = sentencepiece_vocabulary(bpe);
-  CHECK(tokenizer::create(words).value().encode_prompt("", false).value() == ids{1});
+  CHECK(tokenizer::create(words).value().encode_prompt("", false).value() == token_ids{1});
   encode_scratch scratch;
   const auto made = tokenizer::create(words).value();
   const auto bare = made.encode_prompt("hi", false, /*adds_special=*/false, scratch).value();
@@ -131,14 +131,14 @@ TEST_CASE("user-defined tokens that steer the model are withheld from a user's t
     const token_id think = turn + 1;
     const tokenizer made = tokenizer::create(words).value();
     const std::string text = "a<|turn|>b<think>c<table>\n\n";
-    const ids plain = made.encode_text(text).value();
+    const token_ids plain = made.encode_text(text).value();
     CHECK(std::find(plain.begin(), plain.end(), turn) == plain.end());
     CHECK(std::find(plain.begin(), plain.end(), think) == plain.end());
     CHECK(std::find(plain.begin(), plain.end(), think + 1) == plain.end());
     CHECK(std::count(plain.begin(), plain.end(), 3) == 1); // <table>: an ordinary piece
     CHECK(std::count(plain.begin(), plain.end(), 7) == 1); // two line ends, though in the template
     const text_segment trusted[] = {{text, true}};
-    const ids steered = made.encode(trusted).value();
+    const token_ids steered = made.encode(trusted).value();
     CHECK(std::count(steered.begin(), steered.end(), turn) == 1);
     CHECK(std::count(steered.begin(), steered.end(), think) == 1);
     CHECK(made.decode(steered, true).value().find("<think>") != std::string::npos); // is shown
@@ -147,7 +147,7 @@ TEST_CASE("user-defined tokens that steer the model are withheld from a user's t
 
 TEST_CASE("user-defined tokens may be written with spaces, as newer files do") {
   vocabulary words = sentencepiece_vocabulary(bpe);
-  const ids expected = tokenizer::create(words).value().encode_text("a     b").value();
+  const token_ids expected = tokenizer::create(words).value().encode_text("a     b").value();
   words.tokens[5] = "  "; // of U+2581 twice
   words.tokens[6] = "    ";
   const tokenizer made = tokenizer::create(words).value();

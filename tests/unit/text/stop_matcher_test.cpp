@@ -17,8 +17,8 @@ struct outcome {
   friend bool operator==(const outcome&, const outcome&) = default;
 };
 
-outcome run(const std::vector<std::string>& stops, bool include, std::string_view text,
-            std::size_t part) {
+outcome run_matcher(const std::vector<std::string>& stops, bool include, std::string_view text,
+                    std::size_t part) {
   auto matcher = stop_matcher::create(stops, include).value();
   outcome got;
   for (std::size_t at = 0; at < text.size() && !got.stop; at += part)
@@ -68,7 +68,7 @@ TEST_CASE("text up to the stop string is sent, however it is cut") {
     for (std::size_t part = 1; part <= 12; ++part) {
       CAPTURE(expected.text);
       CAPTURE(part);
-      CHECK(run(expected.stops, false, expected.text, part) ==
+      CHECK(run_matcher(expected.stops, false, expected.text, part) ==
             outcome{expected.sent, expected.stop});
     }
 }
@@ -94,7 +94,7 @@ TEST_CASE("random stop strings are found where the definition says") {
       if (std::find(distinct.begin(), distinct.end(), stop) == distinct.end())
         distinct.push_back(stop);
     const outcome expected = by_definition(distinct, include, text);
-    CHECK(run(distinct, include, text, 1 + random() % 5) == expected);
+    CHECK(run_matcher(distinct, include, text, 1 + random() % 5) == expected);
     hits += expected.stop ? 1 : 0;
   }
   CHECK(hits > 500);

@@ -6,7 +6,7 @@
 
 using namespace baton;
 using namespace baton::text;
-using baton::text::testing::small_tokenizer;
+using baton::text::goldens::small_tokenizer;
 
 namespace {
 
@@ -29,7 +29,7 @@ struct total {
   friend bool operator==(const total&, const total&) = default;
 };
 
-total run(stream_decoder stream, std::span<const token_id> ids, std::size_t group) {
+total run_decoder(stream_decoder stream, std::span<const token_id> ids, std::size_t group) {
   total sum;
   const auto take = [&](decoded part) {
     CHECK(part.tokens_covered >= sum.covered);
@@ -73,7 +73,8 @@ TEST_CASE("covered tokens are those whose text has been sent") {
 TEST_CASE("a stop string across tokens ends the text and names the token that completed it") {
   for (const bool include : {false, true})
     for (std::size_t group = 1; group <= 8; ++group) {
-      const total got = run(decoder({"?", "END"}, include), byte_tokens("a EN ENDb?"), group);
+      const total got =
+          run_decoder(decoder({"?", "END"}, include), byte_tokens("a EN ENDb?"), group);
       CHECK(got == total{include ? "a EN END" : "a EN ", 8, stop_hit{1, 7}});
     }
 }
@@ -104,7 +105,7 @@ TEST_CASE("a stop string ends nothing within the first tokens_min tokens, as in 
       auto made = stream_decoder::create(small_tokenizer(), {.stops = {"P", "XYZ", "\xE2\x82\xAC"},
                                                              .tokens_min = expected.tokens_min})
                       .value();
-      const total got = run(std::move(made), byte_tokens(expected.bytes), group);
+      const total got = run_decoder(std::move(made), byte_tokens(expected.bytes), group);
       CHECK(got.text == expected.text);
       CHECK(got.stopped == expected.stopped);
     }
@@ -122,7 +123,7 @@ TEST_CASE("after a stop every answer says so and nothing more is sent") {
 
 TEST_CASE("a stop string may be completed by the replacement of a broken character") {
   const auto ids = byte_tokens("a\xE2\x82");
-  const total got = run(decoder({"\xEF\xBF\xBD"}), ids, 1);
+  const total got = run_decoder(decoder({"\xEF\xBF\xBD"}), ids, 1);
   CHECK(got == total{"a", 3, stop_hit{0, 2}});
 }
 
@@ -149,12 +150,12 @@ TEST_CASE("the result is a function of the ids, however they are grouped") {
                                             "\xEF\xBF\xBD\xEF\xBF\xBD"
                                             "e",
                                             "\xEF\xBF\xBD "};
-    const total one = run(decoder(stops), ids, 1);
-    CHECK(run(decoder(stops), ids, 7) == one);
-    CHECK(run(decoder(stops), ids, 1000) == one);
+    const total one = run_decoder(decoder(stops), ids, 1);
+    CHECK(run_decoder(decoder(stops), ids, 7) == one);
+    CHECK(run_decoder(decoder(stops), ids, 1000) == one);
     CHECK(one.covered == (one.stopped ? one.stopped->token_index + 1 : ids.size()));
     stopped += one.stopped ? 1 : 0;
-    const total free = run(decoder(), ids, 3);
+    const total free = run_decoder(decoder(), ids, 3);
     std::vector<token_id> known;
     for (const token_id id : ids)
       if (small_tokenizer().contains(id))

@@ -20,13 +20,13 @@ using model::json;
 
 namespace {
 
-const json& goldens() {
-  static const json data = text::testing::golden("tokenizer_json_goldens.json");
+const json& json_goldens() {
+  static const json data = text::goldens::golden("tokenizer_json_goldens.json");
   return data;
 }
 
 json tokenizer_of(const std::string& name) {
-  for (const auto& shape : goldens())
+  for (const auto& shape : json_goldens())
     if (shape["name"] == name)
       return shape["tokenizer"];
   return {};
@@ -52,7 +52,7 @@ struct files {
   }
 };
 
-token_id id_of(const vocabulary& words, std::string_view text) {
+token_id id_in_json(const vocabulary& words, std::string_view text) {
   return id_of_token(words, text, "token").value();
 }
 
@@ -67,8 +67,8 @@ std::string refusal(const files& f) {
 } // namespace
 
 TEST_CASE("ids by tokenizer.json are those of Hugging Face's tokenizers") {
-  REQUIRE(goldens().size() >= 20);
-  for (const auto& shape : goldens()) {
+  REQUIRE(json_goldens().size() >= 20);
+  for (const auto& shape : json_goldens()) {
     CAPTURE(shape["name"].get<std::string>());
     const auto words = vocabulary_from_json(shape["tokenizer"]);
     REQUIRE_MESSAGE(words, words.error().message);
@@ -91,7 +91,7 @@ TEST_CASE("ids by tokenizer.json are those of Hugging Face's tokenizers") {
 }
 
 TEST_CASE("a user's text yields no special token of tokenizer.json") {
-  for (const auto& shape : goldens()) {
+  for (const auto& shape : json_goldens()) {
     CAPTURE(shape["name"].get<std::string>());
     const auto words = vocabulary_from_json(shape["tokenizer"]).value();
     const auto made = tokenizer::create(words).value();
@@ -110,8 +110,8 @@ TEST_CASE("the files beside tokenizer.json name ends, begins and the chat templa
                 {"pad_token", "no token at all"},
                 {"chat_template", "from the config"}};
   const auto first = f.read().value();
-  CHECK(first.bos == id_of(first, "<s>"));
-  CHECK(first.eos == id_of(first, "<|end|>"));
+  CHECK(first.bos == id_in_json(first, "<s>"));
+  CHECK(first.eos == id_in_json(first, "<|end|>"));
   CHECK(first.add_bos == true); // by the post_processor
   CHECK(first.chat_template == "from the config");
   CHECK(first.chat_template_failure.empty());
@@ -133,12 +133,13 @@ TEST_CASE("the files beside tokenizer.json name ends, begins and the chat templa
   f.settings["chat_template"] = {{{"name", "tool_use"}, {"template", "tools"}},
                                  {{"name", "default"}, {"template", "plain"}}};
   f.settings["add_bos_token"] = false;
-  f.generation["eos_token_id"] = {id_of(first, "</s>"), id_of(first, "<|end|>")};
+  f.generation["eos_token_id"] = {id_in_json(first, "</s>"), id_in_json(first, "<|end|>")};
   f.config["eos_token_id"] = 3;
   const auto second = f.read().value();
   CHECK(second.chat_template == "plain");
   CHECK(second.add_bos == false);
-  CHECK(second.ends == std::vector<token_id>{id_of(first, "</s>"), id_of(first, "<|end|>")});
+  CHECK(second.ends ==
+        std::vector<token_id>{id_in_json(first, "</s>"), id_in_json(first, "<|end|>")});
   const auto made = tokenizer::create(second).value();
   CHECK(made.end_ids().size() == 2);
 
@@ -153,7 +154,7 @@ TEST_CASE("the files beside tokenizer.json name ends, begins and the chat templa
 TEST_CASE("tokens without a row in the embedding are left out, rows without a token stay empty") {
   files f;
   const auto all = f.read().value();
-  const auto last = id_of(all, "<|end|>");
+  const auto last = id_in_json(all, "<|end|>");
   f.config["vocab_size"] = last; // as Gemma 3's text model, whose tokenizer knows images
   const auto fewer = f.read().value();
   CHECK(fewer.tokens.size() == static_cast<std::size_t>(last));

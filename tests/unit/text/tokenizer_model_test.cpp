@@ -12,11 +12,11 @@
 
 using namespace baton;
 using namespace baton::text;
-using testing::golden;
+using goldens::golden;
 
 namespace {
 
-using ids = std::vector<token_id>;
+using token_ids = std::vector<token_id>;
 
 const tokenizer* smollm2() {
   const std::filesystem::path path =
@@ -44,7 +44,7 @@ const tokenizer* smollm2() {
   return &made;
 }
 
-std::uint64_t fnv(const ids& some) {
+std::uint64_t fnv(const token_ids& some) {
   std::uint64_t hash = 0xCBF29CE484222325ULL;
   for (const token_id id : some)
     hash = (hash ^ static_cast<std::uint64_t>(id)) * 0x100000001B3ULL;
@@ -63,7 +63,7 @@ TEST_CASE("ids of the default model are those of the reference, text by text") {
   for (const auto& row : rows) {
     CAPTURE(row["name"].get<std::string>());
     const auto text = row["text"].get<std::string>();
-    const auto expected = row["ids"].get<ids>();
+    const auto expected = row["ids"].get<token_ids>();
     CHECK(words->encode_text(text).value() == expected);
     CHECK(words->encode_text(text, scratch).value() == expected);
     CHECK(words->encode_prompt(text, false, true, scratch).value() == expected); // add_bos is false
@@ -83,7 +83,7 @@ TEST_CASE("ids of long runs are those of the reference and take no quadratic tim
     std::string text;
     for (int i = 0; i < row["times"].get<int>(); ++i)
       text += row["text"].get<std::string>();
-    const ids encoded = words->encode_text(text).value();
+    const token_ids encoded = words->encode_text(text).value();
     CHECK(encoded.size() == row["count"].get<std::size_t>());
     CHECK(std::to_string(fnv(encoded)) == row["fnv"].get<std::string>());
   }
@@ -100,11 +100,11 @@ TEST_CASE(
     const text_segment segments[] = {{row["head"].get<std::string>(), true},
                                      {row["user"].get<std::string>(), false},
                                      {row["tail"].get<std::string>(), true}};
-    CHECK(words->encode(segments).value() == row["ids"].get<ids>());
+    CHECK(words->encode(segments).value() == row["ids"].get<token_ids>());
   }
   const auto special = golden("smollm2_ids.json")["all special"];
   const text_segment trusted[] = {{special["text"].get<std::string>(), true}};
-  CHECK(words->encode(trusted).value() == special["ids"].get<ids>());
+  CHECK(words->encode(trusted).value() == special["ids"].get<token_ids>());
 }
 
 TEST_CASE("a raw prompt whose special tokens are parsed has the reference's ids, one that is plain "
@@ -114,12 +114,12 @@ TEST_CASE("a raw prompt whose special tokens are parsed has the reference's ids,
     return;
   const auto rows = golden("smollm2_ids.json");
   const auto text = rows["all special"]["text"].get<std::string>();
-  CHECK(words->encode_prompt(text, true).value() == rows["all special"]["ids"].get<ids>());
-  const ids as_text = words->encode_prompt(text, false).value();
+  CHECK(words->encode_prompt(text, true).value() == rows["all special"]["ids"].get<token_ids>());
+  const token_ids as_text = words->encode_prompt(text, false).value();
   for (const token_id id : as_text)
     CHECK(!words->is_control(id));
   // As `tokenizers` and llama.cpp (parse_special) have it.
-  const ids turn = {1, 4093, 198, 6004, 2};
+  const token_ids turn = {1, 4093, 198, 6004, 2};
   CHECK(words->encode_prompt("<|im_start|>user\nhi<|im_end|>", true).value() == turn);
 }
 
@@ -131,13 +131,13 @@ TEST_CASE("no text that a user sends yields one of the default model's control t
     REQUIRE(words->is_control(id));
     for (const std::string around : {"", " ", "x", "\n", "<|"}) {
       const std::string text = around + std::string(words->piece(id)) + around;
-      const ids encoded = words->encode_text(text).value();
+      const token_ids encoded = words->encode_text(text).value();
       for (const token_id got : encoded)
         CHECK(!words->is_control(got));
       CHECK(words->decode(encoded, true).value() == text);
     }
   }
-  CHECK(ids(words->end_ids().begin(), words->end_ids().end()) == ids{0, 2});
+  CHECK(token_ids(words->end_ids().begin(), words->end_ids().end()) == token_ids{0, 2});
 }
 
 TEST_CASE("every id of the default model decodes alone, and all of them in one stream") {
@@ -145,7 +145,7 @@ TEST_CASE("every id of the default model decodes alone, and all of them in one s
   if (words == nullptr)
     return;
   detokenizer stream(*words, false);
-  ids all;
+  token_ids all;
   int empty = 0;
   std::string text;
   for (token_id id = 0; id < static_cast<token_id>(words->size()); ++id) {

@@ -8,30 +8,30 @@
 
 using namespace baton;
 using namespace baton::text;
-using testing::golden;
-using testing::small_tokenizer;
-using testing::small_vocabulary;
+using goldens::golden;
+using goldens::small_tokenizer;
+using goldens::small_vocabulary;
 
 namespace {
 
-using ids = std::vector<token_id>;
+using token_ids = std::vector<token_id>;
 
 token_id special(std::string_view text) {
   return small_tokenizer().special_id(text).value();
 }
 
-ids joined(std::initializer_list<ids> parts) {
-  ids all;
-  for (const ids& part : parts)
+token_ids joined(std::initializer_list<token_ids> parts) {
+  token_ids all;
+  for (const token_ids& part : parts)
     all.insert(all.end(), part.begin(), part.end());
   return all;
 }
 
-ids plain(std::string_view text) {
+token_ids plain(std::string_view text) {
   return small_tokenizer().encode_text(text).value();
 }
 
-bool has_special(const ids& some) {
+bool has_special(const token_ids& some) {
   return std::any_of(some.begin(), some.end(), [](token_id id) {
     return small_tokenizer().is_control(id) || id == special("<tool_call>");
   });
@@ -47,16 +47,16 @@ TEST_CASE("ids of a small vocabulary are those of the reference") {
     for (const auto& row : rows) {
       CAPTURE(row["text"].get<std::string>());
       CHECK(small_tokenizer().encode_text(row["text"].get<std::string>(), scratch).value() ==
-            row["ids"].get<ids>());
+            row["ids"].get<token_ids>());
     }
 }
 
 TEST_CASE("decoding what was encoded gives the same bytes, for text and for random bytes") {
   std::mt19937 random(1);
   for (int round = 0; round < 400; ++round) {
-    const std::string text = round % 2 == 0 ? testing::random_utf8(random, random() % 120)
-                                            : testing::random_bytes(random, random() % 120);
-    const ids encoded = plain(text);
+    const std::string text = round % 2 == 0 ? goldens::random_utf8(random, random() % 120)
+                                            : goldens::random_bytes(random, random() % 120);
+    const token_ids encoded = plain(text);
     CHECK(small_tokenizer().decode_bytes(encoded, false).value() == text);
     CHECK(!has_special(encoded));
   }
@@ -91,7 +91,7 @@ TEST_CASE("a byte that the vocabulary lacks becomes U+FFFD if it is not UTF-8, e
 
 TEST_CASE("a user's text never yields a special token") {
   for (const char* text : {"<|begin|>", "a<|end|>x", "<tool_call>", "<unk>", "<|begin|><|end|>"}) {
-    const ids encoded = plain(text);
+    const token_ids encoded = plain(text);
     CHECK_MESSAGE(!has_special(encoded), text);
     CHECK(small_tokenizer().decode_bytes(encoded, false).value() == text);
   }
@@ -104,8 +104,8 @@ TEST_CASE(
   };
   CHECK(parsed("<|begin|>user hi<|end|>y") ==
         joined({{special("<|begin|>")}, plain("user hi"), {special("<|end|>")}, plain("y")}));
-  CHECK(parsed("<|end|>x") == ids{special("<|end|>x")}); // the longest
-  CHECK(parsed("<|end|>") == ids{special("<|end|>")});
+  CHECK(parsed("<|end|>x") == token_ids{special("<|end|>x")}); // the longest
+  CHECK(parsed("<|end|>") == token_ids{special("<|end|>")});
   CHECK(parsed("<|en") == plain("<|en"));
   CHECK(small_tokenizer().encode_prompt("<|end|>x", false).value() == plain("<|end|>x"));
 }
@@ -124,13 +124,13 @@ TEST_CASE("a special token does not grow across the border to a user's text") {
   CHECK(small_tokenizer().encode(ends_outside).value() ==
         joined({{special("<|end|>")}, plain("x")}));
   const text_segment cut[] = {{"<|be", true}, {"", false}, {"gin|>", true}};
-  CHECK(small_tokenizer().encode(cut).value() == ids{special("<|begin|>")});
+  CHECK(small_tokenizer().encode(cut).value() == token_ids{special("<|begin|>")});
 }
 
 TEST_CASE("ordinary text is tokenized across the borders of segments") {
   std::mt19937 random(2);
   for (int round = 0; round < 200; ++round) {
-    const std::string text = testing::random_utf8(random, 60);
+    const std::string text = goldens::random_utf8(random, 60);
     std::vector<text_segment> segments;
     for (std::size_t at = 0; at < text.size();) {
       const std::size_t part = 1 + random() % 9; // cuts characters, too
@@ -170,7 +170,7 @@ TEST_CASE("families that look whole words up first do not merge them") {
   words.tokens.push_back("Ġzebra"); // reached by no merge
   words.kinds.push_back(token_kind::normal);
   const auto last = static_cast<token_id>(words.tokens.size() - 1);
-  CHECK(tokenizer::create(words).value().encode_text(" zebra").value() == ids{last});
+  CHECK(tokenizer::create(words).value().encode_text(" zebra").value() == token_ids{last});
   CHECK(tokenizer::create(words).value().encode_text(" zebras").value().size() > 1);
   words.pre = "gpt-2";
   CHECK(tokenizer::create(words).value().encode_text(" zebra").value() == plain(" zebra"));
@@ -184,22 +184,23 @@ TEST_CASE("merges to special tokens are never applied") {
   const auto made = tokenizer::create(words);
   REQUIRE(made.has_value());
   const auto encoded = made->encode_text("aa").value();
-  CHECK(encoded == ids{plain("a")[0], plain("a")[0]});
+  CHECK(encoded == token_ids{plain("a")[0], plain("a")[0]});
 }
 
 TEST_CASE("end tokens are eos, eot and the control tokens known to end a turn") {
   vocabulary words = small_vocabulary();
-  CHECK(ids(small_tokenizer().end_ids().begin(), small_tokenizer().end_ids().end()) ==
-        ids{special("<|end|>")});
+  CHECK(token_ids(small_tokenizer().end_ids().begin(), small_tokenizer().end_ids().end()) ==
+        token_ids{special("<|end|>")});
   words.eos = special("<|begin|>");
   words.eot = 5;
   const auto made = tokenizer::create(words).value();
-  CHECK(ids(made.end_ids().begin(), made.end_ids().end()) ==
-        ids{5, special("<|begin|>"), special("<|end|>")});
+  CHECK(token_ids(made.end_ids().begin(), made.end_ids().end()) ==
+        token_ids{5, special("<|begin|>"), special("<|end|>")});
   words.tokens.push_back("<|channel|>"); // answers of several messages
   words.kinds.push_back(token_kind::control);
   const auto channels = tokenizer::create(words).value();
-  CHECK(ids(channels.end_ids().begin(), channels.end_ids().end()) == ids{5, special("<|begin|>")});
+  CHECK(token_ids(channels.end_ids().begin(), channels.end_ids().end()) ==
+        token_ids{5, special("<|begin|>")});
 }
 
 TEST_CASE("a scratch used with two vocabularies does not mix their ids") {
@@ -209,8 +210,8 @@ TEST_CASE("a scratch used with two vocabularies does not mix their ids") {
   CHECK(other.fingerprint() != small_tokenizer().fingerprint());
   encode_scratch scratch;
   const std::string text = std::string(small_tokenizer().piece(70)) + " x";
-  const ids first = small_tokenizer().encode_text(text, scratch).value();
-  const ids second = other.encode_text(text, scratch).value();
+  const token_ids first = small_tokenizer().encode_text(text, scratch).value();
+  const token_ids second = other.encode_text(text, scratch).value();
   CHECK(first == plain(text));
   CHECK(second != first);
   CHECK(other.decode_bytes(second, false).value() == text);
@@ -230,14 +231,15 @@ TEST_CASE("ids outside the vocabulary are no text: decode refuses them, a piece 
   for (const token_id id : {-1, size, size + 100}) {
     CHECK(small_tokenizer().piece(id).empty());
     CHECK(!small_tokenizer().is_control(id));
-    const auto refused = small_tokenizer().decode(ids{id}, false);
+    const auto refused = small_tokenizer().decode(token_ids{id}, false);
     REQUIRE(!refused);
     CHECK(refused.error().code == errc::invalid_value);
   }
 }
 
 TEST_CASE("decode shows or skips control tokens and replaces what is no UTF-8") {
-  const ids some = joined({{special("<|begin|>")}, plain("a\xE2\x82z"), {special("<tool_call>")}});
+  const token_ids some =
+      joined({{special("<|begin|>")}, plain("a\xE2\x82z"), {special("<tool_call>")}});
   CHECK(small_tokenizer().decode(some, true).value() == "a\xEF\xBF\xBDz<tool_call>");
   CHECK(small_tokenizer().decode(some, false).value() == "<|begin|>a\xEF\xBF\xBDz<tool_call>");
 }

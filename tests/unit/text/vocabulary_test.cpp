@@ -9,7 +9,7 @@
 
 using namespace baton;
 using namespace baton::text;
-using baton::text::testing::small_vocabulary;
+using baton::text::goldens::small_vocabulary;
 
 TEST_CASE("a sound vocabulary passes") {
   CHECK(validate(small_vocabulary()).has_value());

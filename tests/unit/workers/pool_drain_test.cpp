@@ -7,7 +7,7 @@ using namespace baton::gateway::test;
 using namespace std::chrono_literals;
 
 TEST_CASE("a pool that drains ends what it has, also what comes late, and says so once") {
-  world w;
+  pool_world w;
   w.tell(worker_greeted{first});
   auto running = w.ask();
   auto waiting = w.ask();
@@ -30,7 +30,7 @@ TEST_CASE("a pool that drains ends what it has, also what comes late, and says s
 }
 
 TEST_CASE("an empty pool that drains waits for a request that a door has on its way") {
-  world w;
+  pool_world w;
   w.tell(worker_greeted{first});
   w.tell(drain{10s});
   CHECK(w.drained == 0);
@@ -45,7 +45,7 @@ TEST_CASE("an empty pool that drains waits for a request that a door has on its 
 }
 
 TEST_CASE("a drain without grace ends what is open at once, and wakes its door") {
-  world w;
+  pool_world w;
   w.tell(worker_greeted{first});
   int woken = 0;
   auto running = w.ask(1 << 20, "", [&] { ++woken; });
@@ -55,7 +55,7 @@ TEST_CASE("a drain without grace ends what is open at once, and wakes its door")
 }
 
 TEST_CASE("what is open when the grace of a drain is over ends with a reason") {
-  world w;
+  pool_world w;
   w.tell(worker_greeted{first});
   auto running = w.ask();
   auto waiting = w.ask();
@@ -74,7 +74,7 @@ TEST_CASE("what is open when the grace of a drain is over ends with a reason") {
   CHECK(w.drained == 1);
 }
 
-TEST_CASE_FIXTURE(world,
+TEST_CASE_FIXTURE(pool_world,
                   "answers, failures and clients that leave are counted as Triton counts them") {
   tell(worker_greeted{first});
   const auto tally = [&] { return facts->metrics().tally_of("", "1"); };

@@ -4,6 +4,7 @@
 
 #include "gateway/tracer.hpp"
 #include "gateway/worker_pool.hpp"
+#include "tests/unit/workers/worker_lives.hpp"
 
 #include <caf/scheduler/test_coordinator.hpp>
 #include <doctest/doctest.h>
@@ -14,14 +15,14 @@ namespace baton::gateway::test {
 
 using namespace std::chrono_literals;
 
-inline constexpr worker_life first{{101}, {1}};
-inline constexpr worker_life first_again{{101}, {2}};
+using tests::first;
+using tests::first_again;
 
 struct testing_config : caf::actor_system_config {
   testing_config() { set("scheduler.policy", caf::atom("testing")); }
 };
 
-struct world {
+struct pool_world {
   testing_config options;
   caf::actor_system system{options};
   caf::scheduler::test_coordinator& time =
@@ -33,7 +34,7 @@ struct world {
   int drained = 0;
   worker_pool_actor pool;
 
-  explicit world(schedule::worker_limits limits = {}) {
+  explicit pool_world(schedule::worker_limits limits = {}) {
     worker_pool_config config;
     config.limits = limits;
     config.places = {{first.node, "worker-m-0"}};
@@ -44,7 +45,7 @@ struct world {
     config.drained = [this] { ++drained; };
     pool = spawn_worker_pool(system, config);
   }
-  ~world() {
+  ~pool_world() {
     caf::anon_send_exit(pool, caf::exit_reason::user_shutdown);
     time.run();
   }

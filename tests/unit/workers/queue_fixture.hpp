@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/schedule/worker_queue.hpp"
+#include "tests/unit/workers/worker_lives.hpp"
 
 #include <doctest/doctest.h>
 
@@ -13,10 +14,6 @@ namespace baton::tests {
 
 using namespace baton::schedule;
 using namespace std::chrono_literals;
-
-inline constexpr worker_life first{{101}, {1}};
-inline constexpr worker_life second{{102}, {1}};
-inline constexpr worker_life first_again{{101}, {2}};
 
 struct queue_fixture {
   worker_queue queue;

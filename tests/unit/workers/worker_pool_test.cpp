@@ -7,7 +7,7 @@ using namespace baton::gateway::test;
 using namespace std::chrono_literals;
 
 TEST_CASE("a request goes to a worker, its pieces to its stream, and then it is over") {
-  world w;
+  pool_world w;
   w.tell(worker_greeted{first});
   CHECK(w.told_root() == std::vector{phase::ready});
   auto out = w.ask();
@@ -20,7 +20,7 @@ TEST_CASE("a request goes to a worker, its pieces to its stream, and then it is 
 }
 
 TEST_CASE("a batch that is not full starts when its delay is over, without any other event") {
-  world w({.batch_size = 3, .max_batch_delay = 40ms});
+  pool_world w({.batch_size = 3, .max_batch_delay = 40ms});
   w.tell(worker_greeted{first});
   auto a = w.ask();
   auto b = w.ask();
@@ -32,7 +32,7 @@ TEST_CASE("a batch that is not full starts when its delay is over, without any o
 }
 
 TEST_CASE("how the model stands is told") {
-  world w;
+  pool_world w;
   auto a = w.ask();
   CHECK(w.load->workers == 0);
   CHECK(w.load->waiting == 1);
@@ -48,7 +48,7 @@ TEST_CASE("how the model stands is told") {
 }
 
 TEST_CASE("batches are counted by their size, once the last of their requests has ended") {
-  world w({.batch_size = 2, .max_batch_delay = 40ms});
+  pool_world w({.batch_size = 2, .max_batch_delay = 40ms});
   CHECK(w.load->tally.load_seconds().empty());
   w.tell(worker_greeted{first, 2'500'000});
   CHECK(w.load->tally.load_seconds() == std::map<std::string, double>{{"worker-m-0", 2.5}});
@@ -74,7 +74,7 @@ TEST_CASE("batches are counted by their size, once the last of their requests ha
 }
 
 TEST_CASE("a batch of which nothing went well is no batch, and one that is tried again is new") {
-  world w;
+  pool_world w;
   w.tell(worker_greeted{first});
   auto gone = w.ask();
   gone->detach();
@@ -92,7 +92,7 @@ TEST_CASE("a batch of which nothing went well is no batch, and one that is tried
 }
 
 TEST_CASE("a handler's failure is the end of its request") {
-  world w;
+  pool_world w;
   w.tell(worker_greeted{first});
   auto out = w.ask();
   w.failure(*out, "it raised");
@@ -101,7 +101,7 @@ TEST_CASE("a handler's failure is the end of its request") {
 }
 
 TEST_CASE("a door is woken for an answer when all numbers have it") {
-  world w;
+  pool_world w;
   w.tell(worker_greeted{first});
   int woken = 0;
   std::uint64_t succeeded = 0, failed = 0;
@@ -125,7 +125,7 @@ TEST_CASE("a door is woken for an answer when all numbers have it") {
 }
 
 TEST_CASE("a client that leaves is told to the worker, whose pieces find nobody") {
-  world w;
+  pool_world w;
   w.tell(worker_greeted{first});
   auto out = w.ask();
   w.said.clear();
@@ -140,7 +140,7 @@ TEST_CASE("a client that leaves is told to the worker, whose pieces find nobody"
 }
 
 TEST_CASE("a client that does not read is cut, and its worker told") {
-  world w;
+  pool_world w;
   w.tell(worker_greeted{first});
   auto out = w.ask(/*buffer_max=*/2000);
   w.said.clear();
@@ -154,7 +154,7 @@ TEST_CASE("a client that does not read is cut, and its worker told") {
 }
 
 TEST_CASE("what is refused for load is rejected, and when to come again is said") {
-  world w({.max_queued = 1});
+  pool_world w({.max_queued = 1});
   auto first_one = w.ask();
   auto out = w.ask();
   const auto e = out->next();
@@ -168,7 +168,7 @@ TEST_CASE("what is refused for load is rejected, and when to come again is said"
 
 TEST_CASE(
     "the process of a worker that hangs is the root's to end; a root that comes later hears") {
-  world w({.response_timeout = 1s});
+  pool_world w({.response_timeout = 1s});
   w.tell(worker_greeted{first});
   auto out = w.ask();
   w.told_root();
@@ -187,7 +187,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a life that is to be ended does not come back, however it greets") {
-  world w({.response_timeout = 1s});
+  pool_world w({.response_timeout = 1s});
   w.tell(worker_greeted{first});
   auto hangs = w.ask();
   w.pass(1s);
@@ -205,7 +205,7 @@ TEST_CASE("a life that is to be ended does not come back, however it greets") {
 }
 
 TEST_CASE("a piece of more than a client's message takes is its handler's failure") {
-  world w;
+  pool_world w;
   w.tell(worker_greeted{first});
   auto out = w.ask(/*buffer_max=*/64 << 20);
   w.said.clear();
@@ -220,7 +220,7 @@ TEST_CASE("a piece of more than a client's message takes is its handler's failur
 }
 
 TEST_CASE("each request is traced once, whatever ends it") {
-  world w;
+  pool_world w;
   auto traces = std::make_shared<tracer>(tracer_settings{});
   const auto ask = [&](std::size_t buffer_max = 1 << 20) {
     REQUIRE(w.facts->enter());
@@ -277,7 +277,7 @@ TEST_CASE("each request is traced once, whatever ends it") {
 }
 
 TEST_CASE("what a worker had whose process ended is given to its next life") {
-  world w;
+  pool_world w;
   w.tell(worker_greeted{first});
   auto out = w.ask();
   w.tell(worker_lost{first, "its process has ended", /*has_ended=*/true});
@@ -292,7 +292,7 @@ TEST_CASE("what a worker had whose process ended is given to its next life") {
 }
 
 TEST_CASE("a worker that leaves is released when it has nothing left to do") {
-  world w;
+  pool_world w;
   w.tell(worker_greeted{first});
   auto out = w.ask();
   w.said.clear();
@@ -308,7 +308,7 @@ TEST_CASE("what a request says of its place in the queue counts, and what is wro
   limits.priority_levels = 2;
   limits.default_priority_level = 2;
   limits.default_queue_policy.allow_timeout_override = true;
-  world w(limits);
+  pool_world w(limits);
   auto late = w.ask(1 << 20, R"({"timeout": 20000})");
   auto low = w.ask();
   auto high = w.ask(1 << 20, R"({"priority": 1})");
@@ -332,7 +332,7 @@ TEST_CASE("what a request says of its place in the queue counts, and what is wro
 TEST_CASE("where the order is kept, answers leave as their requests came") {
   schedule::worker_limits limits{.batch_size = 3, .max_batch_delay = 0ms};
   limits.preserve_ordering = true;
-  world w(limits);
+  pool_world w(limits);
   auto a = w.ask();
   auto b = w.ask();
   auto c = w.ask();
@@ -355,7 +355,7 @@ TEST_CASE("where the order is kept, answers leave as their requests came") {
 TEST_CASE("who leaves, and who is lost, holds nobody up") {
   schedule::worker_limits limits{.batch_size = 4, .max_batch_delay = 0ms};
   limits.preserve_ordering = true;
-  world w(limits);
+  pool_world w(limits);
   std::vector<std::shared_ptr<stream>> all;
   for (int i = 0; i < 4; ++i)
     all.push_back(w.ask());
@@ -377,7 +377,7 @@ TEST_CASE("who leaves, and who is lost, holds nobody up") {
 TEST_CASE("answers that would be held without a bound end") {
   schedule::worker_limits limits{.batch_size = 2, .max_batch_delay = 0ms};
   limits.preserve_ordering = true;
-  world w(limits);
+  pool_world w(limits);
   auto a = w.ask();
   auto b = w.ask();
   w.tell(worker_greeted{first});

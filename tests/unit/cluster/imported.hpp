@@ -1,0 +1,23 @@
+// What an import of another server's files gives: the configuration, read again, and its notes.
+#pragma once
+
+#include "cluster/config.hpp"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace baton::testing {
+
+struct imported {
+  cluster::cluster_config config;
+  std::vector<std::string> notes;
+
+  bool mentions(std::string_view what) const {
+    return std::any_of(notes.begin(), notes.end(),
+                       [&](const auto& n) { return n.find(what) != std::string::npos; });
+  }
+};
+
+} // namespace baton::testing

@@ -1,0 +1,24 @@
+// A client of a scripted door.
+#pragma once
+
+#include "sdk/cpp/baton/client.hpp"
+#include "tests/unit/sdk/fake_door.hpp"
+
+#include <doctest/doctest.h>
+
+#include <utility>
+
+namespace baton::test {
+
+inline constexpr auto patience = std::chrono::milliseconds{5000};
+
+inline client connected(const fake_door& door, const client_options& options = {}) {
+  auto made = client::connect(door.endpoint(), options);
+  REQUIRE_MESSAGE(made, made.error().message);
+  return std::move(*made);
+}
+
+// A script that answers nothing.
+inline void silent(fake_door&, fake_door::peer&, const message&) {}
+
+} // namespace baton::test

@@ -1,0 +1,12 @@
+// Workers of these tests: two, and the first one after a restart.
+#pragma once
+
+#include "runtime/schedule/worker_queue.hpp"
+
+namespace baton::tests {
+
+inline constexpr schedule::worker_life first{{101}, {1}};
+inline constexpr schedule::worker_life second{{102}, {1}};
+inline constexpr schedule::worker_life first_again{{101}, {2}};
+
+} // namespace baton::tests
