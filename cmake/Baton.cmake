@@ -1,7 +1,7 @@
 # Build rules shared by all rooms: flags, ccache, mold, and three functions.
-#   baton_library(name SOURCES ... [DEPS ...])     a static library of one room
-#   baton_executable(name SOURCES ... [DEPS ...])
-#   baton_test(name SOURCES ... [DEPS ...])        a doctest executable, run by `./check` and ctest
+#   baton_library(name [ALONE] SOURCES ... [DEPS ...])      a static library of one room
+#   baton_executable(name [ALONE] SOURCES ... [DEPS ...])   ALONE: its files are compiled one by one (see BATON_UNITY)
+#   baton_test(name SOURCES ... [DEPS ...])                 a doctest executable, run by `./check` and ctest
 # Dev: debug information with light optimisation, so that numeric tests run fast. Release: what `./up` builds.
 set(CMAKE_CXX_FLAGS_DEV "-O1 -g1 -D_GLIBCXX_ASSERTIONS")
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1")
@@ -36,6 +36,25 @@ if(BATON_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link -fno-sanitize-recover=all)
 endif()
 
+# Unity builds: eight files of a target at a time are one to the compiler, which reads what they include once for all of
+# them. The whole tree takes several times less of the processor (docs/decisions/0057-unity-builds.md has numbers). What it
+# costs: an edit of one file compiles the eight; helpers of two files of a target may not have the same name, also in
+# unnamed namespaces; a file that lacks an #include may find it in the file before. That is why one build is without it,
+# the preset `fuzz`. CMake leaves files with compile options of their own alone.
+set(BATON_UNITY ON CACHE BOOL "compile the files of a target together, BATON_UNITY_FILES at a time")
+set(BATON_UNITY_FILES 8) # at a time
+
+function(baton_unity name)
+  get_target_property(sources ${name} SOURCES)
+  list(FILTER sources INCLUDE REGEX "\\.cpp$")
+  list(LENGTH sources count)
+  if(BATON_UNITY AND count GREATER 1)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${BATON_UNITY_FILES})
+    # GCC takes a .cpp that is included for a header, and warns of classes there that hold what has no linkage.
+    target_compile_options(${name} PRIVATE "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>")
+  endif()
+endfunction()
+
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
@@ -50,15 +69,21 @@ endif()
 target_link_libraries(baton_flags INTERFACE fmt::fmt Threads::Threads)
 
 function(baton_library name)
-  cmake_parse_arguments(A "" "" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(A "ALONE" "" "SOURCES;DEPS" ${ARGN})
   add_library(${name} STATIC ${A_SOURCES})
   target_link_libraries(${name} PUBLIC baton_flags ${A_DEPS})
+  if(NOT A_ALONE)
+    baton_unity(${name})
+  endif()
 endfunction()
 
 function(baton_executable name)
-  cmake_parse_arguments(A "" "" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(A "ALONE" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${A_SOURCES})
   target_link_libraries(${name} PRIVATE baton_flags ${A_DEPS})
+  if(NOT A_ALONE)
+    baton_unity(${name})
+  endif()
 endfunction()
 
 # One doctest main for all test executables.
@@ -72,6 +97,7 @@ function(baton_test name)
   endif()
   add_executable(${name} ${A_SOURCES})
   target_link_libraries(${name} PRIVATE baton_test_main ${A_DEPS})
+  baton_unity(${name})
   # GCC 12 sees overlaps in copies of short literals that it inlines (bug 105651); tests assign many.
   target_compile_options(${name} PRIVATE "$<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:GNU>>:-Wno-restrict>")
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
