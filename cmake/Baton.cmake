@@ -55,6 +55,9 @@ function(baton_unity name)
   endif()
 endfunction()
 
+# __FILE__ without the place of the tree: the units name their files from the root, and one compiler cache is for all clones.
+add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=>")
+
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
