@@ -84,6 +84,7 @@ private:
   static model_state other(model_state) { return model_state::unloading; }
   static model_order other(model_order) { return model_order::set_default; }
   static metric_kind other(metric_kind) { return metric_kind::gauge; }
+  static special_tokens other(special_tokens) { return special_tokens::omitted; }
   static model_control other(model_control) { return model_control::clients; }
 
   std::size_t prompt_form_;
