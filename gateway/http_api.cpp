@@ -113,9 +113,13 @@ bool has_wrong_media(const http_call& call, const route_row& row) {
                         call.content_encoding);
 }
 
-http_reply refusal(const error& e, const route_row* row = nullptr, std::string_view path = {}) {
+const error_words& errors_for(const route_row* row, std::string_view path) {
   const auto otherwise = is_kserve(path) ? api_family::kserve : api_family::openai;
-  return errors_of(row ? row->speaks : otherwise).failure(e);
+  return errors_of(row ? row->speaks : otherwise);
+}
+
+http_reply refusal(const error& e, const route_row* row = nullptr, std::string_view path = {}) {
+  return errors_for(row, path).failure(e);
 }
 
 http_reply options_reply(std::string methods) {
@@ -249,6 +253,17 @@ http_reply http_api::refuse_early(const http_call& call, const error& e) {
   const auto path = path_of(call.target);
   auto reply = refusal(e, find_route(path, call.method), path);
   reply.status = row_of(e.code).http_status; // a proxy goes by it
+  return reply;
+}
+
+http_reply http_api::refuse_early(const http_call& call, const rejected& no) {
+  const auto status = row_of(no.reason.code).http_status;
+  if (is_torchserve(call.door)) {
+    return errors_of(api_family::torchserve).refusal(no, status);
+  }
+  const auto path = path_of(call.target);
+  auto reply = errors_for(find_route(path, call.method), path).refusal(no, status);
+  reply.status = status; // a proxy goes by it
   return reply;
 }
 

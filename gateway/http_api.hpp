@@ -139,6 +139,7 @@ public:
   // Of a call of which perhaps no more than its first line was read: in the words of its path's
   // API, with HTTP's own status.
   static http_reply refuse_early(const http_call& call, const error& e);
+  static http_reply refuse_early(const http_call& call, const rejected& no);
   // Whether the route is open to everybody: health, for load balancers.
   static bool is_open(const http_call& call);
 

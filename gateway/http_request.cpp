@@ -150,9 +150,7 @@ std::optional<http_reply> http_request::refuse_suspect(const crash_record* recor
   if (!no) {
     return std::nullopt;
   }
-  auto reply = http_api::refuse_early(call(), no->reason);
-  reply.headers.emplace_back("Retry-After", std::to_string(retry_seconds(no->retry_after)));
-  return reply;
+  return http_api::refuse_early(call(), *no);
 }
 
 std::optional<trace_parent> http_request::trace_for(const http_api& api) const {
