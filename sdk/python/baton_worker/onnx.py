@@ -13,7 +13,10 @@ import sys
 from pathlib import Path
 from typing import Any, Dict, Optional
 
-import numpy
+from .needs import need, words_for
+
+need("numpy")
+import numpy  # noqa: E402
 
 from .handler import Context, Handler, RequestError, Unusable
 from .onnx_providers import providers_of
@@ -141,7 +144,7 @@ def make(context: Context) -> Handler:
     try:
         import onnxruntime
     except ImportError as wrong:
-        raise ValueError("onnxruntime is not installed for this Python: pip install onnxruntime") from wrong
+        raise ValueError(words_for("onnxruntime")) from wrong
     return OnnxModel(onnxruntime, file, config)
 
 

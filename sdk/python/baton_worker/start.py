@@ -10,19 +10,12 @@ import sys
 import time
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Callable, List, NoReturn
+from typing import Callable, List
 
 from .handler import Context, Handler, Unusable
 from .link import Link
+from .needs import give_up
 from .serve import serve
-
-EXIT_PERMANENT = 78  # EX_CONFIG: a restart cannot help
-
-
-def give_up(why: str) -> NoReturn:
-    """The log's last line is shown as the reason, without its first two words."""
-    print(f"baton_worker error {' '.join(why.split())}", file=sys.stderr, flush=True)
-    sys.exit(EXIT_PERMANENT)
 
 
 class Fresh(importlib.machinery.SourceFileLoader):

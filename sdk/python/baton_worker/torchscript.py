@@ -14,7 +14,10 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
 
-import numpy
+from .needs import need, words_for
+
+need("numpy")
+import numpy  # noqa: E402
 
 from .handler import Context, Handler, RequestError, Unusable
 from .start import start
@@ -194,7 +197,7 @@ def make(context: Context) -> Handler:
     try:
         import torch
     except ImportError as wrong:
-        raise ValueError("torch is not installed for this Python: pip install torch") from wrong
+        raise ValueError(words_for("torch")) from wrong
     return TorchModel(torch, file, config)
 
 

@@ -21,7 +21,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Dict, Iterator, List, NoReturn, Optional
 
-import numpy
+from .needs import need
+
+need("numpy")
+import numpy  # noqa: E402
 
 from baton_client import tensors
 

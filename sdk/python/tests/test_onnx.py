@@ -236,7 +236,7 @@ def test_a_model_that_is_not_as_its_config_says_cannot_be_served(tmp_path, confi
 
 def test_a_python_without_onnxruntime_is_told_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(ValueError, match="pip install onnxruntime"):
+    with pytest.raises(ValueError, match=r"onnxruntime is not installed for .*: pip install 'sdk/python\[onnx\]'"):
         onnx.make(context(repository(tmp_path)))
 
 
