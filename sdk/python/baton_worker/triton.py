@@ -253,7 +253,10 @@ def _told(response: InferenceResponse, request: Request) -> Any:
         return RequestError(error.message(), error.code())
     wanted = request.outputs
     outputs = [t for t in response.output_tensors() if not wanted or t.name() in wanted]
-    return Response(outputs=[t.to_wire() for t in outputs], parameters=response.said_parameters())
+    try:
+        return Response(outputs=[t.to_wire() for t in outputs], parameters=response.said_parameters())
+    except (ValueError, TritonModelException) as wrong:  # this answer alone
+        return RequestError(str(wrong), 500)
 
 
 class TritonHandler(Handler):
@@ -317,6 +320,13 @@ async def _finished(made: Any) -> Any:
     return await made
 
 
+def _note_what_is_unused(config: Dict[str, Any], model: Any) -> None:
+    if "EXECUTION_ENV_PATH" in config["parameters"]:
+        _log.warning("config.pbtxt: parameters.EXECUTION_ENV_PATH is not used: the model runs in the Python of its command, %s", sys.executable)
+    if hasattr(model, "is_ready"):
+        _log.warning("is_ready of the model is not asked: it is ready once `initialize` has returned")
+
+
 def make(context: Context) -> Handler:
     parser = argparse.ArgumentParser(prog="baton_worker.triton")
     parser.add_argument("model")
@@ -328,8 +338,10 @@ def make(context: Context) -> Handler:
     here: ModuleType = sys.modules[__name__]
     sys.modules["triton_python_backend_utils"] = here
     file = Path(options.model).resolve()
-    module = load_module(str(file))
+    sys.path.append(str(file.parent.parent))  # the model's directory, as in Triton
+    module = load_module(str(file), file.parent.name if file.parent.name.isdecimal() else "model_version")
     config = whole({"name": context.model, **(pbtxt.beside(file, options.config) or {})})
+    _note_what_is_unused(config, module.TritonPythonModel)
     complete = getattr(module.TritonPythonModel, "auto_complete_config", None)
     if complete is not None:
         completed = complete(ModelConfig(config))

@@ -66,6 +66,9 @@ class Tensor:
         array, datatype = self._on_host()
         if datatype == "BF16":
             return tensors.Tensor(self._name, datatype, array.shape, array.tobytes())
+        if datatype == "BYTES":  # as there, what is neither text nor bytes is told as Python writes it
+            elements = [one if isinstance(one, (bytes, bytearray, memoryview)) else str(one) for one in array.reshape(-1).tolist()]
+            return tensors.Tensor(self._name, datatype, array.shape, tensors.pack_elements(elements))
         return tensors.Tensor.of(self._name, array)
 
     @classmethod

@@ -206,6 +206,26 @@ def test_a_model_without_a_config_that_writes_into_what_it_is_given(tmp_path):
     assert run(handler, broken)[0][1].failure.name == "invalid_request"
 
 
+def test_a_model_imports_what_lies_beside_it_as_in_triton(tmp_path, caplog):
+    version = tmp_path / "m" / "1"
+    version.mkdir(parents=True)
+    (version / "model.py").write_text("from .near_model import factor\nimport near_versions\n" + MODEL.replace("x += self.rows", "x += factor * near_versions.factor")
+                                      + "\n    def is_ready(self):\n        return True\n")
+    (version / "near_model.py").write_text("factor = 2\n")
+    (tmp_path / "m" / "near_versions.py").write_text("factor = 3\n")
+    (tmp_path / "m" / "config.pbtxt").write_text('parameters { key: "EXECUTION_ENV_PATH" value: { string_value: "env.tar.gz" } }')
+    ((_, piece),) = run(triton(str(version / "model.py")), {"inputs": [floats("X", 1)]})
+    assert piece.outputs[0].numpy().tolist() == [7]
+    said = [r.getMessage() for r in caplog.records]
+    assert any("EXECUTION_ENV_PATH is not used" in word for word in said) and any(word.startswith("is_ready of the model is not asked") for word in said)
+
+
+def test_an_answer_that_cannot_be_sent_costs_its_own_request(tmp_path):
+    (tmp_path / "model.py").write_text(MODEL.replace('pb_utils.Tensor("X", x)', 'pb_utils.Tensor("X", np.array(["\\udc80" if x[0] > 5 else 5, b"x", 1.5], object))'))
+    (_, first), (_, second) = run(triton(str(tmp_path / "model.py")), {"inputs": [floats("X", 1)]}, {"inputs": [floats("X", 2)]})
+    assert first.outputs[0].numpy().tolist() == [b"5", b"x", b"1.5"] and second.failure.name == "handler_failed"
+
+
 def test_what_pb_utils_cannot_do_says_why():
     for call in (lambda: pb_utils.load_model("m"), lambda: pb_utils.unload_model(model_name="m"), lambda: pb_utils.is_model_ready("m", "1")):
         with pytest.raises(pb_utils.TritonModelException, match="a model cannot load others here"):
