@@ -175,6 +175,13 @@ std::vector<finding> check_pythons(const cluster_config& config) {
   return findings;
 }
 
+// Where no nodes.toml says which Pythons there are: the one that commands are written with.
+finding check_python_here() {
+  const auto said = ask_python({{"python3"}, {}});
+  return {"python3, for workers", said.is_good ? doctor_verdict::good : doctor_verdict::advice,
+          said.found, said.fix};
+}
+
 std::vector<finding> check_config(const std::string& path) {
   auto all = load_contexts(path, with_this_machine());
   if (!all)
@@ -231,6 +238,8 @@ std::vector<finding> check_machine() {
 
 int command_doctor(const doctor_options& what) {
   auto all = what.device.empty() ? check_machine() : std::vector{check_named_device(what)};
+  if (what.config.empty() && what.device.empty())
+    all.push_back(check_python_here());
   if (!what.config.empty())
     for (auto& f : check_config(what.config))
       all.push_back(std::move(f));

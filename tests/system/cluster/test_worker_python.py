@@ -1,5 +1,7 @@
 """Pythons that lack what workers need: the cluster and its doctor name it. And the C++ SDK's examples, built as the documents say."""
 import json
+import os
+import pathlib
 import re
 import shlex
 import subprocess
@@ -33,6 +35,16 @@ def test_doctor_asks_the_pythons_of_the_workers(tmp_path):
     assert "No module named baton_worker" in rows[f"{sys.executable} -S"]["found"] and "pip install sdk/python" in rows[f"{sys.executable} -S"]["fix"]
     assert "python-of-nobody" in rows["python-of-nobody"]["found"] and "apt install python3-venv" in rows["python-of-nobody"]["fix"]
     assert done.returncode == 1
+
+
+def test_doctor_asks_python3_where_no_file_says_which():
+    for path, is_well in ((SDK, True), ("", False)):
+        found = os.pathsep.join([str(pathlib.Path(sys.executable).parent), os.environ["PATH"]])
+        environment = {**os.environ, "PATH": found, "PYTHONPATH": str(path)}
+        done = subprocess.run([CLUSTER, "doctor"], capture_output=True, text=True, timeout=120, env=environment)
+        (line,) = [line for line in done.stdout.splitlines() if "python3, for workers" in line]
+        assert line.startswith("  ok  " if is_well else "  note") and ("has what workers need" in line) == is_well, done.stdout
+        assert done.returncode == 0  # an advice, whatever this machine is to run
 
 
 def test_a_worker_whose_python_lacks_a_package_says_so_in_status():
