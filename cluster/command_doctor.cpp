@@ -6,7 +6,9 @@
 #include "cluster/open_files.hpp"
 #include "cluster/pipelines.hpp"
 #include "cluster/plan.hpp"
+#include "cluster/python_check.hpp"
 #include "cluster/reach.hpp"
+#include "cluster/repository_scan.hpp"
 #include "cluster/roles.hpp"
 #include "cluster/root_claim.hpp"
 #include "cluster/stable_name.hpp"
@@ -143,6 +145,43 @@ finding check_addresses(const cluster_base& cluster) {
                       "end what listens there, or give this cluster another address"};
 }
 
+// What runs worker models: those of nodes.toml, and of a model repository those that it chooses. A
+// model store's archives are all run alike.
+std::vector<std::vector<std::string>> commands_of_workers(const cluster_config& config) {
+  std::vector<std::vector<std::string>> all;
+  for (const auto& w : config.workers)
+    all.push_back(w.command);
+  if (config.repository) {
+    const auto there = read_model_repository(config.repository->path);
+    for (const auto& [name, versions] : there ? scan_repository(*there, {}) : scanned_models{})
+      for (const auto& v : versions)
+        if (v.refusal.empty())
+          all.push_back(v.worker.command);
+  }
+  if (config.store)
+    all.push_back({"python3", "-m", "baton_worker.torchserve"});
+  return all;
+}
+
+std::vector<finding> check_pythons(const cluster_config& config) {
+  std::vector<finding> findings;
+  for (const auto& python : pythons_of(commands_of_workers(config))) {
+    const auto said = ask_python(python);
+    const auto is = said.is_good     ? doctor_verdict::good
+                    : said.is_needed ? doctor_verdict::bad
+                                     : doctor_verdict::advice;
+    findings.push_back({python.text(), is, said.found, said.fix});
+  }
+  return findings;
+}
+
+// Where no nodes.toml says which Pythons there are: the one that commands are written with.
+finding check_python_here() {
+  const auto said = ask_python({{"python3"}, {}});
+  return {"python3, for workers", said.is_good ? doctor_verdict::good : doctor_verdict::advice,
+          said.found, said.fix};
+}
+
 std::vector<finding> check_config(const std::string& path) {
   auto all = load_contexts(path, with_this_machine());
   if (!all)
@@ -160,6 +199,8 @@ std::vector<finding> check_config(const std::string& path) {
       {path, doctor_verdict::good, fmt::format("{}", fmt::join(found, "; ")), ""}};
   findings.push_back(check_addresses(all->base));
   for (auto& f : check_engines_here(all->base.config))
+    findings.push_back(std::move(f));
+  for (auto& f : check_pythons(all->base.config))
     findings.push_back(std::move(f));
   for (auto& r : remarks_on_gateway(gateway))
     findings.push_back({"gateway", doctor_verdict::advice, std::move(r.what), std::move(r.fix)});
@@ -197,6 +238,8 @@ std::vector<finding> check_machine() {
 
 int command_doctor(const doctor_options& what) {
   auto all = what.device.empty() ? check_machine() : std::vector{check_named_device(what)};
+  if (what.config.empty() && what.device.empty())
+    all.push_back(check_python_here());
   if (!what.config.empty())
     for (auto& f : check_config(what.config))
       all.push_back(std::move(f));

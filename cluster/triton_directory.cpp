@@ -84,11 +84,12 @@ result<void> check_model_stays_in(const fs::path& root, const fs::directory_entr
   return {};
 }
 
+// As in Triton, no name that begins with 0 is a version's, "0" included.
 std::optional<std::uint32_t> version_of(const std::string& name) {
   std::uint32_t version = 0;
   const auto* last = name.data() + name.size();
   const auto read = std::from_chars(name.data(), last, version);
-  return read.ec == std::errc() && read.ptr == last && name == std::to_string(version)
+  return read.ec == std::errc() && read.ptr == last && !name.starts_with('0')
              ? std::optional(version)
              : std::nullopt;
 }
@@ -112,7 +113,7 @@ result<triton_model> read_as_written(const fs::path& directory) {
   std::sort(out.versions.begin(), out.versions.end());
   if (out.versions.empty() && out.config.empty())
     return fail(errc::bad_config, "it has no config.pbtxt, and no version: a directory that is a "
-                                  "number");
+                                  "number from 1");
   return out;
 }
 

@@ -123,6 +123,11 @@ std::optional<error> translation::take(const triton_model& of) {
   else if (backend == "tensorrtllm")
     note(of, "LEFT OUT: engines of TensorRT-LLM cannot be read; --model says which GGUF file or "
              "directory of safetensors is to be served");
+  else if (backend == "tensorrt" || platform == "tensorrt_plan")
+    note(of, "LEFT OUT: an engine of TensorRT (tensorrt_plan) runs only with the release of "
+             "TensorRT and the kind of GPU that it was built for; the ONNX file that it was built "
+             "from is served as platform onnxruntime_onnx, which takes execution_accelerators "
+             "tensorrt, or a model.py of the Python backend loads the engine (docs/workers.md)");
   else
     note(of, fmt::format("LEFT OUT: {} needs a handler of a few lines (docs/workers.md)",
                          is_name(backend)    ? fmt::format("'{}'", backend)
@@ -160,7 +165,7 @@ std::optional<error> translation::take_worker(const triton_model& of, fields& co
   if (!is_name(name))
     return fail(errc::bad_config, "'{}': a name of 1 to 64 of [A-Za-z0-9._-] is needed", name);
   if (of.versions.empty())
-    return fail(errc::bad_config, "{} has no version: a directory that is a number", name);
+    return fail(errc::bad_config, "{} has no version: a directory that is a number from 1", name);
   const auto newest = *std::max_element(of.versions.begin(), of.versions.end());
   if (of.versions.size() > 1)
     note(of, fmt::format("version {} alone is served", newest));

@@ -48,7 +48,7 @@ result<std::vector<std::uint32_t>> chosen_versions(const std::string& config,
   if (!policy)
     return policy.error();
   if (there.empty())
-    return fail(errc::bad_config, "it has no version: a directory that is a number");
+    return fail(errc::bad_config, "it has no version: a directory that is a number from 1");
   if (policy->is_all)
     return there;
   const auto& named = policy->specific;

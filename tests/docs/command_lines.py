@@ -194,6 +194,8 @@ def wrong_in_build(words):
 def wrong_in_python(words):
     if words[:2] == ["-m", "venv"] or not words or words[0] == "-c":
         return []
+    if words[:2] == ["-m", "pdb"]:  # of Python itself
+        return wrong_in_python(words[2:])
     if words[0] == "-m":
         module = ROOT / "sdk/python" / (words[1].replace(".", "/") + ".py")
         if not module.exists():

@@ -63,8 +63,11 @@ class Tensor:
 
 
 def pack_elements(elements: Sequence[Any]) -> bytes:
+    """Raises ValueError for what is neither a text nor bytes."""
     parts: List[bytes] = []
     for element in elements:
+        if not isinstance(element, (str, bytes, bytearray, memoryview)):
+            raise ValueError(f"an element of BYTES is a text or bytes, not a {type(element).__name__}")
         raw = element.encode() if isinstance(element, str) else bytes(element)
         parts += [struct.pack("<I", len(raw)), raw]
     return b"".join(parts)

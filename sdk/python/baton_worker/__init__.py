@@ -10,9 +10,13 @@
 docs/workers.md has the rest.
 """
 
-from baton_client.tensors import Tensor
+from . import needs
 
-from .handler import Context, Handler, Request, RequestError, Response, Unusable
-from .metrics import MetricError
+if not needs.is_asked():
+    needs.need_sdk()
+    from baton_client.tensors import Tensor
+
+    from .handler import Context, Handler, Request, RequestError, Response, Unusable
+    from .metrics import MetricError
 
 __all__ = ["Context", "Handler", "MetricError", "Request", "RequestError", "Response", "Tensor", "Unusable"]

@@ -8,15 +8,22 @@ are computed together if the model takes any number of them.
 
 from __future__ import annotations
 
+import logging
 import sys
 from pathlib import Path
 from typing import Any, Dict, Optional
 
-import numpy
+from .needs import need, words_for
+
+need("numpy")
+import numpy  # noqa: E402
 
 from .handler import Context, Handler, RequestError, Unusable
+from .onnx_providers import providers_of
 from .start import start
-from .tensor_model import Arrays, Parameters, TensorModel, check_declared, options_of, wants_cpu
+from .tensor_model import Arrays, Parameters, TensorModel, check_declared, options_of
+
+_log = logging.getLogger("baton_worker")
 
 DATATYPES = {
     "tensor(bool)": "BOOL",
@@ -35,6 +42,17 @@ DATATYPES = {
 }
 # optimization.graph.level of config.pbtxt.
 LEVELS = {-1: "ORT_ENABLE_BASIC", 0: "ORT_ENABLE_ALL", 1: "ORT_ENABLE_EXTENDED", 2: "ORT_DISABLE_ALL"}
+# Of Triton's core, for its own memory and threads.
+_MEMORY, _ONE_BATCH = "tensors do not pass through pinned memory", "a process computes one batch at a time"
+ELSEWHERE = {
+    "priority": _ONE_BATCH,
+    "eager_batching": _ONE_BATCH,
+    "input_pinned_memory": _MEMORY,
+    "output_pinned_memory": _MEMORY,
+    "gather_kernel_buffer_threshold": _MEMORY,
+    "cuda": "CUDA's graphs are TensorRT's backend's; here they are enable_cuda_graph of the accelerator cuda",
+}
+SHRINKS = "memory.enable_memory_arena_shrinkage"
 INITIALIZERS = "session.use_device_allocator_for_initializers"
 
 
@@ -48,16 +66,16 @@ class OnnxModel(TensorModel):
     def __init__(self, runtime: Any, file: Path, config: Optional[Dict[str, Any]]):
         super().__init__(file, config)
         self._runtime = runtime
-        self._options = self._session_options()
-        has = runtime.get_available_providers()
-        wanted = ["CPUExecutionProvider"] if wants_cpu(self.config) else ["CUDAExecutionProvider", "CPUExecutionProvider"]
-        self._providers = [name for name in wanted if name in has]
+        said = Parameters(self.config)
+        self._options = self._session_options(said)
+        self._providers = providers_of(self.config, said, runtime.get_available_providers())
+        said.finish()
 
-    def _session_options(self) -> Any:
-        said, options = Parameters(self.config), self._runtime.SessionOptions()
+    def _session_options(self, said: Parameters) -> Any:
+        options = self._runtime.SessionOptions()
         for name, attribute in (("intra_op_thread_count", "intra_op_num_threads"), ("inter_op_thread_count", "inter_op_num_threads")):
-            threads = said.integer(name)
-            if threads is not None:
+            threads = said.integer(name, -1)
+            if threads and threads > 0:
                 setattr(options, attribute, threads)
         if said.integer("execution_mode", 0, 1):
             options.execution_mode = self._runtime.ExecutionMode.ORT_PARALLEL
@@ -67,11 +85,17 @@ class OnnxModel(TensorModel):
                 setattr(options, attribute, flag)
         if said.flag(INITIALIZERS):
             options.add_session_config_entry(INITIALIZERS, "1")
-        said.finish()
+        self._run_options = None
+        shrinks = said.text(SHRINKS)
+        if shrinks is not None:
+            self._run_options = self._runtime.RunOptions()
+            self._run_options.add_run_config_entry(SHRINKS, shrinks)
         optimization = self.config.get("optimization", {})
         for name in optimization:
-            if name != "graph":
-                raise ValueError(f"config.pbtxt: optimization.{name} is not known here")
+            if name in ELSEWHERE:
+                _log.info("config.pbtxt: optimization.%s changes nothing: %s", name, ELSEWHERE[name])
+            elif name not in ("graph", "execution_accelerators"):
+                raise ValueError(f"config.pbtxt: optimization.{name} is not known")
         level = optimization.get("graph", {}).get("level", 0)
         if level not in LEVELS:
             raise ValueError(f"config.pbtxt: optimization.graph.level is {level}, not one of {', '.join(map(str, LEVELS))}")
@@ -85,6 +109,9 @@ class OnnxModel(TensorModel):
             self.session = self._runtime.InferenceSession(str(self.file), self._options, providers=self._providers)
         except hopeless as wrong:
             raise Unusable(f"{self.file}: {wrong}") from wrong
+        for name, _ in self._providers:
+            if name not in self.session.get_providers():
+                _log.warning("%s could not be used, as onnxruntime says above: the model is served without it", name)
         inputs = self.session.get_inputs()
         self.input_types = {i.name: _datatype("input", i) for i in inputs}
         outputs = {o.name: _datatype("output", o) for o in self.session.get_outputs()}
@@ -97,7 +124,7 @@ class OnnxModel(TensorModel):
     def compute(self, arrays: Arrays) -> Arrays:
         try:
             given = {name: _texts(a) if a.dtype == object else a for name, a in arrays.items()}
-            return dict(zip(self.output_names, self.session.run(self.output_names, given)))
+            return dict(zip(self.output_names, self.session.run(self.output_names, given, self._run_options)))
         except UnicodeDecodeError as wrong:
             raise RequestError("a text is not UTF-8") from wrong
         except self._runtime.capi.onnxruntime_pybind11_state.InvalidArgument as wrong:
@@ -117,7 +144,7 @@ def make(context: Context) -> Handler:
     try:
         import onnxruntime
     except ImportError as wrong:
-        raise ValueError("onnxruntime is not installed for this Python: pip install onnxruntime") from wrong
+        raise ValueError(words_for("onnxruntime")) from wrong
     return OnnxModel(onnxruntime, file, config)
 
 

@@ -10,7 +10,7 @@ _TOKEN = re.compile(
     r"""\s*(?:\#[^\n]*\n?|(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<word>[A-Za-z_][\w.]*)"""
     r"""|(?P<number>-?[0-9][\w.+-]*)|(?P<mark>[{}\[\]:,;]))"""
 )
-_REPEATED = frozenset({"input", "output", "instance_group", "dims", "batch_input", "batch_output", "gpus", "step"})
+_REPEATED = frozenset({"input", "output", "instance_group", "dims", "batch_input", "batch_output", "gpus", "step", "gpu_execution_accelerator", "cpu_execution_accelerator"})
 _MAPS = frozenset({"parameters"})
 DEPTH_MAX = 32
 

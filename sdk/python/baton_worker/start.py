@@ -10,19 +10,12 @@ import sys
 import time
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Callable, List, NoReturn
+from typing import Callable, List
 
 from .handler import Context, Handler, Unusable
 from .link import Link
+from .needs import give_up
 from .serve import serve
-
-EXIT_PERMANENT = 78  # EX_CONFIG: a restart cannot help
-
-
-def give_up(why: str) -> NoReturn:
-    """The log's last line is shown as the reason, without its first two words."""
-    print(f"baton_worker error {' '.join(why.split())}", file=sys.stderr, flush=True)
-    sys.exit(EXIT_PERMANENT)
 
 
 class Fresh(importlib.machinery.SourceFileLoader):
@@ -33,19 +26,24 @@ class Fresh(importlib.machinery.SourceFileLoader):
         return self.source_to_code(self.get_data(self.path), self.path)
 
 
-def load_module(path: str) -> ModuleType:
+def load_module(path: str, package: str = "") -> ModuleType:
     """Raises what the file raises; ValueError if there is none. Nothing is written beside it, and so what it imports from
-    there is as fresh."""
+    there is as fresh. `package`: of which it is a part, for imports that begin with a dot."""
     file = Path(path).resolve()
     if not file.is_file():
         raise ValueError(f"{file} is no file")
     sys.dont_write_bytecode = True
     sys.path.insert(0, str(file.parent))
-    spec = importlib.util.spec_from_file_location(file.stem, file, loader=Fresh(file.stem, str(file)))
+    name = f"{package}.{file.stem}" if package else file.stem
+    if package:
+        parent = ModuleType(package)
+        parent.__path__ = [str(file.parent)]
+        sys.modules[package] = parent
+    spec = importlib.util.spec_from_file_location(name, file, loader=Fresh(name, str(file)))
     if spec is None or spec.loader is None:
         raise ValueError(f"{file} is no Python file")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[file.stem] = module
+    sys.modules[name] = sys.modules[file.stem] = module
     spec.loader.exec_module(module)
     return module
 

@@ -7,6 +7,7 @@ the model itself says whether rows can be put together.
 from __future__ import annotations
 
 import argparse
+import logging
 from pathlib import Path
 from typing import Any, Collection, Dict, List, Optional, Sequence, Set, Tuple, Union
 
@@ -16,6 +17,8 @@ from baton_client.tensors import Tensor
 
 from . import pbtxt
 from .handler import Context, Handler, Request, RequestError, Unusable
+
+_log = logging.getLogger("baton_worker")
 
 Arrays = Dict[str, Any]  # numpy's, by name
 
@@ -189,10 +192,14 @@ def options_of(context: Context, program: str) -> Tuple[Path, Optional[Dict[str,
 
 
 class Parameters:
-    """`parameters` of config.pbtxt, each read once: what nobody reads is refused by its name."""
+    """`parameters` of config.pbtxt, each read once: what nobody reads is named in the log, as it changes nothing in Triton either."""
 
     def __init__(self, config: Dict[str, Any]):
-        self._left = {key: (value or {}).get("string_value", "") for key, value in config.get("parameters", {}).items()}
+        self._left: Dict[str, str] = {}
+        for key, value in config.get("parameters", {}).items():
+            if not isinstance(value, (dict, type(None))):
+                raise ValueError(f"config.pbtxt: parameters.{key} is no {{ string_value: ... }}")
+            self._left[key] = (value or {}).get("string_value", "")
 
     def integer(self, name: str, least: int = 0, most: int = 1 << 16) -> Optional[int]:
         text = self._left.pop(name, None)
@@ -216,7 +223,10 @@ class Parameters:
 
     def finish(self) -> None:
         for name in self._left:
-            raise ValueError(f"config.pbtxt: parameters.{name} is not known here")
+            _log.warning("config.pbtxt: parameters.%s is not known here and changes nothing", name)
+
+    def text(self, name: str) -> Optional[str]:
+        return self._left.pop(name, None)
 
 
 def wants_cpu(config: Dict[str, Any]) -> bool:

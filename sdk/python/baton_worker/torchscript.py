@@ -8,16 +8,22 @@ in config.pbtxt does. Outputs are NAME__INDEX, or in the order of config.pbtxt; 
 
 from __future__ import annotations
 
+import logging
 import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
 
-import numpy
+from .needs import need, words_for
+
+need("numpy")
+import numpy  # noqa: E402
 
 from .handler import Context, Handler, RequestError, Unusable
 from .start import start
 from .tensor_model import Arrays, Parameters, TensorModel, options_of, wants_cpu
+
+_log = logging.getLogger("baton_worker")
 
 DATATYPES = {"BOOL", "UINT8", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64", "BYTES"}
 PLACES_MAX = 256  # tensors_max of schema/limits.hpp
@@ -39,31 +45,38 @@ def places(names: Sequence[str]) -> Dict[str, int]:
     return dict(zip(names, said))  # type: ignore[arg-type]
 
 
+def _threads(said: Parameters, *names: str) -> int:
+    """0: it is left to torch, as Triton does with a number that is not positive."""
+    numbers = [said.integer(name, -1) for name in names]
+    return next((number for number in numbers if number and number > 0), 0)
+
+
 class Settings:
-    """What `parameters` say to torch, for the whole process; the rest is refused by name."""
+    """What `parameters` say to torch, for the whole process; the rest is named in the log."""
 
     def __init__(self, torch: Any, config: Dict[str, Any], is_package: bool):
         said = Parameters(config)
-        within = said.integer("INTRA_OP_THREAD_COUNT", 1) or said.integer("NUM_THREADS", 1)
-        between = said.integer("INTER_OP_THREAD_COUNT", 1) or said.integer("NUM_INTEROP_THREADS", 1)
+        within, between = _threads(said, "INTRA_OP_THREAD_COUNT", "NUM_THREADS"), _threads(said, "INTER_OP_THREAD_COUNT", "NUM_INTEROP_THREADS")
         if within:
             torch.set_num_threads(within)
         if between:
             torch.set_num_interop_threads(between)
         if said.flag("DISABLE_CUDNN"):
             torch.backends.cudnn.enabled = False
-        self.cleans_cache = bool(said.flag("ENABLE_CACHE_CLEANING"))
+        cleans, cleans_too = said.flag("ENABLE_CACHE_CLEANING"), said.flag("CACHE_CLEANING_ENABLED")  # the second is that of packages
+        self.cleans_cache = bool(cleans or cleans_too)
         self.without_gradients = torch.inference_mode if said.flag("INFERENCE_MODE") is not False else torch.no_grad
         is_optimized = True
         if not is_package:
             is_optimized = not said.flag("DISABLE_OPTIMIZED_EXECUTION")
-            for name, switch in (("ENABLE_JIT_EXECUTOR", "_jit_set_profiling_executor"), ("ENABLE_JIT_PROFILING", "_jit_set_profiling_mode")):
+            for name, switch in (("ENABLE_JIT_EXECUTOR", "_jit_set_profiling_executor"), ("ENABLE_JIT_PROFILING", "_jit_set_profiling_mode"),
+                                 ("ENABLE_TENSOR_FUSER", "_jit_set_texpr_fuser_enabled")):
                 flag = said.flag(name)
                 if flag is not None:
                     getattr(torch._C, switch)(flag)
         self.execution = nullcontext if is_optimized else lambda: torch.jit.optimized_execution(False)
         if said.flag("ENABLE_WEIGHT_SHARING"):
-            raise ValueError("config.pbtxt: parameters.ENABLE_WEIGHT_SHARING: instances are processes here, which share no weights")
+            _log.warning("config.pbtxt: parameters.ENABLE_WEIGHT_SHARING changes nothing: instances are processes here, each with weights of its own")
         said.finish()
 
 
@@ -184,7 +197,7 @@ def make(context: Context) -> Handler:
     try:
         import torch
     except ImportError as wrong:
-        raise ValueError("torch is not installed for this Python: pip install torch") from wrong
+        raise ValueError(words_for("torch")) from wrong
     return TorchModel(torch, file, config)
 
 

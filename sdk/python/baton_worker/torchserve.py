@@ -25,6 +25,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from .archive import Archive, is_archive, open_archive
 from .handler import Context, Handler, Request, RequestError, Response
+from .needs import words_for
 from .start import load_module, start
 from .torchserve_metrics import Dimension, MetricTypes, ModelMetrics
 
@@ -191,8 +192,10 @@ class BaseHandler:
 def read_yaml(path: Optional[str]) -> Dict[str, Any]:
     if not path:
         return {}
-    import yaml  # PyYAML, wanted by those who have such a file
-
+    try:
+        import yaml  # wanted by those who have such a file
+    except ImportError as wrong:
+        raise ValueError(f"{path} cannot be read: {words_for('yaml')}") from wrong
     with open(path, encoding="utf-8") as file:
         return yaml.safe_load(file) or {}
 

@@ -19,9 +19,12 @@ import sys
 import threading
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Dict, Iterator, List, NoReturn, Optional
 
-import numpy
+from .needs import need
+
+need("numpy")
+import numpy  # noqa: E402
 
 from baton_client import tensors
 
@@ -37,12 +40,14 @@ from .triton_calls import (  # noqa: F401: models find them here
     PreferredMemory,
     calls_from,
 )
-from .triton_config import ModelConfig
+from .triton_config import ModelConfig, whole
 from .triton_values import InferenceResponse, Tensor, TritonError, TritonModelException  # noqa: F401
 
 TRITONSERVER_RESPONSE_COMPLETE_FINAL = 1
 TRITONSERVER_REQUEST_FLAG_SEQUENCE_START = 1
 TRITONSERVER_REQUEST_FLAG_SEQUENCE_END = 2
+TRITONSERVER_REQUEST_RELEASE_ALL = 1
+TRITONSERVER_REQUEST_RELEASE_RESCHEDULE = 2
 
 _log = logging.getLogger("baton_worker")
 _context: Optional[Context] = None
@@ -144,7 +149,7 @@ class ReceivedRequest:
 
     def __init__(self, request: Request):
         self._request = request
-        self._inputs = [Tensor(t.name, t.numpy()) for t in request.inputs]
+        self._inputs = [Tensor.of_wire(t) for t in request.inputs]
         self.sender: Optional[ResponseSender] = None
 
     def inputs(self) -> List[Tensor]:
@@ -164,6 +169,10 @@ class ReceivedRequest:
 
     def flags(self) -> int:
         return 0
+
+    def set_release_flags(self, flags: int) -> None:
+        if flags == TRITONSERVER_REQUEST_RELEASE_RESCHEDULE:
+            raise TritonModelException("a request cannot be rescheduled: no model here has iterative sequences. A generator loops within `execute`")
 
     def timeout(self) -> int:
         """Microseconds; 0: it says none."""
@@ -222,13 +231,32 @@ def get_model_dir() -> str:
     return _model_dir
 
 
+def _no_model_control(what: str) -> NoReturn:
+    raise TritonModelException(f"{what}: a model cannot load others here; the model repository's own calls, or its polling, do (docs/operations.md)")
+
+
+def load_model(model_name: str, config: str = "", files: Optional[Dict[str, bytes]] = None) -> None:
+    _no_model_control(f"load_model('{model_name}')")
+
+
+def unload_model(model_name: str, unload_dependents: bool = False) -> None:
+    _no_model_control(f"unload_model('{model_name}')")
+
+
+def is_model_ready(model_name: str, model_version: str = "") -> bool:
+    _no_model_control(f"is_model_ready('{model_name}')")
+
+
 def _told(response: InferenceResponse, request: Request) -> Any:
     error = response.error()
     if error is not None:
         return RequestError(error.message(), error.code())
     wanted = request.outputs
     outputs = [t for t in response.output_tensors() if not wanted or t.name() in wanted]
-    return Response(outputs=[tensors.Tensor.of(t.name(), t.as_numpy()) for t in outputs])
+    try:
+        return Response(outputs=[t.to_wire() for t in outputs], parameters=response.said_parameters())
+    except (ValueError, TritonModelException) as wrong:  # this answer alone
+        return RequestError(str(wrong), 500)
 
 
 class TritonHandler(Handler):
@@ -255,7 +283,11 @@ class TritonHandler(Handler):
             )
 
     def handle(self, requests: List[Request]) -> Any:
-        received = [ReceivedRequest(r) for r in requests]
+        received = [_received(r) for r in requests]
+        refused = [one for one in received if isinstance(one, RequestError)]
+        if refused:
+            rest = iter(self.handle([r for r, one in zip(requests, received) if not isinstance(one, RequestError)]) if len(refused) < len(requests) else ())
+            return [one if isinstance(one, RequestError) else next(rest) for one in received]
         made = self._model.execute(received)
         if inspect.iscoroutine(made):
             made = asyncio.run(_finished(made))
@@ -276,8 +308,23 @@ class TritonHandler(Handler):
             self._model.finalize()
 
 
+def _received(request: Request) -> Any:
+    """What cannot be read costs its own request alone."""
+    try:
+        return ReceivedRequest(request)
+    except (ValueError, TritonModelException) as wrong:
+        return RequestError(str(wrong))
+
+
 async def _finished(made: Any) -> Any:
     return await made
+
+
+def _note_what_is_unused(config: Dict[str, Any], model: Any) -> None:
+    if "EXECUTION_ENV_PATH" in config["parameters"]:
+        _log.warning("config.pbtxt: parameters.EXECUTION_ENV_PATH is not used: the model runs in the Python of its command, %s", sys.executable)
+    if hasattr(model, "is_ready"):
+        _log.warning("is_ready of the model is not asked: it is ready once `initialize` has returned")
 
 
 def make(context: Context) -> Handler:
@@ -291,8 +338,10 @@ def make(context: Context) -> Handler:
     here: ModuleType = sys.modules[__name__]
     sys.modules["triton_python_backend_utils"] = here
     file = Path(options.model).resolve()
-    module = load_module(str(file))
-    config = {"name": context.model, **(pbtxt.beside(file, options.config) or {})}
+    sys.path.append(str(file.parent.parent))  # the model's directory, as in Triton
+    module = load_module(str(file), file.parent.name if file.parent.name.isdecimal() else "model_version")
+    config = whole({"name": context.model, **(pbtxt.beside(file, options.config) or {})})
+    _note_what_is_unused(config, module.TritonPythonModel)
     complete = getattr(module.TritonPythonModel, "auto_complete_config", None)
     if complete is not None:
         completed = complete(ModelConfig(config))

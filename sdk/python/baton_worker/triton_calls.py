@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import threading
 from typing import Any, Dict, Iterator, List, Optional, Sequence
 
-from baton_client import tensors
 from baton_client.errors import BatonError
 from baton_client.inference import Inferred
 
@@ -19,6 +19,8 @@ TRITONSERVER_MEMORY_CPU, TRITONSERVER_MEMORY_GPU = 0, 2
 # Until a called model says something more. What calls has its own response_timeout, most often shorter.
 SILENCE_SECONDS_MAX = 600.0
 
+_log = logging.getLogger("baton_worker")
+_has_told_of_no_gpu = False
 _context: Optional[Context] = None
 _client: Any = None
 _lock = threading.Lock()
@@ -41,11 +43,27 @@ def _shared_client() -> Any:
         return _client
 
 
+def _text(name: Any) -> str:
+    return name.decode() if isinstance(name, bytes) else str(name)
+
+
 class PreferredMemory:
-    """Where outputs would best be; here they are numpy's."""
+    """Where the outputs of a call are to be: on a GPU only where torch, which the model has imported, finds it."""
 
     def __init__(self, preferred_memory_type: int, preferred_device_id: int = 0):
+        if preferred_memory_type not in (TRITONSERVER_MEMORY_CPU, TRITONSERVER_MEMORY_GPU):
+            raise TypeError("preferred_memory_type is TRITONSERVER_MEMORY_CPU or TRITONSERVER_MEMORY_GPU")
         self.type, self.device_id = preferred_memory_type, preferred_device_id
+
+    def moved(self, tensor: Tensor) -> Tensor:
+        global _has_told_of_no_gpu
+        if self.type != TRITONSERVER_MEMORY_GPU:
+            return tensor
+        there = tensor.preferred_on(self.device_id)
+        if there.is_cpu() and there.triton_dtype() != "BYTES" and not _has_told_of_no_gpu:
+            _has_told_of_no_gpu = True
+            _log.warning("preferred_memory: the model has not imported torch, or torch finds no GPU %s: outputs are on the CPU", self.device_id)
+        return there
 
 
 class InferenceTrace:
@@ -59,8 +77,8 @@ class ResponseIterator:
     """The responses of a call, as they come. A failure is the last of them. Left early, or closed by `cancel`, the
     call is cancelled."""
 
-    def __init__(self, pieces: Any, model: str):
-        self._pieces, self._model = pieces, model
+    def __init__(self, pieces: Any, model: str, preferred_memory: PreferredMemory):
+        self._pieces, self._model, self._preferred = pieces, model, preferred_memory
 
     def __iter__(self) -> Iterator[InferenceResponse]:
         return self
@@ -86,8 +104,9 @@ class ResponseIterator:
         try:
             if piece.body:
                 raise ValueError("it is a body, not tensors: ask it by baton_client")
-            return InferenceResponse([Tensor(t.name, t.numpy()) for t in piece.outputs], parameters=piece.parameters)
-        except ValueError as wrong:
+            outputs = [self._preferred.moved(Tensor.of_wire(t)) for t in piece.outputs]
+            return InferenceResponse(outputs, parameters=dict(piece.parameters))
+        except (ValueError, TritonModelException) as wrong:
             self.cancel()
             return InferenceResponse(error=TritonError(f"the answer of '{self._model}': {wrong}", TritonError.UNSUPPORTED))
 
@@ -97,11 +116,11 @@ class InferenceRequest:
 
     def __init__(
         self,
-        model_name: str,
-        requested_output_names: Sequence[str] = (),
-        inputs: Sequence[Tensor] = (),
         request_id: str = "",
         correlation_id: Any = 0,
+        inputs: Optional[Sequence[Tensor]] = None,
+        requested_output_names: Optional[Sequence[str]] = None,
+        model_name: Optional[str] = None,
         model_version: int = -1,
         flags: int = 0,
         timeout: int = 0,
@@ -109,14 +128,24 @@ class InferenceRequest:
         trace: Optional[InferenceTrace] = None,
         parameters: Optional[Dict[str, Any]] = None,
     ):
-        """timeout: microseconds; as of Triton's clients, in the queue of a worker model, of a language model's answer."""
-        if correlation_id or flags:
-            raise TritonModelException("correlation ids and sequence flags are absent: no model here has sequences")
+        """timeout: microseconds; as of Triton's clients, in the queue of a worker model, of a language model's answer.
+
+        Names may be bytes, as the elements of a tensor of texts are."""
+        for name, value in (("model_name", model_name), ("inputs", inputs), ("requested_output_names", requested_output_names)):
+            if value is None:
+                raise TypeError(f"InferenceRequest: {name} is missing")
         if parameters is not None and not isinstance(parameters, dict):
             raise TritonModelException(f"parameters are a dict, not a {type(parameters).__name__}")
-        self._model, self._outputs, self._inputs = model_name, list(requested_output_names), list(inputs)
-        self._id, self._version, self._timeout = request_id, model_version, timeout
+        self._model, self._id, self._version, self._timeout = _text(model_name), _text(request_id), int(model_version), int(timeout)
+        self._outputs, self._inputs = [_text(name) for name in requested_output_names or ()], list(inputs or ())
+        for name, wrong in (("Input tensor", None in self._inputs), ("Requested output name", "" in self._outputs)):
+            if wrong:
+                raise TritonModelException(f"{name} for request with id '{self._id}' and model name '{self._model}' should not be empty.")
+        if correlation_id:
+            raise TritonModelException("a correlation id other than 0 is refused: no model here has sequences")
+        self._preferred = preferred_memory or PreferredMemory(TRITONSERVER_MEMORY_CPU)
         self._parameters = dict(parameters or {})
+        self.set_flags(flags)
 
     def model_name(self) -> str:
         return self._model
@@ -132,6 +161,10 @@ class InferenceRequest:
 
     def flags(self) -> int:
         return 0
+
+    def set_flags(self, flags: int) -> None:
+        if flags:
+            raise TritonModelException("the flags of a sequence's start and end are refused: no model here has sequences")
 
     def timeout(self) -> int:
         return self._timeout
@@ -167,7 +200,7 @@ class InferenceRequest:
         try:
             pieces = _shared_client().infer_stream(
                 self._model,
-                [tensors.Tensor.of(t.name(), t.as_numpy()) for t in self._inputs],
+                [t.to_wire() for t in self._inputs],
                 version="" if self._version < 0 else str(self._version),
                 outputs=self._outputs,
                 parameters=parameters,
@@ -176,7 +209,7 @@ class InferenceRequest:
             )
         except BatonError as wrong:
             pieces = _refused(wrong)
-        return ResponseIterator(pieces, self._model)
+        return ResponseIterator(pieces, self._model, self._preferred)
 
 
 def _refused(wrong: BatonError) -> Iterator[Inferred]:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Dict
 
+# What Triton's JSON of a config always has, said or not, and models read without asking.
+_ALWAYS: Dict[str, Any] = {"platform": "", "backend": "python", "max_batch_size": 0, "input": [], "output": [], "instance_group": [], "parameters": {}}
 _TENSOR_KEYS = {"name", "data_type", "dims", "optional"}
+
+
+def whole(config: Dict[str, Any]) -> Dict[str, Any]:
+    """With what is left out."""
+    return {**copy.deepcopy(_ALWAYS), **config}
 
 
 class ModelConfig:

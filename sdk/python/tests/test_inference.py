@@ -113,6 +113,12 @@ def test_bytes_elements():
                 unpack_elements(data[:cut])
 
 
+@pytest.mark.parametrize("element", [5, 1.5, None, ["a"]])
+def test_what_is_no_text_is_no_element_of_bytes(element):
+    with pytest.raises(ValueError, match=f"a text or bytes, not a {type(element).__name__}"):
+        pack_elements(["a", element])
+
+
 def test_tensors_are_numpys():
     numpy = pytest.importorskip("numpy")
     for datatype, name in [("FP32", "float32"), ("INT64", "int64"), ("BOOL", "bool"), ("FP16", "float16"), ("UINT8", "uint8")]:

@@ -21,6 +21,9 @@ from baton_worker import onnx  # noqa: E402
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "workers" / "models" / "add_sub"
 
 
+ACCELERATED = "optimization { execution_accelerators { %s_execution_accelerator : [ { %s } ] } }"
+
+
 def repository(tmp_path, config=None, model=None):
     """The file of a model in one; without a config there is none."""
     file = tmp_path / "add_sub" / "1" / "model.onnx"
@@ -136,10 +139,16 @@ parameters { key: "enable_mem_arena" value: { string_value: "0" } }
 @pytest.mark.parametrize(
     "config, why",
     [
-        ('parameters { key: "gpu_mem_limit" value: { string_value: "1" } }', "parameters.gpu_mem_limit is not known here"),
+        ('parameters { key: "gpu_mem_limit" value: { string_value: "much" } }', "gpu_mem_limit is 'much'"),
+        ('parameters { key: "gpu_mem_limit" value: "1" }', "parameters.gpu_mem_limit is no { string_value"),
         ('parameters { key: "intra_op_thread_count" value: { string_value: "many" } }', "intra_op_thread_count is 'many'"),
         ('parameters { key: "execution_mode" value: { string_value: "2" } }', "execution_mode is '2'"),
-        ("optimization { execution_accelerators { gpu_execution_accelerator: [{ name: \"tensorrt\" }] } }", "optimization.execution_accelerators"),
+        (ACCELERATED % ("gpu", 'name: "migraphx"'), "unknown Execution Accelerator 'migraphx' is requested: of a GPU there are tensorrt and cuda"),
+        (ACCELERATED % ("cpu", 'name: "tensorrt"'), "unknown Execution Accelerator 'tensorrt' is requested: of a CPU there is openvino"),
+        (ACCELERATED % ("tpu", 'name: "x"'), "execution_accelerators.tpu_execution_accelerator is not known"),
+        (ACCELERATED % ("gpu", 'name: "tensorrt" parameters { key: "speed" value: "high" }'), "unknown parameter 'speed' is provided for TensorRT"),
+        (ACCELERATED % ("gpu", 'name: "tensorrt" parameters { key: "precision_mode" value: "FP4" }'), "unsupported precision mode 'FP4'"),
+        ("optimization { speed: 3 }", "optimization.speed is not known"),
         ("optimization { graph { level: 3 } }", "level is 3"),
         ('input [{ name: "INPUT0" dims: [ 2 ] reshape { shape: [ 1, 2 ] } }]', "input 'INPUT0': reshape"),
         ("max_batch_size: {", "ends too early"),
@@ -148,6 +157,66 @@ parameters { key: "enable_mem_arena" value: { string_value: "0" } }
 def test_what_is_not_known_here_is_refused_by_name(tmp_path, config, why):
     with pytest.raises(ValueError, match=why):
         onnx.make(context(repository(tmp_path, config)))
+
+
+def providers(config, *has):
+    from baton_worker import pbtxt
+    from baton_worker.onnx_providers import providers_of
+    from baton_worker.tensor_model import Parameters
+
+    read_config = pbtxt.parse(config)
+    return providers_of(read_config, Parameters(read_config), [f"{name}ExecutionProvider" for name in (*has, "CPU")])
+
+
+def parameter(key, value):
+    return f'parameters {{ key: "{key}" value: {{ string_value: "{value}" }} }}'
+
+
+TENSORRT = ACCELERATED % (
+    "gpu",
+    'name: "tensorrt" parameters { key: "precision_mode" value: "FP16" } parameters { key: "max_workspace_size_bytes" value: "1073741824" } '
+    'parameters { key: "trt_engine_cache_enable" value: "1" }',
+)
+
+
+def test_accelerators_that_onnxruntime_has_are_asked_first(caplog):
+    options = {"trt_fp16_enable": "1", "trt_max_workspace_size": "1073741824", "trt_engine_cache_enable": "1"}
+    expected = [("TensorrtExecutionProvider", options), ("CUDAExecutionProvider", {}), ("CPUExecutionProvider", {})]
+    assert providers(TENSORRT, "Tensorrt", "CUDA") == expected
+    assert providers(TENSORRT.replace(": [ {", " {").replace("} ]", "}"), "Tensorrt", "CUDA") == expected  # without brackets
+    assert providers(ACCELERATED % ("cpu", 'name: "openvino"'), "OpenVINO") == [("OpenVINOExecutionProvider", {"device_type": "CPU"}), ("CPUExecutionProvider", {})]
+    cuda = ACCELERATED % ("gpu", 'name: "cuda" parameters { key: "cudnn_conv_use_max_workspace" value: "0" }')
+    old = parameter("gpu_mem_limit", 4294967200) + parameter("cudnn_conv_algo_search", 1) + parameter("arena_extend_strategy", 1) + parameter("do_copy_in_default_stream", "true")
+    said = {"cudnn_conv_algo_search": "HEURISTIC", "arena_extend_strategy": "kSameAsRequested", "gpu_mem_limit": "4294967200", "do_copy_in_default_stream": "1"}
+    assert providers(cuda + old, "CUDA")[0] == ("CUDAExecutionProvider", {**said, "cudnn_conv_use_max_workspace": "0"})
+    assert caplog.records == []
+
+
+def test_accelerators_that_onnxruntime_lacks_are_named_in_the_log(tmp_path, caplog):
+    both = TENSORRT[: -len(" } }")] + ' cpu_execution_accelerator { name: "openvino" } } }'
+    handler, _ = served(tmp_path, "max_batch_size: 4 " + both)
+    assert told(run(handler, rows([1, 2]))) == [{"OUTPUT0": [[11, 22]], "OUTPUT1": [[9, 18]]}]
+    assert [r.getMessage() for r in caplog.records if r.levelname == "WARNING"] == [
+        f"config.pbtxt asks for {name}ExecutionProvider, which this onnxruntime does not have (pip install {package}): the model is served without it"
+        for name, package in (("CUDA", "onnxruntime-gpu"), ("OpenVINO", "onnxruntime-openvino"), ("Tensorrt", "onnxruntime-gpu, with TensorRT's libraries"))
+    ]
+
+
+def test_accelerators_of_gpus_are_for_instances_on_gpus(caplog):
+    caplog.set_level("INFO")
+    assert providers(TENSORRT + "instance_group [{ kind: KIND_CPU }]", "Tensorrt", "CUDA") == [("CPUExecutionProvider", {})]
+    assert [r.getMessage() for r in caplog.records] == ["config.pbtxt: TensorrtExecutionProvider is left out: the model's instances are KIND_CPU"]
+
+
+def test_what_changes_nothing_is_named_in_the_log(tmp_path, caplog):
+    caplog.set_level("INFO")
+    config = parameter("ENABLE_NVFUSER", "true") + parameter("memory.enable_memory_arena_shrinkage", "cpu:0") + parameter("intra_op_thread_count", "-1")
+    handler, _ = served(tmp_path, config + "optimization { priority: PRIORITY_MAX input_pinned_memory { enable: true } }")
+    assert told(run(handler, rows([1, 2]))) == [{"OUTPUT0": [[11, 22]], "OUTPUT1": [[9, 18]]}]
+    said = [r.getMessage() for r in caplog.records]
+    assert "config.pbtxt: parameters.ENABLE_NVFUSER is not known here and changes nothing" in said
+    assert [word.split(" changes")[0] for word in said if "optimization" in word] == [f"config.pbtxt: optimization.{key}" for key in ("priority", "input_pinned_memory")]
+    assert handler._run_options.get_run_config_entry("memory.enable_memory_arena_shrinkage") == "cpu:0"
 
 
 @pytest.mark.parametrize(
@@ -167,7 +236,7 @@ def test_a_model_that_is_not_as_its_config_says_cannot_be_served(tmp_path, confi
 
 def test_a_python_without_onnxruntime_is_told_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(ValueError, match="pip install onnxruntime"):
+    with pytest.raises(ValueError, match=r"onnxruntime is not installed for .*: pip install 'sdk/python\[onnx\]'"):
         onnx.make(context(repository(tmp_path)))
 
 

@@ -200,7 +200,7 @@ def test_calls_of_async_models_are_under_way_together(monkeypatch):
         ([BatonError(7, "model_not_found", "no such")], True, "model_not_found: no such"),
         ([Inferred(outputs=[Tensor("OUT", "INT8", [1], b"1")], is_last=False), BatonError(56, "worker_lost", "gone", retryable=True)], False, "worker_lost: gone"),
         ([Inferred(body=b"text")], False, "it is a body, not tensors"),
-        ([Inferred(outputs=[Tensor("OUT", "BF16", [1], b"12")])], False, "no numpy type for BF16"),
+        ([Inferred(outputs=[Tensor("OUT", "FP8", [1], b"1")])], False, "no numpy type for FP8"),
     ],
 )
 def test_what_a_called_model_has_wrong_is_an_error_of_its_response(monkeypatch, pieces, is_not_found, why):
@@ -220,9 +220,10 @@ def test_what_calls_cannot_say_is_refused():
     triton(str(MODELS / "triton_bls.py"))
     from baton_worker import triton as shim
 
-    for wrong in ({"correlation_id": 3}, {"flags": shim.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START}, {"parameters": "{}"}):
+    for wrong in ({"correlation_id": 3}, {"flags": shim.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START}, {"parameters": "{}"},
+                  {"inputs": [None]}, {"requested_output_names": [""]}):
         with pytest.raises(shim.TritonModelException):
-            shim.InferenceRequest("other", **wrong)
+            shim.InferenceRequest(**{"model_name": "other", "inputs": [], "requested_output_names": [], **wrong})
 
 
 COMPLETES = """

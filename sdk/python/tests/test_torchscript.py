@@ -25,5 +25,5 @@ def test_models_of_pytorch():
 def test_a_python_without_torch_is_told_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     (tmp_path / "model.pt").write_bytes(b"")
-    with pytest.raises(ValueError, match="pip install torch"):
+    with pytest.raises(ValueError, match=r"torch is not installed for .*: pip install 'sdk/python\[torch\]'"):
         torchscript.make(Context(model="m", version="1", name="w", batch_size=1, door="", options=[str(tmp_path / "model.pt")]))

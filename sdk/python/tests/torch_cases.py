@@ -135,11 +135,21 @@ def test_parameters(tmp_path):
         assert told(run(handler, asked(INPUT__0=[[1, 2]], INPUT__1=[[1, 2]])))[0]["OUTPUT__0"] == [[2, 4]]
     finally:
         torch.set_num_threads(threads)
-    for line, why in ((one("ENABLE_TENSOR_FUSER", "true"), "ENABLE_TENSOR_FUSER is not known here"), (one("ENABLE_WEIGHT_SHARING", "true"), "share no weights"),
-                      (one("INFERENCE_MODE", "perhaps"), "INFERENCE_MODE is 'perhaps'")):
+    for line, why in ((one("INTRA_OP_THREAD_COUNT", "few"), "INTRA_OP_THREAD_COUNT is 'few'"), (one("INFERENCE_MODE", "perhaps"), "INFERENCE_MODE is 'perhaps'")):
         (tmp_path / "m" / "config.pbtxt").write_text(TWO_IN + line)
         with pytest.raises(ValueError, match=why):
             torchscript.make(context(str(tmp_path / "m" / "1" / "model.pt")))
+
+
+def test_parameters_that_change_nothing_are_named_in_the_log(tmp_path, caplog):
+    one = lambda key, value: f'parameters {{ key: "{key}" value: {{ string_value: "{value}" }} }}\n'
+    said = [one("ENABLE_NVFUSER", "true"), one("ENABLE_WEIGHT_SHARING", "true"), one("ENABLE_TENSOR_FUSER", "true"), one("INTER_OP_THREAD_COUNT", 0), one("CACHE_CLEANING_ENABLED", 1)]
+    before = torch.get_num_interop_threads()
+    handler, _ = served(tmp_path, AddSub(), TWO_IN + "".join(said))
+    assert told(run(handler, asked(INPUT__0=[[1, 2]], INPUT__1=[[1, 2]])))[0]["OUTPUT__0"] == [[2, 4]]
+    told_names = [r.getMessage().split("parameters.")[1].split()[0] for r in caplog.records if "parameters." in r.getMessage()]
+    assert told_names == ["ENABLE_WEIGHT_SHARING", "ENABLE_NVFUSER"] and torch._C._jit_texpr_fuser_enabled()
+    assert torch.get_num_interop_threads() == before and handler._settings.cleans_cache
 
 
 @pytest.mark.parametrize("config, why", [

@@ -168,6 +168,40 @@ def test_a_model_without_a_configuration_is_completed_of_its_file(explicit):
     shutil.rmtree(explicit.models / "add_sub")
 
 
+ACCELERATED = """
+platform: "onnxruntime_onnx"
+optimization { execution_accelerators {
+  gpu_execution_accelerator : [ { name : "tensorrt" parameters { key: "precision_mode" value: "FP16" } } ]
+  cpu_execution_accelerator : [ { name : "openvino" } ]
+} }
+parameters { key: "ENABLE_NVFUSER" value: { string_value: "true" } }
+"""
+
+
+def test_what_a_config_asks_for_and_is_not_there_is_in_the_log(explicit):
+    pytest.importorskip("onnxruntime")
+    for name, config in (("fast", ACCELERATED), ("plan", 'platform: "tensorrt_plan"')):
+        for version in ("0", "1"):  # the first is none
+            (explicit.models / name / version).mkdir(parents=True)
+            (explicit.models / name / version / "model.onnx").write_bytes(onnx_bytes.add_sub() if version == "1" else b"")
+        (explicit.models / name / "config.pbtxt").write_text(config)
+    with explicit.http as client:
+        client.load_model("fast")
+        assert client.get_model_metadata("fast")["versions"] == ["1"]
+        inputs = [triton_http.InferInput(name, [1, 2], "FP32") for name in ("INPUT0", "INPUT1")]
+        for one in inputs:
+            one.set_data_from_numpy(np.ones([1, 2], np.float32))
+        assert client.infer("fast", inputs).as_numpy("OUTPUT0").tolist() == [[2, 2]]
+        with pytest.raises(InferenceServerException, match="onnxruntime_onnx, which takes execution_accelerators tensorrt"):
+            client.load_model("plan")
+        client.unload_model("fast")
+    said = "".join(file.read_text() for file in (explicit.directory / "run").glob("worker-fast-*.log"))
+    assert "config.pbtxt asks for TensorrtExecutionProvider, which this onnxruntime does not have" in said
+    assert "asks for OpenVINOExecutionProvider" in said and "parameters.ENABLE_NVFUSER is not known here and changes nothing" in said
+    for name in ("fast", "plan"):
+        shutil.rmtree(explicit.models / name)
+
+
 def test_what_is_not_loaded_is_listed_and_not_served(explicit):
     explicit.http.unload_model("triple")
     index = {m["name"]: m for m in explicit.http.get_model_repository_index()}

@@ -7,11 +7,12 @@ import sys
 
 import pytest
 from harness import ROOT, running
-from test_workers import WithWorkers
+from test_workers import HANDLERS, SHIMMED, WithWorkers, table
 
 sys.path.insert(0, str(ROOT / "sdk" / "python" / "tests"))
 
 from baton_client import BatonError, Client, Tensor  # noqa: E402
+from baton_client.tensors import pack_elements  # noqa: E402
 from torch_python import environment, python_with_torch  # noqa: E402
 
 MAKES = """
@@ -63,3 +64,20 @@ def test_a_torchscript_model_is_served(tmp_path):
         answer = json.loads(connection.getresponse().read())
         connection.close()
         assert {o["name"]: o["data"] for o in answer["outputs"]} == {"OUTPUT__0": [3, 10], "OUTPUT__1": [-1, 0]}
+
+
+def test_a_loop_of_torch_asks_another_model_by_dlpack():
+    """As users of Triton's Python backend write it: exec(), from_dlpack(output.to_dlpack()), softmax, top-p, multinomial."""
+    python, why = python_with_torch()
+    if python is None:
+        pytest.skip(why)
+    command = ["env", f"PYTHONPATH={environment()['PYTHONPATH']}", python, "-m", "baton_worker.triton", str(SHIMMED / "triton_torch_loop.py")]
+    tables = table("lm", HANDLERS / "next_token.py") + f'[[workers]]\nname = "loop"\ncommand = {json.dumps(command)}\n'
+    with running(WithWorkers, workers=tables) as c, Client(c.door, timeout=60) as client:
+        c.wait_workers("lm")
+        c.wait_workers("loop", seconds=120)
+        inputs = [Tensor("input_ids", "INT64", [1, 2], struct.pack("<2q", 2, 3)), Tensor("top_p", "FP32", [1], struct.pack("<f", 0.9)),
+                  Tensor("model_name", "BYTES", [1], pack_elements(["lm"]))]
+        told = client.infer("loop", inputs)
+        ids = {t.name: t for t in told.outputs}["output_ids"]
+        assert (list(ids.shape), struct.unpack("<6q", ids.data)) == ([1, 6], (2, 3, 4, 5, 6, 7)) and told.parameters == {"steps": 4}

@@ -273,6 +273,22 @@ TEST_CASE("each version is completed of its own file, and only those that are ch
   CHECK_FALSE(read_triton_model(r.place.path() / "m"));
 }
 
+TEST_CASE("a directory whose name begins with 0 is no version") {
+  const repository r;
+  r.write("m/0/model.onnx", onnx_model(-1));
+  r.write("m/01/model.onnx", onnx_model(-1));
+  const auto none = r.scan();
+  CHECK_MESSAGE(none.refusal.find("a directory that is a number from 1") != std::string::npos,
+                none.refusal);
+  r.write("m/10/model.onnx", onnx_model(-1));
+  r.write("m/config.pbtxt", "version_policy { all { } }");
+  const auto all = r.scan_all();
+  REQUIRE(all.size() == 1);
+  CHECK(all.front().version == "10");
+  r.write("m/config.pbtxt", "version_policy { specific { versions: 0 } }");
+  CHECK(r.scan().refusal == "version_policy names 0, there are 10");
+}
+
 TEST_CASE("what config.pbtxt says stays, and the rest is added") {
   const repository r;
   r.write("m/1/model.onnx", onnx_model(-1));

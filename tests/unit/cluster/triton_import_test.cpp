@@ -282,7 +282,10 @@ TEST_CASE("what cannot be taken over is said, and what is wrong is refused by it
                         {"repo/chain", "platform: \"ensemble\"", {1}, ""},
                         {"repo/trt", "backend: \"tensorrtllm\"", {1}, ""}});
   CHECK(made.config.workers.empty());
-  CHECK(made.mentions("plan: LEFT OUT: 'tensorrt_plan' needs a handler"));
+  CHECK(made.mentions("plan: LEFT OUT: an engine of TensorRT (tensorrt_plan) runs only with"));
+  CHECK(made.mentions("is served as platform onnxruntime_onnx"));
+  CHECK(triton_refusal({{"repo/engine", "backend: \"tensorrt\"", {1}, ""}}, "")
+            .find("engine: LEFT OUT: an engine of TensorRT") != std::string::npos);
   CHECK(made.mentions("eager: LEFT OUT: 'pytorch' needs a handler"));
   CHECK(made.mentions("chain: LEFT OUT"));
   CHECK(made.mentions("trt: LEFT OUT"));

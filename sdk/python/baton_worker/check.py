@@ -1,0 +1,29 @@
+"""Whether this Python has what workers need: python3 -m baton_worker.check [torchserve | triton | onnx | torchscript ...]
+
+Says what is missing, a line each, and ends with 1, or with 3 if only some handlers need it (PyYAML: those that have a
+model-config.yaml). `cluster doctor` asks it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Sequence
+
+from .needs import SOMETIMES, WANTED, missing
+
+
+def main(entries: Sequence[str]) -> int:
+    unknown = [entry for entry in entries if entry not in WANTED]
+    if unknown:
+        print(f"{unknown[0]} is no entry point: {', '.join(WANTED)}", file=sys.stderr)
+        return 2
+    lines = missing(entries)
+    for line in lines:
+        print(line)
+    if not lines:
+        return 0
+    return 1 if missing([entry for entry in entries if entry not in SOMETIMES]) else 3
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
