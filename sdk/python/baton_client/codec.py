@@ -278,7 +278,7 @@ def _sampling(b: flatbuffers.Builder, p: GenerateParams, seed: int) -> int:
 def _template_options(b: flatbuffers.Builder, p: GenerateParams) -> Optional[int]:
     if p.chat_template_kwargs is None and p.documents is None and not p.continue_final_message and p.add_special_tokens is None:
         return None
-    if p.add_special_tokens not in (None, True, False):
+    if p.add_special_tokens is not None and not isinstance(p.add_special_tokens, bool):
         raise ValueError("add_special_tokens is True, False or None")
     if p.chat_template_kwargs is not None and not isinstance(p.chat_template_kwargs, dict):
         raise ValueError("chat_template_kwargs is a dict")
