@@ -102,6 +102,12 @@ struct gateway_section {
 
 inline constexpr std::uint32_t workers_of_cluster_max = 1024; // a quarter of nodes_max
 inline constexpr std::uint32_t worker_queued_max = 1 << 20;   // requests of a model, at a gateway
+inline constexpr std::uint32_t parallel_level_max = 64;       // of one worker
+inline constexpr std::uint32_t omp_threads_max = 1024;        // hardware threads of a machine
+
+// What the processes of a worker share, as TorchServe's parallelType says it (worker_group.hpp).
+enum class parallel_type { none, pp, tp, pptp, custom };
+std::string_view name_of(parallel_type type) noexcept;
 
 // A model that processes of the operator's own serve, on the machine of `cluster up`
 // (docs/workers.md). Names and defaults are TorchServe's where it has them.
@@ -109,7 +115,10 @@ struct worker_config {
   std::string name; // as clients ask for it
   std::string version = "1";
   std::vector<std::string> command; // program and arguments; relative to where `cluster` runs
-  std::uint32_t count = 1;          // processes
+  std::uint32_t count = 1;          // processes, or groups of them
+  parallel_type parallel = parallel_type::none;
+  std::uint32_t parallel_level = 0;  // ranks of a group; custom: devices of the one process
+  std::uint32_t omp_num_threads = 0; // of each process; 0: 1 of a group's, else its own matter
   std::uint32_t batch_size = 1;
   std::chrono::microseconds max_batch_delay{100'000};
   std::vector<std::uint32_t> preferred_batch_size; // ascending
@@ -128,6 +137,11 @@ struct worker_config {
   bool decoupled = false;
   std::vector<gateway::worker_tensor> inputs, outputs;
   gateway::version_policy version_policy;
+
+  // Else each worker is one process.
+  bool is_group() const noexcept {
+    return parallel != parallel_type::none && parallel != parallel_type::custom;
+  }
 
   friend bool operator==(const worker_config&, const worker_config&) = default;
 };

@@ -5,6 +5,7 @@
 #include "schema/limits.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <optional>
 #include <set>
@@ -14,6 +15,8 @@ namespace baton::cluster {
 namespace {
 
 constexpr double seconds_max = 86400;
+constexpr std::array parallel_types{parallel_type::none, parallel_type::pp, parallel_type::tp,
+                                    parallel_type::pptp, parallel_type::custom};
 
 // What is absent is what `policy` has.
 void read_policy(toml_section& s, const std::string& path, const std::string& origin,
@@ -113,6 +116,27 @@ std::optional<gateway::version_policy> version_policy_of(const std::string& text
   return std::nullopt;
 }
 
+// A group has a level, and a single process that is no custom one has none.
+result<void> read_parallel(const std::string& type, const std::string& path,
+                           const std::string& origin, worker_config& w) {
+  const auto is = std::find_if(parallel_types.begin(), parallel_types.end(),
+                               [&](parallel_type t) { return name_of(t) == type; });
+  if (is == parallel_types.end())
+    return bad_key(origin, path + ".parallel_type",
+                   "{}.parallel_type must be \"pp\", \"tp\", \"pptp\" or \"custom\", not \"{}\"",
+                   path, type);
+  w.parallel = *is;
+  if (w.parallel == parallel_type::none && w.parallel_level > 0)
+    return bad_key(origin, path + ".parallel_type",
+                   "{}.parallel_type is missing: what are the {} of parallel_level to share?", path,
+                   w.parallel_level);
+  if (w.parallel != parallel_type::none && w.parallel_level == 0)
+    return bad_key(origin, path + ".parallel_level",
+                   "{}.parallel_level is missing: how many {} has a worker?", path,
+                   w.is_group() ? "processes" : "devices");
+  return {};
+}
+
 // What contradicts itself, as Triton sees it.
 result<void> check_queue(const worker_config& w, const std::string& path,
                          const std::string& origin) {
@@ -133,6 +157,23 @@ result<void> check_queue(const worker_config& w, const std::string& path,
   return {};
 }
 
+result<void> check_words(const worker_config& w, const std::string& path,
+                         const std::string& origin) {
+  if (!is_name(w.name))
+    return bad_key(origin, path + ".name", "{}.name must be 1 to 64 of [A-Za-z0-9._-]", path);
+  if (!is_name(w.platform))
+    return bad_key(origin, path + ".platform", "{}.platform must be 1 to 64 of [A-Za-z0-9._-]",
+                   path);
+  if (!is_name(w.version))
+    return bad_key(origin, path + ".version", "{}.version must be 1 to 64 of [A-Za-z0-9._-]", path);
+  if (w.command.empty() || w.command.front().empty())
+    return bad_key(origin, path + ".command",
+                   "{}.command is missing: the program and its arguments, for example "
+                   "[\"python3\", \"-m\", \"baton_worker\", \"handler.py\"]",
+                   path);
+  return {};
+}
+
 result<worker_config> read_worker(const toml::table* table, const std::string& path,
                                   const std::string& origin) {
   worker_config w;
@@ -142,6 +183,10 @@ result<worker_config> read_worker(const toml::table* table, const std::string& p
   s.read("version", w.version);
   s.read("command", w.command);
   s.read("count", w.count, 1, workers_of_cluster_max);
+  std::string parallel;
+  s.read("parallel_type", parallel);
+  s.read("parallel_level", w.parallel_level, 1, parallel_level_max);
+  s.read("omp_num_threads", w.omp_num_threads, 1, omp_threads_max);
   s.read("batch_size", w.batch_size, 1, limits::batch_items_max);
   s.read_seconds("max_batch_delay", w.max_batch_delay, 0, seconds_max);
   const auto* preferred = s.take("preferred_batch_size");
@@ -177,24 +222,16 @@ result<worker_config> read_worker(const toml::table* table, const std::string& p
         "not \"{}\"",
         path, versions);
   w.version_policy = *policy;
+  if (auto ok = read_parallel(parallel, path, origin, w); !ok)
+    return ok.error();
   if (auto ok = read_preferred(preferred, path, origin, w); !ok)
     return ok.error();
   if (auto ok = read_levels(levels, path, origin, w); !ok)
     return ok.error();
   if (auto ok = check_queue(w, path, origin); !ok)
     return ok.error();
-  if (!is_name(w.name))
-    return bad_key(origin, path + ".name", "{}.name must be 1 to 64 of [A-Za-z0-9._-]", path);
-  if (!is_name(w.platform))
-    return bad_key(origin, path + ".platform", "{}.platform must be 1 to 64 of [A-Za-z0-9._-]",
-                   path);
-  if (!is_name(w.version))
-    return bad_key(origin, path + ".version", "{}.version must be 1 to 64 of [A-Za-z0-9._-]", path);
-  if (w.command.empty() || w.command.front().empty())
-    return bad_key(origin, path + ".command",
-                   "{}.command is missing: the program and its arguments, for example "
-                   "[\"python3\", \"-m\", \"baton_worker\", \"handler.py\"]",
-                   path);
+  if (auto ok = check_words(w, path, origin); !ok)
+    return ok.error();
   return w;
 }
 
@@ -204,6 +241,22 @@ bool is_served(const cluster_config& config, const std::string& name) {
 }
 
 } // namespace
+
+std::string_view name_of(parallel_type type) noexcept {
+  switch (type) {
+  case parallel_type::pp:
+    return "pp";
+  case parallel_type::tp:
+    return "tp";
+  case parallel_type::pptp:
+    return "pptp";
+  case parallel_type::custom:
+    return "custom";
+  case parallel_type::none:
+    break;
+  }
+  return "";
+}
 
 result<void> read_workers(const toml::node* node, const std::string& origin,
                           cluster_config& config) {

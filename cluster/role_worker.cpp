@@ -1,19 +1,17 @@
 // A worker's process until it is the operator's own: it takes its place in the run directory, so
-// that it outlives its supervisor and is found by the next one, and becomes the command.
+// that it outlives its supervisor and is found by the next one, and becomes the command, or the
+// launcher of a group of them.
 #include "cluster/child.hpp"
 #include "cluster/log_level.hpp"
 #include "cluster/models_note.hpp"
 #include "cluster/roles.hpp"
+#include "cluster/worker_group.hpp"
 #include "cluster/worker_seats.hpp"
 
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 
 namespace baton::cluster {
 namespace {
@@ -34,14 +32,15 @@ void set_environment(const cluster_config& config, const run_dir& dir, const wor
   set("BATON_WORKER_FILES", files_of(dir, post.revision).string());
   set(log_level_variable, log_level_of(config.log_level));
   set("BATON_DOOR", config.gateway.zmq); // where a handler asks other models
+  if (post.of.omp_num_threads > 0)
+    set("OMP_NUM_THREADS", std::to_string(post.of.omp_num_threads));
 }
 
-// A program expects its signals as they are by default.
-void restore_signals() {
-  sigset_t all;
-  sigfillset(&all);
-  sigprocmask(SIG_UNBLOCK, &all, nullptr);
-  std::signal(SIGPIPE, SIG_DFL);
+// TorchServe's id of a job is its model and port; here it is the process's name, which no other
+// has.
+worker_group group_of(const worker_post& post) {
+  return {post.of.parallel_level, std::string(name_of(post.of.parallel)), post.process.name,
+          std::max(1u, post.of.omp_num_threads)};
 }
 
 } // namespace
@@ -66,16 +65,9 @@ int run_worker(const role_arguments& arguments) {
   }
   set_environment(*config, *dir, *post, arguments.epoch);
   outlive_parent(*dir, post->process.name, arguments.epoch);
-  std::vector<char*> argv;
-  for (const auto& word : post->of.command)
-    argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
   spdlog::shutdown(); // its threads do not cross
-  restore_signals();
-  execvp(argv[0], argv.data());
-  const std::string why = std::strerror(errno);
-  std::fprintf(stderr, "- - cannot run '%s': %s\n", argv[0], why.c_str());
-  return exit_permanent;
+  return post->of.is_group() ? run_group(group_of(*post), post->of.command)
+                             : become_command(post->of.command);
 }
 
 } // namespace baton::cluster

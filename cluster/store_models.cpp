@@ -49,6 +49,9 @@ result<stored_model> model_of_archive(const model_archive& archive, const std::s
       first_of(own->startup_timeout, said.startup_timeout, store.default_startup_timeout);
   w.settings.job_queue_size = first_of(own->job_queue_size, store.job_queue_size);
   w.settings.use_job_ticket = own->use_job_ticket;
+  w.settings.parallel = own->parallel;
+  w.settings.parallel_level = own->parallel_level;
+  w.settings.omp_num_threads = own->omp_num_threads;
   stored_model out;
   out.name = w.name;
   auto& v = out.version;

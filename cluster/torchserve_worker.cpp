@@ -16,7 +16,7 @@ struct refused_key {
   const char* key;
   const char* why; // nothing here does what it asks for
 };
-// Each changes how the frontend speaks with a handler, or how many processes it is.
+// Each changes how the frontend speaks with a handler.
 constexpr std::array refused_flags{
     refused_key{"continuousBatching", "a worker is given whole batches"},
     refused_key{"sequenceBatching", "requests of a sequence may go to different workers"},
@@ -35,16 +35,49 @@ void refuse_what_cannot_be(yaml_reader& in) {
   for (const auto& [key, why] : refused_flags)
     if (in.flag(key))
       in.refuse(key, fmt::format("is not possible here: {}", why));
-  constexpr std::uint32_t processes_max = 1024;
+}
+
+// What torchrun starts, of one machine: all ranks meet at an address that is free there.
+void read_torchrun(yaml_reader& in, const YAML::Node& torchrun, torchserve_settings& out) {
+  if (const auto nodes = in.number(torchrun, "nnodes", parallel_level_max); nodes.value_or(1) > 1)
+    in.refuse("torchrun.nnodes", "is not possible here: the processes of a worker run on one "
+                                 "machine. An LLM needs no handler: [model] with "
+                                 "pipeline_parallel_size spans machines");
+  out.omp_num_threads = in.number(torchrun, "OMP_NUMBER_THREADS", omp_threads_max);
+  for (const auto& key : in.rest(torchrun))
+    out.notes.push_back(fmt::format("torchrun.{} is left out: the processes of a worker meet at "
+                                    "MASTER_ADDR and MASTER_PORT, which are made for them",
+                                    key));
+}
+
+// How many processes a worker is, or devices one process has.
+void read_parallel(yaml_reader& in, torchserve_settings& out) {
+  const auto type = in.word("parallelType", {"pp", "tp", "pptp", "custom"});
+  const auto level = in.number(in.root(), "parallelLevel", parallel_level_max);
   const auto torchrun = in.map("torchrun");
   const auto processes =
-      torchrun ? in.number(torchrun, "nproc-per-node", processes_max) : std::nullopt;
-  const auto level = in.number(in.root(), "parallelLevel", processes_max);
-  if (processes.value_or(1) > 1 || level.value_or(1) > 1)
-    in.refuse(processes ? "torchrun.nproc-per-node" : "parallelLevel",
-              "is not possible here: a worker is one process. An LLM needs no handler: [model] "
-              "with pipeline_parallel_size and tensor_parallel_size");
-  (void)in.word("parallelType", {"pp", "tp", "pptp", "custom"});
+      torchrun ? in.number(torchrun, "nproc-per-node", parallel_level_max).value_or(1) : level;
+  if (torchrun)
+    read_torchrun(in, torchrun, out);
+  if (!type) { // TorchServe too starts one process then
+    if (processes.value_or(1) > 1)
+      out.notes.push_back(fmt::format("{} is left out: there is no parallelType",
+                                      torchrun ? "torchrun.nproc-per-node" : "parallelLevel"));
+    out.omp_num_threads.reset();
+    return;
+  }
+  for (const auto is :
+       {parallel_type::pp, parallel_type::tp, parallel_type::pptp, parallel_type::custom})
+    if (name_of(is) == *type)
+      out.parallel = is;
+  if (out.parallel != parallel_type::custom && !torchrun)
+    in.refuse(
+        "torchrun.nproc-per-node",
+        fmt::format("is missing: how many processes has a worker of parallelType {}?", *type));
+  if (torchrun && level && *level != *processes)
+    in.refuse("parallelLevel", fmt::format("is {}, and torchrun.nproc-per-node {}: which of them?",
+                                           *level, *processes));
+  out.parallel_level = processes.value_or(1);
 }
 
 result<torchserve_settings> read(yaml_reader& in) {
@@ -57,6 +90,7 @@ result<torchserve_settings> read(yaml_reader& in) {
   out.job_queue_size = in.number(in.root(), "jobQueueSize", worker_queued_max);
   out.use_job_ticket = in.flag("useJobTicket");
   refuse_what_cannot_be(in);
+  read_parallel(in, out);
   if (in.refusal())
     return *in.refusal();
   for (const auto& [key, why] : left_out_keys)
@@ -93,6 +127,10 @@ std::string worker_table(const torchserve_worker& of) {
   const auto& s = of.settings;
   if (s.workers)
     add("count", std::max(1u, *s.workers));
+  if (s.parallel != parallel_type::none)
+    text += fmt::format("parallel_type = \"{}\"\n", name_of(s.parallel));
+  add("parallel_level", s.parallel_level);
+  add("omp_num_threads", s.omp_num_threads);
   add("batch_size", s.batch_size);
   if (s.max_batch_delay)
     text += fmt::format("max_batch_delay = {}\n", *s.max_batch_delay / 1000.0);

@@ -3,6 +3,7 @@
 // https://github.com/pytorch/serve/blob/master/model-archiver/README.md#config-file
 #pragma once
 
+#include "cluster/config.hpp"
 #include "schema/result.hpp"
 
 #include <cstdint>
@@ -19,6 +20,9 @@ struct torchserve_settings {
   std::optional<std::uint32_t> max_batch_delay;                   // ms
   std::optional<std::uint32_t> response_timeout, startup_timeout; // s
   bool use_job_ticket = false;
+  // None: a worker is one process, and the other two are nothing.
+  parallel_type parallel = parallel_type::none;
+  std::optional<std::uint32_t> parallel_level, omp_num_threads;
   std::vector<std::string> notes; // what is left out, or means something else here
 };
 

@@ -49,6 +49,7 @@ class Void(Exception):
 class Batch:
     life: int  # of the connection that it came by
     items: List[Infer]
+    packet: bytes = b""  # as it came, if a group's ranks are to have it
 
 
 def _part_of(left: Deque[Told]) -> List[Told]:
@@ -64,7 +65,17 @@ def _part_of(left: Deque[Told]) -> List[Told]:
 class Link:
     """`put`, `next_batch` and `is_cancelled` are the handler's thread's; `leave` anybody's."""
 
-    def __init__(self, door: str, node: int, epoch: int, name: str, metrics: Optional[Metrics] = None, load_seconds: float = 0):
+    def __init__(
+        self,
+        door: str,
+        node: int,
+        epoch: int,
+        name: str,
+        metrics: Optional[Metrics] = None,
+        load_seconds: float = 0,
+        keeps_packets: bool = False,
+    ):
+        self._keeps_packets = keeps_packets
         self._endpoint = door
         self._us = codec.Address(node, epoch, WORKER_ACTOR)
         self._name = name
@@ -278,9 +289,9 @@ class Link:
                 packet = self._socket.recv(flags=zmq.DONTWAIT)
             except zmq.Again:
                 return
-            self._take(codec.decode(packet))
+            self._take(codec.decode(packet), packet if self._keeps_packets else b"")
 
-    def _take(self, heard: codec.Heard) -> None:
+    def _take(self, heard: codec.Heard, packet: bytes) -> None:
         self._sequence_in += 1
         if heard.sequence != self._sequence_in:
             raise LinkDown(f"message {heard.sequence} came in place of {self._sequence_in}")
@@ -297,7 +308,7 @@ class Link:
                 self._sent_bytes = self._credited_bytes = 0
                 self._is_open, self._is_told = True, False
             elif heard.kind == MessageKind.infer_batch:
-                self._batches.append(Batch(self._life, heard.value))
+                self._batches.append(Batch(self._life, heard.value, packet))
             elif heard.kind == MessageKind.cancel_infer:
                 self._cancelled.add(heard.value)
             elif heard.kind == MessageKind.heartbeat:

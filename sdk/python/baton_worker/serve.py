@@ -11,6 +11,7 @@ from typing import Any, Dict, Iterator, List, Optional
 from baton_client import inference
 from baton_client.inference import Inferred
 
+from .group import Leader
 from .handler import Handler, Request, failure_of, piece_of
 from .link import Batch, Link, Void
 
@@ -18,10 +19,12 @@ log = logging.getLogger("baton_worker")
 
 
 class Answers:
-    """Of one batch: numbers the pieces, and ends each request once."""
+    """Of one batch: numbers the pieces, and ends each request once. `in_step`: other ranks do the same, so that what is not heard any
+    more is computed to its end all the same."""
 
-    def __init__(self, link: Link, batch: Batch):
+    def __init__(self, link: Link, batch: Batch, in_step: bool = False):
         self._link = link
+        self.in_step = in_step
         self._batch = batch
         self._next: Dict[int, int] = {item.request: 0 for item in batch.items}
         self._lock = threading.Lock()  # handlers may send from threads of their own
@@ -50,7 +53,11 @@ class Answers:
         self._next[request] += 1
         if piece.is_last:
             del self._next[request]
-        self._link.put(self._batch, body)
+        try:
+            self._link.put(self._batch, body)
+        except Void:
+            if not self.in_step:
+                raise
 
     def end(self, request: int) -> None:
         """Its last piece had no mark: an empty one has it."""
@@ -61,13 +68,13 @@ class Answers:
             self.say(request, wrong, is_last=True)
 
 
-def run_batch(handler: Handler, link: Link, batch: Batch) -> None:
-    """Raises Void."""
-    answers = Answers(link, batch)
+def run_batch(handler: Handler, link: Link, batch: Batch, in_step: bool = False) -> None:
+    """Raises Void, unless it is in step with other ranks."""
+    answers = Answers(link, batch, in_step)
     requests = [
         Request(
             item,
-            lambda number=item.request: link.is_cancelled(batch, number),
+            lambda number=item.request: not in_step and link.is_cancelled(batch, number),
             lambda piece, number=item.request: answers.say(number, piece, is_last=False),
         )
         for item in batch.items
@@ -141,11 +148,12 @@ def _advance(answers: Answers, request: Request, stream: Any) -> bool:
         answers.say(request.number, wrong, is_last=True)
         return False
     answers.say(request.number, value, is_last=False)
-    return request.number in answers.open
+    return answers.in_step or request.number in answers.open
 
 
-def serve(handler: Handler, link: Link) -> None:
+def serve(handler: Handler, link: Link, group: Optional[Leader] = None) -> None:
     """Until SIGTERM, or until the link is lost for good (BatonError)."""
+    in_step = group is not None and group.hands_on
     signal.signal(signal.SIGTERM, lambda *_: link.leave())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal: the root drains, and says so
     while True:
@@ -153,7 +161,9 @@ def serve(handler: Handler, link: Link) -> None:
         if batch is None:
             break
         try:
-            run_batch(handler, link, batch)
+            if in_step:
+                group.hand_on(batch.packet)
+            run_batch(handler, link, batch, in_step)
         except Void:
             log.warning("a batch was lost with its door")
     handler.finalize()

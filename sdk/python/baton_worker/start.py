@@ -12,6 +12,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Callable, List
 
+from .group import Follower, Leader
 from .handler import Context, Handler, Unusable
 from .link import Link
 from .needs import give_up
@@ -56,9 +57,11 @@ def start(make: Callable[[Context], Handler], options: List[str]) -> None:
     tried again by the supervisor, unless it is Unusable."""
     begun = time.monotonic()
     logging.basicConfig(level=LEVELS.get(os.environ.get("BATON_LOG_LEVEL", ""), logging.INFO), format="%(asctime)s %(levelname)s %(message)s")
+    leader, follower = Leader.of_environment(), Follower.of_environment()
     try:
         context = Context.of_environment(options)
-        door, node, epoch = (os.environ[f"BATON_WORKER_{key}"] for key in ("DOOR", "NODE", "EPOCH"))
+        door = "" if follower else os.environ["BATON_WORKER_DOOR"]
+        node, epoch = (int(os.environ[f"BATON_WORKER_{key}"]) for key in ("NODE", "EPOCH"))
     except KeyError as missing:
         give_up(f"{missing} is not set: `cluster up` starts workers, with nodes.toml's [[workers]]")
     try:
@@ -70,4 +73,11 @@ def start(make: Callable[[Context], Handler], options: List[str]) -> None:
         handler.initialize(context)
     except Unusable as wrong:
         give_up(str(wrong))
-    serve(handler, Link(door, int(node), int(epoch), context.name, context.metrics, time.monotonic() - begun))
+    if follower:
+        follower.serve(handler)
+        return
+    if leader:
+        leader.wait_ready()
+    load_seconds = time.monotonic() - begun
+    keeps_packets = leader is not None and leader.hands_on
+    serve(handler, Link(door, node, epoch, context.name, context.metrics, load_seconds, keeps_packets), leader)

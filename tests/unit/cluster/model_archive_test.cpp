@@ -159,14 +159,50 @@ TEST_CASE("what a worker here cannot do is refused by its key") {
   CHECK(settings_refusal("sequenceBatching: true\n").find("sequenceBatching") != std::string::npos);
   CHECK(settings_refusal("asyncCommunication: true\n").find("asyncCommunication") !=
         std::string::npos);
-  CHECK(settings_refusal("torchrun:\n  nproc-per-node: 4\n").find("one process") !=
-        std::string::npos);
   CHECK(settings_refusal("batchSize: many\n").find("batchSize") != std::string::npos);
   CHECK(settings_refusal("- a\n").find("no map") != std::string::npos);
   model_settings said;
   said.batch_size = 1u << 30;
   CHECK(settings_refusal("", said).find("batch_size") != std::string::npos);
   CHECK(read_torchserve_settings("maxWorkers: 4\n")->notes.size() == 1);
+}
+
+TEST_CASE("parallelType and torchrun make a group of processes") {
+  const auto w = made(words("parallelType: tp\ntorchrun:\n  nproc-per-node: 4\n"
+                            "  OMP_NUMBER_THREADS: 3\n"))
+                     .version.worker;
+  CHECK(w.parallel == parallel_type::tp);
+  CHECK(w.is_group());
+  CHECK(w.parallel_level == 4);
+  CHECK(w.omp_num_threads == 3);
+  const auto one = made(words("parallelType: pp\ntorchrun: {nproc-per-node: 1}\n")).version.worker;
+  CHECK(one.is_group()); // its handler reads RANK all the same
+  CHECK(one.parallel_level == 1);
+  const auto custom = made(words("parallelType: custom\nparallelLevel: 2\n")).version.worker;
+  CHECK_FALSE(custom.is_group());
+  CHECK(custom.parallel == parallel_type::custom);
+  CHECK(custom.parallel_level == 2);
+  CHECK(made(words("minWorkers: 1\n")).version.worker.parallel == parallel_type::none);
+}
+
+TEST_CASE("what is said of groups in vain is refused, or told") {
+  const auto refused = [](const std::string& yaml, const std::string& key) {
+    CAPTURE(yaml);
+    CHECK(settings_refusal(yaml).find(key) != std::string::npos);
+  };
+  refused("parallelType: tp\n", "torchrun.nproc-per-node");
+  refused("parallelType: tp\nparallelLevel: 2\n", "torchrun.nproc-per-node");
+  refused("parallelType: tp\ntorchrun: {nproc-per-node: 65}\n", "1 to 64");
+  refused("parallelType: tp\ntorchrun: {nproc-per-node: 2, nnodes: 2}\n", "torchrun.nnodes");
+  refused("parallelType: tp\nparallelLevel: 3\ntorchrun: {nproc-per-node: 2}\n", "parallelLevel");
+  refused("parallelType: dp\n", "'dp'");
+  const auto single = read_torchserve_settings("torchrun: {nproc-per-node: 4}\n");
+  CHECK(single->parallel == parallel_type::none); // of TorchServe's as well
+  CHECK(single->notes.size() == 1);
+  const auto left = read_torchserve_settings(
+      "parallelType: pp\ntorchrun: {nproc-per-node: 2, rdzv-backend: c10d}\n");
+  REQUIRE(left->notes.size() == 1);
+  CHECK(left->notes[0].find("torchrun.rdzv-backend") != std::string::npos);
 }
 
 TEST_CASE("[model_store] is read, and what is none is refused") {

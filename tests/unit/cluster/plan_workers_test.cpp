@@ -36,13 +36,30 @@ max_batch_delay = 0.02
 name = "sum"
 version = "3"
 command = ["./sum"]
+[[workers]]
+name = "ranks"
+command = ["./ranks"]
+count = 2
+parallel_type = "tp"
+parallel_level = 4
+[[workers]]
+name = "devices"
+command = ["./devices"]
+parallel_type = "custom"
+parallel_level = 2
 )");
   const auto text = workers_text(config);
   CHECK_MESSAGE(text.find("8 in 20 ms  python3 echo.py\n") != std::string::npos, text);
-  CHECK(text.find("\n  sum                  3                1              1  ./sum\n") !=
+  CHECK(text.find("\n  sum                  3                  1              1  ./sum\n") !=
         std::string::npos);
+  CHECK(text.find("2 of 4 (tp)              1  ./ranks\n") != std::string::npos);
+  CHECK(text.find("          1              1  ./devices\n") != std::string::npos);
   const auto all = json_of(config)["workers"];
-  REQUIRE(all.size() == 2);
+  REQUIRE(all.size() == 4);
+  CHECK_FALSE(all[0].contains("parallel_type"));
+  CHECK(all[2]["parallel_type"] == "tp");
+  CHECK(all[2]["parallel_level"] == 4);
+  CHECK(all[3]["parallel_type"] == "custom");
   CHECK(all[0]["command"] == ordered_json{"python3", "echo.py"});
   CHECK(all[0]["count"] == 2);
   CHECK(all[0]["max_batch_delay"] == 0.02);

@@ -1,0 +1,154 @@
+"""A worker of several processes (docs/workers.md#worker-groups): rank 0 has the door, and a socket with each of the others.
+
+Over it a rank says one byte when it has its model, and hears batches: the door's packet behind its length. `cluster` starts the ranks, and
+ends them all when one ends.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import os
+import signal
+import socket
+import struct
+import sys
+import time
+from typing import Any, List, NoReturn, Optional
+
+from baton_client import codec
+
+from .handler import Handler, Request
+
+log = logging.getLogger("baton_worker")
+
+READY = b"R"
+LENGTH = struct.Struct("<I")
+PACKET_MAX = (64 << 20) + 2048  # of the door's (link.py)
+END_MAX = 10.0  # seconds until `cluster` has ended what has lost a rank
+
+
+def _take_socket(number: str) -> socket.socket:
+    """What `cluster` has opened. A handler's own children are not to hold it open."""
+    mine = socket.socket(fileno=int(number))
+    mine.set_inheritable(False)
+    return mine
+
+
+def end_with_group() -> NoReturn:
+    """A rank has ended, and `cluster` is about to end the others: what the log has last is that rank's."""
+    time.sleep(END_MAX)
+    sys.exit(1)
+
+
+class Leader:
+    """Rank 0's side."""
+
+    def __init__(self, ranks: List[socket.socket], hands_on: bool):
+        self._ranks = ranks
+        self.hands_on = hands_on  # each batch, to all ranks; else rank 0 alone is asked
+
+    @classmethod
+    def of_environment(cls) -> Optional["Leader"]:
+        """None: this worker is one process, or another rank."""
+        numbers = os.environ.pop("BATON_GROUP_RANKS", None)
+        if numbers is None:
+            return None
+        ranks = [_take_socket(n) for n in numbers.split(",") if n]
+        return cls(ranks, os.environ.get("BATON_GROUP_PARALLEL") != "pp" and bool(ranks))
+
+    def wait_ready(self) -> None:
+        """Until all ranks have their model. `startup_timeout` bounds it: `cluster` then ends all."""
+        for one in self._ranks:
+            try:
+                is_ready = one.recv(1) == READY
+            except OSError:
+                is_ready = False
+            if not is_ready:
+                end_with_group()
+
+    def hand_on(self, packet: bytes) -> None:
+        """To all ranks, before rank 0 begins with it. A rank that is not done with the batch before is waited for: the door's
+        `response_timeout` bounds that."""
+        try:
+            for one in self._ranks:
+                one.sendall(LENGTH.pack(len(packet)))
+                one.sendall(packet)
+        except OSError:
+            end_with_group()
+
+
+class Follower:
+    """Any other rank's."""
+
+    def __init__(self, leader: socket.socket):
+        self._leader = leader
+
+    @classmethod
+    def of_environment(cls) -> Optional["Follower"]:
+        number = os.environ.pop("BATON_GROUP_LEADER", None)
+        return None if number is None else cls(_take_socket(number))
+
+    def serve(self, handler: Handler) -> None:
+        """Until rank 0 has ended, or SIGTERM, which lets a batch end first."""
+        signal.signal(signal.SIGTERM, lambda *_: self._leader.shutdown(socket.SHUT_RD))
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        self._leader.sendall(READY)
+        while (packet := self._next()) is not None:
+            take_part(handler, packet)
+        handler.finalize()
+
+    def _next(self) -> Optional[bytes]:
+        head = self._read(LENGTH.size)
+        if head is None:
+            return None
+        size = LENGTH.unpack(head)[0]
+        if size > PACKET_MAX:
+            raise ValueError(f"a batch of {size} bytes, at most {PACKET_MAX} are possible")
+        return self._read(size)
+
+    def _read(self, size: int) -> Optional[bytes]:
+        """None: there is no more."""
+        data = bytearray(size)
+        view, got = memoryview(data), 0
+        while got < size:
+            try:
+                n = self._leader.recv_into(view[got:])
+            except ConnectionResetError:  # rank 0 ended with something unread
+                n = 0
+            if n == 0:
+                return None
+            got += n
+        return bytes(data)
+
+
+def take_part(handler: Handler, packet: bytes) -> None:
+    """Does what rank 0 does with the batch, in the same order, and says nothing."""
+    asked = codec.decode(packet).value
+    requests = [Request(item, lambda: False, lambda piece: None) for item in asked]
+    try:
+        exhaust(handler.handle(requests))
+    except Exception:  # what rank 0 raises is answered there; here the batch is over as well
+        log.exception("the handler raised")
+
+
+def exhaust(made: Any) -> None:
+    """Generators take turns as in rank 0 (serve.py), whose collective operations they share."""
+    if inspect.isgenerator(made):
+        for _ in made:
+            pass
+        return
+    streams = [one for one in made if inspect.isgenerator(one)] if isinstance(made, (list, tuple)) else []
+    while streams:
+        streams = [one for one in streams if _has_more(one)]
+
+
+def _has_more(stream: Any) -> bool:
+    try:
+        next(stream)
+    except StopIteration:
+        return False
+    except Exception:
+        log.exception("a handler's stream raised")
+        return False
+    return True

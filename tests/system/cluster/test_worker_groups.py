@@ -1,0 +1,201 @@
+"""Workers of several processes: what their ranks share, who is asked, and that they end and begin together."""
+import concurrent.futures
+import os
+import pathlib
+import signal
+import time
+
+import pytest
+from harness import running
+from test_model_store import WithStore
+from test_workers import HANDLERS, WithWorkers, table, wait_for
+
+RANKS = HANDLERS / "ranks.py"
+
+
+def group(name, parallel_type, parallel_level, *words, **settings):
+    return table(name, RANKS, *words, module="baton_worker.torchserve", parallel_type=parallel_type, parallel_level=parallel_level, **settings)
+
+
+TABLES = (group("tp", "tp", 4, omp_num_threads=3) + group("both", "pptp", 2) + group("pp", "pp", 2) + group("pp4", "pp", 4)
+          + group("strict", "tp", 2, response_timeout=2))
+MODELS = ("tp", "both", "pp", "pp4", "strict")
+
+
+def is_alive(pid):
+    try:
+        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in "ZX"
+
+
+def wait_ended(pids):
+    wait_for(lambda: not any(map(is_alive, pids)))
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with running(WithWorkers, workers=TABLES) as c:
+        for model in MODELS:
+            c.wait_workers(model)
+        yield c
+
+
+@pytest.fixture
+def pool():
+    with concurrent.futures.ThreadPoolExecutor(4) as threads:
+        yield threads
+
+
+def ranks_of(cluster, model):
+    return cluster.told(model, number=1)["ranks"]
+
+
+def test_ranks_have_the_environment_of_torchrun(cluster):
+    ranks = ranks_of(cluster, "tp")
+    told = [r["environment"] for r in ranks]
+    assert [e["RANK"] for e in told] == [e["LOCAL_RANK"] for e in told] == ["0", "1", "2", "3"]
+    for e in told:
+        assert (e["WORLD_SIZE"], e["LOCAL_WORLD_SIZE"], e["GROUP_RANK"], e["MASTER_ADDR"]) == ("4", "4", "0", "127.0.0.1")
+        assert (e["OMP_NUM_THREADS"], e["TORCHELASTIC_RUN_ID"]) == ("3", "worker-tp-0")
+    assert len({e["MASTER_PORT"] for e in told}) == 1 and int(told[0]["MASTER_PORT"]) > 0
+    assert len({r["pid"] for r in ranks}) == 4
+    assert {r["parent"] for r in ranks} == {p["pid"] for p in cluster.workers_of("tp").values()}
+    other = ranks_of(cluster, "pp")[0]["environment"]
+    assert other["OMP_NUM_THREADS"] == "1" and other["MASTER_PORT"] != told[0]["MASTER_PORT"]
+
+
+@pytest.mark.parametrize("model, ranks", [("tp", 4), ("both", 2)])
+def test_all_ranks_are_asked_and_rank_0_answers(cluster, model, ranks):
+    before = ranks_of(cluster, model)[0]["asked"]
+    told = cluster.told(model, number=7)
+    assert told["sum"] == 7 * sum(range(1, ranks + 1))
+    assert [r["asked"] for r in told["ranks"]] == [before + 1] * ranks
+
+
+@pytest.mark.parametrize("model, ranks", [("pp", 2), ("pp4", 4)])
+def test_a_pipeline_asks_rank_0_alone(cluster, model, ranks):
+    before = ranks_of(cluster, model)[0]["asked"]
+    told = cluster.told(model, number=7)
+    assert told["sum"] == 7 * sum(range(1, ranks + 1))
+    assert [r["asked"] for r in told["ranks"]] == [before + 1] + [0] * (ranks - 1)
+
+
+def test_a_large_batch_reaches_all_ranks(cluster):
+    assert cluster.told("tp", number=1, filling="x" * (3 << 20))["sum"] == 10
+
+
+@pytest.mark.parametrize("model, ranks, killed", [("tp", 4, 0), ("tp", 4, 2), ("pp", 2, 0), ("pp", 2, 1), ("pp4", 4, 3)])
+def test_a_rank_killed_in_the_middle_of_a_stream_ends_the_group(cluster, tmp_path, model, ranks, killed):
+    pids = [r["pid"] for r in ranks_of(cluster, model)]
+    worker = cluster.wait_workers(model)
+    connection, answer = cluster.open_stream(model, pieces=4, pause_at=2, until=str(tmp_path / "go"))
+    assert answer.status == 200
+    whole = sum(range(1, ranks + 1))
+    assert answer.read(len(f"0 {whole} ")) == f"0 {whole} ".encode()
+    os.kill(pids[killed], signal.SIGKILL)
+    with pytest.raises(Exception) as broken:
+        answer.read()
+    assert "IncompleteRead" in repr(broken.value), broken.value
+    connection.close()
+    cluster.wait_workers(model, *worker)
+    wait_ended([*pids, *worker])
+    after = cluster.told(model, number=3)
+    assert after["sum"] == 3 * whole
+    assert not {r["pid"] for r in after["ranks"]} & set(pids)
+
+
+@pytest.mark.parametrize("model, rank", [("tp", 0), ("tp", 3)])
+def test_what_was_told_nothing_is_done_by_the_next_group(cluster, tmp_path, model, rank):
+    before = {r["pid"] for r in ranks_of(cluster, model)}
+    told = cluster.told(model, number=5, dies=rank, file=str(tmp_path / "died"))
+    assert told["sum"] == 50 and not {r["pid"] for r in told["ranks"]} & before
+
+
+def test_a_rank_that_hangs_ends_the_group(cluster):
+    pids = [r["pid"] for r in ranks_of(cluster, "strict")]
+    worker = cluster.wait_workers("strict")
+    assert cluster.refused("strict", number=1, hangs=1)[:2] == (504, "deadline_exceeded")
+    cluster.wait_workers("strict", *worker)
+    wait_ended([*pids, *worker])
+    assert cluster.told("strict", number=1)["sum"] == 3
+
+
+def test_no_rank_outlives_its_launcher(cluster):
+    pids = [r["pid"] for r in ranks_of(cluster, "both")]
+    worker = cluster.wait_workers("both")
+    os.kill(worker[0], signal.SIGKILL)
+    cluster.wait_workers("both", *worker)
+    wait_ended(pids)
+    assert cluster.told("both", number=1)["sum"] == 3
+
+
+def test_ranks_stay_in_step_when_a_client_leaves(cluster, tmp_path):
+    ended = tmp_path / "ended"
+    connection, answer = cluster.open_stream("tp", pieces=50, pause_at=2, until=str(tmp_path / "go"), ended=str(ended))
+    assert answer.read(5) == b"0 10 "
+    connection.sock and connection.sock.close()
+    answer.close()
+    connection.close()
+    (tmp_path / "go").touch()
+    wait_for(ended.exists)
+    assert cluster.told("tp", number=2)["sum"] == 20
+
+
+def test_a_group_outlives_its_root(cluster):
+    before = {r["pid"] for r in ranks_of(cluster, "tp")}
+    os.kill(cluster.process.pid, signal.SIGKILL)
+    cluster.process.wait()
+    cluster.start()
+    cluster.wait_workers("tp")
+    assert {r["pid"] for r in ranks_of(cluster, "tp")} == before
+
+
+def test_a_rank_that_can_never_serve_gives_the_group_up(tmp_path):
+    config = tmp_path / "config.yaml"
+    config.write_text("handler: {unusable: 1}\n")
+    tables = group("broken", "tp", 2, "--model-yaml-config", str(config))
+    with running(WithWorkers, workers=tables) as c:
+        found = wait_for(lambda: [p for p in c.workers_of("broken").values() if p["phase"] == "failed"], 30)
+        assert "rank 1 has no weights" in found[0]["reason"]
+
+
+def test_an_orderly_end_leaves_no_rank():
+    with running(WithWorkers, workers=group("tp", "tp", 4)) as c:
+        c.wait_workers("tp")
+        pids = [r["pid"] for r in ranks_of(c, "tp")]
+        begun = time.monotonic()
+        c.stop()
+        assert time.monotonic() - begun < 20
+        assert not any(map(is_alive, pids))
+
+
+CONFIG = """
+minWorkers: 1
+maxWorkers: 1
+maxBatchDelay: 200
+responseTimeout: 300
+parallelType: "{}"
+deviceType: "cpu"
+torchrun:
+    nproc-per-node: {}
+    OMP_NUMBER_THREADS: 2
+"""
+
+
+def test_archives_with_torchrun_are_served(tmp_path):
+    handler = RANKS.read_text()
+    archives = {f"{kind}{n}.mar": dict(model=f"{kind}{n}", config=CONFIG.format(kind, n), extra={"handler.py": handler}.items())
+                for kind, n in (("pp", 2), ("tp", 4))}
+    with running(WithStore, archives=archives, section='load_models = ["all"]\n') as c:
+        for name, ranks in (("pp2", 2), ("tp4", 4)):
+            def asked(name=name):
+                status, told = c.ask("POST", f"/predictions/{name}", b'{"number": 2}', at=c.inference, headers={"Content-Type": "application/json"})
+                return told if status == 200 else None
+            told = wait_for(asked, 30)
+            assert told["sum"] == 2 * sum(range(1, ranks + 1))
+            assert told["ranks"][0]["environment"]["OMP_NUM_THREADS"] == "2"
+            assert told["ranks"][0]["environment"]["WORLD_SIZE"] == str(ranks)
+
+
