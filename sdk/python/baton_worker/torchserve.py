@@ -7,8 +7,8 @@
 An archive (`torch-model-archiver` makes it), or a directory of its layout, names its handler, its weights and
 its model-config.yaml itself. Else the handler is a class with `initialize(context)` and `handle(data, context)`, or a function
 `handle(data, context)`, which is called with None at first. It sees of `ts` what handlers import:
-BaseHandler, PredictionException, send_intermediate_predict_response; BaseHandler loads no model here
-unless TorchServe itself is installed: override `initialize`.
+BaseHandler, PredictionException, send_intermediate_predict_response, and what handlers of large models use
+(torchserve_large.py).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
+from . import torchserve_large
 from .archive import Archive, is_archive, open_archive
 from .handler import Context, Handler, Request, RequestError, Response
 from .needs import words_for
@@ -161,34 +162,6 @@ def send_intermediate_predict_response(
         context.request_processor[idx].request.send(context.response(idx, ret[idx]))
 
 
-class BaseHandler:
-    """ts.torch_handler.base_handler's flow, without the loading of TorchScript and ONNX files."""
-
-    def __init__(self) -> None:
-        self.model: Any = None
-        self.context: Optional[TorchContext] = None
-        self.manifest: Any = None
-        self.initialized = False
-
-    def initialize(self, context: TorchContext) -> None:
-        raise NotImplementedError(
-            "BaseHandler loads models if TorchServe is installed; else override initialize"
-        )
-
-    def preprocess(self, data: Any) -> Any:
-        return [row.get("data") or row.get("body") for row in data]
-
-    def inference(self, data: Any, *args: Any, **kwargs: Any) -> Any:
-        return self.model(data, *args, **kwargs)
-
-    def postprocess(self, data: Any) -> Any:
-        return data.tolist() if hasattr(data, "tolist") else data
-
-    def handle(self, data: Any, context: TorchContext) -> Any:
-        self.context = context
-        return self.postprocess(self.inference(self.preprocess(data)))
-
-
 def read_yaml(path: Optional[str]) -> Dict[str, Any]:
     if not path:
         return {}
@@ -213,7 +186,7 @@ def provide_ts() -> bool:
         "ts.metrics.metric_type_enum": {"MetricTypes": MetricTypes},
     }
     if not is_installed:
-        contents["ts.torch_handler.base_handler"] = {"BaseHandler": BaseHandler}
+        contents.update(torchserve_large.modules())
     for name, members in contents.items():
         if is_installed:
             module = importlib.import_module(name)

@@ -1,16 +1,23 @@
 """Workers of several processes: what their ranks share, who is asked, and that they end and begin together."""
-import concurrent.futures
+import json
 import os
 import pathlib
 import signal
+import sys
 import time
 
 import pytest
-from harness import running
+from harness import ROOT, running
 from test_model_store import WithStore
 from test_workers import HANDLERS, WithWorkers, table, wait_for
 
+sys.path.insert(0, str(ROOT / "sdk" / "python" / "tests"))
+
+from torch_python import environment, python_with_torch  # noqa: E402
+
 RANKS = HANDLERS / "ranks.py"
+TORCH_RANKS = HANDLERS / "torch_ranks.py"
+PIPPY = "pippy: {chunks: 2, input_names: [x], model_type: small, rpc_timeout: 60}\nhandler: {model_path: model}\n"
 
 
 def group(name, parallel_type, parallel_level, *words, **settings):
@@ -40,12 +47,6 @@ def cluster():
         for model in MODELS:
             c.wait_workers(model)
         yield c
-
-
-@pytest.fixture
-def pool():
-    with concurrent.futures.ThreadPoolExecutor(4) as threads:
-        yield threads
 
 
 def ranks_of(cluster, model):
@@ -199,3 +200,45 @@ def test_archives_with_torchrun_are_served(tmp_path):
             assert told["ranks"][0]["environment"]["WORLD_SIZE"] == str(ranks)
 
 
+@pytest.fixture(scope="module")
+def torch_cluster(tmp_path_factory):
+    python, why = python_with_torch()
+    if python is None:
+        pytest.skip(why)
+    config = tmp_path_factory.mktemp("pippy") / "model-config.yaml"
+    config.write_text(PIPPY)
+    tables = ""
+    for name, kind, ranks, words in (("tp2", "tp", 2, ()), ("pp2", "pp", 2, ("--model-yaml-config", config)),
+                                     ("pp4", "pp", 4, ("--model-yaml-config", config))):
+        command = ["env", f"PYTHONPATH={environment()['PYTHONPATH']}", python, "-m", "baton_worker.torchserve", str(TORCH_RANKS), *map(str, words)]
+        tables += (f'[[workers]]\nname = "{name}"\ncommand = {json.dumps(command)}\nparallel_type = "{kind}"\n'
+                   f"parallel_level = {ranks}\nbatch_size = 4\nmax_batch_delay = 0\n")
+    with running(WithWorkers, workers=tables) as c:
+        for model in ("tp2", "pp2", "pp4"):
+            c.wait_workers(model, seconds=120)
+        yield c
+
+
+@pytest.mark.parametrize("model, ranks", [("tp2", 2), ("pp2", 2), ("pp4", 4)])
+def test_ranks_of_a_torch_model_meet_by_gloo(torch_cluster, model, ranks):
+    first = torch_cluster.told(model, row=[1.0, 2.0, 3.0, 4.0])
+    assert first["is_right"] and len(first["pids"]) == ranks
+    assert torch_cluster.told(model, row=[0.0, 0.0, 1.0, 0.0])["is_right"]
+
+
+@pytest.mark.parametrize("model, killed", [("tp2", 0), ("tp2", 1), ("pp2", 1), ("pp4", 2)])
+def test_a_torch_rank_killed_in_the_middle_of_a_stream_ends_the_group(torch_cluster, tmp_path, model, killed):
+    asked = {"row": [1.0, 2.0, 3.0, 4.0]}
+    pids = torch_cluster.told(model, **asked)["pids"]
+    worker = torch_cluster.wait_workers(model)
+    connection, answer = torch_cluster.open_stream(model, pieces=4, until=str(tmp_path / "go"), **asked)
+    assert answer.status == 200 and answer.read(4) == b"0 1 "
+    os.kill(pids[killed], signal.SIGKILL)
+    with pytest.raises(Exception) as broken:
+        answer.read()
+    assert "IncompleteRead" in repr(broken.value), broken.value
+    connection.close()
+    torch_cluster.wait_workers(model, *worker, seconds=120)
+    wait_ended([*pids, *worker])
+    after = torch_cluster.told(model, **asked)
+    assert after["is_right"] and not set(after["pids"]) & set(pids)

@@ -1,0 +1,165 @@
+"""ts.torch_handler.base_handler's BaseHandler, of our own: eager and TorchScript models on torch where it is installed."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import logging
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any, Dict, Optional
+
+from .handler import Unusable
+
+log = logging.getLogger("baton_worker")
+
+PROFILES = "/tmp/pytorch_profiler"  # where TorchServe puts them
+
+
+def import_torch() -> Any:
+    try:
+        import torch
+    except ImportError as wrong:
+        raise Unusable("BaseHandler loads models by torch, which is not installed here: pip install torch, or override initialize") from wrong
+    return torch
+
+
+class BaseHandler:
+    def __init__(self) -> None:
+        self.model: Any = None
+        self.mapping: Optional[Dict[str, str]] = None
+        self.device: Any = None
+        self.context: Any = None
+        self.manifest: Any = None
+        self.map_location: Optional[str] = None
+        self.model_pt_path: Optional[str] = None
+        self.model_yaml_config: Dict[str, Any] = {}
+        self.profiler_args: Dict[str, Any] = {}
+        self.initialized = False
+
+    def initialize(self, context: Any) -> None:
+        torch = import_torch()
+        self.model_yaml_config = context.model_yaml_config
+        self.manifest = context.manifest
+        gpu, directory = context.system_properties.get("gpu_id"), Path(context.system_properties["model_dir"])
+        self.map_location = "cuda" if torch.cuda.is_available() and gpu is not None else "cpu"
+        self.device = torch.device(f"cuda:{gpu}" if self.map_location == "cuda" else "cpu")
+        about = self.manifest["model"]
+        weights = directory / about["serializedFile"] if about.get("serializedFile") else None
+        self.model_pt_path = str(weights) if weights else None
+        if about.get("modelFile"):
+            self.model = self._load_pickled_model(str(directory), about["modelFile"], self.model_pt_path)
+            self.model.to(self.device)
+            self.model.eval()
+        elif weights and weights.suffix == ".pt":
+            self.model = self._load_torchscript_model(str(weights))
+            self.model.eval()
+        else:
+            raise Unusable(
+                f"no model that BaseHandler loads: {weights.name if weights else 'no serializedFile'} without a modelFile; .pt files are "
+                "TorchScript, and ONNX files are served by baton_worker.onnx"
+            )
+        self._compile(torch)
+        self.mapping = load_label_mapping(directory / "index_to_name.json")
+        self.initialized = True
+
+    def _load_torchscript_model(self, model_pt_path: str) -> Any:
+        return import_torch().jit.load(model_pt_path, map_location=self.device)
+
+    def _load_pickled_model(self, model_dir: str, model_file: str, model_pt_path: Optional[str]) -> Any:
+        """The one class of the file, with the weights of the state dictionary."""
+        torch = import_torch()
+        if not (Path(model_dir) / model_file).is_file():
+            raise Unusable(f"the archive has no {model_file}, its modelFile")
+        if model_dir not in sys.path:
+            sys.path.insert(0, model_dir)
+        module = importlib.import_module(model_file.split(".")[0])
+        found = [c for _, c in inspect.getmembers(module, inspect.isclass) if c.__module__ == module.__name__]
+        if len(found) != 1:
+            raise Unusable(f"{model_file} has {len(found)} classes, not one")
+        model = found[0]()
+        if model_pt_path:
+            model.load_state_dict(torch.load(model_pt_path, map_location=self.device))
+        return model
+
+    def _compile(self, torch: Any) -> None:
+        """By `pt2`: a backend's name, options of torch.compile, or `compile: {enable: true, ...}`. What cannot be compiled runs as it is."""
+        said = self.model_yaml_config.get("pt2")
+        if said is None:
+            return
+        if isinstance(said, str):
+            options = {"backend": said}
+        elif not isinstance(said, dict):
+            raise Unusable("pt2 of model-config.yaml is neither a backend's name nor a map of options")
+        elif "export" in said:
+            raise Unusable("pt2.export of model-config.yaml: a library that torch exported is served by baton_worker.torchscript")
+        elif "compile" in said:
+            options = dict(said["compile"])
+            if not options.pop("enable", False):
+                return
+        else:
+            options = dict(said)
+        backend = options.get("backend")
+        if backend is not None and backend not in torch.compiler.list_backends(exclude_tags=()):
+            log.warning("pt2: torch.compile has no backend %s here, the model is not compiled", backend)
+            return
+        try:
+            self.model = torch.compile(self.model, **options)
+            log.info("pt2: the model is compiled with %s", options or "torch's defaults")
+        except Exception as wrong:
+            log.warning("pt2: the model is not compiled: %s", wrong)
+
+    def preprocess(self, data: Any) -> Any:
+        return [row.get("data") or row.get("body") for row in data]
+
+    def inference(self, data: Any, *args: Any, **kwargs: Any) -> Any:
+        if not hasattr(data, "to"):
+            return self.model(data, *args, **kwargs)
+        with import_torch().inference_mode():
+            return self.model(data.to(self.device) if self.device is not None else data, *args, **kwargs)
+
+    def postprocess(self, data: Any) -> Any:
+        return data.tolist() if hasattr(data, "tolist") else data
+
+    def get_device(self) -> Any:
+        return self.device
+
+    def handle(self, data: Any, context: Any) -> Any:
+        self.context = context
+        if os.environ.get("ENABLE_TORCH_PROFILER"):
+            return self._infer_with_profiler(data)[0]
+        return self.postprocess(self.inference(self.preprocess(data)))
+
+    def _infer_with_profiler(self, data: Any) -> Any:
+        """-> (the answers, the profiler). A trace of each batch is written where `profiler_args` says, else below /tmp/pytorch_profiler."""
+        torch = import_torch()
+        activity = torch.profiler.ProfilerActivity
+        arguments = dict(self.profiler_args) or {"activities": [activity.CPU, activity.CUDA], "record_shapes": True}
+        model = (self.manifest or self.context.manifest)["model"].get("modelName", "")
+        arguments.setdefault("on_trace_ready", torch.profiler.tensorboard_trace_handler(os.path.join(PROFILES, model)))
+        begun = time.monotonic()
+        with torch.profiler.profile(**arguments) as profile:
+            for name in ("preprocess", "inference", "postprocess"):
+                with torch.profiler.record_function(name):
+                    data = getattr(self, name)(data)
+        log.info("profiled in %.3f s:\n%s", time.monotonic() - begun, profile.key_averages().table(sort_by="cpu_time_total", row_limit=10))
+        return data, profile
+
+
+def load_label_mapping(file: Path) -> Optional[Dict[str, str]]:
+    """Of classes to their names; None if there is no such file. Raises Unusable."""
+    if not file.is_file():
+        return None
+    mapping = json.loads(file.read_text(encoding="utf-8"))
+    if not isinstance(mapping, dict):
+        raise Unusable(f"{file.name} is no map of classes to names")
+    if isinstance(mapping.get("object_type_names"), list):  # as older archives have it
+        return {str(i): name for i, name in enumerate(mapping["object_type_names"])}
+    names = {key: value[-1] if isinstance(value, list) and value else value for key, value in mapping.items()}
+    wrong = [key for key, name in names.items() if not isinstance(name, str)]
+    if wrong:
+        raise Unusable(f"{file.name}: the name of class {wrong[0]} is no text")
+    return names
