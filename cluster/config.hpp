@@ -103,6 +103,7 @@ struct gateway_section {
 inline constexpr std::uint32_t workers_of_cluster_max = 1024; // a quarter of nodes_max
 inline constexpr std::uint32_t worker_queued_max = 1 << 20;   // requests of a model, at a gateway
 inline constexpr std::uint32_t parallel_level_max = 64;       // of one worker
+inline constexpr std::uint32_t device_ids_max = 1024;         // named, and their largest number
 inline constexpr std::uint32_t omp_threads_max = 1024;        // hardware threads of a machine
 
 // What the processes of a worker share, as TorchServe's parallelType says it (worker_group.hpp).
@@ -117,7 +118,9 @@ struct worker_config {
   std::vector<std::string> command; // program and arguments; relative to where `cluster` runs
   std::uint32_t count = 1;          // processes, or groups of them
   parallel_type parallel = parallel_type::none;
-  std::uint32_t parallel_level = 0;  // ranks of a group; custom: devices of the one process
+  std::uint32_t parallel_level = 0; // ranks of a group; custom: devices of the one process
+  // GPUs of which each worker sees parallel_level (worker_devices.hpp); none said: the machine's.
+  std::optional<std::vector<std::uint32_t>> device_ids;
   std::uint32_t omp_num_threads = 0; // of each process; 0: 1 of a group's, else its own matter
   std::uint32_t batch_size = 1;
   std::chrono::microseconds max_batch_delay{100'000};

@@ -5,6 +5,7 @@
 #include "cluster/log_level.hpp"
 #include "cluster/models_note.hpp"
 #include "cluster/roles.hpp"
+#include "cluster/worker_devices.hpp"
 #include "cluster/worker_group.hpp"
 #include "cluster/worker_seats.hpp"
 
@@ -15,6 +16,12 @@
 
 namespace baton::cluster {
 namespace {
+
+// "worker-echo-1": 1.
+std::uint32_t number_of(const std::string& process) {
+  return static_cast<std::uint32_t>(
+      std::strtoul(process.substr(process.rfind('-') + 1).c_str(), nullptr, 10));
+}
 
 // What its SDK reads (docs/workers.md).
 void set_environment(const cluster_config& config, const run_dir& dir, const worker_post& post,
@@ -32,6 +39,8 @@ void set_environment(const cluster_config& config, const run_dir& dir, const wor
   set("BATON_WORKER_FILES", files_of(dir, post.revision).string());
   set(log_level_variable, log_level_of(config.log_level));
   set("BATON_DOOR", config.gateway.zmq); // where a handler asks other models
+  if (const auto devices = visible_devices(post.of, number_of(post.process.name), devices_here()))
+    set("CUDA_VISIBLE_DEVICES", *devices);
   if (post.of.omp_num_threads > 0)
     set("OMP_NUM_THREADS", std::to_string(post.of.omp_num_threads));
 }

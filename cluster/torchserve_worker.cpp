@@ -27,7 +27,9 @@ constexpr std::array refused_flags{
 constexpr std::array left_out_keys{
     refused_key{"maxWorkers", "clients scale up to what a cluster can have"},
     refused_key{"maxRetryTimeoutInSec", "workers are started again with a back-off of their own"},
-    refused_key{"clientTimeoutInMills", "gateway.request_timeout is for all clients"},
+    refused_key{"clientTimeoutInMills", "gateway.request_timeout is for all clients"}};
+// Those of workers that are one process.
+constexpr std::array single_left_out_keys{
     refused_key{"deviceType", "a handler takes the device that it likes"},
     refused_key{"deviceIds", "a handler takes the device that it likes"}};
 
@@ -48,6 +50,19 @@ void read_torchrun(yaml_reader& in, const YAML::Node& torchrun, torchserve_setti
     out.notes.push_back(fmt::format("torchrun.{} is left out: the processes of a worker meet at "
                                     "MASTER_ADDR and MASTER_PORT, which are made for them",
                                     key));
+}
+
+// The GPUs of all workers, which take them in turn; of deviceType cpu none.
+void read_devices(yaml_reader& in, torchserve_settings& out) {
+  const auto type = in.word("deviceType", {"cpu", "gpu"});
+  auto ids = in.numbers("deviceIds", device_ids_max);
+  if (type == "cpu")
+    out.device_ids.emplace();
+  else if (!ids.empty() && ids.size() % *out.parallel_level != 0)
+    in.refuse("deviceIds",
+              fmt::format("are {}: each worker takes {} of them", ids.size(), *out.parallel_level));
+  else if (!ids.empty())
+    out.device_ids = std::move(ids);
 }
 
 // How many processes a worker is, or devices one process has.
@@ -78,6 +93,7 @@ void read_parallel(yaml_reader& in, torchserve_settings& out) {
     in.refuse("parallelLevel", fmt::format("is {}, and torchrun.nproc-per-node {}: which of them?",
                                            *level, *processes));
   out.parallel_level = processes.value_or(1);
+  read_devices(in, out);
 }
 
 result<torchserve_settings> read(yaml_reader& in) {
@@ -95,6 +111,9 @@ result<torchserve_settings> read(yaml_reader& in) {
     return *in.refusal();
   for (const auto& [key, why] : left_out_keys)
     if (in.root()[key])
+      out.notes.push_back(fmt::format("{} is left out: {}", key, why));
+  for (const auto& [key, why] : single_left_out_keys)
+    if (out.parallel == parallel_type::none && in.root()[key])
       out.notes.push_back(fmt::format("{} is left out: {}", key, why));
   return out; // all else is the handler's, which reads it itself
 }
@@ -131,6 +150,8 @@ std::string worker_table(const torchserve_worker& of) {
     text += fmt::format("parallel_type = \"{}\"\n", name_of(s.parallel));
   add("parallel_level", s.parallel_level);
   add("omp_num_threads", s.omp_num_threads);
+  if (s.device_ids)
+    text += fmt::format("device_ids = [{}]\n", fmt::join(*s.device_ids, ", "));
   add("batch_size", s.batch_size);
   if (s.max_batch_delay)
     text += fmt::format("max_batch_delay = {}\n", *s.max_batch_delay / 1000.0);

@@ -23,6 +23,7 @@ struct torchserve_settings {
   // None: a worker is one process, and the other two are nothing.
   parallel_type parallel = parallel_type::none;
   std::optional<std::uint32_t> parallel_level, omp_num_threads;
+  std::optional<std::vector<std::uint32_t>> device_ids;
   std::vector<std::string> notes; // what is left out, or means something else here
 };
 

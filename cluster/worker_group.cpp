@@ -186,7 +186,7 @@ private:
     for (pid_t pid = 0; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
       const auto at = std::find(pids_.begin(), pids_.end(), pid);
       if (at == pids_.end())
-        continue; // of a rank that died before it
+        continue; // none of the ranks
       *at = 0;
       --alive_;
       ended(static_cast<std::size_t>(at - pids_.begin()), status);

@@ -1,4 +1,5 @@
 """Workers of several processes: what their ranks share, who is asked, and that they end and begin together."""
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -25,8 +26,8 @@ def group(name, parallel_type, parallel_level, *words, **settings):
 
 
 TABLES = (group("tp", "tp", 4, omp_num_threads=3) + group("both", "pptp", 2) + group("pp", "pp", 2) + group("pp4", "pp", 4)
-          + group("strict", "tp", 2, response_timeout=2))
-MODELS = ("tp", "both", "pp", "pp4", "strict")
+          + group("strict", "tp", 2, response_timeout=2) + group("custom", "custom", 2, count=2, device_ids=[4, 5, 6, 7]))
+MODELS = ("tp", "both", "pp", "pp4", "strict", "custom")
 
 
 def is_alive(pid):
@@ -81,6 +82,15 @@ def test_a_pipeline_asks_rank_0_alone(cluster, model, ranks):
     told = cluster.told(model, number=7)
     assert told["sum"] == 7 * sum(range(1, ranks + 1))
     assert [r["asked"] for r in told["ranks"]] == [before + 1] + [0] * (ranks - 1)
+
+
+def test_custom_is_one_process_that_has_its_devices(cluster):
+    """As TorchServe deals them out; here no GPU has such a number."""
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        told = list(pool.map(lambda _: ranks_of(cluster, "custom"), range(40)))
+    assert all(len(ranks) == 1 and ranks[0]["environment"]["RANK"] is None for ranks in told)
+    assert {ranks[0]["pid"] for ranks in told} == {p["pid"] for p in cluster.workers_of("custom").values()}
+    assert {ranks[0]["environment"]["CUDA_VISIBLE_DEVICES"] for ranks in told} == {"4,5", "6,7"}
 
 
 def test_a_large_batch_reaches_all_ranks(cluster):

@@ -185,6 +185,21 @@ TEST_CASE("parallelType and torchrun make a group of processes") {
   CHECK(made(words("minWorkers: 1\n")).version.worker.parallel == parallel_type::none);
 }
 
+TEST_CASE("workers of several devices have those of deviceIds, or none of deviceType cpu") {
+  const std::string custom = "parallelType: custom\nparallelLevel: 2\n";
+  const auto ids = [&](const std::string& more) {
+    return made(words(custom + more)).version.worker.device_ids;
+  };
+  CHECK(ids("deviceType: gpu\ndeviceIds: [4, 5, 6, 7]\n") ==
+        std::vector<std::uint32_t>{4, 5, 6, 7});
+  CHECK(ids("deviceType: cpu\ndeviceIds: [4, 5]\n") == std::vector<std::uint32_t>());
+  CHECK(ids("deviceType: gpu\n") == std::nullopt);
+  CHECK(settings_refusal(custom + "deviceIds: [1, 2, 3]\n").find("deviceIds") != std::string::npos);
+  CHECK(settings_refusal(custom + "deviceType: tpu\n").find("deviceType") != std::string::npos);
+  CHECK(read_torchserve_settings(custom + "deviceType: gpu\n")->notes.empty());
+  CHECK(read_torchserve_settings("deviceIds: [1]\n")->notes.size() == 1);
+}
+
 TEST_CASE("what is said of groups in vain is refused, or told") {
   const auto refused = [](const std::string& yaml, const std::string& key) {
     CAPTURE(yaml);
