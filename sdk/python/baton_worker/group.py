@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import logging
 import os
+import select
 import signal
 import socket
 import struct
@@ -26,6 +27,7 @@ READY = b"R"
 LENGTH = struct.Struct("<I")
 PACKET_MAX = (64 << 20) + 2048  # of the door's (link.py)
 END_MAX = 10.0  # seconds until `cluster` has ended what has lost a rank
+LOST_WAIT_MS = 250  # the handler may see a rank's end before its socket here does
 
 
 def _take_socket(number: str) -> socket.socket:
@@ -75,6 +77,14 @@ class Leader:
                 one.sendall(LENGTH.pack(len(packet)))
                 one.sendall(packet)
         except OSError:
+            end_with_group()
+
+    def end_if_lost(self) -> None:
+        """Before what the handler raised is told: where it is a rank's end that made it raise, the next group does the batch again."""
+        lost = select.poll()
+        for one in self._ranks:
+            lost.register(one, select.POLLRDHUP)
+        if self._ranks and lost.poll(LOST_WAIT_MS):
             end_with_group()
 
 

@@ -22,9 +22,10 @@ class Answers:
     """Of one batch: numbers the pieces, and ends each request once. `in_step`: other ranks do the same, so that what is not heard any
     more is computed to its end all the same."""
 
-    def __init__(self, link: Link, batch: Batch, in_step: bool = False):
+    def __init__(self, link: Link, batch: Batch, group: Optional[Leader] = None):
         self._link = link
-        self.in_step = in_step
+        self._group = group
+        self.in_step = group is not None and group.hands_on
         self._batch = batch
         self._next: Dict[int, int] = {item.request: 0 for item in batch.items}
         self._lock = threading.Lock()  # handlers may send from threads of their own
@@ -63,18 +64,21 @@ class Answers:
         """Its last piece had no mark: an empty one has it."""
         self.say(request, Inferred(), is_last=True)
 
-    def fail(self, wrong: BaseException) -> None:
-        for request in self.open:
+    def fail(self, wrong: BaseException, *requests: int) -> None:
+        """These, or all that are open, by what the handler raised."""
+        if self._group is not None:
+            self._group.end_if_lost()
+        for request in requests or self.open:
             self.say(request, wrong, is_last=True)
 
 
-def run_batch(handler: Handler, link: Link, batch: Batch, in_step: bool = False) -> None:
+def run_batch(handler: Handler, link: Link, batch: Batch, group: Optional[Leader] = None) -> None:
     """Raises Void, unless it is in step with other ranks."""
-    answers = Answers(link, batch, in_step)
+    answers = Answers(link, batch, group)
     requests = [
         Request(
             item,
-            lambda number=item.request: not in_step and link.is_cancelled(batch, number),
+            lambda number=item.request: not answers.in_step and link.is_cancelled(batch, number),
             lambda piece, number=item.request: answers.say(number, piece, is_last=False),
         )
         for item in batch.items
@@ -145,7 +149,7 @@ def _advance(answers: Answers, request: Request, stream: Any) -> bool:
         return False
     except Exception as wrong:
         log.exception("a handler's stream raised")
-        answers.say(request.number, wrong, is_last=True)
+        answers.fail(wrong, request.number)
         return False
     answers.say(request.number, value, is_last=False)
     return answers.in_step or request.number in answers.open
@@ -153,7 +157,6 @@ def _advance(answers: Answers, request: Request, stream: Any) -> bool:
 
 def serve(handler: Handler, link: Link, group: Optional[Leader] = None) -> None:
     """Until SIGTERM, or until the link is lost for good (BatonError)."""
-    in_step = group is not None and group.hands_on
     signal.signal(signal.SIGTERM, lambda *_: link.leave())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal: the root drains, and says so
     while True:
@@ -161,9 +164,9 @@ def serve(handler: Handler, link: Link, group: Optional[Leader] = None) -> None:
         if batch is None:
             break
         try:
-            if in_step:
+            if group is not None and group.hands_on:
                 group.hand_on(batch.packet)
-            run_batch(handler, link, batch, in_step)
+            run_batch(handler, link, batch, group)
         except Void:
             log.warning("a batch was lost with its door")
     handler.finalize()

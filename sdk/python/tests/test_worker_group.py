@@ -2,6 +2,7 @@
 
 import os
 import socket
+import types
 
 import pytest
 from test_worker_link import infer_batch
@@ -95,6 +96,9 @@ def test_the_environment_says_which_rank_this_is(pair, monkeypatch, parallel, ha
     assert Follower.of_environment() is not None and "BATON_GROUP_LEADER" not in os.environ
 
 
+IN_STEP = Leader([], hands_on=True)
+
+
 class LostLink:
     """Whose door is gone, and whose clients have left."""
 
@@ -124,7 +128,7 @@ def batch_of(*requests):
 
 def test_rank_0_goes_on_with_what_nobody_hears(monkeypatch):
     handler = Pieces("a", "b", "c")
-    serve.run_batch(handler, LostLink(), batch_of(1), in_step=True)
+    serve.run_batch(handler, LostLink(), batch_of(1), group=IN_STEP)
     assert handler.made == ["a", "b", "c"]
     alone = Pieces("a", "b", "c")
     with pytest.raises(Void):
@@ -143,7 +147,37 @@ def test_an_answer_that_is_none_does_not_take_rank_0_out_of_step():
             return False
 
     handler = Pieces("a", object(), "c")
-    serve.run_batch(handler, Kept(), batch_of(1), in_step=True)
+    serve.run_batch(handler, Kept(), batch_of(1), group=IN_STEP)
     assert len(handler.made) == 3 and len(Kept.pieces) == 2  # the second ends the request
 
 
+
+
+class Raises(Handler):
+    def __init__(self, in_stream):
+        self.in_stream = in_stream
+
+    def handle(self, requests):
+        if not self.in_stream:
+            raise EOFError("a rank has gone")
+        return [self.stream() for _ in requests]
+
+    def stream(self):
+        raise EOFError("a rank has gone")
+        yield
+
+
+@pytest.mark.parametrize("hands_on", [False, True])
+@pytest.mark.parametrize("in_stream", [False, True])
+def test_what_a_lost_rank_makes_the_handler_raise_is_not_told(pair, monkeypatch, in_stream, hands_on):
+    monkeypatch.setattr(group, "LOST_WAIT_MS", 1)
+    monkeypatch.setattr(group.time, "sleep", lambda seconds: None)
+    told = []
+    link = types.SimpleNamespace(put=lambda batch, piece: told.append(piece), is_cancelled=lambda batch, number: False)
+    leader = Leader([pair[0]], hands_on)
+    serve.run_batch(Raises(in_stream), link, batch_of(1), leader)
+    assert len(told) == 1  # nobody is lost: it is the handler's own
+    pair[1].close()
+    with pytest.raises(SystemExit):
+        serve.run_batch(Raises(in_stream), link, batch_of(2), leader)
+    assert len(told) == 1

@@ -1,7 +1,13 @@
 """BaseHandler and what large models use, on torch. Run by test_large_models.py, in a Python that has torch."""
 
+import json
 import logging
+import os
+import socket
+import subprocess
+import sys
 import types
+from pathlib import Path
 
 import pytest
 import torch
@@ -160,3 +166,23 @@ def test_a_batch_is_streamed_row_by_row():
     streamer.end()
     told = list(streamer)
     assert ["".join(step[row]["text"] for step in told) for row in (0, 1)] == ["w1 w2 ", "w3 w4 "]
+
+
+def test_generate_of_hugging_face_asks_the_pipeline():
+    pytest.importorskip("transformers")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    script = Path(__file__).with_name("torch_generate_rank.py")
+    ranks = []
+    for rank in ("0", "1"):
+        environment = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
+        ranks.append(subprocess.Popen([sys.executable, str(script)], env={**os.environ, **environment}, stdout=subprocess.PIPE))
+    try:
+        told, _ = ranks[0].communicate(timeout=280)
+    finally:
+        for one in ranks:
+            one.kill()
+            one.wait()
+            one.stdout.close()
+    piped, alone = json.loads(told.splitlines()[-1])
+    assert piped == alone and len(alone[0]) == 7
