@@ -1,7 +1,7 @@
 // `cluster import`: what users of other servers bring, as our nodes.toml.
+#include "cluster/command_import_line.hpp"
 #include "cluster/commands.hpp"
 #include "cluster/config.hpp"
-#include "cluster/launch_import.hpp"
 #include "cluster/torchserve_import.hpp"
 #include "cluster/triton_completion.hpp"
 #include "cluster/triton_directory.hpp"
@@ -99,6 +99,26 @@ bool is_repository(const std::string& from) {
   return from.ends_with(".pbtxt") || std::filesystem::is_directory(from, ec);
 }
 
+result<imported_config> import_any(const import_options& options) {
+  if (is_launch_word(options.from)) {
+    auto line = read_launch_line(options.words);
+    if (!line)
+      return line.error();
+    return import_line(*line, options.model, options.name);
+  }
+  if (is_repository(options.from))
+    return import_repository(options);
+  if (options.words.size() <= 2 && options.handler.empty()) {
+    auto line =
+        line_of_compose(options.from, options.words.size() == 2 ? options.words[1] : std::string());
+    if (!line)
+      return line.error();
+    if (*line)
+      return import_line(**line, options.model, options.name);
+  }
+  return import_torchserve_file(options);
+}
+
 } // namespace
 
 int command_import(const import_options& options) {
@@ -106,10 +126,7 @@ int command_import(const import_options& options) {
     std::fprintf(stderr, "error: %s: %s\n", options.from.c_str(), why.c_str());
     return 1;
   };
-  const auto made = is_known_launcher(options.from)
-                        ? import_launch(options.words, options.model, options.name)
-                    : is_repository(options.from) ? import_repository(options)
-                                                  : import_torchserve_file(options);
+  const auto made = import_any(options);
   if (!made)
     return refuse(made.error().message);
   if (auto ok = parse_config(made->toml, "nodes.toml"); !ok)

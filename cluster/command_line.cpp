@@ -194,8 +194,8 @@ void add_import(CLI::App& app, choices& c) {
                 "  cluster import text-generation-launcher --model-id models/qwen > nodes.toml");
   sub->add_option("FROM", c.import.from,
                   "TorchServe's model-config.yaml or config.properties, Triton's model repository "
-                  "or config.pbtxt, or the "
-                  "whole command of vLLM or TGI")
+                  "or config.pbtxt, a compose file, or the whole command of vLLM, TGI, llama.cpp, "
+                  "SGLang, TorchServe or Triton, also behind docker run")
       ->required();
   sub->add_option(
       "--model", c.import.model,

@@ -2,6 +2,7 @@
 #include "cluster/commands.hpp"
 #include "cluster/expected_speed.hpp"
 #include "cluster/roles.hpp"
+#include "cluster/run_dir.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -53,6 +54,7 @@ int command_plan(const std::filesystem::path& config_file, bool json) {
   auto config = load_config(config_file);
   if (!config)
     return refuse_start(config.error());
+  const unused_run_dir looked_at(config->run_dir);
   auto with = with_this_machine();
   if (config->is_over_network())
     with.known.at(root_machine) = measured_facts_of_this_machine();

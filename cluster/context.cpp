@@ -118,17 +118,16 @@ result<cluster_base> base_of(cluster_config config, plan_note with, std::optiona
 
 } // namespace
 
-result<cluster_contexts> load_contexts(const std::filesystem::path& config_file, plan_note with,
-                                       std::optional<run_dir> dir) {
-  auto config = load_config(config_file);
-  if (!config)
-    return config.error();
-  const auto newcomers = take_places(with.members, *config);
+namespace {
+
+// All that are noted; of a cluster that comes up, all that it has.
+result<std::vector<pipeline_parts>> load_pipelines(cluster_config& config, plan_note& with) {
+  const auto newcomers = take_places(with.members, config);
   if (!newcomers)
     return newcomers.error();
   const bool comes_up = with.pipelines.empty();
   if (comes_up)
-    for (std::uint32_t p = 0; p < models_of_pipelines(*config).size(); ++p)
+    for (std::uint32_t p = 0; p < models_of_pipelines(config).size(); ++p)
       with.pipelines[p];
   else // they were written down since
     for (auto& [pipeline, note] : with.pipelines)
@@ -137,7 +136,7 @@ result<cluster_contexts> load_contexts(const std::filesystem::path& config_file,
   std::vector<pipeline_parts> parts;
   described_models looked_at; // replicas have one file
   for (auto& [pipeline, note] : with.pipelines) {
-    auto loaded = load_pipeline(*config, with.known, pipeline, note, looked_at);
+    auto loaded = load_pipeline(config, with.known, pipeline, note, looked_at);
     if (!loaded)
       return loaded.error();
     parts.push_back(std::move(*loaded));
@@ -145,11 +144,29 @@ result<cluster_contexts> load_contexts(const std::filesystem::path& config_file,
   if (comes_up)
     if (auto ok = check_together(parts, with.known); !ok)
       return ok.error();
+  return parts;
+}
+
+} // namespace
+
+result<void> check_plans(cluster_config config, plan_note with) {
+  auto parts = load_pipelines(config, with);
+  return parts ? result<void>() : parts.error();
+}
+
+result<cluster_contexts> load_contexts(const std::filesystem::path& config_file, plan_note with,
+                                       std::optional<run_dir> dir) {
+  auto config = load_config(config_file);
+  if (!config)
+    return config.error();
+  auto parts = load_pipelines(*config, with);
+  if (!parts)
+    return parts.error();
   auto base = base_of(*std::move(config), std::move(with), std::move(dir));
   if (!base)
     return base.error();
   cluster_contexts all{*std::move(base), {}};
-  for (auto& p : parts)
+  for (auto& p : *parts)
     all.pipelines.push_back(
         {{std::move(p.config), all.base.made_with, all.base.dir, all.base.where},
          std::move(p.model),

@@ -66,6 +66,21 @@ std::string meetings_over_bus(const cluster_plan& plan) {
   return text;
 }
 
+// Fewer positions for each sequence than a short question and its answer have; nothing where there
+// are more.
+std::string scarcity(const cluster_config& config, const cluster_plan& plan) {
+  constexpr std::uint64_t positions_least = 256;
+  const auto tokens = std::uint64_t{plan.blocks} * plan.block_positions;
+  const auto sequences = std::uint64_t{config.model.max_num_seqs};
+  if (tokens >= sequences * positions_least)
+    return "";
+  return fmt::format("  warning: the KV cache has {} tokens for each of {} sequences: those that "
+                     "find no room wait, or are computed again; raise model.kv_cache_bytes or "
+                     "lower model.max_num_seqs to {}\n",
+                     tokens / sequences, sequences,
+                     std::max<std::uint64_t>(1, tokens / positions_least));
+}
+
 // "  expected: 150 tokens/s for one stream, 480 for 8, 560 for 32"; nothing where it is not known.
 std::string speeds(const std::vector<expected_speed>& expected) {
   std::string text;
@@ -117,6 +132,7 @@ std::string plan_table(const cluster_config& config, const model::description& m
       plan.max_model_len, config.model.max_num_seqs);
   if (const auto line = sampling_line(config.model); !line.empty())
     text += fmt::format("  sampling, where requests do not say: {}\n", line);
+  text += scarcity(config, plan);
   text += cost_of(config.model.kv_cache_dtype);
   text += meetings_over_bus(plan);
   if (plan.swap_blocks > 0)

@@ -80,6 +80,8 @@ struct cluster_contexts {
 // check_identity, describe, make_plan, check_fits_beside (of all of them) and addresses::create.
 result<cluster_contexts> load_contexts(const std::filesystem::path& config, plan_note with,
                                        std::optional<run_dir> dir = std::nullopt);
+// Whether it could come up with these machines; makes nothing. Errors: as load_contexts.
+result<void> check_plans(cluster_config config, plan_note with);
 // A cluster that is on this machine alone, and not yet up.
 plan_note with_this_machine();
 // Of a running cluster, by its copy of the configuration: the plan is that of its start; a child

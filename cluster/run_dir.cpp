@@ -107,6 +107,21 @@ std::string last_line(const fs::path& log) {
   return as_utf8(last);
 }
 
+unused_run_dir::unused_run_dir(fs::path path) {
+  std::error_code ec;
+  while (path.has_relative_path() && !fs::exists(path, ec)) {
+    missing_.push_back(path);
+    path = path.parent_path();
+  }
+}
+
+unused_run_dir::~unused_run_dir() {
+  std::error_code ec;
+  for (const auto& path : missing_)
+    if (fs::is_empty(path, ec) && !ec)
+      fs::remove(path, ec);
+}
+
 result<run_dir> run_dir::open(fs::path path) {
   std::error_code failed;
   path = fs::absolute(path, failed).lexically_normal();

@@ -19,6 +19,19 @@ struct process_note {
   epoch_id epoch;                // of this life
 };
 
+// For who only looks: a run directory that is made while this lives, and has nothing in it, goes
+// with it.
+class unused_run_dir {
+public:
+  explicit unused_run_dir(std::filesystem::path path);
+  unused_run_dir(const unused_run_dir&) = delete;
+  unused_run_dir& operator=(const unused_run_dir&) = delete;
+  ~unused_run_dir();
+
+private:
+  std::vector<std::filesystem::path> missing_; // it and those above it; the deepest first
+};
+
 class run_dir {
 public:
   // Makes the directory, mode 0700, owned by us. Errors: io_failed (also if the path is too long

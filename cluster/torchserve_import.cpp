@@ -35,6 +35,22 @@ const std::map<std::string, std::string, std::less<>> left_out_model_keys{
     {"deepspeed", "ranks need no such settings"},
     {"handler", "there is no handler to configure; --handler names one, and makes it a worker"},
     {"micro_batching", "micro-batches are formed by the scheduler"},
+    {"sequenceBatching", "sequences of requests are a handler's"},
+    {"sequenceMaxIdleMSec", "sequences of requests are a handler's"},
+    {"sequenceTimeoutMSec", "sequences of requests are a handler's"},
+    {"maxSequenceJobQueueSize", "sequences of requests are a handler's"},
+    {"maxNumSequence", "sequences of requests are a handler's"},
+    {"useVenv", "no handler runs"},
+    {"pt2", "no handler runs"},
+    {"tp", "ranks need no such settings"},
+    {"capability", "no handler runs"},
+    {"nnodes", "machines are [[nodes]] tables"},
+    {"node-rank", "machines are [[nodes]] tables"},
+    {"rdzv-backend", "shards find one another by the root"},
+    {"rdzv-endpoint", "shards find one another by the root"},
+    {"rdzv-conf", "shards find one another by the root"},
+    {"monitor-interval", "shards are watched all the time"},
+    {"OMP_NUMBER_THREADS", "model.threads_per_shard says it"},
 };
 
 struct layout {
@@ -88,9 +104,37 @@ std::vector<std::string> devices_of(yaml_reader& in, std::size_t count, imported
   return devices;
 }
 
+bool is_own(const std::string& address) {
+  return address.empty() || address.starts_with("127.") || address.starts_with("[::1]") ||
+         address.starts_with("localhost:");
+}
+
+std::vector<std::string*> addresses_of(torchserve_properties& server) {
+  return {&server.inference, &server.management, &server.metrics, &server.grpc_inference,
+          &server.grpc_management};
+}
+
+// TorchServe makes tokens unless it is told not to, and they are not carried over: nobody else may
+// ask before there are keys.
+torchserve_properties guarded(torchserve_properties server) {
+  for (auto* address : addresses_of(server)) {
+    if (server.needs_no_token || is_own(*address))
+      continue;
+    server.notes.push_back(fmt::format(
+        "{} IS THIS MACHINE'S OWN HERE: its clients had tokens. `cluster keygen --api NAME "
+        "keys.toml` makes keys; with gateway.api_keys = \"keys.toml\" it may be {} again",
+        *address, *address));
+    *address = fmt::format("127.0.0.1:{}", address->substr(address->rfind(':') + 1));
+  }
+  return server;
+}
+
 // The doors of [gateway].
-std::string gateway_of(const torchserve_properties& server) {
+std::string gateway_of(torchserve_properties server) {
   std::string toml = "\n[gateway]\n";
+  const auto all = addresses_of(server);
+  if (!std::ranges::all_of(all, [](const std::string* one) { return is_own(*one); }))
+    toml += "allow_unauthenticated = true  # disable_token_authorization\n";
   const auto add = [&](std::string_view key, const std::string& value, std::string_view why) {
     if (!value.empty())
       toml += fmt::format("{} = {}{}\n", key, toml_string(value), why);
@@ -140,6 +184,29 @@ std::string beginning(std::string_view file, const imported_config& of) {
   return toml;
 }
 
+// What the handler would generate at most where a request does not say.
+std::optional<std::uint32_t> tokens_of(yaml_reader& in, imported_config& out) {
+  if (const auto said = in.root()["handler"]; !said || !said.IsMap())
+    return std::nullopt;
+  const auto handler = in.map("handler");
+  const auto length = in.number(handler, "max_length", 1u << 24);
+  const auto tokens = in.number(handler, "max_new_tokens", 1u << 24);
+  for (const auto& key : in.rest(handler))
+    out.notes.push_back(fmt::format("handler.{} is left out: there is no handler to configure; "
+                                    "--handler names one, and makes it a worker",
+                                    key));
+  return tokens ? tokens : length;
+}
+
+// As many slots as its workers have: each takes batchSize requests at once.
+void add_tickets(yaml_reader& in, std::string& toml) {
+  if (!in.flag("useJobTicket"))
+    return;
+  const auto slots = in.number(in.root(), "batchSize", 16'384).value_or(1);
+  toml +=
+      fmt::format("use_job_ticket = true  # useJobTicket\nmax_num_seqs = {}  # batchSize\n", slots);
+}
+
 result<imported_config> translate(yaml_reader& in, const std::string& model,
                                   const std::string& name, const torchserve_properties& server) {
   imported_config out;
@@ -153,17 +220,19 @@ result<imported_config> translate(yaml_reader& in, const std::string& model,
   const auto devices = devices_of(in, std::min<std::size_t>(all_devices, devices_max), out);
   auto queue = in.number(in.root(), "jobQueueSize", 1u << 20);
   queue = queue ? queue : server.job_queue_size;
-  const bool use_job_ticket = in.flag("useJobTicket");
+  std::string tickets;
+  add_tickets(in, tickets);
   auto timeout = in.number(in.root(), "responseTimeout", 86'400);
   timeout = timeout ? timeout : server.response_timeout;
+  const auto tokens = tokens_of(in, out);
   auto rest = in.rest(in.root());
   if (const auto torchrun = in.map("torchrun"))
     std::ranges::copy(in.rest(torchrun), std::back_inserter(rest));
   for (const auto& key : rest) {
     const auto why = left_out_model_keys.find(key);
-    out.notes.push_back(
-        fmt::format("{} is left out: {}", key,
-                    why == left_out_model_keys.end() ? "nothing here is called so" : why->second));
+    out.notes.push_back(why == left_out_model_keys.end()
+                            ? fmt::format("{} IS NOT KNOWN: model-config.yaml has no such key", key)
+                            : fmt::format("{} is left out: {}", key, why->second));
   }
   if (in.refusal())
     return *in.refusal();
@@ -174,11 +243,12 @@ result<imported_config> translate(yaml_reader& in, const std::string& model,
                           parallel.stages, parallel.ranks);
   if (queue)
     out.toml += fmt::format("max_num_queued_reqs = {}  # jobQueueSize\n", *queue);
-  if (use_job_ticket)
-    out.toml += "use_job_ticket = true  # useJobTicket\n";
+  out.toml += tickets;
+  if (timeout) // from reply to reply: an answer may take as long as it likes while replies come
+    out.toml += fmt::format("recovery_timeout = {}  # responseTimeout\n", *timeout);
+  if (tokens)
+    out.toml += fmt::format("\n[model.sampling]\nmax_tokens = {}  # handler\n", *tokens);
   out.toml += gateway_of(server);
-  if (timeout)
-    out.toml += fmt::format("request_timeout = {}  # responseTimeout\n", *timeout);
   out.toml += store_of(server);
   out.toml +=
       fmt::format("\n[[nodes]]\nname = \"here\"\ndevices = [{}]\n", fmt::join(devices, ", "));
@@ -189,7 +259,8 @@ result<imported_config> translate(yaml_reader& in, const std::string& model,
 
 result<imported_config> import_torchserve(std::string_view yaml, const std::string& model,
                                           const std::string& name,
-                                          const torchserve_properties& server) {
+                                          const torchserve_properties& asked) {
+  const auto server = guarded(asked);
   try { // yaml-cpp's boundary
     yaml_reader in(YAML::Load(std::string(yaml)));
     if (!in.root().IsMap())
@@ -203,7 +274,8 @@ result<imported_config> import_torchserve(std::string_view yaml, const std::stri
 result<imported_config> import_torchserve_handler(std::string_view yaml,
                                                   const torchserve_handler& handler,
                                                   const std::string& model, const std::string& name,
-                                                  const torchserve_properties& server) {
+                                                  const torchserve_properties& asked) {
+  const auto server = guarded(asked);
   auto settings = read_torchserve_settings(yaml);
   if (!settings)
     return settings.error();
@@ -229,7 +301,8 @@ result<imported_config> import_torchserve_handler(std::string_view yaml,
 }
 
 imported_config import_torchserve_server(const std::string& model, const std::string& name,
-                                         const torchserve_properties& server) {
+                                         const torchserve_properties& asked) {
+  const auto server = guarded(asked);
   imported_config out;
   out.notes = server.notes;
   out.toml = beginning("config.properties", out) + model_table(model, name) + gateway_of(server) +

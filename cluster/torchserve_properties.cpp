@@ -69,6 +69,62 @@ const std::map<std::string, std::string, std::less<>> left_out_properties{
     {"grpc_management_address", "grpc_management_port says whether there is gRPC"},
     {"keystore", "certificates are PEM files: gateway.tls_certificate, gateway.tls_key"},
     {"metrics_mode", "metrics are Prometheus'"},
+    {"workflow_store", "THERE ARE NO WORKFLOWS"},
+    {"allowed_urls", "models are loaded from model_store alone"},
+    {"install_py_dep_per_model", "WHAT requirements.txt NAMES IS NOT INSTALLED: the python3 of "
+                                 "`cluster up` has it, or has not"},
+    {"enable_envvars_config", "the environment is not read: settings are those of nodes.toml"},
+    {"blacklist_env_vars", "a handler has the environment of `cluster up`"},
+    {"number_of_gpu", "[[nodes]] names the LLM's devices"},
+    {"netty_client_threads", "each worker has a connection of its own"},
+    {"prefer_direct_buffer", "buffers are the server's own"},
+    {"async_logging", "logs are written as they come"},
+    {"vmargs", "no JVM runs"},
+    {"debug", "cluster.log_level says how much is logged"},
+    {"ipex_enable", "the handler imports what it computes with"},
+    {"ipex_gpu_enable", "the handler imports what it computes with"},
+    {"cpu_launcher_enable", "no launcher stands between workers and cores"},
+    {"cpu_launcher_args", "no launcher stands between workers and cores"},
+    {"default_service_handler", "an archive names its handler"},
+    {"service_envelope", "A HANDLER HAS NO ENVELOPE: it gets bodies as they come"},
+    {"enable_grpc_ssl", "gateway.tls_certificate is of all doors"},
+    {"initial_distribution_port", "workers are reached over sockets in the run directory"},
+    {"ts_open_inference_protocol", "KServe's API is always there"},
+    {"token_expiration_min", "keys hold until their file changes"},
+    {"ts_header_key_sequence_id", "SEQUENCES ARE NOT KEPT TOGETHER"},
+    {"ts_header_key_sequence_start", "SEQUENCES ARE NOT KEPT TOGETHER"},
+    {"ts_header_key_sequence_end", "SEQUENCES ARE NOT KEPT TOGETHER"},
+    {"use_native_io", "the server's own threads read and write"},
+    {"io_ratio", "the server's own threads read and write"},
+    {"metric_time_interval", "metrics are as they are when they are asked for"},
+    {"version", "the version is this server's"},
+    {"use_env_allowed_urls", "models are loaded from model_store alone"},
+    {"python", "the python3 of `cluster up` runs handlers"},
+    {"unregister_model_timeout", "a worker that goes ends what it computes"},
+    {"decode_input_request", "a body is decoded by its Content-Type"},
+    {"initial_worker_port", "workers are reached over sockets in the run directory"},
+    {"model_server_home", "paths are relative to where `cluster up` runs"},
+    {"limit_max_image_pixels", "the handler's own libraries decode images"},
+    {"disable_system_metrics", "metrics of the machine are the gateway's own"},
+    {"system_metrics_cmd", "metrics of the machine are the gateway's own"},
+    {"metrics_format", "metrics are Prometheus'"},
+    {"metrics_config", "a handler's metrics are those that it adds"},
+    {"model_metrics_auto_detect", "a handler's metrics are those that it adds"},
+    {"model_snapshot", "no snapshots are written"},
+    {"enable_model_api", "models always come and go by the management API"},
+    {"plugins_path", "no code of others runs in the server"},
+    {"cpp_log_config", "logs are lines of text in the run directory"},
+    {"keystore_pass", "certificates are PEM files: gateway.tls_certificate, gateway.tls_key"},
+    {"keystore_type", "certificates are PEM files: gateway.tls_certificate, gateway.tls_key"},
+    {"cors_allowed_origin", "PAGES OF OTHER SITES ARE REFUSED"},
+    {"cors_allowed_methods", "PAGES OF OTHER SITES ARE REFUSED"},
+    {"cors_allowed_headers", "PAGES OF OTHER SITES ARE REFUSED"},
+    {"grpc_inference_max_connection_age_ms", "a gRPC connection may stay as long as it is used"},
+    {"grpc_management_max_connection_age_ms", "a gRPC connection may stay as long as it is used"},
+    {"grpc_inference_max_connection_age_grace_ms",
+     "a gRPC connection may stay as long as it is used"},
+    {"grpc_management_max_connection_age_grace_ms",
+     "a gRPC connection may stay as long as it is used"},
 };
 
 error refused(const char* key, const std::string& why) {
@@ -264,6 +320,8 @@ result<torchserve_properties> parse_torchserve_properties(std::string_view text)
     out.metrics = it->second == "false" ? "" : out.metrics;
     all.erase(it);
   }
+  if (const auto it = all.find("disable_token_authorization"); it != all.end())
+    out.needs_no_token = it->second == "true";
   if (auto ok = take_store(all, out); !ok) {
     return ok.error();
   }
@@ -282,9 +340,10 @@ result<torchserve_properties> parse_torchserve_properties(std::string_view text)
   for (const auto& [key, value] : all) {
     const auto why = left_out_properties.find(key);
     out.notes.push_back(
-        fmt::format("{} is left out: {}",
-                    is_plain_key(key) ? key : "a key of config.properties that is no name",
-                    why == left_out_properties.end() ? "nothing here is called so" : why->second));
+        why == left_out_properties.end()
+            ? fmt::format("{} IS NOT KNOWN: config.properties has no such key",
+                          is_plain_key(key) ? key : "a key of config.properties that is no name")
+            : fmt::format("{} is left out: {}", key, why->second));
   }
   return out;
 }

@@ -19,6 +19,7 @@ struct torchserve_properties {
   std::string metrics = "127.0.0.1:8082";
   std::string grpc_inference, grpc_management; // empty: the file names no port
   std::string certificate, key;                // PEM files
+  bool needs_no_token = false;                 // disable_token_authorization
   std::optional<std::uint32_t> job_queue_size;
   std::optional<std::uint32_t> response_timeout;  // in seconds
   std::optional<std::uint32_t> startup_timeout;   // in seconds

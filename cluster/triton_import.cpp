@@ -80,7 +80,9 @@ const model_platform* platform_of(std::string_view backend, std::string_view nam
 
 class translation {
 public:
-  translation(const std::string& model, const std::string& name) : model_(model), name_(name) {}
+  // `unserved`: how what is said of a model that nothing serves begins.
+  translation(const std::string& model, const std::string& name, std::string_view unserved)
+      : model_(model), name_(name), unserved_(unserved) {}
 
   std::optional<error> take(const triton_model& of);
   result<imported_config> write();
@@ -93,11 +95,15 @@ private:
   void note(const triton_model& of, std::string_view text) {
     out_.notes.push_back(fmt::format("{}: {}", name_of(of), text));
   }
+  void note_unserved(const triton_model& of, std::string_view why) {
+    note(of, fmt::format("{}{}", unserved_, why));
+  }
   std::int64_t count_instances(const triton_model& of, fields& config);
   void note_rest(const triton_model& of, const fields& config, const model_platform& by);
 
   const std::string& model_;
   const std::string& name_;
+  std::string_view unserved_;
   std::string workers_; // [[workers]] tables
   std::optional<imported_config> llm_;
   imported_config out_;
@@ -119,20 +125,21 @@ std::optional<error> translation::take(const triton_model& of) {
       return take_worker(of, config, *by);
   }
   if (platform == "ensemble" || config.find("ensemble_scheduling"))
-    note(of, "LEFT OUT: an ensemble is a handler that asks other models (docs/workers.md)");
+    note_unserved(of, "an ensemble is a handler that asks other models (docs/workers.md)");
   else if (backend == "tensorrtllm")
-    note(of, "LEFT OUT: engines of TensorRT-LLM cannot be read; --model says which GGUF file or "
-             "directory of safetensors is to be served");
+    note_unserved(of, "engines of TensorRT-LLM cannot be read; --model says which GGUF file or "
+                      "directory of safetensors is to be served");
   else if (backend == "tensorrt" || platform == "tensorrt_plan")
-    note(of, "LEFT OUT: an engine of TensorRT (tensorrt_plan) runs only with the release of "
-             "TensorRT and the kind of GPU that it was built for; the ONNX file that it was built "
-             "from is served as platform onnxruntime_onnx, which takes execution_accelerators "
-             "tensorrt, or a model.py of the Python backend loads the engine (docs/workers.md)");
+    note_unserved(
+        of, "an engine of TensorRT (tensorrt_plan) runs only with the release of "
+            "TensorRT and the kind of GPU that it was built for; the ONNX file that it was built "
+            "from is served as platform onnxruntime_onnx, which takes execution_accelerators "
+            "tensorrt, or a model.py of the Python backend loads the engine (docs/workers.md)");
   else
-    note(of, fmt::format("LEFT OUT: {} needs a handler of a few lines (docs/workers.md)",
-                         is_name(backend)    ? fmt::format("'{}'", backend)
-                         : is_name(platform) ? fmt::format("'{}'", platform)
-                                             : "what it is"));
+    note_unserved(of, fmt::format("{} needs a handler of a few lines (docs/workers.md)",
+                                  is_name(backend)    ? fmt::format("'{}'", backend)
+                                  : is_name(platform) ? fmt::format("'{}'", platform)
+                                                      : "what it is"));
   return std::nullopt;
 }
 
@@ -211,7 +218,7 @@ void translation::note_rest(const triton_model& of, const fields& config,
     if (std::find(std::begin(known), std::end(known), field) == std::end(known) &&
         std::none_of(std::begin(left_out_fields), std::end(left_out_fields),
                      [&](const auto& w) { return w.first == field; }))
-      note(of, fmt::format("{} is left out: nothing here is called so", field.substr(0, 64)));
+      note(of, fmt::format("{} IS NOT KNOWN: config.pbtxt has no such field", field.substr(0, 64)));
   }
 }
 
@@ -292,7 +299,7 @@ result<imported_config> translation::write_worker() {
 
 result<imported_config> import_triton_worker(const triton_model& of) {
   const std::string none;
-  translation made(none, none);
+  translation made(none, none, /*unserved=*/"");
   if (auto wrong = made.take(of))
     return *std::move(wrong);
   return made.write_worker();
@@ -300,7 +307,7 @@ result<imported_config> import_triton_worker(const triton_model& of) {
 
 result<imported_config> import_triton(std::span<const triton_model> models,
                                       const std::string& model, const std::string& name) {
-  translation made(model, name);
+  translation made(model, name, "LEFT OUT: ");
   for (const auto& one : models)
     if (auto wrong = made.take(one))
       return *std::move(wrong);

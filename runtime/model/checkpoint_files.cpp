@@ -12,6 +12,9 @@ namespace {
 
 constexpr std::string_view single_file = "model.safetensors";
 constexpr std::string_view index_file = "model.safetensors.index.json";
+// What older checkpoints have in their place.
+constexpr std::array<std::string_view, 2> pickled_files = {"pytorch_model.bin",
+                                                           "pytorch_model.bin.index.json"};
 constexpr std::string_view head_name = "lm_head.weight";
 constexpr std::size_t compared_bytes = std::size_t{1} << 20U; // of two matrices, at once
 
@@ -61,6 +64,16 @@ result<void> checkpoint::open_files() {
   }
   if (is_there(path_ / index_file)) {
     return open_indexed();
+  }
+  for (const auto old : pickled_files) {
+    if (is_there(path_ / old)) {
+      return fail(errc::bad_model_file,
+                  "{0}: its weights are Python's pickles ({1}), which run code where they are "
+                  "read. Where transformers and torch are installed, this writes them as "
+                  "safetensors beside: python3 -c \"from transformers import AutoModelForCausalLM "
+                  "as M; M.from_pretrained('{0}', torch_dtype='auto').save_pretrained('{0}')\"",
+                  path_.string(), old);
+    }
   }
   return fail(errc::io_failed, "{}: neither {} nor {} is there", path_.string(), single_file,
               index_file);

@@ -148,7 +148,7 @@ def wrong_in_cluster(words):
     depth = 2 if words[0] == "model" and len(words) > 1 else 1
     own = words[depth:]
     if words[0] == "import":  # behind it stands the command of another server
-        own = own[: next((i for i, w in enumerate(own) if w in ("vllm", "text-generation-launcher")), len(own))]
+        own = own[: next((i for i, w in enumerate(own) if w in ("vllm", "text-generation-launcher", "docker", "tritonserver", "torchserve")), len(own))]
     said = help_of(CLUSTER, *words[:depth])
     for i, word in enumerate(words[:depth]):
         if not re.search(rf"^ +{re.escape(word)}\b", help_of(CLUSTER, *words[:i]), re.M):

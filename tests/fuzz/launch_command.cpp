@@ -1,7 +1,9 @@
-// The command that starts another server, a line for each word: whatever it says, what is made of
-// it is a configuration of ours that says no more than it should, or is refused by one.
+// The command that starts another server, a line for each word, or a compose file that has it:
+// whatever it says, what is made of it is a configuration of ours that says no more than it should,
+// or is refused by one.
 #include "cluster/config.hpp"
 #include "cluster/launch_import.hpp"
+#include "cluster/torchserve_properties.hpp"
 #include "schema/ensure.hpp"
 #include "tests/fuzz/input.hpp"
 
@@ -9,19 +11,56 @@
 
 using namespace baton;
 
-int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  std::istringstream in{std::string(fuzz::text_of(data, size))};
-  std::vector<std::string> words;
-  for (std::string word; std::getline(in, word);)
-    words.push_back(word);
-  const auto made = cluster::import_launch(words, "m.gguf", "m");
+namespace {
+
+void import_of(const cluster::launch_line& line) {
+  cluster::import_wishes wishes;
+  wishes.model = "m.gguf";
+  wishes.name = "m";
+  wishes.machine = {static_cast<std::uint32_t>(line.words.size() % 4), 1ull << 35};
+  const auto made = cluster::import_launch(line, wishes);
   if (!made) {
     ENSURE(!made.error().message.empty(), "an error without words");
-    return 0;
+    return;
   }
   if (const auto config = cluster::parse_config(made->toml, "nodes.toml"))
     ENSURE(config->models.size() == 1 && config->model.path == "m.gguf" &&
                config->nodes.size() == 1 && config->gateway.api_keys.empty(),
            "an option became another setting");
+}
+
+void stores_of(const cluster::launch_line& line) {
+  if (const auto read = cluster::read_torchserve_line(line))
+    if (const auto properties = cluster::parse_torchserve_properties(read->properties))
+      ENSURE(properties->certificate.empty(), "an option became another property");
+  if (const auto read = cluster::read_triton_line(line))
+    if (const auto config = cluster::parse_config(read->tables, "nodes.toml"))
+      ENSURE(config->models.empty() && config->repository && config->gateway.api_keys.empty(),
+             "an option became another setting");
+}
+
+} // namespace
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string text(fuzz::text_of(data, size));
+  std::istringstream in{text};
+  std::vector<std::string> words;
+  for (std::string word; std::getline(in, word);)
+    words.push_back(word);
+  const auto variable = [](const std::string& name) {
+    return name.size() % 2 == 0 ? std::optional<std::string>(name) : std::nullopt;
+  };
+  for (const auto& line :
+       {cluster::read_launch_line(words), cluster::read_compose(text, "", "/srv", variable)}) {
+    if (!line) {
+      ENSURE(!line.error().message.empty(), "an error without words");
+      continue;
+    }
+    if (line->program == cluster::launcher::torchserve ||
+        line->program == cluster::launcher::triton)
+      stores_of(*line);
+    else
+      import_of(*line);
+  }
   return 0;
 }

@@ -127,6 +127,22 @@ TEST_CASE("what cannot be placed is refused by name and number") {
   }
 }
 
+TEST_CASE("a plan warns of more sequences than the KV cache has tokens for") {
+  auto config = two_stages();
+  auto plan = make_plan(config, small_model(), roomy_machine);
+  REQUIRE(plan);
+  CHECK(plan_table(config, small_model(), *plan).find("warning") == std::string::npos);
+  const auto tokens = plan->blocks * plan->block_positions;
+  config.model.max_num_seqs = tokens / 100;
+  plan = make_plan(config, small_model(), roomy_machine);
+  REQUIRE(plan);
+  const auto table = plan_table(config, small_model(), *plan);
+  CHECK(table.find(fmt::format("tokens for each of {} sequences", config.model.max_num_seqs)) !=
+        std::string::npos);
+  CHECK(table.find(fmt::format("lower model.max_num_seqs to {}\n", tokens / 256)) !=
+        std::string::npos);
+}
+
 TEST_CASE("an automatic KV cache is what the slots need, or half of what the weights leave") {
   constexpr std::uint64_t block = 30ull * 2 * 3 * 64 * 2 * 64;
   auto config = two_stages();

@@ -188,3 +188,25 @@ TEST_CASE("the last line of a log is UTF-8, whatever was written") {
   std::filesystem::remove(path);
   CHECK(last_line(path) == "");
 }
+
+TEST_CASE("who only looked leaves no run directory behind") {
+  const auto base = std::filesystem::temp_directory_path() / fmt::format("baton-look-{}", getpid());
+  const auto path = base / "a";
+  {
+    const unused_run_dir looked_at(path);
+    REQUIRE(run_dir::open(path));
+    CHECK(std::filesystem::exists(path));
+  }
+  CHECK_FALSE(std::filesystem::exists(base));
+  {
+    const unused_run_dir looked_at(path);
+    const auto dir = run_dir::open(path);
+    REQUIRE(dir);
+    REQUIRE(dir->write("kept", "x"));
+  }
+  CHECK(std::filesystem::exists(path / "kept"));
+  std::filesystem::remove(path / "kept");
+  const unused_run_dir was_there(path);
+  CHECK(std::filesystem::exists(path)); // also behind its end: it was not made meanwhile
+  std::filesystem::remove_all(base);
+}

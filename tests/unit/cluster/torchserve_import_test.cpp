@@ -64,9 +64,12 @@ TEST_CASE("the documentation's pipeline over four processes is four stages") {
   CHECK(config.model.pipeline_parallel_size == 4);
   CHECK(config.model.tensor_parallel_size == 1);
   CHECK(config.model.replicas == 1);
-  CHECK(config.gateway.request_timeout == std::chrono::seconds(120));
+  // From reply to reply: a long answer is not cut.
+  CHECK(config.gateway.request_timeout == std::chrono::seconds(0));
+  CHECK(config.model.recovery_timeout == std::chrono::seconds(120));
   CHECK(config.nodes.at(0).devices.size() == 4);
-  for (const auto* what : {"maxBatchDelay", "maxWorkers", "pippy", "handler", "deviceType gpu"}) {
+  CHECK(config.model.sampling.tokens_max == 80);
+  for (const auto* what : {"maxBatchDelay", "maxWorkers", "pippy", "deviceType gpu"}) {
     CAPTURE(what);
     CHECK(notes_mention(notes, what));
   }
@@ -111,7 +114,8 @@ TEST_CASE("queues, tickets and deadlines have their names here") {
       imported_archive("jobQueueSize: 100\nuseJobTicket: true\nresponseTimeout: 90\n");
   CHECK(config.model.max_num_queued_reqs == 100);
   CHECK(config.model.use_job_ticket);
-  CHECK(config.gateway.request_timeout == std::chrono::seconds(90));
+  CHECK(config.model.recovery_timeout == std::chrono::seconds(90));
+  CHECK(config.model.max_num_seqs == 1); // a ticket for each of batchSize
   CHECK(config.model.pipeline_parallel_size == 1);
 }
 
@@ -177,4 +181,28 @@ TEST_CASE("a model with a handler of its own is a worker beside the LLM") {
                                               "model-config.yaml"});
   CHECK_FALSE(
       import_torchserve_handler("continuousBatching: true\n", {"h.py", "c", "h"}, "m", "m"));
+}
+
+TEST_CASE("job tickets of an LLM are as many as its batch, and its handler's length a default") {
+  std::vector<std::string> notes;
+  const auto config = imported_archive("minWorkers: 1\nbatchSize: 4\nuseJobTicket: true\n"
+                                       "handler:\n  max_length: 50\n  word: x\n",
+                                       &notes);
+  CHECK(config.model.use_job_ticket);
+  CHECK(config.model.max_num_seqs == 4);
+  CHECK(config.model.sampling.tokens_max == 50);
+  CHECK(notes_mention(notes, "handler.word is left out"));
+  CHECK_FALSE(notes_mention(notes, "batchSize is left out"));
+  const auto both =
+      imported_archive("batchSize: 4\nhandler: {max_length: 50, max_new_tokens: 20}\n");
+  CHECK(both.model.sampling.tokens_max == 20); // which generate() is given
+  CHECK(both.model.max_num_seqs == model_config{}.max_num_seqs);
+  CHECK(has(archive_refusal("handler: {max_length: many}\n"), "max_length"));
+}
+
+TEST_CASE("only a key that TorchServe has not is not known") {
+  std::vector<std::string> notes;
+  imported_archive("sequenceMaxIdleMSec: 5\nbatchsize: 3\n", &notes);
+  CHECK(notes_mention(notes, "sequenceMaxIdleMSec is left out: sequences"));
+  CHECK(notes_mention(notes, "batchsize IS NOT KNOWN"));
 }

@@ -64,15 +64,15 @@ TEST_CASE("the documentation's example says where it listens") {
   CHECK(p.management == "127.0.0.1:8444");
   CHECK(p.metrics == "[::1]:9082");
   CHECK(properties_mention(p, "number_of_netty_threads is left out: gateway.threads"));
-  CHECK(properties_mention(p, "install_py_dep_per_model is left out: nothing here is called so"));
+  CHECK(properties_mention(p, "install_py_dep_per_model is left out: WHAT requirements.txt"));
   CHECK_FALSE(properties_mention(p, "https://"));
   const auto config = imported_with_properties("jobQueueSize: 7\n", p);
-  CHECK(config.gateway.torchserve_inference == "0.0.0.0:9080");
+  CHECK(config.gateway.torchserve_inference == "127.0.0.1:9080"); // until there are keys
   CHECK(config.gateway.torchserve_metrics == "[::1]:9082");
   CHECK(config.gateway.tls_certificate == "mycert.pem");
   CHECK(config.gateway.tls_key == "mykey.key");
   CHECK(config.model.max_num_queued_reqs == 7); // the model's own word comes first
-  CHECK(config.gateway.request_timeout == std::chrono::seconds(60));
+  CHECK(config.model.recovery_timeout == std::chrono::seconds(60));
   CHECK(imported_with_properties("minWorkers: 1\n", p).model.max_num_queued_reqs == 100);
 }
 
@@ -149,4 +149,16 @@ TEST_CASE("a model store is carried over, but for what is no archive of it") {
         std::vector<std::string>{"all"});
   CHECK(read_properties("model_store=s\nload_models=none\n").load_models.empty());
   CHECK(properties_mention(read_properties("load_models=a.mar\n"), "there is no model_store"));
+}
+
+TEST_CASE("addresses beyond this machine are open only where no token was needed") {
+  const auto guarded = imported_with_properties(
+      "minWorkers: 1\n", read_properties("inference_address=http://0.0.0.0:9080\n"));
+  CHECK(guarded.gateway.torchserve_inference == "127.0.0.1:9080");
+  CHECK_FALSE(guarded.gateway.allow_unauthenticated);
+  const auto open = imported_with_properties(
+      "minWorkers: 1\n",
+      read_properties("inference_address=http://0.0.0.0:9080\ndisable_token_authorization=true\n"));
+  CHECK(open.gateway.torchserve_inference == "0.0.0.0:9080");
+  CHECK(open.gateway.allow_unauthenticated);
 }

@@ -317,6 +317,17 @@ TEST_CASE("a directory without its files is refused by what is missing") {
   }
 }
 
+TEST_CASE("weights that Python pickled are refused with the command that converts them") {
+  for (const auto* old : {"pytorch_model.bin", "pytorch_model.bin.index.json"}) {
+    changed copy("qwen3");
+    std::filesystem::rename(copy.path() / "model.safetensors", copy.path() / old);
+    const auto why = copy.refusal();
+    CHECK(says(why, "Python's pickles"));
+    CHECK(says(why,
+               ("M.from_pretrained('" + copy.path().string() + "', torch_dtype='auto')").c_str()));
+  }
+}
+
 TEST_CASE("a directory's fingerprint is that of its model") {
   const auto print = [](const std::filesystem::path& path) {
     const auto file = checkpoint::open(path);

@@ -1,0 +1,245 @@
+#include "cluster/command_import_line.hpp"
+
+#include "cluster/config.hpp"
+#include "cluster/launch_import.hpp"
+#include "cluster/roles.hpp"
+#include "cluster/torchserve_import.hpp"
+#include "cluster/triton_directory.hpp"
+#include "runtime/plugin/library.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+namespace baton::cluster {
+namespace fs = std::filesystem;
+namespace {
+
+// Devices of NVIDIA's driver, where the engine for them is installed.
+std::uint32_t usable_gpus() {
+  if (!plugin::find_library("torch"))
+    return 0;
+  constexpr std::uint32_t gpus_max = 64;
+  std::uint32_t count = 0;
+  std::error_code ec;
+  while (count < gpus_max && fs::exists(fmt::format("/dev/nvidia{}", count), ec))
+    ++count;
+  return count;
+}
+
+// Of the first directory above the run directories that is there.
+std::optional<std::uint64_t> free_disk() {
+  std::error_code ec;
+  auto place = default_run_dir("x");
+  while (!fs::exists(place, ec) && place.has_relative_path())
+    place = place.parent_path();
+  const auto space = fs::space(place, ec);
+  return ec ? std::nullopt : std::optional<std::uint64_t>(space.available);
+}
+
+// Where huggingface_hub keeps a model that it has downloaded; empty: it has not.
+// https://huggingface.co/docs/huggingface_hub/guides/manage-cache
+std::string downloaded(const std::string& name, const launch_line& line) {
+  const auto slash = name.find('/');
+  if (slash == name.npos || name.find('/', slash + 1) != name.npos)
+    return {};
+  std::vector<fs::path> caches;
+  for (const auto& m : line.mounts) {
+    caches.emplace_back(fs::path(m.outside) / "hub");
+    caches.emplace_back(m.outside);
+  }
+  if (const char* said = std::getenv("HF_HUB_CACHE"))
+    caches.emplace_back(said);
+  if (const char* said = std::getenv("HF_HOME"))
+    caches.emplace_back(fs::path(said) / "hub");
+  if (const char* home = std::getenv("HOME"))
+    caches.emplace_back(fs::path(home) / ".cache/huggingface/hub");
+  for (const auto& cache : caches) {
+    const auto model =
+        cache / fmt::format("models--{}--{}", name.substr(0, slash), name.substr(slash + 1));
+    std::string revision;
+    if (std::ifstream(model / "refs/main") >> revision) {
+      std::error_code ec;
+      if (auto at = model / "snapshots" / revision; fs::is_directory(at, ec))
+        return at.string();
+    }
+  }
+  return {};
+}
+
+// Keys that a plan refuses with this model on this machine, and what comes up in their place.
+struct mended_key {
+  std::string_view refused, key, value, why;
+};
+constexpr mended_key mended_keys[] = {
+    {"model.kv_cache_bytes", "model.kv_cache_bytes", "\"auto\"",
+     "the default holds no sequence of that length; KV takes what the machine has"},
+    {"model.tensor_parallel_size", "model.tensor_parallel_size", "",
+     "this model cannot be shared so on this machine; answers are the same"},
+    {"model.pipeline_parallel_size", "model.pipeline_parallel_size", "",
+     "this model cannot be divided so on this machine; answers are the same"},
+    {"model.replicas", "model.replicas", "", "this machine has no room for so many"},
+    {"model.swap_space", "model.swap_space", "", "it holds no block of KV"},
+    {"model.dtype", "model.dtype", "",
+     "this machine's engine computes with the types of the model's file"},
+};
+
+const mended_key* mended_of(const error& why) {
+  const auto* found = std::find_if(std::begin(mended_keys), std::end(mended_keys),
+                                   [&](const mended_key& k) { return k.refused == why.param; });
+  return found == std::end(mended_keys) ? nullptr : found;
+}
+
+// As often as a key can be mended, the line is read again without what the plan refuses.
+result<imported_config> import_model_line(const launch_line& line, import_wishes wishes) {
+  for (std::size_t round = 0; round <= std::size(mended_keys) + 1; ++round) {
+    auto made = import_launch(line, wishes);
+    if (!made)
+      return made;
+    auto config = parse_config(made->toml, "nodes.toml");
+    if (!config)
+      return config.error();
+    const auto path = config->model.path.string();
+    std::error_code ec;
+    if (!fs::exists(path, ec)) {
+      const auto found = wishes.model.empty() ? downloaded(path, line) : std::string();
+      if (found.empty())
+        return made;
+      wishes.model = found;
+      continue;
+    }
+    const auto fits = check_plans(*config, with_this_machine());
+    if (fits)
+      return made;
+    const auto* mended = mended_of(fits.error());
+    if (!mended || wishes.changes.contains(std::string(mended->key))) {
+      const auto word = fmt::format("`cluster plan` REFUSES THIS: {}", fits.error().message);
+      made->notes.push_back(word);
+      made->toml = toml_comment(word) + made->toml;
+      return made;
+    }
+    wishes.changes[std::string(mended->key)] = {std::string(mended->value),
+                                                std::string(mended->why)};
+  }
+  return fail(errc::internal, "the line was mended more often than it has keys");
+}
+
+// The addresses of a container are those that it publishes.
+void publish(const launch_line& line, std::string& address) {
+  if (address.empty() || !line.is_container || line.has_host_network)
+    return;
+  const auto port = address.substr(address.rfind(':') + 1);
+  const auto* published = line.published(port);
+  const auto host = !published                   ? std::string("127.0.0.1")
+                    : published->address.empty() ? "0.0.0.0"
+                                                 : published->address;
+  address = fmt::format("{}:{}", host,
+                        published && !published->outside.empty() ? published->outside : port);
+}
+
+result<imported_config> import_torchserve_line(const launch_line& line, const std::string& model,
+                                               const std::string& name) {
+  auto read = read_torchserve_line(line);
+  if (!read)
+    return read.error();
+  std::string text;
+  std::error_code ec;
+  if (read->file.empty() && !line.is_container && fs::exists("config.properties", ec)) {
+    read->file = "config.properties"; // as there: of the directory where it starts
+    read->notes.emplace_back("config.properties of this directory is read, as TorchServe does");
+  }
+  if (!read->file.empty()) {
+    auto file = read_config_file(read->file);
+    if (!file)
+      return fail(file.error().code, "--ts-config {}: {}", read->file, file.error().message);
+    text = *std::move(file) + "\n";
+  }
+  auto properties = parse_torchserve_properties(text + read->properties);
+  if (!properties)
+    return properties.error();
+  properties->model_store = line.outside(properties->model_store);
+  for (auto* address : {&properties->inference, &properties->management, &properties->metrics,
+                        &properties->grpc_inference, &properties->grpc_management})
+    publish(line, *address);
+  properties->notes.insert(properties->notes.begin(), read->notes.begin(), read->notes.end());
+  return import_torchserve_server(model, name, *properties);
+}
+
+// The [model] tables of an LLM in the repository, which the repository alone does not serve.
+std::string llm_of(const std::string& repository, imported_config& out) {
+  std::error_code ec;
+  for (fs::directory_iterator it(repository, ec), end; !ec && it != end; it.increment(ec)) {
+    const auto one = read_triton_model(it->path());
+    if (!one || one->engine.empty())
+      continue;
+    const std::vector<triton_model> alone{*one};
+    const auto made = import_triton(alone, "", "");
+    if (!made)
+      continue;
+    out.notes.insert(out.notes.end(), made->notes.begin(), made->notes.end());
+    const auto begin = made->toml.find("\n[model]");
+    const auto end_of = made->toml.find("\n[gateway]");
+    if (begin != made->toml.npos && end_of != made->toml.npos && begin < end_of)
+      return made->toml.substr(begin, end_of - begin);
+  }
+  return {};
+}
+
+result<imported_config> import_triton_line(const launch_line& line, const std::string& model,
+                                           const std::string& name) {
+  auto read = read_triton_line(line);
+  if (!read)
+    return read.error();
+  imported_config out;
+  out.notes = read->notes;
+  auto llm = model.empty()
+                 ? llm_of(read->repository, out)
+                 : fmt::format("\n[model]\nname = {}\npath = {}\n",
+                               toml_string(name.empty() ? fs::path(model).stem().string() : name),
+                               toml_string(model));
+  out.toml = "# Made of a command of Triton by `cluster import`.\n";
+  for (const auto& note : out.notes)
+    out.toml += toml_comment(note);
+  out.toml += llm + read->tables;
+  return out;
+}
+
+std::optional<std::string> variable_of_shell(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value ? std::optional<std::string>(value) : std::nullopt;
+}
+
+} // namespace
+
+result<std::optional<launch_line>> line_of_compose(const std::string& file,
+                                                   const std::string& service) {
+  const auto extension = fs::path(file).extension();
+  if (extension != ".yaml" && extension != ".yml")
+    return std::optional<launch_line>();
+  const auto text = read_config_file(file);
+  if (!text)
+    return text.error();
+  if (!is_compose(*text))
+    return std::optional<launch_line>();
+  auto line =
+      read_compose(*text, service, fs::path(file).parent_path().string(), variable_of_shell);
+  if (!line)
+    return line.error();
+  return std::optional(*std::move(line));
+}
+
+result<imported_config> import_line(const launch_line& line, const std::string& model,
+                                    const std::string& name) {
+  if (line.program == launcher::torchserve)
+    return import_torchserve_line(line, model, name);
+  if (line.program == launcher::triton)
+    return import_triton_line(line, model, name);
+  import_wishes wishes;
+  wishes.model = model;
+  wishes.name = name;
+  wishes.machine = {usable_gpus(), free_disk()};
+  return import_model_line(line, std::move(wishes));
+}
+
+} // namespace baton::cluster
