@@ -37,7 +37,7 @@ if(BATON_FUZZ)
 endif()
 
 # Unity builds: eight files of a target at a time are one to the compiler, which reads what they include once for all of
-# them. The whole tree takes several times less of the processor (docs/decisions/0057-unity-builds.md has numbers). What it
+# them. The whole tree takes little more than half of the processor time (docs/decisions/0057-unity-builds.md has numbers). What it
 # costs: an edit of one file compiles the eight; helpers of two files of a target may not have the same name, also in
 # unnamed namespaces; a file that lacks an #include may find it in the file before. That is why one build is without it,
 # the preset `fuzz`. CMake leaves files with compile options of their own alone.
