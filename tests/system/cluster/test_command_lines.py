@@ -26,6 +26,7 @@ NOT_RUN = {
     "cluster doctor --device cuda:0 [--ranks N [--ranks-on-device N]]": "there is no such device",
     "cluster plan build/fp8.toml": "written by the line before it; test_gpu_setup.py plans it",
     "cluster import COMMAND...": "the lines of 'Coming from vLLM or TGI' are such",
+    "cluster import tritonserver --model-repository=REPOSITORY ...": "test_start_lines.py imports such lines",
     "cluster import text-generation-launcher --model-id /models/smollm2 ...": "test_guides.py runs it whole",
 }
 
@@ -72,6 +73,7 @@ def folder(tmp_path):
     (tmp_path / "model-config.yaml").write_text("minWorkers: 1\n")
     (tmp_path / "config.properties").write_text("inference_address=http://127.0.0.1:8080\n")
     (tmp_path / "handler.py").write_text("")
+    (tmp_path / "compose.yaml").write_text(f"services:\n  llm:\n    image: vllm/vllm-openai\n    command: --model {MODEL}\n")
     at = tmp_path / "models/repository/m/1"
     at.mkdir(parents=True)
     (at / "model.json").write_text(json.dumps({"model": "/models/smollm2"}))
@@ -85,7 +87,7 @@ def with_values(text, config):
     """The line as somebody would type it: all that is in brackets is given, but for what has no end."""
     words = [w for w in re.sub(r"[\[\]]", "", text).split(" ") if w not in WITHOUT_END]
     values = {"nodes.toml": "own.toml", "CLUSTER": str(config), "NAME": "alice", "FILE": "keys.toml", "PATH": str(MODEL), "MODEL": str(MODEL), "YAML": "model-config.yaml",
-              "REPOSITORY": "models/repository", "MESSAGE": "hello"}
+              "REPOSITORY": "models/repository", "MESSAGE": "hello", "SERVICE": "llm"}
     if words[1] == "model":
         values["FILE"] = str(MODEL)
     if words[1] == "import":
