@@ -129,11 +129,14 @@ TOOLS = {
     "scripts/setup.sh": defines("build", "fetch_model", "install_packages"),
     "scripts/setup_gpu.sh": defines("build_kernels", "fetch_torch"),
     "sdk/python/baton_worker/__main__.py": run_by("tests/system/cluster/test_workers.py", 'module="baton_worker"'),
+    "sdk/python/baton_worker/check.py": run_by("sdk/python/tests/test_needs.py"),
+    "sdk/python/baton_worker/foreground.py": run_by("sdk/python/tests/test_foreground.py"),
     "sdk/python/baton_worker/onnx.py": run_by("sdk/python/tests/test_onnx.py"),
     "sdk/python/baton_worker/torchscript.py": run_by("sdk/python/tests/test_torchscript.py"),
     "sdk/python/baton_worker/torchserve.py": run_by("sdk/python/tests/test_shims.py"),
     "sdk/python/baton_worker/triton.py": run_by("sdk/python/tests/test_shims.py"),
     "sdk/python/generate_wire.py": says([], 0, ""),
+    "sdk/python/tests/torch_generate_rank.py": run_by("sdk/python/tests/torch_large_cases.py"),
     "sdk/python/setup.py": says(["--name"], 0, "baton", sys.executable, cwd=ROOT / "sdk/python"),
     "tests/bench/faults.py": usage(),
     "tests/bench/gpu.py": usage(),
@@ -191,8 +194,12 @@ def is_of_pytest(name):
     return pathlib.Path(name).name.startswith(("test_", "conftest"))
 
 
+def is_package(name):
+    return pathlib.Path(name).name == "__init__.py"
+
+
 def programs():
-    python = {name for name in tracked("*.py") if not is_of_pytest(name) and is_program(ast.parse((ROOT / name).read_text()))}
+    python = {name for name in tracked("*.py") if not is_of_pytest(name) and not is_package(name) and is_program(ast.parse((ROOT / name).read_text()))}
     others = {name for name in tracked() if name.endswith(".sh") or (os.access(ROOT / name, os.X_OK) and (ROOT / name).read_bytes()[:2] == b"#!")}
     return python | others
 
