@@ -38,14 +38,22 @@ using namespace crash_file;
 
 constexpr std::array fatal_signals = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
 
-void set_text(client_text& to, std::string_view client) noexcept {
-  to.fill('\0');
-  std::copy_n(client.begin(), std::min(client.size(), to.size()), to.begin());
+// Cut where it is longer. Allocates nothing: it is made for each event of a stream.
+client_text text_of(const crash_client& client) noexcept {
+  client_text text{};
+  std::size_t size = 0;
+  const auto add = [&](std::string_view part) {
+    const auto count = std::min(part.size(), text.size() - size);
+    std::copy_n(part.begin(), count, text.begin() + static_cast<std::ptrdiff_t>(size));
+    size += count;
+  };
+  add(client.key.empty() ? "address " : "key ");
+  add(client.key.empty() ? client.address.substr(0, client.address.rfind(':')) : client.key);
+  return text;
 }
 
-std::string_view text_of(const client_text& text) noexcept {
-  return {text.data(),
-          static_cast<std::size_t>(std::find(text.begin(), text.end(), '\0') - text.begin())};
+std::string shown(const client_text& text) {
+  return {text.begin(), std::find(text.begin(), text.end(), '\0')};
 }
 
 std::int64_t seconds_of(crash_record::clock::time_point t) noexcept {
@@ -148,7 +156,7 @@ result<std::shared_ptr<crash_record>> crash_record::open(const std::filesystem::
   }
   for (auto& n : mapped->notes) {
     if (n.state == note_crashed) {
-      record->found_.push_back(record->count(text_of(n.client), now));
+      record->count(n, now);
     }
     n.state = note_free;
   }
@@ -160,12 +168,11 @@ crash_record::~crash_record() {
 }
 
 // A client that is not known yet takes the row whose last crash is the oldest.
-crash_suspect crash_record::count(std::string_view client, clock::time_point now) {
+void crash_record::count(const note& crashed, clock::time_point now) {
   const auto at = seconds_of(now);
   auto& rows = mapped_->suspects;
-  client = client.substr(0, client_bytes_max);
   auto row = std::find_if(rows.begin(), rows.end(), [&](const suspect_row& r) {
-    return r.crashes != 0 && text_of(r.client) == client;
+    return r.crashes != 0 && r.client == crashed.client;
   });
   if (row == rows.end()) {
     row =
@@ -177,25 +184,25 @@ crash_suspect crash_record::count(std::string_view client, clock::time_point now
   }
   if (is_forgotten(*row, at)) {
     row->crashes = 0;
-    set_text(row->client, client);
+    row->client = crashed.client;
   }
   row->crashes = std::min(row->crashes + 1, UINT32_MAX - 1);
   row->last_crash = at;
-  return {std::string(client), row->crashes, refusal_of(*row, at)};
+  found_.push_back({shown(row->client), row->crashes, refusal_of(*row, at)});
 }
 
-std::chrono::seconds crash_record::refused_for(std::string_view client,
+std::chrono::seconds crash_record::refused_for(const crash_client& client,
                                                clock::time_point now) const noexcept {
-  client = client.substr(0, client_bytes_max);
+  const auto text = text_of(client);
   for (const auto& row : mapped_->suspects) {
-    if (row.crashes > crashes_allowed && text_of(row.client) == client) {
+    if (row.crashes > crashes_allowed && row.client == text) {
       return refusal_of(row, seconds_of(now));
     }
   }
   return std::chrono::seconds(0);
 }
 
-crash_record::handling::handling(crash_record* record, std::string_view client) noexcept {
+crash_record::handling::handling(crash_record* record, const crash_client& client) noexcept {
   if (!record || current_state) { // a part of what is noted already
     return;
   }
@@ -212,7 +219,7 @@ crash_record::handling::handling(crash_record* record, std::string_view client) 
   if (!note_) {
     return;
   }
-  set_text(note_->client, client);
+  note_->client = text_of(client);
   if (marks_signals.load(std::memory_order_relaxed)) {
     use_own_signal_stack();
   }
@@ -241,11 +248,7 @@ void crash_record::mark_fatal_signals() noexcept {
   }
 }
 
-std::string crash_client(std::string_view key, std::string_view address) {
-  return key.empty() ? fmt::format("address {}", address) : fmt::format("key {}", key);
-}
-
-std::optional<rejected> refusal_of_suspect(const crash_record* record, std::string_view client) {
+std::optional<rejected> refusal_of_suspect(const crash_record* record, const crash_client& client) {
   if (!record) {
     return std::nullopt;
   }

@@ -23,11 +23,15 @@
 
 namespace baton::gateway {
 
-// The name of a client: "key NAME" with an API key, else "address HOST" without the port.
-std::string crash_client(std::string_view key, std::string_view address);
+// Who has sent a request: the name of its API key, else its address. All ports of a host are one
+// client.
+struct crash_client {
+  std::string_view key;     // empty: none
+  std::string_view address; // "HOST:PORT"
+};
 
 struct crash_suspect {
-  std::string client;
+  std::string client; // "key NAME" or "address HOST"
   std::uint32_t crashes = 0;
   std::chrono::seconds refused_for{0}; // from now on; 0: not refused
 };
@@ -54,13 +58,14 @@ public:
   // Clients whose requests ended the last life.
   const std::vector<crash_suspect>& found() const noexcept { return found_; }
   // How long this client's requests are refused; 0: not at all. Any thread.
-  std::chrono::seconds refused_for(std::string_view client, clock::time_point now) const noexcept;
+  std::chrono::seconds refused_for(const crash_client& client,
+                                   clock::time_point now) const noexcept;
 
   // While it lives, this thread handles a request of that client. Synchronous work only: it must
   // not outlive a suspension of a coroutine. Without a free note it notes nothing.
   class handling {
   public:
-    handling(crash_record* record, std::string_view client) noexcept; // null: notes nothing
+    handling(crash_record* record, const crash_client& client) noexcept; // null: notes nothing
     ~handling();
     handling(const handling&) = delete;
     handling& operator=(const handling&) = delete;
@@ -75,7 +80,7 @@ public:
 
 private:
   explicit crash_record(layout* mapped) : mapped_(mapped) {}
-  crash_suspect count(std::string_view client, clock::time_point now);
+  void count(const note& crashed, clock::time_point now); // into found_
 
   layout* mapped_;
   std::vector<crash_suspect> found_;
@@ -83,6 +88,6 @@ private:
 
 // The refusal for a client that is refused now: rate_limit_exceeded, with retry_after. Nothing if
 // it is not refused, or `record` is null.
-std::optional<rejected> refusal_of_suspect(const crash_record* record, std::string_view client);
+std::optional<rejected> refusal_of_suspect(const crash_record* record, const crash_client& client);
 
 } // namespace baton::gateway

@@ -43,10 +43,9 @@ grpc_call::grpc_call(grpc_world& world, grpc_service service, grpc_began began,
   }
   method_ = find_grpc_method(service_, head_.method);
   who_ = *std::move(who);
-  crash_client_ = crash_client(who_.name(), head_.peer.substr(0, head_.peer.rfind(':')));
   const auto no = method_->access == route_access::open
                       ? std::nullopt
-                      : refusal_of_suspect(facts().crashes(), crash_client_);
+                      : refusal_of_suspect(facts().crashes(), {who_.name(), head_.peer});
   if (no) {
     world_.desk.counts().refused(world_.desk.door(), no->reason.code);
     end(grpc_failure(service_, no->reason, no->retry_after));
@@ -62,7 +61,7 @@ void grpc_call::read(std::optional<std::string> message) {
     return;
   }
   if (message) {
-    const crash_record::handling noted(facts().crashes(), crash_client_);
+    const crash_record::handling noted(facts().crashes(), {who_.name(), head_.peer});
     has_heard_ = true;
     take(*message);
   } else {
@@ -233,7 +232,7 @@ void grpc_call::fail(grpc_answer& answer, const std::string& busy_model, rejecte
 // Each has its turn: one that is told much must not hold the others up. What has come of it
 // meanwhile is taken until it makes a message.
 bool grpc_call::step() {
-  const crash_record::handling noted(facts().crashes(), crash_client_);
+  const crash_record::handling noted(facts().crashes(), {who_.name(), head_.peer});
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     const auto place = (turn_ + i) % requests_.size();
     auto event = requests_[place].open.next();

@@ -83,7 +83,6 @@ private:
   const std::function<void()> wake_;
   const clock::time_point began_ = clock::now();
   const std::string request_id_;
-  std::string crash_client_; // crash_record.hpp's name of the client
   // For its line in the access log.
   std::string model_;
   std::optional<request_usage> usage_;

@@ -246,25 +246,31 @@ std::string_view http_api::route_name(const http_call& call) {
   return row ? row->path : "other";
 }
 
-http_reply http_api::refuse_early(const http_call& call, const error& e) {
-  if (is_torchserve(call.door)) {
-    return errors_of(api_family::torchserve).failure(e);
-  }
+namespace {
+
+const error_words& early_errors(const http_call& call) {
   const auto path = path_of(call.target);
-  auto reply = refusal(e, find_route(path, call.method), path);
-  reply.status = row_of(e.code).http_status; // a proxy goes by it
+  return is_torchserve(call.door) ? errors_of(api_family::torchserve)
+                                  : errors_for(find_route(path, call.method), path);
+}
+
+// A proxy acts on the status of the error's row, whatever the API says in its place.
+http_reply with_early_status(const http_call& call, errc code, http_reply reply) {
+  if (!is_torchserve(call.door)) {
+    reply.status = row_of(code).http_status;
+  }
   return reply;
+}
+
+} // namespace
+
+http_reply http_api::refuse_early(const http_call& call, const error& e) {
+  return with_early_status(call, e.code, early_errors(call).failure(e));
 }
 
 http_reply http_api::refuse_early(const http_call& call, const rejected& no) {
   const auto status = row_of(no.reason.code).http_status;
-  if (is_torchserve(call.door)) {
-    return errors_of(api_family::torchserve).refusal(no, status);
-  }
-  const auto path = path_of(call.target);
-  auto reply = errors_for(find_route(path, call.method), path).refusal(no, status);
-  reply.status = status; // a proxy goes by it
-  return reply;
+  return with_early_status(call, no.reason.code, early_errors(call).refusal(no, status));
 }
 
 bool http_api::is_open(const http_call& call) {

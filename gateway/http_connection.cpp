@@ -32,8 +32,8 @@ void http_connection::prepare() {
       asio::socket_base::send_buffer_size(static_cast<int>(limits().send_buffer_bytes)), ignored);
   socket.non_blocking(true, ignored);
   const auto from = socket.remote_endpoint(ignored);
-  host_ = from.address().to_string();
-  address_ = fmt::format("{}:{}", from.address().is_v6() ? "[" + host_ + "]" : host_, from.port());
+  const auto host = from.address().to_string();
+  address_ = fmt::format("{}:{}", from.address().is_v6() ? "[" + host + "]" : host, from.port());
   std::weak_ptr<http_connection> weak = weak_from_this();
   watchdog_ = std::make_shared<watchdog>(socket_.get_executor(), [weak] {
     if (auto self = weak.lock(); self && self->socket_.is_here()) {
@@ -93,10 +93,6 @@ void http_connection::set_stream(const open_requests* stream) {
     usage_ = stream_->usage();
   }
   stream_ = stream;
-}
-
-std::string http_connection::crash_client() const {
-  return gateway::crash_client(who.name(), host_);
 }
 
 void http_connection::begin_request(std::string_view path) {

@@ -58,7 +58,7 @@ public:
   }
   const std::string& address() const noexcept { return address_; } // HOST:PORT
   // Of the request at hand, once `who` is known.
-  std::string crash_client() const;
+  gateway::crash_client crash_client() const noexcept { return {who.name(), address_}; }
   // Notes for a crash whose request this thread handles: synchronous work only.
   crash_record::handling handling() const { return {core_.facts->crashes(), crash_client()}; }
   void count_request(int status);
@@ -95,7 +95,6 @@ private:
   std::shared_ptr<watchdog> watchdog_;
   boost::beast::flat_buffer buffer_;
   const open_requests* stream_ = nullptr;
-  std::string host_;
   std::string address_;
   // Of the request at hand, for its line in the access log.
   std::string path_;

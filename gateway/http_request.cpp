@@ -142,7 +142,7 @@ http_api::admission http_request::admit_head(const http_api& api) const {
 }
 
 std::optional<http_reply> http_request::refuse_suspect(const crash_record* record,
-                                                       std::string_view client) const {
+                                                       const crash_client& client) const {
   if (!record || http_api::is_open(call())) {
     return std::nullopt;
   }

@@ -14,6 +14,7 @@
 namespace baton::gateway {
 
 class crash_record;
+struct crash_client;
 
 class http_request {
 public:
@@ -35,7 +36,7 @@ public:
   // The refusal of a client whose requests have ended this gateway; nothing for a route that is
   // open to all, such as health.
   std::optional<http_reply> refuse_suspect(const crash_record* record,
-                                           std::string_view client) const;
+                                           const crash_client& client) const;
   // The caller's, if traces are exported.
   std::optional<trace_parent> trace_for(const http_api& api) const;
   // Views into the parser's memory.

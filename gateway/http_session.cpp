@@ -253,10 +253,9 @@ asio::awaitable<after> http_session::serve(http_request& request) {
   if (std::holds_alternative<websocket_upgrade>(plan)) {
     client_->deadline().disarm();
     client_->count_request(101);
-    start_websocket_session(
-        client_->core(), std::move(client_->socket()), request.reader().release(),
-        std::move(client_->who),
-        {client_->framing.request_id, client_->address(), client_->crash_client()});
+    start_websocket_session(client_->core(), std::move(client_->socket()),
+                            request.reader().release(), std::move(client_->who),
+                            {client_->framing.request_id, client_->address()});
     co_return after::handed_over;
   }
   auto& body = request.reader().get().body(); // the plan has what it says

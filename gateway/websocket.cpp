@@ -225,7 +225,7 @@ void websocket_session::refuse(const std::string& id, const rejected& no) {
 }
 
 void websocket_session::take(std::string_view text) {
-  const crash_record::handling noted(core_.facts->crashes(), origin_.crash_client);
+  const crash_record::handling noted(core_.facts->crashes(), {who_.name(), origin_.address});
   auto parsed = parse_socket_message(text, core_.config());
   if (const auto* mistake = std::get_if<socket_mistake>(&parsed)) {
     note(*mistake);

@@ -8,11 +8,10 @@
 
 namespace baton::gateway {
 
-// Of its handshake, for the access log and for crash_record.hpp.
+// Of its handshake.
 struct socket_origin {
   std::string request_id;
   std::string address; // its client's
-  std::string crash_client;
 };
 
 // Takes the socket of an HTTP session that asked for the upgrade, and serves it until it ends.

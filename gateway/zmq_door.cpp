@@ -79,8 +79,8 @@ bool is_local(const std::string& endpoint) {
 }
 
 // All clients of this door are on this machine.
-std::string crash_name(const caller& who) {
-  return crash_client(who.name(), "of ZeroMQ");
+crash_client crash_client_of(const caller& who) noexcept {
+  return {who.name(), "of ZeroMQ"};
 }
 
 } // namespace
@@ -151,7 +151,7 @@ void zmq_door::wall::greet(const std::string& id, const hello& h) {
     refuse(id, h, asker.error());
     return;
   }
-  if (const auto no = refusal_of_suspect(facts->crashes(), crash_name(*asker))) {
+  if (const auto no = refusal_of_suspect(facts->crashes(), crash_client_of(*asker))) {
     refuse(id, h, no->reason);
     return;
   }
@@ -178,8 +178,8 @@ void zmq_door::wall::take(const std::string& id, const std::vector<zmq::message_
   auto f = router_socket::packet_of(parts);
   const auto head = f ? decode_envelope(f->head) : f.error();
   auto* client = head ? known(id, *head) : nullptr;
-  const crash_record::handling noted(facts->crashes(),
-                                     client ? crash_name(client->asker()) : crash_name({}));
+  const crash_record::handling noted(facts->crashes(), client ? crash_client_of(client->asker())
+                                                              : crash_client_of({}));
   auto body = head ? decode_body(*head, f->body, f->bulk) : head.error();
   if (!body) {
     counts().dropped("zmq_bad_frame");
@@ -245,7 +245,8 @@ void zmq_door::wall::loop() {
     for (const auto& [id, request] : ready->take()) {
       if (const auto client = clients.find(id); client != clients.end()) {
         const auto pump = [&] {
-          const crash_record::handling noted(facts->crashes(), crash_name(client->second.asker()));
+          const crash_record::handling noted(facts->crashes(),
+                                             crash_client_of(client->second.asker()));
           client->second.pump(request);
         };
         if (const auto fault = guarded("zmq", pump)) {

@@ -19,6 +19,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
+constexpr crash_client alice{"alice", "127.0.0.1:5000"};
+constexpr crash_client bob{"bob", "127.0.0.1:5001"};
 const auto noon = crash_record::clock::time_point(1'800'000'000s);
 
 // As the process of a gateway begins: without the test runner's handlers.
@@ -30,7 +32,7 @@ void begin_process() {
 }
 
 // A gateway that notes `client` and does `work`. Returns the signal that ended it; 0: none.
-int life(const std::filesystem::path& file, std::string_view client,
+int life(const std::filesystem::path& file, const crash_client& client,
          const std::function<void()>& work, crash_record::clock::time_point now = noon) {
   const auto child = fork();
   if (child == 0) {
@@ -62,7 +64,7 @@ std::vector<crash_suspect> found_after(const std::filesystem::path& file,
   return (*record)->found();
 }
 
-std::chrono::seconds refused(const std::filesystem::path& file, std::string_view client,
+std::chrono::seconds refused(const std::filesystem::path& file, const crash_client& client,
                              crash_record::clock::time_point now) {
   const auto record = crash_record::open(file, now);
   REQUIRE(record);
@@ -76,12 +78,12 @@ TEST_CASE("a request that ends the gateway is counted against its client") {
   const auto file = dir.path() / "gateway.crashes";
   int number = 0;
   SUBCASE("abort") {
-    number = life(file, "key alice", [] { std::abort(); });
+    number = life(file, alice, [] { std::abort(); });
     CHECK(number == SIGABRT);
   }
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   SUBCASE("a null pointer") { // a sanitizer has a handler of its own
-    number = life(file, "key alice", [] {
+    number = life(file, alice, [] {
       volatile int* nowhere = nullptr;
       *nowhere = 1;
     });
@@ -90,12 +92,12 @@ TEST_CASE("a request that ends the gateway is counted against its client") {
 #endif
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   SUBCASE("a stack that overflows") {
-    number = life(file, "key alice", [] { static_cast<void>(endless(1)); });
+    number = life(file, alice, [] { static_cast<void>(endless(1)); });
     CHECK(number == SIGSEGV);
   }
 #endif
   SUBCASE("a signal from elsewhere") {
-    number = life(file, "key alice", [] { kill(getpid(), SIGFPE); });
+    number = life(file, alice, [] { kill(getpid(), SIGFPE); });
     CHECK(number == SIGFPE);
   }
   const auto found = found_after(file);
@@ -109,9 +111,9 @@ TEST_CASE("a request that ends the gateway is counted against its client") {
 TEST_CASE("an end that no request caused is counted against nobody") {
   const testing::scratch_directory dir;
   const auto file = dir.path() / "gateway.crashes";
-  CHECK(life(file, "key alice", [] { kill(getpid(), SIGKILL); }) == SIGKILL);
+  CHECK(life(file, alice, [] { kill(getpid(), SIGKILL); }) == SIGKILL);
   CHECK(found_after(file).empty());
-  CHECK(life(file, "key alice", [] {}) == 0);
+  CHECK(life(file, alice, [] {}) == 0);
   CHECK(found_after(file).empty());
 }
 
@@ -124,7 +126,7 @@ TEST_CASE("of several threads the one that crashed is counted") {
     const auto record = *crash_record::open(file, noon);
     std::atomic<int> waiting = 0;
     std::vector<std::thread> others;
-    for (const char* client : {"key bob", "address 10.0.0.7"}) {
+    for (const auto client : {bob, crash_client{"", "10.0.0.7:5001"}}) {
       others.emplace_back([&, client] {
         const crash_record::handling handling(record.get(), client);
         ++waiting;
@@ -134,7 +136,7 @@ TEST_CASE("of several threads the one that crashed is counted") {
     while (waiting < 2) {
       std::this_thread::yield();
     }
-    const crash_record::handling handling(record.get(), "key alice");
+    const crash_record::handling handling(record.get(), alice);
     std::abort();
   }
   int status = 0;
@@ -150,27 +152,27 @@ TEST_CASE("a client that ends it again is refused, twice as long each time, and 
   auto now = noon;
   const auto crash = [&] {
     life(
-        file, "key alice", [] { std::abort(); }, now);
+        file, alice, [] { std::abort(); }, now);
   };
   crash();
-  CHECK(refused(file, "key alice", now) == 0s);
+  CHECK(refused(file, alice, now) == 0s);
   crash();
-  CHECK(refused(file, "key alice", now) == 60s);
-  CHECK(refused(file, "key bob", now) == 0s);
-  CHECK(refused(file, "key alice", now + 59s) == 1s);
-  CHECK(refused(file, "key alice", now + 60s) == 0s);
-  CHECK(refused(file, "key alice", now - 10s) == 60s); // the clock was set back
+  CHECK(refused(file, alice, now) == 60s);
+  CHECK(refused(file, bob, now) == 0s);
+  CHECK(refused(file, alice, now + 59s) == 1s);
+  CHECK(refused(file, alice, now + 60s) == 0s);
+  CHECK(refused(file, alice, now - 10s) == 60s); // the clock was set back
   now += 60s;
   crash();
-  CHECK(refused(file, "key alice", now) == 120s);
+  CHECK(refused(file, alice, now) == 120s);
   for (int i = 0; i < 40; ++i) {
     crash();
   }
-  CHECK(refused(file, "key alice", now) == crash_record::refusal_most);
+  CHECK(refused(file, alice, now) == crash_record::refusal_most);
   now += crash_record::forget_after + 1s;
-  CHECK(refused(file, "key alice", now) == 0s);
+  CHECK(refused(file, alice, now) == 0s);
   crash();
-  CHECK(refused(file, "key alice", now) == 0s);
+  CHECK(refused(file, alice, now) == 0s);
 }
 
 TEST_CASE("the table of suspects is bounded: the oldest makes room") {
@@ -178,16 +180,16 @@ TEST_CASE("the table of suspects is bounded: the oldest makes room") {
   const auto file = dir.path() / "gateway.crashes";
   const auto crash = [&](const std::string& client, auto when) {
     life(
-        file, client, [] { std::abort(); }, when);
+        file, {client, ""}, [] { std::abort(); }, when);
     REQUIRE(found_after(file, when).size() == 1);
   };
   crash("first", noon);
   crash("first", noon);
-  CHECK(refused(file, "first", noon) == 60s);
+  CHECK(refused(file, {"first", ""}, noon) == 60s);
   for (int i = 0; i < 256; ++i) {
     crash("other " + std::to_string(i), noon + 1s);
   }
-  CHECK(refused(file, "first", noon + 1s) == 0s);
+  CHECK(refused(file, {"first", ""}, noon + 1s) == 0s);
 }
 
 TEST_CASE("a file of another version begins anew; one that cannot be had is an error") {
@@ -195,7 +197,8 @@ TEST_CASE("a file of another version begins anew; one that cannot be had is an e
   const auto file = dir.path() / "gateway.crashes";
   std::ofstream(file) << std::string(4096, 'x');
   CHECK(found_after(file).empty());
-  life(file, std::string(500, 'n'), [] { std::abort(); });
+  const std::string long_name(500, 'n');
+  life(file, {long_name, ""}, [] { std::abort(); });
   CHECK(found_after(file).size() == 1); // a long name is cut
   CHECK(crash_record::open(dir.path() / "nowhere" / "file", noon).error().code == errc::io_failed);
 }
