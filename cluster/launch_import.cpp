@@ -105,7 +105,7 @@ std::uint64_t translation::said_number(const char* to, std::uint64_t otherwise) 
              : otherwise;
 }
 
-// These servers compute on GPUs where there are any; llama.cpp only if it is told to.
+// All but llama.cpp use the machine's GPUs by default; llama.cpp uses them with --n-gpu-layers.
 void translation::place_on_devices() {
   const bool is_told = !gpus_.empty() && gpus_ != "device=" && gpus_ != "0";
   const bool wants = is_told || (line_.program != launcher::llama && gpus_.empty());
@@ -161,8 +161,8 @@ void translation::mend() {
   }
 }
 
-// Most listen at all addresses, with or without a key; here that has to be said. What a container
-// publishes is where its clients are.
+// Most servers listen at all addresses by default, with or without a key; nodes.toml has to say so.
+// The clients of a container use its published port.
 void translation::write_address() {
   auto port = port_.empty() ? std::string(from_.port) : port_;
   auto host = host_.empty() ? std::string(from_.host) : host_;

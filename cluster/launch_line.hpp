@@ -42,7 +42,7 @@ struct launch_line {
 
   // Where a path of a container is on this machine; as it is, if nothing is mounted there.
   std::string outside(const std::string& path) const;
-  // Where clients find what listens at this port; nothing: nobody does.
+  // How this port of the container is published on this machine; null: it is not.
   const launch_port* published(std::string_view inside) const;
 };
 

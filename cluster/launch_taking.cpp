@@ -137,7 +137,7 @@ void translation::take_value(const option& o, const std::string& name, const std
     return take_guesses(name, value);
   case kind::sampling:
     return take_sampling(name, value);
-  case kind::gpu_layers: // it computes on GPUs where it is told to
+  case kind::gpu_layers: // 0: llama.cpp uses no GPU
     if (value != "0" && gpus_.empty())
       gpus_ = "1";
     return;

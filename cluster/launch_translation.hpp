@@ -45,7 +45,7 @@ private:
   void write_address();
   void set_aliases(const std::vector<std::string>& had);
   std::uint64_t said_number(const char* to, std::uint64_t otherwise) const;
-  // `to`: table.key. What is said later replaces what was said before.
+  // `to`: table.key. A later value replaces an earlier one.
   void set(std::string_view to, std::string value) { said_[std::string(to)] = std::move(value); }
   void note(std::string text) { out_.notes.push_back(std::move(text)); }
   void refuse(const std::string& name, const std::string& why) {

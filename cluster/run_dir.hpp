@@ -60,7 +60,7 @@ public:
   std::string noted_key(std::string_view name) const;
   // The noted processes that are alive.
   std::vector<process_note> alive() const;
-  // Removes sockets and crash records of past lives. Requires: nobody noted here is alive.
+  // Removes sockets and crash records of earlier processes. Requires: alive() is empty.
   void clear_past_lives() const;
   // Nobody sees half of the file. Errors: io_failed.
   result<void> write(std::string_view file, const std::string& text) const;

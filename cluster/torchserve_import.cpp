@@ -114,8 +114,8 @@ std::vector<std::string*> addresses_of(torchserve_properties& server) {
           &server.grpc_management};
 }
 
-// TorchServe makes tokens unless it is told not to, and they are not carried over: nobody else may
-// ask before there are keys.
+// TorchServe asks its clients for tokens by default. The import does not take them over, so only
+// this machine may ask until there are API keys.
 torchserve_properties guarded(torchserve_properties server) {
   for (auto* address : addresses_of(server)) {
     if (server.needs_no_token || is_own(*address))

@@ -31,8 +31,8 @@ constexpr const char* master_addr = "127.0.0.1"; // ranks are on one machine
 constexpr std::chrono::seconds farewell_max{5};
 constexpr std::chrono::milliseconds signal_poll{200}; // while a farewell runs
 
-// One that nobody listens at. Another process may take it before rank 0 does: then rank 0 fails,
-// and the next life has another one. 0: there is none, and errno says why.
+// A free port for the ranks. If another process takes it before rank 0 does, rank 0 fails, and the
+// next start of the group chooses another port. 0: none is free, and errno says why.
 std::uint16_t free_port() {
   const int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (s < 0)
