@@ -73,6 +73,13 @@ void grpc_call::read(std::optional<std::string> message) {
   go_on();
 }
 
+void grpc_call::unread() {
+  is_reading_ = false;
+  if (line_ && !ending_) {
+    break_off(baton::fail(errc::internal, "the server has no memory for this message"));
+  }
+}
+
 void grpc_call::written() {
   is_writing_ = false;
   go_on();

@@ -36,6 +36,7 @@ public:
   grpc_call& operator=(const grpc_call&) = delete;
 
   void read(std::optional<std::string> message);
+  void unread(); // in place of read: memory did not suffice
   void written();
   void cancelled();
   void look();

@@ -6,6 +6,7 @@
 #include "gateway/request_id.hpp"
 
 #include <condition_variable>
+#include <deque>
 #include <fstream>
 #include <functional>
 #include <iterator>
@@ -25,7 +26,7 @@ constexpr std::chrono::milliseconds tick_interval{500}; // to look for clients t
 class inbox {
 public:
   struct letters {
-    std::vector<std::pair<std::uint64_t, grpc_event>> events; // in their order
+    std::deque<std::pair<std::uint64_t, grpc_event>> events; // in their order
     std::unordered_set<std::uint64_t> rung;
     bool is_over = false;
   };
@@ -106,7 +107,9 @@ struct grpc_door::wall final : grpc_listener {
   wall(const front_actor& front, std::shared_ptr<board> b)
       : facts(b), desk(front, b, "grpc"), places(places_of(b->config())) {}
 
-  void happened(std::uint64_t call, grpc_event what) override { news->add(call, std::move(what)); }
+  void happened(std::uint64_t call, grpc_event what) noexcept override {
+    news->add(call, std::move(what));
+  }
   result<void> listen();
   void begin(std::uint64_t number, grpc_began what);
   void take(std::uint64_t number, grpc_event& what);
@@ -180,6 +183,8 @@ void grpc_door::wall::take(std::uint64_t number, grpc_event& what) {
   }
   if (auto* read = std::get_if<grpc_read>(&what)) {
     at->second->read(std::move(read->message));
+  } else if (std::holds_alternative<grpc_unread>(what)) {
+    at->second->unread();
   } else if (std::holds_alternative<grpc_written>(what)) {
     at->second->written();
   } else if (std::holds_alternative<grpc_cancelled>(what)) {

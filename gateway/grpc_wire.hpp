@@ -61,15 +61,17 @@ struct grpc_began {
 struct grpc_read {
   std::optional<std::string> message; // none: the client has said all, or is gone
 };
+struct grpc_unread {}; // in place of grpc_read: memory did not suffice for the message
 struct grpc_written {};
 struct grpc_cancelled {}; // by the client, its deadline or the connection's end; finish is due
 struct grpc_ended {};     // the last of each call, behind finish
-using grpc_event = std::variant<grpc_began, grpc_read, grpc_written, grpc_cancelled, grpc_ended>;
+using grpc_event = std::variant<grpc_began, grpc_read, grpc_unread, grpc_written, grpc_cancelled, grpc_ended>;
 
 class grpc_listener {
 public:
-  // From any thread; returns at once. `call`: a number that no other call has.
-  virtual void happened(std::uint64_t call, grpc_event what) = 0;
+  // From any thread; returns at once. `call`: a number that no other call has. Throws nothing: an
+  // event that is lost would leave its call open for ever.
+  virtual void happened(std::uint64_t call, grpc_event what) noexcept = 0;
 
 protected:
   ~grpc_listener() = default;
@@ -163,7 +165,7 @@ protected:
 };
 
 // What the library gives: a grpc_library of this very version, or null.
-inline constexpr std::uint32_t grpc_wire_version = 3;
+inline constexpr std::uint32_t grpc_wire_version = 4;
 inline constexpr const char* grpc_entry_point = "baton_grpc_library";
 using grpc_entry = grpc_library*(std::uint32_t version);
 

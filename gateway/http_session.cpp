@@ -11,7 +11,7 @@
 #include "gateway/websocket.hpp"
 
 #include <boost/asio/co_spawn.hpp>
-#include <boost/beast/http/read.hpp>
+#include <boost/beast/core/read_size.hpp>
 #include <spdlog/spdlog.h>
 
 namespace baton::gateway {
@@ -32,6 +32,8 @@ private:
   asio::awaitable<after> answer_request(http_request& request, bool is_first);
   asio::awaitable<bool> await_request(bool is_first);
   asio::awaitable<error_code> read_head(http_request& request, bool is_first);
+  asio::awaitable<error_code> parse_until(http_request::parser& reader,
+                                          bool (http_request::parser::*is_read)() const);
   asio::awaitable<after> judge_read_error(const http_request& request, error_code ec);
   asio::awaitable<after> serve(http_request& request);
   void trace_refusal(const http_request& request, const caller& who, int status);
@@ -114,9 +116,44 @@ asio::awaitable<error_code> http_session::read_head(http_request& request, bool 
   }
   client_->deadline().arm(limits.header_timeout);
   client_->started_at = http_connection::clock::now();
-  auto [ec, n] = co_await http::async_read_header(client_->socket(), client_->buffer(),
-                                                  request.reader(), as_values);
-  co_return ec;
+  request.reader().eager(false); // the body is read once the header has been admitted
+  co_return co_await parse_until(request.reader(), &http_request::parser::is_header_done);
+}
+
+// As Beast's async_read_header and async_read, but that it parses in this coroutine: what parsing
+// throws inside of their operations ends no coroutine, it leaves the connection waiting.
+asio::awaitable<error_code> http_session::parse_until(http_request::parser& reader,
+                                                      bool (http_request::parser::*is_read)()
+                                                          const) {
+  constexpr std::size_t piece_max = 64 * 1024;
+  auto& buffer = client_->buffer();
+  while (!(reader.*is_read)()) {
+    error_code ec = http::error::need_more;
+    if (buffer.size() > 0) {
+      buffer.consume(reader.put(buffer.data(), ec));
+    }
+    if (ec && ec != http::error::need_more) {
+      co_return ec;
+    }
+    if (!ec) {
+      continue;
+    }
+    const auto size = boost::beast::read_size(buffer, piece_max);
+    if (size == 0) {
+      co_return http::error::buffer_overflow;
+    }
+    auto [failure, n] = co_await client_->socket().async_read_some(buffer.prepare(size), as_values);
+    if (failure == asio::error::eof && reader.got_some()) {
+      ec = {};
+      reader.put_eof(ec);
+      co_return ec;
+    }
+    if (failure) {
+      co_return failure == asio::error::eof ? error_code(http::error::end_of_stream) : failure;
+    }
+    buffer.commit(n);
+  }
+  co_return error_code();
 }
 
 asio::awaitable<after> http_session::judge_read_error(const http_request& request, error_code ec) {
@@ -218,9 +255,8 @@ asio::awaitable<after> http_session::answer_request(http_request& request, bool 
   }
   if (!reader.is_done()) {
     client_->deadline().arm(limits.body_timeout);
-    auto [ec, n] =
-        co_await http::async_read(client_->socket(), client_->buffer(), reader, as_values);
-    if (ec) {
+    reader.eager(true);
+    if (auto ec = co_await parse_until(reader, &http_request::parser::is_done); ec) {
       co_return co_await judge_read_error(request, ec);
     }
   }

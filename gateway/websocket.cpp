@@ -15,14 +15,15 @@
 #include "gateway/request_guard.hpp"
 #include "gateway/request_id.hpp"
 #include "gateway/socket_protocol.hpp"
+#include "gateway/socket_request.hpp"
 #include "gateway/websocket_messages.hpp"
 #include "gateway/websocket_settings.hpp"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
 #include <spdlog/spdlog.h>
 
+#include <array>
 #include <deque>
 #include <map>
 
@@ -34,30 +35,6 @@ using upgrade_request = boost::beast::http::request<boost::beast::http::string_b
 
 // Replies to messages that wait to be written; a client that sends without reading stops there.
 constexpr std::size_t replies_bytes_max = 256 * 1024;
-
-struct socket_request {
-  open_request open;
-  reply_shape shape;
-  std::optional<std::uint32_t> window;
-  std::vector<std::uint32_t> sent;  // per choice: index of the last token sent
-  std::vector<std::uint32_t> acked; // per choice
-  std::uint32_t choices_left = 1;
-  request_usage used{};
-  int status = 0; // as an answer over HTTP would have it; 0: it runs
-  std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
-
-  // Tokens that may still be sent; without a window all.
-  std::uint32_t room() const {
-    if (!window) {
-      return UINT32_MAX;
-    }
-    std::uint64_t on_the_way = 0;
-    for (std::size_t i = 0; i < sent.size(); ++i) {
-      on_the_way += sent[i] - acked[i];
-    }
-    return on_the_way >= *window ? 0 : *window - static_cast<std::uint32_t>(on_the_way);
-  }
-};
 
 class websocket_session : public std::enable_shared_from_this<websocket_session> {
 public:
@@ -74,6 +51,7 @@ public:
 private:
   asio::awaitable<void> run(upgrade_request upgrade);
   asio::awaitable<void> read_loop();
+  asio::awaitable<bool> read_message(std::string& text, std::optional<error>& fault);
   asio::awaitable<void> write_loop();
   asio::awaitable<bool> write(std::string_view text);
   void end();
@@ -105,6 +83,7 @@ private:
   std::map<std::string, socket_request, std::less<>> requests_;
   std::deque<std::string> replies_;
   std::size_t replies_bytes_ = 0;
+  std::array<char, 4096> piece_; // of the message that is read
   std::uint32_t bad_in_row_ = 0;
   bool is_over_ = false;
   bool is_writing_ = false;
@@ -181,22 +160,21 @@ asio::awaitable<void> websocket_session::run(upgrade_request upgrade) {
 }
 
 asio::awaitable<void> websocket_session::read_loop() {
-  boost::beast::flat_buffer buffer;
+  std::string text;
   while (!is_over_) {
-    auto [ec, n] = co_await ws_.async_read(buffer, as_values);
-    if (ec) {
+    std::optional<error> fault;
+    text.clear();
+    if (!co_await read_message(text, fault)) {
       co_return;
     }
-    const auto data = buffer.cdata();
-    if (ws_.got_text()) {
-      const std::string_view text(static_cast<const char*>(data.data()), data.size());
-      if (const auto fault = guarded("websocket", [&] { take(text); })) {
-        note({*fault, {}, true});
-      }
-    } else {
+    if (!fault && ws_.got_text()) {
+      fault = guarded("websocket", [&] { take(text); });
+    } else if (!fault) {
       note({fail(errc::invalid_request, "messages must be text, not binary"), {}, false});
     }
-    buffer.consume(buffer.size());
+    if (fault) {
+      note({*fault, {}, true});
+    }
     if (bad_in_row_ >= core_.config().websocket.bad_json_in_row_max) {
       close_with_ = websocket::close_code::policy_error;
       bell_->ring();
@@ -205,6 +183,23 @@ asio::awaitable<void> websocket_session::read_loop() {
       end(); // it sends and does not read
     }
   }
+}
+
+// False: the socket has ended. A message that memory does not suffice for is read to its end and
+// dropped. The text grows here and not in Beast: what its operations throw ends no coroutine, it
+// leaves the session waiting for ever.
+asio::awaitable<bool> websocket_session::read_message(std::string& text,
+                                                      std::optional<error>& fault) {
+  do {
+    auto [ec, n] = co_await ws_.async_read_some(asio::buffer(piece_), as_values);
+    if (ec) {
+      co_return false;
+    }
+    if (!fault) {
+      fault = guarded("websocket", [&, size = n] { text.append(piece_.data(), size); });
+    }
+  } while (!ws_.is_message_done());
+  co_return true;
 }
 
 void websocket_session::say(std::string text) {

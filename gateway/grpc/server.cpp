@@ -93,8 +93,17 @@ public:
   }
   void cancel() override { context_.TryCancel(); }
 
+  // gRPC swallows what a reaction throws.
   void OnReadDone(bool ok) override {
-    to_.happened(number_, grpc_read{ok ? std::optional(text_of(incoming_)) : std::nullopt});
+    grpc_event what = grpc_read{};
+    if (ok) {
+      try {
+        what = grpc_read{text_of(incoming_)};
+      } catch (const std::exception&) {
+        what = grpc_unread{};
+      }
+    }
+    to_.happened(number_, std::move(what));
   }
   void OnWriteDone(bool /*ok*/) override { to_.happened(number_, grpc_written{}); }
   void OnCancel() override { to_.happened(number_, grpc_cancelled{}); }

@@ -5,6 +5,7 @@
 //          shards N: so many of each pipeline, as the root tells of them
 //          head_down | head_up | phase NAME | waiting N, each with the number of a pipeline behind
 //          it, else of the first
+//          allocations BYTES: larger ones fail in the doors' threads; 0: none does
 #include "cluster/api_key_file.hpp"
 #include "gateway/door_server.hpp"
 #include "gateway/front.hpp"
@@ -12,6 +13,7 @@
 #include "gateway/openai_fields.hpp"
 #include "gateway/zmq_door_workers.hpp"
 #include "tests/support/fake_head.hpp"
+#include "tests/system/doors/allocation_limit.hpp"
 
 #include <CLI/CLI.hpp>
 #include <spdlog/sinks/stdout_sinks.h>
@@ -141,7 +143,7 @@ void obey(const std::string& line, const gateway::front_and_desks& all,
   std::istringstream words(line);
   std::string order, value;
   words >> order;
-  if (order == "phase" || order == "waiting" || order == "shards") {
+  if (order == "phase" || order == "waiting" || order == "shards" || order == "allocations") {
     words >> value;
   }
   std::size_t pipeline = 0;
@@ -152,6 +154,8 @@ void obey(const std::string& line, const gateway::front_and_desks& all,
     caf::anon_send(desk, drain{std::chrono::seconds(1)});
   } else if (order == "shards") {
     caf::anon_send(desk, with_shards(models.size(), static_cast<std::uint32_t>(std::stoul(value))));
+  } else if (order == "allocations") {
+    tests::limit_allocations(std::stoul(value));
   } else if (order == "head_down") {
     lose_head(all, pipeline);
   } else if (order == "head_up") {
@@ -425,6 +429,7 @@ int main(int argc, char** argv) {
     std::cerr << workers.error().message << '\n';
     std::quick_exit(1); // the actors would be waited for
   }
+  tests::exempt_threads_from_allocation_limit();
   auto doors = gateway::door_server::start(system, facts, all.front);
   if (!doors) {
     say(gateway::json({{"event", "failed"},
