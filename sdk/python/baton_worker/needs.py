@@ -23,6 +23,8 @@ PACKAGES: Dict[str, Package] = {
     "yaml": Package("PyYAML", "python3-yaml", "yaml"),
     "onnxruntime": Package("onnxruntime", "", "onnx"),
     "torch": Package("torch", "python3-torch", "torch"),
+    "torchvision": Package("torchvision", "python3-torchvision", "vision"),
+    "PIL": Package("Pillow", "python3-pil", "vision"),
 }
 WIRE = Path(__file__).resolve().parent.parent / "baton_client" / "wire" / "__init__.py"
 WIRE_WORDS = "the SDK's wire code is not generated: python3 sdk/python/generate_wire.py (apt install flatbuffers-compiler), or pip install sdk/python"

@@ -17,18 +17,27 @@ import argparse
 import importlib
 import importlib.util
 import inspect
+import io
 import json
+import os
 import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from . import torchserve_large
+from . import torch_handlers, torchserve_large, torchserve_utils
 from .archive import Archive, is_archive, open_archive
 from .handler import Context, Handler, Request, RequestError, Response
-from .needs import words_for
+from .needs import is_there, words_for
 from .start import load_module, start
+from .torchserve_envelope import ENVIRONMENT as ENVELOPE
+from .torchserve_envelope import enveloped
 from .torchserve_metrics import Dimension, MetricTypes, ModelMetrics
+
+
+FORM = "multipart/form-data"  # of the gateway's own making, where a request has several inputs
+METRICS_CONFIG = "TS_METRICS_CONFIG"  # TorchServe's metrics.yaml, by its own name in the environment
+INPUT_PARAMETER = "torchserve_input"  # the one input's name, where it is not "body"
 
 
 class PredictionException(Exception):
@@ -100,6 +109,7 @@ class TorchContext:
             "limit_max_image_pixels": True,
         }
         self.metrics = ModelMetrics(context)
+        add_configured(self.metrics, read_yaml(os.environ.get(METRICS_CONFIG)))
         self.request_ids: Dict[int, str] = {}
         self.request_processor: List[RequestProcessor] = []
 
@@ -147,6 +157,8 @@ class TorchContext:
             body = bytes(value)
         elif isinstance(value, str):
             body = value.encode()
+        elif is_torch_tensor(value):
+            body = saved(value)
         else:
             body = json.dumps(value, indent=2).encode()
             content_type = content_type or "application/json"
@@ -160,6 +172,28 @@ def send_intermediate_predict_response(
     """ts.handler_utils.utils': a piece for each request of the batch, at once."""
     for idx in req_id_map:
         context.request_processor[idx].request.send(context.response(idx, ret[idx]))
+
+
+def is_torch_tensor(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def saved(tensor: Any) -> bytes:
+    """As torch.save writes it: what a client of TorchServe loads."""
+    file = io.BytesIO()
+    sys.modules["torch"].save(tensor, file)
+    return file.getvalue()
+
+
+def add_configured(metrics: ModelMetrics, config: Dict[str, Any]) -> None:
+    """What a metrics.yaml says of models: handlers find it by get_metric. Raises ValueError."""
+    for kind, all_of_kind in (config.get("model_metrics") or {}).items():
+        for one in all_of_kind or ():
+            try:
+                metrics.add_metric_to_cache(one["name"], one["unit"], one["dimensions"], MetricTypes(kind))
+            except (KeyError, TypeError, ValueError) as wrong:
+                raise ValueError(f"{os.environ.get(METRICS_CONFIG)}: a metric needs name, unit and dimensions: {one}") from wrong
 
 
 def read_yaml(path: Optional[str]) -> Dict[str, Any]:
@@ -186,7 +220,9 @@ def provide_ts() -> bool:
         "ts.metrics.metric_type_enum": {"MetricTypes": MetricTypes},
     }
     if not is_installed:
-        contents.update(torchserve_large.modules())
+        for more in (torchserve_large.modules(), torchserve_utils.modules()):
+            for name, members in more.items():
+                contents.setdefault(name, {}).update(members)
     for name, members in contents.items():
         if is_installed:
             module = importlib.import_module(name)
@@ -194,7 +230,29 @@ def provide_ts() -> bool:
             module = _made_module(name)
         for key, value in members.items():
             setattr(module, key, value)
+    if not is_installed:
+        provide_handlers()
     return is_installed
+
+
+def provide_handlers() -> None:
+    """ts.torch_handler.image_classifier and its kin, whose torchvision is imported only by who wants them."""
+    for name in torch_handlers.NAMES:
+
+        def load(wanted: str, name: str = name) -> Any:
+            if wanted.startswith("__"):
+                raise AttributeError(wanted)
+            return getattr(own_handler(name), wanted)
+
+        _made_module(f"ts.torch_handler.{name}").__getattr__ = load  # type: ignore[method-assign]
+
+
+def own_handler(name: str) -> ModuleType:
+    """Raises ValueError: what it needs is not installed."""
+    lacking = [module for module in torch_handlers.NEEDS if not is_there(module)]
+    if lacking:
+        raise ValueError(f"the handler {name}: {words_for(*lacking)}")
+    return importlib.import_module(f"{torch_handlers.__name__}.{name}")
 
 
 def is_torchserve_installed() -> bool:
@@ -226,6 +284,8 @@ class TorchServeHandler(Handler):
     def __init__(self, module: ModuleType, options: argparse.Namespace):
         self._options = options
         self._entry, self._begin = entry_of(module, options.entry)
+        if os.environ.get(ENVELOPE):
+            self._entry = enveloped(os.environ[ENVELOPE], self._entry)
 
     def initialize(self, context: Context) -> None:
         self._context = TorchContext(context, self._options)
@@ -267,19 +327,43 @@ def refusal_of(wrong: PredictionException) -> Response:
 
 
 def row_of(request: Request) -> Dict[str, Any]:
-    """As TorchServe gives a body: JSON and text decoded, all else as it is."""
+    """As TorchServe gives a request: its inputs by their names."""
     if request.inputs:
         raise RequestError("this model takes a body, not tensors")
     media = request.content_type
-    body: Any = bytearray(request.body)
+    if media.startswith(FORM):
+        return {name: value_of(kind, value) for name, kind, value in fields_of(media, request.body)}
+    return {request.parameters.get(INPUT_PARAMETER, "body"): value_of(media, request.body)}
+
+
+def value_of(media: str, value: bytes) -> Any:
+    """JSON and text are decoded, unless TS_DECODE_INPUT_REQUEST says "false", all else stays as it is."""
     try:
+        if os.environ.get("TS_DECODE_INPUT_REQUEST", "true") != "true":
+            return bytearray(value)
         if media.split(";")[0].strip() == "application/json":
-            body = json.loads(request.body)
-        elif media.startswith("text"):
-            body = request.body.decode()
+            return json.loads(value)
+        if media.startswith("text"):
+            return value.decode()
     except ValueError:
         pass  # TorchServe hands on what it cannot decode
-    return {"body": body}
+    return bytearray(value)
+
+
+def fields_of(media: str, body: bytes) -> List[Tuple[str, str, bytes]]:
+    """-> the name, content type and value of each field, as the gateway writes them. Raises RequestError."""
+    mark = b"--" + media.partition("boundary=")[2].encode()
+    fields = []
+    for part in (b"\r\n" + body).split(b"\r\n" + mark)[1:-1]:
+        head, _, value = part[2:].partition(b"\r\n\r\n")
+        said = dict(line.split(": ", 1) for line in head.decode().split("\r\n") if ": " in line)
+        name = said.get("Content-Disposition", "").partition('name="')[2][:-1]
+        for code, mean in (("%22", '"'), ("%0D", "\r"), ("%0A", "\n")):
+            name = name.replace(code, mean)
+        fields.append((name, said.get("Content-Type", ""), value))
+    if not fields:
+        raise RequestError("the form has no field")
+    return fields
 
 
 def make(context: Context) -> Handler:
@@ -316,7 +400,12 @@ def use_archive(archive: Archive, options: argparse.Namespace) -> ModuleType:
         options.handler = str(archive.inside(file))
         return load_module(options.handler)
     if not options.has_torchserve:
-        raise ValueError(f"the archive has no {file}, and TorchServe, which has handlers of its own, is not installed here")
+        if name in torch_handlers.NAMES:
+            return own_handler(name)
+        raise ValueError(
+            f"the archive has no {file}, and of TorchServe's own handlers {', '.join(torch_handlers.NAMES)} are here: "
+            "with pip install torchserve the others are"
+        )
     return importlib.import_module(f"ts.torch_handler.{name}")
 
 

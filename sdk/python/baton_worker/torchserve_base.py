@@ -28,17 +28,21 @@ def import_torch() -> Any:
 
 
 class BaseHandler:
+    # A handler that makes its own __init__ and calls no other has these all the same.
+    model: Any = None
+    mapping: Optional[Dict[str, str]] = None
+    device: Any = None
+    context: Any = None
+    manifest: Any = None
+    map_location: Optional[str] = None
+    model_pt_path: Optional[str] = None
+    initialized = False
+    explain = False
+    target = 0
+
     def __init__(self) -> None:
-        self.model: Any = None
-        self.mapping: Optional[Dict[str, str]] = None
-        self.device: Any = None
-        self.context: Any = None
-        self.manifest: Any = None
-        self.map_location: Optional[str] = None
-        self.model_pt_path: Optional[str] = None
         self.model_yaml_config: Dict[str, Any] = {}
         self.profiler_args: Dict[str, Any] = {}
-        self.initialized = False
 
     def initialize(self, context: Any) -> None:
         torch = import_torch()
@@ -57,10 +61,14 @@ class BaseHandler:
         elif weights and weights.suffix == ".pt":
             self.model = self._load_torchscript_model(str(weights))
             self.model.eval()
+        elif weights and weights.suffix == ".onnx":
+            self.model = self._load_onnx_model(str(weights))
+        elif weights and weights.suffix in (".so", ".pt2"):
+            self.model = self._load_compiled_model(torch, weights)
         else:
             raise Unusable(
                 f"no model that BaseHandler loads: {weights.name if weights else 'no serializedFile'} without a modelFile; .pt files are "
-                "TorchScript, and ONNX files are served by baton_worker.onnx"
+                "TorchScript, .onnx files ONNX's, .so and .pt2 files what torch has compiled"
             )
         self._compile(torch)
         self.mapping = load_label_mapping(directory / "index_to_name.json")
@@ -68,6 +76,26 @@ class BaseHandler:
 
     def _load_torchscript_model(self, model_pt_path: str) -> Any:
         return import_torch().jit.load(model_pt_path, map_location=self.device)
+
+    def _load_onnx_model(self, model_pt_path: str) -> Any:
+        """onnxruntime's session, which the handler's own `inference` runs."""
+        try:
+            import onnxruntime
+        except ImportError as wrong:
+            raise Unusable("a model of ONNX needs onnxruntime, which is not installed here: pip install onnxruntime") from wrong
+        wanted = (["CUDAExecutionProvider"] if self.map_location == "cuda" else []) + ["CPUExecutionProvider"]
+        there = onnxruntime.get_available_providers()
+        return onnxruntime.InferenceSession(model_pt_path, providers=[one for one in wanted if one in there])
+
+    def _load_compiled_model(self, torch: Any, weights: Path) -> Any:
+        """A library or a package of torch.export and AOTInductor."""
+        if weights.suffix == ".pt2":
+            return torch._inductor.aoti_load_package(str(weights))
+        said = self.model_yaml_config.get("pt2")
+        export = said.get("export") if isinstance(said, dict) else None
+        if not isinstance(export, dict) or not export.get("aot_compile"):
+            raise Unusable(f"{weights.name} is a library that torch has compiled only where model-config.yaml says pt2: export: aot_compile: true")
+        return torch._export.aot_load(str(weights), self.map_location)
 
     def _load_pickled_model(self, model_dir: str, model_file: str, model_pt_path: Optional[str]) -> Any:
         """The one class of the file, with the weights of the state dictionary."""
@@ -95,7 +123,7 @@ class BaseHandler:
         elif not isinstance(said, dict):
             raise Unusable("pt2 of model-config.yaml is neither a backend's name nor a map of options")
         elif "export" in said:
-            raise Unusable("pt2.export of model-config.yaml: a library that torch exported is served by baton_worker.torchscript")
+            return  # it is compiled already
         elif "compile" in said:
             options = dict(said["compile"])
             if not options.pop("enable", False):
@@ -131,7 +159,24 @@ class BaseHandler:
         self.context = context
         if os.environ.get("ENABLE_TORCH_PROFILER"):
             return self._infer_with_profiler(data)[0]
-        return self.postprocess(self.inference(self.preprocess(data)))
+        made = self.preprocess(data)
+        return self.explain_handle(made, data) if self._is_explain() else self.postprocess(self.inference(made))
+
+    def _is_explain(self) -> bool:
+        """The request came to /explanations, whose door says so by a header."""
+        is_asked = bool(self.context) and self.context.get_request_header(0, "explain") == "True"
+        self.explain = self.explain or is_asked
+        return is_asked
+
+    def explain_handle(self, data_preprocess: Any, raw_data: Any) -> Any:
+        """What the handler's own `get_insights` says of the first request."""
+        row = raw_data[0]
+        is_named = isinstance(row, dict)
+        said = (row.get("data") or row.get("body")) if is_named else None
+        insights = getattr(self, "get_insights", None)
+        if insights is None:
+            raise ValueError("this handler has no get_insights, and so no explanations")
+        return insights(data_preprocess, said, (row.get("target") or 0) if is_named else 0)
 
     def _infer_with_profiler(self, data: Any) -> Any:
         """-> (the answers, the profiler). A trace of each batch is written where `profiler_args` says, else below /tmp/pytorch_profiler."""
@@ -142,9 +187,10 @@ class BaseHandler:
         arguments.setdefault("on_trace_ready", torch.profiler.tensorboard_trace_handler(os.path.join(PROFILES, model)))
         begun = time.monotonic()
         with torch.profiler.profile(**arguments) as profile:
-            for name in ("preprocess", "inference", "postprocess"):
+            asked, is_explain = data, self._is_explain()
+            for name in ("preprocess", *(("explain",) if is_explain else ("inference", "postprocess"))):
                 with torch.profiler.record_function(name):
-                    data = getattr(self, name)(data)
+                    data = self.explain_handle(data, asked) if name == "explain" else getattr(self, name)(data)
         log.info("profiled in %.3f s:\n%s", time.monotonic() - begun, profile.key_averages().table(sort_by="cpu_time_total", row_limit=10))
         return data, profile
 
