@@ -14,7 +14,7 @@ namespace {
 
 // What else Triton says of a tensor, and why it is not needed.
 constexpr std::pair<std::string_view, std::string_view> left_out_tensor_fields[] = {
-    {"reshape", "the handler is given the shape that clients send"},
+    {"reshape", "the worker of a model file refuses it, and says so"},
     {"format", "it is the handler's own matter"},
     {"is_shape_tensor", "it is the handler's own matter"},
     {"allow_ragged_batch", "what a client sends is not put together with others"},
@@ -24,7 +24,8 @@ constexpr std::pair<std::string_view, std::string_view> left_out_tensor_fields[]
 
 class tensors_translation {
 public:
-  tensors_translation(pbtxt_fields& config, std::string_view platform) : config_(config) {
+  tensors_translation(pbtxt_fields& config, std::string_view platform)
+      : config_(config), reshapes_(platform == "python") {
     out_.toml = fmt::format("platform = {}\n", toml_string(platform));
   }
 
@@ -51,7 +52,7 @@ private:
       all.push_back(tensor_of(one));
       lines += line_of(all.back());
       for (const auto& [field, why] : left_out_tensor_fields)
-        if (one.find(field))
+        if (one.find(field) && !(reshapes_ && field == std::string_view("reshape")))
           out_.notes.push_back(fmt::format("{}.{} is left out: {}", theirs, field, why));
       if (const auto fault = fault_of(all.back()); !fault.empty() && !one.wrong())
         config_.fail_with(fail(errc::bad_config, "{} {}: {}", theirs,
@@ -86,6 +87,7 @@ private:
   }
 
   pbtxt_fields& config_;
+  bool reshapes_; // the worker does it
   triton_tensors out_;
 };
 

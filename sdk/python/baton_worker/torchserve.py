@@ -109,6 +109,10 @@ class TorchContext:
             "limit_max_image_pixels": True,
         }
         self.metrics = ModelMetrics(context)
+        self.stopping_criteria: Any = None
+        self.header_key_sequence_id = os.environ.get("TS_REQUEST_SEQUENCE_ID", "ts_request_sequence_id")
+        self.header_key_sequence_start = os.environ.get("TS_REQUEST_SEQUENCE_START", "ts_request_sequence_start")
+        self.header_key_sequence_end = os.environ.get("TS_REQUEST_SEQUENCE_END", "ts_request_sequence_end")
         add_configured(self.metrics, read_yaml(os.environ.get(METRICS_CONFIG)))
         self.request_ids: Dict[int, str] = {}
         self.request_processor: List[RequestProcessor] = []
@@ -148,6 +152,10 @@ class TorchContext:
     def set_all_response_status(self, code: int = 200, phrase: str = "") -> None:
         for one in self.request_processor:
             one.report_status(code, reason_phrase=phrase)
+
+    def get_sequence_id(self, idx: int) -> Optional[str]:
+        """As the client's header says it; requests of one sequence are not kept together."""
+        return self.get_request_header(idx, self.header_key_sequence_id)
 
     def response(self, idx: int, value: Any) -> Response:
         """Raises TypeError for what JSON has no words for."""
@@ -284,8 +292,9 @@ class TorchServeHandler(Handler):
     def __init__(self, module: ModuleType, options: argparse.Namespace):
         self._options = options
         self._entry, self._begin = entry_of(module, options.entry)
-        if os.environ.get(ENVELOPE):
-            self._entry = enveloped(os.environ[ENVELOPE], self._entry)
+        of_archive = ((options.manifest or {}).get("model") or {}).get("envelope")  # goes ahead of the server's
+        if of_archive or os.environ.get(ENVELOPE):
+            self._entry = enveloped(of_archive or os.environ[ENVELOPE], self._entry)
 
     def initialize(self, context: Context) -> None:
         self._context = TorchContext(context, self._options)

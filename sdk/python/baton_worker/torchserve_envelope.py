@@ -44,7 +44,7 @@ def enveloped(name: str, entry: Entry) -> Entry:
         return lambda data, context: entry([said(row) for row in data], context)
     if name not in ("json", "kserve"):
         raise ValueError(
-            f"{ENVIRONMENT} is {name!r}: body, json and kserve are here; KServe's second protocol is always there, at gateway.http, for models with tensors"
+            f"the envelope is {name!r}: body, json and kserve are here; KServe's second protocol is always there, at gateway.http, for models with tensors"
         )
 
     def run(data: Any, context: Any) -> Any:

@@ -41,6 +41,7 @@ from .triton_calls import (  # noqa: F401: models find them here
     calls_from,
 )
 from .triton_config import ModelConfig, whole
+from .triton_reshape import Reshapes
 from .triton_values import InferenceResponse, Tensor, TritonError, TritonModelException  # noqa: F401
 
 TRITONSERVER_RESPONSE_COMPLETE_FINAL = 1
@@ -128,15 +129,15 @@ def _metrics() -> metrics.Metrics:
 class ResponseSender:
     """Of a decoupled model: any number of responses, then the mark of the last."""
 
-    def __init__(self, request: Request):
-        self._request = request
+    def __init__(self, request: Request, reshapes: Reshapes):
+        self._request, self._reshapes = request, reshapes
         self.is_final = threading.Event()
 
     def send(self, response: Optional[InferenceResponse] = None, flags: int = 0) -> None:
         if self.is_final.is_set():
             raise TritonModelException("a response behind the final one")
         if response is not None:
-            self._request.send(_told(response, self._request))
+            self._request.send(_told(response, self._request, self._reshapes))
         if flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL:
             self.is_final.set()
 
@@ -147,9 +148,9 @@ class ResponseSender:
 class ReceivedRequest:
     """What `execute` is given."""
 
-    def __init__(self, request: Request):
-        self._request = request
-        self._inputs = [Tensor.of_wire(t) for t in request.inputs]
+    def __init__(self, request: Request, reshapes: Reshapes):
+        self._request, self.reshapes = request, reshapes
+        self._inputs = [Tensor.of_wire(reshapes.to_model(t)) for t in request.inputs]
         self.sender: Optional[ResponseSender] = None
 
     def inputs(self) -> List[Tensor]:
@@ -198,7 +199,7 @@ class ReceivedRequest:
 
     def get_response_sender(self) -> ResponseSender:
         if self.sender is None:
-            self.sender = ResponseSender(self._request)
+            self.sender = ResponseSender(self._request, self.reshapes)
         return self.sender
 
 
@@ -227,6 +228,36 @@ def triton_string_to_numpy(triton_type: str) -> Any:
     return numpy.object_ if name == "BYTES" else numpy.dtype(tensors.NUMPY_NAMES[name]).type
 
 
+# Triton's numbers of its datatypes.
+_NUMPY_TYPES = ("bool_", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "object_")
+
+
+def triton_to_numpy_type(data_type: int) -> Any:
+    return getattr(numpy, _NUMPY_TYPES[data_type - 1]) if 0 < data_type <= len(_NUMPY_TYPES) else None
+
+
+def numpy_to_triton_type(data_type: Any) -> Optional[int]:
+    known = {getattr(numpy, name): i + 1 for i, name in enumerate(_NUMPY_TYPES)}
+    return known.get(numpy.object_ if data_type == numpy.bytes_ else numpy.dtype(data_type).type)
+
+
+def serialize_byte_tensor(input_tensor: Any) -> Any:
+    """As there: () of none, None of what has no elements of bytes or texts."""
+    if input_tensor.size == 0:
+        return ()
+    if input_tensor.dtype.kind not in "OS":
+        return None
+    return tensors.pack_elements([one if isinstance(one, bytes) else str(one) for one in input_tensor.reshape(-1).tolist()])
+
+
+def deserialize_bytes_tensor(encoded_tensor: bytes) -> Any:
+    """Raises TritonModelException."""
+    try:
+        return numpy.array([*tensors.unpack_elements(bytes(encoded_tensor)), None], dtype=object)[:-1]
+    except ValueError as wrong:
+        raise TritonModelException(str(wrong)) from wrong
+
+
 def get_model_dir() -> str:
     return _model_dir
 
@@ -247,14 +278,14 @@ def is_model_ready(model_name: str, model_version: str = "") -> bool:
     _no_model_control(f"is_model_ready('{model_name}')")
 
 
-def _told(response: InferenceResponse, request: Request) -> Any:
+def _told(response: InferenceResponse, request: Request, reshapes: Reshapes) -> Any:
     error = response.error()
     if error is not None:
         return RequestError(error.message(), error.code())
     wanted = request.outputs
     outputs = [t for t in response.output_tensors() if not wanted or t.name() in wanted]
     try:
-        return Response(outputs=[t.to_wire() for t in outputs], parameters=response.said_parameters())
+        return Response(outputs=[reshapes.to_client(t.to_wire()) for t in outputs], parameters=response.said_parameters())
     except (ValueError, TritonModelException) as wrong:  # this answer alone
         return RequestError(str(wrong), 500)
 
@@ -264,6 +295,7 @@ class TritonHandler(Handler):
 
     def __init__(self, model: Any, config: Dict[str, Any], version_dir: Path):
         self._model, self._config, self._dir = model, config, version_dir
+        self._reshapes = Reshapes(config)
 
     def initialize(self, context: Context) -> None:
         global _context, _model_dir
@@ -283,7 +315,7 @@ class TritonHandler(Handler):
             )
 
     def handle(self, requests: List[Request]) -> Any:
-        received = [_received(r) for r in requests]
+        received = [_received(r, self._reshapes) for r in requests]
         refused = [one for one in received if isinstance(one, RequestError)]
         if refused:
             rest = iter(self.handle([r for r, one in zip(requests, received) if not isinstance(one, RequestError)]) if len(refused) < len(requests) else ())
@@ -299,7 +331,7 @@ class TritonHandler(Handler):
         if not is_decoupled and any(m is None and one.sender is None for m, one in zip(made, received)):
             raise ValueError("execute gave no responses, and asked for no sender of them")
         return [
-            _told(response, request) if response is not None else one.last_response()
+            _told(response, request, self._reshapes) if response is not None else one.last_response()
             for response, request, one in zip(made, requests, received)
         ]
 
@@ -308,10 +340,10 @@ class TritonHandler(Handler):
             self._model.finalize()
 
 
-def _received(request: Request) -> Any:
+def _received(request: Request, reshapes: Reshapes) -> Any:
     """What cannot be read costs its own request alone."""
     try:
-        return ReceivedRequest(request)
+        return ReceivedRequest(request, reshapes)
     except (ValueError, TritonModelException) as wrong:
         return RequestError(str(wrong))
 

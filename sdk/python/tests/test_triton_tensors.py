@@ -237,3 +237,46 @@ def test_what_pb_utils_cannot_do_says_why():
             pb_utils.InferenceRequest(**missing)
     with pytest.raises(pb_utils.TritonModelException, match="parameters are a dict"):
         pb_utils.InferenceResponse([], parameters=json.dumps({}))
+
+
+def test_texts_are_packed_and_datatypes_numbered_as_in_triton():
+    packed = pb_utils.serialize_byte_tensor(numpy.array([b"ab", "c", 7], dtype=object))
+    assert packed == b"\x02\0\0\0ab\x01\0\0\0c\x01\0\0\x007"
+    assert pb_utils.deserialize_bytes_tensor(packed).tolist() == [b"ab", b"c", b"7"] and pb_utils.deserialize_bytes_tensor(b"").shape == (0,)
+    assert pb_utils.serialize_byte_tensor(numpy.array([], dtype=object)) == () and pb_utils.serialize_byte_tensor(numpy.zeros(1)) is None
+    with pytest.raises(pb_utils.TritonModelException):
+        pb_utils.deserialize_bytes_tensor(b"\x09\0\0\0a")
+    for number in range(1, 14):
+        assert pb_utils.numpy_to_triton_type(pb_utils.triton_to_numpy_type(number)) == number
+    assert pb_utils.numpy_to_triton_type(numpy.bytes_) == 13 and pb_utils.triton_to_numpy_type(99) is None
+
+
+RESHAPED = """
+max_batch_size: 8
+input [{ name: "IN" data_type: TYPE_FP32 dims: [ -1, 2 ] reshape { shape: [ 2, -1 ] } }, { name: "ONE" data_type: TYPE_FP32 dims: [ 1 ] reshape { shape: [ ] } }]
+output [{ name: "OUT" data_type: TYPE_FP32 dims: [ 4 ] reshape { shape: [ 2, 2 ] } }]
+"""
+SHAPE_MODEL = """
+import numpy, triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def execute(self, requests):
+        def answer(request):
+            shapes = [t.shape() for t in request.inputs()]
+            seen = pb_utils.Tensor("SHAPES", numpy.array([str(shapes)], dtype=object))
+            return pb_utils.InferenceResponse([pb_utils.Tensor("OUT", numpy.zeros(OUT, "float32")), seen])
+        return [answer(one) for one in requests]
+"""
+
+
+def test_reshape_of_a_config_is_between_client_and_model(tmp_path):
+    (tmp_path / "config.pbtxt").write_text(RESHAPED)
+    (tmp_path / "model.py").write_text(SHAPE_MODEL.replace("OUT, ", "(3, 2, 2), "))
+    handler = triton(str(tmp_path / "model.py"), "--config", str(tmp_path / "config.pbtxt"))
+    ask = lambda shape: {"inputs": [Tensor.of("IN", numpy.zeros(shape, "float32")), Tensor.of("ONE", numpy.zeros((3, 1), "float32"))]}  # noqa: E731
+    (_, right), (_, wrong) = run(handler, ask((3, 5, 2)), ask((3, 5, 3)))
+    assert right.outputs[1].numpy().tolist() == [b"[[3, 2, 5], [3]]"] and list(right.outputs[0].shape) == [3, 4]
+    assert "the shape [5, 3] of 'IN'" in wrong.failure.message
+    (tmp_path / "model.py").write_text(SHAPE_MODEL.replace("OUT, ", "(3, 4), "))
+    ((_, other),) = run(triton(str(tmp_path / "model.py"), "--config", str(tmp_path / "config.pbtxt")), ask((3, 5, 2)))
+    assert "'OUT'" in other.failure.message
