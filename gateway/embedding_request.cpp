@@ -13,9 +13,12 @@ constexpr std::size_t format_bytes_max = 64;
 
 // What vLLM's body has besides, and the value that means the same as leaving it out.
 constexpr unsupported_field unsupported_in_embeddings[] = {
-    {"dimensions", ""},        {"truncate_prompt_tokens", ""}, {"additional_data", ""},
-    {"messages", "", "input"}, {"normalize", "true"},          {"embed_dtype", "\"float32\""},
-    {"stream", "false"},       {"resumable", "false"},         {"request_id", ""},
+    {"dimensions", ""},          {"truncate_prompt_tokens", ""}, {"additional_data", ""},
+    {"messages", "", "input"},   {"normalize", "true"},          {"embed_dtype", "\"float32\""},
+    {"stream", "false"},         {"resumable", "false"},         {"request_id", ""},
+    {"use_activation", "true"},  {"endianness", "\"native\""},   {"endianness", "\"little\""},
+    {"truncation_side", ""},     {"chat_template", ""},          {"chat_template_kwargs", ""},
+    {"mm_processor_kwargs", ""}, {"media_io_kwargs", ""},
 };
 
 embedding_format read_format(field_reader& fields) {

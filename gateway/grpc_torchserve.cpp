@@ -85,7 +85,7 @@ torchserve_target numbers_of(const json& said, std::initializer_list<const char*
 // A message in the words of a query.
 torchserve_target registration_of(const json& said) {
   auto asked = numbers_of(said, {"batch_size", "initial_workers", "max_batch_delay",
-                                 "response_timeout", "queue_timeout"});
+                                 "response_timeout", "startup_timeout"});
   for (const auto* name : {"url", "handler", "model_name", "runtime"}) {
     if (auto text = said.value(name, std::string()); !text.empty()) {
       asked.query.emplace_back(name, std::move(text));
@@ -117,7 +117,8 @@ result<std::string> answer_worker(const grpc_method& method, const json& said,
                                 said.value("customized", false)));
   }
   if (method.name == "ScaleWorker") {
-    return told(scale_worker(of, model, numbers_of(said, {"min_worker", "max_worker"})));
+    return told(scale_worker(
+        of, model, numbers_of(said, {"min_worker", "max_worker", "number_gpu", "timeout"})));
   }
   if (method.name == "SetDefault") {
     return told(set_default_worker(versions.empty() ? of : versions.front(), model));
@@ -245,7 +246,8 @@ result<std::string> answer_torchserve(const grpc_method& method, const std::stri
     return told(describe_managed(*now, facts.config(), *model, said.value("customized", false)));
   }
   if (method.name == "ScaleWorker") {
-    return told(scale_managed(*now, *model, numbers_of(said, {"min_worker", "max_worker"})));
+    return told(scale_managed(
+        *now, *model, numbers_of(said, {"min_worker", "max_worker", "number_gpu", "timeout"})));
   }
   if (method.name == "SetDefault") {
     return told(set_default_managed(*model));

@@ -52,8 +52,8 @@ constexpr std::array llm_parameters{
     parameter_row{"guided_decoding", value_kind::document, "structured_outputs"},
 };
 
-// Of a completion, and said here by an input, by the path or by a header.
-constexpr std::array<std::string_view, 13> said_elsewhere{"model",
+// Of a completion, and said here by an input, by the path or by a header; or not there at all.
+constexpr std::array<std::string_view, 15> said_elsewhere{"model",
                                                           "prompt",
                                                           "stream",
                                                           "stream_options",
@@ -65,6 +65,8 @@ constexpr std::array<std::string_view, 13> said_elsewhere{"model",
                                                           "user",
                                                           "safety_identifier",
                                                           "prompt_cache_key",
+                                                          "session_id",
+                                                          "lora_name",
                                                           "priority"};
 
 const parameter_row* find_parameter(std::string_view name) noexcept {
@@ -106,7 +108,8 @@ public:
 
   result<void> say(std::string_view name, std::string text) {
     if (std::find(said_elsewhere.begin(), said_elsewhere.end(), name) != said_elsewhere.end()) {
-      return fail_param(errc::unsupported_parameter, name, "there is no parameter '{}'", name);
+      return fail_param(errc::unsupported_parameter, name,
+                        "'{}' is not supported by this server as a parameter", name);
     }
     const auto* row = find_parameter(name);
     if (row) {

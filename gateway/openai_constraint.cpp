@@ -39,8 +39,12 @@ private:
   void read_response_format() {
     fields_.object("response_format", [this](field_reader& format) {
       const auto type = format.text("type", {}, schema_name_bytes_max);
-      if (type == "json_object" && format.find("value")) { // TGI's word for a schema
+      if (type == "json" || (type == "json_object" && format.find("value"))) { // TGI's words
+        format.require("value");
         read_schema(format, "value", {"response_format", "value"}, "response_format");
+      } else if (type == "regex") {
+        format.require("value");
+        read_text(format, "value", constraint_kind::regex, "response_format");
       } else if (type == "json_object") {
         take({constraint_kind::json_object, {}}, "response_format");
       } else if (type == "json_schema") {

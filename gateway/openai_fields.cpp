@@ -434,7 +434,7 @@ result<openai_generate> read_generation(field_reader& fields, std::string_view s
   if (api == openai_api::completions) {
     read_best_of(fields, limits, out);
   }
-  for (const auto* label : {"user", "safety_identifier", "prompt_cache_key"}) {
+  for (const auto* label : {"user", "safety_identifier", "prompt_cache_key", "session_id"}) {
     fields.text(label, {}, label_bytes_max);
   }
   request.prompt_tokens_max = read_truncation(fields, limits);

@@ -20,6 +20,9 @@ result<tokenize_call> read_tokenize(field_reader& fields, std::string_view sourc
                                     const request_limits& limits) {
   static constexpr unsupported_field unsupported[] = {
       {"chat_template", ""},
+      {"mm_processor_kwargs", ""},
+      {"media_io_kwargs", ""},
+      {"return_token_offsets", "false"},
   };
   tokenize_call out;
   out.model = read_model(fields);

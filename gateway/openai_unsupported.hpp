@@ -32,6 +32,16 @@ inline constexpr unsupported_field unsupported_in_both[] = {
     {"grammar", "\"\""},
     {"json_schema", ""},
     {"lora_request", ""},
+    {"thinking_token_budget", "-1"},
+    {"watermarking", "false"},
+    {"truncation_side", "\"left\""},
+    {"logprob_token_ids", ""},
+    {"routed_experts_prompt_start", "0"},
+    {"return_token_offsets", "false"},
+    {"return_mm_kwargs", "true"},
+    {"ec_transfer_params", ""},
+    {"repetition_detection", ""},
+    {"stream_interval", "1"},
 };
 
 inline constexpr unsupported_field unsupported_in_chat[] = {
@@ -49,6 +59,9 @@ inline constexpr unsupported_field unsupported_in_chat[] = {
     {"include_reasoning", "true"},
     {"n_predict", "", "max_tokens"},
     {"mm_processor_kwargs", ""},
+    {"media_io_kwargs", ""},
+    {"return_prompt_text", "false"},
+    {"tool_prompt", ""},
 };
 
 inline constexpr unsupported_field unsupported_in_completions[] = {

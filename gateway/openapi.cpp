@@ -192,7 +192,8 @@ ordered other_schemas(const request_limits& l) {
       {"request_id", type_schema("string")},
       {"user", type_schema("string")},
       {"safety_identifier", type_schema("string")},
-      {"prompt_cache_key", type_schema("string")}};
+      {"prompt_cache_key", type_schema("string")},
+      {"session_id", type_schema("string")}};
 }
 
 // All names that the reader of this body asks for; of an empty one it lacks what is needed.

@@ -34,6 +34,24 @@ constexpr unsupported_field unsupported_in_responses[] = {
     {"stream_options", "{\"include_obfuscation\":false}"},
     {"top_logprobs", "0"},
     {"truncation", "\"disabled\""},
+    // vLLM's own.
+    {"top_k", "0"},
+    {"top_k", "-1"},
+    {"repetition_penalty", "1.0"},
+    {"presence_penalty", "0.0"},
+    {"frequency_penalty", "0.0"},
+    {"logit_bias", "{}"},
+    {"stop", "[]"},
+    {"ignore_eos", "false"},
+    {"include_stop_str_in_output", "false"},
+    {"skip_special_tokens", "true"},
+    {"structured_outputs", "", "text.format"},
+    {"request_id", ""},
+    {"mm_processor_kwargs", ""},
+    {"enable_response_messages", "false"},
+    {"previous_input_messages", "", "input"},
+    {"previous_response", "", "previous_response_id"},
+    {"vllm_xargs", ""},
 };
 
 class response_reader {

@@ -166,7 +166,24 @@ http_reply describe_managed(const snapshot& s, const gateway_config& config,
   return torchserve_json(ordered::array({std::move(out)}));
 }
 
+result<void> check_known(const torchserve_target& asked,
+                         std::initializer_list<std::string_view> known) {
+  constexpr std::size_t shown_max = 64;
+  for (const auto& [name, value] : asked.query) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      const auto shown = name.substr(0, shown_max);
+      return fail_param(errc::unsupported_parameter, shown,
+                        "the parameter '{}' is not supported by this server", shown);
+    }
+  }
+  return {};
+}
+
 result<scale_range> read_scale(const torchserve_target& asked) {
+  if (auto ok = check_known(asked, {"min_worker", "max_worker", "synchronous", "model_version"});
+      !ok) {
+    return ok.error();
+  }
   const auto least = asked.integer("min_worker", 1);
   if (!least) {
     return least.error();

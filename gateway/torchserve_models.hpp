@@ -9,6 +9,7 @@
 #include "gateway/http_text.hpp"
 #include "gateway/torchserve_target.hpp"
 
+#include <initializer_list>
 #include <map>
 #include <string>
 
@@ -41,7 +42,10 @@ result<http_reply> scale_managed(const snapshot& s, const managed_model& model,
 struct scale_range {
   std::int32_t least = 1, most = 1;
 };
-// Errors: invalid_value.
+// Errors: unsupported_parameter, for the first parameter of the address that is none of these.
+result<void> check_known(const torchserve_target& asked,
+                         std::initializer_list<std::string_view> known);
+// Errors: unsupported_parameter, invalid_value.
 result<scale_range> read_scale(const torchserve_target& asked);
 http_reply scaled_managed(std::int32_t workers, const managed_model& model);
 // What is served is in nodes.toml, and no client changes it.

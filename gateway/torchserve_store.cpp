@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <initializer_list>
 
 namespace baton::gateway {
 namespace {
@@ -17,18 +16,6 @@ namespace {
 using ordered = nlohmann::ordered_json;
 
 constexpr std::size_t shown_max = 256; // of what a client says, in messages
-
-result<void> check_known(const torchserve_target& asked,
-                         std::initializer_list<std::string_view> known) {
-  for (const auto& [name, value] : asked.query) {
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
-      const auto shown = name.substr(0, 64);
-      return fail_param(errc::unsupported_parameter, shown,
-                        "the parameter '{}' is not supported by this server", shown);
-    }
-  }
-  return {};
-}
 
 result<bool> flag_of(const torchserve_target& asked, std::string_view name) {
   const auto text = lower(asked.find(name).value_or("false"));
@@ -154,10 +141,6 @@ result<change_model> read_registration(const torchserve_target& asked) {
 result<change_model> read_scaling(const std::string& model,
                                   const std::optional<std::string>& version,
                                   const torchserve_target& asked) {
-  if (auto ok = check_known(asked, {"min_worker", "max_worker", "synchronous", "model_version"});
-      !ok) {
-    return ok.error();
-  }
   const auto range = read_scale(asked);
   const auto waits = flag_of(asked, "synchronous");
   if (!range || !waits) {

@@ -249,6 +249,8 @@ def test_the_management_api_over_grpc(fresh, stubs):  # noqa: F811
         for ask, request, code in (
                 (stub.RegisterModel, messages.RegisterModelRequest(url="s3://b/m.mar"), grpc.StatusCode.PERMISSION_DENIED),
                 (stub.RegisterModel, messages.RegisterModelRequest(url="none.mar"), grpc.StatusCode.NOT_FOUND),
+                (stub.RegisterModel, messages.RegisterModelRequest(url="echo.mar", startup_timeout=-1), grpc.StatusCode.INVALID_ARGUMENT),
+                (stub.ScaleWorker, messages.ScaleWorkerRequest(model_name="smollm2", min_worker=1, number_gpu=1), grpc.StatusCode.INVALID_ARGUMENT),
                 (stub.UnregisterModel, messages.UnregisterModelRequest(model_name="none"), grpc.StatusCode.NOT_FOUND),
                 (stub.UnregisterModel, messages.UnregisterModelRequest(model_name="smollm2"), grpc.StatusCode.UNIMPLEMENTED)):
             with pytest.raises(grpc.RpcError) as refused:

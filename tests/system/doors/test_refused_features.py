@@ -4,10 +4,15 @@ import pytest
 from raw import chat
 
 OPENAIS = ["audio/transcriptions", "audio/speech", "images/generations", "files", "batches", "fine_tuning/jobs", "moderations", "assistants", "threads", "realtime"]
-VLLMS = ["v1/score", "score", "v1/rerank", "rerank", "pooling", "classify", "v1/load_lora_adapter", "v1/unload_lora_adapter", "sleep", "wake_up",
-         "reset_prefix_cache", "start_profile", "invocations"]
-TGIS = ["chat_tokenize", "embed", "invocations"]
-TRITONS = ["v2/systemsharedmemory/status", "v2/cudasharedmemory/status", "v2/trace/setting", "v2/logging", "v2/models/fake/trace/setting"]
+VLLMS = ["v1/score", "score", "v1/rerank", "rerank", "v2/rerank", "v2/embed", "pooling", "classify", "generative_scoring", "v1/load_lora_adapter",
+         "v1/unload_lora_adapter", "sleep", "wake_up", "is_sleeping", "pause", "resume", "is_paused", "reset_prefix_cache", "reset_mm_cache",
+         "reset_encoder_cache", "start_profile", "stop_profile", "invocations", "collective_rpc", "server_info", "tokenizer_info", "scale_elastic_ep",
+         "is_scaling_elastic_ep", "abort_requests", "fault_tolerance/apply", "v1/messages", "v1/messages/count_tokens", "v1/decisions",
+         "v1/audio/translations", "inference/v1/generate", "v1/chat/completions/render", "v1/completions/render", "v1/chat/completions/batch",
+         "docs", "redoc"]
+TGIS = ["chat_tokenize", "embed", "invocations", "vertex"]
+TRITONS = ["v2/systemsharedmemory/status", "v2/cudasharedmemory/status", "v2/trace/setting", "v2/logging", "v2/models/fake/trace/setting",
+           "v2/systemsharedmemory/region/a/register", "v2/systemsharedmemory/unregister", "v2/cudasharedmemory/region/a/register"]
 TORCHSERVES = ["explanations/fake", "v1/models/fake:explain", "wfpredict/flow", "workflows", "fake/predict", "v2/models/fake/infer"]
 
 
@@ -38,6 +43,50 @@ FIELDS = [("functions", [{"name": "f"}]), ("function_call", "auto"), ("guided_de
 def test_fields_that_are_not_there_are_refused_by_their_names(gateway, name, value):
     r = httpx.post(gateway.url + "/v1/chat/completions", json={**chat("tokens=1"), name: value})
     assert (r.status_code, r.json()["error"]["code"], r.json()["error"]["param"]) == (400, "unsupported_parameter", name), r.text
+
+
+# Of the bodies of vLLM 0.32, and TGI's: what exists there and not here is told as that, not as misspelt.
+OF_VLLM = {
+    "/v1/chat/completions": {
+        "thinking_token_budget": 5, "watermarking": True, "truncation_side": "right", "logprob_token_ids": [1], "routed_experts_prompt_start": 1,
+        "return_token_offsets": True, "return_mm_kwargs": False, "ec_transfer_params": {"a": 1}, "repetition_detection": {"a": 1}, "stream_interval": 4,
+        "media_io_kwargs": {"a": {}}, "return_prompt_text": True, "tool_prompt": "say", "length_penalty": 0.5, "best_of": 2, "echo": True,
+        "allowed_token_ids": [1], "bad_words": ["a"], "logits_processors": ["a"], "vllm_xargs": {"a": 1}, "return_token_ids": True,
+        "return_tokens_as_token_ids": True, "include_reasoning": False, "skip_special_tokens": False, "spaces_between_special_tokens": False,
+        "guided_whitespace_pattern": " "},
+    "/v1/completions": {"thinking_token_budget": 5, "prompt_embeds": "aGk=", "suffix": "a", "stream_interval": 4, "use_beam_search": True},
+    "/v1/responses": {
+        "top_k": 3, "repetition_penalty": 1.1, "presence_penalty": 0.5, "frequency_penalty": 0.5, "logit_bias": {"5": 1}, "stop": ["a"], "ignore_eos": True,
+        "include_stop_str_in_output": True, "skip_special_tokens": False, "structured_outputs": {"regex": "a"}, "request_id": "r",
+        "mm_processor_kwargs": {"a": 1}, "enable_response_messages": True, "previous_input_messages": [{}], "previous_response": {"a": 1},
+        "vllm_xargs": {"a": 1}, "include": ["reasoning.encrypted_content"], "max_tool_calls": 3, "prompt": {"id": "a"}, "reasoning": {"effort": "low"},
+        "service_tier": "flex", "top_logprobs": 2, "truncation": "auto"},
+    "/v1/embeddings": {
+        "use_activation": False, "endianness": "big", "truncation_side": "right", "chat_template": "a", "chat_template_kwargs": {"a": 1},
+        "mm_processor_kwargs": {"a": 1}, "media_io_kwargs": {"a": {}}, "dimensions": 3, "truncate_prompt_tokens": 3, "normalize": False,
+        "embed_dtype": "float16", "request_id": "r", "messages": [{}]},
+    "/tokenize": {"chat_template": "a", "mm_processor_kwargs": {"a": 1}, "media_io_kwargs": {"a": {}}, "return_token_offsets": True}}
+WITHOUT_THEM = {"/v1/chat/completions": chat("tokens=1"), "/v1/completions": {"prompt": "tokens=1"}, "/v1/responses": {"input": "tokens=1"},
+                "/v1/embeddings": {"input": "a"}, "/tokenize": {"prompt": "a"}}
+SAYS_NOTHING = {"/v1/chat/completions": {"thinking_token_budget": -1, "watermarking": False, "truncation_side": "left", "stream_interval": 1, "session_id": "s"},
+                "/v1/completions": {"return_mm_kwargs": True, "session_id": "s"},
+                "/v1/responses": {"top_k": 0, "stop": [], "ignore_eos": False, "skip_special_tokens": True, "repetition_penalty": 1.0},
+                "/v1/embeddings": {"use_activation": True, "endianness": "native"}, "/tokenize": {"return_token_offsets": False}}
+
+
+@pytest.mark.parametrize("path", OF_VLLM)
+def test_what_vllm_has_and_is_not_here_is_not_told_as_misspelt(gateway, path):
+    for name, value in OF_VLLM[path].items():
+        r = httpx.post(gateway.url + path, json={"model": "fake", **WITHOUT_THEM[path], name: value})
+        error = r.json()["error"]
+        assert (r.status_code, error["code"], error["param"]) == (400, "unsupported_parameter", name), r.text
+        assert f"'{name}' is not supported by this server" in error["message"], r.text
+
+
+@pytest.mark.parametrize("path", SAYS_NOTHING)
+def test_what_says_the_same_as_leaving_it_out_passes(gateway, path):
+    r = httpx.post(gateway.url + path, json={"model": "fake", **WITHOUT_THEM[path], **SAYS_NOTHING[path]})
+    assert r.status_code == 200, r.text
 
 
 @pytest.mark.parametrize("part", [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},

@@ -44,6 +44,10 @@ TEST_CASE("every field that constrains reaches its typed place") {
         schema(R"({"type":"integer"})"));
   CHECK(taken(R"("response_format":{"type":"json_object","value":{"type":"null"}})") ==
         schema(R"({"type":"null"})")); // TGI's
+  CHECK(taken(R"("response_format":{"type":"json","value":{"type":"null"}})") ==
+        schema(R"({"type":"null"})")); // the same in its other words
+  CHECK(taken(R"("response_format":{"type":"regex","value":"a+"})") ==
+        constraint{constraint_kind::regex, "a+"});
   CHECK(taken(R"("guided_json":{"type":"null"})") == schema(R"({"type":"null"})"));
   CHECK(taken(R"("guided_json":"{\"type\":\"null\"}")") == schema(R"({"type":"null"})"));
   CHECK(taken(R"("structured_outputs":{"json":{"type":"null"}})") == schema(R"({"type":"null"})"));
@@ -96,6 +100,8 @@ TEST_CASE("what cannot be kept is refused with the name of its field") {
   };
   const row rows[] = {
       {R"("response_format":{"type":"xml"})", errc::invalid_value, "response_format.type"},
+      {R"("response_format":{"type":"regex"})", errc::invalid_request, "response_format.value"},
+      {R"("response_format":{"type":"json"})", errc::invalid_request, "response_format.value"},
       {R"("response_format":{"type":"structural_tag"})", errc::unsupported_parameter,
        "response_format.type"},
       {R"("response_format":"json")", errc::invalid_value, "response_format"},

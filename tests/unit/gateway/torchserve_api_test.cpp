@@ -343,6 +343,12 @@ TEST_CASE("scaling is granted where it is so already, and else names the command
   CHECK(more.status == 409);
   CHECK(more.body["message"].get<std::string>().find("nodes.toml") != std::string::npos);
   CHECK(more.body["message"].get<std::string>().find("cluster add-node") != std::string::npos);
+  for (const auto* unknown : {"?min_worker=1&number_gpu=1", "?timeout=5", "?min_wrker=1"}) {
+    CAPTURE(unknown);
+    const auto told = put(std::string("/models/smol") + unknown);
+    CHECK(told.status == 400);
+    CHECK(told.body["message"].get<std::string>().find("is not supported") != std::string::npos);
+  }
   for (const auto* wrong : {"?min_worker=-1", "?min_worker=x", "?min_worker=3&max_worker=2",
                             "?max_worker=99999999999", "?min_worker=", "?min_worker=1.5"}) {
     CAPTURE(wrong);
