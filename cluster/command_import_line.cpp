@@ -155,7 +155,14 @@ result<imported_config> import_torchserve_line(const launch_line& line, const st
       return fail(file.error().code, "--ts-config {}: {}", read->file, file.error().message);
     text = *std::move(file) + "\n";
   }
-  auto properties = parse_torchserve_properties(text + read->properties);
+  const auto properties_variable = [&line](const std::string& asked) {
+    const auto it = line.variables.find(asked);
+    const bool is_said = it != line.variables.end();
+    return is_said             ? std::optional(it->second)
+           : line.is_container ? std::nullopt
+                               : variable_of_process(asked);
+  };
+  auto properties = parse_torchserve_properties(text + read->properties, properties_variable);
   if (!properties)
     return properties.error();
   properties->model_store = line.outside(properties->model_store);

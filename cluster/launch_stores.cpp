@@ -251,6 +251,21 @@ std::string property(std::string_view key, std::string value) {
 } // namespace
 } // namespace start_line
 
+namespace {
+
+// Those of the line's environment but `read`: no option of these servers has one.
+void note_variables(const launch_line& line, std::string_view read,
+                    std::vector<std::string>& notes) {
+  for (const auto& [name, value] : line.variables)
+    if (name != read)
+      notes.push_back(fmt::format("the variable {} is left out: {}", name,
+                                  name.starts_with("TS_")
+                                      ? "settings are those of options and config.properties"
+                                      : "workers have the environment of `cluster up`"));
+}
+
+} // namespace
+
 result<torchserve_line> read_torchserve_line(const launch_line& line) {
   torchserve_line out;
   out.notes = line.notes;
@@ -278,6 +293,7 @@ result<torchserve_line> read_torchserve_line(const launch_line& line) {
   // "TS_CONFIG_FILE" goes ahead of the option, as the documentation of its configuration says.
   if (const auto it = line.variables.find("TS_CONFIG_FILE"); it != line.variables.end())
     out.file = line.outside(it->second);
+  note_variables(line, "TS_CONFIG_FILE", out.notes);
   // The image's own, where nothing is mounted over it (docker/config.properties).
   const std::string of_image = "/home/model-server/config.properties";
   if (out.file.empty() && line.image.find("torchserve") != line.image.npos)
@@ -293,7 +309,10 @@ result<torchserve_line> read_torchserve_line(const launch_line& line) {
 }
 
 result<triton_line> read_triton_line(const launch_line& line) {
-  return start_line::triton_translation(line).read();
+  auto read = start_line::triton_translation(line).read();
+  if (read)
+    note_variables(line, {}, read->notes);
+  return read;
 }
 
 } // namespace baton::cluster

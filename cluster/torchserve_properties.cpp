@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdlib>
 #include <map>
 
 namespace baton::cluster {
@@ -127,8 +128,34 @@ const std::map<std::string, std::string, std::less<>> left_out_properties{
      "a gRPC connection may stay as long as it is used"},
 };
 
-error refused(const char* key, const std::string& why) {
+error refused(std::string_view key, const std::string& why) {
   return fail_param(errc::bad_config, key, "config.properties: {} {}", key, why);
+}
+
+// Each $$NAME$$ in a value is that variable of the environment, as in TorchServe.
+result<void> resolve_variables(properties& all, const environment_lookup& variable) {
+  constexpr std::string_view mark = "$$";
+  constexpr std::size_t shown_max = 64;
+  for (auto& [key, value] : all) {
+    std::string out;
+    std::size_t at = 0;
+    for (;;) {
+      const auto begin = value.find(mark, at);
+      const auto end = begin == value.npos ? value.npos : value.find(mark, begin + mark.size());
+      if (end == value.npos)
+        break;
+      const auto name = value.substr(begin + mark.size(), end - begin - mark.size());
+      const auto said = variable(name);
+      if (!said)
+        return refused(key.substr(0, shown_max),
+                       fmt::format("names the variable '{}', which the environment does not have",
+                                   name.substr(0, shown_max)));
+      out.append(value, at, begin - at).append(*said);
+      at = end + mark.size();
+    }
+    value = out + value.substr(at);
+  }
+  return {};
 }
 
 // "https://127.0.0.1:8443" as "127.0.0.1:8443".
@@ -298,12 +325,21 @@ bool is_plain_key(std::string_view key) {
 
 } // namespace
 
-result<torchserve_properties> parse_torchserve_properties(std::string_view text) {
+std::optional<std::string> variable_of_process(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value ? std::optional<std::string>(value) : std::nullopt;
+}
+
+result<torchserve_properties> parse_torchserve_properties(std::string_view text,
+                                                          const environment_lookup& variable) {
   if (text.size() > properties_bytes_max) {
     return fail(errc::bad_config, "config.properties has more than {} bytes", properties_bytes_max);
   }
   auto all = read_lines(text);
   torchserve_properties out;
+  if (auto ok = resolve_variables(all, variable); !ok) {
+    return ok.error();
+  }
   if (auto ok = take_certificate(all, out); !ok) {
     return ok.error();
   }

@@ -5,6 +5,7 @@
 #include "schema/result.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,7 +30,14 @@ struct torchserve_properties {
   std::vector<std::string> notes;                 // what was left out, or means something else here
 };
 
-// Errors: bad_config (an address or a number that is none; names the key).
-result<torchserve_properties> parse_torchserve_properties(std::string_view text);
+// A variable of the environment by its name.
+using environment_lookup = std::function<std::optional<std::string>(const std::string&)>;
+std::optional<std::string> variable_of_process(const std::string& name);
+
+// `variable`: for each $$NAME$$ in a value. Errors: bad_config (an address or a number that is
+// none, a variable that is not set; names the key).
+result<torchserve_properties>
+parse_torchserve_properties(std::string_view text,
+                            const environment_lookup& variable = variable_of_process);
 
 } // namespace baton::cluster

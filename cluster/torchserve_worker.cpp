@@ -27,6 +27,10 @@ constexpr std::array refused_flags{
 constexpr std::array left_out_keys{
     refused_key{"maxWorkers", "clients scale up to what a cluster can have"},
     refused_key{"maxRetryTimeoutInSec", "workers are started again with a back-off of their own"},
+    refused_key{"sequenceMaxIdleMSec", "it is about sequenceBatching, which is not said"},
+    refused_key{"sequenceTimeoutMSec", "it is about sequenceBatching, which is not said"},
+    refused_key{"maxSequenceJobQueueSize", "it is about sequenceBatching, which is not said"},
+    refused_key{"maxNumSequence", "it is about sequenceBatching, which is not said"},
     refused_key{"clientTimeoutInMills", "gateway.request_timeout is for all clients"}};
 // Those of workers that are one process.
 constexpr std::array single_left_out_keys{

@@ -257,6 +257,24 @@ TEST_CASE("torchserve's line goes ahead of its config.properties") {
   CHECK_FALSE(read_torchserve_line(line_of("torchserve --start x.mar")));
 }
 
+TEST_CASE("variables that nothing reads are told of lines that have none of their own") {
+  const auto of_torchserve = read_torchserve_line(
+      line_of("TS_CONFIG_FILE=/c TS_MODEL_STORE=/s OTHER=1 torchserve --start"));
+  REQUIRE(of_torchserve);
+  CHECK(of_torchserve->file == "/c");
+  CHECK(of_torchserve->notes ==
+        std::vector<std::string>{
+            "the variable OTHER is left out: workers have the environment of `cluster up`",
+            "the variable TS_MODEL_STORE is left out: settings are those of options and "
+            "config.properties"});
+  const auto of_triton = read_triton_line(
+      line_of("TRITON_SERVER_ESCAPE_LOG_MESSAGES=0 tritonserver --model-repository=/r"));
+  REQUIRE(of_triton);
+  CHECK(std::ranges::any_of(of_triton->notes, [](const std::string& n) {
+    return n.find("the variable TRITON_SERVER_ESCAPE_LOG_MESSAGES is left out") == 0;
+  }));
+}
+
 TEST_CASE("tritonserver's line is a repository and its doors") {
   const auto read = read_triton_line(
       line_of("docker run --gpus=1 --rm -p8000:8000 -p8001:8001 -p8002:8002 -v/srv/r:/models "

@@ -165,6 +165,7 @@ TEST_CASE("what a worker here cannot do is refused by its key") {
   said.batch_size = 1u << 30;
   CHECK(settings_refusal("", said).find("batch_size") != std::string::npos);
   CHECK(read_torchserve_settings("maxWorkers: 4\n")->notes.size() == 1);
+  CHECK(read_torchserve_settings("sequenceMaxIdleMSec: 9\nmaxNumSequence: 2\n")->notes.size() == 2);
 }
 
 TEST_CASE("parallelType and torchrun make a group of processes") {

@@ -102,6 +102,19 @@ TEST_CASE("what is no address, number or path is refused by its key") {
   CHECK(properties_refusal("certificate_file=a\x01\nprivate_key_file=b\n") == "certificate_file");
 }
 
+TEST_CASE("a variable in a value is the environment's") {
+  const environment_lookup known = [](const std::string& name) {
+    return name == "STORE" ? std::optional<std::string>("/s") : std::nullopt;
+  };
+  const auto read = [&](const char* text) { return parse_torchserve_properties(text, known); };
+  CHECK(read("model_store=$$STORE$$/a$$STORE$$\n")->model_store == "/s/a/s");
+  CHECK(read("model_store=$$STORE\n")->model_store == "$$STORE");
+  const auto wrong = read("model_store=$$GONE$$\n");
+  REQUIRE_FALSE(wrong);
+  CHECK(wrong.error().param == "model_store");
+  CHECK(wrong.error().message.find("'GONE'") != std::string::npos);
+}
+
 TEST_CASE("nothing in it becomes a setting") {
   const auto p = read_properties("x\\n[gateway]\\nallow_unauthenticated = true\n"
                                  "disable_token_authorization=true\n");
