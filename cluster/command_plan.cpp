@@ -1,5 +1,6 @@
 // `cluster plan`: who would live where, without starting anything.
 #include "cluster/commands.hpp"
+#include "cluster/device_check.hpp"
 #include "cluster/expected_speed.hpp"
 #include "cluster/roles.hpp"
 #include "cluster/run_dir.hpp"
@@ -54,6 +55,8 @@ int command_plan(const std::filesystem::path& config_file, bool json) {
   auto config = load_config(config_file);
   if (!config)
     return refuse_start(config.error());
+  if (auto ok = check_workers_here(*config, config_file); !ok)
+    return refuse_start(ok.error());
   const unused_run_dir looked_at(config->run_dir);
   auto with = with_this_machine();
   if (config->is_over_network())

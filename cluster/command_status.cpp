@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <thread>
@@ -48,18 +49,42 @@ std::string of_period(const std::optional<supervision>& by) {
   return fmt::format("{} of {} in {} s", by->restarts_recent, by->restarts_max, by->period_seconds);
 }
 
+// Where workers compute, by their process's name.
+using worker_places = std::map<std::string, std::string>;
+
+worker_places noted_places(const cluster_status& s, const run_dir& dir) {
+  worker_places all;
+  for (const auto& n : s.nodes)
+    if (auto device = dir.noted_device(n.name); !device.empty())
+      all.emplace(n.name, std::move(device));
+  return all;
+}
+
+std::string device_column(const worker_places& places, const std::string& text) {
+  std::size_t width = std::string_view("device").size();
+  for (const auto& [name, device] : places)
+    width = std::max(width, device.size());
+  return places.empty() ? std::string() : fmt::format("{:<{}}  ", text, width);
+}
+
+std::string device_column_of(const worker_places& places, const std::string& name) {
+  const auto at = places.find(name);
+  return device_column(places, at == places.end() ? std::string() : at->second);
+}
+
 // The supervisor's children, and theirs, each beneath it. Those of whom no supervisor has spoken
 // yet are the root's.
-void add_children(std::string& text, const cluster_status& s, const std::string& supervisor,
-                  std::size_t depth) {
+void add_children(std::string& text, const cluster_status& s, const worker_places& places,
+                  const std::string& supervisor, std::size_t depth) {
   for (const auto& n : s.nodes) {
     if ((n.supervision ? n.supervision->by : root_name.name) != supervisor)
       continue;
-    text += fmt::format("  {:<16} {:<11} {:>8} {:>9}  {:<14} {}\n",
+    text += fmt::format("  {:<16} {:<11} {:>8} {:>9}  {:<14} {}{}\n",
                         std::string(2 * depth, ' ') + n.name, gateway::name_of(n.phase), n.pid,
-                        n.restarts, of_period(n.supervision), n.reason);
+                        n.restarts, of_period(n.supervision), device_column_of(places, n.name),
+                        n.reason);
     if (n.name != supervisor)
-      add_children(text, s, n.name, depth + 1);
+      add_children(text, s, places, n.name, depth + 1);
   }
 }
 
@@ -76,16 +101,16 @@ std::string strategies(const cluster_status& s) {
   return text.empty() ? text : text + "\n";
 }
 
-std::string status_table(const cluster_status& s) {
+std::string status_table(const cluster_status& s, const worker_places& places) {
   auto text =
       fmt::format("{}  {}{}  {}\n", s.pipelines.empty() ? "worker models" : s.model,
                   gateway::name_of(s.phase), s.reason.empty() ? "" : " (" + s.reason + ")", s.url);
-  text += fmt::format("  {:<16} {:<11} {:>8} {:>9}  {:<14} {}\n", "process", "phase", "pid",
-                      "restarts", "of late", "reason");
+  text += fmt::format("  {:<16} {:<11} {:>8} {:>9}  {:<14} {}{}\n", "process", "phase", "pid",
+                      "restarts", "of late", device_column(places, "device"), "reason");
   const bool is_one = s.pipelines.size() <= 1;
   if (is_one && (s.generation > 0 || !s.change.empty()))
     text += fmt::format("  {}\n", generation_of(s.generation, s.change));
-  add_children(text, s, root_name.name, 0);
+  add_children(text, s, places, root_name.name, 0);
   text += strategies(s);
   if (!is_one)
     return text + pipeline_lines(s);
@@ -118,7 +143,7 @@ nlohmann::ordered_json supervision_json(const std::optional<supervision>& by) {
           {"has_given_up", by->has_given_up}};
 }
 
-std::string status_json(const cluster_status& s) {
+std::string status_json(const cluster_status& s, const worker_places& places) {
   nlohmann::ordered_json json{{"phase", gateway::name_of(s.phase)},
                               {"reason", s.reason},
                               {"url", s.url},
@@ -127,7 +152,7 @@ std::string status_json(const cluster_status& s) {
                               {"coming_generation", s.coming_generation},
                               {"change", s.change},
                               {"processes", nlohmann::ordered_json::array()}};
-  for (const auto& n : s.nodes)
+  for (const auto& n : s.nodes) {
     json["processes"].push_back({{"name", n.name},
                                  {"phase", gateway::name_of(n.phase)},
                                  {"reason", n.reason},
@@ -135,6 +160,9 @@ std::string status_json(const cluster_status& s) {
                                  {"epoch", n.epoch.value},
                                  {"restarts", n.restarts},
                                  {"supervision", supervision_json(n.supervision)}});
+    if (const auto at = places.find(n.name); at != places.end())
+      json["processes"].back()["device"] = at->second;
+  }
   if (s.load)
     json["load"] = load_json(*s.load);
   json["pipelines"] = nlohmann::ordered_json::array();
@@ -161,7 +189,9 @@ int command_status(const std::string& which, bool json, bool watch) {
       std::fprintf(stderr, "error: %s\n", s.error().message.c_str());
       return 1;
     }
-    auto text = json ? status_json(*s) : (watch ? "\033[H\033[2J" : "") + status_table(*s);
+    const auto places = noted_places(*s, found->dir);
+    auto text =
+        json ? status_json(*s, places) : (watch ? "\033[H\033[2J" : "") + status_table(*s, places);
     std::fputs(text.c_str(), stdout);
     std::fflush(stdout);
     if (!watch)

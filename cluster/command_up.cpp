@@ -164,6 +164,8 @@ int command_up(const up_options& options) {
   } else {
     if (auto ok = check_gateway_is_free(config->gateway); !ok)
       return refused(ok.error());
+    if (auto ok = check_workers_here(*config, options.config); !ok)
+      return refused(ok.error());
     if (auto ok = check_devices_here(*config, *dir); !ok)
       return refused(ok.error());
   }

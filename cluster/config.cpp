@@ -1,6 +1,7 @@
 #include "cluster/config.hpp"
 
 #include "cluster/config_checks.hpp"
+#include "cluster/config_devices.hpp"
 #include "cluster/config_error.hpp"
 #include "cluster/config_repository.hpp"
 #include "cluster/config_sampling.hpp"
@@ -376,7 +377,11 @@ result<cluster_config> read_whole_config(const toml::table& root, const std::str
   own.read("log_level", config.log_level);
   own.read_seconds("shutdown_timeout", config.shutdown_timeout, 0, 86400);
   own.read_seconds("node_timeout", config.node_timeout, 0, 86400);
+  worker_keys of_workers;
+  of_workers.read(own);
   if (auto ok = read_network(own, origin, config.network); !ok)
+    return ok.error();
+  if (auto ok = of_workers.apply(origin, config); !ok)
     return ok.error();
   if (!is_log_level(config.log_level))
     return bad_key(origin, "cluster.log_level",

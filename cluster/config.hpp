@@ -3,6 +3,7 @@
 // plan.hpp.
 #pragma once
 
+#include "cluster/cpu_launcher.hpp"
 #include "gateway/worker_facts.hpp"
 #include "runtime/cpu/kv_format.hpp"
 #include "runtime/schedule/waiting_line.hpp"
@@ -104,11 +105,17 @@ inline constexpr std::uint32_t workers_of_cluster_max = 1024; // a quarter of no
 inline constexpr std::uint32_t worker_queued_max = 1 << 20;   // requests of a model, at a gateway
 inline constexpr std::uint32_t parallel_level_max = 64;       // of one worker
 inline constexpr std::uint32_t device_ids_max = 1024;         // named, and their largest number
+inline constexpr std::int32_t cpu_device_id = -1;             // among them: no GPU
 inline constexpr std::uint32_t omp_threads_max = 1024;        // hardware threads of a machine
 
 // What the processes of a worker share, as TorchServe's parallelType says it (worker_group.hpp).
 enum class parallel_type { none, pp, tp, pptp, custom };
 std::string_view name_of(parallel_type type) noexcept;
+
+// Where a worker computes (worker_devices.hpp). "auto": on a GPU of the machine, if it has one;
+// "own": that is the process's own matter.
+enum class device_kind { automatic, cpu, gpu, own };
+std::string_view name_of(device_kind kind) noexcept;
 
 // A model that processes of the operator's own serve, on the machine of `cluster up`
 // (docs/workers.md). Names and defaults are TorchServe's where it has them.
@@ -119,9 +126,11 @@ struct worker_config {
   std::uint32_t count = 1;          // processes, or groups of them
   parallel_type parallel = parallel_type::none;
   std::uint32_t parallel_level = 0; // ranks of a group; custom: devices of the one process
-  // GPUs of which each worker sees parallel_level (worker_devices.hpp); none said: the machine's.
-  std::optional<std::vector<std::uint32_t>> device_ids;
-  std::uint32_t omp_num_threads = 0; // of each process; 0: 1 of a group's, else its own matter
+  device_kind device_type = device_kind::automatic;
+  // GPUs that its workers take in turn, each parallel_level of them; none said: the machine's.
+  std::optional<std::vector<std::int32_t>> device_ids;
+  std::uint32_t omp_num_threads =
+      0; // of each process; 0: 1 of a group's, else a share of the cores
   std::uint32_t batch_size = 1;
   std::chrono::microseconds max_batch_delay{100'000};
   std::vector<std::uint32_t> preferred_batch_size; // ascending
@@ -219,6 +228,9 @@ struct cluster_config {
   std::vector<node_config> nodes;  // none named: this machine, all of it
   bool has_default_layout = false; // none were
   std::optional<store_config> store;
+  // Of all workers; TorchServe's names.
+  std::optional<std::uint32_t> number_of_gpu; // that they take in turn, at most
+  cpu_launcher launcher;
 
   // Whether worker models may come and go while it runs.
   bool has_changing_models() const noexcept { return repository || store; }

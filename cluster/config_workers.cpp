@@ -1,5 +1,6 @@
 #include "cluster/config_workers.hpp"
 
+#include "cluster/config_devices.hpp"
 #include "cluster/config_error.hpp"
 #include "cluster/config_tensors.hpp"
 #include "schema/limits.hpp"
@@ -137,34 +138,6 @@ result<void> read_parallel(const std::string& type, const std::string& path,
   return {};
 }
 
-result<void> read_device_ids(const toml::node* node, const std::string& path,
-                             const std::string& origin, worker_config& w) {
-  if (!node)
-    return {};
-  const auto key = path + ".device_ids";
-  const auto* array = node->as_array();
-  std::vector<std::uint32_t> ids;
-  for (std::size_t i = 0; array && i < array->size(); ++i) {
-    const auto id = array->get(i)->value_exact<std::int64_t>();
-    if (!id || *id < 0 || *id > device_ids_max || ids.size() == device_ids_max)
-      return bad_key(origin, key, "{} must be at most {} numbers from 0 to {}", key, device_ids_max,
-                     device_ids_max);
-    ids.push_back(static_cast<std::uint32_t>(*id));
-  }
-  if (!array)
-    return bad_key(origin, key, "{} must be an array of numbers", key);
-  if (w.parallel == parallel_type::none)
-    return bad_key(origin, key,
-                   "{} needs a parallel_type: a single process takes the device that it likes, or "
-                   "has [\"env\", \"CUDA_VISIBLE_DEVICES=0\", ...] as its command",
-                   key);
-  if (ids.size() % w.parallel_level != 0)
-    return bad_key(origin, key, "{} has {} devices: each worker takes {} of them", key, ids.size(),
-                   w.parallel_level);
-  w.device_ids = std::move(ids);
-  return {};
-}
-
 // What contradicts itself, as Triton sees it.
 result<void> check_queue(const worker_config& w, const std::string& path,
                          const std::string& origin) {
@@ -214,6 +187,8 @@ result<worker_config> read_worker(const toml::table* table, const std::string& p
   std::string parallel;
   s.read("parallel_type", parallel);
   s.read("parallel_level", w.parallel_level, 1, parallel_level_max);
+  std::string device_type = "auto";
+  s.read("device_type", device_type);
   const auto* device_ids = s.take("device_ids");
   s.read("omp_num_threads", w.omp_num_threads, 1, omp_threads_max);
   s.read("batch_size", w.batch_size, 1, limits::batch_items_max);
@@ -253,7 +228,7 @@ result<worker_config> read_worker(const toml::table* table, const std::string& p
   w.version_policy = *policy;
   if (auto ok = read_parallel(parallel, path, origin, w); !ok)
     return ok.error();
-  if (auto ok = read_device_ids(device_ids, path, origin, w); !ok)
+  if (auto ok = read_worker_devices(device_type, device_ids, path, origin, w); !ok)
     return ok.error();
   if (auto ok = read_preferred(preferred, path, origin, w); !ok)
     return ok.error();

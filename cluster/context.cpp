@@ -247,7 +247,7 @@ std::string plan_table(const cluster_contexts& all, const expected_speeds& expec
   for (std::size_t i = 0; i < all.size(); ++i)
     text += plan_table(all[i].config, all[i].model, all[i].plan, of(expected, i),
                        all[i].made_with.known);
-  text += workers_text(all.base.config);
+  text += workers_text(all.base.config, gpus_for_workers(all.base.config, devices_here()));
   return text + machines_text(all.base.made_with.known);
 }
 
@@ -258,7 +258,7 @@ std::string plan_json(const cluster_contexts& all, const expected_speeds& expect
                                   all[i].made_with.known));
   auto plan = all.size() == 1 ? std::move(pipelines[0])
                               : nlohmann::ordered_json{{"pipelines", std::move(pipelines)}};
-  add_workers(plan, all.base.config);
+  add_workers(plan, all.base.config, gpus_for_workers(all.base.config, devices_here()));
   return plan.dump(2) + "\n";
 }
 

@@ -2,6 +2,8 @@
 
 #include "cluster/child.hpp"
 #include "cluster/pipelines.hpp"
+#include "cluster/plan_workers.hpp"
+#include "cluster/worker_cores.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -112,6 +114,11 @@ result<void> check_devices(const cluster_config& config, const node_config& node
       return ok.error();
   }
   return {};
+}
+
+result<void> check_workers_here(const cluster_config& config, const std::filesystem::path& file) {
+  return check_workers(config, file.string(), gpus_for_workers(config, devices_here()),
+                       cores_here(config.launcher, facts_of_this_machine()));
 }
 
 } // namespace baton::cluster

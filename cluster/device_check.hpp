@@ -7,6 +7,7 @@
 #include "cluster/run_dir.hpp"
 
 #include <chrono>
+#include <filesystem>
 #include <string>
 #include <string_view>
 
@@ -28,5 +29,8 @@ std::uint32_t ranks_on_device(const cluster_config& config, const node_config& n
 // the fix).
 result<void> check_devices(const cluster_config& config, const node_config& node,
                            const run_dir& dir);
+// Of the workers of this machine; of its devices it is asked only how many there are. Errors:
+// start_failed, bad_config (names `file`, the worker and what is not there).
+result<void> check_workers_here(const cluster_config& config, const std::filesystem::path& file);
 
 } // namespace baton::cluster

@@ -22,6 +22,7 @@ constexpr std::size_t socket_path_max = 107;    // sun_path less its terminator
 constexpr std::size_t socket_name_reserve = 48; // "/shard-1023-1763699999999999.sock"
 constexpr std::string_view note_suffix = ".pid";
 constexpr std::string_view key_suffix = ".key";
+constexpr std::string_view device_suffix = ".device";
 constexpr std::string_view socket_suffix = ".sock";
 constexpr std::string_view crashes_suffix = ".crashes";
 constexpr std::string_view lock_name = "lock";
@@ -206,7 +207,7 @@ std::optional<std::string> run_dir::read(std::string_view file) const {
 
 void run_dir::forget(std::string_view name) const {
   std::error_code ignored;
-  for (const auto suffix : {note_suffix, key_suffix})
+  for (const auto suffix : {note_suffix, key_suffix, device_suffix})
     fs::remove(path_ / fmt::format("{}{}", name, suffix), ignored);
 }
 
@@ -217,6 +218,15 @@ void run_dir::note_key(std::string_view name, const std::string& public_key) con
 
 std::string run_dir::noted_key(std::string_view name) const {
   return read(fmt::format("{}{}", name, key_suffix)).value_or("");
+}
+
+void run_dir::note_device(std::string_view name, const std::string& device) const {
+  // It is shown, and nothing else comes of it.
+  static_cast<void>(write(fmt::format("{}{}", name, device_suffix), device));
+}
+
+std::string run_dir::noted_device(std::string_view name) const {
+  return read(fmt::format("{}{}", name, device_suffix)).value_or("");
 }
 
 std::vector<process_note> run_dir::alive() const {

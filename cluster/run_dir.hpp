@@ -58,6 +58,9 @@ public:
   // Which key a process listens with now; "" if it has not noted one.
   void note_key(std::string_view name, const std::string& public_key) const;
   std::string noted_key(std::string_view name) const;
+  // Where a worker computes, in words for people; empty: none was noted.
+  void note_device(std::string_view name, const std::string& device) const;
+  std::string noted_device(std::string_view name) const;
   // The noted processes that are alive.
   std::vector<process_note> alive() const;
   // Removes sockets and crash records of earlier processes. Requires: alive() is empty.

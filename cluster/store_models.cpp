@@ -52,6 +52,7 @@ result<stored_model> model_of_archive(const model_archive& archive, const std::s
   w.settings.parallel = own->parallel;
   w.settings.parallel_level = own->parallel_level;
   w.settings.omp_num_threads = own->omp_num_threads;
+  w.settings.device_type = own->device_type;
   w.settings.device_ids = own->device_ids;
   stored_model out;
   out.name = w.name;

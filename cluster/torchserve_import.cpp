@@ -149,6 +149,19 @@ std::string gateway_of(torchserve_properties server) {
   return toml;
 }
 
+// [cluster] of all workers, if anything of it is said.
+std::string workers_of_server(const torchserve_properties& server) {
+  std::string toml;
+  if (server.number_of_gpu)
+    toml += fmt::format("number_of_gpu = {}\n", *server.number_of_gpu);
+  if (server.cpu_launcher_enable)
+    toml += "cpu_launcher_enable = true\n";
+  if (!server.cpu_launcher_args.empty())
+    toml += fmt::format("cpu_launcher_args = {}\n",
+                        toml_string(fmt::format("{}", fmt::join(server.cpu_launcher_args, " "))));
+  return toml.empty() ? toml : "\n[cluster]\n" + toml;
+}
+
 // [model_store], if there is one.
 std::string store_of(const torchserve_properties& server) {
   if (server.model_store.empty())
@@ -248,7 +261,7 @@ result<imported_config> translate(yaml_reader& in, const std::string& model,
     out.toml += fmt::format("recovery_timeout = {}  # responseTimeout\n", *timeout);
   if (tokens)
     out.toml += fmt::format("\n[model.sampling]\nmax_tokens = {}  # handler\n", *tokens);
-  out.toml += gateway_of(server);
+  out.toml += workers_of_server(server) + gateway_of(server);
   out.toml += store_of(server);
   out.toml +=
       fmt::format("\n[[nodes]]\nname = \"here\"\ndevices = [{}]\n", fmt::join(devices, ", "));
@@ -295,8 +308,9 @@ result<imported_config> import_torchserve_handler(std::string_view yaml,
   otherwise(s.job_queue_size, server.job_queue_size);
   otherwise(s.response_timeout, server.response_timeout);
   otherwise(s.startup_timeout, server.startup_timeout);
-  out.toml = beginning("model-config.yaml", out) + model_table(model, name) + gateway_of(server) +
-             store_of(server) + "\n" + worker_table(worker);
+  out.toml = beginning("model-config.yaml", out) + model_table(model, name) +
+             workers_of_server(server) + gateway_of(server) + store_of(server) + "\n" +
+             worker_table(worker);
   return out;
 }
 
@@ -305,8 +319,8 @@ imported_config import_torchserve_server(const std::string& model, const std::st
   const auto server = guarded(asked);
   imported_config out;
   out.notes = server.notes;
-  out.toml = beginning("config.properties", out) + model_table(model, name) + gateway_of(server) +
-             store_of(server);
+  out.toml = beginning("config.properties", out) + model_table(model, name) +
+             workers_of_server(server) + gateway_of(server) + store_of(server);
   return out;
 }
 

@@ -1,6 +1,7 @@
 #include "cluster/torchserve_properties.hpp"
 
 #include "cluster/config_repository.hpp"
+#include "cluster/cpu_launcher.hpp"
 
 #include <algorithm>
 #include <array>
@@ -76,7 +77,6 @@ const std::map<std::string, std::string, std::less<>> left_out_properties{
                                  "`cluster up` has it, or has not"},
     {"enable_envvars_config", "the environment is not read: settings are those of nodes.toml"},
     {"blacklist_env_vars", "a handler has the environment of `cluster up`"},
-    {"number_of_gpu", "[[nodes]] names the LLM's devices"},
     {"netty_client_threads", "each worker has a connection of its own"},
     {"prefer_direct_buffer", "buffers are the server's own"},
     {"async_logging", "logs are written as they come"},
@@ -84,8 +84,7 @@ const std::map<std::string, std::string, std::less<>> left_out_properties{
     {"debug", "cluster.log_level says how much is logged"},
     {"ipex_enable", "the handler imports what it computes with"},
     {"ipex_gpu_enable", "the handler imports what it computes with"},
-    {"cpu_launcher_enable", "no launcher stands between workers and cores"},
-    {"cpu_launcher_args", "no launcher stands between workers and cores"},
+    {"cpu_launcher_args", "cpu_launcher_enable is not true"},
     {"default_service_handler", "an archive names its handler"},
     {"service_envelope", "A HANDLER HAS NO ENVELOPE: it gets bodies as they come"},
     {"enable_grpc_ssl", "gateway.tls_certificate is of all doors"},
@@ -301,6 +300,31 @@ result<void> take_store(properties& all, torchserve_properties& out) {
   return {};
 }
 
+// How many GPUs workers have, and whether each is bound to cores of its own. Errors: bad_config.
+result<void> take_devices(properties& all, torchserve_properties& out) {
+  if (const auto it = all.find("number_of_gpu"); it != all.end()) {
+    if (!(out.number_of_gpu = number_of(it->second, device_ids_max)))
+      return refused("number_of_gpu", fmt::format("is no number from 0 to {}", device_ids_max));
+    all.erase(it);
+  }
+  const auto is_enabled = all.find("cpu_launcher_enable");
+  out.cpu_launcher_enable = is_enabled != all.end() && is_enabled->second == "true";
+  if (is_enabled != all.end())
+    all.erase(is_enabled);
+  const auto args = all.find("cpu_launcher_args");
+  if (args == all.end() || !out.cpu_launcher_enable)
+    return {};
+  auto words = parse_launcher_words(args->second);
+  if (!words)
+    return refused("cpu_launcher_args", fmt::format("has {}", words.error().message));
+  for (const auto& note : words->notes)
+    out.notes.push_back(fmt::format("cpu_launcher_args: {} is left out{}",
+                                    note.substr(0, note.find(':')), note.substr(note.find(':'))));
+  out.cpu_launcher_args = std::move(words->taken);
+  all.erase(args);
+  return {};
+}
+
 result<void> take_certificate(properties& all, torchserve_properties& out) {
   auto certificate = take_path(all, "certificate_file");
   auto key = take_path(all, "private_key_file");
@@ -361,6 +385,8 @@ result<torchserve_properties> parse_torchserve_properties(std::string_view text,
   if (auto ok = take_store(all, out); !ok) {
     return ok.error();
   }
+  if (auto ok = take_devices(all, out); !ok)
+    return ok.error();
   const auto startup = take_number(all, "default_startup_timeout");
   if (!startup) {
     return startup.error();

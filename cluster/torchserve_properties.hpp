@@ -27,7 +27,10 @@ struct torchserve_properties {
   std::string model_store;                        // a directory; empty: the file names none
   std::vector<std::string> load_models;           // of it: "all", "NAME.mar", "MODEL=NAME.mar"
   std::optional<std::uint32_t> workers_per_model; // of those
-  std::vector<std::string> notes;                 // what was left out, or means something else here
+  std::optional<std::uint32_t> number_of_gpu;     // that workers take in turn, at most
+  bool cpu_launcher_enable = false;
+  std::vector<std::string> cpu_launcher_args; // those that count here
+  std::vector<std::string> notes;             // what was left out, or means something else here
 };
 
 // A variable of the environment by its name.

@@ -32,10 +32,6 @@ constexpr std::array left_out_keys{
     refused_key{"maxSequenceJobQueueSize", "it is about sequenceBatching, which is not said"},
     refused_key{"maxNumSequence", "it is about sequenceBatching, which is not said"},
     refused_key{"clientTimeoutInMills", "gateway.request_timeout is for all clients"}};
-// Those of workers that are one process.
-constexpr std::array single_left_out_keys{
-    refused_key{"deviceType", "a handler takes the device that it likes"},
-    refused_key{"deviceIds", "a handler takes the device that it likes"}};
 
 void refuse_what_cannot_be(yaml_reader& in) {
   for (const auto& [key, why] : refused_flags)
@@ -60,13 +56,17 @@ void read_torchrun(yaml_reader& in, const YAML::Node& torchrun, torchserve_setti
 void read_devices(yaml_reader& in, torchserve_settings& out) {
   const auto type = in.word("deviceType", {"cpu", "gpu"});
   auto ids = in.numbers("deviceIds", device_ids_max);
+  const auto width = out.parallel_level.value_or(1);
   if (type == "cpu")
-    out.device_ids.emplace();
-  else if (!ids.empty() && ids.size() % *out.parallel_level != 0)
-    in.refuse("deviceIds",
-              fmt::format("are {}: each worker takes {} of them", ids.size(), *out.parallel_level));
+    out.device_type = device_kind::cpu;
+  else if (!ids.empty() && ids.size() % width != 0)
+    in.refuse("deviceIds", fmt::format("are {}: each worker takes {} of them", ids.size(), width));
   else if (!ids.empty())
     out.device_ids = std::move(ids);
+  else if (type == "gpu")
+    out.device_type = device_kind::gpu;
+  if (type == "cpu" && !ids.empty())
+    out.notes.emplace_back("deviceIds is left out: deviceType is cpu");
 }
 
 // How many processes a worker is, or devices one process has.
@@ -97,7 +97,6 @@ void read_parallel(yaml_reader& in, torchserve_settings& out) {
     in.refuse("parallelLevel", fmt::format("is {}, and torchrun.nproc-per-node {}: which of them?",
                                            *level, *processes));
   out.parallel_level = processes.value_or(1);
-  read_devices(in, out);
 }
 
 result<torchserve_settings> read(yaml_reader& in) {
@@ -111,13 +110,12 @@ result<torchserve_settings> read(yaml_reader& in) {
   out.use_job_ticket = in.flag("useJobTicket");
   refuse_what_cannot_be(in);
   read_parallel(in, out);
+  if (!in.refusal())
+    read_devices(in, out);
   if (in.refusal())
     return *in.refusal();
   for (const auto& [key, why] : left_out_keys)
     if (in.root()[key])
-      out.notes.push_back(fmt::format("{} is left out: {}", key, why));
-  for (const auto& [key, why] : single_left_out_keys)
-    if (out.parallel == parallel_type::none && in.root()[key])
       out.notes.push_back(fmt::format("{} is left out: {}", key, why));
   return out; // all else is the handler's, which reads it itself
 }
@@ -154,6 +152,8 @@ std::string worker_table(const torchserve_worker& of) {
     text += fmt::format("parallel_type = \"{}\"\n", name_of(s.parallel));
   add("parallel_level", s.parallel_level);
   add("omp_num_threads", s.omp_num_threads);
+  if (s.device_type != device_kind::automatic)
+    text += fmt::format("device_type = \"{}\"\n", name_of(s.device_type));
   if (s.device_ids)
     text += fmt::format("device_ids = [{}]\n", fmt::join(*s.device_ids, ", "));
   add("batch_size", s.batch_size);

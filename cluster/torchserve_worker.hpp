@@ -20,9 +20,10 @@ struct torchserve_settings {
   std::optional<std::uint32_t> max_batch_delay;                   // ms
   std::optional<std::uint32_t> response_timeout, startup_timeout; // s
   bool use_job_ticket = false;
-  // None: a worker is one process, and the other two are nothing.
+  // None: a worker is one process, and its level is nothing.
   parallel_type parallel = parallel_type::none;
   std::optional<std::uint32_t> parallel_level, omp_num_threads;
+  device_kind device_type = device_kind::automatic;
   std::optional<std::vector<std::uint32_t>> device_ids;
   std::vector<std::string> notes; // what is left out, or means something else here
 };

@@ -4,6 +4,7 @@
 #include "cluster/pbtxt.hpp"
 #include "cluster/triton_completion.hpp"
 #include "cluster/triton_versions.hpp"
+#include "cluster/worker_devices.hpp"
 #include "schema/digest.hpp"
 #include "schema/limits.hpp"
 
@@ -97,6 +98,7 @@ std::optional<std::uint32_t> version_of(const std::string& name) {
 result<triton_model> read_as_written(const fs::path& directory) {
   triton_model out;
   out.directory = directory.string();
+  out.gpus = static_cast<std::uint32_t>(devices_here().size());
   std::error_code ec;
   if (fs::exists(directory / triton_config_file, ec)) {
     auto config = read_config_file(directory / triton_config_file);

@@ -5,6 +5,7 @@
 #include "cluster/pbtxt.hpp"
 #include "cluster/pbtxt_fields.hpp"
 #include "cluster/triton_batching.hpp"
+#include "cluster/triton_instances.hpp"
 #include "cluster/triton_tensors.hpp"
 #include "schema/limits.hpp"
 
@@ -143,7 +144,7 @@ std::optional<error> translation::take(const triton_model& of) {
   return std::nullopt;
 }
 
-// At least one.
+// Of an LLM, at least one.
 std::int64_t translation::count_instances(const triton_model& of, fields& config) {
   std::int64_t count = 0;
   for (const auto* group : config.all("instance_group")) {
@@ -176,7 +177,7 @@ std::optional<error> translation::take_worker(const triton_model& of, fields& co
   const auto newest = *std::max_element(of.versions.begin(), of.versions.end());
   if (of.versions.size() > 1)
     note(of, fmt::format("version {} alone is served", newest));
-  const auto count = count_instances(of, config);
+  const auto instances = import_triton_instances(config, name, of.gpus);
   auto file = config.text("default_model_filename");
   const auto batching = import_triton_batching(config);
   const auto tensors = import_triton_tensors(config, by.backend);
@@ -191,12 +192,14 @@ std::optional<error> translation::take_worker(const triton_model& of, fields& co
     return tensors.error();
   workers_ += fmt::format(
       "\n[[workers]]\nname = {}\nversion = \"{}\"\ncommand = [\"python3\", "
-      "\"-m\", \"{}\", {}{}]\ncount = {}\n{}",
+      "\"-m\", \"{}\", {}{}]\ncount = {}\n{}{}",
       toml_string(name), newest, by.module,
       toml_string(fmt::format("{}/{}/{}", of.directory, newest, file.empty() ? by.file : file)),
       of.completed_batch > 0 ? fmt::format(", \"--max-batch-size\", \"{}\"", of.completed_batch)
                              : std::string(),
-      count, batching->toml + tensors->toml);
+      instances.count, instances.toml, batching->toml + tensors->toml);
+  for (const auto& one : instances.notes)
+    note(of, one);
   for (const auto& one : batching->notes)
     note(of, one);
   for (const auto& one : tensors->notes)

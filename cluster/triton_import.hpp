@@ -21,6 +21,7 @@ struct triton_model {
   std::vector<std::uint32_t> versions; // directories with a number for a name; the newest is served
   std::string engine{};                // model.json of that version; empty: it has none
   int completed_batch = 0; // max_batch_size that config.pbtxt does not say (triton_completion.hpp)
+  std::uint32_t gpus = 0;  // of this machine
 };
 
 // `model` and `name`: for the path and name of an LLM beside them; empty where one is vLLM's, or

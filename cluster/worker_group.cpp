@@ -98,6 +98,8 @@ void set_rank_environment(const worker_group& g, std::uint32_t rank, std::uint16
   set_variable("TORCHELASTIC_USE_AGENT_STORE", "False"); // rank 0 has the store at MASTER_PORT
   set_variable("OMP_NUM_THREADS", std::to_string(g.omp_num_threads));
   set_variable("BATON_GROUP_PARALLEL", g.parallel);
+  if (std::getenv("BATON_WORKER_GPU_ID")) // of those that CUDA_VISIBLE_DEVICES names, one each
+    set_variable("BATON_WORKER_GPU_ID", own);
 }
 
 std::string inherited(const std::vector<int>& sockets) {

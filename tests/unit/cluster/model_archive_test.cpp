@@ -191,14 +191,24 @@ TEST_CASE("workers of several devices have those of deviceIds, or none of device
   const auto ids = [&](const std::string& more) {
     return made(words(custom + more)).version.worker.device_ids;
   };
-  CHECK(ids("deviceType: gpu\ndeviceIds: [4, 5, 6, 7]\n") ==
-        std::vector<std::uint32_t>{4, 5, 6, 7});
-  CHECK(ids("deviceType: cpu\ndeviceIds: [4, 5]\n") == std::vector<std::uint32_t>());
+  CHECK(ids("deviceType: gpu\ndeviceIds: [4, 5, 6, 7]\n") == std::vector<std::int32_t>{4, 5, 6, 7});
+  const auto type = [&](const std::string& yaml) {
+    return made(words(yaml)).version.worker.device_type;
+  };
+  CHECK(type(custom + "deviceType: cpu\ndeviceIds: [4, 5]\n") == device_kind::cpu);
+  CHECK(ids("deviceType: cpu\ndeviceIds: [4, 5]\n") == std::nullopt);
   CHECK(ids("deviceType: gpu\n") == std::nullopt);
+  CHECK(type(custom + "deviceType: gpu\n") == device_kind::gpu);
+  CHECK(type("deviceType: gpu\n") == device_kind::gpu);
+  CHECK(type("deviceType: cpu\n") == device_kind::cpu);
+  CHECK(type("minWorkers: 1\n") == device_kind::automatic);
+  CHECK(made(words("deviceIds: [1, 3]\n")).version.worker.device_ids ==
+        std::vector<std::int32_t>{1, 3});
   CHECK(settings_refusal(custom + "deviceIds: [1, 2, 3]\n").find("deviceIds") != std::string::npos);
   CHECK(settings_refusal(custom + "deviceType: tpu\n").find("deviceType") != std::string::npos);
   CHECK(read_torchserve_settings(custom + "deviceType: gpu\n")->notes.empty());
-  CHECK(read_torchserve_settings("deviceIds: [1]\n")->notes.size() == 1);
+  CHECK(read_torchserve_settings("deviceIds: [1]\n")->notes.empty());
+  CHECK(read_torchserve_settings("deviceType: cpu\ndeviceIds: [1]\n")->notes.size() == 1);
 }
 
 TEST_CASE("what is said of groups in vain is refused, or told") {

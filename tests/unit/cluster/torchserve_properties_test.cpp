@@ -175,3 +175,22 @@ TEST_CASE("addresses beyond this machine are open only where no token was needed
   CHECK(open.gateway.torchserve_inference == "0.0.0.0:9080");
   CHECK(open.gateway.allow_unauthenticated);
 }
+
+TEST_CASE("GPUs and cores of workers are those of the whole server") {
+  const auto p = read_properties("number_of_gpu=2\ncpu_launcher_enable=true\n"
+                                 "cpu_launcher_args=--use_logical_core --ninstances 4\n");
+  CHECK(p.number_of_gpu == 2u);
+  CHECK(properties_mention(p, "cpu_launcher_args: --ninstances is left out: TorchServe says it"));
+  const auto config = imported_with_properties("minWorkers: 1\n", p);
+  CHECK(config.number_of_gpu == 2u);
+  CHECK(config.launcher.is_enabled);
+  CHECK(config.launcher.uses_logical_cores);
+  CHECK(read_properties("number_of_gpu=0\n").number_of_gpu == 0u);
+  CHECK(properties_refusal("number_of_gpu=-1\n") == "number_of_gpu");
+  CHECK(properties_refusal("number_of_gpu=many\n") == "number_of_gpu");
+  CHECK(properties_refusal("cpu_launcher_enable=true\ncpu_launcher_args=--core\n") ==
+        "cpu_launcher_args");
+  const auto off = read_properties("cpu_launcher_enable=false\ncpu_launcher_args=--node_id 0\n");
+  CHECK(properties_mention(off, "cpu_launcher_args is left out: cpu_launcher_enable is not true"));
+  CHECK_FALSE(imported_with_properties("minWorkers: 1\n", off).launcher.is_enabled);
+}

@@ -1,7 +1,6 @@
 // The processes of a worker: what each finds in its environment, and how they end together.
 #include "cluster/config_workers.hpp"
 #include "cluster/exit_status.hpp"
-#include "cluster/worker_devices.hpp"
 #include "cluster/worker_group.hpp"
 #include "tests/support/scratch_directory.hpp"
 
@@ -152,27 +151,8 @@ TEST_CASE("[[workers]] says of how many processes each worker is") {
   CHECK(wrong("omp_num_threads = 0") == "workers[0].omp_num_threads");
   const std::string tp = "parallel_type = \"tp\"\nparallel_level = 2\n";
   CHECK(read(tp)->device_ids == std::nullopt);
-  CHECK(read(tp + "device_ids = [4, 5]")->device_ids == std::vector<std::uint32_t>{4, 5});
-  CHECK(read(tp + "device_ids = []")->device_ids == std::vector<std::uint32_t>());
-  CHECK(wrong("device_ids = [0]") == "workers[0].device_ids");
+  CHECK(read(tp + "device_ids = [4, 5]")->device_ids == std::vector<std::int32_t>{4, 5});
+  CHECK(read(tp + "device_ids = []")->device_ids == std::vector<std::int32_t>());
   for (const auto* ids : {"[0]", "[0, -1]", "[0, 1025]", "[\"a\", 1]", "0"})
     CHECK(wrong(tp + "device_ids = " + ids) == "workers[0].device_ids");
-}
-
-TEST_CASE("workers take their devices in turn, and begin again at the first") {
-  worker_config w;
-  const std::vector<std::string> here{"0", "1", "2", "3", "4"};
-  CHECK(visible_devices(w, 0, here) == std::nullopt); // a process takes what it likes
-  w.parallel = parallel_type::custom;
-  w.parallel_level = 2;
-  CHECK(visible_devices(w, 0, here) == "0,1");
-  CHECK(visible_devices(w, 1, here) == "2,3");
-  CHECK(visible_devices(w, 2, here) == "0,1");
-  CHECK(visible_devices(w, 0, {}) == std::nullopt);
-  CHECK(visible_devices(w, 0, {"0"}) == std::nullopt);
-  w.device_ids = {2, 3, 6, 7};
-  CHECK(visible_devices(w, 1, {}) == "6,7");
-  CHECK(visible_devices(w, 2, here) == "2,3");
-  w.device_ids->clear();
-  CHECK(visible_devices(w, 1, here) == "");
 }
