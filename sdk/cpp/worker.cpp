@@ -66,6 +66,12 @@ result<environment> read_environment() {
   if (!node || !epoch || !batch_size)
     return !node ? node.error() : !epoch ? epoch.error() : batch_size.error();
   e.place.batch_size = *batch_size;
+  if (variable("BATON_WORKER_GPU_ID")) {
+    const auto gpu = number<std::uint32_t>("BATON_WORKER_GPU_ID");
+    if (!gpu)
+      return gpu.error();
+    e.place.gpu_id = *gpu;
+  }
   e.place.door = variable("BATON_DOOR") ? *variable("BATON_DOOR") : std::string();
   e.link.node = {*node};
   e.link.epoch = {*epoch};

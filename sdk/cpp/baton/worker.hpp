@@ -14,6 +14,7 @@
 #include "sdk/cpp/baton/client.hpp"
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,6 +28,7 @@ struct worker_place {
   std::string name; // of this process
   std::uint32_t batch_size = 1;
   std::string door; // the gateway's ZeroMQ door, for a client of other models; empty: there is none
+  std::optional<std::uint32_t> gpu_id{}; // where it computes, as CUDA counts; nothing: on the CPU
 
   // A client for other models of the cluster, language models among them, which may be kept and
   // used from any thread. Where the gateway asks for keys, the one in the environment,

@@ -26,7 +26,7 @@ from baton_client.inference import Infer, Inferred
 from baton_client.tensors import NUMPY_NAMES, Tensor, pack_elements, unpack_elements
 
 from . import needs
-from .handler import Context, Handler
+from .handler import Context, Handler, gpu_of_environment
 from .link import Batch
 from .serve import run_batch
 
@@ -160,7 +160,7 @@ def main(words: Optional[List[str]] = None) -> int:
         print(f"baton_worker.foreground: {wrong}", file=sys.stderr)
         return 2
     module = importlib.import_module("baton_worker.__main__" if options.entry == "baton_worker" else options.entry)
-    context = Context(options.model, "1", f"worker-{options.model}-0", options.batch, options.door, options=options.words)
+    context = Context(options.model, "1", f"worker-{options.model}-0", options.batch, options.door, options=options.words, gpu_id=gpu_of_environment())
     handler: Handler = module.make(context)
     handler.initialize(context)
     if options.pdb:

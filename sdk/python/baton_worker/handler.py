@@ -14,6 +14,11 @@ from baton_client.tensors import Tensor
 from .metrics import Metrics
 
 
+def gpu_of_environment() -> Optional[int]:
+    number = os.environ.get("BATON_WORKER_GPU_ID", "")
+    return int(number) if number else None
+
+
 @dataclass
 class Context:
     """Where this worker stands: `[[workers]]` of nodes.toml, and its own options."""
@@ -25,6 +30,7 @@ class Context:
     door: str  # the gateway's ZeroMQ door, for calls of other models; "" if there is none
     options: Sequence[str] = ()  # of the command line, behind the handler's file
     metrics: Metrics = field(default_factory=Metrics)  # what it counts, for the gateway's /metrics
+    gpu_id: Optional[int] = None  # where it computes: "cuda:N" of torch; None: on the CPU
 
     @classmethod
     def of_environment(cls, options: Sequence[str] = ()) -> "Context":
@@ -37,6 +43,7 @@ class Context:
             batch_size=int(env["BATON_WORKER_BATCH_SIZE"]),
             door=env.get("BATON_DOOR", ""),
             options=options,
+            gpu_id=gpu_of_environment(),
         )
 
     def client(self, **options: Any) -> Any:

@@ -21,7 +21,7 @@ import numpy  # noqa: E402
 from .handler import Context, Handler, RequestError, Unusable
 from .onnx_providers import providers_of
 from .start import start
-from .tensor_model import Arrays, Parameters, TensorModel, check_declared, options_of
+from .tensor_model import Arrays, Parameters, TensorModel, check_declared, gpu_of, options_of
 
 _log = logging.getLogger("baton_worker")
 
@@ -63,12 +63,12 @@ def _datatype(kind: str, value: Any) -> str:
 
 
 class OnnxModel(TensorModel):
-    def __init__(self, runtime: Any, file: Path, config: Optional[Dict[str, Any]]):
+    def __init__(self, runtime: Any, file: Path, config: Optional[Dict[str, Any]], context: Context):
         super().__init__(file, config)
         self._runtime = runtime
         said = Parameters(self.config)
         self._options = self._session_options(said)
-        self._providers = providers_of(self.config, said, runtime.get_available_providers())
+        self._providers = providers_of(self.config, said, runtime.get_available_providers(), gpu_of(self.config, context))
         said.finish()
 
     def _session_options(self, said: Parameters) -> Any:
@@ -145,7 +145,7 @@ def make(context: Context) -> Handler:
         import onnxruntime
     except ImportError as wrong:
         raise ValueError(words_for("onnxruntime")) from wrong
-    return OnnxModel(onnxruntime, file, config)
+    return OnnxModel(onnxruntime, file, config, context)
 
 
 if __name__ == "__main__":

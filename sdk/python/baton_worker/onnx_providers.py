@@ -7,9 +7,9 @@ package lacks is left out with a word in the log, one that Triton does not know 
 from __future__ import annotations
 
 import logging
-from typing import Any, Collection, Dict, List, Tuple
+from typing import Any, Collection, Dict, List, Optional, Tuple
 
-from .tensor_model import Parameters, wants_cpu
+from .tensor_model import Parameters
 
 _log = logging.getLogger("baton_worker")
 
@@ -33,8 +33,9 @@ _CUDA_CHOICES = {
 }
 
 
-def providers_of(config: Dict[str, Any], said: Parameters, has: Collection[str]) -> List[Provider]:
-    """In the order in which onnxruntime is to ask them. Raises ValueError."""
+def providers_of(config: Dict[str, Any], said: Parameters, has: Collection[str], gpu: Optional[int] = 0) -> List[Provider]:
+    """In the order in which onnxruntime is to ask them. `gpu`: the device of those of GPUs; None: the instance is on the CPU.
+    Raises ValueError."""
     asked = config.get("optimization", {}).get("execution_accelerators", {})
     for kind in asked:
         if kind not in ("gpu_execution_accelerator", "cpu_execution_accelerator"):
@@ -49,12 +50,14 @@ def providers_of(config: Dict[str, Any], said: Parameters, has: Collection[str])
             cuda = {**cuda, **{key: _plain(value) for key, value in one.get("parameters", {}).items()}}
         else:
             raise ValueError(f"config.pbtxt: unknown Execution Accelerator '{name}' is requested: of a GPU there are tensorrt and cuda")
-    if wants_cpu(config):  # as there: those of GPUs are for instances on GPUs
+    if gpu is None:  # as there: those of GPUs are for instances on GPUs
         for name, _ in wanted:
-            _log.info("config.pbtxt: %s is left out: the model's instances are KIND_CPU", name)
+            _log.warning("config.pbtxt: %s is left out: this instance is on the CPU", name)
         wanted = []
     else:
         wanted.append((CUDA, cuda))
+        if gpu:
+            wanted = [(name, {"device_id": str(gpu), **options}) for name, options in wanted]
     for one in asked.get("cpu_execution_accelerator", []):
         if one.get("name") != "openvino":
             raise ValueError(f"config.pbtxt: unknown Execution Accelerator '{one.get('name', '')}' is requested: of a CPU there is openvino")

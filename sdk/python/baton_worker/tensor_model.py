@@ -229,9 +229,12 @@ class Parameters:
         return self._left.pop(name, None)
 
 
-def wants_cpu(config: Dict[str, Any]) -> bool:
-    groups = config.get("instance_group", [])
-    return bool(groups) and all(group.get("kind") == "KIND_CPU" for group in groups)
+def gpu_of(config: Dict[str, Any], context: Context) -> Optional[int]:
+    """The GPU that the model computes on; None: the CPU."""
+    kinds = {group.get("kind") for group in config.get("instance_group", [])}
+    if kinds == {"KIND_CPU"}:
+        return None
+    return 0 if kinds == {"KIND_MODEL"} else context.gpu_id  # KIND_MODEL: whatever there is
 
 
 def check_declared(config: Dict[str, Any], kind: str, has: Dict[str, str]) -> None:

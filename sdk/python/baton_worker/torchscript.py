@@ -21,7 +21,7 @@ import numpy  # noqa: E402
 
 from .handler import Context, Handler, RequestError, Unusable
 from .start import start
-from .tensor_model import Arrays, Parameters, TensorModel, options_of, wants_cpu
+from .tensor_model import Arrays, Parameters, TensorModel, gpu_of, options_of
 
 _log = logging.getLogger("baton_worker")
 
@@ -81,7 +81,7 @@ class Settings:
 
 
 class TorchModel(TensorModel):
-    def __init__(self, torch: Any, file: Path, config: Optional[Dict[str, Any]]):
+    def __init__(self, torch: Any, file: Path, config: Optional[Dict[str, Any]], context: Context):
         super().__init__(file, config)
         self._torch = torch
         self._is_package = file.suffix == ".pt2"
@@ -90,13 +90,17 @@ class TorchModel(TensorModel):
         if self._is_package and not self.config.get("input"):
             raise ValueError("a package of AOTInductor does not say what it takes: config.pbtxt with its inputs is needed")
         self._settings = Settings(torch, self.config, self._is_package)
-        has_gpu = torch.cuda.is_available() and not wants_cpu(self.config)
-        self._device = torch.device("cuda" if has_gpu else "cpu")
+        gpu = gpu_of(self.config, context)
+        if context.gpu_id is not None and not torch.cuda.is_available():
+            _log.warning("torch finds no GPU: the model is computed on the CPU, not on GPU %s", context.gpu_id)
+        self._device = torch.device(f"cuda:{gpu}" if gpu is not None and torch.cuda.is_available() else "cpu")
 
     def load(self) -> None:
         declared = self.config.get("input", [])
         names = [one.get("name", "") for one in declared]
         arguments: List[Any] = []
+        if self._device.type == "cuda":
+            self._torch.cuda.set_device(self._device)  # a package has no device of its own
         if self._is_package:
             self._model = self._torch._inductor.aoti_load_package(str(self.file))
         else:
@@ -198,7 +202,7 @@ def make(context: Context) -> Handler:
         import torch
     except ImportError as wrong:
         raise ValueError(words_for("torch")) from wrong
-    return TorchModel(torch, file, config)
+    return TorchModel(torch, file, config, context)
 
 
 if __name__ == "__main__":

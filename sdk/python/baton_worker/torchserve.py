@@ -102,7 +102,7 @@ class TorchContext:
         self.model_yaml_config = read_yaml(options.model_yaml_config)
         self.system_properties = {
             "model_dir": options.model_dir,
-            "gpu_id": None,
+            "gpu_id": context.gpu_id,
             "batch_size": context.batch_size,
             "server_name": "baton",
             "server_version": "0.1",

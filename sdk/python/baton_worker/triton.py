@@ -290,6 +290,13 @@ def _told(response: InferenceResponse, request: Request, reshapes: Reshapes) -> 
         return RequestError(str(wrong), 500)
 
 
+def _kind_of(config: Dict[str, Any], context: Context) -> str:
+    if context.gpu_id is not None:
+        return "GPU"
+    groups = config.get("instance_group", [])
+    return "MODEL" if groups and all(one.get("kind") == "KIND_MODEL" for one in groups) else "CPU"
+
+
 class TritonHandler(Handler):
     """Between a TritonPythonModel and the worker's loop."""
 
@@ -305,9 +312,9 @@ class TritonHandler(Handler):
             self._model.initialize(
                 {
                     "model_config": json.dumps(self._config),
-                    "model_instance_kind": "CPU",
+                    "model_instance_kind": _kind_of(self._config, context),
                     "model_instance_name": context.name,
-                    "model_instance_device_id": "0",
+                    "model_instance_device_id": str(context.gpu_id or 0),
                     "model_repository": str(self._dir.parent),
                     "model_version": context.version,
                     "model_name": context.model,

@@ -11,7 +11,7 @@ from onnx_bytes import BFLOAT16, INT64, STRING
 from test_shims import context, made, read, run  # noqa: F401 (read is a fixture)
 
 from baton_client import Tensor
-from baton_worker import Unusable
+from baton_worker import Context, Unusable
 
 numpy = pytest.importorskip("numpy")
 pytest.importorskip("onnxruntime")
@@ -159,13 +159,14 @@ def test_what_is_not_known_here_is_refused_by_name(tmp_path, config, why):
         onnx.make(context(repository(tmp_path, config)))
 
 
-def providers(config, *has):
+def providers(config, *has, gpu=0):
     from baton_worker import pbtxt
     from baton_worker.onnx_providers import providers_of
-    from baton_worker.tensor_model import Parameters
+    from baton_worker.tensor_model import Parameters, gpu_of
 
     read_config = pbtxt.parse(config)
-    return providers_of(read_config, Parameters(read_config), [f"{name}ExecutionProvider" for name in (*has, "CPU")])
+    where = gpu_of(read_config, Context("m", "1", "w", 1, "", gpu_id=gpu))
+    return providers_of(read_config, Parameters(read_config), [f"{name}ExecutionProvider" for name in (*has, "CPU")], where)
 
 
 def parameter(key, value):
@@ -192,7 +193,8 @@ def test_accelerators_that_onnxruntime_has_are_asked_first(caplog):
     assert caplog.records == []
 
 
-def test_accelerators_that_onnxruntime_lacks_are_named_in_the_log(tmp_path, caplog):
+def test_accelerators_that_onnxruntime_lacks_are_named_in_the_log(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr("baton_worker.onnx.gpu_of", lambda config, context: 0)
     both = TENSORRT[: -len(" } }")] + ' cpu_execution_accelerator { name: "openvino" } } }'
     handler, _ = served(tmp_path, "max_batch_size: 4 " + both)
     assert told(run(handler, rows([1, 2]))) == [{"OUTPUT0": [[11, 22]], "OUTPUT1": [[9, 18]]}]
@@ -204,8 +206,17 @@ def test_accelerators_that_onnxruntime_lacks_are_named_in_the_log(tmp_path, capl
 
 def test_accelerators_of_gpus_are_for_instances_on_gpus(caplog):
     caplog.set_level("INFO")
-    assert providers(TENSORRT + "instance_group [{ kind: KIND_CPU }]", "Tensorrt", "CUDA") == [("CPUExecutionProvider", {})]
-    assert [r.getMessage() for r in caplog.records] == ["config.pbtxt: TensorrtExecutionProvider is left out: the model's instances are KIND_CPU"]
+    only_cpu = [("CPUExecutionProvider", {})]
+    assert providers(TENSORRT + "instance_group [{ kind: KIND_CPU }]", "Tensorrt", "CUDA") == only_cpu
+    assert [r.getMessage() for r in caplog.records] == ["config.pbtxt: TensorrtExecutionProvider is left out: this instance is on the CPU"]
+    assert providers(TENSORRT, "Tensorrt", "CUDA", gpu=None) == only_cpu
+
+
+def test_a_provider_computes_on_the_gpu_of_its_instance():
+    assert [options.get("device_id") for _, options in providers(TENSORRT, "Tensorrt", "CUDA", gpu=3)] == ["3", "3", None]
+    assert [options.get("device_id") for _, options in providers(TENSORRT, "Tensorrt", "CUDA")] == [None, None, None]
+    own = parameter("gpu_mem_limit", "1000") + "instance_group [{ kind: KIND_MODEL }]"
+    assert providers(own, "CUDA", gpu=None) == [("CUDAExecutionProvider", {"gpu_mem_limit": "1000"}), ("CPUExecutionProvider", {})]
 
 
 def test_what_changes_nothing_is_named_in_the_log(tmp_path, caplog):
