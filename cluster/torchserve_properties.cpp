@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cstdlib>
 #include <map>
@@ -300,6 +301,13 @@ result<void> take_store(properties& all, torchserve_properties& out) {
   return {};
 }
 
+// As Java reads it: whatever else is said is false.
+bool is_java_true(std::string text) {
+  for (auto& c : text)
+    c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text == "true";
+}
+
 // How many GPUs workers have, and whether each is bound to cores of its own. Errors: bad_config.
 result<void> take_devices(properties& all, torchserve_properties& out) {
   if (const auto it = all.find("number_of_gpu"); it != all.end()) {
@@ -308,7 +316,7 @@ result<void> take_devices(properties& all, torchserve_properties& out) {
     all.erase(it);
   }
   const auto is_enabled = all.find("cpu_launcher_enable");
-  out.cpu_launcher_enable = is_enabled != all.end() && is_enabled->second == "true";
+  out.cpu_launcher_enable = is_enabled != all.end() && is_java_true(is_enabled->second);
   if (is_enabled != all.end())
     all.erase(is_enabled);
   const auto args = all.find("cpu_launcher_args");

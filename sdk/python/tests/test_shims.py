@@ -1,5 +1,6 @@
 """Handlers of TorchServe and models of Triton's Python backend, as people wrote them, through the worker's loop."""
 
+import argparse
 import json
 import sys
 from pathlib import Path
@@ -301,3 +302,33 @@ def test_the_example_of_a_generation_loop():
     assert told({**drawn, "seed": 8}) != told(drawn) == told(drawn)
     refused = run(handler, {"body": b'{"top_p": 0}'}, {"body": json.dumps(likeliest).encode()}, {"body": b"["})
     assert [p.failure.name for r, p in refused if r != 2] == ["unprocessable"] * 2
+
+
+def test_handlers_hear_of_their_gpu(monkeypatch):
+    from baton_worker import triton
+
+    for key in ("MODEL", "VERSION", "NAME"):
+        monkeypatch.setenv(f"BATON_WORKER_{key}", "m")
+    monkeypatch.setenv("BATON_WORKER_BATCH_SIZE", "1")
+    monkeypatch.delenv("BATON_WORKER_GPU_ID", raising=False)
+    assert Context.of_environment().gpu_id is None
+    monkeypatch.setenv("BATON_WORKER_GPU_ID", "3")
+    on_gpu = Context.of_environment()
+    assert on_gpu.gpu_id == 3
+
+    options = argparse.Namespace(manifest={"model": {}}, model_yaml_config=None, model_dir="/m")
+    assert torchserve.TorchContext(on_gpu, options).system_properties["gpu_id"] == 3
+    assert torchserve.TorchContext(context(), options).system_properties["gpu_id"] is None
+
+    class Model:
+        def initialize(self, args):
+            self.told = args["model_instance_kind"], args["model_instance_device_id"]
+
+    def told(config, where):
+        model = Model()
+        triton.TritonHandler(model, config, Path("m/1")).initialize(where)
+        return model.told
+
+    assert told({}, on_gpu) == ("GPU", "3")
+    assert told({}, context()) == told({"instance_group": [{"kind": "KIND_MODEL"}, {"kind": "KIND_CPU"}]}, context()) == ("CPU", "0")
+    assert told({"instance_group": [{"kind": "KIND_MODEL"}]}, context()) == ("MODEL", "0")

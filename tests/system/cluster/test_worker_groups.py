@@ -66,6 +66,7 @@ def test_ranks_have_the_environment_of_torchrun(cluster):
     assert len({e["MASTER_PORT"] for e in told}) == 1 and int(told[0]["MASTER_PORT"]) > 0
     assert len({r["pid"] for r in ranks}) == 4
     assert {r["parent"] for r in ranks} == {p["pid"] for p in cluster.workers_of("tp").values()}
+    assert {e["CUDA_VISIBLE_DEVICES"] for e in told} == {"0,1,2,3"} and [e["BATON_WORKER_GPU_ID"] for e in told] == ["0", "1", "2", "3"]
     other = ranks_of(cluster, "pp")[0]["environment"]
     assert other["OMP_NUM_THREADS"] == "1" and other["MASTER_PORT"] != told[0]["MASTER_PORT"]
 

@@ -13,7 +13,7 @@ from baton_worker import Unusable
 
 SECONDS = 30 * float(os.environ.get("BATON_TEST_DEADLINE_SCALE", "1"))
 TOLD = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID",
-        "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES")
+        "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "BATON_WORKER_GPU_ID")
 
 
 def wait_for(file):
