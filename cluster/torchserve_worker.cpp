@@ -54,18 +54,19 @@ void read_torchrun(yaml_reader& in, const YAML::Node& torchrun, torchserve_setti
 
 // The GPUs of all workers, which take them in turn; of deviceType cpu none.
 void read_devices(yaml_reader& in, torchserve_settings& out) {
-  const auto type = in.word("deviceType", {"cpu", "gpu"});
+  const auto said = in.word("deviceType", {"cpu", "gpu", "CPU", "GPU"}); // TorchServe takes both
+  const auto is_cpu = said == "cpu" || said == "CPU", is_gpu = said == "gpu" || said == "GPU";
   auto ids = in.numbers("deviceIds", device_ids_max);
   const auto width = out.parallel_level.value_or(1);
-  if (type == "cpu")
+  if (is_cpu)
     out.device_type = device_kind::cpu;
   else if (!ids.empty() && ids.size() % width != 0)
     in.refuse("deviceIds", fmt::format("are {}: each worker takes {} of them", ids.size(), width));
   else if (!ids.empty())
     out.device_ids = std::move(ids);
-  else if (type == "gpu")
+  else if (is_gpu)
     out.device_type = device_kind::gpu;
-  if (type == "cpu" && !ids.empty())
+  if (is_cpu && !ids.empty())
     out.notes.emplace_back("deviceIds is left out: deviceType is cpu");
 }
 

@@ -50,6 +50,8 @@ class BaseHandler:
         self.manifest = context.manifest
         gpu, directory = context.system_properties.get("gpu_id"), Path(context.system_properties["model_dir"])
         self.map_location = "cuda" if torch.cuda.is_available() and gpu is not None else "cpu"
+        if gpu is not None and self.map_location == "cpu":
+            log.warning("torch finds no GPU: the model is computed on the CPU, not on GPU %s", gpu)
         self.device = torch.device(f"cuda:{gpu}" if self.map_location == "cuda" else "cpu")
         about = self.manifest["model"]
         weights = directory / about["serializedFile"] if about.get("serializedFile") else None

@@ -57,6 +57,15 @@ def initialized(*args, **model):
     return handler, context
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="torch finds a GPU")
+def test_a_gpu_that_torch_does_not_find_is_named_in_the_log(tmp_path, caplog):
+    torch.jit.script(Twice()).save(str(tmp_path / "small.pt"))
+    handler, context = Rows(), context_of(tmp_path, serializedFile="small.pt")
+    context.system_properties["gpu_id"] = 1
+    handler.initialize(context)
+    assert str(handler.device) == "cpu" and "not on GPU 1" in caplog.text
+
+
 ASKED = [{"body": [1.0, 2.0]}, {"body": [3.0, 4.0]}]
 ANSWER = [[2.0, 4.0], [6.0, 8.0]]
 

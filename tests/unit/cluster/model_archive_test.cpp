@@ -200,7 +200,7 @@ TEST_CASE("workers of several devices have those of deviceIds, or none of device
   CHECK(ids("deviceType: gpu\n") == std::nullopt);
   CHECK(type(custom + "deviceType: gpu\n") == device_kind::gpu);
   CHECK(type("deviceType: gpu\n") == device_kind::gpu);
-  CHECK(type("deviceType: cpu\n") == device_kind::cpu);
+  CHECK(type("deviceType: CPU\n") == device_kind::cpu);
   CHECK(type("minWorkers: 1\n") == device_kind::automatic);
   CHECK(made(words("deviceIds: [1, 3]\n")).version.worker.device_ids ==
         std::vector<std::int32_t>{1, 3});
