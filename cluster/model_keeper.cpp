@@ -224,8 +224,8 @@ result<void> model_keeper::load_store(instant now) {
     order.model = model;
     order.what = model_order::enlist;
     order.archive = archive;
-    if (auto ok = enlist({}, std::move(order), now); !ok)
-      spdlog::error("the model store: {}", ok.error().message);
+    if (auto ok = enlist({}, order, now); !ok)
+      book_.pass_over(model.empty() ? archive : model, archive, ok.error().message);
   }
   return {};
 }
