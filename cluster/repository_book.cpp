@@ -69,7 +69,7 @@ void repository_book::restore(const noted_models& left, instant now) {
     } else if (n.model.archive.empty() && how_.control == model_control::clients &&
                is_asked(n.model))
       targets_[n.model.name].push_back(
-          {n.model.version, n.digest, n.model.config, *worker, "", {}});
+          {n.model.version, n.digest, n.model.config, *worker, "", n.notes});
   }
   passed_over_ = left.passed_over;
   has_begun_ = std::any_of(left.all.begin(), left.all.end(),
@@ -273,11 +273,10 @@ std::vector<served_model> repository_book::not_loaded() const {
     m.name = name;
     m.state = model_state::unavailable;
     m.reason = unloaded_.contains(name) ? "unloaded" : "not loaded";
-    for (const auto& v : versions)
-      if (!v.refusal.empty()) {
-        m.reason += "; it cannot be: " + v.refusal;
-        break;
-      }
+    const auto bad = std::find_if(versions.begin(), versions.end(),
+                                  [](const scanned_version& v) { return !v.refusal.empty(); });
+    if (bad != versions.end())
+      m.reason += "; it cannot be: " + bad->refusal;
     m.is_of_repository = true;
     out.push_back(std::move(m));
   }

@@ -88,6 +88,7 @@ public:
   void scale(node_id gateway, const change_model& order, instant now);
   void set_default(node_id gateway, const change_model& order);
   std::set<std::string> enlisted() const; // their names
+  std::set<std::string> archives() const; // of which they are, as their clients called them
   // Shown as UNAVAILABLE for this reason until a model of that name, or of that archive, is
   // entered. `archive`: of a store; else empty.
   void pass_over(const std::string& name, const std::string& archive, const std::string& why);

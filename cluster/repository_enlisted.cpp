@@ -29,6 +29,14 @@ std::set<std::string> repository_book::enlisted() const {
   return names;
 }
 
+std::set<std::string> repository_book::archives() const {
+  std::set<std::string> all;
+  for (const auto& [name, model] : enlisted_)
+    for (const auto& v : model.versions)
+      all.insert(v.archive);
+  return all;
+}
+
 void repository_book::enlist(node_id gateway, const change_model& order, stored_model what,
                              instant now) {
   const auto& name = what.name;
@@ -49,7 +57,8 @@ void repository_book::enlist(node_id gateway, const change_model& order, stored_
   }
   what.version.is_tentative = order.request != 0;
   std::erase_if(passed_over_, [&](const passed_model& p) {
-    return p.name == name || (!p.archive.empty() && p.archive == what.version.archive);
+    return p.name == name || (!p.archive.empty() &&
+                              (p.archive == what.version.archive || p.archive == order.archive));
   });
   auto& model = enlisted_[name];
   if (model.versions.empty())

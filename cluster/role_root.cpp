@@ -123,6 +123,7 @@ private:
     to.answer = [this](node_id gateway, const model_changed& m) {
       self_.links().post(gateway, actors::well_known::models, message(m));
     };
+    to.children = &watch_;
     models_.begin(std::move(to));
   }
 

@@ -27,7 +27,9 @@ struct torchserve_properties {
   std::string model_store;                        // a directory; empty: the file names none
   std::vector<std::string> load_models;           // of it: "all", "NAME.mar", "MODEL=NAME.mar"
   std::optional<std::uint32_t> workers_per_model; // of those
-  std::vector<std::string> notes;                 // what was left out, or means something else here
+  std::optional<std::vector<std::string>> allowed_urls; // regular expressions
+  bool installs_requirements = false;                   // install_py_dep_per_model
+  std::vector<std::string> notes; // what was left out, or means something else here
 };
 
 // A variable of the environment by its name.
