@@ -1,5 +1,7 @@
 // `cluster doctor`: what this machine offers and what would go wrong, each with the fix.
+#include "cluster/archive_intake.hpp"
 #include "cluster/commands.hpp"
+#include "cluster/config_repository.hpp"
 #include "cluster/device_check.hpp"
 #include "cluster/gateway_files.hpp"
 #include "cluster/json_text.hpp"
@@ -12,6 +14,7 @@
 #include "cluster/roles.hpp"
 #include "cluster/root_claim.hpp"
 #include "cluster/stable_name.hpp"
+#include "cluster/store_models.hpp"
 #include "runtime/cpu/isa.hpp"
 #include "runtime/plugin/library.hpp"
 
@@ -163,6 +166,59 @@ std::vector<std::vector<std::string>> commands_of_workers(const cluster_config& 
   return all;
 }
 
+constexpr std::size_t models_told_max = 64;
+
+// What a model repository would pass over, or serve otherwise than it is written.
+void add_repository(const repository_config& repository, std::vector<finding>& findings) {
+  const auto there = read_model_repository(repository.path);
+  if (!there) {
+    findings.push_back({"model repository", doctor_verdict::bad, there.error().message, ""});
+    return;
+  }
+  for (const auto& [name, versions] : scan_repository(*there, {}))
+    for (const auto& v : versions) {
+      const auto what = "model " + name + (v.version.empty() ? "" : ", version " + v.version);
+      if (!v.refusal.empty())
+        findings.push_back({what, doctor_verdict::advice, "is not served: " + v.refusal, ""});
+      for (const auto& note : v.notes)
+        findings.push_back({what, doctor_verdict::advice, note, ""});
+    }
+}
+
+// Of a store those that are read in a moment: all of one that is packed by gzip would be read.
+void add_store(const store_config& store, std::vector<finding>& findings) {
+  const auto all = archives_of(store.path);
+  if (!all) {
+    findings.push_back({"model store", doctor_verdict::bad, all.error().message, ""});
+    return;
+  }
+  for (const auto& name : *all) {
+    if (is_archive_name(name) && archive_intake::takes_long(store, name))
+      continue;
+    const auto archive = is_archive_name(name) ? read_model_archive(store.path / name)
+                                               : fail(errc::bad_config, "{}", archive_name_words);
+    const auto made = archive ? model_of_archive(*archive, "", {}, store, 1) : archive.error();
+    if (!made)
+      findings.push_back({"archive " + name, doctor_verdict::advice,
+                          "cannot be registered: " + made.error().message, ""});
+  }
+}
+
+std::vector<finding> look_at_models(const cluster_config& config) {
+  std::vector<finding> findings;
+  if (config.repository)
+    add_repository(*config.repository, findings);
+  if (config.store)
+    add_store(*config.store, findings);
+  if (findings.size() > models_told_max) {
+    const auto more = findings.size() - models_told_max;
+    findings.resize(models_told_max);
+    findings.push_back({"models", doctor_verdict::advice, fmt::format("{} more remarks", more),
+                        "the index of the running cluster has them all"});
+  }
+  return findings;
+}
+
 std::vector<finding> check_pythons(const cluster_config& config) {
   std::vector<finding> findings;
   for (const auto& python : pythons_of(commands_of_workers(config))) {
@@ -201,6 +257,8 @@ std::vector<finding> check_config(const std::string& path) {
   for (auto& f : check_engines_here(all->base.config))
     findings.push_back(std::move(f));
   for (auto& f : check_pythons(all->base.config))
+    findings.push_back(std::move(f));
+  for (auto& f : look_at_models(all->base.config))
     findings.push_back(std::move(f));
   for (auto& r : remarks_on_gateway(gateway))
     findings.push_back({"gateway", doctor_verdict::advice, std::move(r.what), std::move(r.fix)});

@@ -4,6 +4,7 @@
 #include "cluster/commands.hpp"
 #include "cluster/log_level.hpp"
 #include "cluster/process.hpp"
+#include "cluster/root_log.hpp"
 #include "schema/limits.hpp"
 #include "schema/nearest.hpp"
 
@@ -53,8 +54,7 @@ void add_up(CLI::App& app, choices& c) {
   up->add_flag("--json", c.up.json, "progress as one JSON object a line");
   add_log_level(*up);
   up->callback([&c] {
-    spdlog::set_level(
-        spdlog::level::off); // the terminal shows progress; the processes log to files
+    silence_log(); // the terminal shows progress; the root and its processes log to files
     c.status = command_up(c.up);
   });
 }
@@ -89,7 +89,7 @@ void add_machines(CLI::App& app, choices& c) {
   rotate->add_flag("--force", c.rotate.force,
                    "although a machine that is away has not heard of it: it has to join again");
   rotate->callback([&c] {
-    spdlog::set_level(spdlog::level::off);
+    silence_log();
     c.status = command_rotate_key(c.rotate);
   });
 }
@@ -101,7 +101,7 @@ void add_questions(CLI::App& app, choices& c) {
   status->add_flag("--json", c.json, "for scripts");
   status->add_flag("--watch", c.watch, "again every second");
   status->callback([&c] {
-    spdlog::set_level(spdlog::level::off);
+    silence_log();
     c.status = command_status(c.which, c.json, c.watch);
   });
   auto* down = app.add_subcommand("down", "Drain and stop a running cluster.");
@@ -136,7 +136,7 @@ void add_nodes(CLI::App& app, choices& c) {
     command->add_option("CLUSTER", c.which,
                         "its nodes.toml or its name; default: the one that runs");
     command->callback([&c, run] {
-      spdlog::set_level(spdlog::level::off);
+      silence_log();
       c.status = run(c.node, c.which);
     });
   };
@@ -168,7 +168,7 @@ void add_nodes(CLI::App& app, choices& c) {
                    "shards that share each stage; the devices stay the same")
       ->check(CLI::Range(1u, static_cast<std::uint32_t>(limits::stages_max)));
   scale->callback([&c] {
-    spdlog::set_level(spdlog::level::off);
+    silence_log();
     c.status = command_scale(c.scale);
   });
 }

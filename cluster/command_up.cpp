@@ -7,6 +7,7 @@
 #include "cluster/process.hpp"
 #include "cluster/roles.hpp"
 #include "cluster/root_claim.hpp"
+#include "cluster/root_log.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -114,6 +115,8 @@ int up_over_machines(const cluster_config& config, const up_options& options, pl
   auto desk = join_desk::open(config, *dir, *own, std::string(build_version()));
   if (!desk)
     return refused(desk.error());
+  if (auto ok = open_root_log(*dir, config.log_level); !ok) // the desk is this process's alone
+    return refused(ok.error());
   if (is_left) {
     (*desk)->remember(with.known);
   } else {

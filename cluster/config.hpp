@@ -171,8 +171,13 @@ struct repository_config {
 // A model store of TorchServe: archives that clients register (docs/operations.md). Names and
 // defaults are those of its config.properties, where it has them.
 struct store_config {
-  std::filesystem::path path;                  // relative to where `cluster` runs
-  std::vector<std::string> load_models;        // at first: "all", "NAME.mar" or "MODEL=NAME.mar"
+  std::filesystem::path path;           // relative to where `cluster` runs
+  std::vector<std::string> load_models; // at first: "all", NAME.mar or MODEL=NAME.mar, URLs
+  // Regular expressions, one of which has to match a URL as a whole, in any case.
+  std::vector<std::string> allowed_urls{"file://.*|http(s)?://.*"};
+  bool install_py_dep_per_model = false; // what an archive's requirementsFile names
+  std::uint32_t download_timeout = 3600; // seconds
+  std::uint32_t install_timeout = 600;
   std::uint32_t default_workers_per_model = 1; // of those
   std::uint32_t job_queue_size = 100;
   std::uint32_t default_response_timeout = 120; // seconds

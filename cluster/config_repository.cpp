@@ -1,6 +1,7 @@
 #include "cluster/config_repository.hpp"
 
 #include "cluster/config_error.hpp"
+#include "schema/archive_url.hpp"
 
 #include <algorithm>
 
@@ -77,6 +78,10 @@ result<void> read_store(const toml::node* node, const std::string& origin, clust
   toml_section s(node->as_table(), "model_store", origin);
   s.read("path", path);
   s.read("load_models", c.load_models);
+  s.read("allowed_urls", c.allowed_urls);
+  s.read("install_py_dep_per_model", c.install_py_dep_per_model);
+  s.read("download_timeout", c.download_timeout, 1, seconds_max);
+  s.read("install_timeout", c.install_timeout, 1, seconds_max);
   s.read("default_workers_per_model", c.default_workers_per_model, 0, workers_of_cluster_max);
   s.read("job_queue_size", c.job_queue_size, 1, worker_queued_max);
   s.read("default_response_timeout", c.default_response_timeout, 1, seconds_max);
@@ -88,8 +93,11 @@ result<void> read_store(const toml::node* node, const std::string& origin, clust
   c.path = path;
   for (const auto& m : c.load_models)
     if (!is_store_load(m))
-      return bad_value(origin, "model_store.load_models",
-                       "has '{}': \"all\", \"NAME.mar\" or \"MODEL=NAME.mar\" are there", m);
+      return bad_value(
+          origin, "model_store.load_models",
+          "has '{}': \"all\", \"NAME.mar\" or \"MODEL=NAME.mar\" are there, and URLs for "
+          "NAME.mar",
+          m.substr(0, 256));
   config.store = std::move(c);
   return {};
 }
@@ -106,11 +114,18 @@ bool is_archive_name(std::string_view text) noexcept {
   return is_name(text) && text.front() != '.';
 }
 
-bool is_store_load(std::string_view text) noexcept {
+store_load read_store_load(std::string_view text) noexcept {
   const auto equals = text.find('=');
-  return equals == text.npos
-             ? is_archive_name(text)
-             : is_name(text.substr(0, equals)) && is_archive_name(text.substr(equals + 1));
+  if (equals == text.npos || is_archive_url(text)) // which may have one too
+    return {"", text};
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+bool is_store_load(std::string_view text) noexcept {
+  const auto said = read_store_load(text);
+  const bool is_url = is_archive_url(said.archive) && said.archive.size() <= archive_url_bytes_max;
+  return (is_url || is_archive_name(said.archive)) &&
+         (said.archive.size() == text.size() || is_name(said.model));
 }
 
 result<void> read_changing_models(const toml::node* repository, const toml::node* store,

@@ -14,7 +14,12 @@ result<void> read_changing_models(const toml::node* repository, const toml::node
 // As control_mode has it.
 std::string_view name_of(model_control mode) noexcept;
 
-// What load_models may have: "all", "NAME.mar", "MODEL=NAME.mar".
+// One of load_models: "all", "NAME.mar", "MODEL=NAME.mar", and URLs for NAME.mar.
+struct store_load {
+  std::string_view model; // empty: the archive's own
+  std::string_view archive;
+};
+store_load read_store_load(std::string_view text) noexcept;
 bool is_store_load(std::string_view text) noexcept;
 // Whether this names an archive, or the directory of one, within a store.
 bool is_archive_name(std::string_view text) noexcept;

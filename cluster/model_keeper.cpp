@@ -1,6 +1,7 @@
 #include "cluster/model_keeper.hpp"
 
 #include "cluster/config_repository.hpp"
+#include "schema/archive_url.hpp"
 
 #include <spdlog/spdlog.h>
 
@@ -44,14 +45,15 @@ bool goes_on(const run_dir& dir) {
                      [](const process_note& n) { return n.name != "root"; });
 }
 
-struct named_archive {
-  std::string archive, model; // empty: its own name
-};
-
-named_archive read_load(const std::string& text) {
-  const auto equals = text.find('=');
-  return equals == text.npos ? named_archive{text, ""}
-                             : named_archive{text.substr(equals + 1), text.substr(0, equals)};
+// What fetches of an earlier root have left that were killed (baton_worker.fetch).
+void remove_half_fetched(const std::filesystem::path& store) {
+  std::error_code ec;
+  std::vector<std::filesystem::path> left;
+  for (std::filesystem::directory_iterator it(store, ec), end; !ec && it != end; it.increment(ec))
+    if (it->path().filename().string().starts_with(".baton-download-"))
+      left.push_back(it->path());
+  for (const auto& path : left)
+    std::filesystem::remove(path, ec);
 }
 
 } // namespace
@@ -62,6 +64,9 @@ result<std::unique_ptr<model_keeper>> model_keeper::create(const cluster_config&
   const auto now = instant::clock::now();
   if (const auto left = noted_models_of(config, dir))
     made->book_.restore(*left, now);
+  for (const auto& archive : made->book_.archives())
+    if (config.store && is_archive_url(archive))
+      made->fetched_[archive] = config.store->path / file_of_url(archive);
   if (auto ok = made->look(now); !ok)
     return ok.error();
   if (config.store && !goes_on(dir))
@@ -80,7 +85,11 @@ model_keeper::~model_keeper() {
 
 void model_keeper::begin(outside to) {
   to_ = std::move(to);
+  if (config_.store)
+    intake_ = std::make_unique<archive_intake>(*config_.store, *to_.children);
   thread_ = std::thread([this] { run(); });
+  for (auto& order : std::exchange(later_, {}))
+    post([this, order = std::move(order)](repository_book&, instant now) { load(order, now); });
 }
 
 void model_keeper::stop() {
@@ -91,6 +100,7 @@ void model_keeper::stop() {
   bell_.notify_all();
   if (thread_.joinable())
     thread_.join();
+  intake_.reset();
 }
 
 served_models model_keeper::standing() const {
@@ -185,15 +195,31 @@ void model_keeper::carry_out_store(node_id gateway, change_model order, instant 
 }
 
 result<void> model_keeper::enlist(node_id gateway, change_model order, instant now) {
-  if (!is_archive_name(order.archive)) // the doors have said so
-    return fail(errc::model_not_found, "Model not found in the model store: {}", order.archive);
+  const auto& which = order.archive;
+  if (!is_archive_url(which) && !is_archive_name(which)) // the doors have said so
+    return fail(errc::model_not_found, "Model not found in the model store: {}: {}", which,
+                archive_name_words);
+  if (!archive_intake::takes_long(*config_.store, which))
+    return enter(gateway, order, read_model_archive(config_.store->path / which), now);
+  const bool takes_present = order.request == 0; // a cluster that comes up again has it
+  return intake_->take(which, takes_present, [=, this](result<model_archive> archive) {
+    post([=, this](repository_book&, instant then) {
+      if (auto ok = enter(gateway, order, archive, then); !ok)
+        refuse(gateway, order, ok.error());
+    });
+  });
+}
+
+result<void> model_keeper::enter(node_id gateway, change_model order,
+                                 const result<model_archive>& archive, instant now) {
   const auto refused = [&](const error& why) { // a client's own, though it is of a file
     const auto code = why.code == errc::bad_config ? errc::invalid_request : why.code;
     return fail(code, "{}: {}", order.archive, why.message);
   };
-  const auto archive = read_model_archive(config_.store->path / order.archive);
-  if (!archive)
-    return refused(archive.error());
+  if (!archive) // all others name it
+    return archive.error().code == errc::bad_config ? refused(archive.error()) : archive.error();
+  if (!archive->url.empty()) // it goes with the model that is registered of it, if one is
+    fetched_[archive->url] = archive->path;
   const auto workers = order.request == 0 ? config_.store->default_workers_per_model : 0;
   auto made = model_of_archive(*archive, order.model, order.settings, *config_.store, workers);
   if (!made)
@@ -205,29 +231,60 @@ result<void> model_keeper::enlist(node_id gateway, change_model order, instant n
   return {};
 }
 
+void model_keeper::refuse(node_id gateway, const change_model& order, const error& why) {
+  if (order.request == 0)
+    book_.pass_over(order.model.empty() ? order.archive : order.model, order.archive, why.message);
+  else
+    to_.answer(gateway, {order.request, why, "", "", 0});
+}
+
 // Those that cannot be served do not keep the others from it.
 result<void> model_keeper::load_store(instant now) {
-  std::vector<named_archive> wanted;
+  remove_half_fetched(config_.store->path);
+  std::vector<std::pair<std::string, std::string>> wanted; // model, archive
   for (const auto& one : config_.store->load_models) {
-    if (one != "all") {
-      wanted.push_back(read_load(one));
+    const auto said = read_store_load(one);
+    if (said.archive != "all" || !said.model.empty()) {
+      wanted.emplace_back(said.model, said.archive);
       continue;
     }
     auto all = archives_of(config_.store->path);
     if (!all)
       return all.error();
     for (auto& name : *all)
-      wanted.push_back({std::move(name), ""});
+      wanted.emplace_back("", std::move(name));
   }
-  for (auto& [archive, model] : wanted) {
+  for (auto& [model, archive] : wanted) {
     change_model order;
-    order.model = model;
+    order.model = std::move(model);
     order.what = model_order::enlist;
-    order.archive = archive;
-    if (auto ok = enlist({}, std::move(order), now); !ok)
-      spdlog::error("the model store: {}", ok.error().message);
+    order.archive = std::move(archive);
+    if (!archive_intake::takes_long(*config_.store, order.archive)) {
+      load(order, now);
+      continue;
+    }
+    spdlog::info("{} is being read", order.archive);
+    later_.push_back(std::move(order));
   }
   return {};
+}
+
+void model_keeper::load(change_model order, instant now) {
+  if (auto ok = enlist({}, order, now); !ok)
+    refuse({}, order, ok.error());
+}
+
+void model_keeper::remove_unused() {
+  if (fetched_.empty())
+    return;
+  const auto used = book_.archives();
+  std::erase_if(fetched_, [&](const auto& one) {
+    if (used.contains(one.first))
+      return false;
+    std::error_code ec;
+    std::filesystem::remove(one.second, ec); // of a disk that hangs or is read-only: it stays
+    return true;
+  });
 }
 
 // What cannot be looked at leaves all as it is.
@@ -275,6 +332,7 @@ void model_keeper::run() {
 void model_keeper::publish() {
   for (const auto& line : book_.take_remarks())
     spdlog::info("{}", line);
+  remove_unused();
   if (book_.take_change()) {
     const auto now = book_.standing();
     if (config_.has_changing_models())

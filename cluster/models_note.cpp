@@ -22,7 +22,8 @@ nlohmann::json json_of(const noted_model& n) {
           {"revision", m.revision},  {"state", static_cast<int>(m.state)},
           {"reason", m.reason},      {"config", m.config},
           {"digest", n.digest},      {"archive", m.archive},
-          {"default", m.is_default}, {"workers", std::move(workers)}};
+          {"default", m.is_default}, {"workers", std::move(workers)},
+          {"notes", n.notes}};
 }
 
 // Throws json::exception if it is none.
@@ -38,6 +39,7 @@ noted_model model_from(const nlohmann::json& from) {
   m.config = from.at("config").get<std::string>();
   m.archive = from.at("archive").get<std::string>();
   m.is_default = from.at("default").get<bool>();
+  n.notes = from.at("notes").get<std::vector<std::string>>();
   m.is_of_repository = true;
   for (const auto& w : from.at("workers"))
     m.workers.push_back({node_id{w.at("node").get<std::uint32_t>()},
@@ -51,8 +53,14 @@ result<void> note_models(const run_dir& dir, const noted_models& now) {
   auto all = nlohmann::json::array();
   for (const auto& n : now.all)
     all.push_back(json_of(n));
-  const nlohmann::json told{
-      {"last_revision", now.last_revision}, {"next_seat", now.next_seat}, {"models", all}};
+  auto passed_over = nlohmann::json::array();
+  for (const auto& p : now.passed_over)
+    passed_over.push_back(
+        {{"name", p.name}, {"archive", p.archive}, {"why", p.why}, {"revision", p.revision}});
+  const nlohmann::json told{{"last_revision", now.last_revision},
+                            {"next_seat", now.next_seat},
+                            {"models", all},
+                            {"passed_over", std::move(passed_over)}};
   return dir.write(note_name, json_text(told) + "\n");
 }
 
@@ -65,7 +73,12 @@ std::optional<noted_models> noted_models_of(const cluster_config& config, const 
     const auto told = nlohmann::json::parse(*text);
     noted_models out{told.at("last_revision").get<std::uint64_t>(),
                      told.at("next_seat").get<std::uint32_t>(),
+                     {},
                      {}};
+    for (const auto& one : told.at("passed_over"))
+      out.passed_over.push_back(
+          {one.at("name").get<std::string>(), one.at("archive").get<std::string>(),
+           one.at("why").get<std::string>(), one.at("revision").get<std::uint64_t>()});
     for (const auto& one : told.at("models"))
       out.all.push_back(model_from(one));
     std::erase_if(out.all, [&](const noted_model& n) {

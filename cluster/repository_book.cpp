@@ -63,13 +63,15 @@ void repository_book::restore(const noted_models& left, instant now) {
                              n.model.archive,
                              count,
                              n.model.state == model_state::loading});
+      of.versions.back().notes = n.notes;
       if (n.model.is_default || of.default_version.empty())
         of.default_version = n.model.version;
     } else if (n.model.archive.empty() && how_.control == model_control::clients &&
                is_asked(n.model))
       targets_[n.model.name].push_back(
-          {n.model.version, n.digest, n.model.config, *worker, "", {}});
+          {n.model.version, n.digest, n.model.config, *worker, "", n.notes});
   }
+  passed_over_ = left.passed_over;
   has_begun_ = std::any_of(left.all.begin(), left.all.end(),
                            [](const noted_model& n) { return n.model.archive.empty(); });
   has_changed_ = true;
@@ -86,10 +88,11 @@ void repository_book::take(scanned_models found, instant now) {
       for (const auto& m : how_.load_models)
         if (m == "*" || m == name)
           targets_[name] = versions;
+  has_changed_ |= std::erase_if(passed_over_, [&](const passed_model& p) {
+                    return p.archive.empty() && there_.contains(p.name);
+                  }) > 0;
   if (is_first)
-    for (const auto& m : how_.load_models)
-      if (m != "*" && !there_.contains(m))
-        remarks_.push_back(fmt::format("load_models has '{}', which is not in the repository", m));
+    pass_over_missing();
   has_changed_ |= is_first;
   settle(now);
 }
@@ -237,6 +240,8 @@ served_models repository_book::standing() const {
   }
   for (auto& m : not_loaded())
     out.all.push_back(std::move(m));
+  for (const auto& p : passed_over_)
+    out.all.push_back(told(p));
   // What runs is told in any case: a cluster has fewer workers than a message has room.
   std::stable_partition(out.all.begin(), out.all.end(), [](const served_model& m) {
     return !m.workers.empty() || m.state == model_state::ready;
@@ -268,6 +273,10 @@ std::vector<served_model> repository_book::not_loaded() const {
     m.name = name;
     m.state = model_state::unavailable;
     m.reason = unloaded_.contains(name) ? "unloaded" : "not loaded";
+    const auto bad = std::find_if(versions.begin(), versions.end(),
+                                  [](const scanned_version& v) { return !v.refusal.empty(); });
+    if (bad != versions.end())
+      m.reason += "; it cannot be: " + bad->refusal;
     m.is_of_repository = true;
     out.push_back(std::move(m));
   }
@@ -275,7 +284,7 @@ std::vector<served_model> repository_book::not_loaded() const {
 }
 
 noted_models repository_book::note() const {
-  noted_models out{last_revision_, next_seat_, {}};
+  noted_models out{last_revision_, next_seat_, {}, passed_over_};
   for (const auto& r : revisions_) {
     const bool has_none = !r.model.archive.empty() && r.model.state == model_state::ready;
     if (r.model.workers.empty() && r.leaving.empty() && !has_none)
@@ -285,7 +294,7 @@ noted_models repository_book::note() const {
       m.workers = r.leaving;
       m.state = model_state::unloading;
     }
-    out.all.push_back({std::move(m), r.digest});
+    out.all.push_back({std::move(m), r.digest, notes_of(r)});
   }
   return out;
 }

@@ -44,11 +44,20 @@ namespace baton::cluster {
 struct noted_model {
   served_model model;
   std::uint64_t digest = 0;
+  std::vector<std::string> notes{}; // scanned_version's
+};
+// What was asked for and cannot be entered: a bad archive, a name that nothing has.
+struct passed_model {
+  std::string name;    // the model's, if it was said; else as it was asked for
+  std::string archive; // of a store; else empty
+  std::string why;
+  std::uint64_t revision = 0;
 };
 struct noted_models {
   std::uint64_t last_revision = 0;
   std::uint32_t next_seat = 0;
   std::vector<noted_model> all; // with processes, of the repository
+  std::vector<passed_model> passed_over{};
 };
 
 class repository_book {
@@ -79,6 +88,10 @@ public:
   void scale(node_id gateway, const change_model& order, instant now);
   void set_default(node_id gateway, const change_model& order);
   std::set<std::string> enlisted() const; // their names
+  std::set<std::string> archives() const; // of which they are, as their clients called them
+  // Shown as UNAVAILABLE for this reason until a model of that name, or of that archive, is
+  // entered. `archive`: of a store; else empty.
+  void pass_over(const std::string& name, const std::string& archive, const std::string& why);
 
   // Of a worker's process.
   void on_ready(node_id worker, instant now);
@@ -155,6 +168,9 @@ private:
   void tell(node_id gateway, const change_model& order, const scanned_version& of,
             std::optional<error> failure);
   served_model told(const revision& r) const;
+  served_model told(const passed_model& p) const;
+  void pass_over_missing();
+  std::vector<std::string> notes_of(const revision& r) const;
   revision* revision_of(node_id worker);
   served_model* static_of(node_id worker);
   std::vector<served_model> not_loaded() const;
@@ -170,6 +186,7 @@ private:
   scanned_models targets_; // that are to be served
   std::vector<revision> revisions_;
   std::map<std::string, enlisted_model, std::less<>> enlisted_;
+  std::vector<passed_model> passed_over_;
   std::vector<asked> waiting_; // for a load
   std::set<std::string, std::less<>> unloaded_;
   std::uint64_t last_revision_ = 0;

@@ -1,6 +1,10 @@
 // Of the book: models that clients enlist from a model store, strike off, and scale.
 #include "cluster/repository_book.hpp"
 #include "schema/ensure.hpp"
+#include "schema/limits.hpp"
+#include "schema/nearest.hpp"
+
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -25,6 +29,14 @@ std::set<std::string> repository_book::enlisted() const {
   return names;
 }
 
+std::set<std::string> repository_book::archives() const {
+  std::set<std::string> all;
+  for (const auto& [name, model] : enlisted_)
+    for (const auto& v : model.versions)
+      all.insert(v.archive);
+  return all;
+}
+
 void repository_book::enlist(node_id gateway, const change_model& order, stored_model what,
                              instant now) {
   const auto& name = what.name;
@@ -44,6 +56,10 @@ void repository_book::enlist(node_id gateway, const change_model& order, stored_
     forget(name, version); // it failed: this is another try
   }
   what.version.is_tentative = order.request != 0;
+  std::erase_if(passed_over_, [&](const passed_model& p) {
+    return p.name == name || (!p.archive.empty() &&
+                              (p.archive == what.version.archive || p.archive == order.archive));
+  });
   auto& model = enlisted_[name];
   if (model.versions.empty())
     model.default_version = version;
@@ -284,19 +300,69 @@ void repository_book::tell(node_id gateway, const change_model& order, const sca
                            std::optional<error> failure) {
   if (order.request == 0) { // of nodes.toml, at the start
     if (failure)
-      remarks_.push_back(failure->message);
+      pass_over(order.model.empty() ? order.archive : order.model, order.archive, failure->message);
     return;
   }
   model_changed said{order.request, std::move(failure), order.model, of.version, count_for(of)};
   answers_.push_back({gateway, std::move(said)});
 }
 
+// Of one that is ready the reason is what its notes say: it is served, but for that.
 served_model repository_book::told(const revision& r) const {
   auto m = r.model;
+  if (m.state == model_state::ready && m.reason.empty())
+    m.reason = fmt::format("{}", fmt::join(notes_of(r), "; "));
   const auto at = enlisted_.find(m.name);
   m.is_default =
       !m.archive.empty() && at != enlisted_.end() && at->second.default_version == m.version;
   return m;
+}
+
+// -- What is not entered --
+
+void repository_book::pass_over(const std::string& name, const std::string& archive,
+                                const std::string& why) {
+  if (passed_over_.size() >= limits::models_max)
+    passed_over_.erase(passed_over_.begin()); // the log has it
+  passed_model p{name, archive, why, ++last_revision_};
+  std::erase_if(passed_over_, [&](const passed_model& other) {
+    return other.name == p.name && other.archive == p.archive;
+  });
+  remarks_.push_back(fmt::format("{} is passed over: {}", p.name, p.why));
+  passed_over_.push_back(std::move(p));
+  has_changed_ = true;
+}
+
+void repository_book::pass_over_missing() {
+  std::vector<std::string> names;
+  for (const auto& [name, versions] : there_)
+    names.push_back(name);
+  for (const auto& m : how_.load_models) {
+    if (m == "*" || there_.contains(m))
+      continue;
+    const auto near = nearest_name(m, names);
+    pass_over(m, "",
+              fmt::format("load_models names it, and the model repository has no such directory{}",
+                          near ? fmt::format("; did you mean '{}'?", *near) : ""));
+  }
+}
+
+served_model repository_book::told(const passed_model& p) const {
+  served_model m;
+  m.name = p.name;
+  m.revision = p.revision;
+  m.state = model_state::unavailable;
+  m.reason = p.why;
+  m.is_of_repository = true;
+  m.archive = p.archive;
+  return m;
+}
+
+std::vector<std::string> repository_book::notes_of(const revision& r) const {
+  for (const auto& v : wanted(r.model.name))
+    if (v.version == r.model.version && v.digest == r.digest)
+      return v.notes;
+  return {};
 }
 
 } // namespace baton::cluster

@@ -3,6 +3,7 @@
 #include "cluster/config_workers.hpp"
 #include "cluster/pbtxt.hpp"
 #include "cluster/pbtxt_fields.hpp"
+#include "cluster/triton_batching.hpp"
 #include "cluster/triton_versions.hpp"
 #include "schema/limits.hpp"
 
@@ -37,7 +38,9 @@ scanned_version version_of(const repository_directory& from, std::uint32_t versi
   out.version = std::to_string(version);
   if (!made)
     return out;
-  out.notes = made->notes;
+  for (const auto& note : made->notes)
+    if (!note.ends_with(queue_default_note))
+      out.notes.push_back(note);
   out.table = made->toml;
   if (const auto policy = read_version_policy(from.model.config, from.name);
       policy && *policy != gateway::version_policy())

@@ -17,6 +17,7 @@
 #include "cluster/roles.hpp"
 #include "cluster/root_children.hpp"
 #include "cluster/root_claim.hpp"
+#include "cluster/root_log.hpp"
 #include "cluster/running_clusters.hpp"
 
 #include <nlohmann/json.hpp>
@@ -122,6 +123,7 @@ private:
     to.answer = [this](node_id gateway, const model_changed& m) {
       self_.links().post(gateway, actors::well_known::models, message(m));
     };
+    to.children = &watch_;
     models_.begin(std::move(to));
   }
 
@@ -372,6 +374,8 @@ int run_root(const cluster_contexts& pipelines, const up_options& options, join_
     return exit_status_of(e.code);
   };
   if (auto ok = claim_cluster(pipelines, options.config); !ok)
+    return refuse(ok.error());
+  if (auto ok = open_root_log(cluster.dir, cluster.config.log_level); !ok)
     return refuse(ok.error());
   life_clock lives(cluster.dir, "root", wall_micros); // nobody else gives them, as of the claim
   const auto life = lives.next();

@@ -172,6 +172,14 @@ std::string store_of(const torchserve_properties& server) {
     loaded.push_back(toml_string(m));
   if (!loaded.empty())
     toml += fmt::format("load_models = [{}]\n", fmt::join(loaded, ", "));
+  if (server.allowed_urls) {
+    std::vector<std::string> urls;
+    for (const auto& pattern : *server.allowed_urls)
+      urls.push_back(toml_string(pattern));
+    toml += fmt::format("allowed_urls = [{}]\n", fmt::join(urls, ", "));
+  }
+  if (server.installs_requirements)
+    toml += "install_py_dep_per_model = true\n";
   const auto add = [&](std::string_view key, const std::optional<std::uint32_t>& value) {
     if (value)
       toml += fmt::format("{} = {}\n", key, *value);

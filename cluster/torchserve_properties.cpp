@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <map>
+#include <vector>
 
 namespace baton::cluster {
 namespace {
@@ -73,9 +74,8 @@ const std::map<std::string, std::string, std::less<>> left_out_properties{
     {"keystore", "certificates are PEM files: gateway.tls_certificate, gateway.tls_key"},
     {"metrics_mode", "metrics are Prometheus'"},
     {"workflow_store", "THERE ARE NO WORKFLOWS"},
-    {"allowed_urls", "models are loaded from model_store alone"},
-    {"install_py_dep_per_model", "WHAT requirements.txt NAMES IS NOT INSTALLED: the python3 of "
-                                 "`cluster up` has it, or has not"},
+    {"allowed_urls", "there is no model_store"},
+    {"install_py_dep_per_model", "there is no model_store"},
     {"enable_envvars_config", "the environment is not read: settings are those of nodes.toml"},
     {"blacklist_env_vars", "a handler has the environment of `cluster up`"},
     {"netty_client_threads", "each worker has a connection of its own"},
@@ -99,7 +99,8 @@ const std::map<std::string, std::string, std::less<>> left_out_properties{
     {"io_ratio", "the server's own threads read and write"},
     {"metric_time_interval", "metrics are as they are when they are asked for"},
     {"version", "the version is this server's"},
-    {"use_env_allowed_urls", "models are loaded from model_store alone"},
+    {"use_env_allowed_urls", "model_store.allowed_urls says which URLs there are: TS_ALLOWED_URLS "
+                             "of the environment is not read"},
     {"python", "the python3 of `cluster up` runs handlers"},
     {"unregister_model_timeout", "a worker that goes ends what it computes"},
     {"decode_input_request", "a body is decoded by its Content-Type"},
@@ -265,7 +266,47 @@ result<std::string> take_path(properties& all, const char* key) {
   return is_text ? result<std::string>(path) : refused(key, "is no path in ASCII");
 }
 
-// What config.properties separates by commas. Errors: bad_config.
+// What config.properties separates by commas.
+std::vector<std::string_view> comma_words(std::string_view text) {
+  std::vector<std::string_view> words;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const auto end = std::min(text.find(',', begin), text.size());
+    if (const auto word = trimmed(text.substr(begin, end - begin)); !word.empty())
+      words.push_back(word);
+    begin = end + 1;
+  }
+  return words;
+}
+
+// As java.util.Properties reads them, which regular expressions may need.
+std::string without_escapes(std::string_view text) {
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    i += text[i] == '\\' && i + 1 < text.size() ? 1 : 0;
+    plain += text[i];
+  }
+  return plain;
+}
+
+// Where archives may come from, and what they may have installed. Errors: bad_config.
+result<void> take_archives(properties& all, torchserve_properties& out) {
+  const auto urls = take_path(all, "allowed_urls");
+  if (!urls) {
+    return urls.error();
+  }
+  if (!urls->empty()) {
+    const auto plain = without_escapes(*urls);
+    const auto words = comma_words(plain);
+    out.allowed_urls.emplace(words.begin(), words.end());
+  }
+  if (const auto it = all.find("install_py_dep_per_model"); it != all.end()) {
+    out.installs_requirements = it->second == "true";
+    all.erase(it);
+  }
+  return {};
+}
+
+// Errors: bad_config.
 result<void> take_store(properties& all, torchserve_properties& out) {
   auto store = take_path(all, "model_store");
   if (!store) {
@@ -281,11 +322,8 @@ result<void> take_store(properties& all, torchserve_properties& out) {
     return workers ? models.error() : workers.error();
   }
   out.workers_per_model = *workers;
-  for (std::size_t begin = 0; begin < models->size();) {
-    const auto end = std::min(models->find(',', begin), models->size());
-    const auto word = trimmed(std::string_view(*models).substr(begin, end - begin));
-    begin = end + 1;
-    if (word.empty() || word == "none" || word == "N/A") {
+  for (const auto word : comma_words(*models)) {
+    if (word == "none" || word == "N/A") {
       continue;
     }
     if (word == "ALL" || word == "all") {
@@ -293,12 +331,12 @@ result<void> take_store(properties& all, torchserve_properties& out) {
     } else if (is_store_load(word)) {
       out.load_models.emplace_back(word);
     } else {
-      out.notes.push_back(fmt::format("load_models: '{}' is left out: it is no archive of the "
-                                      "store, and nothing is downloaded",
+      out.notes.push_back(fmt::format("load_models: '{}' is left out: it is neither an archive of "
+                                      "the store nor a URL",
                                       word.substr(0, 80)));
     }
   }
-  return {};
+  return take_archives(all, out);
 }
 
 // As Java reads it: whatever else is said is false.

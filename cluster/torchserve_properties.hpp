@@ -29,8 +29,10 @@ struct torchserve_properties {
   std::optional<std::uint32_t> workers_per_model; // of those
   std::optional<std::uint32_t> number_of_gpu;     // that workers take in turn, at most
   bool cpu_launcher_enable = false;
-  std::vector<std::string> cpu_launcher_args; // those that count here
-  std::vector<std::string> notes;             // what was left out, or means something else here
+  std::vector<std::string> cpu_launcher_args;           // those that count here
+  std::optional<std::vector<std::string>> allowed_urls; // regular expressions
+  bool installs_requirements = false;                   // install_py_dep_per_model
+  std::vector<std::string> notes; // what was left out, or means something else here
 };
 
 // A variable of the environment by its name.

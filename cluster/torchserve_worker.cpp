@@ -20,8 +20,7 @@ struct refused_key {
 constexpr std::array refused_flags{
     refused_key{"continuousBatching", "a worker is given whole batches"},
     refused_key{"sequenceBatching", "requests of a sequence may go to different workers"},
-    refused_key{"asyncCommunication", "a worker is given a batch when it has answered the last"},
-    refused_key{"useVenv", "workers run the first python3 in the PATH of `cluster up`"}};
+    refused_key{"asyncCommunication", "a worker is given a batch when it has answered the last"}};
 
 // Keys that have no counterpart, and why none is needed.
 constexpr std::array left_out_keys{
@@ -109,6 +108,7 @@ result<torchserve_settings> read(yaml_reader& in) {
   out.startup_timeout = in.number(in.root(), "startupTimeout", seconds_max);
   out.job_queue_size = in.number(in.root(), "jobQueueSize", worker_queued_max);
   out.use_job_ticket = in.flag("useJobTicket");
+  in.flag("useVenv"); // what is installed for a model always is in an environment of its own
   refuse_what_cannot_be(in);
   read_parallel(in, out);
   if (!in.refusal())

@@ -144,7 +144,7 @@ private:
     if (requests > 0)
       line("max_queued = {}", requests);
     else
-      note("max_queued is 100, our default: a queue has a bound here");
+      note(std::string(queue_default_note));
   }
 
   pbtxt_fields& config_;

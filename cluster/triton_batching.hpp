@@ -10,6 +10,10 @@
 
 namespace baton::cluster {
 
+// Where config.pbtxt says none: worth a line of an import, and nothing that was left out.
+inline constexpr std::string_view queue_default_note =
+    "max_queued is 100, our default: a queue has a bound here";
+
 struct triton_batching {
   std::string toml;               // lines of a [[workers]] table
   std::vector<std::string> notes; // what a reader of it is to know

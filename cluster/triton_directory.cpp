@@ -135,6 +135,15 @@ result<triton_model> read_version(triton_model model, std::uint32_t version) {
   return model;
 }
 
+// A directory; or what cannot be looked at, as a link that leads nowhere: read_one says why.
+bool may_be_model(const fs::directory_entry& entry) {
+  std::error_code ec;
+  const auto type = entry.status(ec).type();
+  if (type == fs::file_type::not_found)
+    return entry.is_symlink(ec);
+  return type == fs::file_type::directory || type == fs::file_type::none;
+}
+
 repository_directory read_one(const fs::path& root, const fs::directory_entry& entry) {
   const auto& directory = entry.path();
   repository_directory out;
@@ -190,9 +199,8 @@ result<std::vector<repository_directory>> read_model_repository(const fs::path& 
   std::vector<repository_directory> all;
   const auto root = fs::canonical(repository, ec); // it may be a link itself
   for (fs::directory_iterator it(repository, ec), end; !ec && it != end; it.increment(ec)) {
-    std::error_code is_gone;
     const auto name = it->path().filename().string();
-    if (name.starts_with('.') || !it->is_directory(is_gone))
+    if (name.starts_with('.') || !may_be_model(*it))
       continue;
     if (all.size() == limits::models_max)
       return fail(errc::bad_config, "{} has more than {} models", repository.string(),

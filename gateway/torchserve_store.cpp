@@ -4,6 +4,7 @@
 #include "gateway/repository_desk.hpp"
 #include "gateway/torchserve_error.hpp"
 #include "gateway/torchserve_models.hpp"
+#include "schema/archive_url.hpp"
 #include "schema/limits.hpp"
 
 #include <nlohmann/json.hpp>
@@ -43,22 +44,23 @@ result<void> read_number(const torchserve_target& asked, std::string_view name, 
   return {};
 }
 
-// TorchServe refuses what its allowed_urls does not have with 403, and a path with 404.
+// A URL is for the root to fetch, which knows which are allowed. A path is 404, as there.
 result<std::string> archive_of(const torchserve_target& asked) {
   const auto url = asked.find("url").value_or("");
   const auto shown = url.substr(0, shown_max);
   if (url.empty()) {
     return fail_param(errc::invalid_request, "url", "Parameter url is required.");
   }
-  if (url.find("://") != url.npos) {
-    return fail(errc::forbidden,
-                "Given URL {} does not match any allowed URL(s): nothing is downloaded, an archive "
-                "of the model store is registered by its name",
-                shown);
-  }
   if (url.find("..") != url.npos) {
     return fail_param(errc::model_not_found, "url", "Relative path is not allowed in url: {}",
                       shown);
+  }
+  if (is_archive_url(url)) {
+    if (url.size() > archive_url_bytes_max) {
+      return fail_param(errc::invalid_value, "url", "'url' has {} bytes, at most {} are read",
+                        url.size(), archive_url_bytes_max);
+    }
+    return url;
   }
   if (url.size() > limits::name_bytes_max || url.find_first_of("/\\") != url.npos) {
     return fail_param(errc::model_not_found, "url",
@@ -123,7 +125,8 @@ result<change_model> read_registration(const torchserve_target& asked) {
   }
   if (*is_encrypted) {
     return fail_param(errc::unsupported_parameter, "s3_sse_kms",
-                      "the parameter 's3_sse_kms' is not supported: nothing is downloaded");
+                      "the parameter 's3_sse_kms' is not supported: what lies in S3 is fetched by "
+                      "a signed https:// URL");
   }
   out.waits = *waits;
   for (const auto& ok : {read_number(asked, "batch_size", 1, s.batch_size),

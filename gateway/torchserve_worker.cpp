@@ -97,12 +97,30 @@ ordered description_of(const snapshot& now, const worker_view& of, bool is_custo
   return out;
 }
 
+// Of a model that was asked for and is not there, where the root has said why: an archive that is
+// none, a worker that does not start. TorchServe has no such models; what it says of them is 404.
+std::optional<result<worker_view>> why_not_served(const board& facts, std::string_view model) {
+  const auto& aliases = facts.config().model_aliases;
+  if (model.empty() || !pipelines_of(*facts.look(), model).empty() ||
+      std::find(aliases.begin(), aliases.end(), model) != aliases.end()) {
+    return std::nullopt;
+  }
+  for (const auto& m : facts.models()->all) {
+    if (m.name == model && m.state == model_state::unavailable && !m.reason.empty()) {
+      return result<worker_view>(fail_param(errc::model_not_found, "model",
+                                            "Model not found: {}: {}", model.substr(0, 256),
+                                            m.reason));
+    }
+  }
+  return std::nullopt;
+}
+
 } // namespace
 
 std::optional<result<worker_view>> find_managed_worker(const board& facts, std::string_view model,
                                                        const std::optional<std::string>& version) {
   if (!is_worker_model(facts, model)) {
-    return std::nullopt;
+    return why_not_served(facts, model);
   }
   if (auto found = find_worker(facts, model, version.value_or(std::string()))) {
     return *std::move(found);

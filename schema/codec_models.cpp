@@ -1,4 +1,5 @@
 // Which models are served, by pipelines and by workers, and who changes that.
+#include "schema/archive_url.hpp"
 #include "schema/codec_parts.hpp"
 
 namespace baton::codec {
@@ -35,7 +36,7 @@ offset<wire::ServedModel> put(writer& out, const served_model& m) {
   const auto reason = out.reason(m.reason);
   const auto config = out.text(m.config, limits::model_config_bytes_max);
   const auto workers = out.tables(m.workers, limits::nodes_max);
-  const auto archive = out.text(m.archive, limits::name_bytes_max);
+  const auto archive = out.text(m.archive, archive_url_bytes_max);
   return wire::CreateServedModel(out.buffer, name, version, m.revision,
                                  static_cast<wire::ModelState>(m.state), reason, m.is_of_repository,
                                  config, workers, archive, m.is_default);
@@ -51,7 +52,7 @@ void get(reader& in, const wire::ServedModel& from, served_model& to) {
   to.is_of_repository = from.is_of_repository();
   in.text(from.config(), to.config, limits::model_config_bytes_max, "served_model.config");
   in.tables(from.workers(), to.workers, limits::nodes_max, "served_model.workers");
-  in.text(from.archive(), to.archive, limits::name_bytes_max, "served_model.archive");
+  in.text(from.archive(), to.archive, archive_url_bytes_max, "served_model.archive");
   to.is_default = from.is_default();
 }
 
@@ -86,7 +87,7 @@ void get(reader& in, const wire::ModelSettings& from, model_settings& to) {
 offset<wire::ChangeModel> put(writer& out, const change_model& m) {
   const auto model = out.text(m.model, limits::name_bytes_max);
   const auto version = out.text(m.version, limits::name_bytes_max);
-  const auto archive = out.text(m.archive, limits::name_bytes_max);
+  const auto archive = out.text(m.archive, archive_url_bytes_max);
   const auto settings = put(out, m.settings);
   return wire::CreateChangeModel(out.buffer, m.request, model, m.what == model_order::unload,
                                  static_cast<wire::ModelOrder>(m.what), version, archive, settings,
@@ -100,7 +101,7 @@ void get(reader& in, const wire::ChangeModel& from, change_model& to) {
   if (from.is_unload()) // as it was said before there were other orders
     to.what = model_order::unload;
   in.text(from.version(), to.version, limits::name_bytes_max, "change_model.version");
-  in.text(from.archive(), to.archive, limits::name_bytes_max, "change_model.archive");
+  in.text(from.archive(), to.archive, archive_url_bytes_max, "change_model.archive");
   if (from.settings() != nullptr)
     get(in, *from.settings(), to.settings);
   to.waits = from.waits();

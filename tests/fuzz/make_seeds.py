@@ -1,7 +1,10 @@
 """Writes the seeds that are no text: tiny model files, WebSocket frames, messages of gRPC. python3 tests/fuzz/make_seeds.py"""
+import gzip
+import io
 import json
 import pathlib
 import struct
+import tarfile
 
 SEEDS = pathlib.Path(__file__).resolve().parent / "seeds"
 
@@ -192,7 +195,31 @@ def onnx_seeds():
     put("onnx_file/no_shape", onnx([], []) + field(7, field(12, field(1, "C") + field(2, field(1, field(1, 1))))))
 
 
+def archive_seeds():
+    """Those of zip are torch-model-archiver's own."""
+    def tar(files, pack):
+        out = io.BytesIO()
+        with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as made:
+            for name, text in files.items():
+                info = tarfile.TarInfo(name)
+                if text is None:
+                    info.type, info.linkname = tarfile.SYMTYPE, "/etc/passwd"
+                else:
+                    info.size = len(text)
+                made.addfile(info, None if text is None else io.BytesIO(text.encode()))
+        return pack(out.getvalue())
+
+    about = {"modelName": "m", "modelVersion": "1.0", "handler": "h.py", "configFile": "c.yaml", "requirementsFile": "r.txt"}
+    manifest, settings = json.dumps({"runtime": "python", "model": about}), "minWorkers: 2\nbatchSize: 4\n"
+    whole = {"m/c.yaml": settings, "m/h.py": "x", "m/r.txt": "y", "m/MAR-INF/MANIFEST.json": manifest}
+    put("model_archive/archiver.tar.gz", tar(whole, lambda b: gzip.compress(b, mtime=0)))
+    put("model_archive/flat.tar", tar({f"./{name[2:]}": text for name, text in whole.items()}, bytes))
+    put("model_archive/link.tar", tar({"m/c.yaml": None, "m/MAR-INF/MANIFEST.json": manifest}, bytes))
+    put("model_archive/outside.tar", tar({"../c.yaml": settings, "../MAR-INF/MANIFEST.json": manifest}, bytes))
+
+
 if __name__ == "__main__":
+    archive_seeds()
     onnx_seeds()
     tokenizer_json_seeds()
     gguf_seeds()

@@ -1,4 +1,5 @@
-"""Archives of TorchServe's (.mar, a zip) and directories of the same layout: where their files are, and what their manifest says.
+"""Archives of TorchServe's (a zip as .mar is, or a tar with gzip) and directories of the same layout: where their files are, and
+what their manifest says.
 
 An archive is unpacked once for all workers of a model: the first that comes does it, into the directory that `cluster up` has
 given them, and the others wait for it. What does not belong into that directory, or is more than an archive may hold, is not
@@ -13,10 +14,12 @@ import json
 import os
 import shutil
 import stat
+import tarfile
 import tempfile
 import zipfile
+import zlib
 from pathlib import Path, PurePosixPath
-from typing import Any, Dict, Iterator, Optional
+from typing import IO, Any, Dict, Iterator, Optional
 
 MANIFEST = "MAR-INF/MANIFEST.json"
 STAMP = "MAR-INF/.unpacked"  # of the file that it was
@@ -26,6 +29,8 @@ RATIO_MAX = 200  # of what it holds to what it is: weights are hardly compressib
 RATIO_FREE = 64 << 20  # bytes, of which nobody asks how they were packed
 MANIFEST_MAX = 1 << 20
 COPY_BYTES = 1 << 20
+GZIP = b"\x1f\x8b"  # RFC 1952
+SUFFIXES = (".mar", ".tar.gz", ".tgz", ".tar", ".zip")
 
 
 class ArchiveError(ValueError):
@@ -54,7 +59,11 @@ class Archive:
 
 def is_archive(path: str) -> bool:
     """Else it is a handler's file."""
-    return Path(path).is_dir() or zipfile.is_zipfile(path) or path.endswith(".mar")
+    if Path(path).is_dir() or path.endswith(SUFFIXES) or zipfile.is_zipfile(path):
+        return True
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        return file.read(len(GZIP)) == GZIP
+    return False
 
 
 def open_archive(path: str) -> Archive:
@@ -122,34 +131,52 @@ def unpack(file: Path, place: Path) -> Path:
 
 
 def unpack_into(file: Path, directory: Path) -> None:
+    """A zip, or a tar with or without gzip, as its bytes say."""
     try:
-        with zipfile.ZipFile(file) as archive:
-            check(archive, file.stat().st_size, shutil.disk_usage(directory).free)
-            for info in archive.infolist():
-                unpack_one(archive, info, directory)
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as wrong:
+        if zipfile.is_zipfile(file):
+            with zipfile.ZipFile(file) as archive:
+                check(archive, Room(file, directory))
+                for info in archive.infolist():
+                    unpack_one(archive, info, directory)
+        else:
+            unpack_tar(file, directory)
+    except (zipfile.BadZipFile, tarfile.TarError, zlib.error, FileExistsError, NotADirectoryError, NotImplementedError, RuntimeError, EOFError) as wrong:
         raise ArchiveError(f"{file.name} is no archive that can be read: {wrong}") from wrong
+    lift(directory)
 
 
-def check(archive: zipfile.ZipFile, packed: int, free: int) -> None:
+class Room:
+    """How much an archive may hold."""
+
+    def __init__(self, file: Path, directory: Path):
+        self.packed = file.stat().st_size
+        self.most = min(UNPACKED_MAX, shutil.disk_usage(directory).free)
+        self.files = self.held = 0
+
+    def take(self, size: int) -> None:
+        """Of one more file. Raises ArchiveError."""
+        self.files, self.held = self.files + 1, self.held + size
+        if self.files > ENTRIES_MAX:
+            raise ArchiveError(f"the archive has more than {ENTRIES_MAX} files")
+        if self.held > self.most:
+            raise ArchiveError(f"the archive holds {self.held} bytes, there is room for {self.most}")
+        if self.held > max(RATIO_FREE, self.packed * RATIO_MAX):
+            raise ArchiveError(f"the archive holds {self.held} bytes in {self.packed}: more than {RATIO_MAX} times as many")
+
+
+def check(archive: zipfile.ZipFile, room: Room) -> None:
     """By what its directory says; unpack_one holds each file to it."""
-    all_files = archive.infolist()
-    if MANIFEST not in archive.namelist():
-        raise ArchiveError(f"the archive has no {MANIFEST}")
-    if len(all_files) > ENTRIES_MAX:
-        raise ArchiveError(f"the archive has more than {ENTRIES_MAX} files")
-    size = sum(i.file_size for i in all_files)
-    if size > min(UNPACKED_MAX, free):
-        raise ArchiveError(f"the archive holds {size} bytes, there is room for {min(UNPACKED_MAX, free)}")
-    if size > max(RATIO_FREE, packed * RATIO_MAX):
-        raise ArchiveError(f"the archive holds {size} bytes in {packed}: more than {RATIO_MAX} times as many")
-    for info in all_files:
-        path = PurePosixPath(info.filename)
-        if path.is_absolute() or ".." in path.parts or "\\" in info.filename or "\0" in info.filename:
-            raise ArchiveError(f"the archive has a file outside of it: {info.filename!r}")
-        kind = stat.S_IFMT(info.external_attr >> 16)
-        if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+    for info in archive.infolist():
+        room.take(info.file_size)
+        check_name(info.filename)
+        if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
             raise ArchiveError(f"the archive has a link, or what is no file: {info.filename!r}")
+
+
+def check_name(name: str) -> None:
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
+        raise ArchiveError(f"the archive has a file outside of it: {name!r}")
 
 
 def unpack_one(archive: zipfile.ZipFile, info: zipfile.ZipInfo, directory: Path) -> None:
@@ -157,13 +184,56 @@ def unpack_one(archive: zipfile.ZipFile, info: zipfile.ZipInfo, directory: Path)
     if info.is_dir():
         target.mkdir(parents=True, exist_ok=True)
         return
+    with archive.open(info) as source:
+        write_file(source, target, info.filename, info.file_size)
+
+
+def unpack_tar(file: Path, directory: Path) -> None:
+    """From front to back, for what is packed by gzip has no directory."""
+    with open(file, "rb") as start:
+        is_packed = start.read(len(GZIP)) == GZIP
+    room = Room(file, directory)
+    with tarfile.open(file, "r|gz" if is_packed else "r|") as archive:
+        for member in archive:
+            room.take(member.size)
+            check_name(member.name)
+            target = directory / member.name
+            if member.isdir():
+                target.mkdir(parents=True, exist_ok=True)
+                continue
+            source = archive.extractfile(member) if member.isreg() else None
+            if source is None:
+                raise ArchiveError(f"the archive has a link, or what is no file: {member.name!r}")
+            with source:
+                write_file(source, target, member.name, member.size)
+
+
+def write_file(source: IO[bytes], target: Path, name: str, size: int) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
-    left = info.file_size
-    with archive.open(info) as source, open(target, "xb") as out:
+    left = size
+    with open(target, "xb") as out:
         while piece := source.read(min(COPY_BYTES, left + 1)):
             left -= len(piece)
             if left < 0:
-                raise ArchiveError(f"{info.filename} is larger than the archive says")
+                raise ArchiveError(f"{name} is larger than the archive says")
             out.write(piece)
     if left > 0:
-        raise ArchiveError(f"{info.filename} is smaller than the archive says")
+        raise ArchiveError(f"{name} is smaller than the archive says")
+
+
+def lift(directory: Path) -> None:
+    """What lies in one directory, as `torch-model-archiver --archive-format tgz` packs it, comes to where it would be without."""
+    if (directory / MANIFEST).is_file():
+        return
+    inner = [path.parent.parent for path in directory.glob(f"*/{MANIFEST}")]
+    if len(inner) != 1:
+        raise ArchiveError(f"the archive has no {MANIFEST}")
+    beside = sorted(path.name for path in directory.iterdir() if path != inner[0])
+    if beside:
+        raise ArchiveError(f"the archive has {beside[0]} beside the directory {inner[0].name}, which has its {MANIFEST}")
+    outer = directory.with_name(directory.name + ".outer")
+    shutil.rmtree(outer, ignore_errors=True)
+    directory.rename(outer)
+    (outer / inner[0].name).rename(directory)
+    directory.chmod(0o700)
+    outer.rmdir()

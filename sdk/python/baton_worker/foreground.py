@@ -160,6 +160,12 @@ def main(words: Optional[List[str]] = None) -> int:
         print(f"baton_worker.foreground: {wrong}", file=sys.stderr)
         return 2
     module = importlib.import_module("baton_worker.__main__" if options.entry == "baton_worker" else options.entry)
+    if options.entry == "baton_worker.torchserve":
+        try:
+            module.prepare(options.words)
+        except (OSError, ValueError) as wrong:
+            print(f"baton_worker.foreground: {wrong}", file=sys.stderr)
+            return 2
     context = Context(options.model, "1", f"worker-{options.model}-0", options.batch, options.door, options=options.words, gpu_id=gpu_of_environment())
     handler: Handler = module.make(context)
     handler.initialize(context)

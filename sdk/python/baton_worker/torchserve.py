@@ -3,9 +3,10 @@
     python3 -m baton_worker.torchserve handler.py [--model-dir DIR] [--serialized-file FILE]
                                                   [--model-yaml-config FILE]
     python3 -m baton_worker.torchserve NAME.mar [--handler FILE.py[:FUNCTION]]
+                                                [--install-requirements[=SECONDS]]
 
-An archive (`torch-model-archiver` makes it), or a directory of its layout, names its handler, its weights and
-its model-config.yaml itself. Else the handler is a class with `initialize(context)` and `handle(data, context)`, or a function
+An archive (`torch-model-archiver` makes it), or a directory of its layout, names its handler, its weights, its
+requirements.txt and its model-config.yaml itself. Else the handler is a class with `initialize(context)` and `handle(data, context)`, or a function
 `handle(data, context)`, which is called with None at first. It sees of `ts` what handlers import:
 BaseHandler, PredictionException, send_intermediate_predict_response, and what handlers of large models use
 (torchserve_large.py).
@@ -25,10 +26,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from . import torch_handlers, torchserve_large, torchserve_utils
+from . import requirements, torch_handlers, torchserve_large, torchserve_utils
 from .archive import Archive, is_archive, open_archive
 from .handler import Context, Handler, Request, RequestError, Response
-from .needs import is_there, words_for
+from .needs import give_up, is_there, words_for
 from .start import load_module, start
 from .torchserve_envelope import ENVIRONMENT as ENVELOPE
 from .torchserve_envelope import enveloped
@@ -375,17 +376,31 @@ def fields_of(media: str, body: bytes) -> List[Tuple[str, str, bytes]]:
     return fields
 
 
-def make(context: Context) -> Handler:
+def options_of(words: Sequence[str]) -> argparse.Namespace:
+    """Raises ValueError."""
     parser = argparse.ArgumentParser(prog="baton_worker.torchserve")
     parser.add_argument("handler")
     parser.add_argument("--model-dir", default=None)
     parser.add_argument("--serialized-file", default="")
     parser.add_argument("--model-yaml-config", default=None)
     parser.add_argument("--handler", dest="handler_of_archive", default="")
+    parser.add_argument("--install-requirements", metavar="SECONDS", type=float, nargs="?", const=requirements.SECONDS, default=None)
     try:
-        options = parser.parse_args(list(context.options))
+        return parser.parse_args(list(words))
     except SystemExit as wrong:
         raise ValueError("the options of baton_worker.torchserve") from wrong
+
+
+def prepare(words: Sequence[str]) -> None:
+    """An archive's files and the packages that it asks for. Before anything of the worker begins: where packages were installed,
+    this process begins again as the Python that has them. Raises what `make` raises."""
+    options = options_of(words)
+    if is_archive(options.handler):
+        requirements.enter(open_archive(options.handler), options.install_requirements)
+
+
+def make(context: Context) -> Handler:
+    options = options_of(context.options)
     options.has_torchserve = provide_ts()
     options.manifest, options.entry = None, ""
     if is_archive(options.handler):
@@ -421,4 +436,8 @@ def use_archive(archive: Archive, options: argparse.Namespace) -> ModuleType:
 if __name__ == "__main__":
     from baton_worker.torchserve import make as make_here  # the classes that handlers see, not __main__'s
 
+    try:
+        prepare(sys.argv[1:])
+    except Exception as wrong:
+        give_up(f"{type(wrong).__name__}: {wrong}")
     start(make_here, sys.argv[1:])

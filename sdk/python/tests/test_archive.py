@@ -1,6 +1,8 @@
 """Archives of TorchServe: what is unpacked of them, what is not, and the handlers in them."""
+import io
 import json
 import stat
+import tarfile
 import threading
 import zipfile
 from pathlib import Path
@@ -20,6 +22,18 @@ def mar(path, handler="handler.py", files=(), **model):
         made.writestr(archive.MANIFEST, json.dumps(manifest))
         for name, content in files:
             made.writestr(name, content)
+    return path
+
+
+def tgz(path, files=(), top="words/", mode="w:gz", **model):
+    """As torch-model-archiver --archive-format tgz makes it: in one directory, the manifest last."""
+    manifest = {"runtime": "python", "model": {"modelName": "words", "modelVersion": "1.0", "handler": "handler.py", **model}}
+    with tarfile.open(path, mode) as made:
+        for name, content in [*files, (archive.MANIFEST, json.dumps(manifest))]:
+            info = name if isinstance(name, tarfile.TarInfo) else tarfile.TarInfo(top + name)
+            content = content.encode() if isinstance(content, str) else content
+            info.size = len(content)
+            made.addfile(info, io.BytesIO(content))
     return path
 
 
@@ -147,3 +161,63 @@ def test_a_handler_that_is_torchserves_own_needs_torchserve(tmp_path, place):
     file = mar(tmp_path / "m.mar", handler="text_classifier")
     with pytest.raises(ValueError, match="pip install torchserve"):
         torchserve.make(context(str(file)))
+
+
+@pytest.mark.parametrize("name, mode", [("words.tar.gz", "w:gz"), ("words.tgz", "w:gz"), ("words.mar", "w:gz"), ("words.tar", "w"), ("words", "w:gz")])
+@pytest.mark.parametrize("top", ["words/", "", "./"])
+def test_a_tar_is_unpacked_whatever_its_name_and_its_directory(tmp_path, place, name, mode, top):
+    file = tgz(tmp_path / name, [CLASS_HANDLER, ("weights/w.bin", b"w" * 1000)], top, mode)
+    assert archive.is_archive(str(file))
+    assert json.loads(ask(str(file))[0].body)["words"] == 2
+    assert (place / "weights" / "w.bin").read_bytes() == b"w" * 1000
+    assert stat.S_IMODE(place.stat().st_mode) == 0o700
+    assert sorted(p.name for p in place.parent.iterdir()) == ["7", "7.lock"]
+
+
+def test_a_zip_may_have_any_name_and_lie_in_one_directory(tmp_path, place):
+    with zipfile.ZipFile(tmp_path / "words.model", "w") as made:
+        made.writestr("words/" + archive.MANIFEST, json.dumps({"model": {"modelName": "words", "modelVersion": "1.0", "handler": "handler.py"}}))
+        made.writestr("words/handler.py", CLASS_HANDLER[1])
+    assert json.loads(ask(str(tmp_path / "words.model"))[0].body)["words"] == 2
+
+
+def entry(kind, name="words/x", target="/etc/passwd"):
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, target
+    return info
+
+
+@pytest.mark.parametrize("bad, words", [
+    (tarfile.TarInfo("../escape"), "outside of it"), (tarfile.TarInfo("/escape"), "outside of it"), (tarfile.TarInfo("words/../../escape"), "outside of it"),
+    (entry(tarfile.SYMTYPE), "a link"), (entry(tarfile.LNKTYPE, target="words/handler.py"), "a link"), (entry(tarfile.CHRTYPE), "no file"),
+    (entry(tarfile.FIFOTYPE), "no file"), (tarfile.TarInfo("other/file"), "other beside"), (tarfile.TarInfo("words/handler.py"), "cannot? be read|can be read"),
+])
+def test_what_a_tar_must_not_hold_is_refused(tmp_path, place, bad, words):
+    file = tgz(tmp_path / "m.tar.gz", [CLASS_HANDLER, (bad, b"")])
+    with pytest.raises(archive.ArchiveError, match=words):
+        archive.open_archive(str(file))
+    assert not place.exists() and not (tmp_path / "escape").exists()
+
+
+def test_bounds_hold_for_a_tar(tmp_path, place, monkeypatch):
+    file = tgz(tmp_path / "m.tgz", [CLASS_HANDLER, ("zeros", b"\0" * (1 << 20))])
+    monkeypatch.setattr(archive, "RATIO_FREE", 1000)
+    with pytest.raises(archive.ArchiveError, match="200 times"):
+        archive.open_archive(str(file))
+    monkeypatch.setattr(archive, "ENTRIES_MAX", 2)
+    monkeypatch.setattr(archive, "RATIO_FREE", 1 << 30)
+    with pytest.raises(archive.ArchiveError, match="more than 2 files"):
+        archive.open_archive(str(file))
+    monkeypatch.setattr(archive, "ENTRIES_MAX", 100)
+    monkeypatch.setattr(archive, "UNPACKED_MAX", 1000)
+    with pytest.raises(archive.ArchiveError, match="room for 1000"):
+        archive.open_archive(str(file))
+
+
+def test_a_damaged_tar_is_refused(tmp_path, place):
+    whole = tgz(tmp_path / "m.tgz", [CLASS_HANDLER, ("w", bytes(range(256)) * 4000)]).read_bytes()
+    for number, bytes_ in enumerate([whole[:200], whole[:-40], b"\x1f\x8b" + b"x" * 500, b"\x1f\x8b"]):
+        file = tmp_path / f"{number}.tar.gz"
+        file.write_bytes(bytes_)
+        with pytest.raises(archive.ArchiveError):
+            archive.open_archive(str(file))

@@ -75,6 +75,20 @@ def test_the_flag_goes_ahead_of_the_environment_and_that_of_the_file(said, level
         assert ("was asked" in root_of_worker) == is_told
 
 
+@pytest.mark.parametrize("level, is_told", [("info", True), ("warn", False)])
+def test_the_root_has_a_log_of_its_own_and_the_terminal_none_of_it(level, is_told):
+    with running(Workers, level=level) as c:
+        log = c.directory / "run/root.log"
+        assert ("gateway started" in log.read_text()) == is_told
+        assert "started: pid" not in c.output.read_text()
+        before = log.read_text()
+        c.process.kill()
+        c.process.wait(30)
+        c.start()
+        assert log.read_text().startswith(before)  # the next root goes on in it
+        assert "started: pid" not in c.output.read_text()
+
+
 def test_there_is_no_access_log_where_none_is_wanted():
     with running(Workers, gateway="access_log = false") as c:
         c.ask()

@@ -1,15 +1,18 @@
 // Archives of TorchServe: what is read of their manifests, and the [[workers]] table of it.
 #include "cluster/config_repository.hpp"
+#include "cluster/packed_files.hpp"
 #include "cluster/store_models.hpp"
 #include "cluster/torchserve_worker.hpp"
 
+#include <archive.h>
+#include <archive_entry.h>
 #include <doctest/doctest.h>
 #include <unistd.h>
-#include <zip.h>
 
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
 
 using namespace baton;
 using namespace baton::cluster;
@@ -29,16 +32,31 @@ struct folder {
 
 using files = std::vector<std::pair<std::string, std::string>>;
 
-fs::path write_archive(const fs::path& path, const files& all) {
+enum class packed { zip, tar, tar_gz };
+
+fs::path write_archive(const fs::path& path, const files& all, packed as = packed::zip) {
   fs::remove(path);
-  int code = 0;
-  zip_t* zip = zip_open(path.c_str(), ZIP_CREATE, &code);
-  REQUIRE(zip != nullptr);
+  const std::unique_ptr<archive, decltype(&archive_write_free)> out(archive_write_new(),
+                                                                    &archive_write_free);
+  if (as == packed::zip)
+    archive_write_set_format_zip(out.get());
+  else
+    archive_write_set_format_pax_restricted(out.get());
+  if (as == packed::tar_gz)
+    archive_write_add_filter_gzip(out.get());
+  REQUIRE(archive_write_open_filename(out.get(), path.c_str()) == ARCHIVE_OK);
   for (const auto& [name, text] : all) {
-    auto* source = zip_source_buffer(zip, text.data(), text.size(), 0);
-    REQUIRE(zip_file_add(zip, name.c_str(), source, 0) >= 0);
+    const std::unique_ptr<archive_entry, decltype(&archive_entry_free)> entry(archive_entry_new(),
+                                                                              &archive_entry_free);
+    archive_entry_set_pathname(entry.get(), name.c_str());
+    archive_entry_set_size(entry.get(), static_cast<std::int64_t>(text.size()));
+    archive_entry_set_filetype(entry.get(), AE_IFREG);
+    archive_entry_set_perm(entry.get(), 0644);
+    REQUIRE(archive_write_header(out.get(), entry.get()) == ARCHIVE_OK);
+    REQUIRE(archive_write_data(out.get(), text.data(), text.size()) ==
+            static_cast<la_ssize_t>(text.size()));
   }
-  REQUIRE(zip_close(zip) == 0);
+  REQUIRE(archive_write_close(out.get()) == ARCHIVE_OK);
   return path;
 }
 
@@ -89,11 +107,52 @@ TEST_CASE("an archive's manifest and settings are read, packed or not") {
   CHECK(plain->settings == packed->settings);
   CHECK(plain->digest != packed->digest);
   std::ofstream(here.path / "other.txt") << "x";
-  CHECK(archives_of(here.path).value() == std::vector<std::string>{"plain", "words.mar"});
+  for (const auto* name : {".hidden.mar", "a b.mar", "c.tar.gz", "d.tgz"})
+    std::ofstream(here.path / name) << "x";
+  CHECK(archives_of(here.path).value() ==
+        std::vector<std::string>{"a b.mar", "c.tar.gz", "d.tgz", "plain", "words.mar"});
   const auto in_memory = bytes_of(here.path / "words.mar");
   CHECK(read_archive_bytes(in_memory)->settings == packed->settings);
   for (std::size_t cut : {std::size_t{0}, std::size_t{10}, in_memory.size() / 2})
     CHECK_FALSE(read_archive_bytes(std::string_view(in_memory).substr(0, cut)));
+}
+
+TEST_CASE("an archive is what its bytes say, whatever its name is") {
+  const folder here;
+  for (const auto as : {packed::zip, packed::tar, packed::tar_gz})
+    for (const std::string top : {"", "./", "words/"}) {
+      CAPTURE(static_cast<int>(as));
+      CAPTURE(top);
+      // As torch-model-archiver --archive-format tgz writes it, the manifest comes last.
+      const auto path = write_archive(here.path / "a",
+                                      {{top + "weights.bin", std::string(100'000, 'w')},
+                                       {top + "model-config.yaml", "batchSize: 4\n"},
+                                       {top + "MAR-INF/MANIFEST.json", manifest}},
+                                      as);
+      const auto read = read_model_archive(path);
+      REQUIRE_MESSAGE(read, read.error().message);
+      CHECK(read->model == "words");
+      CHECK(read->settings == "batchSize: 4\n");
+      CHECK(read_archive_bytes(bytes_of(path))->settings == read->settings);
+    }
+  const auto cut = bytes_of(
+      write_archive(here.path / "b", {{"words/MAR-INF/MANIFEST.json", manifest}}, packed::tar_gz));
+  for (std::size_t size : {std::size_t{2}, std::size_t{20}, cut.size() / 2})
+    CHECK_FALSE(read_archive_bytes(std::string_view(cut).substr(0, size)));
+}
+
+TEST_CASE("what holds far more than it is, or lies too deep, is no archive") {
+  const folder here;
+  const auto why = [&](const files& all) {
+    const auto read = read_model_archive(write_archive(here.path / "m", all, packed::tar_gz));
+    REQUIRE_FALSE(read);
+    return read.error().message;
+  };
+  CHECK(why({{"zeros", std::string(packed_files::ratio_free + 1, '\0')},
+             {"MAR-INF/MANIFEST.json", manifest}})
+            .find("200 times") != std::string::npos);
+  CHECK(why({{"a/b/MAR-INF/MANIFEST.json", manifest}}).find("is not in it") != std::string::npos);
+  CHECK(why({{"xMAR-INF/MANIFEST.json", manifest}}).find("is not in it") != std::string::npos);
 }
 
 TEST_CASE("what is no archive is refused with its reason") {
@@ -244,4 +303,42 @@ TEST_CASE("[model_store] is read, and what is none is refused") {
   CHECK(read("path = \"s\"\nload_models = [\"../a.mar\"]\n").error().param ==
         "model_store.load_models");
   CHECK(read("path = \"s\"\nload = 1\n").error().code == errc::unknown_key);
+  const auto further =
+      read("path = \"s\"\nload_models = [\"https://h/a.mar?k=v\", \"m=file:///a.tgz\"]\n"
+           "allowed_urls = [\"https://h/.*\"]\ninstall_py_dep_per_model = true\n"
+           "install_timeout = 7\n");
+  REQUIRE_MESSAGE(further, further.error().message);
+  CHECK(further->store->allowed_urls == std::vector<std::string>{"https://h/.*"});
+  CHECK(config->store->allowed_urls == std::vector<std::string>{"file://.*|http(s)?://.*"});
+  CHECK(read_store_load(further->store->load_models[0]).archive == "https://h/a.mar?k=v");
+  CHECK(read_store_load(further->store->load_models[1]).model == "m");
+  CHECK(read("path = \"s\"\nload_models = [\"ftp://h/a.mar\"]\n").error().param ==
+        "model_store.load_models");
+}
+
+TEST_CASE("what an archive's requirementsFile names is installed where the store says so") {
+  auto archive = words();
+  archive.requirements = "requirements.txt";
+  store_config store;
+  const auto with = [&] {
+    return model_of_archive(archive, "", {}, store, 0).value().version.worker;
+  };
+  CHECK(with().command.back() == fs::absolute("store/words.mar").string());
+  CHECK(with().startup_timeout == std::chrono::seconds(120));
+  store.install_py_dep_per_model = true;
+  CHECK(with().command.back() == "--install-requirements=600");
+  CHECK(with().startup_timeout == std::chrono::seconds(720));
+  store.install_timeout = 86400;
+  CHECK(with().startup_timeout == std::chrono::seconds(86400));
+  archive.requirements.clear();
+  CHECK(with().startup_timeout == std::chrono::seconds(120));
+  CHECK(read_torchserve_settings("useVenv: true\n")->notes.empty());
+  CHECK(settings_refusal("useVenv: some\n").find("useVenv") != std::string::npos);
+}
+
+TEST_CASE("a model of a URL is told by it") {
+  auto archive = words();
+  CHECK(made(archive).version.archive == "words.mar");
+  archive.url = "https://h/words.mar?k=v";
+  CHECK(made(archive).version.archive == archive.url);
 }

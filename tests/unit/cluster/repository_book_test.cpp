@@ -411,3 +411,33 @@ TEST_CASE("a model that would need more workers than a cluster has is refused al
   CHECK(f.only("m").reason.find("a cluster has at most 1024") != std::string::npos);
   CHECK(f.only("n").state == model_state::loading);
 }
+
+TEST_CASE("a name of load_models that nothing has is shown with its reason until it is there") {
+  book_fixture f(model_control::clients, {"good", "god", "*"});
+  f.book.take({{"good", {version("1", 7)}}}, f.now);
+  CHECK(f.only("good").state == model_state::loading);
+  const auto missing = f.only("god");
+  CHECK(missing.state == model_state::unavailable);
+  CHECK(missing.revision != 0); // `cluster status` shows those
+  CHECK(missing.reason == "load_models names it, and the model repository has no such directory; "
+                          "did you mean 'good'?");
+  f.book.take({{"god", {version("1", 8)}}, {"good", {version("1", 7)}}}, f.now);
+  CHECK(f.only("god").reason == "not loaded");
+}
+
+TEST_CASE("one that is not loaded says so, and why it cannot be") {
+  book_fixture f(model_control::clients, {});
+  f.book.take({{"bad", {broken("1", 1, "it is an ensemble")}}}, f.now);
+  CHECK(f.only("bad").reason == "not loaded; it cannot be: it is an ensemble");
+}
+
+TEST_CASE("what is left out of a model is its reason while it is ready") {
+  book_fixture f(model_control::none);
+  auto v = version("1", 7);
+  v.notes = {"a is left out: b", "c is left out: d"};
+  f.book.take({{"m", {v}}}, f.now);
+  CHECK(f.only("m").reason.empty());
+  f.make_ready(f.only("m"));
+  CHECK(f.only("m").state == model_state::ready);
+  CHECK(f.only("m").reason == "a is left out: b; c is left out: d");
+}

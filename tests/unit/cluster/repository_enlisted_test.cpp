@@ -301,3 +301,41 @@ TEST_CASE("another root takes up what was enlisted, scaled and chosen") {
   g.book.strike(g.door, g.order("1.0"), g.now);
   CHECK_FALSE(g.answer().failure);
 }
+
+TEST_CASE("what load_models names and cannot be registered is shown until its archive is") {
+  enlisted_fixture f;
+  f.book.pass_over("m.mar", "m.mar", "it is no model archive: x");
+  const auto find = [&] {
+    std::vector<served_model> out;
+    for (const auto& m : f.book.standing().all)
+      if (m.name == "m.mar")
+        out.push_back(m);
+    return out;
+  };
+  REQUIRE(find().size() == 1);
+  CHECK(find()[0].state == model_state::unavailable);
+  CHECK(find()[0].reason == "it is no model archive: x");
+  CHECK(find()[0].revision != 0);
+  CHECK(f.book.note().passed_over.size() == 1); // a later root shows it too
+  f.book.pass_over("m.mar", "m.mar", "another reason");
+  REQUIRE(find().size() == 1);
+  CHECK(find()[0].reason == "another reason");
+  f.enlist("1.0", 1);
+  CHECK(find().empty());
+}
+
+TEST_CASE("of two archives with one name and version the second is passed over") {
+  enlisted_fixture f;
+  f.enlist("1.0", 1);
+  auto order = f.order();
+  order.request = 0; // of load_models
+  order.archive = "again.mar";
+  order.model = "";
+  auto second = archive("1.0", 1);
+  second.version.archive = "again.mar";
+  f.book.enlist({}, order, second, f.now);
+  bool is_shown = false;
+  for (const auto& m : f.book.standing().all)
+    is_shown |= m.name == "again.mar" && m.reason.find("already registered") != std::string::npos;
+  CHECK(is_shown);
+}

@@ -64,7 +64,7 @@ TEST_CASE("the documentation's example says where it listens") {
   CHECK(p.management == "127.0.0.1:8444");
   CHECK(p.metrics == "[::1]:9082");
   CHECK(properties_mention(p, "number_of_netty_threads is left out: gateway.threads"));
-  CHECK(properties_mention(p, "install_py_dep_per_model is left out: WHAT requirements.txt"));
+  CHECK(p.installs_requirements);
   CHECK_FALSE(properties_mention(p, "https://"));
   const auto config = imported_with_properties("jobQueueSize: 7\n", p);
   CHECK(config.gateway.torchserve_inference == "127.0.0.1:9080"); // until there are keys
@@ -145,16 +145,21 @@ TEST_CASE("gRPC listens where the file says a port") {
 
 TEST_CASE("a model store is carried over, but for what is no archive of it") {
   const auto p = read_properties(
-      "model_store=/models/store\nload_models=a.mar, b=c.mar,http://x/d.mar,../e.mar\n"
+      "model_store=/models/store\nload_models=a.mar, "
+      "b=c.mar,http://x/d.mar,../e.mar,ftp://x/f.mar\n"
+      "allowed_urls=https\\://s3\\\\.x/.*, file://.*\ninstall_py_dep_per_model=true\n"
       "default_workers_per_model=2\njob_queue_size=7\ndefault_startup_timeout=9\n");
-  CHECK(properties_mention(p, "'http://x/d.mar' is left out"));
+  CHECK(properties_mention(p, "'ftp://x/f.mar' is left out"));
   CHECK(properties_mention(p, "'../e.mar' is left out"));
   const auto made = import_torchserve_server("m.gguf", "m", p);
   const auto config = parse_config(made.toml, "nodes.toml");
   REQUIRE_MESSAGE(config, config.error().message, "\n", made.toml);
   REQUIRE(config->store);
   CHECK(config->store->path == "/models/store");
-  CHECK(config->store->load_models == std::vector<std::string>{"a.mar", "b=c.mar"});
+  CHECK(config->store->load_models ==
+        std::vector<std::string>{"a.mar", "b=c.mar", "http://x/d.mar"});
+  CHECK(config->store->allowed_urls == std::vector<std::string>{"https://s3\\.x/.*", "file://.*"});
+  CHECK(config->store->install_py_dep_per_model);
   CHECK(config->store->default_workers_per_model == 2);
   CHECK(config->store->job_queue_size == 7);
   CHECK(config->store->default_startup_timeout == 9);

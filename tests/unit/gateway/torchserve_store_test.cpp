@@ -103,11 +103,17 @@ TEST_CASE("a registration asks the root with all that the client says") {
   CHECK_FALSE(bare.settings.batch_size);
 }
 
-TEST_CASE("nothing is downloaded, and no path leads out of the store") {
+TEST_CASE("a URL is the root's to judge, and no path leads out of the store") {
   const store_world w;
   CHECK(has_part(w.refusal("POST", "/models", 400), "url is required"));
-  for (const auto* url : {"https://example.org/m.mar", "s3://bucket/m.mar", "file:///etc/m.mar"})
-    CHECK(has_part(w.refusal("POST", fmt::format("/models?url={}", url), 403), "does not match"));
+  for (const auto* url : {"https://example.org/m.mar", "HTTP://example.org/m.tgz", "file:///m.mar"})
+    CHECK(w.order("POST", fmt::format("/models?url={}", url)).archive == url);
+  CHECK(w.order("POST", "/models?url=https%3A%2F%2Fh%2Fm.mar%3Fa%3Db").archive ==
+        "https://h/m.mar?a=b");
+  CHECK(has_part(w.refusal("POST", "/models?url=s3://bucket/m.mar", 404), "Model not found"));
+  CHECK(has_part(w.refusal("POST", "/models?url=https://h/../m.mar", 404), "Relative path"));
+  CHECK(has_part(w.refusal("POST", "/models?url=https://h/" + std::string(8192, 'a'), 400),
+                 "at most 8192"));
   CHECK(has_part(w.refusal("POST", "/models?url=../m.mar", 404), "Relative path is not allowed"));
   CHECK(has_part(w.refusal("POST", "/models?url=%2e%2e%2fm.mar", 404), "Relative path"));
   CHECK(has_part(w.refusal("POST", "/models?url=/etc/m.mar", 404), "Model not found"));
