@@ -82,6 +82,8 @@ constexpr mended_key mended_keys[] = {
     {"model.replicas", "model.replicas", "", "this machine has no room for so many"},
     {"model.swap_space", "model.swap_space", "", "it holds no block of KV"},
     {"model.dtype", "model.dtype", "",
+    {"model.max_batch_total_tokens", "model.max_batch_total_tokens", "",
+     "it has no room for one sequence of the model's length; the KV cache is the bound"},
      "this machine's engine computes with the types of the model's file"},
 };
 

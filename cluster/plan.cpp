@@ -377,6 +377,11 @@ result<cluster_plan> make_plan(const cluster_config& config, const model::descri
                       plan.max_model_len, model.name, model.context_length);
   const auto devices = all_devices(config, which);
   auto cores = share_cores(devices, known);
+  if (m.max_batch_total_tokens != 0 && m.max_batch_total_tokens < plan.max_model_len)
+    return fail_param(errc::bad_config, "model.max_batch_total_tokens",
+                      "model.max_batch_total_tokens of {} has no room for one sequence of "
+                      "max_model_len {}: raise it, or lower model.max_model_len",
+                      m.max_batch_total_tokens, plan.max_model_len);
   if (!cores)
     return cores.error();
   for (std::size_t i = 0; i < devices.size(); ++i)
