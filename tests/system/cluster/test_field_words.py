@@ -60,7 +60,7 @@ TEXTS = [
     ("triton", "/v2/models/smollm2/generate", {"text_input": "a", "parameters": {"min_length": 9, "max_tokens": 3}}, 400, "'min_length'"),
     ("triton", "/v2/models/smollm2/generate", {"text_input": "a", "parameters": {"end_id": 10**8}}, 400, "'end_id'"),
     ("torchserve", "/predictions/smollm2", {"prompt": "a", "max_new_tokens": 100}, 400, "'max_new_tokens'"),
-    ("torchserve", "/predictions/smollm2", {"prompt": LONG, "max_new_tokens": 1}, 400, "'prompt'"),
+    ("torchserve", "/predictions/smollm2", {"prompt": LONG, "max_new_tokens": 1}, 400, "the prompt has"),
     ("torchserve", "/v1/models/smollm2:predict", {"instances": ["a", {"data": LONG}]}, 400, "'data'"),
     ("torchserve", "/v1/models/smollm2:predict", {"instances": ["a", {"data": "b", "max_new_tokens": 100}]}, 400, "'max_new_tokens'"),
 ]
