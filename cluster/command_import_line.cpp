@@ -1,6 +1,7 @@
 #include "cluster/command_import_line.hpp"
 
 #include "cluster/config.hpp"
+#include "cluster/launch_files.hpp"
 #include "cluster/launch_import.hpp"
 #include "cluster/roles.hpp"
 #include "cluster/torchserve_import.hpp"
@@ -81,6 +82,8 @@ constexpr mended_key mended_keys[] = {
      "this model cannot be divided so on this machine; answers are the same"},
     {"model.replicas", "model.replicas", "", "this machine has no room for so many"},
     {"model.swap_space", "model.swap_space", "", "it holds no block of KV"},
+    {"model.max_batch_total_tokens", "model.max_batch_total_tokens", "",
+     "it has no room for one sequence of the model's length; the KV cache is the bound"},
     {"model.dtype", "model.dtype", "",
      "this machine's engine computes with the types of the model's file"},
 };
@@ -125,17 +128,14 @@ result<imported_config> import_model_line(const launch_line& line, import_wishes
   return fail(errc::internal, "the line was mended more often than it has keys");
 }
 
-// The addresses of a container are those that it publishes.
-void publish(const launch_line& line, std::string& address) {
-  if (address.empty() || !line.is_container || line.has_host_network)
-    return;
-  const auto port = address.substr(address.rfind(':') + 1);
-  const auto* published = line.published(port);
-  const auto host = !published                   ? std::string("127.0.0.1")
-                    : published->address.empty() ? "0.0.0.0"
-                                                 : published->address;
-  address = fmt::format("{}:{}", host,
-                        published && !published->outside.empty() ? published->outside : port);
+// `address`: "0.0.0.0:8080", "[::]:8080", or nothing.
+std::string reached_at(const launch_line& line, const std::string& address) {
+  const auto colon = address.rfind(':');
+  if (colon == address.npos)
+    return address;
+  auto host = address.substr(0, colon);
+  std::erase_if(host, [](char c) { return c == '[' || c == ']'; });
+  return line.reached_at(std::move(host), address.substr(colon + 1)).text();
 }
 
 result<imported_config> import_torchserve_line(const launch_line& line, const std::string& model,
@@ -168,29 +168,34 @@ result<imported_config> import_torchserve_line(const launch_line& line, const st
   properties->model_store = line.outside(properties->model_store);
   for (auto* address : {&properties->inference, &properties->management, &properties->metrics,
                         &properties->grpc_inference, &properties->grpc_management})
-    publish(line, *address);
+    *address = reached_at(line, *address);
   properties->notes.insert(properties->notes.begin(), read->notes.begin(), read->notes.end());
   return import_torchserve_server(model, name, *properties);
 }
 
-// The [model] tables of an LLM in the repository, which the repository alone does not serve.
-std::string llm_of(const std::string& repository, imported_config& out) {
+// The tables of LLMs in the repository, which the repository alone does not serve.
+std::string llms_of(const std::string& repository, imported_config& out) {
+  std::vector<fs::path> directories;
   std::error_code ec;
-  for (fs::directory_iterator it(repository, ec), end; !ec && it != end; it.increment(ec)) {
-    const auto one = read_triton_model(it->path());
+  for (fs::directory_iterator it(repository, ec), end; !ec && it != end; it.increment(ec))
+    directories.push_back(it->path());
+  std::sort(directories.begin(), directories.end());
+  std::vector<triton_model> llms;
+  for (const auto& directory : directories) {
+    auto one = read_triton_model(directory);
     if (!one || one->engine.empty())
-      continue;
-    const std::vector<triton_model> alone{*one};
-    const auto made = import_triton(alone, "", "");
-    if (!made)
-      continue;
-    out.notes.insert(out.notes.end(), made->notes.begin(), made->notes.end());
-    const auto begin = made->toml.find("\n[model]");
-    const auto end_of = made->toml.find("\n[gateway]");
-    if (begin != made->toml.npos && end_of != made->toml.npos && begin < end_of)
-      return made->toml.substr(begin, end_of - begin);
+      continue; // the repository's index says what is wrong with it
+    if (const auto alone = import_triton_llms(std::span(&*one, 1)); alone)
+      llms.push_back(*std::move(one));
+    else
+      out.notes.push_back(
+          fmt::format("{} IS LEFT OUT: {}", directory.filename().string(), alone.error().message));
   }
-  return {};
+  const auto made = import_triton_llms(llms);
+  if (!made)
+    return {}; // each alone was right
+  out.notes.insert(out.notes.end(), made->notes.begin(), made->notes.end());
+  return made->toml;
 }
 
 result<imported_config> import_triton_line(const launch_line& line, const std::string& model,
@@ -201,7 +206,7 @@ result<imported_config> import_triton_line(const launch_line& line, const std::s
   imported_config out;
   out.notes = read->notes;
   auto llm = model.empty()
-                 ? llm_of(read->repository, out)
+                 ? llms_of(read->repository, out)
                  : fmt::format("\n[model]\nname = {}\npath = {}\n",
                                toml_string(name.empty() ? fs::path(model).stem().string() : name),
                                toml_string(model));
@@ -217,6 +222,23 @@ std::optional<std::string> variable_of_shell(const std::string& name) {
   return value ? std::optional<std::string>(value) : std::nullopt;
 }
 
+result<std::string> read_of_disk(const std::string& path) {
+  return read_config_file(path);
+}
+
+// What `.env` beside a compose file gives its ${NAMES} where the shell does not.
+result<std::map<std::string, std::string>> variables_beside(const fs::path& directory) {
+  const auto file = directory / ".env";
+  std::error_code ec;
+  if (!fs::exists(file, ec))
+    return std::map<std::string, std::string>();
+  const auto text = read_config_file(file);
+  if (!text)
+    return text.error();
+  auto all = read_env_file(*text, env_file_kind::compose, variable_of_shell);
+  return all ? all : fail(errc::bad_config, "{}: {}", file.string(), all.error().message);
+}
+
 } // namespace
 
 result<std::optional<launch_line>> line_of_compose(const std::string& file,
@@ -229,15 +251,28 @@ result<std::optional<launch_line>> line_of_compose(const std::string& file,
     return text.error();
   if (!is_compose(*text))
     return std::optional<launch_line>();
-  auto line =
-      read_compose(*text, service, fs::path(file).parent_path().string(), variable_of_shell);
+  const auto directory = fs::path(file).parent_path();
+  const auto beside = variables_beside(directory);
+  if (!beside)
+    return beside.error();
+  const auto variable = [&](const std::string& name) {
+    auto value = variable_of_shell(name);
+    if (const auto it = beside->find(name); !value && it != beside->end())
+      value = it->second;
+    return value;
+  };
+  auto line = read_compose(*text, service, directory.string(), variable);
   if (!line)
     return line.error();
+  if (auto ok = take_files(*line, read_of_disk, variable); !ok)
+    return ok.error();
   return std::optional(*std::move(line));
 }
 
-result<imported_config> import_line(const launch_line& line, const std::string& model,
+result<imported_config> import_line(launch_line line, const std::string& model,
                                     const std::string& name) {
+  if (auto ok = take_files(line, read_of_disk, variable_of_shell); !ok)
+    return ok.error();
   if (line.program == launcher::torchserve)
     return import_torchserve_line(line, model, name);
   if (line.program == launcher::triton)

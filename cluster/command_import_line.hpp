@@ -17,7 +17,7 @@ result<std::optional<launch_line>> line_of_compose(const std::string& file,
 
 // `model`, `name`: in place of the line's own; empty: those. Errors: as import_launch; of the files
 // that the line names.
-result<imported_config> import_line(const launch_line& line, const std::string& model,
+result<imported_config> import_line(launch_line line, const std::string& model,
                                     const std::string& name);
 
 } // namespace baton::cluster

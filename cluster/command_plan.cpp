@@ -2,6 +2,7 @@
 #include "cluster/commands.hpp"
 #include "cluster/device_check.hpp"
 #include "cluster/expected_speed.hpp"
+#include "cluster/files_check.hpp"
 #include "cluster/roles.hpp"
 #include "cluster/run_dir.hpp"
 
@@ -15,7 +16,7 @@ namespace {
 std::vector<std::string> assume_the_rest(const cluster_config& config, machines& known) {
   std::vector<std::string> assumed;
   for (const auto& n : config.nodes)
-    if (n.is_elsewhere && known.emplace(n.name, known.at(root_machine)).second)
+    if (n.is_elsewhere && known.emplace(n.name, assumed_machine(n, known.at(root_machine))).second)
       assumed.push_back(n.name);
   return assumed;
 }
@@ -59,6 +60,8 @@ int command_plan(const std::filesystem::path& config_file, bool json) {
     return refuse_start(ok.error());
   const unused_run_dir looked_at(config->run_dir);
   auto with = with_this_machine();
+  if (auto ok = check_files(*config, with); !ok)
+    return refuse_start(ok.error());
   if (config->is_over_network())
     with.known.at(root_machine) = measured_facts_of_this_machine();
   // With what the machines of the running cluster, or of the last one, have said.

@@ -1,6 +1,7 @@
 // `cluster up`: waits for the machines elsewhere, if there are any, then becomes the root.
 #include "cluster/commands.hpp"
 #include "cluster/device_check.hpp"
+#include "cluster/files_check.hpp"
 #include "cluster/gateway_files.hpp"
 #include "cluster/join_desk.hpp"
 #include "cluster/json_text.hpp"
@@ -168,6 +169,8 @@ int command_up(const up_options& options) {
     if (auto ok = check_gateway_is_free(config->gateway); !ok)
       return refused(ok.error());
     if (auto ok = check_workers_here(*config, options.config); !ok)
+      return refused(ok.error());
+    if (auto ok = check_files(*config, with); !ok)
       return refused(ok.error());
     if (auto ok = check_devices_here(*config, *dir); !ok)
       return refused(ok.error());

@@ -70,6 +70,7 @@ result<void> read_model(const toml::table* table, const std::string& path,
   s.read("tensor_parallel_size", m.tensor_parallel_size, 1, collective::ranks_max);
   s.read("max_num_seqs", m.max_num_seqs, 1, seqs_max);
   s.read("max_num_batched_tokens", m.max_num_batched_tokens, 16, 8192);
+  s.read("max_batch_total_tokens", m.max_batch_total_tokens, 16, 1ull << 40);
   s.read("prefill_chunk", m.prefill_chunk, 16, 8192);
   s.read("max_model_len", m.max_model_len, 16, 1 << 24);
   s.read("scheduling_policy", m.scheduling_policy);

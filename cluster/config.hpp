@@ -31,6 +31,7 @@ struct model_config {
   std::uint32_t pipeline_parallel_size = 1;
   std::uint32_t tensor_parallel_size = 1;     // shards that share each stage
   std::uint32_t max_num_seqs = 64;            // sequences running at once
+  std::uint64_t max_batch_total_tokens = 0;   // to which they may come; 0: what the KV cache holds
   std::uint32_t max_num_batched_tokens = 256; // rows of one micro-batch
   std::uint32_t prefill_chunk = 128;          // rows of one sequence's prompt in one micro-batch
   std::uint32_t max_model_len = 0;            // 0: the model's own context

@@ -17,8 +17,9 @@ bool is_name_letter(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
 }
 
-// $NAME, ${NAME}, ${NAME:-default}, ${NAME-default}, ${NAME:?why}; $$ is a $.
-std::string interpolated(std::string_view text, const variable_lookup& variable) {
+} // namespace
+
+std::string start_line::interpolated(std::string_view text, const variable_lookup& variable) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] != '$' || i + 1 == text.size()) {
@@ -54,6 +55,8 @@ std::string interpolated(std::string_view text, const variable_lookup& variable)
   return out;
 }
 
+namespace {
+
 class compose_service {
 public:
   compose_service(YAML::Node of, const std::string& directory, const variable_lookup& variable)
@@ -63,7 +66,8 @@ public:
 
 private:
   std::string text(const YAML::Node& node) const {
-    return node && node.IsScalar() ? interpolated(node.Scalar(), variable_) : std::string();
+    return node && node.IsScalar() ? start_line::interpolated(node.Scalar(), variable_)
+                                   : std::string();
   }
   // A list, or a text that a shell would split.
   result<std::vector<std::string>> words(const YAML::Node& node) const;
@@ -72,6 +76,7 @@ private:
   void add_ports();
   void add_variables();
   void add_gpus();
+  std::vector<launch_env_file> env_files() const;
   void add(std::string option, std::string value) {
     words_.push_back(std::move(option));
     words_.push_back(std::move(value));
@@ -81,7 +86,6 @@ private:
   const std::string& directory_;
   const variable_lookup& variable_;
   std::vector<std::string> words_{"run"};
-  std::vector<std::string> notes_;
 };
 
 result<std::vector<std::string>> compose_service::words(const YAML::Node& node) const {
@@ -152,8 +156,32 @@ void compose_service::add_variables() {
       add("--env", said + "=" + *value);
     }
   }
-  if (of_["env_file"])
-    notes_.emplace_back("env_file IS NOT READ: write its lines into environment");
+}
+
+// A path, or several, each alone or as {path, required, format}.
+std::vector<launch_env_file> compose_service::env_files() const {
+  std::vector<launch_env_file> all;
+  const auto add = [&](const YAML::Node& one) {
+    launch_env_file file;
+    file.kind = env_file_kind::compose;
+    if (one.IsMap()) {
+      file.path = text(one["path"]);
+      file.is_required = text(one["required"]) != "false";
+      if (text(one["format"]) == "raw")
+        file.kind = env_file_kind::plain;
+    } else {
+      file.path = text(one);
+    }
+    const bool is_beside = !file.path.starts_with('/') && !file.path.starts_with('~');
+    file.path = place(is_beside && !file.path.starts_with('.') ? "./" + file.path : file.path);
+    all.push_back(std::move(file));
+  };
+  if (const auto said = of_["env_file"]; said && said.IsSequence())
+    for (const auto& one : said)
+      add(one);
+  else if (said)
+    add(said);
+  return all;
 }
 
 void compose_service::add_gpus() {
@@ -202,7 +230,7 @@ result<launch_line> compose_service::line() {
   words_.insert(words_.end(), command->begin(), command->end());
   auto made = start_line::read_container(words_);
   if (made)
-    made->notes.insert(made->notes.begin(), notes_.begin(), notes_.end());
+    made->env_files = env_files();
   return made;
 }
 

@@ -131,7 +131,7 @@ void take(const container_option& o, launch_line& line) {
                                      "says what memory is taken",
                                      o.name, o.value));
   } else if (o.name == "--env-file") {
-    line.notes.push_back(fmt::format("--env-file {} IS NOT READ: give its lines with -e", o.value));
+    line.env_files.push_back({o.value});
   } else if (passed_over.find(" " + o.name + " ") == passed_over.npos) {
     line.notes.push_back(fmt::format("{} is left out: it is the container's", o.name));
   }
@@ -146,13 +146,13 @@ std::pair<std::string, std::string> parts_of(std::string image) {
                              : std::pair(image.substr(0, colon), image.substr(colon + 1));
 }
 
-// Defaults that the image's Dockerfile gives the server, which variables of the line replace.
+// Defaults that the image's Dockerfile gives the server.
 void add_defaults_of(const std::string& image, launch_line& line) {
   const auto name = parts_of(image).first;
   if (name == "text-generation-inference")
-    line.variables.try_emplace("PORT", "80");
+    line.defaults.try_emplace("PORT", "80");
   if (name == "llama.cpp")
-    line.variables.try_emplace("LLAMA_ARG_HOST", "0.0.0.0");
+    line.defaults.try_emplace("LLAMA_ARG_HOST", "0.0.0.0");
 }
 
 } // namespace
@@ -246,8 +246,9 @@ result<launch_line> read_container(std::span<const std::string> words) {
   auto line = read_launch_line(*command);
   if (!line)
     return line;
-  add_defaults_of(image, around);
+  add_defaults_of(image, *line);
   line->variables.merge(around.variables);
+  line->env_files = std::move(around.env_files);
   line->mounts = std::move(around.mounts);
   line->ports = std::move(around.ports);
   line->has_host_network = around.has_host_network;

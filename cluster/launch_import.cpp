@@ -168,15 +168,10 @@ void translation::write_address() {
   auto host = host_.empty() ? std::string(from_.host) : host_;
   if (host.find(',') != host.npos)
     host = host.substr(0, host.find(','));
-  if (line_.is_container && !line_.has_host_network) {
-    const auto* published = line_.published(port);
-    if (published) {
-      host = published->address.empty() ? "0.0.0.0" : published->address;
-      port = published->outside.empty() ? port : published->outside;
-    } else {
-      host = "127.0.0.1";
-      note(fmt::format("gateway.http is this machine's own: the line publishes no port {}", port));
-    }
+  auto at = line_.reached_at(host, port);
+  host = at.host;
+  if (!at.is_published) {
+    note(fmt::format("gateway.http is this machine's own: the line publishes no port {}", port));
   } else if (host.empty()) {
     note(fmt::format("gateway.http is this machine's own: say which address others may use, "
                      "{} takes all",
@@ -194,9 +189,8 @@ void translation::write_address() {
     set("gateway.allow_unauthenticated", "true");
     note("gateway.allow_unauthenticated: whoever reaches the address may ask, as before");
   }
-  set("gateway.http",
-      toml_string(host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port)
-                                                      : fmt::format("[{}]:{}", host, port)));
+  at.host = host;
+  set("gateway.http", toml_string(at.text()));
 }
 
 void translation::write_model() {

@@ -219,10 +219,20 @@ std::string launch_line::outside(const std::string& path) const {
   return nearest->outside + rest;
 }
 
-const launch_port* launch_line::published(std::string_view inside) const {
+std::string launch_address::text() const {
+  return host.find(':') == host.npos ? fmt::format("{}:{}", host, port)
+                                     : fmt::format("[{}]:{}", host, port);
+}
+
+launch_address launch_line::reached_at(std::string host, std::string port) const {
+  if (!is_container || has_host_network)
+    return {std::move(host), std::move(port)};
   const auto it = std::find_if(ports.begin(), ports.end(),
-                               [&](const launch_port& p) { return p.inside == inside; });
-  return it == ports.end() ? nullptr : &*it;
+                               [&](const launch_port& p) { return p.inside == port; });
+  if (it == ports.end())
+    return {"127.0.0.1", std::move(port), false};
+  return {it->address.empty() ? "0.0.0.0" : it->address,
+          it->outside.empty() ? std::move(port) : it->outside};
 }
 
 result<std::vector<std::vector<std::string>>> split_shell(std::string_view text) {

@@ -28,10 +28,28 @@ struct launch_port {
   std::string inside;
 };
 
+// Where clients reach one of the server's ports.
+struct launch_address {
+  std::string host, port;
+  bool is_published = true; // false: of a container that keeps the port to itself
+
+  std::string text() const; // "0.0.0.0:8000", "[::1]:8000"
+};
+
+enum class env_file_kind { plain, compose };
+
+struct launch_env_file {
+  std::string path; // on this machine
+  env_file_kind kind = env_file_kind::plain;
+  bool is_required = true;
+};
+
 struct launch_line {
   launcher program = launcher::vllm;
   std::vector<std::string> words;               // behind the program
   std::map<std::string, std::string> variables; // of its environment
+  std::map<std::string, std::string> defaults;  // of the image, where no variable is said
+  std::vector<launch_env_file> env_files;       // launch_files.hpp reads them
   std::vector<launch_mount> mounts;
   std::vector<launch_port> ports;
   bool is_container = false;
@@ -42,8 +60,9 @@ struct launch_line {
 
   // Where a path of a container is on this machine; as it is, if nothing is mounted there.
   std::string outside(const std::string& path) const;
-  // How this port of the container is published on this machine; null: it is not.
-  const launch_port* published(std::string_view inside) const;
+  // Of a server that listens at `host` and `port`: there, or where its container publishes the
+  // port; one that is not published is reached from this machine alone.
+  launch_address reached_at(std::string host, std::string port) const;
 };
 
 // Whether a line of which this is the first word can be read: "vllm", "docker", "A=b", ...
@@ -67,6 +86,9 @@ result<launch_line> read_compose(std::string_view yaml, const std::string& servi
 bool is_compose(std::string_view yaml);
 
 namespace start_line {
+
+// $NAME, ${NAME}, ${NAME:-default}, ${NAME-default}, ${NAME:?why}; $$ is a $.
+std::string interpolated(std::string_view text, const variable_lookup& variable);
 
 // What starts in an image of this name, with these arguments; `entry_point`: what the line says in
 // its place. Nothing if no server does.

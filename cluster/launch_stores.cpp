@@ -176,18 +176,11 @@ result<void> triton_translation::take(const said_option& one) {
 }
 
 std::string triton_translation::address(const std::string& host, const std::string& port) {
-  auto at = host, outside = port;
-  if (line_.is_container && !line_.has_host_network) {
-    const auto* published = line_.published(port);
-    at = !published ? "127.0.0.1" : published->address.empty() ? "0.0.0.0" : published->address;
-    if (published && !published->outside.empty())
-      outside = published->outside;
-  }
-  is_open_ = is_open_ || (at != "127.0.0.1" && at != "localhost" && at != "::1");
-  if (at == "localhost")
-    at = "127.0.0.1";
-  return toml_string(at.find(':') == at.npos ? fmt::format("{}:{}", at, outside)
-                                             : fmt::format("[{}]:{}", at, outside));
+  auto at = line_.reached_at(host, port);
+  if (at.host == "localhost")
+    at.host = "127.0.0.1";
+  is_open_ = is_open_ || (at.host != "127.0.0.1" && at.host != "::1");
+  return toml_string(at.text());
 }
 
 result<void> triton_translation::write() {

@@ -43,7 +43,10 @@ std::optional<error> translation::read() {
 
 // Options that the environment says; those of the line go ahead of them.
 void translation::read_variables() {
-  for (const auto& [name, value] : line_.variables)
+  auto all = line_.variables;
+  for (const auto& [name, value] : line_.defaults)
+    all.try_emplace(name, value);
+  for (const auto& [name, value] : all)
     if (!first_)
       read_variable(name, value);
 }

@@ -25,7 +25,7 @@ constexpr option tgi_options[] = {
     {"--otlp-service-name", kind::without_a_value, "the service's name in traces is baton"},
     {"--max-input-tokens --max-input-length", kind::without_a_value,
      "a prompt may be as long as model.max_model_len"},
-    {"--max-batch-total-tokens", kind::without_a_value, "it follows from model.kv_cache_bytes"},
+    {"--max-batch-total-tokens", kind::tokens, "model.max_batch_total_tokens", 16, 1ull << 40},
     {"--max-waiting-tokens --waiting-served-ratio", kind::without_a_value,
      "prompts are computed beside answers"},
     {"--cuda-memory-fraction", kind::without_a_value, why::gpu_memory},

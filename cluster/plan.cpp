@@ -279,7 +279,9 @@ shard_plan make_shard(const cluster_config& config, const place_on_device& where
 result<void> cut_model(const model::description& model, const machines& known, cluster_plan& plan) {
   const auto ranges = model::partition(model, plan.stages, stage_speeds(plan, known));
   if (!ranges)
-    return ranges.error();
+    return fail_param(ranges.error().code, "model.pipeline_parallel_size",
+                      "model.pipeline_parallel_size is {}: {}", plan.stages,
+                      ranges.error().message);
   for (auto& s : plan.shards)
     s.layers = (*ranges)[s.stage];
   return {};
@@ -296,8 +298,8 @@ result<void> cut_stage(const model::description& model, std::span<shard_plan> ra
       model::split(model, static_cast<std::uint32_t>(ranks.size()), speeds, model.cuts,
                    are_native ? model::head_cut::anywhere : model::head_cut::between_kv_heads);
   if (!slices)
-    return fail_param(slices.error().code, "model.tensor_parallel_size", "{}",
-                      slices.error().message);
+    return fail_param(slices.error().code, "model.tensor_parallel_size",
+                      "model.tensor_parallel_size is {}: {}", ranks.size(), slices.error().message);
   for (auto& s : ranks) {
     s.slices = *slices;
     s.weight_bytes = model::rank_bytes(model, s.layers, s.slice());
@@ -375,6 +377,11 @@ result<cluster_plan> make_plan(const cluster_config& config, const model::descri
     return fail_param(errc::bad_config, "model.max_model_len",
                       "model.max_model_len {} is beyond the context {} was trained with, {}",
                       plan.max_model_len, model.name, model.context_length);
+  if (m.max_batch_total_tokens != 0 && m.max_batch_total_tokens < plan.max_model_len)
+    return fail_param(errc::bad_config, "model.max_batch_total_tokens",
+                      "model.max_batch_total_tokens of {} has no room for one sequence of "
+                      "max_model_len {}: raise it, or lower model.max_model_len",
+                      m.max_batch_total_tokens, plan.max_model_len);
   const auto devices = all_devices(config, which);
   auto cores = share_cores(devices, known);
   if (!cores)

@@ -17,10 +17,10 @@ constexpr std::chrono::milliseconds drain_answer_max{1000};
 
 // How the gateways stand while they drain.
 struct draining_gateways {
-  bool is_over = true;    // none has an open stream
-  bool has_said = true;   // each that is there has heard that it drains
-  std::string lost;       // the name of one that is gone
-  std::string still_open; // what is open
+  bool is_over = true;          // none has an open stream
+  bool has_said = true;         // each that is there has heard that it drains
+  const status* lost = nullptr; // one that is gone
+  std::string still_open;       // what is open
 };
 
 draining_gateways look_at(const std::vector<status>& nodes) {
@@ -29,7 +29,7 @@ draining_gateways look_at(const std::vector<status>& nodes) {
     if (s.role != role::gateway || s.phase == phase::stopped)
       continue;
     if (s.phase != phase::ready && s.phase != phase::draining) {
-      all.lost = s.name;
+      all.lost = &s;
       continue;
     }
     all.is_over = false;
@@ -110,8 +110,10 @@ void progress::show(const cluster_status& now) {
     show_ready(now);
   was_ready_ = was_ready_ || now.phase == phase::ready;
   if (is_draining_) // here, and not by who waits: it may be back before that one looks
-    if (const auto lost = look_at(now.nodes).lost; !lost.empty())
-      lost_while_draining_ = fmt::format("{} was lost while it drained", lost);
+    if (const auto* lost = look_at(now.nodes).lost) {
+      lost_while_draining_ = fmt::format("{} was lost while it drained", lost->name);
+      lost_lives_.emplace(lost->node, lost->epoch);
+    }
   last_ = now;
 }
 
@@ -140,6 +142,11 @@ void progress::stopped(const root_end& how) {
          "\n");
   else
     line(how.why.empty() ? "stopped\n" : fmt::format("stopped, not cleanly: {}\n", how.why));
+}
+
+bool progress::was_lost_while_draining(node_id node, epoch_id life) const {
+  std::lock_guard lock(mutex_);
+  return lost_lives_.contains({node, life});
 }
 
 std::string progress::failure() const {

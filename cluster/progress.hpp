@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 
 namespace baton::cluster {
 
@@ -31,6 +32,8 @@ public:
   // streams were cut, or nothing if none was.
   std::string wait_drained(std::chrono::milliseconds grace,
                            const std::function<bool()>& interrupted);
+  // Of a gateway's life that wait_drained has told of.
+  bool was_lost_while_draining(node_id node, epoch_id life) const;
   // What has been given up, and why; nothing if all is well.
   std::string failure() const;
 
@@ -49,6 +52,7 @@ private:
   bool was_ready_ = false;
   bool is_draining_ = false;
   std::string lost_while_draining_; // a gateway; it may be back, without the streams that it had
+  std::set<std::pair<node_id, epoch_id>> lost_lives_; // of gateways, while they drained
 };
 
 } // namespace baton::cluster

@@ -62,6 +62,7 @@ schedule::scheduler_config limits_of(const cluster_context& context, const langu
   schedule::scheduler_config limits;
   limits.max_num_seqs = m.max_num_seqs;
   limits.max_num_batched_tokens = m.max_num_batched_tokens;
+  limits.max_batch_total_tokens = m.max_batch_total_tokens;
   limits.prefill_chunk = m.prefill_chunk;
   limits.max_model_len = context.plan.max_model_len;
   limits.vocabulary_size = context.model.vocab_size;

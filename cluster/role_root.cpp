@@ -127,9 +127,10 @@ private:
     models_.begin(std::move(to));
   }
 
-  // Of a child, while they are asked to stop.
+  // Of a child, while they are asked to stop. One that died before may be heard of only now: that
+  // it does not answer any more was heard sooner, and is told as what it is.
   void on_end(const actors::child_exited& m) {
-    if (!is_stopping_ || !m.has_failed)
+    if (!is_stopping_ || !m.has_failed || board_.was_lost_while_draining(m.node, m.epoch))
       return;
     const std::lock_guard lock(children_mutex_);
     if (bad_ends_.size() < bad_ends_max)

@@ -88,6 +88,7 @@ public:
   std::optional<error> take(const triton_model& of);
   result<imported_config> write();
   result<imported_config> write_worker();
+  result<imported_config> write_llms();
 
 private:
   std::optional<error> take_worker(const triton_model& of, fields& config,
@@ -105,8 +106,13 @@ private:
   const std::string& model_;
   const std::string& name_;
   std::string_view unserved_;
+  std::string model_tables() const;
+
   std::string workers_; // [[workers]] tables
-  std::optional<imported_config> llm_;
+  struct language_model {
+    std::string name, tables;
+  };
+  std::vector<language_model> llms_;
   imported_config out_;
 };
 
@@ -227,8 +233,11 @@ void translation::note_rest(const triton_model& of, const fields& config,
 
 // Its model.json has the arguments of vLLM's engine, which are those of its command.
 std::optional<error> translation::take_vllm(const triton_model& of, fields& config) {
-  if (llm_)
-    return fail(errc::bad_config, "{} is the second LLM: one is taken over at a time", name_of(of));
+  if (!llms_.empty() && !(model_.empty() && name_.empty()))
+    return fail(errc::bad_config,
+                "{} and {} are LLMs of the vLLM backend, and --model or --name is for one: import "
+                "the directory of one, or leave it out",
+                llms_.front().name, name_of(of));
   const auto arguments = ordered_json::parse(of.engine, nullptr, /*allow_exceptions=*/false);
   if (!arguments.is_object())
     return fail(errc::bad_config, "{}: model.json of the newest version is no JSON object",
@@ -265,15 +274,49 @@ std::optional<error> translation::take_vllm(const triton_model& of, fields& conf
     return fail(errc::bad_config, "{}/model.json: {}", name_of(of), made.error().message);
   for (const auto& one : made->notes)
     note(of, one);
-  llm_ = *std::move(made);
+  llms_.push_back({name_of(of), std::move(made->toml)});
   return std::nullopt;
 }
 
+// From one of its tables on, up to the first that is none of the names.
+std::string tables_of(const std::string& toml, std::span<const std::string_view> names) {
+  std::string out;
+  for (auto at = toml.find("\n["); at != toml.npos;) {
+    const auto next = toml.find("\n[", at + 1);
+    const auto table = toml.substr(at, next == toml.npos ? next : next - at);
+    for (const auto name : names)
+      if (table.starts_with(fmt::format("\n[{}]", name)))
+        out += table;
+    at = next;
+  }
+  return out;
+}
+
+// One as [model], several as [[models]] with their tables behind them.
+std::string translation::model_tables() const {
+  constexpr std::string_view names[] = {"model", "model.sampling"};
+  std::string all;
+  for (const auto& one : llms_) {
+    auto tables = tables_of(one.tables, names);
+    if (llms_.size() > 1)
+      for (const auto& [alone, several] :
+           {std::pair<std::string_view, std::string_view>{"\n[model]", "\n[[models]]"},
+            {"\n[model.sampling]", "\n[models.sampling]"}})
+        if (const auto at = tables.find(alone); at != tables.npos)
+          tables.replace(at, alone.size(), several);
+    all += tables;
+  }
+  return all;
+}
+
 result<imported_config> translation::write() {
-  std::string tables = llm_ ? llm_->toml : std::string();
-  if (!llm_ && model_.empty() && workers_.empty())
+  if (llms_.empty() && model_.empty() && workers_.empty())
     return fail(errc::bad_config, "no model of it can be served: {}", fmt::join(out_.notes, "; "));
-  if (!llm_ && !model_.empty()) {
+  // Where they listen is a matter of the server, not of a model: the first one says the default.
+  constexpr std::string_view of_server[] = {"gateway", "cluster"};
+  auto tables =
+      llms_.empty() ? std::string() : model_tables() + tables_of(llms_.front().tables, of_server);
+  if (llms_.empty() && !model_.empty()) {
     const auto name = name_.empty() ? std::filesystem::path(model_).stem().string() : name_;
     tables =
         fmt::format("\n[model]\nname = {}\npath = {}\n", toml_string(name), toml_string(model_));
@@ -281,15 +324,17 @@ result<imported_config> translation::write() {
   out_.toml = "# Made of a model repository of Triton by `cluster import`.\n";
   for (const auto& line : out_.notes)
     out_.toml += toml_comment(line);
-  // What the LLM's part says of itself is said above.
-  const auto first_table = tables.find("\n[");
-  out_.toml += first_table == tables.npos ? tables : tables.substr(first_table);
-  out_.toml += workers_;
+  out_.toml += tables + workers_; // the notes of an LLM's part are above
+  return std::move(out_);
+}
+
+result<imported_config> translation::write_llms() {
+  out_.toml = model_tables();
   return std::move(out_);
 }
 
 result<imported_config> translation::write_worker() {
-  if (llm_)
+  if (!llms_.empty())
     return fail(errc::bad_config, "it is an LLM of the vLLM backend, which is the [model] of "
                                   "nodes.toml");
   if (workers_.empty())
@@ -306,6 +351,15 @@ result<imported_config> import_triton_worker(const triton_model& of) {
   if (auto wrong = made.take(of))
     return *std::move(wrong);
   return made.write_worker();
+}
+
+result<imported_config> import_triton_llms(std::span<const triton_model> models) {
+  const std::string none;
+  translation made(none, none, /*unserved=*/"");
+  for (const auto& one : models)
+    if (auto wrong = one.engine.empty() ? std::nullopt : made.take(one))
+      return *std::move(wrong);
+  return made.write_llms();
 }
 
 result<imported_config> import_triton(std::span<const triton_model> models,

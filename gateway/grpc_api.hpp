@@ -3,6 +3,7 @@
 // the board it reads.
 #pragma once
 
+#include "gateway/field_words.hpp"
 #include "gateway/grpc_methods.hpp"
 #include "gateway/grpc_status.hpp"
 #include "gateway/speaker.hpp"
@@ -43,6 +44,7 @@ struct grpc_generate {
   bool add_generation_prompt = true;
   std::string busy_model{}; // TorchServe's, in whose words a refusal for load has it
   std::function<void(const reply_times&)> ended_well{}; // none: nobody counts
+  field_words words{};                                  // what the client calls its fields
 };
 struct grpc_ask_worker {
   infer request;

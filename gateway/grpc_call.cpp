@@ -198,7 +198,7 @@ void grpc_call::open(grpc_generate what) {
   const auto choices = what.request.choices;
   auto opened = one_of(world_.desk.open(who_, std::move(what.request), what.add_generation_prompt,
                                         /*is_stream=*/false, wake_),
-                       choices);
+                       choices, std::move(what.words));
   enter(std::move(opened),
         {std::move(what.answer), std::move(what.busy_model), std::move(what.ended_well), when});
 }

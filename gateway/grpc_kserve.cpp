@@ -235,6 +235,7 @@ grpc_plan plan_infer(grpc_infer& said, kserve_route route, const grpc_codec& cod
   }
   grpc_generate out;
   out.request = std::move(read->request);
+  out.words = std::move(read->words);
   if (is_stream) {
     out.answer = std::make_unique<stream_answer>(std::move(read->shape), codec, *has_empty_end);
   } else {

@@ -170,6 +170,7 @@ grpc_plan plan_torchserve_prediction(const grpc_method& method, std::string_view
   grpc_generate out;
   out.request = std::move(asked.request);
   out.request.model = model->name;
+  out.words = std::move(asked.words);
   out.add_generation_prompt = asked.add_generation_prompt;
   const auto& echo = asked.shape.echo; // of the one prompt
   out.answer = std::make_unique<prediction_answer>(

@@ -20,15 +20,7 @@ http_reply refuse(http_connection& client, api_family speaks, const rejected& no
   return errors_of(speaks).refusal(no, client.core().config().overload_status);
 }
 
-// Behind the doors it has one name.
-void name_prompt(error& e, const dialog& with) {
-  if (e.param == "prompt") {
-    e.param = with.prompt_is;
-  }
-}
-
 http_reply refuse(http_connection& client, const dialog& with, rejected no) {
-  name_prompt(no.reason, with);
   if (with.speaks == api_family::torchserve) {
     no.reason = torchserve_busy(std::move(no.reason), with.busy_model);
   }
@@ -85,12 +77,6 @@ std::optional<http_reply> refusal_of(http_connection& client, const dialog& with
                                      const stream_event& e) {
   if (const auto* r = std::get_if<rejected>(&e)) {
     return refuse(client, with, *r);
-  }
-  if (const auto* c = std::get_if<chunk>(&e)) {
-    if (auto failure = failure_of(*c)) {
-      name_prompt(*failure, with);
-      return errors_of(with.speaks).failure(*failure);
-    }
   }
   return refusal_of(client, with.speaks, e);
 }
@@ -233,9 +219,9 @@ http_reply reply_with(http_reply r) {
 // A question that is answered with one message of this type, or with why not.
 template <class Told, class Body>
 asio::awaitable<after> single_answer(http_connection& client, api_family speaks, opening open,
-                                     Body body_of) {
+                                     Body body_of, field_words words = {}) {
   if (!open) {
-    co_return co_await client.reply(refuse(client, speaks, open.refusal()));
+    co_return co_await client.reply(refuse(client, speaks, said_in(words, open.refusal())));
   }
   const auto event = co_await client.next(*open);
   if (!event) {
@@ -247,7 +233,7 @@ asio::awaitable<after> single_answer(http_connection& client, api_family speaks,
     co_return co_await client.reply(unanswered(client, speaks, *event));
   }
   if (told->failure) {
-    co_return co_await client.reply(errors_of(speaks).failure(*told->failure));
+    co_return co_await client.reply(errors_of(speaks).failure(said_in(words, *told->failure)));
   }
   co_return co_await client.reply(reply_with(body_of(*told)));
 }
@@ -276,33 +262,36 @@ asio::awaitable<after> generation_answer(http_connection& client, openings open,
 
 namespace {
 
-// The first refusal is the call's; what was opened before it is cancelled.
+// The first refusal is the call's; what was opened before it is cancelled. `words_of`: what the
+// client calls the fields of the request at a place.
+template <class WordsOf>
 openings open_each(http_connection& client, std::vector<generate> requests,
-                   bool add_generation_prompt, bool is_stream) {
+                   bool add_generation_prompt, bool is_stream, WordsOf words_of) {
   std::optional<open_requests> all;
-  for (auto& request : requests) {
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    auto& request = requests[i];
     const auto choices = request.choices; // of each the same
     auto next = client.core().http.open(client.who, std::move(request), add_generation_prompt,
                                         is_stream, client.wake());
     if (!next) {
-      return next.refusal();
+      return said_in(words_of(i), next.refusal());
     }
     if (all) {
-      all->add(*std::move(next));
+      all->add(*std::move(next), words_of(i));
     } else {
-      all.emplace(*std::move(next), choices);
+      all.emplace(*std::move(next), choices, words_of(i));
     }
   }
   return *std::move(all);
 }
 
 // One whose events have no ids: nobody can come back to the stream.
-openings open_alone(http_connection& client, generate request) {
+openings open_alone(http_connection& client, generate request, field_words words) {
   const auto choices = request.choices;
   return one_of(client.core().http.open(client.who, std::move(request),
                                         /*add_generation_prompt=*/true, /*is_stream=*/false,
                                         client.wake()),
-                choices);
+                choices, std::move(words));
 }
 
 openings open_prompts(http_connection& client, openai_generate& call, bool has_event_ids) {
@@ -310,13 +299,14 @@ openings open_prompts(http_connection& client, openai_generate& call, bool has_e
   const bool is_stream = has_event_ids && call.shape.is_stream && call.further.empty();
   auto requests = std::move(call.further);
   requests.insert(requests.begin(), std::move(call.request));
-  return open_each(client, std::move(requests), call.add_generation_prompt, is_stream);
+  return open_each(client, std::move(requests), call.add_generation_prompt, is_stream,
+                   [&](std::size_t) { return call.words; });
 }
 
 openings open_resumed(http_connection& client, const openai_generate& call) {
   return one_of(client.core().http.resume(client.who, call.request.model, chunks_from(call),
                                           call.request.is_resumable, client.wake()),
-                call.request.choices);
+                call.request.choices, call.words);
 }
 
 } // namespace
@@ -339,12 +329,13 @@ asio::awaitable<after> answer(http_connection& client, openai_generate call) {
 asio::awaitable<after> answer(http_connection& client, embedding_call call) {
   const auto inputs = call.requests.size();
   auto open = open_each(client, std::move(call.requests), /*add_generation_prompt=*/false,
-                        /*is_stream=*/false);
+                        /*is_stream=*/false, [](std::size_t) {
+                          return field_words{{"prompt", "input"}};
+                        });
   if (open && call.model.empty()) {
     call.model = open->model();
   }
   dialog with;
-  with.prompt_is = "input";
   with.whole = [&call, inputs] {
     return std::make_unique<embedding_reply>(call.model, call.format, inputs);
   };
@@ -352,7 +343,7 @@ asio::awaitable<after> answer(http_connection& client, embedding_call call) {
 }
 
 asio::awaitable<after> answer(http_connection& client, tgi_generate call) {
-  auto open = open_alone(client, std::move(call.request));
+  auto open = open_alone(client, std::move(call.request), tgi_words());
   dialog with;
   with.speaks = api_family::tgi;
   with.is_stream = call.shape.is_stream;
@@ -365,7 +356,7 @@ asio::awaitable<after> answer(http_connection& client, tgi_generate call) {
 }
 
 asio::awaitable<after> answer(http_connection& client, kserve_generate call) {
-  auto open = open_alone(client, std::move(call.request));
+  auto open = open_alone(client, std::move(call.request), std::move(call.words));
   dialog with;
   with.speaks = api_family::kserve;
   with.is_stream = call.shape.route == kserve_route::generate_stream;
@@ -377,7 +368,7 @@ asio::awaitable<after> answer(http_connection& client, kserve_generate call) {
 }
 
 asio::awaitable<after> answer(http_connection& client, vllm_generate call) {
-  auto open = open_alone(client, call.request);
+  auto open = open_alone(client, call.request, call.words);
   dialog with;
   with.is_stream = call.is_stream;
   with.event_type = "application/x-ndjson";
@@ -436,7 +427,7 @@ asio::awaitable<after> answer(http_connection& client, torchserve_batch call) {
     }
   };
   auto open = open_each(client, std::move(call.requests), /*add_generation_prompt=*/true,
-                        /*is_stream=*/false);
+                        /*is_stream=*/false, [&](std::size_t i) { return call.words[i]; });
   co_return co_await generation_answer(client, std::move(open), std::move(with));
 }
 
@@ -450,9 +441,11 @@ asio::awaitable<after> answer(http_connection& client, tokenize_call call) {
   what.template_options = std::move(call.template_options);
   auto open = client.core().http.tokenize(client.who, call.model, std::move(what), client.wake());
   co_return co_await single_answer<tokenized>(
-      client, call.speaks, std::move(open), [&](const tokenized& told) {
+      client, call.speaks, std::move(open),
+      [&](const tokenized& told) {
         return is_tgi ? tgi_tokenize_body(told, text) : tokenize_body(told, call.returns_pieces);
-      });
+      },
+      std::move(call.words));
 }
 
 asio::awaitable<after> answer(http_connection& client, detokenize_call call) {

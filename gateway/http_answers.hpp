@@ -19,8 +19,7 @@ struct dialog {
   header_list event_headers;
   std::string_view event_type = event_stream_type; // of others no line is known to be a comment
   bool frames_itself = false; // the speaker writes HTTP's chunks: nothing else may be one
-  std::string_view prompt_is = "prompt"; // what its API calls what was sent
-  std::string busy_model;                // TorchServe's, in whose words a refusal for load has it
+  std::string busy_model;     // TorchServe's, in whose words a refusal for load has it
   std::function<void(const reply_times&)> ended_well; // none: nobody counts
 };
 

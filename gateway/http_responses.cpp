@@ -228,7 +228,7 @@ asio::awaitable<begun> take_up(http_connection& client, std::string_view id) {
   const auto ring = std::make_shared<turning_bell>(client.wake());
   auto open = one_of(client.core().http.resume(client.who, {}, *place, /*is_resumable=*/true,
                                                [ring] { ring->ring(); }),
-                     1);
+                     1, response_words());
   auto out = co_await begin_background(client, std::move(open), ring, like->shape, {});
   if (out.refusal && out.refusal->status == row_of(errc::ticket_not_found).http_status) {
     out.refusal = error_reply(no_such(id));
@@ -252,7 +252,7 @@ asio::awaitable<after> answer(http_connection& client, response_create call) {
   request.input = std::move(input);
   // With what was said before.
   if (auto ok = check_ranges(request, client.core().config().request); !ok) {
-    co_return co_await client.reply(error_reply(ok.error()));
+    co_return co_await client.reply(error_reply(said_in(response_words(), ok.error())));
   }
   call.shape.calls = call.call.shape.calls;
   if (call.shape.is_background) {
@@ -262,7 +262,7 @@ asio::awaitable<after> answer(http_connection& client, response_create call) {
     auto open = one_of(client.core().http.open(client.who, std::move(request),
                                                /*add_generation_prompt=*/true, is_kept,
                                                [ring] { ring->ring(); }),
-                       1);
+                       1, response_words());
     auto out =
         co_await begin_background(client, std::move(open), ring, call.shape, *std::move(asked));
     if (out.refusal) {
@@ -276,7 +276,7 @@ asio::awaitable<after> answer(http_connection& client, response_create call) {
   auto open = one_of(client.core().http.open(client.who, std::move(request),
                                              /*add_generation_prompt=*/true, /*is_stream=*/false,
                                              client.wake()),
-                     1);
+                     1, response_words());
   auto shape = call.shape;
   if (open && shape.model.empty()) {
     shape.model = open->model();

@@ -124,16 +124,24 @@ public:
     if (name == "end_id") {
       text = "[" + text + "]";
     }
-    return put(row && !row->says.empty() ? row->says : name, std::move(text));
+    if (!row || row->says.empty()) {
+      return put(name, std::move(text));
+    }
+    words_.push_back({row->says, std::string(name)});
+    return put(row->says, std::move(text));
   }
 
   result<void> put(std::string_view name, std::string text) {
     const auto [at, is_new] = said_.try_emplace(std::string(name), std::move(text));
     if (!is_new && at->second != text) {
-      return fail_param(errc::invalid_value, name, "'{}' is said twice, and not the same", name);
+      return said_in(words_, fail_param(errc::invalid_value, name,
+                                        "'{}' is said twice, and not the same", name));
     }
     return {};
   }
+
+  // What the client calls fields of the completion.
+  const field_words& words() const noexcept { return words_; }
 
   std::string text() const {
     std::string out = "{";
@@ -158,6 +166,7 @@ private:
 
   std::size_t depth_max_;
   std::map<std::string, std::string, std::less<>> said_; // JSON
+  field_words words_{{"prompt", "text_input"}};
 };
 
 class kserve_reader {
@@ -308,11 +317,13 @@ private:
     field_reader fields(*parsed);
     auto read = read_generation(fields, text, openai_api::completions, config_.request);
     if (!read) {
-      return read.error();
+      return said_in(text_.words(), read.error());
     }
     if (auto ok = refuse_no_limit(*parsed, config_.request); !ok) {
       return ok.error();
     }
+    out_.words = text_.words();
+    out_.words.insert(out_.words.end(), read->words.begin(), read->words.end());
     out_.request = std::move(read->request);
     out_.request.input = input("text_input")->get<std::string>();
     out_.request.model = out_.shape.model;

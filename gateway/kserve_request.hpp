@@ -3,6 +3,7 @@
 // supported is refused by name; docs/compatibility-triton.md has the list.
 #pragma once
 
+#include "gateway/field_words.hpp"
 #include "gateway/kserve_call.hpp"
 #include "schema/messages.hpp"
 
@@ -40,6 +41,7 @@ struct kserve_shape {
 struct kserve_generate {
   generate request;
   kserve_shape shape;
+  field_words words; // what the client calls its fields
 };
 
 // A missing seed is drawn at random.

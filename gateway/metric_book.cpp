@@ -1,5 +1,6 @@
 #include "gateway/metric_book.hpp"
 
+#include "gateway/handler_histogram.hpp"
 #include "gateway/metric_family.hpp"
 
 #include <fmt/format.h>
@@ -199,7 +200,8 @@ metric_book::copy(const std::function<bool(const std::string&)>& is_wanted) cons
   contents now;
   const std::lock_guard lock(mutex_);
   for (const auto& [name, f] : families_)
-    if (is_wanted(name))
+    if (const std::string whole(histogram_of_part(name));
+        is_wanted(name) || (!whole.empty() && is_wanted(whole)))
       now.families.emplace_back(name, f);
   // Two revisions of a version may be there at once.
   for (const auto& [number, t] : tellers_)
@@ -220,6 +222,7 @@ std::string metric_book::text(const std::function<bool(const std::string&)>& is_
       add_to(made, s.value, std::move(told));
     }
   }
+  fold_histograms(out);
   const std::string name_of_refused = "baton_handler_metrics_refused_total";
   if (!now.refused.empty() && is_wanted(name_of_refused)) {
     auto& made = out.emplace_back(handler_family(

@@ -5,12 +5,28 @@
 
 namespace baton::gateway {
 
-open_requests::open_requests(open_request first, std::uint32_t choices) : choices_(choices) {
-  add(std::move(first));
+void say_in(const field_words& words, stream_event& e) {
+  if (auto* no = std::get_if<rejected>(&e)) {
+    no->reason = said_in(words, std::move(no->reason));
+  } else if (auto* f = std::get_if<failed>(&e)) {
+    f->reason = said_in(words, std::move(f->reason));
+  } else if (auto* c = std::get_if<chunk>(&e); c && c->failure) {
+    c->failure = said_in(words, *std::move(c->failure));
+  }
 }
 
-void open_requests::add(open_request further) {
-  all_.push_back({std::move(further), false, choices_});
+rejected said_in(const field_words& words, rejected no) {
+  no.reason = said_in(words, std::move(no.reason));
+  return no;
+}
+
+open_requests::open_requests(open_request first, std::uint32_t choices, field_words words)
+    : choices_(choices) {
+  add(std::move(first), std::move(words));
+}
+
+void open_requests::add(open_request further, field_words words) {
+  all_.push_back({std::move(further), false, choices_, std::move(words)});
   ++untold_;
 }
 
@@ -34,6 +50,7 @@ std::optional<stream_event> open_requests::next() {
     }
     if (auto event = one.open.next()) {
       take_note(place, *event);
+      say_in(one.words, *event);
       return event;
     }
   }
@@ -68,11 +85,11 @@ void open_requests::take_note(std::size_t place, stream_event& e) {
   }
 }
 
-openings one_of(opening first, std::uint32_t choices) {
+openings one_of(opening first, std::uint32_t choices, field_words words) {
   if (!first) {
-    return first.refusal();
+    return said_in(words, first.refusal());
   }
-  return open_requests(*std::move(first), choices);
+  return open_requests(*std::move(first), choices, std::move(words));
 }
 
 } // namespace baton::gateway

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "gateway/access_log.hpp"
+#include "gateway/field_words.hpp"
 #include "gateway/reception.hpp"
 
 #include <functional>
@@ -14,12 +15,14 @@ namespace baton::gateway {
 
 class open_requests {
 public:
-  // `choices`: of each of them. All are of the same model.
-  open_requests(open_request first, std::uint32_t choices);
+  // `choices`: of each of them. All are of the same model. `words`: what the client calls fields of
+  // this one.
+  open_requests(open_request first, std::uint32_t choices, field_words words = {});
   // Requires: nothing has been taken yet.
-  void add(open_request further);
+  void add(open_request further, field_words words = {});
 
-  // The next event of any of them; the grants, or a refusal, before all others.
+  // The next event of any of them; the grants, or a refusal, before all others. Errors have the
+  // client's words.
   std::optional<stream_event> next();
   bool is_cut() const noexcept; // any of them
   // Nobody wants those that still run, whoever could come back to them.
@@ -34,6 +37,7 @@ private:
     open_request open;
     bool is_told = false; // that it is granted, or is not
     std::uint32_t choices_left = 0;
+    field_words words;
   };
   // What the event says of the member's life; its choice becomes one of the call's.
   void take_note(std::size_t place, stream_event& e);
@@ -46,6 +50,9 @@ private:
 
 using openings = opening_of<open_requests>;
 // One alone, or its refusal.
-openings one_of(opening first, std::uint32_t choices);
+openings one_of(opening first, std::uint32_t choices, field_words words = {});
+// What is refused or has failed, in the client's words.
+rejected said_in(const field_words& words, rejected no);
+void say_in(const field_words& words, stream_event& e);
 
 } // namespace baton::gateway

@@ -391,6 +391,25 @@ chat_prompt read_messages(field_reader& fields, const request_limits& limits) {
   return chat;
 }
 
+namespace {
+
+// The names that have a choice: a limit of OpenAI's newer word, a constraint of one of six fields.
+field_words words_of(field_reader& fields, openai_api api, const std::string& constraint_field) {
+  field_words words;
+  if (api == openai_api::chat) {
+    words.push_back({"prompt", "messages"});
+  }
+  if (fields.find("max_completion_tokens")) {
+    words.push_back({"max_tokens", "max_completion_tokens"});
+  }
+  if (!constraint_field.empty()) {
+    words.push_back({constraint_param, constraint_field});
+  }
+  return words;
+}
+
+} // namespace
+
 result<void> refuse_no_limit(const json& body, const request_limits& limits) {
   for (const auto* name : {"max_tokens", "max_completion_tokens"}) {
     if (const auto at = body.find(name); at != body.end() && is_minus_one(&*at)) {
@@ -428,6 +447,7 @@ result<openai_generate> read_generation(field_reader& fields, std::string_view s
   read_stopping(fields, api, limits, request);
   const auto constraint = read_constraint(fields, source);
   request.sampling.constraint = constraint.is;
+  out.words = words_of(fields, api, constraint.field);
   read_logprobs(fields, api, limits, out);
   read_stream(fields, out.shape);
   out.shape.choices = request.choices;
@@ -450,11 +470,7 @@ result<openai_generate> read_generation(field_reader& fields, std::string_view s
     return ok.error();
   }
   if (auto ok = check_ranges(request, limits); !ok) {
-    error e = ok.error();
-    if (e.param == constraint_param) {
-      e.param = constraint.field;
-    }
-    return e;
+    return said_in(out.words, ok.error());
   }
   out.shape.model = request.model;
   return out;

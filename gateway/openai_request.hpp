@@ -8,6 +8,7 @@
 
 #include "gateway/call_parser.hpp"
 #include "gateway/config.hpp"
+#include "gateway/field_words.hpp"
 #include "gateway/speaker.hpp"
 #include "gateway/stream_position.hpp"
 #include "schema/messages.hpp"
@@ -64,6 +65,7 @@ struct openai_generate {
   reply_shape shape;
   std::optional<asked_tools> tools{};    // settle_calls (openai_tools.hpp) once the model is known
   std::optional<stream_position> resume; // go on there; the request is the one that was made then
+  field_words words{};                   // what the client calls its fields
 };
 
 // Errors: invalid_request, invalid_value, unsupported_parameter, with param.
@@ -80,6 +82,7 @@ struct tokenize_call {
   baton::template_options template_options{};
   bool returns_pieces = false;
   api_family speaks = api_family::openai; // in whose words it is answered
+  field_words words{};
 };
 result<tokenize_call> parse_tokenize(std::string_view body, const request_limits& limits);
 

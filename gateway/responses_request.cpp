@@ -294,9 +294,16 @@ result<response_create> parse_response(std::string_view body, const gateway_conf
     return ok.error();
   }
   if (auto ok = check_ranges(out.call.request, config.request); !ok) {
-    return in_response_words(ok.error());
+    return said_in(response_words(), ok.error());
   }
   return out;
+}
+
+field_words response_words() {
+  return {{"prompt", "input"},
+          {"messages", "input"},
+          {"max_tokens", "max_output_tokens"},
+          {constraint_param, "text.format"}};
 }
 
 void tell_defaults(const sampling_defaults& of_model, response_create& out) {

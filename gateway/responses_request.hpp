@@ -36,6 +36,9 @@ struct response_create {
   std::string previous; // the response whose conversation goes on; empty: none
 };
 
+// What this API calls the fields of a request.
+field_words response_words();
+
 // Errors: invalid_request, invalid_value, unsupported_parameter, with param ("input[2].content").
 // Stored responses are one gateway's own: where several share an address they are refused.
 result<response_create> parse_response(std::string_view body, const gateway_config& config);

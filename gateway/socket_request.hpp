@@ -15,6 +15,7 @@ namespace baton::gateway {
 struct socket_request {
   open_request open;
   reply_shape shape;
+  field_words words; // what the client calls its fields
   std::optional<std::uint32_t> window;
   std::vector<std::uint32_t> sent;  // per choice: index of the last token sent
   std::vector<std::uint32_t> acked; // per choice

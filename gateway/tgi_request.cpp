@@ -246,11 +246,23 @@ result<tgi_generate> parse_tgi(tgi_route route, std::string_view body,
     return ok.error();
   }
   if (auto ok = check_ranges(out.request, config.request); !ok) {
-    error e = ok.error();
-    e.param = e.param == constraint_param ? "parameters.grammar" : "parameters." + e.param;
-    return e;
+    return said_in(tgi_words(), ok.error());
   }
   return out;
+}
+
+field_words tgi_words() {
+  field_words words{{"prompt", "inputs"},
+                    {"max_tokens", "parameters.max_new_tokens"},
+                    {"n", "parameters.best_of"},
+                    {"logprobs", "parameters.top_n_tokens"},
+                    {"prompt_logprobs", "parameters.decoder_input_details"},
+                    {constraint_param, "parameters.grammar"}};
+  for (const auto* same : {"temperature", "top_k", "top_p", "typical_p", "repetition_penalty",
+                           "frequency_penalty", "seed", "stop", "truncate"}) {
+    words.push_back({same, fmt::format("parameters.{}", same)});
+  }
+  return words;
 }
 
 // Of an empty body everything is asked for, and it is refused for what it lacks.
@@ -279,6 +291,7 @@ std::optional<result<tokenize_call>> parse_tgi_tokenize(std::string_view body,
   out.speaks = api_family::tgi;
   out.model = read_model(fields);
   out.input = read_inputs(fields);
+  out.words = {{"prompt", "inputs"}};
   if (auto ok = fields.finish(unsupported); !ok) {
     return ok.error();
   }

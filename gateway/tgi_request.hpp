@@ -38,6 +38,9 @@ struct tgi_generate {
   tgi_shape shape;
 };
 
+// What TGI calls the fields of a request.
+field_words tgi_words();
+
 // A missing seed is drawn at random. Errors: invalid_request, invalid_value, unsupported_parameter,
 // with param ("parameters.top_p").
 result<tgi_generate> parse_tgi(tgi_route route, std::string_view body,

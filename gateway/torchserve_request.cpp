@@ -101,20 +101,6 @@ result<void> lift_params(json& body) {
   return {};
 }
 
-// Of what was renamed the error speaks as the client did.
-error in_their_words(error e, const std::vector<other_word>& renamed) {
-  for (const auto& word : renamed) {
-    if (e.param == word.ours) {
-      const auto said = fmt::format("'{}'", word.ours);
-      if (const auto at = e.message.find(said); at != e.message.npos) {
-        e.message.replace(at, said.size(), fmt::format("'{}'", word.theirs));
-      }
-      e.param = word.theirs;
-    }
-  }
-  return e;
-}
-
 result<void> check_alone(const openai_generate& call) {
   if (!call.further.empty()) {
     return refused("prompt", "as several is for /predictions/MODEL/1.0/v1/completions");
@@ -144,7 +130,7 @@ result<openai_generate> read_prediction(json body, std::string_view source, bool
   if (auto ok = lift_params(body); !ok) {
     return ok.error();
   }
-  std::vector<other_word> renamed;
+  field_words renamed;
   for (const auto& word : other_words) {
     const auto it = body.find(word.theirs);
     if (it == body.end() || it->is_null()) {
@@ -159,7 +145,7 @@ result<openai_generate> read_prediction(json body, std::string_view source, bool
     auto value = std::move(*it);
     body.erase(it);
     body[word.ours] = std::move(value);
-    renamed.push_back(word);
+    renamed.push_back({word.ours, word.theirs});
   }
   if (auto& stream = body["stream"]; stream.is_null()) {
     stream = streams;
@@ -168,7 +154,7 @@ result<openai_generate> read_prediction(json body, std::string_view source, bool
   auto call = read_generation(fields, source, openai_api::completions, limits);
   const auto is_limited = call ? refuse_no_limit(body, limits) : call.error();
   if (!is_limited) {
-    return in_their_words(is_limited.error(), renamed);
+    return said_in(renamed, is_limited.error());
   }
   if (auto ok = check_alone(*call); !ok) {
     return ok.error();
@@ -176,6 +162,7 @@ result<openai_generate> read_prediction(json body, std::string_view source, bool
   if (auto ok = check_resumable(*call); !ok) {
     return ok.error();
   }
+  call->words.insert(call->words.begin(), renamed.begin(), renamed.end());
   return call;
 }
 
@@ -189,8 +176,9 @@ torchserve_words words_for(bool is_json, std::string_view accept) {
   return is_json ? torchserve_words::json_value : torchserve_words::text;
 }
 
-result<generate> read_instance(const json& instance, const request_limits& limits) {
+result<openai_generate> read_instance(const json& instance, const request_limits& limits) {
   auto body = json::object();
+  field_words names;
   if (instance.is_string()) {
     body["prompt"] = instance;
   } else if (instance.is_object()) {
@@ -203,12 +191,14 @@ result<generate> read_instance(const json& instance, const request_limits& limit
     auto value = std::move(*data);
     body.erase(data);
     body["prompt"] = std::move(value);
+    names.push_back({"prompt", "data"});
   }
   const auto source = json_text(body);
   auto call = read_prediction(std::move(body), source, /*streams=*/false, limits);
   if (!call) {
-    return call.error();
+    return said_in(names, call.error());
   }
+  call->words.insert(call->words.begin(), names.begin(), names.end());
   if (call->shape.is_stream) {
     return refused("stream", "is for /predictions/MODEL: predictions come together");
   }
@@ -222,7 +212,7 @@ result<generate> read_instance(const json& instance, const request_limits& limit
   if (!call->shape.echo.empty()) {
     return refused("echo", "is for /predictions/MODEL");
   }
-  return std::move(call->request);
+  return call;
 }
 
 } // namespace
@@ -264,6 +254,9 @@ result<torchserve_generate> parse_prediction(const torchserve_body& body,
       read_prediction(std::move(object), in->is_json ? in->text : "{}", body.can_stream, limits);
   if (!call) {
     return call.error();
+  }
+  if (!in->is_json) {
+    call->words.push_back({"prompt", "data"});
   }
   torchserve_generate out{*std::move(call), words_for(in->is_json, body.accept)};
   out.call.shape.is_stream = out.call.shape.is_stream && body.can_stream;
@@ -312,7 +305,8 @@ result<torchserve_batch> parse_instances(std::string_view body, const request_li
     if (!one) {
       return one.error();
     }
-    out.requests.push_back(*std::move(one));
+    out.requests.push_back(std::move(one->request));
+    out.words.push_back(std::move(one->words));
   }
   return out;
 }

@@ -29,6 +29,7 @@ struct torchserve_generate {
 // KServe's {"instances"}: each is a request of its own, and all are answered together.
 struct torchserve_batch {
   std::vector<generate> requests;
+  std::vector<field_words> words; // of each
 };
 
 struct torchserve_body {

@@ -50,6 +50,7 @@ result<vllm_generate> read(const json& parsed, std::string_view body,
   out.prompt = std::get<std::string>(call->request.input);
   out.request = std::move(call->request);
   out.is_stream = call->shape.is_stream;
+  out.words = std::move(call->words);
   return out;
 }
 

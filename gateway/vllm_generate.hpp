@@ -17,6 +17,7 @@ struct vllm_generate {
   generate request;
   std::string prompt;
   bool is_stream = false;
+  field_words words;
 };
 
 // Nothing if the body has no `prompt`: then it is TGI's. The fields are those of completions, but

@@ -10,6 +10,7 @@
 
 #include "gateway/access_log.hpp"
 #include "gateway/crash_record.hpp"
+#include "gateway/open_requests.hpp"
 #include "gateway/openai_response.hpp"
 #include "gateway/refusal.hpp"
 #include "gateway/request_guard.hpp"
@@ -271,12 +272,13 @@ void websocket_session::take(socket_start&& m) {
   auto open = core_.websocket.open(who_, std::move(m.call.request), m.call.add_generation_prompt,
                                    /*is_stream=*/true, [b = bell_] { b->ring(); });
   if (!open) {
-    refuse(m.id, open.refusal());
+    refuse(m.id, said_in(m.call.words, open.refusal()));
     return;
   }
   const auto choices = m.call.shape.choices;
   requests_.emplace(std::move(m.id),
-                    socket_request{*std::move(open), std::move(m.call.shape), m.window,
+                    socket_request{*std::move(open), std::move(m.call.shape),
+                                   std::move(m.call.words), m.window,
                                    std::vector<std::uint32_t>(choices, 0),
                                    std::vector<std::uint32_t>(choices, 0), choices});
 }
@@ -299,8 +301,9 @@ void websocket_session::take(socket_resume&& m) {
     had.push_back(point.index);
   }
   const auto choices = shape.choices;
-  requests_.emplace(std::move(m.id), socket_request{*std::move(open), std::move(shape), m.window,
-                                                    had, had, choices});
+  requests_.emplace(
+      std::move(m.id),
+      socket_request{*std::move(open), std::move(shape), {}, m.window, had, had, choices});
 }
 
 void websocket_session::take(const socket_cancel& m) {
@@ -339,7 +342,7 @@ bool websocket_session::tell_chunk(const std::string& id, socket_request& r, con
   r.used.output_tokens += c.count;
   if (const auto failure = failure_of(c)) {
     r.status = row_of(failure->code).http_status;
-    out.push_back(socket_error_text(id, *failure));
+    out.push_back(socket_error_text(id, said_in(r.words, *failure)));
     return true; // dropping the request cancels its other choices
   }
   if (c.count > 0 || !c.text.empty()) {
@@ -400,8 +403,8 @@ bool websocket_session::collect(const std::string& id, socket_request& r,
     const auto* broken = std::get_if<failed>(&*event);
     if (refused || broken) {
       r.status = row_of(refused ? refused->reason.code : broken->reason.code).http_status;
-      out.push_back(refused ? socket_refusal_text(id, *refused)
-                            : socket_error_text(id, broken->reason));
+      out.push_back(refused ? socket_refusal_text(id, said_in(r.words, *refused))
+                            : socket_error_text(id, said_in(r.words, broken->reason)));
       r.open.ended();
       return true;
     }

@@ -230,13 +230,15 @@ void zmq_client::ask_language(const infer& m, const std::string& model) {
     return refuse(m.request, read.error());
   }
   read->request.deadline = sooner(read->request.deadline, m.deadline);
-  enter(m.request,
-        desk_.open(asker_, std::move(read->request), /*add_generation_prompt=*/true,
-                   /*is_stream=*/false, wires_.wake_for(m.request)),
-        /*choices=*/0);
-  if (const auto it = requests_.find(m.request); it != requests_.end()) {
-    it->second.pieces.emplace(std::move(read->shape));
+  auto open = desk_.open(asker_, std::move(read->request), /*add_generation_prompt=*/true,
+                         /*is_stream=*/false, wires_.wake_for(m.request));
+  if (!open) {
+    return refuse(m.request, said_in(read->words, open.refusal()));
   }
+  enter(m.request, std::move(open), /*choices=*/0);
+  auto& entry = requests_.at(m.request);
+  entry.pieces.emplace(std::move(read->shape));
+  entry.words = std::move(read->words);
 }
 
 void zmq_client::on(const cancel_infer& m) {
@@ -420,6 +422,7 @@ void zmq_client::pump(std::uint64_t request) {
     if (!event) {
       return;
     }
+    say_in(entry.words, *event);
     if (tell(request, entry, *std::move(event))) {
       forget(request);
       return;

@@ -57,6 +57,7 @@ private:
     std::vector<ticket_id> tickets; // the last one is its own; those before, of where it was
     std::vector<bool> finished;     // per choice; empty: not a generation
     std::optional<language_pieces> pieces = {}; // of a language model that was asked with tensors
+    field_words words = {};                     // what the client calls fields of its request
   };
 
   void on(generate& m);

@@ -78,11 +78,13 @@ void scheduler::start_waiting() {
   }
 }
 
-// Takes a slot and the blocks of all ids known, so that a prefill never stops half way; from
-// running ones of a higher priority number, if need be. A part of the blocks stays free for the
-// decodes to grow into, unless nothing else needs them.
+// Takes a slot, its tokens of the budget and the blocks of all ids known, so that a prefill never
+// stops half way; from running ones of a higher priority number, if need be. A part of the blocks
+// stays free for the decodes to grow into, unless nothing else needs them.
 bool scheduler::start(sequence& s) {
-  const auto lacks_slot = [this] { return running_count() >= config_.max_num_seqs; };
+  const auto lacks_slot = [&] {
+    return running_count() >= config_.max_num_seqs || passes_budget(s, lists_.running_potential());
+  };
   const auto lacks_blocks = [&] {
     constexpr std::size_t watermark_divisor = 100; // vLLM's watermark of 0.01
     const std::size_t watermark =
@@ -117,12 +119,14 @@ bool scheduler::start(sequence& s) {
 bool scheduler::can_take_room(const sequence& s) const {
   std::size_t blocks = blocks_.free() + blocks_.of(s.id).size();
   bool has_any = false;
+  auto potential = lists_.running_potential();
   const auto& running = lists_.running();
   for (auto it = running.rbegin(); it != running.rend() && it->first.priority > s.priority; ++it) {
     has_any = true;
     blocks += blocks_.of(it->first.id).size();
+    potential -= it->second->potential_tokens();
   }
-  return has_any && blocks_.needed(s.ids.size()) <= blocks;
+  return has_any && blocks_.needed(s.ids.size()) <= blocks && !passes_budget(s, potential);
 }
 
 // Takes over what others have computed. The same bits: keys and values of a row depend on nothing

@@ -2,6 +2,8 @@
 #include "runtime/schedule/scheduler.hpp"
 #include "schema/ensure.hpp"
 
+#include <algorithm>
+
 namespace baton::schedule {
 
 load_report scheduler::load() const {
@@ -9,10 +11,9 @@ load_report scheduler::load() const {
   report.running = running_count();
   report.waiting = static_cast<std::uint32_t>(lists_.waiting().size());
   report.swapped = static_cast<std::uint32_t>(blocks_.swapped_count());
-  for (const auto& [who, s] : lists_.running()) {
+  for (const auto& [who, s] : lists_.running())
     report.running_tokens += s->computed;
-    report.running_max_tokens += s->prompt_count + (s->embeds ? 0 : s->stop.tokens_max);
-  }
+  report.running_max_tokens = lists_.running_potential();
   for (const auto& [id, t] : tickets_) {
     report.waiting += t.is_admitted ? 0 : t.choices;
     report.detached += t.is_detached ? t.choices_open : 0;
@@ -22,6 +23,9 @@ load_report scheduler::load() const {
   report.swap_blocks_used = static_cast<std::uint32_t>(blocks_.swap_used());
   report.swap_blocks_total = static_cast<std::uint32_t>(blocks_.swap_total());
   report.max_batch_total_tokens = std::uint64_t{report.blocks_total} * shape_.block_positions;
+  if (config_.max_batch_total_tokens != 0)
+    report.max_batch_total_tokens =
+        std::min(report.max_batch_total_tokens, config_.max_batch_total_tokens);
   report.in_flight = static_cast<std::uint32_t>(flights_.size());
   return report;
 }
@@ -30,6 +34,9 @@ void scheduler::check_integrity() const {
   blocks_.check_integrity();
   lists_.check_integrity(sequences_, [this](const sequence& s) { return is_parked(s); });
   ENSURE(running_count() <= config_.max_num_seqs, "{} sequences run", running_count());
+  ENSURE(config_.max_batch_total_tokens == 0 ||
+             lists_.running_potential() <= config_.max_batch_total_tokens,
+         "{} sequences may come to {} tokens", running_count(), lists_.running_potential());
   ENSURE(flights_.size() <= flights_max(), "{} micro-batches in flight", flights_.size());
   std::map<sequence_id, std::uint32_t> carried, drawing;
   std::map<turn, std::uint32_t> copying;

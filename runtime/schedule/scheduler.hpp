@@ -30,10 +30,13 @@ enum class scheduling_policy : std::uint8_t { fcfs, priority };
 struct scheduler_config {
   std::uint32_t max_num_seqs = 64;            // slots: sequences that run at the same time
   std::uint32_t max_num_batched_tokens = 256; // rows of one micro-batch
-  std::uint32_t prefill_chunk = 128;          // of these, rows of prompts: bounds a decode's wait
-  std::uint32_t max_model_len = 2048;         // positions of one sequence, prompt and output
-  std::uint32_t vocabulary_size = 0;          // required: ids from outside are checked against it
-  std::uint32_t max_num_queued_reqs = 128;    // tickets beyond the slots
+  // Tokens to which those that run at the same time may come, prompts and all that they may draw:
+  // TGI's budget of a batch. At least max_model_len; 0: as many as there is KV for.
+  std::uint64_t max_batch_total_tokens = 0;
+  std::uint32_t prefill_chunk = 128;       // of these, rows of prompts: bounds a decode's wait
+  std::uint32_t max_model_len = 2048;      // positions of one sequence, prompt and output
+  std::uint32_t vocabulary_size = 0;       // required: ids from outside are checked against it
+  std::uint32_t max_num_queued_reqs = 128; // tickets beyond the slots
   std::uint64_t max_num_queued_tokens = 1 << 18; // their estimates, in all
   schedule::scheduling_policy scheduling_policy = schedule::scheduling_policy::fcfs;
   bool enable_prefix_caching = true;                   // KV of equal beginnings is computed once
@@ -309,6 +312,11 @@ private:
   bool is_parked(const sequence& s) const;
   // To be called after each change of a sequence, so that it is found.
   void file(sequence& s) { lists_.file(s, is_parked(s)); }
+  // Whether this one would pass the budget of tokens beside so many of those that run.
+  bool passes_budget(const sequence& s, std::uint64_t running_potential) const noexcept {
+    const auto most = config_.max_batch_total_tokens;
+    return most != 0 && running_potential + s.potential_tokens() > most;
+  }
   std::uint32_t running_count() const noexcept {
     return static_cast<std::uint32_t>(lists_.running().size());
   }

@@ -105,6 +105,10 @@ struct sequence {
            stopping until);
 
   schedule::turn turn() const noexcept { return {priority, id}; }
+  // The tokens to which it may come: prompt, and all that it may draw.
+  std::uint64_t potential_tokens() const noexcept {
+    return prompt_count + (embeds ? 0 : std::uint64_t{stop.tokens_max});
+  }
   std::uint32_t output_count() const noexcept {
     return static_cast<std::uint32_t>(ids.size() - prompt_count);
   }

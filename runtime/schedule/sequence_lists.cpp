@@ -78,6 +78,8 @@ void sequence_lists::file(sequence& s, bool is_parked) {
     return;
   move(waiting_, was.waits, is.waits, waiting_turn_of(s), s);
   move(running_, was.runs, is.runs, s.turn(), s);
+  running_potential_ += is.runs ? s.potential_tokens() : 0;
+  running_potential_ -= was.runs ? s.potential_tokens() : 0;
   move(prefilling_, was.prefills, is.prefills, s.turn(), s);
   move(isolated_, was.is_isolated, is.is_isolated, s.turn(), s);
   if (was.is_ready && !is.is_ready)
@@ -119,6 +121,11 @@ void sequence_lists::check_integrity(const std::map<turn, sequence>& all,
              ready == ready_.size() && leaving == leaving_ && gone == gone_.size(),
          "{} wait, {} run, {} are ready, {} leave: the lists have {}, {}, {}, {}", waiting, running,
          ready, leaving, waiting_.size(), running_.size(), ready_.size(), leaving_);
+  std::uint64_t potential = 0;
+  for (const auto& [who, s] : running_)
+    potential += s->potential_tokens();
+  ENSURE(potential == running_potential_, "{} tokens may come to be, {} are counted", potential,
+         running_potential_);
   std::vector<sequence*> line;
   ready_.copy_to(line, ready_.size());
   ENSURE(line.size() == ready_.size(), "{} are ready, {} in line", ready_.size(), line.size());

@@ -50,6 +50,8 @@ public:
 
   const std::map<waiting_turn, sequence*>& waiting() const noexcept { return waiting_; }
   const by_turn& running() const noexcept { return running_; }
+  // The tokens to which those that run may come.
+  std::uint64_t running_potential() const noexcept { return running_potential_; }
   // Of those that run: more than one row is left of them; to be alone in a batch.
   const by_turn& prefilling() const noexcept { return prefilling_; }
   const by_turn& isolated() const noexcept { return isolated_; }
@@ -66,6 +68,7 @@ public:
 private:
   std::map<waiting_turn, sequence*> waiting_;
   by_turn running_;
+  std::uint64_t running_potential_ = 0;
   by_turn prefilling_;
   by_turn isolated_;
   ready_list ready_;

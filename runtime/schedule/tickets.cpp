@@ -204,7 +204,7 @@ std::optional<error> scheduler::refuse_admit(const baton::admit& request, const 
                         b.token);
   if (request.tokens_max_given && request.stop.tokens_max == 0 &&
       request.sampling.prompt_logprobs < 0)
-    return fail_param(errc::invalid_value, "max_tokens", "max_tokens must be at least 1");
+    return fail_param(errc::invalid_value, "max_tokens", "'max_tokens' must be at least 1");
   if (prompt + 1 > config_.max_model_len)
     return fail_param(errc::context_length_exceeded, "prompt",
                       "the context holds {} tokens, the prompt has {}", config_.max_model_len,

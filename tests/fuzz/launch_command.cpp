@@ -1,7 +1,8 @@
 // The command that starts another server, a line for each word, or a compose file that has it:
 // whatever it says, what is made of it is a configuration of ours that says no more than it should,
-// or is refused by one.
+// or is refused by one. So do files that it may name: of variables, and of vLLM's options.
 #include "cluster/config.hpp"
+#include "cluster/launch_files.hpp"
 #include "cluster/launch_import.hpp"
 #include "cluster/torchserve_properties.hpp"
 #include "schema/ensure.hpp"
@@ -61,6 +62,14 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
       stores_of(*line);
     else
       import_of(*line);
+  }
+  for (const auto kind : {cluster::env_file_kind::plain, cluster::env_file_kind::compose})
+    if (const auto all = cluster::read_env_file(text, kind, variable); !all)
+      ENSURE(!all.error().message.empty(), "an error without words");
+  if (auto options = cluster::words_of_config(cluster::launcher::vllm, text)) {
+    cluster::launch_line line;
+    line.words = *std::move(options);
+    import_of(line);
   }
   return 0;
 }

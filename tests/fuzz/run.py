@@ -43,35 +43,45 @@ TARGETS = {
                    ["runtime/model/gguf*.cpp", "runtime/model/description.cpp", "runtime/model/family.cpp", "runtime/text/vocabulary_gguf.cpp"]),
     "http": Target([], ["gateway/http_*.cpp"], ["\r\n", "\r\n\r\n", "HTTP/1.1", "HTTP/1.0", "Transfer-Encoding: chunked\r\n",
                                                 "Content-Length: ", "Connection: close\r\n", "Expect: 100-continue\r\n", "0\r\n\r\n"]),
-    "launch_command": Target([], ["cluster/launch_import.cpp"], ["vllm", "serve", "\n", "=", "{", "}", "32k"]),
+    "launch_command": Target([], ["cluster/launch_*.cpp", "cluster/torchserve_properties.cpp"], ["vllm", "serve", "\n", "=", "{", "}", "32k"]),
     "message": Target(["tests/data/schema/*.bin"]),
-    "model_archive": Target([], ["cluster/model_archive.cpp", "cluster/torchserve_worker.cpp"], ["PK\\x03\\x04", "PK\\x01\\x02", "PK\\x05\\x06", *JSON]),
+    "model_archive": Target([], ["cluster/model_archive.cpp", "cluster/store_models.cpp", "cluster/torchserve_worker.cpp"], ["PK\\x03\\x04", "PK\\x01\\x02", "PK\\x05\\x06", *JSON]),
     "model_config": Target(["tests/data/model/checkpoint/config.json", "tests/data/model/families/*/config.json"], MODEL, JSON),
     "model_index": Target(["tests/data/model/families/qwen2/model.safetensors.index.json"], MODEL, JSON),
-    "nodes_toml": Target(["examples/*.toml"], ["cluster/config.cpp", "cluster/toml_section.cpp"],
+    "nodes_toml": Target(["examples/*.toml"], ["cluster/config*.cpp", "cluster/toml_*.cpp"],
                          ["[", "]", "[[", "]]", "=", '"', "'''", '"""', "inf", "nan", "0x", "1979-05-27T07:32:00Z"]),
-    "onnx_file": Target(),
+    "onnx_file": Target([], ["cluster/onnx_file.cpp"]),
     "packet": Target(["tests/data/schema/packet.bin"]),
     "grpc": Target([], ["gateway/grpc_*.cpp", "gateway/kserve_*.cpp", "gateway/torchserve_request.cpp"]),
     "request": Target([], ["gateway/json_reader.cpp", "gateway/read_over.cpp", "gateway/kserve_*.cpp", "gateway/openai_*.[ch]pp", "gateway/request_check.cpp",
-                           "gateway/torchserve_request.cpp", "gateway/websocket_messages.cpp"],
+                           "gateway/responses_*.cpp", "gateway/tgi_request.cpp", "gateway/torchserve_*.cpp", "gateway/vllm_generate.cpp",
+                           "gateway/embedding_request.cpp", "gateway/websocket_messages.cpp"],
                       JSON),
     "safetensors": Target([], MODEL, JSON),
     "tokenizer": Target([], [], ["<|im_start|>", "<tool_call>", "</s>", "\\xe2\\x96\\x81", "\\xef\\xbf\\xbd"]),
     "tokenizer_json": Target(["tests/data/model/checkpoint/tokenizer.json"],
                              ["runtime/text/tokenizer_json_steps.cpp", "runtime/text/vocabulary_checkpoint.cpp", "runtime/text/pre_tokenizer*.cpp"],
                              JSON),
-    "torchserve_yaml": Target([], ["cluster/torchserve_import.cpp", "cluster/torchserve_worker.cpp"], [": ", "- ", "[", "]", "{", "}", "&a", "*a", "|", "---", "!!str", '"']),
+    "torchserve_yaml": Target([], ["cluster/torchserve_*.cpp"],
+                              [": ", "- ", "[", "]", "{", "}", "&a", "*a", "|", "---", "!!str", '"']),
     "triton_config": Target([], ["cluster/pbtxt.cpp", "cluster/triton_*.cpp"], ["{", "}", "[", "]", ": ", '"', "#", "<", ">", "python", "vllm"]),
     "websocket": Target([], ["gateway/websocket_messages.cpp"], ["\\x81\\x80", "\\x88\\x80", "\\x89\\x80", "\\xfe", "\\xff"]),
 }
+
+
+def files_of(pattern):
+    """A pattern that matches nothing has outlived its files: a target would go without their words or seeds, and no run would show it."""
+    found = sorted(path for path in ROOT.glob(pattern) if path.is_file())
+    if not found:
+        raise ValueError(f"tests/fuzz/run.py: '{pattern}' matches no file")
+    return found
 
 
 def dictionary(target):
     """The reader's own string literals: they cannot go stale."""
     words = set()
     for pattern in target.sources:
-        for path in ROOT.glob(pattern):
+        for path in files_of(pattern):
             words |= {w for w in re.findall(r'"([^"\\\n]{2,64})"', path.read_text()) if w.isascii() and "{" not in w and "/" not in w[:8]}
     escaped = [w.replace('"', '\\"').replace("\r", "\\x0d").replace("\n", "\\x0a") for w in target.syntax]
     return "\n".join(f'"{w}"' for w in sorted(words) + escaped) + "\n"
@@ -84,7 +94,7 @@ def prepare(name):
     for directory in (grown, given, words.parent, BUILD / "crashes"):
         directory.mkdir(parents=True, exist_ok=True)
     for pattern in TARGETS[name].seeds:
-        for path in ROOT.glob(pattern):
+        for path in files_of(pattern):
             shutil.copy(path, given / str(path.relative_to(ROOT)).replace("/", "-"))
     words.write_text(dictionary(TARGETS[name]))
     kept = [HERE / kind / name for kind in ("seeds", "corpus") if (HERE / kind / name).is_dir()]

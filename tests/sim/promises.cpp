@@ -43,6 +43,9 @@ void promises::after_scheduler() {
   const auto& o = world_.options();
   if (load.running > o.slots)
     say(fmt::format("{} sequences in {} slots", load.running, o.slots));
+  if (o.token_budget != 0 && load.running_max_tokens > o.token_budget)
+    say(fmt::format("{} sequences may come to {} tokens, the budget is {}", load.running,
+                    load.running_max_tokens, o.token_budget));
   const auto& counted = s->core->counted();
   const auto open = counted.tickets_granted - counted.tickets_ended;
   // Whoever comes back to a parked ticket, or to a head that has lost its log, was let in before:

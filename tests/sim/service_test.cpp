@@ -164,6 +164,30 @@ TEST_CASE("job tickets are granted only while a slot is free") {
       /*stride=*/10);
 }
 
+TEST_CASE("those that run keep within the budget of tokens, and all are served") {
+  for_seeds(
+      [](std::uint64_t seed) {
+        auto o = drawn_options(seed);
+        o.slots = 8;
+        o.token_budget = context_max;
+        o.by_priority = seed % 2 == 0;
+        world w(o);
+        w.run_for(200ms);
+        for (int i = 0; i < 6; ++i)
+          w.open({.input = some_prompt(w), .tokens_max = context_max / 3});
+        std::uint32_t most = 0;
+        for (int i = 0; i < 40; ++i) {
+          w.run_for(10ms);
+          most = std::max(most, w.scheduler()->core->load().running);
+        }
+        CHECK(most >= 1);
+        CHECK(most <= 3); // of six, each with a third of the budget at least
+        check_rest(w);
+        check_failures(w, {});
+      },
+      /*stride=*/10);
+}
+
 TEST_CASE("no more wait than may, and who is told so gets nothing") {
   for_seeds(
       [](std::uint64_t seed) {

@@ -54,6 +54,8 @@ struct layout {
   std::uint32_t width = 1;
 };
 
+inline constexpr std::uint32_t context_max = 96; // positions of a sequence
+
 struct world_options {
   std::uint64_t seed = 1;
   stage_index stages = 2;
@@ -62,6 +64,7 @@ struct world_options {
   std::uint32_t swap_blocks = 0;
   std::uint32_t slots = 4;
   std::uint32_t queue_max = 128;
+  std::uint64_t token_budget = 0; // to which those that run may come; 0: none
   std::uint32_t guesses = 0;
   bool run_ahead = true;
   bool prefix_caching = true;

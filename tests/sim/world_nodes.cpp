@@ -17,7 +17,6 @@ namespace baton::sim {
 namespace {
 
 constexpr std::uint32_t block_positions = 4;
-constexpr std::uint32_t context_max = 96;
 constexpr std::uint32_t rows_max = 24;
 
 // The byte-level vocabulary of the tiny model; its weights are not used.
@@ -250,6 +249,7 @@ void world::start_head() {
   actors::scheduler_options o;
   o.limits.max_num_seqs = options_.slots;
   o.limits.max_num_batched_tokens = rows_max;
+  o.limits.max_batch_total_tokens = options_.token_budget;
   o.limits.prefill_chunk = 8;
   o.limits.max_model_len = context_max;
   o.limits.max_num_queued_reqs = options_.queue_max;

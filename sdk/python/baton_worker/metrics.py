@@ -3,6 +3,9 @@
     served = context.metrics.counter("answers_served", "Answers, by kind.")
     served.labels(kind="short").increment()
 
+    seconds = context.metrics.histogram("answer_seconds", "Of an answer.", buckets=(0.1, 1, 10))
+    seconds.observe(0.4)
+
 A thread of the link takes what is new once a second. Whatever is wrong raises MetricError here, where the handler hears of it.
 """
 
@@ -12,13 +15,15 @@ import math
 import re
 import threading
 from dataclasses import dataclass
-from typing import Dict, List, Mapping, Sequence, Tuple
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 NAMES_MAX, SERIES_MAX, LABELS_MAX = 128, 2048, 32  # of a process; as gateway/metric_book.hpp
 NAME_BYTES_MAX, VALUE_BYTES_MAX, HELP_BYTES_MAX = 256, 256, 1024
 BYTES_MAX, NODE_BYTES = 1 << 20, 64  # of names, helps, labels and their values, and a charge for each name and each set
 RESERVED = ("baton_", "vllm:", "tgi_", "nv_", "ts_", "http_requests_total", "http_request_duration_")  # the server's own
-COUNTER, GAUGE = "counter", "gauge"
+COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
+BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)  # of Prometheus' own libraries
+BUCKETS_MAX = 64
 NAME = re.compile(r"[A-Za-z_:][A-Za-z0-9_:]*\Z", re.ASCII)
 LABEL = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]*\Z", re.ASCII)
 
@@ -141,12 +146,62 @@ class Family:
         self.of({}).set(to)
 
 
+class Histogram:
+    """Of one name and one set of labels. It is told as Prometheus' formats have it: counters NAME_bucket, each of what is up to its label
+    `le`, NAME_sum and NAME_count, of which the gateway makes one histogram. So processes sum up, and nothing falls when one begins again."""
+
+    def __init__(self, of: "HistogramFamily", labels: Mapping[str, str], bounds: Tuple[float, ...]):
+        if "le" in labels:
+            raise MetricError(f"the histogram '{of.name}' cannot have the label 'le': it is its buckets'")
+        self._of, self.bounds = of, bounds
+        self._buckets = [of.bucket.of({**labels, "le": _bound(bound)}) for bound in (*bounds, math.inf)]
+        self._sum, self._count = of.sum.of(labels), of.count.of(labels)
+
+    def observe(self, value: float) -> None:
+        amount = _number(value, self._of.name)
+        if amount < 0:
+            raise MetricError(f"the histogram '{self._of.name}' takes what is 0 or more, not {amount:g}")
+        with self._of.lock:
+            self._sum.increment(amount)  # which may be too much
+            self._count.increment()
+            for bound, bucket in zip((*self.bounds, math.inf), self._buckets):
+                if amount <= bound:
+                    bucket.increment()
+
+
+class HistogramFamily:
+    """Of one name."""
+
+    def __init__(self, metrics: "Metrics", name: str, help: str, bounds: Tuple[float, ...]):
+        self.name, self.lock, self.bounds = name, metrics.lock, bounds
+        self.bucket, self.sum, self.count = (metrics.family(COUNTER, f"{name}_{part}", help) for part in ("bucket", "sum", "count"))
+        self._all: Dict[Tuple[Tuple[str, str], ...], Histogram] = {}
+
+    def labels(self, **labels: str) -> Histogram:
+        return self.of(labels)
+
+    def of(self, labels: Mapping[str, str], buckets: Optional[Sequence[float]] = None) -> Histogram:
+        """`buckets`: those of the family, unless the set of labels has its own."""
+        bounds = self.bounds if buckets is None else _bounds(self.name, buckets)
+        with self.lock:
+            key = tuple(sorted(labels.items()))
+            if key not in self._all:
+                self._all[key] = Histogram(self, labels, bounds)
+            elif buckets is not None and self._all[key].bounds != bounds:
+                raise MetricError(f"the histogram '{self.name}' has other buckets for these labels")
+            return self._all[key]
+
+    def observe(self, value: float) -> None:
+        self.of({}).observe(value)
+
+
 class Metrics:
     """Of a process."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self._families: Dict[str, Family] = {}
+        self._histograms: Dict[str, HistogramFamily] = {}
         self._series = self._bytes = 0
 
     def counter(self, name: str, help: str = "") -> Family:
@@ -155,6 +210,16 @@ class Metrics:
 
     def gauge(self, name: str, help: str = "") -> Family:
         return self.family(GAUGE, name, help)
+
+    def histogram(self, name: str, help: str = "", buckets: Sequence[float] = BUCKETS) -> HistogramFamily:
+        """`buckets`: their upper bounds, ascending; above the last one is +Inf."""
+        bounds = _bounds(name, buckets)
+        with self.lock:
+            known = self._histograms.get(name)
+            if known is None:
+                self.family(HISTOGRAM, name, help)  # the name is taken, and nothing is told under it alone
+                known = self._histograms[name] = HistogramFamily(self, name, help, bounds)
+            return known
 
     def family(self, kind: str, name: str, help: str = "") -> Family:
         if not isinstance(name, str) or not NAME.match(name) or len(name) > NAME_BYTES_MAX:
@@ -200,6 +265,18 @@ class Metrics:
             for family in self._families.values():
                 for metric in family.all.values():
                     metric.tell_again()
+
+
+def _bounds(name: str, buckets: Sequence[float]) -> Tuple[float, ...]:
+    bounds = tuple(_number(bound, name) for bound in buckets)
+    if not 0 < len(bounds) <= BUCKETS_MAX or any(a >= b for a, b in zip(bounds, bounds[1:])):
+        raise MetricError(f"the histogram '{name}' has 1 to {BUCKETS_MAX} buckets, whose bounds ascend")
+    return bounds
+
+
+def _bound(bound: float) -> str:
+    """As Prometheus' own libraries write it: 1.0, 0.005, +Inf."""
+    return "+Inf" if bound == math.inf else repr(float(bound))
 
 
 def _size(*texts: str) -> int:

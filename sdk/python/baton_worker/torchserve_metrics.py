@@ -1,8 +1,8 @@
 """`context.metrics` of a TorchServe handler: its counters and gauges, with their dimensions as labels.
 
 As TorchServe tells them in its Prometheus mode: a counter grows by each value, a gauge (times, sizes, percentages) is the last
-one; the host is a label more. Units and request ids are no labels, there as here. What cannot be told (a histogram, a name that
-Prometheus does not know, labels of clients' data beyond all bounds) costs that metric alone, never the batch: it is
+one, a histogram counts it in the buckets of Prometheus' own library; the host is a label more. Units and request ids are no
+labels, there as here. What cannot be told (a name that Prometheus does not know, labels of clients' data beyond all bounds) costs that metric alone, never the batch: it is
 dropped, and the log says so once.
 """
 
@@ -11,10 +11,10 @@ from __future__ import annotations
 import enum
 import logging
 import socket
-from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple, Union
 
 from .handler import Context
-from .metrics import COUNTER, GAUGE, NAME_BYTES_MAX, Family, MetricError
+from .metrics import COUNTER, GAUGE, NAME_BYTES_MAX, Family, HistogramFamily, MetricError
 
 log = logging.getLogger("baton_worker")
 
@@ -53,8 +53,7 @@ class CachingMetric:
         self._all = all
         self.metric_name, self.unit, self.metric_type = name, unit, kind
         self.dimension_names = list(dimension_names)
-        if kind != MetricTypes.HISTOGRAM:
-            all.declare(name, unit, kind)
+        all.declare(name, unit, kind)
 
     def add_or_update(self, value: float, dimension_values: Sequence[Any] = (), request_id: str = "") -> None:
         if len(dimension_values or ()) != len(self.dimension_names):
@@ -150,11 +149,13 @@ class ModelMetrics:
     def tell(self, name: str, value: float, unit: str, dimensions: Sequence[Dimension], kind: MetricTypes) -> None:
         try:
             labels = {str(d.name): str(d.value) for d in dimensions}
-            one = self._family(name, unit, kind).of({**labels, "Hostname": self._host})
-            if kind == MetricTypes.COUNTER:
-                one.increment(value)
+            family, labels = self._family(name, unit, kind), {**labels, "Hostname": self._host}
+            if isinstance(family, HistogramFamily):
+                family.of(labels).observe(value)
+            elif kind == MetricTypes.COUNTER:
+                family.of(labels).increment(value)
             else:
-                one.set(value)
+                family.of(labels).set(value)
         except MetricError as wrong:
             self.drop(name, str(wrong))
 
@@ -171,11 +172,11 @@ class ModelMetrics:
             self._dropped.add(shown)
             log.warning("the metric %r is not told: %.1024s", shown, why)
 
-    def _family(self, name: str, unit: str, kind: MetricTypes) -> Family:
+    def _family(self, name: str, unit: str, kind: MetricTypes) -> Union[Family, HistogramFamily]:
+        help = f"Torchserve prometheus {kind.value} metric with unit: {unit}"
         if kind == MetricTypes.HISTOGRAM:
-            raise MetricError(f"the metric '{name}' cannot be a histogram here: a counter or a gauge can be told")
-        told = COUNTER if kind == MetricTypes.COUNTER else GAUGE
-        return self._metrics.family(told, name, f"Torchserve prometheus {told} metric with unit: {unit}")
+            return self._metrics.histogram(name, help)
+        return self._metrics.family(COUNTER if kind == MetricTypes.COUNTER else GAUGE, name, help)
 
     def _add(self, name: str, value: float, unit: str, dimensions: List[Dimension], kind: MetricTypes) -> None:
         """Under the dimensions of this call, whichever it was made with; get_metric finds it from now on."""

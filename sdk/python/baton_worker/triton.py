@@ -19,7 +19,7 @@ import sys
 import threading
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Dict, Iterator, List, NoReturn, Optional
+from typing import Any, Dict, Iterator, List, NoReturn, Optional, Sequence, Union
 
 from .needs import need
 
@@ -30,7 +30,7 @@ from baton_client import tensors
 
 from . import metrics, pbtxt
 from .handler import Context, Handler, Request, RequestError, Response
-from .metrics import COUNTER, GAUGE
+from .metrics import COUNTER, GAUGE, HISTOGRAM
 from .start import load_module, start
 from .triton_calls import (  # noqa: F401: models find them here
     TRITONSERVER_MEMORY_CPU,
@@ -82,34 +82,55 @@ class Logger:
 class MetricFamily:
     """Metrics of one name, shown at the gateway's /metrics. They stay there until the model goes."""
 
-    COUNTER, GAUGE, HISTOGRAM = COUNTER, GAUGE, "histogram"
+    COUNTER, GAUGE, HISTOGRAM = COUNTER, GAUGE, HISTOGRAM
 
     def __init__(self, name: str, description: str, kind: str):
-        if kind not in (COUNTER, GAUGE):
-            raise TritonModelException(f"the metric '{name}' cannot be a {kind}: a counter or a gauge can be told")
+        if kind not in (COUNTER, GAUGE, HISTOGRAM):
+            raise TritonModelException(f"the metric '{name}' cannot be a {kind}: it is a COUNTER, a GAUGE or a HISTOGRAM")
         with _as_model_exception():
-            self._family = _metrics().family(kind, name, description)
+            all = _metrics()
+            self._family: Union[metrics.Family, metrics.HistogramFamily] = (
+                all.histogram(name, description) if kind == HISTOGRAM else all.family(kind, name, description)
+            )
 
-    def Metric(self, labels: Optional[Dict[str, str]] = None) -> "Metric":
+    def Metric(self, labels: Optional[Dict[str, str]] = None, buckets: Optional[Sequence[float]] = None) -> "Metric":
+        """`buckets`: of a histogram, which has to have them, and of nothing else."""
         with _as_model_exception():
+            if isinstance(self._family, metrics.HistogramFamily):
+                if buckets is None:
+                    raise TritonModelException(f"the histogram '{self._family.name}' needs buckets")
+                return Metric(self._family.of(labels or {}, buckets))
+            if buckets is not None:
+                raise TritonModelException(f"the {self._family.kind} '{self._family.name}' has no buckets: they are a histogram's")
             return Metric(self._family.of(labels or {}))
 
 
 class Metric:
-    def __init__(self, of: metrics.Metric):
+    def __init__(self, of: Union[metrics.Metric, metrics.Histogram]):
         self._of = of
 
     def increment(self, value: float) -> None:
         with _as_model_exception():
-            self._of.increment(value)
+            self._single("incremented").increment(value)
 
     def set(self, value: float) -> None:
         with _as_model_exception():
-            self._of.set(value)
+            self._single("set").set(value)
+
+    def observe(self, value: float) -> None:
+        if not isinstance(self._of, metrics.Histogram):
+            raise TritonModelException("only a histogram can be observed")
+        with _as_model_exception():
+            self._of.observe(value)
 
     def value(self) -> float:
         """As this process has counted it."""
-        return self._of.value
+        return self._single("read").value
+
+    def _single(self, how: str) -> metrics.Metric:
+        if isinstance(self._of, metrics.Histogram):
+            raise TritonModelException(f"a histogram cannot be {how}, only observed")
+        return self._of
 
 
 @contextlib.contextmanager

@@ -91,6 +91,109 @@ def test_what_is_wrong_is_the_handlers_error(wrong, why):
         wrong(Metrics())
 
 
+def of_histogram(metrics, name):
+    """(le or part, other labels) -> value"""
+    rows = {}
+    for t in metrics.take():
+        labels = dict(t.labels)
+        assert t.kind == "counter" and not t.sets and t.name.startswith(name + "_")
+        rows[(labels.pop("le", None) or t.name.removeprefix(name + "_"), *labels.values())] = t.value
+    return rows
+
+
+def test_a_histogram_is_counters_of_what_is_up_to_its_bounds():
+    all_of_them = Metrics()
+    seconds = all_of_them.histogram("seconds", "Of an answer.", buckets=(0.1, 1, 10))
+    assert all_of_them.histogram("seconds") is seconds
+    one = seconds.labels(kind="short")
+    assert of_histogram(all_of_them, "seconds") == {(le, "short"): 0 for le in ("0.1", "1.0", "10.0", "+Inf", "sum", "count")}
+    for value in (0.1, 0.5, 20):
+        one.observe(value)
+    assert of_histogram(all_of_them, "seconds") == {("0.1", "short"): 1, ("1.0", "short"): 2, ("10.0", "short"): 2, ("+Inf", "short"): 3,
+                                                    ("sum", "short"): 20.6, ("count", "short"): 3}
+    one.observe(0)
+    lost = all_of_them.take()
+    one.observe(5)
+    all_of_them.put_back(lost)
+    assert of_histogram(all_of_them, "seconds") == {("0.1", "short"): 1, ("1.0", "short"): 1, ("10.0", "short"): 2, ("+Inf", "short"): 2,
+                                                    ("sum", "short"): 5, ("count", "short"): 2}
+    all_of_them.histogram("bare").observe(3)
+    assert of_histogram(all_of_them, "bare")[("5.0",)] == 1
+
+
+@pytest.mark.parametrize("wrong, why", [
+    (lambda m: (m.counter("h"), m.histogram("h")), "is a counter, and cannot be a histogram"),
+    (lambda m: (m.histogram("h"), m.gauge("h")), "is a histogram, and cannot be a gauge"),
+    (lambda m: (m.gauge("h_sum"), m.histogram("h")), "is a gauge, and cannot be a counter"),
+    (lambda m: m.histogram("h", buckets=()), "whose bounds ascend"),
+    (lambda m: m.histogram("h", buckets=(1, 1)), "whose bounds ascend"),
+    (lambda m: m.histogram("h", buckets=range(65)), "1 to 64 buckets"),
+    (lambda m: m.histogram("h", buckets=("1",)), "takes finite numbers"),
+    (lambda m: m.histogram("h").labels(le="1"), "cannot have the label 'le'"),
+    (lambda m: (m.histogram("h").of({}, [1]), m.histogram("h").of({}, [2])), "has other buckets"),
+    (lambda m: m.histogram("h").observe(-1), "takes what is 0 or more"),
+    (lambda m: m.histogram("h").observe(float("nan")), "takes finite numbers"),
+    (lambda m: [m.histogram("h").labels(i=str(i)) for i in range(SERIES_MAX)], "one set of labels too many"),
+])
+def test_what_is_wrong_with_a_histogram_is_the_handlers_error(wrong, why):
+    metrics = Metrics()
+    with pytest.raises(MetricError, match=why):
+        wrong(metrics)
+
+
+def test_the_histograms_of_torchserve_handlers(of_torchserve):
+    from ts.metrics.metric_type_enum import MetricTypes
+
+    kept, metrics = of_torchserve
+    metrics.add_metric("Spread", 0.3, "s", metric_type=MetricTypes.HISTOGRAM)
+    metrics.get_metric("Spread", MetricTypes.HISTOGRAM).add_or_update(30, ["m", "Model"])
+    metrics.add_time("Took", 7, unit="s", metric_type=MetricTypes.HISTOGRAM)
+    rows = rows_of(kept)
+    model = ("Level=Model", "ModelName=m")
+    assert rows["Spread_bucket", "counter", (*model, "le=0.25")] == 0 and rows["Spread_bucket", "counter", (*model, "le=0.5")] == 1
+    assert rows["Spread_bucket", "counter", (*model, "le=+Inf")] == 2 == rows["Spread_count", "counter", model]
+    assert rows["Spread_sum", "counter", model] == 30.3 and rows["Took_sum", "counter", model] == 7
+
+
+def test_histograms_of_a_metrics_yaml_are_found_by_handlers(tmp_path, monkeypatch):
+    pytest.importorskip("yaml")
+    config = tmp_path / "metrics.yaml"
+    config.write_text("""
+dimensions:
+  - &model_name "ModelName"
+model_metrics:
+  counter:
+    - {name: Answers, unit: count, dimensions: [*model_name]}
+  gauge:
+    - {name: Depth, unit: count, dimensions: []}
+  histogram:
+    - {name: Seconds, unit: s, dimensions: [*model_name]}
+""")
+
+    def handler_of(file):
+        context = Context(model="m", version="1", name="w", batch_size=1, door="", options=[str(MODELS / "ts_class_handler.py")])
+        monkeypatch.setenv("TS_METRICS_CONFIG", str(file))
+        handler = torchserve.make(context)
+        handler.initialize(context)
+        return context.metrics, handler._context.metrics
+
+    try:
+        kept, metrics = handler_of(config)
+        types = sys.modules["ts.metrics.metric_type_enum"].MetricTypes
+        metrics.get_metric("Answers").add_or_update(1, ["m"])
+        metrics.get_metric("Depth", types.GAUGE).add_or_update(4)
+        metrics.get_metric("Seconds", types.HISTOGRAM).add_or_update(2, ["m"])
+        rows = rows_of(kept)
+        assert rows["Answers", "counter", ("ModelName=m",)] == 1 and rows["Depth", "gauge", ()] == 4
+        assert rows["Seconds_sum", "counter", ("ModelName=m",)] == 2
+        config.write_text("model_metrics: {summary: [{name: a, unit: b, dimensions: []}]}")
+        with pytest.raises(ValueError, match="a metric needs name, unit and dimensions"):
+            handler_of(config)
+    finally:
+        for name in [n for n in sys.modules if n == "ts" or n.startswith("ts.")]:
+            del sys.modules[name]
+
+
 def test_metrics_on_the_wire():
     all_of_them = Metrics()
     all_of_them.gauge("depth", "How deep.").labels(of="sea").set(2.5)
@@ -165,8 +268,8 @@ def test_what_torchserve_handlers_count_in_vain_costs_no_batch(of_torchserve, ca
         metrics.add_counter("Long", 1, dimensions=[Dimension("Text", "x" * 300)])
         metrics.add_counter("Down", -1)
         metrics.add_percent("Words", 1)
-        metrics.add_metric("Spread", 1, "x", metric_type=MetricTypes.HISTOGRAM)
-        metrics.get_metric("Spread", MetricTypes.HISTOGRAM).add_or_update(1, ["m", "Model"])
+        metrics.add_metric("Spread", -1, "x", metric_type=MetricTypes.HISTOGRAM)
+        metrics.get_metric("Spread", MetricTypes.HISTOGRAM).add_or_update(-1, ["m", "Model"])
         metrics.add_metric_to_cache("three more words", "count").add_or_update(1)
         tail.add_or_update(1, [])
     for user in range(SERIES_MAX + 10):
@@ -178,7 +281,9 @@ def test_what_torchserve_handlers_count_in_vain_costs_no_batch(of_torchserve, ca
     assert len(caplog.records) <= 64
     rows = rows_of(kept)
     assert rows["Words", "counter", ("Level=Model", "ModelName=m")] == 1
-    assert sum(1 for name, *_ in rows if name == "Seen") == SERIES_MAX - 2 and {name for name, *_ in rows} == {"Words", "Seen", "Down"}
+    assert sum(1 for name, *_ in rows if name == "Seen") == SERIES_MAX - 2 - 17  # of Spread: 14 buckets, +Inf, the sum and the count
+    assert {name for name, *_ in rows} == {"Words", "Seen", "Down", "Spread_bucket", "Spread_sum", "Spread_count"}
+    assert not any(value for (name, *_), value in rows.items() if name.startswith("Spread"))
 
 
 def test_the_metrics_of_triton_models():
@@ -195,9 +300,27 @@ def test_the_metrics_of_triton_models():
     assert (one.value(), level.value()) == (2, 6)
     assert told(triton._context.metrics) == {("latency_ns", "m", "1"): (False, 2.0), ("level",): (True, 6.0)}
     for wrong, why in ((lambda: one.set(1), "cannot be set"), (lambda: one.increment(-1), "cannot go down"),
-                       (lambda: triton.MetricFamily("h", "", triton.MetricFamily.HISTOGRAM), "cannot be a histogram"),
+                       (lambda: triton.MetricFamily("h", "", "summary"), "cannot be a summary"),
+                       (lambda: family.Metric({}, buckets=[1]), "has no buckets"), (lambda: one.observe(1), "only a histogram"),
                        (lambda: triton.MetricFamily("level", "", triton.MetricFamily.COUNTER), "is a gauge"),
                        (lambda: triton.MetricFamily("nv_x", "", triton.MetricFamily.COUNTER), "the server's own"),
                        (lambda: family.Metric(labels={"a-b": "c"}), "cannot have the label")):
+        with pytest.raises(triton.TritonModelException, match=why):
+            wrong()
+
+
+def test_the_histograms_of_triton_models():
+    pytest.importorskip("numpy")
+    from baton_worker import triton
+
+    triton._context = Context(model="m", version="1", name="w", batch_size=1, door="")
+    family = triton.MetricFamily(name="latency_s", description="Latency.", kind=triton.MetricFamily.HISTOGRAM)
+    one = family.Metric(labels={"model": "m"}, buckets=[0.1, 1.0])
+    one.observe(0.5)
+    one.observe(3)
+    assert of_histogram(triton._context.metrics, "latency_s") == {("0.1", "m"): 0, ("1.0", "m"): 1, ("+Inf", "m"): 2, ("sum", "m"): 3.5, ("count", "m"): 2}
+    for wrong, why in ((lambda: family.Metric({}), "needs buckets"), (lambda: family.Metric({}, buckets=[2, 1]), "bounds ascend"),
+                       (lambda: one.increment(1), "cannot be incremented"), (lambda: one.set(1), "cannot be set"), (lambda: one.value(), "cannot be read"),
+                       (lambda: one.observe(-1), "0 or more")):
         with pytest.raises(triton.TritonModelException, match=why):
             wrong()

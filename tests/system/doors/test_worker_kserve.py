@@ -547,6 +547,10 @@ def test_what_a_model_of_the_python_backend_counts(start, tmp_path):
         assert len({f.name for f in families}) == len(families)
         return {s.labels.get("sign", s.name): (f.type, s.value) for f in families if f.name in ("elements_served", "largest_element") for s in f.samples}
 
+    def spread():
+        return {s.labels.get("le", s.name): s.value for f in text_string_to_metric_families(httpx.get(g.url + "/metrics").text)
+                if (f.name, f.type) == ("absolute_sum", "histogram") for s in f.samples if s.labels["model"] == "counts"}
+
     def ask(*values):
         with triton_http.InferenceServerClient(d.http) as c:
             return c.infer("counts", [tensor(triton_http, "IN", values)])
@@ -563,6 +567,7 @@ def test_what_a_model_of_the_python_backend_counts(start, tmp_path):
         d.begin(5001, "counts", worker(SHIMMED / "triton_metrics.py", module="baton_worker.triton"))
         ask(5)
         wait_for(lambda: told() == {"plus": ("counter", 3), "minus": ("counter", 1), "largest_element": ("gauge", 5)})
+        wait_for(lambda: spread() == {"1": 0, "4": 0, "+Inf": 2, "absolute_sum_count": 2, "absolute_sum_sum": 11})  # 6 of the one before it
     finally:
         d.stop()
 

@@ -138,7 +138,8 @@ TEST_CASE("text-generation-launcher becomes nodes.toml") {
       "text-generation-launcher --model-id /models/smollm2 --num-shard 2 -p 3001 "
       "--hostname 0.0.0.0 "
       "--max-concurrent-requests 128 --max-total-tokens 2048 --max-input-tokens 1024 "
-      "--max-batch-prefill-tokens 16000 --speculate 3 --watermark-gamma 0.25 "
+      "--max-batch-prefill-tokens 16000 --max-batch-total-tokens 32k --speculate 3 "
+      "--watermark-gamma 0.25 "
       "--prometheus-port 9000 "
       "--graceful-termination-timeout 90 --json-output");
   const auto& config = made.config;
@@ -147,6 +148,7 @@ TEST_CASE("text-generation-launcher becomes nodes.toml") {
   CHECK(config.model.tensor_parallel_size == 2);
   CHECK(config.model.max_model_len == 2048);
   CHECK(config.model.max_num_batched_tokens == 8192);
+  CHECK(config.model.max_batch_total_tokens == 32'000);
   CHECK(made.mentions("--max-batch-prefill-tokens 16000: model.max_num_batched_tokens is 8192"));
   CHECK(config.model.num_speculative_tokens == 3);
   CHECK(config.gateway.max_concurrent_requests == 128);

@@ -330,6 +330,18 @@ TEST_CASE("ranks of one stage on two nodes meet over the bus, those of one node 
             .find("shard-2 and shard-3 of stage 1 meet over the bus") != std::string::npos);
 }
 
+TEST_CASE("a budget of tokens has room for one sequence at least") {
+  auto config = two_stages();
+  config.model.max_model_len = 512;
+  config.model.max_batch_total_tokens = 511;
+  const auto plan = make_plan(config, small_model(), roomy_machine);
+  REQUIRE_FALSE(plan);
+  CHECK(plan.error().code == errc::bad_config);
+  CHECK(plan.error().param == "model.max_batch_total_tokens");
+  config.model.max_batch_total_tokens = 512;
+  CHECK(make_plan(config, small_model(), roomy_machine));
+}
+
 TEST_CASE("sizes are printed in binary units") {
   CHECK(human_bytes(512) == "512 B");
   CHECK(human_bytes(1536) == "1.5 KiB");

@@ -269,10 +269,38 @@ TEST_CASE("a model of the vLLM backend becomes the LLM") {
   CHECK(made.config.model.max_num_queued_reqs == 9);
   CHECK(made.config.workers.size() == 1);
   CHECK(made.mentions("vllm_model: --gpu-memory-utilization is left out"));
-  CHECK(triton_refusal({llm, llm}).find("second LLM") != std::string::npos);
   auto broken = llm;
   broken.engine = "[";
   CHECK(triton_refusal({broken}).find("model.json") != std::string::npos);
+}
+
+TEST_CASE("several models of the vLLM backend become several models") {
+  const auto vllm = [](const char* name, const char* engine) {
+    return triton_model{std::string("repo/") + name, "backend: \"vllm\"", {1}, engine};
+  };
+  const std::vector<triton_model> llms{
+      vllm("small", R"({"model": "models/a", "max_model_len": 2048,
+                        "override_generation_config": {"temperature": 0.5}})"),
+      vllm("large", R"({"model": "models/b", "tensor_parallel_size": 2,
+                        "override_generation_config": {"temperature": 0.25}})")};
+  const auto made = import_of_models({llms[0], python(""), llms[1]}, "");
+  REQUIRE(made.config.models.size() == 2);
+  CHECK(made.config.models[0].name == "small");
+  CHECK(made.config.models[0].path == "models/a");
+  CHECK(made.config.models[0].max_model_len == 2048);
+  CHECK(made.config.models[0].sampling.temperature == 0.5F);
+  CHECK(made.config.models[1].name == "large");
+  CHECK(made.config.models[1].path == "models/b");
+  CHECK(made.config.models[1].tensor_parallel_size == 2);
+  CHECK(made.config.models[1].sampling.temperature == 0.25F);
+  CHECK(made.config.workers.size() == 1);
+  CHECK(triton_refusal(llms).find("small and large are LLMs") != std::string::npos);
+  const auto alone = import_triton_llms(llms);
+  REQUIRE(alone);
+  CHECK(alone->toml.starts_with("\n[[models]]\n"));
+  CHECK(alone->toml.find("[gateway]") == std::string::npos);
+  const std::vector<triton_model> handlers{python("")};
+  CHECK(import_triton_llms(handlers)->toml.empty());
 }
 
 TEST_CASE("what cannot be taken over is said, and what is wrong is refused by its name") {

@@ -244,3 +244,58 @@ TEST_CASE("TorchServe's address tells them behind its own, which nobody takes") 
   CHECK(m.text({"Words"}, *w.book).starts_with("# HELP Words"));
   CHECK(m.text({"Requests2XX"}, *w.book).find("Words") == all.npos);
 }
+
+TEST_CASE("counters of buckets, a sum and a count are told as a histogram, of all processes") {
+  metric_book_world w;
+  const auto observe = [](metric_book::source& by, double fast, double all, double sum) {
+    return by.take({counter("seconds_bucket", fast, {{"le", "0.5"}, {"kind", "a"}}),
+                    counter("seconds_bucket", all, {{"le", "+Inf"}, {"kind", "a"}}),
+                    counter("seconds_sum", sum, {{"kind", "a"}}),
+                    counter("seconds_count", all, {{"kind", "a"}})});
+  };
+  CHECK(observe(w.first, 1, 3, 20.5).empty());
+  {
+    metric_book::source second(w.book, "m", "2");
+    CHECK(observe(second, 1, 1, 0.25).empty());
+    CHECK(w.text() == "# HELP seconds What it is.\n# TYPE seconds histogram\n"
+                      "seconds_count{kind=\"a\"} 4\nseconds_sum{kind=\"a\"} 20.75\n"
+                      "seconds_bucket{kind=\"a\",le=\"0.5\"} 2\n"
+                      "seconds_bucket{kind=\"a\",le=\"+Inf\"} 4\n");
+  }
+  // A process that begins again tells what is new: what was counted stays.
+  CHECK(observe(w.first, 0, 0, 0).empty());
+  CHECK(observe(w.first, 1, 1, 0.5).empty());
+  CHECK(tells(w.text(), "seconds_bucket{kind=\"a\",le=\"+Inf\"} 5\n"));
+  // By its own name, as by its parts'.
+  CHECK(tells(w.book->text([](const std::string& name) { return name == "seconds"; }),
+              "# TYPE seconds histogram\n"));
+  CHECK_FALSE(
+      tells(w.book->text([](const std::string& name) { return name == "other"; }), "seconds"));
+}
+
+TEST_CASE("bounds that not all processes have leave a histogram that grows from bucket to bucket") {
+  metric_book_world w;
+  CHECK(w.first
+            .take({counter("s_bucket", 2, {{"le", "1"}}), counter("s_bucket", 1, {{"le", "5.0"}}),
+                   counter("s_bucket", 3, {{"le", "+Inf"}}), counter("s_sum", 1),
+                   counter("s_count", 3)})
+            .empty());
+  CHECK(tells(w.text(), "s_bucket{le=\"1\"} 2\ns_bucket{le=\"5\"} 2\ns_bucket{le=\"+Inf\"} 3\n"));
+}
+
+TEST_CASE("counters that are no histogram stay what they are") {
+  metric_book_world w;
+  CHECK(
+      w.first
+          .take({counter("a_bucket", 1), counter("a_sum", 1), counter("a_count", 1),
+                 counter("b_bucket", 1, {{"le", "x"}}), counter("b_sum", 1), counter("b_count", 1),
+                 counter("c_bucket", 1, {{"le", "1"}}), counter("c_sum", 1),
+                 gauge("d_count", 1, true), counter("d_bucket", 1, {{"le", "1"}}),
+                 counter("d_sum", 1), counter("_bucket", 1, {{"le", "1"}})})
+          .empty());
+  const auto text = w.text();
+  CHECK_FALSE(tells(text, "histogram"));
+  for (const auto* line : {"a_bucket 1\n", "b_bucket{le=\"x\"} 1\n", "c_bucket{le=\"1\"} 1\n",
+                           "d_bucket{le=\"1\"} 1\n", "# TYPE a_bucket counter\n"})
+    CHECK(tells(text, line));
+}

@@ -305,3 +305,44 @@ TEST_CASE("a step carries the history only for penalties, and bans end tokens be
   CHECK(third.draws[0].token_index == 2);
   CHECK(third.draws[0].banned.empty());
 }
+
+TEST_CASE("those that run keep within the budget of tokens that they may come to") {
+  auto config = config_of(8);
+  config.max_batch_total_tokens = config.max_model_len; // 64
+  fixture f(config, {.stages = 1, .blocks = 256, .block_positions = 4});
+  f.start(5, 20); // 25 tokens
+  f.start(5, 30); // 60 with the first
+  f.start(5, 5);  // 70: waits, though there is a slot and KV
+  f.start(5, 1);  // 66: nobody overtakes
+  const auto batch = f.next();
+  CHECK(batch.slices.size() == 2);
+  CHECK(f.s.load().running == 2);
+  CHECK(f.s.load().waiting == 2);
+  CHECK(f.s.load().running_max_tokens == 60);
+  CHECK(f.s.load().max_batch_total_tokens == 64);
+  f.answer(batch, 2); // the end of both
+  CHECK(f.next().slices.size() == 2);
+  CHECK(f.s.load().running_max_tokens == 16);
+}
+
+TEST_CASE("a budget of tokens is taken from less important ones only where that makes room") {
+  auto config = config_of(8);
+  config.max_batch_total_tokens = config.max_model_len; // 64
+  config.scheduling_policy = scheduling_policy::priority;
+  fixture f(config, {.stages = 1, .blocks = 256, .block_positions = 4});
+  f.start(5, 35, 0); // 40
+  f.start(5, 15, 5); // 20 of a less important one
+  f.answer(f.next());
+  SUBCASE("it does not: the less important one goes on") {
+    f.start(5, 30, 1); // 35 beside 40
+    CHECK(f.next().slices.size() == 2);
+    CHECK(f.s.load().running_max_tokens == 60);
+  }
+  SUBCASE("it does") {
+    f.start(5, 15, 1); // 20 beside 40
+    CHECK(f.next().slices.size() == 2);
+    CHECK(f.s.load().running == 2);
+    CHECK(f.s.load().waiting == 1);
+    CHECK(f.s.load().running_max_tokens == 60);
+  }
+}
