@@ -25,20 +25,37 @@ std::string_view trimmed(std::string_view text) {
 
 using properties = std::map<std::string, std::string, std::less<>>;
 
-// java.util.Properties without its escapes, which no key that is read here needs. The last of
-// several counts.
+std::string_view take_line(std::string_view& text) {
+  const auto end = std::min(text.find('\n'), text.size());
+  const auto line = trimmed(text.substr(0, end));
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return line;
+}
+
+// A backslash before the end of a line, unless another one escapes it.
+bool goes_on(std::string_view line) {
+  const auto last = line.find_last_not_of('\\');
+  const auto slashes = line.size() - (last == line.npos ? 0 : last + 1);
+  return slashes % 2 == 1;
+}
+
+// java.util.Properties without its escapes, which no key that is read here needs, but for those of
+// lines that go on in the next one. The last of several counts.
 properties read_lines(std::string_view text) {
   properties all;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const auto end = std::min(text.find('\n', begin), text.size());
-    const auto line = trimmed(text.substr(begin, end - begin));
-    begin = end + 1;
+  while (!text.empty()) {
+    std::string line(take_line(text));
     if (line.empty() || line.front() == '#' || line.front() == '!') {
       continue;
     }
+    while (goes_on(line)) {
+      line.pop_back();
+      line += take_line(text);
+    }
     const auto mark = std::min(line.find_first_of("=:"), line.size());
-    all.insert_or_assign(std::string(trimmed(line.substr(0, mark))),
-                         std::string(trimmed(line.substr(std::min(mark + 1, line.size())))));
+    const std::string_view whole(line);
+    all.insert_or_assign(std::string(trimmed(whole.substr(0, mark))),
+                         std::string(trimmed(whole.substr(std::min(mark + 1, whole.size())))));
   }
   return all;
 }
@@ -64,7 +81,9 @@ constexpr std::array listener_keys{
 const std::map<std::string, std::string, std::less<>> left_out_properties{
     {"load_models", "there is no model_store"},
     {"default_workers_per_model", "there is no model_store"},
-    {"models", "the archives' model-config.yaml says the same"},
+    {"models", "AN ARCHIVE'S SETTINGS ARE THOSE OF ITS model-config.yaml, and of the parameters of "
+               "POST /models and PUT /models/MODEL (batch_size, max_batch_delay, response_timeout, "
+               "min_worker)"},
     {"number_of_netty_threads", "gateway.threads"},
     {"max_request_size", "a body has at most 4 MiB"},
     {"max_response_size", "answers are streamed: nothing bounds them but max_tokens"},
@@ -73,7 +92,8 @@ const std::map<std::string, std::string, std::less<>> left_out_properties{
     {"grpc_management_address", "grpc_management_port says whether there is gRPC"},
     {"keystore", "certificates are PEM files: gateway.tls_certificate, gateway.tls_key"},
     {"metrics_mode", "metrics are Prometheus'"},
-    {"workflow_store", "THERE ARE NO WORKFLOWS"},
+    {"workflow_store", "THERE ARE NO WORKFLOWS: a worker that asks the others (docs/workers.md, "
+                       "Other models) takes the place of a .war file"},
     {"allowed_urls", "there is no model_store"},
     {"install_py_dep_per_model", "there is no model_store"},
     {"enable_envvars_config", "the environment is not read: settings are those of nodes.toml"},
@@ -87,7 +107,8 @@ const std::map<std::string, std::string, std::less<>> left_out_properties{
     {"ipex_gpu_enable", "the handler imports what it computes with"},
     {"cpu_launcher_args", "cpu_launcher_enable is not true"},
     {"default_service_handler", "an archive names its handler"},
-    {"service_envelope", "A HANDLER HAS NO ENVELOPE: it gets bodies as they come"},
+    {"service_envelope", "TS_SERVICE_ENVELOPE in the environment of `cluster up` says the same, "
+                         "and this file is not read again"},
     {"enable_grpc_ssl", "gateway.tls_certificate is of all doors"},
     {"initial_distribution_port", "workers are reached over sockets in the run directory"},
     {"ts_open_inference_protocol", "KServe's API is always there"},
@@ -103,14 +124,17 @@ const std::map<std::string, std::string, std::less<>> left_out_properties{
                              "of the environment is not read"},
     {"python", "the python3 of `cluster up` runs handlers"},
     {"unregister_model_timeout", "a worker that goes ends what it computes"},
-    {"decode_input_request", "a body is decoded by its Content-Type"},
+    {"decode_input_request", "a body is decoded by its Content-Type, unless the environment of "
+                             "`cluster up` has TS_DECODE_INPUT_REQUEST=false"},
     {"initial_worker_port", "workers are reached over sockets in the run directory"},
     {"model_server_home", "paths are relative to where `cluster up` runs"},
     {"limit_max_image_pixels", "the handler's own libraries decode images"},
     {"disable_system_metrics", "metrics of the machine are the gateway's own"},
     {"system_metrics_cmd", "metrics of the machine are the gateway's own"},
     {"metrics_format", "metrics are Prometheus'"},
-    {"metrics_config", "a handler's metrics are those that it adds"},
+    {"metrics_config", "a handler's metrics are those that it adds; one that asks get_metric for "
+                       "others finds them with TS_METRICS_CONFIG=FILE in the environment of "
+                       "`cluster up`"},
     {"model_metrics_auto_detect", "a handler's metrics are those that it adds"},
     {"model_snapshot", "no snapshots are written"},
     {"enable_model_api", "models always come and go by the management API"},

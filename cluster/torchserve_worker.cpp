@@ -18,9 +18,17 @@ struct refused_key {
 };
 // Each changes how the frontend speaks with a handler.
 constexpr std::array refused_flags{
-    refused_key{"continuousBatching", "a worker is given whole batches"},
-    refused_key{"sequenceBatching", "requests of a sequence may go to different workers"},
-    refused_key{"asyncCommunication", "a worker is given a batch when it has answered the last"}};
+    refused_key{"continuousBatching",
+                "a worker is given whole batches. A language model needs no handler: with --model "
+                "instead of --handler its requests join and leave the batch at every step"},
+    refused_key{
+        "sequenceBatching",
+        "requests of a sequence may go to different workers. Without it, minWorkers: 1 and a "
+        "handler that keeps its sequences by a header of the request serve them"},
+    refused_key{
+        "asyncCommunication",
+        "a worker is given a batch when it has answered the last. A language model needs no "
+        "handler: --model instead of --handler serves it"}};
 
 // Keys that have no counterpart, and why none is needed.
 constexpr std::array left_out_keys{

@@ -121,6 +121,11 @@ bool read_list(field_reader& fields, const json& list, const request_limits& lim
   return true;
 }
 
+bool has_tool(const asked_tools& of, std::string_view name) {
+  return std::any_of(of.all.begin(), of.all.end(),
+                     [&](const asked_tool& t) { return t.name == name; });
+}
+
 void read_named_choice(field_reader& fields, const json& value, asked_tools& out) {
   field_reader choice(value, "tool_choice.");
   read_type(choice, "function");
@@ -130,8 +135,7 @@ void read_named_choice(field_reader& fields, const json& value, asked_tools& out
     return fields.refuse(ok.error());
   }
   out.choice = tool_choice::named;
-  const auto is_it = [&](const asked_tool& t) { return t.name == out.named; };
-  if (std::none_of(out.all.begin(), out.all.end(), is_it)) {
+  if (!has_tool(out, out.named)) {
     fields.refuse(errc::invalid_value, "tool_choice",
                   fmt::format("'tool_choice' names '{}', which is none of 'tools'", out.named));
   }
@@ -148,6 +152,11 @@ void read_choice(field_reader& fields, asked_tools& out) {
   constexpr std::array words{"none", "auto", "required"}; // as tool_choice
   const auto word = value->is_string() ? value->get<std::string>() : std::string();
   const auto known = std::find(words.begin(), words.end(), word);
+  if (known == words.end() && has_tool(out, word)) { // TGI's way to name one
+    out.choice = tool_choice::named;
+    out.named = word;
+    return;
+  }
   if (known == words.end()) {
     return fields.refuse(errc::invalid_value, "tool_choice",
                          "'tool_choice' must be 'none', 'auto', 'required' or a function: "

@@ -131,6 +131,9 @@ http_plan torchserve_api::plan(const http_call& call) const {
   case operation::predict_kserve:
     return predict_kserve(call, route);
   case operation::explain:
+    if (is_worker_model(*facts_, route.model)) { // its handler sees by a header what it is asked
+      return predict(call, route);
+    }
     return refuse(fail(errc::not_found, "Requested resource is not found: a language model that is "
                                         "served here has no explanations."));
   case operation::metrics: {

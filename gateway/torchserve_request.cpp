@@ -4,6 +4,7 @@
 #include "gateway/json_text.hpp"
 #include "gateway/openai_fields.hpp"
 #include "gateway/torchserve_form.hpp"
+#include "gateway/torchserve_inputs.hpp"
 #include "runtime/text/utf8.hpp"
 
 #include <algorithm>
@@ -230,6 +231,19 @@ result<form_input> worker_input_of(const torchserve_body& body) {
     return form_input{std::string(body.text), std::string(json_media), {}};
   }
   return input_of_form(body.text);
+}
+
+result<std::vector<form_field>> worker_inputs_of(const torchserve_body& body) {
+  const auto media = media_of(body.content_type);
+  if (media == parts_media) {
+    return fields_of_parts(body.content_type, body.text);
+  }
+  const bool is_form = media == form_media;
+  if (is_form && !looks_like_json(body.text)) {
+    return fields_of_form(body.text);
+  }
+  const auto content_type = is_form ? json_media : body.content_type;
+  return std::vector{form_field{"body", std::string(body.text), std::string(content_type)}};
 }
 
 result<torchserve_generate> parse_prediction(const torchserve_body& body,

@@ -60,7 +60,8 @@ torchserve_route kserve_inference(const std::string& last) {
   if (verb == "predict") {
     return route_to(is::predict_kserve, "/v1/models/", "POST", last.substr(0, colon));
   }
-  return verb == "explain" ? route_to(is::explain, "/v1/models/", "POST") : torchserve_route();
+  return verb == "explain" ? route_to(is::explain, "/v1/models/", "POST", last.substr(0, colon))
+                           : torchserve_route();
 }
 
 torchserve_route at_inference(const torchserve_target& target) {
@@ -73,7 +74,8 @@ torchserve_route at_inference(const torchserve_target& target) {
     return prediction(path);
   }
   if (first == "explanations" && path.size() > 1) {
-    return route_to(is::explain, "/explanations/", "POST, PUT");
+    return route_to(is::explain, "/explanations/", "POST, PUT", path[1],
+                    path.size() > 2 ? std::optional(path[2]) : std::nullopt);
   }
   if (first == "v1" && path.size() == 3 && path[1] == "models") {
     return kserve_inference(path[2]);

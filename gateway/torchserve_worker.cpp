@@ -1,8 +1,9 @@
 #include "gateway/torchserve_worker.hpp"
 
 #include "gateway/http_header.hpp"
+#include "gateway/json_text.hpp"
 #include "gateway/torchserve_error.hpp"
-#include "gateway/torchserve_form.hpp"
+#include "gateway/torchserve_inputs.hpp"
 #include "gateway/torchserve_request.hpp"
 #include "gateway/worker_reply.hpp"
 #include "schema/limits.hpp"
@@ -16,10 +17,23 @@ namespace {
 
 using ordered = nlohmann::ordered_json;
 
-error one_body(std::string_view name) {
-  const auto shown = std::string(name.substr(0, 64));
-  return fail_param(errc::unsupported_parameter, shown,
-                    "there is no input '{}': a worker model is asked one, 'data' or 'body'", shown);
+// The parameter that names the one input of a prediction, where that is not "body".
+constexpr const char* input_parameter = "torchserve_input";
+
+// One input is the request's body as it is; several are the fields of a form.
+void put_inputs(std::vector<form_field> inputs, infer& request) {
+  if (inputs.size() != 1) {
+    auto form = parts_of(inputs);
+    request.body = std::move(form.text);
+    request.content_type = std::move(form.content_type);
+    return;
+  }
+  auto& only = inputs.front();
+  request.body = std::move(only.value);
+  request.content_type = std::move(only.content_type);
+  if (only.name != "body") {
+    request.parameters = json_text(ordered{{input_parameter, only.name}});
+  }
 }
 
 // -- What a management call tells --
@@ -134,25 +148,29 @@ std::optional<result<worker_view>> find_managed_worker(const board& facts, std::
 result<worker_call> read_worker_prediction(const worker_view& of, const http_call& call,
                                            const torchserve_route& route,
                                            const torchserve_target& target) {
+  std::vector<form_field> inputs;
   for (const auto& [name, value] : target.query) {
     if (route.name != "/invocations" || name != "model_name") {
-      return one_body(name);
+      inputs.push_back({name, value, {}});
     }
   }
-  auto input = worker_input_of({call.content_type, call.accept, call.body});
-  if (!input) {
-    return input.error();
+  auto said = worker_inputs_of({call.content_type, call.accept, call.body});
+  if (!said) {
+    return said.error();
   }
-  if (!input->other.empty()) {
-    return one_body(input->other);
+  std::move(said->begin(), said->end(), std::back_inserter(inputs));
+  if (inputs.empty()) {
+    return fail(errc::invalid_request, "the form has no field 'data'");
   }
   worker_call out;
   out.request.model = of.name;
   out.request.version = route.version.value_or(std::string());
-  out.request.body = std::move(input->value);
-  out.request.content_type = std::move(input->content_type);
+  put_inputs(std::move(inputs), out.request);
   if (call.headers_for_handlers) {
     out.request.headers = call.headers_for_handlers();
+  }
+  if (route.is == torchserve_operation::explain) {
+    out.request.headers.push_back({"explain", "True"}); // by which a handler knows
   }
   out.speaks = api_family::torchserve;
   out.busy_model = of.name;
@@ -165,16 +183,14 @@ result<infer> read_worker_prediction(const worker_view& of, const std::string& v
     return fail_param(errc::invalid_request, "data", "the input 'data' is required");
   }
   std::sort(inputs.begin(), inputs.end()); // a map's order is nobody's
-  for (const auto& [name, value] : inputs) {
-    const bool is_second = &name != &inputs.front().first;
-    if ((name != "data" && name != "body") || is_second) {
-      return one_body(name);
-    }
+  std::vector<form_field> fields;
+  for (auto& [name, value] : inputs) {
+    fields.push_back({std::move(name), std::move(value), {}});
   }
   infer request;
   request.model = of.name;
   request.version = version;
-  request.body = std::move(inputs.front().second);
+  put_inputs(std::move(fields), request);
   return request;
 }
 

@@ -245,7 +245,7 @@ def provide_ts() -> bool:
 
 
 def provide_handlers() -> None:
-    """ts.torch_handler.image_classifier and its kin, whose torchvision is imported only by who wants them."""
+    """ts.torch_handler.image_classifier and the like, whose torchvision is imported only by who wants them."""
     for name in torch_handlers.NAMES:
 
         def load(wanted: str, name: str = name) -> Any:
@@ -302,14 +302,23 @@ class TorchServeHandler(Handler):
         self._begin(self._context)
 
     def handle(self, requests: List[Request]) -> Any:
+        rows = [row_or_refusal(r) for r in requests]
+        good = [i for i, row in enumerate(rows) if not isinstance(row, RequestError)]
+        if not good:
+            return rows
+        for i, answer in zip(good, self._answers([requests[i] for i in good], [rows[i] for i in good])):
+            rows[i] = answer
+        return rows
+
+    def _answers(self, requests: List[Request], rows: List[Any]) -> List[Any]:
         self._context.begin(requests)
         try:
-            made = self._entry([row_of(r) for r in requests], self._context)
+            made = self._entry(rows, self._context)
         except PredictionException as wrong:
             return [refusal_of(wrong)] * len(requests)
         if not isinstance(made, list) or len(made) != len(requests):
             raise ValueError("number of batch response mismatched")
-        return [self._context.response(i, value) for i, value in enumerate(made)]
+        return [value if isinstance(value, RequestError) else self._context.response(i, value) for i, value in enumerate(made)]
 
 
 def entry_of(module: ModuleType, name: str = "") -> Tuple[Callable[..., Any], Callable[[Any], Any]]:
@@ -334,6 +343,14 @@ def refusal_of(wrong: PredictionException) -> Response:
     """In the words of TorchServe's frontend."""
     told = {"code": wrong.error_code, "type": "InternalServerException", "message": wrong.message}
     return Response(json.dumps(told).encode(), "application/json", status=wrong.error_code)
+
+
+def row_or_refusal(request: Request) -> Any:
+    """What one client has wrong is not the batch's."""
+    try:
+        return row_of(request)
+    except RequestError as wrong:
+        return wrong
 
 
 def row_of(request: Request) -> Dict[str, Any]:
@@ -366,7 +383,7 @@ def fields_of(media: str, body: bytes) -> List[Tuple[str, str, bytes]]:
     fields = []
     for part in (b"\r\n" + body).split(b"\r\n" + mark)[1:-1]:
         head, _, value = part[2:].partition(b"\r\n\r\n")
-        said = dict(line.split(": ", 1) for line in head.decode().split("\r\n") if ": " in line)
+        said = dict(line.split(": ", 1) for line in head.decode(errors="replace").split("\r\n") if ": " in line)
         name = said.get("Content-Disposition", "").partition('name="')[2][:-1]
         for code, mean in (("%22", '"'), ("%0D", "\r"), ("%0A", "\n")):
             name = name.replace(code, mean)

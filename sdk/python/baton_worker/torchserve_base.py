@@ -166,7 +166,8 @@ class BaseHandler:
 
     def _is_explain(self) -> bool:
         """The request came to /explanations, whose door says so by a header."""
-        is_asked = bool(self.context) and self.context.get_request_header(0, "explain") == "True"
+        header = getattr(self.context, "get_request_header", lambda idx, key: None)
+        is_asked = header(0, "explain") == "True"
         self.explain = self.explain or is_asked
         return is_asked
 

@@ -48,17 +48,28 @@ def enveloped(name: str, entry: Entry) -> Entry:
         )
 
     def run(data: Any, context: Any) -> Any:
-        rows = [instances_of(row) for row in data]
+        rows = [_instances_or_refusal(row) for row in data]
+        good = [row for row in rows if isinstance(row, list)]
+        if not good:
+            return rows
         if name == "json":
-            rows = [[_without_base64(one) for one in row] for row in rows]
-        made = entry([one for row in rows for one in row], context)
-        if not isinstance(made, list) or len(made) != sum(map(len, rows)):
+            good = [[_without_base64(one) for one in row] for row in good]
+        made = entry([one for row in good for one in row], context)
+        if not isinstance(made, list) or len(made) != sum(map(len, good)):
             raise ValueError("number of batch response mismatched")
         key = "explanations" if name == "kserve" and context.get_request_header(0, "explain") == "True" else "predictions"
         left = iter(made)
-        return [{key: [next(left) for _ in row]} for row in rows]
+        return [{key: [next(left) for _ in row]} if isinstance(row, list) else row for row in rows]
 
     return run
+
+
+def _instances_or_refusal(row: Any) -> Any:
+    """What one client has wrong is not the batch's."""
+    try:
+        return instances_of(row)
+    except RequestError as wrong:
+        return wrong
 
 
 def _without_base64(one: Any) -> Any:

@@ -71,6 +71,9 @@ def split_points(model: Any, stages: int) -> List[str]:
     return points
 
 
+CONSTANT = "lifted_tensor_"  # torch.export's name of a tensor that a model makes while it computes
+
+
 def load_stage(stage: Any, index_file: Path) -> None:
     """The weights of a stage whose model was made on the meta device, from the files that the index names."""
     import torch
@@ -91,6 +94,11 @@ def load_stage(stage: Any, index_file: Path) -> None:
             part = torch.load(path, map_location="cpu", weights_only=True)
             loaded.update({n: value for n, value in part.items() if n in wanted})
     missing = sorted(wanted - set(loaded))
+    constants = [name for name in missing if name.rpartition(".")[2].startswith(CONSTANT)]
+    if constants:
+        raise ValueError(
+            f"{constants[0]} is a constant that the model makes where its weights are, and has no value on the meta device: make the model on the CPU, and leave handler.index_filename out"
+        )
     if missing:
         raise ValueError(f"{index_file} names no file for {missing[0]}")
     stage.load_state_dict({name: loaded[own].to(state[name].dtype) for name, own in plain.items()}, strict=False, assign=True)

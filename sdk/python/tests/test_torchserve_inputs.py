@@ -1,11 +1,13 @@
 """What a request of TorchServe's clients has: several inputs by their names, envelopes; and which names of `ts` handlers import."""
 
 import json
+import subprocess
 import sys
 import types
 
 import pytest
 from test_shims import context, made, run
+from torch_python import HERE, environment, python_with_torch
 
 from baton_client import inference
 from baton_worker import torch_handlers, torchserve, torchserve_utils
@@ -52,8 +54,13 @@ def told(handler, **asked):
 def test_the_fields_of_a_form_are_inputs_by_their_names(tmp_path):
     shows = handler(tmp_path, SHOWS)
     assert told(shows, body=FORM, content_type="multipart/form-data; boundary=baton-0") == {"data": "hi\r\nthere", 'a "b"': ""}
-    ((_, piece),) = run(shows, {"body": b"x", "content_type": "multipart/form-data; boundary=baton-0"})
-    assert "no field" in piece.failure.message
+    (_, wrong), (_, right) = run(shows, {"body": b"x", "content_type": "multipart/form-data; boundary=baton-0"}, {"body": b"y"})
+    assert wrong.failure.name == "invalid_request" and "no field" in wrong.failure.message
+    assert json.loads(right.body) == {"body": "y"}
+    ((_, alone),) = run(shows, {"body": b"x", "content_type": "multipart/form-data"})
+    assert alone.failure.name == "invalid_request"
+    told_so = told(shows, body=b'--b\r\nContent-Disposition: form-data; name="\xff"\r\n\r\n1\r\n--b--\r\n', content_type="multipart/form-data; boundary=b")
+    assert told_so == {"\ufffd": "1"}
 
 
 def test_one_input_has_the_name_under_which_it_came(tmp_path):
@@ -80,8 +87,11 @@ def test_an_envelope_of_instances(tmp_path, monkeypatch, name):
     first, second = (json.loads(p.body) for _, p in run(doubles, {"body": b'{"instances": [1]}'}, {"body": b'{"instances": ["a", "b"]}'}))
     assert (first, second) == ({"predictions": [2]}, {"predictions": ["aa", "bb"]})
     for body in (b"[]", b"{}", b"x", b'{"instances": 3}'):
-        ((_, piece),) = run(doubles, {"body": body})
-        assert piece.failure.name == "invalid_request" and "instances" in piece.failure.message
+        (_, wrong), (_, right) = run(doubles, {"body": body}, {"body": b'{"instances": [1]}'})
+        assert wrong.failure.name == "invalid_request" and "instances" in wrong.failure.message
+        assert json.loads(right.body) == {"predictions": [2]}
+    ((_, alone),) = run(doubles, {"body": b"x"})
+    assert alone.failure.name == "invalid_request"
 
 
 def test_bytes_in_an_envelope_are_base64(tmp_path, monkeypatch):
@@ -235,3 +245,13 @@ def test_what_a_handler_of_images_lacks_is_named(tmp_path, monkeypatch, name):
     (tmp_path / "own.py").write_text(f"from ts.torch_handler.{name} import Anything\n")
     with pytest.raises(ValueError, match="torchvision.* not installed"):
         torchserve.make(context(str(tmp_path / "own.py")))
+
+
+def test_handlers_of_images_on_torch():
+    python, why = python_with_torch()
+    if python is None:
+        pytest.skip(why)
+    ran = subprocess.run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(HERE / "torch_vision_cases.py")], env=environment(), capture_output=True, text=True, timeout=900)
+    if ran.returncode == 5:  # no case is left
+        pytest.skip("torchvision is nowhere")
+    assert ran.returncode == 0 and " passed" in ran.stdout, ran.stdout[-4000:] + ran.stderr[-2000:]

@@ -85,7 +85,7 @@ def test_a_torchscript_model_is_loaded(tmp_path):
 
 
 def test_what_is_no_model_is_for_good(tmp_path):
-    for model, why in (({}, "no serializedFile"), ({"serializedFile": "m.onnx"}, "m.onnx"), ({"modelFile": "gone.py"}, "gone.py")):
+    for model, why in (({}, "no serializedFile"), ({"serializedFile": "m.bin"}, "m.bin"), ({"serializedFile": "m.so"}, "aot_compile: true"), ({"modelFile": "gone.py"}, "gone.py")):
         with pytest.raises(Unusable, match=why):
             Rows().initialize(context_of(tmp_path, **model))
 
@@ -104,9 +104,20 @@ def test_pt2_compiles_where_it_says_so(tmp_path, monkeypatch, pt2, is_compiled):
 
 def test_pt2_that_is_none_is_for_good(tmp_path):
     torch.jit.script(Twice()).save(str(tmp_path / "m.pt"))
-    for pt2 in (3, {"export": {"aot_compile": True}}):
-        with pytest.raises(Unusable, match="pt2"):
-            Rows().initialize(context_of(tmp_path, {"pt2": pt2}, serializedFile="m.pt"))
+    with pytest.raises(Unusable, match="pt2"):
+        Rows().initialize(context_of(tmp_path, {"pt2": 3}, serializedFile="m.pt"))
+
+
+@pytest.mark.parametrize("file, loads", [("m.so", "torch._export.aot_load"), ("m.pt2", "torch._inductor.aoti_load_package")])
+def test_what_torch_has_compiled_is_loaded_and_not_compiled_again(tmp_path, monkeypatch, file, loads):
+    asked = []
+    monkeypatch.setattr(loads, lambda *of: asked.append(of) or Twice(), raising=False)
+    monkeypatch.setattr(torch, "compile", None)
+    handler = Rows()
+    context = context_of(tmp_path, {"pt2": {"export": {"aot_compile": True}}}, serializedFile=file)
+    handler.initialize(context)
+    assert asked == [(str(tmp_path / file), "cpu")[: 2 if file == "m.so" else 1]]
+    assert handler.handle(ASKED, context) == ANSWER
 
 
 def test_the_profiler_writes_a_trace(tmp_path, monkeypatch, caplog):
@@ -160,6 +171,10 @@ def test_what_no_file_has_of_the_meta_device_is_refused(tmp_path):
         stage.register_buffer("frequencies", torch.ones(2), persistent=False)
     (tmp_path / "index.json").write_text('{"weight_map": {}}')
     with pytest.raises(ValueError, match="frequencies"):
+        load_stage(stage, tmp_path / "index.json")
+    with torch.device("meta"):
+        stage.register_buffer("lifted_tensor_0", torch.ones(()))
+    with pytest.raises(ValueError, match="lifted_tensor_0 is a constant .* make the model on the CPU"):
         load_stage(stage, tmp_path / "index.json")
 
 

@@ -76,10 +76,18 @@ def test_a_form_is_its_one_field(doors):
     assert doors.predict("play", {"data": "a b&c"}).content == b"a b&c"
     curled = doors.predict("play", '{"do": "who"}', headers={"Content-Type": "application/x-www-form-urlencoded"})  # curl -d
     assert curled.json()["model"] == "play"
-    for form in ({"files": {"data": b"a", "mask": b"b"}}, {"data": {"data": "a", "mask": "b"}}, {"data": b"x", "params": {"mask": "b"}}):
-        refused = doors.predict("play", **form)
-        assert refused.status_code == 400 and refused.json()["type"] == "BadRequestException" and "'mask'" in refused.json()["message"]
-    assert doors.predict("play", files={"image": b"a"}).status_code == 400
+    assert doors.predict("play", files={"image": b"a"}).content == b"a"
+    refused = doors.predict("play", "no form", headers={"Content-Type": "application/x-www-form-urlencoded"})
+    assert refused.status_code == 400 and refused.json()["type"] == "BadRequestException" and "'data'" in refused.json()["message"]
+
+
+def test_several_inputs_go_on_as_a_form(doors):
+    for form in ({"files": {"data": b"a", "mask": b"b"}}, {"data": {"data": "a", "mask": "b"}}):
+        told = doors.predict("play", **form)
+        assert told.headers["Content-Type"].startswith("multipart/form-data; boundary=")
+        assert b'name="data"\r\n' in told.content and b'name="mask"\r\n\r\nb\r\n' in told.content
+    told = doors.predict("play", data=b"x", params={"mask": "b"})
+    assert b'name="mask"\r\n\r\nb\r\n' in told.content and b'name="body"\r\n\r\nx\r\n' in told.content
 
 
 def test_a_handler_of_torchserve_is_asked_as_there(doors):
@@ -217,7 +225,6 @@ def test_its_metrics_count_predictions_of_worker_models(doors):
 
 def test_predictions_over_grpc(doors, stubs, tmp_path):  # noqa: F811
     messages, services, _, _ = stubs
-    ask = lambda model="play", name="data", **f: messages.PredictionsRequest(model_name=model, input={name: json.dumps(f).encode()})  # noqa: E731
     with channel_to(doors.gateway, "inference") as channel:
         stub = services.InferenceAPIsServiceStub(channel)
         raw = messages.PredictionsRequest(model_name="words", input={"body": b"one two"})
@@ -229,8 +236,9 @@ def test_predictions_over_grpc(doors, stubs, tmp_path):  # noqa: F811
         whole = stub.Predictions(raw, timeout=20).prediction
         assert whole.startswith(b"0 1 {")
         several = messages.PredictionsRequest(model_name="play", input={"data": b"1", "mask": b"2"})
+        assert b'name="mask"\r\n\r\n2\r\n' in stub.Predictions(several, timeout=20).prediction
+        assert stub.Predictions(messages.PredictionsRequest(model_name="play", input={"image": b"1"}), timeout=20).prediction == b"1"
         for message, code, word in (
-            (several, grpc.StatusCode.INVALID_ARGUMENT, "'mask'"), (ask(name="image"), grpc.StatusCode.INVALID_ARGUMENT, "'image'"),
             (messages.PredictionsRequest(model_name="play"), grpc.StatusCode.INVALID_ARGUMENT, "data"),
             (messages.PredictionsRequest(model_name="play", model_version="2", input={"data": b"1"}), grpc.StatusCode.NOT_FOUND, "version"),
             (messages.PredictionsRequest(model_name="words", input={"data": b"refuse"}), grpc.StatusCode.INTERNAL, "I will not count this"),

@@ -122,6 +122,33 @@ TEST_CASE("nothing in it becomes a setting") {
   CHECK(properties_mention(p, "disable_token_authorization is left out"));
 }
 
+TEST_CASE("a line that ends in a backslash goes on in the next one") {
+  const auto p = read_properties("models={\\\n"
+                                 "  \"mnist\": {\\\n"
+                                 "    \"1.0\": {\\\r\n"
+                                 "        \"batchSize\": 4\\\n"
+                                 "    }\\\n"
+                                 "  }\\\n"
+                                 "}\n"
+                                 "model_store=a\\\n"
+                                 "   b\\\\\n"
+                                 "job_queue_size=5\n"
+                                 "default_workers_per_model=2\\");
+  CHECK(properties_mention(p, "models is left out: AN ARCHIVE'S SETTINGS"));
+  CHECK_FALSE(properties_mention(p, "NOT KNOWN"));
+  CHECK(p.model_store == "ab\\\\"); // one that is escaped ends its line
+  CHECK(p.job_queue_size == 5);
+  CHECK(p.workers_per_model == 2);
+}
+
+TEST_CASE("what the environment of the cluster says instead is told") {
+  const auto p = read_properties("service_envelope=body\nmetrics_config=m.yaml\n"
+                                 "decode_input_request=false\n");
+  for (const auto* variable :
+       {"TS_SERVICE_ENVELOPE", "TS_METRICS_CONFIG", "TS_DECODE_INPUT_REQUEST"})
+    CHECK(properties_mention(p, variable));
+}
+
 TEST_CASE("gRPC listens where the file says a port") {
   CHECK(read_properties("").grpc_inference.empty());
   auto p = read_properties("grpc_inference_port=7070\ngrpc_management_port = 7071\n");

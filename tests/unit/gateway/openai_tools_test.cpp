@@ -77,6 +77,8 @@ TEST_CASE("what a model does not keep by itself is a grammar") {
   CHECK(tools_constraint(
             settled(with_tools(R"(,"tool_choice":{"type":"function","function":{"name":"g"}})"))) ==
         R"({"format":"hermes","calls_max":1,"has_text":false,"tools":[)" + g + "]}");
+  CHECK(tools_constraint(settled(with_tools(R"(,"tool_choice":"g")"))) == // as TGI has it
+        R"({"format":"hermes","calls_max":1,"has_text":false,"tools":[)" + g + "]}");
   CHECK(tools_constraint(settled(with_tools(R"(,"parallel_tool_calls":false)"))) ==
         R"({"format":"hermes","calls_max":1,"has_text":true,"tools":[{"name":"f"},{"name":"g"}]})");
   // Llama's template refuses two calls in one message.

@@ -6,6 +6,8 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+
 using namespace baton;
 using namespace baton::gateway;
 using nlohmann::json;
@@ -98,7 +100,7 @@ TEST_CASE("a prediction is its body with its content type, wherever it is asked"
   CHECK(asked(w.predict("/predictions/m", "x")).version.empty());
 }
 
-TEST_CASE("a form is its one field, and a second one is refused by name") {
+TEST_CASE("a form of one field is that field, and one of several goes on as a form") {
   const torchserve_worker_world w;
   const auto parts = [](std::string_view name, std::string_view type) {
     return fmt::format("--b\r\nContent-Disposition: form-data; name=\"{}\"\r\n{}\r\nvalue\r\n",
@@ -115,28 +117,67 @@ TEST_CASE("a form is its one field, and a second one is refused by name") {
       asked(w.predict("/predictions/m", R"({"a":1})", "application/x-www-form-urlencoded"));
   CHECK(curled.body == R"({"a":1})");
   CHECK(curled.content_type == "application/json");
-  for (const auto& [target, body, type] :
-       {std::tuple{"/predictions/m", parts("data", "") + parts("mask", "") + "--b--", form},
-        std::tuple{"/predictions/m", parts("mask", "") + parts("body", "") + "--b--", form},
-        std::tuple{"/predictions/m", std::string("data=1&mask=2"),
-                   "application/x-www-form-urlencoded"},
-        std::tuple{"/predictions/m?mask=2", std::string("x"), "text/plain"}}) {
-    CAPTURE(body);
-    CHECK(refused_plan(w.predict(target, body, type))["message"].get<std::string>().find(
-              "'mask'") != std::string::npos);
+  CHECK(one.parameters == R"({"torchserve_input":"data"})");
+  CHECK(curled.parameters.empty()); // what is in no form is "body"
+  const auto both = [](std::string_view first, std::string_view type, std::string_view second) {
+    return fmt::format("--baton-0\r\nContent-Disposition: form-data; name=\"{}\"\r\n{}\r\nvalue\r\n"
+                       "--baton-0\r\nContent-Disposition: form-data; name=\"{}\"\r\n\r\nvalue\r\n"
+                       "--baton-0--\r\n",
+                       first, type, second);
+  };
+  const auto urlencoded = "application/x-www-form-urlencoded";
+  const auto typed = parts("data", "image/png") + parts("mask", "") + "--b--";
+  for (const auto& [request, wanted] :
+       {std::pair{asked(w.predict("/predictions/m", typed, form)),
+                  both("data", "Content-Type: image/png\r\n", "mask")},
+        std::pair{asked(w.predict("/predictions/m", "mask=value&b%22=value", urlencoded)),
+                  both("mask", "", "b%22")},
+        std::pair{asked(w.predict("/predictions/m?mask=value", "value", "")),
+                  both("mask", "", "body")}}) {
+    CHECK(request.body == wanted);
+    CHECK(request.content_type == "multipart/form-data; boundary=baton-0");
+    CHECK(request.parameters.empty());
   }
-  CHECK(refused_plan(w.predict("/predictions/m", "data=1&body=2",
-                               "application/x-www-form-urlencoded"))["code"] == 400);
+  CHECK(asked(w.predict("/predictions/m", parts("image", "") + "--b--", form)).parameters ==
+        R"({"torchserve_input":"image"})");
+  CHECK(asked(w.predict("/predictions/m", "%ff=1", urlencoded)).body == "1"); // no UTF-8
+  const auto bound = asked(w.predict("/predictions/m", "a=--baton-0&b=1", urlencoded));
+  CHECK(bound.content_type == "multipart/form-data; boundary=baton-1");
+  CHECK(refused_plan(w.predict("/predictions/m", "hello", urlencoded))["code"] == 400);
+  std::string many;
+  for (int i = 0; i < 33; ++i)
+    many += fmt::format("f{}=1&", i);
+  CHECK(refused_plan(w.predict("/predictions/m", many, urlencoded))["code"] == 400);
+  CHECK(refused_plan(w.predict("/predictions/m", "a=%zz&data=1", urlencoded))["code"] == 400);
 }
 
-TEST_CASE("gRPC's inputs are one body") {
+TEST_CASE("explanations are asked of a worker by a header") {
+  const torchserve_worker_world w;
+  const auto is_told = [](const header_field& h) {
+    return h.name == "explain" && h.value == "True";
+  };
+  for (const auto* target : {"/explanations/m", "/explanations/m/2", "/v1/models/m:explain"}) {
+    CAPTURE(target);
+    const auto request = asked(w.predict(target, "x"));
+    CHECK(request.body == "x");
+    CHECK(std::count_if(request.headers.begin(), request.headers.end(), is_told) == 1);
+  }
+  const auto plain = asked(w.predict("/predictions/m", "x"));
+  CHECK(std::count_if(plain.headers.begin(), plain.headers.end(), is_told) == 0);
+  CHECK(refused_plan(w.predict("/explanations/m/1", "x"))["type"] ==
+        "ModelVersionNotFoundException");
+}
+
+TEST_CASE("one of gRPC's inputs is the body, and several are a form") {
   const worker_view m{"m", "2", std::make_shared<worker_load>()};
   CHECK(read_worker_prediction(m, "2", {{"data", "x"}})->body == "x");
   CHECK(read_worker_prediction(m, "", {{"body", "x"}})->body == "x");
   CHECK(read_worker_prediction(m, "", {}).error().param == "data");
-  CHECK(read_worker_prediction(m, "", {{"data", "1"}, {"body", "2"}}).error().param == "data");
-  CHECK(read_worker_prediction(m, "", {{"data", "1"}, {"mask", "2"}}).error().param == "mask");
-  CHECK(read_worker_prediction(m, "", {{"image", "1"}}).error().param == "image");
+  CHECK(read_worker_prediction(m, "", {{"image", "1"}})->parameters ==
+        R"({"torchserve_input":"image"})");
+  const auto several = read_worker_prediction(m, "", {{"mask", "2"}, {"data", "1"}});
+  CHECK(several->content_type == "multipart/form-data; boundary=baton-0");
+  CHECK(several->body.find("name=\"data\"\r\n\r\n1\r\n") < several->body.find("name=\"mask\""));
 }
 
 TEST_CASE("a status that is a failure is one of gRPC's") {
