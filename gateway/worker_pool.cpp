@@ -59,6 +59,7 @@ struct pool_state {
   void start(open_infer& m) {
     const auto number = m.out->number();
     schedule::worker_queue::asked a{number, bytes_of(m.request)};
+    a.goes_alone = m.goes_alone;
     if (m.request.deadline.count() > 0)
       a.deadline = now() + m.request.deadline;
     auto ok = check_open();
