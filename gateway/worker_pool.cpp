@@ -231,7 +231,7 @@ struct pool_state {
   }
 
   void carry_out(const schedule::start_batch& o) {
-    ++config.load->batches;
+    counts().worker_executed(config.model, config.version);
     infer_batch batch;
     batch.batch = o.batch;
     const auto size = static_cast<std::uint32_t>(o.requests.size());
