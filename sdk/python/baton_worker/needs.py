@@ -23,6 +23,7 @@ PACKAGES: Dict[str, Package] = {
     "yaml": Package("PyYAML", "python3-yaml", "yaml"),
     "onnxruntime": Package("onnxruntime", "", "onnx"),
     "torch": Package("torch", "python3-torch", "torch"),
+    "tensorflow": Package("tensorflow-cpu", "", "tensorflow"),
 }
 WIRE = Path(__file__).resolve().parent.parent / "baton_client" / "wire" / "__init__.py"
 WIRE_WORDS = "the SDK's wire code is not generated: python3 sdk/python/generate_wire.py (apt install flatbuffers-compiler), or pip install sdk/python"
@@ -32,6 +33,7 @@ WANTED: Dict[str, Sequence[str]] = {
     "triton": ("numpy",),
     "onnx": ("numpy", "onnxruntime"),
     "torchscript": ("numpy", "torch"),
+    "tensorflow": ("numpy", "tensorflow"),
 }
 
 SOMETIMES = ("torchserve",)  # of them those whose modules only some handlers need
