@@ -150,6 +150,7 @@ struct worker_config {
   bool decoupled = false;
   std::vector<gateway::worker_tensor> inputs, outputs;
   gateway::version_policy version_policy;
+  std::string triton_config; // JSON of its config.pbtxt (triton_config.hpp); empty: it has none
 
   // Else each worker is one process.
   bool is_group() const noexcept {

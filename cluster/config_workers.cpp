@@ -3,6 +3,7 @@
 #include "cluster/config_devices.hpp"
 #include "cluster/config_error.hpp"
 #include "cluster/config_tensors.hpp"
+#include "cluster/triton_config.hpp"
 #include "schema/limits.hpp"
 
 #include <algorithm>
@@ -208,6 +209,7 @@ result<worker_config> read_worker(const toml::table* table, const std::string& p
   s.read("decoupled", w.decoupled);
   std::string versions = "latest 1";
   s.read("version_policy", versions);
+  s.read("triton_config", w.triton_config);
   const auto* inputs = s.take("inputs");
   const auto* outputs = s.take("outputs");
   if (auto ok = s.finish(); !ok)
@@ -238,6 +240,10 @@ result<worker_config> read_worker(const toml::table* table, const std::string& p
     return ok.error();
   if (auto ok = check_words(w, path, origin); !ok)
     return ok.error();
+  if (auto ok = w.triton_config.empty() ? result<void>() : check_triton_config(w.triton_config);
+      !ok)
+    return bad_key(origin, path + ".triton_config", "{}.triton_config: {}", path,
+                   ok.error().message);
   return w;
 }
 

@@ -3,25 +3,19 @@
 // https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
 #pragma once
 
-#include "gateway/worker_facts.hpp"
-#include "schema/result.hpp"
+#include "cluster/model_signature.hpp"
 
 #include <cstdint>
 #include <filesystem>
 #include <istream>
-#include <vector>
 
 namespace baton::cluster {
-
-struct onnx_signature {
-  std::vector<gateway::worker_tensor> inputs, outputs; // of the graph; -1: any size
-};
 
 // Inputs that have a value in the file are none. `size`: bytes that `in` has, which can be sought
 // in. Errors: bad_config (it is no ONNX file, or says more than there is room for; a tensor has no
 // shape, a type for which there is no datatype, or a name that none can have).
-result<onnx_signature> read_onnx_signature(std::istream& in, std::uint64_t size);
+result<model_signature> read_onnx_signature(std::istream& in, std::uint64_t size);
 // Errors: also io_failed. What is no regular file is not opened.
-result<onnx_signature> read_onnx_signature(const std::filesystem::path& file);
+result<model_signature> read_onnx_signature(const std::filesystem::path& file);
 
 } // namespace baton::cluster

@@ -5,6 +5,7 @@
 #include "cluster/pbtxt.hpp"
 #include "cluster/pbtxt_fields.hpp"
 #include "cluster/triton_batching.hpp"
+#include "cluster/triton_config.hpp"
 #include "cluster/triton_instances.hpp"
 #include "cluster/triton_tensors.hpp"
 #include "schema/limits.hpp"
@@ -21,7 +22,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// What is left out, and why. Fields that are not here and not read are left out as well.
+// What changes nothing here, and why: it is told to clients all the same (triton_config.hpp).
 constexpr std::pair<std::string_view, std::string_view> left_out_fields[] = {
     {"sequence_batching", "REQUESTS OF A SEQUENCE MAY GO TO DIFFERENT WORKERS"},
     {"model_warmup", "a handler warms up in initialize"},
@@ -32,23 +33,6 @@ constexpr std::pair<std::string_view, std::string_view> left_out_fields[] = {
     {"batch_input", "it is the handler's own matter"},
     {"batch_output", "it is the handler's own matter"},
 };
-// What a worker's SDK reads itself, or what needs no words here.
-constexpr std::string_view known[] = {
-    "name",
-    "platform",
-    "backend",
-    "runtime",
-    "version_policy",
-    "max_batch_size",
-    "input",
-    "output",
-    "instance_group",
-    "parameters",
-    "dynamic_batching",
-    "default_model_filename",
-    "model_transaction_policy",
-};
-
 std::string name_of(const triton_model& of) {
   auto path = std::filesystem::path(of.directory);
   return (path.has_filename() ? path : path.parent_path()).filename().string();
@@ -63,10 +47,14 @@ struct model_platform {
   std::string_view module;
   std::string_view file; // of the version that is served
   bool reads_optimization = false;
+  bool reads_operations = false;
 };
 constexpr model_platform platforms[] = {
     {"python", "", "baton_worker.triton", "model.py"},
     {"onnxruntime", "onnxruntime_onnx", "baton_worker.onnx", "model.onnx", true},
+    {"tensorflow", "tensorflow_savedmodel", "baton_worker.tensorflow", "model.savedmodel", true,
+     true},
+    {"tensorflow", "tensorflow_graphdef", "baton_worker.tensorflow", "model.graphdef", true, true},
     {"pytorch", "torch_aoti", "baton_worker.torchscript", "model.pt2"},
     {"pytorch", "pytorch_libtorch", "baton_worker.torchscript", "model.pt"},
 };
@@ -101,6 +89,7 @@ private:
     note(of, fmt::format("{}{}", unserved_, why));
   }
   std::int64_t count_instances(const triton_model& of, fields& config);
+  result<std::string> triton_config_line(const triton_model& of, const fields& config);
   void note_rest(const triton_model& of, const fields& config, const model_platform& by);
 
   const std::string& model_;
@@ -192,10 +181,16 @@ std::optional<error> translation::take_worker(const triton_model& of, fields& co
   if (!stays_below(file))
     return fail(errc::bad_config,
                 "default_model_filename: '{}' leads out of the version's directory", file);
+  if (by.name == "tensorflow_graphdef" && (!config.find("input") || !config.find("output")))
+    return fail(errc::bad_config,
+                "{}: config.pbtxt must say its inputs and outputs: a GraphDef does not", name);
   if (!batching)
     return batching.error();
   if (!tensors)
     return tensors.error();
+  const auto config_line = triton_config_line(of, config);
+  if (!config_line)
+    return config_line.error();
   workers_ += fmt::format(
       "\n[[workers]]\nname = {}\nversion = \"{}\"\ncommand = [\"python3\", "
       "\"-m\", \"{}\", {}{}]\ncount = {}\n{}{}",
@@ -203,7 +198,7 @@ std::optional<error> translation::take_worker(const triton_model& of, fields& co
       toml_string(fmt::format("{}/{}/{}", of.directory, newest, file.empty() ? by.file : file)),
       of.completed_batch > 0 ? fmt::format(", \"--max-batch-size\", \"{}\"", of.completed_batch)
                              : std::string(),
-      instances.count, instances.toml, batching->toml + tensors->toml);
+      instances.count, instances.toml, batching->toml + tensors->toml + *config_line);
   for (const auto& one : instances.notes)
     note(of, one);
   for (const auto& one : batching->notes)
@@ -217,18 +212,46 @@ std::optional<error> translation::take_worker(const triton_model& of, fields& co
   return std::nullopt;
 }
 
+// What clients are told of it, without what other keys of [[workers]] say.
+result<std::string> translation::triton_config_line(const triton_model& of, const fields& config) {
+  auto said = said_config_of(config.object());
+  if (!said)
+    return fail(errc::bad_config, "{}/config.pbtxt: {}", name_of(of), said.error().message);
+  for (const auto& field : said->unknown)
+    note(of, fmt::format("{} IS NOT KNOWN: config.pbtxt has no such field", field));
+  auto& json = said->json;
+  for (const auto* key : {"name", "max_batch_size", "version_policy", "model_transaction_policy"})
+    json.erase(key);
+  for (const auto* key : {"input", "output"}) {
+    if (!json.contains(key))
+      continue;
+    for (auto& tensor : json[key])
+      for (const auto* said_elsewhere : {"data_type", "dims", "optional"})
+        tensor.erase(said_elsewhere);
+    auto others = ordered_json::array(); // of which more is said than their names
+    for (auto& tensor : json[key])
+      if (tensor.size() > 1)
+        others.push_back(std::move(tensor));
+    json[key] = std::move(others);
+    if (json[key].empty())
+      json.erase(key);
+  }
+  const auto text = json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  if (text.size() > triton_config_bytes_max) {
+    note(of, fmt::format("config.pbtxt is not told as a whole: it has {} bytes as JSON, at most {} "
+                         "are told",
+                         text.size(), triton_config_bytes_max));
+    return std::string();
+  }
+  return fmt::format("triton_config = {}\n", toml_string(text));
+}
+
 void translation::note_rest(const triton_model& of, const fields& config,
                             const model_platform& by) {
   for (const auto& [field, why] : left_out_fields)
-    if (config.find(field) && !(by.reads_optimization && field == "optimization"))
+    if (config.find(field) && !(by.reads_optimization && field == "optimization") &&
+        !(by.reads_operations && field == "model_operations"))
       note(of, fmt::format("{} is left out: {}", field, why));
-  for (auto it = config.object().begin(); it != config.object().end(); ++it) {
-    const std::string_view field = it.key();
-    if (std::find(std::begin(known), std::end(known), field) == std::end(known) &&
-        std::none_of(std::begin(left_out_fields), std::end(left_out_fields),
-                     [&](const auto& w) { return w.first == field; }))
-      note(of, fmt::format("{} IS NOT KNOWN: config.pbtxt has no such field", field.substr(0, 64)));
-  }
 }
 
 // Its model.json has the arguments of vLLM's engine, which are those of its command.

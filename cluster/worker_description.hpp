@@ -31,6 +31,7 @@ inline std::shared_ptr<const gateway::worker_facts> facts_of(const worker_config
   facts.queue_policy = w.queue_policy;
   facts.priority_queue_policy = w.priority_queue_policy;
   facts.versions = w.version_policy;
+  facts.config = w.triton_config;
   return std::make_shared<const gateway::worker_facts>(std::move(facts));
 }
 

@@ -56,6 +56,7 @@ void board::change(const std::function<void(snapshot&)>& edit) {
 }
 
 void board::take(const cluster_status& now) {
+  metrics_.processes(now.nodes);
   change([&](snapshot& s) { s.cluster = now; });
 }
 

@@ -309,6 +309,7 @@ desk_actor::behavior_type desk(desk_actor::stateful_pointer<desk_state> self, de
       [self](const load_report& m) {
         self->state.change([&](pipeline_view& p) {
           p.load = m;
+          p.totals = self->state.totals.take(m);
           p.open_then = self->state.facts().seats().at(self->state.config.pipeline);
         });
       },

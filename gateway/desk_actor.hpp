@@ -5,6 +5,7 @@
 
 #include "gateway/desk_state.hpp"
 #include "gateway/outage.hpp"
+#include "gateway/rising_count.hpp"
 
 #include <functional>
 #include <utility>
@@ -19,6 +20,8 @@ struct desk_state {
   std::unordered_map<std::uint64_t, open_entry> open;
   pushed_streams pushed;
   gateway::outage outage;
+  load_totals totals;    // of the head's lives
+  epoch_id life_of_head; // that reports come from
   time_point head_lost_at;
 
   board& facts() { return *config.board; }

@@ -151,6 +151,9 @@ void desk_state::on_head_up(const actors::peer_up& m) {
   if (m.peer.node != head()) {
     return;
   }
+  if (std::exchange(life_of_head, m.peer.epoch) != m.peer.epoch) {
+    totals.next_life();
+  }
   const auto known = facts().look();
   const auto& p = known->pipelines.at(config.pipeline);
   if (p.card && !p.is_head_lost) {

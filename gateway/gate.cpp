@@ -1,6 +1,13 @@
 #include "gateway/gate.hpp"
 
+#include <set>
+
 namespace baton::gateway {
+namespace {
+
+constexpr std::size_t names_left_max = 4096; // of keys that there are no more
+
+} // namespace
 
 std::optional<quota_refusal> key_account::begin(instant now) {
   const std::lock_guard lock(mutex_);
@@ -41,7 +48,7 @@ void key_account::change(const key_quotas& quotas, instant now) {
 
 gate::gate(std::optional<key_ring> ring, instant now)
     : needs_key_(ring.has_value()),
-      now_(std::make_shared<state>(state{key_ring(std::vector<api_key>{}), {}})) {
+      now_(std::make_shared<state>(state{key_ring(std::vector<api_key>{}), {}, {}})) {
   if (ring) {
     replace(*std::move(ring), now);
   }
@@ -79,10 +86,13 @@ void gate::replace(key_ring ring, instant now) {
   ENSURE(needs_key_, "keys for a gate that stands open");
   std::map<std::string_view, std::shared_ptr<key_account>> known;
   const auto before = look();
-  for (const auto& account : before->accounts) {
-    known.emplace(account->name(), account);
+  for (const auto* accounts : {&before->accounts, &before->left}) {
+    for (const auto& account : *accounts) {
+      known.emplace(account->name(), account);
+    }
   }
-  auto next = std::make_shared<state>(state{std::move(ring), {}});
+  auto next = std::make_shared<state>(state{std::move(ring), {}, {}});
+  std::set<std::string_view> there;
   for (const auto& key : next->ring.keys()) {
     auto& account = known[key.name];
     if (account) {
@@ -91,6 +101,12 @@ void gate::replace(key_ring ring, instant now) {
       account = std::make_shared<key_account>(key.name, key.quotas, now);
     }
     next->accounts.push_back(account);
+    there.insert(key.name);
+  }
+  for (const auto& [name, account] : known) {
+    if (!there.contains(name) && next->left.size() < names_left_max) {
+      next->left.push_back(account);
+    }
   }
   const std::lock_guard lock(mutex_);
   now_ = std::move(next);

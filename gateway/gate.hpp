@@ -78,7 +78,8 @@ public:
   result<caller> identify(std::string_view key) const;
   // The same caller as it stands now. Errors: unauthorized, if the key was taken away meanwhile.
   result<caller> renew(const caller& who) const;
-  // Other keys from now on; who keeps its name keeps what it has used. Requires: needs_key().
+  // Other keys from now on; who keeps its name, or has it again, keeps what it has used, so that
+  // counters do not fall. Requires: needs_key().
   void replace(key_ring ring, instant now);
   // Of all names of the ring.
   std::vector<key_usage> usage() const;
@@ -87,6 +88,7 @@ private:
   struct state {
     key_ring ring;
     std::vector<std::shared_ptr<key_account>> accounts; // by index in the ring
+    std::vector<std::shared_ptr<key_account>> left{};   // of names that it had before
   };
   std::shared_ptr<const state> look() const;
   result<caller> find(const key_digest& digest) const;

@@ -51,6 +51,7 @@ struct grpc_ask_worker {
   std::unique_ptr<grpc_answer> answer;
   std::string busy_model{};
   std::function<void(const reply_times&)> ended_well{};
+  bool goes_alone = false; // its worker is given no other request with it
 };
 // The root answers it; what it says becomes a message, if all is well.
 struct grpc_ask_root {

@@ -207,7 +207,8 @@ void grpc_call::open(grpc_ask_worker what) {
   reply_times when;
   when.read = when.granted = clock::now();
   limit(what.request.deadline, when.read);
-  auto opened = one_of(world_.desk.infer(who_, std::move(what.request), wake_), /*choices=*/1);
+  auto opened = one_of(world_.desk.infer(who_, std::move(what.request), wake_, what.goes_alone),
+                       /*choices=*/1);
   enter(std::move(opened),
         {std::move(what.answer), std::move(what.busy_model), std::move(what.ended_well), when});
 }

@@ -142,10 +142,12 @@ grpc_plan plan_worker_prediction(const worker_view& of, const grpc_method& metho
   if (!request) {
     return request.error();
   }
+  const bool is_stream = method.shape == grpc_shape::server_stream;
   grpc_ask_worker out;
   out.request = *std::move(request);
-  out.answer =
-      std::make_unique<worker_prediction_answer>(method.shape == grpc_shape::server_stream, codec);
+  out.answer = std::make_unique<worker_prediction_answer>(is_stream, codec);
+  // As TorchServe documents it: handlers that send pieces name those of one request.
+  out.goes_alone = is_stream;
   out.busy_model = of.name;
   out.ended_well = begin_prediction(facts, of.name, said.version);
   return out;

@@ -98,13 +98,15 @@ model_tally kserve_series::tally() const {
   t.queue_seconds = queue_us_.Value() / 1e6;
   t.prepare_seconds = input_us_.Value() / 1e6;
   t.last_ms = last_ms_;
+  t.executions = executions_;
   return t;
 }
 
 std::uint64_t steps_of(const snapshot& now, std::string_view model) {
   std::uint64_t steps = 0;
   for (const auto i : pipelines_of(now, model)) {
-    steps += now.pipelines[i].load ? now.pipelines[i].load->steps : 0;
+    const auto* counts = counts_of(now.pipelines[i]);
+    steps += counts ? counts->steps : 0;
   }
   return steps;
 }
@@ -121,8 +123,8 @@ std::vector<model_statistics> statistics_of(const snapshot& now, const metrics& 
 }
 
 model_statistics worker_statistics(const worker_view& of, const metrics& counts) {
-  return {of.name, counts.tally_of(of.name, of.version), of.load->batches, of.version,
-          of.load->tally.batches()};
+  const auto tally = counts.tally_of(of.name, of.version);
+  return {of.name, tally, tally.executions, of.version, of.load->tally.batches()};
 }
 
 void add_kserve_host(std::vector<MetricFamily>& out, const host_load& now) {
@@ -141,7 +143,8 @@ void add_kserve_host(std::vector<MetricFamily>& out, const host_load& now) {
 }
 
 void add_kserve_loads(std::vector<MetricFamily>& out, const snapshot& now,
-                      const std::vector<worker_view>& workers) {
+                      const std::vector<worker_view>& workers,
+                      const executions_by_model& executions) {
   auto pending = kserve_family("nv_inference_pending_request_count",
                                "Instantaneous number of pending requests awaiting execution.",
                                MetricType::Gauge);
@@ -157,7 +160,9 @@ void add_kserve_loads(std::vector<MetricFamily>& out, const snapshot& now,
   }
   for (const auto& w : workers) {
     add(pending, w.name, w.version, static_cast<double>(w.load->waiting));
-    add(executed, w.name, w.version, static_cast<double>(w.load->batches));
+  }
+  for (const auto& [who, count] : executions) {
+    add(executed, who.first, who.second, static_cast<double>(count));
   }
   for (auto* family : {&pending, &executed}) {
     if (!family->metric.empty()) {

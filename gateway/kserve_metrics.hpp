@@ -13,6 +13,10 @@
 #include <prometheus/registry.h>
 
 #include <atomic>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace baton::gateway {
@@ -23,6 +27,7 @@ public:
 
   void first_token(double seconds) { first_.Observe(seconds * 1e3); }
   void ended(const ended_request& r);
+  void executed() { ++executions_; }
   model_tally tally() const;
 
 private:
@@ -31,6 +36,7 @@ private:
   prometheus::Histogram& first_; // in milliseconds, as Triton's
   std::atomic<double> failure_seconds_{0};
   std::atomic<std::int64_t> last_ms_{0};
+  std::atomic<std::uint64_t> executions_{0};
 };
 
 // Steps of all pipelines of a model.
@@ -41,8 +47,11 @@ std::vector<model_statistics> statistics_of(const snapshot& now, const metrics& 
 model_statistics worker_statistics(const worker_view& of, const metrics& counts);
 // Of the gateway's machine.
 void add_kserve_host(std::vector<prometheus::MetricFamily>& out, const host_load& now);
-// What the schedulers and the pools of worker models have said last.
+// What the schedulers and the pools of worker models have said last. `executions`: of worker models
+// by name and version, also of those that are not served any more.
+using executions_by_model = std::map<std::pair<std::string, std::string>, std::uint64_t>;
 void add_kserve_loads(std::vector<prometheus::MetricFamily>& out, const snapshot& now,
-                      const std::vector<worker_view>& workers);
+                      const std::vector<worker_view>& workers,
+                      const executions_by_model& executions);
 
 } // namespace baton::gateway

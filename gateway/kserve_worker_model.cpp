@@ -1,6 +1,7 @@
 #include "gateway/kserve_worker_model.hpp"
 
 #include "gateway/json_text.hpp"
+#include "gateway/kserve_config.hpp"
 #include "gateway/kserve_metrics.hpp"
 #include "gateway/kserve_repository.hpp"
 #include "gateway/tensor_data.hpp"
@@ -104,15 +105,14 @@ std::string worker_metadata_body(const board& facts, const worker_view& of) {
   }
   return json_text({{"name", of.name},
                     {"versions", std::move(versions)},
-                    {"platform", of.facts->platform},
+                    {"platform", platform_told(*of.facts)},
                     {"inputs", metadata_of(of.facts->inputs, is_batched)},
                     {"outputs", metadata_of(of.facts->outputs, is_batched)}});
 }
 
 std::string worker_config_body(const worker_view& of) {
   const auto& facts = *of.facts;
-  ordered body{{"name", of.name},
-               {"platform", ""},
+  ordered told{{"name", of.name},
                {"backend", facts.platform},
                {"version_policy", config_of(facts.versions)},
                {"max_batch_size", facts.max_batch_size},
@@ -122,11 +122,11 @@ std::string worker_config_body(const worker_view& of) {
                                                    {"kind", "KIND_MODEL"},
                                                    {"count", facts.processes.size()}}})}};
   if (auto batching = batching_of(facts)) {
-    body["dynamic_batching"] = *std::move(batching);
+    told["dynamic_batching"] = *std::move(batching);
   }
-  body["parameters"] = ordered::object();
-  body["model_transaction_policy"] = {{"decoupled", facts.is_decoupled}};
-  return json_text(body);
+  told["model_transaction_policy"] = {{"decoupled", facts.is_decoupled}};
+  auto said = facts.config.empty() ? ordered::object() : ordered::parse(facts.config);
+  return json_text(whole_config(std::move(said), told, facts.processes.size()));
 }
 
 std::vector<kserve_standing> all_standings(const board& facts, const snapshot& now) {

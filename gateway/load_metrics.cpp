@@ -165,22 +165,26 @@ private:
 } // namespace
 
 void add_loads(std::vector<MetricFamily>& out, const std::vector<pipeline_view>& pipelines) {
-  const auto first = out.size();
+  std::vector<MetricFamily> families;
+  for (const auto& value : values_of({})) {
+    families.push_back(family_of(value));
+  }
   step_families steps;
   auto busy = family_of(
       {"baton_stage_busy_seconds_total", "Compute time of each stage.", MetricType::Counter, 0});
   for (std::size_t i = 0; i < pipelines.size(); ++i) {
-    if (!pipelines[i].load) {
+    const auto* counts = counts_of(pipelines[i]);
+    if (!counts) {
       continue;
     }
-    const auto& load = *pipelines[i].load;
+    const auto& load = *counts;
     const auto engine = std::to_string(i);
     const auto values = values_of(load);
     for (std::size_t row = 0; row < values.size(); ++row) {
-      if (first + row == out.size()) {
-        out.push_back(family_of(values[row]));
+      // While its head is away, what it has counted stays, and nobody knows how it stands.
+      if (pipelines[i].load || values[row].type == MetricType::Counter) {
+        add_to(families[row], values[row].value, {{"engine", engine}, {"model_name", load.model}});
       }
-      add_to(out[first + row], values[row].value, {{"engine", engine}, {"model_name", load.model}});
     }
     steps.add(load, {{"engine", engine}, {"model_name", load.model}});
     for (std::size_t stage = 0; stage < load.stage_busy_micros.size(); ++stage) {
@@ -191,8 +195,11 @@ void add_loads(std::vector<MetricFamily>& out, const std::vector<pipeline_view>&
       add_to(busy, static_cast<double>(load.stage_busy_micros[stage]) / 1e6, std::move(labels));
     }
   }
-  if (!busy.metric.empty()) {
-    out.push_back(std::move(busy));
+  families.push_back(std::move(busy));
+  for (auto& family : families) {
+    if (!family.metric.empty()) {
+      out.push_back(std::move(family));
+    }
   }
   steps.move_to(out);
 }

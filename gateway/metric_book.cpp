@@ -120,12 +120,19 @@ std::uint64_t metric_book::open(const std::string& model, const std::string& ver
 
 void metric_book::close(std::uint64_t number) {
   const std::lock_guard lock(mutex_);
-  tellers_.erase(number);
+  const auto closed = tellers_.extract(number);
+  const auto& by = closed.mapped();
+  for (const auto& [why, count] : by.refused)
+    if (count > 0)
+      refused_[{by.model, by.version, why}] += count;
   for (auto f = families_.begin(); f != families_.end();) {
     auto& all = f->second.all;
     for (auto s = all.begin(); s != all.end();) {
-      s->second.sources.erase(number);
-      const bool is_over = s->second.sources.empty();
+      const bool was_of_it = s->second.sources.erase(number) > 0;
+      const bool is_left = was_of_it && s->second.sources.empty();
+      const bool is_over = is_left && f->second.kind == metric_kind::gauge;
+      if (is_left && !is_over)
+        left_.emplace(s->second.left = ++last_left_, std::pair(f->first, s->first));
       series_ -= is_over ? 1 : 0;
       bytes_ -= is_over ? bytes_of(s->first) : 0;
       s = is_over ? all.erase(s) : std::next(s);
@@ -133,6 +140,40 @@ void metric_book::close(std::uint64_t number) {
     bytes_ -= all.empty() ? bytes_of(f->first, f->second.help) : 0;
     f = all.empty() ? families_.erase(f) : std::next(f);
   }
+}
+
+void metric_book::forget(std::uint64_t left) {
+  const auto place = left_.extract(left);
+  const auto& [name, labels] = place.mapped();
+  const auto of_name = families_.find(name);
+  of_name->second.all.erase(labels);
+  --series_;
+  bytes_ -= bytes_of(labels);
+  if (of_name->second.all.empty()) {
+    bytes_ -= bytes_of(name, of_name->second.help);
+    families_.erase(of_name);
+  }
+}
+
+// Unless it has a source still.
+void metric_book::forget_left_of(const std::string& name) {
+  std::vector<std::uint64_t> all;
+  for (const auto& [labels, s] : families_.at(name).all) {
+    if (s.left == 0)
+      return;
+    all.push_back(s.left);
+  }
+  for (const auto left : all)
+    forget(left);
+}
+
+bool metric_book::has_room(const handler_metric& m, const label_set& labels) const {
+  const auto known = families_.find(m.name);
+  const bool is_new_name = known == families_.end();
+  const bool is_new = is_new_name || !known->second.all.contains(labels);
+  const auto more = (is_new ? bytes_of(labels) : 0) + (is_new_name ? bytes_of(m.name, m.help) : 0);
+  return (!is_new_name || families_.size() < names_max) && (!is_new || series_ < series_max) &&
+         bytes_ + more <= bytes_max;
 }
 
 std::string metric_book::take(std::uint64_t number, const handler_metric& m) {
@@ -157,9 +198,15 @@ const char* metric_book::refusal_of(teller& by, std::uint64_t number, const hand
   label_set labels;
   for (const auto& l : m.labels)
     labels[l.name] = l.value;
+  if (const auto other = families_.find(m.name);
+      other != families_.end() && other->second.kind != m.kind) {
+    forget_left_of(m.name);
+    if (families_.contains(m.name))
+      return "kind";
+  }
+  while (!left_.empty() && !has_room(m, labels))
+    forget(left_.begin()->first);
   const auto known = families_.find(m.name);
-  if (known != families_.end() && known->second.kind != m.kind)
-    return "kind";
   const bool is_new_name = known == families_.end();
   const bool is_new = is_new_name || !known->second.all.contains(labels);
   const bool is_new_of_source = is_new || !known->second.all.at(labels).sources.contains(number);
@@ -168,9 +215,8 @@ const char* metric_book::refusal_of(teller& by, std::uint64_t number, const hand
   const bool is_name_of_source = by.names.contains(m.name);
   const std::size_t more_of_source = (is_new_of_source ? bytes_of(labels) : 0) +
                                      (is_name_of_source ? 0 : bytes_of(m.name, m.help));
-  if ((is_new_name && families_.size() >= names_max) || (is_new && series_ >= series_max) ||
-      (is_new_of_source && by.series >= source_series_max) ||
-      (!is_name_of_source && by.names.size() >= source_names_max) || bytes_ + more > bytes_max ||
+  if (!has_room(m, labels) || (is_new_of_source && by.series >= source_series_max) ||
+      (!is_name_of_source && by.names.size() >= source_names_max) ||
       by.bytes + more_of_source > source_bytes_max)
     return "too many";
   auto& of_name = families_[m.name];
@@ -182,6 +228,8 @@ const char* metric_book::refusal_of(teller& by, std::uint64_t number, const hand
   series_ += is_new ? 1 : 0;
   bytes_ += more;
   by.bytes += more_of_source;
+  if (one.left > 0)
+    left_.erase(std::exchange(one.left, 0));
   if (is_new_of_source) {
     one.sources.insert(number);
     by.names.insert(m.name);
@@ -203,6 +251,7 @@ metric_book::copy(const std::function<bool(const std::string&)>& is_wanted) cons
     if (const std::string whole(histogram_of_part(name));
         is_wanted(name) || (!whole.empty() && is_wanted(whole)))
       now.families.emplace_back(name, f);
+  now.refused = refused_;
   // Two revisions of a version may be there at once.
   for (const auto& [number, t] : tellers_)
     for (const auto& [why, count] : t.refused)

@@ -2,7 +2,10 @@
 // model, and models, that say the same name and labels share one value: counters are summed up, of
 // a gauge that is set the last word holds. Bounded, since names are a handler's text. Any thread.
 //
-//   series: (unknown) --first told by a source--> told --every source of it has closed--> (unknown)
+//   a gauge:   (unknown) --first told by a source--> told --every source has closed--> (unknown)
+//   a counter: (unknown) --first told--> told --every source has closed--> left, and told still
+//              left --told again, goes on from there--> told
+//              left --others need its room, the oldest first--> (unknown)
 #pragma once
 
 #include "schema/inference.hpp"
@@ -56,6 +59,7 @@ private:
   struct series {
     double value = 0;
     std::set<std::uint64_t> sources;
+    std::uint64_t left = 0; // the number of its place in left_; 0: it has sources
   };
   struct family {
     std::string help;
@@ -75,6 +79,10 @@ private:
 
   std::uint64_t open(const std::string& model, const std::string& version);
   void close(std::uint64_t number);
+  // Without its sources; requires that it has none.
+  void forget(std::uint64_t left);
+  void forget_left_of(const std::string& name);
+  bool has_room(const handler_metric& m, const label_set& labels) const;
   std::string take(std::uint64_t number, const handler_metric& m);
   // What a text is made of, outside of the lock: pools wait for it.
   contents copy(const std::function<bool(const std::string&)>& is_wanted) const;
@@ -83,6 +91,9 @@ private:
 
   mutable std::mutex mutex_;
   std::map<std::string, family> families_;
+  std::map<std::uint64_t, std::pair<std::string, label_set>> left_; // counters without a source
+  std::uint64_t last_left_ = 0;
+  std::map<std::array<std::string, 3>, std::uint64_t> refused_; // of sources that have closed
   std::size_t series_ = 0, bytes_ = 0;
   std::map<std::uint64_t, teller> tellers_;
   std::uint64_t last_source_ = 0;

@@ -7,6 +7,7 @@
 #include "gateway/load_metrics.hpp"
 #include "gateway/metric_family.hpp"
 #include "gateway/metric_labels.hpp"
+#include "gateway/process_metrics.hpp"
 #include "gateway/tgi_metrics.hpp"
 #include "gateway/vllm_metrics.hpp"
 
@@ -20,6 +21,7 @@
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <set>
 #include <sstream>
 
 namespace baton::gateway {
@@ -61,63 +63,6 @@ MetricFamily family_with(const one_value& v) {
   auto family = family_of(v);
   add_to(family, v.value, {});
   return family;
-}
-
-// Who starts whom again, and how much of what it allows is used up.
-void add_supervision(std::vector<MetricFamily>& out, const std::vector<status>& processes) {
-  const auto gauge = [](const char* name, const char* help) {
-    return family_of({name, help, MetricType::Gauge, 0});
-  };
-  auto recent = gauge("baton_supervision_restarts_recent",
-                      "Restarts of the process within its supervisor's period.");
-  auto allowed = gauge("baton_supervision_restarts_max",
-                       "Restarts of the process that its supervisor allows within the period.");
-  auto period = gauge("baton_supervision_period_seconds", "The period of a process's supervisor.");
-  auto given_up = gauge("baton_supervision_given_up", "1 if the process is not started again.");
-  for (const auto& p : processes) {
-    if (!p.supervision) {
-      continue;
-    }
-    const auto& by = *p.supervision;
-    const label_list labels{
-        {"process", p.name},
-        {"strategy", std::string(restart_strategy_names[static_cast<std::size_t>(by.strategy)])},
-        {"supervisor", by.by}};
-    add_to(recent, by.restarts_recent, labels);
-    add_to(allowed, by.restarts_max, labels);
-    add_to(period, by.period_seconds, labels);
-    add_to(given_up, by.has_given_up ? 1 : 0, labels);
-  }
-  for (auto* family : {&recent, &allowed, &period, &given_up}) {
-    if (!family->metric.empty()) {
-      out.push_back(std::move(*family));
-    }
-  }
-}
-
-// The processes as the root last told of them.
-void add_processes(std::vector<MetricFamily>& out, const std::vector<status>& processes) {
-  MetricFamily ready;
-  ready.name = "baton_process_ready";
-  ready.help = "1 if the process is ready.";
-  ready.type = MetricType::Gauge;
-  MetricFamily restarts;
-  restarts.name = "baton_process_restarts_total";
-  restarts.help = "Times that its supervisor has started the process again.";
-  restarts.type = MetricType::Counter;
-  for (const auto& p : processes) {
-    ClientMetric metric;
-    metric.label = {{"process", p.name}, {"role", std::string(name_of(p.role))}};
-    metric.gauge.value = p.phase == phase::ready ? 1 : 0;
-    ready.metric.push_back(metric);
-    metric.gauge.value = 0;
-    metric.counter.value = static_cast<double>(p.restarts);
-    restarts.metric.push_back(std::move(metric));
-  }
-  if (!processes.empty()) {
-    out.push_back(std::move(ready));
-    out.push_back(std::move(restarts));
-  }
 }
 
 void add_keys(std::vector<MetricFamily>& out, const std::vector<key_usage>& keys) {
@@ -224,6 +169,9 @@ struct metrics::registry {
   std::mutex models_mutex;
   std::map<std::pair<std::uint32_t, std::string>, model_series> models; // entries stay
   std::map<std::pair<std::string, std::string>, kserve_series> kserve;  // by version; the same
+  std::set<std::pair<std::string, std::string>> of_workers;             // of them: worker models'
+
+  process_metrics processes;
 
   model_series& of(std::uint32_t pipeline, const std::string& model) {
     std::lock_guard lock(models_mutex);
@@ -281,7 +229,15 @@ struct metrics::registry {
   }
   kserve_series& of_worker(const std::string& model, const std::string& version) {
     std::lock_guard lock(models_mutex);
+    of_workers.emplace(model, version);
     return kserve_of(model, version);
+  }
+  executions_by_model executions() {
+    std::lock_guard lock(models_mutex);
+    executions_by_model told;
+    for (const auto& who : of_workers)
+      told[who] = kserve.at(who).tally().executions;
+    return told;
   }
   Histogram& histogram(const char* name, const char* help, const Labels& labels,
                        const Histogram::BucketBoundaries& buckets) {
@@ -423,6 +379,14 @@ void metrics::worker_ended(const std::string& model, const std::string& version,
   registry_->of_worker(model, version).ended(r);
 }
 
+void metrics::worker_executed(const std::string& model, const std::string& version) {
+  registry_->of_worker(model, version).executed();
+}
+
+void metrics::processes(const std::vector<status>& all) {
+  registry_->processes.take(all);
+}
+
 model_tally metrics::tally_of(const std::string& model, const std::string& version) const {
   std::lock_guard lock(registry_->models_mutex);
   const auto it = registry_->kserve.find({model, version});
@@ -453,15 +417,13 @@ std::string metrics::text(const snapshot& now, std::size_t requests_open,
   families.push_back(family_with({"baton_requests_open", "Requests open at this gateway.",
                                   MetricType::Gauge, static_cast<double>(requests_open)}));
   add_loads(families, now.pipelines);
-  add_kserve_loads(families, now, workers);
+  add_kserve_loads(families, now, workers, registry_->executions());
   {
     const std::lock_guard lock(registry_->host_mutex);
     add_kserve_host(families, registry_->host.read());
   }
-  if (now.cluster) {
-    add_processes(families, now.cluster->nodes);
-    add_supervision(families, now.cluster->nodes);
-  }
+  if (now.cluster)
+    registry_->processes.add(families, now.cluster->nodes);
   add_keys(families, keys);
   std::ostringstream out;
   TextSerializer{}.Serialize(out, families);

@@ -39,6 +39,7 @@ struct model_tally {
   double success_seconds = 0, failure_seconds = 0; // together
   double queue_seconds = 0, prepare_seconds = 0;   // of those that succeeded
   std::int64_t last_ms = 0;                        // since 1970; 0: none has succeeded yet
+  std::uint64_t executions = 0;                    // batches of a worker model
 };
 
 // Of HTTP, or "other": a client may say anything.
@@ -74,6 +75,7 @@ public:
   // The same of a worker model, whose seconds until its first piece are those of a first token.
   void worker_answered(const std::string& model, const std::string& version, double seconds);
   void worker_ended(const std::string& model, const std::string& version, const ended_request& r);
+  void worker_executed(const std::string& model, const std::string& version); // a batch
   model_tally tally_of(const std::string& model, const std::string& version = "1") const;
   // A stream of this one goes on at another.
   void moved(std::uint32_t pipeline, const std::string& model);
@@ -81,6 +83,8 @@ public:
   void routed(std::uint32_t pipeline, const std::string& model, std::string_view why);
   // A message that changes nothing: duplicate chunk, answer to a request that is gone, bad frame.
   void dropped(std::string_view what);
+  // The processes as the root tells of them: how often they have begun again.
+  void processes(const std::vector<status>& all);
   // Of traces: sent to the collector and taken; lost, because it does not take them in time.
   void spans(std::uint64_t exported, std::uint64_t dropped);
 

@@ -306,7 +306,8 @@ opening reception::detokenize(const caller& who, std::string_view model, std::ve
   return open_request(front_, std::move(out), card.name);
 }
 
-opening reception::infer(const caller& who, baton::infer request, std::function<void()> wake) {
+opening reception::infer(const caller& who, baton::infer request, std::function<void()> wake,
+                         bool goes_alone) {
   auto trace = trace_for(who, request_trace::operation::infer, request.model);
   if (auto ok = check_limits(request); !ok) {
     return refused(refuse(ok.error()), trace);
@@ -340,8 +341,8 @@ opening reception::infer(const caller& who, baton::infer request, std::function<
   request.request = out->number();
   request.deadline = sooner(request.deadline, facts_->config().request_deadline);
   auto name = request.model;
-  caf::anon_send(
-      pool, open_infer{out, std::move(request), std::get<0>(std::move(lease)), std::move(trace)});
+  caf::anon_send(pool, open_infer{out, std::move(request), std::get<0>(std::move(lease)),
+                                  std::move(trace), goes_alone});
   return open_request(pool, std::move(out), std::move(name));
 }
 

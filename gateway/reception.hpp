@@ -94,8 +94,9 @@ public:
   // A worker model: `inferred`, the last of which says so; or one rejected or failed in its place.
   // Refusals: draining, model_not_found, payload_too_large, invalid_value, overloaded,
   // unauthorized, rate_limit_exceeded. Unanswered beyond worker_answer_bytes_max, its client is
-  // cut.
-  opening infer(const caller& who, baton::infer request, std::function<void()> wake);
+  // cut. `goes_alone`: its worker is given no other request with it.
+  opening infer(const caller& who, baton::infer request, std::function<void()> wake,
+                bool goes_alone = false);
   // A model of the repository: one model_changed, or failed in its place. Refusals: draining,
   // conflict (there is no repository), overloaded.
   opening change(const change_model& what, std::function<void()> wake);

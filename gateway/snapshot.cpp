@@ -107,6 +107,10 @@ const std::string& model_of(const pipeline_view& p) noexcept {
   return p.card ? p.card->name : p.model;
 }
 
+const load_report* counts_of(const pipeline_view& p) noexcept {
+  return p.totals ? &*p.totals : p.load ? &*p.load : nullptr;
+}
+
 bool is_ready(const pipeline_view& p) noexcept {
   return is_up(p) && p.card->phase == phase::ready;
 }

@@ -27,6 +27,8 @@ struct pipeline_view {
   std::string head_lost_why;
   std::uint32_t open_then = 0; // sequences that this gateway had there when `load` came
   std::uint64_t losses = 0;    // of its head, so far: what it had cached is gone with it
+  // `load` with its counts summed up over all lives of the head; it stays while the head is away.
+  std::optional<load_report> totals{};
 };
 using pipeline_set = std::bitset<pipelines_max>;
 
@@ -51,6 +53,8 @@ std::string_view name_of(role r) noexcept;  // "gateway", "shard" ...: also the 
 // Whether every head has said how it stands, or is known to be away.
 bool has_heard_all(const snapshot& s) noexcept;
 const std::string& model_of(const pipeline_view& p) noexcept;
+// What its heads have counted so far. Null: nothing yet.
+const load_report* counts_of(const pipeline_view& p) noexcept;
 bool is_ready(const pipeline_view& p) noexcept;
 // Also one that recovers: its queue is open.
 bool takes_requests(const pipeline_view& p) noexcept;

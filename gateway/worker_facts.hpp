@@ -52,6 +52,7 @@ struct worker_facts {
   schedule::queue_policy queue_policy{};
   std::map<std::uint32_t, schedule::queue_policy> priority_queue_policy{}; // of levels
   version_policy versions{};
+  std::string config{}; // of Triton, as JSON (kserve_config.hpp); empty: it has none
 };
 
 } // namespace baton::gateway

@@ -39,7 +39,6 @@ struct worker_load {
   std::atomic<std::size_t> workers{0}; // that take requests
   std::atomic<std::size_t> waiting{0};
   std::atomic<std::size_t> running{0};
-  std::atomic<std::uint64_t> batches{0}; // so far
   worker_tally tally;
   // Written by whoever made the pool: whether the model has any worker, here or elsewhere. One of a
   // model store may be scaled to none.

@@ -59,6 +59,7 @@ struct pool_state {
   void start(open_infer& m) {
     const auto number = m.out->number();
     schedule::worker_queue::asked a{number, bytes_of(m.request)};
+    a.goes_alone = m.goes_alone;
     if (m.request.deadline.count() > 0)
       a.deadline = now() + m.request.deadline;
     auto ok = check_open();
@@ -230,7 +231,7 @@ struct pool_state {
   }
 
   void carry_out(const schedule::start_batch& o) {
-    ++config.load->batches;
+    counts().worker_executed(config.model, config.version);
     infer_batch batch;
     batch.batch = o.batch;
     const auto size = static_cast<std::uint32_t>(o.requests.size());

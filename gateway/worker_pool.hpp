@@ -30,6 +30,7 @@ struct open_infer {
   infer request;
   std::shared_ptr<quota_lease> lease = nullptr;
   trace_handle trace = nullptr; // none: it is not traced
+  bool goes_alone = false;      // in a batch of its own
 };
 
 // The worker door to the pool.

@@ -69,6 +69,7 @@ result<void> worker_queue::enter(const asked& a, instant now) {
   e.bytes = a.bytes;
   e.arrived = now;
   e.deadline = a.deadline;
+  e.goes_alone = a.goes_alone;
   entries_.emplace(a.request, e);
   auto timeout = policy.timeout;
   if (a.queue_timeout.count() > 0)
@@ -220,12 +221,12 @@ worker_queue::candidates worker_queue::next_batch() const {
   line_.visit([&](std::uint64_t request) {
     const auto& e = entries_.at(request);
     bytes += e.bytes;
-    if (c.count > 0 && bytes > limits::batch_bytes_max) {
+    if (c.count > 0 && (e.goes_alone || bytes > limits::batch_bytes_max)) {
       c.is_full = true;
       return false;
     }
     c.oldest = c.count == 0 ? e.arrived : std::min(c.oldest, e.arrived);
-    c.is_full = ++c.count == limits_.batch_size;
+    c.is_full = ++c.count == limits_.batch_size || e.goes_alone;
     return !c.is_full;
   });
   return c;

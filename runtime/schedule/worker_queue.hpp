@@ -100,6 +100,7 @@ public:
     std::optional<instant> deadline{};
     std::uint64_t priority = 0;                 // 0: the default level's
     std::chrono::microseconds queue_timeout{0}; // shorter than its level's; 0: it says none
+    bool goes_alone = false;                    // in a batch of its own
   };
   // Errors: invalid_value (a priority or a timeout that its model does not have), overloaded,
   // no_job_ticket; then it has not come in.
@@ -142,6 +143,7 @@ private:
     std::uint32_t losses = 0;     // workers that ended while they had it
     std::uint32_t next_index = 0; // of its pieces
     std::optional<worker_life> worker;
+    bool goes_alone = false;
     bool is_abandoned = false;
   };
   struct worker {

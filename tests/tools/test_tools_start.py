@@ -132,6 +132,7 @@ TOOLS = {
     "sdk/python/baton_worker/check.py": run_by("sdk/python/tests/test_needs.py"),
     "sdk/python/baton_worker/foreground.py": run_by("sdk/python/tests/test_foreground.py"),
     "sdk/python/baton_worker/onnx.py": run_by("sdk/python/tests/test_onnx.py"),
+    "sdk/python/baton_worker/tensorflow.py": run_by("sdk/python/tests/test_tensorflow.py"),
     "sdk/python/baton_worker/torchscript.py": run_by("sdk/python/tests/test_torchscript.py"),
     "sdk/python/baton_worker/torchserve.py": run_by("sdk/python/tests/test_shims.py"),
     "sdk/python/baton_worker/triton.py": run_by("sdk/python/tests/test_shims.py"),

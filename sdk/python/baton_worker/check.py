@@ -1,4 +1,4 @@
-"""Whether this Python has what workers need: python3 -m baton_worker.check [torchserve | triton | onnx | torchscript ...]
+"""Whether this Python has what workers need: python3 -m baton_worker.check [torchserve | triton | onnx | torchscript | tensorflow ...]
 
 Says what is missing, a line each, and ends with 1, or with 3 if only some handlers need it (PyYAML: those that have a
 model-config.yaml). `cluster doctor` asks it.

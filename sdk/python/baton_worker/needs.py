@@ -25,6 +25,7 @@ PACKAGES: Dict[str, Package] = {
     "torch": Package("torch", "python3-torch", "torch"),
     "torchvision": Package("torchvision", "python3-torchvision", "vision"),
     "PIL": Package("Pillow", "python3-pil", "vision"),
+    "tensorflow": Package("tensorflow-cpu", "", "tensorflow"),
 }
 WIRE = Path(__file__).resolve().parent.parent / "baton_client" / "wire" / "__init__.py"
 WIRE_WORDS = "the SDK's wire code is not generated: python3 sdk/python/generate_wire.py (apt install flatbuffers-compiler), or pip install sdk/python"
@@ -34,6 +35,7 @@ WANTED: Dict[str, Sequence[str]] = {
     "triton": ("numpy",),
     "onnx": ("numpy", "onnxruntime"),
     "torchscript": ("numpy", "torch"),
+    "tensorflow": ("numpy", "tensorflow"),
 }
 
 SOMETIMES = ("torchserve",)  # of them those whose modules only some handlers need

@@ -10,8 +10,12 @@ _TOKEN = re.compile(
     r"""\s*(?:\#[^\n]*\n?|(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<word>[A-Za-z_][\w.]*)"""
     r"""|(?P<number>-?[0-9][\w.+-]*)|(?P<mark>[{}\[\]:,;]))"""
 )
-_REPEATED = frozenset({"input", "output", "instance_group", "dims", "batch_input", "batch_output", "gpus", "step", "gpu_execution_accelerator", "cpu_execution_accelerator"})
-_MAPS = frozenset({"parameters"})
+_REPEATED = frozenset(
+    "input output instance_group dims shape dim batch_input batch_output target_name source_input gpus secondary_devices profile resources step "
+    "gpu_execution_accelerator cpu_execution_accelerator graph_spec preferred_batch_size versions control_input control int32_false_true "
+    "fp32_false_true bool_false_true state initial_state model_warmup op_library_filename agents metric_control buckets".split()
+)
+_MAPS = frozenset("parameters metric_tags cc_model_filenames priority_queue_policy inputs input_map output_map".split())
 DEPTH_MAX = 32
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 from pathlib import Path
 from typing import Any, Collection, Dict, List, Optional, Sequence, Set, Tuple, Union
 
@@ -170,7 +171,7 @@ def _rows_of(arrays: Arrays) -> int:
 # -- What config.pbtxt says to a platform --
 
 
-def options_of(context: Context, program: str) -> Tuple[Path, Optional[Dict[str, Any]]]:
+def options_of(context: Context, program: str, takes_directory: bool = False) -> Tuple[Path, Optional[Dict[str, Any]]]:
     """The model's file and its config.pbtxt, of the command line MODEL [--config FILE] [--max-batch-size ROWS]. Raises ValueError.
 
     The rows are said where config.pbtxt says none, by who completed it of the model's file."""
@@ -182,9 +183,9 @@ def options_of(context: Context, program: str) -> Tuple[Path, Optional[Dict[str,
         options = parser.parse_args(list(context.options))
     except SystemExit as wrong:
         raise ValueError(f"the options of {program}") from wrong
-    file = Path(options.model).resolve()
-    if not file.is_file():
-        raise ValueError(f"{file} is no file")
+    file = Path(os.path.abspath(options.model))  # as it is named: config.pbtxt lies beside a link, not beside what it leads to
+    if not file.is_file() and not (takes_directory and file.is_dir()):
+        raise ValueError(f"{file} is no file" + (", and no directory" if takes_directory else ""))
     config = pbtxt.beside(file, options.config)
     if options.max_batch_size:
         config = {**(config or {}), "max_batch_size": options.max_batch_size}

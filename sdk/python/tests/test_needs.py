@@ -46,7 +46,7 @@ def test_a_worker_ends_for_good_and_names_what_is_missing(module):
     assert re.match("baton_worker error " + LACKS, done.stderr.splitlines()[-1]), done.stderr
 
 
-@pytest.mark.parametrize("module", ["baton_worker.triton", "baton_worker.onnx", "baton_worker.torchscript"])
+@pytest.mark.parametrize("module", ["baton_worker.triton", "baton_worker.onnx", "baton_worker.torchscript", "baton_worker.tensorflow"])
 def test_so_does_one_without_numpy(module, without_numpy):
     done = ended("-m", module, "model.py", beside=without_numpy)
     assert done.returncode == 78, done.stderr

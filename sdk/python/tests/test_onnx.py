@@ -8,6 +8,7 @@ from pathlib import Path
 import onnx_bytes
 import pytest
 from onnx_bytes import BFLOAT16, INT64, STRING
+from tensor_answers import told
 from test_shims import context, made, read, run  # noqa: F401 (read is a fixture)
 
 from baton_client import Tensor
@@ -45,13 +46,6 @@ def served(tmp_path, config=None, model=None):
 def rows(*values, outputs=(), dtype="float32"):
     x = numpy.array(values, dtype)
     return {"inputs": [Tensor.of("INPUT0", 10 * x), Tensor.of("INPUT1", x)], "outputs": list(outputs)}
-
-
-def told(pieces):
-    """By request: the outputs by name, or what was refused."""
-    return [
-        (p.failure.name, p.failure.message) if p.failure else {t.name: t.numpy().tolist() for t in p.outputs} for _, p in sorted(pieces, key=lambda one: one[0])
-    ]
 
 
 def test_rows_of_several_requests_are_computed_together(tmp_path):

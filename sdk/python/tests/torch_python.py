@@ -1,4 +1,4 @@
-"""Whatever Python of this machine has torch: BATON_TORCH_PYTHON, this one, or that of build/torch."""
+"""Whatever Python of this machine has torch: BATON_TORCH_PYTHON, this one, or that of build/torch. The same of other packages."""
 
 import os
 import subprocess
@@ -7,7 +7,6 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
-NEEDS = "import flatbuffers, numpy, pytest, torch, zmq"
 
 
 def environment():
@@ -16,14 +15,20 @@ def environment():
     return {**os.environ, "PYTHONPATH": os.pathsep.join(ours), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
 
-def python_with_torch():
+def python_with(package):
     """It, or why there is none."""
-    why = "torch is nowhere: set BATON_TORCH_PYTHON"
-    for python in (os.environ.get("BATON_TORCH_PYTHON"), sys.executable, str(ROOT / "build/torch/bin/python")):
+    variable = f"BATON_{package.upper()}_PYTHON"
+    why = f"{package} is nowhere: set {variable}"
+    for python in (os.environ.get(variable), sys.executable, str(ROOT / f"build/{package}/bin/python")):
         if not python or not os.access(python, os.X_OK):
             continue
-        tried = subprocess.run([python, "-c", NEEDS], env=environment(), capture_output=True, text=True, timeout=300)
+        needs = f"import flatbuffers, numpy, pytest, {package}, zmq"
+        tried = subprocess.run([python, "-c", needs], env=environment(), capture_output=True, text=True, timeout=300)
         if tried.returncode == 0:
             return python, ""
         why = f"{python}: {tried.stderr.strip().splitlines()[-1]}"
     return None, why
+
+
+def python_with_torch():
+    return python_with("torch")

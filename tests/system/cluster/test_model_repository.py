@@ -11,6 +11,7 @@ import threading
 import time
 
 import harness
+import httpx
 import pytest
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
@@ -22,6 +23,7 @@ sys.path[:0] = [str(SDK), str(SDK / "tests")]
 from baton_client import BatonError, Client, Tensor  # noqa: E402
 
 import numpy as np  # noqa: E402
+from counters import counters, fallen  # noqa: E402
 import onnx_bytes  # noqa: E402
 from tritonclient.utils import InferenceServerException  # noqa: E402
 
@@ -147,7 +149,7 @@ def test_a_model_without_a_configuration_is_completed_of_its_file(explicit):
     with explicit.http as client:
         client.load_model("add_sub")
         told = client.get_model_config("add_sub")
-        assert (told["max_batch_size"], told["backend"], told["dynamic_batching"]["preferred_batch_size"]) == (4, "onnxruntime", [])
+        assert (told["max_batch_size"], told["backend"], told["dynamic_batching"]["preferred_batch_size"]) == (4, "onnxruntime", [4])
         assert [(t["name"], t["data_type"], t["dims"]) for t in told["input"]] == [("INPUT0", "TYPE_FP32", [2]), ("INPUT1", "TYPE_FP32", [2])]
         assert [t["shape"] for t in client.get_model_metadata("add_sub")["outputs"]] == [[-1, 2], [-1, 2]]
 
@@ -200,6 +202,62 @@ def test_what_a_config_asks_for_and_is_not_there_is_in_the_log(explicit):
     assert "asks for OpenVINOExecutionProvider" in said and "parameters.ENABLE_NVFUSER is not known here and changes nothing" in said
     for name in ("fast", "plan"):
         shutil.rmtree(explicit.models / name)
+
+
+WRITTEN = """
+parameters { key: "threshold" value { string_value: "0.5" } }
+instance_group [ { kind: KIND_CPU count: 1 } ]
+optimization { graph { level: 1 } }
+dynamic_batching { preferred_batch_size: [ 2 ] max_queue_delay_microseconds: 100 }
+max_batch_size: 2
+metric_tags { key: "team" value: "vision" }
+model_warmup [ { name: "w" batch_size: 1 inputs { key: "x" value { data_type: TYPE_FP32 dims: 2 zero_data: true } } } ]
+version_policy { all { } }
+"""
+
+
+def test_a_configuration_comes_back_as_it_was_written(explicit):
+    explicit.write("written", 2, more=WRITTEN)
+    with explicit.http as over_http, explicit.grpc as over_grpc:
+        over_http.load_model("written")
+        told = over_http.get_model_config("written")
+        assert (told["platform"], told["backend"], told["default_model_filename"], told["max_batch_size"]) == ("", "python", "model.py", 2)
+        assert told["parameters"] == {"threshold": {"string_value": "0.5"}} and told["metric_tags"] == {"team": "vision"}
+        (group,) = told["instance_group"]
+        assert (group["name"], group["kind"], group["count"], group["gpus"]) == ("written_0", "KIND_CPU", 1, [])
+        assert told["optimization"]["graph"] == {"level": 1} and told["optimization"]["input_pinned_memory"] == {"enable": True}
+        assert told["dynamic_batching"]["preferred_batch_size"] == [2] and told["dynamic_batching"]["max_queue_delay_microseconds"] == 100
+        assert told["model_warmup"][0]["inputs"]["x"]["zero_data"] is True and told["version_policy"] == {"all": {}}
+        same = over_grpc.get_model_config("written").config
+        assert (same.backend, same.instance_group[0].name, same.optimization.graph.level, same.metric_tags["team"]) == ("python", "written_0", 1, "vision")
+        assert same.model_warmup[0].inputs["x"].zero_data and same.parameters["threshold"].string_value == "0.5"
+        assert over_http.get_model_metadata("written")["platform"] == over_grpc.get_model_metadata("written").platform == "python"
+        over_http.unload_model("written")
+    shutil.rmtree(explicit.models / "written")
+
+
+def test_no_counter_falls_when_a_model_is_unloaded_and_loaded_again(explicit):
+    explicit.write("counted", 2)
+    scrape = lambda: counters(httpx.get(explicit.url + "/metrics").text)  # noqa: E731
+    executions = ("nv_inference_exec_count", (("model", "counted"), ("version", "1")))
+    with explicit.http as client:
+        client.load_model("counted")
+        for _ in range(3):
+            explicit.ask("counted", 1)
+        before = scrape()
+        assert before[executions] == 3
+        client.unload_model("counted")
+        assert fallen(before, {**scrape(), **{k: v for k, v in before.items() if k[0] == "baton_process_restarts_total"}}) == {}
+        client.load_model("counted")
+        explicit.ask("counted", 1)
+        after = scrape()
+        assert fallen(before, after) == {} and after[executions] == 4
+        (pid,) = explicit.workers("counted").values()
+        os.kill(pid, 9)
+        explicit.ask("counted", 1)
+        assert fallen(after, scrape()) == {}
+        client.unload_model("counted")
+    shutil.rmtree(explicit.models / "counted")
 
 
 def test_what_is_not_loaded_is_listed_and_not_served(explicit):

@@ -21,6 +21,7 @@ sys.path.insert(0, str(ROOT / "sdk" / "python"))
 from baton_client import BatonError, Client, Tensor, codec  # noqa: E402
 from baton_client.wire.MessageKind import MessageKind  # noqa: E402
 from baton_client.wire.Role import Role  # noqa: E402
+from counters import counters, fallen  # noqa: E402
 from raw_zmq import Raw  # noqa: E402
 
 PLAY = ROOT / "tests" / "system" / "cluster" / "handlers" / "play.py"
@@ -215,6 +216,24 @@ def test_streams_go_as_they_are_made_and_end_with_their_client_or_worker(models,
         answer.read()
     other = m.begin(5000, "play")
     assert m.told("play", do="who")["pid"] == other.pid
+
+
+def test_no_counter_falls_when_a_worker_is_killed(models):
+    m = models("play 1 1 0 60000 10")
+    process = m.begin(5000, "play")
+    for _ in range(3):
+        m.told("play", do="who")
+    before = counters(httpx.get(m.gateway.url + "/metrics").text)
+    executions = ("nv_inference_exec_count", (("model", "play"), ("version", "1")))
+    assert before[executions] == 3
+    process.kill()
+    process.wait()
+    m.wait(5000, "failed")
+    assert fallen(before, counters(httpx.get(m.gateway.url + "/metrics").text)) == {}
+    m.begin(5000, "play")
+    m.told("play", do="who")
+    after = counters(httpx.get(m.gateway.url + "/metrics").text)
+    assert fallen(before, after) == {} and after[executions] == 4
 
 
 def test_a_request_outlives_its_worker_once(models, pool, tmp_path):

@@ -2,6 +2,7 @@
 import http.client
 import json
 import sys
+import time
 
 import grpc
 import httpx
@@ -246,6 +247,38 @@ def test_predictions_over_grpc(doors, stubs, tmp_path):  # noqa: F811
             with pytest.raises(grpc.RpcError) as e:
                 stub.Predictions(message, timeout=20)
             assert e.value.code() == code and word in e.value.details(), e.value
+
+
+ECHO_STREAM = """from ts.handler_utils.utils import send_intermediate_predict_response
+
+
+def handle(data, context):
+    if type(data) is list:
+        for i in range(3):
+            send_intermediate_predict_response(["intermediate_response"], context.request_ids, "Intermediate Prediction success", 200, context)
+        return ["hello world "]
+"""
+
+
+def test_streamed_predictions_share_no_batch(start, stubs, tmp_path):  # noqa: F811
+    """The handler is that of TorchServe's documentation, which answers a batch of one."""
+    (tmp_path / "echo_stream.py").write_text(ECHO_STREAM)
+    door = f"ipc://{tmp_path}/w"
+    g = start("--zmq", "tcp://127.0.0.1:*", *DOORS, "--worker-door", door, "--workers", "echo 1 4 1000 60000 10")
+    d = Doors(g, door)
+    try:
+        d.begin(5000, "echo", worker(tmp_path / "echo_stream.py", module="baton_worker.torchserve"))
+        messages, services, _, _ = stubs
+        with channel_to(g, "inference") as channel:
+            stub = services.InferenceAPIsServiceStub(channel)
+            request = messages.PredictionsRequest(model_name="echo", input={"data": b"x"})
+            before = time.monotonic()
+            calls = [stub.StreamPredictions(request, timeout=20) for _ in range(4)]  # all wait for the one worker
+            for call in calls:
+                assert [r.prediction for r in call] == [b"intermediate_response"] * 3 + [b"hello world "]
+            assert time.monotonic() - before < 1, "none waits for max_batch_delay"
+    finally:
+        d.stop()
 
 
 def test_management_over_grpc(doors, stubs):  # noqa: F811

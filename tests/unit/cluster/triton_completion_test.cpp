@@ -48,7 +48,7 @@ std::string onnx_model(std::int64_t rows, const std::string& more = "") {
          bytes(8, number(2, 13));
 }
 
-result<onnx_signature> read_onnx(const std::string& content) {
+result<model_signature> read_onnx(const std::string& content) {
   std::istringstream in(content);
   return read_onnx_signature(in, content.size());
 }
@@ -350,5 +350,5 @@ TEST_CASE("of other files the backend alone is found, and TorchScript is refused
   }));
   std::filesystem::remove(r.place.path() / "m/config.pbtxt");
   std::filesystem::remove(r.place.path() / "m/1/model.pt");
-  CHECK(r.scan().refusal.find("no model.onnx or model.py") != std::string::npos);
+  CHECK(r.scan().refusal.find("no model.onnx, model.savedmodel or model.py") != std::string::npos);
 }

@@ -44,6 +44,42 @@ TEST_CASE("while the head is lost streams wait; a shard's loss changes nothing")
   CHECK(w.facts->look()->pipelines[0].card->name == "m2");
 }
 
+TEST_CASE("counters of a head go on over its lives, and stay while it is away") {
+  world w;
+  const auto line = [&](std::string_view name) {
+    const auto text = w.facts->metrics().text(*w.facts->look(), 0, {});
+    const auto at = text.find("\n" + std::string(name) + "{");
+    return at == text.npos ? std::string() : text.substr(at + 1, text.find('\n', at + 1) - at - 1);
+  };
+  const auto says = [&](std::uint64_t steps) {
+    load_report load;
+    load.model = "m";
+    load.running = 1;
+    load.steps = load.preemptions = steps;
+    w.tell(load);
+  };
+  hello head;
+  head.role = role::head;
+  head.node = {2};
+  head.epoch = {1};
+  w.tell(actors::peer_up{head});
+  says(40);
+  w.tell(actors::peer_down{node_id{2}, epoch_id{1}, "a link"});
+  CHECK(line("baton_requests_running").empty()); // nobody knows
+  CHECK(line("nv_inference_exec_count") == "nv_inference_exec_count{model=\"m\",version=\"1\"} 40");
+  CHECK(line("baton_steps_total") == "baton_steps_total{engine=\"0\",model_name=\"m\"} 40");
+  w.tell(actors::peer_up{head}); // the same life behind a new link
+  says(41);
+  CHECK(line("nv_inference_exec_count").ends_with(" 41"));
+  w.tell(actors::peer_down{node_id{2}, epoch_id{1}, "killed"});
+  head.epoch = {2};
+  w.tell(actors::peer_up{head});
+  says(50); // more than before, of the new life
+  CHECK(line("nv_inference_exec_count").ends_with(" 91"));
+  CHECK(line("vllm:num_preemptions_total").ends_with(" 91"));
+  CHECK(line("baton_requests_running").ends_with(" 1"));
+}
+
 TEST_CASE("behind a link that fell a stream goes on where it was") {
   world w;
   auto running = w.open_granted();

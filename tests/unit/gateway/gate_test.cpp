@@ -103,6 +103,23 @@ TEST_CASE("keys are exchanged without touching who stays") {
   CHECK(g.identify("new")->account->begin(gate_start));
 }
 
+TEST_CASE("a name that goes and comes again goes on from what it has used") {
+  gate g(ring({key("a", {"a"}), key("b", {"b"})}), gate_start);
+  g.identify("b")->account->spend(7, gate_start);
+  CHECK_FALSE(g.identify("b")->account->begin(gate_start));
+  g.replace(ring({key("a", {"a"})}), gate_start);
+  CHECK_FALSE(g.identify("b"));
+  CHECK(g.usage().size() == 1);
+  g.replace(ring({key("a", {"a2"})}), gate_start); // also where others change meanwhile
+  g.replace(ring({key("b", {"other"}), key("a", {"a"})}), gate_start);
+  CHECK_FALSE(g.identify("b")); // its key is another one
+  const auto all = g.usage();
+  REQUIRE(all.size() == 2);
+  CHECK(all[0].name == "b");
+  CHECK(all[0].tokens == 7);
+  CHECK(all[0].requests == 1);
+}
+
 TEST_CASE("what a name has used is told by name") {
   gate g(ring({key("a", {"k"}, key_role::user, {.concurrent_requests = 1})}), gate_start);
   const auto a = g.identify("k")->account;

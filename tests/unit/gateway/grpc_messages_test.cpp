@@ -434,6 +434,22 @@ TEST_CASE_FIXTURE(worker_world, "an infer request of a worker model has its tens
   CHECK(std::get<error>(infer(said)).code == errc::model_not_found);
 }
 
+TEST_CASE_FIXTURE(worker_world, "a streamed prediction of a worker shares no batch") {
+  org::pytorch::serve::grpc::inference::PredictionsRequest said;
+  said.set_model_name("w");
+  (*said.mutable_input())["data"] = "x";
+  for (const bool is_stream : {false, true}) {
+    CAPTURE(is_stream);
+    const auto made =
+        plan(grpc_service::torchserve_inference, is_stream ? "StreamPredictions" : "Predictions",
+             said.SerializeAsString());
+    REQUIRE(std::holds_alternative<grpc_ask_worker>(made));
+    CHECK(std::get<grpc_ask_worker>(made).goes_alone == is_stream);
+  }
+  const auto streamed = infer(asks({1}), "ModelStreamInfer"); // Triton batches them
+  CHECK_FALSE(std::get<grpc_ask_worker>(streamed).goes_alone);
+}
+
 TEST_CASE_FIXTURE(
     worker_world,
     "a worker's stream says its end with the last response, or where it is asked to") {

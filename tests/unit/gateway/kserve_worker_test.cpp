@@ -1,6 +1,7 @@
 // Worker models in the words of KServe v2: what a call means to them, how their pieces are told,
 // and what is told of the models. No workers, no sockets.
 #include "gateway/http_api.hpp"
+#include "gateway/kserve_config.hpp"
 #include "gateway/kserve_worker_model.hpp"
 #include "gateway/kserve_worker_reply.hpp"
 #include "tests/unit/gateway/defaults.hpp"
@@ -331,8 +332,11 @@ TEST_CASE("worker models are told of beside the language models") {
   CHECK(told["platform"] == "baton_worker");
   CHECK(told["inputs"][0] == json{{"name", "IN"}, {"datatype", "INT32"}, {"shape", {-1, 2}}});
   const auto config = json::parse(w.ask("/v2/models/m/config").body);
-  CHECK(config["input"][1] ==
-        json{{"name", "TEXT"}, {"data_type", "TYPE_STRING"}, {"dims", {1}}, {"optional", true}});
+  CHECK(config["input"][1] == json::parse(R"({
+    "name": "TEXT", "data_type": "TYPE_STRING", "format": "FORMAT_NONE", "dims": [1],
+    "is_shape_tensor": false, "allow_ragged_batch": false, "optional": true,
+    "is_non_linear_format_io": false})"));
+  CHECK_FALSE(config.contains("optimization"));
   CHECK(w.ask("/v2/models/m/ready").status == 200);
   CHECK(w.ask("/v2/models/m/versions/2/ready").status == 400);
   CHECK(w.ask("/v2/models/m/versions/1").status == 404);
@@ -386,6 +390,74 @@ TEST_CASE("a configuration tells the queue, the processes and the versions as th
   CHECK(told["dynamic_batching"]["preserve_ordering"] == true);
   CHECK(told["dynamic_batching"]["max_queue_delay_microseconds"] == 0);
   CHECK(told["version_policy"] == json{{"all", json::object()}});
+}
+
+TEST_CASE("a configuration of Triton comes back as it was written, with what Triton adds") {
+  auto facts = declared();
+  facts.processes = {"worker-m-0", "worker-m-1", "worker-m-2"};
+  facts.max_batch_size = 8;
+  facts.batch_size = 8;
+  facts.config = R"({
+    "backend": "onnxruntime", "input": [{"name": "IN", "format": "FORMAT_NCHW"}],
+    "optimization": {"graph": {"level": 1}, "input_pinned_memory": {"enable": false}},
+    "instance_group": [{"kind": "KIND_GPU", "count": 2, "gpus": [0, 1]}, {}],
+    "dynamic_batching": {"max_queue_delay_microseconds": 100},
+    "parameters": {"k": {"string_value": "v"}}, "metric_tags": {"a": "b"},
+    "model_warmup": [{"name": "w", "inputs": {"IN": {"zero_data": true}}}]})";
+  worker_view view;
+  view.name = "m";
+  view.facts = std::make_shared<worker_facts>(facts);
+  auto told = json::parse(worker_config_body(view));
+  CHECK(told["name"] == "m");
+  CHECK(told["platform"] == "onnxruntime_onnx");
+  CHECK(told["backend"] == "onnxruntime");
+  CHECK(told["default_model_filename"] == "model.onnx");
+  CHECK(told["version_policy"] == json{{"latest", {{"num_versions", 1}}}});
+  CHECK(told["input"][0]["format"] == "FORMAT_NCHW");
+  CHECK(told["input"][0]["dims"] == json{-1, 2});
+  CHECK(told["input"][1]["format"] == "FORMAT_NONE");
+  CHECK(told["optimization"] == json::parse(R"({
+    "graph": {"level": 1}, "priority": "PRIORITY_DEFAULT",
+    "input_pinned_memory": {"enable": false}, "output_pinned_memory": {"enable": true},
+    "gather_kernel_buffer_threshold": 0, "eager_batching": false})"));
+  CHECK(told["dynamic_batching"]["preferred_batch_size"] == json::array({8}));
+  CHECK(told["dynamic_batching"]["max_queue_delay_microseconds"] == 100);
+  CHECK_FALSE(told["dynamic_batching"].contains("default_queue_policy")); // as it was written
+  CHECK(told["instance_group"] == json::parse(R"([
+    {"name": "m_0", "kind": "KIND_GPU", "count": 2, "gpus": [0, 1], "secondary_devices": [],
+     "profile": [], "passive": false, "host_policy": ""},
+    {"name": "m_1", "kind": "KIND_CPU", "count": 1, "gpus": [], "secondary_devices": [],
+     "profile": [], "passive": false, "host_policy": ""}])"));
+  CHECK(told["parameters"] == json::parse(R"({"k": {"string_value": "v"}})"));
+  CHECK(told["metric_tags"] == json{{"a", "b"}});
+  CHECK(told["model_warmup"] == json::parse(R"([
+    {"name": "w", "batch_size": 0, "count": 0,
+     "inputs": {"IN": {"data_type": "TYPE_INVALID", "dims": [], "zero_data": true}}}])"));
+  CHECK(told["cc_model_filenames"] == json::object());
+  CHECK(told["batch_input"] == json::array());
+  facts.config = R"({"backend": "python"})";
+  view.facts = std::make_shared<worker_facts>(facts);
+  told = json::parse(worker_config_body(view));
+  CHECK(told["platform"] == "");
+  CHECK(told["default_model_filename"] == "model.py");
+  CHECK(told["instance_group"][0]["name"] == "m");
+  CHECK(told["instance_group"][0]["count"] == 3);
+  CHECK_FALSE(told.contains("dynamic_batching"));
+}
+
+TEST_CASE("metadata tell the platform, or the backend where it has none") {
+  worker_facts facts;
+  facts.platform = "onnxruntime";
+  CHECK(platform_told(facts) == "onnxruntime");
+  for (const auto& [config, platform] :
+       {std::pair(R"({"backend":"onnxruntime"})", "onnxruntime_onnx"),
+        std::pair(R"({"backend":"python"})", "python"),
+        std::pair(R"({"platform":"torch_aoti"})", "torch_aoti"),
+        std::pair(R"({"backend":"pytorch"})", "pytorch_libtorch"),
+        std::pair(R"({"platform":"tensorflow_savedmodel"})", "tensorflow_savedmodel")}) {
+    facts.config = config;
+    CHECK(platform_told(facts) == platform);
+  }
 }
 
 TEST_CASE("a call of a worker model's name is one to a worker, in its words") {

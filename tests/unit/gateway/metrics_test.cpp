@@ -1,4 +1,5 @@
 // The text of /metrics: own names, and their mirrors under those of other servers.
+#include "gateway/board.hpp"
 #include "gateway/gate.hpp"
 #include "gateway/metric_labels.hpp"
 #include "gateway/metrics.hpp"
@@ -242,6 +243,49 @@ TEST_CASE("the words that the gateway's sources count are those that begin at 0"
   for (const auto& name : doors) {
     CHECK(listed(door_labels).contains(name));
   }
+}
+
+TEST_CASE("restarts and executions do not fall when a root, a process or a model comes again") {
+  gateway_config config;
+  config.pipelines = {};
+  board facts(config);
+  const auto has = [&](const std::string& line) {
+    const auto text = facts.metrics().text(*facts.look(), 0, {}, facts.worker_views());
+    CAPTURE(line);
+    CHECK(text.find(line + "\n") != text.npos);
+  };
+  const auto told = [&](std::uint32_t restarts) {
+    cluster_status now;
+    now.nodes = {{node_id{7}, {}, role::worker, "worker-w-0", phase::ready, {}, 1, restarts, 0}};
+    facts.take(now);
+  };
+  const auto view = [] { // of a pool that has just begun
+    worker_view one;
+    one.name = "w";
+    one.version = "1";
+    one.load = std::make_shared<worker_load>();
+    return one;
+  };
+  const std::string restarts =
+      "baton_process_restarts_total{process=\"worker-w-0\",role=\"worker\"} ";
+  const std::string executions = "nv_inference_exec_count{model=\"w\",version=\"1\"} ";
+  told(3);
+  has(restarts + "3");
+  told(1); // of another root
+  has(restarts + "4");
+  facts.take({}); // unloaded
+  told(0);
+  told(2);
+  has(restarts + "6");
+  facts.set_workers(nullptr, {view()}, {});
+  has(executions + "0");
+  facts.metrics().worker_executed("w", "1");
+  facts.metrics().worker_executed("w", "1");
+  has(executions + "2");
+  facts.set_workers(nullptr, {}, {});
+  has(executions + "2");
+  facts.set_workers(nullptr, {view()}, {});
+  has(executions + "2");
 }
 
 TEST_CASE("no gauge has the name of a counter, but for those of the version before") {

@@ -86,7 +86,7 @@ TEST_CASE_FIXTURE(pool_world,
   CHECK(tally().succeeded == 1);
   CHECK(tally().success_seconds == doctest::Approx(0.01));
   CHECK(tally().queue_seconds == doctest::Approx(0));
-  CHECK(load->batches == 1);
+  CHECK(tally().executions == 1);
   const auto fails = ask();
   failure(*fails, "no");
   const auto leaves = ask();

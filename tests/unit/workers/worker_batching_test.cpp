@@ -59,6 +59,28 @@ TEST_CASE("of what has come while workers were busy, the largest preferred size 
   CHECK(f.batches() == batches_of{requests{7, 8}});
 }
 
+TEST_CASE("a request that goes alone waits for no other and lets none join it") {
+  queue_fixture f({.batch_size = 4, .max_batch_delay = 1h});
+  worker_queue::asked alone{1, 10};
+  alone.goes_alone = true;
+  CHECK(f.enter(alone));
+  CHECK(f.ask(2));
+  alone.request = 3;
+  CHECK(f.enter(alone));
+  alone.request = 4;
+  CHECK(f.enter(alone));
+  CHECK(f.ask(5));
+  f.up(first);
+  for (const auto request : {1, 2, 3, 4}) {
+    CHECK(f.batches() == batches_of{requests{static_cast<std::uint64_t>(request)}});
+    f.piece(first, static_cast<std::uint64_t>(request), 0, true);
+  }
+  CHECK(f.batches().empty()); // 5 waits for others
+  CHECK(f.ask(6));
+  f.pass(1h);
+  CHECK(f.batches() == batches_of{requests{5, 6}});
+}
+
 TEST_CASE("without a delay what makes no preferred size goes as it is") {
   queue_fixture f({.batch_size = 8, .max_batch_delay = 0ms, .preferred_batch_sizes = {4}});
   for (std::uint64_t r = 1; r <= 6; ++r)

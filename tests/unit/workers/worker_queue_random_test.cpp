@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <random>
+#include <set>
 
 using namespace baton;
 using namespace baton::schedule;
@@ -107,8 +108,11 @@ private:
       deadline = now_ + std::chrono::milliseconds(draw(2000));
     const auto request = ++last_;
     const std::chrono::milliseconds timeout(draw(4) == 0 ? draw(500) : 0);
-    const auto came_in =
-        queue_.enter({request, 1 + draw(100), deadline, draw(levels_ + 2), timeout}, now_);
+    const bool goes_alone = draw(4) == 0;
+    const auto came_in = queue_.enter(
+        {request, 1 + draw(100), deadline, draw(levels_ + 2), timeout, goes_alone}, now_);
+    if (goes_alone)
+      alone_.insert(request);
     if (came_in)
       ends_[request] = 0;
     else
@@ -155,8 +159,10 @@ private:
                               [&](const process& one) { return one.life == b->worker; });
         REQUIRE(p != processes_.end());
         CHECK(p->jobs.empty());
-        for (const auto request : b->requests)
+        for (const auto request : b->requests) {
           p->jobs.push_back({request});
+          CHECK((b->requests.size() == 1 || !alone_.contains(request)));
+        }
       } else if (const auto* e = std::get_if<end_request>(&order)) {
         CHECK(++ends_[e->request] == 1);
       } else if (const auto* f = std::get_if<fence_worker>(&order)) {
@@ -188,6 +194,7 @@ private:
   worker_queue::instant now_{1000s};
   std::vector<process> processes_;
   std::map<std::uint64_t, int> ends_; // of those that came in
+  std::set<std::uint64_t> alone_;
   std::uint64_t last_ = 0;
   std::uint64_t epochs_ = 0;
 };

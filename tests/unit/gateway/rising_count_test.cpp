@@ -1,0 +1,64 @@
+#include "gateway/rising_count.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <random>
+
+using namespace baton;
+using namespace baton::gateway;
+
+TEST_CASE("a count goes on over the lives of its source") {
+  rising_count c;
+  CHECK(c.take(5) == 5);
+  CHECK(c.take(7) == 7);
+  CHECK(c.take(2) == 9); // it has begun again
+  c.next_life();
+  CHECK(c.take(9) == 18); // said to be another life, though it is more
+  CHECK(c.told() == 18);
+}
+
+TEST_CASE("what a head counts is summed up over its lives, and how it stands is the last word") {
+  load_report before;
+  before.model = "m";
+  before.running = 3;
+  before.steps = 40;
+  before.decodes_failed = 1;
+  before.stage_busy_micros = {100, 200};
+  before.step_rows = {{1, 2, 0}, 50};
+  load_totals totals;
+  CHECK(totals.take(before).steps == 40);
+  totals.next_life();
+  load_report after;
+  after.model = "m";
+  after.running = 1;
+  after.steps = 60; // more than before, and of another life
+  after.stage_busy_micros = {7};
+  after.step_rows = {{1}, 1};
+  const auto told = totals.take(after);
+  CHECK(told.running == 1);
+  CHECK(told.steps == 100);
+  CHECK(told.decodes_failed == 1);
+  CHECK(told.stage_busy_micros == std::vector<std::uint64_t>{107, 200});
+  CHECK(told.step_rows.counts == std::vector<std::uint64_t>{2, 2, 0});
+  CHECK(told.step_rows.sum == 51);
+}
+
+TEST_CASE("whatever lives a source has, its count never falls and is their sum") {
+  std::mt19937_64 random(7);
+  rising_count c;
+  std::uint64_t sum = 0, now = 0, last = 0;
+  for (int i = 0; i < 1000; ++i) {
+    if (random() % 5 == 0) {
+      c.next_life();
+      now = 0;
+    }
+    const auto more = random() % 10;
+    now += more;
+    sum += more;
+    const auto told = c.take(now);
+    CHECK(told == sum);
+    CHECK(told >= last);
+    last = told;
+  }
+}
