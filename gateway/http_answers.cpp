@@ -1,6 +1,7 @@
 #include "gateway/http_answers.hpp"
 
 #include "gateway/embedding_reply.hpp"
+#include "gateway/error_words.hpp"
 #include "gateway/kserve_response.hpp"
 #include "gateway/openai_response.hpp"
 #include "gateway/tgi_response.hpp"

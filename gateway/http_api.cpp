@@ -1,5 +1,6 @@
 #include "gateway/http_api.hpp"
 
+#include "gateway/error_words.hpp"
 #include "gateway/http_header.hpp"
 #include "gateway/kserve_api.hpp"
 #include "gateway/openai_response.hpp"

@@ -1,4 +1,5 @@
 // Answers of the GET routes: health, version, load, cluster, metrics, models and the web page.
+#include "gateway/error_words.hpp"
 #include "gateway/http_api.hpp"
 #include "gateway/http_header.hpp"
 #include "gateway/openai_response.hpp"

@@ -1,5 +1,6 @@
 // A worker model's answer over HTTP: whole if it comes in one piece, or if its API tells it so;
 // else chunked, piece by piece. Heavy: Asio.
+#include "gateway/error_words.hpp"
 #include "gateway/http_answers.hpp"
 #include "gateway/http_header.hpp"
 #include "gateway/torchserve_error.hpp"

@@ -2,6 +2,7 @@
 #include "gateway/http_server.hpp"
 
 #include "gateway/connection.hpp"
+#include "gateway/error_words.hpp"
 #include "gateway/http_session.hpp"
 #include "gateway/refusal.hpp"
 #include "gateway/request_guard.hpp"

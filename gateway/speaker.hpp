@@ -12,13 +12,6 @@ namespace baton::gateway {
 
 enum class api_family : std::uint8_t { openai, tgi, torchserve, kserve };
 
-// Errors as HTTP answers, while nothing else was said.
-struct error_words {
-  http_reply (*refusal)(const rejected& no, int overload_status); // before it was begun
-  http_reply (*failure)(const error& e);                          // behind that, or at once
-};
-const error_words& errors_of(api_family api) noexcept;
-
 struct reply_identity {
   ticket_id ticket;
   std::int64_t created = 0; // seconds since 1970

@@ -1,4 +1,4 @@
-#include "gateway/speaker.hpp"
+#include "gateway/error_words.hpp"
 
 #include "gateway/kserve_error.hpp"
 #include "gateway/refusal.hpp"
