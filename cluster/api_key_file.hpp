@@ -10,7 +10,7 @@
 //   tokens_per_minute = 100000
 #pragma once
 
-#include "gateway/key_ring.hpp"
+#include "gateway/auth/key_ring.hpp"
 #include "schema/result.hpp"
 
 #include <filesystem>

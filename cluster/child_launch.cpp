@@ -2,7 +2,7 @@
 
 #include "cluster/process.hpp"
 #include "cluster/starvation.hpp"
-#include "gateway/board.hpp"
+#include "gateway/state/board.hpp"
 #include "runtime/collective/group_memory.hpp"
 
 #include <spdlog/spdlog.h>

@@ -3,7 +3,7 @@
 #include "cluster/json_text.hpp"
 #include "cluster/root_client.hpp"
 #include "cluster/stable_name.hpp"
-#include "gateway/board.hpp"
+#include "gateway/state/board.hpp"
 
 #include <nlohmann/json.hpp>
 

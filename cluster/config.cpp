@@ -10,8 +10,8 @@
 #include "cluster/log_level.hpp"
 #include "cluster/pipelines.hpp"
 #include "cluster/toml_section.hpp"
-#include "gateway/otlp_endpoint.hpp"
-#include "gateway/request_check.hpp"
+#include "gateway/base/request_check.hpp"
+#include "gateway/tracing/otlp_endpoint.hpp"
 #include "runtime/collective/group_memory.hpp"
 #include "schema/ids.hpp"
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "cluster/cpu_launcher.hpp"
-#include "gateway/worker_facts.hpp"
+#include "gateway/state/worker_facts.hpp"
 #include "runtime/cpu/kv_format.hpp"
 #include "runtime/schedule/waiting_line.hpp"
 #include "schema/result.hpp"

@@ -1,7 +1,7 @@
 #include "cluster/config_tensors.hpp"
 
 #include "cluster/config_error.hpp"
-#include "gateway/datatype.hpp"
+#include "gateway/base/datatype.hpp"
 #include "runtime/text/utf8.hpp"
 #include "schema/limits.hpp"
 

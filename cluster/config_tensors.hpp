@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cluster/toml_section.hpp"
-#include "gateway/worker_facts.hpp"
+#include "gateway/state/worker_facts.hpp"
 
 #include <string>
 #include <string_view>

@@ -2,7 +2,7 @@
 
 #include "cluster/api_key_file.hpp"
 #include "cluster/reach.hpp"
-#include "gateway/grpc_door.hpp"
+#include "gateway/grpc/grpc_door.hpp"
 
 #include <spdlog/spdlog.h>
 

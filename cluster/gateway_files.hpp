@@ -4,9 +4,9 @@
 
 #include "cluster/config.hpp"
 #include "cluster/file_watch.hpp"
-#include "gateway/board.hpp"
-#include "gateway/door_server.hpp"
-#include "gateway/http_server.hpp"
+#include "gateway/http/http_server.hpp"
+#include "gateway/server/door_server.hpp"
+#include "gateway/state/board.hpp"
 
 #include <functional>
 #include <memory>

@@ -3,9 +3,9 @@
 #include "cluster/models_note.hpp"
 #include "cluster/worker_description.hpp"
 #include "cluster/worker_seats.hpp"
-#include "gateway/repository_desk.hpp"
-#include "gateway/worker_lookup.hpp"
-#include "gateway/zmq_door_workers.hpp"
+#include "gateway/workers/repository_desk.hpp"
+#include "gateway/workers/worker_lookup.hpp"
+#include "gateway/zmq/zmq_door_workers.hpp"
 
 #include <algorithm>
 

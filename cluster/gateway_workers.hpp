@@ -9,8 +9,8 @@
 
 #include "cluster/process.hpp"
 #include "cluster/roles.hpp"
-#include "gateway/board.hpp"
-#include "gateway/worker_pool.hpp"
+#include "gateway/state/board.hpp"
+#include "gateway/workers/worker_pool.hpp"
 
 #include <map>
 #include <memory>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cluster/config_tensors.hpp"
-#include "gateway/worker_facts.hpp"
+#include "gateway/state/worker_facts.hpp"
 #include "schema/limits.hpp"
 #include "schema/result.hpp"
 

@@ -2,7 +2,7 @@
 
 #include "cluster/json_text.hpp"
 #include "cluster/run_dir.hpp"
-#include "gateway/board.hpp"
+#include "gateway/state/board.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -7,9 +7,9 @@
 #include "cluster/process.hpp"
 #include "cluster/proxies.hpp"
 #include "cluster/roles.hpp"
-#include "gateway/crash_record.hpp"
-#include "gateway/door_server.hpp"
-#include "gateway/front.hpp"
+#include "gateway/auth/crash_record.hpp"
+#include "gateway/dispatch/front.hpp"
+#include "gateway/server/door_server.hpp"
 
 #include <spdlog/spdlog.h>
 

@@ -42,7 +42,7 @@ public:
 
   const std::filesystem::path& path() const noexcept { return path_; }
   std::filesystem::path log(std::string_view name) const;
-  // Of a gateway, for all its lives (gateway/crash_record.hpp).
+  // Of a gateway, for all its lives (gateway/auth/crash_record.hpp).
   std::filesystem::path crash_record(std::string_view name) const;
   // The running cluster's own copy of its nodes.toml.
   std::filesystem::path config() const { return path_ / "nodes.toml"; }

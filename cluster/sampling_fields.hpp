@@ -2,7 +2,7 @@
 // nodes.toml and of models' files.
 #pragma once
 
-#include "gateway/request_check.hpp"
+#include "gateway/base/request_check.hpp"
 #include "schema/sampling_defaults.hpp"
 
 #include <optional>

@@ -5,7 +5,7 @@
 #include "cluster/pbtxt_fields.hpp"
 #include "cluster/saved_model_file.hpp"
 #include "cluster/triton_directory.hpp"
-#include "gateway/datatype.hpp"
+#include "gateway/base/datatype.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -2,7 +2,7 @@
 
 #include "cluster/config_tensors.hpp"
 #include "cluster/imported_config.hpp"
-#include "gateway/datatype.hpp"
+#include "gateway/base/datatype.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -3,7 +3,7 @@
 // model_configuration.md#version-policy
 #pragma once
 
-#include "gateway/worker_facts.hpp"
+#include "gateway/state/worker_facts.hpp"
 #include "schema/result.hpp"
 
 #include <cstdint>

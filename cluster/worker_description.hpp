@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cluster/config.hpp"
-#include "gateway/worker_facts.hpp"
+#include "gateway/state/worker_facts.hpp"
 
 #include <memory>
 

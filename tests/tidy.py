@@ -10,10 +10,10 @@ OPEN = {"tests": LINE + ["tests", "sdk", "baton"], "sdk": ["schema", "sdk", "bat
 LIBRARY_ROOMS = {
     r"<flatbuffers/": ["schema/", "tests/"],
     r"<caf/": ["actors/", "gateway/", "cluster/", "tests/"],
-    r"<zmq": ["cluster/bus_zmq", "gateway/zmq_door", "sdk/", "tests/"],
+    r"<zmq": ["cluster/bus_zmq", "gateway/zmq/", "sdk/", "tests/"],
     r"<boost/": ["gateway/", "tests/"],
-    r"<openssl/ssl": ["gateway/tls", "tests/"],
-    r"<(grpc|google/protobuf)": ["gateway/grpc/", "tests/"],
+    r"<openssl/ssl": ["gateway/connections/tls", "tests/"],
+    r"<(grpc|google/protobuf)": ["gateway/grpc/library/", "tests/"],
     r"<nlohmann/": ["runtime/model/", "runtime/text/", "gateway/", "cluster/", "tests/"],
     r"<CLI/": ["cluster/", "tests/"],
     r"<toml\+\+/": ["cluster/"],
@@ -60,7 +60,7 @@ def check_source(path, offences):
         if re.search(r"\bsleep_for\b|\busleep\(", line) and name.startswith(("tests/unit", "tests/sim")):
             say(number, "no sleeping in unit and sim tests")
         if re.search(r"\.dump\(\)", line) and name.startswith("gateway/"):
-            say(number, "dump() throws for what is not UTF-8: json_text (gateway/json_text.hpp)")
+            say(number, "dump() throws for what is not UTF-8: json_text (gateway/base/json_text.hpp)")
         if re.search(r"std::cout|\bprintf\(", line) and name.startswith(("schema", "runtime", "actors")):
             say(number, "output belongs to main and the benches")
 

@@ -3,8 +3,8 @@
 // way through it. The head is a thread that tells the desk of a step at a time; the client is a
 // process of its own that reads every socket and does nothing else. Run by tests/bench/doors.py and
 // by people.
-#include "gateway/door_server.hpp"
-#include "gateway/front.hpp"
+#include "gateway/dispatch/front.hpp"
+#include "gateway/server/door_server.hpp"
 #include "schema/ensure.hpp"
 #include "tests/bench/doors_grpc_client.hpp"
 

@@ -82,11 +82,11 @@ def test_what_a_registration_and_a_scaling_may_say_is_what_is_read():
             call = TICKED.findall(row[0])[0]
         calls.setdefault(call, []).append(row)
     known_in = lambda file: set(re.findall(r'"(\w+)"', source(file).split("check_known(asked, {", 1)[1].split("}", 1)[0]))  # noqa: E731
-    assert set(keys(calls["POST /models"])) - {"POST /models"} == known_in("gateway/torchserve_store.cpp")
-    assert set(keys(calls["PUT /models/{model}"], "works")) - {"PUT /models/{model}", "/{version}"} == known_in("gateway/torchserve_models.cpp")
+    assert set(keys(calls["POST /models"])) - {"POST /models"} == known_in("gateway/api/torchserve/torchserve_store.cpp")
+    assert set(keys(calls["PUT /models/{model}"], "works")) - {"PUT /models/{model}", "/{version}"} == known_in("gateway/api/torchserve/torchserve_models.cpp")
 
 
-CONFIG_FIELDS = "gateway/kserve_config_fields.hpp", re.compile(r'config_field\{"(\w*)", "(\w+)"(?:, message, \w+, "(\w+)")?'), ""
+CONFIG_FIELDS = "gateway/api/kserve/kserve_config_fields.hpp", re.compile(r'config_field\{"(\w*)", "(\w+)"(?:, message, \w+, "(\w+)")?'), ""
 OWN_FIELDS = "cluster/triton_fields.cpp", re.compile(r'\{"(\w+)", "(\w+)", "(\w*)",\s*(?:""|"[^"]*"|\w+)\}'), "ModelConfig"
 
 
@@ -121,7 +121,7 @@ def test_each_field_of_config_pbtxt_has_its_row():
 
 
 def test_inputs_and_parameters_of_an_llm_are_those_that_the_door_knows():
-    code = source("gateway/kserve_request.cpp")
+    code = source("gateway/api/kserve/kserve_request.cpp")
     elsewhere = set(re.findall(r'"(\w+)"', code.split("said_elsewhere{", 1)[1].split("}", 1)[0]))
     rows_of_code = set(re.findall(r'parameter_row\{"(\w+)"', code))
     found = rows(section("triton", "Inputs and parameters of an LLM"))
@@ -137,22 +137,22 @@ def unsupported(path, name):
 def test_parameters_that_are_refused_are_those_of_the_code():
     text = section("vllm", "Chats and completions")
     found = rows(text)
-    both, chat, completions = (unsupported("gateway/openai_unsupported.hpp", f"unsupported_in_{kind}") for kind in ("both", "chat", "completions"))
+    both, chat, completions = (unsupported("gateway/api/openai/openai_unsupported.hpp", f"unsupported_in_{kind}") for kind in ("both", "chat", "completions"))
     others = set(TICKED.findall(text.split("Of OpenAI's", 1)[1].split(":", 1)[1]))
     assert set(keys(found, "refused")) | others == both | chat | completions
     taken = set(keys(found, "works")) | set(keys(found, "read over"))
     assert taken & (both | completions) == set() and taken & chat == {"best_of", "echo"}
 
 
-@pytest.mark.parametrize("title, path, name", [("Embeddings", "gateway/embedding_request.cpp", "unsupported_in_embeddings"),
-                                               ("Responses", "gateway/responses_request.cpp", "unsupported_in_responses")])
+@pytest.mark.parametrize("title, path, name", [("Embeddings", "gateway/api/openai/embedding_request.cpp", "unsupported_in_embeddings"),
+                                               ("Responses", "gateway/api/openai/responses_request.cpp", "unsupported_in_responses")])
 def test_other_bodies_refuse_what_their_tables_say(title, path, name):
     assert set(keys(rows(section("vllm", title)), "refused")) == unsupported(path, name)
 
 
 def test_parameters_of_tgi_are_those_of_the_code():
-    code = source("gateway/tgi_request.cpp")
-    read = set(re.findall(r'(?:real|boolean|integer|find|text|object|require)\(\s*"(\w+)"', code)) | unsupported("gateway/tgi_request.cpp", "unsupported_parameters")
+    code = source("gateway/api/tgi/tgi_request.cpp")
+    read = set(re.findall(r'(?:real|boolean|integer|find|text|object|require)\(\s*"(\w+)"', code)) | unsupported("gateway/api/tgi/tgi_request.cpp", "unsupported_parameters")
     told = set(keys(rows(section("tgi", "generate").split("| field of an answer")[0])))
     assert {"inputs", "temperature", "grammar", "adapter_id", "watermark", "top_n_tokens"} <= read
     assert read - {"type", "value", "schema", "name", "strict"} - told == set()

@@ -1,6 +1,6 @@
 // Answers in which calls of tools may stand: the first byte says in whose format, and whether under
 // a grammar; the second one how the rest is cut. What is read does not depend on the cut.
-#include "gateway/call_parser.hpp"
+#include "gateway/api/openai/call_parser.hpp"
 #include "schema/ensure.hpp"
 #include "tests/fuzz/input.hpp"
 

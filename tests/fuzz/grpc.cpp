@@ -1,8 +1,8 @@
 // Messages of gRPC: the first byte says of which method, the rest is what its client sends. What is
 // accepted must fit the wire.
-#include "gateway/grpc/codec.hpp"
-#include "gateway/grpc_api.hpp"
-#include "gateway/request_check.hpp"
+#include "gateway/base/request_check.hpp"
+#include "gateway/grpc/grpc_api.hpp"
+#include "gateway/grpc/library/codec.hpp"
 #include "schema/codec.hpp"
 #include "tests/fuzz/input.hpp"
 

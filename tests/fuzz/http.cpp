@@ -1,7 +1,7 @@
 // The bytes of an HTTP connection, one request after the other as the session reads them: with its
 // parser, its limits and its routes, and the trace that its header tells of. Once as one piece,
 // once in small ones.
-#include "gateway/http_request.hpp"
+#include "gateway/http/http_request.hpp"
 #include "tests/fuzz/input.hpp"
 
 #include <boost/asio/buffer.hpp>

@@ -3,7 +3,7 @@
 #include "cluster/onnx_file.hpp"
 
 #include "cluster/config_tensors.hpp"
-#include "gateway/datatype.hpp"
+#include "gateway/base/datatype.hpp"
 #include "runtime/text/utf8.hpp"
 #include "schema/ensure.hpp"
 #include "schema/limits.hpp"

@@ -41,7 +41,7 @@ TARGETS = {
                          JSON + ["\\\\d", "\\\\w", "[^", "(?:", "{2,3}", "|", "*", "+", "::=", "root", "#/$defs/a", "$defs"]),
     "gguf": Target(["tests/data/model/families/llama3.gguf", "tests/data/model/families/mistral.gguf"],
                    ["runtime/model/gguf*.cpp", "runtime/model/description.cpp", "runtime/model/family.cpp", "runtime/text/vocabulary_gguf.cpp"]),
-    "http": Target([], ["gateway/http_*.cpp"], ["\r\n", "\r\n\r\n", "HTTP/1.1", "HTTP/1.0", "Transfer-Encoding: chunked\r\n",
+    "http": Target([], ["gateway/http/*.cpp"], ["\r\n", "\r\n\r\n", "HTTP/1.1", "HTTP/1.0", "Transfer-Encoding: chunked\r\n",
                                                 "Content-Length: ", "Connection: close\r\n", "Expect: 100-continue\r\n", "0\r\n\r\n"]),
     "launch_command": Target([], ["cluster/launch_*.cpp", "cluster/torchserve_properties.cpp"], ["vllm", "serve", "\n", "=", "{", "}", "32k"]),
     "message": Target(["tests/data/schema/*.bin"]),
@@ -52,10 +52,10 @@ TARGETS = {
                          ["[", "]", "[[", "]]", "=", '"', "'''", '"""', "inf", "nan", "0x", "1979-05-27T07:32:00Z"]),
     "onnx_file": Target([], ["cluster/onnx_file.cpp"]),
     "packet": Target(["tests/data/schema/packet.bin"]),
-    "grpc": Target([], ["gateway/grpc_*.cpp", "gateway/kserve_*.cpp", "gateway/torchserve_request.cpp"]),
-    "request": Target([], ["gateway/json_reader.cpp", "gateway/read_over.cpp", "gateway/kserve_*.cpp", "gateway/openai_*.[ch]pp", "gateway/request_check.cpp",
-                           "gateway/responses_*.cpp", "gateway/tgi_request.cpp", "gateway/torchserve_*.cpp", "gateway/vllm_generate.cpp",
-                           "gateway/embedding_request.cpp", "gateway/websocket_messages.cpp"],
+    "grpc": Target([], ["gateway/grpc/*.cpp", "gateway/api/kserve/*.cpp", "gateway/api/torchserve/torchserve_request.cpp"]),
+    "request": Target([], ["gateway/base/json_reader.cpp", "gateway/base/read_over.cpp", "gateway/api/kserve/*.cpp", "gateway/api/openai/*.[ch]pp", "gateway/base/request_check.cpp",
+                           "gateway/responses_*.cpp", "gateway/api/tgi/tgi_request.cpp", "gateway/torchserve_*.cpp", "gateway/api/vllm/vllm_generate.cpp",
+                           "gateway/api/openai/embedding_request.cpp", "gateway/websocket/websocket_messages.cpp"],
                       JSON),
     "safetensors": Target([], MODEL, JSON),
     "tokenizer": Target([], [], ["<|im_start|>", "<tool_call>", "</s>", "\\xe2\\x96\\x81", "\\xef\\xbf\\xbd"]),
@@ -65,7 +65,7 @@ TARGETS = {
     "torchserve_yaml": Target([], ["cluster/torchserve_*.cpp"],
                               [": ", "- ", "[", "]", "{", "}", "&a", "*a", "|", "---", "!!str", '"']),
     "triton_config": Target([], ["cluster/pbtxt.cpp", "cluster/triton_*.cpp"], ["{", "}", "[", "]", ": ", '"', "#", "<", ">", "python", "vllm"]),
-    "websocket": Target([], ["gateway/websocket_messages.cpp"], ["\\x81\\x80", "\\x88\\x80", "\\x89\\x80", "\\xfe", "\\xff"]),
+    "websocket": Target([], ["gateway/websocket/websocket_messages.cpp"], ["\\x81\\x80", "\\x88\\x80", "\\x89\\x80", "\\xfe", "\\xff"]),
 }
 
 

@@ -1,6 +1,6 @@
 // The bytes of a WebSocket behind its handshake: frames, and the messages in them.
-#include "gateway/websocket_messages.hpp"
-#include "gateway/websocket_settings.hpp"
+#include "gateway/config/websocket_settings.hpp"
+#include "gateway/websocket/websocket_messages.hpp"
 #include "tests/fuzz/input.hpp"
 
 #include <boost/asio/io_context.hpp>

@@ -2,7 +2,7 @@
 // exactly one end of each choice and of the stream.
 #pragma once
 
-#include "gateway/desk.hpp"
+#include "gateway/dispatch/desk.hpp"
 #include "runtime/engine/toy_engine.hpp"
 #include "runtime/text/tokenizer.hpp"
 

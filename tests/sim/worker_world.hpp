@@ -2,7 +2,7 @@
 // who acts next, what befalls the processes, and the bounds.
 #pragma once
 
-#include "gateway/worker_pool.hpp"
+#include "gateway/workers/worker_pool.hpp"
 
 #include <caf/scheduler/test_coordinator.hpp>
 

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from harness import CLUSTER, running
 
-# gateway/crash_record.cpp: a version, 256 rows of suspects, then the notes of threads.
+# gateway/auth/crash_record.cpp: a version, 256 rows of suspects, then the notes of threads.
 NOTES_AT = 8 + 256 * (64 + 4 + 4 + 8)
 NOTE = struct.Struct("<I64s")
 CRASHED = 2

@@ -7,11 +7,11 @@
 //          it, else of the first
 //          allocations BYTES: larger ones fail in the doors' threads; 0: none does
 #include "cluster/api_key_file.hpp"
-#include "gateway/door_server.hpp"
-#include "gateway/front.hpp"
-#include "gateway/http_api.hpp"
-#include "gateway/openai_fields.hpp"
-#include "gateway/zmq_door_workers.hpp"
+#include "gateway/api/openai/openai_fields.hpp"
+#include "gateway/dispatch/front.hpp"
+#include "gateway/routes/http_api.hpp"
+#include "gateway/server/door_server.hpp"
+#include "gateway/zmq/zmq_door_workers.hpp"
 #include "tests/support/fake_head.hpp"
 #include "tests/system/doors/allocation_limit.hpp"
 

@@ -16,7 +16,7 @@ from proto_files import described  # noqa: E402
 from torchserve_client import calls  # noqa: E402
 
 TORCHSERVE = ("--torchserve-grpc-inference", "127.0.0.1:0", "--torchserve-grpc-management", "127.0.0.1:0")
-PROTOS = pathlib.Path(__file__).resolve().parents[3] / "gateway" / "grpc"
+PROTOS = pathlib.Path(__file__).resolve().parents[3] / "gateway/grpc/library"
 
 
 @pytest.fixture(scope="module")

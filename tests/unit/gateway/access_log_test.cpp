@@ -1,7 +1,7 @@
 // The line that is kept of a request, and the id by which it is found.
-#include "gateway/access_log.hpp"
-#include "gateway/http_text.hpp"
-#include "gateway/request_id.hpp"
+#include "gateway/base/access_log.hpp"
+#include "gateway/base/http_text.hpp"
+#include "gateway/base/request_id.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // The best of several answers.
-#include "gateway/best_of.hpp"
+#include "gateway/api/openai/best_of.hpp"
 
 #include <doctest/doctest.h>
 

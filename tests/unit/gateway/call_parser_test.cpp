@@ -1,7 +1,7 @@
 // Calls in answers' text. Goal: each format is read, what is no call is text, and nothing depends
 // on how the text was cut. Method: tables of answers, each in every cut into two and in single
 // bytes; random texts made of the pieces that matter.
-#include "gateway/call_parser.hpp"
+#include "gateway/api/openai/call_parser.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

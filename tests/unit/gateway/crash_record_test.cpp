@@ -1,5 +1,5 @@
 // Which client is refused when requests end the gateway: real processes that end by a signal.
-#include "gateway/crash_record.hpp"
+#include "gateway/auth/crash_record.hpp"
 #include "tests/support/scratch_directory.hpp"
 
 #include <doctest/doctest.h>

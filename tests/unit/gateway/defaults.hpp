@@ -2,9 +2,9 @@
 // without a nodes.toml, and who answers.
 #pragma once
 
-#include "gateway/config.hpp"
-#include "gateway/http_text.hpp"
-#include "gateway/openai_response.hpp"
+#include "gateway/api/openai/openai_response.hpp"
+#include "gateway/base/http_text.hpp"
+#include "gateway/config/config.hpp"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // The rules of the desk's table, without an actor.
-#include "gateway/desk_state.hpp"
+#include "gateway/dispatch/desk_state.hpp"
 #include "schema/digest.hpp"
 
 #include <doctest/doctest.h>

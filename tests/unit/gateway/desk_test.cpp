@@ -1,5 +1,5 @@
 // The gateway actor: requests from their reservation to their end.
-#include "gateway/request_check.hpp"
+#include "gateway/base/request_check.hpp"
 #include "tests/unit/gateway/desk_world.hpp"
 
 using namespace baton;

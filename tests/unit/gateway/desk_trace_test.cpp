@@ -1,6 +1,6 @@
 // What desk and front tell of a request's course, for its trace: one span of the server for each,
 // whatever its end.
-#include "gateway/outage.hpp"
+#include "gateway/base/outage.hpp"
 #include "tests/unit/gateway/front_world.hpp"
 
 using namespace baton;

@@ -2,8 +2,8 @@
 // streams. No threads, no sockets; time is moved by hand.
 #pragma once
 
-#include "gateway/desk.hpp"
-#include "gateway/desk_state.hpp"
+#include "gateway/dispatch/desk.hpp"
+#include "gateway/dispatch/desk_state.hpp"
 
 #include <caf/scheduler/test_coordinator.hpp>
 #include <doctest/doctest.h>

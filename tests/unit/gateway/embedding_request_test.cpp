@@ -1,5 +1,5 @@
 // POST /v1/embeddings: a request for each input, what is refused by name, and what never is.
-#include "gateway/embedding_request.hpp"
+#include "gateway/api/openai/embedding_request.hpp"
 #include "schema/limits.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 

@@ -1,4 +1,4 @@
-#include "gateway/export_retry.hpp"
+#include "gateway/tracing/export_retry.hpp"
 
 #include <doctest/doctest.h>
 

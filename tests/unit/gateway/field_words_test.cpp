@@ -1,9 +1,9 @@
-#include "gateway/field_words.hpp"
-#include "gateway/kserve_infer.hpp"
-#include "gateway/responses_request.hpp"
-#include "gateway/tgi_request.hpp"
-#include "gateway/torchserve_request.hpp"
-#include "gateway/vllm_generate.hpp"
+#include "gateway/api/kserve/kserve_infer.hpp"
+#include "gateway/api/openai/responses_request.hpp"
+#include "gateway/api/tgi/tgi_request.hpp"
+#include "gateway/api/torchserve/torchserve_request.hpp"
+#include "gateway/api/vllm/vllm_generate.hpp"
+#include "gateway/base/field_words.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>

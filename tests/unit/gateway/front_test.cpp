@@ -1,6 +1,6 @@
 // Several pipelines behind one front: who gets which request, and what the loss of one means to the
 // others.
-#include "gateway/reception.hpp"
+#include "gateway/admission/reception.hpp"
 #include "tests/unit/gateway/front_world.hpp"
 
 using namespace baton;

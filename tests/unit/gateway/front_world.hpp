@@ -1,7 +1,7 @@
 // A front with its desks under CAF's testing scheduler, as desk_world.hpp has one desk.
 #pragma once
 
-#include "gateway/front.hpp"
+#include "gateway/dispatch/front.hpp"
 #include "tests/unit/gateway/desk_world.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Who is let in, by which key, and what becomes of it when the keys are exchanged.
-#include "gateway/gate.hpp"
+#include "gateway/auth/gate.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // What a call of gRPC does with what happens to it: one end each, nothing read that cannot be
 // answered, tickets that are cancelled at once. No threads, no connection.
-#include "gateway/grpc/codec.hpp"
-#include "gateway/grpc_call.hpp"
+#include "gateway/grpc/grpc_call.hpp"
+#include "gateway/grpc/library/codec.hpp"
 #include "tests/unit/gateway/front_world.hpp"
 
 #include "health.pb.h"

@@ -1,8 +1,8 @@
 // Triton's configuration of models in the words of its messages: the list of its fields is theirs,
 // and what is told comes through.
-#include "gateway/grpc/codec.hpp"
-#include "gateway/grpc_api.hpp"
-#include "gateway/kserve_config_fields.hpp"
+#include "gateway/api/kserve/kserve_config_fields.hpp"
+#include "gateway/grpc/grpc_api.hpp"
+#include "gateway/grpc/library/codec.hpp"
 #include "tests/unit/gateway/front_world.hpp"
 
 #include "kserve.pb.h"

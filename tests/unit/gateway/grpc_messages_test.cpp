@@ -1,8 +1,8 @@
 // gRPC without a connection: its messages, as protobuf has them, to typed requests and back; errors
 // as statuses.
-#include "gateway/grpc/codec.hpp"
-#include "gateway/grpc_api.hpp"
-#include "gateway/kserve_call.hpp"
+#include "gateway/api/kserve/kserve_call.hpp"
+#include "gateway/grpc/grpc_api.hpp"
+#include "gateway/grpc/library/codec.hpp"
 #include "tests/unit/gateway/front_world.hpp"
 
 #include "kserve.pb.h"

@@ -1,8 +1,8 @@
 // Responses as bytes, and what each route does with a call. No sockets.
-#include "gateway/http_api.hpp"
-#include "gateway/http_header.hpp"
-#include "gateway/http_request.hpp"
-#include "gateway/http_text.hpp"
+#include "gateway/base/http_header.hpp"
+#include "gateway/base/http_text.hpp"
+#include "gateway/http/http_request.hpp"
+#include "gateway/routes/http_api.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>

@@ -1,15 +1,15 @@
 // A client's JSON found again in its own bytes, whatever these are; and the doors that do so, which
 // read over a byte order mark as one.
-#include "gateway/json_reader.hpp"
-#include "gateway/json_text.hpp"
-#include "gateway/kserve_infer.hpp"
-#include "gateway/kserve_request.hpp"
-#include "gateway/openai_request.hpp"
-#include "gateway/responses_request.hpp"
-#include "gateway/tgi_request.hpp"
-#include "gateway/torchserve_request.hpp"
-#include "gateway/vllm_generate.hpp"
-#include "gateway/websocket_messages.hpp"
+#include "gateway/api/kserve/kserve_infer.hpp"
+#include "gateway/api/kserve/kserve_request.hpp"
+#include "gateway/api/openai/openai_request.hpp"
+#include "gateway/api/openai/responses_request.hpp"
+#include "gateway/api/tgi/tgi_request.hpp"
+#include "gateway/api/torchserve/torchserve_request.hpp"
+#include "gateway/api/vllm/vllm_generate.hpp"
+#include "gateway/base/json_reader.hpp"
+#include "gateway/base/json_text.hpp"
+#include "gateway/websocket/websocket_messages.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>

@@ -1,8 +1,8 @@
 // What the KServe v2 routes say of the server and of its models. No sockets.
-#include "gateway/http_api.hpp"
-#include "gateway/http_header.hpp"
-#include "gateway/kserve_api.hpp"
-#include "gateway/kserve_model.hpp"
+#include "gateway/api/kserve/kserve_api.hpp"
+#include "gateway/api/kserve/kserve_model.hpp"
+#include "gateway/base/http_header.hpp"
+#include "gateway/routes/http_api.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 // A language model that is asked as worker models are: `infer` of the ZeroMQ door to a typed
 // request, chunks to pieces of tensors.
-#include "gateway/kserve_infer.hpp"
+#include "gateway/api/kserve/kserve_infer.hpp"
 #include "schema/limits.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 

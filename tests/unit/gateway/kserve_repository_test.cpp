@@ -1,8 +1,8 @@
 // Loads, unloads and the index of a model repository: what is the root's matter, and what is
 // refused before it. No sockets, no actors.
-#include "gateway/http_api.hpp"
-#include "gateway/kserve_repository.hpp"
-#include "gateway/repository_desk.hpp"
+#include "gateway/api/kserve/kserve_repository.hpp"
+#include "gateway/routes/http_api.hpp"
+#include "gateway/workers/repository_desk.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>

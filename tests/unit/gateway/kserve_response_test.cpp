@@ -1,7 +1,7 @@
 // Typed answers in the words of the KServe v2 protocol: members, tensors in JSON and bytes, events;
 // its errors.
-#include "gateway/kserve_error.hpp"
-#include "gateway/kserve_response.hpp"
+#include "gateway/api/kserve/kserve_error.hpp"
+#include "gateway/api/kserve/kserve_response.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>

@@ -1,9 +1,9 @@
 // Worker models in the words of KServe v2: what a call means to them, how their pieces are told,
 // and what is told of the models. No workers, no sockets.
-#include "gateway/http_api.hpp"
-#include "gateway/kserve_config.hpp"
-#include "gateway/kserve_worker_model.hpp"
-#include "gateway/kserve_worker_reply.hpp"
+#include "gateway/api/kserve/kserve_config.hpp"
+#include "gateway/api/kserve/kserve_worker_model.hpp"
+#include "gateway/api/kserve/kserve_worker_reply.hpp"
+#include "gateway/routes/http_api.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
-#include "gateway/metric_book.hpp"
-#include "gateway/torchserve_metrics.hpp"
+#include "gateway/metrics/metric_book.hpp"
+#include "gateway/metrics/torchserve_metrics.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

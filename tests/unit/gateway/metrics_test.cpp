@@ -1,9 +1,9 @@
 // The text of /metrics: own names, and their mirrors under those of other servers.
-#include "gateway/board.hpp"
-#include "gateway/gate.hpp"
-#include "gateway/metric_labels.hpp"
-#include "gateway/metrics.hpp"
-#include "gateway/snapshot.hpp"
+#include "gateway/auth/gate.hpp"
+#include "gateway/base/metric_labels.hpp"
+#include "gateway/base/snapshot.hpp"
+#include "gateway/metrics/metrics.hpp"
+#include "gateway/state/board.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

@@ -1,9 +1,9 @@
 // Which fields each door's reader finds unsaid, and what the model's defaults make of them.
-#include "gateway/kserve_request.hpp"
-#include "gateway/model_defaults.hpp"
-#include "gateway/responses_request.hpp"
-#include "gateway/tgi_request.hpp"
-#include "gateway/vllm_generate.hpp"
+#include "gateway/api/kserve/kserve_request.hpp"
+#include "gateway/api/openai/responses_request.hpp"
+#include "gateway/api/tgi/tgi_request.hpp"
+#include "gateway/api/vllm/vllm_generate.hpp"
+#include "gateway/base/model_defaults.hpp"
 #include "tests/support/drawn_defaults.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 

@@ -1,5 +1,5 @@
 // A stream goes on at another pipeline of its model when its own has been away for long.
-#include "gateway/outage.hpp"
+#include "gateway/base/outage.hpp"
 #include "tests/unit/gateway/front_world.hpp"
 
 using namespace baton;

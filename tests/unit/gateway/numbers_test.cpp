@@ -1,13 +1,13 @@
 // Numbers at the ends of what floats and integers can say, in every numeric field of every door:
 // each is refused by the name of its field, or reaches the sampler as a number in its range.
-#include "gateway/kserve_request.hpp"
-#include "gateway/openai_request.hpp"
-#include "gateway/request_check.hpp"
-#include "gateway/responses_request.hpp"
-#include "gateway/tgi_request.hpp"
-#include "gateway/torchserve_request.hpp"
-#include "gateway/vllm_generate.hpp"
-#include "gateway/websocket_messages.hpp"
+#include "gateway/api/kserve/kserve_request.hpp"
+#include "gateway/api/openai/openai_request.hpp"
+#include "gateway/api/openai/responses_request.hpp"
+#include "gateway/api/tgi/tgi_request.hpp"
+#include "gateway/api/torchserve/torchserve_request.hpp"
+#include "gateway/api/vllm/vllm_generate.hpp"
+#include "gateway/base/request_check.hpp"
+#include "gateway/websocket/websocket_messages.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>

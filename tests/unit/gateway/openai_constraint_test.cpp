@@ -1,6 +1,6 @@
 // The fields that say what an answer must look like: each reaches the typed request, or is refused
 // by its name.
-#include "gateway/openai_request.hpp"
+#include "gateway/api/openai/openai_request.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>

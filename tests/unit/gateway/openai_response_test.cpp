@@ -1,5 +1,5 @@
 // Typed answers to OpenAI's JSON, whole and as events.
-#include "gateway/openai_response.hpp"
+#include "gateway/api/openai/openai_response.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>

@@ -1,8 +1,8 @@
 // What chat requests and /tokenize say to a model's chat template, and what is told of a model
 // whose template cannot be used.
-#include "gateway/embedding_request.hpp"
-#include "gateway/openai_request.hpp"
-#include "gateway/request_check.hpp"
+#include "gateway/api/openai/embedding_request.hpp"
+#include "gateway/api/openai/openai_request.hpp"
+#include "gateway/base/request_check.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>

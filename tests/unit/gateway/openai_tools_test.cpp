@@ -1,6 +1,6 @@
 // Tools in chat requests: read, promised by a grammar, and answered, whole and as events.
-#include "gateway/openai_response.hpp"
-#include "gateway/openai_tools.hpp"
+#include "gateway/api/openai/openai_response.hpp"
+#include "gateway/api/openai/openai_tools.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>

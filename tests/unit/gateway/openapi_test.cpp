@@ -1,8 +1,8 @@
 // The document of the API. Goal: it tells every route of the table, and the type of every field
 // that is asked for.
-#include "gateway/http_api.hpp"
-#include "gateway/json_reader.hpp"
-#include "gateway/openapi.hpp"
+#include "gateway/base/json_reader.hpp"
+#include "gateway/routes/http_api.hpp"
+#include "gateway/routes/openapi.hpp"
 
 #include <doctest/doctest.h>
 

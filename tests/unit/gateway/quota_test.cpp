@@ -1,5 +1,5 @@
 // What a key may use, by a clock that is moved by hand.
-#include "gateway/gate.hpp"
+#include "gateway/auth/gate.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // What a client hears of a refusal: status, Retry-After and the queue, by the operator's choice.
-#include "gateway/refusal.hpp"
-#include "gateway/websocket_messages.hpp"
+#include "gateway/state/refusal.hpp"
+#include "gateway/websocket/websocket_messages.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>

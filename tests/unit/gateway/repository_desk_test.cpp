@@ -1,5 +1,5 @@
 // Loads and unloads on their way to the root and back, under CAF's testing scheduler.
-#include "gateway/repository_desk.hpp"
+#include "gateway/workers/repository_desk.hpp"
 
 #include <caf/scheduler/test_coordinator.hpp>
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // Whatever is thrown at one request becomes an error of this request, and goes no further.
-#include "gateway/request_guard.hpp"
+#include "gateway/state/request_guard.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
 // What a request's course comes to: spans, and their JSON. Pure, with times of the test's own.
-#include "gateway/request_trace.hpp"
+#include "gateway/tracing/request_trace.hpp"
 #include "schema/result.hpp"
 
 #include <doctest/doctest.h>

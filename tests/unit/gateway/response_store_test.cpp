@@ -1,5 +1,5 @@
 // Stored responses: whose they are, how many and for how long; what waits for one is woken.
-#include "gateway/response_store.hpp"
+#include "gateway/api/openai/response_store.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // The events and the object of a response: their order, their numbers, and that what is kept says
 // the same again.
-#include "gateway/responses_reply.hpp"
+#include "gateway/api/openai/responses_reply.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>

@@ -1,7 +1,7 @@
 // Bodies of the Responses API to typed requests: items, tools, formats, and what is refused by
 // name.
-#include "gateway/openai_tools.hpp"
-#include "gateway/responses_request.hpp"
+#include "gateway/api/openai/openai_tools.hpp"
+#include "gateway/api/openai/responses_request.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-#include "gateway/rising_count.hpp"
+#include "gateway/metrics/rising_count.hpp"
 
 #include <doctest/doctest.h>
 

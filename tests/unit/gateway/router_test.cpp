@@ -1,5 +1,5 @@
 // Which pipeline a request goes to: by what it has had of the prompt, by how full it is, in turn.
-#include "gateway/router.hpp"
+#include "gateway/dispatch/router.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,13 +1,13 @@
 // What -1, 0 and null mean where another server gives them a meaning of their own: of each API as
 // its server reads them. vLLM: SamplingParams and OpenAI's protocol; llama.cpp: max_tokens; TGI:
 // router/src/validation.rs; TensorRT-LLM and vLLM behind Triton.
-#include "gateway/kserve_request.hpp"
-#include "gateway/openai_request.hpp"
-#include "gateway/request_check.hpp"
-#include "gateway/responses_request.hpp"
-#include "gateway/tgi_request.hpp"
-#include "gateway/torchserve_request.hpp"
-#include "gateway/vllm_generate.hpp"
+#include "gateway/api/kserve/kserve_request.hpp"
+#include "gateway/api/openai/openai_request.hpp"
+#include "gateway/api/openai/responses_request.hpp"
+#include "gateway/api/tgi/tgi_request.hpp"
+#include "gateway/api/torchserve/torchserve_request.hpp"
+#include "gateway/api/vllm/vllm_generate.hpp"
+#include "gateway/base/request_check.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>

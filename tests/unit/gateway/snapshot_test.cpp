@@ -1,9 +1,9 @@
 // What is said of several pipelines, of one model or of two: whether they serve, which models there
 // are, how long the queue is; and that of one alone the same is said as ever.
-#include "gateway/board.hpp"
-#include "gateway/refusal.hpp"
-#include "gateway/snapshot.hpp"
-#include "gateway/status_response.hpp"
+#include "gateway/base/snapshot.hpp"
+#include "gateway/routes/status_response.hpp"
+#include "gateway/state/board.hpp"
+#include "gateway/state/refusal.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>

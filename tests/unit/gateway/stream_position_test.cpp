@@ -1,5 +1,5 @@
 // Places in a stream, as clients keep them.
-#include "gateway/stream_position.hpp"
+#include "gateway/base/stream_position.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // A stream is bounded by bytes and never blocks the side that pushes.
-#include "gateway/streams.hpp"
+#include "gateway/base/streams.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // TGI's bodies to typed requests: every field, every range, every refusal by name. Table-driven.
-#include "gateway/tgi_request.hpp"
+#include "gateway/api/tgi/tgi_request.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>

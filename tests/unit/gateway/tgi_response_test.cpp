@@ -1,6 +1,6 @@
 // Typed answers to TGI's JSON, whole and as events; its errors.
-#include "gateway/tgi_error.hpp"
-#include "gateway/tgi_response.hpp"
+#include "gateway/api/tgi/tgi_error.hpp"
+#include "gateway/api/tgi/tgi_response.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>

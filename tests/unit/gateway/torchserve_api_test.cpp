@@ -1,8 +1,8 @@
 // What TorchServe's three doors do with a call: who may, which operation it is, what the management
 // API tells of the cluster. No sockets.
-#include "gateway/http_api.hpp"
-#include "gateway/torchserve_error.hpp"
-#include "gateway/torchserve_target.hpp"
+#include "gateway/api/torchserve/torchserve_error.hpp"
+#include "gateway/api/torchserve/torchserve_target.hpp"
+#include "gateway/routes/http_api.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
 // The bodies of TorchServe's predictions to typed requests: text, JSON, forms, instances.
-#include "gateway/torchserve_request.hpp"
+#include "gateway/api/torchserve/torchserve_request.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>

@@ -1,9 +1,9 @@
 // Typed answers in TorchServe's words: whole, in pieces, OpenAI's events as chunks; its errors and
 // its metrics.
-#include "gateway/host_load.hpp"
-#include "gateway/torchserve_error.hpp"
-#include "gateway/torchserve_metrics.hpp"
-#include "gateway/torchserve_response.hpp"
+#include "gateway/api/torchserve/torchserve_error.hpp"
+#include "gateway/api/torchserve/torchserve_response.hpp"
+#include "gateway/metrics/host_load.hpp"
+#include "gateway/metrics/torchserve_metrics.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>

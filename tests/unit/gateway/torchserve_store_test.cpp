@@ -1,8 +1,8 @@
 // The model store at TorchServe's management door: what a call asks of the root, and how its answer
 // is told. No sockets, no actors.
-#include "gateway/http_api.hpp"
-#include "gateway/repository_desk.hpp"
-#include "gateway/torchserve_store.hpp"
+#include "gateway/api/torchserve/torchserve_store.hpp"
+#include "gateway/routes/http_api.hpp"
+#include "gateway/workers/repository_desk.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>

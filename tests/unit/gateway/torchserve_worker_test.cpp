@@ -1,7 +1,7 @@
 // Worker models at TorchServe's doors: what a body or gRPC's inputs mean to them, and what the
 // management API tells of them. No workers, no sockets.
-#include "gateway/torchserve_error.hpp"
-#include "gateway/torchserve_worker.hpp"
+#include "gateway/api/torchserve/torchserve_error.hpp"
+#include "gateway/api/torchserve/torchserve_worker.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>

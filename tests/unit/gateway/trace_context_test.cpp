@@ -1,7 +1,7 @@
 // The caller's trace as headers bring it: what is taken, and what begins a trace of its own. The
 // cases are those of W3C's own test suite (github.com/w3c/trace-context, test/test.py), and more.
-#include "gateway/otlp_endpoint.hpp"
-#include "gateway/trace_context.hpp"
+#include "gateway/tracing/otlp_endpoint.hpp"
+#include "gateway/tracing/trace_context.hpp"
 
 #include <doctest/doctest.h>
 

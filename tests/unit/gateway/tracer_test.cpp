@@ -1,5 +1,5 @@
 // Who is traced, and the queue between those who must not wait and the one who sends.
-#include "gateway/tracer.hpp"
+#include "gateway/tracing/tracer.hpp"
 
 #include <doctest/doctest.h>
 

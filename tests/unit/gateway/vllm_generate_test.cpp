@@ -1,5 +1,5 @@
 // vLLM's /generate: which bodies are its own, what they say, and what comes back.
-#include "gateway/vllm_generate.hpp"
+#include "gateway/api/vllm/vllm_generate.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>

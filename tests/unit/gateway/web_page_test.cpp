@@ -1,6 +1,6 @@
 // The files of the web page, as a browser gets them, and what a WebSocket offers. No sockets.
-#include "gateway/socket_protocol.hpp"
-#include "gateway/web_page.hpp"
+#include "gateway/routes/web_page.hpp"
+#include "gateway/websocket/socket_protocol.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>

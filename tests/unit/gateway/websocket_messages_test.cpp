@@ -1,5 +1,5 @@
 // The messages of /v1/stream, both ways.
-#include "gateway/websocket_messages.hpp"
+#include "gateway/websocket/websocket_messages.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // Answers that leave in the order in which their requests came.
-#include "gateway/answer_order.hpp"
+#include "gateway/workers/answer_order.hpp"
 
 #include <doctest/doctest.h>
 

@@ -2,8 +2,8 @@
 // what it brings to streams.
 #pragma once
 
-#include "gateway/tracer.hpp"
-#include "gateway/worker_pool.hpp"
+#include "gateway/tracing/tracer.hpp"
+#include "gateway/workers/worker_pool.hpp"
 #include "tests/unit/workers/worker_lives.hpp"
 
 #include <caf/scheduler/test_coordinator.hpp>

@@ -1,5 +1,5 @@
 // KServe's `priority` and `timeout`, as clients send them.
-#include "gateway/worker_parameters.hpp"
+#include "gateway/workers/worker_parameters.hpp"
 
 #include <doctest/doctest.h>
 

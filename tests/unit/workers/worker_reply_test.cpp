@@ -1,5 +1,5 @@
 // A worker's piece as an HTTP reply: what it may say of it, and what would break it.
-#include "gateway/worker_reply.hpp"
+#include "gateway/workers/worker_reply.hpp"
 
 #include <doctest/doctest.h>
 

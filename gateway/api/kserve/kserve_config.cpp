@@ -1,0 +1,206 @@
+#include "gateway/api/kserve/kserve_config.hpp"
+
+#include "gateway/api/kserve/kserve_config_fields.hpp"
+
+#include <fmt/format.h>
+
+namespace baton::gateway {
+namespace {
+
+using ordered = nlohmann::ordered_json;
+
+constexpr std::uint64_t sequence_idle_microseconds = 1'000'000; // Triton's
+
+ordered default_of(const config_field& f) {
+  if (f.count == config_count::many) {
+    return ordered::array();
+  }
+  if (f.count == config_count::map) {
+    return ordered::object();
+  }
+  switch (f.type) {
+  case config_type::flag:
+    return false;
+  case config_type::whole:
+    return 0;
+  case config_type::real:
+    return 0.0;
+  case config_type::word:
+    return std::string(f.target.substr(0, f.target.find(' ')));
+  case config_type::text:
+  case config_type::message:
+    break;
+  }
+  return "";
+}
+
+ordered with_defaults(const ordered& said, std::string_view message) {
+  auto whole = ordered::object();
+  for (const auto& f : config_fields) {
+    if (f.of != message) {
+      continue;
+    }
+    const std::string name(f.name);
+    const bool is_message = f.type == config_type::message;
+    const bool is_one = f.count == config_count::one || f.count == config_count::choice;
+    if (!said.contains(name)) {
+      if (f.count != config_count::choice && !(is_message && is_one)) {
+        whole[name] = default_of(f);
+      }
+    } else if (!is_message) {
+      whole[name] = said[name];
+    } else if (is_one) {
+      whole[name] = with_defaults(said[name], f.target);
+    } else {
+      auto& all = whole[name] = default_of(f);
+      for (const auto& [key, value] : said[name].items()) {
+        if (f.count == config_count::many) {
+          all.push_back(with_defaults(value, f.target));
+        } else {
+          all[key] = with_defaults(value, f.target);
+        }
+      }
+    }
+  }
+  return whole;
+}
+
+// What was said of a tensor beside its name, type and shape.
+void add_said(ordered& tensors, const ordered& said) {
+  for (auto& tensor : tensors) {
+    for (const auto& one : said) {
+      if (one.value("name", std::string()) == tensor["name"]) {
+        auto both = one;
+        both.update(tensor);
+        tensor = std::move(both);
+      }
+    }
+  }
+}
+
+struct model_kind {
+  std::string_view platform, backend, file;
+  bool has_default_platform = false; // of its backend
+};
+constexpr model_kind kinds[] = {
+    {"tensorflow_savedmodel", "tensorflow", "model.savedmodel"},
+    {"tensorflow_graphdef", "tensorflow", "model.graphdef"},
+    {"onnxruntime_onnx", "onnxruntime", "model.onnx", true},
+    {"pytorch_libtorch", "pytorch", "model.pt", true},
+    {"torch_aoti", "pytorch", "model.pt2"},
+    {"", "python", "model.py", true},
+};
+
+void complete_kind(ordered& config) {
+  const auto platform = config.value("platform", std::string());
+  const auto backend = config.value("backend", std::string());
+  for (const auto& kind : kinds) {
+    const bool is_it = platform.empty() ? kind.has_default_platform && backend == kind.backend
+                                        : platform == kind.platform;
+    if (!is_it) {
+      continue;
+    }
+    config["platform"] = kind.platform;
+    if (backend.empty()) {
+      config["backend"] = kind.backend;
+    }
+    if (config.value("default_model_filename", std::string()).empty()) {
+      config["default_model_filename"] = kind.file;
+    }
+    return;
+  }
+}
+
+// A group that says no kind runs where Triton puts it: on the GPUs that it lists, else on the CPU.
+void complete_groups(ordered& groups, const std::string& model, std::size_t processes) {
+  if (groups.empty()) {
+    groups.push_back({{"name", model}, {"count", processes}});
+  }
+  if (groups.size() == 1) {
+    groups[0]["count"] = processes; // nodes.toml may say another one than config.pbtxt
+  }
+  std::size_t number = 0;
+  for (auto& group : groups) {
+    if (group.value("name", std::string()).empty()) {
+      group["name"] = fmt::format("{}_{}", model, number);
+    }
+    ++number;
+    if (group.value("kind", std::string("KIND_AUTO")) == "KIND_AUTO") {
+      const bool has_gpus = group.contains("gpus") && !group["gpus"].empty();
+      group["kind"] = has_gpus ? "KIND_GPU" : "KIND_CPU";
+    }
+    if (group.value("count", 0) < 1) {
+      group["count"] = 1;
+    }
+  }
+}
+
+void complete_batches(ordered& config) {
+  const auto rows = config.value("max_batch_size", 0);
+  const auto prefer_all = [rows](ordered& batcher) {
+    auto& preferred = batcher["preferred_batch_size"];
+    if (preferred.empty() && rows > 0) {
+      preferred = ordered::array({rows});
+    }
+  };
+  if (config.contains("dynamic_batching")) {
+    prefer_all(config["dynamic_batching"]);
+  }
+  if (!config.contains("sequence_batching")) {
+    return;
+  }
+  auto& sequences = config["sequence_batching"];
+  if (sequences.value("max_sequence_idle_microseconds", std::uint64_t{0}) == 0) {
+    sequences["max_sequence_idle_microseconds"] = sequence_idle_microseconds;
+  }
+  if (sequences.contains("oldest")) {
+    prefer_all(sequences["oldest"]);
+  }
+}
+
+} // namespace
+
+ordered whole_config(ordered said, const ordered& told, std::size_t processes) {
+  const bool is_of_triton = !said.empty();
+  auto config = std::move(said);
+  for (const auto& [name, value] : told.items()) {
+    const bool is_said = config.contains(name);
+    if (name == "input" || name == "output") {
+      auto tensors = value;
+      if (is_said) {
+        add_said(tensors, config[name]);
+      }
+      config[name] = std::move(tensors);
+    } else if (name == "dynamic_batching" || name == "instance_group" || name == "backend") {
+      if (!is_said && !is_of_triton) {
+        config[name] = value;
+      }
+    } else {
+      config[name] = value;
+    }
+  }
+  if (is_of_triton) {
+    complete_kind(config);
+    complete_groups(config["instance_group"], told["name"].get<std::string>(), processes);
+    complete_batches(config);
+    for (const auto* memory : {"input_pinned_memory", "output_pinned_memory"}) {
+      auto& optimization = config["optimization"];
+      if (!optimization.contains(memory)) {
+        optimization[memory]["enable"] = true;
+      }
+    }
+  }
+  return with_defaults(config, "");
+}
+
+std::string platform_told(const worker_facts& facts) {
+  if (facts.config.empty()) {
+    return facts.platform;
+  }
+  auto said = ordered::parse(facts.config);
+  complete_kind(said);
+  const auto platform = said.value("platform", std::string());
+  return platform.empty() ? said.value("backend", facts.platform) : platform;
+}
+
+} // namespace baton::gateway

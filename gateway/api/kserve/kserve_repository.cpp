@@ -1,0 +1,86 @@
+#include "gateway/api/kserve/kserve_repository.hpp"
+
+#include "gateway/state/board.hpp"
+#include "schema/limits.hpp"
+
+#include <algorithm>
+
+namespace baton::gateway {
+namespace {
+
+constexpr std::string_view state_words[] = {"", "LOADING", "READY", "UNLOADING", "UNAVAILABLE"};
+std::string_view word_of(model_state state) {
+  return state_words[static_cast<std::size_t>(state)];
+}
+
+bool is_of_nodes_toml(const board& facts, const std::string& model) {
+  const auto told = facts.models();
+  const auto& pipelines = facts.look()->pipelines;
+  return std::any_of(
+             told->all.begin(), told->all.end(),
+             [&](const served_model& m) { return !m.is_of_repository && m.name == model; }) ||
+         std::any_of(pipelines.begin(), pipelines.end(),
+                     [&](const auto& p) { return model_of(p) == model; }) ||
+         std::count(facts.config().model_aliases.begin(), facts.config().model_aliases.end(),
+                    model) > 0;
+}
+
+// A client of HTTP says true, one of gRPC {"bool_param": true}.
+bool is_flag(const json& value) {
+  return value.is_boolean() ||
+         (value.is_object() && value.contains("bool_param") && value["bool_param"].is_boolean());
+}
+
+// No ensembles are served here, whose parts would be dependents.
+result<void> check_parameters(const json& all, bool is_unload) {
+  for (const auto& [name, value] : all.items()) {
+    const auto shown = name.substr(0, name_bytes_shown);
+    if (!is_unload || name != "unload_dependents")
+      return fail_param(errc::unsupported_parameter, shown,
+                        "the parameter '{}' is not supported by this server: what is served is in "
+                        "the model's directory",
+                        shown);
+    if (!is_flag(value))
+      return fail_param(errc::invalid_value, name, "'{}' must be true or false", name);
+  }
+  return {};
+}
+
+} // namespace
+
+void add_repository(std::vector<kserve_standing>& all, const served_models& told,
+                    const snapshot& now) {
+  for (const auto& m : told.all) {
+    const auto known = std::find_if(all.begin(), all.end(), [&](const kserve_standing& s) {
+      return s.name == m.name && s.version == m.version;
+    });
+    if (known == all.end())
+      all.push_back({m.name, false, word_of(now.is_draining ? model_state::unloading : m.state),
+                     m.reason, m.version});
+    else if (known->reason.empty() && m.state == model_state::ready)
+      known->reason = m.reason;
+  }
+}
+
+std::optional<result<change_model>> plan_model_change(const board& facts, const std::string& model,
+                                                      bool is_unload, const json& parameters) {
+  if (!facts.repository() || is_of_nodes_toml(facts, model))
+    return std::nullopt;
+  const auto* verb = is_unload ? "unload" : "load";
+  const auto shown = model.substr(0, name_bytes_shown);
+  const auto control = facts.models()->control;
+  if (control != model_control::clients)
+    return fail(errc::conflict, "failed to {} '{}': explicit model load / unload is not allowed{}",
+                verb, shown, control == model_control::poll ? " if polling is enabled" : "");
+  if (model.size() > limits::name_bytes_max)
+    return fail(errc::model_not_found, "failed to {} '{}': there is no such model", verb, shown);
+  if (auto ok = check_parameters(parameters.is_null() ? json::object() : parameters, is_unload);
+      !ok)
+    return ok.error();
+  change_model order;
+  order.model = model;
+  order.what = is_unload ? model_order::unload : model_order::load;
+  return order;
+}
+
+} // namespace baton::gateway

@@ -1,0 +1,469 @@
+#include "gateway/api/openai/openai_response.hpp"
+
+#include "gateway/api/openai/best_of.hpp"
+#include "gateway/api/openai/call_reply.hpp"
+#include "gateway/api/openai/openai_logprobs.hpp"
+#include "gateway/base/json_text.hpp"
+#include "runtime/text/utf8.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <numeric>
+
+namespace baton::gateway {
+namespace {
+
+using ordered = nlohmann::ordered_json;
+
+ordered openai_usage(const token_usage& u) {
+  return {{"prompt_tokens", u.prompt_tokens},
+          {"completion_tokens", u.output_tokens},
+          {"total_tokens", u.prompt_tokens + u.output_tokens},
+          {"prompt_tokens_details", {{"cached_tokens", u.cached_tokens}}}};
+}
+
+// `choices`: of each prompt.
+void note_prompt(const chunk& c, std::uint32_t choices, std::vector<token_usage>& prompts) {
+  auto& u = prompts[c.choice / choices];
+  u.prompt_tokens = std::max<std::uint64_t>(u.prompt_tokens, c.prompt_tokens);
+  if (c.choice % choices == 0) {
+    u.cached_tokens = c.cached_tokens;
+  }
+}
+
+token_usage sum_of(const std::vector<token_usage>& prompts) {
+  token_usage sum;
+  for (const auto& u : prompts) {
+    sum.prompt_tokens += u.prompt_tokens;
+    sum.cached_tokens += u.cached_tokens;
+  }
+  return sum;
+}
+
+// The answer as a message: its text, and what it calls.
+ordered message_json(const std::string& text, const std::vector<call_delta::part>& calls,
+                     const call_owner& owner) {
+  ordered out{{"role", "assistant"}, {"content", text}, {"refusal", nullptr}};
+  if (!calls.empty()) {
+    out["content"] = text.empty() ? ordered(nullptr) : ordered(text);
+    out["tool_calls"] = calls_json(owner, calls);
+  }
+  return out;
+}
+
+// OpenAI's word for the end of an answer, where one with calls has its own.
+std::string_view reason_word(finish how, bool has_calls) noexcept {
+  return has_calls && how == finish::stop ? "tool_calls" : finish_word(how);
+}
+
+std::string reply_id(openai_api api, ticket_id ticket) {
+  return fmt::format("{}-{}", api == openai_api::chat ? "chatcmpl" : "cmpl", ticket.value);
+}
+
+ordered card_json(const model_card& card, std::string_view id) {
+  return {{"id", id},
+          {"object", "model"},
+          {"created", card.created},
+          {"owned_by", "baton"},
+          {"root", card.name},
+          {"parent", nullptr},
+          {"max_model_len", card.context_max}};
+}
+
+} // namespace
+
+void append_json_string(std::string& out, std::string_view text) {
+  const auto is_plain = [](char c) {
+    return static_cast<unsigned char>(c) >= 0x20 && static_cast<unsigned char>(c) < 0x80 &&
+           c != '"' && c != '\\';
+  };
+  if (std::all_of(text.begin(), text.end(), is_plain)) {
+    out += '"';
+    out += text;
+    out += '"';
+  } else {
+    out += json_text(ordered(text));
+  }
+}
+
+std::string logprobs_json(openai_api api, const std::vector<token_detail>& details,
+                          std::size_t characters_before, const std::vector<token_detail>& prompt) {
+  return json_text(logprobs_of(api, details, characters_before, prompt));
+}
+
+std::string error_body(const error& e) {
+  const auto& row = row_of(e.code);
+  ordered inner{{"message", e.message}, {"type", row.type}};
+  inner["param"] = e.param.empty() ? ordered(nullptr) : ordered(e.param);
+  inner["code"] = row.name;
+  return json_text({{"error", std::move(inner)}});
+}
+
+std::string tokenize_body(const tokenized& answer, bool with_pieces) {
+  ordered out{
+      {"count", answer.ids.size()}, {"max_model_len", answer.context_max}, {"tokens", answer.ids}};
+  out["token_strs"] = with_pieces ? ordered(answer.pieces) : ordered(nullptr);
+  return json_text(out);
+}
+
+std::string detokenize_body(const detokenized& answer) {
+  return json_text({{"prompt", answer.text}});
+}
+
+std::string model_body(const model_card& card, std::string_view id) {
+  return json_text(card_json(card, id));
+}
+
+std::string models_body(const std::vector<model_card>& cards,
+                        const std::vector<std::string>& aliases) {
+  auto data = ordered::array();
+  for (const auto& card : cards) {
+    data.push_back(card_json(card, card.name));
+  }
+  for (const auto& alias : aliases) {
+    if (!cards.empty()) {
+      data.push_back(card_json(cards.front(), alias));
+    }
+  }
+  return json_text({{"object", "list"}, {"data", std::move(data)}});
+}
+
+std::optional<error> failure_of(const chunk& c) {
+  if (c.finish != finish::failed && c.finish != finish::cancelled) {
+    return std::nullopt;
+  }
+  if (c.failure) {
+    return c.failure;
+  }
+  return c.finish == finish::cancelled ? fail(errc::cancelled, "the request was cancelled")
+                                       : fail(errc::internal, "the request failed");
+}
+
+std::string_view finish_word(finish how) noexcept {
+  switch (how) {
+  case finish::stop:
+    return "stop";
+  case finish::length:
+    return "length";
+  case finish::cancelled:
+    return "cancelled";
+  case finish::failed:
+    return "error";
+  case finish::none:
+    break;
+  }
+  return "";
+}
+
+whole_reply::whole_reply(const reply_shape& shape)
+    : shape_(shape), choices_(shape.prompts * std::max(shape.choices, shape.best_of)),
+      drawn_(std::max(shape.choices, shape.best_of)),
+      choices_left_(static_cast<std::uint32_t>(choices_.size())), prompts_(shape.prompts) {}
+
+std::vector<std::uint32_t> whole_reply::given() const {
+  std::vector<std::uint32_t> all(choices_.size());
+  std::iota(all.begin(), all.end(), 0U);
+  if (shape_.choices == drawn_) {
+    return all;
+  }
+  all.clear();
+  for (std::uint32_t first = 0; first < choices_.size(); first += drawn_) {
+    std::vector<double> means;
+    for (auto i = first; i < first + drawn_; ++i) {
+      means.push_back(mean_logprob(choices_[i].details));
+    }
+    for (const auto place : likeliest(means, shape_.choices)) {
+      all.push_back(first + place);
+    }
+  }
+  return all;
+}
+
+void whole_reply::add(chunk c) {
+  ENSURE(c.choice < choices_.size(), "chunk of choice {} of {}", c.choice, choices_.size());
+  auto& choice = choices_[c.choice];
+  add_prompt(choice.prompt, c);
+  choice.text += c.text;
+  choice.details.insert(choice.details.end(), std::make_move_iterator(c.details.begin()),
+                        std::make_move_iterator(c.details.end()));
+  choice.output_tokens = c.output_tokens;
+  note_prompt(c, drawn_, prompts_);
+  if (c.finish != finish::none && choice.how == finish::none) {
+    choice.how = c.finish;
+    --choices_left_;
+  }
+}
+
+http_reply whole_reply::reply(const reply_identity& who, const reply_times& /*when*/) const {
+  http_reply r;
+  r.body = body(who);
+  return r;
+}
+
+std::string whole_reply::body(const reply_identity& who) const {
+  const bool is_chat = shape_.api == openai_api::chat;
+  auto choices = ordered::array();
+  auto usage = sum_of(prompts_);
+  for (const auto& c : choices_) { // also of those that are not given: they were drawn
+    usage.output_tokens += c.output_tokens;
+  }
+  for (const auto place : given()) {
+    const auto& c = choices_[place];
+    const auto index = static_cast<std::uint32_t>(choices.size());
+    ordered one{{"index", index}};
+    call_delta read{c.text, {}};
+    call_owner owner{call_format::hermes, who.ticket, index};
+    if (shape_.calls) {
+      owner.format = shape_.calls->format;
+      read = read_calls(c.text, shape_.calls);
+    }
+    if (is_chat) {
+      one["message"] = message_json(read.text, read.calls, owner);
+    } else {
+      one["text"] =
+          shape_.echo.empty() ? c.text : echo_text(shape_.echo[place / drawn_], c.prompt) + c.text;
+    }
+    one["logprobs"] =
+        shape_.has_logprobs ? logprobs_of(shape_.api, c.details, 0, c.prompt) : ordered(nullptr);
+    one["finish_reason"] = reason_word(c.how, !read.calls.empty());
+    choices.push_back(std::move(one));
+  }
+  return json_text({{"id", reply_id(shape_.api, who.ticket)},
+                    {"object", is_chat ? "chat.completion" : "text_completion"},
+                    {"created", who.created},
+                    {"model", shape_.model},
+                    {"system_fingerprint", who.fingerprint},
+                    {"choices", std::move(choices)},
+                    {"usage", openai_usage(usage)}});
+}
+
+event_writer::event_writer(const reply_shape& shape, reply_identity who,
+                           const std::optional<stream_position>& from)
+    : shape_(shape), who_(std::move(who)), choices_(shape.prompts * shape.choices),
+      choices_left_(static_cast<std::uint32_t>(choices_.size())), prompts_(shape.prompts) {
+  if (from) {
+    place_ = *from;
+  }
+  place_.ticket = who_.ticket;
+  place_.resume_key = who_.resume_key;
+  place_.from.resize(choices_.size());
+  place_.text_bytes.resize(shape.calls ? choices_.size() : 0);
+  for (std::size_t i = 0; i < choices_.size(); ++i) {
+    auto& choice = choices_[i];
+    choice.has_role = place_.from[i].index > 0 || place_.from[i].has_finish;
+    choice.owes_echo = !choice.has_role && !shape.echo.empty();
+    if (shape.has_logprobs && !shape.echo.empty()) {
+      choice.echo_characters = text::utf8_characters(shape.echo[i / shape.choices]);
+    }
+    if (shape.calls) {
+      choice.calls.emplace(shape.calls);
+      choice.bytes_had = place_.text_bytes[i];
+      choice.index_had = place_.from[i].index;
+    }
+  }
+  const bool is_chat = shape.api == openai_api::chat;
+  head_ = json_text({{"id", reply_id(shape.api, who_.ticket)},
+                     {"object", is_chat ? "chat.completion.chunk" : "text_completion"},
+                     {"created", who_.created},
+                     {"model", shape.model},
+                     {"system_fingerprint", who_.fingerprint}});
+  head_.pop_back(); // the closing brace
+  head_ += ",\"choices\":[";
+  tail_ = shape.includes_usage ? "],\"usage\":null}\n\n" : "]}\n\n";
+}
+
+std::string event_writer::echo_of(std::uint32_t choice) const {
+  return echo_text(shape_.echo[choice / shape_.choices], choices_[choice].prompt);
+}
+
+std::string event_writer::text_behind_echo(const chunk& c) const {
+  return choices_[c.choice].owes_echo ? echo_of(c.choice) + c.text : c.text;
+}
+
+std::string event_writer::logprobs_behind_echo(const chunk& c) const {
+  const auto& choice = choices_[c.choice];
+  if (!shape_.has_logprobs ||
+      (c.details.empty() && !(choice.owes_echo && !choice.prompt.empty()))) {
+    return "null";
+  }
+  return choice.owes_echo && !choice.prompt.empty()
+             ? logprobs_json(shape_.api, c.details, 0, choice.prompt)
+             : logprobs_json(shape_.api, c.details,
+                             choice.echo_characters + choice.text_characters);
+}
+
+void event_writer::begin_event(std::string& out) const {
+  if (shape_.prompts == 1) {
+    out += "id: ";
+    append_position(out, place_);
+    out += '\n';
+  }
+  out += "data: ";
+  out += head_;
+}
+
+// Behind its choice, the usage as far as it is asked for.
+void event_writer::end_event(const chunk& c, std::uint32_t output_tokens, std::string& out) const {
+  if (!shape_.has_running_usage) {
+    out += tail_;
+    return;
+  }
+  const auto& of_prompt = prompts_[c.choice / shape_.choices];
+  out += "],\"usage\":";
+  out += json_text(openai_usage({of_prompt.prompt_tokens, of_prompt.cached_tokens, output_tokens}));
+  out += "}\n\n";
+}
+
+void event_writer::add_role(const chunk& c, std::string& out) {
+  begin_event(out);
+  fmt::format_to(std::back_inserter(out),
+                 R"({{"index":{},"delta":{{"role":"assistant","content":""}},)"
+                 R"("logprobs":null,"finish_reason":null}})",
+                 c.choice);
+  end_event(c, /*output_tokens=*/0, out);
+}
+
+void event_writer::add_text(const chunk& c, std::string& out) {
+  auto& choice = choices_[c.choice];
+  choice.text_characters = std::max<std::size_t>(choice.text_characters, c.characters_before);
+  begin_event(out);
+  const bool is_chat = shape_.api == openai_api::chat;
+  fmt::format_to(std::back_inserter(out), R"({{"index":{},{})", c.choice,
+                 is_chat ? R"("delta":{"content":)" : R"("text":)");
+  append_json_string(out, text_behind_echo(c));
+  out += is_chat ? R"(},"logprobs":)" : R"(,"logprobs":)";
+  out += logprobs_behind_echo(c);
+  if (std::exchange(choice.owes_echo, false) && shape_.has_logprobs) {
+    choice.echo_characters = text::utf8_characters(echo_of(c.choice));
+  }
+  out += R"(,"finish_reason":null})";
+  end_event(c, c.output_tokens, out);
+  choice.text_characters += text::utf8_characters(c.text);
+}
+
+std::string event_writer::delta_of(std::uint32_t choice, const call_delta& what) const {
+  auto delta = ordered::object();
+  if (!what.text.empty()) {
+    delta["content"] = what.text;
+  }
+  if (!what.calls.empty()) {
+    delta["tool_calls"] = call_deltas_json({shape_.calls->format, who_.ticket, choice}, what.calls);
+  }
+  return json_text(delta);
+}
+
+// What its client has had of the text is read for what follows, and not written again.
+void event_writer::add_calls(const chunk& c, std::string& out) {
+  auto& choice = choices_[c.choice];
+  const auto had = std::min<std::uint64_t>(choice.bytes_had, c.text.size());
+  choice.bytes_had -= had;
+  call_delta before, now;
+  choice.calls->add(std::string_view(c.text).substr(0, had), before);
+  choice.calls->add(std::string_view(c.text).substr(had), now);
+  place_.text_bytes[c.choice] += c.text.size() - had;
+  const std::size_t fresh = c.index - std::min(c.index, choice.index_had);
+  const auto details_had = c.details.size() - std::min(c.details.size(), fresh);
+  const std::vector details(c.details.begin() + static_cast<std::ptrdiff_t>(details_had),
+                            c.details.end());
+  const bool has_logprobs = shape_.has_logprobs && !details.empty();
+  if (now.is_empty() && !has_logprobs) {
+    return;
+  }
+  begin_event(out);
+  fmt::format_to(std::back_inserter(out),
+                 R"({{"index":{},"delta":{},"logprobs":{},"finish_reason":null}})", c.choice,
+                 delta_of(c.choice, now),
+                 has_logprobs ? logprobs_json(shape_.api, details, 0) : "null");
+  end_event(c, c.output_tokens, out);
+}
+
+void event_writer::add_finish(const chunk& c, std::string& out) {
+  std::string delta = R"("delta":{})";
+  std::string logprobs = "null";
+  if (shape_.api == openai_api::completions) {
+    chunk echo; // alone: the text was told before
+    echo.choice = c.choice;
+    delta = R"("text":)";
+    append_json_string(delta, text_behind_echo(echo));
+    logprobs = logprobs_behind_echo(echo);
+  }
+  bool has_calls = false;
+  if (auto& calls = choices_[c.choice].calls) {
+    call_delta rest; // what was held back
+    calls->finish(rest);
+    delta = R"("delta":)" + delta_of(c.choice, rest);
+    has_calls = calls->calls() > 0;
+  }
+  begin_event(out);
+  fmt::format_to(std::back_inserter(out), R"({{"index":{},{},"logprobs":{},"finish_reason":"{}"}})",
+                 c.choice, delta, logprobs, reason_word(c.finish, has_calls));
+  end_event(c, c.output_tokens, out);
+}
+
+void event_writer::add_usage(std::string& out) {
+  auto usage = sum_of(prompts_);
+  for (const auto& choice : choices_) {
+    usage.output_tokens += choice.output_tokens;
+  }
+  begin_event(out);
+  out += "],\"usage\":";
+  out += json_text(openai_usage(usage));
+  out += "}\n\n";
+}
+
+void event_writer::add(const chunk& c, std::string& out) {
+  ENSURE(c.choice < choices_.size(), "chunk of choice {} of {}", c.choice, choices_.size());
+  auto& choice = choices_[c.choice];
+  if (has_ended_ || choice.has_finished) {
+    return;
+  }
+  note_prompt(c, shape_.choices, prompts_);
+  if (!choice.has_role && shape_.api == openai_api::chat) {
+    add_role(c, out);
+  }
+  choice.has_role = true;
+  choice.output_tokens = c.output_tokens;
+  add_prompt(choice.prompt, c);
+  auto& place = place_.from[c.choice];
+  place.index = std::max(place.index, c.index);
+  // A token may have no text yet (part of a character); with logprobs it is an event all the same.
+  if (choice.calls) {
+    add_calls(c, out);
+  } else if (!c.text.empty() || (shape_.has_logprobs && !c.details.empty())) {
+    add_text(c, out);
+  }
+  if (c.finish == finish::none) {
+    return;
+  }
+  choice.has_finished = true;
+  if (!std::exchange(place.has_finish, true)) { // else its client had it before it came back
+    add_finish(c, out);
+  }
+  if (--choices_left_ == 0) {
+    if (shape_.includes_usage) {
+      add_usage(out);
+    }
+    out += "data: [DONE]\n\n";
+    has_ended_ = true;
+  }
+}
+
+void event_writer::moved_to(const granted& g) {
+  place_.ticket = g.ticket;
+  place_.resume_key = g.resume_key;
+}
+
+void event_writer::fail(const error& e, std::string& out) {
+  if (has_ended_) {
+    return;
+  }
+  has_ended_ = true;
+  out += "data: ";
+  out += error_body(e);
+  out += "\n\ndata: [DONE]\n\n";
+}
+
+} // namespace baton::gateway

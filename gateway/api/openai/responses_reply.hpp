@@ -1,0 +1,121 @@
+// Answers in the words of OpenAI's Responses API: the response as an object, and the typed events
+// that tell how it comes to be. Both are functions of the pieces in which the answer's text came,
+// so a response that is kept says the same events again, with the same numbers. Pure.
+#pragma once
+
+#include "gateway/api/openai/call_parser.hpp"
+#include "gateway/api/openai/openai_response.hpp"
+#include "gateway/api/openai/responses_request.hpp"
+#include "gateway/base/speaker.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace baton::gateway {
+
+// What has come of an answer.
+class answer_log {
+public:
+  // A chunk that says nothing is no piece. Requires: failure_of(c) is nothing.
+  void add(const chunk& c);
+  std::size_t size() const noexcept { return ends_.size(); }
+  // As a chunk again; the last one has the finish.
+  chunk piece(std::size_t place) const;
+  bool has_ended() const noexcept { return last_.finish != finish::none; }
+  std::size_t bytes() const noexcept { return text_.size() + ends_.size() * sizeof ends_.front(); }
+
+private:
+  std::string text_;
+  std::vector<std::uint32_t> ends_; // of the pieces, in text_
+  chunk last_;                      // without its text: numbers of tokens, the finish
+};
+
+// Of a text that is made in the background it says where the answer can be taken up again by a
+// gateway that does not know it (response_place). Else nobody but the store knows what it means.
+std::string response_id(const response_shape& shape, const reply_identity& who);
+// Nothing if it is not of that kind.
+std::optional<stream_position> response_place(std::string_view id);
+bool can_be_taken_up(const response_shape& shape) noexcept;
+// What follows on the conversation of this answer: its text and its calls, as a message.
+chat_message answer_message(const response_shape& shape, const reply_identity& who,
+                            const answer_log& log);
+// {"id","object":"response",...} as it stands. `failure`: why it has ended, if not well.
+std::string response_body(const response_shape& shape, const reply_identity& who,
+                          const answer_log& log, const std::optional<error>& failure);
+
+// Called once with an answer that has come to its end, before its client hears of that.
+using keep_answer = std::function<void(const reply_identity& who, answer_log log)>;
+
+class response_whole final : public whole_speaker {
+public:
+  response_whole(response_shape shape, keep_answer keep)
+      : shape_(std::move(shape)), keep_(std::move(keep)) {}
+  void add(chunk c) override { log_.add(c); }
+  bool is_complete() const noexcept override { return log_.has_ended(); }
+  http_reply reply(const reply_identity& who, const reply_times& when) const override;
+
+private:
+  response_shape shape_;
+  keep_answer keep_; // may be none
+  answer_log log_;
+};
+
+// `event: TYPE` and `data: {"type","sequence_number",...}`, numbered from 0. Exactly one of
+// response.completed, .incomplete and .failed, the last one.
+class response_events final : public event_speaker {
+public:
+  // Events up to the number `after` are not written: its client has them.
+  response_events(response_shape shape, reply_identity who, keep_answer keep = nullptr,
+                  std::optional<std::uint64_t> after = std::nullopt);
+  // What is said before there is any text; by `add` and `fail` as well.
+  void begin(std::string& out);
+  void add(const chunk& c, std::string& out) override;
+  void moved_to(const granted&) override {} // it keeps its id
+  void fail(const error& e, std::string& out) override;
+  bool has_ended() const noexcept override { return has_ended_; }
+
+  nlohmann::ordered_json object() const;
+  chat_message message() const;
+
+private:
+  using ordered = nlohmann::ordered_json;
+  enum class item_kind : std::uint8_t { none, message, call };
+
+  void say(std::string& out, std::string_view type, ordered body);
+  void say_delta(std::string& out, std::string_view type, std::string_view text);
+  void add_text(std::string_view text, std::string& out);
+  void add_part(const call_delta::part& part, std::string& out);
+  void open_message(std::string& out);
+  void open_call(const call_delta::part& part, std::string& out);
+  void close_item(std::string& out);
+  void take(const call_delta& what, std::string& out);
+  ordered item(std::string_view status) const; // the open one
+  ordered text_part() const;
+
+  response_shape shape_;
+  reply_identity who_;
+  keep_answer keep_;
+  std::uint64_t from_ = 0; // the first number that is written
+  std::uint64_t number_ = 0;
+  answer_log log_; // kept for `keep_` alone
+  std::optional<call_parser> calls_;
+  std::vector<ordered> items_; // those that are done
+  item_kind open_ = item_kind::none;
+  std::string item_id_;
+  std::string text_; // of the open item: what is said, or arguments
+  std::string name_; // of the function that the open call calls
+  std::string call_id_;
+  std::string_view status_;
+  std::optional<error> failure_;
+  token_usage usage_;
+  bool has_begun_ = false;
+  bool has_ended_ = false;
+};
+
+} // namespace baton::gateway

@@ -1,0 +1,377 @@
+#include "gateway/api/torchserve/torchserve_api.hpp"
+
+#include "gateway/api/openai/openai_response.hpp"
+#include "gateway/api/openai/openai_tools.hpp"
+#include "gateway/api/torchserve/torchserve_error.hpp"
+#include "gateway/api/torchserve/torchserve_models.hpp"
+#include "gateway/api/torchserve/torchserve_openapi.hpp"
+#include "gateway/api/torchserve/torchserve_store.hpp"
+#include "gateway/api/torchserve/torchserve_worker.hpp"
+#include "gateway/base/http_header.hpp"
+
+#include <utility>
+
+namespace baton::gateway {
+namespace {
+
+using operation = torchserve_operation;
+
+http_reply refuse(const error& e) {
+  return torchserve_failure(e);
+}
+
+http_plan plan_of(result<http_reply> made) {
+  return made ? *std::move(made) : refuse(made.error());
+}
+
+http_plan plan_of(result<change_model> order) {
+  if (!order) {
+    return refuse(order.error());
+  }
+  repository_call call;
+  call.change = *std::move(order);
+  call.speaks = api_family::torchserve;
+  call.tell = [asked = call.change](const model_changed& done) { return tell_store(asked, done); };
+  return call;
+}
+
+torchserve_body body_of(const http_call& call) {
+  return {call.content_type, call.accept, call.body, !call.is_http_1_0};
+}
+
+http_reply ping_reply(const snapshot& s) {
+  const bool is_well = standing_of(s).phase == phase::ready;
+  return torchserve_reply(is_well ? "{\n  \"status\": \"Healthy\"\n}"
+                                  : "{\n  \"status\": \"Unhealthy\"\n}",
+                          is_well ? 200 : 500);
+}
+
+std::optional<http_reply> refuse_head(const http_call& call, const torchserve_route& route) {
+  if (route.is == operation::none) {
+    return refuse(
+        fail(errc::not_found, "Requested resource is not found, please refer to API document."));
+  }
+  if (!route.takes(call.method)) {
+    auto reply = refuse(fail(errc::method_not_allowed,
+                             "Requested method is not allowed, please refer to API document."));
+    reply.headers.emplace_back("Allow", std::string(route.methods) + ", OPTIONS");
+    return reply;
+  }
+  const bool is_read = call.method == "GET" || call.method == "HEAD" || call.method == "OPTIONS";
+  if (!is_read && is_foreign(call.origin, call.host)) {
+    return refuse(fail(errc::forbidden, "requests from pages of other sites are refused"));
+  }
+  if (!call.content_encoding.empty() && lower(call.content_encoding) != "identity") {
+    return refuse(fail(errc::unsupported_media_type, "the body must not be compressed"));
+  }
+  return std::nullopt;
+}
+
+} // namespace
+
+std::string_view torchserve_api::route_name(const http_call& call) {
+  const auto target = read_torchserve_target(call.target);
+  return target ? find_torchserve_route(call.door, *target).name : "other";
+}
+
+result<caller> torchserve_api::identify(const http_call& call,
+                                        const torchserve_route* route) const {
+  const bool is_open =
+      route && (route->is == operation::describe_api || route->is == operation::ping);
+  const bool is_metrics = call.door == door_kind::torchserve_metrics;
+  const auto& gate = facts_->gate();
+  const bool is_local_metrics = is_metrics && is_local_name(facts_->config().torchserve.metrics);
+  if (is_open || is_local_metrics) {
+    return caller{};
+  }
+  auto who = gate.identify(bearer_key(call.authorization));
+  const bool is_admins = is_metrics || call.door == door_kind::torchserve_management;
+  if (who && is_admins && who->role != key_role::admin) {
+    return fail(errc::unauthorized, "this door needs the API key of an admin");
+  }
+  return who;
+}
+
+http_api::admission torchserve_api::admit(const http_call& call) const {
+  // What needs no key here must not be read by a page of a name that was pointed at this machine.
+  const auto& places = facts_->config().torchserve;
+  const auto& own = call.door == door_kind::torchserve_metrics ? places.metrics : places.management;
+  const bool is_keyless =
+      call.door == door_kind::torchserve_metrics ||
+      (call.door == door_kind::torchserve_management && !facts_->gate().needs_key());
+  if (is_keyless && is_local_name(own) && !is_local_name(call.host)) {
+    return {{}, refuse(fail(errc::forbidden, "this door has no name but localhost"))};
+  }
+  const auto target = read_torchserve_target(call.target);
+  const auto route = target ? find_torchserve_route(call.door, *target) : torchserve_route{};
+  auto who = identify(call, &route);
+  if (!who) {
+    return {{}, refuse(who.error())};
+  }
+  if (!target) {
+    return {{}, refuse(target.error())};
+  }
+  return {*std::move(who), refuse_head(call, route)};
+}
+
+http_plan torchserve_api::plan(const http_call& call) const {
+  const auto target = read_torchserve_target(call.target);
+  if (!target) {
+    return refuse(target.error());
+  }
+  const auto route = find_torchserve_route(call.door, *target);
+  if (route.is == operation::describe_api || call.method == "OPTIONS") {
+    return torchserve_reply(torchserve_openapi(call.door, facts_->config(), has_store(*facts_)));
+  }
+  switch (route.is) {
+  case operation::ping:
+    return ping_reply(*facts_->look());
+  case operation::predict:
+    return predict(call, route);
+  case operation::predict_kserve:
+    return predict_kserve(call, route);
+  case operation::explain:
+    if (is_worker_model(*facts_, route.model)) { // its handler sees by a header what it is asked
+      return predict(call, route);
+    }
+    return refuse(fail(errc::not_found, "Requested resource is not found: a language model that is "
+                                        "served here has no explanations."));
+  case operation::metrics: {
+    http_reply reply;
+    reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
+    const auto workers = facts_->worker_views();
+    for (const auto& card : models_of(*facts_->look())) {
+      facts_->torchserve().know(card.name);
+    }
+    for (const auto& worker : workers) {
+      facts_->torchserve().know(worker.name);
+    }
+    reply.body =
+        facts_->torchserve().text(target->all("name[]"), *facts_->handler_metrics(), workers);
+    return reply;
+  }
+  default:
+    return manage(call, route, *target);
+  }
+}
+
+// The model that the path names, and its body, if it does: two are one too many.
+result<std::string> torchserve_api::model_for(const torchserve_route& route,
+                                              const std::string& named) const {
+  const auto now = facts_->look();
+  const auto& config = facts_->config();
+  const auto& asked = route.name == "/invocations" && route.model.empty() ? named : route.model;
+  if (route.name == "/invocations" && asked.empty()) {
+    const bool is_alone =
+        !now->pipelines.empty() &&
+        pipelines_of(*now, model_of(now->pipelines.front())).size() == now->pipelines.size();
+    return is_alone ? result<std::string>(model_of(now->pipelines.front()))
+                    : fail(errc::invalid_request, "Parameter model_name is required.");
+  }
+  auto model = find_managed(*now, config, asked, route.version);
+  if (!model) {
+    return model.error();
+  }
+  if (!named.empty()) {
+    const auto other = find_managed(*now, config, named, {});
+    if (!other) {
+      return other.error();
+    }
+    if (other->name != model->name) {
+      return fail_param(errc::invalid_value, "model",
+                        "the address names the model '{}' and the body the model '{}'", model->name,
+                        other->name);
+    }
+  }
+  return model->name;
+}
+
+http_plan torchserve_api::predict(const http_call& call, const torchserve_route& route) const {
+  if (const auto worker = find_managed_worker(*facts_, route.model, route.version)) {
+    return *worker ? predict_worker(**worker, call, route) : refuse(worker->error());
+  }
+  if (!route.suffix.empty()) {
+    return predict_openai(call, route);
+  }
+  if (route.name != "/invocations") { // a wrong name is told before a wrong body
+    if (const auto model = model_for(route, {}); !model) {
+      return refuse(model.error());
+    }
+  }
+  auto parsed = parse_prediction(body_of(call), facts_->config().request);
+  if (!parsed) {
+    return refuse(parsed.error());
+  }
+  const auto model = model_for(route, parsed->call.request.model);
+  if (!model) {
+    return refuse(model.error());
+  }
+  parsed->call.request.model = *model;
+  parsed->has_version = route.version.has_value();
+  return *std::move(parsed);
+}
+
+http_plan torchserve_api::predict_worker(const worker_view& of, const http_call& call,
+                                         const torchserve_route& route) const {
+  if (!route.suffix.empty()) {
+    return refuse(fail(errc::not_found, "Unknown API endpoint: {}", route.suffix.substr(0, 256)));
+  }
+  const auto target = read_torchserve_target(call.target);
+  if (!target) {
+    return refuse(target.error());
+  }
+  auto asked = read_worker_prediction(of, call, route, *target);
+  if (!asked) {
+    return refuse(asked.error());
+  }
+  asked->ended_well = begin_prediction(*facts_, of.name, route.version.value_or(std::string()));
+  return *std::move(asked);
+}
+
+http_plan torchserve_api::predict_openai(const http_call& call,
+                                         const torchserve_route& route) const {
+  if (const auto model = model_for(route, {}); !model) {
+    return refuse(model.error());
+  }
+  const auto& config = facts_->config();
+  if (route.suffix == "v1/models") {
+    return torchserve_reply(models_body(models_of(*facts_->look()), config.model_aliases));
+  }
+  const bool is_chat = route.suffix == "v1/chat/completions";
+  if (!is_chat && route.suffix != "v1/completions") {
+    return refuse(fail(errc::not_found, "Unknown API endpoint: {}", route.suffix.substr(0, 256)));
+  }
+  auto parsed = parse_openai_prediction(is_chat ? openai_api::chat : openai_api::completions,
+                                        body_of(call), config.request);
+  if (!parsed) {
+    return refuse(parsed.error());
+  }
+  auto& asked = parsed->call;
+  const auto model = model_for(route, asked.request.model);
+  if (!model) {
+    return refuse(model.error());
+  }
+  if (asked.tools) {
+    const auto card = find_model(*facts_->look(), config.model_aliases, *model);
+    if (!card) {
+      return refuse(card.error());
+    }
+    if (auto ok = settle_calls(asked, card->call_format); !ok) {
+      return refuse(ok.error());
+    }
+  }
+  asked.shape.model = asked.request.model.empty() ? *model : asked.request.model;
+  asked.request.model = *model;
+  for (auto& further : asked.further) {
+    further.model = *model;
+  }
+  parsed->has_version = true;
+  return *std::move(parsed);
+}
+
+http_plan torchserve_api::predict_kserve(const http_call& call,
+                                         const torchserve_route& route) const {
+  // Whoever unpacks instances for a handler is its service envelope, behind the frontend.
+  if (const auto worker = find_managed_worker(*facts_, route.model, route.version)) {
+    return *worker ? predict_worker(**worker, call, route) : refuse(worker->error());
+  }
+  const auto model = model_for(route, {});
+  if (!model) {
+    return refuse(model.error());
+  }
+  auto parsed = parse_instances(call.body, facts_->config().request);
+  if (!parsed) {
+    return refuse(parsed.error());
+  }
+  for (auto& request : parsed->requests) {
+    if (const auto same = model_for(route, request.model); !same) {
+      return refuse(same.error());
+    }
+    request.model = *model;
+  }
+  return *std::move(parsed);
+}
+
+http_plan torchserve_api::manage(const http_call& call, const torchserve_route& route,
+                                 const torchserve_target& target) const {
+  if (route.is == operation::renew_token) {
+    return refuse(fail(errc::method_not_allowed,
+                       "tokens are API keys here: `cluster keygen --api NAME FILE` makes them"));
+  }
+  if (route.is != operation::list_models) {
+    return manage_model(call, route, target);
+  }
+  if (call.method == "POST") {
+    return has_store(*facts_) ? plan_of(read_registration(target)) : refuse(refusal_to_register());
+  }
+  return plan_of(list_managed(*facts_->look(), target, worker_urls(*facts_)));
+}
+
+http_plan torchserve_api::manage_model(const http_call& call, const torchserve_route& route,
+                                       const torchserve_target& target) const {
+  const auto now = facts_->look();
+  const auto& config = facts_->config();
+  const bool is_read = call.method == "GET" || call.method == "HEAD";
+  auto version = route.version;
+  if (route.is == operation::manage_model && is_read && version == "all") {
+    version.reset();
+  }
+  if (!is_read && is_stored(*facts_, route.model)) {
+    return manage_stored(call, route, target);
+  }
+  if (const auto worker = find_managed_worker(*facts_, route.model, version)) {
+    return *worker ? manage_worker(**worker, call, route, target) : refuse(worker->error());
+  }
+  const auto model = find_managed(*now, config, route.model, version);
+  if (!model) {
+    return refuse(model.error());
+  }
+  if (route.is == operation::set_default) {
+    return set_default_managed(*model);
+  }
+  if (route.is == operation::kserve_ready) {
+    return ready_managed(*now, *model);
+  }
+  if (call.method == "PUT") {
+    return plan_of(scale_managed(*now, *model, target));
+  }
+  if (call.method == "DELETE") {
+    return refuse(refusal_to_unregister());
+  }
+  const auto wanted = target.find("customized");
+  return describe_managed(*now, config, *model, wanted && lower(*wanted) == "true");
+}
+
+http_plan torchserve_api::manage_stored(const http_call& call, const torchserve_route& route,
+                                        const torchserve_target& target) const {
+  if (route.is == operation::set_default) {
+    return plan_of(order_of(model_order::set_default, route.model, route.version));
+  }
+  return call.method == "PUT" ? plan_of(read_scaling(route.model, route.version, target))
+                              : plan_of(order_of(model_order::strike, route.model, route.version));
+}
+
+http_plan torchserve_api::manage_worker(const worker_view& of, const http_call& call,
+                                        const torchserve_route& route,
+                                        const torchserve_target& target) const {
+  const auto now = facts_->look();
+  const managed_model model{of.name, route.version};
+  const auto versions = versions_of_worker(*facts_, of.name);
+  if (route.is == operation::set_default) {
+    return plan_of(set_default_worker(versions.empty() ? of : versions.front(), model));
+  }
+  if (route.is == operation::kserve_ready) {
+    return ready_worker(of, *now);
+  }
+  if (call.method == "PUT") {
+    return plan_of(scale_worker(of, model, target));
+  }
+  if (call.method == "DELETE") {
+    return refuse(refusal_to_unregister());
+  }
+  const auto wanted = target.find("customized");
+  const bool is_customized = wanted && lower(*wanted) == "true";
+  return describe_worker(*now, route.version == "all" ? versions : std::vector{of}, is_customized);
+}
+
+} // namespace baton::gateway

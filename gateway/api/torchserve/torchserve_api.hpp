@@ -1,0 +1,46 @@
+// What TorchServe's three doors do with a call (its REST API of v0.12): inference, management and
+// metrics, each at an address of its own (gateway.torchserve_*). As http_api, whose part it is.
+//
+// A key is a token, by Authorization: Bearer: any one at the inference door, an admin's at the
+// management's and, unless it is on loopback, at the metrics'. /ping and the description of the API
+// need none.
+#pragma once
+
+#include "gateway/api/torchserve/torchserve_target.hpp"
+#include "gateway/routes/http_api.hpp"
+
+#include <memory>
+#include <string_view>
+
+namespace baton::gateway {
+
+class torchserve_api {
+public:
+  explicit torchserve_api(std::shared_ptr<board> facts) : facts_(std::move(facts)) {}
+
+  http_api::admission admit(const http_call& call) const;
+  // Requires: admit(call) refused nothing.
+  http_plan plan(const http_call& call) const;
+  static std::string_view route_name(const http_call& call);
+
+private:
+  result<caller> identify(const http_call& call, const torchserve_route* route) const;
+  http_plan predict(const http_call& call, const torchserve_route& route) const;
+  http_plan predict_openai(const http_call& call, const torchserve_route& route) const;
+  http_plan predict_kserve(const http_call& call, const torchserve_route& route) const;
+  http_plan predict_worker(const worker_view& of, const http_call& call,
+                           const torchserve_route& route) const;
+  http_plan manage(const http_call& call, const torchserve_route& route,
+                   const torchserve_target& target) const;
+  http_plan manage_model(const http_call& call, const torchserve_route& route,
+                         const torchserve_target& target) const;
+  http_plan manage_stored(const http_call& call, const torchserve_route& route,
+                          const torchserve_target& target) const;
+  http_plan manage_worker(const worker_view& of, const http_call& call,
+                          const torchserve_route& route, const torchserve_target& target) const;
+  result<std::string> model_for(const torchserve_route& route, const std::string& named) const;
+
+  std::shared_ptr<board> facts_;
+};
+
+} // namespace baton::gateway

@@ -1,0 +1,253 @@
+#include "gateway/api/torchserve/torchserve_openapi.hpp"
+
+#include "gateway/base/openapi_schema.hpp"
+#include "gateway/base/request_check.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <string_view>
+#include <vector>
+
+namespace baton::gateway {
+namespace {
+
+using ordered = nlohmann::ordered_json;
+
+struct operation_row {
+  door_kind door;
+  const char* path;
+  const char* method;
+  const char* id; // TorchServe's operationId
+  const char* summary;
+  std::vector<const char*> query = {};
+  const char* body = nullptr; // the name of its schema
+  const char* media = "application/json";
+  bool needs_store = false;
+};
+
+constexpr auto inference = door_kind::torchserve_inference;
+constexpr auto management = door_kind::torchserve_management;
+constexpr auto metrics = door_kind::torchserve_metrics;
+
+const operation_row rows[] = {
+    {inference, "/ping", "get", "ping", "Whether a request that came now would be served"},
+    {inference,
+     "/predictions/{model_name}",
+     "post",
+     "predictions",
+     "What a text goes on with, in pieces",
+     {},
+     "Prediction",
+     "text/plain"},
+    {inference,
+     "/predictions/{model_name}/{model_version}",
+     "post",
+     "version_predictions",
+     "The same of a version",
+     {},
+     "Prediction",
+     "text/plain"},
+    {inference,
+     "/predictions/{model_name}/{model_version}/v1/completions",
+     "post",
+     "completions",
+     "The same in OpenAI's words",
+     {},
+     "Openai"},
+    {inference,
+     "/predictions/{model_name}/{model_version}/v1/chat/completions",
+     "post",
+     "chat_completions",
+     "An answer to a conversation, in OpenAI's words",
+     {},
+     "Openai"},
+    {inference, "/predictions/{model_name}/{model_version}/v1/models", "get", "openai_models",
+     "The models that are served, in OpenAI's words"},
+    {inference,
+     "/v1/models/{model_name}:predict",
+     "post",
+     "kserve_predictions",
+     "Several predictions together",
+     {},
+     "Instances"},
+    {inference,
+     "/invocations",
+     "post",
+     "invocations",
+     "A prediction of the model, or of one named",
+     {"model_name"},
+     "Prediction",
+     "text/plain"},
+    {inference,
+     "/models/{model_name}/invoke",
+     "post",
+     "invoke",
+     "The same of the model named",
+     {},
+     "Prediction",
+     "text/plain"},
+    {management, "/models", "get", "listModels", "The models", {"limit", "next_page_token"}},
+    {management,
+     "/models",
+     "post",
+     "registerModel",
+     "Registers a model of the store",
+     {"url", "model_name", "handler", "runtime", "batch_size", "max_batch_delay", "initial_workers",
+      "response_timeout", "startup_timeout", "synchronous"},
+     nullptr,
+     "application/json",
+     true},
+    {management,
+     "/models/{model_name}",
+     "delete",
+     "unregisterModel",
+     "Unregisters it: what it has is answered",
+     {},
+     nullptr,
+     "application/json",
+     true},
+    {management,
+     "/models/{model_name}/{model_version}",
+     "delete",
+     "version_unregisterModel",
+     "The same of a version",
+     {},
+     nullptr,
+     "application/json",
+     true},
+    {management,
+     "/models/{model_name}",
+     "get",
+     "describeModel",
+     "A model and its workers",
+     {"customized"}},
+    {management,
+     "/models/{model_name}",
+     "put",
+     "setAutoScale",
+     "How many workers serve; 409 says how to change that where it is not of the store",
+     {"min_worker", "max_worker", "synchronous"}},
+    {management,
+     "/models/{model_name}/{model_version}",
+     "get",
+     "version_describeModel",
+     "The same of a version, or of 'all'",
+     {"customized"}},
+    {management,
+     "/models/{model_name}/{model_version}",
+     "put",
+     "version_setAutoScale",
+     "The same of a version",
+     {"min_worker", "max_worker", "synchronous"}},
+    {management, "/models/{model_name}/{model_version}/set-default", "put", "setDefault",
+     "The version that is served where none is asked for"},
+    {management, "/v1/models/{model_name}", "get", "kserve_ready", "Whether the model is served"},
+    {metrics,
+     "/metrics",
+     "get",
+     "metrics",
+     "Prometheus metrics",
+     {"name[]"},
+     nullptr,
+     "text/plain"},
+};
+
+ordered range_schema_3_0(const real_range& range) {
+  ordered out{{"type", "number"}, {"minimum", range.least}, {"maximum", range.most}};
+  if (range.excludes_least) { // as OpenAPI 3.0 says it
+    out["exclusiveMinimum"] = true;
+  }
+  return out;
+}
+
+// The best known fields; docs/compatibility.md has all.
+ordered prediction_schema(const request_limits& l) {
+  ordered fields{{"prompt", type_schema("string")},
+                 {"max_tokens", integer_schema(1, l.tokens_max)},
+                 {"max_new_tokens", integer_schema(1, l.tokens_max)},
+                 {"temperature", range_schema_3_0(temperature_range)},
+                 {"top_p", range_schema_3_0(top_p_range)},
+                 {"top_k", integer_schema(-1, top_k_max)},
+                 {"seed", type_schema("integer")},
+                 {"stream", type_schema("boolean")},
+                 {"streaming", type_schema("boolean")}};
+  return {{"type", "object"}, {"required", {"prompt"}}, {"properties", std::move(fields)}};
+}
+
+ordered schemas(const request_limits& l) {
+  const ordered reference{{"$ref", "#/components/schemas/Prediction"}};
+  ordered instances{{"type", "array"},
+                    {"minItems", 1},
+                    {"maxItems", l.choices_max},
+                    {"items", {{"oneOf", {type_schema("string"), reference}}}}};
+  return {{"Prediction", prediction_schema(l)},
+          {"Openai", {{"type", "object"}, {"description", "As at gateway.http"}}},
+          {"Instances",
+           {{"type", "object"},
+            {"required", {"instances"}},
+            {"properties", {{"instances", std::move(instances)}}}}},
+          {"Error",
+           {{"type", "object"},
+            {"required", {"code", "type", "message"}},
+            {"properties",
+             {{"code", type_schema("integer")},
+              {"type", type_schema("string")},
+              {"message", type_schema("string")}}}}}};
+}
+
+ordered parameters_of(const operation_row& row) {
+  auto all = ordered::array();
+  for (const auto* name : {"model_name", "model_version"}) {
+    if (std::string_view(row.path).find(name) != std::string_view::npos) {
+      all.push_back(
+          {{"in", "path"}, {"name", name}, {"required", true}, {"schema", type_schema("string")}});
+    }
+  }
+  for (const auto* name : row.query) {
+    all.push_back(
+        {{"in", "query"}, {"name", name}, {"required", false}, {"schema", type_schema("string")}});
+  }
+  return all;
+}
+
+ordered operation_of(const operation_row& row) {
+  ordered out{
+      {"summary", row.summary}, {"operationId", row.id}, {"parameters", parameters_of(row)}};
+  if (row.body) {
+    const ordered schema{{"$ref", std::string("#/components/schemas/") + row.body}};
+    auto content = media_content("application/json", schema);
+    if (row.media != std::string_view("application/json")) {
+      content.update(media_content("text/plain", type_schema("string")));
+    }
+    out["requestBody"] = {{"required", true}, {"content", std::move(content)}};
+  }
+  auto answer = media_content(row.media, ordered::object());
+  if (row.body && row.media == std::string_view("text/plain")) {
+    answer.update(media_content("application/json", ordered::object()));
+  }
+  out["responses"]["200"] = {{"description", "The answer"}, {"content", std::move(answer)}};
+  out["responses"]["default"] = {
+      {"description", "A refusal, or what went wrong"},
+      {"content", media_content("application/json", {{"$ref", "#/components/schemas/Error"}})}};
+  return out;
+}
+
+} // namespace
+
+std::string torchserve_openapi(door_kind door, const gateway_config& config, bool has_store) {
+  const operation_row own{door, "/", "options", "apiDescription", "This document"};
+  auto paths = ordered::object();
+  paths[own.path][own.method] = operation_of(own);
+  for (const auto& row : rows) {
+    if (row.door == door && (has_store || !row.needs_store)) {
+      paths[row.path][row.method] = operation_of(row);
+    }
+  }
+  const ordered out{{"openapi", "3.0.1"},
+                    {"info", {{"title", "TorchServe APIs of Baton"}, {"version", config.build}}},
+                    {"paths", std::move(paths)},
+                    {"components", {{"schemas", schemas(config.request)}}}};
+  return out.dump(2, ' ', false, ordered::error_handler_t::replace);
+}
+
+} // namespace baton::gateway

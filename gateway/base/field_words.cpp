@@ -1,0 +1,38 @@
+#include "gateway/base/field_words.hpp"
+
+namespace baton::gateway {
+namespace {
+
+// "messages", "messages[2].role", "structured_outputs.regex"
+bool is_of_field(std::string_view param, std::string_view name) noexcept {
+  return param.starts_with(name) &&
+         (param.size() == name.size() || param[name.size()] == '[' || param[name.size()] == '.');
+}
+
+} // namespace
+
+// In one pass: a name that was put in is not looked at again, as it may be another field's here.
+error said_in(const field_words& words, error e) {
+  for (const auto& word : words) {
+    if (is_of_field(e.param, word.ours)) {
+      e.param.replace(0, word.ours.size(), word.theirs);
+      break;
+    }
+  }
+  for (std::size_t at = e.message.find('\''); at != e.message.npos;
+       at = e.message.find('\'', at + 1)) {
+    const auto rest = std::string_view(e.message).substr(at + 1);
+    for (const auto& word : words) {
+      const bool is_quoted = rest.size() > word.ours.size() && rest.starts_with(word.ours) &&
+                             rest[word.ours.size()] == '\'';
+      if (is_quoted) {
+        e.message.replace(at + 1, word.ours.size(), word.theirs);
+        at += word.theirs.size() + 1; // its closing quote
+        break;
+      }
+    }
+  }
+  return e;
+}
+
+} // namespace baton::gateway

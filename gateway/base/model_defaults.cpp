@@ -1,0 +1,55 @@
+#include "gateway/base/model_defaults.hpp"
+
+#include "gateway/base/request_check.hpp"
+
+#include <algorithm>
+
+namespace baton::gateway {
+namespace {
+
+bool is_unsaid(const generate& request, sampling_field field) noexcept {
+  return (request.unsaid & bit_of(field)) != 0;
+}
+
+} // namespace
+
+std::uint32_t unsaid_among(field_reader& fields, std::uint32_t which) {
+  std::uint32_t unsaid = 0;
+  for (std::uint32_t bit = 1; bit <= all_sampling_fields; bit <<= 1) {
+    const auto name = name_of(static_cast<sampling_field>(bit));
+    if ((which & bit) != 0 && fields.find(name) == nullptr) {
+      unsaid |= bit;
+    }
+  }
+  return unsaid;
+}
+
+result<void> take_defaults(const sampling_defaults& of_model, generate& request) {
+  auto& s = request.sampling;
+  const auto take = [&](sampling_field field, const auto& value, auto& to) {
+    if (is_unsaid(request, field) && value) {
+      to = *value;
+    }
+  };
+  take(sampling_field::temperature, of_model.temperature, s.temperature);
+  take(sampling_field::top_k, of_model.top_k, s.top_k);
+  take(sampling_field::top_p, of_model.top_p, s.top_p);
+  take(sampling_field::min_p, of_model.min_p, s.min_p);
+  take(sampling_field::repetition_penalty, of_model.repetition_penalty, s.repetition_penalty);
+  settle_numbers(s);
+  auto& stop = request.stop;
+  if (is_unsaid(request, sampling_field::tokens_max) && of_model.tokens_max) {
+    stop.tokens_max = std::max(*of_model.tokens_max, stop.tokens_min);
+    request.tokens_max_given = false;
+    request.unsaid = bit_of(sampling_field::tokens_max);
+    return {};
+  }
+  request.unsaid = 0;
+  return check_least_tokens(request);
+}
+
+bool has_default_tokens_max(const generate& request) noexcept {
+  return !request.tokens_max_given && is_unsaid(request, sampling_field::tokens_max);
+}
+
+} // namespace baton::gateway

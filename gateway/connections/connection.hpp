@@ -1,0 +1,135 @@
+// What HTTP and WebSocket sessions share: one strand per connection, a bell to wake a coroutine
+// from another thread, a watchdog for every wait, the table of open connections. Heavy: Asio.
+#pragma once
+
+#include "gateway/admission/reception.hpp"
+#include "gateway/api/openai/response_store.hpp"
+#include "gateway/connections/client_socket.hpp"
+#include "gateway/routes/http_api.hpp"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+namespace baton::gateway {
+
+// I/O errors come as values, never as exceptions.
+inline constexpr auto as_values = asio::as_tuple(asio::use_awaitable);
+
+// Wakes the one coroutine that waits on it. `ring` from any thread, at most one wake-up is on its
+// way; the rest on the strand.
+class bell : public std::enable_shared_from_this<bell> {
+public:
+  explicit bell(asio::any_io_executor strand);
+  void ring();
+  // Until it was rung since the last wait, or for `limit`.
+  asio::awaitable<void> wait(std::chrono::milliseconds limit);
+  // Called on the strand after each ring. Holds no owner of the bell alive: clear it to leave.
+  void on_ring(std::function<void()> f) { on_ring_ = std::move(f); }
+
+private:
+  asio::any_io_executor strand_;
+  asio::steady_timer timer_;
+  std::atomic<bool> is_rung_{false};
+  std::function<void()> on_ring_;
+};
+
+// A deadline on whatever the connection does next; strand only.
+class watchdog : public std::enable_shared_from_this<watchdog> {
+public:
+  watchdog(const asio::any_io_executor& strand, std::function<void()> bite);
+  void arm(std::chrono::milliseconds limit);
+  void disarm();
+  bool has_bitten() const noexcept { return has_bitten_; }
+  // For good: `bite` is forgotten.
+  void retire();
+
+private:
+  asio::steady_timer timer_;
+  std::function<void()> bite_;
+  std::uint64_t round_ = 0; // a timer that fired just before it was disarmed is of an old round
+  bool has_bitten_ = false;
+};
+
+// One for all connections of a server. Sessions enter and leave it; `stop_all` ends them.
+class connection_table {
+public:
+  // `stop` is called once, from any thread, if the server stops before the connection ends.
+  // Nothing if connections_max are open or the server stops.
+  std::optional<std::uint64_t> enter(std::function<void()> stop, std::size_t connections_max);
+  void replace(std::uint64_t id, std::function<void()> stop);
+  void leave(std::uint64_t id);
+  void stop_all();
+  bool is_stopping() const noexcept { return is_stopping_; }
+
+private:
+  std::mutex mutex_;
+  std::map<std::uint64_t, std::function<void()>> stops_;
+  std::uint64_t last_id_ = 0;
+  std::atomic<bool> is_stopping_{false};
+};
+
+// What a session needs of its server. Outlives all sessions.
+struct door_core {
+  std::shared_ptr<board> facts;
+  http_api api;
+  reception http;
+  reception websocket;
+  connection_table connections;
+  response_store responses;
+  std::shared_ptr<tls_keeper> tls; // of the clients' door; none: it is plain
+  asio::io_context io;
+
+  door_core(const front_actor& front, std::shared_ptr<board> b, int threads)
+      : facts(b), api(b), http(front, b, "http"), websocket(front, b, "websocket"),
+        responses(b->config().responses), io(threads) {}
+  const gateway_config& config() const noexcept { return facts->config(); }
+};
+
+// Registration of one connection, left when the session ends.
+class table_entry {
+public:
+  table_entry(door_core& core, std::uint64_t id) : core_(&core), id_(id) {
+    core.facts->metrics().connection_opened();
+  }
+  ~table_entry() {
+    core_->connections.leave(id_);
+    core_->facts->metrics().connection_closed();
+  }
+  table_entry(const table_entry&) = delete;
+  table_entry& operator=(const table_entry&) = delete;
+  std::uint64_t id() const noexcept { return id_; }
+
+private:
+  door_core* core_;
+  std::uint64_t id_;
+};
+
+// The next event of a request, or of several, waiting for it on `wake`. Nothing when `is_over` says
+// so.
+template <class Open> // open_request or open_requests
+asio::awaitable<std::optional<stream_event>> next_event(Open& request, bell& wake,
+                                                        std::function<bool()> is_over) {
+  constexpr std::chrono::hours no_limit{24};
+  while (!is_over()) {
+    if (auto event = request.next()) {
+      co_return event;
+    }
+    co_await wake.wait(no_limit);
+  }
+  co_return std::nullopt;
+}
+
+} // namespace baton::gateway

@@ -1,0 +1,356 @@
+#include "gateway/dispatch/desk.hpp"
+
+#include "actors/actor_faults.hpp"
+#include "gateway/dispatch/desk_actor.hpp"
+
+#include <random>
+#include <utility>
+
+namespace baton::gateway {
+
+// False if the stream was cut: its ticket is cancelled, the entry must go.
+bool desk_state::deliver(open_entry& entry, stream_event e) {
+  if (entry.trace) {
+    entry.trace->what.take(e, now());
+  }
+  pushed.add(entry.out);
+  if (entry.out->push(std::move(e))) {
+    return true;
+  }
+  counts().dropped("slow_reader");
+  if (entry.trace) {
+    entry.trace->what.cut_off(errc::slow_reader, now());
+  }
+  if (entry.ticket()) {
+    cancel_ticket(entry.ticket(), cancel_reason::slow_reader);
+  }
+  return false;
+}
+
+void desk_state::start(open_generate& m) {
+  const auto facts_now = facts().look();
+  const auto& card = facts_now->pipelines.at(config.pipeline).card;
+  auto entry = entry_of(m, card ? card->context_max : 0);
+  entry.submit.deadline = sooner(entry.submit.deadline, facts().config().request_deadline);
+  entry.submit.parses_special = facts().config().parses_special_tokens;
+  entry.reserve.resume_key = config.next_key();
+  enter(std::move(entry));
+}
+
+void desk_state::start(open_resume& m) {
+  enter(entry_of(m));
+}
+
+// For what the entry waits for from the head, if it does.
+void desk_state::ask_head(open_entry& entry) {
+  entry.asked_at = now();
+  if (entry.stage == stage_of_request::resuming) {
+    self->send(config.scheduler, resume_of(entry));
+  } else if (entry.stage == stage_of_request::reserving) {
+    self->send(config.scheduler, entry.reserve);
+  }
+}
+
+void desk_state::enter(open_entry entry) {
+  if (entry.opened_at == time_point()) {
+    entry.opened_at = now();
+  }
+  entry.reserve.gateway = entry.submit.gateway = node();
+  ask_head(entry);
+  const auto number = entry.reserve.request;
+  open.emplace(number, std::move(entry));
+}
+
+template <class Question>
+void desk_state::ask(std::shared_ptr<stream> out, std::shared_ptr<quota_lease> lease,
+                     trace_handle trace, const Question& m) {
+  open_entry entry;
+  entry.out = std::move(out);
+  entry.lease = std::move(lease);
+  entry.trace = std::move(trace);
+  entry.stage = stage_of_request::asking;
+  entry.opened_at = entry.asked_at = now();
+  open.emplace(m.request, std::move(entry));
+  self->send(config.tokenizer, m);
+}
+
+void desk_state::close(const close_request& m) {
+  const auto it = open.find(m.request);
+  if (it == open.end()) {
+    return; // it ended while the door was leaving
+  }
+  auto& entry = it->second;
+  if (entry.trace) {
+    entry.trace->what.left(m.why, now());
+    entry.trace.reset();
+  }
+  if (entry.stage == stage_of_request::reserving) {
+    entry.stage = stage_of_request::leaving; // the grant is on its way: cancel it when it comes
+    release_left(entry);
+    entry.out.reset();
+    entry.submit = {};
+    return;
+  }
+  if (entry.ticket()) {
+    cancel_ticket(entry.ticket(), m.why);
+  }
+  if (entry.stage != stage_of_request::leaving) {
+    erase(m.request);
+  }
+}
+
+void desk_state::on_granted(const granted& m) {
+  const auto it = open.find(m.request);
+  if (it == open.end() || it->second.stage == stage_of_request::leaving) {
+    cancel_ticket(m.ticket, cancel_reason::client_gone);
+    erase(m.request);
+    return;
+  }
+  auto& entry = it->second;
+  if (entry.stage == stage_of_request::resuming) {
+    entry.stage = stage_of_request::running;
+    const bool is_news = !std::exchange(entry.is_told, true);
+    note_resumed(entry, is_news ? "client" : "link");
+    if (is_news && !deliver(entry, m)) {
+      erase(m.request);
+    }
+    return;
+  }
+  if (entry.stage != stage_of_request::reserving) {
+    counts().dropped("granted");
+    return;
+  }
+  entry.stage = stage_of_request::running;
+  const bool is_again = entry.is_granted();
+  entry.granted_at = entry.granted_at.value_or(now());
+  entry.reserve.ticket = entry.submit.ticket = m.ticket;
+  entry.reserve.resume_key = m.resume_key; // another than asked for, where a name has a ticket
+  entry.is_told = true;
+  if (m.is_submitted) { // its client has asked for it before
+    note_resumed(entry, "request_id");
+    if (!deliver(entry, m)) {
+      erase(m.request);
+    }
+    return;
+  }
+  if (is_again) {
+    if (!entry.left) {
+      note_resumed(entry, "head");
+    } else if (!on_moved(entry, m)) {
+      return;
+    }
+    self->send(config.tokenizer, submit_again(entry, now()));
+    return;
+  }
+  auto s = entry.submit; // kept for a new life of the head
+  if (!deliver(entry, m)) {
+    erase(m.request);
+    return;
+  }
+  self->send(config.tokenizer, std::move(s));
+}
+
+void desk_state::note_resumed(const open_entry& entry, std::string_view why) {
+  counts().resumed(why);
+  entry.note("resumed", why, now());
+}
+
+// Granted here, of another pipeline's streams: its client comes back to it by this ticket. False:
+// it has been ended.
+bool desk_state::on_moved(open_entry& entry, const granted& m) {
+  counts().moved(pipeline_of(entry.left), entry.model());
+  if (entry.trace) {
+    entry.note("moved",
+               fmt::format("from pipeline {} to {}", pipeline_of(entry.left), config.pipeline),
+               now());
+  }
+  release_left(entry);
+  entry.reserve.goes_on = false;
+  if (deliver(entry, m)) {
+    return true;
+  }
+  erase(m.request);
+  return false;
+}
+
+// The grant may have come before: what waits for credit is overtaken by what needs none.
+open_entry* desk_state::find_later(std::uint64_t request, ticket_id ticket) {
+  const auto it = open.find(request);
+  const bool fits = it != open.end() && !it->second.has_request && it->second.out &&
+                    it->second.ticket() == ticket;
+  return fits ? &it->second : nullptr;
+}
+
+// The head says of a ticket that was opened elsewhere what was asked for, ahead of its grant.
+void desk_state::on_retold(const reserve& m) {
+  if (auto* entry = find_later(m.request, m.ticket)) {
+    entry->reserve = m;
+  }
+}
+
+void desk_state::on_retold(submit& m) {
+  if (auto* entry = find_later(m.request, m.ticket)) {
+    take_request(*entry, std::move(m));
+  }
+}
+
+void desk_state::on_rejected(const rejected& m) {
+  const auto it = open.find(m.request);
+  if (it == open.end()) {
+    counts().dropped("rejected");
+    return;
+  }
+  auto& entry = it->second;
+  if (m.ticket && entry.is_granted() && m.ticket != entry.ticket()) {
+    counts().dropped("rejected"); // of a ticket that was granted across a link that fell, or left
+    return;
+  }
+  const bool is_unknown = entry.stage == stage_of_request::resuming && is_whole(entry) &&
+                          m.reason.code == errc::ticket_not_found;
+  if (is_unknown) { // this head has no log of it
+    entry.stage = stage_of_request::reserving;
+    ask_head(entry);
+    return;
+  }
+  if ((entry.left || is_for_head(m.reason.code)) && hand_over(m.request, m)) {
+    return;
+  }
+  if (entry.out) {
+    deliver(entry, m);
+  }
+  erase(m.request);
+}
+
+void desk_state::on_chunk(chunk& m) {
+  const auto it = open.find(m.request);
+  if (it == open.end() || it->second.stage != stage_of_request::running ||
+      it->second.ticket() != m.ticket) {
+    counts().dropped("chunk");
+    return;
+  }
+  auto& entry = it->second;
+  const auto verdict = judge(entry, m);
+  if (verdict == chunk_verdict::duplicate) {
+    counts().dropped("duplicate_chunk");
+    return;
+  }
+  const auto number = m.request;
+  if (verdict == chunk_verdict::gap) {
+    counts().dropped("chunk_after_gap");
+    entry.note("gap", "text between the head and the gateway was lost", now());
+    if (++entry.gaps <= gaps_max) {
+      // The head has the text still. What is on its way until it answers comes again.
+      entry.stage = stage_of_request::resuming;
+      ask_head(entry);
+      return;
+    }
+    cancel_ticket(entry.ticket(), cancel_reason::client_gone);
+    deliver(entry, failed{fail(errc::link_down, "text between the head and the gateway was lost")});
+    erase(number);
+    return;
+  }
+  note_tokens(counts(), config.pipeline, entry, m, now());
+  spend(entry, m, now());
+  const bool is_last = take_in(entry, m);
+  if (is_last) {
+    const auto facts_now = facts().look();
+    const auto& card = facts_now->pipelines.at(config.pipeline).card;
+    counts().request_ended(config.pipeline, entry.model(),
+                           ended_as(entry, m.finish, now(), card ? card->context_max : 0));
+  }
+  const bool delivered = deliver(entry, std::move(m));
+  if (is_last || !delivered) {
+    erase(number);
+  }
+}
+
+template <class Answer>
+void desk_state::on_answer(Answer& m) {
+  const auto it = open.find(m.request);
+  if (it == open.end() || it->second.stage != stage_of_request::asking) {
+    counts().dropped("answer");
+    return;
+  }
+  const auto number = m.request;
+  deliver(it->second, std::move(m));
+  erase(number);
+}
+
+namespace {
+
+// The handler, then one wake-up for each stream it pushed to.
+template <class Message, class Handle>
+auto then_wake(desk_actor::stateful_pointer<desk_state> self, Handle handle) {
+  return [self, handle](Message m) {
+    handle(self->state, m);
+    self->state.pushed.wake_doors();
+  };
+}
+
+desk_actor::behavior_type desk(desk_actor::stateful_pointer<desk_state> self, desk_config config) {
+  actors::install_fault_handlers(self);
+  auto& state = self->state;
+  state.config = std::move(config);
+  state.self = self;
+  return {
+      [self](const reserve& m) { self->state.on_retold(m); },
+      [self](submit& m) { self->state.on_retold(m); },
+      then_wake<const granted&>(self, [](auto& s, auto& m) { s.on_granted(m); }),
+      then_wake<const rejected&>(self, [](auto& s, auto& m) { s.on_rejected(m); }),
+      then_wake<chunks&>(self,
+                         [](auto& s, auto& m) {
+                           for (auto& c : m.all) {
+                             s.on_chunk(c);
+                           }
+                         }),
+      then_wake<tokenized&>(self, [](auto& s, auto& m) { s.on_answer(m); }),
+      then_wake<detokenized&>(self, [](auto& s, auto& m) { s.on_answer(m); }),
+      [self](const model_card& m) { self->state.on_card(m); },
+      [self](const load_report& m) {
+        self->state.change([&](pipeline_view& p) {
+          p.load = m;
+          p.totals = self->state.totals.take(m);
+          p.open_then = self->state.facts().seats().at(self->state.config.pipeline);
+        });
+      },
+      [self](const cluster_status& m) { self->state.facts().take(m); },
+      [self](const status& m) {
+        if (m.role == role::head) {
+          self->state.change([&](pipeline_view& p) { p.head = m; });
+        }
+      },
+      [self](const drain&) { self->state.facts().begin_drain(); },
+      then_wake<const actors::peer_up&>(self, [](auto& s, auto& m) { s.on_head_up(m); }),
+      then_wake<const actors::peer_down&>(self, [](auto& s, auto& m) { s.on_head_lost(m); }),
+      then_wake<const actors::tick&>(self, [](auto& s, auto&) { s.on_tick(); }),
+      [self](open_generate& m) { self->state.start(m); },
+      [self](open_resume& m) { self->state.start(m); },
+      [self](open_tokenize& m) {
+        self->state.ask(m.out, std::move(m.lease), std::move(m.trace),
+                        tokenize{m.out->number(), self->state.node(), std::move(m.input),
+                                 m.add_generation_prompt,
+                                 self->state.facts().config().parses_special_tokens,
+                                 std::move(m.tools), std::move(m.template_options)});
+      },
+      [self](open_detokenize& m) {
+        self->state.ask(m.out, std::move(m.lease), std::move(m.trace),
+                        detokenize{m.out->number(), self->state.node(), std::move(m.ids)});
+      },
+      [self](const close_request& m) { self->state.close(m); },
+      [self](handover& m) { self->state.take_over(std::move(*m.entry)); },
+      [self](const ticket_left& m) { self->state.on_left(m); },
+  };
+}
+
+} // namespace
+
+std::uint64_t random_key() {
+  static thread_local std::random_device entropy;
+  return std::uniform_int_distribution<std::uint64_t>(1)(entropy);
+}
+
+desk_actor spawn_desk(caf::actor_system& system, desk_config config) {
+  return system.spawn(desk, std::move(config));
+}
+
+} // namespace baton::gateway

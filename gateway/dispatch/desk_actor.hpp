@@ -1,0 +1,83 @@
+// The state of the desk's actor, between the two files that carry it out: desk.cpp, what a request
+// goes through while all is well; desk_losses.cpp, what the loss of a head or a pipeline means to
+// it.
+#pragma once
+
+#include "gateway/base/outage.hpp"
+#include "gateway/dispatch/desk_state.hpp"
+#include "gateway/metrics/rising_count.hpp"
+
+#include <functional>
+#include <utility>
+
+namespace baton::gateway {
+
+struct desk_state {
+  static inline const char* name = "desk";
+
+  desk_config config;
+  desk_actor::stateful_pointer<desk_state> self = nullptr;
+  std::unordered_map<std::uint64_t, open_entry> open;
+  pushed_streams pushed;
+  gateway::outage outage;
+  load_totals totals;    // of the head's lives
+  epoch_id life_of_head; // that reports come from
+  time_point head_lost_at;
+
+  board& facts() { return *config.board; }
+  gateway::metrics& counts() { return config.board->metrics(); }
+  time_point now() { return self->clock().now(); }
+  node_id node() { return config.board->config().self; }
+  node_id head() { return config.board->config().pipelines.at(config.pipeline).head; }
+  void change(const std::function<void(pipeline_view&)>& edit) {
+    facts().change([&](snapshot& s) { edit(s.pipelines.at(config.pipeline)); });
+  }
+
+  void start(open_generate& m);
+  void start(open_resume& m);
+  void enter(open_entry entry);
+  void ask_head(open_entry& entry);
+  template <class Question> // tokenize or detokenize
+  void ask(std::shared_ptr<stream> out, std::shared_ptr<quota_lease> lease, trace_handle trace,
+           const Question& m);
+  void close(const close_request& m);
+  open_entry* find_later(std::uint64_t request, ticket_id ticket);
+  void on_retold(const reserve& m);
+  void on_retold(submit& m);
+  void on_granted(const granted& m);
+  bool on_moved(open_entry& entry, const granted& m);
+  void note_resumed(const open_entry& entry, std::string_view why);
+  void on_rejected(const rejected& m);
+  void on_chunk(chunk& m);
+  template <class Answer>
+  void on_answer(Answer& m);
+  void on_tick();
+  void end_late();
+  void move_streams();
+  void note_standing(const model_card& m);
+  void on_card(const model_card& m);
+  void on_head_lost(const actors::peer_down& m);
+  void on_head_up(const actors::peer_up& m);
+  void on_head_back();
+  bool hand_over(std::uint64_t request, const rejected& why);
+  void take_over(open_entry entry);
+  void release_left(open_entry& entry);
+  void on_left(const ticket_left& m);
+
+  void cancel_ticket(ticket_id ticket, cancel_reason why) {
+    cancel c;
+    c.ticket = ticket;
+    c.why = why;
+    self->send(config.scheduler, std::move(c));
+  }
+  void erase(std::uint64_t request) {
+    if (const auto it = open.find(request); it != open.end()) {
+      release_left(it->second);
+      open.erase(it);
+      facts().leave();
+    }
+  }
+  bool deliver(open_entry& entry, stream_event e);
+};
+
+} // namespace baton::gateway

@@ -1,0 +1,284 @@
+#include "gateway/grpc/grpc_door.hpp"
+
+#include "gateway/base/request_id.hpp"
+#include "gateway/grpc/grpc_call.hpp"
+#include "gateway/grpc/grpc_loader.hpp"
+#include "gateway/state/request_guard.hpp"
+
+#include <condition_variable>
+#include <deque>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+namespace baton::gateway {
+namespace {
+
+constexpr std::chrono::milliseconds tick_interval{500}; // to look for clients that say nothing
+
+// What the loop is to look at, told by the library's threads and by the desk's. Bounded by the open
+// calls: a call has one read and one write under way at most, and is rung once.
+class inbox {
+public:
+  struct letters {
+    std::deque<std::pair<std::uint64_t, grpc_event>> events; // in their order
+    std::unordered_set<std::uint64_t> rung;
+    bool is_over = false;
+  };
+  void add(std::uint64_t call, grpc_event what) {
+    const std::lock_guard lock(mutex_);
+    now_.events.emplace_back(call, std::move(what));
+    bell_.notify_one();
+  }
+  void ring(std::uint64_t call) {
+    const std::lock_guard lock(mutex_);
+    if (now_.rung.insert(call).second) {
+      bell_.notify_one();
+    }
+  }
+  void close() {
+    const std::lock_guard lock(mutex_);
+    now_.is_over = true;
+    bell_.notify_one();
+  }
+  letters take() {
+    std::unique_lock lock(mutex_);
+    bell_.wait_for(lock, tick_interval,
+                   [this] { return !now_.events.empty() || !now_.rung.empty() || now_.is_over; });
+    return std::exchange(now_, letters{{}, {}, now_.is_over});
+  }
+
+private:
+  std::mutex mutex_;
+  std::condition_variable bell_;
+  letters now_;
+};
+
+result<std::string> content_of(const char* param, const std::string& file) {
+  if (file.empty()) {
+    return std::string();
+  }
+  std::ifstream in(file, std::ios::binary);
+  std::string all{std::istreambuf_iterator<char>(in), {}};
+  return in.bad() || all.empty()
+             ? result<std::string>(fail_param(errc::bad_config, param, "{} cannot be read", file))
+             : all;
+}
+
+struct grpc_place {
+  grpc_service service;
+  const char* param;
+  std::string text;
+};
+
+std::vector<grpc_place> places_of(const gateway_config& config) {
+  const auto& g = config.grpc;
+  std::vector<grpc_place> all{
+      {grpc_service::kserve, "kserve_grpc", g.kserve},
+      {grpc_service::torchserve_inference, "torchserve_grpc_inference", g.torchserve_inference},
+      {grpc_service::torchserve_management, "torchserve_grpc_management", g.torchserve_management}};
+  std::erase_if(all, [](const grpc_place& p) { return p.text.empty(); });
+  for (auto& p : all) {
+    constexpr std::string_view local = "localhost:";
+    if (p.text.starts_with(local)) {
+      p.text = "127.0.0.1:" + p.text.substr(local.size());
+    }
+  }
+  return all;
+}
+
+} // namespace
+
+struct grpc_door::wall final : grpc_listener {
+  std::shared_ptr<board> facts;
+  reception desk;
+  std::vector<grpc_place> places;
+  std::shared_ptr<inbox> news = std::make_shared<inbox>();
+  std::unordered_map<std::uint64_t, std::unique_ptr<grpc_call>> calls; // the loop's
+  std::optional<grpc_world> world;
+  std::thread thread;
+  std::unique_ptr<grpc_server> server;
+
+  wall(const front_actor& front, std::shared_ptr<board> b)
+      : facts(b), desk(front, b, "grpc"), places(places_of(b->config())) {}
+
+  void happened(std::uint64_t call, grpc_event what) noexcept override {
+    news->add(call, std::move(what));
+  }
+  result<void> listen();
+  void begin(std::uint64_t number, grpc_began what);
+  void take(std::uint64_t number, grpc_event& what);
+  // Does what one call is due; if that throws, this call ends with it. `line`: where it begins.
+  void serve(std::uint64_t number, const std::function<void()>& what, grpc_line* line = nullptr);
+  void loop();
+};
+
+result<void> grpc_door::wall::listen() {
+  const auto& config = facts->config();
+  const auto& bounds = config.grpc_bounds;
+  auto library = load_grpc();
+  if (!library) {
+    return library.error();
+  }
+  world.emplace(grpc_world{desk, (*library)->codec()});
+  grpc_settings with;
+  for (const auto& p : places) {
+    with.addresses.push_back(p.text);
+  }
+  auto certificate = content_of("tls_certificate", config.tls_certificate);
+  auto key = content_of("tls_key", config.tls_key);
+  if (!certificate || !key) {
+    return certificate ? key.error() : certificate.error();
+  }
+  with.certificate = *std::move(certificate);
+  with.key = *std::move(key);
+  with.shares_ports = config.shares_http;
+  with.message_bytes_max = bounds.message_bytes_max;
+  with.metadata_bytes_max = bounds.metadata_bytes_max;
+  with.memory_bytes_max = bounds.memory_bytes_max;
+  with.calls_per_connection_max = bounds.calls_per_connection_max;
+  with.ping_interval = bounds.ping_interval;
+  with.ping_timeout = bounds.ping_timeout;
+  with.idle_timeout = bounds.idle_timeout;
+  thread = std::thread([this] { loop(); });
+  std::optional<std::size_t> taken;
+  std::string why;
+  server = (*library)->listen(with, *this, taken, why);
+  if (server) {
+    return {};
+  }
+  if (taken) {
+    const auto& p = places[*taken];
+    return fail_param(errc::address_in_use, p.param, "cannot listen on {} (gateway.{}): {}", p.text,
+                      p.param, why);
+  }
+  return fail(errc::start_failed, "the gRPC doors cannot be opened: {}", why);
+}
+
+void grpc_door::wall::begin(std::uint64_t number, grpc_began what) {
+  if (calls.size() >= facts->config().grpc_bounds.calls_max) {
+    facts->metrics().refused(desk.door(), errc::overloaded);
+    what.line->greet({{"x-request-id", request_id_of(metadata_of(what.head, "x-request-id"))}});
+    return what.line->finish(grpc_failure(
+        errc::overloaded,
+        fmt::format("the gateway has {} open calls, its limit; try again later", calls.size())));
+  }
+  const auto service = places.at(what.head.listener).service;
+  calls.emplace(number, std::make_unique<grpc_call>(*world, service, std::move(what),
+                                                    [to = news, number] { to->ring(number); }));
+}
+
+void grpc_door::wall::take(std::uint64_t number, grpc_event& what) {
+  if (auto* began = std::get_if<grpc_began>(&what)) {
+    return begin(number, std::move(*began));
+  }
+  const auto at = calls.find(number);
+  if (at == calls.end()) {
+    return; // one that was refused
+  }
+  if (auto* read = std::get_if<grpc_read>(&what)) {
+    at->second->read(std::move(read->message));
+  } else if (std::holds_alternative<grpc_unread>(what)) {
+    at->second->unread();
+  } else if (std::holds_alternative<grpc_written>(what)) {
+    at->second->written();
+  } else if (std::holds_alternative<grpc_cancelled>(what)) {
+    at->second->cancelled();
+  } else {
+    calls.erase(at);
+  }
+}
+
+void grpc_door::wall::serve(std::uint64_t number, const std::function<void()>& what,
+                            grpc_line* line) {
+  const auto fault = guarded(desk.door(), what);
+  if (!fault) {
+    return;
+  }
+  static_cast<void>(guarded(desk.door(), [&] {
+    if (const auto at = calls.find(number); at != calls.end()) {
+      at->second->break_off(*fault);
+    } else if (line) {
+      line->finish(grpc_failure(fault->code, fault->message));
+    }
+  }));
+}
+
+void grpc_door::wall::loop() {
+  for (auto due = grpc_call::clock::now();;) {
+    auto now = news->take();
+    for (auto& [number, what] : now.events) {
+      const auto* began = std::get_if<grpc_began>(&what);
+      serve(
+          number, [&] { take(number, what); }, began ? began->line : nullptr);
+    }
+    for (const auto number : now.rung) {
+      if (const auto at = calls.find(number); at != calls.end()) {
+        serve(number, [&] { at->second->look(); });
+      }
+    }
+    if (now.is_over) {
+      return;
+    }
+    if (const auto time = grpc_call::clock::now(); time >= due) {
+      due = time + tick_interval;
+      for (const auto& [number, call] : calls) {
+        serve(number, [&] {
+          call->expire(time);
+          call->watch();
+        });
+      }
+    }
+  }
+}
+
+bool has_grpc(const gateway_config& config) noexcept {
+  const auto& g = config.grpc;
+  return !g.kserve.empty() || !g.torchserve_inference.empty() || !g.torchserve_management.empty();
+}
+
+grpc_door::grpc_door(std::unique_ptr<wall> w) : wall_(std::move(w)) {}
+
+grpc_door::~grpc_door() {
+  stop();
+}
+
+result<void> grpc_door::check(const gateway_config& config) {
+  return has_grpc(config) ? find_grpc() : result<void>();
+}
+
+result<std::unique_ptr<grpc_door>> grpc_door::start(const front_actor& front,
+                                                    std::shared_ptr<board> facts) {
+  auto door = std::make_unique<grpc_door>(std::make_unique<wall>(front, std::move(facts)));
+  if (auto ok = door->wall_->listen(); !ok) {
+    return ok.error();
+  }
+  return door;
+}
+
+std::string grpc_door::address(grpc_service service) const {
+  for (std::size_t i = 0; i < wall_->places.size(); ++i) {
+    const auto& p = wall_->places[i];
+    if (p.service == service) {
+      return fmt::format("{}:{}", p.text.substr(0, p.text.rfind(':')), wall_->server->port(i));
+    }
+  }
+  return {};
+}
+
+void grpc_door::stop() {
+  if (wall_->server) {
+    wall_->server->stop(); // the loop finishes what is cancelled
+  }
+  wall_->news->close();
+  if (wall_->thread.joinable()) {
+    wall_->thread.join();
+  }
+}
+
+} // namespace baton::gateway

@@ -1,0 +1,63 @@
+#include "gateway/grpc/grpc_loader.hpp"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+namespace baton::gateway {
+namespace {
+
+constexpr const char* file_name = "door_grpc.so";
+
+result<std::filesystem::path> find_library() {
+  std::error_code ignored;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
+  std::vector<std::filesystem::path> folders{program, program / "doors"};
+  if (const char* named = std::getenv("BATON_DOORS"); named != nullptr && *named != 0) {
+    folders = {named};
+  }
+  std::string tried;
+  for (const auto& folder : folders) {
+    auto file = folder / file_name;
+    if (std::filesystem::exists(file, ignored)) {
+      return file;
+    }
+    tried += (tried.empty() ? "" : " and ") + folder.string();
+  }
+  return fail(errc::not_found, "{}, the library of the gRPC doors, is not in {}", file_name, tried);
+}
+
+} // namespace
+
+result<void> find_grpc() {
+  const auto file = find_library();
+  return file ? result<void>() : file.error();
+}
+
+result<grpc_library*> load_grpc() {
+  const auto file = find_library();
+  if (!file) {
+    return file.error();
+  }
+  // Local: what it brings along is not for anyone else to find. All symbols now: what is missing
+  // shows here, not in a call.
+  void* loaded = ::dlopen(file->c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (loaded == nullptr) {
+    const char* why = ::dlerror();
+    return fail(errc::start_failed, "{} cannot be loaded: {}", file->string(),
+                why != nullptr ? why : "no reason given");
+  }
+  void* symbol = ::dlsym(loaded, grpc_entry_point);
+  if (symbol == nullptr) {
+    return fail(errc::start_failed, "{} is no library of gRPC doors: it has no symbol {}",
+                file->string(), grpc_entry_point);
+  }
+  auto* library = reinterpret_cast<grpc_entry*>(symbol)(grpc_wire_version);
+  if (library == nullptr) {
+    return fail(errc::version_mismatch, "{} is of another build than this program", file->string());
+  }
+  return library;
+}
+
+} // namespace baton::gateway

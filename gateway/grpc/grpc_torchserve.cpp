@@ -1,0 +1,260 @@
+// TorchServe's gRPC: its messages to what its HTTP doors make of bodies and queries, and back.
+#include "gateway/api/torchserve/torchserve_models.hpp"
+#include "gateway/api/torchserve/torchserve_request.hpp"
+#include "gateway/api/torchserve/torchserve_response.hpp"
+#include "gateway/api/torchserve/torchserve_store.hpp"
+#include "gateway/api/torchserve/torchserve_worker.hpp"
+#include "gateway/base/json_reader.hpp"
+#include "gateway/base/json_text.hpp"
+#include "gateway/grpc/grpc_api.hpp"
+
+#include <algorithm>
+
+namespace baton::gateway {
+namespace {
+
+// Of the messages of management no field is optional: 0 and "" are what was not said.
+std::optional<std::string> version_of(const std::string& said) {
+  return said.empty() ? std::nullopt : std::optional(said);
+}
+
+// As of a form: "data" goes before "body". There is no other.
+result<std::string> input_of(const grpc_prediction& said) {
+  const std::string* found = nullptr;
+  for (const auto& [name, value] : said.input) {
+    if (name != "data" && name != "body") {
+      return fail_param(errc::unsupported_parameter, name.substr(0, 64),
+                        "there is no input '{}': it is 'data', or 'body'", name.substr(0, 64));
+    }
+    found = !found || name == "data" ? &value : found;
+  }
+  return found ? result<std::string>(*found)
+               : fail_param(errc::invalid_request, "data", "the input 'data' is required");
+}
+
+// Predictions: one message at the end, or as it comes.
+class prediction_answer final : public grpc_answer {
+public:
+  prediction_answer(torchserve_shape shape, bool is_stream, const grpc_codec& codec)
+      : pieces_(shape), whole_(std::move(shape)), is_stream_(is_stream), codec_(codec) {}
+
+  void add(const chunk& c, std::vector<std::string>& out) override {
+    if (has_ended()) {
+      return;
+    }
+    if (is_stream_) {
+      if (const auto piece = pieces_.take(c)) {
+        out.push_back(codec_.prediction(*piece));
+      }
+      return;
+    }
+    whole_.add(c);
+    if (whole_.is_complete()) {
+      out.push_back(codec_.prediction(whole_.reply({}, {}).body));
+    }
+  }
+  bool has_ended() const noexcept override {
+    return is_stream_ ? pieces_.has_ended() : whole_.is_complete();
+  }
+
+private:
+  torchserve_pieces pieces_;
+  torchserve_whole whole_;
+  bool is_stream_;
+  const grpc_codec& codec_;
+};
+
+result<std::string> told(result<http_reply> reply) {
+  if (!reply) {
+    return reply.error();
+  }
+  const json message{{"msg", std::move(reply->body)}};
+  return json_text(message);
+}
+
+torchserve_target numbers_of(const json& said, std::initializer_list<const char*> names) {
+  torchserve_target asked;
+  for (const auto* name : names) {
+    if (const auto n = said.value(name, 0); n != 0) {
+      asked.query.emplace_back(name, std::to_string(n));
+    }
+  }
+  return asked;
+}
+
+// A message in the words of a query.
+torchserve_target registration_of(const json& said) {
+  auto asked = numbers_of(said, {"batch_size", "initial_workers", "max_batch_delay",
+                                 "response_timeout", "startup_timeout"});
+  for (const auto* name : {"url", "handler", "model_name", "runtime"}) {
+    if (auto text = said.value(name, std::string()); !text.empty()) {
+      asked.query.emplace_back(name, std::move(text));
+    }
+  }
+  for (const auto* name : {"synchronous", "s3_sse_kms"}) {
+    if (said.value(name, false)) {
+      asked.query.emplace_back(name, "true");
+    }
+  }
+  return asked;
+}
+
+torchserve_target scaling_of(const json& said) {
+  auto asked = numbers_of(said, {"max_worker", "number_gpu", "timeout"});
+  asked.query.emplace_back("min_worker", std::to_string(said.value("min_worker", 0)));
+  if (said.value("synchronous", false)) {
+    asked.query.emplace_back("synchronous", "true");
+  }
+  return asked;
+}
+
+result<std::string> answer_worker(const grpc_method& method, const json& said,
+                                  const worker_view& of, bool is_all, const board& facts) {
+  const managed_model model{of.name, version_of(said.value("model_version", std::string()))};
+  const auto versions = versions_of_worker(facts, of.name);
+  if (method.name == "DescribeModel") {
+    return told(describe_worker(*facts.look(), is_all ? versions : std::vector{of},
+                                said.value("customized", false)));
+  }
+  if (method.name == "ScaleWorker") {
+    return told(scale_worker(
+        of, model, numbers_of(said, {"min_worker", "max_worker", "number_gpu", "timeout"})));
+  }
+  if (method.name == "SetDefault") {
+    return told(set_default_worker(versions.empty() ? of : versions.front(), model));
+  }
+  ENSURE(method.name == "UnregisterModel", "the method {} has no answer", method.name);
+  return refusal_to_unregister();
+}
+
+} // namespace
+
+grpc_plan plan_torchserve_prediction(const grpc_method& method, std::string_view message,
+                                     const grpc_codec& codec, board& facts) {
+  grpc_prediction said;
+  if (!codec.read(message, said)) {
+    return fail(errc::invalid_request,
+                "the message is no org.pytorch.serve.grpc.inference.PredictionsRequest");
+  }
+  const auto& config = facts.config();
+  const auto now = facts.look();
+  if (const auto worker = find_managed_worker(facts, said.model, version_of(said.version))) {
+    return *worker ? plan_worker_prediction(**worker, method, std::move(said), codec, facts)
+                   : worker->error();
+  }
+  const auto model = find_managed(*now, config, said.model, version_of(said.version));
+  if (!model) {
+    return model.error();
+  }
+  const auto input = input_of(said);
+  if (!input) {
+    return input.error();
+  }
+  const bool can_stream = method.shape == grpc_shape::server_stream;
+  auto parsed = parse_prediction({{}, {}, *input, can_stream}, config.request);
+  if (!parsed) {
+    return parsed.error();
+  }
+  auto& asked = parsed->call;
+  if (!asked.request.model.empty()) {
+    const auto other = find_managed(*now, config, asked.request.model, {});
+    if (!other) {
+      return other.error();
+    }
+    if (other->name != model->name) {
+      return fail_param(errc::invalid_value, "model",
+                        "the call names the model '{}' and its input the model '{}'", model->name,
+                        other->name);
+    }
+  }
+  grpc_generate out;
+  out.request = std::move(asked.request);
+  out.request.model = model->name;
+  out.words = std::move(asked.words);
+  out.add_generation_prompt = asked.add_generation_prompt;
+  const auto& echo = asked.shape.echo; // of the one prompt
+  out.answer = std::make_unique<prediction_answer>(
+      torchserve_shape{parsed->speaks, echo.empty() ? std::string() : echo.front(),
+                       asked.shape.has_logprobs},
+      asked.shape.is_stream, codec);
+  out.busy_model = model->name;
+  const bool has_version = !said.version.empty();
+  facts.torchserve().asked(model->name, has_version);
+  out.ended_well = [&facts, name = model->name, has_version](const reply_times& when) {
+    facts.torchserve().predicted(name, has_version, when.granted - when.read,
+                                 when.ended - when.read);
+  };
+  return out;
+}
+
+std::optional<result<change_model>>
+plan_store_change(const grpc_method& method, const std::string& asked, const board& facts) {
+  const bool is_registration = method.name == "RegisterModel";
+  if (is_registration && !has_store(facts)) {
+    return std::nullopt;
+  }
+  const auto said = json::parse(asked);
+  if (is_registration) {
+    return read_registration(registration_of(said));
+  }
+  const auto model = said.value("model_name", std::string());
+  const auto version = version_of(said.value("model_version", std::string()));
+  if (!is_stored(facts, model)) {
+    return std::nullopt;
+  }
+  if (method.name == "ScaleWorker") {
+    return read_scaling(model, version, scaling_of(said));
+  }
+  if (method.name == "SetDefault") {
+    return order_of(model_order::set_default, model, version);
+  }
+  if (method.name == "UnregisterModel") {
+    return order_of(model_order::strike, model, version);
+  }
+  return std::nullopt;
+}
+
+result<std::string> answer_torchserve(const grpc_method& method, const std::string& asked,
+                                      const board& facts) {
+  const auto now = facts.look();
+  if (method.name == "Ping") {
+    const bool is_well = standing_of(*now).phase == phase::ready;
+    return std::string(is_well ? R"({"health":"Healthy"})" : R"({"health":"Unhealthy"})");
+  }
+  if (method.name == "RegisterModel") {
+    return refusal_to_register();
+  }
+  const auto said = json::parse(asked);
+  if (method.name == "ListModels") {
+    return told(
+        list_managed(*now, numbers_of(said, {"limit", "next_page_token"}), worker_urls(facts)));
+  }
+  auto version = said.value("model_version", std::string());
+  const bool is_all = method.name == "DescribeModel" && version == "all";
+  if (is_all) {
+    version.clear();
+  }
+  if (const auto worker = find_managed_worker(facts, said.value("model_name", std::string()),
+                                              version_of(version))) {
+    return *worker ? answer_worker(method, said, **worker, is_all, facts) : worker->error();
+  }
+  const auto model = find_managed(*now, facts.config(), said.value("model_name", std::string()),
+                                  version_of(version));
+  if (!model) {
+    return model.error();
+  }
+  if (method.name == "DescribeModel") {
+    return told(describe_managed(*now, facts.config(), *model, said.value("customized", false)));
+  }
+  if (method.name == "ScaleWorker") {
+    return told(scale_managed(
+        *now, *model, numbers_of(said, {"min_worker", "max_worker", "number_gpu", "timeout"})));
+  }
+  if (method.name == "SetDefault") {
+    return told(set_default_managed(*model));
+  }
+  ENSURE(method.name == "UnregisterModel", "the method {} has no answer", method.name);
+  return refusal_to_unregister();
+}
+
+} // namespace baton::gateway

@@ -1,0 +1,156 @@
+// Worker models over gRPC: messages of KServe v2 and of TorchServe to what they are asked, and
+// pieces of their answers back.
+#include "gateway/api/kserve/kserve_error.hpp"
+#include "gateway/api/kserve/kserve_worker_reply.hpp"
+#include "gateway/api/torchserve/torchserve_worker.hpp"
+#include "gateway/grpc/grpc_api.hpp"
+
+namespace baton::gateway {
+namespace {
+
+// ModelInfer: one response.
+class worker_infer_answer final : public grpc_answer {
+public:
+  worker_infer_answer(kserve_worker_shape shape, const grpc_codec& codec)
+      : shape_(std::move(shape)), codec_(codec) {}
+
+  result<void> take(inferred piece, std::vector<std::string>& out) override {
+    const bool is_last = piece.is_last;
+    const bool is_alone = is_last && !message_; // an end alone is a response without outputs
+    if (is_response(piece) || is_alone) {
+      if (message_) {
+        return several_responses(shape_);
+      }
+      auto response = checked_response(shape_, std::move(piece));
+      if (!response) {
+        return response.error();
+      }
+      message_ = codec_.infer_response(grpc_response_of(shape_, *std::move(response)));
+    }
+    if (is_last) {
+      out.push_back(*std::move(message_));
+      has_ended_ = true;
+    }
+    return {};
+  }
+  bool has_ended() const noexcept override { return has_ended_; }
+
+private:
+  kserve_worker_shape shape_;
+  const grpc_codec& codec_;
+  std::optional<std::string> message_;
+  bool has_ended_ = false;
+};
+
+// ModelStreamInfer: one for each piece. The last says so; an end that comes alone is told to those
+// who want to hear it.
+class worker_stream_answer final : public grpc_answer {
+public:
+  worker_stream_answer(kserve_worker_shape shape, const grpc_codec& codec)
+      : shape_(std::move(shape)), codec_(codec) {}
+
+  result<void> take(inferred piece, std::vector<std::string>& out) override {
+    const bool is_last = piece.is_last;
+    if (is_response(piece)) {
+      auto response = checked_response(shape_, std::move(piece));
+      if (!response) {
+        return response.error();
+      }
+      auto told = grpc_response_of(shape_, *std::move(response));
+      told.is_final = is_last;
+      out.push_back(codec_.stream_response(told, {}));
+    } else if (shape_.has_empty_end) {
+      grpc_inferred end{shape_.model, shape_.version, shape_.id, true, {}};
+      out.push_back(codec_.stream_response(end, {}));
+    }
+    has_ended_ = is_last;
+    return {};
+  }
+  bool has_ended() const noexcept override { return has_ended_; }
+  std::optional<std::string> failure(const error& e) const override {
+    const grpc_inferred about{shape_.model, shape_.version, shape_.id, std::nullopt, {}};
+    return codec_.stream_response(about, grpc_text(kserve_message(e)));
+  }
+
+private:
+  kserve_worker_shape shape_;
+  const grpc_codec& codec_;
+  bool has_ended_ = false;
+};
+
+// TorchServe's: a message for each piece, or one of all of them.
+class worker_prediction_answer final : public grpc_answer {
+public:
+  worker_prediction_answer(bool is_stream, const grpc_codec& codec)
+      : is_stream_(is_stream), codec_(codec) {}
+
+  result<void> take(inferred piece, std::vector<std::string>& out) override {
+    if (auto ok = check_prediction(piece); !ok) {
+      return ok;
+    }
+    has_ended_ = piece.is_last;
+    if (is_stream_) {
+      if (!piece.body.empty() || (has_ended_ && !has_told_)) {
+        out.push_back(codec_.prediction(piece.body));
+        has_told_ = true;
+      }
+      return {};
+    }
+    whole_ += piece.body;
+    if (whole_.size() > worker_prediction_bytes_max) {
+      return fail(errc::handler_failed, "the answer has more than {} bytes: use StreamPredictions",
+                  worker_prediction_bytes_max);
+    }
+    if (has_ended_) {
+      out.push_back(codec_.prediction(whole_));
+    }
+    return {};
+  }
+  bool has_ended() const noexcept override { return has_ended_; }
+
+private:
+  bool is_stream_;
+  const grpc_codec& codec_;
+  std::string whole_;
+  bool has_told_ = false;
+  bool has_ended_ = false;
+};
+
+} // namespace
+
+grpc_plan plan_worker_infer(const worker_view& of, kserve_route route, grpc_infer said,
+                            const grpc_codec& codec) {
+  auto version = said.version;
+  auto read = read_worker_infer(of, route, std::move(said));
+  if (!read) {
+    return read.error();
+  }
+  grpc_ask_worker out;
+  out.request = std::move(read->request);
+  out.request.version = std::move(version);
+  if (route == kserve_route::stream_infer) {
+    out.answer = std::make_unique<worker_stream_answer>(std::move(read->shape), codec);
+  } else {
+    out.answer = std::make_unique<worker_infer_answer>(std::move(read->shape), codec);
+  }
+  return out;
+}
+
+grpc_plan plan_worker_prediction(const worker_view& of, const grpc_method& method,
+                                 grpc_prediction said, const grpc_codec& codec, board& facts) {
+  auto request = read_worker_prediction(of, said.version, std::move(said.input));
+  if (!request) {
+    return request.error();
+  }
+  const bool is_stream = method.shape == grpc_shape::server_stream;
+  grpc_ask_worker out;
+  out.request = *std::move(request);
+  out.answer = std::make_unique<worker_prediction_answer>(is_stream, codec);
+  // As TorchServe documents it: handlers that send pieces name those of one request.
+  out.goes_alone = is_stream;
+  out.busy_model = of.name;
+  out.ended_well = begin_prediction(facts, of.name, said.version);
+  return out;
+}
+
+} // namespace baton::gateway

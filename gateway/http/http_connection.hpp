@@ -1,0 +1,113 @@
+// One HTTP connection below the protocol: its strand, writes with a deadline, and the watch for a
+// client that hangs up while its answer is made. Used by http_session (which parses requests) and
+// http_answers (which writes answers). Heavy: Asio.
+#pragma once
+
+#include "gateway/admission/open_requests.hpp"
+#include "gateway/auth/crash_record.hpp"
+#include "gateway/connections/connection.hpp"
+
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+
+#include <string>
+
+namespace baton::gateway {
+
+// What becomes of a connection after an answer.
+enum class after : std::uint8_t { next_request, close, linger, handed_over };
+
+class http_connection : public std::enable_shared_from_this<http_connection> {
+public:
+  using clock = std::chrono::steady_clock;
+
+  http_connection(door_core& core, door_kind door, tcp::socket socket, std::uint64_t id);
+
+  // Once, before anything else.
+  void prepare();
+  // Whether the client is to speak TLS.
+  bool is_to_be_secured() const noexcept { return is_for_tls(door_) && core_.tls; }
+  // Once, at the end; closes the socket unless it was handed over.
+  void retire(after how);
+  void stop(); // any thread: ends what is under way
+
+  asio::awaitable<bool> write(std::string_view bytes);
+  // Writes a whole answer and counts it. `closes`: the connection has no known next request.
+  asio::awaitable<after> reply(const http_reply& r, bool closes = false);
+  // The client may still be sending: closing now would reset the connection under our answer.
+  asio::awaitable<void> linger();
+
+  // Reads ahead while an answer is made, so that a client's hang-up is seen at once. What a client
+  // sends ahead is kept for its turn, as far as the buffer goes.
+  void watch_client();
+  void unwatch_client();
+  bool is_over() const noexcept { return is_client_gone_ || is_stopping_; }
+  bool is_client_gone() const noexcept { return is_client_gone_; }
+  bool is_stopping() const noexcept { return is_stopping_; }
+
+  // Rings this connection's bell, from any thread.
+  std::function<void()> wake() const {
+    return [b = bell_] { b->ring(); };
+  }
+  // For as long as a stream is being written: if it is cut while a write hangs, the write gets
+  // cut_grace and no more.
+  void set_stream(const open_requests* stream);
+  template <class Open> // as next_event
+  asio::awaitable<std::optional<stream_event>> next(Open& open) {
+    return next_event(open, *bell_, [this] { return is_over(); });
+  }
+  const std::string& address() const noexcept { return address_; } // HOST:PORT
+  // Of the request at hand, once `who` is known.
+  gateway::crash_client crash_client() const noexcept { return {who.name(), address_}; }
+  // Notes for a crash whose request this thread handles: synchronous work only.
+  crash_record::handling handling() const { return {core_.facts->crashes(), crash_client()}; }
+  void count_request(int status);
+  // A request's header is read, or could not be; `path` has no query.
+  void begin_request(std::string_view path);
+  // It is answered, or its client is gone: a line of the access log.
+  void end_request();
+
+  door_core& core() noexcept { return core_; }
+  door_kind door() const noexcept { return door_; }
+  const http_limits& limits() const noexcept { return core_.config().http_bounds; }
+  client_socket& socket() noexcept { return socket_; }
+  bell& bell_of() noexcept { return *bell_; }
+  watchdog& deadline() noexcept { return *watchdog_; }
+  boost::beast::flat_buffer& buffer() noexcept { return buffer_; }
+
+  // Of the request at hand; set by the session.
+  reply_framing framing;
+  bool has_begun_answer = false; // some of it is written
+  std::string route = "other";
+  std::string_view method = "other"; // known_method's
+  caller who;
+  std::string model; // that was asked; empty: none
+  clock::time_point started_at;
+
+private:
+  void on_readable();
+
+  door_core& core_;
+  const door_kind door_;
+  table_entry entry_;
+  client_socket socket_;
+  std::shared_ptr<bell> bell_;
+  std::shared_ptr<watchdog> watchdog_;
+  boost::beast::flat_buffer buffer_;
+  const open_requests* stream_ = nullptr;
+  std::string address_;
+  // Of the request at hand, for its line in the access log.
+  std::string path_;
+  std::string key_;
+  int status_ = 0;
+  std::uint64_t bytes_ = 0;
+  std::optional<request_usage> usage_;
+  bool is_writing_ = false;
+  bool is_client_gone_ = false;
+  bool is_stopping_ = false;
+  bool is_watching_ = false;
+  std::uint64_t watch_round_ = 0;
+  asio::cancellation_signal watch_signal_;
+};
+
+} // namespace baton::gateway

@@ -1,0 +1,64 @@
+// One HTTP request as Beast's parser reads it: with which limits, what is refused whatever its body
+// says, and the parts that routes look at. Knows no socket. Used by http_session. Heavy: Beast.
+#pragma once
+
+#include "gateway/routes/http_api.hpp"
+
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+
+#include <functional>
+#include <optional>
+
+namespace baton::gateway {
+
+class crash_record;
+struct crash_client;
+
+class http_request {
+public:
+  using message = boost::beast::http::request<boost::beast::http::string_body>;
+  using parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
+  using error_code = boost::system::error_code;
+
+  // Requires: `limits` outlives the request.
+  explicit http_request(const http_limits& limits, door_kind door = door_kind::clients);
+
+  parser& reader() noexcept { return reader_; }
+  const message& get() const { return reader_.get(); }
+  // Once the header is read:
+  reply_framing framing() const;
+  bool has_known_end() const;    // else what follows may be its body: no further request
+  bool expects_continue() const; // "100 Continue" before its body comes
+  // Who asks, and what is wrong with the request whatever its body says.
+  http_api::admission admit_head(const http_api& api) const;
+  // The refusal of a client whose requests have ended this gateway; nothing for a route that is
+  // open to all, such as health.
+  std::optional<http_reply> refuse_suspect(const crash_record* record,
+                                           const crash_client& client) const;
+  // The caller's, if traces are exported.
+  std::optional<trace_parent> trace_for(const http_api& api) const;
+  // Views into the parser's memory.
+  http_call call() const;
+
+private:
+  const http_limits& limits_;
+  const door_kind door_;
+  // The parser keeps a reference to it.
+  std::function<void(std::uint64_t, boost::beast::string_view, error_code&)> on_chunk_;
+  parser reader_;
+};
+
+// Takes the empty lines away with which some clients end the body before it (RFC 9112, section
+// 2.2); at most `most`. Returns how many.
+std::size_t skip_empty_lines(boost::beast::flat_buffer& buffer, std::size_t most);
+
+// Method and target of a request whose header is not read yet: of the first line of its bytes, if
+// that has come. Views into `unread`.
+void read_first_line(http_call& call, std::string_view unread);
+
+// What is wrong with bytes that could not be read as a request; nothing if the client hung up.
+std::optional<error> read_error(const boost::system::error_code& ec, const http_limits& limits);
+
+} // namespace baton::gateway

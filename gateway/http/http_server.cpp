@@ -1,0 +1,425 @@
+// Heavy: Asio.
+#include "gateway/http/http_server.hpp"
+
+#include "gateway/base/request_id.hpp"
+#include "gateway/connections/connection.hpp"
+#include "gateway/http/http_session.hpp"
+#include "gateway/routes/error_words.hpp"
+#include "gateway/state/refusal.hpp"
+#include "gateway/state/request_guard.hpp"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
+#include <spdlog/spdlog.h>
+
+#include <charconv>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace baton::gateway {
+namespace {
+
+struct address_text {
+  std::string host;
+  std::string port;
+};
+
+// "127.0.0.1:8000", "[::1]:8000", "localhost:8000". `param`: which key of the configuration it is.
+result<address_text> split_address(const char* param, const std::string& text) {
+  const auto colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0 || colon + 1 == text.size()) {
+    return fail_param(errc::bad_config, param, "'{}' is not an address: write HOST:PORT", text);
+  }
+  auto host = text.substr(0, colon);
+  if (host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  }
+  return address_text{host == "localhost" ? "127.0.0.1" : host, text.substr(colon + 1)};
+}
+
+result<tcp::endpoint> parse_endpoint(const char* param, const std::string& text) {
+  const auto parts = split_address(param, text);
+  if (!parts) {
+    return parts.error();
+  }
+  error_code ec;
+  const auto address = asio::ip::make_address(parts->host, ec);
+  std::uint16_t port = 0;
+  const auto* end = parts->port.data() + parts->port.size();
+  const auto [stop, bad] = std::from_chars(parts->port.data(), end, port);
+  if (ec || bad != std::errc{} || stop != end) {
+    return fail_param(errc::bad_config, param,
+                      "'{}' is not an address: write an IP address, ':' and a port below 65536",
+                      text);
+  }
+  return tcp::endpoint(address, port);
+}
+
+// Said to a connection beyond the limit, in one write; a full socket loses it.
+void turn_away(const board& facts, door_kind door, tcp::socket& socket) {
+  const auto full = fail(errc::overloaded, "the server has as many connections as it may have");
+  const auto reply = errors_of(family_of(door))
+                         .refusal(refuse_here(full, *facts.look()), facts.config().overload_status);
+  const auto bytes = render(reply, {.is_http_1_0 = false,
+                                    .keeps_alive = false,
+                                    .is_head = false,
+                                    .request_id = new_request_id()});
+  error_code ignored;
+  socket.non_blocking(true, ignored);
+  socket.write_some(asio::buffer(bytes), ignored);
+  socket.shutdown(tcp::socket::shutdown_send, ignored);
+  socket.close(ignored);
+}
+
+// One address that is listened on.
+struct listener {
+  door_kind door;
+  const char* param; // its key of the configuration
+  tcp::acceptor acceptor;
+  tcp::endpoint bound;
+  bool is_shared = false;
+
+  listener(asio::io_context& io, door_kind d, const char* p)
+      : door(d), param(p), acceptor(asio::make_strand(io)) {}
+  // `shares`: with other processes of this user that say so, among which the system spreads the
+  // connections (SO_REUSEPORT); then whoever has bound it listens later.
+  result<void> bind(const tcp::endpoint& endpoint, const std::string& text, bool shares);
+  std::string address() const {
+    const auto host = bound.address().to_string();
+    return fmt::format("{}:{}", bound.address().is_v6() ? "[" + host + "]" : host, bound.port());
+  }
+};
+
+result<void> listener::bind(const tcp::endpoint& endpoint, const std::string& text, bool shares) {
+  error_code ec;
+  is_shared = shares;
+  acceptor.open(endpoint.protocol(), ec);
+  if (!ec) {
+    const int yes = 1;
+    if (is_shared &&
+        ::setsockopt(acceptor.native_handle(), SOL_SOCKET, SO_REUSEPORT, &yes, sizeof(yes)) != 0) {
+      return fail_param(errc::io_failed, param, "{}: this system shares no ports", text);
+    }
+    acceptor.set_option(tcp::acceptor::reuse_address(true), ec);
+    acceptor.bind(endpoint, ec);
+  }
+  if (!ec && !is_shared) {
+    acceptor.listen(asio::socket_base::max_listen_connections, ec);
+  }
+  if (ec == asio::error::address_in_use) {
+    return fail_param(errc::address_in_use, param, "gateway.{}: {} is in use by another process",
+                      param, text);
+  }
+  if (ec) {
+    return fail_param(errc::io_failed, param, "gateway.{}: cannot listen on {}: {}", param, text,
+                      ec.message());
+  }
+  bound = acceptor.local_endpoint(ec);
+  return {};
+}
+
+// A certificate that ends sooner is worth a word.
+constexpr std::chrono::system_clock::duration certificate_soon = std::chrono::hours(24 * 14);
+
+// One address, and who may come there.
+struct http_place {
+  door_kind door;
+  const char* param; // its key of the configuration
+  std::string text;
+  tcp::endpoint endpoint;
+  bool is_shared = false; // by gateways that share `http`
+  bool is_grpc = false;   // who listens there is grpc_door
+};
+
+// Whoever reaches it needs a key, unless it is said that nobody does.
+result<void> check_reach(const http_place& at, const gateway_config& config) {
+  if (at.endpoint.address().is_loopback() || config.keys || config.allow_unauthenticated) {
+    return {};
+  }
+  return fail_param(errc::bad_config, at.param,
+                    "gateway.{} = '{}' can be reached from other machines, and there are no "
+                    "API keys: make one with `cluster keygen --api NAME keys.toml` and set "
+                    "gateway.api_keys = \"keys.toml\"; or set gateway.allow_unauthenticated = "
+                    "true if whoever reaches it may use it",
+                    at.param, at.text);
+}
+
+// Where to listen, `http` first, if whoever may come there may.
+result<std::vector<http_place>> read_addresses(const gateway_config& config) {
+  const auto& ts = config.torchserve;
+  const auto& g = config.grpc;
+  const bool shares = config.shares_http;
+  std::vector<http_place> all{
+      {door_kind::clients, "http", config.http, {}, shares},
+      {door_kind::admin, "admin", config.admin, {}},
+      {door_kind::torchserve_inference, "torchserve_inference", ts.inference, {}, shares},
+      {door_kind::torchserve_management, "torchserve_management", ts.management, {}, shares},
+      {door_kind::torchserve_metrics, "torchserve_metrics", ts.metrics, {}},
+      {door_kind::clients, "kserve_grpc", g.kserve, {}, shares, /*is_grpc=*/true},
+      {door_kind::torchserve_inference,
+       "torchserve_grpc_inference",
+       g.torchserve_inference,
+       {},
+       shares,
+       /*is_grpc=*/true},
+      {door_kind::torchserve_management,
+       "torchserve_grpc_management",
+       g.torchserve_management,
+       {},
+       shares,
+       /*is_grpc=*/true}};
+  std::erase_if(all, [](const http_place& p) {
+    return p.text.empty() && (p.is_grpc || p.door != door_kind::clients);
+  });
+  for (auto& at : all) {
+    const auto endpoint = parse_endpoint(at.param, at.text);
+    if (!endpoint) {
+      return endpoint.error();
+    }
+    at.endpoint = *endpoint;
+    if (at.door == door_kind::admin && !endpoint->address().is_loopback()) {
+      return fail_param(errc::bad_config, at.param,
+                        "gateway.admin = '{}' is not a loopback address: nobody needs a key there",
+                        at.text);
+    }
+    if (auto ok = check_reach(at, config); !ok) {
+      return ok.error();
+    }
+    for (const auto& other : all) {
+      if (&other == &at) {
+        break;
+      }
+      if (endpoint->port() != 0 && other.endpoint == *endpoint) {
+        return fail_param(errc::bad_config, at.param,
+                          "gateway.{} and gateway.{} are both '{}': each needs an address of its "
+                          "own",
+                          other.param, at.param, at.text);
+      }
+    }
+  }
+  return all;
+}
+
+} // namespace
+
+struct http_server::wall {
+  door_core core;
+  std::vector<std::unique_ptr<listener>> listeners; // `http` first
+  std::vector<std::thread> threads;
+
+  wall(const front_actor& front, std::shared_ptr<board> facts)
+      : core(front, facts, static_cast<int>(facts->config().threads)) {}
+
+  result<void> bind();
+  asio::awaitable<void> listen(listener& at);
+  void take(listener& at, tcp::socket& socket); // its client
+  asio::awaitable<void> join_others(listener& at);
+  void run();
+};
+
+result<void> http_server::wall::bind() {
+  const auto& config = core.config();
+  if (!config.tls_certificate.empty()) {
+    auto keeper = tls_keeper::open(config.tls_certificate, config.tls_key);
+    if (!keeper) {
+      return keeper.error();
+    }
+    core.tls = *std::move(keeper);
+  }
+  const auto where = read_addresses(config);
+  if (!where) {
+    return where.error();
+  }
+  for (const auto& at : *where) {
+    if (at.is_grpc) {
+      continue;
+    }
+    listeners.push_back(std::make_unique<listener>(core.io, at.door, at.param));
+    if (auto ok = listeners.back()->bind(at.endpoint, at.text, at.is_shared); !ok) {
+      return ok;
+    }
+  }
+  return {};
+}
+
+// Who came here before it is known who serves would be refused, though another gateway would have
+// taken it.
+asio::awaitable<void> http_server::wall::join_others(listener& at) {
+  constexpr std::chrono::milliseconds look_interval{5};
+  constexpr std::chrono::milliseconds patience{2'000}; // then it says what it knows
+  asio::steady_timer timer(at.acceptor.get_executor());
+  for (auto waited = look_interval;
+       waited < patience && !core.connections.is_stopping() && !has_heard_all(*core.facts->look());
+       waited += look_interval) {
+    timer.expires_after(look_interval);
+    co_await timer.async_wait(as_values);
+  }
+  error_code ec;
+  at.acceptor.listen(asio::socket_base::max_listen_connections, ec);
+  if (ec) {
+    spdlog::error("cannot listen on {}: {}", at.address(), ec.message());
+  }
+}
+
+void http_server::wall::take(listener& at, tcp::socket& socket) {
+  // Who comes when the server stops is cut without a word, as all others are.
+  if (start_http_session(core, at.door, socket) || core.connections.is_stopping()) {
+    return;
+  }
+  core.facts->metrics().refused("http", errc::overloaded);
+  if (is_for_tls(at.door) && core.tls) {
+    error_code ignored;
+    socket.close(ignored); // who is to speak TLS would not understand a word
+  } else {
+    turn_away(*core.facts, at.door, socket);
+  }
+}
+
+asio::awaitable<void> http_server::wall::listen(listener& at) {
+  if (at.is_shared) {
+    co_await join_others(at);
+  }
+  // Out of file descriptors: wait for one to come back instead of spinning.
+  constexpr std::chrono::milliseconds retry_interval{100};
+  asio::steady_timer timer(at.acceptor.get_executor());
+  bool was_failing = false;
+  while (at.acceptor.is_open() && !core.connections.is_stopping()) {
+    asio::any_io_executor strand = asio::make_strand(core.io);
+    auto [ec, socket] = co_await at.acceptor.async_accept(strand, as_values);
+    if (ec == asio::error::operation_aborted) {
+      co_return;
+    }
+    if (std::exchange(was_failing, ec.failed()) != was_failing && was_failing) {
+      spdlog::warn("accept failed, and is tried again: {}", ec.message());
+    }
+    if (ec) {
+      timer.expires_after(retry_interval);
+      co_await timer.async_wait(as_values);
+      continue;
+    }
+    const auto fault = guarded("http", [&] { take(at, socket); });
+    if (fault) {
+      socket.close(ec);
+    }
+  }
+}
+
+void http_server::wall::run() {
+  for (const auto& at : listeners) {
+    asio::co_spawn(at->acceptor.get_executor(), listen(*at), asio::detached);
+  }
+  for (std::uint32_t i = 0; i < core.config().threads; ++i) {
+    threads.emplace_back([this] {
+      while (guarded("http", [this] { core.io.run(); })) { // one handler's; the others go on
+      }
+    });
+  }
+}
+
+result<void> http_server::check_free(const gateway_config& config) {
+  const auto where = read_addresses(config);
+  if (!where) {
+    return where.error();
+  }
+  asio::io_context io;
+  for (const auto& at : *where) {
+    if (auto ok = listener(io, at.door, at.param).bind(at.endpoint, at.text, false); !ok) {
+      return ok;
+    }
+  }
+  return {};
+}
+
+std::vector<http_server::remark> http_server::remarks(const gateway_config& config,
+                                                      std::chrono::system_clock::time_point now) {
+  std::vector<remark> all;
+  if (!config.tls_certificate.empty()) {
+    const auto tls = tls_context::load(config.tls_certificate, config.tls_key);
+    const auto left = tls ? (*tls)->ends_at() - now : certificate_soon;
+    const auto days = std::chrono::duration_cast<std::chrono::hours>(left).count() / 24;
+    if (left < certificate_soon) {
+      all.push_back({left.count() < 0 ? fmt::format("{}: the certificate has ended, {} days ago",
+                                                    config.tls_certificate, -days)
+                                      : fmt::format("{}: the certificate ends in {} days",
+                                                    config.tls_certificate, days),
+                     "replace the file: the gateway takes the new one, open streams go on"});
+    }
+    return all;
+  }
+  const auto where = read_addresses(config);
+  if (!where || !config.keys) {
+    return all;
+  }
+  for (const auto& at : *where) {
+    if (!at.endpoint.address().is_loopback()) {
+      all.push_back({fmt::format("API keys cross the network to {} in clear", at.text),
+                     "set gateway.tls_certificate and gateway.tls_key, unless what is in front of "
+                     "it speaks TLS"});
+    }
+  }
+  return all;
+}
+
+result<void> http_server::check(const gateway_config& config) {
+  if (const auto where = read_addresses(config); !where) {
+    return where.error();
+  }
+  if (config.tls_certificate.empty()) {
+    return {};
+  }
+  const auto tls = tls_context::load(config.tls_certificate, config.tls_key);
+  return tls ? result<void>() : tls.error();
+}
+
+http_server::http_server(std::unique_ptr<wall> w) : wall_(std::move(w)) {}
+
+http_server::~http_server() {
+  stop();
+}
+
+result<std::unique_ptr<http_server>> http_server::start(const front_actor& front,
+                                                        std::shared_ptr<board> facts) {
+  if (facts->config().threads == 0) {
+    return fail_param(errc::bad_config, "threads", "the gateway needs at least one thread");
+  }
+  auto w = std::make_unique<wall>(front, std::move(facts));
+  if (auto ok = w->bind(); !ok) {
+    return ok.error();
+  }
+  w->run();
+  return std::make_unique<http_server>(std::move(w));
+}
+
+std::string http_server::url(door_kind door) const {
+  for (const auto& at : wall_->listeners) {
+    if (at->door == door) {
+      return (is_for_tls(door) && wall_->core.tls ? "https://" : "http://") + at->address();
+    }
+  }
+  return {};
+}
+
+result<void> http_server::reload_certificate() {
+  return wall_->core.tls ? wall_->core.tls->reload() : result<void>();
+}
+
+void http_server::stop() {
+  const auto close = [](listener& at) {
+    asio::post(at.acceptor.get_executor(), [&at] {
+      error_code ignored;
+      at.acceptor.close(ignored);
+    });
+  };
+  for (const auto& at : wall_->listeners) {
+    close(*at);
+  }
+  wall_->core.connections.stop_all();
+  for (auto& t : wall_->threads) {
+    t.join(); // each ends when no connection and no timer is left
+  }
+  wall_->threads.clear();
+}
+
+} // namespace baton::gateway

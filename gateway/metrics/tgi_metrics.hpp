@@ -1,0 +1,28 @@
+// The mirror of /metrics under text-generation-inference's names: of one pipeline, what its
+// requests came to. Behind metrics.cpp's wall: prometheus-cpp.
+#pragma once
+
+#include "gateway/metrics/metrics.hpp"
+
+#include <prometheus/counter.h>
+#include <prometheus/histogram.h>
+#include <prometheus/labels.h>
+#include <prometheus/registry.h>
+
+namespace baton::gateway {
+
+struct tgi_series {
+  tgi_series(prometheus::Registry& all, const prometheus::Labels& labels);
+
+  void ended(const ended_request& r);
+
+private:
+  prometheus::Histogram &duration_, &validation_, &queue_, &inference_;
+  prometheus::Histogram &input_length_, &generated_tokens_, &max_new_tokens_, &time_per_token_;
+  prometheus::Counter &success_, &failure_;
+};
+
+// Its word for a refusal: the label `err`.
+std::string_view tgi_failure_word(errc reason) noexcept;
+
+} // namespace baton::gateway

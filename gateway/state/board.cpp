@@ -1,0 +1,105 @@
+#include "gateway/state/board.hpp"
+
+#include "gateway/tracing/tracer.hpp"
+#include "schema/ensure.hpp"
+
+#include <utility>
+
+namespace baton::gateway {
+namespace {
+
+// Request numbers of two lives of a gateway must not meet at the head: the epoch is their upper
+// half.
+constexpr unsigned number_bits = 40;
+
+std::optional<key_ring> ring_of(const gateway_config& config) {
+  return config.keys ? std::optional<key_ring>(*config.keys) : std::nullopt;
+}
+
+std::shared_ptr<tracer> tracer_of(const gateway_config& config) {
+  if (config.otlp_endpoint.empty()) {
+    return nullptr;
+  }
+  tracer_settings settings;
+  settings.sampling_ratio = config.trace_sampling_ratio;
+  return std::make_shared<tracer>(std::move(settings));
+}
+
+std::shared_ptr<const snapshot> nothing_known(const std::vector<pipeline_seat>& seats) {
+  ENSURE(seats.size() <= pipelines_max, "{} pipelines", seats.size());
+  auto s = std::make_shared<snapshot>();
+  s->pipelines.resize(seats.size());
+  for (std::size_t i = 0; i < seats.size(); ++i) {
+    s->pipelines[i].model = seats[i].model;
+  }
+  return s;
+}
+
+} // namespace
+
+board::board(gateway_config config)
+    : config_(std::move(config)), gate_(ring_of(config_), gate::instant::clock::now()),
+      tracer_(tracer_of(config_)), now_(nothing_known(config_.pipelines)),
+      last_number_(config_.epoch.value << number_bits) {}
+
+std::shared_ptr<const snapshot> board::look() const {
+  const std::lock_guard lock(mutex_);
+  return now_;
+}
+
+void board::change(const std::function<void(snapshot&)>& edit) {
+  const std::lock_guard change_lock(change_mutex_);
+  auto next = std::make_shared<snapshot>(*look());
+  edit(*next);
+  const std::lock_guard lock(mutex_);
+  now_ = std::move(next);
+}
+
+void board::take(const cluster_status& now) {
+  metrics_.processes(now.nodes);
+  change([&](snapshot& s) { s.cluster = now; });
+}
+
+void board::begin_drain() {
+  change([](snapshot& s) { s.is_draining = true; });
+}
+
+std::shared_ptr<const worker_models> board::workers() const {
+  const std::lock_guard lock(workers_mutex_);
+  return workers_;
+}
+
+std::vector<worker_view> board::worker_views() const {
+  const std::lock_guard lock(workers_mutex_);
+  return worker_views_;
+}
+
+std::shared_ptr<const served_models> board::models() const {
+  const std::lock_guard lock(workers_mutex_);
+  return models_;
+}
+
+void board::set_workers(std::shared_ptr<const worker_models> all, std::vector<worker_view> views,
+                        served_models standing) {
+  auto told = std::make_shared<const served_models>(std::move(standing));
+  const std::lock_guard lock(workers_mutex_);
+  std::swap(workers_, all); // what was there ends with the parameters, behind the lock
+  std::swap(worker_views_, views);
+  std::swap(models_, told);
+}
+
+bool board::enter() noexcept {
+  auto open = requests_open_.load();
+  do {
+    if (open >= config_.requests_max) {
+      return false;
+    }
+  } while (!requests_open_.compare_exchange_weak(open, open + 1));
+  return true;
+}
+
+void board::leave() noexcept {
+  requests_open_.fetch_sub(1);
+}
+
+} // namespace baton::gateway

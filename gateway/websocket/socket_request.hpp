@@ -1,0 +1,40 @@
+// One request of a WebSocket: what it may still send, and what its line in the access log says.
+#pragma once
+
+#include "gateway/admission/reception.hpp"
+#include "gateway/api/openai/openai_response.hpp"
+#include "gateway/base/access_log.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace baton::gateway {
+
+struct socket_request {
+  open_request open;
+  reply_shape shape;
+  field_words words; // what the client calls its fields
+  std::optional<std::uint32_t> window;
+  std::vector<std::uint32_t> sent;  // per choice: index of the last token sent
+  std::vector<std::uint32_t> acked; // per choice
+  std::uint32_t choices_left = 1;
+  request_usage used{};
+  int status = 0; // as an answer over HTTP would have it; 0: it runs
+  std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
+
+  // Tokens that may still be sent; without a window all.
+  std::uint32_t room() const {
+    if (!window) {
+      return UINT32_MAX;
+    }
+    std::uint64_t on_the_way = 0;
+    for (std::size_t i = 0; i < sent.size(); ++i) {
+      on_the_way += sent[i] - acked[i];
+    }
+    return on_the_way >= *window ? 0 : *window - static_cast<std::uint32_t>(on_the_way);
+  }
+};
+
+} // namespace baton::gateway

@@ -1,0 +1,23 @@
+// /v1/stream: several requests on one WebSocket, each with cancel and flow control.
+#pragma once
+
+#include "gateway/connections/connection.hpp"
+
+#include <boost/beast/http/message.hpp>
+#include <boost/beast/http/string_body.hpp>
+
+namespace baton::gateway {
+
+// Of its handshake.
+struct socket_origin {
+  std::string request_id;
+  std::string address; // its client's
+};
+
+// Takes the socket of an HTTP session that asked for the upgrade, and serves it until it ends.
+// `who` was let in, and asks for all that comes.
+void start_websocket_session(door_core& core, client_socket socket,
+                             boost::beast::http::request<boost::beast::http::string_body> upgrade,
+                             caller who, socket_origin origin);
+
+} // namespace baton::gateway

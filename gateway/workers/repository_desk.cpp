@@ -1,0 +1,95 @@
+#include "gateway/workers/repository_desk.hpp"
+
+#include "actors/actor_faults.hpp"
+
+#include <map>
+#include <utility>
+
+namespace baton::gateway {
+namespace {
+
+error root_is_away() {
+  return fail(errc::not_ready,
+              "the root is away, which loads models: what was done, the index says");
+}
+
+struct repository_state {
+  struct waiting {
+    std::shared_ptr<stream> out;
+    std::chrono::steady_clock::time_point until;
+  };
+
+  static inline const char* name = "repository_desk";
+
+  repository_desk_config config;
+  std::map<std::uint64_t, waiting> open;
+  bool is_root_away = false;
+
+  void tell(std::uint64_t request, stream_event e) {
+    const auto it = open.find(request);
+    if (it == open.end())
+      return; // its client has gone
+    const auto out = std::exchange(it->second.out, nullptr);
+    open.erase(it);
+    out->push(std::move(e));
+    out->wake_door();
+  }
+
+  // Those for which `is_meant`.
+  template <class Predicate>
+  void fail_if(Predicate is_meant, const error& why) {
+    std::vector<std::uint64_t> all;
+    for (const auto& [request, w] : open)
+      if (is_meant(w))
+        all.push_back(request);
+    for (const auto request : all)
+      tell(request, failed{why});
+  }
+};
+
+repository_actor::behavior_type
+repository_desk(repository_actor::stateful_pointer<repository_state> self,
+                repository_desk_config config) {
+  actors::install_fault_handlers(self);
+  self->state.config = std::move(config);
+  return {
+      [self](open_change& m) {
+        auto& s = self->state;
+        m.change.request = m.out->number();
+        s.open.emplace(
+            m.change.request,
+            repository_state::waiting{std::move(m.out), self->clock().now() + s.config.answer_max});
+        const auto number = m.change.request;
+        if (s.is_root_away)
+          s.tell(number, failed{root_is_away()});
+        else
+          s.config.ask(m.change);
+      },
+      [self](const close_request& m) { self->state.open.erase(m.request); },
+      [self](model_changed& m) { self->state.tell(m.request, std::move(m)); },
+      [self](const actors::peer_up& m) {
+        if (m.peer.node == self->state.config.root)
+          self->state.is_root_away = false;
+      },
+      [self](const actors::peer_down& m) {
+        auto& s = self->state;
+        if (m.node != s.config.root)
+          return;
+        s.is_root_away = true;
+        s.fail_if([](const auto&) { return true; }, root_is_away());
+      },
+      [self](const actors::tick&) {
+        const auto now = self->clock().now();
+        self->state.fail_if([now](const auto& w) { return w.until <= now; },
+                            fail(errc::deadline_exceeded, "the root has not answered in time"));
+      },
+  };
+}
+
+} // namespace
+
+repository_actor spawn_repository_desk(caf::actor_system& system, repository_desk_config config) {
+  return system.spawn(repository_desk, std::move(config));
+}
+
+} // namespace baton::gateway

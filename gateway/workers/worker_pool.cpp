@@ -1,0 +1,416 @@
+#include "gateway/workers/worker_pool.hpp"
+
+#include "actors/actor_faults.hpp"
+#include "gateway/workers/answer_order.hpp"
+#include "gateway/workers/worker_parameters.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+namespace baton::gateway {
+namespace {
+
+using instant = schedule::worker_queue::instant;
+
+// Told the refused: batches are answered within seconds.
+constexpr std::chrono::milliseconds retry_after{1000};
+// A tick comes within it, without being asked for.
+constexpr std::chrono::milliseconds tick_horizon{200};
+// A request that a door has sent while it did not know yet that this pool drains.
+constexpr std::chrono::milliseconds straggler_max{250};
+
+struct pool_state {
+  struct open_entry {
+    std::shared_ptr<stream> out;
+    infer request; // kept until it has ended: its worker may be lost
+    std::shared_ptr<quota_lease> lease;
+    trace_handle trace;
+    instant arrived;
+    std::uint64_t batch = 0; // that it is in
+  };
+  struct open_batch {
+    std::uint32_t size = 0, left = 0;
+    instant begun;
+    bool is_well = false; // one of its requests at least has ended so
+  };
+
+  static inline const char* name = "worker_pool";
+
+  worker_pool_config config;
+  schedule::worker_queue queue{schedule::worker_limits{}};
+  worker_pool_actor::stateful_pointer<pool_state> self = nullptr;
+  std::unordered_map<std::uint64_t, open_entry> open;
+  std::unordered_map<std::uint64_t, open_batch> batches; // whose requests are open
+  pushed_streams pushed;
+  // Lives that the root is to end, and why, until they have: one that comes later hears as well.
+  std::map<node_id, std::pair<worker_life, std::string>> condemned;
+  answer_order order;          // of requests that are open, where it is kept
+  metric_book::source counted; // by the handlers
+  std::optional<instant> armed_for;
+  std::optional<instant> draining_since, drain_until;
+  bool is_drained = false; // and it was said
+
+  instant now() { return self->clock().now(); }
+  metrics& counts() { return config.facts->metrics(); }
+
+  void start(open_infer& m) {
+    const auto number = m.out->number();
+    schedule::worker_queue::asked a{number, bytes_of(m.request)};
+    a.goes_alone = m.goes_alone;
+    if (m.request.deadline.count() > 0)
+      a.deadline = now() + m.request.deadline;
+    auto ok = check_open();
+    if (ok)
+      ok = read_queue_parameters(m.request, config.limits, a);
+    open.emplace(number, open_entry{std::move(m.out), std::move(m.request), std::move(m.lease),
+                                    std::move(m.trace), now()});
+    if (ok)
+      ok = queue.enter(a, now());
+    if (!ok)
+      refuse(number, ok.error());
+    else if (config.limits.preserve_ordering)
+      order.enter(number);
+    obey();
+  }
+
+  result<void> check_open() const {
+    if (is_drained)
+      return fail(errc::not_ready, "the model '{}' was unloaded", config.model);
+    if (!config.load->has_workers)
+      return fail(errc::overloaded, "the model '{}' has been scaled to no workers", config.model);
+    return {};
+  }
+
+  void close(const close_request& m) {
+    const auto it = open.find(m.request);
+    if (it == open.end())
+      return; // it ended while the door was leaving
+    if (const auto& trace = it->second.trace)
+      trace->what.left(m.why, now());
+    count_end(it->second, /*is_well=*/false, /*is_cancelled=*/true);
+    queue.cancel(m.request, now());
+    erase(m.request);
+    obey();
+  }
+
+  // The batch has taken until the last of its requests has ended.
+  void leave_batch(const open_entry& of) {
+    const auto it = batches.find(of.batch);
+    if (it == batches.end() || --it->second.left > 0)
+      return;
+    const auto& b = it->second;
+    if (b.is_well)
+      config.load->tally.batch_ended(b.size,
+                                     std::chrono::duration<double>(now() - b.begun).count());
+    batches.erase(it);
+  }
+
+  void count_end(const open_entry& of, bool is_well, bool is_cancelled) {
+    if (const auto it = batches.find(of.batch); it != batches.end())
+      it->second.is_well |= is_well;
+    constexpr auto seconds = [](auto d) { return std::chrono::duration<double>(d).count(); };
+    ended_request r;
+    r.seconds = seconds(now() - of.arrived);
+    r.is_well = is_well;
+    r.is_cancelled = is_cancelled;
+    const auto begun = of.out->begun_at();
+    r.queue_seconds = begun < of.arrived ? r.seconds : seconds(begun - of.arrived);
+    counts().worker_ended(config.model, config.version, r);
+  }
+
+  void erase(std::uint64_t request) {
+    order.leave(request);
+    const auto it = open.find(request);
+    if (it == open.end())
+      return;
+    leave_batch(it->second);
+    open.erase(it);
+    config.facts->leave();
+  }
+
+  // False: the stream was cut, its entry is gone.
+  bool deliver(std::uint64_t request, stream_event e) {
+    const auto it = open.find(request);
+    if (it == open.end())
+      return false;
+    const auto out = it->second.out;
+    const auto trace = it->second.trace;
+    if (trace)
+      trace->what.take(e, now());
+    const auto* piece = std::get_if<inferred>(&e);
+    const bool is_well = piece != nullptr;
+    const bool is_first = piece && piece->index == 0;
+    // What was refused was never begun, and is no answer.
+    const bool is_end = std::holds_alternative<failed>(e) || (piece && piece->is_last);
+    const bool fits = out->push(std::move(e));
+    pushed.add(out);
+    if (is_first)
+      counts().worker_answered(config.model, config.version,
+                               std::chrono::duration<double>(now() - it->second.arrived).count());
+    if (is_end || !fits)
+      count_end(it->second, is_well && fits, /*is_cancelled=*/false);
+    if (!fits) {
+      if (trace)
+        trace->what.cut_off(errc::slow_reader, now());
+      counts().dropped("slow_reader");
+      queue.cancel(request, now());
+      erase(request);
+    }
+    return fits;
+  }
+
+  void refuse(std::uint64_t request, error why) {
+    counts().refused("worker", why.code);
+    rejected no;
+    no.request = request;
+    no.reason = std::move(why);
+    if (row_of(no.reason.code).retryable)
+      no.retry_after = retry_after;
+    no.queue_position = static_cast<std::uint32_t>(queue.waiting());
+    if (deliver(request, std::move(no)))
+      erase(request);
+  }
+
+  void take(worker_said& m) {
+    auto& p = m.piece;
+    const auto request = p.request;
+    const bool is_last = p.is_last;
+    if (!queue.take_piece(m.worker, request, p.index, is_last, now())) {
+      counts().dropped("inferred");
+      return obey();
+    }
+    if (auto ok = check_limits(p); !ok && !p.failure) {
+      end_answer(request,
+                 fail(errc::handler_failed, "the handler's answer: {}", ok.error().message));
+      return obey();
+    }
+    auto event = p.failure ? stream_event(failed{std::move(*p.failure)}) : std::move(p);
+    if (!order.is_known(request) || order.is_turn(request))
+      tell(request, std::move(event), is_last);
+    else if (!order.hold({request, std::move(event), is_last}))
+      end_answer(request, fail(errc::overloaded,
+                               "more than {} bytes of answers wait for their turn "
+                               "(preserve_ordering)",
+                               held_answer_bytes_max));
+    obey();
+  }
+
+  void tell(std::uint64_t request, stream_event e, bool is_last) {
+    if (deliver(request, std::move(e)) && is_last)
+      erase(request);
+  }
+
+  // The worker still ends the answer, for nobody.
+  void end_answer(std::uint64_t request, error why) {
+    queue.cancel(request, now());
+    tell(request, failed{std::move(why)}, /*is_last=*/true);
+  }
+
+  // Whose turn has come.
+  void tell_held() {
+    while (auto held = order.next())
+      tell(held->request, std::move(held->event), held->is_last);
+  }
+
+  void obey() {
+    tell_held();
+    for (auto orders = queue.take_orders(); !orders.empty(); orders = queue.take_orders()) {
+      for (const auto& one : orders)
+        std::visit([this](const auto& o) { carry_out(o); }, one);
+      tell_held();
+    }
+    config.load->workers = queue.workers();
+    config.load->waiting = queue.waiting();
+    config.load->running = queue.running();
+    end_drain();
+    arm();
+    pushed.wake_doors();
+  }
+
+  void carry_out(const schedule::start_batch& o) {
+    counts().worker_executed(config.model, config.version);
+    infer_batch batch;
+    batch.batch = o.batch;
+    const auto size = static_cast<std::uint32_t>(o.requests.size());
+    batches[o.batch] = {size, size, now()};
+    for (const auto request : o.requests) {
+      auto& entry = open.at(request);
+      batches.erase(entry.batch); // its worker was lost with it
+      entry.batch = o.batch;
+      entry.out->begun(now());
+      if (entry.trace)
+        entry.trace->what.begun(now());
+      auto item = entry.request;
+      item.request = request;
+      batch.items.push_back(std::move(item));
+    }
+    config.say(o.worker, std::move(batch));
+  }
+
+  void carry_out(const schedule::end_request& o) {
+    const auto code = o.why.code;
+    if (code == errc::not_ready || code == errc::queue_timeout)
+      return refuse(o.request, o.why);
+    if (deliver(o.request, failed{o.why}))
+      erase(o.request);
+  }
+
+  void carry_out(const schedule::abandon_request& o) {
+    config.say(o.worker, cancel_infer{o.request});
+  }
+
+  void carry_out(const schedule::fence_worker& o) { condemn(o.worker, o.why); }
+
+  void condemn(worker_life w, const std::string& why) {
+    spdlog::warn("{} is to be ended: {}", name_of(w.node), why);
+    condemned[w.node] = {w, why};
+    report(w, phase::failed, why);
+  }
+
+  void carry_out(const schedule::release_worker& o) { config.say(o.worker, drain{}); }
+
+  std::string name_of(node_id node) const {
+    for (const auto& p : config.places)
+      if (p.node == node)
+        return p.name;
+    return fmt::format("node {}", node.value);
+  }
+
+  void report(worker_life w, phase p, std::string reason) {
+    config.report({w.node, w.epoch, role::worker, name_of(w.node), p, std::move(reason), 0, 0, 0});
+  }
+
+  void greeted(worker_life w, std::uint64_t load_micros) {
+    if (load_micros > 0)
+      config.load->tally.loaded(name_of(w.node), static_cast<double>(load_micros) / 1e6);
+    const auto c = condemned.find(w.node);
+    if (c != condemned.end() && c->second.first == w)
+      return report(w, phase::failed, c->second.second); // its end is on its way
+    queue.worker_up(w, now());
+    condemned.erase(w.node);
+    report(w, phase::ready, "");
+    obey();
+  }
+
+  void lost(const worker_lost& m) {
+    queue.worker_gone(m.worker, m.how, now());
+    if (!m.has_ended)
+      condemn(m.worker, m.how);
+    else if (const auto c = condemned.find(m.worker.node);
+             c != condemned.end() && c->second.first == m.worker)
+      condemned.erase(c);
+    obey();
+  }
+
+  void silent(worker_life w) {
+    if (queue.worker_silent(w, now()))
+      condemn(w, "it fell silent");
+    obey();
+  }
+
+  // A root that greets may have adopted workers that it knows nothing of.
+  void tell_root() {
+    for (const auto w : queue.lives())
+      report(w, phase::ready, "");
+    for (const auto& [node, c] : condemned)
+      report(c.first, phase::failed, c.second);
+  }
+
+  // The ticker comes in any case; a batch, or the end of a request's patience, may be due before.
+  void arm() {
+    const auto due = queue.due();
+    if (!due || *due >= now() + tick_horizon || (armed_for && *armed_for <= *due))
+      return;
+    armed_for = due;
+    const auto wait = std::max(std::chrono::nanoseconds(0),
+                               std::chrono::duration_cast<std::chrono::nanoseconds>(*due - now()));
+    self->delayed_send(self, wait, actors::tick{});
+  }
+
+  void tick() {
+    if (armed_for && now() >= *armed_for)
+      armed_for.reset();
+    queue.tick(now());
+    end_late_drain();
+    obey();
+  }
+
+  // Asked again it may be given less time, never more.
+  void begin_drain(std::chrono::milliseconds grace) {
+    draining_since = draining_since.value_or(now());
+    drain_until = std::min(drain_until.value_or(instant::max()), now() + grace);
+    end_late_drain();
+    obey();
+  }
+
+  void end_late_drain() {
+    if (!drain_until || now() < *drain_until || open.empty())
+      return;
+    std::vector<std::uint64_t> late;
+    for (const auto& [request, entry] : open)
+      late.push_back(request);
+    for (const auto request : late)
+      end_answer(request, fail(errc::not_ready, "the model '{}' was unloaded", config.model));
+  }
+
+  void end_drain() {
+    if (draining_since && now() - *draining_since >= straggler_max && open.empty() &&
+        queue.waiting() + queue.running() == 0 && !std::exchange(is_drained, true))
+      config.drained();
+  }
+};
+
+worker_pool_actor::behavior_type pool(worker_pool_actor::stateful_pointer<pool_state> self,
+                                      worker_pool_config config) {
+  actors::install_fault_handlers(self);
+  auto& state = self->state;
+  state.queue = schedule::worker_queue(config.limits);
+  state.config = std::move(config);
+  state.counted = {state.config.facts->handler_metrics(), state.config.model, state.config.version};
+  state.self = self;
+  return {
+      [self](open_infer& m) { self->state.start(m); },
+      [self](const close_request& m) { self->state.close(m); },
+      [self](const worker_greeted& m) { self->state.greeted(m.worker, m.load_micros); },
+      [self](worker_said& m) { self->state.take(m); },
+      [self](const worker_counted& m) {
+        for (const auto& wrong : self->state.counted.take(m.all))
+          spdlog::warn("{}", wrong);
+      },
+      [self](const worker_leaving& m) {
+        self->state.queue.worker_leaves(m.worker);
+        self->state.obey();
+      },
+      [self](const worker_lost& m) { self->state.lost(m); },
+      [self](const worker_silent& m) { self->state.silent(m.worker); },
+      [self](worker_places& m) { self->state.config.places = std::move(m.all); },
+      [self](const actors::peer_up& m) {
+        if (m.peer.role == role::root)
+          self->state.tell_root();
+      },
+      [self](const drain& m) { self->state.begin_drain(m.grace); },
+      [self](const actors::tick&) { self->state.tick(); },
+  };
+}
+
+} // namespace
+
+const worker_model* worker_models::find(std::string_view name, std::string_view version) const {
+  const auto known = by_name.find(name);
+  if (known == by_name.end())
+    return nullptr;
+  const auto& all = known->second;
+  const auto at = std::find_if(all.begin(), all.end(), [&](const worker_model& m) {
+    return version.empty() || m.version == version;
+  });
+  return at == all.end() ? nullptr : &*at;
+}
+
+worker_pool_actor spawn_worker_pool(caf::actor_system& system, worker_pool_config config) {
+  return system.spawn(pool, std::move(config));
+}
+
+} // namespace baton::gateway

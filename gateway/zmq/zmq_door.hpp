@@ -1,0 +1,31 @@
+// The door for SDK clients: a ROUTER socket on a thread of its own (docs/protocol.md, "The ZeroMQ
+// door"). ZeroMQ stays behind the wall.
+#pragma once
+
+#include "gateway/admission/reception.hpp"
+
+#include <memory>
+#include <string>
+
+namespace baton::gateway {
+
+class zmq_door {
+public:
+  // Binds config().zmq, ipc:// or tcp:// on loopback: nothing is encrypted here.
+  // Errors: bad_config, address_in_use, io_failed.
+  static result<std::unique_ptr<zmq_door>> start(const front_actor& front,
+                                                 std::shared_ptr<board> facts);
+  ~zmq_door(); // stops
+
+  std::string endpoint() const; // with the port that was taken
+  // Ends all clients' requests and the thread.
+  void stop();
+
+  struct wall; // all that the library's types are in
+  explicit zmq_door(std::unique_ptr<wall> w);
+
+private:
+  std::unique_ptr<wall> wall_;
+};
+
+} // namespace baton::gateway

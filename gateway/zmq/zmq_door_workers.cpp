@@ -1,0 +1,380 @@
+#include "gateway/zmq/zmq_door_workers.hpp"
+
+#include "gateway/state/request_guard.hpp"
+#include "gateway/zmq/zmq_door_socket.hpp"
+#include "schema/codec.hpp"
+#include "schema/limits.hpp"
+
+#include <spdlog/spdlog.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace baton::gateway {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+constexpr int frames_max = 1024; // to or from one worker: a batch at a time, pieces by credit
+constexpr int worker_messages_per_turn = 256;
+constexpr std::uint64_t window_bytes = 2 * limits::client_body_bytes_max; // a whole piece, always
+constexpr std::chrono::milliseconds worker_poll_interval{250};
+constexpr std::chrono::milliseconds heartbeat_interval{1'000};
+constexpr std::chrono::milliseconds silence_max{5'000};
+
+// A file descriptor that is closed with it.
+class owned_fd {
+public:
+  explicit owned_fd(int fd) noexcept : fd_(fd) {}
+  owned_fd(owned_fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  owned_fd& operator=(owned_fd&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~owned_fd() {
+    if (fd_ >= 0)
+      close(fd_);
+  }
+  int get() const noexcept { return fd_; }
+
+private:
+  int fd_;
+};
+
+owned_fd open_process(std::int32_t pid) {
+  return owned_fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+}
+
+struct linked_worker {
+  worker_life life;
+  std::string routing_id;
+  worker_pool_actor pool;
+  owned_fd process;
+  clock::time_point heard;
+  std::uint64_t sequence_in = 1; // hello
+  std::uint64_t sequence_out = 0;
+  std::uint64_t arrived_bytes = 0;
+  std::uint64_t credited_bytes = 0;
+  std::uint64_t beats = 0;
+  bool is_told_silent = false;
+};
+
+} // namespace
+
+struct worker_door::wall {
+  std::shared_ptr<board> facts;
+  pools_by_place pools;
+  router_socket router;
+  owned_fd bell{eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+  std::map<node_id, linked_worker> workers;
+  std::mutex mutex;
+  std::vector<std::pair<worker_life, message>> to_say;
+  std::optional<pools_by_place> next_pools;
+  std::atomic<bool> is_stopping{false};
+  clock::time_point next_beat;
+  std::thread thread;
+
+  explicit wall(std::shared_ptr<board> b) : facts(std::move(b)) {
+    ENSURE(bell.get() >= 0, "eventfd: {}", std::strerror(errno));
+  }
+
+  result<void> bind(const std::string& endpoint);
+  void ring();
+  void run();
+  void loop();
+  void wait();
+  void receive_some();
+  void lose_faulty(const std::vector<zmq::message_t>& parts, const error& why);
+  void take(const std::string& id, const std::vector<zmq::message_t>& parts);
+  void take(linked_worker& from, message m, std::size_t bytes);
+  bool is_next(linked_worker& from, const envelope& head);
+  void greet(const std::string& id, const hello& h);
+  void refuse(const std::string& id, const hello& h, const error& why);
+  linked_worker* known(const std::string& id, const envelope& head);
+  void lose(node_id node, const std::string& how, bool has_ended);
+  void give_credit(linked_worker& to, std::size_t bytes);
+  void use_next_pools();
+  void say_all();
+  void beat(clock::time_point now);
+  void say(linked_worker& to, const message& m);
+};
+
+result<void> worker_door::wall::bind(const std::string& endpoint) {
+  auto taken = router.bind(endpoint, {frames_max, frames_max, limits::client_body_bytes_max});
+  return taken ? result<void>() : taken.error();
+}
+
+void worker_door::wall::ring() {
+  const std::uint64_t one = 1;
+  if (write(bell.get(), &one, sizeof one) < 0) {
+    // EAGAIN: it is rung.
+  }
+}
+
+void worker_door::wall::say(linked_worker& to, const message& m) {
+  envelope e;
+  e.source = facts->config().self;
+  e.source_epoch = facts->config().epoch;
+  e.target = to.life.node;
+  e.target_epoch = to.life.epoch;
+  e.source_actor = actors::well_known::door;
+  e.target_actor = actors::well_known::client;
+  e.sequence = ++to.sequence_out;
+  if (!router.send(to.routing_id, encode(e, m)))
+    facts->metrics().dropped("worker_unreachable"); // its process's end, or its silence, follows
+}
+
+void worker_door::wall::refuse(const std::string& id, const hello& h, const error& why) {
+  facts->metrics().refused("worker", why.code);
+  router.refuse(facts->config(), id, h, why);
+}
+
+void worker_door::wall::use_next_pools() {
+  const std::lock_guard lock(mutex);
+  if (auto next = std::exchange(next_pools, {}))
+    std::swap(pools, *next);
+}
+
+void worker_door::wall::greet(const std::string& id, const hello& h) {
+  use_next_pools();
+  const auto pool = pools.find(h.node);
+  if (h.role != role::worker || pool == pools.end())
+    return refuse(id, h, fail(errc::forbidden, "no worker has this place here"));
+  const auto before = workers.find(h.node);
+  if (before != workers.end() && before->second.life.epoch > h.epoch)
+    return refuse(id, h, fail(errc::stale_epoch, "a newer life of {} is here", h.name));
+  auto process = open_process(h.pid);
+  if (process.get() < 0)
+    return refuse(id, h, fail(errc::invalid_value, "process {}: {}", h.pid, std::strerror(errno)));
+  workers.erase(h.node);
+  const worker_life life{h.node, h.epoch};
+  auto& w =
+      workers
+          .emplace(h.node, linked_worker{life, id, pool->second, std::move(process), clock::now()})
+          .first->second;
+  hello_ack ack;
+  ack.node = facts->config().self;
+  ack.epoch = facts->config().epoch;
+  ack.credit_bytes = window_bytes;
+  say(w, ack);
+  caf::anon_send(w.pool, worker_greeted{life, h.load_micros});
+}
+
+linked_worker* worker_door::wall::known(const std::string& id, const envelope& head) {
+  const auto w = workers.find(head.source);
+  const bool is_known = w != workers.end() && w->second.routing_id == id &&
+                        w->second.life.epoch == head.source_epoch &&
+                        head.target_epoch == facts->config().epoch;
+  return is_known ? &w->second : nullptr;
+}
+
+void worker_door::wall::take(const std::string& id, const std::vector<zmq::message_t>& parts) {
+  auto f = router_socket::packet_of(parts);
+  const auto head = f ? decode_foreign_envelope(f->head) : f.error();
+  if (!head || head->version != protocol_version) {
+    facts->metrics().dropped("worker_bad_frame");
+    return;
+  }
+  auto* worker = known(id, *head);
+  if (name_of(head->kind) == "unknown") { // of a newer build, whose gateway would hear it
+    facts->metrics().dropped("worker_unknown_kind");
+    if (worker)
+      (void)is_next(*worker, *head);
+    return;
+  }
+  auto body = decode_body(*head, f->body, f->bulk);
+  if (!body) {
+    facts->metrics().dropped("worker_bad_frame");
+    if (worker)
+      lose(worker->life.node, fmt::format("it said what cannot be read: {}", body.error().message),
+           /*has_ended=*/false);
+  } else if (const auto* h = std::get_if<hello>(&*body)) {
+    greet(id, *h);
+  } else if (worker) {
+    if (is_next(*worker, *head))
+      take(*worker, *std::move(body), f->size_bytes());
+  } else {
+    facts->metrics().dropped("worker_stranger");
+  }
+}
+
+// A worker that says another is lost.
+bool worker_door::wall::is_next(linked_worker& from, const envelope& head) {
+  if (head.sequence != from.sequence_in + 1) {
+    lose(from.life.node,
+         fmt::format("its message {} came in place of {}", head.sequence, from.sequence_in + 1),
+         /*has_ended=*/false);
+    return false;
+  }
+  from.sequence_in = head.sequence;
+  from.heard = clock::now();
+  from.is_told_silent = false;
+  return true;
+}
+
+void worker_door::wall::take(linked_worker& from, message m, std::size_t bytes) {
+  if (auto* piece = std::get_if<inferred>(&m)) {
+    give_credit(from, bytes);
+    caf::anon_send(from.pool, worker_said{from.life, std::move(*piece)});
+  } else if (auto* counted = std::get_if<handler_metrics>(&m)) {
+    caf::anon_send(from.pool, worker_counted{from.life, std::move(counted->all)});
+  } else if (std::holds_alternative<drain>(m)) {
+    caf::anon_send(from.pool, worker_leaving{from.life});
+  } else if (!std::holds_alternative<heartbeat>(m)) {
+    facts->metrics().dropped("worker_unexpected");
+  }
+}
+
+// Back at once: what its clients do not read is bounded by their streams, and costs them alone.
+void worker_door::wall::give_credit(linked_worker& to, std::size_t bytes) {
+  to.arrived_bytes += bytes;
+  if (to.arrived_bytes - to.credited_bytes < window_bytes / 4)
+    return;
+  to.credited_bytes = to.arrived_bytes;
+  say(to, credit{to.arrived_bytes});
+}
+
+void worker_door::wall::lose(node_id node, const std::string& how, bool has_ended) {
+  const auto w = workers.find(node);
+  caf::anon_send(w->second.pool, worker_lost{w->second.life, how, has_ended});
+  workers.erase(w);
+}
+
+void worker_door::wall::receive_some() {
+  for (int i = 0; i < worker_messages_per_turn; ++i) {
+    const auto parts = router.receive();
+    if (parts.empty())
+      return;
+    const auto fault = guarded("worker", [&] { take(parts.front().to_string(), parts); });
+    if (fault) { // a worker that waits for its credit, or its clients, would wait for ever
+      static_cast<void>(guarded("worker", [&] { lose_faulty(parts, *fault); }));
+    }
+  }
+}
+
+void worker_door::wall::lose_faulty(const std::vector<zmq::message_t>& parts, const error& why) {
+  const auto f = router_socket::packet_of(parts);
+  const auto head = f ? decode_foreign_envelope(f->head) : f.error();
+  if (auto* worker = head ? known(parts.front().to_string(), *head) : nullptr)
+    lose(worker->life.node, why.message, /*has_ended=*/false);
+}
+
+void worker_door::wall::say_all() {
+  std::uint64_t ignored = 0;
+  if (read(bell.get(), &ignored, sizeof ignored) < 0) {
+    // EAGAIN: nothing was rung.
+  }
+  std::vector<std::pair<worker_life, message>> all;
+  {
+    const std::lock_guard lock(mutex);
+    all = std::exchange(to_say, {});
+  }
+  for (const auto& [life, m] : all)
+    if (const auto w = workers.find(life.node); w != workers.end() && w->second.life == life)
+      say(w->second, m);
+}
+
+void worker_door::wall::beat(clock::time_point now) {
+  if (now < next_beat)
+    return;
+  next_beat = now + heartbeat_interval;
+  for (auto& [node, w] : workers) {
+    heartbeat h;
+    h.count = ++w.beats;
+    h.steps = w.sequence_in; // up to this message it was heard
+    say(w, h);
+    if (now - w.heard > silence_max && !std::exchange(w.is_told_silent, true))
+      caf::anon_send(w.pool, worker_silent{w.life});
+  }
+}
+
+// What its end has cut off is in the socket already: it is heard first.
+void worker_door::wall::wait() {
+  std::vector<zmq::pollitem_t> items{{router.handle(), 0, ZMQ_POLLIN, 0},
+                                     {nullptr, bell.get(), ZMQ_POLLIN, 0}};
+  std::vector<node_id> nodes;
+  for (const auto& [node, w] : workers) {
+    items.push_back({nullptr, w.process.get(), ZMQ_POLLIN, 0});
+    nodes.push_back(node);
+  }
+  zmq::poll(items.data(), items.size(), worker_poll_interval);
+  receive_some();
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const auto w = workers.find(nodes[i]);
+    const auto& item = items[i + 2];
+    if ((item.revents & ZMQ_POLLIN) != 0 && w != workers.end() &&
+        w->second.process.get() == item.fd)
+      lose(nodes[i], "its process has ended", /*has_ended=*/true);
+  }
+}
+
+void worker_door::wall::loop() {
+  while (!is_stopping) {
+    wait();
+    say_all();
+    beat(clock::now());
+  }
+}
+
+void worker_door::wall::run() {
+  while (!is_stopping) {
+    try {
+      loop();
+    } catch (const zmq::error_t& e) {
+      if (e.num() == EINTR)
+        continue; // a signal for another part of the process
+      spdlog::error("the worker door ended: {}", e.what());
+      break;
+    }
+  }
+}
+
+worker_door::worker_door(std::unique_ptr<wall> w) : wall_(std::move(w)) {}
+
+worker_door::~worker_door() {
+  stop();
+}
+
+result<std::unique_ptr<worker_door>> worker_door::bind(const std::string& endpoint,
+                                                       std::shared_ptr<board> facts) {
+  auto w = std::make_unique<wall>(std::move(facts));
+  if (auto ok = w->bind(endpoint); !ok)
+    return ok.error();
+  return std::make_unique<worker_door>(std::move(w));
+}
+
+void worker_door::start(pools_by_place pools) {
+  wall_->pools = std::move(pools);
+  wall_->thread = std::thread([w = wall_.get()] { w->run(); });
+}
+
+void worker_door::change(pools_by_place pools) {
+  const std::lock_guard lock(wall_->mutex);
+  wall_->next_pools = std::move(pools);
+}
+
+void worker_door::say(worker_life to, message m) {
+  {
+    const std::lock_guard lock(wall_->mutex);
+    wall_->to_say.emplace_back(to, std::move(m));
+  }
+  wall_->ring();
+}
+
+void worker_door::stop() {
+  if (wall_->thread.joinable()) {
+    wall_->is_stopping = true;
+    wall_->ring();
+    wall_->thread.join();
+  }
+}
+
+} // namespace baton::gateway
