@@ -5,7 +5,7 @@
 //   scheduler scheduler -micro_batch-> stage 0 -> ... -> stage N-1 -sampled-> scheduler -tokens->
 //   detokenizer -chunks-> gateway; stage N-1 -sampled-> stage 0, for the run-ahead
 //
-// A handle may be the actor itself or a proxy for one in another process (cluster/proxy.hpp):
+// A handle may be the actor itself or a proxy for one in another process (cluster/bus/proxy.hpp):
 // callers cannot tell.
 //
 // CAF is 0.17: no mail(), no actor_from_state, no inspect v2. Handlers take `const T&` (no copy) or

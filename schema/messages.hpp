@@ -335,9 +335,9 @@ struct stage_ready {
 // facts and the keys of all machines that have joined, as each machine notes them. An agent
 // elsewhere that has noted them says them back.
 struct joined {
-  std::string facts; // cluster/machine.hpp
-  std::string keys;  // cluster/addresses.hpp
-  std::string nodes; // cluster/membership.hpp
+  std::string facts; // cluster/plan/machine.hpp
+  std::string keys;  // cluster/plan/addresses.hpp
+  std::string nodes; // cluster/plan/membership.hpp
 };
 
 // Head to root: an epoch of this generation is open.

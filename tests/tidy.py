@@ -10,7 +10,7 @@ OPEN = {"tests": LINE + ["tests", "sdk", "baton"], "sdk": ["schema", "sdk", "bat
 LIBRARY_ROOMS = {
     r"<flatbuffers/": ["schema/", "tests/"],
     r"<caf/": ["actors/", "gateway/", "cluster/", "tests/"],
-    r"<zmq": ["cluster/bus_zmq", "gateway/zmq/", "sdk/", "tests/"],
+    r"<zmq": ["cluster/bus/bus_zmq", "gateway/zmq/", "sdk/", "tests/"],
     r"<boost/": ["gateway/", "tests/"],
     r"<openssl/ssl": ["gateway/connections/tls", "tests/"],
     r"<(grpc|google/protobuf)": ["gateway/grpc/library/", "tests/"],

@@ -2,7 +2,7 @@
 // (OTP design principles, "Supervisor Behaviour") with TorchServe's back-off of 0, 1, 1, 2, 3, 5, 8
 // and 13 seconds, or units, between attempts that came to nothing. For whatever tries again by
 // itself: restarts of processes (actors/restart.hpp), epochs of a pipeline
-// (actors/epoch_retries.hpp), moves of layers (cluster/plan_keeper.hpp). Pure; time is given.
+// (actors/epoch_retries.hpp), moves of layers (cluster/roles/plan_keeper.hpp). Pure; time is given.
 #pragma once
 
 #include <array>

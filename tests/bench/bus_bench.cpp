@@ -2,8 +2,8 @@
 // on the bus's thread as those of head and gateway do, beside the same bytes through a raw DEALER
 // and ROUTER, in turns. A table for people; with --json one object
 // a line. Run by people and by the benchmark page, never by the tests.
-#include "cluster/bus_zmq.hpp"
-#include "cluster/proxy.hpp"
+#include "cluster/bus/bus_zmq.hpp"
+#include "cluster/bus/proxy.hpp"
 #include "tests/bench/median.hpp"
 
 #include <fmt/format.h>
@@ -107,7 +107,7 @@ private:
   zmq::socket_t socket_{context_, zmq::socket_type::dealer};
 };
 
-// -- Baton: the process as cluster/process.cpp makes it --
+// -- Baton: the process as cluster/roles/process.cpp makes it --
 
 struct system_config : caf::actor_system_config {
   system_config() {

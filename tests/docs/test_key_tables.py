@@ -57,7 +57,7 @@ def test_each_row_has_a_verdict_and_is_there_once(system):
 
 
 def test_the_tables_of_config_properties_and_of_the_code_are_the_same():
-    code = source("cluster/torchserve_properties.cpp")
+    code = source("cluster/models/torchserve_properties.cpp")
     known = set(re.findall(r'^\s+\{"(\w+)",', code.split("left_out_properties{", 1)[1].split("\n};", 1)[0], re.M))
     known |= set(re.findall(r'listener_key\{"(\w+)"', code)) | set(re.findall(r'take_(?:number|path)\(all, "(\w+)"\)', code)) | set(re.findall(r'all\.find\("(\w+)"\)', code))
     known |= {f"grpc_{service}_{what}" for service in re.findall(r'take_grpc\(all, "(\w+)"', code) for what in ("port", "address")}
@@ -66,10 +66,10 @@ def test_the_tables_of_config_properties_and_of_the_code_are_the_same():
 
 def test_the_table_of_model_config_and_the_code_are_the_same():
     known = set()
-    for file in ("cluster/torchserve_import.cpp", "cluster/torchserve_worker.cpp"):
+    for file in ("cluster/import/torchserve_import.cpp", "cluster/models/torchserve_worker.cpp"):
         code = source(file)
         known |= set(re.findall(r'(?:number|flag|word|numbers|map)\((?:in\.root\(\), |torchrun, |handler, )?"([\w-]+)"', code)) | set(re.findall(r'refused_key\{"(\w+)"', code))
-    known |= set(re.findall(r'^\s+\{"([\w-]+)",', source("cluster/torchserve_import.cpp").split("left_out_model_keys{", 1)[1].split("\n};", 1)[0], re.M))
+    known |= set(re.findall(r'^\s+\{"([\w-]+)",', source("cluster/import/torchserve_import.cpp").split("left_out_model_keys{", 1)[1].split("\n};", 1)[0], re.M))
     body = section("torchserve", "model-config.yaml").split("| key that a handler reads |")[0]
     told = {key for names, _, _ in rows(body) for key in TICKED.findall(names)}
     assert len(known) > 35 and sorted(told) == sorted(known)

@@ -1,4 +1,4 @@
-"""docs/compatibility-start-lines.md has a row for each option that cluster/launch_*.cpp reads of another server's start line, under that server's name, and for no other."""
+"""docs/compatibility-start-lines.md has a row for each option that cluster/import/launch_*.cpp reads of another server's start line, under that server's name, and for no other."""
 import pathlib
 import re
 
@@ -25,7 +25,7 @@ def rows_of(page, title):
 
 @pytest.mark.parametrize("title, file, table", TABLES, ids=[t[0] for t in TABLES])
 def test_each_option_of_a_start_line_has_its_row(title, file, table):
-    read = options_of((ROOT / "cluster" / file).read_text(), table)
+    read = options_of((ROOT / "cluster/import" / file).read_text(), table)
     rows, told = rows_of(PAGE.read_text(), title)
     assert len(read) > 5 and told == read
     assert [row for row in rows if not row.split(" | ", 1)[1].strip(" |")] == []

@@ -1,6 +1,6 @@
 // The file of API keys: what the operator wrote, or whatever lies there.
-#include "cluster/api_key_file.hpp"
-#include "cluster/config.hpp"
+#include "cluster/config/api_key_file.hpp"
+#include "cluster/config/config.hpp"
 #include "schema/ensure.hpp"
 #include "tests/fuzz/input.hpp"
 

@@ -1,10 +1,10 @@
 // The command that starts another server, a line for each word, or a compose file that has it:
 // whatever it says, what is made of it is a configuration of ours that says no more than it should,
 // or is refused by one. So do files that it may name: of variables, and of vLLM's options.
-#include "cluster/config.hpp"
-#include "cluster/launch_files.hpp"
-#include "cluster/launch_import.hpp"
-#include "cluster/torchserve_properties.hpp"
+#include "cluster/config/config.hpp"
+#include "cluster/import/launch_files.hpp"
+#include "cluster/import/launch_import.hpp"
+#include "cluster/models/torchserve_properties.hpp"
 #include "schema/ensure.hpp"
 #include "tests/fuzz/input.hpp"
 

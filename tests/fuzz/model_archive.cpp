@@ -1,7 +1,7 @@
 // An archive of TorchServe's: whatever its bytes say, what is made of it is a worker model within
 // its bounds, or is refused with a reason.
-#include "cluster/config_workers.hpp"
-#include "cluster/store_models.hpp"
+#include "cluster/config/config_workers.hpp"
+#include "cluster/models/store_models.hpp"
 #include "schema/ensure.hpp"
 #include "schema/limits.hpp"
 #include "tests/fuzz/input.hpp"

@@ -1,5 +1,5 @@
 // nodes.toml: what the operator wrote, or whatever lies there.
-#include "cluster/config.hpp"
+#include "cluster/config/config.hpp"
 #include "schema/ensure.hpp"
 #include "tests/fuzz/input.hpp"
 

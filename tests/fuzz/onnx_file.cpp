@@ -1,8 +1,8 @@
 // An ONNX file: what it says of its tensors can be served, or it is refused in words that can be
 // shown.
-#include "cluster/onnx_file.hpp"
+#include "cluster/models/onnx_file.hpp"
 
-#include "cluster/config_tensors.hpp"
+#include "cluster/config/config_tensors.hpp"
 #include "gateway/base/datatype.hpp"
 #include "runtime/text/utf8.hpp"
 #include "schema/ensure.hpp"

@@ -1,7 +1,7 @@
 // TorchServe's model-config.yaml and config.properties: whatever they say, what is made of it is a
 // configuration of ours that says no more than it should, or is refused by one.
-#include "cluster/config.hpp"
-#include "cluster/torchserve_import.hpp"
+#include "cluster/config/config.hpp"
+#include "cluster/import/torchserve_import.hpp"
 #include "schema/ensure.hpp"
 #include "tests/fuzz/input.hpp"
 

@@ -1,11 +1,11 @@
 // A config.pbtxt, and behind a byte of zero the model.json of its newest version: whatever they
 // say, what is made of them is a configuration of ours with one LLM, or is refused by one. The same
 // completed of an ONNX file (a seed of the target onnx_file) is a config.pbtxt still.
-#include "cluster/config.hpp"
-#include "cluster/config_workers.hpp"
-#include "cluster/pbtxt.hpp"
-#include "cluster/triton_completion.hpp"
-#include "cluster/triton_import.hpp"
+#include "cluster/config/config.hpp"
+#include "cluster/config/config_workers.hpp"
+#include "cluster/config/pbtxt.hpp"
+#include "cluster/models/triton_completion.hpp"
+#include "cluster/models/triton_import.hpp"
 #include "schema/ensure.hpp"
 #include "tests/fuzz/input.hpp"
 

@@ -1,6 +1,6 @@
 // The processes of the simulated cluster: what each one's main would put together.
 #include "actors/tokenizer.hpp"
-#include "cluster/proxies.hpp"
+#include "cluster/bus/proxies.hpp"
 #include "runtime/model/gguf.hpp"
 #include "runtime/text/vocabulary_gguf.hpp"
 #include "tests/sim/world.hpp"

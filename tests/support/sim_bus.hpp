@@ -3,8 +3,8 @@
 // order holds, as in the real bus, unless a fault says otherwise. Frames are copied byte by byte.
 #pragma once
 
-#include "cluster/bus.hpp"
-#include "cluster/link.hpp"
+#include "cluster/bus/bus.hpp"
+#include "cluster/bus/link.hpp"
 
 #include <deque>
 #include <map>

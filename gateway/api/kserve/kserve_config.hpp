@@ -8,7 +8,8 @@
 
 namespace baton::gateway {
 
-// `said`: of [[workers]].triton_config, checked (cluster/triton_config.hpp). What other keys of
+// `said`: of [[workers]].triton_config, checked (cluster/config/triton_config.hpp). What other keys
+// of
 // [[workers]] say goes before it: `told` has it in the words of the same fields.
 nlohmann::ordered_json whole_config(nlohmann::ordered_json said, const nlohmann::ordered_json& told,
                                     std::size_t processes);

@@ -1,7 +1,7 @@
 // `cluster` with bugs: a shard ends when one of two words is among the rows of a step, wherever it
 // stands in the text; a step never returns, and one has no memory, when a file says so. For
 // test_poison.py and the row `poison` of ./check faults; the product has no such thing.
-#include "cluster/command_line.hpp"
+#include "cluster/commands/command_line.hpp"
 
 #include <unistd.h>
 

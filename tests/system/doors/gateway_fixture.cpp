@@ -6,7 +6,7 @@
 //          head_down | head_up | phase NAME | waiting N, each with the number of a pipeline behind
 //          it, else of the first
 //          allocations BYTES: larger ones fail in the doors' threads; 0: none does
-#include "cluster/api_key_file.hpp"
+#include "cluster/config/api_key_file.hpp"
 #include "gateway/api/openai/openai_fields.hpp"
 #include "gateway/dispatch/front.hpp"
 #include "gateway/routes/http_api.hpp"

@@ -1,6 +1,6 @@
 // The bus and the exchange over real ZeroMQ, ipc and tcp, in one process.
-#include "cluster/bus_endpoint.hpp"
-#include "cluster/open_files.hpp"
+#include "cluster/bus/bus_endpoint.hpp"
+#include "cluster/files/open_files.hpp"
 #include "schema/packet.hpp"
 #include "tests/support/deadline_scale.hpp"
 #include "tests/support/scratch_directory.hpp"

@@ -2,7 +2,7 @@
 // done is written down.
 #pragma once
 
-#include "cluster/link.hpp"
+#include "cluster/bus/link.hpp"
 
 #include <doctest/doctest.h>
 

@@ -2,8 +2,8 @@
 // conditions with a deadline instead of sleeping.
 #pragma once
 
-#include "cluster/bus_zmq.hpp"
-#include "cluster/exchange.hpp"
+#include "cluster/bus/bus_zmq.hpp"
+#include "cluster/bus/exchange.hpp"
 #include "tests/support/deadline_scale.hpp"
 
 #include <condition_variable>

@@ -1,5 +1,5 @@
 // Typed proxies: two actor systems, two exchanges, one simulated network.
-#include "cluster/proxy.hpp"
+#include "cluster/bus/proxy.hpp"
 #include "tests/unit/bus/bus_nodes.hpp"
 #include "tests/unit/bus/sim_process.hpp"
 

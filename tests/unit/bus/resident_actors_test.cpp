@@ -1,6 +1,6 @@
 // Actors on the bus's thread: a simulated network brings messages on the thread of the test, which
 // stands for the bus's, and CAF's testing scheduler stands for the workers.
-#include "cluster/proxy.hpp"
+#include "cluster/bus/proxy.hpp"
 #include "tests/unit/bus/bus_nodes.hpp"
 #include "tests/unit/bus/sim_process.hpp"
 

@@ -2,7 +2,7 @@
 // each message that none of its session came twice or is missing.
 #pragma once
 
-#include "cluster/exchange.hpp"
+#include "cluster/bus/exchange.hpp"
 #include "tests/support/sim_bus.hpp"
 
 #include <doctest/doctest.h>

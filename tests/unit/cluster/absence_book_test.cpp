@@ -1,5 +1,5 @@
 // Which machines the cluster has to do without.
-#include "cluster/absence_book.hpp"
+#include "cluster/plan/absence_book.hpp"
 
 #include <doctest/doctest.h>
 

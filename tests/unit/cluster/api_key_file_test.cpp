@@ -1,6 +1,6 @@
 // The file of API keys: what is read, what is refused by its key, what `cluster keygen --api` adds.
-#include "cluster/api_key_file.hpp"
-#include "cluster/file_watch.hpp"
+#include "cluster/config/api_key_file.hpp"
+#include "cluster/files/file_watch.hpp"
 #include "tests/support/scratch_directory.hpp"
 
 #include <doctest/doctest.h>

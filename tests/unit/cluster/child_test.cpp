@@ -1,7 +1,7 @@
 // Children by pidfd: their end is reported once, with how it came; a group of their own; a start
 // that fails says why.
-#include "cluster/child.hpp"
-#include "cluster/memory_file.hpp"
+#include "cluster/files/memory_file.hpp"
+#include "cluster/process/child.hpp"
 
 #include <doctest/doctest.h>
 #include <unistd.h>

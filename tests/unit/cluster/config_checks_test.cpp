@@ -1,5 +1,5 @@
 // What the tables of a nodes.toml say of one another.
-#include "cluster/config.hpp"
+#include "cluster/config/config.hpp"
 
 #include <doctest/doctest.h>
 

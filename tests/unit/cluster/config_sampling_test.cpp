@@ -1,5 +1,5 @@
 // [model.sampling] of nodes.toml, and what else it says of how requests are read.
-#include "cluster/config.hpp"
+#include "cluster/config/config.hpp"
 #include "tests/support/drawn_defaults.hpp"
 
 #include <doctest/doctest.h>

@@ -1,6 +1,6 @@
 // nodes.toml: what is read, and that everything else is refused with its place, its key and the
 // nearest valid name.
-#include "cluster/config.hpp"
+#include "cluster/config/config.hpp"
 #include "schema/nearest.hpp"
 
 #include <doctest/doctest.h>

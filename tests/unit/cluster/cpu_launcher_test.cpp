@@ -1,5 +1,5 @@
 // Which cores workers are bound to, and in whose words it is said.
-#include "cluster/worker_cores.hpp"
+#include "cluster/plan/worker_cores.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // Goal: before shards start it is known how many ranks of one stage would meet on one device.
 // Method: configurations alone.
-#include "cluster/device_check.hpp"
+#include "cluster/plan/device_check.hpp"
 
 #include <doctest/doctest.h>
 

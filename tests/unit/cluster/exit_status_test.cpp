@@ -1,8 +1,8 @@
 // Goal: what a restart cannot mend ends with the status that supervisors and systemd's units know.
 // Method: the table of statuses by error code, and the ways in which `cluster up` ends.
-#include "cluster/child.hpp"
-#include "cluster/exit_status.hpp"
-#include "cluster/root_end.hpp"
+#include "cluster/files/exit_status.hpp"
+#include "cluster/process/child.hpp"
+#include "cluster/roles/root_end.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // What a plan promises: stage times put together as the scheduler runs steps.
-#include "cluster/expected_speed.hpp"
+#include "cluster/plan/expected_speed.hpp"
 #include "tests/unit/cluster/small_model.hpp"
 
 #include <doctest/doctest.h>

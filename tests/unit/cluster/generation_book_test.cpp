@@ -1,5 +1,5 @@
 // What changes the generations of shards that there are.
-#include "cluster/generation_book.hpp"
+#include "cluster/plan/generation_book.hpp"
 
 #include <doctest/doctest.h>
 

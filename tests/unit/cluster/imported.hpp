@@ -1,7 +1,7 @@
 // What an import of another server's files gives: the configuration, read again, and its notes.
 #pragma once
 
-#include "cluster/config.hpp"
+#include "cluster/config/config.hpp"
 
 #include <algorithm>
 #include <string>

@@ -1,5 +1,5 @@
 // Who may join with what, without a socket.
-#include "cluster/join_book.hpp"
+#include "cluster/join/join_book.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
-#include "cluster/config.hpp"
-#include "cluster/launch_files.hpp"
-#include "cluster/launch_import.hpp"
+#include "cluster/config/config.hpp"
+#include "cluster/import/launch_files.hpp"
+#include "cluster/import/launch_import.hpp"
 
 #include <doctest/doctest.h>
 

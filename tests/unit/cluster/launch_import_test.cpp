@@ -1,7 +1,7 @@
 // Commands as their documentation shows them, and as people get them wrong.
-#include "cluster/config.hpp"
-#include "cluster/launch_import.hpp"
-#include "cluster/launch_options.hpp"
+#include "cluster/config/config.hpp"
+#include "cluster/import/launch_import.hpp"
+#include "cluster/import/launch_options.hpp"
 #include "tests/unit/cluster/imported.hpp"
 
 #include <doctest/doctest.h>

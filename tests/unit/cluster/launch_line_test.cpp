@@ -1,8 +1,8 @@
 // Lines as people have them in scripts, in compose files and behind containers.
-#include "cluster/config.hpp"
-#include "cluster/launch_import.hpp"
-#include "cluster/launch_line.hpp"
-#include "cluster/torchserve_properties.hpp"
+#include "cluster/config/config.hpp"
+#include "cluster/import/launch_import.hpp"
+#include "cluster/import/launch_line.hpp"
+#include "cluster/models/torchserve_properties.hpp"
 #include "tests/unit/cluster/imported.hpp"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // Epochs grow, whatever the machine's clock does.
-#include "cluster/life_clock.hpp"
+#include "cluster/files/life_clock.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,8 +1,8 @@
 // How fast links are: measured at a desk of this machine, told, and added up.
-#include "cluster/bus_zmq_desk.hpp"
-#include "cluster/link_probe.hpp"
-#include "cluster/machine_links.hpp"
-#include "cluster/reach.hpp"
+#include "cluster/bus/bus_zmq_desk.hpp"
+#include "cluster/bus/reach.hpp"
+#include "cluster/join/link_probe.hpp"
+#include "cluster/plan/machine_links.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 // Nodes that come and go while the cluster runs, by what nodes.toml says then.
-#include "cluster/membership.hpp"
-#include "cluster/plan.hpp"
+#include "cluster/plan/membership.hpp"
+#include "cluster/plan/plan.hpp"
 #include "tests/unit/cluster/replaced.hpp"
 
 #include <doctest/doctest.h>

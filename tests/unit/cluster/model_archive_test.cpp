@@ -1,8 +1,8 @@
 // Archives of TorchServe: what is read of their manifests, and the [[workers]] table of it.
-#include "cluster/config_repository.hpp"
-#include "cluster/packed_files.hpp"
-#include "cluster/store_models.hpp"
-#include "cluster/torchserve_worker.hpp"
+#include "cluster/config/config_repository.hpp"
+#include "cluster/models/packed_files.hpp"
+#include "cluster/models/store_models.hpp"
+#include "cluster/models/torchserve_worker.hpp"
 
 #include <archive.h>
 #include <archive_entry.h>

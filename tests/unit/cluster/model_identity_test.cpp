@@ -1,5 +1,5 @@
 // Which changes of a model's files are seen, also where the fingerprint does not look.
-#include "cluster/model_identity.hpp"
+#include "cluster/plan/model_identity.hpp"
 #include "tests/support/scratch_directory.hpp"
 
 #include <doctest/doctest.h>

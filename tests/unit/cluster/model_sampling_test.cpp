@@ -1,5 +1,5 @@
 // Defaults of sampling in a model's own files: what is read of them, what is refused by name.
-#include "cluster/model_sampling.hpp"
+#include "cluster/config/model_sampling.hpp"
 #include "tests/support/drawn_defaults.hpp"
 #include "tests/support/gguf_writer.hpp"
 #include "tests/support/scratch_directory.hpp"

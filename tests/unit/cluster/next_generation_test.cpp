@@ -1,7 +1,7 @@
 // Which generation of shards follows which: nodes that come and go, replicas that are switched on
 // and off, stages that grow wider.
-#include "cluster/pipelines.hpp"
-#include "cluster/plan.hpp"
+#include "cluster/config/pipelines.hpp"
+#include "cluster/plan/plan.hpp"
 #include "tests/unit/cluster/small_model.hpp"
 
 #include <doctest/doctest.h>

@@ -1,7 +1,7 @@
 // A copy of a process waits to be its next life: it has what the process had, is called once,
 // leaves a copy in turn, and ends with whoever would call it.
-#include "cluster/memory_file.hpp"
-#include "cluster/next_life.hpp"
+#include "cluster/files/memory_file.hpp"
+#include "cluster/process/next_life.hpp"
 #include "tests/support/deadline_scale.hpp"
 
 #include <doctest/doctest.h>

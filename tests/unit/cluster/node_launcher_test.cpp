@@ -1,5 +1,5 @@
 // Commands that start a node, as real processes: what they are given, and that they are run again.
-#include "cluster/node_launcher.hpp"
+#include "cluster/join/node_launcher.hpp"
 #include "tests/support/deadline_scale.hpp"
 #include "tests/support/scratch_directory.hpp"
 

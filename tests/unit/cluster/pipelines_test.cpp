@@ -1,6 +1,6 @@
 // Several pipelines in one cluster: which devices each has, and that none takes what is another's.
-#include "cluster/pipelines.hpp"
-#include "cluster/plan.hpp"
+#include "cluster/config/pipelines.hpp"
+#include "cluster/plan/plan.hpp"
 #include "tests/unit/cluster/replaced.hpp"
 #include "tests/unit/cluster/small_model.hpp"
 

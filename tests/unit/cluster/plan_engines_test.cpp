@@ -1,6 +1,6 @@
 // Devices whose engines live in libraries: how they are named, what the plan makes of them, what it
 // refuses.
-#include "cluster/plan_engines.hpp"
+#include "cluster/plan/plan_engines.hpp"
 #include "tests/unit/cluster/small_model.hpp"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // What the plan draws: the way of a token, and the machines by what they have measured.
-#include "cluster/plan_picture.hpp"
+#include "cluster/plan/plan_picture.hpp"
 #include "tests/unit/cluster/small_model.hpp"
 
 #include <doctest/doctest.h>

@@ -1,6 +1,6 @@
 // The plan is pure: configuration, model and machine in, shards out; what cannot fit is refused by
 // name and number.
-#include "cluster/plan.hpp"
+#include "cluster/plan/plan.hpp"
 #include "tests/unit/cluster/small_model.hpp"
 
 #include <doctest/doctest.h>

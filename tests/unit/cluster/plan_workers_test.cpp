@@ -1,5 +1,5 @@
 // What the plan says of worker models: as nodes.toml has them, and nothing where it has none.
-#include "cluster/plan_workers.hpp"
+#include "cluster/plan/plan_workers.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>

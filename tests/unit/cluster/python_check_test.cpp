@@ -1,5 +1,5 @@
 // Which Pythons workers run in, and what one says of itself.
-#include "cluster/python_check.hpp"
+#include "cluster/plan/python_check.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // Who can be reached, over this machine's own addresses.
-#include "cluster/reach.hpp"
+#include "cluster/bus/reach.hpp"
 
 #include <doctest/doctest.h>
 

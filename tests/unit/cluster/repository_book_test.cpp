@@ -1,5 +1,5 @@
-#include "cluster/repository_book.hpp"
-#include "cluster/worker_seats.hpp"
+#include "cluster/models/repository_book.hpp"
+#include "cluster/plan/worker_seats.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // Models of a store in the book: enlisted, struck off, scaled, chosen. No files, no processes.
-#include "cluster/repository_book.hpp"
+#include "cluster/models/repository_book.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
-#include "cluster/config_workers.hpp"
-#include "cluster/repository_scan.hpp"
-#include "cluster/triton_versions.hpp"
+#include "cluster/config/config_workers.hpp"
+#include "cluster/models/repository_scan.hpp"
+#include "cluster/models/triton_versions.hpp"
 
 #include <doctest/doctest.h>
 #include <unistd.h>

@@ -1,8 +1,8 @@
 // The run directory knows which of its processes are alive, and never takes a stranger with a
 // reused pid for one.
-#include "cluster/addresses.hpp"
-#include "cluster/memory_file.hpp"
-#include "cluster/run_dir.hpp"
+#include "cluster/files/memory_file.hpp"
+#include "cluster/files/run_dir.hpp"
+#include "cluster/plan/addresses.hpp"
 
 #include <doctest/doctest.h>
 #include <unistd.h>

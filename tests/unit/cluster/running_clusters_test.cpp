@@ -1,6 +1,6 @@
 // Goal: a cluster is found by its name wherever its run directory is, as long as it runs. Method:
 // run directories in which this process, or one that has ended, is noted.
-#include "cluster/running_clusters.hpp"
+#include "cluster/config/running_clusters.hpp"
 
 #include <doctest/doctest.h>
 #include <unistd.h>

@@ -1,8 +1,8 @@
 // SavedModels of TensorFlow: what their files say of inputs and outputs, and what a repository's
 // config.pbtxt is completed with.
-#include "cluster/repository_scan.hpp"
-#include "cluster/saved_model_file.hpp"
-#include "cluster/triton_directory.hpp"
+#include "cluster/models/repository_scan.hpp"
+#include "cluster/models/saved_model_file.hpp"
+#include "cluster/models/triton_directory.hpp"
 #include "tests/support/scratch_directory.hpp"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // Layers go where they are read fastest.
-#include "cluster/stage_speeds.hpp"
+#include "cluster/plan/stage_speeds.hpp"
 #include "tests/unit/cluster/small_model.hpp"
 
 #include <doctest/doctest.h>

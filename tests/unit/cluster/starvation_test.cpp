@@ -1,5 +1,5 @@
 // Who hangs and who waits for a processor look different from outside.
-#include "cluster/starvation.hpp"
+#include "cluster/bus/starvation.hpp"
 #include "tests/support/deadline_scale.hpp"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // Threads that tell at the same time, here one within the other: the worst order there is.
-#include "cluster/tell_newest.hpp"
+#include "cluster/files/tell_newest.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // What TorchServe's documentation shows, and what its users get wrong: each example becomes a
 // configuration that is read, with the devices that TorchServe would have given to each worker.
-#include "cluster/config.hpp"
-#include "cluster/torchserve_import.hpp"
+#include "cluster/config/config.hpp"
+#include "cluster/import/torchserve_import.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // TorchServe's config.properties: where it listens, and what of it nodes.toml gets.
-#include "cluster/config.hpp"
-#include "cluster/torchserve_import.hpp"
+#include "cluster/config/config.hpp"
+#include "cluster/import/torchserve_import.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
-#include "cluster/onnx_file.hpp"
-#include "cluster/repository_scan.hpp"
-#include "cluster/triton_completion.hpp"
+#include "cluster/models/onnx_file.hpp"
+#include "cluster/models/repository_scan.hpp"
+#include "cluster/models/triton_completion.hpp"
 #include "schema/limits.hpp"
 #include "tests/support/scratch_directory.hpp"
 

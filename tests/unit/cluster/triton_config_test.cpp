@@ -1,5 +1,5 @@
-#include "cluster/pbtxt.hpp"
-#include "cluster/triton_config.hpp"
+#include "cluster/config/pbtxt.hpp"
+#include "cluster/config/triton_config.hpp"
 
 #include <doctest/doctest.h>
 

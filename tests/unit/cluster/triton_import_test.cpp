@@ -1,7 +1,7 @@
 // Repositories as Triton's documentation shows them, and as people get them wrong.
-#include "cluster/config.hpp"
-#include "cluster/pbtxt.hpp"
-#include "cluster/triton_import.hpp"
+#include "cluster/config/config.hpp"
+#include "cluster/config/pbtxt.hpp"
+#include "cluster/models/triton_import.hpp"
 #include "tests/unit/cluster/imported.hpp"
 
 #include <doctest/doctest.h>

@@ -1,6 +1,6 @@
 // instance_group of config.pbtxt: how many workers, and where each computes.
-#include "cluster/config_workers.hpp"
-#include "cluster/triton_import.hpp"
+#include "cluster/config/config_workers.hpp"
+#include "cluster/models/triton_import.hpp"
 
 #include <doctest/doctest.h>
 

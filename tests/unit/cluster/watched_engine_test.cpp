@@ -1,6 +1,6 @@
 // Which steps of an engine are timed: those that are run, and those that were begun, one behind the
 // other, until they are run or forgotten. On an engine that computes nothing.
-#include "cluster/watched_engine.hpp"
+#include "cluster/roles/watched_engine.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // Which GPUs workers have: of the machine's, in turn; those that are named; or none.
-#include "cluster/plan_workers.hpp"
-#include "cluster/worker_devices.hpp"
+#include "cluster/config/worker_devices.hpp"
+#include "cluster/plan/plan_workers.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // The processes of a worker: what each finds in its environment, and how they end together.
-#include "cluster/config_workers.hpp"
-#include "cluster/exit_status.hpp"
-#include "cluster/worker_group.hpp"
+#include "cluster/config/config_workers.hpp"
+#include "cluster/files/exit_status.hpp"
+#include "cluster/plan/worker_group.hpp"
 #include "tests/support/scratch_directory.hpp"
 
 #include <doctest/doctest.h>

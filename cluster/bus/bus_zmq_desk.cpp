@@ -1,0 +1,179 @@
+#include "cluster/bus/bus_zmq_desk.hpp"
+
+#include "cluster/bus/bus_endpoint.hpp"
+#include "cluster/bus/bus_zmq_zap.hpp"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <thread>
+
+namespace baton::cluster {
+namespace {
+
+constexpr int messages_queued_max = 100;
+constexpr int handshake_timeout_ms = 3000;
+constexpr std::chrono::milliseconds desk_poll_timeout{500}; // nothing depends on it
+
+void set_bounds(zmq::socket_t& s, std::size_t bytes_max) {
+  s.set(zmq::sockopt::linger, 0);
+  s.set(zmq::sockopt::sndhwm, messages_queued_max);
+  s.set(zmq::sockopt::rcvhwm, messages_queued_max);
+  s.set(zmq::sockopt::maxmsgsize, static_cast<std::int64_t>(bytes_max));
+  s.set(zmq::sockopt::handshake_ivl, handshake_timeout_ms);
+}
+
+// Of a DEALER's question behind its routing id; whatever has another form has none.
+bool receive_question(zmq::socket_t& router, zmq::message_t& id, zmq::message_t& question) {
+  if (!router.recv(id, zmq::recv_flags::dontwait))
+    return false;
+  std::size_t count = 0;
+  for (bool has_more = id.more(); has_more; ++count) {
+    if (!router.recv(question, zmq::recv_flags::dontwait))
+      break;
+    has_more = question.more();
+  }
+  if (count != 1)
+    question.rebuild();
+  return true;
+}
+
+std::string key_of(zmq::message_t& question) {
+  try {
+    return question.gets("User-Id");
+  } catch (const zmq::error_t&) {
+    return {};
+  }
+}
+
+} // namespace
+
+struct question_desk::state {
+  zmq::context_t context{1};
+  doorkeeper door{context};
+  zmq::socket_t router{context, zmq::socket_type::router};
+  int wake_fd = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  std::atomic<bool> is_stopping = false;
+  give_answer answer;
+  std::thread thread;
+
+  ~state() { ::close(wake_fd); }
+
+  void answer_all() {
+    zmq::message_t id;
+    zmq::message_t question;
+    while (!is_stopping && receive_question(router, id, question)) {
+      if (question.size() == 0)
+        continue;
+      const auto text = answer(question.to_string_view(), key_of(question));
+      // Who does not read its answer asks again.
+      if (router.send(id, zmq::send_flags::sndmore | zmq::send_flags::dontwait))
+        static_cast<void>(router.send(zmq::buffer(text), zmq::send_flags::dontwait));
+    }
+  }
+
+  void run() {
+    pthread_setname_np(pthread_self(), "baton-desk");
+    sigset_t all; // signals are for main
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    zmq::pollitem_t items[] = {{router.handle(), 0, ZMQ_POLLIN, 0},
+                               {door.handle(), 0, ZMQ_POLLIN, 0},
+                               {nullptr, wake_fd, ZMQ_POLLIN, 0}};
+    try {
+      while (!is_stopping) {
+        zmq::poll(items, std::size(items), desk_poll_timeout);
+        door.judge([](const std::string& key) { return !key.empty(); });
+        answer_all();
+      }
+    } catch (const zmq::error_t& e) {
+      ENSURE(false, "the desk's thread: {}", e.what());
+    }
+  }
+};
+
+question_desk::question_desk(std::unique_ptr<state> s) : state_(std::move(s)) {}
+
+result<std::unique_ptr<question_desk>>
+question_desk::open(const std::string& endpoint, const key_pair& own, give_answer answer) {
+  if (auto ok = check_endpoint(endpoint, true); !ok)
+    return ok.error();
+  auto s = std::make_unique<state>();
+  ENSURE(s->wake_fd >= 0, "no eventfd: errno {}", errno);
+  s->answer = std::move(answer);
+  try {
+    set_bounds(s->router, question_bytes_max);
+    serve_encrypted(s->router, own);
+    s->router.bind(endpoint);
+  } catch (const zmq::error_t& e) {
+    return fail(e.num() == EADDRINUSE ? errc::address_in_use : errc::io_failed,
+                "cannot listen on '{}': {}", endpoint, e.what());
+  }
+  s->thread = std::thread([desk = s.get()] { desk->run(); });
+  return std::unique_ptr<question_desk>(new question_desk(std::move(s)));
+}
+
+question_desk::~question_desk() {
+  state_->is_stopping = true;
+  const std::uint64_t one = 1;
+  static_cast<void>(!::write(state_->wake_fd, &one, sizeof(one)));
+  state_->thread.join();
+}
+
+struct desk_line::state {
+  std::string address;
+  zmq::context_t context{1};
+  zmq::socket_t socket{context, zmq::socket_type::dealer};
+};
+
+desk_line::desk_line(std::unique_ptr<state> s) : state_(std::move(s)) {}
+desk_line::desk_line(desk_line&&) noexcept = default;
+desk_line::~desk_line() = default;
+
+result<desk_line> desk_line::open(const std::string& desk, const key_pair& own) {
+  const auto to = split_key(desk);
+  if (to.key.empty())
+    return fail(errc::bad_config, "'{}' says no key: tcp://HOST:PORT#KEY", desk);
+  if (auto ok = check_endpoint(to.address, true); !ok)
+    return ok.error();
+  auto s = std::make_unique<state>();
+  s->address = to.address;
+  try {
+    set_bounds(s->socket, answer_bytes_max);
+    connect_encrypted(s->socket, own, to.key);
+    s->socket.connect(to.address);
+  } catch (const zmq::error_t& e) {
+    return fail(errc::bad_config, "cannot ask '{}': {}", to.address, e.what());
+  }
+  return desk_line(std::move(s));
+}
+
+result<std::string> desk_line::ask(const std::string& question,
+                                   std::chrono::milliseconds patience) {
+  auto& s = state_->socket;
+  try {
+    static_cast<void>(s.send(zmq::buffer(question), zmq::send_flags::dontwait));
+    zmq::pollitem_t item{s.handle(), 0, ZMQ_POLLIN, 0};
+    zmq::poll(&item, 1, patience);
+    zmq::message_t answer;
+    if (s.recv(answer, zmq::recv_flags::dontwait))
+      return answer.to_string();
+  } catch (const zmq::error_t& e) {
+    return fail(errc::bad_config, "cannot ask '{}': {}", state_->address, e.what());
+  }
+  return fail(
+      errc::link_down,
+      "{} does not answer: is `cluster up` running there, is the port open, is this its key?",
+      state_->address);
+}
+
+result<std::string> ask_desk(const std::string& desk, const key_pair& own,
+                             const std::string& question, std::chrono::milliseconds patience) {
+  auto line = desk_line::open(desk, own);
+  return line ? line->ask(question, patience) : line.error();
+}
+
+} // namespace baton::cluster

@@ -1,0 +1,59 @@
+// A desk where strangers ask: encrypted, they know us by our key, and we know by theirs who is the
+// same one again. One question, one answer. Nobody who asks here is let in anywhere by that.
+#pragma once
+
+#include "cluster/config/curve_key.hpp"
+#include "schema/result.hpp"
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace baton::cluster {
+
+inline constexpr std::size_t question_bytes_max = 64 << 10;
+inline constexpr std::size_t answer_bytes_max = 4 << 20; // a configuration of 1,000 nodes
+
+class question_desk {
+public:
+  // From the desk's own thread, one at a time.
+  using give_answer =
+      std::function<std::string(std::string_view question, const std::string& public_key)>;
+
+  // Errors: bad_config, address_in_use, io_failed.
+  static result<std::unique_ptr<question_desk>> open(const std::string& endpoint,
+                                                     const key_pair& own, give_answer answer);
+  ~question_desk();
+
+private:
+  struct state;
+  explicit question_desk(std::unique_ptr<state> s);
+  std::unique_ptr<state> state_;
+};
+
+// A connection to a desk, for one question after the other.
+class desk_line {
+public:
+  // `desk`: its endpoint, with its key. Errors: bad_config.
+  static result<desk_line> open(const std::string& desk, const key_pair& own);
+  desk_line(desk_line&&) noexcept;
+  desk_line& operator=(desk_line&&) = delete;
+  ~desk_line();
+
+  // An answer that is late is no answer: the line is of no use any more then. Errors: bad_config,
+  // link_down (no answer in time; nobody tells a wrong key from nobody there).
+  result<std::string> ask(const std::string& question, std::chrono::milliseconds patience);
+
+private:
+  struct state;
+  explicit desk_line(std::unique_ptr<state> s);
+  std::unique_ptr<state> state_;
+};
+
+// One question. Errors: as desk_line.
+result<std::string> ask_desk(const std::string& desk, const key_pair& own,
+                             const std::string& question, std::chrono::milliseconds patience);
+
+} // namespace baton::cluster

@@ -1,0 +1,31 @@
+// Handles of one kind of actor by the node it lives on: a proxy for each, made when first asked
+// for.
+#pragma once
+
+#include "cluster/bus/proxy.hpp"
+
+#include <map>
+#include <memory>
+#include <mutex>
+
+namespace baton::cluster {
+
+// `links` and `system` must outlive the returned function. Any thread may call it.
+template <class Handle>
+std::function<Handle(node_id)> proxies(caf::actor_system& system, exchange& links,
+                                       actor_id target) {
+  struct book {
+    std::mutex mutex;
+    std::map<node_id, Handle> handles;
+  };
+  auto known = std::make_shared<book>();
+  return [&system, &links, target, known](node_id node) {
+    std::lock_guard lock(known->mutex);
+    auto it = known->handles.find(node);
+    if (it == known->handles.end())
+      it = known->handles.emplace(node, make_proxy<Handle>(system, links, node, target)).first;
+    return it->second;
+  };
+}
+
+} // namespace baton::cluster

@@ -1,0 +1,114 @@
+// Typed actors across processes. make_proxy: a handle whose messages go over the bus to an actor
+// elsewhere; callers cannot tell. deliver_to: what comes over the bus goes to an actor here.
+//
+// A proxy has no mailbox and no thread: the message is encoded and sent by whoever sends it. While
+// the peer is down, messages are dropped and counted: recovery belongs to whoever hears peer_down.
+#pragma once
+
+#include "actors/interfaces.hpp"
+#include "cluster/bus/exchange.hpp"
+#include "cluster/bus/resident_actors.hpp"
+
+namespace baton::cluster {
+namespace detail {
+
+template <class T, class Variant>
+inline constexpr bool is_one_of = false;
+template <class T, class... Ts>
+inline constexpr bool is_one_of<T, std::variant<Ts...>> = (std::is_same_v<T, Ts> || ...);
+
+// The messages that a handle takes.
+template <class Handle>
+struct signature;
+template <class... Ms>
+struct signature<caf::typed_actor<caf::reacts_to<Ms>...>> {
+  using all = std::variant<Ms...>;
+
+  // The one message in `from` if this handle takes it and it is one that crosses processes.
+  static std::optional<message> crossing(caf::type_erased_tuple& from) {
+    std::optional<message> found;
+    static_cast<void>((take<Ms>(from, found) || ...));
+    return found;
+  }
+
+private:
+  template <class M>
+  static bool take(caf::type_erased_tuple& from, std::optional<message>& found) {
+    if constexpr (is_one_of<M, message>) {
+      if (from.match_elements<M>()) {
+        found.emplace(from.move_if_unshared<M>(0));
+        return true;
+      }
+    }
+    return false;
+  }
+};
+
+template <class Handle>
+class proxy final : public caf::monitorable_actor {
+public:
+  proxy(caf::actor_config& config, exchange& links, node_id node, actor_id target)
+      : caf::monitorable_actor(config), links_(links), node_(node), target_(target) {}
+
+  const char* name() const override { return "proxy"; }
+
+  void enqueue(caf::mailbox_element_ptr what, caf::execution_unit* context) override {
+    if (!what || handle_system_message(*what, context, false))
+      return;
+    if (auto m = signature<Handle>::crossing(what->content()))
+      links_.post(node_, target_, std::move(*m));
+  }
+
+private:
+  exchange& links_;
+  node_id node_;
+  actor_id target_;
+};
+
+// Like anon_send; an actor that lives on this thread will be run by it.
+template <class Handle, class M>
+void hand_over(const Handle& to, M&& content) {
+  if (auto* actor = caf::actor_cast<caf::abstract_actor*>(to))
+    actor->eq_impl(caf::make_message_id(), nullptr, resident_actors::here(),
+                   std::forward<M>(content));
+}
+
+} // namespace detail
+
+// `links` must outlive the actors that hold the handle. Local facts (peer_up, tick ...) sent to it
+// end here. Messages of this process to one peer keep their order, whatever proxy they take.
+template <class Handle>
+Handle make_proxy(caf::actor_system& system, exchange& links, node_id node, actor_id target) {
+  caf::actor_config config;
+  auto made = caf::make_actor<detail::proxy<Handle>, caf::strong_actor_ptr>(
+      system.next_actor_id(), system.node(), &system, config, links, node, target);
+  return caf::actor_cast<Handle>(std::move(made));
+}
+
+// What comes under `id` goes to the handle that `choose` names for it; a message that it does not
+// take is counted as for an unknown actor. The exchange keeps `choose` until withdraw(id) or
+// stop(). Handle choose(const envelope&, const message&)
+template <class Handle, class Choose>
+void deliver_to_chosen(exchange& links, actor_id id, Choose choose) {
+  links.publish(id, [&links, choose = std::move(choose)](const envelope& e, message&& m) {
+    const Handle& to = choose(e, m);
+    std::visit(
+        [&](auto&& content) {
+          using M = std::decay_t<decltype(content)>;
+          if constexpr (detail::is_one_of<M, typename detail::signature<Handle>::all>)
+            detail::hand_over(to, std::move(content));
+          else
+            links.count_unknown();
+        },
+        std::move(m));
+  });
+}
+
+// The same, with one for all.
+template <class Handle>
+void deliver_to(exchange& links, actor_id id, Handle to) {
+  deliver_to_chosen<Handle>(links, id,
+                            [to](const envelope&, const message&) -> const Handle& { return to; });
+}
+
+} // namespace baton::cluster

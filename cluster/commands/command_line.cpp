@@ -1,0 +1,358 @@
+// Parses the command line, nothing else; each command and role has its own file.
+#include "cluster/commands/command_line.hpp"
+
+#include "cluster/commands/commands.hpp"
+#include "cluster/files/log_level.hpp"
+#include "cluster/files/root_log.hpp"
+#include "cluster/roles/process.hpp"
+#include "schema/limits.hpp"
+#include "schema/nearest.hpp"
+
+#include <CLI/CLI.hpp>
+#include <spdlog/spdlog.h>
+#include <sys/prctl.h>
+
+#include <cstdio>
+#include <functional>
+
+namespace baton::cluster {
+namespace {
+
+struct choices {
+  up_options up;
+  std::string which;
+  std::string node;
+  bool json = false;
+  bool watch = false;
+  join_options join;
+  keygen_options keygen;
+  rotate_options rotate;
+  scale_options scale;
+  import_options import;
+  long patience = 60;
+  chat_options chat;
+  doctor_options doctor;
+  role_arguments role;
+  int status = 0;
+};
+
+// For the processes that the command starts.
+void add_log_level(CLI::App& command) {
+  command
+      .add_option_function<std::string>("--log-level", impose_log_level,
+                                        "of all processes; default: BATON_LOG_LEVEL, else "
+                                        "cluster.log_level")
+      ->check(CLI::IsMember(log_levels()));
+}
+
+void add_up(CLI::App& app, choices& c) {
+  auto* up =
+      app.add_subcommand("up", "Start a cluster in the foreground and serve; ^C drains and stops.\n"
+                               "  cluster up examples/quickstart.toml");
+  up->add_option("CONFIG", c.up.config, "nodes.toml: the model, the gateway and the nodes")
+      ->required();
+  up->add_flag("--json", c.up.json, "progress as one JSON object a line");
+  add_log_level(*up);
+  up->callback([&c] {
+    silence_log(); // the terminal shows progress; the root and its processes log to files
+    c.status = command_up(c.up);
+  });
+}
+
+void add_machines(CLI::App& app, choices& c) {
+  auto* join = app.add_subcommand("join", "Make this machine a node of a cluster on another one; "
+                                          "`cluster up` there shows the line to type.");
+  join->add_option("DESK", c.join.desk, "tcp://HOST:PORT#KEY")->required();
+  join->add_option("--node", c.join.node, "which [[nodes]] table this machine is")->required();
+  join->add_option("--token", c.join.token,
+                   "good once; - reads it; not needed if nodes.toml has our key");
+  join->add_option("--key", c.join.key_file, "this machine's key; default: ~/.config/baton/key");
+  join->add_option("--run-dir", c.join.run_dir, "sockets, pid files, logs");
+  add_log_level(*join);
+  join->callback([&c] {
+    use_log_level("info"); // its node's processes hear of the cluster's
+    c.status = command_join(c.join);
+  });
+  auto* keygen = app.add_subcommand(
+      "keygen", "Make this machine's key, if it has none, and show the public half;\n"
+                "  cluster keygen --api NAME keys.toml   or a client's, shown once.");
+  keygen->add_option("FILE", c.keygen.file,
+                     "default: ~/.config/baton/key; of --api: where it is added, none: nowhere");
+  keygen->add_option("--api", c.keygen.api, "an API key of this name, for gateway.api_keys");
+  keygen->add_flag("--admin", c.keygen.admin, "one that may see /metrics, /cluster and /load");
+  keygen->callback([&c] { c.status = command_keygen(c.keygen); });
+  auto* rotate = app.add_subcommand(
+      "rotate-key", "Give this machine another key while the cluster serves; the one before is not "
+                    "trusted any more.");
+  rotate->add_option("CLUSTER", c.rotate.which,
+                     "its nodes.toml, name or run directory; default: the one that runs");
+  rotate->add_flag("--force", c.rotate.force,
+                   "although a machine that is away has not heard of it: it has to join again");
+  rotate->callback([&c] {
+    silence_log();
+    c.status = command_rotate_key(c.rotate);
+  });
+}
+
+void add_questions(CLI::App& app, choices& c) {
+  auto* status = app.add_subcommand(
+      "status", "How every process of a running cluster stands (exit status 0: ready).");
+  status->add_option("CLUSTER", c.which, "its nodes.toml or its name; default: the one that runs");
+  status->add_flag("--json", c.json, "for scripts");
+  status->add_flag("--watch", c.watch, "again every second");
+  status->callback([&c] {
+    silence_log();
+    c.status = command_status(c.which, c.json, c.watch);
+  });
+  auto* down = app.add_subcommand("down", "Drain and stop a running cluster.");
+  down->add_option("CLUSTER", c.which, "its nodes.toml or its name; default: the one that runs");
+  down->add_option("--patience", c.patience, "seconds until what still runs is killed")
+      ->check(CLI::Range(0, 86400));
+  down->callback([&c] { c.status = command_down(c.which, std::chrono::seconds(c.patience)); });
+  auto* plan = app.add_subcommand(
+      "plan", "Show who would live where, and what does not fit, without starting anything.");
+  plan->add_option("CONFIG", c.which, "nodes.toml")->required();
+  plan->add_flag("--json", c.json, "for scripts");
+  plan->callback([&c] { c.status = command_plan(c.which, c.json); });
+  auto* doctor = app.add_subcommand(
+      "doctor", "Look at this machine (and a nodes.toml) for what would go wrong.");
+  auto* doctor_config = doctor->add_option("CONFIG", c.doctor.config, "nodes.toml");
+  auto* device = doctor->add_option("--device", c.doctor.device, "only this one: \"cuda:0\"");
+  device->excludes(doctor_config);
+  doctor->add_option("--ranks", c.doctor.ranks, "of a stage on such devices, which meet")
+      ->needs(device)
+      ->check(CLI::Range(1, 64));
+  doctor->add_option("--ranks-on-device", c.doctor.ranks_on_device, "of these, on this one")
+      ->needs(device)
+      ->check(CLI::Range(1, 64));
+  doctor->add_flag("--json", c.doctor.json, "for scripts");
+  doctor->callback([&c] { c.status = command_doctor(c.doctor); });
+}
+
+void add_nodes(CLI::App& app, choices& c) {
+  const auto add = [&](const char* name, const char* help, const auto& run) {
+    auto* command = app.add_subcommand(name, help);
+    command->add_option("NODE", c.node, "the name of its [[nodes]] table")->required();
+    command->add_option("CLUSTER", c.which,
+                        "its nodes.toml or its name; default: the one that runs");
+    command->callback([&c, run] {
+      silence_log();
+      c.status = run(c.node, c.which);
+    });
+  };
+  const auto change = [](bool is_drain) {
+    return [is_drain](const std::string& node, const std::string& which) {
+      return command_change_nodes(node, which, is_drain);
+    };
+  };
+  add("drain", "Move a node's layers to the other nodes while streams go on; its shards end.",
+      change(true));
+  add("add-node",
+      "Give layers to a node that waits, was drained, or is new in nodes.toml, while streams go "
+      "on.",
+      change(false));
+  add("remove-node",
+      "Take a node out of the cluster while streams go on: its layers move, its `cluster join` "
+      "ends, its key is not trusted any more.",
+      command_remove_node);
+  auto* scale = app.add_subcommand(
+      "scale", "Change how many replicas of a model serve, or how wide its stages are, while "
+               "streams go on.");
+  scale->add_option("MODEL", c.scale.model, "as clients ask for it")->required();
+  scale->add_option("CLUSTER", c.scale.which,
+                    "its nodes.toml or its name; default: the one that runs");
+  auto* what = scale->add_option_group("to what")->require_option(1, 2);
+  what->add_option("--replicas", c.scale.replicas, "at most those of nodes.toml")
+      ->check(CLI::Range(1u, pipelines_max));
+  what->add_option("--tensor-parallel-size", c.scale.tensor_parallel_size,
+                   "shards that share each stage; the devices stay the same")
+      ->check(CLI::Range(1u, static_cast<std::uint32_t>(limits::stages_max)));
+  scale->callback([&c] {
+    silence_log();
+    c.status = command_scale(c.scale);
+  });
+}
+
+void add_model(CLI::App& app, choices& c) {
+  auto* model = app.add_subcommand("model", "Look at model files.");
+  model->require_subcommand(1);
+  auto* inspect = model->add_subcommand(
+      "inspect", "What a model holds, whether it runs here and how fast (exit status 0: runs).");
+  inspect->add_option("PATH", c.which, "a GGUF file, or a directory of safetensors")->required();
+  inspect->add_flag("--json", c.json, "for scripts");
+  inspect->callback([&c] { c.status = command_model_inspect(c.which, c.json); });
+}
+
+void add_import(CLI::App& app, choices& c) {
+  auto* sub = app.add_subcommand(
+      "import", "Make a nodes.toml of what another server was started with.\n"
+                "  cluster import model-config.yaml --model model.gguf > nodes.toml\n"
+                "  cluster import model-config.yaml --handler handler.py > nodes.toml\n"
+                "  cluster import config.properties > nodes.toml\n"
+                "  cluster import models/repository > nodes.toml\n"
+                "  cluster import vllm serve models/qwen --max-model-len 32k > nodes.toml\n"
+                "  cluster import text-generation-launcher --model-id models/qwen > nodes.toml");
+  sub->add_option("FROM", c.import.from,
+                  "TorchServe's model-config.yaml or config.properties, Triton's model repository "
+                  "or config.pbtxt, a compose file, or the whole command of vLLM, TGI, llama.cpp, "
+                  "SGLang, TorchServe or Triton, also behind docker run")
+      ->required();
+  sub->add_option(
+      "--model", c.import.model,
+      "the LLM: a GGUF file, or a directory of safetensors; default: the command's, or none "
+      "where other models are served");
+  sub->add_option("--name", c.import.name, "as clients ask for it; default: the file's");
+  sub->add_option("--properties", c.import.properties,
+                  "TorchServe's config.properties, which says where it listens");
+  sub->add_option("--handler", c.import.handler,
+                  "of TorchServe's: the model of this model-config.yaml has it, and is no LLM");
+  sub->prefix_command(); // of a command, all that follows is its own
+  sub->callback([&c, sub] {
+    const auto rest = sub->remaining();
+    c.import.words = {c.import.from};
+    c.import.words.insert(c.import.words.end(), rest.begin(), rest.end());
+    c.status = command_import(c.import);
+  });
+}
+
+void add_chat(CLI::App& app, choices& c) {
+  auto* chat = app.add_subcommand(
+      "chat", "Talk to a running cluster.\n  cluster chat \"Why is the sky blue?\"");
+  chat->add_option("MESSAGE", c.chat.message, "one question; default: a conversation, a line each");
+  chat->add_option("--cluster", c.chat.which,
+                   "its nodes.toml or its name; default: the one that runs");
+  chat->add_option("--endpoint", c.chat.endpoint,
+                   "a gateway's ZeroMQ door instead, tcp://127.0.0.1:8002");
+  chat->add_option("--api-key", c.chat.api_key,
+                   "where the gateway asks for one; better in the environment, as BATON_API_KEY");
+  chat->add_option("--model", c.chat.model, "default: the first it serves");
+  chat->add_option("--system", c.chat.system, "system message");
+  chat->add_option("--temperature", c.chat.temperature,
+                   "0 is greedy; default: the model's ([model.sampling] of nodes.toml), else 1")
+      ->check(CLI::Range(0.0, 2.0));
+  chat->add_option("--max-tokens", c.chat.max_tokens, "per answer")->check(CLI::Range(1, 1 << 20));
+  chat->callback([&c] { c.status = command_chat(c.chat); });
+}
+
+using run_role = std::function<int(const role_arguments&)>;
+
+const cluster_config& config_of(const cluster_base& cluster) {
+  return cluster.config;
+}
+const cluster_config& config_of(const cluster_contexts& all) {
+  return all.base.config;
+}
+
+// `run` with what it is to see of the cluster.
+template <class Context, class Run>
+int with_context(result<Context> context, const Run& run) {
+  if (context) {
+    use_log_level(config_of(*context).log_level);
+    return run(*context);
+  }
+  spdlog::error("{}", context.error().message);
+  return exit_permanent;
+}
+
+// Of one pipeline.
+template <class Run>
+run_role of_pipeline(Run run) {
+  return [run](const role_arguments& arguments) {
+    return with_context(load_context_of_child(arguments.config, arguments.pipeline),
+                        [&](const cluster_context& context) { return run(context, arguments); });
+  };
+}
+
+// What supervisors start; not in the help, because nobody types it.
+void add_role(CLI::App& app, choices& c, const char* name, const run_role& run) {
+  auto* role = app.add_subcommand(name, "")->group("");
+  role->add_option("--config", c.role.config)->required();
+  role->add_option("--epoch", c.role.epoch.value)->required();
+  role->add_option("--index", c.role.index)->required();
+  role->add_option("--pipeline", c.role.pipeline);
+  role->add_option("--generation", c.role.generation);
+  role->add_option("--kv-file", c.role.kv_file);
+  role->add_option("--group-file", c.role.group_file);
+  role->add_option("--copies", c.role.copies);
+  role->callback([&c, run] { c.status = run(c.role); });
+}
+
+std::string did_you_mean(const CLI::App& app, const std::vector<std::string>& extras) {
+  std::vector<std::string> valid;
+  const auto* at = &app;
+  if (!app.get_subcommands().empty())
+    at = app.get_subcommands().front();
+  for (const auto* option : at->get_options())
+    valid.push_back(option->get_name());
+  for (const auto* sub :
+       at->get_subcommands([](const CLI::App* s) { return !s->get_group().empty(); }))
+    valid.push_back(sub->get_name());
+  for (const auto& extra : extras)
+    if (auto near = nearest_name(extra, valid))
+      return fmt::format("; did you mean '{}'?", *near);
+  return {};
+}
+
+// What ps, top and /proc/PID/comm show, of which the system keeps 15 bytes: the last word of a
+// process that was executed as /proc/self/exe would be "exe".
+void take_name(std::string_view program) {
+  const std::string name(program.substr(program.rfind('/') + 1));
+  prctl(PR_SET_NAME, name.c_str());
+}
+
+} // namespace
+
+int run_command_line(int argc, char** argv, const engine_wrapper& wrap) {
+  block_signals();
+  if (argc > 0)
+    take_name(argv[0]);
+  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
+  CLI::App app("Baton: a distributed LLM server whose streams do not break.\n\n"
+               "  cluster up nodes.toml      serve\n"
+               "  cluster chat               talk to it\n"
+               "  cluster status             see how it stands\n"
+               "  cluster down               stop it\n",
+               "cluster");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", std::string(build_version()));
+  choices c;
+  add_up(app, c);
+  add_machines(app, c);
+  add_questions(app, c);
+  add_nodes(app, c);
+  add_model(app, c);
+  add_import(app, c);
+  add_chat(app, c);
+  add_role(app, c, "gateway", [](const role_arguments& arguments) {
+    return with_context(load_base_of_child(arguments.config), [&](const cluster_base& cluster) {
+      return run_gateway(cluster, arguments);
+    });
+  });
+  add_role(app, c, "head", of_pipeline(run_head));
+  add_role(app, c, "agent", [](const role_arguments& arguments) {
+    return with_context(load_contexts_of_child(arguments.config),
+                        [&](const cluster_contexts& all) { return run_agent(all, arguments); });
+  });
+  add_role(app, c, "shard",
+           of_pipeline([&wrap](const cluster_context& context, const role_arguments& arguments) {
+             return run_shard(context, arguments, wrap);
+           }));
+  add_role(app, c, "worker", run_worker);
+  if (auto ok = check_log_level(); !ok) {
+    std::fprintf(stderr, "error: %s\n", ok.error().message.c_str());
+    return exit_usage;
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp& e) {
+    return app.exit(e);
+  } catch (const CLI::CallForVersion& e) {
+    return app.exit(e);
+  } catch (const CLI::ParseError& e) {
+    std::fprintf(stderr, "error: %s%s\n", e.what(), did_you_mean(app, app.remaining(true)).c_str());
+    return exit_usage;
+  }
+  return c.status;
+}
+
+} // namespace baton::cluster

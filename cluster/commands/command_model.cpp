@@ -1,0 +1,219 @@
+// `cluster model inspect`: what a model holds, whether this machine runs it and how fast.
+#include "cluster/commands/commands.hpp"
+#include "cluster/plan/plan.hpp"
+#include "runtime/cpu/bandwidth.hpp"
+#include "runtime/cpu/engine_cpu.hpp"
+#include "runtime/text/template/chat_template.hpp"
+#include "runtime/text/tokenizer.hpp"
+#include "runtime/text/vocabulary_file.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+
+namespace baton::cluster {
+namespace {
+
+struct tensor_count {
+  std::size_t tensors = 0;
+  std::uint64_t bytes = 0;
+};
+
+// What can be said of a file, as far as it can be read.
+struct inspection {
+  std::string path;
+  std::string form;
+  std::uint64_t file_bytes = 0;
+  std::string architecture;
+  std::map<std::string, tensor_count> types; // by name
+  std::optional<model::description> model;
+  std::uint64_t packed_bytes = 0; // its weights in memory, as the CPU engine packs them
+  std::optional<text::vocabulary> words;
+  std::uint32_t threads = 0;
+  double read_gigabytes_per_second = 0;
+  std::vector<std::string> obstacles; // why it does not run; empty: it runs
+};
+
+// In the default kv_cache_dtype.
+std::uint64_t kv_bytes_per_token(const model::description& m) {
+  const cpu::kv_shape shape{m.layer_count, m.kv_head_count, m.head_size};
+  return shape.block_bytes() / cpu::kv_block_positions;
+}
+
+// Tokens/s of one stream if nothing but reading the weights took time.
+double fastest(const inspection& i) {
+  return i.read_gigabytes_per_second * 1e9 / static_cast<double>(i.model->step_bytes());
+}
+
+void look_at_language(const std::filesystem::path& path, inspection& out) {
+  auto words = text::open_vocabulary(path);
+  if (!words) {
+    out.obstacles.push_back(words.error().message);
+    return;
+  }
+  if (auto made = text::tokenizer::create(*words); !made)
+    out.obstacles.push_back(made.error().message);
+  out.words = *std::move(words);
+}
+
+result<inspection> inspect(const std::filesystem::path& path) {
+  auto opened = model::open_model(path);
+  if (!opened)
+    return opened.error();
+  const model::model_file& file = **opened;
+  inspection out;
+  out.path = path.string();
+  out.form = file.form();
+  out.file_bytes = file.size_bytes();
+  const auto architecture = file.get_string("general.architecture", "unknown");
+  out.architecture = architecture ? *architecture : "unknown";
+  for (const auto& t : file.tensors()) {
+    auto& count = out.types[std::string(model::tensor_type_traits(t.type).name)];
+    ++count.tensors;
+    count.bytes += t.size_bytes();
+  }
+  auto described = model::describe(file);
+  if (!described) {
+    out.obstacles.push_back(described.error().message);
+  } else {
+    if (auto packed = cpu::engine_cpu::examine(file, *described))
+      out.packed_bytes = *packed;
+    else
+      out.obstacles.push_back(packed.error().message);
+    out.model = *std::move(described);
+  }
+  look_at_language(path, out);
+  const auto facts = facts_of_this_machine();
+  if (out.packed_bytes > facts.memory_available_bytes)
+    out.obstacles.push_back(fmt::format("its weights take {}, {} of memory are available",
+                                        human_bytes(out.packed_bytes),
+                                        human_bytes(facts.memory_available_bytes)));
+  out.threads = static_cast<std::uint32_t>(std::max<std::size_t>(facts.physical_cores().size(), 1));
+  if (out.obstacles.empty()) {
+    constexpr int rounds = 3;
+    auto measured = cpu::measure_read_bandwidth(out.threads, rounds);
+    if (measured)
+      out.read_gigabytes_per_second = *std::max_element(measured->begin(), measured->end());
+  }
+  return out;
+}
+
+void print(const char* what, const std::string& text) {
+  std::printf("  %-10s %s\n", what, text.c_str());
+}
+
+void print_model(const model::description& m, std::uint64_t packed_bytes) {
+  print("model", fmt::format("{}: {}, {:.1f} M parameters, {}", m.name, m.architecture,
+                             static_cast<double>(m.parameter_count) / 1e6, m.file_type));
+  print("shape", fmt::format("{} layers, hidden {}, ffn {}, {} heads of {}, {} for keys and values",
+                             m.layer_count, m.hidden_size, m.ffn_size, m.head_count, m.head_size,
+                             m.kv_head_count));
+  if (m.expert_count > 0)
+    print("experts", fmt::format("{} a layer, of width {}; a token uses {}", m.expert_count,
+                                 m.expert_ffn_size, m.expert_used_count));
+  print("context", fmt::format("{} positions, vocabulary {}", m.context_length, m.vocab_size));
+  print("memory", fmt::format("weights {}, KV {} a token, {} for a full context",
+                              human_bytes(packed_bytes), human_bytes(kv_bytes_per_token(m)),
+                              human_bytes(kv_bytes_per_token(m) * m.context_length)));
+}
+
+// Why the chat template cannot be used; empty: it can, or there is none.
+std::string template_failure(const text::vocabulary& words) {
+  if (words.chat_template.empty())
+    return words.chat_template_failure;
+  const auto parsed = text::chat_template::parse(words.chat_template);
+  return parsed ? std::string() : parsed.error().message;
+}
+
+std::string template_words(const text::vocabulary& words) {
+  const auto why = template_failure(words);
+  if (words.chat_template.empty() && why.empty())
+    return "no chat template";
+  return why.empty() ? "with a chat template" : "a chat template that cannot be used: " + why;
+}
+
+void print_all(const inspection& i) {
+  std::printf("%s: %s\n", i.path.c_str(), i.obstacles.empty() ? "runs" : "does not run here");
+  for (const auto& why : i.obstacles)
+    print("because", why);
+  print("file", fmt::format("{}, {}, {}", human_bytes(i.file_bytes), i.form, i.architecture));
+  if (i.model)
+    print_model(*i.model, i.packed_bytes);
+  std::string types;
+  for (const auto& [name, count] : i.types)
+    types += fmt::format("{}{} {} ({})", types.empty() ? "" : ", ", count.tensors, name,
+                         human_bytes(count.bytes));
+  print("tensors", types);
+  if (i.words)
+    print("tokenizer",
+          fmt::format("{}{}{}, {} tokens, {}", i.words->model, i.words->pre.empty() ? "" : " ",
+                      i.words->pre, i.words->tokens.size(), template_words(*i.words)));
+  if (i.model && i.read_gigabytes_per_second > 0)
+    print("speed",
+          fmt::format("at most {:.0f} tokens/s for one stream: {} threads read {:.1f} GB/s "
+                      "here; several streams share the reading",
+                      fastest(i), i.threads, i.read_gigabytes_per_second));
+}
+
+std::string json_of(const inspection& i) {
+  nlohmann::ordered_json out{
+      {"path", i.path}, {"runs", i.obstacles.empty()}, {"obstacles", i.obstacles},
+      {"form", i.form}, {"file_bytes", i.file_bytes},  {"architecture", i.architecture}};
+  for (const auto& [name, count] : i.types)
+    out["tensors"][name] = {{"count", count.tensors}, {"bytes", count.bytes}};
+  if (i.model) {
+    const auto& m = *i.model;
+    out["model"] = {{"name", m.name},
+                    {"file_type", m.file_type},
+                    {"parameters", m.parameter_count},
+                    {"layers", m.layer_count},
+                    {"hidden_size", m.hidden_size},
+                    {"ffn_size", m.ffn_size},
+                    {"heads", m.head_count},
+                    {"kv_heads", m.kv_head_count},
+                    {"head_size", m.head_size},
+                    {"vocabulary", m.vocab_size},
+                    {"context", m.context_length},
+                    {"packed_bytes", i.packed_bytes},
+                    {"step_bytes", m.step_bytes()},
+                    {"kv_bytes_per_token", kv_bytes_per_token(m)}};
+    if (m.expert_count > 0)
+      out["model"]["experts"] = {{"count", m.expert_count},
+                                 {"used", m.expert_used_count},
+                                 {"ffn_size", m.expert_ffn_size},
+                                 {"bytes", m.expert_bytes}};
+  }
+  const auto no_template = i.words ? template_failure(*i.words) : std::string();
+  if (i.words)
+    out["tokenizer"] = {
+        {"model", i.words->model},
+        {"pre", i.words->pre},
+        {"tokens", i.words->tokens.size()},
+        {"has_chat_template", !i.words->chat_template.empty() && no_template.empty()}};
+  if (!no_template.empty())
+    out["tokenizer"]["chat_template_failure"] = no_template;
+  if (i.model && i.read_gigabytes_per_second > 0)
+    out["speed"] = {{"threads", i.threads},
+                    {"read_gigabytes_per_second", i.read_gigabytes_per_second},
+                    {"tokens_per_second_at_most", fastest(i)}};
+  return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+} // namespace
+
+int command_model_inspect(const std::filesystem::path& path, bool json) {
+  auto found = inspect(path);
+  if (!found) {
+    std::fprintf(stderr, "error: %s\n", found.error().message.c_str());
+    return 1;
+  }
+  if (json)
+    std::printf("%s\n", json_of(*found).c_str());
+  else
+    print_all(*found);
+  return found->obstacles.empty() ? 0 : 1;
+}
+
+} // namespace baton::cluster

@@ -1,0 +1,184 @@
+// `cluster up`: waits for the machines elsewhere, if there are any, then becomes the root.
+#include "cluster/commands/commands.hpp"
+#include "cluster/files/json_text.hpp"
+#include "cluster/files/root_log.hpp"
+#include "cluster/join/join_desk.hpp"
+#include "cluster/plan/device_check.hpp"
+#include "cluster/roles/files_check.hpp"
+#include "cluster/roles/gateway_files.hpp"
+#include "cluster/roles/process.hpp"
+#include "cluster/roles/roles.hpp"
+#include "cluster/roles/root_claim.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+
+namespace baton::cluster {
+namespace {
+
+constexpr std::chrono::milliseconds signal_look_interval{50};
+
+int refuse_up(const error& e, bool json) {
+  if (json)
+    std::puts(json_text(nlohmann::ordered_json{{"event", "error"},
+                                               {"code", row_of(e.code).name},
+                                               {"message", e.message}})
+                  .c_str());
+  else
+    std::fprintf(stderr, "error: %s\n", e.message.c_str());
+  return exit_status_of(e.code);
+}
+
+void show(const join_desk::invitation& i, bool json) {
+  if (json) {
+    std::puts(json_text(nlohmann::ordered_json{{"event", "join"},
+                                               {"node", i.node},
+                                               {"host", i.host},
+                                               {"endpoint", i.endpoint},
+                                               {"token", i.token},
+                                               {"joined", i.has_joined},
+                                               {"failed", i.failed}})
+                  .c_str());
+  } else if (!i.failed.empty()) {
+    std::printf("  node %s cannot: %s\n", i.node.c_str(), i.failed.c_str());
+  } else if (i.has_joined) {
+    std::printf("  node %s has joined\n", i.node.c_str());
+  } else {
+    std::printf("  %s\n", text_of(i).c_str());
+  }
+  std::fflush(stdout);
+}
+
+// False if ^C or SIGTERM came first.
+bool wait_for_all(join_desk& desk, bool json) {
+  std::map<std::string, std::pair<bool, std::string>> shown;
+  for (;;) {
+    desk.tick();
+    for (const auto& i : desk.invitations()) {
+      const std::pair now{i.has_joined, i.failed};
+      const auto was = shown.find(i.node);
+      if (was == shown.end() || was->second != now)
+        show(i, json);
+      shown[i.node] = now;
+    }
+    if (desk.is_complete())
+      return true;
+    if (const int number = wait_for_end(signal_look_interval); number != 0)
+      return false;
+  }
+}
+
+result<join_grant> grant_of(const cluster_contexts& all, const std::filesystem::path& config,
+                            const std::string& root_key) {
+  const auto& cluster = all.base;
+  std::ifstream in(config, std::ios::binary);
+  if (!in)
+    return fail(errc::io_failed, "{}: cannot be read", config.string());
+  join_grant g;
+  g.nodes = {{std::istreambuf_iterator<char>(in), {}}, cluster.made_with.members};
+  g.known = cluster.made_with.known;
+  g.root_host = cluster.config.network.host;
+  g.port = cluster.config.network.port;
+  g.root_key = root_key;
+  for (const auto& c : all) {
+    auto file = model::open_model(c.config.model.path);
+    if (!file)
+      return file.error();
+    g.pipelines.push_back({(*file)->fingerprint(), c.noted().generations->now});
+  }
+  return g;
+}
+
+// The devices of nodes that are on this machine, before anything starts.
+result<void> check_devices_here(const cluster_config& config, const run_dir& dir) {
+  for (const auto& node : config.nodes)
+    if (!node.is_elsewhere)
+      if (auto ok = check_devices(config, node, dir); !ok)
+        return ok.error();
+  return {};
+}
+
+int up_over_machines(const cluster_config& config, const up_options& options, plan_note with,
+                     bool is_left) {
+  const auto key_file =
+      config.network.key_file.empty() ? default_key_file() : config.network.key_file;
+  const auto refused = [&](const error& e) { return refuse_up(e, options.json); };
+  auto own = read_key_file(key_file);
+  if (!own)
+    return refused(own.error());
+  auto dir = run_dir::open(config.run_dir);
+  if (!dir)
+    return refused(dir.error());
+  auto desk = join_desk::open(config, *dir, *own, std::string(build_version()));
+  if (!desk)
+    return refused(desk.error());
+  if (auto ok = open_root_log(*dir, config.log_level); !ok) // the desk is this process's alone
+    return refused(ok.error());
+  if (is_left) {
+    (*desk)->remember(with.known);
+  } else {
+    with.known.at(root_machine) = measured_facts_of_this_machine();
+    if (!wait_for_all(**desk, options.json))
+      return exit_failed;
+    with.known.merge((*desk)->gathered());
+    with.network = network_note{config.network.host, config.network.host, config.network.port,
+                                own->public_key, std::filesystem::absolute(key_file)};
+  }
+  auto all = load_contexts(options.config, std::move(with));
+  if (!all)
+    return refused(all.error());
+  auto grant = grant_of(*all, options.config, own->public_key);
+  if (!grant)
+    return refused(grant.error());
+  (*desk)->grant(std::move(*grant));
+  return run_root(*all, options, desk->get());
+}
+
+} // namespace
+
+int command_up(const up_options& options) {
+  const auto refused = [&](const error& e) { return refuse_up(e, options.json); };
+  auto config = load_config(options.config);
+  if (!config)
+    return refused(config.error());
+  if (auto ok = check_gateway(config->gateway); !ok)
+    return refused(ok.error());
+  const auto dir = run_dir::open(config->run_dir);
+  if (!dir)
+    return refused(dir.error());
+  if (auto ok = check_not_running(*dir, *config); !ok)
+    return refused(ok.error());
+  // Where a root has left its cluster running, all is as when it came up.
+  auto with = with_this_machine();
+  const bool is_left = !dir->alive().empty();
+  if (is_left) {
+    auto noted = noted_plan(*dir);
+    if (!noted)
+      return refused(left_with_another(*dir, config->name, "and has noted no plan"));
+    with = std::move(*noted);
+    auto members = with.members; // of that cluster, but for those that nodes.toml names since
+    if (auto ok = take_places(members, *config); !ok)
+      return refused(left_with_another(*dir, config->name,
+                                       fmt::format("with another configuration than {}: {}",
+                                                   options.config.string(), ok.error().message)));
+  } else {
+    if (auto ok = check_gateway_is_free(config->gateway); !ok)
+      return refused(ok.error());
+    if (auto ok = check_workers_here(*config, options.config); !ok)
+      return refused(ok.error());
+    if (auto ok = check_files(*config, with); !ok)
+      return refused(ok.error());
+    if (auto ok = check_devices_here(*config, *dir); !ok)
+      return refused(ok.error());
+  }
+  if (config->is_over_network())
+    return up_over_machines(*config, options, std::move(with), is_left);
+  auto all = load_contexts(options.config, std::move(with));
+  return all ? run_root(*all, options) : refused(all.error());
+}
+
+} // namespace baton::cluster

@@ -1,0 +1,93 @@
+// The commands of `cluster` that talk to a running cluster or look at this machine. Each returns
+// the exit status (exit_status.hpp).
+#pragma once
+
+#include "cluster/config/running_clusters.hpp"
+#include "cluster/roles/roles.hpp"
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace baton::cluster {
+
+int command_up(const up_options& options);
+
+struct join_options {
+  std::string desk; // as `cluster up` shows it: tcp://HOST:PORT#KEY
+  std::string node;
+  std::string token;              // empty: nodes.toml knows this machine's key
+  std::filesystem::path key_file; // empty: default_key_file()
+  std::filesystem::path run_dir;  // empty: default_run_dir()
+};
+int command_join(const join_options& options);
+struct keygen_options {
+  std::filesystem::path file; // of the machine's key, or of API keys; empty: the default, or none
+  std::string api;            // the name of an API key; empty: the machine's key
+  bool admin = false;
+};
+int command_keygen(const keygen_options& options);
+
+struct rotate_options {
+  std::string which;
+  bool force = false; // although a machine has not heard of it
+};
+// This machine's key changes; returns when the one before is not trusted any more.
+int command_rotate_key(const rotate_options& options);
+
+int command_plan(const std::filesystem::path& config, bool json);
+int command_status(const std::string& which, bool json, bool watch);
+// A node's layers move to the others, or some of theirs to it; returns when they have.
+int command_change_nodes(const std::string& node, const std::string& which, bool is_drain);
+// It is no node of the cluster any more.
+int command_remove_node(const std::string& node, const std::string& which);
+struct scale_options {
+  std::string which;
+  std::string model;
+  std::uint32_t replicas = 0;             // 0: as many as serve
+  std::uint32_t tensor_parallel_size = 0; // 0: as it is; one of them is given
+};
+// Returns when so many replicas serve, or stages are so wide.
+int command_scale(const scale_options& options);
+struct import_options {
+  std::string from;               // a YAML file, or the first word of a command
+  std::vector<std::string> words; // from that on
+  std::string model;              // empty: the command's
+  std::string name;               // empty: the model file's
+  std::string properties;         // config.properties; empty: as TorchServe without one
+  std::string handler;            // TorchServe's, of a model-config.yaml; empty: it is an LLM's
+};
+// Writes the nodes.toml to stdout, and to stderr what is otherwise here.
+int command_import(const import_options& options);
+int command_down(const std::string& which, std::chrono::seconds patience);
+struct doctor_options {
+  std::string config;                // what it needs is looked at as well
+  std::string device;                // only that one
+  std::uint32_t ranks = 1;           // of a stage on such devices
+  std::uint32_t ranks_on_device = 1; // of these, on this one
+  bool json = false;
+};
+int command_doctor(const doctor_options& what);
+int command_model_inspect(const std::filesystem::path& file, bool json);
+
+struct chat_options {
+  std::string which;
+  std::string endpoint; // of the gateway's ZeroMQ door; empty: that of the running cluster
+  std::string api_key;  // empty: that of the environment, BATON_API_KEY
+  std::string model;
+  std::string system;
+  std::string message;               // empty: a conversation, line by line from stdin
+  std::optional<double> temperature; // none: the model's default, else the API's
+  std::uint32_t max_tokens = 512;
+};
+int command_chat(const chat_options& options);
+
+// Says why on stderr; the exit status.
+inline int refuse_command(const error& e) {
+  std::fprintf(stderr, "error: %s\n", e.message.c_str());
+  return 1;
+}
+
+} // namespace baton::cluster

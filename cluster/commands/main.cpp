@@ -1,0 +1,6 @@
+// `cluster`: the one binary.
+#include "cluster/commands/command_line.hpp"
+
+int main(int argc, char** argv) {
+  return baton::cluster::run_command_line(argc, argv);
+}

@@ -1,0 +1,491 @@
+#include "cluster/config/config.hpp"
+
+#include "cluster/config/config_checks.hpp"
+#include "cluster/config/config_devices.hpp"
+#include "cluster/config/config_error.hpp"
+#include "cluster/config/config_repository.hpp"
+#include "cluster/config/config_sampling.hpp"
+#include "cluster/config/config_workers.hpp"
+#include "cluster/config/curve_key.hpp"
+#include "cluster/config/pipelines.hpp"
+#include "cluster/config/toml_section.hpp"
+#include "cluster/files/log_level.hpp"
+#include "gateway/base/request_check.hpp"
+#include "gateway/tracing/otlp_endpoint.hpp"
+#include "runtime/collective/group_memory.hpp"
+#include "schema/ids.hpp"
+
+#include <arpa/inet.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <set>
+
+namespace baton::cluster {
+namespace {
+
+constexpr std::uint32_t cores_max = 4096;
+constexpr std::uint32_t seqs_max = 16'384; // a step carries limits::slices_max, they take turns
+constexpr std::uint64_t tebibyte = 1ull << 40;
+
+// "auto" is f16: what the models were trained with is not lost, at half of float32.
+result<void> read_kv_format(const std::string& text, const std::string& path,
+                            const std::string& origin, model_config& m) {
+  const auto named = text == "auto" ? cpu::kv_format::f16 : cpu::kv_format_from(text);
+  if (!named)
+    return bad_key(
+        origin, path + ".kv_cache_dtype",
+        fmt::format("{}.kv_cache_dtype '{}' must be auto, f16, f32 or q8_0", path, text));
+  m.kv_cache_dtype = *named;
+  return {};
+}
+
+result<void> read_pooling(const std::string& text, const std::string& path,
+                          const std::string& origin, model_config& m) {
+  if (text == "mean")
+    m.pooling = pooling::mean;
+  else if (text == "last")
+    m.pooling = pooling::last;
+  else if (text == "cls")
+    m.pooling = pooling::cls;
+  else
+    return bad_key(origin, path + ".pooling",
+                   fmt::format("{}.pooling '{}' must be mean, last or cls", path, text));
+  return {};
+}
+
+result<void> read_model(const toml::table* table, const std::string& path,
+                        const std::string& origin, model_config& m) {
+  toml_section s(table, path, origin);
+  std::string file;
+  std::string kv_cache_dtype = "auto", pools = "mean";
+  s.read("name", m.name);
+  s.read("aliases", m.aliases);
+  s.read("path", file);
+  s.read("replicas", m.replicas, 1, pipelines_max);
+  s.read("nodes", m.nodes);
+  s.read("pipeline_parallel_size", m.pipeline_parallel_size, 1, 1024);
+  s.read("tensor_parallel_size", m.tensor_parallel_size, 1, collective::ranks_max);
+  s.read("max_num_seqs", m.max_num_seqs, 1, seqs_max);
+  s.read("max_num_batched_tokens", m.max_num_batched_tokens, 16, 8192);
+  s.read("max_batch_total_tokens", m.max_batch_total_tokens, 16, 1ull << 40);
+  s.read("prefill_chunk", m.prefill_chunk, 16, 8192);
+  s.read("max_model_len", m.max_model_len, 16, 1 << 24);
+  s.read("scheduling_policy", m.scheduling_policy);
+  s.read("enable_prefix_caching", m.enable_prefix_caching);
+  s.read("async_scheduling", m.async_scheduling);
+  s.read("num_speculative_tokens", m.num_speculative_tokens, 0, gateway::speculative_tokens_max);
+  s.read("speculative_disable_by_batch_size", m.speculative_disable_by_batch_size, 0, 1 << 16);
+  s.read("prompt_lookup_max", m.prompt_lookup_max, 1, 16);
+  s.read("prompt_lookup_min", m.prompt_lookup_min, 1, m.prompt_lookup_max);
+  s.read("max_num_queued_reqs", m.max_num_queued_reqs, 0, 1 << 20);
+  s.read("max_num_queued_tokens", m.max_num_queued_tokens, 1, 1u << 31);
+  s.read("use_job_ticket", m.use_job_ticket);
+  s.read_seconds("queue_timeout", m.queue_timeout, 0.1, 86400);
+  s.read_seconds("recovery_timeout", m.recovery_timeout, 0, 86400);
+  s.read_seconds("resume_window", m.resume_window, 1, 86400);
+  s.read_bytes("kv_cache_bytes", m.kv_cache_bytes, 1 << 20, 64 * tebibyte);
+  s.read("kv_cache_dtype", kv_cache_dtype);
+  s.read_bytes("swap_space", m.swap_space, 0, 64 * tebibyte);
+  s.read("threads_per_shard", m.threads_per_shard, 1, cores_max);
+  s.read("activation_bits", m.activation_bits, 8, 16);
+  s.read("dtype", m.dtype);
+  s.read("quantization", m.quantization);
+  s.read("quantization_group_size", m.quantization_group_size, 32, 128);
+  s.read("enforce_eager", m.enforce_eager);
+  s.read("pooling", pools);
+  if (auto ok = read_sampling(s, path, origin, m); !ok)
+    return ok;
+  if (auto ok = s.finish(); !ok)
+    return ok;
+  m.path = file;
+  if (!is_name(m.name))
+    return bad_key(origin, path + ".name", path + ".name must be 1 to 64 of [A-Za-z0-9._-]");
+  if (file.empty())
+    return bad_key(origin, path + ".path",
+                   path + ".path is missing: the GGUF file or model directory to serve");
+  if (m.scheduling_policy != "fcfs" && m.scheduling_policy != "priority")
+    return bad_key(origin, path + ".scheduling_policy",
+                   fmt::format("{}.scheduling_policy is '{}': use \"fcfs\" or \"priority\"", path,
+                               m.scheduling_policy));
+  if (m.activation_bits != 8 && m.activation_bits != 16)
+    return bad_key(origin, path + ".activation_bits", path + ".activation_bits must be 8 or 16");
+  constexpr std::array dtypes{"auto", "float32", "float16", "bfloat16"};
+  if (std::find(dtypes.begin(), dtypes.end(), m.dtype) == dtypes.end())
+    return bad_key(
+        origin, path + ".dtype",
+        fmt::format("{}.dtype '{}' must be auto, float32, float16 or bfloat16", path, m.dtype));
+  constexpr std::array quantizations{"none", "fp8", "int4"};
+  if (std::find(quantizations.begin(), quantizations.end(), m.quantization) == quantizations.end())
+    return bad_key(
+        origin, path + ".quantization",
+        fmt::format("{}.quantization '{}' must be none, fp8 or int4", path, m.quantization));
+  if (m.quantization_group_size != 32 && m.quantization_group_size != 128)
+    return bad_key(origin, path + ".quantization_group_size",
+                   fmt::format("{}.quantization_group_size must be 32 or 128, not {}", path,
+                               m.quantization_group_size));
+  if (auto ok = read_pooling(pools, path, origin, m); !ok)
+    return ok;
+  return read_kv_format(kv_cache_dtype, path, origin, m);
+}
+
+// [model], several [[models]], or none where there are worker models.
+result<void> read_models(const toml::table* one, const toml::node* several,
+                         const std::string& origin, cluster_config& config) {
+  if (one && several)
+    return bad_key(origin, "models",
+                   "there are [model] and [[models]]: name all of them in [[models]]");
+  if (one) {
+    if (auto ok = read_model(one, "model", origin, config.models.emplace_back()); !ok)
+      return ok;
+  } else if (several) {
+    const auto* array = several->as_array();
+    if (!array || array->empty())
+      return bad_key(origin, "models", "models must be tables: [[models]]");
+    for (std::size_t i = 0; i < array->size(); ++i) {
+      const auto path = fmt::format("models[{}]", i);
+      const auto* table = array->get(i)->as_table();
+      if (!table)
+        return bad_key(origin, path, path + " must be a table");
+      if (auto ok = read_model(table, path, origin, config.models.emplace_back()); !ok)
+        return ok;
+    }
+  }
+  std::set<std::string> names;
+  std::uint32_t pipelines = 0;
+  for (const auto& m : config.models) {
+    if (!names.insert(m.name).second)
+      return bad_key(
+          origin, "models.name",
+          fmt::format("two models are named '{}': replicas = 2 serves one twice", m.name));
+    pipelines += m.replicas;
+  }
+  if (pipelines > pipelines_max)
+    return bad_key(origin, "models.replicas",
+                   fmt::format("the models have {} replicas in all, a cluster has at most {}",
+                               pipelines, pipelines_max));
+  if (!config.models.empty())
+    config.model = config.models.front();
+  return {};
+}
+
+result<void> read_gateway(const toml::table* table, const std::string& origin, gateway_section& g) {
+  toml_section s(table, "gateway", origin);
+  s.read("http", g.http);
+  s.read("zmq", g.zmq);
+  std::string api_keys;
+  std::string certificate;
+  std::string key;
+  if (table && table->get("api_keys") && table->get("api_keys")->is_array())
+    return bad_key(
+        origin, "gateway.api_keys",
+        "gateway.api_keys names a file, in which no key can be read: `cluster keygen --api "
+        "NAME keys.toml` makes it");
+  s.read("api_keys", api_keys);
+  s.read("allow_unauthenticated", g.allow_unauthenticated);
+  s.read("admin", g.admin);
+  s.read("torchserve_inference", g.torchserve_inference);
+  s.read("torchserve_management", g.torchserve_management);
+  s.read("torchserve_metrics", g.torchserve_metrics);
+  s.read("kserve_grpc", g.kserve_grpc);
+  s.read("torchserve_grpc_inference", g.torchserve_grpc_inference);
+  s.read("torchserve_grpc_management", g.torchserve_grpc_management);
+  s.read("tls_certificate", certificate);
+  s.read("tls_key", key);
+  s.read("processes", g.processes, 1, gateways_max);
+  s.read("threads", g.threads, 1, 64);
+  s.read("max_connections", g.max_connections, 1, 1 << 20);
+  s.read_bytes("stream_buffer_bytes", g.stream_buffer_bytes, 4 << 10, 1 << 30);
+  s.read("max_concurrent_requests", g.max_concurrent_requests, 0, 1 << 20);
+  s.read_seconds("request_timeout", g.request_timeout, 0, 86400);
+  s.read("overload_status", g.overload_status, 0, UINT32_MAX);
+  s.read_number("watermark_gamma", g.watermark_gamma, 0.01, 0.99); // all green or none is no mark
+  s.read_number("watermark_delta", g.watermark_delta, 0, gateway::watermark_delta_range.most);
+  s.read("parse_special_tokens", g.parse_special_tokens);
+  s.read("placeholder_models", g.placeholder_models);
+  s.read("access_log", g.access_log);
+  s.read("otlp_endpoint", g.otlp_endpoint);
+  s.read_number("trace_sampling_ratio", g.trace_sampling_ratio, 0, 1);
+  if (auto ok = s.finish(); !ok)
+    return ok;
+  // Clients retry after these three; another status would mean something else to them.
+  constexpr std::array<std::uint32_t, 3> overload_statuses{503, 429, 529};
+  if (std::find(overload_statuses.begin(), overload_statuses.end(), g.overload_status) ==
+      overload_statuses.end())
+    return bad_key(origin, "gateway.overload_status",
+                   fmt::format("gateway.overload_status is {}: use {}", g.overload_status,
+                               fmt::join(overload_statuses, ", ")));
+  if (g.processes > 1 && g.admin.empty())
+    return bad_key(
+        origin, "gateway.admin",
+        "gateway.processes above 1 needs gateway.admin: each gateway has /metrics of its own, "
+        "at that port and the ones behind it");
+  g.api_keys = api_keys;
+  g.tls_certificate = certificate;
+  g.tls_key = key;
+  if (!g.otlp_endpoint.empty())
+    if (const auto where = gateway::parse_otlp_endpoint(g.otlp_endpoint); !where)
+      return bad_key(origin, "gateway.otlp_endpoint", where.error().message);
+  if (certificate.empty() != key.empty())
+    return bad_key(origin, certificate.empty() ? "gateway.tls_certificate" : "gateway.tls_key",
+                   "gateway.tls_certificate and gateway.tls_key belong together: give both");
+  return {};
+}
+
+// Processes listen there and others connect to it: what a name means may differ between machines.
+bool is_address(const std::string& host) {
+  in_addr v4{};
+  return inet_pton(AF_INET, host.c_str(), &v4) == 1 && v4.s_addr != INADDR_ANY;
+}
+
+// Another loopback address is another machine: so that a cluster over several can be tried on one.
+bool is_this_machine(const std::string& host, const network_section& network) {
+  return host == "localhost" || host == "127.0.0.1" || host == network.host;
+}
+
+result<node_config> read_node(const toml::table* table, const std::string& path,
+                              const std::string& origin, const network_section& network) {
+  node_config n;
+  toml_section s(table, path, origin);
+  s.read("name", n.name);
+  s.read("host", n.host);
+  s.read("devices", n.devices);
+  s.read("public_key", n.public_key);
+  s.read("launch", n.launch);
+  s.read("waits", n.waits);
+  if (auto ok = s.finish(); !ok)
+    return ok.error();
+  if (!is_name(n.name))
+    return bad_key(origin, path + ".name", path + ".name must be 1 to 64 of [A-Za-z0-9._-]");
+  n.is_elsewhere = !is_this_machine(n.host, network);
+  if (n.is_elsewhere && !is_address(n.host))
+    return bad_key(origin, path + ".host",
+                   fmt::format("{}.host is '{}': give the IPv4 address at which the other machines "
+                               "reach it",
+                               path, n.host));
+  if (!n.is_elsewhere && !n.launch.empty())
+    return bad_key(
+        origin, path + ".launch",
+        fmt::format("{}.launch: node {} is on the machine of `cluster up`", path, n.name));
+  if (!n.public_key.empty() && !is_curve_key(n.public_key))
+    return bad_key(origin, path + ".public_key",
+                   path + ".public_key must be 64 hex digits, as `cluster keygen` prints them");
+  if (n.is_elsewhere && network.host.empty())
+    return bad_key(
+        origin, "cluster.host",
+        fmt::format("node {} is on another machine ({}): cluster.host must say the address "
+                    "at which it reaches this one",
+                    n.name, n.host));
+  if (n.devices.empty())
+    return bad_key(origin, path + ".devices",
+                   path + ".devices is missing, for example [\"cpu:0\", \"cpu:1\"]");
+  for (const auto& text : n.devices)
+    if (auto d = parse_device(text); !d)
+      return bad_key(origin, path + ".devices", d.error().message);
+  return n;
+}
+
+result<void> read_nodes(const toml::node* nodes, const std::string& origin,
+                        cluster_config& config) {
+  if (config.models.empty())
+    return {};
+  if (!nodes) {
+    config.has_default_layout = true;
+    std::size_t devices = 0;
+    for (const auto& m : config.models)
+      devices += std::size_t{m.replicas} * devices_of_replica(m);
+    node_config local;
+    local.name = "local";
+    local.devices.assign(devices, "cpu");
+    config.nodes = {std::move(local)};
+    return {};
+  }
+  const auto* array = nodes->as_array();
+  if (!array || array->empty())
+    return bad_key(origin, "nodes",
+                   "there is no [[nodes]] table: name at least one machine with its devices");
+  std::set<std::string> names;
+  std::set<std::string> hosts; // elsewhere
+  for (std::size_t i = 0; i < array->size(); ++i) {
+    auto path = fmt::format("nodes[{}]", i);
+    const auto* table = array->get(i)->as_table();
+    if (!table)
+      return bad_key(origin, path, path + " must be a table");
+    auto node = read_node(table, path, origin, config.network);
+    if (!node)
+      return node.error();
+    if (node->is_elsewhere && !hosts.insert(node->host).second)
+      return bad_key(origin, path + ".host",
+                     fmt::format("two nodes are on {}: give one node all its devices", node->host));
+    if (!names.insert(node->name).second)
+      return bad_key(origin, path + ".name", fmt::format("two nodes are named '{}'", node->name));
+    node->place = static_cast<std::uint32_t>(i);
+    config.nodes.push_back(std::move(*node));
+  }
+  return {};
+}
+
+// The rest of [cluster].
+result<void> read_network(toml_section& s, const std::string& origin, network_section& n) {
+  std::string key;
+  s.read("host", n.host);
+  s.read("port", n.port, 1, 60000);
+  s.read("key", key);
+  if (auto ok = s.finish(); !ok)
+    return ok;
+  n.key_file = key;
+  if (!n.host.empty() && !is_address(n.host))
+    return bad_key(
+        origin, "cluster.host",
+        fmt::format("cluster.host is '{}': give the IPv4 address at which the other machines "
+                    "reach this one",
+                    n.host));
+  return {};
+}
+
+result<const toml::table*> sub_table(toml_section& top, const std::string& origin,
+                                     std::string_view key) {
+  const auto* node = top.take(key);
+  if (node && !node->is_table())
+    return bad_key(origin, key, fmt::format("{} must be a table: [{}]", key, key));
+  return node ? node->as_table() : nullptr;
+}
+
+result<cluster_config> read_whole_config(const toml::table& root, const std::string& origin) {
+  cluster_config config;
+  toml_section top(&root, "", origin);
+  const auto* nodes = top.take("nodes");
+  const auto* models = top.take("models");
+  const auto* workers = top.take("workers");
+  const auto* repository = top.take("model_repository");
+  const auto* store = top.take("model_store");
+  const toml::table* tables[3] = {};
+  constexpr std::string_view names[3] = {"cluster", "model", "gateway"};
+  for (std::size_t i = 0; i < 3; ++i) {
+    auto table = sub_table(top, origin, names[i]);
+    if (!table)
+      return table.error();
+    tables[i] = *table;
+  }
+  if (auto ok = top.finish(); !ok)
+    return ok.error();
+  toml_section own(tables[0], "cluster", origin);
+  std::string run_dir;
+  own.read("name", config.name);
+  own.read("run_dir", run_dir);
+  own.read("log_level", config.log_level);
+  own.read_seconds("shutdown_timeout", config.shutdown_timeout, 0, 86400);
+  own.read_seconds("node_timeout", config.node_timeout, 0, 86400);
+  worker_keys of_workers;
+  of_workers.read(own);
+  if (auto ok = read_network(own, origin, config.network); !ok)
+    return ok.error();
+  if (auto ok = of_workers.apply(origin, config); !ok)
+    return ok.error();
+  if (!is_log_level(config.log_level))
+    return bad_key(origin, "cluster.log_level",
+                   fmt::format("cluster.log_level is '{}': use {}", config.log_level,
+                               fmt::join(log_levels(), ", ")));
+  if (config.name.empty())
+    config.name = std::filesystem::path(origin).stem().string();
+  if (!is_name(config.name))
+    return bad_key(origin, "cluster.name", "cluster.name must be 1 to 64 of [A-Za-z0-9._-]");
+  config.run_dir = run_dir.empty() ? default_run_dir(config.name) : std::filesystem::path(run_dir);
+  if (auto ok = read_models(tables[1], models, origin, config); !ok)
+    return ok.error();
+  if (auto ok = read_gateway(tables[2], origin, config.gateway); !ok)
+    return ok.error();
+  if (auto ok = read_workers(workers, origin, config); !ok)
+    return ok.error();
+  if (auto ok = check_aliases(origin, config, models ? "models[0].aliases" : "model.aliases"); !ok)
+    return ok.error();
+  if (auto ok = read_changing_models(repository, store, origin, config); !ok)
+    return ok.error();
+  if (auto ok = check_models(origin, config, nodes != nullptr); !ok)
+    return ok.error();
+  if (auto ok = read_nodes(nodes, origin, config); !ok)
+    return ok.error();
+  if (auto ok = deal_devices(config); !ok)
+    return bad_key(origin, ok.error().param, ok.error().message);
+  return config;
+}
+
+} // namespace
+
+bool is_name(std::string_view text) noexcept {
+  constexpr std::string_view allowed =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+  return !text.empty() && text.size() <= 64 && text != "." && text != ".." &&
+         text.find_first_not_of(allowed) == std::string_view::npos;
+}
+
+bool cluster_config::has_node(std::string_view node) const noexcept {
+  return std::any_of(nodes.begin(), nodes.end(),
+                     [&](const node_config& n) { return n.name == node; });
+}
+
+result<cluster_config> parse_config(std::string_view text, const std::string& origin) {
+  auto root = parse_toml(text, origin);
+  return root ? read_whole_config(*root, origin) : root.error();
+}
+
+namespace {
+
+// Of an engine in a library; nothing if the text names none.
+std::optional<device> parse_foreign(std::string_view text) {
+  const auto is_number = [](std::string_view digits) {
+    return !digits.empty() && digits.size() <= 3 &&
+           digits.find_first_not_of("0123456789") == std::string_view::npos;
+  };
+  constexpr std::string_view cuda = "cuda:";
+  const std::string whole(text);
+  if (text == "cpu-torch" || (text.starts_with(cuda) && is_number(text.substr(cuda.size()))))
+    return device{whole, {}, "torch", whole};
+  const auto slash = text.find('/');
+  if (slash == std::string_view::npos || !is_name(text.substr(0, slash)) ||
+      slash + 1 == text.size() || text.find_first_of(" \t\n") != std::string_view::npos)
+    return std::nullopt;
+  return device{whole, {}, whole.substr(0, slash), whole.substr(slash + 1)};
+}
+
+} // namespace
+
+result<device> parse_device(std::string_view text) {
+  if (auto foreign = parse_foreign(text))
+    return *std::move(foreign);
+  auto colon = text.find(':');
+  device d{std::string(text.substr(0, colon)), {}};
+  if (d.kind != "cpu")
+    return fail(errc::bad_config,
+                "device '{}': write cpu, cpu:N or cpu:N-M for cores, cuda:N for a GPU, "
+                "ENGINE/DEVICE for another engine (docs/engines.md)",
+                text);
+  if (colon == std::string_view::npos)
+    return d;
+  std::uint32_t first = 0;
+  std::uint32_t last = 0;
+  const auto* end = text.data() + text.size();
+  const auto* begin = text.data() + colon + 1;
+  auto read = std::from_chars(begin, end, first);
+  last = first;
+  if (read.ec == std::errc() && read.ptr != end && *read.ptr == '-')
+    read = std::from_chars(read.ptr + 1, end, last);
+  if (read.ec != std::errc() || read.ptr != end || last < first || last >= cores_max)
+    return fail(errc::bad_config,
+                "device '{}': write cpu:N for a core, cpu:N-M for several, cpu for a share of all",
+                text);
+  for (auto core = first; core <= last; ++core)
+    d.cores.push_back(core);
+  return d;
+}
+
+std::filesystem::path default_run_dir(std::string_view name) {
+  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
+  if (runtime && *runtime)
+    return std::filesystem::path(runtime) / "baton" / name;
+  return std::filesystem::path(fmt::format("/tmp/baton-{}", getuid())) / name;
+}
+
+} // namespace baton::cluster

@@ -1,0 +1,137 @@
+#include "cluster/config/config_repository.hpp"
+
+#include "cluster/config/config_error.hpp"
+#include "schema/archive_url.hpp"
+
+#include <algorithm>
+
+namespace baton::cluster {
+namespace {
+
+constexpr double poll_seconds_max = 86400;
+constexpr double poll_seconds_min = 0.1;
+
+struct control_word {
+  std::string_view word; // Triton's
+  model_control means;
+};
+constexpr control_word controls[] = {{"none", model_control::none},
+                                     {"poll", model_control::poll},
+                                     {"explicit", model_control::clients}};
+
+// Triton takes several; their models would have one name space all the same.
+result<void> check_path(const toml::table& table, const std::string& origin) {
+  const auto* path = table.get("path");
+  if (path && path->is_array())
+    return bad_value(origin, "model_repository.path",
+                     "is one directory here: put the models of several into one, as links");
+  return {};
+}
+
+result<void> read_repository(const toml::node* node, const std::string& origin,
+                             cluster_config& config) {
+  if (!node)
+    return {};
+  if (!node->is_table())
+    return fail_param(errc::bad_config, "model_repository",
+                      "{}: model_repository must be a table: [model_repository]", origin);
+  if (auto ok = check_path(*node->as_table(), origin); !ok)
+    return ok;
+  repository_config r;
+  std::string path, control = "none";
+  toml_section s(node->as_table(), "model_repository", origin);
+  s.read("path", path);
+  s.read("control_mode", control);
+  s.read_seconds("poll_seconds", r.poll_interval, poll_seconds_min, poll_seconds_max);
+  s.read("load_models", r.load_models);
+  if (auto ok = s.finish(); !ok)
+    return ok;
+  if (path.empty())
+    return bad_value(origin, "model_repository.path", "is missing: the directory of the models");
+  r.path = path;
+  const auto* known = std::find_if(std::begin(controls), std::end(controls),
+                                   [&](const control_word& c) { return c.word == control; });
+  if (known == std::end(controls))
+    return bad_value(origin, "model_repository.control_mode",
+                     "is '{}': \"none\", \"poll\" or \"explicit\" are there", control);
+  r.control = known->means;
+  if (!r.load_models.empty() && r.control != model_control::clients)
+    return bad_value(origin, "model_repository.load_models",
+                     "is for control_mode = \"explicit\": with \"{}\" all models are loaded",
+                     control);
+  for (const auto& m : r.load_models)
+    if (m != "*" && !is_name(m))
+      return bad_value(origin, "model_repository.load_models", "has '{}', which names no model", m);
+  config.repository = std::move(r);
+  return {};
+}
+
+result<void> read_store(const toml::node* node, const std::string& origin, cluster_config& config) {
+  if (!node)
+    return {};
+  if (!node->is_table())
+    return fail_param(errc::bad_config, "model_store",
+                      "{}: model_store must be a table: [model_store]", origin);
+  constexpr std::uint32_t seconds_max = 86400;
+  store_config c;
+  std::string path;
+  toml_section s(node->as_table(), "model_store", origin);
+  s.read("path", path);
+  s.read("load_models", c.load_models);
+  s.read("allowed_urls", c.allowed_urls);
+  s.read("install_py_dep_per_model", c.install_py_dep_per_model);
+  s.read("download_timeout", c.download_timeout, 1, seconds_max);
+  s.read("install_timeout", c.install_timeout, 1, seconds_max);
+  s.read("default_workers_per_model", c.default_workers_per_model, 0, workers_of_cluster_max);
+  s.read("job_queue_size", c.job_queue_size, 1, worker_queued_max);
+  s.read("default_response_timeout", c.default_response_timeout, 1, seconds_max);
+  s.read("default_startup_timeout", c.default_startup_timeout, 1, seconds_max);
+  if (auto ok = s.finish(); !ok)
+    return ok;
+  if (path.empty())
+    return bad_value(origin, "model_store.path", "is missing: the directory of the archives");
+  c.path = path;
+  for (const auto& m : c.load_models)
+    if (!is_store_load(m))
+      return bad_value(
+          origin, "model_store.load_models",
+          "has '{}': \"all\", \"NAME.mar\" or \"MODEL=NAME.mar\" are there, and URLs for "
+          "NAME.mar",
+          m.substr(0, 256));
+  config.store = std::move(c);
+  return {};
+}
+
+} // namespace
+
+std::string_view name_of(model_control mode) noexcept {
+  return std::find_if(std::begin(controls), std::end(controls),
+                      [&](const control_word& c) { return c.means == mode; })
+      ->word;
+}
+
+bool is_archive_name(std::string_view text) noexcept {
+  return is_name(text) && text.front() != '.';
+}
+
+store_load read_store_load(std::string_view text) noexcept {
+  const auto equals = text.find('=');
+  if (equals == text.npos || is_archive_url(text)) // which may have one too
+    return {"", text};
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+bool is_store_load(std::string_view text) noexcept {
+  const auto said = read_store_load(text);
+  const bool is_url = is_archive_url(said.archive) && said.archive.size() <= archive_url_bytes_max;
+  return (is_url || is_archive_name(said.archive)) &&
+         (said.archive.size() == text.size() || is_name(said.model));
+}
+
+result<void> read_changing_models(const toml::node* repository, const toml::node* store,
+                                  const std::string& origin, cluster_config& config) {
+  auto ok = read_repository(repository, origin, config);
+  return ok ? read_store(store, origin, config) : ok;
+}
+
+} // namespace baton::cluster

@@ -1,0 +1,16 @@
+// [[workers]] of nodes.toml: models that processes of the operator's own serve beside the LLMs.
+#pragma once
+
+#include "cluster/config/config.hpp"
+#include "cluster/config/toml_section.hpp"
+
+namespace baton::cluster {
+
+// `node`: the array, or null. Errors: bad_config, unknown_key.
+result<void> read_workers(const toml::node* node, const std::string& origin,
+                          cluster_config& config);
+// One [[workers]] table, as text. `count` is as it says, whatever gateways there are. Errors:
+// bad_config, unknown_key.
+result<worker_config> parse_worker(std::string_view text, const std::string& origin);
+
+} // namespace baton::cluster

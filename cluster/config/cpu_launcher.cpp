@@ -1,0 +1,233 @@
+#include "cluster/config/cpu_launcher.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <fstream>
+#include <set>
+
+namespace baton::cluster {
+namespace {
+
+constexpr std::uint32_t launcher_number_max = 4096; // of cores, and the number of one
+constexpr std::uint32_t latency_cores = 4;          // of --latency-mode
+
+struct idle_word {
+  std::string_view word;
+  bool has_value;
+  std::string_view why;
+};
+// What run_cpu knows, and nothing here does.
+constexpr std::array idle_words{
+    idle_word{"--ninstances", true, "TorchServe says it itself: there are as many as workers"},
+    idle_word{"--rank", true, "TorchServe says it itself: it is the worker's number"},
+    idle_word{"--multi-instance", false, "workers.count says how many there are"},
+    idle_word{"--throughput-mode", false,
+              "a worker for each NUMA node is workers.count, and cores are shared out in order"},
+    idle_word{"--skip-cross-node-cores", false,
+              "cores are shared out in order: --node-id keeps workers on one NUMA node"},
+    idle_word{"--disable-numactl", false, "numactl is not used: the kernel binds the process"},
+    idle_word{"--disable-taskset", false, "taskset is not used: the kernel binds the process"},
+    idle_word{"--use-default-allocator", false, "it is always so"},
+    idle_word{"--enable-tcmalloc", false,
+              "LD_PRELOAD in the environment of `cluster up` names the library"},
+    idle_word{"--enable-jemalloc", false,
+              "LD_PRELOAD in the environment of `cluster up` names the library"},
+    idle_word{"--disable-iomp", false, "it is always so: torch's own OpenMP is used"},
+    idle_word{"--log-path", true, "each worker has a log in the run directory"},
+    idle_word{"--log-file-prefix", true, "each worker has a log in the run directory"},
+    idle_word{"--module", false, "workers.command says what runs"},
+    idle_word{"-m", false, "workers.command says what runs"},
+    idle_word{"--no-python", false, "workers.command says what runs"},
+};
+
+std::optional<std::uint32_t> launcher_number(std::string_view text, std::uint32_t least) {
+  std::uint32_t value = 0;
+  const auto* end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, value);
+  return read.ec == std::errc() && read.ptr == end && value >= least && value < launcher_number_max
+             ? std::optional(value)
+             : std::nullopt;
+}
+
+// "0,1,2".
+std::vector<std::uint32_t> launcher_numbers(std::string_view text) {
+  std::vector<std::uint32_t> numbers;
+  while (!text.empty()) {
+    const auto end = std::min(text.find(','), text.size());
+    const auto number = launcher_number(text.substr(0, end), 0);
+    if (!number)
+      return {};
+    numbers.push_back(*number);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return numbers;
+}
+
+std::vector<std::string> split_words(std::string_view text) {
+  std::vector<std::string> words;
+  constexpr std::string_view space = " \t";
+  for (auto at = text.find_first_not_of(space); at != text.npos;) {
+    const auto end = std::min(text.find_first_of(space, at), text.size());
+    words.emplace_back(text.substr(at, end - at));
+    at = text.find_first_not_of(space, end);
+  }
+  return words;
+}
+
+// run_cpu takes its options with '_' in place of '-' too, and values behind '='.
+class launcher_reader {
+public:
+  explicit launcher_reader(std::string_view text) {
+    for (auto& word : split_words(text)) {
+      const auto mark = word.starts_with("--") ? word.find('=') : word.npos;
+      auto name = word.substr(0, mark);
+      if (name.starts_with("--"))
+        std::replace(name.begin(), name.end(), '_', '-');
+      words_.push_back(std::move(name));
+      if (mark != word.npos)
+        words_.push_back(word.substr(mark + 1));
+    }
+  }
+
+  result<launcher_words> read() {
+    while (at_ < words_.size())
+      if (auto wrong = take(words_[at_++]))
+        return *std::move(wrong);
+    if (!made_.how.core_list.empty() && made_.how.cores_per_process == 0)
+      return wrong("--core-list", "needs --ncores-per-instance, as run_cpu does");
+    return std::move(made_);
+  }
+
+private:
+  static error wrong(std::string_view word, std::string_view why) {
+    return fail(errc::bad_config, "{} {}", word.substr(0, 40), why);
+  }
+  std::string_view value() { return at_ < words_.size() ? words_[at_++] : std::string_view(); }
+
+  void keep(std::string_view word, std::string_view said = {}) {
+    made_.taken.emplace_back(word);
+    if (!said.empty())
+      made_.taken.emplace_back(said);
+  }
+
+  std::optional<error> take(const std::string& word) {
+    auto& how = made_.how;
+    if (word == "--use-logical-core") {
+      how.uses_logical_cores = true;
+      keep(word);
+    } else if (word == "--latency-mode") {
+      how.cores_per_process = latency_cores;
+      keep(word);
+    } else if (word == "--ncores-per-instance") {
+      return take_cores_per_process(word);
+    } else if (word == "--node-id") {
+      const auto said = value();
+      if (!(how.numa_node = launcher_number(said, 0)))
+        return wrong(word, "needs the number of a NUMA node");
+      keep(word, said);
+    } else if (word == "--core-list") {
+      const auto said = value();
+      how.core_list = launcher_numbers(said);
+      const std::set<std::uint32_t> each(how.core_list.begin(), how.core_list.end());
+      if (each.empty() || each.size() != how.core_list.size())
+        return wrong(word, "needs the numbers of cores, as 0,1,2");
+      keep(word, said);
+    } else {
+      return take_idle(word);
+    }
+    return std::nullopt;
+  }
+
+  std::optional<error> take_cores_per_process(const std::string& word) {
+    const auto said = value();
+    const auto number = launcher_number(said, 1);
+    if (!number)
+      return wrong(word, "needs a number of cores");
+    if (at_ < words_.size() && launcher_number(words_[at_], 0))
+      return wrong(word, "has several numbers: all workers have as many cores here");
+    made_.how.cores_per_process = *number;
+    keep(word, said);
+    return std::nullopt;
+  }
+
+  std::optional<error> take_idle(const std::string& word) {
+    const auto* found = std::find_if(idle_words.begin(), idle_words.end(),
+                                     [&](const idle_word& w) { return w.word == word; });
+    if (found == idle_words.end())
+      return wrong(word, "is not known: torch.backends.xeon.run_cpu has no such option");
+    if (found->has_value)
+      value();
+    made_.notes.push_back(fmt::format("{}: {}", word, found->why));
+    return std::nullopt;
+  }
+
+  std::vector<std::string> words_;
+  std::size_t at_ = 0;
+  launcher_words made_;
+};
+
+} // namespace
+
+result<launcher_words> parse_launcher_words(std::string_view text) {
+  return launcher_reader(text).read();
+}
+
+result<std::vector<std::uint32_t>> launcher_cores(const cpu_launcher& how,
+                                                  const machine_cores& machine) {
+  const auto has = [](const std::vector<std::uint32_t>& all, std::uint32_t core) {
+    return std::find(all.begin(), all.end(), core) != all.end();
+  };
+  for (const auto core : how.core_list)
+    if (!has(machine.all, core))
+      return fail(errc::bad_config, "--core-list has core {}: this machine has {} for it", core,
+                  fmt::join(machine.all, ", "));
+  if (!how.core_list.empty())
+    return how.core_list;
+  auto cores = how.uses_logical_cores ? machine.all : machine.physical;
+  if (how.numa_node)
+    std::erase_if(cores, [&](std::uint32_t core) { return !has(machine.of_node, core); });
+  if (cores.empty())
+    return how.numa_node
+               ? fail(errc::bad_config,
+                      "--node-id {}: this machine has no core of such a NUMA node", *how.numa_node)
+               : fail(errc::bad_config, "this machine says of no core that it is there");
+  return cores;
+}
+
+std::vector<std::uint32_t> cores_of_worker(const cpu_launcher& how,
+                                           const std::vector<std::uint32_t>& cores,
+                                           std::uint32_t before, std::uint32_t own,
+                                           std::uint32_t all) {
+  const auto count = static_cast<std::uint32_t>(cores.size());
+  const auto each =
+      std::min(count, how.cores_per_process > 0 ? how.cores_per_process
+                                                : std::max(1u, count / std::max(1u, all)));
+  const auto places = count / each; // for one process each
+  std::vector<std::uint32_t> taken;
+  for (std::uint32_t i = 0; i < std::min(own, places); ++i) {
+    const auto first = cores.begin() + static_cast<std::ptrdiff_t>((before + i) % places * each);
+    taken.insert(taken.end(), first, first + each);
+  }
+  std::sort(taken.begin(), taken.end());
+  return taken;
+}
+
+std::vector<std::uint32_t> cores_of_numa_node(std::uint32_t node) {
+  std::ifstream list(fmt::format("/sys/devices/system/node/node{}/cpulist", node));
+  std::vector<std::uint32_t> cores;
+  std::uint32_t first = 0;
+  for (char separator = ','; list >> first; list >> separator) {
+    auto last = first;
+    if (list.peek() == '-')
+      list >> separator >> last;
+    for (auto core = first; core <= last && core < launcher_number_max; ++core)
+      cores.push_back(core);
+  }
+  return cores;
+}
+
+} // namespace baton::cluster

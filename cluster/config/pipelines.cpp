@@ -1,0 +1,125 @@
+#include "cluster/config/pipelines.hpp"
+
+#include "schema/ensure.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace baton::cluster {
+namespace {
+
+constexpr auto nobody = std::numeric_limits<std::uint32_t>::max();
+
+bool may_use(const model_config& m, const node_config& n) {
+  return m.nodes.empty() || std::find(m.nodes.begin(), m.nodes.end(), n.name) != m.nodes.end();
+}
+
+result<void> check_names(const cluster_config& config) {
+  for (const auto& m : config.models)
+    for (const auto& name : m.nodes)
+      if (!config.has_node(name))
+        return fail_param(errc::bad_config, "models.nodes",
+                          "model {} is to be on node {}, and there is no such [[nodes]] table",
+                          m.name, name);
+  return {};
+}
+
+std::size_t free_devices(const node_config& n) {
+  return static_cast<std::size_t>(std::count(n.owners.begin(), n.owners.end(), nobody));
+}
+
+// Of the nodes that wait or of the others, so many at a time of each node, or none.
+bool take_devices(cluster_config& config, const model_config& m, std::uint32_t pipeline, bool waits,
+                  std::uint32_t at_a_time) {
+  auto missing = devices_of_replica(m);
+  auto nodes = config.nodes;
+  for (auto& n : nodes)
+    while (n.waits == waits && may_use(m, n) && missing > 0 && free_devices(n) >= at_a_time)
+      for (std::uint32_t i = 0; i < at_a_time; ++i, --missing)
+        *std::find(n.owners.begin(), n.owners.end(), nobody) = pipeline;
+  if (missing == 0)
+    config.nodes = std::move(nodes);
+  return missing == 0;
+}
+
+result<void> deal_replica(cluster_config& config, const model_config& m, std::uint32_t pipeline) {
+  // The ranks of a stage meet in memory if they are on one node: else over the bus, which is slow.
+  for (const auto at_a_time : {m.tensor_parallel_size, 1u})
+    for (const bool waits : {false, true})
+      if (take_devices(config, m, pipeline, waits, at_a_time))
+        return {};
+  std::size_t left = 0;
+  for (const auto& n : config.nodes)
+    if (may_use(m, n))
+      left += free_devices(n);
+  return fail_param(errc::bad_config, "models.replicas",
+                    "a replica of model {} takes {} devices ({} stages of {} ranks), and its "
+                    "nodes have {} for it",
+                    m.name, devices_of_replica(m), m.pipeline_parallel_size, m.tensor_parallel_size,
+                    left);
+}
+
+void deal_waiting(cluster_config& config, const std::vector<std::uint32_t>& models) {
+  std::vector<std::size_t> given(models.size());
+  for (auto& n : config.nodes) {
+    if (!n.waits || free_devices(n) == 0)
+      continue;
+    auto to = nobody;
+    for (std::uint32_t p = 0; p < models.size(); ++p)
+      if (may_use(config.models[models[p]], n) && (to == nobody || given[p] < given[to]))
+        to = p;
+    if (to == nobody)
+      continue;
+    ++given[to];
+    std::replace(n.owners.begin(), n.owners.end(), nobody, to);
+  }
+}
+
+} // namespace
+
+std::vector<std::uint32_t> models_of_pipelines(const cluster_config& config) {
+  std::vector<std::uint32_t> models;
+  for (std::uint32_t m = 0; m < config.models.size(); ++m)
+    models.insert(models.end(), config.models[m].replicas, m);
+  return models;
+}
+
+result<void> deal_devices(cluster_config& config) {
+  if (auto ok = check_names(config); !ok)
+    return ok;
+  const auto models = models_of_pipelines(config);
+  const bool is_one = models.size() == 1 && config.models[0].nodes.empty();
+  for (auto& n : config.nodes)
+    n.owners.assign(n.devices.size(), is_one ? 0 : nobody);
+  if (is_one) // the plan says what is wrong with their number
+    return {};
+  for (const bool names_nodes : {true, false})
+    for (std::uint32_t p = 0; p < models.size(); ++p)
+      if (const auto& m = config.models[models[p]]; m.nodes.empty() != names_nodes)
+        if (auto ok = deal_replica(config, m, p); !ok)
+          return ok;
+  deal_waiting(config, models);
+  for (const auto& n : config.nodes)
+    if (free_devices(n) > 0)
+      return fail_param(errc::bad_config, "nodes.devices",
+                        "node {} has {} devices that no replica takes: raise replicas or "
+                        "pipeline_parallel_size, or leave them out",
+                        n.name, free_devices(n));
+  return {};
+}
+
+cluster_config view_of(const cluster_config& config, std::uint32_t pipeline) {
+  auto view = config;
+  view.pipeline = pipeline;
+  view.model = config.models.at(models_of_pipelines(config).at(pipeline));
+  return view;
+}
+
+bool has_devices_on(const cluster_config& config, std::uint32_t pipeline, std::string_view node) {
+  return std::any_of(config.nodes.begin(), config.nodes.end(), [&](const node_config& n) {
+    return n.name == node &&
+           std::find(n.owners.begin(), n.owners.end(), pipeline) != n.owners.end();
+  });
+}
+
+} // namespace baton::cluster

@@ -1,0 +1,33 @@
+#include "cluster/files/life_clock.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace baton::cluster {
+namespace {
+
+// Nothing, and 0, of a file that is not there or has something else in it.
+std::uint64_t number_in(const run_dir& dir, const std::string& file) {
+  const auto text = dir.read(file).value_or("");
+  std::uint64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+} // namespace
+
+life_clock::life_clock(run_dir dir, const std::string& giver, std::function<std::uint64_t()> clock)
+    : dir_(std::move(dir)), file_(giver + ".life"), clock_(std::move(clock)),
+      last_(number_in(dir_, file_)) {}
+
+epoch_id life_clock::next() {
+  std::lock_guard lock(mutex_);
+  last_ = std::max(last_ + 1, clock_());
+  if (auto noted = dir_.write(file_, std::to_string(last_)); !noted)
+    spdlog::warn("{}: a clock that is set back would be believed", noted.error().message);
+  return {last_};
+}
+
+} // namespace baton::cluster

@@ -1,0 +1,279 @@
+#include "cluster/import/launch_import.hpp"
+
+#include "cluster/config/config.hpp"
+#include "cluster/config/config_checks.hpp"
+#include "cluster/import/launch_translation.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+
+namespace baton::cluster {
+
+namespace start_line {
+namespace {
+
+const dialect* dialect_of(launcher program) {
+  switch (program) {
+  case launcher::vllm:
+    return &vllm;
+  case launcher::tgi:
+    return &tgi;
+  case launcher::llama:
+    return &llama;
+  case launcher::sglang:
+    return &sglang;
+  case launcher::torchserve:
+  case launcher::triton:
+    break;
+  }
+  return nullptr;
+}
+
+// "device=0,1" as 0 and 1; nothing where it names none, or by other names than numbers.
+std::vector<std::uint32_t> gpus_named(std::string_view text) {
+  std::vector<std::uint32_t> all;
+  constexpr std::string_view lead = "device=";
+  if (!text.starts_with(lead))
+    return all;
+  text.remove_prefix(lead.size());
+  while (!text.empty()) {
+    const auto end = std::min(text.find(','), text.size());
+    std::uint32_t id = 0;
+    if (std::from_chars(text.data(), text.data() + end, id).ptr != text.data() + end)
+      return {};
+    all.push_back(id);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return all;
+}
+
+// "Org/Model", which no file has to be.
+bool is_hub_name(const std::string& model) {
+  const auto slash = model.find('/');
+  return slash != model.npos && slash > 0 && model.front() != '.' &&
+         model.find('/', slash + 1) == model.npos && model.back() != '/' &&
+         !model.ends_with(".gguf");
+}
+
+bool is_place(const std::string& path) {
+  return path.starts_with('/') || path.starts_with('.') || path.starts_with('~');
+}
+
+} // namespace
+
+// What is left of a path is a name, with what cannot stand in one as a dash.
+std::string name_of_model(const std::string& model) {
+  auto path = std::filesystem::path(model);
+  if (!path.has_filename())
+    path = path.parent_path();
+  auto name = path.extension() == ".gguf" ? path.stem().string() : path.filename().string();
+  for (auto& c : name)
+    if (!is_name(std::string_view(&c, 1)) && c != '.')
+      c = '-';
+  return name.substr(0, 64);
+}
+
+// Clients go on asking by the names that the model had there.
+void translation::set_aliases(const std::vector<std::string>& had) {
+  std::vector<std::string> quoted;
+  for (const auto& name : had) {
+    auto text = toml_string(name);
+    if (name == name_ || std::find(quoted.begin(), quoted.end(), text) != quoted.end())
+      continue;
+    if (is_alias(name))
+      quoted.push_back(std::move(text));
+    else
+      note(fmt::format("the name '{}' is left out: a model.aliases is 1 to 128 of "
+                       "[A-Za-z0-9._-/:@+]; CLIENTS HAVE TO ASK BY ANOTHER",
+                       name));
+  }
+  if (!quoted.empty())
+    set("model.aliases", fmt::format("[{}]", fmt::join(quoted, ", ")));
+}
+
+std::uint64_t translation::said_number(const char* to, std::uint64_t otherwise) const {
+  const auto it = said_.find(to);
+  std::uint64_t value = 0;
+  return it != said_.end() &&
+                 std::from_chars(it->second.data(), it->second.data() + it->second.size(), value)
+                         .ec == std::errc()
+             ? value
+             : otherwise;
+}
+
+// All but llama.cpp use the machine's GPUs by default; llama.cpp uses them with --n-gpu-layers.
+void translation::place_on_devices() {
+  const bool is_told = !gpus_.empty() && gpus_ != "device=" && gpus_ != "0";
+  const bool wants = is_told || (line_.program != launcher::llama && gpus_.empty());
+  const auto needed = said_number("model.tensor_parallel_size", 1) *
+                      said_number("model.pipeline_parallel_size", 1) *
+                      said_number("model.replicas", 1);
+  auto ids = gpus_named(gpus_);
+  if (ids.empty())
+    for (std::uint32_t i = 0; i < wishes_.machine.gpus; ++i)
+      ids.push_back(i);
+  const bool has_them =
+      wants && wishes_.machine.gpus > 0 && ids.size() >= needed &&
+      std::ranges::all_of(ids, [&](auto id) { return id < wishes_.machine.gpus; });
+  if (has_them) {
+    for (std::uint64_t i = 0; i < needed; ++i)
+      devices_.push_back(fmt::format("\"cuda:{}\"", ids[i]));
+    if (const auto it = said_.find("model.kv_cache_dtype");
+        it != said_.end() && it->second == "\"q8_0\"") {
+      it->second = "\"f16\"";
+      note("model.kv_cache_dtype is f16: GPUs keep no KV of 8 bits here");
+    }
+    return;
+  }
+  if (wishes_.machine.gpus > 0)
+    said_.erase("model.dtype"); // which the native engine does not have
+  if (is_told)
+    note(fmt::format("GPUs ARE LEFT OUT: {} are needed, and this machine has {} with an engine for "
+                     "them (docs/engines.md); the CPU computes",
+                     needed, wishes_.machine.gpus));
+}
+
+// What each option says alone is right, and nodes.toml takes them together only so.
+void translation::mend() {
+  const auto most = said_number("model.prompt_lookup_max", model_config{}.prompt_lookup_max);
+  const auto least = said_number("model.prompt_lookup_min", model_config{}.prompt_lookup_min);
+  if (least > most)
+    set(said_.contains("model.prompt_lookup_min") ? "model.prompt_lookup_max"
+                                                  : "model.prompt_lookup_min",
+        fmt::format("{}", said_.contains("model.prompt_lookup_min") ? least : most));
+  if (said_number("gateway.processes", 1) > 1 && !said_.contains("gateway.admin")) {
+    const auto& port = port_.empty() ? std::string(from_.port) : port_;
+    const auto number = std::stoul(port);
+    set("gateway.admin",
+        toml_string(fmt::format("127.0.0.1:{}", number < 65535 ? number + 1 : 65534)));
+    note("gateway.admin: several gateways share one address, and /metrics is at this one");
+  }
+  for (const auto& [key, change] : wishes_.changes) {
+    if (change.value.empty())
+      said_.erase(key);
+    else
+      set(key, change.value);
+    note(fmt::format("{}{}: {}", key, change.value.empty() ? " is left out" : "", change.why));
+  }
+}
+
+// Most servers listen at all addresses by default, with or without a key; nodes.toml has to say so.
+// The clients of a container use its published port.
+void translation::write_address() {
+  auto port = port_.empty() ? std::string(from_.port) : port_;
+  auto host = host_.empty() ? std::string(from_.host) : host_;
+  if (host.find(',') != host.npos)
+    host = host.substr(0, host.find(','));
+  auto at = line_.reached_at(host, port);
+  host = at.host;
+  if (!at.is_published) {
+    note(fmt::format("gateway.http is this machine's own: the line publishes no port {}", port));
+  } else if (host.empty()) {
+    note(fmt::format("gateway.http is this machine's own: say which address others may use, "
+                     "{} takes all",
+                     from_.name));
+  }
+  if (host.empty() || host == "localhost")
+    host = "127.0.0.1";
+  const bool is_open = host != "127.0.0.1" && host != "::1";
+  if (is_open && has_key_) {
+    note(fmt::format("gateway.http is this machine's own until gateway.api_keys says who may ask: "
+                     "then it may be {} again",
+                     host));
+    host = "127.0.0.1";
+  } else if (is_open) {
+    set("gateway.allow_unauthenticated", "true");
+    note("gateway.allow_unauthenticated: whoever reaches the address may ask, as before");
+  }
+  at.host = host;
+  set("gateway.http", toml_string(at.text()));
+}
+
+void translation::write_model() {
+  auto had = served_names_; // of a server that was told none: its model, as it was written
+  if (had.empty() && !model_.empty())
+    had.push_back(model_);
+  const bool is_inside = line_.is_container && wishes_.model.empty() && model_.starts_with('/');
+  auto path = wishes_.model.empty() ? line_.outside(model_) : wishes_.model;
+  name_ = !wishes_.name.empty()   ? wishes_.name
+          : served_names_.empty() ? ""
+                                  : name_of_model(served_names_.front());
+  if (is_inside && path == model_)
+    note(fmt::format("model.path {}: nothing of this machine is mounted there; give the directory "
+                     "(--model)",
+                     path));
+  else if (is_inside && !is_place(path))
+    note(fmt::format("model.path {}: a volume is the container tool's own; give the directory "
+                     "(--model)",
+                     path));
+  else if (is_hub_name(path))
+    note(fmt::format("model.path {}: nothing is downloaded; if this is a name at Hugging Face, "
+                     "give the directory that has it (--model)",
+                     path));
+  set("model.path", toml_string(path));
+  if (name_.empty())
+    name_ = name_of_model(path);
+  set("model.name", toml_string(name_));
+  if (wishes_.keeps_names)
+    set_aliases(had);
+}
+
+result<imported_config> translation::write() {
+  if (model_.empty() && wishes_.model.empty())
+    return fail(errc::bad_config, "the command names no model");
+  write_model();
+  place_on_devices();
+  write_address();
+  mend();
+  out_.toml = fmt::format("# Made of a command of {} by `cluster import`.\n", from_.name);
+  for (const auto& line : out_.notes)
+    out_.toml += toml_comment(line);
+  constexpr std::pair<std::string_view, std::string_view> tables[] = {
+      {"cluster", "cluster"},
+      {"model", "model"},
+      {"sampling", "model.sampling"},
+      {"gateway", "gateway"}};
+  for (const auto& [lead, table] : tables) {
+    std::string keys;
+    for (const auto& [to, value] : said_)
+      if (to.starts_with(fmt::format("{}.", lead)))
+        keys += fmt::format("{} = {}\n", to.substr(lead.size() + 1), value);
+    if (!keys.empty())
+      out_.toml += fmt::format("\n[{}]\n{}", table, keys);
+  }
+  if (!devices_.empty())
+    out_.toml +=
+        fmt::format("\n[[nodes]]\nname = \"here\"\ndevices = [{}]\n", fmt::join(devices_, ", "));
+  return std::move(out_);
+}
+
+} // namespace start_line
+
+result<imported_config> import_launch(const launch_line& line, const import_wishes& wishes) {
+  const auto* from = start_line::dialect_of(line.program);
+  if (!from)
+    return fail(errc::bad_config, "the line starts a server of files, not of one model");
+  start_line::translation made(line, wishes, *from);
+  if (auto wrong = made.read())
+    return *wrong;
+  return made.write();
+}
+
+result<imported_config> import_launch(const std::vector<std::string>& words,
+                                      const std::string& model, const std::string& name,
+                                      bool keeps_names) {
+  auto line = read_launch_line(words);
+  if (!line)
+    return line.error();
+  import_wishes wishes;
+  wishes.model = model;
+  wishes.name = name;
+  wishes.keeps_names = keeps_names;
+  return import_launch(*line, wishes);
+}
+
+} // namespace baton::cluster

@@ -1,0 +1,68 @@
+// What one start line of another server says, key by key of our nodes.toml. Private to the import
+// of start lines.
+#pragma once
+
+#include "cluster/import/launch_import.hpp"
+#include "cluster/import/launch_words.hpp"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace baton::cluster::start_line {
+
+// What is left of a path is a name, with what cannot stand in one as a dash.
+std::string name_of_model(const std::string& model);
+
+class translation {
+public:
+  // Both outlive it.
+  translation(const launch_line& line, const import_wishes& wishes, const dialect& from)
+      : line_(line), wishes_(wishes), from_(from) {}
+
+  std::optional<error> read();
+  result<imported_config> write();
+
+private:
+  void read_variables();
+  void read_variable(const std::string& name, const std::string& value);
+  void take(const said_option& said);
+  void take_value(const option& o, const std::string& name, const std::string& value);
+  void take_number(const option& o, const std::string& name, const std::string& value);
+  void take_real(const option& o, const std::string& name, const std::string& value);
+  void take_word(const option& o, const std::string& name, const std::string& value);
+  void take_dtype(const option& o, const std::string& name, const std::string& value);
+  void take_port(const option& o, const std::string& name, const std::string& value);
+  void take_collector(const option& o, const std::string& name, const std::string& value);
+  void take_names(const std::string& name, std::vector<std::string> values);
+  void take_guesses(const std::string& name, const std::string& value);
+  void take_sampling(const std::string& name, const std::string& value);
+  void place_on_devices();
+  void mend();
+  void write_model();
+  void write_address();
+  void set_aliases(const std::vector<std::string>& had);
+  std::uint64_t said_number(const char* to, std::uint64_t otherwise) const;
+  // `to`: table.key. A later value replaces an earlier one.
+  void set(std::string_view to, std::string value) { said_[std::string(to)] = std::move(value); }
+  void note(std::string text) { out_.notes.push_back(std::move(text)); }
+  void refuse(const std::string& name, const std::string& why) {
+    if (!first_)
+      first_ = error{errc::bad_config, fmt::format("{} {}", name, why), name};
+  }
+
+  const launch_line& line_;
+  const import_wishes& wishes_;
+  const dialect& from_;
+  std::map<std::string, std::string> said_;
+  std::string model_, name_, host_, port_, gpus_;
+  std::vector<std::string> served_names_; // the first is the model's own
+  std::vector<std::string> devices_;
+  bool has_key_ = false;
+  imported_config out_;
+  std::optional<error> first_;
+};
+
+} // namespace baton::cluster::start_line

@@ -1,0 +1,309 @@
+#include "cluster/join/join_desk.hpp"
+
+#include "cluster/bus/reach.hpp"
+#include "cluster/roles/process.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <thread>
+
+namespace baton::cluster {
+namespace {
+
+// Others who ask wait meanwhile.
+constexpr std::chrono::milliseconds reach_patience{1000};
+
+// The socket before it is still being closed.
+constexpr int rebind_attempts = 20;
+constexpr std::chrono::milliseconds rebind_interval{10};
+
+join_answer answer_of(join_book& book, const join_request& r, const std::string& public_key) {
+  return book.answer(r, public_key, wall_micros());
+}
+
+join_answer answer_of(join_book& book, const key_change& c, const std::string& public_key) {
+  return book.answer(c, public_key);
+}
+
+void warn_of_key(const std::string& node) {
+  spdlog::warn("node {}: nodes.toml names a key that was taken back or is another machine's: it is "
+               "not trusted",
+               node);
+}
+
+// Those of before, those that the configuration names, and this machine's own.
+machine_keys all_keys(const cluster_config& config, const run_dir& dir, const key_pair& own) {
+  auto keys = noted_keys(dir);
+  std::vector<std::string> names{root_machine};
+  for (const auto& n : config.nodes)
+    if (n.is_elsewhere)
+      names.push_back(n.name);
+  keys.keep_only(names);
+  for (const auto& n : config.nodes)
+    if (n.is_elsewhere && !n.public_key.empty() && !keys.add(n.name, n.public_key))
+      warn_of_key(n.name);
+  if (!keys.trusts(root_machine, own.public_key)) { // a new file while nothing ran
+    keys.add(root_machine, own.public_key);
+    keys.retire_older(root_machine);
+  }
+  return keys;
+}
+
+} // namespace
+
+join_desk::join_desk(const cluster_config& config, run_dir dir, const key_pair& own,
+                     std::string build)
+    : dir_(std::move(dir)), public_key_(own.public_key),
+      book_(config, all_keys(config, dir_, own), std::move(build)) {}
+
+result<std::unique_ptr<join_desk>> join_desk::open(const cluster_config& config, const run_dir& dir,
+                                                   const key_pair& own, std::string build) {
+  std::unique_ptr<join_desk> desk(new join_desk(config, dir, own, std::move(build)));
+  if (!desk->book_.keys().trusts(root_machine, own.public_key))
+    return fail(errc::unauthorized,
+                "this machine's key was taken back (cluster rotate-key), or is another machine's: "
+                "make a new one (cluster keygen)");
+  if (auto ok = note_keys(dir, desk->book_.keys()); !ok)
+    return ok.error();
+  desk->endpoint_ =
+      fmt::format("tcp://{}:{}", config.network.host, config.network.port + join_port_offset);
+  if (auto ok = desk->open_socket(own); !ok)
+    return ok.error();
+  desk->launcher_ = std::make_unique<node_launcher>(
+      dir,
+      [d = desk.get()](const std::string& node, const std::string& why) { d->failed(node, why); });
+  if (auto ok = desk->launch(config.nodes); !ok)
+    return ok.error();
+  return desk;
+}
+
+result<void> join_desk::launch(const std::vector<node_config>& nodes) {
+  for (const auto& n : nodes)
+    if (const auto i = invitation_of(n.name); i && !n.launch.empty())
+      if (auto ok = launcher_->keep(n.name, n.launch, i->endpoint, i->token); !ok)
+        return ok;
+  return {};
+}
+
+// Noted, then told.
+result<void> join_desk::change_keys(const std::function<void()>& change) {
+  std::unique_lock lock(mutex_);
+  const auto before = book_.keys();
+  change();
+  if (book_.keys() == before)
+    return {};
+  if (auto ok = note_keys(dir_, book_.keys()); !ok)
+    return ok;
+  lock.unlock();
+  std::lock_guard telling(telling_);
+  if (told_of_keys_)
+    told_of_keys_();
+  return {};
+}
+
+result<void> join_desk::expect(const std::vector<node_config>& nodes, told_nodes now) {
+  const auto noted = change_keys([&] {
+    book_.use_nodes(std::move(now));
+    for (const auto& n : nodes)
+      if (n.is_elsewhere && !book_.expect(n))
+        warn_of_key(n.name);
+  });
+  return noted ? launch(nodes) : noted;
+}
+
+void join_desk::dismiss(const std::string& node, told_nodes now) {
+  launcher_->drop(node);
+  std::lock_guard lock(mutex_);
+  book_.use_nodes(std::move(now));
+  book_.dismiss(node);
+}
+
+void join_desk::forget_strangers() {
+  if (auto ok = change_keys([this] { book_.forget_strangers(); }); !ok)
+    spdlog::error("{}", ok.error().message); // the next root forgets them
+}
+
+result<void> join_desk::open_socket(const key_pair& own) {
+  socket_.reset(); // one listens there
+  auto socket = question_desk::open(
+      endpoint_, own,
+      [this](std::string_view question, const std::string& key) { return answer(question, key); });
+  if (!socket)
+    return socket.error();
+  socket_ = std::move(*socket);
+  return {};
+}
+
+// Whoever asks meanwhile asks again.
+void join_desk::use_key(const key_pair& own) {
+  {
+    std::lock_guard lock(mutex_);
+    public_key_ = own.public_key;
+    book_.use_root_key(own.public_key);
+  }
+  for (const auto& i : invitations())
+    launcher_->change_desk(i.node, i.endpoint);
+  for (int attempt = 0; attempt < rebind_attempts; ++attempt) {
+    const auto ok = open_socket(own);
+    if (ok)
+      return;
+    spdlog::warn("the desk with its new key: {}", ok.error().message);
+    std::this_thread::sleep_for(rebind_interval);
+  }
+  spdlog::error("{}: nobody can join until the next `cluster up`", endpoint_);
+}
+
+std::string text_of(const join_desk::invitation& i) {
+  return fmt::format("node {} ({}) has not joined. There:\n\n    cluster join '{}' --node {}{}{}\n",
+                     i.node, i.host, i.endpoint, i.node, i.token.empty() ? "" : " --token ",
+                     i.token);
+}
+
+void join_desk::tick() {
+  launcher_->tick(node_launcher::clock::now());
+}
+
+void join_desk::failed(const std::string& node, const std::string& why) {
+  std::lock_guard lock(mutex_);
+  book_.note_failed(node, why);
+  if (told_)
+    told_(node, why);
+}
+
+std::string join_desk::answer(std::string_view question, const std::string& public_key) {
+  if (const auto c = key_change_from(question)) {
+    std::unique_lock lock(mutex_);
+    const auto before = book_.keys();
+    const auto a = ask_book(*c, public_key);
+    const bool has_changed = book_.keys() != before;
+    lock.unlock();
+    std::lock_guard telling(telling_);
+    if (has_changed && told_of_keys_)
+      told_of_keys_();
+    return text_of(a);
+  }
+  if (const auto asked = reach_request_from(question))
+    return text_of(look(*asked, public_key));
+  if (const auto asked = link_request_from(question))
+    return measure(*asked, public_key);
+  const auto r = join_request_from(question);
+  if (!r)
+    return text_of(join_answer{join_state::refused, "this is not a request to join", std::nullopt});
+  std::unique_lock lock(mutex_);
+  const bool was_missing = book_.is_open() && !book_.has_joined(r->node);
+  const auto a = judge(*r, public_key);
+  const bool is_late = was_missing && book_.has_joined(r->node);
+  lock.unlock();
+  if (is_late) {
+    std::lock_guard telling(telling_);
+    if (told_of_join_)
+      told_of_join_(r->node, r->machine);
+  }
+  return text_of(a);
+}
+
+// Nobody is asked for but who asks.
+join_answer join_desk::look(const reach_request& r, const std::string& public_key) const {
+  std::unique_lock lock(mutex_);
+  const auto host = book_.host_of(r.node, public_key);
+  lock.unlock();
+  if (!host)
+    return {join_state::refused, "this is not the key of node " + r.node, std::nullopt};
+  const auto reached = try_to_reach(*host, r.port, reach_patience);
+  if (reached)
+    return {join_state::noted, "", std::nullopt};
+  return {join_state::refused,
+          fmt::format("the machine of `cluster up` does not reach node {} ({}): its agent and its "
+                      "shards listen there, at any port, so let its firewall pass them from there",
+                      r.node, reached.error().message),
+          std::nullopt};
+}
+
+// Whoever may not join gets no such answer, but hears why when it asks to.
+std::string join_desk::measure(const link_request& r, const std::string& public_key) const {
+  std::lock_guard lock(mutex_);
+  return book_.may_ask(r, public_key)
+             ? std::string(r.bytes, '.')
+             : text_of(join_answer{join_state::refused, "not known here", std::nullopt});
+}
+
+// A key is trusted only once that is noted: who comes next must find it.
+template <class Question>
+join_answer join_desk::ask_book(const Question& q, const std::string& public_key) {
+  const auto before = book_.keys();
+  auto a = answer_of(book_, q, public_key);
+  if (book_.keys() != before)
+    if (auto ok = note_keys(dir_, book_.keys()); !ok)
+      a = {join_state::refused, ok.error().message, std::nullopt};
+  return a;
+}
+
+join_answer join_desk::judge(const join_request& r, const std::string& public_key) {
+  auto a = ask_book(r, public_key);
+  if (!r.failed.empty() && a.state != join_state::refused && told_)
+    told_(r.node, r.failed);
+  return a;
+}
+
+void join_desk::on_keys(std::function<void()> told) {
+  std::lock_guard telling(telling_);
+  told_of_keys_ = std::move(told);
+}
+
+void join_desk::heard(const std::string& node, machine_keys keys) {
+  std::lock_guard lock(mutex_);
+  book_.note_heard(node, std::move(keys));
+}
+
+void join_desk::on_failed(std::function<void(const std::string&, const std::string&)> told) {
+  std::lock_guard lock(mutex_);
+  told_ = std::move(told);
+}
+
+void join_desk::on_joined(std::function<void(const std::string&, const machine_facts&)> told) {
+  std::lock_guard telling(telling_);
+  told_of_join_ = std::move(told);
+}
+
+std::vector<join_desk::invitation> join_desk::invitations() const {
+  std::lock_guard lock(mutex_);
+  std::vector<invitation> all;
+  for (const auto& m : book_.expected())
+    all.push_back(
+        {m.node, m.host, endpoint_ + "#" + public_key_, m.token, m.facts.has_value(), m.failed});
+  return all;
+}
+
+std::optional<join_desk::invitation> join_desk::invitation_of(const std::string& node) const {
+  for (auto& i : invitations())
+    if (i.node == node)
+      return i;
+  return std::nullopt;
+}
+
+bool join_desk::is_complete() const {
+  std::lock_guard lock(mutex_);
+  return book_.is_complete();
+}
+
+machines join_desk::gathered() const {
+  std::lock_guard lock(mutex_);
+  return book_.gathered();
+}
+
+void join_desk::remember(const machines& known) {
+  std::lock_guard lock(mutex_);
+  book_.remember(known);
+}
+
+void join_desk::grant(join_grant g) {
+  std::lock_guard lock(mutex_);
+  book_.open(std::move(g));
+}
+
+void join_desk::change(const generations& now) {
+  std::lock_guard lock(mutex_);
+  book_.change(now);
+}
+
+} // namespace baton::cluster

@@ -1,0 +1,86 @@
+// Where `cluster up` waits for its machines: the join book at a socket. What it learns of keys is
+// noted in the run directory, where the processes of this machine read whom they may trust.
+#pragma once
+
+#include "cluster/bus/bus_zmq_desk.hpp"
+#include "cluster/files/run_dir.hpp"
+#include "cluster/join/join_book.hpp"
+#include "cluster/join/node_launcher.hpp"
+
+#include <mutex>
+
+namespace baton::cluster {
+
+class join_desk {
+public:
+  // Errors: address_in_use, io_failed, bad_config, unauthorized (our key was taken back).
+  static result<std::unique_ptr<join_desk>> open(const cluster_config& config, const run_dir& dir,
+                                                 const key_pair& own, std::string build);
+
+  // What a machine types, "" for one whose key is known.
+  struct invitation {
+    std::string node;
+    std::string host;
+    std::string endpoint; // of this desk, with our key
+    std::string token;
+    bool has_joined = false;
+    std::string failed;
+  };
+  std::vector<invitation> invitations() const;
+  std::optional<invitation> invitation_of(const std::string& node) const;
+
+  // Runs the launch commands of the nodes that have one. Call it a few times a second.
+  void tick();
+  bool is_complete() const;
+  machines gathered() const;
+  void remember(const machines& known);
+  void grant(join_grant g);
+  void change(const generations& now);
+  // Nodes that have come to be; `now`: with those that there were. Errors: io_failed.
+  result<void> expect(const std::vector<node_config>& nodes, told_nodes now);
+  // A node that is the cluster's no more: it is not let in again, and once its agent has ended its
+  // key is nobody's (forget_strangers).
+  void dismiss(const std::string& node, told_nodes now);
+  void forget_strangers();
+  // Told, from the desk's thread, when a machine that was granted says why it cannot.
+  void on_failed(std::function<void(const std::string& node, const std::string& why)> told);
+  // Told, from the desk's thread, when a machine has other keys than before.
+  void on_keys(std::function<void()> told);
+  // The agent of that node has noted these keys.
+  void heard(const std::string& node, machine_keys keys);
+  // This machine has another key: from now on it is the desk's.
+  void use_key(const key_pair& own);
+  // Told, from the desk's thread, of a machine that has come after the plan was made.
+  void on_joined(std::function<void(const std::string& node, const machine_facts& facts)> told);
+
+private:
+  join_desk(const cluster_config& config, run_dir dir, const key_pair& own, std::string build);
+  void failed(const std::string& node, const std::string& why);
+  result<void> launch(const std::vector<node_config>& nodes);
+  result<void> change_keys(const std::function<void()>& change);
+  std::string answer(std::string_view question, const std::string& public_key);
+  join_answer judge(const join_request& r, const std::string& public_key);
+  join_answer look(const reach_request& r, const std::string& public_key) const;
+  std::string measure(const link_request& r, const std::string& public_key) const;
+  template <class Question>
+  join_answer ask_book(const Question& q, const std::string& public_key);
+  result<void> open_socket(const key_pair& own);
+
+  run_dir dir_;
+  std::string endpoint_;
+  std::string public_key_;
+  mutable std::mutex mutex_;
+  join_book book_;
+  std::function<void(const std::string&, const std::string&)> told_;
+  std::mutex telling_; // not the other: who is told of a join may call us
+  std::function<void(const std::string&, const machine_facts&)> told_of_join_;
+  std::function<void()> told_of_keys_;
+  // Last: their threads ask the book.
+  std::unique_ptr<node_launcher> launcher_;
+  std::unique_ptr<question_desk> socket_;
+};
+
+// What is to be done on the machine of a node that has not joined.
+std::string text_of(const join_desk::invitation& i);
+
+} // namespace baton::cluster

@@ -1,0 +1,47 @@
+#include "cluster/join/link_probe.hpp"
+
+#include "cluster/bus/bus_zmq_desk.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace baton::cluster {
+namespace {
+
+constexpr std::chrono::milliseconds probe_patience{3000};
+constexpr int short_questions = 8, long_questions = 4; // the fastest counts
+
+// The fastest of so many; nothing if one is not answered with as many bytes.
+std::optional<double> fastest(desk_line& line, const link_request& r, int count) {
+  using clock = std::chrono::steady_clock;
+  double least = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < count; ++i) {
+    const auto began = clock::now();
+    const auto answer = line.ask(text_of(r), probe_patience);
+    if (!answer || answer->size() != r.bytes)
+      return std::nullopt;
+    least = std::min(least, std::chrono::duration<double>(clock::now() - began).count());
+  }
+  return least;
+}
+
+} // namespace
+
+link_speed measure_link(const std::string& desk, const key_pair& own, const std::string& node,
+                        const std::string& token) {
+  auto line = desk_line::open(desk, own);
+  if (!line)
+    return {};
+  link_request r{node, token, 1};
+  if (!fastest(*line, r, 1)) // with the handshake
+    return {};
+  const auto round_trip = fastest(*line, r, short_questions);
+  r.bytes = link_bytes_max;
+  const auto whole = fastest(*line, r, long_questions);
+  if (!round_trip || !whole)
+    return {};
+  const double sending = std::max(*whole - *round_trip, *whole / 2); // clocks are not that fine
+  return {*round_trip, static_cast<double>(r.bytes) / sending};
+}
+
+} // namespace baton::cluster

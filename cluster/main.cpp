@@ -1,6 +1,0 @@
-// `cluster`: the one binary.
-#include "cluster/command_line.hpp"
-
-int main(int argc, char** argv) {
-  return baton::cluster::run_command_line(argc, argv);
-}

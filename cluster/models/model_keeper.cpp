@@ -1,0 +1,362 @@
+#include "cluster/models/model_keeper.hpp"
+
+#include "cluster/config/config_repository.hpp"
+#include "schema/archive_url.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+
+namespace baton::cluster {
+namespace {
+
+constexpr std::chrono::milliseconds tick_interval{100};
+// Of what processes and gateways say; a reason for each would be one more than there are.
+constexpr std::size_t events_max = 1u << 16;
+
+std::set<std::string> names_of(const cluster_config& config) {
+  std::set<std::string> names;
+  for (const auto& m : config.models) {
+    names.insert(m.name);
+    names.insert(m.aliases.begin(), m.aliases.end());
+  }
+  for (const auto& w : config.workers)
+    names.insert(w.name);
+  return names;
+}
+
+error refusal(const change_model& order, model_control control) {
+  const auto* word = order.what == model_order::unload ? "unload" : "load";
+  return fail(errc::conflict, "failed to {} '{}': explicit model load / unload is not allowed{}",
+              word, order.model,
+              control == model_control::poll ? " if polling is enabled"
+                                             : ": model_repository.control_mode is \"none\"");
+}
+
+bool is_of_store(model_order what) {
+  return what != model_order::load && what != model_order::unload;
+}
+
+// Whether processes of an earlier root are there: then what was noted goes on.
+bool goes_on(const run_dir& dir) {
+  const auto alive = dir.alive();
+  return std::any_of(alive.begin(), alive.end(),
+                     [](const process_note& n) { return n.name != "root"; });
+}
+
+// What fetches of an earlier root have left that were killed (baton_worker.fetch).
+void remove_half_fetched(const std::filesystem::path& store) {
+  std::error_code ec;
+  std::vector<std::filesystem::path> left;
+  for (std::filesystem::directory_iterator it(store, ec), end; !ec && it != end; it.increment(ec))
+    if (it->path().filename().string().starts_with(".baton-download-"))
+      left.push_back(it->path());
+  for (const auto& path : left)
+    std::filesystem::remove(path, ec);
+}
+
+} // namespace
+
+result<std::unique_ptr<model_keeper>> model_keeper::create(const cluster_config& config,
+                                                           const run_dir& dir) {
+  auto made = std::make_unique<model_keeper>(config, dir);
+  const auto now = instant::clock::now();
+  if (const auto left = noted_models_of(config, dir))
+    made->book_.restore(*left, now);
+  for (const auto& archive : made->book_.archives())
+    if (config.store && is_archive_url(archive))
+      made->fetched_[archive] = config.store->path / file_of_url(archive);
+  if (auto ok = made->look(now); !ok)
+    return ok.error();
+  if (config.store && !goes_on(dir))
+    if (auto ok = made->load_store(now); !ok)
+      return ok.error();
+  made->publish();
+  return made;
+}
+
+model_keeper::model_keeper(const cluster_config& config, const run_dir& dir)
+    : config_(config), dir_(dir), book_(book_options(config), config) {}
+
+model_keeper::~model_keeper() {
+  stop();
+}
+
+void model_keeper::begin(outside to) {
+  to_ = std::move(to);
+  if (config_.store)
+    intake_ = std::make_unique<archive_intake>(*config_.store, *to_.children);
+  thread_ = std::thread([this] { run(); });
+  for (auto& order : std::exchange(later_, {}))
+    post([this, order = std::move(order)](repository_book&, instant now) { load(order, now); });
+}
+
+void model_keeper::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopping_ = true;
+  }
+  bell_.notify_all();
+  if (thread_.joinable())
+    thread_.join();
+  intake_.reset();
+}
+
+served_models model_keeper::standing() const {
+  const std::lock_guard lock(mutex_);
+  return standing_;
+}
+
+std::vector<worker_child> model_keeper::workers() const {
+  const std::lock_guard lock(mutex_);
+  return workers_;
+}
+
+void model_keeper::change(node_id gateway, change_model order) {
+  post([this, gateway, order = std::move(order)](repository_book&, instant now) {
+    carry_out(gateway, order, now);
+  });
+}
+
+void model_keeper::on_gateway() {
+  post([this](repository_book& book, instant) { to_.say(book.standing()); });
+}
+
+void model_keeper::on_ready(node_id worker) {
+  post([worker](repository_book& book, instant now) { book.on_ready(worker, now); });
+}
+
+void model_keeper::on_end(node_id worker, std::string how) {
+  post([worker, how = std::move(how)](repository_book& book, instant now) {
+    book.on_end(worker, how, now);
+  });
+}
+
+void model_keeper::on_given_up(node_id worker, std::string why) {
+  post([worker, why = std::move(why)](repository_book& book, instant now) {
+    book.on_given_up(worker, why, now);
+  });
+}
+
+void model_keeper::on_gone(node_id worker) {
+  post([worker](repository_book& book, instant now) { book.on_gone(worker, now); });
+}
+
+void model_keeper::on_drained(std::uint32_t gateway, std::uint64_t revision) {
+  post([gateway, revision](repository_book& book, instant now) {
+    book.on_drained(gateway, revision, now);
+  });
+}
+
+void model_keeper::post(event e) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_stopping_)
+      return;
+    ENSURE(events_.size() < events_max, "{} events wait for the model repository", events_.size());
+    events_.push_back(std::move(e));
+  }
+  bell_.notify_all();
+}
+
+void model_keeper::carry_out(node_id gateway, change_model order, instant now) {
+  if (is_of_store(order.what))
+    return carry_out_store(gateway, std::move(order), now);
+  const auto no = [&](error why) {
+    to_.answer(gateway, {order.request, std::move(why), order.model, "", 0});
+  };
+  if (!config_.repository || !book_.takes_changes())
+    return no(
+        refusal(order, config_.repository ? config_.repository->control : model_control::none));
+  const bool is_unload = order.what == model_order::unload;
+  if (auto ok = look(now); !ok && !is_unload)
+    return no(fail(errc::io_failed, "failed to load '{}': {}", order.model, ok.error().message));
+  if (is_unload)
+    book_.unload(gateway, order.request, order.model, now);
+  else
+    book_.load(gateway, order.request, order.model, now);
+}
+
+void model_keeper::carry_out_store(node_id gateway, change_model order, instant now) {
+  const auto request = order.request;
+  auto done = config_.store ? result<void>()
+                            : result<void>(fail(errc::conflict, "nodes.toml has no [model_store]"));
+  if (done && order.what == model_order::enlist)
+    done = enlist(gateway, std::move(order), now);
+  else if (done && order.what == model_order::strike)
+    book_.strike(gateway, order, now);
+  else if (done && order.what == model_order::scale)
+    book_.scale(gateway, order, now);
+  else if (done)
+    book_.set_default(gateway, order);
+  if (!done)
+    to_.answer(gateway, {request, done.error(), "", "", 0});
+}
+
+result<void> model_keeper::enlist(node_id gateway, change_model order, instant now) {
+  const auto& which = order.archive;
+  if (!is_archive_url(which) && !is_archive_name(which)) // the doors have said so
+    return fail(errc::model_not_found, "Model not found in the model store: {}: {}", which,
+                archive_name_words);
+  if (!archive_intake::takes_long(*config_.store, which))
+    return enter(gateway, order, read_model_archive(config_.store->path / which), now);
+  const bool takes_present = order.request == 0; // a cluster that comes up again has it
+  return intake_->take(which, takes_present, [=, this](result<model_archive> archive) {
+    post([=, this](repository_book&, instant then) {
+      if (auto ok = enter(gateway, order, archive, then); !ok)
+        refuse(gateway, order, ok.error());
+    });
+  });
+}
+
+result<void> model_keeper::enter(node_id gateway, change_model order,
+                                 const result<model_archive>& archive, instant now) {
+  const auto refused = [&](const error& why) { // a client's own, though it is of a file
+    const auto code = why.code == errc::bad_config ? errc::invalid_request : why.code;
+    return fail(code, "{}: {}", order.archive, why.message);
+  };
+  if (!archive) // all others name it
+    return archive.error().code == errc::bad_config ? refused(archive.error()) : archive.error();
+  if (!archive->url.empty()) // it goes with the model that is registered of it, if one is
+    fetched_[archive->url] = archive->path;
+  const auto workers = order.request == 0 ? config_.store->default_workers_per_model : 0;
+  auto made = model_of_archive(*archive, order.model, order.settings, *config_.store, workers);
+  if (!made)
+    return refused(made.error());
+  if (names_of(config_).contains(made->name))
+    return fail(errc::conflict, "Model {} is one of nodes.toml", made->name);
+  order.model = made->name;
+  book_.enlist(gateway, order, *std::move(made), now);
+  return {};
+}
+
+void model_keeper::refuse(node_id gateway, const change_model& order, const error& why) {
+  if (order.request == 0)
+    book_.pass_over(order.model.empty() ? order.archive : order.model, order.archive, why.message);
+  else
+    to_.answer(gateway, {order.request, why, "", "", 0});
+}
+
+// Those that cannot be served do not keep the others from it.
+result<void> model_keeper::load_store(instant now) {
+  remove_half_fetched(config_.store->path);
+  std::vector<std::pair<std::string, std::string>> wanted; // model, archive
+  for (const auto& one : config_.store->load_models) {
+    const auto said = read_store_load(one);
+    if (said.archive != "all" || !said.model.empty()) {
+      wanted.emplace_back(said.model, said.archive);
+      continue;
+    }
+    auto all = archives_of(config_.store->path);
+    if (!all)
+      return all.error();
+    for (auto& name : *all)
+      wanted.emplace_back("", std::move(name));
+  }
+  for (auto& [model, archive] : wanted) {
+    change_model order;
+    order.model = std::move(model);
+    order.what = model_order::enlist;
+    order.archive = std::move(archive);
+    if (!archive_intake::takes_long(*config_.store, order.archive)) {
+      load(order, now);
+      continue;
+    }
+    spdlog::info("{} is being read", order.archive);
+    later_.push_back(std::move(order));
+  }
+  return {};
+}
+
+void model_keeper::load(change_model order, instant now) {
+  if (auto ok = enlist({}, order, now); !ok)
+    refuse({}, order, ok.error());
+}
+
+void model_keeper::remove_unused() {
+  if (fetched_.empty())
+    return;
+  const auto used = book_.archives();
+  std::erase_if(fetched_, [&](const auto& one) {
+    if (used.contains(one.first))
+      return false;
+    std::error_code ec;
+    std::filesystem::remove(one.second, ec); // of a disk that hangs or is read-only: it stays
+    return true;
+  });
+}
+
+// What cannot be looked at leaves all as it is.
+result<void> model_keeper::look(instant now) {
+  if (!config_.repository)
+    return {};
+  auto found = read_model_repository(config_.repository->path);
+  const auto failure = found ? std::string() : found.error().message;
+  if (std::exchange(last_failure_, failure) != failure && !failure.empty())
+    spdlog::error("the model repository: {}", failure);
+  if (!found)
+    return found.error();
+  auto taken = names_of(config_);
+  taken.merge(book_.enlisted());
+  book_.take(scan_repository(*found, taken), now);
+  return {};
+}
+
+void model_keeper::run() {
+  const bool polls = config_.repository && config_.repository->control == model_control::poll;
+  auto next_look = instant::clock::now() +
+                   (polls ? config_.repository->poll_interval : std::chrono::milliseconds(0));
+  publish();
+  for (;;) {
+    std::deque<event> all;
+    {
+      std::unique_lock lock(mutex_);
+      bell_.wait_for(lock, tick_interval, [this] { return is_stopping_ || !events_.empty(); });
+      if (is_stopping_)
+        return;
+      all = std::exchange(events_, {});
+    }
+    for (const auto& e : all)
+      e(book_, instant::clock::now());
+    if (polls && instant::clock::now() >= next_look) {
+      (void)look(instant::clock::now()); // in the log
+      next_look = instant::clock::now() + config_.repository->poll_interval;
+    }
+    book_.tick(instant::clock::now());
+    publish();
+  }
+}
+
+// Whoever is started finds its note; whoever is asked is served by then.
+void model_keeper::publish() {
+  for (const auto& line : book_.take_remarks())
+    spdlog::info("{}", line);
+  remove_unused();
+  if (book_.take_change()) {
+    const auto now = book_.standing();
+    if (config_.has_changing_models())
+      if (auto ok = note_models(dir_, book_.note()); !ok)
+        spdlog::error("the worker models cannot be noted: {}", ok.error().message);
+    std::set<std::uint64_t> running;
+    for (const auto& m : now.all)
+      running.insert(m.revision);
+    for (const auto& n : book_.note().all)
+      running.insert(n.model.revision);
+    remove_files_of_others(dir_, running);
+    auto workers = workers_of(config_, now);
+    {
+      const std::lock_guard lock(mutex_);
+      standing_ = now;
+      workers_ = std::move(workers);
+    }
+    if (to_.say)
+      to_.say(now);
+    if (to_.changed)
+      to_.changed();
+  }
+  for (const auto& a : book_.take_answers())
+    to_.answer(a.gateway, a.what);
+}
+
+} // namespace baton::cluster

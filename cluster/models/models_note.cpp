@@ -1,0 +1,173 @@
+#include "cluster/models/models_note.hpp"
+
+#include "cluster/config/config_workers.hpp"
+#include "cluster/files/json_text.hpp"
+#include "schema/ensure.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace baton::cluster {
+namespace {
+
+constexpr std::string_view note_name = "models";
+
+nlohmann::json json_of(const noted_model& n) {
+  const auto& m = n.model;
+  auto workers = nlohmann::json::array();
+  for (const auto& w : m.workers)
+    workers.push_back({{"node", w.node.value}, {"name", w.name}, {"gateway", w.gateway_index}});
+  return {{"name", m.name},          {"version", m.version},
+          {"revision", m.revision},  {"state", static_cast<int>(m.state)},
+          {"reason", m.reason},      {"config", m.config},
+          {"digest", n.digest},      {"archive", m.archive},
+          {"default", m.is_default}, {"workers", std::move(workers)},
+          {"notes", n.notes}};
+}
+
+// Throws json::exception if it is none.
+noted_model model_from(const nlohmann::json& from) {
+  noted_model n;
+  n.digest = from.at("digest").get<std::uint64_t>();
+  auto& m = n.model;
+  m.name = from.at("name").get<std::string>();
+  m.version = from.at("version").get<std::string>();
+  m.revision = from.at("revision").get<std::uint64_t>();
+  m.state = static_cast<model_state>(from.at("state").get<int>());
+  m.reason = from.at("reason").get<std::string>();
+  m.config = from.at("config").get<std::string>();
+  m.archive = from.at("archive").get<std::string>();
+  m.is_default = from.at("default").get<bool>();
+  n.notes = from.at("notes").get<std::vector<std::string>>();
+  m.is_of_repository = true;
+  for (const auto& w : from.at("workers"))
+    m.workers.push_back({node_id{w.at("node").get<std::uint32_t>()},
+                         w.at("name").get<std::string>(), w.at("gateway").get<std::uint32_t>()});
+  return n;
+}
+
+} // namespace
+
+result<void> note_models(const run_dir& dir, const noted_models& now) {
+  auto all = nlohmann::json::array();
+  for (const auto& n : now.all)
+    all.push_back(json_of(n));
+  auto passed_over = nlohmann::json::array();
+  for (const auto& p : now.passed_over)
+    passed_over.push_back(
+        {{"name", p.name}, {"archive", p.archive}, {"why", p.why}, {"revision", p.revision}});
+  const nlohmann::json told{{"last_revision", now.last_revision},
+                            {"next_seat", now.next_seat},
+                            {"models", all},
+                            {"passed_over", std::move(passed_over)}};
+  return dir.write(note_name, json_text(told) + "\n");
+}
+
+// What is not such a note is none: its cluster was another build's, and is refused as that.
+std::optional<noted_models> noted_models_of(const cluster_config& config, const run_dir& dir) {
+  const auto text = dir.read(note_name);
+  if (!text)
+    return std::nullopt;
+  try {
+    const auto told = nlohmann::json::parse(*text);
+    noted_models out{told.at("last_revision").get<std::uint64_t>(),
+                     told.at("next_seat").get<std::uint32_t>(),
+                     {},
+                     {}};
+    for (const auto& one : told.at("passed_over"))
+      out.passed_over.push_back(
+          {one.at("name").get<std::string>(), one.at("archive").get<std::string>(),
+           one.at("why").get<std::string>(), one.at("revision").get<std::uint64_t>()});
+    for (const auto& one : told.at("models"))
+      out.all.push_back(model_from(one));
+    std::erase_if(out.all, [&](const noted_model& n) {
+      return n.model.archive.empty() ? !config.repository : !config.store;
+    });
+    return out;
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  }
+}
+
+repository_book::options book_options(const cluster_config& config) {
+  repository_book::options how;
+  how.gateways = config.gateway.processes;
+  // The gateways end what is late themselves, and say so.
+  how.drain_max = config.shutdown_timeout + std::chrono::seconds{2};
+  if (config.repository) {
+    how.control = config.repository->control;
+    how.load_models = config.repository->load_models;
+  }
+  return how;
+}
+
+served_models noted_standing(const cluster_config& config, const run_dir& dir) {
+  repository_book book(book_options(config), config);
+  if (const auto left = noted_models_of(config, dir))
+    book.restore(*left, {});
+  return book.standing();
+}
+
+worker_config config_of(const cluster_config& config, const served_model& model) {
+  if (model.is_of_repository) {
+    auto read = parse_worker(model.config, model.name);
+    ENSURE(read, "{}", read.error().message);
+    return *std::move(read);
+  }
+  const auto at = std::find_if(config.workers.begin(), config.workers.end(),
+                               [&](const worker_config& w) { return w.name == model.name; });
+  ENSURE(at != config.workers.end(), "nodes.toml has no worker model {}", model.name);
+  return *at;
+}
+
+std::vector<worker_child> workers_of(const cluster_config& config, const served_models& all) {
+  std::vector<worker_child> out;
+  for (const auto& m : all.all)
+    if (!m.workers.empty()) {
+      const auto startup_timeout = config_of(config, m).startup_timeout;
+      for (const auto& w : m.workers)
+        out.push_back({w.node, w.name, startup_timeout});
+    }
+  return out;
+}
+
+std::optional<worker_post> find_worker(const cluster_config& config, const served_models& all,
+                                       node_id worker) {
+  for (const auto& m : all.all)
+    for (const auto& w : m.workers)
+      if (w.node == worker)
+        return worker_post{w, config_of(config, m), m.revision};
+  return std::nullopt;
+}
+
+namespace {
+
+std::filesystem::path all_files(const run_dir& dir) {
+  return dir.path() / "unpacked";
+}
+
+} // namespace
+
+std::filesystem::path files_of(const run_dir& dir, std::uint64_t revision) {
+  return all_files(dir) / std::to_string(revision);
+}
+
+void remove_files_of_others(const run_dir& dir, const std::set<std::uint64_t>& revisions) {
+  std::vector<std::filesystem::path> others;
+  std::error_code ec;
+  for (std::filesystem::directory_iterator it(all_files(dir), ec), end; !ec && it != end;
+       it.increment(ec)) {
+    const auto name = it->path().stem().string(); // "7", and "7.lock" beside it
+    const bool is_of_one = std::any_of(revisions.begin(), revisions.end(),
+                                       [&](std::uint64_t r) { return name == std::to_string(r); });
+    if (!is_of_one)
+      others.push_back(it->path());
+  }
+  for (const auto& path : others) {
+    std::error_code ignored; // it costs room, and nothing else
+    std::filesystem::remove_all(path, ignored);
+  }
+}
+
+} // namespace baton::cluster

@@ -1,0 +1,500 @@
+#include "cluster/models/repository_book.hpp"
+
+#include "cluster/config/config_workers.hpp"
+#include "cluster/plan/worker_seats.hpp"
+#include "schema/ensure.hpp"
+#include "schema/limits.hpp"
+
+#include <algorithm>
+
+namespace baton::cluster {
+namespace {
+
+// Node ids of workers: a seat is not given again before all others were.
+constexpr std::uint32_t seats_max = 1u << 19;
+
+bool is_asked(const served_model& m) {
+  return m.state == model_state::loading || m.state == model_state::ready;
+}
+
+bool has_worker(const std::vector<model_worker>& all, node_id node) {
+  return std::any_of(all.begin(), all.end(),
+                     [node](const model_worker& w) { return w.node == node; });
+}
+
+std::string text_of(const served_model& m) {
+  return m.version.empty() ? m.name : fmt::format("{}, version {}", m.name, m.version);
+}
+
+} // namespace
+
+repository_book::repository_book(options how, const cluster_config& config) : how_(std::move(how)) {
+  const auto seats = worker_seats(config);
+  for (const auto& w : config.workers) {
+    served_model m;
+    m.name = w.name;
+    m.version = w.version;
+    m.revision = ++last_revision_;
+    for (const auto& s : seats)
+      if (s.of == &w)
+        m.workers.push_back({s.node, s.name, s.gateway_index});
+    static_.push_back(std::move(m));
+  }
+  next_seat_ = static_cast<std::uint32_t>(seats.size());
+}
+
+void repository_book::restore(const noted_models& left, instant now) {
+  last_revision_ = std::max(last_revision_, left.last_revision);
+  next_seat_ = std::max(next_seat_, left.next_seat);
+  for (const auto& n : left.all) {
+    const auto worker = parse_worker(n.model.config, n.model.name);
+    ENSURE(worker, "{}", worker.error().message); // this build wrote it
+    revisions_.push_back(
+        {n.model, n.digest, worker->startup_timeout, now, {}, {}, {}, {}, false, {}});
+    if (!n.model.archive.empty() && is_asked(n.model)) {
+      auto& of = enlisted_[n.model.name];
+      const auto count = static_cast<std::uint32_t>(n.model.workers.size());
+      of.versions.push_back({n.model.version,
+                             n.digest,
+                             n.model.config,
+                             *worker,
+                             "",
+                             {},
+                             n.model.archive,
+                             count,
+                             n.model.state == model_state::loading});
+      of.versions.back().notes = n.notes;
+      if (n.model.is_default || of.default_version.empty())
+        of.default_version = n.model.version;
+    } else if (n.model.archive.empty() && how_.control == model_control::clients &&
+               is_asked(n.model))
+      targets_[n.model.name].push_back(
+          {n.model.version, n.digest, n.model.config, *worker, "", n.notes});
+  }
+  passed_over_ = left.passed_over;
+  has_begun_ = std::any_of(left.all.begin(), left.all.end(),
+                           [](const noted_model& n) { return n.model.archive.empty(); });
+  has_changed_ = true;
+}
+
+void repository_book::take(scanned_models found, instant now) {
+  has_changed_ |= found != there_; // what is not loaded is shown too
+  there_ = std::move(found);
+  const bool is_first = !std::exchange(has_begun_, true);
+  if (how_.control != model_control::clients)
+    targets_ = there_;
+  else if (is_first)
+    for (const auto& [name, versions] : there_)
+      for (const auto& m : how_.load_models)
+        if (m == "*" || m == name)
+          targets_[name] = versions;
+  has_changed_ |= std::erase_if(passed_over_, [&](const passed_model& p) {
+                    return p.archive.empty() && there_.contains(p.name);
+                  }) > 0;
+  if (is_first)
+    pass_over_missing();
+  has_changed_ |= is_first;
+  settle(now);
+}
+
+void repository_book::load(node_id gateway, std::uint64_t request, const std::string& model,
+                           instant now) {
+  const asked who{gateway, request, model};
+  const auto found = there_.find(model);
+  if (found == there_.end())
+    return reply(who, fail(errc::model_not_found,
+                           "failed to load '{}': the model repository has no such model", model));
+  targets_[model] = found->second;
+  unloaded_.erase(model);
+  for (auto& r : revisions_)
+    if (r.model.name == model && r.model.state == model_state::unavailable)
+      r.is_void = true;
+  waiting_.push_back(who);
+  has_changed_ = true;
+  settle(now);
+}
+
+void repository_book::unload(node_id gateway, std::uint64_t request, const std::string& model,
+                             instant now) {
+  const asked who{gateway, request, model};
+  if (!there_.contains(model) && !targets_.contains(model))
+    return reply(who, fail(errc::model_not_found,
+                           "failed to unload '{}': the model repository has no such model", model));
+  targets_.erase(model);
+  unloaded_.insert(model);
+  has_changed_ = true;
+  settle(now);
+  reply(who, std::nullopt);
+}
+
+void repository_book::on_ready(node_id worker, instant now) {
+  if (auto* m = static_of(worker)) {
+    static_lost_.erase(worker);
+    if (m->state != model_state::ready)
+      has_changed_ = true;
+    m->state = model_state::ready;
+    m->reason.clear();
+    return;
+  }
+  auto* r = revision_of(worker);
+  if (r == nullptr)
+    return;
+  r->given_up.erase(worker);
+  r->ready.insert(worker);
+  r->coming.erase(worker);
+  check_ready(*r, now);
+  if (r->model.state == model_state::ready)
+    settle(now);
+}
+
+void repository_book::on_end(node_id worker, const std::string& how, instant now) {
+  auto* r = revision_of(worker);
+  if (r != nullptr && r->coming.contains(worker))
+    return give_up_coming(*r, how, now);
+  if (r == nullptr || r->model.state != model_state::loading)
+    return; // its supervisor starts it again
+  const bool is_late = r->startup_timeout.count() > 0 && now - r->since >= r->startup_timeout;
+  stop(*r,
+       is_late ? fmt::format("a worker was not ready within {} s",
+                             std::chrono::duration<double>(r->startup_timeout).count())
+               : how,
+       now);
+  settle(now);
+}
+
+void repository_book::on_given_up(node_id worker, const std::string& why, instant now) {
+  if (auto* m = static_of(worker)) {
+    static_lost_[worker] = why;
+    const bool are_all = std::all_of(m->workers.begin(), m->workers.end(),
+                                     [&](const auto& w) { return static_lost_.contains(w.node); });
+    if (are_all && m->state != model_state::unavailable) {
+      m->state = model_state::unavailable;
+      m->reason = why;
+      has_changed_ = true;
+    }
+    return;
+  }
+  auto* r = revision_of(worker);
+  if (r == nullptr || !is_asked(r->model))
+    return;
+  if (r->coming.contains(worker))
+    return give_up_coming(*r, why, now);
+  r->given_up.insert(worker);
+  if (r->model.state == model_state::loading || r->given_up.size() == r->model.workers.size()) {
+    stop(*r, why, now);
+    settle(now);
+  }
+}
+
+void repository_book::on_gone(node_id worker, instant now) {
+  for (auto& r : revisions_)
+    if (std::erase_if(r.leaving, [&](const model_worker& w) { return w.node == worker; }) > 0) {
+      has_changed_ = true; // of the note
+      return settle(now);
+    }
+}
+
+void repository_book::on_drained(std::uint32_t gateway, std::uint64_t number, instant now) {
+  for (auto& r : revisions_)
+    if (r.model.revision == number && r.model.state == model_state::unloading) {
+      r.drained.insert(gateway);
+      r.is_void = true; // also of one that was taken up
+      if (r.drained.size() >= how_.gateways)
+        stop(r, "unloaded", now);
+      return settle(now);
+    }
+}
+
+void repository_book::tick(instant now) {
+  bool is_late = false;
+  for (auto& r : revisions_)
+    if (r.model.state == model_state::unloading && now - r.since >= how_.drain_max) {
+      remarks_.push_back(
+          fmt::format("{}: not all that it had was done within its time", text_of(r.model)));
+      r.is_void = true;
+      stop(r, "unloaded", now);
+      is_late = true;
+    }
+  if (is_late)
+    settle(now);
+}
+
+// A name that has several revisions of one version shows the one that is asked.
+served_models repository_book::standing() const {
+  served_models out{how_.control, static_};
+  for (const auto& r : revisions_) {
+    if (r.model.state != model_state::unavailable) {
+      out.all.push_back(told(r));
+      continue;
+    }
+    auto* other = static_cast<served_model*>(nullptr);
+    for (auto& m : out.all)
+      if (m.name == r.model.name && m.version == r.model.version && is_asked(m))
+        other = &m;
+    const bool is_current = is_wanted(r);
+    if (other != nullptr && is_current)
+      other->reason =
+          fmt::format("its files have changed, and cannot be served: {}", r.model.reason);
+    else if (is_current)
+      out.all.push_back(told(r));
+  }
+  for (auto& m : not_loaded())
+    out.all.push_back(std::move(m));
+  for (const auto& p : passed_over_)
+    out.all.push_back(told(p));
+  // What runs is told in any case: a cluster has fewer workers than a message has room.
+  std::stable_partition(out.all.begin(), out.all.end(), [](const served_model& m) {
+    return !m.workers.empty() || m.state == model_state::ready;
+  });
+  if (out.all.size() > limits::nodes_max)
+    out.all.resize(limits::nodes_max);
+  return out;
+}
+
+// Whether these very files are to be served.
+bool repository_book::is_wanted(const revision& r) const {
+  const auto& all = wanted(r.model.name);
+  return !r.is_void && std::any_of(all.begin(), all.end(), [&](const scanned_version& v) {
+    return v.version == r.model.version && v.digest == r.digest;
+  });
+}
+
+std::vector<served_model> repository_book::not_loaded() const {
+  std::vector<served_model> out;
+  for (const auto& [name, versions] : there_) {
+    const bool has_some =
+        targets_.contains(name) ||
+        std::any_of(revisions_.begin(), revisions_.end(), [&](const revision& r) {
+          return r.model.name == name && r.model.state != model_state::unavailable;
+        });
+    if (has_some)
+      continue;
+    served_model m;
+    m.name = name;
+    m.state = model_state::unavailable;
+    m.reason = unloaded_.contains(name) ? "unloaded" : "not loaded";
+    const auto bad = std::find_if(versions.begin(), versions.end(),
+                                  [](const scanned_version& v) { return !v.refusal.empty(); });
+    if (bad != versions.end())
+      m.reason += "; it cannot be: " + bad->refusal;
+    m.is_of_repository = true;
+    out.push_back(std::move(m));
+  }
+  return out;
+}
+
+noted_models repository_book::note() const {
+  noted_models out{last_revision_, next_seat_, {}, passed_over_};
+  for (const auto& r : revisions_) {
+    const bool has_none = !r.model.archive.empty() && r.model.state == model_state::ready;
+    if (r.model.workers.empty() && r.leaving.empty() && !has_none)
+      continue;
+    auto m = told(r);
+    if (!r.leaving.empty()) { // who comes after this root lets them end as well
+      m.workers = r.leaving;
+      m.state = model_state::unloading;
+    }
+    out.all.push_back({std::move(m), r.digest, notes_of(r)});
+  }
+  return out;
+}
+
+const std::vector<scanned_version>& repository_book::wanted(const std::string& name) const {
+  static const std::vector<scanned_version> nothing;
+  if (const auto at = targets_.find(name); at != targets_.end())
+    return at->second;
+  const auto at = enlisted_.find(name);
+  return at == enlisted_.end() ? nothing : at->second.versions;
+}
+
+void repository_book::settle(instant now) {
+  std::set<std::string> names;
+  for (const auto& [name, versions] : targets_)
+    names.insert(name);
+  for (const auto& [name, model] : enlisted_)
+    names.insert(name);
+  for (const auto& r : revisions_)
+    names.insert(r.model.name);
+  for (const auto& name : names)
+    settle(name, now);
+}
+
+void repository_book::settle(const std::string& name, instant now) {
+  for (const auto& v : wanted(name))
+    if (find(name, v) == nullptr)
+      start(name, v, now);
+  replace(name, now);
+  answer_enlisted(name);
+  drop_failed(name);
+  std::erase_if(revisions_, [&](const revision& r) {
+    return r.model.name == name && r.model.state == model_state::unavailable && r.leaving.empty() &&
+           !is_wanted(r);
+  });
+  answer_loads(name);
+}
+
+repository_book::revision* repository_book::find(const std::string& name,
+                                                 const scanned_version& v) {
+  for (auto& r : revisions_)
+    if (r.model.name == name && r.model.version == v.version && r.digest == v.digest &&
+        r.model.state != model_state::unloading && !r.is_void)
+      return &r;
+  return nullptr;
+}
+
+void repository_book::start(const std::string& name, const scanned_version& v, instant now) {
+  revision r;
+  r.model.name = name;
+  r.model.version = v.version;
+  r.model.revision = ++last_revision_;
+  r.model.is_of_repository = true;
+  r.model.config = v.table;
+  r.digest = v.digest;
+  r.startup_timeout = v.worker.startup_timeout;
+  r.model.archive = v.archive;
+  const auto count = count_for(v);
+  const auto others = worker_count();
+  auto refusal = v.refusal;
+  if (refusal.empty() && others + count > workers_of_cluster_max)
+    refusal = fmt::format("it needs {} workers beside the {} that there are, a cluster has at most "
+                          "{}",
+                          count, others, workers_of_cluster_max);
+  if (refusal.empty())
+    r.model.workers = seats_for(name, count);
+  for (const auto& n : v.notes)
+    remarks_.push_back(n);
+  revisions_.push_back(std::move(r));
+  turn(revisions_.back(), refusal.empty() ? model_state::loading : model_state::unavailable,
+       refusal, now);
+  check_ready(revisions_.back(), now);
+}
+
+std::size_t repository_book::worker_count() const {
+  std::size_t all = 0;
+  for (const auto& m : static_)
+    all += m.workers.size();
+  for (const auto& r : revisions_)
+    all += r.model.workers.size() + r.leaving.size();
+  return all;
+}
+
+std::vector<model_worker> repository_book::seats_for(const std::string& name, std::uint32_t count,
+                                                     std::uint32_t before) {
+  std::set<std::string> names;
+  std::set<std::uint32_t> seats;
+  const auto add = [&](const std::vector<model_worker>& all) {
+    for (const auto& w : all) {
+      names.insert(w.name);
+      seats.insert(place::index_of_worker(w.node));
+    }
+  };
+  for (const auto& m : static_)
+    add(m.workers);
+  for (const auto& r : revisions_) {
+    add(r.model.workers);
+    add(r.leaving);
+  }
+  std::vector<model_worker> out;
+  for (std::uint32_t number = 0; out.size() < count; ++number) {
+    auto own = fmt::format("worker-{}-{}", name, number); // logs are few, for names come back
+    if (names.contains(own))
+      continue;
+    while (seats.contains(next_seat_ % seats_max))
+      ++next_seat_;
+    out.push_back({place::worker(next_seat_++ % seats_max), std::move(own),
+                   (before + static_cast<std::uint32_t>(out.size())) % how_.gateways});
+  }
+  return out;
+}
+
+// What is not wanted any more goes; where others come in its place, behind them.
+void repository_book::replace(const std::string& name, instant now) {
+  const auto& targets = wanted(name);
+  bool any_loads = false, any_ready = false;
+  std::set<std::string> ready;
+  for (const auto& v : targets)
+    if (const auto* r = find(name, v)) {
+      any_loads = any_loads || r->model.state == model_state::loading;
+      if (r->model.state == model_state::ready) {
+        any_ready = true;
+        ready.insert(v.version);
+      }
+    }
+  const auto has_successor = [&](const served_model& m) {
+    const bool is_named = std::any_of(targets.begin(), targets.end(),
+                                      [&](const auto& v) { return v.version == m.version; });
+    return is_named ? ready.contains(m.version) : any_ready && !any_loads;
+  };
+  for (auto& r : revisions_) {
+    if (r.model.name != name || !is_asked(r.model) || is_wanted(r))
+      continue;
+    const bool loads = r.model.state == model_state::loading;
+    if (!loads && !targets.empty() && !has_successor(r.model))
+      continue;
+    r.is_void = true; // wanted again, the same files are another revision
+    if (loads)
+      stop(r, "unloaded", now);
+    else
+      turn(r, model_state::unloading, targets.empty() ? "" : "replaced", now);
+  }
+}
+
+// A load has ended when each version that it is about has.
+void repository_book::answer_loads(const std::string& name) {
+  const auto& targets = wanted(name);
+  std::optional<error> failure;
+  bool is_open = false;
+  if (targets.empty())
+    failure = fail(errc::cancelled, "failed to load '{}': it was unloaded meanwhile", name);
+  for (const auto& v : targets) {
+    const auto* r = find(name, v);
+    is_open = is_open || r == nullptr || r->model.state == model_state::loading;
+    if (r != nullptr && r->model.state == model_state::unavailable)
+      failure = fail(errc::start_failed, "failed to load '{}'{}: {}", name,
+                     v.version.empty() ? "" : ", version " + v.version, r->model.reason);
+  }
+  if (is_open)
+    return;
+  const auto is_meant = [&](const asked& w) { return w.model == name && !w.version; };
+  for (const auto& w : waiting_)
+    if (is_meant(w))
+      reply(w, failure);
+  std::erase_if(waiting_, is_meant);
+}
+
+void repository_book::turn(revision& r, model_state to, std::string reason, instant now) {
+  constexpr std::string_view words[] = {"", "is being loaded", "is ready", "is being unloaded",
+                                        "is unavailable"};
+  r.model.state = to;
+  r.model.reason = std::move(reason);
+  r.since = now;
+  has_changed_ = true;
+  remarks_.push_back(fmt::format("{} {}{}{}", text_of(r.model), words[static_cast<int>(to)],
+                                 r.model.reason.empty() ? "" : ": ", r.model.reason));
+}
+
+void repository_book::stop(revision& r, std::string reason, instant now) {
+  r.leaving.insert(r.leaving.end(), r.model.workers.begin(), r.model.workers.end());
+  r.model.workers.clear();
+  turn(r, model_state::unavailable, std::move(reason), now);
+}
+
+void repository_book::reply(const asked& to, std::optional<error> failure) {
+  answers_.push_back({to.gateway, {to.request, std::move(failure), "", "", 0}});
+}
+
+repository_book::revision* repository_book::revision_of(node_id worker) {
+  for (auto& r : revisions_)
+    if (has_worker(r.model.workers, worker))
+      return &r;
+  return nullptr;
+}
+
+served_model* repository_book::static_of(node_id worker) {
+  for (auto& m : static_)
+    if (has_worker(m.workers, worker))
+      return &m;
+  return nullptr;
+}
+
+} // namespace baton::cluster

@@ -1,0 +1,199 @@
+// Which models workers serve: those of nodes.toml, those of a model repository as its files are and
+// as clients ask, and those that clients enlist from a model store. Pure: time is given, what a
+// look at the files found and what befalls processes is told; what is to run, and who is answered,
+// is taken out.
+//
+// One revision of a version of a model of the repository:
+//
+//   wanted --start--> loading --all its workers ready--> ready
+//                      |  |                               | | |
+//                      |  +--a worker ended: its reason   | | +--each worker was given up
+//                      |  |  not wanted any more          | |            |
+//                      |  v                               | |            v
+//                      | unavailable <--------------------|-|------ unavailable
+//                      |  ^                               | |
+//                      |  | every gateway has drained,    | +--not wanted any more
+//                      |  | or drain_max                  +----the ready one of now replaces it
+//                      |  +------------ unloading <---------+
+//                      +--no worker can be had: unavailable
+//
+// `unavailable` has no processes: those that there were are leaving until the supervisor has said
+// that they are gone, and their names are not given away before. It is wanted no more with its
+// files: it is forgotten. Other files of a model, or a client that loads it again, begin a new
+// revision; what serves goes on until that one is ready, and stays if it never is.
+//
+// A version of a store's model (repository_enlisted.cpp) may have no workers: it is ready with
+// none. Scaled up, more load beside those that serve; scaled down, the last ones leave, each when
+// it has answered what it has. One that fails before it was ready is not enlisted any more.
+#pragma once
+
+#include "cluster/models/repository_scan.hpp"
+#include "cluster/models/store_models.hpp"
+#include "schema/served_models.hpp"
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace baton::cluster {
+
+// A revision as it is noted: whoever comes after this root takes it up.
+struct noted_model {
+  served_model model;
+  std::uint64_t digest = 0;
+  std::vector<std::string> notes{}; // scanned_version's
+};
+// What was asked for and cannot be entered: a bad archive, a name that nothing has.
+struct passed_model {
+  std::string name;    // the model's, if it was said; else as it was asked for
+  std::string archive; // of a store; else empty
+  std::string why;
+  std::uint64_t revision = 0;
+};
+struct noted_models {
+  std::uint64_t last_revision = 0;
+  std::uint32_t next_seat = 0;
+  std::vector<noted_model> all; // with processes, of the repository
+  std::vector<passed_model> passed_over{};
+};
+
+class repository_book {
+public:
+  using instant = std::chrono::steady_clock::time_point;
+
+  struct options {
+    model_control control = model_control::none;
+    std::vector<std::string> load_models; // at first, where clients load the others; "*": all
+    std::uint32_t gateways = 1;
+    std::chrono::milliseconds drain_max{30'000};
+  };
+  // `config`: its [[workers]] have their places.
+  repository_book(options how, const cluster_config& config);
+
+  // What another root has left, before anything else is told.
+  void restore(const noted_models& left, instant now);
+  // A look at the files.
+  void take(scanned_models found, instant now);
+  // A client, through a gateway: of what the files were at the last look.
+  void load(node_id gateway, std::uint64_t request, const std::string& model, instant now);
+  void unload(node_id gateway, std::uint64_t request, const std::string& model, instant now);
+
+  // Of a store. A client, through a gateway; `order`: its model, version, settings and whether it
+  // waits. Nobody is answered where there is no `order.request`.
+  void enlist(node_id gateway, const change_model& order, stored_model what, instant now);
+  void strike(node_id gateway, const change_model& order, instant now);
+  void scale(node_id gateway, const change_model& order, instant now);
+  void set_default(node_id gateway, const change_model& order);
+  std::set<std::string> enlisted() const; // their names
+  std::set<std::string> archives() const; // of which they are, as their clients called them
+  // Shown as UNAVAILABLE for this reason until a model of that name, or of that archive, is
+  // entered. `archive`: of a store; else empty.
+  void pass_over(const std::string& name, const std::string& archive, const std::string& why);
+
+  // Of a worker's process.
+  void on_ready(node_id worker, instant now);
+  void on_end(node_id worker, const std::string& how, instant now);
+  void on_given_up(node_id worker, const std::string& why, instant now);
+  void on_gone(node_id worker, instant now); // the supervisor has let go of it
+  void on_drained(std::uint32_t gateway, std::uint64_t number, instant now);
+  void tick(instant now);
+
+  // All that there is to say, those of nodes.toml first. What has workers is to run, and nothing
+  // else; the rest stands there to be shown.
+  served_models standing() const;
+  noted_models note() const;
+  bool takes_changes() const noexcept { return how_.control == model_control::clients; }
+
+  struct answer {
+    node_id gateway;
+    model_changed what;
+  };
+  std::vector<answer> take_answers() { return std::exchange(answers_, {}); }
+  // Lines for the log.
+  std::vector<std::string> take_remarks() { return std::exchange(remarks_, {}); }
+  // Whether `standing` is another one than at the last call.
+  bool take_change() { return std::exchange(has_changed_, false); }
+
+private:
+  struct revision {
+    served_model model; // its workers are those that are to run
+    std::uint64_t digest = 0;
+    std::chrono::milliseconds startup_timeout{0};
+    instant since; // of its state
+    std::set<node_id> ready;
+    std::set<node_id> given_up;
+    std::set<std::uint32_t> drained;     // gateways
+    std::vector<model_worker> leaving{}; // not to run any more, and not gone
+    bool is_void = false;                // its files, if they are wanted, are another revision
+    std::set<node_id> coming{};          // beside those that made it ready
+  };
+  struct asked {
+    node_id gateway;
+    std::uint64_t request = 0;
+    std::string model;
+    std::optional<std::string> version{}; // of a store
+  };
+  struct enlisted_model {
+    std::vector<scanned_version> versions; // as they came
+    std::string default_version;
+  };
+
+  void settle(instant now);
+  void settle(const std::string& name, instant now);
+  revision* find(const std::string& name, const scanned_version& wanted);
+  void start(const std::string& name, const scanned_version& wanted, instant now);
+  // Behind those that the model has.
+  std::vector<model_worker> seats_for(const std::string& name, std::uint32_t count,
+                                      std::uint32_t before = 0);
+  std::uint32_t count_for(const scanned_version& v) const;
+  void replace(const std::string& name, instant now);
+  void answer_loads(const std::string& name);
+  void turn(revision& r, model_state to, std::string reason, instant now);
+  void stop(revision& r, std::string reason, instant now);
+  void reply(const asked& to, std::optional<error> failure);
+  // Of a store.
+  void check_ready(revision& r, instant now);
+  void answer_enlisted(const std::string& name);
+  void drop_failed(const std::string& name);
+  void forget(const std::string& name, const std::string& version);
+  void grow(revision& r, std::uint32_t count);
+  void shrink(const revision& of, const std::vector<model_worker>& removed);
+  void give_up_coming(revision& r, const std::string& why, instant now);
+  scanned_version* find_enlisted(const std::string& name, const std::string& version);
+  revision* serving(const std::string& name, const std::string& version);
+  result<scanned_version*> named(const change_model& order);
+  void tell(node_id gateway, const change_model& order, const scanned_version& of,
+            std::optional<error> failure);
+  served_model told(const revision& r) const;
+  served_model told(const passed_model& p) const;
+  void pass_over_missing();
+  std::vector<std::string> notes_of(const revision& r) const;
+  revision* revision_of(node_id worker);
+  served_model* static_of(node_id worker);
+  std::vector<served_model> not_loaded() const;
+  std::size_t worker_count() const;
+  const std::vector<scanned_version>& wanted(const std::string& name) const;
+  bool is_wanted(const revision& r) const;
+
+  options how_;
+  std::vector<served_model> static_; // of nodes.toml
+  std::map<node_id, std::string> static_lost_;
+  bool has_begun_ = false;
+  scanned_models there_;   // at the last look
+  scanned_models targets_; // that are to be served
+  std::vector<revision> revisions_;
+  std::map<std::string, enlisted_model, std::less<>> enlisted_;
+  std::vector<passed_model> passed_over_;
+  std::vector<asked> waiting_; // for a load
+  std::set<std::string, std::less<>> unloaded_;
+  std::uint64_t last_revision_ = 0;
+  std::uint32_t next_seat_ = 0;
+  std::vector<answer> answers_;
+  std::vector<std::string> remarks_;
+  bool has_changed_ = true;
+};
+
+} // namespace baton::cluster

@@ -1,0 +1,128 @@
+#include "cluster/plan/membership.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <tuple>
+
+namespace baton::cluster {
+namespace {
+
+const node_config* find(const cluster_config& config, const std::string& name) {
+  const auto it = std::find_if(config.nodes.begin(), config.nodes.end(),
+                               [&](const node_config& n) { return n.name == name; });
+  return it == config.nodes.end() ? nullptr : &*it;
+}
+
+// Wherever it stands in the file.
+bool is_same(node_config a, node_config b) {
+  a.place = b.place = 0;
+  return a == b;
+}
+
+// "" if they are.
+std::string different_section(const cluster_config& a, const cluster_config& b) {
+  const auto own = [](const cluster_config& c) {
+    return std::tie(c.name, c.run_dir, c.shutdown_timeout, c.node_timeout, c.network);
+  };
+  if (own(a) != own(b))
+    return "[cluster]";
+  if (a.models != b.models)
+    return a.models.size() > 1 || b.models.size() > 1 ? "[[models]]" : "[model]";
+  if (a.workers != b.workers)
+    return "[[workers]]";
+  if (a.repository != b.repository)
+    return "[model_repository]";
+  if (a.store != b.store)
+    return "[model_store]";
+  return a.gateway == b.gateway ? "" : "[gateway]";
+}
+
+// One that has a place already came back: what the file says of stages counted it before.
+result<void> check_new(const node_config& n, bool was_there) {
+  const auto refuse = [&](std::string_view why) {
+    return fail(errc::conflict, "node {} is new and {}", n.name, why);
+  };
+  if (!n.is_elsewhere)
+    return refuse("on the machine of `cluster up`, whose devices are shared out: it can come with "
+                  "the next `cluster up`");
+  if (!n.waits && !was_there)
+    return refuse("does not wait: write waits = true in its [[nodes]] table, so that "
+                  "model.pipeline_parallel_size goes on to say what it says");
+  return {};
+}
+
+} // namespace
+
+result<std::set<std::string>> take_places(membership& members, cluster_config& config) {
+  std::set<std::string> newcomers;
+  std::uint32_t next = 0;
+  for (const auto& [name, place] : members.places)
+    next = std::max(next, place + 1);
+  for (auto& n : config.nodes) {
+    const auto [at, is_new] = members.places.emplace(n.name, next);
+    n.place = at->second;
+    if (is_new) {
+      ++next;
+      newcomers.insert(n.name);
+    }
+  }
+  if (next > nodes_of_cluster_max)
+    return fail_param(errc::bad_config, "nodes",
+                      "the cluster has or had {} nodes, at most {} are possible", next,
+                      nodes_of_cluster_max);
+  std::erase_if(config.nodes,
+                [&](const node_config& n) { return members.removed.contains(n.name); });
+  return newcomers;
+}
+
+result<void> check_grown(const cluster_config& running, const cluster_config& fresh,
+                         const membership& members) {
+  if (const auto section = different_section(running, fresh); !section.empty())
+    return fail(errc::conflict,
+                "{} of nodes.toml is not what the cluster runs with: it takes effect at the next "
+                "`cluster up`, until then nodes alone may be different",
+                section);
+  for (const auto& n : running.nodes) {
+    const auto* now = find(fresh, n.name);
+    if (now == nullptr)
+      return fail(errc::conflict,
+                  "node {} is not in nodes.toml any more: `cluster remove-node {}` "
+                  "comes first",
+                  n.name, n.name);
+    if (!is_same(n, *now))
+      return fail(errc::conflict,
+                  "node {} is another one in nodes.toml than in the cluster, or its devices are of "
+                  "another model",
+                  n.name);
+  }
+  for (const auto& n : fresh.nodes)
+    if (!running.has_node(n.name) && !members.removed.contains(n.name))
+      if (auto ok = check_new(n, members.places.contains(n.name)); !ok)
+        return ok;
+  return {};
+}
+
+nlohmann::json json_of(const membership& members) {
+  return {{"places", members.places}, {"removed", members.removed}};
+}
+
+membership membership_from(const nlohmann::json& j) {
+  return {j.at("places").get<std::map<std::string, std::uint32_t>>(),
+          j.at("removed").get<std::set<std::string>>()};
+}
+
+std::string text_of(const told_nodes& nodes) {
+  return nlohmann::json{{"config", nodes.config}, {"members", json_of(nodes.members)}}.dump();
+}
+
+std::optional<told_nodes> told_nodes_from(std::string_view text) {
+  try {
+    const auto j = nlohmann::json::parse(text);
+    return told_nodes{j.at("config").get<std::string>(), membership_from(j.at("members"))};
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  }
+}
+
+} // namespace baton::cluster

@@ -1,0 +1,31 @@
+// Which worker processes there are, whom each serves, and at which gateway's door. Pure.
+#pragma once
+
+#include "cluster/config/config.hpp"
+#include "cluster/plan/plan.hpp"
+
+namespace baton::cluster {
+
+struct worker_seat {
+  node_id node;
+  std::string name;                // "worker-echo-0"
+  const worker_config* of;         // in the configuration that was asked
+  std::uint32_t gateway_index = 0; // those of a model are dealt to the gateways in turn
+};
+
+// In the order of nodes.toml. `config` must outlive them.
+inline std::vector<worker_seat> worker_seats(const cluster_config& config) {
+  std::vector<worker_seat> seats;
+  for (const auto& w : config.workers)
+    for (std::uint32_t i = 0; i < w.count; ++i)
+      seats.push_back({place::worker(static_cast<std::uint32_t>(seats.size())),
+                       fmt::format("worker-{}-{}", w.name, i), &w, i % config.gateway.processes});
+  return seats;
+}
+
+// Of the socket in the run directory at which that gateway's workers greet it.
+inline std::string worker_door_name(std::uint32_t gateway_index) {
+  return fmt::format("workers-{}", gateway_index);
+}
+
+} // namespace baton::cluster

@@ -1,0 +1,114 @@
+#include "cluster/process/next_life.hpp"
+
+#include "cluster/process/child.hpp"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+namespace baton::cluster {
+namespace {
+
+struct orders {
+  std::uint64_t epoch = 0;
+  std::int32_t parent = 0;
+};
+
+// A message with a file beside it.
+struct packet {
+  orders what;
+  iovec part{&what, sizeof what};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+
+  packet() {
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+  }
+  packet(const packet&) = delete;
+  packet& operator=(const packet&) = delete;
+
+  void attach(int file) {
+    if (file < 0) {
+      message.msg_controllen = 0;
+      return;
+    }
+    auto* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof file);
+    std::memcpy(CMSG_DATA(header), &file, sizeof file);
+  }
+  int attached() {
+    int file = -1;
+    if (const auto* header = CMSG_FIRSTHDR(&message);
+        header != nullptr && header->cmsg_type == SCM_RIGHTS)
+      std::memcpy(&file, CMSG_DATA(header), sizeof file);
+    return file;
+  }
+};
+
+// Until it is called; ends with the agent.
+next_life sleep_until_called(int socket) {
+  const std::int32_t pid = getpid();
+  if (send(socket, &pid, sizeof pid, MSG_NOSIGNAL) != sizeof pid)
+    _exit(0);
+  for (;;) {
+    packet p;
+    const auto got = recvmsg(socket, &p.message, MSG_CMSG_CLOEXEC);
+    if (got == sizeof p.what)
+      return {{p.what.epoch}, p.what.parent, p.attached()};
+    if (got >= 0 || errno != EINTR)
+      _exit(0);
+  }
+}
+
+// As child_watch::start does it for a process that it executes.
+void become(const next_life& life) {
+  setpgid(0, 0);
+  die_with(life.parent);
+}
+
+} // namespace
+
+std::optional<next_life> leave_copy(int socket) {
+  std::signal(SIGCHLD, SIG_IGN); // a copy that ends uncalled leaves no zombie here
+  std::optional<next_life> life;
+  while (fork() == 0)
+    life = sleep_until_called(socket); // and leave a copy in turn
+  if (life)
+    become(*life);
+  return life;
+}
+
+result<copies> copies::create() {
+  int ends[2] = {-1, -1};
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    return fail(errc::io_failed, "socketpair: {}", std::strerror(errno));
+  return copies(ends[0], ends[1]);
+}
+
+copies::~copies() {
+  for (const int fd : {ours_, theirs_})
+    if (fd >= 0)
+      close(fd);
+}
+
+std::optional<std::int32_t> copies::call(const next_life& life) {
+  std::int32_t pid = 0;
+  if (recv(ours_, &pid, sizeof pid, MSG_DONTWAIT) != sizeof pid)
+    return std::nullopt;
+  packet p;
+  p.what = {life.epoch.value, life.parent};
+  p.attach(life.file);
+  if (sendmsg(ours_, &p.message, MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof p.what)
+    return std::nullopt;
+  return pid;
+}
+
+} // namespace baton::cluster

@@ -1,0 +1,321 @@
+#include "cluster/roles/child_launch.hpp"
+
+#include "cluster/bus/starvation.hpp"
+#include "cluster/roles/process.hpp"
+#include "gateway/state/board.hpp"
+#include "runtime/collective/group_memory.hpp"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <csignal>
+
+namespace baton::cluster {
+namespace {
+
+std::uint32_t index_of(const actors::child_spec& spec) {
+  if (spec.role == role::agent)
+    return place::index_of_agent(spec.node);
+  if (spec.role == role::gateway)
+    return spec.node.value - place::first_gateway.value;
+  if (spec.role == role::worker)
+    return place::index_of_worker(spec.node);
+  return spec.role == role::shard ? place::index_of(spec.node) : 0;
+}
+
+// What a process has said last, without time and level. Read for a process that nothing will start
+// again.
+std::string last_words(const std::filesystem::path& log) {
+  constexpr std::size_t bytes_max = 1024; // a reason, not a log
+  auto last = last_line(log);
+  constexpr int words_before = 2;
+  for (int i = 0; i < words_before; ++i)
+    if (const auto end = last.find(' '); end != std::string::npos)
+      last.erase(0, end + 1);
+  return last.substr(0, bytes_max);
+}
+
+// As the end of one that was asked to end. What a worker says then is its own: it may be anybody's
+// command.
+bool has_failed(role as, const child_end& how) {
+  if (how.how == child_end::way::exit)
+    return how.number != 0 && as != role::worker;
+  return how.how == child_end::way::signal && how.number != SIGTERM;
+}
+
+} // namespace
+
+child_launcher::child_launcher(child_watch& watch, const cluster_contexts& all,
+                               std::filesystem::path config, life_clock& lives)
+    : watch_(watch), dir_(all.base.dir), config_(std::move(config)), lives_(lives) {
+  for (const auto& context : all) {
+    know(context.plan);
+    if (context.coming)
+      know(*context.coming);
+  }
+}
+
+void child_launcher::know(const cluster_plan& plan) {
+  std::lock_guard lock(mutex_);
+  pipelines_[plan.generation] = plan.pipeline;
+  for (const auto& s : plan.shards) {
+    if (plan.width == 1 || meets_over_bus(plan, s))
+      continue;
+    const auto leader = stage_of(plan, s).front().node;
+    leaders_[s.node] = leader;
+    widths_[leader] = plan.width;
+  }
+}
+
+void child_launcher::forget(const actors::child_spec& spec) {
+  copies_.erase(spec.node); // the one that waits there ends
+  std::lock_guard lock(mutex_);
+  kv_files_.erase(spec.node);
+  group_files_.erase(spec.node);
+  widths_.erase(spec.node);
+  leaders_.erase(spec.node);
+  adopted_.erase(spec.node);
+  now_.erase(spec.node);
+  dir_.forget(spec.name);
+}
+
+void child_launcher::serve(actors::supervisor_config& config) {
+  config.adopt = [this](const actors::child_spec& spec) { return adopt(spec); };
+  config.start = [this](const actors::child_spec& spec, epoch_id epoch) {
+    return start(spec, epoch);
+  };
+  config.stop = [this](const actors::child_spec&, std::int32_t pid, bool force) {
+    watch_.signal(pid, force ? SIGKILL : SIGTERM);
+  };
+  config.is_starved = [watch = std::make_shared<starvation_watch>()](std::int32_t pid) {
+    return watch->look(pid, starvation_watch::clock::now());
+  };
+  config.abandon = [this](const actors::child_spec& spec) { return abandon(spec); };
+  config.retired = [this](const actors::child_spec& spec) { forget(spec); };
+  config.now = [] { return std::chrono::steady_clock::now(); };
+  config.next_epoch = [this](node_id) { return lives_.next(); };
+}
+
+// By its note: pid, start time and epoch; it is a child of ours only once it has greeted as that
+// epoch (the supervisor waits for it). The memory for its KV went with the agent that held it.
+std::optional<actors::left_child> child_launcher::adopt(const actors::child_spec& spec) {
+  for (const auto& note : dir_.alive()) {
+    if (note.name != spec.name)
+      continue;
+    const int pidfd = open_noted(note);
+    if (pidfd < 0)
+      return std::nullopt;
+    {
+      std::lock_guard lock(mutex_);
+      adopted_[spec.node] = note.pid;
+      now_[spec.node] = {note.pid, note.epoch};
+    }
+    watch_.adopt(note.pid, pidfd, ends_of(spec, note.epoch));
+    end_those_left_apart();
+    return actors::left_child{note.pid, note.epoch};
+  }
+  return std::nullopt;
+}
+
+std::uint32_t child_launcher::pipeline_of(const actors::child_spec& spec) {
+  if (spec.role == role::head)
+    return place::pipeline_of_head(spec.node);
+  std::lock_guard lock(mutex_);
+  const auto known = pipelines_.find(place::generation_of(spec.node));
+  ENSURE(known != pipelines_.end(), "{} is of a generation that nobody told of", spec.name);
+  return known->second;
+}
+
+result<std::int32_t> child_launcher::start(const actors::child_spec& spec, epoch_id epoch) {
+  launch what;
+  // The image we run from: also after a rebuild has replaced the file, and then the only one that
+  // we link to.
+  what.program = "/proc/self/exe";
+  what.argv = {"baton-" + spec.name,
+               std::string(gateway::name_of(spec.role)),
+               "--config",
+               config_.string(),
+               "--epoch",
+               std::to_string(epoch.value),
+               "--index",
+               std::to_string(index_of(spec))};
+  if (spec.role == role::head || spec.role == role::shard)
+    what.argv.insert(what.argv.end(), {"--pipeline", std::to_string(pipeline_of(spec))});
+  if (spec.role == role::shard)
+    what.argv.insert(what.argv.end(),
+                     {"--generation", std::to_string(place::generation_of(spec.node))});
+  what.log = dir_.log(spec.name);
+  if (spec.role != role::shard)
+    return watch_.start(what, ends_of(spec, epoch));
+  {
+    std::lock_guard lock(mutex_);
+    now_[spec.node] = {0, epoch}; // before it can end
+  }
+  auto started = start_shard(spec, epoch, std::move(what));
+  std::lock_guard lock(mutex_);
+  now_[spec.node].pid = started ? *started : 0;
+  return started;
+}
+
+child_watch::ended child_launcher::ends_of(const actors::child_spec& spec, epoch_id epoch) {
+  return [this, spec, log = dir_.log(spec.name), epoch](std::int32_t, const child_end& how) {
+    judge_memory(spec.node, epoch, how);
+    const bool has_exited = how.how == child_end::way::exit,
+               is_permanent = has_exited && how.number == exit_permanent;
+    auto text = how.text();
+    if (is_permanent || (has_exited && how.number == exit_device_lost))
+      if (const auto why = last_words(log); !why.empty())
+        text += ": " + why;
+    ended({spec.node, epoch, std::move(text), is_permanent, has_failed(spec.role, how), spec.name});
+  };
+}
+
+// The copy that its last life has left, if there is one: it has the weights already.
+result<std::int32_t> child_launcher::start_shard(const actors::child_spec& spec, epoch_id epoch,
+                                                 launch what) {
+  const int kv_file = kv_file_of(spec);
+  const int group_file = group_file_of(spec); // a copy has it already
+  if (auto left = copies_.find(spec.node); left != copies_.end())
+    if (auto pid = left->second.call({epoch, getpid(), kv_file}))
+      if (auto adopted = watch_.adopt(*pid, ends_of(spec, epoch)))
+        return adopted;
+  copies_.erase(spec.node); // whatever was said to one that is gone, nobody else must hear
+  const auto pass = [&what](const char* option, int file) {
+    what.argv.insert(
+        what.argv.end(),
+        {option, std::to_string(inherited_file + static_cast<int>(what.files.size()))});
+    what.files.push_back(file);
+  };
+  if (kv_file >= 0)
+    pass("--kv-file", kv_file);
+  if (group_file >= 0)
+    pass("--group-file", group_file);
+  if (auto line = copies::create()) {
+    pass("--copies", line->for_child());
+    copies_.emplace(spec.node, *std::move(line));
+  } else {
+    spdlog::warn("{}", line.error().message); // its next life is started anew
+  }
+  return watch_.start(what, ends_of(spec, epoch));
+}
+
+// -1: none to be had; the shard keeps its KV to itself.
+int child_launcher::kv_file_of(const actors::child_spec& spec) {
+  std::lock_guard lock(mutex_);
+  auto it = kv_files_.find(spec.node);
+  if (it == kv_files_.end()) {
+    auto made = memory_file::create(spec.name + std::string(kv_file_suffix));
+    if (!made) {
+      spdlog::warn("{}", made.error().message);
+      return -1;
+    }
+    it = kv_files_.emplace(spec.node, *std::move(made)).first;
+  }
+  return it->second.fd();
+}
+
+// -1: its stage is this shard alone, or no memory is to be had: then the shard says so.
+int child_launcher::group_file_of(const actors::child_spec& spec) {
+  int fd = -1;
+  {
+    std::lock_guard lock(mutex_);
+    adopted_.erase(spec.node); // it has ended
+    const auto leader = leaders_.find(spec.node);
+    if (leader == leaders_.end())
+      return -1;
+    auto it = group_files_.find(leader->second);
+    if (it == group_files_.end()) {
+      auto made = make_group_file(leader->second);
+      if (!made) {
+        spdlog::error("{}", made.error().message);
+        return -1;
+      }
+      it = group_files_.emplace(leader->second, *std::move(made)).first;
+    }
+    fd = it->second.fd();
+  }
+  end_those_left_apart();
+  return fd;
+}
+
+// The memory in which adopted shards meet went with the agent before. Once other memory is made for
+// their stage, they have to begin anew to meet the rest there.
+void child_launcher::end_those_left_apart() {
+  std::map<node_id, std::int32_t> apart;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [node, pid] : adopted_)
+      if (const auto of = leaders_.find(node);
+          of != leaders_.end() && group_files_.contains(of->second))
+        apart.emplace(node, pid);
+    for (const auto& [node, pid] : apart)
+      adopted_.erase(node);
+  }
+  for (const auto& [node, pid] : apart) {
+    spdlog::warn("process {} begins anew: another rank of its stage was lost with its agent", pid);
+    watch_.signal(pid, SIGKILL);
+  }
+}
+
+result<memory_file> child_launcher::make_group_file(node_id leader) {
+  auto made = memory_file::create("group");
+  if (!made)
+    return made;
+  if (auto laid_out = collective::group_memory::create(made->fd(), widths_.at(leader)); !laid_out)
+    return laid_out.error();
+  return made;
+}
+
+// A shard that was killed from outside has left its KV as its last finished step wrote it. One that
+// crashed, or whose end was not seen, may have written anywhere before: the next begins with new
+// memory.
+void child_launcher::judge_memory(node_id shard, epoch_id life, const child_end& how) {
+  std::lock_guard lock(mutex_);
+  if (const auto last = now_.find(shard); last != now_.end() && last->second.epoch != life)
+    return; // it was left behind, and what it had as well
+  if (how.how != child_end::way::signal || how.number != SIGKILL)
+    kv_files_.erase(shard);
+}
+
+// A shard that does not die of SIGKILL hangs in the system, which may write to its memory yet: its
+// KV stays its own, and so does the memory in which it met the other ranks of its stage, who begin
+// anew. A shard listens where no other life of it does; what others listen at cannot be had twice.
+bool child_launcher::abandon(const actors::child_spec& spec) {
+  if (spec.role != role::shard)
+    return false;
+  std::vector<std::int32_t> ranks;
+  {
+    std::lock_guard lock(mutex_);
+    kv_files_.erase(spec.node);
+    if (const auto of = leaders_.find(spec.node); of != leaders_.end()) {
+      group_files_.erase(of->second);
+      for (const auto& [node, leader] : leaders_)
+        if (const auto it = now_.find(node);
+            leader == of->second && node != spec.node && it != now_.end())
+          ranks.push_back(it->second.pid);
+    }
+  }
+  for (const auto pid : ranks)
+    watch_.signal(pid, SIGKILL);
+  return true;
+}
+
+void child_launcher::ended(actors::child_exited what) {
+  if (observer_)
+    observer_(what);
+  std::lock_guard lock(mutex_);
+  if (supervisor_)
+    caf::anon_send(*supervisor_, std::move(what));
+  else
+    early_.push_back(std::move(what));
+}
+
+void child_launcher::reports_to(actors::supervisor_actor supervisor) {
+  std::lock_guard lock(mutex_);
+  for (auto& e : early_)
+    caf::anon_send(supervisor, std::move(e));
+  early_.clear();
+  supervisor_ = std::move(supervisor);
+}
+
+} // namespace baton::cluster

@@ -1,0 +1,70 @@
+// Between the supervisor actor and real processes: which command line a child gets, which epoch,
+// which memory, and who hears of its end.
+#pragma once
+
+#include "actors/supervisor.hpp"
+#include "cluster/files/life_clock.hpp"
+#include "cluster/files/memory_file.hpp"
+#include "cluster/process/child.hpp"
+#include "cluster/process/next_life.hpp"
+#include "cluster/roles/roles.hpp"
+
+namespace baton::cluster {
+
+class child_launcher {
+public:
+  // `watch` must outlive this and be destroyed before the actor system. `config` is the running
+  // cluster's copy. `lives` gives the children their epochs.
+  child_launcher(child_watch& watch, const cluster_contexts& all, std::filesystem::path config,
+                 life_clock& lives);
+
+  // Fills adopt, start, stop, now and next_epoch.
+  void serve(actors::supervisor_config& config);
+  // Shards of this plan may be started as well. Any thread.
+  void know(const cluster_plan& plan);
+  // What was kept for a child that will have no other life. From the supervisor that it serves.
+  void forget(const actors::child_spec& spec);
+  // Hears of each end ahead of the supervisor, from the watching thread. Before the first start.
+  void observe(std::function<void(const actors::child_exited&)> ends) {
+    observer_ = std::move(ends);
+  }
+  // Before the first child can end. Ends that come earlier are kept and told then.
+  void reports_to(actors::supervisor_actor supervisor);
+
+private:
+  std::uint32_t pipeline_of(const actors::child_spec& spec);
+  std::optional<actors::left_child> adopt(const actors::child_spec& spec);
+  result<std::int32_t> start(const actors::child_spec& spec, epoch_id epoch);
+  result<std::int32_t> start_shard(const actors::child_spec& spec, epoch_id epoch, launch what);
+  child_watch::ended ends_of(const actors::child_spec& spec, epoch_id epoch);
+  int kv_file_of(const actors::child_spec& spec);
+  int group_file_of(const actors::child_spec& spec);
+  result<memory_file> make_group_file(node_id leader);
+  void end_those_left_apart();
+  bool abandon(const actors::child_spec& spec);
+  void judge_memory(node_id shard, epoch_id life, const child_end& how);
+  void ended(actors::child_exited what);
+
+  child_watch& watch_;
+  run_dir dir_;
+  std::filesystem::path config_;
+  life_clock& lives_;
+  std::function<void(const actors::child_exited&)> observer_; // none: nobody
+  std::mutex mutex_;
+  std::optional<actors::supervisor_actor> supervisor_;
+  std::vector<actors::child_exited> early_;
+  std::map<std::uint32_t, std::uint32_t> pipelines_; // by generation
+  std::map<node_id, memory_file> kv_files_;          // of shards: their KV outlives them
+  std::map<node_id, std::uint32_t> widths_;    // of stages that are several shards, by their rank 0
+  std::map<node_id, node_id> leaders_;         // of their shards: rank 0
+  std::map<node_id, memory_file> group_files_; // by rank 0: where these shards meet
+  std::map<node_id, std::int32_t> adopted_;    // shards that were started by another
+  struct last_life {
+    std::int32_t pid = 0;
+    epoch_id epoch;
+  };
+  std::map<node_id, last_life> now_; // of shards: the last one
+  std::map<node_id, copies> copies_; // of shards, that wait to be their next life
+};
+
+} // namespace baton::cluster

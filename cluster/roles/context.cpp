@@ -1,0 +1,265 @@
+#include "cluster/config/model_sampling.hpp"
+#include "cluster/config/pipelines.hpp"
+#include "cluster/plan/model_identity.hpp"
+#include "cluster/plan/plan_picture.hpp"
+#include "cluster/plan/plan_workers.hpp"
+#include "cluster/roles/roles.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <map>
+
+namespace baton::cluster {
+namespace {
+
+struct described_model {
+  model::description description;
+  std::uint64_t identity = 0;
+  result<sampling_defaults> sampling;
+};
+
+// By file, and the identity that was asked for.
+using described_models = std::map<std::pair<std::filesystem::path, std::uint64_t>, described_model>;
+
+// `identity`: that it had when the cluster came up; 0: it does so now.
+result<described_model> look_at_model(const std::filesystem::path& path, std::uint64_t identity) {
+  auto file = model::open_model(path);
+  if (!file) {
+    auto e = file.error();
+    e.message = fmt::format("model.path: {}", e.message);
+    return e;
+  }
+  auto found = model_identity(**file);
+  if (!found)
+    return found.error();
+  if (identity != 0)
+    if (auto ok = check_identity(**file, *found, identity); !ok)
+      return ok.error();
+  auto description = model::describe(**file);
+  if (!description)
+    return description.error();
+  return described_model{std::move(*description), *found, sampling_of_file(**file)};
+}
+
+// Without what all pipelines have together: notes, run directory, addresses.
+struct pipeline_parts {
+  cluster_config config;
+  model::description model;
+  cluster_plan plan;
+  std::optional<cluster_plan> coming;
+};
+
+result<pipeline_parts> load_pipeline(const cluster_config& config, const machines& known,
+                                     std::uint32_t pipeline, pipeline_note& note,
+                                     described_models& looked_at) {
+  pipeline_parts p;
+  p.config = view_of(config, pipeline);
+  const std::pair wanted{p.config.model.path, note.model_identity};
+  auto model = looked_at.find(wanted);
+  if (model == looked_at.end()) {
+    auto found = look_at_model(wanted.first, wanted.second);
+    if (!found)
+      return found.error();
+    model = looked_at.emplace(wanted, std::move(*found)).first;
+  }
+  note.model_identity = model->second.identity;
+  p.model = model->second.description;
+  if (p.config.model.generation_config == "auto") {
+    const auto& sampling = model->second.sampling;
+    if (!sampling)
+      return sampling.error();
+    p.config.model.sampling_of_files = *sampling;
+  }
+  if (!note.generations) {
+    const auto first = first_generation(p.config);
+    note.generations = noted_generations{{first, std::nullopt, pipeline}, first.number};
+  }
+  auto plan = make_plan(p.config, p.model, known, note.generations->now.serving);
+  if (!plan)
+    return plan.error();
+  p.plan = std::move(*plan);
+  if (note.generations->now.coming) {
+    auto next = make_plan(p.config, p.model, known, *note.generations->now.coming);
+    if (!next)
+      return next.error();
+    p.coming = std::move(*next);
+  }
+  return p;
+}
+
+// They come up together, and one of each model does.
+result<void> check_together(const std::vector<pipeline_parts>& parts, const machines& known) {
+  std::vector<const cluster_plan*> before;
+  for (const auto& p : parts) {
+    const auto& model = p.config.model.name;
+    if (std::none_of(parts.begin(), parts.end(), [&](const pipeline_parts& other) {
+          return other.config.model.name == model && !other.plan.shards.empty();
+        }))
+      return fail_param(errc::bad_config, "nodes.waits",
+                        "all nodes of model {} wait: one replica has to begin with its own", model);
+    if (auto ok = check_fits_beside(before, p.plan, known); !ok)
+      return ok;
+    before.push_back(&p.plan);
+  }
+  return {};
+}
+
+// `dir`: none is the configured one.
+result<cluster_base> base_of(cluster_config config, plan_note with, std::optional<run_dir> dir) {
+  auto opened = dir ? result<run_dir>(std::move(*dir)) : run_dir::open(config.run_dir);
+  if (!opened)
+    return opened.error();
+  auto where = addresses::create(*opened, with.network);
+  if (!where)
+    return where.error();
+  return cluster_base{std::move(config), std::move(with), *std::move(opened), *std::move(where)};
+}
+
+} // namespace
+
+namespace {
+
+// All that are noted; of a cluster that comes up, all that it has.
+result<std::vector<pipeline_parts>> load_pipelines(cluster_config& config, plan_note& with) {
+  const auto newcomers = take_places(with.members, config);
+  if (!newcomers)
+    return newcomers.error();
+  const bool comes_up = with.pipelines.empty();
+  if (comes_up)
+    for (std::uint32_t p = 0; p < models_of_pipelines(config).size(); ++p)
+      with.pipelines[p];
+  else // they were written down since
+    for (auto& [pipeline, note] : with.pipelines)
+      if (note.generations)
+        note.generations->now = leave_out(std::move(note.generations->now), *newcomers);
+  std::vector<pipeline_parts> parts;
+  described_models looked_at; // replicas have one file
+  for (auto& [pipeline, note] : with.pipelines) {
+    auto loaded = load_pipeline(config, with.known, pipeline, note, looked_at);
+    if (!loaded)
+      return loaded.error();
+    parts.push_back(std::move(*loaded));
+  }
+  if (comes_up)
+    if (auto ok = check_together(parts, with.known); !ok)
+      return ok.error();
+  return parts;
+}
+
+} // namespace
+
+result<void> check_plans(cluster_config config, plan_note with) {
+  auto parts = load_pipelines(config, with);
+  return parts ? result<void>() : parts.error();
+}
+
+result<cluster_contexts> load_contexts(const std::filesystem::path& config_file, plan_note with,
+                                       std::optional<run_dir> dir) {
+  auto config = load_config(config_file);
+  if (!config)
+    return config.error();
+  auto parts = load_pipelines(*config, with);
+  if (!parts)
+    return parts.error();
+  auto base = base_of(*std::move(config), std::move(with), std::move(dir));
+  if (!base)
+    return base.error();
+  cluster_contexts all{*std::move(base), {}};
+  for (auto& p : *parts)
+    all.pipelines.push_back(
+        {{std::move(p.config), all.base.made_with, all.base.dir, all.base.where},
+         std::move(p.model),
+         std::move(p.plan),
+         std::move(p.coming)});
+  return all;
+}
+
+plan_note with_this_machine() {
+  return {{}, {}, {{root_machine, facts_of_this_machine()}}, std::nullopt, {}};
+}
+
+namespace {
+
+struct noted {
+  run_dir dir;
+  plan_note plan;
+};
+
+result<noted> noted_beside(const std::filesystem::path& config_copy) {
+  auto dir = run_dir::open(config_copy.parent_path());
+  if (!dir)
+    return dir.error();
+  auto with = noted_plan(*dir);
+  if (!with)
+    return fail(errc::io_failed, "{}: no plan is noted there", dir->path().string());
+  return noted{*std::move(dir), *std::move(with)};
+}
+
+// `pipeline`: none is all that are noted.
+result<cluster_contexts> load_noted(const std::filesystem::path& config_copy,
+                                    std::optional<std::uint32_t> pipeline) {
+  auto found = noted_beside(config_copy);
+  if (!found)
+    return found.error();
+  auto& with = found->plan;
+  if (pipeline)
+    std::erase_if(with.pipelines, [&](const auto& p) { return p.first != *pipeline; });
+  if (with.pipelines.empty())
+    return fail(errc::not_found, "{}: no such pipeline is noted there", found->dir.path().string());
+  return load_contexts(config_copy, std::move(with), std::move(found->dir));
+}
+
+std::vector<expected_speed> of(const expected_speeds& expected, std::size_t pipeline) {
+  return pipeline < expected.size() ? expected[pipeline] : std::vector<expected_speed>();
+}
+
+} // namespace
+
+result<cluster_contexts> load_contexts_of_child(const std::filesystem::path& config_copy) {
+  return load_noted(config_copy, std::nullopt);
+}
+
+result<cluster_context> load_context_of_child(const std::filesystem::path& config_copy,
+                                              std::uint32_t pipeline) {
+  auto all = load_noted(config_copy, pipeline);
+  if (!all)
+    return all.error();
+  return std::move(all->pipelines.front());
+}
+
+result<cluster_base> load_base_of_child(const std::filesystem::path& config_copy) {
+  auto found = noted_beside(config_copy);
+  if (!found)
+    return found.error();
+  auto config = load_config(config_copy);
+  if (!config)
+    return config.error();
+  if (auto ok = take_places(found->plan.members, *config); !ok)
+    return ok.error();
+  return base_of(*std::move(config), std::move(found->plan), std::move(found->dir));
+}
+
+std::string plan_table(const cluster_contexts& all, const expected_speeds& expected) {
+  auto text = all.size() == 0
+                  ? fmt::format("{}: no LLM, worker models alone\n", all.base.config.name)
+                  : std::string();
+  for (std::size_t i = 0; i < all.size(); ++i)
+    text += plan_table(all[i].config, all[i].model, all[i].plan, of(expected, i),
+                       all[i].made_with.known);
+  text += workers_text(all.base.config, gpus_for_workers(all.base.config, devices_here()));
+  return text + machines_text(all.base.made_with.known);
+}
+
+std::string plan_json(const cluster_contexts& all, const expected_speeds& expected) {
+  auto pipelines = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < all.size(); ++i)
+    pipelines.push_back(plan_json(all[i].config, all[i].model, all[i].plan, of(expected, i),
+                                  all[i].made_with.known));
+  auto plan = all.size() == 1 ? std::move(pipelines[0])
+                              : nlohmann::ordered_json{{"pipelines", std::move(pipelines)}};
+  add_workers(plan, all.base.config, gpus_for_workers(all.base.config, devices_here()));
+  return plan.dump(2) + "\n";
+}
+
+} // namespace baton::cluster

@@ -1,0 +1,60 @@
+// The files that a gateway reads when it comes up, and again whenever they change: API keys,
+// certificate and its key. Nothing that is open notices.
+#pragma once
+
+#include "cluster/config/config.hpp"
+#include "cluster/files/file_watch.hpp"
+#include "gateway/http/http_server.hpp"
+#include "gateway/server/door_server.hpp"
+#include "gateway/state/board.hpp"
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace baton::cluster {
+
+// None: no file is named. Errors: as load_api_keys, with the key of nodes.toml.
+result<std::optional<std::vector<gateway::api_key>>> load_keys_of(const gateway_section& section);
+// "gateway", "gateway-1".
+std::string name_of_gateway(std::uint32_t index);
+// Where this one of the gateways listens, and who may come there: the operator's door is as many
+// ports behind gateway.admin, and the first one alone has the ZeroMQ door.
+gateway::gateway_config door_settings(const gateway_section& section,
+                                      std::optional<std::vector<gateway::api_key>> keys,
+                                      std::uint32_t index = 0);
+// Whether a gateway could come up. Errors: as load_keys_of, http_server::check and
+// grpc_door::check.
+result<void> check_gateway(const gateway_section& section);
+// Checks that the addresses of all gateways are free. Requires: this cluster is not running.
+// Errors: as load_keys_of and http_server::check_free; `param` is the key of nodes.toml.
+result<void> check_gateway_is_free(const gateway_section& section);
+// Requires: check_gateway is content.
+std::vector<gateway::http_server::remark> remarks_on_gateway(const gateway_section& section);
+
+class gateway_files {
+public:
+  // Requires: what the board and the doors came up with was read after the watch was made.
+  explicit gateway_files(gateway_section section);
+  void attach(std::shared_ptr<gateway::board> board, std::shared_ptr<gateway::door_server> doors);
+
+  // To be called at an even interval. What cannot be read changes nothing: the old stays, and
+  // `told` hears why; the empty text, once all is well again.
+  void look(const std::function<void(const std::string& why)>& told);
+
+private:
+  void reload_keys();
+  void reload_certificate();
+
+  gateway_section section_;
+  file_watch keys_;
+  file_watch certificate_;
+  std::shared_ptr<gateway::board> board_;
+  std::shared_ptr<gateway::door_server> doors_;
+  std::string keys_wrong_; // empty: nothing
+  std::string certificate_wrong_;
+};
+
+} // namespace baton::cluster

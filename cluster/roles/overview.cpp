@@ -1,0 +1,155 @@
+#include "cluster/roles/overview.hpp"
+
+#include "actors/actor_faults.hpp"
+#include "schema/result.hpp"
+
+#include <algorithm>
+
+namespace baton::cluster {
+namespace {
+
+using pointer = overview_actor::stateful_pointer<overview_state>;
+
+// What it means that this one is not started again.
+std::string_view what_is_lost(role r) {
+  switch (r) {
+  case role::head:
+    return "its pipeline serves nobody";
+  case role::gateway:
+    return "its doors are closed";
+  case role::agent:
+    return "its shards go on, and have no next life";
+  case role::shard:
+    return "its pipeline serves nobody, unless others take its layers";
+  case role::worker:
+    return "its model is not served";
+  default:
+    return "it is missing";
+  }
+}
+
+std::string reason_of(const status& s) {
+  const bool has_given_up = s.supervision && s.supervision->has_given_up;
+  return fmt::format("{}: {}{}", s.name, s.reason,
+                     has_given_up ? fmt::format("; {} has given it up: {}", s.supervision->by,
+                                                what_is_lost(s.role))
+                                  : std::string());
+}
+
+// Whose reason it is: of one that failed rather than of those who wait for it.
+const status* teller_of(const std::vector<status>& nodes) {
+  const status* teller = nullptr;
+  for (const auto& n : nodes) {
+    const bool fails = n.phase == phase::failed;
+    if (n.phase != phase::ready && !n.reason.empty() &&
+        (!teller || (fails && teller->phase != phase::failed)))
+      teller = &n;
+  }
+  return teller;
+}
+
+cluster_status picture(const overview_state& s) {
+  cluster_status all;
+  all.url = s.config.url;
+  std::vector<status> judged;
+  for (const auto& [node, st] : s.nodes) {
+    all.nodes.push_back(st);
+    if (!s.expected.coming.contains(node))
+      judged.push_back(st);
+  }
+  all.phase = overall_phase(judged, s.was_ready);
+  if (const auto* n = teller_of(judged))
+    all.reason = reason_of(*n);
+  all.pipelines = s.expected.pipelines;
+  for (const auto& [number, load] : s.loads)
+    if (number < all.pipelines.size())
+      all.pipelines[number].load = load;
+  all.places = s.expected.places;
+  if (all.pipelines.empty())
+    return all;
+  const auto& first = all.pipelines.front();
+  all.model = first.model;
+  all.load = first.load;
+  all.generation = first.generation;
+  all.coming_generation = first.coming_generation;
+  all.change = first.change;
+  return all;
+}
+
+void tell(pointer self) {
+  auto& s = self->state;
+  auto all = picture(s);
+  s.was_ready = s.was_ready || all.phase == phase::ready;
+  for (auto gateway : s.gateways)
+    self->send(s.config.gateway(gateway), all);
+  s.config.changed(all);
+}
+
+void expect(overview_state& s, const expected_now& m) {
+  std::map<node_id, status> nodes;
+  for (const auto& st : m.nodes) {
+    const auto known = s.nodes.find(st.node);
+    nodes.emplace(st.node, known == s.nodes.end() ? st : known->second);
+  }
+  s.nodes = std::move(nodes);
+  s.expected = m;
+}
+
+} // namespace
+
+phase overall_phase(const std::vector<status>& nodes, bool was_ready) {
+  auto any = [&](phase p) {
+    return std::any_of(nodes.begin(), nodes.end(), [p](const status& s) { return s.phase == p; });
+  };
+  if (any(phase::failed))
+    return phase::failed;
+  if (any(phase::draining) || any(phase::stopped))
+    return phase::draining;
+  if (std::all_of(nodes.begin(), nodes.end(),
+                  [](const status& s) { return s.phase == phase::ready; }))
+    return phase::ready;
+  return was_ready ? phase::recovering : any(phase::loading) ? phase::loading : phase::starting;
+}
+
+overview_actor::behavior_type overview(pointer self, overview_config config) {
+  actors::install_fault_handlers(self);
+  self->state.config = std::move(config);
+  expect(self->state, self->state.config.expected);
+  return {
+      [self](const status& m) {
+        const auto it = self->state.nodes.find(m.node);
+        if (it == self->state.nodes.end())
+          return; // of a generation that is over
+        auto& known = it->second;
+        if (m.epoch < known.epoch)
+          return; // from a life that is over
+        auto restarts = std::max(known.restarts, m.restarts);
+        auto supervision = m.supervision ? m.supervision : known.supervision;
+        known = m;
+        known.restarts = restarts;
+        known.supervision = std::move(supervision); // a child itself does not say it
+        tell(self);
+      },
+      [self](const asked& m) {
+        auto all = picture(self->state);
+        all.request = m.what.request;
+        self->state.config.send_to_client(m.who, all);
+      },
+      [self](const expected_now& m) {
+        expect(self->state, m);
+        tell(self);
+      },
+      [self](const load_of& m) { self->state.loads[m.pipeline] = m.load; },
+      [self](const actors::peer_up& m) {
+        if (m.peer.role != role::gateway)
+          return;
+        std::erase(self->state.gateways, m.peer.node);
+        self->state.gateways.push_back(m.peer.node);
+        tell(self);
+      },
+      [self](const actors::peer_down& m) { std::erase(self->state.gateways, m.node); },
+      [](const actors::tick&) {},
+  };
+}
+
+} // namespace baton::cluster

@@ -1,0 +1,498 @@
+#include "cluster/roles/plan_keeper.hpp"
+
+#include "cluster/config/pipelines.hpp"
+#include "cluster/files/tell_newest.hpp"
+#include "cluster/roles/process.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+namespace baton::cluster {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+// Of the nodes with devices of this pipeline.
+std::vector<std::string> elsewhere(const cluster_config& view) {
+  std::vector<std::string> nodes;
+  for (const auto& n : view.nodes)
+    if (n.is_elsewhere && has_devices_on(view, view.pipeline, n.name))
+      nodes.push_back(n.name);
+  return nodes;
+}
+
+} // namespace
+
+plan_keeper::line::line(const cluster_context& of)
+    : context(&of), view(of.config), book(*of.noted().generations, clock::now()),
+      away(elsewhere(of.config), {of.config.node_timeout, change_patience}, clock::now()),
+      serving(of.plan), coming(of.coming) {}
+
+plan_keeper::plan_keeper(const cluster_contexts& all, outside to)
+    : to_(std::move(to)), note_(all.base.made_with), dir_(all.base.dir),
+      text_(dir_.read(dir_.config().filename().string()).value_or("")) {
+  for (const auto& context : all)
+    lines_.emplace_back(context);
+  use_nodes(all.base.config);
+}
+
+void plan_keeper::use_nodes(cluster_config now) {
+  config_ = std::move(now);
+  agents_ = agents_of(config_);
+  for (auto& l : lines_)
+    l.view = view_of(config_, l.context->pipeline());
+}
+
+// Whoever starts on this machine from now on plans from this.
+result<void> plan_keeper::note() {
+  note_.build = build_version();
+  for (const auto& l : lines_)
+    note_.pipelines.at(l.context->pipeline()).generations = l.book.noted();
+  return note_plan(dir_, note_);
+}
+
+plan_word plan_keeper::word_now() const {
+  plan_word w{agents_, {text_, note_.members}, note_.known, {}};
+  for (const auto& l : lines_)
+    w.shards.push_back(l.book.noted().now);
+  return w;
+}
+
+plan_standing plan_keeper::stand() const {
+  plan_standing all{agents_, {}};
+  for (const auto& l : lines_)
+    all.pipelines.push_back({l.view.model.name, l.serving, l.coming, l.book.outcome()});
+  return all;
+}
+
+void plan_keeper::note_change() {
+  if (auto ok = note(); !ok)
+    spdlog::error("{}", ok.error().message); // a root after us asks head and machines again
+  ++version_;
+}
+
+// Without the lock: who is told may ask.
+void plan_keeper::tell() {
+  tell_newest(
+      [this] {
+        std::lock_guard lock(mutex_);
+        return std::pair(version_, std::pair(stand(), word_now()));
+      },
+      [this](const std::pair<plan_standing, plan_word>& now) {
+        to_.changed(now.first);
+        to_.say(now.second);
+      });
+}
+
+void plan_keeper::tell(const std::function<void(const plan_word&)>& one) const {
+  tell_newest(
+      [this] {
+        std::lock_guard lock(mutex_);
+        return std::pair(version_, word_now());
+      },
+      one);
+}
+
+void plan_keeper::change_and_tell(const std::function<void()>& change) {
+  std::unique_lock lock(mutex_);
+  const auto before = version_;
+  change();
+  const bool has_changed = version_ != before;
+  lock.unlock();
+  if (has_changed)
+    tell();
+}
+
+// Above all of all pipelines: a shard's number says which generation it is of, and that whose.
+std::uint32_t plan_keeper::next_number() const {
+  std::uint32_t last = 0;
+  for (const auto& l : lines_)
+    last = std::max(last, l.book.noted().last);
+  return last + 1;
+}
+
+std::vector<const cluster_plan*> plan_keeper::all_there() const {
+  std::vector<const cluster_plan*> all;
+  for (const auto& l : lines_) {
+    all.push_back(&l.serving);
+    if (l.coming)
+      all.push_back(&*l.coming);
+  }
+  return all;
+}
+
+result<cluster_plan> plan_keeper::plan_of(const line& l, const generation& next) const {
+  return make_plan(l.view, l.context->model, note_.known, next);
+}
+
+// One more of those that begin together. Errors: conflict (a change is under way), as plan_of,
+// check_fits_beside.
+result<void> plan_keeper::add_step(line& l, generation next, std::vector<step>& steps) const {
+  if (const auto coming = l.book.coming())
+    return fail(errc::conflict, "generation {} is still being started: wait for it", *coming);
+  next.number = next_number() + static_cast<std::uint32_t>(steps.size());
+  auto plan = plan_of(l, next);
+  if (!plan)
+    return plan.error();
+  auto there = all_there();
+  for (const auto& earlier : steps)
+    there.push_back(&earlier.plan);
+  if (auto ok = check_fits_beside(there, *plan, note_.known); !ok)
+    return ok;
+  steps.push_back({&l, std::move(next), std::move(*plan)});
+  return {};
+}
+
+// All pipelines that have devices on the node, or none.
+result<std::vector<plan_keeper::step>> plan_keeper::plan_change(const change_nodes& order) {
+  std::vector<step> steps;
+  for (auto& l : lines_) {
+    const auto& view = l.view;
+    if (view.has_node(order.node) && !has_devices_on(view, view.pipeline, order.node))
+      continue;
+    auto next = next_generation(view, l.book.noted().now.serving, order.node, order.is_drain);
+    if (!next)
+      return next.error();
+    if (auto ok = add_step(l, std::move(*next), steps); !ok)
+      return ok.error();
+  }
+  if (steps.empty())
+    return fail(errc::conflict, "node {} has devices for no model", order.node);
+  for (const auto& s : steps)
+    if (auto ok = check_served(*s.of, steps); !ok)
+      return ok.error();
+  return steps;
+}
+
+// A replica may be left without a node, but not the last one of its model.
+result<void> plan_keeper::check_served(const line& l, const std::vector<step>& steps) const {
+  const auto& model = l.view.model.name;
+  for (const auto& other : lines_) {
+    const auto changes =
+        std::find_if(steps.begin(), steps.end(), [&](const step& s) { return s.of == &other; });
+    const auto stages = changes == steps.end() ? other.serving.stages : changes->next.stages;
+    if (other.view.model.name == model && stages > 0)
+      return {};
+  }
+  return fail(errc::does_not_fit, "no device is left for the layers of model {}", model);
+}
+
+// Those that serve, then those that can, then the rest; within each in their order. Errors:
+// not_found.
+result<std::vector<plan_keeper::line*>> plan_keeper::replicas_of(const std::string& model) {
+  std::vector<line*> replicas;
+  std::set<std::string> names;
+  for (auto& l : lines_) {
+    names.insert(l.view.model.name);
+    if (l.view.model.name == model)
+      replicas.push_back(&l);
+  }
+  if (replicas.empty())
+    return fail(errc::not_found, "there is no model {}: {} {} served", model,
+                fmt::join(names, ", "), names.size() == 1 ? "is" : "are");
+  const auto rank = [](const line* l) {
+    return l->serving.stages > 0                                   ? 0
+           : own_devices(l->view, l->book.noted().now.serving) > 0 ? 1
+                                                                   : 2;
+  };
+  std::stable_sort(replicas.begin(), replicas.end(),
+                   [&](const line* a, const line* b) { return rank(a) < rank(b); });
+  return replicas;
+}
+
+// The first so many of its replicas are on, the others off; all have stages of the width.
+result<std::vector<plan_keeper::step>> plan_keeper::plan_scale(const scale_model& order) {
+  const auto replicas = replicas_of(order.model);
+  if (!replicas)
+    return replicas.error();
+  const auto serving = static_cast<std::size_t>(std::count_if(
+      replicas->begin(), replicas->end(), [](const line* l) { return l->serving.stages > 0; }));
+  const auto wanted = order.replicas > 0 ? order.replicas : serving;
+  if (wanted > replicas->size())
+    return fail(errc::does_not_fit,
+                "nodes.toml has devices for {} replicas of model {}, not for {}", replicas->size(),
+                order.model, wanted);
+  std::vector<step> steps;
+  for (std::size_t i = 0; i < replicas->size(); ++i) {
+    auto& l = *replicas->at(i);
+    auto now = l.book.noted().now.serving;
+    const bool is_on = i < wanted;
+    if (is_on && now.stages == 0) // it begins with the machines that are there
+      now = leave_out(std::move(now), l.away.lost(clock::now()));
+    auto next =
+        next_generation_scaled(l.view, now, is_on, order.width > 0 ? order.width : now.width);
+    if (!next)
+      return next.error();
+    if (*next == l.book.noted().now.serving)
+      continue;
+    if (auto ok = add_step(l, std::move(*next), steps); !ok)
+      return ok.error();
+  }
+  if (steps.empty())
+    return fail(errc::conflict, "model {} has {} replica{} with stages of {} already", order.model,
+                wanted, wanted == 1 ? "" : "s", replicas->front()->serving.width);
+  return steps;
+}
+
+nodes_changed plan_keeper::change(const change_nodes& order) {
+  nodes_changed answer;
+  change_and_tell([&] { answer = begin(order.request, plan_change(order), "it has no node"); });
+  return answer;
+}
+
+nodes_changed plan_keeper::scale(const scale_model& order) {
+  nodes_changed answer;
+  change_and_tell([&] { answer = begin(order.request, plan_scale(order), "it is switched off"); });
+  return answer;
+}
+
+// `why_off`: of the pipelines that have no stage then.
+nodes_changed plan_keeper::begin(std::uint64_t request, result<std::vector<step>> steps,
+                                 const std::string& why_off) {
+  if (!steps)
+    return {request, 0, steps.error(), {}};
+  nodes_changed answer{request, steps->front().next.number, std::nullopt, {}};
+  for (auto& s : *steps) {
+    const bool has_shards = s.next.stages > 0; // else there is nothing to wait for
+    const auto begun = has_shards ? s.of->book.begin(s.next, clock::now())
+                                  : s.of->book.replace(s.next, clock::now(), why_off);
+    if (!begun) {
+      answer.refused = begun.error();
+      break;
+    }
+    if (has_shards)
+      s.of->coming = std::move(s.plan);
+    else
+      s.of->serving = std::move(s.plan);
+    if (&s != &steps->front())
+      answer.further.push_back(s.next.number);
+  }
+  if (!answer.refused)
+    if (auto ok = note(); !ok)
+      answer.refused = ok.error();
+  if (answer.refused) { // nobody has heard of it, but for what is over already
+    for (auto& s : *steps) {
+      s.of->book.give_up(answer.refused->message);
+      s.of->coming.reset();
+    }
+  }
+  ++version_;
+  return answer;
+}
+
+bool plan_keeper::has_node(const std::string& node) const {
+  std::lock_guard lock(mutex_);
+  return config_.has_node(node);
+}
+
+result<std::vector<node_config>> plan_keeper::admit(const std::string& node,
+                                                    const std::string& text, cluster_config fresh) {
+  result<std::vector<node_config>> newcomers = std::vector<node_config>();
+  change_and_tell([&] { newcomers = take_in(node, text, std::move(fresh)); });
+  return newcomers;
+}
+
+result<std::vector<node_config>>
+plan_keeper::take_in(const std::string& node, const std::string& text, cluster_config fresh) {
+  auto members = note_.members;
+  members.removed.erase(node);
+  if (!fresh.has_node(node))
+    return fail(errc::not_found, "there is no node {} in the cluster's nodes.toml", node);
+  if (auto ok = check_grown(config_, fresh, members); !ok)
+    return ok.error();
+  if (auto ok = take_places(members, fresh); !ok)
+    return ok.error();
+  if (auto ok = dir_.write(dir_.config().filename().string(), text); !ok)
+    return ok.error();
+  std::vector<node_config> newcomers;
+  std::set<std::string> names;
+  for (const auto& n : fresh.nodes)
+    if (!config_.has_node(n.name)) {
+      newcomers.push_back(n);
+      names.insert(n.name);
+    }
+  text_ = text;
+  note_.members = std::move(members);
+  use_nodes(std::move(fresh));
+  for (auto& l : lines_) {
+    l.book.leave_out(names);
+    for (const auto& name : names)
+      if (has_devices_on(l.view, l.view.pipeline, name))
+        l.away.add(name, clock::now());
+  }
+  note_change();
+  return newcomers;
+}
+
+result<void> plan_keeper::remove(const std::string& node) {
+  result<void> done;
+  change_and_tell([&] { done = let_go(node); });
+  return done;
+}
+
+result<void> plan_keeper::let_go(const std::string& node) {
+  const auto* agent = agent_on(agents_, node);
+  if (agent == nullptr)
+    return fail(errc::not_found, "there is no node {} in the cluster", node);
+  if (agent->machine == root_machine)
+    return fail(errc::bad_config,
+                "node {} is on the machine of `cluster up` and ends with it: `cluster drain {}` "
+                "takes its layers",
+                node, node);
+  for (const auto& l : lines_) {
+    const auto& now = l.book.noted().now;
+    const bool has_layers =
+        has_shards_on(now.serving, node) || (now.coming && has_shards_on(*now.coming, node));
+    if (has_layers && has_devices_on(l.view, l.view.pipeline, node))
+      return fail(errc::conflict, "node {} has layers: `cluster drain {}` first", node, node);
+  }
+  auto rest = config_;
+  std::erase_if(rest.nodes, [&](const node_config& n) { return n.name == node; });
+  note_.members.removed.insert(node);
+  note_.known.erase(node);
+  use_nodes(std::move(rest));
+  for (auto& l : lines_)
+    l.away.remove(node);
+  note_change();
+  return {};
+}
+
+void plan_keeper::on_joined(const std::string& node, const machine_facts& facts) {
+  change_and_tell([&] {
+    note_.known.insert_or_assign(node, facts);
+    note_change();
+  });
+}
+
+void plan_keeper::on_serves(std::uint32_t generation) {
+  change_and_tell([&] {
+    for (auto& l : lines_)
+      if (l.book.on_serves(generation)) {
+        l.serving = std::move(*l.coming);
+        l.coming.reset();
+        l.moves.on_success();
+        note_change();
+      } else if (l.flight && l.flight == l.book.coming() && generation == l.serving.generation) {
+        give_up(l, "who was gone is back"); // before the others were ready
+      }
+  });
+}
+
+void plan_keeper::on_agent(node_id agent, bool is_here) {
+  std::lock_guard lock(mutex_);
+  for (auto& l : lines_)
+    for (const auto& a : agents_)
+      if (a.node == agent) {
+        if (is_here)
+          l.away.on_here(a.on);
+        else
+          l.away.on_away(a.on, clock::now());
+      }
+}
+
+void plan_keeper::on_serving(std::uint32_t pipeline, bool is_serving) {
+  std::lock_guard lock(mutex_);
+  for (auto& l : lines_)
+    if (l.context->pipeline() == pipeline)
+      l.away.on_serving(is_serving, clock::now());
+}
+
+// Layers of a lost machine that nobody has taken are not left to themselves.
+void plan_keeper::try_again_later(line& l) {
+  if (l.coming && l.flight == l.coming->generation)
+    l.again_at =
+        clock::now() +
+        std::max<std::chrono::milliseconds>(
+            move_again_min, l.moves.on_end(clock::now(), false).value_or(l.moves.pause_max()));
+}
+
+// A change is over, and nothing came of it.
+void plan_keeper::give_up(line& l, const std::string& why) {
+  if (!l.book.give_up(why))
+    return;
+  try_again_later(l);
+  l.coming.reset();
+  note_change();
+}
+
+// Beside those that serve, which may still be whole again first; or, if there is no room for both,
+// in their place.
+result<void> plan_keeper::move_away_from(line& l, const std::set<std::string>& lost,
+                                         const std::string& why) {
+  auto next = next_generation_without(l.view, l.book.noted().now.serving, lost);
+  if (!next)
+    return next.error();
+  next->number = next_number();
+  auto plan = plan_of(l, *next);
+  if (!plan)
+    return plan.error();
+  const bool has_room = check_fits_beside(all_there(), *plan, note_.known).has_value();
+  const auto begun =
+      has_room ? l.book.begin(*next, clock::now(), why) : l.book.replace(*next, clock::now(), why);
+  if (!begun)
+    return begun;
+  if (has_room)
+    l.coming = std::move(*plan);
+  else
+    l.serving = std::move(*plan);
+  l.flight = next->number;
+  return {};
+}
+
+void plan_keeper::do_without_the_lost(line& l) {
+  const auto lost = l.away.lost(clock::now());
+  if (l.again_at && clock::now() >= *l.again_at) {
+    l.again_at.reset();
+    l.moved_from.clear();
+  }
+  if (lost == std::exchange(l.moved_from, lost))
+    return; // what there was to do was done
+  const auto& last = l.coming ? *l.book.noted().now.coming : l.book.noted().now.serving;
+  if (std::none_of(lost.begin(), lost.end(),
+                   [&](const auto& node) { return has_shards_on(last, node); }))
+    return;
+  const auto why = fmt::format("node {} is gone", fmt::join(lost, ", "));
+  l.book.give_up(why);
+  l.coming.reset();
+  if (auto ok = move_away_from(l, lost, why); !ok)
+    l.book.stay(
+        fmt::format("{}, and the others cannot take its layers: {}", why, ok.error().message));
+  spdlog::warn("{}", l.book.outcome());
+  note_change();
+}
+
+void plan_keeper::on_failed(const status& child) {
+  if (child.role != role::shard)
+    return;
+  change_and_tell([&] {
+    for (auto& l : lines_)
+      if (l.coming && place::generation_of(child.node) == l.coming->generation)
+        give_up(l, fmt::format("{}: {}", child.name, child.reason));
+  });
+}
+
+void plan_keeper::tick() {
+  change_and_tell([&] {
+    for (auto& l : lines_) {
+      if (l.book.tick(clock::now())) {
+        try_again_later(l);
+        l.coming.reset();
+        note_change();
+      }
+      do_without_the_lost(l);
+    }
+  });
+}
+
+plan_word plan_keeper::word() const {
+  std::lock_guard lock(mutex_);
+  return word_now();
+}
+
+plan_standing plan_keeper::standing() const {
+  std::lock_guard lock(mutex_);
+  return stand();
+}
+
+} // namespace baton::cluster

@@ -1,0 +1,306 @@
+#include "cluster/roles/process.hpp"
+
+#include "actors/restart.hpp"
+#include "cluster/bus/bus_zmq.hpp"
+#include "cluster/bus/resident_actors.hpp"
+#include "cluster/files/open_files.hpp"
+#include "cluster/files/tell_newest.hpp"
+#include "cluster/roles/roles.hpp"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <csignal>
+#include <mutex>
+#include <thread>
+
+namespace baton::cluster {
+namespace {
+
+constexpr std::chrono::milliseconds link_tick_interval{50};
+constexpr std::chrono::milliseconds actor_tick_interval{100}; // each wakes threads beside a step
+constexpr std::chrono::seconds keys_interval{1};              // to look whether they have changed
+// One actor must not starve the others (measured: two self-sending actors starved a third without
+// it).
+constexpr std::size_t messages_per_turn = 64;
+
+sigset_t ending_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (int number : {SIGTERM, SIGINT, SIGHUP})
+    sigaddset(&set, number);
+  return set;
+}
+
+// CAF's default scheduler costs 158 µs more per round trip than this one.
+caf::actor_system_config caf_options(std::uint32_t threads) {
+  caf::actor_system_config options;
+  options.set("scheduler.policy", caf::atom("sharing"));
+  options.set("scheduler.max-threads", std::size_t{threads});
+  options.set("scheduler.max-throughput", messages_per_turn);
+  return options;
+}
+
+// Messages are additive, but what stands in them must mean the same on both ends of a pipeline.
+result<void> admit(const hello& peer) {
+  if (peer.role == role::client || peer.build == build_version())
+    return {};
+  return fail(errc::version_mismatch, "{} is build {}, we are {}", peer.name, peer.build,
+              build_version());
+}
+
+} // namespace
+
+void block_signals() {
+  auto set = ending_signals();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+int wait_for_end(std::chrono::milliseconds patience) {
+  const auto set = ending_signals();
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(patience);
+  const timespec time{seconds.count(), std::chrono::nanoseconds(patience - seconds).count()};
+  const int number = sigtimedwait(&set, nullptr, &time);
+  return number == SIGTERM || number == SIGINT ? number : 0;
+}
+
+std::uint64_t wall_micros() {
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(
+                                        std::chrono::system_clock::now().time_since_epoch())
+                                        .count());
+}
+
+std::uint64_t now_micros() {
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(
+                                        std::chrono::steady_clock::now().time_since_epoch())
+                                        .count());
+}
+
+struct process::parts {
+  identity who;
+  addresses where;
+  caf::actor_system_config options;
+  std::unique_ptr<bus_zmq> wire;
+  std::unique_ptr<exchange> links;
+  // Ahead of what actors send through: a step that still runs when the process ends has its result
+  // to send, and the system waits for it.
+  caf::actor_system system;
+  resident_actors residents{system, messages_per_turn};
+  std::vector<caf::actor> owned; // this and what follows may hold actors: gone before the system
+  std::vector<std::function<void()>> ticks;
+  std::vector<std::function<void(const hello&)>> ups;
+  std::vector<std::function<void(node_id, epoch_id, const std::string&)>> downs;
+  std::thread ticker;
+  std::mutex mutex;
+  std::condition_variable wake;
+  bool stopping = false;
+  int asked_to_end = 0; // the signal, until somebody waits for it
+  std::function<void(const key_pair&)> on_key;
+  std::string noted_key; // with which we listen
+  status current;
+  std::uint64_t reports = 0; // changes of `current`
+
+  parts(identity w, addresses a, std::uint32_t threads)
+      : who(std::move(w)), where(std::move(a)), options(caf_options(threads)), system(options) {
+    current = {who.node, who.epoch, who.as, who.name, phase::starting, {}, getpid(), 0, 0};
+  }
+
+  // By whoever reports, and when the supervisor's link comes up: often at the same time.
+  void send_status() {
+    tell_newest(
+        [this] {
+          std::lock_guard lock(mutex);
+          return std::pair(reports, current);
+        },
+        [this](status s) {
+          links->send(who.supervisor, actors::well_known::supervisor, std::move(s));
+        });
+  }
+
+  // Who may come in, and this machine's own key, as they are noted now.
+  void follow_keys() {
+    where.refresh();
+    if (who.as == role::client || !where.keys().is_set())
+      return;
+    if (const auto changed = where.changed_key(wire->key_in_use())) {
+      wire->use_key(*changed);
+      if (on_key)
+        on_key(*changed);
+    }
+    if (auto in_use = wire->key_in_use(); in_use != noted_key) {
+      links->listen_at(split_key(links->self().endpoint).address + "#" + in_use);
+      where.note_key(who.name, in_use);
+      noted_key = std::move(in_use);
+    }
+  }
+
+  void tick_loop() {
+    std::unique_lock lock(mutex);
+    auto due = std::chrono::steady_clock::now();
+    auto keys_due = due;
+    while (!wake.wait_for(lock, link_tick_interval, [this] { return stopping; })) {
+      lock.unlock();
+      const auto now = std::chrono::steady_clock::now();
+      links->tick(now);
+      if (now >= due) {
+        due = now + actor_tick_interval;
+        for (auto& tick : ticks)
+          tick();
+      }
+      if (now >= keys_due) {
+        keys_due = now + keys_interval;
+        follow_keys();
+      }
+      lock.lock();
+    }
+  }
+};
+
+process::process(std::unique_ptr<parts> p) : parts_(std::move(p)) {}
+
+result<std::unique_ptr<process>> process::start(identity who, const addresses& where,
+                                                std::uint32_t actor_threads) {
+  use_all_open_files();
+  auto p = std::make_unique<parts>(std::move(who), where, actor_threads);
+  bus_zmq_options wire;
+  wire.curve = where.keys();
+  if (auto own = where.changed_key(wire.curve.own.public_key)) // a copy of a shard slept meanwhile
+    wire.curve.own = std::move(*own);
+  p->wire = std::make_unique<bus_zmq>(std::move(wire));
+  auto bound = p->wire->bind(p->who.endpoint);
+  if (!bound)
+    return bound.error();
+  hello self{p->who.node, p->who.epoch, p->who.as,
+             p->who.name, *bound,       std::string(build_version()),
+             getpid()};
+  exchange_options options;
+  options.admit = admit;
+  p->links = std::make_unique<exchange>(*p->wire, self, options);
+  return std::unique_ptr<process>(new process(std::move(p)));
+}
+
+process::~process() {
+  {
+    std::lock_guard lock(parts_->mutex);
+    parts_->stopping = true;
+  }
+  parts_->wake.notify_all();
+  if (parts_->ticker.joinable())
+    parts_->ticker.join();
+  parts_->links->stop();
+  for (auto a = parts_->owned.rbegin(); a != parts_->owned.rend(); ++a)
+    caf::anon_send_exit(*a, caf::exit_reason::user_shutdown);
+  parts_->owned.clear();
+}
+
+caf::actor_system& process::system() {
+  return parts_->system;
+}
+exchange& process::links() {
+  return *parts_->links;
+}
+const identity& process::self() const {
+  return parts_->who;
+}
+// An actor that ends by itself has failed, and nobody else would notice: the links go on without
+// it.
+void process::guard(const caf::actor& actor) {
+  caf::actor_cast<caf::abstract_actor*>(actor)->attach_functor([](const caf::error& why) {
+    if (!why || why == caf::exit_reason::user_shutdown)
+      return;
+    spdlog::critical("an actor of this process has ended: the process ends as well");
+    spdlog::shutdown();
+    _exit(exit_software);
+  });
+}
+void process::own(caf::actor actor) {
+  guard(actor);
+  parts_->owned.push_back(std::move(actor));
+}
+void process::reside(const caf::actor& actor) {
+  parts_->residents.add(actor);
+}
+void process::on_tick(std::function<void()> tick) {
+  parts_->ticks.push_back(std::move(tick));
+}
+
+void process::on_key(std::function<void(const key_pair&)> changed) {
+  parts_->on_key = std::move(changed);
+}
+
+void process::report(phase p, std::string reason, double progress) {
+  {
+    std::lock_guard lock(parts_->mutex);
+    parts_->current.phase = p;
+    parts_->current.reason = std::move(reason);
+    parts_->current.progress = progress;
+    ++parts_->reports;
+  }
+  if (parts_->who.supervisor)
+    parts_->send_status();
+}
+
+void process::on_peer(std::function<void(const hello&)> up,
+                      std::function<void(node_id, epoch_id, const std::string&)> down) {
+  parts_->ups.push_back(std::move(up));
+  parts_->downs.push_back(std::move(down));
+}
+
+void process::begin() {
+  auto& p = *parts_;
+  p.links->on_peer_up([&p](const hello& h) {
+    spdlog::info("{} is up (pid {}, epoch {})", h.name, h.pid, h.epoch.value);
+    if (h.node == p.who.supervisor)
+      p.send_status();
+    for (auto& up : p.ups)
+      up(h);
+  });
+  p.links->on_peer_down([&p](node_id node, epoch_id epoch, const std::string& why) {
+    spdlog::info("node {} is down (epoch {}): {}", node.value, epoch.value, why);
+    for (auto& down : p.downs)
+      down(node, epoch, why);
+  });
+  p.links->on_turn_over([&p] { return p.residents.run(); });
+  p.links->start();
+  if (p.who.supervisor)
+    if (auto linked = p.links->connect(p.who.supervisor, p.who.supervisor_endpoint); !linked)
+      spdlog::error("cannot connect to the supervisor: {}", linked.error().message);
+  p.ticker = std::thread([&p] { p.tick_loop(); });
+}
+
+int process::wait() {
+  auto& p = *parts_;
+  if (p.asked_to_end != 0)
+    return p.asked_to_end;
+  for (;;) {
+    if (const int number = wait_for_end(std::chrono::milliseconds(100)); number != 0)
+      return number;
+    std::lock_guard lock(p.mutex);
+    if (p.stopping)
+      return 0;
+  }
+}
+
+bool process::wait_briefly() {
+  parts_->asked_to_end = wait_for_end(std::chrono::milliseconds(20));
+  return parts_->asked_to_end != 0;
+}
+
+void process::wait_stopped() {
+  auto& p = *parts_;
+  const auto until = std::chrono::steady_clock::now() + stop_patience;
+  std::unique_lock lock(p.mutex);
+  if (!p.wake.wait_until(lock, until, [&] { return p.stopping; }))
+    spdlog::error("what this process supervises has not ended within {} s", stop_patience.count());
+}
+
+void process::stop() {
+  std::lock_guard lock(parts_->mutex);
+  parts_->stopping = true;
+  parts_->wake.notify_all();
+}
+
+} // namespace baton::cluster

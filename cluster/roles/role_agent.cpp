@@ -1,0 +1,234 @@
+// The node agent: one per machine. Supervises that machine's shards and passes on how they stand;
+// no data path: they go on without it, and the next agent adopts them.
+#include "actors/supervisor.hpp"
+#include "cluster/bus/proxy.hpp"
+#include "cluster/config/pipelines.hpp"
+#include "cluster/roles/child_launch.hpp"
+#include "cluster/roles/process.hpp"
+#include "cluster/roles/roles.hpp"
+
+#include <spdlog/spdlog.h>
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <mutex>
+#include <set>
+
+namespace baton::cluster {
+namespace {
+
+void add_shards(std::vector<actors::child_spec>& specs, const cluster_plan& plan,
+                const agent_plan& agent) {
+  for (const auto& s : plan.shards)
+    if (s.on == agent.on)
+      specs.push_back({s.name, s.node, role::shard, actors::pipeline_intensity});
+}
+
+std::vector<actors::child_spec> shards_of(const cluster_contexts& all, const agent_plan& agent) {
+  std::vector<actors::child_spec> specs;
+  for (const auto& context : all) {
+    add_shards(specs, context.plan, agent);
+    if (context.coming)
+      add_shards(specs, *context.coming, agent);
+  }
+  return specs;
+}
+
+// What the root has said to this machine: whoever starts here reads it. On the root's own machine
+// it has noted that itself, before it said so.
+class said_here {
+public:
+  said_here(const cluster_contexts& all, const agent_plan& agent)
+      : all_(all), agent_(agent), is_noting_(agent.machine != root_machine),
+        note_(all.base.made_with), config_(all.base.config) {}
+
+  // True if it was noted here: the root waits for that.
+  bool take(const joined& m) {
+    auto known = machines_from_text(m.facts);
+    auto nodes = told_nodes_from(m.nodes);
+    ENSURE(known && nodes, "the root says what it has noted");
+    note_.known = std::move(*known);
+    take(*nodes);
+    return is_noting_ && judge(note_keys(all_.base.dir, machine_keys::from(m.keys)));
+  }
+  // False: of a pipeline that has no devices on this machine.
+  bool take(const generations& m) {
+    const auto noted = note_.pipelines.find(m.pipeline);
+    if (noted == note_.pipelines.end())
+      return false;
+    noted->second.generations = noted_elsewhere(m);
+    if (is_noting_)
+      judge(note_plan(all_.base.dir, note_));
+    return true;
+  }
+  // The shards of all generations of the root's last words.
+  actors::wanted_children wanted(child_launcher& launcher) const {
+    actors::wanted_children wanted;
+    for (const auto& context : all_) {
+      const auto& now = note_.pipelines.at(context.pipeline()).generations->now;
+      add(wanted, context, now.serving, launcher);
+      if (now.coming)
+        add(wanted, context, *now.coming, launcher);
+    }
+    return wanted;
+  }
+  std::set<std::uint32_t> serving() const {
+    std::set<std::uint32_t> numbers;
+    for (const auto& [pipeline, p] : note_.pipelines)
+      numbers.insert(p.generations->now.serving.number);
+    return numbers;
+  }
+
+private:
+  void take(const told_nodes& nodes) {
+    if (nodes == heard_)
+      return;
+    heard_ = nodes;
+    const auto copy = all_.base.dir.config();
+    auto config = parse_config(nodes.config, copy.string());
+    note_.members = nodes.members;
+    ENSURE(config && take_places(note_.members, *config), "the root goes by it");
+    config_ = std::move(*config);
+    if (is_noting_) {
+      judge(all_.base.dir.write(copy.filename().string(), nodes.config));
+      judge(note_plan(all_.base.dir, note_));
+    }
+  }
+  void add(actors::wanted_children& wanted, const cluster_context& context, const generation& g,
+           child_launcher& launcher) const {
+    const auto view = view_of(config_, context.pipeline());
+    const auto plan = make_plan(view, context.model, note_.known, g);
+    ENSURE(plan.has_value(), "the root has made this plan: {}", plan.error().message);
+    launcher.know(*plan);
+    add_shards(wanted.all, *plan, agent_);
+  }
+  static bool judge(const result<void>& ok) {
+    if (!ok)
+      spdlog::error("{}", ok.error().message); // those that come cannot start, and are given up
+    return ok.has_value();
+  }
+
+  const cluster_contexts& all_;
+  const agent_plan& agent_;
+  const bool is_noting_;
+  plan_note note_;
+  told_nodes heard_;
+  cluster_config config_; // as they say
+};
+
+// Shards of generations that ended while their agent was away: nobody else would end them.
+void end_left_over(const cluster_contexts& all) {
+  for (const auto& note : all.base.dir.alive()) {
+    const auto has_it = [&](const cluster_plan& plan) {
+      return std::any_of(plan.shards.begin(), plan.shards.end(),
+                         [&](const shard_plan& s) { return s.name == note.name; });
+    };
+    const bool is_wanted = std::any_of(all.begin(), all.end(), [&](const cluster_context& c) {
+      return has_it(c.plan) || (c.coming && has_it(*c.coming));
+    });
+    if (!note.name.starts_with("shard-") || is_wanted)
+      continue;
+    spdlog::warn("{} (pid {}) is of a generation that is over: ended", note.name, note.pid);
+    signal_noted(note, SIGTERM);
+  }
+}
+
+} // namespace
+
+int run_agent(const cluster_contexts& all, const role_arguments& arguments) {
+  const auto& cluster = all.base;
+  const auto agents = agents_of(cluster.config);
+  const auto own = std::find_if(agents.begin(), agents.end(), [&](const agent_plan& a) {
+    return a.node == place::agent(arguments.index);
+  });
+  if (own == agents.end()) {
+    spdlog::error("this node was removed from the cluster");
+    return exit_permanent;
+  }
+  const auto& agent = *own;
+  said_here said(all, agent); // of the links' thread, which ends with `started`
+  auto started = process::start({agent.node, arguments.epoch, role::agent, agent.name,
+                                 cluster.where.listen(agent.listens_as), place::root,
+                                 cluster.where.find(root_name)},
+                                cluster.where, /*actor_threads=*/1);
+  if (!started) {
+    spdlog::error("{}", started.error().message);
+    return exit_status_of_listening(started.error().code);
+  }
+  auto& self = **started;
+  outlive_parent(cluster.dir, agent.name, arguments.epoch);
+  // A shard's copy becomes ours when the shard that made it dies.
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  end_left_over(all);
+  std::atomic<bool> is_stopping{false};
+  std::atomic<bool> has_failed{false}; // one of its shards, at that
+  child_watch watch;
+  life_clock lives(cluster.dir, agent.name, wall_micros);
+  child_launcher launcher(watch, all, arguments.config, lives);
+
+  actors::supervisor_config config;
+  config.name = agent.name;
+  config.children = shards_of(all, agent);
+  launcher.serve(config);
+  launcher.observe([&](const actors::child_exited& m) {
+    if (!is_stopping || !m.has_failed)
+      return;
+    spdlog::error("{} while it was stopped: {}", m.name, m.how);
+    has_failed = true;
+  });
+  config.changed = [&self](const std::vector<status>& shards) {
+    for (const auto& s : shards) // once: it waits for room on the road
+      self.links().post(place::root, actors::well_known::supervisor, message(s));
+  };
+  // The root gives up those that come; without those that serve, this node is of no use.
+  std::mutex serving_mutex;
+  auto serving = said.serving();
+  config.escalate = [&](const status& failed) {
+    {
+      std::lock_guard lock(serving_mutex);
+      if (!serving.contains(place::generation_of(failed.node)))
+        return;
+    }
+    self.report(phase::failed, fmt::format("{}: {}", failed.name, failed.reason));
+  };
+  config.stopped = [&self] { self.stop(); };
+  auto supervisor = self.own_typed(self.system().spawn(actors::supervisor, config));
+  launcher.reports_to(supervisor);
+  self.links().publish(
+      actors::well_known::supervisor, [&, supervisor](const envelope&, message&& m) {
+        if (auto* s = std::get_if<status>(&m)) {
+          caf::anon_send(supervisor, std::move(*s));
+        } else if (const auto* d = std::get_if<drain>(&m)) {
+          is_stopping = true;
+          caf::anon_send(supervisor, *d);
+        } else if (const auto* j = std::get_if<joined>(&m)) {
+          if (said.take(*j))
+            self.links().post(place::root, actors::well_known::supervisor, std::move(m));
+        } else if (const auto* g = std::get_if<generations>(&m)) {
+          if (!said.take(*g))
+            return;
+          std::unique_lock lock(serving_mutex);
+          const bool is_other = std::exchange(serving, said.serving()) != said.serving();
+          lock.unlock();
+          if (is_other)
+            self.report(phase::ready); // whatever became of those before
+          caf::anon_send(supervisor, said.wanted(launcher));
+        } else {
+          self.links().count_unknown();
+        }
+      });
+  self.tell_peers(supervisor);
+  // A root that comes (back) hears how every shard stands.
+  self.on_tick([supervisor] { caf::anon_send(supervisor, actors::tick{}); });
+  self.begin();
+  self.report(phase::ready);
+  self.wait();
+  is_stopping = true;
+  caf::anon_send(supervisor, drain{});
+  self.wait_stopped();
+  return has_failed ? exit_process_failed : 0;
+}
+
+} // namespace baton::cluster

@@ -1,0 +1,202 @@
+// The gateway: the doors of one process, and the desks between them and the heads.
+#include "cluster/bus/proxies.hpp"
+#include "cluster/config/pipelines.hpp"
+#include "cluster/files/open_files.hpp"
+#include "cluster/process/child.hpp"
+#include "cluster/roles/gateway_files.hpp"
+#include "cluster/roles/gateway_workers.hpp"
+#include "cluster/roles/process.hpp"
+#include "cluster/roles/roles.hpp"
+#include "gateway/auth/crash_record.hpp"
+#include "gateway/dispatch/front.hpp"
+#include "gateway/server/door_server.hpp"
+
+#include <spdlog/spdlog.h>
+
+namespace baton::cluster {
+namespace {
+
+constexpr std::chrono::milliseconds files_interval{500}; // to look whether they have changed
+
+struct head_place {
+  gateway::pipeline_seat seat;
+  stable_name name; // where it is found
+};
+
+// By the number of their pipeline.
+std::vector<head_place> heads_of(const cluster_config& config) {
+  std::vector<head_place> heads;
+  for (const auto model : models_of_pipelines(config)) {
+    const auto number = static_cast<std::uint32_t>(heads.size());
+    const auto& m = config.models[model];
+    heads.push_back({{place::head(number), m.name, m.max_num_queued_reqs, m.use_job_ticket},
+                     head_name(number)});
+  }
+  return heads;
+}
+
+gateway::gateway_config settings(const cluster_base& cluster, const identity& self,
+                                 const std::vector<head_place>& heads,
+                                 std::optional<std::vector<gateway::api_key>> keys) {
+  const auto& g = cluster.config.gateway;
+  const auto index = self.node.value - place::first_gateway.value;
+  auto c = door_settings(g, std::move(keys), index);
+  c.self = self.node;
+  c.epoch = self.epoch;
+  c.model_aliases = cluster.config.model.aliases; // of the first
+  c.pipelines.clear();
+  for (const auto& head : heads)
+    c.pipelines.push_back(head.seat);
+  c.build = std::string(build_version());
+  c.threads = g.threads;
+  c.http_bounds.connections_max = g.max_connections;
+  c.stream_buffer_max_bytes = g.stream_buffer_bytes;
+  c.request_deadline = g.request_timeout;
+  c.overload_status = static_cast<int>(g.overload_status);
+  c.watermark_gamma = g.watermark_gamma;
+  c.watermark_delta = g.watermark_delta;
+  c.parses_special_tokens = g.parse_special_tokens;
+  c.placeholder_models = g.placeholder_models;
+  if (g.access_log)
+    c.access_log = cluster.dir.log(name_of_gateway(index) + ".access");
+  c.crash_record = cluster.dir.crash_record(name_of_gateway(index));
+  c.otlp_endpoint = g.otlp_endpoint;
+  c.trace_sampling_ratio = g.trace_sampling_ratio;
+  if (g.max_concurrent_requests > 0)
+    c.requests_max = g.max_concurrent_requests;
+  return c;
+}
+
+// Whose message it is: of the pipeline whose head says it or, of what the root says of a head, whom
+// it is about. All else is about the whole cluster, and the first desk's.
+std::size_t desk_of(node_id source, const message& m, const std::vector<head_place>& heads) {
+  const auto* about = std::get_if<status>(&m);
+  for (std::size_t i = 0; i < heads.size(); ++i)
+    if (const auto head = heads[i].seat.head; head == source || (about && about->node == head))
+      return i;
+  return 0;
+}
+
+// Where no desk is, because there is no LLM: what the root says of the whole cluster.
+void hear_root(process& self, const std::shared_ptr<gateway::board>& board) {
+  self.links().publish(actors::well_known::gateway, [board](const envelope&, message&& m) {
+    if (const auto* now = std::get_if<cluster_status>(&m))
+      board->take(*now);
+    else if (std::holds_alternative<drain>(m))
+      board->begin_drain();
+  });
+}
+
+// Clients beyond it would not be heard.
+void look_at_open_files(std::uint32_t connections_max) {
+  const auto needed = files_of_process + connections_max;
+  if (const auto files = use_all_open_files(); files < needed)
+    spdlog::warn("the system allows {} open files, gateway.max_connections of {} takes {}: raise "
+                 "the limit (ulimit -Hn, or LimitNOFILE= of a systemd unit)",
+                 files, connections_max, needed);
+}
+
+// Once draining, this process has stopped serving when its last stream has ended.
+void report_when_drained(process& self, const std::shared_ptr<gateway::board>& board) {
+  self.on_tick([&self, board, told = phase::ready]() mutable {
+    if (!board->look()->is_draining)
+      return;
+    auto now = board->requests_open() == 0 ? phase::stopped : phase::draining;
+    if (std::exchange(told, now) != now)
+      self.report(now, now == phase::draining
+                           ? fmt::format("{} open requests", board->requests_open())
+                           : "");
+  });
+}
+
+// What is wrong with a file shows in `cluster status`, but for the end.
+void follow_files(process& self, std::shared_ptr<gateway_files> files,
+                  const std::shared_ptr<gateway::board>& board) {
+  self.on_tick([&self, files, board, due = std::chrono::steady_clock::time_point()]() mutable {
+    const auto now = std::chrono::steady_clock::now();
+    if (now < due)
+      return;
+    due = now + files_interval;
+    files->look([&](const std::string& why) {
+      if (!board->look()->is_draining)
+        self.report(phase::ready, why);
+    });
+  });
+}
+
+} // namespace
+
+int run_gateway(const cluster_base& cluster, const role_arguments& arguments) {
+  const auto own_name = name_of_gateway(arguments.index);
+  auto started = process::start({place::gateway(arguments.index), arguments.epoch, role::gateway,
+                                 own_name, cluster.where.listen(own_name, arguments.epoch),
+                                 place::root, cluster.where.find(root_name)},
+                                cluster.where, /*actor_threads=*/1);
+  if (!started) {
+    spdlog::error("{}", started.error().message);
+    return exit_status_of_listening(started.error().code);
+  }
+  auto& self = **started;
+  outlive_parent(cluster.dir, own_name, arguments.epoch);
+  gateway::crash_record::mark_fatal_signals();
+  look_at_open_files(cluster.config.gateway.max_connections);
+  auto files = std::make_shared<gateway_files>(cluster.config.gateway);
+  auto keys = load_keys_of(cluster.config.gateway);
+  if (!keys) {
+    spdlog::error("{}", keys.error().message);
+    return exit_permanent;
+  }
+  for (const auto& r : remarks_on_gateway(cluster.config.gateway))
+    spdlog::warn("{}: {}", r.what, r.fix);
+  const auto heads = heads_of(cluster.config);
+  auto board =
+      std::make_shared<gateway::board>(settings(cluster, self.self(), heads, *std::move(keys)));
+  std::vector<gateway::head_actors> actors_of_heads;
+  for (const auto& [seat, name] : heads)
+    actors_of_heads.push_back(
+        {make_proxy<actors::scheduler_actor>(self.system(), self.links(), seat.head,
+                                             actors::well_known::scheduler),
+         make_proxy<actors::tokenizer_actor>(self.system(), self.links(), seat.head,
+                                             actors::well_known::tokenizer)});
+  const auto [front, desks] = gateway::spawn_front(self.system(), board, actors_of_heads);
+  self.own_typed(front);
+  for (const auto& desk : desks)
+    self.own_resident(desk);
+  auto workers = gateway_workers::start(self, cluster, board, arguments.index);
+  if (!workers) {
+    spdlog::error("{}", workers.error().message);
+    return exit_permanent;
+  }
+  auto opened = gateway::door_server::start(self.system(), board, front);
+  if (!opened) {
+    spdlog::error("{}", opened.error().message);
+    return exit_permanent;
+  }
+  const std::shared_ptr<gateway::door_server> doors = *std::move(opened);
+  files->attach(board, doors);
+  if (desks.empty())
+    hear_root(self, board);
+  else
+    deliver_to_chosen<actors::gateway_actor>(
+        self.links(), actors::well_known::gateway,
+        [desks = desks, heads](const envelope& e, const message& m) -> actors::gateway_actor {
+          return desks[desk_of(e.source, m, heads)];
+        });
+  for (const auto& desk : desks) {
+    self.tell_peers(desk);
+    self.on_tick([desk = desk] { caf::anon_send(desk, actors::tick{}); });
+  }
+  report_when_drained(self, board);
+  follow_files(self, files, board);
+  self.begin();
+  for (const auto& [seat, name] : heads)
+    if (auto linked = self.links().connect(seat.head, cluster.where.find(name)); !linked)
+      spdlog::error("cannot connect to the {}: {}", name.name, linked.error().message);
+  self.report(phase::ready);
+  self.wait();
+  doors->stop();
+  (*workers)->stop();
+  return 0;
+}
+
+} // namespace baton::cluster

@@ -1,0 +1,441 @@
+// The root supervisor, `cluster up`: starts gateway, head and agents, or adopts those that a root
+// which died has left; shows how they come up, restarts what dies, drains on SIGTERM. No data
+// passes through it: streams go on without it.
+#include "actors/supervisor.hpp"
+#include "cluster/bus/proxies.hpp"
+#include "cluster/config/running_clusters.hpp"
+#include "cluster/files/life_clock.hpp"
+#include "cluster/files/root_log.hpp"
+#include "cluster/join/join_desk.hpp"
+#include "cluster/models/model_keeper.hpp"
+#include "cluster/models/models_note.hpp"
+#include "cluster/process/left_over.hpp"
+#include "cluster/roles/child_launch.hpp"
+#include "cluster/roles/gateway_files.hpp"
+#include "cluster/roles/overview.hpp"
+#include "cluster/roles/plan_keeper.hpp"
+#include "cluster/roles/process.hpp"
+#include "cluster/roles/progress.hpp"
+#include "cluster/roles/roles.hpp"
+#include "cluster/roles/root_children.hpp"
+#include "cluster/roles/root_claim.hpp"
+
+#include <nlohmann/json.hpp>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <atomic>
+
+namespace baton::cluster {
+namespace {
+
+constexpr std::size_t bad_ends_max = 8; // that are told
+
+// The root's actors, and the order in which they end.
+class root {
+public:
+  // `original`: nodes.toml as the operator has it; `copy`: as the cluster does.
+  root(const cluster_contexts& all, std::filesystem::path original,
+       const std::filesystem::path& copy, life_clock& lives, process& self, progress& board,
+       join_desk* desk, model_keeper& models)
+      : all_(all), cluster_(all.base), self_(self), board_(board), desk_(desk), models_(models),
+        original_(std::move(original)), launcher_(watch_, all, copy, lives),
+        keeper_(all, {[this](const plan_word& w) { say(w); },
+                      [this](const plan_standing&) { change_children(); }}) {
+    start_overview();
+    start_supervisor();
+    start_models();
+  }
+
+  // Ends what is open within the grace, unless it is asked again; then stops the children, last
+  // started first.
+  root_end shut_down(bool came_up, std::chrono::milliseconds grace) {
+    models_.stop();
+    drain order{grace};
+    auto failed = board_.failure();
+    is_draining_ = true;
+    for (std::uint32_t i = 0; i < cluster_.config.gateway.processes; ++i)
+      self_.links().send(place::gateway(i), actors::well_known::gateway, message(order));
+    for (const auto& c : all_)
+      self_.links().send(place::head(c.pipeline()), actors::well_known::scheduler, message(order));
+    const auto cut = came_up ? board_.wait_drained(grace, [this] { return self_.wait_briefly(); })
+                             : std::string();
+    if (failed.empty())
+      failed = board_.failure();
+    is_stopping_ = true;
+    caf::anon_send(supervisor_, order);
+    self_.wait_stopped();
+    const auto left = end_left_over(cluster_.dir, root_name.name);
+    if (failed.empty())
+      failed = has_stopped_ ? bad_ends() : "what it supervises has not ended";
+    if (failed.empty() && !left.empty())
+      failed = fmt::format("{} had no supervisor any more", left);
+    return end_of(came_up, failed, cut);
+  }
+
+  plan_standing plan() const { return keeper_.standing(); }
+
+  void joined_late(const std::string& node, const machine_facts& facts) {
+    keeper_.on_joined(node, facts);
+  }
+
+  // Machines have other keys: those elsewhere are told.
+  void keys_changed() {
+    keeper_.tell([this](const plan_word& w) {
+      for (const auto& a : w.agents)
+        say_joined_to(a.node, w);
+    });
+  }
+
+  // A machine elsewhere has looked and cannot be the node it is asked to be.
+  void cannot(const std::string& node, const std::string& why) {
+    const auto now = keeper_.word();
+    if (const auto* a = agent_on(now.agents, node))
+      caf::anon_send(supervisor_,
+                     status{a->node, {}, role::agent, a->name, phase::recovering, why, 0, 0, 0});
+  }
+
+private:
+  // Whoever says it: what is said last is what is so.
+  void change_children() {
+    const std::lock_guard lock(children_mutex_);
+    const auto now = keeper_.standing();
+    caf::anon_send(overview_, expected_of(all_, now, models_.workers(), models_.standing()));
+    caf::anon_send(supervisor_,
+                   actors::wanted_children{children_of(all_, now.agents, models_.workers())});
+    for (const auto& s : unserved(models_.standing()))
+      caf::anon_send(overview_, s);
+  }
+
+  void start_models() {
+    self_.links().publish(actors::well_known::models, [this](const envelope& from, message&& m) {
+      if (auto* order = std::get_if<change_model>(&m))
+        models_.change(from.source, std::move(*order));
+      else if (const auto* done = std::get_if<model_drained>(&m))
+        models_.on_drained(from.source.value - place::first_gateway.value, done->revision);
+    });
+    model_keeper::outside to;
+    to.say = [this](const served_models& now) {
+      for (std::uint32_t i = 0; i < cluster_.config.gateway.processes; ++i)
+        self_.links().post(place::gateway(i), actors::well_known::models, message(now));
+    };
+    to.changed = [this] { change_children(); };
+    to.answer = [this](node_id gateway, const model_changed& m) {
+      self_.links().post(gateway, actors::well_known::models, message(m));
+    };
+    to.children = &watch_;
+    models_.begin(std::move(to));
+  }
+
+  // Of a child, while they are asked to stop. One that died before may be heard of only now: that
+  // it does not answer any more was heard sooner, and is told as what it is.
+  void on_end(const actors::child_exited& m) {
+    if (!is_stopping_ || !m.has_failed || board_.was_lost_while_draining(m.node, m.epoch))
+      return;
+    const std::lock_guard lock(children_mutex_);
+    if (bad_ends_.size() < bad_ends_max)
+      bad_ends_.push_back(fmt::format("{} while it was stopped: {}", m.name, m.how));
+  }
+
+  std::string bad_ends() {
+    const std::lock_guard lock(children_mutex_);
+    return fmt::format("{}", fmt::join(bad_ends_, "; "));
+  }
+
+  // What its log says last, where the supervisor has not read it.
+  void on_worker_end(const actors::child_exited& m) {
+    for (const auto& w : models_.workers())
+      if (w.node == m.node) {
+        const bool has_spoken = !m.is_permanent && m.how.starts_with("exit status");
+        const auto last = has_spoken ? last_line(cluster_.dir.log(w.name)) : std::string();
+        models_.on_end(m.node, last.empty() ? m.how : m.how + ": " + last);
+      }
+  }
+
+  // One that the cluster does not have may be in nodes.toml by now.
+  nodes_changed change(const change_nodes& order) {
+    if (!order.is_drain && !keeper_.has_node(order.node))
+      if (auto ok = admit(order.node); !ok)
+        return {order.request, 0, ok.error(), {}};
+    const auto invited =
+        order.is_drain || desk_ == nullptr ? std::nullopt : desk_->invitation_of(order.node);
+    if (invited && !invited->has_joined)
+      return {order.request, 0, error{errc::not_ready, text_of(*invited), ""}, {}};
+    return keeper_.change(order);
+  }
+
+  result<void> admit(const std::string& node) {
+    if (desk_ == nullptr)
+      return fail(
+          errc::not_found,
+          "there is no node {}, and none can come: the cluster came up without cluster.host", node);
+    const auto text = read_config_file(original_);
+    if (!text)
+      return text.error();
+    auto fresh = parse_config(*text, original_.string());
+    if (!fresh)
+      return fresh.error();
+    const auto newcomers = keeper_.admit(node, *text, std::move(*fresh));
+    return newcomers ? desk_->expect(*newcomers, keeper_.word().nodes) : newcomers.error();
+  }
+
+  // Its agent hears of it, and ends; until then it is trusted.
+  nodes_changed remove(const remove_node& order) {
+    if (auto ok = keeper_.remove(order.node); !ok)
+      return {order.request, 0, ok.error(), {}};
+    desk_->dismiss(order.node, keeper_.word().nodes);
+    return {order.request, 0, std::nullopt, {}};
+  }
+
+  void start_overview() {
+    overview_config config;
+    const auto& front = cluster_.config.gateway;
+    config.url = (front.tls_certificate.empty() ? "http://" : "https://") + front.http;
+    config.expected = expected_of(all_, keeper_.standing(), models_.workers(), models_.standing());
+    config.changed = [this](const cluster_status& s) { board_.show(s); };
+    config.send_to_client = [this](node_id who, const cluster_status& s) {
+      self_.links().send(who, actors::well_known::client, message(s));
+    };
+    config.gateway =
+        proxies<actors::gateway_actor>(self_.system(), self_.links(), actors::well_known::gateway);
+    overview_ = self_.own_typed(self_.system().spawn(overview, config));
+    self_.tell_peers(overview_);
+    self_.links().publish(
+        actors::well_known::supervisor, [this](const envelope& from, message&& m) {
+          if (auto* s = std::get_if<status>(&m); s && s->role == role::worker) {
+            on_worker(*s);
+          } else if (s) {
+            if (s->role == role::head)
+              keeper_.on_serving(place::pipeline_of_head(s->node),
+                                 s->phase == phase::ready || s->phase == phase::draining);
+            if (s->phase == phase::failed)
+              keeper_.on_failed(*s);
+            caf::anon_send(supervisor_, *s);
+            caf::anon_send(overview_, *s);
+          } else if (auto* now = std::get_if<serves>(&m)) {
+            keeper_.on_serves(now->generation);
+          } else if (auto* order = std::get_if<change_nodes>(&m)) {
+            self_.links().send(from.source, actors::well_known::client, message(change(*order)));
+          } else if (auto* removal = std::get_if<remove_node>(&m)) {
+            self_.links().send(from.source, actors::well_known::client, message(remove(*removal)));
+          } else if (auto* scaling = std::get_if<scale_model>(&m)) {
+            self_.links().send(from.source, actors::well_known::client,
+                               message(keeper_.scale(*scaling)));
+          } else if (auto* j = std::get_if<joined>(&m)) {
+            heard(from.source, *j);
+          } else if (auto* q = std::get_if<query_status>(&m)) {
+            caf::anon_send(overview_, asked{from.source, *q});
+          } else if (auto* l = std::get_if<load_report>(&m)) {
+            caf::anon_send(overview_, load_of{place::pipeline_of_head(from.source), *l});
+          }
+        });
+  }
+
+  // A worker greets its gateway, which says of it what our own link would.
+  void on_worker(const status& s) {
+    if (s.phase == phase::ready) {
+      hello peer;
+      peer.node = s.node;
+      peer.epoch = s.epoch;
+      peer.role = role::worker;
+      caf::anon_send(supervisor_, actors::peer_up{peer});
+      caf::anon_send(supervisor_, s);
+      models_.on_ready(s.node);
+    } else {
+      caf::anon_send(supervisor_, actors::peer_down{s.node, s.epoch, s.reason});
+    }
+  }
+
+  void start_supervisor() {
+    actors::supervisor_config config;
+    config.name = root_name.name;
+    config.children = children_of(all_, agents_of(cluster_.config), models_.workers());
+    launcher_.observe([this](const actors::child_exited& m) {
+      on_end(m);
+      on_worker_end(m);
+    });
+    launcher_.serve(config);
+    config.retired = [this, here = config.retired](const actors::child_spec& spec) {
+      here(spec);
+      if (spec.role == role::worker)
+        models_.on_gone(spec.node);
+      if (desk_ != nullptr)
+        desk_->forget_strangers();
+    };
+    config.stop = [this, here = config.stop](const actors::child_spec& spec, std::int32_t pid,
+                                             bool force) {
+      if (!spec.is_elsewhere)
+        here(spec, pid, force);
+      else if (!force)
+        self_.links().send(spec.node, actors::well_known::supervisor, message(drain{}));
+    };
+    config.changed = [this](const std::vector<status>& all) {
+      for (const auto& s : all) {
+        if (s.role == role::worker && s.phase == phase::failed)
+          models_.on_given_up(s.node, s.reason);
+        caf::anon_send(overview_, s);
+      }
+    };
+    // There is nobody above: the overview shows it, and whoever ends the root hears of it.
+    config.escalate = [](const status& s) {
+      spdlog::error("{} is not started again until the next `cluster up`: {}", s.name, s.reason);
+    };
+    config.stopped = [this] {
+      has_stopped_ = true;
+      self_.stop();
+    };
+    supervisor_ = self_.own_typed(self_.system().spawn(actors::supervisor, config));
+    launcher_.reports_to(supervisor_);
+    self_.tell_peers(supervisor_);
+    self_.on_tick([this] {
+      caf::anon_send(supervisor_, actors::tick{});
+      keeper_.tick();
+    });
+    self_.on_peer(
+        [this](const hello& peer) {
+          if (peer.role == role::head || peer.role == role::agent)
+            keeper_.tell([&](const plan_word& w) { say_to(peer.node, w); });
+          if (peer.role == role::gateway)
+            models_.on_gateway();
+          if (peer.role == role::gateway && is_draining_) // another life of it
+            self_.links().send(peer.node, actors::well_known::gateway, message(drain{}));
+          keeper_.on_agent(peer.node, true);
+        },
+        [this](node_id who, epoch_id, const std::string&) {
+          keeper_.on_agent(who, false);
+          for (const auto& c : all_)
+            if (who == place::head(c.pipeline()))
+              keeper_.on_serving(c.pipeline(), false);
+        });
+  }
+
+  // A head hears of its pipeline, an agent of all.
+  void say_to(node_id who, const plan_word& w) {
+    for (const auto& shards : w.shards)
+      if (who == place::head(shards.pipeline)) {
+        self_.links().send(who, actors::well_known::scheduler, message(shards));
+        return;
+      }
+    say_joined_to(who, w);
+    for (const auto& shards : w.shards)
+      self_.links().send(who, actors::well_known::supervisor, message(shards));
+  }
+
+  void say_joined_to(node_id agent, const plan_word& w) {
+    if (desk_ != nullptr)
+      self_.links().send(
+          agent, actors::well_known::supervisor,
+          joined{json_of(w.known).dump(), noted_keys(cluster_.dir).text(), text_of(w.nodes)});
+  }
+
+  // An agent has noted what was said to it.
+  void heard(node_id agent, const joined& m) {
+    if (desk_ == nullptr)
+      return;
+    for (const auto& a : keeper_.word().agents)
+      if (a.node == agent)
+        desk_->heard(a.on, machine_keys::from(m.keys));
+  }
+
+  void say(const plan_word& w) {
+    for (const auto& shards : w.shards) {
+      if (desk_ != nullptr)
+        desk_->change(shards);
+      say_to(place::head(shards.pipeline), w);
+    }
+    for (const auto& a : w.agents)
+      say_to(a.node, w);
+  }
+
+  const cluster_contexts& all_;
+  const cluster_base& cluster_;
+  process& self_;
+  progress& board_;
+  join_desk* desk_; // null: all of it is on this machine
+  model_keeper& models_;
+  std::atomic<bool> is_draining_{false};
+  std::atomic<bool> is_stopping_{false}; // behind it
+  std::atomic<bool> has_stopped_{false};
+  std::mutex children_mutex_;
+  std::vector<std::string> bad_ends_; // while stopping
+  std::filesystem::path original_;
+  child_watch watch_;
+  child_launcher launcher_;
+  plan_keeper keeper_;
+  overview_actor overview_;
+  actors::supervisor_actor supervisor_;
+};
+
+} // namespace
+
+int run_root(const cluster_contexts& pipelines, const up_options& options, join_desk* desk) {
+  const auto& cluster = pipelines.base;
+  auto refuse = [&](const error& e) {
+    progress::failed(e, options.json);
+    return exit_status_of(e.code);
+  };
+  if (auto ok = claim_cluster(pipelines, options.config); !ok)
+    return refuse(ok.error());
+  if (auto ok = open_root_log(cluster.dir, cluster.config.log_level); !ok)
+    return refuse(ok.error());
+  life_clock lives(cluster.dir, "root", wall_micros); // nobody else gives them, as of the claim
+  const auto life = lives.next();
+  if (auto ok = cluster.dir.note("root", life); !ok)
+    return refuse(ok.error());
+  auto config = copy_config(cluster, options.config);
+  if (!config)
+    return refuse(config.error());
+  if (auto ok = note_running(cluster.dir, cluster.config.name); !ok) // it runs without
+    spdlog::warn("{}", ok.error().message);
+  auto started = process::start(
+      {place::root, life, role::root, "root", cluster.where.listen(root_name), {}, {}},
+      cluster.where, /*actor_threads=*/1);
+  if (!started)
+    return refuse(started.error());
+  auto& self = **started;
+  auto models = model_keeper::create(cluster.config, cluster.dir);
+  if (!models)
+    return refuse(models.error());
+  progress board(pipelines, options.json);
+  auto all = std::make_unique<root>(pipelines, options.config, *config, lives, self, board, desk,
+                                    **models);
+  if (desk) {
+    self.on_tick([desk] { desk->tick(); });
+    self.on_key([desk](const key_pair& own) { desk->use_key(own); });
+    desk->on_keys([&] { all->keys_changed(); });
+    desk->on_failed(
+        [&](const std::string& node, const std::string& why) { all->cannot(node, why); });
+    desk->on_joined([&](const std::string& node, const machine_facts& facts) {
+      all->joined_late(node, facts);
+    });
+    for (const auto& [node, facts] : desk->gathered()) // who came before we could be told
+      if (!cluster.made_with.known.contains(node))
+        all->joined_late(node, facts);
+  }
+  self.begin();
+  bool came_up = board.wait_ready([&] { return self.wait_briefly(); });
+  if (came_up)
+    self.wait();
+  board.draining();
+  if (desk) {
+    desk->on_failed(nullptr);
+    desk->on_joined(nullptr);
+    desk->on_keys(nullptr);
+  }
+  const auto end = all->shut_down(came_up, came_up ? cluster.config.shutdown_timeout
+                                                   : std::chrono::milliseconds(0));
+  const auto left = everybody(pipelines, all->plan(), (*models)->workers());
+  started->reset();
+  all.reset();
+  for (const auto& note : left)
+    cluster.dir.forget(note.name);
+  cluster.dir.forget("root");
+  cluster.dir.clear_past_lives();
+  forget_running(cluster.dir);
+  if (!end.why.empty())
+    spdlog::error("did not end cleanly: {}", end.why);
+  board.stopped(end);
+  return end.status;
+}
+
+} // namespace baton::cluster

@@ -1,0 +1,118 @@
+#include "cluster/roles/root_children.hpp"
+
+#include "cluster/roles/gateway_files.hpp"
+
+#include <algorithm>
+
+namespace baton::cluster {
+namespace {
+
+// Of an agent's shards, which may be those of two generations: that more hang at once is not waited
+// for, so that `cluster down` with its patience of 60 s sees the end.
+constexpr std::uint32_t hanging_shards_max = 10;
+
+// Places of models that have none: nobody else has these numbers.
+constexpr std::uint32_t first_shown = 1u << 20;
+constexpr std::size_t unserved_max = 256; // that a status shows; the index has all
+
+status not_started(node_id node, role r, const std::string& name) {
+  return {node, {}, r, name, phase::starting, {}, 0, 0, 0};
+}
+
+// A machine elsewhere that has no layers may be switched off.
+bool is_spare(const plan_standing& now, const agent_plan& agent) {
+  const auto lives_there = [&](const shard_plan& s) { return s.on == agent.on; };
+  return agent.machine != root_machine &&
+         std::none_of(now.pipelines.begin(), now.pipelines.end(), [&](const pipeline_standing& p) {
+           return std::any_of(p.serving.shards.begin(), p.serving.shards.end(), lives_there);
+         });
+}
+
+void add_places(const cluster_plan& plan, std::vector<shard_place>& to) {
+  for (const auto& s : plan.shards)
+    to.push_back({s.node, plan.pipeline, plan.generation, s.stage, s.rank, s.layers.first,
+                  s.layers.count, s.on, s.device});
+}
+
+} // namespace
+
+std::vector<status> unserved(const served_models& models) {
+  std::vector<status> out;
+  for (const auto& m : models.all)
+    if (m.is_of_repository && m.state == model_state::unavailable && m.revision != 0 &&
+        out.size() < unserved_max) {
+      const auto name = fmt::format("model-{}{}", m.name, m.version.empty() ? "" : "-" + m.version);
+      const auto number = static_cast<std::uint32_t>(m.revision % first_shown);
+      out.push_back({place::worker(first_shown + number),
+                     {},
+                     role::worker,
+                     name,
+                     phase::failed,
+                     m.reason,
+                     0,
+                     0,
+                     0});
+    }
+  return out;
+}
+
+std::vector<actors::child_spec> children_of(const cluster_contexts& all,
+                                            const std::vector<agent_plan>& agents,
+                                            const std::vector<worker_child>& workers) {
+  std::vector<actors::child_spec> specs;
+  for (const auto& c : all)
+    specs.push_back(
+        {name_of_head(c).name, place::head(c.pipeline()), role::head, actors::head_intensity});
+  for (std::uint32_t i = 0; i < all.base.config.gateway.processes; ++i)
+    specs.push_back(
+        {name_of_gateway(i), place::gateway(i), role::gateway, actors::gateway_intensity});
+  for (const auto& a : agents)
+    specs.push_back({a.name, a.node, role::agent, actors::agent_intensity,
+                     a.machine != root_machine, std::min(2 * a.devices, hanging_shards_max)});
+  for (const auto& w : workers)
+    specs.push_back({w.name, w.node, role::worker, actors::worker_intensity, /*is_elsewhere=*/false,
+                     /*children=*/0, w.startup_timeout, all.base.config.shutdown_timeout});
+  return specs;
+}
+
+std::vector<status> everybody(const cluster_contexts& all, const plan_standing& now,
+                              const std::vector<worker_child>& workers) {
+  std::vector<status> nodes;
+  for (const auto& c : children_of(all, now.agents, workers))
+    nodes.push_back(not_started(c.node, c.role, c.name));
+  for (const auto& p : now.pipelines)
+    for (const auto& s : p.serving.shards)
+      nodes.push_back(not_started(s.node, role::shard, s.name));
+  for (const auto& p : now.pipelines)
+    if (p.coming)
+      for (const auto& s : p.coming->shards)
+        nodes.push_back(not_started(s.node, role::shard, s.name));
+  return nodes;
+}
+
+expected_now expected_of(const cluster_contexts& all, const plan_standing& now,
+                         const std::vector<worker_child>& workers, const served_models& models) {
+  expected_now e{everybody(all, now, workers), {}, {}, {}};
+  for (const auto& a : now.agents)
+    if (is_spare(now, a))
+      e.coming.insert(a.node);
+  for (const auto& w : workers) // the models of the pipelines are served
+    e.coming.insert(w.node);
+  for (auto& s : unserved(models)) {
+    e.coming.insert(s.node);
+    e.nodes.push_back(std::move(s));
+  }
+  for (const auto& p : now.pipelines) {
+    if (p.coming)
+      for (const auto& s : p.coming->shards)
+        e.coming.insert(s.node);
+    e.pipelines.push_back({p.model, p.serving.generation, p.coming ? p.coming->generation : 0,
+                           p.change, std::nullopt});
+    add_places(p.serving, e.places);
+    if (p.coming)
+      add_places(*p.coming, e.places);
+  }
+  return e;
+}
+
+} // namespace baton::cluster

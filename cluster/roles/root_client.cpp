@@ -1,0 +1,64 @@
+#include "cluster/roles/root_client.hpp"
+
+#include "cluster/plan/plan.hpp"
+#include "cluster/roles/process.hpp"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <future>
+
+namespace baton::cluster {
+namespace {
+
+constexpr std::chrono::seconds answer_patience{3};
+constexpr node_id client_bit{
+    0x80000000u}; // clients' node ids have the high bit, the cluster's do not
+
+template <class Answer>
+result<Answer> ask(const run_dir& dir, const message& question) {
+  auto pid = static_cast<std::uint32_t>(getpid());
+  node_id me{client_bit.value | pid};
+  epoch_id life{now_micros()};
+  const auto plan = noted_plan(dir);
+  auto where = addresses::create(dir, plan ? plan->network : std::nullopt);
+  if (!where)
+    return where.error();
+  auto started = process::start(
+      {me, life, role::client, "status", where->listen("status", life), {}, {}}, *where, 1);
+  if (!started)
+    return started.error();
+  auto& self = **started;
+  std::promise<Answer> answer;
+  std::atomic<bool> is_answered = false;
+  auto got = answer.get_future();
+  self.links().publish(actors::well_known::client, [&](const envelope&, message&& m) {
+    if (auto* a = std::get_if<Answer>(&m); a && !is_answered.exchange(true))
+      answer.set_value(std::move(*a));
+  });
+  std::atomic<bool> is_asked = false;
+  self.on_peer(
+      [&](const hello& h) {
+        if (!is_asked.exchange(true)) // an order is given once
+          self.links().send(h.node, actors::well_known::supervisor, message(question));
+      },
+      [](node_id, epoch_id, const std::string&) {});
+  self.begin();
+  if (auto linked = self.links().connect(place::root, where->find(root_name)); !linked)
+    return linked.error();
+  if (got.wait_for(answer_patience) != std::future_status::ready)
+    return fail(errc::link_down, "the root does not answer within {} s", answer_patience.count());
+  return got.get();
+}
+
+} // namespace
+
+result<cluster_status> ask_status(const run_dir& dir) {
+  return ask<cluster_status>(dir, query_status{1});
+}
+
+result<nodes_changed> ask_to_change(const run_dir& dir, const message& order) {
+  return ask<nodes_changed>(dir, order);
+}
+
+} // namespace baton::cluster

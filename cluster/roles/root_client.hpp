@@ -1,0 +1,15 @@
+// A command's conversation with the root of a running cluster: one question, one answer, over the
+// bus, as any process of the cluster would.
+#pragma once
+
+#include "cluster/files/run_dir.hpp"
+#include "schema/messages.hpp"
+
+namespace baton::cluster {
+
+// Errors: link_down (no answer within 3 s), as process::start.
+result<cluster_status> ask_status(const run_dir& dir);
+// `order`: change_nodes, scale_model or remove_node.
+result<nodes_changed> ask_to_change(const run_dir& dir, const message& order);
+
+} // namespace baton::cluster

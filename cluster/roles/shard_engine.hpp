@@ -1,0 +1,46 @@
+// The engine of a shard, by its device: the native one, or one that lives in a library. Made in two
+// steps: what takes long (weights) before the process has threads, the rest once it has met the
+// other ranks and knows which KV memory is its.
+#pragma once
+
+#include "cluster/roles/roles.hpp"
+#include "runtime/collective/collective.hpp"
+#include "runtime/cpu/engine_cpu.hpp"
+#include "runtime/plugin/plugin_engine.hpp"
+
+#include <functional>
+
+namespace baton::cluster {
+
+class shard_engine {
+public:
+  // Reads the weights. Errors: as engine_cpu::read; not_found (the library), as
+  // plugin::library::open and plugin_engine::load.
+  static result<shard_engine> begin(const cluster_context& context, const cluster_plan& all,
+                                    const shard_plan& plan, const model::model_file& file);
+  // A library has threads, and a device is not shared by fork.
+  bool may_leave_copy() const noexcept { return !foreign_; }
+  // `kv_file`: the native engine's KV memory. `ranks`: null where the stage is this shard alone.
+  // Errors: as engine_cpu::load, plugin_engine::meet.
+  result<void> finish(const model::model_file& file, std::optional<int> kv_file,
+                      std::shared_ptr<collective::collective> ranks);
+
+  // Requires: finished.
+  std::shared_ptr<engine::engine> engine() const;
+  // Takes over what shards of another generation have. Null: what another engine's KV looks like,
+  // nobody else knows.
+  std::function<result<void>(const kv_handover&)> take_over() const;
+
+private:
+  shard_engine(const cluster_context& context, const cluster_plan& all, const shard_plan& plan)
+      : context_(&context), all_(&all), plan_(&plan) {}
+
+  const cluster_context* context_;
+  const cluster_plan* all_;
+  const shard_plan* plan_;
+  cpu::shared_weights weights_;
+  std::shared_ptr<cpu::engine_cpu> native_;
+  std::shared_ptr<plugin::plugin_engine> foreign_; // of a library; else the native one is
+};
+
+} // namespace baton::cluster
