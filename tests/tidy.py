@@ -6,6 +6,34 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LINE = ["schema", "runtime", "actors", "gateway", "cluster"]  # a file includes only from its own room or to its left
+# The same inside a room: a folder includes only from itself and from those to its left.
+INNER = {
+    "gateway": ["base", "tracing", "auth", "config", "metrics", "state", "dispatch", "workers", "admission", "api/openai", "api/vllm", "api/tgi", "api/kserve", "api/torchserve", "connections", "websocket", "routes", "http", "grpc", "zmq", "server"],
+    "cluster": ["files", "config", "bus", "process", "plan", "models", "import", "join", "roles", "commands"],
+}
+# Includes that still go the other way. Only remove rows.
+INNER_EXCEPTIONS = {
+    ("gateway/api/kserve/kserve_api.hpp", "gateway/routes/http_api.hpp"),
+    ("gateway/api/kserve/kserve_worker.hpp", "gateway/grpc/grpc_wire.hpp"),
+    ("gateway/api/torchserve/torchserve_api.hpp", "gateway/routes/http_api.hpp"),
+    ("gateway/api/torchserve/torchserve_openapi.hpp", "gateway/routes/http_api.hpp"),
+    ("gateway/api/torchserve/torchserve_target.hpp", "gateway/routes/http_api.hpp"),
+    ("gateway/api/torchserve/torchserve_worker.hpp", "gateway/routes/http_api.hpp"),
+    ("gateway/base/http_text.cpp", "gateway/api/openai/openai_response.hpp"),
+    ("gateway/base/request_check.hpp", "gateway/config/config.hpp"),
+    ("gateway/base/tensor_data.cpp", "gateway/api/kserve/kserve_body.hpp"),
+    ("gateway/base/tensor_data.cpp", "gateway/api/openai/openai_response.hpp"),
+    ("gateway/connections/connection.hpp", "gateway/routes/http_api.hpp"),
+    ("gateway/metrics/kserve_metrics.hpp", "gateway/api/kserve/kserve_model.hpp"),
+    ("gateway/metrics/metrics.cpp", "gateway/api/kserve/kserve_request.hpp"),
+    ("gateway/metrics/metrics.cpp", "gateway/state/board.hpp"),
+    ("gateway/metrics/torchserve_metrics.cpp", "gateway/api/torchserve/torchserve_error.hpp"),
+    ("gateway/metrics/worker_load.hpp", "gateway/state/worker_facts.hpp"),
+    ("gateway/state/refusal.cpp", "gateway/api/openai/openai_response.hpp"),
+    ("gateway/tracing/request_trace.cpp", "gateway/api/openai/openai_response.hpp"),
+    ("cluster/join/join_desk.cpp", "cluster/roles/process.hpp"),
+    ("cluster/models/triton_import.cpp", "cluster/import/launch_import.hpp"),
+}
 OPEN = {"tests": LINE + ["tests", "sdk", "baton"], "sdk": ["schema", "sdk", "baton"], "examples": ["schema", "sdk", "baton"]}
 LIBRARY_ROOMS = {
     r"<flatbuffers/": ["schema/", "tests/"],
@@ -34,6 +62,24 @@ def cmake_text():
     return "\n".join(p.read_text() for p in tracked("*CMakeLists.txt", "*.cmake"))
 
 
+def folder_of(name):
+    """-> "api/kserve" of gateway/api/kserve/kserve_api.hpp"""
+    return "/".join(name.split("/")[1:-1])
+
+
+def check_inner(name, line, say):
+    """`name` includes a file of its own room by `line`."""
+    target = re.search(r'"([^"]+)"', line)[1]
+    room, order = name.split("/")[0], INNER[name.split("/")[0]]
+    own, other = folder_of(name), folder_of(target)
+    if (name, target) in INNER_EXCEPTIONS or own == "grpc/library" or not own:
+        return
+    if own not in order:
+        return say(f"the folder {own} has no row in INNER (tests/tidy.py)")
+    if other in order and order.index(other) > order.index(own):
+        say(f"{room}/{own} must not include from {room}/{other} (INNER in tests/tidy.py)")
+
+
 def check_source(path, offences):
     name = path.relative_to(ROOT).as_posix()
     lines = path.read_text(errors="replace").splitlines()
@@ -54,6 +100,8 @@ def check_source(path, offences):
         include = re.match(r'\s*#include "([a-z_]+)/', line)
         if include and include[1] not in allowed:
             say(number, f"{room} must not include from {include[1]} (schema <- runtime <- actors <- gateway <- cluster)")
+        if include and room in INNER and include[1] == room:
+            check_inner(name, line, lambda text: say(number, text))
         for pattern, rooms in LIBRARY_ROOMS.items():
             if re.search(r"#include " + pattern, line) and not any(name.startswith(r) for r in rooms):
                 say(number, f"library outside its rooms ({', '.join(rooms)})")
