@@ -47,7 +47,7 @@ LIBRARY_ROOMS = {
     r"<toml\+\+/": ["cluster/"],
     r"<pcre2": ["runtime/text/"],
     r"<utf8proc": ["runtime/text/"],
-    r"<archive": ["cluster/packed_files", "tests/"],
+    r"<archive": ["cluster/models/packed_files", "tests/"],
 }
 FILE_LINES_MAX, LINE_CHARS_MAX = 500, 110
 BANNED_NAMES = re.compile(r"(^|_)(utils?|common|helpers?|manager|impl|misc)(_|\.|$)")
