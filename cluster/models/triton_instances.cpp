@@ -13,6 +13,7 @@ namespace {
 
 // Fields of a group that change nothing, and why.
 constexpr std::pair<std::string_view, std::string_view> left_out_instance_fields[] = {
+    {"name", "a worker has the name of its process"},
     {"profile", "profiles are those of TensorRT's engines"},
     {"rate_limiter",
      "a worker computes whenever it has a batch: instance_group.count says how many "
@@ -21,8 +22,7 @@ constexpr std::pair<std::string_view, std::string_view> left_out_instance_fields
     {"host_policy", "policies are options of tritonserver; cluster.cpu_launcher_enable binds "
                     "workers to cores"},
 };
-constexpr std::array<std::string_view, 5> read_instance_fields{"name", "kind", "count", "gpus",
-                                                               "passive"};
+constexpr std::array<std::string_view, 4> read_instance_fields{"kind", "count", "gpus", "passive"};
 
 struct instance_group {
   std::string kind;

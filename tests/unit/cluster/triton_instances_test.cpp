@@ -110,7 +110,8 @@ TEST_CASE("fields of a group that mean nothing here say why") {
   CHECK(groups_mention("instance_group [{ host_policy: \"p\" }]", "host_policy is left out"));
   CHECK(groups_mention("instance_group [{ passive: true }]", "passive = true"));
   CHECK(groups_mention("instance_group [{ colour: 1 }]", "colour IS NOT KNOWN"));
-  CHECK_FALSE(groups_mention("instance_group [{ name: \"a\" count: 1 kind: KIND_CPU }]", "group"));
+  CHECK(groups_mention("instance_group [{ name: \"a\" }]", "name is left out"));
+  CHECK_FALSE(groups_mention("instance_group [{ count: 1 kind: KIND_CPU }]", "group"));
 }
 
 TEST_CASE("a group that contradicts itself is refused as Triton does") {
