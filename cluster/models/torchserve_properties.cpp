@@ -258,8 +258,8 @@ result<void> take_grpc(properties& all, const std::string& service, std::string&
   if (port == all.end()) {
     return {};
   }
-  const auto number = number_of(port->second, 65535);
-  if (!number || *number == 0) {
+  const auto port_number = number_of(port->second, 65535);
+  if (!port_number || *port_number == 0) {
     return refused(port_key.c_str(), "is no port from 1 to 65535");
   }
   std::string host = "127.0.0.1";
@@ -271,7 +271,8 @@ result<void> take_grpc(properties& all, const std::string& service, std::string&
     all.erase(said);
   }
   const bool is_bare_v6 = host.find(':') != host.npos && host.front() != '[';
-  to = is_bare_v6 ? fmt::format("[{}]:{}", host, *number) : fmt::format("{}:{}", host, *number);
+  to = is_bare_v6 ? fmt::format("[{}]:{}", host, *port_number)
+                  : fmt::format("{}:{}", host, *port_number);
   all.erase(port_key);
   return {};
 }

@@ -1,5 +1,6 @@
 #include "gateway/zmq/zmq_client.hpp"
 
+#include "gateway/admission/open_requests.hpp"
 #include "gateway/api/kserve/kserve_model.hpp"
 #include "gateway/api/openai/openai_response.hpp"
 #include "gateway/base/request_check.hpp"

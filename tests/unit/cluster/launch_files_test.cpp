@@ -11,27 +11,27 @@ using namespace baton::cluster;
 
 namespace {
 
-using names = std::map<std::string, std::string>;
+using variables = std::map<std::string, std::string>;
 using line_words = std::vector<std::string>;
 
 std::optional<std::string> of_shell(const std::string& name) {
   return name == "FROM_SHELL" ? std::optional<std::string>("shell") : std::nullopt;
 }
 
-names plain_env(std::string_view text) {
+variables plain_env(std::string_view text) {
   auto all = read_env_file(text, env_file_kind::plain, of_shell);
   REQUIRE_MESSAGE(all, all.error().message);
   return *std::move(all);
 }
 
-names compose_env(std::string_view text) {
+variables compose_env(std::string_view text) {
   auto all = read_env_file(text, env_file_kind::compose, of_shell);
   REQUIRE_MESSAGE(all, all.error().message);
   return *std::move(all);
 }
 
 // As files of this machine.
-file_lookup files(names all) {
+file_lookup files(variables all) {
   return [all = std::move(all)](const std::string& path) -> result<std::string> {
     const auto it = all.find(path);
     if (it == all.end())
@@ -40,7 +40,7 @@ file_lookup files(names all) {
   };
 }
 
-launch_line with_files(const line_words& words, const names& all) {
+launch_line with_files(const line_words& words, const variables& all) {
   auto line = read_launch_line(words);
   REQUIRE_MESSAGE(line, line.error().message);
   const auto ok = take_files(*line, files(all), of_shell);
@@ -48,7 +48,7 @@ launch_line with_files(const line_words& words, const names& all) {
   return *std::move(line);
 }
 
-std::string refused_files(const line_words& words, const names& all) {
+std::string refused_files(const line_words& words, const variables& all) {
   auto line = read_launch_line(words);
   REQUIRE_MESSAGE(line, line.error().message);
   const auto ok = take_files(*line, files(all), of_shell);
@@ -56,7 +56,7 @@ std::string refused_files(const line_words& words, const names& all) {
   return ok.error().message;
 }
 
-cluster_config imported_with(const line_words& words, const names& all) {
+cluster_config imported_with(const line_words& words, const variables& all) {
   const auto made = import_launch(with_files(words, all), {});
   REQUIRE_MESSAGE(made, made.error().message);
   auto config = parse_config(made->toml, "nodes.toml");
@@ -68,12 +68,13 @@ cluster_config imported_with(const line_words& words, const names& all) {
 
 TEST_CASE("a value of Docker's env file is all that is behind the first '='") {
   CHECK(plain_env("# all of it\n\n  A=b\nQUOTED=\"x\"\nB= c # "
-                  "d\nURL=a=b\nEMPTY=\nFROM_SHELL\nNOT_SET\r\n") == names{{"A", "b"},
-                                                                          {"QUOTED", "\"x\""},
-                                                                          {"B", " c # d"},
-                                                                          {"URL", "a=b"},
-                                                                          {"EMPTY", ""},
-                                                                          {"FROM_SHELL", "shell"}});
+                  "d\nURL=a=b\nEMPTY=\nFROM_SHELL\nNOT_SET\r\n") ==
+        variables{{"A", "b"},
+                  {"QUOTED", "\"x\""},
+                  {"B", " c # d"},
+                  {"URL", "a=b"},
+                  {"EMPTY", ""},
+                  {"FROM_SHELL", "shell"}});
   for (const auto* text : {"A\n=b\n", "A B=c\n"})
     CHECK_FALSE(read_env_file(text, env_file_kind::plain, of_shell));
 }
@@ -81,14 +82,14 @@ TEST_CASE("a value of Docker's env file is all that is behind the first '='") {
 TEST_CASE("a value of Compose's env file may be in quotes, have a comment, and name others") {
   CHECK(compose_env(
             "export A=b # c\nHASH=b#c\nS='x # $A'\nD=\"x\\ty ${A} \\$A\"\nP=${A}/$FROM_SHELL\n"
-            "DEF=${NONE:-d}\nLONG=\"one\ntwo\"\nNO=#\n") == names{{"A", "b"},
-                                                                  {"HASH", "b#c"},
-                                                                  {"S", "x # $A"},
-                                                                  {"D", "x\ty b $A"},
-                                                                  {"P", "b/shell"},
-                                                                  {"DEF", "d"},
-                                                                  {"LONG", "one\ntwo"},
-                                                                  {"NO", ""}});
+            "DEF=${NONE:-d}\nLONG=\"one\ntwo\"\nNO=#\n") == variables{{"A", "b"},
+                                                                      {"HASH", "b#c"},
+                                                                      {"S", "x # $A"},
+                                                                      {"D", "x\ty b $A"},
+                                                                      {"P", "b/shell"},
+                                                                      {"DEF", "d"},
+                                                                      {"LONG", "one\ntwo"},
+                                                                      {"NO", ""}});
   const auto open = read_env_file("A=1\nB=\"x\n", env_file_kind::compose, of_shell);
   REQUIRE_FALSE(open);
   CHECK(open.error().message.find("line 2") != std::string::npos);
@@ -107,8 +108,8 @@ TEST_CASE("what a container's line says goes ahead of its env files, and these o
                          "ghcr.io/huggingface/text-generation-inference:3",
                          "--model-id",
                          "m"};
-  const names all{{"a.env", "PORT=1\nMAX_TOTAL_TOKENS=100\nNUM_SHARD=4\n"},
-                  {"b.env", "PORT=3000\n"}};
+  const variables all{{"a.env", "PORT=1\nMAX_TOTAL_TOKENS=100\nNUM_SHARD=4\n"},
+                      {"b.env", "PORT=3000\n"}};
   const auto config = imported_with(words, all);
   CHECK(config.gateway.http == "0.0.0.0:8080"); // port 3000 of the last file, not the image's 80
   CHECK(config.model.max_model_len == 512);
@@ -142,7 +143,7 @@ TEST_CASE("the env files of a compose file lie beside it") {
 }
 
 TEST_CASE("options of vLLM's --config go behind the model and ahead of the line's own") {
-  const names all{{"c.yaml", R"(
+  const variables all{{"c.yaml", R"(
 port: 9000
 tensor-parallel-size: 2
 max_model_len: 2048
