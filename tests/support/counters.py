@@ -4,7 +4,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 
 def counters(text):
-    """Of counters and histograms: {(name, labels): value}."""
+    """Of counters and histograms: {(name, labels): value}. The parser has `_total` behind the name of every counter."""
     told = {}
     for family in text_string_to_metric_families(text):
         if family.type in ("counter", "histogram"):

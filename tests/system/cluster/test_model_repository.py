@@ -239,7 +239,7 @@ def test_a_configuration_comes_back_as_it_was_written(explicit):
 def test_no_counter_falls_when_a_model_is_unloaded_and_loaded_again(explicit):
     explicit.write("counted", 2)
     scrape = lambda: counters(httpx.get(explicit.url + "/metrics").text)  # noqa: E731
-    executions = ("nv_inference_exec_count", (("model", "counted"), ("version", "1")))
+    executions = ("nv_inference_exec_count_total", (("model", "counted"), ("version", "1")))
     with explicit.http as client:
         client.load_model("counted")
         for _ in range(3):

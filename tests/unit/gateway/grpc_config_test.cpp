@@ -93,7 +93,9 @@ TEST_CASE("a configuration of Triton is told over gRPC as over HTTP") {
   REQUIRE(method != nullptr);
   const auto made = plan_grpc(*method, asked.SerializeAsString(), protobuf_codec(), *facts);
   REQUIRE(std::holds_alternative<grpc_reply>(made));
-  const auto config = read_as<inference::ModelConfigResponse>(std::get<std::string>(made)).config();
+  inference::ModelConfigResponse answer;
+  REQUIRE(answer.ParseFromString(std::get<grpc_reply>(made).bytes));
+  const auto& config = answer.config();
   CHECK(config.platform() == "tensorflow_graphdef");
   CHECK(config.backend() == "tensorflow");
   CHECK(config.default_model_filename() == "model.graphdef");
