@@ -219,7 +219,8 @@ TEST_CASE("the words that the gateway's sources count are those that begin at 0"
   const std::regex drop("dropped\\(\"([a-z_]+)\"\\)");
   const std::regex back("note_resumed\\(entry, (is_news \\? )?\"([a-z_]+)\"( : \"([a-z_]+)\")?\\)");
   const std::regex door("reception [a-z]+\\(|front, b, \"([a-z]+)\"");
-  for (const auto& file : std::filesystem::directory_iterator(BATON_SOURCE_DIR "/gateway")) {
+  for (const auto& file :
+       std::filesystem::recursive_directory_iterator(BATON_SOURCE_DIR "/gateway")) {
     if (!file.is_regular_file()) {
       continue;
     }
