@@ -163,7 +163,7 @@ METRICS = [("triton", "nv_"), ("vllm", "vllm:"), ("tgi", "tgi_")]
 
 @pytest.mark.parametrize("system, prefix", METRICS)
 def test_metrics_are_there_or_are_not_as_the_tables_say(system, prefix):
-    code = "".join(p.read_text() for p in (ROOT / "gateway").glob("*.cpp"))
+    code = "".join(p.read_text() for p in (ROOT / "gateway").rglob("*.cpp"))
     found = rows(section(system, "Metrics"))
     there, absent = keys(found, "works"), keys(found, "absent")
     bare = lambda name: name.removeprefix(prefix).removesuffix("_total")  # noqa: E731
