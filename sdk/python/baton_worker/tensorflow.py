@@ -20,7 +20,7 @@ import numpy  # noqa: E402
 
 from .handler import Context, Handler, RequestError, Unusable
 from .start import start
-from .tensor_model import Arrays, Parameters, TensorModel, check_declared, options_of, wants_cpu
+from .tensor_model import Arrays, Parameters, TensorModel, check_declared, gpu_of, options_of
 
 _log = logging.getLogger("baton_worker")
 
@@ -36,14 +36,14 @@ ELSEWHERE = ("priority", "eager_batching", "input_pinned_memory", "output_pinned
 
 
 class TensorFlowModel(TensorModel):
-    def __init__(self, tensorflow: Any, file: Path, config: Optional[Dict[str, Any]]):
+    def __init__(self, tensorflow: Any, file: Path, config: Optional[Dict[str, Any]], context: Context):
         super().__init__(file, config)
         self._tensorflow, self._v1 = tensorflow, tensorflow.compat.v1
         self._is_graph = not file.is_dir()
         if self._is_graph and not (self.config.get("input") and self.config.get("output")):
             raise ValueError("a GraphDef does not say its inputs and outputs: config.pbtxt with both is needed")
         said = Parameters(self.config)
-        self._options = self._session_options(said)
+        self._options = self._session_options(said, gpu_of(self.config, context))
         self._tag = said.text("TF_GRAPH_TAG") or SERVE
         self._signature = said.text("TF_SIGNATURE_DEF") or ""
         self._init_ops_file = said.text("TF_INIT_OPS_FILE")
@@ -51,16 +51,17 @@ class TensorFlowModel(TensorModel):
             _log.info("config.pbtxt: parameters.MAX_SESSION_SHARE_COUNT changes nothing: instances are processes here, each with a session of its own")
         said.finish()
 
-    def _session_options(self, said: Parameters) -> Any:
+    def _session_options(self, said: Parameters, gpu: Optional[int]) -> Any:
         options = self._v1.ConfigProto(allow_soft_placement=True)
         options.intra_op_parallelism_threads = said.integer("TF_NUM_INTRA_THREADS") or 0
         options.inter_op_parallelism_threads = said.integer("TF_NUM_INTER_THREADS", -1) or 0
         # Triton takes these words for true, and any other for false.
         options.use_per_session_threads = (said.text("TF_USE_PER_SESSION_THREADS") or "").lower() in ("true", "on", "1")
         options.gpu_options.allow_growth = True
-        is_on_cpu = wants_cpu(self.config)
-        if is_on_cpu:
+        if gpu is None:
             options.device_count["GPU"] = 0
+        else:
+            options.gpu_options.visible_device_list = str(gpu)
         optimization = self.config.get("optimization", {})
         for name in optimization:
             if name in ELSEWHERE:
@@ -71,7 +72,7 @@ class TensorFlowModel(TensorModel):
         optimizer = options.graph_options.optimizer_options
         if level:  # of XLA
             optimizer.global_jit_level = {-1: optimizer.OFF, 1: optimizer.ON_1}.get(level, optimizer.ON_2 if level > 1 else optimizer.DEFAULT)
-        self._accelerate(options, optimization.get("execution_accelerators", {}), is_on_cpu)
+        self._accelerate(options, optimization.get("execution_accelerators", {}), gpu is None)
         return options
 
     @staticmethod
@@ -86,7 +87,7 @@ class TensorFlowModel(TensorModel):
             if name not in ("tensorrt", "gpu_io", "auto_mixed_precision"):
                 raise ValueError(f"config.pbtxt: unknown Execution Accelerator '{name}' is requested: there are tensorrt, gpu_io and auto_mixed_precision")
             if is_on_cpu:
-                _log.info("config.pbtxt: %s is left out: the model's instances are KIND_CPU", name)
+                _log.info("config.pbtxt: %s is left out: this instance is on the CPU", name)
             elif name == "auto_mixed_precision":
                 rewrites = options.graph_options.rewrite_options
                 rewrites.auto_mixed_precision = rewrites.ON
@@ -208,7 +209,7 @@ def make(context: Context) -> Handler:
         import tensorflow
     except ImportError as wrong:
         raise ValueError(words_for("tensorflow")) from wrong
-    return TensorFlowModel(tensorflow, file, config)
+    return TensorFlowModel(tensorflow, file, config, context)
 
 
 if __name__ == "__main__":

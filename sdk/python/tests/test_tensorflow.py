@@ -13,7 +13,7 @@ from torch_python import environment, python_with
 numpy = pytest.importorskip("numpy")
 
 from baton_client import Tensor  # noqa: E402
-from baton_worker import Unusable  # noqa: E402
+from baton_worker import Context, Unusable  # noqa: E402
 from baton_worker import tensorflow as worker  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
@@ -138,6 +138,17 @@ def test_parameters_are_those_of_tritons_backend(tmp_path, monkeypatch, caplog):
     assert options.device_count == {"GPU": 0} and options.graph_options.optimizer_options.global_jit_level == Options.OFF
     assert tensorflow.asked == [(["mine"], str(handler.file))]
     assert "parameters.ENABLE_NVFUSER is not known here and changes nothing" in caplog.text
+
+
+@pytest.mark.parametrize(("kind", "gpu", "seen"), [("KIND_AUTO", 2, "2"), ("KIND_MODEL", None, "0"), ("KIND_CPU", 2, None), ("KIND_GPU", None, None)])
+def test_a_model_computes_on_its_workers_gpu(tmp_path, monkeypatch, kind, gpu, seen):
+    monkeypatch.setitem(sys.modules, "tensorflow", stand_in()[0])
+    place = tmp_path / "m" / "1" / "model.savedmodel"
+    place.mkdir(parents=True)
+    (tmp_path / "m" / "config.pbtxt").write_text(f"instance_group {{ kind: {kind} }}")
+    options = worker.make(Context("m", "1", "w", 1, "", options=[str(place)], gpu_id=gpu))._options
+    assert vars(options.gpu_options).get("visible_device_list") == seen
+    assert options.device_count == ({"GPU": 0} if seen is None else {})
 
 
 @pytest.mark.parametrize(
