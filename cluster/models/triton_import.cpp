@@ -7,6 +7,7 @@
 #include "cluster/import/launch_import.hpp"
 #include "cluster/models/triton_batching.hpp"
 #include "cluster/models/triton_instances.hpp"
+#include "cluster/models/triton_left_out.hpp"
 #include "cluster/models/triton_tensors.hpp"
 #include "schema/limits.hpp"
 
@@ -22,17 +23,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// What changes nothing here, and why: it is told to clients all the same (triton_config.hpp).
-constexpr std::pair<std::string_view, std::string_view> left_out_fields[] = {
-    {"sequence_batching", "REQUESTS OF A SEQUENCE MAY GO TO DIFFERENT WORKERS"},
-    {"model_warmup", "a handler warms up in initialize"},
-    {"optimization", "it is the handler's own matter"},
-    {"response_cache", "answers are not kept"},
-    {"model_repository_agents", "models are what nodes.toml says"},
-    {"model_operations", "it is the handler's own matter"},
-    {"batch_input", "it is the handler's own matter"},
-    {"batch_output", "it is the handler's own matter"},
-};
 std::string name_of(const triton_model& of) {
   auto path = std::filesystem::path(of.directory);
   return (path.has_filename() ? path : path.parent_path()).filename().string();
@@ -91,6 +81,7 @@ private:
   std::int64_t count_instances(const triton_model& of, fields& config);
   result<std::string> triton_config_line(const triton_model& of, const fields& config);
   void note_rest(const triton_model& of, const fields& config, const model_platform& by);
+  void note_unknown(const triton_model& of, const said_config& said);
 
   const std::string& model_;
   const std::string& name_;
@@ -217,8 +208,7 @@ result<std::string> translation::triton_config_line(const triton_model& of, cons
   auto said = said_config_of(config.object());
   if (!said)
     return fail(errc::bad_config, "{}/config.pbtxt: {}", name_of(of), said.error().message);
-  for (const auto& field : said->unknown)
-    note(of, fmt::format("{} IS NOT KNOWN: config.pbtxt has no such field", field));
+  note_unknown(of, *said);
   auto& json = said->json;
   for (const auto* key : {"name", "max_batch_size", "version_policy", "model_transaction_policy"})
     json.erase(key);
@@ -248,10 +238,18 @@ result<std::string> translation::triton_config_line(const triton_model& of, cons
 
 void translation::note_rest(const triton_model& of, const fields& config,
                             const model_platform& by) {
-  for (const auto& [field, why] : left_out_fields)
-    if (config.find(field) && !(by.reads_optimization && field == "optimization") &&
-        !(by.reads_operations && field == "model_operations"))
-      note(of, fmt::format("{} is left out: {}", field, why));
+  std::vector<std::string_view> read;
+  if (by.reads_optimization)
+    read.push_back("optimization");
+  if (by.reads_operations)
+    read.push_back("model_operations");
+  for (const auto& line : triton_left_out(config.object(), triton_reader::worker, read))
+    note(of, line);
+}
+
+void translation::note_unknown(const triton_model& of, const said_config& said) {
+  for (const auto& field : said.unknown)
+    note(of, fmt::format("{} IS NOT KNOWN: config.pbtxt has no such field", field));
 }
 
 // Its model.json has the arguments of vLLM's engine, which are those of its command.
@@ -261,6 +259,12 @@ std::optional<error> translation::take_vllm(const triton_model& of, fields& conf
                 "{} and {} are LLMs of the vLLM backend, and --model or --name is for one: import "
                 "the directory of one, or leave it out",
                 llms_.front().name, name_of(of));
+  const auto said = said_config_of(config.object());
+  if (!said)
+    return fail(errc::bad_config, "{}/config.pbtxt: {}", name_of(of), said.error().message);
+  note_unknown(of, *said);
+  for (const auto& line : triton_left_out(config.object(), triton_reader::language_model))
+    note(of, line);
   const auto arguments = ordered_json::parse(of.engine, nullptr, /*allow_exceptions=*/false);
   if (!arguments.is_object())
     return fail(errc::bad_config, "{}: model.json of the newest version is no JSON object",

@@ -113,6 +113,23 @@ sequence_batching {} colour: 1
     CHECK_MESSAGE(all.mentions(said), std::string(said));
 }
 
+TEST_CASE("what nothing here reads is told by its place, at any depth") {
+  const auto made = import_of_models({python(R"(
+max_batch_size: 4
+input { name: "A" data_type: TYPE_FP32 dims: [ 1 ] optinal: true }
+dynamic_batching { max_queue_dely_microseconds: 5 default_queue_policy { max_queue_sze: 1 } }
+version_policy { lates { num_versions: 1 } }
+parameters { key: "a" value { string_valu: "b" } }
+model_metrics { metric_control { metric_identifier { family: "f" } } }
+metric_tags { key: "a" value: "b" }
+)")});
+  for (const auto* said :
+       {"optinal IS NOT KNOWN", "max_queue_dely_microseconds IS NOT KNOWN",
+        "max_queue_sze IS NOT KNOWN", "lates IS NOT KNOWN", "string_valu IS NOT KNOWN",
+        "model_metrics is left out", "metric_tags is left out: the labels"})
+    CHECK_MESSAGE(made.mentions(said), std::string(said));
+}
+
 TEST_CASE("what a model does not say is Triton's default, as far as there is one") {
   const auto plain = import_of_models({python("max_batch_size: 8")});
   CHECK(plain.config.workers[0].batch_size == 1); // nothing is put together without being asked
@@ -269,6 +286,16 @@ TEST_CASE("a model of the vLLM backend becomes the LLM") {
   CHECK(made.config.model.max_num_queued_reqs == 9);
   CHECK(made.config.workers.size() == 1);
   CHECK(made.mentions("vllm_model: --gpu-memory-utilization is left out"));
+  auto more = llm;
+  more.config =
+      "backend: \"vllm\" colour: 1 sequence_batching { }"
+      "dynamic_batching { priority_levels: 2 default_queue_policy { timeout_action: DELAY } }"
+      "parameters { key: \"REPORT_CUSTOM_METRICS\" value { string_value: \"true\" } }";
+  const auto told = import_of_models({more, python("")}, "");
+  for (const auto* said :
+       {"vllm_model: colour IS NOT KNOWN", "vllm_model: sequence_batching is left out",
+        "dynamic_batching.priority_levels is left out", "timeout_action is left out"})
+    CHECK_MESSAGE(told.mentions(said), std::string(said));
   auto broken = llm;
   broken.engine = "[";
   CHECK(triton_refusal({broken}).find("model.json") != std::string::npos);
