@@ -278,6 +278,7 @@ TAKEN = {
     "documents": {"[]"},
     "user": TEXT,
     "safety_identifier": TEXT,
+    "session_id": TEXT,
     "prompt_cache_key": TEXT,
     "cache_salt": TEXT,
     "request_id": TEXT,
