@@ -264,8 +264,8 @@ std::vector<served_model> repository_book::not_loaded() const {
   for (const auto& [name, versions] : there_) {
     const bool has_some =
         targets_.contains(name) ||
-        std::any_of(revisions_.begin(), revisions_.end(), [&](const revision& r) {
-          return r.model.name == name && r.model.state != model_state::unavailable;
+        std::any_of(revisions_.begin(), revisions_.end(), [&named = name](const revision& r) {
+          return r.model.name == named && r.model.state != model_state::unavailable;
         });
     if (has_some)
       continue;
