@@ -130,6 +130,7 @@ TOOLS = {
     "scripts/setup_gpu.sh": defines("build_kernels", "fetch_torch"),
     "sdk/python/baton_worker/__main__.py": run_by("tests/system/cluster/test_workers.py", 'module="baton_worker"'),
     "sdk/python/baton_worker/check.py": run_by("sdk/python/tests/test_needs.py"),
+    "sdk/python/baton_worker/fetch.py": run_by("sdk/python/tests/test_fetch.py"),
     "sdk/python/baton_worker/foreground.py": run_by("sdk/python/tests/test_foreground.py"),
     "sdk/python/baton_worker/onnx.py": run_by("sdk/python/tests/test_onnx.py"),
     "sdk/python/baton_worker/tensorflow.py": run_by("sdk/python/tests/test_tensorflow.py"),

@@ -65,7 +65,7 @@ struct random_world {
     config.num_speculative_tokens = random.chance(50) ? random.from(1, 5) : 0;
     config.speculative_disable_by_batch_size = random.chance(50) ? random.from(1, 6) : 0;
     config.pooling = static_cast<pooling>(random.from(1, 3));
-    config.lookup.ngram_min = 1; // these texts hardly ever repeat more
+    config.lookup.ngram_min = 1;       // these texts hardly ever repeat more
     if (config.prefill_chunk % 3 == 0) // no draw: what follows is as it would be without
       config.max_batch_total_tokens = config.max_model_len + 12 * config.max_num_seqs;
     return config;
