@@ -3,15 +3,46 @@
 #include "cluster/config/toml_guard.hpp"
 #include "schema/nearest.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 
 namespace baton::cluster {
+
+namespace {
+
+bool is_beyond_ascii(char c) noexcept {
+  return static_cast<unsigned char>(c) >= 0x80;
+}
+
+// Characters beyond ASCII by their bytes, as other keys stay other keys; without a byte order mark.
+std::string in_ascii(std::string_view text) {
+  constexpr std::string_view mark = "\xef\xbb\xbf";
+  if (text.starts_with(mark))
+    text.remove_prefix(mark.size());
+  std::string out;
+  for (const char c : text) {
+    if (is_beyond_ascii(c))
+      fmt::format_to(std::back_inserter(out), "{:02x}", static_cast<unsigned char>(c));
+    else
+      out += c;
+  }
+  return out;
+}
+
+} // namespace
 
 result<toml::table> parse_toml(std::string_view text, const std::string& origin) {
   if (auto ok = check_toml(text, origin); !ok)
     return ok.error();
   try {
+    // toml++ passes over the rest of a wrong value in search of white space, also over what looks
+    // like a string there: such a text is found wrong without the characters that it trips over.
+    if (std::any_of(text.begin(), text.end(), is_beyond_ascii))
+      static_cast<void>(toml::parse(in_ascii(text), origin));
     return toml::parse(text, origin);
   } catch (const toml::parse_error& e) {
     return fail(errc::bad_config, "{}:{}: {}", origin, e.source().begin.line, e.description());

@@ -119,3 +119,14 @@ TEST_CASE("a file has changed once it has come to rest") {
   CHECK_FALSE(watch.has_changed());
   CHECK(watch.has_changed());
 }
+
+TEST_CASE(
+    "characters beyond ASCII are read in strings and comments, and trip over no wrong value") {
+  const auto named = parse_api_keys("# Schlüssel\n" + table("") + "# Ende: ж\n", "keys.toml");
+  CHECK(named);
+  // The string follows a wrong value, whose end the library seeks among characters of all kinds.
+  const auto wrong = parse_api_keys("role = 6bf8)cfea[\"ba\xcf\xa8\"4e\n", "keys.toml");
+  REQUIRE_FALSE(wrong);
+  CHECK(wrong.error().code == errc::bad_config);
+  CHECK(wrong.error().message.find("keys.toml:1") != std::string::npos);
+}
