@@ -31,8 +31,8 @@ struct worker_turn {
   std::uint32_t number = 0; // among the model's
   std::uint32_t turn = 0;   // among those of all models that take GPUs in turn
 };
-// The worker `seat` (worker_seats.hpp). Those of models that come and go are counted from the last
-// seat of nodes.toml on, so that a worker that starts again has the GPU that it had.
+// `seat`: of the worker (worker_seats.hpp). Models of a repository or a store count on from the
+// last seat of nodes.toml, so a worker that restarts keeps its GPU.
 worker_turn turn_of(const cluster_config& config, std::uint32_t seat, const std::string& process);
 
 struct worker_gpus {

@@ -1,5 +1,5 @@
-// Which epoch a process's next life gets: links, heads and agents take the later one for the one
-// that lives, and hear nobody of an earlier one (cluster/bus/link.hpp).
+// Assigns the epoch of a process's next life. Links, heads and agents treat the process with the
+// latest epoch as the living one and ignore earlier ones (cluster/bus/link.hpp).
 #pragma once
 
 #include "cluster/files/run_dir.hpp"

@@ -1,5 +1,5 @@
-// Files that a start line names beside its model: what is in them belongs to the line. Files are
-// read by whoever calls; what is here is pure.
+// Files that a start line names beside its model: their content belongs to the line. The caller
+// reads the files; everything here is pure.
 #pragma once
 
 #include "cluster/import/launch_line.hpp"

@@ -21,13 +21,9 @@ constexpr const char* manifest_file = "MAR-INF/MANIFEST.json";
 // The text of one file by its name in the archive. Errors: bad_config.
 using text_source = std::function<result<std::string>(const std::string&)>;
 
-error no_archive(std::string_view why) {
-  return fail(errc::bad_config, "it is no model archive: {}", why);
-}
-
 result<std::string> text_in(const fs::path& directory, const std::string& name) {
   auto text = read_config_file(directory / name);
-  return text ? text : no_archive(text.error().message);
+  return text ? text : no_model_archive(text.error().message);
 }
 
 // Of the manifest: a text, or nothing.
@@ -49,23 +45,23 @@ result<model_archive> read(const text_source& source) {
   const auto manifest = json::parse(*text, nullptr, /*allow_exceptions=*/false);
   const auto model = manifest.is_object() ? manifest.find("model") : manifest.end();
   if (!manifest.is_object() || model == manifest.end() || !model->is_object())
-    return no_archive(fmt::format("{} has no \"model\"", manifest_file));
+    return no_model_archive(fmt::format("{} has no \"model\"", manifest_file));
   model_archive out;
   out.model = word_of(*model, "modelName");
   out.version = word_of(*model, "modelVersion");
   out.handler = word_of(*model, "handler");
   if (!is_name(out.model) || !is_name(out.version))
-    return no_archive(fmt::format(
+    return no_model_archive(fmt::format(
         "modelName and modelVersion in {} must be 1 to 64 of [A-Za-z0-9._-]", manifest_file));
   if (const auto runtime = word_of(manifest, "runtime");
       !runtime.empty() && !runtime.starts_with("python"))
-    return no_archive("its runtime is not Python");
+    return no_model_archive("its runtime is not Python");
   out.requirements = word_of(*model, "requirementsFile");
   if (!is_inside(out.requirements))
-    return no_archive("its requirementsFile is outside of it");
+    return no_model_archive("its requirementsFile is outside of it");
   if (const auto file = word_of(*model, "configFile"); !file.empty()) {
     if (!is_inside(file))
-      return no_archive("its configFile is outside of it");
+      return no_model_archive("its configFile is outside of it");
     auto settings = source(file);
     if (!settings)
       return settings.error();

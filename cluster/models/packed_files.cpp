@@ -14,13 +14,9 @@ using reader_handle = std::unique_ptr<archive, decltype(&archive_read_free)>;
 
 constexpr std::size_t read_ahead_bytes = 64u << 10;
 
-error not_readable(std::string_view why) {
-  return fail(errc::bad_config, "it is no model archive: {}", why);
-}
-
 error not_readable(archive* from) {
   const char* said = archive_error_string(from);
-  return not_readable(said ? said : "it is neither zip nor tar");
+  return no_model_archive(said ? said : "it is neither zip nor tar");
 }
 
 reader_handle new_reader() {
@@ -48,12 +44,12 @@ result<std::string> content_of(archive* from, const std::string& path) {
   for (;;) {
     const auto read = archive_read_data(from, piece, sizeof(piece));
     if (read < 0)
-      return not_readable(fmt::format("{} is damaged", path));
+      return no_model_archive(fmt::format("{} is damaged", path));
     if (read == 0)
       return content;
     content.append(piece, static_cast<std::size_t>(read));
     if (content.size() > packed_files::text_bytes_max)
-      return not_readable(
+      return no_model_archive(
           fmt::format("{} is larger than {} bytes", path, packed_files::text_bytes_max));
   }
 }
@@ -61,14 +57,18 @@ result<std::string> content_of(archive* from, const std::string& path) {
 // How much of it has to be read past, against what may be in so small a file.
 result<void> check_size(std::uint64_t held, std::uint64_t packed) {
   if (held > packed_files::unpacked_max)
-    return not_readable(fmt::format("it holds more than {} bytes", packed_files::unpacked_max));
+    return no_model_archive(fmt::format("it holds more than {} bytes", packed_files::unpacked_max));
   if (held > std::max(packed_files::ratio_free, packed * packed_files::ratio_max))
-    return not_readable(fmt::format("it holds {} bytes in {}: more than {} times as many", held,
-                                    packed, packed_files::ratio_max));
+    return no_model_archive(fmt::format("it holds {} bytes in {}: more than {} times as many", held,
+                                        packed, packed_files::ratio_max));
   return {};
 }
 
 } // namespace
+
+error no_model_archive(std::string_view why) {
+  return fail(errc::bad_config, "it is no model archive: {}", why);
+}
 
 packed_files::packed_files(fs::path file) : from_(std::move(file)) {
   std::error_code ec;
@@ -92,11 +92,11 @@ result<packed_files::text> packed_files::read(std::string_view name,
     archive_entry* entry = nullptr;
     const auto next = archive_read_next_header(from.get(), &entry);
     if (next == ARCHIVE_EOF)
-      return not_readable(fmt::format("{} is not in it", name));
+      return no_model_archive(fmt::format("{} is not in it", name));
     if (next < ARCHIVE_WARN) // a name in another character set is worth a warning there
       return not_readable(from.get());
     if (entries == entries_max)
-      return not_readable(fmt::format("it has more than {} files", entries_max));
+      return no_model_archive(fmt::format("it has more than {} files", entries_max));
     const auto path = path_of(entry);
     if (archive_entry_filetype(entry) == AE_IFREG && is_meant(path)) {
       auto content = content_of(from.get(), path);

@@ -14,6 +14,9 @@
 
 namespace baton::cluster {
 
+// bad_config: why something is no archive of a model.
+error no_model_archive(std::string_view why);
+
 class packed_files {
 public:
   static constexpr std::size_t text_bytes_max = 1u << 20; // of a file that is read

@@ -10,49 +10,42 @@ namespace {
 
 using nlohmann::ordered_json;
 
-enum class left_out_for : unsigned char { both, worker, language_model };
-
 struct left_out_row {
-  std::string_view path; // of a field, with dots
-  std::string_view why;
-  left_out_for whom = left_out_for::both;
+  std::string_view path;                   // of a field, with dots
+  std::string_view worker, language_model; // why for each; empty: it is read
 };
 constexpr std::string_view own_matter = "it is the handler's own matter";
 constexpr std::string_view no_handler = "an LLM has no handler";
 constexpr std::string_view joins_between_steps = "sequences join and leave between steps";
 constexpr std::string_view waits_for_its_time =
     "what has waited for model.queue_timeout is refused";
+constexpr std::string_view no_answers_kept = "answers are not kept";
+constexpr std::string_view models_of_config = "models are what nodes.toml says";
+constexpr std::string_view one_file = "default_model_filename says it, for all devices";
+constexpr std::string_view fixed_labels = "the labels of a metric are model and version";
+constexpr std::string_view fixed_buckets =
+    "histograms have the buckets that docs/compatibility-triton.md says";
 
 constexpr left_out_row left_out_rows[] = {
-    {"sequence_batching", "REQUESTS OF A SEQUENCE MAY GO TO DIFFERENT WORKERS",
-     left_out_for::worker},
-    {"sequence_batching", no_handler, left_out_for::language_model},
-    {"model_warmup", "a handler warms up in initialize", left_out_for::worker},
-    {"model_warmup", no_handler, left_out_for::language_model},
-    {"optimization", own_matter, left_out_for::worker},
-    {"optimization", no_handler, left_out_for::language_model},
-    {"response_cache", "answers are not kept"},
-    {"model_repository_agents", "models are what nodes.toml says"},
-    {"model_operations", own_matter, left_out_for::worker},
-    {"model_operations", no_handler, left_out_for::language_model},
-    {"batch_input", own_matter, left_out_for::worker},
-    {"batch_input", no_handler, left_out_for::language_model},
-    {"batch_output", own_matter, left_out_for::worker},
-    {"batch_output", no_handler, left_out_for::language_model},
-    {"cc_model_filenames", "default_model_filename says it, for all devices"},
-    {"metric_tags", "the labels of a metric are model and version"},
-    {"model_metrics", "histograms have the buckets that docs/compatibility-triton.md says"},
-    {"dynamic_batching.preferred_batch_size", joins_between_steps, left_out_for::language_model},
-    {"dynamic_batching.max_queue_delay_microseconds", joins_between_steps,
-     left_out_for::language_model},
-    {"dynamic_batching.preserve_ordering", joins_between_steps, left_out_for::language_model},
-    {"dynamic_batching.priority_levels", joins_between_steps, left_out_for::language_model},
-    {"dynamic_batching.default_priority_level", joins_between_steps, left_out_for::language_model},
-    {"dynamic_batching.priority_queue_policy", joins_between_steps, left_out_for::language_model},
-    {"dynamic_batching.default_queue_policy.timeout_action", waits_for_its_time,
-     left_out_for::language_model},
-    {"dynamic_batching.default_queue_policy.allow_timeout_override", waits_for_its_time,
-     left_out_for::language_model},
+    {"sequence_batching", "REQUESTS OF A SEQUENCE MAY GO TO DIFFERENT WORKERS", no_handler},
+    {"model_warmup", "a handler warms up in initialize", no_handler},
+    {"optimization", own_matter, no_handler},
+    {"response_cache", no_answers_kept, no_answers_kept},
+    {"model_repository_agents", models_of_config, models_of_config},
+    {"model_operations", own_matter, no_handler},
+    {"batch_input", own_matter, no_handler},
+    {"batch_output", own_matter, no_handler},
+    {"cc_model_filenames", one_file, one_file},
+    {"metric_tags", fixed_labels, fixed_labels},
+    {"model_metrics", fixed_buckets, fixed_buckets},
+    {"dynamic_batching.preferred_batch_size", "", joins_between_steps},
+    {"dynamic_batching.max_queue_delay_microseconds", "", joins_between_steps},
+    {"dynamic_batching.preserve_ordering", "", joins_between_steps},
+    {"dynamic_batching.priority_levels", "", joins_between_steps},
+    {"dynamic_batching.default_priority_level", "", joins_between_steps},
+    {"dynamic_batching.priority_queue_policy", "", joins_between_steps},
+    {"dynamic_batching.default_queue_policy.timeout_action", "", waits_for_its_time},
+    {"dynamic_batching.default_queue_policy.allow_timeout_override", "", waits_for_its_time},
 };
 
 // A repeated message is a list: any of it.
@@ -69,13 +62,12 @@ bool has_path(const ordered_json& at, std::string_view path) {
 
 std::vector<std::string> triton_left_out(const ordered_json& config, triton_reader by,
                                          std::span<const std::string_view> read) {
-  const auto other =
-      by == triton_reader::worker ? left_out_for::language_model : left_out_for::worker;
   std::vector<std::string> out;
   for (const auto& row : left_out_rows) {
-    if (row.whom != other && std::find(read.begin(), read.end(), row.path) == read.end() &&
+    const auto why = by == triton_reader::worker ? row.worker : row.language_model;
+    if (!why.empty() && std::find(read.begin(), read.end(), row.path) == read.end() &&
         has_path(config, row.path)) {
-      out.push_back(fmt::format("{} is left out: {}", row.path, row.why));
+      out.push_back(fmt::format("{} is left out: {}", row.path, why));
     }
   }
   return out;

@@ -54,15 +54,22 @@ std::optional<buckets_of_labels> buckets_of(const MetricFamily& family) {
   return all;
 }
 
-double value_of(const MetricFamily& family, const histogram_labels& labels) {
-  const auto it = std::find_if(family.metric.begin(), family.metric.end(),
-                               [&](const ClientMetric& m) { return labels_of(m) == labels; });
-  return it == family.metric.end() ? 0 : it->counter.value;
+using values_of_labels = std::map<histogram_labels, double>;
+values_of_labels values_by_labels(const MetricFamily& family) {
+  values_of_labels all;
+  for (const auto& m : family.metric)
+    all.emplace(labels_of(m), m.counter.value);
+  return all;
+}
+
+double value_at(const values_of_labels& all, const histogram_labels& labels) {
+  const auto it = all.find(labels);
+  return it == all.end() ? 0 : it->second;
 }
 
 MetricFamily histogram_from(std::string_view name, const MetricFamily& bucket,
-                            const buckets_of_labels& all, const MetricFamily& sum,
-                            const MetricFamily& count) {
+                            const buckets_of_labels& all, const values_of_labels& sums,
+                            const values_of_labels& counts) {
   MetricFamily made;
   made.name = name;
   made.help = bucket.help;
@@ -71,8 +78,8 @@ MetricFamily histogram_from(std::string_view name, const MetricFamily& bucket,
     auto& m = made.metric.emplace_back();
     for (const auto& [label, value] : labels)
       m.label.push_back({label, value});
-    m.histogram.sample_sum = value_of(sum, labels);
-    m.histogram.sample_count = static_cast<std::uint64_t>(value_of(count, labels));
+    m.histogram.sample_sum = value_at(sums, labels);
+    m.histogram.sample_count = static_cast<std::uint64_t>(value_at(counts, labels));
     double below = 0; // processes with other bounds leave gaps: a bucket has what the one below has
     for (const auto& [bound, value] : buckets) {
       below = std::max(below, value);
@@ -111,7 +118,8 @@ void fold_histograms(std::vector<MetricFamily>& families) {
     const auto all = name.empty() || !sum || !count ? std::nullopt : buckets_of(bucket);
     if (!all)
       continue;
-    made.push_back(histogram_from(name, bucket, *all, *sum, *count));
+    made.push_back(
+        histogram_from(name, bucket, *all, values_by_labels(*sum), values_by_labels(*count)));
     folded.insert(folded.end(), {bucket.name, sum->name, count->name});
   }
   std::erase_if(families, [&](const MetricFamily& f) {

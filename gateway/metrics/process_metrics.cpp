@@ -8,7 +8,6 @@
 namespace baton::gateway {
 namespace {
 
-using prometheus::ClientMetric;
 using prometheus::MetricFamily;
 using prometheus::MetricType;
 
@@ -50,24 +49,18 @@ void add_supervision(std::vector<MetricFamily>& out, const std::vector<status>& 
 // The processes as the root last told of them.
 void add_restarts(std::vector<MetricFamily>& out, const std::vector<status>& processes,
                   const std::map<std::string, rising_count>& restarts_of) {
-  MetricFamily ready;
-  ready.name = "baton_process_ready";
-  ready.help = "1 if the process is ready.";
-  ready.type = MetricType::Gauge;
-  MetricFamily restarts;
-  restarts.name = "baton_process_restarts_total";
-  restarts.help = "Times that its supervisor has started the process again.";
-  restarts.type = MetricType::Counter;
+  auto ready =
+      family_of({"baton_process_ready", "1 if the process is ready.", MetricType::Gauge, 0});
+  auto restarts = family_of({"baton_process_restarts_total",
+                             "Times that its supervisor has started the process again.",
+                             MetricType::Counter, 0});
   for (const auto& p : processes) {
     const auto known = restarts_of.find(p.name);
-    ClientMetric metric;
-    metric.label = {{"process", p.name}, {"role", std::string(name_of(p.role))}};
-    metric.gauge.value = p.phase == phase::ready ? 1 : 0;
-    ready.metric.push_back(metric);
-    metric.gauge.value = 0;
-    metric.counter.value =
-        static_cast<double>(known == restarts_of.end() ? p.restarts : known->second.told());
-    restarts.metric.push_back(std::move(metric));
+    const label_list labels{{"process", p.name}, {"role", std::string(name_of(p.role))}};
+    add_to(ready, p.phase == phase::ready ? 1 : 0, labels);
+    add_to(restarts,
+           static_cast<double>(known == restarts_of.end() ? p.restarts : known->second.told()),
+           labels);
   }
   if (!processes.empty()) {
     out.push_back(std::move(ready));
