@@ -1,4 +1,4 @@
-// How answers are drawn: the fields of the dialog, with the ranges of docs/compatibility.md, kept by the browser.
+// How answers are drawn: the fields of the dialog, with the ranges of docs/apis/generation.md, kept by the browser.
 import {at, make} from "./dom.js";
 
 const stored = "baton.settings";

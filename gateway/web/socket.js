@@ -1,4 +1,4 @@
-// The WebSocket of docs/websocket.md: one for all requests of the page, opened when there is one and closed when there
+// The WebSocket of docs/apis/websocket.md: one for all requests of the page, opened when there is one and closed when there
 // has been none for a while. When it falls, or the gateway behind it, it is opened again and each request goes on from
 // the token it has: its taker sees {type: "lost"}, or "locked" while a key is asked for, then what the server says, as if
 // nothing had been.

@@ -4,7 +4,7 @@
 
 Real processes, the default model, two stages, 16 streams. Each injection comes at a random moment (from a seed that is printed) and is
 judged by all streams: one end each, and the text of the undisturbed run. Prints a table for people, or with --json one object a line: row,
-value, unit, bar, ok, min, max, rounds. Exit status 1 if a bar is missed. --write puts the table into docs/reliability.md. All
+value, unit, bar, ok, min, max, rounds. Exit status 1 if a bar is missed. --write puts the table into docs/operate/reliability.md. All
 rows take an hour and a half; --resume goes on where a run was ended.
 """
 import argparse
@@ -32,7 +32,7 @@ from settings import DISTURBED_CORES, say
 from tally import Tally, back, gap, of_texts
 
 ROOT = servers.ROOT
-DOCUMENT = ROOT / "docs" / "reliability.md"
+DOCUMENT = ROOT / "docs/operate/reliability.md"
 MODEL = ROOT / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"
 STREAMS = 16
 TOKENS = 64
@@ -301,7 +301,7 @@ def arguments():
     parser.add_argument("--overload-seconds", type=float, default=60, dest="overload_seconds")
     parser.add_argument("--soak-seconds", type=float, default=1800, dest="soak_seconds")
     parser.add_argument("--json", action="store_true", help="one object a line")
-    parser.add_argument("--write", action="store_true", help="rewrite the results in docs/reliability.md")
+    parser.add_argument("--write", action="store_true", help="rewrite the results in docs/operate/reliability.md")
     parser.add_argument("--resume", action="store_true", help="rows that were made of this product, with as many injections, are printed again, not made")
     parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build" / "release", help="of a release build")
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Measures the GPU engine beside what its device can do: docs/gpu-todo.md says which rows stand for which bar.
+"""Measures the GPU engine beside what its device can do: docs/develop/gpu.md says which rows stand for which bar.
 
     python3 tests/bench/gpu.py [--device cuda:0] [--shape 8b|1b|tiny] [--dtype bfloat16] [--python PYTHON] [--build-dir build/gpu]
     python3 tests/bench/gpu.py --quantization fp8          the same with packed weights; also int4

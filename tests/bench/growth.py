@@ -3,7 +3,7 @@
     ./check growth [--quick] [--json] [--write] [--only PART[,PART]] [--rounds N] [--build-dir DIR]
 
 Real processes, the default model. Prints a table for people, or with --json one object a line, as ./check bench does. Exit status 1 if a
-bar is missed. --write puts the table into docs/growth.md, which says how to read it.
+bar is missed. --write puts the table into docs/develop/growth.md, which says how to read it.
 """
 import argparse
 import contextlib
@@ -21,7 +21,7 @@ import tensor
 from settings import Settings, ToolFailed, say
 
 ROOT = servers.ROOT
-DOCUMENT = ROOT / "docs" / "growth.md"
+DOCUMENT = ROOT / "docs/develop/growth.md"
 MODEL = ROOT / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"
 PARTS = {"join": nodes.join, "sums": tensor.sums, "tensor": tensor.tensor, "large": tensor.large, "curve": network.curve, "start": network.start, "plan": prediction.plan}
 ROUNDS = 3
@@ -31,7 +31,7 @@ def arguments():
     parser = argparse.ArgumentParser(prog="./check growth", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="little of each: shows that all works, proves nothing")
     parser.add_argument("--json", action="store_true", help="one object a line")
-    parser.add_argument("--write", action="store_true", help="rewrite the results in docs/growth.md")
+    parser.add_argument("--write", action="store_true", help="rewrite the results in docs/develop/growth.md")
     parser.add_argument("--only", default="", help=f"of {', '.join(PARTS)}")
     parser.add_argument("--rounds", type=int, default=0, help=f"of all parts but join, by default {ROUNDS}")
     parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build" / "release", help="of a release build")

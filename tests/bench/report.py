@@ -1,4 +1,4 @@
-"""Rows of a bench run: their judgement, the table for people, the JSON lines, and docs/benchmarks.md. Called by run.py."""
+"""Rows of a bench run: their judgement, the table for people, the JSON lines, and docs/develop/benchmarks.md. Called by run.py."""
 import dataclasses
 import json
 import pathlib

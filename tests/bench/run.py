@@ -4,7 +4,7 @@
     ./check bench --only pipeline,kill --devices cuda:0,cuda:0 [--tensor] [--build-dir build/gpu] ...
 
 Prints a table for people, or with --json one object a line: row, value, unit, bar, ok, min, max, rounds (and reason where
-a row could not be had). Exit status 1 if a bar is missed. --write puts the tables into docs/benchmarks.md, which says how
+a row could not be had). Exit status 1 if a bar is missed. --write puts the tables into docs/develop/benchmarks.md, which says how
 to read them.
 """
 import argparse
@@ -35,7 +35,7 @@ import tokenizer
 from settings import Settings, ToolFailed, say
 
 ROOT = servers.ROOT
-DOCUMENT = ROOT / "docs" / "benchmarks.md"
+DOCUMENT = ROOT / "docs/develop/benchmarks.md"
 MODEL = ROOT / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"
 # Name -> (its rows, rounds by default). All of them together take less than SECONDS_MAX: what is measured was shortened for it, not
 # the number of rounds.
@@ -54,7 +54,7 @@ def arguments():
     parser = argparse.ArgumentParser(prog="./check bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="one object a line")
     parser.add_argument("--quick", action="store_true", help="one short round: shows that all works, proves no speed")
-    parser.add_argument("--write", action="store_true", help="rewrite the results in docs/benchmarks.md")
+    parser.add_argument("--write", action="store_true", help="rewrite the results in docs/develop/benchmarks.md")
     parser.add_argument("--only", default="", help=f"of {', '.join(SECTIONS)}; by default all but {', '.join(ONLY_BY_NAME)}")
     parser.add_argument("--model", type=pathlib.Path, default=MODEL, help="GGUF file for both sides")
     parser.add_argument("--rounds", type=int, default=0, help="of every section; by default from 1 to 5, as the section needs")
@@ -78,7 +78,7 @@ def arguments():
     if options.write and options.quick:
         parser.error("--quick proves no speed: not to be written down")
     if options.write and options.devices:
-        parser.error("--devices: rows of other devices, not of docs/benchmarks.md's tables")
+        parser.error("--devices: rows of other devices, not of docs/develop/benchmarks.md's tables")
     if not options.model.is_file() and not (options.devices and (options.model / "config.json").is_file()):
         parser.error(f"{options.model}: no such file")
     return options

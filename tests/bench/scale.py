@@ -3,7 +3,7 @@
     ./check scale [--quick] [--json] [--write] [--rounds N] [--only SECTION] [--build-dir DIR]
 
 Prints a table for people, or with --json one object a line, as ./check bench does. Exit status 1 if a bar is missed. --write puts the
-table into docs/scale.md, which says how to read it.
+table into docs/develop/scale.md, which says how to read it.
 """
 import argparse
 import contextlib
@@ -18,7 +18,7 @@ import report
 from settings import ToolFailed, json_lines, run_tool, say
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-DOCUMENT = ROOT / "docs" / "scale.md"
+DOCUMENT = ROOT / "docs/develop/scale.md"
 SECTIONS = ("scheduler", "supervisor", "world")
 SECTION_SECONDS_MAX = 900
 
@@ -27,7 +27,7 @@ def arguments():
     parser = argparse.ArgumentParser(prog="./check scale", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a tenth of the size, one round: shows that all works, proves nothing")
     parser.add_argument("--json", action="store_true", help="one object a line")
-    parser.add_argument("--write", action="store_true", help="rewrite the results in docs/scale.md")
+    parser.add_argument("--write", action="store_true", help="rewrite the results in docs/develop/scale.md")
     parser.add_argument("--rounds", type=int, default=3, help="of each figure; the largest simulated cluster has one")
     parser.add_argument("--only", choices=SECTIONS, help="one section")
     parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build" / "release", help="of a release build")

@@ -161,7 +161,7 @@ def test_a_stream_is_hit_by_a_blow_between_its_first_piece_and_its_last():
     (["--devices", "cuda:0,cuda:0", "--only", "bus"], "--devices names two, and is for --only kill,pipeline"),
     (["--tensor", "--only", "kill"], "--tensor is for --only kill, with --devices"),
     (["--devices", "cuda:0,cuda:0", "--tensor", "--only", "pipeline"], "--tensor is for --only kill, with --devices"),
-    (["--devices", "cuda:0,cuda:0", "--only", "kill", "--write"], "not of docs/benchmarks.md's tables")])
+    (["--devices", "cuda:0,cuda:0", "--only", "kill", "--write"], "not of docs/develop/benchmarks.md's tables")])
 def test_devices_are_for_the_sections_that_have_two_shards(words, why):
     done = subprocess.run([sys.executable, pathlib.Path(__file__).parent / "run.py", *words], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2 and why in done.stderr, done.stderr

@@ -12,7 +12,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("BATON_BUILD", ROOT / "build/dev")).resolve()
 CLUSTER = BUILD / "cluster/cluster"
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs/compatibility").glob("*.md")), *sorted((ROOT / "sdk").glob("*/README.md"))]
+PAGES = [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").rglob("*.md") if "decisions" not in p.parts), *sorted((ROOT / "sdk").glob("*/README.md"))]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 WITH_COMMANDS = {"", "bash", "sh", "console"}
 SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")

@@ -1,4 +1,4 @@
-"""The tables of docs/compatibility*.md and docs/workers.md say what is tested, and by which test: each row of theirs names one that exists, or its section does; and every link
+"""The tables of docs/apis say what is tested, and by which test: each row of theirs names one that exists, or its section does; and every link
 between the documents leads somewhere."""
 import pathlib
 import re
@@ -7,8 +7,8 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-PAGES = sorted([DOCS / "workers.md", *DOCS.glob("compatibility*.md"), *DOCS.glob("compatibility/*.md")])
-WITH_LINKS = sorted([ROOT / "README.md", *DOCS.glob("*.md"), *DOCS.glob("compatibility/*.md"), *DOCS.glob("decisions/*.md")])
+PAGES = [DOCS / "apis" / f"{name}.md" for name in ("generation", "keys/tgi", "keys/torchserve", "keys/triton", "keys/vllm", "openai", "start-lines", "triton", "workers")]
+WITH_LINKS = [*ROOT.glob("*.md"), *sorted(DOCS.rglob("*.md"))]
 FILE = re.compile(r"\b(?:test_\w+\.py|\w+_test\.cpp)\b")
 FUNCTION = re.compile(r"`(?:test_\w+\.py: )?(test_\w+)`")
 LINK = re.compile(r"\]\(([^)#:\s]*)(?:#([^)\s]*))?\)")

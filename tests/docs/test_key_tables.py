@@ -1,4 +1,4 @@
-"""docs/compatibility-keys-*.md have a row for each key that the code knows of the four systems, under what the code makes of it, and for no other."""
+"""docs/apis/keys/*.md have a row for each key that the code knows of the four systems, under what the code makes of it, and for no other."""
 import pathlib
 import re
 
@@ -11,7 +11,7 @@ TICKED = re.compile(r"`([^`]+)`")
 
 
 def page(system):
-    return (ROOT / "docs" / f"compatibility-keys-{system}.md").read_text()
+    return (ROOT / "docs" / f"apis/keys/{system}.md").read_text()
 
 
 def source(path):

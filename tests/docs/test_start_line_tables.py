@@ -1,11 +1,11 @@
-"""docs/compatibility-start-lines.md has a row for each option that cluster/import/launch_*.cpp reads of another server's start line, under that server's name, and for no other."""
+"""docs/apis/start-lines.md has a row for each option that cluster/import/launch_*.cpp reads of another server's start line, under that server's name, and for no other."""
 import pathlib
 import re
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "compatibility-start-lines.md"
+PAGE = ROOT / "docs/apis/start-lines.md"
 TABLES = [("vLLM", "launch_vllm.cpp", "vllm_options"), ("text-generation-inference", "launch_tgi.cpp", "tgi_options"),
           ("llama.cpp", "launch_llama.cpp", "llama_options"), ("SGLang", "launch_sglang.cpp", "sglang_options"),
           ("TorchServe", "launch_stores.cpp", "torchserve_options"), ("Triton", "launch_stores.cpp", "triton_options")]

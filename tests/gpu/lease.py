@@ -1,4 +1,4 @@
-"""The rows that a machine with a GPU is lent for, within the seconds that it is lent: docs/gpu-todo.md. Called by lease.sh.
+"""The rows that a machine with a GPU is lent for, within the seconds that it is lent: docs/develop/gpu.md. Called by lease.sh.
 
 Each row is a process of its own, with all that it starts in its group: whatever it does, it is over when its time is. A row that has no time
 left, or that lacks something here, says so in its line. Lines: {"row", "value", "unit", "seconds"}, or "error" or "skipped" with the reason."""

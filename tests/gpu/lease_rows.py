@@ -1,4 +1,4 @@
-"""What a lease measures, in order of worth: first whether what a GPU serves is right, then how fast it is. docs/gpu-todo.md says which row is which of its own."""
+"""What a lease measures, in order of worth: first whether what a GPU serves is right, then how fast it is. docs/develop/gpu.md says which row is which of its own."""
 import contextlib
 import dataclasses
 import http.client

@@ -50,7 +50,7 @@ def test_without_a_gpu_every_row_is_skipped_and_says_why(tmp_path):
 def test_the_rows_are_listed_and_named_on_the_page():
     status, lines, _ = leased("rows")
     assert status == 0 and len(lines) == len(lease_rows.ROWS)
-    page = (ROOT / "docs/gpu-todo.md").read_text()
+    page = (ROOT / "docs/develop/gpu.md").read_text()
     assert [r.name for r in lease_rows.ROWS if f"`{r.name}`" not in page] == []
 
 

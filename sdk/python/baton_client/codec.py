@@ -76,7 +76,7 @@ class Heard:
     value: Any
 
 
-# -- The packet (docs/protocol.md): a message as one frame --
+# -- The packet (docs/reference/protocol.md): a message as one frame --
 
 _SIZES = struct.Struct("<4I")  # bytes of envelope, body and bulk; 0: no checksum
 

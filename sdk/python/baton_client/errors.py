@@ -1,4 +1,4 @@
-"""What can go wrong, with the numbers and names of docs/protocol.md."""
+"""What can go wrong, with the numbers and names of docs/reference/protocol.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker's end of the worker door (docs/protocol.md): hello, heartbeats, batches, credit.
+"""A worker's end of the worker door (docs/reference/protocol.md): hello, heartbeats, batches, credit.
 
     connecting --hello_ack--> open --silence, disconnect, gap--> connecting     (what was open is void)
     connecting --silence--> connecting

@@ -1,6 +1,6 @@
 """Between two processes of a running cluster: their bus sockets' paths, a proxy's sockets in their place, and faults on what passes.
 
-A link is two connections, each to the other's socket file (docs/protocol-link.md). Both files are moved aside and listened on here;
+A link is two connections, each to the other's socket file (docs/reference/protocol-link.md). Both files are moved aside and listened on here;
 then the connections that stand are shut down from outside, and the peers connect again, through here. Other processes' connections
 are left alone, and pass unchanged if they come anew. At the end the files are back where they were.
 """

@@ -53,8 +53,8 @@ RUN_HERE = sorted(text for text, name in OWN.items() if name in RUNS and text no
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    """The default model, and the worker model of docs/workers.md."""
-    page = (ROOT / "docs/workers.md").read_text()
+    """The default model, and the worker model of docs/apis/workers.md."""
+    page = (ROOT / "docs/apis/workers.md").read_text()
     blocks = command_lines.BLOCK.findall(page)
     folder = tmp_path_factory.mktemp("page")
     (folder / "upper.py").write_text(next(body for kind, body in blocks if kind == "python"))
@@ -108,7 +108,7 @@ def test_a_command_of_the_pages_does_what_it_says(text, served, folder):
 
 @pytest.mark.parametrize("line", ASKS, ids=lambda line: f"{pathlib.Path(line.page).stem}: {line.text[:40]}")
 def test_what_asks_a_server_is_answered(line, served):
-    """As it stands but for the port; the shell functions of docs/gpu-todo.md are called."""
+    """As it stands but for the port; the shell functions of docs/develop/gpu.md are called."""
     text = re.sub(r"(?:localhost|127\.0\.0\.1):8000", f"127.0.0.1:{served.http_port}", line.text)
     if function := re.match(r"(\w+)\(\) \{", text):
         text += f"\n{function[1]}"

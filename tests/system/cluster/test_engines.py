@@ -128,7 +128,7 @@ def test_devices_that_are_not_there_are_named(tiny, tmp_path):
     config.write_text(base + '[[nodes]]\nname = "a"\ndevices = ["gone/x"]\n')
     assert "engine_gone.so is not in" in refused(config, "doctor")
     said = refused(config, "up")  # before anything starts
-    assert "error: device gone/x: engine_gone.so is not in" in said and "docs/engines.md" in said
+    assert "error: device gone/x: engine_gone.so is not in" in said and "docs/develop/engines.md" in said
     config.write_text(base + f'[[nodes]]\nname = "a"\ndevices = ["plain/other"]\n')
     assert "there is no device other, only plain" in refused(config, "doctor")
     assert "there is no device other, only plain" in refused(config, "up")

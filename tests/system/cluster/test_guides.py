@@ -1,4 +1,4 @@
-"""The pages "From ..." of docs/compatibility*.md, done as they stand: the other server's command or file gives the nodes.toml of the page, which serves, and
+"""The pages "From ..." of docs/apis, done as they stand: the other server's command or file gives the nodes.toml of the page, which serves, and
 every command behind it gets its answer. Put in their place are the path of the model, the addresses, and where python3 and curl come from."""
 import json
 import os
@@ -15,8 +15,8 @@ import zipfile
 import pytest
 from harness import CLUSTER, MODEL, ROOT, START_SECONDS_MAX, free_port
 
-PAGES = {"OpenAI clients": "compatibility-openai.md", "vLLM": "compatibility-openai.md", "TGI": "compatibility.md", "TorchServe": "compatibility.md", "TorchServe with handlers": "compatibility.md",
-         "Triton": "compatibility-triton.md"}
+PAGES = {"OpenAI clients": "apis/openai.md", "vLLM": "apis/openai.md", "TGI": "apis/generation.md", "TorchServe": "apis/generation.md", "TorchServe with handlers": "apis/generation.md",
+         "Triton": "apis/triton.md"}
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 # Put before each command block.
 SHELL = 'set -euo pipefail\ncurl() {{ command curl -sS --fail-with-body --max-time 60 "$@"; echo; }}\npython3() {{ {python} "$@"; }}\n'

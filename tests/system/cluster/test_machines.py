@@ -326,7 +326,7 @@ def test_a_machine_without_the_engine_of_its_device_says_so_before_it_joins():
         asked = both.invitation()
         both.far.join(asked["endpoint"], token=asked["token"])
         assert both.far.process.wait(20) == 78
-        assert "device gone/x: engine_gone.so is not in" in both.far.said() and "docs/engines.md" in both.far.said()
+        assert "device gone/x: engine_gone.so is not in" in both.far.said() and "docs/develop/engines.md" in both.far.said()
         wait_for(lambda: any("device gone/x" in e["reason"] for e in both.events("node")))
         assert both.near.process.poll() is None  # it waits for one that has it
 

@@ -1,4 +1,4 @@
-"""What docs/compatibility*.md says is refused, is refused, by its name and in the words of the system whose client asks."""
+"""What docs/apis says is refused, is refused, by its name and in the words of the system whose client asks."""
 import httpx
 import pytest
 from raw import chat
