@@ -22,6 +22,8 @@ SILENCE_SECONDS_MAX = 1800  # of a build or an installation, which has no other 
 STEP_SECONDS_MAX = 1800
 PYTEST_SECONDS_MAX = 3600  # the system tests take 24 minutes of two cores
 SIM_PARTS_MAX = 8  # processes, one a core
+# Folder -> the unit tests of it that have another name than its path says.
+UNIT_TESTS_ELSEWHERE = {"cluster/bus/": "bus", "gateway/workers/": "workers", "runtime/text/template/": "template", "sdk/cpp/": "sdk"}
 SANITIZED_SEEDS = 40  # of each scenario: a sanitizer takes ten times as long
 
 
@@ -134,14 +136,45 @@ def pytest(name, *paths, env=None):
         print(out[-16000:])
 
 
-def format_check():
+def format_check(only=None):
     files = run(["git", "ls-files", "-co", "--exclude-standard", "--", "*.hpp", "*.cpp"])[1].split()
-    files = [f for f in files if (ROOT / f).is_file()]
-    step("format", ["clang-format-14", "--dry-run", "--Werror", *files])
+    files = [f for f in files if (ROOT / f).is_file() and (only is None or f in only)]
+    if files:
+        step("format", ["clang-format-14", "--dry-run", "--Werror", *files])
 
 
 def unit(preset="dev", env=None):
     doctest(preset, lambda n: n.startswith("unit_"), env=env)
+
+
+def changed_files():
+    """What differs from the last commit, new files included."""
+    return set(run(["git", "diff", "HEAD", "--name-only"])[1].split()) | set(run(["git", "ls-files", "-o", "--exclude-standard"])[1].split())
+
+
+def unit_tests_of(files):
+    """-> the unit test executables that the files belong to: runtime/text/x.cpp and tests/unit/text/x_test.cpp to unit_text."""
+    rooms = {p.name for p in (ROOT / "tests/unit").iterdir() if (p / "CMakeLists.txt").exists()}
+    found = set()
+    for file in files:
+        parts = file.split("/")
+        found |= {f"unit_{part}" for part in parts[:-1] if part in rooms}
+        found |= {f"unit_{extra}" for folder, extra in UNIT_TESTS_ELSEWHERE.items() if file.startswith(folder)}
+    return found
+
+
+def quick(rooms):
+    """The inner loop: style, then the unit tests of what changed since the last commit, or of the named rooms."""
+    changed = changed_files()
+    step("tidy", [sys.executable, "tests/tidy.py"])
+    format_check(changed)
+    wanted = {f"unit_{room}" for room in rooms} or unit_tests_of(changed)
+    unknown = [name for name in wanted if not (ROOT / "tests/unit" / name[len("unit_"):]).is_dir()]
+    if unknown:
+        print(f"no tests/unit/{unknown[0][len('unit_'):]}")
+        TALLY.add(unknown[0], 0, 1)
+    elif wanted and build("dev", *sorted(wanted)):
+        doctest("dev", lambda name: name in wanted)
 
 
 def gpu():
@@ -237,20 +270,22 @@ def main(arguments):
                 return 1  # its clients are the SDK's as well
         python = f"{VENV}/bin/python" if level == "faults" else sys.executable
         return show([python, f"tests/bench/{level}.py", *arguments[1:]])
-    if level not in ("default", "all", "unit", "sim", "system", "planted", "fuzz", "gpu"):
+    if level not in ("default", "all", "unit", "sim", "system", "planted", "fuzz", "gpu", "quick"):
         print(f"unknown level '{level}'; see ./check --help")
         return 2
     scale = deadline_scale.measured(os.environ)
     if scale > 1:
         print(f"  deadlines of tests are {scale:.1f} times as long: this machine is slow or busy", flush=True)
-    if level in ("default", "all"):
+    if level == "quick":
+        quick(arguments[1:])
+    elif level in ("default", "all"):
         step("tidy", [sys.executable, "tests/tidy.py"])
         format_check()
     if level == "fuzz":
         fuzz(arguments[1:])
     elif level == "gpu":
         gpu()
-    elif build("dev"):
+    elif level != "quick" and build("dev"):
         if level in ("default", "all", "unit"):
             unit()
             skip("unit_torch", "no torch in this build: ./check gpu")
