@@ -18,6 +18,7 @@ import time
 
 import bus
 import doors
+import chart
 import engine
 import interference
 import json_schemas
@@ -142,6 +143,7 @@ def main():
         now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
         heading = f"{now}, {report.commit()}, {settings.model.name}, llama.cpp {peer_llama.COMMIT}."
         report.write_results(DOCUMENT, heading, rows)
+        chart.write(DOCUMENT)
     failed = [row.row for row in rows if not row.ok]
     say(f"{len(rows)} rows, {len(failed)} not ok{': ' + ', '.join(failed[:8]) if failed else ''}")
     return 1 if failed else 0

@@ -140,6 +140,7 @@ TOOLS = {
     "sdk/python/generate_wire.py": says([], 0, ""),
     "sdk/python/tests/torch_generate_rank.py": run_by("sdk/python/tests/torch_large_cases.py"),
     "sdk/python/setup.py": says(["--name"], 0, "baton", sys.executable, cwd=ROOT / "sdk/python"),
+    "tests/bench/chart.py": is_imported,
     "tests/bench/faults.py": usage(),
     "tests/bench/gpu.py": usage(),
     "tests/bench/gpu_transformers.py": usage(),
@@ -171,6 +172,7 @@ TOOLS = {
     "tests/system/clients/own_venv.py": run_by("tests/check.py"),
     "tests/system/clients/text_generation_calls.py": run_by("tests/system/clients/text_generation_client.py"),
     "tests/system/clients/torchserve_calls.py": run_by("tests/system/clients/torchserve_client.py"),
+    "tests/system/cluster/kill_recording.py": is_imported,
     "tests/system/cluster/page_shots.py": is_imported,
     "tests/tidy.py": run_by("tests/check.py"),
 }
