@@ -36,11 +36,11 @@ if(BATON_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link -fno-sanitize-recover=all)
 endif()
 
-# Unity builds: eight files of a target at a time are one to the compiler, which reads what they include once for all of
-# them. The whole tree takes little more than half of the processor time (docs/decisions/0057-unity-builds.md has numbers). What it
-# costs: an edit of one file compiles the eight; helpers of two files of a target may not have the same name, also in
-# unnamed namespaces; a file that lacks an #include may find it in the file before. That is why one build is without it,
-# the preset `fuzz`. CMake leaves files with compile options of their own alone.
+# Unity builds: the compiler reads several files of a target as one, and their includes once. The whole tree takes
+# little more than half of the processor time (docs/decisions/0057-unity-builds.md has numbers). The costs: an edit of
+# one file compiles its whole unit; two files of a target cannot define the same name, even in unnamed namespaces; a
+# missing #include goes unnoticed if the file before has it. The preset `fuzz` builds without units to find these.
+# CMake leaves files with compile options of their own alone.
 set(BATON_UNITY ON CACHE BOOL "compile the files of a target together, BATON_UNITY_FILES at a time")
 set(BATON_UNITY_FILES 8) # at a time
 

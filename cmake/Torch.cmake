@@ -1,6 +1,6 @@
-# torch and CUDA for the GPU engine (runtime/gpu), as imported targets: libtorch's own CMake files ask for a GPU
-# to find an architecture, choose the standard of CUDA sources and leave definitions behind. Only the engine's
-# library may link these: torch's include folder brings other versions of headers that the rest of the tree uses.
+# torch and CUDA for the GPU engine (runtime/gpu), as imported targets. libtorch's own CMake files want a GPU to find
+# an architecture, choose the standard of CUDA sources and leave definitions behind. Only the engine's library may
+# link these targets, because torch's include folder has other versions of headers that the tree uses.
 set(BATON_TORCH OFF CACHE STRING "the GPU engine: OFF, cpu (CPU tensors alone, for its tests) or cuda")
 set(BATON_TORCH_PYTHON python3 CACHE STRING "a Python that has torch installed")
 set(BATON_TORCH_VERSION 2.11.0)
@@ -49,7 +49,7 @@ endforeach()
 target_link_libraries(torch::torch_cpu INTERFACE torch::c10)
 if(BATON_TORCH STREQUAL cuda)
   target_link_libraries(torch::c10_cuda INTERFACE torch::c10 cuda::cudart)
-  # Of cuBLAS and others, which torch's own include: in the toolkit, or in the packages beside torch.
+  # Headers of cuBLAS and others that torch's headers include: in the toolkit, or in the packages beside torch.
   if(EXISTS "${BATON_TORCH_ROOT}/../nvidia/cu13/include")
     target_include_directories(torch::c10_cuda INTERFACE "${BATON_TORCH_ROOT}/../nvidia/cu13/include")
   endif()

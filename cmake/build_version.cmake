@@ -1,7 +1,8 @@
-# Writes the file that says which build this is, if that has changed; run at every build.
+# Writes the file with the build's version, if the version has changed. Each build runs it:
 #   cmake -DSOURCE=DIR -DTEMPLATE=version.cpp.in -DOUTPUT=version.cpp -DVERSION=0.1.0 -P build_version.cmake
-# A commit's short name; behind it, if files differ from it, a digest of the sources; that alone where
-# there is no git: two builds that differ must not take each other for the same.
+#
+# The version is the commit's short name, and a digest of the sources if files differ from the commit.
+# Without git it is the digest alone. Two builds that differ must not have the same version.
 set(parts schema runtime actors gateway cluster cmake CMakeLists.txt)
 
 function(run_git out)

@@ -44,8 +44,8 @@ build_kernels() {
 
 torch_version=2.11.0
 
-# What torch's libraries ask for, by package: those that the loader does not find on the machine. All of them where nvcc
-# was fetched: who has no toolkit has no headers.
+# Packages with the libraries that torch loads and this machine lacks. If nvcc was fetched, all of them, because a
+# machine without a toolkit has no headers either.
 missing_cuda_packages() {
   local found="" library package
   [[ "$CUDACXX" = "$PWD"/build/cuda/* ]] || found=$(PATH=$PATH:/usr/sbin:/sbin ldconfig -p)
@@ -92,7 +92,8 @@ flashinfer_version=0.7.2.post1
 flashinfer_sha256=bfdc18b9e1e4d8d0730fe4343dc0e284cd0c160086de80f99888bc4867922d49
 
 # The headers of FlashInfer's attention, out of its wheel into build/flashinfer, where CMake looks for them
-# (cmake/FlashInfer.cmake). Of the wheel's 421 MB: the headers, the CCCL that they are written for, the licences.
+# (cmake/FlashInfer.cmake). It keeps the headers, the CCCL version that they need and the licences of the
+# wheel's 421 MB.
 fetch_flashinfer() {
   local stamp="build/flashinfer/stamp" wanted="$flashinfer_version $flashinfer_sha256"
   [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ] || return 0
