@@ -38,7 +38,7 @@ endif()
 
 # Unity builds: the compiler reads several files of a target as one, and their includes once. The whole tree takes
 # little more than half of the processor time (docs/decisions/0057-unity-builds.md has numbers). The costs: an edit of
-# one file compiles its whole unit; two files of a target cannot define the same name, even in unnamed namespaces; a
+# one file compiles its whole unit. Two files of a target cannot define the same name, even in unnamed namespaces. A
 # missing #include goes unnoticed if the file before has it. The preset `fuzz` builds without units to find these.
 # CMake leaves files with compile options of their own alone.
 set(BATON_UNITY ON CACHE BOOL "compile the files of a target together, BATON_UNITY_FILES at a time")

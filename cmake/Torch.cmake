@@ -1,5 +1,5 @@
-# torch and CUDA for the GPU engine (runtime/gpu), as imported targets. libtorch's own CMake files want a GPU to find
-# an architecture, choose the standard of CUDA sources and leave definitions behind. Only the engine's library may
+# torch and CUDA for the GPU engine (runtime/gpu), as imported targets. The CMake files of libtorch want a GPU to
+# find an architecture, choose the standard of CUDA sources and leave definitions behind. Only the engine's library may
 # link these targets, because torch's include folder has other versions of headers that the tree uses.
 set(BATON_TORCH OFF CACHE STRING "the GPU engine: OFF, cpu (CPU tensors alone, for its tests) or cuda")
 set(BATON_TORCH_PYTHON python3 CACHE STRING "a Python that has torch installed")

@@ -1,4 +1,5 @@
-# Writes the file with the build's version, if the version has changed. Each build runs it:
+# Writes the file with the build's version, if the version has changed. Each build runs it.
+#
 #   cmake -DSOURCE=DIR -DTEMPLATE=version.cpp.in -DOUTPUT=version.cpp -DVERSION=0.1.0 -P build_version.cmake
 #
 # The version is the commit's short name, and a digest of the sources if files differ from the commit.

@@ -126,6 +126,7 @@ TOOLS = {
     "examples/openai_chat.py": run_by("tests/system/cluster/test_answers.py"),
     "examples/sdk_chat.py": run_by("tests/system/cluster/test_answers.py"),
     "examples/websocket_chat.py": run_by("tests/system/cluster/test_answers.py"),
+    "scripts/cli_pages.py": is_imported,
     "scripts/setup.sh": defines("build", "fetch_model", "install_packages"),
     "scripts/setup_gpu.sh": defines("build_kernels", "fetch_torch"),
     "sdk/python/baton_worker/__main__.py": run_by("tests/system/cluster/test_workers.py", 'module="baton_worker"'),
