@@ -24,7 +24,7 @@ def comment_blocks(text, mark):
     """-> [(line, [text])] of runs of comment lines; `mark` is // or #."""
     found, last = [], None
     for number, line in enumerate(text.splitlines(), 1):
-        whole = re.match(rf"\s*{mark}(?![!/])\s?(.*)", line)
+        whole = re.match(rf"\s*{mark}(?![!/])\s?(?!  )(.*)", line)  # what is indented further is an example or a table
         behind = None if whole else re.search(rf"[;{{}},)] +{mark} (.*)", line)
         if whole:
             if last != number - 1:
