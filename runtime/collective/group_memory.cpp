@@ -74,7 +74,7 @@ result<group_memory> group_memory::create(int fd, std::uint32_t width) {
   made.fd_ = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (made.fd_ < 0)
     return system_failure("dup");
-  // Emptied first, so that all of it is zero.
+  // Truncated first, so that all bytes are zero.
   if (::ftruncate(made.fd_, 0) != 0 || ::ftruncate(made.fd_, page_bytes) != 0)
     return system_failure("ftruncate");
   if (auto ok = made.map_label(); !ok)
@@ -114,7 +114,7 @@ result<void> group_memory::open_epoch(epoch_id epoch) {
   const auto size = static_cast<off_t>(area_bytes(width()));
   if (::ftruncate(fd_, begin + size) != 0)
     return system_failure("ftruncate");
-  // What epochs before have left. Advice: it costs memory where the system refuses, no more.
+  // Releases the areas of earlier epochs. If the system refuses, only memory is wasted.
   if (index > 0)
     static_cast<void>(::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, page_bytes,
                                   begin - static_cast<off_t>(page_bytes)));
@@ -124,7 +124,7 @@ result<void> group_memory::open_epoch(epoch_id epoch) {
   return {};
 }
 
-// The index counts if the epoch was open before and after it was read: it changes only between two
+// The index is valid if the epoch was open before and after reading it: it changes only between
 // epochs.
 result<std::shared_ptr<const group_area>> group_memory::area_of(epoch_id wanted) const {
   const epoch_id before = epoch();
