@@ -56,7 +56,7 @@ void get(reader& in, const wire::Generation& from, generation& to) {
             "generation.without");
     if (to.without.back()
             .empty()) // an empty text is left out of tables, so an empty name is invalid
-      in.refuse("generation.without names nobody");
+      in.refuse("generation.without has an empty name");
   }
 }
 

@@ -32,7 +32,7 @@ bool reader::spend(std::size_t count, std::size_t size, std::size_t limit, std::
   }
   const auto bytes = count * size; // no overflow: counts have 32 bits, sizes are small
   if (bytes > budget_bytes_) {
-    refuse(fmt::format("{} is told more than once", field));
+    refuse(fmt::format("{} refers to the same bytes more than once", field));
     return false;
   }
   budget_bytes_ -= bytes;

@@ -1,7 +1,7 @@
 // All messages between actors, in the order of the flow. Plain structs; FlatBuffers stays in
 // codec.cpp.
 //
-//   client -> [gateway] -reserve-> [scheduler] -granted-> [gateway]
+//   client --> [gateway] -reserve-> [scheduler] -granted-> [gateway]
 //             [gateway] -submit-> [tokenizer] -admit-> [scheduler] -micro_batch-> [stage 0] -> ...
 //             -> [stage N-1] [gateway] <-chunk- [detokenizer] <-tokens- [scheduler]
 //             <-----------sampled----------------+

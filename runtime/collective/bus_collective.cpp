@@ -62,7 +62,7 @@ result<group_values> bus_collective::hear(std::uint32_t from, const purpose& wha
   auto m = inbox_->await(from, meeting_, group_inbox::clock::now() + options_.deadline);
   if (m && (m->kind != what.kind || m->about != what.about ||
             m->values.size_bytes != floats * sizeof(float)))
-    return fail(errc::internal, "rank {} comes for {} of {}, rank {} for {} of {}", rank_,
+    return fail(errc::internal, "rank {} calls operation {} of {}, rank {} operation {} of {}", rank_,
                 what.kind, what.about, from, m->kind, m->about);
   return m;
 }

@@ -25,7 +25,7 @@ static_assert(slot_floats * sizeof(float) % page_bytes == 0);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "processes share no lock");
 
 error system_failure(const char* what) {
-  return fail(errc::io_failed, "memory of a group: {}: {}", what, std::strerror(errno));
+  return fail(errc::io_failed, "group memory: {}: {}", what, std::strerror(errno));
 }
 
 } // namespace
@@ -94,13 +94,13 @@ result<group_memory> group_memory::map(int fd) {
   if (::fstat(made.fd_, &facts) != 0)
     return system_failure("fstat");
   if (facts.st_size < static_cast<off_t>(page_bytes))
-    return fail(errc::version_mismatch, "{} bytes are no memory of a group", facts.st_size);
+    return fail(errc::version_mismatch, "a file of {} bytes is not a group memory", facts.st_size);
   if (auto ok = made.map_label(); !ok)
     return ok.error();
   const group_label& found = *made.label_;
   if (found.magic != label_magic || found.slot_floats != slot_floats || found.width < 1 ||
       found.width > ranks_max)
-    return fail(errc::version_mismatch, "this is no memory of a group, or of another build's");
+    return fail(errc::version_mismatch, "not a group memory, or that of another build");
   return made;
 }
 
@@ -130,13 +130,13 @@ result<std::shared_ptr<const group_area>> group_memory::area_of(epoch_id wanted)
   const epoch_id before = epoch();
   const std::uint64_t index = label_->area.load();
   if (wanted.value == 0 || before != wanted || epoch() != wanted)
-    return fail(errc::stale_epoch, "epoch {} of a group is asked for, open is {}", wanted.value,
+    return fail(errc::stale_epoch, "epoch {} of a group was requested, but {} is open", wanted.value,
                 before.value);
   const std::size_t size = area_bytes(width());
   void* mapping = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd_,
                          static_cast<off_t>(page_bytes + index * size));
   if (mapping == MAP_FAILED)
-    return fail(errc::does_not_fit, "the system does not map {} bytes that a group shares", size);
+    return fail(errc::does_not_fit, "cannot map the {} bytes of a group memory", size);
   return std::make_shared<const group_area>(label_, wanted, mapping, size);
 }
 

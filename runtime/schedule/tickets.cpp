@@ -174,7 +174,7 @@ void scheduler::admit(const baton::admit& request, time_point now) {
 
 error scheduler::no_embeddings() {
   return fail_param(errc::unsupported_parameter, "model",
-                    "this model makes no embeddings here: an engine of its stages has none");
+                    "this model cannot produce embeddings: the engine of a stage does not support it");
 }
 
 std::optional<error> scheduler::refuse_admit(const baton::admit& request, const ticket& t) const {
@@ -253,7 +253,7 @@ void scheduler::tick_detached(ticket_id id, time_point now) {
     t.detached_at = now;
   const auto left_for = now - *t.detached_at;
   if (left_for >= (t.is_resumable ? config_.resume_window : config_.detach_grace))
-    fail_ticket(id, finish::cancelled, fail(errc::cancelled, "nobody came back to it"));
+    fail_ticket(id, finish::cancelled, fail(errc::cancelled, "the stream was not resumed in time"));
   else if (left_for >= config_.detach_grace && !t.is_parked)
     park(id);
 }

@@ -140,10 +140,10 @@ void worker_queue::lose(std::uint64_t request, const std::string& how) {
   if (e.is_abandoned) {
     entries_.erase(request);
   } else if (e.next_index > 0) {
-    end(request, fail(errc::worker_lost, "the worker ended within the answer: {}", how));
+    end(request, fail(errc::worker_lost, "the worker ended during the answer: {}", how));
   } else if (++e.losses == losses_max) {
     end(request,
-        fail(errc::quarantined, "{} workers ended while they had this request; the last: {}",
+        fail(errc::quarantined, "{} workers ended while processing this request; the last: {}",
              losses_max, how));
   } else {
     line_.push_again(request);
@@ -311,7 +311,7 @@ void worker_queue::watch_workers(instant now) {
   for (auto& [node, w] : workers_) {
     if (w.open.empty() || now < w.heard + limits_.response_timeout)
       continue;
-    const auto why = fmt::format("the worker has said nothing for {} ms (response_timeout)",
+    const auto why = fmt::format("the worker did not answer for {} ms (response_timeout)",
                                  limits_.response_timeout.count());
     for (const auto request : std::exchange(w.open, {})) {
       if (entries_.at(request).is_abandoned)
@@ -366,7 +366,7 @@ void worker_queue::check_integrity() const {
       ENSURE(seen.insert(request).second, "request {} runs twice", request);
     }
   }
-  ENSURE(seen.size() == entries_.size(), "{} requests are nowhere", entries_.size() - seen.size());
+  ENSURE(seen.size() == entries_.size(), "{} requests are in no list", entries_.size() - seen.size());
 }
 
 } // namespace baton::schedule
