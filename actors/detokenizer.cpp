@@ -29,7 +29,7 @@ std::vector<token_id> ids_of(std::span<const sample> samples) {
   return ids;
 }
 
-// The tokens that the text covers leave the held back ones.
+// Moves the tokens that the text covers from the held-back ones to the transcript.
 void take_in(const text::tokenizer& words, choice_stream& stream, const text::decoded& text) {
   const std::span covered = std::span(stream.uncovered).first(text.ends.size());
   std::vector<token_detail> details;
@@ -47,7 +47,7 @@ void decode(const text::tokenizer& words, choice_stream& stream, std::span<const
   take_in(words, stream, stream.decoder->push(ids_of(samples)));
 }
 
-// What was delivered in an earlier life of the head is decoded again, and not told.
+// Tokens delivered by an earlier incarnation of the head are decoded again, but not sent.
 result<choice_stream> begin(const text::tokenizer& words, const tokens& m) {
   text::stream_decoder_config config;
   config.stops = m.stopping.stop_texts;
@@ -77,7 +77,7 @@ result<choice_stream> begin(const text::tokenizer& words, const tokens& m) {
   return stream;
 }
 
-// Exactly one chunk of a choice has finish != none, and it is the last: the scheduler says when.
+// Exactly one chunk of a choice has finish != none, and it is the last: the scheduler decides when.
 void finish_stream(const text::tokenizer& words, choice_stream& stream, const tokens& m) {
   take_in(words, stream, stream.decoder->finish());
   stream.decoder.reset();
@@ -85,13 +85,13 @@ void finish_stream(const text::tokenizer& words, choice_stream& stream, const to
   if (!stream.stopped)
     return;
   auto& end = *stream.end;
-  end.finish = finish::stop; // also if the length or the end token came at the same time
+  end.finish = finish::stop; // even if the length limit or the end token coincided with it
   end.output_tokens = stream.stopped->token_index + 1;
   end.stop_text = stream.stop_texts[stream.stopped->stop];
   end.failure.reset();
 }
 
-// A parcel above one of these goes on at once: a message keeps far below its bounds.
+// A larger parcel is sent at once, so that messages stay far below their bounds.
 constexpr std::size_t parcel_bytes_max = 1u << 20;
 constexpr std::size_t parcel_chunks_max = 1024;
 static_assert(parcel_chunks_max <= limits::slices_max &&
@@ -121,11 +121,11 @@ void tell(detokenizer_pointer self, node_id gateway, chunk c) {
     pass_on(self, gateway, p);
 }
 
-// More tokens than this become several chunks: each stays far below the bounds of a message.
+// More tokens than this are split into several chunks, each far below the bounds of a message.
 constexpr std::uint32_t chunk_tokens_max = 1024;
 static_assert(chunk_tokens_max <= limits::details_max);
 
-// What every chunk of a stream has.
+// The fields common to all chunks of a stream.
 chunk chunk_of(sequence_id id, const choice_stream& stream) {
   chunk c;
   c.request = stream.request;
@@ -136,7 +136,7 @@ chunk chunk_of(sequence_id id, const choice_stream& stream) {
   return c;
 }
 
-// Ahead of the first text.
+// Sends the prompt's log probabilities, before the first text.
 void tell_prompt(detokenizer_pointer self, sequence_id id, choice_stream& stream) {
   const auto& words = *self->state.config.tokenizer;
   while (stream.prompt_told < stream.prompt.size()) {
@@ -151,8 +151,8 @@ void tell_prompt(detokenizer_pointer self, sequence_id id, choice_stream& stream
   }
 }
 
-// What has not been told yet, and the end behind all of it. After a resume also how much text there
-// was before.
+// Sends the text that was not sent yet, and then the end. After a resume, also the length of the
+// text before it.
 void tell_rest(detokenizer_pointer self, sequence_id id, choice_stream& stream, bool is_resumed) {
   tell_prompt(self, id, stream);
   bool is_told = stream.told >= stream.said.tokens() && !stream.end;
@@ -178,7 +178,7 @@ void tell_rest(detokenizer_pointer self, sequence_id id, choice_stream& stream, 
   }
 }
 
-// -- what has ended is kept for a while --
+// -- ended choices are kept for a while --
 
 void forget_oldest(detokenizer_state& s) {
   s.kept_bytes -= s.kept.front().size_bytes;
@@ -199,10 +199,10 @@ void keep(detokenizer_pointer self, sequence_id id, const choice_stream& stream)
     forget_oldest(s);
 }
 
-// A ticket that had ended here is computed again: its gateway knew nothing of its end.
+// Drops an ended choice whose ticket is computed again, because its gateway never received the end.
 void forget(detokenizer_state& s, sequence_id id) {
   if (!s.streams.contains(id))
-    return; // as nearly every one that begins: no search
+    return; // the usual case of a new stream: no search
   const auto it = std::find_if(s.kept.begin(), s.kept.end(),
                                [&](const detokenizer_state::ended& e) { return e.id == id; });
   if (it == s.kept.end())
@@ -219,13 +219,12 @@ void on_tick(detokenizer_pointer self) {
     forget_oldest(s);
 }
 
-// The scheduler is who spoke last.
+// Answers the scheduler that sent the current message.
 void ask(detokenizer_pointer self, cancel m) {
   self->send(caf::actor_cast<scheduler_actor>(self->current_sender()), std::move(m));
 }
 
-// A choice that cannot be decoded at all: its one end, and word to the scheduler that nobody wants
-// more of it.
+// Ends a choice that cannot be decoded, and cancels it at the scheduler.
 void fail_choice(detokenizer_pointer self, const tokens& m, const error& why) {
   chunk last;
   last.request = m.request;
@@ -252,7 +251,7 @@ void on_tokens(detokenizer_pointer self, const tokens& m) {
   }
   const auto it = s.streams.find(id);
   if (it == s.streams.end() || it->second.end)
-    return; // failed when it began
+    return; // failed at its start
   auto& stream = it->second;
   const bool was_stopped = stream.stopped.has_value();
   decode(words, stream, m.samples);
@@ -271,9 +270,9 @@ void pass_on_all(detokenizer_pointer self) {
     pass_on(self, gateway, p);
 }
 
-// -- somebody comes back --
+// -- resuming a stream --
 
-// Choices that have not begun have nothing to be told again.
+// Choices that have not begun have no text to repeat.
 bool can_resume(const detokenizer_state& s, const resume_text& m) {
   const auto& what = m.what;
   const auto count = static_cast<std::uint32_t>(what.from.size());
@@ -294,7 +293,7 @@ bool can_resume(const detokenizer_state& s, const resume_text& m) {
   return knows_any && count > 0 && !s.streams.contains({what.ticket, count});
 }
 
-// Of a choice that was over in an earlier life of the head: the end once more, for who counts ends.
+// Repeats the end of a choice that was over in an earlier incarnation of the head.
 void tell_end(detokenizer_pointer self, const resume& what, std::uint32_t choice) {
   chunk c;
   c.request = what.request;
@@ -310,11 +309,11 @@ void on_resume(detokenizer_pointer self, const resume_text& m) {
   const auto& what = m.what;
   const auto gateway = s.config.peers.gateway(what.gateway);
   if (!can_resume(s, m)) {
-    if (m.is_open) // the scheduler takes it for resumed: nobody listens to it after all
+    if (m.is_open) // the scheduler resumed it, so it is orphaned again
       ask(self, {what.ticket, std::nullopt, cancel_reason::client_lost, 0, std::nullopt});
     self->send(gateway, rejected{what.request, what.ticket,
                                  fail(errc::ticket_not_found,
-                                      "there is no stream of ticket {} to go on with: it ended too "
+                                      "there is no stream of ticket {} to resume: it ended too "
                                       "long ago, or the key or the number of choices is wrong",
                                       what.ticket.value),
                                  std::chrono::milliseconds{0}, 0});
@@ -332,7 +331,7 @@ void on_resume(detokenizer_pointer self, const resume_text& m) {
     stream.request = what.request;
     stream.gateway = what.gateway;
     stream.told = what.from[choice].index;
-    if (stream.told == 0) // whoever has text has the prompt
+    if (stream.told == 0) // a client with text has the prompt already
       stream.prompt_told = 0;
     tell_rest(self, it->first, stream, /*is_resumed=*/true);
   }

@@ -1,7 +1,6 @@
-// Ids to text for the clients: UTF-8 holding back, stop strings, texts of logprobs. Where a stop
-// string completes, it asks the scheduler (whoever sent the tokens) to end the choice; the
-// scheduler's last message then ends it here. Keeps what it has said, for whoever comes back to a
-// stream: chunks are cut out of that, behind any token.
+// Ids to text for clients: UTF-8 buffering, stop strings, texts of logprobs. On a complete stop
+// string it asks the scheduler to end the choice; the scheduler's last message then ends it here.
+// Keeps each choice's text, so that a resumed stream can continue after any token.
 #pragma once
 
 #include "actors/interfaces.hpp"
@@ -17,17 +16,17 @@ namespace baton::actors {
 struct detokenizer_config {
   directory peers;
   std::shared_ptr<const text::tokenizer> tokenizer;
-  std::chrono::milliseconds resume_window{300'000}; // how long after its end a choice is kept
+  std::chrono::milliseconds resume_window{300'000}; // retention of a choice after its end
 };
 
-//   begins --tokens--> streaming --stop string--> stopping --finish--> kept --window--> (forgotten)
+//   begins --tokens--> streaming --stop string--> stopping --finish--> kept --window--> (dropped)
 //                          +---------------finish-----------------------^
 struct choice_stream {
   std::uint64_t request = 0;
   node_id gateway;
   std::uint64_t resume_key = 0;
   std::uint32_t prompt_tokens = 0;
-  std::uint32_t cached_tokens = 0; // of these
+  std::uint32_t cached_tokens = 0; // of the prompt tokens
   std::uint64_t prepare_micros = 0, queue_micros = 0;
   bool wants_logprobs = false;
   std::vector<std::string> stop_texts;
@@ -35,7 +34,7 @@ struct choice_stream {
   std::vector<sample> uncovered;               // tokens whose text is held back
   transcript said;
   std::uint32_t told = 0;     // tokens that the gateway has, or is about to be sent
-  std::vector<sample> prompt; // its tokens, if they are to be told: ahead of all text
+  std::vector<sample> prompt; // prompt log probabilities, if wanted: sent before all text
   std::size_t prompt_told = 0;
   std::optional<text::stop_hit> stopped;
   std::optional<ending> end;
@@ -50,16 +49,16 @@ struct detokenizer_state {
     std::chrono::steady_clock::time_point at;
     std::size_t size_bytes = 0;
   };
-  std::deque<ended> kept; // of the streams, those that have ended; the oldest first
+  std::deque<ended> kept; // ended streams, the oldest first
   std::size_t kept_bytes = 0;
   struct parcel {
     chunks content;
-    std::size_t size_bytes = 0; // roughly
+    std::size_t size_bytes = 0; // approximate
   };
-  std::map<node_id, parcel> outgoing; // of the step at hand, by gateway
+  std::map<node_id, parcel> outgoing; // of the current step, by gateway
 };
 
-// Text kept of ended streams; beyond it the oldest go before their time.
+// Maximum text of ended streams; beyond it the oldest are dropped early.
 inline constexpr std::size_t kept_bytes_max = std::size_t{64} << 20;
 
 detokenizer_actor::behavior_type

@@ -4,7 +4,7 @@
 
 namespace baton::actors {
 
-// An epoch that ended with one of its shards is not held against those that are there now.
+// A failed epoch counts against the current shards only if they are the same.
 bool epoch_retries::may_open(const lives& shards, time_point now) {
   const auto ended_at = std::exchange(came_to_nothing_at_, std::nullopt);
   if (shards != tried_)
@@ -67,7 +67,7 @@ void epoch_retries::succeed() {
 std::string epoch_retries::reason() const {
   if (failures_ == 0)
     return {};
-  return fmt::format("{} {} came to nothing, the last one: {}", failures_,
+  return fmt::format("{} {} failed, the last one: {}", failures_,
                      failures_ == 1 ? "epoch" : "epochs in a row", why_);
 }
 

@@ -1,16 +1,16 @@
-// The whole protocol on one page: every actor that talks, and what it takes. All messages are
+// The whole protocol on one page: every actor and the messages that it accepts. All messages are
 // one-way; an answer is a message of its own. The structs are in schema/messages.hpp.
 //
-//   client -> gateway -reserve-> scheduler -granted-> gateway -submit-> tokenizer -admit->
-//   scheduler scheduler -micro_batch-> stage 0 -> ... -> stage N-1 -sampled-> scheduler -tokens->
+//   client --> gateway -reserve-> scheduler -granted-> gateway -submit-> tokenizer -admit->
+//   scheduler -micro_batch-> stage 0 -> ... -> stage N-1 -sampled-> scheduler -tokens->
 //   detokenizer -chunks-> gateway; stage N-1 -sampled-> stage 0, for the run-ahead
 //
 // A handle may be the actor itself or a proxy for one in another process (cluster/bus/proxy.hpp):
-// callers cannot tell.
+// its users see no difference.
 //
 // CAF is 0.17: no mail(), no actor_from_state, no inspect v2. Handlers take `const T&` (no copy) or
-// `T&` (may move out, copies only when shared). Integers must match exactly. Requests have finite
-// timeouts. An actor never chooses its own thread: the spawn option is given where it is spawned.
+// `T&` (may move out, copies only if shared). Integers must match exactly. Requests have finite
+// timeouts. An actor never chooses its own thread: its creator passes the spawn option.
 #pragma once
 
 #include "schema/messages.hpp"
@@ -21,7 +21,7 @@
 
 namespace baton::actors {
 
-// Local facts about other processes, from the links of this one.
+// The state of this process's links to other processes.
 struct peer_up {
   hello peer;
 };
@@ -36,13 +36,13 @@ struct step_tokens {
   std::vector<tokens> all;
 };
 
-// Somebody has come back to a ticket; the scheduler has it still, or it has ended.
+// A ticket is resumed; `is_open`: the scheduler still has it, else it has ended.
 struct resume_text {
   resume what;
   bool is_open = false;
 };
 
-// Time for whoever keeps deadlines; sent by the process's ticker, in simulation by the clock.
+// Periodic tick for deadlines; sent by the process's ticker, in simulation by the clock.
 struct tick {};
 
 } // namespace baton::actors
@@ -87,7 +87,7 @@ namespace baton::actors {
 template <class... Messages>
 using takes = caf::typed_actor<caf::reacts_to<Messages>...>;
 
-// Where an actor is found on the bus: the same in every process of its role.
+// Actors' addresses on the bus: the same in every process of a role.
 namespace well_known {
 inline constexpr actor_id scheduler{1};
 inline constexpr actor_id tokenizer{2};
@@ -95,33 +95,33 @@ inline constexpr actor_id gateway{3};
 inline constexpr actor_id stage{4};
 inline constexpr actor_id supervisor{5};
 inline constexpr actor_id agent{6};
-inline constexpr actor_id door{7};    // the gateway's ZeroMQ door
+inline constexpr actor_id door{7};    // the gateway's ZeroMQ endpoint
 inline constexpr actor_id client{8};  // an SDK client
-inline constexpr actor_id group{9};   // a rank's inbox, for the others of its stage
-inline constexpr actor_id models{10}; // which worker models there are, at root and gateways
+inline constexpr actor_id group{9};   // a rank's inbox, for the other ranks of its stage
+inline constexpr actor_id models{10}; // worker models, at root and gateways
 } // namespace well_known
 
-// Text to ids: chat template, byte-pair encoding, length checks. Never sees a token again.
+// Text to ids: chat template, byte-pair encoding, length checks. Not involved in decoding.
 using tokenizer_actor = takes<submit, tokenize, detokenize>;
 
-// Owns tickets, the sequence log and the KV account; forms micro-batches; ends every ticket once.
+// Owns tickets, the sequence log and the KV manager; forms micro-batches; ends every ticket once.
 using scheduler_actor = takes<reserve, admit, cancel, resume, sampled, stage_ready, epoch_opened,
                               generations, peer_up, peer_down, drain, tick>;
 
-// One shard's end of the pipeline: runs the engine, passes on to the next stage or samples.
+// One shard of the pipeline: runs the engine, passes rows to the next stage or samples.
 using stage_actor = takes<open_epoch, micro_batch, sampled, peer_up, peer_down>;
 
-// Ids to text: UTF-8 holding back, stop strings, logprob texts; keeps it for who comes back.
+// Ids to text: UTF-8 buffering, stop strings, logprob texts; keeps text for resumed streams.
 using detokenizer_actor = takes<step_tokens, resume_text, tick>;
 
-// The requests of one gateway process: between the doors' streams and the head. `reserve` and
-// `submit` are what it would have to tell another head, of a ticket that it came to later.
+// The requests of one gateway process, between client streams and the head. `reserve` and `submit`
+// allow it to recreate a resumed ticket on another head.
 using gateway_actor =
     takes<reserve, submit, granted, rejected, chunks, tokenized, detokenized, model_card,
           load_report, cluster_status, status, drain, peer_up, peer_down, tick>;
 
-// How actors that answer "whoever asked" find them: handles by node, given by cluster/, by the
-// simulation in tests.
+// Handles of actors by process, for sending answers; provided by cluster/ or by the simulation in
+// tests.
 struct directory {
   std::function<gateway_actor(node_id)> gateway;
   std::function<stage_actor(node_id)> stage;

@@ -64,7 +64,7 @@ bool pipeline::set_plan(const generations& plan) {
   current_ = lines_.size() == 2 && lines_[1].number == before ? 1 : 0;
   const bool closed = generation() != before && close();
   for (const auto& stage : std::exchange(early_, {}))
-    (void)on_ready(stage); // of a generation that there is: it was judged by nobody yet
+    (void)on_ready(stage); // it was not checked yet
   return closed;
 }
 
@@ -98,7 +98,7 @@ bool pipeline::on_down(node_id node) {
 
 result<pipeline::announced> pipeline::on_ready(const stage_ready& stage) {
   auto* of = line_of(stage.generation);
-  if (of == nullptr) { // over, or the root's word is still on its way
+  if (of == nullptr) { // over, or its announcement by the root is still on the way
     std::erase_if(early_, [&](const stage_ready& r) { return r.node == stage.node; });
     if (early_.size() < limits::stages_max)
       early_.push_back(stage);
@@ -122,7 +122,7 @@ result<pipeline::announced> pipeline::on_ready(const stage_ready& stage) {
   return announced{of == &line() && close()};
 }
 
-// Whichever can; the coming one if both can.
+// The complete one; the coming one if both are.
 std::size_t pipeline::line_to_open() const {
   if (is_switch_due())
     return 1;
@@ -159,7 +159,7 @@ std::vector<pipeline::order> pipeline::open_if_complete() {
   return orders;
 }
 
-// What the shards of this generation can take over: nothing if it is their own.
+// The KV that this generation can take over: empty if it is its own.
 std::optional<kv_handover> pipeline::left_kv() const {
   if (!has_ended_well_ || members_generation_ == generation())
     return std::nullopt;
@@ -188,7 +188,7 @@ bool pipeline::has_kv_of_members(const lineup& l) const {
                     });
 }
 
-// Whether they are the processes of the last epoch that was open.
+// Whether its shards are the processes of the previous open epoch.
 bool pipeline::are_members(const lineup& l) const {
   return std::equal(l.seats.begin(), l.seats.end(), members_.begin(), members_.end(), is_member);
 }
@@ -203,7 +203,7 @@ bool pipeline::on_opened(const epoch_opened& m) {
   if (!std::all_of(now.seats.begin(), now.seats.end(), [](const seat& s) { return s.has_opened; }))
     return false;
   state_ = state::open;
-  // Shards that were told to end, because their generation is over, have not died.
+  // Shards stopped because their generation is over do not count as dead.
   const auto* before = line_of(members_generation_);
   has_new_life_ = members_.empty() || (before != nullptr && !are_members(*before));
   keeps_kv_ = has_kv_of_members(now);

@@ -1,5 +1,5 @@
-// How often each supervisor of the tree starts a dead child again before it gives it up. The
-// policy itself is runtime/schedule/retry_policy.hpp.
+// How often each supervisor of the tree restarts a dead child before it gives up. The policy itself
+// is runtime/schedule/retry_policy.hpp.
 #pragma once
 
 #include "runtime/schedule/retry_policy.hpp"
@@ -11,15 +11,15 @@ using time_point = std::chrono::steady_clock::time_point;
 // More restarts within the period are a crash loop.
 using restart_intensity = schedule::retry_intensity;
 
-// What each supervisor of the tree allows: the nearer to the streams, the more patient.
+// The limits of each supervisor: more patient the closer a process is to the streams.
 inline constexpr restart_intensity gateway_intensity{10, std::chrono::seconds(60)};
 inline constexpr restart_intensity head_intensity{5, std::chrono::seconds(60)};
 inline constexpr restart_intensity agent_intensity{3, std::chrono::seconds(300)};
 inline constexpr restart_intensity pipeline_intensity{5, std::chrono::seconds(30)};
-// What a request makes of a handler is not its fault: two ends are one request's (quarantine).
+// A handler's crash on a request does not count against it: two crashes quarantine the request.
 inline constexpr restart_intensity worker_intensity{20, std::chrono::seconds(60)};
 
-// So long ready, and a life was of use.
+// An incarnation that was ready for this long counts as a success.
 inline constexpr std::chrono::milliseconds settled_after{2000};
 
 } // namespace baton::actors

@@ -16,9 +16,9 @@ double seconds_between(schedule::time_point from, schedule::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
-// -- what gateways and root are told --
+// -- reports to gateways and root --
 
-// Says why epochs fail if all shards are there; otherwise which shard is missing.
+// The cause of failing epochs if all shards are present; otherwise the missing shard.
 std::string reason_now(const scheduler_state& s) {
   const bool is_complete =
       s.line->current() != pipeline::state::waiting || !s.line->openable().empty();
@@ -40,7 +40,7 @@ model_card card_now(const scheduler_state& s) {
   return card;
 }
 
-// But for what only time tells.
+// Without the values that depend on time.
 load_report load_now(const scheduler_state& s) {
   auto load = s.core->load();
   load.model = s.options.card.name;
@@ -51,7 +51,7 @@ load_report load_now(const scheduler_state& s) {
   return load;
 }
 
-// The numbers go first: where a model is ready, its metrics are there.
+// The load goes first: when a model is ready, its metrics are available.
 void introduce(scheduler_pointer self, node_id gateway, const load_report& load,
                const model_card& card) {
   auto to = self->state.options.peers.gateway(gateway);
@@ -65,7 +65,7 @@ void tell_standing(scheduler_pointer self) {
   const auto card = card_now(s);
   for (auto gateway : s.gateways)
     introduce(self, gateway, load, card);
-  // A head without layers is as it should be.
+  // A head without layers is in its intended state.
   s.options.stands(card.phase == phase::stopped ? phase::ready : card.phase, card.reason);
 }
 
@@ -84,7 +84,7 @@ void tell_load(scheduler_pointer self) {
   s.options.report(load);
 }
 
-// True if all shards are there and the pause after the last failed epoch is over. Reports a new
+// True if all shards are present and the pause after the last failed epoch is over. Reports a new
 // pause.
 bool may_open(scheduler_pointer self) {
   auto& s = self->state;
@@ -103,8 +103,8 @@ bool may_open(scheduler_pointer self) {
   return may;
 }
 
-// With which blocks of what the shards before have, if these take it: none, if they are too many to
-// be named.
+// Opens an epoch if possible. Names the blocks that new shards can take over, or none if there are
+// too many to name.
 void try_open(scheduler_pointer self) {
   auto& s = self->state;
   if (!may_open(self))
@@ -124,7 +124,7 @@ void try_open(scheduler_pointer self) {
   }
 }
 
-// Also counts an epoch that never opened as a failed one.
+// Also counts an epoch that never opened as failed.
 void close(scheduler_pointer self, const std::string& why) {
   auto& s = self->state;
   const auto now = s.options.now();
@@ -137,10 +137,10 @@ void close(scheduler_pointer self, const std::string& why) {
   tell_standing(self);
 }
 
-// -- after every event: form what can run, send what came of it --
+// -- after every event: form and send what can run --
 
-// Between two micro-batches: what is in flight lands first, and nothing follows it. A step that
-// never comes back closes the epoch as ever (step_timeout).
+// Switches between two micro-batches: in-flight steps end first, and no others follow. A step that
+// never returns closes the epoch as usual (step_timeout).
 void switch_if_due(scheduler_pointer self) {
   auto& s = self->state;
   if (!s.line->is_switch_due() || s.core->has_flights())
@@ -169,7 +169,7 @@ void pump(scheduler_pointer self) {
   for (auto& r : out.refusals) {
     if (r.message.ticket && r.message.ticket == s.trial)
       continue;
-    if (!s.core->is_known(r.message.ticket)) // else somebody else has it now
+    if (!s.core->is_known(r.message.ticket)) // else another gateway has resumed it
       s.named->forget(r.message.ticket);
     self->send(s.options.peers.gateway(r.gateway), std::move(r.message));
   }
@@ -180,7 +180,7 @@ void pump(scheduler_pointer self) {
 }
 
 // Runs a trial request of one token while epochs keep failing and there is no other request: only a
-// step that works shows that the pipeline is well again. Its answer is dropped.
+// successful step shows that the pipeline works again. Its answer is dropped.
 void try_a_step(scheduler_pointer self) {
   auto& s = self->state;
   if (!s.retries.keeps_failing() || !s.core->is_open() || !s.core->is_idle())
@@ -188,7 +188,7 @@ void try_a_step(scheduler_pointer self) {
   reserve ask;
   ask.model = s.options.card.name;
   ask.tokens_estimate = 2;
-  ask.goes_on = true; // a drain is not for it
+  ask.goes_on = true; // exempt from drain
   const auto answer = s.core->reserve(ask, s.options.now());
   const auto* to = std::get_if<granted>(&answer);
   if (to == nullptr)
@@ -203,7 +203,7 @@ void try_a_step(scheduler_pointer self) {
   s.core->admit(trial, s.options.now());
 }
 
-// -- the pipeline's life --
+// -- the pipeline's lifecycle --
 
 void on_opened(scheduler_pointer self, const epoch_opened& m) {
   auto& s = self->state;
@@ -235,7 +235,7 @@ void on_opened(scheduler_pointer self, const epoch_opened& m) {
   tell_standing(self);
 }
 
-// The root's word, the whole of it.
+// Applies the root's complete plan.
 void on_generations(scheduler_pointer self, const generations& m) {
   auto& s = self->state;
   const bool was_off = s.line->is_off();
@@ -253,14 +253,14 @@ void on_ready(scheduler_pointer self, const stage_ready& m) {
   auto announced = s.line->on_ready(m);
   if (!announced) {
     spdlog::error("{}", announced.error().message);
-    if (m.generation == s.line->generation()) // else the change fails, not we
+    if (m.generation == s.line->generation()) // otherwise only the change of generation fails
       s.options.stands(phase::failed, announced.error().message);
     return;
   }
   if (announced->closed) {
     const auto why = std::exchange(s.why_lost, {});
     close(self, why.empty() ? fmt::format("stage {} announced itself again", m.stage)
-                            : fmt::format("stage {} lost it: {}", m.stage, why));
+                            : fmt::format("stage {} lost the epoch: {}", m.stage, why));
   }
   try_open(self);
 }
@@ -281,8 +281,8 @@ void on_peer_down(scheduler_pointer self, const peer_down& m) {
   if (s.gateways.erase(m.node) > 0)
     s.core->detach_all_of(m.node);
   if (s.line->on_down(m.node)) {
-    close(self, fmt::format("node {} went down: {}", m.node.value, m.why));
-    try_open(self); // while the plan changes, another generation may be there
+    close(self, fmt::format("process {} went down: {}", m.node.value, m.why));
+    try_open(self); // while the plan changes, another generation may be complete
   }
 }
 
@@ -294,7 +294,7 @@ void on_sampled(scheduler_pointer self, const sampled& m) {
        ++stage)
     s.busy_micros[stage] += m.stage_micros[stage];
   if (s.core->is_open() && m.epoch == s.line->epoch()) {
-    if (m.failure && m.failure->code == errc::stale_epoch) { // done again in the next one
+    if (m.failure && m.failure->code == errc::stale_epoch) { // redone in the next epoch
       s.why_lost = m.failure->message;
       return;
     }
@@ -304,7 +304,7 @@ void on_sampled(scheduler_pointer self, const sampled& m) {
   s.core->on_sampled(m);
 }
 
-// A gateway that did not open the ticket can tell another head of it as well.
+// Sends the ticket's request to a gateway that did not create it, so that it can use another head.
 void retell(scheduler_pointer self, const resume& m) {
   auto& s = self->state;
   auto told = s.core->retell(m, s.options.now());
@@ -319,7 +319,7 @@ void retell(scheduler_pointer self, const resume& m) {
   self->send(gateway, std::move(told->submit));
 }
 
-// The detokenizer has the text, of tickets that have ended as well: it answers.
+// The detokenizer answers, because it has the text, also of ended tickets.
 void on_resume(scheduler_pointer self, const resume& m) {
   auto& s = self->state;
   const bool is_open = s.core->resume(m);
@@ -328,8 +328,8 @@ void on_resume(scheduler_pointer self, const resume& m) {
   self->send(s.options.detokenizer, resume_text{m, is_open});
 }
 
-// Its client asks again for what it has named: the same ticket goes to whoever asks now, from its
-// first token on.
+// A client repeats a named request: the asking gateway takes over the same ticket from its first
+// token.
 void on_known(scheduler_pointer self, const reserve& m, const named_request& known) {
   auto& s = self->state;
   const auto gateway = s.options.peers.gateway(m.gateway);
@@ -346,7 +346,7 @@ void on_known(scheduler_pointer self, const reserve& m, const named_request& kno
                     std::vector<resume_point>(known.choices)};
   if (!s.core->is_reserved(known.ticket))
     return on_resume(self, from);
-  s.core->resume(from); // who asked first has not submitted it
+  s.core->resume(from); // the first gateway has not submitted it
   self->send(gateway, granted{m.request, known.ticket, s.line->epoch(), known.resume_key, false});
 }
 
@@ -402,7 +402,7 @@ void on_tick(scheduler_pointer self) {
   tell_load(self);
 }
 
-// The handler, then pump: whatever happened, what can run next is sent and what came of it is told.
+// Runs the handler and then pump, which sends what can run next and the results.
 template <class Message>
 auto then_pump(scheduler_pointer self, void (*handle)(scheduler_pointer, const Message&)) {
   return [self, handle](const Message& m) {

@@ -15,7 +15,7 @@ using stage_pointer = own_stage_actor::stateful_pointer<stage_state>;
 
 constexpr std::align_val_t activation_alignment{64}; // a cache line, and the widest vector load
 
-// The engine's output lives until its next run; what travels owns its bytes.
+// The engine's output is valid until its next run, so messages own a copy.
 payload copy_rows(std::span<const std::span<const std::byte>> parts) {
   std::size_t bytes = 0;
   for (const auto& part : parts)
@@ -30,7 +30,7 @@ payload copy_rows(std::span<const std::span<const std::byte>> parts) {
   return {std::move(memory), data, bytes};
 }
 
-// Without a copy where the engine lets go of them, and whoever receives them needs none.
+// Without a copy if the engine passes ownership and the rows are aligned.
 payload rows_of(const engine::step_output& out) {
   const auto bytes = std::as_bytes(out.activations);
   const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
@@ -43,13 +43,13 @@ bool is_last(const stage_state& s) {
   return s.config.stage + 1 == s.config.stages;
 }
 
-// Requires: in an epoch, which has that stage and that rank.
+// Requires: in an epoch that has this stage and rank.
 const stage_address& member(const stage_state& s, stage_index stage, std::uint32_t rank = 0) {
   return s.current.stages[std::size_t{stage} * s.config.width + rank];
 }
 
-// Who hears from this one: the other ranks, for what they are to run; the next stage, for its rows;
-// the first, for what was drawn.
+// The shards that receive messages from this one: the other ranks (batches), the next stage (rows),
+// and the first (drawn tokens).
 std::vector<stage_address> listeners(const stage_state& s) {
   std::vector<stage_address> all;
   if (s.config.rank > 0)
@@ -63,7 +63,7 @@ std::vector<stage_address> listeners(const stage_state& s) {
   return all;
 }
 
-// Rank 0 does so before it sends a micro-batch, the others when the first one comes.
+// Rank 0 enters before it sends a micro-batch, the other ranks on their first one.
 result<void> enter_group(stage_state& s) {
   if (!s.config.group || s.entered == s.current.epoch)
     return {};
@@ -94,18 +94,18 @@ void open_if_linked(stage_pointer self) {
              epoch_opened{s.current.epoch, s.config.stage, s.config.rank, s.has_taken});
 }
 
-// What fails here costs time alone: it is computed again.
+// A failure costs only time: the KV is recomputed.
 bool take_over(stage_state& s, const open_epoch& m) {
   if (!m.takes || !s.config.take_over)
     return false;
   const auto began = s.config.now_micros();
   if (auto ok = s.config.take_over(*m.takes); !ok) {
-    spdlog::warn("stage {}: the KV of the shards before is not taken over: {}", s.config.stage,
+    spdlog::warn("stage {}: cannot take over the KV of the previous shards: {}", s.config.stage,
                  ok.error().message);
     return false;
   }
-  spdlog::info("stage {}: has taken over {} KV blocks, in {} us", s.config.stage,
-               m.takes->blocks.size(), s.config.now_micros() - began);
+  spdlog::info("stage {}: took over {} KV blocks in {} us", s.config.stage, m.takes->blocks.size(),
+               s.config.now_micros() - began);
   return true;
 }
 
@@ -135,16 +135,16 @@ void enter_epoch(stage_pointer self, const open_epoch& m) {
   forget_ready(s);
   if (s.sent)
     s.sent->begin_epoch();
-  // At once, so that a rank that still waits in the epoch before finds it over.
+  // At once, to end the previous epoch for ranks that still wait in it.
   if (s.config.rank == 0)
     if (auto ok = enter_group(s); !ok)
-      spdlog::error("stage {}: {}", s.config.stage, ok.error().message); // its steps will say so
+      spdlog::error("stage {}: {}", s.config.stage, ok.error().message); // its steps will report it
   for (const auto& listener : listeners(s))
     s.config.connect(listener);
   open_if_linked(self);
 }
 
-// This epoch cannot go on: rank 0 asks for another one by announcing itself anew. Why goes ahead.
+// Gives up this epoch: rank 0 reports the reason, and requests another epoch by announcing itself.
 void lose_epoch(stage_pointer self, batch_id batch, std::string why) {
   auto& s = self->state;
   spdlog::warn("stage {}: epoch {} is lost: {}", s.config.stage, s.current.epoch.value, why);
@@ -157,7 +157,7 @@ void lose_epoch(stage_pointer self, batch_id batch, std::string why) {
   announce(self);
 }
 
-// What was on the way to that stage is lost.
+// Batches on their way to that shard are lost.
 void lose_peer(stage_pointer self, const peer_down& m) {
   auto& s = self->state;
   std::erase_if(s.linked, [&](const hello& h) { return h.node == m.node; });
@@ -166,10 +166,10 @@ void lose_peer(stage_pointer self, const peer_down& m) {
   const auto all = listeners(s);
   if (std::none_of(all.begin(), all.end(), [&](const auto& l) { return l.node == m.node; }))
     return;
-  lose_epoch(self, {}, fmt::format("node {} is down: {}", m.node.value, m.why));
+  lose_epoch(self, {}, fmt::format("process {} is down: {}", m.node.value, m.why));
 }
 
-// The tokens alone are what stage 0 waits for.
+// A copy with the tokens alone, which suffice for stage 0.
 sampled tokens_of(const sampled& answer) {
   sampled slim{answer.batch, answer.epoch, {}, {}, answer.failure};
   for (const auto& drawn : answer.samples)
@@ -209,8 +209,8 @@ result<engine::step_output> compute(stage_pointer self, const micro_batch& batch
   try {
     return s.config.engine->run(batch, rows_in(batch));
   } catch (const std::bad_alloc&) {
-    // One sequence may ask for more than there is: the scheduler finds it (scheduler::fail_step).
-    // Ranks of a stage go on together, or not at all.
+    // One sequence may need more than there is: the scheduler finds it (scheduler::fail_step).
+    // Ranks of a stage must all continue or all fail.
     if (s.config.width > 1)
       throw;
     return fail(errc::does_not_fit, "stage {} has no memory for a step of {} rows", s.config.stage,
@@ -228,7 +228,7 @@ void pass_on(stage_pointer self, micro_batch& batch, payload rows) {
   self->send(s.config.peers.stage(member(s, s.config.stage + 1).node), std::move(batch));
 }
 
-// `started`: when the engine came to it; by default now.
+// `started_at`: when the engine began the step; by default now.
 void run(stage_pointer self, micro_batch& batch, std::optional<std::uint64_t> started_at = {}) {
   auto& s = self->state;
   const auto started = started_at.value_or(s.config.now_micros());
@@ -240,7 +240,7 @@ void run(stage_pointer self, micro_batch& batch, std::optional<std::uint64_t> st
   const auto entered = enter_group(s);
   auto out = entered ? compute(self, batch) : entered.error();
   batch.stage_micros.push_back(static_cast<std::uint32_t>(s.config.now_micros() - started));
-  // The ranks do not know of one another any more how far they are.
+  // The ranks may be out of step.
   if (!out && s.config.group && (!entered || s.config.group->is_broken()))
     return lose_epoch(self, batch.batch, out.error().message);
   if (s.config.rank > 0) {
@@ -268,7 +268,7 @@ bool is_current(stage_state& s, epoch_id epoch) {
   return false;
 }
 
-// Once for all that has come by then, the message being behind it in the mailbox.
+// One message for all waiting batches; it is handled after the messages already in the mailbox.
 void call_run_next(stage_pointer self) {
   auto& s = self->state;
   if (s.ready.empty() || std::exchange(s.will_run_next, true))
@@ -276,7 +276,7 @@ void call_run_next(stage_pointer self) {
   self->send(self, run_next{});
 }
 
-// At once, or when the engine has come to it.
+// Runs the batch at once, or queues it if the engine begins steps ahead.
 void run_in_turn(stage_pointer self, micro_batch& batch) {
   auto& s = self->state;
   if (s.config.engine->begun_max() == 0)
@@ -288,8 +288,8 @@ void run_in_turn(stage_pointer self, micro_batch& batch) {
   call_run_next(self);
 }
 
-// What waits for the tokens of the last one that was begun: a stage that draws them itself may hand
-// them on by itself.
+// Begins a batch that waits for the tokens of the last begun one: a stage that draws them itself
+// may pass them on within the engine.
 void begin_in_feed(stage_state& s) {
   if (s.config.stage != 0 || !is_last(s) || s.begun == 0 || s.begun < s.ready.size() ||
       s.begun >= s.config.engine->begun_max())
@@ -299,7 +299,7 @@ void begin_in_feed(stage_state& s) {
     s.begun_in_feed = next->batch;
 }
 
-// As many as the engine takes, in their order. What stage 0 has sent before is not computed again.
+// As many as the engine accepts, in order. Cached rows of stage 0 are not computed again.
 void begin_steps(stage_state& s) {
   while (!s.is_next_refused && s.begun < s.ready.size() && s.begun < s.config.engine->begun_max()) {
     const auto& next = s.ready[s.begun];
@@ -337,12 +337,12 @@ void on_run_next(stage_pointer self) {
   if (s.begun > 0) {
     --s.begun;
     run(self, batch, s.busy_since);
-    s.busy_since = s.config.now_micros(); // with the next one, if it was begun
+    s.busy_since = s.config.now_micros(); // of the next one, if it was begun
   } else {
     s.is_next_refused = false;
     run(self, batch);
   }
-  run_what_is_ready(self); // what it drew may have been waited for
+  run_what_is_ready(self); // a batch may have waited for its tokens
   call_run_next(self);
 }
 

@@ -1,10 +1,10 @@
-// One shard's end of the pipeline: runs the engine over each micro-batch and passes it on, or
-// samples and answers. What the last stage draws goes to the first as well, whose next micro-batch
-// may be there already and wait for those tokens alone.
+// One shard of the pipeline: runs the engine over each micro-batch and passes it on, or samples and
+// answers. The last stage also sends drawn tokens to the first, whose next micro-batch may be
+// waiting for them.
 //
-// The shards of a stage are the ranks of a group. Rank 0 leads: it alone is sent the stage's
-// micro-batches, hands each to the others before it runs it, and speaks for all of them. The others
-// run what it runs, in its order, and say nothing.
+// The shards of a stage are the ranks of a group. Rank 0 leads: it alone receives the stage's
+// micro-batches, sends each to the other ranks before it runs it, and answers for all of them. The
+// others run the same batches in the same order, and do not answer.
 #pragma once
 
 #include "actors/interfaces.hpp"
@@ -19,7 +19,7 @@
 
 namespace baton::actors {
 
-// From a stage to itself, where its engine may begin steps: all that came before it is heard.
+// From a stage to itself, if its engine may begin steps: handled after all earlier messages.
 struct run_next {};
 
 } // namespace baton::actors
@@ -40,11 +40,11 @@ struct stage_config {
   directory peers;
   // Asks this process for a link to another shard.
   std::function<void(const stage_address&)> connect;
-  stage_ready announcement;                  // as sent to the scheduler
+  stage_ready announcement;                  // sent to the scheduler
   std::shared_ptr<engine::engine> engine;    // used by this actor alone
-  std::shared_ptr<collective::group> group;  // so is this; null where the width is 1
+  std::shared_ptr<collective::group> group;  // used by this actor alone; null if the width is 1
   std::function<std::uint64_t()> now_micros; // steady clock, for stage_micros
-  // Takes over what shards of another generation have; null: nothing is to be had.
+  // Takes over the KV of another generation's shards; null: not supported.
   std::function<result<void>(const kv_handover&)> take_over;
 };
 
@@ -52,30 +52,30 @@ struct stage_config {
 //       ^                        |                              |
 //       +------------------------+---- peer_down(listener), ----+   (rank 0 announces itself again,
 //                                      a step lost the group         the others wait for
-//                                      open_epoch)
-//   Where the engine may begin steps (engine::begin), micro-batches wait in `ready`: as many as it
-//   takes are begun, and while it is busy with the first one the mailbox is heard, in which the
-//   next one or its tokens may come.
+//                                                                    open_epoch)
+// If the engine may begin steps (engine::begin), micro-batches wait in `ready`. As many as it
+// accepts are begun. While it is busy with the first one, the mailbox is processed, in which the
+// next batch or its tokens may arrive.
 //
-//   Listeners, of rank 0: the other ranks, and those of the next stage and the first. Who has none
-//   is opened by open_epoch. micro_batch of another epoch than the open one: dropped and counted.
+// Listeners of rank 0: the other ranks, the next stage and the first. A shard without listeners is
+// open after open_epoch. A micro_batch of another epoch is dropped and counted.
 struct stage_state {
   static inline const char* name = "stage";
   stage_config config;
-  open_epoch current; // the epoch we are in, or linking for
+  open_epoch current; // the epoch that is open or linking
   bool is_open = false;
-  bool is_lost = false;                    // the current epoch: it does not open again
-  epoch_id entered;                        // of the group
-  bool has_taken = false;                  // the KV that the epoch began with
-  std::vector<hello> linked;               // peers that are up now
-  schedule::token_feed feed;               // of stage 0
-  std::deque<micro_batch> ready;           // of an engine that begins; few: all are in flight
-  std::size_t begun = 0;                   // of those, the first
-  std::uint64_t busy_since = 0;            // since when the engine is busy with the first of them
-  std::optional<batch_id> begun_in_feed;   // begun behind all of those, and waits for its tokens
-  bool is_next_refused = false;            // the one behind them is not begun, but run in its turn
-  bool will_run_next = false;              // a run_next is on the way
-  std::optional<schedule::sent_rows> sent; // of stage 0, if others follow and it is no group
+  bool is_lost = false;                  // the current epoch cannot be opened again
+  epoch_id entered;                      // the epoch that the group has entered
+  bool has_taken = false;                // whether KV was taken over for this epoch
+  std::vector<hello> linked;             // peers that are up now
+  schedule::token_feed feed;             // of stage 0
+  std::deque<micro_batch> ready;         // only if the engine begins steps; few: all are in flight
+  std::size_t begun = 0;                 // the number of begun ones, from the front
+  std::uint64_t busy_since = 0;          // since when the engine is busy with the first of them
+  std::optional<batch_id> begun_in_feed; // begun behind all of them, and waits for its tokens
+  bool is_next_refused = false;          // the engine refused to begin the one behind them
+  bool will_run_next = false;            // a run_next is in the mailbox
+  std::optional<schedule::sent_rows> sent; // of stage 0, if other stages follow and it has one rank
   std::uint64_t stale_batches = 0;
 };
 

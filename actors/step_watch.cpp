@@ -6,15 +6,15 @@
 namespace baton::actors {
 namespace {
 
-// Which power of two rows are.
+// The size class: log2 of the number of rows.
 std::size_t size_of(std::uint32_t rows) {
   return static_cast<std::size_t>(std::bit_width(rows)) - 1;
 }
 
 } // namespace
 
-// The least of what the steps so far allow to say: rows together never take longer than one by one,
-// and more rows take no less than fewer.
+// The smallest estimate from earlier steps: rows together never take longer than one by one, and
+// more rows take at least as long as fewer.
 std::optional<double> step_watch::slowest_alike_seconds() const {
   std::optional<double> least;
   for (std::size_t size = 0; size < slowest_seconds_.size(); ++size) {
@@ -43,7 +43,7 @@ void step_watch::end(time_point now) {
   slowest = std::max(slowest, took.count());
 }
 
-// A step that ends meanwhile is taken for one that runs only if it was overdue anyway.
+// A step that ends meanwhile may be reported only if it was overdue anyway.
 std::optional<std::chrono::milliseconds> step_watch::overdue(time_point now) const {
   const auto due = due_.load();
   const auto began = began_.load();

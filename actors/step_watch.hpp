@@ -1,6 +1,6 @@
-// The deadline of an engine's step: an engine that hangs in one is found by its own process, which
-// then ends; its supervisor starts the next. A process that hangs as a whole is found by its
-// silence. Pure; time is given.
+// The deadline of an engine's step. A process detects that its own engine hangs in a step, and
+// ends; its supervisor restarts it. A process that hangs as a whole is detected by its silence.
+// Pure; time is an argument.
 #pragma once
 
 #include <array>
@@ -12,10 +12,9 @@
 namespace baton::actors {
 
 struct step_limits {
-  std::chrono::milliseconds floor{2000}; // what every step may take
-  std::chrono::milliseconds most{
-      60'000};       // and what none may: the first ones, of which nothing is known
-  double slack = 10; // times as long as the slowest like it
+  std::chrono::milliseconds floor{2000};  // allowed for every step
+  std::chrono::milliseconds most{60'000}; // maximum for any step, and limit without measurements
+  double slack = 10;                      // factor over the slowest similar step
 };
 
 class step_watch {
@@ -24,13 +23,13 @@ public:
 
   explicit step_watch(step_limits limits = {}) : limits_(limits) {}
 
-  // By the thread that runs the steps.
+  // Called by the thread that runs the steps.
   void begin(time_point now, std::uint32_t rows);
   void end(time_point now);
-  // The present one is not waited for any more, and no measure for others.
+  // The current step is not timed, and does not count as a measurement.
   void forget() { began_ = 0; }
 
-  // By any thread: for how long the present step has run, if that is beyond its deadline.
+  // For any thread: how long the current step has run, if it is beyond its deadline.
   std::optional<std::chrono::milliseconds> overdue(time_point now) const;
 
 private:
@@ -39,10 +38,10 @@ private:
   std::optional<double> slowest_alike_seconds() const;
 
   step_limits limits_;
-  // Of steps of 2^i to 2^(i + 1) - 1 rows; 0: none has ended yet.
+  // For steps of 2^i to 2^(i + 1) - 1 rows; 0: none has ended yet.
   std::array<double, 32> slowest_seconds_{};
   std::uint32_t rows_ = 1;
-  std::atomic<ticks::rep> began_{0}; // 0: none runs
+  std::atomic<ticks::rep> began_{0}; // 0: no step is running
   std::atomic<ticks::rep> due_{0};
 };
 

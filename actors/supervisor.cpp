@@ -27,7 +27,7 @@ status standing_of(supervisor_pointer self, child& c) {
   return standing;
 }
 
-// Of those that have changed since the last time.
+// Reports the children that have changed since the last report.
 void report(supervisor_pointer self) {
   std::vector<status> changed;
   for (auto* c : std::exchange(self->state.untold, {})) {
@@ -103,10 +103,10 @@ void fall_silent(supervisor_pointer self, child& c, std::chrono::milliseconds pa
   c.phase = child_phase::silent;
   c.silent_since = config.now();
   c.due = c.silent_since + patience;
-  (void)config.is_starved(c.pid); // from now on
+  (void)config.is_starved(c.pid); // starts the measurement
 }
 
-// It works on, and says how it stands once its link is up; silent until then.
+// It keeps working and reports its status once its link is up; silent until then.
 bool adopt(supervisor_pointer self, child& c) {
   auto& config = self->state.config;
   const auto left = config.adopt ? config.adopt(c.spec) : std::nullopt;
@@ -115,7 +115,7 @@ bool adopt(supervisor_pointer self, child& c) {
   c.epoch = left->epoch;
   c.pid = left->pid;
   fall_silent(self, c, config.adoption_max);
-  note(self, c, phase::recovering, "adopted; has not greeted yet");
+  note(self, c, phase::recovering, "adopted; not connected yet");
   spdlog::info("{} adopted: pid {}, epoch {}", c.spec.name, c.pid, c.epoch.value);
   return true;
 }
@@ -128,7 +128,7 @@ void ask_to_stop(supervisor_pointer self, child& c) {
   config.stop(c.spec, c.pid, /*force=*/false);
 }
 
-// Asks the last child that still runs to stop; says `stopped` when none does.
+// Asks the last running child to stop; calls `stopped` if none is left.
 void stop_next(supervisor_pointer self) {
   auto& s = self->state;
   for (auto c = s.children.rbegin(); c != s.children.rend(); ++c) {
@@ -141,7 +141,7 @@ void stop_next(supervisor_pointer self) {
     c->phase = child_phase::stopped;
   }
   for (const auto& u : s.undead)
-    spdlog::error("{} was left behind and has not ended yet: pid {}", u.name, u.pid);
+    spdlog::error("{}: the abandoned process {} has not ended yet", u.name, u.pid);
   report(self);
   s.config.stopped();
 }
@@ -153,7 +153,7 @@ void await(supervisor_pointer self, child& c, phase p, std::string reason) {
   note(self, c, p, std::move(reason));
 }
 
-// Its exit does the rest. A process that is stopped or hangs cannot prevent it.
+// Its exit is handled as usual. A stopped or hanging process cannot prevent it.
 void kill(supervisor_pointer self, child& c) {
   auto& config = self->state.config;
   config.stop(c.spec, c.pid, /*force=*/true);
@@ -166,7 +166,7 @@ void end_silence(supervisor_pointer self, child& c) {
   auto& config = self->state.config;
   const auto now = config.now();
   if (now < c.silent_since + config.starvation_max && config.is_starved(c.pid)) {
-    spdlog::warn("{} does not answer, it waits for a processor", c.spec.name);
+    spdlog::warn("{} does not answer: it is waiting for a CPU", c.spec.name);
     c.due = now + config.silence_max;
     return;
   }
@@ -180,7 +180,7 @@ bool is_undying(supervisor_pointer self, const child& c) {
          s.config.now() >= *c.killed_at + s.config.fence_max;
 }
 
-// By strategy: those that share the fate of `culprit` stop, last first, to be started with it.
+// By strategy: stops the children that must be restarted with `culprit`, last first.
 void take_along(supervisor_pointer self, const child& culprit) {
   auto& s = self->state;
   if (s.config.strategy == restart_strategy::one_for_one)
@@ -194,8 +194,7 @@ void take_along(supervisor_pointer self, const child& culprit) {
   }
 }
 
-// Where children depend on one another, none is started before those that stand before it, or
-// without one that was given up.
+// With dependent children, each waits for those before it, and for none that was given up.
 bool has_to_wait(supervisor_pointer self, const child& c) {
   auto& s = self->state;
   if (s.config.strategy == restart_strategy::one_for_one)
@@ -209,8 +208,8 @@ bool has_to_wait(supervisor_pointer self, const child& c) {
   });
 }
 
-// Its next life begins beside it, later by its epoch, with nothing that it has. Where that cannot
-// be, it is killed again.
+// Starts the next incarnation beside the old one, without sharing its resources. If that is
+// impossible, the old one is killed again.
 void leave_behind(supervisor_pointer self, child& c) {
   auto& s = self->state;
   if (!s.config.abandon(c.spec)) {
@@ -224,7 +223,7 @@ void leave_behind(supervisor_pointer self, child& c) {
   take_along(self, c);
 }
 
-// True if it is of one that was left behind.
+// True if the exit is that of an abandoned process.
 bool has_ended_at_last(supervisor_pointer self, const child_exited& m) {
   auto& undead = self->state.undead;
   const auto it = std::find_if(undead.begin(), undead.end(), [&](const undead_life& u) {
@@ -232,7 +231,7 @@ bool has_ended_at_last(supervisor_pointer self, const child_exited& m) {
   });
   if (it == undead.end())
     return false;
-  spdlog::info("{}, which was left behind, has ended: pid {}, {}", it->name, it->pid, m.how);
+  spdlog::info("{}: the abandoned process {} has ended: {}", it->name, it->pid, m.how);
   undead.erase(it);
   return true;
 }
@@ -244,7 +243,7 @@ void on_tick(supervisor_pointer self) {
   auto now = s.config.now();
   bool changed = false;
   for (auto& c : s.children) {
-    if (c.recent != c.policy.attempts_recent(now)) { // some lie longer back than the period
+    if (c.recent != c.policy.attempts_recent(now)) { // some attempts left the period
       note(self, c, c.last);
       changed = true;
     }
@@ -279,7 +278,7 @@ child* find(supervisor_pointer self, node_id node) {
   return c == self->state.by_node.end() ? nullptr : c->second;
 }
 
-// After children have come or gone: they lie elsewhere now.
+// After children were added or removed: their addresses have changed.
 void reindex(supervisor_pointer self) {
   auto& s = self->state;
   s.by_node.clear();
@@ -372,7 +371,7 @@ void on_exit(supervisor_pointer self, const child_exited& m) {
     c->pid = 0;
     c->phase = child_phase::stopped;
     note(self, *c, phase::stopped, m.how);
-    if (c->is_retiring) // nobody else will say that it is gone for good
+    if (c->is_retiring) // the only report that it has ended for good
       s.config.retired(c->spec);
     stop_next(self);
     return;
@@ -381,7 +380,7 @@ void on_exit(supervisor_pointer self, const child_exited& m) {
     retire(self, *c);
     return report(self);
   }
-  if (c->phase == child_phase::stopping) { // it went with another, which counts, not this
+  if (c->phase == child_phase::stopping) { // stopped with a sibling: does not count as a failure
     c->pid = 0;
     c->ready_at.reset();
     c->killed_at.reset();
@@ -400,7 +399,7 @@ void on_exit(supervisor_pointer self, const child_exited& m) {
   report(self);
 }
 
-// A child that died says nothing either: whichever of its exit and this is heard first.
+// A dead child's link fails too: its exit and this event may come in either order.
 void on_peer_down(supervisor_pointer self, const peer_down& m) {
   auto* c = find(self, m.node, m.epoch);
   if (c != nullptr && c->spec.is_elsewhere) {
@@ -416,15 +415,14 @@ void on_peer_down(supervisor_pointer self, const peer_down& m) {
   report(self);
 }
 
-// A child says itself how it stands. A root that greets is our supervisor, or a new one, who has
-// heard nothing yet.
+// Children report their own status. A root that connects may be a new one, without any state.
 void on_peer_up(supervisor_pointer self, const hello& peer) {
   if (auto* other = find_elsewhere(self, peer.node); other != nullptr && !self->state.is_stopping) {
     other->epoch = peer.epoch;
     other->pid = peer.pid;
     other->phase = child_phase::starting;
     note(self, *other, phase::starting, "");
-    if (other->is_retiring) // it may not have heard
+    if (other->is_retiring) // it may not have received the order
       ask_to_stop(self, *other);
     return report(self);
   }
@@ -440,7 +438,7 @@ void on_peer_up(supervisor_pointer self, const hello& peer) {
 void on_status(supervisor_pointer self, const status& m) {
   auto* c = find(self, m.node, m.epoch);
   if (auto* far = find_elsewhere(self, m.node); far != nullptr && !m.epoch && far->pid == 0)
-    c = far; // of no life of it: what is known of one that has not come
+    c = far; // status without incarnation: of a child that has not joined
   if (c == nullptr)
     return;
   if (m.phase == phase::ready && c->phase == child_phase::starting) {
@@ -448,7 +446,7 @@ void on_status(supervisor_pointer self, const status& m) {
     c->ready_at = self->state.config.now();
   }
   auto now = m;
-  now.epoch = c->epoch; // else who compares lives would take it for older than the last
+  now.epoch = c->epoch; // otherwise receivers would treat it as older than the last
   now.pid = c->pid;
   note(self, *c, std::move(now));
   report(self);

@@ -14,7 +14,7 @@ namespace {
 using tokenizer_pointer = tokenizer_actor::stateful_pointer<tokenizer_state>;
 using ids = std::vector<token_id>;
 
-// What is to become ids: of a chat, with what its template gets beside it.
+// The input to encode: for a chat, with the other inputs of its template.
 struct asked {
   const prompt& input;
   std::string_view tools;
@@ -72,9 +72,9 @@ result<ids> encode(tokenizer_state& s, const asked& m) {
   return encode_chat(s, m);
 }
 
-// An answer to a chat is a text of its own. A completion goes on with its prompt: a space between
-// them belongs to it, unless the prompt has no text at all.
-// So does a chat whose last message stays open.
+// The answer to a chat is a text of its own. A completion continues its prompt: a space between
+// them is part of it, unless the prompt has no text. The same holds for a chat whose last message
+// stays open.
 bool continues_prompt(const text::tokenizer& words, const submit& m, const ids& encoded) {
   const auto is_shown = [&words](token_id id) { return !words.is_control(id); };
   const bool is_turn =
@@ -82,8 +82,7 @@ bool continues_prompt(const text::tokenizer& words, const submit& m, const ids& 
   return !is_turn && std::any_of(encoded.begin(), encoded.end(), is_shown);
 }
 
-// The model's default is for an answer that has room for it: of what the context leaves, at most so
-// many.
+// Applies the model's default: at most as many tokens as the context leaves.
 void settle_tokens_max(submit& m, std::size_t prompt_tokens, std::uint32_t context_max) {
   if (m.tokens_max_default == 0 || m.tokens_max_given || prompt_tokens >= context_max)
     return;

@@ -16,11 +16,11 @@ struct tokenizer_config {
   scheduler_actor scheduler;
   directory peers;
   std::shared_ptr<const text::tokenizer> tokenizer;
-  std::optional<text::chat_template> chat_template; // nothing: chat prompts are refused
+  std::optional<text::chat_template> chat_template; // empty: chat prompts are refused
   std::uint32_t context_max = 0;
   text::call_style calls{};            // of the chat template
-  std::string chat_template_failure{}; // why there is none to render, though the model has one
-  // What templates know by name beside bos_token and eos_token: "pad_token", its text.
+  std::string chat_template_failure{}; // why the model's template cannot be used
+  // Variables of templates beside bos_token and eos_token: "pad_token" and its text.
   std::vector<std::pair<std::string, std::string>> named_tokens{};
 };
 

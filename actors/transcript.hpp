@@ -1,4 +1,4 @@
-// What one choice has said so far, so that it can be told again from behind any of its tokens.
+// The text of one choice so far, so that it can be repeated from after any of its tokens.
 #pragma once
 
 #include "schema/messages.hpp"
@@ -16,18 +16,18 @@ struct ending {
   std::uint32_t output_tokens = 0;
   std::string stop_text;
   std::optional<error> failure;
-  std::vector<float> embedding{}; // of a prompt whose embedding was asked for
+  std::vector<float> embedding{}; // of a prompt, if requested
 };
 
 class transcript {
 public:
-  // Tokens whose text is `text`, each up to its end in it. `details`: one per token, or none.
+  // Adds tokens; `ends`: the end of each one in `text`. `details`: one per token, or none.
   void add(std::string_view text, std::span<const std::size_t> ends, std::span<const token_id> ids,
            std::vector<token_detail> details);
   std::uint32_t tokens() const noexcept { return static_cast<std::uint32_t>(ids_.size()); }
 
-  // Fills index, count, text, ids and details of a chunk with the tokens behind `from`, at most
-  // `count`. Requires: from <= tokens().
+  // Fills index, count, text, ids and details of a chunk with at most `count` tokens after `from`.
+  // Requires: from <= tokens().
   void cut(std::uint32_t from, std::uint32_t count, chunk& out) const;
   // Characters of the text before that token.
   std::uint32_t characters_before(std::uint32_t token) const noexcept;

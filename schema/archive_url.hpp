@@ -1,4 +1,4 @@
-// How clients name an archive that a model store registers: a name in it, or a URL. Beside the
+// How clients name an archive that a model store registers: by file name or by URL. Kept beside the
 // messages that carry it (served_models.hpp).
 #pragma once
 
@@ -8,9 +8,9 @@
 
 namespace baton {
 
-inline constexpr std::size_t archive_url_bytes_max = 8192; // a signed one has some 2000
+inline constexpr std::size_t archive_url_bytes_max = 8192; // a signed URL has about 2000
 
-// Of a scheme that is fetched; what has another is no URL here, but a name that nothing has.
+// Whether the scheme can be fetched. Text with another scheme is a name that does not exist.
 constexpr bool is_archive_url(std::string_view text) noexcept {
   constexpr std::array<std::string_view, 3> schemes{"http://", "https://", "file://"};
   for (const auto scheme : schemes) {
@@ -25,7 +25,7 @@ constexpr bool is_archive_url(std::string_view text) noexcept {
   return false;
 }
 
-// The last part of its path: the name of its file in the store. May be none of an archive's.
+// The last part of the URL's path: its file name in the store. It may not be a valid archive name.
 constexpr std::string_view file_of_url(std::string_view url) noexcept {
   url = url.substr(0, url.find_first_of("?#"));
   return url.substr(url.rfind('/') + 1);

@@ -1,4 +1,4 @@
-// One row per message kind, and the two functions that walk it.
+// One row per message kind, and the two functions that use the table.
 #include "schema/codec.hpp"
 
 #include "schema/codec_parts.hpp"
@@ -19,7 +19,7 @@ constexpr std::size_t kinds = std::variant_size_v<message>;
 
 struct kind_row {
   std::string_view name;
-  bool needs_credit; // data: its bytes fill somebody's buffers
+  bool needs_credit; // data: its bytes fill the receiver's buffers
 };
 
 // In the order of `message`, which is the order on the wire.
@@ -76,19 +76,19 @@ constexpr std::array<kind_row, kinds> rows{{
 }};
 static_assert(kinds == 49, "a new message needs a row, a table in a .fbs file, and a put/get pair");
 
-// The table below is indexed by kind - 1.
+// The table above is indexed by kind - 1.
 const kind_row* row_for(message_kind kind) noexcept {
   const auto number = static_cast<std::size_t>(kind);
   return number >= 1 && number <= kinds ? &rows[number - 1] : nullptr;
 }
 
-// "BT01" to "BT49": a body can not be read as another kind's.
+// "BT01" to "BT49": a body cannot be read as another kind's.
 std::array<char, 5> identifier_of(std::size_t number) noexcept {
   return {'B', 'T', static_cast<char>('0' + number / 10), static_cast<char>('0' + number % 10),
           '\0'};
 }
 
-// What a message has in its bulk frame; null: a message of this kind has none.
+// The member that travels in the bulk frame; null if this kind has none.
 template <class M>
 auto bulk_of(M& m) noexcept {
   if constexpr (std::is_same_v<std::remove_const_t<M>, micro_batch>)

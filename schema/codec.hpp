@@ -1,7 +1,7 @@
-// Messages to frames and back: the only place that knows FlatBuffers, and the only verifier.
+// Messages to frames and back: the only user of FlatBuffers, and the only verifier.
 //
 // A message has three parts: envelope, body, and for activations a raw payload (else empty). They
-// travel in one packet (packet.hpp). The envelope is verified and judged (version, epochs,
+// travel in one packet (packet.hpp). The envelope is verified and checked (version, incarnations,
 // sequence) before a byte of the body is read.
 #pragma once
 
@@ -17,7 +17,8 @@ inline constexpr std::uint16_t protocol_version = 1;
 // Numbers are on the wire, in the order of `message`'s alternatives from 1: additive only.
 enum class message_kind : std::uint16_t {};
 message_kind kind_of(const message& m) noexcept;
-std::string_view name_of(message_kind kind) noexcept; // "micro_batch"; "unknown" if it is not one
+std::string_view
+name_of(message_kind kind) noexcept; // "micro_batch"; "unknown" for an invalid number
 
 struct envelope {
   std::uint16_t version = protocol_version;
@@ -25,7 +26,7 @@ struct envelope {
   node_id source;
   epoch_id source_epoch;
   node_id target;
-  epoch_id target_epoch; // none: any life of the target (only hello)
+  epoch_id target_epoch; // none: any incarnation of the target (only hello)
   actor_id source_actor;
   actor_id target_actor;
   std::uint64_t correlation = 0;
@@ -43,16 +44,16 @@ struct frames {
   }
 };
 
-// Data messages need link credit, control messages never do (or the loop could lock).
+// Data messages need link credit, control messages never do (otherwise the link could deadlock).
 bool needs_credit(message_kind kind) noexcept;
 
-// `e.kind` is set from the message. Never fails: what cannot be encoded (schema/limits.hpp) is a
-// broken invariant; doors call check_limits on what clients say.
+// `e.kind` is set from the message. Never fails: a message beyond schema/limits.hpp is a broken
+// invariant, so API servers call check_limits on clients' input.
 frames encode(envelope e, const message& m);
 
 // Errors: bad_frame (does not verify, unknown kind, sizes out of bounds), version_mismatch.
 result<envelope> decode_envelope(const payload& head);
-// The same for any version, to tell a peer of another one why it is refused. Errors: bad_frame.
+// The same for any version, to explain to a peer why its version is refused. Errors: bad_frame.
 result<envelope> decode_foreign_envelope(const payload& head);
 // The activations of a micro_batch refer to `bulk`; they are copied only if it is not 64-byte
 // aligned. Errors: bad_frame.

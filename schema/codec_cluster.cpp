@@ -1,4 +1,4 @@
-// The pipeline's life, membership and supervision, and what clients ask about them.
+// Pipeline lifecycle, membership and supervision, and clients' queries about them.
 #include "schema/codec_parts.hpp"
 
 #include <algorithm>
@@ -54,8 +54,9 @@ void get(reader& in, const wire::Generation& from, generation& to) {
   for (flatbuffers::uoffset_t i = 0; i < from.without()->size() && !in.refusal(); ++i) {
     in.text(from.without()->Get(i), to.without.emplace_back(), limits::name_bytes_max,
             "generation.without");
-    if (to.without.back().empty()) // none has that name, and an empty text is left out of tables
-      in.refuse("generation.without names nobody");
+    if (to.without.back()
+            .empty()) // an empty text is left out of tables, so an empty name is invalid
+      in.refuse("generation.without has an empty name");
   }
 }
 

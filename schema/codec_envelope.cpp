@@ -1,4 +1,4 @@
-// The first frame of each message: judged before a byte of the body is read.
+// The first frame of each message: checked before a byte of the body is read.
 #include "schema/codec_parts.hpp"
 
 namespace baton {

@@ -1,4 +1,4 @@
-// What worker models are asked and answer.
+// Requests and answers of worker models.
 #include "schema/codec_parts.hpp"
 
 #include <cmath>
@@ -16,7 +16,7 @@ vector_offset<offset<flatbuffers::String>> put_names(writer& out,
                                                      const std::vector<std::string>& from) {
   ENSURE(from.size() <= limits::tensors_max, "{} names", from.size());
   std::vector<offset<flatbuffers::String>> made;
-  for (const auto& name : from) // an empty one as well: its place counts
+  for (const auto& name : from) // an empty name too: its position counts
     made.push_back(out.buffer.CreateString(name));
   return made.empty() ? 0 : out.buffer.CreateVector(made);
 }

@@ -1,4 +1,4 @@
-// Which models are served, by pipelines and by workers, and who changes that.
+// The models that pipelines and workers serve, and requests to change them.
 #include "schema/archive_url.hpp"
 #include "schema/codec_parts.hpp"
 
@@ -98,7 +98,7 @@ void get(reader& in, const wire::ChangeModel& from, change_model& to) {
   to.request = from.request();
   in.text(from.model(), to.model, limits::name_bytes_max, "change_model.model");
   in.one_of(from.what(), to.what, model_order::load, model_order::set_default, "change_model.what");
-  if (from.is_unload()) // as it was said before there were other orders
+  if (from.is_unload()) // the encoding from before other orders existed
     to.what = model_order::unload;
   in.text(from.version(), to.version, limits::name_bytes_max, "change_model.version");
   in.text(from.archive(), to.archive, archive_url_bytes_max, "change_model.archive");

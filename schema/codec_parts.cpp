@@ -1,4 +1,4 @@
-// The codec's writer and reader, and the structs that several messages carry.
+// The codec's writer and reader, and the structs that several messages share.
 #include "schema/codec_parts.hpp"
 
 #include <cstring>
@@ -11,7 +11,7 @@ std::string_view cut_text(std::string_view text, std::size_t limit) noexcept {
     return text;
   auto end = limit;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80)
-    --end; // byte `end` continues a character: leave the whole of it out
+    --end; // byte `end` continues a character: drop the whole character
   return text.substr(0, end);
 }
 
@@ -32,7 +32,7 @@ bool reader::spend(std::size_t count, std::size_t size, std::size_t limit, std::
   }
   const auto bytes = count * size; // no overflow: counts have 32 bits, sizes are small
   if (bytes > budget_bytes_) {
-    refuse(fmt::format("{} is told more than once", field));
+    refuse(fmt::format("{} refers to the same bytes more than once", field));
     return false;
   }
   budget_bytes_ -= bytes;
@@ -92,7 +92,7 @@ offset<wire::Error> put(writer& out, const error& m) {
 }
 
 void get(reader& in, const wire::Error& from, error& to) {
-  // A newer peer's code is not a reason to lose its words.
+  // Keep the message of a newer peer's unknown code.
   to.code = errc_from(from.code()).value_or(errc::internal);
   in.text(from.message(), to.message, limits::reason_bytes_max, "error.message");
   in.text(from.param(), to.param, limits::reason_bytes_max, "error.param");
@@ -179,7 +179,7 @@ offset<wire::Stopping> put(writer& out, const stopping& m) {
   std::vector<offset<flatbuffers::String>> texts;
   for (const auto& text : m.stop_texts) {
     ENSURE(text.size() <= limits::stop_bytes_max, "stop text of {} bytes", text.size());
-    texts.push_back(out.buffer.CreateString(text)); // an empty one keeps its place
+    texts.push_back(out.buffer.CreateString(text)); // an empty one keeps its position
   }
   auto stop_texts = texts.empty() ? 0 : out.buffer.CreateVector(texts);
   auto stop_ids = out.numbers(m.stop_ids, limits::stop_ids_max);

@@ -1,9 +1,9 @@
-// Inside of the codec: a writer and a reader that enforce limits, and one put/get pair for each
+// Internals of the codec: a writer and a reader that enforce limits, and one put/get pair for each
 // struct on the wire. Included by codec*.cpp only.
 //
-// put() copies a struct into the buffer; ENSURE guards the limits, as the doors have checked them.
-// get() copies it out; the reader keeps the first thing that is wrong and the caller asks for it.
-// An empty string or vector is an absent field.
+// put() copies a struct into the buffer; ENSURE guards the limits, which API servers have checked.
+// get() copies it out; the reader keeps the first error for its caller. An empty string or vector
+// is an absent field.
 #pragma once
 
 #include "schema/codec.hpp"
@@ -36,7 +36,7 @@ public:
   flatbuffers::FlatBufferBuilder buffer{1024, nullptr, false, 16};
 
   offset<flatbuffers::String> text(std::string_view from, std::size_t limit);
-  // For people: cut at the limit.
+  // For people: truncated at the limit.
   offset<flatbuffers::String> reason(std::string_view from) {
     return text(cut_text(from, limits::reason_bytes_max), limits::reason_bytes_max);
   }
@@ -79,13 +79,13 @@ public:
   }
 };
 
-// Honest bodies pay for what they say: what is copied out can never be more than the body has
-// bytes. That stops a small body whose thousand offsets all point at one large string.
+// Copies out at most as many bytes as the body has. This rejects a small body whose thousand
+// offsets all point at one large string.
 class reader {
 public:
   explicit reader(std::size_t body_bytes) noexcept : budget_bytes_(body_bytes) {}
 
-  // The first thing that was wrong, in words.
+  // A description of the first error.
   const std::optional<std::string>& refusal() const noexcept { return refusal_; }
   void refuse(std::string what);
 
@@ -133,7 +133,7 @@ public:
       get(*this, *from->Get(i), to[i]);
   }
 
-  // A table that may be absent: `to` keeps its default.
+  // An optional table: if absent, `to` keeps its default.
   template <class W, class T>
   void table(const W* from, T& to) {
     if (from != nullptr)
@@ -147,7 +147,7 @@ public:
 
 private:
   bool spend(std::size_t count, std::size_t size, std::size_t limit, std::string_view field);
-  // The verifier of FlatBuffers 2.0 looks at where a vector's length lies, not at its elements.
+  // The verifier of FlatBuffers 2.0 checks the alignment of a vector's length, not of its elements.
   template <class Element>
   bool take(const std::uint8_t* data, std::size_t count, std::size_t limit,
             std::string_view field) {
@@ -165,7 +165,7 @@ private:
 offset<wire::Error> put(writer& out, const error& m);
 offset<wire::Constraint> put(writer& out, const constraint& m);
 offset<wire::SamplingParams> put(writer& out, const sampling_params& m);
-// Without its constraint, which draws share.
+// Without its constraint, which several draws share.
 offset<wire::SamplingParams> put_unconstrained(writer& out, const sampling_params& m);
 offset<wire::Stopping> put(writer& out, const stopping& m);
 offset<wire::Sample> put(writer& out, const sample& m);
@@ -338,8 +338,8 @@ payload aligned_to(const payload& bytes, std::size_t alignment);
 // The same bytes in memory of its own.
 payload aligned_copy(const payload& bytes, std::size_t alignment);
 
-// The root table, or nothing if one byte of the structure is out of place. The result points into
-// `body`, which must be 16-byte aligned.
+// The root table, or nothing if the structure is invalid. The result points into `body`, which must
+// be 16-byte aligned.
 template <class W>
 const W* verified_root(const payload& body, const char* identifier) {
   const auto* data = reinterpret_cast<const std::uint8_t*>(body.data);

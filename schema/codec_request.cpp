@@ -65,7 +65,7 @@ void get(reader& in, const wire::DeliveredChoice& from, delivered_choice& to) {
   to.is_over = from.is_over();
 }
 
-// None if there is nothing to say.
+// None if all options have their defaults.
 offset<wire::TemplateOptions> put(writer& out, const template_options& m) {
   if (m == template_options{})
     return 0;

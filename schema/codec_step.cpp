@@ -24,7 +24,7 @@ void get(reader& in, const wire::Slice& from, slice& to) {
 
 namespace {
 
-// The constraints of a batch: each once, however many draws have it.
+// The constraints of a batch, each written once, however many draws share it.
 class constraint_table {
 public:
   // From 1; 0: none.
@@ -47,7 +47,7 @@ private:
   std::vector<offset<wire::Constraint>> made_;
 };
 
-// A draw of a batch, whose constraint is told once for all.
+// A draw of a batch, which refers to its constraint by number.
 struct numbered_draw {
   const draw* of = nullptr;
   std::uint32_t constraint = 0;

@@ -21,7 +21,7 @@ void get(reader& in, const wire::Tokenize& from, tokenize& to) {
   in.table(from.template_options(), to.template_options);
 }
 
-// All pieces in one vector: a table for each would cost more than the text.
+// All pieces in one vector: a table for each would take more space than the text.
 offset<wire::Tokenized> put(writer& out, const tokenized& m) {
   auto ids = out.numbers(m.ids, limits::ids_max);
   std::string joined;

@@ -1,5 +1,5 @@
-// What an answer must look like, as its request says it: carried with the sampling parameters from
-// the door to the last stage, which makes masks of it (runtime/grammar). Plain data.
+// The format that a request demands of its answer. Travels with the sampling parameters from the
+// API server to the last stage, which turns it into masks (runtime/grammar). Plain data.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,18 @@ enum class constraint_kind : std::uint8_t {
   regex = 3,       // the whole answer matches it
   choice = 4,      // a JSON array of strings: one of them
   grammar = 5,     // EBNF, whose first rule is `root`
-  calls = 6,       // calls of tools, as a family writes them (runtime/grammar/call_grammar.hpp)
+  calls = 6,       // tool calls in the family's format (runtime/grammar/call_grammar.hpp)
 };
 
 struct constraint {
   constraint_kind kind = constraint_kind::json_object;
   std::string text;
-  // The answer's text goes on with the prompt's: a space that its first token brings is part of it.
+  // The answer continues the prompt's text: a space that its first token brings is part of it.
   bool continues_prompt = false;
   friend bool operator==(const constraint&, const constraint&) = default;
 };
 
-// None, or one that all copies share: a request's draws are many.
+// Empty, or a constraint shared by all copies, because a request has many draws.
 class shared_constraint {
 public:
   shared_constraint() = default;
@@ -36,7 +36,7 @@ public:
   explicit operator bool() const noexcept { return of_ != nullptr; }
   const constraint& operator*() const noexcept { return *of_; }
   const constraint* operator->() const noexcept { return of_.get(); }
-  // The same memory; equal ones may have others.
+  // The address; equal constraints may have different ones.
   const constraint* get() const noexcept { return of_.get(); }
 
   friend bool operator==(const shared_constraint& a, const shared_constraint& b) {

@@ -19,7 +19,7 @@ std::uint64_t digest_of(generate request, bool add_generation_prompt) {
   request.request_id.clear();
   request.deadline = {};
   request.is_resumable = false;
-  request.template_options.local_seconds = 0; // asked again, it is another time
+  request.template_options.local_seconds = 0; // a repeated request has another time
   const auto bytes = encode(envelope{}, message(std::move(request))).body;
   return XXH3_64bits_withSeed(bytes.data, bytes.size_bytes, add_generation_prompt ? 1 : 0);
 }

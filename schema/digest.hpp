@@ -1,4 +1,4 @@
-// Short digests (XXH3, 64 bits) that tell texts and requests apart. They keep no secret.
+// Short digests (XXH3, 64 bits) that distinguish texts and requests. They are not cryptographic.
 #pragma once
 
 #include "schema/messages.hpp"
@@ -9,10 +9,9 @@
 namespace baton {
 
 std::uint64_t digest_of(std::string_view text) noexcept;
-// Of `text` behind what has the digest `before`.
+// Digest of `text` appended to a text whose digest is `before`.
 std::uint64_t digest_behind(std::uint64_t before, std::string_view text) noexcept;
-// Of what a request asks for: without its number, its name, its deadline, the time when it came and
-// whether its client would come back.
+// Digest of a request's content: without its number, name, deadline, arrival time and resumability.
 std::uint64_t digest_of(generate request, bool add_generation_prompt);
 
 } // namespace baton

@@ -1,5 +1,5 @@
-// ENSURE(condition, format, args...): our own broken invariants end the process, in every build.
-// Never used for what the world does (input, peers, files, time): that is an error value.
+// ENSURE(condition, format, args...): a broken invariant of our own ends the process, in every
+// build. Input, peers, files and time are never checked with it: their failures are error values.
 #pragma once
 
 #include <fmt/core.h>

@@ -11,7 +11,7 @@
 namespace baton {
 
 enum class errc : std::uint16_t {
-  // What a client can get wrong.
+  // Client errors.
   invalid_request = 1,
   unsupported_parameter = 2,
   invalid_value = 3,
@@ -35,16 +35,16 @@ enum class errc : std::uint16_t {
   not_ready = 33,
   queue_timeout = 34,
   rate_limit_exceeded = 35, // of an API key; `param` names the quota
-  // How an accepted ticket can end other than well.
+  // Ends of an accepted ticket other than success.
   cancelled = 50,
   deadline_exceeded = 51,
   slow_reader = 52,
   quarantined = 53,
   pipeline_lost = 54,
   ticket_not_found = 55,
-  worker_lost = 56,    // within an answer, of which something was told
-  handler_failed = 57, // what the operator's own code did
-  // The cluster's own.
+  worker_lost = 56,    // after part of the answer was sent
+  handler_failed = 57, // a failure of the operator's own code
+  // Errors of the cluster itself.
   internal = 70,
   bad_frame = 71,
   stale_epoch = 72,
@@ -69,22 +69,21 @@ struct errc_row {
   int http_status;
   bool retryable;
   std::string_view type; // OpenAI's error.type
-  // Too much to do at the moment, and nothing else: another pipeline may take it, and the HTTP
-  // status is the operator's choice.
+  // Refused for load alone: another pipeline may take the request, and the operator chooses the
+  // HTTP status.
   bool is_for_load = false;
 };
 
-// All rows, ordered by number. docs/protocol.md and the JSON bodies come from it.
+// All rows, ordered by number. docs/protocol.md and the JSON bodies are derived from it.
 std::span<const errc_row> errc_table() noexcept;
 const errc_row& row_of(errc code) noexcept;
 inline bool is_for_load(errc code) noexcept {
   return row_of(code).is_for_load;
 }
-// Nothing for a number that this build does not know (a newer peer's).
+// Empty for a number unknown to this build (from a newer peer).
 std::optional<errc> errc_from(std::uint16_t number) noexcept;
 
-// A failure as a value. `param` names the offending request field or configuration key, if there is
-// one.
+// A failure as a value. `param` names the offending request field or configuration key, if any.
 struct error {
   errc code = errc::internal;
   std::string message;

@@ -1,4 +1,4 @@
-// Generations of shards, as root, head and agents speak of them.
+// Generations of shards, as the root, the heads and the agents exchange them.
 #pragma once
 
 #include <cstdint>
@@ -8,23 +8,23 @@
 
 namespace baton {
 
-// A way to spread the layers over shards. Each has shards of its own: those of another generation
-// are other processes under other nodes.
+// A distribution of the layers over shards. Each generation has shards of its own: the shards of
+// another generation are other processes with other ids.
 struct generation {
-  std::uint32_t number = 0;         // grows with each, never used twice
+  std::uint32_t number = 0;         // grows with each generation, never reused
   std::uint32_t stages = 1;         // 0: it has no shards
-  std::vector<std::string> without; // nodes of nodes.toml that have none of its shards
+  std::vector<std::string> without; // nodes of nodes.toml that run none of its shards
   std::uint32_t width = 1;          // ranks of each stage
   friend bool operator==(const generation&, const generation&) = default;
 };
 
-// Root to head and agents: the generations of a pipeline whose shards there are. Said whenever that
-// changes, and to whoever is linked. The pipeline runs with the one that serves until all shards of
-// the coming one are ready, then with that one.
+// Root to head and agents: the generations of a pipeline that have shards. Sent on every change and
+// to each newly linked peer. The pipeline runs with `serving` until all shards of `coming` are
+// ready, then with `coming`.
 struct generations {
   generation serving;
   std::optional<generation> coming;
-  std::uint32_t pipeline = 0; // whose they are
+  std::uint32_t pipeline = 0; // the pipeline they belong to
   friend bool operator==(const generations&, const generations&) = default;
 };
 

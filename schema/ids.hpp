@@ -15,10 +15,10 @@ struct strong_id {
   constexpr explicit operator bool() const noexcept { return value != Rep{}; }
 };
 
-// A process of the cluster: a stable place (gateway, head, agent of node a, shard 1 ...), whatever
-// life it is in.
+// A process of the cluster (gateway, head, agent of node a, shard 1 ...), independent of its
+// incarnation. The number is stable across restarts.
 using node_id = strong_id<struct node_tag, std::uint32_t>;
-// One life of a process, or one uninterrupted life of the pipeline. Grows with every restart.
+// An incarnation of a process, or an uninterrupted run of a pipeline. Grows with every restart.
 using epoch_id = strong_id<struct epoch_tag, std::uint64_t>;
 // An actor published on the bus by its process (see actors/interfaces.hpp).
 using actor_id = strong_id<struct actor_tag, std::uint32_t>;
@@ -27,15 +27,15 @@ using ticket_id = strong_id<struct ticket_tag, std::uint64_t>;
 // Rows that travel together through the stages; grows by one within an epoch.
 using batch_id = strong_id<struct batch_tag, std::uint64_t>;
 
-// A cluster has up to so many pipelines: heads, each with shards of its own. The number of a ticket
-// says whose it is, so that whoever comes back to it finds the head that has it.
+// The maximum number of pipelines in a cluster. Each has a head and shards of its own. A ticket's
+// number encodes its pipeline, so a resuming client reaches the right head.
 inline constexpr std::uint32_t pipelines_max = 64;
 constexpr std::uint32_t pipeline_of(ticket_id ticket) noexcept {
   return static_cast<std::uint32_t>(ticket.value % pipelines_max);
 }
-// The first of a life of a head; the others follow in steps of pipelines_max. A life's epoch is the
-// microsecond in which it began, and fewer are granted than one in pipelines_max of them: above all
-// of an earlier life. Below 2^53 until the year 2255, so that JavaScript reads the number as it is.
+// The first ticket of a head's incarnation (its start in µs); others follow in steps of
+// pipelines_max. A head grants fewer than one per pipelines_max µs, so numbers exceed all earlier
+// ones. They stay below 2^53 until 2255, so JavaScript reads them exactly.
 constexpr ticket_id first_ticket_of(epoch_id life, std::uint32_t pipeline) noexcept {
   return {life.value - life.value % pipelines_max + pipeline};
 }

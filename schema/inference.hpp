@@ -1,6 +1,6 @@
-// What a worker model is asked and answers: named tensors, or one body of a content type. Part of
-// messages.hpp. Nothing here is looked into on the way but for its size: which tensors a model
-// takes is its handler's matter.
+// Requests and answers of a worker model: named tensors, or one body with a content type. Part of
+// messages.hpp. Only sizes are checked on the way: the handler decides which tensors its model
+// takes.
 #pragma once
 
 #include "schema/error.hpp"
@@ -13,8 +13,8 @@
 
 namespace baton {
 
-// Elements row by row, little-endian, as KServe's v2 protocol has them ("FP32", "BYTES", ...); of
-// BYTES each element behind its length in four bytes.
+// Elements in row-major order, little-endian, as in KServe's v2 protocol ("FP32", "BYTES", ...).
+// Each BYTES element follows its length in four bytes.
 struct tensor {
   std::string name;
   std::string datatype;
@@ -29,16 +29,16 @@ struct header_field {
 
 // Client to gateway, and within `infer_batch` gateway to worker.
 struct infer {
-  std::uint64_t request = 0; // of whoever says it
+  std::uint64_t request = 0; // the sender's number
   std::string model;
-  std::string version; // empty: the one that there is
+  std::string version; // empty: the only version
   std::vector<tensor> inputs;
-  std::vector<std::string> outputs; // wanted of them; none named: all
+  std::vector<std::string> outputs; // the wanted ones; empty: all
   std::string body;
   std::string content_type;
-  std::vector<header_field> headers; // of the client's call, for handlers that look at them
+  std::vector<header_field> headers; // headers of the client's call, for handlers that read them
   std::string parameters;            // a JSON object, or empty
-  std::string request_id;            // the client's name for it
+  std::string request_id;            // the client's name for the request
   std::chrono::milliseconds deadline{0};
 };
 
@@ -53,34 +53,34 @@ struct inferred {
   std::string content_type;
   std::vector<header_field> headers; // for the client's answer
   std::string parameters;            // a JSON object, or empty
-  std::uint16_t http_status = 0;     // 0: the handler has said none
+  std::uint16_t http_status = 0;     // 0: the handler has set none
   std::optional<error> failure;
 };
 
-// Gateway to worker: what it is to do next, together.
+// Gateway to worker: the items that it executes next, together.
 struct infer_batch {
   std::uint64_t batch = 0;
   std::vector<infer> items;
 };
 
-// Client to gateway, gateway to worker: nobody waits for its pieces any more.
+// Client to gateway, gateway to worker: the answer is no longer wanted.
 struct cancel_infer {
   std::uint64_t request = 0;
 };
 
 enum class metric_kind : std::uint8_t { counter = 1, gauge };
 
-// Something that a handler counts or measures, under a name and labels of its own.
+// A counter or gauge of a handler, with its own name and labels.
 struct handler_metric {
   std::string name;
   std::string help;
   metric_kind kind = metric_kind::counter;
   std::vector<header_field> labels;
-  bool sets = false; // `value` is what it is from now on; else it is added
+  bool sets = false; // `value` replaces the metric's value; otherwise it is added
   double value = 0;
 };
 
-// Worker to gateway: what its handler has counted since the last of these.
+// Worker to gateway: changes of the handler's metrics since the previous message.
 struct handler_metrics {
   std::vector<handler_metric> all;
 };

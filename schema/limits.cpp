@@ -1,4 +1,4 @@
-// What a door asks before it makes messages of a request: the same bounds as the codec's.
+// Bounds that API servers check before they build messages from a request: the codec's.
 #include "schema/limits.hpp"
 
 #include <array>
@@ -101,7 +101,7 @@ result<void> check_limits(const stopping& stop) {
 
 namespace {
 
-// What a table, its offsets and its texts' lengths take at most, beside the texts themselves.
+// Upper bound of a table, its offsets and its texts' lengths, without the texts themselves.
 constexpr std::size_t part_bytes = 96;
 constexpr std::size_t whole_bytes = 256;
 
@@ -151,7 +151,7 @@ result<void> check(const std::vector<header_field>& headers) {
   return {};
 }
 
-// What request and piece have in common.
+// Checks common to requests and answer pieces.
 template <class M>
 result<void> check_parts(const M& m) {
   if (auto ok = check_name("content_type", m.content_type); !ok)
@@ -209,7 +209,7 @@ result<void> check_limits(const inferred& m) {
 
 namespace {
 
-// What is about tokens means nothing for an embedding, of which there is one.
+// Token options do not apply to an embedding, of which there is exactly one.
 result<void> check_embeds(const generate& request) {
   const char* param = request.choices != 1                    ? "n"
                       : request.is_resumable                  ? "resumable"
@@ -227,7 +227,7 @@ result<void> check_embeds(const generate& request) {
 
 namespace {
 
-// What a chat template gets is part of the prompt.
+// Inputs of a chat template count as part of the prompt.
 result<void> check_template(const prompt& input, std::string_view tools,
                             const template_options& options) {
   const auto* chat = std::get_if<chat_prompt>(&input);

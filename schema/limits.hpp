@@ -1,5 +1,5 @@
-// Bounds of everything that crosses a process, with their reasons. The codec enforces them on both
-// ends; doors call check_limits first, so that a client hears what was too much.
+// Bounds of everything that crosses a process boundary, with reasons. The codec enforces them on
+// both ends. API servers call check_limits first, to name the exceeded bound to the client.
 #pragma once
 
 #include "schema/messages.hpp"
@@ -27,7 +27,7 @@ inline constexpr unsigned tables_max = 1u << 20;
 inline constexpr std::size_t prompt_bytes_max = 8u << 20;  // twice the HTTP body's default bound
 inline constexpr std::size_t chunk_bytes_max = 8u << 20;   // detokenized text, a whole answer
 inline constexpr std::size_t name_bytes_max = 1024;        // names, endpoints, roles
-inline constexpr std::size_t reason_bytes_max = 16u << 10; // for people: longer text is cut
+inline constexpr std::size_t reason_bytes_max = 16u << 10; // for people: longer text is truncated
 inline constexpr std::size_t stop_bytes_max = 4096;        // one stop string
 inline constexpr std::size_t constraint_bytes_max = 64u << 10; // travels with each step
 inline constexpr std::size_t machines_bytes_max = 16u << 20; // facts or keys of nodes_max machines
@@ -36,18 +36,18 @@ inline constexpr std::size_t machines_bytes_max = 16u << 20; // facts or keys of
 inline constexpr std::size_t ids_max = 1u << 20;
 inline constexpr std::size_t chat_messages_max = 16u << 10;
 inline constexpr std::size_t choices_max = 128;        // OpenAI's bound of n
-inline constexpr std::size_t stop_texts_max = 64;      // OpenAI allows 4, others more
+inline constexpr std::size_t stop_texts_max = 64;      // OpenAI allows 4, other APIs more
 inline constexpr std::size_t stop_ids_max = 1024;      // ids that end a sequence
 inline constexpr std::size_t biases_max = 4096;        // OpenAI allows 300
 inline constexpr std::size_t top_logprobs_max = 128;   // OpenAI allows 20
 inline constexpr std::size_t prompt_logprobs_max = 20; // of each token of a prompt
 inline constexpr std::size_t rows_max = 64u << 10;     // of one micro_batch
 inline constexpr std::size_t slices_max = 4096;        // sequences in one micro_batch
-inline constexpr std::size_t draws_max = 4096;         // of one micro_batch, guesses' among them
+inline constexpr std::size_t draws_max = 4096;         // of one micro_batch, draft tokens included
 inline constexpr std::size_t blocks_max = 64u << 10;   // of one slice: 2^20 positions by 16
 inline constexpr std::size_t copies_max = 1u
                                           << 20; // of KV blocks in one micro_batch: 64 Mi positions
-inline constexpr std::size_t embedding_values_max = 16u << 10; // as wide as rows may be: see bulk
+inline constexpr std::size_t embedding_values_max = 16u << 10; // the widest hidden row: see bulk
 inline constexpr std::size_t pools_max = 256;    // of one micro_batch; all of them: 16 MiB
 inline constexpr std::size_t details_max = 4096; // tokens with logprobs in one chunk
 inline constexpr std::size_t stages_max = 1024;
@@ -56,8 +56,8 @@ inline constexpr std::size_t nodes_max = 4096;
 inline constexpr std::size_t models_max = 1024;
 inline constexpr std::size_t model_config_bytes_max = 16u << 10; // of a worker model, as TOML
 
-// Worker models. All strings and tensors of a request, or of a piece of an answer, fit with their
-// tables into one message of a client; who forms batches counts their bytes.
+// Worker models. All strings and tensors of a request or answer piece fit, with their tables, into
+// one client message. A gateway that forms batches adds up their bytes.
 inline constexpr std::size_t infer_bytes_max = client_body_bytes_max - (256u << 10);
 inline constexpr std::size_t tensors_max = 256;   // of one request or piece
 inline constexpr std::size_t dimensions_max = 32; // of one tensor; numpy has 32
@@ -76,18 +76,18 @@ inline constexpr std::chrono::milliseconds duration_max = std::chrono::hours{24 
 
 namespace baton {
 
-// Whether a request can be encoded at all. Errors, with the parameter's OpenAI name:
-// payload_too_large (prompt), unsupported_parameter (what an embedding has not), invalid_value (the
-// rest, also floats that are not finite).
+// Whether a request can be encoded. Errors, with the parameter's OpenAI name: payload_too_large
+// (prompt), unsupported_parameter (not available for embeddings), invalid_value (all others,
+// non-finite floats included).
 result<void> check_limits(const prompt& input);
 result<void> check_limits(const sampling_params& sampling);
 result<void> check_limits(const stopping& stop);
 result<void> check_limits(const generate& request);
 result<void> check_limits(const tokenize& question);
 result<void> check_limits(const infer& request);
-// Of an answer's piece: whoever writes one asks.
+// For an answer piece: its writer checks first.
 result<void> check_limits(const inferred& piece);
-// Bytes that it takes in a body, but for a few hundred.
+// Size in a body, to within a few hundred bytes.
 std::size_t bytes_of(const infer& request) noexcept;
 std::size_t bytes_of(const inferred& piece) noexcept;
 

@@ -1,18 +1,18 @@
-// Everything that actors say to one another, in the order of the flow. Plain structs; FlatBuffers
-// stays in codec.cpp.
+// All messages between actors, in the order of the flow. Plain structs; FlatBuffers stays in
+// codec.cpp.
 //
-//   client -> [gateway] -reserve-> [scheduler] -granted-> [gateway]
+//   client --> [gateway] -reserve-> [scheduler] -granted-> [gateway]
 //             [gateway] -submit-> [tokenizer] -admit-> [scheduler] -micro_batch-> [stage 0] -> ...
 //             -> [stage N-1] [gateway] <-chunk- [detokenizer] <-tokens- [scheduler]
 //             <-----------sampled----------------+
 //
-// Who comes back to a ticket (another gateway, or the same one behind a link that fell) says resume
-// and gets granted again, then what it has not had. A head that has lost its log is told of a
-// ticket by reserve and submit once more, with the tokens that were delivered.
+// To resume a ticket, a gateway (another one, or the same one after a link failure) sends resume.
+// It gets granted again, then the chunks it lacks. A head without the ticket's log gets it rebuilt
+// by reserve and submit, with the delivered tokens.
 //
-// Commands are verbs, facts are past. Three edges go against the flow: sampled, cancel, rejected.
-// A message keeps its name through all hops. `lease` (never on the wire) holds link credit until
-// the message is dropped.
+// Commands are verbs, facts are past. Three edges go against the flow: sampled, cancel, rejected. A
+// message keeps its name through all hops. `lease` (never on the wire) holds link credit until the
+// message is dropped.
 #pragma once
 
 #include "schema/error.hpp"
@@ -38,47 +38,46 @@ namespace baton {
 
 // -- 1. A ticket first --
 
-// Gateway to scheduler: may this request come in? Nothing has been tokenized yet.
+// Gateway to scheduler: requests a ticket. Nothing has been tokenized yet.
 struct reserve {
-  std::uint64_t request = 0; // the gateway's number for this request, unique in its life
-  node_id gateway;           // who gets granted, rejected, chunk
+  std::uint64_t request = 0; // the gateway's number for this request, unique in its incarnation
+  node_id gateway;           // receives granted, rejected, chunk
   std::string model;
   std::uint32_t choices = 1;
-  std::uint32_t tokens_estimate =
-      0;                        // prompt and output, an upper guess from bytes; corrected at admit
-  std::int32_t priority = 0;    // lower is served earlier, where the server goes by it
-  std::uint64_t resume_key = 0; // random: who knows it may come back to the ticket
-  bool is_resumable = false;    // the client may do so: it is kept for `resume_window`
-  ticket_id ticket{};           // of an earlier life of the head, which has granted it; else none
-  std::string request_id{};     // by which its client asks again; empty: by none
-  std::uint64_t request_digest = 0; // of what it asks for (schema/digest.hpp)
-  bool goes_on = false; // let in by another pipeline before: bounds and drain are not for it
+  std::uint32_t tokens_estimate = 0; // of prompt and output, an upper bound; corrected at admit
+  std::int32_t priority = 0;         // lower is served earlier, if the server uses priorities
+  std::uint64_t resume_key = 0;      // random: required to resume the ticket
+  bool is_resumable = false;        // the client may resume: the ticket is kept for `resume_window`
+  ticket_id ticket{};               // granted by an earlier incarnation of the head; else none
+  std::string request_id{};         // the client's name, for repeated requests; empty: none
+  std::uint64_t request_digest = 0; // of the request's content (schema/digest.hpp)
+  bool goes_on = false; // admitted by another pipeline before: exempt from bounds and drain
 };
 
 struct granted {
   std::uint64_t request = 0;
   ticket_id ticket;
   epoch_id epoch;
-  std::uint64_t resume_key = 0; // to clients: comes back with `resume`
-  bool is_submitted = false;    // before, or by a gateway before: what there is of it follows
+  std::uint64_t resume_key = 0; // to clients: to be returned with `resume`
+  bool is_submitted = false;    // by this gateway or another before: existing output follows
 };
 
-// How much of a choice has been taken in: its first `index` tokens, and its end.
+// How much of a choice was received: its first `index` tokens, and its end.
 struct resume_point {
   std::uint32_t index = 0;
   bool has_finish = false;
   friend bool operator==(const resume_point&, const resume_point&) = default;
 };
 
-// What a client has had of a choice, told to a head that has lost its log.
+// The delivered part of a choice, sent to a head that has lost its log.
 struct delivered_choice {
   std::vector<token_id> ids; // of the output
-  bool is_over = false;      // its end as well: nothing is left to do
+  bool is_over = false;      // its end was delivered as well: nothing is left to do
   friend bool operator==(const delivered_choice&, const delivered_choice&) = default;
 };
 
-// Gateway to scheduler, client to gateway: go on with this ticket behind what was taken in. Whoever
-// had it before hears that it is cancelled. Answered by granted or rejected.
+// Gateway to scheduler, client to gateway: continue this ticket after the received tokens. For its
+// previous owner the ticket is cancelled. Answered by granted or rejected.
 struct resume {
   std::uint64_t request = 0;
   node_id gateway;
@@ -87,7 +86,7 @@ struct resume {
   std::vector<resume_point> from; // one per choice
 };
 
-// Ends a request before its first chunk, whoever found the reason.
+// Ends a request before its first chunk, whatever component rejects it.
 struct rejected {
   std::uint64_t request = 0;
   ticket_id ticket; // none if it was never granted
@@ -103,29 +102,30 @@ struct chat_message {
   std::string content;
   std::string name;           // empty: none
   std::string tool_calls{};   // of an assistant: a JSON array of {"id","type","function"}; or empty
-  std::string tool_call_id{}; // of a tool: which call it answers
+  std::string tool_call_id{}; // of a tool: the call that it answers
   friend bool operator==(const chat_message&, const chat_message&) = default;
 };
 
 using chat_prompt = std::vector<chat_message>;
 using ids_prompt = std::vector<token_id>;
-// A text, ids as they are, or a conversation for the chat template, in whose contents no special
-// tokens are found.
+// A text, ids as they are, or a conversation for the chat template. Special tokens are not
+// recognised in a conversation's contents.
 using prompt = std::variant<std::string, ids_prompt, chat_prompt>;
 
-// Whether the tokens that the model's prompts begin with (BOS) are put before a prompt. `usual`:
-// before a text, not before a chat, whose template writes them.
+// Whether the model's BOS tokens are put before a prompt. `usual`: before a text, not before a
+// chat, whose template writes them.
 enum class special_tokens : std::uint8_t { usual, added, omitted };
 
-// How a prompt becomes ids, beside its text, its conversation and its tools. All but `special` is
-// for a chat's template.
+// Options for turning a prompt into ids, beside its text, conversation and tools. All but `special`
+// apply to chat templates only.
 struct template_options {
-  std::string kwargs{};         // further variables (chat_template_kwargs): a JSON object; or empty
-  std::string documents{};      // a JSON array of objects; or empty
-  bool continues_final = false; // the answer goes on with the last message, whose turn stays open
-  // What strftime_now prints: the civil time of the gateway when it took the request, in seconds
-  // from 1970 on. It goes with the request: a template that is rendered once more makes the same
-  // prompt. 0: nobody has said it, and there is no such function.
+  std::string kwargs{};    // further variables (chat_template_kwargs): a JSON object; or empty
+  std::string documents{}; // a JSON array of objects; or empty
+  bool continues_final =
+      false; // the answer continues the last message, which the template leaves open
+  // The time that strftime_now prints: the gateway's civil time on receipt, in seconds since 1970.
+  // It travels with the request, so that rendering the template again gives the same prompt.
+  // 0: not given, and the function does not exist.
   std::int64_t local_seconds = 0;
   special_tokens special = special_tokens::usual;
   friend bool operator==(const template_options&, const template_options&) = default;
@@ -141,18 +141,20 @@ struct submit {
   std::uint32_t choices = 1;
   sampling_params sampling;
   stopping stop;
-  bool tokens_max_given = false;         // else: all that the context leaves
+  bool tokens_max_given = false;         // else: all that the context allows
   std::chrono::milliseconds deadline{0}; // 0: none
-  std::string cache_salt;                // KV is shared only between requests with the same one
+  std::string cache_salt;                // KV is shared only between requests with the same salt
   baton::lease lease;
-  std::vector<delivered_choice> delivered{}; // of a ticket of an earlier life: one per choice
-  bool begins_text = false;                  // of ids: of a chat, the answer is a text of its own
-  std::uint32_t prompt_tokens_max = 0;       // so many of the prompt's last tokens; 0: all
-  std::string tools{};         // of a chat: a JSON array of what its answer may call; or empty
-  bool embeds = false;         // wanted is the prompt's embedding, and no token
-  bool parses_special = false; // of a text: special tokens that it spells out are these tokens
-  // The model's, where the client gave none: as many as the context leaves, and no more than these;
-  // 0: there is none.
+  std::vector<delivered_choice>
+      delivered{}; // of a ticket of an earlier incarnation: one per choice
+  // of ids: rendered from a chat, so the answer starts a text of its own
+  bool begins_text = false;
+  std::uint32_t prompt_tokens_max = 0; // keep only so many of the prompt's last tokens; 0: all
+  std::string tools{};                 // of a chat: a JSON array of callable tools; or empty
+  bool embeds = false;                 // wants the prompt's embedding, and no tokens
+  bool parses_special = false; // of a text: special tokens that it spells out become those tokens
+  // The model's default, if the client gave none: as many as the context allows, at most this. 0:
+  // no default.
   std::uint32_t tokens_max_default = 0;
   baton::template_options template_options{}; // of a chat
 };
@@ -170,7 +172,7 @@ struct admit {
   std::chrono::milliseconds deadline{0};
   std::string cache_salt;
   std::vector<delivered_choice> delivered{}; // as in submit
-  bool continues_prompt = false;             // the answer's text goes on with the prompt's
+  bool continues_prompt = false;             // the answer's text continues the prompt's
   bool embeds = false;                       // as in submit
 };
 
@@ -181,18 +183,17 @@ enum class cancel_reason : std::uint8_t {
   stop_text = 4, // the detokenizer found a stop string: an ordinary end
   deadline = 5,
   draining = 6,
-  refused = 7,     // the tokenizer could not make ids of it; `reason` says why
-  client_lost = 8, // its connection fell: it may come back, if the ticket is resumable
+  refused = 7,     // the tokenizer failed; `reason` gives the error
+  client_lost = 8, // its connection failed: it may resume, if the ticket is resumable
 };
 
-// Anyone to scheduler: please end this ticket (or one choice of it).
+// Any actor to scheduler: end this ticket (or one choice of it).
 struct cancel {
   ticket_id ticket;
-  std::optional<std::uint32_t> choice; // nothing: all
+  std::optional<std::uint32_t> choice; // empty: all
   cancel_reason why = cancel_reason::client_asked;
-  std::uint32_t tokens_kept =
-      0; // stop_text: tokens up to and with the one that completed the stop string
-  std::optional<error> reason; // refused only
+  std::uint32_t tokens_kept = 0; // stop_text: tokens including the one that completed the string
+  std::optional<error> reason;   // refused only
 };
 
 // -- 3. The step: step.hpp --
@@ -222,11 +223,11 @@ struct tokens {
   baton::finish finish = finish::none;
   std::uint32_t tokens_total = 0; // output tokens that count
   std::optional<error> failure;   // finish::failed and cancelled
-  std::vector<float> embedding{}; // of the prompt, if it was asked for and nothing failed
-  // First message of a choice: each of the prompt's tokens behind those before it, if that was
-  // asked for; of the first the id alone.
+  std::vector<float> embedding{}; // of the prompt, if it was requested and nothing failed
+  // First message of a choice: each prompt token given those before it, if requested. The first has
+  // its id alone.
   std::vector<sample> prompt_scores{};
-  // First message of a choice: from the ticket to the prompt's ids, and from there to a step.
+  // First message of a choice: time from ticket to prompt ids, and from there to a step.
   std::uint64_t prepare_micros = 0, queue_micros = 0;
 };
 
@@ -234,7 +235,7 @@ struct logprob_entry {
   std::string text; // the token's bytes, not always valid UTF-8 alone
   token_id token = 0;
   float logprob = 0;
-  bool is_control = false; // of the vocabulary: no text of an answer
+  bool is_control = false; // of the vocabulary: not part of an answer's text
   friend bool operator==(const logprob_entry&, const logprob_entry&) = default;
 };
 
@@ -251,7 +252,7 @@ struct chunk {
   std::uint64_t request = 0;
   ticket_id ticket;
   std::uint32_t choice = 0;
-  std::uint32_t index = 0;           // the text ends with this many output tokens covered
+  std::uint32_t index = 0;           // output tokens that the text so far covers
   std::uint32_t count = 0;           // tokens newly covered, contiguous
   std::string text;                  // valid UTF-8
   std::vector<token_id> ids;         // the tokens newly covered
@@ -263,17 +264,17 @@ struct chunk {
   std::uint32_t cached_tokens = 0; // of the prompt, found in the prefix cache
   std::optional<error> failure;
   baton::lease lease;
-  std::uint32_t characters_before = 0; // of text before `text`, if this is behind a resume
-  std::vector<float> embedding{};      // with the end of one that was asked for: of length 1
-  // The prompt's tokens, if these were asked for: ahead of all text, in as many chunks as it takes.
-  // The first token of all has no logprob.
+  std::uint32_t characters_before = 0; // characters before `text`, if this follows a resume
+  std::vector<float> embedding{};      // with the end, if requested: of length 1
+  // The prompt's tokens, if requested: before all text, in as many chunks as needed. The first
+  // token of all has no logprob.
   std::vector<token_detail> prompt_details{};
-  std::uint32_t prompt_from = 0;                      // which of the prompt's is the first of them
+  std::uint32_t prompt_from = 0;                      // index in the prompt of the first of them
   std::uint64_t prepare_micros = 0, queue_micros = 0; // with the end: as in tokens
 };
 
-// Detokenizer to gateway: the chunks of one step. Together, because waking a dozen threads for each
-// token costs more than its text.
+// Detokenizer to gateway: the chunks of one step. Sent together, because waking a dozen threads for
+// each token costs more than its text.
 struct chunks {
   std::vector<chunk> all;
   baton::lease lease;
@@ -286,7 +287,7 @@ struct tokenize {
   node_id gateway;
   prompt input;
   bool add_generation_prompt = true;
-  bool parses_special = false;                // as in submit; the gateway's, whatever a client says
+  bool parses_special = false;                // as in submit; set by the gateway, never by a client
   std::string tools{};                        // as in submit
   baton::template_options template_options{}; // as in submit
 };
@@ -311,7 +312,7 @@ struct detokenized {
   std::optional<error> failure;
 };
 
-// -- 6. The pipeline's life --
+// -- 6. Pipeline lifecycle --
 
 // A shard that has loaded its layers, to the scheduler.
 struct stage_ready {
@@ -323,17 +324,17 @@ struct stage_ready {
   std::uint32_t block_positions = 0; // positions per block
   std::uint64_t model_hash = 0;      // all stages of a pipeline must agree
   std::string device;
-  std::uint64_t kv_life = 0; // KV that outlived its process has the one it had; 0: it never does
-  std::uint32_t swap_blocks = 0; // of its swap space, which goes with the process
+  std::uint64_t kv_life = 0;     // identity of KV that outlives its process; 0: KV never does
+  std::uint32_t swap_blocks = 0; // of its swap space, which ends with the process
   std::uint32_t rank = 0;        // within its stage
   std::uint32_t width = 1;       // ranks that share the stage
-  std::uint32_t generation = 0;  // of the plan that it is a shard of
-  bool pools = false;            // its part of an embedding's steps it can do
+  std::uint32_t generation = 0;  // of the plan that it belongs to
+  bool pools = false;            // it can run its part of an embedding's steps
 };
 
-// Root to agents, ahead of `generations`, which are planned from these: which nodes there are, the
-// facts and the keys of all machines that have joined, as each machine notes them. An agent
-// elsewhere that has noted them says them back.
+// Root to agents, before `generations`, which are planned from this: the nodes, and the facts and
+// keys of all joined machines, in each machine's own form. A remote agent that has stored them
+// sends them back.
 struct joined {
   std::string facts; // cluster/plan/machine.hpp
   std::string keys;  // cluster/plan/addresses.hpp
@@ -351,32 +352,33 @@ struct stage_address {
   std::string endpoint;
 };
 
-// The KV of the shards that ran the epoch before, for those of another generation.
+// The KV of the shards of the previous epoch, for those of another generation.
 struct kv_handover {
-  std::vector<std::uint64_t> lives; // stage_ready.kv_life of those that have it
-  std::vector<block_index> blocks;  // which hold something; nobody writes there any more
+  std::vector<std::uint64_t> lives; // stage_ready.kv_life of the shards that have it
+  std::vector<block_index> blocks;  // blocks with contents; no process writes them any more
 };
 
-// Scheduler to every shard: a new epoch; forget the old one, connect to those that hear from it.
+// Scheduler to every shard: a new epoch; forget the old one, connect to the receivers of its
+// output.
 struct open_epoch {
   epoch_id epoch;
   stage_index stage = 0;
   std::vector<stage_address> stages; // all, in order: [stage * width + rank]
   std::uint32_t rank = 0;
   std::uint32_t width = 1;          // ranks of each stage
-  std::optional<kv_handover> takes; // before it opens, if it can
+  std::optional<kv_handover> takes; // to be taken over before the epoch opens, if possible
 };
 
 struct epoch_opened {
   epoch_id epoch;
   stage_index stage = 0;
   std::uint32_t rank = 0;
-  bool has_taken = false; // all that it was to take
+  bool has_taken = false; // took over all that was offered
 };
 
 // -- 7. Membership and supervision: membership.hpp --
 
-// -- 8. SDK clients (through the gateway's ZeroMQ door) --
+// -- 8. SDK clients (through the gateway's ZeroMQ endpoint) --
 
 struct list_models {
   std::uint64_t request = 0;
@@ -387,7 +389,7 @@ struct models {
   std::vector<model_card> cards;
 };
 
-// A client's request: the gateway makes reserve and submit of it, and answers with granted, chunk
+// A client's request: the gateway turns it into reserve and submit, and answers with granted, chunk
 // ..., or rejected.
 struct generate {
   std::uint64_t request = 0;
@@ -398,19 +400,18 @@ struct generate {
   stopping stop;
   bool tokens_max_given = false;
   std::chrono::milliseconds deadline{0};
-  std::string cache_salt; // prefixes are cached for requests with the same one
-  std::int32_t priority =
-      0; // lower is served earlier; others than 0 only where the server goes by it
-  bool is_resumable = false; // a fallen connection does not end it: the client will come back
-  std::string request_id{};  // the client's name for it: asked twice, it is done once
-  std::uint32_t prompt_tokens_max = 0; // so many of the prompt's last tokens; 0: all
-  std::string tools{}; // of a chat: a JSON array of what its answer may call; or empty
-  bool embeds = false; // wanted is the prompt's embedding, and no token
-  // Of the fields of sampling_defaults, those that nobody has said: bits by sampling_field. The
-  // model's default takes the place of their value, if it has one. Once it has, tokens_max alone is
-  // left: it is a default, and the context may leave fewer.
+  std::string cache_salt;    // prefixes are cached for requests with the same salt
+  std::int32_t priority = 0; // lower is served earlier; not 0 only if the server uses priorities
+  bool is_resumable = false; // a lost connection does not end it: the client will resume
+  std::string request_id{};  // the client's name for it: a repeated request runs once
+  std::uint32_t prompt_tokens_max = 0; // keep only so many of the prompt's last tokens; 0: all
+  std::string tools{};                 // of a chat: a JSON array of callable tools; or empty
+  bool embeds = false;                 // wants the prompt's embedding, and no tokens
+  // The fields of sampling_defaults that the client did not specify: bits by sampling_field. The
+  // model's default replaces their value, if it has one. Afterwards only tokens_max may remain set:
+  // as a default, it is lowered to what the context allows.
   std::uint32_t unsaid = 0;
-  baton::template_options template_options{}; // of a chat; local_seconds is the gateway's to say
+  baton::template_options template_options{}; // of a chat; the gateway sets local_seconds
 };
 
 using message =

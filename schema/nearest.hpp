@@ -26,8 +26,8 @@ inline std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-// The nearest of `valid`, or nothing if none is near enough to be a slip (more than half the
-// letters differ). Names longer than any valid one could be are not compared.
+// The nearest of `valid`, or nothing if more than half the letters differ. Names longer than any
+// valid one could be are not compared.
 template <class Range>
 std::optional<std::string_view> nearest_name(std::string_view unknown, const Range& valid) {
   constexpr std::size_t name_size_max = 64;

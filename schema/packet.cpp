@@ -43,14 +43,14 @@ places places_of(const frames& f) {
   return places_of(f.head.size_bytes, f.body.size_bytes, f.bulk.size_bytes);
 }
 
-// Padding is zero: no byte of ours that was not meant goes out.
+// Padding is zero, so no stray memory is sent.
 void put(std::byte* to, std::size_t at, std::size_t next, const payload& part) {
   if (part.size_bytes > 0)
     std::memcpy(to + at, part.data, part.size_bytes);
   std::memset(to + at + part.size_bytes, 0, next - at - part.size_bytes);
 }
 
-// Of the bytes behind the prefix, seeded with the sizes in it.
+// Checksum of the bytes behind the prefix, seeded with the sizes in it.
 std::uint32_t checksum_of(const prefix& sizes, const void* data, std::size_t size_bytes) {
   const auto seed = (std::uint64_t{sizes.head_bytes} << 32 | sizes.body_bytes) ^
                     (std::uint64_t{sizes.bulk_bytes} << 16);

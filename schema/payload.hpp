@@ -1,4 +1,4 @@
-// What received messages hold on to: credit of their link, and bytes that are not copied.
+// Resources held by received messages: credit of their link, and uncopied bytes.
 #pragma once
 
 #include <cstddef>
@@ -6,10 +6,10 @@
 
 namespace baton {
 
-// Link credit of a received data message: given back to its sender when the last copy goes.
+// Link credit of a received data message: returned to its sender when the last copy is dropped.
 using lease = std::shared_ptr<const void>;
 
-// Immutable shared bytes, 64-byte aligned at `data` or copied until they are: activations.
+// Immutable shared bytes: activations. Copied unless `data` is already 64-byte aligned.
 struct payload {
   std::shared_ptr<const void> owner;
   const std::byte* data = nullptr;

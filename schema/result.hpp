@@ -1,5 +1,5 @@
-// result<T>: a value or an error, with std::expected's names so that C++23 can replace it by an
-// alias. Propagate with plain `if (!r) return r.error();`: control flow stays visible.
+// result<T>: a value or an error, with std::expected's names so that a C++23 alias can replace it.
+// Propagate with plain `if (!r) return r.error();`: control flow stays visible.
 #pragma once
 
 #include "schema/ensure.hpp"

@@ -1,6 +1,6 @@
-// How one sequence chooses its tokens and when it ends. Filled and range-checked by the doors,
-// carried by the scheduler, used by the sampler. Plain data: a step can be redone from it and the
-// ids alone.
+// How one sequence chooses its tokens and when it ends. API servers fill it in and check ranges,
+// the scheduler carries it, the sampler uses it. Plain data: with the ids, it is enough to redo a
+// step.
 #pragma once
 
 #include "schema/constraint.hpp"
@@ -31,16 +31,16 @@ struct sampling_params {
   std::uint64_t seed = 0;     // key of the counter-based generator; the counter is the token index
   std::int32_t logprobs = -1; // -1: none; 0: of the sampled token; n: and of the n likeliest
   std::vector<logit_bias> biases;
-  // Tokens guessed and checked in one step: faster or not, never other tokens. -1: as the server is
-  // set.
+  // Draft tokens verified in one step. Affects speed only, never the tokens. -1: the server's
+  // setting.
   std::int32_t num_speculative_tokens = -1;
-  shared_constraint constraint{}; // what the answer must look like
+  shared_constraint constraint{}; // required format of the answer
   float typical_p = 1; // (0, 1]: locally typical sampling (Meister et al., arXiv 2202.00666)
-  // A mark in the text (Kirchenbauer et al., arXiv 2301.10226): the logits of green tokens, this
-  // share of the vocabulary, get so much more. Share 0: none.
+  // Watermark (Kirchenbauer et al., arXiv 2301.10226): `delta` is added to the logits of the green
+  // tokens, which are the share `gamma` of the vocabulary. Share 0: none.
   float watermark_gamma = 0; // [0, 1]
   float watermark_delta = 0; // >= 0
-  // The same as `logprobs`, of the prompt's tokens behind the first.
+  // The same as `logprobs`, for the prompt's tokens after the first.
   std::int32_t prompt_logprobs = -1;
 
   bool is_greedy() const noexcept { return temperature == 0; }
@@ -51,10 +51,11 @@ struct sampling_params {
   friend bool operator==(const sampling_params&, const sampling_params&) = default;
 };
 
-// When a sequence ends. Stop strings are the detokenizer's, the rest the scheduler's.
+// When a sequence ends. The detokenizer matches stop strings; the scheduler checks the rest.
 struct stopping {
   std::uint32_t tokens_max = 16;
-  std::uint32_t tokens_min = 0; // before: no end-of-sequence or stop token, no end of a stop string
+  std::uint32_t tokens_min =
+      0; // until then no end-of-sequence token, stop token or stop string ends it
   bool ignore_eos = false;
   bool include_stop_text = false;
   std::vector<token_id> stop_ids;

@@ -1,5 +1,5 @@
-// With what a model's tokens are drawn where a request does not say: of nodes.toml, or of the
-// model's own files. Told to gateways with the model's card. Part of membership.hpp.
+// A model's sampling defaults for parameters that a request leaves out. From nodes.toml or the
+// model's own files. Sent to gateways with the model's card. Part of membership.hpp.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace baton {
 
-// Names and meanings are those of sampling_params and of `stopping`. Empty: each API's own.
+// Names and meanings are those of sampling_params and of `stopping`. Empty: each API's default.
 struct sampling_defaults {
   std::optional<float> temperature;
   std::optional<std::int32_t> top_k;
@@ -33,10 +33,10 @@ constexpr std::uint32_t bit_of(sampling_field field) noexcept {
 }
 inline constexpr std::uint32_t all_sampling_fields = 63;
 
-// Its name in the APIs of OpenAI, vLLM and TGI, and in nodes.toml; tokens_max has others besides.
+// The field's name in the APIs of OpenAI, vLLM and TGI, and in nodes.toml. tokens_max has aliases.
 std::string_view name_of(sampling_field field) noexcept;
 
-// `first` wherever it says something, else `second`.
+// Fields of `first` take precedence over those of `second`.
 sampling_defaults merged(const sampling_defaults& first, const sampling_defaults& second);
 
 } // namespace baton

@@ -1,4 +1,4 @@
-// The fields of sampling_defaults in a row, for whoever does the same with each of them.
+// Iterates over the fields of sampling_defaults, for code that treats them all alike.
 #pragma once
 
 #include "schema/sampling_defaults.hpp"

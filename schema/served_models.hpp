@@ -1,4 +1,4 @@
-// Which models workers serve: the root decides, the gateways follow. Part of messages.hpp.
+// The models that workers serve: the root decides, the gateways follow. Part of messages.hpp.
 #pragma once
 
 #include "schema/error.hpp"
@@ -14,36 +14,36 @@ namespace baton {
 // Triton's states. Numbers are on the wire.
 enum class model_state : std::uint8_t { loading = 1, ready = 2, unloading = 3, unavailable = 4 };
 
-// Who changes which models of the repository are served; Triton's --model-control-mode.
+// The source of changes to the repository's served models; Triton's --model-control-mode.
 enum class model_control : std::uint8_t {
-  none = 0,   // nobody
+  none = 0,   // no changes
   poll = 1,   // the repository's files
   clients = 2 // "explicit": clients load and unload
 };
 
-// A process that serves a model, at the door of one gateway.
+// A process that serves a model, connected to one gateway.
 struct model_worker {
   node_id node;
   std::string name; // "worker-echo-0"
   std::uint32_t gateway_index = 0;
 };
 
-// One version of a model, as its files were at one time: while a newer revision of it loads, or an
-// older one finishes what it has, there are several.
+// One version of a model, with its files at one point in time. Several revisions exist while a
+// newer one loads or an older one finishes its requests.
 struct served_model {
   std::string name;
   std::string version;
-  std::uint64_t revision = 0; // unique in the life of the cluster
+  std::uint64_t revision = 0; // unique in the cluster's lifetime
   model_state state = model_state::loading;
-  std::string reason;                // of the state, for people
-  bool is_of_repository = false;     // else it is in nodes.toml
-  std::string config;                // its [[workers]] table, if nodes.toml does not have it
-  std::string archive;               // of a model store, as its client called it; else empty
-  bool is_default = false;           // of several versions, if one was chosen; else the newest is
-  std::vector<model_worker> workers; // none: nothing of it runs
+  std::string reason;            // of the state, for people
+  bool is_of_repository = false; // else it is from nodes.toml
+  std::string config;            // its [[workers]] table, unless nodes.toml has it
+  std::string archive;           // of a model store, as the client named it; else empty
+  bool is_default = false;       // the chosen version of several; if none was chosen, the newest is
+  std::vector<model_worker> workers; // empty: no process runs it
 };
 
-// Root to gateways: all of them, whenever something changes and to whoever is linked.
+// Root to gateways: all of them, on every change and to each newly linked gateway.
 struct served_models {
   model_control control = model_control::none;
   std::vector<served_model> all;
@@ -51,17 +51,17 @@ struct served_models {
 
 // Numbers are on the wire.
 enum class model_order : std::uint8_t {
-  load = 1, // of a repository of Triton's
+  load = 1, // of a Triton repository
   unload = 2,
-  enlist = 3, // of a store of TorchServe's, which calls it registering
-  strike = 4, // and unregistering
+  enlist = 3, // "register" of a TorchServe store
+  strike = 4, // "unregister" of a TorchServe store
   scale = 5,
   set_default = 6
 };
 
-// What a client says of a model of a store; what it does not say is the archive's, or a default.
+// A client's settings for a model of a store; absent ones come from the archive or a default.
 struct model_settings {
-  std::string handler; // in place of the archive's
+  std::string handler; // replaces the archive's
   std::optional<std::uint32_t> batch_size, max_batch_delay, response_timeout, startup_timeout;
   std::optional<std::uint32_t> workers_min, workers_max;
 };
@@ -69,23 +69,23 @@ struct model_settings {
 // Gateway to root: a client changes which models are served. Answered by model_changed.
 struct change_model {
   std::uint64_t request = 0;
-  std::string model; // with `enlist` it may be empty: the archive's name
+  std::string model; // with `enlist` it may be empty: then it is the archive's name
   model_order what = model_order::load;
-  std::string version; // empty: the one that requests without a version get
+  std::string version; // empty: the version that serves requests without one
   std::string archive; // with `enlist`: its name in the store
   model_settings settings{};
-  bool waits = true; // answered when it is done; else when it has begun
+  bool waits = true; // answered on completion; otherwise when the change has begun
 };
 
-// Root to gateway: it is as was asked, or will be if it does not wait; or why not.
+// Root to gateway: the change is done, or accepted if the client does not wait; or its failure.
 struct model_changed {
   std::uint64_t request = 0;
   std::optional<error> failure;
-  std::string model{}, version{}; // with orders of a store: what it was about
-  std::uint32_t workers = 0;      // that it is to have
+  std::string model{}, version{}; // with orders of a store: the affected model
+  std::uint32_t workers = 0;      // its new number of workers
 };
 
-// Gateway to root: what it had of this revision, which is `unloading`, is done.
+// Gateway to root: all requests of this revision, which is `unloading`, have ended.
 struct model_drained {
   std::uint64_t revision = 0;
 };

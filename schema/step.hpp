@@ -1,5 +1,4 @@
-// One step of the pipeline: what goes from stage to stage, and what comes back. Part of
-// messages.hpp.
+// One step of the pipeline: the data between stages, and its result. Part of messages.hpp.
 #pragma once
 
 #include "schema/error.hpp"
@@ -19,8 +18,8 @@ struct slice {
   std::uint32_t rows = 0;
   bool samples = false;            // its last row draws a token
   std::vector<block_index> blocks; // KV blocks covering positions [0, position + rows)
-  // Of its last rows: tokens that are guesses. A token is drawn behind each of them as well, which
-  // tells whether the next guess was right. Requires: samples.
+  // The number of last rows that are draft tokens. A token is drawn behind each of them as well, to
+  // verify the next draft token. Requires: samples.
   std::uint32_t drafts = 0;
 
   std::uint32_t draws() const noexcept { return samples ? 1 + drafts : 0; }
@@ -34,22 +33,22 @@ struct token_count {
   friend bool operator==(const token_count&, const token_count&) = default;
 };
 
-// What the last stage needs to draw one token: a function of the sequence log, so a redone step
-// draws the same.
+// The last stage's input for drawing one token. A function of the sequence log, so a redone step
+// draws the same token.
 struct draw {
   std::uint32_t token_index = 0; // of the token to draw, in the output; counter of the generator
   sampling_params sampling;
-  std::vector<token_id> banned;     // ids that may not come now (end tokens before tokens_min)
+  std::vector<token_id> banned;     // ids that are not allowed here (end tokens before tokens_min)
   std::vector<token_count> history; // only if sampling.needs_history()
   std::vector<token_id> output;     // ids drawn before; only if sampling.constraint
   token_id previous = 0;            // the id before; only if sampling.has_watermark()
   friend bool operator==(const draw&, const draw&) = default;
 };
 
-// A token that was not known when its micro_batch was formed: stage 0 fills it in.
+// Placeholder for a token unknown when its micro_batch was formed: stage 0 fills it in.
 inline constexpr token_id token_to_come = -1;
 
-// Which one it will be: what an earlier micro_batch of the same epoch draws.
+// The source of that token: a draw of an earlier micro_batch of the same epoch.
 struct feed {
   std::uint32_t row = 0;  // of tokens, where token_to_come stands
   std::uint32_t draw = 0; // of that batch
@@ -57,24 +56,24 @@ struct feed {
   friend bool operator==(const feed&, const feed&) = default;
 };
 
-// What of its prompt's hidden states, behind the final norm, becomes a request's embedding: their
-// mean, the last one, the first one. Or how likely its tokens were, each behind those before it.
+// How a request's embedding is formed from the hidden states of its prompt, behind the final norm:
+// their mean, the last or the first. `scores` computes the prompt's log probabilities instead.
 enum class pooling : std::uint8_t { none = 0, mean = 1, last = 2, cls = 3, scores = 4 };
 
-// Of a slice whose sequence wants an embedding, or its prompt scored: it draws nothing. What its
-// earlier rows came to travels with the step, so that the last stage keeps nothing between two of
-// them.
+// For a slice without draws, whose sequence wants an embedding or prompt log probabilities. The
+// intermediate result of earlier rows travels with the step, so the last stage keeps no state
+// between steps.
 struct pool {
   std::uint32_t slice = 0; // of the batch
   pooling how = pooling::mean;
   bool is_last = false;        // the prompt ends with its last row
-  std::vector<float> before{}; // [hidden] what came back of the rows before; or empty
-  token_id next = 0;           // scores: behind the last row
-  std::uint32_t top = 0;       // scores: so many of the likeliest beside each
+  std::vector<float> before{}; // [hidden] result of the rows before; or empty
+  token_id next = 0;           // scores: the token behind the last row
+  std::uint32_t top = 0;       // scores: number of likeliest tokens to report for each
   friend bool operator==(const pool&, const pool&) = default;
 };
 
-// Of a KV block, within each stage: out into its swap space, or back from there.
+// Copies a KV block within each stage: out to its swap space, or back.
 struct block_copy {
   block_index block = 0;
   block_index swap_block = 0;
@@ -82,14 +81,13 @@ struct block_copy {
   friend bool operator==(const block_copy&, const block_copy&) = default;
 };
 
-// Scheduler to stage 0, then stage to stage. Carries all a step needs: redoing it writes the same
-// bits.
+// Scheduler to stage 0, then stage to stage. Self-contained: redoing it writes the same bits.
 struct micro_batch {
   batch_id batch;
   epoch_id epoch;
   std::vector<slice> slices;
   std::vector<token_id> tokens;            // [rows], in the order of the slices
-  std::vector<draw> draws;                 // those of each slice, in order
+  std::vector<draw> draws;                 // the draws of each slice, in order
   std::vector<std::uint32_t> stage_micros; // compute time of the stages passed, µs
   payload activations;                     // [rows, hidden] float32; empty into stage 0
   baton::lease lease;
@@ -113,32 +111,32 @@ struct sample {
   friend bool operator==(const sample&, const sample&) = default;
 };
 
-// Of a pool: what the next step goes on from, or the embedding, of length 1, where it is the last;
-// or the scores.
+// Result of a pool: the input of the next step, or for the last step the embedding, of length 1; or
+// the scores.
 struct pooled {
   std::vector<float> values;    // [hidden], or empty
-  std::vector<sample> scores{}; // [rows] of the token behind each, or empty
+  std::vector<sample> scores{}; // [rows] for the token behind each, or empty
   friend bool operator==(const pooled&, const pooled&) = default;
 };
 
-// Last stage to scheduler: receiving it under the current epoch is what acknowledges a step. And to
+// Last stage to scheduler: receiving it under the current epoch acknowledges a step. Also sent to
 // stage 0, for the micro_batches that wait for its tokens.
 struct sampled {
   batch_id batch;
   epoch_id epoch;
   std::vector<sample> samples; // one per draw, in order
   std::vector<std::uint32_t> stage_micros;
-  std::optional<error> failure;        // the step could not be run; no samples then
+  std::optional<error> failure;        // the step failed; no samples then
   std::vector<baton::pooled> pooled{}; // one per pool, in order
 };
 
-// Between rank 0 of a stage and its other ranks, where they do not share memory
-// (runtime/collective/bus_collective.hpp): what one of them gives the other at a meeting.
+// Between rank 0 of a stage and its other ranks, if they do not share memory
+// (runtime/collective/bus_collective.hpp): the values exchanged at a rendezvous.
 struct group_values {
   epoch_id epoch;
-  std::uint32_t rank = 0;    // who says it
-  std::uint64_t meeting = 0; // of this epoch, from 1; 0: rank 0 has begun it
-  std::uint64_t kind = 0;    // what it has come for
+  std::uint32_t rank = 0;    // the sender
+  std::uint64_t meeting = 0; // of this epoch, from 1; 0: rank 0 has begun the epoch
+  std::uint64_t kind = 0;    // the operation
   std::uint64_t about = 0;
   payload values; // float32, little-endian
 };

@@ -22,12 +22,12 @@ payload payload_of(std::span<const float> values) {
   return {std::move(owner), data, values.size_bytes()};
 }
 
-// A payload that came is aligned for floats, and nobody else writes it.
+// A received payload is aligned for floats and has no other writer.
 const float* floats_of(const group_values& m) {
   return reinterpret_cast<const float*>(m.values.data);
 }
 
-// The part of a span that lies behind `done`, one piece at most.
+// The next piece of a span after its first `done` values.
 template <class T>
 std::span<T> piece_of(std::span<T> values, std::size_t done) {
   const auto left = values.subspan(std::min(done, values.size()));
@@ -46,7 +46,7 @@ void bus_collective::begin(epoch_id epoch) {
   meeting_ = 0;
   failure_.reset();
   inbox_->begin(epoch);
-  if (rank_ == 0) // whoever waits in the epoch before finds it over
+  if (rank_ == 0) // ends the previous epoch for waiting ranks
     answer({}, {});
 }
 
@@ -56,18 +56,18 @@ group_values bus_collective::saying(const purpose& what, std::span<const float> 
   return {epoch_, rank_, meeting_, what.kind, what.about, payload_of(values)};
 }
 
-// What the rank says at this meeting, which must be what it is here.
+// The peer's message for this rendezvous, which must have the same purpose.
 result<group_values> bus_collective::hear(std::uint32_t from, const purpose& what,
                                           std::size_t floats) {
   auto m = inbox_->await(from, meeting_, group_inbox::clock::now() + options_.deadline);
   if (m && (m->kind != what.kind || m->about != what.about ||
             m->values.size_bytes != floats * sizeof(float)))
-    return fail(errc::internal, "rank {} comes for {} of {}, rank {} for {} of {}", rank_,
+    return fail(errc::internal, "rank {} calls operation {} of {}, rank {} operation {} of {}", rank_,
                 what.kind, what.about, from, m->kind, m->about);
   return m;
 }
 
-// At another rank than 0. Requires: `answer` is as long as what rank 0 answers.
+// On other ranks than 0. Requires: `answer` has the size of rank 0's answer.
 result<void> bus_collective::ask(const purpose& what, std::span<const float> own,
                                  std::span<float> answer) {
   send_(0, saying(what, own));
@@ -78,7 +78,7 @@ result<void> bus_collective::ask(const purpose& what, std::span<const float> own
   return {};
 }
 
-// To all, the same bytes. At meeting 0, where the epoch begins, nobody has asked.
+// Sends the same bytes to all. Rendezvous 0 announces the epoch; it answers no message.
 void bus_collective::answer(const purpose& what, std::span<const float> values) {
   const auto m = saying(what, values);
   for (std::uint32_t peer = 1; peer < width_; ++peer)
@@ -87,7 +87,7 @@ void bus_collective::answer(const purpose& what, std::span<const float> values) 
 
 // -- Values --
 
-// Links lead to rank 0 and from it.
+// Links exist only between rank 0 and each other rank.
 result<void> bus_collective::look() {
   if (failure_)
     return *failure_;
@@ -137,8 +137,7 @@ result<void> bus_collective::reduce_piece(std::span<float> values) {
   return {};
 }
 
-// All come, also those that have nothing left to give. Rank 0's word that it has their values is
-// empty.
+// All ranks take part, also those with no values left. Rank 0's acknowledgement is empty.
 result<void> bus_collective::gather_piece(std::span<const float> own, std::span<float> all,
                                           std::span<const std::size_t> counts, std::size_t done) {
   ++meeting_;

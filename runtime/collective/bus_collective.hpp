@@ -1,5 +1,5 @@
-// The collective of shards that share no memory, because they live on several nodes: rank 0 meets
-// each of the others over the bus. Correct and slow: a meeting is a message there and one back,
+// The collective of shards on several nodes, which share no memory: rank 0 exchanges messages with
+// each of the others over the bus. Correct but slow: a rendezvous is a message in each direction,
 // where shared memory (shared_collective.hpp) takes a microsecond.
 //
 //   rank r   --- group_values: what it has ---> rank 0   waits for all, forms the sum,
@@ -10,9 +10,9 @@
 //                                      ^                                |
 //                                      +--------------------------------+  begin(newer epoch)
 //
-// Sums are formed in the order of ranks, as in shared memory: the bits are the same. What is large
-// passes in pieces, one at a time, so that no more than a piece is on its way in each direction and
-// needs no credit of the links.
+// Sums are formed in rank order, as in shared memory: the bits are the same. Large values are sent
+// in pieces, one at a time. At most one piece is in transit per direction, so no link credit is
+// needed.
 #pragma once
 
 #include "runtime/collective/group_inbox.hpp"
@@ -26,14 +26,14 @@ namespace baton::collective {
 inline constexpr std::size_t piece_floats = std::size_t{256} << 10U;
 
 struct bus_options {
-  // Of each wait for another rank; of the kind of shared_options.deadline.
+  // For each wait for another rank; chosen like shared_options.deadline.
   std::chrono::milliseconds deadline{2000};
 };
 
 // For one thread at a time.
 class bus_collective final : public ranked_collective {
 public:
-  // Hands a message to the bus for that rank; does not wait, and may lose it with its link.
+  // Hands a message for that rank to the bus; does not wait, and may lose it with its link.
   using sender = std::function<void(std::uint32_t rank, group_values&& m)>;
 
   // Requires: rank < width.
@@ -48,7 +48,7 @@ public:
 private:
   struct purpose {
     std::uint64_t kind = 0;
-    std::uint64_t about = 0; // floats, or what they agree about
+    std::uint64_t about = 0; // number of floats, or the value to agree on
   };
 
   group_values saying(const purpose& what, std::span<const float> values) const;

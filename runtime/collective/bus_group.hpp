@@ -1,4 +1,4 @@
-// The group of ranks on several nodes: this rank's collective, from epoch to epoch.
+// The group of ranks on several nodes: this rank's collective, across epochs.
 #pragma once
 
 #include "runtime/collective/bus_collective.hpp"
@@ -8,17 +8,17 @@ namespace baton::collective {
 
 class bus_group final : public group {
 public:
-  // As of bus_collective.
+  // Arguments as for bus_collective.
   bus_group(std::uint32_t rank, std::uint32_t width, bus_collective::sender send,
             bus_options options = {});
 
-  // Errors: stale_epoch (not above all there were here; that rank 0 has begun a later one since is
-  // found out at the next meeting).
+  // Errors: stale_epoch (not above all earlier epochs here). A later epoch of rank 0 is detected at
+  // the next rendezvous.
   result<void> enter(epoch_id epoch) override;
   bool is_broken() const noexcept override { return ranks_->is_broken(); }
   // For the engine of this rank.
   std::shared_ptr<collective> ranks() const noexcept { return ranks_; }
-  // For what comes over the bus.
+  // Receives messages from the bus.
   group_inbox& inbox() const noexcept { return *inbox_; }
 
 private:

@@ -1,9 +1,9 @@
-// The seam between an engine that holds a slice of its stage's tensors and the others of its group:
-// what a step needs of them. In shared memory for the shards of one machine
-// (shared_collective.hpp); for GPUs NCCL belongs behind the same line.
+// The interface through which an engine with a slice of its stage's tensors exchanges values with
+// the other ranks of its group. Shared memory for shards of one machine (shared_collective.hpp);
+// NCCL for GPUs belongs behind the same interface.
 //
 // Every rank makes the same calls in the same order with the same sizes: one leader orders the
-// group's micro-batches, and what a step does depends on nothing else. No call waits without end.
+// group's micro-batches, and a step depends on nothing else. Every call has a time limit.
 #pragma once
 
 #include "schema/result.hpp"
@@ -14,20 +14,20 @@
 
 namespace baton::collective {
 
-// A sum in two halves, between which a rank does what comes next with its part alone: what others
-// would do as well is done once. It costs two meetings where all_reduce may need one.
+// A sum in two halves: in between, each rank continues with its own part only, so no work is done
+// twice. It costs two rendezvous, where all_reduce may need one.
 //
-// `borders`: rank r's part is [borders[r], borders[r + 1]); width() + 1 of them, ascending, from 0
-// to the size of the span. Errors: as of the collective.
+// `borders`: rank r's part is [borders[r], borders[r + 1]). They are width() + 1 values, ascending
+// from 0 to the size of the span. Errors: those of the collective.
 class partial_sums {
 public:
   virtual ~partial_sums() = default;
 
-  // This rank's part of values = the sum of all ranks' values there, with the bits of all_reduce;
-  // what lies outside stays.
+  // Sums this rank's part of `values` over all ranks, with the bits of all_reduce. Values outside
+  // the part are unchanged.
   virtual result<void> reduce_scatter(std::span<float> values,
                                       std::span<const std::size_t> borders) = 0;
-  // `all` = the parts of all ranks; each has its own there already.
+  // `all` = the parts of all ranks; each rank's own part is already in place.
   virtual result<void> all_gather(std::span<std::byte> all,
                                   std::span<const std::size_t> borders) = 0;
 };
@@ -39,34 +39,32 @@ public:
   virtual std::uint32_t rank() const noexcept = 0; // below width()
   virtual std::uint32_t width() const noexcept = 0;
 
-  // After a failure what `values` or `all` hold is undefined, and so is how far the others came:
-  // every further call fails as well, until the group has begun anew.
-  // Errors, of all: deadline_exceeded (a rank did not come in time), link_down (its process is
-  // gone), stale_epoch (the group's epoch is over, or none has been entered), internal (ranks call
-  // for different things).
+  // After a failure `values` and `all` are undefined, and so is the progress of other ranks. Every
+  // further call fails too, until the group begins a new epoch.
+  // Errors: deadline_exceeded (a rank was late), link_down (its process is gone), stale_epoch (the
+  // group's epoch is over, or none was entered), internal (ranks make different calls).
 
-  // Meets the others and returns once all have come for the same: whoever left a step out, or had
-  // none to run, is found out before values of two steps are summed up.
+  // Returns once all ranks have made the same call. This detects a rank that skipped a step before
+  // values of two different steps are summed.
   virtual result<void> agree(std::uint64_t what) = 0;
 
-  // values = the sum of all ranks' values, element by element, formed in the order of ranks: every
-  // rank gets the same bits, whatever the timing and whatever else is in the span.
+  // values = the elementwise sum over all ranks, formed in rank order. Every rank gets the same
+  // bits, regardless of timing and of the other values in the span.
   virtual result<void> all_reduce(std::span<float> values) = 0;
 
-  // Where two meetings cost little more than one; else null. Lives as long as the collective.
+  // Null unless two rendezvous cost little more than one. Lives as long as the collective.
   virtual partial_sums* in_parts() noexcept { return nullptr; }
 
-  // At rank 0 the `own` of all ranks lie in `all` one after the other, in the order of ranks; at
-  // the others `all` is not touched. Rank 0's own part may lie at its place already. Requires: one
-  // count per rank, own.size() is that of this rank, `all` is their sum at rank 0.
+  // On rank 0, `all` receives the `own` of all ranks in rank order; on other ranks `all` is
+  // untouched. Rank 0's own part may already be in place. Requires: one count per rank; own.size()
+  // is this rank's count; on rank 0 `all` has the size of their sum.
   virtual result<void> gather(std::span<const float> own, std::span<float> all,
                               std::span<const std::size_t> counts) = 0;
 
-  // For a rank that meets the others by another way than these calls (GPUs do), and waits there:
-  // whether those are still there that it would hear of here. Does not wait. Errors: link_down,
-  // stale_epoch, or what has failed before.
+  // For a rank that waits for the others by other means than these calls (as GPUs do): whether they
+  // are still there. Does not wait. Errors: link_down, stale_epoch, or an earlier failure.
   virtual result<void> look() = 0;
-  // That other way has failed: so has this one, as if a call had.
+  // The other means of communication failed: marks this one as failed too.
   virtual void give_up(const error& why) = 0;
 };
 

@@ -1,5 +1,5 @@
-// A rank's place in its group, from epoch to epoch: what whoever drives its engine needs of the
-// group, beside the collective that the engine calls.
+// Membership of a rank in its group across epochs: for the driver of an engine. The engine itself
+// uses the collective.
 #pragma once
 
 #include "schema/ids.hpp"
@@ -11,14 +11,13 @@ class group {
 public:
   virtual ~group() = default;
 
-  // Takes this rank's place in `epoch`; does not wait for the others. Rank 0 begins the epoch, with
-  // which the ones before are over: the other ranks come after it. Errors: stale_epoch (not the
-  // epoch that rank 0 has begun, or not above all there were), conflict (somebody has this place),
-  // io_failed, does_not_fit (no memory).
+  // Joins `epoch` as this rank; does not wait for the others. Rank 0 begins the epoch first, which
+  // ends all earlier ones. Errors: stale_epoch (rank 0 has begun another epoch, or it is not above
+  // all earlier ones), conflict (the rank is taken), io_failed, does_not_fit (no memory).
   virtual result<void> enter(epoch_id epoch) = 0;
 
-  // Whether a call of this epoch has failed, or none was entered: the ranks may have lost step, and
-  // only another epoch helps.
+  // Whether a call of this epoch has failed, or none was entered. The ranks may be out of step, so
+  // only a new epoch helps.
   virtual bool is_broken() const noexcept = 0;
 };
 

@@ -1,7 +1,7 @@
-// Where a rank finds what the others of its group have sent over the bus. Filled by the bus's
-// threads, emptied by the one that runs the engine.
+// Messages of the group's other ranks, received over the bus. Filled by the bus's threads, emptied
+// by the thread that runs the engine.
 //
-// Holds one message of each rank: nobody sends a second one before the first was answered
+// Holds one message per rank: a rank sends its next message only after an answer
 // (bus_collective.hpp).
 #pragma once
 
@@ -24,20 +24,20 @@ public:
 
   // -- From the bus's threads --
 
-  // Keeps it if it is of the epoch that has begun here and the rank exists. One of a later epoch
-  // tells that this one is over.
+  // Keeps the message if its epoch is the current one and the rank exists. A message of a later
+  // epoch ends this one.
   void put(group_values&& m);
-  // The rank's link is up, or no longer. A rank has none at first.
+  // Sets whether the rank's link is up. Initially it is down.
   void set_up(std::uint32_t rank, bool is_up);
 
   // -- From the rank's own thread --
 
-  // Forgets what came before.
+  // Forgets earlier messages.
   void begin(epoch_id epoch);
-  // What the rank says at that meeting. Errors: deadline_exceeded, link_down (its process is gone),
-  // stale_epoch (another one has begun).
+  // The rank's message for that rendezvous. Errors: deadline_exceeded, link_down (its process is
+  // gone), stale_epoch (another epoch has begun).
   result<group_values> await(std::uint32_t rank, std::uint64_t meeting, clock::time_point until);
-  // Whether it could still say something, without waiting. Errors: link_down, stale_epoch.
+  // Whether a message could still come; does not wait. Errors: link_down, stale_epoch.
   result<void> look(std::uint32_t rank);
 
 private:
@@ -48,7 +48,7 @@ private:
 
   std::mutex mutex_;
   std::condition_variable has_news_;
-  epoch_id epoch_, latest_; // the one that has begun here; the latest that was heard of
+  epoch_id epoch_, latest_; // the current epoch here; the latest one seen in a message
   std::vector<seat> seats_; // [rank]
 };
 

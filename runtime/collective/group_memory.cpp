@@ -25,7 +25,7 @@ static_assert(slot_floats * sizeof(float) % page_bytes == 0);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "processes share no lock");
 
 error system_failure(const char* what) {
-  return fail(errc::io_failed, "memory of a group: {}: {}", what, std::strerror(errno));
+  return fail(errc::io_failed, "group memory: {}: {}", what, std::strerror(errno));
 }
 
 } // namespace
@@ -74,7 +74,7 @@ result<group_memory> group_memory::create(int fd, std::uint32_t width) {
   made.fd_ = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (made.fd_ < 0)
     return system_failure("dup");
-  // Emptied first, so that all of it is zero.
+  // Truncated first, so that all bytes are zero.
   if (::ftruncate(made.fd_, 0) != 0 || ::ftruncate(made.fd_, page_bytes) != 0)
     return system_failure("ftruncate");
   if (auto ok = made.map_label(); !ok)
@@ -94,13 +94,13 @@ result<group_memory> group_memory::map(int fd) {
   if (::fstat(made.fd_, &facts) != 0)
     return system_failure("fstat");
   if (facts.st_size < static_cast<off_t>(page_bytes))
-    return fail(errc::version_mismatch, "{} bytes are no memory of a group", facts.st_size);
+    return fail(errc::version_mismatch, "a file of {} bytes is not a group memory", facts.st_size);
   if (auto ok = made.map_label(); !ok)
     return ok.error();
   const group_label& found = *made.label_;
   if (found.magic != label_magic || found.slot_floats != slot_floats || found.width < 1 ||
       found.width > ranks_max)
-    return fail(errc::version_mismatch, "this is no memory of a group, or of another build's");
+    return fail(errc::version_mismatch, "not a group memory, or that of another build");
   return made;
 }
 
@@ -114,7 +114,7 @@ result<void> group_memory::open_epoch(epoch_id epoch) {
   const auto size = static_cast<off_t>(area_bytes(width()));
   if (::ftruncate(fd_, begin + size) != 0)
     return system_failure("ftruncate");
-  // What epochs before have left. Advice: it costs memory where the system refuses, no more.
+  // Releases the areas of earlier epochs. If the system refuses, only memory is wasted.
   if (index > 0)
     static_cast<void>(::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, page_bytes,
                                   begin - static_cast<off_t>(page_bytes)));
@@ -124,19 +124,19 @@ result<void> group_memory::open_epoch(epoch_id epoch) {
   return {};
 }
 
-// The index counts if the epoch was open before and after it was read: it changes only between two
+// The index is valid if the epoch was open before and after reading it: it changes only between
 // epochs.
 result<std::shared_ptr<const group_area>> group_memory::area_of(epoch_id wanted) const {
   const epoch_id before = epoch();
   const std::uint64_t index = label_->area.load();
   if (wanted.value == 0 || before != wanted || epoch() != wanted)
-    return fail(errc::stale_epoch, "epoch {} of a group is asked for, open is {}", wanted.value,
+    return fail(errc::stale_epoch, "epoch {} of a group was requested, but {} is open", wanted.value,
                 before.value);
   const std::size_t size = area_bytes(width());
   void* mapping = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd_,
                          static_cast<off_t>(page_bytes + index * size));
   if (mapping == MAP_FAILED)
-    return fail(errc::does_not_fit, "the system does not map {} bytes that a group shares", size);
+    return fail(errc::does_not_fit, "cannot map the {} bytes of a group memory", size);
   return std::make_shared<const group_area>(label_, wanted, mapping, size);
 }
 

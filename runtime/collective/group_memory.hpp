@@ -1,9 +1,9 @@
-// The memory that the ranks of one group share: a file (memfd) that whoever holds the group makes
-// and hands down, as it does with KV. It says which epoch is open; each epoch has an area of its
-// own in which the ranks meet.
+// The memory shared by the ranks of one group: a file (memfd) that the group's owner creates and
+// passes down, as it does with KV. The label holds the open epoch; each epoch has an area of its
+// own for the ranks' rendezvous.
 //
 //   file   [label][area of the 1st epoch][area of the 2nd]...   only the newest area has pages
-//   area   [seat of rank 0][seat of rank 1]...                  flags, polled by the others
+//   area   [flags of rank 0][flags of rank 1]...                polled by the others
 //          [slots of rank 0: A B][slots of rank 1: A B]...      values, written by their rank alone
 //
 //              open_epoch(e)                 close_epoch()
@@ -11,10 +11,10 @@
 //                                  |  open_epoch(e'), e' > e
 //                                  +------------------------> e' is open
 //
-// That is the fence: no place in the file is used by two epochs. A rank that was stopped inside of
-// a copy and goes on when its epoch is long over writes where nobody reads any more.
+// This fences off old epochs: no byte of the file is used by two of them. A rank that is suspended
+// during a copy and resumes after its epoch writes where no rank reads any more.
 //
-// One process opens and closes epochs; any may read which one is open.
+// One process opens and closes epochs; any process may read which one is open.
 #pragma once
 
 #include "schema/ids.hpp"
@@ -27,44 +27,43 @@
 
 namespace baton::collective {
 
-// More than one machine has sockets; each takes 256 KiB.
+// More than a machine's number of sockets; each rank takes 256 KiB.
 inline constexpr std::uint32_t ranks_max = 16;
-// Floats of a slot. What is larger passes through in pieces of this size: both slots of two ranks
-// stay in the second-level caches.
+// Floats of a slot. Larger spans pass in pieces of this size: both slots of two ranks fit into
+// second-level caches.
 inline constexpr std::size_t slot_floats = std::size_t{32} << 10U;
 
-// What a rank has come to a meeting for; they must all have come for the same.
+// A rank's purpose at a rendezvous; all ranks must have the same.
 struct purpose {
   std::uint64_t kind = 0;
-  std::uint64_t floats = 0; // or what they agree about
+  std::uint64_t floats = 0; // or the value to agree on
   friend bool operator==(const purpose&, const purpose&) = default;
 };
 
-// Written by its rank (`sleepers`: by the others), polled by all. Two pairs of cache lines: their
-// prefetcher fetches pairs.
+// Written by its rank (`sleepers`: by the others), polled by all. Two pairs of cache lines, because
+// the prefetcher fetches pairs.
 struct alignas(256) seat {
-  std::atomic<std::uint32_t> arrived;  // meetings that its rank has come to; a futex
-  std::atomic<std::uint32_t> sleepers; // ranks asleep until it comes, or on their way
-  std::atomic<std::int32_t> process;   // 0: nobody sits here
-  std::array<purpose, 2> purposes;     // of meeting m: [m % 2]
+  std::atomic<std::uint32_t> arrived;  // rendezvous that its rank has reached; a futex
+  std::atomic<std::uint32_t> sleepers; // ranks that sleep until it arrives, or are about to
+  std::atomic<std::int32_t> process;   // 0: the rank has not entered
+  std::array<purpose, 2> purposes;     // of rendezvous m: [m % 2]
 };
 
-// First in the file.
+// At the start of the file.
 struct group_label {
   std::uint64_t magic;
   std::uint64_t width;
   std::uint64_t slot_floats;
-  std::atomic<std::uint64_t> newest; // the last epoch that was opened
+  std::atomic<std::uint64_t> newest; // the last epoch opened
   std::atomic<std::uint64_t> area;   // index of its area
   // Alone on its pair of cache lines: every rank reads it in every call.
-  alignas(128) std::atomic<std::uint64_t> epoch; // that is open; 0: none
+  alignas(128) std::atomic<std::uint64_t> epoch; // the open one; 0: none
 };
 
-// The area of one epoch, mapped. Threads that are ranks of one group share it; processes map it
-// each.
+// The mapped area of one epoch. Threads that are ranks of one group share it; each process maps it.
 class group_area {
 public:
-  // Takes over the mapping.
+  // Takes ownership of the mapping.
   group_area(std::shared_ptr<const group_label> label, epoch_id epoch, void* mapping,
              std::size_t size_bytes);
   ~group_area();
@@ -90,11 +89,11 @@ private:
 
 class group_memory {
 public:
-  // Lays the file out for so many ranks; no epoch is open. What was in it is gone. The file is
-  // duplicated: `fd` may be closed. Errors: invalid_value (width), io_failed.
+  // Lays out the file for `width` ranks; no epoch is open. Existing contents are lost. The
+  // descriptor is duplicated: `fd` may be closed. Errors: invalid_value (width), io_failed.
   static result<group_memory> create(int fd, std::uint32_t width);
-  // The file as another process has laid it out. Errors: version_mismatch (it is none, or of
-  // another build), io_failed.
+  // Maps a file that another process has laid out. Errors: version_mismatch (another format or
+  // build), io_failed.
   static result<group_memory> map(int fd);
 
   group_memory(group_memory&& other) noexcept;
@@ -104,12 +103,12 @@ public:
   std::uint32_t width() const noexcept { return static_cast<std::uint32_t>(label_->width); }
   epoch_id epoch() const noexcept { return {label_->epoch.load()}; } // 0: none is open
 
-  // Ranks of an epoch before find theirs over, at the latest when they next look up from waiting.
-  // Errors: stale_epoch (0, or not above every epoch there was), io_failed.
+  // Ranks of earlier epochs notice the end of theirs at the latest in the next check while they
+  // wait. Errors: stale_epoch (0, or not above all earlier epochs), io_failed.
   result<void> open_epoch(epoch_id epoch);
   void close_epoch() noexcept { label_->epoch.store(0); }
 
-  // The area of `epoch`. Errors: stale_epoch (it is not the one that is open), does_not_fit.
+  // The area of `epoch`. Errors: stale_epoch (`epoch` is not open), does_not_fit.
   result<std::shared_ptr<const group_area>> area_of(epoch_id epoch) const;
 
 private:

@@ -1,12 +1,11 @@
-// Past the caches where that is the faster way.
+// Non-temporal stores where they are faster.
 //
-// A line that the other core has read is shared, and a write to it waits until that core has given
-// it up. AMD's cores (Zen 4) do so line by line: 64 KiB written and read in 42 µs where the two are
-// on different chips, and in 8 with stores past the caches, which take the line from the other core
-// without waiting for it. On one chip both take 10 to 12, for two threads of one core it is 5 and
-// 12: a virtual machine is moved from the one to the other within seconds, and only the one way is
-// never bad. On Intel's (Sapphire Rapids) such stores go through memory: 1 MB between two ranks at
-// 4.0 GB/s instead of 5.2.
+// A cache line that another core has read is shared, and a write waits until that core drops it.
+// AMD's cores (Zen 4) wait line by line. For cores on different chips, writing and reading 64 KiB
+// takes 42 µs, but 8 µs with non-temporal stores, which invalidate the line without waiting. On one
+// chip both take 10 to 12 µs; for two threads of one core it is 5 and 12 µs. Virtual machines move
+// between these cases within seconds, and only non-temporal stores are never slow. On Intel's
+// (Sapphire Rapids) they go through memory: 4.0 GB/s for 1 MB between two ranks, not 5.2.
 #include "runtime/collective/hand_over.hpp"
 
 #include <cstdint>
@@ -25,7 +24,7 @@ const bool goes_past_caches = [] {
   return __builtin_cpu_is("amd") != 0;
 }();
 
-// How many bytes were written: whole vectors.
+// Returns the number of bytes written: whole vectors.
 std::size_t write_past_caches(const std::byte* from, std::size_t size_bytes,
                               std::byte* to) noexcept {
   if (reinterpret_cast<std::uintptr_t>(to) % sizeof(__m128i) != 0)
@@ -54,7 +53,7 @@ void hand_over(const void* from, std::size_t size_bytes, void* to) noexcept {
 
 void settle() noexcept {
 #if defined(__x86_64__)
-  _mm_sfence(); // such stores are not ordered by a release
+  _mm_sfence(); // non-temporal stores are not ordered by a release
 #endif
 }
 

@@ -1,4 +1,4 @@
-// Meetings, and what is done with the values between them.
+// The rendezvous, and the operations on values between them.
 #include "runtime/collective/shared_collective.hpp"
 
 #include "runtime/collective/hand_over.hpp"
@@ -23,17 +23,17 @@ namespace {
 using clock = std::chrono::steady_clock;
 
 constexpr auto spin_time = std::chrono::microseconds(50);
-// Between looks at the clock; a pause is 40 to 140 cycles.
+// Between reads of the clock; a pause is 40 to 140 cycles.
 constexpr int pauses_per_look = 32;
-// The longest sleep until a rank looks for itself whether the others live and the epoch is open.
+// The longest sleep before a rank checks that the others live and the epoch is open.
 constexpr std::chrono::nanoseconds sleep_time_max = std::chrono::milliseconds(20);
-// Up to here one meeting is cheaper than two with half of the reading.
+// Up to this size one rendezvous is cheaper than two with half of the reading.
 constexpr std::size_t at_once_floats = std::size_t{16} << 10U;
 static_assert(at_once_floats <= slot_floats);
 // Sums are formed in the first-level cache.
 constexpr std::size_t sum_floats = 512;
 constexpr std::size_t line_floats = 16;
-// Taken, and then given.
+// Floats read, and then written, per peer in each turn of an exchange.
 constexpr std::size_t turn_floats = std::size_t{2} << 10U;
 
 enum purpose_kind : std::uint64_t {
@@ -55,7 +55,7 @@ void pause() noexcept {
 #endif
 }
 
-// Not FUTEX_PRIVATE: processes meet here.
+// Not FUTEX_PRIVATE: shared between processes.
 void sleep_while(const std::atomic<std::uint32_t>& value, std::uint32_t old,
                  std::chrono::nanoseconds most) noexcept {
   const timespec time{0, static_cast<long>(std::min(most, sleep_time_max).count())};
@@ -66,7 +66,7 @@ void wake_all(const std::atomic<std::uint32_t>& value) noexcept {
   ::syscall(SYS_futex, &value, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-// Counts of meetings go round after 2^32.
+// Rendezvous counters wrap at 2^32.
 bool has_come(std::uint32_t arrived, std::uint32_t meeting) noexcept {
   return static_cast<std::int32_t>(arrived - meeting) >= 0;
 }
@@ -87,7 +87,7 @@ void add(float* __restrict sum, const float* __restrict more, std::size_t count)
     sum[i] += more[i];
 }
 
-// From `done` of a part on, `most` at most.
+// At most `most` values of a rank's part after its first `done`.
 std::pair<std::size_t, std::size_t> piece_of_part(std::span<const std::size_t> borders,
                                                   std::uint32_t rank, std::size_t done,
                                                   std::size_t most) {
@@ -95,8 +95,8 @@ std::pair<std::size_t, std::size_t> piece_of_part(std::span<const std::size_t> b
   return {begin, std::min(most, borders[rank + 1] - begin)};
 }
 
-// Parts that ranks have the same work with; a whole number of cache lines but for the last. Those
-// of ranks that there are not are empty.
+// Parts of equal work; whole cache lines except for the last. Parts of ranks that do not exist are
+// empty.
 std::array<std::size_t, ranks_max + 1> even_borders(std::size_t size, std::uint32_t width) {
   std::array<std::size_t, ranks_max + 1> borders{};
   for (std::uint32_t part = 1; part < borders.size(); ++part)
@@ -152,7 +152,7 @@ result<void> shared_collective::check_epoch() const {
 
 // -- Meetings --
 
-// Returns when all ranks have come. What they have written before is there to be read.
+// Returns when all ranks have arrived. Their earlier writes are then visible.
 result<void> shared_collective::meet(const purpose& what) {
   ++meeting_;
   seat& own = area_->seat_of(rank_);
@@ -202,7 +202,7 @@ result<void> shared_collective::sleep_until_there(std::uint32_t peer, std::uint3
                                                   clock::time_point until) {
   const auto& arrived = area_->seat_of(peer).arrived;
   for (;;) {
-    const bool was_gone = is_gone(peer); // asked first: it may have come before it went
+    const bool was_gone = is_gone(peer); // checked first: it may have arrived before it ended
     const std::uint32_t seen = arrived.load(std::memory_order_seq_cst);
     if (has_come(seen, meeting))
       return {};
@@ -218,8 +218,8 @@ result<void> shared_collective::sleep_until_there(std::uint32_t peer, std::uint3
   }
 }
 
-// A process that has ended, reaped or not. A number that was given to another process in the
-// meantime goes unnoticed: then the deadline speaks.
+// Whether the process has ended, reaped or not. Reuse of its pid by another process goes unnoticed:
+// then the deadline applies.
 bool shared_collective::is_gone(std::uint32_t peer) {
   const pid_t process = area_->seat_of(peer).process.load(std::memory_order_relaxed);
   if (process == 0 || process == ::getpid())
@@ -268,7 +268,7 @@ result<void> shared_collective::all_reduce(std::span<float> values) {
             values.size() <= at_once_floats ? reduce_at_once(values) : reduce_in_parts(values);
         !ok)
       return kept(ok);
-  // What was read behind the end of an epoch may be gone from its area.
+  // Values read after the end of an epoch may already be gone from its area.
   return kept(check_epoch());
 }
 
@@ -280,8 +280,8 @@ result<void> shared_collective::reduce_at_once(std::span<float> values) {
   return {};
 }
 
-// Every rank gives the others their parts of its values, sums its own part, and takes the other
-// sums: as much at a time as a slot holds.
+// Every rank hands the others their parts of its values, sums its own part, and takes the other
+// sums. Each round handles one slot of values.
 result<void> shared_collective::reduce_in_parts(std::span<float> values) {
   std::span<float> summed, next = values.first(std::min(values.size(), slot_floats));
   for (;;) {
@@ -293,7 +293,7 @@ result<void> shared_collective::reduce_in_parts(std::span<float> values) {
     summed = std::exchange(next, values.first(std::min(values.size(), slot_floats)));
     if (auto ok = meet({part_given, summed.size()}); !ok)
       return ok;
-    // The others read no part of it but this.
+    // The other ranks read only this part.
     const auto [begin, count] =
         piece_of_part(even_borders(summed.size(), width_), rank_, 0, slot_floats);
     add_up(summed.data() + begin, count, begin, own_slot(round_) + begin);
@@ -302,9 +302,9 @@ result<void> shared_collective::reduce_in_parts(std::span<float> values) {
   }
 }
 
-// Takes the others' parts of what was summed up in this round, and gives them theirs of what comes
-// next. In turns: a processor that writes past its caches can wait meanwhile for what the other
-// core has written, but does not look that far ahead.
+// Takes the others' parts of this round's sums, and hands them their parts of the next values.
+// Alternates in small turns: non-temporal stores overlap with waiting for the other core's lines,
+// but the processor does not look far ahead.
 void shared_collective::take_and_give(std::span<float> summed, std::span<const float> next) {
   const auto takes = even_borders(summed.size(), width_), gives = even_borders(next.size(), width_);
   float* own = own_slot(round_ + 1);
@@ -320,8 +320,8 @@ void shared_collective::take_and_give(std::span<float> summed, std::span<const f
     }
 }
 
-// values = the ranks' sum, in their order, of others from `slot_at` of their slots on; the same in
-// `also`. Written while the next values are on their way from the other core: by itself each write
+// values = the sum over ranks, in rank order, from offset `slot_at` of the others' slots; the
+// result also goes to `also`. Writes overlap with loads from the other core; alone, each write
 // would wait for its line.
 void shared_collective::add_up(float* values, std::size_t count, std::size_t slot_at,
                                float* also) const {
@@ -342,7 +342,7 @@ void shared_collective::add_up(float* values, std::size_t count, std::size_t slo
 
 // -- Values in parts --
 
-// piece(done) for every `most` of the longest part: who has a shorter one comes as often.
+// Calls piece(done) for each `most` of the longest part: ranks with shorter parts call as often.
 template <class Piece>
 result<void> shared_collective::in_pieces(std::size_t size, std::span<const std::size_t> borders,
                                           std::size_t most, Piece piece) {
@@ -358,7 +358,7 @@ result<void> shared_collective::in_pieces(std::size_t size, std::span<const std:
   return kept(check_epoch());
 }
 
-// A slot has a place for each of the others, and for nobody: their rank says which.
+// A slot has a share for each rank, at the rank's index; its own share stays empty.
 result<void> shared_collective::reduce_scatter(std::span<float> values,
                                                std::span<const std::size_t> borders) {
   return in_pieces(values.size(), borders, place_floats(),

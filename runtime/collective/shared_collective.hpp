@@ -1,22 +1,21 @@
 // The collective of shards on one machine: each rank puts its values into its slot of the group's
-// memory (group_memory.hpp) and says so; when all have, each reads what it needs. Nothing passes
-// through the kernel while the others are on their way; a rank that waits spins for about 50 µs,
-// then sleeps on a futex.
+// memory (group_memory.hpp) and sets a flag; once all have, each reads what it needs. No system
+// calls while the other ranks arrive promptly: a waiting rank spins for about 50 µs, then sleeps on
+// a futex.
 //
 //                      enter(area)                     a call fails
 //     outside (at first) ----------> inside, calls work -----------> broken, calls give the failure
 //                                      ^                                |
 //                                      +--------------------------------+  enter(newer area)
 //
-// An all-reduce of up to 64 KiB is done at once: one meeting, every rank adds up everything. Above
-// that ranks share the work out: each adds up its part, then they take the parts from one another,
-// giving of the values for which a slot had no room meanwhile.
-// Both add in the order of ranks, so that their bits are the same.
+// An all-reduce of up to 64 KiB takes one rendezvous: every rank sums all values. Above that, each
+// rank sums its own part and then collects the other parts, while it hands out the values for which
+// its slot had no room. Both sum in rank order, so the bits are the same.
 //
-// The halves of a sum (reduce_scatter, all_gather) meet once for each round of values.
+// The halves of a sum (reduce_scatter, all_gather) need one rendezvous per round of values.
 //
-// Each round of values has the other slot than the one before. A rank writes a slot again in the
-// second round after: it has then met all others in between, who came after having read it.
+// Rounds alternate between two slots. A rank reuses a slot two rounds later. The rendezvous in
+// between ensures that all others have read it.
 #pragma once
 
 #include "runtime/collective/group_memory.hpp"
@@ -28,8 +27,8 @@
 namespace baton::collective {
 
 struct shared_options {
-  // Of each wait for the others. Far above what ranks of one step differ by, and no more than the
-  // least deadline of a step.
+  // For each wait for the others. Far above the skew of ranks within a step, and at most the
+  // smallest deadline of a step.
   std::chrono::milliseconds deadline{2000};
 };
 
@@ -42,8 +41,8 @@ public:
   shared_collective(const shared_collective&) = delete;
   shared_collective& operator=(const shared_collective&) = delete;
 
-  // Takes this rank's seat; does not wait for the others. Errors: conflict (somebody sits there),
-  // invalid_value (the group has another width).
+  // Joins the area as this rank; does not wait for the others. Errors: conflict (the rank is
+  // taken), invalid_value (the group has another width).
   result<void> enter(std::shared_ptr<const group_area> area);
 
   result<void> agree(std::uint64_t what) override;
@@ -84,7 +83,7 @@ private:
   const shared_options options_;
   std::shared_ptr<const group_area> area_;
   std::uint32_t meeting_ = 0, round_ = 0;
-  std::vector<int> processes_; // [rank] its pidfd, -1: not needed so far
+  std::vector<int> processes_; // [rank] its pidfd, -1: not opened yet
 };
 
 } // namespace baton::collective

@@ -1,4 +1,4 @@
-// The group of ranks on one machine: the memory that they share (group_memory.hpp), and this rank's
+// The group of ranks on one machine: its shared memory (group_memory.hpp), and this rank's
 // collective in it.
 #pragma once
 
@@ -9,8 +9,8 @@ namespace baton::collective {
 
 class shared_group final : public group {
 public:
-  // `fd`: as group_memory::create has laid it out; it may be closed. Errors: as group_memory::map,
-  // invalid_value (it is of another width).
+  // `fd`: laid out by group_memory::create; may be closed. Errors: those of group_memory::map,
+  // invalid_value (another width).
   static result<std::shared_ptr<shared_group>> join(int fd, std::uint32_t rank, std::uint32_t width,
                                                     shared_options options = {});
 

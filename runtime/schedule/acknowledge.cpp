@@ -1,6 +1,6 @@
-// What a finished, failed or lost step means. A step is acknowledged by its result under the
-// current epoch, or under the last one while there is none; only then do lengths grow, tokens enter
-// the log and blocks go back.
+// Handling of finished, failed and lost steps. A step is acknowledged by its result under the
+// current epoch, or under the last one while none is open. Only then do sequences grow, tokens
+// enter the log and blocks become free.
 #include "runtime/schedule/scheduler.hpp"
 #include "schema/ensure.hpp"
 #include "schema/result.hpp"
@@ -14,7 +14,8 @@ namespace baton::schedule {
 
 namespace {
 
-// A score for every row of the slices that are scored, none for others. Requires: one for each.
+// Whether every row of the scored slices has a score, and no other slice has any. Requires: one
+// result per pooled slice.
 template <class Parts>
 bool has_scores(const sampled& step, const Parts& parts) {
   auto next = step.pooled.begin();
@@ -26,7 +27,7 @@ bool has_scores(const sampled& step, const Parts& parts) {
 
 } // namespace
 
-// What came back of pools is finite: nobody has words for another embedding.
+// Pooling results must be finite numbers, tokens must be in the vocabulary.
 bool scheduler::is_whole(const sampled& step, std::size_t draws, std::size_t pools) const {
   const auto is_known = [this](const sample& s) {
     return s.token >= 0 && static_cast<std::uint32_t>(s.token) < config_.vocabulary_size;
@@ -115,10 +116,9 @@ void scheduler::add_up(const sampled& step, const Parts& parts, bool has_failed)
     busy[i] += step.stage_micros[i];
 }
 
-// The last stage was at it when the epoch closed: every stage before it has done it, and its result
-// is the one that a redone step would have. Where the KV is lost with a shard, it is computed again
-// from a log that has these tokens. Guesses are not judged any more. False if it is not such a
-// step.
+// The last stage completed this step after the epoch closed, so every stage had run it. Its result
+// equals that of a redone step. If the KV is lost, it is recomputed from a log that includes these
+// tokens. Draft tokens are not verified any more. False if there is no such step.
 bool scheduler::land_late(const sampled& step) {
   const auto it = step.epoch == last_epoch_ ? late_.find(step.batch) : late_.end();
   if (it == late_.end())
@@ -131,7 +131,7 @@ bool scheduler::land_late(const sampled& step) {
     pools += p.pools ? 1 : 0;
   }
   if (step.failure || !is_whole(step, draws, pools) || !has_scores(step, parts))
-    return false; // done again, which tells who is to blame
+    return false; // redone, which isolates the offending request
   add_up(step, parts, /*has_failed=*/false);
   std::span<const sample> drawn = step.samples;
   auto next_pooled = step.pooled.begin();
@@ -155,7 +155,7 @@ bool scheduler::land_late(const sampled& step) {
   return true;
 }
 
-// No shard has died of rows that have passed all of them.
+// Rows that have passed all stages are not suspect: no shard has died of them.
 void scheduler::clear_of_suspicion(const late_part& p) {
   const auto it = suspects_.find(p.who);
   if (it == suspects_.end())
@@ -165,8 +165,8 @@ void scheduler::clear_of_suspicion(const late_part& p) {
     suspects_.erase(it);
 }
 
-// It is no longer in flight. What came out of order is void: what is not acknowledged will be done
-// again.
+// The sequence is no longer in flight with this batch. Rows out of order are void: whatever is not
+// acknowledged is redone.
 sequence& scheduler::land(batch_id batch, const part& p) {
   sequence& s = *p.of;
   ENSURE(s.in_flight > 0, "a step of ticket {} came back that did not leave", s.id.ticket.value);
@@ -178,7 +178,7 @@ sequence& scheduler::land(batch_id batch, const part& p) {
   return s;
 }
 
-// The draws of guesses count as far as each guess was what is drawn before it.
+// Draws behind draft tokens count as long as each draft token equals the token drawn before it.
 void scheduler::accept(batch_id batch, const part& p, std::span<const sample> drawn) {
   sequence* s = &land(batch, p);
   if (s->state != sequence_state::ended && !s->is_void) {
@@ -208,7 +208,7 @@ void scheduler::accept(batch_id batch, const part& p, const pooled& came_to) {
   file(s);
 }
 
-// So many more rows are valid.
+// Marks `rows` more rows as valid.
 void scheduler::acknowledge(sequence& s, std::size_t rows) {
   s.computed += rows;
   if (config_.enable_prefix_caching && s.computed - s.published >= shape_.block_positions) {
@@ -231,7 +231,7 @@ void scheduler::take_token(sequence& s, const sample& drawn) {
   output_.tokens.push_back(std::move(m));
 }
 
-// Of the rows up to the last acknowledged one: the embedding, if that is the prompt's last.
+// The result of the rows up to the last acknowledged one: the embedding, if that is the last row.
 void scheduler::take_pooled(sequence& s, const pooled& came_to) {
   if (!s.embeds)
     return take_scores(s, came_to);
@@ -243,22 +243,22 @@ void scheduler::take_pooled(sequence& s, const pooled& came_to) {
   end_choice(s, std::move(m), finish::stop, std::nullopt, 0);
 }
 
-// They are told with the first token; where none is wanted, at once.
+// Scores are sent with the first token; if no token is wanted, at once.
 void scheduler::take_scores(sequence& s, const pooled& came_to) {
   s.scores.insert(s.scores.end(), came_to.scores.begin(), came_to.scores.end());
   if (s.stop.tokens_max == 0 && !s.wants_scores())
     end_choice(s, message_of(s), finish::length, std::nullopt, 0);
 }
 
-// Could a sequence of so many ids draw another one, with all blocks to itself?
+// Whether a sequence of so many ids could draw another one, with all blocks to itself.
 bool scheduler::fits(std::size_t ids) const {
   return ids < config_.max_model_len && blocks_.needed(ids) <= blocks_.total();
 }
 
-// The offender ends, if it is known; else each of the batch is tried alone, once. Where memory was
-// short (does_not_fit), that may have been the moment's fault: one that was alone by chance is
-// tried once more as well. A failure may be heard of before that of the step which it ran ahead of:
-// then it says nothing, and is done again.
+// Ends the offending sequence if it is known; otherwise each of the batch is retried alone, once.
+// After a memory shortage (does_not_fit) a sequence that was alone by chance is retried once more,
+// because the shortage may have been temporary. A failure may arrive before that of an earlier step
+// that it depends on: then it proves nothing, and the step is redone.
 void scheduler::fail_step(batch_id batch, const std::vector<part>& parts, const error& why) {
   for (const part& p : parts) {
     const bool is_in_order = p.position == p.of->computed && p.of->copying == 0;
@@ -277,7 +277,7 @@ void scheduler::fail_step(batch_id batch, const std::vector<part>& parts, const 
   }
 }
 
-// A stage may not have made them: the sequence has nothing but its log.
+// A stage may not have made the copies: only the log of the sequence remains valid.
 void scheduler::lose_copies(sequence& s) {
   if (s.state == sequence_state::ended)
     return;
@@ -290,7 +290,7 @@ void scheduler::lose_copies(sequence& s) {
   file(s);
 }
 
-// What was put off until no step in flight uses the sequence's blocks.
+// Completes actions deferred until no step in flight uses the sequence's blocks.
 void scheduler::settle(sequence& s) {
   if (s.in_flight > 0)
     return;
@@ -311,7 +311,7 @@ void scheduler::settle(sequence& s) {
   s.is_void = false;
 }
 
-// Forgets the ended ones that are no longer in flight.
+// Deletes ended sequences that are no longer in flight.
 void scheduler::sweep() {
   for (const turn& who : lists_.take_gone())
     sequences_.erase(who);
@@ -350,7 +350,7 @@ void scheduler::open_epoch(epoch_id epoch, const pipeline_shape& shape, loss las
   sweep();
 }
 
-// Those that came before it was known which stages there are.
+// Refuses embeddings admitted before the stages were known.
 void scheduler::refuse_embeddings() {
   for (auto& [who, s] : sequences_)
     if (s.embeds && s.state != sequence_state::ended && !shape_.pools)
@@ -372,7 +372,7 @@ void scheduler::close_epoch(time_point since, std::string why) {
       late.push_back({p.of->turn(), p.position, p.rows - p.drafts, p.draws(), p.pools, p.scores,
                       p.is_prefill});
     }
-    if (!f.copied.empty()) // whose copies are lost
+    if (!f.copied.empty()) // its copies are lost
       late_.erase(batch);
   }
   flights_.clear();
@@ -382,8 +382,8 @@ void scheduler::close_epoch(time_point since, std::string why) {
     s.in_flight = 0;
     s.is_leaving = false;
     if (std::exchange(s.copying, 0) > 0 || s.swapped > 0)
-      lose_copies(s); // and swap space goes with its process
-    settle(s);        // back to what is acknowledged
+      lose_copies(s); // swap space ends with its process
+    settle(s);        // reset to the acknowledged rows
     file(s);
   }
   sweep();
@@ -399,9 +399,9 @@ void scheduler::forget_kv() {
   blocks_ = block_account(shape_.blocks, shape_.block_positions, blocks_.last_stamp());
 }
 
-// A shard that is killed from outside leaves its KV, one that ends itself does not: then a request
-// may well be to blame, and every row that was in flight is tried alone. That costs each its step:
-// for kills it is done only if the same rows were in flight before.
+// A shard that is killed from outside leaves its KV; one that ends itself does not. In the latter
+// case a request is likely to blame, so every row in flight is tried alone. This costs each request
+// a step, so after kills it is done only if the same rows were in flight before.
 void scheduler::judge_suspects(kv_fate kv) {
   const std::uint32_t deaths_max = kv == kv_fate::lost ? crashes_max : kills_max;
   for (const auto& [who, span] : suspects_) {

@@ -1,7 +1,7 @@
-// Which rows run next: continuous batching (Orca, OSDI 2022) with chunked prefill beside decode
-// (Sarathi, arXiv 2308.16369), decodes divided evenly over the micro-batches in flight (gLLM, arXiv
-// 2504.14775), preemption by swap or recompute, one micro-batch ahead of the tokens
-// (docs/decisions/0008).
+// Selects the rows of the next step: continuous batching (Orca, OSDI 2022) with chunked prefill
+// beside decode (Sarathi, arXiv 2308.16369). Decodes are divided evenly over the micro-batches in
+// flight (gLLM, arXiv 2504.14775). Preemption is by swap or recompute. One micro-batch runs ahead
+// of the tokens (docs/decisions/0008).
 #include "runtime/schedule/scheduler.hpp"
 #include "schema/ensure.hpp"
 #include "schema/limits.hpp"
@@ -11,11 +11,11 @@
 namespace baton::schedule {
 namespace {
 
-// A prompt's chunk may draw as well, and is a slice as any row that decodes is.
+// A prompt's chunk may draw too, and occupies a slice like any decoding row.
 constexpr std::size_t slices_max = std::min(limits::slices_max, limits::draws_max);
 
-// Of a message's body, for the decodes of a step, and as much for its prompts; the rest is
-// FlatBuffers'. The largest draw, of a context of limits::ids_max with penalties, takes 12 MiB.
+// The budget of a message's body for a step's decodes, and again for its prompts; the rest is for
+// FlatBuffers. The largest draw (context of limits::ids_max, with penalties) takes 12 MiB.
 constexpr std::size_t bytes_max = limits::body_bytes_max / 4;
 
 std::size_t draw_bytes(const sequence& s) {
@@ -30,7 +30,7 @@ std::size_t draw_bytes(const sequence& s) {
          s.stop.stop_ids.size() * sizeof(token_id);
 }
 
-// About what one row that draws has in a message.
+// Approximate size of a drawing row in a message.
 std::size_t row_bytes(const sequence& s, std::size_t blocks) {
   return draw_bytes(s) + blocks * sizeof(block_index);
 }
@@ -52,16 +52,16 @@ std::optional<micro_batch> scheduler::next(time_point now) {
   return lists_.isolated().empty() ? std::nullopt : next_alone(now);
 }
 
-// Those whose KV is lost are computed again in company, up to the rows that are suspect, before the
-// first of them is tried: alone, one after the other, it would take many times as long.
+// Whether isolated sequences still have rows before their suspect ones to compute. These run
+// together with others first: alone, one after the other, it would take many times as long.
 bool scheduler::are_suspects_coming() const {
   const auto& prompts = lists_.prefilling();
   return std::any_of(prompts.begin(), prompts.end(),
                      [](const auto& entry) { return entry.second->is_isolated; });
 }
 
-// Requires that one must run alone. Not before all others have come home, so that the blame is
-// certain.
+// Requires: a sequence that must run alone. Waits until nothing else is in flight, so that a
+// failure can be attributed with certainty.
 std::optional<micro_batch> scheduler::next_alone(time_point now) {
   sequence& s = *lists_.isolated().begin()->second;
   if (!flights_.empty() || !make_room(s))
@@ -71,16 +71,16 @@ std::optional<micro_batch> scheduler::next_alone(time_point now) {
   return form({{&s, std::min<std::size_t>(s.rows_left(), rows)}}, now);
 }
 
-// Nobody overtakes the first that does not fit: among equals nobody starves.
+// Starts sequences in order; one that does not fit blocks the others, so that none starves.
 void scheduler::start_waiting() {
   const auto& line = lists_.waiting();
   while (!line.empty() && start(*line.begin()->second)) {
   }
 }
 
-// Takes a slot, its tokens of the budget and the blocks of all ids known, so that a prefill never
-// stops half way; from running ones of a higher priority number, if need be. A part of the blocks
-// stays free for the decodes to grow into, unless nothing else needs them.
+// Takes a slot, a share of the token budget and blocks for all known ids, so that a prefill never
+// stops half way. Preempts running sequences with a higher priority number if necessary. Some
+// blocks stay free for the decodes to grow into, unless no other sequence runs.
 bool scheduler::start(sequence& s) {
   const auto lacks_slot = [&] {
     return running_count() >= config_.max_num_seqs || passes_budget(s, lists_.running_potential());
@@ -97,7 +97,7 @@ bool scheduler::start(sequence& s) {
   adopt(s);
   while (lacks_slot() || lacks_blocks()) {
     if (has_blocks_coming() || !can_take_room(s)) {
-      settle(s); // what it adopted goes back
+      settle(s); // the matched prefix is released again
       return false;
     }
     preempt(*last_running());
@@ -114,8 +114,8 @@ bool scheduler::start(sequence& s) {
   return true;
 }
 
-// Whether less important ones run, and hold enough: else they would stop for nothing. Blocks that
-// they share with others count as well, which errs in favour of the more important one.
+// Whether preempting less important sequences would free enough; otherwise they would stop in vain.
+// Shared blocks count too, an error in favour of the more important sequence.
 bool scheduler::can_take_room(const sequence& s) const {
   std::size_t blocks = blocks_.free() + blocks_.of(s.id).size();
   bool has_any = false;
@@ -129,12 +129,12 @@ bool scheduler::can_take_room(const sequence& s) const {
   return has_any && blocks_.needed(s.ids.size()) <= blocks && !passes_budget(s, potential);
 }
 
-// Takes over what others have computed. The same bits: keys and values of a row depend on nothing
-// but the tokens up to it.
+// Takes over cached blocks. The results are bitwise equal: keys and values of a row depend only on
+// the tokens up to it.
 void scheduler::adopt(sequence& s) {
   if (!config_.enable_prefix_caching || s.in_flight > 0)
     return;
-  if (s.embeds || s.wants_scores()) // of every row of its prompt something is wanted
+  if (s.embeds || s.wants_scores()) // every row of its prompt contributes to the result
     return;
   const std::size_t reached = blocks_.adopt(s.id, s.cache_salt, s.ids, s.computed);
   s.cached += std::min(reached, s.prompt_count) - std::min(s.computed, s.prompt_count);
@@ -142,8 +142,8 @@ void scheduler::adopt(sequence& s) {
   s.clear_if_computed();
 }
 
-// A row that rides along costs next to nothing while few rows wait for the same weights, and as
-// much as any other in a large batch.
+// A draft row costs little while few rows share the same weights, and as much as any other in a
+// large batch.
 bool scheduler::is_worth_guessing() const {
   return config_.speculative_disable_by_batch_size == 0 ||
          running_count() < config_.speculative_disable_by_batch_size;
@@ -157,8 +157,8 @@ std::uint32_t scheduler::guesses_wanted(const sequence& s) const {
              : static_cast<std::uint32_t>(s.sampling.num_speculative_tokens);
 }
 
-// Ahead of its token at most once, and not if that token will be its last, or is what guesses
-// follow.
+// A sequence runs ahead of at most one token. It does not if that token will be its last, or if
+// draft tokens are wanted, which follow a known token.
 bool scheduler::can_issue(const sequence& s) const {
   if (s.state != sequence_state::running || s.is_void || !s.drafts.empty() || s.must_run_alone() ||
       s.must_wait())
@@ -169,7 +169,8 @@ bool scheduler::can_issue(const sequence& s) const {
          s.output_count() + s.drawing < s.stop.tokens_max && fits(s.ids_expected());
 }
 
-// Those that can go on ahead of what comes back first: one row that waits for more holds up all.
+// Sequences that can run ahead of the first batch to return: a row that waits for a later batch
+// would delay all others.
 std::vector<sequence*> scheduler::those_ahead() const {
   std::vector<sequence*> ahead;
   if (flights_.empty())
@@ -181,9 +182,9 @@ std::vector<sequence*> scheduler::those_ahead() const {
   return ahead;
 }
 
-// Whose next rows these are, at most so many. A stage that is free takes those whose tokens are
-// there, rather than to wait. One batch more is worth its weights only if somebody in flight goes
-// on in it: else they would take turns for ever.
+// The sequences of the next step's decode rows, at most `rows`. A free stage takes those with known
+// tokens instead of waiting. An extra batch is worth its weights only if a sequence in flight
+// continues in it; otherwise two groups would alternate indefinitely.
 scheduler::chosen_decodes scheduler::choose_decodes(std::size_t rows) const {
   const bool wants_ahead = is_extra() || lists_.ready().empty();
   const auto ahead = wants_ahead ? those_ahead() : std::vector<sequence*>();
@@ -213,12 +214,12 @@ void scheduler::plan_decodes(std::vector<planned>& plan) {
   const bool has_prefill = std::any_of(prompts.begin(), prompts.end(), [this](const auto& entry) {
     return can_issue(*entry.second);
   });
-  // However many decode, half of the rows are left to a prompt: it would wait for their ends. Each
-  // row draws, those of guesses too.
+  // Half of the rows are reserved for a prompt, however many sequences decode: otherwise it would
+  // wait for their ends. Each row draws, including those of draft tokens.
   const std::size_t rows =
       std::min<std::size_t>(config_.max_num_batched_tokens, slices_max) / (has_prefill ? 2u : 1u);
   auto [chosen, bytes] = choose_decodes(rows);
-  // In order: room is made at the cost of later ones, never of one in the plan.
+  // In order of service: make_room preempts later sequences, never one already in the plan.
   const auto is_before = [](const sequence* a, const sequence* b) { return a->turn() < b->turn(); };
   if (!std::is_sorted(chosen.begin(), chosen.end(), is_before))
     std::sort(chosen.begin(), chosen.end(), is_before);
@@ -235,13 +236,13 @@ void scheduler::plan_decodes(std::vector<planned>& plan) {
   }
 }
 
-// Guesses what the next tokens will be, if its request or the server wants that: as many as can
-// become part of it, in blocks that nobody else has. Not ahead of its token: guesses follow it.
+// Proposes draft tokens if the request or the server wants them: as many as may become output, in
+// blocks that no other sequence needs. Not while the sequence's own token is pending.
 void scheduler::guess(sequence& s, std::size_t rows_free) {
   const std::size_t wanted = guesses_wanted(s);
   if (wanted == 0 || s.in_flight > 0 || s.is_isolated)
     return;
-  // The token that this row draws ends the sequence, or there is room for one behind it.
+  // Either the row's own token ends the sequence, or there is room for one behind it.
   const std::size_t output_left = s.stop.tokens_max - s.output_count() - 1;
   const std::size_t context_left = config_.max_model_len - s.ids.size() - 1;
   const std::size_t most = std::min({wanted, rows_free, output_left, context_left});
@@ -270,9 +271,9 @@ void scheduler::plan_prefill(std::vector<planned>& plan) {
       break;
     if (!can_issue(*s) || (s->pools_next() && pools == limits::pools_max))
       continue;
-    adopt(*s); // one before it may have computed the same meanwhile
+    adopt(*s); // a sequence before it may have computed the same prefix meanwhile
     if (s->must_run_alone()) {
-      moved.push_back(s); // as far as its suspect rows
+      moved.push_back(s); // it has reached its suspect rows
       continue;
     }
     const std::size_t more = row_bytes(*s, blocks_.needed(s->ids_expected()));
@@ -288,8 +289,9 @@ void scheduler::plan_prefill(std::vector<planned>& plan) {
     file(*s);
 }
 
-// Blocks for all ids expected of a running sequence, taken from the last in the order of service if
-// need be. False: not now, either because blocks are on their way or because it was the last.
+// Provides blocks for all expected ids of a running sequence, by preempting the last in order of
+// service if necessary. False: not now, because blocks are about to be released or the sequence
+// itself was preempted.
 bool scheduler::make_room(sequence& s) {
   while (!blocks_.grow(s.id, s.ids_expected())) {
     if (has_blocks_coming())
@@ -314,14 +316,14 @@ void scheduler::preempt(sequence& s) {
   put_back(s);
 }
 
-// Back to waiting; what is in flight still counts, and then the blocks go back.
+// Back to waiting; results in flight still count, then the blocks are released.
 void scheduler::put_back(sequence& s) {
   s.state = sequence_state::waiting;
   settle(s);
   file(s);
 }
 
-// What it has computed is kept there, if there is room; not for a prompt alone.
+// Saves the computed positions in swap space if it has room; not for a prompt alone.
 void scheduler::swap_out(sequence& s) {
   const std::size_t before = copies_.size();
   if (s.computed == 0 || s.embeds || s.wants_scores() ||
@@ -333,7 +335,7 @@ void scheduler::swap_out(sequence& s) {
   totals_.swapped_out_blocks += copies_.size() - before;
 }
 
-// What the prefix cache does not have comes back from swap space.
+// Restores from swap space the positions that are not in the prefix cache.
 void scheduler::swap_in(sequence& s) {
   if (s.swapped > s.computed) {
     const std::size_t before = copies_.size();
@@ -354,7 +356,7 @@ pool scheduler::pool_of(const sequence& s, std::size_t end, std::uint32_t slice)
           /*before=*/{}, s.ids[end],      static_cast<std::uint32_t>(s.sampling.prompt_logprobs)};
 }
 
-// The first of its ticket ends its waiting.
+// The first step of any of its sequences ends the ticket's queue time.
 void scheduler::note_step(sequence& s, time_point now) {
   if (std::exchange(s.has_stepped, true))
     return;

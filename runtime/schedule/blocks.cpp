@@ -34,7 +34,7 @@ bool block_account::grow(sequence_id id, std::size_t positions) {
   return true;
 }
 
-// The last block first: what is kept longest is the beginning, and nothing kept has lost it.
+// Releases the last block first, so that prefixes stay cached longest and never lose their start.
 void block_account::release(sequence_id id) {
   const auto it = owned_.find(id);
   if (it == owned_.end())
@@ -53,7 +53,7 @@ void block_account::publish(sequence_id id, std::string_view salt, std::span<con
   for (; (own.published + 1) * block_positions_ <= computed; ++own.published) {
     const auto tokens = ids.subspan(own.published * block_positions_, block_positions_);
     const auto known = index_.find(own.at, salt, tokens);
-    // Two may have computed the same at the same time: the second one's stays its own.
+    // Two sequences may have computed the same block concurrently: the second keeps its own copy.
     own.at = known ? known->at : index_.add(own.at, salt, tokens, own.blocks[own.published]);
   }
 }
@@ -65,7 +65,7 @@ std::size_t block_account::adopt(sequence_id id, std::string_view salt,
     own = &it->second;
   std::size_t count = own ? own->published : 0;
   if (count * block_positions_ != computed)
-    return computed; // in the middle of a block
+    return computed; // not at a block boundary
   while ((count + 1) * block_positions_ < ids.size()) {
     const auto tokens = ids.subspan(count * block_positions_, block_positions_);
     const auto known = index_.find(own ? own->at : 0, salt, tokens);

@@ -1,4 +1,4 @@
-// How the scheduler stands, for those who look at it: its load, and whether its accounts agree.
+// Inspection of the scheduler: its load, and the consistency of its data.
 #include "runtime/schedule/scheduler.hpp"
 #include "schema/ensure.hpp"
 

@@ -32,8 +32,8 @@ std::vector<block_index> kv_move::rest(std::span<const held_block> held) const {
   return now;
 }
 
-// Of a sequence that comes back from swap space the stages may have made no copy yet. What others
-// share is full for all, whoever has come how far.
+// While a sequence returns from swap space, the stages may not have made its copies yet. A shared
+// block is full if it is full for any of its sequences.
 std::vector<held_block> scheduler::held_blocks() const {
   std::map<block_index, bool> is_full;
   for (const auto& [who, s] : sequences_) {

@@ -4,8 +4,8 @@
 
 namespace baton::schedule {
 
-// The bytes of the place and the tokens; a salt stands in the keys of first blocks alone, since a
-// place has one beginning.
+// The bytes of the parent prefix and the tokens. Only keys of first blocks contain the salt,
+// because a prefix has one beginning.
 std::string prefix_index::key_of(place from, std::string_view salt,
                                  std::span<const token_id> tokens) {
   std::string key;

@@ -1,6 +1,6 @@
-// Which block holds the keys and values of which beginning of a text: a tree whose edges are the
-// tokens of one whole block (RadixAttention, arXiv 2312.07104, in steps of a block). Exact: tokens
-// are compared, not only their hashes, so no text can be made to meet another's blocks.
+// Maps prefixes of token sequences to the blocks with their keys and values. A tree whose edges are
+// the tokens of one whole block (RadixAttention, arXiv 2312.07104, at block granularity). Exact:
+// tokens are compared, not only hashes, so no text can be made to match another's blocks.
 #pragma once
 
 #include "schema/ids.hpp"
@@ -16,19 +16,19 @@ namespace baton::schedule {
 
 class prefix_index {
 public:
-  // All tokens from the beginning of a text to the end of one of its blocks. 0: nothing yet.
+  // All tokens from the beginning of a text to the end of one of its blocks. 0: empty.
   using place = std::uint64_t;
   struct entry {
     place at = 0;
     block_index block = 0;
   };
 
-  // What holds the `tokens` that follow `from`. Texts of different salts never meet.
+  // The block of the `tokens` that follow `from`. Texts with different salts never match.
   std::optional<entry> find(place from, std::string_view salt,
                             std::span<const token_id> tokens) const;
-  // Requires: find() is nothing, the block is not in the index.
+  // Requires: find() is empty, and the block is not in the index.
   place add(place from, std::string_view salt, std::span<const token_id> tokens, block_index block);
-  // What follows the block can no longer be found: remove it first. Nothing if it is not there.
+  // Blocks behind it become unreachable: remove them first. No effect if it is not in the index.
   void remove(block_index block);
   bool contains(block_index block) const { return keys_.contains(block); }
   std::size_t size() const noexcept { return keys_.size(); }

@@ -9,7 +9,7 @@ std::vector<token_id> look_up(std::span<const token_id> ids, std::size_t count,
   ids = ids.last(std::min(ids.size(), config.window));
   if (count == 0 || ids.size() <= config.ngram_min)
     return {};
-  // One pass from the end: how many ids before each place are those before the end.
+  // One pass from the end: the number of ids before each position that equal the last ids.
   std::size_t best = config.ngram_min - 1, after = 0;
   for (std::size_t place = ids.size() - 1; place > best; --place) {
     std::size_t same = 0;

@@ -1,5 +1,5 @@
-// What a gateway that came to a ticket later must know to tell another head of it: as much as the
-// one before it knew, of whom nothing is left.
+// Rebuilds reserve and submit of a ticket, for a gateway that did not create it: the gateway that
+// did may be gone.
 #include "runtime/schedule/scheduler.hpp"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ std::optional<scheduler::retold> scheduler::retell(const baton::resume& to, time
   s.ticket = to.ticket;
   s.choices = t.choices;
   s.begins_text = !t.continues_prompt;
-  s.tokens_max_given = true; // as it was resolved
+  s.tokens_max_given = true; // the resolved value
   if (t.deadline)
     s.deadline = std::max(std::chrono::milliseconds(1),
                           std::chrono::duration_cast<std::chrono::milliseconds>(*t.deadline - now));

@@ -6,7 +6,7 @@
 namespace baton::schedule {
 namespace {
 
-// What was seen so long ago counts a third.
+// Observations of this age have weight 1/e.
 constexpr double memory_seconds = 10;
 
 double seconds_between(return_pace::time_point from, return_pace::time_point to) {
@@ -35,7 +35,7 @@ std::chrono::milliseconds return_pace::next(time_point now) {
   const std::chrono::duration<double> apart{
       std::min(seconds_ / endings_, std::chrono::duration<double>(retry_after_max).count())};
   promised_ = std::max(promised_, now) + std::chrono::duration_cast<time_point::duration>(apart);
-  // Those that are told the longest wait share it: what lies behind it is nobody's.
+  // Requests at the maximum wait share the same time.
   promised_ = std::min(promised_, now + retry_after_max);
   const auto wait = std::chrono::ceil<std::chrono::milliseconds>(promised_ - now);
   return std::max(least_, wait);

@@ -1,6 +1,6 @@
-// When those that are refused for load are to come again: one after the other, at the pace at which
-// places became free of late. Told the same second, they would all come back in it, and all but a
-// few be refused again, every second, at the cost of those that are served. Pure.
+// Retry times for requests refused for load: staggered at the rate at which slots recently became
+// free. With equal times all would return together and almost all would be refused again, at the
+// cost of running requests. Pure.
 #pragma once
 
 #include <chrono>
@@ -13,15 +13,15 @@ class return_pace {
 public:
   using time_point = std::chrono::steady_clock::time_point;
 
-  // Never told less than `least`, nor while no pace is known.
+  // Never less than `least`, which is also returned while the rate is unknown.
   explicit return_pace(std::chrono::milliseconds least) : least_(least) {}
 
-  // To be told a few times a second: how many tickets have ended since the beginning, and whether
-  // newcomers have to wait. Only while they have to is the pace that of the server; else it is that
-  // of the requests, and whoever was told to come later is not waited for.
+  // Call it a few times a second, with the total of ended tickets and whether newcomers must wait.
+  // Only while they must is the measured rate that of the server; otherwise it is the arrival rate,
+  // and earlier promises are dropped.
   void observe(std::uint64_t ended, bool is_full, time_point now);
 
-  // The wait of one that is refused now; the next one is told a later moment.
+  // The wait of a request refused now; each further request gets a later time.
   std::chrono::milliseconds next(time_point now);
 
 private:
@@ -29,12 +29,12 @@ private:
   std::optional<time_point> observed_;
   std::uint64_t ended_ = 0;
   bool was_full_ = false;
-  double seconds_ = 0;    // of full time, the older the less
-  double endings_ = 0;    // in them
-  time_point promised_{}; // the place that the last one was told of
+  double seconds_ = 0;    // of full time, with older time decayed
+  double endings_ = 0;    // tickets ended in that time
+  time_point promised_{}; // the latest retry time that was assigned
 };
 
-// The longest wait that anybody is told.
+// The maximum wait.
 inline constexpr std::chrono::seconds retry_after_max{30};
 
 } // namespace baton::schedule

@@ -1,6 +1,5 @@
-// Which tickets come in, which rows run next, what a finished step means. Pure: (state, events,
-// time) -> (micro-batches, tokens, rejections); no I/O, no clock, no threads. Driven by the
-// scheduler actor.
+// Admission of tickets, batch forming, and handling of step results. Pure: (state, events, time) ->
+// (micro-batches, tokens, rejections); no I/O, no clock, no threads. Driven by the scheduler actor.
 #pragma once
 
 #include "runtime/schedule/blocks.hpp"
@@ -23,63 +22,63 @@ namespace baton::schedule {
 
 using time_point = std::chrono::steady_clock::time_point;
 
-// Who is served first: as they come, or by the request's `priority` before that.
+// The order of service: by arrival, or by the request's `priority` first.
 enum class scheduling_policy : std::uint8_t { fcfs, priority };
 
-// Names as vLLM and TorchServe users know them, where they have one.
+// Names follow vLLM and TorchServe where they have one.
 struct scheduler_config {
   std::uint32_t max_num_seqs = 64;            // slots: sequences that run at the same time
   std::uint32_t max_num_batched_tokens = 256; // rows of one micro-batch
-  // Tokens to which those that run at the same time may come, prompts and all that they may draw:
-  // TGI's budget of a batch. At least max_model_len; 0: as many as there is KV for.
+  // Maximum tokens that the running sequences may reach together, prompts and outputs: TGI's batch
+  // budget. At least max_model_len; 0: as many as the KV memory holds.
   std::uint64_t max_batch_total_tokens = 0;
-  std::uint32_t prefill_chunk = 128;       // of these, rows of prompts: bounds a decode's wait
+  std::uint32_t prefill_chunk = 128;       // prompt rows among them: bounds a decode's wait
   std::uint32_t max_model_len = 2048;      // positions of one sequence, prompt and output
-  std::uint32_t vocabulary_size = 0;       // required: ids from outside are checked against it
+  std::uint32_t vocabulary_size = 0;       // required: ids from clients are checked against it
   std::uint32_t max_num_queued_reqs = 128; // tickets beyond the slots
-  std::uint64_t max_num_queued_tokens = 1 << 18; // their estimates, in all
+  std::uint64_t max_num_queued_tokens = 1 << 18; // their total estimate
   schedule::scheduling_policy scheduling_policy = schedule::scheduling_policy::fcfs;
-  bool enable_prefix_caching = true;                   // KV of equal beginnings is computed once
+  bool enable_prefix_caching = true;                   // KV of equal prefixes is computed once
   bool async_scheduling = true;                        // run-ahead: see scheduler::next
-  std::uint32_t num_speculative_tokens = 0;            // guesses behind a decoding row; 0: none
-  std::uint32_t speculative_disable_by_batch_size = 0; // nor while so many run; 0: always
-  lookup_config lookup;                                // where they are taken from
-  baton::pooling pooling = baton::pooling::mean;       // what an embedding is
+  std::uint32_t num_speculative_tokens = 0;            // draft tokens per decoding row; 0: none
+  std::uint32_t speculative_disable_by_batch_size = 0; // no drafts while so many run; 0: always
+  lookup_config lookup;                                // how draft tokens are found
+  baton::pooling pooling = baton::pooling::mean;       // pooling of embeddings
   bool use_job_ticket = false;                         // no queue: a free slot now, or a refusal
   std::vector<token_id> eos_ids;                       // end-of-sequence tokens of the model
-  ticket_id first_ticket{1};                           // above all of an earlier life
+  ticket_id first_ticket{1};                           // above all tickets of earlier incarnations
   std::uint64_t ticket_step = 1;                       // from one ticket to the next
-  std::chrono::milliseconds retry_after{1000};        // at least, with refusals that may be retried
-  std::chrono::milliseconds submit_timeout{10'000};   // from granted to admit
-  std::chrono::milliseconds queue_deadline{60'000};   // from granted to the first slot; 0: none
-  std::chrono::milliseconds recovery_timeout{60'000}; // without a pipeline; 0: none
-  // A ticket that nobody listens to any more: computed on for so long, as if its gateway or client
-  // were about to come back; one that may be resumed is then parked, without a slot and blocks,
-  // until the window has passed since it was left.
+  std::chrono::milliseconds retry_after{1000};         // the minimum, for retryable refusals
+  std::chrono::milliseconds submit_timeout{10'000};    // from granted to admit
+  std::chrono::milliseconds queue_deadline{60'000};    // from granted to the first slot; 0: none
+  std::chrono::milliseconds recovery_timeout{60'000};  // without a pipeline; 0: none
+  // A ticket without a listener runs on for `detach_grace`, because its gateway or client may
+  // return. After that a resumable ticket is suspended, without slot and blocks, until
+  // `resume_window` has passed since it was orphaned.
   std::chrono::milliseconds detach_grace{5'000};
   std::chrono::milliseconds resume_window{300'000};
-  std::uint32_t max_num_parked_reqs = 256; // the one parked first goes
+  std::uint32_t max_num_parked_reqs = 256; // the oldest one is dropped
 };
 
 // Choices of one ticket: OpenAI's bound on `n`.
 inline constexpr std::uint32_t choices_max = 128;
-// A sequence whose rows were in flight at so many deaths of a shard in a row, the last time alone,
-// is to blame: of shards that ended themselves, or that were killed from outside (for want of
-// memory, or because a step did not end).
+// A sequence is blamed if its rows were in flight at so many consecutive shard deaths, alone at the
+// last one. `crashes` count shards that ended themselves. `kills` count shards killed from outside
+// (out of memory, or a step that did not end).
 inline constexpr std::uint32_t crashes_max = 2, kills_max = 3;
 
-// What closed the last epoch, known for certain when the next one opens: the death of a shard is
-// held against the sequences that were in flight, a link that fell between live ones is not.
+// Why the last epoch closed, as known when the next one opens. Sequences in flight become suspects
+// only after the death of a shard, not after a link failure between live ones.
 enum class loss : std::uint8_t { link, shard };
 // Whether every stage still has the keys and values of all acknowledged rows.
 enum class kv_fate : std::uint8_t { lost, kept };
 
-// What the stages of an epoch agree on.
+// The parameters that all stages of an epoch share.
 struct pipeline_shape {
-  std::uint32_t stages = 1; // as many micro-batches are worked on at a time
-  std::uint32_t blocks = 0; // KV blocks, the least of all stages
+  std::uint32_t stages = 1; // as many micro-batches run at a time
+  std::uint32_t blocks = 0; // KV blocks, the minimum over all stages
   std::uint32_t block_positions = 64;
-  std::uint32_t swap_blocks = 0; // the least of all stages
+  std::uint32_t swap_blocks = 0; // the minimum over all stages
   bool pools = true;             // all stages run the steps of an embedding
 };
 
@@ -93,10 +92,10 @@ struct output {
   std::vector<refusal> refusals;     // for the gateways
 };
 
-// What load_report has no room for.
+// Counters that are not in load_report.
 struct counters {
-  std::uint64_t stale_results = 0;     // of a closed epoch
-  std::uint64_t duplicate_results = 0; // of a batch that is not in flight
+  std::uint64_t stale_results = 0;     // results of a closed epoch
+  std::uint64_t duplicate_results = 0; // results of a batch that is not in flight
   std::uint64_t tickets_granted = 0;
   std::uint64_t tickets_ended = 0;
   std::uint64_t quarantined = 0;
@@ -107,54 +106,52 @@ public:
   // Requires: sizes above 0, max_num_batched_tokens and max_model_len above 1.
   explicit scheduler(scheduler_config config);
 
-  // -- tickets (tickets.cpp). Whoever has a ticket gets one end for it: the last `tokens` of its
-  // last choice, or one refusal before any of its tokens.
+  // -- tickets (tickets.cpp). Each ticket ends exactly once: by the last `tokens` of its last
+  // choice, or by one refusal before any of its tokens.
   std::variant<granted, rejected> reserve(const baton::reserve& request, time_point now);
-  // A request that cannot be is refused through the output; one whose ticket has ended is dropped.
-  // `now`: for what `tokens` tells of its waiting; nothing is decided by it.
+  // An invalid request is refused through the output; a request whose ticket has ended is dropped.
+  // `now` affects only the times reported in `tokens`.
   void admit(const baton::admit& request, time_point now = {});
   void cancel(const baton::cancel& request);
-  // A gateway is gone, or out of reach: it or another one may come back to its tickets.
+  // A gateway is down or unreachable: it or another one may resume its tickets.
   void detach_all_of(node_id gateway);
-  // Somebody comes back to a ticket. False if there is none of this number with this key and as
-  // many choices: it has ended, was never ours, or is not theirs.
+  // Resumes a ticket. False if no open ticket has this number, this key and as many choices.
   bool resume(const baton::resume& request);
-  // What whoever comes back to a ticket must know to tell another head of it (without the model's
-  // name): the request, and of each choice the tokens that `to` has taken in. A choice that has
-  // ended is over in it, whatever was taken in. Nothing for a ticket of which no choice is open.
+  // A ticket's request, from which a resuming gateway can recreate the ticket on another head.
+  // Without the model's name. Contains, for each choice, the tokens received according to `to`; an
+  // ended choice counts as delivered. Empty if no choice of the ticket is open.
   struct retold {
     baton::reserve reserve;
     baton::submit submit;
   };
   std::optional<retold> retell(const baton::resume& to, time_point now);
   bool is_known(ticket_id id) const;    // granted, and not ended
-  bool is_reserved(ticket_id id) const; // of these, one that is not admitted
-  // Ends what has waited or run past its deadline. Call it a few times a second.
+  bool is_reserved(ticket_id id) const; // granted, but not yet admitted
+  // Ends tickets whose wait or deadline has expired. Call it a few times a second.
   void tick(time_point now);
   void drain() noexcept { is_draining_ = true; } // refuses new tickets, finishes the others
 
-  // -- the step. next() forms micro-batches until there is one for each stage and, with run-ahead,
-  // one more that waits at stage 0: sequences go on in it with the tokens that are being drawn, so
-  // that no stage waits for the scheduler (batching.cpp). on_sampled acknowledges one
-  // (acknowledge.cpp).
-  std::optional<micro_batch> next(time_point now = {}); // `now`: as of admit
+  // -- the step. next() forms one micro-batch per stage and, with run-ahead, one more that waits at
+  // stage 0. That one continues sequences with tokens still being drawn, so that no stage waits for
+  // the scheduler (batching.cpp). on_sampled acknowledges a step (acknowledge.cpp).
+  std::optional<micro_batch> next(time_point now = {}); // `now`: as for admit
   void on_sampled(const sampled& step);
 
-  // -- the pipeline's life (acknowledge.cpp). Closing voids what is in flight; what had come as far
-  // as the last stage may still land until the next epoch opens. Where the KV was lost, sequences
-  // are computed again from the log, before those that have not started.
-  // Requires: closed, a later epoch.
+  // -- the pipeline's lifecycle (acknowledge.cpp). Closing invalidates steps in flight, except
+  // results that arrive from the last stage before the next epoch opens. If the KV was lost,
+  // sequences are recomputed from the log, before those that have not started. Requires: closed, a
+  // later epoch.
   void open_epoch(epoch_id epoch, const pipeline_shape& shape, loss last = loss::shard,
                   kv_fate kv = kv_fate::lost);
-  // `since`: when the pipeline was lost, which may be before now, if epochs came to nothing
-  // meanwhile. `why`: for those who wait in vain.
+  // `since`: when the pipeline was lost; earlier than now if epochs failed to open meanwhile.
+  // `why`: the reason reported to waiting requests.
   void close_epoch(time_point since, std::string why = {});
   bool is_open() const noexcept { return epoch_.has_value(); }
 
-  // The blocks whose contents somebody may come back to (kv_move.cpp).
+  // The blocks with contents that may be needed again (kv_move.cpp).
   std::vector<held_block> held_blocks() const;
 
-  // What is to be sent since the last call.
+  // The output since the last call.
   output take() { return std::exchange(output_, {}); }
   bool has_flights() const noexcept { return !flights_.empty(); }
   bool is_idle() const noexcept { return tickets_.empty() && flights_.empty(); }
@@ -166,7 +163,7 @@ private:
   //   reserve ──granted──> reserved ──admit──> admitted ──last choice ended──> ended
   //                           │                 │    ^                           ^
   //                           │                 │    └── resume ──┐              │
-  //                           │                 └─ left ─> detached ─ grace ─> parked
+  //                           │                 └ left ─> orphaned ─ grace ─> suspended
   //                           │                               └──── window ──────┴──> ended
   //                           └──── timeout, cancel, refused ───────────────────────> ended
   struct ticket {
@@ -180,25 +177,25 @@ private:
     std::uint32_t prompt_tokens = 0;
     time_point reserved_at;
     time_point admitted_at;
-    std::optional<time_point> stepped_at; // rows of it were in a step for the first time
+    std::optional<time_point> stepped_at; // the first step with rows of it
     std::optional<time_point> deadline;
     std::uint64_t resume_key = 0;
-    bool is_resumable = false; // worth to be parked
+    bool is_resumable = false; // may be suspended
     bool is_admitted = false;
     bool continues_prompt = false; // for the detokenizer
-    bool has_begun = false;        // a `tokens` message is out: it can no longer be refused
+    bool has_begun = false;        // a `tokens` message was sent: it can no longer be refused
     bool is_detached = false;
     bool is_parked = false;
-    std::optional<time_point> detached_at; // the first tick after that
+    std::optional<time_point> detached_at; // the first tick while orphaned
   };
   struct part {             // one slice of a batch in flight
-    sequence* of = nullptr; // which stays while it is in flight
+    sequence* of = nullptr; // kept while it is in flight
     std::size_t position = 0;
-    std::size_t rows = 0; // with guesses
+    std::size_t rows = 0; // including draft tokens
     bool samples = false;
-    std::size_t drafts = 0; // the last of the rows, which are guesses
+    std::size_t drafts = 0; // the draft tokens at the end of the rows
     bool pools = false;
-    bool scores = false; // which it pools
+    bool scores = false; // pools log probabilities
     bool is_prefill = false;
     std::size_t draws() const noexcept { return samples ? 1 + drafts : 0; }
   };
@@ -208,12 +205,12 @@ private:
   };
   struct flight { // a micro-batch
     std::vector<part> parts;
-    std::vector<turn> copied; // whose blocks it copies to or from swap space
+    std::vector<turn> copied; // sequences whose blocks it copies to or from swap space
   };
   struct late_part { // of a batch that was in flight when the epoch closed
     turn who;
     std::size_t position = 0;
-    std::size_t rows = 0; // without guesses
+    std::size_t rows = 0; // without draft tokens
     std::size_t draws = 0;
     bool pools = false;
     bool scores = false;
@@ -235,7 +232,7 @@ private:
   queue_figures look_at_queue(std::int32_t priority) const {
     return queue_.look(priority, config_.max_num_seqs);
   }
-  void recount(ticket_id id); // after each change of what the queue goes by
+  void recount(ticket_id id); // after each change that affects the queue
   std::optional<error> refuse_admit(const baton::admit& request, const ticket& t) const;
   static error no_embeddings();
   void refuse(ticket_id id, error why);
@@ -268,7 +265,7 @@ private:
   std::vector<sequence*> those_ahead() const;
   struct chosen_decodes {
     std::vector<sequence*> all;
-    std::size_t bytes = 0; // about what their rows have in a message
+    std::size_t bytes = 0; // approximate size of their rows in a message
   };
   chosen_decodes choose_decodes(std::size_t rows) const;
   void plan_decodes(std::vector<planned>& plan);
@@ -281,7 +278,7 @@ private:
   void swap_in(sequence& s);
   bool has_blocks_coming() const noexcept { return lists_.leaving() > 0; }
   micro_batch form(const std::vector<planned>& plan, time_point now);
-  // Of rows up to `end`, as slice of the batch.
+  // The pooling of rows up to `end`, for a slice of the batch.
   pool pool_of(const sequence& s, std::size_t end, std::uint32_t slice) const;
 
   // acknowledge.cpp
@@ -307,12 +304,12 @@ private:
   void judge_suspects(kv_fate kv);
 
   sequence* find(const turn& who);
-  // Those of the ticket that are still known; `what` may end them, and with them the ticket.
+  // Calls `what` for the ticket's known sequences; it may end them, and the ticket with them.
   void for_choices(ticket_id id, const std::function<void(sequence&)>& what);
   bool is_parked(const sequence& s) const;
-  // To be called after each change of a sequence, so that it is found.
+  // Updates the lists; to be called after each change of a sequence.
   void file(sequence& s) { lists_.file(s, is_parked(s)); }
-  // Whether this one would pass the budget of tokens beside so many of those that run.
+  // Whether `s` would exceed the token budget beside the running sequences.
   bool passes_budget(const sequence& s, std::uint64_t running_potential) const noexcept {
     const auto most = config_.max_batch_total_tokens;
     return most != 0 && running_potential + s.potential_tokens() > most;
@@ -329,21 +326,20 @@ private:
   std::string why_closed_;
   block_account blocks_;
   std::map<ticket_id, ticket> tickets_;
-  std::map<turn, sequence>
-      sequences_; // in the order of service; an ended one stays while it is in flight
+  std::map<turn, sequence> sequences_; // in order of service; an ended one stays while in flight
   sequence_lists lists_;
   ticket_queue queue_;
   std::map<batch_id, flight> flights_;
-  std::vector<block_copy> copies_; // the next micro-batch carries them
-  std::vector<turn> copied_;       // whose they are
-  std::map<turn, range> suspects_; // rows that were in flight when the last epoch closed
-  std::map<batch_id, std::vector<late_part>> late_; // the same by batch, while none is open
+  std::vector<block_copy> copies_;                  // carried by the next micro-batch
+  std::vector<turn> copied_;                        // the sequences of `copies_`
+  std::map<turn, range> suspects_;                  // rows in flight when the last epoch closed
+  std::map<batch_id, std::vector<late_part>> late_; // the same by batch, while no epoch is open
   ticket_id next_ticket_;
   batch_id next_batch_{1};
   return_pace returns_;
   bool is_draining_ = false;
   bool has_isolated_in_flight_ = false;
-  bool is_guessing_ = false; // in the micro-batch that is being formed
+  bool is_guessing_ = false; // in the micro-batch being formed
   output output_;
   load_report totals_;
   counters counters_;

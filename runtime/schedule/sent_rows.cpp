@@ -34,7 +34,8 @@ std::optional<std::span<const std::byte>> sent_rows::find(const slice& wanted,
   for (const batch& b : before_) {
     std::size_t first = 0; // row of the slice
     for (const slice& s : b.slices) {
-      const std::size_t skipped = wanted.position - s.position; // wraps: then it is too many
+      // wraps around if negative, and is then too large
+      const std::size_t skipped = wanted.position - s.position;
       const bool is_it =
           s.sequence == wanted.sequence && skipped + wanted.rows <= s.rows - s.drafts &&
           skipped <= s.rows && wanted.blocks.size() <= s.blocks.size() &&
@@ -73,16 +74,16 @@ std::span<const block_index> sent_rows::written_by(const slice& s) const {
       std::min<std::size_t>(s.position / block_positions_, s.blocks.size()));
 }
 
-// Blocks may have another owner by now. Looked at once an epoch: steps have no time for it.
+// Drops rows in blocks with a newer owner. Done once per epoch, because steps have no time for it.
 void sent_rows::forget_overwritten() {
-  std::map<block_index, std::optional<sequence_id>> later; // who writes there; none: several do
+  std::map<block_index, std::optional<sequence_id>> later; // the later writer; none: several
   for (auto b = before_.rbegin(); b != before_.rend(); ++b)
     for (slice& s : b->slices)
       for (const block_index block : written_by(s))
         if (auto& writer = later.try_emplace(block, s.sequence).first->second;
             writer != s.sequence) {
           writer.reset();
-          s.drafts = s.rows; // none of its rows is of use
+          s.drafts = s.rows; // none of its rows is usable
         }
 }
 

@@ -1,5 +1,5 @@
-// The sequence log: all that is needed to do any step of one sequence again, and how far it has
-// come. Owned and changed by the scheduler alone.
+// The sequence log: all that is needed to redo any step of one sequence, and its progress. Owned
+// and changed by the scheduler alone.
 #pragma once
 
 #include "schema/messages.hpp"
@@ -19,22 +19,21 @@ namespace baton::schedule {
 //      └──┼────────────────────────┘                                             │
 //         └──────────── cancel, deadline, failure ───────────────────────────────┘
 //
-// A state changes at once; blocks follow when no step in flight uses them any more: they go back,
-// those of a preempted one by way of swap space if it has room. From there they come when it is
-// running again, unless a failed step or the epoch's end has put in doubt whether every stage has
-// made the copies: then, as without swap space, it is computed again from the log.
+// A state changes at once; blocks are released when no step in flight uses them. The blocks of a
+// preempted sequence move to swap space if it has room, and return when it runs again. If a failed
+// step or an epoch's end makes the copies uncertain, it is recomputed from the log.
 enum class sequence_state : std::uint8_t { waiting, running, ended };
 
-// The order of service: the lower number first, then whoever came first, for tickets are numbered
-// as they are granted.
+// The order of service: lower numbers first, then by arrival, because tickets are numbered as they
+// are granted.
 struct turn {
-  std::int32_t priority = 0; // of the request; under fcfs all have 0
+  std::int32_t priority = 0; // of the request; 0 for all under fcfs
   sequence_id id;
   friend auto operator<=>(const turn&, const turn&) = default;
 };
 
-// This token comes before the one to draw: the penalties count it, a constraint goes on behind it,
-// a watermark is by it.
+// Adds a token that precedes the one to draw: to the counts of penalties, to the output of a
+// constraint, and as the watermark's context.
 void count_as_output(draw& d, token_id token);
 
 // One draw of a micro-batch.
@@ -43,7 +42,7 @@ struct draw_place {
   std::uint32_t index = 0;
 };
 
-// In which lists of the scheduler a sequence is (sequence_lists.hpp).
+// The lists of the scheduler that contain a sequence (sequence_lists.hpp).
 struct filing {
   bool waits = false;
   bool runs = false;
@@ -63,38 +62,38 @@ struct sequence {
   std::vector<token_id> ids; // prompt, then output
   sampling_params sampling;
   stopping stop;
-  std::string cache_salt; // it shares KV with sequences of the same one
-  bool embeds = false;    // wanted is the prompt's embedding: nothing is drawn
+  std::string cache_salt; // KV is shared only between sequences with the same salt
+  bool embeds = false;    // wants the prompt's embedding: nothing is drawn
 
-  // -- how far it is; [0, computed) is acknowledged, [computed, issued) is in flight. A row may be
+  // -- progress; [0, computed) is acknowledged, [computed, issued) is in flight. A row may be
   // issued before its token is known: `issued` runs ahead of `ids` --
   sequence_state state = sequence_state::waiting;
   std::size_t computed = 0;
   std::size_t issued = 0;
-  std::size_t published = 0;    // positions below `computed` that the prefix cache has heard of
-  std::size_t cached = 0;       // prompt positions below `computed` that others have computed
-  std::uint32_t in_flight = 0;  // micro-batches that carry rows of it
-  std::uint32_t drawing = 0;    // of these, those that draw: as many ids are to come
-  draw_place last_draw;         // where the latest of them is drawn
-  std::vector<token_id> drafts; // ids guessed behind the last known one, in flight or about to be
-  std::vector<float> pooled;    // of one that embeds: what [0, computed) came to
-  std::vector<sample> scores;   // of the prompt's tokens behind the first, if they are wanted
-  std::uint64_t last_batch = 0; // the latest that came back with rows of it, for fair turns
-  bool is_void = false;         // what is in flight does not count and will be done again
-  bool is_leaving = false;      // preempted: goes to swap space when nothing of it is in flight
-  std::size_t swapped = 0;      // positions in swap space, of one that waits
-  std::uint32_t copying = 0;    // times to or from there that are not acknowledged
-  bool has_started = false;     // has been running: goes before its equals that have not
+  std::size_t published = 0;    // positions below `computed` that are in the prefix cache
+  std::size_t cached = 0;       // prompt positions below `computed` taken from the prefix cache
+  std::uint32_t in_flight = 0;  // micro-batches that carry its rows
+  std::uint32_t drawing = 0;    // micro-batches among them that draw: as many ids are pending
+  draw_place last_draw;         // where the latest pending id is drawn
+  std::vector<token_id> drafts; // draft tokens behind the last known id, in flight or about to be
+  std::vector<float> pooled;    // for embeddings: the pooling result of [0, computed)
+  std::vector<sample> scores;   // prompt log probabilities from the second token on, if wanted
+  std::uint64_t last_batch = 0; // the latest returned batch with rows of it, for fairness
+  bool is_void = false;         // steps in flight do not count and will be redone
+  bool is_leaving = false;      // preempted: moves to swap space when nothing of it is in flight
+  std::size_t swapped = 0;      // positions in swap space, while it waits
+  std::uint32_t copying = 0;    // swap transfers that are not acknowledged
+  bool has_started = false;     // has been running: precedes equals that have not
   bool has_stepped = false;     // rows of it have been in a step
-  bool has_begun = false;       // its first `tokens` message is out
+  bool has_begun = false;       // its first `tokens` message was sent
 
   // -- suspicion: rows that were in flight when a step failed or a shard died --
-  std::uint32_t deaths = 0; // in a row, with the same rows in flight
+  std::uint32_t deaths = 0; // consecutive deaths with the same rows in flight
   std::size_t suspect_from = 0;
   std::size_t suspect_until = 0;
-  bool is_isolated = false; // its suspect rows run in micro-batches of their own, nothing beside
+  bool is_isolated = false; // its suspect rows run in micro-batches of their own
 
-  // -- its places in the lists, which are kept by sequence_lists alone --
+  // -- its positions in the lists, maintained by sequence_lists alone --
   filing filed;
   std::uint64_t ready_since = 0; // last_batch when it became ready
   sequence* ready_before = nullptr;
@@ -105,23 +104,23 @@ struct sequence {
            stopping until);
 
   schedule::turn turn() const noexcept { return {priority, id}; }
-  // The tokens to which it may come: prompt, and all that it may draw.
+  // The most tokens that it can reach: prompt and maximum output.
   std::uint64_t potential_tokens() const noexcept {
     return prompt_count + (embeds ? 0 : std::uint64_t{stop.tokens_max});
   }
   std::uint32_t output_count() const noexcept {
     return static_cast<std::uint32_t>(ids.size() - prompt_count);
   }
-  // Its next rows go on from what those in flight come to.
+  // Its next rows depend on the results of those in flight.
   bool must_wait() const noexcept { return embeds && in_flight > 0; }
-  // With those to come and those guessed.
+  // Including pending and draft tokens.
   std::size_t ids_expected() const noexcept { return ids.size() + drawing + drafts.size(); }
-  // The prompt's tokens are to be told as likely as they were: with the first word of it, also of
-  // one that goes on in another life of the head.
+  // Prompt log probabilities are wanted and not complete. They are sent with the first message,
+  // also if the sequence continues in another incarnation of the head.
   bool wants_scores() const noexcept {
     return sampling.prompt_logprobs >= 0 && !has_begun && scores.size() + 1 < prompt_count;
   }
-  // The next rows are pooled, and draw nothing. The prompt's last row has no token to score.
+  // The next rows are pooled and draw nothing. The prompt's last row has no token to score.
   bool pools_next() const noexcept {
     return embeds || (wants_scores() && issued + 1 < prompt_count);
   }
@@ -130,20 +129,20 @@ struct sequence {
     const bool is_scored = !embeds && (pools_next() || stop.tokens_max == 0);
     return (is_scored ? prompt_count - 1 : ids_expected()) - issued;
   }
-  // Of these, those that may run beside rows of others: up to the suspect ones.
+  // Rows among them that may run beside other sequences: those before the suspect rows.
   std::size_t rows_in_company() const noexcept {
     return is_isolated ? std::min(suspect_from - std::min(issued, suspect_from), rows_left())
                        : rows_left();
   }
   bool must_run_alone() const noexcept { return is_isolated && issued >= suspect_from; }
-  // No shard has died of rows that are valid.
+  // Ends the suspicion if all suspect rows are valid: no shard has died of them.
   void clear_if_computed() noexcept;
 
   void append(token_id drawn);
-  // What the last stage needs to draw the token after those that are being drawn, behind so many of
-  // the guesses. If one is still to come, history and output are without it.
+  // The last stage's input to draw the token after the pending ones and after `guessed` draft
+  // tokens. History and output omit a pending token.
   draw next_draw(std::span<const token_id> eos_ids, std::size_t guessed) const;
-  // Does this token, drawn at this output index, end the sequence?
+  // Whether this token, drawn at this output index, ends the sequence.
   bool is_end(token_id token, std::uint32_t index, std::span<const token_id> eos_ids) const;
 
 private:

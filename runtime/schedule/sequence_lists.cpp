@@ -124,7 +124,7 @@ void sequence_lists::check_integrity(const std::map<turn, sequence>& all,
   std::uint64_t potential = 0;
   for (const auto& [who, s] : running_)
     potential += s->potential_tokens();
-  ENSURE(potential == running_potential_, "{} tokens may come to be, {} are counted", potential,
+  ENSURE(potential == running_potential_, "{} potential tokens, {} are counted", potential,
          running_potential_);
   std::vector<sequence*> line;
   ready_.copy_to(line, ready_.size());

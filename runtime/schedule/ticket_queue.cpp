@@ -51,7 +51,7 @@ queue_figures ticket_queue::look(std::int32_t priority, std::uint32_t slots) con
                       before.taken < slots ? slots - before.taken : 0};
   if (before.choices <= queue.slots_left)
     return {0, 0, queue.slots_left - before.choices};
-  // The first of them will have what is free; nobody overtakes the one that does not fit.
+  // The first ones take the free slots; a ticket that does not fit is never overtaken.
   for (const auto& [who, t] : waiting_) {
     if (t.choices_open > queue.slots_left)
       break;

@@ -1,5 +1,5 @@
-// Who has slots and who waits for one, by ticket: what is before a newcomer. Kept as tickets
-// change, so that to ask it costs the same however many there are. Pure.
+// Tickets with slots and tickets that wait for one: the queue ahead of a newcomer. Updated as
+// tickets change, so that a query has constant cost. Pure.
 #pragma once
 
 #include "runtime/schedule/sequence.hpp"
@@ -10,39 +10,39 @@
 
 namespace baton::schedule {
 
-// Of one ticket.
+// A ticket's state in the queue.
 struct queued_ticket {
   std::int32_t priority = 0;
   std::uint32_t choices_open = 0;
   std::uint64_t tokens_estimate = 0;
-  bool has_started = false; // one of its choices has been running
+  bool has_started = false; // one of its choices has run
   friend bool operator==(const queued_ticket&, const queued_ticket&) = default;
 };
 
-// For which there is no slot.
+// Tickets that wait for a slot.
 struct queue_figures {
   std::uint32_t tickets = 0;
   std::uint64_t tokens = 0;
-  std::uint32_t slots_left = 0; // 0 if anyone waits
+  std::uint32_t slots_left = 0; // 0 if any ticket waits
   friend bool operator==(const queue_figures&, const queue_figures&) = default;
 };
 
 class ticket_queue {
 public:
-  // As the ticket is now; before, it may have been here as it was then.
+  // Inserts the ticket or updates its state.
   void put(ticket_id id, const queued_ticket& now);
-  // It has ended, or waits for somebody and not for a slot.
+  // The ticket has ended, or is suspended.
   void remove(ticket_id id);
-  // The tickets for which there is no slot, in the order in which they will get one: those that a
-  // newcomer of this priority has before it. It has the slots of the others behind it.
+  // The waiting tickets ahead of a newcomer with this priority. Slots of tickets behind it count as
+  // available.
   queue_figures look(std::int32_t priority, std::uint32_t slots) const;
   std::size_t size() const noexcept { return all_.size(); }
   const queued_ticket* find(ticket_id id) const;
 
 private:
-  struct sums {                // of one priority
-    std::uint32_t taken = 0;   // slots, by those that have started
-    std::uint32_t tickets = 0; // that have not, and their
+  struct sums {                // sums over one priority
+    std::uint32_t taken = 0;   // slots of tickets that have started
+    std::uint32_t tickets = 0; // tickets that have not started, with their
     std::uint32_t choices = 0;
     std::uint64_t tokens = 0;
   };

@@ -1,4 +1,4 @@
-// Tickets: who may come in, who waits, and the one way in which a ticket ends.
+// Tickets: admission, queueing, and the single path by which a ticket ends.
 #include "runtime/schedule/scheduler.hpp"
 #include "schema/ensure.hpp"
 #include "schema/result.hpp"
@@ -10,7 +10,7 @@
 namespace baton::schedule {
 namespace {
 
-// 0 for a time that nobody has told.
+// 0 if a time was not given.
 std::uint64_t micros_between(time_point from, time_point to) {
   using std::chrono::microseconds;
   const auto span = std::chrono::duration_cast<microseconds>(to - from).count();
@@ -75,7 +75,7 @@ std::optional<error> scheduler::refuse_reserve(const baton::reserve& request,
                       "priority is {}, but requests are served as they come: leave it out, or set "
                       "model.scheduling_policy to \"priority\"",
                       request.priority);
-  if (request.ticket) { // it was let in before: neither the queue's bounds nor a drain are for it
+  if (request.ticket) { // admitted before: exempt from the queue's bounds and from drain
     if (request.ticket >= next_ticket_ || tickets_.contains(request.ticket))
       return fail(errc::conflict, "ticket {} is open, or was never granted", request.ticket.value);
     return std::nullopt;
@@ -129,7 +129,7 @@ void scheduler::admit(const baton::admit& request, time_point now) {
   }
   ticket& t = it->second;
   if (t.is_admitted)
-    return; // said twice
+    return; // a duplicate
   if (auto why = refuse_admit(request, t))
     return refuse(request.ticket, std::move(*why));
   t.is_admitted = true;
@@ -164,7 +164,7 @@ void scheduler::admit(const baton::admit& request, time_point now) {
   recount(request.ticket);
   if (stop.tokens_max > 0 || t.prompt_tokens > 1)
     return;
-  // A first token has nothing before it that would tell how likely it was.
+  // A single-token prompt has no log probabilities to compute.
   for_choices(request.ticket, [this](sequence& s) {
     if (s.state != sequence_state::ended)
       end_choice(s, message_of(s), finish::length, std::nullopt, 0);
@@ -174,7 +174,7 @@ void scheduler::admit(const baton::admit& request, time_point now) {
 
 error scheduler::no_embeddings() {
   return fail_param(errc::unsupported_parameter, "model",
-                    "this model makes no embeddings here: an engine of its stages has none");
+                    "this model cannot produce embeddings: the engine of a stage does not support it");
 }
 
 std::optional<error> scheduler::refuse_admit(const baton::admit& request, const ticket& t) const {
@@ -240,7 +240,7 @@ std::optional<error> scheduler::refuse_admit(const baton::admit& request, const 
   return std::nullopt;
 }
 
-// What is on its way to the scheduler still comes; what is not ends by submit_timeout.
+// Messages already on their way still arrive; missing ones are handled by submit_timeout.
 void scheduler::detach_all_of(node_id gateway) {
   for (auto& [id, t] : tickets_)
     if (t.gateway == gateway)
@@ -253,7 +253,7 @@ void scheduler::tick_detached(ticket_id id, time_point now) {
     t.detached_at = now;
   const auto left_for = now - *t.detached_at;
   if (left_for >= (t.is_resumable ? config_.resume_window : config_.detach_grace))
-    fail_ticket(id, finish::cancelled, fail(errc::cancelled, "nobody came back to it"));
+    fail_ticket(id, finish::cancelled, fail(errc::cancelled, "the stream was not resumed in time"));
   else if (left_for >= config_.detach_grace && !t.is_parked)
     park(id);
 }
@@ -268,15 +268,15 @@ void scheduler::park(ticket_id id) {
   recount(id);
 }
 
-// It waits for somebody who wants it, not for a slot.
+// It waits for a client to resume it, not for a slot.
 bool scheduler::is_parked(const sequence& s) const {
   return s.state == sequence_state::waiting && tickets_.at(s.id.ticket).is_parked;
 }
 
-// Those that were left first go.
+// Drops the tickets that were orphaned first.
 void scheduler::limit_parked() {
   if (tickets_.size() - queue_.size() <= config_.max_num_parked_reqs)
-    return; // the others are parked
+    return; // tickets outside the queue are suspended
   std::set<std::pair<time_point, ticket_id>> parked;
   for (const auto& [id, t] : tickets_)
     if (t.is_parked)
@@ -360,7 +360,7 @@ void scheduler::tick(time_point now) {
   const bool gave_up = has_given_up(now);
   for (auto it = tickets_.begin(); it != tickets_.end();) {
     const ticket_id id = it->first;
-    const ticket& t = (it++)->second; // which may end
+    const ticket& t = (it++)->second; // the ticket may end below
     const auto waited = now - t.reserved_at;
     if (gave_up)
       fail_ticket(id, finish::failed,
@@ -387,7 +387,7 @@ void scheduler::tick(time_point now) {
   returns_.observe(counters_.tickets_ended, everybody.slots_left == 0, now);
 }
 
-// Ends a ticket of which nothing is out yet.
+// Ends a ticket that has no output yet.
 void scheduler::refuse(ticket_id id, error why) {
   ticket& t = tickets_.at(id);
   ENSURE(!t.has_begun, "ticket {} is refused after its first tokens", id.value);
@@ -415,7 +415,7 @@ void scheduler::fail_ticket(ticket_id id, finish how, const error& why) {
   });
 }
 
-// One choice; its ticket is refused if that was all of it and nothing is out yet.
+// Fails one choice; if it is the last open one, fails the ticket.
 void scheduler::fail_choice(sequence& s, const error& why) {
   if (tickets_.at(s.id.ticket).choices_open == 1)
     fail_ticket(s.id.ticket, finish::failed, why);
@@ -423,7 +423,7 @@ void scheduler::fail_choice(sequence& s, const error& why) {
     end_choice(s, message_of(s), finish::failed, why, s.output_count());
 }
 
-// The next message of a choice, without samples; the first one says what the detokenizer must know.
+// The next message of a choice, without samples; the first one carries the request's data.
 tokens scheduler::message_of(sequence& s) {
   tokens m;
   m.ticket = s.id.ticket;
@@ -456,7 +456,7 @@ tokens scheduler::message_of(sequence& s) {
   return m;
 }
 
-// The one transition of a choice to its end.
+// The only transition of a choice to its end.
 void scheduler::end_choice(sequence& s, tokens last, finish how, std::optional<error> why,
                            std::uint32_t tokens_total) {
   ENSURE(s.state != sequence_state::ended, "choice {} of ticket {} ends twice", s.id.choice,
@@ -474,7 +474,7 @@ void scheduler::end_choice(sequence& s, tokens last, finish how, std::optional<e
     recount(s.id.ticket);
 }
 
-// The one transition of a ticket to its end.
+// The only transition of a ticket to its end.
 void scheduler::end_ticket(ticket_id id) {
   const auto it = tickets_.find(id);
   ENSURE(it != tickets_.end() && it->second.choices_open == 0, "ticket {} ends twice or too early",

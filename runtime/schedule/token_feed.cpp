@@ -9,7 +9,7 @@ namespace {
 
 constexpr token_id any_token = 0;
 
-// The first draw of the slice with this row, if any: a row to come is its last but for none.
+// The first draw of the slice with this row, if any. A pending row is the last of its slice.
 draw* draw_behind(micro_batch& batch, std::uint32_t row) {
   std::size_t first = 0, draws = 0;
   for (const slice& s : batch.slices) {

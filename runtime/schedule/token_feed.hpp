@@ -1,5 +1,5 @@
-// Stage 0's end of the run-ahead: what the last stage drew lately, and the micro-batches that wait
-// for it. Pure.
+// Stage 0's side of the run-ahead: tokens that the last stage drew recently, and the micro-batches
+// that wait for them. Pure.
 #pragma once
 
 #include "schema/messages.hpp"
@@ -15,28 +15,28 @@ namespace baton::schedule {
 
 class token_feed {
 public:
-  // Batches whose draws are kept: far more than are in flight, so that what is asked for is there.
+  // Batches whose draws are kept: far more than are in flight, so that requested ones are present.
   static constexpr std::size_t batches_kept = 256;
 
-  // A batch of the open epoch, in the order in which the scheduler sent them.
+  // A batch of the open epoch, in the scheduler's order.
   void push(micro_batch batch) {
     awaited_.insert(batch.batch);
     waiting_.push_back(std::move(batch));
   }
-  // What a batch drew. A failed one stands for whatever token: the scheduler discards what follows
-  // from it.
+  // Records a batch's draws. A failed batch matches any token: the scheduler discards the results
+  // that depend on it.
   void remember(const sampled& step);
-  // The first that waits, if all of its tokens are there by now. Errors: invalid_value (it asks for
-  // what was never drawn); the batch comes with it, to be answered.
+  // The first waiting batch, if all of its tokens are known. Errors: invalid_value (it refers to a
+  // draw that does not exist); the batch is returned with the error, to be answered.
   struct ready {
     micro_batch batch;
     result<void> filled;
   };
   std::optional<ready> pop();
-  // The first that waits, if `running` alone is to bring the tokens that it has not; null: there is
-  // no such batch. Valid until the next call of any other function.
+  // The first waiting batch, if only tokens of `running` are missing; otherwise null. Valid until
+  // the next call of any other function.
   const micro_batch* next_behind(batch_id running) const;
-  // Another epoch has begun.
+  // A new epoch has begun.
   void clear();
 
 private:
@@ -46,10 +46,10 @@ private:
   };
   result<void> fill(micro_batch& batch) const;
 
-  std::deque<micro_batch> waiting_; // bounded by what the scheduler has in flight
+  std::deque<micro_batch> waiting_; // bounded by the scheduler's batches in flight
   std::map<batch_id, drawn> drawn_;
-  // Pushed and not answered. What a stage fails may be heard of before what the last one draws of
-  // an earlier batch.
+  // Pushed and not answered. A failure at a stage may arrive before the last stage's draws of an
+  // earlier batch.
   std::set<batch_id> awaited_;
 };
 

@@ -1,10 +1,10 @@
-// The order in which requests wait for the workers of one model: levels of priority, each with a
-// policy of its own, as Triton's dynamic batcher has them. Pure: time is given.
+// The queue of requests for the workers of one model: priority levels, each with its own policy, as
+// in Triton's dynamic batcher. Pure: time is an argument.
 //
-//   push --> waiting in its level --timeout, refused: expire() hands it over
-//                                 --timeout, delayed: behind the others of its level, for good
-//   push_again --> before all levels, the latest first (it was taken before)
-//   any --erase, take--> gone
+//   push --> waiting in its level --timeout, refused: returned by expire()
+//                                 --timeout, delayed: behind the others of its level, permanently
+//   requeue --> before all levels, the latest first (it was taken before)
+//   any --erase, take--> removed
 #pragma once
 
 #include <chrono>
@@ -21,13 +21,13 @@ namespace baton::schedule {
 
 inline constexpr std::uint32_t priority_levels_max = 64;
 
-// What a level does with requests that wait for too long, and how many it holds. Triton's
-// ModelQueuePolicy.
+// A level's policy for requests that wait too long, and its capacity. Triton's ModelQueuePolicy.
 struct queue_policy {
-  std::chrono::microseconds timeout{0}; // of waiting; 0: none
-  bool is_delayed = false;              // beyond it: behind the others of its level; else refused
-  bool allow_timeout_override = false;  // a request may say a shorter one
-  std::size_t max_queue_size = 0;       // 0: no bound of its own
+  std::chrono::microseconds timeout{0}; // maximum wait; 0: none
+  // after the timeout: moved behind the others of its level; else refused
+  bool is_delayed = false;
+  bool allow_timeout_override = false; // a request may give a shorter timeout
+  std::size_t max_queue_size = 0;      // 0: no limit of its own
 
   friend bool operator==(const queue_policy&, const queue_policy&) = default;
 };
@@ -36,31 +36,31 @@ class waiting_line {
 public:
   using instant = std::chrono::steady_clock::time_point;
 
-  // One for each level, the first of which is served first; at least one.
+  // One policy per level; the first level is served first. At least one.
   explicit waiting_line(std::vector<queue_policy> levels);
   waiting_line(waiting_line&&) = default;
   waiting_line& operator=(waiting_line&&) = default;
 
   const queue_policy& policy(std::size_t level) const { return levels_.at(level).policy; }
-  // Of requests that were not taken before.
+  // Counts requests that were not taken before.
   bool is_full(std::size_t level) const;
 
-  // `expiry`: when the level's policy befalls it. No request is there twice.
+  // `expiry`: when the level's policy applies. Requires: the request is not in the queue.
   void push(std::uint64_t request, std::size_t level, std::optional<instant> expiry);
   void push_again(std::uint64_t request);
-  // False if it does not wait.
+  // False if it is not in the queue.
   bool erase(std::uint64_t request);
-  // The first ones, in the order in which they are served.
+  // The first ones, in order of service.
   std::vector<std::uint64_t> take(std::size_t count);
 
-  // Puts those back that are delayed; the others have left the line and are to be refused.
+  // Moves expired requests of delaying levels back; removes and returns those to be refused.
   std::vector<std::uint64_t> expire(instant now);
   std::optional<instant> next_expiry() const;
 
   std::size_t size() const noexcept { return places_.size(); }
   bool empty() const noexcept { return places_.empty(); }
   std::size_t again() const noexcept { return again_.size(); }
-  // In the order in which they are served, until `visitor` says false.
+  // In order of service, until `visitor` returns false.
   template <class Visitor>
   void visit(Visitor&& visitor) const {
     for (const auto request : again_)
@@ -72,7 +72,7 @@ public:
           if (!visitor(request))
             return;
   }
-  // What must hold after every call (ENSURE).
+  // Invariants after every call (ENSURE).
   void check_integrity() const;
 
 private:
@@ -80,12 +80,12 @@ private:
   struct lanes_of_level {
     queue_policy policy;
     sequence fresh;
-    sequence delayed; // their timeout is over
+    sequence delayed; // requests past their timeout
   };
   enum class lane_kind : std::uint8_t { again, fresh, delayed };
   struct place {
     lane_kind kind = lane_kind::fresh;
-    std::size_t level = 0; // of what was not taken before
+    std::size_t level = 0; // unless it was taken before
     sequence::iterator at;
     std::optional<instant> expiry;
   };

@@ -10,7 +10,7 @@
 namespace baton::schedule {
 namespace {
 
-// Who was there when two workers ended is not given to a third.
+// A request that was running when two workers ended is not given to a third.
 constexpr std::uint32_t losses_max = 2;
 
 } // namespace
@@ -52,7 +52,7 @@ result<void> worker_queue::enter(const asked& a, instant now) {
   if (a.queue_timeout.count() > 0 && !policy.allow_timeout_override)
     return fail_param(errc::invalid_value, "timeout",
                       "timeout: allow_timeout_override is false at the request's level");
-  expire(now); // they leave their places
+  expire(now); // they free their queue places
   if (limits_.use_job_ticket) {
     const auto idle = static_cast<std::size_t>(std::count_if(
         workers_.begin(), workers_.end(), [](const auto& w) { return w.second.takes_batches(); }));
@@ -88,7 +88,7 @@ void worker_queue::cancel(std::uint64_t request, instant now) {
   if (!e.worker) {
     line_.erase(request);
     entries_.erase(it);
-    return form_batches(now); // a large one may have kept others from going together
+    return form_batches(now); // a large one may have kept others from being batched
   }
   e.is_abandoned = true;
   orders_.emplace_back(abandon_request{*e.worker, request});
@@ -114,7 +114,7 @@ void worker_queue::worker_gone(worker_life life, const std::string& how, instant
     return;
   const auto open = std::move(w->open);
   workers_.erase(life.node);
-  for (auto r = open.rbegin(); r != open.rend(); ++r) // back to the front, in their order
+  for (auto r = open.rbegin(); r != open.rend(); ++r) // back to the head of the queue, in order
     lose(*r, how);
   form_batches(now);
 }
@@ -140,10 +140,10 @@ void worker_queue::lose(std::uint64_t request, const std::string& how) {
   if (e.is_abandoned) {
     entries_.erase(request);
   } else if (e.next_index > 0) {
-    end(request, fail(errc::worker_lost, "the worker ended within the answer: {}", how));
+    end(request, fail(errc::worker_lost, "the worker ended during the answer: {}", how));
   } else if (++e.losses == losses_max) {
     end(request,
-        fail(errc::quarantined, "{} workers ended while they had this request; the last: {}",
+        fail(errc::quarantined, "{} workers ended while processing this request; the last: {}",
              losses_max, how));
   } else {
     line_.push_again(request);
@@ -171,7 +171,7 @@ bool worker_queue::take_piece(worker_life life, std::uint64_t request, std::uint
   ++e.next_index;
   const bool is_wanted = !e.is_abandoned;
   if (is_wanted || is_last)
-    w->heard = now; // one that goes on with what nobody wants does not prolong its time
+    w->heard = now; // work on an abandoned request does not extend its time
   if (is_last) {
     finish_item(life.node, *w, request);
     form_batches(now);
@@ -192,7 +192,7 @@ void worker_queue::release_if_done(node_id node, const worker& w) {
     orders_.emplace_back(release_worker{{node, w.epoch}});
 }
 
-// It is at work, or mad: what it had ends here, before its process does.
+// The worker may still be running: its requests end here, before its process does.
 void worker_queue::fence(node_id node, worker& w, std::string why) {
   for (const auto request : std::exchange(w.open, {})) {
     if (entries_.at(request).is_abandoned)
@@ -212,7 +212,7 @@ const std::pair<const node_id, worker_queue::worker>* worker_queue::longest_idle
   return first;
 }
 
-// One that was there when a worker ended goes alone: should it end another, it is known by that.
+// A request that was running when a worker ended goes alone: a second loss is then attributable.
 worker_queue::candidates worker_queue::next_batch() const {
   candidates c;
   if (line_.again() > 0)
@@ -232,8 +232,8 @@ worker_queue::candidates worker_queue::next_batch() const {
   return c;
 }
 
-// Triton's rule: what has waited long enough goes as it is; else the largest preferred size; else
-// what cannot grow.
+// Triton's rule: a batch that has waited long enough starts as it is; otherwise the largest
+// preferred size; otherwise a batch that cannot grow.
 std::size_t worker_queue::ready(const candidates& c, instant now) const {
   const auto delay = limits_.max_batch_delay;
   if (line_.again() > 0 || (delay.count() > 0 && now >= c.oldest + delay))
@@ -311,7 +311,7 @@ void worker_queue::watch_workers(instant now) {
   for (auto& [node, w] : workers_) {
     if (w.open.empty() || now < w.heard + limits_.response_timeout)
       continue;
-    const auto why = fmt::format("the worker has said nothing for {} ms (response_timeout)",
+    const auto why = fmt::format("the worker did not answer for {} ms (response_timeout)",
                                  limits_.response_timeout.count());
     for (const auto request : std::exchange(w.open, {})) {
       if (entries_.at(request).is_abandoned)
@@ -345,7 +345,7 @@ void worker_queue::end_unserved(instant now) {
 
 void worker_queue::check_integrity() const {
   line_.check_integrity();
-  // What comes back from workers that ended was let in before.
+  // Requeued requests were admitted before.
   const auto fresh = line_.size() - line_.again();
   ENSURE(limits_.use_job_ticket || fresh <= limits_.max_queued, "{} requests wait", fresh);
   std::set<std::uint64_t> seen;
@@ -366,7 +366,7 @@ void worker_queue::check_integrity() const {
       ENSURE(seen.insert(request).second, "request {} runs twice", request);
     }
   }
-  ENSURE(seen.size() == entries_.size(), "{} requests are nowhere", entries_.size() - seen.size());
+  ENSURE(seen.size() == entries_.size(), "{} requests are in no list", entries_.size() - seen.size());
 }
 
 } // namespace baton::schedule

@@ -47,7 +47,7 @@ TEST_CASE("epochs that come to nothing with the same shards are opened ever late
     CHECK(w.retries.keeps_failing());
   }
   CHECK(w.retries.reason() ==
-        "8 epochs in a row came to nothing, the last one: NCCL: invalid usage");
+        "8 epochs in a row failed, the last one: NCCL: invalid usage");
   CHECK(w.retries.failing_since() == time_point{});
 }
 

@@ -73,7 +73,7 @@ TEST_CASE("epochs that fail at their first step are opened ever later, and the p
   CHECK(w.epochs() <= 10);
   CHECK(w.epochs() >= 6); // it goes on trying
   CHECK(w.card().phase == phase::recovering);
-  CHECK(w.card().reason.find("epochs in a row came to nothing, the last one: stage 0 lost it: "
+  CHECK(w.card().reason.find("epochs in a row failed, the last one: stage 0 lost the epoch: "
                              "two ranks on one device") != std::string::npos);
 }
 

@@ -168,7 +168,7 @@ TEST_CASE("rank 0 begins the epoch, opens once the others are linked, and hands 
   CHECK(w.told().empty());
   caf::anon_send(w.own, peer_down{rank_node(2), epoch_id{5}, "gone"});
   w.run();
-  CHECK(w.told() == story{"epoch 3 is lost: node 1026 is down: gone", "rank 0 ready"});
+  CHECK(w.told() == story{"epoch 3 is lost: process 1026 is down: gone", "rank 0 ready"});
   w.give(10, 3);
   CHECK(w.told().empty());
   w.connect(rank_node(2)); // back, but what was on the way to it is lost
