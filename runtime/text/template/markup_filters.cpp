@@ -1,4 +1,4 @@
-// Filters that write text for HTML and addresses.
+// Filters that produce text for HTML and URLs.
 #include "runtime/text/template/print.hpp"
 #include "runtime/text/template/text_operations.hpp"
 #include "runtime/text/template/unicode.hpp"
@@ -29,7 +29,7 @@ maybe escape_markup(interpreter& run, const marked_text& text) {
   return run.append(out, text, plain, text.size()) ? run.make_text(std::move(out)) : std::nullopt;
 }
 
-// Nothing is marked as escaped already, so that `forceescape` is `escape`.
+// No text is marked as escaped, so `forceescape` equals `escape`.
 maybe filter_escape(interpreter& run, const value& self, const bound_arguments&) {
   const maybe text = to_text(run, self);
   return text ? escape_markup(run, text->as_text()) : std::nullopt;

@@ -1,5 +1,5 @@
-// Operands of expressions: names, literals, brackets, and what follows them: attributes,
-// subscripts, calls, filters and tests. Also the targets of assignments.
+// Operands of expressions: names, literals and brackets, followed by attributes, subscripts, calls,
+// filters and tests. Also the targets of assignments.
 #include "runtime/text/template/expression_parser.hpp"
 
 #include <algorithm>
@@ -218,7 +218,7 @@ expression_ptr expression_parser::parse_filtered(expression_ptr operand) {
       operand = make(filter_form{std::move(operand), std::move(*call)}, depth);
     } else if (in_.skip_name("is")) {
       operand = parse_test(std::move(operand));
-    } else if (in_.is_symbol("(")) { // the result of a filter is called
+    } else if (in_.is_symbol("(")) { // calls the result of a filter
       operand = parse_postfix(std::move(operand));
     } else {
       break;
