@@ -1,4 +1,4 @@
-// The tables of byte-level BPE, and encoding with them; see byte_level_bpe.hpp.
+// Builds the tables of byte-level BPE and encodes with them; see byte_level_bpe.hpp.
 #include "runtime/text/byte_level_bpe.hpp"
 
 #include "runtime/text/byte_alphabet.hpp"
@@ -74,7 +74,7 @@ result<void> byte_level_bpe::add_merges(const vocabulary& words, const token_tab
     const auto right_id = ordinary_.find(*right);
     const auto product = ordinary_.find(both);
     if (left_id == ordinary_.end() || right_id == ordinary_.end() || product == ordinary_.end()) {
-      // A special token is never put together from a text's bytes, whatever the file says.
+      // A special token is never merged from a text's bytes, whatever the file contains.
       if (special.contains(*left) || special.contains(*right) || special.contains(both))
         continue;
       return fail(errc::bad_model_file, "merge {} ('{}') uses text that is no token", rank, line);

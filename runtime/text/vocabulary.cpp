@@ -1,4 +1,4 @@
-// Checks on a vocabulary before anything is built from it.
+// Checks a vocabulary before anything is built from it.
 #include "runtime/text/vocabulary.hpp"
 
 #include <array>
