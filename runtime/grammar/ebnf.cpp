@@ -80,7 +80,7 @@ private:
     return to_.either(std::move(all));
   }
 
-  // Up to where the next rule begins, or what is around it goes on.
+  // Ends at the next rule or where the enclosing construct continues.
   result<expression> read_sequence(std::size_t depth) {
     std::vector<expression> parts;
     for (;;) {
@@ -218,7 +218,7 @@ private:
 
   grammar_builder& to_;
   text_reader in_;
-  std::map<std::string, rule_id> rules_; // named so far
+  std::map<std::string, rule_id> rules_; // names seen so far
   std::map<std::string, bool> defined_;
   std::size_t repetitions_ = 0;
 };

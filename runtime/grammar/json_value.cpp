@@ -93,7 +93,7 @@ private:
     return in_.accept("]") ? result<void>() : wrong("']' or ',' is missing");
   }
 
-  // Behind the first quote.
+  // Starts after the first quote.
   result<void> read_string(std::string& out) {
     while (!in_.is_at_end()) {
       const char32_t c = in_.next();
@@ -126,7 +126,7 @@ private:
     if (!high || *high < 0xD800 || *high > 0xDFFF)
       return high;
     if (*high > 0xDBFF || !in_.accept("\\u"))
-      return std::nullopt; // half of a pair
+      return std::nullopt; // half of a surrogate pair
     const auto low = in_.number(16, 4, 4);
     if (!low || *low < 0xDC00 || *low > 0xDFFF)
       return std::nullopt;

@@ -7,7 +7,7 @@ namespace {
 
 const character_set digits{{'0', '9'}};
 const character_set words{{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
-// Python's and JavaScript's without those beyond Latin-1.
+// As in Python and JavaScript, but only up to Latin-1.
 const character_set spaces{{'\t', '\r'}, {' ', ' '}, {0xA0, 0xA0}};
 const character_set line_ends{{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}}; // JavaScript's
 
@@ -48,7 +48,7 @@ private:
     return to_.either(std::move(all));
   }
 
-  // What `^` and `$` leave open at the ends of a search.
+  // The text around a search without `^` or `$`.
   expression anything() { return to_.repeat(style_.write(character_set::all()), 0, std::nullopt); }
 
   result<expression> read_sequence(std::size_t depth) {
@@ -84,7 +84,7 @@ private:
       } else if (in_.accept("+")) {
         times = {1, std::nullopt};
       } else if (in_.accept("?")) {
-        if (is_repeated) // a lazy one matches the same texts
+        if (is_repeated) // lazy repetition matches the same texts
           return out;
         times = {0, 1};
       } else if (in_.starts_with("{") && is_repetition()) {
@@ -104,7 +104,7 @@ private:
     return out;
   }
 
-  // Else the brace stands for itself, as in the languages named.
+  // Otherwise the brace is literal, as in the supported languages.
   bool is_repetition() const {
     text_reader ahead = in_;
     ahead.accept("{");
@@ -143,7 +143,7 @@ private:
       if (in_.starts_with("=") || in_.starts_with("!") || in_.starts_with("<=") ||
           in_.starts_with("<!"))
         return unsupported("look-around");
-      if (in_.accept("P<") || in_.accept("<")) { // its name says nothing
+      if (in_.accept("P<") || in_.accept("<")) { // the name has no effect
         while (!in_.is_at_end() && in_.peek() != '>')
           in_.next();
         if (!in_.accept(">"))
@@ -166,7 +166,7 @@ private:
         return wrong("a '[' without ']'");
       if (!is_first && in_.accept("]"))
         break;
-      if (is_first && in_.accept("]")) // JavaScript: the empty set; the others: the character
+      if (is_first && in_.accept("]")) // JavaScript: the empty set; others: a literal
         return unsupported("a class that begins with ']'");
       if (in_.starts_with("[:"))
         return unsupported("a named class ('[:alpha:]')");
