@@ -39,7 +39,7 @@ result<constraint> read_otherwise(const json_value& from) {
   const auto* text = from.find("text");
   constexpr auto calls = static_cast<std::uint32_t>(constraint_kind::calls);
   if (!kind || *kind >= calls || !text || !text->is_string())
-    return wrong("'otherwise' has a kind of constraint, which is no calls, and its text");
+    return wrong("'otherwise' has a kind of constraint, other than calls, and its text");
   return constraint{static_cast<constraint_kind>(*kind), text->text};
 }
 

@@ -92,7 +92,7 @@ result<expression> schema_reader::read() {
 
 result<expression> schema_reader::read(const json_value& schema, const place& where) {
   if (where.depth > grammar_limits::depth_max || ++reads_ > reads_max)
-    return wrong(where, "it is nested too deep, or combines too much");
+    return wrong(where, "it is nested too deeply, or combines too many schemas");
   if (schema.is_boolean())
     return schema.boolean ? json_.value() : to_.nothing();
   if (!schema.is_object())
@@ -126,7 +126,7 @@ result<void> schema_reader::check_keywords(const json_value& schema, const place
 result<const json_value*> schema_reader::resolve(const std::string& reference) const {
   if (!reference.starts_with('#'))
     return fail(errc::unsupported_parameter,
-                "a '$ref' out of the schema ('{}') is not supported: only '#/...'",
+                "a '$ref' to another document ('{}') is not supported: only '#/...'",
                 reference.substr(0, 64));
   const json_value* at = &root_;
   std::string_view rest = std::string_view(reference).substr(1);

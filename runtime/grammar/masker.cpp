@@ -54,7 +54,7 @@ result<void> masker::find(const shared_constraint& of, sequence_id who,
     }
     if (mask->is_empty)
       return fail(errc::unprocessable,
-                  "no token of the vocabulary goes on behind {} tokens of this constraint",
+                  "no token of the vocabulary can follow {} tokens of this constraint",
                   output.size());
     maker_->fill(*mask, out);
     break;

@@ -19,7 +19,7 @@ public:
   result<expression> read() {
     auto out = read_alternatives(/*depth=*/0);
     if (out && !in_.is_at_end())
-      return wrong("a ')' that nothing opens");
+      return wrong("a ')' without '('");
     return out;
   }
 
@@ -37,7 +37,7 @@ private:
 
   result<expression> read_alternatives(std::size_t depth) {
     if (depth > grammar_limits::depth_max)
-      return wrong("more than {} groups in one another", grammar_limits::depth_max);
+      return wrong("more than {} nested groups", grammar_limits::depth_max);
     std::vector<expression> all;
     do {
       auto one = read_sequence(depth);
@@ -126,7 +126,7 @@ private:
       return set ? style_.write(*set) : result<expression>(set.error());
     }
     case '^':
-      return unsupported("'^' behind the beginning or in a group");
+      return unsupported("'^' after the beginning or in a group");
     case '$':
       return unsupported("'$' in a group");
     case '*':
@@ -149,7 +149,7 @@ private:
         if (!in_.accept(">"))
           return wrong("a group's name without '>'");
       } else if (!in_.accept(":")) {
-        return unsupported("a group that begins with '(?' and is none of '(?:', '(?<name>'");
+        return unsupported("a group that begins with '(?' but is neither '(?:' nor '(?<name>'");
       }
     }
     auto out = read_alternatives(depth + 1);
@@ -202,7 +202,7 @@ private:
 
   result<character_set> read_escape(bool in_class) {
     if (in_.is_at_end())
-      return wrong("a '\\' with nothing behind it");
+      return wrong("a '\\' with nothing after it");
     const auto only = [](char32_t c) { return character_set{{c, c}}; };
     switch (const char32_t c = in_.next()) {
     case 'd':
@@ -256,7 +256,7 @@ private:
       if (digits.contains(c))
         return unsupported("a back-reference");
       if (words.contains(c))
-        return wrong("'\\{}', which means nothing", static_cast<char>(c));
+        return wrong("'\\{}', an unknown escape", static_cast<char>(c));
       return only(c);
     }
   }
@@ -268,7 +268,7 @@ private:
     character_set set;
     set.add(*code);
     if (set.is_empty())
-      return wrong("a code that is no character's (half of a surrogate pair, or above 10FFFF)");
+      return wrong("a code that is not a character (half of a surrogate pair, or above 10FFFF)");
     return set;
   }
 

@@ -106,7 +106,7 @@ result<decimal_range> schema_reader::read_range(const json_value& schema,
     if (!value->is_number())
       return wrong(where, "'{}' must be a number", keyword);
     if (!at)
-      return unsupported(where, fmt::format("'{}' with more than {} digits, or 6 behind the point",
+      return unsupported(where, fmt::format("'{}' with more than {} digits, or 6 after the point",
                                             keyword, decimal_digits_max));
     const bool is_narrower = !to || (is_least ? is_less(to->at, *at) : is_less(*at, to->at)) ||
                              (to->at == *at && is_excluded);

@@ -44,7 +44,7 @@ result<text_reader::bounds> text_reader::counts() {
                 at_);
   if (out.least > grammar_limits::repeat_max ||
       (out.most && *out.most > grammar_limits::repeat_max))
-    return fail(errc::invalid_value, "a repetition is counted to {} at most, at position {}",
+    return fail(errc::invalid_value, "a repetition count is at most {}, at position {}",
                 grammar_limits::repeat_max, at_);
   return out;
 }

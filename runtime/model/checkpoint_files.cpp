@@ -222,7 +222,7 @@ error checkpoint::taken(const source& from, const source& by) const {
   const auto origin = [this](const source& each) {
     return (each.file ? files_[*each.file].path() : path_).string();
   };
-  return fail(errc::bad_model_file, "{}: tensor '{}' has the place of '{}' in {}", origin(from),
+  return fail(errc::bad_model_file, "{}: tensor '{}' duplicates '{}' in {}", origin(from),
               from.published, by.published, origin(by));
 }
 
@@ -249,8 +249,8 @@ result<void> checkpoint::join_parts() {
     } else if (name.ends_with(".qweight")) {
       joined = join_matrix(module);
     } else if (!parts_.contains(module + ".qweight")) {
-      joined = fail(errc::bad_model_file, "{}: tensor '{}' stands without its qweight",
-                    path_.string(), name);
+      joined =
+          fail(errc::bad_model_file, "{}: tensor '{}' lacks its qweight", path_.string(), name);
     }
     if (!joined) {
       return joined;

@@ -174,7 +174,7 @@ result<void> read_experts(const model_file& file, const family& kind, descriptio
   if (file.find(older)) {
     return fail(errc::unsupported_model,
                 "tensor '{}': a tensor for each expert is an older layout; this build reads those "
-                "of all experts, '{}': convert the model anew",
+                "of all experts, '{}': convert the model again",
                 older, layer_tensor_name(0, "ffn_gate_exps.weight"));
   }
   return {};

@@ -46,7 +46,7 @@ bool has_own_widths(const json* dynamic) {
 result<void> check_shape(const stored_tensor* tensor, std::string_view kind,
                          const stored_tensor& qweight, const tensor_view& wanted) {
   if (tensor == nullptr) {
-    return fail(errc::bad_model_file, "tensor '{}' stands without its {}", qweight.view.name, kind);
+    return fail(errc::bad_model_file, "tensor '{}' lacks its {}", qweight.view.name, kind);
   }
   if (tensor->view.type != wanted.type || tensor->view.shape != wanted.shape) {
     return fail(errc::bad_model_file, "tensor '{}': expected {} beside '{}' {}, found {}",

@@ -85,7 +85,7 @@ result<placed_tensor> tensor_of(const std::string& name, const json& info) {
   }
   const auto bytes = bytes_of(*shape, *type);
   if (!bytes) {
-    return fail(errc::bad_model_file, "tensor '{}': no size can be had from shape [{}]", name,
+    return fail(errc::bad_model_file, "tensor '{}': no valid size for shape [{}]", name,
                 fmt::join(*shape, ", "));
   }
   if (offsets->size() != 2 || offsets->back() < offsets->front() ||

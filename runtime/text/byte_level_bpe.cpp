@@ -67,7 +67,7 @@ result<void> byte_level_bpe::add_merges(const vocabulary& words, const token_tab
                            ? std::nullopt
                            : bytes_of_alphabet_text(line.substr(space + 1));
     if (!left || !right || left->empty() || right->empty())
-      return fail(errc::bad_model_file, "merge {} is no pair of byte-level tokens: '{}'", rank,
+      return fail(errc::bad_model_file, "merge {} is not a pair of byte-level tokens: '{}'", rank,
                   line);
     const std::string both = *left + *right;
     const auto left_id = ordinary_.find(*left);
@@ -77,7 +77,8 @@ result<void> byte_level_bpe::add_merges(const vocabulary& words, const token_tab
       // A special token is never merged from a text's bytes, whatever the file contains.
       if (special.contains(*left) || special.contains(*right) || special.contains(both))
         continue;
-      return fail(errc::bad_model_file, "merge {} ('{}') uses text that is no token", rank, line);
+      return fail(errc::bad_model_file, "merge {} ('{}') uses text that is not a token", rank,
+                  line);
     }
     merges_.add(left_id->second, right_id->second,
                 {static_cast<std::uint32_t>(rank), product->second});

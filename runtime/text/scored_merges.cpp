@@ -130,7 +130,8 @@ result<std::vector<rule>> listed_rules(const vocabulary& words, const piece_trie
     const std::string left(line.substr(0, space));
     const std::string right(line.substr(std::min(space + 1, line.size())));
     if (!known.contains(left) || !known.contains(right) || !known.contains(left + right))
-      return fail(errc::bad_model_file, "merge {} ('{}') uses text that is no token", rank, line);
+      return fail(errc::bad_model_file, "merge {} ('{}') uses text that is not a token", rank,
+                  line);
     const auto left_id = symbols.find(left);
     const auto right_id = symbols.find(right);
     const auto product = symbols.find(left + right);

@@ -107,7 +107,7 @@ result<void> read_text_step(const json& step, std::vector<text_step>& out) {
   } else if (type == "Precompiled") {
     auto map = bytes_of_base64(text_of(step, "precompiled_charsmap"));
     if (!map)
-      return fail(errc::bad_model_file, "tokenizer.json: precompiled_charsmap is no base64");
+      return fail(errc::bad_model_file, "tokenizer.json: precompiled_charsmap is not base64");
     out.push_back({kind::character_map, *std::move(map), {}});
   } else {
     return refused("normalizer", step);

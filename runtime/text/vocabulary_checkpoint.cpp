@@ -111,7 +111,7 @@ token_kind table_reader::kind_of(std::string_view text) const {
 // The slot for a new token's text; null if it has no row in the model.
 result<std::string*> table_reader::place(const json& id, token_kind kind) {
   if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= vocabulary_limits::tokens_max)
-    return fail(errc::bad_model_file, "tokenizer.json: a token's id is no number below {}",
+    return fail(errc::bad_model_file, "tokenizer.json: a token's id is not a number below {}",
                 vocabulary_limits::tokens_max);
   const auto at = static_cast<std::size_t>(id.get<std::uint64_t>());
   if (id_end_ && at >= *id_end_) {
@@ -147,11 +147,11 @@ result<void> table_reader::read_tokens() {
 result<void> table_reader::read_scored_tokens() {
   const auto* table = member_of(*model_, "vocab");
   if (table == nullptr || !table->is_array())
-    return fail(errc::bad_model_file, "tokenizer.json: the Unigram model's vocab is no list");
+    return fail(errc::bad_model_file, "tokenizer.json: the Unigram model's vocab is not a list");
   for (std::size_t id = 0; id < table->size(); ++id) {
     const json& row = (*table)[id];
     if (!row.is_array() || row.size() != 2 || !row[0].is_string() || !row[1].is_number())
-      return fail(errc::bad_model_file, "tokenizer.json: token {} is no text with a score", id);
+      return fail(errc::bad_model_file, "tokenizer.json: token {} is not a text with a score", id);
     const auto text = row[0].get<std::string>();
     const auto at = place(id, kind_of(text));
     if (!at)
@@ -219,7 +219,7 @@ result<void> table_reader::read_merges() {
                       : merge.is_string() ? merge.get<std::string>()
                                           : std::string();
     if (std::count(line.begin(), line.end(), ' ') != 1)
-      return fail(errc::bad_model_file, "tokenizer.json: merge {} is no pair of tokens: '{}'",
+      return fail(errc::bad_model_file, "tokenizer.json: merge {} is not a pair of tokens: '{}'",
                   words_.merges.size(), line);
     words_.merges.push_back(line);
   }
@@ -325,7 +325,7 @@ result<token_id> id_of_token(const vocabulary& words, std::string_view text,
                              std::string_view what) {
   const auto found = std::find(words.tokens.begin(), words.tokens.end(), text);
   if (found == words.tokens.end())
-    return fail(errc::bad_model_file, "{} '{}' is no token", what, text);
+    return fail(errc::bad_model_file, "{} '{}' is not a token", what, text);
   return static_cast<token_id>(found - words.tokens.begin());
 }
 

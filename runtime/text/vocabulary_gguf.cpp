@@ -67,7 +67,7 @@ result<void> read_normalizer(const model::gguf_file& file, vocabulary& words) {
   for (const std::int32_t byte : *bytes) {
     if (byte < std::numeric_limits<std::int8_t>::min() ||
         byte > std::numeric_limits<std::uint8_t>::max())
-      return fail(errc::bad_model_file, "{} holds {}, which is no byte", map_key, byte);
+      return fail(errc::bad_model_file, "{} holds {}, which is not a byte", map_key, byte);
     words.character_map.push_back(static_cast<char>(byte));
   }
   return {};

@@ -25,7 +25,7 @@ constexpr std::string_view open_end_mark = open_end.substr(0, open_end.size() - 
 
 error no_open_end(std::string_view why) {
   return fail_param(errc::invalid_value, "continue_final_message",
-                    "the last message cannot be gone on with: {}", why);
+                    "the last message cannot be continued: {}", why);
 }
 
 struct open_messages {

@@ -17,7 +17,7 @@ result<json> parse(std::string_view text, json::value_t kind, const char* param)
   };
   auto parsed = json::parse(text, watch, /*allow_exceptions=*/false);
   if (is_too_deep || parsed.type() != kind)
-    return fail_param(errc::invalid_value, param, "'{}' is not a JSON {}, or nested too deep",
+    return fail_param(errc::invalid_value, param, "'{}' is not a JSON {}, or nested too deeply",
                       param, kind == json::value_t::array ? "array" : "object");
   return parsed;
 }

@@ -12,8 +12,7 @@ struct depth_guard {
   depth_guard& operator=(const depth_guard&) = delete;
   // False, with the failure recorded, if the recursion is too deep.
   explicit operator bool() const {
-    return run_.depth_ <= run_.limits_.depth_max ||
-           run_.refuse("the template calls itself too deep");
+    return run_.depth_ <= run_.limits_.depth_max || run_.refuse("the template recurses too deeply");
   }
 
 private:

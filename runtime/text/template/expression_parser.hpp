@@ -68,7 +68,7 @@ inline std::uint32_t depth_of(const expression_ptr& e) {
 template <class Form>
 expression_ptr expression_parser::make(Form form, std::uint32_t depth_below) {
   if (depth_below + 1 > in_.nesting_max()) {
-    in_.fail_here("the template nests too deep");
+    in_.fail_here("the template nests too deeply");
     return nullptr;
   }
   return std::make_unique<expression>(expression{in_.line(), depth_below + 1, std::move(form)});

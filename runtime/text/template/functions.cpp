@@ -84,7 +84,7 @@ maybe function_namespace(interpreter& run, const value& self, const bound_argume
 
 maybe function_cycler(interpreter& run, const value&, const bound_arguments& args) {
   if (args.all->positional.empty() || !args.all->named.empty()) {
-    return run.fail("cycler needs items to go through");
+    return run.fail("cycler needs items");
   }
   namespace_object* made = run.spend(args.all->positional.size()) ? run.new_namespace() : nullptr;
   if (!made) {

@@ -330,7 +330,7 @@ private:
       }
     }
     if (at >= text_.size()) {
-      fail_here("a string does not end");
+      fail_here("a string is not terminated");
       return;
     }
     put(token::kind::string, std::move(content));

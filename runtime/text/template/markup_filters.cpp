@@ -41,7 +41,7 @@ bool append_attribute(interpreter& run, marked_text& out, const map_entry& e) {
     return false;
   }
   if (name->as_text().text().find_first_of(" \t\n\r\f\v/>=") != std::string::npos) {
-    return run.refuse("'{}' is no name of an attribute", name->as_text().text());
+    return run.refuse("'{}' is not an attribute name", name->as_text().text());
   }
   const maybe key = escape_markup(run, name->as_text());
   const maybe item = key ? to_text(run, e.item) : std::nullopt;

@@ -110,7 +110,7 @@ maybe calculate_real(interpreter& run, binary_operator op, double a, double b) {
   case binary_operator::power: {
     const double result = std::pow(a, b);
     const bool is_good = std::isfinite(result) || !std::isfinite(a) || !std::isfinite(b);
-    return is_good ? maybe(value::real(result)) : run.fail("the power is no finite float");
+    return is_good ? maybe(value::real(result)) : run.fail("the power is not a finite float");
   }
   case binary_operator::floor_divide:
   case binary_operator::modulo:

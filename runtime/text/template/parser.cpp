@@ -327,7 +327,7 @@ bool statement_parser::parse_named_block(block& body) {
 bool statement_parser::parse_autoescape(block& body) {
   const int line = in_.line();
   if (!in_.skip_name("false") && !in_.skip_name("False")) {
-    return in_.fail_here("'autoescape' is not supported but as 'false'");
+    return in_.fail_here("'autoescape' is supported only as 'false'");
   }
   with_statement form;
   return end_tag() && parse_block(form.body, {"endautoescape"}) && close("endautoescape") &&

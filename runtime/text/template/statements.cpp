@@ -132,7 +132,7 @@ maybe interpreter::call_loop(const loop_object& loop, const arguments& all) {
     return fail("a loop must be 'recursive' to be called");
   }
   if (all.positional.size() != 1 || !all.named.empty()) {
-    return fail("a recursive loop is called with what it is to go through");
+    return fail("a recursive loop needs the items to iterate over");
   }
   marked_text text;
   marked_text* const around = std::exchange(out_, &text);
@@ -283,7 +283,7 @@ interpreter::flow interpreter::run_form(const macro_statement& form, scope& in) 
 // Variables set inside stay inside. The template's own variables are in the first scope.
 interpreter::flow interpreter::run_form(const block_statement& form, scope& in) {
   if (form.is_required) {
-    fail("the block '{}' is required, and there is no template to fill it", form.macro.name);
+    fail("the block '{}' is required, but no template fills it", form.macro.name);
     return flow::failed;
   }
   scope& inner = enter(form.is_scoped ? in : scopes_.front());

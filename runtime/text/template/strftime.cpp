@@ -46,7 +46,7 @@ maybe format_time(interpreter& run, const marked_text& format, std::chrono::sys_
   const std::time_t seconds = time.time_since_epoch().count();
   std::tm civil{};
   if (!gmtime_r(&seconds, &civil)) {
-    return run.fail("strftime_now: there is no such year");
+    return run.fail("strftime_now: the year is out of range");
   }
   const std::string& text = format.text();
   marked_text out;

@@ -315,7 +315,7 @@ maybe filter_default(interpreter&, const value& self, const bound_arguments& arg
 maybe filter_filesizeformat(interpreter& run, const value& self, const bound_arguments& args) {
   const auto bytes = real_of(self);
   if (!bytes) {
-    return run.fail("a {} is no number of bytes", name_of(self.type()));
+    return run.fail("a {} is not a number of bytes", name_of(self.type()));
   }
   static constexpr std::string_view letters = "kMGTPEZY";
   const bool is_binary = flag_argument(args[0], false);

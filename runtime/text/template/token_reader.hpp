@@ -74,7 +74,7 @@ public:
   nesting(const nesting&) = delete;
   nesting& operator=(const nesting&) = delete;
   explicit operator bool() const {
-    return in_.depth <= in_.nesting_max() || in_.fail_here("the template nests too deep");
+    return in_.depth <= in_.nesting_max() || in_.fail_here("the template nests too deeply");
   }
 
 private:
