@@ -35,10 +35,10 @@ public:
 
   // Ids of the joined segments, without BOS. Text between special tokens is tokenized across
   // segment borders. Special tokens (leftmost, then longest) are found only where special_allowed
-  // segments contain them whole. `is_command` in the source decides which tokens of a SentencePiece
-  // model are special; its other user-defined tokens are found in any text. In "gpt2", an invalid
-  // byte becomes its token, or those of U+FFFD if the vocabulary lacks it; a missing byte within
-  // valid UTF-8 (rare control characters) is dropped. In "llama" and "t5", each invalid byte
+  // segments contain them whole. In SentencePiece models, `is_command_token` in the source decides
+  // which tokens are special; other user-defined tokens are found in any text. In "gpt2", an
+  // invalid byte becomes its token, or those of U+FFFD if the vocabulary lacks it; a missing byte
+  // within valid UTF-8 (rare control characters) is dropped. In "llama" and "t5", each invalid byte
   // becomes U+FFFD. The leading space is put before the first text and after each special token.
   // All as in the reference encoders. Errors: payload_too_large (encode_bytes_max), internal.
   result<std::vector<token_id>> encode(std::span<const text_segment> segments,
