@@ -39,9 +39,9 @@ public:
   explicit masker(answer_texts texts, masker_limits limits = {});
 
   // The tokens allowed after `output`, the sequence's ids so far. After an end token, or ids that
-  // do not match (a rejected draft), only end tokens: a token sampled there is discarded. `who`
-  // only selects the cached trail. Errors: as compile() and the source, unprocessable (no token of
-  // the vocabulary can follow; over the memory or time limit).
+  // do not match (a rejected draft), only end tokens: a token sampled there is discarded.
+  // `sequence` only selects the cached trail. Errors: as compile() and the source, unprocessable
+  // (no token of the vocabulary can follow; over the memory or time limit).
   result<void> find(const shared_constraint& of, sequence_id who, std::span<const token_id> output,
                     token_bits& out);
 
