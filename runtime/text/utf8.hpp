@@ -15,7 +15,7 @@ struct utf8_sequence {
   enum class state { valid, invalid, incomplete };
   state is;
   // `valid`: size of the character. `invalid`: bytes that one U+FFFD replaces ("maximal subpart",
-  // as in Python's decoder). `incomplete`: size of the rest; more bytes could make it valid.
+  // as in Python and Rust). `incomplete`: size of the rest; more bytes could make it valid.
   std::size_t length;
 };
 
