@@ -9,7 +9,7 @@ constexpr std::uint64_t joined(std::uint32_t a, std::uint32_t b) noexcept {
   return std::uint64_t{a} << 32 | b;
 }
 
-// Beyond that a set finds a way sooner than a walk over all.
+// Above this size, a set finds a way faster than a linear search.
 constexpr std::size_t walked_max = 16;
 
 constexpr std::size_t place_bytes = 48; // of a hash table's node and bucket
@@ -53,7 +53,7 @@ void automaton::reach(way w) {
   reached_.push_back(w);
 }
 
-// At a rule's end: back to where it was called from.
+// Handles a rule's end: returns to the caller.
 void automaton::leave_call(frame calls) {
   if (calls == bottom)
     accepts_ = true;

@@ -1,8 +1,7 @@
-// A grammar at work: from state to state by bytes. A state is the set of all ways in which the text
-// so far can be read, each a node and a stack of calls to come back from; stacks share what they
-// have in common, and states and steps are kept once they are known. So a state's number says
-// nothing outside of one automaton, but what it stands for is a function of grammar and text alone.
-// Not thread-safe.
+// Executes a grammar, byte by byte. A state is the set of all ways to parse the text so far, each a
+// node and a stack of return addresses. Stacks share common parts, and known states and steps are
+// cached. So a state's number is valid only in one automaton, but its meaning depends only on the
+// grammar and the text. Not thread-safe.
 #pragma once
 
 #include "runtime/grammar/graph.hpp"
@@ -19,17 +18,16 @@ namespace baton::grammar {
 class automaton {
 public:
   using state = std::uint32_t;
-  static constexpr state dead = 0; // no text goes on from here
+  static constexpr state dead = 0; // no continuation exists
 
-  // A text may be read in so many ways at once, and nest so deep: beyond, it is taken as one that
-  // does not match.
-  static constexpr std::size_t ways_max = 8192; // an object of 1,000 members that may be left out
+  // Bounds on ambiguity and nesting. A text beyond them counts as not matching.
+  static constexpr std::size_t ways_max = 8192; // an object of 1,000 optional members
   static constexpr std::size_t calls_deep_max = 512;
 
   explicit automaton(std::shared_ptr<const graph> of);
 
   state start() const noexcept { return start_; }
-  // The text may end here.
+  // Whether the text may end here.
   bool accepts(state s) const noexcept { return states_[s].accepts; }
   state step(state from, std::uint8_t byte) { return step_class(from, graph_->class_of(byte)); }
   state step_class(state from, std::size_t byte_class) {
@@ -41,9 +39,9 @@ public:
   }
   const graph& grammar() const noexcept { return *graph_; }
 
-  // About what is allocated, which grows with each new state.
+  // Approximate allocated memory; grows with each new state.
   std::size_t bytes() const noexcept { return bytes_; }
-  // Ways looked at so far, which is what new states take time for.
+  // Ways visited so far: the cost of finding new states.
   std::uint64_t work() const noexcept { return work_; }
 
 private:
@@ -69,7 +67,7 @@ private:
   };
 
   state find_step(state from, std::size_t byte_class);
-  // Follows calls, returns and empty edges from all of `reached_`, and finds the state's number.
+  // Follows calls, returns and empty edges from all of `reached_`, and returns the state's number.
   state close();
   void reach(way w);
   void leave_call(frame calls);
@@ -87,7 +85,7 @@ private:
   std::size_t bytes_ = 0;
   std::uint64_t work_ = 0;
 
-  // Of the state that is being found.
+  // The state under construction.
   std::vector<way> reached_, kept_;
   std::unordered_set<std::uint64_t> seen_;
   bool accepts_ = false;

@@ -12,7 +12,7 @@
 namespace baton::grammar {
 namespace {
 
-constexpr std::uint32_t calls_most = 128; // more than any answer holds
+constexpr std::uint32_t calls_most = 128; // more than in any answer
 
 struct asked_calls {
   const text::call_row* row = nullptr;
@@ -39,7 +39,7 @@ result<constraint> read_otherwise(const json_value& from) {
   const auto* text = from.find("text");
   constexpr auto calls = static_cast<std::uint32_t>(constraint_kind::calls);
   if (!kind || *kind >= calls || !text || !text->is_string())
-    return wrong("'otherwise' has a kind of constraint, which is no calls, and its text");
+    return wrong("'otherwise' has a kind of constraint, other than calls, and its text");
   return constraint{static_cast<constraint_kind>(*kind), text->text};
 }
 
@@ -109,8 +109,7 @@ private:
     return to_.sequence({to_.text(head), arguments, to_.text("}"), to_.text(row_.call_close)});
   }
 
-  // Where calls have a mark, text goes before it; where they begin an answer, text begins with
-  // something else.
+  // If calls have a mark, text precedes it. If calls start the answer, text starts differently.
   expression with_text(expression calls) {
     if (!row_.mark.empty())
       return to_.sequence({text_without(row_.mark), to_.optional(calls)});
@@ -125,8 +124,8 @@ private:
     return to_.either({calls, text});
   }
 
-  // Any text in which `mark` does not stand: a rule for each number of its characters that the text
-  // ends with (Knuth, Morris and Pratt, 1977; the mark's first character stands in it once).
+  // Any text that does not contain `mark`. There is one rule per number of mark characters at the
+  // text's end (Knuth, Morris and Pratt, 1977; the mark's first character occurs in it once).
   expression text_without(std::string_view mark) {
     std::vector<rule_id> at;
     for (std::size_t i = 0; i < mark.size(); ++i)

@@ -9,8 +9,8 @@ namespace {
 
 constexpr character_range surrogates{0xD800, 0xDFFF};
 
-// Of `first` to `last`, which have the same number of bytes and no surrogate among them. A range is
-// cut where the bytes behind the lead are not all of them.
+// Patterns for `first` to `last`, which have the same UTF-8 length and contain no surrogates. A
+// range is cut where its continuation bytes do not cover all values.
 void add_patterns(char32_t first, char32_t last, std::size_t bytes,
                   std::vector<byte_pattern>& out) {
   for (std::size_t tail = 1; tail < bytes; ++tail) {
@@ -52,7 +52,7 @@ void character_set::add(char32_t first, char32_t last) {
       add(surrogates.last + 1, last);
     return;
   }
-  // Those that touch it become one with it.
+  // Merges ranges that touch the new one.
   auto begin =
       std::lower_bound(ranges_.begin(), ranges_.end(), first,
                        [](const character_range& r, char32_t c) { return r.last + 1 < c; });

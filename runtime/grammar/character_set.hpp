@@ -1,5 +1,5 @@
-// A set of Unicode characters as ranges: what a class of a regular expression or of an EBNF rule
-// says. Surrogates are never in it.
+// A set of Unicode characters as ranges, for the classes of regular expressions and EBNF rules. It
+// never contains surrogates.
 #pragma once
 
 #include <cstdint>
@@ -33,14 +33,14 @@ public:
 
   bool contains(char32_t c) const noexcept;
   bool is_empty() const noexcept { return ranges_.empty(); }
-  // In order, apart from one another.
+  // Sorted; no two touch.
   const std::vector<character_range>& ranges() const noexcept { return ranges_; }
 
 private:
   std::vector<character_range> ranges_;
 };
 
-// The UTF-8 of characters from `first` to `last` as sequences of ranges of bytes: of 1 to 4 bytes.
+// The UTF-8 forms of a set of characters as sequences of byte ranges, 1 to 4 bytes long.
 struct byte_pattern {
   struct range {
     std::uint8_t first = 0, last = 0;
@@ -51,7 +51,7 @@ struct byte_pattern {
 std::vector<byte_pattern> utf8_patterns(const character_set& set);
 
 std::string utf8_of(char32_t c);
-// The character that begins at `position`, which moves behind it. Nothing: that is no UTF-8.
+// Decodes the character at `position` and advances it. nullopt if it is not UTF-8.
 std::optional<char32_t> next_character(std::string_view text, std::size_t& position);
 
 } // namespace baton::grammar

@@ -1,5 +1,5 @@
-// From a constraint, as a request says it, to its grammar. Called by the gateway, which refuses
-// what cannot be one, and by the last stage. Pure.
+// Compiles a request's constraint to its grammar. Called by the gateway, which refuses invalid
+// constraints, and by the last stage. Pure.
 #pragma once
 
 #include "runtime/grammar/graph.hpp"
@@ -10,8 +10,8 @@
 
 namespace baton::grammar {
 
-// Errors: invalid_value, unsupported_parameter (a keyword of JSON schema or a construct of regular
-// expressions that is not supported, by name).
+// Errors: invalid_value, unsupported_parameter (names the unsupported keyword of JSON schema or
+// construct of regular expressions).
 result<std::shared_ptr<const graph>> compile(const constraint& c);
 
 } // namespace baton::grammar

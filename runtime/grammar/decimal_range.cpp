@@ -16,17 +16,17 @@ int compare_sizes(const decimal& a, const decimal& b) noexcept {
     return a.whole.size() < b.whole.size() ? -1 : 1;
   if (const int order = a.whole.compare(b.whole); order != 0)
     return order;
-  return a.fraction.compare(b.fraction); // no zeros behind: a shorter one is less
+  return a.fraction.compare(b.fraction); // no trailing zeros: the shorter one is less
 }
 
-// Digits behind a point, between those of two bounds that the digits before have met or not.
+// Digits after the point, between two bounds; flags record whether all digits so far equal one.
 class fraction_writer {
 public:
   fraction_writer(grammar_builder& to, std::size_t digits, const decimal_bound* least,
                   const decimal_bound* most)
       : to_(to), digits_(digits), least_(least), most_(most) {}
 
-  // With the point, or nothing at all.
+  // With the point, or empty.
   expression write() {
     std::vector<expression> all;
     const bool has_least = least_ != nullptr, has_most = most_ != nullptr;
@@ -41,14 +41,14 @@ private:
   static char digit_at(const decimal_bound& b, std::size_t at) {
     return at < b.at.fraction.size() ? b.at.fraction[at] : '0';
   }
-  // As if zeros followed. `at_least`, `at_most`: the digits so far are those of the bound.
+  // Assumes trailing zeros. `at_least`, `at_most`: the digits so far equal the bound's.
   bool may_stop(std::size_t at, bool at_least, bool at_most) const {
     const bool reaches_least =
         !at_least || (at >= least_->at.fraction.size() && !least_->is_excluded);
     const bool reaches_most = !at_most || at < most_->at.fraction.size() || !most_->is_excluded;
     return reaches_least && reaches_most;
   }
-  // One more digit, and what may follow it.
+  // One more digit with its continuations.
   expression next(std::size_t at, bool at_least, bool at_most) {
     const auto key = at * 4 + (at_least ? 2u : 0u) + (at_most ? 1u : 0u);
     if (const auto it = known_.find(key); it != known_.end())
@@ -75,7 +75,7 @@ private:
   std::map<std::size_t, expression> known_;
 };
 
-// Whole numbers of one length, between two of that length.
+// Whole numbers of the same length as both bounds.
 expression of_one_length(grammar_builder& to, std::string_view least, std::string_view most) {
   const auto digit = [&](char first, char last) {
     return to.byte_range(static_cast<std::uint8_t>(first), static_cast<std::uint8_t>(last));
@@ -112,7 +112,7 @@ expression wholes_between(grammar_builder& to, std::uint64_t least, std::uint64_
   return to.either(std::move(all));
 }
 
-// Not below zero; least <= most or nothing.
+// Non-negative numbers between two bounds. Requires: least <= most.
 expression not_negative(grammar_builder& to, const decimal_bound& least, const decimal_bound& most,
                         bool has_fraction) {
   const auto digits =
@@ -132,7 +132,7 @@ expression not_negative(grammar_builder& to, const decimal_bound& least, const d
 }
 
 expression within(grammar_builder& to, const decimal_range& range, bool has_fraction) {
-  // Whoever leaves a side open gets numbers that are no longer than the other bound needs.
+  // Without a bound on one side, numbers are no longer than the other bound needs.
   std::size_t whole = 9;
   for (const auto* b : {&range.least, &range.most})
     if (*b)

@@ -69,7 +69,7 @@ private:
 
   result<expression> read_alternatives(std::size_t depth) {
     if (depth > grammar_limits::depth_max)
-      return wrong("more than {} groups in one another", grammar_limits::depth_max);
+      return wrong("more than {} nested groups", grammar_limits::depth_max);
     std::vector<expression> all;
     do {
       auto one = read_sequence(depth);
@@ -80,7 +80,7 @@ private:
     return to_.either(std::move(all));
   }
 
-  // Up to where the next rule begins, or what is around it goes on.
+  // Ends at the next rule or where the enclosing construct continues.
   result<expression> read_sequence(std::size_t depth) {
     std::vector<expression> parts;
     for (;;) {
@@ -145,7 +145,7 @@ private:
       return to_.characters(character_set::all());
     const auto name = read_name();
     if (name.empty())
-      return wrong("something that is no literal, class, group or name");
+      return wrong("something that is not a literal, class, group or name");
     return to_.call(rule_of(name));
   }
 
@@ -161,7 +161,7 @@ private:
         return c.error();
       text += utf8_of(*c);
     }
-    return wrong("a literal without end");
+    return wrong("an unterminated literal");
   }
 
   result<expression> read_class() {
@@ -196,7 +196,7 @@ private:
       return c;
     constexpr std::string_view names = "nrtbf\\\"'[]-^/.", meanings = "\n\r\t\b\f\\\"'[]-^/.";
     if (in_.is_at_end())
-      return wrong("a '\\' with nothing behind it");
+      return wrong("a '\\' with nothing after it");
     const char32_t escaped = in_.next();
     const std::size_t digits = escaped == 'x' ? 2 : escaped == 'u' ? 4 : escaped == 'U' ? 8 : 0;
     if (digits > 0) {
@@ -205,12 +205,12 @@ private:
       if (code)
         set.add(*code);
       if (set.is_empty())
-        return wrong("a code that is no character's");
+        return wrong("a code that is not a character");
       return *code;
     }
     const auto at = escaped < 0x80 ? names.find(static_cast<char>(escaped)) : std::string::npos;
     if (at == std::string::npos)
-      return wrong("an escape that means nothing");
+      return wrong("an unknown escape");
     return static_cast<char32_t>(meanings[at]);
   }
 
@@ -218,7 +218,7 @@ private:
 
   grammar_builder& to_;
   text_reader in_;
-  std::map<std::string, rule_id> rules_; // named so far
+  std::map<std::string, rule_id> rules_; // names seen so far
   std::map<std::string, bool> defined_;
   std::size_t repetitions_ = 0;
 };

@@ -1,7 +1,6 @@
-// Grammars in EBNF as llama.cpp (GBNF) and XGrammar read it: rules `name ::= ...`, of which `root`
-// is the answer; literals "..." with escapes, classes [a-z], [^...], `.`, groups, `|`, `*`, `+`,
-// `?`, {m,n}, comments behind #. Rules that begin with themselves are refused, and XGrammar's
-// look-ahead.
+// Reads grammars in the EBNF of llama.cpp (GBNF) and XGrammar: rules `name ::= ...`, where `root`
+// is the answer. Supports literals "..." with escapes, classes `[a-z]`, `[^...]`, `.`, groups, `|`,
+// `*`, `+`, `?`, `{m,n}`, and comments after #. Refuses left recursion and XGrammar's look-ahead.
 #pragma once
 
 #include "runtime/grammar/grammar_builder.hpp"
@@ -10,7 +9,7 @@
 
 namespace baton::grammar {
 
-// The rule `root`. Errors: invalid_value, unsupported_parameter.
+// Returns the rule `root`. Errors: invalid_value, unsupported_parameter.
 result<rule_id> read_ebnf(grammar_builder& to, std::string_view source);
 
 } // namespace baton::grammar

@@ -1,6 +1,6 @@
-// The one form of all constraints: rules over bytes as a graph, a pushdown automaton without its
-// stack. Nodes are joined by bytes, by nothing, or by a call of another rule. Made by
-// grammar_builder, read by automaton; immutable.
+// The common form of all constraints: rules over bytes as a graph, a pushdown automaton without its
+// stack. Edges are bytes, empty, or calls of another rule. Built by grammar_builder, read by
+// automaton; immutable.
 #pragma once
 
 #include "schema/limits.hpp"
@@ -13,13 +13,13 @@
 
 namespace baton::grammar {
 
-// Bounds on what a request may bring and on what becomes of it, with their reasons.
+// Bounds on the source of a request and on the resulting grammar, with their reasons.
 namespace grammar_limits {
 inline constexpr std::size_t source_bytes_max = limits::constraint_bytes_max;
 inline constexpr std::size_t depth_max = 64; // of nesting in a source
 inline constexpr std::size_t rules_max = 16u << 10;
 inline constexpr std::size_t expressions_max = 128u << 10;
-inline constexpr std::size_t nodes_max = 128u << 10; // a string of so many characters has as many
+inline constexpr std::size_t nodes_max = 128u << 10; // a string of n characters has n nodes
 inline constexpr std::size_t repeat_max = 64u << 10; // of a counted repetition
 } // namespace grammar_limits
 
@@ -33,7 +33,7 @@ public:
   };
   struct call_edge {
     node_index rule = 0; // its first node
-    node_index back = 0; // where to go on at the rule's end
+    node_index back = 0; // where to continue after the rule's end
   };
 
   node_index start() const noexcept { return start_; }
@@ -41,9 +41,9 @@ public:
   std::span<const byte_edge> bytes_of(node_index n) const noexcept { return of(bytes_, n); }
   std::span<const node_index> empties_of(node_index n) const noexcept { return of(empties_, n); }
   std::span<const call_edge> calls_of(node_index n) const noexcept { return of(calls_, n); }
-  // A rule ends here.
+  // Whether a rule ends here.
   bool is_end(node_index n) const noexcept { return is_end_[n] != 0; }
-  // And nothing else happens: a call that comes back here need not be remembered.
+  // Whether it is only a rule's end: a call that returns here need not be remembered.
   bool is_only_end(node_index n) const noexcept {
     return is_end(n) && bytes_of(n).empty() && empties_of(n).empty() && calls_of(n).empty();
   }

@@ -7,9 +7,9 @@
 namespace baton::grammar {
 namespace {
 
-constexpr std::size_t edges_max = 4 * grammar_limits::nodes_max; // classes of characters have many
+constexpr std::size_t edges_max = 4 * grammar_limits::nodes_max; // character classes have many
 
-// Places of the edges by the node that `key` names: [begins[n], begins[n + 1]).
+// Indices of the edges, grouped by the node `key`: [begins[n], begins[n + 1]).
 struct grouping {
   std::vector<std::uint32_t> begins, places;
   std::span<const std::uint32_t> of(node_index n) const {
@@ -30,8 +30,8 @@ grouping group(const Edges& edges, std::size_t nodes, Key key) {
   return g;
 }
 
-// Components of nodes that reach one another (Tarjan 1972), without recursion: `next` gives the
-// i-th successor of a node, or nothing.
+// Strongly connected components (Tarjan 1972), without recursion. `next` returns the i-th successor
+// of a node, or nullopt.
 template <class Next>
 std::vector<std::uint32_t> components(std::size_t nodes, Next next) {
   constexpr std::uint32_t unseen = UINT32_MAX;
@@ -88,7 +88,7 @@ node_index graph_maker::add_node() {
 
 void graph_maker::connect(expression what, node_index from, node_index to) {
   if (is_end_.size() > grammar_limits::nodes_max || bytes_.size() > edges_max)
-    return; // said by make
+    return; // reported by make
   const auto& e = from_.entries_[what.index];
   switch (e.what) {
   case kind::nothing:
@@ -209,7 +209,7 @@ std::vector<bool> graph_maker::reaching_end(bool with_bytes) const {
   return does;
 }
 
-// A text that could not be completed must never be begun.
+// A text that cannot be completed must never be started.
 void graph_maker::prune(const std::vector<bool>& is_alive) {
   std::erase_if(bytes_, [&](const auto& e) { return !is_alive[e.edge.to]; });
   std::erase_if(empties_, [&](const auto& e) { return !is_alive[e.edge]; });

@@ -1,5 +1,5 @@
-// From expressions to nodes and edges (Thompson 1968), without what leads nowhere. Used by
-// grammar_builder::build alone.
+// Converts expressions to nodes and edges (Thompson 1968) and removes dead ends. Used only by
+// grammar_builder::build.
 #pragma once
 
 #include "runtime/grammar/grammar_builder.hpp"
@@ -23,7 +23,7 @@ private:
     node_index from;
     Edge edge;
   };
-  // A rule, or an expression that is repeated and called each time.
+  // A rule, or a repeated expression that is called instead of copied.
   struct part {
     node_index start, end;
     expression is;
@@ -35,20 +35,20 @@ private:
   void connect(expression what, node_index from, node_index to);
   void connect_text(const std::string& bytes, node_index from, node_index to);
   void connect_repeat(const grammar_builder::entry& e, node_index from, node_index to);
-  // Of what is called each time instead of being written out.
+  // Connects an expression that is called instead of copied.
   void connect_once(expression what, node_index from, node_index to);
 
-  // Nodes from which their rule's end can be reached; without bytes: by the text of no bytes.
+  // Nodes that can reach their rule's end; without bytes: by the empty text.
   std::vector<bool> reaching_end(bool with_bytes) const;
   void prune(const std::vector<bool>& is_alive);
-  // A rule that begins with itself, if there is one.
+  // A left-recursive rule, if there is one.
   std::optional<std::uint32_t> left_recursion(const std::vector<bool>& is_nullable) const;
   void make_classes(graph& out) const;
 
   const grammar_builder& from_;
   std::vector<part> parts_;                                   // the rules first
-  std::unordered_map<std::uint32_t, std::uint32_t> repeated_; // of expressions: their part
-  std::uint32_t rule_ = 0;                                    // that is being connected
+  std::unordered_map<std::uint32_t, std::uint32_t> repeated_; // expression -> its part
+  std::uint32_t rule_ = 0;                                    // the rule being connected
   std::vector<std::uint32_t> rule_of_;                        // [nodes]
   std::vector<std::uint8_t> is_end_;                          // [nodes]
   std::vector<placed<graph::byte_edge>> bytes_;

@@ -16,7 +16,7 @@ const character_set plain{{0x20, 0x21}, {0x23, 0x5B}, {0x5D, character_max}};
 expression json_grammar::once(std::optional<expression>& where, const char* name,
                               const std::function<expression()>& make) {
   if (!where) {
-    // Known before it is made: it may be part of itself.
+    // Stored before it is built: it may contain itself.
     const auto rule = to_.add_rule(name);
     where = to_.call(rule);
     to_.define(rule, make());
@@ -60,7 +60,7 @@ expression json_grammar::string_character() {
 }
 
 expression json_grammar::written(const character_set& set) {
-  // What sets have in common is a rule for all of them.
+  // Common subsets share one rule.
   static const character_set beyond_ascii{{0x80, character_max}}, controls{{0, 0x1F}};
   const auto has_all = [&set](const character_set& of) {
     return set.within(of).ranges() == of.ranges();
@@ -115,7 +115,7 @@ expression json_grammar::string_except(std::vector<std::string> names) {
   return string_of(except(characters, 0));
 }
 
-// What may follow the first `at` characters, which all of the names begin with.
+// Strings that continue the first `at` characters, a common prefix of all names.
 expression json_grammar::except(const std::vector<std::u32string>& names, std::size_t at) {
   std::map<char32_t, std::vector<std::u32string>> next;
   bool is_name = false;

@@ -1,6 +1,6 @@
-// JSON's own grammar (RFC 8259) in pieces, for those who put schemas together. White space stands
-// where a model likes it, but never without end: a gap is nothing, one space, or a line end with an
-// indentation. Half of a surrogate pair is no character.
+// JSON's grammar (RFC 8259) in pieces, for the schema readers. White space is allowed but bounded:
+// a gap is empty, one space, or a line end with an indentation. A lone surrogate is not a
+// character.
 #pragma once
 
 #include "runtime/grammar/grammar_builder.hpp"
@@ -16,21 +16,20 @@ public:
   explicit json_grammar(grammar_builder& to) : to_(to) {}
 
   expression gap();
-  // One character of a string's content, however it is written.
+  // One character of a string's content, in any notation.
   expression string_character();
-  // One character of a set, as it is written when nothing else is asked for: escaped only where it
-  // must be.
+  // One character of a set in its plain notation: escaped only if necessary.
   expression written(const character_set& set);
   expression string(); // any
   expression string_of(expression content);
   expression string_of_length(std::uint32_t least, std::optional<std::uint32_t> most);
-  // Any string but these, its characters as written().
+  // Any string but these, with characters as in written().
   expression string_except(std::vector<std::string> names);
   expression integer(); // up to 19 digits
-  expression number();  // with up to 15 digits behind the point and an exponent of up to two
+  expression number();  // up to 15 digits after the point and an exponent of up to two
   expression boolean();
   expression null() { return to_.text("null"); }
-  expression value(); // any, however deep
+  expression value(); // any value, at any depth
   expression object();
   expression array();
   // "name": value
@@ -39,7 +38,7 @@ public:
 private:
   expression digits(std::uint32_t least, std::uint32_t most);
   expression any_of(const char* bytes);
-  // Made once.
+  // Creates the expression on first use.
   expression once(std::optional<expression>& where, const char* name,
                   const std::function<expression()>& make);
   expression escaped(const character_set& set);

@@ -9,7 +9,7 @@
 namespace baton::grammar {
 namespace {
 
-// Each use of a combination is read anew.
+// Each use of a combination is read again.
 constexpr std::size_t reads_max = 20'000;
 
 constexpr std::array<std::string_view, 5> object_words{
@@ -37,7 +37,7 @@ json_value without(json_value schema, std::string_view keyword) {
   return schema;
 }
 
-// Whether a value is of a type by its kind; an integer is a number without a fraction.
+// Whether a value has a type; an integer is a number without a fraction.
 bool is_of_type(const json_value& value, std::string_view type) {
   switch (value.is) {
   case json_value::kind::null:
@@ -57,7 +57,7 @@ bool is_of_type(const json_value& value, std::string_view type) {
   return type == "number" || (type == "integer" && number && number->fraction.empty());
 }
 
-// A JSON pointer's step, as it stands in a URI's fragment.
+// Decodes a step of a JSON pointer in a URI fragment.
 std::string unescaped(std::string_view step) {
   std::string out;
   for (std::size_t i = 0; i < step.size(); ++i) {
@@ -78,7 +78,7 @@ std::string unescaped(std::string_view step) {
 
 result<expression> schema_reader::read() {
   auto out = read(root_, {"#", 0});
-  // What is referred to is read one after the other: a chain of references is no recursion.
+  // References are read one after the other, so a chain of references does not recurse.
   while (out && !pending_.empty()) {
     const auto [schema, rule] = pending_.front();
     pending_.pop_front();
@@ -92,7 +92,7 @@ result<expression> schema_reader::read() {
 
 result<expression> schema_reader::read(const json_value& schema, const place& where) {
   if (where.depth > grammar_limits::depth_max || ++reads_ > reads_max)
-    return wrong(where, "it is nested too deep, or combines too much");
+    return wrong(where, "it is nested too deeply, or combines too many schemas");
   if (schema.is_boolean())
     return schema.boolean ? json_.value() : to_.nothing();
   if (!schema.is_object())
@@ -126,7 +126,7 @@ result<void> schema_reader::check_keywords(const json_value& schema, const place
 result<const json_value*> schema_reader::resolve(const std::string& reference) const {
   if (!reference.starts_with('#'))
     return fail(errc::unsupported_parameter,
-                "a '$ref' out of the schema ('{}') is not supported: only '#/...'",
+                "a '$ref' to another document ('{}') is not supported: only '#/...'",
                 reference.substr(0, 64));
   const json_value* at = &root_;
   std::string_view rest = std::string_view(reference).substr(1);
@@ -203,7 +203,7 @@ result<expression> schema_reader::read_any(const json_value& schema, const std::
     auto both = is_alone ? result<json_value>(all.items[i]) : joined(all.items[i], rest);
     if (!both)
       return both.error();
-    // A copy must not be taken for the document: `$ref`s are found from its root.
+    // A copy must not replace the document: `$ref`s are resolved from its root.
     auto way = read(is_alone ? all.items[i] : *both, inner);
     if (!way)
       return way;
@@ -212,8 +212,8 @@ result<expression> schema_reader::read_any(const json_value& schema, const std::
   return to_.shared(keyword, to_.either(std::move(ways)));
 }
 
-// Beside them only `type` means anything more, and a format is an annotation; what else would have
-// to be checked is refused.
+// Beside `enum` or `const`, only `type` is checked, and `format` is an annotation. Other keywords
+// are refused.
 result<expression> schema_reader::read_values(const json_value& schema, const place& where) {
   const auto* all = schema.find("enum");
   const auto* only = schema.find("const");
@@ -240,11 +240,11 @@ result<expression> schema_reader::read_values(const json_value& schema, const pl
   return to_.shared("enum", to_.either(std::move(ways)));
 }
 
-// Without `type`, what is asked for of some type means that type.
+// Without `type`, the keywords of a type imply that type.
 result<expression> schema_reader::read_types(const json_value& schema, const place& where) {
   std::vector<std::string> types;
   if (const auto* type = schema.find("type")) {
-    if (type->is_boolean()) // two that cannot be one
+    if (type->is_boolean()) // two types that cannot be merged
       return to_.nothing();
     for (const auto& name : type->is_array() ? type->items : std::vector<json_value>{*type}) {
       if (!name.is_string())
@@ -300,7 +300,7 @@ result<expression> read_json_schema(grammar_builder& to, std::string_view schema
   auto root = parse_json(schema);
   if (!root)
     return root.error();
-  *root = without(*std::move(root), "$id"); // a name for others: references begin with '#'
+  *root = without(*std::move(root), "$id"); // a name for other documents: references begin with '#'
   return schema_reader(to, *root).read();
 }
 

@@ -18,7 +18,7 @@ public:
       return ok.error();
     skip_space();
     if (!in_.is_at_end())
-      return wrong("something behind the value");
+      return wrong("text after the value");
     return out;
   }
 
@@ -34,7 +34,7 @@ private:
 
   result<void> read_value(json_value& out, std::size_t depth) {
     if (depth > grammar_limits::depth_max)
-      return wrong("nested too deep");
+      return wrong("nested too deeply");
     skip_space();
     if (in_.accept("{"))
       return read_object(out, depth);
@@ -69,7 +69,7 @@ private:
       if (auto ok = read_string(name); !ok)
         return ok;
       if (!names.insert(name).second)
-        return wrong("a member comes twice");
+        return wrong("a duplicate member");
       skip_space();
       if (!in_.accept(":"))
         return wrong("a member without ':'");
@@ -93,7 +93,7 @@ private:
     return in_.accept("]") ? result<void>() : wrong("']' or ',' is missing");
   }
 
-  // Behind the first quote.
+  // Starts after the first quote.
   result<void> read_string(std::string& out) {
     while (!in_.is_at_end()) {
       const char32_t c = in_.next();
@@ -107,10 +107,10 @@ private:
       }
       const auto escaped = read_escape();
       if (!escaped)
-        return wrong("an escape that means nothing");
+        return wrong("an unknown escape");
       out += utf8_of(*escaped);
     }
-    return wrong("a string without end");
+    return wrong("an unterminated string");
   }
 
   std::optional<char32_t> read_escape() {
@@ -126,7 +126,7 @@ private:
     if (!high || *high < 0xD800 || *high > 0xDFFF)
       return high;
     if (*high > 0xDBFF || !in_.accept("\\u"))
-      return std::nullopt; // half of a pair
+      return std::nullopt; // half of a surrogate pair
     const auto low = in_.number(16, 4, 4);
     if (!low || *low < 0xDC00 || *low > 0xDFFF)
       return std::nullopt;
@@ -148,11 +148,11 @@ private:
     const bool has_zero = in_.peek() == '0';
     const auto begin = text.size();
     if (!read_digits(text) || (has_zero && text.size() > begin + 1))
-      return wrong("no value stands there");
+      return wrong("a value is missing");
     if (in_.accept(".")) {
       text += '.';
       if (!read_digits(text))
-        return wrong("a number without digits behind its point");
+        return wrong("a number without digits after its point");
     }
     if (in_.accept("e") || in_.accept("E")) {
       text += 'e';

@@ -1,5 +1,5 @@
-// JSON as a schema needs it: members in the order in which they were written, numbers as they were
-// written. Strict (RFC 8259), bounded, without exceptions.
+// JSON as schemas need it: members and numbers keep their order and notation. Strict (RFC 8259),
+// bounded, without exceptions.
 #pragma once
 
 #include "schema/result.hpp"
@@ -19,7 +19,7 @@ struct json_value {
   std::vector<json_value> items{};
   std::vector<std::pair<std::string, json_value>> members{};
 
-  // Null if there is none of that name.
+  // Null if no member has the name.
   const json_value* find(std::string_view name) const noexcept;
   bool is_object() const noexcept { return is == kind::object; }
   bool is_array() const noexcept { return is == kind::array; }
@@ -32,7 +32,7 @@ struct json_value {
 // Errors: invalid_value.
 result<json_value> parse_json(std::string_view text);
 
-// As short as can be; members and numbers as written.
+// The shortest text; members and numbers as written.
 std::string to_text(const json_value& value);
 // A string with its quotes.
 std::string quoted(std::string_view text);

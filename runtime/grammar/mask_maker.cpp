@@ -9,21 +9,21 @@ namespace baton::grammar {
 namespace {
 
 constexpr std::size_t word_bits = 64;
-// Longer tokens are few, and a bounded string takes any shorter one until its end is near.
+// Longer tokens are rare, and a bounded string accepts all shorter ones until near its end.
 constexpr unsigned characters_max = 32;
-// States looked at to find out whether any text of a kind may come; beyond, texts are walked over.
+// States visited to decide whether any text of a kind is allowed; above it, texts are walked.
 constexpr std::size_t states_tried_max = 512;
 
 struct kind_of_text {
   character_set first, rest;
 };
 
-// A token is of the first kind that it fits. From `plain_ascii` on each kind has all those before
-// it.
+// A token belongs to the first kind that fits. From `plain_ascii` on, each kind contains all
+// previous kinds.
 constexpr std::size_t plain_ascii = 2;
 const std::vector<kind_of_text>& kinds() {
   static const character_set letters{{'a', 'z'}}, space{{' ', ' '}};
-  // Without what a JSON string writes otherwise.
+  // Without the characters that a JSON string escapes.
   static const character_set ascii{{0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0x7E}};
   static const character_set text{{0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0x7E}, {0x80, character_max}};
   static const auto all = character_set::all();
@@ -56,8 +56,8 @@ mask_maker::part part_of(const std::vector<token_text>& texts, std::size_t size,
   return p;
 }
 
-// Whether a state takes any text of a part. By induction over the length of such a text: a state
-// that is being looked at with as many characters left need not be looked at again.
+// Whether a state accepts any text of a part. By induction over the text's length: a state that is
+// already being checked for at least as many characters is not checked again.
 class any_text {
 public:
   any_text(automaton& of, const mask_maker::part& p, const mask_budget& budget)
@@ -181,7 +181,7 @@ bool mask_maker::walk(automaton& of, automaton::state s, const token_trie& texts
                       const mask_budget& budget, std::vector<token_id>& out) const {
   std::array<automaton::state, token_trie::bytes_max + 1> path;
   path[0] = s;
-  std::size_t taken = 0; // from here to `i` all nodes are, and their tokens are told together
+  std::size_t taken = 0; // from here to `i`, all nodes are accepted; added together
   const auto tell = [&](std::size_t end) {
     const auto tokens = texts.tokens_of(taken, end);
     out.insert(out.end(), tokens.begin(), tokens.end());
@@ -214,7 +214,7 @@ std::optional<mask_maker::mask> mask_maker::make(automaton& of, automaton::state
       return std::nullopt;
   } else {
     m.parts = parts_taken(of, s, budget);
-    if (budget.is_spent(of)) // what could not be looked at counts as not taken
+    if (budget.is_spent(of)) // unchecked parts count as not accepted
       return std::nullopt;
     for (std::size_t i = 0; i < parts_.size(); ++i)
       if ((m.parts >> i & 1) == 0 && !walk(of, s, parts_[i].texts, budget, m.ids))

@@ -7,7 +7,7 @@
 namespace baton::grammar {
 namespace {
 
-// Behind ids that end the answer, or that are none of it.
+// The state after ids that end the answer or do not match.
 constexpr automaton::state over = automaton::dead;
 
 error too_large() {
@@ -38,8 +38,8 @@ result<void> masker::find(const shared_constraint& of, sequence_id who,
   if (g.bytes() > limits_.grammar_bytes)
     begin_anew(g);
   trail& t = trail_of(who);
-  // What fails for lack of memory or time is tried once more with nothing kept: so it does not
-  // depend on what was asked for before.
+  // A mask that exceeds the budget is retried once with an empty cache, so the result does not
+  // depend on earlier requests.
   for (const bool is_last : {false, true}) {
     const mask_budget budget{limits_.step_bytes, g.states.work() + limits_.step_work +
                                                      output.size() * limits_.token_work};
@@ -54,7 +54,7 @@ result<void> masker::find(const shared_constraint& of, sequence_id who,
     }
     if (mask->is_empty)
       return fail(errc::unprocessable,
-                  "no token of the vocabulary goes on behind {} tokens of this constraint",
+                  "no token of the vocabulary can follow {} tokens of this constraint",
                   output.size());
     maker_->fill(*mask, out);
     break;
@@ -63,7 +63,7 @@ result<void> masker::find(const shared_constraint& of, sequence_id who,
   return {};
 }
 
-// The latest used comes first.
+// Moves the grammar to the front: most recently used first.
 result<masker::grammar_state*> masker::grammar_of(const shared_constraint& c) {
   auto it = std::find_if(grammars_.begin(), grammars_.end(),
                          [&](const auto& g) { return g.key.get() == c.get(); });
@@ -71,7 +71,7 @@ result<masker::grammar_state*> masker::grammar_of(const shared_constraint& c) {
     it =
         std::find_if(grammars_.begin(), grammars_.end(), [&](const auto& g) { return g.key == c; });
   if (it != grammars_.end()) {
-    it->key = c; // the same text, where it is met next
+    it->key = c; // the same text: the pointer matches next time
     grammars_.splice(grammars_.begin(), grammars_, it);
     return &grammars_.front();
   }
@@ -101,7 +101,7 @@ masker::trail& masker::trail_of(sequence_id who) {
   return followed_.front().way;
 }
 
-// As far as the ids are those of the last time, the states are too. Nothing: as mask_of.
+// Reuses the states of the common prefix with the previous ids. nullopt: as in mask_of.
 std::optional<automaton::state> masker::follow(grammar_state& g, trail& t,
                                                std::span<const token_id> output,
                                                const mask_budget& budget) {
@@ -157,7 +157,7 @@ const mask_maker::mask* masker::mask_of(grammar_state& g, automaton::state s, bo
     g.unlike.emplace(hash, kept);
     g.mask_bytes += kept->bytes();
   }
-  constexpr std::size_t place_bytes = 64; // in the table
+  constexpr std::size_t place_bytes = 64; // of one table entry
   g.mask_bytes += place_bytes;
   return kept.get();
 }

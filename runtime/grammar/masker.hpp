@@ -1,7 +1,7 @@
-// The last stage's masks: which tokens a draw may take under its constraint. What it returns is a
-// function of the constraint and the ids alone, so that a step done again, by whatever process,
-// draws the same; grammars, states and masks that are likely to be asked for again are kept within
-// bounds. Not thread-safe: used by the thread that runs the steps.
+// The masks of the last stage: the tokens that sampling may choose under a constraint. The result
+// depends only on the constraint and the ids, so a recomputed step samples the same token in any
+// process. Grammars, states and masks are cached within bounds. Not thread-safe: used by the thread
+// that runs the steps.
 #pragma once
 
 #include "runtime/grammar/automaton.hpp"
@@ -24,25 +24,24 @@ namespace baton::grammar {
 struct masker_limits {
   std::size_t grammars = 64;
   std::size_t sequences = 1024;
-  std::size_t grammar_bytes = 64u << 20; // of states and masks; beyond, they are found anew
-  std::size_t step_bytes = 128u << 20;   // of what one mask may need
-  std::uint64_t step_work = 4'000'000;   // ways looked at for one mask: some 100 ms at most
-  std::uint64_t token_work = 100'000;    // and for each id that is followed
+  std::size_t grammar_bytes = 64u << 20; // of states and masks; above it, they are discarded
+  std::size_t step_bytes = 128u << 20;   // of one mask
+  std::uint64_t step_work = 4'000'000;   // ways visited for one mask: some 100 ms at most
+  std::uint64_t token_work = 100'000;    // additional, for each id that is followed
   std::size_t bytes = 256u << 20;        // of all grammars
 };
 
 class masker {
 public:
-  // Reads the vocabulary's texts when the first mask is asked for: most processes never need it.
+  // Reads the vocabulary's texts for the first mask: most processes never need them.
   using texts_source = std::function<result<answer_texts>()>;
   explicit masker(texts_source texts, masker_limits limits = {});
   explicit masker(answer_texts texts, masker_limits limits = {});
 
-  // The tokens that may come behind `output`, the sequence's ids so far. Behind an end token, or
-  // ids that do not match (a wrong guess), end tokens alone: whatever is drawn there does not
-  // count. `who` only says where to look for what is known of it. Errors: as compile() and the
-  // source, unprocessable (no token of the vocabulary goes on; it takes more memory or time than it
-  // may).
+  // The tokens allowed after `output`, the sequence's ids so far. After an end token, or ids that
+  // do not match (a rejected draft), only end tokens: a token sampled there is discarded.
+  // `sequence` only selects the cached trail. Errors: as compile() and the source, unprocessable
+  // (no token of the vocabulary can follow; over the memory or time limit).
   result<void> find(const shared_constraint& of, sequence_id who, std::span<const token_id> output,
                     token_bits& out);
 
@@ -51,16 +50,16 @@ private:
     shared_constraint key;
     std::shared_ptr<const graph> rules;
     automaton states;
-    // By state, and whether it begins a text; those that are alike, as within a bounded string,
-    // are kept once.
+    // By state, and whether it begins a text. Equal masks, as within a bounded string, are stored
+    // once.
     std::unordered_map<std::uint64_t, std::shared_ptr<const mask_maker::mask>> masks;
     std::unordered_multimap<std::size_t, std::shared_ptr<const mask_maker::mask>> unlike;
     std::size_t mask_bytes = 0;
-    std::uint64_t life = 0; // of its states' numbers
+    std::uint64_t life = 0; // of the numbering of its states
 
     std::size_t bytes() const noexcept { return states.bytes() + mask_bytes; }
   };
-  // The states behind 0, 1, ... ids of a sequence.
+  // The states after 0, 1, ... ids of a sequence.
   struct trail {
     const grammar_state* of = nullptr;
     std::uint64_t life = 0;
@@ -83,10 +82,10 @@ private:
   void keep_bounds();
 
   texts_source source_;
-  std::optional<mask_maker> maker_; // once the texts are there
+  std::optional<mask_maker> maker_; // set once the texts are read
   masker_limits limits_;
   mask_maker::mask end_;
-  std::list<grammar_state> grammars_; // the latest used first
+  std::list<grammar_state> grammars_; // most recently used first
   std::list<followed> followed_;      // likewise
   std::unordered_map<sequence_id, std::list<followed>::iterator> places_;
   std::uint64_t lives_ = 0;

@@ -7,7 +7,7 @@ namespace {
 
 const character_set digits{{'0', '9'}};
 const character_set words{{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
-// Python's and JavaScript's without those beyond Latin-1.
+// As in Python and JavaScript, but only up to Latin-1.
 const character_set spaces{{'\t', '\r'}, {' ', ' '}, {0xA0, 0xA0}};
 const character_set line_ends{{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}}; // JavaScript's
 
@@ -19,7 +19,7 @@ public:
   result<expression> read() {
     auto out = read_alternatives(/*depth=*/0);
     if (out && !in_.is_at_end())
-      return wrong("a ')' that nothing opens");
+      return wrong("a ')' without '('");
     return out;
   }
 
@@ -37,7 +37,7 @@ private:
 
   result<expression> read_alternatives(std::size_t depth) {
     if (depth > grammar_limits::depth_max)
-      return wrong("more than {} groups in one another", grammar_limits::depth_max);
+      return wrong("more than {} nested groups", grammar_limits::depth_max);
     std::vector<expression> all;
     do {
       auto one = read_sequence(depth);
@@ -48,7 +48,7 @@ private:
     return to_.either(std::move(all));
   }
 
-  // What `^` and `$` leave open at the ends of a search.
+  // The text around a search without `^` or `$`.
   expression anything() { return to_.repeat(style_.write(character_set::all()), 0, std::nullopt); }
 
   result<expression> read_sequence(std::size_t depth) {
@@ -84,7 +84,7 @@ private:
       } else if (in_.accept("+")) {
         times = {1, std::nullopt};
       } else if (in_.accept("?")) {
-        if (is_repeated) // a lazy one matches the same texts
+        if (is_repeated) // lazy repetition matches the same texts
           return out;
         times = {0, 1};
       } else if (in_.starts_with("{") && is_repetition()) {
@@ -104,7 +104,7 @@ private:
     return out;
   }
 
-  // Else the brace stands for itself, as in the languages named.
+  // Otherwise the brace is literal, as in the supported languages.
   bool is_repetition() const {
     text_reader ahead = in_;
     ahead.accept("{");
@@ -126,7 +126,7 @@ private:
       return set ? style_.write(*set) : result<expression>(set.error());
     }
     case '^':
-      return unsupported("'^' behind the beginning or in a group");
+      return unsupported("'^' after the beginning or in a group");
     case '$':
       return unsupported("'$' in a group");
     case '*':
@@ -143,13 +143,13 @@ private:
       if (in_.starts_with("=") || in_.starts_with("!") || in_.starts_with("<=") ||
           in_.starts_with("<!"))
         return unsupported("look-around");
-      if (in_.accept("P<") || in_.accept("<")) { // its name says nothing
+      if (in_.accept("P<") || in_.accept("<")) { // the name has no effect
         while (!in_.is_at_end() && in_.peek() != '>')
           in_.next();
         if (!in_.accept(">"))
           return wrong("a group's name without '>'");
       } else if (!in_.accept(":")) {
-        return unsupported("a group that begins with '(?' and is none of '(?:', '(?<name>'");
+        return unsupported("a group that begins with '(?' but is neither '(?:' nor '(?<name>'");
       }
     }
     auto out = read_alternatives(depth + 1);
@@ -166,7 +166,7 @@ private:
         return wrong("a '[' without ']'");
       if (!is_first && in_.accept("]"))
         break;
-      if (is_first && in_.accept("]")) // JavaScript: the empty set; the others: the character
+      if (is_first && in_.accept("]")) // JavaScript: the empty set; others: a literal
         return unsupported("a class that begins with ']'");
       if (in_.starts_with("[:"))
         return unsupported("a named class ('[:alpha:]')");
@@ -202,7 +202,7 @@ private:
 
   result<character_set> read_escape(bool in_class) {
     if (in_.is_at_end())
-      return wrong("a '\\' with nothing behind it");
+      return wrong("a '\\' with nothing after it");
     const auto only = [](char32_t c) { return character_set{{c, c}}; };
     switch (const char32_t c = in_.next()) {
     case 'd':
@@ -256,7 +256,7 @@ private:
       if (digits.contains(c))
         return unsupported("a back-reference");
       if (words.contains(c))
-        return wrong("'\\{}', which means nothing", static_cast<char>(c));
+        return wrong("'\\{}', an unknown escape", static_cast<char>(c));
       return only(c);
     }
   }
@@ -268,7 +268,7 @@ private:
     character_set set;
     set.add(*code);
     if (set.is_empty())
-      return wrong("a code that is no character's (half of a surrogate pair, or above 10FFFF)");
+      return wrong("a code that is not a character (half of a surrogate pair, or above 10FFFF)");
     return set;
   }
 

@@ -1,6 +1,6 @@
-// Regular expressions to grammars: the syntax that JavaScript, Python and PCRE share. What a
-// grammar cannot say (look-around, back-references, word borders) or what is left out (flags,
-// Unicode properties) is refused by name.
+// Converts regular expressions to grammars: the syntax that JavaScript, Python and PCRE share.
+// Constructs that a grammar cannot express (look-around, back-references, word borders) or that are
+// not supported (flags, Unicode properties) are refused by name.
 #pragma once
 
 #include "runtime/grammar/grammar_builder.hpp"
@@ -11,10 +11,10 @@
 namespace baton::grammar {
 
 struct regex_style {
-  // One character of a set, as it is to be written: as UTF-8, or within a JSON string.
+  // Writes one character of a set: as UTF-8, or within a JSON string.
   std::function<expression(const character_set&)> write;
-  // It may match anywhere in the text, as JSON schema's `pattern`: `^` and `$` say where not.
-  // Else it is the whole text, and they may stand there for clarity.
+  // Whether it may match anywhere in the text, as JSON schema's `pattern`; `^` and `$` anchor it.
+  // Otherwise it must match the whole text, and `^` and `$` are optional.
   bool is_search = false;
 };
 

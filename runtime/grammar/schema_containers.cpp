@@ -7,7 +7,7 @@
 namespace baton::grammar {
 namespace {
 
-// A name that others must not repeat is followed character by character.
+// Each character of an excluded name adds a state.
 constexpr std::size_t excluded_name_bytes_max = 256;
 
 } // namespace
@@ -33,7 +33,7 @@ result<expression> schema_reader::read_object(const json_value& schema, const pl
   auto all = read_members(schema, where);
   if (!all)
     return all.error();
-  std::optional<expression> value; // of what is not named
+  std::optional<expression> value; // of additional members
   if (further ? !further->is_boolean() || further->boolean : !has_members) {
     auto read_value = further ? read(*further, where.at("additionalProperties"))
                               : result<expression>(json_.value());
@@ -72,7 +72,7 @@ result<expression> schema_reader::read_object(const json_value& schema, const pl
   return members_of(*all, additional);
 }
 
-// Those of `properties`, then what is required besides.
+// Members of `properties`, then further `required` ones.
 result<std::vector<schema_reader::member>> schema_reader::read_members(const json_value& schema,
                                                                        const place& where) {
   static const json_value none{.is = json_value::kind::object};
@@ -117,7 +117,7 @@ result<expression> schema_reader::read_name(const json_value& schema, const plac
   return both ? read(*both, where.at("propertyNames")) : both.error();
 }
 
-// Without names of its own. A name that comes twice counts once for whoever reads it.
+// An object without named members. A parser merges duplicate names, so counts beyond 1 are refused.
 result<expression> schema_reader::read_map(const json_value& schema, expression value,
                                            const place& where) {
   const auto least = count(schema, "minProperties", where);
@@ -134,14 +134,14 @@ result<expression> schema_reader::read_map(const json_value& schema, expression 
   return to_.sequence({to_.text("{"), json_.gap(), inner, to_.text("}")});
 }
 
-// Each rest of the members is a rule, one for where something stands before it and one for where
-// nothing does: so a member may be left out without its comma.
+// Each suffix of the members is a rule, in two forms: with and without a preceding member. So an
+// optional member can be omitted together with its comma.
 expression schema_reader::members_of(const std::vector<member>& all,
                                      std::optional<expression> additional) {
   const auto comma = to_.sequence({to_.text(","), json_.gap()});
   const auto further =
       additional ? to_.repeat(to_.sequence({comma, *additional}), 0, std::nullopt) : to_.empty();
-  auto behind = to_.sequence({further, json_.gap()}); // something stands before
+  auto behind = to_.sequence({further, json_.gap()}); // with a preceding member
   auto first = additional
                    ? to_.either({to_.sequence({*additional, further, json_.gap()}), to_.empty()})
                    : to_.empty();
@@ -161,7 +161,7 @@ result<expression> schema_reader::read_array(const json_value& schema, const pla
   if (!least || !most)
     return least ? most.error() : least.error();
   const auto* items = schema.find("items");
-  const bool is_old = items && items->is_array(); // draft 7's word for prefixItems
+  const bool is_old = items && items->is_array(); // draft 7's form of prefixItems
   const auto* tuple = is_old ? items : schema.find("prefixItems");
   const auto* further = is_old ? schema.find("additionalItems") : items;
   if (tuple && !tuple->is_array())
@@ -188,13 +188,13 @@ result<expression> schema_reader::read_array(const json_value& schema, const pla
   return to_.sequence({to_.text("["), json_.gap(), inner, to_.text("]")});
 }
 
-// Between the brackets, behind the first gap.
+// The content of the brackets, after the first gap.
 expression schema_reader::items_of(const std::vector<expression>& first,
                                    std::optional<expression> rest, std::uint32_t least,
                                    std::optional<std::uint32_t> most) {
   const auto comma = to_.sequence({to_.text(","), json_.gap()});
   const auto count = static_cast<std::uint32_t>(first.size());
-  // How many of the rest must and may follow, behind so many others.
+  // How many further items must and may follow `before` others.
   const auto further = [&](std::uint32_t before) {
     const auto must = least > before ? least - before : 0;
     if (!rest)

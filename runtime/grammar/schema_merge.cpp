@@ -29,7 +29,7 @@ public:
   explicit schema_merger(const schema_resolver& resolve) : resolve_(resolve) {}
 
   result<json_value> merge(const json_value& a, const json_value& b, std::size_t depth) {
-    // A chain of references may be as long as there are schemas, and end nowhere.
+    // A chain of references may be as long as there are schemas, or be circular.
     if (depth > grammar_limits::depth_max || ++merged_ > merged_max)
       return fail(errc::invalid_value, "the schema joins too many others");
     if (a == b || (b.is_boolean() && b.boolean))
@@ -80,7 +80,7 @@ private:
     return joined ? merge(*joined, other, depth + 1) : joined;
   }
 
-  // What one schema asks of properties that only the other one names.
+  // Applies one schema's rules to properties that only the other one names.
   result<void> merge_properties(json_value& a, const json_value& b, std::size_t depth) {
     json_value none;
     none.is = json_value::kind::object;
@@ -159,7 +159,7 @@ private:
     for (const auto& v : right)
       if (v.text == "integer" && has(left, "number") && !has(left, "integer"))
         out.items.push_back(v);
-    return out.items.empty() ? boolean(false) : out; // as a type: none at all
+    return out.items.empty() ? boolean(false) : out; // a type that nothing matches
   }
 
   static result<json_value> joined(const json_value& a, const json_value& b) {

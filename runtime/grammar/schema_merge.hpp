@@ -1,4 +1,4 @@
-// Two schemas as one that both hold for: what `allOf` and keywords beside `$ref` or `anyOf` ask.
+// Merges two schemas that must both hold, for `allOf` and keywords beside `$ref` or `anyOf`.
 #pragma once
 
 #include "runtime/grammar/json_value.hpp"
@@ -7,13 +7,13 @@
 
 namespace baton::grammar {
 
-// What a `$ref` names. Errors: invalid_value.
+// Resolves a `$ref` to its target. Errors: invalid_value.
 using schema_resolver = std::function<result<const json_value*>(const std::string& reference)>;
 
-// Says nothing about values: title, description ...
+// A keyword without effect on validation: title, description ...
 bool is_annotation(std::string_view keyword) noexcept;
 
-// Errors: unsupported_parameter (a keyword that stands in both and cannot be one), invalid_value.
+// Errors: unsupported_parameter (a keyword of both that cannot be merged), invalid_value.
 result<json_value> merge_schemas(const json_value& a, const json_value& b,
                                  const schema_resolver& resolve);
 

@@ -1,6 +1,6 @@
-// Reads one schema into one grammar; json_schema.hpp says what is supported. Its parts: references
-// and combinations (json_schema.cpp), objects and arrays (schema_containers.cpp), strings and
-// numbers (schema_scalars.cpp).
+// Reads one schema into one grammar; json_schema.hpp lists the supported keywords. Its parts:
+// references and combinations (json_schema.cpp), objects and arrays (schema_containers.cpp),
+// strings and numbers (schema_scalars.cpp).
 #pragma once
 
 #include "runtime/grammar/decimal_range.hpp"
@@ -23,7 +23,7 @@ public:
   result<expression> read();
 
 private:
-  // A place in the source, for errors: "#/properties/name".
+  // A location in the source, for errors: "#/properties/name".
   struct place {
     std::string path;
     std::size_t depth = 0;
@@ -68,7 +68,7 @@ private:
   result<expression> read_array(const json_value& schema, const place& where);
   expression items_of(const std::vector<expression>& first, std::optional<expression> rest,
                       std::uint32_t least, std::optional<std::uint32_t> most);
-  // A keyword's number, from 0. Errors: invalid_value.
+  // The value of a numeric keyword, at least 0. Errors: invalid_value.
   result<std::optional<std::uint32_t>> count(const json_value& schema, std::string_view keyword,
                                              const place& where) const;
 
@@ -82,7 +82,7 @@ private:
   json_grammar json_;
   const json_value& root_;
   std::map<const json_value*, expression> referred_;
-  std::deque<std::pair<const json_value*, rule_id>> pending_; // referred to, not yet read
+  std::deque<std::pair<const json_value*, rule_id>> pending_; // referenced, but not yet read
   std::size_t reads_ = 0;
 };
 

@@ -10,12 +10,12 @@ namespace {
 struct format_row {
   std::string_view name;
   const char* pattern;             // of the whole string
-  std::uint32_t shortest, longest; // of what it allows
+  std::uint32_t shortest, longest; // lengths of the matching strings
 };
 
-// As the specifications that JSON schema names have them (RFC 3339, 4122, 5321, 1123, 2673, 4291,
-// 3986), or a part of what they allow: years from 1000, no leap days or seconds, addresses and URIs
-// in their plain form.
+// The specifications named by JSON schema (RFC 3339, 4122, 5321, 1123, 2673, 4291, 3986), or a
+// subset. Years start at 1000, without leap days or leap seconds; addresses and URIs have their
+// plain form.
 constexpr format_row formats[] = {
     {"date",
      "[12]\\d{3}-((0[13578]|1[02])-(0[1-9]|[12]\\d|3[01])|(0[469]|11)-(0[1-9]|[12]\\d|30)|"
@@ -66,8 +66,8 @@ result<expression> schema_reader::read_string(const json_value& schema, const pl
   const bool has_length = *least || *most;
   if (pattern && has_length)
     return unsupported(where, "'pattern' with a length");
-  // Beside a pattern, or a length that does not hold for all of its texts, a format is what it is
-  // in the specification: an annotation.
+  // Beside a pattern, or a length that some of its texts violate, a format is only an annotation,
+  // as in the specification.
   if (pattern)
     return pattern->text.empty() ? json_.string()
                                  : read_pattern(pattern->text, /*is_search=*/true, where);
@@ -96,7 +96,7 @@ result<expression> schema_reader::read_pattern(const std::string& pattern, bool 
 result<decimal_range> schema_reader::read_range(const json_value& schema,
                                                 const place& where) const {
   decimal_range out;
-  // Of two bounds on one side the narrower one holds.
+  // If a side has two bounds, the narrower one applies.
   const auto add = [&](const char* keyword, std::optional<decimal_bound>& to, bool is_excluded,
                        bool is_least) -> result<void> {
     const auto* value = schema.find(keyword);
@@ -106,7 +106,7 @@ result<decimal_range> schema_reader::read_range(const json_value& schema,
     if (!value->is_number())
       return wrong(where, "'{}' must be a number", keyword);
     if (!at)
-      return unsupported(where, fmt::format("'{}' with more than {} digits, or 6 behind the point",
+      return unsupported(where, fmt::format("'{}' with more than {} digits, or 6 after the point",
                                             keyword, decimal_digits_max));
     const bool is_narrower = !to || (is_least ? is_less(to->at, *at) : is_less(*at, to->at)) ||
                              (to->at == *at && is_excluded);

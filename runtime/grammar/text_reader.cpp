@@ -31,7 +31,7 @@ std::optional<char32_t> text_reader::number(unsigned base, std::size_t least, st
 }
 
 result<text_reader::bounds> text_reader::counts() {
-  constexpr std::size_t digits_max = 6; // above repeat_max, below an overflow
+  constexpr std::size_t digits_max = 6; // above repeat_max, without overflow
   const auto least = number(10, 1, digits_max);
   bounds out{least.value_or(0), least};
   bool is_sound = least.has_value();
@@ -44,7 +44,7 @@ result<text_reader::bounds> text_reader::counts() {
                 at_);
   if (out.least > grammar_limits::repeat_max ||
       (out.most && *out.most > grammar_limits::repeat_max))
-    return fail(errc::invalid_value, "a repetition is counted to {} at most, at position {}",
+    return fail(errc::invalid_value, "a repetition count is at most {}, at position {}",
                 grammar_limits::repeat_max, at_);
   return out;
 }

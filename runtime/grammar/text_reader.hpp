@@ -1,5 +1,5 @@
-// A source text read character by character, with how deep the reader is in it. Used by the readers
-// of regular expressions and EBNF.
+// Reads a source text character by character. Used by the readers of regular expressions, EBNF and
+// JSON.
 #pragma once
 
 #include "runtime/grammar/character_set.hpp"
@@ -19,7 +19,7 @@ public:
   bool is_at_end() const noexcept { return at_ == text_.size(); }
   std::size_t position() const noexcept { return at_; }
   void move_to(std::size_t position) noexcept { at_ = position; }
-  // The character here; 0 at the end, where no NUL counts.
+  // The current character; 0 at the end. Check is_at_end() to distinguish a NUL.
   char32_t peek() const {
     std::size_t at = at_;
     return is_at_end() ? 0 : next_character(text_, at).value_or(0);
@@ -35,9 +35,9 @@ public:
     return is_here;
   }
 
-  // Digits to a base, so many at least and at most. Nothing: other characters stand there.
+  // Reads between `least` and `most` digits. nullopt if there are fewer.
   std::optional<char32_t> number(unsigned base, std::size_t least, std::size_t most);
-  // {m}, {m,} or {m,n} behind the brace. Errors: invalid_value.
+  // Reads {m}, {m,} or {m,n} after the brace. Errors: invalid_value.
   struct bounds {
     std::uint32_t least = 0;
     std::optional<std::uint32_t> most;
@@ -49,7 +49,7 @@ private:
   std::size_t at_ = 0;
 };
 
-// Errors: invalid_value (too long, or no UTF-8); `what` is for the message.
+// Errors: invalid_value (too long, or not UTF-8); `what` appears in the message.
 result<void> check_source(std::string_view text, std::string_view what);
 
 } // namespace baton::grammar

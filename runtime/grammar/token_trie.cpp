@@ -7,8 +7,8 @@
 namespace baton::grammar {
 namespace {
 
-// A text's first bytes as a number of the same order: most texts are told apart by them, and a
-// vocabulary is sorted while its first mask is waited for.
+// A text's first bytes as a number with the same order, which decides most comparisons. Sorting the
+// vocabulary must be fast, since it delays the first mask.
 struct sorted_text {
   std::uint64_t prefix = 0;
   token_text text;
@@ -30,7 +30,7 @@ struct sorted_text {
 token_trie::token_trie(const std::vector<token_text>& texts) {
   std::vector<sorted_text> sorted(texts.begin(), texts.end());
   std::sort(sorted.begin(), sorted.end());
-  std::vector<std::size_t> path; // nodes of the text before, by depth
+  std::vector<std::size_t> path; // nodes of the previous text, by depth
   std::string_view before;
   const auto close_to = [&](std::size_t depth) {
     for (; path.size() > depth; path.pop_back())

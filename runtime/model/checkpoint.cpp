@@ -36,7 +36,7 @@ result<void> checkpoint::read_config() {
   return {};
 }
 
-// Without a head of its own a model would be run with the embedding, tied or not.
+// A model with a missing head would silently run with the embedding as its head.
 result<void> checkpoint::check_head() {
   if (!config_.has_tied_embeddings && !sources_.contains("output.weight")) {
     return fail(errc::bad_model_file,
@@ -45,7 +45,7 @@ result<void> checkpoint::check_head() {
   }
   if (config_.gptq) {
     config_.values["general.file_type"] = config_.gptq->label();
-  } else if (const auto embedding = find("token_embd.weight")) {        // stands for all matrices
+  } else if (const auto embedding = find("token_embd.weight")) {        // represents all matrices
     constexpr std::uint32_t gguf_f32 = 0, gguf_f16 = 1, gguf_bf16 = 32; // as in general.file_type
     config_.values["general.file_type"] = embedding->type == tensor_type::f32   ? gguf_f32
                                           : embedding->type == tensor_type::f16 ? gguf_f16
@@ -79,9 +79,9 @@ result<void> checkpoint::add_one_to_norms() {
 }
 
 result<void> checkpoint::take_fingerprint() {
-  // The values and not the text of config.json: its order of fields says nothing.
+  // Hashes values, not the text of config.json: the order of its fields is irrelevant.
   for (const auto& [key, value] : config_.values) {
-    if (key == "general.name") { // the directory's, which may differ between machines
+    if (key == "general.name") { // the directory's name, which may differ between machines
       continue;
     }
     const auto line = key + value.dump(-1, ' ', true, json::error_handler_t::replace);
@@ -133,7 +133,7 @@ std::vector<std::string> checkpoint::keys() const {
   return names;
 }
 
-// No key of config.json that is read here holds a list.
+// No supported key of config.json holds a list.
 std::optional<std::uint64_t> checkpoint::array_size(std::string_view) const noexcept {
   return std::nullopt;
 }
@@ -166,7 +166,7 @@ result<std::uint32_t> checkpoint::get_u32(std::string_view key) const {
   return static_cast<std::uint32_t>(*value);
 }
 
-// JSON has one kind of numbers: 10000 is a float here, too.
+// JSON has one kind of number, so 10000 is a float here, too.
 result<float> checkpoint::get_f32(std::string_view key) const {
   const auto found = config_.values.find(key);
   if (found == config_.values.end() || !found->second.is_number()) {

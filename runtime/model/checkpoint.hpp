@@ -1,5 +1,5 @@
-// A model directory as Hugging Face's libraries write it: config.json and safetensors, in one file
-// or in several with model.safetensors.index.json. Its tokenizer is read by runtime/text.
+// A model directory in the format of Hugging Face's libraries: config.json and safetensors, in one
+// file or in several with model.safetensors.index.json. Its tokenizer is read by runtime/text.
 #pragma once
 
 #include "runtime/model/checkpoint_config.hpp"
@@ -14,8 +14,8 @@ namespace baton::model {
 
 class checkpoint final : public model_file {
 public:
-  // Opens the files and reads their headers; of the weights only norms, where their numbers are
-  // not those of GGUF, and the groups and zero points of quantised matrices. Errors: io_failed,
+  // Opens the files and reads their headers. Reads no weights but the norms whose values differ
+  // from GGUF's, and the groups and zero points of quantised matrices. Errors: io_failed,
   // bad_model_file, unsupported_model; they name the file, and the field or tensor as published.
   static result<checkpoint> open(const std::filesystem::path& directory);
 
@@ -47,17 +47,17 @@ public:
 
 private:
   struct expert_matrix;
-  // Where a tensor's bytes are: in a file, in several tensors of files, or in memory because this
-  // class made them.
+  // The location of a tensor's bytes: in one file, in several tensors of files, or in memory (made
+  // by this class).
   struct source {
     std::size_t tensor = 0; // of tensors_
     std::optional<std::size_t> file = {};
     std::vector<float> made = {};
     std::string published; // its name in the file
     std::optional<gptq_matrix> quantised = {};
-    std::vector<expert_matrix> experts = {}; // whose rows follow each other
+    std::vector<expert_matrix> experts = {}; // their rows are consecutive
   };
-  // The matrix of one expert, a part of the tensor that holds those of all.
+  // The matrix of one expert, a part of the tensor of all experts.
   struct expert_matrix {
     tensor_view view;
     source from;
@@ -73,15 +73,15 @@ private:
   result<bool> repeats_embedding(const stored_tensor& head) const;
   result<void> add_part(const stored_tensor& part);
   result<void> add_stored(const stored_tensor& stored);
-  // A tensor whose whole name in the files would be `published`.
+  // Adds a tensor whose full name in the files would be `published`.
   result<void> add_published(const std::string& published, tensor_view view, source from);
   result<void> add_expert(std::uint64_t number, tensor_view view, source from);
   result<void> add_experts(const std::string& name, source from);
   result<void> add_made(std::string name, std::vector<float> values);
   result<void> add(tensor_view view, source from);
-  // Whether a file that was opened holds a tensor. Requires: before join_parts().
+  // Whether an opened file holds a tensor. Requires: called before join_parts().
   bool is_held(const std::string& published, const std::string& file) const;
-  // Null if no file that was opened has it. Requires: before join_experts().
+  // Null if no opened file has it. Requires: called before join_experts().
   const source* find_expert(const expert_name& name) const;
   result<void> join_parts();
   result<void> join_experts();
@@ -91,12 +91,12 @@ private:
   result<void> check_head();
   result<void> add_one_to_norms();
   result<void> take_fingerprint();
-  // Requires: rows of the tensor.
+  // Requires: the rows exist in the tensor.
   result<void> read_rows(const tensor_view& tensor, const source& from, std::uint64_t first,
                          std::uint64_t count, std::span<std::byte> out) const;
   result<void> read_expert_rows(const source& from, std::uint64_t first,
                                 std::span<std::byte> out) const;
-  // Requires: the key is there or asked for as required.
+  // Requires: the key is present or was requested as required.
   error wrong_kind(std::string_view key, std::string_view wanted) const;
 
   std::filesystem::path path_;
@@ -105,10 +105,10 @@ private:
   std::vector<safetensors_file> files_;
   std::vector<tensor_view> tensors_;
   std::map<std::string, source, std::less<>> sources_; // by GGUF's name
-  std::optional<stored_tensor> tied_head_; // a head that config.json says is the embedding
-  // What a quantised module may consist of, by its published name.
+  std::optional<stored_tensor> tied_head_; // the head that config.json ties to the embedding
+  // Tensors that a quantised module may consist of, by published name.
   std::map<std::string, stored_tensor, std::less<>> parts_;
-  // Matrices of experts by the GGUF name of all and their numbers.
+  // Matrices of experts, by the GGUF name of the joint tensor and the expert's number.
   std::map<std::string, std::map<std::uint64_t, expert_matrix>, std::less<>> experts_;
 };
 

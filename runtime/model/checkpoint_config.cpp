@@ -12,22 +12,22 @@
 namespace baton::model {
 namespace {
 
-// When transformers' class of the family gives its layers a window.
+// The condition under which transformers' class gives its layers a window.
 enum class window_rule : std::uint8_t { never, with_size, with_flag };
 
-// Whose fields and names a mixture's experts have.
+// The class whose fields and names a mixture's experts use.
 enum class expert_rule : std::uint8_t { none, mixtral, qwen3 };
 
-// What config.json leaves to transformers' class of that name.
+// Properties that config.json leaves to transformers' class of that name.
 struct checkpoint_family {
   std::string_view architecture; // as in config.json
   std::string_view family;       // as in family.cpp
   window_rule window = window_rule::never;
   expert_rule experts = expert_rule::none;
-  bool ties_embeddings = false; // where the file does not say
+  bool ties_embeddings = false; // the default
   bool adds_one_to_norms = false;
   bool takes_partial_rotation = false;
-  double rope_base = 1e4; // where the file does not say
+  double rope_base = 1e4; // the default
 };
 constexpr std::array checkpoint_families = {
     checkpoint_family{.architecture = "LlamaForCausalLM", .family = "llama"},
@@ -68,8 +68,8 @@ constexpr std::array checkpoint_families = {
                       .rope_base = 1e6},
 };
 
-// Fields that GGUF has as they are. Of those that only some families read, describe() refuses the
-// others' by the key, unless they are off.
+// Fields that GGUF has unchanged. describe() refuses those that the family does not read, by their
+// key, unless they are off.
 struct plain_field {
   std::string_view field;
   std::string_view key;
@@ -88,14 +88,14 @@ constexpr std::array plain_fields = {
     plain_field{"vocab_size", "vocab_size"},
 };
 
-// Fields of features that nothing here computes, with the value that means "off"; null is, too.
+// Fields of unsupported features, with the value that means "off"; null does, too.
 struct off_field {
   std::string_view field;
   std::string_view off;
 };
 constexpr std::array off_fields = {
     off_field{"attention_bias", "false"},
-    off_field{"decoder_sparse_step", "1"}, // else only every so many layers are mixtures
+    off_field{"decoder_sparse_step", "1"}, // otherwise only every n-th layer is a mixture
     off_field{"is_encoder_decoder", "false"},
     off_field{"mlp_bias", "false"},
     off_field{"mlp_only_layers", "[]"},
@@ -140,7 +140,7 @@ private:
     }
     out_.fields.insert_or_assign(key_of(key), std::move(field));
   }
-  // A number of the file; nothing where there is none.
+  // A number of the file; nullopt if there is none.
   static std::optional<double> number(const json* value) {
     return value != nullptr && value->is_number() ? std::optional(value->get<double>())
                                                   : std::nullopt;
@@ -148,7 +148,7 @@ private:
   std::optional<double> number(std::string_view field) const {
     return number(member_of(config_, field));
   }
-  // 0 if the file does not say.
+  // 0 if the file does not specify it.
   double head_size() const {
     const auto heads = number("num_attention_heads"), hidden = number("hidden_size");
     return number("head_dim").value_or(heads && hidden ? *hidden / *heads : 0.0);
@@ -209,8 +209,8 @@ result<void> config_reader::check_activation() {
   return {};
 }
 
-// Newer versions of transformers write the number of experts by the same name for both classes, and
-// read either.
+// Newer versions of transformers write the number of experts under the same name for both classes,
+// and read either name.
 result<void> config_reader::read_experts() {
   if (published_.experts == expert_rule::none) {
     return {};
@@ -261,7 +261,7 @@ result<void> config_reader::read_window() {
   return {};
 }
 
-// The layers that have a window are known by the family; the file may only say the same.
+// The family defines which layers have a window; the file must agree.
 result<void> config_reader::check_layer_types() {
   constexpr std::string_view field = "layer_types";
   for (const auto* period : {"sliding_window_pattern", "_sliding_window_pattern"}) {
@@ -287,7 +287,7 @@ result<void> config_reader::check_layer_types() {
   return {};
 }
 
-// The same for layers without a rotary embedding.
+// The family also defines the layers without a rotary embedding; the file must agree.
 result<void> config_reader::check_rotated_layers() {
   const auto period = kind_.unrotated_period;
   if (period == 0) {
@@ -312,7 +312,7 @@ result<void> config_reader::check_rotated_layers() {
   return {};
 }
 
-// GGUF has no key for it: the family decides.
+// GGUF has no key for the query scale: the family decides.
 result<void> config_reader::check_query_scale() {
   constexpr std::string_view field = "query_pre_attn_scalar";
   const auto scale = number(field);
@@ -327,8 +327,8 @@ result<void> config_reader::check_query_scale() {
   return *scale == wanted ? result<void>() : unsupported(field, fmt::format("{}", wanted));
 }
 
-// Two spellings: an object "rope_parameters" (transformers 5; one a kind of layers in Gemma 3), or
-// fields of config.json, with an object "rope_scaling" for what is scaled.
+// Two forms: an object "rope_parameters" (transformers 5; one per kind of layer in Gemma 3), or
+// fields of config.json, with an object "rope_scaling" for scaled models.
 result<void> config_reader::read_rope() {
   const auto* newer = member_of(config_, "rope_parameters");
   const auto* full = newer != nullptr ? member_of(*newer, "full_attention") : nullptr;
@@ -384,8 +384,8 @@ result<void> config_reader::read_scaling(const json& rope, const std::string& ty
   return {};
 }
 
-// Long waves are stretched by the factor, short ones kept, with a ramp between them: as in Llama
-// 3.1's reference code.
+// The factor stretches long waves and keeps short ones, with a ramp between them, as in Llama 3.1's
+// reference code.
 result<void> config_reader::take_llama3_factors(const json& rope, double base) {
   std::array<double, 4> values{};
   constexpr std::array<std::string_view, 4> names = {

@@ -1,6 +1,6 @@
-// The experts of a mixture: a directory has a tensor for each, GGUF one for all of a layer, in
-// which an expert's rows follow those of the expert before. It is had without bytes of its own: its
-// rows are read where they are.
+// The experts of a mixture. A directory has a tensor per expert; GGUF has one per layer with the
+// experts' rows in order. That joint tensor has no bytes of its own: its rows are read from the
+// experts' tensors.
 #include "runtime/model/checkpoint.hpp"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ result<void> checkpoint::join_experts() {
   for (auto& [name, experts] : experts_) {
     source from{.published = published_tensor_name(name, config_.names)};
     for (auto& [number, each] : experts) {
-      if (number != from.experts.size()) { // those before it are not all there
+      if (number != from.experts.size()) { // an earlier expert is missing
         break;
       }
       from.experts.push_back(std::move(each));
@@ -68,7 +68,7 @@ result<void> checkpoint::add_experts(const std::string& name, source from) {
 
 result<void> checkpoint::read_expert_rows(const source& from, std::uint64_t first,
                                           std::span<std::byte> out) const {
-  const auto& one = from.experts.front().view; // all are of its shape
+  const auto& one = from.experts.front().view; // all have its shape
   const auto rows = one.rows(), row_bytes = one.row_bytes();
   while (!out.empty()) {
     const auto& [view, own] = from.experts[first / rows];

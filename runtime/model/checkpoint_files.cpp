@@ -1,5 +1,5 @@
-// Which tensors the files of a directory hold, and where: by GGUF's names, those of a quantised
-// module joined to one matrix. What experts are is in checkpoint_experts.cpp.
+// Finds the tensors in the files of a directory, by GGUF's names; those of a quantised module are
+// joined to one matrix. checkpoint_experts.cpp handles experts.
 #include "runtime/model/checkpoint.hpp"
 
 #include <algorithm>
@@ -12,25 +12,25 @@ namespace {
 
 constexpr std::string_view single_file = "model.safetensors";
 constexpr std::string_view index_file = "model.safetensors.index.json";
-// What older checkpoints have in their place.
+// The files of older checkpoints.
 constexpr std::array<std::string_view, 2> pickled_files = {"pytorch_model.bin",
                                                            "pytorch_model.bin.index.json"};
 constexpr std::string_view head_name = "lm_head.weight";
-constexpr std::size_t compared_bytes = std::size_t{1} << 20U; // of two matrices, at once
+constexpr std::size_t compared_bytes = std::size_t{1} << 20U; // of two matrices, at a time
 
-// Buffers that older versions of transformers saved and newer ones do not read.
+// Buffers that older versions of transformers saved and newer versions ignore.
 bool is_leftover(std::string_view published) {
   return published.ends_with(".rotary_emb.inv_freq");
 }
 
-// What a quantised module consists of (gptq.hpp).
+// Whether a tensor belongs to a quantised module (gptq.hpp).
 bool is_part(std::string_view published) {
   constexpr std::array<std::string_view, 5> suffixes = {".qweight", ".qzeros", ".scales", ".g_idx",
                                                         ".bias"};
   return std::ranges::any_of(suffixes, [&](auto suffix) { return published.ends_with(suffix); });
 }
 
-// The files that an index names, each once. Errors: bad_model_file.
+// The files that an index names, without duplicates. Errors: bad_model_file.
 result<std::set<std::string>> files_of(const json& index, const std::string& origin) {
   const auto* map = member_of(index, "weight_map");
   if (map == nullptr || !map->is_object() || map->empty()) {
@@ -39,7 +39,7 @@ result<std::set<std::string>> files_of(const json& index, const std::string& ori
   std::set<std::string> files;
   for (const auto& [tensor, file] : map->items()) {
     const auto name = file.is_string() ? file.get<std::string>() : std::string();
-    // A plain name: nothing outside of the directory is opened.
+    // Only a plain name, so nothing outside the directory is opened.
     if (name.empty() || name.find('/') != std::string::npos ||
         name.find('\0') != std::string::npos || !name.ends_with(".safetensors")) {
       return fail(errc::bad_model_file, "{}: tensor '{}' is in no safetensors file", origin,
@@ -127,8 +127,8 @@ result<void> checkpoint::add_file(safetensors_file file) {
   return {};
 }
 
-// Some files keep a copy of the embedding that the head is tied to. One that differs is the model's
-// head all the same, as transformers and vLLM read it.
+// Some files keep a copy of the embedding that the head is tied to. If it differs, it is the
+// model's head, as in transformers and vLLM.
 result<void> checkpoint::add_tied_head() {
   if (!tied_head_) {
     return {};
@@ -203,7 +203,7 @@ result<void> checkpoint::add_published(const std::string& published, tensor_view
 
 result<void> checkpoint::add_made(std::string name, std::vector<float> values) {
   tensor_view view{std::move(name), tensor_type::f32, {values.size()}, {}};
-  view.bytes = std::as_bytes(std::span(values)); // which moving the vector does not move
+  view.bytes = std::as_bytes(std::span(values)); // stays valid when the vector is moved
   auto published = view.name;
   return add(std::move(view), {.made = std::move(values), .published = std::move(published)});
 }
@@ -222,7 +222,7 @@ error checkpoint::taken(const source& from, const source& by) const {
   const auto origin = [this](const source& each) {
     return (each.file ? files_[*each.file].path() : path_).string();
   };
-  return fail(errc::bad_model_file, "{}: tensor '{}' has the place of '{}' in {}", origin(from),
+  return fail(errc::bad_model_file, "{}: tensor '{}' duplicates '{}' in {}", origin(from),
               from.published, by.published, origin(by));
 }
 
@@ -249,8 +249,8 @@ result<void> checkpoint::join_parts() {
     } else if (name.ends_with(".qweight")) {
       joined = join_matrix(module);
     } else if (!parts_.contains(module + ".qweight")) {
-      joined = fail(errc::bad_model_file, "{}: tensor '{}' stands without its qweight",
-                    path_.string(), name);
+      joined =
+          fail(errc::bad_model_file, "{}: tensor '{}' lacks its qweight", path_.string(), name);
     }
     if (!joined) {
       return joined;
@@ -278,7 +278,7 @@ result<void> checkpoint::join_matrix(const std::string& module) {
                        {.published = part("qweight")->view.name, .quantised = *std::move(matrix)});
 }
 
-// AutoGPTQ stores a bias of zeros with every matrix, where the family has none.
+// AutoGPTQ stores a zero bias with every matrix, even if the family has none.
 result<void> checkpoint::take_bias(const std::string& module, const stored_tensor& bias) {
   const auto& name = bias.view.name;
   const bool is_read = config_.has_attention_bias && gguf_tensor_name(name, config_.names) != name;

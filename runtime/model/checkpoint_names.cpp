@@ -1,4 +1,4 @@
-// The tensor names of transformers' decoders, in GGUF's terms.
+// Maps the tensor names of transformers' decoders to GGUF's.
 #include "runtime/model/checkpoint_config.hpp"
 
 #include <array>
@@ -7,8 +7,8 @@
 namespace baton::model {
 namespace {
 
-// The families that a row is for: all; those with norms before attention and ffn alone, or on both
-// sides; those whose experts are in mlp, or in block_sparse_moe.
+// The families that a row applies to: all; those with norms only before attention and ffn, or on
+// both sides; those with experts in mlp, or in block_sparse_moe.
 enum class scope : std::uint8_t { any, norms_before, norms_both, mlp, block_sparse_moe };
 struct name_row {
   std::string_view published;
@@ -37,7 +37,7 @@ constexpr std::array whole_names = {
     name_row{"model.embed_tokens.weight", "token_embd.weight"},
     name_row{"model.norm.weight", "output_norm.weight"},
 };
-// A star stands for the number of an expert, whose rows follow those of the expert before.
+// A star represents the number of an expert; the experts' rows are consecutive.
 constexpr std::array layer_names = {
     name_row{"block_sparse_moe.experts.*.w1.weight", "ffn_gate_exps.weight",
              scope::block_sparse_moe},
@@ -70,7 +70,7 @@ constexpr std::array layer_names = {
     name_row{"self_attn.v_proj.weight", "attn_v.weight"},
 };
 
-// One of the two names that a tensor has, with what stands before the number of a layer.
+// One of a tensor's two names, with the prefix of the layer number.
 struct naming {
   std::string_view name_row::*name;
   std::string_view layer_prefix;
@@ -80,7 +80,7 @@ constexpr naming gguf_names{&name_row::gguf, "blk."};
 
 constexpr std::string_view experts_part = ".experts.";
 
-// A name that is in no table stays as it is.
+// A name that is in no table is returned unchanged.
 std::string renamed(std::string_view name, const naming& from, const naming& to,
                     const name_rules& rules) {
   for (const auto& row : whole_names) {

@@ -1,5 +1,5 @@
-// The scalar decoder of every supported block layout: the oracle of the kernels, and good enough
-// for rows that are read once. Layouts are those of the GGUF specification (block_q* in ggml).
+// The scalar decoder of every supported block layout: the reference for the kernels, and fast
+// enough for rows read once. Layouts as in the GGUF specification (block_q* in ggml).
 #include "runtime/model/tensor.hpp"
 #include "schema/ensure.hpp"
 
@@ -94,9 +94,9 @@ struct scale_and_min {
   float min;
 };
 
-// Q4_K and Q5_K keep eight 6-bit scales and eight 6-bit mins in 12 bytes: entries 0 to 3 in the low
-// six bits of bytes 0..3 (scales) and 4..7 (mins); of entries 4 to 7 the low four bits are in the
-// nibbles of bytes 8..11 (scales low, mins high), the upper two in the top bits of bytes 0..7.
+// Q4_K and Q5_K keep eight 6-bit scales and eight 6-bit mins in 12 bytes. Entries 0 to 3: the low
+// six bits of bytes 0..3 (scales) and 4..7 (mins). Entries 4 to 7: the low four bits in the nibbles
+// of bytes 8..11 (scales low, mins high), the upper two in the top bits of bytes 0..7.
 scale_and_min packed_scale(const std::byte* scales, std::size_t i) noexcept {
   if (i < 4) {
     return {static_cast<float>(u8(scales + i) & 63U), static_cast<float>(u8(scales + i + 4) & 63U)};
@@ -107,8 +107,8 @@ scale_and_min packed_scale(const std::byte* scales, std::size_t i) noexcept {
   return {static_cast<float>(scale), static_cast<float>(min)};
 }
 
-// [f16 d][f16 dmin][12 bytes of 6-bit scales and mins][128 bytes of nibbles], eight groups of 32;
-// groups 2g and 2g + 1 are the low and high nibbles of the same 32 bytes:
+// `[f16 d][f16 dmin][12 bytes of 6-bit scales and mins][128 bytes of nibbles]`. Eight groups of 32.
+// Groups 2g and 2g + 1 are the low and high nibbles of the same 32 bytes:
 // x = (d * scale) * q - (dmin * min)
 void decode_q4_k(const std::byte* block, float* out) noexcept {
   for (std::size_t group = 0; group < 8; ++group) {
@@ -123,7 +123,7 @@ void decode_q4_k(const std::byte* block, float* out) noexcept {
   }
 }
 
-// As Q4_K with 32 bytes of fifth bits before the nibbles: bit g of byte k belongs to group g.
+// Like Q4_K with 32 bytes of fifth bits before the nibbles: bit g of byte k belongs to group g.
 void decode_q5_k(const std::byte* block, float* out) noexcept {
   for (std::size_t group = 0; group < 8; ++group) {
     const auto [scale, min] = packed_scale(block + 4, group);
@@ -139,9 +139,9 @@ void decode_q5_k(const std::byte* block, float* out) noexcept {
   }
 }
 
-// [128 bytes of low nibbles][64 bytes of upper bit pairs][16 x i8 scales][f16 d]. Two halves of 128
-// elements; in a half, element 32 j + l has its low bits in byte 32 (j % 2) + l (low nibble for
-// j < 2) and its upper pair at bit 2 j of byte l. Each 16 elements share a scale:
+// `[128 bytes of low nibbles][64 bytes of upper bit pairs][16 x i8 scales][f16 d]`. Two halves of
+// 128 elements. In a half, element 32 j + l has its low bits in byte 32 (j % 2) + l (low nibble for
+// j < 2). Its upper pair is at bit 2 j of byte l. Each 16 elements share a scale:
 // x = (d * scale) * (q - 32)
 void decode_q6_k(const std::byte* block, float* out) noexcept {
   const float d = f16_at(block + 208);

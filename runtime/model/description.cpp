@@ -10,8 +10,8 @@
 namespace baton::model {
 namespace {
 
-// Sanity limits: sizes above these are damage, not models (the largest published models have
-// 126 layers, a hidden size of 16384, a vocabulary of 256 k and 512 experts). They also keep
+// Sanity limits: larger sizes indicate a damaged file. The largest published models have 126
+// layers, a hidden size of 16384, a vocabulary of 256 k and 512 experts. The limits also keep
 // products of three sizes within 64 bits.
 constexpr std::uint32_t layer_count_max = 1024;
 constexpr std::uint32_t width_max = 1U << 20U;
@@ -19,7 +19,7 @@ constexpr std::uint32_t expert_count_max = 1024;
 constexpr std::uint32_t vocab_size_max = 1U << 24U;
 constexpr std::uint32_t context_length_max = 1U << 28U;
 
-// Names as in the specification's list of general.file_type; a checkpoint may name its own.
+// Names from the specification's list of general.file_type; a checkpoint may have its own.
 std::string file_type_label(const model_file& file) {
   constexpr std::array<std::pair<std::uint32_t, std::string_view>, 17> labels = {{
       {0, "F32"},
@@ -50,7 +50,7 @@ std::string file_type_label(const model_file& file) {
   return std::string(label != labels.end() ? label->second : "unknown");
 }
 
-// Reads one size in [1, max] under "<architecture>.<key>"; keeps the first error.
+// Reads a size in [1, max] from "<architecture>.<key>"; keeps the first error.
 class size_reader {
 public:
   size_reader(const model_file& file, std::string prefix)
@@ -152,7 +152,7 @@ result<void> read_sizes(const model_file& file, const family& kind, description&
   return {};
 }
 
-// Without a width of their own, experts have the ffn's, as in Mixtral.
+// Experts without their own width have that of the ffn, as in Mixtral.
 result<void> read_experts(const model_file& file, const family& kind, description& d) {
   const auto count = file.get_u32(d.architecture + ".expert_count", 0);
   const auto norm = file.get_bool(d.architecture + ".expert_weights_norm", kind.normalises_experts);
@@ -174,13 +174,13 @@ result<void> read_experts(const model_file& file, const family& kind, descriptio
   if (file.find(older)) {
     return fail(errc::unsupported_model,
                 "tensor '{}': a tensor for each expert is an older layout; this build reads those "
-                "of all experts, '{}': convert the model anew",
+                "of all experts, '{}': convert the model again",
                 older, layer_tensor_name(0, "ffn_gate_exps.weight"));
   }
   return {};
 }
 
-// As llama.cpp reads it: linear if no type is named, by the older key if the newer one is absent.
+// As in llama.cpp: linear if no type is given, with the older key if the newer one is absent.
 result<void> read_rope(const model_file& file, const family& kind, description& d) {
   const auto type = file.get_string(d.architecture + ".rope.scaling.type", "linear");
   if (!type) {
@@ -194,7 +194,7 @@ result<void> read_rope(const model_file& file, const family& kind, description& 
   const bool has_newer = file.has(d.architecture + ".rope.scaling.factor");
   size_reader sizes(file, d.architecture);
   sizes.read(d.rope.scaling_factor, has_newer ? "rope.scaling.factor" : "rope.scale_linear", 1.0F);
-  if (kind.takes_windowed_rope_base) { // only the other layers are scaled
+  if (kind.takes_windowed_rope_base) { // only the layers without a window are scaled
     d.windowed_rope = d.rope;
     d.windowed_rope->scaling_factor = 1.0F;
     sizes.read(d.windowed_rope->base, "rope.freq_base_swa", 10000.0F);
@@ -240,7 +240,7 @@ result<void> read_attention(const model_file& file, const family& kind, descript
   return {};
 }
 
-// The vocabulary's size is the embedding's number of rows; what else states it must agree.
+// The embedding's number of rows is the vocabulary's size; other sources must agree.
 result<void> read_vocab(const model_file& file, const family&, description& d) {
   const auto embedding = file.find("token_embd.weight");
   if (!embedding) {
@@ -285,7 +285,7 @@ result<std::uint64_t> check_tensor(const model_file& file, const tensor_requirem
   return found->size_bytes();
 }
 
-// Checks a group of tensors, adds their names to `seen` and gives their bytes.
+// Checks a group of tensors, adds their names to `seen` and returns their size in bytes.
 result<std::uint64_t> check_tensors(const model_file& file,
                                     const std::vector<tensor_requirement>& group,
                                     std::set<std::string, std::less<>>& seen) {
@@ -310,7 +310,7 @@ result<void> read_tensors(const model_file& file, const family& kind, descriptio
     return input.error();
   }
   d.embedding_bytes = *input;
-  // A few hundred bytes: in no layer's sum, but in stage_bytes().
+  // A few hundred bytes: not in any layer's sum, but in stage_bytes().
   if (const auto shared = check_tensors(file, shared_tensors(d), seen); !shared) {
     return shared.error();
   }
@@ -339,7 +339,7 @@ result<void> read_tensors(const model_file& file, const family& kind, descriptio
                   file.spelled(tensor.name), fmt::join(tensor.shape, ", "), d.architecture);
     }
     d.parameter_count += tensor.elements();
-    d.expert_bytes += tensor.shape.size() == 3 ? tensor.size_bytes() : 0; // no others have three
+    d.expert_bytes += tensor.shape.size() == 3 ? tensor.size_bytes() : 0; // only experts have 3
   }
   return {};
 }

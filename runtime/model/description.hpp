@@ -1,7 +1,6 @@
-// A decoder-only transformer as data: what an engine must know to run it, read from a file's
-// metadata and checked against its tensors. A new family is a row of the table in description.cpp
-// plus a golden test, not a class. Nothing that an engine would have to ignore gets through: a
-// feature without an implementation is refused by its key.
+// A decoder-only transformer as data: everything that an engine needs to run it, read from a file's
+// metadata and checked against its tensors. A new family is a row in family.cpp plus a golden test,
+// not a class. A feature without an implementation is never ignored: it is refused by its key.
 #pragma once
 
 #include "runtime/model/model_file.hpp"
@@ -10,24 +9,24 @@ namespace baton::model {
 
 enum class norm_kind : std::uint8_t { rms };
 enum class activation_kind : std::uint8_t { silu, gelu }; // gelu in its tanh form
-// normal: rotates the pairs (x[2i], x[2i+1]); the GGUF converter has permuted q and k of llama
-// files to fit. neox: rotates (x[i], x[i + dimensions/2]), as all published weights want it.
+// `normal` rotates the pairs (x[2i], x[2i+1]); the GGUF converter permutes q and k of llama files
+// accordingly. `neox` rotates (x[i], x[i + dimensions/2]), as all published weights require.
 enum class rope_kind : std::uint8_t { normal, neox };
 enum class rope_scaling_kind : std::uint8_t { none, linear, yarn };
 
 struct rope_description {
   rope_kind kind = rope_kind::normal;
-  std::uint32_t dimension_count = 0; // the first so many of a head; the rest pass unrotated
+  std::uint32_t dimension_count = 0; // the first dimensions of a head; the rest stay unrotated
   float base = 10000.0F;             // theta_i = position * base^(-2i / dimension_count)
   rope_scaling_kind scaling = rope_scaling_kind::none;
   float scaling_factor = 1.0F;
-  std::uint32_t original_context_size = 0; // before scaling; 0 where there is none
+  std::uint32_t original_context_size = 0; // before scaling; 0 if unknown
   bool has_factors = false; // rope_freqs.weight divides each pair's theta (Llama 3.1 and later)
 };
 
-// Where a matrix may be cut for several ranks, beside at heads: a slice of columns is a whole
-// number of its type's blocks, and of the 32 values that share a scale where activations are
-// quantised.
+// Granularity of a matrix's slices for several ranks, besides head borders. A slice of columns is a
+// whole number of its type's blocks. It is also a whole number of the 32 values that share a scale
+// in quantised activations.
 struct slice_blocks {
   std::uint32_t attention = 32; // columns of the attention's output
   std::uint32_t ffn = 32;       // columns of down
@@ -45,7 +44,7 @@ struct description {
   std::uint32_t kv_head_count = 0; // divides head_count
   std::uint32_t head_size = 0;
   std::uint32_t vocab_size = 0;
-  std::uint32_t context_length = 0; // as trained
+  std::uint32_t context_length = 0; // in training
 
   norm_kind norm = norm_kind::rms;
   float rms_epsilon = 1e-5F;
@@ -54,23 +53,23 @@ struct description {
   bool has_qk_norm = false;           // of each head of queries and keys, before the rotation
   bool has_attention_bias = false;    // of q, k and v
   bool has_fused_projections = false; // attn_qkv is q, k, v; ffn_up is gate, up
-  bool has_post_norms = false;        // of what attention and ffn add to the residual stream
+  bool has_post_norms = false;        // of the outputs of attention and ffn, before they are added
   bool has_tied_embeddings = false;   // no output.weight: the head is token_embd.weight
   float embedding_scale = 1.0F;
   float attention_scale = 1.0F; // of the product of a query and a key
   std::optional<float> attention_soft_cap;
   std::optional<float> final_soft_cap;
 
-  // Layers differ by period n: those with index n-1, 2n-1, .. ; 0: none does.
-  std::optional<std::uint32_t> sliding_window;   // positions that a layer sees, its own the last
-  std::uint32_t full_attention_period = 0;       // these see everything nevertheless
-  std::optional<rope_description> windowed_rope; // of layers with a window, if it is another
-  std::uint32_t unrotated_period = 0;            // these have no rotary embedding (NoPE)
+  // Layers differ by period n: those with index n-1, 2n-1, ..; 0: none.
+  std::optional<std::uint32_t> sliding_window;   // positions that a layer sees, its own last
+  std::uint32_t full_attention_period = 0;       // layers that see everything nevertheless
+  std::optional<rope_description> windowed_rope; // of layers with a window, if different
+  std::uint32_t unrotated_period = 0;            // layers without rotary embedding (NoPE)
 
-  // A mixture: every row passes through some experts in place of the ffn. The router's scores
-  // become weights by softmax, which is taken over those used alone where the weights are
-  // normalised (arXiv 2401.04088; dividing by the sum of the chosen, as modeling_mixtral.py of
-  // transformers does, is the same), else over all.
+  // A mixture of experts: every row passes through some experts instead of the ffn. A softmax turns
+  // the router's scores into weights, over the used experts if the weights are normalised (arXiv
+  // 2401.04088), else over all. Dividing by the sum of the chosen, as modeling_mixtral.py of
+  // transformers does, is equivalent.
   std::uint32_t expert_count = 0; // 0: dense
   std::uint32_t expert_used_count = 0;
   std::uint32_t expert_ffn_size = 0;
@@ -78,7 +77,7 @@ struct description {
 
   std::uint64_t parameter_count = 0;
   std::vector<std::uint64_t> layer_bytes; // weights of each layer as stored
-  std::uint64_t expert_bytes = 0;         // all experts' share of these
+  std::uint64_t expert_bytes = 0;         // all experts' share of layer_bytes
   std::uint64_t embedding_bytes = 0;      // token_embd.weight
   std::uint64_t head_bytes = 0;           // output.weight, or token_embd.weight if tied
   std::uint64_t output_norm_bytes = 0;
@@ -89,11 +88,11 @@ struct description {
   bool has_window(std::uint32_t layer) const noexcept;
   bool is_rotated(std::uint32_t layer) const noexcept;
   // Weights that a step of one row reads: without an embedding that is not also the head, and
-  // without the experts that the row does not use.
+  // without unused experts.
   std::uint64_t step_bytes() const noexcept;
 };
 
-// A tensor that a description asks for, in GGUF shape order.
+// A tensor that a description requires, in GGUF shape order.
 struct tensor_requirement {
   std::string name;
   std::vector<std::uint64_t> shape;
@@ -101,18 +100,18 @@ struct tensor_requirement {
 
 // "blk.3.attn_q.weight" for (3, "attn_q.weight").
 std::string layer_tensor_name(std::uint32_t layer, std::string_view role);
-// The tensors of one layer; of all layers together (rope_freqs.weight: every stage with a layer
-// reads it); of the input (token_embd.weight); of the output (output_norm.weight, then the head's:
-// output.weight, or token_embd.weight if tied).
+// The tensors of one layer; of all layers together (rope_freqs.weight: read by every stage with a
+// layer); of the input (token_embd.weight); of the output. The output's are output_norm.weight and
+// the head: output.weight, or token_embd.weight if tied.
 std::vector<tensor_requirement> layer_tensors(const description& model, std::uint32_t layer);
 std::vector<tensor_requirement> shared_tensors(const description& model);
 std::vector<tensor_requirement> input_tensors(const description& model);
 std::vector<tensor_requirement> output_tensors(const description& model);
 
-// Reads and checks: every size in range and consistent, every tensor there with its shape and a
-// type that dequantize_row decodes, no tensor and no architecture key left over that would change
-// the arithmetic. Errors: bad_model_file (names the key or the tensor, expected and found),
-// unsupported_model (names the architecture, key or tensor that this build does not implement).
+// Reads and checks the model. Every size is in range and consistent, and every tensor has its shape
+// and a supported type. No other tensor or architecture key may change the arithmetic. Errors:
+// bad_model_file (names the key or the tensor, expected and found), unsupported_model (names the
+// unsupported architecture, key or tensor).
 result<description> describe(const model_file& file);
 
 // "llama, qwen2, ..": the architectures of the table.

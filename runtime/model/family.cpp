@@ -45,7 +45,7 @@ constexpr std::array families = {
            .wide_scale_layer_count = 62},
 };
 
-// Keys whose value is read into the description, or that never change the arithmetic.
+// Keys that are read into the description, or that never change the arithmetic.
 constexpr std::array<std::string_view, 17> keys_read = {
     "attention.head_count",
     "attention.head_count_kv",
@@ -60,14 +60,14 @@ constexpr std::array<std::string_view, 17> keys_read = {
     "rope.freq_base",
     "rope.scale_linear",
     "rope.scaling.factor",
-    "rope.scaling.finetuned",               // says how the model was made
-    "rope.scaling.original_context_length", // means nothing to linear scaling
+    "rope.scaling.finetuned",               // describes the model's training
+    "rope.scaling.original_context_length", // irrelevant for linear scaling
     "rope.scaling.type",
     "vocab_size",
 };
 
-// Keys of features that no engine implements, or only in some families, each with the value that
-// means "off". Files often carry them switched off; switched on they are refused.
+// Keys of features that no engine or only some families support, each with the value that means
+// "off". Files often contain them switched off; if switched on, they are refused.
 struct feature_key {
   std::string_view key;
   std::string_view off;            // a number, "true", "false" or a string
@@ -94,11 +94,11 @@ constexpr std::array feature_keys = {
     feature_key{"residual_scale", "1"},
     feature_key{"rope.freq_base_swa", "0", &family::takes_windowed_rope_base},
     feature_key{"rope.scaling.attn_factor", "1"},
-    feature_key{"tensor_data_layout", "Meta AI original pth"}, // what the llama converter writes
+    feature_key{"tensor_data_layout", "Meta AI original pth"}, // written by the llama converter
     feature_key{"use_parallel_residual", "false"},
 };
 
-// The value as text in the form of feature_key::off; nothing for arrays.
+// The value as text in the form of feature_key::off; nullopt for arrays.
 std::optional<std::string> file_text(const model_file& file, const std::string& key) {
   if (const auto b = file.get_bool(key)) {
     return *b ? "true" : "false";

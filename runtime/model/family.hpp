@@ -1,13 +1,13 @@
-// What the architecture's name alone decides about a model, as a table, and which metadata keys a
-// file of that family may carry. Read by describe() alone.
+// The properties that follow from an architecture's name, as a table, and the metadata keys that
+// files of a family may have. Used only by describe().
 #pragma once
 
 #include "runtime/model/description.hpp"
 
 namespace baton::model {
 
-// A new family is a row in family.cpp, a golden test, and an engine that implements every field of
-// its description.
+// A new family requires a row in family.cpp, a golden test, and an engine that implements every
+// field of its description.
 struct family {
   std::string_view architecture;
   norm_kind norm = norm_kind::rms;
@@ -23,20 +23,20 @@ struct family {
   bool takes_soft_caps = false;
   bool takes_windowed_rope_base = false;
   bool takes_experts = false;
-  bool normalises_experts = true;          // where no key says otherwise
-  std::uint32_t default_window = 0;        // of a file without the key; 0: no window
+  bool normalises_experts = true;          // the default without a key
+  std::uint32_t default_window = 0;        // of files without the key; 0: no window
   std::uint32_t full_attention_period = 0; // of a model with a window
   std::uint32_t unrotated_period = 0;
-  // The one size, known by its number of layers, that scales queries by 1 / sqrt(hidden / heads):
-  // the format has no key for it. 0: there is none.
+  // The model size, identified by its number of layers, that scales queries by 1 / sqrt(hidden /
+  // heads): the format has no key for it. 0: none.
   std::uint32_t wide_scale_layer_count = 0;
 };
 
 // Errors: unsupported_model (names the architecture).
 result<family> family_of(std::string_view architecture);
 
-// Refuses keys that would change the arithmetic and that nothing reads. Errors: unsupported_model
-// (names the key).
+// Refuses unsupported keys that would change the arithmetic. Errors: unsupported_model (names the
+// key).
 result<void> check_keys(const model_file& file, const family& kind);
 
 } // namespace baton::model

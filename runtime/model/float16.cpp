@@ -1,4 +1,4 @@
-// Narrow floating-point formats in integer arithmetic, so that every machine gives the same bits.
+// Narrow floating-point formats in integer arithmetic, so every machine produces the same bits.
 #include "runtime/model/tensor.hpp"
 
 #include <bit>
@@ -29,7 +29,7 @@ std::uint16_t f32_to_f16(float value) noexcept {
     half = 0x7C00U;
   } else if (magnitude >= 0x38800000U) { // 2^-14 and above: normal in binary16
     const std::uint32_t rounded = magnitude + 0xFFFU + ((magnitude >> 13U) & 1U);
-    half = (rounded - 0x38000000U) >> 13U; // a carry moves into the exponent, as it should
+    half = (rounded - 0x38000000U) >> 13U; // a carry correctly moves into the exponent
   } else if (magnitude >= 0x33000000U) {   // 2^-25 and above: a multiple of 2^-24 after rounding
     const std::uint32_t shift = 126U - (magnitude >> 23U);
     const std::uint32_t fraction = (magnitude & 0x7FFFFFU) | 0x800000U;

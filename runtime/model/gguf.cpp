@@ -206,8 +206,7 @@ result<std::vector<std::string>> gguf_file::strings_of(std::string_view key, boo
   std::vector<std::string> strings;
   strings.reserve(found->count);
   const std::byte* at = header_.data() + found->offset;
-  for (std::uint64_t i = 0; i < found->count;
-       ++i) { // lengths were checked when the file was opened
+  for (std::uint64_t i = 0; i < found->count; ++i) { // lengths were checked at open
     const auto length = load<std::uint64_t>(at);
     strings.emplace_back(reinterpret_cast<const char*>(at + sizeof(length)), length);
     at += sizeof(length) + length;

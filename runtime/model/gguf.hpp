@@ -1,6 +1,6 @@
 // A GGUF file (versions 2 and 3, little-endian), opened read-only: typed metadata and tensors. The
-// file comes from the world: every count, length, offset and product is checked against the file's
-// size before it is used, and what is wrong is said by name.
+// file is untrusted: every count, length, offset and product is checked against the file's size
+// before use, and errors name the offending item.
 //
 // Layout: magic, version, tensor count, key count, then the metadata, the tensor infos, padding to
 // general.alignment, then the data (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md).
@@ -13,7 +13,7 @@
 
 namespace baton::model {
 
-// Limits on what a file may claim; all far above any published model.
+// Limits on the claims of a file; all far above any published model.
 namespace gguf_limits {
 inline constexpr std::uint64_t metadata_count_max = 1U << 16U;
 inline constexpr std::uint64_t tensor_count_max = 1U << 17U;
@@ -29,8 +29,8 @@ inline constexpr std::uint32_t alignment_max = 1U << 20U;
 
 class gguf_file final : public model_file {
 public:
-  // Errors: io_failed (cannot be opened or read), bad_model_file (what is wrong, where),
-  // unsupported_model (big-endian, a version or a tensor type that this build does not know).
+  // Errors: io_failed (cannot be opened or read), bad_model_file (the problem and its location),
+  // unsupported_model (big-endian, an unsupported version or tensor type).
   static result<gguf_file> open(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const noexcept override { return data_.path(); }
@@ -55,7 +55,7 @@ public:
   result<float> get_f32(std::string_view key) const override;
   result<bool> get_bool(std::string_view key) const override;
   result<std::string> get_string(std::string_view key) const override;
-  // Arrays; an absent key is an error (ask has() first where it is optional).
+  // Arrays; an absent key is an error (check has() for optional keys).
   result<std::vector<std::string>> get_strings(std::string_view key) const;
   result<std::vector<std::int32_t>> get_i32s(std::string_view key) const;
   result<std::vector<float>> get_f32s(std::string_view key) const;
@@ -68,7 +68,7 @@ public:
 private:
   friend class gguf_header_reader;
 
-  // Where a value lies in header_. For an array: kind is that of the elements.
+  // Location of a value in header_. For an array, `kind` is that of the elements.
   struct entry {
     std::uint32_t kind = 0;
     bool is_array = false;
@@ -78,7 +78,7 @@ private:
 
   gguf_file() = default;
   const entry* find_entry(std::string_view key) const noexcept;
-  // Requires: the key is there.
+  // Requires: the key is present.
   error wrong_kind(std::string_view key, std::string_view wanted) const;
   template <class T, class Convert>
   result<T> number(std::string_view key, std::string_view wanted, Convert convert) const;

@@ -57,7 +57,7 @@ std::optional<std::uint64_t> size_of(value_kind kind) noexcept {
   return std::nullopt;
 }
 
-// Makes sure that header_ holds the next `bytes` bytes.
+// Ensures that header_ holds the next `bytes` bytes.
 result<void> gguf_header_reader::need(std::uint64_t bytes, std::string_view what) {
   if (bytes > file_.size_bytes() - position_) {
     return fail(errc::bad_model_file,
@@ -89,7 +89,7 @@ result<T> gguf_header_reader::number(std::string_view what) {
   return value;
 }
 
-// A length and as many bytes; the view lasts until the next read.
+// A length and that many bytes; the view is valid until the next read.
 result<std::string_view> gguf_header_reader::text(std::uint64_t bytes_max, std::string_view what) {
   const auto length = number<std::uint64_t>(what);
   if (!length) {
@@ -120,7 +120,7 @@ result<std::string> gguf_header_reader::name(std::uint64_t bytes_max, std::strin
   return std::string(*view);
 }
 
-// Checks the value at the position and records where it lies. Arrays of arrays are refused: no
+// Checks the value at the position and records its location. Arrays of arrays are refused: no
 // published key has one, and without them the depth needs no bound.
 result<void> gguf_header_reader::skip_value(gguf_file::entry& entry, const std::string& key) {
   const auto what = fmt::format("the value of key '{}'", key);
@@ -290,7 +290,7 @@ result<void> gguf_header_reader::read_tensor() {
   return {};
 }
 
-// Turns offsets relative to the data section into offsets in the file.
+// Converts offsets relative to the data section into offsets in the file.
 result<void> gguf_header_reader::place_tensors() {
   const std::uint64_t mask = file_.alignment_ - 1U;
   const std::uint64_t data_start = (position_ + mask) & ~mask; // position_ <= header_bytes_max

@@ -1,6 +1,6 @@
-// Reads the header of a GGUF file into a gguf_file: the one place where counts, lengths and offsets
-// from the file are believed, after they were checked. Private to gguf.cpp; reads with pread into
-// the heap, so that a file that shrinks meanwhile is an error and not a signal.
+// Reads the header of a GGUF file into a gguf_file. Only this class uses counts, lengths and
+// offsets from the file, after checking them. Private to gguf.cpp. It reads into the heap with
+// pread, so a file that shrinks meanwhile is an error, not a signal.
 #pragma once
 
 #include "runtime/model/gguf.hpp"
@@ -27,7 +27,7 @@ enum class value_kind : std::uint32_t {
 };
 
 std::string_view name_of(value_kind kind) noexcept;
-// Nothing for strings and arrays, which carry their own lengths, and for unknown kinds.
+// nullopt for strings and arrays, which carry their own lengths, and for unknown kinds.
 std::optional<std::uint64_t> size_of(value_kind kind) noexcept;
 
 class gguf_header_reader {
@@ -35,7 +35,7 @@ public:
   // Requires: file.data_ is open.
   explicit gguf_header_reader(gguf_file& file) : file_(file) {}
 
-  // Fills header_, metadata_, tensors_ (with extents_ in place of bytes) and the names' index.
+  // Fills header_, metadata_, tensors_ (with extents_ instead of bytes) and the index of names.
   // Errors: as gguf_file::open.
   result<void> read();
 
@@ -43,7 +43,7 @@ public:
     std::uint64_t offset = 0; // in the file
     std::uint64_t size = 0;
   };
-  // One per tensor, checked to lie in the file and not to overlap.
+  // One per tensor, checked to lie in the file without overlap.
   const std::vector<extent>& extents() const noexcept { return extents_; }
 
 private:

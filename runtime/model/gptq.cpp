@@ -10,7 +10,7 @@
 namespace baton::model {
 namespace {
 
-static_assert(std::endian::native == std::endian::little); // words are read as they lie
+static_assert(std::endian::native == std::endian::little); // words are read without conversion
 
 constexpr std::uint64_t codes_per_word = 8;
 constexpr std::uint64_t block_inputs = 32; // of Q4_0 and Q5_0
@@ -29,7 +29,7 @@ error unsupported(std::string_view field, const json* value, std::string_view ru
               runs);
 }
 
-// Modules with a width or a group of their own, by patterns; those of "-:" are left as they were.
+// Whether patterns give some modules another width or group; "-:" only excludes modules.
 bool has_own_widths(const json* dynamic) {
   if (dynamic == nullptr) {
     return false;
@@ -42,11 +42,11 @@ bool has_own_widths(const json* dynamic) {
                      [](const auto& each) { return !each.key().starts_with("-:"); });
 }
 
-// As published, the contiguous dimension last. Errors: bad_model_file.
+// Shapes as published, the contiguous dimension last. Errors: bad_model_file.
 result<void> check_shape(const stored_tensor* tensor, std::string_view kind,
                          const stored_tensor& qweight, const tensor_view& wanted) {
   if (tensor == nullptr) {
-    return fail(errc::bad_model_file, "tensor '{}' stands without its {}", qweight.view.name, kind);
+    return fail(errc::bad_model_file, "tensor '{}' lacks its {}", qweight.view.name, kind);
   }
   if (tensor->view.type != wanted.type || tensor->view.shape != wanted.shape) {
     return fail(errc::bad_model_file, "tensor '{}': expected {} beside '{}' {}, found {}",
@@ -56,7 +56,7 @@ result<void> check_shape(const stored_tensor* tensor, std::string_view kind,
   return {};
 }
 
-// The whole of a tensor as words.
+// Reads a whole tensor as words.
 result<std::vector<std::uint32_t>> words_of(const stored_tensor& tensor,
                                             std::span<const safetensors_file> files) {
   std::vector<std::uint32_t> words(tensor.view.elements());
@@ -67,7 +67,7 @@ result<std::vector<std::uint32_t>> words_of(const stored_tensor& tensor,
   return words;
 }
 
-// Inputs in another order than that of the row ("desc_act") would have to be moved in every step.
+// Another order of inputs ("desc_act") would need a permutation in every step.
 result<void> check_groups(const stored_tensor& g_idx, std::uint64_t group_size,
                           std::span<const safetensors_file> files) {
   const auto groups = words_of(g_idx, files);
@@ -224,8 +224,8 @@ result<void> gptq_matrix::read_zeros(const stored_tensor& qzeros, const gptq_con
     return words.error();
   }
   if (config.has_lowered_zeros) {
-    // GPTQModel takes one off all eight in one subtraction of words, so a zero point of 0 borrows
-    // from the next; the addition gives that back.
+    // GPTQModel subtracts one from all eight in one word subtraction, so a zero point of 0 borrows
+    // from the next. The addition reverses that.
     constexpr std::uint32_t ones = 0x11111111;
     std::ranges::for_each(*words, [](std::uint32_t& word) { word += ones; });
   }

@@ -9,8 +9,8 @@
 namespace baton::model {
 namespace {
 
-// Watches the parser for what it would take silently: any depth, and of two members with one name
-// the last.
+// Detects input that the parser would silently accept: any depth, and duplicate member names (it
+// keeps the last).
 class parser_watch {
 public:
   bool operator()(int depth, json::parse_event_t event, const json& parsed) {
@@ -33,11 +33,11 @@ public:
   const std::string& complaint() const noexcept { return complaint_; }
 
 private:
-  std::vector<std::set<std::string>> open_; // names of the objects around the parser's position
+  std::vector<std::set<std::string>> open_; // names in the enclosing objects
   std::string complaint_;
 };
 
-// Without the library's own prefix "[json.exception.parse_error.101] ".
+// Removes the library's own prefix "[json.exception.parse_error.101] ".
 std::string complaint_of(const json::exception& e) {
   const std::string text = e.what();
   const auto at = text.find("] ");

@@ -23,7 +23,7 @@ bool is_there(const std::filesystem::path& path) noexcept {
 result<mapped_file> mapped_file::open(const std::filesystem::path& path) {
   mapped_file file;
   file.path_ = path;
-  // O_NONBLOCK: a FIFO in place of a file must not block; it means nothing to a regular file.
+  // O_NONBLOCK: a FIFO in place of a file must not block; no effect on a regular file.
   file.descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   struct stat status {};
   if (file.descriptor_ < 0 || ::fstat(file.descriptor_, &status) != 0) {

@@ -1,5 +1,5 @@
-// A file opened read-only and mapped, for the readers of model files. Views show the mapping;
-// what must not die of a file that is cut short while in use reads through the descriptor.
+// A file opened read-only and mapped, for the readers of model files. Views point into the mapping.
+// Code that must survive truncation of the file reads through the descriptor.
 #pragma once
 
 #include "schema/result.hpp"
@@ -11,7 +11,7 @@
 
 namespace baton::model {
 
-// Whether there is anything of this name.
+// Whether anything with this name exists.
 bool is_there(const std::filesystem::path& path) noexcept;
 
 class mapped_file {
@@ -28,7 +28,7 @@ public:
 
   const std::filesystem::path& path() const noexcept { return path_; }
   std::uint64_t size_bytes() const noexcept { return bytes_.size(); }
-  // Touching pages of a file that was cut short since open raises SIGBUS.
+  // Raises SIGBUS if pages are touched that a truncation after open removed.
   std::span<const std::byte> bytes() const noexcept { return bytes_; }
   // Reads `out.size()` bytes at `offset`; a file that shrank is an error. Errors: io_failed.
   result<void> read_at(std::uint64_t offset, std::span<std::byte> out) const;
@@ -39,13 +39,13 @@ private:
   std::span<const std::byte> bytes_;
 };
 
-// Goes on hashing; the same on every machine. Tells files apart by accident, not by attack.
+// Extends a hash; the same on every machine. Detects accidental differences, not attacks.
 std::uint64_t mixed(std::uint64_t hash, std::span<const std::byte> bytes) noexcept;
 // The same over the first bytes of a tensor at `offset` of a file. Errors: io_failed.
 result<std::uint64_t> mixed_sample(std::uint64_t hash, const mapped_file& file,
                                    std::uint64_t offset, std::uint64_t size);
 
-// Enough to tell one fine-tune from another; one page read per tensor.
+// Distinguishes fine-tunes from one another; reads one page per tensor.
 inline constexpr std::size_t fingerprint_sample_bytes = 64;
 
 } // namespace baton::model

@@ -1,7 +1,6 @@
-// A model as it lies on disk, in one of two forms: a GGUF file, or a directory as Hugging Face's
-// libraries write it. Both speak GGUF's language, its metadata keys and tensor names, so that
-// description and engines do not know which one they read. Decides nothing about the model: that
-// is description.hpp.
+// A model on disk, in one of two forms: a GGUF file, or a directory in the format of Hugging Face's
+// libraries. Both present GGUF's metadata keys and tensor names, so that description and engines do
+// not depend on the form. Decisions about the model are made in description.hpp.
 #pragma once
 
 #include "runtime/model/tensor.hpp"
@@ -25,40 +24,40 @@ public:
   // "GGUF", "safetensors"
   virtual std::string_view form() const noexcept = 0;
   // A hash of the metadata, the sizes and the first bytes of every tensor, the same on every
-  // machine: guards stages against different files by accident, not against an attacker.
+  // machine. It protects stages from accidentally different files, not from an attacker.
   virtual std::uint64_t fingerprint() const noexcept = 0;
-  // Whether q and k have their rows as published, for the rotation of halves. The GGUF converter
-  // permutes those of some families for the rotation of pairs.
+  // Whether the rows of q and k are as published, for the rotation of halves. The GGUF converter
+  // permutes them in some families, for the rotation of pairs.
   virtual bool rotates_halves() const noexcept = 0;
-  // How the file itself calls what has this key or tensor name here: for messages.
+  // The file's own name for a GGUF key or tensor name, for messages.
   virtual std::string spelled(std::string_view name) const = 0;
 
   virtual bool has(std::string_view key) const noexcept = 0;
   virtual std::vector<std::string> keys() const = 0; // sorted
-  // Elements of an array without decoding it; nothing if the key is absent or is no array.
+  // Elements of an array without decoding it; nullopt if the key is absent or not an array.
   virtual std::optional<std::uint64_t> array_size(std::string_view key) const noexcept = 0;
-  // These fail (bad_model_file, naming the key) if the key is absent, the value has another kind or
-  // does not fit. Integers of any width are taken where they fit; a float never becomes an integer.
+  // Errors: bad_model_file, naming the key, if it is absent, or the value has another kind or does
+  // not fit. Integers of any width are accepted if they fit; a float never becomes an integer.
   virtual result<std::uint32_t> get_u32(std::string_view key) const = 0;
   virtual result<std::uint64_t> get_u64(std::string_view key) const = 0;
   virtual result<float> get_f32(std::string_view key) const = 0;
   virtual result<bool> get_bool(std::string_view key) const = 0;
   virtual result<std::string> get_string(std::string_view key) const = 0;
-  // The same, `otherwise` if the key is absent.
+  // The same, with a default for an absent key.
   result<std::uint32_t> get_u32(std::string_view key, std::uint32_t otherwise) const;
   result<std::uint64_t> get_u64(std::string_view key, std::uint64_t otherwise) const;
   result<float> get_f32(std::string_view key, float otherwise) const;
   result<bool> get_bool(std::string_view key, bool otherwise) const;
   result<std::string> get_string(std::string_view key, std::string_view otherwise) const;
 
-  // In the order of the file. Views point into the mapping: valid as long as this object (or the
-  // one it was moved to) lives. If somebody truncates the file while it is mapped, touching the
-  // lost pages raises SIGBUS; a server therefore loads with copy_rows and keeps no view.
+  // In the order of the file. Views point into the mapping: valid while this object (or the one it
+  // was moved to) lives. If the file is truncated while mapped, touching the lost pages raises
+  // SIGBUS, so a server loads with copy_rows and keeps no view.
   virtual std::span<const tensor_view> tensors() const noexcept = 0;
   virtual std::optional<tensor_view> find(std::string_view name) const = 0;
-  // Reads rows [first, first + count) of a tensor into `out` through the file descriptor, so that a
-  // file cut short since open is an error (io_failed), never a signal. out.size() must be
-  // count * row_bytes. Errors: io_failed, not_found, invalid_value (rows or size out of range).
+  // Reads rows [first, first + count) of a tensor into `out` through the file descriptor. So a file
+  // truncated after open is an error (io_failed), never a signal. out.size() must be count *
+  // row_bytes. Errors: io_failed, not_found, invalid_value (rows or size out of range).
   virtual result<void> copy_rows(std::string_view name, std::uint64_t first, std::uint64_t count,
                                  std::span<std::byte> out) const = 0;
 
@@ -71,7 +70,7 @@ protected:
 // A directory is read as a checkpoint, anything else as GGUF. Errors: as their open().
 result<std::unique_ptr<model_file>> open_model(const std::filesystem::path& path);
 
-// What copy_rows checks. Errors: invalid_value.
+// The checks of copy_rows. Errors: invalid_value.
 result<void> check_rows(const tensor_view& tensor, std::uint64_t first, std::uint64_t count,
                         std::uint64_t out_bytes);
 

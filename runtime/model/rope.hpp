@@ -1,5 +1,5 @@
-// What the rotary embedding (arXiv 2104.09864) of a model turns by: for the tables of the native
-// engine, and for engines behind runtime/plugin.
+// The frequencies of a model's rotary embedding (arXiv 2104.09864), for the native engine's tables
+// and for engines behind runtime/plugin.
 #pragma once
 
 #include "runtime/model/description.hpp"
@@ -9,12 +9,12 @@
 
 namespace baton::model {
 
-// Radians per position of each pair, [dimension_count / 2], with the scaling. factors
+// Radians per position of each pair, [dimension_count / 2], including the scaling. factors
 // [dimension_count / 2], or empty: each pair's frequency is divided by its factor.
 std::vector<double> rope_frequencies(const rope_description& rope,
                                      std::span<const float> factors = {});
 
-// A factor that is no positive number would turn every logit into NaN. Errors: bad_model_file.
+// A factor that is not a positive number would turn every logit into NaN. Errors: bad_model_file.
 result<void> check_rope_factors(std::span<const float> factors);
 
 } // namespace baton::model

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t length_bytes = sizeof(std::uint64_t);
 
-// A tensor of the header: where its bytes are, relative to the data.
+// A tensor of the header with the position of its bytes, relative to the data.
 struct placed_tensor {
   tensor_view view;
   std::uint64_t begin = 0, end = 0;
@@ -85,7 +85,7 @@ result<placed_tensor> tensor_of(const std::string& name, const json& info) {
   }
   const auto bytes = bytes_of(*shape, *type);
   if (!bytes) {
-    return fail(errc::bad_model_file, "tensor '{}': no size can be had from shape [{}]", name,
+    return fail(errc::bad_model_file, "tensor '{}': no valid size for shape [{}]", name,
                 fmt::join(*shape, ", "));
   }
   if (offsets->size() != 2 || offsets->back() < offsets->front() ||
@@ -102,7 +102,7 @@ result<placed_tensor> tensor_of(const std::string& name, const json& info) {
   return placed_tensor{{name, *type, *std::move(shape), {}}, offsets->front(), offsets->back()};
 }
 
-// The data is filled once and without a gap. Requires: sorted by their beginnings.
+// Checks that the data is filled once and without a gap. Requires: sorted by `begin`.
 result<void> check_places(const std::vector<placed_tensor>& tensors, std::uint64_t data_bytes) {
   std::uint64_t end = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -176,7 +176,7 @@ result<void> safetensors_file::read_header() {
   }
   std::vector<placed_tensor> tensors;
   for (const auto& [name, info] : header->items()) {
-    if (name == "__metadata__") { // says who wrote the file
+    if (name == "__metadata__") { // describes the file's origin
       continue;
     }
     auto tensor = tensor_of(name, info);

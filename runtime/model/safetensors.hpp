@@ -1,9 +1,9 @@
-// A safetensors file, opened read-only: tensors by their published names. The file comes from the
-// world: every length, offset and product is checked against the file's size before it is used.
+// A safetensors file, opened read-only: tensors by their published names. The file is untrusted:
+// every length, offset and product is checked against the file's size before use.
 //
-// Layout: the header's length (u64, little-endian), the header (a JSON object: name -> dtype,
-// shape, data_offsets [begin, end)), then the data, which the tensors fill without a gap
-// (https://github.com/huggingface/safetensors#format).
+// Layout: the header's length (u64, little-endian); the header (a JSON object: name -> dtype,
+// shape, data_offsets [begin, end)); the data. The tensors fill the data without a gap.
+// (https://github.com/huggingface/safetensors#format)
 #pragma once
 
 #include "runtime/model/mapped_file.hpp"
@@ -27,19 +27,19 @@ std::string shape_of(const tensor_view& tensor);
 
 class safetensors_file {
 public:
-  // Errors: io_failed, bad_model_file (the file, the tensor and what is wrong), unsupported_model
-  // (a dtype other than BF16, F16, F32 and I32).
+  // Errors: io_failed, bad_model_file (the file, the tensor and the problem), unsupported_model (a
+  // dtype other than BF16, F16, F32 and I32).
   static result<safetensors_file> open(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const noexcept { return data_.path(); }
   std::uint64_t size_bytes() const noexcept { return data_.size_bytes(); }
-  // Goes on hashing: size, header and the first bytes of every tensor. Errors: io_failed.
+  // Extends a hash by the size, the header and the first bytes of every tensor. Errors: io_failed.
   result<std::uint64_t> mixed_into(std::uint64_t hash) const;
 
   // In the order of the data; shapes in GGUF's order, the contiguous dimension first. Views point
-  // into the mapping, as those of model_file::tensors().
+  // into the mapping, like those of model_file::tensors().
   std::span<const tensor_view> tensors() const noexcept { return tensors_; }
-  // Requires: `tensor` is one of tensors(), the range lies in it. Errors: io_failed.
+  // Requires: `tensor` is one of tensors(), and the range lies within it. Errors: io_failed.
   result<void> read(const tensor_view& tensor, std::uint64_t offset,
                     std::span<std::byte> out) const;
 

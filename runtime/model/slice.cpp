@@ -27,8 +27,8 @@ struct cut {
   std::vector<std::uint32_t> ends;
 };
 
-// Best cut by dynamic programming over (stage, layer after it). First by the slowest stage alone
-// (limit infinite), then with that as the limit by the sum of squares, which evens out the others.
+// Best cut by dynamic programming over (stage, layer after it). First minimises the slowest stage
+// (infinite limit). Then, with that as the limit, the sum of squares, which evens out the others.
 class cutter {
 public:
   cutter(std::vector<double> below, double head, std::vector<double> speeds)
@@ -151,7 +151,7 @@ std::vector<std::string> tensors_of(const description& model, const layer_range&
   if (range.heads) {
     add(output_tensors(model));
     if (range.embeds && model.has_tied_embeddings) {
-      list.pop_back(); // the head is the embedding, which is in the list already
+      list.pop_back(); // the head is the embedding, which is already in the list
     }
   }
   std::vector<std::string> names;

@@ -1,4 +1,4 @@
-// The table of tensor types and the arithmetic of a tensor's extents.
+// The table of tensor types, and the sizes of tensors.
 #include "runtime/model/tensor.hpp"
 
 #include "schema/ensure.hpp"

@@ -1,6 +1,6 @@
-// Tensors as they lie in a model file: types with their GGUF numbers and block layouts, a view over
-// one tensor's bytes, and the scalar decoder that every faster kernel is compared with. Used by the
-// file readers and the engines' loaders; owns no memory, allocates nothing but names.
+// Tensors as stored in a model file: types with their GGUF numbers and block layouts, and a view of
+// one tensor's bytes. Includes the scalar decoder, the reference for faster kernels. Used by the
+// file readers and the engines' loaders. It owns no memory and allocates only names.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace baton::model {
 
-// Numbers as in the GGUF specification (ggml_type): they are read from files, never renumbered.
+// Numbers as in the GGUF specification (ggml_type): read from files, so never renumbered.
 enum class tensor_type : std::uint32_t {
   f32 = 0,
   f16 = 1,
@@ -53,25 +53,25 @@ struct tensor_traits {
   std::string_view name;        // "Q4_1"
   std::uint32_t block_elements; // a row is a whole number of blocks
   std::uint32_t block_bytes;
-  bool is_supported; // dequantize_row decodes it; the others are only measured, to find extents
+  bool is_supported; // dequantize_row decodes it; for others only the size is known
 };
 
 // All known types, by number.
 std::span<const tensor_traits> tensor_type_table() noexcept;
 const tensor_traits& tensor_type_traits(tensor_type type) noexcept;
-// Nothing for a number that this build does not know.
+// nullopt for an unknown number.
 std::optional<tensor_type> tensor_type_from(std::uint32_t number) noexcept;
-// "Q4_1, Q8_0, ...": for messages that say what would have been accepted.
+// "Q4_1, Q8_0, ...": for messages that list the accepted types.
 std::string supported_tensor_types();
 
-// One tensor of an open file. `bytes` belongs to the model_file that gave the view.
+// One tensor of an open file. `bytes` belongs to the model_file that returned the view.
 struct tensor_view {
   std::string name;
   tensor_type type = tensor_type::f32;
   // GGUF order: shape[0] is the contiguous dimension (K, the input of a matrix), shape[1] its rows
   // (N, the output). One to four dimensions, none of them zero.
   std::vector<std::uint64_t> shape;
-  // size_bytes(), without padding; none where the rows are put together as they are copied.
+  // size_bytes() without padding; empty if the rows are assembled when copied.
   std::span<const std::byte> bytes;
 
   std::uint64_t columns() const noexcept { return shape.empty() ? 0 : shape[0]; }
@@ -83,13 +83,12 @@ struct tensor_view {
   std::span<const std::byte> row(std::uint64_t index) const;
 };
 
-// Decodes `n` elements of one row into float32, block by block in the order of the file. This is
-// the meaning of the bytes: faster kernels are tested against it.
-// Requires: n is a multiple of the type's block_elements, the type is supported, src holds
-// n / block_elements blocks (any alignment), dst holds n floats.
+// Decodes `n` elements of one row into float32, block by block in file order. This is the reference
+// for faster kernels. Requires: n is a multiple of the type's block_elements, the type is
+// supported, src holds n / block_elements blocks (any alignment), dst holds n floats.
 void dequantize_row(tensor_type type, const std::byte* src, float* dst, std::size_t n);
 
-// IEEE 754 binary16 and bfloat16, in portable arithmetic: denormals, infinities and NaN included.
+// IEEE 754 binary16 and bfloat16 in portable arithmetic, including denormals, infinities and NaN.
 // To the narrow format: round to nearest, ties to even; a NaN stays a (quiet) NaN.
 float f16_to_f32(std::uint16_t half) noexcept;
 std::uint16_t f32_to_f16(float value) noexcept;

@@ -1,4 +1,4 @@
-// The tensors that a description asks for, by the names of the GGUF specification.
+// The tensors that a description requires, by the names of the GGUF specification.
 #include "runtime/model/description.hpp"
 
 namespace baton::model {
@@ -9,7 +9,7 @@ std::string layer_tensor_name(std::uint32_t layer, std::string_view role) {
 
 namespace {
 
-// Of the ffn, or of the experts in its place.
+// The tensors of the ffn, or of the experts that replace it.
 std::vector<tensor_requirement> ffn_tensors(const description& d) {
   const std::uint64_t hidden = d.hidden_size, ffn = d.ffn_size;
   if (d.expert_count > 0) {

@@ -1,5 +1,5 @@
 // Cuts the tensors of a layer for the ranks of a group. Heads and rows are units of equal cost:
-// each goes to the rank that is done first with it.
+// each goes to the rank that would finish it first.
 #include "runtime/model/slice.hpp"
 
 #include <algorithm>
@@ -8,21 +8,21 @@
 namespace baton::model {
 namespace {
 
-// Outputs that an engine computes together; a block of what the next matrix reads.
+// Outputs that an engine computes together: one block of the next matrix's input.
 constexpr std::uint32_t rows_together = 32;
 
 std::uint32_t ceiling(std::uint32_t count, std::uint32_t unit) {
   return (count + unit - 1) / unit;
 }
 
-// What is cut: `count` of it, `unit` of which stay together.
+// A dimension to cut: `count` items, in indivisible groups of `unit`.
 struct whole_range {
   std::string_view what;
   std::uint32_t count = 0, unit = 1;
 };
 
-// One range for each speed. Greedy is optimal for units of equal cost: any other choice of the rank
-// for the next unit ends no earlier.
+// One range per speed. The greedy choice is optimal for units of equal cost: giving the next unit
+// to another rank ends no earlier.
 result<std::vector<index_range>> divide(const description& model, const whole_range& whole,
                                         std::span<const double> speeds) {
   const std::uint32_t units = ceiling(whole.count, whole.unit);
@@ -53,7 +53,7 @@ std::uint32_t group_of(const description& model) noexcept {
   return model.head_count / model.kv_head_count;
 }
 
-// How many of `columns` each have to stay together to be whole blocks.
+// How many heads or groups of `columns` columns must stay together to form whole blocks.
 std::uint32_t together(std::uint32_t columns, std::uint32_t block) {
   return block / std::gcd(block, columns);
 }
@@ -62,13 +62,13 @@ std::uint32_t ffn_rows(const description& model) {
   return model.expert_count > 0 ? model.expert_ffn_size : model.ffn_size;
 }
 
-// Weights of a layer that has so many heads and rows of the ffn, in rows of hidden_size.
+// Weights of a layer with these heads and rows of the ffn, in rows of hidden_size.
 double rows_of_layer(const description& model, std::uint32_t heads, std::uint32_t kv_heads,
                      std::uint32_t ffn) {
   return 2.0 * model.head_size * (heads + kv_heads) + 3.0 * std::max(1U, model.expert_count) * ffn;
 }
 
-// Query heads of the ranks, all those of a KV head together or not.
+// Query heads of each rank; with or without cuts inside a KV head's group.
 result<std::vector<index_range>> divide_heads(const description& model,
                                               std::span<const double> speeds, std::uint32_t block,
                                               head_cut cut) {
@@ -83,7 +83,7 @@ result<std::vector<index_range>> divide_heads(const description& model,
   return ranges;
 }
 
-// Of the slowest rank, by the weights of its heads.
+// Time of the slowest rank, by the weights of its heads.
 double time_of(const description& model, std::span<const index_range> heads,
                std::span<const double> speeds) {
   double slowest = 0;
@@ -94,7 +94,7 @@ double time_of(const description& model, std::span<const index_range> heads,
   return slowest;
 }
 
-// A KV head that two ranks hold is held twice: only where that makes the slowest of them faster.
+// Divides a KV head between ranks, which then both hold it, only if the slowest rank gets faster.
 result<std::vector<index_range>> cut_heads(const description& model, std::span<const double> speeds,
                                            std::uint32_t block, head_cut cut) {
   auto whole_groups = divide_heads(model, speeds, block, head_cut::between_kv_heads);

@@ -1,4 +1,4 @@
-// Four characters to three bytes, and back; see base64.hpp.
+// Converts four characters to three bytes, and back; see base64.hpp.
 #include "runtime/text/base64.hpp"
 
 #include <cstdint>
@@ -18,7 +18,7 @@ std::optional<std::string> bytes_of_base64(std::string_view text) {
     text.remove_suffix(1);
   std::string bytes;
   bytes.reserve(text.size() / 4 * 3 + 2);
-  std::uint32_t bits = 0; // the lowest `count` of them are not written yet
+  std::uint32_t bits = 0; // the lowest `count` bits are not written yet
   unsigned count = 0;
   for (const char c : text) {
     const std::size_t value = base64_alphabet.find(c);

@@ -1,4 +1,4 @@
-// Base64 (RFC 4648), as tokenizer.json holds its character map and clients get embeddings.
+// Base64 (RFC 4648), used for the character map in tokenizer.json and for embeddings in answers.
 #pragma once
 
 #include <optional>
@@ -7,10 +7,10 @@
 
 namespace baton::text {
 
-// Nothing if it is none: a character outside of the alphabet, or a length that no bytes have.
+// Returns nullopt if a character is outside the alphabet or the length is impossible.
 std::optional<std::string> bytes_of_base64(std::string_view text);
 
-// With padding.
+// The result is padded.
 std::string base64_of(std::string_view bytes);
 
 } // namespace baton::text

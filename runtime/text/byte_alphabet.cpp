@@ -1,5 +1,5 @@
-// The map between bytes and characters: printable Latin-1 bytes stand for themselves, the 68 others
-// for U+0100 and up, in order.
+// The map between bytes and characters: printable Latin-1 bytes map to themselves, the 68 others to
+// U+0100 and up, in order.
 #include "runtime/text/byte_alphabet.hpp"
 
 #include "runtime/text/utf8.hpp"
@@ -20,7 +20,7 @@ constexpr unsigned code_points = 0x144; // U+0000 .. U+0143
 
 struct byte_alphabet {
   std::array<std::uint16_t, 256> code_point{};
-  std::array<std::int16_t, code_points> byte{}; // -1: the character stands for no byte
+  std::array<std::int16_t, code_points> byte{}; // -1: the character represents no byte
 };
 
 constexpr byte_alphabet make_alphabet() {

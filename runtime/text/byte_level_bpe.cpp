@@ -1,4 +1,4 @@
-// The tables of byte-level BPE, and encoding with them; see byte_level_bpe.hpp.
+// Builds the tables of byte-level BPE and encodes with them; see byte_level_bpe.hpp.
 #include "runtime/text/byte_level_bpe.hpp"
 
 #include "runtime/text/byte_alphabet.hpp"
@@ -67,17 +67,18 @@ result<void> byte_level_bpe::add_merges(const vocabulary& words, const token_tab
                            ? std::nullopt
                            : bytes_of_alphabet_text(line.substr(space + 1));
     if (!left || !right || left->empty() || right->empty())
-      return fail(errc::bad_model_file, "merge {} is no pair of byte-level tokens: '{}'", rank,
+      return fail(errc::bad_model_file, "merge {} is not a pair of byte-level tokens: '{}'", rank,
                   line);
     const std::string both = *left + *right;
     const auto left_id = ordinary_.find(*left);
     const auto right_id = ordinary_.find(*right);
     const auto product = ordinary_.find(both);
     if (left_id == ordinary_.end() || right_id == ordinary_.end() || product == ordinary_.end()) {
-      // A special token is never put together from a text's bytes, whatever the file says.
+      // A special token is never merged from a text's bytes, whatever the file contains.
       if (special.contains(*left) || special.contains(*right) || special.contains(both))
         continue;
-      return fail(errc::bad_model_file, "merge {} ('{}') uses text that is no token", rank, line);
+      return fail(errc::bad_model_file, "merge {} ('{}') uses text that is not a token", rank,
+                  line);
     }
     merges_.add(left_id->second, right_id->second,
                 {static_cast<std::uint32_t>(rank), product->second});

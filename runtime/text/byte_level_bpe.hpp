@@ -1,4 +1,4 @@
-// GPT-2's byte-level BPE: pieces by a pre-tokenizer's patterns, then merges by rank from bytes. One
+// GPT-2's byte-level BPE: splits text by a pre-tokenizer's patterns, then merges bytes by rank. One
 // of the tokenizer's encoders.
 #pragma once
 
@@ -18,9 +18,9 @@ namespace baton::text {
 
 class byte_level_bpe {
 public:
-  // `tokens` are those of `words`; their bytes must outlive this object. Errors: unsupported_model
-  // (unknown pre-tokenizer, named); bad_model_file (a merge that is no pair of tokens, a vocabulary
-  // without tokens for letters).
+  // Requires: `tokens` belong to `vocab`, and their bytes outlive this object. Errors:
+  // unsupported_model (an unknown pre-tokenizer, named); bad_model_file (a merge that is not a pair
+  // of tokens, a vocabulary without tokens for letters).
   static result<byte_level_bpe> create(const vocabulary& words, const token_table& tokens);
 
   // Appends the ids of text without special tokens. Errors: internal.
@@ -43,7 +43,7 @@ private:
   pre_tokenizer pre_tokenizer_;
   merge_table merges_;
   std::unordered_map<std::string_view, token_id> ordinary_; // by bytes
-  std::array<token_id, 256> byte_ids_{};                    // no_token: the vocabulary lacks it
+  std::array<token_id, 256> byte_ids_{};                    // no_token: missing in the vocabulary
 };
 
 } // namespace baton::text

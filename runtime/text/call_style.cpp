@@ -8,8 +8,8 @@
 namespace baton::text {
 namespace {
 
-// By number. Hermes 2 and 3, Qwen 2.5 and 3, SmolLM 2 (1.7B) and 3; Llama 3.1 to 3.3; Mistral 0.3,
-// Nemo and what is tuned from them.
+// Indexed by call_format. Hermes 2 and 3, Qwen 2.5 and 3, SmolLM 2 (1.7B) and 3; Llama 3.1 to 3.3;
+// Mistral 0.3, Nemo and models fine-tuned from them.
 constexpr std::array rows{
     call_row{call_format::hermes, "hermes", "<tool_call>", "<tool_call>", "</tool_call>", "",
              "<tool_call>\n", "\n</tool_call>", "\n", "", "arguments", "", /*has_parallel=*/true,

@@ -1,4 +1,4 @@
-// Walking a double array that nobody has vouched for; see character_map.hpp.
+// Walks an untrusted double array; see character_map.hpp.
 #include "runtime/text/character_map.hpp"
 
 #include <algorithm>
@@ -8,9 +8,9 @@ namespace baton::text {
 namespace {
 
 constexpr std::size_t unit_bytes = sizeof(std::uint32_t);
-// No replacement of NFKC has more than 33 bytes. The bound keeps a rewritten text below 4 GiB.
+// No replacement of NFKC exceeds 33 bytes. The bound keeps a rewritten text below 4 GiB.
 constexpr std::size_t replacement_bytes_max = 256;
-// The longest sequence of published maps has 12 bytes. The bound keeps a hostile one linear.
+// The longest sequence of published maps has 12 bytes. The bound keeps hostile maps linear.
 constexpr std::size_t key_bytes_max = 64;
 
 std::uint32_t u32_at(std::string_view bytes, std::size_t at) noexcept {
@@ -20,8 +20,8 @@ std::uint32_t u32_at(std::string_view bytes, std::size_t at) noexcept {
   return value;
 }
 
-// Fields of a unit: where its children are relative to it, the byte that leads to it, whether a
-// value ends here, and (in the unit that a leaf points to) the value.
+// Fields of a unit: the relative offset of its children, the byte that leads to it, and whether a
+// value ends here. A leaf points to a unit with the value.
 std::uint32_t offset_of(std::uint32_t unit) noexcept {
   return (unit >> 10U) << ((unit & (1U << 9U)) >> 6U);
 }

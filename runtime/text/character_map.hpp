@@ -1,10 +1,10 @@
-// The table by which a SentencePiece model rewrites text before it is tokenized (NFKC and the
-// like): GGUF's tokenizer.ggml.precompiled_charsmap. It comes from the model file and is read in
-// place, so every offset is checked where it is used.
+// The table by which a SentencePiece model rewrites text before tokenization (NFKC and similar):
+// GGUF's tokenizer.ggml.precompiled_charsmap. It comes from the model file and is read in place, so
+// every offset is checked where it is used.
 //
-// Layout, little-endian: u32 bytes of the trie; the trie, a double array of u32 units as
-// darts-clone writes it (https://github.com/s-yata/darts-clone); then the replacements, each ended
-// by a NUL. The trie's values are offsets of replacements.
+// Layout, little-endian: u32 size of the trie in bytes; the trie, a double array of u32 units as
+// written by darts-clone (https://github.com/s-yata/darts-clone); the replacements, each
+// NUL-terminated. The trie's values are offsets of replacements.
 #pragma once
 
 #include "schema/result.hpp"
@@ -22,16 +22,16 @@ class character_map {
 public:
   struct match {
     std::string_view replacement; // often empty; valid as long as the map
-    std::size_t length;           // bytes of the text that it stands for, at least 1
+    std::size_t length;           // bytes of the text that it replaces, at least 1
   };
 
-  // Empty: nothing is rewritten. Errors: bad_model_file.
+  // An empty table rewrites nothing. Errors: bad_model_file.
   static result<character_map> create(std::string_view table);
 
   bool empty() const noexcept { return units_.empty(); }
-  // The longest beginning of `text` that is rewritten.
+  // The longest prefix of `text` that is rewritten.
   std::optional<match> find(std::string_view text) const noexcept;
-  // The shortest: what Hugging Face's library takes.
+  // The shortest one, as Hugging Face's library does.
   std::optional<match> find_shortest(std::string_view text) const noexcept;
 
 private:

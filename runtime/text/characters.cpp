@@ -1,4 +1,4 @@
-// utf8proc behind characters.hpp.
+// Wraps utf8proc; see characters.hpp.
 #include "runtime/text/characters.hpp"
 
 #include <utf8proc.h>

@@ -1,5 +1,5 @@
-// Characters of a text by Unicode's properties, from the tables of utf8proc. Bytes that are no
-// UTF-8 are taken one by one. Used by the text steps of a tokenizer.
+// Unicode properties of characters, from the tables of utf8proc. Invalid UTF-8 is taken byte by
+// byte. Used by the text steps of a tokenizer.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,14 @@
 namespace baton::text {
 
 struct code_point {
-  std::int32_t value; // negative: a byte that is no UTF-8
+  std::int32_t value; // negative: an invalid byte
   std::size_t length;
 };
 
 // Requires: at < text.size().
 code_point code_point_at(std::string_view text, std::size_t at) noexcept;
 
-// Whether it has the property White_Space.
+// Whether the character has the property White_Space.
 bool is_white_space(code_point character) noexcept;
 
 // Bytes of the extended grapheme cluster (UAX #29) that `text` begins with. Requires: not empty.

@@ -1,4 +1,4 @@
-// Holding back at most one incomplete character; see detokenizer.hpp.
+// Holds back at most one incomplete character; see detokenizer.hpp.
 #include "runtime/text/detokenizer.hpp"
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// Working memory of encode calls, kept between them. One thread at a time.
+// Working memory that encode calls reuse. Used by one thread at a time.
 #pragma once
 
 #include "runtime/text/large_pages.hpp"
@@ -12,8 +12,8 @@
 
 namespace baton::text {
 
-// Longest text of one call. A million tokens of prose, more than any context, have about 5 MB; a
-// run of one letter this long takes some 250 MB while it is merged.
+// Longest text of one call. A million tokens of prose, more than any context, take about 5 MB. A
+// run of one letter this long needs some 250 MB while it is merged.
 inline constexpr std::size_t encode_bytes_max = std::size_t{10} << 20U;
 
 class encode_scratch {
@@ -21,8 +21,8 @@ public:
   explicit encode_scratch(std::size_t cached_pieces = piece_cache::slots_default)
       : cache_(cached_pieces) {}
 
-  // Pairs and characters looked up so far: time goes in proportion to it, so a test can hold the
-  // work of a text against its length without a clock.
+  // Pairs and characters looked up so far. Encoding time is proportional to it, so tests can
+  // compare work with the text's length without a clock.
   std::uint64_t steps() const noexcept { return steps_; }
 
 private:
@@ -32,7 +32,7 @@ private:
   friend class unigram;
 
   piece_cache cache_;
-  std::uint64_t vocabulary_ = 0; // whose ids are in the cache
+  std::uint64_t vocabulary_ = 0; // whose ids are cached
   std::uint64_t steps_ = 0;
   std::vector<text_range> pieces_;
   large_vector<token_id> symbols_;

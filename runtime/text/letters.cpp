@@ -39,7 +39,7 @@ struct decoded_character {
   std::size_t length;
 };
 
-// Of a character that is not ASCII.
+// Decodes a character that is not ASCII.
 decoded_character long_character(const char* at) noexcept {
   const auto byte = [at](std::size_t i) {
     return static_cast<std::uint32_t>(static_cast<unsigned char>(at[i]));
@@ -65,10 +65,10 @@ const letters& letters::get() {
   return made;
 }
 
-// One text of all characters, and the engine says where its letters are.
+// Builds one text of all characters; the engine finds the letters in it.
 letters::letters() : bits_(code_points / 64) {
   std::string all;
-  std::vector<std::uint32_t> at; // by byte of `all`: whose character begins there
+  std::vector<std::uint32_t> at; // by byte of `all`: the character that begins there
   for (std::uint32_t c = 0; c < code_points; ++c) {
     if (c >= surrogates_begin && c < surrogates_end)
       continue;
@@ -81,7 +81,7 @@ letters::letters() : bits_(code_points / 64) {
       pcre2_compile(reinterpret_cast<PCRE2_SPTR>(R"(\p{L}+)"), PCRE2_ZERO_TERMINATED,
                     PCRE2_UTF | PCRE2_UCP, &number, &offset, nullptr);
   ENSURE(pattern != nullptr, "PCRE2 knows no letters: error {}", number);
-  pcre2_jit_compile(pattern, PCRE2_JIT_COMPLETE); // without one it is interpreted
+  pcre2_jit_compile(pattern, PCRE2_JIT_COMPLETE); // interpreted without a JIT
   auto* const data = pcre2_match_data_create_from_pattern(pattern, nullptr);
   ENSURE(data != nullptr, "no memory for a match");
   for (std::size_t done = 0;;) {

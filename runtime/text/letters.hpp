@@ -1,5 +1,5 @@
-// Which code points the pattern engine takes for letters (\p{L}), as a table: asked of the engine
-// itself, so that both have the same edition of Unicode. Used by pre_tokenizer alone.
+// A table of the code points that the pattern engine regards as letters (\p{L}). It is built by
+// querying the engine, so both use the same edition of Unicode. Used only by pre_tokenizer.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,10 @@ namespace baton::text {
 
 class letters {
 public:
-  // Made when it is first wanted, in a few milliseconds; then any thread may look into it.
+  // Built on first use, in a few milliseconds; then safe for concurrent reads.
   static const letters& get();
 
-  // Above what the table holds there are no letters in any edition, but who knows the next one?
+  // No edition of Unicode has letters from here on; a future one may.
   static constexpr std::uint32_t code_points = 0x40000;
   // Requires: below `code_points`.
   bool holds(std::uint32_t code_point) const noexcept {
@@ -27,9 +27,9 @@ private:
   std::vector<std::uint64_t> bits_;
 };
 
-// Where the word ends that begins at `begin`: a space at most and letters. `begin` if there is
-// none, or if beyond ASCII something follows that is no letter but may belong to the word, a mark.
-// Requires: `text` is UTF-8, begin < text.size().
+// End of the word at `begin`: an optional space, then letters. Returns `begin` if there is none, or
+// if the next character is non-ASCII, no letter, and may belong to the word (a mark). Requires:
+// `text` is UTF-8, begin < text.size().
 std::size_t end_of_word(const letters& known, std::string_view text, std::size_t begin) noexcept;
 
 } // namespace baton::text

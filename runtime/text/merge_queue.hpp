@@ -1,7 +1,6 @@
-// What the merge loop of long pieces takes its next pair from: the lowest rank first, the leftmost
-// of equals. Two queues with one interface: a heap, and buckets by rank for pieces so long that a
-// heap's logarithm and its walks through memory show. Used by merge_table alone; each is made for
-// one piece.
+// Priority queues for the merge loop of long pieces: lowest rank first, leftmost among equals.
+// There are two, with one interface: a heap, and buckets by rank for pieces so long that a heap's
+// logarithm and memory accesses are noticeable. Used only by merge_table, one per piece.
 #pragma once
 
 #include "runtime/text/large_pages.hpp"
@@ -16,8 +15,8 @@
 
 namespace baton::text {
 
-// A pair that could be merged when it was put in: its rank in the upper half, where its left symbol
-// stands in the lower, so that the smallest is the next.
+// A pair that was mergeable when it was queued. The upper half holds its rank and the lower half
+// the position of its left symbol, so the smallest candidate is next.
 using merge_candidate = std::uint64_t;
 
 constexpr merge_candidate make_candidate(std::uint32_t rank, std::uint32_t at) noexcept {
@@ -54,13 +53,13 @@ private:
   large_vector<merge_candidate> heap_; // the smallest on top
 };
 
-// A vocabulary's ranks grow with the length of what is merged, so that all candidates of a rank are
-// there before the first of them is taken, in a few runs from left to right. Where that does not
-// hold the late ones go into a heap: the order is the same, for any vocabulary.
+// Ranks usually grow with the length of the merged text. So all candidates of a rank are queued
+// before the first one is taken, in a few runs from left to right. Late candidates go into a heap,
+// so the order is the same for any vocabulary.
 class bucket_queue {
 public:
-  // `ranks`: above the highest. `expected`: candidates at a time. Pages that are never used cost
-  // nothing, but a list that grows by doubling is copied from fresh pages to fresh pages.
+  // `ranks`: highest rank + 1. `expected`: candidates queued at a time. Reserved pages cost nothing
+  // until used, whereas a list that grows by doubling is copied into fresh pages.
   bucket_queue(std::size_t ranks, std::size_t expected) : buckets_(ranks) {
     links_.reserve(expected);
   }
@@ -114,7 +113,7 @@ private:
     return made;
   }
 
-  // Makes the lowest bucket the run, from left to right.
+  // Moves the lowest bucket into run_, from left to right.
   void take_run() {
     run_.clear();
     next_ = 0;
@@ -135,10 +134,10 @@ private:
   large_vector<bucket> buckets_; // [ranks], lists in links_
   large_vector<link> links_;
   std::uint32_t free_ = none;       // list of unused links
-  heap_queue ranks_{0};             // of the buckets that are not empty
-  large_vector<std::uint32_t> run_; // places of the rank that is being merged
+  heap_queue ranks_{0};             // of the non-empty buckets
+  large_vector<std::uint32_t> run_; // positions of the rank being merged
   std::size_t next_ = 0;            // in run_
-  std::uint32_t rank_done_ = 0;     // that rank + 1
+  std::uint32_t rank_done_ = 0;     // the current run's rank + 1
   heap_queue late_{0};
 };
 

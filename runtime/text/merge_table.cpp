@@ -1,4 +1,4 @@
-// Two loops with the same result: a scan for short pieces (nearly all), a queue for long ones.
+// Two loops with the same result: a scan for short pieces (nearly all), a queue for long pieces.
 #include "runtime/text/merge_table.hpp"
 
 #include "runtime/text/merge_queue.hpp"
@@ -13,9 +13,9 @@ namespace baton::text {
 
 namespace {
 
-// Up to here scanning all pairs for the best beats a heap; words are shorter than this.
+// Up to this size, scanning all pairs for the best beats a heap; words are shorter.
 constexpr std::size_t few_symbols_max = 32;
-// Up to here a heap beats buckets, which have to be made for all ranks.
+// Up to this size, a heap beats buckets, which must be allocated for all ranks.
 constexpr std::size_t heap_symbols_max = 4096;
 constexpr std::uint32_t no_merge = std::numeric_limits<std::uint32_t>::max();
 
@@ -92,12 +92,12 @@ std::uint64_t merge_table::apply_to_few(large_vector<token_id>& symbols) const {
   return looked_up;
 }
 
-// A symbol stays where it begins and covers those that were merged into it; `span` has how many, at
-// the first and at the last of them, so that its neighbours are found from either side: beside the
-// symbol, because a long text's are far apart in memory and each look costs a cache line. A
-// candidate is void exactly if the symbols there now have another rank or none, and one that is not
-// void says what to merge next, whichever symbols it was made for: so nothing is kept but rank and
-// place. Few bytes for a symbol bound what a hostile text can cost.
+// A merged symbol stays at its first position and covers the symbols merged into it. `span` is
+// their number, stored at the first and the last of them so that neighbours are found from either
+// side. It lies beside the symbol, because positions of a long text are far apart and each access
+// costs a cache line. A candidate is stale if the symbols at its position now have another rank or
+// none. Otherwise it is the next merge, whichever symbols queued it: rank and position suffice. Few
+// bytes per symbol bound the cost of a hostile text.
 template <class Queue>
 std::uint64_t merge_table::apply_to_many(large_vector<token_id>& symbols, Queue queue) const {
   struct cell {
@@ -140,7 +140,7 @@ std::uint64_t merge_table::apply_to_many(large_vector<token_id>& symbols, Queue 
     --left;
     const std::uint32_t span = cells[at].span + cells[right].span;
     cells[at].span = cells[at + span - 1].span = span;
-    if (at > 0) // from left to right, as the queue likes it
+    if (at > 0) // from left to right, as bucket_queue prefers
       consider(at - cells[at - 1].span);
     consider(at);
   }

@@ -1,4 +1,4 @@
-// Finding the few stretches of a text that a form can change, and changing those; see
+// Finds the few parts of a text that a normal form can change, and changes only those; see
 // normal_forms.hpp.
 #include "runtime/text/normal_forms.hpp"
 
@@ -25,7 +25,7 @@ bool is_compatible(normal_form form) noexcept {
   return form == normal_form::nfkc || form == normal_form::nfkd;
 }
 
-// Appends what one character is made of.
+// Appends a character's decomposition.
 void decompose(std::int32_t character, bool compatible, std::vector<std::int32_t>& out) {
   constexpr std::size_t parts_max = 32; // 18 at most
   std::array<std::int32_t, parts_max> parts{};
@@ -52,7 +52,7 @@ void compose(std::vector<std::int32_t>& characters) {
   characters.resize(static_cast<std::size_t>(count));
 }
 
-// Marks go into the order of their classes. The library's own sorting takes the square of a run.
+// Sorts marks by combining class. The library's own sort is quadratic in the length of a run.
 void sort_marks(std::vector<std::int32_t>& characters) {
   const auto by_class = [](std::int32_t a, std::int32_t b) {
     return combining_class(a) < combining_class(b);
@@ -66,18 +66,18 @@ void sort_marks(std::vector<std::int32_t>& characters) {
   }
 }
 
-// Characters that a form leaves as they are, whatever stands beside them: between two of them it
-// has nothing to do. [code_points_end]
+// Characters that a form leaves unchanged in any context: nothing changes between two of them.
+// [code_points_end]
 using plain_characters = std::vector<bool>;
 
 plain_characters find_plain(normal_form form) {
   plain_characters plain(code_points_end, true);
   std::vector<std::int32_t> parts;
-  std::vector<std::int32_t> seconds; // that may compose with what stands before them
+  std::vector<std::int32_t> seconds; // may compose with the previous character
   for (std::int32_t c = 0; c < code_points_end; ++c) {
     const auto* property = utf8proc_get_property(c);
     if (property->category == UTF8PROC_CATEGORY_CN || property->category == UTF8PROC_CATEGORY_CS)
-      continue; // no character, or none of UTF-8
+      continue; // unassigned, or a surrogate
     parts.clear();
     decompose(c, is_compatible(form), parts);
     const bool has_parts = parts.size() > 1;
@@ -120,7 +120,7 @@ void append_utf8(std::int32_t character, std::string& out) {
   out.append(reinterpret_cast<const char*>(bytes.data()), static_cast<std::size_t>(length));
 }
 
-// Appends the form of `text`. Requires: it is UTF-8.
+// Appends the normal form of `text`. Requires: `text` is UTF-8.
 void append_form(std::string_view text, normal_form form, std::vector<std::int32_t>& characters,
                  std::string& out) {
   characters.clear();
@@ -146,8 +146,8 @@ std::string normalized(std::string_view text, normal_form form) {
   std::vector<std::int32_t> characters;
   std::string made;
   made.reserve(text.size());
-  std::size_t done = 0;     // of the text: its form is in `made`
-  std::size_t previous = 0; // where the character before `at` begins; `at` if it is out of reach
+  std::size_t done = 0;     // up to here, the form is in `made`
+  std::size_t previous = 0; // start of the character before `at`; `at` if it cannot compose
   for (std::size_t at = 0; at < text.size();) {
     const code_point next = code_point_at(text, at);
     if (stays(next)) {
@@ -167,7 +167,7 @@ std::string normalized(std::string_view text, normal_form form) {
 }
 
 std::string lower_case(std::string_view text) {
-  constexpr std::int32_t dotted_capital_i = 0x130; // the one whose lower case has two characters
+  constexpr std::int32_t dotted_capital_i = 0x130; // the only lower case of two characters
   std::string made;
   made.reserve(text.size());
   for (std::size_t at = 0; at < text.size();) {

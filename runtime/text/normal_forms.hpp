@@ -1,5 +1,5 @@
-// Unicode's normal forms of text (UAX #15), and lower case, by the tables of utf8proc. Used by the
-// text steps of a tokenizer.
+// Unicode normalization (UAX #15) and lower case, by the tables of utf8proc. Used by the text steps
+// of a tokenizer.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@ namespace baton::text {
 
 enum class normal_form { nfc, nfd, nfkc, nfkd };
 
-// `text` in that form. Bytes that are no UTF-8 stay, and nothing composes across them. Linear in
-// the text but for the sorting of runs of marks, whatever they are; at most 18 code points for one.
+// `text` in that form. Invalid UTF-8 bytes stay, and nothing composes across them. Linear in the
+// text except for the sorting of runs of marks; at most 18 code points per character.
 std::string normalized(std::string_view text, normal_form form);
 
-// Each character's own lower case, as Unicode's mappings without context have it.
+// Maps each character by itself, by Unicode's context-free mappings.
 std::string lower_case(std::string_view text);
 
 } // namespace baton::text

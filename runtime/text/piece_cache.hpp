@@ -1,5 +1,5 @@
-// Ids of pieces that were encoded lately. Fixed in size: a direct-mapped table, so no text can make
-// it grow. Owned by one thread (through an encode_scratch); never shared.
+// Ids of recently encoded pieces: a direct-mapped table of fixed size, so no text can make it grow.
+// Owned by one thread (through an encode_scratch); never shared.
 #pragma once
 
 #include "schema/ids.hpp"
@@ -15,21 +15,21 @@ namespace baton::text {
 
 class piece_cache {
 public:
-  // 128 bytes a slot, the piece first: a short one is found within a cache line. A few thousand
-  // slots hold the words of English prose; texts of many alphabets are encoded half as fast again
-  // with these 2 MiB as with a quarter of them, because words do not push one another out.
+  // 128 bytes a slot, the piece first, so a short piece is found within one cache line. A few
+  // thousand slots hold the words of English prose. With many alphabets, these 2 MiB encode half as
+  // fast again as a quarter of them, because words do not evict each other.
   static constexpr std::size_t slots_default = 16384;
-  // Words of alphabets with three bytes a letter fit, and those of which a vocabulary knows but
-  // letters; longer ones are rare and not kept.
+  // Fits words of alphabets with three bytes a letter, and words encoded letter by letter. Longer
+  // words are rare and not cached.
   static constexpr std::size_t piece_bytes_max = 46;
   static constexpr std::size_t ids_max = 20;
 
   explicit piece_cache(std::size_t slots); // rounded up to a power of two
 
-  // Empty if the piece is not here. Valid until the next put() or clear().
+  // Empty if the piece is not cached. Valid until the next put() or clear().
   std::span<const token_id> find(std::string_view piece) const noexcept;
-  // Replaces what was in its slot. Pieces or ids beyond the limits, and no ids at all, are not
-  // kept.
+  // Replaces the content of the piece's slot. Pieces or ids beyond the limits, and empty ids, are
+  // not cached.
   void put(std::string_view piece, std::span<const token_id> ids) noexcept;
   void clear() noexcept;
 

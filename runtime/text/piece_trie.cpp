@@ -1,4 +1,4 @@
-// Level by level from the sorted texts; see piece_trie.hpp.
+// Builds the tree level by level from the sorted texts; see piece_trie.hpp.
 #include "runtime/text/piece_trie.hpp"
 
 #include <algorithm>
@@ -7,7 +7,7 @@ namespace baton::text {
 
 namespace {
 
-// The entries below one node: a range of the sorted ones, all alike in their first `depth` bytes.
+// The entries below one node: a range of the sorted ones with the same first `depth` bytes.
 struct subtree {
   std::size_t begin;
   std::size_t end;
@@ -20,7 +20,7 @@ piece_trie::piece_trie(std::vector<entry> entries) {
   std::stable_sort(entries.begin(), entries.end(),
                    [](const entry& a, const entry& b) { return a.text < b.text; });
   std::vector<subtree> nodes = {{0, entries.size(), 0}};
-  labels_.push_back(0); // of the root: never looked at
+  labels_.push_back(0); // of the root: unused
   for (std::size_t n = 0; n < nodes.size(); ++n) {
     auto [begin, end, depth] = nodes[n];
     ids_.push_back(no_token);

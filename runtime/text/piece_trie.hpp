@@ -1,5 +1,5 @@
-// A prefix tree of token texts: which tokens begin here, and the longest of them. Built by the
-// tokenizer's encoders. Immutable once built; 9 bytes a node.
+// A prefix tree of token texts: finds the tokens that begin at a position, and the longest of them.
+// Built by the tokenizer's encoders. Immutable once built; 9 bytes a node.
 #pragma once
 
 #include "schema/ids.hpp"
@@ -26,21 +26,21 @@ public:
   using node = std::uint32_t;
   static constexpr node root = 0;
 
-  // Of entries with the same text the first counts.
+  // Among entries with the same text, the first one counts.
   explicit piece_trie(std::vector<entry> entries);
 
   std::optional<node> child(node parent, char label) const noexcept;
   std::optional<token_id> id(node at) const noexcept;
 
-  // The longest entry that `text` begins with.
+  // The longest entry that is a prefix of `text`.
   std::optional<match> longest(std::string_view text) const noexcept;
-  // The entry that is `text`.
+  // The entry that equals `text`.
   std::optional<token_id> find(std::string_view text) const noexcept;
 
 private:
   static constexpr token_id no_token = -1;
 
-  // Nodes by level, so that the children of one lie side by side, sorted by label.
+  // Nodes by level, so a node's children are adjacent, sorted by label.
   std::vector<unsigned char> labels_;
   std::vector<token_id> ids_;
   std::vector<node>

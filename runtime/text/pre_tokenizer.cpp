@@ -1,4 +1,4 @@
-// PCRE2 behind pre_tokenizer: compiles a family's patterns with the JIT, and splits.
+// Compiles a family's patterns with PCRE2's JIT and splits text; see pre_tokenizer.hpp.
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "runtime/text/pre_tokenizer.hpp"
 
@@ -15,11 +15,11 @@ namespace baton::text {
 
 namespace {
 
-// Unicode's White_Space, as the inside of a character class.
+// Unicode's White_Space, as the content of a character class.
 constexpr std::string_view white_space = R"(\x{9}-\x{D}\x{20}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A})"
                                          R"(\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";
 
-// Writes \s and \S out. Requires: \S stands outside of classes only.
+// Expands \s and \S. Requires: \S occurs only outside of classes.
 std::string with_white_space(std::string_view pattern) {
   std::string written;
   bool in_class = false;
@@ -58,14 +58,14 @@ void append(std::vector<text_range>& pieces, std::size_t begin, std::size_t end)
     pieces.push_back({static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)});
 }
 
-// Splits text[piece] by one pattern. The subject is the piece alone: a pattern sees nothing beyond
-// its borders.
+// Splits text[piece] by one pattern. The subject is the piece alone: a pattern sees nothing outside
+// it.
 result<void> split_piece(const pcre2_code* code, pcre2_match_data* data, const letters* words,
                          std::string_view text, text_range piece, std::vector<text_range>& out) {
   const std::string_view whole = text.substr(piece.begin, piece.end - piece.begin);
   const std::size_t size = whole.size();
   const auto* subject = reinterpret_cast<PCRE2_SPTR>(whole.data());
-  std::size_t done = 0; // all before this offset is in `out`
+  std::size_t done = 0; // everything before this offset is in `out`
   while (done < size) {
     if (words != nullptr)
       if (const std::size_t end = end_of_word(*words, whole, done); end > done) {
@@ -114,7 +114,7 @@ result<pre_tokenizer> pre_tokenizer::create(std::string_view name) {
                                 nullptr));
     ENSURE(compiled != nullptr, "pattern of '{}' at {}: {}: {}", name, offset, message_of(number),
            written);
-    // Without a JIT for this machine PCRE2 interprets the pattern: the same pieces, more slowly.
+    // Without a JIT for this machine, PCRE2 interprets the pattern: same pieces, more slowly.
     pcre2_jit_compile(compiled.get(), PCRE2_JIT_COMPLETE);
     made.codes_.push_back(std::move(compiled));
   }

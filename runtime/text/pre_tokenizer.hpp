@@ -1,7 +1,7 @@
 // Splits text into the pieces within which byte pairs are merged, by the patterns that the model's
-// `tokenizer.ggml.pre` names. Several patterns apply one after the other: each splits the pieces
-// that the one before left; what a pattern does not match stays a piece of its own. Called by the
-// tokenizer only. Immutable; split() may run on many threads.
+// `tokenizer.ggml.pre` names. Several patterns apply in order, each to the pieces left by the
+// previous one. Unmatched text stays a piece of its own. Used only by the tokenizer. Immutable;
+// split() may run on many threads.
 #pragma once
 
 #include "schema/result.hpp"
@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-struct pcre2_real_code_8; // PCRE2 stays out of all headers
+struct pcre2_real_code_8; // keeps PCRE2 out of all headers
 
 namespace baton::text {
 
@@ -24,17 +24,17 @@ struct text_range {
   friend bool operator==(const text_range&, const text_range&) = default;
 };
 
-// What a family of tokenizers does besides merging. Patterns are in PCRE2's syntax, except that
-// \s and \S mean Unicode's White_Space as in the engines that the models were trained with: PCRE2
-// counts U+180E as a space, they do not.
+// Properties of a tokenizer family besides its merges. Patterns use PCRE2's syntax, but \s and \S
+// mean Unicode's White_Space, as in the engines the models were trained with. PCRE2 counts U+180E
+// as a space, those engines do not.
 struct pre_tokenizer_family {
   std::span<const std::string_view> names;
   std::span<const std::string_view> patterns;
-  // The last pattern takes a run of letters, with one space before it if there is one, as a match
-  // of its own whatever their case: such words are found without the pattern engine.
+  // The last pattern matches a run of letters of any case, with an optional space before it, as one
+  // match. Such words are found without the pattern engine.
   bool takes_words;
   bool whole_words_first; // a piece that is a token is not merged ("ignore_merges")
-  bool adds_bos;          // where the file does not say
+  bool adds_bos;          // if the file does not specify it
 };
 std::span<const pre_tokenizer_family> pre_tokenizer_families() noexcept;
 
@@ -59,7 +59,7 @@ private:
   explicit pre_tokenizer(const pre_tokenizer_family& family) : family_(&family) {}
 
   const pre_tokenizer_family* family_;
-  const letters* letters_ = nullptr; // where the family takes words
+  const letters* letters_ = nullptr; // null unless the family takes words
   std::vector<code> codes_;
 };
 

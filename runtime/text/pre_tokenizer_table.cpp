@@ -1,6 +1,5 @@
-// The patterns, by family, as the models' own tokenizer.json files have them; the names are those
-// that GGUF files carry. A row is added together with its cases in
-// tests/data/text/pre_tokenizer_pieces.json.
+// The patterns of each family, as in the models' own tokenizer.json files. The names are those of
+// GGUF files. Add a row together with its cases in tests/data/text/pre_tokenizer_pieces.json.
 #include "runtime/text/pre_tokenizer.hpp"
 
 #include <array>
@@ -12,7 +11,7 @@ namespace {
 using pattern_text = std::string_view;
 using family_name = std::string_view;
 
-// GPT-2's, and the fallback of every byte-level tokenizer that names no pattern of its own.
+// GPT-2's pattern: the default of every byte-level tokenizer that names none.
 #define GPT2_WORDS R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)"
 #define CONTRACTIONS R"((?i:'s|'t|'re|'ve|'m|'ll|'d))"
 #define SYMBOLS_AND_SPACES R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"
@@ -36,7 +35,7 @@ constexpr std::array<pattern_text, 1> gpt4o = {
     LEAD UPPER "*" LOWER "+" CONTRACTIONS "?|" LEAD UPPER "+" LOWER "*" CONTRACTIONS
                R"(?|\p{N}{1,3})" SYMBOLS_SLASH_AND_SPACES};
 
-// Cased letters of the alphabets that DeepSeek's first tokenizers list.
+// Cased letters of the alphabets listed by DeepSeek's first tokenizers.
 #define CASED_LETTERS                                                                              \
   R"(\x{41}-\x{5A}\x{61}-\x{7A}\x{B5}\x{C0}-\x{D6}\x{D8}-\x{F6}\x{F8}-\x{1BA})"                    \
   R"(\x{1BC}-\x{1BF}\x{1C4}-\x{293}\x{295}-\x{2AF}\x{370}-\x{373}\x{376}-\x{377})"                 \
@@ -55,8 +54,8 @@ constexpr std::array<pattern_text, 1> gpt4o = {
   R"(\x{AB70}-\x{ABBF}\x{FB00}-\x{FB06}\x{FB13}-\x{FB17}\x{FF21}-\x{FF3A})"                        \
   R"(\x{FF41}-\x{FF5A}\x{10400}-\x{1044F}\x{104B0}-\x{104D3}\x{104D8}-\x{104FB})"                  \
   R"(\x{10C80}-\x{10CB2}\x{10CC0}-\x{10CF2}\x{118A0}-\x{118DF}\x{1E900}-\x{1E943})"
-// `\s+$` of the original, with a look-behind so that it starts only where a run of spaces starts:
-// the same match, in one pass over the run even where PCRE2 has no JIT to save it from retrying.
+// The original's `\s+$`, with a look-behind so that it matches only at the start of a run of
+// spaces. The match is the same, in one pass even where PCRE2 has no JIT to avoid retries.
 #define SPACES_AT_END R"((?<!\s)\s++$)"
 constexpr std::array<pattern_text, 6> deepseek_llm = {
     R"([\r\n])",
@@ -74,7 +73,7 @@ constexpr std::array<pattern_text, 3> deepseek_v3 = {
     R"([^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
 constexpr std::array<pattern_text, 3> falcon = {R"([\p{P}\$\+<=>\^~\|`]+)", GPT2_WORDS,
                                                 R"([0-9][0-9][0-9])"};
-// What a file gets that names no pre-tokenizer.
+// For files that name no pre-tokenizer.
 constexpr std::array<pattern_text, 4> unnamed = {R"([\p{P}\$\+<=>\^~\|]+)", GPT2_WORDS, R"(\p{N}+)",
                                                  R"([0-9][0-9][0-9])"};
 

@@ -1,4 +1,4 @@
-// All splits of all tokens, or the listed ones; see scored_merges.hpp.
+// Collects all splits of all tokens, or the listed merges; see scored_merges.hpp.
 #include "runtime/text/scored_merges.hpp"
 
 #include "runtime/text/sentencepiece_text.hpp"
@@ -25,7 +25,7 @@ struct rule {
   merge what;
 };
 
-// Characters of all pieces; `bare` are those that are no pieces.
+// Characters of all pieces; `bare` receives those that are not pieces.
 std::vector<piece_trie::entry> symbols_of(const std::vector<piece>& pieces, std::size_t tokens,
                                           std::vector<std::string>& bare) {
   std::vector<piece_trie::entry> single;
@@ -58,7 +58,7 @@ bool goes_on_behind_a_space(std::string_view text) {
   return false;
 }
 
-// Ranks by token: 0 has the highest score, equal scores have one rank.
+// Ranks by token: 0 has the highest score, equal scores share a rank.
 std::vector<std::uint32_t> ranks_of(const vocabulary& words) {
   std::vector<double> scores = words.scores;
   std::sort(scores.begin(), scores.end(), std::greater<>{});
@@ -85,7 +85,7 @@ std::vector<piece> pieces_of(const vocabulary& words) {
   return pieces;
 }
 
-// Appends the ways to make `token` of two symbols.
+// Appends the ways to make `token` from two symbols.
 void add_rules(const piece& token, std::uint32_t rank, const piece_trie& symbols,
                std::vector<rule>& rules) {
   piece_trie::node node = piece_trie::root;
@@ -93,7 +93,7 @@ void add_rules(const piece& token, std::uint32_t rank, const piece_trie& symbols
   for (std::size_t at = 1; at < text.size(); ++at) {
     const auto next = symbols.child(node, text[at - 1]);
     if (!next)
-      return; // no longer beginning of it is a symbol
+      return; // no longer prefix is a symbol
     node = *next;
     if (const auto left = symbols.id(node))
       if (const auto right = symbols.find(text.substr(at)))
@@ -101,14 +101,14 @@ void add_rules(const piece& token, std::uint32_t rank, const piece_trie& symbols
   }
 }
 
-// All ways to make a token of two symbols, by the scores. Errors: bad_model_file (too many).
+// All ways to make a token from two symbols, ranked by score. Errors: bad_model_file (too many).
 result<std::vector<rule>> implied_rules(const vocabulary& words, const std::vector<piece>& pieces,
                                         const piece_trie& symbols) {
   const std::vector<std::uint32_t> ranks = ranks_of(words);
   std::vector<rule> rules;
   for (const piece& token : pieces) {
     if (symbols.find(token.text) != token.id)
-      continue; // the first of two with the same text counts
+      continue; // of equal texts, the first one counts
     add_rules(token, ranks[static_cast<std::size_t>(token.id)], symbols, rules);
     if (rules.size() > vocabulary_limits::merges_max)
       return fail(errc::bad_model_file,
@@ -118,7 +118,7 @@ result<std::vector<rule>> implied_rules(const vocabulary& words, const std::vect
   return rules;
 }
 
-// Those of the list. A special token is never put together from text, whatever the list says.
+// The listed merges. A special token is never merged from text, whatever the list contains.
 result<std::vector<rule>> listed_rules(const vocabulary& words, const piece_trie& symbols) {
   std::unordered_set<std::string_view> known;
   for (const std::string& token : words.tokens)
@@ -130,7 +130,8 @@ result<std::vector<rule>> listed_rules(const vocabulary& words, const piece_trie
     const std::string left(line.substr(0, space));
     const std::string right(line.substr(std::min(space + 1, line.size())));
     if (!known.contains(left) || !known.contains(right) || !known.contains(left + right))
-      return fail(errc::bad_model_file, "merge {} ('{}') uses text that is no token", rank, line);
+      return fail(errc::bad_model_file, "merge {} ('{}') uses text that is not a token", rank,
+                  line);
     const auto left_id = symbols.find(left);
     const auto right_id = symbols.find(right);
     const auto product = symbols.find(left + right);

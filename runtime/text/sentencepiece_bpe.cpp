@@ -1,6 +1,6 @@
-// Word by word through the merges; see sentencepiece_bpe.hpp. Cutting the text is exact: nothing
-// merges across a user-defined token, across a character that is in no token, or (where the
-// vocabulary says so) into a space that follows a word.
+// Merges word by word; see sentencepiece_bpe.hpp. Cutting the text is exact. Nothing merges across
+// a user-defined token, across a character that occurs in no token, or (if the vocabulary splits at
+// spaces) into a space that follows a word.
 #include "runtime/text/sentencepiece_bpe.hpp"
 
 namespace baton::text {
@@ -24,7 +24,7 @@ result<void> sentencepiece_bpe::encode(std::string_view text, encode_scratch& sc
   if (!normalized)
     return normalized.error();
   scratch.steps_ += normalized->size();
-  std::size_t begin = ids.size(); // from here on unknown characters in a row are one token
+  std::size_t begin = ids.size(); // from here on, consecutive unknown characters share a token
   for (std::string_view rest = *normalized; !rest.empty();) {
     if (const auto whole = normalizer_.user_defined().longest(rest)) {
       ids.push_back(whole->id);

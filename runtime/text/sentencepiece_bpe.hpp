@@ -1,6 +1,6 @@
-// SentencePiece's BPE ("llama" in GGUF files: Llama 2, Mistral, TinyLlama, Gemma): from characters,
-// the adjacent pair that makes the token of the highest score is merged first. One of the
-// tokenizer's encoders.
+// SentencePiece's BPE ("llama" in GGUF files: Llama 2, Mistral, TinyLlama, Gemma). It starts with
+// characters and always merges the adjacent pair that forms the token of the highest score. One of
+// the tokenizer's encoders.
 #pragma once
 
 #include "runtime/text/encode_scratch.hpp"
@@ -17,14 +17,14 @@ namespace baton::text {
 
 class sentencepiece_bpe {
 public:
-  // Errors: bad_model_file, as sentencepiece_text.hpp and scored_merges.hpp say.
+  // Errors: bad_model_file, as in sentencepiece_text.hpp and scored_merges.hpp.
   static result<sentencepiece_bpe> create(const vocabulary& words);
 
-  // Appends the ids of text without special tokens. Errors: payload_too_large (once normalized).
+  // Appends ids of text without special tokens. Errors: payload_too_large (once normalized).
   result<void> encode(std::string_view text, encode_scratch& scratch,
                       std::vector<token_id>& ids) const;
 
-  // Where the file does not say.
+  // If the file does not specify it.
   static bool adds_bos() noexcept { return true; }
 
 private:
@@ -34,9 +34,9 @@ private:
         merges_(std::move(merges)), tokens_(words.tokens.size()),
         splits_at_spaces_(words.splits_at_spaces) {}
 
-  // Bytes of the word that `text` begins with. Requires: no user-defined token begins there.
+  // Size of the first word of `text`. Requires: no user-defined token begins there.
   std::size_t word_bytes(std::string_view text) const noexcept;
-  // The word's ids to scratch.word_ids_.
+  // Writes the word's ids to scratch.word_ids_.
   void encode_word(std::string_view word, encode_scratch& scratch) const;
   void merge_symbols(encode_scratch& scratch) const;
 

@@ -1,4 +1,4 @@
-// Spaces, the character map and byte tokens; see sentencepiece_text.hpp.
+// Handles spaces, the character map and byte tokens; see sentencepiece_text.hpp.
 #include "runtime/text/sentencepiece_text.hpp"
 
 #include "runtime/text/token_table.hpp"

@@ -1,5 +1,5 @@
-// Leftmost-longest search over a few hundred literal tokens; see special_tokens.hpp. A prefix tree,
-// so that a text made of beginnings of tokens costs no comparison with each of them.
+// Leftmost-longest search for a few hundred literal tokens; see special_tokens.hpp. With a prefix
+// tree, a text full of token prefixes needs no comparison with each token.
 #include "runtime/text/special_tokens.hpp"
 
 #include <algorithm>

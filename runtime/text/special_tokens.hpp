@@ -1,4 +1,4 @@
-// Finds in a prompt the tokens that are written out whole: <|im_start|> and its like. Called by the
+// Finds special tokens such as <|im_start|> that a prompt contains literally. Used by the
 // tokenizer. Immutable once built.
 #pragma once
 
@@ -17,7 +17,7 @@ namespace baton::text {
 struct special_token {
   std::string text; // not empty
   token_id id;
-  bool in_any_text; // a run of white space: carries no command, so a user's text may yield it
+  bool in_any_text; // a run of white space: not a command, so user text may yield it
 };
 
 struct special_match {
@@ -29,8 +29,8 @@ class special_tokens {
 public:
   explicit special_tokens(std::vector<special_token> tokens);
 
-  // The leftmost token at or after `from`, the longest of those that begin there. One that is not
-  // in_any_text must lie within one of the `trusted` ranges, which are sorted and do not touch.
+  // The leftmost token at or after `from`; of those that begin there, the longest. Unless it is
+  // in_any_text, it must lie within one of the `trusted` ranges, which are sorted and disjoint.
   std::optional<special_match> find(std::string_view text, std::size_t from,
                                     std::span<const text_range> trusted) const;
 
@@ -39,7 +39,7 @@ private:
   std::optional<special_match> longest(std::string_view text, std::size_t at,
                                        std::size_t trusted_end) const;
 
-  std::vector<special_token> tokens_; // of one text the first
+  std::vector<special_token> tokens_; // of equal texts, the first
   piece_trie by_text_;                // indices into tokens_
   bool any_in_any_text_ = false;
 };

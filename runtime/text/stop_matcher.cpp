@@ -1,4 +1,4 @@
-// One Knuth-Morris-Pratt automaton per stop string, all fed byte by byte; see stop_matcher.hpp.
+// One Knuth-Morris-Pratt automaton per stop string, advanced byte by byte; see stop_matcher.hpp.
 #include "runtime/text/stop_matcher.hpp"
 
 #include "runtime/text/utf8.hpp"

@@ -1,4 +1,4 @@
-// Token by token through detokenizer and stop_matcher; see stream_decoder.hpp.
+// Passes each token through detokenizer and stop_matcher; see stream_decoder.hpp.
 #include "runtime/text/stream_decoder.hpp"
 
 #include "schema/ensure.hpp"
@@ -44,8 +44,8 @@ void stream_decoder::push_one(token_id id) {
   const std::size_t bytes = detokenizer_.push(id, decided);
   ++tokens_;
   ++tokens_undecided_;
-  // Pending bytes are the last ones pushed: if this token has that many, no earlier one has any
-  // left, and if there are none, this one is whole as well.
+  // Pending bytes are the last ones pushed. If this token has at least that many, all earlier
+  // tokens are complete; with none pending, this one is too.
   const std::size_t pending = detokenizer_.pending_bytes();
   const std::uint32_t still_undecided = pending == 0 ? 0 : pending <= bytes ? 1 : tokens_undecided_;
   for (; tokens_undecided_ > still_undecided; --tokens_undecided_)
@@ -59,7 +59,7 @@ void stream_decoder::send(std::string_view decided) {
     stopped_ = stop_hit{*stop, tokens_ - 1};
 }
 
-// A stop string may have cut the text: what is left of it is all there will be, and covers all.
+// A stop string may have cut the text: the remaining text is final and covers all tokens.
 decoded stream_decoder::answer() {
   decoded out{{}, 0, stopped_, {}};
   const std::uint64_t sent = stopped_ ? UINT64_MAX : decided_bytes_ - stops_.held_bytes();

@@ -1,9 +1,9 @@
-// Sampled ids to the text of a stream: detokenizer, then stop strings, then whole tokens: the text
-// given out is that of the first so many tokens, and where each ends is a function of the ids
-// alone, however they were grouped. So a stream can go on behind any token, in this process or
-// another. One per choice of a ticket, owned by the detokenizer actor.
+// Converts sampled ids to streamed text: detokenizer, then stop strings, then whole tokens. The
+// emitted text is always that of a whole number of tokens. Where each token ends depends only on
+// the ids, not on their grouping, so a stream can resume after any token, in any process. One per
+// choice of a ticket, owned by the detokenizer actor.
 //
-//   push(ids) -> [detokenizer: whole characters] -> [stop_matcher: nothing of a stop string] ->
+//   `push(ids)` -> [detokenizer: whole characters] -> [stop_matcher: nothing of a stop string] ->
 //   [tokens whose text is complete] -> text
 #pragma once
 
@@ -36,19 +36,19 @@ struct stop_hit {
 
 struct decoded {
   std::string text;             // to be sent now; UTF-8, often empty
-  std::uint32_t tokens_covered; // tokens 0 .. tokens_covered - 1 have no text still to come
+  std::uint32_t tokens_covered; // tokens 0 .. tokens_covered - 1 have no pending text
   std::optional<stop_hit> stopped;
-  std::vector<std::size_t> ends; // in `text`, of the tokens newly covered
+  std::vector<std::size_t> ends; // in `text`, of the newly covered tokens
 };
 
 class stream_decoder {
 public:
-  // Requires: `words` outlives this object. Errors: invalid_value (a stop string).
+  // Requires: `tokenizer` outlives this object. Errors: invalid_value (a stop string).
   static result<stream_decoder> create(const tokenizer& words, stream_decoder_config config);
 
-  // Tokens after the one that completed a stop string are ignored, and every later answer says so.
+  // Tokens after the one that completed a stop string are ignored; later results repeat `stopped`.
   decoded push(std::span<const token_id> ids);
-  // The sequence is over: what was held back. Covers all tokens.
+  // Ends the sequence: returns the held-back text. Covers all tokens.
   decoded finish();
 
 private:
@@ -62,9 +62,9 @@ private:
   detokenizer detokenizer_;
   stop_matcher stops_;
   std::uint32_t tokens_min_;
-  std::string ready_;                  // past the stop matcher, of tokens that are not covered
-  std::uint64_t given_bytes_ = 0;      // of text
-  std::uint64_t decided_bytes_ = 0;    // that came out of the detokenizer
+  std::string ready_;                  // past the stop matcher, of uncovered tokens
+  std::uint64_t given_bytes_ = 0;      // size of the emitted text
+  std::uint64_t decided_bytes_ = 0;    // bytes that left the detokenizer
   std::uint32_t tokens_ = 0;           // pushed and not ignored
   std::uint32_t tokens_undecided_ = 0; // the last ones: some of their bytes are pending
   std::uint32_t tokens_covered_ = 0;

@@ -1,4 +1,4 @@
-// Each step by its kind, as Hugging Face's normalizers have it; see text_steps.hpp.
+// Applies each step by its kind, as Hugging Face's normalizers do; see text_steps.hpp.
 #include "runtime/text/text_steps.hpp"
 
 #include "runtime/text/characters.hpp"
@@ -59,9 +59,9 @@ std::string words_marked(std::string_view text) {
   return made;
 }
 
-// A cluster of few bytes that begins with a sequence of the map is replaced whole, even by what
-// stands for its first character alone; else each character is. The reference's way, and its
-// number.
+// A short cluster that begins with a sequence of the map is replaced whole, even if the replacement
+// is only for its first character. Otherwise each character is replaced. The reference does the
+// same, with the same limit.
 std::string mapped(std::string_view text, const character_map& map) {
   constexpr std::size_t cluster_bytes_end = 6;
   std::string made;

@@ -1,5 +1,5 @@
-// The steps that tokenizer.json lists under "normalizer", one after the other. Called by the
-// tokenizer for each text between special tokens. Immutable once built.
+// The steps under "normalizer" in tokenizer.json, applied in order. The tokenizer calls it for each
+// text between special tokens. Immutable once built.
 #pragma once
 
 #include "runtime/text/character_map.hpp"
@@ -20,7 +20,7 @@ public:
 
   struct outcome {
     std::string text;
-    bool lost_begin = false; // its first characters were taken away, not replaced
+    bool lost_begin = false; // its first characters were removed, not replaced
   };
 
   bool empty() const noexcept { return steps_.empty(); }

@@ -1,4 +1,4 @@
-// From a token as its file writes it to its bytes; see token_table.hpp.
+// Converts tokens from the notation of their file to bytes; see token_table.hpp.
 #include "runtime/text/token_table.hpp"
 
 #include "runtime/text/byte_alphabet.hpp"
@@ -20,7 +20,7 @@ std::string bytes_of(const std::string& text, token_kind kind, bool is_sentencep
   if (is_ordinary(kind))
     if (auto bytes = bytes_of_alphabet_text(text))
       return std::move(*bytes);
-  return text; // written as it is: special tokens, and ordinary ones outside the alphabet
+  return text; // verbatim: special tokens, and ordinary ones outside the alphabet
 }
 
 } // namespace

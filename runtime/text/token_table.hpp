@@ -1,5 +1,5 @@
-// The tokens of a vocabulary as the bytes they stand for, and their kinds: what every decoder
-// reads. Built once by the tokenizer, then immutable. Views into it outlive a move of the table.
+// The tokens of a vocabulary as bytes, with their kinds: the data of every decoder. Built once by
+// the tokenizer, then immutable. Views into it stay valid when the table is moved.
 #pragma once
 
 #include "runtime/text/vocabulary.hpp"
@@ -14,12 +14,12 @@
 
 namespace baton::text {
 
-// The byte of "<0x4A>", as byte tokens are written.
+// Parses the notation of byte tokens, "<0x4A>".
 std::optional<unsigned char> byte_of_notation(std::string_view text);
 
 class token_table {
 public:
-  // Requires: `words` has passed validate(). Errors: bad_model_file (too large).
+  // Requires: `vocab` has passed validate(). Errors: bad_model_file (too large).
   static result<token_table> create(const vocabulary& words);
 
   std::size_t size() const noexcept { return kinds_.size(); }

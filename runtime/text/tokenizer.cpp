@@ -1,4 +1,4 @@
-// Construction of the tables from a vocabulary, then encode and decode; see tokenizer.hpp.
+// Builds the tables from a vocabulary, then encodes and decodes; see tokenizer.hpp.
 #include "runtime/text/tokenizer.hpp"
 
 #include "runtime/text/utf8.hpp"
@@ -12,10 +12,10 @@ namespace baton::text {
 
 namespace {
 
-// For calls without a scratch of the caller's: small, as it is made anew each time.
+// For calls without a caller's scratch: small, since it is allocated each time.
 constexpr std::size_t cached_pieces_of_one_call = 256;
 
-// Turn ends of the well-known chat formats: files name one of them as eos, and models emit others.
+// Turn ends of the well-known chat formats: files name one as eos, but models emit others.
 constexpr std::array<std::string_view, 8> known_end_texts = {
     "<|im_end|>",      "<|endoftext|>", "<|eot_id|>",    "<|eom_id|>",
     "<|end_of_text|>", "<|end|>",       "<end_of_turn>", "<｜end▁of▁sentence｜>",
@@ -32,7 +32,7 @@ void mix(std::uint64_t& hash, const void* bytes, std::size_t count) {
   mix(hash, std::string_view(static_cast<const char*>(bytes), count));
 }
 
-// Nothing for none, so that a vocabulary without them keeps its fingerprint.
+// No ids change nothing, so a vocabulary without them keeps its fingerprint.
 void mix_ids(std::uint64_t& hash, const std::vector<token_id>& ids) {
   if (!ids.empty())
     mix(hash, ids.data(), ids.size() * sizeof(token_id));
@@ -44,7 +44,7 @@ bool holds(const std::vector<token_id>& ids, token_id id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
-// Texts of user-defined tokens that the chat template writes.
+// Texts of user-defined tokens that occur in the chat template.
 std::unordered_set<std::string_view> written_by_template(const vocabulary& words) {
   std::vector<piece_trie::entry> entries;
   for (std::size_t id = 0; id < words.tokens.size(); ++id)
@@ -64,8 +64,8 @@ std::unordered_set<std::string_view> written_by_template(const vocabulary& words
 }
 
 // Whether a user-defined token of a SentencePiece model is a command to the model. Most are
-// ordinary pieces of it (HTML tags, runs of spaces), and the reference finds them in any text. But
-// files also have the marks of turns as such, and a user's text must not yield those.
+// ordinary pieces (HTML tags, runs of spaces), and the reference finds them in any text. But some
+// files also declare turn marks as user-defined, and user text must not yield those.
 bool steers(std::string_view text, bool is_written_by_template) {
   if (is_white_space(text))
     return false;
@@ -74,17 +74,17 @@ bool steers(std::string_view text, bool is_written_by_template) {
          std::find(known_end_texts.begin(), known_end_texts.end(), text) != known_end_texts.end();
 }
 
-// The vocabulary as a SentencePiece encoder may use it, and the tokens out of its reach that are
-// found in any text nevertheless. Sorted.
+// The vocabulary without the tokens withheld from a SentencePiece encoder, and the sorted ids of
+// withheld tokens that are still found in any text.
 struct withheld_vocabulary {
   vocabulary words;
   std::vector<token_id> in_any_text;
 };
 
-// What steers is out of the encoder's reach. So are tokens that part a text before its spaces are
-// looked at: those without a space, for one with spaces must be found however they are written.
+// Withholds commands, and tokens that split a text before its spaces are processed. The latter have
+// no space: a token with spaces must be found in any notation.
 withheld_vocabulary with_commands_withheld(const vocabulary& words) {
-  const auto written = written_by_template(words); // views into its chat template
+  const auto written = written_by_template(words); // views into vocab.chat_template
   withheld_vocabulary withheld{words, {}};
   for (std::size_t id = 0; id < words.tokens.size(); ++id) {
     if (words.kinds[id] != token_kind::user_defined)
@@ -184,10 +184,10 @@ void tokenizer::add_special_tokens(const vocabulary& words, std::span<const toke
     if (text.empty() || !is_special(words.kinds[i]))
       continue;
     if (!special_.emplace(text, id).second)
-      continue; // the first of two with the same text
+      continue; // of equal texts, the first one counts
     const bool is_user_defined = words.kinds[i] == token_kind::user_defined;
     if (is_user_defined && is_sentencepiece(words))
-      continue; // an ordinary piece to the encoder
+      continue; // an ordinary piece for the encoder
     const bool is_anywhere = (is_user_defined && is_white_space(text)) ||
                              std::binary_search(in_any_text.begin(), in_any_text.end(), id);
     found.push_back({std::string(text), id, is_anywhere});
@@ -200,7 +200,7 @@ void tokenizer::find_end_tokens(const vocabulary& words) {
     if (id)
       end_ids_.push_back(*id);
   end_ids_.insert(end_ids_.end(), words.ends.begin(), words.ends.end());
-  // Where answers have channels, <|end|> ends one message of several; eos ends the answer.
+  // In formats with channels, <|end|> ends one of several messages, and eos ends the answer.
   const bool has_channels = special_id("<|channel|>").has_value();
   for (const std::string_view text : known_end_texts)
     if (const auto id = special_id(text); id && is_control(*id))

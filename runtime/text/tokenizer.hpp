@@ -1,7 +1,7 @@
 // The tokenizer: text to ids and ids to bytes. Built once from a vocabulary, then immutable: any
 // number of threads may use it, each with its own encode_scratch. Special tokens come only from
-// segments and prompts that allow them, so a user's text in a chat never yields one. How ordinary
-// text is cut into tokens is the business of one of three encoders, by the vocabulary's model:
+// segments and prompts that allow them, so user text in a chat never yields one. One of three
+// encoders cuts ordinary text into tokens, chosen by the vocabulary's model:
 //
 //   gpt2: byte_level_bpe     llama: sentencepiece_bpe     t5: unigram
 #pragma once
@@ -33,56 +33,55 @@ public:
   // Errors: those of validate() and of the encoder's create().
   static result<tokenizer> create(const vocabulary& words);
 
-  // Ids of the segments as if they were one text, no BOS added. Text between special tokens is
-  // tokenized across the borders of segments; special tokens (leftmost, then longest) are found
-  // only where special_allowed segments hold them whole. What is a special token of a SentencePiece
-  // model: see steers() in the source; its other user-defined tokens are found in any text.
-  // gpt2: bytes that are not UTF-8 become the tokens of the single bytes, or those of U+FFFD if the
-  // vocabulary lacks the byte; a lacking byte within valid UTF-8 (rare control characters) has no
-  // id and is left out. llama and t5: each byte that is not UTF-8 becomes U+FFFD; the space before
-  // a text is put before the first text and behind each special token. All as in the reference
-  // encoders. Errors: payload_too_large (encode_bytes_max), internal.
+  // Ids of the joined segments, without BOS. Text between special tokens is tokenized across
+  // segment borders. Special tokens (leftmost, then longest) are found only where special_allowed
+  // segments contain them whole. In SentencePiece models, `is_command_token` in the source decides
+  // which tokens are special; other user-defined tokens are found in any text. In "gpt2", an
+  // invalid byte becomes its token, or those of U+FFFD if the vocabulary lacks it; a missing byte
+  // within valid UTF-8 (rare control characters) is dropped. In "llama" and "t5", each invalid byte
+  // becomes U+FFFD. The leading space is put before the first text and after each special token.
+  // All as in the reference encoders. Errors: payload_too_large (encode_bytes_max), internal.
   result<std::vector<token_id>> encode(std::span<const text_segment> segments,
                                        encode_scratch& scratch) const;
   result<std::vector<token_id>> encode(std::span<const text_segment> segments) const;
 
-  // A user's text: never a special token, no BOS.
+  // User text: never a special token, no BOS.
   result<std::vector<token_id>> encode_text(std::string_view text, encode_scratch& scratch) const;
   result<std::vector<token_id>> encode_text(std::string_view text) const;
-  // A whole prompt. `parses_special`: special tokens are found in all of it, since its author has
-  // applied the chat template. `adds_special`: it begins with BOS where the model's prompts do.
+  // A whole prompt. `parses_special`: special tokens are found everywhere, since the author has
+  // applied the chat template. `adds_special`: adds BOS if the model's prompts begin with it.
   result<std::vector<token_id>> encode_prompt(std::string_view text, bool parses_special,
                                               bool adds_special, encode_scratch& scratch) const;
   result<std::vector<token_id>> encode_prompt(std::string_view text, bool parses_special) const;
 
-  // The ids of a prompt, which gets BOS where the model's prompts begin with it.
+  // The ids of a prompt, with BOS added if the model's prompts begin with it.
   std::vector<token_id> with_special(std::vector<token_id> prompt) const;
 
   std::size_t size() const noexcept { return tokens_.size(); }
   bool contains(token_id id) const noexcept { return tokens_.contains(id); }
-  // The token's bytes; often no whole UTF-8 characters. Empty for an id outside the vocabulary:
+  // The token's bytes; often not whole UTF-8 characters. Empty for an id outside the vocabulary:
   // embedding matrices are padded, so a model can emit such ids. Valid as long as the tokenizer.
   std::string_view piece(token_id id) const noexcept { return tokens_.bytes(id); }
-  // The same as part of a text: without the space that the encoder puts before a text, if
-  // `is_first` says that none came before; then it is set to whether the next one is still first.
+  // The same within a text. If `is_first`, drops the space that the encoder puts before a text.
+  // Sets `is_first` to whether the next token is still the first.
   std::string_view next_piece(token_id id, bool& is_first) const noexcept;
-  // Control tokens steer the model and are not shown to readers.
+  // Control tokens steer the model and are not shown to users.
   bool is_control(token_id id) const noexcept;
-  // Can be a part of an answer: neither steers the model nor pads the table.
+  // Whether the token can be part of an answer: neither a control token nor padding.
   bool is_text(token_id id) const noexcept;
-  // Id of the control or user-defined token with this very text.
+  // Id of the control or user-defined token with exactly this text.
   std::optional<token_id> special_id(std::string_view text) const;
 
-  // All bytes of the ids, a text from its beginning. Errors: invalid_value (an id outside the
+  // All bytes of the ids, as a text from its beginning. Errors: invalid_value (an id outside the
   // vocabulary).
   result<std::string> decode_bytes(std::span<const token_id> ids, bool skip_special) const;
-  // The same as UTF-8, with U+FFFD for what is none.
+  // The same as UTF-8, with U+FFFD for invalid bytes.
   result<std::string> decode(std::span<const token_id> ids, bool skip_special) const;
 
   std::optional<token_id> bos() const noexcept { return bos_; }
   std::optional<token_id> eos() const noexcept { return eos_; }
   bool adds_bos() const noexcept { return adds_bos_; }
-  // Tokens that end an answer: eos, eot and control tokens that are known to. Sorted.
+  // Tokens that end an answer: eos, eot and well-known control tokens. Sorted.
   std::span<const token_id> end_ids() const noexcept { return end_ids_; }
   // Differs between vocabularies; the same on every machine.
   std::uint64_t fingerprint() const noexcept { return fingerprint_; }
@@ -115,7 +114,7 @@ private:
   std::vector<token_id> end_ids_;
   bool adds_bos_ = false;
   bool strips_space_ = false;  // the encoder may put a space before a text
-  bool strips_spaces_ = false; // and it removes those that were there
+  bool strips_spaces_ = false; // the encoder also removes existing spaces
   leading_space metaspace_ = leading_space::never;
   std::vector<token_id> strips_left_, strips_right_;
   std::uint64_t fingerprint_ = 0;

@@ -1,5 +1,5 @@
-// What tokenizer.json does to text before and after the model: its normalizer, pre_tokenizer,
-// post_processor and decoder. Each step is known or refused by its name.
+// Reads the text steps of tokenizer.json: normalizer, pre_tokenizer, post_processor and decoder.
+// Each step is either supported or refused by name.
 #include "runtime/text/base64.hpp"
 #include "runtime/text/pre_tokenizer.hpp"
 #include "runtime/text/sentencepiece_text.hpp"
@@ -20,7 +20,7 @@ using model::text_of;
 
 using steps = std::vector<const json*>;
 
-// A part of the file as a list: nothing, one step, or a sequence of them.
+// Flattens a part of the file: nothing, one step, or a sequence of steps.
 void append_steps(const json* node, steps& out) {
   constexpr std::array<std::string_view, 4> lists = {"normalizers", "pretokenizers", "processors",
                                                      "decoders"};
@@ -47,7 +47,7 @@ error refused(std::string_view part, const json& step, std::string_view why = ""
               part, text_of(step, "type"), why.empty() ? "" : " with ", why);
 }
 
-// The pattern of a Split or a Replace, if it is of that kind ("String", "Regex").
+// The pattern of a Split or a Replace, if it has that kind ("String", "Regex").
 std::string pattern_of(const json& step, std::string_view kind) {
   const auto* pattern = member_of(step, "pattern");
   return pattern != nullptr ? text_of(*pattern, kind) : std::string();
@@ -60,7 +60,7 @@ bool replaces(const json& step, std::string_view from, std::string_view to) {
 
 // -- The normalizer
 
-constexpr std::size_t json_replacement_bytes_max = 16; // bounds how much a text can grow
+constexpr std::size_t json_replacement_bytes_max = 16; // limits how much a text can grow
 
 result<text_step> read_replacement(const json& step) {
   const auto literal = pattern_of(step, "String");
@@ -70,7 +70,7 @@ result<text_step> read_replacement(const json& step) {
     return refused("normalizer", step, fmt::format("content '{}'", to));
   if (!literal.empty())
     return text_step{text_step::kind::replace, literal, to};
-  if (pattern == " {2,}") // how converters of SentencePiece's models join spaces
+  if (pattern == " {2,}") // how converters of SentencePiece models join spaces
     return text_step{text_step::kind::join_spaces, {}, to};
   return refused("normalizer", step, fmt::format("pattern '{}'", pattern));
 }
@@ -107,7 +107,7 @@ result<void> read_text_step(const json& step, std::vector<text_step>& out) {
   } else if (type == "Precompiled") {
     auto map = bytes_of_base64(text_of(step, "precompiled_charsmap"));
     if (!map)
-      return fail(errc::bad_model_file, "tokenizer.json: precompiled_charsmap is no base64");
+      return fail(errc::bad_model_file, "tokenizer.json: precompiled_charsmap is not base64");
     out.push_back({kind::character_map, *std::move(map), {}});
   } else {
     return refused("normalizer", step);
@@ -124,7 +124,7 @@ result<void> read_normalizer(const json& tokenizer, vocabulary& words) {
 
 // -- Byte-level BPE
 
-// The one pattern of GPT-2's own pre-tokenizer, which ByteLevel has built in.
+// GPT-2's own pattern, which ByteLevel has built in.
 std::string_view byte_level_pattern() {
   for (const auto& family : pre_tokenizer_families())
     if (std::find(family.names.begin(), family.names.end(), "gpt-2") != family.names.end())
@@ -132,7 +132,7 @@ std::string_view byte_level_pattern() {
   return {};
 }
 
-// The patterns that text is split by, one after the other.
+// The patterns that split the text, in order.
 result<std::vector<std::string>> patterns_of(const steps& list) {
   std::vector<std::string> patterns;
   for (const auto* step : list) {
@@ -148,7 +148,7 @@ result<std::vector<std::string>> patterns_of(const steps& list) {
       const auto pattern = pattern_of(*step, "Regex");
       const auto behavior = text_of(*step, "behavior");
       const bool inverts = flag_of(*step, "invert", false);
-      // The known patterns leave nothing of a text, so that what they match is all that is kept.
+      // The known patterns match every character, so keeping only matches loses nothing.
       const bool keeps_matches = behavior == "Removed" && inverts;
       if (pattern.empty() || (!keeps_matches && (behavior != "Isolated" || inverts)))
         return refused("pre_tokenizer", *step, fmt::format("behavior {}", behavior));
@@ -184,7 +184,7 @@ result<void> read_byte_level(const json& tokenizer, vocabulary& words) {
   return {};
 }
 
-// -- SentencePiece's models as they are converted
+// -- Converted SentencePiece models
 
 // Metaspace: spaces become U+2581, one may be put before a text, and each may begin a piece.
 result<void> read_metaspace(const json& step, bool after_words, vocabulary& words) {
@@ -199,7 +199,7 @@ result<void> read_metaspace(const json& step, bool after_words, vocabulary& word
        {"always", leading_space::always}}};
   const auto* known = std::find_if(schemes.begin(), schemes.end(),
                                    [&](const auto& each) { return each.first == scheme; });
-  // Words without a mark of their own would run into each other.
+  // Words without their own mark would run into each other.
   if (known == schemes.end() || (after_words && scheme != "always"))
     return refused("pre_tokenizer", step, fmt::format("prepend_scheme {}", scheme));
   words.metaspace = known->second;
@@ -207,7 +207,7 @@ result<void> read_metaspace(const json& step, bool after_words, vocabulary& word
   return {};
 }
 
-// Whether spaces become U+2581: by a Replace, or by a Metaspace.
+// Whether a Replace or a Metaspace turns spaces into U+2581.
 result<bool> read_spaces(const json& tokenizer, vocabulary& words) {
   const text_step by_symbol{text_step::kind::replace, " ", std::string(space_symbol)};
   bool replaces_spaces =
@@ -217,7 +217,7 @@ result<bool> read_spaces(const json& tokenizer, vocabulary& words) {
     const json& step = *list[i];
     const auto type = text_of(step, "type");
     if (type == "Split" && replaces_spaces && pattern_of(step, "String") == " ")
-      continue; // there are no spaces left
+      continue; // no spaces are left
     const bool is_last = i + 1 == list.size();
     const bool before_metaspace = !is_last && text_of(*list[i + 1], "type") == "Metaspace";
     if (type == "WhitespaceSplit" && i == 0 && before_metaspace) {
@@ -235,7 +235,7 @@ result<bool> read_spaces(const json& tokenizer, vocabulary& words) {
   return replaces_spaces;
 }
 
-// Where an answer begins a space may be dropped; all else is undone for any token.
+// A leading space of an answer may be dropped; any other reversal works for every token.
 result<void> read_decoder(const json& tokenizer, vocabulary& words) {
   for (const auto* step : steps_of(tokenizer, "decoder")) {
     const auto type = text_of(*step, "type");
@@ -259,7 +259,7 @@ result<void> read_decoder(const json& tokenizer, vocabulary& words) {
 }
 
 result<void> read_converted(const json& tokenizer, vocabulary& words) {
-  words.add_space_prefix = false; // what there is of it is a step
+  words.add_space_prefix = false; // if present, it is a step
   words.finds_added_tokens_first = true;
   const auto replaced = read_spaces(tokenizer, words);
   if (!replaced)
@@ -270,9 +270,9 @@ result<void> read_converted(const json& tokenizer, vocabulary& words) {
   return read_decoder(tokenizer, words);
 }
 
-// -- Both
+// -- All models
 
-// Tokens that are put around a text: BOS or nothing.
+// The tokens put around a text: BOS or nothing.
 result<void> read_template(const json& step, vocabulary& words) {
   const auto* list = member_of(step, "single");
   bool is_behind_text = false;

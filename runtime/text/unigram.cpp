@@ -1,4 +1,4 @@
-// The forward pass over all token ends, then back along the best path; see unigram.hpp.
+// Runs the forward pass over all token ends, then backtracks along the best path; see unigram.hpp.
 #include "runtime/text/unigram.hpp"
 
 #include <algorithm>
@@ -9,11 +9,11 @@ namespace baton::text {
 
 namespace {
 
-// What a character without a token costs beyond the worst token. The reference's number.
+// Penalty of a character without a token below the worst token's score, as in the reference.
 constexpr double unknown_penalty = 10.0;
-// What each byte of a user-defined token but the first earns, whatever score the file gives it, so
-// that it is nearly always taken. The reference's number since its release 0.2.3; before, such a
-// token cost 0.1, and both decide alike unless user-defined tokens overlap or have long rivals.
+// Gain per byte after the first of a user-defined token, whatever its score, so that it nearly
+// always wins. The reference uses this value since release 0.2.3; before, such a token cost 0.1.
+// Both decide alike unless user-defined tokens overlap or have long rivals.
 constexpr double user_defined_gain = 0.1;
 
 std::vector<piece_trie::entry> usable_tokens(const vocabulary& words) {
@@ -77,7 +77,7 @@ std::vector<unigram::path_end<Score>> unigram::best_paths(std::string_view text,
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t character_end = begin + character_bytes(text.substr(begin));
     const Score score = ends[begin].score;
-    bool is_token = false; // the character alone
+    bool is_token = false; // whether the character alone is a token
     std::size_t end = begin;
     for (auto node = tokens_.child(piece_trie::root, text[end]); node;) {
       ++scratch.steps_;
@@ -100,7 +100,7 @@ template <class Score>
 void unigram::encode_piece(std::string_view text, encode_scratch& scratch,
                            std::vector<token_id>& ids) const {
   auto ends = best_paths<Score>(text, scratch);
-  // Turned around in place: of each token on the path, where it ends.
+  // Reverses the path in place: `begin` becomes the end of the next token.
   std::uint32_t next = 0;
   for (auto at = static_cast<std::uint32_t>(text.size()); at > 0;) {
     const std::uint32_t begin = ends[at].begin;

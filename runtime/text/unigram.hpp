@@ -1,6 +1,6 @@
-// SentencePiece's unigram model ("t5" in GGUF files): of all ways to cut the text into tokens, the
-// one whose scores sum up highest, found by dynamic programming (Kudo 2018, arXiv:1804.10959). One
-// of the tokenizer's encoders.
+// SentencePiece's unigram model ("t5" in GGUF files). It cuts the text into the tokens with the
+// highest sum of scores, by dynamic programming (Kudo 2018, arXiv:1804.10959). One of the
+// tokenizer's encoders.
 #pragma once
 
 #include "runtime/text/encode_scratch.hpp"
@@ -17,22 +17,21 @@ namespace baton::text {
 
 class unigram {
 public:
-  // Errors: bad_model_file, as sentencepiece_text.hpp says; no ordinary tokens.
+  // Errors: bad_model_file (as in sentencepiece_text.hpp; no ordinary tokens).
   static result<unigram> create(const vocabulary& words);
 
-  // Appends the ids of text without special tokens. Time and memory are linear in the text: from
-  // each character on, no more than the longest token is looked at. Errors: payload_too_large (once
-  // normalized).
+  // Appends the ids of text without special tokens. Time and memory are linear in the text: at each
+  // character, the lookahead is at most the longest token. Errors: payload_too_large (after
+  // normalization).
   result<void> encode(std::string_view text, encode_scratch& scratch,
                       std::vector<token_id>& ids) const;
 
-  // Where the file does not say.
+  // If the file does not specify it.
   static bool adds_bos() noexcept { return false; }
 
 private:
-  // The best way to cut a text up to some offset: its last token, and where that begins. The score
-  // is a float or a double as in the reference, where rounding decides between ways that are
-  // equally good.
+  // The best way to cut a text up to an offset: its last token, and where that begins. The score is
+  // a float or a double as in the reference, because rounding decides between equally good ways.
   template <class Score>
   struct path_end {
     Score score = 0;
@@ -40,7 +39,7 @@ private:
     std::uint32_t begin = 0;
   };
   static constexpr token_id unreached = -1;
-  static constexpr token_id no_token = -2; // a character that is none
+  static constexpr token_id no_token = -2; // a character without a token
 
   unigram(sentencepiece_normalizer normalizer, unknown_characters unknown, const vocabulary& words);
   void set_scores(const vocabulary& words);

@@ -1,4 +1,4 @@
-// Table 3-7 of the Unicode Standard as code; see utf8.hpp.
+// Implements Table 3-7 of the Unicode Standard; see utf8.hpp.
 #include "runtime/text/utf8.hpp"
 
 #include <algorithm>
@@ -50,7 +50,7 @@ utf8_sequence utf8_at(std::string_view bytes, std::size_t position) noexcept {
 
 std::size_t utf8_characters(std::string_view bytes) noexcept {
   return static_cast<std::size_t>(std::count_if(bytes.begin(), bytes.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; // no continuation
+    return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; // not a continuation byte
   }));
 }
 

@@ -1,4 +1,4 @@
-// Checks on a vocabulary before anything is built from it.
+// Checks a vocabulary before anything is built from it.
 #include "runtime/text/vocabulary.hpp"
 
 #include <array>
@@ -38,7 +38,7 @@ result<void> validate_scores(const vocabulary& words) {
                 words.tokens.size(), words.scores.size());
   for (std::size_t id = 0; id < words.scores.size(); ++id)
     if (!std::isfinite(words.scores[id]))
-      return fail(errc::bad_model_file, "the score of token {} is no finite number", id);
+      return fail(errc::bad_model_file, "the score of token {} is not a finite number", id);
   return {};
 }
 

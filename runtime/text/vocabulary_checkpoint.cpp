@@ -1,4 +1,4 @@
-// Tokens and merges of tokenizer.json, and what the files beside it add.
+// Reads tokens and merges from tokenizer.json, and settings from the files beside it.
 #include "runtime/text/vocabulary_checkpoint.hpp"
 
 #include "runtime/model/mapped_file.hpp"
@@ -29,7 +29,7 @@ public:
     if (found == nullptr || !found->is_object())
       return fail(errc::bad_model_file, "tokenizer.json has no model");
     model_ = found;
-    // Files of old versions name no type.
+    // Files of old versions have no type.
     const auto type = text_of(*model_, "type", model_->contains("merges") ? "BPE" : "");
     if (type != "BPE" && type != "Unigram")
       return fail(errc::unsupported_model,
@@ -48,13 +48,13 @@ public:
       words_.kinds.resize(*id_end_, token_kind::unused);
     }
     if (type == "Unigram")
-      words_.scores.resize(words_.tokens.size()); // added tokens need none
+      words_.scores.resize(words_.tokens.size()); // added tokens need no score
     if (const auto text = text_of(*model_, "unk_token"); !text.empty()) {
       const auto id = id_of_token(words_, text, "tokenizer.json: unk_token");
       if (!id)
         return id.error();
       words_.unknown = *id;
-      if (is_sentencepiece(words_)) // GPT-2's name their end of text, which stays a control token
+      if (is_sentencepiece(words_)) // in GPT-2 models it is their end of text, a control token
         words_.kinds[static_cast<std::size_t>(*id)] = token_kind::unknown;
     }
     return {};
@@ -108,10 +108,10 @@ token_kind table_reader::kind_of(std::string_view text) const {
   return has_bytes && byte_of_notation(text) ? token_kind::byte : token_kind::normal;
 }
 
-// Where the text of a new token goes; null if it has no row in the model.
+// The slot for a new token's text; null if it has no row in the model.
 result<std::string*> table_reader::place(const json& id, token_kind kind) {
   if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= vocabulary_limits::tokens_max)
-    return fail(errc::bad_model_file, "tokenizer.json: a token's id is no number below {}",
+    return fail(errc::bad_model_file, "tokenizer.json: a token's id is not a number below {}",
                 vocabulary_limits::tokens_max);
   const auto at = static_cast<std::size_t>(id.get<std::uint64_t>());
   if (id_end_ && at >= *id_end_) {
@@ -147,11 +147,11 @@ result<void> table_reader::read_tokens() {
 result<void> table_reader::read_scored_tokens() {
   const auto* table = member_of(*model_, "vocab");
   if (table == nullptr || !table->is_array())
-    return fail(errc::bad_model_file, "tokenizer.json: the Unigram model's vocab is no list");
+    return fail(errc::bad_model_file, "tokenizer.json: the Unigram model's vocab is not a list");
   for (std::size_t id = 0; id < table->size(); ++id) {
     const json& row = (*table)[id];
     if (!row.is_array() || row.size() != 2 || !row[0].is_string() || !row[1].is_number())
-      return fail(errc::bad_model_file, "tokenizer.json: token {} is no text with a score", id);
+      return fail(errc::bad_model_file, "tokenizer.json: token {} is not a text with a score", id);
     const auto text = row[0].get<std::string>();
     const auto at = place(id, kind_of(text));
     if (!at)
@@ -174,7 +174,7 @@ result<void> table_reader::read_unknown_id() {
   return {};
 }
 
-// Those added behind the model's own, and those of its own that are found whole.
+// Tokens added to the model's own, and the model's own that are matched whole.
 result<void> table_reader::read_added_tokens() {
   const auto* list = member_of(tokenizer_, "added_tokens");
   for (const auto& token : list != nullptr ? *list : json::array()) {
@@ -219,19 +219,19 @@ result<void> table_reader::read_merges() {
                       : merge.is_string() ? merge.get<std::string>()
                                           : std::string();
     if (std::count(line.begin(), line.end(), ' ') != 1)
-      return fail(errc::bad_model_file, "tokenizer.json: merge {} is no pair of tokens: '{}'",
+      return fail(errc::bad_model_file, "tokenizer.json: merge {} is not a pair of tokens: '{}'",
                   words_.merges.size(), line);
     words_.merges.push_back(line);
   }
   return {};
 }
 
-// An empty object if there is no such file.
+// Returns an empty object if there is no such file.
 result<json> read_if_there(const std::filesystem::path& path) {
   return model::is_there(path) ? model::read_json_object(path) : result<json>(json::object());
 }
 
-// A token's text, or an object with it.
+// The text of a token, given as a string or an object.
 std::string token_text(const json& config, std::string_view name) {
   const auto* value = member_of(config, name);
   if (value == nullptr)
@@ -250,7 +250,7 @@ result<void> read_named_tokens(const json& config, vocabulary& words) {
     if (text.empty())
       continue;
     const auto id = id_of_token(words, text, fmt::format("tokenizer_config.json: {}", name));
-    if (!id && name != "pad_token") // nothing here pads
+    if (!id && name != "pad_token") // no padding is used here
       return id.error();
     if (id)
       *target = *id;
@@ -286,11 +286,11 @@ result<std::string> read_text(const std::filesystem::path& path) {
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (in.bad() || !in.is_open())
     return fail(errc::io_failed, "{}: cannot be read", path.string());
-  text.resize(static_cast<std::size_t>(in.gcount())); // too long a text fails in validate()
+  text.resize(static_cast<std::size_t>(in.gcount())); // validate() refuses a text that is too long
   return text;
 }
 
-// A file of its own, a text, or several with names.
+// The chat template: a file of its own, a text, or one of several named texts.
 result<void> read_chat_template(const std::filesystem::path& directory, const json& config,
                                 vocabulary& words) {
   if (const auto path = directory / "chat_template.jinja"; model::is_there(path)) {
@@ -325,7 +325,7 @@ result<token_id> id_of_token(const vocabulary& words, std::string_view text,
                              std::string_view what) {
   const auto found = std::find(words.tokens.begin(), words.tokens.end(), text);
   if (found == words.tokens.end())
-    return fail(errc::bad_model_file, "{} '{}' is no token", what, text);
+    return fail(errc::bad_model_file, "{} '{}' is not a token", what, text);
   return static_cast<token_id>(found - words.tokens.begin());
 }
 

@@ -1,4 +1,4 @@
-// The vocabulary of a model, whichever form it has on disk. Called by the head and by inspection.
+// Opens a model's vocabulary in either disk format. Called by the head and by inspection.
 #pragma once
 
 #include "runtime/text/vocabulary.hpp"

@@ -1,4 +1,4 @@
-// The names of GGUF's tokenizer keys, and what an absent key means.
+// The names of GGUF's tokenizer keys, and the defaults of absent keys.
 // https://github.com/ggml-org/ggml/blob/master/docs/gguf.md#tokenizer
 #include "runtime/text/vocabulary_gguf.hpp"
 
@@ -30,7 +30,7 @@ result<void> read_tables(const model::gguf_file& file, vocabulary& words) {
       return merges.error();
     words.merges = std::move(*merges);
   }
-  // A SentencePiece file must have them: byte tokens are known by nothing else.
+  // A SentencePiece file must have token types: only they identify byte tokens.
   if (!is_sentencepiece(words) && !file.has("tokenizer.ggml.token_type")) {
     words.kinds.assign(words.tokens.size(), token_kind::normal);
     return {};
@@ -42,12 +42,12 @@ result<void> read_tables(const model::gguf_file& file, vocabulary& words) {
   for (const std::int32_t type : *types) {
     if (type < 0 || type > std::numeric_limits<std::uint8_t>::max())
       return fail(errc::bad_model_file, "tokenizer.ggml.token_type holds {}", type);
-    words.kinds.push_back(static_cast<token_kind>(type)); // its range: validate()
+    words.kinds.push_back(static_cast<token_kind>(type)); // validate() checks its range
   }
   return {};
 }
 
-// How a SentencePiece model treats spaces and rewrites text.
+// Reads how a SentencePiece model treats spaces and rewrites text.
 result<void> read_normalizer(const model::gguf_file& file, vocabulary& words) {
   const auto adds = file.get_bool("tokenizer.ggml.add_space_prefix", words.add_space_prefix);
   if (!adds)
@@ -67,7 +67,7 @@ result<void> read_normalizer(const model::gguf_file& file, vocabulary& words) {
   for (const std::int32_t byte : *bytes) {
     if (byte < std::numeric_limits<std::int8_t>::min() ||
         byte > std::numeric_limits<std::uint8_t>::max())
-      return fail(errc::bad_model_file, "{} holds {}, which is no byte", map_key, byte);
+      return fail(errc::bad_model_file, "{} holds {}, which is not a byte", map_key, byte);
     words.character_map.push_back(static_cast<char>(byte));
   }
   return {};
@@ -95,8 +95,8 @@ result<void> read_ids(const model::gguf_file& file, vocabulary& words) {
   return {};
 }
 
-// A file without token types would let a user's text spell its special tokens: at least those that
-// it names are taken as control tokens.
+// Without token types, user text could produce special tokens. So at least the named ones become
+// control tokens.
 void guard_named_tokens(const model::gguf_file& file, vocabulary& words) {
   if (file.has("tokenizer.ggml.token_type"))
     return;
@@ -105,8 +105,8 @@ void guard_named_tokens(const model::gguf_file& file, vocabulary& words) {
       words.kinds[static_cast<std::size_t>(*id)] = token_kind::control;
 }
 
-// Phi-3's special tokens swallow the white space behind them. GGUF has no key for it: llama.cpp
-// goes by the model's name, with these exceptions.
+// Phi-3's special tokens strip the white space after them. GGUF has no key for it; like llama.cpp,
+// this goes by the model's name, with these exceptions.
 result<void> read_strips(const model::gguf_file& file, vocabulary& words) {
   auto name = file.get_string("general.name", "");
   if (!name)
@@ -134,9 +134,9 @@ result<vocabulary> vocabulary_from(const model::gguf_file& file) {
   if (!name)
     return name.error();
   words.model = std::move(*name);
-  if (words.model != "gpt2" && !is_sentencepiece(words)) // said before the tables are missed
+  if (words.model != "gpt2" && !is_sentencepiece(words)) // reported before missing tables
     return validate(words).error();
-  if (!is_sentencepiece(words)) { // converters write "default" into files of the others
+  if (!is_sentencepiece(words)) { // converters write "default" into other files
     auto pre = file.get_string("tokenizer.ggml.pre", "default");
     if (!pre)
       return pre.error();

@@ -1,4 +1,4 @@
-// Reads the tokenizer.* keys of a GGUF file into a vocabulary. Called once, where a head loads its
+// Reads the tokenizer.* keys of a GGUF file into a vocabulary. Called once, when a head loads its
 // model.
 #pragma once
 

@@ -11,7 +11,7 @@ namespace baton::text::jinja {
 
 namespace {
 
-// Methods that change their object. Hugging Face's sandbox refuses them, and so do we: values are
+// Methods that modify their object. Refused as in Hugging Face's sandbox, because values are
 // shared.
 constexpr std::array<std::string_view, 13> changing_methods = {
     "append",  "clear", "extend", "insert",     "pop",         "popitem",    "remove",
@@ -55,7 +55,7 @@ maybe loop_attribute(interpreter& run, const value& object, std::string_view nam
   return run.make_undefined(fmt::format("'loop' has no attribute '{}'", name));
 }
 
-// The index of a sequence of `size` items, counted from the end if negative.
+// The index in a sequence of `size` items; negative indices count from the end.
 std::optional<std::size_t> place_of(std::int64_t index, std::size_t size) {
   const auto count = static_cast<std::int64_t>(size);
   index += index < 0 ? count : 0;
@@ -86,7 +86,7 @@ slice_plan plan_slice(std::optional<std::int64_t> start, std::optional<std::int6
   if (distance <= 0) {
     return {first, step, 0};
   }
-  // The smallest step has no positive twin; any step beyond the distance takes one item.
+  // The smallest step has no positive counterpart; any step beyond the distance takes one item.
   const std::int64_t pace = step > 0 ? step : step < -distance ? distance : -step;
   return {first, step, static_cast<std::size_t>((distance - 1) / pace + 1)};
 }

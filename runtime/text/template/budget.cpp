@@ -6,10 +6,10 @@ namespace baton::text::jinja {
 
 namespace {
 
-// Messages may quote user data; an error is one line in a log and a JSON body.
+// Messages may quote user data; an error is one log line and a JSON body.
 constexpr std::size_t message_bytes_max = 1000;
 
-// A text node is about 150 bytes beside its characters, an entry of a map about 100.
+// A text node takes about 150 bytes besides its characters, a map entry about 100.
 constexpr std::size_t steps_per_text = 4;
 constexpr std::size_t steps_per_entry = 4;
 

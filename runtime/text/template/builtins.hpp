@@ -1,5 +1,5 @@
-// The table of filters, tests, functions and methods. The parser looks names up (so an unknown one
-// is refused when the template is loaded), the interpreter calls them.
+// The table of filters, tests, functions and methods. The parser looks up names, so an unknown one
+// is refused when the template is loaded. The interpreter calls the functions.
 #pragma once
 
 #include "runtime/text/template/value.hpp"
@@ -17,7 +17,7 @@ namespace baton::text::jinja {
 
 class interpreter;
 
-// Nothing means that the rendering has failed; the interpreter holds the error.
+// nullopt means that the rendering has failed; the interpreter holds the error.
 using maybe = std::optional<value>;
 
 struct arguments {
@@ -27,7 +27,7 @@ struct arguments {
 
 constexpr std::size_t parameters_max = 6;
 
-// The arguments in the order of the parameters; null where the caller gave none.
+// The arguments in the order of the parameters; null if the caller passed none.
 struct bound_arguments {
   std::array<const value*, parameters_max> slots{};
   const arguments* all = nullptr;
@@ -40,7 +40,7 @@ struct builtin {
   // "old,new,count": names in order. "*": any arguments, read from bound_arguments::all.
   std::string_view parameters;
   std::size_t required;
-  // `self`: what is filtered, tested, or has the method.
+  // `self`: the value that is filtered or tested, or has the method.
   maybe (*run)(interpreter&, const value& self, const bound_arguments&);
 };
 
@@ -49,10 +49,10 @@ const builtin* find_test(std::string_view name) noexcept;
 const builtin* find_function(std::string_view name) noexcept;
 const builtin* find_method(value::kind of, std::string_view name) noexcept;
 const builtin* find_cycler_method(std::string_view name) noexcept;
-// Why a name of jinja2's is none here; empty: jinja2 does not know it either.
+// Why a jinja2 name is refused; empty if jinja2 does not have it either.
 std::string_view refusal_of_filter(std::string_view name) noexcept;
 
-// The tables, one a file.
+// The tables, one per file.
 std::span<const builtin> text_filters() noexcept;
 std::span<const builtin> list_filters() noexcept;
 std::span<const builtin> group_filters() noexcept;

@@ -86,7 +86,7 @@ maybe interpreter::run_builtin(const builtin& function, const value& self, const
   return function.run(*this, self, bound);
 }
 
-// Nothing at first, then the separator.
+// The first call returns nothing, later calls the separator.
 maybe interpreter::call_joiner(namespace_object& joiner, const arguments& all) {
   if (!all.positional.empty() || !all.named.empty()) {
     return fail("a joiner takes no arguments");
@@ -94,7 +94,7 @@ maybe interpreter::call_joiner(namespace_object& joiner, const arguments& all) {
   return joiner.index++ == 0 ? value::trusted("") : joiner.items.front();
 }
 
-// A macro's text. It sees the variables of where it was defined, not of where it is called.
+// A macro's output. It sees the variables of its definition, not of its call.
 maybe interpreter::call_macro(const callable& c, arguments all) {
   scope& inner = enter(*c.closure);
   maybe text;
@@ -135,7 +135,7 @@ bool interpreter::bind_parameters(const macro_definition& macro, arguments& all,
   return bind_rest(macro, all, in);
 }
 
-// `caller`, `varargs` and `kwargs` exist in a macro that names them.
+// `caller`, `varargs` and `kwargs` exist only in macros that use them.
 bool interpreter::bind_rest(const macro_definition& macro, arguments& all, scope& in) {
   const auto caller = std::find_if(all.named.begin(), all.named.end(),
                                    [](const auto& n) { return n.first.text() == "caller"; });

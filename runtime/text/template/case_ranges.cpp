@@ -1,4 +1,4 @@
-// Simple case mappings of Unicode 14.0.0 beyond ASCII, as ranges; generated from Python's str.upper
+// Simple case mappings of Unicode 14.0.0 beyond ASCII, as ranges. Generated from Python's str.upper
 // and str.lower (only one-to-one mappings).
 #include "runtime/text/template/unicode.hpp"
 

@@ -1,4 +1,4 @@
-// Parse, render, and the cut into segments.
+// Parsing, rendering, and the division into segments.
 #include "runtime/text/template/chat_template.hpp"
 
 #include "runtime/text/template/interpreter.hpp"
@@ -12,20 +12,20 @@ namespace baton::text {
 
 namespace {
 
-// A request says these elsewhere, or not at all: a token's text would be trusted, and the template
-// is the model's.
+// Names that chat_template_kwargs may not set: a token's text would be trusted, and the template
+// belongs to the model.
 constexpr std::array<std::string_view, 9> reserved_names = {
     "messages",  "tools",         "documents", "add_generation_prompt", "continue_final_message",
     "bos_token", "chat_template", "eos_token", "strftime_now"};
 
-// Put behind the last message, found in the prompt, and cut off with all behind it: transformers'
-// way and words, so that templates that look at the content see the same.
+// Appended to the last message, found in the prompt, and cut off with everything after it. This is
+// the method and text of transformers, so templates that inspect the content see the same.
 constexpr std::string_view open_end = "CONTINUE_FINAL_MESSAGE_TAG ";
 constexpr std::string_view open_end_mark = open_end.substr(0, open_end.size() - 1);
 
 error no_open_end(std::string_view why) {
   return fail_param(errc::invalid_value, "continue_final_message",
-                    "the last message cannot be gone on with: {}", why);
+                    "the last message cannot be continued: {}", why);
 }
 
 struct open_messages {
@@ -43,14 +43,14 @@ value with_member(const value& map, std::string_view name, const value& item) {
   return value::map(std::move(entries));
 }
 
-// The text with the mark behind it.
+// Appends the mark to the text.
 value with_open_end(const value& text) {
   marked_text longer = text.as_text();
   longer.append_untrusted(open_end);
   return value::marked(std::move(longer));
 }
 
-// The messages, with the mark behind the last one's content, or its last part that is text.
+// Appends the mark to the last message's content, or to its last text part.
 result<open_messages> with_open_end_of(const value& messages) {
   const auto is_text = [](const value* v) { return v && v->is(value::kind::string); };
   if (!messages.is(value::kind::list) || messages.as_list().empty() ||
@@ -79,8 +79,8 @@ result<open_messages> with_open_end_of(const value& messages) {
   return no_open_end("it has no text");
 }
 
-// The prompt up to the mark. A template that trims contents has taken the mark's space away: what
-// is before it loses its own as well.
+// The prompt up to the mark. If the template trims contents, the mark's trailing space is gone;
+// then the text before the mark is trimmed as well.
 result<marked_text> cut_at_open_end(const marked_text& prompt, std::string_view final_text) {
   const std::string_view text = prompt.text();
   const auto at = text.rfind(open_end_mark);
@@ -94,7 +94,7 @@ result<marked_text> cut_at_open_end(const marked_text& prompt, std::string_view 
   return prompt.slice(0, has_space ? at : jinja::strip_range(text.substr(0, at), nullptr, {}).end);
 }
 
-// The message with its role trusted, if that is one of the known words.
+// The message with its role trusted, if that is a known role.
 value with_trusted_role(const value& message, const std::vector<std::string>& roles) {
   if (!message.is(value::kind::map)) {
     return message;
@@ -114,7 +114,7 @@ value with_trusted_role(const value& message, const std::vector<std::string>& ro
 }
 
 value with_trusted_roles(const value& messages, const std::vector<std::string>& roles) {
-  // A tree that is too deep has lost its children; as it is, the interpreter refuses it.
+  // A tree that is too deep has lost its children; the interpreter refuses it unchanged.
   if (!messages.is(value::kind::list) || messages.depth() > value::depth_max) {
     return messages;
   }

@@ -1,4 +1,4 @@
-// The methods of lists, maps, loops and cyclers; they change nothing but the last two's memory.
+// The methods of lists, maps, loops and cyclers; only the state of the last two changes.
 #include "runtime/text/template/operators.hpp"
 #include "runtime/text/template/text_operations.hpp"
 
@@ -32,7 +32,7 @@ maybe list_count(interpreter& run, const value& self, const bound_arguments& arg
   return value::integer(count);
 }
 
-// Values are immutable: a copy is the same value.
+// Values are immutable, so a copy is the same value.
 maybe copy(interpreter&, const value& self, const bound_arguments&) {
   return self;
 }
@@ -73,7 +73,7 @@ maybe loop_cycle(interpreter& run, const value& self, const bound_arguments& arg
                          : choices[self.as_loop().index % choices.size()];
 }
 
-// True if the arguments differ from those of the call before.
+// True if the arguments differ from those of the previous call.
 maybe loop_changed(interpreter& run, const value& self, const bound_arguments& args) {
   loop_object& loop = self.as_loop();
   bool is_same = loop.has_changed_before && loop.last_changed.size() == args.all->positional.size();
@@ -89,7 +89,7 @@ maybe loop_changed(interpreter& run, const value& self, const bound_arguments& a
   return value::boolean(!is_same);
 }
 
-// The current item; the one behind it is the current one then.
+// Returns the current item and advances to the next one.
 maybe cycler_next(interpreter&, const value& self, const bound_arguments&) {
   namespace_object& cycler = self.as_namespace();
   const std::size_t at = cycler.index;

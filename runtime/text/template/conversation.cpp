@@ -17,7 +17,7 @@ result<json> parse(std::string_view text, json::value_t kind, const char* param)
   };
   auto parsed = json::parse(text, watch, /*allow_exceptions=*/false);
   if (is_too_deep || parsed.type() != kind)
-    return fail_param(errc::invalid_value, param, "'{}' is not a JSON {}, or nested too deep",
+    return fail_param(errc::invalid_value, param, "'{}' is not a JSON {}, or nested too deeply",
                       param, kind == json::value_t::array ? "array" : "object");
   return parsed;
 }
@@ -26,7 +26,7 @@ result<json> parse_array(std::string_view text, const char* param) {
   return parse(text, json::value_t::array, param);
 }
 
-// All strings are data: no special token will be read from them.
+// All strings are data: they never yield special tokens.
 value value_of(const json& from) {
   switch (from.type()) {
   case json::value_t::boolean:
@@ -72,7 +72,7 @@ std::string hermes_prompt(const json& tools) {
   return out;
 }
 
-// As the parser of answers reads them.
+// In the format that the parser of answers reads.
 std::string hermes_calls(const json& calls) {
   const auto& row = row_of(call_format::hermes);
   std::string out;
@@ -90,7 +90,7 @@ std::string hermes_calls(const json& calls) {
   return out;
 }
 
-// A conversation without tools, that says the same to a template that knows of none.
+// The same conversation as plain messages, for a template that does not support tools.
 result<chat_prompt> in_plain_words(const chat_prompt& chat, std::string_view tools) {
   chat_prompt out;
   if (!tools.empty()) {
@@ -99,7 +99,7 @@ result<chat_prompt> in_plain_words(const chat_prompt& chat, std::string_view too
       return parsed.error();
     out.push_back({"system", hermes_prompt(*parsed), ""});
   }
-  bool is_answered = false; // the message before is of tools
+  bool is_answered = false; // the previous message is a tool result
   for (const auto& m : chat) {
     const bool is_result = m.role == "tool";
     if (out.size() == 1 && &m == &chat.front() && m.role == "system") {
@@ -148,7 +148,7 @@ result<void> put_conversation(const chat_prompt& chat, std::string_view tools,
   const auto knows_tools = [](const chat_message& m) {
     return m.role == "tool" || !m.tool_calls.empty();
   };
-  // Most conversations are without: they are given as they are.
+  // Most conversations have no tools and are passed unchanged.
   const bool is_plain = tools.empty() && std::none_of(chat.begin(), chat.end(), knows_tools);
   result<chat_prompt> told = chat_prompt{};
   if (!style.is_native && !is_plain)

@@ -10,10 +10,9 @@ struct depth_guard {
   ~depth_guard() { --run_.depth_; }
   depth_guard(const depth_guard&) = delete;
   depth_guard& operator=(const depth_guard&) = delete;
-  // False, with the failure recorded, if it is one level too many.
+  // False, with the failure recorded, if the recursion is too deep.
   explicit operator bool() const {
-    return run_.depth_ <= run_.limits_.depth_max ||
-           run_.refuse("the template calls itself too deep");
+    return run_.depth_ <= run_.limits_.depth_max || run_.refuse("the template recurses too deeply");
   }
 
 private:

@@ -1,5 +1,5 @@
-// Expressions by recursive descent, one function a precedence, from weak to strong:
-// if-else, or, and, not, comparison, + -, ~, * / // %, **, unary, postfix, filter and test.
+// Expressions by recursive descent, one function per precedence. From weak to strong: `if-else`,
+// or, and, not, comparison, + -, ~, * / // %, **, unary, postfix, filter and test.
 #include "runtime/text/template/expression_parser.hpp"
 
 #include <algorithm>
@@ -191,7 +191,7 @@ expression_ptr expression_parser::parse_product() {
   return left;
 }
 
-// Jinja's ** groups to the left, other than Python's.
+// Jinja's ** groups to the left, unlike Python's.
 expression_ptr expression_parser::parse_power() {
   expression_ptr left = parse_unary(/*with_filters=*/true);
   while (left && in_.skip_symbol("**")) {

@@ -13,23 +13,23 @@
 
 namespace baton::text::jinja {
 
-// Every function returns null (or nothing) after a failure, which the reader holds.
+// After a failure, which the reader holds, every function returns null (or nullopt).
 class expression_parser {
 public:
   explicit expression_parser(token_reader& in) : in_(in) {}
 
   expression_ptr parse(bool with_conditional = true);
-  // `a, b` is a tuple; a single expression stays itself.
+  // `a, b` is a tuple; a single expression is returned unchanged.
   expression_ptr parse_tuple(bool with_conditional = true);
-  // For `for` and `set`. Requires `name` or a list of targets; attributes only if allowed.
+  // For `for` and `set`: a name or a list of targets; attributes only if allowed.
   std::optional<assign_target> parse_target(bool with_attribute);
-  // `| a | b(1)` up to the tag's end; `first_is_named`: the first one has no bar.
+  // `| a | b(1)` up to the tag's end. `first_is_named`: the first filter has no bar.
   bool parse_filters(std::vector<filter_call>& filters, bool first_is_named);
 
-  // Of all variables that are read.
+  // All variables that are read.
   std::set<std::string, std::less<>> names;
 
-  // The macro being parsed, whose use of `caller`, `varargs` and `kwargs` is noted.
+  // The macro being parsed; records its use of `caller`, `varargs` and `kwargs`.
   macro_definition* macro = nullptr;
 
 private:
@@ -68,7 +68,7 @@ inline std::uint32_t depth_of(const expression_ptr& e) {
 template <class Form>
 expression_ptr expression_parser::make(Form form, std::uint32_t depth_below) {
   if (depth_below + 1 > in_.nesting_max()) {
-    in_.fail_here("the template nests too deep");
+    in_.fail_here("the template nests too deeply");
     return nullptr;
   }
   return std::make_unique<expression>(expression{in_.line(), depth_below + 1, std::move(form)});

@@ -1,4 +1,4 @@
-// How expressions are evaluated.
+// Evaluates expressions.
 #include "runtime/text/template/depth_guard.hpp"
 #include "runtime/text/template/interpreter.hpp"
 #include "runtime/text/template/operators.hpp"

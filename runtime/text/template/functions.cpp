@@ -19,7 +19,7 @@ maybe function_range(interpreter& run, const value&, const bound_arguments& args
   }
   const std::int64_t start = args[1] ? *first : 0;
   const std::int64_t stop = args[1] ? *second : *first;
-  // In unsigned arithmetic no distance overflows.
+  // In unsigned arithmetic, no distance overflows.
   const bool is_up = *third > 0;
   const auto low = static_cast<std::uint64_t>(is_up ? start : stop);
   const auto high = static_cast<std::uint64_t>(is_up ? stop : start);
@@ -84,7 +84,7 @@ maybe function_namespace(interpreter& run, const value& self, const bound_argume
 
 maybe function_cycler(interpreter& run, const value&, const bound_arguments& args) {
   if (args.all->positional.empty() || !args.all->named.empty()) {
-    return run.fail("cycler needs items to go through");
+    return run.fail("cycler needs items");
   }
   namespace_object* made = run.spend(args.all->positional.size()) ? run.new_namespace() : nullptr;
   if (!made) {

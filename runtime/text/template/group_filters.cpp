@@ -1,4 +1,4 @@
-// Filters that part a sequence: batch, slice, groupby.
+// Filters that divide a sequence: batch, slice, groupby.
 #include "runtime/text/template/keyed_items.hpp"
 #include "runtime/text/template/operators.hpp"
 #include "runtime/text/template/text_operations.hpp"
@@ -34,7 +34,7 @@ bool add_part(interpreter& run, values& parts, const values& of, std::size_t beg
   return one.has_value();
 }
 
-// Rows of `count` items; the last one is filled up if there is something to fill with.
+// Rows of `count` items; the last one is padded if a fill value is given.
 maybe filter_batch(interpreter& run, const value& self, const bound_arguments& args) {
   const auto items = run.items_of(self);
   const auto width = items ? count_argument(run, args[0], "batch") : std::nullopt;
@@ -47,7 +47,7 @@ maybe filter_batch(interpreter& run, const value& self, const bound_arguments& a
   return width ? run.make_list(std::move(rows)) : std::nullopt;
 }
 
-// So many columns, the first ones longer by one item; the others are filled up to that.
+// Divides into `slices` columns. The first ones are longer by one item; the others are padded.
 maybe filter_slice(interpreter& run, const value& self, const bound_arguments& args) {
   const auto items = run.items_of(self);
   const auto count = items ? count_argument(run, args[0], "slice") : std::nullopt;
@@ -69,7 +69,7 @@ maybe filter_slice(interpreter& run, const value& self, const bound_arguments& a
   return run.make_list(std::move(columns));
 }
 
-// What a group is told by: the real key, of its first item.
+// A group is named by the original key of its first item.
 maybe group_of(interpreter& run, values items, const bound_arguments& args) {
   maybe grouper = key_of(run, items.front(), args[0], /*is_case_sensitive=*/true, args[1]);
   maybe list = grouper ? run.make_list(std::move(items)) : std::nullopt;

@@ -1,7 +1,7 @@
-// One rendering: its variables, output, budget and failure. chat_template makes one a render() and
-// the built-in functions work through it. Whatever can grow or recurse asks it first.
+// One rendering: its variables, output, budget and failure. chat_template creates one per render(),
+// and the built-in functions use it. Everything that can grow or recurse checks its budget first.
 //
-// Failure: the first one is kept, and every function from there up returns nothing (or false).
+// The first failure is kept; every function above it returns nullopt (or false).
 #pragma once
 
 #include "runtime/text/template/builtins.hpp"
@@ -28,13 +28,13 @@ public:
   interpreter(const template_limits& limits, std::optional<std::chrono::sys_seconds> now)
       : limits_(limits), now_(now) {}
 
-  // Once an interpreter. Requires: `variables` outlives the call.
+  // Once per interpreter. Requires: `variables` outlives the call.
   result<marked_text> render(const syntax_tree& tree,
                              const std::vector<std::pair<std::string, value>>& variables);
 
   // Budget and failure (budget.cpp).
   [[nodiscard]] bool spend(std::size_t steps);
-  // For reading or writing text.
+  // For text that is read or written.
   [[nodiscard]] bool spend_bytes(std::size_t bytes) { return spend(1 + bytes / 32); }
   template <class... Args>
   std::nullopt_t fail(fmt::format_string<Args...> text, Args&&... args) {
@@ -50,13 +50,13 @@ public:
   const template_limits& limits() const { return limits_; }
   const std::optional<std::chrono::sys_seconds>& now() const { return now_; }
 
-  // Values within the limits (budget.cpp).
+  // Creates values within the limits (budget.cpp).
   maybe make_text(marked_text text);
   maybe make_list(std::vector<value> items, bool is_tuple = false);
   maybe make_map(std::vector<map_entry> entries);
   value make_undefined(std::string about);
   namespace_object* new_namespace(); // null on failure
-  // Appends to a text that is being built.
+  // Appends to a text under construction.
   [[nodiscard]] bool append(marked_text& out, const marked_text& piece) {
     return append(out, piece, 0, piece.size());
   }
@@ -65,16 +65,16 @@ public:
   [[nodiscard]] bool append_trusted(marked_text& out, std::string_view piece);
   [[nodiscard]] bool append_repeated(marked_text& out, const marked_text& piece,
                                      std::int64_t times);
-  // False if a string of this length is beyond the limit.
+  // False if the length exceeds the limit.
   [[nodiscard]] bool check_text_size(std::size_t bytes);
 
   // Parts of values (access.cpp).
   maybe attribute_of(const value& object, std::string_view name);
   maybe item_of(const value& object, const value& key);
-  // `a.b.0`, as the filters map(attribute=) and sort(attribute=) name parts.
-  // An undefined part on the way is replaced by `preset`, if there is one.
+  // Follows a path such as `a.b.0`, the notation of map(attribute=) and sort(attribute=). If
+  // `preset` is given, it replaces an undefined part.
   maybe path_of(const value& object, std::string_view path, const value* preset = nullptr);
-  // What `for` visits: items, keys or characters.
+  // The values that `for` visits: items, keys or characters.
   std::optional<std::vector<value>> items_of(const value& container);
   maybe slice_of(const value& object, const value& start, const value& stop, const value& step);
 
@@ -107,10 +107,10 @@ private:
   std::optional<std::vector<value>> selected_items(const for_statement& form, const value& iterable,
                                                    scope& in);
   bool put_blocks(const syntax_tree& tree, scope& top);
-  // What refers to a scope beyond its block keeps it.
+  // Keeps a scope that is referenced beyond its block.
   bool keep(scope& in);
   bool assign(const assign_target& target, const value& item, scope& in);
-  // What the block writes, and how it ended.
+  // The block's output, and how it ended.
   std::pair<flow, maybe> capture(const block& body, scope& in);
   maybe filtered(const std::vector<filter_call>& filters, value item, scope& in);
   maybe make_macro(const macro_definition& macro, scope& in);
@@ -152,7 +152,7 @@ private:
   std::optional<error> failure_;
   std::size_t steps_ = 0;
   std::size_t depth_ = 0;
-  int line_ = 1; // of what is being evaluated, for messages
+  int line_ = 1; // of the current evaluation, for messages
   marked_text output_;
   marked_text* out_ = &output_; // where statements write
   // Owned for the whole rendering, so that values may point to them.

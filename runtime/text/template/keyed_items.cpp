@@ -41,7 +41,7 @@ std::optional<std::vector<keyed>> keys_of(interpreter& run, const value& self,
 
 bool sort_keyed(interpreter& run, std::vector<keyed>& all, bool is_reverse) {
   const auto is_before = [&](const keyed& a, const keyed& b) {
-    // After a failure the comparisons say "equal", which ends the sorting.
+    // After a failure all comparisons return "equal", which ends the sorting.
     const auto order = run.has_failed() ? std::nullopt : order_of(run, a.key, b.key);
     return order && (is_reverse ? *order > 0 : *order < 0);
   };

@@ -1,4 +1,4 @@
-// Items with what they are compared by: what sort, min, max, unique and groupby have in common.
+// Items with their comparison keys, for sort, min, max, unique and groupby.
 #pragma once
 
 #include "runtime/text/template/interpreter.hpp"
@@ -8,8 +8,8 @@
 
 namespace baton::text::jinja {
 
-// The item or a part of it, in small letters unless cases differ. `preset` stands for a part that
-// is undefined.
+// The item or a part of it, in lower case unless case-sensitive. `preset` replaces an undefined
+// part.
 maybe key_of(interpreter& run, const value& item, const value* attribute, bool is_case_sensitive,
              const value* preset = nullptr);
 
@@ -18,12 +18,12 @@ struct keyed {
   value item;
 };
 
-// Of what `self` has. Nothing after a failure.
+// Keys of the items of `self`. nullopt after a failure.
 std::optional<std::vector<keyed>> keys_of(interpreter& run, const value& self,
                                           const value* attribute, bool is_case_sensitive,
                                           const value* preset = nullptr);
 
-// Stable, as Python's. False if two keys have no order.
+// Stable, like Python's sort. False if two keys have no order.
 bool sort_keyed(interpreter& run, std::vector<keyed>& all, bool is_reverse);
 
 } // namespace baton::text::jinja

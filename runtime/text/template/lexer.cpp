@@ -1,4 +1,4 @@
-// The lexer: one pass, two states (outside of tags, inside of one).
+// The lexer: one pass, two states (outside and inside tags).
 #include "runtime/text/template/lexer.hpp"
 
 #include "runtime/text/template/unicode.hpp"
@@ -22,7 +22,7 @@ bool is_name_start(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-// \r\n and \r become \n; one newline at the end is dropped.
+// Converts \r\n and \r to \n and drops one newline at the end.
 std::string normalise(std::string_view source) {
   std::string text;
   text.reserve(source.size());
@@ -48,7 +48,7 @@ int digit_value(char c) {
   return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : 16;
 }
 
-// Reads up to `count` digits of `base` at `at`, which moves behind them.
+// Reads up to `count` digits of `base` at `at` and advances `at`.
 std::optional<char32_t> read_digits(std::string_view s, std::size_t& at, std::size_t count,
                                     int base, bool exactly) {
   char32_t number = 0;
@@ -62,7 +62,7 @@ std::optional<char32_t> read_digits(std::string_view s, std::size_t& at, std::si
   return number;
 }
 
-// Python's string escapes; an unknown one stays as written. `at` is behind the backslash.
+// Python's string escapes; an unknown one stays as written. `at` is after the backslash.
 bool unescape_one(std::string_view s, std::size_t& at, std::string& out) {
   static constexpr std::string_view from = "ntrabfv\\'\"";
   static constexpr std::string_view to = "\n\t\r\a\b\f\v\\'\"";
@@ -132,8 +132,8 @@ private:
     return at;
   }
 
-  // Jinja's OptionalLStrip: `-` strips all whitespace before a tag, `+` none; else a block or
-  // comment that is alone on its line so far loses the indentation.
+  // Jinja's OptionalLStrip. `-` strips all whitespace before a tag, `+` none. Otherwise, a block or
+  // comment that starts its line loses the indentation.
   std::string_view strip_before(std::string_view data, char sign, bool is_output) const {
     std::size_t keep = data.size();
     const std::size_t line_begin = data.rfind('\n') + 1; // npos + 1 is 0
@@ -141,7 +141,7 @@ private:
     if (sign != '-' && !is_lstripped) {
       return data;
     }
-    std::size_t last_ink = 0; // one past the last character that is no space
+    std::size_t last_ink = 0; // one past the last non-space character
     for (std::size_t i = 0; i < data.size();) {
       const code_point c = code_point_at(data, i);
       i += c.bytes;
@@ -155,7 +155,7 @@ private:
     return data.substr(0, keep);
   }
 
-  // Behind a tag's end: `-` eats all whitespace; a block or comment eats one newline.
+  // Skips whitespace after a tag: all of it for `-`, else one newline after a block or comment.
   void finish_tag(std::size_t end, char sign, bool eats_newline) {
     if (sign == '-') {
       end = after_spaces(end);
@@ -207,7 +207,7 @@ private:
     finish_tag(close + 2, sign, /*eats_newline=*/true);
   }
 
-  // If `{% word %}` stands here (behind its sign): the position of its end, with the end's sign.
+  // If `{% word %}` follows (after its sign), the position of its end with the end's sign.
   std::optional<std::size_t> keyword_end(std::size_t at, std::string_view word) const {
     at = after_spaces(at);
     if (!text_.substr(at).starts_with(word)) {
@@ -238,7 +238,7 @@ private:
     fail_here("missing end of raw block");
   }
 
-  // Tokens of a tag up to its end: "}}" if `closer` is '}', "%}" if it is '%'.
+  // Reads the tokens of a tag up to its end: "}}" if `closer` is '}', "%}" if it is '%'.
   void lex_inside(char closer) {
     std::string brackets;
     while (!failure_) {
@@ -296,7 +296,7 @@ private:
       }
     } else {
       end = after_digits(end);
-      // `1.items` is no fraction, and neither is the second dot of `a.0.1`.
+      // Neither `1.items` nor the second dot of `a.0.1` is a fraction.
       const bool is_subscript = at_ > 0 && text_[at_ - 1] == '.';
       if (!is_subscript && end < text_.size() && text_[end] == '.' && digit_at(end + 1)) {
         end = after_digits(end + 1);
@@ -330,7 +330,7 @@ private:
       }
     }
     if (at >= text_.size()) {
-      fail_here("a string does not end");
+      fail_here("a string is not terminated");
       return;
     }
     put(token::kind::string, std::move(content));

@@ -1,5 +1,5 @@
-// Cuts a template's source into tokens, with Jinja's whitespace control as Hugging Face sets it:
-// trim_blocks and lstrip_blocks on, one newline at the very end dropped. Called by the parser.
+// Cuts a template's source into tokens, with the whitespace control that Hugging Face configures:
+// trim_blocks and lstrip_blocks on, one newline at the end dropped. Called by the parser.
 #pragma once
 
 #include "schema/result.hpp"

@@ -13,7 +13,7 @@ namespace {
 
 using values = std::vector<value>;
 
-// sort(attribute="a,b.c"): one list of keys an item, as jinja2 makes them.
+// sort(attribute="a,b.c"): each item gets a list of keys, as in jinja2.
 bool add_attributes(interpreter& run, std::vector<keyed>& all, const value& attribute,
                     bool is_case_sensitive) {
   const maybe names = to_text(run, attribute);
@@ -221,7 +221,7 @@ maybe filter_reverse(interpreter& run, const value& self, const bound_arguments&
   return run.make_list(std::move(*items));
 }
 
-// Arguments from `skip` on, for the filter or test that map and select name.
+// Arguments from `skip` on, for the filter or test named in map or select.
 arguments rest_of(const arguments& all, std::size_t skip) {
   arguments rest;
   rest.named = all.named;
@@ -267,7 +267,7 @@ maybe map_attribute(interpreter& run, const values& items, const arguments& all)
   return run.make_list(std::move(mapped));
 }
 
-// What map and select visit: as in jinja2, whatever is false has no items.
+// The items for map and select: as in jinja2, a false value has none.
 std::optional<values> items_if_true(interpreter& run, const value& self) {
   return is_true(self) ? run.items_of(self) : values();
 }
@@ -293,7 +293,7 @@ maybe filter_map(interpreter& run, const value& self, const bound_arguments& arg
   return run.make_list(std::move(mapped));
 }
 
-// select, reject, selectattr and rejectattr. Without a test the item itself is asked.
+// select, reject, selectattr and rejectattr. Without a test, the item's truth decides.
 template <bool IsWanted, bool HasAttribute>
 maybe filter_select(interpreter& run, const value& self, const bound_arguments& args) {
   const auto items = items_if_true(run, self);
@@ -326,7 +326,7 @@ maybe filter_select(interpreter& run, const value& self, const bound_arguments& 
   return run.make_list(std::move(selected));
 }
 
-// The attribute alone: a dict's keys are items.
+// Only the attribute; unlike a dot, it does not find a dict's items.
 maybe filter_attr(interpreter& run, const value& self, const bound_arguments& args) {
   const maybe name = to_text(run, *args[0]);
   if (!name) {

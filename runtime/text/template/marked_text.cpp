@@ -1,4 +1,4 @@
-// Marked text: appends keep the list of untrusted ranges sorted and merged.
+// Marked text: appending keeps the list of untrusted ranges sorted and merged.
 #include "runtime/text/template/marked_text.hpp"
 
 #include <algorithm>

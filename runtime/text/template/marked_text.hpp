@@ -1,6 +1,6 @@
-// Text that knows which of its bytes came from user data. Every string inside the template engine
-// is one, so that a mark survives concatenation, slicing and filters up to the tokenizer.
-// It never drops a mark: only whole bytes leave, with their mark.
+// Text that records which of its bytes came from user data. Every string inside the template engine
+// is one, so marks survive concatenation, slicing and filters up to the tokenizer. A mark is never
+// dropped: bytes are always copied with their mark.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ public:
   const std::string& text() const noexcept { return text_; }
   std::size_t size() const noexcept { return text_.size(); }
   bool empty() const noexcept { return text_.empty(); }
-  // Sorted, disjoint, never touching, never empty.
+  // Sorted and disjoint; no two touch, none is empty.
   const std::vector<byte_range>& untrusted_ranges() const noexcept { return untrusted_; }
   // True if any byte of [begin, end) is from user data.
   bool is_untrusted(std::size_t begin, std::size_t end) const noexcept;
@@ -35,8 +35,8 @@ public:
   void append(const marked_text& other, std::size_t begin, std::size_t end);
   void append_trusted(std::string_view text) { text_.append(text); }
   void append_untrusted(std::string_view text);
-  // Appends `text` with the mark that other's bytes [begin, end) have (untrusted if any is): for
-  // filters that rewrite a character, as upper and tojson do.
+  // Appends `text` with the mark of other's bytes [begin, end) (untrusted if any is). For filters
+  // that rewrite a character, such as upper and tojson.
   void append_as(std::string_view text, const marked_text& other, std::size_t begin,
                  std::size_t end);
   marked_text slice(std::size_t begin, std::size_t end) const;

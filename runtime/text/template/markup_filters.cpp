@@ -1,4 +1,4 @@
-// Filters that write text for HTML and addresses.
+// Filters that produce text for HTML and URLs.
 #include "runtime/text/template/print.hpp"
 #include "runtime/text/template/text_operations.hpp"
 #include "runtime/text/template/unicode.hpp"
@@ -29,7 +29,7 @@ maybe escape_markup(interpreter& run, const marked_text& text) {
   return run.append(out, text, plain, text.size()) ? run.make_text(std::move(out)) : std::nullopt;
 }
 
-// Nothing is marked as escaped already, so that `forceescape` is `escape`.
+// No text is marked as escaped, so `forceescape` equals `escape`.
 maybe filter_escape(interpreter& run, const value& self, const bound_arguments&) {
   const maybe text = to_text(run, self);
   return text ? escape_markup(run, text->as_text()) : std::nullopt;
@@ -41,7 +41,7 @@ bool append_attribute(interpreter& run, marked_text& out, const map_entry& e) {
     return false;
   }
   if (name->as_text().text().find_first_of(" \t\n\r\f\v/>=") != std::string::npos) {
-    return run.refuse("'{}' is no name of an attribute", name->as_text().text());
+    return run.refuse("'{}' is not an attribute name", name->as_text().text());
   }
   const maybe key = escape_markup(run, name->as_text());
   const maybe item = key ? to_text(run, e.item) : std::nullopt;

@@ -1,5 +1,5 @@
-// Operands of expressions: names, literals, brackets, and what follows them: attributes,
-// subscripts, calls, filters and tests. Also the targets of assignments.
+// Operands of expressions: names, literals and brackets, followed by attributes, subscripts, calls,
+// filters and tests. Also the targets of assignments.
 #include "runtime/text/template/expression_parser.hpp"
 
 #include <algorithm>
@@ -78,7 +78,7 @@ expression_ptr expression_parser::parse_number() {
     double d = 0;
     const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), d);
     if (code != std::errc{} || end != digits.data() + digits.size()) {
-      in_.fail_here("'{}' is no number in the range of a float", digits);
+      in_.fail_here("'{}' is not within the range of a float", digits);
       return nullptr;
     }
     return make(literal_form{value::real(d)}, 0);
@@ -93,7 +93,7 @@ expression_ptr expression_parser::parse_number() {
   const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), i, base);
   const bool has_leading_zero = base == 10 && digits[0] == '0' && i != 0;
   if (code != std::errc{} || end != digits.data() + digits.size() || has_leading_zero) {
-    in_.fail_here("'{}' is no integer of 64 bits", t.text);
+    in_.fail_here("'{}' is not a 64-bit integer", t.text);
     return nullptr;
   }
   return make(literal_form{value::integer(i)}, 0);
@@ -218,7 +218,7 @@ expression_ptr expression_parser::parse_filtered(expression_ptr operand) {
       operand = make(filter_form{std::move(operand), std::move(*call)}, depth);
     } else if (in_.skip_name("is")) {
       operand = parse_test(std::move(operand));
-    } else if (in_.is_symbol("(")) { // the result of a filter is called
+    } else if (in_.is_symbol("(")) { // calls the result of a filter
       operand = parse_postfix(std::move(operand));
     } else {
       break;

@@ -31,7 +31,7 @@ maybe power(interpreter& run, std::int64_t base, std::int64_t exponent) {
                : value::real(std::pow(static_cast<double>(base), static_cast<double>(exponent)));
   }
   std::int64_t result = 1;
-  // Squares one time more than needed would overflow early, so the last square is left out.
+  // The last square is skipped: it is not needed and could overflow.
   for (bool overflows = false; exponent > 0;) {
     if (exponent % 2 == 1) {
       overflows = __builtin_mul_overflow(result, base, &result);
@@ -52,7 +52,7 @@ maybe divide_whole(interpreter& run, std::int64_t a, std::int64_t b, bool is_rem
   if (b == 0) {
     return run.fail("division by zero");
   }
-  if (b == -1) { // the one quotient that can overflow
+  if (b == -1) { // the only quotient that can overflow
     std::int64_t negated = 0;
     if (is_remainder) {
       return value::integer(0);
@@ -110,7 +110,7 @@ maybe calculate_real(interpreter& run, binary_operator op, double a, double b) {
   case binary_operator::power: {
     const double result = std::pow(a, b);
     const bool is_good = std::isfinite(result) || !std::isfinite(a) || !std::isfinite(b);
-    return is_good ? maybe(value::real(result)) : run.fail("the power is no finite float");
+    return is_good ? maybe(value::real(result)) : run.fail("the power is not a finite float");
   }
   case binary_operator::floor_divide:
   case binary_operator::modulo:
@@ -253,7 +253,7 @@ maybe calculate(interpreter& run, binary_operator op, const value& a, const valu
   }
   if (op == binary_operator::modulo && a.is(value_kind::string)) {
     const bool is_many = b.is(value_kind::list) && b.is_tuple();
-    // Python takes whatever has subscripts for a mapping, whose items need not be used.
+    // Python treats anything with subscripts as a mapping, and a mapping may have unused items.
     const bool is_mapping = !is_many && (b.is(value_kind::list) || b.is(value_kind::map) ||
                                          b.is(value_kind::undefined));
     return format_printf(run, a.as_text(), is_many ? b.as_list() : std::vector<value>{b},
@@ -322,7 +322,7 @@ std::optional<int> order_of(interpreter& run, const value& a, const value& b) {
     if (!run.spend_bytes(std::min(a.as_text().size(), b.as_text().size()))) {
       return std::nullopt;
     }
-    return a.as_text().text().compare(b.as_text().text()); // bytes order as code points do
+    return a.as_text().text().compare(b.as_text().text()); // byte order equals code point order
   }
   if (a.is(value_kind::list) && b.is(value_kind::list) && a.is_tuple() == b.is_tuple()) {
     const auto& left = a.as_list();

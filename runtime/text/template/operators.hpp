@@ -1,5 +1,5 @@
-// Python's operators on template values. Called by the interpreter and the filters; a type error
-// is recorded in the interpreter and nothing is returned.
+// Python's operators on template values. Called by the interpreter and the filters. A type error is
+// recorded in the interpreter, and nullopt is returned.
 #pragma once
 
 #include "runtime/text/template/interpreter.hpp"
@@ -12,7 +12,7 @@ bool is_true(const value& v);
 bool is_number(const value& v); // bool, int or float
 // Requires: is_number.
 double as_double(const value& v);
-// A bool counts as 0 or 1. Nothing for another kind than bool and int.
+// A bool counts as 0 or 1. nullopt for other kinds than bool and int.
 std::optional<std::int64_t> as_whole(const value& v);
 
 maybe calculate(interpreter& run, binary_operator op, const value& a, const value& b);

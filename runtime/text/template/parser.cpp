@@ -1,5 +1,5 @@
-// Statements: one function a tag. Tags that mean nothing where there is one template, and those of
-// extensions that Hugging Face's environment does not have, are refused by name.
+// Statements: one function per tag. Tags that need several templates, or extensions that Hugging
+// Face's environment lacks, are refused by name.
 #include "runtime/text/template/parser.hpp"
 
 #include "runtime/text/template/expression_parser.hpp"
@@ -33,8 +33,8 @@ class statement_parser {
 public:
   explicit statement_parser(token_reader& in) : in_(in), expressions_(in) {}
 
-  // Statements up to `{% word` with a word of `ends` (the word is not read), or to the end of the
-  // source if there are none.
+  // Parses statements up to `{% word` with a word of `ends` (the word is not consumed), or to the
+  // end of the source if `ends` is empty.
   bool parse_block(block& body, closers ends);
   std::set<std::string, std::less<>> take_names() { return std::move(expressions_.names); }
 
@@ -54,7 +54,7 @@ private:
   bool parse_macro_body(macro_definition& macro, std::string_view end);
   bool parse_parameters(macro_definition& macro);
   bool end_tag() { return in_.expect(token::kind::block_end, "'%}'"); }
-  // `{% word %}` closes the block that was just read.
+  // `{% word %}` closes the current block.
   bool close(std::string_view word) { return in_.expect_name(word) && end_tag(); }
   template <class Form>
   bool add(block& body, int line, Form form) {
@@ -64,7 +64,7 @@ private:
 
   token_reader& in_;
   expression_parser expressions_;
-  std::size_t loops_ = 0; // around the statement being read, in the same macro
+  std::size_t loops_ = 0; // around the current statement, in the same macro
   std::set<std::string, std::less<>> blocks_;
 };
 
@@ -290,7 +290,7 @@ bool statement_parser::parse_with(block& body) {
          add(body, line, std::move(form));
 }
 
-// Marks the assistant's tokens for training; for us only a scope of its own, as in Hugging Face.
+// Marks the assistant's tokens for training. Here it is only a scope, as in Hugging Face.
 bool statement_parser::parse_generation(block& body) {
   const int line = in_.line();
   with_statement form;
@@ -298,7 +298,7 @@ bool statement_parser::parse_generation(block& body) {
          add(body, line, std::move(form));
 }
 
-// {% block name [scoped] [required] %}: there is nothing that extends it, so its own body stays.
+// {% block name [scoped] [required] %}: no template extends it, so its own body is used.
 bool statement_parser::parse_named_block(block& body) {
   const int line = in_.line();
   block_statement form;
@@ -323,11 +323,11 @@ bool statement_parser::parse_named_block(block& body) {
   return end_tag() && add(body, line, std::move(form));
 }
 
-// Off, as it is anyway.
+// Autoescape is always off.
 bool statement_parser::parse_autoescape(block& body) {
   const int line = in_.line();
   if (!in_.skip_name("false") && !in_.skip_name("False")) {
-    return in_.fail_here("'autoescape' is not supported but as 'false'");
+    return in_.fail_here("'autoescape' is supported only as 'false'");
   }
   with_statement form;
   return end_tag() && parse_block(form.body, {"endautoescape"}) && close("endautoescape") &&
@@ -347,7 +347,7 @@ bool statement_parser::parse_jump(block& body, bool is_break) {
 
 namespace {
 
-// Blocks stand anywhere, also in one another. Requires: the tree stays where it is.
+// Collects blocks at any depth. Requires: the tree does not move.
 void find_blocks(const block& in, std::vector<const macro_definition*>& found) {
   for (const statement& s : in) {
     std::visit(

@@ -1,5 +1,5 @@
-// Turns a template's source into its syntax tree, with Jinja's grammar and precedences. Called once
-// a template; what it does not know it refuses by name.
+// Parses a template's source into its syntax tree, with Jinja's grammar and precedences. Called
+// once per template; unsupported constructs are refused by name.
 #pragma once
 
 #include "runtime/text/template/syntax.hpp"

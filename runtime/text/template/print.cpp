@@ -1,5 +1,5 @@
-// str, repr and JSON. What comes from a marked string keeps its mark; the punctuation around it is
-// the template's.
+// str, repr and JSON. Bytes from a marked string keep their mark; the punctuation around them is
+// trusted.
 #include "runtime/text/template/print.hpp"
 
 #include "runtime/text/template/unicode.hpp"
@@ -53,7 +53,7 @@ bool append_text_repr(interpreter& run, marked_text& out, const marked_text& tex
   if (!run.append_trusted(out, {&quote, 1})) {
     return false;
   }
-  std::size_t plain = 0; // start of what needs no escape
+  std::size_t plain = 0; // start of text that needs no escape
   for (std::size_t at = 0; at < text.size();) {
     const code_point c = code_point_at(text.text(), at);
     if (!is_printable(c) || c.number == '\\' || c.number == static_cast<unsigned char>(quote)) {
@@ -131,7 +131,7 @@ bool append_json_text(interpreter& run, marked_text& out, const marked_text& tex
   return run.append(out, text, plain, text.size()) && run.append_trusted(out, "\"");
 }
 
-// JSON of one value; `level` counts the containers around it, for the indentation.
+// JSON of one value; `level` counts the enclosing containers, for the indentation.
 class json_writer {
 public:
   json_writer(interpreter& run, marked_text& out, const json_style& style)

@@ -9,14 +9,14 @@
 
 namespace baton::text::jinja {
 
-// repr(float): the shortest digits that read back as the same number.
+// repr(float): the shortest digits that parse to the same number.
 std::string python_float(double d);
 
-// Appends str(v), what {{ v }} prints: an undefined prints nothing.
+// Appends str(v), the output of {{ v }}. An undefined value prints nothing.
 [[nodiscard]] bool append_text(interpreter& run, marked_text& out, const value& v);
 // Appends repr(v): strings in quotes.
 [[nodiscard]] bool append_repr(interpreter& run, marked_text& out, const value& v);
-// str(v) as a value; a string is returned as it is.
+// str(v) as a value; a string is returned unchanged.
 maybe to_text(interpreter& run, const value& v);
 
 struct json_style {

@@ -1,4 +1,4 @@
-// Placeholders.
+// Parses and fills placeholders.
 #include "runtime/text/template/printf_format.hpp"
 
 #include "runtime/text/template/operators.hpp"
@@ -14,7 +14,7 @@ namespace baton::text::jinja {
 
 namespace {
 
-// No prompt aligns to more columns, and no float has more digits that mean anything.
+// No prompt aligns to more columns, and no float has more meaningful digits.
 constexpr std::int64_t width_max = 1000;
 
 struct placeholder {
@@ -29,7 +29,7 @@ struct placeholder {
   std::optional<byte_range> key; // of %(key)s
 };
 
-// Reads what follows the '%' at `at`, which moves behind it.
+// Reads the placeholder after the '%' at `at` and advances `at`.
 std::optional<placeholder> read_placeholder(interpreter& run, std::string_view text,
                                             std::size_t& at) {
   placeholder p;
@@ -78,7 +78,7 @@ std::string real_digits(double d, char conversion, int precision) {
                              : fmt::format("{:.{}g}", d, precision == 0 ? 1 : precision);
 }
 
-// The digits of a number, without its sign. Nothing for a conversion that does not fit the value.
+// The digits of a number, without its sign. nullopt if the conversion does not fit the value.
 std::optional<std::string> digits_of(const placeholder& p, const value& v) {
   if (!is_number(v)) {
     return std::nullopt;

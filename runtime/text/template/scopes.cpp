@@ -1,5 +1,5 @@
-// Variables: a chain of scopes, looked up from the inside out. A scope goes back to the free list
-// when its block ends, unless a macro was defined in it.
+// Variables: a chain of scopes, searched from the innermost outward. A scope returns to the free
+// list when its block ends, unless a macro was defined in it.
 #include "runtime/text/template/interpreter.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// How statements run. A block stops at a break, a continue or a failure.
+// Runs statements. A block stops at a break, a continue or a failure.
 #include "runtime/text/template/depth_guard.hpp"
 #include "runtime/text/template/interpreter.hpp"
 #include "runtime/text/template/operators.hpp"
@@ -35,7 +35,7 @@ interpreter::render(const syntax_tree& tree,
   return std::move(output_);
 }
 
-// `self`, where it is asked for.
+// Defines `self`, if the template reads it.
 bool interpreter::put_blocks(const syntax_tree& tree, scope& top) {
   if (!tree.names.contains("self")) {
     return true;
@@ -126,13 +126,13 @@ interpreter::flow interpreter::run_form(const for_statement& form, scope& in) {
   return run_loop(form, *iterable, in, 1);
 }
 
-// loop(items): the loop's text of these.
+// loop(items): the output of the loop for these items.
 maybe interpreter::call_loop(const loop_object& loop, const arguments& all) {
   if (!loop.recursion) {
     return fail("a loop must be 'recursive' to be called");
   }
   if (all.positional.size() != 1 || !all.named.empty()) {
-    return fail("a recursive loop is called with what it is to go through");
+    return fail("a recursive loop needs the items to iterate over");
   }
   marked_text text;
   marked_text* const around = std::exchange(out_, &text);
@@ -280,10 +280,10 @@ interpreter::flow interpreter::run_form(const macro_statement& form, scope& in) 
   return macro && set(in, form.macro.name, std::move(*macro)) ? flow::next : flow::failed;
 }
 
-// What is set inside stays inside. The template's own variables are those of the first scope.
+// Variables set inside stay inside. The template's own variables are in the first scope.
 interpreter::flow interpreter::run_form(const block_statement& form, scope& in) {
   if (form.is_required) {
-    fail("the block '{}' is required, and there is no template to fill it", form.macro.name);
+    fail("the block '{}' is required, but no template fills it", form.macro.name);
     return flow::failed;
   }
   scope& inner = enter(form.is_scoped ? in : scopes_.front());

@@ -1,4 +1,4 @@
-// Dates as text: the C library's strftime in the "C" locale, which Python's calls as well.
+// Dates as text: the C library's strftime in the "C" locale, which Python also calls.
 #include "runtime/text/template/strftime.hpp"
 
 #include <locale.h>
@@ -10,9 +10,9 @@ namespace baton::text::jinja {
 
 namespace {
 
-constexpr std::size_t directive_bytes_max = 64; // of what one writes: the longest has about 30
+constexpr std::size_t directive_bytes_max = 64; // output of one directive: the longest has about 30
 
-// One directive at `at`: '%', flags, a width, 'E' or 'O', its letter. Its length; 0: none.
+// Length of the directive at `at`: '%', flags, a width, 'E' or 'O', its letter. 0 if none.
 std::size_t directive_length(std::string_view format, std::size_t at) {
   const std::size_t flags = format.find_first_not_of("_-0^#", at + 1);
   const std::size_t width = format.find_first_not_of("0123456789", flags);
@@ -22,7 +22,7 @@ std::size_t directive_length(std::string_view format, std::size_t at) {
   return letter < format.size() ? letter + 1 - at : 0;
 }
 
-// Python writes these itself: a time without a zone has no name for one, and no fraction here.
+// Python's own directives: a time without a zone has no zone name, and here no fraction.
 std::optional<std::string_view> of_python(std::string_view directive) {
   if (directive == "%f") {
     return "000000";
@@ -33,7 +33,7 @@ std::optional<std::string_view> of_python(std::string_view directive) {
 
 std::optional<std::string> write(std::string_view directive, const std::tm& time) {
   static const locale_t c_locale = newlocale(LC_ALL_MASK, "C", nullptr);
-  // A mark in front tells an empty text from one that is too long.
+  // The leading mark distinguishes an empty text from one that is too long.
   const std::string format = "." + std::string(directive);
   std::array<char, directive_bytes_max> text{};
   const auto size = strftime_l(text.data(), text.size(), format.c_str(), &time, c_locale);
@@ -46,7 +46,7 @@ maybe format_time(interpreter& run, const marked_text& format, std::chrono::sys_
   const std::time_t seconds = time.time_since_epoch().count();
   std::tm civil{};
   if (!gmtime_r(&seconds, &civil)) {
-    return run.fail("strftime_now: there is no such year");
+    return run.fail("strftime_now: the year is out of range");
   }
   const std::string& text = format.text();
   marked_text out;

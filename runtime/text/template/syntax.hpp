@@ -123,7 +123,7 @@ struct test_form {
 
 struct expression {
   int line;
-  std::uint32_t depth; // expressions on the longest way down, itself included
+  std::uint32_t depth; // expressions on the longest path below, itself included
   std::variant<literal_form, name_form, sequence_form, map_form, unary_form, binary_form,
                logical_form, concat_form, compare_form, conditional_form, attribute_form,
                subscript_form, slice_form, call_form, filter_form, test_form>
@@ -180,11 +180,11 @@ struct set_block_statement {
 struct macro_statement {
   macro_definition macro;
 };
-// Renders where it stands, and as self.name().
+// Renders in place, and as self.name().
 struct block_statement {
   macro_definition macro;   // without parameters
-  bool is_scoped = false;   // it sees the variables around it, not only those of the template
-  bool is_required = false; // a template that extends this one would have to fill it
+  bool is_scoped = false;   // sees the surrounding variables, not only the template's
+  bool is_required = false; // an extending template would have to fill it
 };
 struct call_statement {
   macro_definition caller;
@@ -212,7 +212,7 @@ struct statement {
 struct syntax_tree {
   block body;
   std::set<std::string, std::less<>> names; // of all variables that are read
-  // By name; they lie in `body`.
+  // By name; they point into `body`.
   std::vector<const macro_definition*> blocks;
 };
 

@@ -1,4 +1,4 @@
-// The tests behind `is`.
+// The tests of `is`.
 #include "runtime/text/template/operators.hpp"
 #include "runtime/text/template/print.hpp"
 #include "runtime/text/template/text_operations.hpp"
@@ -16,7 +16,7 @@ maybe is_defined(interpreter&, const value& self, const bound_arguments&) {
   return value::boolean(!self.is(value_kind::undefined));
 }
 
-// Undefined values and loops as well, as in jinja2.
+// As in jinja2, undefined values and loops are callable too.
 maybe is_callable(interpreter&, const value& self, const bound_arguments&) {
   const bool is_joiner = self.is(value_kind::namespace_object) &&
                          self.as_namespace().is == namespace_object::role::joiner;
@@ -68,7 +68,7 @@ maybe is_known(interpreter&, const value& self, const bound_arguments&) {
   return value::boolean(self.is(value_kind::string) && Find(self.as_text().text()));
 }
 
-// Nothing is marked as escaped, since nothing is escaped by itself.
+// No text is marked as escaped, since nothing is escaped automatically.
 maybe is_escaped(interpreter&, const value&, const bound_arguments&) {
   return value::boolean(false);
 }

@@ -14,7 +14,7 @@ namespace baton::text::jinja {
 
 namespace {
 
-// Python's int(text, base): spaces around, a sign, underscores between digits.
+// Python's int(text, base): surrounding spaces, a sign, underscores between digits.
 std::optional<std::int64_t> parse_whole(std::string_view text, std::int64_t base) {
   const byte_range kept = strip_range(text, nullptr, {});
   std::string digits(text.substr(kept.begin, kept.end - kept.begin));
@@ -64,7 +64,7 @@ std::optional<double> real_of(const value& v) {
   return v.is(value_kind::string) ? parse_real(v.as_text().text()) : std::nullopt;
 }
 
-// |x| below it fits in 64 bits.
+// If |x| is below it, x fits in 64 bits.
 constexpr double whole_bound = 9223372036854774784.0;
 
 maybe filter_int(interpreter& run, const value& self, const bound_arguments& args) {
@@ -99,7 +99,7 @@ maybe filter_abs(interpreter& run, const value& self, const bound_arguments&) {
   return signed_value(run, self, is_negative);
 }
 
-// Python's round(): exact halves go to the even digit, as printing with that precision does.
+// Python's round(): exact halves go to the even digit, as in printing with that precision.
 double round_digits(double d, int digits) {
   if (digits >= 0) {
     const std::string text = fmt::format("{:.{}f}", d, std::min(digits, 400));
@@ -138,14 +138,14 @@ maybe filter_round(interpreter& run, const value& self, const bound_arguments& a
   return value::real((name == "ceil" ? std::ceil(scaled) : std::floor(scaled)) / unit);
 }
 
-// A filter that takes str(self).
+// A filter that operates on str(self).
 template <maybe (*Change)(interpreter&, const marked_text&)>
 maybe on_text(interpreter& run, const value& self, const bound_arguments&) {
   const maybe text = to_text(run, self);
   return text ? Change(run, text->as_text()) : std::nullopt;
 }
 
-// `string`, and `safe`: nothing is escaped by itself, so a safe string is a plain one.
+// `string`, and `safe`: nothing is escaped automatically, so a safe string is a plain one.
 maybe filter_string(interpreter& run, const value& self, const bound_arguments&) {
   return to_text(run, self);
 }
@@ -165,7 +165,7 @@ maybe filter_replace(interpreter& run, const value& self, const bound_arguments&
                : std::nullopt;
 }
 
-// For the filters that do not turn their operand into a string.
+// For filters that do not convert their operand to a string.
 maybe require_text(interpreter& run, const value& self) {
   return self.is(value_kind::string) ? maybe(self)
                                      : run.fail("a str is needed, not {}", name_of(self.type()));
@@ -187,7 +187,7 @@ maybe filter_indent(interpreter& run, const value& self, const bound_arguments& 
   }
   const bool indents_first = flag_argument(args[1], false);
   const bool indents_blank = flag_argument(args[2], false);
-  // As jinja2: one newline is added first, so that a last empty line is a line.
+  // As in jinja2, one newline is added first, so that a last empty line counts.
   marked_text all = text->as_text();
   all.append_trusted("\n");
   marked_text out;
@@ -275,7 +275,7 @@ maybe filter_format(interpreter& run, const value& self, const bound_arguments& 
   return map ? format_printf(run, text->as_text(), {*map}, /*is_lenient=*/true) : std::nullopt;
 }
 
-// Hugging Face's tojson: json.dumps with ensure_ascii=False, nothing escaped for HTML.
+// Hugging Face's tojson: json.dumps with ensure_ascii=False, without escapes for HTML.
 maybe filter_tojson(interpreter& run, const value& self, const bound_arguments& args) {
   json_style style;
   style.is_ascii = flag_argument(args[0], false);
@@ -315,7 +315,7 @@ maybe filter_default(interpreter&, const value& self, const bound_arguments& arg
 maybe filter_filesizeformat(interpreter& run, const value& self, const bound_arguments& args) {
   const auto bytes = real_of(self);
   if (!bytes) {
-    return run.fail("a {} is no number of bytes", name_of(self.type()));
+    return run.fail("a {} is not a number of bytes", name_of(self.type()));
   }
   static constexpr std::string_view letters = "kMGTPEZY";
   const bool is_binary = flag_argument(args[0], false);

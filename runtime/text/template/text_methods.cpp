@@ -70,7 +70,7 @@ maybe method_partition(interpreter& run, const value& self, const bound_argument
   return run.make_list(std::move(items), /*is_tuple=*/true);
 }
 
-// The bytes that [start, end) in characters names, as in a slice.
+// The byte range of the characters [start, end), as in a slice.
 std::optional<byte_range> window_of(interpreter& run, const std::string& text, const value* start,
                                     const value* end) {
   if (!start && !end) {
@@ -89,7 +89,7 @@ std::optional<byte_range> window_of(interpreter& run, const std::string& text, c
     const std::int64_t place = std::clamp<std::int64_t>(i < 0 ? i + length : i, 0, length);
     return offset_of(text, static_cast<std::size_t>(place));
   };
-  // A start behind the end finds not even the empty string; see the callers.
+  // A start past the end finds not even the empty string; see the callers.
   return *first > length ? byte_range{1, 0} : byte_range{offset(*first), offset(*last)};
 }
 
@@ -121,7 +121,7 @@ maybe has_affix(interpreter& run, const value& self, const bound_arguments& args
   return value::boolean(false);
 }
 
-// The place in characters. Nothing inside: not found.
+// The position in characters. The inner nullopt means not found.
 template <bool FromRight>
 std::optional<std::optional<std::int64_t>> place_of(interpreter& run, const value& self,
                                                     const bound_arguments& args) {
@@ -257,7 +257,7 @@ maybe without_affix(interpreter& run, const value& self, const bound_arguments& 
                              : text.slice(wanted.size(), text.size()));
 }
 
-// True for a text that is not empty and whose characters all are `Is`.
+// True if the text is not empty and all its characters satisfy `Is`.
 template <bool (*Is)(char32_t)>
 maybe all_are(interpreter& run, const value& self, const bound_arguments&) {
   const std::string& text = self.as_text().text();
@@ -277,11 +277,11 @@ maybe all_are(interpreter& run, const value& self, const bound_arguments&) {
 bool is_space_character(char32_t c) {
   return is_space(c);
 }
-// ASCII only: other scripts' digits count as none.
+// ASCII only: digits of other scripts do not count.
 bool is_digit(char32_t c) {
   return c >= '0' && c <= '9';
 }
-// Letters without a case (CJK, Arabic ...) are taken for what is no space, symbol or punctuation.
+// Approximates uncased letters (CJK, Arabic ...): all but spaces, symbols and punctuation.
 bool is_letter(char32_t c) {
   if (c < 0x80) {
     return is_cased(c);

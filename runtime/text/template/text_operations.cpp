@@ -39,7 +39,7 @@ std::size_t character_before(std::string_view text, std::size_t end) {
   return end - 1;
 }
 
-// `mapped(number, index)` is what stands in the place of each code point.
+// Replaces each code point with `mapped(number, index)`.
 template <class Mapped>
 maybe map_code_points(interpreter& run, const marked_text& text, Mapped mapped) {
   if (!run.spend_bytes(text.size() * 4)) {
@@ -47,7 +47,7 @@ maybe map_code_points(interpreter& run, const marked_text& text, Mapped mapped) 
   }
   marked_text out;
   std::size_t index = 0;
-  std::size_t plain = 0; // start of what stays as it is
+  std::size_t plain = 0; // start of the unchanged part
   for (std::size_t at = 0; at < text.size(); ++index) {
     const code_point c = code_point_at(text.text(), at);
     const char32_t number = c.is_valid ? mapped(c.number, index) : c.number;
@@ -321,7 +321,7 @@ maybe list_of(interpreter& run, const marked_text& text, const ranges& pieces) {
 
 std::optional<std::optional<std::size_t>> find_last(interpreter& run, std::string_view text,
                                                     std::string_view needle, std::size_t end) {
-  // std's rfind compares at each place anew: the worst case is paid for by blocks of 1 KB.
+  // std's rfind starts over at each position: the budget covers the worst case, by blocks of 1 KB.
   const std::string_view part = text.substr(0, end);
   if (!run.spend(1 + part.size() / 1024 * std::min<std::size_t>(needle.size(), part.size()) / 8)) {
     return std::nullopt;

@@ -7,8 +7,8 @@
 
 namespace baton::text::jinja {
 
-// The first place of `needle` at or behind `from`. Linear in the text: glibc's memmem, where
-// std::string::find compares at each place anew.
+// The first position of `needle` at or after `from`. Uses glibc's memmem, which is linear in the
+// text; std::string::find starts over at each position.
 std::optional<std::size_t> find_bytes(std::string_view text, std::string_view needle,
                                       std::size_t from) noexcept;
 

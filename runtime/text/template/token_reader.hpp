@@ -1,4 +1,4 @@
-// The parser's view of the tokens: looking ahead, expecting, failing once, and counting depth.
+// The parser's view of the tokens: lookahead, expectations, the first failure, and the depth.
 #pragma once
 
 #include "runtime/text/template/lexer.hpp"
@@ -43,7 +43,7 @@ public:
     return is(type) ? (next(), true) : fail_expected(what);
   }
 
-  // The first failure wins. Always false.
+  // Keeps the first failure. Always returns false.
   template <class... Args>
   bool fail_here(fmt::format_string<Args...> text, Args&&... args) {
     if (!failure_) {
@@ -66,7 +66,7 @@ private:
   std::optional<error> failure_;
 };
 
-// One level of recursion; false if it is one too many.
+// One level of recursion; false if it is too deep.
 class nesting {
 public:
   explicit nesting(token_reader& in) : in_(in) { ++in_.depth; }
@@ -74,7 +74,7 @@ public:
   nesting(const nesting&) = delete;
   nesting& operator=(const nesting&) = delete;
   explicit operator bool() const {
-    return in_.depth <= in_.nesting_max() || in_.fail_here("the template nests too deep");
+    return in_.depth <= in_.nesting_max() || in_.fail_here("the template nests too deeply");
   }
 
 private:

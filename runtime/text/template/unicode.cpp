@@ -1,4 +1,4 @@
-// UTF-8 steps and character classes.
+// UTF-8 decoding and character classes.
 #include "runtime/text/template/unicode.hpp"
 
 #include <algorithm>

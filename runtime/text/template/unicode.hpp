@@ -1,5 +1,5 @@
-// Code points, as Python counts and classifies them, over UTF-8 text. A byte that is no valid
-// UTF-8 counts as one code point of its own.
+// Code points of UTF-8 text, as Python counts and classifies them. A byte of invalid UTF-8 counts
+// as one code point.
 #pragma once
 
 #include <cstddef>
@@ -24,14 +24,14 @@ void append_utf8(std::string& out, char32_t number);
 
 // Python's str.isspace.
 bool is_space(char32_t c) noexcept;
-// Simple one-to-one mappings of Unicode 14: "ß" stays as it is, where Python would write "SS".
+// Simple one-to-one mappings of Unicode 14: "ß" stays unchanged, where Python writes "SS".
 char32_t to_upper(char32_t c) noexcept;
 char32_t to_lower(char32_t c) noexcept;
 inline bool is_cased(char32_t c) noexcept {
   return to_upper(c) != c || to_lower(c) != c;
 }
 
-// Every `stride`-th code point of [first, last] moves by `delta`.
+// Every `stride`-th code point of [first, last] is shifted by `delta`.
 struct case_range {
   char32_t first;
   char32_t last;

@@ -13,7 +13,7 @@ namespace baton::text {
 
 namespace {
 
-// Keys that Python holds for equal (1, 1.0 and True) get one spelling. Only scalars are keys.
+// Keys that are equal in Python (1, 1.0 and True) get the same spelling. Only scalars are keys.
 std::string spelling_of(const value& key) {
   switch (key.type()) {
   case value::kind::string:
@@ -75,7 +75,7 @@ value value::map(std::vector<map_entry> entries) {
   std::sort(order.begin(), order.end());
   const auto is_same_key = [](const auto& a, const auto& b) { return a.first == b.first; };
   if (std::adjacent_find(order.begin(), order.end(), is_same_key) != order.end()) {
-    // Of equal keys, the last value moves to the first place; then the others leave.
+    // Among equal keys, the first entry gets the last value; the others are removed.
     std::vector<bool> is_double(entries.size(), false);
     for (std::size_t i = 0; i + 1 < order.size(); ++i) {
       std::size_t last = i;

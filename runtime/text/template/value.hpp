@@ -16,7 +16,7 @@ namespace baton::text {
 
 namespace jinja {
 struct callable;         // a macro, a function or a bound method
-struct namespace_object; // namespace(...): the only thing a template can change
+struct namespace_object; // namespace(...): the only mutable object of a template
 struct loop_object;      // `loop` inside a for
 } // namespace jinja
 
@@ -38,8 +38,8 @@ public:
     namespace_object,
     loop_object
   };
-  // A deeper tree is not built: its children are dropped and depth() stays above this bound, which
-  // makes render() refuse it. Bounds the recursion of printing, comparing and destroying.
+  // A deeper tree is not built: its children are dropped, and depth() stays above this bound, so
+  // render() refuses it. Bounds the recursion of printing, comparing and destroying.
   static constexpr std::uint32_t depth_max = 128;
 
   value() = default; // undefined
@@ -48,16 +48,16 @@ public:
   static value boolean(bool b) { return value(b); }
   static value integer(std::int64_t i) { return value(i); }
   static value real(double d) { return value(d); }
-  // Text of a user: no special token will ever be matched in it.
+  // User text: no special token is ever matched in it.
   static value string(std::string text) { return marked(marked_text::untrusted(std::move(text))); }
   // Text of the model's own files (template literals, bos_token).
   static value trusted(std::string text) { return marked(marked_text::trusted(std::move(text))); }
   static value marked(marked_text text);
   static value list(std::vector<value> items);
   static value tuple(std::vector<value> items);
-  // A tuple of both, which have the names `grouper` and `list` as well.
+  // A tuple of both, which also have the names `grouper` and `list`.
   static value group(value grouper, value list);
-  // Insertion order is kept; of equal keys the last value wins at the first one's place.
+  // Keeps insertion order; among equal keys, the last value takes the first one's position.
   static value map(std::vector<map_entry> entries);
   static value map(std::vector<std::pair<std::string, value>> entries);
   static value of(std::shared_ptr<const jinja::callable> c) { return value(std::move(c)); }
@@ -66,7 +66,7 @@ public:
 
   kind type() const noexcept { return static_cast<kind>(data_.index()); }
   bool is(kind k) const noexcept { return type() == k; }
-  // Each as_ requires the kind that it names.
+  // Each as_ function requires the kind in its name.
   bool as_boolean() const { return std::get<bool>(data_); }
   std::int64_t as_integer() const { return std::get<std::int64_t>(data_); }
   double as_real() const { return std::get<double>(data_); }
@@ -78,14 +78,14 @@ public:
   const jinja::callable& as_callable() const { return *std::get<callable_node>(data_); }
   jinja::namespace_object& as_namespace() const;
   jinja::loop_object& as_loop() const;
-  // Why an undefined is undefined: "'foo' is undefined".
+  // Why an undefined value is undefined: "'foo' is undefined".
   std::string about() const;
-  // Of a map: nothing if there is no such key. Numbers compare by value, as in Python.
+  // Requires a map; null if there is no such key. Numbers compare by value, as in Python.
   const value* find(const value& key) const;
   const value* find(std::string_view key) const;
-  // Containers on the longest way down; 0 for a scalar.
+  // Containers on the longest path below; 0 for a scalar.
   std::uint32_t depth() const noexcept;
-  // True if both are the same node (Python's `is`); scalars compare by kind and value.
+  // Whether both are the same node (Python's `is`); scalars compare by kind and value.
   bool is_same(const value& other) const noexcept;
 
 private:
@@ -120,7 +120,7 @@ struct value::list_node {
   std::uint32_t depth;
 };
 
-// `order` holds indices sorted by key, so that a map of user data cannot make look-ups slow.
+// `order` holds indices sorted by key, so a map of user data cannot make look-ups slow.
 struct value::map_node {
   std::vector<map_entry> entries;
   std::vector<std::pair<std::string, std::uint32_t>> order;

@@ -18,7 +18,7 @@ bool is_word_character(char32_t c) {
 
 namespace {
 
-// A line, with the place of each of its characters, and of its end.
+// A line, with the byte offsets of its characters and of its end.
 class line_view {
 public:
   explicit line_view(std::string_view text) {
@@ -33,17 +33,17 @@ public:
   std::size_t offset(std::size_t i) const { return i < size() ? characters_[i].at : bytes_; }
   char32_t at(std::size_t i) const { return characters_[i].number; }
 
-  bool is_space(std::size_t i) const { // textwrap's: ASCII alone
+  bool is_space(std::size_t i) const { // textwrap's: ASCII only
     return i < size() && std::u32string_view(U" \t\n\v\f\r").find(at(i)) != npos;
   }
   bool is_hyphen(std::size_t i) const { return i < size() && at(i) == U'-'; }
   bool is_word(std::size_t i) const { return i < size() && is_word_character(at(i)); }
   bool is_letter(std::size_t i) const { return is_word(i) && !(at(i) >= U'0' && at(i) <= U'9'); }
-  // Of a word, or what may stand in one: [\w!"'&.,?]
+  // A word character, or a mark that may occur in a word: [\w!"'&.,?]
   bool is_word_or_mark(std::size_t i) const {
     return is_word(i) || (i < size() && std::u32string_view(U"!\"'&.,?").find(at(i)) != npos);
   }
-  // Two or more hyphens from `i` on, with a word behind: their end, or `i`.
+  // The end of two or more hyphens at `i` that a word follows; else `i`.
   std::size_t behind_dash(std::size_t i) const {
     std::size_t end = i;
     while (is_hyphen(end)) {
@@ -62,7 +62,7 @@ private:
   std::size_t bytes_ = 0;
 };
 
-// A hyphen at `i` that a line may end behind: letters on both sides, more than one before it.
+// Whether a line may break after the hyphen at `i`: letters on both sides, several before it.
 bool parts_word(const line_view& line, std::size_t i) {
   const bool has_letters = i >= 2 && line.is_letter(i - 1) && line.is_letter(i - 2);
   const bool is_second =
@@ -72,7 +72,7 @@ bool parts_word(const line_view& line, std::size_t i) {
          line.is_letter(next);
 }
 
-// Behind the piece of a line that begins at `begin` and is not parted: textwrap's wordsep_re.
+// End of the unbreakable piece of a line that starts at `begin`: textwrap's wordsep_re.
 std::size_t behind_piece(const line_view& line, std::size_t begin, bool parts_words) {
   std::size_t end = begin;
   if (line.is_space(begin)) {
@@ -96,7 +96,7 @@ std::size_t behind_piece(const line_view& line, std::size_t begin, bool parts_wo
   return end;
 }
 
-// A byte of a line may be a character and a piece of its own: 32 bytes while it is wrapped.
+// Each byte of a line may be a character and a piece: 32 bytes during wrapping.
 constexpr std::size_t steps_per_byte = 4;
 
 struct wrap_style {
@@ -120,7 +120,7 @@ std::vector<piece> pieces_of(const line_view& line, bool parts_words) {
   return all;
 }
 
-// Where a piece that is longer than a line is broken, `room` being left of the line.
+// Where to break a piece longer than a line, with `room` left on the line.
 std::size_t break_of(const line_view& line, piece p, std::size_t room, const wrap_style& style) {
   const std::size_t end = std::min(p.end, p.begin + room);
   if (!style.parts_words || end == p.end) {
@@ -138,7 +138,7 @@ std::size_t break_of(const line_view& line, piece p, std::size_t room, const wra
   return end;
 }
 
-// textwrap.wrap of one line: white space at the ends of its lines is dropped, a line at a time.
+// textwrap.wrap of one line: drops white space at the ends of the new lines.
 std::vector<byte_range> wrapped(const line_view& line, const wrap_style& style) {
   auto pieces = pieces_of(line, style.parts_words);
   std::vector<byte_range> lines;

@@ -1,4 +1,4 @@
-// Words, as Python's re and textwrap find them, and the filter that wraps lines.
+// Words as in Python's re and textwrap, and the filter that wraps lines.
 #pragma once
 
 #include "runtime/text/template/interpreter.hpp"

@@ -59,7 +59,7 @@ TEST_CASE("what is wrong is said") {
       {"root ::= other", "'other'"},
       {"main ::= \"a\"", "'root'"},
       {"root ::= root \"a\" | \"b\"", "begins with itself"},
-      {"root ::= \"a", "without end"},
+      {"root ::= \"a", "an unterminated literal"},
       {"root ::= [a", "without ']'"},
       {"root ::= (\"a\"", "without ')'"},
       {"root = \"a\"", "::="},

@@ -114,8 +114,8 @@ TEST_CASE("tensors of experts are refused by their published names") {
   CHECK(says(in_mixtral("experts.3.w1.weight", "x.weight"), expert + "3.w1.weight' is missing"));
   CHECK(says(in_mixtral("experts.1.w1.weight", expert + "9.w1.weight"),
              expert + "1.w1.weight' is missing"));
-  CHECK(says(in_mixtral("experts.1.w1.weight", expert + "02.w1.weight"),
-             "' has the place of '" + expert));
+  CHECK(
+      says(in_mixtral("experts.1.w1.weight", expert + "02.w1.weight"), "' duplicates '" + expert));
   const auto layout =
       "this build reads a tensor for each and each matrix, as '" + expert + "0.w1.weight'";
   for (const auto& other :
@@ -180,7 +180,7 @@ TEST_CASE("quantised experts are joined like others") {
   CHECK(up->shape == std::vector<std::uint64_t>{32, 32, 4});
   CHECK(described(family("gptq_qwen3moe")).has_normalised_experts);
   CHECK(says(refusal_of_renamed("gptq_qwen3moe", expert + "scales", "x.scales"),
-             "'" + expert + "qweight' stands without its scales"));
+             "'" + expert + "qweight' lacks its scales"));
   // Other zero points ask for another type, and all experts of a layer have one.
   CHECK(says(changed("gptq_qwen3moe").byte_of(expert + "qzeros").refusal(),
              "'" + expert + "qweight' is Q5_0 [32, 32], but '" + qwen +

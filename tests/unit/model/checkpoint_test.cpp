@@ -217,7 +217,7 @@ TEST_CASE("tensors of a directory are refused by their published names") {
                       rename(h, "model.layers.0.mlp.gate_proj.weight",
                              "model.layers.0.mlp.gate_up_proj.weight");
                     }),
-             "has the place of"));
+             "duplicates"));
   CHECK(says(header("qwen3",
                     [](json& h) {
                       rename(h, "model.layers.0.self_attn.q_norm.weight",
@@ -303,7 +303,7 @@ TEST_CASE("an index whose files do not hold what it says is refused by name") {
   const auto file = map["model.norm.weight"].get<std::string>();
   std::filesystem::copy(twice.path() / file, twice.path() / "again.safetensors");
   twice.index([](json& i) { i["weight_map"]["model.norm.weight"] = "again.safetensors"; });
-  CHECK(says(twice.refusal(), "has the place of"));
+  CHECK(says(twice.refusal(), "duplicates"));
   changed missing("qwen2");
   std::filesystem::remove(missing.path() / file);
   CHECK(says(missing.refusal(), file));
@@ -396,11 +396,11 @@ TEST_CASE("quantised modules are refused by their published names") {
         .header([&](json& h) { rename(h, from.c_str(), to.c_str()); })
         .refusal();
   };
-  CHECK(says(renamed(q + "qzeros", "x.qzeros"), q + "qweight' stands without its qzeros"));
-  CHECK(says(renamed(q + "scales", "x.scales"), q + "qweight' stands without its scales"));
-  CHECK(says(renamed(q + "qweight", "x.qweight"), "q_proj.g_idx' stands without its qweight"));
+  CHECK(says(renamed(q + "qzeros", "x.qzeros"), q + "qweight' lacks its qzeros"));
+  CHECK(says(renamed(q + "scales", "x.scales"), q + "qweight' lacks its scales"));
+  CHECK(says(renamed(q + "qweight", "x.qweight"), "q_proj.g_idx' lacks its qweight"));
   CHECK(renamed(q + "g_idx", "lm_head.rotary_emb.inv_freq") == ""); // groups of consecutive inputs
-  CHECK(says(renamed("model.embed_tokens.weight", q + "weight"), "has the place of"));
+  CHECK(says(renamed("model.embed_tokens.weight", q + "weight"), "duplicates"));
   CHECK(says(renamed(q + "bias", "model.layers.0.x.bias"), "'model.layers.0.x.bias'"));
   // The head of gptq_rows is quantised; config.json does not say that it is the embedding.
   changed headless("gptq_rows");

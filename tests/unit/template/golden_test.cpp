@@ -75,7 +75,7 @@ TEST_CASE("what is not supported is refused by name when the template is parsed"
        "the tag 'extends' is not supported: a model has one template (template line 1)"},
       {"{% do x %}", "the tag 'do' is not supported (template line 1)"},
       {"{% autoescape true %}{% endautoescape %}",
-       "'autoescape' is not supported but as 'false' (template line 1)"},
+       "'autoescape' is supported only as 'false' (template line 1)"},
       {"{{ [1] | random }}", "the filter 'random' is not supported: the same request must give the "
                              "same prompt (template line 1)"},
       {"{{ 1 | urlize }}",

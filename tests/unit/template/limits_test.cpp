@@ -92,7 +92,7 @@ TEST_CASE("a template that would grow or run without end is stopped") {
       {"{{ 9223372036854775807 + 1 }}", "64 bits"},
       {"{{ -(-9223372036854775807 - 1) }}", "64 bits"},
       {"{{ (-9223372036854775807 - 1) // -1 }}", "64 bits"},
-      {"{{ 99999999999999999999 }}", "no integer of 64 bits"},
+      {"{{ 99999999999999999999 }}", "not a 64-bit integer"},
       {"{{ 1e999 }}", "range of a float"},
       {"{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "too deep"},
       {"{% macro a() %}{{ b() }}{% endmacro %}{% macro b() %}{{ a() }}{% endmacro %}{{ a() }}",

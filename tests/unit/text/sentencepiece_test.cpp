@@ -195,9 +195,9 @@ TEST_CASE("a broken SentencePiece vocabulary is refused with the reason") {
   const row rows[] = {
       {"but 0 scores", [](auto& v) { v.scores.clear(); }},
       {"scores", [](auto& v) { v.scores.pop_back(); }},
-      {"score of token 9 is no finite",
+      {"score of token 9 is not a finite",
        [](auto& v) { v.scores[9] = std::numeric_limits<float>::quiet_NaN(); }},
-      {"score of token 9 is no finite",
+      {"score of token 9 is not a finite",
        [](auto& v) { v.scores[9] = -std::numeric_limits<float>::infinity(); }},
       {"token types", [](auto& v) { v.kinds.pop_back(); }},
       {"byte tokens for 255 of 256",

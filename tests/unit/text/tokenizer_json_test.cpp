@@ -208,9 +208,9 @@ TEST_CASE("tokenizer.json is refused by the step that this build does not comput
       {"t5", set("/pre_tokenizer/pretokenizers/1/prepend_scheme", "first"), "prepend_scheme first"},
       {"t5", set("/pre_tokenizer/pretokenizers/0/type", "Punctuation"), "'Punctuation'"},
       {"t5", set("/pre_tokenizer/pretokenizers/1/type", "WhitespaceSplit"), "'WhitespaceSplit'"},
-      {"t5", set("/normalizer/precompiled_charsmap", "A==="), "precompiled_charsmap is no base64"},
+      {"t5", set("/normalizer/precompiled_charsmap", "A==="), "precompiled_charsmap is not base64"},
       {"t5", set("/normalizer/precompiled_charsmap", "AAAA"), "precompiled_charsmap"},
-      {"t5", set("/model/vocab", json::object()), "vocab is no list"},
+      {"t5", set("/model/vocab", json::object()), "vocab is not a list"},
       {"t5", set("/model/vocab/7", {"a", "b"}), "token 7"},
       {"t5", set("/model/vocab/7", {"a", 1, 2}), "token 7"},
       {"t5", set("/model/unk_id", 100000), "unk_id"},
@@ -239,7 +239,7 @@ TEST_CASE("tokenizer.json is refused by the step that this build does not comput
        },
        "single_word"},
       {"llama 3", set("/added_tokens/0/id", 5), "id of"},
-      {"llama 2", set("/model/unk_token", "nowhere"), "'nowhere' is no token"},
+      {"llama 2", set("/model/unk_token", "nowhere"), "'nowhere' is not a token"},
   };
   for (const auto& each : changes) {
     files f;
@@ -256,7 +256,7 @@ TEST_CASE("tokenizer.json is refused by the step that this build does not comput
 TEST_CASE("names of tokens that are none are refused") {
   files f;
   f.settings["eos_token"] = "<nowhere>";
-  CHECK(refusal(f).find("eos_token '<nowhere>' is no token") != std::string::npos);
+  CHECK(refusal(f).find("eos_token '<nowhere>' is not a token") != std::string::npos);
   f.settings = json::object();
   f.generation["eos_token_id"] = {1, 4000000000};
   CHECK(refusal(f).find("generation_config.json: eos_token_id") != std::string::npos);
