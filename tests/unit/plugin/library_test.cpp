@@ -34,7 +34,7 @@ TEST_CASE("a library of another version of the interface is refused with both nu
 TEST_CASE("what is no engine, or not a whole one, is refused") {
   CHECK(refusal(engines / "engine_bad_none.so").message.find("no symbol baton_engine") !=
         std::string::npos);
-  CHECK(refusal(engines / "engine_bad_gap.so").message.find("leaves out a function") !=
+  CHECK(refusal(engines / "engine_bad_gap.so").message.find("lacks a function") !=
         std::string::npos);
   const scratch_directory scratch;
   std::ofstream(scratch / "engine_text.so") << "no library\n";
