@@ -114,7 +114,7 @@ result<std::string> examine(const std::filesystem::path& file, const std::string
     return ok.error();
   std::string said(found.device, ::strnlen(found.device, sizeof found.device));
   if (const auto size = ::strnlen(found.ranks_meet_by, sizeof found.ranks_meet_by); size > 0)
-    said += "; ranks meet by " + std::string(found.ranks_meet_by, size);
+    said += "; ranks connected by " + std::string(found.ranks_meet_by, size);
   return said;
 }
 

@@ -74,7 +74,7 @@ TEST_CASE("what ranks need is looked for where there are ranks") {
   CHECK(bad.error().message == "engine plain: several ranks need what this machine has not");
   const auto apart = plugin::examine(file, "plain-apart", 2, 1);
   REQUIRE(apart);
-  CHECK(apart->ends_with("; ranks meet by plain loops"));
+  CHECK(apart->ends_with("; ranks connected by plain loops"));
   const auto crowded = plugin::examine(file, "plain-apart", 2, 2);
   REQUIRE(!crowded);
   CHECK(crowded.error().message == "engine plain: 2 ranks of a stage are on one device");
