@@ -93,7 +93,7 @@ result<void> check(const model::description& m) {
   if (m.rope.scaling == model::rope_scaling_kind::yarn)
     return refuse("yarn rope scaling");
   if (m.expert_count != 0 && m.has_post_norms)
-    return refuse("norms after experts");
+    return refuse("norms of expert outputs");
   if (m.head_size % 16 != 0 || m.head_size > head_size_max)
     return refuse("head sizes other than multiples of 16 up to 256");
   if (m.rope.dimension_count > m.head_size || m.rope.dimension_count % 2 != 0)
