@@ -3,7 +3,7 @@
 //
 // A step is launched without waiting, and its outcome is taken when the device has finished it. On
 // an asynchronous device two steps may be in flight: the second is launched while the host
-// processes the outcome of the first. They alternate between two slots (staging_memory.hpp), and
+// processes the outcome of the first. They alternate between two buffers (double_buffer.hpp), and
 // rows are copied concurrently with the kernels.
 //
 //   a step:  --begin()--> launched --run() of it--> waited for, its outcome taken
@@ -114,8 +114,8 @@ private:
   buffer projected_, attended_;       // [rows, (heads + 2 * kv_heads) * size], [rows, heads * size]
   buffer gate_up_, gated_;            // [rows, 2 * ffn], [rows, ffn]; not for a mixture
   buffer host_rows_;                  // [rows, hidden], if the host sums over ranks
-  // [rows, hidden] per slot: incoming rows of a stage that is not the first, and outgoing rows of
-  // one that is not the last.
+  // [rows, hidden] per buffer index: incoming rows of a stage that is not the first, and outgoing
+  // rows of one that is not the last.
   std::array<buffer, turns> incoming_, outgoing_;
   turn_memory staged_, unkept_;       // incoming rows; outgoing rows without a free slab
   std::optional<row_slabs> slabs_;    // for a stage that is not the last

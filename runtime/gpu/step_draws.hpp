@@ -21,8 +21,8 @@ public:
              const plugin::host& shard, rank_sums* sums, std::uint32_t draws);
 
   // Provides memory for `draws` rows of logits, at least batch.draws, and uploads the draw
-  // parameters, before the step's work. Requires: the slot's previous step has ended. Throws what
-  // the device throws.
+  // parameters, before the step's work. Requires: the previous step with this buffer has ended.
+  // Throws what the device throws.
   void lay_out(const plugin::batch& batch, std::uint32_t draws, std::uint32_t turn);
   // [draws, decoder::logit_count] of this rank, written by the step's work.
   float* logits() const noexcept { return logits_.as<float>(); }
@@ -39,8 +39,8 @@ public:
   void launch();
   // After launch(): requests tokens or logits. Requires: the sums of the ranks have finished.
   void fetch();
-  // Tokens or logits; empty at ranks that do not draw. Valid until the slot is used again.
-  // Requires: the step of this slot has ended. Throws: as launch().
+  // Tokens or logits; empty at ranks that do not draw. Valid until the buffer is used again.
+  // Requires: the step with this buffer has ended. Throws: as launch().
   plugin::outcome take(std::uint32_t turn);
 
 private:

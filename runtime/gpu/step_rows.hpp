@@ -14,8 +14,8 @@ public:
   // may need more, which is allocated on demand.
   step_rows(device& on, const plugin::settings& with);
 
-  // Lays the batch out and enqueues its copy. Requires: the batch is valid, and the slot's previous
-  // step has ended.
+  // Lays the batch out and enqueues its copy. Requires: the batch is valid, and the previous step
+  // with this buffer has ended.
   void set(device& on, const plugin::batch& batch, std::uint32_t block_positions,
            std::uint32_t turn);
   // The same with padding rows up to `size`: token 0 at the first position of `spare_block`, which

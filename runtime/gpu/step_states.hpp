@@ -15,16 +15,16 @@ public:
   // device throws.
   step_states(device& on, const plugin::decoder& model, std::uint32_t rows);
 
-  // Selects the rows before the step's work. Requires: the slot's previous step has ended. Throws
-  // what the device throws.
+  // Selects the rows before the step's work. Requires: the previous step with this buffer has
+  // ended. Throws what the device throws.
   void lay_out(const plugin::batch& batch, std::uint32_t turn);
   bool has_rows() const noexcept { return !rows_.empty(); }
   // After the layers: normalises the rows from `stream`, [rows of the step, hidden].
   void compute(float* stream, const float* gain);
   // After compute(): enqueues the copy to the host.
   void fetch();
-  // [rows that are pooled, hidden], in order; null: there are none. Valid until the slot is used
-  // again. Requires: the step of this slot has ended.
+  // [rows that are pooled, hidden], in order; null: there are none. Valid until the buffer is used
+  // again. Requires: the step with this buffer has ended.
   const float* take(std::uint32_t turn) const noexcept { return found_[turn]; }
 
 private:

@@ -1,5 +1,5 @@
 // Host memory for asynchronous copies. Two steps may be in flight: one whose outcome is being
-// taken, and the next one. They alternate between two slots, and each slot has its own memory.
+// taken, and the next one. They alternate between two buffers.
 #pragma once
 
 #include "runtime/gpu/device.hpp"
@@ -8,12 +8,12 @@
 
 namespace baton::gpu {
 
-inline constexpr std::uint32_t turns = 2; // slot 0, slot 1, slot 0, ...
+inline constexpr std::uint32_t turns = 2; // buffer 0, buffer 1, buffer 0, ...
 
 class turn_memory {
 public:
-  // At least `bytes` bytes; their old contents are lost. Requires: the slot's previous step has
-  // ended. Throws what the device throws.
+  // At least `bytes` bytes; their old contents are lost. Requires: the previous step with this
+  // buffer has ended. Throws what the device throws.
   std::byte* take(device& on, std::uint32_t turn, std::size_t bytes);
   // Saves `bytes` of `from` and enqueues their copy to the device, in order with the kernels. Once
   // per step. Requires and throws: as take().
