@@ -1,8 +1,8 @@
 // One quantised activation row: a record per block of 32 values, so that a kernel needs a single
 // pointer per row. A row is quantised once per matrix input and serves every weight format.
 //
-// x = scale * value, |value| <= 127 in 8 bits, <= 32767 in 16. The integer terms are initial values
-// of the accumulator that undo the offset of the stored codes exactly.
+// x = scale * value, |value| <= 127 in 8 bits, <= 32767 in 16. The integer terms initialise the
+// accumulator and cancel the offset of the stored codes exactly.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@ namespace baton::cpu {
 
 struct activation_terms {
   float scale;
-  float scaled_sum;              // scale * sum of the quantised values: for formats with a min
+  float scaled_sum;              // scale * sum of the quantised values, for formats with a min
   std::int32_t minus_8_sum;      // zero point of nibbles
   std::int32_t minus_128_sum;    // offset of bytes
-  std::int32_t minus_128_sum_lo; // the same for k < 16 and k >= 16 alone
+  std::int32_t minus_128_sum_lo; // the same for k < 16 and k >= 16 separately
   std::int32_t minus_128_sum_hi;
   std::int32_t unused[2];
 };
@@ -32,8 +32,8 @@ struct activation_block<activation_width::bits8> {
   activation_terms terms;
 };
 
-// Of every four values the middle two change places: a product takes two at a time, and the codes
-// that stand at the same place in the two halves of 4 bytes are those of k and k + 2.
+// In every group of four values the middle two are swapped. A product takes two values at a time,
+// and equal positions in the two halves of 4 code bytes hold the codes of k and k + 2.
 template <>
 struct activation_block<activation_width::bits16> {
   static constexpr int most = 32767;
@@ -43,7 +43,7 @@ struct activation_block<activation_width::bits16> {
 static_assert(sizeof(activation_block<activation_width::bits8>) == 64);
 static_assert(sizeof(activation_block<activation_width::bits16>) == 96);
 
-// Where value k of a block stands in it. Always inlined: files for several CPUs share this header.
+// Index of value k within a block. Always inlined: files for several ISAs share this header.
 [[gnu::always_inline]] constexpr std::size_t activation_place(activation_width width,
                                                               std::size_t k) {
   constexpr std::size_t swapped[] = {0, 2, 1, 3};

@@ -1,6 +1,6 @@
-// The tile registers of AMX and the instructions on them, in assembly: GCC 12 takes no template
-// arguments in its own names for them. Included by kernels_amx.cpp alone; internal linkage keeps
-// its code out of files compiled for lesser CPUs.
+// The tile registers of AMX and their instructions, in assembly, because GCC 12's intrinsics accept
+// no template arguments. Included only by kernels_amx.cpp; internal linkage keeps this code out of
+// files compiled for older CPUs.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 namespace baton::cpu {
 namespace {
 
-// What a tile register holds: up to 16 rows of up to 64 bytes.
+// The tile configuration: each register has up to 16 rows of up to 64 bytes.
 struct alignas(64) tile_shapes {
   std::uint8_t palette = 1;
   std::uint8_t start_row = 0;
@@ -24,8 +24,8 @@ struct alignas(64) tile_shapes {
 };
 static_assert(sizeof(tile_shapes) == 64);
 
-// Tiles have shapes while this lives. Released afterwards, so that a thread which is switched out
-// has no 8 KiB of them to save.
+// Configures the tiles for its lifetime. Releasing them spares the kernel from saving 8 KiB of tile
+// data at a context switch.
 class tiles_in_use {
 public:
   explicit tiles_in_use(const tile_shapes& shapes) { asm volatile("ldtilecfg %0" ::"m"(shapes)); }
@@ -46,13 +46,13 @@ template <int T>
 [[gnu::always_inline]] inline void tile_store(std::byte* to, std::size_t stride) {
   asm volatile("tilestored %%tmm%c0, (%1,%2,1)" ::"i"(T), "r"(to), "r"(stride) : "memory");
 }
-// The operations of matmul_bf16_body.hpp over a block: a has rows of k, b pairs of k of 16 outputs.
+// Operations of matmul_bf16_body.hpp over a block: a has rows of k, b pairs of k for 16 outputs.
 template <int Sums, int A, int B>
 [[gnu::always_inline]] inline void tile_dot_bf16() {
   asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(Sums), "i"(A), "i"(B));
 }
-// Exact sums in 32 bits of products of bytes, fours of k: those of b have no sign, those of a have
-// one, or none.
+// Exact 32-bit sums of products of bytes, in groups of four k. The bytes of b are unsigned, those
+// of a are signed or unsigned.
 template <int Sums, int A, int B>
 [[gnu::always_inline]] inline void tile_dot_signed() {
   asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(Sums), "i"(A), "i"(B));

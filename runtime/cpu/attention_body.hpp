@@ -1,8 +1,8 @@
-// Paged attention, written once over a vector type V. Keys and values come in absolutely aligned
-// chunks of 64 positions; per chunk: scores (one fma per dimension, in order), maximum, exp, a sum
-// by a fixed tree, P.V from zero; chunk results are merged in chunk order (the online softmax of
-// arXiv 1805.02867). Prefill and decode run this same sequence per query, so both give the same
-// bits. A window hides the positions before it; chunks that it hides from all queries are skipped.
+// Paged attention, written once over a vector type V. Keys and values are processed in aligned
+// chunks of 64 positions. Per chunk: scores (one fma per dimension, in order), maximum, exp, a sum
+// by a fixed tree, P.V from zero. Chunk results are merged in chunk order (the online softmax of
+// arXiv 1805.02867). Prefill and decode run the same sequence per query, so both give the same
+// bits. A window hides earlier positions; chunks that it hides from all queries are skipped.
 #pragma once
 
 #include "runtime/cpu/kv_body.hpp"
@@ -10,12 +10,12 @@
 
 namespace baton::cpu {
 
-// Whose factors meet which columns: all columns the same, or each block of 32 its own, [64] apart.
+// How factors apply to columns: shared by all, or separate for each block of 32, [64] apart.
 enum class factors { shared, by_block };
 
-// A matrix of a page [rows][width], and the same one of the page that is read next: its rows are
-// fetched while these are computed with. Products take longer than memory, but a chunk is too short
-// for the processor to see by itself where the next one begins.
+// A matrix of a page [rows][width], and the same matrix of the page that is read next. The next
+// rows are prefetched during the computation, because a chunk is too short for the hardware
+// prefetcher.
 template <class Element>
 struct paged_matrix {
   const Element* rows = nullptr;
@@ -32,7 +32,7 @@ template <class Element>
 }
 
 // out[r][column .. +16*C) = sum over k < n of a[r][k] * matrix[k][column ..], without scales. The
-// pass over the first columns fetches.
+// pass over the first columns prefetches.
 template <class V, kv_format Format, factors Factors, int R, int C>
 [[gnu::always_inline]] inline void
 multiply_columns(const float* const* a,
@@ -75,7 +75,7 @@ multiply_columns(const float* const* a,
       V::store(out[r] + column + c * 16, sum[r][c]);
 }
 
-// The first `columns` of all rows' products, a multiple of 16.
+// The first `columns` products of all rows; a multiple of 16.
 template <class V, kv_format Format, factors Factors, int R>
 [[gnu::always_inline]] inline void
 multiply(const float* const* a, const paged_matrix<typename kv_elements<V, Format>::type>& matrix,
@@ -91,7 +91,7 @@ multiply(const float* const* a, const paged_matrix<typename kv_elements<V, Forma
     multiply_columns<V, Format, Factors, R, 1>(a, matrix, column, n, out);
 }
 
-// A page, and the one that is read next.
+// A page, and the page that is read next.
 struct page_pair {
   const std::byte* now = nullptr;
   const std::byte* next = nullptr;
@@ -105,8 +105,8 @@ struct page_pair {
   }
 };
 
-// scores[r][0 .. columns) = queries[r] . keys. A scale is that of a position and 32 dimensions: it
-// meets the sum over these.
+// scores[r][0 .. columns) = queries[r] . keys. A scale covers one position and 32 dimensions and is
+// applied to their sum.
 template <class V, kv_format Format, int R>
 [[gnu::always_inline]] inline void multiply_keys(const float* const* queries, page_pair pages,
                                                  std::size_t head_size, std::size_t columns,
@@ -143,8 +143,8 @@ template <class V, kv_format Format, int R>
   }
 }
 
-// out[r] = sum over the first n positions of weights[r][position] * value. Scales go into the
-// weights: as many products as positions, not as elements.
+// out[r] = sum over the first n positions of weights[r][position] * value. Scales are folded into
+// the weights: one product per position, not per element.
 template <class V, kv_format Format, int R>
 [[gnu::always_inline]] inline void multiply_values(const float* const* weights, page_pair pages,
                                                    std::size_t head_size, std::size_t n,
@@ -172,18 +172,18 @@ template <class V, kv_format Format, int R>
   }
 }
 
-// The positions of a chunk that a query sees.
+// The positions of a chunk that are visible to a query.
 struct visible_range {
   int begin, end;
 
-  // All of them lie behind the chunk: before this query's window, but not before another's.
+  // The whole chunk lies before this query's window, but not before another query's.
   [[gnu::always_inline]] bool is_behind() const {
     return begin >= static_cast<int>(kv_block_positions);
   }
   [[gnu::always_inline]] bool is_whole() const {
     return begin == 0 && end >= static_cast<int>(kv_block_positions);
   }
-  // What stands at places [at, at + 16), and `other` where they are hidden.
+  // Values of positions [at, at + 16), with hidden ones replaced by `other`.
   template <class V>
   [[gnu::always_inline]] typename V::f32 only(typename V::f32 v, int at,
                                               typename V::f32 other) const {
@@ -192,21 +192,21 @@ struct visible_range {
   }
 };
 
-// Of up to 16 queries, a lane each: the maximum of all scores so far, and the sum of
-// exp(score - maximum).
+// For up to 16 queries, one lane each: the maximum of all scores so far, and the sum of exp(score -
+// maximum).
 struct softmax_state {
   alignas(64) float maximum[16];
   alignas(64) float sum[16];
 };
 static_assert(attend_queries_max <= 16);
 
-// What earlier results and those of a chunk are multiplied with to be added up.
+// Factors of earlier results and of a chunk's results in their sum.
 struct merge_factors {
   alignas(64) float before[16];
   alignas(64) float chunk[16];
 };
 
-// Caps scores, of which only those up to `visible.end` are read. Gives the maximum of the visible.
+// Caps scores; reads only those up to `visible.end`. Returns the maximum of the visible ones.
 template <class V>
 [[gnu::always_inline]] inline float cap_scores(float* scores, visible_range visible,
                                                float soft_cap) {
@@ -224,7 +224,7 @@ template <class V>
   return V::reduce_max(V::max(V::max(v[0], v[1]), V::max(v[2], v[3])));
 }
 
-// Turns scores into exp(score - maximum), zero where they are hidden. Gives the sum.
+// Replaces scores by exp(score - maximum), or zero where hidden. Returns the sum.
 template <class V>
 [[gnu::always_inline]] inline float weigh_scores(float* scores, visible_range visible,
                                                  float maximum) {
@@ -242,10 +242,10 @@ template <class V>
   return V::reduce_add(V::add(V::add(v[0], v[1]), V::add(v[2], v[3])));
 }
 
-// Turns the scores of R queries, 64 each, of which only those up to `visible.end` are read, into
-// exp(score - chunk maximum), zero outside of `visible`; folds the chunk into `state`. Goes through
-// all queries before each next part, for what one query does is a chain of operations that wait for
-// each other.
+// Replaces the 64 scores of each of R queries by exp(score - chunk maximum), zero outside
+// `visible`; reads only those up to `visible.end`. Folds the chunk into `state`. Each part
+// processes all queries before the next part starts, because one query is a chain of dependent
+// operations.
 template <class V, int R>
 [[gnu::always_inline]] inline void fold_chunk(float (&scores)[R][kv_block_positions],
                                               const visible_range (&visible)[R], float soft_cap,
@@ -260,7 +260,7 @@ template <class V, int R>
   V::store(factors.chunk, exp_of<V>(V::sub(chunk, merged)));
   for (int r = 0; r < R; ++r) {
     if (visible[r].is_behind()) {
-      // Changes nothing, as if it were skipped.
+      // No effect, as if the chunk were skipped.
       for (int i = 0; i < 4; ++i)
         V::store(scores[r] + i * 16, V::zero());
       factors.before[r] = 1.0F;
@@ -301,7 +301,7 @@ template <class V, kv_format Format, int R>
   for (; chunk <= last / chunk_positions; ++chunk) {
     const auto* next = chunk < last / chunk_positions ? args.pages[chunk + 1] : args.next_page;
     const page_pair pages{args.pages[chunk], next != nullptr ? next : args.pages[chunk]};
-    // A position that a query does not see has weight 0 exactly, and fma(0, v, acc) is acc.
+    // A hidden position has weight exactly 0, and fma(0, v, acc) is acc.
     const std::uint32_t left = last - chunk * chunk_positions + 1;
     const std::uint32_t visible = left < chunk_positions ? left : chunk_positions;
     multiply_keys<V, Format, R>(args.queries, pages, width, (visible + 15) / 16 * 16, score_rows);

@@ -13,8 +13,7 @@ namespace {
 constexpr std::size_t probe_bytes = std::size_t{256} << 20U;
 constexpr std::size_t words_per_line = 8;
 
-// One word of each cache line: the line comes whole. Four sums, so that no addition waits for
-// another.
+// Reads one value per cache line, which loads the whole line. Four sums avoid a dependency chain.
 std::uint64_t read_lines(const std::uint64_t* begin, const std::uint64_t* end) {
   std::uint64_t sums[4] = {};
   for (; begin + 4 * words_per_line <= end; begin += 4 * words_per_line)
@@ -33,7 +32,7 @@ result<std::vector<double>> measure_read_bandwidth(std::uint32_t threads, int ro
   const auto* words = reinterpret_cast<const std::uint64_t*>(memory->data());
   const std::size_t count = probe_bytes / sizeof(std::uint64_t);
   thread_team team(threads, {});
-  std::vector<std::uint64_t> sums(threads * words_per_line); // a line each
+  std::vector<std::uint64_t> sums(threads * words_per_line); // a cache line each
   std::vector<double> measured;
   for (int r = 0; r < rounds; ++r) {
     const auto begin = std::chrono::steady_clock::now();
@@ -44,7 +43,7 @@ result<std::vector<double>> measure_read_bandwidth(std::uint32_t threads, int ro
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
     measured.push_back(static_cast<double>(probe_bytes) / time.count() / 1e9);
   }
-  // The sums are used, so that the reads are not optimised away.
+  // Uses the sums, so that the reads are not optimised away.
   ENSURE(std::accumulate(sums.begin(), sums.end(), std::uint64_t{0}) != 0,
          "the memory read is not what was written");
   return measured;

@@ -1,4 +1,4 @@
-// How fast this machine's memory can be read: what decoding is bound by, since a step reads all
+// Measures how fast this machine's memory can be read. It bounds decoding, because a step reads all
 // weights once.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace baton::cpu {
 
-// GB/s of `threads` threads together, once per round, over memory far larger than the caches.
+// Total GB/s of `threads` threads, once per round, over memory much larger than the caches.
 // Takes about 0.1 s and 256 MiB. Errors: does_not_fit.
 result<std::vector<double>> measure_read_bandwidth(std::uint32_t threads, int rounds);
 

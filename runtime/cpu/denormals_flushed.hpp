@@ -1,5 +1,5 @@
-// While it lives, this thread's vector operations of x86 take denormal operands as zero and give
-// zero for denormal results. That is what products of bf16 do whatever the thread has set.
+// During its lifetime, x86 vector operations of this thread treat denormal operands and results as
+// zero. bf16 products do so regardless of this setting.
 #pragma once
 
 #include <immintrin.h>

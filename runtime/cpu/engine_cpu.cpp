@@ -1,4 +1,4 @@
-// Puts the parts of the CPU engine together: checks the settings, loads, runs steps, samples.
+// Assembles the CPU engine: checks the settings, loads, runs steps, samples.
 #include "runtime/cpu/engine_cpu.hpp"
 
 #include "runtime/cpu/forward.hpp"
@@ -15,9 +15,9 @@
 namespace baton::cpu {
 namespace {
 
-// More cores than one machine has; a typing error beyond.
+// More cores than any machine has; larger values are typing errors.
 constexpr std::uint32_t threads_limit = 1024;
-// Rows of a step: far beyond where larger steps are any faster.
+// Rows per step, far above the size where larger steps stop getting faster.
 constexpr std::uint32_t rows_limit = 1U << 16U;
 
 result<void> check(const config& c) {
@@ -25,8 +25,8 @@ result<void> check(const config& c) {
     return fail_param(errc::invalid_value, "threads", "threads must be 1 to {}, not {}",
                       threads_limit, c.threads);
   if (!c.cpus.empty() && c.cpus.size() != c.threads)
-    return fail_param(errc::invalid_value, "cpus", "{} cpus are named for {} threads",
-                      c.cpus.size(), c.threads);
+    return fail_param(errc::invalid_value, "cpus", "{} cpus for {} threads", c.cpus.size(),
+                      c.threads);
   if (c.rows_max == 0 || c.rows_max > rows_limit)
     return fail_param(errc::invalid_value, "rows_max", "rows_max must be 1 to {}, not {}",
                       rows_limit, c.rows_max);
@@ -38,7 +38,7 @@ result<void> check(const config& c) {
   return {};
 }
 
-// The slices of the ranks, together the whole model; without a group the whole is one slice.
+// The slices of all ranks, which cover the whole model; without a group, one slice.
 result<std::vector<model::tensor_slice>> slices_of(const model::description& m, const config& c) {
   if (c.slices.empty() && c.rank == 0)
     return model::split(m, 1);
@@ -63,14 +63,14 @@ result<std::vector<model::tensor_slice>> slices_of(const model::description& m, 
   }
   for (const auto& slice : c.slices) {
     if (slice.vocabulary.first % panel_rows != 0)
-      return wrong("a slice of the head begins inside of a panel");
+      return wrong("a slice of the head begins inside a panel");
     if (slice.kv_heads != model::kv_heads_of(m, slice.heads))
-      return wrong("a slice has other KV heads than its heads ask");
+      return wrong("a slice's KV heads do not match its heads");
   }
   return c.slices;
 }
 
-// KV of a group that is cut otherwise has other bits.
+// Distinguishes splits: a group with another split computes KV with other bits.
 std::uint64_t mark_of(const std::vector<model::tensor_slice>& slices) {
   std::uint64_t mark = 0;
   if (slices.size() == 1)
@@ -83,7 +83,7 @@ std::uint64_t mark_of(const std::vector<model::tensor_slice>& slices) {
   return mark;
 }
 
-// Refuses by name what the kernels do not compute: nothing is left out silently.
+// Rejects everything that the kernels do not compute; nothing is ignored silently.
 result<void> check(const model::description& m) {
   const auto refuse = [&](std::string_view what) {
     return fail(errc::unsupported_model, "'{}': the CPU engine does not run {}", m.name, what);
@@ -93,9 +93,9 @@ result<void> check(const model::description& m) {
   if (m.rope.scaling == model::rope_scaling_kind::yarn)
     return refuse("yarn rope scaling");
   if (m.expert_count != 0 && m.has_post_norms)
-    return refuse("norms of what experts add");
+    return refuse("norms of expert outputs");
   if (m.head_size % 16 != 0 || m.head_size > head_size_max)
-    return refuse("head sizes that are no multiple of 16 up to 256");
+    return refuse("head sizes other than multiples of 16 up to 256");
   if (m.rope.dimension_count > m.head_size || m.rope.dimension_count % 2 != 0)
     return refuse("this number of rotated dimensions");
   return {};
@@ -119,7 +119,7 @@ struct engine_cpu::state {
   std::uint32_t rank = 0;
   model::description own; // the model as this rank computes it
   std::vector<std::size_t> logits_of_ranks;
-  std::shared_ptr<collective::collective> group; // none: this is the only rank
+  std::shared_ptr<collective::collective> group; // null: this is the only rank
   model::layer_range range;
   isa which;
   activation_width width;
@@ -127,14 +127,14 @@ struct engine_cpu::state {
   shared_weights weights;
   std::optional<rope_tables> ropes;
   kv_memory kv;
-  kv_part holds; // what of the model the KV is
+  kv_part holds; // which part of the model this KV belongs to
   swap_file swap;
   step_memory memory;
   std::optional<forward> pass;
   std::vector<baton::engine::sampler_scratch> scratch; // [thread]
   baton::engine::constraint_masks masks;
   std::vector<std::optional<result<sample>>> drawn; // [draw]
-  std::vector<block_index> first_used;              // by this step
+  std::vector<block_index> first_used;              // blocks first used by this step
   baton::engine::capacity limits;
 
   result<void> take_kv(const model::model_file& file, const config& c) {
@@ -180,7 +180,7 @@ struct engine_cpu::state {
                     group ? fmt::format(", rank {} of {}", rank, slices.size()) : std::string());
   }
 
-  // Of a row, that this rank holds: its own, and those of all at rank 0, which samples.
+  // Logits per row on this rank: its own, or at rank 0, which samples, those of all ranks.
   std::size_t logits_held() const {
     return !range.heads ? 0 : rank == 0 ? model.vocab_size : logits_of_ranks[rank];
   }
@@ -209,7 +209,7 @@ result<shared_weights> engine_cpu::read(const model::model_file& file,
   if (!slices)
     return slices.error();
   std::optional<result<stage_weights>> weights;
-  std::thread packing([&] { // the team pins it: not the caller, who has threads to start
+  std::thread packing([&] { // pinned by the team, unlike the caller, which starts other threads
     thread_team team(settings.threads, settings.cpus);
     weights = load_weights(file, model, range, (*slices)[settings.rank], team);
   });
@@ -279,7 +279,7 @@ result<baton::engine::step_output> engine_cpu::run(const micro_batch& batch,
   s.bring_in_blocks(batch);
   if (auto ok = s.make_copies(batch.copies); !ok)
     return ok.error();
-  if (s.group) // a rank whose copies failed is not among them
+  if (s.group) // fails if another rank's copies failed
     if (auto ok = s.group->agree(batch.batch.value); !ok)
       return ok.error();
   if (auto ok = s.pass->run(batch, activations); !ok)
@@ -289,7 +289,7 @@ result<baton::engine::step_output> engine_cpu::run(const micro_batch& batch,
     out.activations = {s.memory.hidden.data, std::size_t{batch.rows()} * s.model.hidden_size};
     return out;
   }
-  if (s.rank != 0) // it has not the logits of the others
+  if (s.rank != 0) // only rank 0 has all logits
     return out;
   auto samples = s.draw_all(batch);
   if (!samples)
@@ -301,7 +301,7 @@ result<baton::engine::step_output> engine_cpu::run(const micro_batch& batch,
   return out;
 }
 
-// The first steps after a restart find all their sequences' KV unmapped.
+// After a restart, the first steps find the KV of their sequences unmapped.
 void engine_cpu::state::bring_in_blocks(const micro_batch& batch) {
   first_used.clear();
   for (const auto& slice : batch.slices)
@@ -314,7 +314,7 @@ void engine_cpu::state::bring_in_blocks(const micro_batch& batch) {
   });
 }
 
-// Every member copies its part of each block: so they follow one another without a barrier.
+// Every member copies its own part of each block, so copies stay in order without a barrier.
 result<void> engine_cpu::state::make_copies(const std::vector<block_copy>& copies) {
   if (copies.empty())
     return {};
@@ -334,7 +334,7 @@ result<void> engine_cpu::state::make_copies(const std::vector<block_copy>& copie
   return failed == made.end() ? result<void>{} : *failed;
 }
 
-// Every member takes other blocks.
+// Each member takes different blocks.
 result<void> engine_cpu::take_over(std::span<const kv_source> from,
                                    std::span<const block_index> blocks) {
   state& s = *state_;
@@ -360,12 +360,12 @@ result<void> engine_cpu::take_over(std::span<const kv_source> from,
       return one;
   for (const auto& run : *runs)
     if (!run.from->is_same())
-      return fail(errc::io_failed, "the KV memory of layers {} on has begun another life",
+      return fail(errc::io_failed, "the KV memory of layers from {} on was reset",
                   run.from->first_layer());
   return {};
 }
 
-// Draws are independent of one another: each member takes every size-th.
+// Draws are independent: member i takes every size-th from i on.
 result<std::vector<sample>> engine_cpu::state::draw_all(const micro_batch& batch) {
   if (auto ok = masks.find(batch); !ok)
     return ok.error();
@@ -386,8 +386,8 @@ result<std::vector<sample>> engine_cpu::state::draw_all(const micro_batch& batch
   return samples;
 }
 
-// Pools are independent of one another as well. The rows of a pooled slice draw nothing: nobody
-// else reads them behind the layers, so they are normed where they lie. Every rank has them whole.
+// Pools are independent too. Rows of a pooled slice draw nothing and have no other reader after the
+// last layer, so they are normalised in place. Every rank has them in full.
 std::vector<pooled> engine_cpu::state::pool_all(const micro_batch& batch) {
   std::vector<pooled> all(batch.pools.size());
   if (all.empty())
@@ -417,7 +417,7 @@ std::vector<pooled> engine_cpu::state::pool_all(const micro_batch& batch) {
   return all;
 }
 
-// Their logits lie behind those of the draws.
+// Their logits follow those of the draws.
 result<void> engine_cpu::state::score_all(const micro_batch& batch, std::vector<pooled>& all) {
   const auto rows = baton::engine::scored_rows(batch);
   std::vector<std::optional<result<sample>>> scored(rows.size());

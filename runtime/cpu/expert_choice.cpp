@@ -1,11 +1,11 @@
-// Insertion for the best few of a row, counting for the rows of an expert.
+// Insertion sort for the best experts of a row, counting sort for the rows of an expert.
 #include "runtime/cpu/expert_choice.hpp"
 
 #include <algorithm>
 
 namespace baton::cpu {
 
-// A weight is the score until the end. No score, not even a NaN, leads outside of the experts.
+// `weight` holds the score until the end. No score, not even NaN, selects an invalid expert.
 void choose_experts(std::span<const float> scores, std::span<expert_choice> chosen) {
   std::size_t count = 0;
   for (std::uint32_t expert = 0; expert < scores.size(); ++expert) {
@@ -20,7 +20,7 @@ void choose_experts(std::span<const float> scores, std::span<expert_choice> chos
   }
 }
 
-// One entry too many, so that first[e + 1] can be the next free slot of e and ends as its last.
+// `first` has one extra entry: first[e + 1] is the next free slot of e and ends as its end.
 void group_by_expert(std::span<const expert_choice> choices, std::size_t used,
                      std::span<std::uint32_t> first, std::span<expert_slot> slots) {
   std::ranges::fill(first, 0U);

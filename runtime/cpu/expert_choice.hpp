@@ -1,5 +1,5 @@
-// Which experts a row passes through, and which rows an expert has. Pure; every member of a team
-// comes to the same answer by itself.
+// Selects the experts of a row and the rows of an expert. Pure: every member of a team computes the
+// same result independently.
 #pragma once
 
 #include <cstddef>
@@ -10,21 +10,21 @@ namespace baton::cpu {
 
 struct expert_choice {
   std::uint32_t expert = 0;
-  float weight = 0; // of what the expert gives, in the row's sum
+  float weight = 0; // factor of the expert's output in the row's sum
 };
 
-// The experts with the highest scores, best first; of equal ones the lower. The weights are left to
-// the caller. Requires: scores.size() >= chosen.size() >= 1.
+// The experts with the highest scores, best first, lower index first among equals. The caller
+// computes the weights. Requires: scores.size() >= chosen.size() >= 1.
 void choose_experts(std::span<const float> scores, std::span<expert_choice> chosen);
 
-// A row's place among those of one expert.
+// One row of an expert.
 struct expert_slot {
   std::uint32_t row = 0;
   float weight = 0;
 };
 
-// The rows of expert e become slots [first[e], first[e + 1]), in ascending order. choices: those of
-// row 0, of row 1, .., `used` each.
+// Assigns slots [first[e], first[e + 1]) to the rows of expert e, in ascending order. `choices` has
+// `used` entries per row.
 // Requires: first.size() == experts + 2, slots.size() == choices.size(), a multiple of `used`.
 void group_by_expert(std::span<const expert_choice> choices, std::size_t used,
                      std::span<std::uint32_t> first, std::span<expert_slot> slots);

@@ -1,5 +1,4 @@
-// The parts of a step, in the order of forward.hpp; those between rows and their sequences' keys
-// and values are in forward_attention.cpp.
+// The parts of a step, in the order of forward.hpp. Attention and KV are in forward_attention.cpp.
 #include "runtime/cpu/forward.hpp"
 
 #include "runtime/engine/prompt_scores.hpp"
@@ -9,7 +8,7 @@
 namespace baton::cpu {
 namespace {
 
-// Of a rank: with fewer, doing what the others do as well takes less than meeting them once more.
+// Rows per rank; below, duplicate work costs less than another synchronisation.
 constexpr std::size_t divided_rows_min = 8;
 
 } // namespace
@@ -66,14 +65,14 @@ forward::share forward::share_of(std::size_t count, unsigned member) const noexc
   return {count * member / p_.team.size(), count * (member + 1) / p_.team.size()};
 }
 
-// Of the rows that this rank finishes.
+// This member's share of the rows that this rank finishes.
 forward::share forward::share_of_finished(unsigned member) const noexcept {
   const std::size_t part = is_divided() ? p_.group->rank() : 0;
   const share own = share_of(row_borders_[part + 1] - row_borders_[part], member);
   return {row_borders_[part] + own.begin, row_borders_[part] + own.end};
 }
 
-// Member 0 calls, between two barriers. A failure is every member's.
+// Member 0 executes the call between two barriers. All members see its failure.
 template <class Call>
 void forward::meet(unsigned member, Call call) {
   p_.team.barrier();
@@ -88,7 +87,7 @@ void forward::run_member(unsigned member, const micro_batch& batch,
   embed(share_of_finished(member), batch, activations);
   for (std::uint32_t layer = 0; layer < p_.range.count && !failure_; ++layer)
     run_layer(member, layer);
-  if (is_divided() && !failure_) // the head, whoever pools, and the next stage want all rows
+  if (is_divided() && !failure_) // head, pooling and the next stage need all rows
     meet(member, [&] { return give_parts(p_.memory.hidden); });
   if (!p_.range.heads || failure_)
     return;
@@ -107,7 +106,7 @@ void forward::run_layer(unsigned member, std::uint32_t index) {
                  !a.is_float() || !b.is_float() || !c.is_float()};
   };
   const ffn_weights& ffn = layer.experts.empty() ? layer.ffn : layer.experts.front();
-  // Norms read the rows that this member has embedded, or wait for the layer before.
+  // Norms read rows that this member embedded itself, or wait for the previous layer.
   if (index > 0)
     p_.team.barrier();
   normalise(member, layer.attention_norm, forms_for(layer.query, layer.key, layer.value));
@@ -140,9 +139,8 @@ void forward::run_layer(unsigned member, std::uint32_t index) {
   add_to_residual(member, ffn.down, m.gated, layer.post_ffn_norm);
 }
 
-// hidden += matrix * input, normalised first where the family does. That takes whole rows, and a
-// group has to sum them up, so the product waits in `normed`, which is free while a residual is
-// made.
+// hidden += matrix * input, normalised first if the model family does so. Norms need whole rows and
+// a group needs a sum, so the product is stored in `normed`, which is free at this point.
 void forward::add_to_residual(unsigned member, const packed_matrix& matrix, const input_rows& input,
                               const float* gain) {
   const step_memory& m = p_.memory;
@@ -155,7 +153,7 @@ void forward::add_to_residual(unsigned member, const packed_matrix& matrix, cons
     add_normed(member, gain);
 }
 
-// hidden += normed, summed over the ranks, then normalised where there is a gain.
+// hidden += normed, summed over the ranks and normalised if there is a gain.
 void forward::add_normed(unsigned member, const float* gain) {
   const step_memory& m = p_.memory;
   if (p_.group == nullptr)
@@ -173,7 +171,7 @@ void forward::add_normed(unsigned member, const float* gain) {
   }
 }
 
-// What the ranks have in `normed`: all of it, or the rows that this rank finishes.
+// Sums `normed` over the ranks: all rows, or only those that this rank finishes.
 result<void> forward::sum_up() const {
   const float_rows& rows = p_.memory.normed.values;
   const std::span<float> values(rows.data, rows_.size() * rows.stride);
@@ -182,7 +180,7 @@ result<void> forward::sum_up() const {
   return p_.group->in_parts()->reduce_scatter(values, borders_in(rows.stride));
 }
 
-// All ranks get the rows that each has finished.
+// Sends the rows that each rank has finished to all ranks.
 result<void> forward::give_parts(std::byte* rows, std::size_t row_bytes) const {
   return p_.group->in_parts()->all_gather({rows, rows_.size() * row_bytes}, borders_in(row_bytes));
 }
@@ -191,7 +189,7 @@ result<void> forward::give_parts(const float_rows& rows) const {
   return give_parts(reinterpret_cast<std::byte*>(rows.data), rows.stride * sizeof(float));
 }
 
-// Of the ranks' rows, in units of which a row has so many.
+// The borders between the ranks' rows, in units of which a row has `row_units`.
 std::vector<std::size_t> forward::borders_in(std::size_t row_units) const {
   std::vector<std::size_t> borders(row_borders_);
   for (auto& border : borders)
@@ -213,7 +211,7 @@ void forward::embed(share rows, const micro_batch& batch, std::span<const float>
   }
 }
 
-// Of the rows that this rank finishes; behind it there are those of all.
+// Normalises the rows that this rank finishes; afterwards all rows are available.
 void forward::normalise(unsigned member, const float* gain, forms needed) {
   const input_rows& to = p_.memory.normed;
   const std::size_t width = p_.model.hidden_size;
@@ -267,7 +265,7 @@ void forward::project(unsigned member, const layer_weights& layer) {
   one(layer.value, m.value);
 }
 
-// A panel of 32 outputs is one activation block, so act(gate) * up is quantised as it is made.
+// A panel of 32 outputs is one activation block, so act(gate) * up is quantised immediately.
 void forward::gate_and_up(unsigned member, const ffn_weights& ffn, const input_rows& input,
                           std::size_t rows, share panels, const input_rows& out) {
   const auto& scratch = p_.memory.per_thread[member];

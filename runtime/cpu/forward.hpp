@@ -1,18 +1,17 @@
 // One step of a stage: from token ids or activation rows, through the layers, to activation rows or
 // logits. Every member of the team runs the same parts in the same order, with a barrier after
-// each; a part splits by rows, by panels of output or by heads, never within a sum.
+// each. A part is divided by rows, by panels of outputs or by heads, never within a sum.
 //
-//   embed -> { norm -> q k v -> rotate, append to KV -> attend -> out -> norm -> gate up -> down }
-//         -> norm of the rows that sample -> head
+//   embed → { norm → q k v → rotate, append to KV → attend → out → norm → gate up → down }
+//         → norm of the rows that sample → head
 //
-// Of a mixture the last two are: router's scores -> choice -> rows by expert -> gate up -> down.
+// In a mixture the last two parts are: router scores → choice → rows by expert → gate up → down.
+// Features of a family (biases, norms of heads or before the residual, windows, soft caps) run
+// inside these parts, as the description or the layer's weights specify.
 //
-// What a family adds (biases, norms of heads or of what joins the residual, windows, soft caps) is
-// done inside of these parts, where the description or the layer's weights say so.
-//
-// A rank of a group does the same with its heads, its rows of the ffn and of the head. What it
-// would add to the residual is only its part of a sum: behind out and down the ranks sum up, and
-// behind the head rank 0 gathers the logits. All else is each rank's own.
+// A rank of a group does the same with its heads and its rows of the ffn and of the head. Its
+// contribution to the residual is a partial sum: the ranks all-reduce after out and down, and rank
+// 0 gathers the logits after the head. Everything else is local to a rank.
 #pragma once
 
 #include "runtime/collective/collective.hpp"
@@ -31,7 +30,7 @@
 
 namespace baton::cpu {
 
-// What a forward pass works with; all of it outlives the pass.
+// The inputs of a forward pass; all of them outlive it.
 struct forward_parts {
   const model::description& model; // as this rank computes it
   model::head_map heads;
@@ -43,15 +42,15 @@ struct forward_parts {
   rope_tables& ropes;
   step_memory& memory;
   thread_team& team;
-  collective::collective* group = nullptr;         // none: the stage has one rank
-  const std::vector<std::size_t>& logits_of_ranks; // [rank], where there is a group
+  collective::collective* group = nullptr;         // null: the stage has one rank
+  const std::vector<std::size_t>& logits_of_ranks; // [rank], if there is a group
 };
 
 class forward {
 public:
   explicit forward(const forward_parts& parts, std::uint32_t context_max);
 
-  // Runs the batch; results are in memory.hidden, or in rank 0's memory.logits (a row per draw, in
+  // Runs the batch. Results are in memory.hidden, or in rank 0's memory.logits (a row per draw, in
   // order). Requires: the batch is valid for this stage. Errors: those of the group's calls.
   result<void> run(const micro_batch& batch, std::span<const float> activations);
 
@@ -114,8 +113,8 @@ private:
   void add_experts_to_residual(unsigned member, const layer_weights& layer);
   void head(unsigned member);
 
-  // Calls with rows and panels whose products stay in the cache, and of which there are enough that
-  // what a product does to its rows first is little beside it.
+  // Calls `work` with pieces whose products fit the cache and that are large enough to amortise the
+  // preparation of their rows.
   template <class Work>
   static void in_pieces(std::size_t rows, share panels, Work work) {
     for (std::size_t panel = panels.begin; panel < panels.end; panel += panels_together)
@@ -125,23 +124,23 @@ private:
   }
   share share_of(std::size_t count, unsigned member) const noexcept;
   share share_of_finished(unsigned member) const noexcept;
-  // The outputs of `panels`, from column 0 of `out` on.
+  // Writes the outputs of `panels` from column 0 of `out` on.
   void multiply(unsigned member, const packed_matrix& matrix, const input_rows& input,
                 std::size_t rows, share panels, float_rows out, bool adds) const;
 
   forward_parts p_;
   std::vector<row> rows_;
   std::vector<attention_item> items_;
-  // Every slice is one item, as in decoding: nobody else needs the keys and values it stores, so
-  // whoever attends stores them first, without a barrier between.
+  // Every slice is one item, as in decoding. No other item then reads the keys and values that it
+  // stores, so each member stores and attends without a barrier in between.
   bool appends_within_ = false;
-  std::uint32_t asking_max_ = 1; // query heads of a KV head
-  bool has_whole_blocks_ = true; // what a KV head's queries get ends where a block of columns does
+  std::uint32_t asking_max_ = 1; // query heads per KV head
+  bool has_whole_blocks_ = true; // each KV head's outputs end at a column block border
   std::vector<std::size_t> sampling_rows_;
-  // Of the residual stream, the rows that each rank sums up and normalises for all; a single part:
-  // every rank does all of them.
+  // Borders of the residual rows that each rank sums and normalises for all. A single part: every
+  // rank processes all rows.
   std::vector<std::size_t> row_borders_;
-  std::optional<error> failure_; // of the group, in this step; set by member 0 between two barriers
+  std::optional<error> failure_; // of the group in this step; set by member 0 between two barriers
   std::vector<std::vector<const std::byte*>> pages_; // [thread][chunk]
 };
 

@@ -1,12 +1,12 @@
-// The parts of a step in which a row meets its sequence: queries, keys and values are finished and
-// stored, then every query attends to the positions that its layer sees.
+// Attention: finishes and stores queries, keys and values, then every query attends to the
+// positions that are visible in its layer.
 #include "runtime/cpu/forward.hpp"
 
 #include <algorithm>
 
 namespace baton::cpu {
 
-// As many rows as let all query heads of a kv head share one pass over its keys and values.
+// Items have so many rows that all query heads of a kv head share one pass over its KV.
 void forward::plan_attention(const slice& s, std::uint32_t first_row) {
   const auto rows_max =
       std::max<std::uint32_t>(1, static_cast<std::uint32_t>(attend_queries_max) / asking_max_);
@@ -18,7 +18,7 @@ void forward::plan_attention(const slice& s, std::uint32_t first_row) {
   }
 }
 
-// Of the queries that ask it, and of what they get.
+// The columns of the queries of a KV head, and of their outputs.
 forward::share forward::columns_of(std::uint32_t kv_head) const noexcept {
   const auto heads = p_.heads.of(kv_head);
   const std::size_t size = p_.model.head_size;
@@ -57,7 +57,7 @@ void forward::append(share rows, std::uint32_t index, share kv_heads) {
   }
 }
 
-// Normalises, then rotates, where the layer does so.
+// Normalises and rotates heads, if the layer does so.
 void forward::finish_heads(float* heads, std::size_t count, const float* gain,
                            const rope_table* rope, std::uint32_t position) const {
   const auto& model = p_.model;
@@ -94,7 +94,7 @@ const std::byte* forward::first_page(std::uint32_t layer, const attention_item& 
   return p_.kv.page(of.owner->blocks[first / kv_block_positions], layer, kv_head);
 }
 
-// Where the item's last key goes there is a line for each dimension.
+// The item's last key is written to one cache line per dimension.
 void forward::fetch_places(std::uint32_t layer, const attention_item& item,
                            std::uint32_t kv_head) const {
   const auto& of = rows_[item.first_row + item.rows - 1];
@@ -127,7 +127,7 @@ void forward::attend_item(unsigned member, std::uint32_t layer, const attention_
        ++chunk)
     pages[chunk] = p_.kv.page(rows_[item.first_row].owner->blocks[chunk], layer, kv_head);
   const auto attend_kv = p_.table.attend[static_cast<std::size_t>(p_.kv.format())];
-  // Rows outside, heads inside: positions ascend, as the kernel asks.
+  // Rows are the outer loop, heads the inner: the kernel requires ascending positions.
   const std::size_t count = item.rows * asking;
   const std::size_t passes = (count + attend_queries_max - 1) / attend_queries_max;
   for (std::size_t pass = 0, done = 0; pass < passes; ++pass) {
@@ -155,7 +155,7 @@ bool forward::quantises_within(const layer_weights& layer) const noexcept {
   return !layer.attention_out.is_float() && has_whole_blocks_;
 }
 
-// Columns [from, from + width) of what was attended, as the product reads them.
+// Quantises columns [from, from + width) of the attention output for the next product.
 void forward::quantise_attended(share rows, std::size_t from, std::size_t width) {
   const auto& attended = p_.memory.attended;
   const std::size_t record_at = from / block_columns * activation_block_bytes(p_.width);

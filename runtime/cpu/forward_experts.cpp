@@ -1,8 +1,8 @@
-// The ffn of a mixture: each row is given to the experts that its router scores highest, and each
-// expert's weights are read once for all of its rows; those of an expert without rows are not. A
-// row adds what its experts give in the order of their indices, whatever rows are beside it.
+// The ffn of a mixture. Each row passes through the experts with its highest router scores. An
+// expert's weights are read once for all of its rows, or not at all if it has none. A row sums its
+// experts in the order of their indices, so the result does not depend on other rows.
 //
-// Members agree on the grouping without talking: each makes it from the same choices.
+// Members need no communication for the grouping: each computes it from the same choices.
 #include "runtime/cpu/forward.hpp"
 
 #include <algorithm>
@@ -12,13 +12,13 @@
 namespace baton::cpu {
 namespace {
 
-// What a panel costs, in rows of arithmetic: to read it costs as much as a few.
+// The cost of a panel in rows of arithmetic: reading it costs as much as a few rows.
 std::uint64_t panel_cost(std::uint64_t rows) {
   constexpr std::uint64_t reading = 4;
   return rows == 0 ? 0 : reading + rows;
 }
 
-// Panels that begin before `end`, where the first begins at `begin` and each costs `cost`.
+// The number of panels that start before `end`; the first starts at `begin`, each costs `cost`.
 std::uint64_t panels_before(std::uint64_t end, std::uint64_t begin, std::uint64_t cost,
                             std::uint64_t panels) {
   return end <= begin ? 0 : std::min((end - begin + cost - 1) / cost, panels);
@@ -28,7 +28,7 @@ std::uint64_t panels_before(std::uint64_t end, std::uint64_t begin, std::uint64_
 
 void forward::run_experts(unsigned member, const layer_weights& layer) {
   const step_memory& m = p_.memory;
-  const ffn_weights& any = layer.experts.front(); // all are of the same types
+  const ffn_weights& any = layer.experts.front(); // all have the same types
   const share own = share_of(layer.router.panel_count(), member);
   multiply(member, layer.router, m.normed, rows_.size(), own,
            m.experts.scores.from_column(own.begin * panel_rows), /*adds=*/false);
@@ -64,7 +64,7 @@ void forward::choose(share rows) {
   }
 }
 
-// The rows of an expert become neighbours, as a product asks.
+// Makes the rows of an expert contiguous, as products require.
 void forward::gather(unsigned member, bool needs_values, bool needs_records) {
   const step_memory& m = p_.memory;
   const auto& own = m.per_thread[member];
@@ -83,8 +83,8 @@ void forward::gather(unsigned member, bool needs_values, bool needs_records) {
   }
 }
 
-// The panels of all experts in use are one sequence, cut into a piece of equal cost for each
-// member: experts are small and their rows unlike.
+// The panels of all used experts form one sequence, divided into parts of equal cost per member:
+// experts are small and have different numbers of rows.
 void forward::gate_and_up_of_experts(unsigned member, const layer_weights& layer) {
   const step_memory& m = p_.memory;
   const std::uint32_t* first = m.per_thread[member].first_slot;
@@ -107,8 +107,8 @@ void forward::gate_and_up_of_experts(unsigned member, const layer_weights& layer
   }
 }
 
-// hidden += weight * (down * gated). A member has the same outputs of every expert, so that a row's
-// sum has one order and no barrier. A group's sum is put together in `normed`, from zero.
+// hidden += weight * (down * gated). A member has the same outputs of every expert, so the order of
+// a row's sum is fixed without a barrier. A group accumulates in `normed`, from zero.
 void forward::add_experts_to_residual(unsigned member, const layer_weights& layer) {
   const step_memory& m = p_.memory;
   const float_rows& to = p_.group == nullptr ? m.hidden : m.normed.values;

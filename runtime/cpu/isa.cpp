@@ -1,4 +1,4 @@
-// Run-time CPU detection; the only file that asks the processor what it is.
+// Run-time CPU detection; the only file that queries the processor.
 #include "runtime/cpu/isa.hpp"
 
 #if defined(__x86_64__)
@@ -18,16 +18,15 @@ bool has_avx512_vnni() noexcept {
          __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("f16c");
 }
 
-// Linux gives a process the registers of AMX when it asks; until then their use is a signal. Every
-// thread has them from then on. Refused: no such registers, or a signal stack without room for
-// them.
+// Linux grants the AMX registers on request; using them before raises a signal. The grant covers
+// all threads. It fails without such registers or with too small a signal stack.
 bool are_tiles_granted() noexcept {
   constexpr int request_permission = 0x1023; // ARCH_REQ_XCOMP_PERM
   constexpr int tile_data = 18;              // XFEATURE_XTILEDATA
   return ::syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
 }
 
-// By CPUID: compilers differ in what __builtin_cpu_supports knows of these.
+// By CPUID, because compilers differ in their support of __builtin_cpu_supports for these.
 bool has_avx512_bf16() noexcept {
   unsigned a = 0, b = 0, c = 0, d = 0;
   constexpr unsigned avx512_bf16 = 1U << 5U;

@@ -1,4 +1,4 @@
-// Fills the table of kernels from the bodies for one vector type. Included by kernels_<isa>.cpp.
+// Builds the kernel table from the bodies for one vector type. Included by kernels_<isa>.cpp.
 #pragma once
 
 #include "runtime/cpu/attention_body.hpp"

@@ -1,4 +1,4 @@
-// Chooses a table of kernels by instruction set.
+// Selects the kernel table of an instruction set.
 #include "runtime/cpu/kernels.hpp"
 
 #include "runtime/cpu/kernel_tables.hpp"

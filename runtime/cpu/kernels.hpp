@@ -1,7 +1,7 @@
-// The kernel seam: one table of functions per instruction set, chosen at load. Every entry computes
-// the same sequence of float32 operations in all tables (explicit fma, fixed reduction trees,
-// exact integer dots), so results are bit-equal whatever the table, the number of rows in a call or
-// the thread. Pointers are 64-byte aligned unless said otherwise; nothing here allocates or fails.
+// The kernel interface: one table of functions per instruction set, selected at load. Every entry
+// computes the same sequence of float32 operations in all tables (explicit fma, fixed reduction
+// trees, exact integer dots). Results are bit-equal for every table, number of rows and thread.
+// Pointers are 64-byte aligned unless noted; nothing here allocates or fails.
 #pragma once
 
 #include "runtime/cpu/activation.hpp"
@@ -32,30 +32,30 @@ struct matmul_args {
   std::byte* scratch = nullptr; // matmul_scratch_bytes(blocks)
 };
 
-// Rows of activations that a product rounds, or arranges for tiles, at a time, and room for them.
-// Always inlined: files for several CPUs share this header.
+// Rows of activations that a product rounds, or arranges for tiles, at a time, and their buffer.
+// Always inlined: files for several ISAs share this header.
 inline constexpr std::size_t arranged_rows = 64;
 [[gnu::always_inline]] constexpr std::size_t bf16_row_bytes(std::size_t blocks) {
-  return (blocks * block_columns + 16) * sizeof(float); // rows begin at unlike places of the cache
+  return (blocks * block_columns + 16) * sizeof(float); // rows start at different cache sets
 }
 [[gnu::always_inline]] constexpr std::size_t matmul_scratch_bytes(std::size_t blocks) {
   return arranged_rows * bf16_row_bytes(blocks);
 }
 
-// Attention of up to attend_queries_max queries that share keys, values and last chunk.
+// Attention of up to attend_queries_max queries that share keys, values and the last chunk.
 struct attend_args {
   const float* const* queries = nullptr;    // [count] -> [head_size], already scaled
   const std::uint32_t* positions = nullptr; // [count], ascending; last visible position of each
   std::size_t count = 0;
   const std::byte* const* pages = nullptr; // by chunk; only visible ones are read
-  const std::byte* next_page = nullptr;    // that the next call begins with: fetched; null: unknown
+  const std::byte* next_page = nullptr;    // first page of the next call, prefetched; null: unknown
   std::size_t head_size = 0;               // a multiple of 16
   float* const* out = nullptr;             // [count] -> [head_size]
-  std::uint32_t window = 0;                // positions that a query sees, its own the last; 0: all
-  float soft_cap = 0.0F;                   // score = cap * tanh(score / cap); 0: as it is
+  std::uint32_t window = 0;                // visible positions, including the query's own; 0: all
+  float soft_cap = 0.0F;                   // score = cap * tanh(score / cap); 0: no cap
 };
 
-// The first position that a query sees. Always inlined: files for several CPUs share this header.
+// The first visible position of a query. Always inlined: files for several ISAs share this header.
 [[gnu::always_inline]] constexpr std::uint32_t first_visible(std::uint32_t position,
                                                              std::uint32_t window) {
   return window == 0 || position < window ? 0 : position - window + 1;
@@ -85,7 +85,7 @@ struct kernels {
   void (*add)(float* x, const float* y, std::size_t n);
   // x += y * factor; n is a multiple of 16.
   void (*add_scaled)(float* x, const float* y, std::size_t n, float factor);
-  // x = exp(x - shift), which is 0 for -inf; gives their sum. n is a multiple of 16.
+  // x = exp(x - shift), which is 0 for -inf; returns their sum. n is a multiple of 16.
   float (*exp_sum)(float* x, std::size_t n, float shift);
   // Rotates pairs (x[2i], x[2i+1]): x = x * cosine + partner * sine, the sign is in `sine`.
   void (*rope_pairs)(float* x, std::size_t n, const float* cosine, const float* sine);

@@ -1,6 +1,5 @@
-// The product of bf16 panels on AMX tiles, with the bits of matmul_bf16_body.hpp. Compiled with the
-// flags of that instruction set alone: this file includes no library code that a linker could share
-// with files for lesser CPUs.
+// The bf16 product on AMX tiles, bit-equal to matmul_bf16_body.hpp. Compiled with this ISA's flags:
+// the file includes no library code, which the linker could share with files for older CPUs.
 #include "runtime/cpu/amx_tile.hpp"
 #include "runtime/cpu/denormals_flushed.hpp"
 #include "runtime/cpu/kernel_tables.hpp"
@@ -12,8 +11,8 @@ namespace baton::cpu {
 namespace {
 
 constexpr std::size_t tile_rows = 16;
-constexpr std::size_t group_rows = 2 * tile_rows; // of two tiles beside those of 32 outputs
-constexpr std::size_t rows_min = 4;               // below, vectors read faster
+constexpr std::size_t group_rows = 2 * tile_rows; // two tiles of rows, two of outputs
+constexpr std::size_t rows_min = 4;               // below, vectors are faster
 constexpr std::size_t row_vector = 16;            // floats
 constexpr std::size_t record_bytes = layout_of(panel_format::bf16).record_bytes();
 static_assert(arranged_rows % group_rows == 0);
@@ -23,10 +22,10 @@ constexpr int sums_00 = 0, sums_01 = 1, sums_10 = 2, sums_11 = 3;
 constexpr int rows_0 = 4, rows_1 = 5, outputs_0 = 6, outputs_1 = 7;
 
 std::size_t row_bytes(const matmul_args& args) {
-  return (args.blocks + 1) * block_columns * sizeof(std::uint16_t); // not a power of two apart
+  return (args.blocks + 1) * block_columns * sizeof(std::uint16_t); // stride is no power of two
 }
 
-// To the nearest bf16, ties to even, denormals to zero.
+// Rounds to the nearest bf16, ties to even, denormals to zero.
 void round_rows(const matmul_args& args, std::size_t first, std::size_t rows) {
   for (std::size_t m = 0; m < rows; ++m) {
     const auto* from =
@@ -77,7 +76,7 @@ void store(std::byte* to, std::size_t stride) {
   }
 }
 
-// One group of rows of one panel; rows before `done` have been stored by the group before.
+// One group of rows of one panel; rows before `done` were stored by the previous group.
 template <bool HasSecond>
 void multiply_group(const matmul_args& args, const std::byte* panel, const std::byte* a, float* out,
                     std::size_t rows, std::size_t done, std::size_t prefetched_lines) {
@@ -94,13 +93,13 @@ void multiply_group(const matmul_args& args, const std::byte* panel, const std::
     }
 }
 
-// Rows [begin, begin + rows) of the call, of which those before `done` are stored.
+// Rows [begin, begin + rows) of the call; rows before `done` are already stored.
 template <bool HasSecond>
 void multiply_pass(const matmul_args& args, std::size_t begin, std::size_t rows, std::size_t done) {
   const std::byte* panel = args.panels;
   for (std::size_t p = 0; p < args.panel_count; ++p, panel += args.blocks * record_bytes)
     for (std::size_t m = 0; m < rows; m += group_rows) {
-      // The last group goes back over rows of the one before.
+      // The last group overlaps the previous one.
       const std::size_t at = m + group_rows > rows && rows > group_rows ? rows - group_rows : m;
       const std::size_t stored = (done > begin + m ? done - begin : m) - at;
       const std::size_t left = rows - at;
@@ -131,7 +130,7 @@ void matmul_bf16_amx(const matmul_args& args) {
     const std::size_t left = args.rows - done;
     std::size_t rows = left < arranged_rows ? left : arranged_rows;
     if (rows < group_rows && args.rows > group_rows)
-      rows = group_rows; // back over rows that are stored
+      rows = group_rows; // overlaps rows already stored
     const std::size_t begin = done + rows > args.rows ? args.rows - rows : done;
     round_rows(args, begin, rows);
     if (has_second)

@@ -1,19 +1,18 @@
-// The products of quantised panels with activations of 16 bits on AMX tiles, with the bits of
-// matmul_body.hpp: the dots of a block are exact, and what follows is the same sequence of float
-// operations. Compiled with the flags of that instruction set alone: this file includes no library
-// code that a linker could share with files for lesser CPUs.
+// Products of quantised panels with 16-bit activations on AMX tiles, bit-equal to matmul_body.hpp:
+// the dots of a block are exact, and the float operations are the same sequence. Compiled with this
+// ISA's flags: the file includes no library code, which the linker could share with files for older
+// CPUs.
 //
-// A tile instruction multiplies bytes. A value is taken apart into an upper byte with a sign and a
-// lower one without, so that a dot is 256 times that of the upper bytes plus that of the lower.
-// Three blocks are on their way at any time, and their parts take turns, for none of them alone
-// keeps the processor busy:
+// A tile instruction multiplies bytes. A value is split into a signed upper and an unsigned lower
+// byte. A dot is 256 times the dot of the upper bytes plus that of the lower bytes. Three blocks
+// are processed at a time with interleaved steps, because no step alone keeps the processor busy:
 //
-//   codes and bytes of rows -> dots in tiles   an instruction for 16 rows x 16 outputs
-//   dots in tiles -> memory
-//   dots -> float32, scaled, added to the sums of the rows, by vectors of 16 outputs
+//   codes and bytes of rows → dots in tiles   an instruction for 16 rows x 16 outputs
+//   dots in tiles → memory
+//   dots → float32, scaled, added to the sums of the rows, by vectors of 16 outputs
 //
-// While tiles are in use, one of the two ports for vectors does no floating point: what can be done
-// in integers, by byte shuffles and additions, is.
+// While tiles are in use, one of the two vector ports does no floating point. Integer byte shuffles
+// and additions therefore replace float operations where possible.
 #include "runtime/cpu/amx_tile.hpp"
 #include "runtime/cpu/kernel_tables.hpp"
 
@@ -30,16 +29,15 @@ constexpr std::size_t block_bytes = 64;     // of a row, arranged
 constexpr std::size_t code_row_bytes = 128; // four k of a panel's 32 outputs
 constexpr std::size_t block_code_bytes = 8 * code_row_bytes;
 constexpr std::size_t dots_bytes = tile_rows * 64; // of one tile
-constexpr std::size_t blocks_per_part = 8;         // whose codes stay in the first cache
+constexpr std::size_t blocks_per_part = 8;         // whose codes stay in the L1 cache
 constexpr std::size_t rows_min = 12;               // below, vectors are faster
 
-// Registers. Dots are those of lower bytes with the first and with the second half of the outputs,
-// then those of upper bytes.
+// Registers. Dot tiles: lower bytes with the first and second half of the outputs, then the same
+// for upper bytes.
 constexpr int dots_tiles = 4;
 constexpr int rows_low = 4, rows_high = 5, outputs_0 = 6, outputs_1 = 7;
 
-// The k of the bytes of a row: fours from below 16 and from 16 on in turns, as byte panels have
-// them.
+// The k of a row's bytes: groups of four alternate between k < 16 and k >= 16, as in byte panels.
 constexpr std::size_t k_of(std::size_t byte) {
   return byte / 4 % 2 * 16 + byte / 8 * 4 + byte % 4;
 }
@@ -48,7 +46,7 @@ struct byte_order {
   alignas(64) std::uint8_t at[64];
 };
 
-// Which bytes of an activation block become those of a row: 32 lower ones, then 32 upper ones.
+// Gathers the bytes of an activation block into a row: 32 lower bytes, then 32 upper bytes.
 constexpr byte_order arranged_order() {
   byte_order order{};
   for (std::size_t i = 0; i < 64; ++i)
@@ -63,15 +61,15 @@ struct tile_product {
   static constexpr bool has_offset = layout.has_bytes || layout.has_zero_point;
   using block_type = activation_block<activation_width::bits16>;
 
-  // What the rows of a pass bring to the sums of a block, side by side: of records of their own it
-  // would be a line of the cache for each row.
+  // Terms that the rows of a pass add to a block's sums, side by side. Separate records would cost
+  // a cache line per row.
   struct block_terms {
     float scale[arranged_rows];
     float scaled_sum[arranged_rows];
     std::int32_t offset[arranged_rows]; // of the codes
   };
 
-  // One block of one group of rows, of which tiles have made the dots.
+  // One block of one group of rows whose dots are complete.
   struct made {
     std::byte* dots;          // [lower, upper][half][16][16]
     const std::byte* scales;  // of the weights
@@ -80,15 +78,15 @@ struct tile_product {
   };
 
   static std::size_t row_bytes(const matmul_args& args) {
-    return (args.blocks + 1) * block_bytes; // not a power of two apart
+    return (args.blocks + 1) * block_bytes; // stride is no power of two
   }
   static block_terms* terms_of(const matmul_args& args) {
     return reinterpret_cast<block_terms*>(args.scratch + arranged_rows * row_bytes(args));
   }
 
-  // Rows as tiles take them, into the scratch memory.
+  // Arranges rows for tiles in the scratch memory.
   static void arrange(const matmul_args& args, std::size_t first, std::size_t rows) {
-    // With one block; each further one takes less than it adds.
+    // For one block; each further block needs less than it adds.
     static_assert(arranged_rows * 2 * block_bytes + sizeof(block_terms) <= matmul_scratch_bytes(1));
     static constexpr byte_order order = arranged_order();
     const __m512i places = _mm512_load_si512(order.at);
@@ -108,7 +106,7 @@ struct tile_product {
     }
   }
 
-  // The nibbles of a record as bytes in the order of k_of.
+  // Unpacks the nibbles of a record into bytes in the order of k_of.
   static void unpack(const std::byte* record, std::byte* codes) {
     const __m512i low = _mm512_set1_epi8(15);
     for (std::size_t j = 0; j < 4; ++j)
@@ -120,7 +118,7 @@ struct tile_product {
       }
   }
 
-  // Step 0 to dots_tiles - 1: a tile of dots goes to memory, and takes those of the next block.
+  // Steps 0 to dots_tiles - 1: stores a tile of dots, then computes that tile of the next block.
   template <int Step>
   [[gnu::always_inline]] static inline void turn_tile(std::byte* finished, const std::byte* rows,
                                                       std::size_t stride, const std::byte* codes) {
@@ -145,7 +143,7 @@ struct tile_product {
       return _mm512_loadu_ps(p + half * 64);
   }
 
-  // What all rows of a block have in common.
+  // Terms shared by all rows of a block.
   struct weight_terms {
     __m512 scale[halves], min[halves];
 
@@ -159,8 +157,8 @@ struct tile_product {
     }
   };
 
-  // sum = fma(float(dot), weight scale * activation scale, sum), then the min likewise, for rows
-  // [begin, end) of a group.
+  // sum = fma(float(dot), weight scale * activation scale, sum), then the min in the same way, for
+  // rows [begin, end) of a group.
   [[gnu::always_inline]] static inline void finish(const made& m, const weight_terms& weights,
                                                    std::size_t begin, std::size_t end,
                                                    float* all_sums) {
@@ -212,7 +210,8 @@ struct tile_product {
       }
   }
 
-  // The rows that are arranged, with one panel. `fetched`: lines of the next panel for each block.
+  // Multiplies the arranged rows with one panel. `fetched`: prefetched lines per block of the next
+  // panel.
   static void multiply_panel(const matmul_args& args, const std::byte* panel, std::size_t rows,
                              std::size_t group, float* out, std::size_t fetched) {
     alignas(64) float sums[arranged_rows * panel_rows];
@@ -221,8 +220,7 @@ struct tile_product {
     std::memset(sums, 0, rows * panel_rows * sizeof(float));
     const std::size_t stride = row_bytes(args);
     const std::byte* next = panel + args.blocks * layout.record_bytes();
-    // Of three blocks in turn: one is in the tiles, the dots of one come to memory, those of one
-    // are added to the sums.
+    // Three blocks rotate: one is in the tiles, one is being stored, one is added to the sums.
     made begun{dots[0], panel + layout.code_bytes(), terms_of(args), 0, 0};
     made stored{dots[1], panel + layout.code_bytes(), terms_of(args), 0, 0};
     for (std::size_t part = 0; part < args.blocks; part += blocks_per_part) {

@@ -1,5 +1,5 @@
-// The kernels compiled for avx512, with the compiler flags of that instruction set alone: this file
-// includes no library code that a linker could share with files for lesser CPUs.
+// The kernels compiled with the flags for AVX-512. This file includes no library code, which the
+// linker could share with files for older CPUs.
 #include "runtime/cpu/kernel_table.hpp"
 #include "runtime/cpu/kernel_tables.hpp"
 #include "runtime/cpu/vector_avx512.hpp"

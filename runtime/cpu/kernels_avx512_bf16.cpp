@@ -1,11 +1,10 @@
-// The product of bf16 panels by VDPBF16PS, with the bits of matmul_bf16_body.hpp. Compiled with the
-// flags of that instruction set alone: this file includes no library code that a linker could share
-// with files for lesser CPUs.
+// The bf16 product with VDPBF16PS, bit-equal to matmul_bf16_body.hpp. Compiled with this ISA's
+// flags: the file includes no library code, which the linker could share with files for older CPUs.
 //
-// The instruction adds the product of two pairs to a sum, one fma each: first what stands in the
-// upper half of 32 bits, then the lower (Intel SDM, VDPBF16PS); denormals are zero. The sum of even
-// k wants k = 0, 2, 4, ... in order, so that its pairs are (2, 0), (6, 4), ..., from the lower half
-// on, and those of odd k (3, 1), (7, 5), ...
+// The instruction adds two products to a sum, one fma each: first the upper half of 32 bits, then
+// the lower (Intel SDM, VDPBF16PS); denormals are zero. The sum of even k needs the order k = 0, 2,
+// 4, ..., so its pairs are (2, 0), (6, 4), ..., from the lower half on. For odd k they are (3, 1),
+// (7, 5), ...
 #include "runtime/cpu/denormals_flushed.hpp"
 #include "runtime/cpu/kernel_tables.hpp"
 #include "runtime/cpu/matmul_bf16_body.hpp"
@@ -17,7 +16,7 @@
 namespace baton::cpu {
 namespace {
 
-constexpr int vectors = 2; // of 16 outputs: those of a panel
+constexpr int vectors = 2; // of 16 outputs, one panel together
 constexpr std::size_t vector_bytes = 64;
 
 // A vector of pairs (k + 2, k), and one of (k + 3, k + 1).
@@ -25,7 +24,7 @@ struct paired {
   __m512bh even, odd;
 };
 
-// From pairs (k, k + 1) and (k + 2, k + 3), as panels have them.
+// Combines pairs (k, k + 1) and (k + 2, k + 3) from a panel.
 [[gnu::always_inline]] inline paired pair_up(const std::byte* w) {
   constexpr __mmask32 lower_halves = 0x55555555;
   const __m512i first = _mm512_loadu_si512(w);
@@ -42,15 +41,15 @@ struct paired {
 }
 
 struct bf16_by_pairs {
-  // Measured best of 3 to 6 on a Zen 4: 97 % of the rate of the instruction.
+  // The best of 3 to 6, measured on a Zen 4: 97 % of the instruction's peak rate.
   static constexpr int rows = 4;
   using flushing = denormals_flushed;
 
   static std::size_t row_bytes(std::size_t blocks) {
-    return (blocks + 1) * block_columns * sizeof(std::uint16_t); // not a power of two apart
+    return (blocks + 1) * block_columns * sizeof(std::uint16_t); // stride is no power of two
   }
 
-  // To the nearest bf16, ties to even, denormals to zero; of every four, in the order 2, 0, 3, 1.
+  // To the nearest bf16, ties to even, denormals to zero; each group of four in order 2, 0, 3, 1.
   static void round(const matmul_args& args, std::size_t first, std::size_t count) {
     constexpr int order = 2 | 0 << 2 | 3 << 4 | 1 << 6;
     for (std::size_t m = 0; m < count; ++m) {
@@ -77,8 +76,8 @@ struct bf16_by_pairs {
 #pragma GCC unroll 2
       for (int i = 0; i < vectors; ++i)
         sum[m][i] = _mm512_setzero_ps();
-    // A block's lines of the next panel are asked for a few at a time: all at once they would fill
-    // what the core can wait for.
+    // The next panel is prefetched a few lines at a time, because all at once would exceed the
+    // core's outstanding loads.
     constexpr int parts_of_block = block_columns / 4;
     const int ahead_lines = (ahead.lines_per_block + parts_of_block - 1) / parts_of_block;
     for (std::size_t b = 0; b < blocks; ++b) {

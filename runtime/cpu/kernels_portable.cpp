@@ -1,5 +1,5 @@
-// The kernels compiled for portable, with the compiler flags of that instruction set alone: this
-// file includes no library code that a linker could share with files for lesser CPUs.
+// The portable kernels, compiled with their own flags. This file includes no library code, which
+// the linker could share with files for other CPUs.
 #include "runtime/cpu/kernel_table.hpp"
 #include "runtime/cpu/kernel_tables.hpp"
 #include "runtime/cpu/vector_portable.hpp"

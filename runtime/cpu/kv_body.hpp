@@ -1,13 +1,13 @@
-// A row of keys and values on its way into a page, written once over a vector type V and the format
-// of the page.
+// Stores a row of keys and values into a page, written once over a vector type V and the page's
+// format.
 #pragma once
 
 #include "runtime/cpu/kernels.hpp"
 
 namespace baton::cpu {
 
-// 16 elements of a page from and to floats. `most` bounds what is stored: an infinity in the KV
-// memory would turn the masked products 0 * inf of other rows into NaN.
+// Converts 16 elements of a page from and to floats. `most` bounds stored values: an infinity in
+// the KV memory would turn masked products 0 * inf of other rows into NaN.
 template <class V, kv_format Format>
 struct kv_elements;
 
@@ -27,11 +27,11 @@ struct kv_elements<V, kv_format::f32> {
   [[gnu::always_inline]] static void store(type* p, typename V::f32 x) { V::store(p, x); }
 };
 
-// Without their scale.
+// Codes without their scale.
 template <class V>
 struct kv_elements<V, kv_format::q8_0> {
   using type = std::int8_t;
-  static constexpr float most = 65504.0F; // as exact as f16, and its scale is finite
+  static constexpr float most = 65504.0F; // f16's range, so that the scale is finite
   [[gnu::always_inline]] static auto load(const type* p) { return V::load_i8(p); }
   [[gnu::always_inline]] static void store(type* p, typename V::f32 x) {
     V::store_values(p, V::to_i32(x));
@@ -44,8 +44,8 @@ template <class V, kv_format Format>
   return V::min(V::max(V::load(x), V::set(-most)), V::set(most));
 }
 
-// The scale of `first` and `second`; gives its inverse. It is rounded to f16 before the codes are
-// made of it, so its own rounding costs nothing.
+// Stores the scale of `first` and `second` and returns its inverse. The codes are computed from the
+// scale as rounded to f16, so its rounding causes no error.
 template <class V>
 [[gnu::always_inline]] inline float store_kv_scale(typename V::f32 first, typename V::f32 second,
                                                    std::uint16_t* out) {
@@ -58,7 +58,7 @@ template <class V>
   return scale > 0 ? 1.0F / scale : 0.0F;
 }
 
-// Row `position` of a matrix of a page: elements from index `first` on, `stride` apart.
+// Stores row `position` of a page's matrix: elements start at index `first`, `stride` apart.
 template <class V, kv_format Format>
 [[gnu::always_inline]] inline void store_kv_row(const float* x, std::size_t head_size,
                                                 std::byte* matrix, std::size_t position,

@@ -1,4 +1,4 @@
-// The names of the KV formats, llama.cpp's.
+// The names of the KV formats, as in llama.cpp.
 #include "runtime/cpu/kv_format.hpp"
 
 namespace baton::cpu {

@@ -1,10 +1,10 @@
-// How keys and values lie in memory, as data: what the memory, the append and the attention kernels
-// are parameterised by. A page holds 64 positions of one layer and kv head: the keys
+// The layout of keys and values in memory, as data. It parameterises the KV memory and the append
+// and attention kernels. A page holds 64 positions of one layer and kv head: the keys
 // [head_size][64], then the values [64][head_size].
 //
-// q8_0 is that of GGUF: 32 dimensions of a position share a float16 scale, element = code * scale.
-// So a key's few large dimensions coarsen only those beside them. The scales follow the codes of
-// their matrix, [blocks of 32 dimensions][64], keys and values alike: one vector serves 16
+// `q8_0` is GGUF's: 32 dimensions of a position share a float16 scale, element = code * scale.
+// Large dimensions of a key only affect the precision of their neighbours. The scales follow the
+// codes of their matrix, [blocks of 32 dimensions][64], for keys and values: one vector covers 16
 // positions.
 #pragma once
 
@@ -15,15 +15,15 @@
 
 namespace baton::cpu {
 
-// Positions of a KV block. Attention works in chunks of as many, aligned absolutely, which is what
-// makes a row's result independent of how its prefill was cut.
+// Positions of a KV block. Attention uses chunks of the same size at absolute positions, so a row's
+// result does not depend on the chunking of its prefill.
 inline constexpr std::uint32_t kv_block_positions = 64;
 inline constexpr std::size_t kv_scale_dimensions = 32;
 
 enum class kv_format : std::uint8_t { f16 = 0, f32 = 1, q8_0 = 2 };
 inline constexpr std::size_t kv_format_count = 3;
 
-// Always inlined: files for several CPUs share this header.
+// Always inlined: files for several ISAs share this header.
 struct kv_layout {
   std::size_t element_bytes = 0;
   bool has_scales = false;
@@ -34,7 +34,7 @@ struct kv_layout {
   [[gnu::always_inline]] constexpr std::size_t element_matrix_bytes(std::size_t head_size) const {
     return kv_block_positions * head_size * element_bytes;
   }
-  // Of the keys or of the values, with their scales; a multiple of 64.
+  // Bytes of the keys or of the values, with their scales; a multiple of 64.
   [[gnu::always_inline]] constexpr std::size_t matrix_bytes(std::size_t head_size) const {
     const std::size_t scales = has_scales ? scale_blocks(head_size) : 0;
     return element_matrix_bytes(head_size) + kv_block_positions * scales * sizeof(std::uint16_t);
@@ -53,7 +53,7 @@ struct kv_layout {
   return {};
 }
 
-// The KV of a stage.
+// The dimensions of a stage's KV.
 struct kv_shape {
   std::uint32_t layers = 0;
   std::uint32_t kv_heads = 0;
@@ -61,14 +61,14 @@ struct kv_shape {
   kv_format format = kv_format::f16;
 
   constexpr std::size_t page_bytes() const { return 2 * layout_of(format).matrix_bytes(head_size); }
-  // 64 positions of all its layers.
+  // 64 positions of all layers.
   constexpr std::size_t block_bytes() const {
     return std::size_t{layers} * kv_heads * page_bytes();
   }
 };
 
 std::string_view name_of(kv_format format) noexcept;
-// "f16", "f32", "q8_0"; nothing for any other name.
+// "f16", "f32", "q8_0"; empty for any other name.
 std::optional<kv_format> kv_format_from(std::string_view name) noexcept;
 
 } // namespace baton::cpu

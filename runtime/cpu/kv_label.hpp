@@ -1,4 +1,4 @@
-// What stands first in a file of KV memory: whose it is, and how to find a layer of a block in it.
+// The header of a KV memory file: identifies its contents and locates a layer of a block.
 #pragma once
 
 #include "runtime/cpu/kv_format.hpp"
@@ -8,15 +8,15 @@
 
 namespace baton::cpu {
 
-// What of a model a memory of KV holds, beside its shape.
+// The part of a model that a KV memory holds, beside its shape.
 struct kv_part {
-  std::uint64_t model = 0; // and how its ranks are cut: bits are equal only where this is
+  std::uint64_t model = 0; // includes the split into ranks, because the bits depend on it
   std::uint32_t first_layer = 0;
   std::uint32_t first_kv_head = 0;
   friend bool operator==(const kv_part&, const kv_part&) = default;
 };
 
-// All of one width, so that no byte is undefined.
+// All members have the same width, so there are no padding bytes.
 struct kv_label {
   static constexpr std::uint64_t kv_label_magic = 0x33766B6E6F746162; // "batonkv3"
 
@@ -25,11 +25,11 @@ struct kv_label {
   std::uint64_t layers = 0, kv_heads = 0, head_size = 0, format = 0;
   std::uint64_t block_positions = kv_block_positions;
   std::uint64_t blocks = 0;
-  std::uint64_t life = 0; // 0: nothing is here yet
+  std::uint64_t life = 0; // 0: nothing stored yet
 
   friend bool operator==(const kv_label&, const kv_label&) = default;
 };
-inline constexpr std::size_t kv_label_bytes = 4096; // a page: blocks begin on the next one
+inline constexpr std::size_t kv_label_bytes = 4096; // a page: blocks start on the next one
 static_assert(sizeof(kv_label) <= kv_label_bytes);
 
 inline kv_label label_of(const kv_part& part, const kv_shape& shape, std::uint32_t blocks,

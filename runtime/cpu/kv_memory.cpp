@@ -1,4 +1,4 @@
-// Takes the memory of the KV blocks, or finds it again.
+// Allocates the memory of the KV blocks, or maps existing memory.
 #include "runtime/cpu/kv_memory.hpp"
 
 #include <sys/stat.h>
@@ -26,7 +26,7 @@ std::uint64_t new_life() {
   return (std::uint64_t{source()} << 32U | source()) | 1U;
 }
 
-// Zeroed, of this size. Errors: io_failed.
+// Resizes the file to zeroed bytes. Errors: io_failed.
 result<void> empty(int fd, std::size_t size_bytes) {
   if (::ftruncate(fd, 0) != 0 || ::ftruncate(fd, static_cast<off_t>(size_bytes)) != 0)
     return fail(errc::io_failed, "KV memory of {} bytes: {}", size_bytes, std::strerror(errno));
@@ -68,7 +68,7 @@ result<kv_memory> kv_memory::share(const kv_shape& sizes, std::uint32_t blocks, 
   auto ours = label_of(part, sizes, blocks, found.life);
   if (found.life == 0 || found != ours) {
     if (is_used)
-      if (auto ok = empty(fd, *total); !ok) // the mapping sees it: the same file
+      if (auto ok = empty(fd, *total); !ok) // visible through the mapping of the same file
         return ok.error();
     ours.life = new_life();
     std::memcpy(kv.memory_.data(), &ours, sizeof ours);
@@ -78,7 +78,7 @@ result<kv_memory> kv_memory::share(const kv_shape& sizes, std::uint32_t blocks, 
   return kv;
 }
 
-// A sequence's blocks come into use from first to last, so the last used one ends the search.
+// A sequence uses its blocks from first to last, so the search ends at the last used one.
 void kv_memory::first_uses(std::span<const std::uint32_t> blocks, std::vector<std::uint32_t>& out) {
   if (is_used_.empty())
     return;

@@ -1,7 +1,7 @@
 // Paged keys and values of a stage's layers. A block holds 64 positions of one sequence for all of
-// the stage's layers; within it a page per (layer, kv head), as in kv_format.hpp. Which
-// sequence owns a block is the scheduler's business. It can lie in a file of memory that the
-// shard's agent holds: then it outlives the shard, and the next one finds it.
+// the stage's layers, with a page per (layer, kv head) as in kv_format.hpp. The scheduler assigns
+// blocks to sequences. The memory may be a memory file that the shard's agent holds: it outlives
+// the shard, and the next shard reuses it.
 #pragma once
 
 #include "runtime/cpu/kv_label.hpp"
@@ -14,20 +14,20 @@ namespace baton::cpu {
 
 class kv_memory {
 public:
-  // Takes address space; the system gives pages when a block is first written.
-  // Errors: does_not_fit.
+  // Reserves address space; the system allocates pages when a block is first written. Errors:
+  // does_not_fit.
   static result<kv_memory> take(const kv_shape& sizes, std::uint32_t blocks);
-  // The same in the file `fd`, of which nobody else writes. What stands there is kept if it is of
-  // this part of the model, shape and number of blocks; else it begins a new life.
-  // Errors: does_not_fit, io_failed.
+  // The same in the file `fd`, which has no other writer. Keeps the contents if they match this
+  // part of the model, shape and number of blocks; otherwise starts a new incarnation. Errors:
+  // does_not_fit, io_failed.
   static result<kv_memory> share(const kv_shape& sizes, std::uint32_t blocks, int fd,
                                  const kv_part& part);
 
   kv_format format() const noexcept { return shape_.format; }
   const kv_shape& shape() const noexcept { return shape_; }
   std::uint32_t blocks() const noexcept { return blocks_; }
-  // Which contents these are: the same after a restart that found them again. 0: they go with the
-  // process.
+  // Identifies the contents: unchanged by a restart that reuses them. 0: the contents are lost when
+  // the process ends.
   std::uint64_t life() const noexcept { return life_; }
   // Requires: block < blocks(), layer and head in the shape.
   std::byte* page(std::uint32_t block, std::uint32_t layer, std::uint32_t head) const noexcept {
@@ -35,7 +35,7 @@ public:
     return memory_.data() + begin_ + index * shape_.page_bytes();
   }
 
-  // Of a block, the pages of consecutive layers. Requires: block < blocks(), layers in the shape.
+  // The pages of consecutive layers of a block. Requires: block < blocks(), layers in the shape.
   std::span<std::byte> layers(std::uint32_t index, std::uint32_t first,
                               std::uint32_t count) const noexcept {
     const auto bytes = std::size_t{shape_.kv_heads} * shape_.page_bytes();
@@ -46,11 +46,11 @@ public:
     return {memory_.data() + begin_ + index * shape_.block_bytes(), shape_.block_bytes()};
   }
 
-  // Of these, which a step is about to use, those that no step of this process has used. What is
-  // in no file comes in larger pages: nothing of it.
+  // Returns the blocks that no step of this process has used yet, out of those of the next step.
+  // Always empty without a file, because that memory has larger pages.
   void first_uses(std::span<const std::uint32_t> blocks, std::vector<std::uint32_t>& out);
 
-  kv_memory() = default; // of no blocks
+  kv_memory() = default; // without blocks
 
 private:
   kv_memory(large_memory memory, const kv_shape& sizes, std::uint32_t blocks, std::size_t begin)
@@ -59,7 +59,7 @@ private:
   large_memory memory_;
   kv_shape shape_;
   std::uint32_t blocks_ = 0;
-  std::size_t begin_ = 0; // of the first block; before it, in a file, its label
+  std::size_t begin_ = 0; // offset of the first block; a file has its label before it
   std::uint64_t life_ = 0;
   std::vector<bool> is_used_; // [block], in this process
 };

@@ -11,7 +11,7 @@
 namespace baton::cpu {
 namespace {
 
-// All of it, or an error.
+// Reads all of `to`, or returns an error.
 result<void> read_at(int fd, std::span<std::byte> to, std::uint64_t offset) {
   while (!to.empty()) {
     const auto got = ::pread(fd, to.data(), to.size(), static_cast<off_t>(offset));
@@ -33,9 +33,9 @@ result<kv_label> label_in(int fd) {
   return found;
 }
 
-// The shape that it says, if that can be one.
+// The shape in the label, if it is valid.
 std::optional<kv_shape> shape_of(const kv_label& l) {
-  constexpr std::uint64_t most = 1U << 20U; // of each: far above any model, and products fit
+  constexpr std::uint64_t most = 1U << 20U; // per field: far above any model, no overflow
   for (const auto part : {l.first_layer, l.layers, l.first_kv_head, l.kv_heads, l.head_size})
     if (part > most)
       return std::nullopt;
@@ -45,7 +45,7 @@ std::optional<kv_shape> shape_of(const kv_label& l) {
                   static_cast<std::uint32_t>(l.head_size), static_cast<kv_format>(l.format)};
 }
 
-// Whether a block of it is laid out as ours are, but for the layers.
+// Whether the other shard's blocks have our layout, except for the layers.
 bool is_alike(const kv_label& theirs, const kv_part& own, const kv_shape& shape) {
   return theirs.model == own.model && theirs.first_kv_head == own.first_kv_head &&
          theirs.kv_heads == shape.kv_heads && theirs.head_size == shape.head_size &&
@@ -60,7 +60,7 @@ result<kv_source> kv_source::open(int fd) {
     return label.error();
   if (label->magic != kv_label::kv_label_magic || label->block_positions != kv_block_positions ||
       label->life == 0 || !shape_of(*label))
-    return fail(errc::invalid_value, "a file is no KV memory of this version");
+    return fail(errc::invalid_value, "the file is not a KV memory of this version");
   const int own = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (own < 0)
     return fail(errc::io_failed, "KV memory of another shard: {}", std::strerror(errno));
@@ -99,7 +99,8 @@ result<std::vector<kv_run>> runs_of(const kv_part& own, const kv_shape& shape,
       return is_alike(s.label(), own, shape) && s.first_layer() <= layer && layer < s.end_layer();
     });
     if (who == from.end())
-      return fail(errc::invalid_value, "no shard here has the keys and values of layer {}", layer);
+      return fail(errc::invalid_value,
+                  "no shard on this machine has the keys and values of layer {}", layer);
     const auto count = std::min(end, who->end_layer()) - layer;
     runs.push_back({&*who, layer, count});
     layer += count;

@@ -1,6 +1,6 @@
-// The KV memory of another shard of this machine, to be read once: what the layers of a shard begin
-// with whose plan has cut the model otherwise. Read with pread, not mapped: whatever becomes of the
-// file, nothing worse than an error comes of it.
+// The KV memory of another shard on this machine. A shard whose plan has a different split reads
+// its layers' contents from it once. It uses pread instead of a mapping: if the file changes, the
+// worst case is an error.
 #pragma once
 
 #include "runtime/cpu/kv_label.hpp"
@@ -15,8 +15,8 @@ namespace baton::cpu {
 
 class kv_source {
 public:
-  // `fd` (memfd) as kv_memory::share has labelled it; it may be closed afterwards. Errors:
-  // io_failed, invalid_value (it is no KV memory of this version).
+  // `fd` is a memfd labelled by kv_memory::share; it may be closed afterwards. Errors: io_failed,
+  // invalid_value (not a KV memory of this version).
   static result<kv_source> open(int fd);
 
   kv_source(kv_source&& other) noexcept : fd_(std::exchange(other.fd_, -1)), label_(other.label_) {}
@@ -34,10 +34,10 @@ public:
   std::uint32_t end_layer() const noexcept {
     return static_cast<std::uint32_t>(label_.first_layer + label_.layers);
   }
-  // Fills `to`, whole layers of a block, with those from `layer` (of the model) on. Errors:
-  // io_failed. Requires: it has the block and the layers.
+  // Fills `to` with whole layers of a block, starting at `layer` (of the model). Errors: io_failed.
+  // Requires: the source has the block and the layers.
   result<void> read(block_index block, std::uint32_t layer, std::span<std::byte> to) const;
-  // Whether it is still of the life that it had when it was opened.
+  // Whether the contents still have the incarnation that open() found.
   bool is_same() const;
 
 private:
@@ -47,15 +47,15 @@ private:
   kv_label label_;
 };
 
-// Consecutive layers that one source has.
+// Consecutive layers from one source.
 struct kv_run {
   const kv_source* from = nullptr;
   std::uint32_t layer = 0; // of the model
   std::uint32_t count = 0;
 };
 
-// Where each layer of a shard's KV comes from. Errors: invalid_value (names a layer that nobody
-// has: of another model, cut, shape or type is as good as not there).
+// The source of each layer of a shard's KV. Errors: invalid_value (names a layer without a source;
+// a source of another model, split, shape or type does not count).
 result<std::vector<kv_run>> runs_of(const kv_part& own, const kv_shape& shape,
                                     std::span<const kv_source> from);
 

@@ -1,5 +1,6 @@
-// Zeroed memory for what is read in every step: weights, KV, step buffers. Address space is taken
-// at once, pages come when first touched (2 MiB ones where the kernel grants them).
+// Zeroed memory for data that every step reads: weights, KV, step buffers. Address space is
+// reserved immediately; pages are allocated on first access (2 MiB pages if the kernel provides
+// them).
 #pragma once
 
 #include "schema/result.hpp"
@@ -13,11 +14,10 @@ namespace baton::cpu {
 class large_memory {
 public:
   large_memory() = default;
-  // Errors: does_not_fit (the system refuses so much address space).
+  // Errors: does_not_fit (the address space cannot be reserved).
   static result<large_memory> take(std::size_t size_bytes);
-  // The memory of a file (memfd) that others hold as well: what is written here outlives this
-  // process. `fd` may be closed afterwards. Requires: the file has size_bytes.
-  // Errors: does_not_fit.
+  // Maps a file (memfd) that others hold as well: its contents outlive this process. `fd` may be
+  // closed afterwards. Requires: the file has size_bytes. Errors: does_not_fit.
   static result<large_memory> map(int fd, std::size_t size_bytes);
 
   large_memory(large_memory&& other) noexcept;
@@ -26,11 +26,11 @@ public:
   large_memory& operator=(const large_memory&) = delete;
   ~large_memory();
 
-  // Brings in the pages of a part before they are touched: one call costs a third of the faults.
-  // Advice only: what the system does not bring comes when it is touched.
+  // Allocates the pages of a part before they are accessed, at a third of the cost of page faults.
+  // A hint: remaining pages are allocated on access.
   static void bring_in(std::span<std::byte> part) noexcept;
 
-  // Aligned to 2 MiB; null if nothing was taken.
+  // Aligned to 2 MiB; null if empty.
   std::byte* data() const noexcept { return data_; }
   std::size_t size_bytes() const noexcept { return size_; }
 
@@ -44,8 +44,8 @@ private:
   std::size_t size_ = 0;
 };
 
-// Hands out 64-byte aligned parts of one large_memory in order; first with no memory, to add up
-// what will be needed, then with it.
+// Allocates 64-byte aligned parts of one large_memory in order. Used first without memory, to
+// measure the total size, then with it.
 class layout_cursor {
 public:
   explicit layout_cursor(std::byte* base = nullptr) : base_(base) {}

@@ -1,8 +1,8 @@
 // The product of bf16 panels, over a vector type V. Its operations are those of AMX (Intel SDM,
-// TDPBF16PS), so that tiles and plain fma give the same bits: activations are rounded to bf16, and
-// each block of 32 k has two sums from zero in the order of k,
-//   even = fma(w[k], x[k], even) for even k, odd = fma(w[k], x[k], odd) for odd k,
-// then acc = acc + (even + odd). Denormals count as zero in all of it.
+// TDPBF16PS), so tiles and plain fma give the same bits. Activations are rounded to bf16. Each
+// block of 32 k has two sums from zero in the order of k:
+//   `even = fma(w[k], x[k], even)` for even k, `odd = fma(w[k], x[k], odd)` for odd k.
+// Then acc = acc + (even + odd). Denormals count as zero everywhere.
 #pragma once
 
 #include "runtime/cpu/kernels.hpp"
@@ -10,7 +10,7 @@
 
 namespace baton::cpu {
 
-// Rounded to bf16, as float32 rows of bf16_row_bytes(blocks).
+// Rounds to bf16; the results are float32 rows of bf16_row_bytes(blocks).
 template <class V>
 void round_rows(const matmul_args& args, std::size_t first, std::size_t rows) {
   for (std::size_t m = 0; m < rows; ++m) {
@@ -22,7 +22,7 @@ void round_rows(const matmul_args& args, std::size_t first, std::size_t rows) {
   }
 }
 
-// `a`: of round_rows; `first`: which vector of the panel's two this begins with.
+// `a`: from round_rows; `first`: the first of the panel's two vectors to compute.
 template <class V, int MR, int W>
 [[gnu::always_inline]] inline void bf16_tile(typename V::f32 (&sum)[MR][W], const std::byte* w,
                                              int first, std::size_t blocks, const std::byte* a,
@@ -88,7 +88,7 @@ template <class V, int MR>
   }
 }
 
-// By fma of what stands in the halves of 32 bits.
+// Multiplies with fma on the halves of 32 bits.
 template <class V>
 struct bf16_by_fma {
   static constexpr int rows = V::bf16_rows;
@@ -113,7 +113,7 @@ template <class P, int MR, class... Args>
   P::template multiply<MR>(args...);
 }
 
-// P: how rows are rounded into the scratch memory, and multiplied.
+// P defines how rows are rounded into the scratch memory and multiplied.
 template <class P>
 void multiply_bf16(const matmul_args& args) {
   constexpr std::size_t tile_rows = P::rows;
@@ -124,7 +124,7 @@ void multiply_bf16(const matmul_args& args) {
     const std::size_t rows = left < arranged_rows ? left : arranged_rows;
     P::round(args, first, rows);
     const std::size_t tiles = (rows + tile_rows - 1) / tile_rows;
-    // The tiles of the first pass share out the lines of the next panel.
+    // The tiles of the first pass divide the prefetch of the next panel.
     const std::size_t lines = first == 0 ? (record_bytes / 64 + tiles - 1) / tiles : std::size_t{0};
     const std::byte* panel = args.panels;
     for (std::size_t p = 0; p < args.panel_count; ++p, panel += args.blocks * record_bytes) {

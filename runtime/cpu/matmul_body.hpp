@@ -1,20 +1,20 @@
 // The matrix product, written once over a vector type V; each kernels_<isa>.cpp instantiates it
 // with internal linkage. Every output has its own chain of operations over k:
-//   quantised  per block of 32: exact int32 dot, acc = fma(float(dot), weight_scale * scale, acc),
-//              with a min also acc = fma(min, scaled_sum, acc)
-//   float      acc = fma(weight, activation, acc) for each k
-//   bf16       matmul_bf16_body.hpp
-// so that neither the tile, nor the rows beside it, nor the thread can change a bit.
+//   Quantised: per block of 32: exact int32 dot, acc = fma(float(dot), weight_scale * scale, acc),
+//              with a min also acc = fma(min, scaled_sum, acc).
+//   Float:     acc = fma(weight, activation, acc) for each k.
+//   Bf16:      see matmul_bf16_body.hpp.
+// The bits therefore do not depend on the tile, the neighbouring rows or the thread.
 #pragma once
 
 #include "runtime/cpu/kernels.hpp"
 
 namespace baton::cpu {
 
-// Rows whose results stay in the first-level cache while one panel passes over them.
+// Rows whose results stay in the L1 cache during one panel.
 inline constexpr std::size_t matmul_rows_per_pass = 60;
 
-// Lines of the panel that comes next, fetched while this one is worked on.
+// Cache lines of the next panel, prefetched while this one is processed.
 struct prefetch_share {
   const std::byte* next = nullptr;
   int lines_per_block = 0;
@@ -25,7 +25,7 @@ template <class V, panel_format Format, activation_width Width, int MR, int W>
 struct quantised_tile {
   static constexpr panel_layout layout = layout_of(Format);
   static constexpr bool is_wide = Width == activation_width::bits16;
-  // A product of 16-bit activations cannot saturate, so that their codes stay unsigned everywhere.
+  // 16-bit products cannot saturate, so their codes stay unsigned on every ISA.
   static constexpr bool has_offset = layout.has_bytes && (is_wide || V::multiplies_offset_bytes);
   using f32 = typename V::f32;
   using i32 = typename V::i32;
@@ -41,7 +41,8 @@ struct quantised_tile {
     return *reinterpret_cast<const block_type*>(a + static_cast<std::size_t>(row) * stride);
   }
 
-  // What the integer accumulator starts from: undoes the offset of the codes. Half -1: both.
+  // Initial value of the integer accumulator: cancels the offset of the codes. Half -1: both
+  // halves.
   template <int Half>
   [[gnu::always_inline]] static inline std::int32_t offset(const activation_terms& t) {
     if constexpr (layout.has_zero_point)
@@ -56,7 +57,7 @@ struct quantised_tile {
       return t.minus_128_sum;
   }
 
-  // Adds the products of activations from place `at` on: four of 8 bits.
+  // Adds the products of four 8-bit activations from index `at` on.
   [[gnu::always_inline]] static inline void
   dot_four(accumulators& acc, const codes (&c)[W], const std::byte* a, std::size_t stride, int at) {
 #pragma GCC unroll 8
@@ -69,7 +70,7 @@ struct quantised_tile {
     }
   }
 
-  // Two of 16 bits, with the codes from bit `Shift` on of every two bytes.
+  // Adds the products of two 16-bit activations and the codes at bit `Shift` of every two bytes.
   template <int Shift>
   [[gnu::always_inline]] static inline void
   dot_two(accumulators& acc, const codes (&c)[W], const std::byte* a, std::size_t stride, int at) {
@@ -86,7 +87,7 @@ struct quantised_tile {
     }
   }
 
-  // The dots of a block on top of its offsets. Half 0 or 1: k below 16 or from 16 on alone.
+  // The dots of a block, starting from the offsets. Half 0 or 1: only k below 16, or from 16 on.
   template <int Half>
   [[gnu::always_inline]] static inline void dot_block(accumulators& acc, const std::byte* w,
                                                       const std::byte* a, std::size_t stride) {
@@ -96,7 +97,7 @@ struct quantised_tile {
       for (int i = 0; i < W; ++i)
         acc.v[m][i] = V::set_i32(offset<Half>(block(a, stride, m).terms));
     constexpr std::size_t group_bytes = layout.has_bytes ? 256 : 128;
-    constexpr int nibble = layout.has_bytes ? 0 : 4; // codes of k >= 16 share bytes with the others
+    constexpr int nibble = layout.has_bytes ? 0 : 4; // codes of k >= 16 are the high nibbles
 #pragma GCC unroll 4
     for (int j = 0; j < 4; ++j, w += group_bytes) {
       codes low[W], top[W];
@@ -269,7 +270,7 @@ void matmul(const matmul_args& args) {
       const std::size_t left = args.rows - first;
       const std::size_t rows = left < matmul_rows_per_pass ? left : matmul_rows_per_pass;
       const std::size_t tiles = (rows + tile_rows - 1) / tile_rows;
-      // The tiles of the first pass share out the lines of the next panel.
+      // The tiles of the first pass divide the prefetch of the next panel.
       const std::size_t lines =
           first == 0 ? (layout.record_bytes() / 64 + tiles - 1) / tiles : std::size_t{0};
       std::size_t m = first;

@@ -10,7 +10,7 @@
 namespace baton::cpu {
 namespace {
 
-// Byte of output `o` for code k: groups of four k lie together.
+// Byte index of output `o` for code k: groups of four k are contiguous.
 std::size_t byte_at(std::size_t o, std::size_t k) {
   return k % 16 / 4 * 256 + k / 16 * 128 + o * 4 + k % 4;
 }
@@ -18,7 +18,7 @@ std::size_t nibble_at(std::size_t o, std::size_t k) {
   return k % 16 / 4 * 128 + o * 4 + k % 4;
 }
 
-// Of an element of a float panel, in bytes.
+// Byte offset of an element of a float panel.
 std::size_t float_at(panel_format format, std::size_t o, std::size_t k) {
   const std::size_t element =
       format == panel_format::bf16 ? (k / 2 * panel_rows + o) * 2 + k % 2 : k * panel_rows + o;
@@ -45,7 +45,7 @@ float read_scale(const std::byte* scales, std::size_t o, bool as_f16) {
   return value;
 }
 
-// As stored, four at a time: the loops over k become vector instructions.
+// Stores codes four at a time; the loops over k become vector instructions.
 void write_codes(const weight_block& block, const panel_layout& layout, std::size_t o,
                  std::byte* record) {
   std::array<std::uint8_t, block_columns> stored;
@@ -104,7 +104,7 @@ void pack_panel(model::tensor_type type, const std::byte* rows, std::size_t row_
   ENSURE(format && row_count >= 1 && row_count <= panel_rows && columns % block_columns == 0,
          "a panel of {} rows and {} columns", row_count, columns);
   const panel_layout layout = layout_of(*format);
-  if (row_count < panel_rows) // the others have weights of 0
+  if (row_count < panel_rows) // missing rows have weights of 0
     std::memset(panel, 0, columns / block_columns * layout.record_bytes());
   for (std::size_t o = 0; o < row_count; ++o) {
     const std::byte* row = rows + o * row_bytes;

@@ -1,5 +1,5 @@
-// Matrices as panels (panel_format.hpp): packing rows of a file into them, and reading a row back
-// for the embedding. Load time and single rows only; the products are in kernels.hpp.
+// Matrices as panels (panel_format.hpp): packs rows of a file into them, and reads a row back for
+// the embedding. For loading and single rows only; the products are in kernels.hpp.
 #pragma once
 
 #include "runtime/cpu/panel_format.hpp"
@@ -7,7 +7,7 @@
 
 namespace baton::cpu {
 
-// A view of packed weights [rows, columns]; the memory is the loader's.
+// A view of packed weights [rows, columns]; the loader owns the memory.
 struct packed_matrix {
   panel_format format = panel_format::f32;
   std::size_t rows = 0;
@@ -31,7 +31,7 @@ struct packed_matrix {
 void pack_panel(model::tensor_type type, const std::byte* rows, std::size_t row_count,
                 std::size_t row_bytes, std::size_t columns, std::byte* panel);
 
-// out[k] = weights[row][k], the same bits that model::dequantize_row gives.
+// out[k] = weights[row][k], bit-equal to model::dequantize_row.
 void unpack_row(const packed_matrix& matrix, std::size_t row, float* out);
 
 } // namespace baton::cpu

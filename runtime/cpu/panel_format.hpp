@@ -1,13 +1,13 @@
-// How weights lie in memory once loaded. A panel is 32 output rows of a matrix; a record is one
-// block of 32 inputs (k) of a panel; the records of a panel follow one another in k order, so that
-// a step reads each matrix as one forward stream. Read by the packer and by every kernel.
+// The layout of weights in memory. A panel is 32 output rows of a matrix; a record is one block of
+// 32 inputs (k) of a panel. The records of a panel are stored in k order, so a step reads each
+// matrix as one forward stream. Used by the packer and by every kernel.
 //
-//   codes   nibble: 4 x [2 x 64 bytes]; group j, output o holds the codes k = 4j .. 4j+3 in the low
-//           and k = 16+4j .. 16+4j+3 in the high halves of 4 bytes.
-//           byte: 4 x [low, high][2 x 64 bytes], the same order, each code stored as value + 128.
-//   scales  one per output (f16 or f32), for byte_two_scales one per 16 k
-//   mins    one per output, added once per block times the sum of the activations
-// Float panels have no blocks: [k][32 outputs]; those of bf16 hold k in pairs: [k / 2][32
+//   Codes:  `nibble`: 4 x [2 x 64 bytes]. Group j, output o holds the codes k = 4j .. 4j+3 in the
+//           low and k = 16+4j .. 16+4j+3 in the high halves of 4 bytes.
+//           `byte`: 4 x [low, high][2 x 64 bytes], the same order, each code stored as value + 128.
+//   Scales: one per output (f16 or f32), for byte_two_scales one per 16 k.
+//   Mins:   one per output, added once per block times the sum of the activations.
+// Float panels have no blocks: [k][32 outputs]; bf16 panels hold k in pairs: [k / 2][32
 // outputs][2].
 #pragma once
 
@@ -27,7 +27,7 @@ enum class panel_format : std::uint8_t {
   nibble_min,        // Q4_1: code * f16 scale + f16 min
   byte,              // Q8_0, Q5_0: code * f16 scale
   byte_min,          // Q5_1: code * f16 scale + f16 min
-  nibble_min_f32,    // Q4_K: the 6-bit scale times the super-block's, as float32; the min likewise
+  nibble_min_f32,    // Q4_K: 6-bit scale times the super-block's scale, as float32; also the min
   byte_min_f32,      // Q5_K
   byte_two_scales,   // Q6_K: a float32 scale for each half of the block
 };

@@ -1,4 +1,4 @@
-// Fills the table of rotations.
+// Fills the rope tables.
 #include "runtime/cpu/rope_table.hpp"
 
 #include "runtime/model/rope.hpp"
@@ -7,7 +7,7 @@
 
 namespace baton::cpu {
 namespace {
-constexpr std::uint32_t positions_per_fill = 256; // so that decoding does not fill at every step
+constexpr std::uint32_t positions_per_fill = 256; // so decoding rarely extends the table
 }
 
 rope_table::rope_table(const model::rope_description& rope, std::span<const float> factors)

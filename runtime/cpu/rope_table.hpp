@@ -1,5 +1,5 @@
-// Cosines and sines of the rotary embedding (arXiv 2104.09864), by position, computed in double
-// once: positions are filled up to the highest one asked for.
+// Cosines and sines of the rotary embedding (arXiv 2104.09864) per position, computed once in
+// double, up to the highest position requested.
 #pragma once
 
 #include "runtime/model/description.hpp"
@@ -12,12 +12,12 @@ namespace baton::cpu {
 
 class rope_table {
 public:
-  // factors [dimension_count / 2], or empty: each pair's frequency is divided by its factor.
+  // factors [dimension_count / 2], or empty: divide the frequency of each pair.
   explicit rope_table(const model::rope_description& rope, std::span<const float> factors = {});
 
-  // Makes positions up to and with `position` readable. Not thread-safe.
+  // Fills positions up to and including `position`. Not thread-safe.
   void extend_to(std::uint32_t position);
-  // [dimension_count] each, in the order of the head; the sign of the rotation is in the sine.
+  // [dimension_count] each, in the order of the head; the sine carries the rotation's sign.
   // Requires: extend_to(position).
   const float* cosine(std::uint32_t position) const noexcept {
     return cosine_.data() + std::size_t{position} * rope_.dimension_count;
@@ -33,14 +33,14 @@ private:
   std::vector<float> sine_;
 };
 
-// The tables of a model's layers: those with a window may have their own.
+// The tables of a model's layers; windowed layers may have their own.
 class rope_tables {
 public:
-  // factors [rope.dimension_count / 2], or empty: of the layers without their own table.
+  // factors [rope.dimension_count / 2], or empty: for layers without their own table.
   rope_tables(const model::description& model, std::span<const float> factors);
 
   void extend_to(std::uint32_t position);
-  // Nothing if the layer is not rotated.
+  // Null if the layer is not rotated.
   const rope_table* of(std::uint32_t layer) const noexcept;
 
 private:

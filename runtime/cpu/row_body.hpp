@@ -1,4 +1,4 @@
-// What happens to single rows between the matrix products, written once over a vector type V:
+// Operations on single rows between the matrix products, written once over a vector type V:
 // normalisation, quantisation, activation functions, soft caps, rotary embedding.
 #pragma once
 
@@ -6,8 +6,8 @@
 
 namespace baton::cpu {
 
-// x = n ln 2 + r with n = round(x / ln 2), ln 2 in two parts; slope = (exp(r) - 1) / r, of
-// degree 5.
+// x = n ln 2 + r with n = round(x / ln 2), ln 2 in two parts. `slope` = (exp(r) - 1) / r, a
+// polynomial of degree 5.
 template <class V>
 struct exp_parts {
   typename V::f32 n, r, slope;
@@ -31,14 +31,14 @@ template <class V>
 // exp(x) with a relative error of about 2e-7; -inf gives 0. One fixed sequence of operations.
 template <class V>
 [[gnu::always_inline]] inline typename V::f32 exp_of(typename V::f32 x) {
-  // Below, the result is under the least denormal; above, it is infinite.
+  // Below, the result is less than the smallest denormal; above, it is infinite.
   x = V::min(V::max(x, V::set(-104.0F)), V::set(128.0F));
   const auto parts = exp_parts_of<V>(x);
   return V::scale_by_power(V::fma(parts.slope, parts.r, V::set(1.0F)), parts.n);
 }
 
-// tanh(x) = m / (m + 2) with m = exp(2x) - 1. The one is taken from the power of two alone, so that
-// the result is as exact near zero as elsewhere.
+// tanh(x) = m / (m + 2) with m = exp(2x) - 1. The 1 is subtracted from the power of two only, so
+// the result stays precise near zero.
 template <class V>
 [[gnu::always_inline]] inline typename V::f32 tanh_of(typename V::f32 x) {
   using f32 = typename V::f32;
@@ -50,15 +50,15 @@ template <class V>
   return V::div(m, V::add(m, V::set(2.0F)));
 }
 
-// cap * tanh(x / cap). What has overflowed becomes NaN (inf * 0) instead of a harmless cap, so that
-// the sampler sees it.
+// cap * tanh(x / cap). An overflow becomes NaN (inf * 0) instead of a harmless cap, so the sampler
+// detects it.
 template <class V>
 [[gnu::always_inline]] inline typename V::f32 soft_capped(typename V::f32 x, float cap) {
   const auto capped = V::mul(tanh_of<V>(V::div(x, V::set(cap))), V::set(cap));
   return V::fma(x, V::zero(), capped);
 }
 
-// Four partial sums over 16 lanes, whatever the machine: the order is part of the contract.
+// Four partial sums over 16 lanes on every machine: the order is part of the contract.
 template <class V>
 void rms_norm(const float* x, const float* gain, std::size_t n, float epsilon, float* out) {
   typename V::f32 sum[4] = {V::zero(), V::zero(), V::zero(), V::zero()};
@@ -67,7 +67,7 @@ void rms_norm(const float* x, const float* gain, std::size_t n, float epsilon, f
     sum[i / 16 % 4] = V::fma(v, v, sum[i / 16 % 4]);
   }
   const float squares = V::reduce_add(V::add(V::add(sum[0], sum[1]), V::add(sum[2], sum[3])));
-  // An overflowed row becomes NaN as a whole (inf * 0), so that the sampler sees it.
+  // Overflow turns the whole row into NaN (inf * 0), so the sampler detects it.
   const float mean = squares / static_cast<float>(n);
   const float inverse = 1.0F / __builtin_sqrtf(mean + epsilon) + mean * 0.0F;
   for (std::size_t i = 0; i < n; i += 16)
@@ -149,7 +149,7 @@ void quantise(const float* values, std::size_t blocks, std::byte* records) {
     const auto x1 = V::load(values + 16);
     const float largest = V::reduce_max(V::max(V::abs(x0), V::abs(x1)));
     const auto inverse = V::set(largest > 0 ? most / largest : 0.0F);
-    // Within range except for rows that have overflowed, whose scale is inf or NaN.
+    // In range, except for rows that have overflowed, whose scale is inf or NaN.
     const auto lowest = V::set(-most), highest = V::set(most);
     const i32 i0 = V::to_i32(V::min(V::max(V::mul(x0, inverse), lowest), highest));
     const i32 i1 = V::to_i32(V::min(V::max(V::mul(x1, inverse), lowest), highest));

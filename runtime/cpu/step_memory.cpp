@@ -1,4 +1,4 @@
-// Lays the step buffers out in one piece of memory.
+// Places the step buffers in one allocation.
 #include "runtime/cpu/step_memory.hpp"
 
 #include <algorithm>

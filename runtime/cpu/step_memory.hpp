@@ -20,7 +20,7 @@ struct float_rows {
   float_rows from_row(std::size_t index) const noexcept { return {row(index), stride}; }
 };
 
-// The input of a matrix product: the floats, and the same quantised.
+// The input of a matrix product: floats and their quantised form.
 struct input_rows {
   float_rows values;
   std::byte* records = nullptr;
@@ -33,8 +33,8 @@ struct input_rows {
   }
 };
 
-// How much of a feed-forward network's products a thread makes before it goes on with them: of as
-// many rows as a product arranges at a time.
+// The piece of a feed-forward network that a thread computes before it continues: as many rows as a
+// product arranges at a time.
 inline constexpr std::size_t rows_together = arranged_rows, panels_together = 8;
 
 struct step_memory {
@@ -45,20 +45,20 @@ struct step_memory {
   input_rows attended;                // [rows, q_size]
   input_rows gated;                   // [rows, ffn], or [rows * used experts, their ffn]
   float_rows logits;                  // [rows, logits], padded to panels
-  struct mixture {                    // of a model with experts; see forward_experts.cpp
+  struct mixture {                    // for models with experts; see forward_experts.cpp
     float_rows scores;                // [rows, experts], padded to panels
     expert_choice* choices = nullptr; // [rows * used]
     input_rows gathered;              // [rows * used, hidden]
   } experts;
-  struct scratch {                       // of one thread
+  struct scratch {                       // per thread
     float_rows gate, up;                 // [rows_together, 32 * panels_together]
-    std::byte* arranged = nullptr;       // rows as a product wants them: matmul_args::scratch
+    std::byte* arranged = nullptr;       // rows arranged for a product: matmul_args::scratch
     std::uint32_t* first_slot = nullptr; // [experts + 2]
     expert_slot* slots = nullptr;        // [rows * used]
   };
   std::vector<scratch> per_thread;
 
-  // `model` as the rank computes it; `logits` of a row that this rank holds, 0: it has none.
+  // `model` as this rank computes it; `logits`: logits per row on this rank, or 0.
   // Errors: does_not_fit.
   static result<step_memory> take(const model::description& model, std::size_t logits,
                                   std::size_t rows_max, unsigned threads, activation_width width);

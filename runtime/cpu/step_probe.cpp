@@ -10,10 +10,10 @@ namespace {
 using clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds probe_time{200};
-constexpr std::size_t steps_min = 3; // where one takes longer than that
+constexpr std::size_t steps_min = 3; // for steps that take longer
 constexpr std::uint32_t blocks_each = probe_positions / kv_block_positions + 1;
 
-// The last layers, with the head: all, or as many as the bytes allow, at least one.
+// The last layers with the head: all, or as many as fit the limit, but at least one.
 model::layer_range probed_layers(const model::description& model) {
   auto left = probe_weights_max;
   std::uint32_t count = 0;
@@ -41,17 +41,17 @@ micro_batch step_of(std::uint32_t rows, bool embeds) {
     batch.slices.push_back(std::move(s));
     batch.draws.emplace_back().sampling.temperature = 0;
     if (embeds)
-      batch.tokens.push_back(static_cast<token_id>(row)); // any
+      batch.tokens.push_back(static_cast<token_id>(row)); // any token
   }
   return batch;
 }
 
-// Seconds of a step: the median.
+// The median time of a step in seconds.
 result<double> time_steps(engine_cpu& engine, const micro_batch& batch,
                           std::span<const float> activations) {
   std::vector<double> times;
   const auto until = clock::now() + probe_time;
-  bool has_warmed = false; // the first touches the memory
+  bool has_warmed = false; // the first step touches the memory
   while (times.size() < steps_min || clock::now() < until) {
     const auto began = clock::now();
     if (auto ran = engine.run(batch, activations); !ran)
@@ -105,7 +105,7 @@ result<std::vector<double>> step_probe::measure(std::uint32_t rows, bool at_once
   };
   std::vector<std::jthread> beside;
   for (std::size_t i = 0; i < engines_.size(); ++i) {
-    beside.emplace_back(run, i); // thread 0 of an engine is pinned: never the caller's
+    beside.emplace_back(run, i); // thread 0 of an engine is pinned, so it is not the caller's
     if (!at_once)
       beside.back().join();
   }

@@ -1,14 +1,14 @@
-// What a decode step of a model takes on this machine, before it is served: the engine itself, run
-// with the model's weights or, where they are many, with those of some of its layers.
+// Measures a decode step of a model on this machine before serving: runs the engine with the
+// model's weights, or for large models with some of its layers.
 #pragma once
 
 #include "runtime/cpu/engine_cpu.hpp"
 
 namespace baton::cpu {
 
-// Of weights that are loaded for it: a little more than caches hold, and quickly read.
+// Size of weights to load: a little more than the caches hold, and quick to read.
 inline constexpr std::uint64_t probe_weights_max = std::uint64_t{1} << 30U;
-// Held by each sequence: as in the middle of a short answer.
+// Positions of each sequence, as in the middle of a short answer.
 inline constexpr std::uint32_t probe_positions = 128;
 
 // The threads of one engine.
@@ -19,19 +19,19 @@ struct probe_seat {
 
 class step_probe {
 public:
-  // One engine for each seat, over the same weights. `like`: type of the KV and bits of the
-  // activations. Errors: as engine_cpu::load.
+  // One engine per entry, sharing the weights. `like` provides the KV type and activation bits.
+  // Errors: as engine_cpu::load.
   static result<step_probe> load(const model::model_file& file, const model::description& model,
                                  const config& like, std::vector<probe_seat> seats,
                                  std::uint32_t rows_max);
 
-  // Seconds that a step of so many sequences takes in the whole model, by seat: the median of those
-  // in 0.2 s. `at_once`: all engines beside one another, else in turns. Errors: as engine::run.
-  // Requires: 0 < rows <= rows_max.
+  // Seconds per step of `rows` sequences, scaled to the whole model, for each engine: the median
+  // over 0.2 s. `at_once`: all engines run in parallel, otherwise one after another. Errors: as
+  // engine::run. Requires: 0 < rows <= rows_max.
   result<std::vector<double>> measure(std::uint32_t rows, bool at_once);
 
 private:
-  std::vector<std::unique_ptr<engine_cpu>> engines_; // by seat
+  std::vector<std::unique_ptr<engine_cpu>> engines_; // one per entry
   model::layer_range range_;
   std::uint32_t hidden_size_ = 0;
   const model::description* model_ = nullptr;

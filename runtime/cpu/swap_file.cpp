@@ -1,5 +1,5 @@
-// O_TMPFILE, or mkstemp and unlink where the file system has none; pread and pwrite until all is
-// done.
+// Uses O_TMPFILE, or mkstemp and unlink on file systems without it. Repeats pread and pwrite until
+// all bytes are transferred.
 #include "runtime/cpu/swap_file.hpp"
 
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 namespace baton::cpu {
 namespace {
 
-// -1: errno says why.
+// Returns -1 and sets errno on failure.
 int open_nameless(const std::filesystem::path& directory) {
   const int fd = ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL))
@@ -25,8 +25,8 @@ int open_nameless(const std::filesystem::path& directory) {
   return named;
 }
 
-// An errno; 0: the file has this size and the disk has it. Asked first, so that a disk which is too
-// small is not filled up to find out.
+// Reserves disk space; returns 0 or an errno. Checks the free space first, so that a disk that is
+// too small is not filled up.
 int take_space(int fd, std::size_t size_bytes) {
   struct statvfs facts {};
   if (::fstatvfs(fd, &facts) != 0)
@@ -36,7 +36,7 @@ int take_space(int fd, std::size_t size_bytes) {
   return ::posix_fallocate(fd, 0, static_cast<off_t>(size_bytes));
 }
 
-// `step` moves what it can of [done, size) and says how much.
+// `step` transfers what it can of [done, size) and returns the number of bytes.
 template <class Step>
 result<void> move_all(std::size_t size, const char* what, Step step) {
   for (std::size_t done = 0; done < size;) {

@@ -1,6 +1,6 @@
-// Swap space of a stage: a file without a name for the KV blocks of sequences that were preempted.
-// All of it is taken at the start, so that a full disk is an error then; it goes with the process.
-// Read and written by calls: a failing disk fails a step, where a mapping would end the process.
+// Swap space of a stage: an unnamed file for the KV blocks of preempted sequences. All space is
+// reserved at the start, so a full disk is an error then; the file ends with the process. It uses
+// read and write calls: a failing disk fails a step, whereas a mapping would kill the process.
 #pragma once
 
 #include "schema/result.hpp"
@@ -15,7 +15,7 @@ namespace baton::cpu {
 
 class swap_file {
 public:
-  swap_file() = default; // of no blocks
+  swap_file() = default; // without blocks
   // Errors: does_not_fit (the directory has too little space), io_failed.
   static result<swap_file> create(const std::filesystem::path& directory, std::uint32_t blocks,
                                   std::size_t block_bytes);
@@ -29,8 +29,8 @@ public:
   }
   ~swap_file();
 
-  // The bytes of a block from `from` on. Thread-safe. Requires: they are within the file.
-  // Errors: io_failed.
+  // The bytes of a block from `from` on. Thread-safe. Requires: they are within the file. Errors:
+  // io_failed.
   result<void> write(std::uint32_t block, std::size_t from, std::span<const std::byte> bytes) const;
   result<void> read(std::uint32_t block, std::size_t from, std::span<std::byte> bytes) const;
 

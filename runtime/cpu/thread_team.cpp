@@ -16,7 +16,7 @@ namespace baton::cpu {
 namespace {
 
 constexpr auto spin_time = std::chrono::microseconds(50);
-// Between looks at the clock; a pause is 40 to 140 cycles.
+// Pauses between clock reads; a pause takes 40 to 140 cycles.
 constexpr int pauses_per_look = 32;
 
 void pause() noexcept {
@@ -25,8 +25,8 @@ void pause() noexcept {
 #endif
 }
 
-// The longest sleep until a member looks for itself. A wake-up was seen to be lost (two members
-// asleep in std::atomic's wait of GCC 12, one of them at a barrier that the other had passed): that
+// The longest sleep before a member checks by itself. A wake-up was lost once in std::atomic's wait
+// of GCC 12: two members slept, one of them at a barrier that the other had passed. Such a loss
 // must cost milliseconds, not the shard.
 constexpr timespec sleep_time_max{0, 20'000'000};
 
@@ -122,7 +122,7 @@ void thread_team::serve(unsigned member) {
   }
 }
 
-// Advice: where the system refuses (a smaller cpuset), the thread runs where it may.
+// Best effort: if the system refuses (a smaller cpuset), the thread runs on other CPUs.
 void thread_team::pin(unsigned member) const noexcept {
   if (cpus_.empty() || cpus_[member] < 0 || cpus_[member] >= CPU_SETSIZE)
     return;

@@ -1,9 +1,8 @@
-// A fixed team of threads for the parallel parts of a step: each takes a static share, so nothing
-// about the result or the memory they touch depends on timing. The thread that calls run() is
-// member 0.
+// A fixed team of threads for the parallel parts of a step. Each thread takes a static share, so
+// neither the result nor the memory it touches depends on timing. The caller of run() is member 0.
 //
-// A waiting member spins for about 50 µs, then sleeps in the kernel: within a step the next part
-// comes in well under that, and between steps an idle engine costs no CPU.
+// A waiting member spins for about 50 µs, then sleeps in the kernel. Within a step the next part
+// starts well before that; between steps an idle engine uses no CPU.
 #pragma once
 
 #include <atomic>
@@ -16,7 +15,7 @@ namespace baton::cpu {
 
 class thread_team {
 public:
-  // cpus[i]: where member i is pinned; empty: nowhere. Member 0 is pinned when it first calls run.
+  // cpus[i]: the CPU of member i; empty: no pinning. Member 0 is pinned when it first calls run.
   // Requires: size >= 1, cpus empty or of that size.
   thread_team(unsigned size, std::vector<int> cpus);
   ~thread_team();
@@ -27,7 +26,7 @@ public:
 
   // Runs work(member) on every member and returns when all are done. One caller at a time.
   void run(const std::function<void(unsigned)>& work);
-  // Called by every member within work: none goes on before all have come.
+  // Called by every member within work: returns when all members have arrived.
   void barrier() noexcept;
 
 private:
@@ -40,11 +39,11 @@ private:
   const std::vector<int> cpus_;
   const std::function<void(unsigned)>* work_ = nullptr;
   std::thread::id pinned_caller_;
-  // Each on its own pair of cache lines: they are polled by one side and written by the other.
+  // Separate pairs of cache lines, because one side polls them and the other writes them.
   alignas(128) std::atomic<std::uint32_t> round_{0}; // run() calls so far; the last also ends
   alignas(128) std::atomic<std::uint32_t> arrived_{0};
   alignas(128) std::atomic<std::uint32_t> phase_{0};    // barriers passed
-  alignas(128) std::atomic<std::uint32_t> sleepers_{0}; // members in the kernel, or on their way
+  alignas(128) std::atomic<std::uint32_t> sleepers_{0}; // members asleep or about to sleep
   bool is_closing_ = false;
   std::vector<std::thread> threads_;
 };

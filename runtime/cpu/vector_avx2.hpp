@@ -1,6 +1,6 @@
 // Vectors of 16 floats and of 64 weight codes in pairs of AVX2 registers: the operations that the
-// kernel bodies are written in. Included by kernels_avx2.cpp alone; internal linkage keeps its
-// code out of files compiled for lesser CPUs.
+// kernel bodies use. Included only by kernels_avx2.cpp; internal linkage keeps this code out of
+// files compiled for older CPUs.
 #pragma once
 
 #include "runtime/cpu/denormals_flushed.hpp"
@@ -30,12 +30,12 @@ struct vector_avx2 {
     __m256i v;
   };
 
-  // Codes of byte panels are made signed first: vpmaddubsw would saturate on unsigned ones.
+  // Codes of byte panels are made signed first, because vpmaddubsw saturates on unsigned ones.
   static constexpr bool multiplies_offset_bytes = false;
-  // What 16 registers of 8 floats hold.
+  // Limits of 16 registers of 8 floats.
   static constexpr int quantised_rows = 3;
   static constexpr int float_rows = 6;
-  static constexpr int bf16_rows = 3; // two sums for each output
+  static constexpr int bf16_rows = 3; // two sums per output
   static constexpr int panel_vectors = 1;
   static constexpr int attention_vectors = 1;
 
@@ -94,14 +94,14 @@ struct vector_avx2 {
   BATON_OP f32 swap_pairs(f32 x) {
     return {_mm256_permute_ps(x.a, 0xB1), _mm256_permute_ps(x.b, 0xB1)};
   }
-  // Lanes below `count` of x, the others of y.
+  // Lanes below `count` from x, the others from y.
   BATON_OP f32 first_lanes(f32 x, int count, f32 y) {
     const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     const __m256 a = _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(count), lane));
     const __m256 b = _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(count - 8), lane));
     return {_mm256_blendv_ps(y.a, x.a, a), _mm256_blendv_ps(y.b, x.b, b)};
   }
-  // ((0+8)+(4+12)) + ..: halves onto halves, down to one lane.
+  // ((0+8)+(4+12)) + ..: adds the upper half to the lower, down to one lane.
   BATON_OP float reduce_add(f32 v) {
     const __m256 x = _mm256_add_ps(v.a, v.b);
     __m128 y = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
@@ -151,7 +151,7 @@ struct vector_avx2 {
   BATON_OP codes high_nibbles(codes c) {
     return low_nibbles({_mm256_srli_epi16(c.a, 4), _mm256_srli_epi16(c.b, 4)});
   }
-  // Of every two bytes, `Bits` from bit `Shift` on.
+  // `Bits` bits from bit `Shift` on of every two bytes.
   template <int Shift, int Bits>
   BATON_OP codes words(codes c) {
     const __m256i mask = _mm256_set1_epi16((1 << Bits) - 1);
@@ -173,7 +173,7 @@ struct vector_avx2 {
     return {_mm256_add_epi32(acc.a, _mm256_madd_epi16(c.a, x.v)),
             _mm256_add_epi32(acc.b, _mm256_madd_epi16(c.b, x.v))};
   }
-  // Into the second cache: the next panel would push this one out of the first.
+  // Into the L2 cache, because the next panel would evict this one from L1.
   BATON_OP void prefetch(const std::byte* p) { _mm_prefetch(p, _MM_HINT_T1); }
 
 private:
@@ -193,7 +193,7 @@ private:
     r = _mm256_blendv_epi8(r, _mm256_or_si256(bits, _mm256_set1_epi32(0x400000)), nan);
     return _mm256_castsi256_ps(_mm256_and_si256(r, _mm256_set1_epi32(~0xFFFF)));
   }
-  // Packing works within 128-bit lanes: put the four quarters back in order.
+  // Packing works within 128-bit lanes, so the four quarters are reordered.
   BATON_OP __m256i to_words(i32 x) {
     return _mm256_permute4x64_epi64(_mm256_packs_epi32(x.a, x.b), 0xD8);
   }

@@ -1,6 +1,6 @@
 // Vectors of 16 floats and of 64 weight codes in AVX-512 registers: the operations that the kernel
-// bodies are written in. Included by kernels_avx512.cpp alone; internal linkage keeps its code
-// out of files compiled for lesser CPUs.
+// bodies use. Included only by kernels_avx512.cpp; internal linkage keeps this code out of files
+// compiled for older CPUs.
 #pragma once
 
 #include "runtime/cpu/denormals_flushed.hpp"
@@ -32,12 +32,12 @@ struct vector_avx512 {
 
   // Codes of byte panels are multiplied as unsigned: the accumulator starts at -128 * sum.
   static constexpr bool multiplies_offset_bytes = true;
-  // 5 x 32 outputs measured best of 3 to 6; 12 x 32 fills the registers with float accumulators.
+  // 5 x 32 outputs is the best of 3 to 6, measured; 12 x 32 float accumulators fill the registers.
   static constexpr int quantised_rows = 5;
   static constexpr int float_rows = 12;
-  static constexpr int bf16_rows = 6;         // two sums for each output
-  static constexpr int panel_vectors = 2;     // of 16 outputs, taken together
-  static constexpr int attention_vectors = 4; // of 16 columns, taken together
+  static constexpr int bf16_rows = 6;         // two sums per output
+  static constexpr int panel_vectors = 2;     // of 16 outputs each
+  static constexpr int attention_vectors = 4; // of 16 columns each
 
   BATON_OP f32 zero() { return {_mm512_setzero_ps()}; }
   BATON_OP f32 set(float x) { return {_mm512_set1_ps(x)}; }
@@ -89,13 +89,13 @@ struct vector_avx512 {
   // a * 2^n for whole n in [-160, 200], rounded once.
   BATON_OP f32 scale_by_power(f32 a, f32 n) { return {_mm512_scalef_ps(a.v, n.v)}; }
   BATON_OP f32 swap_pairs(f32 a) { return {_mm512_permute_ps(a.v, 0xB1)}; }
-  // Lanes below `count` of a, the others of b.
+  // Lanes below `count` from a, the others from b.
   BATON_OP f32 first_lanes(f32 a, int count, f32 b) {
     const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     const __mmask16 keep = _mm512_cmplt_epi32_mask(lane, _mm512_set1_epi32(count));
     return {_mm512_mask_blend_ps(keep, b.v, a.v)};
   }
-  // ((0+8)+(4+12)) + ..: halves onto halves, down to one lane.
+  // ((0+8)+(4+12)) + ..: adds the upper half to the lower, down to one lane.
   BATON_OP float reduce_add(f32 a) {
     const __m256 x = _mm256_add_ps(_mm512_castps512_ps256(a.v), _mm512_extractf32x8_ps(a.v, 1));
     __m128 y = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
@@ -124,7 +124,7 @@ struct vector_avx512 {
   BATON_OP codes high_nibbles(codes c) {
     return {_mm512_and_si512(_mm512_srli_epi16(c.v, 4), _mm512_set1_epi8(15))};
   }
-  // Of every two bytes, `Bits` from bit `Shift` on.
+  // `Bits` bits from bit `Shift` on of every two bytes.
   template <int Shift, int Bits>
   BATON_OP codes words(codes c) {
     const __m512i shifted = Shift == 0 ? c.v : _mm512_srli_epi16(c.v, Shift);
@@ -141,7 +141,7 @@ struct vector_avx512 {
   }
   BATON_OP i32 dot_bytes(i32 acc, codes c, few x) { return {_mm512_dpbusd_epi32(acc.v, c.v, x.v)}; }
   BATON_OP i32 dot_words(i32 acc, codes c, few x) { return {_mm512_dpwssd_epi32(acc.v, c.v, x.v)}; }
-  // Into the second cache: the next panel would push this one out of the first.
+  // Into the L2 cache, because the next panel would evict this one from L1.
   BATON_OP void prefetch(const std::byte* p) { _mm_prefetch(p, _MM_HINT_T1); }
 };
 

@@ -1,5 +1,5 @@
-// Vectors of 16 floats and of 64 weight codes in plain C++: what every CPU can run and what the
-// others are compared with. Slow where the CPU has no fma. Included by kernels_portable.cpp alone.
+// Vectors of 16 floats and of 64 weight codes in plain C++: runs on every CPU and is the reference
+// for the other ISAs. Slow on CPUs without fma. Included only by kernels_portable.cpp.
 #pragma once
 
 #include <cstddef>
@@ -77,7 +77,7 @@ struct vector_portable {
       return from_bits((bits + 0x7FFFU + ((bits >> 16U) & 1U)) & 0xFFFF0000U);
     });
   }
-  // Denormals count as zero, in operands and results, as where `flushing` is in force.
+  // Denormals count as zero in operands and results, as under `flushing` on other ISAs.
   struct flushing {
     flushing() {}
   };
@@ -137,7 +137,7 @@ struct vector_portable {
   BATON_OP f32 first_lanes(f32 a, int count, f32 b) {
     return each([&](int i) { return i < count ? a.v[i] : b.v[i]; });
   }
-  // ((0+8)+(4+12)) + ..: halves onto halves, down to one lane.
+  // ((0+8)+(4+12)) + ..: adds the upper half to the lower, down to one lane.
   BATON_OP float reduce_add(f32 a) {
     for (int half = 8; half > 0; half /= 2)
       for (int i = 0; i < half; ++i)
@@ -198,7 +198,7 @@ struct vector_portable {
       code = static_cast<std::uint8_t>(code >> 4U);
     return c;
   }
-  // Of every two bytes, `Bits` from bit `Shift` on.
+  // `Bits` bits from bit `Shift` on of every two bytes.
   template <int Shift, int Bits>
   BATON_OP codes words(codes c) {
     for (std::size_t i = 0; i < sizeof c.v; i += 2) {
@@ -247,7 +247,7 @@ private:
     const float sum = flushed(__builtin_fmaf(a, b, c));
     if (sum != least && sum != -least)
       return sum;
-    // Denormals are rounded more coarsely: with all 24 bits it may have stayed below.
+    // Denormals are rounded more coarsely: the sum with all 24 bits may have stayed below `least`.
     const double exact = __builtin_fma(double{a}, double{b}, double{c});
     return exact > -least + 0x1p-151 && exact < least - 0x1p-151 ? sum * 0.0F : sum;
   }
@@ -261,7 +261,7 @@ private:
     std::memcpy(&bits, &x, sizeof bits);
     return bits;
   }
-  // What does not fit becomes the least integer, as the vector instructions have it.
+  // Out-of-range values become INT32_MIN, as in the vector instructions.
   BATON_OP std::int32_t to_int(float x) {
     return x > -2147483648.0F && x < 2147483648.0F ? static_cast<std::int32_t>(x) : INT32_MIN;
   }
@@ -278,7 +278,7 @@ private:
     const float denormal = static_cast<float>(magnitude) * 0x1p-24F;
     return sign != 0 ? -denormal : denormal;
   }
-  // Requires a finite value of f16's range: store_f16's caller saturates. Nearest even.
+  // Rounds to nearest even. Requires a finite value in f16's range: callers of store_f16 saturate.
   BATON_OP std::uint16_t f32_to_f16(float x) {
     const std::uint32_t bits = to_bits(x);
     const auto sign = static_cast<std::uint16_t>((bits >> 16U) & 0x8000U);

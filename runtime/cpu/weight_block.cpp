@@ -1,5 +1,5 @@
-// Decodes the block layouts of the GGUF specification (block_q* in ggml) into weight_block. The
-// meaning of the bytes is that of model::dequantize_row; tests compare the two bit by bit.
+// Decodes the block layouts of the GGUF specification (block_q* in ggml) into weight_block.
+// Equivalent to model::dequantize_row; tests compare the two bit by bit.
 #include "runtime/cpu/weight_block.hpp"
 
 #include "schema/ensure.hpp"

@@ -1,4 +1,4 @@
-// Plans where every tensor goes, takes the memory, then reads and packs in parallel.
+// Assigns memory to every tensor, allocates it, then reads and packs in parallel.
 #include "runtime/cpu/weights.hpp"
 
 #include "runtime/cpu/weight_block.hpp"
@@ -24,7 +24,7 @@ extent behind(std::uint64_t first, const extent& part) {
   return {first + part.first, part.count};
 }
 
-// Part of a tensor with its place: a matrix, or a vector of float32.
+// A part of a tensor and its destination: a matrix, or a vector of float32.
 struct placement {
   const model::tensor_view* tensor = nullptr;
   extent rows, columns;
@@ -36,7 +36,7 @@ class weight_plan {
 public:
   weight_plan(const model::model_file& file, layout_cursor cursor) : file_(file), cursor_(cursor) {}
 
-  // All rows and columns, or those of a part.
+  // All rows and columns, or a part of them.
   packed_matrix matrix(const std::string& name, std::optional<extent> part = {},
                        std::optional<extent> part_of_columns = {}) {
     const model::tensor_view* tensor = find(name);
@@ -58,7 +58,7 @@ public:
     if (part_of_columns && (columns.first % block != 0 || columns.count % block != 0)) {
       failure_ =
           fail(errc::unsupported_model,
-               "tensor '{}' ({}): a slice of columns {} to {} does not lie on its blocks of {}",
+               "tensor '{}' ({}): a slice of columns {} to {} does not align with its blocks of {}",
                file_.spelled(name), model::tensor_type_traits(tensor->type).name, columns.first,
                columns.first + columns.count, block);
       return {};
@@ -100,7 +100,7 @@ private:
   std::optional<error> failure_;
 };
 
-// A slice in the rows of queries, of keys or values, and of an ffn's gate or up.
+// The rows of a slice: of queries, of keys or values, and of an ffn's gate or up.
 struct layer_slice {
   extent query, kv, ffn;
 
@@ -113,8 +113,8 @@ struct layer_slice {
   }
 };
 
-// An expert's matrices one after the other: a step reads those of the experts in use only. Each is
-// a run of rows of a tensor that holds those of all experts.
+// The matrices of each expert are contiguous, because a step reads only the used experts. Each is a
+// range of rows of a tensor that holds all experts.
 std::vector<ffn_weights> place_experts(weight_plan& plan, const model::description& model,
                                        const extent& ffn, std::uint32_t layer) {
   const auto name = [&](std::string_view role) { return model::layer_tensor_name(layer, role); };
@@ -173,7 +173,7 @@ layer_weights place_layer(weight_plan& plan, const model::description& model,
   return layer;
 }
 
-// Rows of a matrix that begin with a panel.
+// Rows of a matrix that start at a panel border.
 packed_matrix rows_of(const packed_matrix& matrix, const extent& rows) {
   ENSURE(rows.first % panel_rows == 0, "a slice begins at row {}", rows.first);
   packed_matrix part{matrix.format, rows.count, matrix.columns, matrix.panels};
@@ -215,7 +215,7 @@ result<void> read_vector(const model::model_file& file, const placement& place) 
   return {};
 }
 
-// Every size-th group of panels, from member's on.
+// Packs every size-th group of panels, starting at `member`.
 result<void> pack_share(const model::model_file& file, const placement& place, unsigned member,
                         unsigned members) {
   const auto& tensor = *place.tensor;

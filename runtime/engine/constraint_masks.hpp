@@ -1,4 +1,4 @@
-// The masks of a step's draws, found before they are drawn. Called by every engine's last stage.
+// The token masks of a step's draws, computed before drawing. Used by every engine's last stage.
 #pragma once
 
 #include "runtime/engine/sampler.hpp"
@@ -12,14 +12,14 @@ namespace baton::engine {
 
 class constraint_masks {
 public:
-  // Null: a draw under a constraint is an error.
+  // Without a masker, a constrained draw is an error.
   explicit constraint_masks(std::shared_ptr<grammar::masker> from = nullptr)
       : from_(std::move(from)) {}
 
-  // For all draws of a batch. Errors: those of masker::find; unsupported_parameter (without a
-  // vocabulary).
+  // Computes the masks of all draws of a batch. Errors: those of masker::find;
+  // unsupported_parameter (without a vocabulary).
   result<void> find(const micro_batch& batch);
-  // Of draw `i` of that batch; empty: any token may come.
+  // The mask of draw `i` of that batch; empty: all tokens are allowed.
   token_mask of(std::size_t i) const noexcept { return masks_[i]; }
 
 private:

@@ -1,6 +1,6 @@
 // Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3, SC 2011):
 // a counter-based generator. Randomness is a function of (key, counter) with no state between
-// calls, so a step that is done again draws the same. Called by the sampler.
+// calls, so a repeated step draws the same token. Used by the sampler.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ constexpr philox_counter philox4x32(philox_counter counter, philox_key key) noex
   return counter;
 }
 
-// Uniform in [0, 1), all 53 bits of a double random: for one draw of one sequence.
+// Uniform in [0, 1) with 53 random bits: one draw of one sequence.
 constexpr double uniform(std::uint64_t seed, std::uint32_t token_index) noexcept {
   const auto bits = philox4x32({token_index, 0, 0, 0}, {static_cast<std::uint32_t>(seed),
                                                         static_cast<std::uint32_t>(seed >> 32)});

@@ -10,7 +10,7 @@ pooler::pooler(const pool& how, const slice& of, std::size_t hidden_size)
     : how_(how.how), is_last_(how.is_last), position_(of.position), end_(of.position + of.rows),
       values_(how.before) {
   if (how_ == pooling::mean && values_.empty())
-    values_.resize(hidden_size); // + 0.0: a first row of -0.0 is 0.0, as in any other cut
+    values_.resize(hidden_size); // + 0.0: -0.0 becomes 0.0, in every chunking
   ENSURE(how_ == pooling::last || position_ == 0 || values_.size() == hidden_size,
          "rows before position {} came to {} values", position_, values_.size());
 }
@@ -28,7 +28,7 @@ void pooler::add(std::span<const float> row) {
     values_.assign(row.begin(), row.end());
 }
 
-// The mean is not divided by its count: that changes no direction.
+// The sum is not divided by the row count, because normalisation makes that redundant.
 pooled pooler::finish() && {
   ENSURE(position_ == end_, "{} rows of a slice are missing", end_ - position_);
   if (is_last_)

@@ -1,10 +1,10 @@
-// From the hidden states of a prompt's rows, behind the final norm, to its embedding. Used by the
-// last stage of every engine that makes embeddings.
+// Turns the hidden states of a prompt's rows, after the final norm, into its embedding. Used by the
+// last stage of every engine that supports embeddings.
 //
-// The bits do not depend on how the prompt was cut: each value is one float, to which each row is
-// added alone and in the order of positions. What has come to it so far goes out and comes back
-// with the next chunk as that same float, so the additions, and how each is rounded, are those of a
-// prompt in one piece. (Sums of chunks, added up at the end, would be rounded otherwise.)
+// The result is bit-identical for every chunking: each value is one float to which rows are added
+// one by one in order of positions. The partial sum leaves with one chunk and returns with the next
+// as the same float, so all additions round as for an unchunked prompt. Summing per chunk would
+// round differently.
 #pragma once
 
 #include "schema/step.hpp"
@@ -15,12 +15,12 @@ namespace baton::engine {
 
 class pooler {
 public:
-  // Requires: valid for rows of `hidden_size` (validate). Both may go afterwards.
+  // Requires: valid for rows of `hidden_size` (see validate). Neither argument is kept.
   pooler(const pool& how, const slice& of, std::size_t hidden_size);
 
-  // The slice's rows, one after the other. [hidden]
+  // Adds the slice's next row. [hidden]
   void add(std::span<const float> row);
-  // Requires: all rows were added.
+  // Requires: all rows have been added.
   pooled finish() &&;
 
 private:
@@ -31,7 +31,7 @@ private:
   std::vector<float> values_; // [hidden], or empty
 };
 
-// Scales it to length 1; zeros stay. The length is summed up in double, in order.
+// Scales a vector to length 1; zeros stay zero. Squares are summed in double, in order.
 void normalise(std::span<float> values) noexcept;
 
 } // namespace baton::engine

@@ -4,7 +4,7 @@ namespace baton::engine {
 
 std::vector<scored_row> scored_rows(const micro_batch& batch) {
   std::vector<scored_row> all;
-  std::uint32_t first = 0, slices = 0; // rows of so many slices
+  std::uint32_t first = 0, slices = 0; // rows in the first `slices` slices
   for (std::uint32_t i = 0; i < batch.pools.size(); ++i) {
     const pool& p = batch.pools[i];
     for (; slices < p.slice; ++slices)

@@ -16,13 +16,13 @@ namespace baton::engine {
 namespace {
 
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
-// Weights per partial sum: a draw walks the sums, then one run.
+// Weights per partial sum: a draw walks the sums, then one run of weights.
 constexpr std::size_t run_length = 256;
-// Up to here a heap is faster than selecting among all entries.
+// Up to this k a heap is faster than selecting among all entries.
 constexpr std::size_t heap_top_k_max = 256;
 
-// Four floats in one register of every x86-64 and AArch64; written out because the compiler does
-// not vectorise the plain loop at -O2 (a draw from 49152 logits took three times as long).
+// Four floats in one register of every x86-64 and AArch64 CPU. Explicit, because gcc does not
+// vectorise the plain loop at -O2; a draw from 49152 logits took three times as long.
 typedef float floats __attribute__((vector_size(16)));
 typedef std::int32_t ints __attribute__((vector_size(16)));
 constexpr std::size_t lanes = 4;
@@ -121,7 +121,7 @@ bool likelier(const weighted_token& a, const weighted_token& b) noexcept {
   return a.value != b.value ? a.value > b.value : a.token < b.token;
 }
 
-// The k likeliest, likeliest first; never one of value -infinity.
+// The k most likely, most likely first; skips -infinity.
 void select_top(std::span<const float> values, std::size_t k, std::vector<weighted_token>& out) {
   out.clear();
   const bool by_heap = k <= heap_top_k_max;
@@ -147,9 +147,9 @@ void select_top(std::span<const float> values, std::size_t k, std::vector<weight
   std::sort(out.begin(), out.end(), likelier);
 }
 
-constexpr std::size_t mask_bits = 64; // of a word
+constexpr std::size_t mask_bits = 64; // bits per mask element
 
-// An answer that is complete can only end, whatever its least length.
+// Whether any allowed token is not banned. If not, the answer may end before min_tokens.
 bool leaves_any(token_mask mask, const std::vector<token_id>& banned) {
   std::size_t allowed = 0;
   for (const std::uint64_t word : mask)
@@ -211,7 +211,7 @@ void apply_penalties(std::span<float> logits, const draw& d, token_mask mask) {
   }
 }
 
-// The first index at which the running sum passes the target; entries of weight 0 are never taken.
+// The first index at which the running sum exceeds the target; skips entries of weight 0.
 template <class WeightOf>
 std::size_t walk(std::size_t count, double target, WeightOf weight_of) {
   double sum = 0;
@@ -228,13 +228,13 @@ std::size_t walk(std::size_t count, double target, WeightOf weight_of) {
   return last; // rounding: the target was the total
 }
 
-// Weights are in (0, 1], so the upper bits of their floats order them: 16 buckets an octave.
+// Weights are in (0, 1], so the upper bits of their floats order them: 16 buckets per octave.
 constexpr std::size_t buckets = (0x3F800000u >> 19) + 1;
 std::size_t bucket_of(float weight) noexcept {
   return std::bit_cast<std::uint32_t>(weight) >> 19;
 }
 
-// Sets to 0 what top_p does not keep. Only the bucket in which the share reaches p is sorted.
+// Sets weights outside the nucleus to 0. Sorts only the bucket in which the sum reaches top_p.
 void keep_nucleus(std::vector<float>& weights, double target, sampler_scratch& scratch) {
   scratch.sums.assign(buckets, 0);
   for (const float w : weights)
@@ -262,9 +262,9 @@ void keep_nucleus(std::vector<float>& weights, double target, sampler_scratch& s
   }
 }
 
-// Entries are tokens with their weights; leaves those that typical_p keeps, in their order. A
-// token's surprise is log(total) - x, where x = (logit - max) / temperature, and the entropy
-// log(total) less the mean x: they are as far apart as x and its mean, and no logarithm is needed.
+// Keeps the entries (tokens with their weights) that typical_p selects, in order. A token's
+// surprisal is log(total) - x with x = (logit - max) / temperature. The entropy is log(total) -
+// mean(x). Their distance is |x - mean(x)|, so no logarithm is needed.
 void keep_typical(std::vector<weighted_token>& entries, std::span<const float> logits,
                   const draw& d, float max, sampler_scratch& scratch) {
   const auto x_of = [&](const weighted_token& e) {
@@ -324,7 +324,7 @@ token_id draw_without_top_k(std::span<const float> logits, const draw& d, float 
     keep_nucleus(weights, static_cast<double>(d.sampling.top_p) * total, scratch);
   if (d.sampling.min_p > 0)
     for (float& w : weights)
-      w = w < d.sampling.min_p ? 0 : w; // the likeliest weighs 1
+      w = w < d.sampling.min_p ? 0 : w; // the top weight is 1
   if (d.sampling.typical_p < 1)
     return draw_typical(logits, d, max, scratch);
   if (d.sampling.top_p < 1 || d.sampling.min_p > 0)
@@ -355,7 +355,7 @@ token_id draw_with_top_k(std::span<const float> logits, const draw& d, float max
   double sum = 0;
   std::size_t kept = 0;
   while (kept < out.size() && (d.sampling.top_p >= 1 || sum < target_p) &&
-         (kept == 0 || out[kept].value >= d.sampling.min_p)) // the likeliest weighs 1
+         (kept == 0 || out[kept].value >= d.sampling.min_p)) // the top weight is 1
     sum += static_cast<double>(out[kept++].value);
   out.resize(kept);
   if (d.sampling.typical_p < 1)
@@ -371,7 +371,7 @@ token_id choose(std::span<const float> logits, const draw& d, float max, sampler
   return draw_without_top_k(logits, d, max, scratch);
 }
 
-// Adds the chosen token's and the likeliest tokens' raw log-probabilities.
+// Adds the raw log-probabilities of the chosen token and of the most likely tokens.
 void report_logprobs(sample& drawn, std::int32_t top, float raw_max, sampler_scratch& scratch) {
   exponentiate(scratch.raw, raw_max, /*temperature=*/1, scratch.weights);
   const double total = sum_runs(scratch.weights, scratch.sums);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint32_t floats_per_row = 4;
 
-// The finalizer of SplitMix64 (Steele, Lea, Flood 2014) over both words.
+// The finalizer of SplitMix64 (Steele, Lea, Flood 2014) over both values.
 constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b) noexcept {
   std::uint64_t x = a * 0x9E3779B97F4A7C15ull + b + 0x632BE59BD9B4E019ull;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
@@ -25,12 +25,12 @@ std::uint64_t embed(const toy_model& model, token_id token) noexcept {
   return mix(model.seed, static_cast<std::uint64_t>(token));
 }
 
-// What a layer keeps of a row at its position, and how the next position folds it in.
+// The KV entry of a row in a layer at a position.
 std::uint64_t kept(std::uint64_t row, std::uint32_t layer, std::uint64_t position) noexcept {
   return mix(mix(row, layer + 1), position);
 }
 
-// A row of the oracle, behind all layers, each of which has its fold over all positions so far.
+// The oracle's row after all layers; `histories` holds each layer's fold over the positions so far.
 std::uint64_t fold(const toy_model& model, token_id token, std::size_t position,
                    std::span<std::uint64_t> histories) noexcept {
   std::uint64_t row = embed(model, token);
@@ -41,7 +41,7 @@ std::uint64_t fold(const toy_model& model, token_id token, std::size_t position,
   return row;
 }
 
-// What stands for the hidden state behind a last layer.
+// A stand-in for the hidden state after the last layer.
 void fill_hidden(std::uint64_t row, std::span<float> hidden) noexcept {
   for (std::size_t i = 0; i < hidden.size(); ++i)
     hidden[i] = static_cast<float>(mix(row, ~i) >> 48) * (2.0f / 65536.0f) - 1.0f;
@@ -133,7 +133,7 @@ result<step_output> toy_engine::run(const micro_batch& batch, std::span<const fl
 
 pooled toy_engine::pool_slice(const pool& how, const slice& s, std::size_t first_row) const {
   if (how.how == pooling::scores)
-    return {}; // score_rows
+    return {}; // filled by score_rows
   pooler sum(how, s, floats_per_row);
   std::array<float, floats_per_row> hidden{};
   for (std::size_t r = first_row; r < first_row + s.rows; ++r) {
@@ -155,7 +155,7 @@ result<void> toy_engine::score_rows(const micro_batch& batch, step_output& out) 
 }
 
 result<void> toy_engine::make_copy(const micro_batch& batch, const block_copy& c) {
-  const std::size_t block = limits_.block_positions; // values of one layer
+  const std::size_t block = limits_.block_positions; // values per layer
   auto& swapped = swap_[c.swap_block];
   if (!c.is_out && !swapped)
     return fail(errc::internal, "micro_batch {}: block {} of swap space was never written",
@@ -184,7 +184,7 @@ result<void> toy_engine::take_over(std::span<const std::shared_ptr<toy_engine>> 
       return e->first_layer_ <= layer && layer < e->first_layer_ + e->layers_;
     });
     if (other == from.end())
-      return fail(errc::invalid_value, "nobody has layer {}", layer);
+      return fail(errc::invalid_value, "no stage has layer {}", layer);
     const toy_engine& has = **other;
     for (const auto block : blocks) {
       if (block >= limits_.blocks || block >= has.limits_.blocks)

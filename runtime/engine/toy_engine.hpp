@@ -1,7 +1,7 @@
 // A tiny deterministic engine for tests and simulation: its "activations" are 64-bit hashes, its
-// "attention" hashes the KV memory of every earlier position in order. So a wrong block table, a
-// position left out, a stale block, swapped rows or a wrong chunk border gives wrong tokens, and
-// toy_continuation says what the right ones are. Used by no product path.
+// "attention" hashes the KV memory of every earlier position in order. A wrong block table, a
+// missing position, a stale block, swapped rows or a wrong chunk border therefore changes the
+// tokens. toy_continuation computes the correct ones. Not used in production.
 #pragma once
 
 #include "runtime/engine/constraint_masks.hpp"
@@ -15,7 +15,7 @@
 
 namespace baton::engine {
 
-// What all stages of one toy model agree on. How its layers are spread over stages changes nothing.
+// Shared by all stages of one toy model. The split of layers into stages does not change results.
 struct toy_model {
   std::uint64_t seed = 1;
   std::uint32_t layers = 1;
@@ -28,26 +28,25 @@ struct toy_memory {
   std::uint32_t rows_max = 256;
   std::uint32_t context_max = 256;
   std::uint32_t swap_blocks = 0;
-  bool pools = true; // false: an engine that makes no embeddings
+  bool pools = true; // false: the engine supports no embeddings
 };
 
 class toy_engine final : public engine {
 public:
-  // The stage of `count` layers from `first_layer` on. Requires: they are the model's; count,
+  // A stage of `count` layers from `first_layer` on. Requires: the model has these layers; count,
   // vocabulary_size and block_positions > 0.
   toy_engine(const toy_model& model, std::uint32_t first_layer, const toy_memory& memory,
              std::uint32_t count = 1, std::shared_ptr<grammar::masker> masker = nullptr);
 
   const capacity& limits() const noexcept override { return limits_; }
 
-  // Errors: as engine::run; internal also when a row or a copy reads what this engine has never
-  // written.
+  // Errors: as engine::run; also internal when a row or a copy reads memory that was never written.
   result<step_output> run(const micro_batch& batch, std::span<const float> activations) override;
-  // Has in these blocks what stages of another cut of the same model had there. Errors:
-  // invalid_value (a layer that none of them has, or a block).
+  // Copies these blocks from stages of the same model with a different layer split. Errors:
+  // invalid_value (no stage has a needed layer, or a block is out of range).
   result<void> take_over(std::span<const std::shared_ptr<toy_engine>> from,
                          std::span<const block_index> blocks);
-  // What is in swap space is lost, as with a process.
+  // Drops the swap space, as the end of a process does.
   void forget_swapped() { swap_.assign(swap_.size(), std::nullopt); }
 
 private:
@@ -76,19 +75,19 @@ private:
   constraint_masks masks_;
 };
 
-// The oracle: the first n tokens after the prompt, end tokens ignored, computed sequence by
-// sequence with no blocks, batches or chunks. Ids in `banned` do not come before index tokens_min.
+// The oracle: the first n tokens after the prompt, computed sequence by sequence without blocks,
+// batches or chunks. Ignores end tokens. Ids in `banned` cannot occur before index min_tokens.
 std::vector<token_id> toy_continuation(const toy_model& model, std::span<const token_id> prompt_ids,
                                        const sampling_params& sampling, std::uint32_t n,
                                        std::span<const token_id> banned = {},
                                        std::uint32_t tokens_min = 0,
                                        std::shared_ptr<grammar::masker> masker = nullptr);
 
-// The same of an embedding.
+// The oracle for embeddings.
 std::vector<float> toy_embedding(const toy_model& model, std::span<const token_id> prompt_ids,
                                  pooling how);
 
-// What an engine of this model says of the tokens of this prompt: of the first the id alone.
+// The oracle for prompt logprobs; the first token has its id only.
 std::vector<sample> toy_scores(const toy_model& model, std::span<const token_id> prompt_ids,
                                std::uint32_t top);
 

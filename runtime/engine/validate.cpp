@@ -1,5 +1,5 @@
-// The check that stands before every engine: a batch that came over the wire is compared with the
-// limits before any memory is touched.
+// The check in front of every engine: compares a batch from the wire with the engine's limits
+// before any memory is touched.
 #include "runtime/engine/engine.hpp"
 #include "runtime/engine/sampler.hpp"
 #include "schema/ensure.hpp"
@@ -15,7 +15,7 @@ error wrong(const micro_batch& batch, fmt::format_string<Args...> text, Args&&..
               fmt::format(text, std::forward<Args>(args)...));
 }
 
-// Who has named a block so far in this batch.
+// The last slice of this batch that named a block.
 struct block_use {
   std::uint32_t slice = 0; // 1 + index of the last slice
   bool is_written = false;
@@ -27,10 +27,10 @@ result<void> check_slice(const micro_batch& batch, std::size_t index, const capa
   if (s.rows == 0)
     return wrong(batch, "slice {} has no rows", index);
   if (s.drafts > 0 && (!s.samples || s.drafts >= s.rows))
-    return wrong(batch, "slice {} guesses {} of its {} rows", index, s.drafts, s.rows);
+    return wrong(batch, "slice {} has {} draft tokens in its {} rows", index, s.drafts, s.rows);
   const std::uint64_t end = std::uint64_t{s.position} + s.rows;
   if (end > limits.context_max)
-    return wrong(batch, "slice {} ends at position {}, the context at {}", index, end,
+    return wrong(batch, "slice {} ends at position {}, beyond the context of {}", index, end,
                  limits.context_max);
   const std::uint64_t needed = (end + limits.block_positions - 1) / limits.block_positions;
   if (s.blocks.size() != needed)
@@ -79,11 +79,10 @@ result<void> check_copies(const micro_batch& batch, const capacity& limits) {
 result<void> check_scores(const micro_batch& batch, const pool& p, const capacity& limits) {
   if (!limits.scores)
     return fail_param(errc::unsupported_parameter, "prompt_logprobs",
-                      "this engine tells no log-probabilities of prompts ({})", limits.device);
+                      "this engine computes no prompt logprobs ({})", limits.device);
   if (p.next < 0 || static_cast<std::uint32_t>(p.next) >= limits.vocabulary_size ||
       p.top > limits.vocabulary_size || p.is_last || !p.before.empty())
-    return wrong(batch, "slice {} is scored with token {} behind it and {} of the likeliest",
-                 p.slice, p.next, p.top);
+    return wrong(batch, "slice {} is scored with next token {} and top {}", p.slice, p.next, p.top);
   return {};
 }
 
@@ -91,7 +90,7 @@ result<void> check_pools(const micro_batch& batch, const capacity& limits) {
   std::uint32_t next = 0; // slice
   for (const pool& p : batch.pools) {
     if (p.slice < next || p.slice >= batch.slices.size() || batch.slices[p.slice].samples)
-      return wrong(batch, "a pool of slice {} of {}, which comes too late, or draws", p.slice,
+      return wrong(batch, "a pool of slice {} of {} is out of order or draws tokens", p.slice,
                    batch.slices.size());
     next = p.slice + 1;
     if (p.how == pooling::scores) {
@@ -104,10 +103,10 @@ result<void> check_pools(const micro_batch& batch, const capacity& limits) {
                   "micro_batch {}: this engine makes no embeddings ({})", batch.batch.value,
                   limits.device);
     if (p.how == pooling::none)
-      return wrong(batch, "slice {} is pooled in no way", p.slice);
+      return wrong(batch, "slice {} has no pooling method", p.slice);
     const bool has_rows_before = p.how != pooling::last && batch.slices[p.slice].position > 0;
     if (p.before.size() != (has_rows_before ? limits.hidden_size : 0))
-      return wrong(batch, "slice {} at position {} brings {} values of its rows before", p.slice,
+      return wrong(batch, "slice {} at position {} has {} values from earlier rows", p.slice,
                    batch.slices[p.slice].position, p.before.size());
   }
   return {};

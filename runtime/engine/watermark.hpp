@@ -1,7 +1,7 @@
-// Which tokens of the vocabulary are green behind a token, for a watermark (Kirchenbauer et al., A
-// Watermark for Large Language Models, ICML 2023, arXiv 2301.10226). A function of the two ids and
-// integers alone: a step done again, and whoever looks for the mark, find the same. Called by the
-// sampler; sdk/python/baton_client/watermark.py is the other half.
+// Selects the vocabulary's green tokens after a given token, for a watermark (Kirchenbauer et al.,
+// A Watermark for Large Language Models, ICML 2023, arXiv 2301.10226). An integer function of the
+// two ids alone, so a repeated step and a detector get the same result. Called by the sampler;
+// sdk/python/baton_client/watermark.py is the detector.
 #pragma once
 
 #include "schema/ids.hpp"
@@ -10,8 +10,8 @@
 
 namespace baton::engine {
 
-// Each token is green for itself, with the probability gamma, instead of a list of exactly that
-// share: whoever looks needs no vocabulary.
+// Each token is green independently with probability gamma, instead of a list of exactly that
+// share: a detector needs no vocabulary.
 class green_list {
 public:
   // Requires: gamma in [0, 1].
@@ -35,7 +35,7 @@ private:
   }
 
   std::uint64_t state_;
-  std::uint64_t below_; // of 2^32
+  std::uint64_t below_; // times 2^-32
 };
 
 } // namespace baton::engine

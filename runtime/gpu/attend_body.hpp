@@ -1,7 +1,7 @@
-// Attention over pages by a team of lanes: the query heads that share a KV head together, so that
-// its keys and values are read once, each position by a few lanes side by side, with the online
-// softmax of arXiv 1805.02867. A context may be cut into parts that teams attend to at the same
-// time, which merge_head puts together (flash-decoding).
+// Paged attention by a team of lanes. The query heads that share a KV head are processed together,
+// so keys and values are read once. A few adjacent lanes share each position, with the online
+// softmax of arXiv 1805.02867. A context may be split into parts for concurrent teams; merge_head
+// combines their results (flash-decoding).
 //
 // Called by kernels_host.cpp and kernels_cuda_attend.cu.
 #pragma once
@@ -10,12 +10,12 @@
 
 namespace baton::gpu {
 
-inline constexpr std::uint32_t positions_together = 4; // of some lanes, between two maxima
+inline constexpr std::uint32_t positions_together = 4; // per pack, between two maximum updates
 
 template <std::uint32_t Group>
 struct heads_together {};
 
-// Calls f(heads_together<Group>) with how many query heads a team has, those of a KV head at most.
+// Calls f(heads_together<Group>) with the query heads per team: at most those of a KV head.
 template <class F>
 void with_group(const attend_args& a, const F& f) {
   const std::uint32_t shared = a.heads / a.kv.kv_heads;
@@ -29,13 +29,13 @@ void with_group(const attend_args& a, const F& f) {
     f(heads_together<8>{});
 }
 
-// Teams for a row.
+// Teams per row.
 template <std::uint32_t Group>
 BATON_BOTH std::uint32_t groups_of(const attend_args& a) {
   return a.kv.kv_heads * ((a.heads / a.kv.kv_heads + Group - 1) / Group);
 }
 
-// Lanes that share a position where each has up to PerLane dimensions of it.
+// Lanes per position if each lane has up to PerLane of its dimensions.
 template <std::uint32_t PerLane>
 BATON_BODY std::uint32_t lanes_of_position(std::uint32_t size) {
   std::uint32_t width = 1;
@@ -44,11 +44,11 @@ BATON_BODY std::uint32_t lanes_of_position(std::uint32_t size) {
   return width;
 }
 
-// What a lane has of a head: `count` dimensions from `first` on.
+// A lane's part of a head: `count` dimensions from `first` on.
 template <std::uint32_t PerLane>
 struct own_dimensions {
   std::uint32_t first, count;
-  bool is_aligned; // and all PerLane of them are there, eight by eight
+  bool is_aligned; // all PerLane dimensions exist, in groups of eight
 
   BATON_BODY own_dimensions(std::uint32_t place, std::uint32_t size)
       : first(place * PerLane), count(first >= size            ? 0
@@ -83,7 +83,7 @@ BATON_BODY void attend_group(Team& team, const attend_args& a, std::uint32_t row
                              std::uint32_t group, std::uint32_t split) {
   constexpr std::uint32_t tile = positions_together;
   const std::uint32_t size = a.kv.head_size, shared = a.heads / a.kv.kv_heads;
-  const std::uint32_t teams = (shared + Group - 1) / Group; // of a KV head
+  const std::uint32_t teams = (shared + Group - 1) / Group; // per KV head
   const std::uint32_t kv_head = group / teams,
                       first_head = kv_head * shared + group % teams * Group;
   const std::uint32_t left = (kv_head + 1) * shared - first_head,
@@ -109,7 +109,7 @@ BATON_BODY void attend_group(Team& team, const attend_args& a, std::uint32_t row
   for (std::uint32_t g = 0; g < Group; ++g) {
     most[g] = lowest;
     total[g] = 0;
-    const std::uint32_t head = first_head + (g < heads ? g : 0); // a lane more than there are: any
+    const std::uint32_t head = first_head + (g < heads ? g : 0); // excess lanes read any head
     own.load(queries + std::uint64_t{head} * size, q[g]);
     BATON_UNROLL
     for (std::uint32_t i = 0; i < PerLane; ++i)
@@ -132,7 +132,7 @@ BATON_BODY void attend_group(Team& team, const attend_args& a, std::uint32_t row
         o -= page;
         ++b;
       }
-      if (position + t >= end) { // beyond: a position that is there, and weighs nothing
+      if (position + t >= end) { // out of range: a valid position with weight 0
         b = from / page;
         o = from % page;
       }
@@ -184,7 +184,7 @@ BATON_BODY void attend_group(Team& team, const attend_args& a, std::uint32_t row
       ++block;
   }
 
-  // What the packs have, together.
+  // Combines the results of all packs.
   BATON_UNROLL
   for (std::uint32_t g = 0; g < Group; ++g) {
     const float all = team.max(most[g]), kept = expf(most[g] - all);
@@ -215,7 +215,7 @@ BATON_BODY void attend_group(Team& team, const attend_args& a, std::uint32_t row
   }
 }
 
-// The parts of a head in their order. A part of no positions has a total of 0.
+// Merges the parts of a head in order. An empty part has a total of 0.
 template <class T, class Team>
 BATON_BODY void merge_head(Team& team, const attend_args& a, std::uint32_t row,
                            std::uint32_t head) {

@@ -1,4 +1,4 @@
-// Lanes of the kernel bodies made of a device's threads: a warp, and a block. For .cu files alone.
+// Teams of lanes made of device threads: a warp, and a block. Only for .cu files.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -9,11 +9,11 @@
 namespace baton::gpu {
 
 inline constexpr std::uint32_t warp = 32;
-inline constexpr std::uint32_t wide = 256;  // lanes where a row is long and nothing waits for one another
-inline constexpr std::uint32_t wider = 512; // where they do wait, and have little to do between
+inline constexpr std::uint32_t wide = 256;  // lanes for long rows without synchronisation
+inline constexpr std::uint32_t wider = 512; // lanes that synchronise, with little work in between
 inline constexpr unsigned all_lanes = 0xFFFFFFFFU;
 
-// A warp. A sum's order is the same in every launch: halves, quarters, ...
+// A warp. The order of a sum is the same in every launch: halves, quarters, ...
 struct warp_lane {
   static constexpr std::uint32_t lanes = warp;
   std::uint32_t lane;
@@ -28,7 +28,7 @@ struct warp_lane {
       x = fmaxf(x, __shfl_xor_sync(all_lanes, x, static_cast<int>(apart)));
     return x;
   }
-  // Of `width` lanes side by side, a power of two; of the lanes with the same place among them.
+  // Over `width` adjacent lanes, a power of two; over the lanes with the same index within `width`.
   __device__ float sum_within(float x, std::uint32_t width) const {
     for (std::uint32_t apart = width / 2; apart > 0; apart /= 2)
       x += __shfl_xor_sync(all_lanes, x, static_cast<int>(apart));
@@ -41,7 +41,7 @@ struct warp_lane {
   }
 };
 
-// A block, for rows that are longer than a warp is quick with.
+// A block, for rows too long for one warp.
 template <std::uint32_t Lanes>
 struct lane_of_block {
   static constexpr std::uint32_t lanes = Lanes;
@@ -51,7 +51,7 @@ struct lane_of_block {
   __device__ float sum(float x) const {
     const warp_lane own{lane % warp};
     x = own.sum(x);
-    __syncthreads(); // the sum before has been read
+    __syncthreads(); // the previous sum has been read
     if (own.lane == 0)
       shared[lane / warp] = x;
     __syncthreads();
@@ -78,13 +78,13 @@ struct lane_of_block {
 
 using block_lane = lane_of_block<wide>;
 
-// Several blocks, whose lanes do not hear of one another.
+// Several blocks, whose lanes do not communicate.
 struct lane_of_blocks {
   std::uint32_t lane, lanes;
 };
 
-// Blocks in which a warp has an output: they share what their warps read of the rows in their cache.
-inline constexpr std::uint32_t warps = 8; // of a block
+// Blocks with one output per warp: their warps share the rows in cache.
+inline constexpr std::uint32_t warps = 8; // per block
 
 inline dim3 block_of_warps() {
   return dim3(warp, warps);
@@ -92,7 +92,7 @@ inline dim3 block_of_warps() {
 inline unsigned blocks_for(std::uint64_t outputs) {
   return static_cast<unsigned>((outputs + warps - 1) / warps);
 }
-// That of the calling warp; beyond the last one a warp as a whole has nothing to do.
+// The output of the calling warp; warps beyond the last output have no work.
 __device__ inline std::uint64_t own_output() {
   return std::uint64_t{blockIdx.x} * warps + threadIdx.y;
 }

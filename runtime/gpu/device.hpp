@@ -1,8 +1,8 @@
-// Where a stage computes: memory, copies, matrix products and a table of kernels. CPU and CUDA
-// tensors are one implementation (device_torch.cpp); the tests bring a plain one
-// (tests/support/plain_device.cpp), so that all above this line runs without torch.
+// The device of a stage: memory, copies, matrix products and a table of kernels. One implementation
+// covers CPU and CUDA tensors (device_torch.cpp). The tests have a plain one
+// (tests/support/plain_device.cpp), so everything above this interface runs without torch.
 //
-// Failures are exceptions here, because torch's are: plugin.cpp catches them all, at the boundary.
+// Failures are exceptions here, as in torch; plugin.cpp catches all of them.
 #pragma once
 
 #include "runtime/gpu/kernels.hpp"
@@ -27,7 +27,7 @@ private:
   plugin::status why_;
 };
 
-// Memory of a device, or of the host for copies to and from it: given back when the last one goes.
+// Memory of a device, or of the host for copies: freed with the last reference.
 struct buffer {
   std::shared_ptr<void> memory;
 
@@ -42,30 +42,30 @@ struct product {
   element kind = element::f32;
   std::uint32_t rows = 0;
   std::uint64_t columns = 0, outputs = 0;
-  const void* in = nullptr;      // [rows, columns] of that kind
-  const void* weights = nullptr; // [outputs, columns] of that kind
-  void* out = nullptr;           // [rows, outputs], of that kind or float32
+  const void* in = nullptr;      // [rows, columns] of `kind`
+  const void* weights = nullptr; // [outputs, columns] of `kind`
+  void* out = nullptr;           // [rows, outputs], of `kind` or float32
   bool is_out_f32 = false;
 };
 
-// Work of a device that can be run again as it was, with the memory it had.
+// Recorded work of a device, which can be replayed with the same memory.
 class recording {
 public:
   virtual ~recording() = default;
-  virtual void replay() = 0; // ordered with the device's other work
+  virtual void replay() = 0; // in the order of the device's other work
 };
 
-// A point in what a device was asked for.
+// A point in the queue of a device's work.
 class mark {
 public:
   virtual ~mark() = default;
-  // Returns when all before it is done. Throws what has failed.
+  // Returns when all earlier work is done. Throws if it failed.
   virtual void wait() = 0;
-  // Whether wait() would return, or throw, at once.
+  // Whether wait() would return or throw immediately.
   virtual bool is_passed() noexcept = 0;
 };
 
-// Of a device where all is done when it is asked for.
+// For a device that completes all work synchronously.
 class passed_already final : public mark {
 public:
   void wait() override {}
@@ -78,67 +78,66 @@ public:
 
   // "cuda:0 NVIDIA H200, torch 2.11.0"
   virtual std::string name() const = 0;
-  // Whether a row of a product has the same bits whatever rows are beside it.
+  // Whether the bits of a product's row are independent of the other rows.
   virtual bool is_exact() const noexcept = 0;
   virtual const kernel_table& kernels() const noexcept = 0;
-  virtual void* stream() noexcept = 0; // what the kernels are given
+  virtual void* stream() noexcept = 0; // passed to the kernels
 
-  virtual buffer take(std::size_t bytes) = 0; // of the device
-  virtual buffer
-  take_host(std::size_t bytes) = 0; // that the device copies from and to at full speed
-  // Ordered with the kernels. upload() may be called by several threads; `from` is free when it
-  // returns. download() returns when all that was asked before is done.
+  virtual buffer take(std::size_t bytes) = 0;      // on the device
+  virtual buffer take_host(std::size_t bytes) = 0; // pinned: copied at full speed
+  // In order with the kernels. upload() is thread-safe; `from` may be reused when it returns.
+  // download() returns when all earlier work is done.
   virtual void upload(void* to, const void* from, std::size_t bytes) = 0;
   virtual void download(void* to, const void* from, std::size_t bytes) = 0;
   virtual void zero(void* memory, std::size_t bytes) = 0;
-  // Copies that nobody waits for: memory of the host is of take_host(), and what they read stays as
-  // it is until a mark behind them is passed. In the order of the kernels:
+  // Asynchronous copies. Host memory must come from take_host(), and the source must not change
+  // until a later mark has passed. In order with the kernels:
   virtual void upload_later(void* to, const void* from, std::size_t bytes) = 0;
   virtual void download_later(void* to, const void* from, std::size_t bytes) = 0;
   virtual void copy_later(void* to, const void* from, std::size_t bytes) = 0; // on the device
-  // Beside the kernels. The first begins at once, and all that is asked for later waits for it; the
-  // second begins when all that was asked for before is done, and only marks wait for it.
+  // Concurrent with the kernels. upload_beside() starts immediately, and later work waits for it.
+  // download_beside() starts when all earlier work is done, and only marks wait for it.
   virtual void upload_beside(void* to, const void* from, std::size_t bytes) = 0;
   virtual void download_beside(void* to, const void* from, std::size_t bytes) = 0;
   virtual std::unique_ptr<mark> set_mark() = 0;
-  // Whether it works while nobody waits for it.
+  // Whether the device works asynchronously.
   virtual bool works_by_itself() const noexcept = 0;
-  // Throws if something of ours that was launched could not be. Does not wait.
+  // Throws if one of our kernel launches failed. Does not wait.
   virtual void check_launches() {}
-  // Why this process cannot use the device any more; empty: it can. Asked when something has
-  // failed: a kernel that traps fails whatever is asked of the device afterwards, in the words of
-  // whoever asked.
+  // Why this process cannot use the device any more; empty: it can. Called after a failure, because
+  // a kernel that traps makes every later call fail, with the message of that call.
   virtual std::string why_lost() { return {}; }
   virtual void multiply(const product& p) = 0;
-  // Up to how many rows of that kind the kernel of few rows is quicker than multiply(). A row's
-  // bits depend on it.
+  // Up to this many rows the kernel for few rows is faster than multiply(). The choice changes the
+  // bits of a row.
   virtual std::uint32_t few_rows_max(element /*kind*/) const noexcept { return 0; }
-  // In how many parts contexts are attended to, where so many teams of lanes would have one each:
-  // few of them leave a wide device idle. A row's bits depend on it (attend_args::splits).
+  // The number of parts of each context when this many teams have one each, because few teams leave
+  // a wide device idle. The choice changes the bits of a row (attend_args::splits).
   virtual std::uint32_t splits_for(std::uint64_t teams) const noexcept = 0;
-  // Up to how many rows a mixture is computed by kernels of our own, which find on the device what
-  // rows an expert has (expert_layers.hpp). A row's bits depend on it.
+  // Up to this many rows our own kernels compute a mixture and group its rows on the device
+  // (expert_layers.hpp). The choice changes the bits of a row.
   virtual std::uint32_t expert_rows_max() const noexcept { return 0; }
-  // What a library computes of such a model's attention; by default, nothing that is worth a word.
+  // The library for such a model's attention; by default none.
   virtual chosen_attention attention(const attention_shape& /*shape*/) { return {}; }
-  // Whether record() is possible.
+  // Whether record() is supported.
   virtual bool can_record() const noexcept = 0;
-  // What `work` launches is not run but kept: kernels, products and zero(); it may ask for nothing
-  // else. Throws what the device and `work` throw; the device can go on then.
+  // Records the kernels, products and zero() calls that `work` launches, without running them.
+  // `work` may use nothing else. Throws what the device and `work` throw; the device stays usable.
   virtual std::unique_ptr<recording> record(const std::function<void()>& work) = 0;
-  // By what ranks of a stage meet, `on_device` of them on this device: "NCCL 2.28.9 (FILE)"; "": by
-  // the host. Throws refused(no_device) if it is missing, of a wrong version, or takes no so many.
+  // The library that connects a stage's ranks, `on_device` of them on this device: "NCCL 2.28.9
+  // (FILE)"; empty: the host. Throws refused(no_device) if it is missing, too old or limited to
+  // fewer ranks.
   virtual std::string check_ranks(std::uint32_t /*on_device*/) { return {}; }
-  // How this device's memory is summed up over the ranks of `with`; null: by the host.
+  // Sums of this device's memory over the ranks of `with`; null: computed by the host.
   virtual std::unique_ptr<rank_sums> sums(const plugin::settings& with,
                                           const plugin::host& shard) = 0;
 };
 
-// The device of that name, with everything it needs. Throws refused(no_device), saying what is
-// missing.
+// Opens the device with this name and its dependencies. Throws refused(no_device), which names what
+// is missing.
 std::unique_ptr<device> open_device(const plugin::settings& with);
 
-// What an exception of the device's library means.
+// The meaning of an exception from the device's library.
 struct meaning {
   plugin::status why = plugin::status::internal;
   std::string text;

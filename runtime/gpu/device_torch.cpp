@@ -1,6 +1,6 @@
 // CPU and CUDA tensors as the device of a stage: ATen for memory, copies and matrix products. The
-// one file that sees torch's headers: it includes nothing of this tree that is not the standard
-// library alone, because torch brings headers of other libraries along (docs/decisions/0030).
+// only file that includes torch's headers. It includes only those headers of this tree that need
+// just the standard library, because torch brings its own copies of others (docs/decisions/0030).
 #include "runtime/gpu/device.hpp"
 #include "runtime/gpu/flashinfer.hpp"
 #include "runtime/gpu/requirements.hpp"
@@ -46,7 +46,7 @@ namespace {
   throw refused(plugin::status::no_device, text);
 }
 
-// The library that was loaded, which need not be the one whose headers were compiled.
+// The version of the loaded library, which may differ from the compiled headers.
 std::string torch_version() {
   const std::string text = at::show_config();
   constexpr std::string_view mark = "TORCH_VERSION=";
@@ -62,13 +62,13 @@ c10::ScalarType type_of(element e) {
 }
 
 #ifdef BATON_CUDA
-// Why there is no such device, in the order in which an operator would look.
+// Explains why there is no such device, in the order in which an operator would check.
 void check_cuda(int index) {
   int driver = 0, runtime = 0;
   if (cudaDriverGetVersion(&driver) != cudaSuccess)
     driver = 0;
   if (cudaRuntimeGetVersion(&runtime) != cudaSuccess)
-    refuse("cuda:" + std::to_string(index) + ": the CUDA runtime does not say its version");
+    refuse("cuda:" + std::to_string(index) + ": the CUDA runtime reports no version");
   check_driver(index, driver, runtime);
   int count = 0;
   if (const auto e = cudaGetDeviceCount(&count); e != cudaSuccess)
@@ -86,17 +86,17 @@ void check_cuda(int index) {
 #ifdef BATON_CUDA
 class graph final : public recording {
 public:
-  // On the device and stream that `enter` makes the calling thread's.
+  // Captures on the device and stream that `enter` selects for the calling thread.
   graph(std::function<void()> enter, const std::function<void()>& work) : enter_(std::move(enter)) {
     enter_();
-    // Another thread's calls, an allocation for example, are none of this graph's business.
+    // Ignores calls of other threads, such as allocations.
     graph_.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
     try {
       work();
     } catch (...) {
       try {
         graph_.capture_end();
-      } catch (...) { // what was thrown first says more
+      } catch (...) { // the first exception has more information
       }
       throw;
     }
@@ -121,7 +121,7 @@ public:
   bool is_passed() noexcept override {
     try {
       return event_.query();
-    } catch (...) { // of which wait() tells
+    } catch (...) { // wait() reports the failure
       return true;
     }
   }
@@ -158,7 +158,7 @@ public:
 #endif
     return text;
   }
-  // Libraries choose a product's order of sums by its shape.
+  // Libraries choose the order of a product's sums by its shape.
   bool is_exact() const noexcept override {
     return false;
   }
@@ -233,13 +233,13 @@ public:
 #endif
     return std::make_unique<passed_already>();
   }
-  // A step of CPU tensors is done when it has been asked for.
+  // CPU tensors compute synchronously.
   bool works_by_itself() const noexcept override {
     return where_.is_cuda();
   }
   void check_launches() override {
 #ifdef BATON_CUDA
-    if (where_.is_cuda()) // torch looks at its own alone
+    if (where_.is_cuda()) // torch only checks its own launches
       C10_CUDA_CHECK(cudaGetLastError());
 #endif
   }
@@ -247,8 +247,8 @@ public:
 #ifdef BATON_CUDA
     if (where_.is_cuda()) {
       enter();
-      // An error of one call is forgotten when it has been asked for; one that has ended the
-      // context comes back from every call, and so does a recording that was left open.
+      // An error of a single call is cleared when it is read. One that destroyed the context is
+      // returned by every call, and so is an unfinished capture.
       static_cast<void>(cudaGetLastError());
       const auto state = cudaStreamQuery(*stream_);
       if (state != cudaSuccess && state != cudaErrorNotReady)
@@ -272,7 +272,7 @@ public:
     auto out = matrix_at(p.out, rows, outputs, p.is_out_f32 ? at::kFloat : kind);
     if (p.kind == element::f32)
       at::mm_out(out, in, weights);
-    else if (!where_.is_cuda()) // in float32, as sums are wanted; slow, and for tests
+    else if (!where_.is_cuda()) // in float32, as sums require; slow, for tests
       out.copy_(at::mm(in.to(at::kFloat), weights.to(at::kFloat)));
     else if (p.is_out_f32)
       at::mm_out(out, in, weights, at::kFloat);
@@ -283,7 +283,7 @@ public:
   std::uint32_t few_rows_max(element kind) const noexcept override {
     if (kind == element::f32)
       return 0;
-    return where_.is_cuda() ? 4 : 1; // on CPU tensors so that its tests see both ways
+    return where_.is_cuda() ? 4 : 1; // CPU tensors: both paths are tested
   }
   std::uint32_t splits_for(std::uint64_t teams) const noexcept override {
     constexpr std::uint64_t enough = 2048, most = 32; // 16 warps on each of 128 multiprocessors
@@ -292,8 +292,8 @@ public:
                             : 1;
   }
   std::uint32_t expert_rows_max() const noexcept override {
-    // Without tensor cores: as many as a step may have that is recorded and decodes. On CPU tensors
-    // few, so that its tests see both ways.
+    // These kernels use no tensor cores: the limit is the largest recorded decode step. Few on CPU
+    // tensors, so that tests cover both paths.
     return where_.is_cuda() ? 256 : 4;
   }
   chosen_attention attention(const attention_shape& shape) override {
@@ -325,7 +325,7 @@ public:
       return std::make_unique<graph>([this] { enter(); }, work);
 #endif
     static_cast<void>(work);
-    throw refused(plugin::status::internal, "CPU tensors record nothing");
+    throw refused(plugin::status::internal, "CPU tensors cannot be recorded");
   }
 
   std::string check_ranks(std::uint32_t on_device) override {
@@ -352,7 +352,7 @@ public:
   }
 
 private:
-  // What is allocated and launched is on the calling thread's device and stream: this one's.
+  // Selects this device and its stream for the allocations and launches of the calling thread.
   void enter() const {
 #ifdef BATON_CUDA
     if (where_.is_cuda()) {
@@ -363,7 +363,7 @@ private:
   }
 
 #ifdef BATON_CUDA
-  using stream_of_device = std::optional<c10::cuda::CUDAStream>; // none: CPU tensors
+  using stream_of_device = std::optional<c10::cuda::CUDAStream>; // empty: CPU tensors
   c10::cuda::CUDAStream stream_from_pool() const {
     return c10::cuda::getStreamFromPool(/*isHighPriority=*/false, where_.index());
   }
@@ -371,7 +371,7 @@ private:
   struct stream_of_device {};
 #endif
 
-  // torch's copies do not wait only where it made the tensors itself.
+  // torch's own copies are only asynchronous for tensors that it created.
   void copy_on(const stream_of_device& on, void* to, const void* from, std::size_t bytes) {
     if (bytes == 0)
       return;
@@ -385,7 +385,7 @@ private:
     static_cast<void>(on);
     std::memcpy(to, from, bytes);
   }
-  // What `later` is asked for from now on waits for what `earlier` was asked for until now.
+  // Later work on `later` waits for all present work on `earlier`.
   void let_wait(const stream_of_device& later, const stream_of_device& earlier) {
 #ifdef BATON_CUDA
     if (where_.is_cuda()) {
@@ -407,7 +407,7 @@ private:
     return {std::shared_ptr<void>(data, [memory](void*) {})};
   }
 
-  // With its device said, which would be asked of the driver otherwise.
+  // Specifying the device avoids a query to the driver.
   static at::Tensor tensor_at(const void* memory, at::IntArrayRef sizes, c10::ScalarType type,
                               c10::Device on) {
     return at::for_blob(const_cast<void*>(memory), sizes)
@@ -424,14 +424,14 @@ private:
   }
 
   c10::Device where_;
-  stream_of_device stream_, coming_, leaving_; // of kernels, and of copies beside them
+  stream_of_device stream_, coming_, leaving_; // for kernels; for concurrent copies
 };
 
 } // namespace
 
 std::unique_ptr<device> open_device(const plugin::settings& with) {
   check_torch(TORCH_VERSION, torch_version());
-  attention_wanted_of(std::getenv("BATON_GPU_ATTENTION")); // misspelt, it is refused at once
+  attention_wanted_of(std::getenv("BATON_GPU_ATTENTION")); // rejects an invalid value early
   const std::string_view wanted = with.device;
   if (wanted == "cpu-torch") {
     at::set_num_threads(static_cast<int>(with.threads));
@@ -449,7 +449,7 @@ std::unique_ptr<device> open_device(const plugin::settings& with) {
   return std::make_unique<torch_device>(
       c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(index)));
 #else
-  refuse(std::string(wanted) + ": this engine was built for CPU tensors alone (BATON_TORCH=cpu)");
+  refuse(std::string(wanted) + ": this engine was built for CPU tensors only (BATON_TORCH=cpu)");
 #endif
 }
 
@@ -458,7 +458,7 @@ meaning meaning_of(const std::exception& thrown) {
   if (const auto* e = dynamic_cast<const c10::Error*>(&thrown))
     out.text = e->what_without_backtrace();
   if (dynamic_cast<const c10::OutOfMemoryError*>(&thrown) != nullptr ||
-      out.text.find("can't allocate memory") != std::string::npos) // of the CPU's allocator
+      out.text.find("can't allocate memory") != std::string::npos) // from the CPU allocator
     out.why = plugin::status::does_not_fit;
   return out;
 }

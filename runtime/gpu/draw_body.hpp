@@ -1,17 +1,17 @@
-// Logits to a token, by a team of lanes: the contract of runtime/engine/sampler.hpp, token for
-// token. What that is made of is kept: the exponential's polynomial, runs of 256 weights summed by
-// four lanes, shares in buckets of like weights. Sums of doubles go in one order, or cannot round:
-// weights of a bucket have one exponent. Compiled without contraction of products and sums.
+// Draws a token from logits with a team of lanes. Returns the same token as
+// runtime/engine/sampler.hpp and keeps its building blocks: the exponential's polynomial, runs of
+// 256 weights summed by four lanes, shares in buckets of similar weights. Sums of doubles have a
+// fixed order or are exact: weights of a bucket have one exponent. Compiled without FP contraction.
 //
-// Called by kernels_host.cpp and kernels_cuda_draw.cu. Not here: log-probabilities.
+// Called by kernels_host.cpp and kernels_cuda_draw.cu. Does not compute log-probabilities.
 #pragma once
 
 #include "runtime/gpu/kernel_bodies.hpp"
 
 namespace baton::gpu {
 
-inline constexpr std::uint32_t run_length = 256; // weights of a partial sum
-// The upper bits of a weight's float order the weights: 16 buckets an octave, of (0, 1].
+inline constexpr std::uint32_t run_length = 256; // weights per partial sum
+// The upper bits of a weight's float order weights in (0, 1]: 16 buckets per octave.
 inline constexpr std::uint32_t weight_buckets = (0x3F800000U >> 19) + 1;
 
 BATON_BODY std::uint32_t runs_of(std::uint32_t vocabulary) {
@@ -50,13 +50,13 @@ BATON_BODY float exp_negative(float x) {
   return x < -87.0F ? 0.0F : p * float_of(exponent);
 }
 
-// One draw: its logits and the memory that it works in.
+// One draw: its logits and its work memory.
 template <class Team>
 struct drawing {
   Team& team;
   const draw_args& a;
   const plugin::draw& d;
-  float* logits;         // [vocabulary], changed
+  float* logits;         // [vocabulary], modified
   float* weights;        // [vocabulary]
   std::uint32_t* tokens; // [vocabulary]
   double* sums;          // [runs_of(vocabulary)]
@@ -65,7 +65,7 @@ struct drawing {
   BATON_BODY std::uint32_t size() const { return a.vocabulary; }
 
   BATON_BODY void adjust() {
-    if (team.lane == 0) { // a token may have two biases, and be banned twice
+    if (team.lane == 0) { // serial: a token may have two biases or be banned twice
       for (std::uint32_t i = 0; i < d.bias_count; ++i)
         logits[a.biases[d.first_bias + i].token] += a.biases[d.first_bias + i].bias;
       for (std::uint32_t i = 0; i < d.banned_count; ++i)
@@ -83,7 +83,7 @@ struct drawing {
     team.sync();
   }
 
-  // Calls f(token, value) with the lane's own of `values`, in ascending order.
+  // Calls f(token, value) for this lane's part of `values`, in ascending order.
   template <class F>
   BATON_BODY void for_own(const float* values, const F& f) const {
     with_run<float>(size(), [&](auto length) {
@@ -99,13 +99,13 @@ struct drawing {
     });
   }
 
-  // The likeliest logit and its token, of equals the lower one; NaN if the logits are none. Tokens
-  // are below 2^24, where floats are whole numbers.
+  // The highest logit and its token, the lower one among equals; NaN if the logits are invalid.
+  // Tokens are below 2^24, so floats represent them exactly.
   BATON_BODY float likeliest(std::uint32_t* token) {
     float most = -INFINITY, wrong = 0;
     std::uint32_t own = 0;
     for_own(logits, [&](std::uint32_t i, float x) {
-      wrong = x <= 3.402823466e38F ? wrong : 1.0F; // NaN and +infinity are not
+      wrong = x <= 3.402823466e38F ? wrong : 1.0F; // false for NaN and +infinity
       if (x > most) {
         most = x;
         own = i;
@@ -117,8 +117,8 @@ struct drawing {
     return team.max(wrong) > 0 || all == -INFINITY ? NAN : all;
   }
 
-  // Of `values` the next behind (value, token) in the order of likelihood, of equals the lower
-  // token first. False: there is none.
+  // The entry of `values` that follows (value, token) in order of likelihood, lower tokens first
+  // among equals. False: there is none.
   BATON_BODY bool next(const float* values, float* value, std::uint32_t* token, bool is_first,
                        float below_or_at, float above) {
     float best = -INFINITY;
@@ -139,7 +139,7 @@ struct drawing {
     return true;
   }
 
-  // Of each run as the sampler sums it up; the sum of all.
+  // Sums each run as the sampler does; returns the total.
   BATON_BODY double sum_runs() {
     team.sync();
     for (std::uint32_t run = team.lane; run < runs_of(size()); run += team.lanes) {
@@ -165,16 +165,15 @@ struct drawing {
     return total;
   }
 
-  // Whether no sum of weights at that border or above it can round: they are multiples of one unit,
-  // of which 53 bits count all that there is. Then it does not matter in which order they are
-  // added.
+  // Whether sums of weights in or above the border bucket are exact: the weights are multiples of
+  // one unit, and 53 bits hold the total. The order of additions does not matter then.
   BATON_BODY static bool is_sum_exact(std::uint32_t border, double total) {
     const auto likeliest_there = static_cast<double>(float_of(border << 19 | ((1U << 19) - 1)));
     return 2 * total < likeliest_there * 0x1p-24 * 0x1p53;
   }
 
-  // Weights whose upper bits, down to `shift`, are `prefix`: where their shares reach the target,
-  // by `more` bits of theirs. Those above are added to the sum.
+  // Among the weights whose bits above `shift` equal `prefix`, finds the next `more` bits of the
+  // weight at which the sum reaches the target. Adds the weights above it to the sum.
   BATON_BODY std::uint32_t narrow_border(std::uint32_t prefix, std::uint32_t shift,
                                          std::uint32_t more, double target, double* sum) {
     const std::uint32_t count = 1U << more;
@@ -194,7 +193,7 @@ struct drawing {
     return prefix << more | border;
   }
 
-  // The token at which that many equals of a weight are passed, in the order of tokens.
+  // The token at which `count` weights equal to `weight` are reached, in token order.
   BATON_BODY std::uint32_t find_equal(float weight, double count) {
     for (std::uint32_t run = team.lane; run < runs_of(size()); run += team.lanes) {
       double equals = 0;
@@ -214,8 +213,8 @@ struct drawing {
     }
   }
 
-  // Of the bucket at the border, the least weight that is kept and the last token of that weight:
-  // as if they were taken one after the other, the likeliest first, in a few looks at all of them.
+  // In the border bucket, finds the smallest kept weight and the last kept token of that weight.
+  // Equivalent to taking tokens one by one, most likely first, but needs only a few scans.
   BATON_BODY void cut_border(std::uint32_t border, double target, double sum, float* least,
                              std::uint32_t* last) {
     constexpr std::uint32_t bits_left = 19, first = 10;
@@ -226,10 +225,10 @@ struct drawing {
     while (sum + count * each < target)
       count += 1;
     *last = find_equal(*least, count);
-    team.sync(); // all have found it: weights may change
+    team.sync(); // all lanes have finished reading: weights may change
   }
 
-  // Sets to 0 what top_p does not keep.
+  // Sets weights outside the nucleus to 0.
   BATON_BODY void keep_nucleus(double target, double total) {
     for (std::uint32_t i = team.lane; i < weight_buckets; i += team.lanes)
       buckets[i] = 0;
@@ -242,7 +241,7 @@ struct drawing {
     while (border > 0 && sum + buckets[border] < target)
       sum += buckets[border--];
     team.sync();
-    float least = INFINITY; // of those kept in the bucket at the border
+    float least = INFINITY; // of the kept weights in the border bucket
     std::uint32_t last = 0;
     if (border > 0 && sum < target && is_sum_exact(border, total))
       cut_border(border, target, sum, &least, &last);
@@ -258,7 +257,7 @@ struct drawing {
     team.sync();
   }
 
-  // The same with a look at all of them for each that is kept. Nothing is: `least` stays.
+  // The same with one scan per kept token. If none is kept, `least` stays unchanged.
   BATON_BODY void cut_border_one_by_one(std::uint32_t border, double target, double sum,
                                         float* least, std::uint32_t* last) {
     const float above = border == 0 ? 0.0F : float_of((border << 19) - 1);
@@ -275,7 +274,7 @@ struct drawing {
     team.sync();
   }
 
-  // Where the running sum of `values` passes the target; those of 0 are never taken.
+  // The index at which the running sum of `values` exceeds the target; skips values of 0.
   template <class Value>
   BATON_BODY static std::uint32_t walk(std::uint32_t count, double target, const Value* values) {
     double sum = 0;
@@ -333,7 +332,7 @@ struct drawing {
     return tokens[walk(kept, uniform_of(d.seed, d.token_index) * sum, weights)];
   }
 
-  // -1: there is nothing to draw from.
+  // Returns -1 if no token can be drawn.
   BATON_BODY std::int32_t draw() {
     adjust();
     std::uint32_t token = 0;

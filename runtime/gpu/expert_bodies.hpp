@@ -1,6 +1,6 @@
-// A mixture's products where the host does not know which rows an expert has: rows and experts
-// become pairs, pairs of one expert become tiles of a few rows, and a team multiplies a tile with
-// one output's weights, which it reads once. Bodies as in kernel_bodies.hpp.
+// Products of a mixture when the host does not know the rows of each expert. Rows and experts form
+// pairs; pairs of one expert form tiles of a few rows. A team multiplies a tile with the weights of
+// one output and reads these once. Bodies as in kernel_bodies.hpp.
 //
 // Called by kernels_host.cpp and kernels_cuda_experts.cu.
 #pragma once
@@ -11,20 +11,20 @@ namespace baton::gpu {
 
 // There are kernels for tiles of 1, 4 and 8 pairs.
 inline constexpr std::uint32_t tile_height_max = 8;
-// A kernel for high tiles has registers for pairs that low ones lack.
+// Kernels for high tiles reserve registers that low tiles do not need.
 inline std::uint32_t tile_height_of(std::uint64_t pairs, std::uint32_t rows,
                                     std::uint32_t experts) {
   return rows == 1 ? 1 : pairs <= 4 * std::uint64_t{experts} ? 4 : tile_height_max;
 }
 
-// Tiles that so many pairs may become: of each expert that has any, one may be less than full.
+// The most tiles that `pairs` can form: each used expert may have one incomplete tile.
 inline std::uint32_t tiles_max(std::uint64_t pairs, std::uint32_t experts, std::uint32_t height) {
   const std::uint64_t at_most = pairs < experts ? pairs : experts;
   return static_cast<std::uint32_t>((pairs + (height - 1) * at_most) / height);
 }
 
-// One team for all: an expert is a lane's, which counts its pairs, and lays them out behind those
-// of the experts before it.
+// One team for all: each lane counts the pairs of one expert and places them after those of the
+// previous experts.
 template <class Team>
 BATON_BODY void group_pairs(Team& team, const group_args& a) {
   const std::uint32_t pairs = a.rows * a.used;
@@ -62,7 +62,7 @@ BATON_BODY void group_pairs(Team& team, const group_args& a) {
   }
 }
 
-// The pairs of one tile with one output of their expert's. Requires: tiles are at most Rows high.
+// The pairs of one tile with one output of their expert. Requires: tiles are at most Rows high.
 template <class T, class Output, std::uint32_t Rows, class Team>
 BATON_BODY void multiply_tile(Team& team, const expert_args& a, std::uint32_t tile,
                               std::uint64_t output) {
@@ -87,7 +87,7 @@ BATON_BODY void multiply_tile(Team& team, const expert_args& a, std::uint32_t ti
   }
 }
 
-// In the order of experts, as the host has them added.
+// Adds in the order of experts, as the host does.
 template <class Team>
 BATON_BODY void combine_row(Team& team, const combine_args& a, std::uint32_t row) {
   const std::uint32_t* order = a.order + std::uint64_t{row} * a.used;

@@ -35,7 +35,7 @@ void expert_layers::take_memory() {
   expert_out_ = on_.take(most * hidden * sizeof(float));
   if (rows_on_device_ > 0) {
     counts_ = on_.take(m.expert_count * sizeof(std::uint32_t));
-    tiles_ = on_.take(pairs * sizeof(expert_tile)); // of the lowest
+    tiles_ = on_.take(pairs * sizeof(expert_tile)); // enough for the lowest tiles
     pairs_ = on_.take(pairs * sizeof(std::uint32_t));
     order_ = on_.take(pairs * sizeof(std::uint32_t));
   }
@@ -124,7 +124,7 @@ void expert_layers::run_on_device(const expert_places& of, std::uint32_t rows, c
 void expert_layers::run_by_host(const layer_weights& layer, std::uint32_t rows, const void* in,
                                 float* out, rank_sums* sums) {
   const std::uint32_t used = model_.expert_used_count;
-  if (sums != nullptr) // a copy back would wait without end for ranks that are gone
+  if (sums != nullptr) // a copy back would wait forever for ranks that are gone
     sums->finish();
   const std::size_t count = std::size_t{rows} * used;
   host_chosen_.resize(count);
@@ -140,7 +140,7 @@ void expert_layers::run_by_host(const layer_weights& layer, std::uint32_t rows, 
       own.weights.push_back(host_weights_[std::size_t{row} * used + k]);
     }
   on_.zero(out, std::size_t{rows} * model_.hidden_size * sizeof(float));
-  // In the order of experts: a row's sum does not depend on the rows beside it.
+  // In the order of experts, so that a row's sum does not depend on other rows.
   for (std::size_t e = 0; e < by_expert_.size(); ++e)
     if (!by_expert_[e].rows.empty())
       run_expert(layer.ffn[e], by_expert_[e], in, out);

@@ -1,9 +1,9 @@
-// FlashInfer's paged attention: BatchPrefillWithPagedKVCache for sequences of several rows (causal,
-// of any lengths), BatchDecodeWithPagedKVCache for those of one. Their plans are made on the host,
-// once a step, and copied to where the kernels of all layers read them.
+// FlashInfer's paged attention: BatchPrefillWithPagedKVCache for sequences with several rows
+// (causal, any lengths), BatchDecodeWithPagedKVCache for sequences with one row. The host plans
+// once per step and copies the plans to where the kernels of all layers read them.
 //
-// The one file that sees its headers. Its API moves between releases: the version is pinned
-// (scripts/setup.sh), and nothing of it is seen outside (docs/decisions/0043-flashinfer.md).
+// The only file that includes FlashInfer's headers. Its API changes between releases, so the
+// version is pinned (scripts/setup.sh) and hidden here (docs/decisions/0043-flashinfer.md).
 #include "runtime/gpu/flashinfer.hpp"
 
 #include <flashinfer/attention/decode.cuh>
@@ -25,7 +25,7 @@ namespace {
 namespace fi = ::flashinfer;
 using index = std::int32_t;
 
-constexpr auto positions_as_they_are = fi::PosEncodingMode::kNone; // they are rotated already
+constexpr auto positions_as_they_are = fi::PosEncodingMode::kNone; // already rotated
 
 template <bool HasWindow, bool HasCap>
 using scores = fi::DefaultAttention</*use_custom_mask=*/false, HasWindow, HasCap,
@@ -41,19 +41,19 @@ void check(cudaError_t e, const char* what) {
                   std::string("FlashInfer, ") + what + ": " + cudaGetErrorString(e));
 }
 
-// What it takes as a pointer to what may change, and does not change.
+// FlashInfer takes non-const pointers but does not modify this memory.
 template <class T>
 T* given(const void* memory) {
   return static_cast<T*>(const_cast<void*>(memory));
 }
 
-// Of FlashInfer's window: positions before a row's own; -1: all of them.
+// FlashInfer's window: the number of positions before a row's own; -1: all.
 index before_own(std::uint32_t window) {
   return window == 0 ? -1 : static_cast<index>(window) - 1;
 }
 
-// What a plan is written to: by the host in `host`, copied to `numbers`. The next plan is not
-// written before that copy is done.
+// The memory of a plan: the host writes it to `host` and copies it to `numbers`. The next plan
+// waits for that copy.
 class workspace {
 public:
   explicit workspace(const attention_memory& memory) : memory_(memory) {
@@ -97,7 +97,7 @@ public:
 private:
   attention_memory memory_;
   cudaEvent_t copied_ = nullptr;
-  buffer numbers_, host_, parts_; // parts: results of parts of contexts
+  buffer numbers_, host_, parts_; // `parts_`: results of parts of contexts
   std::size_t number_bytes_ = 0, part_bytes_ = 0;
 };
 
@@ -152,7 +152,7 @@ public:
     p.q_stride_h = static_cast<index>(Head);
     p.window_left = -1;
     p.logits_soft_cap = a.soft_cap;
-    p.sm_scale = 1; // the queries have it
+    p.sm_scale = 1; // queries are already scaled
     p.request_indices = single_.number_at(single_plan_.request_indices_offset);
     p.kv_tile_indices = single_.number_at(single_plan_.kv_tile_indices_offset);
     p.o_indptr = single_.number_at(single_plan_.o_indptr_offset);
@@ -176,7 +176,7 @@ public:
   }
 
   void attend_prompts(const attend_args& a, const query_tables& tables) override {
-    // Without a window and with a cap: the way of a window that no row reaches.
+    // A cap without a window uses the variant with a window that no row reaches.
     if (a.soft_cap > 0)
       run_prompts<scores<true, true>>(a, tables);
     else if (a.window > 0)
@@ -202,7 +202,7 @@ private:
       f(kind_of<scores<false, false>>{});
   }
 
-  // How many parts of contexts the device takes at once, by the query heads of a KV head.
+  // The number of context parts that the device processes at once, by query heads per KV head.
   template <class F>
   void with_estimate(const F& f) const {
     with_single_variant([&](auto kind) {
@@ -214,9 +214,9 @@ private:
     });
   }
 
-  // What PrefillPlan lays out, at most; a plan that needs more throws. Queries are packed with the
-  // heads that share a KV head into tiles of 16 to 128; a step that leaves the device room is cut
-  // along its keys until there is a block for each of two on a multiprocessor, and no further.
+  // Upper bounds for PrefillPlan; a larger plan throws. Queries and the heads that share a KV head
+  // are packed into tiles of 16 to 128. If a step does not fill the device, it is split along its
+  // keys up to two blocks per multiprocessor.
   static constexpr std::size_t plan_tile_min = 16, plan_tile_max = 128, plan_alignment = 16;
   static std::size_t blocks_at_once() {
     int device = 0, multiprocessors = 0;
@@ -228,7 +228,7 @@ private:
   std::size_t cut_tiles_max() const { return blocks_at_once() / shape_.kv_heads; }
   std::size_t prompt_number_bytes() const {
     const std::size_t rows = shape_.rows_max, shared = shape_.heads / shape_.kv_heads;
-    // Each query begins a tile of its own.
+    // Each query starts a new tile.
     const std::size_t tiles = std::max(rows * shared / plan_tile_min + rows, cut_tiles_max());
     constexpr std::size_t lists_of_tiles = 3, ends = 2, lists = 6;
     return (lists_of_tiles * tiles + ends * (rows + 1) + 1) * sizeof(index) +
@@ -240,8 +240,8 @@ private:
     return shape_.heads * rows * (Head + 1) * sizeof(float) + 2 * plan_alignment;
   }
 
-  // For any step: what is recorded must not move. One sequence is cut into the most parts, and as
-  // many as there may be have the most numbers.
+  // Reserves for any step, because recorded memory must not move. One sequence has the most parts;
+  // the largest number of sequences has the most numbers.
   void reserve_singles() {
     std::vector<index> one_page_each(shape_.rows_max + 1);
     std::iota(one_page_each.begin(), one_page_each.end(), 0);
@@ -286,7 +286,7 @@ private:
     p.q_stride_h = static_cast<index>(Head);
     p.window_left = before_own(a.window);
     p.logits_soft_cap = a.soft_cap;
-    p.sm_scale = 1; // the queries have it
+    p.sm_scale = 1; // queries are already scaled
     p.request_indices = own.space.number_at(own.plan.request_indices_offset);
     p.qo_tile_indices = own.space.number_at(own.plan.qo_tile_indices_offset);
     p.kv_tile_indices = own.space.number_at(own.plan.kv_tile_indices_offset);
@@ -311,12 +311,12 @@ private:
 
   template <class Variant>
   void run_largest_tile(std::int64_t tile, const prompt_params& p, T* values, float* sums) {
-    if constexpr (Head < 256) // which has no larger tile
+    if constexpr (Head < 256) // has no larger tile
       if (tile == plan_tile_max)
         return launch_prompts<plan_tile_max, Variant>(p, values, sums);
     throw refused(plugin::status::internal, "FlashInfer plans prompts in tiles of " +
                                                 std::to_string(tile) +
-                                                ", for which there is no kernel here");
+                                                ", for which this build has no kernel");
   }
 
   template <std::uint32_t Tile, class Variant>

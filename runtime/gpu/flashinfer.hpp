@@ -1,5 +1,5 @@
-// FlashInfer's attention (flashinfer.cu), in a build that has its headers (BATON_FLASHINFER); and
-// for which models it is, which every build can say.
+// FlashInfer's attention (flashinfer.cu), in builds with its headers (BATON_FLASHINFER). Every
+// build can determine for which models it would be used.
 #pragma once
 
 #include "runtime/gpu/device.hpp"
@@ -8,25 +8,25 @@
 
 namespace baton::gpu {
 
-// What of it may be used, so that one build shows what each way gives, and can do without it.
+// The permitted uses, so that one build can compare them or disable the library.
 enum class attention_wanted { all, prompts, nothing };
 
-// What the templates that flashinfer.cu instantiates compute of such a model. Its decoding kernel
-// reads all keys of a sequence, so that layers with a window are none of its.
+// The parts of a model's attention that the templates in flashinfer.cu support. The decoding kernel
+// reads all keys of a sequence, so it does not support windows.
 attention_use flashinfer_use(const attention_shape& shape,
                              attention_wanted wanted = attention_wanted::all);
 
-// What BATON_GPU_ATTENTION asks for; null: all. Throws refused(invalid_value), naming it.
+// Parses BATON_GPU_ATTENTION; null: all. Throws refused(invalid_value) with its value.
 attention_wanted attention_wanted_of(const char* value);
 
-// Memory as device::take and device::take_host give it; `stream` is that of the device.
+// Memory from device::take and device::take_host; `stream` is the device's.
 struct attention_memory {
   std::function<buffer(std::size_t bytes)> take, take_host;
   void* stream = nullptr;
 };
 
-// On the current CUDA device, of sm_80 or later. What any step needs is taken here. Throws
-// refused(internal) with CUDA's words. Requires: flashinfer_use() of this shape has something.
+// On the current CUDA device, sm_80 or later. Allocates all memory for any step. Throws
+// refused(internal) with CUDA's message. Requires: flashinfer_use() supports a part of this shape.
 std::unique_ptr<paged_attention> make_flashinfer(const attention_shape& shape,
                                                  const attention_memory& memory);
 

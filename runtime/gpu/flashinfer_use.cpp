@@ -7,15 +7,15 @@
 namespace baton::gpu {
 
 attention_use flashinfer_use(const attention_shape& s, attention_wanted wanted) {
-  // DISPATCH_GQA_GROUP_SIZE of its utils.cuh; prompts take any number.
+  // DISPATCH_GQA_GROUP_SIZE in FlashInfer's utils.cuh; prompts support any number.
   constexpr std::array<std::uint32_t, 7> groups{1, 2, 3, 4, 6, 8, 16};
-  constexpr std::array<std::uint32_t, 3> head_sizes{64, 128, 256}; // of flashinfer.cu
+  constexpr std::array<std::uint32_t, 3> head_sizes{64, 128, 256}; // as in flashinfer.cu
   const auto is_in = [](const auto& list, std::uint32_t x) {
     return std::find(list.begin(), list.end(), x) != list.end();
   };
   attention_use use;
   if (wanted == attention_wanted::nothing)
-    use.why_not = "so it is asked for";
+    use.why_not = "disabled by BATON_GPU_ATTENTION";
   else if (s.kind == element::f32)
     use.why_not = "rows of float32";
   else if (s.kv != s.kind)
@@ -27,7 +27,7 @@ attention_use flashinfer_use(const attention_shape& s, attention_wanted wanted) 
   use.prompts = true;
   const std::uint32_t shared = s.heads / s.kv_heads;
   if (wanted == attention_wanted::prompts)
-    use.why_not = "so it is asked for";
+    use.why_not = "disabled by BATON_GPU_ATTENTION";
   else if (!is_in(groups, shared))
     use.why_not = std::to_string(shared) + " query heads share a KV head";
   else if (!is_in(s.windows, 0))

@@ -1,10 +1,10 @@
-// The kernels, each as one body that a team of lanes runs together: a warp or a block on a device;
-// on the host one lane, and in the tests several threads, so that what lanes do to one another is
-// seen without a device. A lane writes only what no other lane reads before the next sum or max,
-// both of which wait for all lanes.
+// The kernels, each as one body that a team of lanes executes together. A team is a warp or a block
+// on a device and one lane on the host. The tests use several threads, so that interactions of
+// lanes are tested without a device. A lane may only write what other lanes read after the next sum
+// or max, which synchronise all lanes.
 //
-// A body's result is a function of its own row (and head): whatever rows are beside it, in whatever
-// launch. Called by kernels_host.cpp and kernels_cuda.cu.
+// A body's result depends only on its own row (and head), not on other rows or the launch. Called
+// by kernels_host.cpp and kernels_cuda.cu.
 #pragma once
 
 #include "runtime/gpu/kernels.hpp"
@@ -14,8 +14,8 @@ namespace baton::gpu {
 
 inline constexpr float lowest = -3.402823466e38F;
 
-// The host's team. sum_within() is of `width` lanes side by side, sum_across() of those with the
-// same place among their `width`; lanes are a multiple of it.
+// The host's team. sum_within() sums `width` adjacent lanes, sum_across() the lanes with the same
+// index among their `width`; the number of lanes is a multiple of it.
 struct one_lane {
   static constexpr std::uint32_t lane = 0, lanes = 1;
   float sum(float x) const { return x; }
@@ -45,7 +45,7 @@ BATON_BODY void embed_row(Team& team, const embed_args& a, std::uint32_t row) {
     to[i] = widen(from[i]) * a.scale;
 }
 
-// What a row is multiplied with, of whose squares each lane has some.
+// The scale of a row's norm; each lane has a part of the squares.
 template <class Team>
 BATON_BODY float scale_of_norm(Team& team, float squares, std::uint32_t width, float epsilon) {
   return 1 / sqrtf(team.sum(squares) / static_cast<float>(width) + epsilon);
@@ -64,7 +64,7 @@ BATON_BODY float inverse_norm(Team& team, const float* row, std::uint32_t width,
   return scale_of_norm(team, squares, width, epsilon);
 }
 
-// Requires: rows are whole runs.
+// Requires: rows consist of whole runs.
 template <class T, std::uint32_t Run, class Team>
 BATON_BODY void norm_row_by_runs(Team& team, const norm_args& a, std::uint32_t row) {
   const std::uint64_t of = a.picked != nullptr ? a.picked[row] : row;
@@ -94,7 +94,7 @@ BATON_BODY void norm_row_by_runs(Team& team, const norm_args& a, std::uint32_t r
   const float scale = scale_of_norm(team, squares, a.hidden, a.epsilon);
   auto* out = static_cast<T*>(a.out) + std::uint64_t{row} * a.hidden;
   for (std::uint32_t i = team.lane * Run; i < a.hidden; i += team.lanes * Run) {
-    run_of<float, Run> x, gain; // each lane: its own sums
+    run_of<float, Run> x, gain; // each lane reads its own sums
     x.load(stream + i);
     gain.load(a.gain + i);
     run_of<T, Run> y;
@@ -110,7 +110,7 @@ BATON_BODY void norm_row(Team& team, const norm_args& a, std::uint32_t row) {
   with_run<T>(a.hidden, [&](auto run) { norm_row_by_runs<T, decltype(run)::value>(team, a, row); });
 }
 
-// A head of queries or keys, read by its dimensions: with its bias and its norm.
+// Reads the dimensions of a query or key head, with its bias and norm.
 template <class T>
 struct head_reader {
   const T* head;
@@ -126,8 +126,8 @@ struct head_reader {
   }
 };
 
-// `head` below heads: a query; then keys; then values. A pair is one lane's, so that a query may be
-// written where it was read.
+// `head` indexes queries, then keys, then values. One lane handles a pair, so a query may be
+// written in place.
 template <class T, class KV, class Team>
 BATON_BODY void rotate_head(Team& team, const rotate_args& a, std::uint32_t row,
                             std::uint32_t head) {
@@ -171,7 +171,7 @@ BATON_BODY void rotate_head(Team& team, const rotate_args& a, std::uint32_t row,
     put(i, read(i));
 }
 
-// Requires: halves of a row are whole runs.
+// Requires: halves of a row consist of whole runs.
 template <class T, std::uint32_t Run, class Team>
 BATON_BODY void gate_row_by_runs(Team& team, const gate_args& a, std::uint32_t row) {
   const auto* gate = static_cast<const T*>(a.gate_up) + 2 * std::uint64_t{row} * a.width;
@@ -192,8 +192,7 @@ BATON_BODY void gate_row(Team& team, const gate_args& a, std::uint32_t row) {
   with_run<T>(a.width, [&](auto run) { gate_row_by_runs<T, decltype(run)::value>(team, a, row); });
 }
 
-// One lane, because there are a few dozen experts: the best of those that are left, again and
-// again.
+// Uses one lane, because there are a few dozen experts: repeatedly selects the best remaining one.
 BATON_BODY void choose_row(const choose_args& a, std::uint32_t row) {
   const float* scores = a.scores + std::uint64_t{row} * a.experts;
   std::uint32_t* chosen = a.chosen + std::uint64_t{row} * a.used;
@@ -241,7 +240,7 @@ BATON_BODY void spread_row(Team& team, const spread_args& a, std::uint32_t row) 
     to[i] = i >= a.first && i - a.first < a.own ? from[i - a.first] : 0;
 }
 
-// By one lane.
+// Executed by one lane.
 BATON_BODY void feed_token(const feed_args& a, std::uint32_t i) {
   const std::int32_t token = a.drawn[a.draws[i]];
   a.tokens[a.rows[i]] = token < 0 ? 0 : token;

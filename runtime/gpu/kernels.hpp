@@ -1,6 +1,6 @@
-// What a stage computes beside its matrix products, as functions over memory of a device: the host
-// (kernels_host.cpp) and CUDA (kernels_cuda.cu) have a table each, from the same bodies
-// (kernel_bodies.hpp). Rows are dense; a pointer that may be null says so. Sums are float32.
+// A stage's computations other than matrix products, as functions over device memory. The host
+// (kernels_host.cpp) and CUDA (kernels_cuda.cu) have one table each, from the same bodies
+// (kernel_bodies.hpp). Rows are dense; pointers that may be null are marked. Sums are float32.
 #pragma once
 
 #include "runtime/plugin/abi.hpp"
@@ -13,7 +13,7 @@ constexpr std::uint64_t bytes_of(element e) {
   return e == element::f32 ? 4 : 2;
 }
 
-// Whether rows of so many are whole runs of 16 bytes, of which the products' kernels read weights.
+// Whether such rows consist of whole 16-byte runs, the unit in which product kernels read weights.
 constexpr bool are_whole_runs(element e, std::uint64_t columns) {
   return columns * bytes_of(e) % 16 == 0;
 }
@@ -23,9 +23,9 @@ inline constexpr std::uint32_t split_positions_min = 16;
 inline constexpr std::uint32_t experts_max = 512;
 inline constexpr std::uint32_t experts_used_max = 64;
 
-// A weight's elements, or quantised: packed_format.hpp.
+// A weight as elements, or quantised: packed_format.hpp.
 struct matrix {
-  const void* values = nullptr; // null: the model has it not
+  const void* values = nullptr; // null: the model does not have it
   const void* scales = nullptr; // null: elements
 
   explicit operator bool() const noexcept { return values != nullptr; }
@@ -40,22 +40,21 @@ struct embed_args {
   float* out; // [rows, hidden]
 };
 
-// stream[r] += added[r], normalised first where there is a gain for that; then
-// out[i] = norm(stream[picked[i]]) * gain.
+// stream[r] += added[r], normalised first if there is a gain for it; then out[i] =
+// norm(stream[picked[i]]) * gain.
 struct norm_args {
   element kind; // of out
   std::uint32_t rows, hidden;
-  const std::uint32_t* picked; // [rows] of the stream; null: all of them, in order
+  const std::uint32_t* picked; // [rows] of the stream; null: all, in order
   float* stream;               // [.., hidden]
   const float* added;          // [rows, hidden]; null: nothing. Requires: picked is null
-  const float* added_gain;     // [hidden]; null: added as it is
+  const float* added_gain;     // [hidden]; null: no norm
   const float* gain;           // [hidden]; null: no out
   float epsilon;
   void* out; // [rows, hidden] of that kind
 };
 
-// Where keys and values lie: [block][kv head][position of the block][dimension], keys and values
-// apart.
+// The KV layout: [block][kv head][position in the block][dimension], keys and values separate.
 struct paged_kv {
   element kind;
   void* keys;
@@ -63,7 +62,7 @@ struct paged_kv {
   std::uint32_t block_positions, kv_heads, head_size;
 };
 
-// Bias, norm and rotation of each head; queries stay, scaled, keys and values go to their pages.
+// Bias, norm and rotation of each head. Queries stay in place, scaled; keys and values are stored.
 struct rotate_args {
   element kind;
   std::uint32_t rows, heads;
@@ -79,21 +78,21 @@ struct rotate_args {
   paged_kv kv;
 };
 
-// softmax(query . key) . value of the positions up to a row's own, where the query has its scale.
+// softmax(query . key) . value over the positions up to a row's own; queries are already scaled.
 struct attend_args {
   element kind;
   std::uint32_t rows, heads;
-  std::uint32_t row_elements;     // of `projected`, from one row's first query to the next one's
+  std::uint32_t row_elements;     // of `projected`: distance between the first queries of two rows
   const void* projected;          // queries first
   void* out;                      // [rows, heads * head_size] of that kind
   const std::uint32_t* positions; // [rows]
-  const std::uint32_t* tables;    // [rows]: where the row's sequence begins in `blocks`
-  const std::uint32_t* blocks;    // KV blocks of the sequences, one behind the other
+  const std::uint32_t* tables;    // [rows]: start of the row's sequence in `blocks`
+  const std::uint32_t* blocks;    // concatenated KV blocks of the sequences
   std::uint32_t window;           // 0: none
   float soft_cap;                 // 0: none
   paged_kv kv;
-  // A row's positions are cut into so many parts, of split_positions_min at least, that are
-  // attended to side by side and merged: a row's sums depend on it.
+  // A row's positions are divided into this many parts of at least split_positions_min, which are
+  // processed concurrently and merged. It changes the bits of a row.
   std::uint32_t splits;
   float*
       parts; // [rows, heads, splits, head_size + 2]: maximum, total, sums; null where splits is 1
@@ -115,11 +114,11 @@ struct cap_args {
   float cap;
 };
 
-// Of each row the experts with the highest scores, a tie the lower one, and what they weigh.
+// The experts with the highest scores for each row, the lower one among equals, and their weights.
 struct choose_args {
   std::uint32_t rows, experts, used; // up to experts_max, experts_used_max
   const float* scores;               // [rows, experts]
-  bool normalises;                   // softmax over those chosen, else over all
+  bool normalises;                   // softmax over the chosen ones, else over all
   std::uint32_t* chosen;             // [rows, used], the best first
   float* weights;                    // the same
 };
@@ -142,15 +141,15 @@ struct scatter_args {
   float* out;
 };
 
-// out[row] = zeros, but for from[row] from column `first` on: a rank's part of rows that are summed
-// up over the ranks.
+// out[row] = from[row] starting at column `first`, zeros elsewhere: a rank's part of rows that are
+// summed over the ranks.
 struct spread_args {
   std::uint32_t rows, own, first, width;
   const float* from; // [rows, own]
   float* out;        // [rows, width]
 };
 
-// tokens[rows[i]] = drawn[draws[i]]; 0 where that is no token.
+// tokens[rows[i]] = drawn[draws[i]], or 0 if that is no token.
 struct feed_args {
   std::uint32_t count;
   const std::uint32_t* rows;  // [count]
@@ -159,26 +158,25 @@ struct feed_args {
   std::int32_t* tokens;
 };
 
-// The tokens of some rows, by draw_body.hpp.
+// Draws the tokens of some rows with draw_body.hpp.
 struct draw_args {
   std::uint32_t rows, vocabulary;
   const plugin::draw* draws; // [rows]
   const plugin::logit_bias* biases;
   const std::int32_t* banned;
   const plugin::token_count* history;
-  float* logits;         // [rows, vocabulary], changed
-  float* weights;        // the same; what is in it does not matter, as in all below
+  float* logits;         // [rows, vocabulary], modified
+  float* weights;        // the same; work memory, like all below
   std::uint32_t* tokens; // the same
   double* sums;          // [rows, runs_of(vocabulary)]
   double* buckets;       // [rows, weight_buckets]
   std::int32_t* drawn;   // [rows]
 };
 
-// out = in * weights^T for a few rows, with weights as they are or quantised (packed_format.hpp);
-// these become numbers in registers. Requires: rows of weights as they are, are multiples of 16
-// bytes.
+// out = in * weights^T for a few rows; quantised weights (packed_format.hpp) are expanded in
+// registers. Requires: rows of unquantised weights are multiples of 16 bytes.
 struct few_rows_args {
-  element kind; // of in, and of out where it is not float32
+  element kind; // of in, and of out if it is not float32
   plugin::quantization form;
   std::uint32_t group, rows;
   std::uint64_t columns, outputs;
@@ -189,31 +187,31 @@ struct few_rows_args {
   bool is_out_f32;
 };
 
-// Some pairs of one expert; none: there are fewer tiles than the launch has.
+// Some pairs of one expert; empty tiles fill up the launch.
 struct expert_tile {
   std::uint32_t expert, first, count; // of group_args::pairs
 };
 
-// Which rows an expert has, where the host does not know it. A pair is a row and one of its
-// experts, by its place in `chosen`.
+// Groups rows by expert without the host. A pair is a row and one of its experts, identified by its
+// index in `chosen`.
 struct group_args {
   std::uint32_t rows, experts, used;
   std::uint32_t height;        // pairs of a tile
   std::uint32_t tile_count;    // tiles_max() of expert_bodies.hpp
   const std::uint32_t* chosen; // [rows, used]; no expert twice in a row
-  std::uint32_t* counts;       // [experts]; what is in it does not matter
+  std::uint32_t* counts;       // [experts]; work memory
   expert_tile* tiles;          // [tile_count]
-  std::uint32_t* pairs;        // [rows * used] by expert, those of one in order
+  std::uint32_t* pairs;        // [rows * used] by expert, in order within an expert
   std::uint32_t* order;        // [rows, used]: a row's pairs by expert
 };
 
 // out[pair] = in[row of the pair] * weights^T of the pair's expert, for all tiles.
 struct expert_args {
-  element kind; // of in, and of out where it is not float32
+  element kind; // of in, and of out if it is not float32
   plugin::quantization form;
-  std::uint32_t group;              // of int4
-  std::uint32_t height, tile_count; // as they were grouped
-  std::uint32_t pairs_of_row;       // of `in`: used where it has the step's rows, 1 where pairs
+  std::uint32_t group;              // for int4
+  std::uint32_t height, tile_count; // as in group_args
+  std::uint32_t pairs_of_row;       // of `in`: used if it has the step's rows, 1 if pairs
   std::uint64_t columns, outputs;   // Requires: rows of weights are multiples of 16 bytes
   const expert_tile* tiles;
   const std::uint32_t* pairs;
@@ -223,7 +221,7 @@ struct expert_args {
   bool is_out_f32;
 };
 
-// out[row] = the sum of its pairs, weighed, in the order of experts.
+// out[row] = the weighted sum of its pairs, in the order of experts.
 struct combine_args {
   std::uint32_t rows, used, width;
   const std::uint32_t* order; // [rows, used]
@@ -232,7 +230,7 @@ struct combine_args {
   float* out;                 // [rows, width]
 };
 
-// out = the weights as numbers of a kind
+// out = the weights converted to `kind`
 struct unpack_args {
   element kind;
   plugin::quantization form;
@@ -243,8 +241,8 @@ struct unpack_args {
   void* out; // [outputs, columns]
 };
 
-// One function a kernel; `stream` is the device's (cudaStream_t), null on the host. A launch that
-// the device refuses shows where the stream is waited for.
+// One function per kernel; `stream` is the device's (cudaStream_t), null on the host. Failed
+// launches are reported when the stream is synchronised.
 struct kernel_table {
   void (*embed)(const embed_args&, void* stream);
   void (*norm)(const norm_args&, void* stream);

@@ -1,5 +1,5 @@
-// The kernels on CUDA: a warp for each row, or for each head of one. The bodies are those of the
-// host; here is what makes lanes of threads. No torch header: see docs/decisions/0030.
+// The kernels on CUDA: a warp per row, or per head of a row. The bodies are shared with the host;
+// this file maps lanes to threads. No torch headers: see docs/decisions/0030.
 #include "runtime/gpu/cuda_lanes.cuh"
 #include "runtime/gpu/kernel_bodies.hpp"
 #include "runtime/gpu/with_type.hpp"
@@ -104,7 +104,7 @@ void rotate(const rotate_args& a, void* stream) {
 void gate(const gate_args& a, void* stream) {
   with_type(a.kind, [&](auto t) {
     using T = decltype(t);
-    constexpr std::uint32_t elements = wide * 16 / sizeof(T); // of a block, a run each
+    constexpr std::uint32_t elements = wide * 16 / sizeof(T); // per block, one run per lane
     const dim3 grid(a.rows, (a.width + elements - 1) / elements);
     gate_kernel<T><<<grid, wide, 0, on(stream)>>>(a);
   });

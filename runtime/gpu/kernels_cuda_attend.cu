@@ -1,5 +1,5 @@
-// Attention on CUDA: a warp for the query heads that share a KV head, of a row, over a part of its
-// context; then a warp for each head that merges the parts.
+// Attention on CUDA: a warp for the query heads of a row that share a KV head, over a part of its
+// context. Then a warp per head merges the parts.
 #include "runtime/gpu/attend_body.hpp"
 #include "runtime/gpu/cuda_lanes.cuh"
 #include "runtime/gpu/with_type.hpp"

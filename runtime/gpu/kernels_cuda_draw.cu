@@ -1,5 +1,5 @@
-// Drawing tokens on CUDA: a block for each draw. A file of its own, because its sums are compiled
-// without contraction, as the sampler's are (CMakeLists.txt).
+// Drawing tokens on CUDA: a block per draw. A separate file, because its sums are compiled without
+// contraction, as in the sampler (CMakeLists.txt).
 #include "runtime/gpu/cuda_lanes.cuh"
 #include "runtime/gpu/draw_body.hpp"
 

@@ -1,5 +1,5 @@
-// A mixture's products on CUDA: a warp for each output of a tile; a launch has as many tiles as there
-// may be, and those that are empty end at once.
+// Products of a mixture on CUDA: a warp for each output of a tile. A launch has the largest
+// possible number of tiles; empty ones end immediately.
 #include "runtime/gpu/cuda_lanes.cuh"
 #include "runtime/gpu/expert_bodies.hpp"
 #include "runtime/gpu/with_type.hpp"

@@ -1,5 +1,4 @@
-// Products of few rows on CUDA: a warp for each output, which reads the weights once for up to
-// eight rows.
+// Products of few rows on CUDA: a warp per output reads the weights once for up to eight rows.
 #include "runtime/gpu/cuda_lanes.cuh"
 #include "runtime/gpu/product_bodies.hpp"
 #include "runtime/gpu/with_type.hpp"

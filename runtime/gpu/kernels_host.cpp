@@ -1,5 +1,5 @@
-// The kernels on the host: the bodies with one lane, row by row. What the plugin runs on CPU
-// tensors, and the reference of the device's.
+// The kernels on the host: the bodies with one lane, row by row. Used by the plugin for CPU
+// tensors, and as the reference for the device kernels.
 #include "runtime/gpu/attend_body.hpp"
 #include "runtime/gpu/draw_body.hpp"
 #include "runtime/gpu/expert_bodies.hpp"

@@ -1,4 +1,4 @@
-// Elements as floats, 16 bytes of memory at a time: what a lane of a device is quick with.
+// Loads elements as floats, 16 bytes of memory at a time, the fastest unit for a device lane.
 #pragma once
 
 #include "runtime/gpu/scalar.hpp"
@@ -21,7 +21,7 @@ BATON_BODY sixteen_bytes load_sixteen(const void* from) {
   return out;
 }
 
-// The same of what is read once, such as a weight: it leaves the caches to what is read again.
+// For data that is read once, such as weights: does not displace other data in the caches.
 BATON_BODY sixteen_bytes load_sixteen_once(const void* from) {
 #ifdef __CUDA_ARCH__
   sixteen_bytes out;
@@ -44,7 +44,7 @@ BATON_BODY void store_sixteen(const void* from, void* to) {
 #endif
 }
 
-// Elements of 16 bytes as floats.
+// Converts the elements in 16 bytes to floats.
 BATON_BODY void widen_run(const sixteen_bytes& found, const float*, float (&to)[4]) {
   BATON_UNROLL
   for (std::uint32_t i = 0; i < 4; ++i)
@@ -63,7 +63,7 @@ BATON_BODY void load_run(const T* from, float (&to)[16 / sizeof(T)]) {
   widen_run(load_sixteen(from), from, to);
 }
 
-// A run of a row: one element, or as many as lie together where rows begin and end at such places.
+// A run of a row: one element, or 16 bytes of elements if rows are multiples of that.
 template <class T, std::uint32_t Run>
 struct run_of {
   float value[Run];
@@ -105,8 +105,8 @@ struct elements_together {
   static constexpr std::uint32_t value = Run;
 };
 
-// Calls f(elements_together<Run>{}) with how many elements a lane takes of such rows at a time: 16
-// bytes of them where rows are whole runs, else one.
+// Calls f(elements_together<Run>{}) with the number of elements that a lane processes at a time: 16
+// bytes of them if rows consist of whole runs, else one.
 template <class T, class F>
 BATON_BODY void with_run(std::uint32_t width, const F& f) {
   constexpr std::uint32_t together = 16 / sizeof(T);

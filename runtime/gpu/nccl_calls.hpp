@@ -1,5 +1,5 @@
-// What of NCCL and CUDA the ranks' sums are made of, as a seam: the library itself
-// (nccl_library.cpp), and in the tests one that fails on demand. No call blocks, but for abort.
+// The NCCL and CUDA calls behind the ranks' sums, as an interface: the library itself
+// (nccl_library.cpp), and in tests one that fails on demand. Only abort() blocks.
 #pragma once
 
 #include <array>
@@ -18,20 +18,20 @@ class nccl_calls {
 public:
   virtual ~nccl_calls() = default;
 
-  // Throws refused(group_failed), naming what NCCL says.
+  // Throws refused(group_failed) with NCCL's message.
   virtual nccl_id make_id() = 0;
-  // Null: it failed.
+  // Null: failed.
   virtual nccl_communicator begin(const nccl_id& id, std::uint32_t rank, std::uint32_t width) = 0;
 
-  // Of what was last asked of it: begun, taken in, or an error that came later.
+  // The progress of the last request: begun, accepted, or a later asynchronous error.
   virtual nccl_progress state_of(nccl_communicator of) = 0;
-  // Adds a sum to the device's work; false: it failed.
+  // Enqueues a sum on the device; false: failed.
   virtual bool add_sum(nccl_communicator in, float* values, std::size_t count) = 0;
-  // Of all work that the device was given.
+  // The progress of all work on the device.
   virtual nccl_progress device_state() = 0;
-  // Ends whatever the communicator does, also on the device, and frees it.
+  // Stops all activity of the communicator, also on the device, and frees it.
   virtual void abort(nccl_communicator what) noexcept = 0;
-  // What went wrong last, for people.
+  // The last failure, as a message for people.
   virtual std::string last_error() const = 0;
 };
 

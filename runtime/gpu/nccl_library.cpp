@@ -1,5 +1,5 @@
-// NCCL, opened when a stage has several ranks: torch has brought its own copy along by then, and
-// that is the one that answers.
+// NCCL, opened when a stage has several ranks. torch has loaded its own copy by then, and dlopen
+// returns that copy.
 #include "runtime/gpu/nccl_library.hpp"
 
 #include "runtime/gpu/device.hpp"
@@ -17,7 +17,7 @@ namespace {
 static_assert(sizeof(ncclUniqueId) == std::tuple_size_v<nccl_id>);
 static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0), "abort and non-blocking communicators");
 
-// The functions, with the types of the header.
+// The functions, with the types from the header.
 struct functions {
   decltype(&::ncclGetVersion) get_version = nullptr;
   decltype(&::ncclGetErrorString) get_error_string = nullptr;

@@ -1,4 +1,4 @@
-// NCCL as it is installed, on one CUDA device.
+// The installed NCCL, on one CUDA device.
 #pragma once
 
 #include "runtime/gpu/nccl_calls.hpp"
@@ -8,7 +8,7 @@
 
 namespace baton::gpu {
 
-// Which NCCL answers, and from which file: torch's RPATH, LD_LIBRARY_PATH and LD_PRELOAD decide.
+// The loaded NCCL and its file, which depend on torch's RPATH, LD_LIBRARY_PATH and LD_PRELOAD.
 struct nccl_found {
   int version = 0; // 22809 for 2.28.9
   std::string file;
@@ -16,8 +16,8 @@ struct nccl_found {
 // Throws as open_nccl does.
 nccl_found find_nccl(const char* file = "libnccl.so.2");
 
-// `stream`: a cudaStream_t of the current device. Throws refused(no_device): the library is not
-// there, lacks a function, or is older than the header that was compiled.
+// `stream`: a cudaStream_t of the current device. Throws refused(no_device): the library is
+// missing, lacks a function, or is older than the header that was compiled.
 std::unique_ptr<nccl_calls> open_nccl(void* stream, const char* file = "libnccl.so.2");
 
 } // namespace baton::gpu

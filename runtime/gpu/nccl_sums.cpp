@@ -32,18 +32,18 @@ void nccl_sums::enter(std::uint64_t epoch) {
   if (epoch == epoch_ && communicator_ != nullptr)
     return;
   if (epoch == epoch_)
-    give_up("the ranks have lost one another in this epoch");
+    give_up("the connection of the ranks failed in this epoch");
   end();
   epoch_ = epoch;
   const auto until = options_.now() + options_.begin_patience;
   communicator_ = calls_->begin(agree_on_id(), rank_, width_);
   if (communicator_ == nullptr)
     give_up(calls_->last_error());
-  await([&] { return calls_->state_of(communicator_); }, until, "to begin a communicator");
+  await([&] { return calls_->state_of(communicator_); }, until, "creating a communicator");
 }
 
-// The shards are ones that trust one another: the id goes over their bus or their shared memory, as
-// a sum in which all ranks but the first have zeros.
+// The shards trust each other: the id is sent over their bus or shared memory, as a sum in which
+// all ranks but the first contribute zeros.
 nccl_id nccl_sums::agree_on_id() {
   nccl_id id{};
   if (rank_ == 0 && !unused_id_)
@@ -75,7 +75,7 @@ void nccl_sums::await(const std::function<nccl_progress()>& state, time_point un
     if (shard_.look(shard_.context, &why) != plugin::status::ok)
       give_up(why.message);
     if (options_.now() >= until)
-      give_up("waited too long " + std::string(what));
+      give_up("timed out " + std::string(what));
     if (options_.pause)
       options_.pause();
     else
@@ -89,7 +89,7 @@ void nccl_sums::sum(float* values, std::size_t count) {
   const auto until = options_.now() + options_.step_patience;
   if (!calls_->add_sum(communicator_, values, count))
     give_up(calls_->last_error());
-  await([&] { return calls_->state_of(communicator_); }, until, "to hand a sum over");
+  await([&] { return calls_->state_of(communicator_); }, until, "enqueuing a sum");
 }
 
 void nccl_sums::finish() {
@@ -98,11 +98,11 @@ void nccl_sums::finish() {
   const auto until = options_.now() + options_.step_patience;
   await(
       [&] {
-        // An error that came later leaves the device's work undone for ever.
+        // After an asynchronous error the device's work never completes.
         const auto state = calls_->state_of(communicator_);
         return state == nccl_progress::done ? calls_->device_state() : state;
       },
-      until, "for the other ranks");
+      until, "waiting for the other ranks");
 }
 
 } // namespace baton::gpu

@@ -7,8 +7,7 @@ namespace {
 
 constexpr std::uint32_t int4_max = 15;
 
-// The least power of two by which a number up to `largest` is at most e4m3_max; 1 for nothing but
-// 0.
+// The smallest power of two that scales a number up to `largest` down to e4m3_max; 1 if all are 0.
 float fp8_scale(float largest) {
   if (largest == 0)
     return 1;
@@ -16,7 +15,7 @@ float fp8_scale(float largest) {
   std::frexp(largest / e4m3_max, &exponent); // in [2^(exponent - 1), 2^exponent)
   const float half = std::ldexp(1.0F, exponent - 1);
   const float scale = half * e4m3_max >= largest ? half : 2 * half;
-  return scale > 0 ? scale : 0x1p-126F; // of denormals: what is below it is 0
+  return scale > 0 ? scale : 0x1p-126F; // all denormal: smaller values become 0
 }
 
 bool pack_fp8(const float* weights, std::uint64_t columns, std::byte* values, std::byte* scales) {
@@ -50,7 +49,7 @@ bool pack_int4_group(const float* weights, std::uint32_t group, std::byte* value
     least = std::min(least, weights[i]);
     most = std::max(most, weights[i]);
   }
-  // Rounded first: the numbers are chosen for what the device multiplies with.
+  // Rounds minimum and step first, because the device computes with the rounded values.
   narrow(least, own.minimum);
   const float minimum = widen(own.minimum);
   narrow((most - minimum) / static_cast<float>(int4_max), own.step);

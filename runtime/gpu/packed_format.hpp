@@ -1,12 +1,11 @@
-// Weights in fewer than 16 bits, as they lie in memory of a device:
+// The layout of weights with fewer than 16 bits in device memory:
 //
-//   fp8   values[output][column]: e4m3; scales[output]: float, a power of two, so that a weight
-//   times
-//         its scale is exact in every type of 16 bits that has the exponent
-//   int4  values[output][column / 2]: two a byte, the even column in the lower half;
-//         scales[output][column / group]: step and minimum, weight = number * step + minimum
+//   `fp8`   values[output][column]: e4m3; scales[output]: float, a power of two. A weight times
+//           its scale is exact in every 16-bit type with the exponent.
+//   `int4`  values[output][column / 2]: two per byte, the even column in the lower half;
+//           scales[output][column / group]: step and minimum, weight = number * step + minimum.
 //
-// Packing is the host's, while weights are uploaded; product_bodies.hpp has the way back.
+// The host packs weights while uploading; product_bodies.hpp unpacks them.
 #pragma once
 
 #include "runtime/gpu/scalar.hpp"
@@ -24,17 +23,17 @@ struct int4_group {
 // "fp8"
 const char* quantization_name(plugin::quantization form);
 
-// Bytes of an output's values, and of its scales.
+// The bytes of an output's values, and of its scales.
 struct packed_extent {
   std::uint64_t values = 0, scales = 0;
 };
 packed_extent packed_extent_of(plugin::quantization form, std::uint32_t group,
                                std::uint64_t columns);
 
-// Columns must be a multiple of it.
+// The number of columns must be a multiple of this.
 std::uint32_t packed_columns_step(plugin::quantization form, std::uint32_t group);
 
-// Packs one output. False: a weight is no finite number, and what was written is undefined.
+// Packs one output. False: a weight is not finite, and the output is undefined.
 // Requires: `columns` is a multiple of packed_columns_step, `scales` is aligned to 4 bytes.
 bool pack_output(plugin::quantization form, std::uint32_t group, const float* weights,
                  std::uint64_t columns, std::byte* values, std::byte* scales);

@@ -1,6 +1,6 @@
-// Attention that a library computes for whole sequences: where their rows and pages lie is planned
-// once a step on the host, and then it runs in each layer. A device may have one
-// (device::attention); what it does not compute stays with kernel_table::attend.
+// Attention of whole sequences by a library. The host plans the location of rows and pages once per
+// step; the plan is used in each layer. A device may provide one (device::attention);
+// kernel_table::attend handles the rest.
 #pragma once
 
 #include "runtime/gpu/kernels.hpp"
@@ -11,26 +11,25 @@
 
 namespace baton::gpu {
 
-// What the attention of a model is like, in all steps.
+// The properties of a model's attention that are the same in all steps.
 struct attention_shape {
   element kind = element::f32, kv = element::f32; // of queries and results; of keys and values
   std::uint32_t heads = 0, kv_heads = 0, head_size = 0, block_positions = 0;
   std::uint32_t rows_max = 0;         // of a step
   float soft_cap = 0;                 // 0: none
-  std::vector<std::uint32_t> windows; // of the layers, each once, ascending; 0: none
+  std::vector<std::uint32_t> windows; // of the layers, unique, ascending; 0: none
 };
 
-// What a library computes of a model's steps.
+// The parts of a model's steps that a library computes.
 struct attention_use {
-  bool prompts = false; // sequences that have several rows in a step
-  bool singles = false; // sequences of one row, in layers without a window
-  std::string why_not;  // what is missing for the rest; empty: nothing
+  bool prompts = false; // sequences with several rows in a step
+  bool singles = false; // sequences with one row, in layers without a window
+  std::string why_not;  // why the rest is not supported; empty: all is
 };
 
-// Consecutive sequences of a step as compressed rows (CSR): sequence i has the rows
-// [row_begin[i], row_begin[i + 1]) of the group, which are the last ones of its positions, and the
-// pages [page_begin[i], page_begin[i + 1]) of `pages`, each a KV block, the last one with
-// last_page[i] positions.
+// Consecutive sequences of a step as compressed rows (CSR). Sequence i has the rows [row_begin[i],
+// row_begin[i + 1]) of the group, which are its last positions. Its KV blocks are [page_begin[i],
+// page_begin[i + 1]) of `pages`; the last block holds last_page[i] positions.
 struct query_tables {
   std::uint32_t queries = 0, rows = 0;
   const std::int32_t* row_begin = nullptr;  // [queries + 1], from 0
@@ -39,25 +38,25 @@ struct query_tables {
   const std::uint32_t* pages = nullptr;     // [page_begin[queries]]
 };
 
-// Driven by the stage's thread. Throws what its device and the library throw.
+// Used by the stage's thread. Throws what its device and the library throw.
 class paged_attention {
 public:
   virtual ~paged_attention() = default;
 
-  // Of a step, before its first layer. `tables` are on the host, and may change afterwards. A step
-  // that is recorded, and each that is replayed, is planned as such: what attend_singles() launches
-  // depends on the number of queries alone then, and nothing that it reads moves.
+  // Called before the first layer of a step. `tables` are on the host and are not kept. Recorded
+  // and replayed steps need `is_recorded`: then the launches of attend_singles() depend only on the
+  // number of queries, and the memory that they read does not move.
   virtual void plan_singles(const query_tables& tables, bool is_recorded) = 0;
   virtual void plan_prompts(const query_tables& tables) = 0;
 
-  // As kernel_table::attend for the rows of the group: `a.projected` and `a.out` begin at the first
-  // of them, `a.positions`, `a.tables`, `a.blocks`, `a.splits` and `a.parts` are not read. The
-  // tables are those of the plan, on the device. Singles: the layer has no window.
+  // As kernel_table::attend for the rows of the group: `a.projected` and `a.out` start at its first
+  // row; `a.positions`, `a.tables`, `a.blocks`, `a.splits` and `a.parts` are not read. `tables` are
+  // those of the plan, on the device. Singles: the layer has no window.
   virtual void attend_singles(const attend_args& a, const query_tables& tables) = 0;
   virtual void attend_prompts(const attend_args& a, const query_tables& tables) = 0;
 };
 
-// A device's answer for a model.
+// The attention that a device selects for a model.
 struct chosen_attention {
   std::string name;                         // "FlashInfer 0.7.2.post1"
   attention_use use;                        // of the library

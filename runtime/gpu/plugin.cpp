@@ -1,4 +1,4 @@
-// The entry of the library: runtime/plugin/abi.hpp's table over a stage. Every exception ends here.
+// The library's entry point: runtime/plugin/abi.hpp's table over a stage. Catches every exception.
 #include "runtime/gpu/packed_format.hpp"
 #include "runtime/gpu/stage.hpp"
 
@@ -19,7 +19,7 @@ void put(char (&to)[N], std::string_view text) {
   to[count] = 0;
 }
 
-// Runs f; what it throws becomes a status and its text.
+// Runs f; converts exceptions to a status and a message.
 template <class F>
 status guarded(failure* why, const F& f) noexcept {
   try {
@@ -29,19 +29,19 @@ status guarded(failure* why, const F& f) noexcept {
     put(why->message, e.what());
     return e.why();
   } catch (const std::bad_alloc&) {
-    put(why->message, "the machine has no memory for it");
+    put(why->message, "the machine has too little memory");
     return status::does_not_fit;
   } catch (const std::exception& e) {
     const auto means = meaning_of(e);
     put(why->message, means.text);
     return means.why;
   } catch (...) {
-    put(why->message, "an exception of an unknown kind");
+    put(why->message, "unknown exception");
     return status::internal;
   }
 }
 
-// What a device that is lost to this process fails is not this step alone, whoever noticed it.
+// Any failure on a lost device is reported as device_lost, because later steps would fail too.
 status judged(status ended, device* on, failure* why) noexcept {
   if (ended == status::ok || on == nullptr)
     return ended;
@@ -73,7 +73,7 @@ status check(const plugin::settings* with, plugin::facts* out, failure* why) {
     put(out->device, text);
     out->gives_states = true;
     out->begun_max = begun_max_of(*on, *with);
-    // Few rows and many are multiplied with quantised weights in two ways.
+    // With quantised weights, few rows and many rows use different products.
     out->is_exact = on->is_exact() && with->quantized == plugin::quantization::none;
   });
 }

@@ -1,8 +1,8 @@
-// Products of a few rows with weights as they are or quantised, and quantised ones as numbers
-// again, by a team of lanes: a lane takes 16 bytes of weights at a time, so that a warp reads 512
-// bytes that lie together.
+// Products of a few rows with unquantised or quantised weights, and expansion of quantised weights,
+// by a team of lanes. A lane reads 16 bytes of weights at a time, so a warp reads 512 contiguous
+// bytes.
 //
-// A row's sums do not depend on the rows beside it. Called by kernels_host.cpp and
+// A row's sums do not depend on other rows. Called by kernels_host.cpp and
 // kernels_cuda_products.cu.
 #pragma once
 
@@ -16,8 +16,8 @@
 
 namespace baton::gpu {
 
-// One output's weights, in runs of 16 bytes: fetched first, made numbers when they are there; what
-// they add up to is scaled at the end.
+// The weights of one output in runs of 16 bytes: fetched first, converted on arrival. Their sum is
+// scaled at the end.
 struct fp8_output {
   static constexpr std::uint32_t run = 16;
   using fetched = sixteen_bytes;
@@ -33,7 +33,7 @@ struct fp8_output {
     return load_sixteen_once(values + which * run);
   }
   BATON_BODY static void make_numbers(const fetched& found, float (&to)[run]) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890 // two by one instruction
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890 // two per instruction
     BATON_UNROLL
     for (std::uint32_t i = 0; i < run; i += 2) {
       const auto pair = static_cast<__nv_fp8x2_storage_t>(found.word[i / 4] >> (i % 4 * 8));
@@ -79,7 +79,7 @@ struct int4_output {
   BATON_BODY float scaled(float sum) const { return sum; }
 };
 
-// As they are.
+// Unquantised weights.
 template <class T>
 struct element_output {
   static constexpr std::uint32_t run = 16 / sizeof(T);
@@ -99,7 +99,7 @@ struct element_output {
   BATON_BODY float scaled(float sum) const { return sum; }
 };
 
-// Where weights are, for Output::of(); a kernel's arguments say it in the same words.
+// The address of weights, for Output::of(); kernel arguments have the same member names.
 struct weights_place {
   const void* values;
   const void* scales;
@@ -107,8 +107,8 @@ struct weights_place {
   std::uint64_t columns;
 };
 
-// What the lane's runs of one output's weights and of so many rows add up to. Some are fetched
-// before the first of them is needed: memory is busy only while it has enough to do.
+// Sums the products of this lane's runs of one output with `count` rows. Fetches several runs
+// ahead, because memory bandwidth needs enough outstanding loads.
 template <class T, class Output, std::uint32_t Rows, class Team>
 BATON_BODY void sum_products(Team& team, const Output& weights, std::uint64_t columns,
                              const T* const (&rows)[Rows], std::uint32_t count,
@@ -149,7 +149,7 @@ BATON_BODY void sum_products(Team& team, const Output& weights, std::uint64_t co
   }
 }
 
-// By one lane, in the type that is asked for.
+// Executed by one lane; converts to the output type.
 template <class T, class Team, class Args>
 BATON_BODY void put_sum(const Team& team, const Args& a, std::uint64_t at, float sum) {
   if (team.lane != 0)
@@ -160,7 +160,7 @@ BATON_BODY void put_sum(const Team& team, const Args& a, std::uint64_t at, float
     narrow(sum, static_cast<T*>(a.out)[at]);
 }
 
-// Rows [first, first + Rows) as far as there are any, of one output. Requires: first < rows.
+// Rows [first, first + Rows), as far as they exist, of one output. Requires: first < rows.
 template <class T, class Output, std::uint32_t Rows, class Team>
 BATON_BODY void multiply_few_rows(Team& team, const few_rows_args& a, std::uint32_t first,
                                   std::uint64_t output) {
@@ -193,7 +193,7 @@ BATON_BODY void unpack_row(Team& team, const unpack_args& a, std::uint64_t outpu
   }
 }
 
-// Calls f(Output{}) with that of the form. Requires: it is one of quantised weights.
+// Calls f(Output{}) for the format. Requires: weights are quantised.
 template <class F>
 void with_format(plugin::quantization form, const F& f) {
   if (form == plugin::quantization::fp8)
@@ -202,7 +202,7 @@ void with_format(plugin::quantization form, const F& f) {
     f(int4_output{});
 }
 
-// The same of any weights.
+// The same for any weights.
 template <class T, class F>
 void with_weights(plugin::quantization form, const F& f) {
   if (form == plugin::quantization::none)

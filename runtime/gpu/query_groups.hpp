@@ -1,7 +1,7 @@
-// The sequences of a step as paged attention wants them: those of one row that lead it, and all
-// from the first one of several rows on, each group as compressed rows (CSR; paged_attention.hpp).
-// The scheduler has sequences that decode before prompts, so that a prompt is not cut into small
-// tiles for the sake of the company it has.
+// Groups the sequences of a step for paged attention: the leading ones with one row, and all from
+// the first one with several rows on. Each group is in compressed rows (CSR; paged_attention.hpp).
+// The scheduler puts decoding sequences before prompts, so neighbours do not affect a prompt's
+// tiles.
 //
 //   slices   [1 row] [1] [1] | [5 rows] [1] [200]
 //            singles           prompts
@@ -11,14 +11,14 @@
 
 namespace baton::gpu {
 
-// On the host.
+// Stored on the host.
 struct query_group {
   std::uint32_t first_row = 0, rows = 0;
-  std::uint32_t first_page = 0; // of its pages in those of the step
+  std::uint32_t first_page = 0; // start of its pages in the step's pages
   std::vector<std::int32_t> row_begin, page_begin, last_page;
 
   std::uint32_t queries() const noexcept { return static_cast<std::uint32_t>(last_page.size()); }
-  // `pages`: those of the step.
+  // `pages`: the step's pages.
   query_tables tables(const std::vector<std::uint32_t>& pages) const noexcept;
 };
 
@@ -26,16 +26,16 @@ class query_groups {
 public:
   // Requires: the batch is valid.
   void set(const plugin::batch& batch, std::uint32_t block_positions);
-  // With single rows up to `size` behind those of the batch, at the first position of a block that
-  // is no sequence's. Requires: each slice has one row.
+  // Adds single rows up to `size` after the batch's, at the first position of `spare_block`, which
+  // belongs to no sequence. Requires: each slice has one row.
   void set_padded(const plugin::batch& batch, std::uint32_t block_positions, std::uint32_t size,
                   std::uint32_t spare_block);
 
   const query_group& singles() const noexcept { return singles_; }
   const query_group& prompts() const noexcept { return prompts_; }
-  // KV blocks as far as positions of the sequences lie in them, one sequence behind the other.
+  // The KV blocks that hold positions of the sequences, concatenated.
   const std::vector<std::uint32_t>& pages() const noexcept { return pages_; }
-  // [slices, or size]: where in pages() each begins.
+  // [slices, or size]: the start of each sequence in pages().
   const std::vector<std::uint32_t>& first_pages() const noexcept { return first_pages_; }
 
 private:

@@ -1,5 +1,5 @@
-// How the ranks of a stage sum up what each has in memory of its device, without the host between:
-// a device may have a way (NCCL: nccl_sums.hpp), else the stage asks the shard.
+// Sums device memory over the ranks of a stage without the host. A device may implement it (NCCL:
+// nccl_sums.hpp); otherwise the stage uses the shard.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +11,14 @@ class rank_sums {
 public:
   virtual ~rank_sums() = default;
 
-  // Before the first sum of an epoch, by all ranks: begins anew where it is another than before.
-  // Throws refused(group_failed).
+  // Called by all ranks before the first sum of an epoch; reconnects if the epoch is new. Throws
+  // refused(group_failed).
   virtual void enter(std::uint64_t epoch) = 0;
-  // values = the sum over the ranks, in the order of the device's other work. Throws
+  // values = the sum over the ranks, in order with the device's other work. Throws
   // refused(group_failed).
   virtual void sum(float* values, std::size_t count) = 0;
-  // Returns when the device has done all that it was given, or throws refused(group_failed) in
-  // time.
+  // Returns when the device has completed all work, or throws refused(group_failed) after a
+  // timeout.
   virtual void finish() = 0;
 };
 

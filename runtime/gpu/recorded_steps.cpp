@@ -22,7 +22,7 @@ void recorded_steps::run(std::uint32_t size, std::uint64_t memory,
   if (!is_on_)
     return work();
   const auto [found, is_new] = sizes_.try_emplace(size);
-  if (is_new) // libraries choose their kernels and take their memory in the first one
+  if (is_new) // the first run lets libraries choose kernels and allocate memory
     return work();
   if (!found->second)
     record(size, work);
@@ -31,7 +31,7 @@ void recorded_steps::run(std::uint32_t size, std::uint64_t memory,
   found->second->replay();
 }
 
-// When none of them is under way any more.
+// Waits until no recorded step is running.
 void recorded_steps::forget() {
   if (sizes_.empty())
     return;
@@ -46,8 +46,8 @@ void recorded_steps::record(std::uint32_t size, const std::function<void()>& wor
   } catch (const std::exception& e) {
     is_on_ = false;
     forget();
-    say_("steps are not recorded any more, which makes them slower: one of " +
-         std::to_string(size) + " rows could not be: " + meaning_of(e).text);
+    say_("recording of steps is now off, which makes them slower: a step of " +
+         std::to_string(size) + " rows could not be recorded: " + meaning_of(e).text);
   }
 }
 

@@ -6,12 +6,12 @@
 namespace baton::gpu {
 namespace {
 
-// Such memory comes in pages, and is dear to get.
+// Pinned memory is allocated in pages, and allocation is slow.
 constexpr std::uint64_t slab_bytes_min = 64U << 10U;
 
 } // namespace
 
-// The smallest that is large enough; null: there is none.
+// The smallest free slab that is large enough; null: none.
 row_slabs::slab* row_slabs::find_free(std::uint64_t bytes) {
   slab* best = nullptr;
   for (auto& s : all_)
@@ -20,7 +20,7 @@ row_slabs::slab* row_slabs::find_free(std::uint64_t bytes) {
   return best;
 }
 
-// Of those that are free and too small for what is asked now.
+// Frees unused slabs, which are too small for this request.
 bool row_slabs::make_room(std::uint64_t bytes) {
   std::uint64_t held = 0;
   for (const auto& s : all_)

@@ -1,5 +1,5 @@
-// Memory of the host in which a stage's rows leave it: copied there by the device, read from there
-// by whoever sends them, given back when they are sent. So a step's rows are copied once.
+// Host memory for a stage's outgoing rows. The device copies rows there, the sender reads them and
+// gives the memory back. A step's rows are therefore copied only once.
 #pragma once
 
 #include "runtime/gpu/device.hpp"
@@ -13,13 +13,13 @@ namespace baton::gpu {
 
 class row_slabs {
 public:
-  // All of them together have at most `bytes_max`; `memory` gives that of one (device::take_host).
+  // All slabs together have at most `bytes_max`; `memory` allocates one (device::take_host).
   row_slabs(std::function<buffer(std::uint64_t)> memory, std::uint64_t bytes_max)
       : memory_(std::move(memory)), bytes_max_(bytes_max) {}
 
-  // So many bytes, until they are given back; null: too much is out. One thread at a time.
+  // `bytes` bytes until give_back(); null: the limit is reached. One thread at a time.
   float* take(std::uint64_t bytes);
-  // Any thread. Requires: take() has given it, and nobody has given it back since.
+  // Thread-safe. Requires: take() returned `rows`, and they were not given back since.
   void give_back(const float* rows) noexcept;
 
 private:

@@ -1,5 +1,5 @@
-// Numbers of 16 bits as they lie in memory, and the words that let one kernel body be compiled for
-// a device and for the host. Standard library only, but in a .cu file.
+// 16-bit numbers as stored in memory, and the macros that compile one kernel body for a device and
+// for the host. Uses only the standard library, except in .cu files.
 #pragma once
 
 #ifdef __CUDACC__
@@ -13,8 +13,8 @@
 #ifdef __CUDACC__
 #define BATON_BODY __device__ inline
 #define BATON_BOTH __host__ __device__ inline
-#define BATON_UNROLL _Pragma("unroll")        // so that an array stays in registers
-#define BATON_UNROLL_FOUR _Pragma("unroll 4") // so that loads of four rounds are under way at once
+#define BATON_UNROLL _Pragma("unroll")        // keeps arrays in registers
+#define BATON_UNROLL_FOUR _Pragma("unroll 4") // allows four rounds of loads in flight
 #else
 #define BATON_BODY inline
 #define BATON_BOTH inline
@@ -30,7 +30,7 @@ struct f16 {
 struct bf16 {
   std::uint16_t bits;
 };
-// 1 bit of sign, 4 of exponent, 3 of mantissa, no infinities (arXiv 2209.05433): up to 448.
+// 1 sign bit, 4 exponent bits, 3 mantissa bits, no infinities (arXiv 2209.05433): up to 448.
 struct e4m3 {
   std::uint8_t bits;
 };
@@ -53,7 +53,7 @@ BATON_BODY float widen(float x) {
 BATON_BODY float widen(bf16 x) {
   return float_of(static_cast<std::uint32_t>(x.bits) << 16);
 }
-// IEEE 754 binary16. A normal number has its exponent moved; a denormal is a whole number of 2^-24.
+// IEEE 754 binary16. A normal number gets a new exponent; a denormal is a multiple of 2^-24.
 BATON_BODY float widen(f16 x) {
 #ifdef __CUDA_ARCH__
   return __half2float(__ushort_as_half(x.bits));
@@ -68,7 +68,7 @@ BATON_BODY float widen(f16 x) {
 #endif
 }
 
-// The exponent moves from 7 to 127 by a product, which is exact, of denormals too.
+// A product moves the exponent bias from 7 to 127, which is exact for denormals too.
 BATON_BODY float widen(e4m3 x) {
   const auto rest = static_cast<std::uint32_t>(x.bits & 0x7FU);
   const std::uint32_t sign = static_cast<std::uint32_t>(x.bits & 0x80U) << 24;
@@ -77,7 +77,7 @@ BATON_BODY float widen(e4m3 x) {
   return float_of(sign | bits_of(float_of(rest << 20) * 0x1p120F));
 }
 
-// To nearest, ties to even; a NaN stays one.
+// Rounds to nearest, ties to even; NaN stays NaN.
 BATON_BODY void narrow(float x, float& to) {
   to = x;
 }
@@ -98,7 +98,7 @@ BATON_BODY void narrow(float x, f16& to) {
     half = 0x7E00U;
   else if (rest >= 0x477FF000U) // rounds to 2^16 or more
     half = 0x7C00U;
-  else if (rest < 0x38800000U) // below 2^-14: adding 2^-1 leaves the 24th bit behind it
+  else if (rest < 0x38800000U) // below 2^-14: adding 2^-1 rounds to the denormal's precision
     half = bits_of(float_of(rest) + 0.5F) - bits_of(0.5F);
   else
     half = (rest + 0xFFFU + (rest >> 13 & 1U) - (112U << 23)) >> 13;
@@ -106,7 +106,7 @@ BATON_BODY void narrow(float x, f16& to) {
 #endif
 }
 
-// What is beyond e4m3_max becomes it.
+// Values beyond e4m3_max saturate.
 BATON_BODY void narrow(float x, e4m3& to) {
   const std::uint32_t bits = bits_of(x), sign = bits >> 24 & 0x80U, rest = bits & 0x7FFFFFFFU;
   std::uint32_t small = 0;
@@ -114,7 +114,7 @@ BATON_BODY void narrow(float x, e4m3& to) {
     small = 0x7F;
   else if (rest >= 0x43E00000U) // 448
     small = 0x7E;
-  else if (rest < 0x3C800000U) // below 2^-6: a whole number of 2^-9
+  else if (rest < 0x3C800000U) // below 2^-6: a multiple of 2^-9
     small = bits_of(float_of(rest) + 0x1p14F) - bits_of(0x1p14F);
   else
     small = (rest + 0x7FFFFU + (rest >> 20 & 1U) - (120U << 23)) >> 20;

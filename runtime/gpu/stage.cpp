@@ -8,8 +8,8 @@
 namespace baton::gpu {
 namespace {
 
-// Of the largest steps: one is sent, one is kept by who sends until it has come, and as many again:
-// one of them may be under way.
+// In units of the largest step: one being sent, one that the sender keeps until it has arrived, and
+// two more for steps in flight.
 constexpr std::uint64_t slabs_of_full_steps = 4;
 
 void check(const plugin::decoder& m, const plugin::settings& with) {
@@ -33,14 +33,14 @@ void check(const plugin::decoder& m, const plugin::settings& with) {
       refuse("this rotation");
   if (with.quantized != plugin::quantization::none && with.quantized != plugin::quantization::fp8 &&
       with.quantized != plugin::quantization::int4)
-    throw refused(plugin::status::invalid_value, "there is no such quantization");
+    throw refused(plugin::status::invalid_value, "unknown quantization");
   if (with.quantized == plugin::quantization::int4 && with.group != 32 && with.group != 128)
     throw refused(plugin::status::invalid_value, "groups of int4 must be 32 or 128");
-  // and a block beside them that no sequence has
+  // plus a spare block that belongs to no sequence
   if ((std::uint64_t{with.blocks} + 1) * with.block_positions > UINT32_MAX)
     throw refused(plugin::status::invalid_value, "more positions than 32 bits count");
   if (with.width > 1 && with.rank >= with.width)
-    throw refused(plugin::status::invalid_value, "a rank that its group does not have");
+    throw refused(plugin::status::invalid_value, "the rank is not in its group");
 }
 
 } // namespace
@@ -56,7 +56,7 @@ stage::stage(std::shared_ptr<device> on, const plugin::decoder& model, const plu
   check(model, with);
   weights_ = load_weights(*on_, model, with, shard);
   model_.layers = layers_.data();
-  model_.frequencies[0] = model_.frequencies[1] = nullptr; // the giver's; they are in the tables
+  model_.frequencies[0] = model_.frequencies[1] = nullptr; // owned by the caller; now in the tables
   with_.device = "";
   const auto say = [this](const std::string& line) {
     if (shard_.say != nullptr)
@@ -69,7 +69,7 @@ stage::stage(std::shared_ptr<device> on, const plugin::decoder& model, const plu
   if (with_.width > 1)
     sums_ = on_->sums(with_, shard_);
   if (model_.heads) {
-    // Steps are padded, where they are recorded.
+    // Recorded steps are padded.
     const auto draws = std::min(std::max(with_.draws_usual, 1U), with_.rows_max);
     draws_.emplace(*on_, model_, with_, shard_, sums_.get(),
                    std::max(draws, recorded_size(draws, with_.rows_max)));
@@ -77,7 +77,7 @@ stage::stage(std::shared_ptr<device> on, const plugin::decoder& model, const plu
   if (model_.heads && with_.rank == 0)
     states_.emplace(*on_, model_, with_.rows_max);
   warm_up();
-  take_kv(); // last: what is short then is the cache's, whose size is the operator's to choose
+  take_kv(); // last: then a lack of memory concerns the KV cache, whose size the operator chooses
 }
 
 void stage::take_memory() {
@@ -112,7 +112,7 @@ void stage::take_memory() {
     experts_.emplace(*on_, model_, with_, *products_, weights_.layers);
 }
 
-// Libraries take memory of their own with their first product.
+// Libraries allocate their own memory in their first product.
 void stage::warm_up() {
   const std::uint64_t query = std::uint64_t{model_.head_count} * model_.head_size,
                       kv = std::uint64_t{model_.kv_head_count} * model_.head_size;
@@ -122,7 +122,7 @@ void stage::warm_up() {
 }
 
 void stage::take_kv() {
-  // Rows that pad a step have a block of their own.
+  // Padding rows use a block of their own.
   const std::uint64_t blocks = std::uint64_t{with_.blocks} + (recorded_ ? 1 : 0);
   for (std::uint32_t i = 0; i < model_.layer_count; ++i) {
     keys_.push_back(on_->take(blocks * kv_bytes_of_block()));
@@ -137,7 +137,7 @@ std::uint64_t stage::kv_bytes_of_block() const noexcept {
          bytes_of(with_.kv);
 }
 
-// Up to so many rows a step is computed without a look at what lies on the device.
+// The most rows of a step that needs no data from the device on the host.
 std::uint32_t stage::rows_without_host() const {
   return model_.expert_count > 0 ? expert_rows_on_device(*on_, model_, with_) : with_.rows_max;
 }
@@ -175,7 +175,7 @@ bool stage::begin(const plugin::batch& batch) noexcept {
       return false;
     begun_.push_back(launch(batch));
     return true;
-  } catch (const std::exception&) { // and again, when it is run
+  } catch (const std::exception&) { // run() reports the error
     return false;
   }
 }
@@ -185,7 +185,7 @@ bool stage::is_next(const plugin::batch& batch) const noexcept {
          begun_.front().epoch == batch.epoch;
 }
 
-// Nothing of it waits for the device: not for swap space, nor for where rows are to go.
+// Whether launching needs no wait for the device: neither for swap space nor for memory of rows.
 bool stage::can_begin(const plugin::batch& batch) const {
   return batch.copy_count == 0 && batch.rows <= rows_without_host() &&
          (batch.feed_count == 0 ||
@@ -199,7 +199,7 @@ stage::launched stage::launch(const plugin::batch& batch) {
     ask_for(batch, step);
     return step;
   } catch (...) {
-    if (with_.width == 1) // ranks that are gone would be waited for without end
+    if (with_.width == 1) // the wait would never end for ranks that are gone
       settle();
     if (step.may_be_kept)
       slabs_->give_back(step.rows);
@@ -219,7 +219,7 @@ void stage::ask_for(const plugin::batch& batch, launched& step) {
     compute();
   if (draws_)
     draws_->launch();
-  if (sums_) // a copy back would wait without end for ranks that are gone
+  if (sums_) // a copy back would wait forever for ranks that are gone
     sums_->finish();
   if (draws_)
     draws_->fetch();
@@ -227,11 +227,11 @@ void stage::ask_for(const plugin::batch& batch, launched& step) {
     fetch_rows(batch, step);
   if (states_)
     states_->fetch();
-  on_->check_launches(); // a step that copies nothing back would not hear of it
+  on_->check_launches(); // a step without copies back would not report launch errors
   step.end = on_->set_mark();
 }
 
-// What it has written to KV are rows of its own.
+// The discarded steps only wrote KV positions of their own rows.
 void stage::forget_begun() noexcept {
   if (begun_.empty())
     return;
@@ -242,11 +242,11 @@ void stage::forget_begun() noexcept {
   begun_.clear();
 }
 
-// The device has nothing left to do, as far as it still does anything.
+// Waits for the device to finish, if it still works.
 void stage::settle() noexcept {
   try {
     on_->set_mark()->wait();
-  } catch (...) { // whoever asks for the next step hears of it
+  } catch (...) { // the next step reports the error
   }
 }
 
@@ -269,8 +269,8 @@ plugin::outcome stage::take(launched step) {
   return out;
 }
 
-// Where too much of it is out, as with a next stage that is slow, to memory that is copied from.
-// From memory of the step's own: the next one writes to the stream.
+// Copies rows out. If too many slabs are in use (a slow next stage), uses memory that the caller
+// must copy from. The source is the step's own memory, because the next step overwrites the stream.
 void stage::fetch_rows(const plugin::batch& batch, launched& step) {
   const std::uint64_t bytes = std::uint64_t{batch.rows} * model_.hidden_size * sizeof(float);
   step.rows = slabs_->take(bytes);
@@ -299,7 +299,7 @@ void stage::make_copies(const plugin::batch& batch) {
   }
 }
 
-// Of a step in which every sequence has one row, and draws; 0: it is no such step.
+// The padded size of a step in which every sequence has one row and draws; otherwise 0.
 std::uint32_t stage::size_to_record(const plugin::batch& batch) const {
   const bool has_a_row_each = batch.slice_count == batch.rows;
   if (!recorded_ || !recorded_->is_on() || !has_a_row_each || batch.rows == 0 ||
@@ -308,7 +308,7 @@ std::uint32_t stage::size_to_record(const plugin::batch& batch) const {
   return recorded_size(batch.rows, rows_without_host());
 }
 
-// What differs from one step of a size to the next, and all memory that the step needs.
+// Sets everything that differs between steps of a size, and all memory that the step needs.
 void stage::lay_out(const plugin::batch& batch, std::uint32_t size, std::uint32_t turn) {
   if (size > 0)
     rows_->set_padded(*on_, batch, with_.block_positions, size, with_.blocks, turn);
@@ -325,7 +325,7 @@ void stage::lay_out(const plugin::batch& batch, std::uint32_t size, std::uint32_
     upload_rows(batch, size, turn);
 }
 
-// Beside what the device does, to memory of the step's own: the stream is still the other's.
+// Copies concurrently to the step's own memory, because the previous step still uses the stream.
 void stage::upload_rows(const plugin::batch& batch, std::uint32_t size, std::uint32_t turn) {
   const std::size_t row_bytes = model_.hidden_size * sizeof(float);
   const std::size_t bytes = batch.rows * row_bytes;
@@ -337,7 +337,7 @@ void stage::upload_rows(const plugin::batch& batch, std::uint32_t size, std::uin
     on_->zero(stream_.as<std::byte>() + bytes, (size - batch.rows) * row_bytes);
 }
 
-// A function of `rows_` and of what lies on the device alone: it may be recorded.
+// Depends only on `rows_` and on device memory, so it can be recorded.
 void stage::compute() {
   has_added_ = false;
   if (model_.embeds)
@@ -353,7 +353,7 @@ void stage::compute() {
     states_->compute(stream_.as<float>(), weights_.output_norm);
 }
 
-// What waits joins the stream; then its norm, where there is a gain.
+// Adds the pending rows to the stream, then computes its norm if there is a gain.
 void stage::norm(const float* added_gain, const float* gain) {
   norm_args a{};
   a.kind = with_.weights;
@@ -436,7 +436,7 @@ void stage::run_ffn(const layer_weights& layer) {
   multiply(hidden, width, gated_.as<void>(), ffn.down, added_.as<void>(), true, rows_->rows());
 }
 
-// `added_` becomes the sum over the ranks.
+// Replaces `added_` by the sum over the ranks.
 void stage::sum_ranks() {
   if (with_.width == 1)
     return;
@@ -452,7 +452,7 @@ void stage::sum_ranks() {
   on_->upload(added_.as<void>(), values, count * sizeof(float));
 }
 
-// Of the rows that draw, on the device.
+// Computes the logits of the rows that draw, on the device.
 void stage::make_logits() {
   const std::uint32_t draws = rows_->draws();
   const std::size_t own = model_.logit_count;

@@ -1,20 +1,20 @@
-// One stage on a device: its weights, its paged KV, and a step from token ids or activation rows
-// to activation rows or logits. Made by plugin.cpp, driven by one thread.
+// One stage on a device: its weights, its paged KV, and a step from token ids or activation rows to
+// activation rows or logits. Created by plugin.cpp, used by one thread.
 //
-// A step is launched, which the device hears of and nobody waits for, and its outcome is taken when
-// the device has come to its end. Where the device works by itself, two steps may be under way: the
-// second one is launched behind the first, so that the device goes on while the host takes the
-// first one's outcome. They take turns (turn_memory.hpp), and rows come and go beside the kernels.
+// A step is launched without waiting, and its outcome is taken when the device has finished it. On
+// an asynchronous device two steps may be in flight: the second is launched while the host
+// processes the outcome of the first. They alternate between two buffers (double_buffer.hpp), and
+// rows are copied concurrently with the kernels.
 //
 //   a step:  --begin()--> launched --run() of it--> waited for, its outcome taken
 //            --run()--> launched, waited for, its outcome taken
-//            launched --run() of another--> waited for, forgotten
+//            launched --run() of another--> waited for, discarded
 //
 //   embed -> { norm -> projection -> rotate, write KV -> attend -> out
 //              -> add, norm -> gate up -> act -> down } -> add, norm of the rows that draw -> head
 //
-// A rank of a group computes its heads, its rows of the ffn and of the head, and the ranks sum up
-// behind out and down: as the device can (rank_sums.hpp), else in memory of the host.
+// A rank of a group computes its heads and its rows of the ffn and of the head. The ranks
+// all-reduce after out and down: on the device if possible (rank_sums.hpp), else in host memory.
 #pragma once
 
 #include "runtime/gpu/expert_layers.hpp"
@@ -31,33 +31,33 @@
 
 namespace baton::gpu {
 
-// How many steps may be begun ahead on that device; none where ranks look after one another.
+// How many steps may be begun ahead on this device; 0 for several ranks.
 std::uint32_t begun_max_of(const device& on, const plugin::settings& with) noexcept;
 
 class stage {
 public:
-  // Takes all memory and loads the weights. Throws what device and shard say, and refused
-  // (unsupported_model: a feature that the kernels do not compute).
+  // Allocates all memory and loads the weights. Throws what device and shard report, and refused
+  // (unsupported_model: the kernels do not support a feature).
   stage(std::shared_ptr<device> on, const plugin::decoder& model, const plugin::settings& with,
         const plugin::host& shard);
 
   ~stage();
 
-  // Whether the step was launched; what fails is told by run().
+  // Whether the step was launched; run() reports failures.
   bool begin(const plugin::batch& batch) noexcept;
   bool is_busy() const noexcept { return !begun_.empty() && !begun_.front().end->is_passed(); }
-  // Throws what device and shard say.
+  // Throws what device and shard report.
   plugin::outcome run(const plugin::batch& batch);
-  // Activations that might be kept. Any thread.
+  // For activations that may_be_kept announced. Thread-safe.
   void give_back(const float* activations) noexcept { slabs_->give_back(activations); }
 
   device& on() noexcept { return *on_; }
 
 private:
-  struct launched { // a step that the device was asked for
+  struct launched { // a step in flight
     std::uint64_t number = 0, epoch = 0;
     std::uint32_t turn = 0;
-    float* rows = nullptr; // that leave the stage
+    float* rows = nullptr; // outgoing rows
     bool may_be_kept = false;
     std::unique_ptr<mark> end;
   };
@@ -86,12 +86,12 @@ private:
   void sum_ranks();
   void make_logits();
   paged_kv kv_of(std::uint32_t layer) const;
-  std::uint64_t kv_bytes_of_block() const noexcept; // of the keys of one layer
+  std::uint64_t kv_bytes_of_block() const noexcept; // per layer, for the keys
   std::uint32_t ffn_size() const noexcept;
   std::uint32_t rows_without_host() const;
 
   std::shared_ptr<device> on_;
-  std::unique_ptr<rank_sums> sums_; // null: one rank, or by the host
+  std::unique_ptr<rank_sums> sums_; // null: one rank, or summed by the host
   plugin::decoder model_;
   std::vector<plugin::layer> layers_;
   plugin::settings with_;
@@ -101,24 +101,24 @@ private:
   std::optional<stage_products> products_;
   std::optional<step_attention> attention_;
   std::optional<expert_layers> experts_;   // of a mixture
-  std::optional<recorded_steps> recorded_; // none: steps are not recorded
+  std::optional<recorded_steps> recorded_; // empty: steps are not recorded
   std::optional<step_draws> draws_;        // of a last stage
   std::optional<step_states> states_;      // of a last stage, at rank 0
-  bool has_added_ = false;                 // `added_` waits for the next norm
-  std::uint32_t turn_ = 0;                 // of the next step that is launched
-  std::deque<launched> begun_;             // whose outcomes are not asked for yet
+  bool has_added_ = false;                 // `added_` is pending for the next norm
+  std::uint32_t turn_ = 0;                 // of the next step to launch
+  std::deque<launched> begun_;             // steps whose outcomes have not been requested
 
   std::vector<buffer> keys_, values_; // [layer]
   buffer stream_, added_;             // [rows, hidden] float32
   buffer normed_;                     // [rows, hidden]
   buffer projected_, attended_;       // [rows, (heads + 2 * kv_heads) * size], [rows, heads * size]
-  buffer gate_up_, gated_;            // [rows, 2 * ffn], [rows, ffn]; not of a mixture
-  buffer host_rows_;                  // [rows, hidden], where the host sums up over ranks
-  // [rows, hidden] of each turn: what comes in, of a stage that is not the first, and what leaves,
-  // of one that is not the last.
+  buffer gate_up_, gated_;            // [rows, 2 * ffn], [rows, ffn]; not for a mixture
+  buffer host_rows_;                  // [rows, hidden], if the host sums over ranks
+  // [rows, hidden] per buffer index: incoming rows of a stage that is not the first, and outgoing
+  // rows of one that is not the last.
   std::array<buffer, turns> incoming_, outgoing_;
-  turn_memory staged_, unkept_;       // rows that come in; those that leave where no slab is left
-  std::optional<row_slabs> slabs_;    // of a stage that is not the last
+  turn_memory staged_, unkept_;       // incoming rows; outgoing rows without a free slab
+  std::optional<row_slabs> slabs_;    // for a stage that is not the last
   std::unique_ptr<std::byte[]> swap_; // [swap block][layer][keys, values]
 };
 

@@ -1,22 +1,22 @@
-// Products of a stage: of a few rows by a kernel of our own, of more of them by the device, for
-// which quantised weights become elements again.
+// Products of a stage. Our own kernel multiplies few rows; the device multiplies more rows, after
+// quantised weights are expanded to elements.
 #pragma once
 
 #include "runtime/gpu/stage_weights.hpp"
 
 namespace baton::gpu {
 
-// With quantised weights the kernel is taken up to so many rows: its work grows with the rows,
-// while the weights are read from memory once for eight of them.
+// The most rows for the kernel with quantised weights: its work grows with the rows, while it reads
+// the weights once per eight rows.
 inline constexpr std::uint32_t packed_rows_max = 16;
 
 class stage_products {
 public:
-  // Takes memory for the largest matrix of `elements` where steps may have more rows than
+  // Allocates memory for the largest matrix (`elements`) if steps may have more rows than
   // packed_rows_max. Throws what the device throws.
   stage_products(device& on, const plugin::settings& with, std::uint64_t elements);
 
-  // out = in * weights^T; `p` has all but the weights.
+  // out = in * weights^T; `p` has everything except the weights.
   void multiply(product p, const matrix& weights);
 
 private:

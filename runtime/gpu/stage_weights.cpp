@@ -15,16 +15,16 @@ using plugin::quantization;
 using plugin::weight;
 using plugin::weight_name;
 
-// Read and uploaded at a time by a thread: large enough for a transfer at full speed.
+// Read and uploaded by a thread at a time: large enough for full transfer speed.
 constexpr std::uint64_t chunk_bytes_max = std::uint64_t{8} << 20U;
 
-// Rows of a weight and where they go.
+// Rows of a weight and their destination.
 struct chunk {
   weight_name name;
   std::uint64_t first = 0, rows = 0, row_bytes = 0;
   element as = element::f32;
   std::byte* to = nullptr;
-  std::byte* scales = nullptr; // of the first row, where the weight is quantised; `as` is f32 then
+  std::byte* scales = nullptr; // of the first row, if the weight is quantised; `as` is f32 then
 };
 
 class weight_loader {
@@ -33,7 +33,7 @@ public:
                 std::vector<buffer>& memory)
       : on_(on), with_(with), shard_(shard), memory_(memory) {}
 
-  // The weights one behind the other, each of so many rows. Null if the model has not the first.
+  // Concatenates weights of `expected` rows in total. Null if the model lacks the first one.
   const void* place(const std::vector<weight_name>& names, plugin::extent expected, element as) {
     return place(names, expected, as, quantization::none).values;
   }
@@ -82,7 +82,7 @@ public:
     return placed;
   }
 
-  // Of a layer: quantised where that is asked for.
+  // A matrix of a layer, quantised if the settings require it.
   matrix layer_matrix(const std::vector<weight_name>& names, std::uint64_t rows,
                       std::uint64_t columns) {
     return place(names, {rows, columns}, with_.weights, with_.quantized);
@@ -91,11 +91,11 @@ public:
                       std::uint64_t columns) {
     return place(names, {rows, columns}, with_.weights, quantization::none);
   }
-  // One weight of one row.
+  // A weight with one row.
   const float* vector(weight_name name, std::uint64_t columns) {
     return static_cast<const float*>(place({name}, {1, columns}, element::f32));
   }
-  // Vectors one behind the other, as long as `columns` say.
+  // Concatenates vectors of the given lengths.
   const float* vectors(const std::vector<std::pair<weight_name, std::uint64_t>>& parts) {
     std::uint64_t total = 0;
     plugin::extent found;
@@ -108,14 +108,14 @@ public:
     const auto* begin = memory_.back().as<float>();
     for (const auto& [name, columns] : parts) {
       if (!shard_.find(shard_.context, name, &found) || found.columns != columns)
-        throw refused(plugin::status::unsupported_model, "biases of an attention do not fit it");
+        throw refused(plugin::status::unsupported_model, "attention biases have wrong sizes");
       chunks_.push_back({name, 0, 1, columns * sizeof(float), element::f32, to, nullptr});
       to += columns * sizeof(float);
     }
     return begin;
   }
 
-  // What has been placed, by all threads.
+  // Loads all placed weights with several threads.
   void fill() {
     std::atomic<std::size_t> next{0};
     std::exception_ptr thrown;
@@ -161,7 +161,7 @@ private:
                         std::to_string(step));
   }
 
-  // Row by row behind what was read, then both uploaded.
+  // Packs row by row after the read data, then uploads values and scales.
   void pack(const chunk& c, std::byte* staging) {
     const std::uint64_t columns = c.row_bytes / sizeof(float);
     const auto own = packed_extent_of(with_.quantized, with_.group, columns);
@@ -230,7 +230,7 @@ layer_weights place_layer(weight_loader& loader, const plugin::decoder& m, std::
   return l;
 }
 
-// Cosines and sines of every position, computed in double.
+// Cosines and sines of all positions, computed in double.
 void place_rotations(device& on, const plugin::decoder& m, std::uint32_t context,
                      stage_weights& out) {
   const std::size_t half = m.rotated_dimensions / 2;

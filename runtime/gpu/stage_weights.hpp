@@ -1,5 +1,4 @@
-// The weights of a stage in memory of a device: matrices that a step multiplies with at once lie
-// one behind the other.
+// The weights of a stage in device memory. Matrices that a step multiplies together are contiguous.
 #pragma once
 
 #include "runtime/gpu/device.hpp"
@@ -21,10 +20,10 @@ struct layer_weights {
   matrix projection;                      // [as many, hidden]: query, key, value
   matrix attention_out;                   // [hidden, heads * head_size]
   matrix router;                          // [experts, hidden]; none: dense
-  std::vector<ffn_weights> ffn;           // one, or one an expert
+  std::vector<ffn_weights> ffn;           // one, or one per expert
 };
 
-// Null where the model has no such weight, or not on this stage.
+// Null if the model has no such weight, or not on this stage.
 struct stage_weights {
   const void* embedding = nullptr; // [vocabulary, hidden]
   matrix head;                     // [logits, hidden]
@@ -32,12 +31,12 @@ struct stage_weights {
   // [context, rotated dimensions / 2] of each of decoder::frequencies.
   const float *cosine[2] = {nullptr, nullptr}, *sine[2] = {nullptr, nullptr};
   std::vector<layer_weights> layers;
-  std::vector<buffer> memory; // of all these
+  std::vector<buffer> memory; // owns all of the above
 };
 
-// Reads all weights with so many threads, and quantises the layers' matrices where that is asked
-// for. Throws what the device throws, and refused (what the shard answers; an extent that is not
-// the model's).
+// Reads all weights with settings::threads threads, and quantises the layers' matrices if the
+// settings require it. Throws what the device throws, and refused (errors of the shard; an extent
+// that does not match the model).
 stage_weights load_weights(device& on, const plugin::decoder& model, const plugin::settings& with,
                            const plugin::host& shard);
 

@@ -5,7 +5,7 @@
 namespace baton::gpu {
 namespace {
 
-// One line for the log; empty: there is nothing to choose.
+// A line for the log; empty: there is no choice.
 std::string told(const chosen_attention& c) {
   const auto& why = c.use.why_not;
   if (c.name.empty())

@@ -1,9 +1,9 @@
-// Attention of a stage's steps: a library's where the device has one for the model, our kernels for
-// what is left. Which one has which rows is decided when the stage is made, and said once.
+// Attention of a stage's steps: a library if the device has one for the model, and our kernels for
+// the rest. The choice is made when the stage is created, and logged once.
 //
-//   sequences of a step      layer without a window      with one
-//   of one row, leading      library, if it has singles  own kernel
-//   from the first prompt on library, if it has prompts  the same
+//   Sequences of a step        layer without a window        with one
+//   one row, leading         → library, if it has singles  → own kernel
+//   from the first prompt on → library, if it has prompts  → the same
 #pragma once
 
 #include "runtime/gpu/step_rows.hpp"
@@ -12,14 +12,14 @@ namespace baton::gpu {
 
 class step_attention {
 public:
-  // `say` gets a line where the device has a choice. Throws what the device throws.
+  // `log_line` receives a line if the device has a choice. Throws what the device throws.
   step_attention(device& on, const plugin::decoder& model, const plugin::settings& with,
                  const std::function<void(const std::string&)>& say);
 
-  // Before the first layer of a step: what is planned on the host. `is_recorded`: the step is of
-  // those that recorded_steps runs. Throws what the library throws.
+  // Plans on the host, before the first layer of a step. `is_recorded`: recorded_steps runs the
+  // step. Throws what the library throws.
   void plan(const step_rows& rows, bool is_recorded);
-  // For all rows of the step, whose positions, tables and parts are filled in here.
+  // Computes all rows of the step; fills in their positions, tables and parts.
   void attend(const attend_args& of_layer, const step_rows& rows);
 
 private:
@@ -28,10 +28,10 @@ private:
 
   device& on_;
   chosen_attention chosen_;
-  buffer parts_; // attend_args::parts, of the step that needs most
+  buffer parts_; // attend_args::parts, for the step that needs most
 };
 
-// Of a decoder, as attention sees it.
+// The attention shape of a decoder.
 attention_shape shape_of(const plugin::decoder& model, const plugin::settings& with);
 
 } // namespace baton::gpu

@@ -9,7 +9,7 @@
 namespace baton::gpu {
 namespace {
 
-// Tokens that a draw has in its lists, as far as memory for them is taken before they come.
+// Expected tokens in a draw's lists; memory for them is allocated in advance.
 constexpr std::size_t history_usual = 512;
 
 } // namespace
@@ -34,7 +34,7 @@ void step_draws::lay_out(const plugin::batch& batch, std::uint32_t draws, std::u
 
 void step_draws::reserve(std::uint32_t draws) {
   ++moves_;
-  room_ = 0; // should there be no memory for more
+  room_ = 0; // in case the allocation fails
   const std::size_t room = draws;
   const std::size_t own = model_.logit_count, vocabulary = model_.vocabulary_size;
   logits_ = all_logits_ = {};
@@ -63,7 +63,7 @@ void step_draws::reserve_lists(std::size_t bytes) {
 
 void step_draws::upload_lists(const plugin::draw_lists& how) {
   host_lists_.clear();
-  // Each begins where numbers of 8 bytes may.
+  // Aligned for 8-byte numbers.
   const auto append = [&](const void* list, std::size_t bytes) {
     const std::size_t begin = (host_lists_.size() + 7) / 8 * 8;
     host_lists_.resize(begin + bytes);
@@ -134,7 +134,7 @@ plugin::outcome step_draws::take(std::uint32_t turn) {
   return out;
 }
 
-// [draws, vocabulary] at rank 0.
+// The gathered logits [draws, vocabulary] at rank 0.
 float* step_draws::gathered(std::size_t draws) {
   const std::size_t own = model_.logit_count, vocabulary = model_.vocabulary_size;
   if (with_.rank == 0)

@@ -8,7 +8,7 @@ namespace baton::gpu {
 
 step_rows::step_rows(device& on, const plugin::settings& with) {
   const std::size_t rows = with.rows_max;
-  // fill(), picked; its own sequence: append_groups(); append_feeds()
+  // fill() and picked; a sequence per row: append_groups(); append_feeds()
   constexpr std::size_t of_a_row = 5 + 3 + 2;
   constexpr std::size_t ends = 2 * 2; // of the lists of two groups
   reserve(on, rows * of_a_row + ends + std::max<std::size_t>(with.blocks, rows));
@@ -48,7 +48,7 @@ void step_rows::set_padded(device& on, const plugin::batch& batch, std::uint32_t
   copy_over(on, turn);
 }
 
-// The rows of the batch; what is behind them stays 0.
+// Fills in the rows of the batch; padding rows stay 0.
 void step_rows::fill(const plugin::batch& batch, std::uint32_t block_positions) {
   host_.assign(std::size_t{4} * rows_ + draws_, 0);
   std::uint32_t* tokens = host_.data();
@@ -68,7 +68,7 @@ void step_rows::fill(const plugin::batch& batch, std::uint32_t block_positions) 
   }
 }
 
-// Of a number of rows and draws the single ones lie where they always do.
+// For a given number of rows and draws, the singles' lists always have the same offsets.
 void step_rows::append_groups() {
   const auto append = [this](const query_group& group) {
     const std::size_t at = host_.size();
@@ -106,7 +106,7 @@ query_tables step_rows::on_device(const query_group& group, std::size_t at) cons
 
 void step_rows::reserve(device& on, std::size_t numbers) {
   ++moves_;
-  room_ = 0; // should there be no memory for more
+  room_ = 0; // in case the allocation fails
   on_device_ = {};
   on_device_ = on.take(numbers * sizeof(std::uint32_t));
   room_ = numbers;

@@ -1,5 +1,5 @@
-// The rows of a step as the kernels read them: one array of whole numbers on the device, filled on
-// the host and copied once a step.
+// The rows of a step as the kernels read them: one array of integers on the device, filled on the
+// host and copied once per step.
 #pragma once
 
 #include "runtime/gpu/device.hpp"
@@ -10,34 +10,34 @@ namespace baton::gpu {
 
 class step_rows {
 public:
-  // Takes memory for the steps that are expected: with as many pages as there are blocks. Where
-  // many sequences share theirs there may be more, for which more is taken as they come.
+  // Allocates memory for the expected steps, with one page per block. Sequences that share blocks
+  // may need more, which is allocated on demand.
   step_rows(device& on, const plugin::settings& with);
 
-  // Lays the batch out and asks for a copy of it. Requires: the batch is valid, and the step that
-  // had the turn before has ended.
+  // Lays the batch out and enqueues its copy. Requires: the batch is valid, and the previous step
+  // with this buffer has ended.
   void set(device& on, const plugin::batch& batch, std::uint32_t block_positions,
            std::uint32_t turn);
-  // The same with rows up to `size` behind those of the batch: of token 0 at the first position of
-  // a block that is no sequence's. Every row is picked. Requires: each slice has one row.
+  // The same with padding rows up to `size`: token 0 at the first position of `spare_block`, which
+  // belongs to no sequence. Every row is picked. Requires: each slice has one row.
   void set_padded(device& on, const plugin::batch& batch, std::uint32_t block_positions,
                   std::uint32_t size, std::uint32_t spare_block, std::uint32_t turn);
 
   std::uint32_t rows() const noexcept { return rows_; }
   std::uint32_t draws() const noexcept { return draws_; }
-  // How often what lies on the device has moved.
+  // How often the device memory has moved.
   std::uint64_t moves() const noexcept { return moves_; }
-  // On the device: [rows] each, but for `picked` [draws] and `blocks`.
+  // On the device: [rows] each, except `picked` [draws] and `blocks`.
   const std::int32_t* tokens() const noexcept { return on_device_.as<std::int32_t>(); }
   const std::uint32_t* positions() const noexcept { return part(1); }
-  const std::uint32_t* places() const noexcept { return part(2); } // in the KV memory
-  const std::uint32_t* tables() const noexcept { return part(3); } // where in `blocks`
+  const std::uint32_t* places() const noexcept { return part(2); } // slots in the KV memory
+  const std::uint32_t* tables() const noexcept { return part(3); } // offsets in `blocks`
   const std::uint32_t* picked() const noexcept { return part(4); } // rows that draw
   const std::uint32_t* blocks() const noexcept {
     return on_device_.as<std::uint32_t>() + pages_at_;
   }
-  // Puts what was drawn for the batch ahead where rows of this one are fed from it, on the device.
-  // Requires: there are such rows.
+  // Copies the tokens drawn by the previous batch to the rows that this batch feeds from it, on the
+  // device. Requires: there are such rows.
   void feed(device& on, const std::int32_t* drawn) const;
   // The sequences in two groups: on the host, and on the device.
   const query_groups& groups() const noexcept { return groups_; }
@@ -58,11 +58,11 @@ private:
   std::uint32_t rows_ = 0, draws_ = 0;
   query_groups groups_;
   std::vector<std::uint32_t> host_;
-  std::size_t singles_at_ = 0, prompts_at_ = 0, pages_at_ = 0, feeds_at_ = 0; // in it
+  std::size_t singles_at_ = 0, prompts_at_ = 0, pages_at_ = 0, feeds_at_ = 0; // in `host_`
   std::uint32_t feeds_ = 0;
   turn_memory staged_;
   buffer on_device_;
-  std::size_t room_ = 0; // numbers that it holds
+  std::size_t room_ = 0; // capacity in numbers
   std::uint64_t moves_ = 0;
 };
 

@@ -1,6 +1,6 @@
-// The rows of a step whose slices are pooled to embeddings, behind the output norm and in float32:
-// what the shard pools (runtime/engine/pooling.hpp). Driven by stage.cpp on the last stage; where
-// ranks share it, at rank 0: all of them have the rows whole.
+// The rows of a step whose slices are pooled to embeddings, after the output norm and in float32,
+// as the shard pools them (runtime/engine/pooling.hpp). Used by stage.cpp on the last stage; with
+// several ranks only at rank 0, because all ranks have complete rows.
 #pragma once
 
 #include "runtime/gpu/turn_memory.hpp"
@@ -11,27 +11,27 @@ namespace baton::gpu {
 
 class step_states {
 public:
-  // Keeps references to both. Takes memory for `rows` of a step, the most that it can have. Throws
-  // what the device throws.
+  // Keeps references to both. Allocates memory for `rows`, the maximum of a step. Throws what the
+  // device throws.
   step_states(device& on, const plugin::decoder& model, std::uint32_t rows);
 
-  // Which rows, before the step's work. Requires: the step that had the turn before has ended.
-  // Throws what the device throws.
+  // Selects the rows before the step's work. Requires: the previous step with this buffer has
+  // ended. Throws what the device throws.
   void lay_out(const plugin::batch& batch, std::uint32_t turn);
   bool has_rows() const noexcept { return !rows_.empty(); }
-  // Behind the layers: norms them from `stream`, [rows of the step, hidden].
+  // After the layers: normalises the rows from `stream`, [rows of the step, hidden].
   void compute(float* stream, const float* gain);
-  // Behind that: asks for them.
+  // After compute(): enqueues the copy to the host.
   void fetch();
-  // [rows that are pooled, hidden], in their order; null: there are none. Until the turn comes
-  // again. Requires: the step of that turn has ended.
+  // [rows that are pooled, hidden], in order; null: there are none. Valid until the buffer is used
+  // again. Requires: the step with this buffer has ended.
   const float* take(std::uint32_t turn) const noexcept { return found_[turn]; }
 
 private:
   device& on_;
   const plugin::decoder& model_;
-  std::uint32_t turn_ = 0;          // of the step that was laid out last
-  std::vector<std::uint32_t> rows_; // of it
+  std::uint32_t turn_ = 0;          // of the last step laid out
+  std::vector<std::uint32_t> rows_; // of that step
   buffer picked_, states_;          // [rows], [rows, hidden] float32
   turn_memory staged_, fetched_;
   std::array<const float*, turns> found_{};

@@ -8,7 +8,7 @@ namespace baton::gpu {
 std::byte* turn_memory::take(device& on, std::uint32_t turn, std::size_t bytes) {
   part& own = parts_[turn];
   if (bytes > own.room) {
-    own = {}; // should there be no memory for more
+    own = {}; // in case the allocation fails
     own.memory = on.take_host(std::bit_ceil(bytes));
     own.room = std::bit_ceil(bytes);
   }

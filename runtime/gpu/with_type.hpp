@@ -1,5 +1,4 @@
-// From the kind of elements, which is known when a step is run, to their type. Standard library
-// only.
+// Maps an element kind, which is known at run time, to its type. Standard library only.
 #pragma once
 
 #include "runtime/gpu/kernels.hpp"

@@ -5,13 +5,13 @@
 namespace baton::plugin {
 namespace {
 
-// What a device draws with a look at all logits for each token that is kept: 256 looks at 128k
-// logits are about 1 ms of a GPU, in which all others of the step wait; beyond that, and where the
-// CPU's sampler leaves its heap (heap_top_k_max), the shard draws.
+// A device scans all logits once per kept token: 256 scans of 128k logits take about 1 ms of a GPU
+// and delay the whole step. Above this limit the shard draws; there the CPU's sampler also stops
+// using its heap (heap_top_k_max).
 constexpr std::int32_t device_top_k_max = 256;
-// Up to here the sums of a nucleus cannot round in vocabularies of up to 2^18 tokens, so that a
-// device finds its border in a few looks (is_sum_exact, draw_body.hpp): a border deep enough has
-// 2^-9 of all weights at most below it. Beyond, a device looks once for each token there.
+// Up to here the sums of a nucleus are exact in vocabularies of up to 2^18 tokens. Rounding needs a
+// border with at most 2^-9 of all weight below it. The device then finds the border in a few scans
+// (is_sum_exact, draw_body.hpp). Above, it scans once per token there.
 constexpr float device_top_p_max = 0.998F;
 
 bool is_for_device(const baton::draw& d) {

@@ -1,32 +1,31 @@
-// Batches in the words of the boundary (abi.hpp).
+// Writes batches in the ABI's format (abi.hpp).
 #pragma once
 
 #include "runtime/plugin/draw_writer.hpp"
 
 namespace baton::plugin {
 
-// Of whose stage they are.
+// The stage that receives the batches.
 struct batch_reader {
   bool embeds = false, heads = false;
-  bool draws_itself = true; // where it is told how
+  bool draws_itself = true; // if the batch has draw parameters
 };
 
 class batch_writer {
 public:
-  // The batch's lists live until the next call. Its draws are told where all of them are of tokens
-  // alone, by steps that libraries know and are quick with; else the shard draws. Scored rows are
-  // draws as well. Requires: the batch is valid.
+  // The returned lists are valid until the next call. Draws are passed on if each needs only a
+  // token and steps that libraries support efficiently; otherwise the shard draws. Scored rows
+  // count as draws. Requires: the batch is valid.
   const batch& write(const micro_batch& from, std::span<const float> activations,
                      const batch_reader& to);
-  // Nothing has been written.
+  // Resets to the state before any write.
   void forget() noexcept { batch_ = {}; }
 
-  // Of the last one: which rows of logits its draws are of, and its scored rows, one behind the
-  // other.
+  // For the last batch: the rows of logits that belong to its draws, and to its scored rows.
   const std::vector<std::size_t>& draw_rows() const noexcept { return draw_rows_; }
   const std::vector<std::size_t>& score_rows() const noexcept { return score_rows_; }
-  // Whether all tokens that are to come to `next` may be fed to it from the last batch: the engine
-  // draws there, and no draw of `next` hangs on the tokens before it.
+  // Whether the last batch can feed all placeholder tokens of `next`: the engine draws its tokens,
+  // and no draw of `next` depends on earlier tokens.
   bool can_feed(const micro_batch& next, const batch_reader& to) const;
 
 private:

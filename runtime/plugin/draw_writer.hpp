@@ -1,4 +1,4 @@
-// Draws in the words of the boundary (abi.hpp).
+// Writes draws in the ABI's format (abi.hpp).
 #pragma once
 
 #include "runtime/plugin/abi.hpp"
@@ -11,7 +11,7 @@ namespace baton::plugin {
 
 class draw_writer {
 public:
-  // The lists live until the next call. Not said: log-probabilities, constraints.
+  // The returned lists are valid until the next call. Omits log-probabilities and constraints.
   draw_lists write(std::span<const baton::draw> draws);
 
 private:

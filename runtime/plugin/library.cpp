@@ -31,14 +31,14 @@ errc code_of(status s) {
   case status::group_failed:
     return errc::link_down;
   case status::ok:
-  case status::device_lost: // plugin_engine tells who has to know
+  case status::device_lost: // plugin_engine reports it
   case status::internal:
     break;
   }
-  return errc::internal; // and whatever number a library makes up
+  return errc::internal; // also for unknown numbers
 }
 
-// Of a library that is loaded.
+// The function table of a loaded library.
 result<const table*> table_in(void* loaded, const std::filesystem::path& file) {
   void* symbol = ::dlsym(loaded, entry_point);
   if (symbol == nullptr)
@@ -46,7 +46,7 @@ result<const table*> table_in(void* loaded, const std::filesystem::path& file) {
                 entry_point);
   const table* calls = reinterpret_cast<entry*>(symbol)();
   if (calls == nullptr)
-    return fail(errc::start_failed, "{} gives no engine", file.string());
+    return fail(errc::start_failed, "{} returns no engine", file.string());
   if (calls->abi != abi_version)
     return fail(errc::version_mismatch,
                 "{} was built for version {} of the engine interface, this program has {}: build "
@@ -54,8 +54,7 @@ result<const table*> table_in(void* loaded, const std::filesystem::path& file) {
                 file.string(), calls->abi, abi_version);
   if (calls->check == nullptr || calls->create == nullptr || calls->run == nullptr ||
       calls->destroy == nullptr || calls->name == nullptr)
-    return fail(errc::start_failed, "{} leaves out a function of the engine interface",
-                file.string());
+    return fail(errc::start_failed, "{} lacks a function of the engine interface", file.string());
   return calls;
 }
 
@@ -78,8 +77,8 @@ result<std::filesystem::path> find_library(std::string_view engine) {
 }
 
 result<library> library::open(const std::filesystem::path& file) {
-  // Local: what it brings along is not for anyone else to find. All symbols now: what is missing
-  // shows here, not in a step.
+  // RTLD_LOCAL hides the library's dependencies from other libraries. RTLD_NOW reports missing
+  // symbols here and not during a step.
   void* loaded = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (loaded == nullptr) {
     const char* why = ::dlerror();
@@ -115,7 +114,7 @@ result<std::string> examine(const std::filesystem::path& file, const std::string
     return ok.error();
   std::string said(found.device, ::strnlen(found.device, sizeof found.device));
   if (const auto size = ::strnlen(found.ranks_meet_by, sizeof found.ranks_meet_by); size > 0)
-    said += "; ranks meet by " + std::string(found.ranks_meet_by, size);
+    said += "; ranks connected by " + std::string(found.ranks_meet_by, size);
   return said;
 }
 

@@ -14,7 +14,7 @@
 namespace baton::plugin {
 namespace {
 
-// Rows of a step, and blocks: far beyond what a device has; a typing error there.
+// Far above what any device holds; larger values are typing errors.
 constexpr std::uint32_t rows_limit = 1U << 16U;
 constexpr std::uint32_t block_positions_limit = 1024;
 
@@ -36,7 +36,7 @@ result<void> check(const config& c) {
   return {};
 }
 
-// Of all ranks, one behind the other; the whole model without a group.
+// The slices of all ranks in order; without a group, the whole model.
 result<std::vector<model::tensor_slice>> slices_of(const model::description& m, const config& c) {
   auto slices = c.slices;
   if (slices.empty()) {
@@ -83,14 +83,14 @@ struct plugin_engine::state {
   weight_feed feed;
   std::vector<model::tensor_slice> slices; // [rank]
   std::vector<std::size_t> logits_of_ranks;
-  std::shared_ptr<collective::collective> group; // null: the only rank, or it has not met them
+  std::shared_ptr<collective::collective> group; // null: the only rank, or not connected yet
   config settings;
   bool embeds = false, heads = false;
   engine_handle* handle = nullptr;
-  std::optional<error> group_failure; // of this step: what the group said, not the library
+  std::optional<error> group_failure; // the group's error in this step
   baton::engine::capacity limits;
   facts told;
-  batch_writer now, begun; // the batch that is run, and the last one that was begun
+  batch_writer now, begun; // the current batch, and the one begun last
   std::span<float> logits; // [draws, vocabulary] of the last run
   baton::engine::sampler_scratch scratch;
   baton::engine::constraint_masks masks;
@@ -227,8 +227,7 @@ result<std::vector<sample>> plugin_engine::state::draw_all(const micro_batch& ba
   return samples;
 }
 
-// `states`: the rows of the pooled slices, one slice's behind the other's. Those that are scored
-// come without what they are to hold.
+// `states`: the rows of all pooled slices, concatenated. Entries of scored slices stay empty.
 std::vector<pooled> plugin_engine::state::pool_all(const micro_batch& batch,
                                                    const float* states) const {
   std::vector<pooled> all;
@@ -246,7 +245,7 @@ std::vector<pooled> plugin_engine::state::pool_all(const micro_batch& batch,
   return all;
 }
 
-// What a library has drawn by itself.
+// Converts tokens that the library drew by itself.
 result<std::vector<sample>> plugin_engine::state::take_tokens(const std::int32_t* tokens,
                                                               const std::vector<baton::draw>& draws,
                                                               std::string_view name) const {
@@ -299,7 +298,7 @@ result<std::unique_ptr<plugin_engine>> plugin_engine::load(const library& from,
   if (auto ok = s->create(); !ok)
     return ok.error();
   limits.pools = !range.heads || s->told.gives_states;
-  limits.scores = true; // what the last stage tells, of logits
+  limits.scores = true; // computed from logits
   limits.device = fmt::format(
       "{} {}{}", from.calls().name, s->told.device,
       s->slices.size() > 1 ? fmt::format(", rank {} of {}", settings.rank, s->slices.size()) : "");
@@ -331,8 +330,8 @@ result<baton::engine::step_output> plugin_engine::run(const micro_batch& batch,
   if (auto ok = baton::engine::validate(batch, activations, s.limits, s.embeds); !ok)
     return ok.error();
   if (s.slices.size() > 1 && !s.group)
-    return fail(errc::internal, "a rank that has not met the others");
-  if (s.group) // whoever has no such step is not among them
+    return fail(errc::internal, "this rank is not connected to the other ranks");
+  if (s.group) // fails if a rank runs another step
     if (auto ok = s.group->agree(batch.batch.value); !ok)
       return ok.error();
   const auto& what = s.now.write(batch, activations, s.reader());
@@ -340,10 +339,10 @@ result<baton::engine::step_output> plugin_engine::run(const micro_batch& batch,
   failure why;
   const auto& calls = s.lib.calls();
   const auto ended = calls.run(s.handle, &what, &found, &why);
-  // Its own kind says more than the library can, but for what is wrong with this process.
+  // The group's own error is more precise than the library's, except if the device is lost.
   if (s.group_failure && ended != status::device_lost)
     return *s.group_failure;
-  if (ended == status::group_failed && s.group) // by a way of its own: the ranks have lost step
+  if (ended == status::group_failed && s.group) // the engine's own collective failed
     s.group->give_up(outcome_of(ended, why, calls.name).error());
   if (auto ok = s.heard(ended, why); !ok)
     return ok.error();
@@ -351,7 +350,7 @@ result<baton::engine::step_output> plugin_engine::run(const micro_batch& batch,
   const std::size_t hidden = std::size_t{batch.rows()} * s.limits.hidden_size;
   if (!s.heads) {
     if (found.activations == nullptr)
-      return fail(errc::internal, "engine {} gives no activations", calls.name);
+      return fail(errc::internal, "engine {} returns no activations", calls.name);
     out.activations = {found.activations, hidden};
     if (found.may_be_kept && calls.give_back != nullptr)
       out.owner = {found.activations, [kept = state_](float* rows) {
@@ -364,7 +363,7 @@ result<baton::engine::step_output> plugin_engine::run(const micro_batch& batch,
   const bool pools = std::any_of(batch.pools.begin(), batch.pools.end(),
                                  [](const pool& p) { return p.how != pooling::scores; });
   if (pools && found.states == nullptr)
-    return fail(errc::internal, "engine {} gives no rows to pool", calls.name);
+    return fail(errc::internal, "engine {} returns no rows to pool", calls.name);
   out.pooled = s.pool_all(batch, found.states);
   if (what.draws == 0)
     return out;
@@ -376,7 +375,7 @@ result<baton::engine::step_output> plugin_engine::run(const micro_batch& batch,
     return out;
   }
   if (found.logits == nullptr)
-    return fail(errc::internal, "engine {} gives no logits", calls.name);
+    return fail(errc::internal, "engine {} returns no logits", calls.name);
   s.logits = {found.logits, std::size_t{what.draws} * s.limits.vocabulary_size};
   if (auto ok = s.score_all(batch, out.pooled); !ok)
     return ok.error();
@@ -393,7 +392,7 @@ std::uint32_t plugin_engine::begun_max() const noexcept {
   return calls.begin != nullptr && calls.is_busy != nullptr && !s.group ? s.told.begun_max : 0;
 }
 
-// A library is never given a batch that contradicts the limits.
+// Passes only batches that respect the limits to the library.
 bool plugin_engine::begin(const micro_batch& batch, std::span<const float> activations) {
   state& s = *state_;
   const bool is_fed = !batch.feeds.empty();
@@ -402,7 +401,7 @@ bool plugin_engine::begin(const micro_batch& batch, std::span<const float> activ
     return false;
   if (s.lib.calls().begin(s.handle, &s.begun.write(batch, activations, s.reader())))
     return true;
-  s.begun.forget(); // nothing is fed from it
+  s.begun.forget(); // disables feeding from the batch before
   return false;
 }
 

@@ -11,7 +11,7 @@ std::uint32_t bytes_of(element e) {
   return e == element::f32 ? 4 : 2;
 }
 
-// Of the type that the file has, bit for bit.
+// Whether the file's type equals the requested one bit for bit.
 bool is_same(model::tensor_type type, element as) {
   using enum model::tensor_type;
   return (type == f32 && as == element::f32) || (type == f16 && as == element::f16) ||
@@ -165,7 +165,7 @@ std::optional<weight_feed::source> weight_feed::locate_attention(const weight_na
       return source{tensor("attn_qkv.weight"), behind + at, 0, {rows, hidden}};
     return source{tensor(alone), at, 0, {rows, hidden}};
   };
-  // One row, of which a rank has some columns.
+  // Columns of a single row, for this rank.
   const auto vector = [&](bool has, std::string_view role, std::uint64_t at,
                           std::uint64_t columns) -> std::optional<source> {
     if (!has)
@@ -209,7 +209,7 @@ std::optional<weight_feed::source> weight_feed::locate_ffn(const weight_name& na
   };
   if (name.expert >= std::max(1U, model_.expert_count))
     return std::nullopt;
-  // An expert's rows lie behind those of the experts before it.
+  // The rows of all experts are concatenated.
   const auto outputs = [&](std::string_view role, std::string_view of_experts,
                            std::uint64_t behind) -> std::optional<source> {
     if (is_mixture)
@@ -256,13 +256,13 @@ result<void> weight_feed::read(const weight_name& name, std::uint64_t first, std
   if (first > from->size.rows || count > from->size.rows - first)
     return fail(errc::invalid_value, "rows {} to {} of '{}', which has {}", first, first + count,
                 tensor->name, from->size.rows);
-  // A vector may be published with dimensions of one.
+  // A vector may be stored with extra dimensions of 1.
   const bool is_whole = from->size.rows == 1;
   const std::uint64_t row_bytes = is_whole ? tensor->size_bytes() : tensor->row_bytes();
   const std::uint64_t columns = is_whole ? tensor->elements() : tensor->columns();
   const std::uint64_t rows = is_whole ? tensor->rows() * count : count;
   const bool is_cut = from->size.columns != columns;
-  if (is_same(tensor->type, as) && !is_cut) // from the file to where it is wanted
+  if (is_same(tensor->type, as) && !is_cut) // read directly into `out`
     return file_->copy_rows(tensor->name, from->first_row + first, rows, {out, row_bytes * count});
   std::vector<std::byte> raw(row_bytes * count);
   if (auto ok = file_->copy_rows(tensor->name, from->first_row + first, rows, raw); !ok)

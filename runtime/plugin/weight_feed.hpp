@@ -1,7 +1,6 @@
-// What an engine behind runtime/plugin/abi.hpp is told of its model: the description in the ABI's
-// terms, and the weights of one rank of one stage, as 16 or 32 bits, whatever the file has. So an
-// engine knows neither files nor quantisation, and fused projections, experts and slices look
-// alike.
+// Describes a model to an engine behind runtime/plugin/abi.hpp, and provides the weights of one
+// rank of one stage in 16 or 32 bits, whatever type the file has. Engines therefore need not know
+// file formats, quantisation, fused projections, experts or slices.
 #pragma once
 
 #include "runtime/model/slice.hpp"
@@ -13,24 +12,24 @@ namespace baton::plugin {
 
 class weight_feed {
 public:
-  // `file` outlives it. Errors: bad_model_file (a tensor is missing, or factors of the rotation are
-  // none).
+  // `file` outlives this object. Errors: bad_model_file (a tensor is missing, or the rope factors
+  // are invalid).
   static result<weight_feed> open(const model::model_file& file, const model::description& model,
                                   const model::layer_range& range,
                                   const model::tensor_slice& slice);
 
-  // Points into this object, which must not move meanwhile.
+  // The result points into this object, which must not move.
   plugin::decoder describe() const;
-  // Nothing if the model has no such weight.
+  // Empty if the model has no such weight.
   std::optional<extent> find(const weight_name& name) const;
-  // Rows [first, first + count) of it. What the file has in that type is read into `out` itself,
-  // unless a rank has some columns of it alone. Requires: `out` has room for them. Thread-safe.
-  // Errors: not_found, invalid_value (rows out of range), io_failed.
+  // Reads rows [first, first + count). Reads directly into `out` if the file has the same type and
+  // this rank needs whole rows. Requires: `out` is large enough. Thread-safe. Errors: not_found,
+  // invalid_value (rows out of range), io_failed.
   result<void> read(const weight_name& name, std::uint64_t first, std::uint64_t count, element as,
                     std::byte* out) const;
 
 private:
-  // Where it lies: rows and columns of a tensor of the file.
+  // The location of a weight: rows and columns of a tensor in the file.
   struct source {
     std::string tensor;
     std::uint64_t first_row = 0, first_column = 0;

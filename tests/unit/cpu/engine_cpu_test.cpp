@@ -346,7 +346,7 @@ TEST_CASE("settings and models that the engine cannot run are refused by name") 
   CHECK(model_with([](auto& d) {
           d.expert_count = 2;
           d.has_post_norms = true;
-        }).find("what experts add") != std::string::npos);
+        }).find("norms of expert outputs") != std::string::npos);
   CHECK(model_with([](auto& d) { d.rope.scaling = model::rope_scaling_kind::yarn; }).find("yarn") !=
         std::string::npos);
   CHECK(model_with([](auto& d) { d.head_size = 24; }).find("head sizes") != std::string::npos);

@@ -222,7 +222,7 @@ TEST_CASE("memory that has been cut, or has begun another life, is noticed") {
     REQUIRE(::pwrite(before.files[0].fd, &life, sizeof life, 8 * 10) == sizeof life);
     const auto taken = after.stages[1]->take_over(sources, blocks);
     REQUIRE_FALSE(taken);
-    CHECK(taken.error().message.find("another life") != std::string::npos);
+    CHECK(taken.error().message.find("was reset") != std::string::npos);
   }
   SUBCASE("a block that is not there") {
     const std::vector<block_index> beyond{settings_of().kv_blocks};

@@ -295,13 +295,13 @@ TEST_CASE("slices that do not fit the model, or the group, are refused") {
           c.slices[0].ffn.count -= 16;
           c.slices[1].ffn.first -= 16;
           c.slices[1].ffn.count += 16;
-        }).find("a slice of columns 0 to 48 does not lie on its blocks of 32") !=
+        }).find("a slice of columns 0 to 48 does not align with its blocks of 32") !=
         std::string::npos);
   CHECK(with([](auto& c) {
           c.slices[0].vocabulary.count -= 1;
           c.slices[1].vocabulary.first -= 1;
           c.slices[1].vocabulary.count += 1;
-        }).find("inside of a panel") != std::string::npos);
+        }).find("inside a panel") != std::string::npos);
 }
 
 TEST_CASE("KV of another rank, or of another cut, is not taken for one's own") {

@@ -73,7 +73,7 @@ TEST_CASE("who runs it may ask for less, in words that are known") {
   CHECK(!of("own").singles);
   CHECK(of("prompts").prompts);
   CHECK(!of("prompts").singles);
-  CHECK(of("prompts").why_not == "so it is asked for");
+  CHECK(of("prompts").why_not == "disabled by BATON_GPU_ATTENTION");
   CHECK(of(nullptr).singles);
   CHECK(of("all").singles);
   for (const auto* misspelt : {"", "OWN", "prompt", "all "}) {

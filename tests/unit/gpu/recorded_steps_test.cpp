@@ -188,7 +188,7 @@ TEST_CASE("what cannot be recorded is said once, and everything is run from then
   CHECK(r.worked == 7);
   CHECK(r.device.recorded == 0);
   REQUIRE(r.said.size() == 1);
-  CHECK(r.said[0].find("of 1 rows could not be: no more graphs") != std::string::npos);
+  CHECK(r.said[0].find("of 1 rows could not be recorded: no more graphs") != std::string::npos);
 }
 
 TEST_CASE("recorded steps give the bits of steps that are not") {

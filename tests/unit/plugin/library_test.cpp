@@ -34,7 +34,7 @@ TEST_CASE("a library of another version of the interface is refused with both nu
 TEST_CASE("what is no engine, or not a whole one, is refused") {
   CHECK(refusal(engines / "engine_bad_none.so").message.find("no symbol baton_engine") !=
         std::string::npos);
-  CHECK(refusal(engines / "engine_bad_gap.so").message.find("leaves out a function") !=
+  CHECK(refusal(engines / "engine_bad_gap.so").message.find("lacks a function") !=
         std::string::npos);
   const scratch_directory scratch;
   std::ofstream(scratch / "engine_text.so") << "no library\n";
@@ -74,7 +74,7 @@ TEST_CASE("what ranks need is looked for where there are ranks") {
   CHECK(bad.error().message == "engine plain: several ranks need what this machine has not");
   const auto apart = plugin::examine(file, "plain-apart", 2, 1);
   REQUIRE(apart);
-  CHECK(apart->ends_with("; ranks meet by plain loops"));
+  CHECK(apart->ends_with("; ranks connected by plain loops"));
   const auto crowded = plugin::examine(file, "plain-apart", 2, 2);
   REQUIRE(!crowded);
   CHECK(crowded.error().message == "engine plain: 2 ranks of a stage are on one device");
