@@ -12,7 +12,7 @@
 namespace baton::gateway {
 
 struct desk_state {
-  static inline const char* name = "desk";
+  static inline const char* name = "pipeline_client";
 
   desk_config config;
   desk_actor::stateful_pointer<desk_state> self = nullptr;

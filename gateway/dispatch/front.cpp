@@ -33,7 +33,7 @@ route_question question_of(const open_entry& entry) {
 }
 
 struct front_state {
-  static inline const char* name = "front";
+  static inline const char* name = "request_router";
 
   std::shared_ptr<board> facts;
   router routes{1, {}};

@@ -19,7 +19,7 @@ struct repository_state {
     std::chrono::steady_clock::time_point until;
   };
 
-  static inline const char* name = "repository_desk";
+  static inline const char* name = "repository_client";
 
   repository_desk_config config;
   std::map<std::uint64_t, waiting> open;
