@@ -37,7 +37,7 @@ struct open_entry {
   // False: the client came from another gateway or an earlier incarnation of this one, and the head
   // has not sent the original request yet (on_recovered).
   bool has_request = true;
-  bool is_told = false;                  // the client has the grant
+  bool is_told = false;
   std::vector<ids_prompt> delivered_ids; // per choice: ids of them, if known here
   std::vector<std::uint32_t> delivered;  // per choice: output tokens delivered to the stream
   std::vector<bool> finished;            // per choice
