@@ -57,7 +57,7 @@ public:
   void http_request(std::string_view route, std::string_view method, int code, double seconds);
   void connection_opened();
   void connection_closed();
-  // `protocol` is http, websocket, zmq or grpc: the label `door`.
+  // `protocol` is http, websocket, zmq or grpc: the label "door".
   void refused(std::string_view door, errc reason);
   void request_opened(std::string_view door);
   void client_gone(std::string_view door);
