@@ -40,8 +40,8 @@ void open_requests::close(cancel_reason why) noexcept {
   }
 }
 
-// Until all are told, those that are not are asked alone: what comes for others stays in their
-// streams, which are bounded.
+// Until all have answered, only the others are read. Further events stay in their streams, which
+// are bounded.
 std::optional<stream_event> open_requests::next() {
   for (std::size_t place = 0; place < all_.size(); ++place) {
     auto& one = all_[place];

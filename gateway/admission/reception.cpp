@@ -156,9 +156,9 @@ rejected reception::refuse_full(std::string_view model) {
 
 namespace {
 
-constexpr std::size_t parameters_depth_max = 32; // handlers in any language read them
+constexpr std::size_t parameters_depth_max = 32; // handlers in any language parse them
 
-// Null: there is none.
+// Null: not found.
 worker_pool_actor find_worker_pool(const board& facts, const std::string& name,
                                    const std::string& version) {
   const auto all = facts.workers();
@@ -166,7 +166,7 @@ worker_pool_actor find_worker_pool(const board& facts, const std::string& name,
   return model ? model->pool : worker_pool_actor();
 }
 
-// Why no pool has it: one that loads is worth to wait for.
+// Why no pool has it. A client should wait for a model that loads.
 error no_worker_model(const board& facts, const std::string& name, const std::string& version) {
   const auto of_version = version.empty() ? "" : fmt::format(", version {}", version);
   for (const auto& m : facts.models()->all) {
@@ -190,14 +190,14 @@ cancel_reason if_lost(bool is_resumable) {
   return is_resumable ? cancel_reason::client_lost : cancel_reason::client_gone;
 }
 
-// The time of day here, where no zone is said: as the seconds that UTC would have for it.
+// The local time of day, as the seconds that UTC would have for it.
 std::int64_t local_seconds_now() {
   const auto now = std::time(nullptr);
   std::tm local{};
   return localtime_r(&now, &local) ? timegm(&local) : now;
 }
 
-// By the name: it stays when the key behind it is exchanged. No name has a space in it.
+// By the name, which stays when its key is rotated. No name contains a space.
 void set_caller(generate& request, std::string_view name) {
   if (name.empty()) {
     return;

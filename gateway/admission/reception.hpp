@@ -1,7 +1,6 @@
-// How a door opens requests: checks what can be known at once (draining, model, room), makes the
-// stream and hands both to the front. The open_request it gives back tells it when the door
-// leaves, whatever the reason. Whoever comes through whichever door, its key's quotas are asked
-// here.
+// Opens requests for the servers: checks what is known at once (draining, model, room, the key's
+// quotas), makes the stream, and sends both to the router. The open_request that it returns
+// notifies the router when the server drops it, for whatever reason.
 #pragma once
 
 #include "gateway/base/stream_position.hpp"
@@ -17,12 +16,12 @@
 
 namespace baton::gateway {
 
-// Owns a door's end of a stream. Dropped before the end: the ticket is cancelled at once, or kept
-// for a while if the client has said that it would come back.
+// Owns the server's end of a stream. If it is dropped before the end, the ticket is cancelled at
+// once, or kept for a while if the client announced that it may resume.
 class open_request {
 public:
-  // `desk` hears if it is closed: the front, or a worker model's pool. `if_lost`: what dropping it
-  // says of the client.
+  // `owner` is notified if it is closed: the router, or a worker model's pool. `if_lost`: the
+  // reason if it is dropped.
   open_request(actors::takes<close_request> desk, std::shared_ptr<stream> out, std::string model,
                cancel_reason if_lost = cancel_reason::client_gone);
   ~open_request();
@@ -33,7 +32,7 @@ public:
     return stream_->next(tokens_max);
   }
   bool is_cut() const noexcept { return stream_->is_cut(); }
-  // When a worker had it; the epoch of the clock before, and of what no worker does.
+  // When a worker began it. Before that, and without a worker: the epoch of the clock.
   stream::instant begun_at() const noexcept { return stream_->begun_at(); }
   const std::string& model() const noexcept { return model_; } // the card's name
   // Its last event was seen: nothing is left to cancel.
@@ -49,7 +48,7 @@ private:
   bool is_ended_ = false;
 };
 
-// What a door gets that asks for one: the open request, or the refusal to tell its client.
+// The result of opening a request: the open request, or the refusal for its client.
 template <class Open>
 class opening_of {
 public:
@@ -66,43 +65,42 @@ private:
 };
 using opening = opening_of<open_request>;
 
-// Of a worker model's answer that its client does not read: many small pieces, or few large ones.
+// The bound of a worker model's unread answer: many small pieces, or few large ones.
 inline constexpr std::size_t worker_answer_bytes_max = 8u << 20;
 
 class reception {
 public:
-  // `door` is a label of /metrics: "http", "websocket", "zmq" or "grpc".
+  // `protocol` is a label of /metrics: "http", "websocket", "zmq" or "grpc".
   reception(front_actor front, std::shared_ptr<board> facts, std::string door);
 
   // Refusals of all four: draining, not_ready, overloaded, model_not_found, unauthorized (the key
-  // was taken away meanwhile); of all but resume rate_limit_exceeded; of open also invalid_value.
-  // Each is counted.
-  // The request's model becomes the name of its card. What one caller's requests leave in the
-  // prefix cache, and how they are named, another's do not find: how long an answer takes would
-  // tell what others asked.
-  // `is_stream`: the client takes tokens as they come, and can go on behind them.
+  // was revoked); except for resume also rate_limit_exceeded; for open also invalid_value. Each is
+  // counted.
+  // The request's model becomes the name of its card. Principals do not share cached prefixes or
+  // request ids: the time of an answer would reveal what others asked.
+  // `is_stream`: the client takes tokens as they come, and can resume after them.
   opening open(const caller& who, generate request, bool add_generation_prompt, bool is_stream,
                std::function<void()> wake);
-  // A client that comes back. `is_resumable`: it may do so again.
+  // For a client that resumes. `is_resumable`: it may do so again.
   opening resume(const caller& who, std::string_view model, stream_position from, bool is_resumable,
                  std::function<void()> wake);
-  // Of `what` number and gateway are set here.
+  // The number and the gateway of `what` are set later.
   opening tokenize(const caller& who, std::string_view model, baton::tokenize what,
                    std::function<void()> wake);
   opening detokenize(const caller& who, std::string_view model, std::vector<token_id> ids,
                      std::function<void()> wake);
-  // A worker model: `inferred`, the last of which says so; or one rejected or failed in its place.
+  // For a worker model: `inferred` events up to `is_last`, or one rejected or failed instead.
   // Refusals: draining, model_not_found, payload_too_large, invalid_value, overloaded,
-  // unauthorized, rate_limit_exceeded. Unanswered beyond worker_answer_bytes_max, its client is
-  // cut. `goes_alone`: its worker is given no other request with it.
+  // unauthorized, rate_limit_exceeded. A client that leaves more than worker_answer_bytes_max
+  // unread is cut. `goes_alone`: its batch has no other request.
   opening infer(const caller& who, baton::infer request, std::function<void()> wake,
                 bool goes_alone = false);
-  // A model of the repository: one model_changed, or failed in its place. Refusals: draining,
-  // conflict (there is no repository), overloaded.
+  // For a model of the repository: one model_changed, or failed instead. Refusals: draining,
+  // conflict (there is no repository).
   opening change(const change_model& what, std::function<void()> wake);
 
-  // What a door refuses itself, before it is a request: one span, if it is to be traced. `route`
-  // has a method and a path of the table, or is empty.
+  // Traces a request that a server refuses unread: one span, if it is traced. `route` has a method
+  // and a path of the table, or is empty.
   void trace_refusal(const caller& who, std::string route, int http_status);
   void trace_refusal(const caller& who, errc reason);
 
@@ -111,22 +109,21 @@ public:
   const std::string& door() const noexcept { return door_; }
 
 private:
-  // Of an open request, entered at the board.
+  // An open request, counted in the gateway's state.
   struct admission {
     model_card card;
     std::shared_ptr<quota_lease> lease;
   };
-  // `request` is looked at if there is one, and gets the model's defaults. `is_new`: no client that
-  // comes back.
+  // Checks `request`, if there is one, and gives it the model's defaults. `is_new`: not resumed.
   std::variant<admission, rejected> admit(const caller& who, bool is_new, std::string_view model,
                                           generate* request);
-  // Null for nobody. Refused if a quota is used up, or the key was taken away.
+  // Null: anonymous. Refused if a quota is used up, or the key was revoked.
   std::variant<std::shared_ptr<quota_lease>, rejected> lease_for(const caller& who, bool is_new);
-  // Counts it. `model`: as it was asked for.
+  // Counts it. `model`: the requested name.
   rejected refuse(error why, std::string_view model = {});
   rejected refuse_full(std::string_view model);
   std::shared_ptr<stream> new_stream(std::function<void()> wake);
-  // Null: it is not traced.
+  // Null: not traced.
   trace_handle trace_of(const caller& who);
   trace_handle trace_for(const caller& who, request_trace::operation asks, std::string_view model);
 

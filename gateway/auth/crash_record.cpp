@@ -12,16 +12,16 @@
 #include <cstring>
 
 namespace baton::gateway {
-// What lies in the file.
+// The layout of the file.
 namespace crash_file {
 
 constexpr std::uint64_t layout_version = 0x6261746f6e637201; // "batoncr", 1
 constexpr std::size_t suspects_max = 256;
-constexpr std::size_t notes_max = 128; // threads that handle requests at one time
+constexpr std::size_t notes_max = 128; // threads that handle requests at the same time
 constexpr std::size_t client_bytes_max = 64;
 constexpr std::uint32_t note_free = 0, note_handled = 1, note_crashed = 2;
 
-using client_text = std::array<char, client_bytes_max>; // zeros behind it
+using client_text = std::array<char, client_bytes_max>; // padded with zeros
 
 struct suspect_row {
   client_text client;
@@ -38,7 +38,7 @@ using namespace crash_file;
 
 constexpr std::array fatal_signals = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
 
-// Cut where it is longer. Allocates nothing: it is made for each event of a stream.
+// Truncated if it is longer. Does not allocate: it runs for each event of a stream.
 client_text text_of(const crash_client& client) noexcept {
   client_text text{};
   std::size_t size = 0;
@@ -68,7 +68,7 @@ std::chrono::seconds refusal_of(const suspect_row& row, std::int64_t now) noexce
   const auto doublings = std::min(row.crashes - crash_record::crashes_allowed - 1, doublings_max);
   const auto whole = std::min(crash_record::refusal_first * (std::int64_t{1} << doublings),
                               crash_record::refusal_most);
-  const auto since = std::max<std::int64_t>(0, now - row.last_crash); // clocks are set back
+  const auto since = std::max<std::int64_t>(0, now - row.last_crash); // clocks can be set back
   return std::max(whole - std::chrono::seconds(since), std::chrono::seconds(0));
 }
 
@@ -80,7 +80,7 @@ bool is_forgotten(const suspect_row& row, std::int64_t now) noexcept {
 
 struct crash_record::note {
   std::uint32_t state;            // note_free, note_handled or note_crashed
-  crash_file::client_text client; // whose request it is, unless free
+  crash_file::client_text client; // of the request, unless free
 };
 
 struct crash_record::layout {
@@ -95,7 +95,7 @@ constinit std::atomic<bool> marks_signals = false;
 // The state of this thread's note, for its signal handler.
 constinit thread_local std::uint32_t* current_state = nullptr;
 
-// Nothing but stores and system calls that are safe in a handler.
+// Uses only stores and system calls that are safe in a handler.
 void mark_and_end(int number, siginfo_t* info, void*) {
   if (current_state) {
     *current_state = note_crashed;
@@ -103,12 +103,12 @@ void mark_and_end(int number, siginfo_t* info, void*) {
   struct sigaction standard {};
   standard.sa_handler = SIG_DFL;
   sigaction(number, &standard, nullptr);
-  if (info->si_code <= 0) { // sent by a process; the processor's come again by themselves
+  if (info->si_code <= 0) { // sent by a process; a processor fault repeats by itself
     raise(number);
   }
 }
 
-// A stack overflow leaves no room for a handler.
+// A stack overflow leaves no room for a handler on the thread's own stack.
 void use_own_signal_stack() noexcept {
   constexpr std::size_t stack_bytes = 16 * 1024;
   thread_local std::array<std::byte, stack_bytes> memory;
@@ -167,7 +167,7 @@ crash_record::~crash_record() {
   munmap(mapped_, sizeof(layout));
 }
 
-// A client that is not known yet takes the row whose last crash is the oldest.
+// A new client takes the row whose last crash is the oldest.
 void crash_record::count(const note& crashed, clock::time_point now) {
   const auto at = seconds_of(now);
   auto& rows = mapped_->suspects;
@@ -203,7 +203,7 @@ std::chrono::seconds crash_record::refused_for(const crash_client& client,
 }
 
 crash_record::handling::handling(crash_record* record, const crash_client& client) noexcept {
-  if (!record || current_state) { // a part of what is noted already
+  if (!record || current_state) { // nested in a noted request
     return;
   }
   static std::atomic<std::size_t> threads = 0;
@@ -239,7 +239,7 @@ void crash_record::mark_fatal_signals() noexcept {
   for (const int number : fatal_signals) {
     struct sigaction before {};
     if (sigaction(number, nullptr, &before) != 0 || before.sa_handler != SIG_DFL) {
-      continue; // a sanitizer's, which tells more
+      continue; // a sanitizer's, which reports more
     }
     struct sigaction action {};
     action.sa_sigaction = mark_and_end;
@@ -257,10 +257,10 @@ std::optional<rejected> refusal_of_suspect(const crash_record* record, const cra
     return std::nullopt;
   }
   rejected no;
-  no.reason = fail(errc::rate_limit_exceeded,
-                   "requests of this client ended the server more than once; it takes none of "
-                   "them for {} s",
-                   wait.count());
+  no.reason =
+      fail(errc::rate_limit_exceeded,
+           "requests of this client crashed the server more than once; they are refused for {} s",
+           wait.count());
   no.retry_after = wait;
   return no;
 }

@@ -5,7 +5,7 @@
 namespace baton::gateway {
 namespace {
 
-constexpr std::size_t names_left_max = 4096; // of keys that there are no more
+constexpr std::size_t names_left_max = 4096; // of removed keys
 
 } // namespace
 
@@ -83,7 +83,7 @@ result<caller> gate::renew(const caller& who) const {
 }
 
 void gate::replace(key_ring ring, instant now) {
-  ENSURE(needs_key_, "keys for a gate that stands open");
+  ENSURE(needs_key_, "keys for an authenticator that needs none");
   std::map<std::string_view, std::shared_ptr<key_account>> known;
   const auto before = look();
   for (const auto* accounts : {&before->accounts, &before->left}) {

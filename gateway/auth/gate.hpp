@@ -1,5 +1,5 @@
-// The one gate: who is it that asks, by the key, and may it ask for one more? In front of all doors
-// and all routes. Any thread; the keys may be exchanged while requests are open.
+// Authentication and quotas: who sends a request, by its API key, and whether it may open one more.
+// All servers and routes use it. Any thread; keys may be exchanged while requests are open.
 #pragma once
 
 #include "gateway/auth/key_ring.hpp"
@@ -14,7 +14,7 @@
 
 namespace baton::gateway {
 
-// What a name has used since the gateway came up.
+// The usage of a name since the gateway started.
 struct key_usage {
   std::string name;
   std::uint64_t requests = 0;
@@ -22,7 +22,7 @@ struct key_usage {
   std::map<std::string_view, std::uint64_t> refused; // by quota
 };
 
-// What the requests of one name use, under all its keys.
+// The usage of one name, over all its keys.
 class key_account {
 public:
   using instant = quota_meter::instant;
@@ -44,7 +44,7 @@ private:
   quota_meter meter_;
 };
 
-// One open request's place in its key's quotas, given back when it is dropped.
+// One open request in its key's quotas; returned when it is dropped.
 class quota_lease {
 public:
   explicit quota_lease(std::shared_ptr<key_account> account) : account_(std::move(account)) {}
@@ -57,12 +57,12 @@ private:
   std::shared_ptr<key_account> account_;
 };
 
-// Who asks, and in which trace. Without keys everybody is nobody, and may do everything.
+// The sender of a request, and its trace. Without keys all are anonymous and may do everything.
 struct caller {
-  std::shared_ptr<key_account> account; // none: nobody
-  key_digest digest{};                  // of the key that was shown
+  std::shared_ptr<key_account> account; // null: anonymous
+  key_digest digest{};                  // of the key in the request
   key_role role = key_role::admin;
-  std::optional<trace_parent> trace{}; // as its request says, if traces are exported
+  std::optional<trace_parent> trace{}; // from the request, if traces are exported
 
   std::string_view name() const noexcept { return account ? account->name() : std::string_view(); }
 };
@@ -70,25 +70,25 @@ struct caller {
 class gate {
 public:
   using instant = quota_meter::instant;
-  // No ring: nobody needs a key. An empty one: nobody comes in.
+  // No ring: no key is needed. An empty one: no key is valid.
   gate(std::optional<key_ring> ring, instant now);
 
   bool needs_key() const noexcept { return needs_key_; }
   // Errors: unauthorized (no key, or an unknown one).
   result<caller> identify(std::string_view key) const;
-  // The same caller as it stands now. Errors: unauthorized, if the key was taken away meanwhile.
+  // The same principal with its current rights. Errors: unauthorized, if the key was revoked.
   result<caller> renew(const caller& who) const;
-  // Other keys from now on; who keeps its name, or has it again, keeps what it has used, so that
-  // counters do not fall. Requires: needs_key().
+  // Replaces all keys. A name that stays or returns keeps its usage, so that counters do not fall.
+  // Requires: needs_key().
   void replace(key_ring ring, instant now);
-  // Of all names of the ring.
+  // For all names of the ring.
   std::vector<key_usage> usage() const;
 
 private:
   struct state {
     key_ring ring;
     std::vector<std::shared_ptr<key_account>> accounts; // by index in the ring
-    std::vector<std::shared_ptr<key_account>> left{};   // of names that it had before
+    std::vector<std::shared_ptr<key_account>> left{};   // of former names
   };
   std::shared_ptr<const state> look() const;
   result<caller> find(const key_digest& digest) const;

@@ -1,6 +1,6 @@
-// The API keys that a gateway knows: by name, with role and quotas, and of the key itself only its
-// SHA-256. A key is 256 random bits, so nobody can try them all and a slow hash would protect
-// nothing (docs/decisions/0016-api-keys.md). Pure; read from a file by cluster/.
+// The API keys that a gateway accepts: by name, with role and quotas. Only the SHA-256 of a key is
+// kept. A key is 256 random bits, so a slow hash would protect nothing
+// (docs/decisions/0016-api-keys.md). Pure; read from a file by cluster/.
 #pragma once
 
 #include <array>
@@ -16,15 +16,15 @@ namespace baton::gateway {
 using key_digest = std::array<std::uint8_t, 32>; // SHA-256
 
 key_digest digest_of_key(std::string_view key) noexcept;
-// Of 64 hex digits, lower case.
+// Reads 64 hex digits in lower case.
 std::optional<key_digest> digest_from_hex(std::string_view hex) noexcept;
 std::string hex_of(const key_digest& digest);
 // The key in the value of an Authorization header, "Bearer KEY" (RFC 6750); empty: there is none.
 std::string_view bearer_key(std::string_view authorization) noexcept;
 
 enum class key_role : std::uint8_t {
-  user, // asks for answers
-  admin // and sees what the operator sees
+  user, // sends requests
+  admin // also sees the operator's routes
 };
 
 // 0: no such bound.
@@ -38,7 +38,7 @@ struct key_quotas {
 
 struct api_key {
   std::string name;                // [A-Za-z0-9._-], unique
-  std::vector<key_digest> digests; // more than one while the key is being exchanged for a new one
+  std::vector<key_digest> digests; // more than one while the key is being rotated
   key_role role = key_role::user;
   key_quotas quotas;
 };
@@ -49,7 +49,7 @@ public:
   explicit key_ring(std::vector<api_key> keys) : keys_(std::move(keys)) {}
   const std::vector<api_key>& keys() const noexcept { return keys_; }
   // Index of the key with this digest. Compares with all of them, each in constant time, so that
-  // time says nothing (CVE-2025-59425).
+  // timing reveals nothing (CVE-2025-59425).
   std::optional<std::size_t> find(const key_digest& digest) const noexcept;
 
 private:

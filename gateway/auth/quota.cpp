@@ -6,7 +6,7 @@
 namespace baton::gateway {
 namespace {
 
-// Requests end every second on a server that is of use.
+// Requests end every second on a busy server.
 constexpr std::chrono::milliseconds place_retry_after{1'000};
 constexpr double minute_ms = 60'000;
 

@@ -1,8 +1,9 @@
-// What one API key may use: requests and tokens a minute, requests at once. Pure: time is given.
+// The quotas of one API key: requests and tokens per minute, concurrent requests. Pure: time is an
+// argument.
 //
-// A minute's worth is there at first and comes back evenly: who has been quiet for a minute may ask
-// for all of it at once. Tokens are taken as they come, because nobody knows before how many there
-// will be: a request begins while any are left, and what it takes beyond is owed.
+// An allowance starts with a full minute's worth and refills evenly, so a client that was idle for
+// a minute may use all of it at once. Tokens are charged as they come, because their number is
+// unknown before. A request begins while any are left; its excess is owed.
 #pragma once
 
 #include "gateway/auth/key_ring.hpp"
@@ -28,24 +29,24 @@ public:
 
   quota_meter(const key_quotas& quotas, instant now);
 
-  // A request begins, unless one of the quotas is used up: then nothing is taken.
+  // Begins a request, unless a quota is used up: then nothing is taken.
   std::optional<quota_refusal> begin(instant now);
-  // One that was begun before goes on, by a client that has come back to it: never refused.
+  // A client resumes a request that was begun before: never refused.
   void begin_again() noexcept { ++open_; }
   void end() noexcept;
   void spend(std::uint64_t tokens, instant now);
-  // Other bounds from now on; what was used stays used.
+  // Changes the bounds; past usage still counts.
   void change(const key_quotas& quotas, instant now);
 
 private:
-  // So many a minute; `left` may be owed (below 0).
+  // Tokens or requests per minute; `left` may be owed (below 0).
   struct allowance {
     double per_minute = 0; // 0: no bound
     double left = 0;
     instant at;
 
     void refill(instant now) noexcept;
-    // Until there is one.
+    // The time until one is left.
     std::chrono::milliseconds until_one() const noexcept;
     void change(double to, instant now) noexcept;
   };

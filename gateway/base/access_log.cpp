@@ -9,9 +9,9 @@
 namespace baton::gateway {
 namespace {
 
-constexpr std::size_t value_bytes_max = 256; // of a text that a client chose
+constexpr std::size_t value_bytes_max = 256; // of a text from the client
 
-// A client's text breaks no line, and no field.
+// Escapes a client's text: it must not break a line or a field.
 void append_value(std::string& out, std::string_view text) {
   for (const auto c : text.substr(0, value_bytes_max)) {
     if (c > ' ' && c <= '~' && c != '"' && c != '=' && c != '\\') {
@@ -80,7 +80,7 @@ result<std::shared_ptr<access_log>> access_log::open(const std::string& file) {
     auto logger = std::make_shared<spdlog::logger>("access", std::move(sink));
     logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
     logger->set_level(spdlog::get_level());
-    logger->flush_on(spdlog::level::trace); // a gateway that is killed has told what it did
+    logger->flush_on(spdlog::level::trace); // a killed gateway loses no line
     return std::make_shared<access_log>(std::move(logger));
   } catch (const spdlog::spdlog_ex& e) {
     return fail(errc::io_failed, "{}: no access log: {}", file, e.what());

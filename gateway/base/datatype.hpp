@@ -1,4 +1,4 @@
-// KServe's datatypes of tensors: their names, sizes, and what other formats call them. Pure.
+// KServe's tensor datatypes: their names and sizes, and their names in other formats. Pure.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@ namespace baton::gateway {
 
 struct datatype_row {
   std::string_view name;
-  std::size_t bytes;         // of an element; 0: each has its own length
-  std::string_view contents; // gRPC's field of its values; empty: they come raw, and JSON has none
+  std::size_t bytes;         // per element; 0: variable
+  std::string_view contents; // gRPC's field of its values; empty: raw bytes only, no JSON
 };
 inline constexpr std::array datatypes{
     datatype_row{"BOOL", 1, "bool_contents"},
@@ -31,7 +31,7 @@ inline constexpr std::array datatypes{
     datatype_row{"BYTES", 0, "bytes_contents"},
 };
 
-// Null: there is none of that name.
+// Null: unknown name.
 constexpr const datatype_row* find_datatype(std::string_view name) noexcept {
   for (const auto& row : datatypes) {
     if (row.name == name) {
@@ -44,11 +44,11 @@ constexpr bool is_datatype(std::string_view name) noexcept {
   return find_datatype(name) != nullptr;
 }
 
-// config.pbtxt's: "TYPE_FP32", "TYPE_STRING" for BYTES.
+// The name in config.pbtxt: "TYPE_FP32", "TYPE_STRING" for BYTES.
 inline std::string config_type_of(std::string_view datatype) {
   return "TYPE_" + std::string(datatype == "BYTES" ? "STRING" : datatype);
 }
-// Empty: there is none such.
+// Empty: unknown type.
 inline std::string datatype_of_config(std::string_view config_type) {
   for (const auto& row : datatypes) {
     if (config_type == config_type_of(row.name)) {

@@ -11,7 +11,7 @@ bool is_of_field(std::string_view param, std::string_view name) noexcept {
 
 } // namespace
 
-// In one pass: a name that was put in is not looked at again, as it may be another field's here.
+// One pass: an inserted name is not replaced again, because it may be another field's name here.
 error said_in(const field_words& words, error e) {
   for (const auto& word : words) {
     if (is_of_field(e.param, word.ours)) {

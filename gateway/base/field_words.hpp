@@ -1,6 +1,6 @@
-// Within the gateway each field of a request has one name, that of vLLM's completions. The client
-// of another API sent it under another, and hears of it under that one, whoever refuses it: the
-// door, the gateway's checks, the model's head. Pure.
+// The gateway has one name for each request field: that of vLLM's completions. Clients of other
+// APIs use other names, and every error must use the client's names, whichever part raised it.
+// Pure.
 #pragma once
 
 #include "schema/result.hpp"
@@ -17,8 +17,8 @@ struct field_word {
 };
 using field_words = std::vector<field_word>;
 
-// The error with the client's names in its parameter, also of a part of it ("messages[2].role"),
-// and wherever its message quotes one ('max_tokens').
+// The error with the client's names: in its param, also as a prefix ("messages[2].role"), and where
+// its message quotes one ('max_tokens').
 error said_in(const field_words& words, error e);
 
 } // namespace baton::gateway

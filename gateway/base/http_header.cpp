@@ -15,7 +15,7 @@ std::string lower(std::string_view text) {
 
 namespace {
 
-// Nothing: `text` does not begin with it.
+// Empty: `text` does not begin with `prefix`.
 std::optional<std::string_view> behind(std::string_view prefix, std::string_view text) noexcept {
   const auto is_same = [](unsigned char a, unsigned char b) { return a == std::tolower(b); };
   if (text.size() < prefix.size() ||
@@ -38,7 +38,7 @@ std::optional<request_target> read_target(std::string_view method, std::string_v
   }
   const auto end = std::min(rest->find_first_of("/?#"), rest->size());
   const auto authority = rest->substr(0, end);
-  // With a user's name in it, it is an attempt to deceive (RFC 9110, section 4.2.4).
+  // A user name in the authority is an attempt to deceive (RFC 9110, section 4.2.4).
   if (authority.empty() || authority.find('@') != authority.npos) {
     return std::nullopt;
   }

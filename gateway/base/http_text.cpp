@@ -58,7 +58,7 @@ std::string_view reason_phrase(int status) noexcept {
     return "Gateway Timeout";
   case 507:
     return "Insufficient Storage";
-  case 529: // of no RFC
+  case 529: // in no RFC
     return "Overloaded";
   default:
     return "Status";
@@ -67,7 +67,7 @@ std::string_view reason_phrase(int status) noexcept {
 
 void append_head(std::string& out, int status, std::string_view content_type,
                  const reply_framing& framing) {
-  // RFC 9110 5.6.7; days and months in English whatever the locale: the process never sets one.
+  // RFC 9110 5.6.7. Days and months are in English: the process never sets a locale.
   char date[64] = {};
   const auto now = std::time(nullptr);
   std::tm utc{};
@@ -88,7 +88,7 @@ void append_head(std::string& out, int status, std::string_view content_type,
   }
 }
 
-// A handler's own id of the request would be a second one.
+// Skips a handler's own request id: it would be a second one.
 void append_headers(std::string& out, const header_list& headers, const reply_framing& framing) {
   for (const auto& [name, value] : headers) {
     if (!framing.request_id.empty() && lower(name) == lower(request_id_header)) {

@@ -1,4 +1,4 @@
-// HTTP/1.x responses as bytes (RFC 9110, RFC 9112). Pure; what comes in is parsed by Beast.
+// HTTP/1.x responses as bytes (RFC 9110, RFC 9112). Pure; Beast parses the requests.
 #pragma once
 
 #include "schema/error.hpp"
@@ -23,34 +23,33 @@ struct http_reply {
   header_list headers;
 };
 
-// 200, with this text in JSON.
+// 200 with a JSON body.
 http_reply json_reply(std::string body);
 
-// As Retry-After says it: whole seconds, at least one.
+// The value of Retry-After: whole seconds, at least one.
 std::uint64_t retry_seconds(std::chrono::milliseconds retry_after) noexcept;
 
-// OpenAI's error body under the status of the error's row; Retry-After if it may be retried.
-// Requests that are refused: refusal.hpp.
+// OpenAI's error body with the status of the error's row, and Retry-After if it may be retried. For
+// refused requests: refusal.hpp.
 http_reply error_reply(const error& e, std::chrono::milliseconds retry_after = {});
 
 struct reply_framing {
   bool is_http_1_0 = false;
   bool keeps_alive = true;
-  bool is_head = false; // the header of a body that is not sent
+  bool is_head = false; // only the header is sent
   std::string request_id{};
 };
 
 std::string render(const http_reply& reply, const reply_framing& framing);
-// Header of an answer that comes in pieces: chunked for HTTP/1.1, until the connection's end for
-// 1.0.
+// Header of a response in pieces: chunked in HTTP/1.1, until the connection closes in 1.0.
 inline constexpr std::string_view event_stream_type = "text/event-stream; charset=utf-8";
-// A comment among server-sent events: keeps proxies from giving up.
+// A comment between server-sent events: keeps proxies from timing out.
 inline constexpr std::string_view event_comment = ": waiting\n\n";
-// Whether one may stand behind `sent`, the last of a body: between two events, and of nothing else.
+// Whether a comment may follow `sent`, the end of the body so far: only between two events.
 bool takes_comment(std::string_view content_type, std::string_view sent) noexcept;
 std::string event_stream_header(const reply_framing& framing, const header_list& further = {},
                                 std::string_view content_type = event_stream_type);
-// The same of a body that is sent as it comes. Content type and headers are those of `reply`.
+// The same for a body that is sent as it arrives. Content type and headers are those of `reply`.
 std::string stream_header(const http_reply& reply, const reply_framing& framing);
 // One chunk of a chunked body; the last one is empty.
 void append_chunk(std::string& out, std::string_view bytes);

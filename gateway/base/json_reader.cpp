@@ -9,7 +9,7 @@
 namespace baton::gateway {
 namespace {
 
-// Levels of nesting, found before a parser (or a destructor) recurses into them.
+// The depth of nesting, found before a parser (or a destructor) recurses into it.
 std::size_t depth_of(std::string_view text) noexcept {
   std::size_t depth = 0;
   std::size_t deepest = 0;
@@ -33,7 +33,7 @@ std::size_t depth_of(std::string_view text) noexcept {
   return deepest;
 }
 
-// The library's message says where, but also echoes the input: only the first part is ours to show.
+// The library's message has the position, but also echoes the input: only the first part is shown.
 std::string parse_complaint(const json::exception& e) {
   std::string text = e.what();
   if (const auto at = text.find("; last read"); at != std::string::npos) {
@@ -49,7 +49,7 @@ std::string parse_complaint(const json::exception& e) {
 
 result<json> parse_json(std::string_view text, std::size_t depth_max) {
   text = without_mark(text);
-  if (without_mark(text).size() != text.size()) { // the library would read over this one too
+  if (without_mark(text).size() != text.size()) { // the library would skip this one too
     return fail(errc::invalid_request, "the body is not valid JSON: two byte order marks");
   }
   if (const auto depth = depth_of(text); depth > depth_max) {

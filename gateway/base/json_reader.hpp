@@ -1,7 +1,6 @@
-// JSON of a client, read field by field into typed values. The first mistake is kept, with the
-// field's name; what is read after it has its default. Fields that nobody asked for are refused by
-// name, unless they cannot change an answer. Used by openai_fields, openai_request and
-// websocket_messages; no exception leaves it.
+// Reads a client's JSON field by field into typed values. Keeps the first error, with the field's
+// name; later reads return defaults. Unknown fields are refused by name, unless they cannot change
+// an answer. No exception leaves it.
 #pragma once
 
 #include "gateway/base/read_over.hpp"
@@ -27,9 +26,9 @@ result<json> parse_json(std::string_view text, std::size_t depth_max);
 // The body of a request: an object. Errors: invalid_request.
 result<json> parse_body(std::string_view body, std::size_t depth_max);
 
-// A parameter of a known API that this server does not have: refused unless it says the same as
-// leaving it out, as null does. `no_op` is JSON; empty: there is no other. `instead`: what to use,
-// if there is something.
+// A parameter of a known API that this server does not support. It is refused unless its value is
+// null or `no_op`, which mean the same as leaving it out. `no_op` is JSON; empty: there is none.
+// `instead`: the replacement, if there is one.
 struct unsupported_field {
   std::string_view name;
   std::string_view no_op;
@@ -42,7 +41,7 @@ public:
   // ("messages[2].").
   explicit field_reader(const json& object, std::string path = {});
 
-  // Nothing if absent or null. Counts as asked for.
+  // Null if absent or null. The name counts as known.
   const json* find(std::string_view name);
   const json* require(std::string_view name);
 
@@ -52,8 +51,8 @@ public:
                        std::int64_t most);
   std::string text(std::string_view name, std::string otherwise, std::size_t bytes_max);
 
-  // The fields of the object in member `name`, if it is there, read by `read(field_reader&)`; what
-  // that does not ask for is judged as in finish().
+  // Reads the object in member `name`, if present, by `read(field_reader&)`. Its unknown fields are
+  // judged as in finish().
   template <class Read>
   void object(std::string_view name, Read read, std::span<const unsupported_field> unsupported = {},
               object_kind kind = object_kind::parameters) {
@@ -73,11 +72,11 @@ public:
   // "'prompt' must be a string, not an object"
   void refuse_type(std::string_view name, std::string_view wanted, const json& got);
 
-  // All names so far that may stand in the object.
+  // All names read so far: those that the object may have.
   const std::set<std::string, std::less<>>& asked() const noexcept { return asked_; }
   bool has_failed() const noexcept { return failure_.has_value(); }
-  // Judges what nobody asked for: nulls pass, and what such an object may have for others to read
-  // (read_over.hpp). Errors: the first mistake.
+  // Judges the unknown fields. Nulls pass, and so do ignored fields of this kind of object
+  // (ignored_fields.hpp). Errors: the first mistake.
   result<void> finish(std::span<const unsupported_field> unsupported = {},
                       object_kind kind = object_kind::parameters);
 

@@ -10,8 +10,8 @@ constexpr std::string_view json_space = " \t\n\r";
 constexpr std::string_view behind_a_word =
     ",:}] \t\n\r"; // the end of a number, true, false or null
 
-// Goes through a text from its begin to its end at most. Each step takes what may stand there, or
-// says that it does not.
+// Walks through a text, never beyond its end. Each step consumes what it expects, or reports that
+// it is not there.
 class text_cursor {
 public:
   explicit text_cursor(std::string_view text) : left_(text) {}
@@ -43,7 +43,7 @@ public:
     return std::nullopt;
   }
 
-  // Of an object or an array all up to its last bracket.
+  // For an object or an array: all up to its last bracket.
   std::optional<std::string_view> value() noexcept {
     const auto from_here = left_;
     std::size_t depth = 0;
@@ -82,7 +82,7 @@ private:
   std::string_view left_;
 };
 
-// `quoted` may be written with escapes.
+// `quoted` may contain escapes.
 bool is_name(std::string_view quoted, std::string_view name) {
   if (quoted.find('\\') == std::string_view::npos) {
     return quoted.substr(1, quoted.size() - 2) == name;

@@ -1,5 +1,5 @@
-// A family of counters or gauges that is written out as it is told, value by value. Behind
-// metrics.cpp's wall: prometheus-cpp.
+// A family of counters or gauges, filled value by value. Hidden behind metrics.cpp, as it needs
+// prometheus-cpp.
 #pragma once
 
 #include <prometheus/counter.h>

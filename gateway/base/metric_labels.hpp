@@ -1,6 +1,5 @@
-// The values of labels that are known before anything happens. Their series begin at 0, so that
-// increase() sees the first event. metrics_test.cpp compares these words with those that the
-// sources count. Pure.
+// Label values that are known in advance. Their series begin at 0, so that increase() sees the
+// first event. metrics_test.cpp compares them with the values that the sources count. Pure.
 #pragma once
 
 #include "schema/error.hpp"
@@ -37,7 +36,7 @@ inline constexpr std::string_view route_reasons[] = {"load", "prefix", "request_
 inline constexpr finish counted_ends[] = {finish::stop, finish::length, finish::cancelled,
                                           finish::failed};
 
-// Whether requests are refused for this. The other errors are ends of requests.
+// Whether the error refuses a request. The others end one.
 constexpr bool is_refusal(errc code) noexcept {
   return code < errc::cancelled;
 }

@@ -1,5 +1,5 @@
-// What a model's defaults say of a request whose client does not: the readers of all doors note
-// which fields nobody has said, and reception, which knows the model, takes their values. Pure.
+// A model's defaults for fields that the client left out. The readers of all APIs record these
+// fields; admission, which knows the model, fills them in. Pure.
 #pragma once
 
 #include "gateway/base/json_reader.hpp"
@@ -10,15 +10,15 @@
 
 namespace baton::gateway {
 
-// Of these fields (bits), those that the reader's object does not say; it is asked for them. A null
-// says nothing.
+// The fields among `which` (bits) that the reader's object leaves out. A null counts as left out.
+// The names count as known.
 std::uint32_t unsaid_among(field_reader& fields, std::uint32_t which);
 
-// The values of what is unsaid. Errors: invalid_value ("min_tokens" above a max_tokens that nobody
-// said).
+// Fills in the unset fields. Errors: invalid_value ("min_tokens" above the API's default of
+// max_tokens).
 result<void> take_defaults(const sampling_defaults& of_model, generate& request);
 
-// Its stop.tokens_max is the model's default: the context may leave fewer.
+// Whether stop.tokens_max is the model's default, which the context may reduce.
 bool has_default_tokens_max(const generate& request) noexcept;
 
 } // namespace baton::gateway

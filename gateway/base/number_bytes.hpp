@@ -1,4 +1,4 @@
-// Numbers as the bytes of a tensor: little-endian, as the protocols and this machine have them.
+// Numbers as the bytes of a tensor: little-endian, as in the protocols and on this machine.
 #pragma once
 
 #include <bit>

@@ -1,5 +1,5 @@
-// How many sequences this gateway has open at each pipeline, at this moment: what a head reports
-// comes a few times a second, and is old by then. Any thread.
+// Counts the sequences that this gateway has open at each pipeline right now. A head's load report
+// arrives only a few times a second and is old by then. Any thread.
 #pragma once
 
 #include "schema/ids.hpp"
@@ -11,7 +11,7 @@
 
 namespace baton::gateway {
 
-// Held for as long as the sequences are open; the last copy gives them back.
+// Held while the sequences are open; the last copy gives them back.
 using seat_lease = std::shared_ptr<void>;
 
 class open_seats {

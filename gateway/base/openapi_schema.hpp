@@ -1,4 +1,4 @@
-// Parts of JSON schemas that the OpenAPI documents of the doors are made of. Pure.
+// Building blocks of the JSON schemas in the OpenAPI documents. Pure.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -36,7 +36,7 @@ inline nlohmann::ordered_json any_schema(std::initializer_list<nlohmann::ordered
   return {{"anyOf", std::move(any)}};
 }
 
-// The `content` of a body or an answer.
+// The `content` of a request or a response.
 inline nlohmann::ordered_json media_content(std::string_view media, nlohmann::ordered_json schema) {
   return {{std::string(media), {{"schema", std::move(schema)}}}};
 }

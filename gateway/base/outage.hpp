@@ -1,5 +1,5 @@
-// While a pipeline cannot go on with its streams: since when, and which tickets its head is to
-// forget once it hears again, because their streams go on elsewhere. Pure: time is given.
+// The outage of a pipeline: since when it cannot serve its streams, and which tickets its head must
+// cancel when it is back, because their streams continue elsewhere. Pure: time is an argument.
 #pragma once
 
 #include "gateway/base/snapshot.hpp"
@@ -12,12 +12,11 @@
 
 namespace baton::gateway {
 
-// A shard or a head that is started again is back within 2 s, with the KV of its streams or with
-// its copy's weights: elsewhere all of it is computed again, so that who can wait so long gains.
+// A restarted shard or head is back within 2 s, with the KV of its streams or with its copy's
+// weights. Another pipeline computes everything again, so it pays to wait this long.
 inline constexpr std::chrono::seconds move_patience{5};
 
-// A head that never hears of them ends them all the same: nobody asks it for them
-// (model.resume_window).
+// A head that misses a cancel still ends the ticket: no client resumes it (model.resume_window).
 inline constexpr std::size_t cancels_owed_max = 4096;
 
 class outage {
@@ -32,7 +31,7 @@ public:
     }
     is_for_good_ = p.card && p.card->phase == phase::stopped && !p.is_head_lost;
   }
-  // A pipeline without a node is not waited for.
+  // A stopped pipeline has no node and is not waited for.
   bool is_long(instant now) const {
     return since_ && (is_for_good_ || now - *since_ >= move_patience);
   }

@@ -17,7 +17,7 @@ constexpr auto in_message = bit(object_kind::message), in_part = bit(object_kind
                in_call = bit(object_kind::call), in_tool = bit(object_kind::tool);
 
 constexpr row table[] = {
-    // What an answer has told of itself, when it comes back in a conversation.
+    // Metadata of an earlier answer that returns in a conversation.
     {"id", in_message | in_part},
     {"status", in_message | in_call},
     {"index", in_message | in_part | in_call},
@@ -27,16 +27,16 @@ constexpr row table[] = {
     {"created", in_message},
     {"model", in_message},
     {"timestamp", in_message},
-    // What the official clients' parse() has made of the content and the arguments beside it.
+    // Results of the official clients' parse(), beside the content and the arguments.
     {"parsed", in_message | in_part},
     {"parsed_arguments", in_message | in_call},
-    // Reasoning of earlier turns, which is no part of the answer, under the names that OpenAI,
-    // DeepSeek, vLLM, OpenRouter and LiteLLM give it.
+    // Reasoning of earlier turns, which is not part of the answer, under the names of OpenAI,
+    // DeepSeek, vLLM, OpenRouter and LiteLLM.
     {"reasoning", in_message},
     {"reasoning_content", in_message},
     {"reasoning_details", in_message},
     {"thinking_blocks", in_message},
-    // What caches, routers and frameworks write for one another.
+    // Written by caches, routers and frameworks for each other.
     {"cache_control", in_message | in_part | in_call | in_tool},
     {"provider_specific_fields", in_message | in_call},
     {"metadata", in_message | in_part},

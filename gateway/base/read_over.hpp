@@ -1,6 +1,6 @@
-// What clients send beside the fields that are read, and that cannot change an answer: read over at
-// every door, whatever its value is. One table for all of them; docs/compatibility.md has it in
-// words. A null is read over under any name: it says the same as leaving the field out.
+// Fields that clients send and that cannot change an answer. All APIs ignore them, whatever their
+// value. docs/compatibility.md describes this table. A null is ignored under any name: it means the
+// same as leaving the field out.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace baton::gateway {
 
-// Which object of a request a name stands in. `parameters` has no such names: what is unknown among
-// them is most likely a misspelt parameter, and would have changed the answer.
+// The object of a request that has the field. `parameters` has no ignored names: an unknown one is
+// most likely a misspelt parameter, which would have changed the answer.
 enum class object_kind : std::uint8_t {
   parameters,
   message, // of a chat, or an item of the Responses API
@@ -18,7 +18,7 @@ enum class object_kind : std::uint8_t {
   tool,    // that may be called, and its function
 };
 
-// Whether `name` is one that this kind of object may have for others to read.
+// Whether `name` is ignored in this kind of object.
 bool is_read_over(object_kind in, std::string_view name) noexcept;
 
 } // namespace baton::gateway

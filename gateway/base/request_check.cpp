@@ -63,7 +63,7 @@ result<void> check_sampling(const sampling_params& s, const request_limits& limi
   return {};
 }
 
-// `may_be_none`: tokens of the answer.
+// `may_be_none`: an answer without tokens is allowed.
 result<void> check_stopping(const stopping& s, const request_limits& limits, bool may_be_none) {
   if ((s.tokens_max < 1 && !may_be_none) || s.tokens_max > limits.tokens_max) {
     return fail_param(errc::invalid_value, "max_tokens",
@@ -203,7 +203,7 @@ std::uint32_t prompt_tokens_within(const generate& request, std::uint32_t contex
     return request.prompt_tokens_max;
   }
   const auto answer = request.tokens_max_given ? std::max(1U, request.stop.tokens_max) : 1U;
-  // Where the answer alone is too long, the schedule says so.
+  // If the answer alone is too long, the scheduler refuses it.
   return context_max == 0 ? 0 : context_max - std::min(answer, context_max - 1);
 }
 

@@ -1,4 +1,4 @@
-// The id by which one request is found in logs: the client's own (X-Request-ID, or the metadata
+// The id that finds a request in logs: the client's own (X-Request-ID, or the metadata
 // x-request-id), else a new one. Pure.
 #pragma once
 
@@ -10,12 +10,12 @@ namespace baton::gateway {
 inline constexpr std::string_view request_id_header = "X-Request-ID";
 inline constexpr std::size_t request_id_bytes_max = 128;
 
-// Whether a client's may be said back and written down: 1 to 128 of printable ASCII without space,
-// quotes and backslash.
+// Whether a client's id may be echoed and logged: 1 to 128 printable ASCII characters without
+// space, quotes and backslash.
 bool is_request_id(std::string_view said) noexcept;
 // 32 hex digits, random. Any thread.
 std::string new_request_id();
-// `said` if it is one, else a new one.
+// The client's if it is valid, else a new one.
 std::string request_id_of(std::string_view said);
 
 } // namespace baton::gateway

@@ -7,7 +7,7 @@ namespace {
 
 using name_list = std::vector<std::string_view>;
 
-// Of the models, each once.
+// Each model once.
 name_list names_of_models(const snapshot& s) {
   name_list all;
   for (const auto& p : s.pipelines) {
@@ -32,7 +32,7 @@ bool is_up(const pipeline_view& p) noexcept {
   return p.card && !p.is_head_lost;
 }
 
-// The one to ask why a model is not served: one that may still come, if there is one.
+// The pipeline that explains why a model is not served: preferably one that has not failed.
 const pipeline_view& spokesman_of(const snapshot& s, std::string_view model) {
   const auto all = pipelines_of(s, model);
   const auto may_come = std::find_if(all.begin(), all.end(), [&](std::uint32_t i) {
@@ -41,7 +41,7 @@ const pipeline_view& spokesman_of(const snapshot& s, std::string_view model) {
   return s.pipelines[may_come == all.end() ? all.front() : *may_come];
 }
 
-// The card of a pipeline that serves the model, rather of one that is ready.
+// The card of a pipeline that serves the model, preferably a ready one.
 const model_card* serving_card(const snapshot& s, std::string_view model) {
   const model_card* found = nullptr;
   for (const auto i : pipelines_of(s, model)) {
@@ -127,7 +127,7 @@ standing standing_of(const snapshot& s, const pipeline_view& p) {
   if (p.is_head_lost) {
     return {phase::recovering, "the head is down: " + p.head_lost_why};
   }
-  // A supervisor gave up: nothing will serve, unless it is another pipeline's.
+  // A supervisor gave up: nothing is served, unless the failed pipeline is another one.
   const bool gave_up = s.cluster && s.cluster->phase == phase::failed;
   const bool may_be_another = s.pipelines.size() > 1 && is_ready(p);
   if (gave_up && !may_be_another) {
@@ -145,7 +145,7 @@ standing standing_of(const snapshot& s, const pipeline_view& p) {
   if (p.head && p.head->phase != phase::ready) {
     return {p.head->phase, p.head->reason};
   }
-  return {phase::starting, "waiting for the head to say what it serves"};
+  return {phase::starting, "waiting for the head's model card"};
 }
 
 standing standing_of(const snapshot& s) {

@@ -1,5 +1,4 @@
-// How the one path behind all APIs speaks to a client: in the words of the API that was called.
-// What is said is made here, pure; http_answers sends it.
+// Interfaces that write a response in the format of the called API. Pure: http_answers sends it.
 #pragma once
 
 #include "gateway/base/http_text.hpp"
@@ -19,40 +18,40 @@ struct reply_identity {
   std::uint64_t resume_key = 0;
 };
 
-// When the gateway saw what of a request.
+// The times of a request's steps, as the gateway saw them.
 struct reply_times {
   using clock = std::chrono::steady_clock;
   clock::time_point read;    // the end of its header
-  clock::time_point opened;  // found right, given to the desk
-  clock::time_point granted; // a ticket
+  clock::time_point opened;  // checked and sent to the pipeline client
+  clock::time_point granted; // its ticket
   clock::time_point ended;
 };
 
-// Collects the chunks of a request that is answered in one piece.
+// Collects the chunks of a response that is sent in one piece.
 class whole_speaker {
 public:
   virtual ~whole_speaker() = default;
-  // Requires: failure_of(c) is nothing.
+  // Requires: failure_of(c) is empty.
   virtual void add(chunk c) = 0;
   virtual bool is_complete() const noexcept = 0;
   // Requires: is_complete.
   virtual http_reply reply(const reply_identity& who, const reply_times& when) const = 0;
 };
 
-// Writes an answer piece by piece, most often as server-sent events (WHATWG HTML, section 9.2),
-// with exactly one that is the last or an error.
+// Writes a response piece by piece, usually as server-sent events (WHATWG HTML, section 9.2).
+// Exactly one event is the last one or an error.
 class event_speaker {
 public:
   virtual ~event_speaker() = default;
   // Requires: failure_of(c) is nothing.
   virtual void add(const chunk& c, std::string& out) = 0;
-  // The stream has moved: it is gone on with by this ticket from here on.
+  // The stream has migrated: its client resumes by this ticket from now on.
   virtual void moved_to(const granted& g) = 0;
-  // Any time before the end.
+  // Allowed any time before the end.
   virtual void fail(const error& e, std::string& out) = 0;
   virtual bool has_ended() const noexcept = 0;
-  virtual bool has_failed() const noexcept { return false; } // where somebody asks
-  // It has no words for what went wrong: the connection is cut before the answer's end.
+  virtual bool has_failed() const noexcept { return false; } // overridden where a caller needs it
+  // The format cannot express the failure: the connection is cut before the end of the response.
   virtual bool is_broken() const noexcept { return false; }
 };
 

@@ -7,7 +7,7 @@
 namespace baton::gateway {
 namespace {
 
-// A number at the beginning of `text`, which is shortened by it.
+// Removes a number from the beginning of `text`.
 template <class T>
 std::optional<T> take_number(std::string_view& text, int base = 10) {
   T value{};
@@ -76,7 +76,7 @@ result<stream_position> parse_position(std::string_view text, std::uint32_t choi
   }
   if (position->from.size() != choices) {
     return fail_param(errc::invalid_value, "Last-Event-ID",
-                      "this is a place in a stream of {} choices, the request has {}",
+                      "the position is in a stream of {} choices, but the request has {}",
                       position->from.size(), choices);
   }
   return *std::move(position);

@@ -1,8 +1,8 @@
-// Where a client is in a stream, as text: the `id` of server-sent events, which comes back as
-// Last-Event-ID (WHATWG HTML, section 9.2). "17-00c0ffee00c0ffee:12": ticket, resume key, tokens
-// taken in; of several choices "17-00c0ffee00c0ffee:12,9!", where `!` says that its end was taken
-// in as well. In a stream whose calls of tools are read out of its text, it says as well how many
-// bytes of that were taken in: "17-00c0ffee00c0ffee:12.57".
+// A client's position in a stream as text: the `id` of server-sent events, which returns as
+// Last-Event-ID (WHATWG HTML, section 9.2). "17-00c0ffee00c0ffee:12" is ticket, resume key and
+// received tokens. With several choices "17-00c0ffee00c0ffee:12,9!", where `!` means that the
+// choice's end was received. If tool calls are parsed from the stream's text, the received bytes of
+// the text follow: "17-00c0ffee00c0ffee:12.57".
 #pragma once
 
 #include "schema/messages.hpp"
@@ -24,7 +24,7 @@ struct stream_position {
 };
 
 void append_position(std::string& out, const stream_position& position);
-// Of a request for so many choices. Errors: invalid_value, param "Last-Event-ID".
+// For a request of `choices` choices. Errors: invalid_value, param "Last-Event-ID".
 result<stream_position> parse_position(std::string_view text, std::uint32_t choices);
 
 } // namespace baton::gateway

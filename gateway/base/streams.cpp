@@ -37,7 +37,7 @@ stream::stream(std::uint64_t number, std::size_t buffer_max_bytes, std::function
     : number_(number), buffer_max_bytes_(buffer_max_bytes), wake_(std::move(wake)) {}
 
 bool stream::push(stream_event e) {
-  // The stream's own bound takes over from the link's: a slow reader must not hold link credit.
+  // The stream's bound replaces the link's: a slow reader must not hold link credit.
   if (auto* c = std::get_if<chunk>(&e)) {
     c->lease.reset();
   }

@@ -31,7 +31,7 @@ error no_json(std::string_view name, std::string_view datatype) {
           shown_name(name)};
 }
 
-// What the element type of a datatype is, told to a function: append<float> and so on.
+// Calls `take` with a zero of the datatype's element type.
 template <class Take>
 bool with_number(std::string_view datatype, Take take) {
   if (datatype == "INT8") {
@@ -61,7 +61,7 @@ bool with_number(std::string_view datatype, Take take) {
   return datatype == "FP32" ? take(float{}) : take(double{});
 }
 
-// False: it is no such number.
+// False: not a number of this type.
 template <class Number>
 bool append_value(std::string& out, const json& value) {
   if constexpr (std::is_floating_point_v<Number>) {
@@ -122,7 +122,7 @@ struct gathering {
   }
 };
 
-// Of the element that comes first; nothing: it does not end.
+// Removes the first element; empty: it is truncated.
 std::optional<std::string_view> take_text(std::string_view& left) noexcept {
   if (left.size() < sizeof(std::uint32_t)) {
     return std::nullopt;
@@ -172,7 +172,7 @@ result<std::string> bytes_of_json(std::string_view name, std::string_view dataty
   }
   gathering all{datatype, count, {}};
   if (!all.take(data) && all.wrong) {
-    return wrong(name, "must be of {}: {} is none", datatype,
+    return wrong(name, "must be of {}: {} is not", datatype,
                  shown_name(all.wrong->dump(-1, ' ', true, json::error_handler_t::replace)));
   }
   if (all.count != count) {
@@ -250,7 +250,7 @@ result<void> append_json(std::string& out, std::string_view name, std::string_vi
       return true;
     });
     if (!is_well) {
-      return wrong(name, "has a number that JSON has no word for: ask for binary data");
+      return wrong(name, "has a number that JSON cannot express: ask for binary data");
     }
   }
   out += is_value ? "" : "]";

@@ -1,4 +1,4 @@
-// What one gateway process is told: addresses, keys and every limit of its doors, each with the
+// Settings of one gateway process: addresses, keys and every limit of its servers, each with the
 // reason for its default. Filled in cluster/; nothing here is read from a file.
 #pragma once
 
@@ -15,20 +15,20 @@
 
 namespace baton::gateway {
 
-// Bounds of one request's fields. Numbers without another source are OpenAI's, where it has one.
+// Bounds of one request's fields. Numbers without another source are OpenAI's, if it has one.
 struct request_limits {
-  std::uint32_t choices_max = 16;               // n: each choice holds KV blocks of its own
-  std::uint32_t answers_max = 256;              // of one request: its prompts times n
-  std::uint32_t tokens_max = 1u << 24;          // max_tokens; the model's context bounds it further
-  std::size_t stop_texts_max = 16;              // OpenAI takes 4; each costs a search per token
-  std::size_t stop_text_bytes_max = 1024;       // held back per stream while it may still match
-  std::size_t stop_ids_max = 256;               // compared with every token
-  std::size_t logit_biases_max = 1024;          // OpenAI's 300 and room; carried in every draw
-  std::uint32_t logprobs_max = 20;              // OpenAI's top_logprobs
-  std::size_t messages_max = 4096;              // a conversation; bounds the template's steps
-  std::size_t tools_max = 128;                  // OpenAI's; also calls in one message
-  std::size_t prompt_ids_max = 1u << 20;        // 1 Mi ids of at least two JSON bytes fit the body
-  std::size_t json_depth_max = 128;             // JSONTestSuite's deepest sane document is 100
+  std::uint32_t choices_max = 16;         // n: each choice holds KV blocks of its own
+  std::uint32_t answers_max = 256;        // per request: its prompts times n
+  std::uint32_t tokens_max = 1u << 24;    // max_tokens; the model's context bounds it further
+  std::size_t stop_texts_max = 16;        // OpenAI takes 4; each costs a search per token
+  std::size_t stop_text_bytes_max = 1024; // held back per stream while it may still match
+  std::size_t stop_ids_max = 256;         // compared with every token
+  std::size_t logit_biases_max = 1024;    // OpenAI's 300 and some reserve; carried in every draw
+  std::uint32_t logprobs_max = 20;        // OpenAI's top_logprobs
+  std::size_t messages_max = 4096;        // a conversation; bounds the template's steps
+  std::size_t tools_max = 128;            // OpenAI's; also calls in one message
+  std::size_t prompt_ids_max = 1u << 20;  // 1 Mi ids of at least two JSON bytes fit the body
+  std::size_t json_depth_max = 128;       // JSONTestSuite's deepest sane document is 100
   std::uint32_t completion_tokens_default = 16; // OpenAI's max_tokens of /v1/completions
 };
 
@@ -38,8 +38,8 @@ struct http_limits {
   std::size_t body_bytes_max = 4u << 20;
   std::size_t chunk_extension_bytes_max = 256; // CVE-2025-23310: abuse of chunk headers
   std::size_t connections_max = 1024;          // a connection costs up to body_bytes_max
-  std::size_t admin_connections_extra = 16; // beyond them: a flood does not lock the operator out
-  std::chrono::milliseconds handshake_timeout{10'000}; // of TLS, from the connection on
+  std::size_t admin_connections_extra = 16; // beyond them: a flood must not lock the operator out
+  std::chrono::milliseconds handshake_timeout{10'000}; // of TLS, from the accept on
   std::chrono::milliseconds header_timeout{10'000};    // Apache's reqtimeout: 20 to 40 s
   std::chrono::milliseconds body_timeout{20'000};
   std::chrono::milliseconds idle_timeout{75'000};      // between requests, as nginx keep-alive
@@ -53,7 +53,7 @@ struct websocket_limits {
   std::size_t message_bytes_max = 4u << 20;       // as an HTTP body
   std::size_t requests_per_socket_max = 64;       // several conversations, not a load balancer
   std::size_t id_bytes_max = 128;                 // echoed in every message
-  std::uint32_t bad_json_in_row_max = 3;          // then it is not a client of ours
+  std::uint32_t bad_json_in_row_max = 3;          // then the client is broken
   std::chrono::milliseconds idle_timeout{30'000}; // pings go out at half of it
 };
 
@@ -67,84 +67,83 @@ struct zmq_limits {
 };
 
 struct grpc_limits {
-  std::size_t calls_max = 1024;                      // open ones of all connections
-  std::size_t requests_per_call_max = 64;            // as of a WebSocket
-  std::size_t message_bytes_max = 4u << 20;          // that comes in, as an HTTP body; gRPC's own
-  std::size_t metadata_bytes_max = 16 * 1024;        // as HTTP's header
-  std::size_t memory_bytes_max = 256u << 20;         // gRPC's, of all connections together
-  int calls_per_connection_max = 256;                // further ones wait at the client
+  std::size_t calls_max = 1024;               // open ones of all connections
+  std::size_t requests_per_call_max = 64;     // as of a WebSocket
+  std::size_t message_bytes_max = 4u << 20;   // of incoming messages, as an HTTP body; gRPC's own
+  std::size_t metadata_bytes_max = 16 * 1024; // as HTTP's header
+  std::size_t memory_bytes_max = 256u << 20;  // gRPC's, of all connections together
+  int calls_per_connection_max = 256;         // the client holds back further ones
   std::chrono::milliseconds message_timeout{10'000}; // for a call's first one
   std::chrono::milliseconds ping_interval{30'000};
   std::chrono::milliseconds ping_timeout{10'000};
   std::chrono::milliseconds idle_timeout{300'000}; // of a connection without calls
 };
 
-// gRPC's listeners, as `http` is written and shared; empty: there is none.
+// gRPC's listeners, written and shared as `http` is; empty: there is none.
 struct grpc_addresses {
   std::string kserve, torchserve_inference, torchserve_management;
 };
 
-// TorchServe's three listeners, as `http` is written; empty: there is none. The first two are
-// shared with other gateways as `http` is, the third is each one's own.
+// TorchServe's three listeners, written as `http` is; empty: there is none. The first two are
+// shared with other gateways as `http` is; the third belongs to one gateway.
 struct torchserve_addresses {
   std::string inference, management, metrics;
 };
 
-// A head with shards of its own, and the model it serves. Several may serve the same one.
+// A pipeline: its head, with shards of its own, and its model. Several may serve the same one.
 struct pipeline_seat {
   node_id head; // the process that has the log of its streams
   std::string model;
-  std::uint32_t queue_max = 0;  // requests that may wait there; 0: not told
-  bool uses_job_ticket = false; // none waits
+  std::uint32_t queue_max = 0;  // requests that may wait there; 0: unknown
+  bool uses_job_ticket = false; // no request waits
 };
 
-// Stored responses of /v1/responses, which are this process's own.
+// Stored responses of /v1/responses; each process has its own.
 struct response_limits {
-  std::size_t responses_max = 1024;  // as many as requests; the oldest that is over goes first
+  std::size_t responses_max = 1024;  // as many as requests; the oldest ended one is evicted first
   std::size_t bytes_max = 64u << 20; // of their conversations and answers
-  std::size_t background_max = 64;   // that run on without a client
-  std::chrono::milliseconds kept_for{3'600'000}; // from their end; OpenAI's are kept for 30 days
+  std::size_t background_max = 64;   // running without a client
+  std::chrono::milliseconds kept_for{3'600'000}; // from their end; OpenAI keeps its own for 30 days
 };
 
 struct gateway_config {
-  // Who this process is.
+  // The identity of this process.
   node_id self;
   epoch_id epoch;
   std::string build = "baton"; // version; /version, system_fingerprint, hello_ack
-  // Whom it is in front of, by number (see pipeline_of); at most pipelines_max. None: worker models
-  // alone.
+  // The pipelines, by number (see pipeline_of); at most pipelines_max. Empty: worker models only.
   std::vector<pipeline_seat> pipelines{pipeline_seat{}};
-  // Doors.
+  // Servers.
   std::string http = "127.0.0.1:8000"; // address:port; [v6]:port; port 0 takes a free one
-  bool shares_http = false;            // other gateways listen there as well
+  bool shares_http = false;            // other gateways listen there too
   std::uint32_t threads = 1;           // io threads: compute needs the cores more
-  std::string zmq;                     // ipc:// or tcp:// on loopback; empty: no ZeroMQ door
+  std::string zmq;                     // ipc:// or tcp:// on loopback; empty: no ZeroMQ server
   std::string admin;                   // the operator's routes without a key, on loopback
   torchserve_addresses torchserve;
   grpc_addresses grpc;
   std::string tls_certificate; // chain, PEM; with its key: HTTPS in place of HTTP
   std::string tls_key;
-  std::optional<std::vector<api_key>> keys; // none: nobody needs one, and `http` is loopback
-  bool allow_unauthenticated = false;       // without keys beyond loopback all the same
+  std::optional<std::vector<api_key>> keys; // none: no key is needed, and `http` is loopback
+  bool allow_unauthenticated = false;       // beyond loopback even without keys
   std::vector<std::string> model_aliases;   // further names of the served model
-  // Names that stand for the served model where there is one alone (placeholder_model.hpp).
+  // Names that mean the served model if there is only one (placeholder_model.hpp).
   std::vector<std::string> placeholder_models{"dummy", "tgi"};
-  std::string access_log;    // a file for a line of each request; empty: none
+  std::string access_log;    // a file with a line per request; empty: none
   std::string crash_record;  // a file for crash_record.hpp; empty: none
-  int overload_status = 503; // HTTP's, of refusals for load; 429 and 529 are others'
+  int overload_status = 503; // HTTP's, of refusals for load; other servers use 429 and 529
   // Streams and requests.
-  std::size_t requests_max = 1024;                  // open requests of all doors
+  std::size_t requests_max = 1024;                  // open requests of all servers
   std::size_t stream_buffer_max_bytes = 256 * 1024; // of one stream that its client does not read
   std::chrono::milliseconds answer_timeout{30'000}; // reserve, tokenize and detokenize
   std::chrono::milliseconds request_deadline{0};    // of a whole request; 0: none
-  float watermark_gamma = 0.5F; // of marked answers: the share of green tokens, TGI's default
-  float watermark_delta = 2.0F; // and what their logits get more, TGI's as well
-  // Of prompts that are texts, at every door: special tokens that they spell out are these tokens,
-  // as vLLM, TGI, Triton and llama.cpp read them. Never in the contents of a chat.
+  float watermark_gamma = 0.5F; // for watermarks: the share of green tokens, TGI's default
+  float watermark_delta = 2.0F; // and the bias of their logits, also TGI's
+  // For prompts that are text, in all APIs: special tokens that they spell out become these tokens,
+  // as in vLLM, TGI, Triton and llama.cpp. Never in the contents of a chat.
   bool parses_special_tokens = true;
   // Traces.
   std::string otlp_endpoint;         // otlp_endpoint.hpp; empty: nothing is traced
-  double trace_sampling_ratio = 1.0; // of traces that begin here; a caller's are as it says
+  double trace_sampling_ratio = 1.0; // of traces that begin here; a caller decides for its own
   request_limits request;
   http_limits http_bounds;
   response_limits responses;

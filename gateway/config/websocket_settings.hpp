@@ -1,4 +1,4 @@
-// The limits of a WebSocket of /v1/stream, whatever it runs over.
+// The limits of a WebSocket of /v1/stream, over any transport.
 #pragma once
 
 #include "gateway/config/config.hpp"

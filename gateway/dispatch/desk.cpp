@@ -8,7 +8,7 @@
 
 namespace baton::gateway {
 
-// False if the stream was cut: its ticket is cancelled, the entry must go.
+// False: the stream was cut and its ticket is cancelled; the caller must erase the entry.
 bool desk_state::deliver(open_entry& entry, stream_event e) {
   if (entry.trace) {
     entry.trace->what.take(e, now());
@@ -41,7 +41,7 @@ void desk_state::start(open_resume& m) {
   enter(entry_of(m));
 }
 
-// For what the entry waits for from the head, if it does.
+// Asks the head for the answer that the entry waits for, if any.
 void desk_state::ask_head(open_entry& entry) {
   entry.asked_at = now();
   if (entry.stage == stage_of_request::resuming) {
@@ -77,7 +77,7 @@ void desk_state::ask(std::shared_ptr<stream> out, std::shared_ptr<quota_lease> l
 void desk_state::close(const close_request& m) {
   const auto it = open.find(m.request);
   if (it == open.end()) {
-    return; // it ended while the door was leaving
+    return; // it ended while the client disconnected
   }
   auto& entry = it->second;
   if (entry.trace) {
@@ -85,7 +85,7 @@ void desk_state::close(const close_request& m) {
     entry.trace.reset();
   }
   if (entry.stage == stage_of_request::reserving) {
-    entry.stage = stage_of_request::leaving; // the grant is on its way: cancel it when it comes
+    entry.stage = stage_of_request::leaving; // the grant is on its way: cancel it on arrival
     release_left(entry);
     entry.out.reset();
     entry.submit = {};
@@ -124,9 +124,9 @@ void desk_state::on_granted(const granted& m) {
   const bool is_again = entry.is_granted();
   entry.granted_at = entry.granted_at.value_or(now());
   entry.reserve.ticket = entry.submit.ticket = m.ticket;
-  entry.reserve.resume_key = m.resume_key; // another than asked for, where a name has a ticket
+  entry.reserve.resume_key = m.resume_key; // not ours if the request_id already has a ticket
   entry.is_told = true;
-  if (m.is_submitted) { // its client has asked for it before
+  if (m.is_submitted) { // its client has sent this request_id before
     note_resumed(entry, "request_id");
     if (!deliver(entry, m)) {
       erase(m.request);
@@ -142,7 +142,7 @@ void desk_state::on_granted(const granted& m) {
     self->send(config.tokenizer, submit_again(entry, now()));
     return;
   }
-  auto s = entry.submit; // kept for a new life of the head
+  auto s = entry.submit; // kept for a new incarnation of the head
   if (!deliver(entry, m)) {
     erase(m.request);
     return;
@@ -155,8 +155,8 @@ void desk_state::note_resumed(const open_entry& entry, std::string_view why) {
   entry.note("resumed", why, now());
 }
 
-// Granted here, of another pipeline's streams: its client comes back to it by this ticket. False:
-// it has been ended.
+// Granted here for a stream of another pipeline: the client resumes with this ticket from now on.
+// False: the request has ended.
 bool desk_state::on_moved(open_entry& entry, const granted& m) {
   counts().moved(pipeline_of(entry.left), entry.model());
   if (entry.trace) {
@@ -173,7 +173,7 @@ bool desk_state::on_moved(open_entry& entry, const granted& m) {
   return false;
 }
 
-// The grant may have come before: what waits for credit is overtaken by what needs none.
+// The grant may have come first: messages that need credit are overtaken by those that need none.
 open_entry* desk_state::find_later(std::uint64_t request, ticket_id ticket) {
   const auto it = open.find(request);
   const bool fits = it != open.end() && !it->second.has_request && it->second.out &&
@@ -181,7 +181,7 @@ open_entry* desk_state::find_later(std::uint64_t request, ticket_id ticket) {
   return fits ? &it->second : nullptr;
 }
 
-// The head says of a ticket that was opened elsewhere what was asked for, ahead of its grant.
+// The head sends the original request of a ticket opened elsewhere, ahead of its grant.
 void desk_state::on_retold(const reserve& m) {
   if (auto* entry = find_later(m.request, m.ticket)) {
     entry->reserve = m;
@@ -202,7 +202,7 @@ void desk_state::on_rejected(const rejected& m) {
   }
   auto& entry = it->second;
   if (m.ticket && entry.is_granted() && m.ticket != entry.ticket()) {
-    counts().dropped("rejected"); // of a ticket that was granted across a link that fell, or left
+    counts().dropped("rejected"); // an old ticket: granted over a lost link, or migrated
     return;
   }
   const bool is_unknown = entry.stage == stage_of_request::resuming && is_whole(entry) &&
@@ -239,7 +239,8 @@ void desk_state::on_chunk(chunk& m) {
     counts().dropped("chunk_after_gap");
     entry.note("gap", "text between the head and the gateway was lost", now());
     if (++entry.gaps <= gaps_max) {
-      // The head has the text still. What is on its way until it answers comes again.
+      // The head still has the text. Chunks that arrive before its answer are dropped and come
+      // again.
       entry.stage = stage_of_request::resuming;
       ask_head(entry);
       return;
@@ -278,7 +279,7 @@ void desk_state::on_answer(Answer& m) {
 
 namespace {
 
-// The handler, then one wake-up for each stream it pushed to.
+// Runs the handler, then wakes each stream it pushed to once.
 template <class Message, class Handle>
 auto then_wake(desk_actor::stateful_pointer<desk_state> self, Handle handle) {
   return [self, handle](Message m) {

@@ -1,6 +1,7 @@
-// The gateway actor of one pipeline: between the doors' streams and the pipeline's head. Gives each
-// request its way through reserve, granted and submit, brings chunks to its stream, and tells the
-// scheduler at once when a client has gone. Never touches a socket, never waits for a door.
+// The actor between the servers' streams and the head of one pipeline. It takes each request
+// through reserve, granted and submit, and delivers chunks to the request's stream. When a client
+// disconnects, it cancels at the scheduler at once. It never touches a socket and never waits for a
+// server.
 //
 //   open_generate -> reserving --granted--> running --last finish--> (done)
 //                     |  |  |                |   |
@@ -9,30 +10,30 @@
 //                     +-no answer--> leaving      |
 //                                       +--granted--> cancel --> (done)
 //
-// The head may fall, or the link to it: what was reserving is reserved once more when one is back,
-// and a ticket is asked for. A head that does not have it is told of it again, with the tokens that
-// were delivered: it goes on behind them. `open_resume` is a client that comes back from elsewhere.
+// If the head or its link fails, pending requests are reserved again and tickets are resumed when
+// the head is back. A head that does not know a ticket gets a replay of the request with the
+// delivered tokens, and continues after them. `open_resume` comes from a client of another gateway.
 //
-// With the grant of one that came from elsewhere the head says what was asked for, so that another
-// head can be told of it as well.
+// For a ticket that another gateway opened, the head sends the original request ahead of the grant.
+// With it this gateway can replay the request to another head.
 //
 //   running --head lost, gap--> resuming --granted--> running
 //   open_resume -----------------^  |
 //                                   +-rejected--> reserving again, if all of it is known here;
 //                                                 else (failed)
 //
-// What the head cannot take now, and nobody has been told of, is handed over to where it came from
-// (front.hpp) if another pipeline may take it. So is a stream whose pipeline has been away for
-// move_patience (outage.hpp) while another one is ready: it goes on there behind what was
-// delivered, with a new ticket. The one that it has left is cancelled with that grant. Without it
-// the stream goes back to its ticket, and waits and ends here as ever: at each moment one desk has
-// it.
+// A request that the head cannot take now, and that has no grant yet, goes back to the router
+// (request_router.hpp) if another pipeline may take it. A stream migrates when its pipeline has
+// been away for move_patience (outage.hpp) and another one is ready. It continues there after the
+// delivered tokens with a new ticket; that grant cancels the old ticket. Without a grant the stream
+// returns to its old ticket and waits here. At each moment exactly one pipeline client owns the
+// request.
 //
-//   running, resuming --away--> reserving elsewhere --granted--> running, the new ticket told
+//   running, resuming --away--> reserving elsewhere --granted--> running, with a new ticket
 //                                   +-refused, lost: the next one; none left--> resuming here
 //
-// A gap, text that does not follow on what was delivered, is asked for like that a few times; one
-// that stays ends the request.
+// A gap is a chunk that does not follow the delivered text. The missing text is requested up to
+// gaps_max times; then the request fails.
 #pragma once
 
 #include "actors/interfaces.hpp"
@@ -47,15 +48,16 @@
 
 namespace baton::gateway {
 
-// Doors to desk, local only. `out` gets the answers; `request.request` is set from its number.
+// Messages from the servers, local only. `out` gets the answers; `request.request` is set from its
+// number.
 struct open_generate {
   std::shared_ptr<stream> out;
   generate request;
   bool add_generation_prompt = true;
-  bool is_stream = false; // its client can go on behind what it has, if this gateway falls
-  std::shared_ptr<quota_lease> lease = nullptr; // of its caller's key; none: nobody's
-  seat_lease seat = nullptr;                    // the front's, at the pipeline it has chosen
-  trace_handle trace = nullptr;                 // none: it is not traced
+  bool is_stream = false;                       // the client can resume if this gateway fails
+  std::shared_ptr<quota_lease> lease = nullptr; // of the principal's key; null: it has none
+  seat_lease seat = nullptr;                    // set by the router for the chosen pipeline
+  trace_handle trace = nullptr;                 // null: not traced
 };
 struct open_resume {
   std::shared_ptr<stream> out;
@@ -90,13 +92,14 @@ struct close_request {
 };
 
 struct open_entry; // desk_state.hpp
-// Desk to front, which finds another desk for it or tells the refusal; front to that desk.
+// Pipeline client to router, which finds another pipeline or delivers the refusal; then router to
+// the other pipeline's client.
 struct handover {
   std::shared_ptr<open_entry> entry;
   rejected why;
 };
-// A stream goes on elsewhere, or nowhere: to the desk of the pipeline that has granted this, by way
-// of the front.
+// The stream continues elsewhere or has ended, and no longer needs this ticket. Goes through the
+// router to the pipeline that granted it.
 struct ticket_left {
   ticket_id ticket;
 };
@@ -113,32 +116,32 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::ticket_left)
 
 namespace baton::gateway {
 
-// Whom the doors of this process talk to: the front, or a desk alone.
+// The servers send to this actor: the router, or a single pipeline client.
 using front_actor =
     actors::takes<open_generate, open_resume, open_tokenize, open_detokenize, close_request>;
 using handover_actor = actors::takes<handover, ticket_left>;
 
-// What the head sends (gateway_actor), and what the doors send. Converts to both.
+// Handles messages of the head (gateway_actor) and of the servers. Converts to both.
 using desk_actor =
     actors::gateway_actor::extend<caf::reacts_to<open_generate>, caf::reacts_to<open_resume>,
                                   caf::reacts_to<open_tokenize>, caf::reacts_to<open_detokenize>,
                                   caf::reacts_to<close_request>, caf::reacts_to<handover>,
                                   caf::reacts_to<ticket_left>>;
 
-std::uint64_t random_key(); // of the system's entropy
+std::uint64_t random_key(); // from the system's entropy source
 
-// What the desk is told once. Handles may be proxies for actors of the head's process.
+// Settings of one pipeline client. Handles may be proxies for actors of the head's process.
 struct desk_config {
   actors::scheduler_actor scheduler;
   actors::tokenizer_actor tokenizer;
-  std::shared_ptr<gateway::board> board; // who this gateway is, its limits and metrics
-  std::uint32_t pipeline = 0;            // whose head these are
-  handover_actor front = {};             // none: there is no other desk
-  // Of a ticket, never 0: who can guess one can read another's stream.
+  std::shared_ptr<gateway::board> board; // identity, limits and metrics of this gateway
+  std::uint32_t pipeline = 0;            // the index of the pipeline
+  handover_actor front = {};             // null: there is no other pipeline
+  // Makes resume keys, never 0. A key must not be guessable: it grants access to the stream.
   std::function<std::uint64_t()> next_key = random_key;
 };
 
-// The desk's state stays in desk.cpp, so it is spawned there.
+// Defined in pipeline_client.cpp, with the actor's behavior.
 desk_actor spawn_desk(caf::actor_system& system, desk_config config);
 
 } // namespace baton::gateway

@@ -1,6 +1,5 @@
-// The state of the desk's actor, between the two files that carry it out: desk.cpp, what a request
-// goes through while all is well; desk_losses.cpp, what the loss of a head or a pipeline means to
-// it.
+// State of the pipeline client's actor. pipeline_client.cpp has the normal path of a request;
+// pipeline_failover.cpp handles the loss of a head or of a pipeline.
 #pragma once
 
 #include "gateway/base/outage.hpp"
@@ -13,15 +12,15 @@
 namespace baton::gateway {
 
 struct desk_state {
-  static inline const char* name = "desk";
+  static inline const char* name = "pipeline_client";
 
   desk_config config;
   desk_actor::stateful_pointer<desk_state> self = nullptr;
   std::unordered_map<std::uint64_t, open_entry> open;
   pushed_streams pushed;
   gateway::outage outage;
-  load_totals totals;    // of the head's lives
-  epoch_id life_of_head; // that reports come from
+  load_totals totals;    // over all incarnations of the head
+  epoch_id life_of_head; // as of the last link to it
   time_point head_lost_at;
 
   board& facts() { return *config.board; }

@@ -5,8 +5,8 @@
 
 namespace baton::gateway {
 
-// False: it stays, because it may not go or nobody else is there to serve it. One that has left
-// another pipeline never stays: the front sends it back there if need be.
+// False: it stays here, because it may not move or no other pipeline serves its model. A migrating
+// request never stays: the router sends it back to its old pipeline if necessary.
 bool desk_state::hand_over(std::uint64_t request, const rejected& why) {
   auto& entry = open.at(request);
   auto tried = entry.tried;
@@ -26,7 +26,7 @@ bool desk_state::hand_over(std::uint64_t request, const rejected& why) {
   return true;
 }
 
-// Its client may have left while no desk had it.
+// The client may have disconnected while the request was between pipelines.
 void desk_state::take_over(open_entry entry) {
   if (entry.out->is_detached()) {
     release_left(entry);
@@ -41,11 +41,11 @@ void desk_state::take_over(open_entry entry) {
   const auto number = entry.reserve.request;
   enter(std::move(entry));
   if (is_back && facts().look()->pipelines.at(config.pipeline).is_head_lost) {
-    open.at(number).asked_at = head_lost_at; // it has waited with the others all the time
+    open.at(number).asked_at = head_lost_at; // it has waited with the others since then
   }
 }
 
-// Its ticket at the pipeline that it was at before, which that one may forget now.
+// Lets the old pipeline forget the ticket of a migrating request.
 void desk_state::release_left(open_entry& entry) {
   if (entry.left) {
     self->send(config.front, ticket_left{std::exchange(entry.left, {})});
@@ -60,7 +60,7 @@ void desk_state::on_left(const ticket_left& m) {
   }
 }
 
-// Those that can go on at another pipeline do so, if this one has been away for long.
+// Migrates the streams that can continue at another pipeline, if this one has been away for long.
 void desk_state::move_streams() {
   if (!config.front || !outage.is_long(now())) {
     return;
@@ -86,7 +86,7 @@ void desk_state::on_tick() {
   end_late();
 }
 
-// What the head has not answered in time ends here; a grant that comes later is cancelled.
+// Ends requests that the head has not answered in time. A later grant is cancelled.
 void desk_state::end_late() {
   const auto limit = facts().config().answer_timeout;
   const auto oldest = now() - limit;
@@ -104,13 +104,13 @@ void desk_state::end_late() {
       deliver(entry, failed{fail(code, "the head did not answer within {} s",
                                  std::chrono::duration_cast<std::chrono::seconds>(limit).count())});
     }
-    erase(number); // on_granted cancels what it does not know
+    erase(number); // on_granted cancels tickets of unknown requests
   }
 }
 
 void desk_state::on_head_lost(const actors::peer_down& m) {
   if (m.node != head()) {
-    return; // a shard, or another pipeline's head: its own desk knows
+    return; // a shard, or the head of another pipeline
   }
   change([&](pipeline_view& p) {
     p.is_head_lost = true;
@@ -126,7 +126,7 @@ void desk_state::on_head_lost(const actors::peer_down& m) {
     entry.asked_at = now();
     entry.note("head_lost", m.why, now());
     if (entry.stage == stage_of_request::asking || entry.stage == stage_of_request::leaving) {
-      over.push_back(number); // a question costs nothing to ask again, who left waits for nothing
+      over.push_back(number); // tokenize calls are cheap to repeat; a leaving entry has no client
     } else if (entry.ticket()) {
       entry.stage = stage_of_request::resuming;
     } else {
@@ -145,8 +145,7 @@ void desk_state::on_head_lost(const actors::peer_down& m) {
   }
 }
 
-// Its card follows and says more. A link that is new although none was seen to fall has lost what
-// was on its way all the same.
+// The model card follows. A new link has lost the messages in flight, even if no loss was seen.
 void desk_state::on_head_up(const actors::peer_up& m) {
   if (m.peer.node != head()) {
     return;
@@ -161,8 +160,8 @@ void desk_state::on_head_up(const actors::peer_up& m) {
   }
 }
 
-// What a pipeline that falls and rises means to the streams that wait for it meanwhile: the death
-// of a shard closes its epoch, and the next one goes on with them.
+// Traces the pipeline's recovery in the streams that wait for it. The death of a shard closes the
+// pipeline's epoch; the next epoch continues the streams.
 void desk_state::note_standing(const model_card& m) {
   const auto known = facts().look();
   const auto& before = known->pipelines.at(config.pipeline).card;
@@ -179,8 +178,7 @@ void desk_state::note_standing(const model_card& m) {
   }
 }
 
-// Of a head that was lost, or that nobody had heard of: what was asked of it meanwhile may not have
-// come to it. What an older one served is history.
+// The first card, or the first after a loss: messages sent to the head before may be lost.
 void desk_state::on_card(const model_card& m) {
   bool is_news = false;
   note_standing(m);
@@ -194,7 +192,8 @@ void desk_state::on_card(const model_card& m) {
   }
 }
 
-// The same one behind a new link, or a new life of it: it says which by what it knows.
+// The same head behind a new link, or a new incarnation. Its answers show whether it has the
+// tickets.
 void desk_state::on_head_back() {
   for (const auto ticket : outage.take_owed()) {
     cancel_ticket(ticket, cancel_reason::client_gone);

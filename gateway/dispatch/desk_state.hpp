@@ -1,5 +1,5 @@
-// The desk's table of open requests: what it keeps of each, and the rules by which a chunk is
-// taken, dropped or ends a request. Used by desk.cpp alone; no actor code.
+// The pipeline client's table of open requests: the state of each, and the rules that deliver a
+// chunk, drop it or end its request. No actor code.
 #pragma once
 
 #include "gateway/base/streams.hpp"
@@ -19,46 +19,46 @@ using time_point = std::chrono::steady_clock::time_point;
 
 enum class stage_of_request : std::uint8_t { reserving, running, resuming, leaving, asking };
 
-// Of two deadlines, each of which may be none (0).
+// The earlier of two deadlines; 0 means none.
 std::chrono::milliseconds sooner(std::chrono::milliseconds a, std::chrono::milliseconds b) noexcept;
 
-// A head that leaves the same hole again will leave it always.
+// A head that repeats a gap this often will not fill it.
 inline constexpr std::uint32_t gaps_max = 3;
 
 struct open_entry {
-  std::shared_ptr<stream> out; // none when leaving
+  std::shared_ptr<stream> out; // null while leaving
   std::shared_ptr<quota_lease> lease;
   seat_lease seat;          // at this pipeline
-  trace_handle trace{};     // none: it is not traced
-  bool owes_prompt = false; // to its lease
+  trace_handle trace{};     // null: not traced
+  bool owes_prompt = false; // the prompt is not yet charged to the lease
   stage_of_request stage = stage_of_request::reserving;
   baton::reserve reserve; // with the ticket, once it is granted
   baton::submit submit;   // the same
-  // False: its client came from another life of a gateway, and the head has not yet said what was
-  // asked for (on_retold).
+  // False: the client came from another gateway or an earlier incarnation of this one, and the head
+  // has not sent the original request yet (on_recovered).
   bool has_request = true;
-  bool is_told = false;                  // the client, of the grant
-  std::vector<ids_prompt> delivered_ids; // per choice: of these, those that are known here
-  std::vector<std::uint32_t> delivered;  // per choice: output tokens brought to the stream
+  bool is_told = false;
+  std::vector<ids_prompt> delivered_ids; // per choice: ids of them, if known here
+  std::vector<std::uint32_t> delivered;  // per choice: output tokens delivered to the stream
   std::vector<bool> finished;            // per choice
-  std::vector<bool> had_finish;          // per choice: by a client that came back, before it did
+  std::vector<bool> had_finish;          // per choice: the client had it before it resumed
   std::uint32_t choices_left = 1;
-  pipeline_set tried; // that could not take it
-  // Of the pipeline that it goes on from elsewhere, until this one has granted it: it can go back.
-  // Reserving.
+  pipeline_set tried; // pipelines that could not take it
+  // The ticket at the old pipeline during a migration, until this pipeline grants. The stream can
+  // return to it. Set only while reserving.
   ticket_id left;
-  time_point stays_until; // it was sent back
+  time_point stays_until; // after a failed migration: no new one before
   std::uint32_t prompt_tokens = 0;
-  std::uint32_t gaps = 0;               // since the last token was delivered
-  time_point opened_at;                 // none yet, before its first desk
-  std::optional<time_point> granted_at; // the first time
-  time_point asked_at;                  // the head, or lost it
+  std::uint32_t gaps = 0;               // since the last delivered token
+  time_point opened_at;                 // unset until a pipeline client has it
+  std::optional<time_point> granted_at; // the first grant
+  time_point asked_at;                  // when the head was last asked, or lost
   std::optional<time_point> first_token_at, last_token_at;
   std::uint64_t prepare_micros = 0, queue_micros = 0; // at the head
 
   ticket_id ticket() const noexcept { return reserve.ticket; }
   bool is_granted() const noexcept { return ticket() || left; } // here or elsewhere
-  // For its trace, if it has one: what happened to it.
+  // Adds an event to its trace, if it is traced.
   void note(std::string_view what, std::string_view reason, time_point now) const {
     if (trace) {
       trace->what.note(what, reason, now);
@@ -67,53 +67,54 @@ struct open_entry {
   const std::string& model() const noexcept { return reserve.model; }
 };
 
-// Whether another pipeline may be asked for it, because nothing of it has been told to anybody. Not
-// of a request with a name: the log that knows the name is at one alone.
+// Whether another pipeline may be asked: the client has no grant yet. Never for a request with a
+// request_id, because only one pipeline's log knows the id.
 bool may_move(const open_entry& entry) noexcept;
-// Whether the head refused for what is the matter with it, not with the request.
+// Whether the reason is the state of the head, not the request.
 bool is_for_head(errc code) noexcept;
 
-// What a door asks for, without what the desk adds: gateway, times, key, its own deadline.
+// The entry of a server's request. The caller adds gateway, times, resume key and its own deadline.
 open_entry entry_of(open_generate& m, std::uint32_t context_max);
 open_entry entry_of(open_resume& m);
 
-// Whether a head that has lost its log can be told of it.
+// Whether the request can be replayed to a head that has lost its log.
 bool is_whole(const open_entry& entry) noexcept;
-// What it is told then. Requires: is_whole.
+// The message of a replay. Requires: is_replayable.
 submit submit_again(const open_entry& entry, time_point now);
 
-// Whether another pipeline can go on behind what was delivered of it. Not with a request that has a
-// name, as above.
+// Whether another pipeline can continue after the delivered tokens. Never for a request with a
+// request_id, as above.
 bool may_leave(const open_entry& entry, time_point now) noexcept;
-// The pipeline that has its ticket, `here`, for one that is asked for another. Requires: may_leave.
+// Starts a migration away from `here`, the pipeline that granted its ticket. Requires: may_migrate.
 void leave(open_entry& entry, const pipeline_set& here);
-// Nobody else took it: to the ticket that it left.
+// Ends a migration that no other pipeline took: resumes the old ticket.
 void come_back(open_entry& entry, time_point now);
-// Takes what the head says of a ticket that was opened elsewhere, if it fits to what was delivered.
+// Stores the request that the head sent for a ticket opened elsewhere. Ignored if the number of
+// choices differs.
 void take_request(open_entry& entry, submit told);
-// What the head is asked when it is back, for a ticket that it may have still.
+// Asks a head that is back for a ticket that it may still have.
 resume resume_of(const open_entry& entry);
 
-// What a chunk means to a request.
+// How a chunk relates to the delivered text.
 enum class chunk_verdict : std::uint8_t {
   deliver,
-  duplicate, // a redone step's text that was delivered already: drop it
-  gap,       // something before it is lost: the stream cannot go on without it
+  duplicate, // a redone step repeats delivered text: drop it
+  gap,       // text before it is missing: the stream cannot continue
 };
 chunk_verdict judge(const open_entry& entry, const chunk& c) noexcept;
 
-// Counts a chunk to be delivered, and how long it took.
+// Counts a chunk to be delivered, and its latency.
 void note_tokens(metrics& counts, std::uint32_t pipeline, open_entry& entry, const chunk& c,
                  time_point now);
-// The prompt with the first chunk; a client that came back has paid for it before.
+// Charges the chunk to the quota, the first one with its prompt. A resumed request has paid for its
+// prompt before.
 void spend(open_entry& entry, const chunk& c, time_point now);
 
-// What it came to, of one whose last chunk has been taken in.
-// `context_max`: of its model; 0: not known.
+// Summary of a request whose last chunk has been taken in. `context_max`: of its model; 0: unknown.
 ended_request ended_as(const open_entry& entry, finish how, time_point now,
                        std::uint32_t context_max);
 
-// Takes the numbers and ids of a chunk to be delivered. True: it was the last one of the request.
+// Records the counts and ids of a chunk to be delivered. True: it was the request's last.
 bool take_in(open_entry& entry, const chunk& c);
 
 } // namespace baton::gateway

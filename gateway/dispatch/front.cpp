@@ -9,7 +9,7 @@
 
 namespace baton::gateway {
 
-// Said once, before anything else: a desk is spawned with the handle of the front.
+// Sent once, before anything else: pipeline clients are spawned with the router's handle.
 struct desks_of_front {
   std::vector<desk_actor> all;
 };
@@ -33,7 +33,7 @@ route_question question_of(const open_entry& entry) {
 }
 
 struct front_state {
-  static inline const char* name = "front";
+  static inline const char* name = "request_router";
 
   std::shared_ptr<board> facts;
   router routes{1, {}};
@@ -52,7 +52,7 @@ struct front_state {
   }
 
   void start(open_resume& m) {
-    // One alone is asked in any case: it is the one who knows what a ticket of it is.
+    // A single pipeline is always asked: it knows best which tickets are its own.
     const auto now = facts->look();
     const auto pipeline = desks.size() == 1 ? 0u : pipeline_of(m.ticket);
     if (pipeline >= desks.size() || (desks.size() > 1 && model_of(*now, m.ticket) != m.model)) {
@@ -60,7 +60,7 @@ struct front_state {
              {0,
               m.ticket,
               fail(errc::ticket_not_found,
-                   "there is no stream of ticket {} to go on with: no pipeline of the "
+                   "there is no stream of ticket {} to resume: no pipeline of the "
                    "model '{}' has granted it",
                    m.ticket.value, m.model),
               {},
@@ -83,7 +83,7 @@ struct front_state {
     }
   }
 
-  // One that has left a ticket goes back to it if nobody else is ready.
+  // A migrating request returns to its old pipeline if no other is ready.
   void move(handover& m) {
     auto& entry = *m.entry;
     const auto to = routes.choose_other(*facts->look(), question_of(entry), entry.tried);

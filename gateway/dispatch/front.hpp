@@ -1,14 +1,13 @@
-// Between the doors and the desks, of which each pipeline has one: sends a request to the desk of
-// the pipeline that is to serve it (router.hpp). What comes back from the head goes to the desk
-// itself, and from there to the stream: the front sees a request's beginning alone, and its client
-// leave.
+// Sends each request to the client of the pipeline that is to serve it (routing_policy.hpp). The
+// head answers to that client, which writes to the stream. The router sees only the start of a
+// request and its cancellation.
 //
-//   open_generate: with a name, the pipeline of that name; else of the router's choice
-//   open_resume: the pipeline whose ticket it is
-//   handover: a pipeline cannot take it and nobody was told: another one, or it is refused. Or a
-//             stream whose pipeline is away: another one, or it goes back and waits
-//   ticket_left: the desk of the pipeline whose it is
-//   close_request: every desk; those who do not know of it do nothing
+//   `open_generate`: with a request_id, the pipeline of that id; else the routing policy's choice.
+//   `open_resume`: the pipeline that granted the ticket.
+//   `handover`: another pipeline. If there is none, a request without a grant is refused, and a
+//               migrating stream goes back and waits.
+//   `ticket_left`: the pipeline that granted the ticket.
+//   `close_request`: all pipelines; those that do not know the request ignore it.
 #pragma once
 
 #include "gateway/dispatch/desk.hpp"
@@ -26,10 +25,10 @@ struct head_actors {
 
 struct front_and_desks {
   front_actor front;
-  std::vector<desk_actor> desks; // by the number of their pipeline
+  std::vector<desk_actor> desks; // by pipeline index
 };
 
-// Requires: a head for each of the board's pipelines.
+// Requires: one head for each pipeline of `facts`.
 front_and_desks spawn_front(caf::actor_system& system, std::shared_ptr<board> facts,
                             const std::vector<head_actors>& heads);
 

@@ -14,7 +14,7 @@ void append(std::string& out, std::string_view text) {
   out += '\0';
 }
 
-// Unlike any text: a template goes around it.
+// The messages without the chat template.
 std::string bytes_of(const chat_prompt& messages) {
   std::string out;
   for (const auto& m : messages) {
@@ -59,7 +59,7 @@ std::size_t prefix_memory::match(std::span<const std::uint64_t> beginnings) cons
   return static_cast<std::size_t>(unknown - beginnings.begin());
 }
 
-// From the longest to the first block, which is so the newest.
+// From the longest prefix to the first block, which becomes the newest.
 void prefix_memory::note(std::span<const std::uint64_t> beginnings) {
   for (auto digest = beginnings.rbegin(); digest != beginnings.rend(); ++digest) {
     if (const auto known = places_.find(*digest); known != places_.end()) {

@@ -1,5 +1,5 @@
-// Which beginnings of prompts a pipeline has had, and probably has in its prefix cache still. Kept
-// at the gateway, where nothing is tokenized: as digests of the text's bytes. Pure.
+// Index of the prompt prefixes that a pipeline has computed and probably still has in its prefix
+// cache. The gateway does not tokenize: keys are digests of the text's bytes. Pure.
 #pragma once
 
 #include "schema/messages.hpp"
@@ -14,21 +14,21 @@
 
 namespace baton::gateway {
 
-// About the 64 tokens of a KV block, the least that a prefix cache finds.
+// About the 64 tokens of a KV block, the shortest prefix that a prefix cache finds.
 inline constexpr std::size_t block_bytes = 256;
-// Of one prompt: what is equal so far is worth the same way, however the rest goes on.
+// Per prompt. Prefixes that are equal up to here score the same.
 inline constexpr std::size_t beginnings_max = 1024;
 
-// One for each whole block of the prompt: the digest of all up to its end. Prompts with different
-// salts have none in common, as in the prefix cache.
+// One digest for each whole block of the prompt, over all bytes up to its end. Prompts with
+// different salts share none, as in the prefix cache.
 std::vector<std::uint64_t> beginnings_of(const prompt& input, std::string_view cache_salt);
 
-// The beginnings that came last. A longer one goes before those that it begins with.
+// Keeps the most recent prefixes. Evicts a longer prefix before the shorter ones it contains.
 class prefix_memory {
 public:
   explicit prefix_memory(std::size_t count_max) : count_max_(count_max) {}
 
-  // How many blocks are known, from the first on.
+  // The number of known blocks, from the first on.
   std::size_t match(std::span<const std::uint64_t> beginnings) const;
   void note(std::span<const std::uint64_t> beginnings);
   void clear();
@@ -36,7 +36,7 @@ public:
 
 private:
   std::size_t count_max_;
-  std::list<std::uint64_t> order_; // the newest first
+  std::list<std::uint64_t> order_; // newest first
   std::unordered_map<std::uint64_t, std::list<std::uint64_t>::iterator> places_;
 };
 

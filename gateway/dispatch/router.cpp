@@ -7,15 +7,15 @@
 namespace baton::gateway {
 namespace {
 
-// Of one pipeline: 1 Mi tokens or so, more than most KV caches hold, in about 1 MiB.
+// Per pipeline: about 1 Mi tokens, more than most KV caches hold, in about 1 MiB.
 constexpr std::size_t remembered_max = 16 * 1024;
 
-// Below it a match is not looked for: so few tokens are computed in one step, beside those of
-// others (model.prefill_chunk).
+// Shorter matches do not count: a step computes so few tokens beside those of other requests
+// (model.prefill_chunk).
 constexpr std::size_t blocks_worth = 2;
 
-// With so much more of its slots in use each token takes noticeably longer, for as long as the
-// answer lasts; a prefix that is computed once more is there at both from then on.
+// A pipeline whose load share is higher by this much delays every token of the answer noticeably.
+// Computing the prefix twice costs once, and then both pipelines have it.
 constexpr double fuller_max = 0.25;
 
 } // namespace
@@ -73,7 +73,7 @@ router::fill router::fill_of(const snapshot& now, std::uint32_t i) const {
   fill f;
   f.busy = seats_.at(i);
   if (const auto reported = view.load ? view.load->running + view.load->waiting : 0;
-      reported > view.open_then) { // those of other gateways
+      reported > view.open_then) { // requests of other gateways
     f.busy += reported - view.open_then;
   }
   f.slots = std::max(1u, view.card ? view.card->sequences_max : 1u);
@@ -125,7 +125,7 @@ route router::choose_among(const snapshot& now, const route_question& q,
 
 route router::choose(const snapshot& now, const route_question& q) {
   const auto of_model = pipelines_of(now, q.model);
-  if (of_model.size() <= 1) { // the head itself says that it does not know the model
+  if (of_model.size() <= 1) { // the head itself rejects an unknown model
     return {of_model.empty() ? 0 : of_model.front(), route_reason::load};
   }
   return choose_among(now, q, candidates(now, q.model, {}));

@@ -1,8 +1,7 @@
-// Which pipeline a request goes to, where several serve its model: the one that has most of its
-// prompt in its prefix cache, unless another is so much emptier that it is there sooner. Pure; one
-// thread.
+// Chooses the pipeline of a request where several serve its model. It prefers the pipeline that has
+// most of the prompt in its prefix cache, unless another one is much less busy. Pure; one thread.
 //
-// With one pipeline for a model there is nothing to choose, and no prompt is looked at.
+// With one pipeline per model there is no choice, and the prompt is not read.
 #pragma once
 
 #include "gateway/base/open_seats.hpp"
@@ -24,7 +23,7 @@ struct route {
   route_reason why = route_reason::load;
 };
 
-// What a choice depends on. Views: of the request.
+// The inputs of a choice: views of the request.
 struct route_question {
   std::string_view model;
   const prompt& input;
@@ -36,13 +35,13 @@ class router {
 public:
   router(std::size_t pipelines, open_seats seats);
 
-  // One that is not ready is chosen only if all of the model are not. Remembers the prompt as
+  // A pipeline that is not ready is chosen only if none of the model is. Records the prompt as
   // computed there.
   route choose(const snapshot& now, const route_question& q);
-  // One that is ready and not in `tried`.
+  // A ready pipeline that is not in `tried`.
   std::optional<route> choose_other(const snapshot& now, const route_question& q,
                                     const pipeline_set& tried);
-  // For what costs nothing: as choose, without a prompt.
+  // For cheap requests: as choose, without a prompt.
   std::uint32_t any_of(const snapshot& now, std::string_view model);
 
 private:
@@ -57,7 +56,7 @@ private:
     bool has_room(std::uint32_t choices) const { return busy + choices <= slots; }
   };
 
-  // Those of the model that are best able to serve, from the one behind the last choice on.
+  // The model's pipelines in the best available state, starting after the last choice.
   std::vector<std::uint32_t> candidates(const snapshot& now, std::string_view model,
                                         const pipeline_set& tried) const;
   void look_at(const snapshot& now, std::uint32_t i);
@@ -68,11 +67,11 @@ private:
 
   std::vector<pipeline> pipelines_;
   open_seats seats_;
-  std::uint32_t last_ = 0; // chosen
+  std::uint32_t last_ = 0; // the last choice
 };
 
-// For a request that its client has named: always the same, ready or not, so that who asks again
-// meets the log that knows of it.
+// For a request with a request_id: always the same pipeline, ready or not. A repeated request thus
+// reaches the log that knows its id.
 std::uint32_t route_by_name(const snapshot& now, std::string_view model,
                             std::string_view request_id);
 

@@ -38,7 +38,7 @@ histogram_labels labels_of(const ClientMetric& m) {
   return all;
 }
 
-// By the labels of each, its buckets by their bounds. Nothing if one has none.
+// For each set of labels its buckets by bound. Empty if a bucket has no bound.
 using buckets_of_labels = std::map<histogram_labels, std::map<double, double>>;
 std::optional<buckets_of_labels> buckets_of(const MetricFamily& family) {
   buckets_of_labels all;
@@ -80,7 +80,7 @@ MetricFamily histogram_from(std::string_view name, const MetricFamily& bucket,
       m.label.push_back({label, value});
     m.histogram.sample_sum = value_at(sums, labels);
     m.histogram.sample_count = static_cast<std::uint64_t>(value_at(counts, labels));
-    double below = 0; // processes with other bounds leave gaps: a bucket has what the one below has
+    double below = 0; // processes with other bounds leave gaps: a bucket has at least the one below
     for (const auto& [bound, value] : buckets) {
       below = std::max(below, value);
       m.histogram.bucket.push_back({static_cast<std::uint64_t>(below), bound});

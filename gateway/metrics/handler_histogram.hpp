@@ -1,6 +1,6 @@
-// Histograms of handlers. A worker tells one as Prometheus' formats have it: counters NAME_bucket,
-// each of what is up to its label `le`, NAME_sum and NAME_count; so processes of a model sum up as
-// other counters do. At /metrics they are one histogram again. Behind metrics.cpp's wall:
+// Histograms of handlers. A worker reports one as counters in Prometheus' format: NAME_bucket,
+// cumulative up to its label `le`, NAME_sum and NAME_count. Processes of a model thus add up like
+// other counters. /metrics shows them as one histogram. Hidden behind metrics.cpp, as it needs
 // prometheus-cpp.
 #pragma once
 
@@ -11,11 +11,11 @@
 
 namespace baton::gateway {
 
-// What a name begins with that is a part of a histogram: "seconds" of "seconds_bucket"; else empty.
+// The histogram that a counter belongs to: "seconds" for "seconds_bucket"; else empty.
 std::string_view histogram_of_part(std::string_view name) noexcept;
 
-// Counters NAME_bucket, NAME_sum and NAME_count become the histogram NAME, where every bucket has a
-// bound; all else stays.
+// Folds the counters NAME_bucket, NAME_sum and NAME_count into the histogram NAME, if every bucket
+// has a bound. All else stays.
 void fold_histograms(std::vector<prometheus::MetricFamily>& families);
 
 } // namespace baton::gateway

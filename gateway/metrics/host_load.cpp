@@ -17,7 +17,7 @@ std::string text_of_file(const char* path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// The next number of a line; moves behind it.
+// Removes the next number from a line.
 std::optional<std::uint64_t> take_number(std::string_view& line) {
   line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
   std::uint64_t value = 0;

@@ -69,7 +69,7 @@ kserve_series::kserve_series(Registry& all, const std::string& model, const std:
               .Add(labels_of(model, version), Histogram::BucketBoundaries{100, 500, 2000, 5000})) {
   reason_counter(all, "nv_inference_compute_output_duration_us",
                  "Cumulative inference compute output duration in microseconds.",
-                 labels_of(model, version)); // nobody waits for a copy: it stays 0
+                 labels_of(model, version)); // outputs are not copied: it stays 0
 }
 
 void kserve_series::ended(const ended_request& r) {

@@ -1,5 +1,6 @@
-// The mirror of /metrics under Triton's names (`nv_*`), and what its statistics are made of: of one
-// model, whichever pipelines serve it. Behind metrics.cpp's wall: prometheus-cpp.
+// Mirrors /metrics under Triton's names (`nv_*`), and keeps the data of Triton's statistics. Each
+// model has one series over all its pipelines. Hidden behind metrics.cpp, as it needs
+// prometheus-cpp.
 #pragma once
 
 #include "gateway/api/kserve/kserve_model.hpp"
@@ -41,14 +42,14 @@ private:
 
 // Steps of all pipelines of a model.
 std::uint64_t steps_of(const snapshot& now, std::string_view model);
-// Of one model, or of all; what its pipelines have said and done.
+// Statistics of a model over all its pipelines, or of all models if `model` is empty.
 std::vector<model_statistics> statistics_of(const snapshot& now, const metrics& counts,
                                             std::string_view model = {});
 model_statistics worker_statistics(const worker_view& of, const metrics& counts);
-// Of the gateway's machine.
+// For the gateway's machine.
 void add_kserve_host(std::vector<prometheus::MetricFamily>& out, const host_load& now);
-// What the schedulers and the pools of worker models have said last. `executions`: of worker models
-// by name and version, also of those that are not served any more.
+// The last reports of the schedulers and the worker pools. `executions`: of worker models by name
+// and version, including those that are not served any more.
 using executions_by_model = std::map<std::pair<std::string, std::string>, std::uint64_t>;
 void add_kserve_loads(std::vector<prometheus::MetricFamily>& out, const snapshot& now,
                       const std::vector<worker_view>& workers,

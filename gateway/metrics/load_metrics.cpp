@@ -47,10 +47,9 @@ std::vector<one_value> values_of(const load_report& l) {
        number(l.prefix_cache_queries)},
       {"baton_prefix_cache_hits_total", "Prompt tokens found in the prefix cache.", counter,
        number(l.prefix_cache_hits)},
-      {"baton_spec_decode_accepted_tokens_total", "Guessed tokens that were right.", counter,
+      {"baton_spec_decode_accepted_tokens_total", "Draft tokens that were accepted.", counter,
        number(l.spec_decode_accepted_tokens)},
-      {"baton_streams_detached", "Streams that nobody listens to at the moment.", gauge,
-       number(l.detached)},
+      {"baton_streams_detached", "Streams without a connected client.", gauge, number(l.detached)},
       {"baton_epochs_total", "Epochs opened by the head.", counter, number(l.epochs)},
       {"baton_recoveries_total", "Recoveries of the pipeline.", counter, number(l.recoveries)},
       {"baton_recovery_seconds", "Duration of the last recovery.", gauge, l.recovery_seconds},
@@ -79,14 +78,14 @@ std::vector<one_value> values_of(const load_report& l) {
       {"tgi_batch_current_size", "Current batch size.", gauge, number(l.running)},
       {"tgi_batch_max_total_tokens", "Maximum tokens for a batch.", gauge,
        number(l.max_batch_total_tokens)},
-      {"tgi_batch_current_max_tokens", "Tokens to which the current batch may come.", gauge,
+      {"tgi_batch_current_max_tokens", "Maximum tokens of the current batch.", gauge,
        number(l.running_max_tokens)},
       {"tgi_batch_total_tokens", "Tokens of the current batch so far.", gauge,
        number(l.running_tokens)},
   };
 }
 
-// Of a bucket's border in the metric's unit.
+// Converts a bucket's border to the metric's unit.
 using unit_of_border = double (*)(std::uint64_t);
 double seconds_of(std::uint64_t micros) {
   return static_cast<double>(micros) / 1e6;
@@ -120,7 +119,7 @@ std::uint64_t count_of(const size_counts& told) {
   return std::accumulate(told.counts.begin(), told.counts.end(), std::uint64_t{0});
 }
 
-// Of steps. One with rows of a prompt in it is TGI's "prefill", whatever decodes beside it.
+// Metrics of steps. A step with prompt rows is TGI's "prefill", even if it also decodes.
 class step_families {
 public:
   void add(const load_report& l, const label_list& labels) {
@@ -181,7 +180,7 @@ void add_loads(std::vector<MetricFamily>& out, const std::vector<pipeline_view>&
     const auto engine = std::to_string(i);
     const auto values = values_of(load);
     for (std::size_t row = 0; row < values.size(); ++row) {
-      // While its head is away, what it has counted stays, and nobody knows how it stands.
+      // While its head is away, the counters stay and the gauges are unknown.
       if (pipelines[i].load || values[row].type == MetricType::Counter) {
         add_to(families[row], values[row].value, {{"engine", engine}, {"model_name", load.model}});
       }
@@ -189,7 +188,7 @@ void add_loads(std::vector<MetricFamily>& out, const std::vector<pipeline_view>&
     steps.add(load, {{"engine", engine}, {"model_name", load.model}});
     for (std::size_t stage = 0; stage < load.stage_busy_micros.size(); ++stage) {
       label_list labels{{"model_name", load.model}, {"stage", std::to_string(stage)}};
-      if (pipelines.size() > 1) { // one alone has never had it
+      if (pipelines.size() > 1) { // a single pipeline has never had this label
         labels.insert(labels.begin(), {"engine", engine});
       }
       add_to(busy, static_cast<double>(load.stage_busy_micros[stage]) / 1e6, std::move(labels));

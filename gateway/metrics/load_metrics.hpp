@@ -1,5 +1,5 @@
-// What the schedulers have said last, as metrics: under own names, vLLM's and TGI's. The series of
-// all pipelines are one family. Behind metrics.cpp's wall: prometheus-cpp.
+// The schedulers' last reports as metrics, under own names and those of vLLM and TGI. All pipelines
+// share one family. Hidden behind metrics.cpp, as it needs prometheus-cpp.
 #pragma once
 
 #include "gateway/base/snapshot.hpp"

@@ -37,8 +37,8 @@ bool is_label(const header_field& l) {
          l.value.size() <= metric_book::value_bytes_max;
 }
 
-// What the format wants of a help text, and prometheus-cpp leaves to its caller: of labels it does
-// so itself. A line break would end the line, and begin one that says anything.
+// Escapes a help text as the format requires; prometheus-cpp escapes only labels. A raw line break
+// would let a handler forge the next line.
 std::string one_line(std::string_view help) {
   std::string out;
   for (const char c : help) {
@@ -57,10 +57,10 @@ MetricFamily handler_family(const std::string& name, std::string_view help, metr
   return made;
 }
 
-// Why a metric is not told, as refusal_of() has it.
+// The reasons of refusal_of().
 constexpr const char* refusals[] = {"name", "labels", "value", "kind", "too many"};
 
-// A rough charge for the nodes that hold them beside their texts.
+// A rough charge for the map nodes beside their texts.
 constexpr std::size_t node_bytes = 64;
 
 std::size_t bytes_of(const std::string& name, const std::string& help) {
@@ -155,7 +155,7 @@ void metric_book::forget(std::uint64_t left) {
   }
 }
 
-// Unless it has a source still.
+// Does nothing if a series of the name still has a source.
 void metric_book::forget_left_of(const std::string& name) {
   std::vector<std::uint64_t> all;
   for (const auto& [labels, s] : families_.at(name).all) {
@@ -181,13 +181,13 @@ std::string metric_book::take(std::uint64_t number, const handler_metric& m) {
   auto& by = tellers_.at(number);
   const auto* why = refusal_of(by, number, m);
   return why && ++by.refused[why] == 1
-             ? fmt::format("the metric {:?} of the model {} is not told: {}",
+             ? fmt::format("the metric {:?} of the model {} is refused: {}",
                            std::string_view(m.name).substr(0, name_bytes_max), by.model, why)
              : std::string();
 }
 
-// A worker's SDK refuses what is wrong in itself, where the handler hears of it; what a handler can
-// not know is found here: that another model has the name, and how many there are together.
+// A worker's SDK already refuses metrics that are wrong in themselves. The rest is checked here:
+// conflicts with another model's kind, and the totals.
 const char* metric_book::refusal_of(teller& by, std::uint64_t number, const handler_metric& m) {
   if (!is_word(m.name, ":") || is_reserved_metric(m.name))
     return "name";
@@ -252,7 +252,7 @@ metric_book::copy(const std::function<bool(const std::string&)>& is_wanted) cons
         is_wanted(name) || (!whole.empty() && is_wanted(whole)))
       now.families.emplace_back(name, f);
   now.refused = refused_;
-  // Two revisions of a version may be there at once.
+  // Two revisions of a version may exist at once.
   for (const auto& [number, t] : tellers_)
     for (const auto& [why, count] : t.refused)
       now.refused[{t.model, t.version, why}] += count;
@@ -275,7 +275,7 @@ std::string metric_book::text(const std::function<bool(const std::string&)>& is_
   const std::string name_of_refused = "baton_handler_metrics_refused_total";
   if (!now.refused.empty() && is_wanted(name_of_refused)) {
     auto& made = out.emplace_back(handler_family(
-        name_of_refused, "Metrics of handlers that are not told, by why.", metric_kind::counter));
+        name_of_refused, "Refused metrics of handlers, by reason.", metric_kind::counter));
     for (const auto& [who, count] : now.refused)
       add_to(made, static_cast<double>(count),
              {{"model_name", who[0]}, {"version", who[1]}, {"reason", who[2]}});

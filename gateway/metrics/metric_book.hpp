@@ -1,10 +1,10 @@
-// What the handlers of worker models count, told under their own names at /metrics. Processes of a
-// model, and models, that say the same name and labels share one value: counters are summed up, of
-// a gauge that is set the last word holds. Bounded, since names are a handler's text. Any thread.
+// Metrics from the handlers of worker models, shown at /metrics under their own names. Sources that
+// report the same name and labels share one series. Counters add up; a gauge has the last value
+// set. Bounded, because handlers choose the names. Any thread.
 //
-//   a gauge:   (unknown) --first told by a source--> told --every source has closed--> (unknown)
-//   a counter: (unknown) --first told--> told --every source has closed--> left, and told still
-//              left --told again, goes on from there--> told
+//   a gauge:   (unknown) --reported--> known --every source has closed--> (unknown)
+//   a counter: (unknown) --reported--> known --every source has closed--> left, still shown
+//              left --reported again, counts on--> known
 //              left --others need its room, the oldest first--> (unknown)
 #pragma once
 
@@ -29,11 +29,11 @@ class metric_book {
 public:
   static constexpr std::size_t names_max = 1024, series_max = 16'384; // of the gateway
   static constexpr std::size_t source_names_max = 128, source_series_max = 2048;
-  // Of names, helps, labels and their values: what a scrape copies.
+  // Bytes of names, helps, labels and their values: the amount that a scrape copies.
   static constexpr std::size_t bytes_max = 8u << 20, source_bytes_max = 1u << 20;
   static constexpr std::size_t name_bytes_max = 256, value_bytes_max = 256; // of a label
 
-  // Who counts: the pool of a model's version. Closed by its end.
+  // One reporter: the pool of a model's version. The destructor closes it.
   class source {
   public:
     source() = default;
@@ -41,8 +41,7 @@ public:
     source(source&& other) noexcept;
     source& operator=(source&& other) noexcept;
     ~source();
-    // What is wrong costs that metric alone, and is counted. Gives what is wrong for the first
-    // time, in words.
+    // A metric with an error is refused alone, and counted. Returns a message for each new reason.
     std::vector<std::string> take(const std::vector<handler_metric>& all);
 
   private:
@@ -50,7 +49,7 @@ public:
     std::uint64_t number_ = 0;
   };
 
-  // Prometheus' text format 0.0.4, of the names that are wanted; nothing if nobody counts.
+  // Prometheus' text format 0.0.4 of the wanted names; empty: there are none.
   std::string text(const std::function<bool(const std::string&)>& is_wanted) const;
   std::string text() const;
 
@@ -59,7 +58,7 @@ private:
   struct series {
     double value = 0;
     std::set<std::uint64_t> sources;
-    std::uint64_t left = 0; // the number of its place in left_; 0: it has sources
+    std::uint64_t left = 0; // its number in left_; 0: it has sources
   };
   struct family {
     std::string help;
@@ -70,36 +69,36 @@ private:
     std::string model, version;
     std::set<std::string, std::less<>> names;
     std::size_t series = 0, bytes = 0;
-    std::map<std::string, std::uint64_t> refused; // by why
+    std::map<std::string, std::uint64_t> refused; // by reason
   };
   struct contents {
     std::vector<std::pair<std::string, family>> families;
-    std::map<std::array<std::string, 3>, std::uint64_t> refused; // by model, version, why
+    std::map<std::array<std::string, 3>, std::uint64_t> refused; // by model, version, reason
   };
 
   std::uint64_t open(const std::string& model, const std::string& version);
   void close(std::uint64_t number);
-  // Without its sources; requires that it has none.
+  // Requires: the series has no sources.
   void forget(std::uint64_t left);
   void forget_left_of(const std::string& name);
   bool has_room(const handler_metric& m, const label_set& labels) const;
   std::string take(std::uint64_t number, const handler_metric& m);
-  // What a text is made of, outside of the lock: pools wait for it.
+  // Copies the data of a text, which is rendered without the lock: pools wait for it.
   contents copy(const std::function<bool(const std::string&)>& is_wanted) const;
-  // Null: taken. Else why not, a word for a label.
+  // Null: taken. Else the reason, as a label's value.
   const char* refusal_of(teller& by, std::uint64_t number, const handler_metric& m);
 
   mutable std::mutex mutex_;
   std::map<std::string, family> families_;
   std::map<std::uint64_t, std::pair<std::string, label_set>> left_; // counters without a source
   std::uint64_t last_left_ = 0;
-  std::map<std::array<std::string, 3>, std::uint64_t> refused_; // of sources that have closed
+  std::map<std::array<std::string, 3>, std::uint64_t> refused_; // of closed sources
   std::size_t series_ = 0, bytes_ = 0;
   std::map<std::uint64_t, teller> tellers_;
   std::uint64_t last_source_ = 0;
 };
 
-// The server's own: no handler has them.
+// The server's own names: handlers may not use them.
 bool is_reserved_metric(std::string_view name) noexcept;
 
 } // namespace baton::gateway

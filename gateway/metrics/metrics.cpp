@@ -103,8 +103,8 @@ void add_keys(std::vector<MetricFamily>& out, const std::vector<key_usage>& keys
 
 } // namespace
 
-// The series of one pipeline that each token or request touches, found once: prometheus-cpp builds
-// a whole histogram for each lookup.
+// The series of one pipeline that each token or request touches. Looked up once: prometheus-cpp
+// builds a whole histogram for each lookup.
 struct metrics::model_series {
   model_series(registry& in, const Labels& labels, kserve_series& of_model);
 
@@ -138,20 +138,21 @@ struct metrics::registry {
       counters("baton_requests_refused_total", "Requests refused, by door and reason.");
   Family<Counter>& opened = counters("baton_requests_opened_total", "Requests opened, by door.");
   Family<Counter>& gone = counters("baton_clients_gone_total",
-                                   "Requests whose client went away or asked to cancel, by door.");
+                                   "Requests whose client disconnected or cancelled, by door.");
   Family<Counter>& came_back =
-      counters("baton_requests_resumed_total", "Requests gone on with after a loss, by whose.");
+      counters("baton_requests_resumed_total", "Requests resumed after a loss, by cause.");
   Family<Counter>& drops =
-      counters("baton_messages_dropped_total", "Messages that changed nothing, by kind.");
+      counters("baton_messages_dropped_total", "Messages without effect, by kind.");
   Family<Counter>& routed = counters("baton_router_requests_total",
-                                     "Requests sent to each of several pipelines, by why there.");
+                                     "Requests sent to each of several pipelines, by reason.");
   Family<Counter>& moved =
-      counters("baton_streams_moved_total", "Streams of a pipeline that went on at another one.");
-  Family<Counter>& ended = counters("baton_choices_ended_total", "Choices ended, by how.");
+      counters("baton_streams_moved_total", "Streams of a pipeline that migrated to another one.");
+  Family<Counter>& ended =
+      counters("baton_choices_ended_total", "Ended choices, by finish reason.");
   Family<Counter>& vllm_ended =
       counters("vllm:request_success_total", "Count of successfully processed requests.");
 
-  // Without traces nobody adds a series to them.
+  // Without tracing no series is added to them.
   Family<Counter>& spans_exported =
       counters("baton_spans_exported_total", "Spans that the collector has taken.");
   Family<Counter>& spans_dropped = counters(
@@ -168,8 +169,8 @@ struct metrics::registry {
 
   std::mutex models_mutex;
   std::map<std::pair<std::uint32_t, std::string>, model_series> models; // entries stay
-  std::map<std::pair<std::string, std::string>, kserve_series> kserve;  // by version; the same
-  std::set<std::pair<std::string, std::string>> of_workers;             // of them: worker models'
+  std::map<std::pair<std::string, std::string>, kserve_series> kserve;  // by version; entries stay
+  std::set<std::pair<std::string, std::string>> of_workers; // worker models among `kserve`
 
   process_metrics processes;
 
@@ -206,7 +207,7 @@ struct metrics::registry {
       vllm_ended_of(pipeline, model, finished_reason(how));
     }
   }
-  // Of pipelines and worker models that are known, whether or not anybody has asked them.
+  // Creates the series of all known pipelines and worker models, even before their first request.
   void begin_models(const snapshot& now, const std::vector<worker_view>& workers) {
     const auto count = static_cast<std::uint32_t>(now.pipelines.size());
     for (std::uint32_t i = 0; i < count; ++i) {
@@ -215,7 +216,7 @@ struct metrics::registry {
         continue;
       of(i, model);
       for (const auto why : route_reasons)
-        if (count > 1) // of one alone nobody chooses
+        if (count > 1) // a single pipeline is never chosen
           routed_of(i, model, why);
       if (count > 1)
         moved.Add(model_labels(i, model));

@@ -11,10 +11,10 @@ namespace {
 using prometheus::MetricFamily;
 using prometheus::MetricType;
 
-// Beyond it the restarts of processes that there are no more are forgotten.
+// Beyond it the restarts of processes that no longer exist are forgotten.
 constexpr std::size_t processes_known_max = 16'384;
 
-// Who starts whom again, and how much of what it allows is used up.
+// The supervisor of each process, and how much of its restart budget is used.
 void add_supervision(std::vector<MetricFamily>& out, const std::vector<status>& processes) {
   const auto gauge = [](const char* name, const char* help) {
     return family_of({name, help, MetricType::Gauge, 0});
@@ -24,7 +24,8 @@ void add_supervision(std::vector<MetricFamily>& out, const std::vector<status>& 
   auto allowed = gauge("baton_supervision_restarts_max",
                        "Restarts of the process that its supervisor allows within the period.");
   auto period = gauge("baton_supervision_period_seconds", "The period of a process's supervisor.");
-  auto given_up = gauge("baton_supervision_given_up", "1 if the process is not started again.");
+  auto given_up =
+      gauge("baton_supervision_given_up", "1 if the process is not restarted any more.");
   for (const auto& p : processes) {
     if (!p.supervision) {
       continue;
@@ -46,14 +47,13 @@ void add_supervision(std::vector<MetricFamily>& out, const std::vector<status>& 
   }
 }
 
-// The processes as the root last told of them.
+// The processes of the root's last report.
 void add_restarts(std::vector<MetricFamily>& out, const std::vector<status>& processes,
                   const std::map<std::string, rising_count>& restarts_of) {
   auto ready =
       family_of({"baton_process_ready", "1 if the process is ready.", MetricType::Gauge, 0});
   auto restarts = family_of({"baton_process_restarts_total",
-                             "Times that its supervisor has started the process again.",
-                             MetricType::Counter, 0});
+                             "Restarts of the process by its supervisor.", MetricType::Counter, 0});
   for (const auto& p : processes) {
     const auto known = restarts_of.find(p.name);
     const label_list labels{{"process", p.name}, {"role", std::string(name_of(p.role))}};

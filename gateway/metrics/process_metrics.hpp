@@ -1,5 +1,5 @@
-// The processes of the cluster at /metrics, as the root tells of them. Any thread. Behind
-// metrics.cpp's wall: prometheus-cpp.
+// The processes of the cluster at /metrics, as the root reports them. Any thread. Hidden behind
+// metrics.cpp, as it needs prometheus-cpp.
 #pragma once
 
 #include "gateway/base/snapshot.hpp"
@@ -16,8 +16,8 @@ namespace baton::gateway {
 
 class process_metrics {
 public:
-  // What the root has said: a root that begins again has counted nothing yet, and neither has a
-  // process that took the name of one that is gone.
+  // Takes the root's report. Counts begin at 0 again for a new root, and for a new process with the
+  // name of an old one.
   void take(const std::vector<status>& all);
   void add(std::vector<prometheus::MetricFamily>& out, const std::vector<status>& all);
 

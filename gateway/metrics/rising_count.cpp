@@ -6,7 +6,7 @@
 namespace baton::gateway {
 namespace {
 
-// What a head counts in its life, but for the counts by size and by stage.
+// The counts of a head's report, except those by size and by stage.
 constexpr std::array counted{
     &load_report::prompt_tokens,
     &load_report::output_tokens,
@@ -34,7 +34,7 @@ void load_totals::take(counts& known, std::vector<std::uint64_t>& now) {
   for (std::size_t i = 0; i < now.size(); ++i) {
     now[i] = known[i].take(now[i]);
   }
-  for (std::size_t i = now.size(); i < known.size(); ++i) { // of a stage that there is no more
+  for (std::size_t i = now.size(); i < known.size(); ++i) { // of a stage that no longer exists
     now.push_back(known[i].told());
   }
 }

@@ -1,5 +1,5 @@
-// Counts whose source begins again at 0 in each of its lives, told as counts that never fall: what
-// Prometheus calls a counter. Pure.
+// Counters from sources whose counts begin at 0 in each incarnation: the totals never fall, as
+// Prometheus requires of a counter. Pure.
 #pragma once
 
 #include "schema/load_report.hpp"
@@ -14,7 +14,7 @@ namespace baton::gateway {
 
 class rising_count {
 public:
-  // `now`: as the source says, in this life of it. Gives the sum of all lives.
+  // `now`: the count of the source's current incarnation. Returns the sum over all incarnations.
   std::uint64_t take(std::uint64_t now) noexcept {
     if (now < last_) {
       next_life();
@@ -22,7 +22,7 @@ public:
     last_ = now;
     return told();
   }
-  // What the source says next counts from 0.
+  // The source's next count begins at 0.
   void next_life() noexcept { ended_ += std::exchange(last_, 0); }
   std::uint64_t told() const noexcept { return ended_ + last_; }
 
@@ -30,12 +30,12 @@ private:
   std::uint64_t ended_ = 0, last_ = 0;
 };
 
-// The counts of the heads of one pipeline, one life of it after the other.
+// The counts of one pipeline's heads, over all their incarnations.
 class load_totals {
 public:
-  // Gives `now` with its counts summed up over all lives.
+  // Returns `now` with its counts added over all incarnations.
   load_report take(load_report now);
-  // Another life of the head says what comes next.
+  // The next report comes from a new incarnation of the head.
   void next_life();
 
 private:

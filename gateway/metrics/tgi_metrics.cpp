@@ -39,7 +39,7 @@ tgi_series::tgi_series(prometheus::Registry& all, const prometheus::Labels& labe
       generated_tokens_(histogram(all, "tgi_request_generated_tokens",
                                   "Generated tokens of the request.", labels, tgi_token_counts)),
       max_new_tokens_(histogram(all, "tgi_request_max_new_tokens",
-                                "Tokens that the request may come to.", labels, tgi_token_counts)),
+                                "Maximum new tokens of the request.", labels, tgi_token_counts)),
       time_per_token_(histogram(all, "tgi_request_mean_time_per_token_duration",
                                 "Mean time per token of the request.", labels, token_seconds)),
       success_(counter(all, "tgi_request_success", "Number of successful requests.", labels)),

@@ -1,5 +1,5 @@
-// The mirror of /metrics under text-generation-inference's names: of one pipeline, what its
-// requests came to. Behind metrics.cpp's wall: prometheus-cpp.
+// Mirrors /metrics under text-generation-inference's names, for the requests of one pipeline.
+// Hidden behind metrics.cpp, as it needs prometheus-cpp.
 #pragma once
 
 #include "gateway/metrics/metrics.hpp"
@@ -22,7 +22,7 @@ private:
   prometheus::Counter &success_, &failure_;
 };
 
-// Its word for a refusal: the label `err`.
+// TGI's value of the label `err` for a refusal.
 std::string_view tgi_failure_word(errc reason) noexcept;
 
 } // namespace baton::gateway

@@ -22,12 +22,12 @@ double micros(std::chrono::steady_clock::duration d) {
   return std::chrono::duration<double, std::micro>(d).count();
 }
 
-// TorchServe says "default" where no version was asked for.
+// TorchServe uses "default" if no version was requested.
 std::string_view version_label(bool has_version) {
   return has_version ? torchserve_version : "default";
 }
 
-// Families in the order in which they are told.
+// Families in the order of the output.
 class family_list {
 public:
   explicit family_list(const std::vector<std::string>& names) : names_(names) {}

@@ -1,6 +1,6 @@
 // TorchServe's metrics of one gateway process: its names, labels and units
-// (ts/configs/metrics.yaml) in Prometheus' text. What is counted here alone: the predictions of
-// TorchServe's doors; answers by status are those of all HTTP doors. Any thread.
+// (ts/configs/metrics.yaml) in Prometheus' text. Predictions are counted for TorchServe's API only,
+// responses by status for all HTTP servers. Any thread.
 #pragma once
 
 #include "gateway/metrics/host_load.hpp"
@@ -25,13 +25,14 @@ public:
   torchserve_metrics() : host_(host_name()) {}
 
   void answered(int status);
-  // A model that there is: its counters begin at 0.
+  // The counters of an existing model begin at 0.
   void know(const std::string& model);
-  // A prediction of a model that there is. `has_version`: it was asked for one, which is known.
+  // A prediction of an existing model. `has_version`: the request names a version, which exists.
   void asked(const std::string& model, bool has_version);
-  // It has ended well: the wait for its ticket, and from its arrival to its end.
+  // A prediction has ended well. `queue`: until its ticket; `whole`: from its arrival to its end.
   void predicted(const std::string& model, bool has_version, duration queue, duration whole);
-  // Of these names alone, unless there are none; behind its own those that handlers count.
+  // Metrics of these names only, or all if there are none. The handlers' metrics follow the
+  // server's own.
   std::string text(const std::vector<std::string>& names, const metric_book& of_handlers,
                    const std::vector<worker_view>& workers = {});
 
@@ -41,14 +42,14 @@ private:
     double latency_micros = 0;
     double queue_micros = 0;
   };
-  using key = std::pair<std::string, std::string_view>; // model, version as TorchServe labels it
+  using key = std::pair<std::string, std::string_view>; // model, TorchServe's version label
 
   const std::string host_;
   std::mutex mutex_;
   std::uint64_t by_class_[3] = {}; // 2xx, 4xx, 5xx
   std::map<key, of_model> models_;
-  std::map<std::string, double> last_millis_; // of a model's last prediction, without its wait
-  double last_queue_millis_ = -1;             // none yet
+  std::map<std::string, double> last_millis_; // of the last prediction, without its queue time
+  double last_queue_millis_ = -1;             // below 0: none yet
   host_reader system_;
 };
 

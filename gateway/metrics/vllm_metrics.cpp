@@ -73,8 +73,7 @@ void vllm_series::next_tokens(std::uint32_t count, double each) {
     next_.Observe(each);
 }
 
-// The phases follow upon one another; of one that ended without a token nothing but the first is
-// known to have been.
+// The phases follow each other. If a request ended without a token, only its queue phase is known.
 void vllm_series::ended(const ended_request& r) {
   whole_.Observe(r.seconds);
   queue_.Observe(r.queue_seconds);
@@ -104,7 +103,7 @@ vllm_http::vllm_http(Registry& all)
                    .Register(all)) {}
 
 void vllm_http::request(std::string_view route, std::string_view method, int code, double seconds) {
-  // What is asked by machines alone, there as here.
+  // Polls by machines, which vLLM does not count either.
   constexpr std::string_view uncounted[] = {"/metrics", "/health", "/load", "/ping", "/version"};
   if (std::find(std::begin(uncounted), std::end(uncounted), route) != std::end(uncounted))
     return;

@@ -1,5 +1,5 @@
-// The mirror of /metrics under vLLM's names: of one pipeline, what its requests came to; and of the
-// HTTP doors, as the instrumentator of its server counts them. Behind metrics.cpp's wall:
+// Mirrors /metrics under vLLM's names: for the requests of one pipeline, and for HTTP requests as
+// the instrumentator of vLLM's server counts them. Hidden behind metrics.cpp, as it needs
 // prometheus-cpp.
 #pragma once
 
@@ -16,7 +16,7 @@ struct vllm_series {
   vllm_series(prometheus::Registry& all, const prometheus::Labels& labels);
 
   void first_token(double seconds) { first_.Observe(seconds); }
-  // `each`: seconds from token to token; below 0: not known.
+  // `each`: seconds between tokens; below 0: unknown.
   void next_tokens(std::uint32_t count, double each);
   void choice_ended(std::uint32_t output_tokens) { generation_tokens_.Observe(output_tokens); }
   void ended(const ended_request& r);

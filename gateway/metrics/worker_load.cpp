@@ -28,7 +28,7 @@ std::map<std::string, double> worker_tally::load_seconds() const {
   return load_seconds_;
 }
 
-// Names and versions are of [A-Za-z0-9._-]: nothing in them is to be escaped.
+// Names and versions contain only [A-Za-z0-9._-] and need no escapes.
 std::string worker_metrics(const std::vector<worker_view>& all) {
   struct gauge {
     const char* name;
@@ -40,7 +40,7 @@ std::string worker_metrics(const std::vector<worker_view>& all) {
        &worker_load::workers},
       {"baton_worker_requests_waiting", "Requests that wait for a worker of the model.",
        &worker_load::waiting},
-      {"baton_worker_requests_running", "Requests that workers of the model have.",
+      {"baton_worker_requests_running", "Requests that workers of the model execute.",
        &worker_load::running},
   };
   std::string out;

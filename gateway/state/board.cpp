@@ -8,8 +8,8 @@
 namespace baton::gateway {
 namespace {
 
-// Request numbers of two lives of a gateway must not meet at the head: the epoch is their upper
-// half.
+// The incarnation is above these bits: request numbers of two incarnations must not collide at the
+// head.
 constexpr unsigned number_bits = 40;
 
 std::optional<key_ring> ring_of(const gateway_config& config) {
@@ -83,7 +83,7 @@ void board::set_workers(std::shared_ptr<const worker_models> all, std::vector<wo
                         served_models standing) {
   auto told = std::make_shared<const served_models>(std::move(standing));
   const std::lock_guard lock(workers_mutex_);
-  std::swap(workers_, all); // what was there ends with the parameters, behind the lock
+  std::swap(workers_, all); // the old values are destroyed with the parameters, after the unlock
   std::swap(worker_views_, views);
   std::swap(models_, told);
 }

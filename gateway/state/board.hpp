@@ -1,5 +1,5 @@
-// What the desks know of the cluster, for the doors to read without asking an actor: model cards,
-// load, phase. Written by the desks alone, each its own pipeline's part; read by every door thread.
+// The gateway's shared state: model cards, load and phase of each pipeline. Each pipeline client
+// writes its own part; all server threads read it without asking an actor.
 #pragma once
 
 #include "gateway/auth/gate.hpp"
@@ -32,29 +32,30 @@ public:
   gateway::metrics& metrics() noexcept { return metrics_; }
   const gateway::metrics& metrics() const noexcept { return metrics_; }
   torchserve_metrics& torchserve() noexcept { return torchserve_; }
-  // What the handlers of worker models count. Never null.
+  // Counted by the handlers of worker models. Never null.
   const std::shared_ptr<metric_book>& handler_metrics() const noexcept { return handler_metrics_; }
   gateway::gate& gate() noexcept { return gate_; }
 
-  // Null: nothing is traced.
+  // Null: tracing is off.
   const std::shared_ptr<gateway::tracer>& tracer() const noexcept { return tracer_; }
 
-  // Null: no lines are kept. Set once, before the doors open.
+  // Null: there is no access log. Set once, before the servers start.
   const std::shared_ptr<gateway::access_log>& access_log() const noexcept { return access_log_; }
   void set_access_log(std::shared_ptr<gateway::access_log> to) { access_log_ = std::move(to); }
 
-  // Null: no crash is counted against a client. Set once, before the doors open.
+  // Null: crashes are not counted per client. Set once, before the servers start.
   crash_record* crashes() const noexcept { return crashes_.get(); }
   void set_crashes(std::shared_ptr<crash_record> to) { crashes_ = std::move(to); }
 
   std::shared_ptr<const snapshot> look() const;
-  // The desks, or who is in their place where there is no LLM: copies, changes and publishes.
+  // Copies, changes and publishes. Called by the pipeline clients, or their substitute without an
+  // LLM.
   void change(const std::function<void(snapshot&)>& edit);
-  // What the root says of the whole cluster.
+  // Takes the root's status of the whole cluster.
   void take(const cluster_status& now);
   void begin_drain();
 
-  // One more open request, unless requests_max are open.
+  // Counts one more open request. False: requests_max are open.
   bool enter() noexcept;
   void leave() noexcept;
   std::size_t requests_open() const noexcept { return requests_open_; }
@@ -63,16 +64,16 @@ public:
 
   std::uint64_t next_number() noexcept { return ++last_number_; }
 
-  // Models that workers serve beside the pipelines, as they are now; null: there are none.
+  // The models that workers serve now, beside the pipelines; null: there are none.
   std::shared_ptr<const worker_models> workers() const;
   std::vector<worker_view> worker_views() const;
-  // How all of them stand, also those that are not served now. Never null.
+  // The state of all of them, including those not served now. Never null.
   std::shared_ptr<const served_models> models() const;
   void set_workers(std::shared_ptr<const worker_models> all, std::vector<worker_view> views,
                    served_models standing = {});
 
-  // Where models of the repository are loaded and unloaded; null: there is none. Set once, before
-  // the doors open.
+  // Loads and unloads models of the repository; null: there is none. Set once, before the servers
+  // start.
   const std::shared_ptr<const repository_link>& repository() const noexcept { return repository_; }
   void set_repository(std::shared_ptr<const repository_link> to) { repository_ = std::move(to); }
 
@@ -91,7 +92,7 @@ private:
   std::shared_ptr<const worker_models> workers_;
   std::vector<worker_view> worker_views_;
   std::shared_ptr<const served_models> models_ = std::make_shared<const served_models>();
-  std::mutex change_mutex_; // one change at a time; who looks does not wait for it
+  std::mutex change_mutex_; // serializes changes; readers do not wait for it
   mutable std::mutex mutex_;
   std::shared_ptr<const snapshot> now_;
   std::atomic<std::size_t> requests_open_{0};

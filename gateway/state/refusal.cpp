@@ -8,7 +8,7 @@
 namespace baton::gateway {
 namespace {
 
-// As the scheduler's: requests end every second on a server that is full.
+// As the scheduler's: a full server ends requests every second.
 constexpr std::chrono::milliseconds retry_after_here{1'000};
 
 } // namespace
@@ -28,7 +28,7 @@ std::string refusal_body(const rejected& no) {
   if (!row_of(no.reason.code).retryable) {
     return body;
   }
-  body.resize(body.size() - 2); // the braces of the error and around it
+  body.resize(body.size() - 2); // the closing braces of the error and of the object around it
   fmt::format_to(std::back_inserter(body), R"(,"retry_after":{})", retry_seconds(no.retry_after));
   if (is_for_load(no.reason.code)) {
     fmt::format_to(std::back_inserter(body), R"(,"queue_position":{})", no.queue_position);

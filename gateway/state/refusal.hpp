@@ -1,5 +1,5 @@
-// What a client hears of a refusal, whichever door it came through and whoever refuses: why, when
-// to come again, and how many requests were before it. Pure.
+// The body of a refusal, for all protocols: the reason, when to retry, and how many requests were
+// ahead. Pure.
 #pragma once
 
 #include "gateway/base/http_text.hpp"
@@ -10,14 +10,13 @@
 
 namespace baton::gateway {
 
-// A refusal by the gateway itself, with the queue as the heads of this model (if there is none
-// such, of the first one) have last described it.
+// A refusal by the gateway itself, with the shortest queue of the model (waiting_for).
 rejected refuse_here(error reason, const snapshot& now, std::string_view model = {});
 
-// OpenAI's error object; `retry_after` in it if it may be retried, and `queue_position` if it was
-// refused for load.
+// OpenAI's error object. It has `retry_after` if the request may be retried, and `queue_position`
+// if it was refused for load.
 std::string refusal_body(const rejected& no);
-// The same under the status of its row, or under `overload_status` if it was refused for load.
+// The same with the status of its error row, or with `overload_status` if it was refused for load.
 http_reply refusal_reply(const rejected& no, int overload_status);
 
 } // namespace baton::gateway

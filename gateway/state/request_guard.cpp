@@ -10,11 +10,11 @@ error fault_here(std::string_view door) noexcept {
   try {
     throw;
   } catch (const std::exception& e) {
-    spdlog::error("door {}: a request ended with an exception: {}", door, e.what());
+    spdlog::error("server {}: a request ended with an exception: {}", door, e.what());
   } catch (...) {
-    spdlog::error("door {}: a request ended with an unknown exception", door);
+    spdlog::error("server {}: a request ended with an unknown exception", door);
   }
-  return fail(errc::internal, "the server failed at this request; its log says how");
+  return fail(errc::internal, "an internal error ended the request; see the server's log");
 }
 
 } // namespace baton::gateway

@@ -1,7 +1,6 @@
-// The boundary around the handling of one request: whatever is thrown inside of it is an error of
-// this request alone. It is logged, the client is told `internal`, and the door goes on for all
-// others. Errors are values elsewhere; what gets here is a fault of this program, of a library, or
-// want of memory.
+// The exception boundary around one request. An exception inside it fails this request alone: it is
+// logged, the client gets `internal`, and the server continues. Errors are values elsewhere, so an
+// exception is a bug of this program or of a library, or out of memory.
 #pragma once
 
 #include "schema/result.hpp"
@@ -12,11 +11,11 @@
 
 namespace baton::gateway {
 
-// Requires: an exception is being handled. Logs it and returns the error for the client. `door`:
-// "http" ...
+// Requires: an exception is being handled. Logs it and returns the error for the client.
+// `protocol`: "http" ...
 error fault_here(std::string_view door) noexcept;
 
-// Nothing if `work` ends without an exception.
+// Empty if `work` ends without an exception.
 template <class Work>
 std::optional<error> guarded(std::string_view door, Work&& work) noexcept {
   try {

@@ -5,7 +5,7 @@
 namespace baton::gateway {
 namespace {
 
-// The collector says by these that it took nothing, and may later.
+// Statuses by which a collector took nothing, but may take it later.
 bool may_pass(int status) noexcept {
   return status == 429 || status == 502 || status == 503 || status == 504;
 }

@@ -1,5 +1,5 @@
-// What becomes of spans that a collector did not take, and when it is asked again
-// (https://opentelemetry.io/docs/specs/otlp/#otlphttp, "Failures"). Pure: time is given.
+// Decides whether and when spans are sent again that a collector did not take
+// (https://opentelemetry.io/docs/specs/otlp/#otlphttp, "Failures"). Pure: time is an argument.
 #pragma once
 
 #include <chrono>
@@ -15,15 +15,15 @@ public:
 
   static constexpr milliseconds pause_min{1'000}; // after a failure, doubled with each
   static constexpr milliseconds pause_max{30'000};
-  // Spans that are tried for longer are dropped: what is newer is worth more.
+  // Spans that fail for longer are dropped: newer ones are worth more.
   static constexpr milliseconds patience{60'000};
 
   struct failure {
-    // Something was: unless its answer says otherwise it may have been taken, and is not sent
-    // twice.
+    // The request was sent. Unless the response says otherwise it may have been processed, and is
+    // not sent twice.
     bool was_sent = false;
-    int status = 0;                          // of HTTP; 0: there was no answer
-    std::optional<milliseconds> retry_after; // as the answer asks for
+    int status = 0;                          // of HTTP; 0: no response
+    std::optional<milliseconds> retry_after; // from the response
   };
   struct verdict {
     bool is_kept = false; // the same spans are sent again
@@ -31,12 +31,12 @@ public:
   };
   verdict failed(const failure& f, instant now);
   void taken();
-  // In a row.
+  // Consecutive failures.
   std::uint32_t failures() const noexcept { return failures_; }
 
 private:
   std::uint32_t failures_ = 0;
-  std::optional<instant> since_; // when these spans were first sent
+  std::optional<instant> since_; // the first failure of these spans
 };
 
 } // namespace baton::gateway

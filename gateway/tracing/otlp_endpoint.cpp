@@ -14,7 +14,7 @@ error refuse(fmt::format_string<Args...> text, Args&&... args) {
   return fail_param(errc::bad_config, "otlp_endpoint", text, std::forward<Args>(args)...);
 }
 
-// Of a name or an address; what a header line or a path could be made of is not.
+// The characters of a name or an address; none of them could form a header line or a path.
 bool is_host_char(char c) noexcept {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
          c == '-' || c == '_';

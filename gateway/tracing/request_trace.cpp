@@ -16,7 +16,7 @@ std::string_view operation_name(request_trace::operation asks) noexcept {
     return "chat";
   case request_trace::operation::text_completion:
     return "text_completion";
-  case request_trace::operation::resume: // none of the conventions': the rest of an answer
+  case request_trace::operation::resume: // not in the conventions: the rest of an answer
     return "resume";
   case request_trace::operation::tokenize:
     return "tokenize";
@@ -35,13 +35,13 @@ std::string_view operation_name(request_trace::operation asks) noexcept {
 std::string_view text_of(cancel_reason why) noexcept {
   switch (why) {
   case cancel_reason::client_asked:
-    return "it asked to cancel";
+    return "the client cancelled";
   case cancel_reason::client_lost:
-    return "its connection fell: it may come back";
+    return "the connection was lost: the client may resume";
   case cancel_reason::slow_reader:
-    return "it did not read";
+    return "the client did not read";
   default:
-    return "its connection fell";
+    return "the connection was lost";
   }
 }
 
@@ -50,7 +50,7 @@ std::optional<errc> failure_in(const Answer& answer) {
   return answer.failure ? std::optional(answer.failure->code) : std::nullopt;
 }
 
-// Spans of one request have ids in a row, of which the first one was drawn; none is 0.
+// The span ids of a request are consecutive from a random one; none is 0.
 span_id behind(span_id id, std::uint8_t number) noexcept {
   const auto last = id.size() - 1;
   id[last] = static_cast<std::uint8_t>(id[last] + number);
@@ -189,7 +189,7 @@ void request_trace::refused_with(int http_status, instant now) {
   }
 }
 
-// The one clock goes evenly, the other one says what time it is.
+// The steady clock measures, the system clock has the time of day.
 std::uint64_t request_trace::unix_nanos_of(instant at) const noexcept {
   const auto since = std::chrono::duration_cast<std::chrono::nanoseconds>(at - arrived_at).count();
   return arrived_unix_nanos + static_cast<std::uint64_t>(std::max<std::int64_t>(since, 0));
@@ -216,7 +216,7 @@ void request_trace::add_usage(std::vector<span_attribute>& to) const {
       ends.emplace_back(finish_word(choice.how));
     }
   }
-  if (prompt_tokens_ > 0) { // said with the first chunk
+  if (prompt_tokens_ > 0) { // known from the first chunk
     to.push_back({"gen_ai.usage.input_tokens", whole(prompt_tokens_)});
     to.push_back({"gen_ai.usage.cache_read.input_tokens", whole(cached_tokens_)});
   }
@@ -242,7 +242,7 @@ std::vector<span_attribute> request_trace::attributes() const {
   }
   if (!model_asked.empty()) {
     add("gen_ai.request.model", model_asked);
-  } else if (!model.empty()) { // the one that no name means
+  } else if (!model.empty()) { // the default model
     add("gen_ai.request.model", model);
   }
   if (!model.empty()) {
@@ -321,7 +321,7 @@ std::vector<span> request_trace::spans() const {
     return all;
   }
   all.push_back(child(1, "queue", arrived_at, granted_at_.value_or(end)));
-  if (granted_at_ && asks != operation::resume) { // what is gone on with was begun before
+  if (granted_at_ && asks != operation::resume) { // a resumed request was begun before
     const auto* what = asks == operation::infer ? "infer" : "prefill";
     all.push_back(child(2, what, *granted_at_, first_token_at_.value_or(end)));
   }

@@ -1,15 +1,14 @@
-// What one request went through, and the spans that it comes to: one of the server, named as
-// OpenTelemetry's conventions for generative AI say
-// (https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/), and below it the stretches
-// that a request has. What was lost on the way and gone on with are events of the server's span.
-// Pure: time is given.
+// The trace of one request, and its spans. The server's span is named by OpenTelemetry's
+// conventions for generative AI (https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/).
+// Its child spans are the phases of the request. Losses and resumptions are events of the server's
+// span. Pure: time is an argument.
 //
-//   chat smollm2   |------------------------------------------|
-//     queue        |---|                                         until its ticket
-//     prefill          |-------|                                 until its first token
-//     decode                   |------------------------------|  until its last one
+//   chat smollm2   +------------------------------------------+
+//     queue        +---+                                         until its ticket
+//     prefill          +-------+                                 until its first token
+//     decode                   +------------------------------+  until its last one
 //
-// What a worker model is asked has `infer` below it in place of the last two, from its first batch.
+// A request to a worker model has `infer` instead of the last two, from its first batch on.
 #pragma once
 
 #include "gateway/base/streams.hpp"
@@ -26,16 +25,16 @@
 
 namespace baton::gateway {
 
-// Of one request; a pipeline that falls again and again leaves more than anybody reads.
+// Per request: a pipeline that fails again and again would leave too many.
 inline constexpr std::size_t trace_events_max = 64;
-// Of a reason that is told with an event, and of a model as a client has named it.
+// The bound of an event's reason, and of a client's model name.
 inline constexpr std::size_t trace_text_bytes_max = 256;
 
 class request_trace {
 public:
   using instant = std::chrono::steady_clock::time_point;
 
-  // gen_ai.operation.name; of `unread` there is none: it was refused before anybody knew.
+  // gen_ai.operation.name. `unread` has none: the request was refused before it was parsed.
   enum class operation : std::uint8_t {
     unread,
     chat,
@@ -47,41 +46,41 @@ public:
     embeddings
   };
 
-  // Whose it is: its own span as others would see it.
+  // Its own span, as others refer to it.
   trace_parent self;
   std::optional<span_id> parent; // the caller's span
-  // What was asked for.
+  // The request's terms.
   std::string door;
-  std::string route; // of what was refused unread
+  std::string route; // if refused unread
   operation asks = operation::unread;
-  std::string model_asked; // empty: none was named
+  std::string model_asked; // empty: not named
   std::string model;       // that was found for it
   std::optional<std::uint32_t> tokens_max;
   double temperature = 1;
   double top_p = 1;
   std::int32_t top_k = 0;
-  // When it came, by both clocks.
+  // Its arrival, by both clocks.
   instant arrived_at{};
   std::uint64_t arrived_unix_nanos = 0;
 
   void asks_for(operation what, std::string_view model_named);
-  // Takes over what a client asks to be generated.
+  // Records the terms of a generation.
   void asks_for(const generate& request);
-  // It was found right and given to a desk, which may go on.
+  // It passed all checks and was sent to its pipeline client.
   void opened(std::string model_found, std::uint32_t choices_count);
-  // What its stream is told.
+  // Records an event of its stream.
   void take(const stream_event& e, instant now);
-  // A worker has it: it waits no more. Another one than before: it goes on with that.
+  // A worker begins it, which ends its queue phase. A second call: another worker continues it.
   void begun(instant now);
-  // What happened to it on the way: `name` is a literal.
+  // Adds an event; `name` is a literal.
   void note(std::string_view name, std::string_view reason, instant now);
-  // Its client wants no more of it.
+  // Its client cancelled or disconnected.
   void left(cancel_reason why, instant now);
-  // It ended here for this reason, unless it had ended before: the first one counts.
+  // It ended with this error, unless it had ended before: the first end counts.
   void failed_by(errc code, instant now);
-  // Its client hears of this in place of whatever end it had.
+  // Its client gets this error instead of any earlier end.
   void cut_off(errc code, instant now);
-  // The status of an HTTP answer that says what was wrong with it.
+  // It was refused unread, with this HTTP status.
   void refused_with(int http_status, instant now);
   bool has_ended() const noexcept { return ended_at_.has_value(); }
 
@@ -117,7 +116,7 @@ private:
   std::uint32_t prompt_tokens_ = 0;
   std::uint32_t cached_tokens_ = 0;
   std::string failure_; // the errc's name, or an HTTP status
-  int http_status_ = 0; // of what was refused unread
+  int http_status_ = 0; // if refused unread
   std::vector<event> events_;
   std::uint32_t events_dropped_ = 0;
 };

@@ -10,7 +10,7 @@ namespace {
 
 using ordered = nlohmann::ordered_json;
 
-// SpanFlags of trace.proto, above the eight bits of the trace's own.
+// SpanFlags of trace.proto, above the eight bits of the trace flags.
 constexpr std::uint32_t has_is_remote = 0x100;
 constexpr std::uint32_t is_remote = 0x200;
 constexpr int status_error = 2;
@@ -104,7 +104,7 @@ std::string otlp_body(const std::vector<span_attribute>& resource, std::string_v
   return body.dump(-1, ' ', false, ordered::error_handler_t::ignore);
 }
 
-// int64 is a string in this mapping, and a number is to be understood all the same.
+// int64 is a string in this mapping, but numbers are accepted too.
 std::uint64_t rejected_spans(std::string_view answer) {
   const auto body = nlohmann::json::parse(answer, nullptr, /*allow_exceptions=*/false);
   if (!body.is_object() || !body.contains("partialSuccess")) {

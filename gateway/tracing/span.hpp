@@ -1,4 +1,4 @@
-// Spans of OpenTelemetry's data model, as far as they are made here, and their text in OTLP's JSON
+// The part of OpenTelemetry's span model that is used here, and its text in OTLP's JSON
 // (https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding): ids in hex, 64-bit integers
 // as strings, enumerations as numbers. Pure.
 #pragma once
@@ -43,15 +43,14 @@ struct span {
   std::vector<span_attribute> attributes;
   std::vector<span_event> events;
   std::uint32_t events_dropped = 0;
-  std::string failure; // the name of what went wrong; empty: nothing
+  std::string failure; // the name of the error; empty: none
 };
 
-// The body of a POST to /v1/traces. `version` is that of the build. Text that is not UTF-8 loses
-// its bytes that are none.
+// The body of a POST to /v1/traces. `version` is that of the build. Invalid UTF-8 is dropped.
 std::string otlp_body(const std::vector<span_attribute>& resource, std::string_view version,
                       const std::vector<span>& spans);
-// How many spans a collector that has said 200 has not taken (partialSuccess); 0 for whatever
-// cannot be read: it has said that all is well.
+// The number of spans that a collector rejected in a response with status 200 (partialSuccess). 0
+// if the response cannot be read: its status reports success.
 std::uint64_t rejected_spans(std::string_view answer);
 
 } // namespace baton::gateway

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t header_chars = 55; // of version 00
 
-// Upper case is no digit here (section 3.2.2).
+// Upper case is not valid here (section 3.2.2).
 std::optional<std::uint8_t> digit_of(char c) noexcept {
   if (c >= '0' && c <= '9') {
     return static_cast<std::uint8_t>(c - '0');
@@ -53,8 +53,8 @@ bool is_lower_or_digit(char c) noexcept {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
 
-// Section 3.3.1.3.1, level 2: at most 256 characters, of which the first is a letter or a digit;
-// one "@" may stand between a tenant and its system, as in level 1.
+// Section 3.3.1.3.1, level 2: at most 256 characters, the first a letter or a digit. One "@" may
+// separate a tenant from its system, as in level 1.
 bool is_key(std::string_view key) noexcept {
   constexpr std::size_t key_chars_max = 256;
   return !key.empty() && key.size() <= key_chars_max && is_lower_or_digit(key.front()) &&
@@ -64,7 +64,7 @@ bool is_key(std::string_view key) noexcept {
          });
 }
 
-// Section 3.3.1.3.2: printable ASCII but for "," and "=", not ending with a space.
+// Section 3.3.1.3.2: printable ASCII except "," and "=", not ending with a space.
 bool is_value(std::string_view value) noexcept {
   constexpr std::size_t value_chars_max = 256;
   return !value.empty() && value.size() <= value_chars_max && value.back() != ' ' &&
@@ -90,7 +90,7 @@ bool is_member(std::string_view member) noexcept {
          is_value(member.substr(equals + 1));
 }
 
-// Nothing if it is no list of members with keys of their own.
+// Empty unless all members are valid and their keys are unique.
 std::optional<std::vector<std::string_view>> members_of(std::string_view list) {
   std::vector<std::string_view> all;
   while (!list.empty()) {
@@ -98,7 +98,7 @@ std::optional<std::vector<std::string_view>> members_of(std::string_view list) {
     const auto member = trimmed(list.substr(0, comma));
     list.remove_prefix(std::min(comma + 1, list.size()));
     if (member.empty()) {
-      continue; // is allowed
+      continue; // allowed
     }
     const bool is_known = std::any_of(all.begin(), all.end(), [&](std::string_view other) {
       return key_of(other) == key_of(member);
@@ -140,7 +140,7 @@ std::optional<trace_parent> parse_traceparent(std::string_view header) {
   if (has_more && (version[0] == 0 || header[header_chars] != '-')) {
     return std::nullopt;
   }
-  // What a newer version means by its other flags nobody here can say on.
+  // Other flags of a newer version have no known meaning and are not propagated.
   parent.flags = static_cast<std::uint8_t>(flags[0] & (flag_sampled | flag_random));
   return parent;
 }

@@ -19,7 +19,7 @@ void write_id(std::uint64_t bits, std::uint8_t* to) noexcept {
   }
 }
 
-// All zeroes are no id: one of 2^64, drawn again.
+// All zeroes are not an id: draws again, once in 2^64 times.
 std::uint64_t draw(const std::function<std::uint64_t()>& random) {
   auto bits = random();
   while (bits == 0) {
@@ -46,7 +46,7 @@ std::uint64_t unix_nanos_now() {
 open_trace::open_trace(std::shared_ptr<tracer> to, request_trace begun)
     : what(std::move(begun)), to_(std::move(to)) {}
 
-// Whoever has dropped it has not said how it ended: the process ends.
+// A trace without an end is cancelled: the process exits.
 open_trace::~open_trace() {
   what.failed_by(errc::cancelled, request_trace::instant::clock::now());
   to_->end(std::move(what));
@@ -93,7 +93,7 @@ void tracer::end(request_trace ended) {
     } else {
       waiting_.push_back(std::move(ended));
     }
-    // Half of the queue: time enough to send before it is full.
+    // Half full: there is time to send before it is full.
     wakes = is_draining_ || waiting_.size() == settings_.waiting_max / 2;
   }
   if (wakes) {
@@ -135,7 +135,7 @@ bool tracer::is_drained() const {
 }
 
 void tracer::close() {
-  std::deque<request_trace> left; // dropped without the lock
+  std::deque<request_trace> left; // destroyed after the unlock
   const std::lock_guard lock(mutex_);
   is_closed_ = true;
   for (const auto& t : waiting_) {

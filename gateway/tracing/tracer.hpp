@@ -1,6 +1,5 @@
-// Who is traced, and what has been traced until somebody sends it: a bounded queue between the
-// actors and doors, which never wait here, and the one thread that exports (span_exporter). Any
-// thread.
+// Chooses the requests to trace, and queues their traces for the export thread (span_exporter). The
+// queue is bounded; actors and servers never wait here. Any thread.
 #pragma once
 
 #include "gateway/tracing/request_trace.hpp"
@@ -16,14 +15,14 @@
 
 namespace baton::gateway {
 
-// Requests that wait to be sent: as many spans as OpenTelemetry's own queues hold (2048), and what
-// belongs to them. One is a kilobyte.
+// Traces in the queue: as many as OpenTelemetry's queues hold spans (2048). One takes about a
+// kilobyte.
 inline constexpr std::size_t traces_waiting_max = 2048;
 
 class tracer;
 
-// One request's trace while it is open: handed on with the request, and over when the last owner
-// drops it. So there is exactly one span of the server for each, however it ends.
+// The trace of one open request. It travels with the request and ends when the last owner drops it.
+// Each request thus has exactly one server span, however it ends.
 class open_trace {
 public:
   open_trace(std::shared_ptr<tracer> to, request_trace begun);
@@ -36,13 +35,13 @@ public:
 private:
   std::shared_ptr<tracer> to_;
 };
-// Null: this one is not traced.
+// Null: not traced.
 using trace_handle = std::shared_ptr<open_trace>;
 
 struct tracer_settings {
   double sampling_ratio = 1; // of traces that begin here
   std::size_t waiting_max = traces_waiting_max;
-  std::function<std::uint64_t()> random{}; // for ids; none: of the system's entropy
+  std::function<std::uint64_t()> random{}; // for ids; empty: the system's entropy
 };
 
 class tracer : public std::enable_shared_from_this<tracer> {
@@ -50,21 +49,21 @@ public:
   using instant = request_trace::instant;
   explicit tracer(tracer_settings settings);
 
-  // A span below the caller's, if the caller samples its trace; else the first one of a trace of
-  // its own, if it is drawn. Null: it is not to be traced.
+  // Begins a span below the caller's, if the caller samples its trace; without a caller a new
+  // trace, if it is sampled. Null: not traced.
   trace_handle begin(const std::optional<trace_parent>& caller, std::string_view door, instant now);
 
-  // The exporter's side. Up to `most` of those that have ended, oldest first, which gather until
-  // then; if `is_eager`, until the queue is half full.
+  // For the exporter. Returns up to `most` ended traces, oldest first, at `until`; with `is_eager`
+  // as soon as the queue is half full.
   std::vector<request_trace> take(std::size_t most, instant until, bool is_eager);
-  // Spans of requests that found the queue full, since this was asked last.
+  // The spans dropped by a full queue since the last call.
   std::uint64_t take_dropped() noexcept { return dropped_.exchange(0); }
-  // No more requests will come: who waits in `take` wakes, and waits again only for open ones.
+  // No more requests come: a waiting `take` returns, and later ones wait only for open requests.
   void drain();
   bool is_draining() const;
-  // Draining, nothing waits and nothing is open.
+  // Draining, with nothing queued and nothing open.
   bool is_drained() const;
-  // Nobody takes any more: what waits, and what comes, is dropped.
+  // The exporter has stopped: queued and later traces are dropped.
   void close();
 
 private:

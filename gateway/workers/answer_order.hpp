@@ -1,7 +1,7 @@
-// The order in which the answers of a worker model leave, where it is that in which its requests
-// came (preserve_ordering): pieces of those whose turn it is not yet are held. Pure.
+// Keeps a worker model's answers in the order of its requests (preserve_ordering): pieces of later
+// answers are held until all earlier answers have left. Pure.
 //
-//   enter --> behind others --all before it have left--> first: its pieces are told as they come
+//   enter --> behind others --all before it have left--> first: its pieces are delivered at once
 //   any --leave--> gone
 #pragma once
 
@@ -26,22 +26,22 @@ public:
     bool is_last = false;
   };
 
-  // The requests are known from here on, in the order of the calls.
+  // Adds a request. The order of the calls is the order of the answers.
   void enter(std::uint64_t request);
   bool is_known(std::uint64_t request) const { return places_.contains(request); }
-  // Its pieces need not be held: it is the first, and what was held of it has been told.
+  // Whether its pieces can be delivered at once: it is the first, and no piece of it is held.
   bool is_turn(std::uint64_t request) const;
-  // False: there is no room for it. Of a request that is known.
+  // False: no room. Requires: is_known(piece.request).
   bool hold(held piece);
-  // It has ended, or nobody waits for it: what is held of it is dropped.
+  // The request has ended, or has no client any more: its held pieces are dropped.
   void leave(std::uint64_t request);
-  // The next piece of the first, if one is held.
+  // The next held piece of the first request, if there is one.
   std::optional<held> next();
 
   std::size_t held_bytes() const noexcept { return bytes_; }
 
 private:
-  std::map<std::uint64_t, std::deque<held>> line_; // by place
+  std::map<std::uint64_t, std::deque<held>> line_; // by position
   std::unordered_map<std::uint64_t, std::uint64_t> places_;
   std::uint64_t entered_ = 0;
   std::size_t bytes_ = 0;

@@ -10,7 +10,7 @@ namespace {
 
 error root_is_away() {
   return fail(errc::not_ready,
-              "the root is away, which loads models: what was done, the index says");
+              "the root, which loads models, is away: the index shows what was done");
 }
 
 struct repository_state {
@@ -19,7 +19,7 @@ struct repository_state {
     std::chrono::steady_clock::time_point until;
   };
 
-  static inline const char* name = "repository_desk";
+  static inline const char* name = "repository_client";
 
   repository_desk_config config;
   std::map<std::uint64_t, waiting> open;
@@ -28,14 +28,14 @@ struct repository_state {
   void tell(std::uint64_t request, stream_event e) {
     const auto it = open.find(request);
     if (it == open.end())
-      return; // its client has gone
+      return; // its client has disconnected
     const auto out = std::exchange(it->second.out, nullptr);
     open.erase(it);
     out->push(std::move(e));
     out->wake_door();
   }
 
-  // Those for which `is_meant`.
+  // Fails those that `is_meant` selects.
   template <class Predicate>
   void fail_if(Predicate is_meant, const error& why) {
     std::vector<std::uint64_t> all;

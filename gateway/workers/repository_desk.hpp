@@ -1,9 +1,9 @@
-// Loads and unloads of the model repository, and orders of the model store, between the doors and
-// the root, which decides: a number for each, the answer to the stream that waits for it, an end
-// for those that are not answered.
+// Forwards loads and unloads of the model repository, and changes of the model store, to the root,
+// which decides. It numbers each, sends the answer to the stream that waits, and ends those without
+// an answer.
 //
-//   door -open_change-> repository_desk -change_model-> root
-//   door <-model_changed or failed- repository_desk <-model_changed- root
+//   server --open_change--> repository_client --change_model--> root
+//   server <--model_changed or failed-- repository_client <--model_changed-- root
 #pragma once
 
 #include "gateway/dispatch/desk.hpp"
@@ -15,7 +15,7 @@
 
 namespace baton::gateway {
 
-// Doors to this desk, local only. `change.request` is set from the stream's number.
+// Servers to this actor, local only. `change.request` is set from the stream's number.
 struct open_change {
   std::shared_ptr<stream> out;
   change_model change;
@@ -32,15 +32,15 @@ using repository_actor = actors::takes<open_change, close_request, model_changed
                                        actors::peer_down, actors::tick>;
 
 struct repository_desk_config {
-  node_id root;                                 // a loss of whom ends what waits for it
-  std::function<void(const change_model&)> ask; // the root
-  // A model's own startup_timeout ends what does not come up; this is for a root that says nothing.
+  node_id root;                                 // its loss ends all that waits
+  std::function<void(const change_model&)> ask; // sends to the root
+  // A model's own startup_timeout ends a load that hangs; this one is for a root that hangs.
   std::chrono::milliseconds answer_max{600'000};
 };
 
 repository_actor spawn_repository_desk(caf::actor_system& system, repository_desk_config config);
 
-// On the board.
+// In the gateway's state.
 struct repository_link {
   repository_actor desk;
   bool has_store = false; // clients may register models

@@ -15,26 +15,26 @@ namespace {
 
 using instant = schedule::worker_queue::instant;
 
-// Told the refused: batches are answered within seconds.
+// For refused clients: batches are answered within seconds.
 constexpr std::chrono::milliseconds retry_after{1000};
-// A tick comes within it, without being asked for.
+// The regular tick comes within this time.
 constexpr std::chrono::milliseconds tick_horizon{200};
-// A request that a door has sent while it did not know yet that this pool drains.
+// A server that does not know yet that the pool drains may send requests for this long.
 constexpr std::chrono::milliseconds straggler_max{250};
 
 struct pool_state {
   struct open_entry {
     std::shared_ptr<stream> out;
-    infer request; // kept until it has ended: its worker may be lost
+    infer request; // kept until it ends: its worker may be lost
     std::shared_ptr<quota_lease> lease;
     trace_handle trace;
     instant arrived;
-    std::uint64_t batch = 0; // that it is in
+    std::uint64_t batch = 0; // the batch it is in
   };
   struct open_batch {
     std::uint32_t size = 0, left = 0;
     instant begun;
-    bool is_well = false; // one of its requests at least has ended so
+    bool is_well = false; // at least one of its requests has ended so
   };
 
   static inline const char* name = "worker_pool";
@@ -45,13 +45,13 @@ struct pool_state {
   std::unordered_map<std::uint64_t, open_entry> open;
   std::unordered_map<std::uint64_t, open_batch> batches; // whose requests are open
   pushed_streams pushed;
-  // Lives that the root is to end, and why, until they have: one that comes later hears as well.
+  // Incarnations that the root is to end, and why, until they have ended. A new root gets them too.
   std::map<node_id, std::pair<worker_life, std::string>> condemned;
-  answer_order order;          // of requests that are open, where it is kept
-  metric_book::source counted; // by the handlers
+  answer_order order;          // of open requests, if it is preserved
+  metric_book::source counted; // the handlers' metrics
   std::optional<instant> armed_for;
   std::optional<instant> draining_since, drain_until;
-  bool is_drained = false; // and it was said
+  bool is_drained = false; // and reported
 
   instant now() { return self->clock().now(); }
   metrics& counts() { return config.facts->metrics(); }
@@ -87,7 +87,7 @@ struct pool_state {
   void close(const close_request& m) {
     const auto it = open.find(m.request);
     if (it == open.end())
-      return; // it ended while the door was leaving
+      return; // it ended while the client disconnected
     if (const auto& trace = it->second.trace)
       trace->what.left(m.why, now());
     count_end(it->second, /*is_well=*/false, /*is_cancelled=*/true);
@@ -96,7 +96,7 @@ struct pool_state {
     obey();
   }
 
-  // The batch has taken until the last of its requests has ended.
+  // A batch lasts until the last of its requests has ended.
   void leave_batch(const open_entry& of) {
     const auto it = batches.find(of.batch);
     if (it == batches.end() || --it->second.left > 0)
@@ -143,7 +143,7 @@ struct pool_state {
     const auto* piece = std::get_if<inferred>(&e);
     const bool is_well = piece != nullptr;
     const bool is_first = piece && piece->index == 0;
-    // What was refused was never begun, and is no answer.
+    // A refused request never began, so its refusal is not an end.
     const bool is_end = std::holds_alternative<failed>(e) || (piece && piece->is_last);
     const bool fits = out->push(std::move(e));
     pushed.add(out);
@@ -203,13 +203,13 @@ struct pool_state {
       erase(request);
   }
 
-  // The worker still ends the answer, for nobody.
+  // The worker still completes the answer, which is discarded.
   void end_answer(std::uint64_t request, error why) {
     queue.cancel(request, now());
     tell(request, failed{std::move(why)}, /*is_last=*/true);
   }
 
-  // Whose turn has come.
+  // Delivers the held pieces whose request is now the first.
   void tell_held() {
     while (auto held = order.next())
       tell(held->request, std::move(held->event), held->is_last);
@@ -238,7 +238,7 @@ struct pool_state {
     batches[o.batch] = {size, size, now()};
     for (const auto request : o.requests) {
       auto& entry = open.at(request);
-      batches.erase(entry.batch); // its worker was lost with it
+      batches.erase(entry.batch); // the worker of its last batch was lost
       entry.batch = o.batch;
       entry.out->begun(now());
       if (entry.trace)
@@ -265,7 +265,7 @@ struct pool_state {
   void carry_out(const schedule::fence_worker& o) { condemn(o.worker, o.why); }
 
   void condemn(worker_life w, const std::string& why) {
-    spdlog::warn("{} is to be ended: {}", name_of(w.node), why);
+    spdlog::warn("ending {}: {}", name_of(w.node), why);
     condemned[w.node] = {w, why};
     report(w, phase::failed, why);
   }
@@ -276,7 +276,7 @@ struct pool_state {
     for (const auto& p : config.places)
       if (p.node == node)
         return p.name;
-    return fmt::format("node {}", node.value);
+    return fmt::format("process {}", node.value);
   }
 
   void report(worker_life w, phase p, std::string reason) {
@@ -288,7 +288,7 @@ struct pool_state {
       config.load->tally.loaded(name_of(w.node), static_cast<double>(load_micros) / 1e6);
     const auto c = condemned.find(w.node);
     if (c != condemned.end() && c->second.first == w)
-      return report(w, phase::failed, c->second.second); // its end is on its way
+      return report(w, phase::failed, c->second.second); // the root is about to end it
     queue.worker_up(w, now());
     condemned.erase(w.node);
     report(w, phase::ready, "");
@@ -307,11 +307,11 @@ struct pool_state {
 
   void silent(worker_life w) {
     if (queue.worker_silent(w, now()))
-      condemn(w, "it fell silent");
+      condemn(w, "it stopped responding");
     obey();
   }
 
-  // A root that greets may have adopted workers that it knows nothing of.
+  // A new root may have adopted workers of which it knows nothing.
   void tell_root() {
     for (const auto w : queue.lives())
       report(w, phase::ready, "");
@@ -319,7 +319,7 @@ struct pool_state {
       report(c.first, phase::failed, c.second);
   }
 
-  // The ticker comes in any case; a batch, or the end of a request's patience, may be due before.
+  // The ticker comes in any case; a batch or a request's timeout may be due earlier.
   void arm() {
     const auto due = queue.due();
     if (!due || *due >= now() + tick_horizon || (armed_for && *armed_for <= *due))
@@ -338,7 +338,7 @@ struct pool_state {
     obey();
   }
 
-  // Asked again it may be given less time, never more.
+  // A repeated drain may shorten the grace period, never extend it.
   void begin_drain(std::chrono::milliseconds grace) {
     draining_since = draining_since.value_or(now());
     drain_until = std::min(drain_until.value_or(instant::max()), now() + grace);

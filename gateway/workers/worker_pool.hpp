@@ -1,10 +1,10 @@
-// The actor between the doors and the workers of one model: queues and batches requests
-// (runtime/schedule/worker_queue.hpp has the states), brings pieces to their streams, and asks for
-// the end of a worker that hangs. Never touches a socket: the worker door speaks for it.
+// The actor between the servers and the workers of one model. It queues and batches requests
+// (runtime/schedule/worker_queue.hpp has the states), delivers pieces to their streams, and has
+// hung workers ended. It never touches a socket: the worker server sends for it.
 //
-//   door -open_infer-> pool -infer_batch-> worker -inferred-> pool -> the stream
-//   door -close_request-> pool -cancel_infer-> worker
-//   pool -status(ready | failed)-> root, whose supervisor restarts what has failed
+//   server --open_infer--> pool --infer_batch--> worker --inferred--> pool --> the stream
+//   server --close_request--> pool --cancel_infer--> worker
+//   pool --status(ready | failed)--> root, whose supervisor restarts failed workers
 #pragma once
 
 #include "gateway/base/streams.hpp"
@@ -24,19 +24,19 @@ namespace baton::gateway {
 
 using schedule::worker_life;
 
-// Doors to pool, local only. `request.request` is that of the stream.
+// Servers to pool, local only. `request.request` is that of the stream.
 struct open_infer {
   std::shared_ptr<stream> out;
   infer request;
   std::shared_ptr<quota_lease> lease = nullptr;
-  trace_handle trace = nullptr; // none: it is not traced
+  trace_handle trace = nullptr; // null: not traced
   bool goes_alone = false;      // in a batch of its own
 };
 
-// The worker door to the pool.
+// The worker server to the pool.
 struct worker_greeted {
   worker_life worker;
-  std::uint64_t load_micros = 0; // 0: it did not say
+  std::uint64_t load_micros = 0; // 0: unknown
 };
 struct worker_said {
   worker_life worker;
@@ -46,23 +46,23 @@ struct worker_counted {
   worker_life worker;
   std::vector<handler_metric> all;
 };
-struct worker_leaving { // it says `drain`
+struct worker_leaving { // it sent `drain`
   worker_life worker;
 };
 struct worker_lost {
   worker_life worker;
   std::string how;
-  bool has_ended = false; // its process: nobody need end it
+  bool has_ended = false; // the process has ended already
 };
 struct worker_silent {
   worker_life worker;
 };
-// How a worker stands in the cluster.
+// A worker process of the cluster.
 struct worker_place {
   node_id node;
   std::string name; // "worker-echo-0"
 };
-// Whoever made the pool: there are others from now on.
+// From the owner of the pool: the processes from now on.
 struct worker_places {
   std::vector<worker_place> all;
 };
@@ -90,28 +90,28 @@ struct worker_pool_config {
   std::vector<worker_place> places;
   std::shared_ptr<board> facts;
   std::shared_ptr<worker_load> load = std::make_shared<worker_load>();
-  // To a worker of this life, if it is still linked; any thread, never blocks.
+  // Sends to a worker of this incarnation, if it is still linked; any thread, never blocks.
   std::function<void(worker_life, message)> say;
   // To the root.
   std::function<void(const status&)> report;
-  // It was told to drain, and has nothing open any more: its requests have ended, by themselves or
-  // with the grace. Once.
+  // A drain is complete: all requests have ended, by themselves or by the grace period. Called
+  // once.
   std::function<void()> drained = [] {};
 };
 
 worker_pool_actor spawn_worker_pool(caf::actor_system& system, worker_pool_config config);
 
-// The worker models that this gateway asks: a value on the board, replaced as a whole.
+// The worker models of this gateway: a value in its state, replaced as a whole.
 struct worker_model {
   std::string version;
   worker_pool_actor pool;
   bool is_default = false;
 };
 struct worker_models {
-  // The version that was chosen, else the newest, first.
+  // The chosen version first, else the newest.
   std::map<std::string, std::vector<worker_model>, std::less<>> by_name;
 
-  // `version`: empty is the first. Null: there is none.
+  // An empty `version` means the first. Null: there is none.
   const worker_model* find(std::string_view name, std::string_view version) const;
 };
 

@@ -26,7 +26,7 @@ bool is_field_value(std::string_view value) noexcept {
                       [](unsigned char c) { return (c < 0x20 && c != '\t') || c == 0x7f; });
 }
 
-// How the reply is framed is not the handler's to say.
+// A handler must not set the headers that frame the reply.
 bool is_ours(std::string_view name) noexcept {
   constexpr std::array ours{"connection", "content-length", "transfer-encoding", "date",
                             "trailer",    "upgrade",        "keep-alive"};
@@ -37,16 +37,16 @@ bool is_ours(std::string_view name) noexcept {
 
 result<void> check_raw(const inferred& piece) {
   if (!piece.outputs.empty())
-    return fail(errc::handler_failed, "the model answers tensors, which this route cannot tell");
+    return fail(errc::handler_failed, "the model returns tensors, which this route cannot send");
   if (!is_field_value(piece.content_type))
-    return fail(errc::handler_failed, "the handler's content type cannot stand in a header");
+    return fail(errc::handler_failed, "the handler's content type is not a valid header value");
   for (const auto& h : piece.headers)
     if (!is_field_name(h.name) || !is_field_value(h.value) || is_ours(h.name))
-      return fail(errc::handler_failed, "the handler's header cannot stand in the reply");
+      return fail(errc::handler_failed, "the handler's header is not valid in the reply");
   constexpr std::uint16_t least = 200;
   constexpr std::uint16_t most = 599;
   if (piece.http_status != 0 && (piece.http_status < least || piece.http_status > most))
-    return fail(errc::handler_failed, "the handler's status {} is none", piece.http_status);
+    return fail(errc::handler_failed, "the handler's status {} is not a status", piece.http_status);
   return {};
 }
 

@@ -7,12 +7,12 @@
 
 namespace baton::gateway {
 
-// Whether the piece can be told there. Errors: handler_failed (it has tensors, or a header that
-// would break the reply's).
+// Whether the piece fits into such a reply. Errors: handler_failed (it has tensors, or a header
+// that would break the reply's).
 result<void> check_raw(const inferred& piece);
 
-// Requires: check_raw(piece). Status, content type and headers are those that the handler has said;
-// application/octet-stream if it has said none.
+// Requires: check_raw(piece). Status, content type and headers are the handler's; the default type
+// is application/octet-stream.
 http_reply raw_reply(const inferred& piece);
 
 } // namespace baton::gateway

@@ -1,5 +1,5 @@
-// How the pieces of a worker model's answer are told over HTTP, in the words of one API: as they
-// come, or all of them at the end. Pure; http_inference sends it.
+// Writes the pieces of a worker model's answer over HTTP, in the format of one API: as they come,
+// or all of them at the end. Pure; http_inference sends it.
 #pragma once
 
 #include "gateway/base/http_text.hpp"
@@ -13,20 +13,20 @@ namespace baton::gateway {
 class worker_speaker {
 public:
   virtual ~worker_speaker() = default;
-  // What the next piece brings to the answer's body. Requires: it has no failure. Errors: what
-  // cannot be told here, with which the answer ends.
+  // Returns the next piece's part of the body. Requires: it has no failure. Errors: the format
+  // cannot express it, and the answer ends with the error.
   virtual result<std::string> take(inferred piece) = 0;
-  // Status, content type and headers, without a body: asked once, when the first piece has been
-  // taken, or the last one where nothing goes out before.
+  // Status, content type and headers, without a body. Called once, after the first piece, or after
+  // the last one if nothing is sent before.
   virtual http_reply head() const = 0;
-  // Pieces go out as they come, each a chunk of its own.
+  // Whether pieces are sent as they come, each as a chunk.
   virtual bool goes_piecewise() const noexcept = 0;
-  // The end of an answer that fails behind its first piece; empty: it has no words for that, and
-  // the connection is cut before the answer's end.
+  // The end of an answer that fails after its first piece. Empty: the format has none, and the
+  // connection is cut before the answer's end.
   virtual std::string last_words(const error&) const { return {}; }
 };
 
-// Raw bytes as the handler gives them (worker_reply.hpp), with its status and headers.
+// Raw bytes from the handler (worker_reply.hpp), with its status and headers.
 class raw_speaker final : public worker_speaker {
 public:
   result<std::string> take(inferred piece) override;

@@ -162,7 +162,7 @@ def test_a_client_that_leaves(traced, collector):
         s.recv(4096)
         time.sleep(0.2)
     server = collector.servers()[0]
-    assert server.error == "cancelled" and server.events == [("client_left", "its connection fell")]
+    assert server.error == "cancelled" and server.events == [("client_left", "the connection was lost")]
     assert 0 < server.attributes["gen_ai.usage.output_tokens"] < 100000 and "gen_ai.response.finish_reasons" not in server.attributes
     assert set(collector.below(server)) == {"queue", "prefill", "decode"}
 

@@ -159,7 +159,8 @@ TEST_CASE("who leaves before the grant is over then, not when the grant comes") 
   desk_with_traces w;
   auto out = w.open();
   w.tell(close_request{out->number(), cancel_reason::client_lost});
-  CHECK(span_events(w.only_one()) == texts{"client_left: its connection fell: it may come back"});
+  CHECK(span_events(w.only_one()) ==
+        texts{"client_left: the connection was lost: the client may resume"});
   w.tell(granted{out->number(), ticket_id{77}, epoch_id{1}});
   CHECK(w.ended().empty());
 }

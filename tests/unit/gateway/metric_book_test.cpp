@@ -121,7 +121,7 @@ TEST_CASE("a counter that nobody tells any more leaves its name to others") {
 TEST_CASE("names, labels and values that cannot be told are counted as refused") {
   metric_book_world w;
   CHECK(w.first.take({counter("1\nst\x1b", 1)}) ==
-        std::vector<std::string>{R"(the metric "1\nst\x1b" of the model m is not told: name)"});
+        std::vector<std::string>{R"(the metric "1\nst\x1b" of the model m is refused: name)"});
   for (const auto* name : {"", "a b", "a-b", "\xc3\xa4", "baton_ready", "nv_x", "ts_y", "vllm:z",
                            "tgi_t", "http_requests_total", "http_request_duration_seconds"})
     CHECK(w.first.take({counter(name, 1)}).empty()); // it was said once

@@ -143,8 +143,8 @@ TEST_CASE("while nobody has said what it serves, the server is not ready, whatev
   s.pipelines[1].model = "b";
   const auto why = find_model(s, {}, "c").error();
   CHECK(why.code == errc::not_ready);
-  CHECK(why.message == "the server is starting: the model 'a' is not served: waiting for the head "
-                       "to say what it serves");
+  CHECK(why.message == "the server is starting: the model 'a' is not served: waiting for the "
+                       "head's model card");
   CHECK(models_of(s).empty());
 }
 
