@@ -1,6 +1,6 @@
-// The socket of an accepted connection, plain or under TLS, with one face for HTTP and WebSocket:
-// reads and writes that do not block, the same as operations of Asio, and a wait for what the
-// client says next. Used on the connection's strand. Heavy: Asio.
+// The socket of an accepted connection, plain or under TLS, with one interface for HTTP and
+// WebSocket. It offers non-blocking reads and writes, the same as Asio operations, and a wait for
+// input. Used on the connection's strand. Heavy: Asio.
 #pragma once
 
 #include "gateway/connections/tls.hpp"
@@ -37,19 +37,19 @@ public:
   client_socket& operator=(client_socket&&) = delete;
 
   executor_type get_executor() { return executor_; }
-  // False once it was moved on. All but get_executor require it.
+  // False after a move. All members but get_executor require it.
   bool is_here() const noexcept { return layers_ != nullptr; }
-  // What lies beneath, for options, waits and cancels; its bytes are TLS's, if that is there.
+  // The TCP socket beneath, for options, waits and cancels. With TLS its bytes are records.
   tcp::socket& plain() noexcept { return layers_->socket; }
 
-  // From now on all is TLS; false if no handshake came about. Requires: the socket does not block.
+  // All further bytes are TLS. False: the handshake failed. Requires: the socket does not block.
   asio::awaitable<bool> secure(const tls_context& context);
-  // Until there is something to read.
+  // Waits until there is something to read.
   asio::awaitable<error_code> wait_readable();
-  // As asio::error::would_block if nothing goes now.
+  // Fails with asio::error::would_block if nothing can be transferred now.
   std::size_t read_some(asio::mutable_buffer to, error_code& ec);
   std::size_t write_some(asio::const_buffer from, error_code& ec);
-  // No more is written. The client learns that this was all, as far as it reads.
+  // Ends writing. The client sees the end of the stream after the last byte.
   void say_goodbye();
   void close(error_code& ec) { layers_->socket.close(ec); }
 
@@ -73,16 +73,16 @@ public:
 private:
   static constexpr std::size_t record_bytes_max = 16 * 1024;
 
-  // Operations under way hold them: one that has been woken and waits for its turn may find that
-  // its socket was closed, or that nobody has it any more. TLS knows a number of a descriptor,
-  // which another connection may have by then: it is not called once the socket is closed.
+  // Operations under way share ownership: when one resumes, its socket may be closed or its
+  // client_socket destroyed. TLS stores the number of the descriptor, and another connection may
+  // reuse it. So TLS is not called once the socket is closed.
   struct layers {
     tcp::socket socket;
-    std::unique_ptr<tls_session> tls; // none: plain
+    std::unique_ptr<tls_session> tls; // null: plain
   };
 
-  // Tries, waits for what it lacks, tries again. What is done at once is told later all the same:
-  // no handler runs inside of the call that was given it.
+  // Tries, waits until the socket is ready, and tries again. A result that is there at once is
+  // posted: no handler runs inside the call that started the operation.
   template <class Operation>
   struct attempt {
     std::shared_ptr<layers> on;
@@ -101,7 +101,7 @@ private:
           bytes = did.bytes;
           if (did.step == tls_step::wants_read || did.step == tls_step::wants_write) {
             is_over = false;
-            auto& beneath = on->socket; // lives in what moves into the wait
+            auto& beneath = on->socket; // moved into the wait and kept alive there
             beneath.async_wait(wait_for(did.step), std::move(self));
             return;
           }
@@ -145,7 +145,7 @@ private:
     void operator()(Self& self, error_code waited = {}) {
       this->go_on(self, waited, &writing::one);
     }
-    // One record, whatever the pieces: a frame's header and its content go out together.
+    // Writes one record from all pieces, so a frame's header and its content leave together.
     tls_session::io one() {
       std::array<char, record_bytes_max> record;
       const auto size = asio::buffer_copy(asio::buffer(record), from);
@@ -159,10 +159,10 @@ private:
   }
 
   executor_type executor_;
-  std::shared_ptr<layers> layers_; // none: moved on
+  std::shared_ptr<layers> layers_; // null: moved from
 };
 
-// What Beast's WebSocket asks of a socket beyond reading and writing.
+// The functions that Beast's WebSocket requires of a socket besides reading and writing.
 inline void beast_close_socket(client_socket& socket) {
   error_code ignored;
   socket.close(ignored);

@@ -24,7 +24,7 @@ asio::awaitable<void> bell::wait(std::chrono::milliseconds limit) {
   if (is_rung_.exchange(false)) {
     co_return;
   }
-  // A ring from here on posts its cancel behind us on the strand: none is lost.
+  // A ring from here on posts its cancel behind us on the strand, so none is lost.
   timer_.expires_after(limit);
   co_await timer_.async_wait(as_values);
   is_rung_.exchange(false);
@@ -73,7 +73,7 @@ void connection_table::replace(std::uint64_t id, std::function<void()> stop) {
       return;
     }
   }
-  stop(); // the server stopped in between
+  stop(); // the server stopped after the caller took its id
 }
 
 void connection_table::leave(std::uint64_t id) {
@@ -88,7 +88,7 @@ void connection_table::stop_all() {
     is_stopping_ = true;
     stops.swap(stops_);
   }
-  // Without the lock: the last owner of a session may be here, and sessions leave the table.
+  // Without the lock: this may destroy a session, and its destructor calls leave().
   for (auto& [id, stop] : stops) {
     stop();
   }

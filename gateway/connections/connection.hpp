@@ -1,5 +1,5 @@
-// What HTTP and WebSocket sessions share: one strand per connection, a bell to wake a coroutine
-// from another thread, a watchdog for every wait, the table of open connections. Heavy: Asio.
+// Shared by HTTP and WebSocket sessions: a bell wakes a coroutine from another thread, a watchdog
+// bounds every wait, a table lists open connections. Each connection has a strand. Heavy: Asio.
 #pragma once
 
 #include "gateway/admission/reception.hpp"
@@ -28,15 +28,15 @@ namespace baton::gateway {
 // I/O errors come as values, never as exceptions.
 inline constexpr auto as_values = asio::as_tuple(asio::use_awaitable);
 
-// Wakes the one coroutine that waits on it. `ring` from any thread, at most one wake-up is on its
-// way; the rest on the strand.
+// Wakes the one coroutine that waits on it. Any thread may call `ring`; at most one wake-up is
+// pending. The other members run on the strand.
 class bell : public std::enable_shared_from_this<bell> {
 public:
   explicit bell(asio::any_io_executor strand);
   void ring();
-  // Until it was rung since the last wait, or for `limit`.
+  // Waits until it has rung since the last wait, or for `limit`.
   asio::awaitable<void> wait(std::chrono::milliseconds limit);
-  // Called on the strand after each ring. Holds no owner of the bell alive: clear it to leave.
+  // Called on the strand after each ring. It must not own the bell; clear it on leaving.
   void on_ring(std::function<void()> f) { on_ring_ = std::move(f); }
 
 private:
@@ -46,28 +46,28 @@ private:
   std::function<void()> on_ring_;
 };
 
-// A deadline on whatever the connection does next; strand only.
+// A deadline for the connection's next operation. Strand only.
 class watchdog : public std::enable_shared_from_this<watchdog> {
 public:
   watchdog(const asio::any_io_executor& strand, std::function<void()> bite);
   void arm(std::chrono::milliseconds limit);
   void disarm();
   bool has_bitten() const noexcept { return has_bitten_; }
-  // For good: `bite` is forgotten.
+  // Disarms it permanently and drops `on_expiry`.
   void retire();
 
 private:
   asio::steady_timer timer_;
   std::function<void()> bite_;
-  std::uint64_t round_ = 0; // a timer that fired just before it was disarmed is of an old round
+  std::uint64_t round_ = 0; // a timer of an earlier round is ignored
   bool has_bitten_ = false;
 };
 
-// One for all connections of a server. Sessions enter and leave it; `stop_all` ends them.
+// One table for all connections of a server. Sessions enter and leave it; `stop_all` ends them.
 class connection_table {
 public:
-  // `stop` is called once, from any thread, if the server stops before the connection ends.
-  // Nothing if connections_max are open or the server stops.
+  // `stop` is called once, from any thread, if the server stops before the connection ends. Returns
+  // nothing if connections_max are open or the server is stopping.
   std::optional<std::uint64_t> enter(std::function<void()> stop, std::size_t connections_max);
   void replace(std::uint64_t id, std::function<void()> stop);
   void leave(std::uint64_t id);
@@ -81,7 +81,7 @@ private:
   std::atomic<bool> is_stopping_{false};
 };
 
-// What a session needs of its server. Outlives all sessions.
+// The server state that sessions use. Outlives all sessions.
 struct door_core {
   std::shared_ptr<board> facts;
   http_api api;
@@ -89,7 +89,7 @@ struct door_core {
   reception websocket;
   connection_table connections;
   response_store responses;
-  std::shared_ptr<tls_keeper> tls; // of the clients' door; none: it is plain
+  std::shared_ptr<tls_keeper> tls; // of the client listener; null: plain
   asio::io_context io;
 
   door_core(const front_actor& front, std::shared_ptr<board> b, int threads)
@@ -98,7 +98,7 @@ struct door_core {
   const gateway_config& config() const noexcept { return facts->config(); }
 };
 
-// Registration of one connection, left when the session ends.
+// Registration of one connection; its destructor removes it.
 class table_entry {
 public:
   table_entry(door_core& core, std::uint64_t id) : core_(&core), id_(id) {
@@ -117,8 +117,7 @@ private:
   std::uint64_t id_;
 };
 
-// The next event of a request, or of several, waiting for it on `wake`. Nothing when `is_over` says
-// so.
+// Waits on `wake` for the next event of a request or of several. Nothing if `is_over` returns true.
 template <class Open> // open_request or open_requests
 asio::awaitable<std::optional<stream_event>> next_event(Open& request, bell& wake,
                                                         std::function<bool()> is_over) {

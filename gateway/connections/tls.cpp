@@ -15,11 +15,11 @@
 namespace baton::gateway {
 namespace {
 
-// Of TLS 1.2; those of 1.3 are all of this kind.
+// For TLS 1.2; all suites of TLS 1.3 have forward secrecy and AEAD.
 constexpr const char* ciphers = "ECDHE+AESGCM:ECDHE+CHACHA20";
 constexpr std::string_view protocol = "http/1.1";
 
-// The first error that OpenSSL noted; what followed is its consequence.
+// The first error in OpenSSL's queue; later entries are its consequences.
 std::string first_error() {
   const auto number = ERR_get_error();
   const char* text = number == 0 ? nullptr : ERR_reason_error_string(number);
@@ -27,7 +27,7 @@ std::string first_error() {
   return text ? text : "unknown error";
 }
 
-// A client that can do nothing but HTTP/2 is told so while it still can be (RFC 7301, section 3.2).
+// A client that speaks only HTTP/2 gets an alert in the handshake (RFC 7301, section 3.2).
 int choose_protocol(SSL*, const unsigned char** out, unsigned char* out_size,
                     const unsigned char* in, unsigned in_size, void*) {
   for (unsigned at = 0; at < in_size; at += 1u + in[at]) {
@@ -42,12 +42,12 @@ int choose_protocol(SSL*, const unsigned char** out, unsigned char* out_size,
   return SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
-// A server asks nobody.
+// A server cannot prompt for a password.
 int no_password(char*, int, int, void*) {
   return 0;
 }
 
-// The descriptor as OpenSSL reads and writes it: its own BIO would raise SIGPIPE.
+// OpenSSL reads and writes the descriptor through this BIO: its own BIO would raise SIGPIPE.
 int descriptor_of(BIO* bio) {
   return static_cast<int>(reinterpret_cast<std::intptr_t>(BIO_get_data(bio)));
 }
@@ -99,13 +99,13 @@ const BIO_METHOD* bio_method() {
 void set_rules(SSL_CTX* ssl) {
   SSL_CTX_set_min_proto_version(ssl, TLS1_2_VERSION);
   ENSURE(SSL_CTX_set_cipher_list(ssl, ciphers) == 1, "OpenSSL lacks {}", ciphers);
-  // An end without goodbye is no attack on HTTP: its framing tells where an answer ends.
+  // A missing close_notify is no attack on HTTP: its framing marks the end of a body.
   SSL_CTX_set_options(ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_NO_TICKET |
                                SSL_OP_IGNORE_UNEXPECTED_EOF);
   SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_num_tickets(ssl, 0);
   SSL_CTX_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-                            SSL_MODE_RELEASE_BUFFERS); // 34 KiB of each connection that is idle
+                            SSL_MODE_RELEASE_BUFFERS); // saves 34 KiB for each idle connection
   SSL_CTX_set_alpn_select_cb(ssl, choose_protocol, nullptr);
   SSL_CTX_set_default_passwd_cb(ssl, no_password);
 }
@@ -151,14 +151,14 @@ std::chrono::system_clock::time_point tls_context::ends_at() const {
 
 tls_session::tls_session(const tls_context& context, int descriptor) : ssl_(SSL_new(context.ssl_)) {
   auto* bio = BIO_new(bio_method());
-  if (ssl_ == nullptr || bio == nullptr) { // no memory: this connection alone fails
+  if (ssl_ == nullptr || bio == nullptr) { // out of memory: only this connection fails
     BIO_free(bio);
     is_usable_ = false;
     return;
   }
   BIO_set_data(bio, reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor)));
   BIO_set_init(bio, 1);
-  SSL_set_bio(ssl_, bio, bio); // owned from here on
+  SSL_set_bio(ssl_, bio, bio); // takes ownership of the BIO
   SSL_set_accept_state(ssl_);
 }
 
@@ -177,7 +177,7 @@ tls_step tls_session::step_of(int returned) {
     return tls_step::wants_write;
   case SSL_ERROR_ZERO_RETURN:
     return tls_step::closed;
-  default: // no call may follow, a goodbye neither
+  default: // no further call is allowed, not even close_notify
     is_usable_ = false;
     ERR_clear_error();
     return tls_step::failed;

@@ -1,6 +1,6 @@
 // TLS of accepted connections: TLS 1.2 or newer, forward secrecy, no renegotiation, no resumption,
-// http/1.1 alone. Knows a descriptor that does not block, and no event loop: each call goes as far
-// as it can and says what to wait for. OpenSSL stays behind the wall.
+// http/1.1 only. It works on a non-blocking descriptor without an event loop. Each call goes as far
+// as it can and returns what to wait for. OpenSSL types stay out of this header.
 #pragma once
 
 #include "schema/result.hpp"
@@ -16,15 +16,15 @@ struct ssl_st;
 
 namespace baton::gateway {
 
-// A certificate and its key, as they were when they were read. Never changes; sessions hold it.
+// A certificate and its key as read from the files. Immutable; sessions hold it.
 class tls_context {
 public:
-  // Both in PEM; the certificate first, then those between it and the root. Errors: bad_config,
-  // with the file and what is wrong: it cannot be read, holds none, has a password, does not fit.
+  // Both files are PEM: the certificate first, then the intermediate ones. Errors: bad_config, with
+  // the file and the fault: unreadable, empty, has a password, does not match.
   static result<std::shared_ptr<const tls_context>> load(const std::string& certificate,
                                                          const std::string& key);
   ~tls_context();
-  // When the certificate ends; far away if it does not say.
+  // When the certificate expires; far in the future if it has no end.
   std::chrono::system_clock::time_point ends_at() const;
   tls_context(const tls_context&) = delete;
   tls_context& operator=(const tls_context&) = delete;
@@ -43,16 +43,16 @@ enum class tls_step : std::uint8_t {
   failed,
 };
 
-// One connection. Not for several threads at once, but reading and writing may take turns.
+// One connection. One thread at a time; reads and writes may interleave.
 class tls_session {
 public:
-  // Requires: the descriptor does not block, and outlives the session.
+  // Requires: the descriptor does not block and outlives the session.
   tls_session(const tls_context& context, int descriptor);
   ~tls_session();
   tls_session(const tls_session&) = delete;
   tls_session& operator=(const tls_session&) = delete;
 
-  // First of all, until it is done.
+  // Call it until it is done, before read and write.
   tls_step shake_hands();
   struct io {
     tls_step step = tls_step::failed;
@@ -61,9 +61,9 @@ public:
   io read(char* to, std::size_t size);
   // After wants_write the same bytes, or more of them, must be offered again.
   io write(const char* from, std::size_t size);
-  // Something was read from the descriptor and not yet from here.
+  // OpenSSL has read bytes from the descriptor that read() has not returned yet.
   bool has_buffered() const;
-  // Says that nothing more will come (close_notify), if that can be said at once.
+  // Sends close_notify if it can be written at once.
   void say_goodbye();
 
 private:
@@ -73,7 +73,7 @@ private:
   bool is_usable_ = true; // no call has failed
 };
 
-// The certificate for new connections; it may be exchanged while others are open. Any thread.
+// The certificate for new connections. Any thread may replace it while connections are open.
 class tls_keeper {
 public:
   // Errors: as tls_context::load.
@@ -81,7 +81,7 @@ public:
   tls_keeper(std::string certificate, std::string key, std::shared_ptr<const tls_context> first);
 
   std::shared_ptr<const tls_context> look() const;
-  // Reads the files again. Errors: as tls_context::load; then all stays as it is.
+  // Reads the files again. Errors: as tls_context::load; the old certificate then stays in use.
   result<void> reload();
 
 private:

@@ -12,7 +12,7 @@
 namespace baton::gateway {
 namespace {
 
-// Without it requests are answered all the same.
+// If the file cannot be opened, the gateway serves requests without a crash record.
 void open_crash_record(board& facts) {
   const auto& file = facts.config().crash_record;
   if (file.empty()) {
@@ -24,7 +24,7 @@ void open_crash_record(board& facts) {
     return;
   }
   for (const auto& s : (*record)->found()) {
-    spdlog::error("a request of {} ended the last life of this gateway ({} within an hour); its "
+    spdlog::error("a request of {} crashed this gateway's last process ({} within an hour); its "
                   "requests are refused for {} s",
                   s.client, s.crashes, s.refused_for.count());
   }
@@ -48,7 +48,7 @@ door_server::start(caf::actor_system&, std::shared_ptr<board> facts, front_actor
     if (auto log = access_log::open(file)) {
       facts->set_access_log(*std::move(log));
     } else {
-      spdlog::warn("{}", log.error().message); // requests are answered all the same
+      spdlog::warn("{}", log.error().message); // serve requests without an access log
     }
   }
   open_crash_record(*facts);
@@ -72,7 +72,7 @@ door_server::start(caf::actor_system&, std::shared_ptr<board> facts, front_actor
   if (!http) {
     return http.error();
   }
-  std::unique_ptr<grpc_door> grpc; // behind HTTP's, which has looked at its address as well
+  std::unique_ptr<grpc_door> grpc; // after HTTP: http_server has validated this address as well
   if (has_grpc(facts->config())) {
     auto started = grpc_door::start(front, facts);
     if (!started) {

@@ -1,13 +1,14 @@
-// All doors of one gateway process: HTTP with SSE and WebSocket, ZeroMQ and gRPC if configured; and
-// the way out for the traces of what comes through them. Started by cluster/ after the front and
-// its desks:
+// All API servers of one gateway process, and the exporter of their traces. HTTP with SSE and
+// WebSocket always runs, ZeroMQ and gRPC if configured. `cluster/` starts them after the router and
+// its clients:
 //
-//   auto facts = std::make_shared<gateway::board>(config);
-//   auto [front, desks] = gateway::spawn_front(system, facts, heads);
-//   auto doors = gateway::door_server::start(system, facts, front);
-//   ... later: (*doors)->stop(), then the actors.
+//   auto facts = std::make_shared<gateway::gateway_state>(config);
+//   auto [router, clients] = gateway::spawn_request_router(system, facts, heads);
+//   auto servers = gateway::api_servers::start(system, facts, router);
+//   ... later: (*servers)->stop(), then the actors.
 //
-// Draining: send a desk `drain`; new requests are refused, facts->requests_open() falls to 0.
+// To drain: send each pipeline client `drain`; new requests are refused and
+// facts->requests_open() falls to 0.
 #pragma once
 
 #include "gateway/dispatch/desk.hpp"
@@ -28,24 +29,24 @@ class zmq_door;
 
 class door_server {
 public:
-  // Requires: the system, in which the front lives, outlives the doors.
-  // Errors: bad_config, address_in_use, io_failed; each names the address.
+  // Requires: the system of the request router outlives the servers. Errors: bad_config,
+  // address_in_use, io_failed; each names the address.
   static result<std::unique_ptr<door_server>>
   start(caf::actor_system& system, std::shared_ptr<board> facts, front_actor front);
   ~door_server(); // stops
 
   std::string url() const;
-  std::string admin_url() const;                        // empty: no such door
-  std::string url(door_kind door) const;                // the same
-  std::string zmq_endpoint() const;                     // empty: no such door
-  std::string grpc_address(grpc_service service) const; // empty: no such door
-  // As http_server's. What gRPC's doors came up with stays: their library has read it.
+  std::string admin_url() const;                        // empty: not configured
+  std::string url(door_kind door) const;                // of any listener
+  std::string zmq_endpoint() const;                     // empty: not configured
+  std::string grpc_address(grpc_service service) const; // empty: not configured
+  // As http_server's. The gRPC servers keep the certificate that they started with.
   result<void> reload_certificate();
-  // Cuts what is open and cancels its tickets. Returns when all threads have ended, and what was
-  // traced is sent, or its time is up. Idempotent.
+  // Closes open connections and cancels their tickets. Returns when all threads have ended and the
+  // traces are sent, or the time for them is up. Idempotent.
   void stop();
 
-  // Of doors that were started; use start().
+  // Takes servers that run already; use start().
   door_server(std::unique_ptr<http_server> http, std::unique_ptr<zmq_door> zmq,
               std::unique_ptr<grpc_door> grpc, std::unique_ptr<span_exporter> exporter);
 
@@ -53,7 +54,7 @@ private:
   std::unique_ptr<http_server> http_;
   std::unique_ptr<zmq_door> zmq_;
   std::unique_ptr<grpc_door> grpc_;
-  std::unique_ptr<span_exporter> exporter_; // none: nothing is traced
+  std::unique_ptr<span_exporter> exporter_; // null: tracing is off
 };
 
 } // namespace baton::gateway

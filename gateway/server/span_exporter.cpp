@@ -39,11 +39,11 @@ using clock = instant::clock;
 using std::chrono::milliseconds;
 
 constexpr std::size_t batch_max = 256;     // requests in one POST: about 500 KiB of JSON
-constexpr milliseconds batch_delay{1'000}; // in which they gather
+constexpr milliseconds batch_delay{1'000}; // time in which requests are collected
 constexpr milliseconds export_timeout{
-    5'000}; // of one POST; OpenTelemetry's 10 s is for others' TLS
-constexpr milliseconds drain_patience{2'000}; // a gateway that stops is not to wait for a collector
-constexpr milliseconds look_interval{50};     // at whether the time is up meanwhile
+    5'000}; // of one POST; OpenTelemetry's default of 10 s allows for TLS
+constexpr milliseconds drain_patience{2'000}; // bounds the stop of a gateway whose collector hangs
+constexpr milliseconds look_interval{50};     // interval of the checks whether the time is up
 constexpr std::size_t answer_bytes_max = 64 * 1024;
 constexpr std::uint32_t answer_header_bytes_max = 16 * 1024;
 
@@ -70,11 +70,11 @@ endpoints look_up(const otlp_endpoint& where) {
   return all;
 }
 
-// How an export ended: `failure` unless it was taken.
+// The outcome of an export: `failure` unless the collector accepted it.
 struct outcome {
   std::optional<export_retry::failure> failure;
   std::string why;            // for the log
-  std::uint64_t rejected = 0; // spans of it that were not taken
+  std::uint64_t rejected = 0; // spans that the collector rejected
 };
 
 outcome not_sent(std::string why) {
@@ -91,7 +91,7 @@ outcome answered(const Answer& a) {
     return {std::nullopt, {}, rejected_spans(a.body())};
   export_retry::failure f{
       .was_sent = true, .status = static_cast<int>(a.result_int()), .retry_after = {}};
-  const auto wait = a[http::field::retry_after]; // seconds; a date counts as nothing said
+  const auto wait = a[http::field::retry_after]; // seconds; a date is ignored
   std::uint32_t seconds = 0;
   if (const auto [end, ec] = std::from_chars(wait.data(), wait.data() + wait.size(), seconds);
       ec == std::errc() && end == wait.data() + wait.size())
@@ -112,7 +112,7 @@ struct span_exporter::wall {
   std::shared_ptr<board> facts;
   otlp_endpoint to;
   asio::io_context io;
-  std::future<endpoints> lookup; // valid: one is under way
+  std::future<endpoints> lookup; // valid: a lookup is under way
   std::atomic<instant> stop_by{instant::max()};
   export_retry retry;
   std::thread thread;
@@ -129,8 +129,8 @@ struct span_exporter::wall {
   void run(beast::tcp_stream& stream);
 };
 
-// A name may take as long as its resolver likes: it is asked on a thread that nobody waits for
-// longer than this export may take.
+// Name resolution may take arbitrarily long. A detached thread does it, and this export waits no
+// longer than its own deadline.
 endpoints span_exporter::wall::addresses(instant until) {
   error_code ec;
   const auto literal = asio::ip::make_address(to.host == "localhost" ? "127.0.0.1" : to.host, ec);
@@ -144,7 +144,7 @@ endpoints span_exporter::wall::addresses(instant until) {
       std::thread([told = std::move(told), where = to]() mutable {
         told.set_value(look_up(where));
       }).detach();
-    } catch (const std::system_error&) { // no thread is to be had: as if the name were unknown
+    } catch (const std::system_error&) { // no thread available: treat the name as unknown
       return {};
     }
     lookup = std::move(coming);
@@ -157,7 +157,7 @@ endpoints span_exporter::wall::addresses(instant until) {
   return {};
 }
 
-// What was begun on the stream, which has a deadline of its own, to its end.
+// Runs the operation started on the stream to its end; the stream has its own deadline.
 void span_exporter::wall::run(beast::tcp_stream& stream) {
   io.restart();
   while (!io.stopped()) {
@@ -172,7 +172,7 @@ outcome span_exporter::wall::post(const std::string& body) {
   const auto until = clock::now() + export_timeout;
   const auto at = addresses(until);
   if (at.empty()) {
-    return not_sent(fmt::format("the name '{}' is not found", to.host));
+    return not_sent(fmt::format("the host '{}' is not found", to.host));
   }
   beast::tcp_stream stream(io);
   stream.expires_at(until);
@@ -206,7 +206,7 @@ outcome span_exporter::wall::post(const std::string& body) {
   return answered(answer.get());
 }
 
-// One failure, or a hundred in a row: the log hears of the first, and of the end.
+// A series of failures is logged twice: at the first failure and when exports succeed again.
 export_retry::verdict span_exporter::wall::send(const std::vector<request_trace>& batch) {
   std::vector<span> spans;
   for (const auto& t : batch) {
@@ -219,8 +219,8 @@ export_retry::verdict span_exporter::wall::send(const std::vector<request_trace>
   if (end.failure) {
     const auto verdict = retry.failed(*end.failure, clock::now());
     if (retry.failures() == 1) {
-      spdlog::warn("{} takes no spans: {}; they are {}", config.otlp_endpoint, end.why,
-                   verdict.is_kept ? "sent again" : "dropped");
+      spdlog::warn("{} rejects spans: {}; they are {}", config.otlp_endpoint, end.why,
+                   verdict.is_kept ? "kept for a retry" : "dropped");
     }
     if (!verdict.is_kept) {
       facts->metrics().spans(0, spans.size());
@@ -228,7 +228,7 @@ export_retry::verdict span_exporter::wall::send(const std::vector<request_trace>
     return verdict;
   }
   if (retry.failures() > 0) {
-    spdlog::info("{} takes spans again", config.otlp_endpoint);
+    spdlog::info("{} accepts spans again", config.otlp_endpoint);
   }
   retry.taken();
   const auto lost = std::min<std::uint64_t>(end.rejected, spans.size());
@@ -236,8 +236,8 @@ export_retry::verdict span_exporter::wall::send(const std::vector<request_trace>
   return {};
 }
 
-// What was not taken is kept while it waits; what ends meanwhile gathers behind it, within the
-// tracer's bound.
+// A rejected batch is kept until its retry; finished requests queue behind it, within the tracer's
+// bound.
 void span_exporter::wall::loop() {
   std::vector<request_trace> batch;
   auto until = clock::now() + batch_delay;
@@ -264,7 +264,7 @@ void span_exporter::wall::loop() {
     }
     const bool has_failed = retry.failures() > 0;
     until = clock::now() + (has_failed ? verdict.pause : has_more ? milliseconds(0) : batch_delay);
-    if (has_failed && traces().is_draining()) { // a last try or two, not one after the other
+    if (has_failed && traces().is_draining()) { // one or two last tries, with a pause between them
       std::this_thread::sleep_for(look_interval);
     }
   }
@@ -282,12 +282,12 @@ span_exporter::~span_exporter() {
 }
 
 result<std::unique_ptr<span_exporter>> span_exporter::start(std::shared_ptr<board> facts) {
-  ENSURE(facts->tracer() != nullptr, "nothing is traced");
+  ENSURE(facts->tracer() != nullptr, "tracing is off");
   auto where = parse_otlp_endpoint(facts->config().otlp_endpoint);
   if (!where) {
     return where.error();
   }
-  facts->metrics().spans(0, 0); // the counters are there
+  facts->metrics().spans(0, 0); // creates the counters
   auto w = std::make_unique<wall>(std::move(facts), *std::move(where));
   w->thread = std::thread([to = w.get()] { to->loop(); });
   return std::make_unique<span_exporter>(std::move(w));

@@ -55,7 +55,7 @@ def test_a_client_whose_requests_end_the_gateway_twice_is_refused_alone(cluster)
     assert ask(cluster, alice, "/v1/models", None)[0] == 429
     assert ask(cluster, bob)[0] == 200
     assert ask(cluster, None, "/health", None)[0] == 200
-    assert "a request of key alice ended the last life of this gateway" in cluster.log("gateway")
+    assert "a request of key alice crashed this gateway's last process" in cluster.log("gateway")
 
 
 def test_a_kill_counts_against_nobody(cluster):
