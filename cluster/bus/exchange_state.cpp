@@ -46,7 +46,7 @@ exchange::state::turn::~turn() {
 
 exchange::state::state(bus& b, hello h, exchange_options o)
     : wire(b), self(std::move(h)), options(std::move(o)), now(std::chrono::steady_clock::now()) {
-  ENSURE(self.node && self.epoch, "a process without node or epoch");
+  ENSURE(self.node && self.epoch, "a process without id or incarnation");
 }
 
 exchange::state::road* exchange::state::find(node_id peer) {
