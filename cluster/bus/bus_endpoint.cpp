@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view ipc_scheme = "ipc://";
 constexpr std::string_view tcp_scheme = "tcp://";
-// sockaddr_un holds the path and its end.
+// sockaddr_un holds the path and its terminator.
 constexpr std::size_t ipc_path_max = sizeof(sockaddr_un::sun_path) - 1;
 
 std::optional<std::string> ipc_path(std::string_view endpoint) {
@@ -25,7 +25,7 @@ std::optional<std::string> ipc_path(std::string_view endpoint) {
   return std::string(endpoint.substr(ipc_scheme.size()));
 }
 
-// The whole host must be an address: ZeroMQ reads "127.0.0.1;10.0.0.7" as two.
+// The whole host must be an address: ZeroMQ parses "127.0.0.1;10.0.0.7" as two.
 bool is_loopback(const std::string& host) {
   in_addr v4{};
   if (inet_pton(AF_INET, host.c_str(), &v4) == 1)
@@ -37,12 +37,12 @@ bool is_loopback(const std::string& host) {
   return host == "localhost";
 }
 
-// Every address of this machine: nobody says that by name, so nobody chose who can reach it.
+// All addresses of this machine. Refused, so that operators choose who can reach a process.
 bool is_wildcard(const std::string& host) {
   return host == "*" || host == "0.0.0.0" || host == "[::]";
 }
 
-// Whether somebody accepts on this socket file.
+// Whether a process accepts connections on this socket file.
 bool is_listened_on(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;

@@ -1,5 +1,5 @@
 // Where a bus may listen and connect: ipc, loopback, and beyond the machine only with keys. No
-// sockets of ZeroMQ here.
+// ZeroMQ sockets here.
 #pragma once
 
 #include "schema/result.hpp"
@@ -8,17 +8,17 @@
 
 namespace baton::cluster {
 
-// Accepts "ipc://PATH" and "tcp://HOST:PORT". HOST is never a wildcard, and a numeric loopback
-// address or "localhost" unless `has_keys`. Errors: bad_config, naming the endpoint and the reason.
+// Accepts "ipc://PATH" and "tcp://HOST:PORT". HOST is never a wildcard; without `has_keys` it is a
+// numeric loopback address or "localhost". Errors: bad_config (names endpoint and reason).
 result<void> check_endpoint(const std::string& endpoint, bool has_keys);
 
-// Makes way for an ipc endpoint: removes the socket file that a dead process has left. Errors:
-// address_in_use (a live process listens there, or the file is no socket), io_failed. Nothing to do
+// Removes the socket file of an ipc endpoint that a dead process left behind. Errors:
+// address_in_use (a live process listens there, or the file is no socket), io_failed. Does nothing
 // for tcp.
 result<void> clear_stale_socket(const std::string& endpoint);
 
-// ipc socket files are made with mode 0600: only this user connects. umask is the process's, so
-// binding belongs before the threads that create files.
+// Makes ipc socket files mode 0600, so only this user can connect. umask is process-wide: bind
+// before starting threads that create files.
 class private_umask {
 public:
   private_umask() noexcept;

@@ -22,22 +22,22 @@
 namespace baton::cluster {
 namespace {
 
-// Messages taken before the peers' events are looked at again.
+// Messages received before the peers' events are polled again.
 constexpr int messages_per_turn = 64;
 constexpr std::chrono::milliseconds bus_poll_timeout{500}; // nothing depends on it
-// While a key is being changed, or a peer is to be tried again.
+// While a key is being changed, or a peer is due for another attempt.
 constexpr std::chrono::milliseconds retry_timeout{10};
-// Between two handshakes that fail: who refuses us may come to know us. Not between the first few:
-// a machine has two keys while it changes to the other.
+// Interval of failing handshakes: the refusing peer may learn our key meanwhile. The first few run
+// without it, because a machine has two keys while it changes to the other.
 constexpr std::chrono::milliseconds handshake_interval{500};
 constexpr int quick_handshakes = 4;
 
-// ZeroMQ counts the sockets of a context: what sends to a peer, and both ends of its monitor; the
-// router, the doorkeeper. Its own bound of 1,023 is that of 340 peers.
+// ZeroMQ counts the sockets of a context: per peer the sender and both ends of its monitor, then
+// the router and the authenticator. Its default limit of 1,023 allows only 340 peers.
 constexpr int sockets_per_peer = 3;
 constexpr int sockets_max = sockets_per_peer * static_cast<int>(peers_max) + 16;
 
-// What the bus thread is woken by: these, and the monitor of a peer by its number.
+// The bus thread's wake-up sources: these, and the monitor of each peer by its number.
 constexpr std::uint64_t by_router = 0;
 constexpr std::uint64_t by_wake = 1;
 constexpr std::uint64_t by_door = 2;
@@ -52,8 +52,8 @@ struct bus_zmq::state {
         router(context, zmq::socket_type::router),
         wake_fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), poll_fd(::epoll_create1(EPOLL_CLOEXEC)) {
     ENSURE(wake_fd >= 0 && poll_fd >= 0, "no eventfd or epoll: {}", std::strerror(errno));
-    // Connections stay nameless: with names, a zombie or a stranger could take over a live one's.
-    // What an older connection still delivers is told apart by its numbers (link.hpp).
+    // No routing ids: with them, a zombie or a stranger could take over a live connection's name.
+    // Late messages of an older connection are recognized by their numbers (link.hpp).
     set_bounds(router, options);
     if (options.curve.is_set())
       serve_encrypted(router, own);
@@ -82,9 +82,9 @@ struct bus_zmq::state {
 
   const bus_zmq_options options;
   std::mutex key_mutex;
-  key_pair own;                   // what we connect and listen with
-  std::optional<key_pair> wanted; // what we shall; until then nobody listens at `unbound`
-  std::vector<std::string> bound; // of those that keys guard
+  key_pair own;                   // in use for connecting and listening
+  std::optional<key_pair> wanted; // the next one; until it is in use, nothing listens at `unbound`
+  std::vector<std::string> bound; // endpoints with keys
   std::vector<std::string> unbound;
   zmq::context_t context;
   doorkeeper door;
@@ -99,7 +99,7 @@ struct bus_zmq::state {
   std::shared_mutex peers_mutex;
   std::map<node_id, std::shared_ptr<peer_socket>> peers;
 
-  // The bus thread's own.
+  // Used by the bus thread only.
   std::unordered_map<std::uint64_t, std::shared_ptr<peer_socket>> watched;
   struct again {
     std::chrono::steady_clock::time_point due;
@@ -152,7 +152,7 @@ result<std::shared_ptr<peer_socket>> bus_zmq::state::open(node_id node,
 }
 
 void bus_zmq::state::put(std::shared_ptr<peer_socket> p) {
-  std::shared_ptr<peer_socket> replaced; // closed unlocked
+  std::shared_ptr<peer_socket> replaced; // closed after the unlock
   std::unique_lock lock(peers_mutex);
   auto& place = peers[p->node];
   replaced = std::exchange(place, std::move(p));
@@ -256,7 +256,7 @@ bus_zmq_counters bus_zmq::counters() const {
 
 void bus_zmq::state::wake() const noexcept {
   const std::uint64_t one = 1;
-  // Fails only if the counter is full: then it wakes anyway.
+  // Fails only if the counter is full, and then the thread wakes up anyway.
   static_cast<void>(!::write(wake_fd, &one, sizeof(one)));
 }
 
@@ -269,11 +269,11 @@ void bus_zmq::state::watch(int fd, std::uint64_t number) {
   ENSURE(::epoll_ctl(poll_fd, EPOLL_CTL_ADD, fd, &what) == 0, "epoll: {}", std::strerror(errno));
 }
 
-// The monitors of the peers that there are by now. A socket's descriptor says only that something
-// new has come: what a monitor was told before is asked for at once.
+// Registers new peers' monitors and removes old ones. A socket's descriptor signals only new
+// events, so events that a monitor already holds are read at once.
 void bus_zmq::state::watch_peers() {
   std::vector<std::shared_ptr<peer_socket>> fresh;
-  std::vector<std::shared_ptr<peer_socket>> gone; // closed unlocked
+  std::vector<std::shared_ptr<peer_socket>> gone; // closed after the unlock
   {
     std::shared_lock lock(peers_mutex);
     for (const auto& [number, p] : watched)
@@ -325,10 +325,10 @@ void bus_zmq::state::run() {
   }
 }
 
-// Whatever wakes is emptied, or it would not wake again.
+// Drains each source that fired, since its descriptor signals only new events.
 void bus_zmq::state::handle(std::uint64_t number) {
   if (number == by_router)
-    return; // receive_some comes next
+    return; // receive_some follows
   if (number == by_door)
     return judge_newcomers();
   if (number == by_wake) {
@@ -351,7 +351,7 @@ int bus_zmq::state::receive_some() {
   return taken;
 }
 
-// After the sender's routing id: exactly one frame, there already (ZeroMQ is atomic in this).
+// After the sender's routing id: exactly one frame, already here (multipart is atomic in ZeroMQ).
 void bus_zmq::state::receive_rest(zmq::message_t& id) {
   zmq::message_t packet;
   std::size_t count = 0;
@@ -360,7 +360,7 @@ void bus_zmq::state::receive_rest(zmq::message_t& id) {
       break;
     has_more = packet.more();
   }
-  // Its handshake was long ago.
+  // The key may have been revoked since the handshake.
   if (options.curve.is_set() && !options.curve.trusted->knows(packet.gets("User-Id"))) {
     ++counts.strangers;
     return;
@@ -397,8 +397,8 @@ void bus_zmq::state::take_events(const std::shared_ptr<peer_socket>& p) {
 }
 
 void bus_zmq::state::take_event(peer_socket& p, connection_event e) {
-  if (agains.contains(p.number)) // given up: that it has succeeded meanwhile is no link, and that
-    return;                      // it was ended nobody tells
+  if (agains.contains(p.number))
+    return; // given up: a late success is ignored, and no disconnect event follows
   switch (e) {
   case connection_event::stands:
     p.failed = 0;
@@ -414,7 +414,7 @@ void bus_zmq::state::take_event(peer_socket& p, connection_event e) {
     if (!p.is_up.exchange(false))
       return;
     ++counts.disconnects;
-    events.disconnected(p.node, "the connection fell");
+    events.disconnected(p.node, "the connection was lost");
     return;
   case connection_event::refused:
   case connection_event::handshake_failed:
@@ -423,14 +423,14 @@ void bus_zmq::state::take_event(peer_socket& p, connection_event e) {
     ++counts.handshakes_failed;
     plan_again(p, is_refused);
     if (p.failed++ > 0)
-      return; // it was told once
+      return; // already reported
     events.disconnected(p.node,
                         is_refused ? "the peer does not accept our key" : "the handshake failed");
   }
 }
 
-// ZeroMQ would try for ever with these keys, hundreds of times a second, and never again once it
-// was refused by name.
+// With these keys ZeroMQ would retry hundreds of times a second, or never again once the peer has
+// refused us explicitly. So we close the connection and schedule our own attempt.
 void bus_zmq::state::plan_again(peer_socket& p, bool is_refused) {
   if (p.to.key.empty())
     return;
@@ -464,8 +464,8 @@ void bus_zmq::state::try_again() {
   }
 }
 
-// Listens with the key that is wanted; who is connected has to connect anew. True: not everywhere
-// yet.
+// Listens with the wanted key; connected peers have to reconnect. Returns true if some endpoint is
+// not bound yet.
 bool bus_zmq::state::change_key() {
   std::lock_guard lock(key_mutex);
   if (!wanted)
@@ -478,7 +478,7 @@ bool bus_zmq::state::change_key() {
   while (!unbound.empty()) {
     try {
       router.bind(unbound.back());
-    } catch (const zmq::error_t&) { // the one before is still being closed
+    } catch (const zmq::error_t&) { // the previous socket is still being closed
       return true;
     }
     bound.push_back(std::move(unbound.back()));

@@ -26,7 +26,7 @@ void set_bounds(zmq::socket_t& s, std::size_t bytes_max) {
   s.set(zmq::sockopt::handshake_ivl, handshake_timeout_ms);
 }
 
-// Of a DEALER's question behind its routing id; whatever has another form has none.
+// Expects a DEALER's routing id and one frame; in any other case `question` is empty.
 bool receive_question(zmq::socket_t& router, zmq::message_t& id, zmq::message_t& question) {
   if (!router.recv(id, zmq::recv_flags::dontwait))
     return false;
@@ -69,14 +69,14 @@ struct question_desk::state {
       if (question.size() == 0)
         continue;
       const auto text = answer(question.to_string_view(), key_of(question));
-      // Who does not read its answer asks again.
+      // A client that does not read its answer asks again.
       if (router.send(id, zmq::send_flags::sndmore | zmq::send_flags::dontwait))
         static_cast<void>(router.send(zmq::buffer(text), zmq::send_flags::dontwait));
     }
   }
 
   void run() {
-    pthread_setname_np(pthread_self(), "baton-desk");
+    pthread_setname_np(pthread_self(), "baton-rpc");
     sigset_t all; // signals are for main
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, nullptr);
@@ -90,7 +90,7 @@ struct question_desk::state {
         answer_all();
       }
     } catch (const zmq::error_t& e) {
-      ENSURE(false, "the desk's thread: {}", e.what());
+      ENSURE(false, "the RPC thread: {}", e.what());
     }
   }
 };
@@ -136,7 +136,7 @@ desk_line::~desk_line() = default;
 result<desk_line> desk_line::open(const std::string& desk, const key_pair& own) {
   const auto to = split_key(desk);
   if (to.key.empty())
-    return fail(errc::bad_config, "'{}' says no key: tcp://HOST:PORT#KEY", desk);
+    return fail(errc::bad_config, "'{}' has no key: use tcp://HOST:PORT#KEY", desk);
   if (auto ok = check_endpoint(to.address, true); !ok)
     return ok.error();
   auto s = std::make_unique<state>();

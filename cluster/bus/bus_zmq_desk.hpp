@@ -1,5 +1,5 @@
-// A desk where strangers ask: encrypted, they know us by our key, and we know by theirs who is the
-// same one again. One question, one answer. Nobody who asks here is let in anywhere by that.
+// An encrypted request-reply server for processes outside the cluster. They know our key; their own
+// key identifies them across requests. Asking here grants no access.
 #pragma once
 
 #include "cluster/config/curve_key.hpp"
@@ -18,7 +18,7 @@ inline constexpr std::size_t answer_bytes_max = 4 << 20; // a configuration of 1
 
 class question_desk {
 public:
-  // From the desk's own thread, one at a time.
+  // Called from the server's own thread, one at a time.
   using give_answer =
       std::function<std::string(std::string_view question, const std::string& public_key)>;
 
@@ -33,17 +33,17 @@ private:
   std::unique_ptr<state> state_;
 };
 
-// A connection to a desk, for one question after the other.
+// A connection to an RPC server, for one request at a time.
 class desk_line {
 public:
-  // `desk`: its endpoint, with its key. Errors: bad_config.
+  // `server`: its endpoint, with its key. Errors: bad_config.
   static result<desk_line> open(const std::string& desk, const key_pair& own);
   desk_line(desk_line&&) noexcept;
   desk_line& operator=(desk_line&&) = delete;
   ~desk_line();
 
-  // An answer that is late is no answer: the line is of no use any more then. Errors: bad_config,
-  // link_down (no answer in time; nobody tells a wrong key from nobody there).
+  // After a timeout the client cannot be used again. Errors: bad_config, link_down (no answer in
+  // time; a wrong key and an absent server look the same).
   result<std::string> ask(const std::string& question, std::chrono::milliseconds patience);
 
 private:
@@ -52,7 +52,7 @@ private:
   std::unique_ptr<state> state_;
 };
 
-// One question. Errors: as desk_line.
+// One request. Errors: as rpc_client.
 result<std::string> ask_desk(const std::string& desk, const key_pair& own,
                              const std::string& question, std::chrono::milliseconds patience);
 

@@ -9,14 +9,14 @@
 namespace baton::cluster {
 namespace {
 
-// Not 0: what was sent just before a peer is given up may still be on its way to it.
+// Not 0: messages sent just before a peer is given up may still be in flight.
 constexpr int linger_ms = 200;
 
 constexpr int watched_events =
     ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
     ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
 
-// The first frame of a monitor's event begins with its number, 16 bits, not aligned.
+// The first frame of a monitor event begins with its number, 16 bits, unaligned.
 connection_event read_event(const zmq::message_t& m) {
   std::uint16_t number = 0;
   if (m.size() >= sizeof(number))
@@ -42,7 +42,7 @@ peer_socket::~peer_socket() {
 
 void peer_socket::give_up() {
   std::lock_guard lock(mutex);
-  // Fails where ZeroMQ has given up first.
+  // Fails if ZeroMQ has given up first.
   static_cast<void>(zmq_disconnect(out.handle(), to.address.c_str()));
 }
 
@@ -93,7 +93,7 @@ result<std::shared_ptr<peer_socket>> open_peer(zmq::context_t& context,
   if (auto ok = check_endpoint(p->to.address, !p->to.key.empty()); !ok)
     return ok.error();
   if (!p->to.key.empty() && !options.curve.is_set())
-    return fail(errc::bad_config, "'{}' wants a key of ours, and there is none (cluster keygen)",
+    return fail(errc::bad_config, "'{}' needs a key of ours, and there is none (cluster keygen)",
                 endpoint);
   try {
     p->out = zmq::socket_t(context, zmq::socket_type::dealer);

@@ -1,5 +1,4 @@
-// Our connection to one peer: what sends, and what tells how the connection fares. Included by
-// bus_zmq*.cpp alone.
+// Our connection to one peer: its sending socket and its monitor. Included by bus_zmq*.cpp only.
 #pragma once
 
 #include "cluster/bus/bus_zmq.hpp"
@@ -17,36 +16,36 @@ namespace baton::cluster {
 enum class connection_event : std::uint8_t {
   stands,
   fell,
-  refused,         // who listens does not trust our key
-  handshake_failed // nor said why: another key or protocol than theirs, or nobody
+  refused,         // the listener does not trust our key
+  handshake_failed // no reason given: wrong key or protocol, or no listener
 };
 
-// `out` is touched under `mutex` only, `monitor` by the bus thread only (and by the last owner, who
+// `out` is used under `mutex` only, `monitor` by the bus thread only (and by the last owner, which
 // closes both).
 struct peer_socket {
   node_id node;
-  std::uint64_t number = 0; // of all that this bus has made
+  std::uint64_t number = 0; // unique within this bus
   keyed_endpoint to;
-  std::string own_key; // public, of the pair that it connects with
+  std::string own_key; // public, of the pair in use
   zmq::socket_t out;
   zmq::socket_t monitor;
   std::mutex mutex;
   std::atomic<bool> is_up = false;
-  int failed = 0; // handshakes in a row
+  int failed = 0; // consecutive handshakes
 
   ~peer_socket();
-  // Connects no more.
+  // Stops connecting.
   void give_up();
-  // What the monitor was told next, if there is more.
+  // The next event of the monitor, if there is one.
   std::optional<connection_event> next_event();
 };
 
-// False: not taken now, and `m` is unchanged. A signal does not count.
+// Returns false if `m` is not taken now; `m` is unchanged. Retries after signals.
 bool try_send(zmq::socket_t& to, zmq::message_t& m);
-// ZeroMQ looks at what its threads told it at most once a millisecond when sending, and refuses
-// meanwhile; asking for events makes it look.
+// When sending, ZeroMQ processes commands of its threads at most once a millisecond and refuses
+// meanwhile. Querying ZMQ_EVENTS makes it process them.
 bool has_room_now(zmq::socket_t& s);
-// Of every socket of a bus.
+// Applies to every socket of a bus.
 void set_bounds(zmq::socket_t& s, const bus_zmq_options& options);
 // Connects. Errors: bad_config, io_failed.
 result<std::shared_ptr<peer_socket>> open_peer(zmq::context_t& context,

@@ -14,7 +14,7 @@ constexpr const char* zap_domain = "baton";
 // Version, id, domain, address, identity, mechanism, key.
 constexpr std::size_t zap_frames = 7;
 
-// At most `count_max`: nobody but ZeroMQ itself sends here.
+// Keeps at most `count_max` frames. Only ZeroMQ itself sends here.
 std::vector<std::string> receive_all(zmq::socket_t& s, std::size_t count_max) {
   std::vector<std::string> frames;
   for (bool has_more = true; has_more;) {

@@ -74,14 +74,14 @@ void exchange::stop() {
 
 result<void> exchange::connect(node_id peer, const std::string& endpoint, epoch_id epoch) {
   if (peer == state_->self.node || !peer)
-    return fail(errc::bad_config, "node {} is no peer of node {}", peer.value,
+    return fail(errc::bad_config, "process {} is no peer of process {}", peer.value,
                 state_->self.node.value);
   state::turn t(*state_);
   auto& r = state_->find_or_add(peer);
   link_effects fx;
   r.to.connect(endpoint, epoch, fx);
   if (fx.connect) {
-    // Here the caller hears what is wrong with the endpoint; apply() would only log it.
+    // The caller gets errors of the endpoint here; apply() would only log them.
     if (auto made = state_->wire.connect(peer, *fx.connect); !made) {
       fx.connect.reset();
       r.to.disconnect(fx);
@@ -197,7 +197,7 @@ void exchange::post(node_id peer, actor_id target, message&& m, actor_id source,
     return;
   case sent::too_large:
     state_->lose(t, *r,
-                 fmt::format("a {} of {} bytes is above the bound of a message",
+                 fmt::format("a {} of {} bytes exceeds the size limit of a message",
                              name_of(kind_of(m)), size_bytes));
     [[fallthrough]];
   case sent::down:

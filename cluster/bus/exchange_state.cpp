@@ -5,8 +5,8 @@
 namespace baton::cluster {
 namespace {
 
-// Credit of one received data message: released when the last copy of the message goes, in whatever
-// thread that is, also after the exchange has gone.
+// The credit of one received data message. It is released when the last copy of the message is
+// destroyed, on any thread, even after the router is gone.
 template <class State>
 struct loan {
   std::weak_ptr<State> lender;
@@ -24,7 +24,7 @@ struct loan {
   }
 };
 
-// Gives the lease back if the message cannot hold one: it counts as taken in once delivered.
+// Returns the lease if the message cannot hold one; then it is released after the delivery.
 lease attach(message& m, lease l) {
   std::visit(
       [&](auto& content) {
@@ -46,7 +46,7 @@ exchange::state::turn::~turn() {
 
 exchange::state::state(bus& b, hello h, exchange_options o)
     : wire(b), self(std::move(h)), options(std::move(o)), now(std::chrono::steady_clock::now()) {
-  ENSURE(self.node && self.epoch, "a process without node or epoch");
+  ENSURE(self.node && self.epoch, "a process without id or incarnation");
 }
 
 exchange::state::road* exchange::state::find(node_id peer) {
@@ -75,7 +75,7 @@ void exchange::state::forget_clients(turn& t) {
   }
 }
 
-// -- Notices: one teller at a time, so that all are told in their order --
+// -- Events: one thread at a time delivers them, to keep their order --
 
 void exchange::state::tell() {
   std::unique_lock lock(mutex);
@@ -87,7 +87,7 @@ void exchange::state::tell() {
     notices.pop_front();
     lock.unlock();
     tell_one(next);
-    next = hello{}; // drops a message while unlocked
+    next = hello{}; // destroys a message while unlocked
     lock.lock();
   }
   is_telling = false;
@@ -149,7 +149,7 @@ void exchange::state::apply(turn& t, road& r, link_effects& fx) {
   }
   if (fx.connect) {
     if (auto made = wire.connect(peer, *fx.connect); !made) {
-      spdlog::warn("no connection back to node {}: {}", peer.value, made.error().message);
+      spdlog::warn("no connection back to process {}: {}", peer.value, made.error().message);
       link_effects nothing;
       r.to.disconnect(nothing);
     }
@@ -158,7 +158,7 @@ void exchange::state::apply(turn& t, road& r, link_effects& fx) {
     std::size_t size_bytes = 0;
     const auto outcome =
         transmit(r, {}, {}, letter.correlation, letter.content, letter.target_epoch, size_bytes);
-    // Greetings and heartbeats come again by themselves; the sum of a credit must arrive.
+    // Hellos and heartbeats are repeated anyway; the total of a credit must arrive.
     if (outcome == sent::back_pressure && std::holds_alternative<credit>(letter.content))
       r.waiting.push({{}, {}, 0, std::move(letter.content), size_bytes});
   }
@@ -167,7 +167,7 @@ void exchange::state::apply(turn& t, road& r, link_effects& fx) {
     notices.emplace_back(*fx.went_up);
   }
   if (fx.refused)
-    spdlog::warn("node {} refuses this process: {}", peer.value, fx.refused->message);
+    spdlog::warn("process {} refuses this process: {}", peer.value, fx.refused->message);
   if (fx.has_room)
     flush(t, r);
 }
@@ -180,7 +180,7 @@ void exchange::state::wait_in_line(turn& t, road& r, waiting_message m) {
   }
   t.discarded.push_back(std::move(m.content));
   ++counters.dropped;
-  lose(t, r, "too much waits for the peer");
+  lose(t, r, "too many messages wait for the peer");
 }
 
 void exchange::state::flush(turn& t, road& r) {
@@ -193,7 +193,7 @@ void exchange::state::flush(turn& t, road& r) {
       const auto outcome =
           transmit(r, m.target, m.source, m.correlation, m.content, {}, size_bytes);
       if (outcome == sent::too_large) {
-        lose(t, r, "a message is above the bound");
+        lose(t, r, "a message exceeds the size limit");
         return;
       }
       if (outcome != sent::ok)
@@ -219,7 +219,7 @@ void exchange::state::receive(frames&& f) {
       std::lock_guard lock(mutex);
       ++counters.version;
     }
-    // A hello is answered all the same, or its sender would never learn why.
+    // A hello is answered all the same; otherwise its sender would never learn the reason.
     e = decode_foreign_envelope(f.head);
     if (e && e->kind != kind_number<hello>())
       return;
@@ -316,7 +316,7 @@ void exchange::state::receive_hello(const envelope& e, const frames& f) {
   if (v == verdict::greet) {
     if (refused) {
       ++counters.refused;
-      spdlog::warn("node {} ({}) is refused: {}", e.source.value, h->name, refused->message);
+      spdlog::warn("process {} ({}) is refused: {}", e.source.value, h->name, refused->message);
     }
     v = r.to.on_hello(e, *h, std::move(refused), now, fx);
   }
@@ -328,7 +328,7 @@ void exchange::state::deliver(const envelope& e, const frames& f, std::uint64_t 
   auto m = decode_body(e, f.body, f.bulk);
   turn t(*this);
   auto* r = find(e.source);
-  // Meanwhile another thread may have lost the link: then nothing comes after its peer_down.
+  // Another thread may have lost the link meanwhile: nothing is delivered after peer_down.
   if (!r || !r->to.is_up() || r->to.intake() != intake) {
     ++counters.early;
     if (m)

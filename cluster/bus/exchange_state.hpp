@@ -1,5 +1,5 @@
-// What is behind exchange.hpp: links and lines by node under one lock, and a queue of what to tell.
-// Nothing foreign runs under the lock: no callback, no destructor of a message.
+// Internals of message_router.hpp: links and queues by process under one lock, and a queue of
+// events to deliver. No foreign code runs under the lock: no callback, no destructor of a message.
 #pragma once
 
 #include "cluster/bus/exchange.hpp"
@@ -19,12 +19,12 @@ struct exchange::state : std::enable_shared_from_this<exchange::state> {
   struct delivery {
     envelope about;
     message content;
-    lease held; // for kinds that cannot hold it themselves: until told
+    lease held; // for kinds that cannot hold it: until delivered
   };
   using notice = std::variant<delivery, hello, std::pair<node_id, link_down>>;
 
-  // One event's work: holds the lock; at its end, unlocked, tells what is to be told and drops what
-  // is to be dropped.
+  // The scope of one event: holds the lock. Its destructor unlocks, delivers pending events and
+  // destroys discarded messages.
   class turn {
   public:
     explicit turn(state& s) : state_(s), lock_(s.mutex) {}
@@ -40,10 +40,10 @@ struct exchange::state : std::enable_shared_from_this<exchange::state> {
 
   state(bus& b, hello h, exchange_options o);
 
-  // -- Called in a turn --
+  // -- Called in a locked_scope --
   road* find(node_id peer);
   road& find_or_add(node_id peer);
-  void forget_clients(turn& t); // those that have gone
+  void forget_clients(turn& t); // clients that have gone
   void apply(turn& t, road& r, link_effects& fx);
   sent transmit(road& r, actor_id target, actor_id source, std::uint64_t correlation,
                 const message& m, epoch_id target_epoch, std::size_t& size_bytes);
@@ -71,7 +71,7 @@ struct exchange::state : std::enable_shared_from_this<exchange::state> {
   std::function<bool()> turn_over;
 
   mutable std::mutex mutex;
-  std::condition_variable told; // is_telling became false
+  std::condition_variable told; // is_delivering became false
   bool is_stopped = false;
   bool is_telling = false;
   instant now;

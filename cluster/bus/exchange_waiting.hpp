@@ -1,5 +1,4 @@
-// Messages of one peer that wait for room on the road, bounded. Used by exchange.cpp under its
-// lock.
+// Messages to one peer under back-pressure, bounded. Used by message_router.cpp under its lock.
 #pragma once
 
 #include "schema/codec.hpp"
@@ -17,7 +16,7 @@ struct waiting_message {
   std::size_t size_bytes = 0; // as encoded
 };
 
-// Control messages pass data: else a credit could wait behind what waits for it.
+// Control messages overtake data: otherwise a credit could wait behind data that waits for it.
 struct waiting_line {
   std::deque<waiting_message> control;
   std::deque<waiting_message> data;
@@ -31,8 +30,8 @@ struct waiting_line {
     auto& line = of(kind_of(m.content));
     line.push_back(std::move(m));
   }
-  // Messages may hold leases, whose end calls the exchange: they go to `to`, to be dropped
-  // unlocked.
+  // Destroying a message may release a lease, which calls the router. So removed messages go to
+  // `to`, and the caller destroys them unlocked.
   void pop(std::deque<waiting_message>& line, std::vector<message>& to) {
     bytes -= line.front().size_bytes;
     to.push_back(std::move(line.front().content));

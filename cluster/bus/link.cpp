@@ -10,7 +10,7 @@ constexpr auto hello_ack_kind = kind_number<hello_ack>();
 constexpr auto heartbeat_kind = kind_number<heartbeat>();
 constexpr auto credit_kind = kind_number<credit>();
 
-// Credit is given back in quarters of the window: rarely, yet before a steady sender runs dry.
+// Credit is returned in quarters of the window: rarely, but before a steady sender runs dry.
 constexpr std::uint64_t grants_per_window = 4;
 
 } // namespace
@@ -69,7 +69,7 @@ void link::bus_connected(instant now, link_effects& fx) {
   leave_up("the connection was replaced", fx);
   state_ = link_state::greeting;
   greet(now, fx);
-  // What the peer said while we could not answer.
+  // Answers the peer's hello that arrived before we could reply.
   if (in_.is_open)
     acknowledge(fx);
   else if (refusal_)
@@ -82,7 +82,7 @@ void link::bus_disconnected(const std::string& why, link_effects& fx) {
   leave_up(why, fx);
   reason_ = why;
   state_ = link_state::connecting;
-  // The address that we were given may be that of a former life.
+  // The given address may belong to an earlier incarnation.
   if (peer_hello_ && peer_hello_->endpoint != endpoint_)
     switch_to(peer_hello_->endpoint, fx);
 }
@@ -94,7 +94,7 @@ void link::lose(const std::string& why, instant now, link_effects& fx) {
     greet(now, fx);
 }
 
-// From `up` to `greeting`; the caller moves on from there. Nothing in any other state.
+// From `up` to `greeting`; the caller changes the state further. No effect in other states.
 void link::leave_up(const std::string& why, link_effects& fx) {
   if (state_ != link_state::up)
     return;
@@ -104,7 +104,7 @@ void link::leave_up(const std::string& why, link_effects& fx) {
   out_.is_acked = false;
 }
 
-// Opens a session of ours: what was outstanding in the last one is void.
+// Opens a session of ours; what was outstanding in the last one no longer counts.
 void link::greet(instant now, link_effects& fx) {
   const auto next = out_.next;
   out_ = {};
@@ -165,7 +165,7 @@ verdict link::judge(const envelope& e, std::size_t size_bytes, instant now, link
   if (e.kind == hello_ack_kind || e.kind == heartbeat_kind || e.kind == credit_kind)
     return verdict::control;
   if (state_ == link_state::greeting) {
-    // The peer thinks us up while we do not take its messages: only a new session tells it.
+    // The peer considers us up, but we take no messages yet: only a new session corrects that.
     lose("a message came before the greeting was over", now, fx);
     return verdict::lost;
   }
@@ -178,8 +178,8 @@ verdict link::judge(const envelope& e, std::size_t size_bytes, instant now, link
   return verdict::deliver;
 }
 
-// The same rule as has_credit, from the receiver's side: what the peer may not know to be granted
-// is never held against it.
+// The same rule as has_credit, from the receiver's side: grants that the peer may not have seen yet
+// are not counted against it.
 bool link::takes_data(std::size_t size_bytes) noexcept {
   const auto outstanding = in_.data_bytes - in_.granted_bytes;
   if (outstanding != 0 && outstanding + size_bytes > options_.window_bytes)
@@ -207,7 +207,7 @@ verdict link::on_hello(const envelope& e, const hello& h, std::optional<error> r
       lose(fmt::format("hello {} came where {} was due", e.sequence, in_.next), now, fx);
       return verdict::lost;
     }
-    ++in_.next; // our answer was lost or is on its way
+    ++in_.next; // our answer was lost or is in flight
     heard_ = now;
     if (state_ == link_state::greeting || state_ == link_state::up)
       acknowledge(fx);
@@ -223,8 +223,8 @@ verdict link::on_hello(const envelope& e, const hello& h, std::optional<error> r
   return verdict::greet;
 }
 
-// The peer hears why, if it can be reached where we are connected. A life that we know loses its
-// link; one that we do not know cannot harm the one that is up.
+// The peer learns the reason if it is reachable over our connection. A known incarnation loses its
+// link; an unknown one cannot affect the one that is up.
 void link::refuse(const hello& h, std::uint64_t session, error why, instant now, link_effects& fx) {
   if (h.epoch != life_ && is_up())
     return;
@@ -239,12 +239,12 @@ void link::refuse(const hello& h, std::uint64_t session, error why, instant now,
     switch_to(h.endpoint, fx);
 }
 
-// A hello that opens a session: of a life we did not know, or of the same one greeting anew.
+// A hello that opens a session: of a new incarnation, or of the same one greeting again.
 void link::adopt(const envelope& e, const hello& h, instant now, link_effects& fx) {
   const bool was_known = static_cast<bool>(life_);
   const bool is_new_life = h.epoch != life_;
   const bool was_up = state_ == link_state::up;
-  leave_up(is_new_life ? "a new life of the peer has come" : "the peer greets anew", fx);
+  leave_up(is_new_life ? "a new incarnation of the peer greets" : "the peer greets again", fx);
   life_ = h.epoch;
   peer_hello_ = h;
   refusal_.reset();
@@ -257,8 +257,8 @@ void link::adopt(const envelope& e, const hello& h, instant now, link_effects& f
   in_.next = e.sequence + 1;
   heard_ = now;
   const bool elsewhere = h.endpoint != endpoint_;
-  // A connection that stands is kept: the configured address may differ from the peer's own name
-  // for it. That of another life is not.
+  // A working connection is kept, since the configured address may differ from the peer's own name
+  // for it. A connection to another incarnation is not kept.
   if (state_ == link_state::down ||
       (elsewhere && (state_ == link_state::connecting || (was_known && is_new_life)))) {
     switch_to(h.endpoint, fx);
@@ -313,7 +313,7 @@ void link::grant(link_effects& fx) {
 }
 
 void link::tick(instant now, std::uint64_t steps, link_effects& fx) {
-  // If we were stopped ourselves, the peer's heartbeats wait unread: no silence of its.
+  // If this process was stopped, the peer's heartbeats are still unread: that is no silence.
   if (now - ticked_ > options_.heartbeat_timeout / 2)
     heard_ = now;
   ticked_ = now;
@@ -329,7 +329,7 @@ void link::tick(instant now, std::uint64_t steps, link_effects& fx) {
     return;
   beat_due_ = now + options_.heartbeat_interval;
   fx.send.push_back({heartbeat{++beats_, steps}, 0, {}});
-  // Also what is less than a quarter: one message may need nearly the whole window.
+  // Grants less than a quarter too: one message may need nearly the whole window.
   if (in_.released_bytes != in_.granted_bytes)
     grant(fx);
 }

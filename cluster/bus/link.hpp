@@ -1,6 +1,6 @@
-// One peer as this process sees it: greeting, numbers, epochs, credit, heartbeats. A pure state
-// machine: no threads, no sockets, no clock of its own. Called by exchange.cpp under its lock,
-// which carries out the effects in their order.
+// The state of one peer: greeting, message numbers, incarnations, credit, heartbeats. A pure state
+// machine: no threads, no sockets, no clock. message_router.cpp calls it under its lock and
+// executes the effects in their order.
 #pragma once
 
 #include "schema/codec.hpp"
@@ -17,14 +17,13 @@ namespace baton::cluster {
 using instant = std::chrono::steady_clock::time_point;
 
 struct link_options {
-  // Data a peer may have outstanding here: a few micro-batches of the largest kind.
+  // Unreleased data of a peer: a few micro-batches of the largest kind.
   std::uint64_t window_bytes = 64ull << 20;
   std::chrono::milliseconds heartbeat_interval{300};
-  // How long a process may hang unnoticed. Seconds, not less: short timeouts on a loaded machine
-  // disconnect peers that are well.
+  // How long a process may hang undetected. Seconds, not less: short timeouts on a loaded machine
+  // disconnect healthy peers.
   std::chrono::milliseconds heartbeat_timeout{1500};
-  // A hello without an answer is said again after this time, then after twice as long, up to the
-  // bound.
+  // An unanswered hello is repeated after this time, then after twice as long, up to the maximum.
   std::chrono::milliseconds greet_interval{500};
   std::chrono::milliseconds greet_interval_max{5000};
 };
@@ -37,33 +36,33 @@ struct link_down {
   std::string why;
 };
 
-// What one event asks for, to be done in this order.
+// The effects of one event, to be executed in this order.
 struct link_effects {
   struct letter {
     message content;
     std::uint64_t correlation = 0;
-    epoch_id target_epoch; // none: the life that greeted us
+    epoch_id target_epoch; // empty: the one that greeted us
   };
   std::optional<link_down> went_down;
   std::optional<std::string> connect; // ask the bus for a connection to this endpoint
-  std::vector<letter> send;           // whatever the state is
+  std::vector<letter> send;           // in any state
   std::optional<hello> went_up;
-  std::optional<error> refused; // the peer told us why it does not want us
-  bool has_room = false;        // credit came: what waited may be tried again
+  std::optional<error> refused; // the peer's reason for refusing us
+  bool has_room = false;        // new credit: queued messages can be sent
 };
 
-// What to do with a received message, from its envelope alone.
+// How to handle a received message, judged by its envelope alone.
 enum class verdict : std::uint8_t {
-  deliver, // for an actor
-  greet,   // a hello: on_hello
-  control, // hello_ack, heartbeat, credit: on_...
-  stale,   // of an epoch or a connection that is over
+  deliver, // to an actor
+  greet,   // a hello: call on_hello
+  control, // hello_ack, heartbeat, credit: call on_...
+  stale,   // of an incarnation or a connection that has ended
   early,   // from a peer that is not up
-  bad,     // not for us, or not of our protocol
-  lost,    // a message before it is missing, or it came twice: the link has gone down
+  bad,     // not for us, or not our protocol
+  lost,    // a gap or a repeat: the link has gone down
 };
 
-// A kind's number is its place in `message`, from 1 (schema/codec.hpp).
+// The number of a kind is its index in `message`, from 1 (schema/codec.hpp).
 template <class T, std::size_t I = 0>
 constexpr message_kind kind_number() {
   if constexpr (std::is_same_v<T, std::variant_alternative_t<I, message>>)
@@ -75,72 +74,71 @@ constexpr message_kind kind_number() {
 //            connect, hello                 bus_connected             acked and greeted
 //   down ----------------------> connecting -------------> greeting -------------------> up
 //    ^                            ^      ^                  |  ^ |                        |
-//    |                            |      +--bus_disconnected+  +-+ no answer: say again   |
+//    |                            |      +--bus_disconnected+  +-+ no answer: repeat      |
 //    |                            +--------------- bus_disconnected, other endpoint ------+
 //    |                                                         ^                          |
 //    |                                                         +-- gap, silence, ---------+
 //    +---- disconnect (from any)                                   new life, new hello
 //
-// A hello opens a session: its number in the sender's count of messages to this peer (correlation
-// of hello and hello_ack). Numbers grow by one from 1 over the sender's whole life, so a late
-// message of an older session is never taken for one of the new. After leaving `up` a side says
-// nothing more in that session; whoever hears a newer hello while up goes down and greets anew
-// itself.
+// A hello opens a session, identified by the hello's message number (the correlation of hello and
+// hello_ack). A sender numbers its messages to a peer from 1 over its whole incarnation, so late
+// messages of an older session are recognized. After leaving `up` a side sends nothing more in that
+// session. A side that receives a newer hello while up goes down and greets again.
 class link {
 public:
-  // `self.endpoint` is where the peer connects back to. Its intakes and the numbers of its messages
-  // begin above `intake`: none of them is one of a link to this peer that was forgotten.
+  // `self.endpoint` is where the peer connects back to. Intakes and message numbers start above
+  // `intake`, so they differ from those of an earlier, forgotten link to this peer.
   link(hello self, node_id peer, link_options options, instant now, std::uint64_t intake = 0);
 
   link_state state() const noexcept { return state_; }
   bool is_up() const noexcept { return state_ == link_state::up; }
   node_id peer() const noexcept { return peer_; }
-  // The life that last greeted us; none before.
+  // The incarnation that last greeted us; empty before.
   epoch_id life() const noexcept { return life_; }
   const std::optional<hello>& peer_hello() const noexcept { return peer_hello_; }
   const std::string& endpoint() const noexcept { return endpoint_; }
-  // A client that was not heard for a while: it has no next life, and nothing is said to it.
+  // A client that has been silent for a while. It has no next incarnation and gets no messages.
   bool is_gone(instant now) const noexcept;
-  // Why it is not up: last words of the bus, or the peer's refusal.
+  // Why it is not up: the last error of the bus, or the peer's refusal.
   const std::string& reason() const noexcept { return reason_; }
   std::uint64_t peer_steps() const noexcept { return peer_steps_; }
 
-  // -- What the owner and the bus say --
+  // -- Events from the owner and the bus --
 
-  // An address is known. Nothing happens if this is the endpoint already, or if the peer has
-  // greeted us from a later life than `epoch`.
+  // Sets an address. No effect if this is the current endpoint, or if the peer has greeted us from
+  // a later incarnation.
   void connect(const std::string& endpoint, epoch_id epoch, link_effects& fx);
-  // Where the peer connects back to from its next hello on.
+  // Where the peer connects back to after its next hello.
   void listen_at(const std::string& endpoint) { self_.endpoint = endpoint; }
-  // Back to `down`: the owner has also told the bus.
+  // Back to `down`: the owner disconnects the bus as well.
   void disconnect(link_effects& fx);
   void bus_connected(instant now, link_effects& fx);
   void bus_disconnected(const std::string& why, link_effects& fx);
-  // Ends an `up` and greets again: something was lost.
+  // Leaves `up` and greets again after a loss.
   void lose(const std::string& why, instant now, link_effects& fx);
-  // Heartbeats, silence, greeting again. `steps`: progress of this process.
+  // Handles heartbeats, silence and repeated hellos. `steps`: progress of this process.
   void tick(instant now, std::uint64_t steps, link_effects& fx);
 
-  // -- What the peer says --
+  // -- Messages from the peer --
 
   // Requires: `e.source` is the peer.
   verdict judge(const envelope& e, std::size_t size_bytes, instant now, link_effects& fx);
-  // `refused`: why the peer may not come in, if so. Returns greet, stale, bad or lost.
+  // `refused`: why the peer is not admitted, if so. Returns greet, stale, bad or lost.
   verdict on_hello(const envelope& e, const hello& h, std::optional<error> refused, instant now,
                    link_effects& fx);
   void on_hello_ack(const envelope& e, const hello_ack& ack, instant now, link_effects& fx);
   void on_heartbeat(const heartbeat& h) { peer_steps_ = h.steps; }
   void on_credit(const credit& c, instant now, link_effects& fx);
 
-  // -- Data received: its bytes are ours until released --
+  // -- Received data: its bytes count against the window until released --
 
-  // What received data messages belong to: another one whenever the peer greets anew.
+  // Identifies the session of received data messages; changes whenever the peer greets again.
   std::uint64_t intake() const noexcept { return in_.intake; }
   void released(std::uint64_t intake, std::size_t size_bytes, link_effects& fx);
 
   // -- Sending --
 
-  // The envelope of the next message; sending it is told by `note_sent`.
+  // The envelope of the next message; call `note_sent` once it is sent.
   envelope stamp(actor_id target, actor_id source, std::uint64_t correlation,
                  message_kind kind) const;
   bool has_credit(std::size_t size_bytes) const noexcept;
@@ -159,13 +157,13 @@ private:
   };
   struct incoming {
     bool is_open = false;
-    std::uint64_t intake = 0; // counts openings, on our side alone
+    std::uint64_t intake = 0; // counts sessions, local to our side
     std::uint64_t session = 0;
-    std::uint64_t first = 0; // number of its first message that we saw
+    std::uint64_t first = 0; // number of the first message seen
     std::uint64_t next = 0;
     std::uint64_t data_bytes = 0;
     std::uint64_t released_bytes = 0;
-    std::uint64_t granted_bytes = 0; // of released_bytes, told to the peer
+    std::uint64_t granted_bytes = 0; // of released_bytes, sent to the peer
   };
 
   bool takes_data(std::size_t size_bytes) noexcept;

@@ -1,5 +1,4 @@
-// Handles of one kind of actor by the node it lives on: a proxy for each, made when first asked
-// for.
+// Typed handles of one kind of actor by process: a proxy for each, created on first use.
 #pragma once
 
 #include "cluster/bus/proxy.hpp"

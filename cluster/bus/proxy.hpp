@@ -1,8 +1,8 @@
 // Typed actors across processes. make_proxy: a handle whose messages go over the bus to an actor
-// elsewhere; callers cannot tell. deliver_to: what comes over the bus goes to an actor here.
+// elsewhere, transparent to the caller. `deliver_to` routes messages from the bus to a local actor.
 //
-// A proxy has no mailbox and no thread: the message is encoded and sent by whoever sends it. While
-// the peer is down, messages are dropped and counted: recovery belongs to whoever hears peer_down.
+// A proxy has no mailbox and no thread: the sending thread encodes and sends the message. While the
+// peer is down, messages are dropped and counted; handlers of peer_down do the recovery.
 #pragma once
 
 #include "actors/interfaces.hpp"
@@ -17,14 +17,14 @@ inline constexpr bool is_one_of = false;
 template <class T, class... Ts>
 inline constexpr bool is_one_of<T, std::variant<Ts...>> = (std::is_same_v<T, Ts> || ...);
 
-// The messages that a handle takes.
+// The messages that a handle accepts.
 template <class Handle>
 struct signature;
 template <class... Ms>
 struct signature<caf::typed_actor<caf::reacts_to<Ms>...>> {
   using all = std::variant<Ms...>;
 
-  // The one message in `from` if this handle takes it and it is one that crosses processes.
+  // The message in `from` if this handle accepts it and it can cross processes.
   static std::optional<message> crossing(caf::type_erased_tuple& from) {
     std::optional<message> found;
     static_cast<void>((take<Ms>(from, found) || ...));
@@ -65,7 +65,7 @@ private:
   actor_id target_;
 };
 
-// Like anon_send; an actor that lives on this thread will be run by it.
+// Like anon_send, but an actor that is pinned to this thread is run by it.
 template <class Handle, class M>
 void hand_over(const Handle& to, M&& content) {
   if (auto* actor = caf::actor_cast<caf::abstract_actor*>(to))
@@ -75,8 +75,8 @@ void hand_over(const Handle& to, M&& content) {
 
 } // namespace detail
 
-// `links` must outlive the actors that hold the handle. Local facts (peer_up, tick ...) sent to it
-// end here. Messages of this process to one peer keep their order, whatever proxy they take.
+// `links` must outlive the actors that hold the handle. Local messages (peer_up, tick ...) are
+// dropped. Messages of this process to one peer keep their order across proxies.
 template <class Handle>
 Handle make_proxy(caf::actor_system& system, exchange& links, node_id node, actor_id target) {
   caf::actor_config config;
@@ -85,9 +85,9 @@ Handle make_proxy(caf::actor_system& system, exchange& links, node_id node, acto
   return caf::actor_cast<Handle>(std::move(made));
 }
 
-// What comes under `id` goes to the handle that `choose` names for it; a message that it does not
-// take is counted as for an unknown actor. The exchange keeps `choose` until withdraw(id) or
-// stop(). Handle choose(const envelope&, const message&)
+// Messages to `id` go to the handle that `choose` returns; a message that it does not accept counts
+// as one for an unknown actor. The router keeps `choose` until withdraw(id) or stop(). Handle
+// choose(const envelope&, const message&)
 template <class Handle, class Choose>
 void deliver_to_chosen(exchange& links, actor_id id, Choose choose) {
   links.publish(id, [&links, choose = std::move(choose)](const envelope& e, message&& m) {
@@ -104,7 +104,7 @@ void deliver_to_chosen(exchange& links, actor_id id, Choose choose) {
   });
 }
 
-// The same, with one for all.
+// The same, with one handle for all messages.
 template <class Handle>
 void deliver_to(exchange& links, actor_id id, Handle to) {
   deliver_to_chosen<Handle>(links, id,

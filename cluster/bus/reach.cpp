@@ -32,7 +32,7 @@ const sockaddr* as_any(const sockaddr_in& address) {
   return reinterpret_cast<const sockaddr*>(&address);
 }
 
-// 0, or why not.
+// Returns 0 or an errno.
 int connect_once(const sockaddr_in& address, clock::time_point until) {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0)
@@ -75,7 +75,7 @@ result<void> check_port_is_free(const std::string& host, std::uint16_t port) {
   if (!address)
     return address.error();
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const int yes = 1; // connections that have just ended do not count
+  const int yes = 1; // ignores connections that have just ended
   const bool is_free = fd >= 0 &&
                        ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
                        ::bind(fd, as_any(*address), sizeof(*address)) == 0 && ::listen(fd, 1) == 0;
@@ -95,7 +95,7 @@ result<open_port> open_port::listen(const std::string& host) {
     return address.error();
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   socklen_t size = sizeof(*address);
-  open_port port(fd, 0); // closes it
+  open_port port(fd, 0); // its destructor closes fd
   if (fd < 0 || ::bind(fd, as_any(*address), size) != 0 || ::listen(fd, 1) != 0 ||
       ::getsockname(fd, reinterpret_cast<sockaddr*>(&*address), &size) != 0)
     return fail(errc::address_in_use, "cannot listen at {}: {}", host, std::strerror(errno));

@@ -1,5 +1,5 @@
-// Whether one machine reaches another's ports, which firewalls decide: asked before a machine
-// joins, so that it is said where it can be mended.
+// Checks whether one machine can reach another's ports through firewalls. Runs before a machine
+// joins, so the error is reported where it can be fixed.
 #pragma once
 
 #include "schema/result.hpp"
@@ -10,19 +10,19 @@
 
 namespace baton::cluster {
 
-// Somebody who is only just coming up there is waited for. Errors: bad_config (`host` is no IPv4
-// address), link_down (why).
+// Retries while the connection is refused, since the peer may still be starting. Errors: bad_config
+// (`host` is no IPv4 address), link_down (why).
 result<void> try_to_reach(const std::string& host, std::uint16_t port,
                           std::chrono::milliseconds patience);
 
-// Whether nobody listens there. Errors: bad_config (`host` is no IPv4 address), address_in_use,
-// io_failed (it is not this machine's).
+// Whether no process listens there. Errors: bad_config (`host` is no IPv4 address), address_in_use,
+// io_failed (it is not an address of this machine).
 result<void> check_port_is_free(const std::string& host, std::uint16_t port);
 
-// A port of this machine that can be reached, as long as this lives.
+// A listening port of this machine, closed by the destructor.
 class open_port {
 public:
-  // Any free one at this address. Errors: bad_config, address_in_use (it is not this machine's).
+  // Any free port at this address. Errors: bad_config, address_in_use (not this machine's address).
   static result<open_port> listen(const std::string& host);
   open_port(open_port&& other) noexcept;
   open_port& operator=(open_port&&) = delete;

@@ -42,7 +42,7 @@ bool resident_actors::run() {
       break;
     case caf::resumable::awaiting_message:
     case caf::resumable::done:
-    case caf::resumable::shutdown_execution_unit: // said to workers, which end
+    case caf::resumable::shutdown_execution_unit: // meant for workers, which then end
       caf::intrusive_ptr_release(actor);
       break;
     }

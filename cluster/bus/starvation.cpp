@@ -13,7 +13,7 @@ namespace baton::cluster {
 namespace fs = std::filesystem;
 namespace {
 
-// Of the time between two looks: less is what a process gets that others, or the host, keep off.
+// Starved is below a quarter of the elapsed time, kept off by other processes or the host.
 constexpr std::uint64_t share_divisor = 4;
 
 constexpr std::chrono::seconds remembered_for{60};

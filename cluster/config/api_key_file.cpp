@@ -18,8 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t keys_max = 1024; // each is compared with each time
-constexpr std::size_t digests_max = 4; // of one name: more than two are no exchange
+constexpr std::size_t keys_max = 1024; // a presented key is compared with all of them
+constexpr std::size_t digests_max = 4; // per name; rotating a key needs two
 constexpr std::uint64_t quota_max = 1u << 31;
 constexpr std::string_view key_prefix = "baton_";
 
@@ -96,13 +96,13 @@ result<std::vector<gateway::api_key>> read_keys(const toml::table& root,
     for (const auto& digest : key->digests)
       if (!digests.insert(digest).second)
         return bad_key(origin, path + ".sha256",
-                       fmt::format("{}.sha256 stands in this file twice", path));
+                       fmt::format("{}.sha256 is in this file twice", path));
     keys.push_back(std::move(*key));
   }
   return keys;
 }
 
-// All or nothing, also for whoever reads the file meanwhile.
+// Atomic: concurrent readers never see a partial file.
 result<void> replace_file(const fs::path& file, const std::string& text) {
   struct stat info {};
   const auto mode = ::stat(file.c_str(), &info) == 0 ? info.st_mode & 0777 : 0600;
@@ -155,8 +155,8 @@ result<void> add_api_key(const fs::path& file, const std::string& name, gateway:
     for (const auto& one : *known)
       if (one.name == name)
         return fail(errc::conflict,
-                    "{}: '{}' has a key: add the sha256 of a new one to its list, and take the old "
-                    "one away when nobody uses it any more",
+                    "{}: '{}' has a key: add the sha256 of a new one to its list, and remove the "
+                    "old one when it is no longer used",
                     file.string(), name);
     auto before = read_config_file(file);
     if (!before)

@@ -27,10 +27,10 @@ namespace baton::cluster {
 namespace {
 
 constexpr std::uint32_t cores_max = 4096;
-constexpr std::uint32_t seqs_max = 16'384; // a step carries limits::slices_max, they take turns
+constexpr std::uint32_t seqs_max = 16'384; // above limits::slices_max sequences take turns in steps
 constexpr std::uint64_t tebibyte = 1ull << 40;
 
-// "auto" is f16: what the models were trained with is not lost, at half of float32.
+// "auto" is f16: half the size of float32, without loss for models trained in 16 bits.
 result<void> read_kv_format(const std::string& text, const std::string& path,
                             const std::string& origin, model_config& m) {
   const auto named = text == "auto" ? cpu::kv_format::f16 : cpu::kv_format_from(text);
@@ -131,7 +131,7 @@ result<void> read_model(const toml::table* table, const std::string& path,
   return read_kv_format(kv_cache_dtype, path, origin, m);
 }
 
-// [model], several [[models]], or none where there are worker models.
+// Reads [model] or several [[models]]; neither is needed if there are worker models.
 result<void> read_models(const toml::table* one, const toml::node* several,
                          const std::string& origin, cluster_config& config) {
   if (one && several)
@@ -181,8 +181,8 @@ result<void> read_gateway(const toml::table* table, const std::string& origin, g
   if (table && table->get("api_keys") && table->get("api_keys")->is_array())
     return bad_key(
         origin, "gateway.api_keys",
-        "gateway.api_keys names a file, in which no key can be read: `cluster keygen --api "
-        "NAME keys.toml` makes it");
+        "gateway.api_keys must name a file, which holds no readable key: `cluster keygen --api "
+        "NAME keys.toml` creates it");
   s.read("api_keys", api_keys);
   s.read("allow_unauthenticated", g.allow_unauthenticated);
   s.read("admin", g.admin);
@@ -201,7 +201,7 @@ result<void> read_gateway(const toml::table* table, const std::string& origin, g
   s.read("max_concurrent_requests", g.max_concurrent_requests, 0, 1 << 20);
   s.read_seconds("request_timeout", g.request_timeout, 0, 86400);
   s.read("overload_status", g.overload_status, 0, UINT32_MAX);
-  s.read_number("watermark_gamma", g.watermark_gamma, 0.01, 0.99); // all green or none is no mark
+  s.read_number("watermark_gamma", g.watermark_gamma, 0.01, 0.99); // 0 or 1 would not mark anything
   s.read_number("watermark_delta", g.watermark_delta, 0, gateway::watermark_delta_range.most);
   s.read("parse_special_tokens", g.parse_special_tokens);
   s.read("placeholder_models", g.placeholder_models);
@@ -210,7 +210,7 @@ result<void> read_gateway(const toml::table* table, const std::string& origin, g
   s.read_number("trace_sampling_ratio", g.trace_sampling_ratio, 0, 1);
   if (auto ok = s.finish(); !ok)
     return ok;
-  // Clients retry after these three; another status would mean something else to them.
+  // Clients retry after these three; any other status would mean something else to them.
   constexpr std::array<std::uint32_t, 3> overload_statuses{503, 429, 529};
   if (std::find(overload_statuses.begin(), overload_statuses.end(), g.overload_status) ==
       overload_statuses.end())
@@ -234,13 +234,13 @@ result<void> read_gateway(const toml::table* table, const std::string& origin, g
   return {};
 }
 
-// Processes listen there and others connect to it: what a name means may differ between machines.
+// No host names: they may resolve differently on each machine, and processes listen there.
 bool is_address(const std::string& host) {
   in_addr v4{};
   return inet_pton(AF_INET, host.c_str(), &v4) == 1 && v4.s_addr != INADDR_ANY;
 }
 
-// Another loopback address is another machine: so that a cluster over several can be tried on one.
+// Another loopback address counts as another machine, so one machine can try out a cluster.
 bool is_this_machine(const std::string& host, const network_section& network) {
   return host == "localhost" || host == "127.0.0.1" || host == network.host;
 }
@@ -307,7 +307,7 @@ result<void> read_nodes(const toml::node* nodes, const std::string& origin,
     return bad_key(origin, "nodes",
                    "there is no [[nodes]] table: name at least one machine with its devices");
   std::set<std::string> names;
-  std::set<std::string> hosts; // elsewhere
+  std::set<std::string> hosts; // of nodes on other machines
   for (std::size_t i = 0; i < array->size(); ++i) {
     auto path = fmt::format("nodes[{}]", i);
     const auto* table = array->get(i)->as_table();
@@ -327,7 +327,7 @@ result<void> read_nodes(const toml::node* nodes, const std::string& origin,
   return {};
 }
 
-// The rest of [cluster].
+// Reads the remaining keys of [cluster].
 result<void> read_network(toml_section& s, const std::string& origin, network_section& n) {
   std::string key;
   s.read("host", n.host);
@@ -433,7 +433,7 @@ result<cluster_config> parse_config(std::string_view text, const std::string& or
 
 namespace {
 
-// Of an engine in a library; nothing if the text names none.
+// A device of an engine in a library; nothing if the text names none.
 std::optional<device> parse_foreign(std::string_view text) {
   const auto is_number = [](std::string_view digits) {
     return !digits.empty() && digits.size() <= 3 &&

@@ -21,7 +21,7 @@ result<void> check_aliases(const std::string& origin, const cluster_config& conf
     names.insert(m.name);
   for (const auto& w : config.workers)
     names.insert(w.name);
-  for (const auto& alias : config.model.aliases) { // of the first
+  for (const auto& alias : config.model.aliases) { // of the first model
     if (!is_alias(alias))
       return fail_param(errc::bad_config, path,
                         "{}: {}: '{}' must be 1 to 128 of [A-Za-z0-9._-/:@+]", origin, path, alias);
@@ -39,7 +39,7 @@ result<void> check_aliases(const std::string& origin, const cluster_config& conf
     if (!config.models[i].aliases.empty()) {
       const auto key = fmt::format("models[{}].aliases", i);
       return fail_param(errc::bad_config, key,
-                        "{}: {}: the first of several models alone has further names", origin, key);
+                        "{}: {}: only the first of several models may have aliases", origin, key);
     }
   return {};
 }
@@ -54,16 +54,14 @@ result<void> check_models(const std::string& origin, const cluster_config& confi
         "([[workers]], [model_repository], [model_store])",
         origin);
   if (has_nodes)
-    return fail_param(
-        errc::bad_config, "nodes",
-        "{}: there is no [model] that the devices of [[nodes]] would compute: worker models run "
-        "on the machine of `cluster up`",
-        origin);
+    return fail_param(errc::bad_config, "nodes",
+                      "{}: there is no [model] for the devices of [[nodes]]: worker models run "
+                      "on the machine of `cluster up`",
+                      origin);
   if (config.is_over_network())
-    return fail_param(
-        errc::bad_config, "cluster.host",
-        "{}: cluster.host lets machines join whose devices compute a [model], and there is none",
-        origin);
+    return fail_param(errc::bad_config, "cluster.host",
+                      "{}: cluster.host lets machines join to compute a [model], and there is none",
+                      origin);
   return {};
 }
 

@@ -90,7 +90,7 @@ result<void> worker_keys::apply(const std::string& origin, cluster_config& confi
                    words.error().message);
   if (!words->notes.empty())
     return bad_key(origin, "cluster.cpu_launcher_args",
-                   "cluster.cpu_launcher_args has what means nothing here: {}",
+                   "cluster.cpu_launcher_args has an option without effect here: {}",
                    words->notes.front());
   if (!cpu_launcher_args.empty() && !cpu_launcher_enable)
     return bad_key(origin, "cluster.cpu_launcher_args",

@@ -1,4 +1,4 @@
-// What nodes.toml says of the devices and cores of workers.
+// Reads the devices and cores of workers from nodes.toml.
 #pragma once
 
 #include "cluster/config/config.hpp"
@@ -6,8 +6,8 @@
 
 namespace baton::cluster {
 
-// Of one of [[workers]], whose parallel_type and parallel_level are read: its device_type and
-// device_ids. Errors: bad_config.
+// Reads device_type and device_ids of a [[workers]] table. Requires: its parallel_type and
+// parallel_level are read. Errors: bad_config.
 result<void> read_worker_devices(const std::string& device_type, const toml::node* device_ids,
                                  const std::string& path, const std::string& origin,
                                  worker_config& w);

@@ -1,4 +1,4 @@
-// What is wrong in a file that an operator wrote: bad_config, with the file's name and the key.
+// Errors in an operator's file: bad_config, with the file's name and the key.
 #pragma once
 
 #include "schema/result.hpp"

@@ -12,14 +12,14 @@ constexpr double poll_seconds_max = 86400;
 constexpr double poll_seconds_min = 0.1;
 
 struct control_word {
-  std::string_view word; // Triton's
+  std::string_view word; // Triton's name
   model_control means;
 };
 constexpr control_word controls[] = {{"none", model_control::none},
                                      {"poll", model_control::poll},
                                      {"explicit", model_control::clients}};
 
-// Triton takes several; their models would have one name space all the same.
+// Triton accepts several paths, but their models share one name space anyway.
 result<void> check_path(const toml::table& table, const std::string& origin) {
   const auto* path = table.get("path");
   if (path && path->is_array())
@@ -53,7 +53,7 @@ result<void> read_repository(const toml::node* node, const std::string& origin,
                                    [&](const control_word& c) { return c.word == control; });
   if (known == std::end(controls))
     return bad_value(origin, "model_repository.control_mode",
-                     "is '{}': \"none\", \"poll\" or \"explicit\" are there", control);
+                     "is '{}': use \"none\", \"poll\" or \"explicit\"", control);
   r.control = known->means;
   if (!r.load_models.empty() && r.control != model_control::clients)
     return bad_value(origin, "model_repository.load_models",
@@ -95,8 +95,7 @@ result<void> read_store(const toml::node* node, const std::string& origin, clust
     if (!is_store_load(m))
       return bad_value(
           origin, "model_store.load_models",
-          "has '{}': \"all\", \"NAME.mar\" or \"MODEL=NAME.mar\" are there, and URLs for "
-          "NAME.mar",
+          "has '{}': use \"all\", \"NAME.mar\", \"MODEL=NAME.mar\" or a URL for NAME.mar",
           m.substr(0, 256));
   config.store = std::move(c);
   return {};
@@ -116,7 +115,7 @@ bool is_archive_name(std::string_view text) noexcept {
 
 store_load read_store_load(std::string_view text) noexcept {
   const auto equals = text.find('=');
-  if (equals == text.npos || is_archive_url(text)) // which may have one too
+  if (equals == text.npos || is_archive_url(text)) // a URL may contain '='
     return {"", text};
   return {text.substr(0, equals), text.substr(equals + 1)};
 }

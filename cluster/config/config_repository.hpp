@@ -1,5 +1,5 @@
-// [model_repository] and [model_store] of nodes.toml: a model repository of Triton that is served
-// as it is, and a model store of TorchServe's.
+// [model_repository] and [model_store] of nodes.toml: a Triton model repository that is served
+// unchanged, and a TorchServe model store.
 #pragma once
 
 #include "cluster/config/config.hpp"
@@ -7,21 +7,21 @@
 
 namespace baton::cluster {
 
-// The tables, or null. Errors: bad_config, unknown_key.
+// Either node may be null. Errors: bad_config, unknown_key.
 result<void> read_changing_models(const toml::node* repository, const toml::node* store,
                                   const std::string& origin, cluster_config& config);
 
-// As control_mode has it.
+// The value of control_mode.
 std::string_view name_of(model_control mode) noexcept;
 
-// One of load_models: "all", "NAME.mar", "MODEL=NAME.mar", and URLs for NAME.mar.
+// An entry of load_models: "all", "NAME.mar", "MODEL=NAME.mar", and URLs for NAME.mar.
 struct store_load {
-  std::string_view model; // empty: the archive's own
+  std::string_view model; // empty: the archive's model name
   std::string_view archive;
 };
 store_load read_store_load(std::string_view text) noexcept;
 bool is_store_load(std::string_view text) noexcept;
-// Whether this names an archive, or the directory of one, within a store.
+// Whether this is a valid name of an archive or its directory in a store.
 bool is_archive_name(std::string_view text) noexcept;
 
 } // namespace baton::cluster

@@ -26,7 +26,7 @@ result<void> read_sampling(toml_section& model, const std::string& path, const s
     s.read_number(field.name, value, field.range.least, field.range.most);
     if (!table->contains(field.name))
       continue;
-    if (!field.range.contains(value)) // the least one itself, or next to it
+    if (!field.range.contains(value)) // the bound itself, or a value that rounds to it
       return error{
           errc::bad_config,
           fmt::format("{}: {}.{} must be above {}", origin, own, field.name, field.range.least),

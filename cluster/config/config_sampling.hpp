@@ -1,4 +1,4 @@
-// Defaults of sampling in nodes.toml: [model.sampling].
+// Reads sampling defaults from nodes.toml: [model.sampling].
 #pragma once
 
 #include "cluster/config/config.hpp"
@@ -8,7 +8,7 @@
 
 namespace baton::cluster {
 
-// generation_config and the table `sampling` of a model. `path`: of the model, in messages. Errors:
+// Reads generation_config and the table `sampling`. `path`: the model's, for messages. Errors:
 // bad_config, unknown_key.
 result<void> read_sampling(toml_section& model, const std::string& path, const std::string& origin,
                            model_config& to);

@@ -24,7 +24,7 @@ bool is_shape(const std::vector<std::int64_t>& shape) noexcept {
   return shape.size() < limits::dimensions_max;
 }
 
-// Nothing if it is no array of integers.
+// Nothing if it is not an array of integers.
 std::optional<std::vector<std::int64_t>> read_shape(const toml::node* node) {
   const auto* array = node ? node->as_array() : nullptr;
   if (!array)
@@ -81,7 +81,7 @@ std::string fault_of(const gateway::worker_tensor& t) {
   if (!is_shape(t.shape))
     return fmt::format("shape must be at most {} sizes above 0, or -1 for any: [-1, 16]; and no "
                        "more elements than a message holds",
-                       limits::dimensions_max - 1); // and that of the batch
+                       limits::dimensions_max - 1); // one is left for the batch
   return {};
 }
 

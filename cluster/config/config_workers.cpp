@@ -20,7 +20,7 @@ constexpr double seconds_max = 86400;
 constexpr std::array parallel_types{parallel_type::none, parallel_type::pp, parallel_type::tp,
                                     parallel_type::pptp, parallel_type::custom};
 
-// What is absent is what `policy` has.
+// Absent keys keep their value in `policy`.
 void read_policy(toml_section& s, const std::string& path, const std::string& origin,
                  schedule::queue_policy& policy, std::optional<error>& wrong) {
   std::string action = policy.is_delayed ? "delay" : "reject";
@@ -118,7 +118,7 @@ std::optional<gateway::version_policy> version_policy_of(const std::string& text
   return std::nullopt;
 }
 
-// A group has a level, and a single process that is no custom one has none.
+// A group needs a level; a single process without parallel_type must not have one.
 result<void> read_parallel(const std::string& type, const std::string& path,
                            const std::string& origin, worker_config& w) {
   const auto is = std::find_if(parallel_types.begin(), parallel_types.end(),
@@ -139,7 +139,7 @@ result<void> read_parallel(const std::string& type, const std::string& path,
   return {};
 }
 
-// What contradicts itself, as Triton sees it.
+// Rejects contradictory settings, with Triton's rules.
 result<void> check_queue(const worker_config& w, const std::string& path,
                          const std::string& origin) {
   const auto is_level =

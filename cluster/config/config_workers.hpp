@@ -1,4 +1,4 @@
-// [[workers]] of nodes.toml: models that processes of the operator's own serve beside the LLMs.
+// [[workers]] of nodes.toml: models that the operator's own processes serve beside the LLMs.
 #pragma once
 
 #include "cluster/config/config.hpp"
@@ -9,7 +9,7 @@ namespace baton::cluster {
 // `node`: the array, or null. Errors: bad_config, unknown_key.
 result<void> read_workers(const toml::node* node, const std::string& origin,
                           cluster_config& config);
-// One [[workers]] table, as text. `count` is as it says, whatever gateways there are. Errors:
+// Parses one [[workers]] table. `count` is not checked against the number of gateways. Errors:
 // bad_config, unknown_key.
 result<worker_config> parse_worker(std::string_view text, const std::string& origin);
 

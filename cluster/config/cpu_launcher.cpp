@@ -12,36 +12,36 @@
 namespace baton::cluster {
 namespace {
 
-constexpr std::uint32_t launcher_number_max = 4096; // of cores, and the number of one
-constexpr std::uint32_t latency_cores = 4;          // of --latency-mode
+constexpr std::uint32_t launcher_number_max = 4096; // limit of counts and core numbers
+constexpr std::uint32_t latency_cores = 4;          // per process in --latency-mode
 
 struct idle_word {
   std::string_view word;
   bool has_value;
   std::string_view why;
 };
-// What run_cpu knows, and nothing here does.
+// Options of run_cpu that have no effect here.
 constexpr std::array idle_words{
-    idle_word{"--ninstances", true, "TorchServe says it itself: there are as many as workers"},
-    idle_word{"--rank", true, "TorchServe says it itself: it is the worker's number"},
-    idle_word{"--multi-instance", false, "workers.count says how many there are"},
+    idle_word{"--ninstances", true, "TorchServe sets it itself: the number of workers"},
+    idle_word{"--rank", true, "TorchServe sets it itself: the worker's number"},
+    idle_word{"--multi-instance", false, "workers.count sets the number"},
     idle_word{"--throughput-mode", false,
               "a worker for each NUMA node is workers.count, and cores are shared out in order"},
     idle_word{"--skip-cross-node-cores", false,
               "cores are shared out in order: --node-id keeps workers on one NUMA node"},
     idle_word{"--disable-numactl", false, "numactl is not used: the kernel binds the process"},
     idle_word{"--disable-taskset", false, "taskset is not used: the kernel binds the process"},
-    idle_word{"--use-default-allocator", false, "it is always so"},
+    idle_word{"--use-default-allocator", false, "it is always used"},
     idle_word{"--enable-tcmalloc", false,
               "LD_PRELOAD in the environment of `cluster up` names the library"},
     idle_word{"--enable-jemalloc", false,
               "LD_PRELOAD in the environment of `cluster up` names the library"},
-    idle_word{"--disable-iomp", false, "it is always so: torch's own OpenMP is used"},
+    idle_word{"--disable-iomp", false, "it is always off: torch's own OpenMP is used"},
     idle_word{"--log-path", true, "each worker has a log in the run directory"},
     idle_word{"--log-file-prefix", true, "each worker has a log in the run directory"},
-    idle_word{"--module", false, "workers.command says what runs"},
-    idle_word{"-m", false, "workers.command says what runs"},
-    idle_word{"--no-python", false, "workers.command says what runs"},
+    idle_word{"--module", false, "workers.command sets the program"},
+    idle_word{"-m", false, "workers.command sets the program"},
+    idle_word{"--no-python", false, "workers.command sets the program"},
 };
 
 std::optional<std::uint32_t> launcher_number(std::string_view text, std::uint32_t least) {
@@ -53,7 +53,7 @@ std::optional<std::uint32_t> launcher_number(std::string_view text, std::uint32_
              : std::nullopt;
 }
 
-// "0,1,2".
+// Parses "0,1,2".
 std::vector<std::uint32_t> launcher_numbers(std::string_view text) {
   std::vector<std::uint32_t> numbers;
   while (!text.empty()) {
@@ -78,7 +78,7 @@ std::vector<std::string> split_words(std::string_view text) {
   return words;
 }
 
-// run_cpu takes its options with '_' in place of '-' too, and values behind '='.
+// run_cpu also accepts '_' for '-' in options, and values after '='.
 class launcher_reader {
 public:
   explicit launcher_reader(std::string_view text) {
@@ -134,7 +134,7 @@ private:
       how.core_list = launcher_numbers(said);
       const std::set<std::uint32_t> each(how.core_list.begin(), how.core_list.end());
       if (each.empty() || each.size() != how.core_list.size())
-        return wrong(word, "needs the numbers of cores, as 0,1,2");
+        return wrong(word, "needs core numbers, such as 0,1,2");
       keep(word, said);
     } else {
       return take_idle(word);
@@ -148,7 +148,7 @@ private:
     if (!number)
       return wrong(word, "needs a number of cores");
     if (at_ < words_.size() && launcher_number(words_[at_], 0))
-      return wrong(word, "has several numbers: all workers have as many cores here");
+      return wrong(word, "has several numbers: all workers have the same number of cores here");
     made_.how.cores_per_process = *number;
     keep(word, said);
     return std::nullopt;
@@ -194,7 +194,7 @@ result<std::vector<std::uint32_t>> launcher_cores(const cpu_launcher& how,
     return how.numa_node
                ? fail(errc::bad_config,
                       "--node-id {}: this machine has no core of such a NUMA node", *how.numa_node)
-               : fail(errc::bad_config, "this machine says of no core that it is there");
+               : fail(errc::bad_config, "this machine reports no cores");
   return cores;
 }
 

@@ -66,7 +66,8 @@ result<key_pair> read_key_file(const fs::path& file) {
                 std::strerror(errno), errno == ENOENT ? ": `cluster keygen` makes a key" : "");
   if ((info.st_mode & 077) != 0)
     return fail(errc::io_failed,
-                "{}: others may read it: chmod 600, if it is not known to them yet", file.string());
+                "{}: others may read it: chmod 600, unless they have read it already",
+                file.string());
   std::ifstream in(file);
   key_pair pair;
   std::string line;
@@ -82,7 +83,7 @@ result<key_pair> read_key_file(const fs::path& file) {
     else if (word == secret_word)
       pair.secret_key = key;
     else
-      return fail(errc::bad_config, "{}: '{}' belongs to no key", file.string(), word);
+      return fail(errc::bad_config, "{}: '{}' is no line of a key file", file.string(), word);
   }
   if (!is_curve_key(pair.public_key) || !is_curve_key(pair.secret_key))
     return fail(errc::bad_config, "{}: holds no key pair (`cluster keygen`)", file.string());
@@ -98,8 +99,8 @@ result<void> write_key_file(const fs::path& file, const key_pair& pair) {
     return fail(errno == EEXIST ? errc::conflict : errc::io_failed, "{}: {}", file.string(),
                 std::strerror(errno));
   const auto text =
-      fmt::format("# Baton: this machine's key on the bus. Who has the second line is "
-                  "this machine.\n{} {}\n{} {}\n",
+      fmt::format("# Baton: this machine's key on the bus. The second line is secret: it is "
+                  "this machine's identity.\n{} {}\n{} {}\n",
                   public_word, pair.public_key, secret_word, pair.secret_key);
   const auto written = ::write(fd, text.data(), text.size());
   const bool is_whole = written == static_cast<ssize_t>(text.size()) && ::fsync(fd) == 0;
@@ -148,7 +149,7 @@ bool trusted_keys::knows(const std::string& public_key) const {
 }
 
 bool trusted_keys::holds(const std::string& public_key) const {
-  if (public_key.empty()) // none was said
+  if (public_key.empty()) // no key presented
     return false;
   std::lock_guard lock(mutex_);
   if (!keys_.trusts(public_key) && read_)
@@ -158,7 +159,7 @@ bool trusted_keys::holds(const std::string& public_key) const {
 
 std::string trusted_keys::next_after(const std::string& public_key) const {
   std::lock_guard lock(mutex_);
-  if (read_) // who asks was refused with those of before
+  if (read_) // the caller was refused with the known keys
     take(read_());
   return keys_.next_after(public_key);
 }

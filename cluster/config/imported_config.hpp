@@ -1,4 +1,4 @@
-// What becomes of another system's configuration.
+// The result of importing another system's configuration.
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@
 namespace baton::cluster {
 
 struct imported_config {
-  std::string toml;               // nodes.toml, which parse_config takes
-  std::vector<std::string> notes; // what was left out, or means something else here, and why
+  std::string toml;               // nodes.toml, valid for parse_config
+  std::vector<std::string> notes; // settings that were dropped or changed, with reasons
 };
 
-// As a string of TOML, quoted: whatever it holds stays within it.
+// A quoted TOML string; escapes its content.
 std::string toml_string(std::string_view text);
-// As a line of its own that says nothing to a reader of TOML.
+// A TOML comment line.
 std::string toml_comment(std::string_view text);
 
 } // namespace baton::cluster

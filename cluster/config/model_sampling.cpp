@@ -27,7 +27,7 @@ error out_of_range(std::string_view origin, std::string_view name, const real_ra
                     range.most, value);
 }
 
-// What is written as a float is compared as one: 0.95 of a file is not above a bound of 0.95.
+// Values are compared as floats: 0.95 in a file does not exceed a bound of 0.95.
 result<void> take(const sampling_real& field, std::string_view origin, std::string_view name,
                   double value, sampling_defaults& to) {
   const auto narrow = static_cast<float>(value);
@@ -37,7 +37,7 @@ result<void> take(const sampling_real& field, std::string_view origin, std::stri
   return {};
 }
 
-// "Off" is 0, -1 or null.
+// 0, -1 or null turn it off.
 result<void> take_top_k(std::string_view origin, std::string_view name, double value,
                         sampling_defaults& to) {
   constexpr real_range range{-1, gateway::top_k_max};
@@ -87,7 +87,7 @@ result<sampling_defaults> sampling_of_json(const std::filesystem::path& path) {
       return out_of_range(origin, "max_new_tokens", range, **most);
     all.tokens_max = static_cast<std::uint32_t>(**most);
   }
-  // As transformers has it: then the others say nothing.
+  // As in transformers, do_sample: false makes the other fields ineffective.
   const auto* samples = model::member_of(*read, "do_sample");
   if (samples && samples->is_boolean() && !samples->get<bool>()) {
     all.temperature = 0.0F;
@@ -115,7 +115,7 @@ result<sampling_defaults> sampling_of_gguf(const model::model_file& file) {
   const auto key = fmt::format("{}top_k", prefix);
   if (!file.has(key))
     return all;
-  // The converter writes an int32; -1 is off, and no integer without a sign.
+  // The converter writes an int32; -1 means off, and get_u32 does not return it.
   const auto value = file.get_u32(key);
   if (value && *value <= static_cast<std::uint32_t>(gateway::top_k_max))
     all.top_k = static_cast<std::int32_t>(*value);
@@ -133,7 +133,7 @@ std::string values_of(const sampling_defaults& d) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-// What `first` does not say.
+// The fields of `second` that `first` does not set.
 sampling_defaults rest_of(const sampling_defaults& second, const sampling_defaults& first) {
   auto rest = second;
   for_each_sampling_field([&](sampling_field, auto member) {

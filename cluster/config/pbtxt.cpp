@@ -36,7 +36,7 @@ public:
   }
 
 private:
-  // What stands between tokens goes. '\0' at the end.
+  // Skips white space and comments. '\0' at the end.
   char peek() {
     while (at_ < text_.size() && (is_space(text_[at_]) || text_[at_] == '#'))
       at_ = text_[at_] == '#' ? std::min(text_.find('\n', at_), text_.size()) : at_ + 1;
@@ -105,7 +105,7 @@ private:
     }
     if (first == '"' || first == '\'') {
       std::string all;
-      while (!wrong_ && (peek() == '"' || peek() == '\'')) // several are one
+      while (!wrong_ && (peek() == '"' || peek() == '\'')) // adjacent strings are concatenated
         quoted(all);
       return all;
     }
@@ -130,12 +130,12 @@ private:
         all += text_[at_++];
     }
     if (at_ == text_.size() || text_[at_] != mark)
-      fail_here("a text does not end");
+      fail_here("a string does not end");
     else
       ++at_;
   }
 
-  // Names of files and models need no more than these; \x and octal digits are taken as well.
+  // Names of files and models need only these escapes; \x and octal digits are also accepted.
   void escape(std::string& all) {
     constexpr std::string_view letters = "abfnrtv", meant = "\a\b\f\n\r\t\v";
     const char c = text_[++at_];
@@ -156,7 +156,7 @@ private:
     unsigned byte = 0;
     const auto read = std::from_chars(begin, most, byte, is_hex ? 16 : 8);
     if (read.ec != std::errc() || byte > 0xff) {
-      fail_here("an escape is no byte");
+      fail_here("an escape is out of range");
       return;
     }
     all += static_cast<char>(byte);

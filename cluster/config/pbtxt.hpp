@@ -1,4 +1,4 @@
-// Protobuf's text format without a schema, as config.pbtxt has it.
+// Parses Protobuf's text format without a schema, as in config.pbtxt.
 // https://protobuf.dev/reference/protobuf/textformat-spec. Pure.
 #pragma once
 
@@ -10,9 +10,9 @@
 
 namespace baton::cluster {
 
-// An object; each field is an array of the values that it was given, for without a schema nobody
-// knows which are repeated: texts, numbers, true and false, names of enumerations as texts, and
-// messages as objects again. Errors: bad_config, with the line.
+// Returns an object. Each field is an array of its values, because without a schema repeated fields
+// are not known. Values are strings, numbers, booleans, enumerators as strings, and messages as
+// objects. Errors: bad_config, with the line.
 result<nlohmann::ordered_json> parse_pbtxt(std::string_view text);
 
 } // namespace baton::cluster

@@ -1,5 +1,5 @@
-// The fields of one message of config.pbtxt, read by type and range: what is wrong is kept, the
-// first of it, until somebody asks.
+// Reads the fields of one message of config.pbtxt, with checks of type and range. The first error
+// is kept.
 #pragma once
 
 #include "schema/result.hpp"
@@ -18,10 +18,10 @@ class pbtxt_fields {
 public:
   using json = nlohmann::ordered_json;
 
-  // `object` is as parse_pbtxt gives it, and outlives this. `path` is for messages.
+  // `object` is a result of parse_pbtxt and must outlive this. `path` is for messages.
   pbtxt_fields(const json& object, std::string path) : object_(object), path_(std::move(path)) {}
 
-  // The last value given; null if there is none.
+  // The last value; null if there is none.
   const json* find(std::string_view name) const;
   std::vector<const json*> all(std::string_view name) const;
   std::string text(std::string_view name);
@@ -29,7 +29,7 @@ public:
   std::int64_t integer(std::string_view name, std::int64_t otherwise, std::int64_t most);
   // Each within [least, most].
   std::vector<std::int64_t> integers(std::string_view name, std::int64_t least, std::int64_t most);
-  // A message; empty if there is none.
+  // A sub-message; empty if there is none.
   pbtxt_fields message(std::string_view name);
   std::vector<pbtxt_fields> messages(std::string_view name);
 

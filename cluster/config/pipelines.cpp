@@ -19,8 +19,8 @@ result<void> check_names(const cluster_config& config) {
     for (const auto& name : m.nodes)
       if (!config.has_node(name))
         return fail_param(errc::bad_config, "models.nodes",
-                          "model {} is to be on node {}, and there is no such [[nodes]] table",
-                          m.name, name);
+                          "model {} names node {}, and there is no such [[nodes]] table", m.name,
+                          name);
   return {};
 }
 
@@ -28,7 +28,7 @@ std::size_t free_devices(const node_config& n) {
   return static_cast<std::size_t>(std::count(n.owners.begin(), n.owners.end(), nobody));
 }
 
-// Of the nodes that wait or of the others, so many at a time of each node, or none.
+// Takes devices of waiting or of other nodes in multiples of `at_a_time` per node, or none at all.
 bool take_devices(cluster_config& config, const model_config& m, std::uint32_t pipeline, bool waits,
                   std::uint32_t at_a_time) {
   auto missing = devices_of_replica(m);
@@ -43,7 +43,7 @@ bool take_devices(cluster_config& config, const model_config& m, std::uint32_t p
 }
 
 result<void> deal_replica(cluster_config& config, const model_config& m, std::uint32_t pipeline) {
-  // The ranks of a stage meet in memory if they are on one node: else over the bus, which is slow.
+  // Prefers ranks of a stage on one node: they share memory, while the bus between nodes is slow.
   for (const auto at_a_time : {m.tensor_parallel_size, 1u})
     for (const bool waits : {false, true})
       if (take_devices(config, m, pipeline, waits, at_a_time))
@@ -91,7 +91,7 @@ result<void> deal_devices(cluster_config& config) {
   const bool is_one = models.size() == 1 && config.models[0].nodes.empty();
   for (auto& n : config.nodes)
     n.owners.assign(n.devices.size(), is_one ? 0 : nobody);
-  if (is_one) // the plan says what is wrong with their number
+  if (is_one) // the plan reports a wrong number of devices
     return {};
   for (const bool names_nodes : {true, false})
     for (std::uint32_t p = 0; p < models.size(); ++p)

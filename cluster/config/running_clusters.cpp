@@ -21,7 +21,7 @@ namespace baton::cluster {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* notes_name = "+running"; // no cluster's: is_name has no '+'
+constexpr const char* notes_name = "+running"; // never a cluster: is_name excludes '+'
 constexpr const char* unit_place = "/run/baton/baton";
 constexpr std::size_t note_bytes_max = 8192; // a name and a path
 
@@ -42,7 +42,7 @@ std::string note_file(const run_dir& dir) {
   return fmt::format("{:016x}", digest_of(dir.path().string()));
 }
 
-// Nothing if it is none.
+// Nothing if the file is not a valid record.
 std::optional<running_cluster> read_note(const fs::path& file) {
   std::error_code failed;
   if (fs::file_size(file, failed) > note_bytes_max || failed)
@@ -55,7 +55,7 @@ std::optional<running_cluster> read_note(const fs::path& file) {
   return dir ? std::optional(running_cluster{*std::move(dir), name}) : std::nullopt;
 }
 
-// A note may lead to no other user's directory: what is done there is done with root's rights.
+// Root acts in the directory with its rights, so a record must not lead to another user's.
 bool has_owner(const run_dir& dir, uid_t owner) {
   const auto info = stat_of(dir.path());
   return info && info->st_uid == owner;
@@ -89,7 +89,7 @@ std::string user_name(uid_t user) {
   return entry != nullptr ? entry->pw_name : std::to_string(user);
 }
 
-// Whoever looks into a cluster of another user does so as that user.
+// Switches to the owner of the cluster before looking into it.
 result<running_cluster> as_its_owner(running_cluster found) {
   const auto info = stat_of(found.dir.path());
   if (!info || info->st_uid == geteuid())
@@ -114,7 +114,7 @@ result<running_cluster> not_running(const std::string& what, const std::vector<f
   return fail(errc::not_found, "{}: looked in {}", what, fmt::join(names, ", "));
 }
 
-// In its cluster.run_dir; where it has none, in the same directory of any place.
+// Looks into its cluster.run_dir, or by default into its directory in every runtime directory.
 result<running_cluster> find_by_config(const std::string& file) {
   const auto config = load_config(file);
   if (!config)
@@ -202,7 +202,7 @@ result<void> note_running(const run_dir& dir, const std::string& name) {
     if (const auto noted = read_note(entry.path()); !noted || noted->dir.alive().empty())
       old.push_back(entry.path());
   for (const auto& file : old)
-    if (file.extension() != ".new") // that somebody is about to rename
+    if (file.extension() != ".new") // another process is about to rename it
       fs::remove(file, failed);
   return in->write(note_file(dir), fmt::format("{}\n{}\n", name, dir.path().string()));
 }
@@ -237,7 +237,7 @@ result<running_cluster> find_cluster(const std::string& which) {
     return find_by_config(which);
   if (which.find('/') == std::string::npos || !fs::is_directory(which, failed))
     return find_by_name(which);
-  auto dir = run_dir::existing(which); // of a node that was given --run-dir
+  auto dir = run_dir::existing(which); // a node with --run-dir
   if (!dir)
     return dir.error();
   const auto info = stat_of(dir->path());

@@ -1,11 +1,10 @@
-// Which clusters run on this machine and where: by name, by nodes.toml, by run directory, or the
-// one that runs alone. A cluster that has a cluster.run_dir of its own is noted where the others
-// are:
+// The running clusters of this machine: by name, by nodes.toml, by run directory, or the only one.
+// A cluster with its own cluster.run_dir is also recorded in the runtime directory:
 //
-//   PLACE/NAME/              the run directory of a cluster without cluster.run_dir
-//   PLACE/+running/DIGEST    its name and its run directory, of any cluster of this user
+//   RUNTIME/NAME/              the run directory of a cluster without cluster.run_dir.
+//   RUNTIME/+running/DIGEST    name and run directory of any cluster of this user.
 //
-// A note counts as long as a process that is noted in the run directory lives.
+// A record is valid while a process that is recorded in the run directory is alive.
 #pragma once
 
 #include "cluster/files/run_dir.hpp"
@@ -24,30 +23,30 @@ struct running_cluster {
   std::string name;
 };
 
-// The places, in which order they are looked through: $XDG_RUNTIME_DIR/baton (`xdg`, may be null),
-// /run/user/UID/baton, /tmp/baton-UID, and that of the systemd unit, /run/baton/baton.
+// The runtime directories in search order: $XDG_RUNTIME_DIR/baton (`xdg`, may be null),
+// /run/user/UID/baton, /tmp/baton-UID, and /run/baton/baton of the systemd unit.
 std::vector<std::filesystem::path> runtime_places(const char* xdg, uid_t user);
 
-// From here on it is found by its name. Also removes the notes of those that have ended. Errors:
+// Makes the cluster known by its name. Also removes records of clusters that have ended. Errors:
 // io_failed.
 result<void> note_running(const run_dir& dir, const std::string& name);
-// Unless a process that is noted there lives, other than this one.
+// Removes the record, unless another recorded process is alive.
 void forget_running(const run_dir& dir);
 
-// All that run in these places, each once. Of a place of another user only where this one is root.
+// All running clusters there, each once. Only root searches directories of other users.
 std::vector<running_cluster> running_clusters(const std::vector<std::filesystem::path>& places);
 
-// `which` is a nodes.toml, a cluster's name, its run directory (with a slash), or empty: the one
-// that runs. Where root asks for a cluster of another user, this process becomes that user: what it
-// makes there is that user's. Errors: not_found (no such one runs; says where it looked), conflict
-// (several run), forbidden (another user's), and those of reading nodes.toml.
+// `which`: a nodes.toml, a cluster's name, its run directory (with a slash), or empty for the only
+// one. If root names a cluster of another user, this process becomes that user, who then owns new
+// files. Errors: not_found (lists where it looked), conflict (several run), forbidden (another
+// user's), and those of reading nodes.toml.
 result<running_cluster> find_cluster(const std::string& which);
-// The name under which it was noted; nothing if it was not.
+// The name under which it was recorded, if any.
 std::optional<std::string> noted_name(const run_dir& dir);
 
-// The exit status of a command that has found none.
+// The exit status of a command whose search failed.
 int exit_status_of_search(errc why) noexcept;
-// The same, and prints why to stderr.
+// The same, and prints the reason to stderr.
 int refuse_search(const error& why);
 
 } // namespace baton::cluster

@@ -1,5 +1,5 @@
-// The defaults of sampling that are real numbers: their names and ranges, for the readers of
-// nodes.toml and of models' files.
+// The real-valued sampling defaults: names and ranges, for readers of nodes.toml and of models'
+// files.
 #pragma once
 
 #include "gateway/base/request_check.hpp"
@@ -14,7 +14,7 @@ struct sampling_real {
   std::optional<float> sampling_defaults::*to;
   const gateway::real_range& range;
   std::string_view name; // in nodes.toml and in generation_config.json
-  std::string_view gguf; // behind "general.sampling."
+  std::string_view gguf; // after "general.sampling."
 };
 inline constexpr sampling_real sampling_reals[] = {
     {&sampling_defaults::temperature, gateway::temperature_range, "temperature", "temp"},
@@ -23,6 +23,6 @@ inline constexpr sampling_real sampling_reals[] = {
     {&sampling_defaults::repetition_penalty, gateway::repetition_penalty_range,
      "repetition_penalty", "penalty_repeat"},
 };
-inline constexpr std::uint32_t sampling_tokens_most = 1U << 24; // as request_limits has it
+inline constexpr std::uint32_t sampling_tokens_most = 1U << 24; // as in request_limits
 
 } // namespace baton::cluster

@@ -5,8 +5,7 @@
 namespace baton::cluster {
 namespace {
 
-// Of one line. toml++ bounds the values inside one another to 256: 4096 tables take under 1 MB of
-// stack.
+// Per line. toml++ limits the nesting of values to 256; 4096 tables take less than 1 MB of stack.
 constexpr std::size_t dots_max = 16;
 constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 
@@ -14,8 +13,8 @@ bool is_ascii(char c) noexcept {
   return static_cast<unsigned char>(c) < 0x80;
 }
 
-// Behind the string that begins at `at`; where its line ends, or a character that cannot be escaped
-// stands behind a backslash, there.
+// The end of the string at `at`, or where it breaks off: at the end of the line, or at a non-ASCII
+// character after a backslash.
 std::size_t end_of_string(std::string_view text, std::size_t at) {
   const char quote = text[at++];
   while (at < text.size() && text[at] != '\n') {

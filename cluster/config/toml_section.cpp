@@ -18,7 +18,7 @@ bool is_beyond_ascii(char c) noexcept {
   return static_cast<unsigned char>(c) >= 0x80;
 }
 
-// Characters beyond ASCII by their bytes, as other keys stay other keys; without a byte order mark.
+// Escapes non-ASCII bytes, so different keys stay different; removes a byte order mark.
 std::string in_ascii(std::string_view text) {
   constexpr std::string_view mark = "\xef\xbb\xbf";
   if (text.starts_with(mark))
@@ -39,8 +39,8 @@ result<toml::table> parse_toml(std::string_view text, const std::string& origin)
   if (auto ok = check_toml(text, origin); !ok)
     return ok.error();
   try {
-    // toml++ passes over the rest of a wrong value in search of white space, also over what looks
-    // like a string there: such a text is found wrong without the characters that it trips over.
+    // After a wrong value toml++ searches for white space, even within strings. So such a text is
+    // parsed in ASCII first, without the characters that break the search.
     if (std::any_of(text.begin(), text.end(), is_beyond_ascii))
       static_cast<void>(toml::parse(in_ascii(text), origin));
     return toml::parse(text, origin);

@@ -1,11 +1,11 @@
-// One table of a TOML file, read key by key with ranges: whatever was not asked for at the end is
-// an unknown key.
+// Reads one table of a TOML file key by key, with ranges. Keys that were not read are reported as
+// unknown.
 #pragma once
 
 #include "schema/result.hpp"
 
-// toml++ 3.3 asserts of what an operator wrote what its next lines judge ("[!]"). A mistake in
-// nodes.toml is an error with its line, not the end of the process.
+// toml++ 3.3 asserts conditions on its input that its next lines check anyway ("[!]"). A mistake in
+// nodes.toml is an error with its line; it must not abort the process.
 #define TOML_ASSERT(condition) static_assert(true)
 #include <toml++/toml.h>
 
@@ -16,13 +16,13 @@
 
 namespace baton::cluster {
 
-// The one boundary where toml++ may throw. Errors: bad_config, with the line.
+// The only place where toml++ may throw. Errors: bad_config, with the line.
 result<toml::table> parse_toml(std::string_view text, const std::string& origin);
 
 class toml_section {
 public:
-  // `path` is the table's name in messages: "model", "nodes[0]". `table` may be null: every key is
-  // absent then.
+  // `path`: the table's name in messages, "model" or "nodes[0]". `table` may be null: then every
+  // key is absent.
   toml_section(const toml::table* table, std::string path, std::string origin)
       : table_(table), path_(std::move(path)), origin_(std::move(origin)) {}
 
@@ -39,20 +39,20 @@ public:
   // "512MiB", "2 GiB", or a number of bytes.
   void read_bytes(std::string_view key, std::uint64_t& value, std::uint64_t least,
                   std::uint64_t most);
-  // The same, or "auto": nothing.
+  // The same, or "auto" for nothing.
   void read_bytes(std::string_view key, std::optional<std::uint64_t>& value, std::uint64_t least,
                   std::uint64_t most);
-  // Seconds, whole or broken.
+  // Seconds, as an integer or a fraction.
   void read_seconds(std::string_view key, std::chrono::milliseconds& value, double least,
                     double most);
   void read_seconds(std::string_view key, std::chrono::microseconds& value, double least,
                     double most);
-  // Whole or broken.
+  // An integer or a fraction.
   void read_number(std::string_view key, float& value, double least, double most);
-  // A key read elsewhere (a sub-table).
+  // A key that is read elsewhere (a sub-table).
   const toml::node* take(std::string_view key);
 
-  // The first thing that was wrong, or the first key nobody asked for.
+  // Returns the first error, or the first unknown key.
   result<void> finish();
 
 private:

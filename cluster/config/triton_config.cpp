@@ -43,7 +43,7 @@ bool is_of_type(const config_field& f, const ordered_json& value) {
 std::string needed_of(const config_field& f) {
   constexpr std::array words{"a text", "true or false", "an integer", "a number", "", "a message"};
   return f.type == config_type::word
-             ? fmt::format("one of its words, as {}", f.target.substr(0, f.target.find(' ')))
+             ? fmt::format("one of its values, such as {}", f.target.substr(0, f.target.find(' ')))
              : std::string(words[static_cast<std::size_t>(f.type)]);
 }
 
@@ -85,7 +85,7 @@ private:
     }
   }
 
-  // { key: ... value: ... }
+  // A map entry: { key: ... value: ... }
   void put_entry(ordered_json& all, const config_field& f, const ordered_json& entry,
                  const std::string& path) {
     if (!entry.is_object())
@@ -113,14 +113,14 @@ private:
     return f.type == config_type::message ? message(value, f.target, path) : value;
   }
 
-  // 0 and 1 are spellings of the text format; others are parse_pbtxt's.
+  // 0 and 1 are valid in the text format; parse_pbtxt handles the other spellings.
   ordered_json flag(const config_field& f, const ordered_json& value, const std::string& path) {
     if (value != 0 && value != 1)
       fail_with(wrong_type(f, path));
     return value == 1;
   }
 
-  // By its number.
+  // The enumerator with this number.
   ordered_json word(const config_field& f, std::int64_t number, const std::string& path) {
     auto rest = f.target;
     for (; number > 0 && rest.find(' ') != rest.npos; --number)
@@ -178,7 +178,7 @@ result<said_config> said_config_of(const ordered_json& parsed) {
 
 result<void> check_triton_config(std::string_view json) {
   if (json.size() > triton_config_bytes_max)
-    return fail(errc::bad_config, "it has {} bytes, at most {} are told", json.size(),
+    return fail(errc::bad_config, "it has {} bytes, at most {} are allowed", json.size(),
                 triton_config_bytes_max);
   const auto said = ordered_json::parse(json, nullptr, /*allow_exceptions=*/false);
   if (!said.is_object())

@@ -1,4 +1,4 @@
-// A [[workers]] table in the words of the doors that tell of the model. Pure.
+// Converts a [[workers]] table to the metadata that APIs report of the model. Pure.
 #pragma once
 
 #include "cluster/config/config.hpp"
@@ -8,7 +8,7 @@
 
 namespace baton::cluster {
 
-// `processes`: of the whole cluster, by their names.
+// `processes`: names of all worker processes of the cluster.
 inline std::shared_ptr<const gateway::worker_facts> facts_of(const worker_config& w,
                                                              std::vector<std::string> processes) {
   gateway::worker_facts facts;

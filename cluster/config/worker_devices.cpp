@@ -16,7 +16,7 @@ bool takes_turns(const worker_config& w) {
          (w.device_type == device_kind::automatic || w.device_type == device_kind::gpu);
 }
 
-// "cuda:3": 3.
+// "cuda:3" gives 3.
 std::optional<std::uint32_t> gpu_of_shard(const std::string& text) {
   constexpr std::string_view cuda = "cuda:";
   const auto where = parse_device(text);
@@ -44,14 +44,14 @@ worker_gpus with(const worker_config& worker, std::vector<std::uint32_t> numbers
   worker_gpus out;
   out.numbers = std::move(numbers);
   if (worker.parallel == parallel_type::none) {
-    out.gpu_id = out.numbers.front(); // all are visible, as in TorchServe and Triton
+    out.gpu_id = out.numbers.front(); // all GPUs are visible, as in TorchServe and Triton
     return out;
   }
   std::vector<std::string> names;
   for (const auto number : out.numbers)
     names.push_back(machine.names[number]);
   out.visible = fmt::format("{}", fmt::join(names, ","));
-  out.gpu_id = 0; // of those
+  out.gpu_id = 0; // the first visible one
   return out;
 }
 
@@ -85,7 +85,7 @@ result<worker_gpus> gpus_in_turn(const worker_config& worker, const worker_turn&
   const auto groups = machine.dealt.size() / width;
   if (groups == 0) {
     worker_gpus none;
-    none.is_own_matter = width > 1 && !machine.names.empty(); // what there is stays visible
+    none.is_own_matter = width > 1 && !machine.names.empty(); // leaves the visible GPUs unchanged
     if (worker.device_type != device_kind::gpu)
       return none;
     const auto why = machine.dealt.size() < machine.names.size()
@@ -115,7 +115,7 @@ std::vector<std::string> devices_named(std::string_view variable) {
       word.remove_prefix(1);
     while (word.ends_with(' '))
       word.remove_suffix(1);
-    // CUDA counts none from the first on that is none: "-1", "NoDevFiles", "".
+    // CUDA ignores everything after the first invalid entry: "-1", "NoDevFiles", "".
     if (word.empty() || word.starts_with('-') || word == "NoDevFiles")
       break;
     found.emplace_back(word);
@@ -154,7 +154,7 @@ worker_turn turn_of(const cluster_config& config, std::uint32_t seat, const std:
   out.process = process;
   const auto number = process.substr(process.rfind('-') + 1); // "worker-echo-1"
   std::from_chars(number.data(), number.data() + number.size(), out.number);
-  std::uint32_t first = 0; // seat of the model
+  std::uint32_t first = 0; // slot of the model
   for (const auto& w : config.workers) {
     if (seat < first + w.count)
       break;

@@ -1,4 +1,4 @@
-// A model-config.yaml of TorchServe, key by key.
+// Reads a TorchServe model-config.yaml key by key.
 #pragma once
 
 #include "cluster/config/config.hpp"
@@ -16,7 +16,7 @@
 
 namespace baton::cluster {
 
-// The document as it is read: remembers which keys were asked for.
+// The document; tracks which keys were read.
 class yaml_reader {
 public:
   explicit yaml_reader(YAML::Node root) : root_(std::move(root)) {}
@@ -89,7 +89,7 @@ public:
       first_ = error{errc::bad_config, fmt::format("{} {}", key, why), key};
   }
   const std::optional<error>& refusal() const noexcept { return first_; }
-  // The keys that nobody asked for; one that is no name is not repeated.
+  // The keys that were not read; invalid names are not repeated.
   std::vector<std::string> rest(const YAML::Node& in) const {
     std::vector<std::string> keys;
     for (const auto& entry : in)

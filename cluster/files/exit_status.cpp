@@ -19,7 +19,7 @@ int exit_status_of(errc why) noexcept {
   case errc::not_found:    // a key file, the library of an engine
   case errc::start_failed: // a device, a driver, a library
   case errc::invalid_value:
-  case errc::unauthorized:     // this machine's own key was taken back
+  case errc::unauthorized:     // this machine's own key was revoked
   case errc::version_mismatch: // of a library
     return exit_permanent;
   default:

@@ -9,39 +9,39 @@
 
 namespace baton::cluster {
 
-// It failed, or something is wrong, for none of the reasons below: another try may succeed.
+// A failure for none of the reasons below: another try may succeed.
 inline constexpr int exit_failed = 1;
-// The command line is not understood, or several running clusters fit it.
+// The command line is not understood, or it matches several running clusters.
 inline constexpr int exit_usage = 2;
 // There is no such running cluster.
 inline constexpr int exit_not_running = 3;
-// `up`: open streams were cut: the grace was over, it was asked again, or a gateway was lost
-// meanwhile.
+// `up`: open streams were cut. The grace period was over, the stop was requested again, or a
+// gateway was lost meanwhile.
 inline constexpr int exit_streams_cut = 4;
-// `up`: a process had been given up, or did not end as it was asked to: it crashed or had to be
-// killed. An agent ends with it as well, of its shards.
+// `up`: a process was given up, or crashed or had to be killed when it was asked to end. An agent
+// uses it for its shards as well.
 inline constexpr int exit_process_failed = 5;
-// A process ends itself with this one where it cannot go on: a restart may help (EX_SOFTWARE).
+// A process exits with this status if it cannot continue; a restart may help (EX_SOFTWARE).
 inline constexpr int exit_software = 70;
-// A shard ends with this one where its process has lost its device (a kernel that trapped): the
-// next one has it again (EX_OSERR).
+// A shard exits with this status if its process lost its device (a kernel that trapped); its
+// successor can use the device again (EX_OSERR).
 inline constexpr int exit_device_lost = 71;
-// A restart cannot help before somebody changes something: configuration, model file, device,
-// address in use, another cluster that runs there (EX_CONFIG of sysexits.h). A supervisor gives up
-// such a process at once, with the last line of its log as the reason; the systemd units have it in
+// A restart cannot help until something is changed: configuration, model file, device, address in
+// use, another cluster that runs there (EX_CONFIG of sysexits.h). A supervisor gives up such a
+// process at once; the reason is the last line of its log. systemd units have it in
 // RestartPreventExitStatus.
 inline constexpr int exit_permanent = 78;
 
-// Of a command or a role that cannot begin for this reason: exit_permanent or exit_failed.
+// The status of a command or role that cannot start for this reason.
 int exit_status_of(errc why) noexcept;
 
-// Of a role that cannot listen: where somebody else does, it is not tried again.
+// The status of a role that cannot listen: no retry if another process uses the address.
 inline int exit_status_of_listening(errc why) noexcept {
   return why == errc::address_in_use ? exit_permanent : exit_failed;
 }
 
-// Whether this reason of a process that was given up, as child_end::text begins it, says that it
-// ended with exit_permanent. The reason crosses the cluster as a text.
+// Whether the reason of a process that was given up (a text that child_end::text begins) reports
+// exit_permanent. The reason crosses the cluster as text.
 bool says_permanent(std::string_view reason) noexcept;
 
 // Prints "error: ..." to stderr; returns exit_status_of.

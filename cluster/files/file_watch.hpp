@@ -1,5 +1,5 @@
-// Notices that files were changed, once they have come to rest: somebody who writes a file, or
-// exchanges a certificate and then its key, is not read halfway.
+// Detects changed files once they are stable, so a file, or a certificate and its key, is not read
+// while it is being replaced.
 #pragma once
 
 #include <array>
@@ -12,10 +12,10 @@ namespace baton::cluster {
 
 class file_watch {
 public:
-  // As they are now is no change. A symbolic link is followed.
+  // The initial state counts as no change. Symbolic links are followed.
   explicit file_watch(std::vector<std::filesystem::path> files);
-  // To be called at an even interval. True once after each change, at the first call that finds all
-  // as the one before did; a file that is gone is changed, too.
+  // Call at a regular interval. Returns true once per change, at the first call that sees the same
+  // state as the call before. A removed file counts as changed.
   bool has_changed();
 
 private:

@@ -1,5 +1,4 @@
-// JSON that is told or noted: what a file or a process said is in it as it was said, and where that
-// is no UTF-8 there is U+FFFD in its place.
+// Serializes JSON that may hold bytes from files or processes: invalid UTF-8 becomes U+FFFD.
 #pragma once
 
 #include <nlohmann/json.hpp>

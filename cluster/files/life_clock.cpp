@@ -8,7 +8,7 @@
 namespace baton::cluster {
 namespace {
 
-// Nothing, and 0, of a file that is not there or has something else in it.
+// 0 if the file does not exist or holds something else.
 std::uint64_t number_in(const run_dir& dir, const std::string& file) {
   const auto text = dir.read(file).value_or("");
   std::uint64_t number = 0;

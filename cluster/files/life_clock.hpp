@@ -1,5 +1,5 @@
-// Assigns the epoch of a process's next life. Links, heads and agents treat the process with the
-// latest epoch as the living one and ignore earlier ones (cluster/bus/link.hpp).
+// Assigns the incarnation of a process's next start. Links, heads and agents treat the process with
+// the latest incarnation as the live one and ignore earlier ones (cluster/bus/link.hpp).
 #pragma once
 
 #include "cluster/files/run_dir.hpp"
@@ -9,16 +9,16 @@
 
 namespace baton::cluster {
 
-// The machine's clock in microseconds, or one more than the last that was given, whichever is
-// later: a clock that was set back makes nobody older than who they follow. What was given last is
-// noted in the run directory, for whoever gives them after this process. One process at a time has
-// a name; those that it names differ from those of other givers by who gets them.
+// Returns the machine's clock in microseconds or the last value plus one, whichever is later. So
+// incarnations stay monotonic even if the system clock is set back. The last value is stored in the
+// run directory for the next process of this name. Only one process at a time has a name; different
+// issuers never assign incarnations to the same process.
 class life_clock {
 public:
-  // `giver`: "root", "agent-a". `clock`: wall_micros (process.hpp).
+  // `issuer`: "root", "agent-a". `clock`: wall_micros (process.hpp).
   life_clock(run_dir dir, const std::string& giver, std::function<std::uint64_t()> clock);
 
-  // Later than all before, of any process here with this name. Any thread.
+  // Later than every earlier value of this name, in any process. Thread-safe.
   epoch_id next();
 
 private:

@@ -8,7 +8,7 @@
 namespace baton::cluster {
 namespace {
 
-// Empty: it is not set.
+// Empty if the variable is not set.
 std::string_view from_environment() {
   const char* said = std::getenv(log_level_variable);
   return said ? std::string_view(said) : std::string_view();

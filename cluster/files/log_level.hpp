@@ -1,5 +1,5 @@
-// How much the processes of a cluster write into their logs. The environment (BATON_LOG_LEVEL),
-// which `cluster up --log-level` sets for all that it starts, goes ahead of cluster.log_level.
+// The log level of the processes of a cluster. BATON_LOG_LEVEL, which `cluster up --log-level` sets
+// for all processes that it starts, overrides cluster.log_level.
 #pragma once
 
 #include "schema/result.hpp"
@@ -12,16 +12,16 @@ namespace baton::cluster {
 
 inline constexpr const char* log_level_variable = "BATON_LOG_LEVEL";
 
-// From the most to the least.
+// From the most to the least verbose.
 const std::vector<std::string>& log_levels();
 bool is_log_level(std::string_view text);
-// Errors: bad_config (the environment names no level).
+// Errors: bad_config (the variable holds no level).
 result<void> check_log_level();
-// What holds where nodes.toml says `configured`.
+// The level in effect if nodes.toml has `configured`.
 std::string log_level_of(const std::string& configured);
-// It holds for this process from now on.
+// Applies it to this process.
 void use_log_level(const std::string& configured);
-// For this process and all that it starts. Requires: is_log_level.
+// Sets it for this process and all processes that it starts. Requires: is_log_level.
 void impose_log_level(const std::string& level);
 
 } // namespace baton::cluster

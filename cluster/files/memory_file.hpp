@@ -1,5 +1,5 @@
-// A file that is nothing but memory (memfd): whoever has it can map it, and it lasts as long as
-// somebody has it.
+// A file in memory (memfd). Any process that holds a descriptor can map it; it lives until the last
+// descriptor is closed.
 #pragma once
 
 #include "schema/result.hpp"

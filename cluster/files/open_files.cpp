@@ -7,7 +7,7 @@
 namespace baton::cluster {
 namespace {
 
-constexpr rlim_t enough = 1u << 20; // Linux refuses more, unless it was told otherwise
+constexpr rlim_t enough = 1u << 20; // the default fs.nr_open of Linux
 
 } // namespace
 

@@ -25,8 +25,8 @@ result<void> open_root_log(const run_dir& dir, const std::string& configured) {
                                                                        root_log_files_max);
     auto logger = std::make_shared<spdlog::logger>(root_logger, std::move(sink));
     logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
-    logger->flush_on(spdlog::level::trace); // a root that is killed has told what it did
-    // A full disk: spdlog would say so on the terminal, over the progress.
+    logger->flush_on(spdlog::level::trace); // keeps the log of a root that is killed
+    // If the disk is full, spdlog would print errors over the progress on the terminal.
     logger->set_error_handler([](const std::string&) {});
     spdlog::set_default_logger(std::move(logger));
   } catch (const spdlog::spdlog_ex& e) {

@@ -27,7 +27,7 @@ constexpr std::string_view socket_suffix = ".sock";
 constexpr std::string_view crashes_suffix = ".crashes";
 constexpr std::string_view lock_name = "lock";
 
-// Nobody sees half of it.
+// Atomic: readers see the old or the new file.
 result<void> replace(const fs::path& file, const std::string& text) {
   auto fresh = file;
   fresh += ".new";
@@ -49,7 +49,7 @@ std::optional<std::uint64_t> start_ticks_of(std::int32_t pid) {
   return std::stoull((*fields)[19]); // field 22
 }
 
-// Whatever a process has written: reasons are told by protocols whose texts are UTF-8.
+// Replaces invalid UTF-8: logs may hold any bytes, but reasons travel in UTF-8 protocols.
 std::string as_utf8(std::string_view bytes) {
   std::string out;
   for (;;) {
@@ -94,7 +94,7 @@ std::vector<int> open_memory_of(const process_note& note, std::string_view suffi
   }
   if (start_ticks_of(note.pid) == note.start_ticks)
     return found;
-  for (const int fd : found) // a stranger's, with a reused pid
+  for (const int fd : found) // another process reuses the pid
     close(fd);
   return {};
 }
@@ -173,7 +173,7 @@ std::string run_dir::endpoint(std::string_view name, epoch_id life) const {
   return fmt::format("ipc://{}/{}-{}{}", path_.string(), name, life.value, socket_suffix);
 }
 
-// The file stays open, and with it the lock, for as long as this process lives.
+// The open file keeps the lock until this process ends.
 result<void> run_dir::lock() const {
   const auto file = path_ / lock_name;
   const int fd = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -212,7 +212,7 @@ void run_dir::forget(std::string_view name) const {
 }
 
 void run_dir::note_key(std::string_view name, const std::string& public_key) const {
-  // Who waits for a note that cannot be written says that it does not come.
+  // A failed write is not reported here: the process that waits for the key reports a timeout.
   static_cast<void>(write(fmt::format("{}{}", name, key_suffix), public_key));
 }
 
@@ -221,7 +221,7 @@ std::string run_dir::noted_key(std::string_view name) const {
 }
 
 void run_dir::note_device(std::string_view name, const std::string& device) const {
-  // It is shown, and nothing else comes of it.
+  // It is only displayed, so a failed write is ignored.
   static_cast<void>(write(fmt::format("{}{}", name, device_suffix), device));
 }
 

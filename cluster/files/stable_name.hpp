@@ -1,6 +1,5 @@
-// Names that outlive those who have them, each with its place among the ports of its machine, from
-// cluster.port on: root, first head, desk, further heads, agents. These are last because there may
-// be more of them later.
+// Process names that survive restarts, each with its port offset from cluster.port: root, first
+// head, join server, further heads, agents. Agents are last because more of them may join.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,9 +17,9 @@ struct stable_name {
 };
 
 inline const stable_name root_name{"root", 0};
-inline constexpr std::uint16_t join_port_offset = 2; // join_desk.hpp
+inline constexpr std::uint16_t join_port_offset = 2; // join_server.hpp
 
-// "head", "head-1": of pipeline 1.
+// "head", "head-1" for pipeline 1.
 inline stable_name head_name(std::uint32_t pipeline) {
   if (pipeline == 0)
     return {"head", 1};
@@ -28,7 +27,7 @@ inline stable_name head_name(std::uint32_t pipeline) {
           static_cast<std::uint16_t>(join_port_offset + pipeline)};
 }
 
-// `pipelines`: of the cluster; `place`: of its node.
+// `pipelines`: their number in the cluster; `index`: of the node.
 inline stable_name agent_name(std::string_view name, std::size_t pipelines, std::uint32_t place) {
   return {std::string(name), static_cast<std::uint16_t>(join_port_offset + pipelines + place),
           false};

@@ -1,14 +1,14 @@
-// Telling what several threads change. Under a lock nothing may be told: whoever is told may run in
-// this thread and ask for the lock again. Without one, who looked first may tell last, and then
-// what is old stands for ever. So whoever has told looks again.
+// Publishes state that several threads change. Publishing under a lock could deadlock: the callee
+// may run in this thread and take the lock again. Without a lock, the thread that read first may
+// publish last and leave stale state. So each thread reads again after publishing.
 #pragma once
 
 #include <utility>
 
 namespace baton::cluster {
 
-// `look` gives the version of what there is and what there is, together; `tell` takes the latter.
-// Of several threads that do this at a time, the last that tells tells the newest.
+// `read` returns a pair of version and state; `publish` takes the state. If several threads do this
+// concurrently, the last one to publish publishes the newest state.
 template <class Look, class Tell>
 void tell_newest(Look look, Tell tell) {
   for (auto now = look();;) {

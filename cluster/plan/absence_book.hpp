@@ -1,11 +1,11 @@
-// Which nodes on other machines the cluster has to do without. Pure: no clock, no links.
+// Detects lost nodes on other machines. Pure: no clock, no links.
 //
-//   here --its agent's link falls--> away --its patience is over, and as long nothing was served-+
-//    ^                                |                                                          |
-//    +--------- linked again ---------+---------------------- lost <-----------------------------+
+//   here --its agent's link is lost--> away --timeout, without service for as long---+
+//    ^                                  |                                            |
+//    +---------- linked again ----------+--------------------- lost <----------------+
 //
-// One that has not been here since the root began is away with another patience: a machine reads
-// its model file before it says anything.
+// A node that has not been here since the root started has another timeout, because a machine reads
+// its model file before it connects.
 #pragma once
 
 #include "schema/ids.hpp"
@@ -23,21 +23,20 @@ class absence_book {
 public:
   using time_point = std::chrono::steady_clock::time_point;
   struct patience {
-    std::chrono::milliseconds once_here; // 0: without end
+    std::chrono::milliseconds once_here; // 0: unlimited
     std::chrono::milliseconds at_first;
   };
-  // `nodes`: names of those on other machines.
+  // `nodes`: names of the nodes on other machines.
   absence_book(const std::vector<std::string>& nodes, patience most, time_point now);
 
-  // A node that has come to be: away at first, like the others; and one that is the cluster's no
-  // more.
+  // Adds a new node, which is away at first, or removes one from the cluster.
   void add(const std::string& node, time_point now);
   void remove(const std::string& node) { nodes_.erase(node); }
 
-  // Nodes that are not on another machine are not in the book: nothing happens.
+  // No effect for nodes that are not on another machine.
   void on_here(const std::string& node);
   void on_away(const std::string& node, time_point now);
-  // Whether an epoch is open. While one is, nobody is missed: shards may go on without their agent.
+  // Whether an epoch is open. If so, no node counts as lost: shards can run without their agent.
   void on_serving(bool is_serving, time_point now);
   std::set<std::string> lost(time_point now) const;
 

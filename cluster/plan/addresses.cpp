@@ -59,7 +59,7 @@ std::optional<key_pair> addresses::changed_key(const std::string& in_use) const 
   if (!network_)
     return std::nullopt;
   auto own = read_key_file(network_->key_file);
-  // One that cannot be read, or that nobody would let in, is no reason to stop talking.
+  // An unreadable or untrusted key must not interrupt the communication.
   if (!own || own->public_key == in_use || !trusted_->holds(own->public_key))
     return std::nullopt;
   return std::move(*own);

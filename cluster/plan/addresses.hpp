@@ -1,6 +1,6 @@
-// Where the processes of a cluster listen and find one another: at sockets in the run directory
-// while all are on one machine; between machines at ports, with keys. Root, head and agents have
-// names that outlive them; a gateway's or shard's is that of one life
+// Endpoints of the processes of a cluster. On one machine they are sockets in the run directory;
+// between machines they are ports, with keys. Root, head and agents have endpoints that outlive
+// them; a gateway or shard has one per incarnation
 // (docs/decisions/0003-stable-and-fresh-endpoints.md).
 #pragma once
 
@@ -15,8 +15,8 @@
 
 namespace baton::cluster {
 
-// The keys of the machines of a cluster, by node, the root's machine "". Noted in the run
-// directory, where the processes of that machine look again when it has changed.
+// The keys of the cluster's machines by node; the root's machine is "". Stored in the run
+// directory; the processes of the machine read them again after a change.
 result<void> note_keys(const run_dir& dir, const machine_keys& keys);
 machine_keys noted_keys(const run_dir& dir);
 
@@ -27,16 +27,16 @@ public:
 
   std::string listen(const stable_name& who) const;
   std::string listen(std::string_view name, epoch_id life) const;
-  // Those of the root's machine from anywhere, an agent from its own machine.
+  // The endpoint of a process: on the root's machine from anywhere, an agent from its own machine.
   std::string find(const stable_name& who) const;
 
-  // Not set on one machine.
+  // Not set on a single machine.
   const curve_keys& keys() const noexcept { return keys_; }
-  // Has the noted keys trusted from now on, if they have changed. Cheap: call it often.
+  // Trusts the stored keys from now on. Cheap: call it often.
   void refresh() const;
-  // This machine's key, if its file holds another one than that, and a trusted one.
+  // This machine's key, if its file holds a trusted key other than `in_use`.
   std::optional<key_pair> changed_key(const std::string& in_use) const;
-  // Which key a process listens with now: `cluster rotate-key` waits for it.
+  // Records the key in use of a process: `cluster rotate-key` waits for it.
   void note_key(std::string_view name, const std::string& in_use) const;
 
 private:

@@ -16,7 +16,7 @@
 namespace baton::cluster {
 namespace {
 
-// What `cluster doctor --json` said, behind whatever a library has printed before; empty: nothing.
+// The answer of `cluster doctor --json`, after anything that a library has printed; empty: none.
 std::string answer_in(const std::filesystem::path& log) {
   std::ifstream in(log);
   std::string line, last;
@@ -36,7 +36,7 @@ result<void> ask(const device& where, const std::string& text, ranks_asked ranks
                  const run_dir& dir) {
   const auto log = dir.log("device-check");
   std::error_code ec;
-  std::filesystem::remove(log, ec); // what an earlier one said is no answer
+  std::filesystem::remove(log, ec); // drops the answer of an earlier check
   launch what{"/proc/self/exe",
               {"cluster", "doctor", "--json", "--device", text, "--ranks",
                std::to_string(ranks.all), "--ranks-on-device", std::to_string(ranks.on_device)},
@@ -75,7 +75,7 @@ std::uint32_t ranks_max(const cluster_config& config) noexcept {
   return most;
 }
 
-// The ranks of a stage are consecutive devices of their pipeline.
+// Ranks of a stage are consecutive devices of their pipeline.
 std::uint32_t ranks_on_device(const cluster_config& config, const node_config& node,
                               std::string_view device) {
   const auto models = models_of_pipelines(config);

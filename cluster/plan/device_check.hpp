@@ -1,6 +1,6 @@
-// Before shards start: are the devices there that have engines in libraries? Asked of `cluster
-// doctor --device` in a process of its own, because a library brings along drivers and half a
-// gigabyte of torch, and may crash or hang; nothing of it stays in the one that asks.
+// Before shards start, checks that devices with engines in libraries are available. `cluster doctor
+// --device` checks in a process of its own: a library loads drivers and half a gigabyte of torch,
+// and may crash or hang. Nothing of it stays in the calling process.
 #pragma once
 
 #include "cluster/config/config.hpp"
@@ -13,24 +13,23 @@
 
 namespace baton::cluster {
 
-inline constexpr std::chrono::seconds device_answer_max{60}; // a cold torch takes some of them
+inline constexpr std::chrono::seconds device_answer_max{60}; // loading torch from disk is slow
 
-// What whoever misses this engine does.
+// How to install the device's engine.
 const char* fix_of(const device& where) noexcept;
 
-// Of the stages of its models, the most that meet.
+// The largest number of ranks in a stage, over all models.
 std::uint32_t ranks_max(const cluster_config& config) noexcept;
 
-// Of one of its nodes: how many ranks of a stage have this device together, at most. Pure.
+// The maximum of ranks of one stage that share a device of `node`. Pure.
 std::uint32_t ranks_on_device(const cluster_config& config, const node_config& node,
                               std::string_view device);
 
-// Of one of its nodes the devices. Errors: start_failed (names the device, what is wrong with it,
-// the fix).
+// Checks the devices of one node. Errors: start_failed (names the device, the error, the fix).
 result<void> check_devices(const cluster_config& config, const node_config& node,
                            const run_dir& dir);
-// Of the workers of this machine; of its devices it is asked only how many there are. Errors:
-// start_failed, bad_config (names `file`, the worker and what is not there).
+// Checks the workers of this machine, but only the number of its GPUs. Errors: start_failed,
+// bad_config (names `file`, the worker and the missing device).
 result<void> check_workers_here(const cluster_config& config, const std::filesystem::path& file);
 
 } // namespace baton::cluster

@@ -13,30 +13,30 @@ namespace {
 
 constexpr std::array<std::uint32_t, 3> streams_shown{1, 8, 32};
 
-// From one stage to the next, and from the last one's tokens to the next micro-batch: messages,
-// scheduler, text, gateway. Estimates without what the links between machines add; what comes of
-// them is held beside what is served by ./check growth (`plan`).
+// From one stage to the next, and from the last stage's tokens to the next micro-batch: messages,
+// scheduler, text, gateway. Estimates, without network links; ./check growth (`plan`) compares the
+// results with measurements.
 constexpr double hop_seconds = 100e-6;
 constexpr double turn_seconds = 400e-6;
-// Of a core, for a step on its way through head and gateway, and for each of its tokens. With
-// `turn_seconds` this is what one, 8 and 32 streams lose beside the step alone: 1.4, 2.1 and 4.8 ms
-// on a Xeon, 0.4, 0.9 and 5.3 on a Zen 4. The team that it takes the core from stands still.
+// Core time per step and per token in head and gateway. With `feedback_seconds`, 1, 8 and 32
+// streams lose 1.4, 2.1 and 4.8 ms per step on a Xeon, and 0.4, 0.9 and 5.3 on a Zen 4. The compute
+// team whose core is taken stands still.
 constexpr double serving_step_seconds = 500e-6, serving_token_seconds = 110e-6;
 
-// The ranks of a stage are one engine here: what they lose by meeting is not in it, but for those
-// that meet over the bus, behind attention and behind the ffn of every layer. Measured over
-// loopback: for the messages, and for each byte of the rows.
+// Here the ranks of a stage count as one engine, without the cost of their collectives. Only ranks
+// that meet over the bus, after attention and after the ffn of every layer, have such a cost.
+// Measured over loopback: per meeting, and per byte of the rows.
 constexpr double bus_meeting_seconds = 170e-6, bus_byte_seconds = 2.5e-9;
 
 struct stage_seat {
   cpu::probe_seat seat;
   bool is_here = false;
   double speed = 0;    // relative to the others
-  double share = 0;    // of a whole step's cost
+  double share = 0;    // of the cost of a whole step
   std::string machine; // of its rank 0
   std::uint32_t meetings = 0;
-  double meeting_seconds = 0; // each, beside what its rows take
-  double slowest_byte = 0;    // seconds
+  double meeting_seconds = 0; // per meeting, without the row bytes
+  double slowest_byte = 0;    // in seconds
 };
 
 std::vector<stage_seat> seats_of(const model::description& model, const cluster_plan& plan,
@@ -53,7 +53,7 @@ std::vector<stage_seat> seats_of(const model::description& model, const cluster_
     if (s.rank == 0)
       stage.machine = s.machine;
     if (meets_over_bus(plan, s)) {
-      // To rank 0 and back. Of a slow link the time there is all that counts.
+      // To rank 0 and back. On a slow link only the transfer time matters.
       const auto way = [&](std::size_t bytes) {
         return 2 * way_seconds(known, stage.machine, s.machine, bytes);
       };
@@ -72,7 +72,7 @@ std::vector<stage_seat> seats_of(const model::description& model, const cluster_
   return stages;
 }
 
-// Those of this machine; if it has none, one with its cores.
+// The stages on this machine; if there are none, a stage with all of its cores.
 std::vector<cpu::probe_seat> seats_here(const std::vector<stage_seat>& stages) {
   std::vector<cpu::probe_seat> here;
   for (const auto& s : stages)
@@ -84,8 +84,7 @@ std::vector<cpu::probe_seat> seats_here(const std::vector<stage_seat>& stages) {
   return here;
 }
 
-// What serving takes from each stage beside the head and the gateway, which are on the root's
-// machine.
+// Time that serving takes from each stage on the root's machine, where head and gateway run.
 double served_here(const std::vector<stage_seat>& stages, std::uint32_t rows) {
   std::uint32_t count = 0, threads = 0;
   for (const auto& s : stages)
@@ -98,8 +97,8 @@ double served_here(const std::vector<stage_seat>& stages, std::uint32_t rows) {
       static_cast<std::uint32_t>(facts_of_this_machine().physical_cores().size()));
 }
 
-// Of each stage, from the whole model's step by the seats that are here; elsewhere it takes as much
-// longer as its machine is slower.
+// Time per stage, from measured whole-model steps on this machine; scaled by speed for other
+// machines.
 std::vector<double> stage_seconds(const std::vector<stage_seat>& stages,
                                   const std::vector<cpu::probe_seat>& here,
                                   const std::vector<double>& measured, std::uint32_t rows,
@@ -119,8 +118,8 @@ std::vector<double> stage_seconds(const std::vector<stage_seat>& stages,
   return seconds;
 }
 
-// What links add: from stage to stage with so many bytes of rows, and from the last with its
-// tokens, by the head, which is on the root's machine, to the first.
+// The delay of links: from stage to stage with `row_bytes`, then from the last stage over
+// the head on the root's machine to the first.
 double way_of(const std::vector<stage_seat>& stages, const machines& known, std::size_t row_bytes) {
   const auto more = [&](const std::string& from, const std::string& to, std::size_t bytes) {
     return std::max(0.0, way_seconds(known, from, to, bytes) - hop_seconds);
@@ -150,7 +149,7 @@ double tokens_per_second(std::span<const double> stage_seconds, std::uint32_t st
                          double way_between) {
   const auto stages = static_cast<std::uint32_t>(stage_seconds.size());
   const auto batches = batches_of(streams, stages);
-  // One micro-batch takes its whole way before it begins again; the slowest stage runs all.
+  // A micro-batch passes all stages before its next step; the slowest stage runs every micro-batch.
   const double way = std::accumulate(stage_seconds.begin(), stage_seconds.end(), 0.0) +
                      hop_seconds * (stages - 1) + turn_seconds + way_between;
   const double slowest =
@@ -164,7 +163,7 @@ result<std::vector<expected_speed>> expect(const cluster_config& config,
   std::vector<expected_speed> all;
   if (plan.shards.empty())
     return all;
-  for (const auto& s : plan.shards) // what was probed is the native engine
+  for (const auto& s : plan.shards) // the probe measures the native engine only
     if (!s.on_device.is_native())
       return all;
   const auto file = model::open_model(config.model.path);

@@ -39,9 +39,8 @@ result<void> generation_book::begin(generation next, time_point now, const std::
     return fail(errc::conflict, "generation {} is still being started: wait for it",
                 noted_.now.coming->number);
   if (next.number >= generations_max)
-    return fail(errc::does_not_fit, "this cluster has changed {} times: start it anew",
-                noted_.last);
-  ENSURE(next.number > noted_.last, "generation {} was there before", next.number);
+    return fail(errc::does_not_fit, "this cluster has changed {} times: restart it", noted_.last);
+  ENSURE(next.number > noted_.last, "generation {} was used before", next.number);
   noted_.last = next.number;
   noted_.now.coming = std::move(next);
   late_at_ = now + change_patience;

@@ -17,9 +17,9 @@ constexpr std::size_t cores_max = 4096; // Linux's CONFIG_NR_CPUS goes to 8192, 
 
 constexpr double read_gb_s_max = 1e6;
 constexpr double round_trip_seconds_max = 60, bytes_per_second_max = 1e15;
-constexpr int probe_rounds = 3; // the fastest counts: the others were disturbed
+constexpr int probe_rounds = 3; // the fastest counts, the others were disturbed
 
-// "0-1", "0,32": whether one before this core shares its physical core. No such file: no.
+// "0-1", "0,32": whether an earlier core shares this one's physical core. No if there is no file.
 bool is_sibling(std::uint32_t core, const std::set<std::uint32_t>& earlier) {
   std::ifstream list("/sys/devices/system/cpu/cpu" + std::to_string(core) +
                      "/topology/thread_siblings_list");
@@ -56,7 +56,7 @@ std::optional<read_speed> read_speed_in(const nlohmann::json& facts) {
   return is_one(speed.one_thread) && is_one(speed.all_cores) ? std::optional(speed) : std::nullopt;
 }
 
-// One that was noted by a build before this has none.
+// Records of an older build have no link.
 std::optional<link_speed> link_speed_in(const nlohmann::json& facts) {
   const auto link = facts.value("link", nlohmann::json());
   if (link.is_null())

@@ -1,4 +1,4 @@
-// What the links between machines add, by what each has measured when it joined (link_probe.hpp).
+// Delays of links between machines, as measured when each machine joined (link_probe.hpp).
 #pragma once
 
 #include "cluster/plan/machine.hpp"
@@ -8,8 +8,8 @@
 
 namespace baton::cluster {
 
-// One way from a machine to another, by the links that they have to the root's: nobody has measured
-// those between two others. Of machines whose link is not known: 0.
+// One-way delay between two machines, estimated from their links to the root's machine; links
+// between others are not measured. 0 for a machine whose link is not known.
 double way_seconds(const machines& known, const std::string& from, const std::string& to,
                    std::size_t bytes);
 

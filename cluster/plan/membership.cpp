@@ -14,13 +14,13 @@ const node_config* find(const cluster_config& config, const std::string& name) {
   return it == config.nodes.end() ? nullptr : &*it;
 }
 
-// Wherever it stands in the file.
+// Ignores the position in the file.
 bool is_same(node_config a, node_config b) {
   a.place = b.place = 0;
   return a == b;
 }
 
-// "" if they are.
+// "" if they are equal.
 std::string different_section(const cluster_config& a, const cluster_config& b) {
   const auto own = [](const cluster_config& c) {
     return std::tie(c.name, c.run_dir, c.shutdown_timeout, c.node_timeout, c.network);
@@ -38,17 +38,17 @@ std::string different_section(const cluster_config& a, const cluster_config& b) 
   return a.gateway == b.gateway ? "" : "[gateway]";
 }
 
-// One that has a place already came back: what the file says of stages counted it before.
+// A node that had an index already is returning: pipeline_parallel_size counted it before.
 result<void> check_new(const node_config& n, bool was_there) {
   const auto refuse = [&](std::string_view why) {
     return fail(errc::conflict, "node {} is new and {}", n.name, why);
   };
   if (!n.is_elsewhere)
-    return refuse("on the machine of `cluster up`, whose devices are shared out: it can come with "
-                  "the next `cluster up`");
+    return refuse("on the machine of `cluster up`, whose devices are in use: it can join with the "
+                  "next `cluster up`");
   if (!n.waits && !was_there)
     return refuse("does not wait: write waits = true in its [[nodes]] table, so that "
-                  "model.pipeline_parallel_size goes on to say what it says");
+                  "model.pipeline_parallel_size keeps its meaning");
   return {};
 }
 
@@ -80,8 +80,8 @@ result<void> check_grown(const cluster_config& running, const cluster_config& fr
                          const membership& members) {
   if (const auto section = different_section(running, fresh); !section.empty())
     return fail(errc::conflict,
-                "{} of nodes.toml is not what the cluster runs with: it takes effect at the next "
-                "`cluster up`, until then nodes alone may be different",
+                "{} of nodes.toml differs from the running cluster: it takes effect at the next "
+                "`cluster up`, until then only nodes may differ",
                 section);
   for (const auto& n : running.nodes) {
     const auto* now = find(fresh, n.name);
@@ -92,7 +92,7 @@ result<void> check_grown(const cluster_config& running, const cluster_config& fr
                   n.name, n.name);
     if (!is_same(n, *now))
       return fail(errc::conflict,
-                  "node {} is another one in nodes.toml than in the cluster, or its devices are of "
+                  "node {} differs between nodes.toml and the cluster, or its devices belong to "
                   "another model",
                   n.name);
   }

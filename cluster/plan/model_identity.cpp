@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of a directory what models are read from: a log or a lock beside it changes nothing.
+// Files of a directory that models are read from; others, such as logs and locks, do not count.
 bool is_part(const fs::path& file) {
   constexpr std::array<std::string_view, 3> parts{".safetensors", ".json", ".jinja"};
   return std::find(parts.begin(), parts.end(), file.extension().string()) != parts.end();

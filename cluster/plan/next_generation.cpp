@@ -5,14 +5,14 @@
 namespace baton::cluster {
 namespace {
 
-// Devices that are left over are for the plan to refuse.
+// The plan rejects left-over devices.
 std::uint32_t stages_of(const cluster_config& config, const generation& which) {
   const auto devices = own_devices(config, which);
   return devices == 0 ? 0
                       : static_cast<std::uint32_t>(std::max<std::size_t>(1, devices / which.width));
 }
 
-// Though it has devices.
+// Whether it has devices but no stages.
 bool is_switched_off(const cluster_config& config, const generation& g) {
   return g.stages == 0 && own_devices(config, g) > 0;
 }

@@ -12,19 +12,19 @@
 namespace baton::cluster {
 namespace {
 
-// Repacked weights beside the file's pages, activations, sampler scratch: the share above the
-// stored weights.
+// Memory above the stored weights: repacked weights beside the file's pages, activations, sampler
+// scratch.
 constexpr double weight_overhead = 1.25;
-constexpr std::uint64_t process_bytes = 64ull << 20; // code, actor system, buffers of one shard
+constexpr std::uint64_t process_bytes = 64ull << 20; // per shard: code, actor system, buffers
 
-// What waits to be copied between two steps stays below limits::copies_max.
+// Keeps the copies between two steps below limits::copies_max.
 constexpr std::uint64_t swap_blocks_max = limits::copies_max / 4;
 
 struct place_on_device {
   std::string on;
   std::string machine;
   std::string device_name;
-  std::uint32_t owner = 0; // the pipeline whose shard is there
+  std::uint32_t owner = 0; // the pipeline of its shard
   device what;
 };
 
@@ -32,7 +32,7 @@ std::string machine_of(const node_config& node) {
   return node.is_elsewhere ? node.name : root_machine;
 }
 
-// Of this pipeline as many as the generation has, and those of all others, which have their cores.
+// Devices of this pipeline in the generation, and of all others, which occupy their cores.
 std::vector<place_on_device> all_devices(const cluster_config& config, const generation& which) {
   std::vector<place_on_device> devices;
   for (const auto& n : config.nodes)
@@ -47,7 +47,7 @@ std::vector<place_on_device> all_devices(const cluster_config& config, const gen
   return devices;
 }
 
-// What the shards on a machine need beside their KV.
+// Memory of the shards on a machine without their KV.
 std::uint64_t bytes_without_kv(const cluster_plan& plan, const std::string& machine) {
   std::uint64_t needed = 0;
   for (const auto& s : plan.shards)
@@ -79,7 +79,7 @@ result<void> check_memory(const cluster_plan& plan, const machines& known) {
   return {};
 }
 
-// What a shard keeps of each block: the keys and values of its layers and heads.
+// Bytes per block of a shard: keys and values of its layers and heads.
 std::uint64_t block_bytes(const cluster_config& config, const model::description& model,
                           const shard_plan& shard) {
   return cpu::kv_shape{shard.layers.count, shard.slice().kv_heads.count, model.head_size,
@@ -87,7 +87,7 @@ std::uint64_t block_bytes(const cluster_config& config, const model::description
       .block_bytes();
 }
 
-// That have devices on a machine.
+// The number of pipelines with devices on a machine.
 std::size_t pipelines_on(const cluster_config& config, const std::string& machine) {
   std::set<std::uint32_t> owners;
   for (const auto& n : config.nodes)
@@ -96,7 +96,8 @@ std::size_t pipelines_on(const cluster_config& config, const std::string& machin
   return std::max<std::size_t>(1, owners.size());
 }
 
-// "auto": what max_num_seqs sequences of max_model_len need, as far as every machine has memory.
+// "auto": enough for max_num_seqs sequences of max_model_len, limited by the memory of every
+// machine.
 std::uint64_t auto_blocks(const cluster_config& config, const model::description& model,
                           const cluster_plan& plan, const machines& known) {
   const auto context_blocks =
@@ -157,17 +158,17 @@ std::vector<std::uint32_t> without(const std::vector<std::uint32_t>& all,
   return left;
 }
 
-// Of each device of one machine. "cpu:N" is the N-th core that its processes may use (containers
-// have any); a plain "cpu" gets an even share of the physical cores that no device names, and
-// shares one if there are too few.
+// Sets the cores of each device of one machine. "cpu:N" is the N-th core available to its processes
+// (containers have any). A plain "cpu" gets an even share of the unnamed physical cores, and shares
+// one if there are too few.
 result<void> share_cores(const std::vector<place_on_device>& devices,
                          const std::vector<std::size_t>& of_machine, const machine_facts& machine,
                          std::vector<std::vector<std::uint32_t>>& shares) {
   std::set<std::uint32_t> named;
-  std::vector<std::size_t> unnamed; // devices
+  std::vector<std::size_t> unnamed; // indices into devices
   for (const auto i : of_machine) {
     const auto& d = devices[i];
-    if (!d.what.is_native()) { // it has no core to itself; its threads are the system's to place
+    if (!d.what.is_native()) { // no core of its own; the system schedules its threads
       shares[i] = machine.physical_cores();
       continue;
     }
@@ -211,7 +212,7 @@ share_cores(const std::vector<place_on_device>& devices, const machines& known) 
   return shares;
 }
 
-// Of machines without layers nothing is asked.
+// Machines without layers need no facts.
 result<void> check_known(const cluster_config& config, const generation& which,
                          const machines& known) {
   for (const auto& n : config.nodes)
@@ -224,7 +225,7 @@ result<void> check_known(const cluster_config& config, const generation& which,
   return {};
 }
 
-// A stage takes as many devices, one after the other, as it has ranks.
+// A stage takes consecutive devices, one per rank.
 result<void> check_devices(const cluster_config& config, const generation& which) {
   if (which.stages == 0)
     return {};
@@ -268,14 +269,14 @@ shard_plan make_shard(const cluster_config& config, const place_on_device& where
   s.threads = m.threads_per_shard ? m.threads_per_shard
                                   : std::max(1u, static_cast<std::uint32_t>(s.cores.size()));
   if (s.threads > s.cores.size() || !s.on_device.is_native())
-    s.cores.clear(); // more threads than cores: the system places them
+    s.cores.clear(); // more threads than cores: the system schedules them
   s.cores.resize(std::min<std::size_t>(s.cores.size(), s.threads));
   s.stage = static_cast<stage_index>(index / which.width);
   s.rank = static_cast<std::uint32_t>(index % which.width);
   return s;
 }
 
-// The layers of the stages: a faster one gets more.
+// Assigns layers to stages: faster stages get more.
 result<void> cut_model(const model::description& model, const machines& known, cluster_plan& plan) {
   const auto ranges = model::partition(model, plan.stages, stage_speeds(plan, known));
   if (!ranges)
@@ -287,7 +288,7 @@ result<void> cut_model(const model::description& model, const machines& known, c
   return {};
 }
 
-// The slices of a stage's ranks: a rank with more threads gets more.
+// Assigns slices to the ranks of a stage: ranks with more threads get more.
 result<void> cut_stage(const model::description& model, std::span<shard_plan> ranks) {
   std::vector<double> speeds;
   for (const auto& s : ranks)
@@ -318,7 +319,7 @@ result<void> check_fits_beside(const std::vector<const cluster_plan*>& there,
     const auto after = bytes_with_kv(coming, name);
     if (before + after > machine.memory_available_bytes)
       return fail_param(errc::does_not_fit, "model.kv_cache_bytes",
-                        "the shards that serve{} have {}, those that come need {} beside them "
+                        "the serving shards{} use {}, the new ones need {} beside them "
                         "(weights and KV cache), and its machine had {} available for both",
                         name == root_machine ? "" : " on node " + name, human_bytes(before),
                         human_bytes(after), human_bytes(machine.memory_available_bytes));
@@ -390,7 +391,7 @@ result<cluster_plan> make_plan(const cluster_config& config, const model::descri
     if (devices[i].owner == config.pipeline)
       plan.shards.push_back(
           make_shard(config, devices[i], plan.shards.size(), std::move((*cores)[i]), which));
-  if (plan.shards.empty()) // a replica that waits
+  if (plan.shards.empty()) // a waiting replica
     return plan;
   if (auto ok = check_engines(config, plan); !ok)
     return ok.error();

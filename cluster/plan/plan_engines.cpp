@@ -19,12 +19,12 @@ plugin::quantization quantization_of(const model_config& model) {
 
 namespace {
 
-// Of a weight in a layer's matrix, its share of the scales aside from those of whole outputs.
+// Bytes per weight in a layer's matrix, with group scales but without scales per output.
 double layer_weight_bytes(const model_config& config, double element) {
   switch (quantization_of(config)) {
   case plugin::quantization::fp8:
     return 1;
-  case plugin::quantization::int4: // a step and a minimum of 16 bits for each group
+  case plugin::quantization::int4: // scale and minimum per group, 16 bits each
     return 0.5 + 4.0 / config.quantization_group_size;
   case plugin::quantization::none:
     break;
@@ -44,7 +44,7 @@ std::uint64_t held_bytes_of(const model_config& config, const model::description
   const double element = weights_of(config, shard.on_device) == plugin::element::f32 ? 4 : 2;
   const double per_byte = static_cast<double>(model.parameter_count) /
                           static_cast<double>(std::max<std::uint64_t>(stored, 1));
-  // Embedding and head are never quantised.
+  // Embedding and head are never quantized.
   const double outside = static_cast<double>(
       std::min(shard.weight_bytes,
                (shard.layers.embeds ? model.embedding_bytes : 0) +

@@ -1,5 +1,5 @@
-// What a plan has to know of devices whose engines live in libraries (docs/engines.md): in which
-// type they hold weights, what cannot be together, what of the machine's memory they take.
+// Devices with engines in libraries (docs/engines.md): the type of their weights, valid
+// combinations, and their use of the machine's memory.
 #pragma once
 
 #include "cluster/plan/plan.hpp"
@@ -7,23 +7,23 @@
 
 namespace baton::cluster {
 
-// Of the weights on such a device: as the operator says, else float32 on CPU tensors and bfloat16
-// in a device's own memory.
+// The type of weights on such a device: the operator's choice, else float32 for CPU tensors and
+// bfloat16 in a device's own memory.
 plugin::element weights_of(const model_config& model, const device& where);
 
-// In which form it holds the matrices of the layers.
+// How it stores the matrices of layers.
 plugin::quantization quantization_of(const model_config& model);
 
-// Bytes of a shard's weights where its engine holds them, a device's own memory or the machine's.
+// Bytes of a shard's weights in the memory of its engine, whether the device's or the machine's.
 std::uint64_t held_bytes_of(const model_config& config, const model::description& model,
                             const shard_plan& shard);
 
-// Bytes of a shard's weights in the memory of its machine, before what a process takes anyway.
+// Bytes of a shard's weights in its machine's memory, without the process's base memory.
 std::uint64_t weight_bytes_of(const model_config& config, const model::description& model,
                               const shard_plan& shard);
 
-// Errors: bad_config (names the key: a setting that none of the devices has, or one of them has
-// not; ranks of one stage on devices of several engines; "auto" memory that is not the machine's).
+// Errors: bad_config (names the key: a setting that some device does not support; ranks of one
+// stage on devices of several engines; "auto" memory on a device with its own).
 result<void> check_engines(const cluster_config& config, const cluster_plan& plan);
 
 } // namespace baton::cluster

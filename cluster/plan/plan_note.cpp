@@ -102,7 +102,7 @@ result<void> note_plan(const run_dir& dir, const plan_note& plan) {
   return dir.write(plan_name, json.dump() + "\n");
 }
 
-// What is not such a note is none: its cluster was another build's, and is refused as that.
+// A file of another form comes from another build; callers refuse its cluster for that.
 std::optional<plan_note> noted_plan(const run_dir& dir) {
   const auto text = dir.read(plan_name);
   if (!text)

@@ -16,13 +16,13 @@ std::string name_of(const std::string& machine) {
   return machine == root_machine ? "this machine" : "node " + machine;
 }
 
-// "[....######....]": which of the layers.
+// "[....######....]": the range of layers.
 std::string bar_of(const model::layer_range& layers, std::uint32_t layer_count) {
   constexpr std::uint32_t columns_max = 40;
   const auto columns = std::min(layer_count, columns_max);
   const auto column = [&](std::uint32_t layer) { return layer * columns / layer_count; };
   std::string bar(columns, '.');
-  // A stage of few of many layers is to be seen as well.
+  // A small stage among many layers stays visible.
   const auto first = std::min(column(layers.first), columns - 1);
   const auto end = std::clamp(column(layers.end()), first + 1, columns);
   std::fill(bar.begin() + first, bar.begin() + end, '#');
@@ -36,7 +36,7 @@ std::string shards_of(const cluster_plan& plan, stage_index stage) {
     if (s.stage != stage)
       continue;
     names += (names.empty() ? "" : " + ") + s.name;
-    if (std::exchange(last, s.on) != s.on) // the ranks of a node stand together
+    if (std::exchange(last, s.on) != s.on) // ranks of one node are adjacent
       places += (places.empty() ? "" : ", ") + s.on;
   }
   return names + " on " + places;
@@ -54,7 +54,7 @@ std::string machines_text(const machines& known) {
       text += fmt::format(", reads {:.1f} GB/s ({:.1f} by one thread)", facts.reads.all_cores,
                           facts.reads.one_thread);
     if (name != root_machine && facts.link.is_known())
-      text += fmt::format(", link {:.2f} ms there and back, {:.0f} MB/s",
+      text += fmt::format(", link {:.2f} ms round trip, {:.0f} MB/s",
                           facts.link.round_trip_seconds * 1e3, facts.link.bytes_per_second / 1e6);
     text += "\n";
   }
@@ -87,7 +87,7 @@ std::string plan_picture(const cluster_plan& plan, const model::description& mod
   const auto row_bytes = std::size_t{model.hidden_size} * sizeof(float);
   auto text = fmt::format("  client -> gateway -> {}\n", head);
   std::string at = root_machine;
-  // The line above a stage, or above the end: an arrow, and the link where it is one.
+  // The line above a stage or the end: an arrow, and the delay of a link.
   const auto go = [&](const std::string& to) {
     text += "            |";
     if (const auto seconds = way_seconds(known, at, to, row_bytes); at != to && seconds > 0)

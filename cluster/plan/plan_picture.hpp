@@ -1,4 +1,4 @@
-// What `cluster plan` draws below its table: the machines by what they have measured, and the way
+// The drawing below the table of `cluster plan`: the machines with their measurements, and the path
 // of a token through the stages. Pure.
 #pragma once
 
@@ -10,15 +10,15 @@
 
 namespace baton::cluster {
 
-// A line for each machine: cores, memory, how fast it reads, its link to the root's machine. What
-// was not measured is left out.
+// One line per machine: cores, memory, read speed, link to the root's machine. Unmeasured values
+// are left out.
 std::string machines_text(const machines& known);
 
-// The same for scripts: an array.
+// The same as a JSON array.
 nlohmann::ordered_json machines_json(const machines& known);
 
-// The way of a token, a line for each stage with its part of the layers; between stages of several
-// machines what the link adds to a row.
+// The path of a token: one line per stage with its layers, and between machines the delay that the
+// link adds to a row.
 std::string plan_picture(const cluster_plan& plan, const model::description& model,
                          const machines& known);
 

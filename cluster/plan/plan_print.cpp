@@ -25,8 +25,8 @@ std::string human_bytes(std::uint64_t bytes) {
 
 namespace {
 
-// What another type than the default costs, as measured on the default model
-// (docs/decisions/0011-kv-cache-types.md); nothing for the default.
+// The cost of a non-default type on the default model (docs/decisions/0011-kv-cache-types.md); ""
+// for the default.
 std::string_view cost_of(cpu::kv_format format) {
   switch (format) {
   case cpu::kv_format::f16:
@@ -39,8 +39,7 @@ std::string_view cost_of(cpu::kv_format format) {
   return "";
 }
 
-// "1 of 2: heads 6-8, ffn 768" of query heads and rows of the ffn; nothing where a stage is one
-// shard.
+// "1 of 2: heads 6-8, ffn 768": query heads and rows of the ffn; "" for a stage of one shard.
 std::string part_of(const cluster_plan& plan, const shard_plan& shard) {
   if (plan.width == 1)
     return "";
@@ -50,7 +49,7 @@ std::string part_of(const cluster_plan& plan, const shard_plan& shard) {
                      own.heads.end() - 1, own.ffn.count);
 }
 
-// Nothing where the ranks of every stage are on one node.
+// Empty if the ranks of every stage are on one node.
 std::string meetings_over_bus(const cluster_plan& plan) {
   std::string text;
   for (const auto& s : plan.shards) {
@@ -60,14 +59,13 @@ std::string meetings_over_bus(const cluster_plan& plan) {
     for (const auto& each : stage_of(plan, s))
       names.push_back(each.name);
     text += fmt::format("  {} of stage {} meet over the bus, twice in every layer: they are on "
-                        "several nodes; in the memory of one it takes a hundredth of the time\n",
+                        "several nodes; on one node it would take a hundredth of the time\n",
                         fmt::join(names, " and "), s.stage);
   }
   return text;
 }
 
-// Fewer positions for each sequence than a short question and its answer have; nothing where there
-// are more.
+// A warning if there are fewer positions per sequence than a short question and answer need.
 std::string scarcity(const cluster_config& config, const cluster_plan& plan) {
   constexpr std::uint64_t positions_least = 256;
   const auto tokens = std::uint64_t{plan.blocks} * plan.block_positions;
@@ -81,7 +79,7 @@ std::string scarcity(const cluster_config& config, const cluster_plan& plan) {
                      std::max<std::uint64_t>(1, tokens / positions_least));
 }
 
-// "  expected: 150 tokens/s for one stream, 480 for 8, 560 for 32"; nothing where it is not known.
+// "  expected: 150 tokens/s for one stream, 480 for 8, 560 for 32"; empty if not known.
 std::string speeds(const std::vector<expected_speed>& expected) {
   std::string text;
   for (const auto& e : expected)
@@ -89,10 +87,10 @@ std::string speeds(const std::vector<expected_speed>& expected) {
                 ? fmt::format("  expected: {:.0f} tokens/s for {}", e.tokens_per_second,
                               e.streams == 1 ? "one stream" : fmt::format("{} streams", e.streams))
                 : fmt::format(", {:.0f} for {}", e.tokens_per_second, e.streams);
-  return text.empty() ? text : text + "; more where guesses are right\n";
+  return text.empty() ? text : text + "; more with accepted drafts\n";
 }
 
-// Only what somebody says.
+// Only fields that are set.
 nlohmann::ordered_json sampling_json(const sampling_defaults& d) {
   auto json = nlohmann::ordered_json::object();
   for_each_sampling_field([&](sampling_field field, auto member) {
@@ -131,7 +129,7 @@ std::string plan_table(const cluster_config& config, const model::description& m
       plan.blocks, plan.block_positions, std::uint64_t{plan.blocks} * plan.block_positions,
       plan.max_model_len, config.model.max_num_seqs);
   if (const auto line = sampling_line(config.model); !line.empty())
-    text += fmt::format("  sampling, where requests do not say: {}\n", line);
+    text += fmt::format("  sampling defaults: {}\n", line);
   text += scarcity(config, plan);
   text += cost_of(config.model.kv_cache_dtype);
   text += meetings_over_bus(plan);

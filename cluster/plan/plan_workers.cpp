@@ -16,13 +16,13 @@ std::string batch_of(const worker_config& w) {
                            std::chrono::duration<double, std::milli>(w.max_batch_delay).count());
 }
 
-// "2 of 4 (tp)": workers, ranks of each.
+// "2 of 4 (tp)": number of workers and ranks per worker.
 std::string processes_of(const worker_config& w) {
   return w.is_group() ? fmt::format("{} of {} ({})", w.count, w.parallel_level, name_of(w.parallel))
                       : fmt::format("{}", w.count);
 }
 
-// Of each worker, by model.
+// The devices of each worker, by model.
 std::vector<std::vector<std::string>> devices_of(const cluster_config& config,
                                                  const machine_gpus& gpus) {
   std::vector<std::vector<std::string>> all;
@@ -38,7 +38,7 @@ std::vector<std::vector<std::string>> devices_of(const cluster_config& config,
   return all;
 }
 
-// "GPU 0; GPU 1; CPU": each once.
+// "GPU 0; GPU 1; CPU": without repetition.
 std::string shown_devices(const std::vector<std::string>& all) {
   constexpr std::size_t shown_max = 4;
   std::vector<std::string> each;

@@ -1,4 +1,4 @@
-// What `cluster plan` says of the models that are served beside the LLMs, or alone. Pure.
+// The worker models in the output of `cluster plan`. Pure.
 #pragma once
 
 #include "cluster/config/config.hpp"
@@ -10,16 +10,16 @@
 
 namespace baton::cluster {
 
-// Whether this machine has the GPUs and cores that [[workers]] are to have. Errors: start_failed,
-// bad_config (names `file`, the worker and what is not there).
+// Whether this machine has the GPUs and cores that [[workers]] need. Errors: start_failed,
+// bad_config (names `file`, the worker and the missing device).
 result<void> check_workers(const cluster_config& config, const std::string& file,
                            const machine_gpus& gpus, const machine_cores& cores);
 
-// A line for each of [[workers]], and for the directories whose models come and go; empty: there
-// are none of all these.
+// One line per [[workers]] table and per directory of models that change at run time; empty without
+// these.
 std::string workers_text(const cluster_config& config, const machine_gpus& gpus);
 
-// The same for scripts: "workers", "model_repository", "model_store", those that there are.
+// The same as JSON: adds "workers", "model_repository" and "model_store", if present.
 void add_workers(nlohmann::ordered_json& plan, const cluster_config& config,
                  const machine_gpus& gpus);
 

@@ -15,7 +15,7 @@ by_machine threads_of(const cluster_plan& plan) {
   return threads;
 }
 
-// GB/s that a thread of the plan gets there, beside the others. Empty: one is not known.
+// GB/s per thread of the plan on each machine, under full load. Empty if one is not known.
 by_machine thread_speeds(const by_machine& threads, const machines& known) {
   by_machine speeds;
   for (const auto& [machine, count] : threads) {
@@ -28,7 +28,7 @@ by_machine thread_speeds(const by_machine& threads, const machines& known) {
   return speeds;
 }
 
-// Each has the speed of the fastest one that it is like.
+// Raises each speed to the fastest one that counts as alike.
 void level(by_machine& speeds) {
   std::vector<double*> falling;
   for (auto& [machine, speed] : speeds)
@@ -43,7 +43,7 @@ void level(by_machine& speeds) {
 } // namespace
 
 std::vector<double> stage_speeds(const cluster_plan& plan, const machines& known) {
-  // How fast a device of another engine is, nobody has measured: all are taken for equals.
+  // Devices of other engines are not measured and count as equal.
   if (std::any_of(plan.shards.begin(), plan.shards.end(),
                   [](const shard_plan& s) { return !s.on_device.is_native(); }))
     return std::vector<double>(plan.stages, 1.0);

@@ -1,5 +1,5 @@
-// How fast the stages of a plan are, relative to one another: by their threads and by how fast
-// their machines read memory, which is what decoding is bound by. Pure.
+// Relative speeds of a plan's stages, by their threads and their machines' memory bandwidth, which
+// limits decoding. Pure.
 #pragma once
 
 #include "cluster/plan/plan.hpp"
@@ -8,13 +8,12 @@
 
 namespace baton::cluster {
 
-// Machines whose measured speeds are within this factor of one another are alike: the difference is
-// noise, and layers must not be cut by that.
+// Speeds of machines within this factor count as alike: the difference is noise and must not move
+// layers.
 inline constexpr double alike_speeds = 1.25;
 
-// By stage; all machines plan the same, so there are only sums, products and comparisons in it.
-// Stages of one machine share what it reads in all. Where a machine's speed is not known, threads
-// alone count.
+// By stage. Uses only sums, products and comparisons, so all machines compute the same plan. Stages
+// of one machine share its total bandwidth. If a machine's speed is not known, only threads count.
 std::vector<double> stage_speeds(const cluster_plan& plan, const machines& known);
 
 } // namespace baton::cluster

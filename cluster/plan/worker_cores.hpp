@@ -1,5 +1,5 @@
-// Which cores a worker is bound to, and how many threads its libraries are told to use. Pure, but
-// for cores_here.
+// The cores that a worker is bound to, and the number of threads of its libraries. Pure, except
+// cores_here.
 #pragma once
 
 #include "cluster/config/config.hpp"
@@ -7,19 +7,19 @@
 
 namespace baton::cluster {
 
-// Of this machine, as `how` needs to know them.
+// The facts of this machine that `how` needs.
 machine_cores cores_here(const cpu_launcher& how, const machine_facts& facts);
 
-// Processes of workers on this machine, by their seats; a rank of a group is one.
+// Processes of workers on this machine, by slot; every rank of a group counts.
 struct worker_processes {
   std::uint32_t before = 0, own = 1, all = 1;
 };
 
 struct worker_cores {
-  std::vector<std::uint32_t> bound; // none: it may use all cores
-  std::uint32_t threads = 1;        // OMP_NUM_THREADS of each of its processes, unless one says it
+  std::vector<std::uint32_t> bound; // empty: all cores are allowed
+  std::uint32_t threads = 1;        // OMP_NUM_THREADS per process, unless configured
 };
-// Errors: bad_config (a core or a NUMA node is not there).
+// Errors: bad_config (a core or a NUMA node does not exist).
 result<worker_cores> cores_of(const cpu_launcher& how, const machine_cores& machine,
                               const worker_processes& who);
 

@@ -27,12 +27,12 @@ namespace {
 using rank_clock = std::chrono::steady_clock;
 
 constexpr const char* master_addr = "127.0.0.1"; // ranks are on one machine
-// Of ranks that end after rank 0 has: a `finalize` is bounded by it.
+// Limits how long ranks may run after rank 0 has ended, for instance in `finalize`.
 constexpr std::chrono::seconds farewell_max{5};
-constexpr std::chrono::milliseconds signal_poll{200}; // while a farewell runs
+constexpr std::chrono::milliseconds signal_poll{200}; // while ranks are ending
 
-// A free port for the ranks. If another process takes it before rank 0 does, rank 0 fails, and the
-// next start of the group chooses another port. 0: none is free, and errno says why.
+// A free port for the ranks; 0 with errno if there is none. If another process takes it first, rank
+// 0 fails, and the next start of the group chooses another port.
 std::uint16_t free_port() {
   const int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (s < 0)
@@ -49,7 +49,7 @@ std::uint16_t free_port() {
   return is_bound ? ntohs(at.sin_port) : 0;
 }
 
-// A rank's end of its socket with rank 0, and rank 0's.
+// The socket pairs between rank 0 and the other ranks.
 struct rank_sockets {
   std::vector<int> of_rank_0, of_others; // by rank - 1
   ~rank_sockets() { close_all(); }
@@ -80,7 +80,7 @@ void set_variable(const char* name, const std::string& value) {
   setenv(name, value.c_str(), /*replace=*/1);
 }
 
-// As torchrun's agent sets it for a job of one machine that it does not start again itself.
+// The variables of torchrun's agent for a job on one machine without restarts.
 void set_rank_environment(const worker_group& g, std::uint32_t rank, std::uint16_t port) {
   const auto own = std::to_string(rank), all = std::to_string(g.ranks);
   for (const auto* name : {"RANK", "LOCAL_RANK", "ROLE_RANK"})
@@ -95,23 +95,23 @@ void set_rank_environment(const worker_group& g, std::uint32_t rank, std::uint16
   set_variable("TORCHELASTIC_RUN_ID", g.run_id);
   set_variable("TORCHELASTIC_RESTART_COUNT", "0");
   set_variable("TORCHELASTIC_MAX_RESTARTS", "0");
-  set_variable("TORCHELASTIC_USE_AGENT_STORE", "False"); // rank 0 has the store at MASTER_PORT
+  set_variable("TORCHELASTIC_USE_AGENT_STORE", "False"); // rank 0 hosts the store at MASTER_PORT
   set_variable("OMP_NUM_THREADS", std::to_string(g.omp_num_threads));
   set_variable("BATON_GROUP_PARALLEL", g.parallel);
-  if (std::getenv("BATON_WORKER_GPU_ID")) // of those that CUDA_VISIBLE_DEVICES names, one each
+  if (std::getenv("BATON_WORKER_GPU_ID")) // an index into CUDA_VISIBLE_DEVICES, one per rank
     set_variable("BATON_WORKER_GPU_ID", own);
 }
 
 std::string inherited(const std::vector<int>& sockets) {
   std::string list;
   for (const int fd : sockets) {
-    fcntl(fd, F_SETFD, 0); // this process becomes the command with it
+    fcntl(fd, F_SETFD, 0); // the command inherits it
     list += (list.empty() ? "" : ",") + std::to_string(fd);
   }
   return list;
 }
 
-// In the child. Never returns.
+// Runs in the child. Never returns.
 [[noreturn]] void become_rank(const worker_group& group, std::uint32_t rank, std::uint16_t port,
                               const rank_sockets& sockets, pid_t launcher,
                               const std::vector<std::string>& command) {
@@ -121,17 +121,17 @@ std::string inherited(const std::vector<int>& sockets) {
     set_variable("BATON_GROUP_RANKS", inherited(sockets.of_rank_0));
   } else {
     set_variable("BATON_GROUP_LEADER", inherited({sockets.of_others[rank - 1]}));
-    unsetenv("BATON_WORKER_DOOR"); // rank 0 alone greets there
+    unsetenv("BATON_WORKER_DOOR"); // only rank 0 greets there
   }
   _exit(become_command(command));
 }
 
-// Ended as `status` says: by the same signal, if one did it.
+// Ends this process like `status`: by the same signal, if it was one.
 int end_as(int status) {
   if (WIFEXITED(status))
     return WEXITSTATUS(status);
   const int number = WTERMSIG(status);
-  const rlimit none{0, 0}; // the rank has left its core
+  const rlimit none{0, 0}; // the rank has written its core file
   setrlimit(RLIMIT_CORE, &none);
   std::signal(number, SIG_DFL);
   sigset_t one;
@@ -139,13 +139,13 @@ int end_as(int status) {
   sigaddset(&one, number);
   sigprocmask(SIG_UNBLOCK, &one, nullptr);
   raise(number);
-  constexpr int signalled = 128; // as shells say it
+  constexpr int signalled = 128; // as in shells
   return signalled + number;
 }
 
 class ranks {
 public:
-  // False: some rank could not be started, and errno says why. Those that were are killed.
+  // False with errno if a rank could not be started; the started ones are killed.
   bool start(const worker_group& group, std::uint16_t port,
              const std::vector<std::string>& command) {
     rank_sockets sockets;
@@ -168,7 +168,7 @@ public:
     return true;
   }
 
-  // Until all have ended; the signals of `waited` are blocked.
+  // Returns when all have ended. Requires: the signals of `waited` are blocked.
   int run(const sigset_t& waited) {
     while (alive_ > 0) {
       const timespec pause{0, std::chrono::nanoseconds(signal_poll).count()};
@@ -188,7 +188,7 @@ private:
     for (pid_t pid = 0; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
       const auto at = std::find(pids_.begin(), pids_.end(), pid);
       if (at == pids_.end())
-        continue; // none of the ranks
+        continue; // not a rank
       *at = 0;
       --alive_;
       ended(static_cast<std::size_t>(at - pids_.begin()), status);
@@ -197,7 +197,7 @@ private:
 
   void ended(std::size_t rank, int status) {
     if (is_killed_ || result_)
-      return; // it was told to end
+      return; // it was asked to end
     const bool is_orderly = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     if (!is_orderly) {
       result_ = status;
@@ -209,7 +209,7 @@ private:
       result_ = status;
       tell_all(SIGTERM);
     }
-    if (!farewell_) // also of another rank's: without it there is no group
+    if (!farewell_) // for any rank: without it there is no group
       farewell_ = rank_clock::now() + farewell_max;
   }
 
@@ -223,10 +223,10 @@ private:
       tell(i, number);
   }
 
-  std::vector<pid_t> pids_; // by rank; 0: it has ended
+  std::vector<pid_t> pids_; // by rank; 0: ended
   std::size_t alive_ = 0;
   bool is_killed_ = false;
-  std::optional<int> result_; // the group's, as waitpid tells it
+  std::optional<int> result_; // the group's, a status of waitpid
   std::optional<rank_clock::time_point> farewell_;
 };
 
@@ -238,7 +238,7 @@ int refuse_group(const char* what) {
 } // namespace
 
 int become_command(const std::vector<std::string>& command) {
-  // A program expects its signals as they are by default.
+  // Restores default signal handling for the program.
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_UNBLOCK, &all, nullptr);

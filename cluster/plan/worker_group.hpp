@@ -1,7 +1,7 @@
-// A worker that is several processes (docs/decisions/0058-worker-groups.md): its ranks, which begin
-// and end together. The process that runs this is the one that the root supervises.
+// A worker of several processes (docs/decisions/0058-worker-groups.md): ranks that start and end
+// together. The root supervises the process that calls run_group.
 //
-//   running --rank 0 exits with 0, or any other rank does--> leaving --all have ended--> over
+//   running --any rank exits with 0--> leaving --all have ended--> over
 //   running --any rank ends otherwise--> over (SIGKILL to the others)
 //   leaving --farewell_max--> over (SIGKILL to the others)
 #pragma once
@@ -14,17 +14,17 @@ namespace baton::cluster {
 
 struct worker_group {
   std::uint32_t ranks = 1;
-  std::string parallel; // "pp", "tp", "pptp": whom rank 0 hands a batch on to
+  std::string parallel; // "pp", "tp", "pptp": where rank 0 passes a batch
   std::string run_id;   // TORCHELASTIC_RUN_ID
   std::uint32_t omp_num_threads = 1;
 };
 
-// Runs the ranks until they are over; SIGTERM goes on to rank 0. What this process's environment
-// has is theirs as well, with torchrun's on top. Returns the exit status; a signal that ended a
-// rank ends this process too. Called in a process of one thread. A rank dies with this process.
+// Runs the ranks until all have ended; forwards SIGTERM to rank 0. Ranks inherit the environment,
+// plus torchrun's variables. Returns the exit status; a signal that ended a rank ends this process
+// too. Requires: a single thread. Ranks die with this process.
 int run_group(const worker_group& group, const std::vector<std::string>& command);
 
-// Becomes the command. Returns only if it cannot be run: says so, as the log's last line.
+// Executes the command. Returns only if that fails, with the error as the log's last line.
 int become_command(const std::vector<std::string>& command);
 
 } // namespace baton::cluster

@@ -1,4 +1,4 @@
-// Which worker processes there are, whom each serves, and at which gateway's door. Pure.
+// The worker processes of a cluster, their models and their gateways. Pure.
 #pragma once
 
 #include "cluster/config/config.hpp"
@@ -9,8 +9,8 @@ namespace baton::cluster {
 struct worker_seat {
   node_id node;
   std::string name;                // "worker-echo-0"
-  const worker_config* of;         // in the configuration that was asked
-  std::uint32_t gateway_index = 0; // those of a model are dealt to the gateways in turn
+  const worker_config* of;         // points into the configuration
+  std::uint32_t gateway_index = 0; // a model's workers go to the gateways in rotation
 };
 
 // In the order of nodes.toml. `config` must outlive them.
@@ -23,7 +23,7 @@ inline std::vector<worker_seat> worker_seats(const cluster_config& config) {
   return seats;
 }
 
-// Of the socket in the run directory at which that gateway's workers greet it.
+// Name of the socket in the run directory where workers greet that gateway.
 inline std::string worker_door_name(std::uint32_t gateway_index) {
   return fmt::format("workers-{}", gateway_index);
 }

@@ -17,7 +17,7 @@
 namespace baton::cluster {
 namespace {
 
-constexpr std::size_t files_max = 4; // that a child inherits
+constexpr std::size_t files_max = 4; // inherited by a child
 
 int pidfd_open(pid_t pid) {
   return static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
@@ -34,7 +34,7 @@ int pidfd_open(pid_t pid) {
   dup2(log, STDERR_FILENO);
   int null = open("/dev/null", O_RDONLY);
   dup2(null, STDIN_FILENO);
-  // First out of one another's way; a duplicate is not closed on exec.
+  // Moves the files out of one another's way first; duplicates are not closed on exec.
   std::array<int, files_max> moved{};
   for (std::size_t i = 0; i < what.files.size(); ++i)
     moved[i] = fcntl(what.files[i], F_DUPFD, inherited_file + static_cast<int>(files_max));
@@ -50,7 +50,7 @@ int pidfd_open(pid_t pid) {
 
 void die_with(std::int32_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) // it went before prctl
+  if (getppid() != parent) // it ended before prctl
     _exit(127);
 }
 
@@ -58,12 +58,12 @@ void outlive_parent(const run_dir& dir, std::string_view name, epoch_id life) {
   if (auto noted = dir.note(name, life); noted)
     prctl(PR_SET_PDEATHSIG, 0);
   else
-    spdlog::warn("{}: this process goes with its supervisor", noted.error().message);
+    spdlog::warn("{}: this process will end with its supervisor", noted.error().message);
 }
 
 std::string child_end::text() const {
   if (how == way::unseen)
-    return "ended, its parent knows how";
+    return "ended with a status that only its parent has";
   if (how == way::signal)
     return fmt::format("killed by signal {} ({})", number, strsignal(number));
   return number == 127 ? "exit status 127 (could not be executed, or its parent was gone)"
@@ -101,7 +101,7 @@ result<std::int32_t> child_watch::start(const launch& what, ended on_end) {
   auto failure = errno;
   close(log);
   if (pid > 0)
-    setpgid(pid, pid); // as the child does itself: whoever comes first, it is done when we return
+    setpgid(pid, pid); // the child does this too: a parent must not depend on its timing
   if (pid < 0)
     return fail(errc::io_failed, "fork: {}", std::strerror(failure));
   const int pidfd = pidfd_open(pid);
@@ -160,8 +160,8 @@ void child_watch::reap(std::int32_t pid) {
   gone.on_end(pid, end);
 }
 
-// A process whose parent has gone may have become ours (PR_SET_CHILD_SUBREAPER, or pid 1 of a
-// container): nobody waits for it.
+// Orphaned processes may be reparented to us (PR_SET_CHILD_SUBREAPER, or pid 1 of a container) and
+// need to be reaped.
 void child_watch::reap_strangers() {
   for (;;) {
     siginfo_t info{};

@@ -19,13 +19,13 @@ namespace baton::cluster {
 struct launch {
   std::filesystem::path program;
   std::vector<std::string> argv; // with argv[0], the name that ps shows
-  std::filesystem::path log;     // gets its stdout and stderr, appended
-  std::vector<int> files{};      // the child has them as inherited_file and those behind it
+  std::filesystem::path log;     // stdout and stderr are appended to it
+  std::vector<int> files{};      // inherited as inherited_file and the numbers after it
 };
 inline constexpr int inherited_file = 3;
 
 struct child_end {
-  // unseen: of a process whose parent is another, who alone is told.
+  // unseen: the process has another parent, so its status is not available.
   enum class way : std::uint8_t { exit, signal, unseen };
   way how = way::unseen;
   int number = 0; // of the signal, or the exit status
@@ -33,31 +33,31 @@ struct child_end {
   std::string text() const;
 };
 
-// SIGKILL for this process when the thread that forked it is gone; at once (exit status 127) if
+// Sends this process SIGKILL when the thread that forked it ends. Exits at once (status 127) if
 // that is no longer `parent`. Async-signal-safe.
 void die_with(std::int32_t parent);
-// A child dies with its parent until it is noted in the run directory, so that none is left which
-// nobody knows. From here on it outlives it: the parent's successor finds it by its note.
+// A child dies with its parent until it is recorded in the run directory, so no unknown process is
+// left behind. From here on it survives: the parent's successor finds it by its record.
 void outlive_parent(const run_dir& dir, std::string_view name, epoch_id life);
 
-// All children of this process: one thread waits for their ends.
+// The children of this process; one thread waits for their ends.
 class child_watch {
 public:
   using ended = std::function<void(std::int32_t pid, const child_end& how)>;
 
   child_watch();
-  ~child_watch(); // does not touch children that still run
+  ~child_watch(); // running children continue
 
-  // Starts a process in a process group of its own (a ^C at the terminal reaches only us), which
-  // dies with this one until it says otherwise (outlive_parent). `on_end` is called once, from the
-  // waiting thread, when it is gone and reaped. Errors: io_failed.
+  // Starts a process in its own process group (^C at the terminal does not reach it). It dies with
+  // this process until outlive_parent. `on_end` is called once, on the waiting thread, after the
+  // child is reaped. Errors: io_failed.
   result<std::int32_t> start(const launch& what, ended on_end);
-  // A child that this process got otherwise: as if it had been started here. Errors: io_failed (it
-  // is gone).
+  // Watches a child that was started elsewhere like one started here. Errors: io_failed (it has
+  // ended).
   result<std::int32_t> adopt(std::int32_t pid, ended on_end);
-  // Any process, by its pidfd, which is closed here.
+  // Watches any process by its pidfd, and takes ownership of the pidfd.
   void adopt(std::int32_t pid, int pidfd, ended on_end);
-  // Nothing happens if it is gone already.
+  // No effect if it has ended.
   void signal(std::int32_t pid, int number);
 
 private:

@@ -17,7 +17,7 @@ struct orders {
   std::int32_t parent = 0;
 };
 
-// A message with a file beside it.
+// A message with an attached file descriptor.
 struct packet {
   orders what;
   iovec part{&what, sizeof what};
@@ -53,7 +53,7 @@ struct packet {
   }
 };
 
-// Until it is called; ends with the agent.
+// Returns when the agent activates it; exits with the agent.
 next_life sleep_until_called(int socket) {
   const std::int32_t pid = getpid();
   if (send(socket, &pid, sizeof pid, MSG_NOSIGNAL) != sizeof pid)
@@ -68,7 +68,7 @@ next_life sleep_until_called(int socket) {
   }
 }
 
-// As child_watch::start does it for a process that it executes.
+// As child_watch::start does for an executed process.
 void become(const next_life& life) {
   setpgid(0, 0);
   die_with(life.parent);
@@ -77,10 +77,10 @@ void become(const next_life& life) {
 } // namespace
 
 std::optional<next_life> leave_copy(int socket) {
-  std::signal(SIGCHLD, SIG_IGN); // a copy that ends uncalled leaves no zombie here
+  std::signal(SIGCHLD, SIG_IGN); // an unused standby leaves no zombie
   std::optional<next_life> life;
   while (fork() == 0)
-    life = sleep_until_called(socket); // and leave a copy in turn
+    life = sleep_until_called(socket); // and fork the next standby
   if (life)
     become(*life);
   return life;

@@ -1,14 +1,14 @@
-// A process that leaves a sleeping copy of itself, which becomes its next life. What the process
-// had read and packed when the copy was made, both have: fork shares the pages. A shard that dies
-// is replaced without reading its weights again (docs/decisions/0014-a-copy-waits.md).
+// A process forks a sleeping standby of itself, which becomes its next incarnation. fork shares the
+// pages with everything that was read and packed until then. So a shard that dies is replaced
+// without reading its weights again (docs/decisions/0014-a-copy-waits.md).
 //
-//   agent --exec--> first life --fork--> copy (sleeps)
-//                       | dies             |
-//                       v           called v
-//                     (gone)        second life --fork--> copy (sleeps)
+//   agent --exec--> first incarnation --fork--> standby (sleeps)
+//                       | dies                    |
+//                       v               activated v
+//                     (gone)            second incarnation --fork--> standby (sleeps)
 //
-// Agent and copies share a socket: a copy says its pid when it is there, the agent says what the
-// next life is. A copy whose agent is gone ends.
+// Agent and standbys share a socket. A standby sends its pid when it is ready; the agent sends the
+// parameters of the next incarnation. A standby exits when its agent is gone.
 #pragma once
 
 #include "schema/ids.hpp"
@@ -22,16 +22,16 @@ namespace baton::cluster {
 
 struct next_life {
   epoch_id epoch;
-  std::int32_t parent = 0; // the agent: it dies with it until it is noted
-  int file = -1;           // its KV; -1: none
+  std::int32_t parent = 0; // the agent; dies with it until it is recorded
+  int file = -1;           // KV memory; -1: none
 };
 
-// Makes the copy. Returns nothing in the caller, and in a copy, once it has been called, what it is
-// to be. `socket` is the copies' end. Requires: no other thread. Without a copy, if there is no
-// memory for one, the next life is started anew.
+// Forks the standby. Returns nothing in the caller, and in an activated standby its parameters.
+// `socket` is the standby's end. Requires: no other thread. If fork fails for lack of memory, the
+// next incarnation is started from scratch.
 std::optional<next_life> leave_copy(int socket);
 
-// The agent's end.
+// The agent's end of the socket.
 class copies {
 public:
   // Errors: io_failed.
@@ -46,7 +46,7 @@ public:
   ~copies();
 
   int for_child() const noexcept { return theirs_; } // closed on exec
-  // The pid of the copy that wakes up as `life`; nothing if none is there.
+  // Activates a standby and returns its pid; nothing if none is ready.
   std::optional<std::int32_t> call(const next_life& life);
 
 private:

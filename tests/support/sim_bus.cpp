@@ -251,7 +251,7 @@ void sim_network::fall(const std::shared_ptr<connection>& c,
       return;
     c->is_told = false;
     open_later(c, reconnect_time);
-    owner->events.disconnected(c->to, "the connection fell");
+    owner->events.disconnected(c->to, "the connection was lost");
   });
 }
 

@@ -228,7 +228,7 @@ def test_a_second_cluster_in_a_directory_is_permanent(directory, shared):
 
 def test_a_desk_that_cannot_be_is_permanent(directory):
     done = subprocess.run([CLUSTER, "join", "tcp://127.0.0.1:1", "--node", "b", "--key", directory / "key"], capture_output=True, text=True, timeout=30)
-    assert done.returncode == PERMANENT and "says no key" in done.stderr, done
+    assert done.returncode == PERMANENT and "has no key" in done.stderr, done
 
 
 def test_a_command_line_that_is_none_is_told_from_all_that():

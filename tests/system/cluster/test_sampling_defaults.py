@@ -57,7 +57,7 @@ def test_a_default_of_tokens_is_bounded_by_the_context(greedy):
 
 def test_the_plan_tells_them(greedy):
     told = greedy.command("plan", str(greedy.config))
-    assert f"sampling, where requests do not say: temperature 0, max_tokens {TOLD} (nodes.toml)" in told.stdout, told.stdout + told.stderr
+    assert f"sampling defaults: temperature 0, max_tokens {TOLD} (nodes.toml)" in told.stdout, told.stdout + told.stderr
 
 
 def test_the_quickstart_answers_sensibly():

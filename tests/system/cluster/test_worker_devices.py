@@ -142,7 +142,7 @@ def test_each_worker_is_bound_to_cores_of_its_own(machine):
 def test_words_of_the_launcher_are_checked(machine, tmp_path):
     machine("")
     keys = 'cpu_launcher_enable = true\ncpu_launcher_args = "{}"'
-    for words, what in (("--core-list 0,4095 --ncores-per-instance 1", "--core-list has core 4095"), ("--rank 1", "--rank: TorchServe says it itself"),
+    for words, what in (("--core-list 0,4095 --ncores-per-instance 1", "--core-list has core 4095"), ("--rank 1", "--rank: TorchServe sets it itself"),
                         ("--cores 3", "--cores is not known")):
         c = alone(tmp_path, keys.format(words), where("a"))
         done = c.command("plan", str(c.config))

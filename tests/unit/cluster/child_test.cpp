@@ -124,6 +124,6 @@ TEST_CASE("the end of a process that is not ours is told, but not how it came") 
   REQUIRE(pid > 0);
   REQUIRE(watch.adopt(pid, e.recorder()));
   watch.signal(pid, SIGKILL);
-  CHECK(e.wait(2) == "ended, its parent knows how");
+  CHECK(e.wait(2) == "ended with a status that only its parent has");
   std::filesystem::remove(log_file);
 }

@@ -83,7 +83,7 @@ TEST_CASE("what run_cpu knows and means nothing here says why") {
   REQUIRE_MESSAGE(read, read.error().message);
   CHECK(read->taken == std::vector<std::string>{"--node-id", "0"});
   REQUIRE(read->notes.size() == 6);
-  CHECK(read->notes[0].starts_with("--ninstances: TorchServe says it itself"));
+  CHECK(read->notes[0].starts_with("--ninstances: TorchServe sets it itself"));
   CHECK(read->notes[2].starts_with("--enable-tcmalloc: LD_PRELOAD"));
 }
 

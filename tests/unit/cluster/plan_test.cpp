@@ -47,7 +47,7 @@ TEST_CASE("a two-stage plan gives every layer to one shard and the same blocks t
   CHECK(plan_json(two_stages(), small_model(), *plan)["stages"] == 2);
 }
 
-TEST_CASE("the plan says with what is drawn where requests do not say") {
+TEST_CASE("the plan shows the sampling defaults of requests") {
   auto config = two_stages();
   const auto plan = make_plan(config, small_model(), roomy_machine);
   REQUIRE(plan);
@@ -55,10 +55,9 @@ TEST_CASE("the plan says with what is drawn where requests do not say") {
   CHECK(plan_json(config, small_model(), *plan)["sampling"].empty());
   config.model.sampling.temperature = 0.5F;
   config.model.sampling_of_files.top_k = 20;
-  CHECK(
-      plan_table(config, small_model(), *plan)
-          .find("sampling, where requests do not say: temperature 0.5 (nodes.toml); top_k 20 (the "
-                "model's files)\n") != std::string::npos);
+  CHECK(plan_table(config, small_model(), *plan)
+            .find("sampling defaults: temperature 0.5 (nodes.toml); top_k 20 (the "
+                  "model's files)\n") != std::string::npos);
   const auto json = plan_json(config, small_model(), *plan)["sampling"];
   CHECK(json == nlohmann::ordered_json{{"temperature", 0.5}, {"top_k", 20}});
 }

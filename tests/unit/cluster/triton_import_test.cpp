@@ -69,11 +69,11 @@ TEST_CASE("what is no text of protobuf's is refused with its line") {
   for (int i = 0; i < 100; ++i)
     deep += "a {";
   const std::vector<std::pair<std::string, const char*>> wrong{
-      {"a: 1\nb 2", "line 2: ':' is missing"},   {"a: \"x\n\"", "line 1: a text does not end"},
-      {"a {", "the name of a field is missing"}, {"a: [1 2]", "',' or ']' is missing"},
-      {"a: 1.2.3", "'1.2.3' is no number"},      {"a: }", "a value is missing"},
-      {"a: '\\777'", "an escape is no byte"},    {"5: 1", "the name of a field is missing"},
-      {deep, "there are too many levels"},       {std::string("a: 1\0b", 6), "a byte of zero"},
+      {"a: 1\nb 2", "line 2: ':' is missing"},     {"a: \"x\n\"", "line 1: a string does not end"},
+      {"a {", "the name of a field is missing"},   {"a: [1 2]", "',' or ']' is missing"},
+      {"a: 1.2.3", "'1.2.3' is no number"},        {"a: }", "a value is missing"},
+      {"a: '\\777'", "an escape is out of range"}, {"5: 1", "the name of a field is missing"},
+      {deep, "there are too many levels"},         {std::string("a: 1\0b", 6), "a byte of zero"},
   };
   for (const auto& [text, why] : wrong) {
     CAPTURE(text);

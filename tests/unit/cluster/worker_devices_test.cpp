@@ -176,5 +176,5 @@ TEST_CASE("[[workers]] says where a worker computes") {
   CHECK(cluster("cpu_launcher_args = \"--node-id 0\"\n").message.find("cpu_launcher_enable") !=
         std::string::npos);
   CHECK(cluster("cpu_launcher_enable = true\ncpu_launcher_args = \"--rank 1\"\n")
-            .message.find("--rank: TorchServe says it itself") != std::string::npos);
+            .message.find("--rank: TorchServe sets it itself") != std::string::npos);
 }
