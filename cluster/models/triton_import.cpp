@@ -30,12 +30,12 @@ std::string name_of(const triton_model& of) {
 
 using fields = pbtxt_fields;
 
-// What serves a model file of another kind in a process of Python's.
+// A backend that serves a kind of model file in a Python process.
 struct model_platform {
   std::string_view backend;
-  std::string_view name; // of older repositories; empty: none
+  std::string_view name; // used by older repositories; empty: none
   std::string_view module;
-  std::string_view file; // of the version that is served
+  std::string_view file; // in the directory of the served version
   bool reads_optimization = false;
   bool reads_operations = false;
 };
@@ -59,7 +59,7 @@ const model_platform* platform_of(std::string_view backend, std::string_view nam
 
 class translation {
 public:
-  // `unserved`: how what is said of a model that nothing serves begins.
+  // `unserved`: prefix of the note for a model that cannot be served.
   translation(const std::string& model, const std::string& name, std::string_view unserved)
       : model_(model), name_(name), unserved_(unserved) {}
 
@@ -130,7 +130,7 @@ std::optional<error> translation::take(const triton_model& of) {
   return std::nullopt;
 }
 
-// Of an LLM, at least one.
+// The instances of an LLM, at least one.
 std::int64_t translation::count_instances(const triton_model& of, fields& config) {
   std::int64_t count = 0;
   for (const auto* group : config.all("instance_group")) {
@@ -148,7 +148,7 @@ std::int64_t translation::count_instances(const triton_model& of, fields& config
   return std::max<std::int64_t>(count, 1);
 }
 
-// A file in the version's directory, or in one below it.
+// Whether the file is in the version's directory or below it.
 bool stays_below(const std::filesystem::path& file) {
   return !file.is_absolute() && std::find(file.begin(), file.end(), "..") == file.end();
 }
@@ -203,7 +203,7 @@ std::optional<error> translation::take_worker(const triton_model& of, fields& co
   return std::nullopt;
 }
 
-// What clients are told of it, without what other keys of [[workers]] say.
+// The configuration that clients see, without what other keys of [[workers]] express.
 result<std::string> translation::triton_config_line(const triton_model& of, const fields& config) {
   auto said = said_config_of(config.object());
   if (!said)
@@ -218,7 +218,7 @@ result<std::string> translation::triton_config_line(const triton_model& of, cons
     for (auto& tensor : json[key])
       for (const auto* said_elsewhere : {"data_type", "dims", "optional"})
         tensor.erase(said_elsewhere);
-    auto others = ordered_json::array(); // of which more is said than their names
+    auto others = ordered_json::array(); // tensors with more fields than a name
     for (auto& tensor : json[key])
       if (tensor.size() > 1)
         others.push_back(std::move(tensor));
@@ -252,7 +252,7 @@ void translation::note_unknown(const triton_model& of, const said_config& said) 
     note(of, fmt::format("{} IS NOT KNOWN: config.pbtxt has no such field", field));
 }
 
-// Its model.json has the arguments of vLLM's engine, which are those of its command.
+// model.json has the arguments of vLLM's engine, which match those of `vllm serve`.
 std::optional<error> translation::take_vllm(const triton_model& of, fields& config) {
   if (!llms_.empty() && !(model_.empty() && name_.empty()))
     return fail(errc::bad_config,
@@ -305,7 +305,7 @@ std::optional<error> translation::take_vllm(const triton_model& of, fields& conf
   return std::nullopt;
 }
 
-// From one of its tables on, up to the first that is none of the names.
+// The tables of these names, from the first match to the next other table.
 std::string tables_of(const std::string& toml, std::span<const std::string_view> names) {
   std::string out;
   for (auto at = toml.find("\n["); at != toml.npos;) {
@@ -319,7 +319,7 @@ std::string tables_of(const std::string& toml, std::span<const std::string_view>
   return out;
 }
 
-// One as [model], several as [[models]] with their tables behind them.
+// One LLM becomes [model]; several become [[models]], each followed by its tables.
 std::string translation::model_tables() const {
   constexpr std::string_view names[] = {"model", "model.sampling"};
   std::string all;
@@ -339,7 +339,7 @@ std::string translation::model_tables() const {
 result<imported_config> translation::write() {
   if (llms_.empty() && model_.empty() && workers_.empty())
     return fail(errc::bad_config, "no model of it can be served: {}", fmt::join(out_.notes, "; "));
-  // Where they listen is a matter of the server, not of a model: the first one says the default.
+  // Listeners belong to the server, not to a model: the first LLM's translation has the default.
   constexpr std::string_view of_server[] = {"gateway", "cluster"};
   auto tables =
       llms_.empty() ? std::string() : model_tables() + tables_of(llms_.front().tables, of_server);
@@ -351,7 +351,7 @@ result<imported_config> translation::write() {
   out_.toml = "# Made of a model repository of Triton by `cluster import`.\n";
   for (const auto& line : out_.notes)
     out_.toml += toml_comment(line);
-  out_.toml += tables + workers_; // the notes of an LLM's part are above
+  out_.toml += tables + workers_; // the notes about LLMs are above
   return std::move(out_);
 }
 
