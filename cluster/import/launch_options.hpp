@@ -1,5 +1,5 @@
-// What the start lines of other servers may say, as data: a row for each option of each server, and
-// what becomes of it here. Names and meanings are those of the servers' own sources:
+// Options of other servers' start commands, as data: a row for each option, with its counterpart
+// here. Names and meanings come from the servers' own sources:
 //   vLLM       vllm/engine/arg_utils.py, vllm/entrypoints/openai/cli_args.py
 //   TGI        launcher/src/main.rs
 //   llama.cpp  common/arg.cpp, tools/server/README.md
@@ -13,66 +13,65 @@
 
 namespace baton::cluster::start_line {
 
-// What becomes of an option's value.
+// How an option's value is translated.
 enum class kind {
-  number, // within [least, most]; beyond: the nearest, and a note
-  tokens, // the same, also as 32k (thousands) and 32K (times 1024)
-  unless, // a number, where -1 and 0 stand for the server's own choice, which is ours as well
+  number, // clamped to [least, most], with a note
+  tokens, // the same, also as 32k (times 1000) and 32K (times 1024)
+  unless, // a number; -1 and 0 mean the server's own choice, and keep our default
   gib,    // a number of GiB
-  word, // one of `words`, each with what it is called here; "x=" is left out, for it is the default
-  dtype, // the same of types of weights, which only engines of devices have
-  text,  // as it is
-  real,  // a number with a fraction
-  on,    // no value: true
-  off,   // no value: false
+  word,   // one of `words`, each with its name here; "x=" is the default and is omitted
+  dtype,  // the same for weight types, which only device engines support
+  text,   // copied
+  real,   // a fractional number
+  on,     // without a value: true
+  off,    // without a value: false
   model,
   name,  // one or several
-  names, // several, with commas between them
+  names, // several, separated by commas
   host,
   port,
   key,
   sampling,        // vLLM's --override-generation-config: a JSON object
   guesses,         // vLLM's --speculative-config
-  metrics_port,    // of a port for Prometheus alone
+  metrics_port,    // a port for Prometheus only
   stages,          // llama.cpp's --split-mode
   gpu_layers,      // llama.cpp's --n-gpu-layers
-  collector,       // of OpenTelemetry
-  several,         // of the servers of other models: their files
-  without,         // no counterpart, no value
-  without_a_value, // no counterpart, with a value
-  without_values   // no counterpart, with one or several
+  collector,       // an OpenTelemetry collector
+  several,         // model files of TorchServe or Triton
+  without,         // no counterpart, takes no value
+  without_a_value, // no counterpart, takes a value
+  without_values   // no counterpart, takes one or several values
 };
 
 struct option {
-  std::string_view
-      names; // "--tensor-parallel-size -tp"; options that differ in nothing share a row
+  std::string_view names; // "--tensor-parallel-size -tp"; equivalent options share a row
   kind is;
-  std::string_view to = {}; // "model.tensor_parallel_size"; of one that is left out: why
+  std::string_view to = {}; // "model.tensor_parallel_size"; for an option that is left out: why
   std::uint64_t least = 0, most = 0;
   std::string_view words = {}; // "half=float16 ..."; "x" is "x=x"
 };
 
 struct dialect {
   std::string_view name;
-  std::string_view host; // where it listens if nothing is said; empty: everywhere
+  std::string_view host; // default address; empty: all
   std::string_view port;
-  std::string_view variables; // environment variables of its options begin so; "-": none are read
-  bool takes_beginnings;      // of an option's name, where one alone begins so
+  std::string_view variables; // prefix of its environment variables; "-": none are read
+  bool takes_beginnings;      // whether a unique prefix of an option's name is accepted
   std::span<const option> options;
 };
 
 extern const dialect vllm, tgi, llama, sglang;
 
-// Without a value behind it.
+// Whether the option takes no value.
 constexpr bool is_bare(kind what) noexcept {
   return what == kind::on || what == kind::off || what == kind::without;
 }
 
-// Null if there is none.
+// Null if not found.
 const option* find_option(const dialect& in, std::string_view name);
 std::vector<std::string_view> split(std::string_view text);
 
-// Reasons that several servers' rows have.
+// Reasons that rows of several servers share.
 namespace why {
 inline constexpr std::string_view always = "it is always so";
 inline constexpr std::string_view never = "it is never so";

@@ -1,5 +1,5 @@
-// Servers of files: `torchserve`, whose models are archives, and `tritonserver`, whose models are a
-// repository. TorchServe's options: ts/arg_parser.py; Triton's: src/command_line_parser.cc.
+// Servers with a model store: `torchserve` (archives) and `tritonserver` (a repository). Options:
+// TorchServe's ts/arg_parser.py; Triton's src/command_line_parser.cc.
 #include "cluster/config/config_repository.hpp"
 #include "cluster/config/imported_config.hpp"
 #include "cluster/import/launch_import.hpp"
@@ -114,7 +114,7 @@ public:
 private:
   result<void> take(const said_option& said);
   result<void> write();
-  // Where clients find this door: "0.0.0.0:8000".
+  // The address of this listener for clients: "0.0.0.0:8000".
   std::string address(const std::string& host, const std::string& port);
   std::string said(const std::string& key, const std::string& otherwise) const {
     const auto it = said_.find(key);
@@ -189,7 +189,7 @@ result<void> triton_translation::write() {
     return fail(errc::bad_config, "--load-model is for --model-control-mode=explicit");
   if (const auto grace = said("shutdown_timeout", ""); !grace.empty())
     out_.tables += fmt::format("\n[cluster]\nshutdown_timeout = {}\n", grace);
-  // Without an address Triton listens at all of them.
+  // Triton's default is all addresses.
   const auto host = said("http_address", "0.0.0.0");
   out_.tables += fmt::format("\n[gateway]\nhttp = {}\n", address(host, said("http_port", "8000")));
   if (said("allow_grpc", "true") == "true")
@@ -234,7 +234,7 @@ result<triton_line> triton_translation::read() {
   return std::move(out_);
 }
 
-// As a line of config.properties; nothing of it begins another line.
+// A line of config.properties; control characters are replaced, so it stays one line.
 std::string property(std::string_view key, std::string value) {
   std::ranges::replace_if(
       value, [](unsigned char c) { return c < 0x20 || c == 0x7F; }, ' ');
@@ -246,7 +246,7 @@ std::string property(std::string_view key, std::string value) {
 
 namespace {
 
-// Those of the line's environment but `read`: no option of these servers has one.
+// Notes all environment variables except `read`: these servers' options cannot be set by them.
 void note_variables(const launch_line& line, std::string_view read,
                     std::vector<std::string>& notes) {
   for (const auto& [name, value] : line.variables)
@@ -283,11 +283,11 @@ result<torchserve_line> read_torchserve_line(const launch_line& line) {
       out.properties +=
           start_line::property("load_models", fmt::format("{}", fmt::join(one.values, ",")));
   }
-  // "TS_CONFIG_FILE" goes ahead of the option, as the documentation of its configuration says.
+  // TS_CONFIG_FILE overrides the option, as TorchServe's documentation says.
   if (const auto it = line.variables.find("TS_CONFIG_FILE"); it != line.variables.end())
     out.file = line.outside(it->second);
   note_variables(line, "TS_CONFIG_FILE", out.notes);
-  // The image's own, where nothing is mounted over it (docker/config.properties).
+  // The image's own file, unless something is mounted over it (docker/config.properties).
   const std::string of_image = "/home/model-server/config.properties";
   if (out.file.empty() && line.image.find("torchserve") != line.image.npos)
     out.file = line.outside(of_image);
