@@ -1,4 +1,4 @@
-// Parses the command line, nothing else; each command and role has its own file.
+// Parses the command line; each command and role has its own file.
 #include "cluster/commands/command_line.hpp"
 
 #include "cluster/commands/commands.hpp"
@@ -36,7 +36,7 @@ struct choices {
   int status = 0;
 };
 
-// For the processes that the command starts.
+// Applies to the processes that the command starts.
 void add_log_level(CLI::App& command) {
   command
       .add_option_function<std::string>("--log-level", impose_log_level,
@@ -54,7 +54,7 @@ void add_up(CLI::App& app, choices& c) {
   up->add_flag("--json", c.up.json, "progress as one JSON object a line");
   add_log_level(*up);
   up->callback([&c] {
-    silence_log(); // the terminal shows progress; the root and its processes log to files
+    silence_log(); // the terminal shows the progress; processes log to files
     c.status = command_up(c.up);
   });
 }
@@ -70,7 +70,7 @@ void add_machines(CLI::App& app, choices& c) {
   join->add_option("--run-dir", c.join.run_dir, "sockets, pid files, logs");
   add_log_level(*join);
   join->callback([&c] {
-    use_log_level("info"); // its node's processes hear of the cluster's
+    use_log_level("info"); // processes of the node use the cluster's level
     c.status = command_join(c.join);
   });
   auto* keygen = app.add_subcommand(
@@ -206,7 +206,7 @@ void add_import(CLI::App& app, choices& c) {
                   "TorchServe's config.properties, which says where it listens");
   sub->add_option("--handler", c.import.handler,
                   "of TorchServe's: the model of this model-config.yaml has it, and is no LLM");
-  sub->prefix_command(); // of a command, all that follows is its own
+  sub->prefix_command(); // everything after a server's command belongs to it
   sub->callback([&c, sub] {
     const auto rest = sub->remaining();
     c.import.words = {c.import.from};
@@ -243,7 +243,7 @@ const cluster_config& config_of(const cluster_contexts& all) {
   return all.base.config;
 }
 
-// `run` with what it is to see of the cluster.
+// Runs `run` with its context.
 template <class Context, class Run>
 int with_context(result<Context> context, const Run& run) {
   if (context) {
@@ -254,7 +254,7 @@ int with_context(result<Context> context, const Run& run) {
   return exit_permanent;
 }
 
-// Of one pipeline.
+// A role of one pipeline.
 template <class Run>
 run_role of_pipeline(Run run) {
   return [run](const role_arguments& arguments) {
@@ -263,7 +263,7 @@ run_role of_pipeline(Run run) {
   };
 }
 
-// What supervisors start; not in the help, because nobody types it.
+// Roles that supervisors start; hidden from the help, because users do not run them.
 void add_role(CLI::App& app, choices& c, const char* name, const run_role& run) {
   auto* role = app.add_subcommand(name, "")->group("");
   role->add_option("--config", c.role.config)->required();
@@ -293,8 +293,8 @@ std::string did_you_mean(const CLI::App& app, const std::vector<std::string>& ex
   return {};
 }
 
-// What ps, top and /proc/PID/comm show, of which the system keeps 15 bytes: the last word of a
-// process that was executed as /proc/self/exe would be "exe".
+// Sets the name in ps, top and /proc/PID/comm (at most 15 bytes). By default a process that was
+// executed as /proc/self/exe would be "exe".
 void take_name(std::string_view program) {
   const std::string name(program.substr(program.rfind('/') + 1));
   prctl(PR_SET_NAME, name.c_str());

@@ -1,9 +1,9 @@
-// `cluster rotate-key`: gives this machine another key while its cluster runs.
+// `cluster rotate-key`: replaces this machine's key while its cluster runs.
 //
-//   FILE.next is made --the desk trusts it, every machine has heard--> it becomes FILE
-//     --the processes here listen with it--> the desk does not trust older ones any more
+//   FILE.next is made --the join server and all machines trust it--> it becomes FILE
+//     --the processes here listen with it--> the join server revokes older keys
 //
-// Whoever is interrupted runs it again: until the end both keys are good.
+// If interrupted, run it again: until the end both keys are valid.
 #include "cluster/bus/bus_zmq_desk.hpp"
 #include "cluster/commands/commands.hpp"
 #include "cluster/join/join_book.hpp"
@@ -51,7 +51,7 @@ result<here> look_around(const run_dir& dir) {
 }
 
 result<key_pair> next_pair(const std::filesystem::path& file) {
-  auto pair = read_key_file(file); // of one that was interrupted
+  auto pair = read_key_file(file); // of an interrupted run
   if (pair || pair.error().code != errc::not_found)
     return pair;
   const auto made = make_key_pair();
@@ -60,7 +60,7 @@ result<key_pair> next_pair(const std::filesystem::path& file) {
   return made;
 }
 
-// Until it is noted. What the answer says of it. Errors: unauthorized, link_down.
+// Repeats the change until it is noted; returns the remark. Errors: unauthorized, link_down.
 result<std::string> tell_desk(const here& at, const key_pair& with, const key_change& what) {
   const auto address =
       fmt::format("tcp://{}:{}", at.network.root_host, at.network.port + join_port_offset);
@@ -75,7 +75,7 @@ result<std::string> tell_desk(const here& at, const key_pair& with, const key_ch
     auto text = ask_desk(address + "#" + desk_key, with, text_of(what), desk_answer_patience);
     if (!text) {
       last = text.error();
-      desk_key = noted_keys(at.dir).next_after(desk_key); // it may be changing its own
+      desk_key = noted_keys(at.dir).next_after(desk_key); // the server may be changing its own key
       continue;
     }
     const auto answer = join_answer_from(*text);
@@ -96,7 +96,7 @@ result<std::string> tell_desk(const here& at, const key_pair& with, const key_ch
   return last;
 }
 
-// Errors: deadline_exceeded, naming who does not.
+// Errors: deadline_exceeded, naming the process that is late.
 result<std::size_t> wait_until_all_use(const here& at, const std::string& key) {
   for (const auto until = clock::now() + patience;;) {
     const auto alive = at.dir.alive();
