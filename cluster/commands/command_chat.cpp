@@ -26,7 +26,7 @@ result<partner> partner_of(const running_cluster& found) {
     return config.error();
   const auto& zmq = config->gateway.zmq;
   if (zmq.empty())
-    return fail(errc::not_found, "cluster {} has no ZeroMQ door (gateway.zmq is empty)",
+    return fail(errc::not_found, "cluster {} has no ZeroMQ endpoint (gateway.zmq is empty)",
                 found.name);
   return partner{zmq, fmt::format("cluster {}, {}", found.name, zmq)};
 }

@@ -45,7 +45,7 @@ result<imported_config> import_torchserve_file(const import_options& options) {
   const auto& name = options.name.empty() ? own : options.name;
   const bool has_others = is_server ? !server->model_store.empty() : !options.handler.empty();
   if (options.model.empty() && !has_others)
-    return fail(errc::bad_config, "such a file names no model: --model says which LLM is served");
+    return fail(errc::bad_config, "such a file names no model: --model names the LLM to serve");
   if (is_server)
     return import_torchserve_server(options.model, name, *server);
   const auto text = read_config_file(options.from);

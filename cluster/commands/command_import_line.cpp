@@ -75,12 +75,12 @@ struct mended_key {
 };
 constexpr mended_key mended_keys[] = {
     {"model.kv_cache_bytes", "model.kv_cache_bytes", "\"auto\"",
-     "the default holds no sequence of that length; KV takes what the machine has"},
+     "the default holds no sequence of that length; KV uses the memory that the machine has"},
     {"model.tensor_parallel_size", "model.tensor_parallel_size", "",
      "this model cannot be shared so on this machine; answers are the same"},
     {"model.pipeline_parallel_size", "model.pipeline_parallel_size", "",
      "this model cannot be divided so on this machine; answers are the same"},
-    {"model.replicas", "model.replicas", "", "this machine has no room for so many"},
+    {"model.replicas", "model.replicas", "", "this machine has no room for that many"},
     {"model.swap_space", "model.swap_space", "", "it holds no block of KV"},
     {"model.max_batch_total_tokens", "model.max_batch_total_tokens", "",
      "it has no room for one sequence of the model's length; the KV cache is the bound"},

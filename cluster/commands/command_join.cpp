@@ -56,7 +56,8 @@ result<std::optional<join_grant>> ask_until_granted(const std::string& desk, con
     }
     auto answer = join_answer_from(*text);
     if (!answer)
-      return fail(errc::version_mismatch, "{} does not answer as a desk of this version does",
+      return fail(errc::version_mismatch,
+                  "{} does not answer as a join server of this version does",
                   split_key(desk).address);
     if (answer->state == join_state::refused)
       return fail(answer->reason.ends_with(other_build_advice) ? errc::version_mismatch

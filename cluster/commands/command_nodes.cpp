@@ -93,8 +93,8 @@ int command_remove_node(const std::string& node, const std::string& which) {
     return refuse_command(removed.error());
   if (removed->refused)
     return refuse_command(*removed->refused);
-  std::printf("node %s is no node of the cluster any more; take its [[nodes]] table out of "
-              "nodes.toml before the next `cluster up`\n",
+  std::printf("node %s is removed from the cluster; remove its [[nodes]] table from nodes.toml "
+              "before the next `cluster up`\n",
               node.c_str());
   return 0;
 }

@@ -35,8 +35,8 @@ struct here {
 result<here> look_around(const run_dir& dir) {
   const auto plan = noted_plan(dir);
   if (!plan || !plan->network)
-    return fail(errc::conflict, "this cluster is on one machine: its processes meet at files "
-                                "that nobody else can open, without keys");
+    return fail(errc::conflict, "this cluster is on one machine: its processes connect through "
+                                "private sockets, without keys");
   auto own = read_key_file(plan->network->key_file);
   if (!own)
     return own.error();
@@ -80,8 +80,8 @@ result<std::string> tell_desk(const here& at, const key_pair& with, const key_ch
     }
     const auto answer = join_answer_from(*text);
     if (!answer)
-      return fail(errc::version_mismatch, "{} does not answer as a desk of this version does",
-                  address);
+      return fail(errc::version_mismatch,
+                  "{} does not answer as a join server of this version does", address);
     if (answer->state == join_state::refused)
       return fail(errc::unauthorized, "refused: {}", answer->reason);
     if (answer->state == join_state::noted)
@@ -92,7 +92,7 @@ result<std::string> tell_desk(const here& at, const key_pair& with, const key_ch
     std::fflush(stdout);
   }
   if (!shown.empty())
-    last.message += ": it would be locked out until it joins again; --force goes on without it";
+    last.message += ": it would be locked out until it joins again; --force continues without it";
   return last;
 }
 
@@ -107,7 +107,7 @@ result<std::size_t> wait_until_all_use(const here& at, const std::string& key) {
       return alive.size();
     if (clock::now() > until)
       return fail(errc::deadline_exceeded,
-                  "{} (pid {}) does not listen with the new key yet: the one before stays trusted; "
+                  "{} (pid {}) does not listen with the new key yet: the old one stays trusted; "
                   "look at {}, then run this again",
                   late->name, late->pid, at.dir.log(late->name).string());
     std::this_thread::sleep_for(key_look_interval);
@@ -143,9 +143,9 @@ int command_rotate_key(const rotate_options& options) {
   const auto remark = tell_desk(*at, *next, {at->node, "", true});
   if (!remark)
     return refuse_command(remark.error());
-  std::printf("  the one before is not trusted any more\n");
+  std::printf("  the old one is revoked\n");
   if (at->node == root_machine)
-    std::printf("who joins from now on names the desk tcp://%s:%d#%s\n",
+    std::printf("new machines join with the address tcp://%s:%d#%s\n",
                 at->network.root_host.c_str(), at->network.port + join_port_offset,
                 next->public_key.c_str());
   if (!remark->empty())

@@ -254,7 +254,7 @@ result<launch_line> read_services(const YAML::Node& root, const std::string& ser
   if (servers.empty() && refused.empty())
     return fail(errc::bad_config, "it has no service '{}'", service);
   if (servers.empty())
-    return fail(errc::bad_config, "no service of it is a server that is known: {}",
+    return fail(errc::bad_config, "none of its services is a known server: {}",
                 fmt::join(refused, "; "));
   if (servers.size() > 1) {
     std::vector<std::string> names;

@@ -127,9 +127,9 @@ void take(const container_option& o, launch_line& line) {
     line.has_host_network = o.value == "host";
   } else if (o.name == "--cpus" || o.name == "--cpuset-cpus" || o.name == "--memory" ||
              o.name == "-m") {
-    line.notes.push_back(fmt::format("{} {} is left out: [[nodes]] names cores, and `cluster plan` "
-                                     "says what memory is taken",
-                                     o.name, o.value));
+    line.notes.push_back(fmt::format(
+        "{} {} is left out: [[nodes]] names cores, and `cluster plan` shows what memory is taken",
+        o.name, o.value));
   } else if (o.name == "--env-file") {
     line.env_files.push_back({o.value});
   } else if (passed_over.find(" " + o.name + " ") == passed_over.npos) {

@@ -236,13 +236,13 @@ result<void> take_config(launch_line& line, const file_lookup& read) {
   const auto place = line.words.begin() + static_cast<std::ptrdiff_t>(at);
   line.words.erase(place, place + static_cast<std::ptrdiff_t>(taken));
   if (config_of(line.words, taken))
-    return fail_param(errc::bad_config, config_option, "--config is said twice");
+    return fail_param(errc::bad_config, config_option, "--config is given twice");
   const bool has_model = !line.words.empty() && !line.words.front().starts_with('-');
   if (has_model)
     std::erase_if(*words, [](const std::string& w) { return w.starts_with("--model="); });
   line.words.insert(line.words.begin() + (has_model ? 1 : 0), words->begin(), words->end());
   line.notes.push_back(
-      fmt::format("{} is read: the line's own options go ahead of its lines", path));
+      fmt::format("{} is read: the command's own options override its lines", path));
   return {};
 }
 

@@ -171,9 +171,10 @@ void translation::write_address() {
   auto at = line_.reached_at(host, port);
   host = at.host;
   if (!at.is_published) {
-    note(fmt::format("gateway.http is this machine's own: the line publishes no port {}", port));
+    note(fmt::format("gateway.http is only for this machine: the command publishes no port {}",
+                     port));
   } else if (host.empty()) {
-    note(fmt::format("gateway.http is this machine's own: say which address others may use, "
+    note(fmt::format("gateway.http is only for this machine: set the address that others may use, "
                      "{} takes all",
                      from_.name));
   }
@@ -181,13 +182,15 @@ void translation::write_address() {
     host = "127.0.0.1";
   const bool is_open = host != "127.0.0.1" && host != "::1";
   if (is_open && has_key_) {
-    note(fmt::format("gateway.http is this machine's own until gateway.api_keys says who may ask: "
-                     "then it may be {} again",
-                     host));
+    note(fmt::format(
+        "gateway.http is only for this machine until gateway.api_keys lists the clients: "
+        "then it may be {} again",
+        host));
     host = "127.0.0.1";
   } else if (is_open) {
     set("gateway.allow_unauthenticated", "true");
-    note("gateway.allow_unauthenticated: whoever reaches the address may ask, as before");
+    note("gateway.allow_unauthenticated: any client that reaches the address may send requests, as "
+         "before");
   }
   at.host = host;
   set("gateway.http", toml_string(at.text()));

@@ -75,12 +75,12 @@ std::vector<std::string_view> split(std::string_view text);
 namespace why {
 inline constexpr std::string_view always = "it is always so";
 inline constexpr std::string_view never = "it is never so";
-inline constexpr std::string_view gpu_memory = "model.kv_cache_bytes says what KV may take";
-inline constexpr std::string_view from_file = "it is what the model's files say";
+inline constexpr std::string_view gpu_memory = "model.kv_cache_bytes sets the size of the KV cache";
+inline constexpr std::string_view from_file = "the model's files define it";
 inline constexpr std::string_view packed =
-    "it is what the model's file says; on GPUs model.quantization may say fp8 or int4";
+    "the model's file defines it; on GPUs model.quantization may be fp8 or int4";
 inline constexpr std::string_view nothing_runs =
-    "code that comes with a model is never run; families that are known need none";
+    "code that comes with a model is never run; known model families need none";
 inline constexpr std::string_view not_downloaded = "nothing is downloaded";
 inline constexpr std::string_view adapters = "ADAPTERS ARE NOT SERVED";
 inline constexpr std::string_view machines =
@@ -96,17 +96,17 @@ inline constexpr std::string_view access_log =
 inline constexpr std::string_view metrics = "/metrics is always there";
 inline constexpr std::string_view other_pages = "PAGES OF OTHER SITES ARE REFUSED";
 inline constexpr std::string_view thoughts =
-    "THOUGHTS STAND IN THE ANSWER'S TEXT: no parser separates them";
+    "REASONING STAYS IN THE ANSWER'S TEXT: no parser separates them";
 inline constexpr std::string_view no_draft =
-    "guesses come from the text so far (ngram), not from another model";
+    "draft tokens come from the text so far (ngram), not from another model";
 inline constexpr std::string_view formed = "the scheduler forms steps anew whenever one has ended";
-inline constexpr std::string_view no_experts = "experts lie with the layer that they are of";
+inline constexpr std::string_view no_experts = "experts are placed with their layer";
 inline constexpr std::string_view no_mamba = "no model with states of Mamba is served";
 inline constexpr std::string_view whole = "prompts and answers are computed by the same shards";
-inline constexpr std::string_view no_hooks = "no code of others runs in the server";
-inline constexpr std::string_view requests_say = "requests say it";
+inline constexpr std::string_view no_hooks = "no third-party code runs in the server";
+inline constexpr std::string_view requests_say = "requests set it";
 inline constexpr std::string_view grammar = "answers under constraints have one implementation";
-inline constexpr std::string_view start_up = "shards say when they are ready";
+inline constexpr std::string_view start_up = "shards report when they are ready";
 inline constexpr std::string_view debugging = "it is for measuring that server";
 } // namespace why
 

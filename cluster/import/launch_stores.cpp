@@ -31,10 +31,10 @@ constexpr option torchserve_options[] = {
     {"--enable-model-api", kind::without, "models always come and go by the management API"},
 };
 
-constexpr std::string_view own_memory = "tensors lie in the memory of their processes";
-constexpr std::string_view no_cloud = "no cloud's own doors are here";
+constexpr std::string_view own_memory = "tensors stay in the memory of their processes";
+constexpr std::string_view no_cloud = "there are no endpoints of cloud platforms";
 constexpr std::string_view no_grpc_limits = "connections over gRPC have bounds of their own";
-constexpr std::string_view loads_at_once = "models start beside one another";
+constexpr std::string_view loads_at_once = "models start in parallel";
 constexpr std::string_view backends = "backends are handlers and engines (docs/workers.md)";
 constexpr std::string_view traced = "gateway.otlp_endpoint is where spans go";
 
@@ -58,9 +58,9 @@ constexpr option triton_options[] = {
     {"--exit-on-error --strict-readiness --model-load-retry-count", kind::without_a_value,
      "a model that cannot be served is UNAVAILABLE and costs the others nothing"},
     {"--disable-auto-complete-config", kind::without,
-     "what config.pbtxt does not say is completed of the model's files"},
+     "what config.pbtxt omits is completed from the model's files"},
     {"--strict-model-config", kind::without_a_value,
-     "what config.pbtxt does not say is completed of the model's files"},
+     "what config.pbtxt omits is completed from the model's files"},
     {"--model-config-name", kind::without_a_value, "CONFIG.PBTXT ALONE IS READ"},
     {"--model-namespacing", kind::without_a_value, "MODELS HAVE ONE NAME SPACE"},
     {"--model-load-thread-count --model-load-gpu-limit", kind::without_a_value, loads_at_once},
@@ -81,7 +81,7 @@ constexpr option triton_options[] = {
      "--grpc-http2-max-pings-without-data --grpc-http2-min-recv-ping-interval-without-data "
      "--grpc-http2-max-ping-strikes --grpc-max-connection-age --grpc-max-connection-age-grace",
      kind::without_a_value, no_grpc_limits},
-    {"--grpc-use-ssl", kind::without_a_value, "gateway.tls_certificate is of all doors"},
+    {"--grpc-use-ssl", kind::without_a_value, "gateway.tls_certificate applies to all listeners"},
     {"--grpc-use-ssl-mutual --grpc-root-cert", kind::without_a_value,
      "CLIENTS SHOW KEYS, not certificates"},
     {"--grpc-server-cert", kind::text, "tls_certificate"},
@@ -148,7 +148,7 @@ result<void> triton_translation::take(const said_option& one) {
   }
   if (o.to == "repository" && !out_.repository.empty())
     return fail_param(errc::bad_config, one.name,
-                      "{} is said twice: a repository is one directory here, put the models of "
+                      "{} is given twice: a repository is one directory here, put the models of "
                       "several into one, as links",
                       one.name);
   if (o.to == "repository") {
@@ -199,8 +199,8 @@ result<void> triton_translation::write() {
     out_.tables += fmt::format("admin = \"127.0.0.1:{}\"\n", said("metrics_port", "8002"));
   if (is_open_) {
     out_.tables += "allow_unauthenticated = true\n";
-    out_.notes.emplace_back(
-        "gateway.allow_unauthenticated: whoever reaches the address may ask, as before");
+    out_.notes.emplace_back("gateway.allow_unauthenticated: any client that reaches the address "
+                            "may send requests, as before");
   }
   for (const auto* key : {"tls_certificate", "tls_key"})
     if (const auto file = said(key, ""); !file.empty())

@@ -21,7 +21,8 @@ constexpr std::uint32_t devices_max = 1024; // of all workers
 
 // Keys without a counterpart, and why none is needed.
 const std::map<std::string, std::string, std::less<>> left_out_model_keys{
-    {"maxBatchDelay", "a step is formed whenever one has ended: nobody waits for a batch to fill"},
+    {"maxBatchDelay",
+     "a step is formed whenever one has ended: no request waits for a batch to fill"},
     {"batchSize", "sequences join and leave between steps: model.max_num_seqs bounds them; of a "
                   "model with a handler of its own, --handler says so"},
     {"maxWorkers", "`cluster scale` changes how many replicas serve, up to model.replicas"},
@@ -50,7 +51,7 @@ const std::map<std::string, std::string, std::less<>> left_out_model_keys{
     {"rdzv-endpoint", "shards find one another by the root"},
     {"rdzv-conf", "shards find one another by the root"},
     {"monitor-interval", "shards are watched all the time"},
-    {"OMP_NUMBER_THREADS", "model.threads_per_shard says it"},
+    {"OMP_NUMBER_THREADS", "model.threads_per_shard sets it"},
 };
 
 struct layout {

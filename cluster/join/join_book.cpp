@@ -210,7 +210,7 @@ result<void> join_book::judge(expected_machine& m, const join_request& r,
   if (!is_known) {
     if (!keys_.add(m.node, public_key))
       return fail(errc::unauthorized,
-                  "node {}: this machine's key is another machine's, or was taken back: make a new "
+                  "node {}: this machine's key is another machine's, or was revoked: make a new "
                   "one (cluster keygen)",
                   m.node);
     m.token.clear();
@@ -237,7 +237,7 @@ join_answer join_book::answer(const join_request& r, const std::string& public_k
   if (!m->facts) { // the cluster started without it: the others must learn of it first
     m->facts = r.machine;
     grant_->known.insert_or_assign(m->node, r.machine);
-    return {join_state::wait, "the others are told", std::nullopt};
+    return {join_state::wait, "the other machines are being informed", std::nullopt};
   }
   auto grant = *grant_;
   grant.keys = keys_;
@@ -252,7 +252,7 @@ join_answer join_book::answer(const key_change& c, const std::string& public_key
   if (!keys_.trusts(c.node, public_key))
     return refuse(fmt::format("this is not the key of node {}", c.node));
   if (c.next.empty() && public_key != keys_.newest(c.node))
-    return refuse("only who has the newest key may take back those before");
+    return refuse("only the machine with the newest key may revoke older ones");
   if (c.next.empty()) {
     keys_.retire_older(c.node);
     const auto m = find(c.node);
@@ -266,10 +266,10 @@ join_answer join_book::answer(const key_change& c, const std::string& public_key
             std::nullopt};
   }
   if (!is_curve_key(c.next) || !keys_.add(c.node, c.next))
-    return refuse("the next key is none, another machine's, was taken back, or there are too many");
+    return refuse("the next key is malformed, another machine's or revoked, or there are too many");
   if (const auto deaf = not_heard(c.next); c.is_patient && !deaf.empty())
     return {join_state::wait,
-            fmt::format("node {} has not heard of the key yet", fmt::join(deaf, ", ")),
+            fmt::format("node {} has not confirmed the key yet", fmt::join(deaf, ", ")),
             std::nullopt};
   return {join_state::noted, "", std::nullopt};
 }

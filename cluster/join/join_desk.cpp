@@ -26,7 +26,7 @@ join_answer answer_of(join_book& book, const key_change& c, const std::string& p
 }
 
 void warn_of_key(const std::string& node) {
-  spdlog::warn("node {}: nodes.toml names a key that was taken back or is another machine's: it is "
+  spdlog::warn("node {}: nodes.toml names a key that was revoked or is another machine's: it is "
                "not trusted",
                node);
 }
@@ -61,7 +61,7 @@ result<std::unique_ptr<join_desk>> join_desk::open(const cluster_config& config,
   std::unique_ptr<join_desk> desk(new join_desk(config, dir, own, std::move(build)));
   if (!desk->book_.keys().trusts(root_machine, own.public_key))
     return fail(errc::unauthorized,
-                "this machine's key was taken back (cluster rotate-key), or is another machine's: "
+                "this machine's key was revoked (cluster rotate-key), or is another machine's: "
                 "make a new one (cluster keygen)");
   if (auto ok = note_keys(dir, desk->book_.keys()); !ok)
     return ok.error();
@@ -147,10 +147,10 @@ void join_desk::use_key(const key_pair& own) {
     const auto ok = open_socket(own);
     if (ok)
       return;
-    spdlog::warn("the desk with its new key: {}", ok.error().message);
+    spdlog::warn("the join server with its new key: {}", ok.error().message);
     std::this_thread::sleep_for(rebind_interval);
   }
-  spdlog::error("{}: nobody can join until the next `cluster up`", endpoint_);
+  spdlog::error("{}: no machine can join until the next `cluster up`", endpoint_);
 }
 
 std::string text_of(const join_desk::invitation& i) {

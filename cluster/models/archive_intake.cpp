@@ -41,7 +41,7 @@ result<void> outcome_of_fetch(const std::string& last, const std::string& url) {
     if (w.word == word && space != last.npos)
       return fail(w.code, "{}", last.substr(space + 1));
   return fail(errc::io_failed, "Failed to download archive from: {}: {}", url,
-              last.empty() ? "python3 -m baton_worker.fetch said nothing" : last);
+              last.empty() ? "python3 -m baton_worker.fetch printed nothing" : last);
 }
 
 launch fetch_command(const store_config& store, const std::string& url, const std::string& file,

@@ -43,11 +43,12 @@ result<std::vector<gateway::worker_tensor>> told_tensors(const Tensors& from,
     if (v.datatype.empty())
       return fail(errc::bad_config,
                   "its {} '{}' has the type {}, for which there is no datatype: config.pbtxt must "
-                  "say it",
+                  "declare it",
                   kind, v.name, v.type);
     if (!v.shape)
       return fail(errc::bad_config,
-                  "its {} '{}' has no shape in the file: config.pbtxt must say it", kind, v.name);
+                  "its {} '{}' has no shape in the file: config.pbtxt must declare it", kind,
+                  v.name);
     to.push_back({v.name, std::string(v.datatype), *v.shape, false});
   }
   return to;

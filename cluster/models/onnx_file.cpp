@@ -53,8 +53,7 @@ private:
   void note_kept(std::size_t bytes) {
     kept_bytes_ += bytes;
     if (kept_bytes_ > kept_bytes_max)
-      in_.refuse(
-          fmt::format("what it says of its tensors takes more than {} bytes", kept_bytes_max));
+      in_.refuse(fmt::format("its tensor declarations take more than {} bytes", kept_bytes_max));
   }
 
   void keep(std::vector<value_info>& all, value_info v) {

@@ -356,7 +356,7 @@ void repository_book::start(const std::string& name, const scanned_version& v, i
   const auto others = worker_count();
   auto refusal = v.refusal;
   if (refusal.empty() && others + count > workers_of_cluster_max)
-    refusal = fmt::format("it needs {} workers beside the {} that there are, a cluster has at most "
+    refusal = fmt::format("it needs {} workers beside the {} that exist; a cluster has at most "
                           "{}",
                           count, others, workers_of_cluster_max);
   if (refusal.empty())

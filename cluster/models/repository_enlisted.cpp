@@ -113,8 +113,7 @@ void repository_book::scale(node_id gateway, const change_model& order, instant 
   if (count > have && worker_count() + (count - have) > workers_of_cluster_max)
     return tell(gateway, order, v,
                 fail(errc::conflict,
-                     "it would need {} workers beside the {} that there are, a "
-                     "cluster has at most {}",
+                     "it would need {} workers beside the {} that exist; a cluster has at most {}",
                      count - have, worker_count(), workers_of_cluster_max));
   v.workers = count;
   has_changed_ = true;

@@ -34,10 +34,10 @@ constexpr std::array refused_flags{
 constexpr std::array left_out_keys{
     refused_key{"maxWorkers", "clients scale up to what a cluster can have"},
     refused_key{"maxRetryTimeoutInSec", "workers are started again with a back-off of their own"},
-    refused_key{"sequenceMaxIdleMSec", "it is about sequenceBatching, which is not said"},
-    refused_key{"sequenceTimeoutMSec", "it is about sequenceBatching, which is not said"},
-    refused_key{"maxSequenceJobQueueSize", "it is about sequenceBatching, which is not said"},
-    refused_key{"maxNumSequence", "it is about sequenceBatching, which is not said"},
+    refused_key{"sequenceMaxIdleMSec", "it needs sequenceBatching, which is not set"},
+    refused_key{"sequenceTimeoutMSec", "it needs sequenceBatching, which is not set"},
+    refused_key{"maxSequenceJobQueueSize", "it needs sequenceBatching, which is not set"},
+    refused_key{"maxNumSequence", "it needs sequenceBatching, which is not set"},
     refused_key{"clientTimeoutInMills", "gateway.request_timeout is for all clients"}};
 
 void refuse_what_cannot_be(yaml_reader& in) {

@@ -115,7 +115,7 @@ result<void> complete_tensors(triton_model& model, pbtxt_fields& config, const f
   if (fixed && batch > 0)
     return fail(errc::bad_config,
                 "config.pbtxt says max_batch_size {}, but '{}' of the model has no first dimension "
-                "of any size",
+                "of variable size",
                 batch, fixed->name);
   if (!fixed && !config.find("max_batch_size")) {
     batch = model.completed_batch = completed_batch_size;

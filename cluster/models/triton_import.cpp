@@ -114,8 +114,8 @@ std::optional<error> translation::take(const triton_model& of) {
   if (platform == "ensemble" || config.find("ensemble_scheduling"))
     note_unserved(of, "an ensemble is a handler that asks other models (docs/workers.md)");
   else if (backend == "tensorrtllm")
-    note_unserved(of, "engines of TensorRT-LLM cannot be read; --model says which GGUF file or "
-                      "directory of safetensors is to be served");
+    note_unserved(of, "engines of TensorRT-LLM cannot be read; --model names the GGUF file or "
+                      "directory of safetensors to serve");
   else if (backend == "tensorrt" || platform == "tensorrt_plan")
     note_unserved(
         of, "an engine of TensorRT (tensorrt_plan) runs only with the release of "
@@ -143,7 +143,7 @@ std::int64_t translation::count_instances(const triton_model& of, fields& config
     if (one.wrong())
       config.fail_with(*one.wrong());
     if (one.find("gpus"))
-      note(of, "instance_group.gpus is left out: nodes.toml says which devices there are");
+      note(of, "instance_group.gpus is left out: nodes.toml lists the devices");
   }
   return std::max<std::int64_t>(count, 1);
 }
@@ -174,7 +174,7 @@ std::optional<error> translation::take_worker(const triton_model& of, fields& co
                 "default_model_filename: '{}' leads out of the version's directory", file);
   if (by.name == "tensorflow_graphdef" && (!config.find("input") || !config.find("output")))
     return fail(errc::bad_config,
-                "{}: config.pbtxt must say its inputs and outputs: a GraphDef does not", name);
+                "{}: config.pbtxt must declare its inputs and outputs: a GraphDef does not", name);
   if (!batching)
     return batching.error();
   if (!tensors)
@@ -228,9 +228,10 @@ result<std::string> translation::triton_config_line(const triton_model& of, cons
   }
   const auto text = json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
   if (text.size() > triton_config_bytes_max) {
-    note(of, fmt::format("config.pbtxt is not told as a whole: it has {} bytes as JSON, at most {} "
-                         "are told",
-                         text.size(), triton_config_bytes_max));
+    note(of, fmt::format(
+                 "config.pbtxt is not published as a whole: it has {} bytes as JSON, at most {} "
+                 "are told",
+                 text.size(), triton_config_bytes_max));
     return std::string();
   }
   return fmt::format("triton_config = {}\n", toml_string(text));
@@ -277,7 +278,7 @@ std::optional<error> translation::take_vllm(const triton_model& of, fields& conf
     if (part->wrong())
       return part->wrong();
   if (queue.find("default_timeout_microseconds"))
-    note(of, "default_timeout_microseconds is left out: model.queue_timeout says it, in seconds");
+    note(of, "default_timeout_microseconds is left out: model.queue_timeout sets it, in seconds");
   std::vector<std::string> words{"vllm", "serve"};
   for (const auto& [key, value] : arguments.items()) {
     if (key == "model") {
@@ -338,7 +339,8 @@ std::string translation::model_tables() const {
 
 result<imported_config> translation::write() {
   if (llms_.empty() && model_.empty() && workers_.empty())
-    return fail(errc::bad_config, "no model of it can be served: {}", fmt::join(out_.notes, "; "));
+    return fail(errc::bad_config, "none of its models can be served: {}",
+                fmt::join(out_.notes, "; "));
   // Listeners belong to the server, not to a model: the first LLM's translation has the default.
   constexpr std::string_view of_server[] = {"gateway", "cluster"};
   auto tables =

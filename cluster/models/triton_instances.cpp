@@ -16,8 +16,7 @@ constexpr std::pair<std::string_view, std::string_view> left_out_instance_fields
     {"name", "a worker has the name of its process"},
     {"profile", "profiles are those of TensorRT's engines"},
     {"rate_limiter",
-     "a worker computes whenever it has a batch: instance_group.count says how many "
-     "do at once"},
+     "a worker computes whenever it has a batch: instance_group.count sets how many do so at once"},
     {"secondary_devices", "they are for accelerators that no backend here has"},
     {"host_policy", "policies are options of tritonserver; cluster.cpu_launcher_enable binds "
                     "workers to cores"},
@@ -73,7 +72,7 @@ private:
     note_rest(said);
     if (!is_passive)
       return one;
-    note("passive = true: the group is left out: a worker that is asked nothing is none");
+    note("passive = true: the group is left out: its workers would get no requests");
     return std::nullopt;
   }
 

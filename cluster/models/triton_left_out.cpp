@@ -18,10 +18,10 @@ constexpr std::string_view own_matter = "it is the handler's own matter";
 constexpr std::string_view no_handler = "an LLM has no handler";
 constexpr std::string_view joins_between_steps = "sequences join and leave between steps";
 constexpr std::string_view waits_for_its_time =
-    "what has waited for model.queue_timeout is refused";
+    "a request that has waited for model.queue_timeout is refused";
 constexpr std::string_view no_answers_kept = "answers are not kept";
-constexpr std::string_view models_of_config = "models are what nodes.toml says";
-constexpr std::string_view one_file = "default_model_filename says it, for all devices";
+constexpr std::string_view models_of_config = "nodes.toml defines the models";
+constexpr std::string_view one_file = "default_model_filename sets it for all devices";
 constexpr std::string_view fixed_labels = "the labels of a metric are model and version";
 constexpr std::string_view fixed_buckets =
     "histograms have the buckets that docs/compatibility-triton.md says";

@@ -14,7 +14,7 @@ namespace {
 
 // Other tensor fields of Triton, and why each is not needed.
 constexpr std::pair<std::string_view, std::string_view> left_out_tensor_fields[] = {
-    {"reshape", "the worker of a model file refuses it, and says so"},
+    {"reshape", "the worker of a model file refuses it with an error"},
     {"format", "it is the handler's own matter"},
     {"is_shape_tensor", "it is the handler's own matter"},
     {"allow_ragged_batch", "what a client sends is not put together with others"},

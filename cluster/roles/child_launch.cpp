@@ -122,7 +122,7 @@ std::uint32_t child_launcher::pipeline_of(const actors::child_spec& spec) {
     return place::pipeline_of_head(spec.node);
   std::lock_guard lock(mutex_);
   const auto known = pipelines_.find(place::generation_of(spec.node));
-  ENSURE(known != pipelines_.end(), "{} is of a generation that nobody told of", spec.name);
+  ENSURE(known != pipelines_.end(), "{} is of an unknown generation", spec.name);
   return known->second;
 }
 
@@ -251,7 +251,7 @@ void child_launcher::end_those_left_apart() {
       adopted_.erase(node);
   }
   for (const auto& [node, pid] : apart) {
-    spdlog::warn("process {} begins anew: another rank of its stage was lost with its agent", pid);
+    spdlog::warn("process {} restarts: another rank of its stage was lost with its agent", pid);
     watch_.signal(pid, SIGKILL);
   }
 }

@@ -14,13 +14,13 @@ using pointer = overview_actor::stateful_pointer<overview_state>;
 std::string_view what_is_lost(role r) {
   switch (r) {
   case role::head:
-    return "its pipeline serves nobody";
+    return "its pipeline does not serve";
   case role::gateway:
-    return "its doors are closed";
+    return "its listeners are closed";
   case role::agent:
-    return "its shards go on, and have no next life";
+    return "its shards go on, but are not restarted";
   case role::shard:
-    return "its pipeline serves nobody, unless others take its layers";
+    return "its pipeline does not serve until other shards take its layers";
   case role::worker:
     return "its model is not served";
   default:

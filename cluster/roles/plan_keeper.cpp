@@ -374,7 +374,7 @@ void plan_keeper::on_serves(std::uint32_t generation) {
         l.moves.on_success();
         note_change();
       } else if (l.flight && l.flight == l.book.coming() && generation == l.serving.generation) {
-        give_up(l, "who was gone is back"); // before the others were ready
+        give_up(l, "the lost node is back"); // before the others were ready
       }
   });
 }

@@ -48,7 +48,7 @@ public:
   bool take(const joined& m) {
     auto known = machines_from_text(m.facts);
     auto nodes = told_nodes_from(m.nodes);
-    ENSURE(known && nodes, "the root says what it has noted");
+    ENSURE(known && nodes, "the root sends valid facts and nodes");
     note_.known = std::move(*known);
     take(*nodes);
     return is_noting_ && judge(note_keys(all_.base.dir, machine_keys::from(m.keys)));
@@ -89,7 +89,7 @@ private:
     const auto copy = all_.base.dir.config();
     auto config = parse_config(nodes.config, copy.string());
     note_.members = nodes.members;
-    ENSURE(config && take_places(note_.members, *config), "the root goes by it");
+    ENSURE(config && take_places(note_.members, *config), "the root sends a valid configuration");
     config_ = std::move(*config);
     if (is_noting_) {
       judge(all_.base.dir.write(copy.filename().string(), nodes.config));

@@ -69,7 +69,7 @@ public:
     if (failed.empty())
       failed = has_stopped_ ? bad_ends() : "what it supervises has not ended";
     if (failed.empty() && !left.empty())
-      failed = fmt::format("{} had no supervisor any more", left);
+      failed = fmt::format("{} had lost its supervisor", left);
     return end_of(came_up, failed, cut);
   }
 
@@ -168,7 +168,8 @@ private:
     if (desk_ == nullptr)
       return fail(
           errc::not_found,
-          "there is no node {}, and none can come: the cluster came up without cluster.host", node);
+          "there is no node {}, and none can be added: the cluster came up without cluster.host",
+          node);
     const auto text = read_config_file(original_);
     if (!text)
       return text.error();

@@ -73,8 +73,8 @@ result<membership> join_group(process& self, const cluster_plan& all, const shar
     return membership{group, group->ranks()};
   }
   if (!file)
-    return fail(errc::io_failed, "rank {} of {} has no memory to meet the others in", plan.rank,
-                all.width);
+    return fail(errc::io_failed, "rank {} of {} has no memory shared with the other ranks",
+                plan.rank, all.width);
   auto group = collective::shared_group::join(*file, plan.rank, all.width);
   if (!group)
     return group.error();
