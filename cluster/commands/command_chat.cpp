@@ -1,5 +1,4 @@
-// `cluster chat`: a conversation through the gateway's ZeroMQ door, with the same SDK that anyone
-// can use.
+// `cluster chat`: a conversation over the gateway's ZeroMQ endpoint, with the public SDK.
 #include "cluster/commands/commands.hpp"
 #include "cluster/config/config.hpp"
 
@@ -15,7 +14,7 @@ namespace {
 
 constexpr std::chrono::seconds chunk_patience{120};
 
-// Where somebody answers, and who that is, for people.
+// The endpoint to talk to, and its description for people.
 struct partner {
   std::string endpoint;
   std::string shown;
@@ -27,12 +26,12 @@ result<partner> partner_of(const running_cluster& found) {
     return config.error();
   const auto& zmq = config->gateway.zmq;
   if (zmq.empty())
-    return fail(errc::not_found, "cluster {} has no ZeroMQ door (gateway.zmq is empty)",
+    return fail(errc::not_found, "cluster {} has no ZeroMQ endpoint (gateway.zmq is empty)",
                 found.name);
   return partner{zmq, fmt::format("cluster {}, {}", found.name, zmq)};
 }
 
-// Prints the answer as it comes; returns it whole.
+// Prints the answer as it streams, and returns it whole.
 result<std::string> say(client& door, const chat_options& options,
                         const chat_prompt& conversation) {
   generate request;
@@ -67,7 +66,7 @@ result<std::string> say(client& door, const chat_options& options,
   return answer;
 }
 
-// Other users of the machine see command lines, but no environment.
+// Command lines are visible to other users of the machine; the environment is not.
 std::string api_key_of(const chat_options& options) {
   const char* given = std::getenv("BATON_API_KEY");
   return !options.api_key.empty() || !given ? options.api_key : given;

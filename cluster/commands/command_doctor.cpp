@@ -1,4 +1,4 @@
-// `cluster doctor`: what this machine offers and what would go wrong, each with the fix.
+// `cluster doctor`: what this machine offers and what would fail, each with the fix.
 #include "cluster/bus/reach.hpp"
 #include "cluster/commands/commands.hpp"
 #include "cluster/config/config_repository.hpp"
@@ -70,7 +70,7 @@ finding check_huge_pages() {
 finding check_files() {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
-  bool few = limit.rlim_max < 4096; // what processes raise theirs to
+  bool few = limit.rlim_max < 4096; // processes raise their limit to this
   return {"open files", few ? doctor_verdict::advice : doctor_verdict::good,
           fmt::format("{}", limit.rlim_max),
           few ? fmt::format("ulimit -Hn 65536: each client connection takes one, each machine {}",
@@ -78,7 +78,7 @@ finding check_files() {
               : ""};
 }
 
-// For a stage of so many ranks, which need more than a device alone.
+// `ranks`: the width of the stage, which may need more than one device supports.
 finding check_device(const std::string& text, const device& where, std::uint32_t ranks,
                      std::uint32_t on_device) {
   const auto file = plugin::find_library(where.engine);
@@ -88,7 +88,7 @@ finding check_device(const std::string& text, const device& where, std::uint32_t
               : finding{text, doctor_verdict::bad, says.error().message, fix_of(where)};
 }
 
-// The one that `--device` names.
+// The device of `--device`.
 finding check_named_device(const doctor_options& what) {
   const auto& text = what.device;
   const auto where = parse_device(text);
@@ -98,7 +98,7 @@ finding check_named_device(const doctor_options& what) {
                             : check_device(text, *where, what.ranks, what.ranks_on_device);
 }
 
-// The devices of this machine that have engines in libraries: each library is opened and asked.
+// Opens and queries the libraries of this machine's devices that need one.
 std::vector<finding> check_engines_here(const cluster_config& config) {
   std::vector<finding> findings;
   std::set<std::string> seen;
@@ -128,7 +128,7 @@ result<void> check_network_is_free(const cluster_config& config) {
   return {};
 }
 
-// Those at which it would listen. While it runs it is itself who listens there.
+// The addresses at which the cluster would listen; while it runs, it occupies them itself.
 finding check_addresses(const cluster_base& cluster) {
   const auto& config = cluster.config;
   if (const auto alive = cluster.dir.alive(); !alive.empty()) {
@@ -148,8 +148,8 @@ finding check_addresses(const cluster_base& cluster) {
                       "end what listens there, or give this cluster another address"};
 }
 
-// What runs worker models: those of nodes.toml, and of a model repository those that it chooses. A
-// model store's archives are all run alike.
+// Commands of worker models: of nodes.toml, and of a model repository the chosen versions. All
+// archives of a model store run alike.
 std::vector<std::vector<std::string>> commands_of_workers(const cluster_config& config) {
   std::vector<std::vector<std::string>> all;
   for (const auto& w : config.workers)
@@ -168,7 +168,7 @@ std::vector<std::vector<std::string>> commands_of_workers(const cluster_config& 
 
 constexpr std::size_t models_told_max = 64;
 
-// What a model repository would pass over, or serve otherwise than it is written.
+// Models of a repository that would be refused, or served differently from their configuration.
 void add_repository(const repository_config& repository, std::vector<finding>& findings) {
   const auto there = read_model_repository(repository.path);
   if (!there) {
@@ -185,7 +185,7 @@ void add_repository(const repository_config& repository, std::vector<finding>& f
     }
 }
 
-// Of a store those that are read in a moment: all of one that is packed by gzip would be read.
+// Checks the archives of a store that are quick to read; a gzip archive would be read in full.
 void add_store(const store_config& store, std::vector<finding>& findings) {
   const auto all = archives_of(store.path);
   if (!all) {
@@ -231,7 +231,7 @@ std::vector<finding> check_pythons(const cluster_config& config) {
   return findings;
 }
 
-// Where no nodes.toml says which Pythons there are: the one that commands are written with.
+// Without a nodes.toml, checks the python3 that commands name by default.
 finding check_python_here() {
   const auto said = ask_python({{"python3"}, {}});
   return {"python3, for workers", said.is_good ? doctor_verdict::good : doctor_verdict::advice,

@@ -1,5 +1,5 @@
-// `cluster down`: asks the root to drain and stop; what it leaves, or what outlived it, is ended by
-// its pid file.
+// `cluster down`: asks the root to drain and stop, then ends remaining processes by their pid
+// files.
 #include "cluster/commands/commands.hpp"
 #include "cluster/config/config.hpp"
 

@@ -1,4 +1,4 @@
-// `cluster import`: what users of other servers bring, as our nodes.toml.
+// `cluster import`: translates other servers' configurations to nodes.toml.
 #include "cluster/commands/command_import_line.hpp"
 #include "cluster/commands/commands.hpp"
 #include "cluster/config/config.hpp"
@@ -45,7 +45,7 @@ result<imported_config> import_torchserve_file(const import_options& options) {
   const auto& name = options.name.empty() ? own : options.name;
   const bool has_others = is_server ? !server->model_store.empty() : !options.handler.empty();
   if (options.model.empty() && !has_others)
-    return fail(errc::bad_config, "such a file names no model: --model says which LLM is served");
+    return fail(errc::bad_config, "such a file names no model: --model names the LLM to serve");
   if (is_server)
     return import_torchserve_server(options.model, name, *server);
   const auto text = read_config_file(options.from);
@@ -60,7 +60,7 @@ result<imported_config> import_torchserve_file(const import_options& options) {
 
 constexpr std::size_t triton_models_max = 1024;
 
-// A repository, a model's directory in one, or its config.pbtxt.
+// Imports a repository, one model's directory, or its config.pbtxt.
 result<imported_config> import_repository(const import_options& options) {
   if (options.words.size() > 1)
     return fail(errc::bad_config, "'{}' is not understood", options.words[1]);

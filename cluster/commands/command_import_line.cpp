@@ -17,7 +17,7 @@ namespace baton::cluster {
 namespace fs = std::filesystem;
 namespace {
 
-// Devices of NVIDIA's driver, where the engine for them is installed.
+// NVIDIA devices, if the engine for them is installed.
 std::uint32_t usable_gpus() {
   if (!plugin::find_library("torch"))
     return 0;
@@ -29,7 +29,7 @@ std::uint32_t usable_gpus() {
   return count;
 }
 
-// Of the first directory above the run directories that is there.
+// Free space at the closest existing parent of the run directories.
 std::optional<std::uint64_t> free_disk() {
   std::error_code ec;
   auto place = default_run_dir("x");
@@ -39,7 +39,7 @@ std::optional<std::uint64_t> free_disk() {
   return ec ? std::nullopt : std::optional<std::uint64_t>(space.available);
 }
 
-// Where huggingface_hub keeps a model that it has downloaded; empty: it has not.
+// The directory in which huggingface_hub keeps a downloaded model; empty: not downloaded.
 // https://huggingface.co/docs/huggingface_hub/guides/manage-cache
 std::string downloaded(const std::string& name, const launch_line& line) {
   const auto slash = name.find('/');
@@ -69,18 +69,18 @@ std::string downloaded(const std::string& name, const launch_line& line) {
   return {};
 }
 
-// Keys that a plan refuses with this model on this machine, and what comes up in their place.
+// Keys that a plan may refuse for this model on this machine, and their replacement.
 struct mended_key {
   std::string_view refused, key, value, why;
 };
 constexpr mended_key mended_keys[] = {
     {"model.kv_cache_bytes", "model.kv_cache_bytes", "\"auto\"",
-     "the default holds no sequence of that length; KV takes what the machine has"},
+     "the default holds no sequence of that length; KV uses the memory that the machine has"},
     {"model.tensor_parallel_size", "model.tensor_parallel_size", "",
      "this model cannot be shared so on this machine; answers are the same"},
     {"model.pipeline_parallel_size", "model.pipeline_parallel_size", "",
      "this model cannot be divided so on this machine; answers are the same"},
-    {"model.replicas", "model.replicas", "", "this machine has no room for so many"},
+    {"model.replicas", "model.replicas", "", "this machine has no room for that many"},
     {"model.swap_space", "model.swap_space", "", "it holds no block of KV"},
     {"model.max_batch_total_tokens", "model.max_batch_total_tokens", "",
      "it has no room for one sequence of the model's length; the KV cache is the bound"},
@@ -94,7 +94,7 @@ const mended_key* mended_of(const error& why) {
   return found == std::end(mended_keys) ? nullptr : found;
 }
 
-// As often as a key can be mended, the line is read again without what the plan refuses.
+// Repeats the import without each key that the plan refuses, as long as there is a replacement.
 result<imported_config> import_model_line(const launch_line& line, import_wishes wishes) {
   for (std::size_t round = 0; round <= std::size(mended_keys) + 1; ++round) {
     auto made = import_launch(line, wishes);
@@ -128,7 +128,7 @@ result<imported_config> import_model_line(const launch_line& line, import_wishes
   return fail(errc::internal, "the line was mended more often than it has keys");
 }
 
-// `address`: "0.0.0.0:8080", "[::]:8080", or nothing.
+// `address`: "0.0.0.0:8080", "[::]:8080", or empty.
 std::string reached_at(const launch_line& line, const std::string& address) {
   const auto colon = address.rfind(':');
   if (colon == address.npos)
@@ -146,7 +146,7 @@ result<imported_config> import_torchserve_line(const launch_line& line, const st
   std::string text;
   std::error_code ec;
   if (read->file.empty() && !line.is_container && fs::exists("config.properties", ec)) {
-    read->file = "config.properties"; // as there: of the directory where it starts
+    read->file = "config.properties"; // TorchServe too reads it from the directory where it starts
     read->notes.emplace_back("config.properties of this directory is read, as TorchServe does");
   }
   if (!read->file.empty()) {
@@ -173,7 +173,7 @@ result<imported_config> import_torchserve_line(const launch_line& line, const st
   return import_torchserve_server(model, name, *properties);
 }
 
-// The tables of LLMs in the repository, which the repository alone does not serve.
+// The tables of the repository's LLMs, which [model_repository] alone would not serve.
 std::string llms_of(const std::string& repository, imported_config& out) {
   std::vector<fs::path> directories;
   std::error_code ec;
@@ -184,7 +184,7 @@ std::string llms_of(const std::string& repository, imported_config& out) {
   for (const auto& directory : directories) {
     auto one = read_triton_model(directory);
     if (!one || one->engine.empty())
-      continue; // the repository's index says what is wrong with it
+      continue; // the repository's index shows the error
     if (const auto alone = import_triton_llms(std::span(&*one, 1)); alone)
       llms.push_back(*std::move(one));
     else
@@ -193,7 +193,7 @@ std::string llms_of(const std::string& repository, imported_config& out) {
   }
   const auto made = import_triton_llms(llms);
   if (!made)
-    return {}; // each alone was right
+    return {}; // each was valid alone
   out.notes.insert(out.notes.end(), made->notes.begin(), made->notes.end());
   return made->toml;
 }
@@ -226,7 +226,7 @@ result<std::string> read_of_disk(const std::string& path) {
   return read_config_file(path);
 }
 
-// What `.env` beside a compose file gives its ${NAMES} where the shell does not.
+// Variables of the `.env` file beside a compose file, for ${NAMES} that the shell does not set.
 result<std::map<std::string, std::string>> variables_beside(const fs::path& directory) {
   const auto file = directory / ".env";
   std::error_code ec;

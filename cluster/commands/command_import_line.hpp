@@ -1,5 +1,5 @@
-// The line that starts another server, and a compose file that has one, as they come up on this
-// machine: what it has not is left out with a word.
+// Imports another server's start command, or a compose file with one, for this machine. Notes what
+// the machine lacks and leaves it out.
 #pragma once
 
 #include "cluster/config/imported_config.hpp"
@@ -11,12 +11,12 @@
 
 namespace baton::cluster {
 
-// Nothing if `file` is no compose file. `service`: of several. Errors: io_failed, bad_config.
+// None if `file` is no compose file. `service`: which of several. Errors: io_failed, bad_config.
 result<std::optional<launch_line>> line_of_compose(const std::string& file,
                                                    const std::string& service);
 
-// `model`, `name`: in place of the line's own; empty: those. Errors: as import_launch; of the files
-// that the line names.
+// `model`, `name`: replace the command's own; empty: keep them. Errors: as import_launch; of files
+// that the command names.
 result<imported_config> import_line(launch_line line, const std::string& model,
                                     const std::string& name);
 

@@ -1,5 +1,5 @@
-// `cluster join`: makes this machine one of a cluster's nodes. Asks the desk of `cluster up` until
-// there is a plan, looks whether this machine can do its part, then is the node's agent.
+// `cluster join`: makes this machine a node of a cluster. Asks the join server of `cluster up`
+// until there is a plan, checks that this machine can do its part, and becomes the node's agent.
 #include "cluster/bus/bus_zmq_desk.hpp"
 #include "cluster/bus/reach.hpp"
 #include "cluster/commands/commands.hpp"
@@ -22,9 +22,9 @@ namespace {
 
 constexpr std::chrono::milliseconds join_answer_patience{3000};
 constexpr std::chrono::milliseconds ask_interval{500};
-constexpr std::chrono::milliseconds root_reach_patience{5000}; // the root may be just coming up
+constexpr std::chrono::milliseconds root_reach_patience{5000}; // the root may still be starting
 
-// A machine that has no key yet gets one: it is worth nothing before somebody trusts it.
+// Creates a key if the machine has none; it is worthless until a cluster trusts it.
 result<key_pair> own_key(const std::filesystem::path& file) {
   auto own = read_key_file(file);
   if (own || own.error().code != errc::not_found)
@@ -36,7 +36,7 @@ result<key_pair> own_key(const std::filesystem::path& file) {
   return made;
 }
 
-// The grant, or nothing after ^C or SIGTERM.
+// Returns the grant, or none after ^C or SIGTERM.
 result<std::optional<join_grant>> ask_until_granted(const std::string& desk, const key_pair& own,
                                                     join_request request) {
   std::string shown;
@@ -56,7 +56,8 @@ result<std::optional<join_grant>> ask_until_granted(const std::string& desk, con
     }
     auto answer = join_answer_from(*text);
     if (!answer)
-      return fail(errc::version_mismatch, "{} does not answer as a desk of this version does",
+      return fail(errc::version_mismatch,
+                  "{} does not answer as a join server of this version does",
                   split_key(desk).address);
     if (answer->state == join_state::refused)
       return fail(answer->reason.ends_with(other_build_advice) ? errc::version_mismatch
@@ -69,7 +70,7 @@ result<std::optional<join_grant>> ask_until_granted(const std::string& desk, con
   return std::optional<join_grant>();
 }
 
-// The same weights, whatever the file's time is here.
+// Compares the weights; the file's time may differ.
 result<void> check_model(const cluster_context& context, std::uint64_t fingerprint) {
   auto file = model::open_model(context.config.model.path);
   if (!file)
@@ -81,7 +82,7 @@ result<void> check_model(const cluster_context& context, std::uint64_t fingerpri
   return {};
 }
 
-// What processes of this machine read, as on the root's.
+// Writes the files that this machine's processes read, as on the root's machine.
 result<cluster_contexts> settle(const run_dir& dir, const join_grant& grant,
                                 const cluster_config& config, const std::string& node,
                                 const std::filesystem::path& key_file) {
@@ -96,7 +97,7 @@ result<cluster_contexts> settle(const run_dir& dir, const join_grant& grant,
   with.network = network_note{grant.host, grant.root_host, grant.port, grant.root_key,
                               std::filesystem::absolute(key_file)};
   for (std::uint32_t p = 0; p < grant.pipelines.size(); ++p)
-    if (has_devices_on(config, p, node)) // of other models it needs no file
+    if (has_devices_on(config, p, node)) // other models need no file here
       with.pipelines[p].generations = noted_elsewhere(grant.pipelines[p].shards);
   auto all = load_contexts(dir.config(), with, dir);
   if (!all)
@@ -110,7 +111,7 @@ result<cluster_contexts> settle(const run_dir& dir, const join_grant& grant,
   return all;
 }
 
-// The root from here, and this machine from there.
+// Checks that this machine reaches the root, and the root this machine.
 result<void> check_reach(const join_options& options, const key_pair& own,
                          const join_grant& grant) {
   const auto root = try_to_reach(grant.root_host, grant.port, root_reach_patience);
@@ -156,7 +157,7 @@ int command_join(const join_options& options) {
   if (!own)
     return refuse_start(own.error());
   auto token = options.token;
-  if (token == "-") // not in a list of processes
+  if (token == "-") // keeps the token out of process lists
     std::getline(std::cin, token);
   join_request request{options.node, token, std::string(build_version()),
                        measured_facts_of_this_machine(), ""};
@@ -164,7 +165,7 @@ int command_join(const join_options& options) {
   auto granted = ask_until_granted(options.desk, *own, request);
   if (!granted) {
     const int status = refuse_start(granted.error());
-    // The machine of `cluster up` may be upgraded after this one.
+    // Retry: the machine of `cluster up` may be upgraded after this one.
     return granted.error().code == errc::version_mismatch ? exit_failed : status;
   }
   if (!*granted)
@@ -198,7 +199,7 @@ int command_join(const join_options& options) {
   arguments.config = dir->config();
   arguments.epoch = life_clock(*dir, agent->name, wall_micros).next();
   arguments.index = place::index_of_agent(agent->node);
-  if (auto ok = note_running(*dir, named->name); !ok) // it runs without
+  if (auto ok = note_running(*dir, named->name); !ok) // the node runs without it
     spdlog::warn("{}", ok.error().message);
   std::printf("joined as %s; log: %s\n", options.node.c_str(),
               dir->log("agent-" + options.node).c_str());

@@ -1,4 +1,4 @@
-// `cluster keygen`: the key by which other machines know this one, or an API key.
+// `cluster keygen`: makes the key that identifies this machine, or an API key.
 #include "cluster/bus/bus_zmq.hpp"
 #include "cluster/commands/commands.hpp"
 #include "cluster/config/api_key_file.hpp"
@@ -25,7 +25,7 @@ int machine_key(const std::filesystem::path& file) {
   return 0;
 }
 
-// The key goes to stdout alone, so that it can be piped to where it is kept; it is nowhere else.
+// Only the key goes to stdout, so that it can be piped to its destination; it is stored nowhere.
 int api_key(const keygen_options& options) {
   if (!is_name(options.api))
     return refuse_command(

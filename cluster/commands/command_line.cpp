@@ -1,4 +1,4 @@
-// Parses the command line, nothing else; each command and role has its own file.
+// Parses the command line; each command and role has its own file.
 #include "cluster/commands/command_line.hpp"
 
 #include "cluster/commands/commands.hpp"
@@ -36,7 +36,7 @@ struct choices {
   int status = 0;
 };
 
-// For the processes that the command starts.
+// Applies to the processes that the command starts.
 void add_log_level(CLI::App& command) {
   command
       .add_option_function<std::string>("--log-level", impose_log_level,
@@ -54,40 +54,42 @@ void add_up(CLI::App& app, choices& c) {
   up->add_flag("--json", c.up.json, "progress as one JSON object a line");
   add_log_level(*up);
   up->callback([&c] {
-    silence_log(); // the terminal shows progress; the root and its processes log to files
+    silence_log(); // the terminal shows the progress; processes log to files
     c.status = command_up(c.up);
   });
 }
 
 void add_machines(CLI::App& app, choices& c) {
   auto* join = app.add_subcommand("join", "Make this machine a node of a cluster on another one; "
-                                          "`cluster up` there shows the line to type.");
+                                          "`cluster up` there shows the command to run.");
   join->add_option("DESK", c.join.desk, "tcp://HOST:PORT#KEY")->required();
   join->add_option("--node", c.join.node, "which [[nodes]] table this machine is")->required();
   join->add_option("--token", c.join.token,
-                   "good once; - reads it; not needed if nodes.toml has our key");
+                   "valid once; - reads it from stdin; not needed if nodes.toml has our key");
   join->add_option("--key", c.join.key_file, "this machine's key; default: ~/.config/baton/key");
   join->add_option("--run-dir", c.join.run_dir, "sockets, pid files, logs");
   add_log_level(*join);
   join->callback([&c] {
-    use_log_level("info"); // its node's processes hear of the cluster's
+    use_log_level("info"); // processes of the node use the cluster's level
     c.status = command_join(c.join);
   });
   auto* keygen = app.add_subcommand(
       "keygen", "Make this machine's key, if it has none, and show the public half;\n"
                 "  cluster keygen --api NAME keys.toml   or a client's, shown once.");
-  keygen->add_option("FILE", c.keygen.file,
-                     "default: ~/.config/baton/key; of --api: where it is added, none: nowhere");
+  keygen->add_option(
+      "FILE", c.keygen.file,
+      "default: ~/.config/baton/key; with --api: the file to add the key to, if any");
   keygen->add_option("--api", c.keygen.api, "an API key of this name, for gateway.api_keys");
   keygen->add_flag("--admin", c.keygen.admin, "one that may see /metrics, /cluster and /load");
   keygen->callback([&c] { c.status = command_keygen(c.keygen); });
   auto* rotate = app.add_subcommand(
-      "rotate-key", "Give this machine another key while the cluster serves; the one before is not "
-                    "trusted any more.");
+      "rotate-key",
+      "Give this machine a new key while the cluster serves, and revoke the old one.");
   rotate->add_option("CLUSTER", c.rotate.which,
-                     "its nodes.toml, name or run directory; default: the one that runs");
-  rotate->add_flag("--force", c.rotate.force,
-                   "although a machine that is away has not heard of it: it has to join again");
+                     "its nodes.toml, name or run directory; default: the running one");
+  rotate->add_flag(
+      "--force", c.rotate.force,
+      "even if an absent machine has not confirmed it: that machine has to join again");
   rotate->callback([&c] {
     silence_log();
     c.status = command_rotate_key(c.rotate);
@@ -96,8 +98,8 @@ void add_machines(CLI::App& app, choices& c) {
 
 void add_questions(CLI::App& app, choices& c) {
   auto* status = app.add_subcommand(
-      "status", "How every process of a running cluster stands (exit status 0: ready).");
-  status->add_option("CLUSTER", c.which, "its nodes.toml or its name; default: the one that runs");
+      "status", "Show the status of every process of a running cluster (exit status 0: ready).");
+  status->add_option("CLUSTER", c.which, "its nodes.toml or its name; default: the running one");
   status->add_flag("--json", c.json, "for scripts");
   status->add_flag("--watch", c.watch, "again every second");
   status->callback([&c] {
@@ -105,12 +107,12 @@ void add_questions(CLI::App& app, choices& c) {
     c.status = command_status(c.which, c.json, c.watch);
   });
   auto* down = app.add_subcommand("down", "Drain and stop a running cluster.");
-  down->add_option("CLUSTER", c.which, "its nodes.toml or its name; default: the one that runs");
+  down->add_option("CLUSTER", c.which, "its nodes.toml or its name; default: the running one");
   down->add_option("--patience", c.patience, "seconds until what still runs is killed")
       ->check(CLI::Range(0, 86400));
   down->callback([&c] { c.status = command_down(c.which, std::chrono::seconds(c.patience)); });
   auto* plan = app.add_subcommand(
-      "plan", "Show who would live where, and what does not fit, without starting anything.");
+      "plan", "Show where each layer would run, and what does not fit, without starting anything.");
   plan->add_option("CONFIG", c.which, "nodes.toml")->required();
   plan->add_flag("--json", c.json, "for scripts");
   plan->callback([&c] { c.status = command_plan(c.which, c.json); });
@@ -119,7 +121,7 @@ void add_questions(CLI::App& app, choices& c) {
   auto* doctor_config = doctor->add_option("CONFIG", c.doctor.config, "nodes.toml");
   auto* device = doctor->add_option("--device", c.doctor.device, "only this one: \"cuda:0\"");
   device->excludes(doctor_config);
-  doctor->add_option("--ranks", c.doctor.ranks, "of a stage on such devices, which meet")
+  doctor->add_option("--ranks", c.doctor.ranks, "ranks of a stage on such devices")
       ->needs(device)
       ->check(CLI::Range(1, 64));
   doctor->add_option("--ranks-on-device", c.doctor.ranks_on_device, "of these, on this one")
@@ -133,8 +135,7 @@ void add_nodes(CLI::App& app, choices& c) {
   const auto add = [&](const char* name, const char* help, const auto& run) {
     auto* command = app.add_subcommand(name, help);
     command->add_option("NODE", c.node, "the name of its [[nodes]] table")->required();
-    command->add_option("CLUSTER", c.which,
-                        "its nodes.toml or its name; default: the one that runs");
+    command->add_option("CLUSTER", c.which, "its nodes.toml or its name; default: the running one");
     command->callback([&c, run] {
       silence_log();
       c.status = run(c.node, c.which);
@@ -145,22 +146,21 @@ void add_nodes(CLI::App& app, choices& c) {
       return command_change_nodes(node, which, is_drain);
     };
   };
-  add("drain", "Move a node's layers to the other nodes while streams go on; its shards end.",
+  add("drain", "Move a node's layers to the other nodes while streams continue; its shards end.",
       change(true));
   add("add-node",
-      "Give layers to a node that waits, was drained, or is new in nodes.toml, while streams go "
-      "on.",
+      "Give layers to a node that waits, was drained, or is new in nodes.toml, while streams "
+      "continue.",
       change(false));
   add("remove-node",
-      "Take a node out of the cluster while streams go on: its layers move, its `cluster join` "
-      "ends, its key is not trusted any more.",
+      "Remove a node from the cluster while streams continue: its layers move, its `cluster join` "
+      "ends, and its key is revoked.",
       command_remove_node);
-  auto* scale = app.add_subcommand(
-      "scale", "Change how many replicas of a model serve, or how wide its stages are, while "
-               "streams go on.");
+  auto* scale = app.add_subcommand("scale", "Change how many replicas of a model serve, or how "
+                                            "wide its stages are, while streams continue.");
   scale->add_option("MODEL", c.scale.model, "as clients ask for it")->required();
   scale->add_option("CLUSTER", c.scale.which,
-                    "its nodes.toml or its name; default: the one that runs");
+                    "its nodes.toml or its name; default: the running one");
   auto* what = scale->add_option_group("to what")->require_option(1, 2);
   what->add_option("--replicas", c.scale.replicas, "at most those of nodes.toml")
       ->check(CLI::Range(1u, pipelines_max));
@@ -203,10 +203,11 @@ void add_import(CLI::App& app, choices& c) {
       "where other models are served");
   sub->add_option("--name", c.import.name, "as clients ask for it; default: the file's");
   sub->add_option("--properties", c.import.properties,
-                  "TorchServe's config.properties, which says where it listens");
-  sub->add_option("--handler", c.import.handler,
-                  "of TorchServe's: the model of this model-config.yaml has it, and is no LLM");
-  sub->prefix_command(); // of a command, all that follows is its own
+                  "TorchServe's config.properties, which sets where it listens");
+  sub->add_option(
+      "--handler", c.import.handler,
+      "a TorchServe handler: the model of this model-config.yaml uses it, and is no LLM");
+  sub->prefix_command(); // everything after a server's command belongs to it
   sub->callback([&c, sub] {
     const auto rest = sub->remaining();
     c.import.words = {c.import.from};
@@ -220,9 +221,9 @@ void add_chat(CLI::App& app, choices& c) {
       "chat", "Talk to a running cluster.\n  cluster chat \"Why is the sky blue?\"");
   chat->add_option("MESSAGE", c.chat.message, "one question; default: a conversation, a line each");
   chat->add_option("--cluster", c.chat.which,
-                   "its nodes.toml or its name; default: the one that runs");
+                   "its nodes.toml or its name; default: the running one");
   chat->add_option("--endpoint", c.chat.endpoint,
-                   "a gateway's ZeroMQ door instead, tcp://127.0.0.1:8002");
+                   "a gateway's ZeroMQ endpoint instead, tcp://127.0.0.1:8002");
   chat->add_option("--api-key", c.chat.api_key,
                    "where the gateway asks for one; better in the environment, as BATON_API_KEY");
   chat->add_option("--model", c.chat.model, "default: the first it serves");
@@ -243,7 +244,7 @@ const cluster_config& config_of(const cluster_contexts& all) {
   return all.base.config;
 }
 
-// `run` with what it is to see of the cluster.
+// Runs `run` with its context.
 template <class Context, class Run>
 int with_context(result<Context> context, const Run& run) {
   if (context) {
@@ -254,7 +255,7 @@ int with_context(result<Context> context, const Run& run) {
   return exit_permanent;
 }
 
-// Of one pipeline.
+// A role of one pipeline.
 template <class Run>
 run_role of_pipeline(Run run) {
   return [run](const role_arguments& arguments) {
@@ -263,7 +264,7 @@ run_role of_pipeline(Run run) {
   };
 }
 
-// What supervisors start; not in the help, because nobody types it.
+// Roles that supervisors start; hidden from the help, because users do not run them.
 void add_role(CLI::App& app, choices& c, const char* name, const run_role& run) {
   auto* role = app.add_subcommand(name, "")->group("");
   role->add_option("--config", c.role.config)->required();
@@ -293,8 +294,8 @@ std::string did_you_mean(const CLI::App& app, const std::vector<std::string>& ex
   return {};
 }
 
-// What ps, top and /proc/PID/comm show, of which the system keeps 15 bytes: the last word of a
-// process that was executed as /proc/self/exe would be "exe".
+// Sets the name in ps, top and /proc/PID/comm (at most 15 bytes). By default a process that was
+// executed as /proc/self/exe would be "exe".
 void take_name(std::string_view program) {
   const std::string name(program.substr(program.rfind('/') + 1));
   prctl(PR_SET_NAME, name.c_str());

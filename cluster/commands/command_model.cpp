@@ -1,4 +1,4 @@
-// `cluster model inspect`: what a model holds, whether this machine runs it and how fast.
+// `cluster model inspect`: a model's content, whether this machine runs it, and how fast.
 #include "cluster/commands/commands.hpp"
 #include "cluster/plan/plan.hpp"
 #include "runtime/cpu/bandwidth.hpp"
@@ -21,7 +21,7 @@ struct tensor_count {
   std::uint64_t bytes = 0;
 };
 
-// What can be said of a file, as far as it can be read.
+// The facts about a file, as far as it can be read.
 struct inspection {
   std::string path;
   std::string form;
@@ -29,20 +29,20 @@ struct inspection {
   std::string architecture;
   std::map<std::string, tensor_count> types; // by name
   std::optional<model::description> model;
-  std::uint64_t packed_bytes = 0; // its weights in memory, as the CPU engine packs them
+  std::uint64_t packed_bytes = 0; // its weights in memory, as packed by the CPU engine
   std::optional<text::vocabulary> words;
   std::uint32_t threads = 0;
   double read_gigabytes_per_second = 0;
   std::vector<std::string> obstacles; // why it does not run; empty: it runs
 };
 
-// In the default kv_cache_dtype.
+// For the default kv_cache_dtype.
 std::uint64_t kv_bytes_per_token(const model::description& m) {
   const cpu::kv_shape shape{m.layer_count, m.kv_head_count, m.head_size};
   return shape.block_bytes() / cpu::kv_block_positions;
 }
 
-// Tokens/s of one stream if nothing but reading the weights took time.
+// Upper bound in tokens/s for one stream: the time to read the weights only.
 double fastest(const inspection& i) {
   return i.read_gigabytes_per_second * 1e9 / static_cast<double>(i.model->step_bytes());
 }

@@ -1,5 +1,5 @@
-// `cluster drain NODE`, `add-node NODE`, `remove-node NODE` and `scale MODEL`: ask the root for
-// other shards, and wait until they serve.
+// `cluster drain NODE`, `add-node NODE`, `remove-node NODE` and `scale MODEL`: request other shards
+// from the root, and wait until they serve.
 #include "cluster/commands/commands.hpp"
 #include "cluster/plan/generation_book.hpp"
 #include "cluster/roles/root_client.hpp"
@@ -12,7 +12,7 @@ namespace baton::cluster {
 namespace {
 
 constexpr std::chrono::milliseconds change_look_interval{100};
-// A root that is replaced meanwhile is silent for a while.
+// A restarting root does not answer for a while.
 constexpr int failed_looks_max = 5;
 
 using numbers = std::vector<std::uint32_t>; // of generations
@@ -21,7 +21,7 @@ bool has(const numbers& some, std::uint32_t number) {
   return std::find(some.begin(), some.end(), number) != some.end();
 }
 
-// Errors: link_down (nobody answers any more), deadline_exceeded.
+// Errors: link_down (the root does not answer any more), deadline_exceeded.
 result<cluster_status> wait_until_settled(const run_dir& dir, const numbers& begun) {
   const auto until = std::chrono::steady_clock::now() + change_patience + std::chrono::minutes(1);
   int failed_looks = 0;
@@ -41,7 +41,7 @@ result<cluster_status> wait_until_settled(const run_dir& dir, const numbers& beg
   }
 }
 
-// Gives the order, and says what has come of it: `done`, with the generations that serve.
+// Sends the order and prints the result: `done`, with the generations that serve.
 int change_and_wait(const std::string& which, const message& order, const std::string& done) {
   const auto found = find_cluster(which);
   if (!found)
@@ -77,7 +77,7 @@ int command_change_nodes(const std::string& node, const std::string& which, bool
                          fmt::format("node {} {} layers", node, is_drain ? "has no" : "has"));
 }
 
-// A node that has layers gives them away first.
+// A node with layers is drained first.
 int command_remove_node(const std::string& node, const std::string& which) {
   const auto found = find_cluster(which);
   if (!found)
@@ -93,8 +93,8 @@ int command_remove_node(const std::string& node, const std::string& which) {
     return refuse_command(removed.error());
   if (removed->refused)
     return refuse_command(*removed->refused);
-  std::printf("node %s is no node of the cluster any more; take its [[nodes]] table out of "
-              "nodes.toml before the next `cluster up`\n",
+  std::printf("node %s is removed from the cluster; remove its [[nodes]] table from nodes.toml "
+              "before the next `cluster up`\n",
               node.c_str());
   return 0;
 }

@@ -1,4 +1,4 @@
-// `cluster plan`: who would live where, without starting anything.
+// `cluster plan`: shows the placement without starting anything.
 #include "cluster/commands/commands.hpp"
 #include "cluster/files/run_dir.hpp"
 #include "cluster/plan/device_check.hpp"
@@ -12,7 +12,7 @@
 namespace baton::cluster {
 namespace {
 
-// Machines that have not said what they have are taken to be like this one: their names.
+// Assumes that machines without known facts equal this one; returns their names.
 std::vector<std::string> assume_the_rest(const cluster_config& config, machines& known) {
   std::vector<std::string> assumed;
   for (const auto& n : config.nodes)
@@ -21,7 +21,7 @@ std::vector<std::string> assume_the_rest(const cluster_config& config, machines&
   return assumed;
 }
 
-// Whether what was measured of the one holds for the other.
+// Whether a measurement of one pipeline holds for the other.
 bool is_alike(const cluster_context& a, const cluster_context& b) {
   return a.config.model.path == b.config.model.path &&
          std::equal(a.plan.shards.begin(), a.plan.shards.end(), b.plan.shards.begin(),
@@ -31,7 +31,7 @@ bool is_alike(const cluster_context& a, const cluster_context& b) {
                     });
 }
 
-// What cannot be measured is left out, and said so.
+// Reports what cannot be measured and leaves it out.
 expected_speeds expect_all(const cluster_contexts& all) {
   expected_speeds expected;
   for (const auto& c : all) {
@@ -64,7 +64,7 @@ int command_plan(const std::filesystem::path& config_file, bool json) {
     return refuse_start(ok.error());
   if (config->is_over_network())
     with.known.at(root_machine) = measured_facts_of_this_machine();
-  // With what the machines of the running cluster, or of the last one, have said.
+  // Includes the facts of machines of the running or last cluster.
   if (auto dir = run_dir::open(config->run_dir))
     if (auto noted = noted_plan(*dir))
       with.known.merge(noted->known);

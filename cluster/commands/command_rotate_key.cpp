@@ -1,9 +1,9 @@
-// `cluster rotate-key`: gives this machine another key while its cluster runs.
+// `cluster rotate-key`: replaces this machine's key while its cluster runs.
 //
-//   FILE.next is made --the desk trusts it, every machine has heard--> it becomes FILE
-//     --the processes here listen with it--> the desk does not trust older ones any more
+//   FILE.next is made --the join server and all machines trust it--> it becomes FILE
+//     --the processes here listen with it--> the join server revokes older keys
 //
-// Whoever is interrupted runs it again: until the end both keys are good.
+// If interrupted, run it again: until the end both keys are valid.
 #include "cluster/bus/bus_zmq_desk.hpp"
 #include "cluster/commands/commands.hpp"
 #include "cluster/join/join_book.hpp"
@@ -35,8 +35,8 @@ struct here {
 result<here> look_around(const run_dir& dir) {
   const auto plan = noted_plan(dir);
   if (!plan || !plan->network)
-    return fail(errc::conflict, "this cluster is on one machine: its processes meet at files "
-                                "that nobody else can open, without keys");
+    return fail(errc::conflict, "this cluster is on one machine: its processes connect through "
+                                "private sockets, without keys");
   auto own = read_key_file(plan->network->key_file);
   if (!own)
     return own.error();
@@ -51,7 +51,7 @@ result<here> look_around(const run_dir& dir) {
 }
 
 result<key_pair> next_pair(const std::filesystem::path& file) {
-  auto pair = read_key_file(file); // of one that was interrupted
+  auto pair = read_key_file(file); // of an interrupted run
   if (pair || pair.error().code != errc::not_found)
     return pair;
   const auto made = make_key_pair();
@@ -60,7 +60,7 @@ result<key_pair> next_pair(const std::filesystem::path& file) {
   return made;
 }
 
-// Until it is noted. What the answer says of it. Errors: unauthorized, link_down.
+// Repeats the change until it is noted; returns the remark. Errors: unauthorized, link_down.
 result<std::string> tell_desk(const here& at, const key_pair& with, const key_change& what) {
   const auto address =
       fmt::format("tcp://{}:{}", at.network.root_host, at.network.port + join_port_offset);
@@ -75,13 +75,13 @@ result<std::string> tell_desk(const here& at, const key_pair& with, const key_ch
     auto text = ask_desk(address + "#" + desk_key, with, text_of(what), desk_answer_patience);
     if (!text) {
       last = text.error();
-      desk_key = noted_keys(at.dir).next_after(desk_key); // it may be changing its own
+      desk_key = noted_keys(at.dir).next_after(desk_key); // the server may be changing its own key
       continue;
     }
     const auto answer = join_answer_from(*text);
     if (!answer)
-      return fail(errc::version_mismatch, "{} does not answer as a desk of this version does",
-                  address);
+      return fail(errc::version_mismatch,
+                  "{} does not answer as a join server of this version does", address);
     if (answer->state == join_state::refused)
       return fail(errc::unauthorized, "refused: {}", answer->reason);
     if (answer->state == join_state::noted)
@@ -92,11 +92,11 @@ result<std::string> tell_desk(const here& at, const key_pair& with, const key_ch
     std::fflush(stdout);
   }
   if (!shown.empty())
-    last.message += ": it would be locked out until it joins again; --force goes on without it";
+    last.message += ": it would be locked out until it joins again; --force continues without it";
   return last;
 }
 
-// Errors: deadline_exceeded, naming who does not.
+// Errors: deadline_exceeded, naming the process that is late.
 result<std::size_t> wait_until_all_use(const here& at, const std::string& key) {
   for (const auto until = clock::now() + patience;;) {
     const auto alive = at.dir.alive();
@@ -107,7 +107,7 @@ result<std::size_t> wait_until_all_use(const here& at, const std::string& key) {
       return alive.size();
     if (clock::now() > until)
       return fail(errc::deadline_exceeded,
-                  "{} (pid {}) does not listen with the new key yet: the one before stays trusted; "
+                  "{} (pid {}) does not listen with the new key yet: the old one stays trusted; "
                   "look at {}, then run this again",
                   late->name, late->pid, at.dir.log(late->name).string());
     std::this_thread::sleep_for(key_look_interval);
@@ -143,9 +143,9 @@ int command_rotate_key(const rotate_options& options) {
   const auto remark = tell_desk(*at, *next, {at->node, "", true});
   if (!remark)
     return refuse_command(remark.error());
-  std::printf("  the one before is not trusted any more\n");
+  std::printf("  the old one is revoked\n");
   if (at->node == root_machine)
-    std::printf("who joins from now on names the desk tcp://%s:%d#%s\n",
+    std::printf("new machines join with the address tcp://%s:%d#%s\n",
                 at->network.root_host.c_str(), at->network.port + join_port_offset,
                 next->public_key.c_str());
   if (!remark->empty())

@@ -30,7 +30,7 @@ std::string generation_of(std::uint32_t generation, const std::string& change) {
   return fmt::format("generation {}{}", generation, change.empty() ? "" : " (" + change + ")");
 }
 
-// Each with its model; of one alone the table says it all.
+// One line for each pipeline; a single one needs none beside the table.
 std::string pipeline_lines(const cluster_status& s) {
   std::string text;
   for (std::size_t i = 0; i < s.pipelines.size(); ++i) {
@@ -49,7 +49,7 @@ std::string of_period(const std::optional<supervision>& by) {
   return fmt::format("{} of {} in {} s", by->restarts_recent, by->restarts_max, by->period_seconds);
 }
 
-// Where workers compute, by their process's name.
+// The devices of workers, by process name.
 using worker_places = std::map<std::string, std::string>;
 
 worker_places noted_places(const cluster_status& s, const run_dir& dir) {
@@ -72,8 +72,8 @@ std::string device_column_of(const worker_places& places, const std::string& nam
   return device_column(places, at == places.end() ? std::string() : at->second);
 }
 
-// The supervisor's children, and theirs, each beneath it. Those of whom no supervisor has spoken
-// yet are the root's.
+// The supervisor's children and their descendants, indented. Processes without a reported
+// supervisor are the root's.
 void add_children(std::string& text, const cluster_status& s, const worker_places& places,
                   const std::string& supervisor, std::size_t depth) {
   for (const auto& n : s.nodes) {
@@ -88,7 +88,7 @@ void add_children(std::string& text, const cluster_status& s, const worker_place
   }
 }
 
-// Each supervisor with its strategy, where its children stand.
+// Each supervisor with its strategy.
 std::string strategies(const cluster_status& s) {
   std::map<std::string, std::string_view> all;
   for (const auto& n : s.nodes)

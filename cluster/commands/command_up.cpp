@@ -1,4 +1,4 @@
-// `cluster up`: waits for the machines elsewhere, if there are any, then becomes the root.
+// `cluster up`: waits for remote machines, if there are any, then becomes the root.
 #include "cluster/commands/commands.hpp"
 #include "cluster/files/json_text.hpp"
 #include "cluster/files/root_log.hpp"
@@ -93,7 +93,7 @@ result<join_grant> grant_of(const cluster_contexts& all, const std::filesystem::
   return g;
 }
 
-// The devices of nodes that are on this machine, before anything starts.
+// Checks the devices of this machine's nodes before anything starts.
 result<void> check_devices_here(const cluster_config& config, const run_dir& dir) {
   for (const auto& node : config.nodes)
     if (!node.is_elsewhere)
@@ -116,7 +116,7 @@ int up_over_machines(const cluster_config& config, const up_options& options, pl
   auto desk = join_desk::open(config, *dir, *own, std::string(build_version()));
   if (!desk)
     return refused(desk.error());
-  if (auto ok = open_root_log(*dir, config.log_level); !ok) // the desk is this process's alone
+  if (auto ok = open_root_log(*dir, config.log_level); !ok) // no other process uses the join server
     return refused(ok.error());
   if (is_left) {
     (*desk)->remember(with.known);
@@ -152,7 +152,7 @@ int command_up(const up_options& options) {
     return refused(dir.error());
   if (auto ok = check_not_running(*dir, *config); !ok)
     return refused(ok.error());
-  // Where a root has left its cluster running, all is as when it came up.
+  // If a root has left its cluster running, the plan is the one of its start.
   auto with = with_this_machine();
   const bool is_left = !dir->alive().empty();
   if (is_left) {
@@ -160,7 +160,7 @@ int command_up(const up_options& options) {
     if (!noted)
       return refused(left_with_another(*dir, config->name, "and has noted no plan"));
     with = std::move(*noted);
-    auto members = with.members; // of that cluster, but for those that nodes.toml names since
+    auto members = with.members; // of that cluster, except for nodes that were added to nodes.toml
     if (auto ok = take_places(members, *config); !ok)
       return refused(left_with_another(*dir, config->name,
                                        fmt::format("with another configuration than {}: {}",

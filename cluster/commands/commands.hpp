@@ -32,41 +32,41 @@ int command_keygen(const keygen_options& options);
 
 struct rotate_options {
   std::string which;
-  bool force = false; // although a machine has not heard of it
+  bool force = false; // even if a machine has not confirmed the new key
 };
-// This machine's key changes; returns when the one before is not trusted any more.
+// Replaces this machine's key; returns when the old one is revoked.
 int command_rotate_key(const rotate_options& options);
 
 int command_plan(const std::filesystem::path& config, bool json);
 int command_status(const std::string& which, bool json, bool watch);
-// A node's layers move to the others, or some of theirs to it; returns when they have.
+// Moves a node's layers to others, or others' layers to it; returns when that is done.
 int command_change_nodes(const std::string& node, const std::string& which, bool is_drain);
-// It is no node of the cluster any more.
+// Removes the node from the cluster.
 int command_remove_node(const std::string& node, const std::string& which);
 struct scale_options {
   std::string which;
   std::string model;
-  std::uint32_t replicas = 0;             // 0: as many as serve
-  std::uint32_t tensor_parallel_size = 0; // 0: as it is; one of them is given
+  std::uint32_t replicas = 0;             // 0: unchanged
+  std::uint32_t tensor_parallel_size = 0; // 0: unchanged; one of the two is given
 };
-// Returns when so many replicas serve, or stages are so wide.
+// Returns when the replicas serve with stages of that width.
 int command_scale(const scale_options& options);
 struct import_options {
   std::string from;               // a YAML file, or the first word of a command
-  std::vector<std::string> words; // from that on
+  std::vector<std::string> words; // from `from` on
   std::string model;              // empty: the command's
   std::string name;               // empty: the model file's
-  std::string properties;         // config.properties; empty: as TorchServe without one
-  std::string handler;            // TorchServe's, of a model-config.yaml; empty: it is an LLM's
+  std::string properties;         // config.properties; empty: TorchServe's defaults
+  std::string handler; // TorchServe's handler for a model-config.yaml; empty: an LLM's file
 };
-// Writes the nodes.toml to stdout, and to stderr what is otherwise here.
+// Writes nodes.toml to stdout, and notes about differences to stderr.
 int command_import(const import_options& options);
 int command_down(const std::string& which, std::chrono::seconds patience);
 struct doctor_options {
-  std::string config;                // what it needs is looked at as well
-  std::string device;                // only that one
-  std::uint32_t ranks = 1;           // of a stage on such devices
-  std::uint32_t ranks_on_device = 1; // of these, on this one
+  std::string config;                // a nodes.toml whose needs are checked too
+  std::string device;                // check only this one
+  std::uint32_t ranks = 1;           // width of a stage on such devices
+  std::uint32_t ranks_on_device = 1; // ranks that share this device
   bool json = false;
 };
 int command_doctor(const doctor_options& what);
@@ -74,7 +74,7 @@ int command_model_inspect(const std::filesystem::path& file, bool json);
 
 struct chat_options {
   std::string which;
-  std::string endpoint; // of the gateway's ZeroMQ door; empty: that of the running cluster
+  std::string endpoint; // of the gateway's ZeroMQ server; empty: the running cluster's
   std::string api_key;  // empty: that of the environment, BATON_API_KEY
   std::string model;
   std::string system;
@@ -84,7 +84,7 @@ struct chat_options {
 };
 int command_chat(const chat_options& options);
 
-// Says why on stderr; the exit status.
+// Prints the error to stderr and returns the exit status.
 inline int refuse_command(const error& e) {
   std::fprintf(stderr, "error: %s\n", e.message.c_str());
   return 1;

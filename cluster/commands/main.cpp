@@ -1,4 +1,4 @@
-// `cluster`: the one binary.
+// The `cluster` binary.
 #include "cluster/commands/command_line.hpp"
 
 int main(int argc, char** argv) {

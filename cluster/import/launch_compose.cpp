@@ -1,5 +1,5 @@
 // Compose files: https://github.com/compose-spec/compose-spec/blob/main/05-services.md. A service
-// becomes the words of `docker run`, so that there is one reading of both.
+// is converted to the words of `docker run`, so that one parser reads both.
 #include "cluster/import/launch_line.hpp"
 
 #include <fmt/format.h>
@@ -69,7 +69,7 @@ private:
     return node && node.IsScalar() ? start_line::interpolated(node.Scalar(), variable_)
                                    : std::string();
   }
-  // A list, or a text that a shell would split.
+  // A list, or a text that is split as a shell would.
   result<std::vector<std::string>> words(const YAML::Node& node) const;
   std::string place(const std::string& path) const;
   void add_volumes();
@@ -100,11 +100,11 @@ result<std::vector<std::string>> compose_service::words(const YAML::Node& node) 
   auto commands = split_shell(text(node));
   if (!commands)
     return commands.error();
-  // No shell reads it: what would separate commands there are words of the one command here.
+  // No shell runs it: a command separator of a shell is an ordinary word here.
   return commands->front();
 }
 
-// Relative ones begin at the file; `~` is the user's.
+// Resolves a path: relative ones start at the file's directory; `~` is the user's home.
 std::string compose_service::place(const std::string& path) const {
   if (path.starts_with("~")) {
     const auto home = variable_("HOME");
@@ -158,7 +158,7 @@ void compose_service::add_variables() {
   }
 }
 
-// A path, or several, each alone or as {path, required, format}.
+// One path or several, each a plain text or {path, required, format}.
 std::vector<launch_env_file> compose_service::env_files() const {
   std::vector<launch_env_file> all;
   const auto add = [&](const YAML::Node& one) {
@@ -254,7 +254,7 @@ result<launch_line> read_services(const YAML::Node& root, const std::string& ser
   if (servers.empty() && refused.empty())
     return fail(errc::bad_config, "it has no service '{}'", service);
   if (servers.empty())
-    return fail(errc::bad_config, "no service of it is a server that is known: {}",
+    return fail(errc::bad_config, "none of its services is a known server: {}",
                 fmt::join(refused, "; "));
   if (servers.size() > 1) {
     std::vector<std::string> names;
@@ -270,7 +270,7 @@ result<launch_line> read_services(const YAML::Node& root, const std::string& ser
 
 result<launch_line> read_compose(std::string_view yaml, const std::string& service,
                                  const std::string& directory, const variable_lookup& variable) {
-  try { // yaml-cpp's boundary
+  try { // the boundary to yaml-cpp, which throws
     const auto root = YAML::Load(std::string(yaml));
     if (!root.IsMap())
       return fail(errc::bad_config, "it is no map of settings, as a compose file is");
@@ -281,7 +281,7 @@ result<launch_line> read_compose(std::string_view yaml, const std::string& servi
 }
 
 bool is_compose(std::string_view yaml) {
-  try { // yaml-cpp's boundary
+  try { // the boundary to yaml-cpp, which throws
     const auto root = YAML::Load(std::string(yaml));
     return root.IsMap() && root["services"] && root["services"].IsMap();
   } catch (const YAML::Exception&) {

@@ -1,6 +1,6 @@
 // `docker run`, `podman run`: https://docs.docker.com/reference/cli/docker/container/run/ and
-// https://docs.podman.io/en/latest/markdown/podman-run.1.html. Which program an image starts is
-// what its Dockerfile says.
+// https://docs.podman.io/en/latest/markdown/podman-run.1.html. An image's Dockerfile defines which
+// program it starts.
 #include "cluster/import/launch_line.hpp"
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@ namespace {
 
 using container_words = std::span<const std::string>;
 
-// Options that have no value; all others have one.
+// Options without a value; all others have one.
 constexpr std::string_view bare_long =
     " --rm --interactive --tty --detach --privileged --init --read-only --no-healthcheck "
     "--oom-kill-disable --publish-all --sig-proxy --disable-content-trust --quiet --replace --rmi "
@@ -21,7 +21,7 @@ constexpr std::string_view bare_long =
     "--rootfs --unsetenv-all --use-api-socket ";
 constexpr std::string_view bare_short = "itdPq";
 
-// One option of the container's: its long name where there is one, and its value.
+// An option of the container: its long name if it has one, and its value.
 struct container_option {
   std::string name, value;
 };
@@ -29,7 +29,7 @@ struct container_option {
 constexpr std::pair<char, std::string_view> long_names[] = {
     {'v', "--volume"}, {'p', "--publish"}, {'e', "--env"}};
 
-// Takes the options at the front; what is left begins with the image.
+// Takes the options at the front; the rest begins with the image.
 std::vector<container_option> take_options(container_words& words) {
   std::vector<container_option> all;
   const auto next = [&](std::string name) {
@@ -72,7 +72,7 @@ std::vector<container_option> take_options(container_words& words) {
   return all;
 }
 
-// "type=bind,source=/a,target=/b"
+// Parses "type=bind,source=/a,target=/b".
 std::optional<launch_mount> bound(std::string_view text) {
   launch_mount m;
   while (!text.empty()) {
@@ -91,7 +91,7 @@ std::optional<launch_mount> bound(std::string_view text) {
   return m.outside.empty() || m.inside.empty() ? std::nullopt : std::optional(m);
 }
 
-// Options that belong to the container alone, and need no word.
+// Options that concern only the container, and need no note.
 constexpr std::string_view passed_over =
     " --rm --interactive --tty --detach --name --restart --ipc --shm-size --ulimit --init --pull "
     "--hostname --runtime --security-opt --cap-add --group-add --platform --label --user -u -w "
@@ -127,9 +127,9 @@ void take(const container_option& o, launch_line& line) {
     line.has_host_network = o.value == "host";
   } else if (o.name == "--cpus" || o.name == "--cpuset-cpus" || o.name == "--memory" ||
              o.name == "-m") {
-    line.notes.push_back(fmt::format("{} {} is left out: [[nodes]] names cores, and `cluster plan` "
-                                     "says what memory is taken",
-                                     o.name, o.value));
+    line.notes.push_back(fmt::format(
+        "{} {} is left out: [[nodes]] names cores, and `cluster plan` shows what memory is taken",
+        o.name, o.value));
   } else if (o.name == "--env-file") {
     line.env_files.push_back({o.value});
   } else if (passed_over.find(" " + o.name + " ") == passed_over.npos) {
@@ -137,7 +137,7 @@ void take(const container_option& o, launch_line& line) {
   }
 }
 
-// "ghcr.io/huggingface/text-generation-inference:3.0@sha256:..." -> the name's last part, the tag.
+// "ghcr.io/huggingface/text-generation-inference:3.0@sha256:..." -> last part of the name, and tag.
 std::pair<std::string, std::string> parts_of(std::string image) {
   image = image.substr(0, image.find('@'));
   image = image.substr(image.rfind('/') + 1);
@@ -146,7 +146,7 @@ std::pair<std::string, std::string> parts_of(std::string image) {
                              : std::pair(image.substr(0, colon), image.substr(colon + 1));
 }
 
-// Defaults that the image's Dockerfile gives the server.
+// Defaults that the image's Dockerfile sets for the server.
 void add_defaults_of(const std::string& image, launch_line& line) {
   const auto name = parts_of(image).first;
   if (name == "text-generation-inference")
@@ -220,7 +220,7 @@ std::optional<std::vector<std::string>> command_in(const std::string& image,
 result<launch_line> read_container(std::span<const std::string> words) {
   launch_line around;
   container_words rest = words;
-  take_options(rest); // of the tool itself
+  take_options(rest); // options of the tool itself
   if (!rest.empty() && rest[0] == "container")
     rest = rest.subspan(1);
   if (rest.empty() || (rest[0] != "run" && rest[0] != "create"))

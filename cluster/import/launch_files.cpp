@@ -22,7 +22,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(0, text.find_last_not_of(env_blanks) + 1);
 }
 
-// One file, line by line. Of Compose a value in quotes may go over several.
+// Reads one file line by line. In the compose format, a quoted value may span lines.
 class env_reader {
 public:
   env_reader(std::string_view text, env_file_kind kind, const variable_lookup& variable)
@@ -78,7 +78,7 @@ private:
     return {};
   }
 
-  // Names that stand further up in the file go ahead of the shell's only where it has none.
+  // An earlier variable of the file is used only if the shell does not set it.
   std::string interpolated(std::string_view text) const {
     return start_line::interpolated(text, [this](const std::string& name) {
       auto value = variable_(name);
@@ -107,7 +107,7 @@ private:
         value += '\n';
         ++line_;
         rest = next_line();
-        i = static_cast<std::size_t>(-1); // the loop begins at its first letter
+        i = static_cast<std::size_t>(-1); // the loop continues at its first character
         continue;
       }
       if (rest[i] == quote)
@@ -131,7 +131,7 @@ private:
     else if (quote == '"' && c == 'r')
       value += '\r';
     else if (quote == '"' && c == '$')
-      value += "$$"; // one, when names are put in
+      value += "$$"; // interpolation reduces it to one
     else
       (value += '\\') += c;
   }
@@ -143,7 +143,7 @@ private:
   std::size_t line_ = 0;
 };
 
-// As YAML 1.1, which Python's reader has: quotes make a text of it.
+// Follows YAML 1.1, as Python's parser does: a quoted value is a text.
 std::optional<bool> flag_of(const YAML::Node& node) {
   if (!node.IsScalar() || node.Tag() == "!")
     return std::nullopt;
@@ -152,7 +152,7 @@ std::optional<bool> flag_of(const YAML::Node& node) {
                                                                               : std::nullopt;
 }
 
-// In one line, which is what options that take JSON read.
+// Emits a value on one line, as options that take JSON require.
 std::string flow_text(const YAML::Node& node) {
   YAML::Emitter out;
   out.SetMapFormat(YAML::Flow);
@@ -176,7 +176,7 @@ void add_words(const start_line::dialect& in, const std::string& key, const YAML
       words.push_back(std::move(dashed));
     return;
   }
-  if (value.IsScalar() && !flag) { // one word, so that "-1" is no option
+  if (value.IsScalar() && !flag) { // one word, so that "-1" is not taken for an option
     words.push_back(fmt::format("--{}={}", key, value.Scalar()));
     return;
   }
@@ -190,7 +190,7 @@ void add_words(const start_line::dialect& in, const std::string& key, const YAML
 
 constexpr std::string_view config_option = "--config";
 
-// Where --config stands among the words, and how many words it is; nothing: it does not.
+// Position and value of --config; `taken` is the number of its words. None: it is absent.
 std::optional<std::pair<std::size_t, std::string>> config_of(const std::vector<std::string>& words,
                                                              std::size_t& taken) {
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -210,7 +210,7 @@ error cannot_take(std::string_view option, const std::string& path, const error&
   return fail_param(why.code, option, "{} {}: {}", option, path, why.message);
 }
 
-// The file's words go behind a model that stands alone, and ahead of all else.
+// Inserts the file's words behind a positional model, and before all other words.
 result<void> take_config(launch_line& line, const file_lookup& read) {
   if (line.program != launcher::vllm && line.program != launcher::sglang)
     return {};
@@ -236,13 +236,13 @@ result<void> take_config(launch_line& line, const file_lookup& read) {
   const auto place = line.words.begin() + static_cast<std::ptrdiff_t>(at);
   line.words.erase(place, place + static_cast<std::ptrdiff_t>(taken));
   if (config_of(line.words, taken))
-    return fail_param(errc::bad_config, config_option, "--config is said twice");
+    return fail_param(errc::bad_config, config_option, "--config is given twice");
   const bool has_model = !line.words.empty() && !line.words.front().starts_with('-');
   if (has_model)
     std::erase_if(*words, [](const std::string& w) { return w.starts_with("--model="); });
   line.words.insert(line.words.begin() + (has_model ? 1 : 0), words->begin(), words->end());
   line.notes.push_back(
-      fmt::format("{} is read: the line's own options go ahead of its lines", path));
+      fmt::format("{} is read: the command's own options override its lines", path));
   return {};
 }
 
@@ -256,7 +256,7 @@ result<std::map<std::string, std::string>> read_env_file(std::string_view text, 
 result<std::vector<std::string>> words_of_config(launcher program, std::string_view yaml) {
   const auto& in = program == launcher::sglang ? start_line::sglang : start_line::vllm;
   std::vector<std::string> words;
-  try { // yaml-cpp's boundary
+  try { // the boundary to yaml-cpp, which throws
     const auto root = YAML::Load(std::string(yaml));
     if (root.IsNull())
       return words;
@@ -288,7 +288,7 @@ result<void> take_files(launch_line& line, const file_lookup& read,
     if (!all)
       return cannot_take("--env-file", file.path, all.error());
     for (auto& [name, value] : *all)
-      of_files[name] = std::move(value); // of several files the last one's
+      of_files[name] = std::move(value); // the last file overrides the others
   }
   line.variables.merge(of_files);
   line.env_files.clear();

@@ -33,7 +33,7 @@ const dialect* dialect_of(launcher program) {
   return nullptr;
 }
 
-// "device=0,1" as 0 and 1; nothing where it names none, or by other names than numbers.
+// Parses "device=0,1" to 0 and 1; empty if the text has no numbers.
 std::vector<std::uint32_t> gpus_named(std::string_view text) {
   std::vector<std::uint32_t> all;
   constexpr std::string_view lead = "device=";
@@ -51,7 +51,7 @@ std::vector<std::uint32_t> gpus_named(std::string_view text) {
   return all;
 }
 
-// "Org/Model", which no file has to be.
+// Whether it has the form "Org/Model" of a name at Hugging Face, and not of a path.
 bool is_hub_name(const std::string& model) {
   const auto slash = model.find('/');
   return slash != model.npos && slash > 0 && model.front() != '.' &&
@@ -65,7 +65,7 @@ bool is_place(const std::string& path) {
 
 } // namespace
 
-// What is left of a path is a name, with what cannot stand in one as a dash.
+// The last part of the path, with characters that are invalid in a name replaced by a dash.
 std::string name_of_model(const std::string& model) {
   auto path = std::filesystem::path(model);
   if (!path.has_filename())
@@ -77,7 +77,7 @@ std::string name_of_model(const std::string& model) {
   return name.substr(0, 64);
 }
 
-// Clients go on asking by the names that the model had there.
+// Keeps the names that clients already use for the model.
 void translation::set_aliases(const std::vector<std::string>& had) {
   std::vector<std::string> quoted;
   for (const auto& name : had) {
@@ -105,7 +105,7 @@ std::uint64_t translation::said_number(const char* to, std::uint64_t otherwise) 
              : otherwise;
 }
 
-// All but llama.cpp use the machine's GPUs by default; llama.cpp uses them with --n-gpu-layers.
+// By default all servers except llama.cpp use the GPUs; llama.cpp needs --n-gpu-layers.
 void translation::place_on_devices() {
   const bool is_told = !gpus_.empty() && gpus_ != "device=" && gpus_ != "0";
   const bool wants = is_told || (line_.program != launcher::llama && gpus_.empty());
@@ -130,14 +130,14 @@ void translation::place_on_devices() {
     return;
   }
   if (wishes_.machine.gpus > 0)
-    said_.erase("model.dtype"); // which the native engine does not have
+    said_.erase("model.dtype"); // the native engine does not have this key
   if (is_told)
     note(fmt::format("GPUs ARE LEFT OUT: {} are needed, and this machine has {} with an engine for "
                      "them (docs/engines.md); the CPU computes",
                      needed, wishes_.machine.gpus));
 }
 
-// What each option says alone is right, and nodes.toml takes them together only so.
+// Resolves conflicts between settings that are each valid alone.
 void translation::mend() {
   const auto most = said_number("model.prompt_lookup_max", model_config{}.prompt_lookup_max);
   const auto least = said_number("model.prompt_lookup_min", model_config{}.prompt_lookup_min);
@@ -161,8 +161,8 @@ void translation::mend() {
   }
 }
 
-// Most servers listen at all addresses by default, with or without a key; nodes.toml has to say so.
-// The clients of a container use its published port.
+// Most servers listen on all addresses by default, with or without a key; nodes.toml must set that
+// explicitly. Clients of a container use its published port.
 void translation::write_address() {
   auto port = port_.empty() ? std::string(from_.port) : port_;
   auto host = host_.empty() ? std::string(from_.host) : host_;
@@ -171,9 +171,10 @@ void translation::write_address() {
   auto at = line_.reached_at(host, port);
   host = at.host;
   if (!at.is_published) {
-    note(fmt::format("gateway.http is this machine's own: the line publishes no port {}", port));
+    note(fmt::format("gateway.http is only for this machine: the command publishes no port {}",
+                     port));
   } else if (host.empty()) {
-    note(fmt::format("gateway.http is this machine's own: say which address others may use, "
+    note(fmt::format("gateway.http is only for this machine: set the address that others may use, "
                      "{} takes all",
                      from_.name));
   }
@@ -181,20 +182,22 @@ void translation::write_address() {
     host = "127.0.0.1";
   const bool is_open = host != "127.0.0.1" && host != "::1";
   if (is_open && has_key_) {
-    note(fmt::format("gateway.http is this machine's own until gateway.api_keys says who may ask: "
-                     "then it may be {} again",
-                     host));
+    note(fmt::format(
+        "gateway.http is only for this machine until gateway.api_keys lists the clients: "
+        "then it may be {} again",
+        host));
     host = "127.0.0.1";
   } else if (is_open) {
     set("gateway.allow_unauthenticated", "true");
-    note("gateway.allow_unauthenticated: whoever reaches the address may ask, as before");
+    note("gateway.allow_unauthenticated: any client that reaches the address may send requests, as "
+         "before");
   }
   at.host = host;
   set("gateway.http", toml_string(at.text()));
 }
 
 void translation::write_model() {
-  auto had = served_names_; // of a server that was told none: its model, as it was written
+  auto had = served_names_; // a server without a configured name uses the model as written
   if (had.empty() && !model_.empty())
     had.push_back(model_);
   const bool is_inside = line_.is_container && wishes_.model.empty() && model_.starts_with('/');

@@ -43,7 +43,7 @@ bool is_shell(std::string_view word) {
   return base == "sh" || base == "bash" || base == "dash" || base == "zsh";
 }
 
-// Programs that start another one, and their options that have a value.
+// Programs that start another one, and those of their options that take a value.
 struct wrapper {
   std::string_view program, with_values;
   bool has_first_word = false; // "run" of `uv run`
@@ -69,10 +69,10 @@ const wrapper* wrapper_of(std::string_view word) {
 }
 
 struct server {
-  std::string_view program; // or Python's module
+  std::string_view program; // or a Python module
   launcher is;
   bool is_module = false;
-  std::string_view first = {}; // what follows it: "serve"
+  std::string_view first = {}; // the word that must follow: "serve"
 };
 constexpr server servers[] = {
     {"vllm", launcher::vllm, false, "serve"},
@@ -91,7 +91,7 @@ constexpr server servers[] = {
 
 using words_view = std::span<const std::string>;
 
-// Without options of the wrapper itself.
+// Drops the options of the wrapper itself.
 words_view without_options(words_view words, std::string_view with_values) {
   while (!words.empty() && words[0].size() > 1 && words[0][0] == '-') {
     const bool has_value = with_values.find(" " + words[0] + " ") != with_values.npos;
@@ -104,7 +104,7 @@ std::optional<launch_line> as_server(words_view words) {
   const bool is_module = is_python(words[0]);
   if (is_module) {
     words = without_options(words.subspan(1), " -X -W ");
-    // `-m` is the last of Python's own options: what follows is the module's.
+    // `-m` is the last of Python's own options: the module's follow it.
     const auto* last = words.data();
     if (words.empty() || *(last - 1) != "-m")
       return std::nullopt;
@@ -135,7 +135,7 @@ error none_of_them(words_view words) {
 
 result<launch_line> read_wrapped(words_view words, std::size_t depth);
 
-// `sh -c "pip install x && vllm serve ..."`: the first command of it that is a server's.
+// `sh -c "pip install x && vllm serve ..."`: the first command in it that starts a server.
 result<launch_line> read_shell(words_view words, std::size_t depth) {
   const auto command = std::find_if(words.begin(), words.end(), [](const std::string& w) {
     return w.size() > 1 && w[0] == '-' && w.back() == 'c';
@@ -183,7 +183,7 @@ result<launch_line> read_wrapped(words_view words, std::size_t depth) {
     return none_of_them(words);
   }();
   if (line)
-    line->variables.merge(variables); // what is said nearer to the server holds
+    line->variables.merge(variables); // the innermost assignment wins
   return line;
 }
 
@@ -251,7 +251,7 @@ result<std::vector<std::vector<std::string>>> split_shell(std::string_view text)
     if (c == '\\' && quote != '\'' && i + 1 < text.size()) {
       ++i;
       if (text[i] == '\n')
-        continue; // the line goes on
+        continue; // a line continuation
       if (quote == '"' && std::string_view("\"\\$`").find(text[i]) == std::string_view::npos)
         word += c;
       word += text[i];
@@ -266,7 +266,7 @@ result<std::vector<std::vector<std::string>>> split_shell(std::string_view text)
       in_word = true;
     } else if (c == ' ' || c == '\t' || c == '\r') {
       end_word();
-    } else if (c == '>' || c == '<') { // "2>&1", ">> log": where the output goes
+    } else if (c == '>' || c == '<') { // "2>&1", ">> log": a redirection
       if (word.find_first_not_of("0123456789") != word.npos)
         end_word();
       word.clear();

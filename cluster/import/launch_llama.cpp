@@ -7,13 +7,14 @@ constexpr std::string_view one_pass = "a step has model.max_num_batched_tokens r
 constexpr std::string_view samplers = "samplers have one order";
 constexpr std::string_view unsampled = "NO SUCH SAMPLER IS HERE";
 constexpr std::string_view llama_cores =
-    "model.threads_per_shard says how many, and [[nodes]] which: \"cpu:0-3\"";
+    "model.threads_per_shard sets how many, and [[nodes]] which: \"cpu:0-3\"";
 constexpr std::string_view page = "the page at / is this server's own";
 constexpr std::string_view no_tools = "the server runs no tools";
 constexpr std::string_view one_model = "[[model]] tables name the models that are served";
-constexpr std::string_view slots = "sequences have no slots: blocks of KV go to whoever needs them";
+constexpr std::string_view slots =
+    "sequences have no slots: blocks of KV go to the sequences that need them";
 constexpr std::string_view presets = "GIVE THE MODEL'S FILE: --model";
-constexpr std::string_view gpu_layers = "[[nodes]] names devices; a shard's layers lie on one";
+constexpr std::string_view gpu_layers = "[[nodes]] names devices; a shard's layers are on one";
 
 constexpr option llama_options[] = {
     {"-m --model", kind::model},
@@ -63,7 +64,7 @@ constexpr option llama_options[] = {
      kind::without_a_value, why::requests_say},
     {"--ignore-eos", kind::without, why::requests_say},
     {"--presence-penalty --frequency-penalty --typical --typical-p", kind::without_a_value,
-     "REQUESTS SAY IT: [model.sampling] has no such default"},
+     "REQUESTS SET IT: [model.sampling] has no such default"},
     {"--samplers --sampler-seq --sampling-seq --repeat-last-n", kind::without_a_value, samplers},
     {"--top-nsigma --top-n-sigma --xtc-probability --xtc-threshold --dry-multiplier --dry-base "
      "--dry-allowed-length --dry-penalty-last-n --dry-sequence-breaker --adaptive-target "
@@ -120,8 +121,8 @@ constexpr option llama_options[] = {
      "--spec-ngram-map-k4v-min-hits --spec-ngram-size-n --spec-ngram-size-m "
      "--spec-ngram-min-hits --spec-synth-len --spec-synth-rates",
      kind::without_a_value,
-     "guesses come from the text so far: model.prompt_lookup_max, prompt_lookup_min"},
-    {"--spec-default", kind::without, "guesses come from the text so far, and are on"},
+     "draft tokens come from the text so far: model.prompt_lookup_max, prompt_lookup_min"},
+    {"--spec-default", kind::without, "draft tokens come from the text so far, and are on"},
     {"-md --model-draft --spec-draft-model -hfd -hfrd --hf-repo-draft --spec-draft-hf -td "
      "--threads-draft --spec-draft-threads -tbd --threads-batch-draft "
      "--spec-draft-threads-batch -Cd --cpu-mask-draft --spec-draft-cpu-mask -Crd "
@@ -143,7 +144,7 @@ constexpr option llama_options[] = {
      kind::without_a_value, why::text_only},
     {"--mmproj-auto --no-mmproj --no-mmproj-auto --mmproj-offload --no-mmproj-offload",
      kind::without, why::text_only},
-    {"--embedding --embeddings", kind::without, "/v1/embeddings is there beside the rest"},
+    {"--embedding --embeddings", kind::without, "/v1/embeddings is always available"},
     {"--rerank --reranking", kind::without, "NO ROUTE RANKS TEXTS"},
     {"--embd-normalize", kind::without_a_value, "embeddings have the length 1"},
     {"--tags", kind::without_a_value, "models have names alone"},

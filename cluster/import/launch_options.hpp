@@ -1,5 +1,5 @@
-// What the start lines of other servers may say, as data: a row for each option of each server, and
-// what becomes of it here. Names and meanings are those of the servers' own sources:
+// Options of other servers' start commands, as data: a row for each option, with its counterpart
+// here. Names and meanings come from the servers' own sources:
 //   vLLM       vllm/engine/arg_utils.py, vllm/entrypoints/openai/cli_args.py
 //   TGI        launcher/src/main.rs
 //   llama.cpp  common/arg.cpp, tools/server/README.md
@@ -13,75 +13,74 @@
 
 namespace baton::cluster::start_line {
 
-// What becomes of an option's value.
+// How an option's value is translated.
 enum class kind {
-  number, // within [least, most]; beyond: the nearest, and a note
-  tokens, // the same, also as 32k (thousands) and 32K (times 1024)
-  unless, // a number, where -1 and 0 stand for the server's own choice, which is ours as well
+  number, // clamped to [least, most], with a note
+  tokens, // the same, also as 32k (times 1000) and 32K (times 1024)
+  unless, // a number; -1 and 0 mean the server's own choice, and keep our default
   gib,    // a number of GiB
-  word, // one of `words`, each with what it is called here; "x=" is left out, for it is the default
-  dtype, // the same of types of weights, which only engines of devices have
-  text,  // as it is
-  real,  // a number with a fraction
-  on,    // no value: true
-  off,   // no value: false
+  word,   // one of `words`, each with its name here; "x=" is the default and is omitted
+  dtype,  // the same for weight types, which only device engines support
+  text,   // copied
+  real,   // a fractional number
+  on,     // without a value: true
+  off,    // without a value: false
   model,
   name,  // one or several
-  names, // several, with commas between them
+  names, // several, separated by commas
   host,
   port,
   key,
   sampling,        // vLLM's --override-generation-config: a JSON object
   guesses,         // vLLM's --speculative-config
-  metrics_port,    // of a port for Prometheus alone
+  metrics_port,    // a port for Prometheus only
   stages,          // llama.cpp's --split-mode
   gpu_layers,      // llama.cpp's --n-gpu-layers
-  collector,       // of OpenTelemetry
-  several,         // of the servers of other models: their files
-  without,         // no counterpart, no value
-  without_a_value, // no counterpart, with a value
-  without_values   // no counterpart, with one or several
+  collector,       // an OpenTelemetry collector
+  several,         // model files of TorchServe or Triton
+  without,         // no counterpart, takes no value
+  without_a_value, // no counterpart, takes a value
+  without_values   // no counterpart, takes one or several values
 };
 
 struct option {
-  std::string_view
-      names; // "--tensor-parallel-size -tp"; options that differ in nothing share a row
+  std::string_view names; // "--tensor-parallel-size -tp"; equivalent options share a row
   kind is;
-  std::string_view to = {}; // "model.tensor_parallel_size"; of one that is left out: why
+  std::string_view to = {}; // "model.tensor_parallel_size"; for an option that is left out: why
   std::uint64_t least = 0, most = 0;
   std::string_view words = {}; // "half=float16 ..."; "x" is "x=x"
 };
 
 struct dialect {
   std::string_view name;
-  std::string_view host; // where it listens if nothing is said; empty: everywhere
+  std::string_view host; // default address; empty: all
   std::string_view port;
-  std::string_view variables; // environment variables of its options begin so; "-": none are read
-  bool takes_beginnings;      // of an option's name, where one alone begins so
+  std::string_view variables; // prefix of its environment variables; "-": none are read
+  bool takes_beginnings;      // whether a unique prefix of an option's name is accepted
   std::span<const option> options;
 };
 
 extern const dialect vllm, tgi, llama, sglang;
 
-// Without a value behind it.
+// Whether the option takes no value.
 constexpr bool is_bare(kind what) noexcept {
   return what == kind::on || what == kind::off || what == kind::without;
 }
 
-// Null if there is none.
+// Null if not found.
 const option* find_option(const dialect& in, std::string_view name);
 std::vector<std::string_view> split(std::string_view text);
 
-// Reasons that several servers' rows have.
+// Reasons that rows of several servers share.
 namespace why {
 inline constexpr std::string_view always = "it is always so";
 inline constexpr std::string_view never = "it is never so";
-inline constexpr std::string_view gpu_memory = "model.kv_cache_bytes says what KV may take";
-inline constexpr std::string_view from_file = "it is what the model's files say";
+inline constexpr std::string_view gpu_memory = "model.kv_cache_bytes sets the size of the KV cache";
+inline constexpr std::string_view from_file = "the model's files define it";
 inline constexpr std::string_view packed =
-    "it is what the model's file says; on GPUs model.quantization may say fp8 or int4";
+    "the model's file defines it; on GPUs model.quantization may be fp8 or int4";
 inline constexpr std::string_view nothing_runs =
-    "code that comes with a model is never run; families that are known need none";
+    "code that comes with a model is never run; known model families need none";
 inline constexpr std::string_view not_downloaded = "nothing is downloaded";
 inline constexpr std::string_view adapters = "ADAPTERS ARE NOT SERVED";
 inline constexpr std::string_view machines =
@@ -97,17 +96,17 @@ inline constexpr std::string_view access_log =
 inline constexpr std::string_view metrics = "/metrics is always there";
 inline constexpr std::string_view other_pages = "PAGES OF OTHER SITES ARE REFUSED";
 inline constexpr std::string_view thoughts =
-    "THOUGHTS STAND IN THE ANSWER'S TEXT: no parser separates them";
+    "REASONING STAYS IN THE ANSWER'S TEXT: no parser separates them";
 inline constexpr std::string_view no_draft =
-    "guesses come from the text so far (ngram), not from another model";
+    "draft tokens come from the text so far (ngram), not from another model";
 inline constexpr std::string_view formed = "the scheduler forms steps anew whenever one has ended";
-inline constexpr std::string_view no_experts = "experts lie with the layer that they are of";
+inline constexpr std::string_view no_experts = "experts are placed with their layer";
 inline constexpr std::string_view no_mamba = "no model with states of Mamba is served";
 inline constexpr std::string_view whole = "prompts and answers are computed by the same shards";
-inline constexpr std::string_view no_hooks = "no code of others runs in the server";
-inline constexpr std::string_view requests_say = "requests say it";
+inline constexpr std::string_view no_hooks = "no third-party code runs in the server";
+inline constexpr std::string_view requests_say = "requests set it";
 inline constexpr std::string_view grammar = "answers under constraints have one implementation";
-inline constexpr std::string_view start_up = "shards say when they are ready";
+inline constexpr std::string_view start_up = "shards report when they are ready";
 inline constexpr std::string_view debugging = "it is for measuring that server";
 } // namespace why
 

@@ -68,7 +68,7 @@ constexpr option sglang_options[] = {
      "--chat-template --hf-chat-template-name --completion-template "
      "--json-model-override-args --model-checksum --weight-version",
      kind::without_a_value, why::from_file},
-    {"--preferred-sampling-params", kind::without_a_value, "A TABLE [model.sampling] SAYS IT"},
+    {"--preferred-sampling-params", kind::without_a_value, "THE TABLE [model.sampling] SETS IT"},
     {"--tokenizer-worker-num --dynamic-batch-tokenizer-batch-size "
      "--dynamic-batch-tokenizer-batch-timeout",
      kind::without_a_value, "the head has one tokenizer"},
@@ -79,7 +79,7 @@ constexpr option sglang_options[] = {
     {"--custom-sigquit-handler --forward-hooks --tool-server", kind::without_a_value,
      why::no_hooks},
     {"--custom-weight-loader", kind::without_values, why::no_hooks},
-    {"--is-embedding", kind::without, "/v1/embeddings is there beside the rest"},
+    {"--is-embedding", kind::without, "/v1/embeddings is always available"},
     {"--revision --download-dir", kind::without_a_value, why::not_downloaded},
     {"--fastapi-root-path", kind::without_a_value,
      "routes begin at /: a proxy takes the prefix away"},
@@ -114,7 +114,8 @@ constexpr option sglang_options[] = {
      kind::without, "texts are never logged"},
     {"--file-storage-path", kind::without_a_value, "there are no routes of files"},
     {"--enable-cache-report", kind::without, "usage is as the request asks for it"},
-    {"--tool-call-parser", kind::without_a_value, "the chat template says how a model calls tools"},
+    {"--tool-call-parser", kind::without_a_value,
+     "the chat template defines how a model calls tools"},
     {"--reasoning-parser", kind::without_a_value, why::thoughts},
     {"--load-balance-method", kind::without_a_value, "the head shares requests out among replicas"},
     {"--dist-init-addr --nccl-init-addr --nnodes --node-rank", kind::without_a_value,
@@ -187,7 +188,7 @@ constexpr option sglang_options[] = {
     {"--enable-memory-saver --enable-weights-cpu-backup --enable-draft-weights-cpu-backup",
      kind::without, why::memory},
     {"--multi-item-scoring-delimiter", kind::without_a_value, "NO ROUTE RANKS TEXTS"},
-    {"--allow-auto-truncate", kind::without, "REQUESTS SAY IT: truncate_prompt_tokens"},
+    {"--allow-auto-truncate", kind::without, "REQUESTS SET IT: truncate_prompt_tokens"},
     {"--enable-return-hidden-states", kind::without, "no route gives hidden states"},
     {"--disable-fast-image-processor --keep-mm-feature-on-device --enable-multimodal "
      "--enable-precise-embedding-interpolation --encoder-only --language-only",

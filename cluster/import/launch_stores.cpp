@@ -1,5 +1,5 @@
-// Servers of files: `torchserve`, whose models are archives, and `tritonserver`, whose models are a
-// repository. TorchServe's options: ts/arg_parser.py; Triton's: src/command_line_parser.cc.
+// Servers with a model store: `torchserve` (archives) and `tritonserver` (a repository). Options:
+// TorchServe's ts/arg_parser.py; Triton's src/command_line_parser.cc.
 #include "cluster/config/config_repository.hpp"
 #include "cluster/config/imported_config.hpp"
 #include "cluster/import/launch_import.hpp"
@@ -31,10 +31,10 @@ constexpr option torchserve_options[] = {
     {"--enable-model-api", kind::without, "models always come and go by the management API"},
 };
 
-constexpr std::string_view own_memory = "tensors lie in the memory of their processes";
-constexpr std::string_view no_cloud = "no cloud's own doors are here";
+constexpr std::string_view own_memory = "tensors stay in the memory of their processes";
+constexpr std::string_view no_cloud = "there are no endpoints of cloud platforms";
 constexpr std::string_view no_grpc_limits = "connections over gRPC have bounds of their own";
-constexpr std::string_view loads_at_once = "models start beside one another";
+constexpr std::string_view loads_at_once = "models start in parallel";
 constexpr std::string_view backends = "backends are handlers and engines (docs/workers.md)";
 constexpr std::string_view traced = "gateway.otlp_endpoint is where spans go";
 
@@ -58,9 +58,9 @@ constexpr option triton_options[] = {
     {"--exit-on-error --strict-readiness --model-load-retry-count", kind::without_a_value,
      "a model that cannot be served is UNAVAILABLE and costs the others nothing"},
     {"--disable-auto-complete-config", kind::without,
-     "what config.pbtxt does not say is completed of the model's files"},
+     "what config.pbtxt omits is completed from the model's files"},
     {"--strict-model-config", kind::without_a_value,
-     "what config.pbtxt does not say is completed of the model's files"},
+     "what config.pbtxt omits is completed from the model's files"},
     {"--model-config-name", kind::without_a_value, "CONFIG.PBTXT ALONE IS READ"},
     {"--model-namespacing", kind::without_a_value, "MODELS HAVE ONE NAME SPACE"},
     {"--model-load-thread-count --model-load-gpu-limit", kind::without_a_value, loads_at_once},
@@ -81,7 +81,7 @@ constexpr option triton_options[] = {
      "--grpc-http2-max-pings-without-data --grpc-http2-min-recv-ping-interval-without-data "
      "--grpc-http2-max-ping-strikes --grpc-max-connection-age --grpc-max-connection-age-grace",
      kind::without_a_value, no_grpc_limits},
-    {"--grpc-use-ssl", kind::without_a_value, "gateway.tls_certificate is of all doors"},
+    {"--grpc-use-ssl", kind::without_a_value, "gateway.tls_certificate applies to all listeners"},
     {"--grpc-use-ssl-mutual --grpc-root-cert", kind::without_a_value,
      "CLIENTS SHOW KEYS, not certificates"},
     {"--grpc-server-cert", kind::text, "tls_certificate"},
@@ -114,7 +114,7 @@ public:
 private:
   result<void> take(const said_option& said);
   result<void> write();
-  // Where clients find this door: "0.0.0.0:8000".
+  // The address of this listener for clients: "0.0.0.0:8000".
   std::string address(const std::string& host, const std::string& port);
   std::string said(const std::string& key, const std::string& otherwise) const {
     const auto it = said_.find(key);
@@ -148,7 +148,7 @@ result<void> triton_translation::take(const said_option& one) {
   }
   if (o.to == "repository" && !out_.repository.empty())
     return fail_param(errc::bad_config, one.name,
-                      "{} is said twice: a repository is one directory here, put the models of "
+                      "{} is given twice: a repository is one directory here, put the models of "
                       "several into one, as links",
                       one.name);
   if (o.to == "repository") {
@@ -189,7 +189,7 @@ result<void> triton_translation::write() {
     return fail(errc::bad_config, "--load-model is for --model-control-mode=explicit");
   if (const auto grace = said("shutdown_timeout", ""); !grace.empty())
     out_.tables += fmt::format("\n[cluster]\nshutdown_timeout = {}\n", grace);
-  // Without an address Triton listens at all of them.
+  // Triton's default is all addresses.
   const auto host = said("http_address", "0.0.0.0");
   out_.tables += fmt::format("\n[gateway]\nhttp = {}\n", address(host, said("http_port", "8000")));
   if (said("allow_grpc", "true") == "true")
@@ -199,8 +199,8 @@ result<void> triton_translation::write() {
     out_.tables += fmt::format("admin = \"127.0.0.1:{}\"\n", said("metrics_port", "8002"));
   if (is_open_) {
     out_.tables += "allow_unauthenticated = true\n";
-    out_.notes.emplace_back(
-        "gateway.allow_unauthenticated: whoever reaches the address may ask, as before");
+    out_.notes.emplace_back("gateway.allow_unauthenticated: any client that reaches the address "
+                            "may send requests, as before");
   }
   for (const auto* key : {"tls_certificate", "tls_key"})
     if (const auto file = said(key, ""); !file.empty())
@@ -234,7 +234,7 @@ result<triton_line> triton_translation::read() {
   return std::move(out_);
 }
 
-// As a line of config.properties; nothing of it begins another line.
+// A line of config.properties; control characters are replaced, so it stays one line.
 std::string property(std::string_view key, std::string value) {
   std::ranges::replace_if(
       value, [](unsigned char c) { return c < 0x20 || c == 0x7F; }, ' ');
@@ -246,7 +246,7 @@ std::string property(std::string_view key, std::string value) {
 
 namespace {
 
-// Those of the line's environment but `read`: no option of these servers has one.
+// Notes all environment variables except `read`: these servers' options cannot be set by them.
 void note_variables(const launch_line& line, std::string_view read,
                     std::vector<std::string>& notes) {
   for (const auto& [name, value] : line.variables)
@@ -283,11 +283,11 @@ result<torchserve_line> read_torchserve_line(const launch_line& line) {
       out.properties +=
           start_line::property("load_models", fmt::format("{}", fmt::join(one.values, ",")));
   }
-  // "TS_CONFIG_FILE" goes ahead of the option, as the documentation of its configuration says.
+  // TS_CONFIG_FILE overrides the option, as TorchServe's documentation says.
   if (const auto it = line.variables.find("TS_CONFIG_FILE"); it != line.variables.end())
     out.file = line.outside(it->second);
   note_variables(line, "TS_CONFIG_FILE", out.notes);
-  // The image's own, where nothing is mounted over it (docker/config.properties).
+  // The image's own file, unless something is mounted over it (docker/config.properties).
   const std::string of_image = "/home/model-server/config.properties";
   if (out.file.empty() && line.image.find("torchserve") != line.image.npos)
     out.file = line.outside(of_image);

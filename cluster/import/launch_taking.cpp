@@ -1,4 +1,4 @@
-// From options to keys.
+// Translates options to keys.
 #include "cluster/import/launch_translation.hpp"
 
 #include <fmt/format.h>
@@ -41,7 +41,7 @@ std::optional<error> translation::read() {
   return first_;
 }
 
-// Options that the environment says; those of the line go ahead of them.
+// Options set by the environment; those of the command override them.
 void translation::read_variables() {
   auto all = line_.variables;
   for (const auto& [name, value] : line_.defaults)
@@ -158,7 +158,7 @@ void translation::take_value(const option& o, const std::string& name, const std
 void translation::take_names(const std::string& name, std::vector<std::string> values) {
   if (values.empty() || name_of_model(values.front()).empty())
     return refuse(name, fmt::format("is '{}': a name is needed", fmt::join(values, " ")));
-  served_names_ = std::move(values); // all that were said before go
+  served_names_ = std::move(values); // the last option replaces earlier ones
 }
 
 void translation::take_port(const option& o, const std::string& name, const std::string& value) {
@@ -214,7 +214,7 @@ void translation::take_number(const option& o, const std::string& name, const st
     note(fmt::format("{} {}: {} is {} from {} to {}", name, value, o.to, within, o.least, o.most));
   if (o.is != kind::gib)
     return set(o.to, fmt::format("{}", within));
-  // Space that is not there would be missed in the middle of answers.
+  // A shortage of swap space would only show in the middle of answers.
   const auto& disk = wishes_.machine.disk_bytes;
   if (disk && within > (*disk >> 30) / 2)
     return note(fmt::format("{} {} IS LEFT OUT: the disk of the run directory has {} GiB free. "
@@ -250,7 +250,7 @@ void translation::take_word(const option& o, const std::string& name, const std:
   refuse(name, fmt::format("is '{}': one of {} is needed", value, fmt::join(known, ", ")));
 }
 
-// Only engines of devices have types of weights of their own.
+// Only device engines support a weight type of their own.
 void translation::take_dtype(const option& o, const std::string& name, const std::string& value) {
   take_word(o, name, value);
   const auto it = said_.find(std::string(o.to));
@@ -262,9 +262,9 @@ void translation::take_dtype(const option& o, const std::string& name, const std
                    name, value));
 }
 
-// {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4}; JSON is YAML.
+// {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4}; JSON is valid YAML.
 void translation::take_guesses(const std::string& name, const std::string& value) {
-  try { // yaml-cpp's boundary
+  try { // the boundary to yaml-cpp, which throws
     const auto root = YAML::Load(value);
     if (!root.IsMap())
       return refuse(name, "is no JSON object");
@@ -294,7 +294,7 @@ void translation::take_sampling(const std::string& name, const std::string& valu
       {"max_new_tokens", kind::number, "sampling.max_tokens", 1, 1 << 24},
       {"max_tokens", kind::number, "sampling.max_tokens", 1, 1 << 24},
   };
-  try { // yaml-cpp's boundary
+  try { // the boundary to yaml-cpp, which throws
     const auto root = YAML::Load(value);
     if (!root.IsMap())
       return refuse(name, "is no JSON object");

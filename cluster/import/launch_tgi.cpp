@@ -32,7 +32,7 @@ constexpr option tgi_options[] = {
     {"--cuda-graphs", kind::without_a_value,
      "sizes are chosen; model.enforce_eager turns them off"},
     {"--disable-custom-kernels", kind::without, why::kernels},
-    {"--sharded", kind::without_a_value, "--num-shard says it"},
+    {"--sharded", kind::without_a_value, "--num-shard sets it"},
     {"--shard-uds-path", kind::without_a_value, "sockets are in the run directory"},
     {"--master-addr --master-port", kind::without_a_value, why::machines},
     {"--quantize", kind::without_a_value, why::packed},
@@ -51,8 +51,9 @@ constexpr option tgi_options[] = {
     {"--lora-adapters", kind::without_a_value, why::adapters},
     {"--json-output", kind::without, why::logs},
     {"--env -e", kind::without, "`cluster doctor` says what the machine has"},
-    {"--usage-stats", kind::without_a_value, "nothing is reported to anybody"},
-    {"--disable-grammar-support", kind::without, "requests alone say whether they have a grammar"},
+    {"--usage-stats", kind::without_a_value, "no usage is reported"},
+    {"--disable-grammar-support", kind::without,
+     "only requests decide whether they have a grammar"},
 };
 
 } // namespace

@@ -1,5 +1,5 @@
-// What one start line of another server says, key by key of our nodes.toml. Private to the import
-// of start lines.
+// Translates one start command of another server to keys of nodes.toml. Private to the import of
+// start commands.
 #pragma once
 
 #include "cluster/import/launch_import.hpp"
@@ -13,12 +13,12 @@
 
 namespace baton::cluster::start_line {
 
-// What is left of a path is a name, with what cannot stand in one as a dash.
+// The last part of the path, with characters that are invalid in a name replaced by a dash.
 std::string name_of_model(const std::string& model);
 
 class translation {
 public:
-  // Both outlive it.
+  // Both outlive this object.
   translation(const launch_line& line, const import_wishes& wishes, const dialect& from)
       : line_(line), wishes_(wishes), from_(from) {}
 
@@ -58,7 +58,7 @@ private:
   const dialect& from_;
   std::map<std::string, std::string> said_;
   std::string model_, name_, host_, port_, gpus_;
-  std::vector<std::string> served_names_; // the first is the model's own
+  std::vector<std::string> served_names_; // the first is the model's name
   std::vector<std::string> devices_;
   bool has_key_ = false;
   imported_config out_;

@@ -51,7 +51,7 @@ constexpr option vllm_options[] = {
     {"--generation-config", kind::word, "model.generation_config", 0, 0, "auto vllm=none"},
     {"--override-generation-config", kind::sampling},
     {"--otlp-traces-endpoint", kind::collector, "gateway.otlp_endpoint"},
-    {"--collect-detailed-traces", kind::without_values, "spans tell of all phases"},
+    {"--collect-detailed-traces", kind::without_values, "spans cover all phases"},
     {"--uvicorn-log-level", kind::without_a_value, why::logs},
     {"--gpu-memory-utilization --gpu-memory-utilisation --num-gpu-blocks-override",
      kind::without_a_value, why::gpu_memory},
@@ -61,7 +61,8 @@ constexpr option vllm_options[] = {
     {"--no-enable-chunked-prefill", kind::without,
      "prompts are computed in chunks of model.prefill_chunk"},
     {"--enable-auto-tool-choice", kind::without, why::always},
-    {"--tool-call-parser", kind::without_a_value, "the chat template says how a model calls tools"},
+    {"--tool-call-parser", kind::without_a_value,
+     "the chat template defines how a model calls tools"},
     {"--tool-parser-plugin --tool-server --io-processor-plugin --logits-processor-pattern "
      "--worker-cls --worker-extension-cls --scheduler-cls --reasoning-parser-plugin "
      "--mm-processor-plugin",
@@ -79,7 +80,7 @@ constexpr option vllm_options[] = {
     {"--ignore-patterns", kind::without_values, why::from_file},
     {"--disable-sliding-window", kind::without, why::from_file},
     {"--default-chat-template-kwargs", kind::without_a_value,
-     "REQUESTS SAY IT: chat_template_kwargs"},
+     "REQUESTS SET IT: chat_template_kwargs"},
     {"--trust-request-chat-template", kind::without, "the template is the model's own"},
     {"--quantization -q --quantization-param-path", kind::without_a_value, why::packed},
     {"--revision --download-dir --hf-token", kind::without_a_value, why::not_downloaded},

@@ -21,7 +21,7 @@ std::vector<std::string_view> all_names(const dialect& in) {
   return all;
 }
 
-// The one option that begins so, as Python's argparse has it.
+// The only option with this prefix, as Python's argparse matches it.
 const option* option_beginning(const dialect& in, std::string_view name) {
   const option* found = nullptr;
   if (!in.takes_beginnings || !name.starts_with("--"))
@@ -36,18 +36,18 @@ const option* option_beginning(const dialect& in, std::string_view name) {
   return found;
 }
 
-// Of bare options that an older version has with a value, or that take one.
+// Values of switches that take one in some versions.
 bool is_switch_word(std::string_view word) {
   constexpr std::string_view words[] = {"true", "false", "True", "False", "on", "off", "auto"};
   return std::ranges::find(words, word) != std::end(words);
 }
 
-// Several values belong to it where nothing is made of them, as they do there.
+// Whether the option takes all following words as its values, as in the other server.
 bool takes_all(const option* o) {
   return !o || o->is == kind::name || o->is == kind::without_values || o->is == kind::several;
 }
 
-// vLLM's: "--speculative-config.method ngram", "-O3", "-O.level=3".
+// vLLM's forms: "--speculative-config.method ngram", "-O3", "-O.level=3".
 bool is_member(const dialect& in, std::string& name, std::vector<std::string>& values) {
   if (const auto dot = name.find('.', 2); dot != name.npos && find_option(in, name.substr(0, dot)))
     return true;
@@ -90,7 +90,7 @@ result<said_words> read_words(const dialect& in, std::span<const std::string> wo
     const auto equals = words[i].find('=');
     said_option said;
     said.name = words[i].substr(0, equals);
-    std::ranges::replace(said.name, '_', '-'); // Python's take both
+    std::ranges::replace(said.name, '_', '-'); // Python's parsers accept both
     if (equals != std::string::npos)
       said.values.push_back(words[i].substr(equals + 1));
     const bool belongs_to_another = is_member(in, said.name, said.values);

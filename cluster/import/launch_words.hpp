@@ -1,4 +1,4 @@
-// The words of a start line as its server's own parser takes them apart. Pure.
+// Splits the words of a start command into options, as the server's own parser does. Pure.
 #pragma once
 
 #include "cluster/import/launch_options.hpp"
@@ -11,8 +11,8 @@
 namespace baton::cluster::start_line {
 
 struct said_option {
-  const option* what = nullptr; // none: the server has no such option
-  std::string name;             // as it was written
+  const option* what = nullptr; // null: the server has no such option
+  std::string name;             // as written
   std::vector<std::string> values;
 };
 
@@ -21,10 +21,10 @@ struct said_words {
   std::vector<std::string> others; // words that belong to no option
 };
 
-// Errors: bad_config (an option has no value, or one that it does not take; names it).
+// Errors: bad_config (a missing or unexpected value; the message names the option).
 result<said_words> read_words(const dialect& in, std::span<const std::string> words);
 
-// What is said of an option that nothing is made of: why, or that there is none of that name.
+// The note for an option without a translation: the reason, or that the name is unknown.
 std::string left_out(const dialect& in, const said_option& said);
 
 } // namespace baton::cluster::start_line

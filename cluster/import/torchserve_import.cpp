@@ -19,9 +19,10 @@ namespace {
 
 constexpr std::uint32_t devices_max = 1024; // of all workers
 
-// Keys that have no counterpart, and why none is needed.
+// Keys without a counterpart, and why none is needed.
 const std::map<std::string, std::string, std::less<>> left_out_model_keys{
-    {"maxBatchDelay", "a step is formed whenever one has ended: nobody waits for a batch to fill"},
+    {"maxBatchDelay",
+     "a step is formed whenever one has ended: no request waits for a batch to fill"},
     {"batchSize", "sequences join and leave between steps: model.max_num_seqs bounds them; of a "
                   "model with a handler of its own, --handler says so"},
     {"maxWorkers", "`cluster scale` changes how many replicas serve, up to model.replicas"},
@@ -50,7 +51,7 @@ const std::map<std::string, std::string, std::less<>> left_out_model_keys{
     {"rdzv-endpoint", "shards find one another by the root"},
     {"rdzv-conf", "shards find one another by the root"},
     {"monitor-interval", "shards are watched all the time"},
-    {"OMP_NUMBER_THREADS", "model.threads_per_shard says it"},
+    {"OMP_NUMBER_THREADS", "model.threads_per_shard sets it"},
 };
 
 struct layout {
@@ -58,8 +59,8 @@ struct layout {
   std::uint32_t devices() const { return stages * ranks; }
 };
 
-// How many devices a worker has, and what it makes of them. torchrun starts so many processes;
-// parallelLevel says it where another launcher does.
+// How many devices a worker has, as stages and ranks. With torchrun, nproc-per-node sets the number
+// of processes; with another launcher, parallelLevel does.
 layout layout_of(yaml_reader& in, imported_config& out) {
   const auto type = in.word("parallelType", {"pp", "tp", "pptp", "custom"});
   const auto torchrun = in.map("torchrun");
@@ -79,7 +80,7 @@ layout layout_of(yaml_reader& in, imported_config& out) {
   if (type == "tp")
     return {1, devices};
   if (type != "pptp")
-    return {devices, 1}; // one after the other, which every number of devices can be
+    return {devices, 1}; // pipeline stages work for any number of devices
   constexpr std::uint32_t ranks = 2;
   if (devices % ranks != 0) {
     in.refuse("torchrun.nproc-per-node",
@@ -91,7 +92,7 @@ layout layout_of(yaml_reader& in, imported_config& out) {
   return {devices / ranks, ranks};
 }
 
-// Of all workers, one after the other: each takes the next ones, and begins again at the end.
+// The devices of all workers: each takes the next ones, and wraps around at the end.
 std::vector<std::string> devices_of(yaml_reader& in, std::size_t count, imported_config& out) {
   const auto type = in.word("deviceType", {"cpu", "gpu"});
   const auto ids = in.numbers("deviceIds", 4095);
@@ -114,8 +115,8 @@ std::vector<std::string*> addresses_of(torchserve_properties& server) {
           &server.grpc_management};
 }
 
-// TorchServe asks its clients for tokens by default. The import does not take them over, so only
-// this machine may ask until there are API keys.
+// TorchServe requires tokens by default. The import does not take them over, so it restricts the
+// listeners to this machine until there are API keys.
 torchserve_properties guarded(torchserve_properties server) {
   for (auto* address : addresses_of(server)) {
     if (server.needs_no_token || is_own(*address))
@@ -129,7 +130,7 @@ torchserve_properties guarded(torchserve_properties server) {
   return server;
 }
 
-// The doors of [gateway].
+// The listeners of [gateway].
 std::string gateway_of(torchserve_properties server) {
   std::string toml = "\n[gateway]\n";
   const auto all = addresses_of(server);
@@ -149,7 +150,7 @@ std::string gateway_of(torchserve_properties server) {
   return toml;
 }
 
-// [cluster] of all workers, if anything of it is said.
+// The [cluster] table for all workers, if any key is set.
 std::string workers_of_server(const torchserve_properties& server) {
   std::string toml;
   if (server.number_of_gpu)
@@ -162,7 +163,7 @@ std::string workers_of_server(const torchserve_properties& server) {
   return toml.empty() ? toml : "\n[cluster]\n" + toml;
 }
 
-// [model_store], if there is one.
+// The [model_store] table, if there is a store.
 std::string store_of(const torchserve_properties& server) {
   if (server.model_store.empty())
     return {};
@@ -191,7 +192,7 @@ std::string store_of(const torchserve_properties& server) {
   return toml;
 }
 
-// The LLM beside worker models, if there is one.
+// The [model] table of an LLM beside worker models, if there is one.
 std::string model_table(const std::string& model, const std::string& name) {
   if (model.empty())
     return {};
@@ -205,7 +206,7 @@ std::string beginning(std::string_view file, const imported_config& of) {
   return toml;
 }
 
-// What the handler would generate at most where a request does not say.
+// The handler's default for the number of generated tokens.
 std::optional<std::uint32_t> tokens_of(yaml_reader& in, imported_config& out) {
   if (const auto said = in.root()["handler"]; !said || !said.IsMap())
     return std::nullopt;
@@ -219,7 +220,7 @@ std::optional<std::uint32_t> tokens_of(yaml_reader& in, imported_config& out) {
   return tokens ? tokens : length;
 }
 
-// As many slots as its workers have: each takes batchSize requests at once.
+// Sets max_num_seqs to batchSize, the number of requests that a worker takes at once.
 void add_tickets(yaml_reader& in, std::string& toml) {
   if (!in.flag("useJobTicket"))
     return;
@@ -265,7 +266,7 @@ result<imported_config> translate(yaml_reader& in, const std::string& model,
   if (queue)
     out.toml += fmt::format("max_num_queued_reqs = {}  # jobQueueSize\n", *queue);
   out.toml += tickets;
-  if (timeout) // from reply to reply: an answer may take as long as it likes while replies come
+  if (timeout) // time between replies: an answer may take any time while replies come
     out.toml += fmt::format("recovery_timeout = {}  # responseTimeout\n", *timeout);
   if (tokens)
     out.toml += fmt::format("\n[model.sampling]\nmax_tokens = {}  # handler\n", *tokens);
@@ -282,7 +283,7 @@ result<imported_config> import_torchserve(std::string_view yaml, const std::stri
                                           const std::string& name,
                                           const torchserve_properties& asked) {
   const auto server = guarded(asked);
-  try { // yaml-cpp's boundary
+  try { // the boundary to yaml-cpp, which throws
     yaml_reader in(YAML::Load(std::string(yaml)));
     if (!in.root().IsMap())
       return fail(errc::bad_config, "it is no map of settings, as a model-config.yaml is");

@@ -1,4 +1,4 @@
-// TorchServe's model-config.yaml as our nodes.toml: what its users bring. Names and meanings:
+// Translates TorchServe's model-config.yaml to nodes.toml. Names and meanings:
 // https://pytorch.org/serve/large_model_inference.html and .../configuration.html. Pure.
 #pragma once
 
@@ -11,19 +11,19 @@
 
 namespace baton::cluster {
 
-// `model` and `name`: for model.path and model.name, which such a file does not have. Workers are
-// replicas, and take devices in turn, as TorchServe's do. `server`: where it listens, and what
-// holds where the file says nothing. Errors: bad_config (it is no YAML, a
-// value is none of those that there are, keys exclude one another; names the key).
+// `model` and `name`: for model.path and model.name, which such a file lacks. Workers become
+// replicas and take devices in rotation, as TorchServe's do. `server`: listeners, and defaults for
+// missing settings. Errors: bad_config (malformed YAML, an invalid value, or keys that exclude one
+// another; the message names the key).
 result<imported_config> import_torchserve(std::string_view yaml, const std::string& model,
                                           const std::string& name,
                                           const torchserve_properties& server = {});
 
-// A model-config.yaml of a model that has a handler, which is one of the [[workers]] beside the
-// LLM; config.properties alone, with its store.
+// A model-config.yaml of a model with a handler, which becomes one of the [[workers]] beside the
+// LLM. import_torchserve_server translates config.properties alone.
 struct torchserve_handler {
-  std::string file;   // of Python's
-  std::string config; // the model-config.yaml, which it reads as well
+  std::string file;   // a Python file
+  std::string config; // the model-config.yaml, which the handler reads too
   std::string name;   // of the worker model
 };
 result<imported_config> import_torchserve_handler(std::string_view yaml,

@@ -20,7 +20,7 @@ nlohmann::json json_of(const std::vector<granted_pipeline>& pipelines) {
   return all;
 }
 
-// Throws json::exception if it is no grant.
+// Throws json::exception if the value is malformed.
 join_grant grant_from(const nlohmann::json& j) {
   join_grant g;
   g.nodes = {j.at("config").get<std::string>(), membership_from(j.at("members"))};
@@ -191,7 +191,7 @@ void join_book::remember(const machines& known) {
       m.facts = it->second;
 }
 
-// A token is good once: from then on its machine is known by the key that came with it.
+// A token works once; after that its machine is known by the key that it sent.
 result<void> join_book::judge(expected_machine& m, const join_request& r,
                               const std::string& public_key, std::uint64_t now_micros) {
   const bool is_known = keys_.trusts(m.node, public_key);
@@ -204,13 +204,13 @@ result<void> join_book::judge(expected_machine& m, const join_request& r,
   if (r.build != build_)
     return fail(errc::version_mismatch, "node {} is build {}, the cluster is {}: {}", m.node,
                 r.build, build_, other_build_advice);
-  // Who is one of us is not locked out by it.
+  // A machine that has joined before is not refused for its clock.
   if (auto ok = m.facts ? result<void>() : check_clock(r, now_micros); !ok)
     return ok;
   if (!is_known) {
     if (!keys_.add(m.node, public_key))
       return fail(errc::unauthorized,
-                  "node {}: this machine's key is another machine's, or was taken back: make a new "
+                  "node {}: this machine's key is another machine's, or was revoked: make a new "
                   "one (cluster keygen)",
                   m.node);
     m.token.clear();
@@ -234,10 +234,10 @@ join_answer join_book::answer(const join_request& r, const std::string& public_k
     m->facts = r.machine;
     return {join_state::wait, missing(), std::nullopt};
   }
-  if (!m->facts) { // the cluster came up without it: the others have to know it first
+  if (!m->facts) { // the cluster started without it: the others must learn of it first
     m->facts = r.machine;
     grant_->known.insert_or_assign(m->node, r.machine);
-    return {join_state::wait, "the others are told", std::nullopt};
+    return {join_state::wait, "the other machines are being informed", std::nullopt};
   }
   auto grant = *grant_;
   grant.keys = keys_;
@@ -252,7 +252,7 @@ join_answer join_book::answer(const key_change& c, const std::string& public_key
   if (!keys_.trusts(c.node, public_key))
     return refuse(fmt::format("this is not the key of node {}", c.node));
   if (c.next.empty() && public_key != keys_.newest(c.node))
-    return refuse("only who has the newest key may take back those before");
+    return refuse("only the machine with the newest key may revoke older ones");
   if (c.next.empty()) {
     keys_.retire_older(c.node);
     const auto m = find(c.node);
@@ -266,10 +266,10 @@ join_answer join_book::answer(const key_change& c, const std::string& public_key
             std::nullopt};
   }
   if (!is_curve_key(c.next) || !keys_.add(c.node, c.next))
-    return refuse("the next key is none, another machine's, was taken back, or there are too many");
+    return refuse("the next key is malformed, another machine's or revoked, or there are too many");
   if (const auto deaf = not_heard(c.next); c.is_patient && !deaf.empty())
     return {join_state::wait,
-            fmt::format("node {} has not heard of the key yet", fmt::join(deaf, ", ")),
+            fmt::format("node {} has not confirmed the key yet", fmt::join(deaf, ", ")),
             std::nullopt};
   return {join_state::noted, "", std::nullopt};
 }
@@ -289,7 +289,7 @@ bool join_book::may_ask(const link_request& r, const std::string& public_key) co
   });
 }
 
-// Of the machines that have joined, those whose agents have not said that they have this key.
+// The joined machines whose agents have not confirmed this key.
 std::vector<std::string> join_book::not_heard(const std::string& key) const {
   std::vector<std::string> names;
   for (const auto& m : expected_)
@@ -315,8 +315,8 @@ void join_book::note_failed(const std::string& node, const std::string& why) {
 
 void join_book::open(join_grant grant) {
   grant_ = std::move(grant);
-  // Who asked while the plan was made is in none of its facts, yet layers may go there: a machine
-  // granted without them could not plan that generation, and so never join again.
+  // Machines that joined while the plan was made are missing from the grant's facts, yet layers may
+  // be placed there. Without their facts a granted machine could not plan that generation.
   for (const auto& [node, facts] : gathered())
     grant_->known.emplace(node, facts);
 }

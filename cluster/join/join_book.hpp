@@ -1,14 +1,14 @@
-// Who of the machines elsewhere has asked to join, with what, and what they are told. Pure: no
-// sockets, no files, no clock; join_desk.hpp has those.
+// Which remote machines have asked to join, with which facts, and what they are answered. Pure: no
+// sockets, no files, no clock; join_server has those.
 //
 //   expected --a known key, or its token--> joined --the plan is made--> granted
 //       ^                                     |  ^                         |
-//       |                                     |  +--- asks again: `wait` --+ asks again: the same
-//       +--- "failed: why" (its own check) ---+                              grant, with the keys
-//                                                                            and shards of now
+//       |                                     |  +-- asks again: `wait` ---+ asks again: the same
+//       +--- "failed: why" (its own check) ---+                              grant, with current
+//                                                                            keys and shards
 //
-// A machine that is known may change its key (machine_keys.hpp): with the one that it has it names
-// the next, waits until every machine has heard of that, and then, with the next, has it alone.
+// A known machine may change its key (machine_keys.hpp). It announces the next key under the
+// current one, and waits until every machine has confirmed it. Then it revokes the old key.
 #pragma once
 
 #include "cluster/config/config.hpp"
@@ -25,24 +25,24 @@
 
 namespace baton::cluster {
 
-// How the desk's refusal of a machine with another build ends. Who hears it may try again: the one
-// machine is upgraded ahead of the other.
+// Ends the server's refusal of a machine with another build. The machine may try again, because
+// machines are upgraded one by one.
 inline constexpr std::string_view other_build_advice = "install the same";
 
-// What a machine says to the desk. Its key is that of the connection.
+// A machine's request to join. The connection's key identifies the machine.
 struct join_request {
   std::string node;
   std::string token;
   std::string build;
   machine_facts machine;
-  std::string failed;             // it was granted, but cannot: why
-  std::uint64_t clock_micros = 0; // when it asked, by its own clock
+  std::string failed;             // it was granted, but cannot run: why
+  std::uint64_t clock_micros = 0; // time of the request by the machine's clock
 };
-// Beyond this a machine's clock is wrong: logs and certificates of the cluster would be told apart
-// by nobody. Asking takes a little, so it is not exact.
+// Maximal clock difference between machines; beyond it, logs could not be correlated and
+// certificates would fail. The measurement includes the request's latency, so it is not exact.
 inline constexpr std::chrono::seconds clock_skew_max{30};
 
-// What it is told once there is a plan.
+// The shards of one pipeline in a grant.
 struct granted_pipeline {
   std::uint64_t model_fingerprint = 0;
   generations shards;
@@ -54,24 +54,24 @@ struct join_grant {
   std::uint16_t port = 0;
   std::string root_key;
   machine_keys keys;
-  std::string host;                        // its own address
+  std::string host;                        // the machine's own address
   std::vector<granted_pipeline> pipelines; // by number
 };
 
-// From a machine to which the key of the connection belongs.
+// A key change, sent by the machine that owns the connection's key.
 struct key_change {
   std::string node;
-  std::string next;       // to be trusted as well; empty: older ones are so no more
-  bool is_patient = true; // as long as a machine has not heard of it, it waits
+  std::string next;       // to be trusted as well; empty: revoke the older ones
+  bool is_patient = true; // whether to wait until every machine has confirmed it
 };
 
-// From a machine that is known and listens at this port: is it reached from here?
+// A known machine asks whether the root can reach it at this port.
 struct reach_request {
   std::string node;
   std::uint16_t port = 0;
 };
 
-// From a machine that may join: so many bytes of answer, by which it measures its link.
+// A machine measures its link: the answer has `bytes` bytes.
 struct link_request {
   std::string node;
   std::string token;
@@ -82,8 +82,8 @@ inline constexpr std::size_t link_bytes_max = std::size_t{1} << 20U;
 enum class join_state : std::uint8_t { wait, refused, granted, noted };
 struct join_answer {
   join_state state = join_state::wait;
-  std::string reason;              // wait, refused; noted: what is to be said of it
-  std::optional<join_grant> grant; // granted
+  std::string reason;              // for wait and refused; for noted: what the user should know
+  std::optional<join_grant> grant; // if granted
 };
 
 std::string text_of(const join_request& r);
@@ -103,52 +103,52 @@ struct expected_machine {
   std::string token; // empty: its key is known
   std::optional<machine_facts> facts;
   std::string failed;
-  bool waits = false;         // for add-node: the cluster comes up without it
-  std::string named_key = {}; // by nodes.toml
-  machine_keys heard = {};    // what its agent has noted
+  bool waits = false;         // for add-node: the cluster starts without it
+  std::string named_key = {}; // from nodes.toml
+  machine_keys heard = {};    // keys that its agent has confirmed
 };
 
 class join_book {
 public:
-  // `keys`: as noted, with those that the configuration names. `build`: ours.
+  // `keys`: the persisted ones plus those of the configuration. `build`: this one's.
   join_book(const cluster_config& config, machine_keys keys, std::string build);
 
-  // Machines that were here when another root made the plan: they need not ask before it.
+  // Machines of an earlier root's plan, which need not ask again before it is granted.
   void remember(const machines& known);
-  // A node that has come to be. False: the key that the configuration names for it is another
-  // machine's, or was taken back; a token makes it known.
+  // A new node. False: the key that the configuration names for it belongs to another machine or is
+  // revoked; the node then needs a token.
   bool expect(const node_config& n);
-  // One that is the cluster's no more. Its keys are trusted until forget_strangers(): its agent has
-  // still to hear of it.
+  // Removes a node. Its keys are trusted until forget_strangers(), because its agent must still be
+  // informed.
   void dismiss(const std::string& node);
   void forget_strangers();
-  // Whoever comes from now on hears of these nodes.
+  // Later grants contain these nodes.
   void use_nodes(told_nodes now);
-  // `now`: by this machine's clock.
+  // `now_micros`: by this machine's clock.
   join_answer answer(const join_request& r, const std::string& public_key,
                      std::uint64_t now_micros);
   join_answer answer(const key_change& c, const std::string& public_key);
-  // Where the node of this key is, which may ask us to try it; nothing: it may not.
+  // The host of the node with this key, if the node may ask to be reached.
   std::optional<std::string> host_of(const std::string& node, const std::string& public_key) const;
-  // Known by its key, or by the token, which stays good.
+  // Whether the key or the token is known; the token stays valid.
   bool may_ask(const link_request& r, const std::string& public_key) const;
-  // Its agent has noted these.
+  // The node's agent has persisted these keys.
   void note_heard(const std::string& node, machine_keys keys);
-  // What is known of one that has not come, or has left.
+  // Records why a machine is missing or has left.
   void note_failed(const std::string& node, const std::string& why);
-  // From now on machines are granted this, each with its own host, the keys of then, and all that
-  // have joined by then.
+  // Opens the plan for grants: each contains the machine's own host, the keys at that time, and all
+  // machines that have joined by then.
   void open(join_grant grant);
-  // The root's machine has this key now: who is granted from now on looks for it.
+  // The root's machine has a new key; later grants contain it.
   void use_root_key(const std::string& public_key);
-  // Whoever comes from now on hears of these shards.
+  // Later grants contain these shards.
   void change(const generations& now);
 
   bool is_open() const noexcept { return grant_.has_value(); }
   bool has_joined(const std::string& node) const;
-  // All have joined that get layers at first.
+  // Whether all machines that get layers in the first plan have joined.
   bool is_complete() const;
-  // Those that have joined.
+  // The machines that have joined.
   machines gathered() const;
   const std::vector<expected_machine>& expected() const noexcept { return expected_; }
   const machine_keys& keys() const noexcept { return keys_; }

@@ -10,10 +10,10 @@
 namespace baton::cluster {
 namespace {
 
-// Others who ask wait meanwhile.
+// Bounds a connection attempt, during which other requests wait.
 constexpr std::chrono::milliseconds reach_patience{1000};
 
-// The socket before it is still being closed.
+// The previous socket may still be closing.
 constexpr int rebind_attempts = 20;
 constexpr std::chrono::milliseconds rebind_interval{10};
 
@@ -26,12 +26,12 @@ join_answer answer_of(join_book& book, const key_change& c, const std::string& p
 }
 
 void warn_of_key(const std::string& node) {
-  spdlog::warn("node {}: nodes.toml names a key that was taken back or is another machine's: it is "
+  spdlog::warn("node {}: nodes.toml names a key that was revoked or is another machine's: it is "
                "not trusted",
                node);
 }
 
-// Those of before, those that the configuration names, and this machine's own.
+// The persisted keys, those of the configuration, and this machine's own.
 machine_keys all_keys(const cluster_config& config, const run_dir& dir, const key_pair& own) {
   auto keys = noted_keys(dir);
   std::vector<std::string> names{root_machine};
@@ -42,7 +42,7 @@ machine_keys all_keys(const cluster_config& config, const run_dir& dir, const ke
   for (const auto& n : config.nodes)
     if (n.is_elsewhere && !n.public_key.empty() && !keys.add(n.name, n.public_key))
       warn_of_key(n.name);
-  if (!keys.trusts(root_machine, own.public_key)) { // a new file while nothing ran
+  if (!keys.trusts(root_machine, own.public_key)) { // changed while the cluster was down
     keys.add(root_machine, own.public_key);
     keys.retire_older(root_machine);
   }
@@ -61,7 +61,7 @@ result<std::unique_ptr<join_desk>> join_desk::open(const cluster_config& config,
   std::unique_ptr<join_desk> desk(new join_desk(config, dir, own, std::move(build)));
   if (!desk->book_.keys().trusts(root_machine, own.public_key))
     return fail(errc::unauthorized,
-                "this machine's key was taken back (cluster rotate-key), or is another machine's: "
+                "this machine's key was revoked (cluster rotate-key), or is another machine's: "
                 "make a new one (cluster keygen)");
   if (auto ok = note_keys(dir, desk->book_.keys()); !ok)
     return ok.error();
@@ -85,7 +85,7 @@ result<void> join_desk::launch(const std::vector<node_config>& nodes) {
   return {};
 }
 
-// Noted, then told.
+// Persists a change of keys, then notifies the callback.
 result<void> join_desk::change_keys(const std::function<void()>& change) {
   std::unique_lock lock(mutex_);
   const auto before = book_.keys();
@@ -120,11 +120,11 @@ void join_desk::dismiss(const std::string& node, told_nodes now) {
 
 void join_desk::forget_strangers() {
   if (auto ok = change_keys([this] { book_.forget_strangers(); }); !ok)
-    spdlog::error("{}", ok.error().message); // the next root forgets them
+    spdlog::error("{}", ok.error().message); // the next root removes them
 }
 
 result<void> join_desk::open_socket(const key_pair& own) {
-  socket_.reset(); // one listens there
+  socket_.reset(); // frees the port for the new socket
   auto socket = question_desk::open(
       endpoint_, own,
       [this](std::string_view question, const std::string& key) { return answer(question, key); });
@@ -134,7 +134,7 @@ result<void> join_desk::open_socket(const key_pair& own) {
   return {};
 }
 
-// Whoever asks meanwhile asks again.
+// Clients that ask during the change retry.
 void join_desk::use_key(const key_pair& own) {
   {
     std::lock_guard lock(mutex_);
@@ -147,10 +147,10 @@ void join_desk::use_key(const key_pair& own) {
     const auto ok = open_socket(own);
     if (ok)
       return;
-    spdlog::warn("the desk with its new key: {}", ok.error().message);
+    spdlog::warn("the join server with its new key: {}", ok.error().message);
     std::this_thread::sleep_for(rebind_interval);
   }
-  spdlog::error("{}: nobody can join until the next `cluster up`", endpoint_);
+  spdlog::error("{}: no machine can join until the next `cluster up`", endpoint_);
 }
 
 std::string text_of(const join_desk::invitation& i) {
@@ -202,7 +202,7 @@ std::string join_desk::answer(std::string_view question, const std::string& publ
   return text_of(a);
 }
 
-// Nobody is asked for but who asks.
+// Connects only to the machine that asks.
 join_answer join_desk::look(const reach_request& r, const std::string& public_key) const {
   std::unique_lock lock(mutex_);
   const auto host = book_.host_of(r.node, public_key);
@@ -219,7 +219,7 @@ join_answer join_desk::look(const reach_request& r, const std::string& public_ke
           std::nullopt};
 }
 
-// Whoever may not join gets no such answer, but hears why when it asks to.
+// A machine that may not join gets no measurement; its request to join gets the reason.
 std::string join_desk::measure(const link_request& r, const std::string& public_key) const {
   std::lock_guard lock(mutex_);
   return book_.may_ask(r, public_key)
@@ -227,7 +227,7 @@ std::string join_desk::measure(const link_request& r, const std::string& public_
              : text_of(join_answer{join_state::refused, "not known here", std::nullopt});
 }
 
-// A key is trusted only once that is noted: who comes next must find it.
+// Persists a new key before it answers, so that processes started by the answer find it.
 template <class Question>
 join_answer join_desk::ask_book(const Question& q, const std::string& public_key) {
   const auto before = book_.keys();

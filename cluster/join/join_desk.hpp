@@ -1,5 +1,5 @@
-// Where `cluster up` waits for its machines: the join book at a socket. What it learns of keys is
-// noted in the run directory, where the processes of this machine read whom they may trust.
+// The join registry behind a socket, where `cluster up` accepts machines. It persists keys in the
+// run directory, from which this machine's processes read the trusted keys.
 #pragma once
 
 #include "cluster/bus/bus_zmq_desk.hpp"
@@ -17,11 +17,11 @@ public:
   static result<std::unique_ptr<join_desk>> open(const cluster_config& config, const run_dir& dir,
                                                  const key_pair& own, std::string build);
 
-  // What a machine types, "" for one whose key is known.
+  // The command line for a machine that should join; `token` is empty if its key is known.
   struct invitation {
     std::string node;
     std::string host;
-    std::string endpoint; // of this desk, with our key
+    std::string endpoint; // of this server, with our key
     std::string token;
     bool has_joined = false;
     std::string failed;
@@ -29,28 +29,28 @@ public:
   std::vector<invitation> invitations() const;
   std::optional<invitation> invitation_of(const std::string& node) const;
 
-  // Runs the launch commands of the nodes that have one. Call it a few times a second.
+  // Runs the launch commands of nodes that have one. Call it a few times a second.
   void tick();
   bool is_complete() const;
   machines gathered() const;
   void remember(const machines& known);
   void grant(join_grant g);
   void change(const generations& now);
-  // Nodes that have come to be; `now`: with those that there were. Errors: io_failed.
+  // Adds new nodes; `now` has all nodes. Errors: io_failed.
   result<void> expect(const std::vector<node_config>& nodes, told_nodes now);
-  // A node that is the cluster's no more: it is not let in again, and once its agent has ended its
-  // key is nobody's (forget_strangers).
+  // Removes a node and refuses it from now on. Its key is revoked by forget_strangers, after its
+  // agent has exited.
   void dismiss(const std::string& node, told_nodes now);
   void forget_strangers();
-  // Told, from the desk's thread, when a machine that was granted says why it cannot.
+  // Called on the server's thread when a granted machine reports that it cannot run.
   void on_failed(std::function<void(const std::string& node, const std::string& why)> told);
-  // Told, from the desk's thread, when a machine has other keys than before.
+  // Called on the server's thread when a machine's keys have changed.
   void on_keys(std::function<void()> told);
-  // The agent of that node has noted these keys.
+  // The node's agent has persisted these keys.
   void heard(const std::string& node, machine_keys keys);
-  // This machine has another key: from now on it is the desk's.
+  // Replaces this machine's key, and the server's.
   void use_key(const key_pair& own);
-  // Told, from the desk's thread, of a machine that has come after the plan was made.
+  // Called on the server's thread when a machine joins after the plan was made.
   void on_joined(std::function<void(const std::string& node, const machine_facts& facts)> told);
 
 private:
@@ -72,15 +72,15 @@ private:
   mutable std::mutex mutex_;
   join_book book_;
   std::function<void(const std::string&, const std::string&)> told_;
-  std::mutex telling_; // not the other: who is told of a join may call us
+  std::mutex telling_; // not `mutex_`: the callback of a join may call this object
   std::function<void(const std::string&, const machine_facts&)> told_of_join_;
   std::function<void()> told_of_keys_;
-  // Last: their threads ask the book.
+  // Declared last: their threads use the registry.
   std::unique_ptr<node_launcher> launcher_;
   std::unique_ptr<question_desk> socket_;
 };
 
-// What is to be done on the machine of a node that has not joined.
+// Instructions for the machine of a node that has not joined.
 std::string text_of(const join_desk::invitation& i);
 
 } // namespace baton::cluster

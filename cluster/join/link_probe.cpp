@@ -9,9 +9,9 @@ namespace baton::cluster {
 namespace {
 
 constexpr std::chrono::milliseconds probe_patience{3000};
-constexpr int short_questions = 8, long_questions = 4; // the fastest counts
+constexpr int short_questions = 8, long_questions = 4; // the fastest of each counts
 
-// The fastest of so many; nothing if one is not answered with as many bytes.
+// The shortest of `count` round trips; none if an answer has the wrong size.
 std::optional<double> fastest(desk_line& line, const link_request& r, int count) {
   using clock = std::chrono::steady_clock;
   double least = std::numeric_limits<double>::infinity();
@@ -33,14 +33,14 @@ link_speed measure_link(const std::string& desk, const key_pair& own, const std:
   if (!line)
     return {};
   link_request r{node, token, 1};
-  if (!fastest(*line, r, 1)) // with the handshake
+  if (!fastest(*line, r, 1)) // includes the handshake
     return {};
   const auto round_trip = fastest(*line, r, short_questions);
   r.bytes = link_bytes_max;
   const auto whole = fastest(*line, r, long_questions);
   if (!round_trip || !whole)
     return {};
-  const double sending = std::max(*whole - *round_trip, *whole / 2); // clocks are not that fine
+  const double sending = std::max(*whole - *round_trip, *whole / 2); // clocks are coarse
   return {*round_trip, static_cast<double>(r.bytes) / sending};
 }
 

@@ -1,5 +1,5 @@
-// How fast the link to the root's machine is: asked of its desk before this machine joins, because
-// the plan says what comes of it.
+// Measures the link to the root's machine before this machine joins, because the plan depends on
+// it.
 #pragma once
 
 #include "cluster/config/curve_key.hpp"
@@ -8,8 +8,8 @@
 
 namespace baton::cluster {
 
-// Takes about four megabytes. Unknown if the desk does not answer, or does not let this machine
-// join: it says why to whoever asks for that.
+// Transfers about four megabytes. Unknown if the server does not answer, or does not let this
+// machine join; join_registry reports the reason to a request to join.
 link_speed measure_link(const std::string& desk, const key_pair& own, const std::string& node,
                         const std::string& token);
 

@@ -13,7 +13,7 @@ std::string token_name(const std::string& node) {
   return "token-" + node;
 }
 
-// For a shell.
+// Quotes a text for a shell.
 std::string quoted(const std::string& text) {
   std::string all = "'";
   for (const char c : text)
@@ -98,7 +98,7 @@ void node_launcher::on_end(const std::string& node, const child_end& how) {
     }
     const auto now = clock::now();
     what.pid = 0;
-    // One that ran for a while has done its work: the next begins as the first did.
+    // A command that ran for a while did its work: the back-off starts anew.
     what.wait = now - what.began > launch_again_max ? launch_again_min
                                                     : std::min(what.wait * 2, launch_again_max);
     what.due = now + what.wait;

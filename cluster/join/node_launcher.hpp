@@ -1,5 +1,5 @@
-// Runs what nodes.toml says starts a node's `cluster join` on its machine (ssh or any other
-// command), and again when it has ended. That it runs says nothing of the node: whoever joins does.
+// Runs the command of nodes.toml that starts `cluster join` on a node's machine (ssh or any other),
+// and restarts it when it ends. Only the join itself, not this command, shows the node's state.
 #pragma once
 
 #include "cluster/process/child.hpp"
@@ -18,33 +18,33 @@ inline constexpr std::chrono::milliseconds launch_again_max{30'000};
 class node_launcher {
 public:
   using clock = std::chrono::steady_clock;
-  // From the thread that waits for the command: it ended, with the end of what it said.
+  // Called from the watching thread when the command has ended; `why` is its last output.
   using told = std::function<void(const std::string& node, const std::string& why)>;
 
   explicit node_launcher(run_dir dir, told ended)
       : dir_(std::move(dir)), ended_(std::move(ended)) {}
   ~node_launcher();
 
-  // From now on keeps `launch` followed by `cluster join` running. It finds the token, if there is
-  // one, as the first line of its input, where nobody else sees it. Errors: io_failed.
+  // Keeps `launch` followed by `cluster join` running. The command reads the token, if any, from
+  // its first line of input, where no other user can see it. Errors: io_failed.
   result<void> keep(const std::string& node, const std::string& launch, const std::string& desk,
                     const std::string& token);
-  // It is started with this desk from its next start on.
+  // Uses this server from the next start on.
   void change_desk(const std::string& node, const std::string& desk);
-  // It is not kept running any more.
+  // Stops restarting it.
   void drop(const std::string& node);
-  // Starts what is due.
+  // Starts commands that are due.
   void tick(clock::time_point now);
 
 private:
   struct one {
     std::string launch;
     std::string desk;
-    std::int32_t pid = 0; // 0: it does not run
+    std::int32_t pid = 0; // 0: not running
     clock::time_point due{};
     std::chrono::milliseconds wait = launch_again_min;
     clock::time_point began{};
-    bool is_dropped = false; // forgotten when it has ended
+    bool is_dropped = false; // removed when it has ended
   };
   std::string command_of(const std::string& node, const one& what) const;
   void start(const std::string& node, one& what, clock::time_point now);

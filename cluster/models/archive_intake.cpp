@@ -18,10 +18,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::milliseconds stop_look_interval{100};
-// Behind its own deadline, which is the process's to keep: the time to start and to end.
+// Added to the fetch process's own deadline: time to start and to exit.
 constexpr std::chrono::seconds fetch_grace{20};
 
-// The first word of the last line that baton_worker.fetch says.
+// First word of the last line that baton_worker.fetch prints.
 struct fetch_word {
   std::string_view word;
   errc code;
@@ -31,7 +31,7 @@ constexpr std::array fetch_words{fetch_word{"refused", errc::model_not_found},
                                  fetch_word{"failed", errc::invalid_request}};
 constexpr std::string_view fetched_word = "fetched";
 
-// Its exit status is not asked: another watch of this process's children may have it.
+// The exit status is not used: another watcher of this process's children may reap it.
 result<void> outcome_of_fetch(const std::string& last, const std::string& url) {
   const auto space = last.find(' ');
   const auto word = std::string_view(last).substr(0, space);
@@ -41,7 +41,7 @@ result<void> outcome_of_fetch(const std::string& last, const std::string& url) {
     if (w.word == word && space != last.npos)
       return fail(w.code, "{}", last.substr(space + 1));
   return fail(errc::io_failed, "Failed to download archive from: {}: {}", url,
-              last.empty() ? "python3 -m baton_worker.fetch said nothing" : last);
+              last.empty() ? "python3 -m baton_worker.fetch printed nothing" : last);
 }
 
 launch fetch_command(const store_config& store, const std::string& url, const std::string& file,
@@ -60,7 +60,7 @@ launch fetch_command(const store_config& store, const std::string& url, const st
   return what;
 }
 
-// Zip has a directory at its end; all else is read from front to back.
+// A zip file's directory is at its end; all other formats are read from front to back.
 bool is_zip(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
   std::array<char, 2> magic{};

@@ -1,8 +1,8 @@
-// Takes archives in that take a while: those at a URL are fetched into the store first, and of one
-// that is packed by gzip all has to be read. A bounded number waits, and few are worked at at once.
-// What is fetched comes to the store under the last name of the URL, whole or not at all, and
-// replaces nothing. Who fetches is a process of Python (sdk/python/baton_worker/fetch.py): what
-// strangers answer is never read by this one.
+// Reads archives that take long: those at a URL are first fetched into the store, and a gzip
+// archive must be read in full. The waiting queue and the number of threads are bounded.
+// A fetched file enters the store atomically, under the last segment of its URL, and replaces
+// nothing. A Python process (sdk/python/baton_worker/fetch.py) downloads it, so that this process
+// never parses untrusted responses.
 #pragma once
 
 #include "cluster/config/config.hpp"
@@ -17,7 +17,7 @@
 
 namespace baton::cluster {
 
-// Of what is_archive_name (config_repository.hpp) refuses.
+// Explains why is_archive_name (config_repository.hpp) refuses a name.
 inline constexpr std::string_view archive_name_words =
     "an archive's name is 1 to 64 of [A-Za-z0-9._-], and does not begin with a dot";
 
@@ -27,16 +27,16 @@ public:
   static constexpr std::size_t waiting_max = 64;
   static constexpr std::size_t threads = 2;
 
-  // Both outlive it.
+  // Both arguments outlive the object.
   archive_intake(const store_config& store, child_watch& children);
-  ~archive_intake(); // whoever waits hears nothing more
+  ~archive_intake(); // pending jobs get no callback
 
-  // `which`: a name in the store, or a URL. `takes_present`: where the store has a file of the
-  // URL's name, that is it. `then` is called from a thread of this. Errors: overloaded. What `then`
-  // hears: those of read_model_archive; model_not_found (a URL that is not allowed),
+  // `which`: a name in the store, or a URL. `takes_present`: use a file of the URL's name if the
+  // store has one. `then` is called from a thread of this object. Errors: overloaded.
+  // Errors for `then`: those of read_model_archive; model_not_found (the URL is not allowed),
   // invalid_request (it cannot be fetched), conflict (the store has a file of that name).
   result<void> take(std::string which, bool takes_present, done then);
-  // Whether `which` is for this, and not read in a moment.
+  // Whether reading `which` takes long and so belongs here.
   static bool takes_long(const store_config& store, const std::string& which);
 
 private:

@@ -26,13 +26,13 @@ result<std::string> text_in(const fs::path& directory, const std::string& name) 
   return text ? text : no_model_archive(text.error().message);
 }
 
-// Of the manifest: a text, or nothing.
+// A string of the manifest; empty if absent.
 std::string word_of(const json& in, const char* key) {
   const auto at = in.find(key);
   return at != in.end() && at->is_string() ? at->get<std::string>() : std::string();
 }
 
-// A file of the archive, wherever that is unpacked.
+// Whether the path stays inside the archive, wherever it is unpacked.
 bool is_inside(const fs::path& name) {
   return name.is_relative() &&
          std::none_of(name.begin(), name.end(), [](const fs::path& part) { return part == ".."; });

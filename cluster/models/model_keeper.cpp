@@ -12,7 +12,7 @@ namespace baton::cluster {
 namespace {
 
 constexpr std::chrono::milliseconds tick_interval{100};
-// Of what processes and gateways say; a reason for each would be one more than there are.
+// Pending events of processes and gateways. A full queue means that the controller is stuck.
 constexpr std::size_t events_max = 1u << 16;
 
 std::set<std::string> names_of(const cluster_config& config) {
@@ -38,14 +38,14 @@ bool is_of_store(model_order what) {
   return what != model_order::load && what != model_order::unload;
 }
 
-// Whether processes of an earlier root are there: then what was noted goes on.
+// Whether processes of an earlier root still run; if so, the persisted models are restored.
 bool goes_on(const run_dir& dir) {
   const auto alive = dir.alive();
   return std::any_of(alive.begin(), alive.end(),
                      [](const process_note& n) { return n.name != "root"; });
 }
 
-// What fetches of an earlier root have left that were killed (baton_worker.fetch).
+// Removes partial downloads of an earlier root's killed fetch processes (baton_worker.fetch).
 void remove_half_fetched(const std::filesystem::path& store) {
   std::error_code ec;
   std::vector<std::filesystem::path> left;
@@ -196,12 +196,12 @@ void model_keeper::carry_out_store(node_id gateway, change_model order, instant 
 
 result<void> model_keeper::enlist(node_id gateway, change_model order, instant now) {
   const auto& which = order.archive;
-  if (!is_archive_url(which) && !is_archive_name(which)) // the doors have said so
+  if (!is_archive_url(which) && !is_archive_name(which)) // the API servers have checked this
     return fail(errc::model_not_found, "Model not found in the model store: {}: {}", which,
                 archive_name_words);
   if (!archive_intake::takes_long(*config_.store, which))
     return enter(gateway, order, read_model_archive(config_.store->path / which), now);
-  const bool takes_present = order.request == 0; // a cluster that comes up again has it
+  const bool takes_present = order.request == 0; // a restarted cluster already has the file
   return intake_->take(which, takes_present, [=, this](result<model_archive> archive) {
     post([=, this](repository_book&, instant then) {
       if (auto ok = enter(gateway, order, archive, then); !ok)
@@ -212,13 +212,13 @@ result<void> model_keeper::enlist(node_id gateway, change_model order, instant n
 
 result<void> model_keeper::enter(node_id gateway, change_model order,
                                  const result<model_archive>& archive, instant now) {
-  const auto refused = [&](const error& why) { // a client's own, though it is of a file
+  const auto refused = [&](const error& why) { // a bad file is the client's error
     const auto code = why.code == errc::bad_config ? errc::invalid_request : why.code;
     return fail(code, "{}: {}", order.archive, why.message);
   };
-  if (!archive) // all others name it
+  if (!archive) // all other errors name the archive
     return archive.error().code == errc::bad_config ? refused(archive.error()) : archive.error();
-  if (!archive->url.empty()) // it goes with the model that is registered of it, if one is
+  if (!archive->url.empty()) // the file is removed with the model that is registered from it
     fetched_[archive->url] = archive->path;
   const auto workers = order.request == 0 ? config_.store->default_workers_per_model : 0;
   auto made = model_of_archive(*archive, order.model, order.settings, *config_.store, workers);
@@ -238,7 +238,7 @@ void model_keeper::refuse(node_id gateway, const change_model& order, const erro
     to_.answer(gateway, {order.request, why, "", "", 0});
 }
 
-// Those that cannot be served do not keep the others from it.
+// An archive that cannot be served does not stop the others from loading.
 result<void> model_keeper::load_store(instant now) {
   remove_half_fetched(config_.store->path);
   std::vector<std::pair<std::string, std::string>> wanted; // model, archive
@@ -282,12 +282,12 @@ void model_keeper::remove_unused() {
     if (used.contains(one.first))
       return false;
     std::error_code ec;
-    std::filesystem::remove(one.second, ec); // of a disk that hangs or is read-only: it stays
+    std::filesystem::remove(one.second, ec); // on failure (a read-only or hung disk) the file stays
     return true;
   });
 }
 
-// What cannot be looked at leaves all as it is.
+// If the scan fails, the models stay as they are.
 result<void> model_keeper::look(instant now) {
   if (!config_.repository)
     return {};
@@ -320,7 +320,7 @@ void model_keeper::run() {
     for (const auto& e : all)
       e(book_, instant::clock::now());
     if (polls && instant::clock::now() >= next_look) {
-      (void)look(instant::clock::now()); // in the log
+      (void)look(instant::clock::now()); // errors are logged
       next_look = instant::clock::now() + config_.repository->poll_interval;
     }
     book_.tick(instant::clock::now());
@@ -328,7 +328,7 @@ void model_keeper::run() {
   }
 }
 
-// Whoever is started finds its note; whoever is asked is served by then.
+// Persists first, so that a started worker finds its entry. Publishes before it answers clients.
 void model_keeper::publish() {
   for (const auto& line : book_.take_remarks())
     spdlog::info("{}", line);

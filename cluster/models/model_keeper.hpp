@@ -1,8 +1,7 @@
-// The root's hand on the worker models: looks at the model repository, reads archives of the model
-// store, keeps the book of what is served, notes it, and tells whoever has to do it. All that it
-// hears is done one after the other on a thread of its own, which alone reads the repository: a
-// file system that hangs costs loads and looks, and nothing that is served. What takes a while to
-// be read of the store, or is fetched, is the intake's.
+// The root's controller of worker models. It watches the model repository, reads archives of the
+// model store, keeps the model registry, persists it, and publishes its changes. All events run in
+// order on one thread, which alone reads the repository. A file system that hangs delays loads and
+// scans, but nothing that is being served. archive_intake handles archives that take long.
 #pragma once
 
 #include "cluster/models/archive_intake.hpp"
@@ -20,35 +19,35 @@ class model_keeper {
 public:
   using instant = repository_book::instant;
 
-  struct outside { // from the keeper's thread, no lock held
-    // All that there is, whenever it changes; ahead of answers to what changed it.
+  struct outside { // called from the controller's thread, with no lock held
+    // All models, whenever they change; called before the answers to what changed them.
     std::function<void(const served_models&)> say;
-    std::function<void()> changed; // other workers are to run; behind `say`
+    std::function<void()> changed; // the set of workers to run has changed; after `say`
     std::function<void(node_id gateway, const model_changed&)> answer;
-    child_watch* children = nullptr; // of this process: who fetches archives is one; outlives it
+    child_watch* children = nullptr; // outlives the controller; watches the fetch processes
   };
 
-  // Takes up what is noted, and looks at the repository for the first time. Errors: io_failed,
-  // bad_config, of the repository as a whole.
+  // Restores the persisted state and scans the repository once. Errors: io_failed, bad_config, of
+  // the repository as a whole.
   static result<std::unique_ptr<model_keeper>> create(const cluster_config& config,
                                                       const run_dir& dir);
   model_keeper(const cluster_config& config, const run_dir& dir);
   ~model_keeper(); // stops
 
-  // From here on it acts.
+  // Starts the thread that handles events.
   void begin(outside to);
   void stop(); // idempotent
 
-  // Any thread; none of them waits.
+  // From any thread; none of them blocks.
   void change(node_id gateway, change_model order);
-  void on_gateway(); // one is linked
+  void on_gateway(); // a gateway has connected
   void on_ready(node_id worker);
   void on_end(node_id worker, std::string how);
   void on_given_up(node_id worker, std::string why);
   void on_gone(node_id worker);
   void on_drained(std::uint32_t gateway, std::uint64_t revision);
 
-  // As it was said last.
+  // As last published.
   served_models standing() const;
   std::vector<worker_child> workers() const;
 
@@ -72,10 +71,10 @@ private:
   const cluster_config& config_;
   const run_dir dir_;
   outside to_;
-  repository_book book_;                                 // of the thread alone, once it runs
-  std::string last_failure_;                             // of a look
-  std::map<std::string, std::filesystem::path> fetched_; // by URL: files of the store
-  std::vector<change_model> later_; // of load_models, that are not read in a moment
+  repository_book book_;                                 // used by the thread alone once it runs
+  std::string last_failure_;                             // of the last scan
+  std::map<std::string, std::filesystem::path> fetched_; // by URL: the file in the store
+  std::vector<change_model> later_;                      // load_models that take long to read
   std::unique_ptr<archive_intake> intake_;
   mutable std::mutex mutex_;
   std::condition_variable bell_;

@@ -1,4 +1,4 @@
-// What a model's file says of its inputs and outputs, whatever its format.
+// The inputs and outputs that a model file declares, whatever its format.
 #pragma once
 
 #include "cluster/config/config_tensors.hpp"
@@ -21,12 +21,12 @@ struct model_signature {
   std::vector<gateway::worker_tensor> inputs, outputs; // -1: any size
 };
 
-// As the file says it.
+// A tensor as the file declares it.
 struct file_tensor {
-  std::string name;                               // empty: none, or longer than a tensor's may be
-  std::uint64_t type = 0;                         // its number there
-  std::string_view datatype;                      // empty: there is none for it
-  std::optional<std::vector<std::int64_t>> shape; // none: the file does not say it
+  std::string name;          // empty: absent, or longer than a tensor's name may be
+  std::uint64_t type = 0;    // the file format's type number
+  std::string_view datatype; // empty: the type has no datatype
+  std::optional<std::vector<std::int64_t>> shape; // none: the file does not declare it
 };
 
 // `kind` is input or output. Errors: bad_config.
@@ -43,22 +43,23 @@ result<std::vector<gateway::worker_tensor>> told_tensors(const Tensors& from,
     if (v.datatype.empty())
       return fail(errc::bad_config,
                   "its {} '{}' has the type {}, for which there is no datatype: config.pbtxt must "
-                  "say it",
+                  "declare it",
                   kind, v.name, v.type);
     if (!v.shape)
       return fail(errc::bad_config,
-                  "its {} '{}' has no shape in the file: config.pbtxt must say it", kind, v.name);
+                  "its {} '{}' has no shape in the file: config.pbtxt must declare it", kind,
+                  v.name);
     to.push_back({v.name, std::string(v.datatype), *v.shape, false});
   }
   return to;
 }
 
-// `read`: of a stream and its size. Errors: io_failed (it is no regular file, which is not opened,
-// or cannot be read), and those of `read`, with the file's name.
+// `read`: takes a stream and its size. Errors: io_failed (not a regular file, or unreadable), and
+// those of `read`, with the file's name. A file that is not regular is not opened.
 template <class Read>
 result<model_signature> read_signature_file(const std::filesystem::path& file, Read read) {
   std::error_code ec;
-  if (!std::filesystem::is_regular_file(file, ec)) // others may keep whoever opens them for ever
+  if (!std::filesystem::is_regular_file(file, ec)) // opening a pipe could block
     return fail(errc::io_failed, "{} is no file that can be read", file.string());
   const auto size = std::filesystem::file_size(file, ec);
   std::ifstream in(file, std::ios::binary);

@@ -26,7 +26,7 @@ nlohmann::json json_of(const noted_model& n) {
           {"notes", n.notes}};
 }
 
-// Throws json::exception if it is none.
+// Throws json::exception if the value is malformed.
 noted_model model_from(const nlohmann::json& from) {
   noted_model n;
   n.digest = from.at("digest").get<std::uint64_t>();
@@ -64,7 +64,7 @@ result<void> note_models(const run_dir& dir, const noted_models& now) {
   return dir.write(note_name, json_text(told) + "\n");
 }
 
-// What is not such a note is none: its cluster was another build's, and is refused as that.
+// A malformed note counts as none: another build wrote it, and its cluster is refused elsewhere.
 std::optional<noted_models> noted_models_of(const cluster_config& config, const run_dir& dir) {
   const auto text = dir.read(note_name);
   if (!text)
@@ -93,7 +93,7 @@ std::optional<noted_models> noted_models_of(const cluster_config& config, const 
 repository_book::options book_options(const cluster_config& config) {
   repository_book::options how;
   how.gateways = config.gateway.processes;
-  // The gateways end what is late themselves, and say so.
+  // Gateways enforce the drain timeout themselves and report it; this is a later fallback.
   how.drain_max = config.shutdown_timeout + std::chrono::seconds{2};
   if (config.repository) {
     how.control = config.repository->control;
@@ -158,14 +158,14 @@ void remove_files_of_others(const run_dir& dir, const std::set<std::uint64_t>& r
   std::error_code ec;
   for (std::filesystem::directory_iterator it(all_files(dir), ec), end; !ec && it != end;
        it.increment(ec)) {
-    const auto name = it->path().stem().string(); // "7", and "7.lock" beside it
+    const auto name = it->path().stem().string(); // "7", and its lock file "7.lock"
     const bool is_of_one = std::any_of(revisions.begin(), revisions.end(),
                                        [&](std::uint64_t r) { return name == std::to_string(r); });
     if (!is_of_one)
       others.push_back(it->path());
   }
   for (const auto& path : others) {
-    std::error_code ignored; // it costs room, and nothing else
+    std::error_code ignored; // a leftover only costs disk space
     std::filesystem::remove_all(path, ignored);
   }
 }

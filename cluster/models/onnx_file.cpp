@@ -9,7 +9,7 @@
 namespace baton::cluster {
 namespace {
 
-constexpr std::size_t kept_bytes_max = 16u << 20; // of all tensors until constants are taken out
+constexpr std::size_t kept_bytes_max = 16u << 20; // of all tensors, before constants are removed
 
 // TensorProto.DataType.
 std::string_view datatype_of(std::uint64_t element) {
@@ -20,7 +20,7 @@ std::string_view datatype_of(std::uint64_t element) {
 }
 
 struct value_info : file_tensor {
-  std::uint64_t digest = 0; // of its whole name
+  std::uint64_t digest = 0; // of the whole name
 };
 
 class graph_reader {
@@ -53,8 +53,7 @@ private:
   void note_kept(std::size_t bytes) {
     kept_bytes_ += bytes;
     if (kept_bytes_ > kept_bytes_max)
-      in_.refuse(
-          fmt::format("what it says of its tensors takes more than {} bytes", kept_bytes_max));
+      in_.refuse(fmt::format("its tensor declarations take more than {} bytes", kept_bytes_max));
   }
 
   void keep(std::vector<value_info>& all, value_info v) {
@@ -89,7 +88,7 @@ private:
     }
   }
 
-  // SparseTensorProto.values, whose name is that of both
+  // SparseTensorProto.values, whose name is the tensor's name
   void read_sparse(std::uint64_t end) {
     while (const auto f = in_.next(end)) {
       if (in_.enters(*f, 1))
@@ -136,7 +135,7 @@ private:
     }
   }
 
-  // A dimension with a name, or with nothing, is any number.
+  // A dimension that has a name or no value has any size.
   std::vector<std::int64_t> read_shape(std::uint64_t end) {
     std::vector<std::int64_t> shape;
     while (const auto f = in_.next(end)) {

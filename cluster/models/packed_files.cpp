@@ -27,7 +27,7 @@ reader_handle new_reader() {
   return made;
 }
 
-// Without "./" before it, as `tar czf m.tar.gz .` writes. Empty: it has a name that is none here.
+// Strips a leading "./", as `tar czf m.tar.gz .` writes it. Empty: the name is not usable.
 std::string path_of(archive_entry* entry) {
   const char* said = archive_entry_pathname(entry);
   if (said == nullptr)
@@ -54,7 +54,7 @@ result<std::string> content_of(archive* from, const std::string& path) {
   }
 }
 
-// How much of it has to be read past, against what may be in so small a file.
+// Bounds the unpacked bytes read so far, absolutely and relative to the packed size.
 result<void> check_size(std::uint64_t held, std::uint64_t packed) {
   if (held > packed_files::unpacked_max)
     return no_model_archive(fmt::format("it holds more than {} bytes", packed_files::unpacked_max));
@@ -93,7 +93,7 @@ result<packed_files::text> packed_files::read(std::string_view name,
     const auto next = archive_read_next_header(from.get(), &entry);
     if (next == ARCHIVE_EOF)
       return no_model_archive(fmt::format("{} is not in it", name));
-    if (next < ARCHIVE_WARN) // a name in another character set is worth a warning there
+    if (next < ARCHIVE_WARN) // libarchive only warns about a name in another character set
       return not_readable(from.get());
     if (entries == entries_max)
       return no_model_archive(fmt::format("it has more than {} files", entries_max));

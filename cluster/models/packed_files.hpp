@@ -1,5 +1,5 @@
-// Texts of files that are packed: zip, tar, or tar with gzip, found by their bytes and not by the
-// name of the file. Only what is asked for is read; nothing is written. By libarchive.
+// Reads text files inside a zip, a tar, or a tar with gzip, using libarchive. The bytes, not the
+// file name, decide the format. Reads only the requested files and writes nothing.
 #pragma once
 
 #include "schema/result.hpp"
@@ -14,31 +14,31 @@
 
 namespace baton::cluster {
 
-// bad_config: why something is no archive of a model.
+// bad_config: why a file is not a model archive.
 error no_model_archive(std::string_view why);
 
 class packed_files {
 public:
   static constexpr std::size_t text_bytes_max = 1u << 20; // of a file that is read
   static constexpr std::size_t entries_max = 1u << 16;
-  // As for those who unpack it (sdk/python/baton_worker/archive.py): whoever looks for a file has
-  // to read past those before it.
+  // The same bounds as for unpacking (sdk/python/baton_worker/archive.py): to find a file, the
+  // reader must decompress those before it.
   static constexpr std::uint64_t unpacked_max = 256ull << 30;
-  static constexpr std::uint64_t ratio_max = 200; // of the bytes it holds to those it is
+  static constexpr std::uint64_t ratio_max = 200; // unpacked bytes to packed bytes
   static constexpr std::uint64_t ratio_free = 64ull << 20;
 
-  // A file, or its bytes, which must outlive this.
+  // Reads a file, or bytes that must outlive this object.
   explicit packed_files(std::filesystem::path file);
   explicit packed_files(std::string_view bytes);
 
   struct text {
-    std::string directory; // in which it lies: "", or "model/"
+    std::string directory; // its directory in the archive: "", or "model/"
     std::string content;
   };
-  // Of the first file of this name that lies at the top, or in one directory. Errors: bad_config
-  // (it is not in it, it is damaged, or beyond a bound).
+  // The first file of this name at the top level or in one directory. Errors: bad_config (absent,
+  // damaged, or beyond a bound).
   result<text> find(std::string_view name) const;
-  // Of this very path.
+  // The file with exactly this path.
   result<std::string> at(std::string_view path) const;
 
 private:

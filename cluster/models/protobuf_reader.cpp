@@ -7,9 +7,9 @@
 namespace baton::cluster {
 namespace {
 
-constexpr std::size_t name_bytes_max = 64 << 10;   // while it is read
-constexpr std::size_t names_bytes_max = 64u << 20; // all of them
-// Nodes and constants of large graphs are tens of thousands.
+constexpr std::size_t name_bytes_max = 64 << 10;   // of one name that is read
+constexpr std::size_t names_bytes_max = 64u << 20; // of all names
+// Large graphs have tens of thousands of nodes and constants.
 constexpr std::size_t fields_max = 1u << 20;
 constexpr std::uint64_t near_bytes = 4 << 10;
 
@@ -26,7 +26,7 @@ std::optional<protobuf_reader::field> protobuf_reader::next(std::uint64_t end) {
   field f;
   f.number = tag >> 3;
   f.type = wire(tag & 7);
-  if (f.number == 0) // as in what is all zeros
+  if (f.number == 0) // as in a file of zeros
     is_broken_ = true;
   if (f.type == wire::varint)
     f.value = varint(end);
@@ -46,7 +46,7 @@ std::optional<protobuf_reader::field> protobuf_reader::next(std::uint64_t end) {
 void protobuf_reader::leave(const field& f) {
   if (f.type == wire::varint || f.end == at_ || is_broken_)
     return;
-  if (f.end - at_ <= near_bytes) // a seek throws away what is read ahead
+  if (f.end - at_ <= near_bytes) // a seek discards the read-ahead buffer
     in_.ignore(static_cast<std::streamsize>(f.end - at_));
   else
     in_.seekg(static_cast<std::streamoff>(f.end));

@@ -1,5 +1,5 @@
-// Protobuf's wire format, field by field, of files that are larger than what is read of them: what
-// is not entered is passed over. Bounds hold whatever the file says.
+// Reads protobuf's wire format field by field. It seeks past fields that are not entered, so that
+// large files are cheap. Bounds hold for any file.
 // https://protobuf.dev/programming-guides/encoding
 #pragma once
 
@@ -17,24 +17,24 @@ public:
     std::uint64_t number = 0;
     wire type = wire::varint;
     std::uint64_t value = 0; // of a varint
-    std::uint64_t end = 0;   // of bytes: where they end
+    std::uint64_t end = 0;   // of bytes: the offset after them
   };
 
-  // `size`: bytes that `in` has. `otherwise`: why a file is refused that has another format.
+  // `size`: bytes in `in`. `otherwise`: the error for a file of another format.
   protobuf_reader(std::istream& in, std::uint64_t size, std::string otherwise)
       : in_(in), size_(size), why_(std::move(otherwise)) {}
 
-  // The next one before `end`. Nothing: there is none, or the file is refused.
+  // The next field before `end`. None: there is no more, or the file is refused.
   std::optional<field> next(std::uint64_t end);
-  // Behind it, wherever in it the reader is.
+  // Moves behind the field from any position inside it.
   void leave(const field& f);
-  // Requires: it can be entered.
+  // Requires: `enters` is true for the field.
   std::string name(const field& f);
-  // Whether a message can be entered.
+  // Whether the field is a message with this number.
   static bool enters(const field& f, std::uint64_t number) {
     return f.number == number && f.type == wire::bytes;
   }
-  // Nothing more is read.
+  // Records the error and reads nothing more.
   void refuse(std::string why);
   bool is_broken() const noexcept { return is_broken_; }
   const std::string& why() const noexcept { return why_; }

@@ -10,7 +10,7 @@
 namespace baton::cluster {
 namespace {
 
-// Node ids of workers: a seat is not given again before all others were.
+// Range of worker process ids; an index is reused only after all others.
 constexpr std::uint32_t seats_max = 1u << 19;
 
 bool is_asked(const served_model& m) {
@@ -78,7 +78,7 @@ void repository_book::restore(const noted_models& left, instant now) {
 }
 
 void repository_book::take(scanned_models found, instant now) {
-  has_changed_ |= found != there_; // what is not loaded is shown too
+  has_changed_ |= found != there_; // models that are not loaded are published too
   there_ = std::move(found);
   const bool is_first = !std::exchange(has_begun_, true);
   if (how_.control != model_control::clients)
@@ -152,7 +152,7 @@ void repository_book::on_end(node_id worker, const std::string& how, instant now
   if (r != nullptr && r->coming.contains(worker))
     return give_up_coming(*r, how, now);
   if (r == nullptr || r->model.state != model_state::loading)
-    return; // its supervisor starts it again
+    return; // the supervisor restarts it
   const bool is_late = r->startup_timeout.count() > 0 && now - r->since >= r->startup_timeout;
   stop(*r,
        is_late ? fmt::format("a worker was not ready within {} s",
@@ -189,7 +189,7 @@ void repository_book::on_given_up(node_id worker, const std::string& why, instan
 void repository_book::on_gone(node_id worker, instant now) {
   for (auto& r : revisions_)
     if (std::erase_if(r.leaving, [&](const model_worker& w) { return w.node == worker; }) > 0) {
-      has_changed_ = true; // of the note
+      has_changed_ = true; // the persisted state changes
       return settle(now);
     }
 }
@@ -198,7 +198,7 @@ void repository_book::on_drained(std::uint32_t gateway, std::uint64_t number, in
   for (auto& r : revisions_)
     if (r.model.revision == number && r.model.state == model_state::unloading) {
       r.drained.insert(gateway);
-      r.is_void = true; // also of one that was taken up
+      r.is_void = true; // needed for a restored revision too
       if (r.drained.size() >= how_.gateways)
         stop(r, "unloaded", now);
       return settle(now);
@@ -219,7 +219,7 @@ void repository_book::tick(instant now) {
     settle(now);
 }
 
-// A name that has several revisions of one version shows the one that is asked.
+// If a version has several revisions, only the active one is published.
 served_models repository_book::standing() const {
   served_models out{how_.control, static_};
   for (const auto& r : revisions_) {
@@ -242,7 +242,7 @@ served_models repository_book::standing() const {
     out.all.push_back(std::move(m));
   for (const auto& p : passed_over_)
     out.all.push_back(told(p));
-  // What runs is told in any case: a cluster has fewer workers than a message has room.
+  // Running models are always published: a cluster has fewer workers than a message has room.
   std::stable_partition(out.all.begin(), out.all.end(), [](const served_model& m) {
     return !m.workers.empty() || m.state == model_state::ready;
   });
@@ -251,7 +251,7 @@ served_models repository_book::standing() const {
   return out;
 }
 
-// Whether these very files are to be served.
+// Whether exactly these files are to be served.
 bool repository_book::is_wanted(const revision& r) const {
   const auto& all = wanted(r.model.name);
   return !r.is_void && std::any_of(all.begin(), all.end(), [&](const scanned_version& v) {
@@ -290,7 +290,7 @@ noted_models repository_book::note() const {
     if (r.model.workers.empty() && r.leaving.empty() && !has_none)
       continue;
     auto m = told(r);
-    if (!r.leaving.empty()) { // who comes after this root lets them end as well
+    if (!r.leaving.empty()) { // a later root lets them finish too
       m.workers = r.leaving;
       m.state = model_state::unloading;
     }
@@ -356,7 +356,7 @@ void repository_book::start(const std::string& name, const scanned_version& v, i
   const auto others = worker_count();
   auto refusal = v.refusal;
   if (refusal.empty() && others + count > workers_of_cluster_max)
-    refusal = fmt::format("it needs {} workers beside the {} that there are, a cluster has at most "
+    refusal = fmt::format("it needs {} workers beside the {} that exist; a cluster has at most "
                           "{}",
                           count, others, workers_of_cluster_max);
   if (refusal.empty())
@@ -396,7 +396,7 @@ std::vector<model_worker> repository_book::seats_for(const std::string& name, st
   }
   std::vector<model_worker> out;
   for (std::uint32_t number = 0; out.size() < count; ++number) {
-    auto own = fmt::format("worker-{}-{}", name, number); // logs are few, for names come back
+    auto own = fmt::format("worker-{}-{}", name, number); // reused names keep the logs few
     if (names.contains(own))
       continue;
     while (seats.contains(next_seat_ % seats_max))
@@ -407,7 +407,7 @@ std::vector<model_worker> repository_book::seats_for(const std::string& name, st
   return out;
 }
 
-// What is not wanted any more goes; where others come in its place, behind them.
+// Stops what is no longer wanted; if it has a successor, only once that is ready.
 void repository_book::replace(const std::string& name, instant now) {
   const auto& targets = wanted(name);
   bool any_loads = false, any_ready = false;
@@ -431,7 +431,7 @@ void repository_book::replace(const std::string& name, instant now) {
     const bool loads = r.model.state == model_state::loading;
     if (!loads && !targets.empty() && !has_successor(r.model))
       continue;
-    r.is_void = true; // wanted again, the same files are another revision
+    r.is_void = true; // if the same files are wanted again, they get a new revision
     if (loads)
       stop(r, "unloaded", now);
     else
@@ -439,7 +439,7 @@ void repository_book::replace(const std::string& name, instant now) {
   }
 }
 
-// A load has ended when each version that it is about has.
+// A load completes when each of its versions has.
 void repository_book::answer_loads(const std::string& name) {
   const auto& targets = wanted(name);
   std::optional<error> failure;

@@ -1,8 +1,7 @@
-// Which models workers serve: those of nodes.toml, those of a model repository as its files are and
-// as clients ask, and those that clients enlist from a model store. Pure: time is given, what a
-// look at the files found and what befalls processes is told; what is to run, and who is answered,
-// is taken out.
-//
+// The registry of worker models: those of nodes.toml, those of a model repository (from its files
+// and client requests), and those that clients register from a model store. Pure: callers pass the
+// time, scan results and process events in, and take the processes to run and the answers out.
+// The states of one revision (one version of a repository model with certain files):
 // One revision of a version of a model of the repository:
 //
 //   wanted --start--> loading --all its workers ready--> ready
@@ -17,14 +16,14 @@
 //                      |  +------------ unloading <---------+
 //                      +--no worker can be had: unavailable
 //
-// `unavailable` has no processes: those that there were are leaving until the supervisor has said
-// that they are gone, and their names are not given away before. It is wanted no more with its
-// files: it is forgotten. Other files of a model, or a client that loads it again, begin a new
-// revision; what serves goes on until that one is ready, and stays if it never is.
+// `unavailable` has no processes: the old ones are leaving until the supervisor reports them gone,
+// and their names stay reserved until then. A revision is forgotten once its files are no longer
+// wanted. Changed files or a client's repeated load start a new revision; the old one serves until
+// the new one is ready, and stays if it never is.
 //
-// A version of a store's model (repository_enlisted.cpp) may have no workers: it is ready with
-// none. Scaled up, more load beside those that serve; scaled down, the last ones leave, each when
-// it has answered what it has. One that fails before it was ready is not enlisted any more.
+// A version of a store's model (repository_enlisted.cpp) may have no workers: it is then ready with
+// none. Scaling up loads more workers beside those that serve. Scaling down removes the last ones,
+// each after its pending requests. A version that fails before it was ready is unregistered.
 #pragma once
 
 #include "cluster/models/repository_scan.hpp"
@@ -40,15 +39,15 @@
 
 namespace baton::cluster {
 
-// A revision as it is noted: whoever comes after this root takes it up.
+// A persisted revision, which a later root restores.
 struct noted_model {
   served_model model;
   std::uint64_t digest = 0;
   std::vector<std::string> notes{}; // scanned_version's
 };
-// What was asked for and cannot be entered: a bad archive, a name that nothing has.
+// A requested model that cannot be registered: a bad archive, or an unknown name.
 struct passed_model {
-  std::string name;    // the model's, if it was said; else as it was asked for
+  std::string name;    // the model's name if given, else the name as requested
   std::string archive; // of a store; else empty
   std::string why;
   std::uint64_t revision = 0;
@@ -56,7 +55,7 @@ struct passed_model {
 struct noted_models {
   std::uint64_t last_revision = 0;
   std::uint32_t next_seat = 0;
-  std::vector<noted_model> all; // with processes, of the repository
+  std::vector<noted_model> all; // of the repository or a store; includes workers that are leaving
   std::vector<passed_model> passed_over{};
 };
 
@@ -66,43 +65,43 @@ public:
 
   struct options {
     model_control control = model_control::none;
-    std::vector<std::string> load_models; // at first, where clients load the others; "*": all
+    std::vector<std::string> load_models; // at the start, if clients control the rest; "*": all
     std::uint32_t gateways = 1;
     std::chrono::milliseconds drain_max{30'000};
   };
-  // `config`: its [[workers]] have their places.
+  // `config`: its [[workers]] take the first process ids.
   repository_book(options how, const cluster_config& config);
 
-  // What another root has left, before anything else is told.
+  // Restores the state of an earlier root; called before any other event.
   void restore(const noted_models& left, instant now);
-  // A look at the files.
+  // Applies a scan of the files.
   void take(scanned_models found, instant now);
-  // A client, through a gateway: of what the files were at the last look.
+  // A client's request through a gateway; it refers to the files of the last scan.
   void load(node_id gateway, std::uint64_t request, const std::string& model, instant now);
   void unload(node_id gateway, std::uint64_t request, const std::string& model, instant now);
 
-  // Of a store. A client, through a gateway; `order`: its model, version, settings and whether it
-  // waits. Nobody is answered where there is no `order.request`.
+  // Requests for a model store, from a client through a gateway. `order`: model, version, settings
+  // and whether the client waits. Without `order.request` there is no answer.
   void enlist(node_id gateway, const change_model& order, stored_model what, instant now);
   void strike(node_id gateway, const change_model& order, instant now);
   void scale(node_id gateway, const change_model& order, instant now);
   void set_default(node_id gateway, const change_model& order);
-  std::set<std::string> enlisted() const; // their names
-  std::set<std::string> archives() const; // of which they are, as their clients called them
-  // Shown as UNAVAILABLE for this reason until a model of that name, or of that archive, is
-  // entered. `archive`: of a store; else empty.
+  std::set<std::string> enlisted() const; // names of registered models
+  std::set<std::string> archives() const; // their archives, as clients named them
+  // Shows it as UNAVAILABLE for this reason until a model of that name or archive is registered.
+  // `archive`: of a store; else empty.
   void pass_over(const std::string& name, const std::string& archive, const std::string& why);
 
-  // Of a worker's process.
+  // Events of a worker process.
   void on_ready(node_id worker, instant now);
   void on_end(node_id worker, const std::string& how, instant now);
   void on_given_up(node_id worker, const std::string& why, instant now);
-  void on_gone(node_id worker, instant now); // the supervisor has let go of it
+  void on_gone(node_id worker, instant now); // the supervisor has released it
   void on_drained(std::uint32_t gateway, std::uint64_t number, instant now);
   void tick(instant now);
 
-  // All that there is to say, those of nodes.toml first. What has workers is to run, and nothing
-  // else; the rest stands there to be shown.
+  // All models to publish, those of nodes.toml first. Exactly those with workers should run; the
+  // others are only shown.
   served_models standing() const;
   noted_models note() const;
   bool takes_changes() const noexcept { return how_.control == model_control::clients; }
@@ -112,32 +111,32 @@ public:
     model_changed what;
   };
   std::vector<answer> take_answers() { return std::exchange(answers_, {}); }
-  // Lines for the log.
+  // Log lines.
   std::vector<std::string> take_remarks() { return std::exchange(remarks_, {}); }
-  // Whether `standing` is another one than at the last call.
+  // Whether `standing` has changed since the last call.
   bool take_change() { return std::exchange(has_changed_, false); }
 
 private:
   struct revision {
-    served_model model; // its workers are those that are to run
+    served_model model; // its workers are those that should run
     std::uint64_t digest = 0;
     std::chrono::milliseconds startup_timeout{0};
-    instant since; // of its state
+    instant since; // start of its current state
     std::set<node_id> ready;
     std::set<node_id> given_up;
-    std::set<std::uint32_t> drained;     // gateways
-    std::vector<model_worker> leaving{}; // not to run any more, and not gone
-    bool is_void = false;                // its files, if they are wanted, are another revision
-    std::set<node_id> coming{};          // beside those that made it ready
+    std::set<std::uint32_t> drained;     // indices of gateways
+    std::vector<model_worker> leaving{}; // stopped, but not gone yet
+    bool is_void = false;                // superseded: the same files would start another revision
+    std::set<node_id> coming{};          // added while it is ready, and not ready themselves
   };
   struct asked {
     node_id gateway;
     std::uint64_t request = 0;
     std::string model;
-    std::optional<std::string> version{}; // of a store
+    std::optional<std::string> version{}; // of a store; none: a repository load
   };
   struct enlisted_model {
-    std::vector<scanned_version> versions; // as they came
+    std::vector<scanned_version> versions; // in order of registration
     std::string default_version;
   };
 
@@ -145,7 +144,7 @@ private:
   void settle(const std::string& name, instant now);
   revision* find(const std::string& name, const scanned_version& wanted);
   void start(const std::string& name, const scanned_version& wanted, instant now);
-  // Behind those that the model has.
+  // Appended to the workers that the model has.
   std::vector<model_worker> seats_for(const std::string& name, std::uint32_t count,
                                       std::uint32_t before = 0);
   std::uint32_t count_for(const scanned_version& v) const;
@@ -154,7 +153,7 @@ private:
   void turn(revision& r, model_state to, std::string reason, instant now);
   void stop(revision& r, std::string reason, instant now);
   void reply(const asked& to, std::optional<error> failure);
-  // Of a store.
+  // For a model store.
   void check_ready(revision& r, instant now);
   void answer_enlisted(const std::string& name);
   void drop_failed(const std::string& name);
@@ -182,8 +181,8 @@ private:
   std::vector<served_model> static_; // of nodes.toml
   std::map<node_id, std::string> static_lost_;
   bool has_begun_ = false;
-  scanned_models there_;   // at the last look
-  scanned_models targets_; // that are to be served
+  scanned_models there_;   // at the last scan
+  scanned_models targets_; // those to be served
   std::vector<revision> revisions_;
   std::map<std::string, enlisted_model, std::less<>> enlisted_;
   std::vector<passed_model> passed_over_;

@@ -1,4 +1,4 @@
-// Of the book: models that clients enlist from a model store, strike off, and scale.
+// The part of model_registry for models that clients register from a model store, and scale.
 #include "cluster/models/repository_book.hpp"
 #include "schema/ensure.hpp"
 #include "schema/limits.hpp"
@@ -53,7 +53,7 @@ void repository_book::enlist(node_id gateway, const change_model& order, stored_
       return tell(gateway, order, what.version,
                   fail(errc::conflict, "Model version {} is already registered for model {}",
                        version, name));
-    forget(name, version); // it failed: this is another try
+    forget(name, version); // it failed: this is a retry
   }
   what.version.is_tentative = order.request != 0;
   std::erase_if(passed_over_, [&](const passed_model& p) {
@@ -113,13 +113,12 @@ void repository_book::scale(node_id gateway, const change_model& order, instant 
   if (count > have && worker_count() + (count - have) > workers_of_cluster_max)
     return tell(gateway, order, v,
                 fail(errc::conflict,
-                     "it would need {} workers beside the {} that there are, a "
-                     "cluster has at most {}",
+                     "it would need {} workers beside the {} that exist; a cluster has at most {}",
                      count - have, worker_count(), workers_of_cluster_max));
   v.workers = count;
   has_changed_ = true;
   if (r == nullptr) {
-    for (auto& other : revisions_) // it failed: this is another try
+    for (auto& other : revisions_) // it failed: this is a retry
       if (other.model.name == order.model && other.model.version == v.version)
         other.is_void = true;
   } else if (count > have) {
@@ -132,7 +131,7 @@ void repository_book::scale(node_id gateway, const change_model& order, instant 
       for (auto* set : {&r->ready, &r->given_up, &r->coming})
         set->erase(w.node);
     check_ready(*r, now);
-    shrink(*r, removed); // `r` may lie elsewhere from here on
+    shrink(*r, removed); // `r` may dangle from here on
   }
   if (order.waits)
     waiting_.push_back({gateway, order.request, order.model, v.version});
@@ -151,9 +150,9 @@ void repository_book::set_default(node_id gateway, const change_model& order) {
   tell(gateway, order, of, std::nullopt);
 }
 
-// -- What becomes of them --
+// -- Their lifecycle --
 
-// Each gateway has workers of its own.
+// Each gateway needs workers of its own.
 std::uint32_t repository_book::count_for(const scanned_version& v) const {
   const auto count = v.workers.value_or(v.worker.count);
   return count == 0 ? 0 : std::max(count, how_.gateways);
@@ -173,7 +172,7 @@ void repository_book::grow(revision& r, std::uint32_t count) {
   }
 }
 
-// Those that go are a revision of their own until they have: a later root lets them end as well.
+// Removed workers form their own revision until they are gone: a later root lets them finish.
 void repository_book::shrink(const revision& of, const std::vector<model_worker>& removed) {
   revision gone;
   gone.model = of.model;
@@ -187,7 +186,7 @@ void repository_book::shrink(const revision& of, const std::vector<model_worker>
   revisions_.push_back(std::move(gone));
 }
 
-// What serves goes on.
+// Removes the workers that were being added; those that serve continue.
 void repository_book::give_up_coming(revision& r, const std::string& why, instant now) {
   std::vector<model_worker> removed;
   std::erase_if(r.model.workers, [&](const model_worker& w) {
@@ -266,7 +265,7 @@ void repository_book::forget(const std::string& name, const std::string& version
     model.default_version = model.versions.front().version;
 }
 
-// -- Who is meant, and what is said --
+// -- Lookup and answers --
 
 scanned_version* repository_book::find_enlisted(const std::string& name,
                                                 const std::string& version) {
@@ -298,7 +297,7 @@ result<scanned_version*> repository_book::named(const change_model& order) {
 
 void repository_book::tell(node_id gateway, const change_model& order, const scanned_version& of,
                            std::optional<error> failure) {
-  if (order.request == 0) { // of nodes.toml, at the start
+  if (order.request == 0) { // from nodes.toml, at the start
     if (failure)
       pass_over(order.model.empty() ? order.archive : order.model, order.archive, failure->message);
     return;
@@ -307,7 +306,7 @@ void repository_book::tell(node_id gateway, const change_model& order, const sca
   answers_.push_back({gateway, std::move(said)});
 }
 
-// Of one that is ready the reason is what its notes say: it is served, but for that.
+// The reason of a ready model lists its notes: what it is served without.
 served_model repository_book::told(const revision& r) const {
   auto m = r.model;
   if (m.state == model_state::ready && m.reason.empty())
@@ -318,12 +317,12 @@ served_model repository_book::told(const revision& r) const {
   return m;
 }
 
-// -- What is not entered --
+// -- Models that are not registered --
 
 void repository_book::pass_over(const std::string& name, const std::string& archive,
                                 const std::string& why) {
   if (passed_over_.size() >= limits::models_max)
-    passed_over_.erase(passed_over_.begin()); // the log has it
+    passed_over_.erase(passed_over_.begin()); // the log still has it
   passed_model p{name, archive, why, ++last_revision_};
   std::erase_if(passed_over_, [&](const passed_model& other) {
     return other.name == p.name && other.archive == p.archive;

@@ -17,11 +17,11 @@ scanned_version refused(std::string why, std::uint64_t digest = 0) {
   return out;
 }
 
-// Directory and name agree in Triton too.
+// Triton too requires that the name equals the directory's.
 std::string wrong_name(const std::string& config, const std::string& directory) {
   const auto parsed = parse_pbtxt(config);
   if (!parsed)
-    return {}; // the translation says so
+    return {}; // the translation reports the error
   pbtxt_fields fields(*parsed, directory);
   const auto name = fields.text("name");
   if (name.empty() || name == directory)
@@ -60,7 +60,7 @@ std::vector<scanned_version> model_of(const repository_directory& from,
                                       const std::set<std::string>& taken) {
   if (!from.unreadable.empty())
     return {refused(from.unreadable)};
-  // Whatever changes may mend it.
+  // Any change of a file may fix the error, so the digest covers all of them.
   std::uint64_t all = 0;
   for (const auto& [version, digest] : from.digests)
     all ^= digest;

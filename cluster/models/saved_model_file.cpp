@@ -129,7 +129,7 @@ private:
     return has_tag;
   }
 
-  // Of a map: key, value
+  // A map entry: key, value
   template <class Value, class Read>
   void read_entry(std::uint64_t end, std::map<std::string, Value>& all, Read read) {
     std::string key;
@@ -161,7 +161,7 @@ private:
     return made;
   }
 
-  // TensorInfo: dtype, tensor_shape; one that is made of several tensors has no datatype
+  // TensorInfo: dtype, tensor_shape; a tensor composed of several tensors has no datatype
   file_tensor read_tensor(std::uint64_t end) {
     if (++tensors_ > tensors_kept_max)
       in_.refuse(fmt::format("its signatures have more than {} tensors", tensors_kept_max));

@@ -1,5 +1,5 @@
-// What a SavedModel of TensorFlow says of the inputs and outputs of one of its signatures, read
-// without its graph and its variables, with bounds of what is read and kept whatever the file says:
+// Reads the inputs and outputs of one signature of a TensorFlow SavedModel, without its graph and
+// variables. Bounds hold for any file:
 // https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/protobuf/saved_model.proto
 #pragma once
 
@@ -12,13 +12,12 @@ namespace baton::cluster {
 
 struct saved_model_choice {
   std::string tag = "serve"; // of the graph
-  // Empty: serving_default, or the only other one by name, as Triton takes it.
+  // Empty: serving_default, or else the first other signature by name, as Triton chooses.
   std::string signature{};
 };
 
-// Inputs and outputs by name. Errors: bad_config (it is no SavedModel, or says more than there is
-// room for; it has no such graph or signature; a tensor has no shape, a type for which there is no
-// datatype, or a name that none can have).
+// Inputs and outputs by name. Errors: bad_config (not a SavedModel; too large; no such graph or
+// signature; a tensor with no shape, no datatype for its type, or an invalid name).
 result<model_signature> read_saved_model(std::istream& in, std::uint64_t size,
                                          const saved_model_choice& choice);
 // Errors: also io_failed.

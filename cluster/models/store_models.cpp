@@ -56,7 +56,7 @@ result<stored_model> model_of_archive(const model_archive& archive, const std::s
       first_of(own->response_timeout, said.response_timeout, store.default_response_timeout);
   w.settings.startup_timeout =
       first_of(own->startup_timeout, said.startup_timeout, store.default_startup_timeout);
-  if (installs(archive, store)) // the first worker does, and the others wait for it
+  if (installs(archive, store)) // the first worker installs, and the others wait for it
     w.settings.startup_timeout =
         std::min(*w.settings.startup_timeout + store.install_timeout, startup_seconds_max);
   w.settings.job_queue_size = first_of(own->job_queue_size, store.job_queue_size);

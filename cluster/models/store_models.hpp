@@ -1,5 +1,5 @@
-// What is served of an archive of a model store: a version of a model, by the same translation as
-// `cluster import`'s, with what the client says who registers it. Pure.
+// Translates an archive of a model store to a version of a model, as `cluster import` does, with
+// the settings of the client that registers it. Pure.
 #pragma once
 
 #include "cluster/config/config.hpp"
@@ -15,8 +15,8 @@ struct stored_model {
   scanned_version version;
 };
 
-// `name`: empty is the archive's own. Where both say something, the archive's model-config.yaml
-// counts, as with TorchServe, but for the number of workers: `workers` where neither says it.
+// `name`: empty means the archive's own. The archive's model-config.yaml overrides `said`, as in
+// TorchServe, except for the number of workers. `workers`: the count if neither sets one.
 // Errors: bad_config; invalid_value, of `said`.
 result<stored_model> model_of_archive(const model_archive& archive, const std::string& name,
                                       const model_settings& said, const store_config& store,

@@ -32,15 +32,15 @@ std::string_view take_line(std::string_view& text) {
   return line;
 }
 
-// A backslash before the end of a line, unless another one escapes it.
+// Whether the line ends in an unescaped backslash and so continues on the next one.
 bool goes_on(std::string_view line) {
   const auto last = line.find_last_not_of('\\');
   const auto slashes = line.size() - (last == line.npos ? 0 : last + 1);
   return slashes % 2 == 1;
 }
 
-// java.util.Properties without its escapes, which no key that is read here needs, but for those of
-// lines that go on in the next one. The last of several counts.
+// The format of java.util.Properties without escapes, except line continuations. No key that is
+// read here needs the others. The last of several equal keys counts.
 properties read_lines(std::string_view text) {
   properties all;
   while (!text.empty()) {
@@ -70,14 +70,14 @@ std::optional<std::uint32_t> number_of(std::string_view text, std::uint32_t most
 struct listener_key {
   const char* key;
   std::string torchserve_properties::*to;
-  std::uint32_t port, secure_port; // where the address says none
+  std::uint32_t port, secure_port; // if the address has none
 };
 constexpr std::array listener_keys{
     listener_key{"inference_address", &torchserve_properties::inference, 80, 443},
     listener_key{"management_address", &torchserve_properties::management, 8081, 8444},
     listener_key{"metrics_address", &torchserve_properties::metrics, 8082, 8445}};
 
-// Keys that something here stands for, or that need nothing.
+// Keys that another setting replaces, or that need no replacement.
 const std::map<std::string, std::string, std::less<>> left_out_properties{
     {"load_models", "there is no model_store"},
     {"default_workers_per_model", "there is no model_store"},
@@ -87,9 +87,9 @@ const std::map<std::string, std::string, std::less<>> left_out_properties{
     {"number_of_netty_threads", "gateway.threads"},
     {"max_request_size", "a body has at most 4 MiB"},
     {"max_response_size", "answers are streamed: nothing bounds them but max_tokens"},
-    {"disable_token_authorization", "without gateway.api_keys nobody needs a key"},
-    {"grpc_inference_address", "grpc_inference_port says whether there is gRPC"},
-    {"grpc_management_address", "grpc_management_port says whether there is gRPC"},
+    {"disable_token_authorization", "without gateway.api_keys no client needs a key"},
+    {"grpc_inference_address", "grpc_inference_port enables gRPC"},
+    {"grpc_management_address", "grpc_management_port enables gRPC"},
     {"keystore", "certificates are PEM files: gateway.tls_certificate, gateway.tls_key"},
     {"metrics_mode", "metrics are Prometheus'"},
     {"workflow_store", "THERE ARE NO WORKFLOWS: a worker that asks the others (docs/workers.md, "
@@ -102,14 +102,14 @@ const std::map<std::string, std::string, std::less<>> left_out_properties{
     {"prefer_direct_buffer", "buffers are the server's own"},
     {"async_logging", "logs are written as they come"},
     {"vmargs", "no JVM runs"},
-    {"debug", "cluster.log_level says how much is logged"},
+    {"debug", "cluster.log_level sets how much is logged"},
     {"ipex_enable", "the handler imports what it computes with"},
     {"ipex_gpu_enable", "the handler imports what it computes with"},
     {"cpu_launcher_args", "cpu_launcher_enable is not true"},
     {"default_service_handler", "an archive names its handler"},
-    {"service_envelope", "TS_SERVICE_ENVELOPE in the environment of `cluster up` says the same, "
-                         "and this file is not read again"},
-    {"enable_grpc_ssl", "gateway.tls_certificate is of all doors"},
+    {"service_envelope", "TS_SERVICE_ENVELOPE in the environment of `cluster up` has the same "
+                         "effect; this file is not read again"},
+    {"enable_grpc_ssl", "gateway.tls_certificate applies to all listeners"},
     {"initial_distribution_port", "workers are reached over sockets in the run directory"},
     {"ts_open_inference_protocol", "KServe's API is always there"},
     {"token_expiration_min", "keys hold until their file changes"},
@@ -120,7 +120,7 @@ const std::map<std::string, std::string, std::less<>> left_out_properties{
     {"io_ratio", "the server's own threads read and write"},
     {"metric_time_interval", "metrics are as they are when they are asked for"},
     {"version", "the version is this server's"},
-    {"use_env_allowed_urls", "model_store.allowed_urls says which URLs there are: TS_ALLOWED_URLS "
+    {"use_env_allowed_urls", "model_store.allowed_urls lists the allowed URLs: TS_ALLOWED_URLS "
                              "of the environment is not read"},
     {"python", "the python3 of `cluster up` runs handlers"},
     {"unregister_model_timeout", "a worker that goes ends what it computes"},
@@ -138,7 +138,7 @@ const std::map<std::string, std::string, std::less<>> left_out_properties{
     {"model_metrics_auto_detect", "a handler's metrics are those that it adds"},
     {"model_snapshot", "no snapshots are written"},
     {"enable_model_api", "models always come and go by the management API"},
-    {"plugins_path", "no code of others runs in the server"},
+    {"plugins_path", "no third-party code runs in the server"},
     {"cpp_log_config", "logs are lines of text in the run directory"},
     {"keystore_pass", "certificates are PEM files: gateway.tls_certificate, gateway.tls_key"},
     {"keystore_type", "certificates are PEM files: gateway.tls_certificate, gateway.tls_key"},
@@ -157,7 +157,7 @@ error refused(std::string_view key, const std::string& why) {
   return fail_param(errc::bad_config, key, "config.properties: {} {}", key, why);
 }
 
-// Each $$NAME$$ in a value is that variable of the environment, as in TorchServe.
+// Replaces each $$NAME$$ in a value by that environment variable, as TorchServe does.
 result<void> resolve_variables(properties& all, const environment_lookup& variable) {
   constexpr std::string_view mark = "$$";
   constexpr std::size_t shown_max = 64;
@@ -183,7 +183,7 @@ result<void> resolve_variables(properties& all, const environment_lookup& variab
   return {};
 }
 
-// "https://127.0.0.1:8443" as "127.0.0.1:8443".
+// Converts "https://127.0.0.1:8443" to "127.0.0.1:8443".
 result<std::string> address_of(const listener_key& which, std::string_view text, bool& is_secure) {
   constexpr std::string_view plain = "http://", secure = "https://";
   const std::string said(text.substr(0, 80));
@@ -251,7 +251,7 @@ result<std::optional<std::uint32_t>> take_number(properties& all, const char* ke
   return value;
 }
 
-// Where gRPC listens, if the file says a port: TorchServe's own is this machine alone.
+// The gRPC listener, if the file sets a port. TorchServe's default address is the loopback.
 result<void> take_grpc(properties& all, const std::string& service, std::string& to) {
   const auto port_key = "grpc_" + service + "_port", address_key = "grpc_" + service + "_address";
   const auto port = all.find(port_key);
@@ -277,7 +277,7 @@ result<void> take_grpc(properties& all, const std::string& service, std::string&
   return {};
 }
 
-// A path as it may stand in nodes.toml.
+// Takes a path that can be written to nodes.toml.
 result<std::string> take_path(properties& all, const char* key) {
   const auto it = all.find(key);
   if (it == all.end()) {
@@ -286,12 +286,12 @@ result<std::string> take_path(properties& all, const char* key) {
   auto path = std::move(it->second);
   all.erase(it);
   const bool is_text = std::all_of(path.begin(), path.end(), [](unsigned char c) {
-    return c >= 0x20 && c < 0x7F; // what TOML takes as it is, but for what toml_string escapes
+    return c >= 0x20 && c < 0x7F; // accepted by TOML unescaped, except for what toml_string escapes
   });
   return is_text ? result<std::string>(path) : refused(key, "is no path in ASCII");
 }
 
-// What config.properties separates by commas.
+// The items of a comma-separated list.
 std::vector<std::string_view> comma_words(std::string_view text) {
   std::vector<std::string_view> words;
   for (std::size_t begin = 0; begin < text.size();) {
@@ -303,7 +303,7 @@ std::vector<std::string_view> comma_words(std::string_view text) {
   return words;
 }
 
-// As java.util.Properties reads them, which regular expressions may need.
+// Removes escapes as java.util.Properties does; regular expressions may contain them.
 std::string without_escapes(std::string_view text) {
   std::string plain;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -313,7 +313,7 @@ std::string without_escapes(std::string_view text) {
   return plain;
 }
 
-// Where archives may come from, and what they may have installed. Errors: bad_config.
+// Where archives may come from, and whether their requirements are installed. Errors: bad_config.
 result<void> take_archives(properties& all, torchserve_properties& out) {
   const auto urls = take_path(all, "allowed_urls");
   if (!urls) {
@@ -364,14 +364,14 @@ result<void> take_store(properties& all, torchserve_properties& out) {
   return take_archives(all, out);
 }
 
-// As Java reads it: whatever else is said is false.
+// Parses a boolean as Java does: every other text is false.
 bool is_java_true(std::string text) {
   for (auto& c : text)
     c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return text == "true";
 }
 
-// How many GPUs workers have, and whether each is bound to cores of its own. Errors: bad_config.
+// How many GPUs workers use, and whether each is pinned to its own cores. Errors: bad_config.
 result<void> take_devices(properties& all, torchserve_properties& out) {
   if (const auto it = all.find("number_of_gpu"); it != all.end()) {
     if (!(out.number_of_gpu = number_of(it->second, device_ids_max)))

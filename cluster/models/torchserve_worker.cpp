@@ -14,9 +14,9 @@ constexpr std::uint32_t seconds_max = 86'400;
 
 struct refused_key {
   const char* key;
-  const char* why; // nothing here does what it asks for
+  const char* why; // why it cannot be supported
 };
-// Each changes how the frontend speaks with a handler.
+// Each of them changes the protocol between frontend and handler.
 constexpr std::array refused_flags{
     refused_key{"continuousBatching",
                 "a worker is given whole batches. A language model needs no handler: with --model "
@@ -30,14 +30,14 @@ constexpr std::array refused_flags{
         "a worker is given a batch when it has answered the last. A language model needs no "
         "handler: --model instead of --handler serves it"}};
 
-// Keys that have no counterpart, and why none is needed.
+// Keys without a counterpart, and why none is needed.
 constexpr std::array left_out_keys{
     refused_key{"maxWorkers", "clients scale up to what a cluster can have"},
     refused_key{"maxRetryTimeoutInSec", "workers are started again with a back-off of their own"},
-    refused_key{"sequenceMaxIdleMSec", "it is about sequenceBatching, which is not said"},
-    refused_key{"sequenceTimeoutMSec", "it is about sequenceBatching, which is not said"},
-    refused_key{"maxSequenceJobQueueSize", "it is about sequenceBatching, which is not said"},
-    refused_key{"maxNumSequence", "it is about sequenceBatching, which is not said"},
+    refused_key{"sequenceMaxIdleMSec", "it needs sequenceBatching, which is not set"},
+    refused_key{"sequenceTimeoutMSec", "it needs sequenceBatching, which is not set"},
+    refused_key{"maxSequenceJobQueueSize", "it needs sequenceBatching, which is not set"},
+    refused_key{"maxNumSequence", "it needs sequenceBatching, which is not set"},
     refused_key{"clientTimeoutInMills", "gateway.request_timeout is for all clients"}};
 
 void refuse_what_cannot_be(yaml_reader& in) {
@@ -46,7 +46,7 @@ void refuse_what_cannot_be(yaml_reader& in) {
       in.refuse(key, fmt::format("is not possible here: {}", why));
 }
 
-// What torchrun starts, of one machine: all ranks meet at an address that is free there.
+// torchrun on one machine: all ranks meet at a free local address.
 void read_torchrun(yaml_reader& in, const YAML::Node& torchrun, torchserve_settings& out) {
   if (const auto nodes = in.number(torchrun, "nnodes", parallel_level_max); nodes.value_or(1) > 1)
     in.refuse("torchrun.nnodes", "is not possible here: the processes of a worker run on one "
@@ -59,9 +59,9 @@ void read_torchrun(yaml_reader& in, const YAML::Node& torchrun, torchserve_setti
                                     key));
 }
 
-// The GPUs of all workers, which take them in turn; of deviceType cpu none.
+// The GPUs that all workers use in rotation; none for deviceType cpu.
 void read_devices(yaml_reader& in, torchserve_settings& out) {
-  const auto said = in.word("deviceType", {"cpu", "gpu", "CPU", "GPU"}); // TorchServe takes both
+  const auto said = in.word("deviceType", {"cpu", "gpu", "CPU", "GPU"}); // as TorchServe does
   const auto is_cpu = said == "cpu" || said == "CPU", is_gpu = said == "gpu" || said == "GPU";
   auto ids = in.numbers("deviceIds", device_ids_max);
   const auto width = out.parallel_level.value_or(1);
@@ -77,7 +77,7 @@ void read_devices(yaml_reader& in, torchserve_settings& out) {
     out.notes.emplace_back("deviceIds is left out: deviceType is cpu");
 }
 
-// How many processes a worker is, or devices one process has.
+// The number of processes of a worker, or of devices of one process.
 void read_parallel(yaml_reader& in, torchserve_settings& out) {
   const auto type = in.word("parallelType", {"pp", "tp", "pptp", "custom"});
   const auto level = in.number(in.root(), "parallelLevel", parallel_level_max);
@@ -86,7 +86,7 @@ void read_parallel(yaml_reader& in, torchserve_settings& out) {
       torchrun ? in.number(torchrun, "nproc-per-node", parallel_level_max).value_or(1) : level;
   if (torchrun)
     read_torchrun(in, torchrun, out);
-  if (!type) { // TorchServe too starts one process then
+  if (!type) { // then TorchServe starts one process too
     if (processes.value_or(1) > 1)
       out.notes.push_back(fmt::format("{} is left out: there is no parallelType",
                                       torchrun ? "torchrun.nproc-per-node" : "parallelLevel"));
@@ -116,7 +116,7 @@ result<torchserve_settings> read(yaml_reader& in) {
   out.startup_timeout = in.number(in.root(), "startupTimeout", seconds_max);
   out.job_queue_size = in.number(in.root(), "jobQueueSize", worker_queued_max);
   out.use_job_ticket = in.flag("useJobTicket");
-  in.flag("useVenv"); // what is installed for a model always is in an environment of its own
+  in.flag("useVenv"); // a model's requirements always have an environment of their own
   refuse_what_cannot_be(in);
   read_parallel(in, out);
   if (!in.refusal())
@@ -126,13 +126,13 @@ result<torchserve_settings> read(yaml_reader& in) {
   for (const auto& [key, why] : left_out_keys)
     if (in.root()[key])
       out.notes.push_back(fmt::format("{} is left out: {}", key, why));
-  return out; // all else is the handler's, which reads it itself
+  return out; // the handler reads all other keys itself
 }
 
 } // namespace
 
 result<torchserve_settings> read_torchserve_settings(std::string_view yaml) {
-  try { // yaml-cpp's boundary
+  try { // the boundary to yaml-cpp, which throws
     yaml_reader in(YAML::Load(std::string(yaml)));
     if (in.root().IsNull())
       return torchserve_settings();

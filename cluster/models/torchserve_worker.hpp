@@ -1,5 +1,5 @@
-// A model of TorchServe that has a handler, as a worker model: its model-config.yaml's settings,
-// and the [[workers]] table that is made of them. Pure.
+// A TorchServe model with a handler, as a worker model: the settings of its model-config.yaml, and
+// the [[workers]] table made from them. Pure.
 // https://github.com/pytorch/serve/blob/master/model-archiver/README.md#config-file
 #pragma once
 
@@ -14,22 +14,22 @@
 
 namespace baton::cluster {
 
-// What is not said is nothing.
+// Settings that the file omits stay empty.
 struct torchserve_settings {
   std::optional<std::uint32_t> workers, batch_size, job_queue_size;
   std::optional<std::uint32_t> max_batch_delay;                   // ms
   std::optional<std::uint32_t> response_timeout, startup_timeout; // s
   bool use_job_ticket = false;
-  // None: a worker is one process, and its level is nothing.
+  // none: a worker is one process, and `parallel_level` has no effect.
   parallel_type parallel = parallel_type::none;
   std::optional<std::uint32_t> parallel_level, omp_num_threads;
   device_kind device_type = device_kind::automatic;
   std::optional<std::vector<std::uint32_t>> device_ids;
-  std::vector<std::string> notes; // what is left out, or means something else here
+  std::vector<std::string> notes; // what is left out, or has another meaning here
 };
 
-// Of a model-config.yaml; of nothing if the text is empty. Errors: bad_config, with the key: a
-// value is none, or means what a worker here cannot do.
+// Parses a model-config.yaml; an empty text gives the defaults. Errors: bad_config, with the key
+// (an invalid value, or a feature that workers here do not have).
 result<torchserve_settings> read_torchserve_settings(std::string_view yaml);
 
 struct torchserve_worker {

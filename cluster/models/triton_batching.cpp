@@ -115,7 +115,7 @@ private:
   void write_policies(std::uint32_t levels, const schedule::queue_policy& policy,
                       const std::map<std::uint32_t, schedule::queue_policy>& own) {
     std::string lines;
-    std::optional<std::size_t> all = 0; // that wait at most
+    std::optional<std::size_t> all = 0; // the total queue bound
     bool is_any_delayed = policy.is_delayed;
     for (std::uint32_t level = 1; level <= levels; ++level) {
       const auto known = own.find(level);
@@ -134,7 +134,7 @@ private:
     write_bound(std::min<std::size_t>(all.value_or(0), worker_queued_max));
   }
 
-  // Triton refuses both.
+  // Triton refuses both combinations.
   void check_order(bool is_any_delayed, std::uint32_t levels) {
     if (batching_.flag("preserve_ordering") && (is_any_delayed || levels > 1))
       batching_.refuse("preserve_ordering", "false beside DELAY and several priority levels");

@@ -1,5 +1,5 @@
-// What config.pbtxt says of batches and queues (its "dynamic batcher"), as keys of [[workers]].
-// Pure.
+// Translates batching and queue settings of config.pbtxt (the "dynamic batcher") to keys of
+// [[workers]]. Pure.
 #pragma once
 
 #include "cluster/config/pbtxt_fields.hpp"
@@ -10,16 +10,16 @@
 
 namespace baton::cluster {
 
-// Where config.pbtxt says none: worth a line of an import, and nothing that was left out.
+// Note of an import if config.pbtxt sets no bound. It does not mean that something was left out.
 inline constexpr std::string_view queue_default_note =
     "max_queued is 100, our default: a queue has a bound here";
 
 struct triton_batching {
   std::string toml;               // lines of a [[workers]] table
-  std::vector<std::string> notes; // what a reader of it is to know
+  std::vector<std::string> notes; // what a reader of the import should know
 };
 
-// `config`: of a model, as a whole. Errors: bad_config (a value is none of those that there are).
+// `config`: the whole config.pbtxt of a model. Errors: bad_config (an invalid value).
 result<triton_batching> import_triton_batching(pbtxt_fields& config);
 
 } // namespace baton::cluster

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 struct model_file {
   std::string_view name;
   std::string_view backend;
-  std::string_view platform{}; // of a backend with several
+  std::string_view platform{}; // of a backend that has several
   bool is_directory = false;
 };
 constexpr std::array files{
@@ -31,7 +31,7 @@ constexpr std::array files{
     model_file{"model.onnx", "onnxruntime"}, model_file{"model.py", "python"},
     model_file{"model.pt", "pytorch"}};
 
-// `backend`: of it alone, unless it is empty. Null: nothing says it.
+// `backend`: restricts the search unless it is empty. Null: no file matches.
 const model_file* kind_of(const fs::path& version, const std::string& named,
                           std::string_view backend = {}) {
   for (const auto& f : files) {
@@ -68,7 +68,7 @@ std::string lines_of(std::string_view kind, const std::vector<gateway::worker_te
   return out;
 }
 
-// Null: each has a first dimension of any size.
+// The first tensor whose first dimension is fixed. Null: the model takes batches of any size.
 const gateway::worker_tensor* without_batch(const model_signature& of) {
   for (const auto* all : {&of.inputs, &of.outputs})
     for (const auto& t : *all)
@@ -77,7 +77,7 @@ const gateway::worker_tensor* without_batch(const model_signature& of) {
   return nullptr;
 }
 
-// The text of one of `parameters`; empty: it is not there.
+// The text of one of `parameters`; empty: absent.
 std::string parameter_of(pbtxt_fields& config, std::string_view key) {
   std::string out;
   for (auto& entry : config.messages("parameters")) {
@@ -96,7 +96,7 @@ result<model_signature> signature_of_saved_model(pbtxt_fields& config, const fs:
   return read_saved_model(directory, choice);
 }
 
-// `read`: the signature of the model's file, which is `otherwise` where no other is named.
+// `read_signature` reads the model's file, which is `otherwise` unless the configuration names one.
 template <class Read>
 result<void> complete_tensors(triton_model& model, pbtxt_fields& config, const fs::path& version,
                               std::string_view otherwise, Read read_signature) {
@@ -115,7 +115,7 @@ result<void> complete_tensors(triton_model& model, pbtxt_fields& config, const f
   if (fixed && batch > 0)
     return fail(errc::bad_config,
                 "config.pbtxt says max_batch_size {}, but '{}' of the model has no first dimension "
-                "of any size",
+                "of variable size",
                 batch, fixed->name);
   if (!fixed && !config.find("max_batch_size")) {
     batch = model.completed_batch = completed_batch_size;
@@ -144,7 +144,7 @@ result<void> complete(triton_model& model, const fs::path& directory) {
   const bool is_missing = model.config.empty();
   const auto parsed = parse_pbtxt(model.config);
   if (!parsed)
-    return {}; // the translation says so
+    return {}; // the translation reports the error
   pbtxt_fields config(*parsed, model.directory);
   auto backend = config.text("backend");
   auto platform = config.text("platform");

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t files_of_version_max = 4096; // weights in shards are hundreds
+constexpr std::size_t files_of_version_max = 4096; // sharded weights have hundreds
 
 std::string stamp_of(const fs::directory_entry& file, const std::string& name) {
   std::error_code ec;
@@ -26,17 +26,17 @@ std::string stamp_of(const fs::directory_entry& file, const std::string& name) {
   return fmt::format("{}\n{}\n{}\n", name, size, time);
 }
 
-// What Python writes beside a module is no change of it.
+// Files that Python writes beside a module are not a change.
 bool is_derived(const fs::path& file) {
   return file.filename() == "__pycache__" || file.extension() == ".pyc";
 }
 
-// Who may write one model's directory is not to have another file of this machine read as if it
-// were a part of it. Links within the repository are fine. `root` is canonical.
+// Prevents the author of one model's directory from exposing other files of this machine through
+// links. Links within the repository are allowed. `root` is canonical.
 result<void> check_stays_in(const fs::path& root, const fs::directory_entry& file) {
   std::error_code ec;
   if (!file.is_symlink(ec))
-    return {}; // what it lies in was looked at
+    return {}; // its parent directory was checked
   const auto real = fs::canonical(file.path(), ec);
   if (ec)
     return fail(errc::bad_config, "{} leads nowhere: {}", file.path().string(), ec.message());
@@ -74,7 +74,7 @@ result<std::uint64_t> digest_of_version(const fs::path& root, const fs::path& di
   return digest;
 }
 
-// The model's directory and what lies in it, down to its versions.
+// Checks the model's directory and its entries, down to the versions.
 result<void> check_model_stays_in(const fs::path& root, const fs::directory_entry& directory) {
   if (auto ok = check_stays_in(root, directory); !ok)
     return ok;
@@ -85,7 +85,7 @@ result<void> check_model_stays_in(const fs::path& root, const fs::directory_entr
   return {};
 }
 
-// As in Triton, no name that begins with 0 is a version's, "0" included.
+// As in Triton, a version's name does not begin with 0, and "0" is not a version.
 std::optional<std::uint32_t> version_of(const std::string& name) {
   std::uint32_t version = 0;
   const auto* last = name.data() + name.size();
@@ -119,7 +119,7 @@ result<triton_model> read_as_written(const fs::path& directory) {
   return out;
 }
 
-// One of its versions, alone.
+// Narrows a model to one of its versions.
 result<triton_model> read_version(triton_model model, std::uint32_t version) {
   model.versions = {version};
   const auto place = fs::path(model.directory) / std::to_string(version);
@@ -135,7 +135,7 @@ result<triton_model> read_version(triton_model model, std::uint32_t version) {
   return model;
 }
 
-// A directory; or what cannot be looked at, as a link that leads nowhere: read_one says why.
+// A directory, or an entry whose type is unknown, such as a dangling link; read_one reports why.
 bool may_be_model(const fs::directory_entry& entry) {
   std::error_code ec;
   const auto type = entry.status(ec).type();
@@ -164,11 +164,11 @@ repository_directory read_one(const fs::path& root, const fs::directory_entry& e
       out.unreadable = digest.error().message;
       return out;
     }
-    // The text itself: what writes the same again changes nothing.
+    // Hashes the text, not the file time: rewriting the same text is not a change.
     out.digests[version] = digest_behind(*digest, out.model.config);
   }
   const auto chosen = chosen_versions(out.model.config, out.model.versions, out.name);
-  if (chosen) // why nothing is: scan_repository says it
+  if (chosen) // on failure scan_repository reports the error
     for (const auto version : *chosen)
       out.chosen.emplace(version, read_version(out.model, version));
   return out;
@@ -183,7 +183,7 @@ bool is_triton_version(const std::string& name) {
 result<triton_model> read_triton_model(const fs::path& directory) {
   auto model = read_as_written(directory);
   if (!model || model->versions.empty() || !parse_pbtxt(model->config))
-    return model; // the translation says what is wrong
+    return model; // the translation reports the error
   const auto name = (directory / "").parent_path().filename().string();
   const auto chosen = chosen_versions(model->config, model->versions, name);
   if (!chosen)
@@ -197,7 +197,7 @@ result<triton_model> read_triton_model(const fs::path& directory) {
 result<std::vector<repository_directory>> read_model_repository(const fs::path& repository) {
   std::error_code ec;
   std::vector<repository_directory> all;
-  const auto root = fs::canonical(repository, ec); // it may be a link itself
+  const auto root = fs::canonical(repository, ec); // the repository may be a link itself
   for (fs::directory_iterator it(repository, ec), end; !ec && it != end; it.increment(ec)) {
     const auto name = it->path().filename().string();
     if (name.starts_with('.') || !may_be_model(*it))

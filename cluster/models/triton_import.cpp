@@ -30,12 +30,12 @@ std::string name_of(const triton_model& of) {
 
 using fields = pbtxt_fields;
 
-// What serves a model file of another kind in a process of Python's.
+// A backend that serves a kind of model file in a Python process.
 struct model_platform {
   std::string_view backend;
-  std::string_view name; // of older repositories; empty: none
+  std::string_view name; // used by older repositories; empty: none
   std::string_view module;
-  std::string_view file; // of the version that is served
+  std::string_view file; // in the directory of the served version
   bool reads_optimization = false;
   bool reads_operations = false;
 };
@@ -59,7 +59,7 @@ const model_platform* platform_of(std::string_view backend, std::string_view nam
 
 class translation {
 public:
-  // `unserved`: how what is said of a model that nothing serves begins.
+  // `unserved`: prefix of the note for a model that cannot be served.
   translation(const std::string& model, const std::string& name, std::string_view unserved)
       : model_(model), name_(name), unserved_(unserved) {}
 
@@ -114,8 +114,8 @@ std::optional<error> translation::take(const triton_model& of) {
   if (platform == "ensemble" || config.find("ensemble_scheduling"))
     note_unserved(of, "an ensemble is a handler that asks other models (docs/workers.md)");
   else if (backend == "tensorrtllm")
-    note_unserved(of, "engines of TensorRT-LLM cannot be read; --model says which GGUF file or "
-                      "directory of safetensors is to be served");
+    note_unserved(of, "engines of TensorRT-LLM cannot be read; --model names the GGUF file or "
+                      "directory of safetensors to serve");
   else if (backend == "tensorrt" || platform == "tensorrt_plan")
     note_unserved(
         of, "an engine of TensorRT (tensorrt_plan) runs only with the release of "
@@ -130,7 +130,7 @@ std::optional<error> translation::take(const triton_model& of) {
   return std::nullopt;
 }
 
-// Of an LLM, at least one.
+// The instances of an LLM, at least one.
 std::int64_t translation::count_instances(const triton_model& of, fields& config) {
   std::int64_t count = 0;
   for (const auto* group : config.all("instance_group")) {
@@ -143,12 +143,12 @@ std::int64_t translation::count_instances(const triton_model& of, fields& config
     if (one.wrong())
       config.fail_with(*one.wrong());
     if (one.find("gpus"))
-      note(of, "instance_group.gpus is left out: nodes.toml says which devices there are");
+      note(of, "instance_group.gpus is left out: nodes.toml lists the devices");
   }
   return std::max<std::int64_t>(count, 1);
 }
 
-// A file in the version's directory, or in one below it.
+// Whether the file is in the version's directory or below it.
 bool stays_below(const std::filesystem::path& file) {
   return !file.is_absolute() && std::find(file.begin(), file.end(), "..") == file.end();
 }
@@ -174,7 +174,7 @@ std::optional<error> translation::take_worker(const triton_model& of, fields& co
                 "default_model_filename: '{}' leads out of the version's directory", file);
   if (by.name == "tensorflow_graphdef" && (!config.find("input") || !config.find("output")))
     return fail(errc::bad_config,
-                "{}: config.pbtxt must say its inputs and outputs: a GraphDef does not", name);
+                "{}: config.pbtxt must declare its inputs and outputs: a GraphDef does not", name);
   if (!batching)
     return batching.error();
   if (!tensors)
@@ -203,7 +203,7 @@ std::optional<error> translation::take_worker(const triton_model& of, fields& co
   return std::nullopt;
 }
 
-// What clients are told of it, without what other keys of [[workers]] say.
+// The configuration that clients see, without what other keys of [[workers]] express.
 result<std::string> translation::triton_config_line(const triton_model& of, const fields& config) {
   auto said = said_config_of(config.object());
   if (!said)
@@ -218,7 +218,7 @@ result<std::string> translation::triton_config_line(const triton_model& of, cons
     for (auto& tensor : json[key])
       for (const auto* said_elsewhere : {"data_type", "dims", "optional"})
         tensor.erase(said_elsewhere);
-    auto others = ordered_json::array(); // of which more is said than their names
+    auto others = ordered_json::array(); // tensors with more fields than a name
     for (auto& tensor : json[key])
       if (tensor.size() > 1)
         others.push_back(std::move(tensor));
@@ -228,9 +228,10 @@ result<std::string> translation::triton_config_line(const triton_model& of, cons
   }
   const auto text = json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
   if (text.size() > triton_config_bytes_max) {
-    note(of, fmt::format("config.pbtxt is not told as a whole: it has {} bytes as JSON, at most {} "
-                         "are told",
-                         text.size(), triton_config_bytes_max));
+    note(of, fmt::format(
+                 "config.pbtxt is not published as a whole: it has {} bytes as JSON, at most {} "
+                 "are told",
+                 text.size(), triton_config_bytes_max));
     return std::string();
   }
   return fmt::format("triton_config = {}\n", toml_string(text));
@@ -252,7 +253,7 @@ void translation::note_unknown(const triton_model& of, const said_config& said) 
     note(of, fmt::format("{} IS NOT KNOWN: config.pbtxt has no such field", field));
 }
 
-// Its model.json has the arguments of vLLM's engine, which are those of its command.
+// model.json has the arguments of vLLM's engine, which match those of `vllm serve`.
 std::optional<error> translation::take_vllm(const triton_model& of, fields& config) {
   if (!llms_.empty() && !(model_.empty() && name_.empty()))
     return fail(errc::bad_config,
@@ -277,7 +278,7 @@ std::optional<error> translation::take_vllm(const triton_model& of, fields& conf
     if (part->wrong())
       return part->wrong();
   if (queue.find("default_timeout_microseconds"))
-    note(of, "default_timeout_microseconds is left out: model.queue_timeout says it, in seconds");
+    note(of, "default_timeout_microseconds is left out: model.queue_timeout sets it, in seconds");
   std::vector<std::string> words{"vllm", "serve"};
   for (const auto& [key, value] : arguments.items()) {
     if (key == "model") {
@@ -305,7 +306,7 @@ std::optional<error> translation::take_vllm(const triton_model& of, fields& conf
   return std::nullopt;
 }
 
-// From one of its tables on, up to the first that is none of the names.
+// The tables of these names, from the first match to the next other table.
 std::string tables_of(const std::string& toml, std::span<const std::string_view> names) {
   std::string out;
   for (auto at = toml.find("\n["); at != toml.npos;) {
@@ -319,7 +320,7 @@ std::string tables_of(const std::string& toml, std::span<const std::string_view>
   return out;
 }
 
-// One as [model], several as [[models]] with their tables behind them.
+// One LLM becomes [model]; several become [[models]], each followed by its tables.
 std::string translation::model_tables() const {
   constexpr std::string_view names[] = {"model", "model.sampling"};
   std::string all;
@@ -338,8 +339,9 @@ std::string translation::model_tables() const {
 
 result<imported_config> translation::write() {
   if (llms_.empty() && model_.empty() && workers_.empty())
-    return fail(errc::bad_config, "no model of it can be served: {}", fmt::join(out_.notes, "; "));
-  // Where they listen is a matter of the server, not of a model: the first one says the default.
+    return fail(errc::bad_config, "none of its models can be served: {}",
+                fmt::join(out_.notes, "; "));
+  // Listeners belong to the server, not to a model: the first LLM's translation has the default.
   constexpr std::string_view of_server[] = {"gateway", "cluster"};
   auto tables =
       llms_.empty() ? std::string() : model_tables() + tables_of(llms_.front().tables, of_server);
@@ -351,7 +353,7 @@ result<imported_config> translation::write() {
   out_.toml = "# Made of a model repository of Triton by `cluster import`.\n";
   for (const auto& line : out_.notes)
     out_.toml += toml_comment(line);
-  out_.toml += tables + workers_; // the notes of an LLM's part are above
+  out_.toml += tables + workers_; // the notes about LLMs are above
   return std::move(out_);
 }
 

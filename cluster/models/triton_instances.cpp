@@ -11,13 +11,12 @@
 namespace baton::cluster {
 namespace {
 
-// Fields of a group that change nothing, and why.
+// Fields of a group that are ignored, and why.
 constexpr std::pair<std::string_view, std::string_view> left_out_instance_fields[] = {
     {"name", "a worker has the name of its process"},
     {"profile", "profiles are those of TensorRT's engines"},
     {"rate_limiter",
-     "a worker computes whenever it has a batch: instance_group.count says how many "
-     "do at once"},
+     "a worker computes whenever it has a batch: instance_group.count sets how many do so at once"},
     {"secondary_devices", "they are for accelerators that no backend here has"},
     {"host_policy", "policies are options of tritonserver; cluster.cpu_launcher_enable binds "
                     "workers to cores"},
@@ -46,13 +45,13 @@ public:
         groups.push_back(*std::move(one));
     }
     if (groups.empty())
-      groups.push_back({"KIND_AUTO", 1, {}}); // as Triton completes it
+      groups.push_back({"KIND_AUTO", 1, {}}); // Triton's default
     place(groups);
     return std::move(out_);
   }
 
 private:
-  // Nothing: it has no instances that are asked.
+  // None: the group is passive, so its instances get no requests.
   std::optional<instance_group> read_group(const pbtxt_fields::json& said) {
     pbtxt_fields from(said, path_);
     instance_group one;
@@ -73,7 +72,7 @@ private:
     note_rest(said);
     if (!is_passive)
       return one;
-    note("passive = true: the group is left out: a worker that is asked nothing is none");
+    note("passive = true: the group is left out: its workers would get no requests");
     return std::nullopt;
   }
 
@@ -93,14 +92,14 @@ private:
   }
   void note(std::string_view text) { out_.notes.push_back(fmt::format("instance_group.{}", text)); }
 
-  // GPUs that are named and not there send the instances of KIND_AUTO to the CPU.
+  // If a named GPU is missing, instances of KIND_AUTO run on the CPU.
   bool has_all(const instance_group& of) const {
     return gpus_ > 0 && std::all_of(of.gpus.begin(), of.gpus.end(), [&](std::int64_t id) {
              return id < static_cast<std::int64_t>(gpus_);
            });
   }
 
-  // One group whose GPUs nobody names is a type; else each worker has its device.
+  // A single group without named GPUs becomes a type; otherwise each worker has a device.
   void place(std::vector<instance_group>& groups) {
     for (auto& g : groups)
       if (g.kind == "KIND_AUTO" && !g.gpus.empty())
@@ -127,7 +126,7 @@ private:
       out_.count = g.count;
       out_.toml = g.kind == "KIND_CPU" ? "device_type = \"cpu\"\n" : "device_type = \"own\"\n";
     } else {
-      out_.count = g.count * each; // each GPU has so many
+      out_.count = g.count * each; // each GPU has this many instances
       out_.toml = g.kind == "KIND_GPU" ? "device_type = \"gpu\"\n" : "";
     }
     check_count();
@@ -138,7 +137,7 @@ private:
     for (const auto& g : groups) {
       const bool is_on_gpus = g.kind == "KIND_GPU" || (g.kind == "KIND_AUTO" && gpus_ > 0);
       auto of_group = g.gpus;
-      if (is_on_gpus && of_group.empty()) // all; where there is none, the first is missed by name
+      if (is_on_gpus && of_group.empty()) // all GPUs; with none, device 0 is reported as missing
         for (std::uint32_t i = 0; i < std::max(1u, gpus_); ++i)
           of_group.push_back(i);
       if (!is_on_gpus)

@@ -11,17 +11,17 @@ namespace {
 using nlohmann::ordered_json;
 
 struct left_out_row {
-  std::string_view path;                   // of a field, with dots
-  std::string_view worker, language_model; // why for each; empty: it is read
+  std::string_view path;                   // of a field, separated by dots
+  std::string_view worker, language_model; // the reason for each kind; empty: the field is read
 };
 constexpr std::string_view own_matter = "it is the handler's own matter";
 constexpr std::string_view no_handler = "an LLM has no handler";
 constexpr std::string_view joins_between_steps = "sequences join and leave between steps";
 constexpr std::string_view waits_for_its_time =
-    "what has waited for model.queue_timeout is refused";
+    "a request that has waited for model.queue_timeout is refused";
 constexpr std::string_view no_answers_kept = "answers are not kept";
-constexpr std::string_view models_of_config = "models are what nodes.toml says";
-constexpr std::string_view one_file = "default_model_filename says it, for all devices";
+constexpr std::string_view models_of_config = "nodes.toml defines the models";
+constexpr std::string_view one_file = "default_model_filename sets it for all devices";
 constexpr std::string_view fixed_labels = "the labels of a metric are model and version";
 constexpr std::string_view fixed_buckets =
     "histograms have the buckets that docs/compatibility-triton.md says";
@@ -48,7 +48,7 @@ constexpr left_out_row left_out_rows[] = {
     {"dynamic_batching.default_queue_policy.allow_timeout_override", "", waits_for_its_time},
 };
 
-// A repeated message is a list: any of it.
+// In a repeated message (a list), any element may have the path.
 bool has_path(const ordered_json& at, std::string_view path) {
   if (at.is_array()) {
     return std::any_of(at.begin(), at.end(), [&](const auto& one) { return has_path(one, path); });

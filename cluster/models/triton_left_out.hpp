@@ -1,4 +1,4 @@
-// Fields of a config.pbtxt that change nothing here, with the reason for each. Pure.
+// Fields of a config.pbtxt that have no effect here, and the reason for each. Pure.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -12,8 +12,8 @@ namespace baton::cluster {
 
 enum class triton_reader : unsigned char { worker, language_model };
 
-// One line for each such field that `config` has, in the order of the table. `config`: as
-// parse_pbtxt gives it. `read`: outermost fields that the model's backend reads itself.
+// One line for each such field in `config`, in the order of the table. `config` comes from
+// parse_pbtxt. `read`: top-level fields that the model's backend reads itself.
 std::vector<std::string> triton_left_out(const nlohmann::ordered_json& config, triton_reader by,
                                          std::span<const std::string_view> read = {});
 

@@ -12,9 +12,9 @@
 namespace baton::cluster {
 namespace {
 
-// What else Triton says of a tensor, and why it is not needed.
+// Other tensor fields of Triton, and why each is not needed.
 constexpr std::pair<std::string_view, std::string_view> left_out_tensor_fields[] = {
-    {"reshape", "the worker of a model file refuses it, and says so"},
+    {"reshape", "the worker of a model file refuses it with an error"},
     {"format", "it is the handler's own matter"},
     {"is_shape_tensor", "it is the handler's own matter"},
     {"allow_ragged_batch", "what a client sends is not put together with others"},
@@ -87,7 +87,7 @@ private:
   }
 
   pbtxt_fields& config_;
-  bool reshapes_; // the worker does it
+  bool reshapes_; // the worker reshapes
   triton_tensors out_;
 };
 

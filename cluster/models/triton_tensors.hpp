@@ -1,4 +1,4 @@
-// What config.pbtxt says of a model's inputs and outputs, as keys of [[workers]]. Pure.
+// Translates inputs and outputs of config.pbtxt to keys of [[workers]]. Pure.
 #pragma once
 
 #include "cluster/config/pbtxt_fields.hpp"
@@ -12,11 +12,11 @@ namespace baton::cluster {
 
 struct triton_tensors {
   std::string toml;               // lines of a [[workers]] table
-  std::vector<std::string> notes; // what a reader of it is to know
+  std::vector<std::string> notes; // what a reader of the import should know
 };
 
-// `config`: of a model, as a whole; `platform`: what serves it. Errors: bad_config (a value is none
-// of those that there are).
+// `config`: the whole config.pbtxt; `platform`: what serves the model. Errors: bad_config (an
+// invalid value).
 result<triton_tensors> import_triton_tensors(pbtxt_fields& config, std::string_view platform);
 
 } // namespace baton::cluster

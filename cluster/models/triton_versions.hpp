@@ -1,4 +1,4 @@
-// Which versions of a model `version_policy` of its config.pbtxt chooses. Pure.
+// The versions of a model that version_policy of its config.pbtxt chooses. Pure.
 // https://github.com/triton-inference-server/server/blob/main/docs/user_guide/
 // model_configuration.md#version-policy
 #pragma once
@@ -12,13 +12,13 @@
 
 namespace baton::cluster {
 
-// `config`: config.pbtxt; `model` is for messages. Errors: bad_config.
+// `config`: text of config.pbtxt; `model`: for error messages. Errors: bad_config.
 result<gateway::version_policy> read_version_policy(const std::string& config,
                                                     const std::string& model);
-// In the words of [[workers]], which config_workers.cpp reads.
+// As [[workers]] spells it (config_workers.cpp).
 std::string words_of(const gateway::version_policy& policy);
 
-// The versions that are to be served of those that there are; both ascend. Errors: bad_config.
+// Chooses from the existing versions; input and output ascend. Errors: bad_config.
 result<std::vector<std::uint32_t>> chosen_versions(const std::string& config,
                                                    const std::vector<std::uint32_t>& there,
                                                    const std::string& model);

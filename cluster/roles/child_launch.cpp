@@ -23,8 +23,8 @@ std::uint32_t index_of(const actors::child_spec& spec) {
   return spec.role == role::shard ? place::index_of(spec.node) : 0;
 }
 
-// What a process has said last, without time and level. Read for a process that nothing will start
-// again.
+// The last log line of a process without time and level. Only for a process that will not be
+// restarted.
 std::string last_words(const std::filesystem::path& log) {
   constexpr std::size_t bytes_max = 1024; // a reason, not a log
   auto last = last_line(log);
@@ -35,8 +35,8 @@ std::string last_words(const std::filesystem::path& log) {
   return last.substr(0, bytes_max);
 }
 
-// As the end of one that was asked to end. What a worker says then is its own: it may be anybody's
-// command.
+// Whether a child that was asked to stop failed instead. A worker's exit status does not count: its
+// command may be any program.
 bool has_failed(role as, const child_end& how) {
   if (how.how == child_end::way::exit)
     return how.number != 0 && as != role::worker;
@@ -68,7 +68,7 @@ void child_launcher::know(const cluster_plan& plan) {
 }
 
 void child_launcher::forget(const actors::child_spec& spec) {
-  copies_.erase(spec.node); // the one that waits there ends
+  copies_.erase(spec.node); // closes the line, so a waiting copy exits
   std::lock_guard lock(mutex_);
   kv_files_.erase(spec.node);
   group_files_.erase(spec.node);
@@ -96,8 +96,8 @@ void child_launcher::serve(actors::supervisor_config& config) {
   config.next_epoch = [this](node_id) { return lives_.next(); };
 }
 
-// By its note: pid, start time and epoch; it is a child of ours only once it has greeted as that
-// epoch (the supervisor waits for it). The memory for its KV went with the agent that held it.
+// Adopts by the persisted pid, start time and incarnation. The supervisor accepts the child once it
+// connects with that incarnation. The memory for its KV was lost with the agent that held it.
 std::optional<actors::left_child> child_launcher::adopt(const actors::child_spec& spec) {
   for (const auto& note : dir_.alive()) {
     if (note.name != spec.name)
@@ -122,14 +122,13 @@ std::uint32_t child_launcher::pipeline_of(const actors::child_spec& spec) {
     return place::pipeline_of_head(spec.node);
   std::lock_guard lock(mutex_);
   const auto known = pipelines_.find(place::generation_of(spec.node));
-  ENSURE(known != pipelines_.end(), "{} is of a generation that nobody told of", spec.name);
+  ENSURE(known != pipelines_.end(), "{} is of an unknown generation", spec.name);
   return known->second;
 }
 
 result<std::int32_t> child_launcher::start(const actors::child_spec& spec, epoch_id epoch) {
   launch what;
-  // The image we run from: also after a rebuild has replaced the file, and then the only one that
-  // we link to.
+  // Our own image, even after a rebuild has replaced the file: only equal builds connect.
   what.program = "/proc/self/exe";
   what.argv = {"baton-" + spec.name,
                std::string(gateway::name_of(spec.role)),
@@ -170,16 +169,16 @@ child_watch::ended child_launcher::ends_of(const actors::child_spec& spec, epoch
   };
 }
 
-// The copy that its last life has left, if there is one: it has the weights already.
+// Wakes the copy of the last incarnation if there is one: it already has the weights.
 result<std::int32_t> child_launcher::start_shard(const actors::child_spec& spec, epoch_id epoch,
                                                  launch what) {
   const int kv_file = kv_file_of(spec);
-  const int group_file = group_file_of(spec); // a copy has it already
+  const int group_file = group_file_of(spec); // a copy already has it
   if (auto left = copies_.find(spec.node); left != copies_.end())
     if (auto pid = left->second.call({epoch, getpid(), kv_file}))
       if (auto adopted = watch_.adopt(*pid, ends_of(spec, epoch)))
         return adopted;
-  copies_.erase(spec.node); // whatever was said to one that is gone, nobody else must hear
+  copies_.erase(spec.node); // a copy that is gone must not share its line with another
   const auto pass = [&what](const char* option, int file) {
     what.argv.insert(
         what.argv.end(),
@@ -194,12 +193,12 @@ result<std::int32_t> child_launcher::start_shard(const actors::child_spec& spec,
     pass("--copies", line->for_child());
     copies_.emplace(spec.node, *std::move(line));
   } else {
-    spdlog::warn("{}", line.error().message); // its next life is started anew
+    spdlog::warn("{}", line.error().message); // its next incarnation starts from scratch
   }
   return watch_.start(what, ends_of(spec, epoch));
 }
 
-// -1: none to be had; the shard keeps its KV to itself.
+// -1: unavailable; the shard then allocates private KV memory.
 int child_launcher::kv_file_of(const actors::child_spec& spec) {
   std::lock_guard lock(mutex_);
   auto it = kv_files_.find(spec.node);
@@ -214,12 +213,12 @@ int child_launcher::kv_file_of(const actors::child_spec& spec) {
   return it->second.fd();
 }
 
-// -1: its stage is this shard alone, or no memory is to be had: then the shard says so.
+// -1: the stage is a single shard, or no memory is available, which the shard reports.
 int child_launcher::group_file_of(const actors::child_spec& spec) {
   int fd = -1;
   {
     std::lock_guard lock(mutex_);
-    adopted_.erase(spec.node); // it has ended
+    adopted_.erase(spec.node); // the adopted one has ended
     const auto leader = leaders_.find(spec.node);
     if (leader == leaders_.end())
       return -1;
@@ -238,8 +237,8 @@ int child_launcher::group_file_of(const actors::child_spec& spec) {
   return fd;
 }
 
-// The memory in which adopted shards meet went with the agent before. Once other memory is made for
-// their stage, they have to begin anew to meet the rest there.
+// The memory that adopted shards share was lost with their agent. Once a new one exists for their
+// stage, they must restart to share it with the other ranks.
 void child_launcher::end_those_left_apart() {
   std::map<node_id, std::int32_t> apart;
   {
@@ -252,7 +251,7 @@ void child_launcher::end_those_left_apart() {
       adopted_.erase(node);
   }
   for (const auto& [node, pid] : apart) {
-    spdlog::warn("process {} begins anew: another rank of its stage was lost with its agent", pid);
+    spdlog::warn("process {} restarts: another rank of its stage was lost with its agent", pid);
     watch_.signal(pid, SIGKILL);
   }
 }
@@ -266,20 +265,19 @@ result<memory_file> child_launcher::make_group_file(node_id leader) {
   return made;
 }
 
-// A shard that was killed from outside has left its KV as its last finished step wrote it. One that
-// crashed, or whose end was not seen, may have written anywhere before: the next begins with new
-// memory.
+// A shard that was killed by SIGKILL leaves its KV as of its last finished step. One that crashed,
+// or whose end was not observed, may have written anywhere: the next one gets new memory.
 void child_launcher::judge_memory(node_id shard, epoch_id life, const child_end& how) {
   std::lock_guard lock(mutex_);
   if (const auto last = now_.find(shard); last != now_.end() && last->second.epoch != life)
-    return; // it was left behind, and what it had as well
+    return; // an abandoned incarnation, whose memory is already dropped
   if (how.how != child_end::way::signal || how.number != SIGKILL)
     kv_files_.erase(shard);
 }
 
-// A shard that does not die of SIGKILL hangs in the system, which may write to its memory yet: its
-// KV stays its own, and so does the memory in which it met the other ranks of its stage, who begin
-// anew. A shard listens where no other life of it does; what others listen at cannot be had twice.
+// A shard that survives SIGKILL hangs in the kernel, which may still write to its memory. Its KV
+// and the shared memory of its stage are not reused, so the other ranks restart. Only shards can be
+// abandoned: each incarnation of a shard has its own endpoint.
 bool child_launcher::abandon(const actors::child_spec& spec) {
   if (spec.role != role::shard)
     return false;

@@ -1,5 +1,5 @@
-// Between the supervisor actor and real processes: which command line a child gets, which epoch,
-// which memory, and who hears of its end.
+// Connects the supervisor actor to real processes: their command line, incarnation and memory, and
+// the report of their end.
 #pragma once
 
 #include "actors/supervisor.hpp"
@@ -13,22 +13,22 @@ namespace baton::cluster {
 
 class child_launcher {
 public:
-  // `watch` must outlive this and be destroyed before the actor system. `config` is the running
-  // cluster's copy. `lives` gives the children their epochs.
+  // `watch` must outlive this object and be destroyed before the actor system. `config` is the
+  // running cluster's copy. `lives` provides the children's incarnations.
   child_launcher(child_watch& watch, const cluster_contexts& all, std::filesystem::path config,
                  life_clock& lives);
 
-  // Fills adopt, start, stop, now and next_epoch.
+  // Sets adopt, start, stop, now and next_epoch.
   void serve(actors::supervisor_config& config);
-  // Shards of this plan may be started as well. Any thread.
+  // Allows shards of this plan to be started as well. Any thread.
   void know(const cluster_plan& plan);
-  // What was kept for a child that will have no other life. From the supervisor that it serves.
+  // Drops the state of a child that will not be restarted. Called by the supervisor.
   void forget(const actors::child_spec& spec);
-  // Hears of each end ahead of the supervisor, from the watching thread. Before the first start.
+  // Called for each end before the supervisor, on the watching thread. Set before the first start.
   void observe(std::function<void(const actors::child_exited&)> ends) {
     observer_ = std::move(ends);
   }
-  // Before the first child can end. Ends that come earlier are kept and told then.
+  // Delivers ends to this supervisor, including those that came before the call.
   void reports_to(actors::supervisor_actor supervisor);
 
 private:
@@ -49,22 +49,22 @@ private:
   run_dir dir_;
   std::filesystem::path config_;
   life_clock& lives_;
-  std::function<void(const actors::child_exited&)> observer_; // none: nobody
+  std::function<void(const actors::child_exited&)> observer_; // may be empty
   std::mutex mutex_;
   std::optional<actors::supervisor_actor> supervisor_;
   std::vector<actors::child_exited> early_;
   std::map<std::uint32_t, std::uint32_t> pipelines_; // by generation
   std::map<node_id, memory_file> kv_files_;          // of shards: their KV outlives them
-  std::map<node_id, std::uint32_t> widths_;    // of stages that are several shards, by their rank 0
-  std::map<node_id, node_id> leaders_;         // of their shards: rank 0
-  std::map<node_id, memory_file> group_files_; // by rank 0: where these shards meet
-  std::map<node_id, std::int32_t> adopted_;    // shards that were started by another
+  std::map<node_id, std::uint32_t> widths_;          // by rank 0: shards of its stage, if several
+  std::map<node_id, node_id> leaders_;               // by shard: rank 0 of its stage
+  std::map<node_id, memory_file> group_files_; // by rank 0: memory that the ranks of a stage share
+  std::map<node_id, std::int32_t> adopted_;    // shards that another agent started
   struct last_life {
     std::int32_t pid = 0;
     epoch_id epoch;
   };
-  std::map<node_id, last_life> now_; // of shards: the last one
-  std::map<node_id, copies> copies_; // of shards, that wait to be their next life
+  std::map<node_id, last_life> now_; // by shard: its latest incarnation
+  std::map<node_id, copies> copies_; // by shard: waits to become its next incarnation
 };
 
 } // namespace baton::cluster

@@ -19,10 +19,10 @@ struct described_model {
   result<sampling_defaults> sampling;
 };
 
-// By file, and the identity that was asked for.
+// By file and expected identity.
 using described_models = std::map<std::pair<std::filesystem::path, std::uint64_t>, described_model>;
 
-// `identity`: that it had when the cluster came up; 0: it does so now.
+// `identity`: the model's identity at the cluster's start; 0: the cluster starts now.
 result<described_model> look_at_model(const std::filesystem::path& path, std::uint64_t identity) {
   auto file = model::open_model(path);
   if (!file) {
@@ -42,7 +42,7 @@ result<described_model> look_at_model(const std::filesystem::path& path, std::ui
   return described_model{std::move(*description), *found, sampling_of_file(**file)};
 }
 
-// Without what all pipelines have together: notes, run directory, addresses.
+// One pipeline without what all pipelines share: notes, run directory, addresses.
 struct pipeline_parts {
   cluster_config config;
   model::description model;
@@ -88,7 +88,7 @@ result<pipeline_parts> load_pipeline(const cluster_config& config, const machine
   return p;
 }
 
-// They come up together, and one of each model does.
+// Checks that all pipelines fit together, and that each model has a replica with shards.
 result<void> check_together(const std::vector<pipeline_parts>& parts, const machines& known) {
   std::vector<const cluster_plan*> before;
   for (const auto& p : parts) {
@@ -105,7 +105,7 @@ result<void> check_together(const std::vector<pipeline_parts>& parts, const mach
   return {};
 }
 
-// `dir`: none is the configured one.
+// `dir`: none means the configured one.
 result<cluster_base> base_of(cluster_config config, plan_note with, std::optional<run_dir> dir) {
   auto opened = dir ? result<run_dir>(std::move(*dir)) : run_dir::open(config.run_dir);
   if (!opened)
@@ -120,7 +120,7 @@ result<cluster_base> base_of(cluster_config config, plan_note with, std::optiona
 
 namespace {
 
-// All that are noted; of a cluster that comes up, all that it has.
+// Loads all persisted pipelines, or all configured ones if the cluster starts.
 result<std::vector<pipeline_parts>> load_pipelines(cluster_config& config, plan_note& with) {
   const auto newcomers = take_places(with.members, config);
   if (!newcomers)
@@ -129,12 +129,12 @@ result<std::vector<pipeline_parts>> load_pipelines(cluster_config& config, plan_
   if (comes_up)
     for (std::uint32_t p = 0; p < models_of_pipelines(config).size(); ++p)
       with.pipelines[p];
-  else // they were written down since
+  else // they may have been added since
     for (auto& [pipeline, note] : with.pipelines)
       if (note.generations)
         note.generations->now = leave_out(std::move(note.generations->now), *newcomers);
   std::vector<pipeline_parts> parts;
-  described_models looked_at; // replicas have one file
+  described_models looked_at; // replicas share one file
   for (auto& [pipeline, note] : with.pipelines) {
     auto loaded = load_pipeline(config, with.known, pipeline, note, looked_at);
     if (!loaded)
@@ -196,7 +196,7 @@ result<noted> noted_beside(const std::filesystem::path& config_copy) {
   return noted{*std::move(dir), *std::move(with)};
 }
 
-// `pipeline`: none is all that are noted.
+// `pipeline`: none means all persisted ones.
 result<cluster_contexts> load_noted(const std::filesystem::path& config_copy,
                                     std::optional<std::uint32_t> pipeline) {
   auto found = noted_beside(config_copy);

@@ -9,7 +9,7 @@
 namespace baton::cluster {
 namespace {
 
-constexpr std::uint64_t any_memory = 1ull << 50; // more than a machine has
+constexpr std::uint64_t any_memory = 1ull << 50; // more than any machine has
 
 result<void> check_directory(const char* key, const std::filesystem::path& path,
                              const error* failure) {

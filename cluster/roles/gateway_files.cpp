@@ -19,8 +19,8 @@ std::vector<std::filesystem::path> named(std::initializer_list<std::filesystem::
   return all;
 }
 
-// "127.0.0.1:8001" is "127.0.0.1:8003" for the third one. What is no address stays as it is: the
-// doors say so.
+// For the third gateway, "127.0.0.1:8001" becomes "127.0.0.1:8003". A malformed address stays
+// unchanged: the server reports it.
 std::string port_behind(const std::string& address, std::uint32_t index) {
   const auto colon = address.rfind(':');
   std::uint32_t port = 0;
@@ -28,7 +28,7 @@ std::string port_behind(const std::string& address, std::uint32_t index) {
     return address;
   const auto* const end = address.data() + address.size();
   const auto [at, error] = std::from_chars(address.data() + colon + 1, end, port);
-  if (error != std::errc() || at != end || port == 0) // 0: each takes a free one
+  if (error != std::errc() || at != end || port == 0) // 0: each takes a free port
     return address;
   return fmt::format("{}:{}", address.substr(0, colon), port + index);
 }
@@ -74,7 +74,7 @@ result<void> check_gateway(const gateway_section& section) {
   auto keys = load_keys_of(section);
   if (!keys)
     return keys.error();
-  // The last one has the highest port.
+  // The last gateway has the highest port.
   const auto settings = door_settings(section, std::move(*keys), section.processes - 1);
   if (auto ok = gateway::http_server::check(settings); !ok)
     return ok;
@@ -83,7 +83,7 @@ result<void> check_gateway(const gateway_section& section) {
 
 namespace {
 
-// What is no IPv4 address and port is left to the door itself.
+// Malformed endpoints are ignored here: the ZeroMQ server reports them.
 result<void> check_zmq_is_free(const std::string& endpoint) {
   constexpr std::string_view tcp = "tcp://";
   const auto colon = endpoint.rfind(':');

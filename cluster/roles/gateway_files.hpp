@@ -1,5 +1,5 @@
-// The files that a gateway reads when it comes up, and again whenever they change: API keys,
-// certificate and its key. Nothing that is open notices.
+// Files that a gateway reads at its start and whenever they change: API keys, certificate and its
+// key. Open connections are not affected.
 #pragma once
 
 #include "cluster/config/config.hpp"
@@ -16,32 +16,32 @@
 
 namespace baton::cluster {
 
-// None: no file is named. Errors: as load_api_keys, with the key of nodes.toml.
+// None: no file is configured. Errors: as load_api_keys, with the key of nodes.toml.
 result<std::optional<std::vector<gateway::api_key>>> load_keys_of(const gateway_section& section);
 // "gateway", "gateway-1".
 std::string name_of_gateway(std::uint32_t index);
-// Where this one of the gateways listens, and who may come there: the operator's door is as many
-// ports behind gateway.admin, and the first one alone has the ZeroMQ door.
+// Addresses and access of gateway `index`: its admin port is gateway.admin's plus the index, and
+// only the first gateway has the ZeroMQ server.
 gateway::gateway_config door_settings(const gateway_section& section,
                                       std::optional<std::vector<gateway::api_key>> keys,
                                       std::uint32_t index = 0);
-// Whether a gateway could come up. Errors: as load_keys_of, http_server::check and
+// Whether a gateway could start. Errors: as load_keys_of, http_server::check and
 // grpc_door::check.
 result<void> check_gateway(const gateway_section& section);
 // Checks that the addresses of all gateways are free. Requires: this cluster is not running.
 // Errors: as load_keys_of and http_server::check_free; `param` is the key of nodes.toml.
 result<void> check_gateway_is_free(const gateway_section& section);
-// Requires: check_gateway is content.
+// Requires: check_gateway succeeds.
 std::vector<gateway::http_server::remark> remarks_on_gateway(const gateway_section& section);
 
 class gateway_files {
 public:
-  // Requires: what the board and the doors came up with was read after the watch was made.
+  // Requires: the state and servers were set up from files read after this watch was made.
   explicit gateway_files(gateway_section section);
   void attach(std::shared_ptr<gateway::board> board, std::shared_ptr<gateway::door_server> doors);
 
-  // To be called at an even interval. What cannot be read changes nothing: the old stays, and
-  // `told` hears why; the empty text, once all is well again.
+  // Call it periodically. An unreadable file changes nothing; `told` gets the reason, and an empty
+  // text once all is well again.
   void look(const std::function<void(const std::string& why)>& told);
 
 private:
@@ -53,7 +53,7 @@ private:
   file_watch certificate_;
   std::shared_ptr<gateway::board> board_;
   std::shared_ptr<gateway::door_server> doors_;
-  std::string keys_wrong_; // empty: nothing
+  std::string keys_wrong_; // empty: no error
   std::string certificate_wrong_;
 };
 

@@ -12,7 +12,7 @@
 namespace baton::cluster {
 namespace {
 
-// For so long a pool that is over refuses what a door has looked up before.
+// A retired pool refuses requests for this long, because servers may still hold a reference to it.
 constexpr std::chrono::seconds refusing_max{10};
 
 schedule::worker_limits limits_of(const worker_config& w) {
@@ -31,14 +31,14 @@ schedule::worker_limits limits_of(const worker_config& w) {
   return limits;
 }
 
-// Of nodes.toml and of a store always, for requests wait there until a worker comes; of the
-// repository once it is ready.
+// Whether requests are accepted. Models of nodes.toml and of a store queue them until a worker is
+// ready; models of the repository accept them once ready.
 bool is_asked(const served_model& m) {
   return !m.is_of_repository || m.state == model_state::ready ||
          (m.state == model_state::loading && !m.archive.empty());
 }
 
-// Else it is only shown.
+// Whether the revision needs a pool; otherwise it is only shown.
 bool has_pool(const served_model& m) {
   return !m.workers.empty() || m.state == model_state::ready;
 }
@@ -129,7 +129,7 @@ void gateway_workers::take(served_models now) {
     end_others(now);
     show(std::move(now));
   }
-  for (const auto revision : drained) // what comes back of it may come here
+  for (const auto revision : drained) // without the lock: the send may call back
     say_drained(revision);
 }
 
@@ -139,7 +139,7 @@ bool gateway_workers::take(const served_model& one) {
   auto at = pools_.find(one.revision);
   if (one.state == model_state::unloading) {
     if (at == pools_.end() || *at->second.is_drained)
-      return true; // also to a root that has not heard it
+      return true; // also for a root that missed the report
     caf::anon_send(at->second.pool, drain{cluster_.config.shutdown_timeout});
   } else if (at == pools_.end()) {
     pools_.emplace(one.revision, make(one, config_of(cluster_.config, one)));
@@ -149,7 +149,7 @@ bool gateway_workers::take(const served_model& one) {
   return false;
 }
 
-// It may have been scaled, or chosen.
+// Applies a change of its workers or of the default version.
 void gateway_workers::follow(serving& s, const served_model& one) {
   s.view.is_default = one.is_default;
   auto processes = processes_of(one);
@@ -218,7 +218,7 @@ void gateway_workers::say_drained(std::uint64_t revision) {
   self_.links().post(place::root, actors::well_known::models, message(model_drained{revision}));
 }
 
-// What is told of no more has no processes: what it still has ends with that.
+// A revision that is no longer published has no processes: its open requests end.
 void gateway_workers::end_others(const served_models& now) {
   for (auto& [number, s] : pools_) {
     const bool is_told =

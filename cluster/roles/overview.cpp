@@ -10,17 +10,17 @@ namespace {
 
 using pointer = overview_actor::stateful_pointer<overview_state>;
 
-// What it means that this one is not started again.
+// The effect of a process that is not restarted.
 std::string_view what_is_lost(role r) {
   switch (r) {
   case role::head:
-    return "its pipeline serves nobody";
+    return "its pipeline does not serve";
   case role::gateway:
-    return "its doors are closed";
+    return "its listeners are closed";
   case role::agent:
-    return "its shards go on, and have no next life";
+    return "its shards go on, but are not restarted";
   case role::shard:
-    return "its pipeline serves nobody, unless others take its layers";
+    return "its pipeline does not serve until other shards take its layers";
   case role::worker:
     return "its model is not served";
   default:
@@ -36,7 +36,7 @@ std::string reason_of(const status& s) {
                                   : std::string());
 }
 
-// Whose reason it is: of one that failed rather than of those who wait for it.
+// The process whose reason explains the cluster's state: a failed one before those that wait.
 const status* teller_of(const std::vector<status>& nodes) {
   const status* teller = nullptr;
   for (const auto& n : nodes) {
@@ -122,12 +122,12 @@ overview_actor::behavior_type overview(pointer self, overview_config config) {
           return; // of a generation that is over
         auto& known = it->second;
         if (m.epoch < known.epoch)
-          return; // from a life that is over
+          return; // from an earlier incarnation
         auto restarts = std::max(known.restarts, m.restarts);
         auto supervision = m.supervision ? m.supervision : known.supervision;
         known = m;
         known.restarts = restarts;
-        known.supervision = std::move(supervision); // a child itself does not say it
+        known.supervision = std::move(supervision); // set by the supervisor, not by the child
         tell(self);
       },
       [self](const asked& m) {

@@ -1,6 +1,5 @@
-// The root's picture of the cluster: how every process stands, and from that how the cluster stands
-// as a whole. Tells the gateways (for /health and the page) and whoever asks (`cluster status`).
-// Decides nothing.
+// Aggregates the status of all processes into that of the cluster. Publishes it to the gateways
+// (for /health and the page) and answers `cluster status`. Makes no decisions.
 #pragma once
 
 #include "actors/interfaces.hpp"
@@ -11,22 +10,22 @@
 
 namespace baton::cluster {
 
-// A client asked; the answer goes to this node.
+// A client's query; the answer goes to this process.
 struct asked {
   node_id who;
   query_status what;
 };
 
-// Which processes there are to be from now on. On those that come and serve nobody yet, or are
-// spare, the cluster's own phase does not depend.
+// The processes that should exist. The cluster's phase does not depend on those that are new and
+// serve nothing yet, or are spare.
 struct expected_now {
-  std::vector<status> nodes; // as not started yet
+  std::vector<status> nodes; // in the state before their start
   std::set<node_id> coming;
   std::vector<pipeline_status> pipelines; // by number, without their load
   std::vector<shard_place> places;
 };
 
-// A head's word.
+// A head's report.
 struct load_of {
   std::uint32_t pipeline = 0;
   load_report load;
@@ -45,7 +44,7 @@ using overview_actor = actors::takes<status, asked, expected_now, load_of, actor
 
 struct overview_config {
   std::string url;
-  expected_now expected; // at first
+  expected_now expected; // the initial value
   std::function<void(node_id, const cluster_status&)> send_to_client;
   std::function<actors::gateway_actor(node_id)> gateway;
   std::function<void(const cluster_status&)> changed; // for the terminal

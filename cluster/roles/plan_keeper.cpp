@@ -13,7 +13,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// Of the nodes with devices of this pipeline.
+// The remote nodes that have devices of this pipeline.
 std::vector<std::string> elsewhere(const cluster_config& view) {
   std::vector<std::string> nodes;
   for (const auto& n : view.nodes)
@@ -44,7 +44,7 @@ void plan_keeper::use_nodes(cluster_config now) {
     l.view = view_of(config_, l.context->pipeline());
 }
 
-// Whoever starts on this machine from now on plans from this.
+// Processes that start on this machine later read their plan from here.
 result<void> plan_keeper::note() {
   note_.build = build_version();
   for (const auto& l : lines_)
@@ -68,11 +68,11 @@ plan_standing plan_keeper::stand() const {
 
 void plan_keeper::note_change() {
   if (auto ok = note(); !ok)
-    spdlog::error("{}", ok.error().message); // a root after us asks head and machines again
+    spdlog::error("{}", ok.error().message); // a later root gets the state from heads and agents
   ++version_;
 }
 
-// Without the lock: who is told may ask.
+// Publishes without the lock, because the callbacks may call this object.
 void plan_keeper::tell() {
   tell_newest(
       [this] {
@@ -104,7 +104,7 @@ void plan_keeper::change_and_tell(const std::function<void()>& change) {
     tell();
 }
 
-// Above all of all pipelines: a shard's number says which generation it is of, and that whose.
+// Unique across pipelines: a shard's process id has its generation, which implies the pipeline.
 std::uint32_t plan_keeper::next_number() const {
   std::uint32_t last = 0;
   for (const auto& l : lines_)
@@ -126,7 +126,7 @@ result<cluster_plan> plan_keeper::plan_of(const line& l, const generation& next)
   return make_plan(l.view, l.context->model, note_.known, next);
 }
 
-// One more of those that begin together. Errors: conflict (a change is under way), as plan_of,
+// Adds a step to those that begin together. Errors: conflict (a change is in progress), as plan_of,
 // check_fits_beside.
 result<void> plan_keeper::add_step(line& l, generation next, std::vector<step>& steps) const {
   if (const auto coming = l.book.coming())
@@ -144,7 +144,7 @@ result<void> plan_keeper::add_step(line& l, generation next, std::vector<step>& 
   return {};
 }
 
-// All pipelines that have devices on the node, or none.
+// Changes all pipelines that have devices on the node, or none.
 result<std::vector<plan_keeper::step>> plan_keeper::plan_change(const change_nodes& order) {
   std::vector<step> steps;
   for (auto& l : lines_) {
@@ -165,7 +165,7 @@ result<std::vector<plan_keeper::step>> plan_keeper::plan_change(const change_nod
   return steps;
 }
 
-// A replica may be left without a node, but not the last one of its model.
+// A change may leave a replica without nodes, but not the last one of its model.
 result<void> plan_keeper::check_served(const line& l, const std::vector<step>& steps) const {
   const auto& model = l.view.model.name;
   for (const auto& other : lines_) {
@@ -178,7 +178,7 @@ result<void> plan_keeper::check_served(const line& l, const std::vector<step>& s
   return fail(errc::does_not_fit, "no device is left for the layers of model {}", model);
 }
 
-// Those that serve, then those that can, then the rest; within each in their order. Errors:
+// Replicas that serve, then those that could, then the rest; stable within each group. Errors:
 // not_found.
 result<std::vector<plan_keeper::line*>> plan_keeper::replicas_of(const std::string& model) {
   std::vector<line*> replicas;
@@ -201,7 +201,7 @@ result<std::vector<plan_keeper::line*>> plan_keeper::replicas_of(const std::stri
   return replicas;
 }
 
-// The first so many of its replicas are on, the others off; all have stages of the width.
+// Switches the first replicas on and the rest off; all get stages of the requested width.
 result<std::vector<plan_keeper::step>> plan_keeper::plan_scale(const scale_model& order) {
   const auto replicas = replicas_of(order.model);
   if (!replicas)
@@ -218,7 +218,7 @@ result<std::vector<plan_keeper::step>> plan_keeper::plan_scale(const scale_model
     auto& l = *replicas->at(i);
     auto now = l.book.noted().now.serving;
     const bool is_on = i < wanted;
-    if (is_on && now.stages == 0) // it begins with the machines that are there
+    if (is_on && now.stages == 0) // begins with the machines that are present
       now = leave_out(std::move(now), l.away.lost(clock::now()));
     auto next =
         next_generation_scaled(l.view, now, is_on, order.width > 0 ? order.width : now.width);
@@ -247,7 +247,7 @@ nodes_changed plan_keeper::scale(const scale_model& order) {
   return answer;
 }
 
-// `why_off`: of the pipelines that have no stage then.
+// `why_off`: the reason for pipelines that are left without a stage.
 nodes_changed plan_keeper::begin(std::uint64_t request, result<std::vector<step>> steps,
                                  const std::string& why_off) {
   if (!steps)
@@ -271,7 +271,7 @@ nodes_changed plan_keeper::begin(std::uint64_t request, result<std::vector<step>
   if (!answer.refused)
     if (auto ok = note(); !ok)
       answer.refused = ok.error();
-  if (answer.refused) { // nobody has heard of it, but for what is over already
+  if (answer.refused) { // nothing is published yet, so only finished changes remain
     for (auto& s : *steps) {
       s.of->book.give_up(answer.refused->message);
       s.of->coming.reset();
@@ -374,7 +374,7 @@ void plan_keeper::on_serves(std::uint32_t generation) {
         l.moves.on_success();
         note_change();
       } else if (l.flight && l.flight == l.book.coming() && generation == l.serving.generation) {
-        give_up(l, "who was gone is back"); // before the others were ready
+        give_up(l, "the lost node is back"); // before the others were ready
       }
   });
 }
@@ -398,7 +398,7 @@ void plan_keeper::on_serving(std::uint32_t pipeline, bool is_serving) {
       l.away.on_serving(is_serving, clock::now());
 }
 
-// Layers of a lost machine that nobody has taken are not left to themselves.
+// Schedules another attempt if the layers of a lost machine are still without a place.
 void plan_keeper::try_again_later(line& l) {
   if (l.coming && l.flight == l.coming->generation)
     l.again_at =
@@ -407,7 +407,7 @@ void plan_keeper::try_again_later(line& l) {
             move_again_min, l.moves.on_end(clock::now(), false).value_or(l.moves.pause_max()));
 }
 
-// A change is over, and nothing came of it.
+// Ends a change without a result.
 void plan_keeper::give_up(line& l, const std::string& why) {
   if (!l.book.give_up(why))
     return;
@@ -416,8 +416,8 @@ void plan_keeper::give_up(line& l, const std::string& why) {
   note_change();
 }
 
-// Beside those that serve, which may still be whole again first; or, if there is no room for both,
-// in their place.
+// Starts a generation beside the serving one, which may recover first, or in its place if there is
+// no room for both.
 result<void> plan_keeper::move_away_from(line& l, const std::set<std::string>& lost,
                                          const std::string& why) {
   auto next = next_generation_without(l.view, l.book.noted().now.serving, lost);
@@ -447,7 +447,7 @@ void plan_keeper::do_without_the_lost(line& l) {
     l.moved_from.clear();
   }
   if (lost == std::exchange(l.moved_from, lost))
-    return; // what there was to do was done
+    return; // already handled
   const auto& last = l.coming ? *l.book.noted().now.coming : l.book.noted().now.serving;
   if (std::none_of(lost.begin(), lost.end(),
                    [&](const auto& node) { return has_shards_on(last, node); }))

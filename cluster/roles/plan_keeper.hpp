@@ -1,7 +1,7 @@
-// The root's hand on the plan: takes orders to change it, takes nodes in and lets them go, does
-// without machines that are lost, notes what there is, then says it to heads and agents. What must
-// be remembered of each pipeline is in its generation book, who is lost in its absence book, what
-// fits in plan.hpp.
+// The root's controller of the plan. It changes the plan on request, adds and removes nodes, and
+// replaces lost machines. It persists the plan, then publishes it to heads and agents. Each
+// pipeline's state is in its generation_registry, lost nodes are in its failure_detector, and
+// plan.hpp decides what fits.
 #pragma once
 
 #include "cluster/plan/absence_book.hpp"
@@ -14,67 +14,67 @@
 
 namespace baton::cluster {
 
-// From a generation that was begun without lost machines and given up to the next: at first the
-// least, then as many of these as the back-off says. Beyond the intensity with the longest pause.
+// Pause before the next attempt after a generation without the lost machines was given up. The
+// back-off multiplies it; beyond the intensity the longest pause applies.
 inline constexpr std::chrono::seconds move_again_min{15};
 inline constexpr schedule::retry_intensity move_intensity{6, std::chrono::hours(1)};
 
-// What there is now of a pipeline, as whoever shows it needs it.
+// The current state of a pipeline, for display.
 struct pipeline_standing {
   std::string model;
   cluster_plan serving;
   std::optional<cluster_plan> coming;
-  std::string change; // how it goes, or how the last one ended
+  std::string change; // progress of the change, or outcome of the last one
 };
 struct plan_standing {
   std::vector<agent_plan> agents;
   std::vector<pipeline_standing> pipelines; // by number
 };
 
-// What the root says to heads and agents.
+// The state that the root publishes to heads and agents.
 struct plan_word {
-  std::vector<agent_plan> agents; // of the nodes that there are
+  std::vector<agent_plan> agents; // of the existing nodes
   told_nodes nodes;
   machines known; // those that have joined
   std::vector<generations> shards;
 };
 
-// Any thread may call it.
+// Thread-safe.
 class plan_keeper {
 public:
   struct outside {                                     // both may call back
     std::function<void(const plan_word&)> say;         // to heads and agents
-    std::function<void(const plan_standing&)> changed; // ahead of `say`
+    std::function<void(const plan_standing&)> changed; // called before `say`
   };
-  // Of all pipelines. `all` must outlive it.
+  // For all pipelines. `all` must outlive this object.
   plan_keeper(const cluster_contexts& all, outside to);
 
   nodes_changed change(const change_nodes& order);
   nodes_changed scale(const scale_model& order);
-  // Nodes that nodes.toml, of this text, names by now, `node` among them, are the cluster's from
-  // now on; none of them has layers yet. Errors: not_found (it is not there either), conflict
-  // (check_grown), bad_config (too many), io_failed.
+  // Adds the nodes that nodes.toml (`text`) names by now, including `node`, without layers.
+  // Errors: not_found (`node` is not in the file), conflict (check_grown), bad_config (too many),
+  // io_failed.
   result<std::vector<node_config>> admit(const std::string& node, const std::string& text,
                                          cluster_config fresh);
   bool has_node(const std::string& node) const;
-  // It is the cluster's no more. Errors: not_found, conflict (it has layers), bad_config
-  // (it is on this machine).
+  // Removes a node from the cluster. Errors: not_found, conflict (it has layers), bad_config (it is
+  // on this machine).
   result<void> remove(const std::string& node);
-  // A machine has come that was not here when the cluster came up.
+  // A machine has joined that was absent when the cluster started.
   void on_joined(const std::string& node, const machine_facts& facts);
   void on_serves(std::uint32_t generation);
-  // The agent of this place is linked, or is not.
+  // The link to this agent is up or down.
   void on_agent(node_id agent, bool is_here);
-  // Whether the head of that pipeline has an open epoch, as far as one knows.
+  // Whether the head of that pipeline has an open epoch, as far as is known.
   void on_serving(std::uint32_t pipeline, bool is_serving);
-  // A child is beyond its intensity, as its agent says: if it is one of those that come, they are
-  // given up.
+  // An agent reports that a child exceeded its restart intensity. If the child belongs to a new
+  // generation, that generation is given up.
   void on_failed(const status& child);
   void tick();
 
   plan_standing standing() const;
   plan_word word() const;
-  // To somebody who has come: what is said last is what is so, whatever changes meanwhile.
+  // Sends the current state to a new peer. A concurrent change is sent after it.
   void tell(const std::function<void(const plan_word&)>& one) const;
 
 private:
@@ -85,9 +85,9 @@ private:
     cluster_config view;
     generation_book book;
     absence_book away;
-    std::set<std::string> moved_from;    // the lost nodes of which something was made
-    std::optional<std::uint32_t> flight; // the generation that comes because of them
-    std::optional<std::chrono::steady_clock::time_point> again_at; // it did not come: another one
+    std::set<std::string> moved_from;    // lost nodes that have been handled
+    std::optional<std::uint32_t> flight; // the generation that replaces them
+    std::optional<std::chrono::steady_clock::time_point> again_at; // when to try again
     schedule::retry_policy moves{move_intensity, move_again_min};
     cluster_plan serving;
     std::optional<cluster_plan> coming;
@@ -128,10 +128,10 @@ private:
   plan_note note_;
   run_dir dir_;
   std::string text_;      // of nodes.toml
-  cluster_config config_; // its nodes are those that there are
+  cluster_config config_; // its nodes are the current ones
   std::vector<agent_plan> agents_;
   std::vector<line> lines_;
-  std::uint64_t version_ = 0; // changes of all that is told
+  std::uint64_t version_ = 0; // counts changes of the published state
 };
 
 } // namespace baton::cluster

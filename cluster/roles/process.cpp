@@ -21,9 +21,9 @@ namespace {
 
 constexpr std::chrono::milliseconds link_tick_interval{50};
 constexpr std::chrono::milliseconds actor_tick_interval{100}; // each wakes threads beside a step
-constexpr std::chrono::seconds keys_interval{1};              // to look whether they have changed
-// One actor must not starve the others (measured: two self-sending actors starved a third without
-// it).
+constexpr std::chrono::seconds keys_interval{1};              // between looks at the key files
+// Bounds the messages per scheduling of an actor. Measured without it: two actors that send to
+// themselves starve a third.
 constexpr std::size_t messages_per_turn = 64;
 
 sigset_t ending_signals() {
@@ -43,7 +43,7 @@ caf::actor_system_config caf_options(std::uint32_t threads) {
   return options;
 }
 
-// Messages are additive, but what stands in them must mean the same on both ends of a pipeline.
+// Schemas are extensible, but both ends of a pipeline must interpret a message alike.
 result<void> admit(const hello& peer) {
   if (peer.role == role::client || peer.build == build_version())
     return {};
@@ -85,11 +85,11 @@ struct process::parts {
   caf::actor_system_config options;
   std::unique_ptr<bus_zmq> wire;
   std::unique_ptr<exchange> links;
-  // Ahead of what actors send through: a step that still runs when the process ends has its result
-  // to send, and the system waits for it.
+  // Declared after what actors send through, so destroyed first. A running step still sends its
+  // result then, and the system waits for it.
   caf::actor_system system;
   resident_actors residents{system, messages_per_turn};
-  std::vector<caf::actor> owned; // this and what follows may hold actors: gone before the system
+  std::vector<caf::actor> owned; // this and the rest may hold actors: gone before the system
   std::vector<std::function<void()>> ticks;
   std::vector<std::function<void(const hello&)>> ups;
   std::vector<std::function<void(node_id, epoch_id, const std::string&)>> downs;
@@ -97,18 +97,18 @@ struct process::parts {
   std::mutex mutex;
   std::condition_variable wake;
   bool stopping = false;
-  int asked_to_end = 0; // the signal, until somebody waits for it
+  int asked_to_end = 0; // the pending signal, until wait() returns it
   std::function<void(const key_pair&)> on_key;
-  std::string noted_key; // with which we listen
+  std::string noted_key; // the one with which we listen
   status current;
-  std::uint64_t reports = 0; // changes of `current`
+  std::uint64_t reports = 0; // counts changes of `current`
 
   parts(identity w, addresses a, std::uint32_t threads)
       : who(std::move(w)), where(std::move(a)), options(caf_options(threads)), system(options) {
     current = {who.node, who.epoch, who.as, who.name, phase::starting, {}, getpid(), 0, 0};
   }
 
-  // By whoever reports, and when the supervisor's link comes up: often at the same time.
+  // Called by reporting threads and when the supervisor's link comes up, often concurrently.
   void send_status() {
     tell_newest(
         [this] {
@@ -120,7 +120,7 @@ struct process::parts {
         });
   }
 
-  // Who may come in, and this machine's own key, as they are noted now.
+  // Applies the current trusted keys and this machine's own key.
   void follow_keys() {
     where.refresh();
     if (who.as == role::client || !where.keys().is_set())
@@ -167,7 +167,7 @@ result<std::unique_ptr<process>> process::start(identity who, const addresses& w
   auto p = std::make_unique<parts>(std::move(who), where, actor_threads);
   bus_zmq_options wire;
   wire.curve = where.keys();
-  if (auto own = where.changed_key(wire.curve.own.public_key)) // a copy of a shard slept meanwhile
+  if (auto own = where.changed_key(wire.curve.own.public_key)) // changes while a copy sleeps
     wire.curve.own = std::move(*own);
   p->wire = std::make_unique<bus_zmq>(std::move(wire));
   auto bound = p->wire->bind(p->who.endpoint);
@@ -205,8 +205,7 @@ exchange& process::links() {
 const identity& process::self() const {
   return parts_->who;
 }
-// An actor that ends by itself has failed, and nobody else would notice: the links go on without
-// it.
+// An actor that ends by itself has failed. The links would stay up, so the process must end too.
 void process::guard(const caf::actor& actor) {
   caf::actor_cast<caf::abstract_actor*>(actor)->attach_functor([](const caf::error& why) {
     if (!why || why == caf::exit_reason::user_shutdown)

@@ -1,6 +1,5 @@
-// What every process of the cluster has, whatever its role: an actor system, the bus with its
-// links, a ticker, a way to say how it stands, and SIGTERM. The roles (role_*.cpp) put their actors
-// into it.
+// The common part of all processes: an actor system, the bus with its links, a ticker, status
+// reports, and SIGTERM. The roles (role_*.cpp) add their actors.
 #pragma once
 
 #include "actors/interfaces.hpp"
@@ -20,34 +19,34 @@ struct identity {
   epoch_id epoch;
   role as = role::client;
   std::string name;     // "shard-0"
-  std::string endpoint; // where this life of it listens
-  node_id supervisor;   // whom it reports to; none for the root
+  std::string endpoint; // where this incarnation listens
+  node_id supervisor;   // the process it reports to; none for the root
   std::string supervisor_endpoint;
 };
 
 class process {
 public:
-  // Binds the endpoint and starts the threads; nothing is connected yet. Errors: address_in_use,
+  // Binds the endpoint and starts the threads, but connects nothing yet. Errors: address_in_use,
   // io_failed, bad_config.
   static result<std::unique_ptr<process>> start(identity who, const addresses& where,
                                                 std::uint32_t actor_threads);
-  // Stops ticking, then the bus, then ends all actors that were handed to `own`, in reverse order.
+  // Stops the ticker, then the bus, then ends the owned actors in reverse order.
   ~process();
 
   caf::actor_system& system();
   exchange& links();
   const identity& self() const;
 
-  // If this actor ends by itself, or is killed by what it did, so does the process.
+  // Ends the process if the actor ends by itself or with an error.
   static void guard(const caf::actor& actor);
-  // Guards it, and ends it when the process ends.
+  // Guards the actor, and ends it when the process ends.
   void own(caf::actor actor);
   template <class Handle>
   Handle own_typed(Handle handle) {
     own(caf::actor_cast<caf::actor>(handle));
     return handle;
   }
-  // It runs on the bus's thread (resident_actors.hpp). Only before `begin`.
+  // Pins the actor to the bus's thread (pinned_actors). Only before `begin`.
   template <class Handle>
   Handle own_resident(Handle handle) {
     reside(caf::actor_cast<caf::actor>(handle));
@@ -58,7 +57,7 @@ public:
   // Called when a peer's link comes up or goes down, from the bus's threads. Only before `begin`.
   void on_peer(std::function<void(const hello&)> up,
                std::function<void(node_id, epoch_id, const std::string&)> down);
-  // A typed actor that takes peer_up and peer_down hears of them.
+  // Sends peer_up and peer_down to a typed actor.
   template <class Handle>
   void tell_peers(Handle handle) {
     on_peer([handle](const hello& h) { caf::anon_send(handle, actors::peer_up{h}); },
@@ -66,20 +65,20 @@ public:
               caf::anon_send(handle, actors::peer_down{n, e, why});
             });
   }
-  // Called from the ticker's thread when this machine has another key now. Only before `begin`.
+  // Called from the ticker's thread when this machine's key has changed. Only before `begin`.
   void on_key(std::function<void(const key_pair&)> changed);
-  // Tells the supervisor, now and whenever it is (re)connected.
+  // Reports to the supervisor, now and whenever it (re)connects.
   void report(phase p, std::string reason = {}, double progress = 0);
 
-  // Starts the links (first of all to the supervisor) and the ticker.
+  // Starts the links, the supervisor's first, and the ticker.
   void begin();
   // Waits for the signal that asks this process to end (SIGTERM or SIGINT); 0 after `stop`, from
   // any thread.
   int wait();
-  // Waits a few milliseconds; true if such a signal came: wait() gives it again, at once.
+  // Waits a few milliseconds. True if a signal came; wait() then returns it at once.
   bool wait_briefly();
-  // Waits for `stop`, whatever signals come: who leaves before its children have ended leaves them
-  // behind. At most `stop_patience`, which is said in the log.
+  // Waits for `stop`, whatever signals come: leaving earlier would leave children behind. Waits at
+  // most `stop_patience`, and logs if that is exceeded.
   void wait_stopped();
   void stop();
 
@@ -90,23 +89,21 @@ private:
   std::unique_ptr<parts> parts_;
 };
 
-// To call first thing in main, before any thread: SIGTERM, SIGINT and SIGHUP are taken by
-// process::run alone.
+// Call it first in main, before any thread: only process::wait takes SIGTERM, SIGINT and SIGHUP.
 void block_signals();
 
-// The version and source that this binary was built from: only equal builds link to one another.
+// The version and source of this binary. Only equal builds connect to each other.
 std::string_view build_version() noexcept;
 
-// A supervisor ends its children one after the other, each within actors::supervisor_config's
-// kill_after.
+// A supervisor ends its children one after the other, each within supervisor_config's kill_after.
 inline constexpr std::chrono::seconds stop_patience{120};
 
-// Waits at most so long for a signal that asks this process to end: its number, or 0.
+// Waits for a signal that asks this process to end: its number, or 0 after `patience`.
 int wait_for_end(std::chrono::milliseconds patience);
 
 // Steady clock in microseconds.
 std::uint64_t now_micros();
-// The wall clock's: epochs of a node's lives grow by it, whoever begins them.
+// Wall clock in microseconds: the basis of incarnations, which grow whichever process starts them.
 std::uint64_t wall_micros();
 
 } // namespace baton::cluster

@@ -12,14 +12,14 @@
 namespace baton::cluster {
 namespace {
 
-// A gateway says within this time that it drains, and how many requests are open.
+// A gateway reports within this time that it drains, and its number of open requests.
 constexpr std::chrono::milliseconds drain_answer_max{1000};
 
-// How the gateways stand while they drain.
+// The state of the gateways while they drain.
 struct draining_gateways {
-  bool is_over = true;          // none has an open stream
-  bool has_said = true;         // each that is there has heard that it drains
-  const status* lost = nullptr; // one that is gone
+  bool is_over = true;          // no gateway has an open stream
+  bool has_said = true;         // every connected gateway has reported that it drains
+  const status* lost = nullptr; // a gateway that is gone
   std::string still_open;       // what is open
 };
 
@@ -109,7 +109,7 @@ void progress::show(const cluster_status& now) {
   if (now.phase == phase::ready && last_.phase != phase::ready && !was_ready_)
     show_ready(now);
   was_ready_ = was_ready_ || now.phase == phase::ready;
-  if (is_draining_) // here, and not by who waits: it may be back before that one looks
+  if (is_draining_) // checked here: a waiting thread might look after the gateway is back
     if (const auto* lost = look_at(now.nodes).lost) {
       lost_while_draining_ = fmt::format("{} was lost while it drained", lost->name);
       lost_lives_.emplace(lost->node, lost->epoch);
@@ -153,7 +153,7 @@ std::string progress::failure() const {
   std::lock_guard lock(mutex_);
   if (last_.phase == phase::failed)
     return last_.reason;
-  for (const auto& n : last_.nodes) // of a worker model, without which the cluster is ready
+  for (const auto& n : last_.nodes) // a failed worker does not change the cluster's phase
     if (n.supervision && n.supervision->has_given_up)
       return fmt::format("{}: {}", n.name, n.reason);
   return "";
@@ -167,7 +167,7 @@ bool progress::wait_ready(const std::function<bool()>& interrupted) {
     if (last_.phase == phase::failed)
       return false;
   }
-  std::lock_guard lock(mutex_); // it may have come up, and been said so, at the last moment
+  std::lock_guard lock(mutex_); // it may have become ready, and shown so, at the last moment
   return was_ready_;
 }
 

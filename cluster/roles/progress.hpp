@@ -1,5 +1,5 @@
-// What `cluster up` shows at the terminal: each process as it comes up, the URL and a line to
-// paste, what goes wrong with the end of its log; with --json one object a line.
+// The terminal output of `cluster up`: each process as it starts, the URL with a command to paste,
+// and errors with the end of the log. With --json it prints one object a line.
 #pragma once
 
 #include "cluster/roles/roles.hpp"
@@ -19,22 +19,22 @@ class progress {
 public:
   progress(const cluster_contexts& all, bool json);
 
-  // From the overview actor, on every change.
+  // Called by status_aggregator on every change.
   void show(const cluster_status& now);
-  // Instead of all that: what kept it from beginning.
+  // Prints the error that prevented the start.
   static void failed(const error& e, bool json);
   void draining();
   void stopped(const root_end& how);
 
-  // True when all are ready; false if one failed before, or `interrupted` says so.
+  // True when all are ready; false if one failed before, or if `interrupted` returns true.
   bool wait_ready(const std::function<bool()>& interrupted);
-  // Returns when no gateway has an open stream, after `grace`, or when `interrupted` says so: why
-  // streams were cut, or nothing if none was.
+  // Returns when no gateway has an open stream, after `grace`, or when `interrupted` returns true.
+  // The result says why streams were cut; empty: none was.
   std::string wait_drained(std::chrono::milliseconds grace,
                            const std::function<bool()>& interrupted);
-  // Of a gateway's life that wait_drained has told of.
+  // Whether wait_drained has reported the loss of this gateway incarnation.
   bool was_lost_while_draining(node_id node, epoch_id life) const;
-  // What has been given up, and why; nothing if all is well.
+  // The processes that are given up, and why; empty if all is well.
   std::string failure() const;
 
 private:
@@ -48,11 +48,11 @@ private:
   std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   mutable std::mutex mutex_;
   cluster_status last_;
-  std::map<std::string, std::string> shown_; // the last line for each process
+  std::map<std::string, std::string> shown_; // the last text shown for each process
   bool was_ready_ = false;
   bool is_draining_ = false;
-  std::string lost_while_draining_; // a gateway; it may be back, without the streams that it had
-  std::set<std::pair<node_id, epoch_id>> lost_lives_; // of gateways, while they drained
+  std::string lost_while_draining_; // a gateway; it may be back, without its streams
+  std::set<std::pair<node_id, epoch_id>> lost_lives_; // gateways that were lost while they drained
 };
 
 } // namespace baton::cluster

@@ -1,5 +1,5 @@
-// The node agent: one per machine. Supervises that machine's shards and passes on how they stand;
-// no data path: they go on without it, and the next agent adopts them.
+// The node agent, one per machine. Supervises that machine's shards and forwards their status. It
+// is not on the data path: shards run on without it, and the next agent adopts them.
 #include "actors/supervisor.hpp"
 #include "cluster/bus/proxy.hpp"
 #include "cluster/config/pipelines.hpp"
@@ -36,24 +36,24 @@ std::vector<actors::child_spec> shards_of(const cluster_contexts& all, const age
   return specs;
 }
 
-// What the root has said to this machine: whoever starts here reads it. On the root's own machine
-// it has noted that itself, before it said so.
+// The root's messages to this machine, persisted for processes that start here. On its own machine
+// the root has persisted them already.
 class said_here {
 public:
   said_here(const cluster_contexts& all, const agent_plan& agent)
       : all_(all), agent_(agent), is_noting_(agent.machine != root_machine),
         note_(all.base.made_with), config_(all.base.config) {}
 
-  // True if it was noted here: the root waits for that.
+  // True if it was persisted here: the root waits for the confirmation.
   bool take(const joined& m) {
     auto known = machines_from_text(m.facts);
     auto nodes = told_nodes_from(m.nodes);
-    ENSURE(known && nodes, "the root says what it has noted");
+    ENSURE(known && nodes, "the root sends valid facts and nodes");
     note_.known = std::move(*known);
     take(*nodes);
     return is_noting_ && judge(note_keys(all_.base.dir, machine_keys::from(m.keys)));
   }
-  // False: of a pipeline that has no devices on this machine.
+  // False: the pipeline has no devices on this machine.
   bool take(const generations& m) {
     const auto noted = note_.pipelines.find(m.pipeline);
     if (noted == note_.pipelines.end())
@@ -63,7 +63,7 @@ public:
       judge(note_plan(all_.base.dir, note_));
     return true;
   }
-  // The shards of all generations of the root's last words.
+  // The shards of all generations that the root last published.
   actors::wanted_children wanted(child_launcher& launcher) const {
     actors::wanted_children wanted;
     for (const auto& context : all_) {
@@ -89,7 +89,7 @@ private:
     const auto copy = all_.base.dir.config();
     auto config = parse_config(nodes.config, copy.string());
     note_.members = nodes.members;
-    ENSURE(config && take_places(note_.members, *config), "the root goes by it");
+    ENSURE(config && take_places(note_.members, *config), "the root sends a valid configuration");
     config_ = std::move(*config);
     if (is_noting_) {
       judge(all_.base.dir.write(copy.filename().string(), nodes.config));
@@ -106,7 +106,7 @@ private:
   }
   static bool judge(const result<void>& ok) {
     if (!ok)
-      spdlog::error("{}", ok.error().message); // those that come cannot start, and are given up
+      spdlog::error("{}", ok.error().message); // new shards cannot start, and are given up
     return ok.has_value();
   }
 
@@ -115,10 +115,10 @@ private:
   const bool is_noting_;
   plan_note note_;
   told_nodes heard_;
-  cluster_config config_; // as they say
+  cluster_config config_; // as the root published it
 };
 
-// Shards of generations that ended while their agent was away: nobody else would end them.
+// Ends shards whose generation ended while their agent was away; no other process would.
 void end_left_over(const cluster_contexts& all) {
   for (const auto& note : all.base.dir.alive()) {
     const auto has_it = [&](const cluster_plan& plan) {
@@ -148,7 +148,7 @@ int run_agent(const cluster_contexts& all, const role_arguments& arguments) {
     return exit_permanent;
   }
   const auto& agent = *own;
-  said_here said(all, agent); // of the links' thread, which ends with `started`
+  said_here said(all, agent); // used by the links' thread, which `started` joins
   auto started = process::start({agent.node, arguments.epoch, role::agent, agent.name,
                                  cluster.where.listen(agent.listens_as), place::root,
                                  cluster.where.find(root_name)},
@@ -159,11 +159,11 @@ int run_agent(const cluster_contexts& all, const role_arguments& arguments) {
   }
   auto& self = **started;
   outlive_parent(cluster.dir, agent.name, arguments.epoch);
-  // A shard's copy becomes ours when the shard that made it dies.
+  // When a shard dies, its forked copy is reparented to this process.
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   end_left_over(all);
   std::atomic<bool> is_stopping{false};
-  std::atomic<bool> has_failed{false}; // one of its shards, at that
+  std::atomic<bool> has_failed{false}; // whether one of its shards failed to stop
   child_watch watch;
   life_clock lives(cluster.dir, agent.name, wall_micros);
   child_launcher launcher(watch, all, arguments.config, lives);
@@ -179,10 +179,10 @@ int run_agent(const cluster_contexts& all, const role_arguments& arguments) {
     has_failed = true;
   });
   config.changed = [&self](const std::vector<status>& shards) {
-    for (const auto& s : shards) // once: it waits for room on the road
+    for (const auto& s : shards) // one message each: it waits for room on the route
       self.links().post(place::root, actors::well_known::supervisor, message(s));
   };
-  // The root gives up those that come; without those that serve, this node is of no use.
+  // The root gives up new generations; without the serving shards this node is useless.
   std::mutex serving_mutex;
   auto serving = said.serving();
   config.escalate = [&](const status& failed) {
@@ -213,14 +213,14 @@ int run_agent(const cluster_contexts& all, const role_arguments& arguments) {
           const bool is_other = std::exchange(serving, said.serving()) != said.serving();
           lock.unlock();
           if (is_other)
-            self.report(phase::ready); // whatever became of those before
+            self.report(phase::ready); // replaces the failure of earlier shards
           caf::anon_send(supervisor, said.wanted(launcher));
         } else {
           self.links().count_unknown();
         }
       });
   self.tell_peers(supervisor);
-  // A root that comes (back) hears how every shard stands.
+  // Reports every shard to a root that (re)connects.
   self.on_tick([supervisor] { caf::anon_send(supervisor, actors::tick{}); });
   self.begin();
   self.report(phase::ready);

@@ -1,4 +1,4 @@
-// The gateway: the doors of one process, and the desks between them and the heads.
+// The gateway: the API servers of one process, and the clients of its pipelines.
 #include "cluster/bus/proxies.hpp"
 #include "cluster/config/pipelines.hpp"
 #include "cluster/files/open_files.hpp"
@@ -16,14 +16,14 @@
 namespace baton::cluster {
 namespace {
 
-constexpr std::chrono::milliseconds files_interval{500}; // to look whether they have changed
+constexpr std::chrono::milliseconds files_interval{500}; // for a look at the files
 
 struct head_place {
   gateway::pipeline_seat seat;
-  stable_name name; // where it is found
+  stable_name name; // under which it is found
 };
 
-// By the number of their pipeline.
+// By pipeline number.
 std::vector<head_place> heads_of(const cluster_config& config) {
   std::vector<head_place> heads;
   for (const auto model : models_of_pipelines(config)) {
@@ -43,7 +43,7 @@ gateway::gateway_config settings(const cluster_base& cluster, const identity& se
   auto c = door_settings(g, std::move(keys), index);
   c.self = self.node;
   c.epoch = self.epoch;
-  c.model_aliases = cluster.config.model.aliases; // of the first
+  c.model_aliases = cluster.config.model.aliases; // of the first model
   c.pipelines.clear();
   for (const auto& head : heads)
     c.pipelines.push_back(head.seat);
@@ -67,8 +67,8 @@ gateway::gateway_config settings(const cluster_base& cluster, const identity& se
   return c;
 }
 
-// Whose message it is: of the pipeline whose head says it or, of what the root says of a head, whom
-// it is about. All else is about the whole cluster, and the first desk's.
+// The pipeline that a message concerns: that of the head that sent it, or of the head whose status
+// the root sends. All other messages concern the whole cluster, and go to the first.
 std::size_t desk_of(node_id source, const message& m, const std::vector<head_place>& heads) {
   const auto* about = std::get_if<status>(&m);
   for (std::size_t i = 0; i < heads.size(); ++i)
@@ -77,7 +77,7 @@ std::size_t desk_of(node_id source, const message& m, const std::vector<head_pla
   return 0;
 }
 
-// Where no desk is, because there is no LLM: what the root says of the whole cluster.
+// Without LLMs there is no pipeline client; then this applies the root's messages.
 void hear_root(process& self, const std::shared_ptr<gateway::board>& board) {
   self.links().publish(actors::well_known::gateway, [board](const envelope&, message&& m) {
     if (const auto* now = std::get_if<cluster_status>(&m))
@@ -87,7 +87,7 @@ void hear_root(process& self, const std::shared_ptr<gateway::board>& board) {
   });
 }
 
-// Clients beyond it would not be heard.
+// Warns if the open-file limit is below the maximal number of connections.
 void look_at_open_files(std::uint32_t connections_max) {
   const auto needed = files_of_process + connections_max;
   if (const auto files = use_all_open_files(); files < needed)
@@ -96,7 +96,7 @@ void look_at_open_files(std::uint32_t connections_max) {
                  files, connections_max, needed);
 }
 
-// Once draining, this process has stopped serving when its last stream has ended.
+// A draining process has stopped once its last stream has ended.
 void report_when_drained(process& self, const std::shared_ptr<gateway::board>& board) {
   self.on_tick([&self, board, told = phase::ready]() mutable {
     if (!board->look()->is_draining)
@@ -109,7 +109,7 @@ void report_when_drained(process& self, const std::shared_ptr<gateway::board>& b
   });
 }
 
-// What is wrong with a file shows in `cluster status`, but for the end.
+// Shows an error of a file in `cluster status`, unless the process is draining.
 void follow_files(process& self, std::shared_ptr<gateway_files> files,
                   const std::shared_ptr<gateway::board>& board) {
   self.on_tick([&self, files, board, due = std::chrono::steady_clock::time_point()]() mutable {

@@ -148,8 +148,8 @@ int run_head(const cluster_context& context, const role_arguments& arguments) {
   };
   options.now = [] { return std::chrono::steady_clock::now(); };
   auto scheduler = self.own_resident(self.system().spawn(actors::scheduler, options));
-  // A long text takes a while: a thread of its own, so that no step waits for it. Scheduler and
-  // detokenizer live on the bus's: what comes, and goes from one to the other, wakes nobody.
+  // The tokenizer has its own thread, because a long text would delay steps. Scheduler and
+  // detokenizer run on the bus's thread: messages between them wake no other thread.
   auto tokenizer = self.own_typed(self.system().spawn<caf::detached>(
       actors::tokenizer,
       actors::tokenizer_config{scheduler, peers, loaded->tokenizer, loaded->chat_template,

@@ -1,6 +1,6 @@
-// The root supervisor, `cluster up`: starts gateway, head and agents, or adopts those that a root
-// which died has left; shows how they come up, restarts what dies, drains on SIGTERM. No data
-// passes through it: streams go on without it.
+// The root supervisor, `cluster up`. Starts gateways, heads and agents, or adopts those of a root
+// that died. Shows their start, restarts them, and drains on SIGTERM. No data passes through it, so
+// streams continue without it.
 #include "actors/supervisor.hpp"
 #include "cluster/bus/proxies.hpp"
 #include "cluster/config/running_clusters.hpp"
@@ -29,12 +29,12 @@
 namespace baton::cluster {
 namespace {
 
-constexpr std::size_t bad_ends_max = 8; // that are told
+constexpr std::size_t bad_ends_max = 8; // reported at most
 
 // The root's actors, and the order in which they end.
 class root {
 public:
-  // `original`: nodes.toml as the operator has it; `copy`: as the cluster does.
+  // `original`: the operator's nodes.toml; `copy`: the cluster's.
   root(const cluster_contexts& all, std::filesystem::path original,
        const std::filesystem::path& copy, life_clock& lives, process& self, progress& board,
        join_desk* desk, model_keeper& models)
@@ -47,7 +47,7 @@ public:
     start_models();
   }
 
-  // Ends what is open within the grace, unless it is asked again; then stops the children, last
+  // Drains open streams within the grace, unless it is interrupted; then stops the children, last
   // started first.
   root_end shut_down(bool came_up, std::chrono::milliseconds grace) {
     models_.stop();
@@ -69,7 +69,7 @@ public:
     if (failed.empty())
       failed = has_stopped_ ? bad_ends() : "what it supervises has not ended";
     if (failed.empty() && !left.empty())
-      failed = fmt::format("{} had no supervisor any more", left);
+      failed = fmt::format("{} had lost its supervisor", left);
     return end_of(came_up, failed, cut);
   }
 
@@ -79,7 +79,7 @@ public:
     keeper_.on_joined(node, facts);
   }
 
-  // Machines have other keys: those elsewhere are told.
+  // The keys of machines have changed: inform the remote agents.
   void keys_changed() {
     keeper_.tell([this](const plan_word& w) {
       for (const auto& a : w.agents)
@@ -87,7 +87,7 @@ public:
     });
   }
 
-  // A machine elsewhere has looked and cannot be the node it is asked to be.
+  // A remote machine has reported that it cannot run as this node.
   void cannot(const std::string& node, const std::string& why) {
     const auto now = keeper_.word();
     if (const auto* a = agent_on(now.agents, node))
@@ -96,7 +96,7 @@ public:
   }
 
 private:
-  // Whoever says it: what is said last is what is so.
+  // Called from several threads; the lock makes the newest state the last one that is sent.
   void change_children() {
     const std::lock_guard lock(children_mutex_);
     const auto now = keeper_.standing();
@@ -127,8 +127,8 @@ private:
     models_.begin(std::move(to));
   }
 
-  // Of a child, while they are asked to stop. One that died before may be heard of only now: that
-  // it does not answer any more was heard sooner, and is told as what it is.
+  // Collects children that fail while they are stopped. A gateway whose loss during draining is
+  // already reported is not counted again.
   void on_end(const actors::child_exited& m) {
     if (!is_stopping_ || !m.has_failed || board_.was_lost_while_draining(m.node, m.epoch))
       return;
@@ -142,7 +142,7 @@ private:
     return fmt::format("{}", fmt::join(bad_ends_, "; "));
   }
 
-  // What its log says last, where the supervisor has not read it.
+  // Adds the last line of a worker's log if the supervisor has not read it.
   void on_worker_end(const actors::child_exited& m) {
     for (const auto& w : models_.workers())
       if (w.node == m.node) {
@@ -152,7 +152,7 @@ private:
       }
   }
 
-  // One that the cluster does not have may be in nodes.toml by now.
+  // A node that the cluster does not have may be in nodes.toml by now.
   nodes_changed change(const change_nodes& order) {
     if (!order.is_drain && !keeper_.has_node(order.node))
       if (auto ok = admit(order.node); !ok)
@@ -168,7 +168,8 @@ private:
     if (desk_ == nullptr)
       return fail(
           errc::not_found,
-          "there is no node {}, and none can come: the cluster came up without cluster.host", node);
+          "there is no node {}, and none can be added: the cluster came up without cluster.host",
+          node);
     const auto text = read_config_file(original_);
     if (!text)
       return text.error();
@@ -179,7 +180,7 @@ private:
     return newcomers ? desk_->expect(*newcomers, keeper_.word().nodes) : newcomers.error();
   }
 
-  // Its agent hears of it, and ends; until then it is trusted.
+  // The node's agent is informed and exits; until then its key is trusted.
   nodes_changed remove(const remove_node& order) {
     if (auto ok = keeper_.remove(order.node); !ok)
       return {order.request, 0, ok.error(), {}};
@@ -231,7 +232,7 @@ private:
         });
   }
 
-  // A worker greets its gateway, which says of it what our own link would.
+  // A worker connects to its gateway, whose report stands in for a link to the root.
   void on_worker(const status& s) {
     if (s.phase == phase::ready) {
       hello peer;
@@ -276,7 +277,7 @@ private:
         caf::anon_send(overview_, s);
       }
     };
-    // There is nobody above: the overview shows it, and whoever ends the root hears of it.
+    // The root has no supervisor: the status shows the failure, and so does the root's exit status.
     config.escalate = [](const status& s) {
       spdlog::error("{} is not started again until the next `cluster up`: {}", s.name, s.reason);
     };
@@ -297,7 +298,7 @@ private:
             keeper_.tell([&](const plan_word& w) { say_to(peer.node, w); });
           if (peer.role == role::gateway)
             models_.on_gateway();
-          if (peer.role == role::gateway && is_draining_) // another life of it
+          if (peer.role == role::gateway && is_draining_) // a restarted gateway
             self_.links().send(peer.node, actors::well_known::gateway, message(drain{}));
           keeper_.on_agent(peer.node, true);
         },
@@ -309,7 +310,7 @@ private:
         });
   }
 
-  // A head hears of its pipeline, an agent of all.
+  // A head gets its own pipeline, an agent all of them.
   void say_to(node_id who, const plan_word& w) {
     for (const auto& shards : w.shards)
       if (who == place::head(shards.pipeline)) {
@@ -328,7 +329,7 @@ private:
           joined{json_of(w.known).dump(), noted_keys(cluster_.dir).text(), text_of(w.nodes)});
   }
 
-  // An agent has noted what was said to it.
+  // An agent has persisted the keys.
   void heard(node_id agent, const joined& m) {
     if (desk_ == nullptr)
       return;
@@ -351,10 +352,10 @@ private:
   const cluster_base& cluster_;
   process& self_;
   progress& board_;
-  join_desk* desk_; // null: all of it is on this machine
+  join_desk* desk_; // null: all nodes are on this machine
   model_keeper& models_;
   std::atomic<bool> is_draining_{false};
-  std::atomic<bool> is_stopping_{false}; // behind it
+  std::atomic<bool> is_stopping_{false}; // set after is_draining_
   std::atomic<bool> has_stopped_{false};
   std::mutex children_mutex_;
   std::vector<std::string> bad_ends_; // while stopping
@@ -378,14 +379,14 @@ int run_root(const cluster_contexts& pipelines, const up_options& options, join_
     return refuse(ok.error());
   if (auto ok = open_root_log(cluster.dir, cluster.config.log_level); !ok)
     return refuse(ok.error());
-  life_clock lives(cluster.dir, "root", wall_micros); // nobody else gives them, as of the claim
+  life_clock lives(cluster.dir, "root", wall_micros); // the only source, after the claim
   const auto life = lives.next();
   if (auto ok = cluster.dir.note("root", life); !ok)
     return refuse(ok.error());
   auto config = copy_config(cluster, options.config);
   if (!config)
     return refuse(config.error());
-  if (auto ok = note_running(cluster.dir, cluster.config.name); !ok) // it runs without
+  if (auto ok = note_running(cluster.dir, cluster.config.name); !ok) // the cluster runs without it
     spdlog::warn("{}", ok.error().message);
   auto started = process::start(
       {place::root, life, role::root, "root", cluster.where.listen(root_name), {}, {}},
@@ -408,7 +409,7 @@ int run_root(const cluster_contexts& pipelines, const up_options& options, join_
     desk->on_joined([&](const std::string& node, const machine_facts& facts) {
       all->joined_late(node, facts);
     });
-    for (const auto& [node, facts] : desk->gathered()) // who came before we could be told
+    for (const auto& [node, facts] : desk->gathered()) // joined before the callback was set
       if (!cluster.made_with.known.contains(node))
         all->joined_late(node, facts);
   }

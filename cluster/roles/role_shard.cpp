@@ -29,12 +29,12 @@ stage_ready announcement_of(const shard_plan& plan, const cluster_plan& all, epo
 }
 
 struct membership {
-  std::shared_ptr<collective::group> group;      // null where the stage is this shard alone
-  std::shared_ptr<collective::collective> ranks; // so is this
+  std::shared_ptr<collective::group> group;      // null if the stage is a single shard
+  std::shared_ptr<collective::collective> ranks; // likewise
 };
 
-// What the other ranks send goes to the inbox, from the bus's threads: the engine, which waits for
-// it, has the stage actor's.
+// Delivers other ranks' data to the inbox from the bus's threads, because the engine blocks the
+// stage actor's thread while it waits for them.
 std::shared_ptr<collective::bus_group> meet_over_bus(process& self, const cluster_plan& all,
                                                      const shard_plan& plan) {
   const auto members = stage_of(all, plan);
@@ -63,7 +63,7 @@ std::shared_ptr<collective::bus_group> meet_over_bus(process& self, const cluste
   return group;
 }
 
-// Errors: as shared_group::join; io_failed (its agent gave it no memory to meet the others in).
+// Errors: as shared_group::join; io_failed (its agent provided no memory for the group).
 result<membership> join_group(process& self, const cluster_plan& all, const shard_plan& plan,
                               std::optional<int> file) {
   if (all.width == 1)
@@ -73,22 +73,22 @@ result<membership> join_group(process& self, const cluster_plan& all, const shar
     return membership{group, group->ranks()};
   }
   if (!file)
-    return fail(errc::io_failed, "rank {} of {} has no memory to meet the others in", plan.rank,
-                all.width);
+    return fail(errc::io_failed, "rank {} of {} has no memory shared with the other ranks",
+                plan.rank, all.width);
   auto group = collective::shared_group::join(*file, plan.rank, all.width);
   if (!group)
     return group.error();
   return membership{*group, (*group)->ranks()};
 }
 
-// An engine that hangs, while its process goes on answering: only another process helps. What it
-// wrote is not trusted, as after a crash. One that waits for a processor does not hang, and its
-// next life would wait as well.
+// Detects an engine that hangs while its process still answers; only a restart helps. The KV is not
+// trusted, as after a crash. An engine that waits for CPU time does not hang, and a restarted one
+// would wait as well.
 class hang_watch {
 public:
   explicit hang_watch(std::shared_ptr<const actors::step_watch> steps) : steps_(std::move(steps)) {}
 
-  // By one thread, a few times in look_back.
+  // Call it from one thread, a few times within look_back.
   void look() {
     const auto now = std::chrono::steady_clock::now();
     if (!steps_->overdue(now + look_back)) {
@@ -97,7 +97,7 @@ public:
     }
     if (!since_) {
       since_ = looked_ = now;
-      static_cast<void>(is_starved(now)); // from now on
+      static_cast<void>(is_starved(now)); // starts the measurement
       return;
     }
     const auto late = steps_->overdue(now);
@@ -122,7 +122,7 @@ private:
 
   std::shared_ptr<const actors::step_watch> steps_;
   starvation_watch starved_;
-  std::optional<time_point> since_; // that the step is nearly overdue
+  std::optional<time_point> since_; // when the step became nearly overdue
   time_point looked_;
 };
 
@@ -136,7 +136,7 @@ int run_shard(const cluster_context& context, const role_arguments& first,
     return exit_permanent;
   };
   const auto* of = context.plan_of(arguments.generation);
-  if (of == nullptr) { // its agent will hear of it
+  if (of == nullptr) { // its agent will be informed
     spdlog::error("generation {} of this cluster's shards is over", arguments.generation);
     return exit_failed;
   }
@@ -145,7 +145,7 @@ int run_shard(const cluster_context& context, const role_arguments& first,
   auto file = model::open_model(context.config.model.path);
   if (!file)
     return refused(file.error());
-  // The weights before anything else: a copy that has them waits to be the next life.
+  // Load the weights first: a copy that has them waits to be the next incarnation.
   auto made = shard_engine::begin(context, all, plan, **file);
   if (!made)
     return refused(made.error());
@@ -199,7 +199,7 @@ int run_shard(const cluster_context& context, const role_arguments& first,
   config.engine = engine;
   config.now_micros = now_micros;
   config.take_over = made->take_over();
-  // A step takes milliseconds: a thread of its own, so that no other actor waits for it.
+  // The stage has its own thread: a step takes milliseconds, and would delay other actors.
   auto stage = self.own_typed(self.system().spawn<caf::detached>(actors::stage, config));
   deliver_to(self.links(), actors::well_known::stage, stage);
   self.tell_peers(stage);

@@ -1,6 +1,6 @@
-// A worker's process until it is the operator's own: it takes its place in the run directory, so
-// that it outlives its supervisor and is found by the next one, and becomes the command, or the
-// launcher of a group of them.
+// A worker's process before it becomes the operator's command. It registers in the run directory,
+// so that it outlives its supervisor and the next one finds it. Then it executes the command, or
+// the launcher of a process group.
 #include "cluster/config/worker_devices.hpp"
 #include "cluster/files/log_level.hpp"
 #include "cluster/models/models_note.hpp"
@@ -28,7 +28,7 @@ void set(const char* name, const std::string& value) {
   setenv(name, value.c_str(), /*replace=*/1);
 }
 
-// Where it computes.
+// The devices and cores on which it computes.
 struct worker_place_here {
   worker_gpus gpus;
   worker_cores cores;
@@ -61,7 +61,7 @@ result<worker_place_here> place_of(const cluster_config& config, const served_mo
   return worker_place_here{*std::move(gpus), *std::move(cores)};
 }
 
-// What is started from here on has these cores.
+// Pins processes that are started from here on to these cores.
 void bind_to(const std::vector<std::uint32_t>& cores) {
   cpu_set_t bound;
   CPU_ZERO(&bound);
@@ -71,7 +71,7 @@ void bind_to(const std::vector<std::uint32_t>& cores) {
     spdlog::warn("the worker may use all cores: {}", std::strerror(errno));
 }
 
-// What its SDK reads (docs/workers.md).
+// Environment of the SDK (docs/workers.md).
 void set_environment(const cluster_config& config, const run_dir& dir, const worker_post& post,
                      epoch_id epoch, const worker_place_here& where) {
   set("BATON_WORKER_DOOR", dir.endpoint(worker_door_name(post.process.gateway_index)));
@@ -83,10 +83,10 @@ void set_environment(const cluster_config& config, const run_dir& dir, const wor
   set("BATON_WORKER_BATCH_SIZE", std::to_string(post.of.batch_size));
   set("BATON_WORKER_FILES", files_of(dir, post.revision).string());
   set(log_level_variable, log_level_of(config.log_level));
-  set("BATON_DOOR", config.gateway.zmq); // where a handler asks other models
+  set("BATON_DOOR", config.gateway.zmq); // for requests of a handler to other models
   if (where.gpus.visible)
     set("CUDA_VISIBLE_DEVICES", *where.gpus.visible);
-  unsetenv(gpu_variable); // nobody's but this worker's
+  unsetenv(gpu_variable); // meant for this worker only
   if (where.gpus.gpu_id)
     set(gpu_variable, std::to_string(*where.gpus.gpu_id));
   if (post.of.omp_num_threads > 0)
@@ -95,8 +95,7 @@ void set_environment(const cluster_config& config, const run_dir& dir, const wor
     set(threads_variable, std::to_string(where.cores.threads));
 }
 
-// TorchServe's id of a job is its model and port; here it is the process's name, which no other
-// has.
+// TorchServe's job id is model and port; here it is the unique name of the process.
 worker_group group_of(const worker_post& post) {
   return {post.of.parallel_level, std::string(name_of(post.of.parallel)), post.process.name,
           std::max(1u, post.of.omp_num_threads)};
@@ -131,7 +130,7 @@ int run_worker(const role_arguments& arguments) {
   bind_to(where->cores.bound);
   dir->note_device(post->process.name, where->gpus.text());
   outlive_parent(*dir, post->process.name, arguments.epoch);
-  spdlog::shutdown(); // its threads do not cross
+  spdlog::shutdown(); // its threads do not survive exec
   return post->of.is_group() ? run_group(group_of(*post), post->of.command)
                              : become_command(post->of.command);
 }

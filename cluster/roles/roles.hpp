@@ -1,5 +1,5 @@
-// One function per role that a process can have (design: one binary, several roles). Each returns
-// the exit status.
+// One function for each role of a process (one binary has several roles). Each returns the exit
+// status.
 #pragma once
 
 #include "cluster/files/exit_status.hpp"
@@ -17,41 +17,40 @@
 
 namespace baton::cluster {
 
-// How the name of the memory ends in which a shard has its KV.
+// Suffix of the name of the memory that holds a shard's KV.
 inline constexpr std::string_view kv_file_suffix = "-kv";
 
-// What a child is told on its command line; all else it reads from the cluster's configuration.
+// A child's command line; it reads everything else from the cluster's configuration.
 struct role_arguments {
   std::filesystem::path config;  // the running cluster's copy
-  epoch_id epoch;                // of this life
-  std::uint32_t pipeline = 0;    // head, shard: whose
-  std::uint32_t index = 0;       // agent: of the node; shard: in the plan; else: of those alike
+  epoch_id epoch;                // this incarnation
+  std::uint32_t pipeline = 0;    // head, shard: its pipeline
+  std::uint32_t index = 0;       // agent: of the node; shard: in the plan; else: within its role
   std::uint32_t generation = 0;  // shard: of that plan
   std::optional<int> kv_file;    // shard: memory that its agent holds for its KV
-  std::optional<int> group_file; // shard: memory in which the ranks of its stage meet
-  std::optional<int> copies;     // shard: where its next life waits (next_life.hpp)
+  std::optional<int> group_file; // shard: memory that the ranks of its stage share
+  std::optional<int> copies;     // shard: where its standby copy waits
 };
 
-// What is the same for all pipelines of a cluster, and all there is where worker models alone are
-// served.
+// The shared state of all pipelines; a cluster with only worker models has nothing else.
 struct cluster_base {
   cluster_config config;
-  plan_note made_with; // what the plans were made with, whatever became of it since
+  plan_note made_with; // the input of the plans at their start
   run_dir dir;
   addresses where;
 };
 
-// Configuration, model and plan of one pipeline, as every role of a running cluster sees them. Its
-// config is as this pipeline sees it.
+// Configuration, model and plan of one pipeline, as every role of a running cluster sees them.
+// `config` is this pipeline's view.
 struct cluster_context : cluster_base {
   model::description model;
-  cluster_plan plan;                  // of the generation that serves
-  std::optional<cluster_plan> coming; // while it changes
+  cluster_plan plan;                  // of the serving generation
+  std::optional<cluster_plan> coming; // during a change
 
   std::uint32_t pipeline() const noexcept { return config.pipeline; }
   const pipeline_note& noted() const { return made_with.pipelines.at(pipeline()); }
 
-  // Null if that generation neither serves nor comes.
+  // Null if that generation neither serves nor starts.
   const cluster_plan* plan_of(std::uint32_t generation) const {
     if (plan.generation == generation)
       return &plan;
@@ -63,7 +62,7 @@ inline stable_name name_of_head(const cluster_context& context) {
   return head_name(context.pipeline());
 }
 
-// A cluster and its pipelines, by number; all that is different between these is in their own.
+// A cluster and its pipelines by number; each context has only what differs between them.
 struct cluster_contexts {
   cluster_base base;
   std::vector<cluster_context> pipelines;
@@ -74,26 +73,26 @@ struct cluster_contexts {
   const cluster_context& operator[](std::size_t i) const { return pipelines.at(i); }
 };
 
-// Of all pipelines, by number. Where `with` has none of them, the cluster comes up now; where it
-// has some, only these are loaded: they were with models of the identities noted there (0: not yet
-// looked at). `dir`: none is the configured one. Errors: as load_config, open_model,
-// check_identity, describe, make_plan, check_fits_beside (of all of them) and addresses::create.
+// Contexts of all pipelines, by number. If `with` has none, the cluster starts now. If it has some,
+// only these are loaded, with models of the noted identities (0: not checked yet). `dir`: none
+// means the configured one. Errors: as load_config, open_model, check_identity, describe,
+// make_plan, check_fits_beside (of all of them) and addresses::create.
 result<cluster_contexts> load_contexts(const std::filesystem::path& config, plan_note with,
                                        std::optional<run_dir> dir = std::nullopt);
-// Whether it could come up with these machines; makes nothing. Errors: as load_contexts.
+// Whether the cluster could start with these machines; creates nothing. Errors: as load_contexts.
 result<void> check_plans(cluster_config config, plan_note with);
-// A cluster that is on this machine alone, and not yet up.
+// For a cluster that is only on this machine and not yet up.
 plan_note with_this_machine();
-// Of a running cluster, by its copy of the configuration: the plan is that of its start; a child
-// must not plan otherwise, or refuse itself, because memory is in use now. All that this machine
-// has, or one, or no pipeline. Errors: as load_contexts; not_found (there is no such pipeline).
+// Contexts of a running cluster, from its copy of the configuration. They use the noted plan: a
+// child must not plan anew, or fail, because memory is in use now. For all pipelines of this
+// machine, one, or none. Errors: as load_contexts; not_found (there is no such pipeline).
 result<cluster_contexts> load_contexts_of_child(const std::filesystem::path& config_copy);
 result<cluster_base> load_base_of_child(const std::filesystem::path& config_copy);
 result<cluster_context> load_context_of_child(const std::filesystem::path& config_copy,
                                               std::uint32_t pipeline);
 
-// plan_table and plan_json of all of them; of several, the JSON is {"pipelines": [...]}.
-// `expected`: of each, or of none.
+// plan_table and plan_json of all pipelines; with several, the JSON is {"pipelines": [...]}.
+// `expected`: for each pipeline, or empty.
 using expected_speeds = std::vector<std::vector<expected_speed>>;
 std::string plan_table(const cluster_contexts& all, const expected_speeds& expected = {});
 std::string plan_json(const cluster_contexts& all, const expected_speeds& expected = {});
@@ -102,14 +101,14 @@ int run_gateway(const cluster_base& cluster, const role_arguments& arguments);
 int run_head(const cluster_context& context, const role_arguments& arguments);
 int run_agent(const cluster_contexts& all, const role_arguments& arguments);
 
-// What a test puts around a shard's engine (tests/system/cluster/cluster_poisoned.cpp); none: the
-// engine as it is.
+// A test's wrapper around a shard's engine (tests/system/cluster/cluster_poisoned.cpp); empty: no
+// wrapper.
 using engine_wrapper =
     std::function<std::shared_ptr<engine::engine>(std::shared_ptr<engine::engine>)>;
 int run_shard(const cluster_context& context, const role_arguments& arguments,
               const engine_wrapper& wrap);
 
-// Notes itself, and becomes the command of [[workers]]: it returns only if that cannot be.
+// Registers the process and executes the command of [[workers]]; returns only on failure.
 int run_worker(const role_arguments& arguments);
 
 struct up_options {

@@ -7,19 +7,19 @@
 namespace baton::cluster {
 namespace {
 
-// Of an agent's shards, which may be those of two generations: that more hang at once is not waited
-// for, so that `cluster down` with its patience of 60 s sees the end.
+// Hanging shards of an agent to wait for, over two generations. The bound keeps the stop within the
+// 60 s for which `cluster down` waits.
 constexpr std::uint32_t hanging_shards_max = 10;
 
-// Places of models that have none: nobody else has these numbers.
+// Process ids to show models without processes; no process has these numbers.
 constexpr std::uint32_t first_shown = 1u << 20;
-constexpr std::size_t unserved_max = 256; // that a status shows; the index has all
+constexpr std::size_t unserved_max = 256; // shown in a status; the repository index lists all
 
 status not_started(node_id node, role r, const std::string& name) {
   return {node, {}, r, name, phase::starting, {}, 0, 0, 0};
 }
 
-// A machine elsewhere that has no layers may be switched off.
+// A remote machine without layers; it may be switched off.
 bool is_spare(const plan_standing& now, const agent_plan& agent) {
   const auto lives_there = [&](const shard_plan& s) { return s.on == agent.on; };
   return agent.machine != root_machine &&
@@ -96,7 +96,7 @@ expected_now expected_of(const cluster_contexts& all, const plan_standing& now,
   for (const auto& a : now.agents)
     if (is_spare(now, a))
       e.coming.insert(a.node);
-  for (const auto& w : workers) // the models of the pipelines are served
+  for (const auto& w : workers) // the pipelines' models are served without them
     e.coming.insert(w.node);
   for (auto& s : unserved(models)) {
     e.coming.insert(s.node);

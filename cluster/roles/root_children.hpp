@@ -1,4 +1,4 @@
-// Which processes the root is to run, and how they are shown. Pure.
+// The processes that the root should run, and their display. Pure.
 #pragma once
 
 #include "actors/supervisor.hpp"
@@ -12,11 +12,11 @@ namespace baton::cluster {
 std::vector<actors::child_spec> children_of(const cluster_contexts& all,
                                             const std::vector<agent_plan>& agents,
                                             const std::vector<worker_child>& workers);
-// Those that serve, and the shards that come; as not started yet.
+// Serving processes and new shards, in the state before their start.
 std::vector<status> everybody(const cluster_contexts& all, const plan_standing& now,
                               const std::vector<worker_child>& workers);
-// Models of the repository that are not served, which have no process to tell of: shown beside
-// those that do.
+// Repository models that are not served, shown beside the served ones although they have no
+// process.
 std::vector<status> unserved(const served_models& models);
 expected_now expected_of(const cluster_contexts& all, const plan_standing& now,
                          const std::vector<worker_child>& workers, const served_models& models);

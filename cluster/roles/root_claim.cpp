@@ -19,7 +19,7 @@ std::string text_of(const std::filesystem::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// What it runs with, and what the file says now, which may have nodes that it has not.
+// Compares the running configuration with the file, which may have additional nodes.
 result<void> judge_config(const cluster_base& cluster, plan_note noted,
                           const std::filesystem::path& config) {
   auto running = parse_config(text_of(cluster.dir.config()), config.string());
@@ -33,7 +33,7 @@ result<void> judge_config(const cluster_base& cluster, plan_note noted,
   return check_grown(*running, *fresh, noted.members);
 }
 
-// What a root that died has left can be adopted if we would have started the same.
+// Processes of a root that died can be adopted if this root would have started the same ones.
 result<void> judge_left(const cluster_contexts& all, const std::filesystem::path& config,
                         const std::vector<process_note>& left) {
   const auto& cluster = all.base;
@@ -51,7 +51,7 @@ result<void> judge_left(const cluster_contexts& all, const std::filesystem::path
       children_of(all, agents_of(cluster.config),
                   workers_of(cluster.config, noted_standing(cluster.config, cluster.dir)));
   for (const auto& note : left)
-    if (!note.name.starts_with("shard-") && // of any generation: its agent knows
+    if (!note.name.starts_with("shard-") && // of any generation: its agent manages them
         std::none_of(planned.begin(), planned.end(),
                      [&](const actors::child_spec& s) { return s.name == note.name; }))
       return refuse(fmt::format("and {} is not in the plan", note.name));

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::chrono::seconds answer_patience{3};
 constexpr node_id client_bit{
-    0x80000000u}; // clients' node ids have the high bit, the cluster's do not
+    0x80000000u}; // a client's process id has the high bit; the cluster's ids do not
 
 template <class Answer>
 result<Answer> ask(const run_dir& dir, const message& question) {
@@ -39,7 +39,7 @@ result<Answer> ask(const run_dir& dir, const message& question) {
   std::atomic<bool> is_asked = false;
   self.on_peer(
       [&](const hello& h) {
-        if (!is_asked.exchange(true)) // an order is given once
+        if (!is_asked.exchange(true)) // an order must be sent only once
           self.links().send(h.node, actors::well_known::supervisor, message(question));
       },
       [](node_id, epoch_id, const std::string&) {});

@@ -1,5 +1,4 @@
-// A command's conversation with the root of a running cluster: one question, one answer, over the
-// bus, as any process of the cluster would.
+// One request of a command to the root of a running cluster, and its answer, over the bus.
 #pragma once
 
 #include "cluster/files/run_dir.hpp"

@@ -1,5 +1,5 @@
-// How `cluster up` ended, for whoever started it: 0 is said only if every stream ended by itself
-// and every process as it was asked to. systemd's Restart=on-failure and scripts go by it.
+// How `cluster up` ended. The status is 0 only if every stream ended by itself and every process
+// stopped as requested. systemd's Restart=on-failure and scripts depend on it.
 #pragma once
 
 #include "cluster/files/exit_status.hpp"
@@ -10,11 +10,11 @@ namespace baton::cluster {
 
 struct root_end {
   int status = 0;
-  std::string why; // in words, if it is not 0
+  std::string why; // explains a status other than 0
 };
 
-// The first of these that is so is the status; all of them are told. One that did not come up
-// because a process of it cannot start ends as that process did.
+// The first matching cause sets the status; `why` has all of them. If the cluster did not come up
+// because a process cannot start, the status is that process's.
 inline root_end end_of(bool came_up, const std::string& failed, const std::string& cut) {
   root_end end;
   end.why = failed;

@@ -13,8 +13,8 @@
 namespace baton::cluster {
 namespace {
 
-// Whoever samples needs the vocabulary's texts for answers under constraints, from the first one
-// on: of the file that the weights are of.
+// A shard that samples needs the vocabulary's texts to constrain answers, from the first one on. It
+// reads them from the file of its weights.
 std::shared_ptr<grammar::masker> masker_of(const cluster_context& context) {
   const auto& path = context.config.model.path;
   const auto identity = context.noted().model_identity;
@@ -53,14 +53,14 @@ cpu::config settings_of(const cluster_context& context, const cluster_plan& all,
   return settings;
 }
 
-// Nothing is answered: the step is done again by the next process, behind the same streams.
+// Sends no result: the restarted process recomputes the step, and clients notice nothing.
 [[noreturn]] void end_without_device(const error& why) {
   spdlog::critical("{}; the process ends", why.message);
   spdlog::shutdown();
   _exit(exit_device_lost);
 }
 
-// Each sequence draws in a step, and the few that guess draw behind each guess as well.
+// Each sequence draws once per step; sequences that speculate also draw behind each draft token.
 std::uint32_t draws_usual(const model_config& m) {
   const auto guessing = m.speculative_disable_by_batch_size == 0
                             ? m.max_num_seqs
@@ -68,7 +68,7 @@ std::uint32_t draws_usual(const model_config& m) {
   return m.max_num_seqs + guessing * m.num_speculative_tokens;
 }
 
-// With its weights; it has yet to meet the other ranks.
+// Loads the library's engine with its weights; the other ranks are not connected yet.
 result<std::shared_ptr<plugin::plugin_engine>> load_foreign(const cluster_context& context,
                                                             const cluster_plan& all,
                                                             const shard_plan& plan,
@@ -84,7 +84,7 @@ result<std::shared_ptr<plugin::plugin_engine>> load_foreign(const cluster_contex
   plugin::config settings;
   settings.device = plan.on_device.at;
   settings.weights = weights_of(m, plan.on_device);
-  // Of 16 bits: as the rows are, for kernels that want one type of both.
+  // 16-bit KV has the weights' type, for kernels that need both alike.
   settings.kv = m.kv_cache_dtype == cpu::kv_format::f32     ? plugin::element::f32
                 : settings.weights == plugin::element::bf16 ? plugin::element::bf16
                                                             : plugin::element::f16;
@@ -114,8 +114,8 @@ result<std::shared_ptr<plugin::plugin_engine>> load_foreign(const cluster_contex
   return std::shared_ptr<plugin::plugin_engine>(std::move(*loaded));
 }
 
-// Where other shards of this machine have the KV that was left: in memory whose label says which it
-// is. What cannot be found, or is of none of those lives, costs time alone: it is computed again.
+// Finds the KV that other shards of this machine hold for these incarnations, by the label of its
+// memory. KV that is not found is only recomputed.
 std::vector<cpu::kv_source> find_kv(const run_dir& dir, const std::vector<std::uint64_t>& lives) {
   std::vector<cpu::kv_source> found;
   for (const auto& note : dir.alive())

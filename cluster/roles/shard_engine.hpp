@@ -1,6 +1,6 @@
-// The engine of a shard, by its device: the native one, or one that lives in a library. Made in two
-// steps: what takes long (weights) before the process has threads, the rest once it has met the
-// other ranks and knows which KV memory is its.
+// The engine of a shard, chosen by its device: the native one, or one from a library. Creation has
+// two steps: loading (the weights) happens before the process has threads. The rest happens once
+// the other ranks and the KV memory are known.
 #pragma once
 
 #include "cluster/roles/roles.hpp"
@@ -18,17 +18,16 @@ public:
   // plugin::library::open and plugin_engine::load.
   static result<shard_engine> begin(const cluster_context& context, const cluster_plan& all,
                                     const shard_plan& plan, const model::model_file& file);
-  // A library has threads, and a device is not shared by fork.
+  // A library has threads, and fork does not share a device.
   bool may_leave_copy() const noexcept { return !foreign_; }
-  // `kv_file`: the native engine's KV memory. `ranks`: null where the stage is this shard alone.
+  // `kv_file`: the native engine's KV memory. `ranks`: null if the stage is a single shard.
   // Errors: as engine_cpu::load, plugin_engine::meet.
   result<void> finish(const model::model_file& file, std::optional<int> kv_file,
                       std::shared_ptr<collective::collective> ranks);
 
   // Requires: finished.
   std::shared_ptr<engine::engine> engine() const;
-  // Takes over what shards of another generation have. Null: what another engine's KV looks like,
-  // nobody else knows.
+  // Takes over the KV of another generation's shards. Null: the library's KV has an unknown layout.
   std::function<result<void>(const kv_handover&)> take_over() const;
 
 private:
@@ -40,7 +39,7 @@ private:
   const shard_plan* plan_;
   cpu::shared_weights weights_;
   std::shared_ptr<cpu::engine_cpu> native_;
-  std::shared_ptr<plugin::plugin_engine> foreign_; // of a library; else the native one is
+  std::shared_ptr<plugin::plugin_engine> foreign_; // from a library; otherwise native_ is set
 };
 
 } // namespace baton::cluster

@@ -17,7 +17,7 @@ public:
       : inner_(std::move(inner)), watch_(std::move(watch)) {}
 
   const baton::engine::capacity& limits() const noexcept override { return inner_->limits(); }
-  // What was begun is timed from the end of the step ahead of it.
+  // A step that was begun early is timed from the end of the previous one.
   result<baton::engine::step_output> run(const micro_batch& batch,
                                          std::span<const float> activations) override {
     if (begun_.empty() || begun_.front().batch != batch.batch ||
@@ -27,7 +27,7 @@ public:
     } else {
       begun_.pop_front();
     }
-    struct until_end { // by an exception, too
+    struct until_end { // also after an exception
       watched_engine& self;
       ~until_end() {
         self.watch_->end(clock::now());
@@ -64,7 +64,7 @@ private:
 
   std::shared_ptr<baton::engine::engine> inner_;
   std::shared_ptr<actors::step_watch> watch_;
-  std::deque<step> begun_; // and not run yet
+  std::deque<step> begun_; // begun, but not run yet
 };
 
 } // namespace baton::cluster

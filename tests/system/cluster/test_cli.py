@@ -69,11 +69,11 @@ def test_a_torchserve_configuration_is_imported(tmp_path):
     yaml.write_text("parallelType: dp\n")
     refused = cluster("import", yaml, "--model", MODEL)
     assert refused.returncode == 1 and "parallelType is 'dp': one of custom, pp, pptp, tp is needed" in refused.stderr
-    assert "--model says which" in cluster("import", yaml).stderr
+    assert "--model names the" in cluster("import", yaml).stderr
     yaml.write_text("minWorkers: 2\n")
     assert set(tomllib.loads(cluster("import", yaml, "--handler", "own/shout.py").stdout)) == {"gateway", "workers"}
     properties.write_text("inference_address=http://127.0.0.1:9080\n")
-    assert "--model says which" in cluster("import", properties).stderr
+    assert "--model names the" in cluster("import", properties).stderr
     assert "'--modle' is not understood" in cluster("import", yaml, "--modle", MODEL).stderr
 
 
@@ -82,7 +82,7 @@ def test_the_commands_of_other_servers_are_imported(tmp_path):
     for command in (["vllm", "serve", MODEL, "--max-model-len", "1k", "-pp", "2"],
                     ["text-generation-launcher", "--model-id", MODEL, "--max-total-tokens", "1000", "--num-shard", "2"]):
         done = cluster("import", *command)
-        assert done.returncode == 0 and "note: gateway.http is this machine's own" in done.stderr, done.stderr
+        assert done.returncode == 0 and "note: gateway.http is only for this machine" in done.stderr, done.stderr
         config.write_text(done.stdout)
         plan = json.loads(cluster("plan", config, "--json").stdout)
         assert len(plan["shards"]) == 2, plan

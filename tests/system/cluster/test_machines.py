@@ -225,7 +225,7 @@ def test_a_machine_that_is_back_first_keeps_its_layers(undisturbed):
         both.far.join(both.invitation()["endpoint"])
         assert [s.check().text for s in streams] == undisturbed
         status = wait_for(lambda: is_settled(both, 0))
-        assert status["change"] == "generation 1 was given up: who was gone is back", status
+        assert status["change"] == "generation 1 was given up: the lost node is back", status
         assert set(shards(both)) == {"shard-0", "shard-1"}
 
 

@@ -50,7 +50,7 @@ def test_a_machine_changes_its_key_under_streams(machines, undisturbed, far):
     assert now != before
     assert f"is {now}" in done.stdout
     assert f"{'2' if far else '5'} processes of this machine use it" in done.stdout
-    assert "the one before is not trusted any more" in done.stdout
+    assert "the old one is revoked" in done.stdout
     machines.near.wait_standing()
     assert pids == {p["name"]: p["pid"] for p in machines.near.status()["processes"]} | {"root": machines.near.process.pid}, "nobody was started anew"
     keys = {"127.0.0.1": pair(key_file(machines, False)), FAR: pair(key_file(machines, True))}
@@ -102,7 +102,7 @@ def test_a_machine_that_is_away_is_not_locked_out_by_accident(machines, undistur
     finally:
         machines.far.process.send_signal(signal.SIGCONT)
     assert done.returncode == 1
-    assert "node b has not heard of the key yet" in done.stdout
+    assert "node b has not confirmed the key yet" in done.stdout
     assert "--force" in done.stderr
     assert public_key(key_file(machines, False)) == before
     machines.near.wait_standing()
@@ -111,7 +111,7 @@ def test_a_machine_that_is_away_is_not_locked_out_by_accident(machines, undistur
     assert public_key(key_file(machines, False)) != before
     machines.far.process.kill()  # and joins anew, at the desk's new key
     machines.far.process.wait()
-    desk = done.stdout.split("names the desk ")[1].split()[0]
+    desk = done.stdout.split("join with the address ")[1].split()[0]
     machines.far.join(desk)
     machines.near.wait_standing(former)
     assert texts(begin_stories(machines.near)) == undisturbed

@@ -123,7 +123,7 @@ TEST_CASE("the cluster comes up without a machine that waits, which joins when i
   const auto token = book.expected()[1].token;
   const auto first = book.answer(asks("c", token), key_c, now);
   CHECK(first.state == join_state::wait); // the others hear of it before it is told of them
-  CHECK(first.reason == "the others are told");
+  CHECK(first.reason == "the other machines are being informed");
   CHECK(book.gathered().contains("c"));
   const auto then = book.answer(asks("c", token), key_c, now);
   REQUIRE(then.state == join_state::granted);
@@ -188,10 +188,10 @@ TEST_CASE("a machine changes its key once every other has heard of the next") {
   const key_change next{"b", next_b};
   const auto asked = book.answer(next, key_b);
   CHECK(asked.state == join_state::wait);
-  CHECK(asked.reason == "node b, c has not heard of the key yet");
+  CHECK(asked.reason == "node b, c has not confirmed the key yet");
   CHECK(book.keys().trusts("b", next_b));
   book.note_heard("b", book.keys());
-  CHECK(book.answer(next, key_b).reason == "node c has not heard of the key yet");
+  CHECK(book.answer(next, key_b).reason == "node c has not confirmed the key yet");
   CHECK(book.answer(key_change{"b", next_b, false}, key_b).state == join_state::noted); // forced
   book.note_heard("c", book.keys());
   CHECK(book.answer(next, key_b).state == join_state::noted);
@@ -289,7 +289,8 @@ TEST_CASE(
     CHECK(book.expect(d));
     const auto token = book.expected().back().token;
     CHECK(book.answer(asks("d"), key_d, now).state == join_state::refused);
-    CHECK(book.answer(asks("d", token), key_d, now).reason == "the others are told");
+    CHECK(book.answer(asks("d", token), key_d, now).reason ==
+          "the other machines are being informed");
     const auto in = book.answer(asks("d"), key_d, now);
     REQUIRE(in.state == join_state::granted);
     CHECK(in.grant->nodes.members == grown.members);

@@ -185,7 +185,7 @@ TEST_CASE("a --config that cannot be read is refused by its name") {
             .starts_with("--config c.yaml: line "));
   CHECK(refused_files({"vllm", "serve", "m", "--config"}, {}) == "--config needs a file");
   CHECK(refused_files({"vllm", "serve", "m", "--config", "c.yaml", "--config", "c.yaml"},
-                      {{"c.yaml", "{}"}}) == "--config is said twice");
+                      {{"c.yaml", "{}"}}) == "--config is given twice");
   const line_words inside{"docker",           "run", "-v",       "/srv:/etc/vllm",
                           "vllm/vllm-openai", "m",   "--config", "/etc/vllm/c.yaml"};
   CHECK(with_files(inside, {{"/srv/c.yaml", "max-num-seqs: 3"}}).words ==

@@ -130,7 +130,7 @@ TEST_CASE("the module of older versions is the same server") {
   CHECK(made.config.model.name == "q");
   CHECK(made.config.model.max_model_len == 4096);
   CHECK(made.config.gateway.http == "127.0.0.1:8000");
-  CHECK(made.mentions("gateway.http is this machine's own"));
+  CHECK(made.mentions("gateway.http is only for this machine"));
 }
 
 TEST_CASE("text-generation-launcher becomes nodes.toml") {
@@ -176,7 +176,7 @@ TEST_CASE("guesses of ngram are ours, a draft model is left out") {
 TEST_CASE("an address beyond this machine is open only where nobody asked for a key") {
   const auto open = import_of_command("vllm serve /m --host 10.0.0.1");
   CHECK(open.config.gateway.allow_unauthenticated);
-  CHECK(open.mentions("whoever reaches the address may ask"));
+  CHECK(open.mentions("any client that reaches the address may send"));
   const auto guarded = import_of_command("vllm serve /m --host 10.0.0.1 --api-key secret");
   CHECK_FALSE(guarded.config.gateway.allow_unauthenticated);
   CHECK(guarded.mentions("cluster keygen --api"));
@@ -203,7 +203,7 @@ TEST_CASE("what is not known is left out with its values, and said") {
   CHECK(made.mentions("ADAPTERS ARE NOT SERVED"));
 }
 
-TEST_CASE("what is said twice holds as it was said last") {
+TEST_CASE("what is given twice holds as it was said last") {
   CHECK(import_of_command("vllm serve /m --max-num-seqs 9 --max-num-seqs 7")
             .config.model.max_num_seqs == 7);
 }
@@ -347,7 +347,7 @@ TEST_CASE("llama-server becomes nodes.toml") {
   CHECK(made.config.gateway.http == "127.0.0.1:8081");
   CHECK(made.config.gateway.threads == 2);
   CHECK_FALSE(made.mentions("NOT KNOWN"));
-  CHECK_FALSE(made.mentions("this machine's own")); // as there
+  CHECK_FALSE(made.mentions("only for this machine")); // as there
 }
 
 TEST_CASE("sglang.launch_server becomes nodes.toml") {

@@ -203,7 +203,9 @@ TEST_CASE("compose files without one server are refused by what they have") {
     CHECK(line.error().code == errc::bad_config);
     return line.error().message;
   };
-  CHECK(refused("services: {a: {image: postgres}}").find("no service of it is a server") == 0);
+  CHECK(
+      refused("services: {a: {image: postgres}}").find("none of its services is a known server") ==
+      0);
   CHECK(refused("services: {a: {image: x}}", "b") == "it has no service 'b'");
   CHECK(refused("services: {a: {image: vllm/vllm-openai}, b: {image: vllm/vllm-openai}}")
             .find("name one of a, b behind the file") != std::string::npos);

@@ -132,7 +132,7 @@ TEST_CASE("what is no SavedModel, or says what there is no word for, is refused"
   };
   CHECK(refusal_of_saved(with(tensor_info(8, {1}))).find("the type 8") != std::string::npos);
   CHECK(refusal_of_saved(with(pb_number(2, 1) + pb_bytes(3, pb_number(3, 1)))) ==
-        "its output 'o' has no shape in the file: config.pbtxt must say it");
+        "its output 'o' has no shape in the file: config.pbtxt must declare it");
   CHECK(refusal_of_saved(with(pb_number(2, 1) + pb_bytes(4, "sparse") + shape_of({1})))
             .find("no datatype") != std::string::npos);
   std::string many;
@@ -173,7 +173,7 @@ TEST_CASE("a GraphDef needs a config.pbtxt that says its inputs and outputs") {
   r.write("m/1/model.graphdef", "graph");
   CHECK(r.scan().refusal.find("none can be made of a GraphDef") != std::string::npos);
   r.write("m/config.pbtxt", "max_batch_size: 8");
-  CHECK(r.scan().refusal.find("must say its inputs and outputs") != std::string::npos);
+  CHECK(r.scan().refusal.find("must declare its inputs and outputs") != std::string::npos);
   r.write("m/config.pbtxt", "max_batch_size: 8 input { name: \"x\" data_type: TYPE_FP32 dims: 2 } "
                             "output { name: \"y\" data_type: TYPE_FP32 dims: 2 }");
   const auto v = r.scan();

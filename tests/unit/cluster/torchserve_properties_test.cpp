@@ -167,7 +167,7 @@ TEST_CASE("gRPC listens where the file says a port") {
   CHECK(properties_refusal("grpc_inference_port=1\ngrpc_inference_address=\"x\"\n") ==
         "grpc_inference_address");
   CHECK(properties_mention(read_properties("grpc_inference_address=127.0.0.1\n"),
-                           "grpc_inference_port says"));
+                           "grpc_inference_port enables"));
 }
 
 TEST_CASE("a model store is carried over, but for what is no archive of it") {

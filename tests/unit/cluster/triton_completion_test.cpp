@@ -184,7 +184,7 @@ TEST_CASE("what is kept of a file has a bound, whatever it says") {
   for (int i = 0; i < 80'000; ++i)
     inputs += one;
   CHECK(refusal_of(onnx_model(2, inputs)) ==
-        "what it says of its tensors takes more than 16777216 bytes");
+        "its tensor declarations take more than 16777216 bytes");
 }
 
 TEST_CASE("what a sparse initializer names is constant") {

@@ -345,7 +345,7 @@ TEST_CASE("what cannot be taken over is said, and what is wrong is refused by it
   CHECK(made.mentions("chain: LEFT OUT"));
   CHECK(made.mentions("trt: LEFT OUT"));
   CHECK(triton_refusal({{"repo/plan", "platform: \"tensorrt_plan\"", {1}, ""}}, "")
-            .find("no model of it can be served: plan: LEFT OUT") != std::string::npos);
+            .find("none of its models can be served: plan: LEFT OUT") != std::string::npos);
   CHECK(triton_refusal({python("", {})}).find("has no version") != std::string::npos);
   CHECK(triton_refusal({python("max_batch_size: -1")}).find("add_sub.max_batch_size") !=
         std::string::npos);
