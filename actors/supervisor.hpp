@@ -65,7 +65,7 @@ using supervisor_actor =
     takes<status, drain, child_exited, wanted_children, peer_up, peer_down, tick>;
 
 struct supervisor_config {
-  std::string name;                 // the supervisor in its children's status: "root", "agent-a"
+  std::string name;                 // as named in its children's status: "root", "agent-a"
   std::vector<child_spec> children; // in start order
   restart_strategy strategy = restart_strategy::one_for_one;
   // The child's process, if it already runs; called once per child. Its end is reported.
