@@ -197,8 +197,7 @@ struct node_config {
   std::string public_key;           // of its machine (`cluster keygen`); empty: it uses a token
   bool is_elsewhere = false;        // on another machine, which joins
   bool waits = false;               // gets no layers until `cluster add-node`
-  std::vector<std::uint32_t> owners =
-      {}; // of each device: the pipeline it is of; none said: the first
+  std::vector<std::uint32_t> owners = {}; // pipeline of each device; empty: the first
 
   std::uint32_t place = 0; // of its agent: position in the file, or see membership.hpp
 

@@ -1,6 +1,6 @@
 // The keys by which the machines of a cluster identify one another. Pure.
 //
-//   unknown --add--> trusted --retire_older, asked with a newer one--> retired
+//   unknown --add--> trusted --retire_older, with a newer one--> retired
 //
 // A machine has one trusted key, and two while it changes to the other. A retired key is
 // never trusted again, but peers that know the machine by it can still find the next one.

@@ -130,7 +130,7 @@ result<running_cluster> find_by_config(const std::string& file) {
     if (!dir)
       continue;
     const auto info = stat_of(path);
-    const bool is_hidden = info && !may_trust(*info); // alive() cannot look into it
+    const bool is_hidden = info && !may_trust(*info); // alive() may not read it
     if (!is_hidden && dir->alive().empty())
       continue;
     if (const auto other = noted_name(*dir); other && *other != config->name)

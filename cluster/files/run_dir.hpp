@@ -11,7 +11,7 @@
 
 namespace baton::cluster {
 
-// The record of a process by itself. A later process with its pid has another start time.
+// A process records itself. A later process with its pid has another start time.
 struct process_note {
   std::string name;
   std::int32_t pid = 0;

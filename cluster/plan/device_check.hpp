@@ -21,7 +21,7 @@ const char* fix_of(const device& where) noexcept;
 // The largest number of ranks in a stage, over all models.
 std::uint32_t ranks_max(const cluster_config& config) noexcept;
 
-// The maximum of ranks of one stage that share a device of `node`. Pure.
+// The maximum number of ranks of one stage that share `device` on `node`. Pure.
 std::uint32_t ranks_on_device(const cluster_config& config, const node_config& node,
                               std::string_view device);
 
