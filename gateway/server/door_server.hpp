@@ -1,6 +1,6 @@
 // All API servers of one gateway process, and the exporter of their traces. HTTP with SSE and
-// WebSocket always runs, ZeroMQ and gRPC if configured. `cluster/` starts them after the request
-// router and its pipeline clients:
+// WebSocket always runs, ZeroMQ and gRPC if configured. `cluster/` starts them after the router and
+// its clients:
 //
 //   auto facts = std::make_shared<gateway::gateway_state>(config);
 //   auto [router, clients] = gateway::spawn_router(system, facts, heads);

@@ -16,7 +16,7 @@ std::string line_of(const std::vector<std::string>& texts) {
   return line + "]}";
 }
 
-// Parameters of completions that would change nothing here, or need places in the stream.
+// Parameters of completions that have no effect here, or that need fields which the stream lacks.
 const char* name_without_effect(const openai_generate& call) {
   return !call.shape.echo.empty()    ? "echo"
          : call.shape.has_logprobs   ? "logprobs"

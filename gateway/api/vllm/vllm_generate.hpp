@@ -1,6 +1,6 @@
-// POST /generate as vLLM's api_server has it (vllm/entrypoints/api_server.py): {"prompt", "stream"}
-// and sampling parameters in, {"text": [prompt + answer, ...]} out; as a stream one such object a
-// line, each with all of the text so far. TGI's /generate has `inputs` in place of `prompt`. Pure.
+// POST /generate as in vLLM's api_server (vllm/entrypoints/api_server.py): {"prompt", "stream"} and
+// sampling parameters in, {"text": [prompt + answer, ...]} out. A stream has one such object a
+// line, each with the whole text so far. TGI's /generate has `inputs` instead of `prompt`. Pure.
 #pragma once
 
 #include "gateway/api/openai/openai_request.hpp"
@@ -20,8 +20,8 @@ struct vllm_generate {
   field_words words;
 };
 
-// Nothing if the body has no `prompt`: then it is TGI's. The fields are those of completions, but
-// for what has no place in the answer. Errors: as parse_generation.
+// Nothing if the body has no `prompt`: it is TGI's then. The fields are those of completions,
+// except those without a counterpart in the answer. Errors: as parse_generation.
 std::optional<result<vllm_generate>> parse_vllm_generate(std::string_view body,
                                                          const request_limits& limits);
 
@@ -39,22 +39,22 @@ private:
   std::uint32_t choices_left_;
 };
 
-// One line for whatever has come since the last one was sent: a line that waits is replaced by the
-// next, which says all that it did. An error is a line as well, the last one: {"error": {...}}.
+// A line for all text since the last line sent. A line not yet sent is replaced by the next one,
+// which contains its text. An error is the last line: {"error": {...}}.
 class vllm_lines final : public event_speaker {
 public:
   explicit vllm_lines(const vllm_generate& call)
       : texts_(call.request.choices, call.prompt), choices_left_(call.request.choices) {}
   void add(const chunk& c, std::string& out) override;
-  void moved_to(const granted&) override {} // nobody is told of the ticket
+  void moved_to(const granted&) override {} // the format has no ticket
   void fail(const error& e, std::string& out) override;
   bool has_ended() const noexcept override { return has_ended_; }
 
 private:
   std::vector<std::string> texts_;
   std::uint32_t choices_left_;
-  std::size_t line_begin_ = 0; // of the last line in `out`,
-  std::size_t line_end_ = 0;   // as long as that ends there
+  std::size_t line_begin_ = 0; // of the last line in `out`
+  std::size_t line_end_ = 0;   // valid while `out` ends there
   bool has_ended_ = false;
 };
 
