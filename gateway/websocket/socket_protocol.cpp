@@ -10,7 +10,7 @@ namespace {
 constexpr std::string_view key_prefix = "bearer.";
 constexpr std::string_view blanks = " \t";
 
-// The next of a list, which it is taken from.
+// Removes the next element from the list and returns it.
 std::string_view take_next(std::string_view& list) noexcept {
   const auto end = std::min(list.find(','), list.size());
   auto one = list.substr(0, end);

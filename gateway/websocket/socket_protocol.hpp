@@ -1,7 +1,6 @@
-// What a WebSocket's client offers in Sec-WebSocket-Protocol (RFC 6455, section 11.3.4). A browser
-// can set no other header of the upgrade, so its API key comes as one of the protocols that it
-// offers, percent-encoded: "baton, bearer.KEY". The key is never among what the server answers.
-// Pure.
+// The protocols offered in Sec-WebSocket-Protocol (RFC 6455, section 11.3.4). A browser can set no
+// other header of the upgrade. So it sends its API key as one of the protocols, percent-encoded:
+// "baton, bearer.KEY". The server never selects the key as the protocol. Pure.
 #pragma once
 
 #include <string>
@@ -11,9 +10,9 @@ namespace baton::gateway {
 
 inline constexpr std::string_view socket_protocol = "baton";
 
-// A client that offers protocols and hears none gives up: this one is chosen if it is among them.
+// A client that offers protocols fails if none is selected. "baton" is selected if it is offered.
 bool offers_protocol(std::string_view offered) noexcept;
-// Empty if there is none, or no percent-encoding.
+// Empty if no key is offered or its percent-encoding is invalid.
 std::string key_of_offer(std::string_view offered);
 
 } // namespace baton::gateway

@@ -1,4 +1,4 @@
-// One request of a WebSocket: what it may still send, and what its line in the access log says.
+// One request of a WebSocket: its flow-control window and its fields of the access log.
 #pragma once
 
 #include "gateway/admission/reception.hpp"
@@ -15,16 +15,16 @@ namespace baton::gateway {
 struct socket_request {
   open_request open;
   reply_shape shape;
-  field_words words; // what the client calls its fields
+  field_words words; // names of the fields in the client's request
   std::optional<std::uint32_t> window;
   std::vector<std::uint32_t> sent;  // per choice: index of the last token sent
   std::vector<std::uint32_t> acked; // per choice
   std::uint32_t choices_left = 1;
   request_usage used{};
-  int status = 0; // as an answer over HTTP would have it; 0: it runs
+  int status = 0; // the HTTP status that applies; 0: still running
   std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
 
-  // Tokens that may still be sent; without a window all.
+  // Tokens that may still be sent; unlimited without a window.
   std::uint32_t room() const {
     if (!window) {
       return UINT32_MAX;

@@ -1,7 +1,7 @@
 // Heavy: Asio and Beast's WebSocket.
 //
-// One coroutine reads messages, one writes; both on the connection's strand. The life of a request
-// on a socket:
+// One coroutine reads messages, one writes; both on the connection's strand. States of a request on
+// a socket:
 //
 //   start -> opened --granted, tokens...--> done | error
 //               |  un-acked tokens = window -> held back (buffers up to the stream's bound)
@@ -34,7 +34,7 @@ namespace {
 namespace websocket = boost::beast::websocket;
 using upgrade_request = boost::beast::http::request<boost::beast::http::string_body>;
 
-// Replies to messages that wait to be written; a client that sends without reading stops there.
+// Bound of the queued replies: a client that sends without reading reaches it.
 constexpr std::size_t replies_bytes_max = 256 * 1024;
 
 class websocket_session : public std::enable_shared_from_this<websocket_session> {
@@ -68,7 +68,7 @@ private:
   void refuse(const std::string& id, const rejected& no);
   void say(std::string text);
 
-  // What one request has to tell now; true if it has ended with it.
+  // Appends the messages that are ready now; true if the request has ended.
   bool tell(const std::string& id, socket_request& r, std::vector<std::string>& out);
   bool collect(const std::string& id, socket_request& r, std::vector<std::string>& out);
   bool tell_chunk(const std::string& id, socket_request& r, const chunk& c,
@@ -104,7 +104,7 @@ void websocket_session::start(upgrade_request upgrade) {
       return;
     }
     for (const auto& [id, r] : self->requests_) {
-      if (r.open.is_cut()) { // the socket itself hangs: not for the whole time-out
+      if (r.open.is_cut()) { // the socket itself blocks: do not wait for the whole time-out
         self->watchdog_->arm(self->core_.config().http_bounds.cut_grace);
         return;
       }
@@ -150,7 +150,7 @@ asio::awaitable<void> websocket_session::run(upgrade_request upgrade) {
       ws_.get_executor(), [self = shared_from_this()] { return self->write_loop(); },
       [self = shared_from_this()](std::exception_ptr) { self->end(); });
   co_await read_loop();
-  // The client is gone or closed: its tickets are cancelled now.
+  // The client has closed the connection or is gone: cancel its tickets.
   for (const auto& [id, r] : requests_) {
     core_.websocket.counts().client_gone("websocket");
     log(id, r, errc::cancelled);
@@ -181,14 +181,14 @@ asio::awaitable<void> websocket_session::read_loop() {
       bell_->ring();
     }
     if (replies_bytes_ > replies_bytes_max) {
-      end(); // it sends and does not read
+      end(); // the client sends and does not read
     }
   }
 }
 
-// False: the socket has ended. A message that memory does not suffice for is read to its end and
-// dropped. The text grows here and not in Beast: what its operations throw ends no coroutine, it
-// leaves the session waiting for ever.
+// False: the socket has ended. If memory is short, the message is read to its end and dropped. The
+// text grows here and not in Beast: an exception inside Beast's operation would not end the
+// coroutine, but leave the session waiting without end.
 asio::awaitable<bool> websocket_session::read_message(std::string& text,
                                                       std::optional<error>& fault) {
   do {
@@ -294,7 +294,7 @@ void websocket_session::take(socket_resume&& m) {
     return;
   }
   reply_shape shape;
-  shape.has_logprobs = true; // where they were asked for
+  shape.has_logprobs = true; // present where the request asked for them
   shape.choices = static_cast<std::uint32_t>(m.position.from.size());
   std::vector<std::uint32_t> had;
   for (const auto& point : m.position.from) {
@@ -309,7 +309,7 @@ void websocket_session::take(socket_resume&& m) {
 void websocket_session::take(const socket_cancel& m) {
   const auto it = requests_.find(m.id);
   if (it == requests_.end()) {
-    // It may have ended while the message was on its way: an answer, not a mistake.
+    // It may have ended while the message was in transit: answer, but do not count a mistake.
     say(socket_error_text(m.id, fail(errc::not_found, "no request with this id is open")));
     return;
   }
@@ -363,7 +363,7 @@ bool websocket_session::tell_chunk(const std::string& id, socket_request& r, con
 
 bool websocket_session::collect(const std::string& id, socket_request& r,
                                 std::vector<std::string>& out) {
-  std::optional<chunk> merged; // neighbours of one choice become one message
+  std::optional<chunk> merged; // adjacent chunks of one choice become one message
   const auto flush = [&] {
     const bool is_over = merged && tell_chunk(id, r, *merged, out);
     merged.reset();
@@ -412,7 +412,7 @@ bool websocket_session::collect(const std::string& id, socket_request& r,
   return flush();
 }
 
-// A fault ends the one request.
+// An exception ends only this request.
 bool websocket_session::tell(const std::string& id, socket_request& r,
                              std::vector<std::string>& out) {
   bool has_ended = false;
@@ -471,10 +471,10 @@ asio::awaitable<void> websocket_session::write_loop() {
 
 void start_websocket_session(door_core& core, client_socket socket, upgrade_request upgrade,
                              caller who, socket_origin origin) {
-  // Its HTTP session has been counted against the limit and leaves the table now.
+  // The HTTP session was counted against the limit and leaves the table now.
   const auto id = core.connections.enter([] {}, SIZE_MAX);
   if (!id) {
-    return; // the server stops
+    return; // the server is stopping
   }
   auto session = std::make_shared<websocket_session>(core, std::move(socket), *id, std::move(who),
                                                      std::move(origin));

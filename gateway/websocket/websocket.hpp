@@ -8,14 +8,14 @@
 
 namespace baton::gateway {
 
-// Of its handshake.
+// Facts of the handshake.
 struct socket_origin {
   std::string request_id;
-  std::string address; // its client's
+  std::string address; // of the client
 };
 
-// Takes the socket of an HTTP session that asked for the upgrade, and serves it until it ends.
-// `who` was let in, and asks for all that comes.
+// Takes over the socket of an HTTP session after an upgrade request, and serves it until it ends.
+// `who` is the authenticated principal of all requests on it.
 void start_websocket_session(door_core& core, client_socket socket,
                              boost::beast::http::request<boost::beast::http::string_body> upgrade,
                              caller who, socket_origin origin);

@@ -26,7 +26,7 @@ std::string read_id(field_reader& fields, const websocket_limits& limits) {
 }
 
 // A start message is the body of /v1/chat/completions (with messages) or /v1/completions (with
-// prompt), and the socket's own fields.
+// prompt), plus the socket's own fields.
 result<socket_message> read_start(field_reader& fields, const std::string& id, const json& object,
                                   std::string_view text, const gateway_config& config) {
   socket_start start;
@@ -37,7 +37,7 @@ result<socket_message> read_start(field_reader& fields, const std::string& id, c
   if (!call) {
     return call.error();
   }
-  // Its messages are the text of all answers, as it comes.
+  // The messages carry the text of all choices as it is generated.
   const char* whole_only = call->tools                 ? "tools"
                            : call->shape.best_of != 0  ? "best_of"
                            : !call->shape.echo.empty() ? "echo"
@@ -91,7 +91,7 @@ result<socket_message> read_resume(field_reader& fields, const std::string& id,
   auto position = parse_position(fmt::format("{}:{}", name, fmt::join(from, ",")),
                                  static_cast<std::uint32_t>(from.size()));
   if (!position) {
-    return fail_param(errc::invalid_value, "resume", "'resume' must be what 'granted' has said");
+    return fail_param(errc::invalid_value, "resume", "'resume' must be the value from 'granted'");
   }
   resume.position = *std::move(position);
   return socket_message(std::move(resume));

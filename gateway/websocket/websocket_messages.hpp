@@ -17,11 +17,11 @@ namespace baton::gateway {
 struct socket_start {
   std::string id;
   openai_generate call;
-  std::optional<std::uint32_t> window; // tokens that may be on the way unacknowledged
+  std::optional<std::uint32_t> window; // unacknowledged tokens that may be in flight
 };
-struct socket_resume { // a request of another socket, or of another life of the gateway
+struct socket_resume { // a request of another socket or of an earlier gateway process
   std::string id;
-  std::string model; // empty: the first
+  std::string model; // empty: the default model
   stream_position position;
   std::optional<std::uint32_t> window;
 };
@@ -30,27 +30,27 @@ struct socket_cancel {
 };
 struct socket_ack {
   std::string id;
-  std::uint32_t index = 0; // the output tokens up to here were taken in
+  std::uint32_t index = 0; // the client has processed the output tokens up to this one
   std::uint32_t choice = 0;
-  std::optional<std::uint32_t> window; // a new one
+  std::optional<std::uint32_t> window; // replaces the window
 };
 using socket_message = std::variant<socket_start, socket_resume, socket_cancel, socket_ack>;
 
 struct socket_mistake {
   error reason;
-  std::string id;      // of the request it is about, if the message named one
-  bool is_json = true; // false: the text was not even that
+  std::string id;      // of the request concerned, if the message contains it
+  bool is_json = true; // false: the text is not JSON
 };
 
 std::variant<socket_message, socket_mistake> parse_socket_message(std::string_view text,
                                                                   const gateway_config& config);
 
 std::string granted_text(std::string_view id, const granted& told);
-// Requires: c has text, tokens or details to tell.
+// Requires: c has text, tokens or details.
 std::string tokens_text(std::string_view id, const chunk& c, const reply_shape& shape);
-// The end of one choice; `is_last` if no choice is left.
+// Ends one choice; `is_last` if no choice remains.
 std::string done_text(std::string_view id, const chunk& c, const reply_shape& shape, bool is_last);
-// `id` empty: about the socket, not one request.
+// `id` empty: the error concerns the socket, not one request.
 std::string socket_error_text(std::string_view id, const error& e);
 std::string socket_refusal_text(std::string_view id, const rejected& no);
 
