@@ -14,7 +14,7 @@ namespace baton::gateway {
 
 namespace {
 
-// A message whose sender waits for an answer to it.
+// Kinds of message that require an answer.
 bool asks(const envelope& head) {
   return head.kind == kind_of(message(generate{})) || head.kind == kind_of(message(resume{})) ||
          head.kind == kind_of(message(infer{}));
@@ -52,7 +52,7 @@ void zmq_client::say(const message& m, std::uint64_t correlation) {
   is_lost_ = !wires_.send(f);
 }
 
-// Room is judged before a message is made: the window may be passed by one message.
+// Credit is checked before a message is built, so one message may exceed the window.
 bool zmq_client::has_credit() const noexcept {
   return data_bytes_ - credited_bytes_ < desk_.facts().config().zmq_bounds.window_bytes;
 }
@@ -77,7 +77,7 @@ void zmq_client::take(message m, instant now) {
   std::visit([this](auto& content) { on(content); }, m);
 }
 
-// Its client waits for an answer, and has named the request outside of the body as well.
+// The client waits for an answer; the envelope has the request's number as well as the body.
 void zmq_client::refuse_unreadable(const envelope& head, const error& why, instant now) {
   heard_ = now;
   if (asks(head) && head.correlation != 0 && may_open(head.correlation)) {
@@ -100,13 +100,13 @@ void zmq_client::end_faulty(std::uint64_t request, const error& why) {
   }
   tell_failure(request, it->second, why);
   held_.erase(request);
-  forget(request); // which cancels its ticket
+  forget(request); // and cancel its ticket
 }
 
 template <class Other>
 void zmq_client::on(const Other&) {
   if constexpr (!std::is_same_v<Other, heartbeat>) {
-    desk_.counts().dropped("zmq_unexpected"); // not a client's word
+    desk_.counts().dropped("zmq_unexpected"); // a kind that clients do not send
   }
 }
 
@@ -245,7 +245,7 @@ void zmq_client::ask_language(const infer& m, const std::string& model) {
 void zmq_client::on(const cancel_infer& m) {
   const auto it = requests_.find(m.request);
   if (it == requests_.end() || !it->second.tickets.empty()) {
-    return; // it ended while the word was on its way
+    return; // it ended while the message was in transit
   }
   it->second.open.close(cancel_reason::client_asked);
   desk_.counts().client_gone(desk_.door());
@@ -254,11 +254,11 @@ void zmq_client::on(const cancel_infer& m) {
   refuse(m.request, fail(errc::cancelled, "cancelled by the client"));
 }
 
-// Only its own tickets: another client's are not in the table.
+// Only the client's own tickets: those of other clients are not in the table.
 void zmq_client::on(const cancel& m) {
   const auto it = tickets_.find(m.ticket);
   if (it == tickets_.end()) {
-    return; // it ended while the cancel was on its way
+    return; // it ended while the cancel was in transit
   }
   const auto number = it->second;
   auto& entry = requests_.at(number);
@@ -302,7 +302,7 @@ void zmq_client::on(const query_status& m) {
   const auto now = desk_.facts().look();
   const auto stand = standing_of(*now);
   const auto asker = desk_.facts().gate().renew(asker_);
-  const bool sees_all = asker && asker->role == key_role::admin; // as /cluster
+  const bool sees_all = asker && asker->role == key_role::admin; // as for /cluster
   auto answer = sees_all ? now->cluster.value_or(cluster_status{}) : cluster_status{};
   answer.request = m.request;
   answer.phase = stand.phase;
@@ -332,7 +332,7 @@ bool zmq_client::tell_chunk(std::uint64_t request, open_entry& entry, chunk c) {
   return all;
 }
 
-// Dropped before its end, with a choice that failed, it is cancelled.
+// An entry dropped before its end, with a failed choice, is cancelled.
 bool zmq_client::tell_piece(std::uint64_t request, open_entry& entry, const chunk& c) {
   if (const auto why = failure_of(c)) {
     tell_failure(request, entry, *why);
@@ -348,7 +348,7 @@ bool zmq_client::tell_piece(std::uint64_t request, open_entry& entry, const chun
   return entry.pieces->has_ended();
 }
 
-// A request that had begun ends with one failed chunk for each choice that was open.
+// A granted request ends with one failed chunk for each open choice.
 void zmq_client::tell_failure(std::uint64_t request, open_entry& entry, const error& reason) {
   if (entry.tickets.empty()) {
     refuse(request, refuse_here(reason, *desk_.facts().look()));
@@ -371,7 +371,7 @@ void zmq_client::tell_failure(std::uint64_t request, open_entry& entry, const er
 bool zmq_client::tell(std::uint64_t request, open_entry& entry, stream_event e) {
   if (auto* g = std::get_if<granted>(&e)) {
     if (entry.pieces) {
-      return false; // it is cancelled by its number, and not resumed
+      return false; // cancelled by its number, and never resumed
     }
     g->request = request;
     entry.tickets.push_back(g->ticket);

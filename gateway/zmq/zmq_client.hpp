@@ -1,10 +1,9 @@
-// One SDK client at the ZeroMQ door: its greeting, its requests, its credit. No sockets, no clock
-// of its own; called by zmq_door.cpp on the door's thread.
+// One SDK client of the ZeroMQ server: its hello, requests and credit. It has no socket and no
+// clock; zmq_server.cpp calls it on the server's thread.
 //
-//   greeted --generate, tokenize...--> greeted     (each request: opened -> granted -> chunks ->
-//   end)
-//      |  silent for silence_max, unreachable, a new life of the same node
-//      +--> gone                                   (all its tickets are cancelled)
+//   connected --generate, tokenize...--> connected   (a request: opened -> granted -> chunks -> end)
+//      |  silent for silence_max, unreachable, a new incarnation of the process
+//      +--> gone                                     (all its tickets are cancelled)
 #pragma once
 
 #include "gateway/admission/reception.hpp"
@@ -22,42 +21,42 @@ namespace baton::gateway {
 class zmq_client {
 public:
   using instant = std::chrono::steady_clock::time_point;
-  // `send` takes one message to the client; false if the client cannot be reached or does not read.
-  // `wake` is called from any thread when the request of that (client's) number has events.
+  // `send` sends one message; false if the client is unreachable or does not read. `wake_for`
+  // returns a function for any thread, to be called when that request of the client has events.
   struct wiring {
     std::function<bool(const frames&)> send;
     std::function<std::function<void()>(std::uint64_t request)> wake_for;
   };
 
-  // `asker`: who the client is at the gate.
+  // `identity`: the client as the authenticator identified it.
   zmq_client(reception& desk, const hello& who, caller asker, wiring wires, instant now);
 
   node_id node() const noexcept { return who_.node; }
   epoch_id epoch() const noexcept { return who_.epoch; }
   const caller& asker() const noexcept { return asker_; }
-  // Unreachable: drop it.
+  // The client is unreachable: drop it.
   bool is_lost() const noexcept { return is_lost_; }
   bool is_silent(instant now) const;
 
   void acknowledge();
-  // A verified message of this client's life.
+  // Handles a verified message of this client's incarnation.
   void take(message m, instant now);
-  // A message of this client's life whose body breaks a rule of the protocol.
+  // Handles a message of this client's incarnation that violates the protocol.
   void refuse_unreadable(const envelope& head, const error& why, instant now);
-  // What was thrown at a message of this client, or at what a request of it has to tell.
+  // Ends the request whose message or event threw an exception.
   void end_faulty(const envelope& head, const error& why, instant now);
   void end_faulty(std::uint64_t request, const error& why);
-  // Brings what the request has to tell, as far as credit goes.
+  // Sends the request's events as far as credit allows.
   void pump(std::uint64_t request);
   void beat();
 
 private:
   struct open_entry {
     open_request open;
-    std::vector<ticket_id> tickets; // the last one is its own; those before, of where it was
-    std::vector<bool> finished;     // per choice; empty: not a generation
-    std::optional<language_pieces> pieces = {}; // of a language model that was asked with tensors
-    field_words words = {};                     // what the client calls fields of its request
+    std::vector<ticket_id> tickets;             // the last one is current
+    std::vector<bool> finished;                 // per choice; empty: not a generation
+    std::optional<language_pieces> pieces = {}; // for a language model requested with tensors
+    field_words words = {};                     // names of the fields in the client's request
   };
 
   void on(generate& m);
@@ -65,7 +64,7 @@ private:
   void on(tokenize& m);
   void on(detokenize& m);
   void on(infer& m);
-  // A language model, by the name of its card.
+  // A language model, addressed by the name of its card.
   void ask_language(const infer& m, const std::string& model);
   void on(const cancel_infer& m);
   void on(const cancel& m);
@@ -77,7 +76,7 @@ private:
 
   bool may_open(std::uint64_t request);
   result<void> has_room() const;
-  // Enters it, or says why not.
+  // Adds the request, or refuses it.
   void enter(std::uint64_t request, opening open, std::size_t choices);
   void refuse(std::uint64_t request, const error& reason);
   void refuse(std::uint64_t request, rejected no);
@@ -94,10 +93,10 @@ private:
   hello who_;
   caller asker_;
   wiring wires_;
-  std::map<std::uint64_t, open_entry> requests_; // by the client's number
-  // A client may cancel by a ticket of before the stream moved: it has not heard yet.
+  std::map<std::uint64_t, open_entry> requests_; // by the client's request number
+  // Includes earlier tickets: a client may cancel with one until it learns the new one.
   std::map<ticket_id, std::uint64_t> tickets_;
-  std::set<std::uint64_t> held_; // wait for credit
+  std::set<std::uint64_t> held_; // waiting for credit
   std::uint64_t sequence_ = 0;
   std::uint64_t data_bytes_ = 0;
   std::uint64_t credited_bytes_ = 0;

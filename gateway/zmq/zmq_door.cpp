@@ -24,12 +24,12 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// Frames for a client that does not read; data is bounded by its window long before.
+// Frames for a client that does not read; its window bounds data long before.
 constexpr int send_frames_max = 64 * 1024;
-constexpr int messages_per_turn = 256; // then the streams get their turn
+constexpr int messages_per_turn = 256; // then the streams are served
 constexpr std::chrono::milliseconds poll_interval{250};
 
-// Requests that have events, told by the desk's thread.
+// Requests with new events, added by the threads of the pipeline clients.
 class ready_list {
 public:
   ready_list() : fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
@@ -53,7 +53,7 @@ public:
   std::vector<entry> take() {
     std::uint64_t ignored = 0;
     if (read(fd_, &ignored, sizeof ignored) < 0) {
-      // EAGAIN: nothing was rung.
+      // EAGAIN: not signalled.
     }
     const std::lock_guard lock(mutex_);
     return std::exchange(entries_, {});
@@ -61,7 +61,7 @@ public:
   void ring() {
     const std::uint64_t one = 1;
     if (write(fd_, &one, sizeof one) < 0) {
-      // EAGAIN: the counter is full, so it is rung.
+      // EAGAIN: the counter is full, so it is signalled already.
     }
   }
   int fd() const noexcept { return fd_; }
@@ -78,7 +78,7 @@ bool is_local(const std::string& endpoint) {
          starts("tcp://localhost:");
 }
 
-// All clients of this door are on this machine.
+// All clients of this server are on this machine.
 crash_client crash_client_of(const caller& who) noexcept {
   return {who.name(), "of ZeroMQ"};
 }
@@ -117,7 +117,7 @@ result<void> zmq_door::wall::bind() {
   const auto& text = facts->config().zmq;
   if (!is_local(text)) {
     return fail_param(errc::bad_config, "zmq",
-                      "'{}' is not ipc:// or a loopback address: what this door hears is not "
+                      "'{}' is not ipc:// or a loopback address: this connection is not "
                       "encrypted, so it does not listen elsewhere",
                       text);
   }
@@ -138,7 +138,7 @@ void zmq_door::wall::refuse(const std::string& id, const hello& h, const error& 
 
 void zmq_door::wall::greet(const std::string& id, const hello& h) {
   if (h.role != role::client) {
-    refuse(id, h, fail(errc::forbidden, "this door is for clients"));
+    refuse(id, h, fail(errc::forbidden, "this endpoint is for clients"));
     return;
   }
   if (const auto known = clients.find(id);
@@ -155,13 +155,13 @@ void zmq_door::wall::greet(const std::string& id, const hello& h) {
     refuse(id, h, no->reason);
     return;
   }
-  // The same client after a lost connection, or in a new life: its old requests end now.
+  // The same client after a lost connection or a restart: its old requests end now.
   std::erase_if(clients, [&](const auto& c) {
     return c.second.node() == h.node && c.second.asker().account == asker->account;
   });
   clients.erase(id);
   if (clients.size() >= limits().clients_max) {
-    refuse(id, h, fail(errc::overloaded, "the door has {} clients, its limit", clients.size()));
+    refuse(id, h, fail(errc::overloaded, "the server has {} clients, its limit", clients.size()));
     return;
   }
   zmq_client::wiring wires;
@@ -197,7 +197,7 @@ void zmq_door::wall::take(const std::string& id, const std::vector<zmq::message_
   }
 }
 
-// Whose life this message is of; none: a stranger's.
+// The client that sent this message; null if the sender is unknown.
 zmq_client* zmq_door::wall::known(const std::string& id, const envelope& head) {
   const auto client = clients.find(id);
   const bool is_known = client != clients.end() && client->second.epoch() == head.source_epoch &&
@@ -273,11 +273,11 @@ void zmq_door::wall::run() {
       if (e.num() == EINTR) {
         continue; // a signal for another part of the process
       }
-      spdlog::error("the ZeroMQ door ended: {}", e.what());
+      spdlog::error("the ZeroMQ server stopped: {}", e.what());
       break;
     }
   }
-  clients.clear(); // cancels what is open
+  clients.clear(); // cancels open requests
 }
 
 zmq_door::zmq_door(std::unique_ptr<wall> w) : wall_(std::move(w)) {}

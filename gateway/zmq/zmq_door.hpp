@@ -1,5 +1,5 @@
-// The door for SDK clients: a ROUTER socket on a thread of its own (docs/protocol.md, "The ZeroMQ
-// door"). ZeroMQ stays behind the wall.
+// The server for SDK clients: a ROUTER socket on its own thread (docs/protocol.md). ZeroMQ types
+// stay out of this header.
 #pragma once
 
 #include "gateway/admission/reception.hpp"
@@ -17,8 +17,8 @@ public:
                                                  std::shared_ptr<board> facts);
   ~zmq_door(); // stops
 
-  std::string endpoint() const; // with the port that was taken
-  // Ends all clients' requests and the thread.
+  std::string endpoint() const; // with the actual port
+  // Ends all requests and the thread.
   void stop();
 
   struct wall; // all that the library's types are in

@@ -36,12 +36,12 @@ bool router_socket::send(const std::string& id, const frames& f) {
   pack(f, packet.data<std::byte>());
   try {
     if (!socket_.send(first, zmq::send_flags::sndmore | zmq::send_flags::dontwait)) {
-      return false; // its queue is full: it does not read
+      return false; // its queue is full: the peer does not read
     }
-    // After the first part was taken, the rest cannot be refused.
+    // Once the first part is accepted, the rest cannot be refused.
     socket_.send(packet, zmq::send_flags::none);
   } catch (const zmq::error_t&) {
-    return false; // EHOSTUNREACH: it is gone
+    return false; // EHOSTUNREACH: the peer is gone
   }
   return true;
 }
@@ -71,7 +71,7 @@ std::vector<zmq::message_t> router_socket::receive() {
       return {};
     }
     has_more = part.more();
-    if (parts.size() <= parts_per_message) { // more than there may be: only counted
+    if (parts.size() <= parts_per_message) { // excess parts are only counted
       parts.push_back(std::move(part));
     }
   }

@@ -1,4 +1,4 @@
-// The socket of a door that speaks ZeroMQ: a ROUTER whose messages are a routing id and one packet
+// The socket of a ZeroMQ server: a ROUTER whose messages are a routing id and one packet
 // (docs/protocol.md). Used by one thread. Heavy: ZeroMQ.
 #pragma once
 
@@ -23,19 +23,18 @@ struct router_bounds {
 
 class router_socket {
 public:
-  // -> the endpoint with the port that was taken. Errors: address_in_use, io_failed.
+  // -> the endpoint with the actual port. Errors: address_in_use, io_failed.
   result<std::string> bind(const std::string& endpoint, const router_bounds& bounds);
   void* handle() noexcept { return socket_.handle(); }
 
-  // False: its queue is full, or it is gone.
+  // False: the peer's queue is full, or the peer is gone.
   bool send(const std::string& id, const frames& f);
-  // The answer to a hello that is not taken.
+  // Answers a hello that is rejected.
   void refuse(const gateway_config& own, const std::string& id, const hello& h, const error& why);
 
-  // A routing id and what follows it, one part more than there may be at most; empty: nothing has
-  // come.
+  // The routing id and at most two further parts, one more than allowed. Empty: no message.
   std::vector<zmq::message_t> receive();
-  // What a received message carries, copied out of its parts. Errors: bad_frame.
+  // The packet of a received message, copied from its parts. Errors: bad_frame.
   static result<frames> packet_of(const std::vector<zmq::message_t>& parts);
 
 private:

@@ -23,14 +23,14 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-constexpr int frames_max = 1024; // to or from one worker: a batch at a time, pieces by credit
+constexpr int frames_max = 1024; // each way, per worker: one batch at a time, pieces by credit
 constexpr int worker_messages_per_turn = 256;
-constexpr std::uint64_t window_bytes = 2 * limits::client_body_bytes_max; // a whole piece, always
+constexpr std::uint64_t window_bytes = 2 * limits::client_body_bytes_max; // fits a whole piece
 constexpr std::chrono::milliseconds worker_poll_interval{250};
 constexpr std::chrono::milliseconds heartbeat_interval{1'000};
 constexpr std::chrono::milliseconds silence_max{5'000};
 
-// A file descriptor that is closed with it.
+// Closes its file descriptor when destroyed.
 class owned_fd {
 public:
   explicit owned_fd(int fd) noexcept : fd_(fd) {}
@@ -59,7 +59,7 @@ struct linked_worker {
   worker_pool_actor pool;
   owned_fd process;
   clock::time_point heard;
-  std::uint64_t sequence_in = 1; // hello
+  std::uint64_t sequence_in = 1; // the hello
   std::uint64_t sequence_out = 0;
   std::uint64_t arrived_bytes = 0;
   std::uint64_t credited_bytes = 0;
@@ -115,7 +115,7 @@ result<void> worker_door::wall::bind(const std::string& endpoint) {
 void worker_door::wall::ring() {
   const std::uint64_t one = 1;
   if (write(bell.get(), &one, sizeof one) < 0) {
-    // EAGAIN: it is rung.
+    // EAGAIN: signalled already.
   }
 }
 
@@ -129,7 +129,7 @@ void worker_door::wall::say(linked_worker& to, const message& m) {
   e.target_actor = actors::well_known::client;
   e.sequence = ++to.sequence_out;
   if (!router.send(to.routing_id, encode(e, m)))
-    facts->metrics().dropped("worker_unreachable"); // its process's end, or its silence, follows
+    facts->metrics().dropped("worker_unreachable"); // its end, or its silence, follows
 }
 
 void worker_door::wall::refuse(const std::string& id, const hello& h, const error& why) {
@@ -147,10 +147,10 @@ void worker_door::wall::greet(const std::string& id, const hello& h) {
   use_next_pools();
   const auto pool = pools.find(h.node);
   if (h.role != role::worker || pool == pools.end())
-    return refuse(id, h, fail(errc::forbidden, "no worker has this place here"));
+    return refuse(id, h, fail(errc::forbidden, "no worker is configured under this number"));
   const auto before = workers.find(h.node);
   if (before != workers.end() && before->second.life.epoch > h.epoch)
-    return refuse(id, h, fail(errc::stale_epoch, "a newer life of {} is here", h.name));
+    return refuse(id, h, fail(errc::stale_epoch, "a newer process of {} is connected", h.name));
   auto process = open_process(h.pid);
   if (process.get() < 0)
     return refuse(id, h, fail(errc::invalid_value, "process {}: {}", h.pid, std::strerror(errno)));
@@ -184,7 +184,7 @@ void worker_door::wall::take(const std::string& id, const std::vector<zmq::messa
     return;
   }
   auto* worker = known(id, *head);
-  if (name_of(head->kind) == "unknown") { // of a newer build, whose gateway would hear it
+  if (name_of(head->kind) == "unknown") { // from a newer build, for a newer gateway
     facts->metrics().dropped("worker_unknown_kind");
     if (worker)
       (void)is_next(*worker, *head);
@@ -194,7 +194,8 @@ void worker_door::wall::take(const std::string& id, const std::vector<zmq::messa
   if (!body) {
     facts->metrics().dropped("worker_bad_frame");
     if (worker)
-      lose(worker->life.node, fmt::format("it said what cannot be read: {}", body.error().message),
+      lose(worker->life.node,
+           fmt::format("it sent an unreadable message: {}", body.error().message),
            /*has_ended=*/false);
   } else if (const auto* h = std::get_if<hello>(&*body)) {
     greet(id, *h);
@@ -206,11 +207,11 @@ void worker_door::wall::take(const std::string& id, const std::vector<zmq::messa
   }
 }
 
-// A worker that says another is lost.
+// Drops a worker whose message is not the next in sequence.
 bool worker_door::wall::is_next(linked_worker& from, const envelope& head) {
   if (head.sequence != from.sequence_in + 1) {
     lose(from.life.node,
-         fmt::format("its message {} came in place of {}", head.sequence, from.sequence_in + 1),
+         fmt::format("its message {} arrived instead of {}", head.sequence, from.sequence_in + 1),
          /*has_ended=*/false);
     return false;
   }
@@ -233,7 +234,7 @@ void worker_door::wall::take(linked_worker& from, message m, std::size_t bytes) 
   }
 }
 
-// Back at once: what its clients do not read is bounded by their streams, and costs them alone.
+// Credit returns at once: unread output is bounded by the clients' streams and affects only them.
 void worker_door::wall::give_credit(linked_worker& to, std::size_t bytes) {
   to.arrived_bytes += bytes;
   if (to.arrived_bytes - to.credited_bytes < window_bytes / 4)
@@ -254,7 +255,7 @@ void worker_door::wall::receive_some() {
     if (parts.empty())
       return;
     const auto fault = guarded("worker", [&] { take(parts.front().to_string(), parts); });
-    if (fault) { // a worker that waits for its credit, or its clients, would wait for ever
+    if (fault) { // without its message, the worker or its clients could wait without end
       static_cast<void>(guarded("worker", [&] { lose_faulty(parts, *fault); }));
     }
   }
@@ -270,7 +271,7 @@ void worker_door::wall::lose_faulty(const std::vector<zmq::message_t>& parts, co
 void worker_door::wall::say_all() {
   std::uint64_t ignored = 0;
   if (read(bell.get(), &ignored, sizeof ignored) < 0) {
-    // EAGAIN: nothing was rung.
+    // EAGAIN: not signalled.
   }
   std::vector<std::pair<worker_life, message>> all;
   {
@@ -289,14 +290,14 @@ void worker_door::wall::beat(clock::time_point now) {
   for (auto& [node, w] : workers) {
     heartbeat h;
     h.count = ++w.beats;
-    h.steps = w.sequence_in; // up to this message it was heard
+    h.steps = w.sequence_in; // acknowledges messages up to this one
     say(w, h);
     if (now - w.heard > silence_max && !std::exchange(w.is_told_silent, true))
       caf::anon_send(w.pool, worker_silent{w.life});
   }
 }
 
-// What its end has cut off is in the socket already: it is heard first.
+// Messages that the worker sent before its end are in the socket already: read them first.
 void worker_door::wall::wait() {
   std::vector<zmq::pollitem_t> items{{router.handle(), 0, ZMQ_POLLIN, 0},
                                      {nullptr, bell.get(), ZMQ_POLLIN, 0}};
@@ -331,7 +332,7 @@ void worker_door::wall::run() {
     } catch (const zmq::error_t& e) {
       if (e.num() == EINTR)
         continue; // a signal for another part of the process
-      spdlog::error("the worker door ended: {}", e.what());
+      spdlog::error("the worker server stopped: {}", e.what());
       break;
     }
   }

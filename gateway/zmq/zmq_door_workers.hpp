@@ -1,11 +1,11 @@
-// The door for worker processes: a ROUTER socket in the run directory, on a thread of its own
-// (docs/protocol.md, "The worker door"). Knows who is greeted, judges what they say, and sees at
-// once when a process ends, by its pidfd; what they are asked is the pools' matter. ZeroMQ stays
-// behind the wall.
+// The server for worker processes: a ROUTER socket in the run directory, on its own thread
+// (docs/protocol.md). It tracks the workers that sent a hello, checks their messages, and sees the
+// end of a process at once by its pidfd. The worker pools decide on requests. ZeroMQ types stay out
+// of this header.
 //
-//   (stranger) --hello of a place that is ours--> greeted --process ended, a message out of order,
-//                                                    |      unreadable--> (stranger), worker_lost
-//                                                    +--silent--> greeted, worker_silent
+//   (unknown) --hello of a configured process--> connected --process ended, message out of order,
+//                                                    |        unreadable--> (unknown), worker_lost
+//                                                    +--silent--> connected, worker_silent
 #pragma once
 
 #include "gateway/workers/worker_pool.hpp"
@@ -19,21 +19,20 @@ namespace baton::gateway {
 
 class worker_door {
 public:
-  // Whom the worker at a place serves.
+  // The pool of each worker, by the worker's process id.
   using pools_by_place = std::map<node_id, worker_pool_actor>;
 
-  // Binds `endpoint`, ipc:// in a directory that is the operator's alone: whoever can connect there
-  // may be a worker. Errors: address_in_use, io_failed.
+  // Binds `endpoint`, ipc:// in a directory that only the operator can access: any process that can
+  // connect there may act as a worker. Errors: address_in_use, io_failed.
   static result<std::unique_ptr<worker_door>> bind(const std::string& endpoint,
                                                    std::shared_ptr<board> facts);
   ~worker_door(); // stops
 
-  // Once.
+  // Call it once.
   void start(pools_by_place pools);
-  // Other places from now on, from any thread. Workers that are greeted already stay with the pool
-  // that they have.
+  // Replaces the pools, from any thread. Workers that are connected already keep their pool.
   void change(pools_by_place pools);
-  // To a worker of this life, from any thread; dropped if it is not greeted any more.
+  // Sends to this incarnation of a worker, from any thread; dropped if it is not connected.
   void say(worker_life to, message m);
   // Ends the thread. Idempotent.
   void stop();
