@@ -15,14 +15,15 @@ result<caller> identify(const grpc_method* method, const grpc_head& head, const 
                         const gate& at) {
   const auto access = method ? method->access : route_access::user;
   const auto key = bearer_key(metadata_of(head, "authorization"));
-  // Who shows a key at health sees models there.
+  // At the health service a valid key makes models visible.
   if (access == route_access::open && (key.empty() || method->service != grpc_service::health)) {
     return caller{};
   }
   const bool is_kserves = method && method->service == grpc_service::kserve;
   if (is_kserves && access == route_access::admin && !at.needs_key() &&
       !facts.config().admin.empty()) { // as over HTTP
-    return fail(errc::forbidden, "'{}' is at the operator's door (gateway.admin)", method->name);
+    return fail(errc::forbidden, "'{}' is served at the operator's address (gateway.admin)",
+                method->name);
   }
   auto who = at.identify(key);
   if (who && access == route_access::admin && who->role != key_role::admin) {
@@ -90,7 +91,7 @@ grpc_plan plan_grpc(const grpc_method& method, std::string_view message, const g
   }
   std::string asked;
   if (!codec.json_of(method.asks, message, asked)) {
-    return fail(errc::invalid_request, "the message is no {}", method.asks);
+    return fail(errc::invalid_request, "the message is not a valid {}", method.asks);
   }
   if (const auto change = is_kserves ? plan_repository_change(method, asked, facts)
                                      : plan_store_change(method, asked, facts)) {

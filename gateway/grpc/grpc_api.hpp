@@ -1,6 +1,6 @@
-// What each method of gRPC does with a message: a reply at once, or the typed request to open and
-// how it is answered. Knows the messages, by the library's codec, and no connection. Pure but for
-// the board it reads.
+// Maps each gRPC method and its message to an immediate reply, or to a typed request and the way to
+// answer it. Knows messages through the library's codec, and no connections. Pure except that it
+// reads the gateway state.
 #pragma once
 
 #include "gateway/base/field_words.hpp"
@@ -17,21 +17,21 @@
 
 namespace baton::gateway {
 
-// What comes for one request to messages: chunks of a language model, pieces of a worker model.
+// Turns a request's events (chunks of a model, pieces of a worker model) into messages.
 class grpc_answer {
 public:
   virtual ~grpc_answer() = default;
-  // Requires: failure_of(c) is nothing. May gather what it is given until tell().
+  // Requires: failure_of(c) is nothing. May buffer its input until flush().
   virtual void add(const chunk&, std::vector<std::string>& /*out*/) {}
-  // Nothing more is there for now: what is gathered goes out.
+  // No further events are ready: writes what is buffered.
   virtual void tell(std::vector<std::string>& /*out*/) {}
-  // Errors: what cannot be told, with which the answer ends.
+  // Errors: the answer cannot be encoded; the call ends with the error.
   virtual result<void> take(inferred, std::vector<std::string>& /*out*/) {
     return fail(errc::internal, "the answer was of another kind");
   }
   virtual void take(const model_changed&, std::vector<std::string>& /*out*/) {}
   virtual bool has_ended() const noexcept = 0;
-  // What is said of a failure in a message; nothing: the call ends with it.
+  // The message that reports a failure; nothing: the call ends with the failure.
   virtual std::optional<std::string> failure(const error&) const { return std::nullopt; }
 };
 
@@ -42,23 +42,23 @@ struct grpc_generate {
   generate request;
   std::unique_ptr<grpc_answer> answer;
   bool add_generation_prompt = true;
-  std::string busy_model{}; // TorchServe's, in whose words a refusal for load has it
-  std::function<void(const reply_times&)> ended_well{}; // none: nobody counts
-  field_words words{};                                  // what the client calls its fields
+  std::string busy_model{}; // of TorchServe, for its wording of an overload refusal
+  std::function<void(const reply_times&)> ended_well{}; // none: no statistics
+  field_words words{}; // names of the fields in the client's request
 };
 struct grpc_ask_worker {
   infer request;
   std::unique_ptr<grpc_answer> answer;
   std::string busy_model{};
   std::function<void(const reply_times&)> ended_well{};
-  bool goes_alone = false; // its worker is given no other request with it
+  bool goes_alone = false; // its worker receives no other request in the same batch
 };
-// The root answers it; what it says becomes a message, if all is well.
+// The root answers the request; a success becomes a message.
 struct grpc_ask_root {
   change_model change;
   std::function<std::string(const model_changed&)> tell;
 };
-// What was wrong with one message of many, said in another.
+// An error in one message of a stream, reported in another message.
 struct grpc_complaint {
   std::string bytes;
   error what;
@@ -66,28 +66,29 @@ struct grpc_complaint {
 using grpc_plan =
     std::variant<grpc_reply, grpc_generate, grpc_ask_worker, grpc_ask_root, grpc_complaint, error>;
 
-// In whose words an error is.
+// The status for an error, in the wording of the service.
 grpc_status grpc_failure(grpc_service service, const error& e,
                          std::chrono::milliseconds retry_after = {});
 
-// Who calls, if they may. What is no method needs a key all the same. Errors: unauthorized,
-// forbidden; not_found; method_not_allowed, for what is known and not here.
+// Authenticates and authorizes the call; an unknown method requires a key too. Errors:
+// unauthorized, forbidden; not_found; method_not_allowed, for a method known but not available
+// here.
 result<caller> admit_grpc(grpc_service service, const grpc_head& head, board& facts);
-// The value of the metadata `name`; empty, if it comes twice.
+// The value of the metadata `name`; empty if it occurs twice.
 std::string_view metadata_of(const grpc_head& head, std::string_view name) noexcept;
-// Of another trace, if traces are exported.
+// The client's trace, if traces are exported.
 std::optional<trace_parent> trace_of(const grpc_head& head);
-// Requires: admit_grpc has let it in.
+// Requires: admit_grpc has accepted the call.
 grpc_plan plan_grpc(const grpc_method& method, std::string_view message, const grpc_codec& codec,
                     board& facts);
 
-// Parts of it, by service.
+// Its parts, by service.
 grpc_plan plan_kserve_infer(const grpc_method& method, std::string_view message,
                             const grpc_codec& codec, const board& facts);
-// Of RepositoryModelLoad and RepositoryModelUnload; nothing: it is no matter of a model repository.
+// For RepositoryModelLoad and RepositoryModelUnload. Nothing: not for a model repository.
 std::optional<result<change_model>>
 plan_repository_change(const grpc_method& method, const std::string& asked, const board& facts);
-// Of a model of the store; nothing: it is no matter of the root.
+// For a model of the store. Nothing: not for the root.
 std::optional<result<change_model>> plan_store_change(const grpc_method& method,
                                                       const std::string& asked, const board& facts);
 result<std::string> answer_kserve(const grpc_method& method, const std::string& asked,
@@ -96,7 +97,7 @@ grpc_plan plan_torchserve_prediction(const grpc_method& method, std::string_view
                                      const grpc_codec& codec, board& facts);
 result<std::string> answer_torchserve(const grpc_method& method, const std::string& asked,
                                       const board& facts); // JSON both
-// Of worker models.
+// For worker models.
 grpc_plan plan_worker_infer(const worker_view& of, kserve_route route, grpc_infer said,
                             const grpc_codec& codec);
 grpc_plan plan_worker_prediction(const worker_view& of, const grpc_method& method,

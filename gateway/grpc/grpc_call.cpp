@@ -13,7 +13,7 @@
 namespace baton::gateway {
 namespace {
 
-// The root has done it: one message, known before.
+// The answer when the root has succeeded: one message.
 class root_answer final : public grpc_answer {
 public:
   using words = std::function<std::string(const model_changed&)>;
@@ -104,7 +104,7 @@ void grpc_call::look() {
   const bool is_cut = std::any_of(requests_.begin(), requests_.end(),
                                   [](const member& m) { return m.open.is_cut(); });
   if (line_ && is_writing_ && is_cut && !is_cancelled_) {
-    return line_->cancel(); // it does not read: nor would it read why
+    return line_->cancel(); // it does not read, so it would not read the status either
   }
   go_on();
 }
@@ -141,7 +141,7 @@ void grpc_call::take_health(std::string_view message) {
   end(answer ? grpc_status() : grpc_failure(service_, answer.error()));
 }
 
-// What changes while the client does not read is told at once when it does.
+// A change while the client does not read is sent as soon as it reads.
 void grpc_call::watch() {
   if (!line_ || !watched_ || ending_ || is_writing_ || !outbox_.empty()) {
     return;
@@ -237,8 +237,8 @@ void grpc_call::fail(grpc_answer& answer, const std::string& busy_model, rejecte
   end(grpc_failure(service_, why.reason, why.retry_after));
 }
 
-// Each has its turn: one that is told much must not hold the others up. What has come of it
-// meanwhile is taken until it makes a message.
+// The requests take turns, so that one with much output does not delay the others. Events are taken
+// until they make a message.
 bool grpc_call::step() {
   const crash_record::handling noted(facts().crashes(), {who_.name(), head_.peer});
   for (std::size_t i = 0; i < requests_.size(); ++i) {
@@ -338,7 +338,7 @@ void grpc_call::log() const {
   }
 }
 
-// As far as it goes without the client.
+// Advances as far as possible without the client.
 void grpc_call::go_on() {
   while (line_ && !is_writing_) {
     if (!outbox_.empty()) {
@@ -367,7 +367,7 @@ void grpc_call::go_on() {
   }
 }
 
-// The first of several counts.
+// Only the first of several statuses counts.
 void grpc_call::end(grpc_status with) {
   if (!ending_) {
     ending_ = std::move(with);

@@ -1,9 +1,9 @@
-// One open call of gRPC: what comes in becomes requests, what they bring goes out a message at a
-// time, and it ends once. What its client does not read stays in the requests' streams, which are
-// bounded. The loop of the door calls it, and nobody else.
+// One open gRPC call: messages become requests, their events become messages, and it ends once.
+// Output that the client does not read stays in the bounded streams of the requests. Only the event
+// loop of the gRPC server calls it.
 //
-//   open --the answer's end, an error, all said and done--> ending --all is written--> finished
-//   any  --the client or its deadline cancels--> finished, its tickets cancelled
+//   open --answer ended, an error, all input and output done--> ending --all written--> finished
+//   any  --cancelled by the client or its deadline--> finished, tickets cancelled
 #pragma once
 
 #include "gateway/admission/open_requests.hpp"
@@ -19,7 +19,7 @@
 
 namespace baton::gateway {
 
-// What all calls share; outlives them.
+// State shared by all calls; outlives them.
 struct grpc_world {
   reception& desk;
   const grpc_codec& codec;
@@ -29,22 +29,22 @@ class grpc_call {
 public:
   using clock = reply_times::clock;
 
-  // `wake` is called from any thread when its requests have something: look() is due then.
+  // `wake` is called from any thread when the requests have events; look() must follow.
   grpc_call(grpc_world& world, grpc_service service, grpc_began began, std::function<void()> wake);
   ~grpc_call();
   grpc_call(const grpc_call&) = delete;
   grpc_call& operator=(const grpc_call&) = delete;
 
   void read(std::optional<std::string> message);
-  void unread(); // in place of read: memory did not suffice
+  void unread(); // in place of read: out of memory
   void written();
   void cancelled();
   void look();
-  // What was thrown at one of these: the call ends with it.
+  // Ends the call after one of these functions threw.
   void break_off(const error& why);
-  // Says how the service that it watches stands, if that has changed.
+  // Sends the status of the service that the call watches, if it has changed.
   void watch();
-  // A client that says nothing holds a place.
+  // Ends a call whose first message does not arrive in time.
   void expire(clock::time_point now);
 
 private:
@@ -66,36 +66,36 @@ private:
   void open(grpc_ask_worker what);
   void open(grpc_ask_root what);
   void enter(openings opened, telling how);
-  // By the client's own, if that is sooner.
+  // Limits `deadline` to the client's own, if that is sooner.
   void limit(std::chrono::milliseconds& deadline, clock::time_point now) const;
-  // The next events of one request. False: there are none.
+  // Handles the next events of one request. False: there are none.
   bool step();
   void take(std::size_t place, stream_event& event);
   void fail(grpc_answer& answer, const std::string& busy_model, rejected why);
   void go_on();
   void note(const open_requests& open);
   void log() const;
-  void end(grpc_status with); // once what is to be written is
+  void end(grpc_status with); // after the pending output is written
 
   grpc_world& world_;
   const grpc_service service_;
   const grpc_head head_;
-  grpc_line* line_; // null once it is finished
+  grpc_line* line_; // null after finish
   const std::function<void()> wake_;
   const clock::time_point began_ = clock::now();
   const std::string request_id_;
-  // For its line in the access log.
+  // For its record in the access log.
   std::string model_;
   std::optional<request_usage> usage_;
   std::uint64_t bytes_ = 0;
   const grpc_method* method_ = nullptr;
   caller who_;
   std::vector<member> requests_;
-  std::size_t turn_ = 0;           // which of them is asked next
-  std::deque<std::string> outbox_; // what one event has brought
+  std::size_t turn_ = 0;           // the request to serve next
+  std::deque<std::string> outbox_; // messages of the last events
   std::optional<grpc_status> ending_;
-  std::optional<std::string> watched_; // of grpc.health.v1
-  std::optional<health_status> told_;  // of it, last
+  std::optional<std::string> watched_; // the service watched through grpc.health.v1
+  std::optional<health_status> told_;  // the last status sent for it
   bool has_heard_ = false;             // a message
   bool has_said_all_ = false;
   bool is_reading_ = false;

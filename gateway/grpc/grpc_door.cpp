@@ -19,14 +19,14 @@
 namespace baton::gateway {
 namespace {
 
-constexpr std::chrono::milliseconds tick_interval{500}; // to look for clients that say nothing
+constexpr std::chrono::milliseconds tick_interval{500}; // interval of the checks for silent clients
 
-// What the loop is to look at, told by the library's threads and by the desk's. Bounded by the open
-// calls: a call has one read and one write under way at most, and is rung once.
+// Events for the loop, added by the threads of the library and of the pipeline clients. Bounded by
+// the open calls: each has at most one read and one write under way, and is rung once.
 class inbox {
 public:
   struct letters {
-    std::deque<std::pair<std::uint64_t, grpc_event>> events; // in their order
+    std::deque<std::pair<std::uint64_t, grpc_event>> events; // in order of arrival
     std::unordered_set<std::uint64_t> rung;
     bool is_over = false;
   };
@@ -99,7 +99,7 @@ struct grpc_door::wall final : grpc_listener {
   reception desk;
   std::vector<grpc_place> places;
   std::shared_ptr<inbox> news = std::make_shared<inbox>();
-  std::unordered_map<std::uint64_t, std::unique_ptr<grpc_call>> calls; // the loop's
+  std::unordered_map<std::uint64_t, std::unique_ptr<grpc_call>> calls; // used by the loop only
   std::optional<grpc_world> world;
   std::thread thread;
   std::unique_ptr<grpc_server> server;
@@ -113,7 +113,7 @@ struct grpc_door::wall final : grpc_listener {
   result<void> listen();
   void begin(std::uint64_t number, grpc_began what);
   void take(std::uint64_t number, grpc_event& what);
-  // Does what one call is due; if that throws, this call ends with it. `line`: where it begins.
+  // Runs one call's work; an exception ends only this call. `line`: set when the call begins.
   void serve(std::uint64_t number, const std::function<void()>& what, grpc_line* line = nullptr);
   void loop();
 };
@@ -157,7 +157,7 @@ result<void> grpc_door::wall::listen() {
     return fail_param(errc::address_in_use, p.param, "cannot listen on {} (gateway.{}): {}", p.text,
                       p.param, why);
   }
-  return fail(errc::start_failed, "the gRPC doors cannot be opened: {}", why);
+  return fail(errc::start_failed, "the gRPC server cannot start: {}", why);
 }
 
 void grpc_door::wall::begin(std::uint64_t number, grpc_began what) {
@@ -179,7 +179,7 @@ void grpc_door::wall::take(std::uint64_t number, grpc_event& what) {
   }
   const auto at = calls.find(number);
   if (at == calls.end()) {
-    return; // one that was refused
+    return; // the call was refused
   }
   if (auto* read = std::get_if<grpc_read>(&what)) {
     at->second->read(std::move(read->message));
@@ -273,7 +273,7 @@ std::string grpc_door::address(grpc_service service) const {
 
 void grpc_door::stop() {
   if (wall_->server) {
-    wall_->server->stop(); // the loop finishes what is cancelled
+    wall_->server->stop(); // the loop finishes the cancelled calls
   }
   wall_->news->close();
   if (wall_->thread.joinable()) {

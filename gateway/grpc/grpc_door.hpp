@@ -1,5 +1,5 @@
-// The gRPC doors of one gateway: loads the library that speaks it, listens, and runs the one thread
-// in which all calls live. No process without such a door pays for it.
+// The gRPC server of one gateway: loads the gRPC library, listens, and runs the thread that owns
+// all calls. A process without gRPC does not load the library.
 #pragma once
 
 #include "gateway/admission/reception.hpp"
@@ -14,18 +14,18 @@ bool has_grpc(const gateway_config& config) noexcept;
 
 class grpc_door {
 public:
-  // Whether start could go as far as to listen. Errors: not_found (the library), if has_grpc.
+  // Checks that the library exists. Errors: not_found (the library), if has_grpc.
   static result<void> check(const gateway_config& config);
-  // Requires: has_grpc, and http_server::check is content with the addresses.
-  // Errors: not_found, start_failed, version_mismatch (the library), address_in_use, bad_config
-  // (the certificate cannot be read).
+  // Requires: has_grpc, and http_server::check accepts the addresses. Errors: not_found,
+  // start_failed, version_mismatch (the library), address_in_use, bad_config (the certificate
+  // cannot be read).
   static result<std::unique_ptr<grpc_door>> start(const front_actor& front,
                                                   std::shared_ptr<board> facts);
   ~grpc_door(); // stops
 
-  // "127.0.0.1:8001"; empty: no such door.
+  // "127.0.0.1:8001"; empty: not configured.
   std::string address(grpc_service service) const;
-  // No new calls; open ones are cancelled, and their tickets. Returns when all have ended.
+  // Refuses new calls and cancels open ones with their tickets. Returns when all have ended.
   void stop();
 
   struct wall;

@@ -19,7 +19,7 @@ health_status status_if(bool is_serving) noexcept {
   return is_serving ? health_status::serving : health_status::not_serving;
 }
 
-// As for ModelReady: the names of models are for those who have a key, where keys are asked for.
+// As for ModelReady: if keys are required, model names are visible only with a key.
 bool may_see_models(const caller& who, board& facts) {
   const auto& gate = facts.gate();
   const auto now = gate.renew(who);
@@ -72,7 +72,8 @@ std::string health_message(health_status now, const grpc_codec& codec) {
 result<std::string> health_question(std::string_view message, const grpc_codec& codec) {
   std::string asked;
   if (!codec.json_of("grpc.health.v1.HealthCheckRequest", message, asked)) {
-    return fail(errc::invalid_request, "the message is no grpc.health.v1.HealthCheckRequest");
+    return fail(errc::invalid_request,
+                "the message is not a valid grpc.health.v1.HealthCheckRequest");
   }
   return json::parse(asked).value("service", std::string());
 }

@@ -1,5 +1,5 @@
-// gRPC's health checking protocol (grpc.health.v1), at every gRPC address: the server and the
-// service of the address to whoever asks, models to whoever may use them. Pure but for the board.
+// gRPC's health checking protocol (grpc.health.v1), at every gRPC address. Any client may query the
+// address's service, authorized clients also models. Pure except that it reads the gateway state.
 #pragma once
 
 #include "gateway/grpc/grpc_methods.hpp"
@@ -10,16 +10,16 @@
 
 namespace baton::gateway {
 
-// Of the protocol, with its names.
+// The protocol's states, under its names.
 enum class health_status : std::uint8_t { serving, not_serving, service_unknown };
 
-// `name`: empty, a service's full name, or a model's. `door`: at whose address it is asked.
+// `name`: empty, a service's full name, or a model's. `service`: the service of the address.
 health_status health_of(grpc_service door, const caller& who, std::string_view name, board& facts);
 // A HealthCheckResponse.
 std::string health_message(health_status now, const grpc_codec& codec);
-// Which service a HealthCheckRequest names. Errors: invalid_request.
+// The service that a HealthCheckRequest names. Errors: invalid_request.
 result<std::string> health_question(std::string_view message, const grpc_codec& codec);
-// Of Check and List, whole. Errors: invalid_request; not_found (Check alone).
+// The complete answer to Check and List. Errors: invalid_request; not_found (Check only).
 result<std::string> answer_health(const grpc_method& method, grpc_service door, const caller& who,
                                   std::string_view message, const grpc_codec& codec, board& facts);
 

@@ -1,4 +1,4 @@
-// The KServe v2 protocol over gRPC: its messages to what its HTTP door makes of bodies, and back.
+// KServe v2 over gRPC: converts messages to the structures of the HTTP API and back.
 #include "gateway/api/kserve/kserve_error.hpp"
 #include "gateway/api/kserve/kserve_model.hpp"
 #include "gateway/api/kserve/kserve_repository.hpp"
@@ -15,7 +15,7 @@
 namespace baton::gateway {
 namespace {
 
-// The field of InferTensorContents for values of this type.
+// The field of InferTensorContents that holds values of this type.
 std::string_view field_of(tensor_type type) noexcept {
   switch (type) {
   case tensor_type::boolean:
@@ -58,7 +58,7 @@ result<void> take_input(kserve_call& call, const grpc_tensor& tensor) {
   const auto field = field_of((*row)->type);
   if (!tensor.contents.empty() && tensor.contents != field) {
     return fail_param(errc::invalid_value, tensor.name,
-                      "input '{}' has its values in {}, those of {} are in {}", tensor.name,
+                      "input '{}' has its values in {}, but values of {} belong in {}", tensor.name,
                       tensor.contents, tensor.datatype, field);
   }
   if (!tensor.bytes && *count > 0) {
@@ -94,7 +94,7 @@ result<kserve_call> call_of(const grpc_infer& said) {
   }
   if (said.raw_spare > 0) {
     return fail_param(errc::invalid_value, "raw_input_contents",
-                      "{} of raw_input_contents are of no input", said.raw_spare);
+                      "{} of raw_input_contents match no input", said.raw_spare);
   }
   for (const auto& [name, parameters] : said.outputs) {
     if (auto ok = refuse_parameters(parameters, name); !ok) {
@@ -147,9 +147,9 @@ private:
   const grpc_codec& codec_;
 };
 
-// ModelStreamInfer: a response for each piece, as of a decoupled model, and for those together that
-// come while the one before is written, since a message costs far more than a piece; or one alone,
-// if `stream` is not set. The last of them says so, unless an empty one behind it is to.
+// ModelStreamInfer: a response for each piece, as of a decoupled model. Pieces that arrive while
+// the last message is written share one, because a message costs far more than a piece. If `stream`
+// is not set, there is one response. The last is marked final, unless an empty one is to follow.
 class stream_answer final : public grpc_answer {
 public:
   stream_answer(kserve_shape shape, const grpc_codec& codec, bool has_empty_end)
@@ -189,10 +189,10 @@ private:
   kserve_gatherer gatherer_;
   const grpc_codec& codec_;
   bool has_empty_end_;
-  bool has_news_ = false; // not told yet
+  bool has_news_ = false; // not yet sent
 };
 
-// Takes the parameter out: it is about responses, not about the model.
+// Removes the parameter: it concerns responses, not the model.
 result<bool> take_wants_end(grpc_infer& said) {
   const auto at = std::find_if(said.parameters.begin(), said.parameters.end(),
                                [](const auto& p) { return p.first == empty_end_parameter; });
@@ -289,7 +289,7 @@ grpc_plan plan_kserve_infer(const grpc_method& method, std::string_view message,
                             const grpc_codec& codec, const board& facts) {
   grpc_infer said;
   if (!codec.read(message, said)) {
-    return fail(errc::invalid_request, "the message is no inference.ModelInferRequest");
+    return fail(errc::invalid_request, "the message is not a valid inference.ModelInferRequest");
   }
   if (method.shape == grpc_shape::unary) {
     return plan_infer(said, kserve_route::infer, codec, facts);
@@ -300,7 +300,7 @@ grpc_plan plan_kserve_infer(const grpc_method& method, std::string_view message,
                             std::nullopt,
                             {}};
   auto plan = plan_infer(said, kserve_route::stream_infer, codec, facts);
-  if (auto* e = std::get_if<error>(&plan)) { // the others of the stream go on
+  if (auto* e = std::get_if<error>(&plan)) { // the other requests of the stream continue
     return grpc_complaint{codec.stream_response(about, grpc_text(kserve_message(*e))),
                           std::move(*e)};
   }

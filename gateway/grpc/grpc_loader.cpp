@@ -25,7 +25,7 @@ result<std::filesystem::path> find_library() {
     }
     tried += (tried.empty() ? "" : " and ") + folder.string();
   }
-  return fail(errc::not_found, "{}, the library of the gRPC doors, is not in {}", file_name, tried);
+  return fail(errc::not_found, "{}, the library for gRPC, is not in {}", file_name, tried);
 }
 
 } // namespace
@@ -40,8 +40,8 @@ result<grpc_library*> load_grpc() {
   if (!file) {
     return file.error();
   }
-  // Local: what it brings along is not for anyone else to find. All symbols now: what is missing
-  // shows here, not in a call.
+  // RTLD_LOCAL: its dependencies must not be visible to the rest of the process. RTLD_NOW: a
+  // missing symbol shows here and not in a call.
   void* loaded = ::dlopen(file->c_str(), RTLD_NOW | RTLD_LOCAL);
   if (loaded == nullptr) {
     const char* why = ::dlerror();
@@ -50,7 +50,7 @@ result<grpc_library*> load_grpc() {
   }
   void* symbol = ::dlsym(loaded, grpc_entry_point);
   if (symbol == nullptr) {
-    return fail(errc::start_failed, "{} is no library of gRPC doors: it has no symbol {}",
+    return fail(errc::start_failed, "{} is not a library for gRPC: it has no symbol {}",
                 file->string(), grpc_entry_point);
   }
   auto* library = reinterpret_cast<grpc_entry*>(symbol)(grpc_wire_version);

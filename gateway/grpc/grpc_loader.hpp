@@ -6,11 +6,11 @@
 
 namespace baton::gateway {
 
-// Whether it is there. Errors: not_found.
+// Checks that the library exists. Errors: not_found.
 result<void> find_grpc();
-// It is looked for in $BATON_DOORS if that is set, else in the folder of this program and in
-// `doors` beside it; never closed. Errors: not_found (names the folders), start_failed (why it
-// cannot be loaded), version_mismatch.
+// Searches $BATON_DOORS if set, else the folder of this program and `doors` beside it. The library
+// is never closed. Errors: not_found (lists the folders), start_failed (why it cannot be loaded),
+// version_mismatch.
 result<grpc_library*> load_grpc();
 
 } // namespace baton::gateway

@@ -8,7 +8,7 @@
 namespace baton::gateway {
 namespace {
 
-// Of a status: it travels in a header, of which many proxies take 8 KiB and no more.
+// Status messages travel in a header; many proxies accept at most 8 KiB of headers.
 constexpr std::size_t message_bytes_max = 2048;
 
 } // namespace
@@ -48,11 +48,11 @@ grpc_code grpc_code_of(errc code) noexcept {
     return grpc_code::deadline_exceeded;
   case errc::slow_reader:
     return grpc_code::aborted;
-  case errc::start_failed: // of a model, as Triton has it
+  case errc::start_failed: // of a model, as in Triton
     return grpc_code::internal;
-  case errc::queue_timeout: // its time in the queue, not the client's
+  case errc::queue_timeout: // the queue's time limit, not the client's
     return grpc_code::unavailable;
-  default: // the server's own
+  default: // faults of the server
     return row_of(code).http_status == 503 || row_of(code).retryable ? grpc_code::unavailable
                                                                      : grpc_code::internal;
   }

@@ -1,5 +1,5 @@
-// How calls of gRPC end: errors of the table as its status codes, with what HTTP says in headers as
-// trailing metadata. Pure.
+// How gRPC calls end: maps error codes to gRPC status codes, and HTTP's error headers to trailing
+// metadata. Pure.
 #pragma once
 
 #include "gateway/grpc/grpc_wire.hpp"
@@ -30,12 +30,12 @@ enum class grpc_code : std::uint8_t {
 
 grpc_code grpc_code_of(errc code) noexcept;
 
-// A message as gRPC's own strings take it: UTF-8, whatever a client's name in it was cut to, and no
-// longer than a header may be.
+// A valid gRPC string: replaces invalid UTF-8, such as a client's name that was cut, and limits the
+// length to that of a header.
 std::string grpc_text(std::string_view message);
 
-// Trailers: "baton-error", the error's name; for what may be retried "retry-after" in whole seconds
-// as HTTP's, and "grpc-retry-pushback-ms", by which gRPC's own retries wait (gRFC A6).
+// Trailers: "baton-error" is the error's name. A retryable error adds "retry-after" in whole
+// seconds, as in HTTP, and "grpc-retry-pushback-ms", which gRPC's own retries obey (gRFC A6).
 grpc_status grpc_failure(errc code, std::string_view message,
                          std::chrono::milliseconds retry_after = {});
 

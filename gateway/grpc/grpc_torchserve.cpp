@@ -1,4 +1,4 @@
-// TorchServe's gRPC: its messages to what its HTTP doors make of bodies and queries, and back.
+// TorchServe's gRPC: converts its messages to the structures of the HTTP API and back.
 #include "gateway/api/torchserve/torchserve_models.hpp"
 #include "gateway/api/torchserve/torchserve_request.hpp"
 #include "gateway/api/torchserve/torchserve_response.hpp"
@@ -13,18 +13,18 @@
 namespace baton::gateway {
 namespace {
 
-// Of the messages of management no field is optional: 0 and "" are what was not said.
+// Management messages have no optional fields: 0 and "" mean unset.
 std::optional<std::string> version_of(const std::string& said) {
   return said.empty() ? std::nullopt : std::optional(said);
 }
 
-// As of a form: "data" goes before "body". There is no other.
+// As in a form: "data" has priority over "body". No other input is allowed.
 result<std::string> input_of(const grpc_prediction& said) {
   const std::string* found = nullptr;
   for (const auto& [name, value] : said.input) {
     if (name != "data" && name != "body") {
       return fail_param(errc::unsupported_parameter, name.substr(0, 64),
-                        "there is no input '{}': it is 'data', or 'body'", name.substr(0, 64));
+                        "there is no input '{}': use 'data' or 'body'", name.substr(0, 64));
     }
     found = !found || name == "data" ? &value : found;
   }
@@ -32,7 +32,7 @@ result<std::string> input_of(const grpc_prediction& said) {
                : fail_param(errc::invalid_request, "data", "the input 'data' is required");
 }
 
-// Predictions: one message at the end, or as it comes.
+// Predictions: one message at the end, or a message per chunk.
 class prediction_answer final : public grpc_answer {
 public:
   prediction_answer(torchserve_shape shape, bool is_stream, const grpc_codec& codec)
@@ -82,7 +82,7 @@ torchserve_target numbers_of(const json& said, std::initializer_list<const char*
   return asked;
 }
 
-// A message in the words of a query.
+// Converts a message to a query's parameters.
 torchserve_target registration_of(const json& said) {
   auto asked = numbers_of(said, {"batch_size", "initial_workers", "max_batch_delay",
                                  "response_timeout", "startup_timeout"});
@@ -134,7 +134,7 @@ grpc_plan plan_torchserve_prediction(const grpc_method& method, std::string_view
   grpc_prediction said;
   if (!codec.read(message, said)) {
     return fail(errc::invalid_request,
-                "the message is no org.pytorch.serve.grpc.inference.PredictionsRequest");
+                "the message is not a valid org.pytorch.serve.grpc.inference.PredictionsRequest");
   }
   const auto& config = facts.config();
   const auto now = facts.look();
@@ -172,7 +172,7 @@ grpc_plan plan_torchserve_prediction(const grpc_method& method, std::string_view
   out.request.model = model->name;
   out.words = std::move(asked.words);
   out.add_generation_prompt = asked.add_generation_prompt;
-  const auto& echo = asked.shape.echo; // of the one prompt
+  const auto& echo = asked.shape.echo; // a call has one prompt
   out.answer = std::make_unique<prediction_answer>(
       torchserve_shape{parsed->speaks, echo.empty() ? std::string() : echo.front(),
                        asked.shape.has_logprobs},

@@ -1,5 +1,5 @@
-// Worker models over gRPC: messages of KServe v2 and of TorchServe to what they are asked, and
-// pieces of their answers back.
+// Worker models over gRPC: converts messages of KServe v2 and TorchServe to requests, and pieces of
+// answers back.
 #include "gateway/api/kserve/kserve_error.hpp"
 #include "gateway/api/kserve/kserve_worker_reply.hpp"
 #include "gateway/api/torchserve/torchserve_worker.hpp"
@@ -16,7 +16,7 @@ public:
 
   result<void> take(inferred piece, std::vector<std::string>& out) override {
     const bool is_last = piece.is_last;
-    const bool is_alone = is_last && !message_; // an end alone is a response without outputs
+    const bool is_alone = is_last && !message_; // an end without outputs is a response of its own
     if (is_response(piece) || is_alone) {
       if (message_) {
         return several_responses(shape_);
@@ -42,8 +42,8 @@ private:
   bool has_ended_ = false;
 };
 
-// ModelStreamInfer: one for each piece. The last says so; an end that comes alone is told to those
-// who want to hear it.
+// ModelStreamInfer: one response for each piece; the last is marked final. An end without outputs
+// is sent only to clients that requested it.
 class worker_stream_answer final : public grpc_answer {
 public:
   worker_stream_answer(kserve_worker_shape shape, const grpc_codec& codec)
@@ -78,7 +78,7 @@ private:
   bool has_ended_ = false;
 };
 
-// TorchServe's: a message for each piece, or one of all of them.
+// TorchServe: a message for each piece, or one for all of them.
 class worker_prediction_answer final : public grpc_answer {
 public:
   worker_prediction_answer(bool is_stream, const grpc_codec& codec)
@@ -146,7 +146,7 @@ grpc_plan plan_worker_prediction(const worker_view& of, const grpc_method& metho
   grpc_ask_worker out;
   out.request = *std::move(request);
   out.answer = std::make_unique<worker_prediction_answer>(is_stream, codec);
-  // As TorchServe documents it: handlers that send pieces name those of one request.
+  // As TorchServe documents: a handler that streams may name only one request.
   out.goes_alone = is_stream;
   out.busy_model = of.name;
   out.ended_well = begin_prediction(facts, of.name, said.version);

@@ -54,8 +54,8 @@ void append(std::string& out, Number number) {
   out.append(bytes, sizeof number);
 }
 
-// The bytes of the one field that is filled, and its name; of several those of the last one, with
-// "," in the name, which is none.
+// The bytes of the one field that is set, and its name. If several are set: the bytes of the last,
+// and all names joined by ",", which matches no field.
 void take_contents(const inference::InferTensorContents& c, grpc_tensor& out) {
   const auto take = [&out](const char* name, const auto& values, auto write) {
     if (values.empty()) {
@@ -216,12 +216,12 @@ public:
 } // namespace
 
 const grpc_codec& protobuf_codec() {
-  // Its messages are found by name alone: the linker must not leave them out.
+  // Messages are looked up by name only: the linker must not drop them.
   google::protobuf::LinkMessageReflection<
       org::pytorch::serve::grpc::management::ManagementResponse>();
   google::protobuf::LinkMessageReflection<grpc::health::v1::HealthCheckResponse>();
   static const codec the_one = [] {
-    google::protobuf::SetLogHandler(nullptr); // any client could fill the log
+    google::protobuf::SetLogHandler(nullptr); // else any client could fill the log
     return codec();
   }();
   return the_one;

@@ -1,4 +1,4 @@
-// What gRPC's messages say, without their protobuf. Part of the library for gRPC; pure.
+// The content of gRPC messages, without their protobuf types. Part of the gRPC library; pure.
 #pragma once
 
 #include "gateway/grpc/grpc_wire.hpp"

@@ -1,5 +1,5 @@
-// Heavy: grpc++. Calls of any method, as bytes: each is a stream both ways, and those that the
-// protocol calls unary have one message each way.
+// Heavy: grpc++. Calls of any method, as bytes. Each is a stream both ways; a call that the
+// protocol declares unary has one message each way.
 #include "gateway/grpc/grpc_wire.hpp"
 #include "gateway/grpc/library/codec.hpp"
 
@@ -19,7 +19,7 @@
 namespace baton::gateway {
 namespace {
 
-using clock = std::chrono::system_clock; // gRPC's deadlines are its
+using clock = std::chrono::system_clock; // the clock of gRPC's deadlines
 
 grpc::ByteBuffer buffer_of(const std::string& bytes) {
   const grpc::Slice slice(bytes);
@@ -30,7 +30,7 @@ std::string text_of(const grpc::ByteBuffer& buffer) {
   std::vector<grpc::Slice> slices;
   std::string all;
   if (!buffer.Dump(&slices).ok()) {
-    return all; // no bytes of any message, and read as such
+    return all; // not a valid message, and rejected as such
   }
   all.reserve(buffer.Length());
   for (const auto& slice : slices) {
@@ -39,7 +39,7 @@ std::string text_of(const grpc::ByteBuffer& buffer) {
   return all;
 }
 
-// Of "ipv4:127.0.0.1:5001" or "ipv6:%5B::1%5D:5001".
+// The address in "ipv4:127.0.0.1:5001" or "ipv6:%5B::1%5D:5001".
 std::string address_of(std::string peer) {
   for (const auto& [from, to] :
        {std::pair("ipv4:", ""), {"ipv6:", ""}, {"%5B", "["}, {"%5D", "]"}}) {
@@ -93,7 +93,7 @@ public:
   }
   void cancel() override { context_.TryCancel(); }
 
-  // gRPC swallows what a reaction throws.
+  // gRPC swallows exceptions of a reactor.
   void OnReadDone(bool ok) override {
     grpc_event what = grpc_read{};
     if (ok) {
@@ -121,7 +121,7 @@ private:
   grpc::ByteBuffer incoming_, outgoing_;
 };
 
-// All methods of one address.
+// Serves all methods at one address.
 class service final : public grpc::CallbackGenericService {
 public:
   service(std::size_t listener, std::atomic<std::uint64_t>& last, grpc_listener& to)
@@ -143,7 +143,7 @@ int ms(std::chrono::milliseconds time) {
 
 void bound(grpc::ServerBuilder& builder, const grpc_settings& with) {
   builder.SetMaxReceiveMessageSize(static_cast<int>(with.message_bytes_max));
-  // A small message may stand for a huge one.
+  // No compression: a small message could expand to a huge one.
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, static_cast<int>(with.metadata_bytes_max));
@@ -163,7 +163,7 @@ std::shared_ptr<grpc::ServerCredentials> credentials_of(const grpc_settings& wit
   return grpc::SslServerCredentials(options);
 }
 
-// A server for each address: it says by which of them a call came.
+// One server per address, so that a call's address is known.
 class servers final : public grpc_server {
 public:
   ~servers() override { stop(); }
@@ -200,14 +200,14 @@ public:
 
 private:
   std::atomic<std::uint64_t> last_{0};
-  std::vector<std::unique_ptr<service>> services_; // outlive their servers
+  std::vector<std::unique_ptr<service>> services_; // must outlive their servers
   std::vector<std::unique_ptr<grpc::Server>> all_;
   std::vector<int> ports_;
 };
 
 class library final : public grpc_library {
 public:
-  // Any client could fill the log: what it says is for who asks for it.
+  // Any client could fill the log, so gRPC logs only if GRPC_VERBOSITY is set.
   library() {
     if (std::getenv("GRPC_VERBOSITY") == nullptr) {
       gpr_set_log_function([](gpr_log_func_args*) {});
@@ -226,7 +226,7 @@ public:
         return all;
       }
       taken = at;
-      why = "it is in use, or not of this machine";
+      why = "it is in use, or not an address of this machine";
     } catch (const std::exception& e) {
       why = e.what();
     }
