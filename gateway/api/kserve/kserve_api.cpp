@@ -34,14 +34,14 @@ http_reply text_error(int status, std::string message) {
   return r;
 }
 
-// What Triton says of a server or a model that is not ready.
+// Triton's status for a server or a model that is not ready.
 constexpr int not_ready_status = 400;
 
 // A path below /v2/models or /v2/repository/models.
 struct model_path {
   std::string model;
-  std::string version; // empty: none is named
-  std::string action;  // empty: its description
+  std::string version; // empty: not in the path
+  std::string action;  // empty: the model's metadata
 };
 
 model_path model_path_of(std::string_view path) {
@@ -162,11 +162,11 @@ private:
     return json_reply(worker_metadata_body(facts_, of));
   }
 
-  // Its events have no ids.
+  // Events of these routes have no ids, so a stream cannot be resumed.
   result<void> check_is_new() const {
     return call_.last_event_id.empty() ? result<void>()
                                        : fail_param(errc::unsupported_parameter, "Last-Event-ID",
-                                                    "only streams of /v1 can be gone on with");
+                                                    "only streams of /v1 can be resumed");
   }
 
   http_plan asked(kserve_route route, const model_path& where, const worker_view& of) const {
@@ -218,7 +218,7 @@ private:
     return body ? json_reply(*std::move(body)) : kserve_failure(body.error());
   }
 
-  // An empty body asks for all.
+  // An empty body lists all models.
   http_reply index() const {
     bool ready_only = false;
     if (!call_.body.empty()) {
@@ -235,7 +235,7 @@ private:
     return json_reply(kserve_index_body(all_standings(facts_, *now_), ready_only));
   }
 
-  // Nothing: it is no matter of a model repository.
+  // Nothing: the model is not in a model repository.
   std::optional<http_plan> change_of(const model_path& where) const {
     json parameters;
     if (!call_.body.empty()) {
@@ -261,7 +261,7 @@ private:
     return *change ? http_plan(repository_call{**change}) : kserve_failure(change->error());
   }
 
-  // With no word about how.
+  // Accepts no parameters.
   template <class Check>
   http_reply load(Check check) const {
     if (!call_.body.empty()) {

@@ -1,5 +1,5 @@
-// The routes of the KServe v2 protocol (Open Inference Protocol) with Triton's extensions, and what
-// each does with a call: a reply at once, or the typed request to open. Pure but for the board.
+// The routes of the KServe v2 protocol (Open Inference Protocol) with Triton's extensions. Each
+// maps a call to a reply or to a typed request. Pure except that it reads the gateway state.
 #pragma once
 
 #include "gateway/routes/http_api.hpp"
@@ -16,7 +16,7 @@ inline constexpr std::array kserve_routes{
     kserve_row("/v2", method_set::get, route_access::user),
     kserve_row("/v2/health/live", method_set::get, route_access::open),
     kserve_row("/v2/health/ready", method_set::get, route_access::open),
-    kserve_row("/v2/models/stats", method_set::get, route_access::user), // of all; before {model}
+    kserve_row("/v2/models/stats", method_set::get, route_access::user), // before {model}
     kserve_row("/v2/models/{model}", method_set::get, route_access::user),
     kserve_row("/v2/models/{model}/ready", method_set::get, route_access::user),
     kserve_row("/v2/models/{model}/config", method_set::get, route_access::user),
@@ -38,12 +38,12 @@ inline constexpr std::array kserve_routes{
     kserve_row("/v2/repository/models/{model}/unload", method_set::post, route_access::admin),
 };
 
-// Whose errors are in Triton's shape, also where there is no route.
+// Paths whose errors have Triton's shape, including paths without a route.
 inline bool is_kserve(std::string_view path) noexcept {
   return path == "/v2" || path.starts_with("/v2/");
 }
 
-// Requires: the path is of one of the routes, with its method.
+// Requires: path and method match one of the routes.
 http_plan plan_kserve(std::string_view path, const http_call& call, const board& facts);
 
 } // namespace baton::gateway

@@ -11,7 +11,7 @@
 namespace baton::gateway {
 namespace {
 
-// What an input or output may say that needs memory shared with the server, or labels of classes.
+// Fields of inputs and outputs for shared memory or classification labels.
 constexpr unsupported_field unsupported_of_tensors[] = {
     {"shared_memory_region", ""},
     {"shared_memory_offset", "0"},
@@ -36,8 +36,8 @@ result<body_parts> split(std::string_view body, std::string_view json_bytes) {
     return fail_param(errc::invalid_request, header, "{} must be a number of bytes", header);
   }
   if (size > body.size()) {
-    return fail_param(errc::invalid_request, header,
-                      "{} says {} bytes of JSON, and the body has {}", header, size, body.size());
+    return fail_param(errc::invalid_request, header, "{} is {} bytes of JSON, but the body has {}",
+                      header, size, body.size());
   }
   if (size == 0) {
     return fail_param(errc::invalid_request, header,
@@ -46,7 +46,7 @@ result<body_parts> split(std::string_view body, std::string_view json_bytes) {
   return body_parts{body.substr(0, size), body.substr(size)};
 }
 
-// Reads the members of an infer request; the first mistake is kept by the reader of the root.
+// Reads the members of an infer request; the root's reader keeps the first error.
 class infer_reader {
 public:
   infer_reader(field_reader& fields, std::string_view bytes, const infer_readers& then)
@@ -58,7 +58,7 @@ public:
     read_list("outputs", [this](const json& one, const std::string& at) { read_output(one, at); });
     if (!bytes_.empty()) {
       fields_.refuse(errc::invalid_value, "inputs",
-                     fmt::format("{} bytes behind the JSON are of no input", bytes_.size()));
+                     fmt::format("{} bytes after the JSON match no input", bytes_.size()));
     }
     return std::move(head_);
   }
@@ -108,7 +108,7 @@ private:
     if (list && !is_list) {
       one.refuse_type("shape", "an array of integers", *list);
     }
-    const auto most = limits::dimensions_max + 1; // one too many is still seen
+    const auto most = limits::dimensions_max + 1; // one too many is still detected
     for (std::size_t i = 0; is_list && i < std::min(list->size(), most); ++i) {
       const auto& n = (*list)[i];
       const bool is_huge = n.is_number_unsigned() && n.get<std::uint64_t>() > INT64_MAX;
@@ -153,13 +153,12 @@ private:
     }
     if (size) {
       if (*size > bytes_.size()) {
-        return fields_.refuse(
-            {errc::invalid_value,
-             fmt::format("input '{}' is said to have {} bytes, and {} are left of the body", name,
-                         *size, bytes_.size()),
-             name});
+        return fields_.refuse({errc::invalid_value,
+                               fmt::format("input '{}' declares {} bytes, but the body has {} left",
+                                           name, *size, bytes_.size()),
+                               name});
       }
-      said.bytes = bytes_.substr(0, *size); // they lie behind one another, in this order
+      said.bytes = bytes_.substr(0, *size); // inputs are contiguous, in this order
       bytes_.remove_prefix(*size);
     }
     keep(then_.input(said));
@@ -181,7 +180,7 @@ private:
   }
 
   field_reader& fields_;
-  std::string_view bytes_; // that no input has taken
+  std::string_view bytes_; // not yet consumed by an input
   const infer_readers& then_;
   infer_head head_;
 };
@@ -246,7 +245,7 @@ result<std::string> read_generate_body(std::string_view body, const request_limi
   if (inner && !inner->is_object()) {
     fields.refuse_type("parameters", "an object", *inner);
   }
-  // What is no member of the extension's own is the model's.
+  // All other members of the body belong to the model.
   if (fields.has_failed()) {
     return fields.finish().error();
   }

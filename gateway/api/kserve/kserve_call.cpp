@@ -7,13 +7,13 @@
 namespace baton::gateway {
 namespace {
 
-// Parameters in which there are schemas: their members keep their order.
+// Parameters that contain schemas: their members keep their order.
 bool has_schema(std::string_view name, const json& value) noexcept {
   return value.is_object() && (name == "structured_outputs" || name == "guided_decoding" ||
                                name == "guided_json" || name == "response_format");
 }
 
-// One member of a generate body: an input, or a parameter.
+// One member of a generate body: an input or a parameter.
 result<void> add_member(kserve_call& call, const std::string& name, const json& value,
                         std::string_view body, std::span<const std::string_view> path) {
   if (const auto* row = find_tensor(kserve_inputs(), name)) {
@@ -26,7 +26,7 @@ result<void> add_member(kserve_call& call, const std::string& name, const json& 
       return fail_param(errc::invalid_value, name, "'{}' has {} values of at most {}", name, count,
                         tensor_values_max);
     }
-    if (row->is_parameter) { // which may be a text of a number
+    if (row->is_parameter) { // may be a number as text
       return add_parameter(call, name,
                            json_text(value.is_array() && !row->is_list ? value.front() : value));
     }

@@ -9,7 +9,7 @@ namespace {
 
 using ordered = nlohmann::ordered_json;
 
-constexpr std::uint64_t sequence_idle_microseconds = 1'000'000; // Triton's
+constexpr std::uint64_t sequence_idle_microseconds = 1'000'000; // Triton's default
 
 ordered default_of(const config_field& f) {
   if (f.count == config_count::many) {
@@ -65,7 +65,7 @@ ordered with_defaults(const ordered& said, std::string_view message) {
   return whole;
 }
 
-// What was said of a tensor beside its name, type and shape.
+// Adds the configured fields of a tensor besides its name, type and shape.
 void add_said(ordered& tensors, const ordered& said) {
   for (auto& tensor : tensors) {
     for (const auto& one : said) {
@@ -80,7 +80,7 @@ void add_said(ordered& tensors, const ordered& said) {
 
 struct model_kind {
   std::string_view platform, backend, file;
-  bool has_default_platform = false; // of its backend
+  bool has_default_platform = false; // the default of its backend
 };
 constexpr model_kind kinds[] = {
     {"tensorflow_savedmodel", "tensorflow", "model.savedmodel"},
@@ -111,13 +111,13 @@ void complete_kind(ordered& config) {
   }
 }
 
-// A group that says no kind runs where Triton puts it: on the GPUs that it lists, else on the CPU.
+// A group without a kind runs on the GPUs that it lists, else on the CPU, as in Triton.
 void complete_groups(ordered& groups, const std::string& model, std::size_t processes) {
   if (groups.empty()) {
     groups.push_back({{"name", model}, {"count", processes}});
   }
   if (groups.size() == 1) {
-    groups[0]["count"] = processes; // nodes.toml may say another one than config.pbtxt
+    groups[0]["count"] = processes; // nodes.toml may override config.pbtxt
   }
   std::size_t number = 0;
   for (auto& group : groups) {

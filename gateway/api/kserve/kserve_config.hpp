@@ -1,5 +1,5 @@
-// Triton's configuration of a worker model as Triton tells it: what config.pbtxt says, with the
-// defaults of what it does not say and what Triton makes of it. Pure.
+// The configuration of a worker model in Triton's format: config.pbtxt, completed with Triton's
+// defaults and derived values. Pure.
 #pragma once
 
 #include "gateway/metrics/worker_load.hpp"
@@ -8,12 +8,11 @@
 
 namespace baton::gateway {
 
-// `said`: of [[workers]].triton_config, checked (cluster/config/triton_config.hpp). What other keys
-// of
-// [[workers]] say goes before it: `told` has it in the words of the same fields.
+// `given`: [[workers]].triton_config, checked (cluster/config/triton_config.hpp). `known` has the
+// other keys of [[workers]], as the same fields; it has priority.
 nlohmann::ordered_json whole_config(nlohmann::ordered_json said, const nlohmann::ordered_json& told,
                                     std::size_t processes);
-// As metadata have it: the platform, or the backend where it has none.
+// The platform field of the metadata: the platform, or the backend if there is none.
 std::string platform_told(const worker_facts& facts);
 
 } // namespace baton::gateway

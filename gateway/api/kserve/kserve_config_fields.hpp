@@ -1,4 +1,4 @@
-// The fields of Triton's configuration of models, in the order in which it tells them:
+// The fields of Triton's model configuration, in Triton's output order:
 // https://github.com/triton-inference-server/common/blob/main/protobuf/model_config.proto
 #pragma once
 
@@ -10,18 +10,18 @@ namespace baton::gateway {
 
 enum class config_type : unsigned char { text, flag, whole, real, word, message };
 enum class config_count : unsigned char {
-  one,    // told with its default where nothing is said, but for a message
-  choice, // one of several: told where it is said
+  one,    // unset: output with its default, unless a message
+  choice, // a oneof: output only if set
   many,
-  map, // by a text or a number
+  map, // keyed by a text or a number
 };
 
 struct config_field {
-  std::string_view of; // a message; "" is the whole configuration
+  std::string_view of; // the message; "" is the whole configuration
   std::string_view name;
   config_type type = config_type::text;
   config_count count = config_count::one;
-  std::string_view target{}; // of a message its name, of a word its words, the default first
+  std::string_view target{}; // the message's type; or the enum's values, the default first
 };
 
 namespace config_words {

@@ -6,8 +6,8 @@
 
 namespace baton::gateway {
 
-// INVALID_ARG is 400 whatever was wrong, UNAVAILABLE 503: a full queue, a time-out in it, what the
-// server is not set up for.
+// As in Triton, INVALID_ARG is always 400. UNAVAILABLE is 503: a full queue, a time-out in it, a
+// feature that the server is not set up for.
 int kserve_status(errc code) noexcept {
   switch (code) {
   case errc::unprocessable:
@@ -17,7 +17,7 @@ int kserve_status(errc code) noexcept {
   case errc::deadline_exceeded:
   case errc::conflict:
     return 503;
-  case errc::start_failed: // INTERNAL, as of a model that cannot be loaded
+  case errc::start_failed: // INTERNAL, as for a model that fails to load
     return 500;
   default:
     return row_of(code).http_status;

@@ -12,7 +12,7 @@ result<void> take_input(kserve_call& call, const tensor& t) {
   return count ? add_input(call, **row, values_of_bytes(**row, t.data, *count)) : count.error();
 }
 
-// Schemas among them keep the order of their members.
+// Schemas among the parameters keep the order of their members.
 result<void> take_parameters(kserve_call& call, std::string_view text, std::size_t depth_max) {
   if (text.empty()) {
     return {};

@@ -26,7 +26,7 @@ ordered metadata_of(std::span<const tensor_row> rows) {
   return all;
 }
 
-// The word of config.pbtxt.
+// The datatype in config.pbtxt.
 std::string llm_config_type(tensor_type type) {
   return type == tensor_type::bytes ? "TYPE_STRING" : "TYPE_" + std::string(datatype_of(type));
 }
@@ -119,7 +119,7 @@ std::string kserve_index_body(const std::vector<kserve_standing>& all, bool read
   for (const auto& s : all) {
     if (s.is_ready || !ready_only) {
       ordered one{{"name", s.name}};
-      if (!s.version.empty()) { // of one that is not loaded none is known
+      if (!s.version.empty()) { // unknown until it is loaded
         one["version"] = s.version;
       }
       one["state"] = s.state;
@@ -132,7 +132,7 @@ std::string kserve_index_body(const std::vector<kserve_standing>& all, bool read
 
 namespace {
 
-// One for each size that batches have had.
+// One entry for each batch size seen.
 ordered batch_statistics(const std::map<std::uint32_t, batch_tally>& batches) {
   auto all = ordered::array();
   for (const auto& [size, tally] : batches) {
@@ -146,8 +146,7 @@ ordered batch_statistics(const std::map<std::uint32_t, batch_tally>& batches) {
 
 } // namespace
 
-// What is prepared is a prompt, which becomes ids. Tensors are not copied anywhere for the model to
-// read them, nor is what comes of it: that is 0.
+// compute_input is the tokenization of prompts. Outputs are not copied, so compute_output is 0.
 std::string kserve_statistics_body(const std::vector<model_statistics>& models) {
   auto all = ordered::array();
   for (const auto& [name, tally, steps, version, batches] : models) {

@@ -1,5 +1,5 @@
-// What this server says of itself and its models in the words of the KServe v2 protocol and of
-// Triton: JSON that is also the JSON of the messages of gRPC. Pure.
+// The server's and models' metadata in the format of the KServe v2 protocol and Triton: JSON, which
+// is also the JSON of gRPC messages. Pure.
 #pragma once
 
 #include "gateway/base/snapshot.hpp"
@@ -12,18 +12,18 @@
 
 namespace baton::gateway {
 
-inline constexpr std::size_t name_bytes_shown = 128; // of a name from a client, in messages
+inline constexpr std::size_t name_bytes_shown = 128; // of a client's name, in messages
 
 std::string kserve_server_body(std::string_view build);
-// `name`: as the client said it.
+// `name`: as in the client's request.
 std::string kserve_metadata_body(std::string_view name);
 std::string kserve_config_body(const snapshot& now, std::string_view name, const model_card& card);
 
-// Of all models that this server was told to serve, by their names.
+// All language models that this server is configured to serve, by their names.
 struct kserve_standing {
   std::string name;
   bool is_ready = false;
-  std::string_view state; // Triton's word
+  std::string_view state; // Triton's name of the state
   std::string reason;
   std::string version = "1";
 };
@@ -36,24 +36,22 @@ struct model_statistics {
   model_tally tally;
   std::uint64_t steps = 0; // executions
   std::string version = "1";
-  std::map<std::uint32_t, batch_tally> batches{}; // of a worker model, by their sizes
+  std::map<std::uint32_t, batch_tally> batches{}; // of a worker model, by batch size
 };
 // {"model_stats":[...]}
 std::string kserve_statistics_body(const std::vector<model_statistics>& models);
 
-// The pipelines' name for a model as a client may call it: by itself or an alias of the first one,
-// and by the version that every model has or none.
-// Errors: model_not_found.
+// Resolves a client's name: a model's own or an alias of the first model, with the version of every
+// model or none. Errors: model_not_found.
 result<std::string> kserve_model_named(const snapshot& now, const std::vector<std::string>& aliases,
                                        std::string_view name, std::string_view version);
-// Whether the pipelines' model of this name is ready.
+// True if the pipelines' model of this name is ready.
 bool kserve_is_ready(const snapshot& now, std::string_view model);
-// kserve_config_body of the pipelines' model `model`, which the client calls `name`.
-// Errors: not_ready (nothing is known of it yet).
+// kserve_config_body of the pipelines' model `model`, under the client's `name`. Errors: not_ready
+// (its card is unknown yet).
 result<std::string> kserve_config_of(const snapshot& now, std::string_view name,
                                      std::string_view model);
-// What is served is loaded, and nothing about it can be changed by a client.
-// Errors: not_ready; conflict.
+// Served models are loaded, and a client cannot change them. Errors: not_ready; conflict.
 result<void> check_loaded(const snapshot& now, std::string_view model);
 error refusal_to_unload(std::string_view model);
 

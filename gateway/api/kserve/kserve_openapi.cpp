@@ -26,7 +26,7 @@ ordered value_schema(tensor_type type) {
   return ordered::object();
 }
 
-// An input as a member: its value, or a list of it.
+// An input as a member: its value, or a list with it.
 ordered member_schema(const tensor_row& row) {
   auto list = list_schema(value_schema(row.type), row.is_list ? tensor_values_max : 1);
   return any_schema({value_schema(row.type), std::move(list), type_schema("null")});
@@ -44,7 +44,7 @@ ordered tensor_names(std::span<const tensor_row> rows) {
   return {{"enum", std::move(names)}};
 }
 
-// Numbers may come as texts.
+// Numbers may be given as strings.
 ordered parameter_members(const ordered& known, const gateway_config& config) {
   const auto anything =
       any_schema({type_schema("string"), type_schema("number"), type_schema("boolean"),
@@ -59,7 +59,7 @@ ordered parameter_members(const ordered& known, const gateway_config& config) {
 }
 
 constexpr const char* of_language_models =
-    "Of a language model; a worker model takes the tensors that its metadata names";
+    "For a language model; a worker model takes the tensors in its metadata";
 
 } // namespace
 
@@ -69,7 +69,7 @@ ordered kserve_generate_schema(const ordered& known, const gateway_config& confi
     auto& member = members[std::string(row.name)];
     if (!row.is_parameter) {
       member = member_schema(row);
-    } else if (known.contains(row.name)) { // a list of one, as of a tensor
+    } else if (known.contains(row.name)) { // a list of one value, as in a tensor
       member["anyOf"].push_back(list_schema(known[std::string(row.name)], 1));
     }
   }

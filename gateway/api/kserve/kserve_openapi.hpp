@@ -1,4 +1,4 @@
-// What /openapi.json says of the bodies of the KServe v2 routes. Used by openapi.cpp alone.
+// Schemas of the KServe v2 bodies in /openapi.json. Used by openapi.cpp only.
 #pragma once
 
 #include "gateway/config/config.hpp"
@@ -7,7 +7,7 @@
 
 namespace baton::gateway {
 
-// `known`: what parameters of sampling take, by name.
+// `known`: schemas of the sampling parameters, by name.
 nlohmann::ordered_json kserve_generate_schema(const nlohmann::ordered_json& known,
                                               const gateway_config& config);
 nlohmann::ordered_json kserve_infer_schema(const nlohmann::ordered_json& known,

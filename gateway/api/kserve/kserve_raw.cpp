@@ -27,14 +27,14 @@ result<std::vector<std::int64_t>> shape_of_text(const worker_tensor& of) {
   return std::vector<std::int64_t>(of.shape.size(), 1);
 }
 
-// Declared shapes have no dimension of 0, and no more elements than a body has bytes
+// Declared shapes have no dimension of 0 and no more elements than a body has bytes
 // (cluster/config/config_tensors.cpp).
 result<std::vector<std::int64_t>> shape_of_numbers(const worker_tensor& of, std::size_t bytes) {
   auto shape = of.shape;
   if (std::count(shape.begin(), shape.end(), -1) > 1) {
     return no_raw(of, "one open dimension at most");
   }
-  auto size = find_datatype(of.datatype)->bytes; // of the elements that must be there
+  auto size = find_datatype(of.datatype)->bytes; // of the elements in the fixed dimensions
   std::int64_t* open = nullptr;
   for (auto& n : shape) {
     if (n == -1) {
@@ -44,7 +44,7 @@ result<std::vector<std::int64_t>> shape_of_numbers(const worker_tensor& of, std:
     }
   }
   if (open ? bytes % size != 0 : bytes != size) {
-    return refusal(of, fmt::format("the body has {} bytes, which are not those of '{}', {} of the "
+    return refusal(of, fmt::format("the body has {} bytes, which do not match '{}', {} of the "
                                    "shape {}",
                                    bytes, of.name, of.datatype, shape_text(of.shape)));
   }
@@ -66,7 +66,7 @@ result<tensor> tensor_of_raw(const worker_tensor& of, bool is_batched, std::stri
   if (is_batched) {
     out.shape.insert(out.shape.begin(), 1);
   }
-  if (is_text) { // behind its length, little-endian as all else
+  if (is_text) { // preceded by its length, little-endian
     const auto size = static_cast<std::uint32_t>(body.size());
     out.data.append(reinterpret_cast<const char*>(&size), sizeof size);
   }

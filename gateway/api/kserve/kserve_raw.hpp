@@ -1,5 +1,5 @@
-// Triton's raw binary request: a body that is the bytes of a model's one input and nothing else.
-// Its shape is what the model declares, as far as the bytes leave no choice. Pure.
+// Triton's raw binary request: the body is the bytes of a model's only input. The shape is the
+// declared one; the size of the body fixes the open dimension. Pure.
 #pragma once
 
 #include "gateway/state/worker_facts.hpp"
@@ -10,7 +10,7 @@
 
 namespace baton::gateway {
 
-// BYTES are one element of the shape [1]; of anything else one dimension at most may be open.
+// BYTES are one element of the shape [1]; other types may have at most one open dimension.
 // `is_batched`: a batch of one. Errors: invalid_value, with the input's name.
 result<tensor> tensor_of_raw(const worker_tensor& of, bool is_batched, std::string_view body);
 

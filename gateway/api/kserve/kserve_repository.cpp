@@ -25,13 +25,13 @@ bool is_of_nodes_toml(const board& facts, const std::string& model) {
                     model) > 0;
 }
 
-// A client of HTTP says true, one of gRPC {"bool_param": true}.
+// HTTP clients send true, gRPC clients {"bool_param": true}.
 bool is_flag(const json& value) {
   return value.is_boolean() ||
          (value.is_object() && value.contains("bool_param") && value["bool_param"].is_boolean());
 }
 
-// No ensembles are served here, whose parts would be dependents.
+// `unload_dependents` concerns parts of ensembles, which this server does not have.
 result<void> check_parameters(const json& all, bool is_unload) {
   for (const auto& [name, value] : all.items()) {
     const auto shown = name.substr(0, name_bytes_shown);

@@ -13,12 +13,12 @@ namespace {
 
 enum class value_kind : std::uint8_t { any, number, boolean, document };
 
-// Parameters whose name or type is not that of a completion's. Triton hands numbers on as texts as
-// well.
+// Parameters that differ from a completion's in name or type. Triton also passes numbers as
+// strings.
 struct parameter_row {
   std::string_view name;
   value_kind kind;
-  std::string_view says{}; // in a completion; empty: the same
+  std::string_view says{}; // the completion's name; empty: the same
 };
 constexpr std::array llm_parameters{
     parameter_row{"n", value_kind::number},
@@ -52,7 +52,7 @@ constexpr std::array llm_parameters{
     parameter_row{"guided_decoding", value_kind::document, "structured_outputs"},
 };
 
-// Of a completion, and said here by an input, by the path or by a header; or not there at all.
+// Completion parameters that here come from an input, the path or a header, or do not exist.
 constexpr std::array<std::string_view, 15> said_elsewhere{"model",
                                                           "prompt",
                                                           "stream",
@@ -75,7 +75,7 @@ const parameter_row* find_parameter(std::string_view name) noexcept {
   return it == llm_parameters.end() ? nullptr : &*it;
 }
 
-// A text of what it stands for: "0.5", "True", "{...}". Anything else is left to be refused.
+// Unwraps a string such as "0.5", "True" or "{...}". Other text stays, to be refused later.
 std::string unquoted(value_kind kind, std::string text, std::size_t depth_max) {
   if (kind == value_kind::any || !text.starts_with('"')) {
     return text;
@@ -96,12 +96,12 @@ std::string unquoted(value_kind kind, std::string text, std::size_t depth_max) {
   return fits ? inner : text;
 }
 
-// No words at all, in the way of TensorRT-LLM's clients: "", [] or [""].
+// An empty word list as TensorRT-LLM clients send it: "", [] or [""].
 bool is_no_words(std::string_view text) noexcept {
   return text == R"("")" || text == "[]" || text == R"([""])";
 }
 
-// What a completion would say, collected from where Triton's clients say it.
+// Collects a completion's fields from Triton's inputs and parameters.
 class completion_text {
 public:
   explicit completion_text(std::size_t depth_max) : depth_max_(depth_max) {}
@@ -118,7 +118,7 @@ public:
     if ((name == "bad_words" || name == "stop_words") && is_no_words(text)) {
       return {};
     }
-    if (name == "pad_id" || name == "beam_width") { // nothing is padded, nor are there beams
+    if (name == "pad_id" || name == "beam_width") { // neither padding nor beams exist here
       return check_idle(name, unquoted(value_kind::number, std::move(text), depth_max_));
     }
     if (name == "end_id") {
@@ -135,12 +135,12 @@ public:
     const auto [at, is_new] = said_.try_emplace(std::string(name), std::move(text));
     if (!is_new && at->second != text) {
       return said_in(words_, fail_param(errc::invalid_value, name,
-                                        "'{}' is said twice, and not the same", name));
+                                        "'{}' is given twice with different values", name));
     }
     return {};
   }
 
-  // What the client calls fields of the completion.
+  // The client's names of the completion's fields.
   const field_words& words() const noexcept { return words_; }
 
   std::string text() const {
@@ -205,7 +205,7 @@ private:
     return value ? value->get<bool>() : otherwise;
   }
 
-  // Those that are no parameters of sampling are looked at by name.
+  // Inputs that are not sampling parameters are read by name elsewhere.
   result<void> read_inputs() {
     for (const auto& [row, values] : call_.inputs) {
       if (!row->is_parameter) {
@@ -219,10 +219,10 @@ private:
     if (!input("text_input")) {
       return fail_param(errc::invalid_request, "text_input", "input 'text_input' is required");
     }
-    return text_.put("prompt", R"("")"); // as long as it likes: not to be read once more
+    return text_.put("prompt", R"("")"); // placeholder: a long prompt is not parsed twice
   }
 
-  // As the vLLM backend: the prompt is in the answer, unless that is streamed.
+  // As in the vLLM backend: the answer includes the prompt unless it is streamed.
   result<void> read_shape() {
     auto& shape = out_.shape;
     shape.is_stream = flag("stream");
@@ -244,7 +244,7 @@ private:
     return {};
   }
 
-  // Those that Triton itself reads are no parameters of the model's.
+  // Parameters that Triton itself reads are not passed to the model.
   result<void> read_parameters() {
     for (auto& [name, text] : call_.parameters) {
       if (auto ok = is_tritons(name) ? read_tritons(name, text) : text_.say(name, text); !ok) {
@@ -283,8 +283,8 @@ private:
            name.starts_with("triton_");
   }
 
-  // A time-out is in microseconds, here of the whole answer. Sequences and priorities are those of
-  // a model's own scheduler; what says that there are none passes.
+  // `timeout` is in microseconds and bounds the whole answer. Sequences and priorities belong to a
+  // model's own scheduler; values that disable them are accepted.
   result<void> read_tritons(const std::string& name, const std::string& text) {
     if (name == "timeout") {
       const auto micros = parse_json(text, 1);
@@ -333,7 +333,7 @@ private:
     return {};
   }
 
-  // An output that is asked for by name need not be switched on.
+  // An output requested by name needs no return_ flag.
   result<void> read_outputs() {
     auto& outputs = out_.shape.outputs;
     outputs = std::move(call_.outputs);

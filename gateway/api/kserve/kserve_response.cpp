@@ -13,7 +13,7 @@ namespace {
 
 using ordered = nlohmann::ordered_json;
 
-// vLLM's: for each token an object of ids. A rank is known of those among the likeliest.
+// vLLM's format: an object for each token, keyed by ids. Only top tokens have a rank.
 std::string logprobs_text(const std::vector<token_detail>& details) {
   auto tokens = ordered::array();
   for (const auto& d : details) {
@@ -43,7 +43,7 @@ ordered json_head_of(const kserve_shape& shape) {
   return head;
 }
 
-// One value is no list.
+// A single value is not wrapped in a list.
 std::string generate_body(const kserve_shape& shape, const std::vector<kserve_tensor>& tensors) {
   auto body = json_head_of(shape);
   for (const auto& t : tensors) {
@@ -111,9 +111,9 @@ json kserve_gatherer::value_of(kserve_output which, const choice_text& choice) c
   switch (which) {
   case kserve_output::text_output:
     return choice.text;
-  case kserve_output::finish_reason: // Python's word for one that goes on
+  case kserve_output::finish_reason: // as the vLLM backend, which prints Python's None
     return choice.how == finish::none ? std::string("None") : std::string(finish_word(choice.how));
-  case kserve_output::cumulative_logprob: // a float: the least there is for what was impossible
+  case kserve_output::cumulative_logprob: // -inf becomes the lowest float
     return std::max(static_cast<float>(choice.logprob_sum), std::numeric_limits<float>::lowest());
   case kserve_output::logprobs:
     return shape_.has_logprobs ? logprobs_text(choice.details) : std::string("null");

@@ -1,5 +1,5 @@
-// Answers in the words of the KServe v2 protocol: tensors in JSON or bytes (infer), or members of
-// one JSON object (generate), whole or as events. Pure.
+// Answers in the format of the KServe v2 protocol: tensors in JSON or bytes (infer), or members of
+// a JSON object (generate), whole or as events. Pure.
 #pragma once
 
 #include "gateway/api/kserve/kserve_request.hpp"
@@ -13,24 +13,24 @@ namespace baton::gateway {
 
 struct kserve_tensor {
   const tensor_row* row;
-  tensor_values values; // one for each answer
+  tensor_values values; // one per choice
   bool is_binary = false;
 };
 
-// Gathers what chunks bring until it is given in a response, as Triton's vLLM backend gives it.
+// Collects chunks until a response takes them, as in Triton's vLLM backend.
 class kserve_gatherer {
 public:
   explicit kserve_gatherer(kserve_shape shape);
   // Requires: failure_of(c) is nothing.
   void add(const chunk& c);
   bool is_complete() const noexcept { return choices_left_ == 0; }
-  // Of the outputs that were asked for; what came since the response before.
+  // The requested outputs, with the content since the previous response.
   std::vector<kserve_tensor> take();
   const kserve_shape& shape() const noexcept { return shape_; }
 
 private:
   struct choice_text {
-    std::string text; // not yet given, as all but the sum and the end
+    std::string text; // since the last response, as all fields but the sum and the end
     std::vector<token_detail> details;
     std::uint32_t tokens = 0;
     double logprob_sum = 0;
@@ -55,13 +55,13 @@ private:
   kserve_gatherer gatherer_;
 };
 
-// `data: {"model_name","model_version","text_output", ...}` for what each chunk brings, or once at
-// the end if `stream` is not set.
+// `data: {"model_name","model_version","text_output", ...}` for each chunk, or once at the end if
+// `stream` is not set.
 class kserve_events final : public event_speaker {
 public:
   explicit kserve_events(kserve_shape shape) : gatherer_(std::move(shape)) {}
   void add(const chunk& c, std::string& out) override;
-  void moved_to(const granted&) override {} // nobody is told of the ticket
+  void moved_to(const granted&) override {} // the format has no ticket
   void fail(const error& e, std::string& out) override;
   bool has_ended() const noexcept override { return has_ended_; }
 

@@ -50,7 +50,7 @@ constexpr std::array llm_outputs{
 };
 static_assert(llm_outputs.size() == static_cast<std::size_t>(kserve_output::num_output_tokens) + 1);
 
-// Of one value; a text's is that of its length.
+// Size of one value; for a text, of its length field.
 std::size_t bytes_of(tensor_type type) noexcept {
   return type == tensor_type::boolean ? 1 : type == tensor_type::uint64 ? 8 : 4;
 }
@@ -70,7 +70,7 @@ bool fits(tensor_type type, const json& value) {
   case tensor_type::boolean:
     return value.is_boolean();
   case tensor_type::int32:
-    return value.is_number_unsigned() // the sign first: a huge number has no signed value
+    return value.is_number_unsigned() // unsigned first: a huge number has no signed value
                ? value.get<std::uint64_t>() <= INT32_MAX
                : value.is_number_integer() && value.get<std::int64_t>() >= INT32_MIN;
   case tensor_type::uint32:
@@ -85,7 +85,7 @@ bool fits(tensor_type type, const json& value) {
   return false;
 }
 
-// False: something is of another type, or there are more than `most`.
+// False: a value has another type, or there are more than `most`.
 bool gather(tensor_type type, const json& from, std::size_t most, tensor_values& to) {
   if (from.is_array()) {
     return std::all_of(from.begin(), from.end(),
@@ -197,7 +197,7 @@ result<tensor_values> values_of_bytes(const tensor_row& row, std::string_view da
   for (; !data.empty(); data.remove_prefix(each)) {
     values.push_back(value_at(row.type, data));
     if (!fits(row.type, values.back())) {
-      return refusal(row, "has a number that is none");
+      return refusal(row, "has a value that is not a finite number");
     }
   }
   return values;

@@ -23,7 +23,7 @@ error refusal(std::string_view name, std::string what) {
   return {errc::invalid_value, std::move(what), shown_name(name)};
 }
 
-// With the dimension of the batch in front, if the model has one.
+// Adds the batch dimension in front if the model has one.
 std::vector<std::int64_t> whole_shape(const worker_tensor& of, const worker_facts& facts) {
   auto shape = of.shape;
   if (facts.max_batch_size > 0) {
@@ -37,13 +37,13 @@ bool fits(std::span<const std::int64_t> shape, std::span<const std::int64_t> dec
                     [](auto n, auto most) { return most == -1 || n == most; });
 }
 
-// Of one tensor by itself.
+// Checks one tensor by itself.
 result<void> check_declared(const worker_facts& facts, std::string_view name,
                             std::string_view datatype, std::span<const std::int64_t> shape) {
   if (facts.inputs.empty()) {
     return is_datatype(datatype)
                ? result<void>()
-               : refusal(name, fmt::format("input '{}' is of '{}', which is no datatype",
+               : refusal(name, fmt::format("input '{}' has the unknown datatype '{}'",
                                            shown_name(name), shown_name(datatype)));
   }
   const auto* row = find_tensor(facts.inputs, name);
@@ -67,7 +67,7 @@ result<void> check_declared(const worker_facts& facts, std::string_view name,
   return {};
 }
 
-// Of all of them together.
+// Checks the inputs against each other.
 result<void> check_inputs(const worker_facts& facts, const std::vector<tensor>& inputs) {
   for (const auto& row : facts.inputs) {
     const bool is_there = std::any_of(inputs.begin(), inputs.end(),
@@ -87,8 +87,8 @@ result<void> check_inputs(const worker_facts& facts, const std::vector<tensor>& 
   return {};
 }
 
-// Triton's own, of a model without sequences: what says that there is none passes, and is no
-// parameter of the handler's. `priority` and `timeout` are read with the queue.
+// Triton's own parameters, for a model without sequences. Values that disable them are accepted and
+// not passed to the handler. `priority` and `timeout` are read with the queue.
 result<bool> is_tritons(std::string_view name, std::string_view text) {
   if (!name.starts_with("sequence_") && !name.starts_with("triton_")) {
     return false;
@@ -111,7 +111,7 @@ public:
 
   const worker_facts& facts() const noexcept { return facts_; }
 
-  // Whether such a tensor is one of the model's; how many values it has.
+  // Checks the tensor against the model's declaration; returns its number of values.
   result<std::size_t> begin_input(const std::string& name, std::string_view datatype,
                                   std::span<const std::int64_t> shape) const {
     if (auto ok = check_declared(facts_, name, datatype, shape); !ok) {
@@ -207,7 +207,7 @@ std::optional<std::string> narrowed(std::string_view wide) {
   return out;
 }
 
-// Fields of gRPC have no numbers of 8 and 16 bits.
+// gRPC fields have no 8-bit and 16-bit numbers.
 std::optional<std::string> bytes_of_contents(std::string_view datatype, std::string bytes) {
   if (datatype == "INT8") {
     return narrowed<std::int8_t, std::int32_t>(bytes);
@@ -242,13 +242,13 @@ result<void> take_input(worker_reader& reader, grpc_tensor& said) {
     const auto field = find_datatype(said.datatype)->contents;
     if (said.contents != field) {
       return refusal(said.name,
-                     fmt::format("input '{}' has its values in {}, those of {} are in {}",
+                     fmt::format("input '{}' has its values in {}, but values of {} belong in {}",
                                  shown_name(said.name), said.contents, said.datatype,
                                  field.empty() ? "raw_input_contents" : field));
     }
     auto values = bytes_of_contents(said.datatype, std::move(bytes));
     if (!values) {
-      return refusal(said.name, fmt::format("input '{}' has a value that is no {}",
+      return refusal(said.name, fmt::format("input '{}' has a value that is not of type {}",
                                             shown_name(said.name), said.datatype));
     }
     bytes = *std::move(values);
@@ -262,7 +262,7 @@ result<void> take_input(worker_reader& reader, grpc_tensor& said) {
 
 // -- generate --
 
-// The shape of so many values: what the model leaves open is 1, but for the last of it.
+// The shape for a count of values: the last open dimension takes them, the others are 1.
 result<std::vector<std::int64_t>> shape_for(const worker_tensor& of, const worker_facts& facts,
                                             std::size_t count) {
   auto shape = of.shape;
@@ -281,7 +281,7 @@ result<std::vector<std::int64_t>> shape_for(const worker_tensor& of, const worke
     fixed *= *open;
   }
   if (fixed != static_cast<std::int64_t>(count)) {
-    return refusal(of.name, fmt::format("'{}' has {} values, which are not those of the shape {}",
+    return refusal(of.name, fmt::format("'{}' has {} values, which do not fit the shape {}",
                                         of.name, count, shape_text(of.shape)));
   }
   if (facts.max_batch_size > 0) {
@@ -433,7 +433,7 @@ result<kserve_worker_call> read_worker_infer(const worker_view& of, kserve_route
   }
   if (said.raw_spare > 0) {
     return fail_param(errc::invalid_value, "raw_input_contents",
-                      "{} of raw_input_contents are of no input", said.raw_spare);
+                      "{} of raw_input_contents match no input", said.raw_spare);
   }
   for (const auto& [name, further] : said.outputs) {
     if (auto ok = refuse_parameters(further, name); !ok) {

@@ -1,6 +1,6 @@
-// What a call of the KServe v2 protocol means to a worker model: tensors as they are, checked
-// against what its [[workers]] table declares, or members of Triton's extension `generate` made
-// into declared inputs. Pure: bytes in, an `infer` out. How it is answered: kserve_worker_reply.
+// Converts a KServe v2 call to an `infer` for a worker model. Tensors are checked against the
+// [[workers]] table; members of Triton's extension `generate` become declared inputs. Pure.
+// kserve_worker_reply answers the call.
 #pragma once
 
 #include "gateway/api/kserve/kserve_request.hpp"
@@ -20,23 +20,23 @@ struct asked_output {
   bool is_binary = false;
 };
 
-// How the answer is to look.
+// The format of the answer.
 struct kserve_worker_shape {
   kserve_route route = kserve_route::infer;
   std::string id;    // the client's; empty: none
-  std::string model; // as the client named it
+  std::string model; // as in the client's request
   std::string version;
-  std::vector<asked_output> outputs; // none: whatever there is
-  bool is_binary = false;            // the outputs, where none is named
-  bool has_empty_end = false;        // of stream_infer: empty_end_parameter
+  std::vector<asked_output> outputs; // none: all
+  bool is_binary = false;            // the default for outputs
+  bool has_empty_end = false;        // for stream_infer: empty_end_parameter
 };
 
 struct kserve_worker_call {
-  infer request; // but for its version: as the client has asked for it
+  infer request; // the caller sets the version, as the client requested it
   kserve_worker_shape shape;
 };
 
-// Errors: unsupported_parameter if there are any; `of` is what they are told with.
+// Errors: unsupported_parameter if `all` is not empty; `of` names the owner in the message.
 result<void> refuse_parameters(const grpc_parameters& all, std::string_view of);
 
 // Errors of all: invalid_request, invalid_value, unsupported_parameter, with the name as param.

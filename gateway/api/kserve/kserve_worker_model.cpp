@@ -13,7 +13,7 @@ namespace {
 
 using ordered = nlohmann::ordered_json;
 
-// Metadata has the batch's dimension, a configuration has it apart.
+// Metadata includes the batch dimension; a configuration has it in max_batch_size.
 ordered metadata_of(const std::vector<worker_tensor>& tensors, bool is_batched) {
   auto all = ordered::array();
   for (const auto& t : tensors) {
@@ -45,7 +45,7 @@ ordered config_of(const version_policy& policy) {
                                  : ordered{{"specific", {{"versions", policy.specific}}}};
 }
 
-// `bound`: that holds where the policy has none of its own.
+// `bound`: applies where the policy has none.
 ordered config_of(const schedule::queue_policy& policy, std::size_t bound) {
   return {{"timeout_action", policy.is_delayed ? "DELAY" : "REJECT"},
           {"default_timeout_microseconds", policy.timeout.count()},
@@ -53,7 +53,7 @@ ordered config_of(const schedule::queue_policy& policy, std::size_t bound) {
           {"max_queue_size", policy.max_queue_size > 0 ? policy.max_queue_size : bound}};
 }
 
-// As Triton has it: nothing for a model whose requests go one by one, as they come.
+// As in Triton: nothing for a model that takes requests one by one, in order.
 std::optional<ordered> batching_of(const worker_facts& facts) {
   if (facts.batch_size == 1 && facts.priority_levels == 0 && !facts.preserve_ordering &&
       facts.queue_policy == schedule::queue_policy()) {

@@ -10,13 +10,13 @@
 namespace baton::gateway {
 namespace {
 
-constexpr std::size_t parameters_depth_max = 32; // as of those that are asked
+constexpr std::size_t parameters_depth_max = 32; // the same as for requests
 
 error bad_answer(std::string_view why) {
   return fail(errc::handler_failed, "the model's answer: {}", why);
 }
 
-// {"id","model_name","model_version", without its end.
+// {"id","model_name","model_version", without the closing brace.
 std::string worker_head_of(const kserve_worker_shape& shape) {
   std::string out = "{";
   if (!shape.id.empty()) {
@@ -73,7 +73,7 @@ result<http_reply> infer_reply(const kserve_worker_shape& shape, const inferred&
   return r;
 }
 
-// One value is no list.
+// A single value is not wrapped in a list.
 result<std::string> generate_body(const kserve_worker_shape& shape, const inferred& piece) {
   auto body = worker_head_of(shape);
   for (const auto& t : piece.outputs) {
@@ -149,7 +149,7 @@ error several_responses(const kserve_worker_shape& shape) {
 }
 
 result<std::string> kserve_worker_whole::take(inferred piece) {
-  // An answer of nothing but its end is a response without outputs.
+  // An answer that is only an end is one response without outputs.
   if (!is_response(piece) && has_told_) {
     return std::string();
   }

@@ -1,9 +1,8 @@
-// A worker model's answer in the words of the KServe v2 protocol: tensors in JSON or bytes (infer),
-// members of one JSON object (generate), whole or as events, and what gRPC's messages are made of.
-// Pure.
+// A worker model's answer in the format of the KServe v2 protocol: tensors in JSON or bytes
+// (infer), members of a JSON object (generate), whole or as events. Also the content of gRPC
+// messages. Pure.
 //
-// A piece is a response. The end of an answer that comes as a piece of its own, with nothing in it,
-// is none: so do decoupled models of Triton end.
+// A piece is a response. An empty final piece is not: decoupled Triton models end that way.
 #pragma once
 
 #include "gateway/api/kserve/kserve_worker.hpp"
@@ -14,12 +13,12 @@
 namespace baton::gateway {
 
 bool is_response(const inferred& piece) noexcept;
-// Only the outputs that were asked for. Errors: handler_failed (a body, tensors that are none).
+// Keeps only the requested outputs. Errors: handler_failed (a body, invalid tensors).
 result<inferred> checked_response(const kserve_worker_shape& shape, inferred piece);
 
-// infer: one response, with the bytes of tensors behind the JSON where that is asked for; or
-// generate: one response, as members. Errors of take: invalid_request, if there is a second one;
-// what JSON has no words for.
+// infer: one response, with tensor bytes after the JSON if requested. generate: one response, as
+// members. Errors of take: invalid_request for a second response; values that JSON cannot
+// represent.
 class kserve_worker_whole final : public worker_speaker {
 public:
   explicit kserve_worker_whole(kserve_worker_shape shape) : shape_(std::move(shape)) {}
@@ -46,7 +45,7 @@ private:
   kserve_worker_shape shape_;
 };
 
-// Of gRPC. Requires: checked_response.
+// For gRPC. Requires: checked_response.
 grpc_inferred grpc_response_of(const kserve_worker_shape& shape, inferred piece);
 error several_responses(const kserve_worker_shape& shape);
 
