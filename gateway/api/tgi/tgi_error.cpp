@@ -7,10 +7,10 @@
 namespace baton::gateway {
 namespace {
 
-// TGI's InferError.
+// Fields of TGI's InferError.
 struct tgi_kind {
   int status = 0;
-  std::string_view type; // empty: none of TGI's
+  std::string_view type; // empty: not in TGI
   std::string_view lead;
 };
 
@@ -52,7 +52,7 @@ std::string tgi_error_body(const error& e) {
   const auto kind = kind_of(e.code);
   auto text = std::string(kind.lead);
   if (!e.param.empty() && e.message.find(e.param) == e.message.npos) {
-    text += fmt::format("'{}': ", e.param); // there is no other place for it
+    text += fmt::format("'{}': ", e.param); // the format has no other place for it
   }
   text += e.message;
   nlohmann::ordered_json body{{"error", std::move(text)}};

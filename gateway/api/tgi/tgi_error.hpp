@@ -1,6 +1,6 @@
-// Errors as text-generation-inference's clients know them: {"error","error_type"}, by which they
-// raise errors of their own classes. What TGI has no word for has no `error_type` and the status of
-// its row, so that clients go by that. Pure.
+// Errors in text-generation-inference's format: {"error","error_type"}. Clients map `error_type` to
+// their exception classes. An error that TGI lacks has no `error_type` and the status of its row,
+// which clients then use. Pure.
 #pragma once
 
 #include "gateway/base/http_text.hpp"
@@ -11,9 +11,9 @@
 namespace baton::gateway {
 
 std::string tgi_error_body(const error& e);
-// Retry-After if it may be retried.
+// With Retry-After if a retry makes sense.
 http_reply tgi_failure(const error& e, std::chrono::milliseconds retry_after = {});
-// What is refused for load is 429, whatever the operator chose for others (`overload_status`).
+// A refusal for overload is always 429, whatever `overload_status` is configured.
 http_reply tgi_refusal(const rejected& no, int overload_status);
 
 } // namespace baton::gateway

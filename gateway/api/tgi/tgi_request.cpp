@@ -10,9 +10,9 @@
 namespace baton::gateway {
 namespace {
 
-constexpr std::size_t grammar_name_bytes_max = 256; // of a kind of grammar, of a schema
+constexpr std::size_t grammar_name_bytes_max = 256; // a kind of grammar or a schema's name
 
-// TGI takes 0 for none of these: what is off is left out.
+// TGI rejects 0 for these: to disable them, clients omit them.
 constexpr real_range warm_range{0, temperature_range.most, true};
 constexpr real_range share_range{0, 1, true};
 
@@ -44,7 +44,7 @@ public:
                    tgi_generate& out)
       : fields_(fields), source_(source), config_(config), out_(out) {}
 
-  // `are_given`: TGI samples a request without any parameters, and is greedy for an empty object.
+  // `are_given`: TGI samples a request without parameters, but is greedy for an empty object.
   void read(bool are_given) {
     read_sampling(are_given);
     read_watermark();
@@ -79,8 +79,8 @@ private:
     note_unsaid(is_sampled);
   }
 
-  // A request that asks for no sampling is greedy, as TGI documents it, whatever the model's
-  // temperature is.
+  // A request without sampling parameters is greedy, as TGI documents, whatever the model's
+  // temperature.
   void note_unsaid(bool is_sampled) {
     using enum sampling_field;
     constexpr auto named =
@@ -100,7 +100,7 @@ private:
     }
   }
 
-  // As TGI's, a stop text is part of the answer that it ends.
+  // As in TGI, a stop text is part of the answer that it ends.
   void read_stopping() {
     auto& request = out_.request;
     const auto most = static_cast<std::int64_t>(config_.request.tokens_max);
@@ -265,7 +265,7 @@ field_words tgi_words() {
   return words;
 }
 
-// Of an empty body everything is asked for, and it is refused for what it lacks.
+// An empty body requests every field; the error about missing ones is ignored.
 tgi_fields tgi_fields_of(const gateway_config& config) {
   const auto nothing = json::object();
   field_reader fields(nothing), parameters(nothing);

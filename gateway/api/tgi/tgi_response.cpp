@@ -26,7 +26,7 @@ std::string_view reason_of(const chunk& last) noexcept {
   return last.stop_text.empty() ? "eos_token" : "stop_sequence";
 }
 
-// JSON has no infinity; TGI says null as well.
+// JSON has no infinity; TGI also writes null.
 ordered shown(float logprob) {
   return std::isfinite(logprob) ? ordered(static_cast<double>(logprob)) : ordered(nullptr);
 }
@@ -43,12 +43,12 @@ ordered top_json(const std::vector<logprob_entry>& top) {
   return out;
 }
 
-// The answers of one request have seeds in a row.
+// The answers of one request have consecutive seeds.
 ordered seed_json(const tgi_shape& shape, std::uint32_t choice) {
   return shape.seed ? ordered(*shape.seed + choice) : ordered(nullptr);
 }
 
-// Of the first token TGI says null.
+// TGI writes null for the first token.
 ordered prefill_json(const std::vector<token_detail>& prompt) {
   auto out = ordered::array();
   for (const auto& d : prompt) {
@@ -90,7 +90,7 @@ void append_token(std::string& out, const tgi_token& t) {
   out += t.is_special ? R"(,"special":true})" : R"(,"special":false})";
 }
 
-// TGI names a kind of hardware; which one the shards have, a gateway does not know.
+// TGI names the hardware here; a gateway does not know that of the shards.
 constexpr std::string_view compute_type = "baton";
 
 std::string millis(reply_times::clock::duration d) {
@@ -202,7 +202,7 @@ void tgi_events::add_token(const tgi_token& t, std::string& out) {
 }
 
 void tgi_events::add_end(const chunk& c, std::string& out) {
-  if (open_.empty()) { // all tokens are said: one of no text has the end
+  if (open_.empty()) { // all tokens are sent: an empty one carries the end
     add_token({last_id_, {}, 0, /*is_special=*/true, {}}, out);
   }
   out += open_;
@@ -246,7 +246,7 @@ void tgi_events::fail(const error& e, std::string& out) {
 }
 
 std::string tgi_tokenize_body(const tokenized& answer, std::string_view text) {
-  // Where each character begins, and behind the last one the end.
+  // The start of each character, and the end of the text.
   std::vector<std::size_t> begins;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) {
@@ -265,11 +265,11 @@ std::string tgi_tokenize_body(const tokenized& answer, std::string_view text) {
   std::size_t at = 0; // in bytes
   for (std::size_t i = 0; i < answer.ids.size(); ++i) {
     std::string_view piece = i < answer.pieces.size() ? answer.pieces[i] : std::string_view();
-    // A space that the tokenizer has put before the text is none of its characters.
+    // A space that the tokenizer prepended is not part of the text.
     if (piece.starts_with(' ') && !text.substr(at).starts_with(piece)) {
       piece.remove_prefix(1);
     }
-    if (piece.empty() || !text.substr(at).starts_with(piece)) { // of no text: a mark of the model's
+    if (piece.empty() || !text.substr(at).starts_with(piece)) { // a special token without text
       out.push_back({{"id", answer.ids[i]}, {"text", ""}, {"start", 0}, {"stop", 0}});
       continue;
     }

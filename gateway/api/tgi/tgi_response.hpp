@@ -1,5 +1,5 @@
-// Typed answers to text-generation-inference's JSON, whole or as a stream of events, and what it
-// says of itself. Pure.
+// Converts typed answers to text-generation-inference's JSON, whole or as a stream of events; also
+// GET /info. Pure.
 #pragma once
 
 #include "gateway/api/tgi/tgi_request.hpp"
@@ -13,9 +13,9 @@
 
 namespace baton::gateway {
 
-// [{"id","text","start","stop"}], in characters of `text`: those that a token has a part of.
+// [{"id","text","start","stop"}]: character ranges of `text` that a token overlaps.
 std::string tgi_tokenize_body(const tokenized& answer, std::string_view text);
-// GET /info, of the model that is served where none is named.
+// GET /info, of the default model.
 std::string tgi_info_body(const model_card& card, const gateway_config& config);
 // x-compute-type and x-compute-characters, which are known before the answer.
 header_list tgi_headers(const tgi_shape& shape);
@@ -28,11 +28,11 @@ struct tgi_token {
   bool is_special = false;
   std::vector<logprob_entry> top;
 };
-// Those of a chunk. A control token has its own name, all others have what they add to the text.
+// The tokens of a chunk. A control token has its own name, others the text that they add.
 std::vector<tgi_token> tokens_of(const chunk& c);
 
-// {"generated_text","details"} of the likeliest answer, in whose details the others are; x-*
-// headers say how long it took.
+// {"generated_text","details"} of the likeliest answer; its details include the others. The x-*
+// headers hold its times.
 class tgi_whole final : public whole_speaker {
 public:
   explicit tgi_whole(tgi_shape shape)
@@ -42,21 +42,21 @@ public:
   http_reply reply(const reply_identity& who, const reply_times& when) const override;
 
 private:
-  std::uint32_t best() const; // its place
+  std::uint32_t best() const; // an index
 
   tgi_shape shape_;
-  std::vector<chunk> answers_; // all chunks of one as one
+  std::vector<chunk> answers_; // one merged chunk per answer
   std::uint32_t answers_left_;
 };
 
-// data:{"index","token","top_tokens","generated_text","details"}, one event for each token; the
-// last one has the whole text. A stop text may be told of behind the token that completes it: where
-// there are some, a token waits for the next one.
+// data:{"index","token","top_tokens","generated_text","details"}: one event per token; the last has
+// the whole text. A stop text may be reported only after the token that completes it. So if there
+// are stop texts, a token is sent when the next one arrives.
 class tgi_events final : public event_speaker {
 public:
   explicit tgi_events(tgi_shape shape) : shape_(std::move(shape)) {}
   void add(const chunk& c, std::string& out) override;
-  void moved_to(const granted&) override {} // nobody is told of the ticket
+  void moved_to(const granted&) override {} // the format has no ticket
   void fail(const error& e, std::string& out) override;
   bool has_ended() const noexcept override { return has_ended_; }
 
@@ -67,7 +67,7 @@ private:
 
   tgi_shape shape_;
   std::string text_;
-  std::string open_; // an event that lacks its end; empty: none
+  std::string open_; // an event without its end; empty: none
   token_id last_id_ = 0;
   std::uint32_t index_ = 0;
   bool has_ended_ = false;
