@@ -1,5 +1,5 @@
-// Which of several answers to one request are given, where more are drawn than were asked for
-// (OpenAI's and TGI's best_of): those whose tokens were likeliest on average. Pure.
+// Selects the answers to return when more are drawn than requested (OpenAI's and TGI's best_of):
+// those with the highest mean log-probability. Pure.
 #pragma once
 
 #include "schema/messages.hpp"
@@ -10,11 +10,11 @@
 
 namespace baton::gateway {
 
-// Mean of the log-probabilities of an answer's tokens; of one without tokens the least there is.
+// Mean log-probability of an answer's tokens; the lowest double if it has none.
 double mean_logprob(std::span<const token_detail> tokens) noexcept;
 
-// The places of the `count` highest, the best one first; of equal ones the earlier. Requires: count
-// <= means.size().
+// Indexes of the `count` highest means, best first; of equal ones the earlier. Requires: count <=
+// means.size().
 std::vector<std::uint32_t> likeliest(std::span<const double> means, std::uint32_t count);
 
 } // namespace baton::gateway

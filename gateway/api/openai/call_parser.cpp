@@ -13,14 +13,14 @@ namespace {
 
 constexpr std::string_view space = " \t\r\n";
 constexpr std::string_view fence = "```";
-// What models say that the block is. Nothing is said as well.
+// Languages of blocks that may hold calls; a block without a language may too.
 constexpr std::array<std::string_view, 2> block_names{"json", "tool_call"};
 
 std::size_t behind_space(std::string_view text, std::size_t at) noexcept {
   return std::min(text.find_first_not_of(space, at), text.size());
 }
 
-// How many bytes at the end of `text` are the beginning of `mark`, but not all of it.
+// Size of the longest suffix of `text` that is a proper prefix of `mark`.
 std::size_t held_of(std::string_view text, std::string_view mark) noexcept {
   for (auto size = std::min(text.size(), mark.size() - 1); size > 0; --size) {
     if (mark.starts_with(text.substr(text.size() - size))) {
@@ -49,7 +49,7 @@ json_scanner::verdict json_scanner::next(char c) noexcept {
     return --depth_ == 0 ? verdict::done : verdict::more;
   }
   is_in_string_ = c == '"';
-  // Of words JSON has true, false and null.
+  // The only literals in JSON are true, false and null.
   constexpr std::string_view possible = "\",: \t\r\n0123456789+-.eEtrufalsn";
   return possible.find(c) == std::string_view::npos ? verdict::bad : verdict::more;
 }
@@ -99,7 +99,7 @@ void call_parser::enter_call(std::size_t json_at, bool is_fenced) {
   scanner_ = {};
 }
 
-// A list stands at the beginning of an answer, perhaps behind the token that leads it.
+// A list stands at the start of an answer, possibly after its lead token.
 bool call_parser::step_begin() {
   const auto at = behind_space(buffer_, 0);
   const auto rest = std::string_view(buffer_).substr(at);
@@ -122,10 +122,10 @@ bool call_parser::step_begin() {
   return true;
 }
 
-// Text up to a mark or a fence, whichever comes first, is given out; what may be the beginning of
-// one is kept, with the white space before it.
+// Emits the text up to a mark or a fence, whichever comes first. Keeps a possible beginning of one,
+// with the white space before it.
 bool call_parser::step_text(call_delta& out) {
-  const bool seeks_mark = state_ == state::text; // plain: behind a list, or what was to be a call
+  const bool seeks_mark = state_ == state::text; // plain: after a list, or after a failed call
   const auto mark = seeks_mark ? buffer_.find(row_.mark) : std::string::npos;
   const bool has_mark = mark != std::string::npos;
   auto keep = has_mark     ? mark
@@ -149,7 +149,7 @@ bool call_parser::step_text(call_delta& out) {
   return has_mark;
 }
 
-// Where a line begins with a fence, or with what may become one at the end of the buffer.
+// Position of a line that begins with a fence, or that may become one at the end of the buffer.
 std::size_t call_parser::find_fence(std::size_t before) const noexcept {
   if (how_->is_constrained) {
     return before;
@@ -167,7 +167,7 @@ std::size_t call_parser::find_fence(std::size_t before) const noexcept {
   return before;
 }
 
-// A fence at `at`, white space before it. Requires: nothing but that is in the buffer before it.
+// Handles a fence at `at`. Requires: only white space precedes it in the buffer.
 bool call_parser::step_fence(std::size_t at, call_delta& out) {
   const auto rest = std::string_view(buffer_).substr(at);
   if (rest.size() < fence.size()) {
@@ -190,12 +190,12 @@ bool call_parser::step_fence(std::size_t at, call_delta& out) {
     enter_call(at + line_end + 1, /*is_fenced=*/true);
     return true;
   }
-  is_in_block_ = is_in_block_ ? !name.empty() : true; // what ends a block has no name
+  is_in_block_ = is_in_block_ ? !name.empty() : true; // a closing fence has no language
   give(at + fence.size(), out);
   return true;
 }
 
-// Under the grammar a call begins with one of as many texts as there are tools.
+// Under the grammar a call begins with one of a fixed set of texts, one per tool.
 call_parser::match call_parser::begin_by_grammar(call_delta& out) {
   auto at = json_at_;
   auto open = row_.call_open;
@@ -231,7 +231,7 @@ bool call_parser::step_call(call_delta& out) {
   return take_held(/*is_over=*/false, out);
 }
 
-// The JSON of a call, or of a list of them, and the mark behind it. False: more text is needed.
+// Reads the JSON of a call or of a list of calls, and the end mark. False: more text is needed.
 bool call_parser::take_held(bool is_over, call_delta& out) {
   if (scanned_ == json_at_) {
     scanned_ = json_at_ = behind_space(buffer_, json_at_);
@@ -255,7 +255,7 @@ bool call_parser::take_held(bool is_over, call_delta& out) {
       behind = at + end_mark.size();
     } else if (end_mark.starts_with(rest)) {
       if (!is_over) {
-        scanner_ = {}; // scanned again when more has come: it is at its end then
+        scanner_ = {}; // rescan from the start when more text arrives
         scanned_ = json_at_;
         return false;
       }
@@ -275,7 +275,7 @@ bool call_parser::take_held(bool is_over, call_delta& out) {
   return true;
 }
 
-// It was no call. Behind a mark or a fence another one may stand, behind anything else none.
+// The text was no call. After a mark or a fence another call may follow, otherwise none.
 void call_parser::refuse_call(call_delta& out) {
   state_ = outside();
   if (is_fenced_) {
@@ -360,11 +360,11 @@ bool call_parser::step_tail(call_delta&) {
   if (tail.starts_with(buffer_)) {
     return false;
   }
-  state_ = state::plain; // never under the grammar: nothing is lost all the same
+  state_ = state::plain; // impossible under the grammar, but no text is lost
   return true;
 }
 
-// Behind a call that has no mark: another one, the list's end, or text.
+// After a call without a mark: another call, the end of the list, or text.
 bool call_parser::step_next(call_delta&) {
   const auto at = behind_space(buffer_, 0);
   if (at == buffer_.size()) {

@@ -1,22 +1,21 @@
-// Calls of tools in the text of an answer, found while it comes: pieces of text in, text and parts
-// of calls out. Pure; what it has given out is a function of the text so far, however that was cut
-// into pieces, so a stream that is gone on with gets what it would have got.
+// Finds tool calls in the streamed text of an answer: pieces of text in, text and parts of calls
+// out. Pure. The output depends only on the text so far, not on how it was split, so a resumed
+// stream gets the same calls.
 //
 //   begin --opens a list--> call --whole, valid--> next --another--> call
 //     |                      |  |                    +--anything else--> plain
-//     |                      |  +--the grammar's words--> arguments --> tail --> next
-//     +--anything else--> plain <--no call after all: it is text--+
+////     |                      |  +--the grammar's prefix--> arguments --> tail --> next
+////     +--anything else--> plain <--not a call, but text-----------+
 //
-// With a format that marks its calls, text stands for begin, next and plain, and mark for opens.
+// If the format marks its calls, `text` replaces begin, next and plain, and a mark opens a call.
 //
-// A call is given out when it is whole and valid: what turns out to be none is text, nothing is
-// lost. Under a grammar, which lets nothing else through, the arguments come as they are drawn.
-// White space before a call, and behind the last one, belongs to it.
+// A call is emitted when it is complete and valid; otherwise it is text, and nothing is lost. Under
+// a grammar, which allows only calls, the arguments are emitted as they are generated. White space
+// before a call and after the last one belongs to the call.
 //
-// Models of all families write calls as fenced blocks, too: a line of ``` or ```json, one call or a
-// list of them, ```. So in text and plain a block like that is a call, if it has nothing else in it
-// and names a tool that was given; any other block is text. Not under a grammar: such a call would
-// have been drawn without it.
+// Models of all families also write calls as fenced blocks: a line of ``` or ```json, one call or a
+// list of calls, ```. In `text` and `plain`, a block is a call if it holds nothing else and names a
+// given tool. Any other block is text. This does not apply under a grammar.
 #pragma once
 
 #include "runtime/text/call_style.hpp"
@@ -29,26 +28,26 @@
 
 namespace baton::gateway {
 
-// How an answer's calls are to be read.
+// How to read an answer's calls.
 struct call_reading {
   call_format format = call_format::hermes;
   std::vector<std::string> names; // of the tools: letters, digits, '_' and '-'
-  bool is_constrained = false;    // the answer is drawn under the grammar of these calls
+  bool is_constrained = false;    // generated under the grammar of these calls
 };
 
-// What a piece of text has brought.
+// The output for one piece of text.
 struct call_delta {
   struct part {
     std::uint32_t index = 0; // of the call in its answer
-    std::string name;        // with its first part
-    std::string arguments;   // JSON, the next piece of it
+    std::string name;        // only in its first part
+    std::string arguments;   // the next piece of the JSON
   };
   std::string text;
-  std::vector<part> calls; // at most one of each call
+  std::vector<part> calls; // at most one part of each call
   bool is_empty() const noexcept { return text.empty() && calls.empty(); }
 };
 
-// Where a JSON value ends, by its brackets and strings alone.
+// Finds the end of a JSON value by its brackets and strings only.
 class json_scanner {
 public:
   enum class verdict : std::uint8_t { more, done, bad };
@@ -65,7 +64,7 @@ public:
   explicit call_parser(std::shared_ptr<const call_reading> how);
 
   void add(std::string_view piece, call_delta& out);
-  // The answer is over: what was held back is text, or a call that lacks its end mark alone.
+  // Ends the answer: pending text becomes text, or a call that lacks only its end mark.
   void finish(call_delta& out);
   std::uint32_t calls() const noexcept { return calls_; } // so far
 
@@ -73,7 +72,7 @@ private:
   enum class state : std::uint8_t { begin, text, call, arguments, tail, next, plain };
   enum class match : std::uint8_t { no, partly, whole };
 
-  bool step(call_delta& out); // false: nothing to do before more text comes
+  bool step(call_delta& out); // false: needs more text
   bool step_begin();
   bool step_text(call_delta& out);
   std::size_t find_fence(std::size_t before) const noexcept;
@@ -88,7 +87,7 @@ private:
   bool take_held(bool is_over, call_delta& out);
   void refuse_call(call_delta& out);
   void enter_call(std::size_t json_at, bool is_fenced = false);
-  // Where text is given out, and calls are looked for.
+  // The state in which text is emitted and calls are searched.
   state outside() const noexcept { return row_.mark.empty() ? state::plain : state::text; }
   void give(std::size_t bytes, call_delta& out);
   void begin_call(std::string_view name, call_delta& out);
@@ -97,19 +96,19 @@ private:
   std::shared_ptr<const call_reading> how_;
   const text::call_row& row_;
   state state_;
-  std::string buffer_;      // not given out yet
-  std::size_t json_at_ = 0; // in buffer_: where a call's JSON may begin, with white space before it
-  std::size_t scanned_ = 0; // of buffer_, of that JSON
+  std::string buffer_;      // not yet emitted
+  std::size_t json_at_ = 0; // in buffer_: start of a possible call's JSON, with white space
+  std::size_t scanned_ = 0; // in buffer_: end of the scanned part of that JSON
   json_scanner scanner_;
   std::uint32_t calls_ = 0;
-  bool is_behind_call_ = false; // no text since
-  bool is_fenced_ = false;      // the call that is read is in a fenced block
-  bool is_held_ = false;        // it does not begin with the grammar's words
-  bool is_in_block_ = false;    // text: of a fenced block that is no call
-  bool begins_line_ = true;     // buffer_ does
+  bool is_behind_call_ = false; // no text since the last call
+  bool is_fenced_ = false;      // the current call is in a fenced block
+  bool is_held_ = false;        // it does not begin with the grammar's prefix
+  bool is_in_block_ = false;    // inside a fenced block of text
+  bool begins_line_ = true;     // buffer_ starts at the beginning of a line
 };
 
-// Of an answer that has come as a whole.
+// Reads the calls of a complete answer.
 call_delta read_calls(std::string_view text, std::shared_ptr<const call_reading> how);
 
 } // namespace baton::gateway

@@ -1,4 +1,4 @@
-// Calls of tools as OpenAI's JSON. Used by openai_response.cpp alone. Pure.
+// Tool calls as OpenAI's JSON. Used by openai_response.cpp only. Pure.
 #pragma once
 
 #include "gateway/api/openai/call_parser.hpp"
@@ -11,8 +11,8 @@
 
 namespace baton::gateway {
 
-// Whose calls these are: their ids are made of it, so a stream that is gone on with, and the same
-// request asked for by its name, have the same ones.
+// The ids of calls derive from it. So a resumed stream, and the same request repeated with its
+// request_id, get the same ids.
 struct call_owner {
   call_format format = call_format::hermes;
   ticket_id ticket;
@@ -20,7 +20,7 @@ struct call_owner {
 };
 std::string call_id(const call_owner& owner, std::uint32_t index);
 
-// `tool_calls` of a message. Requires: each call has all of its arguments in one part.
+// `tool_calls` of a message. Requires: each call has all its arguments in one part.
 nlohmann::ordered_json calls_json(const call_owner& owner, const std::vector<call_delta::part>& of);
 // `tool_calls` of a delta.
 nlohmann::ordered_json call_deltas_json(const call_owner& owner,

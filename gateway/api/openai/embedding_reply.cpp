@@ -13,8 +13,8 @@
 namespace baton::gateway {
 namespace {
 
-// The shortest digits that are read as the same float32; "-0" would be read as an integer, which
-// has no sign there. Requires: they are finite.
+// Shortest digits that parse to the same float32. "-0" would parse as an integer and lose its sign.
+// Requires: finite values.
 void append_numbers(std::string& out, const std::vector<float>& values) {
   const char* before = "[";
   for (const float v : values) {
@@ -30,7 +30,7 @@ void append_numbers(std::string& out, const std::vector<float>& values) {
 }
 
 void append_base64(std::string& out, const std::vector<float>& values) {
-  static_assert(std::endian::native == std::endian::little, "values are told as they lie");
+  static_assert(std::endian::native == std::endian::little, "values are encoded in memory order");
   out += '"';
   out += text::base64_of(
       {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});

@@ -12,7 +12,7 @@ namespace baton::gateway {
 
 class embedding_reply final : public whole_speaker {
 public:
-  // `inputs`: of the call; a chunk's choice is which of them it is of.
+  // `inputs`: of the call; a chunk's choice is the index of its input.
   embedding_reply(std::string model, embedding_format format, std::size_t inputs)
       : model_(std::move(model)), format_(format), all_(inputs), left_(inputs) {}
   void add(chunk c) override;

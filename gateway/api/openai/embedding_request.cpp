@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t format_bytes_max = 64;
 
-// What vLLM's body has besides, and the value that means the same as leaving it out.
+// Further fields of vLLM's body, and the value that has no effect.
 constexpr unsupported_field unsupported_in_embeddings[] = {
     {"dimensions", ""},          {"truncate_prompt_tokens", ""}, {"additional_data", ""},
     {"messages", "", "input"},   {"normalize", "true"},          {"embed_dtype", "\"float32\""},
@@ -44,7 +44,7 @@ result<embedding_call> read_embeddings(field_reader& fields, const request_limit
   generate one;
   one.model = out.model;
   one.embeds = true;
-  one.stop.tokens_max = 1; // none is drawn
+  one.stop.tokens_max = 1; // no token is generated
   one.tokens_max_given = true;
   one.cache_salt = fields.text("cache_salt", {}, salt_bytes_max);
   one.priority = static_cast<std::int32_t>(

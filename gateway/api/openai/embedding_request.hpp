@@ -1,9 +1,9 @@
-// POST /v1/embeddings: OpenAI's body to typed requests, one for each input. Pure: bytes in, values
-// out. A request of the engine's own kind carries each: it is queued, computed and recovered like a
-// completion, and draws nothing.
+// POST /v1/embeddings: converts OpenAI's body to typed requests, one for each input. Pure. Each is
+// a normal engine request: queued, computed and recovered like a completion, but it generates
+// nothing.
 //
-// `dimensions` is refused: the first values of an embedding are one of their own only where a model
-// was trained so (Matryoshka representations, arXiv 2205.13147), and none of a decoder for text is.
+// `dimensions` is refused: a prefix of an embedding is valid only for models trained that way
+// (Matryoshka representations, arXiv 2205.13147), and no text decoder is.
 #pragma once
 
 #include "gateway/base/json_reader.hpp"
@@ -18,14 +18,14 @@ namespace baton::gateway {
 enum class embedding_format : std::uint8_t { numbers, base64 }; // of float32, little-endian
 
 struct embedding_call {
-  std::vector<generate> requests; // at least one, at most answers_max; in the order of `input`
-  std::string model;              // as the client named it; empty: it did not
+  std::vector<generate> requests; // at least one, at most answers_max; in `input` order
+  std::string model;              // as in the client's request; empty: not given
   embedding_format format = embedding_format::numbers;
 };
 
 // Errors: invalid_request, invalid_value, unsupported_parameter, with param.
 result<embedding_call> parse_embeddings(std::string_view body, const request_limits& limits);
-// The same of fields that are read already; asks the reader for every field there is.
+// The same from a reader; reads every field of the API.
 result<embedding_call> read_embeddings(field_reader& fields, const request_limits& limits);
 
 } // namespace baton::gateway

@@ -29,7 +29,7 @@ private:
   void take(constraint c, const char* field) {
     if (asked_.is) {
       fields_.refuse(errc::invalid_value, field,
-                     fmt::format("'{}' and '{}' both say what the answer must look like: send one "
+                     fmt::format("'{}' and '{}' both constrain the answer: send one "
                                  "of them",
                                  asked_.field, field));
     }
@@ -39,7 +39,7 @@ private:
   void read_response_format() {
     fields_.object("response_format", [this](field_reader& format) {
       const auto type = format.text("type", {}, schema_name_bytes_max);
-      if (type == "json" || (type == "json_object" && format.find("value"))) { // TGI's words
+      if (type == "json" || (type == "json_object" && format.find("value"))) { // TGI's names
         format.require("value");
         read_schema(format, "value", {"response_format", "value"}, "response_format");
       } else if (type == "regex") {
@@ -59,7 +59,7 @@ private:
     });
   }
 
-  // Its name and description are for people; answers keep to it whether it is strict or not.
+  // Name and description have no effect. The schema is enforced with and without `strict`.
   void read_named_schema(field_reader& format) {
     format.require("json_schema");
     format.object("json_schema", [this](field_reader& inner) {

@@ -16,12 +16,12 @@
 namespace baton::gateway {
 namespace {
 
-constexpr std::size_t model_bytes_max = 256;       // a name, not a document
+constexpr std::size_t model_bytes_max = 256;       // a name only
 constexpr std::size_t participant_bytes_max = 256; // a participant's name
 constexpr std::size_t vllm_id_bytes_max = 256;
 constexpr std::int64_t token_id_max = std::numeric_limits<token_id>::max();
 
-// Where the parameter is refused, the error names it from the root: "messages[2].content".
+// Errors use the path from the root: "messages[2].content".
 std::string read_parts(field_reader& message, const json& parts, const std::string& path) {
   std::string text;
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -31,7 +31,7 @@ std::string read_parts(field_reader& message, const json& parts, const std::stri
       return {};
     }
     field_reader part(parts[i], part_path);
-    const auto type = part.text("type", "text", label_bytes_max); // vLLM: its fields say so
+    const auto type = part.text("type", "text", label_bytes_max); // vLLM: inferred from its fields
     if (!part.has_failed() && type != "text") {
       part.refuse(errc::unsupported_parameter, "type",
                   fmt::format("'{}type' must be 'text': this server reads no '{}'", part_path,
@@ -74,7 +74,7 @@ std::string read_role(field_reader& message) {
   return name;
 }
 
-// Some clients say of a message what it is: nothing that is not known.
+// Some clients send a message's type: only known types are accepted.
 void read_message_type(field_reader& message) {
   const auto type = message.text("type", "message", label_bytes_max);
   if (!message.has_failed() && type != "message" && type != "text") {
@@ -108,8 +108,7 @@ result<chat_message> read_message(const json& value, const std::string& path,
   return out;
 }
 
-// What llama.cpp's and LM Studio's clients say where there is to be no limit, and vLLM's where it
-// is the model's own.
+// -1 means no limit to llama.cpp and LM Studio clients, and the model's limit to vLLM's.
 bool is_minus_one(const json* value) {
   return value && value->is_number_integer() && !value->is_number_unsigned() &&
          value->get<std::int64_t>() == -1;
@@ -152,7 +151,7 @@ void read_biases(field_reader& fields, const request_limits& limits, sampling_pa
   }
 }
 
-// Chat: a switch and a number; completions: a number alone.
+// Chat: a flag and a number; completions: only a number.
 void read_logprobs(field_reader& fields, openai_api api, const request_limits& limits,
                    openai_generate& out) {
   auto& wanted = out.request.sampling.logprobs;
@@ -183,7 +182,7 @@ void read_sampling(field_reader& fields, const request_limits& limits, generate&
   s.repetition_penalty = real("repetition_penalty", s.repetition_penalty, repetition_penalty_range);
   s.presence_penalty = real("presence_penalty", s.presence_penalty, penalty_range);
   s.frequency_penalty = real("frequency_penalty", s.frequency_penalty, penalty_range);
-  // vLLM writes "off" as -1 or 0.
+  // vLLM accepts -1 or 0 for "off".
   s.top_k = static_cast<std::int32_t>(
       std::max<std::int64_t>(0, fields.integer("top_k", s.top_k, -1, top_k_max)));
   request.unsaid |= unsaid_among(fields, all_sampling_fields & ~bit_of(sampling_field::tokens_max));
@@ -198,16 +197,16 @@ void read_stopping(field_reader& fields, openai_api api, const request_limits& l
   auto& s = out.stop;
   const auto most = static_cast<std::int64_t>(limits.tokens_max);
   const bool has_old = fields.find("max_tokens") != nullptr;
-  // As vLLM: OpenAI's newer word counts where both are said.
+  // As in vLLM: OpenAI's newer name has priority if both are given.
   const bool has_new = fields.find("max_completion_tokens") != nullptr;
   const char* name = has_new ? "max_completion_tokens" : "max_tokens";
-  // None, of a prompt that is told as likely as it is: read_several says whether it is.
+  // 0 is valid only for a prompt with `echo` and logprobs; read_several checks that.
   const std::int64_t least = api == openai_api::completions ? 0 : 1;
   const bool has_no_limit = is_minus_one(fields.find(name));
   s.tokens_max = static_cast<std::uint32_t>(
       has_no_limit ? std::int64_t{limits.completion_tokens_default}
                    : fields.integer(name, limits.completion_tokens_default, least, most));
-  // A chat may use all that the context leaves; a completion has OpenAI's default.
+  // A chat may use the rest of the context; a completion has OpenAI's default.
   out.tokens_max_given = !has_no_limit && (has_old || has_new || api == openai_api::completions);
   out.unsaid |= has_old || has_new ? 0 : bit_of(sampling_field::tokens_max);
   s.tokens_min = static_cast<std::uint32_t>(fields.integer("min_tokens", 0, 0, most));
@@ -219,7 +218,7 @@ void read_stopping(field_reader& fields, openai_api api, const request_limits& l
   }
 }
 
-// vLLM's -1: as many as the model takes.
+// -1 in vLLM: as many as the model accepts.
 std::uint32_t read_truncation(field_reader& fields, const request_limits& limits) {
   constexpr const char* name = "truncate_prompt_tokens";
   if (is_minus_one(fields.find(name))) {
@@ -229,8 +228,8 @@ std::uint32_t read_truncation(field_reader& fields, const request_limits& limits
       fields.integer(name, 0, 1, static_cast<std::int64_t>(limits.prompt_ids_max)));
 }
 
-// More answers are drawn than are given: their log-probabilities say which. Requires: `n`, logprobs
-// and stream are read.
+// Draws more answers than it returns; their log-probabilities select. Requires: `n`, logprobs and
+// stream are read.
 void read_best_of(field_reader& fields, const request_limits& limits, openai_generate& out) {
   const auto given = out.request.choices;
   const auto drawn = static_cast<std::uint32_t>(fields.integer(
@@ -263,9 +262,9 @@ void read_stream(field_reader& fields, reply_shape& shape) {
   }
   field_reader inner(*options, "stream_options.");
   shape.includes_usage = inner.boolean("include_usage", false);
-  // As vLLM: of a usage that is not asked for there is none on the way either.
+  // As in vLLM: without a final usage there is no running usage.
   shape.has_running_usage = inner.boolean("continuous_usage_stats", false) && shape.includes_usage;
-  inner.boolean("include_obfuscation", false); // OpenAI's padding against who counts bytes
+  inner.boolean("include_obfuscation", false); // OpenAI's padding against traffic analysis
   if (auto ok = inner.finish(); !ok) {
     fields.refuse(ok.error());
   }
@@ -345,7 +344,7 @@ std::vector<token_id> read_ids(field_reader& fields, std::string_view name, cons
   std::vector<token_id> ids;
   ids.reserve(array.size());
   for (const auto& id : array) {
-    // The sign first: a huge positive number has no signed value.
+    // Unsigned first: a huge positive number has no signed value.
     const bool fits = id.is_number_unsigned() &&
                       id.get<std::uint64_t>() <= static_cast<std::uint64_t>(token_id_max);
     if (!fits) {
@@ -393,7 +392,7 @@ chat_prompt read_messages(field_reader& fields, const request_limits& limits) {
 
 namespace {
 
-// The names that have a choice: a limit of OpenAI's newer word, a constraint of one of six fields.
+// Fields with several names: the token limit has two, a constraint six.
 field_words words_of(field_reader& fields, openai_api api, const std::string& constraint_field) {
   field_words words;
   if (api == openai_api::chat) {

@@ -12,7 +12,7 @@ namespace {
 
 using ordered = nlohmann::ordered_json;
 
-// What JSON has for minus infinity, as in OpenAI's answers.
+// OpenAI's JSON value for minus infinity.
 constexpr double least_logprob = -9999.0;
 
 double shown_logprob(float logprob) {

@@ -1,4 +1,4 @@
-// The `logprobs` object of OpenAI's choices, and the echo of a prompt whose tokens come with the
+// The `logprobs` object of OpenAI's choices, and the echo of a prompt whose tokens are in the
 // answer. Pure.
 #pragma once
 
@@ -13,16 +13,16 @@
 
 namespace baton::gateway {
 
-// `offset`: characters of the choice's text before these tokens. `prompt`: tokens of an echo, ahead
-// of them; the first of these has no logprob.
+// `offset`: characters of the choice's text before these tokens. `prompt`: tokens of an echo before
+// them; the first has no logprob.
 nlohmann::ordered_json logprobs_of(openai_api api, const std::vector<token_detail>& details,
                                    std::size_t offset,
                                    const std::vector<token_detail>& prompt = {});
 
-// Adds what a chunk says of the prompt's tokens, once: it may be told again.
+// Adds the prompt details of a chunk. Chunks may repeat them; each is added once.
 void add_prompt(std::vector<token_detail>& prompt, const chunk& c);
 
-// `asked`: as the client wrote it; empty: what its tokens say.
+// `asked`: the prompt as the client wrote it; empty: the text of its tokens.
 std::string echo_text(const std::string& asked, const std::vector<token_detail>& prompt);
 
 } // namespace baton::gateway

@@ -11,7 +11,7 @@ void refuse_type(field_reader& fields, std::string_view name, const json& value)
   fields.refuse_type(name, "a string, an array of token ids or an array of these", value);
 }
 
-// False: the reader has the mistake.
+// False: the reader holds the error.
 bool read_one(field_reader& fields, std::string_view name, const json& value,
               const request_limits& limits, std::vector<prompt>& out) {
   if (value.is_string()) {
@@ -24,7 +24,7 @@ bool read_one(field_reader& fields, std::string_view name, const json& value,
   return !fields.has_failed();
 }
 
-// What names one stream, or one place in it, means nothing for several.
+// A name or a stream position applies to one stream only, not to several.
 void refuse_names(field_reader& fields, const generate& request) {
   const char* field = !request.request_id.empty() ? "request_id"
                       : request.is_resumable      ? "resumable"
@@ -37,7 +37,7 @@ void refuse_names(field_reader& fields, const generate& request) {
   }
 }
 
-// With `logprobs` the prompt's tokens have theirs as well; of ids the text is known by them alone.
+// With `logprobs` the prompt's tokens have them too; the text of ids comes from those tokens.
 void read_echo(field_reader& fields, const request_limits& limits, const std::vector<prompt>& all,
                openai_generate& out) {
   auto& sampling = out.request.sampling;
@@ -84,7 +84,7 @@ std::vector<prompt> read_prompts(field_reader& fields, std::string_view name,
         break;
       }
       const auto* ids = std::get_if<ids_prompt>(&all.back());
-      if (value->size() > 1 && ids && ids->empty()) { // of one alone check_ranges says so
+      if (value->size() > 1 && ids && ids->empty()) { // check_ranges reports a single one
         fields.refuse(errc::invalid_value, name, fmt::format("one of '{}' has no ids", name));
       }
     }

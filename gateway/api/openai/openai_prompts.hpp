@@ -1,6 +1,6 @@
-// `prompt` of completions, or `input` of embeddings: one, or a list of them that are answered
-// together. Used by openai_fields.cpp and embedding_request.cpp. Pure; the first mistake is kept in
-// the reader.
+// `prompt` of completions, or `input` of embeddings: one value, or a list that is answered
+// together. Used by openai_fields.cpp and embedding_request.cpp. Pure; the reader keeps the first
+// error.
 #pragma once
 
 #include "gateway/api/openai/openai_request.hpp"
@@ -8,14 +8,14 @@
 
 namespace baton::gateway {
 
-// The field of that name: a text or token ids, or a list of several of one of these. At least one,
-// perhaps empty.
+// Reads the field `name`: a text, token ids, or a list of either. The result has at least one
+// prompt, which may be empty.
 std::vector<prompt> read_prompts(field_reader& fields, std::string_view name,
                                  const request_limits& limits);
 
-// `echo`, and a request for each prompt behind the first one: the same as `out.request` but for its
-// prompt and, where the client has given none, its seed. Together they are bounded by answers_max.
-// Requires: all other fields are read, out.request has the first of them.
+// Reads `echo` and adds a request for each prompt after the first. They equal `out.request` except
+// for the prompt and, if the client gave none, the seed. answers_max bounds their number. Requires:
+// all other fields are read; out.request has the first prompt.
 void read_several(field_reader& fields, const request_limits& limits, std::vector<prompt> all,
                   openai_generate& out);
 

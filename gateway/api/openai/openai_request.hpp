@@ -1,9 +1,9 @@
-// OpenAI's request bodies (with vLLM's further sampling parameters) to typed requests. Pure: bytes
-// in, values out. What is not supported is refused by name; docs/compatibility.md has the list.
+// Converts OpenAI's request bodies (with vLLM's sampling parameters) to typed requests. Pure.
+// Unsupported fields are refused by name; docs/compatibility.md lists them.
 //
-// `user`, `safety_identifier` and `prompt_cache_key` are labels that cannot change an answer: they
-// are checked and dropped. `developer` is OpenAI's newer word for the role `system`. Text parts of
-// one message are joined by line ends, as in vLLM.
+// `user`, `safety_identifier` and `prompt_cache_key` are labels without effect on an answer: they
+// are checked and dropped. `developer` is OpenAI's newer name for the role `system`. Text parts of
+// a message are joined by newlines, as in vLLM.
 #pragma once
 
 #include "gateway/api/openai/call_parser.hpp"
@@ -24,21 +24,21 @@ namespace baton::gateway {
 
 enum class openai_api : std::uint8_t { chat, completions };
 
-// How the answer is to look.
+// The format of the answer.
 struct reply_shape {
   openai_api api = openai_api::chat;
-  std::string model; // as the client named it; empty: it did not
+  std::string model; // as in the client's request; empty: not given
   bool is_stream = false;
-  bool includes_usage = false;    // in a stream; without one it is always there
-  bool has_running_usage = false; // and in each of its events, that of the choice so far
+  bool includes_usage = false;    // in a stream; other answers always have it
+  bool has_running_usage = false; // in each event: the usage of the choice so far
   bool has_logprobs = false;
-  std::uint32_t prompts = 1; // that are answered; choices are counted on through all of them
+  std::uint32_t prompts = 1; // number of prompts; choices are numbered across all of them
   std::uint32_t choices = 1; // of each prompt
-  std::uint32_t best_of = 0; // answers drawn, of which the likeliest are given; 0: as many
-  // Per prompt, what its answers begin with; or none. An empty one: what its tokens say, which come
+  std::uint32_t best_of = 0; // answers drawn, of which the likeliest are returned; 0: no extra ones
+  // Per prompt, the prefix of its answers; or none. Empty: the text of its tokens, which arrive
   // with the answer (chunk::prompt_details).
   std::vector<std::string> echo{};
-  std::shared_ptr<const call_reading> calls{}; // tools may be called
+  std::shared_ptr<const call_reading> calls{}; // set if tools may be called
 };
 
 enum class tool_choice : std::uint8_t { none, automatic, required, named };
@@ -49,9 +49,9 @@ struct asked_tool {
   bool is_strict = false;
 };
 
-// What an answer may call, or must.
+// The tools that an answer may or must call.
 struct asked_tools {
-  std::string text; // the array as the client wrote it: for the chat template
+  std::string text; // as the client wrote it, for the chat template
   std::vector<asked_tool> all;
   tool_choice choice = tool_choice::automatic;
   std::string named;
@@ -60,28 +60,28 @@ struct asked_tools {
 
 struct openai_generate {
   generate request;
-  std::vector<generate> further{}; // for the prompts behind the first one
+  std::vector<generate> further{}; // for the prompts after the first
   bool add_generation_prompt = true;
   reply_shape shape;
-  std::optional<asked_tools> tools{};    // settle_calls (openai_tools.hpp) once the model is known
-  std::optional<stream_position> resume; // go on there; the request is the one that was made then
-  field_words words{};                   // what the client calls its fields
+  std::optional<asked_tools> tools{};    // applied by settle_calls (openai_tools.hpp)
+  std::optional<stream_position> resume; // resume there; the request is the original one
+  field_words words{};                   // names of the fields in the client's request
 };
 
 // Errors: invalid_request, invalid_value, unsupported_parameter, with param.
 result<openai_generate> parse_generation(openai_api api, std::string_view body,
                                          const request_limits& limits);
 
-// vLLM's /tokenize: {"prompt" | "messages" and what goes to the chat template with them, "model",
+// vLLM's /tokenize: {"prompt" | "messages" and fields of the chat template, "model",
 // "return_token_strs"}.
 struct tokenize_call {
   std::string model;
   prompt input;
   bool add_generation_prompt = true;
-  std::string tools{}; // of a chat
+  std::string tools{}; // for a chat
   baton::template_options template_options{};
   bool returns_pieces = false;
-  api_family speaks = api_family::openai; // in whose words it is answered
+  api_family speaks = api_family::openai; // the API of the answer
   field_words words{};
 };
 result<tokenize_call> parse_tokenize(std::string_view body, const request_limits& limits);

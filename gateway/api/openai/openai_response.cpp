@@ -25,7 +25,7 @@ ordered openai_usage(const token_usage& u) {
           {"prompt_tokens_details", {{"cached_tokens", u.cached_tokens}}}};
 }
 
-// `choices`: of each prompt.
+// `choices`: for each prompt.
 void note_prompt(const chunk& c, std::uint32_t choices, std::vector<token_usage>& prompts) {
   auto& u = prompts[c.choice / choices];
   u.prompt_tokens = std::max<std::uint64_t>(u.prompt_tokens, c.prompt_tokens);
@@ -43,7 +43,7 @@ token_usage sum_of(const std::vector<token_usage>& prompts) {
   return sum;
 }
 
-// The answer as a message: its text, and what it calls.
+// The answer as a message: its text and its tool calls.
 ordered message_json(const std::string& text, const std::vector<call_delta::part>& calls,
                      const call_owner& owner) {
   ordered out{{"role", "assistant"}, {"content", text}, {"refusal", nullptr}};
@@ -54,7 +54,7 @@ ordered message_json(const std::string& text, const std::vector<call_delta::part
   return out;
 }
 
-// OpenAI's word for the end of an answer, where one with calls has its own.
+// OpenAI's finish reason; an answer with calls has its own.
 std::string_view reason_word(finish how, bool has_calls) noexcept {
   return has_calls && how == finish::stop ? "tool_calls" : finish_word(how);
 }
@@ -207,7 +207,7 @@ std::string whole_reply::body(const reply_identity& who) const {
   const bool is_chat = shape_.api == openai_api::chat;
   auto choices = ordered::array();
   auto usage = sum_of(prompts_);
-  for (const auto& c : choices_) { // also of those that are not given: they were drawn
+  for (const auto& c : choices_) { // all drawn ones, including those not returned
     usage.output_tokens += c.output_tokens;
   }
   for (const auto place : given()) {
@@ -305,7 +305,7 @@ void event_writer::begin_event(std::string& out) const {
   out += head_;
 }
 
-// Behind its choice, the usage as far as it is asked for.
+// Closes an event: its choice is followed by the running usage, if requested.
 void event_writer::end_event(const chunk& c, std::uint32_t output_tokens, std::string& out) const {
   if (!shape_.has_running_usage) {
     out += tail_;
@@ -355,7 +355,7 @@ std::string event_writer::delta_of(std::uint32_t choice, const call_delta& what)
   return json_text(delta);
 }
 
-// What its client has had of the text is read for what follows, and not written again.
+// Text that the client has already is parsed for the state, but not written again.
 void event_writer::add_calls(const chunk& c, std::string& out) {
   auto& choice = choices_[c.choice];
   const auto had = std::min<std::uint64_t>(choice.bytes_had, c.text.size());
@@ -384,7 +384,7 @@ void event_writer::add_finish(const chunk& c, std::string& out) {
   std::string delta = R"("delta":{})";
   std::string logprobs = "null";
   if (shape_.api == openai_api::completions) {
-    chunk echo; // alone: the text was told before
+    chunk echo; // only the echo: the text was sent before
     echo.choice = c.choice;
     delta = R"("text":)";
     append_json_string(delta, text_behind_echo(echo));
@@ -392,7 +392,7 @@ void event_writer::add_finish(const chunk& c, std::string& out) {
   }
   bool has_calls = false;
   if (auto& calls = choices_[c.choice].calls) {
-    call_delta rest; // what was held back
+    call_delta rest; // the pending text
     calls->finish(rest);
     delta = R"("delta":)" + delta_of(c.choice, rest);
     has_calls = calls->calls() > 0;
@@ -429,7 +429,7 @@ void event_writer::add(const chunk& c, std::string& out) {
   add_prompt(choice.prompt, c);
   auto& place = place_.from[c.choice];
   place.index = std::max(place.index, c.index);
-  // A token may have no text yet (part of a character); with logprobs it is an event all the same.
+  // A token may have no text yet (part of a character); with logprobs it is still an event.
   if (choice.calls) {
     add_calls(c, out);
   } else if (!c.text.empty() || (shape_.has_logprobs && !c.details.empty())) {
@@ -439,7 +439,7 @@ void event_writer::add(const chunk& c, std::string& out) {
     return;
   }
   choice.has_finished = true;
-  if (!std::exchange(place.has_finish, true)) { // else its client had it before it came back
+  if (!std::exchange(place.has_finish, true)) { // else the client had it before it resumed
     add_finish(c, out);
   }
   if (--choices_left_ == 0) {

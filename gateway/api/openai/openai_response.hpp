@@ -1,5 +1,5 @@
-// Typed answers to OpenAI's JSON, whole or as a stream of events. Pure. The frequent case, a delta
-// of text, is written by hand; everything else goes through the JSON library.
+// Converts typed answers to OpenAI's JSON, whole or as a stream of events. Pure. The frequent case,
+// a text delta, is written by hand; the rest uses the JSON library.
 #pragma once
 
 #include "gateway/api/openai/call_parser.hpp"
@@ -14,25 +14,25 @@
 
 namespace baton::gateway {
 
-// {"error":{"message","type","param","code"}}: OpenAI's shape, for every route.
+// {"error":{"message","type","param","code"}}: OpenAI's format, for every route.
 std::string error_body(const error& e);
-// `text` as a JSON string, quotes included. Requires valid UTF-8; what is not is replaced.
+// `text` as a JSON string with quotes. Invalid UTF-8 is replaced.
 void append_json_string(std::string& out, std::string_view text);
 
 std::string tokenize_body(const tokenized& answer, bool with_pieces);
 std::string detokenize_body(const detokenized& answer);
 std::string models_body(const std::vector<model_card>& cards,
                         const std::vector<std::string>& aliases);
-// One entry of the list; `id` is the name the client used.
+// One entry of the list; `id` is the name in the client's request.
 std::string model_body(const model_card& card, std::string_view id);
 
 struct token_usage {
   std::uint64_t prompt_tokens = 0;
-  std::uint64_t cached_tokens = 0; // of the prompt, as the first choice found it
+  std::uint64_t cached_tokens = 0; // of the prompt, for its first choice
   std::uint64_t output_tokens = 0;
 };
 
-// An error that ends the answer, if this chunk carries one: failed, or cancelled by the server.
+// The error that ends the answer, if this chunk has one: failed, or cancelled by the server.
 std::optional<error> failure_of(const chunk& c);
 std::string_view finish_word(finish how) noexcept; // "stop", "length"
 
@@ -45,11 +45,11 @@ public:
   std::string body(const reply_identity& who) const;
 
 private:
-  // Which of those that were drawn are given, in this order.
+  // Indexes of the answers to return, in order.
   std::vector<std::uint32_t> given() const;
 
   struct choice_text {
-    std::vector<token_detail> prompt; // its tokens, if they are told
+    std::vector<token_detail> prompt; // the prompt's tokens, if requested
     std::string text;
     std::vector<token_detail> details;
     finish how = finish::none;
@@ -57,19 +57,19 @@ private:
   };
   reply_shape shape_;
   std::vector<choice_text> choices_; // of all prompts
-  std::uint32_t drawn_;              // of each
+  std::uint32_t drawn_;              // per prompt
   std::uint32_t choices_left_;
   std::vector<token_usage> prompts_; // without output tokens
 };
 
-// Each event has the place behind it as its id (stream_position.hpp), but where several prompts are
-// answered: there is none in several streams. What a chunk brings is one event, so no place lies
-// within it. Exactly one terminal event: the last choice's finish (then
-// usage, if asked for) or an error; `data: [DONE]` follows it.
+// An event's id is the stream position after it (stream_position.hpp). Streams of several prompts
+// have no ids. A chunk becomes one event, so no position lies within it. The stream has exactly one
+// terminal event: the last choice's finish (then usage, if requested) or an error; `data: [DONE]`
+// follows it.
 class event_writer final : public event_speaker {
 public:
-  // `from`: what a client that has come back had before; else nothing. With calls the answer's
-  // chunks come from its beginning all the same: what was had is read, and not written.
+  // `from`: the position that a resuming client has reached; else nothing. With tool calls, the
+  // chunks still start at the beginning: the old part is parsed and not written.
   event_writer(const reply_shape& shape, reply_identity who,
                const std::optional<stream_position>& from = std::nullopt);
   void add(const chunk& c, std::string& out) override;
@@ -82,16 +82,16 @@ private:
     bool has_role = false;
     bool owes_echo = false;
     std::vector<token_detail> prompt{}; // for the echo
-    std::size_t echo_characters = 0;    // ahead of the answer's text, where places count them
+    std::size_t echo_characters = 0;    // before the answer's text, if positions count them
     bool has_finished = false;
     std::uint32_t output_tokens = 0;
     std::size_t text_characters = 0;
     std::optional<call_parser> calls{};
-    std::uint64_t bytes_had = 0; // of text that is still to be read again
+    std::uint64_t bytes_had = 0; // of old text still to be parsed
     std::uint32_t index_had = 0;
   };
   std::string echo_of(std::uint32_t choice) const;
-  // The echo, if it is owed, and behind it this text; the same of logprobs, or "null".
+  // The pending echo followed by this text; the same for logprobs, or "null".
   std::string text_behind_echo(const chunk& c) const;
   std::string logprobs_behind_echo(const chunk& c) const;
   void begin_event(std::string& out) const;
@@ -106,8 +106,8 @@ private:
   reply_shape shape_;
   reply_identity who_;
   std::string head_;      // {"id":...,"model":...,"system_fingerprint":...,"choices":[
-  std::string tail_;      // ] and `"usage":null` if usage is to come
-  stream_position place_; // behind the last event
+  std::string tail_;      // ] and `"usage":null` if usage follows
+  stream_position place_; // after the last event
   std::vector<choice_state> choices_;
   std::uint32_t choices_left_;
   std::vector<token_usage> prompts_; // without output tokens
@@ -115,7 +115,7 @@ private:
 };
 
 // The `logprobs` object of a choice. `characters_before`: text of the choice before these tokens.
-// `prompt`: tokens of an echo, ahead of them; the first of these has no logprob.
+// `prompt`: tokens of an echo before them; the first has no logprob.
 std::string logprobs_json(openai_api api, const std::vector<token_detail>& details,
                           std::size_t characters_before,
                           const std::vector<token_detail>& prompt = {});

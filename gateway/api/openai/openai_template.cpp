@@ -8,7 +8,7 @@
 namespace baton::gateway {
 namespace {
 
-// Found, since the reader has it; else the mistake is the reader's.
+// The reader has the member, so it exists; an error goes to the reader.
 std::string member_text(field_reader& fields, std::string_view source, std::string_view name) {
   const std::array path{name};
   auto text = raw_member(source, path);
@@ -59,7 +59,7 @@ template_fields read_template_fields(field_reader& fields, std::string_view sour
   out.options.documents = read_documents(fields, source);
   out.options.continues_final = fields.boolean("continue_final_message", false);
   out.options.special = read_special_tokens(fields, /*is_chat=*/true);
-  // A turn that stays open has no other one behind it.
+  // A message that stays open is not followed by another.
   out.add_generation_prompt = fields.boolean("add_generation_prompt", !out.options.continues_final);
   if (out.options.continues_final && out.add_generation_prompt) {
     fields.refuse(errc::invalid_value, "continue_final_message",

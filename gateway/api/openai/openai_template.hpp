@@ -1,6 +1,6 @@
-// What a chat request says to the model's chat template beside messages and tools, as vLLM names
-// it: chat_template_kwargs, documents, add_generation_prompt, continue_final_message. The template
-// itself is the model's: a request cannot bring one. Used by openai_fields.cpp and
+// A chat request's fields for the model's chat template besides messages and tools, with vLLM's
+// names. These are chat_template_kwargs, documents, add_generation_prompt and
+// continue_final_message. A request cannot bring a template. Used by openai_fields.cpp and
 // openai_request.cpp. Pure.
 #pragma once
 
@@ -14,11 +14,11 @@ struct template_fields {
   bool add_generation_prompt = true;
 };
 
-// add_special_tokens, as vLLM has it: by default true for a text and false for a chat.
+// add_special_tokens as in vLLM: by default true for a text, false for a chat.
 special_tokens read_special_tokens(field_reader& fields, bool is_chat);
 
-// `source` is the text of the object that the fields are of: members keep their order. The first
-// mistake is kept in the reader.
+// `source` is the text of the fields' object: members keep their order. The reader keeps the first
+// error.
 template_fields read_template_fields(field_reader& fields, std::string_view source);
 
 } // namespace baton::gateway

@@ -13,9 +13,9 @@
 namespace baton::gateway {
 namespace {
 
-constexpr std::size_t function_name_bytes_max = 64; // OpenAI's
+constexpr std::size_t function_name_bytes_max = 64; // OpenAI's limit
 constexpr std::size_t call_id_bytes_max = 256;      // of a call
-constexpr std::uint32_t calls_at_once = 16; // in one constrained answer: none goes on for ever
+constexpr std::uint32_t calls_at_once = 16;         // in one constrained answer, to bound it
 
 bool is_name(std::string_view text) noexcept {
   constexpr std::string_view possible =
@@ -49,13 +49,12 @@ void read_type(field_reader& from, std::string_view wanted) {
   }
 }
 
-// The schema as the client wrote it. A schema that does not say so is one of an object all the
-// same.
+// The schema as the client wrote it. A schema without a type is one of an object.
 std::string schema_of(const grammar::json_value& tool) {
   const auto* function = tool.find("function");
   const auto* schema = function ? function->find("parameters") : nullptr;
   if (!schema || !schema->is_object()) {
-    return R"({"type":"object","properties":{}})"; // as OpenAI: it has none
+    return R"({"type":"object","properties":{}})"; // no parameters, as in OpenAI
   }
   constexpr std::array says_what{"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"};
   if (std::any_of(says_what.begin(), says_what.end(),
@@ -87,7 +86,7 @@ asked_tool read_tool(field_reader& tool) {
   return out;
 }
 
-// False: the reader has the mistake.
+// False: the reader holds the error.
 bool read_list(field_reader& fields, const json& list, const request_limits& limits,
                asked_tools& out) {
   if (!list.is_array()) {
@@ -168,7 +167,7 @@ void read_choice(field_reader& fields, asked_tools& out) {
   }
 }
 
-// One of `tool_calls`, as a template is to see it: its arguments as an object.
+// An entry of `tool_calls` in the template's form: its arguments as an object.
 std::string read_call(field_reader& call, const std::string& path) {
   std::string name, arguments;
   call.require("id");
@@ -200,12 +199,12 @@ std::string read_call(field_reader& call, const std::string& path) {
                      grammar::quoted(id), grammar::quoted(name), arguments);
 }
 
-// An answer that must has no text.
+// An answer that must call a tool has no text.
 bool must_call(const asked_tools& asked) noexcept {
   return asked.choice != tool_choice::automatic;
 }
 
-// `otherwise`: what an answer must be that calls nothing; none: any text.
+// `otherwise`: the format of an answer without calls; none: any text.
 std::string constraint_text(const asked_tools& asked, const text::call_row& row,
                             const shared_constraint& otherwise) {
   const bool is_forced = must_call(asked);
@@ -245,7 +244,7 @@ std::optional<asked_tools> read_tools(field_reader& fields, std::string_view sou
   }
   constexpr std::array<std::string_view, 1> path{"tools"};
   auto text = raw_member(source, path);
-  const auto parsed = text ? grammar::parse_json(*text) // with its members in their order
+  const auto parsed = text ? grammar::parse_json(*text) // keeps the order of members
                            : result<grammar::json_value>(text.error());
   if (!parsed || parsed->items.size() != out.all.size()) {
     fields.refuse(errc::invalid_value, "tools",
@@ -308,10 +307,10 @@ result<void> settle_calls(openai_generate& call, call_format format) {
   const bool is_strict = std::any_of(asked.all.begin(), asked.all.end(),
                                      [](const asked_tool& t) { return t.is_strict; });
   const bool is_forced = must_call(asked);
-  // An answer that must call has no text that could have a format.
+  // An answer that must call has no text, so no format applies.
   const auto otherwise = is_forced ? shared_constraint() : call.request.sampling.constraint;
   const bool is_kept = is_forced || is_strict || !asked.is_parallel;
-  how->is_constrained = is_kept && !otherwise; // else what begins like a call may be that format
+  how->is_constrained = is_kept && !otherwise; // else such text may be that format
   if (is_kept || otherwise) {
     constraint shape{constraint_kind::calls, constraint_text(asked, row, otherwise)};
     if (auto rules = grammar::compile(shape); !rules) {

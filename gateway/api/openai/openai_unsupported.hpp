@@ -1,12 +1,12 @@
-// The parameters that are refused by name, as tables. Used by openai_fields.cpp alone.
+// Tables of parameters that are refused by name. Used by openai_fields.cpp only.
 #pragma once
 
 #include "gateway/base/json_reader.hpp"
 
 namespace baton::gateway {
 
-// Parameters of OpenAI, vLLM and llama-server that this server does not have, and the value that
-// means the same as leaving them out.
+// Parameters of OpenAI, vLLM and llama-server that this server lacks, with the value that has no
+// effect.
 inline constexpr unsupported_field unsupported_in_both[] = {
     {"use_beam_search", "false"},
     {"length_penalty", "1.0"},

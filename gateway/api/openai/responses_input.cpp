@@ -94,7 +94,7 @@ private:
     return value ? *value : json();
   }
 
-  // As a chat's message has it.
+  // In the format of a chat message.
   void read_call() {
     out_.role = "assistant";
     const json function{{"name", member("name")}, {"arguments", member("arguments")}};
@@ -120,7 +120,7 @@ private:
   chat_message out_;
 };
 
-// Calls that follow on one another, or on a text, are one message of a chat.
+// Consecutive calls, or calls after a text, form one chat message.
 void append(chat_prompt& chat, chat_message next) {
   const bool is_call = !next.tool_calls.empty();
   if (!is_call || chat.empty() || chat.back().role != "assistant") {
@@ -131,7 +131,7 @@ void append(chat_prompt& chat, chat_message next) {
   if (calls.empty()) {
     calls = std::move(next.tool_calls);
   } else {
-    calls.back() = ','; // the bracket
+    calls.back() = ','; // replaces the bracket
     calls += std::string_view(next.tool_calls).substr(1);
   }
 }

@@ -1,6 +1,5 @@
-// `input` of the Responses API as a conversation: a text, or items (messages, calls of functions
-// and what they gave). Used by responses_request.cpp. Pure; the first mistake is kept in the
-// reader.
+// Converts `input` of the Responses API to a conversation: a text, or items (messages, function
+// calls and their results). Used by responses_request.cpp. Pure; the reader keeps the first error.
 #pragma once
 
 #include "gateway/api/openai/openai_request.hpp"
@@ -10,7 +9,7 @@ namespace baton::gateway {
 
 chat_prompt read_input(field_reader& fields, const request_limits& limits);
 
-// An error of a reader of chats, with the names that a client of this API knows.
+// Renames the fields in a chat reader's error to the names of this API.
 error in_response_words(error e);
 
 } // namespace baton::gateway

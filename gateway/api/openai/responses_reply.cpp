@@ -24,7 +24,7 @@ ordered responses_usage(const token_usage& u) {
           {"total_tokens", u.prompt_tokens + u.output_tokens}};
 }
 
-// The writer after all that has come, with nothing written.
+// The writer's state after all pieces, without its output.
 response_events told(const response_shape& shape, const reply_identity& who, const answer_log& log,
                      const std::optional<error>& failure) {
   response_events writer(shape, who, nullptr, UINT64_MAX);
@@ -63,7 +63,7 @@ chunk answer_log::piece(std::size_t place) const {
   return c;
 }
 
-// How calls are to be read is known to the gateway alone that was asked.
+// Only the gateway that received the request knows how to parse its calls.
 bool can_be_taken_up(const response_shape& shape) noexcept {
   return shape.is_background && !shape.calls;
 }
@@ -125,7 +125,7 @@ void response_events::say(std::string& out, std::string_view type, ordered body)
   ++number_;
 }
 
-// The frequent event, by hand.
+// The most frequent event, written by hand.
 void response_events::say_delta(std::string& out, std::string_view type, std::string_view text) {
   if (number_ >= from_) {
     fmt::format_to(std::back_inserter(out),
@@ -268,12 +268,12 @@ void response_events::add(const chunk& c, std::string& out) {
     return;
   }
   if (calls_) {
-    call_delta rest; // what was held back
+    call_delta rest; // the pending text
     calls_->finish(rest);
     take(rest, out);
   }
   status_ = c.finish == finish::length ? "incomplete" : "completed";
-  if (open_ == item_kind::none && items_.empty()) { // an answer without a word
+  if (open_ == item_kind::none && items_.empty()) { // an empty answer
     open_message(out);
   }
   close_item(out);
@@ -291,7 +291,7 @@ void response_events::fail(const error& e, std::string& out) {
   begin(out);
   failure_ = e;
   status_ = e.code == errc::cancelled ? "cancelled" : "failed";
-  if (open_ != item_kind::none) { // as far as it came
+  if (open_ != item_kind::none) { // the incomplete item
     items_.push_back(item("incomplete"));
     open_ = item_kind::none;
   }
@@ -335,7 +335,7 @@ chat_message response_events::message() const {
       out.content += done["content"][0]["text"].get_ref<const std::string&>();
       continue;
     }
-    // One that was cut short is no call.
+    // A call that was cut short is dropped.
     auto arguments = ordered::parse(done["arguments"].get_ref<const std::string&>(), nullptr,
                                     /*allow_exceptions=*/false);
     if (arguments.is_object()) {

@@ -1,6 +1,6 @@
-// Answers in the words of OpenAI's Responses API: the response as an object, and the typed events
-// that tell how it comes to be. Both are functions of the pieces in which the answer's text came,
-// so a response that is kept says the same events again, with the same numbers. Pure.
+// Answers in the format of OpenAI's Responses API: the response object and its typed events. Both
+// depend only on the pieces of the answer's text. So a stored response repeats the same events with
+// the same numbers. Pure.
 #pragma once
 
 #include "gateway/api/openai/call_parser.hpp"
@@ -19,37 +19,37 @@
 
 namespace baton::gateway {
 
-// What has come of an answer.
+// The answer so far.
 class answer_log {
 public:
-  // A chunk that says nothing is no piece. Requires: failure_of(c) is nothing.
+  // An empty chunk is no piece. Requires: failure_of(c) is nothing.
   void add(const chunk& c);
   std::size_t size() const noexcept { return ends_.size(); }
-  // As a chunk again; the last one has the finish.
+  // The piece as a chunk; the last one has the finish.
   chunk piece(std::size_t place) const;
   bool has_ended() const noexcept { return last_.finish != finish::none; }
   std::size_t bytes() const noexcept { return text_.size() + ends_.size() * sizeof ends_.front(); }
 
 private:
   std::string text_;
-  std::vector<std::uint32_t> ends_; // of the pieces, in text_
-  chunk last_;                      // without its text: numbers of tokens, the finish
+  std::vector<std::uint32_t> ends_; // ends of the pieces in text_
+  chunk last_;                      // without its text: token counts and the finish
 };
 
-// Of a text that is made in the background it says where the answer can be taken up again by a
-// gateway that does not know it (response_place). Else nobody but the store knows what it means.
+// For a background response it encodes where another gateway can resume the answer
+// (response_place). Otherwise only the store can resolve it.
 std::string response_id(const response_shape& shape, const reply_identity& who);
-// Nothing if it is not of that kind.
+// Nothing if the id has another format.
 std::optional<stream_position> response_place(std::string_view id);
 bool can_be_taken_up(const response_shape& shape) noexcept;
-// What follows on the conversation of this answer: its text and its calls, as a message.
+// The answer as the next message of its conversation: its text and its calls.
 chat_message answer_message(const response_shape& shape, const reply_identity& who,
                             const answer_log& log);
-// {"id","object":"response",...} as it stands. `failure`: why it has ended, if not well.
+// {"id","object":"response",...} in its current state. `failure`: the reason if it failed.
 std::string response_body(const response_shape& shape, const reply_identity& who,
                           const answer_log& log, const std::optional<error>& failure);
 
-// Called once with an answer that has come to its end, before its client hears of that.
+// Called once with a complete answer, before the client sees its end.
 using keep_answer = std::function<void(const reply_identity& who, answer_log log)>;
 
 class response_whole final : public whole_speaker {
@@ -62,18 +62,18 @@ public:
 
 private:
   response_shape shape_;
-  keep_answer keep_; // may be none
+  keep_answer keep_; // may be null
   answer_log log_;
 };
 
-// `event: TYPE` and `data: {"type","sequence_number",...}`, numbered from 0. Exactly one of
-// response.completed, .incomplete and .failed, the last one.
+// `event: TYPE` and `data: {"type","sequence_number",...}`, numbered from 0. The last one is
+// exactly one of response.completed, .incomplete and .failed.
 class response_events final : public event_speaker {
 public:
-  // Events up to the number `after` are not written: its client has them.
+  // Events up to number `after` are not written: the client has them.
   response_events(response_shape shape, reply_identity who, keep_answer keep = nullptr,
                   std::optional<std::uint64_t> after = std::nullopt);
-  // What is said before there is any text; by `add` and `fail` as well.
+  // Writes the events before any text; `add` and `fail` call it too.
   void begin(std::string& out);
   void add(const chunk& c, std::string& out) override;
   void moved_to(const granted&) override {} // it keeps its id
@@ -101,15 +101,15 @@ private:
   response_shape shape_;
   reply_identity who_;
   keep_answer keep_;
-  std::uint64_t from_ = 0; // the first number that is written
+  std::uint64_t from_ = 0; // number of the first event to write
   std::uint64_t number_ = 0;
-  answer_log log_; // kept for `keep_` alone
+  answer_log log_; // only for `keep_`
   std::optional<call_parser> calls_;
-  std::vector<ordered> items_; // those that are done
+  std::vector<ordered> items_; // completed items
   item_kind open_ = item_kind::none;
   std::string item_id_;
-  std::string text_; // of the open item: what is said, or arguments
-  std::string name_; // of the function that the open call calls
+  std::string text_; // of the open item: message text or arguments
+  std::string name_; // of the function in the open call
   std::string call_id_;
   std::string_view status_;
   std::optional<error> failure_;

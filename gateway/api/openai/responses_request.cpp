@@ -34,7 +34,7 @@ constexpr unsupported_field unsupported_in_responses[] = {
     {"stream_options", "{\"include_obfuscation\":false}"},
     {"top_logprobs", "0"},
     {"truncation", "\"disabled\""},
-    // vLLM's own.
+    // vLLM's parameters.
     {"top_k", "0"},
     {"top_k", "-1"},
     {"repetition_penalty", "1.0"},
@@ -104,7 +104,7 @@ private:
                         std::numeric_limits<std::int32_t>::max()));
   }
 
-  // Reads what another API has a reader for, in that API's words.
+  // Reads fields with the reader of another API, after renaming them for it.
   template <class Read>
   void translated(const ordered& words, Read read) {
     const auto source = json_text(words);
@@ -119,13 +119,13 @@ private:
     }
   }
 
-  // Nothing if it is no object, or has none that is a text.
+  // Nothing if it is not an object or has no string in "type".
   static std::string type_of(const json& value) {
     const auto at = value.is_object() ? value.find("type") : value.end();
     return at != value.end() && at->is_string() ? at->get<std::string>() : std::string();
   }
 
-  // A function is flat here and nested in a chat's tool.
+  // Functions are flat in this API and nested in a chat's tool.
   static ordered nested(ordered flat) {
     auto type = flat.contains("type") ? flat["type"] : ordered();
     flat.erase("type");
@@ -205,7 +205,7 @@ private:
     }
   }
 
-  // How long it lives.
+  // Reads the fields of storage and lifetime.
   void read_life(response_create& out) {
     auto& shape = out.shape;
     const bool keeps = !config_.shares_http;
@@ -262,7 +262,7 @@ private:
   }
 
   field_reader& fields_;
-  ordered source_; // its members in the client's order
+  ordered source_; // members in the client's order
   const gateway_config& config_;
 };
 
@@ -309,7 +309,7 @@ field_words response_words() {
 void tell_defaults(const sampling_defaults& of_model, response_create& out) {
   const auto unsaid = out.call.request.unsaid;
   auto asked = ordered::parse(out.shape.asked);
-  // As it was written, not as the nearest float is.
+  // The decimal as configured, not the nearest float.
   const auto tell = [&](sampling_field field, const std::optional<float>& value) {
     if (value && (unsaid & bit_of(field)) != 0) {
       asked[std::string(name_of(field))] = ordered::parse(fmt::format("{}", *value));
@@ -320,7 +320,7 @@ void tell_defaults(const sampling_defaults& of_model, response_create& out) {
   out.shape.asked = json_text(asked);
 }
 
-// Of an empty body everything is asked for, and it is refused for what it lacks.
+// An empty body requests every field; the error about missing ones is ignored.
 std::set<std::string, std::less<>> response_fields_of(const gateway_config& config) {
   const auto nothing = json::object();
   field_reader fields(nothing);

@@ -1,7 +1,6 @@
-// OpenAI's Responses API (/v1/responses) to typed requests: what is asked for becomes the same
-// conversation, tools and constraint as a chat's, and the words in which it was asked are kept for
-// the answer, which repeats them. Pure. What is not supported is refused by name;
-// docs/compatibility.md has the list.
+// Converts OpenAI's Responses API (/v1/responses) to typed requests: the same conversation, tools
+// and constraint as a chat's. The answer repeats the request's fields, so they are kept. Pure.
+// Unsupported fields are refused by name; docs/compatibility.md lists them.
 #pragma once
 
 #include "gateway/api/openai/openai_request.hpp"
@@ -19,44 +18,44 @@
 
 namespace baton::gateway {
 
-// What the answer says besides what is drawn.
+// The answer's fields that do not depend on the generated text.
 struct response_shape {
-  std::string model; // as the client named it; empty: it did not
-  std::string asked; // an object: members of the response that are the request's
+  std::string model; // as in the client's request; empty: not given
+  std::string asked; // an object: the response's members from the request
   bool is_stream = false;
-  bool is_background = false; // goes on without its client
+  bool is_background = false; // continues without its client
   bool is_stored = false;
-  std::shared_ptr<const call_reading> calls{}; // tools may be called
+  std::shared_ptr<const call_reading> calls{}; // set if tools may be called
 };
 
 struct response_create {
-  openai_generate call; // its input: the items alone, without instructions
+  openai_generate call; // its input: only the items, without instructions
   response_shape shape;
   std::string instructions;
-  std::string previous; // the response whose conversation goes on; empty: none
+  std::string previous; // id of the response to continue; empty: none
 };
 
-// What this API calls the fields of a request.
+// This API's names of the request's fields.
 field_words response_words();
 
 // Errors: invalid_request, invalid_value, unsupported_parameter, with param ("input[2].content").
-// Stored responses are one gateway's own: where several share an address they are refused.
+// Only one gateway has a stored response, so several at one address refuse them.
 result<response_create> parse_response(std::string_view body, const gateway_config& config);
 
-// The answer repeats with what its tokens are drawn: where the client said nothing, the model's.
+// The answer includes its sampling parameters: adds the model's defaults for fields not given.
 void tell_defaults(const sampling_defaults& of_model, response_create& out);
 
-// The names that a body may have.
+// Names of all fields of the body.
 std::set<std::string, std::less<>> response_fields_of(const gateway_config& config);
 
-// What is asked of a stored response.
+// An operation on a stored response.
 struct response_question {
   enum class kind : std::uint8_t { whole, events, cancel, remove };
   kind what = kind::whole;
   std::string id;
-  std::optional<std::uint64_t> starting_after; // the sequence number of the last event that came
+  std::optional<std::uint64_t> starting_after; // the sequence number of the last event received
 };
-// `target`: /v1/responses/{id}, perhaps /cancel, and a query. Errors: invalid_value,
+// `target`: /v1/responses/{id}, optionally /cancel, and a query. Errors: invalid_value,
 // unsupported_parameter.
 result<response_question> parse_response_question(std::string_view method, std::string_view target);
 
