@@ -1,5 +1,5 @@
 // The input and output tensors of a language model in the KServe v2 protocol (Open Inference
-// Protocol, with Triton's binary data extension), and their encoding in JSON and in bytes. Pure;
+// Protocol, with Triton's binary data extension). Encodes their values in JSON and in bytes. Pure;
 // shared by HTTP and gRPC.
 #pragma once
 
