@@ -10,7 +10,7 @@
 
 namespace baton::gateway {
 
-// Mean log-probability of an answer's tokens; the lowest double if it has none.
+// Mean log-probability of an answer's tokens; -infinity if it has none.
 double mean_logprob(std::span<const token_detail> tokens) noexcept;
 
 // Indexes of the `count` highest means, best first; of equal ones the earlier. Requires: count <=

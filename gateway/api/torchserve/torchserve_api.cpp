@@ -87,20 +87,20 @@ result<caller> torchserve_api::identify(const http_call& call,
   auto who = gate.identify(bearer_key(call.authorization));
   const bool is_admins = is_metrics || call.door == door_kind::torchserve_management;
   if (who && is_admins && who->role != key_role::admin) {
-    return fail(errc::unauthorized, "this door needs the API key of an admin");
+    return fail(errc::unauthorized, "this address needs the API key of an admin");
   }
   return who;
 }
 
 http_api::admission torchserve_api::admit(const http_call& call) const {
-  // What needs no key here must not be read by a page of a name that was pointed at this machine.
+  // DNS rebinding: no keyless route is read through a name that resolves to this machine.
   const auto& places = facts_->config().torchserve;
   const auto& own = call.door == door_kind::torchserve_metrics ? places.metrics : places.management;
   const bool is_keyless =
       call.door == door_kind::torchserve_metrics ||
       (call.door == door_kind::torchserve_management && !facts_->gate().needs_key());
   if (is_keyless && is_local_name(own) && !is_local_name(call.host)) {
-    return {{}, refuse(fail(errc::forbidden, "this door has no name but localhost"))};
+    return {{}, refuse(fail(errc::forbidden, "this address is only served as localhost"))};
   }
   const auto target = read_torchserve_target(call.target);
   const auto route = target ? find_torchserve_route(call.door, *target) : torchserve_route{};
@@ -131,11 +131,11 @@ http_plan torchserve_api::plan(const http_call& call) const {
   case operation::predict_kserve:
     return predict_kserve(call, route);
   case operation::explain:
-    if (is_worker_model(*facts_, route.model)) { // its handler sees by a header what it is asked
+    if (is_worker_model(*facts_, route.model)) { // the handler distinguishes it by a header
       return predict(call, route);
     }
-    return refuse(fail(errc::not_found, "Requested resource is not found: a language model that is "
-                                        "served here has no explanations."));
+    return refuse(fail(errc::not_found, "Requested resource is not found: language models have "
+                                        "no explanations."));
   case operation::metrics: {
     http_reply reply;
     reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
@@ -155,7 +155,7 @@ http_plan torchserve_api::plan(const http_call& call) const {
   }
 }
 
-// The model that the path names, and its body, if it does: two are one too many.
+// Resolves the model from the path or the body; both may not name one.
 result<std::string> torchserve_api::model_for(const torchserve_route& route,
                                               const std::string& named) const {
   const auto now = facts_->look();
@@ -193,7 +193,7 @@ http_plan torchserve_api::predict(const http_call& call, const torchserve_route&
   if (!route.suffix.empty()) {
     return predict_openai(call, route);
   }
-  if (route.name != "/invocations") { // a wrong name is told before a wrong body
+  if (route.name != "/invocations") { // an unknown model is reported before an invalid body
     if (const auto model = model_for(route, {}); !model) {
       return refuse(model.error());
     }
@@ -271,7 +271,7 @@ http_plan torchserve_api::predict_openai(const http_call& call,
 
 http_plan torchserve_api::predict_kserve(const http_call& call,
                                          const torchserve_route& route) const {
-  // Whoever unpacks instances for a handler is its service envelope, behind the frontend.
+  // A handler's service envelope unpacks the instances itself.
   if (const auto worker = find_managed_worker(*facts_, route.model, route.version)) {
     return *worker ? predict_worker(**worker, call, route) : refuse(worker->error());
   }

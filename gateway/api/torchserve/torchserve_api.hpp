@@ -1,9 +1,8 @@
-// What TorchServe's three doors do with a call (its REST API of v0.12): inference, management and
-// metrics, each at an address of its own (gateway.torchserve_*). As http_api, whose part it is.
+// The routes of TorchServe's REST API (v0.12) for inference, management and metrics, each at its
+// own address (gateway.torchserve_*). A part of http_api.
 //
-// A key is a token, by Authorization: Bearer: any one at the inference door, an admin's at the
-// management's and, unless it is on loopback, at the metrics'. /ping and the description of the API
-// need none.
+// A key is sent as `Authorization: Bearer`. Inference accepts any key. Management, and metrics
+// unless on loopback, require an admin's. /ping and the API description require none.
 #pragma once
 
 #include "gateway/api/torchserve/torchserve_target.hpp"
@@ -19,7 +18,7 @@ public:
   explicit torchserve_api(std::shared_ptr<board> facts) : facts_(std::move(facts)) {}
 
   http_api::admission admit(const http_call& call) const;
-  // Requires: admit(call) refused nothing.
+  // Requires: admit(call) has accepted the call.
   http_plan plan(const http_call& call) const;
   static std::string_view route_name(const http_call& call);
 

@@ -11,7 +11,7 @@ using ordered = nlohmann::ordered_json;
 
 struct torchserve_kind {
   int status = 0;
-  std::string_view type; // its exception's name
+  std::string_view type; // name of its exception
 };
 
 torchserve_kind kind_of(const error& e) noexcept {
@@ -23,7 +23,7 @@ torchserve_kind kind_of(const error& e) noexcept {
   case errc::context_length_exceeded:
   case errc::template_failed:
     return {400, "BadRequestException"};
-  case errc::unauthorized: // a wrong token is a bad request there
+  case errc::unauthorized: // TorchServe answers 400 to a wrong token
     return {400, "InvalidKeyException"};
   case errc::not_found:
   case errc::ticket_not_found:
@@ -41,7 +41,7 @@ torchserve_kind kind_of(const error& e) noexcept {
   case errc::does_not_fit: // a worker that the system killed for its memory
     return {507, "InternalServerException"};
   case errc::start_failed:
-  case errc::deadline_exceeded: // a worker that did not answer in time has died there
+  case errc::deadline_exceeded: // TorchServe treats a worker that times out as dead
   case errc::cancelled:
   case errc::slow_reader:
   case errc::quarantined:

@@ -1,5 +1,5 @@
-// Errors as TorchServe's clients know them: {"code","type","message"} under its statuses, with the
-// names of its exceptions (frontend/server, HttpRequestHandler.java). Pure.
+// Errors in TorchServe's format: {"code","type","message"}, with its statuses and the names of its
+// exceptions (frontend/server, HttpRequestHandler.java). Pure.
 #pragma once
 
 #include "gateway/base/http_text.hpp"
@@ -12,21 +12,21 @@
 
 namespace baton::gateway {
 
-// A model has one version, TorchServe's default.
+// The only version of a language model: TorchServe's default.
 inline constexpr std::string_view torchserve_version = "1.0";
-// The parameter of model_not_found when the model is there and its version is not.
+// The parameter of model_not_found if the model exists but its version does not.
 inline constexpr std::string_view torchserve_version_param = "model_version";
 
-// Names the field in the text: there is no other place for it.
+// Includes the field's name, because the format has no other place for it.
 std::string torchserve_message(const error& e);
 std::string torchserve_error_body(const error& e);
-// Retry-After if it may be retried.
+// With Retry-After if a retry makes sense.
 http_reply torchserve_failure(const error& e, std::chrono::milliseconds retry_after = {});
-// What is refused for load is 503, whatever the operator chose for others (`overload_status`).
+// A refusal for overload is always 503, whatever `overload_status` is configured.
 http_reply torchserve_refusal(const rejected& no, int overload_status);
-// A refusal for load in its words, in which the model is; any other error as it is.
+// Rewords an overload refusal as TorchServe does, with the model; other errors are unchanged.
 error torchserve_busy(error e, std::string_view model);
-// JSON as it writes it: indented by two, with a line end.
+// JSON in TorchServe's style: indented by two, with a final newline.
 http_reply torchserve_reply(std::string json_text, int status = 200);
 http_reply torchserve_json(const nlohmann::ordered_json& value, int status = 200);
 // {"status":TEXT}

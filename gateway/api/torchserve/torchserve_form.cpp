@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t fields_max = 32;
 constexpr std::size_t boundary_bytes_max = 70; // RFC 2046, section 5.1.1
 
-// The value of a parameter of a header, quoted or not: name="data".
+// The value of a header's parameter, quoted or not: name="data".
 std::string_view parameter_of(std::string_view header, std::string_view name) {
   const auto folded = lower(header);
   for (std::size_t at = folded.find(name); at != folded.npos; at = folded.find(name, at + 1)) {
@@ -33,7 +33,7 @@ std::string_view parameter_of(std::string_view header, std::string_view name) {
   return {};
 }
 
-// A part without its boundaries: header lines, an empty one, the value.
+// Parses a part without its boundaries: header lines, an empty line, the value.
 void take_part(std::string_view part, std::vector<form_field>& fields) {
   const auto end = part.find("\r\n\r\n");
   if (end == part.npos) {
@@ -61,7 +61,7 @@ error too_many_fields() {
   return fail(errc::invalid_request, "the form has more than {} fields", fields_max);
 }
 
-// "data" goes before "body", and of several the first.
+// "data" has priority over "body"; the first of several fields counts.
 result<form_input> chosen_of(std::vector<form_field> fields) {
   auto found = fields.end();
   for (const std::string_view wanted : {"data", "body"}) {
@@ -81,7 +81,7 @@ result<form_input> chosen_of(std::vector<form_field> fields) {
   return out;
 }
 
-// As browsers write the name of a field.
+// Escapes a field's name as browsers do.
 std::string quoted_name(std::string_view name) {
   std::string out;
   for (const char c : name) {
@@ -108,7 +108,7 @@ result<std::vector<form_field>> fields_of_form(std::string_view form) {
     begin = end + 1;
     const auto equals = pair.find('=');
     if (equals == pair.npos) {
-      continue; // curl -d calls any text a form
+      continue; // curl -d labels any text a form
     }
     std::replace(pair.begin(), pair.end(), '+', ' ');
     auto name = percent_decoded(std::string_view(pair).substr(0, equals));
@@ -132,7 +132,7 @@ result<std::vector<form_field>> fields_of_parts(std::string_view content_type,
   }
   const auto mark = "\r\n--" + std::string(boundary);
   std::vector<form_field> fields;
-  // The first one begins the body: there is no line before it to end.
+  // The first boundary starts the body, without a line end before it.
   auto rest = body.starts_with(std::string_view(mark).substr(2)) ? body.substr(mark.size() - 2)
                                                                  : std::string_view();
   while (rest.starts_with("\r\n")) {

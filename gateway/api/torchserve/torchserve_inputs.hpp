@@ -1,5 +1,5 @@
-// The inputs of a prediction by their names, as TorchServe gives them to handlers: the body, or the
-// fields of a form. Pure.
+// The named inputs of a prediction, as TorchServe passes them to handlers: the body or the fields
+// of a form. Pure.
 #pragma once
 
 #include "gateway/api/torchserve/torchserve_request.hpp"
@@ -14,22 +14,22 @@ namespace baton::gateway {
 struct form_field {
   std::string name;
   std::string value;
-  std::string content_type; // of its part; empty: it says none
+  std::string content_type; // of its part; empty: not given
 };
 
 // application/x-www-form-urlencoded. Errors: invalid_request.
 result<std::vector<form_field>> fields_of_form(std::string_view form);
-// multipart/form-data (RFC 7578), whose Content-Type says the boundary. Errors: invalid_request.
+// multipart/form-data (RFC 7578); Content-Type has the boundary. Errors: invalid_request.
 result<std::vector<form_field>> fields_of_parts(std::string_view content_type,
                                                 std::string_view body);
-// The field "body", or those of a form. Errors: invalid_request (what is no form).
+// The field "body", or the fields of a form. Errors: invalid_request (invalid form).
 result<std::vector<form_field>> worker_inputs_of(const torchserve_body& body);
 
 struct form_body {
   std::string content_type; // with the boundary
   std::string text;
 };
-// All of them as multipart/form-data, for who is handed one body.
+// Encodes the fields as one multipart/form-data body.
 form_body parts_of(const std::vector<form_field>& fields);
 
 } // namespace baton::gateway

@@ -13,7 +13,7 @@ namespace {
 
 using ordered = nlohmann::ordered_json;
 
-constexpr std::int32_t list_max = 100; // TorchServe's
+constexpr std::int32_t list_max = 100; // TorchServe's limit
 
 std::vector<std::pair<std::string, std::string>> all_of(const snapshot& s, model_urls urls) {
   for (const auto& p : s.pipelines) {
@@ -22,8 +22,8 @@ std::vector<std::pair<std::string, std::string>> all_of(const snapshot& s, model
   return {urls.begin(), urls.end()};
 }
 
-// Which pipeline a shard is of, by its name: "shard-0", "shard-0-g2" of the first, "shard-3.0" of
-// the fourth.
+// The pipeline of a shard, by its name: "shard-0" and "shard-0-g2" are of the first, "shard-3.0" is
+// of the fourth.
 std::uint32_t pipeline_of_shard(std::string_view name) {
   constexpr std::string_view lead = "shard-";
   name.remove_prefix(std::min(name.size(), lead.size()));
@@ -53,7 +53,7 @@ ordered workers_of(const snapshot& s, const std::vector<std::uint32_t>& pipeline
   return workers;
 }
 
-// What only a handler of the model's own would say.
+// Metadata that TorchServe gets from a model's handler.
 ordered customized(const snapshot& s, const std::vector<std::uint32_t>& pipelines) {
   auto replicas = ordered::array();
   ordered out = ordered::object();
@@ -80,7 +80,7 @@ ordered customized(const snapshot& s, const std::vector<std::uint32_t>& pipeline
   return out;
 }
 
-// Replicas that serve, or will in a moment.
+// Counts the replicas that serve or will soon.
 std::size_t count_serving(const snapshot& s, const std::vector<std::uint32_t>& pipelines) {
   return static_cast<std::size_t>(
       std::count_if(pipelines.begin(), pipelines.end(),

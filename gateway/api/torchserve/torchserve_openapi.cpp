@@ -20,7 +20,7 @@ struct operation_row {
   const char* id; // TorchServe's operationId
   const char* summary;
   std::vector<const char*> query = {};
-  const char* body = nullptr; // the name of its schema
+  const char* body = nullptr; // name of its schema
   const char* media = "application/json";
   bool needs_store = false;
 };
@@ -30,12 +30,12 @@ constexpr auto management = door_kind::torchserve_management;
 constexpr auto metrics = door_kind::torchserve_metrics;
 
 const operation_row rows[] = {
-    {inference, "/ping", "get", "ping", "Whether a request that came now would be served"},
+    {inference, "/ping", "get", "ping", "Whether a request would be served now"},
     {inference,
      "/predictions/{model_name}",
      "post",
      "predictions",
-     "What a text goes on with, in pieces",
+     "The continuation of a text, in pieces",
      {},
      "Prediction",
      "text/plain"},
@@ -51,18 +51,18 @@ const operation_row rows[] = {
      "/predictions/{model_name}/{model_version}/v1/completions",
      "post",
      "completions",
-     "The same in OpenAI's words",
+     "The same in OpenAI's format",
      {},
      "Openai"},
     {inference,
      "/predictions/{model_name}/{model_version}/v1/chat/completions",
      "post",
      "chat_completions",
-     "An answer to a conversation, in OpenAI's words",
+     "An answer to a conversation, in OpenAI's format",
      {},
      "Openai"},
     {inference, "/predictions/{model_name}/{model_version}/v1/models", "get", "openai_models",
-     "The models that are served, in OpenAI's words"},
+     "The served models, in OpenAI's format"},
     {inference,
      "/v1/models/{model_name}:predict",
      "post",
@@ -101,7 +101,7 @@ const operation_row rows[] = {
      "/models/{model_name}",
      "delete",
      "unregisterModel",
-     "Unregisters it: what it has is answered",
+     "Unregisters it after its open requests",
      {},
      nullptr,
      "application/json",
@@ -125,7 +125,7 @@ const operation_row rows[] = {
      "/models/{model_name}",
      "put",
      "setAutoScale",
-     "How many workers serve; 409 says how to change that where it is not of the store",
+     "Scales the workers; outside the store, 409 names the command for it",
      {"min_worker", "max_worker", "synchronous"}},
     {management,
      "/models/{model_name}/{model_version}",
@@ -140,7 +140,7 @@ const operation_row rows[] = {
      "The same of a version",
      {"min_worker", "max_worker", "synchronous"}},
     {management, "/models/{model_name}/{model_version}/set-default", "put", "setDefault",
-     "The version that is served where none is asked for"},
+     "The version served by default"},
     {management, "/v1/models/{model_name}", "get", "kserve_ready", "Whether the model is served"},
     {metrics,
      "/metrics",
@@ -154,13 +154,13 @@ const operation_row rows[] = {
 
 ordered range_schema_3_0(const real_range& range) {
   ordered out{{"type", "number"}, {"minimum", range.least}, {"maximum", range.most}};
-  if (range.excludes_least) { // as OpenAPI 3.0 says it
+  if (range.excludes_least) { // OpenAPI 3.0's form
     out["exclusiveMinimum"] = true;
   }
   return out;
 }
 
-// The best known fields; docs/compatibility.md has all.
+// The best known fields; docs/compatibility.md lists all.
 ordered prediction_schema(const request_limits& l) {
   ordered fields{{"prompt", type_schema("string")},
                  {"max_tokens", integer_schema(1, l.tokens_max)},
@@ -227,7 +227,7 @@ ordered operation_of(const operation_row& row) {
   }
   out["responses"]["200"] = {{"description", "The answer"}, {"content", std::move(answer)}};
   out["responses"]["default"] = {
-      {"description", "A refusal, or what went wrong"},
+      {"description", "An error"},
       {"content", media_content("application/json", {{"$ref", "#/components/schemas/Error"}})}};
   return out;
 }

@@ -1,4 +1,4 @@
-// What a door of TorchServe's says of itself: OpenAPI 3.0.1, as TorchServe's own. Pure.
+// The API description of a TorchServe address: OpenAPI 3.0.1, like TorchServe's own. Pure.
 #pragma once
 
 #include "gateway/config/config.hpp"
@@ -8,7 +8,7 @@
 
 namespace baton::gateway {
 
-// The operations of this door, without a line end behind it. Requires: is_torchserve(door).
+// The operations of this listener, without a final newline. Requires: is_torchserve.
 std::string torchserve_openapi(door_kind door, const gateway_config& config,
                                bool has_store = false);
 

@@ -18,7 +18,7 @@ constexpr std::string_view text_media = "text/plain";
 constexpr std::string_view form_media = "application/x-www-form-urlencoded";
 constexpr std::string_view parts_media = "multipart/form-data";
 
-// Other words for the same in TorchServe's handlers.
+// TorchServe handlers' other names of the same parameters.
 struct other_word {
   const char* theirs;
   const char* ours;
@@ -53,7 +53,7 @@ result<read_input> input_of(const torchserve_body& body) {
   }
   read_input in{std::move(field->value), false};
   if (text::utf8_valid_prefix(in.text) != in.text.size()) {
-    return fail(errc::invalid_request, "the body is no text in UTF-8");
+    return fail(errc::invalid_request, "the body is not UTF-8 text");
   }
   in.is_json = media == json_media || (media != text_media && looks_like_json(in.text));
   return in;
@@ -63,7 +63,7 @@ error refused(std::string_view param, std::string_view why) {
   return fail_param(errc::unsupported_parameter, param, "'{}' {}", param, why);
 }
 
-// What may stand in {"params": {...}}, as of examples/LLM/llama/chat_app.
+// Parameters allowed in {"params": {...}}, as in examples/LLM/llama/chat_app.
 constexpr std::array<std::string_view, 13> lifted{"max_new_tokens",
                                                   "max_tokens",
                                                   "min_tokens",
@@ -94,7 +94,7 @@ result<void> lift_params(json& body) {
   for (const auto& [name, value] : params.items()) {
     if (std::find(lifted.begin(), lifted.end(), name) == lifted.end() || body.contains(name)) {
       return fail_param(errc::invalid_value, "params",
-                        "'params' cannot have '{}': it has {}, unless they stand beside it",
+                        "'params' cannot have '{}': it allows {}, unless given beside it",
                         name.substr(0, 64), fmt::join(lifted, ", "));
     }
     body[name] = value;
@@ -120,12 +120,12 @@ result<void> check_alone(const openai_generate& call) {
 
 result<void> check_resumable(const openai_generate& call) {
   if (call.request.is_resumable) {
-    return refused("resumable", "is of streams at gateway.http: here none can be gone on with");
+    return refused("resumable", "is for streams at gateway.http: streams here cannot be resumed");
   }
   return {};
 }
 
-// One prediction out of an object. `source` is its text.
+// Parses one prediction from an object. `source` is its text.
 result<openai_generate> read_prediction(json body, std::string_view source, bool streams,
                                         const request_limits& limits) {
   if (auto ok = lift_params(body); !ok) {
@@ -140,8 +140,7 @@ result<openai_generate> read_prediction(json body, std::string_view source, bool
     }
     if (const auto ours = body.find(word.ours); ours != body.end() && !ours->is_null()) {
       return fail_param(errc::invalid_value, word.theirs,
-                        "'{}' and '{}' are two words for the same: send one of them", word.theirs,
-                        word.ours);
+                        "'{}' and '{}' mean the same: send one of them", word.theirs, word.ours);
     }
     auto value = std::move(*it);
     body.erase(it);
@@ -208,7 +207,7 @@ result<openai_generate> read_instance(const json& instance, const request_limits
   }
   if (call->request.sampling.constraint) { // the order of a schema's members is not kept here
     return fail(errc::unsupported_parameter,
-                "what an answer must look like is said to /predictions/MODEL, not in 'instances'");
+                "constraints on an answer are for /predictions/MODEL, not for 'instances'");
   }
   if (!call->shape.echo.empty()) {
     return refused("echo", "is for /predictions/MODEL");
@@ -218,7 +217,7 @@ result<openai_generate> read_instance(const json& instance, const request_limits
 
 } // namespace
 
-// curl -d calls JSON a form, and curl -T nothing at all.
+// curl -d labels JSON a form; curl -T sets no type at all.
 result<form_input> worker_input_of(const torchserve_body& body) {
   const auto media = media_of(body.content_type);
   if (media == parts_media) {
@@ -278,7 +277,7 @@ result<torchserve_generate> parse_prediction(const torchserve_body& body,
     return refused("logprobs", "needs an answer in JSON: do not ask for text alone");
   }
   if (out.call.request.sampling.prompt_logprobs >= 0) {
-    return refused("echo", "with 'logprobs', or of token ids, is for OpenAI's routes");
+    return refused("echo", "with 'logprobs' or token ids is for OpenAI's routes");
   }
   return out;
 }
@@ -308,7 +307,7 @@ result<torchserve_batch> parse_instances(std::string_view body, const request_li
   if (auto ok = fields.finish(); !ok) {
     return ok.error();
   }
-  const auto most = limits.choices_max; // each holds KV blocks of its own
+  const auto most = limits.choices_max; // each uses its own KV blocks
   if (!instances->is_array() || instances->empty() || instances->size() > most) {
     return fail_param(errc::invalid_value, "instances",
                       "'instances' must be an array of 1 to {} texts or objects", most);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view last_chunk = "0\r\n\r\n";
 
-// As of TorchServe's handler: the text, and the id of its last token.
+// The format of TorchServe's handler: the text and the id of its last token.
 std::string json_piece(const torchserve_shape& shape, const std::string& text, const chunk& c,
                        std::size_t characters_before) {
   std::string out = R"({"text":)";
@@ -72,7 +72,7 @@ std::optional<std::string> torchserve_pieces::take(const chunk& c) {
   }
   has_ended_ = c.finish != finish::none;
   const auto text = std::exchange(shape_.echo, {}) + c.text;
-  // A token may have no text yet, but it has a probability.
+  // A token may have a log-probability but no text yet.
   if (text.empty() && (!shape_.has_logprobs || c.details.empty())) {
     return std::nullopt;
   }
@@ -85,14 +85,14 @@ void torchserve_pieces::add(const chunk& c, std::string& out) {
   if (has_ended_) {
     return;
   }
-  if (const auto piece = take(c)) { // an empty chunk would be the last one
+  if (const auto piece = take(c)) { // an empty chunk would end the stream
     append_chunk(out, *piece);
   }
   out += has_ended_ ? last_chunk : std::string_view();
 }
 
 void torchserve_events::frame(const std::string& events, std::string& out) const {
-  constexpr std::string_view end_of_event = "\n\n"; // no JSON has a line end
+  constexpr std::string_view end_of_event = "\n\n"; // JSON text contains no newline
   for (std::size_t begin = 0; begin < events.size();) {
     auto end = events.find(end_of_event, begin);
     end = end == events.npos ? events.size() : end + end_of_event.size();

@@ -1,11 +1,11 @@
-// Typed answers to TorchServe's: a text, pieces of one as chunks of HTTP/1.1 (what its handlers
-// send by send_intermediate_predict_response), OpenAI's events as such chunks, KServe's
+// Converts typed answers to TorchServe's: a text, pieces as HTTP/1.1 chunks (as its handlers send
+// with send_intermediate_predict_response), OpenAI's events as such chunks, KServe's
 // {"predictions"}. Pure.
 //
-// Its clients take each chunk for a piece (requests' iter_content(chunk_size=None)), so a piece is
-// a chunk of its own, whatever goes out in one write. A stream of pieces that breaks off has no
-// last chunk: TorchServe's own does not either, and to clients that is an error of its own
-// (requests: ChunkedEncodingError, curl: exit status 18), where any text would be read as a piece.
+// Clients treat each HTTP chunk as a piece (requests' iter_content(chunk_size=None)), so each piece
+// is its own chunk. A stream that breaks off has no last chunk, as in TorchServe. Clients report
+// that as an error (requests: ChunkedEncodingError, curl: exit status 18); an error text would be
+// read as a piece.
 #pragma once
 
 #include "gateway/api/openai/openai_response.hpp"
@@ -22,11 +22,11 @@ namespace baton::gateway {
 
 struct torchserve_shape {
   torchserve_words speaks = torchserve_words::text; // text or json
-  std::string echo{};                               // the answer begins with it
+  std::string echo{};                               // prefix of the answer
   bool has_logprobs = false;
 };
 
-std::string_view media_type_of(torchserve_words words) noexcept; // of an answer in pieces
+std::string_view media_type_of(torchserve_words words) noexcept; // of a streamed answer
 
 class torchserve_whole final : public whole_speaker {
 public:
@@ -37,17 +37,17 @@ public:
 
 private:
   torchserve_shape shape_;
-  chunk answer_; // all chunks as one
+  chunk answer_; // all chunks merged
 };
 
-// A chunk of HTTP for each chunk of the answer that has a text. Requires: HTTP/1.1.
+// An HTTP chunk for each chunk of the answer that has text. Requires: HTTP/1.1.
 class torchserve_pieces final : public event_speaker {
 public:
   explicit torchserve_pieces(torchserve_shape shape) : shape_(std::move(shape)) {}
-  // What the chunk brings, if that is anything: a piece without HTTP's framing. Once for each.
+  // The piece for a chunk, without HTTP framing; nothing if it has none. Call it once per chunk.
   std::optional<std::string> take(const chunk& c);
   void add(const chunk& c, std::string& out) override;
-  void moved_to(const granted&) override {} // nobody is told of the ticket
+  void moved_to(const granted&) override {} // the format has no ticket
   void fail(const error&, std::string&) override { has_ended_ = is_broken_ = true; }
   bool has_ended() const noexcept override { return has_ended_; }
   bool has_failed() const noexcept override { return is_broken_; }
@@ -60,8 +60,8 @@ private:
   bool is_broken_ = false;
 };
 
-// OpenAI's events as TorchServe's handler for vLLM sends them: without ids, each a chunk of its
-// own. One that fails ends with an error event, as OpenAI's.
+// OpenAI's events as TorchServe's vLLM handler sends them: without ids, each its own HTTP chunk. A
+// failure ends with an error event, as in OpenAI's API.
 class torchserve_events final : public event_speaker {
 public:
   torchserve_events(const reply_shape& shape, const reply_identity& who, bool is_chunked)
@@ -80,17 +80,17 @@ private:
   bool has_failed_ = false;
 };
 
-// KServe's of the first version: {"predictions"}, the texts of so many choices.
+// KServe v1: {"predictions"}, with one text per choice.
 class torchserve_predictions final : public whole_speaker {
 public:
   explicit torchserve_predictions(std::size_t count) : texts_(count), left_(count) {}
-  void add(chunk c) override; // requires: its choice is one of them
+  void add(chunk c) override; // requires: c.choice < count
   bool is_complete() const noexcept override { return left_ == 0; }
   http_reply reply(const reply_identity& who, const reply_times& when) const override;
 
 private:
   std::vector<std::string> texts_;
-  std::size_t left_; // that have not ended
+  std::size_t left_; // choices that have not ended
 };
 
 } // namespace baton::gateway

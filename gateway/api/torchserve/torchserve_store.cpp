@@ -16,7 +16,7 @@ namespace {
 
 using ordered = nlohmann::ordered_json;
 
-constexpr std::size_t shown_max = 256; // of what a client says, in messages
+constexpr std::size_t shown_max = 256; // of a client's text, in messages
 
 result<bool> flag_of(const torchserve_target& asked, std::string_view name) {
   const auto text = lower(asked.find(name).value_or("false"));
@@ -44,7 +44,7 @@ result<void> read_number(const torchserve_target& asked, std::string_view name, 
   return {};
 }
 
-// A URL is for the root to fetch, which knows which are allowed. A path is 404, as there.
+// The root fetches URLs and checks which are allowed. A path is a 404, as in TorchServe.
 result<std::string> archive_of(const torchserve_target& asked) {
   const auto url = asked.find("url").value_or("");
   const auto shown = url.substr(0, shown_max);
@@ -125,7 +125,7 @@ result<change_model> read_registration(const torchserve_target& asked) {
   }
   if (*is_encrypted) {
     return fail_param(errc::unsupported_parameter, "s3_sse_kms",
-                      "the parameter 's3_sse_kms' is not supported: what lies in S3 is fetched by "
+                      "the parameter 's3_sse_kms' is not supported: fetch from S3 with "
                       "a signed https:// URL");
   }
   out.waits = *waits;

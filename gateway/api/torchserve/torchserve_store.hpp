@@ -1,5 +1,5 @@
-// The model store in the words of TorchServe's management API: what registering, unregistering and
-// scaling a model ask of the root, and how its answer is told. Pure but for the board.
+// The model store in TorchServe's management API: converts registering, unregistering and scaling
+// to orders for the root, and its results to replies. Pure except that it reads the gateway state.
 // https://pytorch.org/serve/management_api.html
 #pragma once
 
@@ -12,14 +12,14 @@
 
 namespace baton::gateway {
 
-// Whether clients may register models.
+// True if clients may register models.
 bool has_store(const board& facts) noexcept;
-// Whether it is one of the store, however it stands.
+// True if the model is in the store, in any state.
 bool is_stored(const board& facts, const std::string& model);
 
-// `asked`: the query of a call, or the message of one of gRPC in its words. Errors:
-// invalid_request, invalid_value, unsupported_parameter (each by name); forbidden, model_not_found
-// (`url` is not the name of an archive in the store: nothing is downloaded).
+// `asked`: the query of a call, or a gRPC message as one. Errors: invalid_request, invalid_value,
+// unsupported_parameter (each with the name); forbidden, model_not_found (`url` is neither an
+// archive in the store nor a URL).
 result<change_model> read_registration(const torchserve_target& asked);
 result<change_model> read_scaling(const std::string& model,
                                   const std::optional<std::string>& version,

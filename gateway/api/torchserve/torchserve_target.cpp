@@ -30,7 +30,7 @@ bool split(std::string_view text, char by, Take take) {
   return true;
 }
 
-// In a form a space is a '+'.
+// A space is a '+' in a form.
 std::optional<std::string> form_decoded(std::string_view text) {
   std::string spaced(text);
   std::replace(spaced.begin(), spaced.end(), '+', ' ');
@@ -53,7 +53,7 @@ torchserve_route prediction(const std::vector<std::string>& path) {
                   path[1], path.size() > 2 ? std::optional(path[2]) : std::nullopt, suffix);
 }
 
-// KServe's first version: "v1", "models", "NAME:predict".
+// KServe v1: "v1", "models", "NAME:predict".
 torchserve_route kserve_inference(const std::string& last) {
   const auto colon = last.rfind(':');
   const auto verb = colon == last.npos ? std::string() : last.substr(colon + 1);
@@ -80,7 +80,7 @@ torchserve_route at_inference(const torchserve_target& target) {
   if (first == "v1" && path.size() == 3 && path[1] == "models") {
     return kserve_inference(path[2]);
   }
-  if (first == "invocations" && path.size() == 1) { // SageMaker's
+  if (first == "invocations" && path.size() == 1) { // SageMaker's route
     return route_to(is::predict, "/invocations", "POST", target.find("model_name").value_or(""));
   }
   if (first == "models" && path.size() == 3 && path[2] == "invoke") {
@@ -171,7 +171,7 @@ result<torchserve_target> read_torchserve_target(std::string_view target) {
     return is_right;
   });
   if (out.path.size() > segments_max || out.query.size() >= parameters_max) {
-    return fail(errc::invalid_request, "the address has more parts than any that there is");
+    return fail(errc::invalid_request, "the address has too many parts");
   }
   if (!is_path || !is_query) {
     return bad_encoding();

@@ -17,10 +17,10 @@ namespace {
 
 using ordered = nlohmann::ordered_json;
 
-// The parameter that names the one input of a prediction, where that is not "body".
+// Names the only input of a prediction if that is not "body".
 constexpr const char* input_parameter = "torchserve_input";
 
-// One input is the request's body as it is; several are the fields of a form.
+// A single input becomes the body; several become the fields of a form.
 void put_inputs(std::vector<form_field> inputs, infer& request) {
   if (inputs.size() != 1) {
     auto form = parts_of(inputs);
@@ -36,7 +36,7 @@ void put_inputs(std::vector<form_field> inputs, infer& request) {
   }
 }
 
-// -- What a management call tells --
+// -- Replies of management calls --
 
 const status* find_process(const snapshot& now, std::string_view name) {
   if (!now.cluster) {
@@ -49,7 +49,7 @@ const status* find_process(const snapshot& now, std::string_view name) {
   return at == all.end() ? nullptr : &*at;
 }
 
-// Of a process of which the root has not told yet nothing but its name is known.
+// Until the root reports a process, only its name is known.
 ordered processes_of(const snapshot& now, const worker_facts& facts) {
   auto all = ordered::array();
   for (const auto& name : facts.processes) {
@@ -100,7 +100,7 @@ ordered description_of(const snapshot& now, const worker_view& of, bool is_custo
       {"useJobTicket", facts.use_job_ticket},
       {"workers", processes_of(now, facts)},
       {"jobQueueStatus", {{"remainingCapacity", room}, {"pendingRequests", pending}}}};
-  if (of.archive.empty()) { // who registered one is not kept
+  if (of.archive.empty()) { // it is unknown which models were registered by clients
     out["loadedAtStartup"] = true;
   }
   if (is_customized) {
@@ -111,8 +111,8 @@ ordered description_of(const snapshot& now, const worker_view& of, bool is_custo
   return out;
 }
 
-// Of a model that was asked for and is not there, where the root has said why: an archive that is
-// none, a worker that does not start. TorchServe has no such models; what it says of them is 404.
+// For a requested model that failed: the root's reason, such as an invalid archive or a worker that
+// does not start. TorchServe has no such models and answers 404.
 std::optional<result<worker_view>> why_not_served(const board& facts, std::string_view model) {
   const auto& aliases = facts.config().model_aliases;
   if (model.empty() || !pipelines_of(*facts.look(), model).empty() ||
@@ -170,7 +170,7 @@ result<worker_call> read_worker_prediction(const worker_view& of, const http_cal
     out.request.headers = call.headers_for_handlers();
   }
   if (route.is == torchserve_operation::explain) {
-    out.request.headers.push_back({"explain", "True"}); // by which a handler knows
+    out.request.headers.push_back({"explain", "True"}); // marks it for the handler
   }
   out.speaks = api_family::torchserve;
   out.busy_model = of.name;
@@ -182,7 +182,7 @@ result<infer> read_worker_prediction(const worker_view& of, const std::string& v
   if (inputs.empty()) {
     return fail_param(errc::invalid_request, "data", "the input 'data' is required");
   }
-  std::sort(inputs.begin(), inputs.end()); // a map's order is nobody's
+  std::sort(inputs.begin(), inputs.end()); // a map has no defined order
   std::vector<form_field> fields;
   for (auto& [name, value] : inputs) {
     fields.push_back({std::move(name), std::move(value), {}});

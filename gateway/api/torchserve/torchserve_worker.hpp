@@ -1,5 +1,5 @@
-// Worker models at TorchServe's doors: bodies and gRPC's inputs to what a handler is asked, and the
-// management API over what the gateway knows of them. Pure but for the metrics of predictions.
+// Worker models in TorchServe's APIs: converts bodies and gRPC inputs to requests for a handler,
+// and implements the management API. Pure except for prediction metrics.
 #pragma once
 
 #include "gateway/api/torchserve/torchserve_models.hpp"
@@ -13,31 +13,30 @@
 
 namespace baton::gateway {
 
-inline constexpr std::size_t worker_prediction_bytes_max = 64u << 20; // of one message of gRPC
+inline constexpr std::size_t worker_prediction_bytes_max = 64u << 20; // of one gRPC message
 
-// The model in the version that was asked for. Nothing: no worker model has that name.
-// Errors: model_not_found with param torchserve_version_param.
+// Finds the model in the requested version. Nothing: no worker model has the name. Errors:
+// model_not_found with param torchserve_version_param.
 std::optional<result<worker_view>> find_managed_worker(const board& facts, std::string_view model,
                                                        const std::optional<std::string>& version);
 
-// The body of a prediction, or the one field of a form. Errors: invalid_request;
-// unsupported_parameter (a second input, by its name: a worker is asked one body).
+// The body of a prediction, or the form's field. Errors: invalid_request; unsupported_parameter (a
+// second input, by name: a worker receives one body).
 result<worker_call> read_worker_prediction(const worker_view& of, const http_call& call,
                                            const torchserve_route& route,
                                            const torchserve_target& target);
-// The same of gRPC's inputs. `version`: as the client has asked for it.
+// The same for gRPC inputs. `version`: as requested.
 result<infer> read_worker_prediction(const worker_view& of, const std::string& version,
                                      std::vector<std::pair<std::string, std::string>> inputs);
-// Counts a prediction that is asked for; what it gives is for its end, if that is a good one.
+// Counts the start of a prediction; call the returned function when it succeeds.
 std::function<void(const reply_times&)> begin_prediction(board& facts, const std::string& model,
                                                          const std::string& version);
-// What gRPC cannot tell of a piece: tensors, and a status that is a failure, which is an error of
-// its kind with the body's words. Errors: handler_failed and others.
+// Rejects a piece that gRPC cannot represent: tensors, or a failure status, which becomes an error
+// with the text of the body. Errors: handler_failed and others.
 result<void> check_prediction(const inferred& piece);
 
 model_urls worker_urls(const board& facts);
-// As torchserve_models.hpp has them of language models. `versions`: of one name, the one without a
-// name first.
+// As torchserve_models.hpp for language models. `versions`: of one name, the default first.
 http_reply describe_worker(const snapshot& now, const std::vector<worker_view>& versions,
                            bool is_customized);
 result<http_reply> scale_worker(const worker_view& of, const managed_model& model,
