@@ -1,6 +1,5 @@
-// The conversation that is open: its turns, the answers that come, and what can be done with them. An answer that runs
-// belongs to its turn, whether that is shown or not: {state: "running", resume, from, index...} is kept with it, so that a page
-// that is loaded again goes on from the token it has.
+// The open conversation: its turns, the running answers and their actions. A running answer belongs to its turn, shown or
+// not. {state: "running", resume, from, index...} is stored with the turn, so a reloaded page resumes at the token that it has.
 import * as store from "./conversations.js";
 import {at, button, make, say} from "./dom.js";
 import {body_of} from "./request.js";
@@ -8,26 +7,26 @@ import {show_text, blocks} from "./text.js";
 import {values} from "./settings.js";
 
 const spoken_chars_max = 2000;
-// Of the browser's tab, as long as it lives: who goes on with a running answer by itself after a reload.
+// Identifies the browser tab: after a reload the tab resumes its own running answers.
 const tab = sessionStorage.getItem("baton.tab") ?? store.new_id();
-const ends = {stop: "", length: "cut at the longest answer", cancelled: "stopped"};
+const ends = {stop: "", length: "cut at max_tokens", cancelled: "stopped"};
 
 const waits = {lost: "connection lost, waiting for the server…", locked: "waiting for an API key"};
 
-let line, told;
+let connection, on_change;
 let open = store.create();
-let editing = null; // the turn that is changed
+let editing = null; // the turn being edited
 const running = new Map(); // id of a turn -> {conversation, turn}
 const turn_spoken = new Map(); // id of a turn -> paragraphs
-const boxes = new Map();   // id of a turn that is shown -> {element, text, note}
+const boxes = new Map();   // id of a shown turn -> {element, text, note}
 
-// `changed()`: the list of conversations looks otherwise.
-export function begin(the_line, changed) {
-  line = the_line;
-  told = changed;
+// `changed()` is called when the list of conversations changes.
+export function begin(a_connection, changed) {
+  connection = a_connection;
+  on_change = changed;
   sessionStorage.setItem("baton.tab", tab);
   for (const c of store.list())
-    for (const turn of Object.values(c.turns)) if (turn.state === "running" && turn.tab === tab) go_on(c, turn);
+    for (const turn of Object.values(c.turns)) if (turn.state === "running" && turn.tab === tab) resume(c, turn);
   const last = store.find(sessionStorage.getItem("baton.open"));
   show(last ?? store.list()[0] ?? open);
 }
@@ -42,7 +41,7 @@ export function show(c) {
   sessionStorage.setItem("baton.open", c.id);
   leave_editing();
   render(true);
-  told();
+  on_change();
 }
 
 // -- turns on the page --
@@ -51,10 +50,10 @@ function render(to_end = false) {
   const path = store.path_of(open);
   boxes.clear();
   at("talk").replaceChildren(...path.map(element_of));
-  if (!path.length) at("talk").append(make("p", {class: "empty"}, "Ask something: the answer survives a stage, a gateway, or this page being lost in the middle of it."));
+  if (!path.length) at("talk").append(make("p", {class: "empty"}, "Ask something: the answer survives the loss of a stage, a gateway or this page."));
   for (const turn of path) refresh(turn);
   const is_busy = running_here() !== undefined;
-  say(at("send"), is_busy ? "Stop" : editing ? "Send anew" : "Send");
+  say(at("send"), is_busy ? "Stop" : editing ? "Send again" : "Send");
   at("send").classList.toggle("stop", is_busy);
   if (to_end) at("talk").scrollTop = at("talk").scrollHeight;
 }
@@ -71,18 +70,18 @@ function element_of(turn) {
 function acts_of(turn) {
   const among = store.beside(open, turn);
   const place = among.indexOf(turn);
-  const turn_to = step => { store.choose(open, among[place + step]); render(); };
+  const switch_by = step => { store.choose(open, among[place + step]); render(); };
   const acts = [];
   if (among.length > 1) {
-    acts.push(button("‹", () => turn_to(-1), {class: "plain", "aria-label": "The version before", disabled: place === 0}),
+    acts.push(button("‹", () => switch_by(-1), {class: "plain", "aria-label": "Previous version", disabled: place === 0}),
       make("span", {class: "version"}, `${place + 1} / ${among.length}`),
-      button("›", () => turn_to(1), {class: "plain", "aria-label": "The next version", disabled: place === among.length - 1}));
+      button("›", () => switch_by(1), {class: "plain", "aria-label": "Next version", disabled: place === among.length - 1}));
   }
   acts.push(button("Copy", () => copy(turn.text), {class: "plain"}));
   const more = {class: "plain", disabled: running_here() !== undefined};
   if (turn.role === "user") acts.push(button("Edit", () => edit(turn), more));
   else if (!running.has(turn.id)) {
-    if (turn.state === "running") acts.push(button("Go on", () => { go_on(open, turn); render(); }, {class: "plain"}));
+    if (turn.state === "running") acts.push(button("Resume", () => { resume(open, turn); render(); }, {class: "plain"}));
     acts.push(button("Regenerate", () => regenerate(turn), more));
   }
   return acts;
@@ -92,7 +91,7 @@ function note_of(turn) {
   if (turn.role === "user") return "";
   const run = running.get(turn.id);
   if (run) return run.waits ?? (turn.text ? "" : "…");
-  if (turn.state === "running") return "This answer is read in another tab, or was not read to its end.";
+  if (turn.state === "running") return "This answer is running in another tab, or was interrupted.";
   if (turn.error) return turn.error;
   const speed = turn.tokens > 1 && turn.seconds ? ` · ${((turn.tokens - 1) / turn.seconds).toFixed(1)} tokens/s` : "";
   const first = turn.first_ms ? ` · first after ${turn.first_ms} ms` : "";
@@ -117,7 +116,7 @@ function refresh_soon(turn) {
   due.add(turn);
 }
 
-// A screen reader hears an answer by its paragraphs, each once it is whole.
+// A screen reader gets an answer by paragraphs, each once it is complete.
 function speak(turn, is_over) {
   const whole = is_over ? blocks(turn.text) : blocks(turn.text).slice(0, -1);
   const from = turn_spoken.get(turn.id) ?? 0;
@@ -141,7 +140,7 @@ export function send() {
 
 export function stop() {
   const now = running_here();
-  if (now) line.cancel(now.turn.id);
+  if (now) connection.cancel(now.turn.id);
   return Boolean(now);
 }
 
@@ -162,19 +161,19 @@ function answer(question) {
   const turn = store.add(conversation, question, {role: "assistant", state: "running", from: 0, tab, model: values().model});
   turn.body = body_of(path_to(conversation, question), turn.id);
   follow(conversation, turn);
-  line.start(turn.id, turn.body, m => take(conversation, turn, m));
+  connection.start(turn.id, turn.body, m => take(conversation, turn, m));
   render(true);
-  told();
+  on_change();
 }
 
-// After a reload; without a ticket the same request is made again under the same name, and is the same request.
-function go_on(conversation, turn) {
+// After a reload. Without a ticket the request is sent again under its request_id, so the server treats it as the same.
+function resume(conversation, turn) {
   turn.tab = tab;
   turn_spoken.set(turn.id, blocks(turn.text).length - 1);
   follow(conversation, turn);
   const taker = m => take(conversation, turn, m);
-  if (turn.resume) line.resume(turn.id, {resume: turn.resume, from: turn.from, model: turn.model}, taker);
-  else line.start(turn.id, turn.body, taker);
+  if (turn.resume) connection.resume(turn.id, {resume: turn.resume, from: turn.from, model: turn.model}, taker);
+  else connection.start(turn.id, turn.body, taker);
 }
 
 function follow(conversation, turn) {
@@ -205,7 +204,7 @@ function take(conversation, turn, m) {
   if (running.has(turn.id)) return refresh_soon(turn);
   speak(turn, true);
   if (conversation === open) render();
-  told();
+  on_change();
 }
 
 function end(turn, run, how) {
@@ -216,19 +215,19 @@ function end(turn, run, how) {
 }
 
 function words_of(e) {
-  const queue = e.queue_position ? `; ${e.queue_position} wait` : "";
-  const later = e.retry_after ? ` (again in ${e.retry_after} s${queue})` : "";
+  const queue = e.queue_position ? `; ${e.queue_position} waiting` : "";
+  const later = e.retry_after ? ` (retry in ${e.retry_after} s${queue})` : "";
   return `${e.code ?? e.type ?? "error"}: ${e.message}${e.param ? ` [${e.param}]` : ""}${later}`;
 }
 
-// -- what else can be done --
+// -- other actions --
 
 export function edit(turn = store.path_of(open).findLast(t => t.role === "user")) {
   if (!turn || running_here()) return;
   editing = turn;
   at("text").value = turn.text;
   at("editing").hidden = false;
-  say(at("send"), "Send anew");
+  say(at("send"), "Send again");
   at("text").focus();
 }
 
@@ -242,20 +241,20 @@ export function leave_editing() {
 }
 
 export function forget(c) {
-  for (const [id, run] of running) if (run.conversation === c) line.cancel(id), running.delete(id);
+  for (const [id, run] of running) if (run.conversation === c) connection.cancel(id), running.delete(id);
   store.remove(c);
-  if (c === open) show(store.list()[0] ?? store.create()); else told();
+  if (c === open) show(store.list()[0] ?? store.create()); else on_change();
 }
 
 export async function copy(text = store.path_of(open).findLast(t => t.role === "assistant")?.text) {
   if (!text) return;
   try { await navigator.clipboard.writeText(text); }
-  catch { copy_by_hand(text); } // not every page may: only those of https and of this machine
+  catch { copy_by_hand(text); } // browsers allow it only over https and on localhost
   at("spoken").textContent = "copied";
 }
 
 function copy_by_hand(text) {
-  const box = make("textarea", {class: "heard", "aria-hidden": "true"});
+  const box = make("textarea", {class: "hidden-text", "aria-hidden": "true"});
   const had = document.activeElement;
   box.value = text;
   document.body.append(box);

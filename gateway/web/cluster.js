@@ -1,11 +1,11 @@
-// How the cluster stands: GET /cluster, four times a second while something happens, seldom while nothing does, and not
-// at all while nobody looks. Counters become rates here.
+// The cluster's state: polls GET /cluster four times a second while requests run, once a second otherwise, and not at all
+// while the page is hidden. Converts counters to rates.
 const busy_ms = 250, quiet_ms = 1000, window_ms = 1500, lively_ms = 6000, forbidden_ms = 10_000;
 
 const samples = new Map(); // pipeline -> [{at, load}], oldest first
 let lively_until = 0, timer, is_looking = false, waits_for_look = false;
 
-// Per second, over the window; a head that began anew counts from there.
+// Rates per second over the window; a restarted head starts a new window.
 function rates_of(pipeline, load, at) {
   const list = samples.get(pipeline) ?? [];
   if (list.length && (load.steps < list.at(-1).load.steps || load.output_tokens < list.at(-1).load.output_tokens)) list.length = 0;
@@ -21,7 +21,7 @@ function rates_of(pipeline, load, at) {
   };
 }
 
-// One form for one pipeline and for several: {phase, reason, pipelines: [{model, phase, load, rates, shards, coming, head}], nodes...}
+// One structure for one or several pipelines: {phase, reason, pipelines: [{model, phase, load, rates, shards, coming, head}], nodes...}
 function view_of(c, at) {
   const several = c.pipelines ?? [{pipeline: 0, model: c.models[0]?.name ?? "", phase: c.phase, reason: c.reason, scheduler: c.load}];
   const heads = c.nodes.filter(n => n.role === "head");
@@ -41,8 +41,8 @@ function view_of(c, at) {
 
 const is_lively = view => view.requests_open > 0 || view.phase !== "ready" || view.pipelines.some(p => p.load && p.load.running + p.load.waiting > 0);
 
-// `take(view)` with each look; `take(null, why)` when there is none to be had: "unreachable", "key" (there may be a
-// better one) or "forbidden".
+// Calls `take(view)` after each poll, or `take(null, why)` without a view. `why` is "unreachable", "key" (another key may
+// work) or "forbidden".
 export function watch(key, take) {
   async function look() {
     is_looking = true;
@@ -60,7 +60,7 @@ export function watch(key, take) {
         take(null, reply.status === 401 ? "key" : reply.status === 403 ? "forbidden" : "unreachable");
       }
     } catch (e) {
-      if (!(e instanceof TypeError)) console.error(e); // not of the network: of what was drawn
+      if (!(e instanceof TypeError)) console.error(e); // not a network error: one in drawing
       samples.clear();
       take(null, "unreachable");
       pause = busy_ms;
@@ -71,7 +71,7 @@ export function watch(key, take) {
   document.addEventListener("visibilitychange", () => { if (!document.hidden && waits_for_look && !is_looking) look(); });
   look();
   return {
-    // Something is about to happen, or there is another key.
+    // Call it before a request or after a change of the key.
     hurry() {
       lively_until = performance.now() + lively_ms;
       if (is_looking) return;

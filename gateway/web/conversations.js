@@ -1,7 +1,7 @@
-// Conversations, kept by the browser. Each is a tree of turns: an answer that was made again, and a question that was
-// changed, stand beside the one before under the same parent; `chosen` says which of them is shown.
+// Conversations, stored by the browser. Each is a tree of turns: a regenerated answer or an edited question is a sibling of
+// the previous version. `chosen` selects the shown sibling.
 //
-//   {id, title, updated, chosen: {parent: turn}, turns: {id: {id, parent, role, text, ...}}}   parent "": the beginning
+//   {id, title, updated, chosen: {parent: turn}, turns: {id: {id, parent, role, text, ...}}}   parent "": the root
 const prefix = "baton.conversation.";
 const conversations_max = 50, chars_max = 3_000_000; // browsers give a page about 5 million
 const save_ms = 300;
@@ -15,7 +15,7 @@ export const list = () => [...all.values()].sort((a, b) => b.updated - a.updated
 export const find = id => all.get(id);
 export const title_of = c => c.title || "New conversation";
 
-// The turns that are shown, first to last.
+// The shown turns, first to last.
 export function path_of(c) {
   const turns = [];
   for (let turn = c.turns[c.chosen[""]]; turn && turns.length < 4096; turn = c.turns[c.chosen[turn.id]]) turns.push(turn);
@@ -54,7 +54,7 @@ export function remove(c) {
   localStorage.removeItem(prefix + c.id);
 }
 
-// Once things have been quiet for a moment, and when the page goes.
+// Saves after a short delay, and when the page is closed.
 export function save(c) {
   if (!all.has(c.id) || unsaved.has(c.id)) return;
   unsaved.set(c.id, setTimeout(() => store(c), save_ms));
@@ -74,11 +74,11 @@ function store(c) {
     if (others.length < conversations_max && chars <= chars_max) {
       try {
         localStorage.setItem(prefix + c.id, text);
-        Object.defineProperty(c, "chars", {value: text.length, writable: true, configurable: true}); // not written with it
+        Object.defineProperty(c, "chars", {value: text.length, writable: true, configurable: true}); // not stored
         return;
-      } catch { /* full, or switched off */ }
+      } catch { /* full or disabled */ }
     }
-    if (!others.length) return; // this one lives as long as the page
+    if (!others.length) return; // kept until the page is closed
     remove(others.at(-1));
   }
 }
@@ -103,13 +103,13 @@ export function load() {
   }
 }
 
-// Another page of this server has changed one: `told` hears of its id.
-export function follow(is_ours, told) {
+// Calls `on_change(id)` when another page of this server has changed a conversation.
+export function follow(is_ours, on_change) {
   addEventListener("storage", e => {
     const id = e.key?.startsWith(prefix) && e.key.slice(prefix.length);
     if (!id || is_ours(id)) return;
     const c = read(e.key);
     if (c) all.set(id, c); else all.delete(id);
-    told(id);
+    on_change(id);
   });
 }

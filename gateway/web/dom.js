@@ -1,4 +1,4 @@
-// Elements by id, and new ones. Text becomes text nodes: nothing here reads HTML.
+// Finds and creates elements. Text becomes text nodes: HTML is never parsed.
 export const at = id => document.getElementById(id);
 
 // make("button", {class: "plain", onclick: f, "aria-label": "Stop"}, "text", element, ...)
@@ -20,7 +20,7 @@ function fill(element, attributes, children) {
   return element;
 }
 
-// Only what is new is written: a screen reader, a selection and the layout keep their peace.
+// Writes only changes, so that screen readers, selections and the layout are not disturbed.
 export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }

@@ -1,14 +1,14 @@
-# Writes the files of the web page as C++ arrays of bytes, as they are and compressed, and a table of them, to OUTPUT:
-# `cmake -DFILES=index.html,page.css -DFROM=.. -DOUTPUT=.. -P embed.cmake`. An entity tag is of the file's bytes.
+# Writes the files of the web page to OUTPUT as C++ byte arrays, plain and compressed, with a table of them:
+# `cmake -DFILES=index.html,page.css -DFROM=.. -DOUTPUT=.. -P embed.cmake`. Entity tags are hashes of the files.
 set(media_html "text/html; charset=utf-8")
 set(media_css "text/css; charset=utf-8")
 set(media_js "text/javascript; charset=utf-8")
 set(media_svg "image/svg+xml")
 
-# The bytes of a file as the array `name`.
+# Adds the bytes of a file as the array `name`.
 function(append_array name path)
   file(READ "${path}" hex HEX)
-  # gzip notes when it was (RFC 1952, section 2.3): the same files make the same array.
+  # Clears gzip's time stamp (RFC 1952, section 2.3), so that the same files give the same array.
   string(REGEX REPLACE "^(1f8b08..)........" "\\1zzzzzzzz" hex "${hex}")
   string(REPLACE "zzzzzzzz" "00000000" hex "${hex}")
   string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
@@ -23,7 +23,7 @@ set(number 0)
 foreach(name IN LISTS files)
   string(REGEX REPLACE ".*\\." "" ending "${name}")
   if(NOT DEFINED media_${ending})
-    message(FATAL_ERROR "${name}: of what media type is .${ending}?")
+    message(FATAL_ERROR "${name}: no media type is known for .${ending}")
   endif()
   file(SHA256 "${FROM}/${name}" digest)
   string(SUBSTRING "${digest}" 0 16 tag)

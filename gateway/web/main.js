@@ -1,4 +1,4 @@
-// Ties the page together: chat, list of conversations, cluster, keyboard.
+// Connects the parts of the page: chat, list of conversations, cluster, keyboard.
 import * as chat from "./chat.js";
 import * as store from "./conversations.js";
 import * as numbers from "./numbers.js";
@@ -6,11 +6,11 @@ import * as picture from "./picture.js";
 import * as settings from "./settings.js";
 import {watch} from "./cluster.js";
 import {at, button, make, say} from "./dom.js";
-import {events_between, tell} from "./events.js";
-import {Line} from "./socket.js";
+import {events_between, show_event} from "./events.js";
+import {Connection} from "./socket.js";
 
 const undo_ms = 10_000;
-const key = () => at("key").value.trim(); // in no other place than its box
+const key = () => at("key").value.trim(); // stored only in its input
 let cluster;
 
 function want_key() {
@@ -44,7 +44,7 @@ function remove(c) {
 
 function item_of(c) {
   const item = make("li");
-  const runs = chat.is_running(c) ? make("span", {class: "runs"}, "answers…") : null;
+  const runs = chat.is_running(c) ? make("span", {class: "runs"}, "running…") : null;
   item.append(make("button", {type: "button", class: "title", "aria-current": c === chat.opened() ? "true" : null, onclick: () => { chat.show(c); close_shelf(); }}, store.title_of(c), runs),
     button("✎", () => rename(c, item), {class: "plain", "aria-label": `Rename “${store.title_of(c)}”`}),
     button("✕", () => remove(c), {class: "plain", "aria-label": `Delete “${store.title_of(c)}”`}));
@@ -66,7 +66,7 @@ function new_conversation() {
   at("text").focus();
 }
 
-// True if it was open.
+// Returns whether it was open.
 function open_shelf(is_open) {
   const was_open = document.body.classList.contains("shelf");
   document.body.classList.toggle("shelf", is_open);
@@ -75,7 +75,7 @@ function open_shelf(is_open) {
 }
 const close_shelf = () => open_shelf(false);
 
-// -- views, of narrow screens --
+// -- views on narrow screens --
 
 function view(name) {
   document.body.dataset.view = name;
@@ -88,17 +88,17 @@ function view(name) {
 // -- keyboard --
 
 const shortcuts = [
-  ["Enter", "send; Shift+Enter breaks the line"],
-  ["Esc", "stop the answer; leave a change or a dialog", "Escape", () => open_shelf(false) || chat.leave_editing() || chat.stop()],
+  ["Enter", "send; Shift+Enter adds a line"],
+  ["Esc", "stop the answer; cancel an edit; close a dialog", "Escape", () => open_shelf(false) || chat.leave_editing() || chat.stop()],
   ["Alt+N", "new conversation", "KeyN", new_conversation],
-  ["Alt+↑, Alt+↓", "the conversation before, the next", "ArrowUp", () => step(-1)],
+  ["Alt+↑, Alt+↓", "previous, next conversation", "ArrowUp", () => step(-1)],
   [null, null, "ArrowDown", () => step(1)],
-  ["Alt+R", "make the last answer again", "KeyR", () => chat.regenerate()],
-  ["Alt+E", "change the last message", "KeyE", () => chat.edit()],
+  ["Alt+R", "regenerate the last answer", "KeyR", () => chat.regenerate()],
+  ["Alt+E", "edit the last message", "KeyE", () => chat.edit()],
   ["Alt+C", "copy the last answer", "KeyC", () => chat.copy()],
   ["Alt+P", "chat or cluster, on a narrow screen", "KeyP", () => view(document.body.dataset.view === "chat" ? "cluster" : "chat")],
   ["Alt+S", "sampling settings", "KeyS", () => at("settings").showModal()],
-  ["/", "to the message box"],
+  ["/", "focus the message box"],
   ["?", "this help"],
 ];
 
@@ -119,7 +119,7 @@ function on_key(e) {
 let before = null, is_away = false;
 const serves_workers_alone = () => document.body.dataset.serves === "workers";
 
-// Without an LLM what is of the chat is not shown (page.css), and the processes are what there is to see.
+// Without an LLM the chat is hidden (page.css) and the table of processes is open.
 function show_what_is_served(now) {
   const serves = now.pipelines.length ? "llm" : "workers";
   if (document.body.dataset.serves === serves) return;
@@ -128,16 +128,16 @@ function show_what_is_served(now) {
   if (serves === "workers") at("processes").open = true;
 }
 
-const causes = {unreachable: "no answer from the server", key: "an API key is asked for", forbidden: "the picture needs an admin's API key, the chat does not"};
+const causes = {unreachable: "no answer from the server", key: "an API key is required", forbidden: "the cluster view needs an admin's API key, the chat does not"};
 
-async function name_models() { // who may not see the cluster may see these
+async function name_models() { // allowed without access to the cluster view
   try {
     const reply = await fetch("/v1/models", {headers: key() ? {Authorization: "Bearer " + key()} : {}});
     if (reply.status === 401) return want_key();
     const names = [...new Set((await reply.json()).data.map(m => m.id))];
     settings.offer_models(names);
     say(at("model"), names.join(", "));
-  } catch { /* asked again with the next look */ }
+  } catch { /* retried at the next poll */ }
 }
 
 function take(now, why) {
@@ -148,23 +148,23 @@ function take(now, why) {
   if (!now) {
     if (why === "key") want_key();
     if (why === "forbidden") name_models();
-    if (why === "unreachable" && before && !is_away) tell({what: "the gateway is away", kind: "bad"});
+    if (why === "unreachable" && before && !is_away) show_event({what: "the gateway is unreachable", kind: "bad"});
     is_away ||= why === "unreachable";
     return;
   }
-  if (is_away) tell({what: "the gateway answers", kind: "good"});
+  if (is_away) show_event({what: "the gateway is reachable again", kind: "good"});
   is_away = false;
   show_what_is_served(now);
   const models = now.models.map(m => `${m.name} · ${m.architecture} · ${(m.parameters / 1e6).toFixed(0)} M parameters · context ${m.context_max}`);
   if (models.length) {
     say(at("model"), models.join("; "));
     settings.offer_models([...new Set(now.models.map(m => m.name))]);
-  } else if (!now.pipelines.length) say(at("model"), "no LLM: worker models alone");
-  if (!now.nodes.length) return; // a gateway that has just come: nobody has told it yet
+  } else if (!now.pipelines.length) say(at("model"), "no LLM: worker models only");
+  if (!now.nodes.length) return; // a new gateway that has no status of the cluster yet
   picture.show(now);
   numbers.show(now);
   for (const event of before ? events_between(before, now) : []) {
-    tell(event);
+    show_event(event);
     if (event.who) picture.flash(event.who, event.kind);
   }
   before = now;
@@ -174,7 +174,7 @@ function take(now, why) {
 
 settings.build();
 store.load();
-const line = new Line(key, want_key);
+const connection = new Connection(key, want_key);
 at("ask").addEventListener("submit", e => { e.preventDefault(); chat.send(); cluster.hurry(); });
 at("text").addEventListener("keydown", e => {
   if (e.key !== "Enter" || e.shiftKey || e.isComposing) return;
@@ -184,7 +184,7 @@ at("text").addEventListener("keydown", e => {
 at("key-bar").addEventListener("submit", e => {
   e.preventDefault();
   at("key-bar").hidden = true;
-  line.unlock();
+  connection.unlock();
   cluster.hurry();
   at("text").focus();
 });
@@ -208,5 +208,5 @@ document.addEventListener("keydown", on_key);
 addEventListener("pagehide", store.save_all);
 document.addEventListener("visibilitychange", () => { if (document.hidden) store.save_all(); });
 store.follow(chat.is_ours, id => { if (id === chat.opened().id) chat.show(store.find(id) ?? store.create()); else draw_list(); });
-chat.begin(line, draw_list);
+chat.begin(connection, draw_list);
 cluster = watch(key, take);

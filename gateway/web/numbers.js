@@ -1,5 +1,5 @@
-// The numbers beside the picture: tokens per second over the last minute, what is full, what is counted; and the processes
-// as a table, for those who read rather than look.
+// The numbers beside the picture: tokens per second over the last minute, meters and counters. Also the processes as a
+// table, for screen readers.
 import {at, make, say} from "./dom.js";
 
 const minute = []; // {at, rate}
@@ -15,7 +15,7 @@ function draw_rate(view) {
   const points = minute.map(s => `${(240 - (view.at - s.at) / minute_ms * 240).toFixed(1)} ${(46 - s.rate / top * 42).toFixed(1)}`);
   at("rate-line").setAttribute("d", "M" + points.join("L"));
   at("rate-area").setAttribute("d", `M${points[0].split(" ")[0]} 48L${points.join("L")}L240 48Z`);
-  say(at("rate-now"), `${rate.toFixed(rate < 100 ? 1 : 0)} now, ${top.toFixed(0)} at most in this minute`);
+  say(at("rate-now"), `${rate.toFixed(rate < 100 ? 1 : 0)} now, peak ${top.toFixed(0)} in the last minute`);
 }
 
 function meter(name, used, total, words) {
@@ -33,7 +33,7 @@ function meter(name, used, total, words) {
 function draw_meters(loads) {
   const all = name => sum(loads, p => p.load[name]);
   const slots = sum(loads, p => p.slots);
-  meter("Slots", all("running"), slots, `${all("running")} of ${slots || "?"}, ${all("waiting")} wait`);
+  meter("Slots", all("running"), slots, `${all("running")} of ${slots || "?"}, ${all("waiting")} waiting`);
   meter("KV blocks", all("blocks_used"), all("blocks_total"), `${all("blocks_used")} of ${all("blocks_total")}`);
   if (all("swap_blocks_total")) meter("Swap blocks", all("swap_blocks_used"), all("swap_blocks_total"), `${all("swap_blocks_used")} of ${all("swap_blocks_total")}, ${all("swapped")} swapped out`);
 }
@@ -45,7 +45,7 @@ function draw_counts(view, loads) {
     "steps per second": sum(loads, p => p.rates.steps).toFixed(0),
     "prompt tokens per second": sum(loads, p => p.rates.prompt_tokens).toFixed(0),
     "prefix cache hits": share(all("prefix_cache_hits"), all("prefix_cache_queries")),
-    "guesses that were right": all("spec_decode_draft_tokens") ? share(all("spec_decode_accepted_tokens"), all("spec_decode_draft_tokens")) : undefined,
+    "draft tokens accepted": all("spec_decode_draft_tokens") ? share(all("spec_decode_accepted_tokens"), all("spec_decode_draft_tokens")) : undefined,
     "preemptions": all("preemptions") || undefined,
     "tokens so far": all("output_tokens").toLocaleString("en"),
     "epochs": all("epochs"),

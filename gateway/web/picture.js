@@ -1,6 +1,6 @@
-// The picture: for each pipeline its head and stages, the nodes around them, and the micro-batches on their way. They move
-// at the pace that the counters tell: a round takes as long as there are micro-batches in flight by steps per second
-// (Little's law), drawn slower where an eye could not follow, and the caption says by how much.
+// The picture: for each pipeline its head and stages, the nodes around them, and the micro-batches in flight. The counters
+// give the pace: a round takes the micro-batches in flight divided by the steps per second (Little's law). The animation
+// may be slower so that the eye can follow; the caption shows the factor.
 import {at, draw, make, say} from "./dom.js";
 
 const width = 460, head_width = 96, gap = 20, line_px = 15, node_pad = 6, stages_of_line = 3, dots_max = 12;
@@ -8,7 +8,7 @@ const round_ms_min = 1800, frame_ms = 33, flash_ms = 4000;
 const glyphs = {ready: "✓", starting: "…", loading: "…", recovering: "↻", draining: "▽", stopped: "✕", failed: "✕"};
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 
-const drawn = []; // by pipeline: {key, svg, parts, round, ...}
+const drawn = []; // per pipeline: {key, svg, parts, round, ...}
 
 const text = (x, y, cls, words = "", end = false) => draw("text", {x, y, class: cls, ...(end && {"text-anchor": "end"})}, words);
 const looks = phase => `box ${phase}`;
@@ -20,7 +20,7 @@ function stages_of(p) {
   return stages.filter(Boolean);
 }
 
-// Whose stage it is, if it is one node's.
+// The node of a stage, if all its ranks share one.
 const node_of = ranks => ranks.every(r => r.place.on === ranks[0].place.on) ? ranks[0].place.on : null;
 const layers_of = p => p.layers ? `layers ${p.first_layer}–${p.first_layer + p.layers - 1}` : "";
 
@@ -34,7 +34,7 @@ function geometry(stages) {
   return {columns, w, h, lines, place, height: 24 + lines * (h + 44) - 14};
 }
 
-// The way of a micro-batch: out of the head, through all stages, back to it below them.
+// The path of a micro-batch: from the head through all stages, and back below them.
 function way(stages, g) {
   const middle = i => g.place(i).y + g.h / 2;
   let d = `M${head_width} ${middle(0)}`;
@@ -122,10 +122,10 @@ function update_stage(part, ranks, busy, g) {
 }
 
 function update_head(head, p, view) {
-  const gates = view.gateways.length;
-  const gate_phase = worst(view.gateways);
-  head.gateway.group.setAttribute("class", looks(gate_phase));
-  say(head.words[0], `${gates > 1 ? gates + " gateways" : "gateway"} ${glyphs[gate_phase]}`);
+  const gateways = view.gateways.length;
+  const gateway_phase = worst(view.gateways);
+  head.gateway.group.setAttribute("class", looks(gateway_phase));
+  say(head.words[0], `${gateways > 1 ? gateways + " gateways" : "gateway"} ${glyphs[gateway_phase]}`);
   head.head.group.setAttribute("class", looks(p.head?.phase ?? "starting"));
   head.head.group.dataset.name = p.head?.name ?? "head";
   say(head.words[1], `${p.head?.name ?? "head"} ${glyphs[p.head?.phase] ?? ""}`);
@@ -145,7 +145,7 @@ function update_motion(d, p) {
   if (p.rates?.steps >= 0.5) words.push(`${p.rates.steps.toFixed(0)} steps/s${slower > 1 && !still.matches ? `, drawn ${slower} times slower` : ""}`);
   if (p.load && count) words.push(`bubble ${Math.round(p.load.bubble_ratio * 100)} %`);
   const coming = p.coming.map(n => `${n.name} ${n.phase}`).join(", ");
-  say(d.caption, words.join(" · ") + (coming ? ` · coming: ${coming}` : "") + (p.change ? ` · ${p.change}` : ""));
+  say(d.caption, words.join(" · ") + (coming ? ` · starting: ${coming}` : "") + (p.change ? ` · ${p.change}` : ""));
   if (count) start_moving(); else place_dots(d);
 }
 
@@ -209,7 +209,7 @@ function describe(view) {
   }).join(" ");
 }
 
-// Something has happened to this process: its box says so for a while.
+// Highlights the box of a process for a while.
 export function flash(name, kind) {
   for (const group of document.querySelectorAll("#pictures [data-name]")) {
     if (!group.dataset.name.split(" ").includes(name)) continue;

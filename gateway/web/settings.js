@@ -1,17 +1,17 @@
-// How answers are drawn: the fields of the dialog, with the ranges of docs/apis/generation.md, kept by the browser.
+// Sampling settings: the fields of the dialog, with the ranges of docs/apis/generation.md, stored by the browser.
 import {at, make} from "./dom.js";
 
 const stored = "baton.settings";
-// Of numbers [least, most, step]. An empty one says nothing: the model's default is taken.
+// `range` of numbers: [least, most, step]. An empty field is not sent: the model's default applies.
 const fields = [
-  {name: "model", words: "Model", about: "of those that are served", value: ""},
-  {name: "system", words: "System message", about: "how it is to answer", value: "", rows: 3},
-  {name: "temperature", words: "Temperature", about: "0 to 2; 0: always the likeliest token; empty: the model's default", value: "", range: [0, 2, 0.05]},
-  {name: "top_p", words: "Top p", about: "above 0 to 1: of the likeliest tokens, so much probability; empty: the model's default", value: "", range: [0.01, 1, 0.01]},
-  {name: "top_k", words: "Top k", about: "so many of the likeliest tokens; 0: all; empty: the model's default", value: "", range: [0, 1_000_000, 1]},
-  {name: "min_p", words: "Min p", about: "0 to 1: of the likeliest token's probability, at least this share; empty: the model's default", value: "", range: [0, 1, 0.01]},
-  {name: "max_tokens", words: "Longest answer", about: "tokens, from 1", value: 1024, range: [1, 1_000_000, 1]},
-  {name: "seed", words: "Seed", about: "a whole number; empty: drawn anew each time", value: "", range: [0, Number.MAX_SAFE_INTEGER, 1]},
+  {name: "model", words: "Model", about: "one of the served models", value: ""},
+  {name: "system", words: "System message", about: "instructions for the model", value: "", rows: 3},
+  {name: "temperature", words: "Temperature", about: "0 to 2; 0: greedy; empty: the model's default", value: "", range: [0, 2, 0.05]},
+  {name: "top_p", words: "Top p", about: "above 0 to 1: sample from the likeliest tokens with this total probability; empty: the model's default", value: "", range: [0.01, 1, 0.01]},
+  {name: "top_k", words: "Top k", about: "sample from this many likeliest tokens; 0: all; empty: the model's default", value: "", range: [0, 1_000_000, 1]},
+  {name: "min_p", words: "Min p", about: "0 to 1: minimum probability relative to the likeliest token; empty: the model's default", value: "", range: [0, 1, 0.01]},
+  {name: "max_tokens", words: "Max tokens", about: "length limit of an answer, from 1", value: 1024, range: [1, 1_000_000, 1]},
+  {name: "seed", words: "Seed", about: "an integer; empty: random", value: "", range: [0, Number.MAX_SAFE_INTEGER, 1]},
 ];
 
 let now = {};
@@ -23,7 +23,7 @@ const is_valid = (field, value) => {
   return value === "" ? field.value === "" : Number.isFinite(value) && value >= least && value <= most && (step !== 1 || Number.isInteger(value));
 };
 
-// Only what says something.
+// Only the fields that are set.
 export const values = () => Object.fromEntries(Object.entries(now).filter(([, v]) => v !== ""));
 
 function change(field) {
@@ -31,9 +31,9 @@ function change(field) {
   const value = field.range && input.value !== "" ? Number(input.value) : input.value;
   const is_good = is_valid(field, value) && !(field.range && input.validity.badInput);
   input.setAttribute("aria-invalid", String(!is_good));
-  if (!is_good) return; // the last good one stays
+  if (!is_good) return; // keeps the last valid value
   now[field.name] = value;
-  try { localStorage.setItem(stored, JSON.stringify(now)); } catch { /* for as long as the page lives */ }
+  try { localStorage.setItem(stored, JSON.stringify(now)); } catch { /* kept until the page is closed */ }
 }
 
 function show() {
@@ -44,11 +44,11 @@ function show() {
 }
 
 export function reset() {
-  try { localStorage.removeItem(stored); } catch { /* nothing was kept */ }
+  try { localStorage.removeItem(stored); } catch { /* nothing was stored */ }
   use({});
 }
 
-// The models that may be chosen; the first one is also what "" means.
+// The models to choose from; "" means the first one.
 export function offer_models(names) {
   const select = inputs.model;
   if (select.options.length === names.length && names.every((n, i) => select.options[i].text === n)) return;

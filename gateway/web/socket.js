@@ -1,47 +1,46 @@
-// The WebSocket of docs/apis/websocket.md: one for all requests of the page, opened when there is one and closed when there
-// has been none for a while. When it falls, or the gateway behind it, it is opened again and each request goes on from
-// the token it has: its taker sees {type: "lost"}, or "locked" while a key is asked for, then what the server says, as if
-// nothing had been.
+// The WebSocket of docs/apis/websocket.md, shared by all requests of the page. It is opened for the first request and closed
+// after idle_ms without one. If it or the gateway fails, it is opened again and each request resumes at the token that it
+// has. Its callback gets {type: "lost"}, or "locked" while a key is required, and then further messages as before.
 const patience_ms = 60_000, idle_ms = 30_000;
 const waits_ms = [0, 100, 200, 400, 800, 1000];
-const again = new Set(["not_ready", "draining", "overloaded"]); // of a gateway that has just come
+const again = new Set(["not_ready", "draining", "overloaded"]); // from a new gateway
 
 const wait = ms => new Promise(done => setTimeout(done, ms));
 
-export class Line {
-  #key; #locked; #socket = null; #requests = new Map(); #lost_at = 0; #idle; #is_coming = false; #tries = 0;
+export class Connection {
+  #key; #locked; #socket = null; #requests = new Map(); #lost_at = 0; #idle; #is_reconnecting = false; #tries = 0;
 
-  // `key()`: the API key or ""; `locked()` is called when the server wants another one.
+  // `key()`: the API key or ""; `locked()` is called when the server requires another one.
   constructor(key, locked) { this.#key = key; this.#locked = locked; }
 
-  // `take(message)` hears granted, tokens, done and error of it, and lost.
+  // `take(message)` gets granted, tokens, done and error of the request, and lost.
   start(id, body, take) { this.#open(id, {body, take, from: 0}); }
-  // `place`: {resume, from, model} of a request that was started once.
-  resume(id, place, take) { this.#open(id, {...place, take}); }
+  // `position`: {resume, from, model} of an earlier request.
+  resume(id, position, take) { this.#open(id, {...position, take}); }
 
   cancel(id) {
     const request = this.#requests.get(id);
     if (!request) return;
     if (this.#is_up()) return this.#send({type: "cancel", id});
     request.take({type: "error", error: {code: "cancelled", message: "stopped"}});
-    if (request.resume) request.take = () => {}, request.is_over = true; // cancelled as soon as there is somebody to tell
+    if (request.resume) request.take = () => {}, request.is_over = true; // cancelled after the reconnection
     else this.#requests.delete(id);
   }
 
-  // There is another key.
-  unlock() { if (this.#requests.size) this.#come_back(); }
+  // Call it after a change of the key.
+  unlock() { if (this.#requests.size) this.#reconnect(); }
 
   #open(id, request) {
     clearTimeout(this.#idle);
     this.#requests.set(id, request);
-    if (this.#is_up()) this.#tell(id, request);
-    else if (!this.#socket && !this.#is_coming) this.#connect();
+    if (this.#is_up()) this.#send_request(id, request);
+    else if (!this.#socket && !this.#is_reconnecting) this.#connect();
   }
 
   #is_up() { return this.#socket?.readyState === WebSocket.OPEN; }
   #send(message) { this.#socket.send(JSON.stringify(message)); }
 
-  #tell(id, r) {
+  #send_request(id, r) {
     if (r.resume) this.#send({type: "resume", id, resume: r.resume, from: r.from, ...(r.model && {model: r.model})});
     else this.#send({type: "start", id, ...r.body});
     if (r.is_over) this.#send({type: "cancel", id});
@@ -51,20 +50,20 @@ export class Line {
     const protocols = ["baton"];
     if (this.#key()) protocols.push("bearer." + encodeURIComponent(this.#key()).replace(/[()]/g, c => "%" + c.charCodeAt(0).toString(16)));
     const socket = this.#socket = new WebSocket(location.origin.replace(/^http/, "ws") + "/v1/stream", protocols);
-    socket.onopen = () => { for (const [id, r] of this.#requests) this.#tell(id, r); };
-    socket.onmessage = e => this.#hear(JSON.parse(e.data));
+    socket.onopen = () => { for (const [id, r] of this.#requests) this.#send_request(id, r); };
+    socket.onmessage = e => this.#receive(JSON.parse(e.data));
     socket.onclose = () => {
       if (this.#socket !== socket) return;
       this.#socket = null;
-      if (this.#requests.size) this.#come_back();
+      if (this.#requests.size) this.#reconnect();
     };
   }
 
-  #hear(m) {
+  #receive(m) {
     const request = this.#requests.get(m.id);
     if (!request) return;
     if (m.type === "error" && this.#lost_at && again.has(m.error.code) && performance.now() - this.#lost_at < patience_ms) {
-      return void setTimeout(() => this.#is_up() && this.#requests.has(m.id) && this.#tell(m.id, request), waits_ms.at(-2));
+      return void setTimeout(() => this.#is_up() && this.#requests.has(m.id) && this.#send_request(m.id, request), waits_ms.at(-2));
     }
     if (m.type === "granted") request.resume = m.resume;
     if (m.type === "tokens") {
@@ -78,29 +77,29 @@ export class Line {
     request.take(m);
   }
 
-  // A browser does not tell why a socket was refused, so the server is asked by HTTP first.
-  async #come_back() {
-    if (this.#is_coming) return;
-    this.#is_coming = true;
+  // A browser hides why a socket was refused, so this sends an HTTP request first.
+  async #reconnect() {
+    if (this.#is_reconnecting) return;
+    this.#is_reconnecting = true;
     const lost_at = this.#lost_at ||= performance.now();
     for (const r of this.#requests.values()) r.take({type: "lost"});
     for (let status = 0; this.#requests.size && !status;) {
       await wait(waits_ms[Math.min(this.#tries++, waits_ms.length - 1)]);
-      status = await this.#knock();
+      status = await this.#probe();
       if (status === 401) {
-        this.#is_coming = false;
+        this.#is_reconnecting = false;
         this.#lost_at = 0;
         for (const r of this.#requests.values()) r.take({type: "locked"});
         return this.#locked();
       }
       if (performance.now() - lost_at > patience_ms)
-        this.#end_all({code: "connection_lost", message: "the server has not come back within " + patience_ms / 1000 + " s"});
+        this.#end_all({code: "connection_lost", message: "the server was unreachable for " + patience_ms / 1000 + " s"});
     }
-    this.#is_coming = false;
+    this.#is_reconnecting = false;
     if (this.#requests.size) this.#connect();
   }
 
-  async #knock() {
+  async #probe() {
     try { return (await fetch("/v1/models", {headers: this.#key() ? {Authorization: "Bearer " + this.#key()} : {}})).status; }
     catch { return 0; }
   }

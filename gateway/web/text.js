@@ -1,12 +1,12 @@
-// An answer's text as elements: paragraphs, headings, lists, quotes, code, **bold**, *italic*, `code`. What the model
-// writes only ever becomes text nodes, so that HTML in it is shown, and links stay text.
+// Converts an answer's text to elements: paragraphs, headings, lists, quotes, code, **bold**, *italic*, `code`. Model output
+// becomes text nodes only, so HTML is shown as text and links stay text.
 import {make} from "./dom.js";
 
 const fence = /^ {0,3}(`{3,}|~{3,})\s*([\w+#.-]*)[^`]*$/;
 const item = /^\s{0,8}(?:[-*+]|(\d{1,9})[.)])\s+(.*)$/;
 const heading = /^(#{1,6})\s+(.*)$/;
 const marks = /(`+)([^`]|[^`].*?[^`])\1(?!`)|\*\*(?=\S)(.+?)\*\*|(?<![*\w])\*(?=\S)([^*]+?)(?<=\S)\*(?![*\w])/s;
-const depth_max = 4, inline_chars_max = 4000; // what is longer stays plain: the marks are looked for from each place on
+const depth_max = 4, inline_chars_max = 4000; // longer text stays plain: the search is quadratic
 
 function inline(text, depth = 0) {
   const parts = [];
@@ -23,7 +23,7 @@ function inline(text, depth = 0) {
   return parts;
 }
 
-// The text cut into blocks, each {kind, source, ...}. The last one may still grow.
+// Splits the text into blocks {kind, source, ...}. The last one may still grow.
 export function blocks(text) {
   const out = [];
   const lines = text.split("\n");
@@ -77,7 +77,7 @@ function element_of(block, copy) {
   }
 }
 
-// Shows `text` in `box`, and makes anew only those blocks that are others than before. `copy` takes the text of code.
+// Shows `text` in `box` and rebuilds only changed blocks. `copy` takes the text of code.
 export function show_text(box, text, copy) {
   const now = blocks(text);
   const before = box.sources ?? [];

@@ -89,7 +89,7 @@ def test_answers_are_made_again_and_questions_changed_and_what_was_is_kept(page,
     page.until(lambda: "2 / 2" in page.text(".version"))
     visitor.wait_end()
     second = visitor.answer
-    visitor.act("The version before")
+    visitor.act("Previous version")
     page.until(lambda: "1 / 2" in page.text(".version"))
     assert visitor.answers == [first]
     visitor.ask("And another one.")
@@ -98,16 +98,16 @@ def test_answers_are_made_again_and_questions_changed_and_what_was_is_kept(page,
     visitor.act("Regenerate", last=False)  # of the first answer: the second question belongs to the one before
     page.until(lambda: "3 / 3" in page.text(".version") and len(visitor.answers) == 1)
     visitor.wait_end()
-    visitor.act("The version before")
+    visitor.act("Previous version")
     page.until(lambda: "2 / 3" in page.text(".version"))
     assert visitor.answers == [second]
     visitor.act("Edit")
-    assert page.value("document.getElementById('text').value") == "Name a colour." and page.text("#send") == "Send anew"
+    assert page.value("document.getElementById('text').value") == "Name a colour." and page.text("#send") == "Send again"
     page.value("document.getElementById('text').value = ''")
     visitor.ask("Name a bird.")
     page.until(lambda: "2 / 2" in page.text(".user .version"))
     visitor.wait_end()
-    visitor.act("The version before", last=False)
+    visitor.act("Previous version", last=False)
     page.until(lambda: "Name a colour." in page.text(".user .text"))
 
 
@@ -256,7 +256,7 @@ CONTRAST = """(() => {
     const out = [];
     for (const e of document.body.querySelectorAll('*')) {
         const says = [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim());
-        if (!says || !e.getClientRects().length || e.closest('.heard, .skip, :disabled')) continue;
+        if (!says || !e.getClientRects().length || e.closest('.hidden-text, .skip, :disabled')) continue;
         const style = getComputedStyle(e), is_svg = e instanceof SVGElement;
         const box = is_svg && e.parentNode.querySelector('rect.box');
         const back = box ? parse(getComputedStyle(box).fill) : behind(e);
@@ -316,7 +316,7 @@ def test_an_answer_goes_on_when_the_gateway_is_killed(fresh, page):
     page.until(lambda: "connection lost, waiting" in page.value("noted"))
     assert visitor.wait_end() == whole
     assert len(visitor.answers) == 1 and "lost" not in visitor.note
-    page.until(lambda: "the gateway is away" in page.text("#events") or "gateway was lost" in page.text("#events"))
+    page.until(lambda: "the gateway is unreachable" in page.text("#events") or "gateway was lost" in page.text("#events"))
     assert fresh.metric("baton_requests_resumed_total") == 1
     assert [c for c in page.complaints if c.get("source") != "network"] == []  # nobody listened for a while
     page.complaints.clear()
