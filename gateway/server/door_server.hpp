@@ -3,7 +3,7 @@
 // its clients:
 //
 //   auto facts = std::make_shared<gateway::gateway_state>(config);
-//   auto [router, clients] = gateway::spawn_router(system, facts, heads);
+//   auto [router, clients] = gateway::spawn_request_router(system, facts, heads);
 //   auto servers = gateway::api_servers::start(system, facts, router);
 //   ... later: (*servers)->stop(), then the actors.
 //

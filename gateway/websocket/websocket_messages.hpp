@@ -1,4 +1,4 @@
-// The JSON messages of /v1/stream, both ways (docs/websocket.md). Pure.
+// The JSON messages of /v1/stream, both ways (docs/apis/websocket.md). Pure.
 //
 //   client: start, resume, cancel, ack        server: granted, tokens, done, error
 #pragma once

@@ -1,7 +1,7 @@
 // One SDK client of the ZeroMQ server: its hello, requests and credit. It has no socket and no
 // clock; zmq_server.cpp calls it on the server's thread.
 //
-//   connected --generate, tokenize...--> connected   (a request: opened -> granted -> chunks -> end)
+//   connected --generate, tokenize...--> connected   (request: opened, granted, chunks, end)
 //      |  silent for silence_max, unreachable, a new incarnation of the process
 //      +--> gone                                     (all its tickets are cancelled)
 #pragma once

@@ -1,5 +1,5 @@
-// The server for SDK clients: a ROUTER socket on its own thread (docs/protocol.md). ZeroMQ types
-// stay out of this header.
+// The server for SDK clients: a ROUTER socket on its own thread (docs/reference/protocol.md).
+// ZeroMQ types stay out of this header.
 #pragma once
 
 #include "gateway/admission/reception.hpp"

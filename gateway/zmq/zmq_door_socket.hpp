@@ -1,5 +1,5 @@
 // The socket of a ZeroMQ server: a ROUTER whose messages are a routing id and one packet
-// (docs/protocol.md). Used by one thread. Heavy: ZeroMQ.
+// (docs/reference/protocol.md). Used by one thread. Heavy: ZeroMQ.
 #pragma once
 
 #include "gateway/config/config.hpp"

@@ -1,7 +1,7 @@
 // The server for worker processes: a ROUTER socket in the run directory, on its own thread
-// (docs/protocol.md). It tracks the workers that sent a hello, checks their messages, and sees the
-// end of a process at once by its pidfd. The worker pools decide on requests. ZeroMQ types stay out
-// of this header.
+// (docs/reference/protocol.md). It tracks connected workers, checks their messages, and sees the
+// end of a process at once by its pidfd. The pools decide on requests. ZeroMQ types stay out of
+// this header.
 //
 //   (unknown) --hello of a configured process--> connected --process ended, message out of order,
 //                                                    |        unreadable--> (unknown), worker_lost

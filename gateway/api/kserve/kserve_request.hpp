@@ -1,6 +1,6 @@
 // Converts a KServe v2 call to a language model's typed request. Inputs and parameters are those of
 // Triton's vLLM backend and of TensorRT-LLM. Pure. Unsupported ones are refused by name;
-// docs/compatibility-triton.md lists them.
+// docs/apis/triton.md lists them.
 #pragma once
 
 #include "gateway/api/kserve/kserve_call.hpp"

@@ -1,5 +1,5 @@
 // Converts OpenAI's request bodies (with vLLM's sampling parameters) to typed requests. Pure.
-// Unsupported fields are refused by name; docs/compatibility.md lists them.
+// Unsupported fields are refused by name; docs/apis/generation.md lists them.
 //
 // `user`, `safety_identifier` and `prompt_cache_key` are labels without effect on an answer: they
 // are checked and dropped. `developer` is OpenAI's newer name for the role `system`. Text parts of

@@ -218,7 +218,7 @@ TEST_CASE("the words that the gateway's sources count are those that begin at 0"
   std::set<std::string> dropped, came_back, doors;
   const std::regex drop("dropped\\(\"([a-z_]+)\"\\)");
   const std::regex back("note_resumed\\(entry, (is_news \\? )?\"([a-z_]+)\"( : \"([a-z_]+)\")?\\)");
-  const std::regex door("reception [a-z]+\\(|front, b, \"([a-z]+)\"");
+  const std::regex door("(?:reception|admission) [a-z]+\\(|(?:front|router), b, \"([a-z]+)\"");
   for (const auto& file :
        std::filesystem::recursive_directory_iterator(BATON_SOURCE_DIR "/gateway")) {
     if (!file.is_regular_file()) {
