@@ -327,7 +327,7 @@ result<void> take_member(worker_reader& reader, kserve_parameter_map& parameters
                           bytes_of_json(name, row->datatype, value, *count));
 }
 
-// -- A body of bytes alone --
+// -- Raw binary body --
 
 result<kserve_worker_call> read_raw(const worker_view& of, std::string_view body) {
   const auto& facts = *of.facts;

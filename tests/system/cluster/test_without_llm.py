@@ -74,7 +74,7 @@ def test_the_page_shows_what_runs_and_no_chat(cluster):
     with browser() as page:
         page.look(width=600)
         page.open(cluster.url)
-        page.until(lambda: page.text("#phase") == "ready" and page.text("#model") == "no LLM: worker models alone")
+        page.until(lambda: page.text("#phase") == "ready" and page.text("#model") == "no LLM: worker models only")
         names = "[...document.querySelectorAll('#rows th')].map(e => e.textContent)"
         page.until(lambda: set(page.value(names)) == {"gateway", "worker-play-0", "worker-play-1"})
         is_shown = "(id => document.getElementById(id).checkVisibility())"

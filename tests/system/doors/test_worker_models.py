@@ -322,7 +322,7 @@ def test_what_is_no_worker_is_not_let_in(models):
              "BATON_WORKER_EPOCH": "1", "BATON_WORKER_NAME": "w", "BATON_WORKER_MODEL": "play", "BATON_WORKER_VERSION": "1",
              "BATON_WORKER_BATCH_SIZE": "1"},
     )
-    assert stranger.returncode == 1 and "no worker has this place" in stranger.stderr
+    assert stranger.returncode == 1 and "no worker is configured under this number" in stranger.stderr
 
 
 def test_priorities_and_timeouts_are_parameters_of_a_request(models, pool, tmp_path):
