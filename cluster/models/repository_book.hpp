@@ -21,7 +21,7 @@
 // wanted. Changed files or a client's repeated load start a new revision; the old one serves until
 // the new one is ready, and stays if it never is.
 //
-// A version of a store's model (repository_enlisted.cpp) may have no workers: it is then ready with
+// A version of a store's model (registered_models.cpp) may have no workers: it is then ready with
 // none. Scaling up loads more workers beside those that serve. Scaling down removes the last ones,
 // each after its pending requests. A version that fails before it was ready is unregistered.
 #pragma once
