@@ -12,9 +12,10 @@ namespace {
 
 using detokenizer_pointer = detokenizer_actor::stateful_pointer<detokenizer_state>;
 
-token_detail detail_of(const text::tokenizer& words, const sample& s) {
-  const auto entry_of = [&words](token_id token, float logprob) {
-    return logprob_entry{std::string(words.piece(token)), token, logprob, words.is_control(token)};
+token_detail detail_of(const text::tokenizer& vocabulary, const sample& s) {
+  const auto entry_of = [&vocabulary](token_id token, float logprob) {
+    return logprob_entry{std::string(vocabulary.piece(token)), token, logprob,
+                         vocabulary.is_control(token)};
   };
   token_detail d{entry_of(s.token, s.logprob), {}};
   for (const auto& t : s.top)
@@ -30,31 +31,33 @@ std::vector<token_id> ids_of(std::span<const sample> samples) {
 }
 
 // Moves the tokens that the text covers from the held-back ones to the transcript.
-void take_in(const text::tokenizer& words, choice_stream& stream, const text::decoded& text) {
+void add_decoded(const text::tokenizer& vocabulary, choice_stream& stream,
+                 const text::decoded& text) {
   const std::span covered = std::span(stream.uncovered).first(text.ends.size());
   std::vector<token_detail> details;
   if (stream.wants_logprobs)
     for (const auto& s : covered)
-      details.push_back(detail_of(words, s));
-  stream.said.add(text.text, text.ends, ids_of(covered), std::move(details));
+      details.push_back(detail_of(vocabulary, s));
+  stream.text.add(text.text, text.ends, ids_of(covered), std::move(details));
   stream.uncovered.erase(stream.uncovered.begin(),
                          stream.uncovered.begin() + static_cast<std::ptrdiff_t>(covered.size()));
   stream.stopped = text.stopped;
 }
 
-void decode(const text::tokenizer& words, choice_stream& stream, std::span<const sample> samples) {
+void decode(const text::tokenizer& vocabulary, choice_stream& stream,
+            std::span<const sample> samples) {
   stream.uncovered.insert(stream.uncovered.end(), samples.begin(), samples.end());
-  take_in(words, stream, stream.decoder->push(ids_of(samples)));
+  add_decoded(vocabulary, stream, stream.decoder->push(ids_of(samples)));
 }
 
 // Tokens delivered by an earlier incarnation of the head are decoded again, but not sent.
-result<choice_stream> begin(const text::tokenizer& words, const tokens& m) {
+result<choice_stream> begin(const text::tokenizer& vocabulary, const tokens& m) {
   text::stream_decoder_config config;
   config.stops = m.stopping.stop_texts;
   config.include_stop = m.stopping.include_stop_text;
   config.tokens_min = m.stopping.tokens_min;
   config.begins_text = !m.continues_prompt;
-  auto decoder = text::stream_decoder::create(words, std::move(config));
+  auto decoder = text::stream_decoder::create(vocabulary, std::move(config));
   if (!decoder)
     return decoder.error();
   choice_stream stream;
@@ -68,18 +71,18 @@ result<choice_stream> begin(const text::tokenizer& words, const tokens& m) {
   stream.wants_logprobs = m.logprobs >= 0;
   stream.stop_texts = m.stopping.stop_texts;
   stream.decoder = std::move(*decoder);
-  stream.told = static_cast<std::uint32_t>(m.delivered.size());
+  stream.sent = static_cast<std::uint32_t>(m.delivered.size());
   stream.prompt = m.prompt_scores;
   std::vector<sample> delivered;
   for (const token_id token : m.delivered)
     delivered.push_back({token, 0, {}});
-  decode(words, stream, delivered);
+  decode(vocabulary, stream, delivered);
   return stream;
 }
 
 // Exactly one chunk of a choice has finish != none, and it is the last: the scheduler decides when.
-void finish_stream(const text::tokenizer& words, choice_stream& stream, const tokens& m) {
-  take_in(words, stream, stream.decoder->finish());
+void finish_stream(const text::tokenizer& vocabulary, choice_stream& stream, const tokens& m) {
+  add_decoded(vocabulary, stream, stream.decoder->finish());
   stream.decoder.reset();
   stream.end = ending{m.finish, m.tokens_total, {}, m.failure, m.embedding};
   if (!stream.stopped)
@@ -106,19 +109,19 @@ std::size_t size_of(const chunk& c) {
   return c.text.size() + c.embedding.size() * sizeof(float) + entries * entry_bytes;
 }
 
-void pass_on(detokenizer_pointer self, node_id gateway, detokenizer_state::parcel& p) {
+void flush(detokenizer_pointer self, process_id gateway, detokenizer_state::parcel& p) {
   if (p.content.all.empty())
     return;
   self->send(self->state.config.peers.gateway(gateway), std::move(p.content));
   p = {};
 }
 
-void tell(detokenizer_pointer self, node_id gateway, chunk c) {
+void enqueue(detokenizer_pointer self, process_id gateway, chunk c) {
   auto& p = self->state.outgoing[gateway];
   p.size_bytes += size_of(c);
   p.content.all.push_back(std::move(c));
   if (p.size_bytes > parcel_bytes_max || p.content.all.size() >= parcel_chunks_max)
-    pass_on(self, gateway, p);
+    flush(self, gateway, p);
 }
 
 // More tokens than this are split into several chunks, each far below the bounds of a message.
@@ -137,35 +140,35 @@ chunk chunk_of(sequence_id id, const choice_stream& stream) {
 }
 
 // Sends the prompt's log probabilities, before the first text.
-void tell_prompt(detokenizer_pointer self, sequence_id id, choice_stream& stream) {
-  const auto& words = *self->state.config.tokenizer;
-  while (stream.prompt_told < stream.prompt.size()) {
-    const auto some = std::span(stream.prompt).subspan(stream.prompt_told);
+void send_prompt(detokenizer_pointer self, sequence_id id, choice_stream& stream) {
+  const auto& vocabulary = *self->state.config.tokenizer;
+  while (stream.prompt_sent < stream.prompt.size()) {
+    const auto some = std::span(stream.prompt).subspan(stream.prompt_sent);
     auto c = chunk_of(id, stream);
-    c.index = c.output_tokens = stream.told;
-    c.prompt_from = static_cast<std::uint32_t>(stream.prompt_told);
+    c.index = c.output_tokens = stream.sent;
+    c.prompt_from = static_cast<std::uint32_t>(stream.prompt_sent);
     for (const auto& s : some.first(std::min<std::size_t>(some.size(), chunk_tokens_max)))
-      c.prompt_details.push_back(detail_of(words, s));
-    stream.prompt_told += c.prompt_details.size();
-    tell(self, stream.gateway, std::move(c));
+      c.prompt_details.push_back(detail_of(vocabulary, s));
+    stream.prompt_sent += c.prompt_details.size();
+    enqueue(self, stream.gateway, std::move(c));
   }
 }
 
 // Sends the text that was not sent yet, and then the end. After a resume, also the length of the
 // text before it.
-void tell_rest(detokenizer_pointer self, sequence_id id, choice_stream& stream, bool is_resumed) {
-  tell_prompt(self, id, stream);
-  bool is_told = stream.told >= stream.said.tokens() && !stream.end;
-  while (!is_told) {
+void send_rest(detokenizer_pointer self, sequence_id id, choice_stream& stream, bool is_resumed) {
+  send_prompt(self, id, stream);
+  bool is_sent = stream.sent >= stream.text.tokens() && !stream.end;
+  while (!is_sent) {
     auto c = chunk_of(id, stream);
-    const auto from = std::min(stream.told, stream.said.tokens());
-    stream.said.cut(from, chunk_tokens_max, c);
+    const auto from = std::min(stream.sent, stream.text.tokens());
+    stream.text.cut(from, chunk_tokens_max, c);
     c.output_tokens = c.index;
     if (is_resumed)
-      c.characters_before = stream.said.characters_before(from);
-    stream.told = c.index;
-    is_told = c.index == stream.said.tokens();
-    if (is_told && stream.end) {
+      c.characters_before = stream.text.characters_before(from);
+    stream.sent = c.index;
+    is_sent = c.index == stream.text.tokens();
+    if (is_sent && stream.end) {
       c.finish = stream.end->finish;
       c.output_tokens = stream.end->output_tokens;
       c.stop_text = stream.end->stop_text;
@@ -174,7 +177,7 @@ void tell_rest(detokenizer_pointer self, sequence_id id, choice_stream& stream, 
       c.prepare_micros = stream.prepare_micros;
       c.queue_micros = stream.queue_micros;
     }
-    tell(self, stream.gateway, std::move(c));
+    enqueue(self, stream.gateway, std::move(c));
   }
 }
 
@@ -192,7 +195,7 @@ void keep(detokenizer_pointer self, sequence_id id, const choice_stream& stream)
   for (const auto& token : stream.prompt)
     prompt_bytes += sizeof token + token.top.size() * sizeof(token_logprob);
   s.kept.push_back({id, self->clock().now(),
-                    sizeof(choice_stream) + stream.said.size_bytes() + prompt_bytes +
+                    sizeof(choice_stream) + stream.text.size_bytes() + prompt_bytes +
                         stream.end->embedding.size() * sizeof(float)});
   s.kept_bytes += s.kept.back().size_bytes;
   while (s.kept_bytes > kept_bytes_max)
@@ -220,7 +223,7 @@ void on_tick(detokenizer_pointer self) {
 }
 
 // Answers the scheduler that sent the current message.
-void ask(detokenizer_pointer self, cancel m) {
+void cancel_choice(detokenizer_pointer self, cancel m) {
   self->send(caf::actor_cast<scheduler_actor>(self->current_sender()), std::move(m));
 }
 
@@ -234,17 +237,17 @@ void fail_choice(detokenizer_pointer self, const tokens& m, const error& why) {
   last.cached_tokens = m.cached_tokens;
   last.finish = finish::failed;
   last.failure = why;
-  tell(self, m.gateway, std::move(last));
-  ask(self, {m.ticket, m.choice, cancel_reason::client_asked, 0, std::nullopt});
+  enqueue(self, m.gateway, std::move(last));
+  cancel_choice(self, {m.ticket, m.choice, cancel_reason::client_asked, 0, std::nullopt});
 }
 
 void on_tokens(detokenizer_pointer self, const tokens& m) {
   auto& s = self->state;
-  const auto& words = *s.config.tokenizer;
+  const auto& vocabulary = *s.config.tokenizer;
   const sequence_id id{m.ticket, m.choice};
   if (m.begins) {
     forget(s, id);
-    auto begun = begin(words, m);
+    auto begun = begin(vocabulary, m);
     if (!begun)
       return fail_choice(self, m, begun.error());
     s.streams.insert_or_assign(id, std::move(*begun));
@@ -254,20 +257,20 @@ void on_tokens(detokenizer_pointer self, const tokens& m) {
     return; // failed at its start
   auto& stream = it->second;
   const bool was_stopped = stream.stopped.has_value();
-  decode(words, stream, m.samples);
+  decode(vocabulary, stream, m.samples);
   if (m.finish != finish::none)
-    finish_stream(words, stream, m);
+    finish_stream(vocabulary, stream, m);
   else if (stream.stopped && !was_stopped)
-    ask(self, {m.ticket, m.choice, cancel_reason::stop_text, stream.stopped->token_index + 1,
-               std::nullopt});
-  tell_rest(self, id, stream, /*is_resumed=*/false);
+    cancel_choice(self, {m.ticket, m.choice, cancel_reason::stop_text,
+                         stream.stopped->token_index + 1, std::nullopt});
+  send_rest(self, id, stream, /*is_resumed=*/false);
   if (stream.end)
     keep(self, id, stream);
 }
 
-void pass_on_all(detokenizer_pointer self) {
+void flush_all(detokenizer_pointer self) {
   for (auto& [gateway, p] : std::exchange(self->state.outgoing, {}))
-    pass_on(self, gateway, p);
+    flush(self, gateway, p);
 }
 
 // -- resuming a stream --
@@ -287,21 +290,21 @@ bool can_resume(const detokenizer_state& s, const resume_text& m) {
     knows_any = true;
     const auto& stream = it->second;
     if (stream.resume_key != what.resume_key ||
-        what.from[choice].index > std::max(stream.told, stream.said.tokens()))
+        what.from[choice].index > std::max(stream.sent, stream.text.tokens()))
       return false;
   }
   return knows_any && count > 0 && !s.streams.contains({what.ticket, count});
 }
 
 // Repeats the end of a choice that was over in an earlier incarnation of the head.
-void tell_end(detokenizer_pointer self, const resume& what, std::uint32_t choice) {
+void send_end(detokenizer_pointer self, const resume& what, std::uint32_t choice) {
   chunk c;
   c.request = what.request;
   c.ticket = what.ticket;
   c.choice = choice;
   c.index = c.output_tokens = what.from[choice].index;
   c.finish = finish::stop;
-  tell(self, what.gateway, std::move(c));
+  enqueue(self, what.gateway, std::move(c));
 }
 
 void on_resume(detokenizer_pointer self, const resume_text& m) {
@@ -310,7 +313,7 @@ void on_resume(detokenizer_pointer self, const resume_text& m) {
   const auto gateway = s.config.peers.gateway(what.gateway);
   if (!can_resume(s, m)) {
     if (m.is_open) // the scheduler resumed it, so it is orphaned again
-      ask(self, {what.ticket, std::nullopt, cancel_reason::client_lost, 0, std::nullopt});
+      cancel_choice(self, {what.ticket, std::nullopt, cancel_reason::client_lost, 0, std::nullopt});
     self->send(gateway, rejected{what.request, what.ticket,
                                  fail(errc::ticket_not_found,
                                       "there is no stream of ticket {} to resume: it ended too "
@@ -324,18 +327,18 @@ void on_resume(detokenizer_pointer self, const resume_text& m) {
     const auto it = s.streams.find({what.ticket, choice});
     if (it == s.streams.end()) {
       if (what.from[choice].has_finish)
-        tell_end(self, what, choice);
+        send_end(self, what, choice);
       continue;
     }
     auto& stream = it->second;
     stream.request = what.request;
     stream.gateway = what.gateway;
-    stream.told = what.from[choice].index;
-    if (stream.told == 0) // a client with text has the prompt already
-      stream.prompt_told = 0;
-    tell_rest(self, it->first, stream, /*is_resumed=*/true);
+    stream.sent = what.from[choice].index;
+    if (stream.sent == 0) // a client with text has the prompt already
+      stream.prompt_sent = 0;
+    send_rest(self, it->first, stream, /*is_resumed=*/true);
   }
-  pass_on_all(self);
+  flush_all(self);
 }
 
 } // namespace
@@ -347,7 +350,7 @@ detokenizer_actor::behavior_type detokenizer(detokenizer_pointer self, detokeniz
       [self](const step_tokens& m) {
         for (const auto& t : m.all)
           on_tokens(self, t);
-        pass_on_all(self);
+        flush_all(self);
       },
       [self](const resume_text& m) { on_resume(self, m); },
       [self](const tick&) { on_tick(self); },

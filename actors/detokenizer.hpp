@@ -23,7 +23,7 @@ struct detokenizer_config {
 //                          +---------------finish-----------------------^
 struct choice_stream {
   std::uint64_t request = 0;
-  node_id gateway;
+  process_id gateway;
   std::uint64_t resume_key = 0;
   std::uint32_t prompt_tokens = 0;
   std::uint32_t cached_tokens = 0; // of the prompt tokens
@@ -32,10 +32,10 @@ struct choice_stream {
   std::vector<std::string> stop_texts;
   std::optional<text::stream_decoder> decoder; // until the end
   std::vector<sample> uncovered;               // tokens whose text is held back
-  transcript said;
-  std::uint32_t told = 0;     // tokens that the gateway has, or is about to be sent
+  transcript text;
+  std::uint32_t sent = 0;     // tokens that the gateway has, or is about to be sent
   std::vector<sample> prompt; // prompt log probabilities, if wanted: sent before all text
-  std::size_t prompt_told = 0;
+  std::size_t prompt_sent = 0;
   std::optional<text::stop_hit> stopped;
   std::optional<ending> end;
 };
@@ -55,7 +55,7 @@ struct detokenizer_state {
     chunks content;
     std::size_t size_bytes = 0; // approximate
   };
-  std::map<node_id, parcel> outgoing; // of the current step, by gateway
+  std::map<process_id, parcel> outgoing; // of the current step, by gateway
 };
 
 // Maximum text of ended streams; beyond it the oldest are dropped early.

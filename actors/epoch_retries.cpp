@@ -5,25 +5,25 @@
 namespace baton::actors {
 
 // A failed epoch counts against the current shards only if they are the same.
-bool epoch_retries::may_open(const lives& shards, time_point now) {
-  const auto ended_at = std::exchange(came_to_nothing_at_, std::nullopt);
+bool epoch_retries::may_open(const incarnations& shards, time_point now) {
+  const auto ended_at = std::exchange(failed_at_, std::nullopt);
   if (shards != tried_)
-    again_at_.reset();
+    retry_at_.reset();
   else if (ended_at)
-    judge(*ended_at);
-  return !again_at_ || now >= *again_at_;
+    count_failure(*ended_at);
+  return !retry_at_ || now >= *retry_at_;
 }
 
-void epoch_retries::judge(time_point closed_at) {
+void epoch_retries::count_failure(time_point closed_at) {
   const auto pause = policy_.on_end(closed_at, /*was_of_use=*/false);
   keeps_failing_ |= !pause;
-  again_at_ = closed_at + pause.value_or(epoch_pause_max);
+  retry_at_ = closed_at + pause.value_or(epoch_pause_max);
   ++failures_;
 }
 
-void epoch_retries::on_opening(lives shards) {
+void epoch_retries::on_opening(incarnations shards) {
   tried_ = std::move(shards);
-  again_at_.reset();
+  retry_at_.reset();
   opened_at_.reset();
   has_stepped_ = false;
   is_under_way_ = true;
@@ -39,7 +39,7 @@ void epoch_retries::on_closed(time_point now, bool was_waiting, std::string why)
   has_held(now, was_waiting);
   const bool was_short = !opened_at_ || now - *opened_at_ < epoch_held_after;
   if (!has_stepped_ && (was_short || was_waiting || keeps_failing_)) {
-    came_to_nothing_at_ = now;
+    failed_at_ = now;
     failing_since_ = failing_since_.value_or(now);
     why_ = std::move(why);
   }

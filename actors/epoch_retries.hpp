@@ -32,11 +32,11 @@ inline constexpr std::chrono::milliseconds epoch_pause_max =
 class epoch_retries {
 public:
   using time_point = schedule::retry_policy::time_point;
-  using lives = std::vector<std::pair<node_id, epoch_id>>; // the shards' incarnations
+  using incarnations = std::vector<std::pair<process_id, epoch_id>>; // the shards' incarnations
 
   // Whether an epoch with these shards may be opened now. If not, ask again later.
-  bool may_open(const lives& shards, time_point now);
-  void on_opening(lives shards);
+  bool may_open(const incarnations& shards, time_point now);
+  void on_opening(incarnations shards);
   void on_opened(time_point now);
   // A step of the epoch came back, successful or not.
   void on_step() { has_stepped_ = true; }
@@ -50,22 +50,21 @@ public:
   std::optional<time_point> failing_since() const noexcept { return failing_since_; }
   bool keeps_failing() const noexcept { return keeps_failing_; }
   // Whether the next epoch waits for a pause to end.
-  bool is_paused() const noexcept { return again_at_.has_value(); }
+  bool is_paused() const noexcept { return retry_at_.has_value(); }
   // "6 epochs in a row failed, the last one: ..."; empty if none failed.
   std::string reason() const;
 
 private:
   void succeed();
-  void judge(time_point closed_at);
+  void count_failure(time_point closed_at);
 
   schedule::retry_policy policy_{epoch_intensity};
-  lives tried_;                         // the shards of the last opened epoch
+  incarnations tried_;                  // the shards of the last opened epoch
   bool is_under_way_ = false;           // an epoch is opening or open
   std::optional<time_point> opened_at_; // empty: none is open
   bool has_stepped_ = false;
-  std::optional<time_point>
-      came_to_nothing_at_; // end of the last failed epoch, until it is counted
-  std::optional<time_point> again_at_;
+  std::optional<time_point> failed_at_; // end of the last failed epoch, until it is counted
+  std::optional<time_point> retry_at_;
   std::optional<time_point> failing_since_;
   bool keeps_failing_ = false;
   std::uint64_t failures_ = 0; // consecutive

@@ -26,8 +26,8 @@ struct peer_up {
   hello peer;
 };
 struct peer_down {
-  node_id node;
-  epoch_id epoch;
+  process_id process;
+  epoch_id incarnation;
   std::string why;
 };
 
@@ -123,8 +123,8 @@ using gateway_actor =
 // Handles of actors by process, for sending answers; provided by cluster/ or by the simulation in
 // tests.
 struct directory {
-  std::function<gateway_actor(node_id)> gateway;
-  std::function<stage_actor(node_id)> stage;
+  std::function<gateway_actor(process_id)> gateway;
+  std::function<stage_actor(process_id)> stage;
 };
 
 } // namespace baton::actors

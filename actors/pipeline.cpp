@@ -13,12 +13,12 @@ pipeline::lineup pipeline::lineup_of(const baton::generation& g) {
 }
 
 pipeline::pipeline(const baton::generation& only, epoch_id first)
-    : lines_{lineup_of(only)}, epoch_(first) {}
+    : stage_sets_{lineup_of(only)}, epoch_(first) {}
 
-pipeline::lineup* pipeline::line_of(std::uint32_t generation) {
-  auto it = std::find_if(lines_.begin(), lines_.end(),
+pipeline::lineup* pipeline::find_stage_set(std::uint32_t generation) {
+  auto it = std::find_if(stage_sets_.begin(), stage_sets_.end(),
                          [&](const lineup& l) { return l.number == generation; });
-  return it == lines_.end() ? nullptr : &*it;
+  return it == stage_sets_.end() ? nullptr : &*it;
 }
 
 pipeline::seat* pipeline::seat_of(lineup& of, stage_index stage, std::uint32_t rank) {
@@ -26,23 +26,23 @@ pipeline::seat* pipeline::seat_of(lineup& of, stage_index stage, std::uint32_t r
   return rank < of.width && at < of.seats.size() ? &of.seats[at] : nullptr;
 }
 
-const hello* pipeline::linked(node_id node) const {
-  auto it =
-      std::find_if(linked_.begin(), linked_.end(), [&](const hello& h) { return h.node == node; });
+const hello* pipeline::linked(process_id process) const {
+  auto it = std::find_if(linked_.begin(), linked_.end(),
+                         [&](const hello& h) { return h.process == process; });
   return it == linked_.end() ? nullptr : &*it;
 }
 
 bool pipeline::is_complete(const lineup& l) const {
   return std::all_of(l.seats.begin(), l.seats.end(), [&](const seat& s) {
-    const auto* peer = s.ready ? linked(s.ready->node) : nullptr;
-    return peer != nullptr && peer->epoch == s.ready->node_epoch;
+    const auto* peer = s.ready ? linked(s.ready->process) : nullptr;
+    return peer != nullptr && peer->incarnation == s.ready->incarnation;
   });
 }
 
 bool pipeline::close() {
   bool was_under_way = state_ != state::waiting;
   state_ = state::waiting;
-  for (auto& l : lines_)
+  for (auto& l : stage_sets_)
     for (auto& s : l.seats)
       s.has_opened = s.has_taken = false;
   return was_under_way;
@@ -50,26 +50,26 @@ bool pipeline::close() {
 
 bool pipeline::set_plan(const generations& plan) {
   const auto before = generation();
-  std::vector<lineup> lines;
+  std::vector<lineup> stage_sets;
   const auto take = [&](const baton::generation& g) {
-    if (auto* known = line_of(g.number))
-      lines.push_back(std::move(*known));
+    if (auto* known = find_stage_set(g.number))
+      stage_sets.push_back(std::move(*known));
     else
-      lines.push_back(lineup_of(g));
+      stage_sets.push_back(lineup_of(g));
   };
   take(plan.serving);
   if (plan.coming)
     take(*plan.coming);
-  lines_ = std::move(lines);
-  current_ = lines_.size() == 2 && lines_[1].number == before ? 1 : 0;
+  stage_sets_ = std::move(stage_sets);
+  current_ = stage_sets_.size() == 2 && stage_sets_[1].number == before ? 1 : 0;
   const bool closed = generation() != before && close();
-  for (const auto& stage : std::exchange(early_, {}))
+  for (const auto& stage : std::exchange(unannounced_, {}))
     (void)on_ready(stage); // it was not checked yet
   return closed;
 }
 
 bool pipeline::is_switch_due() const {
-  return lines_.size() == 2 && current_ == 0 && is_complete(lines_[1]);
+  return stage_sets_.size() == 2 && current_ == 0 && is_complete(stage_sets_[1]);
 }
 
 void pipeline::switch_over() {
@@ -80,28 +80,28 @@ void pipeline::switch_over() {
 }
 
 void pipeline::on_up(const hello& shard) {
-  std::erase_if(linked_, [&](const hello& h) { return h.node == shard.node; });
+  std::erase_if(linked_, [&](const hello& h) { return h.process == shard.process; });
   linked_.push_back(shard);
 }
 
-bool pipeline::on_down(node_id node) {
-  std::erase_if(linked_, [&](const hello& h) { return h.node == node; });
-  std::erase_if(early_, [&](const stage_ready& r) { return r.node == node; });
-  for (auto& l : lines_)
+bool pipeline::on_down(process_id process) {
+  std::erase_if(linked_, [&](const hello& h) { return h.process == process; });
+  std::erase_if(unannounced_, [&](const stage_ready& r) { return r.process == process; });
+  for (auto& l : stage_sets_)
     for (auto& s : l.seats)
-      if (s.ready && s.ready->node == node) {
+      if (s.ready && s.ready->process == process) {
         s.ready.reset();
-        return &l == &line() && close();
+        return &l == &current_set() && close();
       }
   return false;
 }
 
 result<pipeline::announced> pipeline::on_ready(const stage_ready& stage) {
-  auto* of = line_of(stage.generation);
+  auto* of = find_stage_set(stage.generation);
   if (of == nullptr) { // over, or its announcement by the root is still on the way
-    std::erase_if(early_, [&](const stage_ready& r) { return r.node == stage.node; });
-    if (early_.size() < limits::stages_max)
-      early_.push_back(stage);
+    std::erase_if(unannounced_, [&](const stage_ready& r) { return r.process == stage.process; });
+    if (unannounced_.size() < limits::stages_max)
+      unannounced_.push_back(stage);
     return announced{};
   }
   auto* own = seat_of(*of, stage.stage, stage.rank);
@@ -111,7 +111,7 @@ result<pipeline::announced> pipeline::on_ready(const stage_ready& stage) {
                 "rank {} of {} of stage {} of {} does not belong to a pipeline of {} stages of {}",
                 stage.rank, stage.width, stage.stage, stage.stages, of->seats.size() / of->width,
                 of->width);
-  for (const auto& l : lines_)
+  for (const auto& l : stage_sets_)
     for (const auto& s : l.seats)
       if (s.ready && &s != own &&
           (s.ready->model_hash != stage.model_hash ||
@@ -119,43 +119,43 @@ result<pipeline::announced> pipeline::on_ready(const stage_ready& stage) {
         return fail(errc::version_mismatch, "stage {} has loaded another model than stage {}",
                     stage.stage, s.ready->stage);
   own->ready = stage;
-  return announced{of == &line() && close()};
+  return announced{of == &current_set() && close()};
 }
 
 // The complete one; the coming one if both are.
-std::size_t pipeline::line_to_open() const {
+std::size_t pipeline::stage_set_to_open() const {
   if (is_switch_due())
     return 1;
-  return !is_complete(line()) && is_complete(lines_[0]) ? 0 : current_;
+  return !is_complete(current_set()) && is_complete(stage_sets_[0]) ? 0 : current_;
 }
 
-std::vector<std::pair<node_id, epoch_id>> pipeline::openable() const {
-  const auto& next = lines_[line_to_open()];
-  std::vector<std::pair<node_id, epoch_id>> shards;
+std::vector<std::pair<process_id, epoch_id>> pipeline::openable() const {
+  const auto& next = stage_sets_[stage_set_to_open()];
+  std::vector<std::pair<process_id, epoch_id>> shards;
   if (state_ == state::waiting && is_complete(next))
     for (const auto& s : next.seats)
-      shards.emplace_back(s.ready->node, s.ready->node_epoch);
+      shards.emplace_back(s.ready->process, s.ready->incarnation);
   return shards;
 }
 
 std::vector<pipeline::order> pipeline::open_if_complete() {
   if (state_ != state::waiting)
     return {};
-  current_ = line_to_open();
-  if (!is_complete(line()))
+  current_ = stage_set_to_open();
+  if (!is_complete(current_set()))
     return {};
   std::vector<stage_address> addresses;
-  for (const auto& s : line().seats) {
-    const auto* peer = linked(s.ready->node);
-    addresses.push_back({peer->node, peer->epoch, peer->endpoint});
+  for (const auto& s : current_set().seats) {
+    const auto* peer = linked(s.ready->process);
+    addresses.push_back({peer->process, peer->incarnation, peer->endpoint});
   }
   state_ = state::opening;
   ++epoch_.value;
   const auto takes = left_kv();
   std::vector<order> orders;
-  for (const auto& s : line().seats)
-    orders.push_back(
-        {s.ready->node, {epoch_, s.ready->stage, addresses, s.ready->rank, s.ready->width, takes}});
+  for (const auto& s : current_set().seats)
+    orders.push_back({s.ready->process,
+                      {epoch_, s.ready->stage, addresses, s.ready->rank, s.ready->width, takes}});
   return orders;
 }
 
@@ -167,13 +167,13 @@ std::optional<kv_handover> pipeline::left_kv() const {
   for (const auto& m : members_) {
     if (m.kv_life == 0)
       return std::nullopt;
-    left.lives.push_back(m.kv_life);
+    left.kv_incarnations.push_back(m.kv_life);
   }
   return left;
 }
 
 bool pipeline::is_member(const seat& s, const member& m) {
-  return s.ready && s.ready->node == m.node && s.ready->node_epoch == m.life;
+  return s.ready && s.ready->process == m.process && s.ready->incarnation == m.incarnation;
 }
 
 bool pipeline::has_kv_of_members(const lineup& l) const {
@@ -194,7 +194,7 @@ bool pipeline::are_members(const lineup& l) const {
 }
 
 bool pipeline::on_opened(const epoch_opened& m) {
-  auto& now = lines_[current_];
+  auto& now = stage_sets_[current_];
   auto* own = seat_of(now, m.stage, m.rank);
   if (state_ != state::opening || m.epoch != epoch_ || !own)
     return false;
@@ -204,12 +204,12 @@ bool pipeline::on_opened(const epoch_opened& m) {
     return false;
   state_ = state::open;
   // Shards stopped because their generation is over do not count as dead.
-  const auto* before = line_of(members_generation_);
-  has_new_life_ = members_.empty() || (before != nullptr && !are_members(*before));
+  const auto* before = find_stage_set(members_generation_);
+  has_restarted_shard_ = members_.empty() || (before != nullptr && !are_members(*before));
   keeps_kv_ = has_kv_of_members(now);
   members_.clear();
   for (const auto& s : now.seats)
-    members_.push_back({s.ready->node, s.ready->node_epoch, s.ready->kv_life});
+    members_.push_back({s.ready->process, s.ready->incarnation, s.ready->kv_life});
   members_generation_ = now.number;
   has_ended_well_ = false;
   return true;
@@ -218,7 +218,7 @@ bool pipeline::on_opened(const epoch_opened& m) {
 std::uint32_t pipeline::least(std::uint32_t stage_ready::*room) const {
   ENSURE(state_ != state::waiting, "no epoch is under way");
   std::uint32_t least = UINT32_MAX;
-  for (const auto& s : line().seats)
+  for (const auto& s : current_set().seats)
     least = std::min(least, (*s.ready).*room);
   return least;
 }
@@ -233,24 +233,24 @@ std::uint32_t pipeline::swap_blocks() const {
 
 bool pipeline::pools() const {
   ENSURE(state_ != state::waiting, "no epoch is under way");
-  const auto& seats = line().seats;
+  const auto& seats = current_set().seats;
   return std::all_of(seats.begin(), seats.end(), [](const seat& s) { return s.ready->pools; });
 }
 
 std::uint32_t pipeline::block_positions() const {
   ENSURE(state_ != state::waiting, "no epoch is under way");
-  return line().seats[0].ready->block_positions;
+  return current_set().seats[0].ready->block_positions;
 }
 
-node_id pipeline::first_stage() const {
+process_id pipeline::first_stage() const {
   ENSURE(state_ != state::waiting, "no epoch is under way");
-  return line().seats[0].ready->node;
+  return current_set().seats[0].ready->process;
 }
 
 std::string pipeline::reason() const {
   if (is_off())
     return "no node has its layers";
-  const auto& [number, width, seats, is_empty] = line();
+  const auto& [number, width, seats, is_empty] = current_set();
   for (std::size_t i = 0; i < seats.size(); ++i)
     if (!seats[i].ready)
       return width == 1 ? fmt::format("waiting for the shard of stage {}", i)

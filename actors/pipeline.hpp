@@ -34,7 +34,7 @@ public:
   enum class state : std::uint8_t { waiting, opening, open };
   // A message for one shard.
   struct order {
-    node_id node;
+    process_id process;
     open_epoch what;
   };
 
@@ -54,7 +54,7 @@ public:
 
   // The shard's link is up or down. on_down: true if that closed an epoch that was opening or open.
   void on_up(const hello& shard);
-  bool on_down(node_id node);
+  bool on_down(process_id process);
   // Errors: version_mismatch (another model file, or other block size), invalid_value (no such
   // stage or rank). `closed`: this ended an epoch, because a shard that announces itself has left
   // the epoch that it was in.
@@ -64,7 +64,7 @@ public:
   result<announced> on_ready(const stage_ready& stage);
   // The incarnations of the shards with which an epoch can be opened now; empty if one is missing
   // or an epoch is under way.
-  std::vector<std::pair<node_id, epoch_id>> openable() const;
+  std::vector<std::pair<process_id, epoch_id>> openable() const;
   // The messages that open an epoch with them.
   std::vector<order> open_if_complete();
   // True if this was the last one: the pipeline is open now.
@@ -74,23 +74,23 @@ public:
 
   state current() const noexcept { return state_; }
   // No node holds its layers, now or later: it serves again after the plan changes.
-  bool is_off() const noexcept { return lines_.size() == 1 && line().is_empty; }
+  bool is_off() const noexcept { return stage_sets_.size() == 1 && current_set().is_empty; }
   epoch_id epoch() const noexcept { return epoch_; }
   // The generation that has the epochs, the ranks of each of its stages, and its stages.
-  std::uint32_t generation() const noexcept { return line().number; }
-  std::uint32_t width() const noexcept { return line().width; }
+  std::uint32_t generation() const noexcept { return current_set().number; }
+  std::uint32_t width() const noexcept { return current_set().width; }
   std::uint32_t stages() const noexcept {
-    return static_cast<std::uint32_t>(line().seats.size()) / line().width;
+    return static_cast<std::uint32_t>(current_set().seats.size()) / current_set().width;
   }
   // Requires: not waiting. The number of blocks that every shard has room for, also in its swap
   // space, and their size.
   std::uint32_t blocks() const;
   std::uint32_t swap_blocks() const;
   std::uint32_t block_positions() const;
-  bool pools() const;          // whether every shard can run the steps of an embedding
-  node_id first_stage() const; // its rank 0
+  bool pools() const;             // whether every shard can run the steps of an embedding
+  process_id first_stage() const; // its rank 0
   // Requires: open. Whether a shard of the previous open epoch was restarted or has not returned.
-  bool has_new_life() const noexcept { return has_new_life_; }
+  bool has_restarted_shard() const noexcept { return has_restarted_shard_; }
   // Requires: open. Whether every shard has the KV of the previous open epoch. It may be the same
   // process, its memory may have survived, or it took over the KV of another generation.
   bool keeps_kv() const noexcept { return keeps_kv_; }
@@ -111,33 +111,33 @@ private:
   };
   static lineup lineup_of(const baton::generation& g);
   struct member { // of the previous open epoch
-    node_id node;
-    epoch_id life;
+    process_id process;
+    epoch_id incarnation;
     std::uint64_t kv_life = 0;
   };
-  const lineup& line() const noexcept { return lines_[current_]; }
-  lineup* line_of(std::uint32_t generation); // null: unknown generation
+  const lineup& current_set() const noexcept { return stage_sets_[current_]; }
+  lineup* find_stage_set(std::uint32_t generation); // null: unknown generation
   static seat* seat_of(lineup& of, stage_index stage, std::uint32_t rank); // null: no such slot
-  const hello* linked(node_id node) const;
+  const hello* linked(process_id process) const;
   bool is_complete(const lineup& l) const;
   static bool is_member(const seat& s, const member& m); // the same process
   bool are_members(const lineup& l) const;
-  std::size_t line_to_open() const;
+  std::size_t stage_set_to_open() const;
   std::optional<kv_handover> left_kv() const;
   bool has_kv_of_members(const lineup& l) const;
   std::uint32_t least(std::uint32_t stage_ready::*room) const;
   bool close();
 
-  std::vector<lineup> lines_;      // the serving one, then the coming one, if any
-  std::size_t current_ = 0;        // index into the sets
-  std::vector<stage_ready> early_; // of generations that the root has not announced yet
+  std::vector<lineup> stage_sets_;       // the serving one, then the coming one, if any
+  std::size_t current_ = 0;              // index into the sets
+  std::vector<stage_ready> unannounced_; // of generations that the root has not announced yet
   std::vector<hello> linked_;
   state state_ = state::waiting;
   epoch_id epoch_;
   std::vector<member> members_;
   std::uint32_t members_generation_ = 0;
   bool has_ended_well_ = false; // their epoch: all they have written was acknowledged
-  bool has_new_life_ = false;
+  bool has_restarted_shard_ = false;
   bool keeps_kv_ = false;
 };
 

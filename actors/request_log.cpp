@@ -2,7 +2,7 @@
 
 namespace baton::actors {
 
-void request_log::note(const std::string& name, const named_request& request, time_point now) {
+void request_log::remember(const std::string& name, const named_request& request, time_point now) {
   if (const auto before = names_.find(name); before != names_.end())
     tickets_.erase(before->second.request.ticket);
   names_.insert_or_assign(name, entry{request, now});

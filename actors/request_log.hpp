@@ -28,7 +28,7 @@ public:
   request_log(std::chrono::milliseconds window, std::size_t count_max)
       : window_(window), count_max_(count_max) {}
 
-  void note(const std::string& name, const named_request& request, time_point now);
+  void remember(const std::string& name, const named_request& request, time_point now);
   std::optional<named_request> find(const std::string& name) const;
   // The name of a ticket; empty if it has none.
   std::string name_of(ticket_id ticket) const;

@@ -21,9 +21,9 @@ double seconds_between(schedule::time_point from, schedule::time_point to) {
 // The cause of failing epochs if all shards are present; otherwise the missing shard.
 std::string reason_now(const scheduler_state& s) {
   const bool is_complete =
-      s.line->current() != pipeline::state::waiting || !s.line->openable().empty();
+      s.pipeline->current() != pipeline::state::waiting || !s.pipeline->openable().empty();
   const bool is_failing = s.retries.keeps_failing() || s.retries.is_paused();
-  return is_complete && is_failing ? s.retries.reason() : s.line->reason();
+  return is_complete && is_failing ? s.retries.reason() : s.pipeline->reason();
 }
 
 model_card card_now(const scheduler_state& s) {
@@ -33,7 +33,7 @@ model_card card_now(const scheduler_state& s) {
     card.phase = phase::draining;
   else if (s.core->is_open() && !s.retries.keeps_failing())
     card.phase = phase::ready;
-  else if (s.line->is_off())
+  else if (s.pipeline->is_off())
     card.phase = phase::stopped;
   else
     card.phase = s.was_open ? phase::recovering : phase::loading;
@@ -52,29 +52,29 @@ load_report load_now(const scheduler_state& s) {
 }
 
 // The load goes first: when a model is ready, its metrics are available.
-void introduce(scheduler_pointer self, node_id gateway, const load_report& load,
-               const model_card& card) {
+void send_status(scheduler_pointer self, process_id gateway, const load_report& load,
+                 const model_card& card) {
   auto to = self->state.options.peers.gateway(gateway);
   self->send(to, load);
   self->send(to, card);
 }
 
-void tell_standing(scheduler_pointer self) {
+void publish_status(scheduler_pointer self) {
   auto& s = self->state;
   const auto load = load_now(s);
   const auto card = card_now(s);
   for (auto gateway : s.gateways)
-    introduce(self, gateway, load, card);
+    send_status(self, gateway, load, card);
   // A head without layers is in its intended state.
-  s.options.stands(card.phase == phase::stopped ? phase::ready : card.phase, card.reason);
+  s.options.report_status(card.phase == phase::stopped ? phase::ready : card.phase, card.reason);
 }
 
-void tell_load(scheduler_pointer self) {
+void publish_load(scheduler_pointer self) {
   auto& s = self->state;
   auto now = s.options.now();
   auto load = load_now(s);
   auto busy = std::accumulate(s.busy_micros.begin(), s.busy_micros.end(), std::uint64_t{0});
-  auto span = seconds_between(s.reported_at, now) * static_cast<double>(s.line->stages());
+  auto span = seconds_between(s.reported_at, now) * static_cast<double>(s.pipeline->stages());
   if (load.in_flight > 0 && span > 0)
     load.bubble_ratio = std::max(0.0, 1 - static_cast<double>(busy - s.busy_reported) / 1e6 / span);
   s.busy_reported = busy;
@@ -90,7 +90,7 @@ bool may_open(scheduler_pointer self) {
   auto& s = self->state;
   const bool was_paused = s.retries.is_paused();
   const bool kept_failing = s.retries.keeps_failing();
-  auto shards = s.line->openable();
+  auto shards = s.pipeline->openable();
   if (shards.empty())
     return false;
   const bool may = s.retries.may_open(shards, s.options.now());
@@ -98,7 +98,7 @@ bool may_open(scheduler_pointer self) {
     s.retries.on_opening(std::move(shards));
   if (kept_failing != s.retries.keeps_failing() || (!may && !was_paused)) {
     spdlog::warn("{}", s.retries.reason());
-    tell_standing(self);
+    publish_status(self);
   }
   return may;
 }
@@ -109,7 +109,7 @@ void try_open(scheduler_pointer self) {
   auto& s = self->state;
   if (!may_open(self))
     return;
-  auto orders = s.line->open_if_complete();
+  auto orders = s.pipeline->open_if_complete();
   s.opening_at = s.options.now();
   std::vector<block_index> held;
   if (!orders.empty() && orders.front().what.takes)
@@ -120,7 +120,7 @@ void try_open(scheduler_pointer self) {
       order.what.takes.reset();
     else
       order.what.takes->blocks = held;
-    self->send(s.options.peers.stage(order.node), std::move(order.what));
+    self->send(s.options.peers.stage(order.process), std::move(order.what));
   }
 }
 
@@ -131,10 +131,10 @@ void close(scheduler_pointer self, const std::string& why) {
   s.retries.on_closed(now, s.core->has_flights(), why);
   if (!s.core->is_open())
     return;
-  spdlog::warn("epoch {} is closed: {}", s.line->epoch().value, why);
+  spdlog::warn("epoch {} is closed: {}", s.pipeline->epoch().value, why);
   s.closed_at = now;
   s.core->close_epoch(s.retries.failing_since().value_or(now), why);
-  tell_standing(self);
+  publish_status(self);
 }
 
 // -- after every event: form and send what can run --
@@ -143,10 +143,10 @@ void close(scheduler_pointer self, const std::string& why) {
 // never returns closes the epoch as usual (step_timeout).
 void switch_if_due(scheduler_pointer self) {
   auto& s = self->state;
-  if (!s.line->is_switch_due() || s.core->has_flights())
+  if (!s.pipeline->is_switch_due() || s.core->has_flights())
     return;
   close(self, "another generation of shards takes over");
-  s.line->switch_over();
+  s.pipeline->switch_over();
   try_open(self);
 }
 
@@ -155,11 +155,11 @@ void pump(scheduler_pointer self) {
   if (!s.core->has_flights())
     s.stepped_at = s.options.now();
   switch_if_due(self);
-  while (!s.line->is_switch_due()) {
+  while (!s.pipeline->is_switch_due()) {
     auto batch = s.core->next(s.options.now());
     if (!batch)
       break;
-    self->send(s.options.peers.stage(s.line->first_stage()), std::move(*batch));
+    self->send(s.options.peers.stage(s.pipeline->first_stage()), std::move(*batch));
   }
   auto out = s.core->take();
   if (s.trial) // the trial request has no client: drop its tokens
@@ -181,14 +181,14 @@ void pump(scheduler_pointer self) {
 
 // Runs a trial request of one token while epochs keep failing and there is no other request: only a
 // successful step shows that the pipeline works again. Its answer is dropped.
-void try_a_step(scheduler_pointer self) {
+void try_trial_step(scheduler_pointer self) {
   auto& s = self->state;
   if (!s.retries.keeps_failing() || !s.core->is_open() || !s.core->is_idle())
     return;
   reserve ask;
   ask.model = s.options.card.name;
   ask.tokens_estimate = 2;
-  ask.goes_on = true; // exempt from drain
+  ask.was_admitted = true; // exempt from drain
   const auto answer = s.core->reserve(ask, s.options.now());
   const auto* to = std::get_if<granted>(&answer);
   if (to == nullptr)
@@ -207,13 +207,14 @@ void try_a_step(scheduler_pointer self) {
 
 void on_opened(scheduler_pointer self, const epoch_opened& m) {
   auto& s = self->state;
-  if (!s.line->on_opened(m))
+  if (!s.pipeline->on_opened(m))
     return;
-  s.core->open_epoch(s.line->epoch(),
-                     {s.line->stages(), s.line->blocks(), s.line->block_positions(),
-                      s.line->swap_blocks(), s.line->pools()},
-                     s.line->has_new_life() ? schedule::loss::shard : schedule::loss::link,
-                     s.line->keeps_kv() ? schedule::kv_fate::kept : schedule::kv_fate::lost);
+  s.core->open_epoch(s.pipeline->epoch(),
+                     {s.pipeline->stages(), s.pipeline->blocks(), s.pipeline->block_positions(),
+                      s.pipeline->swap_blocks(), s.pipeline->pools()},
+                     s.pipeline->has_restarted_shard() ? schedule::loss::shard
+                                                       : schedule::loss::link,
+                     s.pipeline->keeps_kv() ? schedule::kv_fate::kept : schedule::kv_fate::lost);
   s.retries.on_opened(s.options.now());
   s.why_lost.clear();
   ++s.epochs;
@@ -221,40 +222,40 @@ void on_opened(scheduler_pointer self, const epoch_opened& m) {
     ++s.recoveries;
     s.recovery_seconds = seconds_between(s.closed_at, s.options.now());
     spdlog::info("epoch {} of generation {} is open, {:.3f} s after the last one closed, KV {}",
-                 m.epoch.value, s.line->generation(), s.recovery_seconds,
-                 s.line->keeps_kv() ? "kept" : "lost");
+                 m.epoch.value, s.pipeline->generation(), s.recovery_seconds,
+                 s.pipeline->keeps_kv() ? "kept" : "lost");
   } else {
     spdlog::info("epoch {} is open: {} stages of {} ranks, {} KV blocks, {} of swap space, "
                  "max_batch_total_tokens {}",
-                 m.epoch.value, s.line->stages(), s.line->width(), s.line->blocks(),
-                 s.line->swap_blocks(), s.core->load().max_batch_total_tokens);
+                 m.epoch.value, s.pipeline->stages(), s.pipeline->width(), s.pipeline->blocks(),
+                 s.pipeline->swap_blocks(), s.core->load().max_batch_total_tokens);
   }
   s.was_open = true;
-  s.busy_micros.resize(std::max<std::size_t>(s.busy_micros.size(), s.line->stages()));
-  s.options.serves(s.line->generation());
-  tell_standing(self);
+  s.busy_micros.resize(std::max<std::size_t>(s.busy_micros.size(), s.pipeline->stages()));
+  s.options.serves(s.pipeline->generation());
+  publish_status(self);
 }
 
 // Applies the root's complete plan.
 void on_generations(scheduler_pointer self, const generations& m) {
   auto& s = self->state;
-  const bool was_off = s.line->is_off();
-  if (s.line->set_plan(m))
+  const bool was_off = s.pipeline->is_off();
+  if (s.pipeline->set_plan(m))
     close(self, "its generation is over");
   try_open(self);
-  if (s.line->is_off() != was_off)
-    tell_standing(self);
+  if (s.pipeline->is_off() != was_off)
+    publish_status(self);
   if (s.core->is_open())
-    s.options.serves(s.line->generation());
+    s.options.serves(s.pipeline->generation());
 }
 
 void on_ready(scheduler_pointer self, const stage_ready& m) {
   auto& s = self->state;
-  auto announced = s.line->on_ready(m);
+  auto announced = s.pipeline->on_ready(m);
   if (!announced) {
     spdlog::error("{}", announced.error().message);
-    if (m.generation == s.line->generation()) // otherwise only the change of generation fails
-      s.options.stands(phase::failed, announced.error().message);
+    if (m.generation == s.pipeline->generation()) // otherwise only the change of generation fails
+      s.options.report_status(phase::failed, announced.error().message);
     return;
   }
   if (announced->closed) {
@@ -268,20 +269,20 @@ void on_ready(scheduler_pointer self, const stage_ready& m) {
 void on_peer_up(scheduler_pointer self, const peer_up& m) {
   auto& s = self->state;
   if (m.peer.role == role::gateway) {
-    s.gateways.insert(m.peer.node);
-    introduce(self, m.peer.node, load_now(s), card_now(s));
+    s.gateways.insert(m.peer.process);
+    send_status(self, m.peer.process, load_now(s), card_now(s));
   } else if (m.peer.role == role::shard) {
-    s.line->on_up(m.peer);
+    s.pipeline->on_up(m.peer);
     try_open(self);
   }
 }
 
 void on_peer_down(scheduler_pointer self, const peer_down& m) {
   auto& s = self->state;
-  if (s.gateways.erase(m.node) > 0)
-    s.core->detach_all_of(m.node);
-  if (s.line->on_down(m.node)) {
-    close(self, fmt::format("process {} went down: {}", m.node.value, m.why));
+  if (s.gateways.erase(m.process) > 0)
+    s.core->orphan_all_of(m.process);
+  if (s.pipeline->on_down(m.process)) {
+    close(self, fmt::format("process {} went down: {}", m.process.value, m.why));
     try_open(self); // while the plan changes, another generation may be complete
   }
 }
@@ -293,7 +294,7 @@ void on_sampled(scheduler_pointer self, const sampled& m) {
   for (std::size_t stage = 0; stage < m.stage_micros.size() && stage < s.busy_micros.size();
        ++stage)
     s.busy_micros[stage] += m.stage_micros[stage];
-  if (s.core->is_open() && m.epoch == s.line->epoch()) {
+  if (s.core->is_open() && m.epoch == s.pipeline->epoch()) {
     if (m.failure && m.failure->code == errc::stale_epoch) { // redone in the next epoch
       s.why_lost = m.failure->message;
       return;
@@ -305,18 +306,18 @@ void on_sampled(scheduler_pointer self, const sampled& m) {
 }
 
 // Sends the ticket's request to a gateway that did not create it, so that it can use another head.
-void retell(scheduler_pointer self, const resume& m) {
+void send_recovered(scheduler_pointer self, const resume& m) {
   auto& s = self->state;
-  auto told = s.core->retell(m, s.options.now());
-  if (!told)
+  auto recovered = s.core->rebuild_request(m, s.options.now());
+  if (!recovered)
     return;
-  told->reserve.model = s.options.card.name;
-  told->reserve.request_id = s.named->name_of(m.ticket);
-  if (const auto named = s.named->find(told->reserve.request_id))
-    told->reserve.request_digest = named->digest;
+  recovered->reserve.model = s.options.card.name;
+  recovered->reserve.request_id = s.named->name_of(m.ticket);
+  if (const auto named = s.named->find(recovered->reserve.request_id))
+    recovered->reserve.request_digest = named->digest;
   const auto gateway = s.options.peers.gateway(m.gateway);
-  self->send(gateway, std::move(told->reserve));
-  self->send(gateway, std::move(told->submit));
+  self->send(gateway, std::move(recovered->reserve));
+  self->send(gateway, std::move(recovered->submit));
 }
 
 // The detokenizer answers, because it has the text, also of ended tickets.
@@ -324,13 +325,13 @@ void on_resume(scheduler_pointer self, const resume& m) {
   auto& s = self->state;
   const bool is_open = s.core->resume(m);
   if (is_open)
-    retell(self, m);
+    send_recovered(self, m);
   self->send(s.options.detokenizer, resume_text{m, is_open});
 }
 
 // A client repeats a named request: the asking gateway takes over the same ticket from its first
 // token.
-void on_known(scheduler_pointer self, const reserve& m, const named_request& known) {
+void on_repeated(scheduler_pointer self, const reserve& m, const named_request& known) {
   auto& s = self->state;
   const auto gateway = s.options.peers.gateway(m.gateway);
   if (known.digest != m.request_digest || known.choices != m.choices) {
@@ -347,7 +348,8 @@ void on_known(scheduler_pointer self, const reserve& m, const named_request& kno
   if (!s.core->is_reserved(known.ticket))
     return on_resume(self, from);
   s.core->resume(from); // the first gateway has not submitted it
-  self->send(gateway, granted{m.request, known.ticket, s.line->epoch(), known.resume_key, false});
+  self->send(gateway,
+             granted{m.request, known.ticket, s.pipeline->epoch(), known.resume_key, false});
 }
 
 void on_reserve(scheduler_pointer self, const reserve& m) {
@@ -365,11 +367,11 @@ void on_reserve(scheduler_pointer self, const reserve& m) {
   }
   if (!m.request_id.empty() && !m.ticket)
     if (const auto known = s.named->find(m.request_id))
-      return on_known(self, m, *known);
+      return on_repeated(self, m, *known);
   auto answer = s.core->reserve(m, s.options.now());
   if (const auto* g = std::get_if<granted>(&answer); g && !m.request_id.empty())
-    s.named->note(m.request_id, {g->ticket, m.resume_key, m.request_digest, m.choices},
-                  s.options.now());
+    s.named->remember(m.request_id, {g->ticket, m.resume_key, m.request_digest, m.choices},
+                      s.options.now());
   std::visit([&](auto& a) { self->send(s.options.peers.gateway(m.gateway), std::move(a)); },
              answer);
 }
@@ -381,25 +383,25 @@ void on_tick(scheduler_pointer self) {
   self->send(s.options.detokenizer, tick{});
   if (s.core->has_flights() && now - s.stepped_at >= step_timeout) {
     close(self, fmt::format("no step came back for {} s", step_timeout.count() / 1000));
-    s.line->abandon();
+    s.pipeline->abandon();
     try_open(self);
   }
-  if (s.line->current() == pipeline::state::opening && now - s.opening_at >= opening_timeout) {
+  if (s.pipeline->current() == pipeline::state::opening && now - s.opening_at >= opening_timeout) {
     const auto why = fmt::format("it did not open within {} s", opening_timeout.count() / 1000);
-    spdlog::warn("epoch {}: {}", s.line->epoch().value, why);
+    spdlog::warn("epoch {}: {}", s.pipeline->epoch().value, why);
     close(self, why);
-    s.line->abandon();
+    s.pipeline->abandon();
     try_open(self);
   }
   if (s.retries.has_held(now, s.core->has_flights()))
-    tell_standing(self);
+    publish_status(self);
   if (s.retries.is_paused())
     try_open(self);
-  try_a_step(self);
+  try_trial_step(self);
   if (now - s.reported_at < report_interval)
     return;
   s.named->tick(now, [&s](ticket_id ticket) { return s.core->is_known(ticket); });
-  tell_load(self);
+  publish_load(self);
 }
 
 // Runs the handler and then pump, which sends what can run next and the results.
@@ -419,9 +421,9 @@ scheduler_actor::behavior_type scheduler(scheduler_pointer self, scheduler_optio
   s.options = std::move(options);
   s.core.emplace(s.options.limits);
   s.named.emplace(s.options.limits.resume_window, named_requests_max);
-  s.line.emplace(s.options.plan.serving, s.options.first_epoch);
-  s.line->set_plan(s.options.plan);
-  s.busy_micros.resize(s.line->stages());
+  s.pipeline.emplace(s.options.plan.serving, s.options.first_epoch);
+  s.pipeline->set_plan(s.options.plan);
+  s.busy_micros.resize(s.pipeline->stages());
   s.reported_at = s.options.now();
   return {
       then_pump<reserve>(self, on_reserve),
@@ -443,7 +445,7 @@ scheduler_actor::behavior_type scheduler(scheduler_pointer self, scheduler_optio
       [self](const drain&) {
         self->state.is_draining = true;
         self->state.core->drain();
-        tell_standing(self);
+        publish_status(self);
       },
       [self](const tick&) {
         on_tick(self);

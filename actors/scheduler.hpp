@@ -20,8 +20,9 @@ struct scheduler_options {
   detokenizer_actor detokenizer;
   directory peers;
   model_card card; // sent to gateways; phase and reason are filled in here
-  std::function<void(const load_report&)> report;               // to the root
-  std::function<void(phase, const std::string& reason)> stands; // state of this process, on change
+  std::function<void(const load_report&)> report; // to the root
+  std::function<void(phase, const std::string& reason)>
+      report_status; // state of this process, on change
   // An epoch of this generation is open: reported to the root, and again after each plan.
   std::function<void(std::uint32_t generation)> serves = [](std::uint32_t) {};
   std::function<schedule::time_point()> now;
@@ -44,13 +45,13 @@ struct scheduler_state {
   static inline const char* name = "scheduler";
   scheduler_options options;
   std::optional<schedule::scheduler> core;
-  std::optional<baton::actors::pipeline> line;
+  std::optional<baton::actors::pipeline> pipeline;
   std::optional<request_log> named;
   epoch_retries retries;
   std::string why_lost; // reported by a stage before it asks for a new epoch
   std::optional<ticket_id>
       trial; // the head's own request, to test whether steps succeed in this epoch
-  std::set<node_id> gateways;
+  std::set<process_id> gateways;
   schedule::time_point reported_at{};
   schedule::time_point closed_at{};
   schedule::time_point stepped_at{}; // when a step came back, or nothing was in flight

@@ -83,7 +83,7 @@ void open_if_linked(stage_pointer self) {
     return;
   for (const auto& listener : listeners(s)) {
     auto is_it = [&](const hello& h) {
-      return h.node == listener.node && h.epoch == listener.node_epoch;
+      return h.process == listener.process && h.incarnation == listener.incarnation;
     };
     if (std::none_of(s.linked.begin(), s.linked.end(), is_it))
       return;
@@ -160,13 +160,13 @@ void lose_epoch(stage_pointer self, batch_id batch, std::string why) {
 // Batches on their way to that shard are lost.
 void lose_peer(stage_pointer self, const peer_down& m) {
   auto& s = self->state;
-  std::erase_if(s.linked, [&](const hello& h) { return h.node == m.node; });
+  std::erase_if(s.linked, [&](const hello& h) { return h.process == m.process; });
   if (!s.is_open)
     return;
   const auto all = listeners(s);
-  if (std::none_of(all.begin(), all.end(), [&](const auto& l) { return l.node == m.node; }))
+  if (std::none_of(all.begin(), all.end(), [&](const auto& l) { return l.process == m.process; }))
     return;
-  lose_epoch(self, {}, fmt::format("process {} is down: {}", m.node.value, m.why));
+  lose_epoch(self, {}, fmt::format("process {} is down: {}", m.process.value, m.why));
 }
 
 // A copy with the tokens alone, which suffice for stage 0.
@@ -178,7 +178,7 @@ sampled tokens_of(const sampled& answer) {
 }
 
 // Requires: stage 0.
-void remember(stage_state& s, const sampled& step) {
+void record_drawn(stage_state& s, const sampled& step) {
   s.feed.remember(step);
   if (s.sent && step.failure)
     s.sent->spoil();
@@ -190,9 +190,9 @@ void answer(stage_pointer self, sampled what) {
     spdlog::error("stage {}: batch {} failed: {}", s.config.stage, what.batch.value,
                   what.failure->message);
   if (s.config.stage == 0)
-    remember(s, what);
+    record_drawn(s, what);
   else
-    self->send(s.config.peers.stage(member(s, 0).node), tokens_of(what));
+    self->send(s.config.peers.stage(member(s, 0).process), tokens_of(what));
   self->send(s.config.scheduler, std::move(what));
 }
 
@@ -205,7 +205,7 @@ std::span<const float> rows_in(const micro_batch& batch) {
 result<engine::step_output> compute(stage_pointer self, const micro_batch& batch) {
   auto& s = self->state;
   for (std::uint32_t rank = 1; s.config.rank == 0 && rank < s.config.width; ++rank)
-    self->send(s.config.peers.stage(member(s, s.config.stage, rank).node), batch);
+    self->send(s.config.peers.stage(member(s, s.config.stage, rank).process), batch);
   try {
     return s.config.engine->run(batch, rows_in(batch));
   } catch (const std::bad_alloc&) {
@@ -225,7 +225,7 @@ void pass_on(stage_pointer self, micro_batch& batch, payload rows) {
   batch.lease.reset();
   if (s.sent)
     s.sent->remember(batch);
-  self->send(s.config.peers.stage(member(s, s.config.stage + 1).node), std::move(batch));
+  self->send(s.config.peers.stage(member(s, s.config.stage + 1).process), std::move(batch));
 }
 
 // `started_at`: when the engine began the step; by default now.
@@ -277,7 +277,7 @@ void call_run_next(stage_pointer self) {
 }
 
 // Runs the batch at once, or queues it if the engine begins steps ahead.
-void run_in_turn(stage_pointer self, micro_batch& batch) {
+void run_or_queue(stage_pointer self, micro_batch& batch) {
   auto& s = self->state;
   if (s.config.engine->begun_max() == 0)
     return run(self, batch);
@@ -316,7 +316,7 @@ void run_what_is_ready(stage_pointer self) {
   auto& s = self->state;
   while (auto next = s.feed.pop()) {
     if (next->filled)
-      run_in_turn(self, next->batch);
+      run_or_queue(self, next->batch);
     else
       answer(self, {next->batch.batch, next->batch.epoch, {}, {}, next->filled.error()});
   }
@@ -351,7 +351,7 @@ void on_batch(stage_pointer self, micro_batch& batch) {
   if (!is_current(s, batch.epoch))
     return;
   if (s.config.stage > 0 || s.config.rank > 0)
-    return run_in_turn(self, batch);
+    return run_or_queue(self, batch);
   s.feed.push(std::move(batch));
   run_what_is_ready(self);
 }
@@ -360,7 +360,7 @@ void on_drawn(stage_pointer self, const sampled& step) {
   auto& s = self->state;
   if (!is_current(s, step.epoch))
     return;
-  remember(s, step);
+  record_drawn(s, step);
   run_what_is_ready(self);
 }
 
@@ -378,9 +378,9 @@ own_stage_actor::behavior_type stage(stage_pointer self, stage_config config) {
       [self](const sampled& m) { on_drawn(self, m); },
       [self](const peer_up& m) {
         auto& s = self->state;
-        std::erase_if(s.linked, [&](const hello& h) { return h.node == m.peer.node; });
+        std::erase_if(s.linked, [&](const hello& h) { return h.process == m.peer.process; });
         s.linked.push_back(m.peer);
-        if (m.peer.node == s.config.head)
+        if (m.peer.process == s.config.head)
           announce(self);
         open_if_linked(self);
       },

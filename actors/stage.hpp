@@ -10,8 +10,8 @@
 #include "actors/interfaces.hpp"
 #include "runtime/collective/group.hpp"
 #include "runtime/engine/engine.hpp"
-#include "runtime/schedule/sent_rows.hpp"
-#include "runtime/schedule/token_feed.hpp"
+#include "runtime/schedule/activation_cache.hpp"
+#include "runtime/schedule/token_feedback.hpp"
 
 #include <deque>
 #include <memory>
@@ -35,7 +35,7 @@ struct stage_config {
   std::uint32_t stages = 1;
   std::uint32_t rank = 0;
   std::uint32_t width = 1; // ranks of each stage
-  node_id head;            // when its link comes up, the stage announces itself
+  process_id head;         // when its link comes up, the stage announces itself
   scheduler_actor scheduler;
   directory peers;
   // Asks this process for a link to another shard.
@@ -68,14 +68,15 @@ struct stage_state {
   epoch_id entered;                      // the epoch that the group has entered
   bool has_taken = false;                // whether KV was taken over for this epoch
   std::vector<hello> linked;             // peers that are up now
-  schedule::token_feed feed;             // of stage 0
+  schedule::token_feedback feed;         // of stage 0
   std::deque<micro_batch> ready;         // only if the engine begins steps; few: all are in flight
   std::size_t begun = 0;                 // the number of begun ones, from the front
   std::uint64_t busy_since = 0;          // since when the engine is busy with the first of them
   std::optional<batch_id> begun_in_feed; // begun behind all of them, and waits for its tokens
   bool is_next_refused = false;          // the engine refused to begin the one behind them
   bool will_run_next = false;            // a run_next is in the mailbox
-  std::optional<schedule::sent_rows> sent; // of stage 0, if other stages follow and it has one rank
+  std::optional<schedule::activation_cache>
+      sent; // of stage 0, if other stages follow and it has one rank
   std::uint64_t stale_batches = 0;
 };
 

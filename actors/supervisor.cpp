@@ -11,28 +11,28 @@ namespace {
 
 using supervisor_pointer = supervisor_actor::stateful_pointer<supervisor_state>;
 
-status standing_of(supervisor_pointer self, child& c) {
+status status_of(supervisor_pointer self, child& c) {
   const auto& config = self->state.config;
   const auto& limits = c.policy.limits();
-  auto standing = c.last;
-  standing.restarts = c.policy.attempts_total();
+  auto current = c.last;
+  current.restarts = c.policy.attempts_total();
   c.recent = c.policy.attempts_recent(config.now());
-  standing.supervision =
+  current.supervision =
       supervision{config.name,
                   config.strategy,
                   c.spec.is_elsewhere ? 0 : limits.attempts_max,
                   c.spec.is_elsewhere ? 0 : static_cast<std::uint32_t>(limits.period.count()),
                   c.recent,
                   c.phase == child_phase::given_up};
-  return standing;
+  return current;
 }
 
 // Reports the children that have changed since the last report.
 void report(supervisor_pointer self) {
   std::vector<status> changed;
-  for (auto* c : std::exchange(self->state.untold, {})) {
-    c->is_untold = false;
-    changed.push_back(standing_of(self, *c));
+  for (auto* c : std::exchange(self->state.unreported, {})) {
+    c->is_unreported = false;
+    changed.push_back(status_of(self, *c));
   }
   if (!changed.empty())
     self->state.config.changed(changed);
@@ -41,24 +41,25 @@ void report(supervisor_pointer self) {
 void report_all(supervisor_pointer self) {
   std::vector<status> all;
   for (auto& c : self->state.children)
-    all.push_back(standing_of(self, c));
+    all.push_back(status_of(self, c));
   self->state.config.changed(all);
 }
 
-void note(supervisor_pointer self, child& c, status now) {
+void record(supervisor_pointer self, child& c, status now) {
   c.last = std::move(now);
-  if (!std::exchange(c.is_untold, true))
-    self->state.untold.push_back(&c);
+  if (!std::exchange(c.is_unreported, true))
+    self->state.unreported.push_back(&c);
 }
 
-void note(supervisor_pointer self, child& c, phase p, std::string reason) {
-  note(self, c,
-       {c.spec.node, c.epoch, c.spec.role, c.spec.name, p, std::move(reason), c.pid, 0, 0});
+void record(supervisor_pointer self, child& c, phase p, std::string reason) {
+  record(
+      self, c,
+      {c.spec.process, c.incarnation, c.spec.role, c.spec.name, p, std::move(reason), c.pid, 0, 0});
 }
 
 void give_up(supervisor_pointer self, child& c, std::string reason) {
   c.phase = child_phase::given_up;
-  note(self, c, phase::failed, std::move(reason));
+  record(self, c, phase::failed, std::move(reason));
   spdlog::error("{}: {}", c.spec.name, c.last.reason);
   self->state.config.escalate(c.last);
 }
@@ -73,7 +74,7 @@ void back_off_or_give_up(supervisor_pointer self, child& c, const std::string& h
   if (auto delay = c.policy.on_end(now, was_settled)) {
     c.phase = child_phase::backing_off;
     c.due = now + *delay;
-    note(self, c, phase::recovering, fmt::format("{}; restart in {} ms", how, delay->count()));
+    record(self, c, phase::recovering, fmt::format("{}; restart in {} ms", how, delay->count()));
     spdlog::warn("{} went down: {}; restart in {} ms", c.spec.name, how, delay->count());
     return;
   }
@@ -85,8 +86,8 @@ void back_off_or_give_up(supervisor_pointer self, child& c, const std::string& h
 
 void start(supervisor_pointer self, child& c) {
   auto& config = self->state.config;
-  c.epoch = config.next_epoch(c.spec.node);
-  auto pid = config.start(c.spec, c.epoch);
+  c.incarnation = config.next_incarnation(c.spec.process);
+  auto pid = config.start(c.spec, c.incarnation);
   if (!pid) {
     back_off_or_give_up(self, c, fmt::format("could not be started: {}", pid.error().message));
     return;
@@ -94,8 +95,8 @@ void start(supervisor_pointer self, child& c) {
   c.pid = *pid;
   c.phase = child_phase::starting;
   c.due = config.now() + c.spec.startup_max;
-  note(self, c, phase::starting, "");
-  spdlog::info("{} started: pid {}, epoch {}", c.spec.name, c.pid, c.epoch.value);
+  record(self, c, phase::starting, "");
+  spdlog::info("{} started: pid {}, epoch {}", c.spec.name, c.pid, c.incarnation.value);
 }
 
 void fall_silent(supervisor_pointer self, child& c, std::chrono::milliseconds patience) {
@@ -112,11 +113,11 @@ bool adopt(supervisor_pointer self, child& c) {
   const auto left = config.adopt ? config.adopt(c.spec) : std::nullopt;
   if (!left)
     return false;
-  c.epoch = left->epoch;
+  c.incarnation = left->incarnation;
   c.pid = left->pid;
   fall_silent(self, c, config.adoption_max);
-  note(self, c, phase::recovering, "adopted; not connected yet");
-  spdlog::info("{} adopted: pid {}, epoch {}", c.spec.name, c.pid, c.epoch.value);
+  record(self, c, phase::recovering, "adopted; not connected yet");
+  spdlog::info("{} adopted: pid {}, epoch {}", c.spec.name, c.pid, c.incarnation.value);
   return true;
 }
 
@@ -124,7 +125,7 @@ void ask_to_stop(supervisor_pointer self, child& c) {
   auto& config = self->state.config;
   c.phase = child_phase::stopping;
   c.due = config.now() + config.kill_after * (1 + c.spec.children);
-  note(self, c, phase::draining, "");
+  record(self, c, phase::draining, "");
   config.stop(c.spec, c.pid, /*force=*/false);
 }
 
@@ -150,7 +151,7 @@ void await(supervisor_pointer self, child& c, phase p, std::string reason) {
   c.pid = 0;
   c.ready_at.reset();
   c.phase = child_phase::waiting;
-  note(self, c, p, std::move(reason));
+  record(self, c, p, std::move(reason));
 }
 
 // Its exit is handled as usual. A stopped or hanging process cannot prevent it.
@@ -181,7 +182,7 @@ bool is_undying(supervisor_pointer self, const child& c) {
 }
 
 // By strategy: stops the children that must be restarted with `culprit`, last first.
-void take_along(supervisor_pointer self, const child& culprit) {
+void stop_siblings(supervisor_pointer self, const child& culprit) {
   auto& s = self->state;
   if (s.config.strategy == restart_strategy::one_for_one)
     return;
@@ -210,7 +211,7 @@ bool has_to_wait(supervisor_pointer self, const child& c) {
 
 // Starts the next incarnation beside the old one, without sharing its resources. If that is
 // impossible, the old one is killed again.
-void leave_behind(supervisor_pointer self, child& c) {
+void abandon_child(supervisor_pointer self, child& c) {
   auto& s = self->state;
   if (!s.config.abandon(c.spec)) {
     c.killed_at = s.config.now();
@@ -218,16 +219,16 @@ void leave_behind(supervisor_pointer self, child& c) {
   }
   const auto how = fmt::format("pid {} did not end within {} ms of SIGKILL: left behind", c.pid,
                                s.config.fence_max.count());
-  s.undead.push_back({c.spec.name, c.spec.node, c.epoch, c.pid});
+  s.undead.push_back({c.spec.name, c.spec.process, c.incarnation, c.pid});
   back_off_or_give_up(self, c, how);
-  take_along(self, c);
+  stop_siblings(self, c);
 }
 
 // True if the exit is that of an abandoned process.
-bool has_ended_at_last(supervisor_pointer self, const child_exited& m) {
+bool is_unkillable_exit(supervisor_pointer self, const child_exited& m) {
   auto& undead = self->state.undead;
   const auto it = std::find_if(undead.begin(), undead.end(), [&](const undead_life& u) {
-    return u.node == m.node && u.epoch == m.epoch;
+    return u.process == m.process && u.incarnation == m.incarnation;
   });
   if (it == undead.end())
     return false;
@@ -244,11 +245,11 @@ void on_tick(supervisor_pointer self) {
   bool changed = false;
   for (auto& c : s.children) {
     if (c.recent != c.policy.attempts_recent(now)) { // some attempts left the period
-      note(self, c, c.last);
+      record(self, c, c.last);
       changed = true;
     }
     if (is_undying(self, c)) {
-      leave_behind(self, c);
+      abandon_child(self, c);
       changed = true;
     }
     if (c.phase == child_phase::backing_off && !s.is_stopping && now >= c.due &&
@@ -256,7 +257,7 @@ void on_tick(supervisor_pointer self) {
       start(self, c);
       changed = true;
     } else if (c.phase == child_phase::stopping && c.spec.is_elsewhere && now >= c.due) {
-      return on_exit(self, {c.spec.node, c.epoch, "did not stop in time", false});
+      return on_exit(self, {c.spec.process, c.incarnation, "did not stop in time", false});
     } else if (c.phase == child_phase::stopping && now >= c.due) {
       spdlog::warn("{} did not stop in time: killed", c.spec.name);
       kill(self, c);
@@ -273,20 +274,20 @@ void on_tick(supervisor_pointer self) {
     report(self);
 }
 
-child* find(supervisor_pointer self, node_id node) {
-  const auto c = self->state.by_node.find(node);
-  return c == self->state.by_node.end() ? nullptr : c->second;
+child* find(supervisor_pointer self, process_id process) {
+  const auto c = self->state.by_process.find(process);
+  return c == self->state.by_process.end() ? nullptr : c->second;
 }
 
 // After children were added or removed: their addresses have changed.
 void reindex(supervisor_pointer self) {
   auto& s = self->state;
-  s.by_node.clear();
-  s.untold.clear();
+  s.by_process.clear();
+  s.unreported.clear();
   for (auto& c : s.children) {
-    s.by_node.emplace(c.spec.node, &c);
-    if (c.is_untold)
-      s.untold.push_back(&c);
+    s.by_process.emplace(c.spec.process, &c);
+    if (c.is_unreported)
+      s.unreported.push_back(&c);
   }
 }
 
@@ -295,45 +296,46 @@ child first_seen(const child_spec& spec) {
           {}};
 }
 
-void take_up(supervisor_pointer self, child& c) {
+void adopt_or_start(supervisor_pointer self, child& c) {
   if (c.spec.is_elsewhere)
     await(self, c, phase::starting, "has not joined yet");
   else if (!adopt(self, c))
     start(self, c);
 }
 
-void take_on(supervisor_pointer self, const child_spec& spec) {
+void add_child(supervisor_pointer self, const child_spec& spec) {
   self->state.children.push_back(first_seen(spec));
   reindex(self);
-  take_up(self, self->state.children.back());
+  adopt_or_start(self, self->state.children.back());
 }
 
 void retire(supervisor_pointer self, child& c) {
   const auto spec = c.spec;
-  const bool comes_back = c.comes_back;
-  std::erase_if(self->state.children, [&](const child& x) { return x.spec.node == spec.node; });
+  const bool is_wanted_again = c.is_wanted_again;
+  std::erase_if(self->state.children,
+                [&](const child& x) { return x.spec.process == spec.process; });
   reindex(self);
   self->state.config.retired(spec);
-  if (comes_back)
-    take_on(self, spec);
+  if (is_wanted_again)
+    add_child(self, spec);
 }
 
 void on_wanted(supervisor_pointer self, const wanted_children& m) {
   auto& s = self->state;
   if (s.is_stopping)
     return;
-  const auto is_wanted = [&](node_id node) {
+  const auto is_wanted = [&](process_id process) {
     return std::any_of(m.all.begin(), m.all.end(),
-                       [&](const child_spec& x) { return x.node == node; });
+                       [&](const child_spec& x) { return x.process == process; });
   };
-  std::vector<node_id> unwanted;
+  std::vector<process_id> unwanted;
   for (auto& c : s.children) {
-    c.comes_back = c.is_retiring && is_wanted(c.spec.node);
-    if (!c.is_retiring && !is_wanted(c.spec.node))
-      unwanted.push_back(c.spec.node);
+    c.is_wanted_again = c.is_retiring && is_wanted(c.spec.process);
+    if (!c.is_retiring && !is_wanted(c.spec.process))
+      unwanted.push_back(c.spec.process);
   }
-  for (const auto node : unwanted) {
-    auto* c = find(self, node);
+  for (const auto process : unwanted) {
+    auto* c = find(self, process);
     if (c->pid == 0) {
       retire(self, *c);
       continue;
@@ -345,32 +347,32 @@ void on_wanted(supervisor_pointer self, const wanted_children& m) {
     }
   }
   for (const auto& spec : m.all)
-    if (find(self, spec.node) == nullptr)
-      take_on(self, spec);
+    if (find(self, spec.process) == nullptr)
+      add_child(self, spec);
   report(self);
 }
 
-child* find_elsewhere(supervisor_pointer self, node_id node) {
-  auto* c = find(self, node);
+child* find_elsewhere(supervisor_pointer self, process_id process) {
+  auto* c = find(self, process);
   return c != nullptr && c->spec.is_elsewhere ? c : nullptr;
 }
 
-child* find(supervisor_pointer self, node_id node, epoch_id epoch) {
-  auto* c = find(self, node);
-  return c != nullptr && c->epoch == epoch ? c : nullptr;
+child* find(supervisor_pointer self, process_id process, epoch_id incarnation) {
+  auto* c = find(self, process);
+  return c != nullptr && c->incarnation == incarnation ? c : nullptr;
 }
 
 void on_exit(supervisor_pointer self, const child_exited& m) {
   auto& s = self->state;
-  if (has_ended_at_last(self, m))
+  if (is_unkillable_exit(self, m))
     return;
-  auto* c = find(self, m.node, m.epoch);
+  auto* c = find(self, m.process, m.incarnation);
   if (c == nullptr || c->pid == 0)
     return;
   if (s.is_stopping) {
     c->pid = 0;
     c->phase = child_phase::stopped;
-    note(self, *c, phase::stopped, m.how);
+    record(self, *c, phase::stopped, m.how);
     if (c->is_retiring) // the only report that it has ended for good
       s.config.retired(c->spec);
     stop_next(self);
@@ -386,14 +388,14 @@ void on_exit(supervisor_pointer self, const child_exited& m) {
     c->killed_at.reset();
     c->phase = child_phase::backing_off;
     c->due = s.config.now();
-    note(self, *c, phase::recovering, m.how);
+    record(self, *c, phase::recovering, m.how);
   } else {
     c->pid = 0;
     if (m.is_permanent)
       give_up(self, *c, m.how);
     else
       back_off_or_give_up(self, *c, m.how);
-    take_along(self, *c);
+    stop_siblings(self, *c);
   }
   on_tick(self); // a first restart has no delay
   report(self);
@@ -401,32 +403,33 @@ void on_exit(supervisor_pointer self, const child_exited& m) {
 
 // A dead child's link fails too: its exit and this event may come in either order.
 void on_peer_down(supervisor_pointer self, const peer_down& m) {
-  auto* c = find(self, m.node, m.epoch);
+  auto* c = find(self, m.process, m.incarnation);
   if (c != nullptr && c->spec.is_elsewhere) {
     if (self->state.is_stopping || c->is_retiring)
-      return on_exit(self, {m.node, m.epoch, m.why, false});
+      return on_exit(self, {m.process, m.incarnation, m.why, false});
     await(self, *c, phase::recovering, fmt::format("cannot be reached: {}", m.why));
     return report(self);
   }
   if (c == nullptr || (c->phase != child_phase::starting && c->phase != child_phase::running))
     return;
   fall_silent(self, *c, self->state.config.silence_max);
-  note(self, *c, phase::recovering, fmt::format("does not answer: {}", m.why));
+  record(self, *c, phase::recovering, fmt::format("does not answer: {}", m.why));
   report(self);
 }
 
 // Children report their own status. A root that connects may be a new one, without any state.
 void on_peer_up(supervisor_pointer self, const hello& peer) {
-  if (auto* other = find_elsewhere(self, peer.node); other != nullptr && !self->state.is_stopping) {
-    other->epoch = peer.epoch;
+  if (auto* other = find_elsewhere(self, peer.process);
+      other != nullptr && !self->state.is_stopping) {
+    other->incarnation = peer.incarnation;
     other->pid = peer.pid;
     other->phase = child_phase::starting;
-    note(self, *other, phase::starting, "");
+    record(self, *other, phase::starting, "");
     if (other->is_retiring) // it may not have received the order
       ask_to_stop(self, *other);
     return report(self);
   }
-  auto* c = find(self, peer.node, peer.epoch);
+  auto* c = find(self, peer.process, peer.incarnation);
   if (c == nullptr && peer.role == role::root)
     report_all(self);
   else if (c != nullptr && c->phase == child_phase::silent) {
@@ -436,8 +439,9 @@ void on_peer_up(supervisor_pointer self, const hello& peer) {
 }
 
 void on_status(supervisor_pointer self, const status& m) {
-  auto* c = find(self, m.node, m.epoch);
-  if (auto* far = find_elsewhere(self, m.node); far != nullptr && !m.epoch && far->pid == 0)
+  auto* c = find(self, m.process, m.incarnation);
+  if (auto* far = find_elsewhere(self, m.process);
+      far != nullptr && !m.incarnation && far->pid == 0)
     c = far; // status without incarnation: of a child that has not joined
   if (c == nullptr)
     return;
@@ -446,9 +450,9 @@ void on_status(supervisor_pointer self, const status& m) {
     c->ready_at = self->state.config.now();
   }
   auto now = m;
-  now.epoch = c->epoch; // otherwise receivers would treat it as older than the last
+  now.incarnation = c->incarnation; // otherwise receivers would treat it as older than the last
   now.pid = c->pid;
-  note(self, *c, std::move(now));
+  record(self, *c, std::move(now));
   report(self);
 }
 
@@ -462,7 +466,7 @@ supervisor_actor::behavior_type supervisor(supervisor_pointer self, supervisor_c
     s.children.push_back(first_seen(spec));
   reindex(self);
   for (auto& c : s.children)
-    take_up(self, c);
+    adopt_or_start(self, c);
   report(self);
   return {
       [self](const status& m) { on_status(self, m); },

@@ -17,7 +17,7 @@ namespace baton::actors {
 
 struct child_spec {
   std::string name; // "gateway", "shard-1"
-  node_id node;
+  process_id process;
   baton::role role = baton::role::shard;
   restart_intensity intensity;
   // On another machine and started there: its presence follows its link, and it reports its own
@@ -35,13 +35,13 @@ struct child_spec {
 // A child left running by another supervisor.
 struct left_child {
   std::int32_t pid = 0;
-  epoch_id epoch;
+  epoch_id incarnation;
 };
 
 // A child process ended; sent by the code that waits for it (cluster/child_watch).
 struct child_exited {
-  node_id node;
-  epoch_id epoch;
+  process_id process;
+  epoch_id incarnation;
   std::string how;           // "killed by signal 9", "exit status 1"
   bool is_permanent = false; // the child reported that a restart cannot help (bad configuration...)
   bool has_failed = false;   // an unexpected end, even if it was asked to end
@@ -83,8 +83,8 @@ struct supervisor_config {
   // A retired child has ended for good.
   std::function<void(const child_spec&)> retired = [](const child_spec&) {};
   std::function<time_point()> now;
-  std::function<epoch_id(node_id)> next_epoch; // grows with every incarnation of a process
-  std::chrono::milliseconds kill_after{5000};  // from SIGTERM to SIGKILL when a child is stopped
+  std::function<epoch_id(process_id)> next_incarnation; // grows with every incarnation of a process
+  std::chrono::milliseconds kill_after{5000}; // from SIGTERM to SIGKILL when a child is stopped
   // From the loss of a child's link to SIGKILL: a healthy child reconnects within milliseconds.
   std::chrono::milliseconds silence_max{300};
   // Whether the process waited for a CPU since the last call. Then it is not killed: its next
@@ -133,24 +133,24 @@ struct child {
   child_spec spec;
   schedule::retry_policy policy;
   child_phase phase = child_phase::waiting;
-  epoch_id epoch;
+  epoch_id incarnation;
   std::int32_t pid = 0;
   std::optional<time_point> ready_at; // of this incarnation
   time_point due{}; // backing_off: when to start; starting, silent, stopping: when to kill
   time_point silent_since{};
   std::optional<time_point> killed_at; // first kill of this incarnation
   status last;                         // as reported by the child or observed here
-  bool is_untold = false;              // `last` was not reported yet
+  bool is_unreported = false;          // `last` was not reported yet
   std::uint32_t recent = 0;            // restarts within the period, as last reported
   bool is_retiring = false;            // stopping for good
-  bool comes_back = false;             // it is wanted again after its end
+  bool is_wanted_again = false;        // it is wanted again after its end
 };
 
 // An abandoned incarnation.
 struct undead_life {
   std::string name;
-  node_id node;
-  epoch_id epoch;
+  process_id process;
+  epoch_id incarnation;
   std::int32_t pid = 0;
 };
 
@@ -158,8 +158,8 @@ struct supervisor_state {
   static inline const char* name = "supervisor";
   supervisor_config config;
   std::vector<child> children; // in start order
-  std::map<node_id, child*> by_node;
-  std::vector<child*> untold;
+  std::map<process_id, child*> by_process;
+  std::vector<child*> unreported;
   std::vector<undead_life> undead; // each costs a restart: bounded by the intensity
   bool is_stopping = false;
 };

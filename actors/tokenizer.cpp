@@ -15,7 +15,7 @@ using tokenizer_pointer = tokenizer_actor::stateful_pointer<tokenizer_state>;
 using ids = std::vector<token_id>;
 
 // The input to encode: for a chat, with the other inputs of its template.
-struct asked {
+struct encode_request {
   const prompt& input;
   std::string_view tools;
   bool add_generation_prompt;
@@ -31,7 +31,7 @@ error no_template(const tokenizer_config& config) {
               config.chat_template_failure);
 }
 
-result<ids> encode_chat(tokenizer_state& s, const asked& m) {
+result<ids> encode_chat(tokenizer_state& s, const encode_request& m) {
   const auto& config = s.config;
   if (!config.chat_template)
     return no_template(config);
@@ -43,15 +43,15 @@ result<ids> encode_chat(tokenizer_state& s, const asked& m) {
     return ok.error();
   input.add_generation_prompt = m.add_generation_prompt && !m.options.continues_final;
   input.named_tokens = config.named_tokens;
-  const auto& words = *config.tokenizer;
-  input.bos_token = words.bos() ? std::string(words.piece(*words.bos())) : "";
-  input.eos_token = words.eos() ? std::string(words.piece(*words.eos())) : "";
+  const auto& vocabulary = *config.tokenizer;
+  input.bos_token = vocabulary.bos() ? std::string(vocabulary.piece(*vocabulary.bos())) : "";
+  input.eos_token = vocabulary.eos() ? std::string(vocabulary.piece(*vocabulary.eos())) : "";
   auto rendered = config.chat_template->render(input);
   if (!rendered)
     return rendered.error();
-  auto encoded = words.encode(rendered->segments, s.scratch);
+  auto encoded = vocabulary.encode(rendered->segments, s.scratch);
   const bool adds_special = m.options.special == special_tokens::added;
-  return encoded && adds_special ? words.with_special(*std::move(encoded)) : encoded;
+  return encoded && adds_special ? vocabulary.with_special(*std::move(encoded)) : encoded;
 }
 
 result<ids> check_ids(const tokenizer_state& s, const ids_prompt& given) {
@@ -63,7 +63,7 @@ result<ids> check_ids(const tokenizer_state& s, const ids_prompt& given) {
   return given;
 }
 
-result<ids> encode(tokenizer_state& s, const asked& m) {
+result<ids> encode(tokenizer_state& s, const encode_request& m) {
   if (const auto* text = std::get_if<std::string>(&m.input))
     return s.config.tokenizer->encode_prompt(
         *text, m.parses_special, m.options.special != special_tokens::omitted, s.scratch);
@@ -75,8 +75,8 @@ result<ids> encode(tokenizer_state& s, const asked& m) {
 // The answer to a chat is a text of its own. A completion continues its prompt: a space between
 // them is part of it, unless the prompt has no text. The same holds for a chat whose last message
 // stays open.
-bool continues_prompt(const text::tokenizer& words, const submit& m, const ids& encoded) {
-  const auto is_shown = [&words](token_id id) { return !words.is_control(id); };
+bool continues_prompt(const text::tokenizer& vocabulary, const submit& m, const ids& encoded) {
+  const auto is_shown = [&vocabulary](token_id id) { return !vocabulary.is_control(id); };
   const bool is_turn =
       std::holds_alternative<chat_prompt>(m.input) && !m.template_options.continues_final;
   return !is_turn && std::any_of(encoded.begin(), encoded.end(), is_shown);
@@ -121,7 +121,7 @@ void on_submit(tokenizer_pointer self, submit& m) {
   self->send(s.config.scheduler,
              admit{m.request, m.gateway, m.ticket, std::move(*encoded), m.choices,
                    std::move(m.sampling), std::move(m.stop), m.tokens_max_given, m.deadline,
-                   std::move(m.cache_salt), std::move(m.delivered), continues, m.embeds});
+                   std::move(m.cache_salt), std::move(m.delivered), continues, m.wants_embedding});
 }
 
 // Whether ids and pieces fit into a message.
@@ -141,13 +141,13 @@ void on_tokenize(tokenizer_pointer self, const tokenize& m) {
   tokenized answer{m.request, {}, {}, s.config.context_max, std::nullopt};
   auto encoded =
       encode(s, {m.input, m.tools, m.add_generation_prompt, m.parses_special, m.template_options});
-  auto told = encoded ? check_answer(s, *encoded) : encoded.error();
-  if (told) {
+  auto checked = encoded ? check_answer(s, *encoded) : encoded.error();
+  if (checked) {
     for (auto id : *encoded)
       answer.pieces.emplace_back(s.config.tokenizer->piece(id));
     answer.ids = std::move(*encoded);
   } else {
-    answer.failure = told.error();
+    answer.failure = checked.error();
   }
   self->send(s.config.peers.gateway(m.gateway), std::move(answer));
 }

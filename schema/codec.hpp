@@ -23,10 +23,10 @@ name_of(message_kind kind) noexcept; // "micro_batch"; "unknown" for an invalid 
 struct envelope {
   std::uint16_t version = protocol_version;
   message_kind kind{};
-  node_id source;
-  epoch_id source_epoch;
-  node_id target;
-  epoch_id target_epoch; // none: any incarnation of the target (only hello)
+  process_id source;
+  epoch_id source_incarnation;
+  process_id target;
+  epoch_id target_incarnation; // none: any incarnation of the target (only hello)
   actor_id source_actor;
   actor_id target_actor;
   std::uint64_t correlation = 0;

@@ -7,14 +7,14 @@ namespace baton::codec {
 
 offset<wire::StageReady> put(writer& out, const stage_ready& m) {
   auto device = out.text(m.device, limits::name_bytes_max);
-  return wire::CreateStageReady(out.buffer, m.node.value, m.node_epoch.value, m.stage, m.stages,
+  return wire::CreateStageReady(out.buffer, m.process.value, m.incarnation.value, m.stage, m.stages,
                                 m.blocks, m.block_positions, m.model_hash, device, m.kv_life,
                                 m.swap_blocks, m.rank, m.width, m.generation, m.pools);
 }
 
 void get(reader& in, const wire::StageReady& from, stage_ready& to) {
-  to.node = {from.node()};
-  to.node_epoch = {from.node_epoch()};
+  to.process = {from.node()};
+  to.incarnation = {from.node_epoch()};
   to.stage = from.stage();
   in.at_most(from.stages(), limits::stages_max, "stage_ready.stages");
   to.stages = from.stages();
@@ -96,23 +96,23 @@ void get(reader& in, const wire::Joined& from, joined& to) {
 
 offset<wire::StageAddress> put(writer& out, const stage_address& m) {
   auto endpoint = out.text(m.endpoint, limits::name_bytes_max);
-  return wire::CreateStageAddress(out.buffer, m.node.value, m.node_epoch.value, endpoint);
+  return wire::CreateStageAddress(out.buffer, m.process.value, m.incarnation.value, endpoint);
 }
 
 void get(reader& in, const wire::StageAddress& from, stage_address& to) {
-  to.node = {from.node()};
-  to.node_epoch = {from.node_epoch()};
+  to.process = {from.node()};
+  to.incarnation = {from.node_epoch()};
   in.text(from.endpoint(), to.endpoint, limits::name_bytes_max, "stage_address.endpoint");
 }
 
 offset<wire::KvHandover> put(writer& out, const kv_handover& m) {
-  auto lives = out.numbers(m.lives, limits::stages_max);
+  auto lives = out.numbers(m.kv_incarnations, limits::stages_max);
   auto blocks = out.numbers(m.blocks, limits::copies_max);
   return wire::CreateKvHandover(out.buffer, lives, blocks);
 }
 
 void get(reader& in, const wire::KvHandover& from, kv_handover& to) {
-  in.numbers(from.lives(), to.lives, limits::stages_max, "kv_handover.lives");
+  in.numbers(from.lives(), to.kv_incarnations, limits::stages_max, "kv_handover.lives");
   in.numbers(from.blocks(), to.blocks, limits::copies_max, "kv_handover.blocks");
 }
 
@@ -145,13 +145,14 @@ offset<wire::Hello> put(writer& out, const hello& m) {
   auto endpoint = out.text(m.endpoint, limits::name_bytes_max);
   auto build = out.text(m.build, limits::name_bytes_max);
   auto api_key = out.text(m.api_key, limits::name_bytes_max);
-  return wire::CreateHello(out.buffer, m.node.value, m.epoch.value, static_cast<wire::Role>(m.role),
-                           name, endpoint, build, m.pid, api_key, m.load_micros);
+  return wire::CreateHello(out.buffer, m.process.value, m.incarnation.value,
+                           static_cast<wire::Role>(m.role), name, endpoint, build, m.pid, api_key,
+                           m.load_micros);
 }
 
 void get(reader& in, const wire::Hello& from, hello& to) {
-  to.node = {from.node()};
-  to.epoch = {from.epoch()};
+  to.process = {from.node()};
+  to.incarnation = {from.epoch()};
   in.one_of(from.role(), to.role, role::root, role::worker, "hello.role");
   in.text(from.name(), to.name, limits::name_bytes_max, "hello.name");
   in.text(from.endpoint(), to.endpoint, limits::name_bytes_max, "hello.endpoint");
@@ -163,12 +164,13 @@ void get(reader& in, const wire::Hello& from, hello& to) {
 
 offset<wire::HelloAck> put(writer& out, const hello_ack& m) {
   auto refused = out.optional(m.refused);
-  return wire::CreateHelloAck(out.buffer, m.node.value, m.epoch.value, m.credit_bytes, refused);
+  return wire::CreateHelloAck(out.buffer, m.process.value, m.incarnation.value, m.credit_bytes,
+                              refused);
 }
 
 void get(reader& in, const wire::HelloAck& from, hello_ack& to) {
-  to.node = {from.node()};
-  to.epoch = {from.epoch()};
+  to.process = {from.node()};
+  to.incarnation = {from.epoch()};
   to.credit_bytes = from.credit_bytes();
   in.optional(from.refused(), to.refused);
 }
@@ -210,13 +212,13 @@ offset<wire::Status> put(writer& out, const status& m) {
   auto reason = out.reason(m.reason);
   auto supervision = out.optional(m.supervision);
   return wire::CreateStatus(
-      out.buffer, m.node.value, m.epoch.value, static_cast<wire::Role>(m.role), name,
+      out.buffer, m.process.value, m.incarnation.value, static_cast<wire::Role>(m.role), name,
       static_cast<wire::Phase>(m.phase), reason, m.pid, m.restarts, m.progress, supervision);
 }
 
 void get(reader& in, const wire::Status& from, status& to) {
-  to.node = {from.node()};
-  to.epoch = {from.epoch()};
+  to.process = {from.node()};
+  to.incarnation = {from.epoch()};
   in.one_of(from.role(), to.role, role::root, role::worker, "status.role");
   in.text(from.name(), to.name, limits::name_bytes_max, "status.name");
   in.one_of(from.phase(), to.phase, phase::starting, phase::failed, "status.phase");
@@ -269,7 +271,7 @@ offset<wire::LoadReport> put(writer& out, const load_report& m) {
   table.add_swapped_out_blocks(m.swapped_out_blocks);
   table.add_swapped_in_blocks(m.swapped_in_blocks);
   table.add_max_batch_total_tokens(m.max_batch_total_tokens);
-  table.add_detached(m.detached);
+  table.add_detached(m.orphaned);
   table.add_running_tokens(m.running_tokens);
   table.add_running_max_tokens(m.running_max_tokens);
   table.add_step_rows(step_rows);
@@ -306,7 +308,7 @@ void get(reader& in, const wire::LoadReport& from, load_report& to) {
   to.swapped_out_blocks = from.swapped_out_blocks();
   to.swapped_in_blocks = from.swapped_in_blocks();
   to.max_batch_total_tokens = from.max_batch_total_tokens();
-  to.detached = from.detached();
+  to.orphaned = from.detached();
   to.running_tokens = from.running_tokens();
   to.running_max_tokens = from.running_max_tokens();
   in.table(from.step_rows(), to.step_rows);
@@ -350,15 +352,15 @@ void get(reader& in, const wire::PipelineStatus& from, pipeline_status& to) {
   in.optional(from.load(), to.load);
 }
 
-offset<wire::ShardPlace> put(writer& out, const shard_place& m) {
+offset<wire::ShardPlace> put(writer& out, const shard_assignment& m) {
   const auto on = out.text(m.on, limits::name_bytes_max);
   const auto device = out.text(m.device, limits::name_bytes_max);
-  return wire::CreateShardPlace(out.buffer, m.node.value, m.pipeline, m.generation, m.stage, m.rank,
-                                m.first_layer, m.layers, on, device);
+  return wire::CreateShardPlace(out.buffer, m.process.value, m.pipeline, m.generation, m.stage,
+                                m.rank, m.first_layer, m.layers, on, device);
 }
 
-void get(reader& in, const wire::ShardPlace& from, shard_place& to) {
-  to.node = {from.node()};
+void get(reader& in, const wire::ShardPlace& from, shard_assignment& to) {
+  to.process = {from.node()};
   to.pipeline = from.pipeline();
   to.generation = from.generation();
   to.stage = from.stage();
@@ -377,7 +379,7 @@ offset<wire::ClusterStatus> put(writer& out, const cluster_status& m) {
   auto load = out.optional(m.load);
   auto change = out.reason(m.change);
   auto pipelines = out.tables(m.pipelines, pipelines_max);
-  auto places = out.tables(m.places, limits::nodes_max);
+  auto places = out.tables(m.assignments, limits::nodes_max);
   return wire::CreateClusterStatus(out.buffer, m.request, nodes, static_cast<wire::Phase>(m.phase),
                                    reason, url, model, load, m.generation, m.coming_generation,
                                    change, pipelines, places);
@@ -395,7 +397,7 @@ void get(reader& in, const wire::ClusterStatus& from, cluster_status& to) {
   to.coming_generation = from.coming_generation();
   in.text(from.change(), to.change, limits::reason_bytes_max, "cluster_status.change");
   in.tables(from.pipelines(), to.pipelines, pipelines_max, "cluster_status.pipelines");
-  in.tables(from.places(), to.places, limits::nodes_max, "cluster_status.places");
+  in.tables(from.places(), to.assignments, limits::nodes_max, "cluster_status.places");
 }
 
 offset<wire::ChangeNodes> put(writer& out, const change_nodes& m) {

@@ -8,9 +8,9 @@ namespace codec {
 payload encode_envelope(const envelope& e) {
   writer out;
   auto root = wire::CreateEnvelope(out.buffer, e.version, static_cast<std::uint16_t>(e.kind),
-                                   e.source.value, e.source_epoch.value, e.target.value,
-                                   e.target_epoch.value, e.source_actor.value, e.target_actor.value,
-                                   e.correlation, e.sequence);
+                                   e.source.value, e.source_incarnation.value, e.target.value,
+                                   e.target_incarnation.value, e.source_actor.value,
+                                   e.target_actor.value, e.correlation, e.sequence);
   return finish(out, root, "BTEV");
 }
 
@@ -38,9 +38,9 @@ result<envelope> decode_foreign_envelope(const payload& head) {
   return envelope{.version = from->version(),
                   .kind = message_kind{from->kind()},
                   .source = {from->source()},
-                  .source_epoch = {from->source_epoch()},
+                  .source_incarnation = {from->source_epoch()},
                   .target = {from->target()},
-                  .target_epoch = {from->target_epoch()},
+                  .target_incarnation = {from->target_epoch()},
                   .source_actor = {from->source_actor()},
                   .target_actor = {from->target_actor()},
                   .correlation = from->correlation(),

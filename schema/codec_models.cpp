@@ -7,11 +7,11 @@ namespace {
 
 using number = std::optional<std::uint32_t>;
 
-std::int64_t said(const number& value) noexcept {
+std::int64_t encode_optional(const number& value) noexcept {
   return value ? std::int64_t{*value} : -1;
 }
 
-number heard(reader& in, std::int64_t value, std::string_view field) {
+number decode_optional(reader& in, std::int64_t value, std::string_view field) {
   if (value > std::int64_t{UINT32_MAX} || value < -1)
     in.refuse(fmt::format("{} is {}", field, value));
   return value < 0 ? std::nullopt : number(static_cast<std::uint32_t>(value));
@@ -21,11 +21,11 @@ number heard(reader& in, std::int64_t value, std::string_view field) {
 
 offset<wire::ModelWorker> put(writer& out, const model_worker& m) {
   const auto name = out.text(m.name, limits::name_bytes_max);
-  return wire::CreateModelWorker(out.buffer, m.node.value, name, m.gateway_index);
+  return wire::CreateModelWorker(out.buffer, m.process.value, name, m.gateway_index);
 }
 
 void get(reader& in, const wire::ModelWorker& from, model_worker& to) {
-  to.node = {from.node()};
+  to.process = {from.node()};
   in.text(from.name(), to.name, limits::name_bytes_max, "model_worker.name");
   to.gateway_index = from.gateway_index();
 }
@@ -69,19 +69,23 @@ void get(reader& in, const wire::ServedModels& from, served_models& to) {
 
 offset<wire::ModelSettings> put(writer& out, const model_settings& m) {
   const auto handler = out.text(m.handler, limits::name_bytes_max);
-  return wire::CreateModelSettings(out.buffer, handler, said(m.batch_size), said(m.max_batch_delay),
-                                   said(m.response_timeout), said(m.startup_timeout),
-                                   said(m.workers_min), said(m.workers_max));
+  return wire::CreateModelSettings(
+      out.buffer, handler, encode_optional(m.batch_size), encode_optional(m.max_batch_delay),
+      encode_optional(m.response_timeout), encode_optional(m.startup_timeout),
+      encode_optional(m.workers_min), encode_optional(m.workers_max));
 }
 
 void get(reader& in, const wire::ModelSettings& from, model_settings& to) {
   in.text(from.handler(), to.handler, limits::name_bytes_max, "model_settings.handler");
-  to.batch_size = heard(in, from.batch_size(), "model_settings.batch_size");
-  to.max_batch_delay = heard(in, from.max_batch_delay(), "model_settings.max_batch_delay");
-  to.response_timeout = heard(in, from.response_timeout(), "model_settings.response_timeout");
-  to.startup_timeout = heard(in, from.startup_timeout(), "model_settings.startup_timeout");
-  to.workers_min = heard(in, from.workers_min(), "model_settings.workers_min");
-  to.workers_max = heard(in, from.workers_max(), "model_settings.workers_max");
+  to.batch_size = decode_optional(in, from.batch_size(), "model_settings.batch_size");
+  to.max_batch_delay =
+      decode_optional(in, from.max_batch_delay(), "model_settings.max_batch_delay");
+  to.response_timeout =
+      decode_optional(in, from.response_timeout(), "model_settings.response_timeout");
+  to.startup_timeout =
+      decode_optional(in, from.startup_timeout(), "model_settings.startup_timeout");
+  to.workers_min = decode_optional(in, from.workers_min(), "model_settings.workers_min");
+  to.workers_max = decode_optional(in, from.workers_max(), "model_settings.workers_max");
 }
 
 offset<wire::ChangeModel> put(writer& out, const change_model& m) {

@@ -8,7 +8,7 @@ offset<wire::Reserve> put(writer& out, const reserve& m) {
   auto request_id = out.text(m.request_id, limits::name_bytes_max);
   return wire::CreateReserve(out.buffer, m.request, m.gateway.value, model, m.choices,
                              m.tokens_estimate, m.priority, m.resume_key, m.is_resumable,
-                             m.ticket.value, request_id, m.request_digest, m.goes_on);
+                             m.ticket.value, request_id, m.request_digest, m.was_admitted);
 }
 
 void get(reader& in, const wire::Reserve& from, reserve& to) {
@@ -24,7 +24,7 @@ void get(reader& in, const wire::Reserve& from, reserve& to) {
   to.ticket = {from.ticket()};
   in.text(from.request_id(), to.request_id, limits::name_bytes_max, "reserve.request_id");
   to.request_digest = from.request_digest();
-  to.goes_on = from.goes_on();
+  to.was_admitted = from.goes_on();
 }
 
 offset<wire::Granted> put(writer& out, const granted& m) {
@@ -123,7 +123,7 @@ offset<wire::Submit> put(writer& out, const submit& m) {
   table.add_begins_text(m.begins_text);
   table.add_prompt_tokens_max(m.prompt_tokens_max);
   table.add_tools(tools);
-  table.add_embeds(m.embeds);
+  table.add_embeds(m.wants_embedding);
   table.add_parses_special(m.parses_special);
   table.add_tokens_max_default(m.tokens_max_default);
   table.add_template_options(template_options);
@@ -147,7 +147,7 @@ void get(reader& in, const wire::Submit& from, submit& to) {
   to.begins_text = from.begins_text();
   to.prompt_tokens_max = from.prompt_tokens_max();
   in.text(from.tools(), to.tools, limits::prompt_bytes_max, "submit.tools");
-  to.embeds = from.embeds();
+  to.wants_embedding = from.embeds();
   to.parses_special = from.parses_special();
   to.tokens_max_default = from.tokens_max_default();
   in.table(from.template_options(), to.template_options);
@@ -172,7 +172,7 @@ offset<wire::Admit> put(writer& out, const admit& m) {
   table.add_cache_salt(cache_salt);
   table.add_delivered(delivered);
   table.add_continues_prompt(m.continues_prompt);
-  table.add_embeds(m.embeds);
+  table.add_embeds(m.wants_embedding);
   return table.Finish();
 }
 
@@ -190,7 +190,7 @@ void get(reader& in, const wire::Admit& from, admit& to) {
   in.text(from.cache_salt(), to.cache_salt, limits::name_bytes_max, "admit.cache_salt");
   in.tables(from.delivered(), to.delivered, limits::choices_max, "admit.delivered");
   to.continues_prompt = from.continues_prompt();
-  to.embeds = from.embeds();
+  to.wants_embedding = from.embeds();
 }
 
 offset<wire::Cancel> put(writer& out, const cancel& m) {
@@ -221,7 +221,7 @@ offset<wire::Generate> put(writer& out, const generate& m) {
   return wire::CreateGenerate(out.buffer, m.request, model, input.type, input.table, m.choices,
                               sampling, stop, m.tokens_max_given, m.deadline.count(), cache_salt,
                               m.priority, m.is_resumable, request_id, m.prompt_tokens_max, tools,
-                              m.embeds, m.unsaid, template_options);
+                              m.wants_embedding, m.unspecified, template_options);
 }
 
 void get(reader& in, const wire::Generate& from, generate& to) {
@@ -240,8 +240,8 @@ void get(reader& in, const wire::Generate& from, generate& to) {
   in.text(from.request_id(), to.request_id, limits::name_bytes_max, "generate.request_id");
   to.prompt_tokens_max = from.prompt_tokens_max();
   in.text(from.tools(), to.tools, limits::prompt_bytes_max, "generate.tools");
-  to.embeds = from.embeds();
-  to.unsaid = from.unsaid();
+  to.wants_embedding = from.embeds();
+  to.unspecified = from.unsaid();
   in.table(from.template_options(), to.template_options);
 }
 

@@ -210,7 +210,7 @@ result<void> check_limits(const inferred& m) {
 namespace {
 
 // Token options do not apply to an embedding, of which there is exactly one.
-result<void> check_embeds(const generate& request) {
+result<void> check_embedding(const generate& request) {
   const char* param = request.choices != 1                    ? "n"
                       : request.is_resumable                  ? "resumable"
                       : request.sampling.constraint           ? "structured_outputs"
@@ -218,7 +218,7 @@ result<void> check_embeds(const generate& request) {
                       : request.sampling.prompt_logprobs >= 0 ? "prompt_logprobs"
                       : !request.tools.empty()                ? "tools"
                                                               : nullptr;
-  if (!request.embeds || param == nullptr)
+  if (!request.wants_embedding || param == nullptr)
     return {};
   return fail_param(errc::unsupported_parameter, param, "an embedding is made without '{}'", param);
 }
@@ -266,7 +266,7 @@ result<void> check_limits(const generate& request) {
   if (request.request_id.size() > limits::name_bytes_max)
     return fail_param(errc::invalid_value, "request_id", "a request_id has at most {} bytes",
                       limits::name_bytes_max);
-  if (auto ok = check_embeds(request); !ok)
+  if (auto ok = check_embedding(request); !ok)
     return ok;
   if (auto r = check_limits(request.input); !r)
     return r;

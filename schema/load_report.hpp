@@ -60,7 +60,7 @@ struct load_report {
   std::uint64_t swapped_out_blocks = 0;     // copied to swap space so far
   std::uint64_t swapped_in_blocks = 0;      // copied back
   std::uint64_t max_batch_total_tokens = 0; // positions of all KV blocks
-  std::uint32_t detached = 0;               // sequences without a listener at the moment
+  std::uint32_t orphaned = 0;               // sequences without a listener at the moment
   std::uint64_t running_tokens = 0;         // positions computed, of the running sequences
   std::uint64_t running_max_tokens = 0;     // the most positions that they can reach
   size_counts step_rows{};                  // rows of successful steps

@@ -28,8 +28,8 @@ enum class role : std::uint8_t {
 
 // First message on every connection, in both directions, before a peer counts as up.
 struct hello {
-  node_id node;
-  epoch_id epoch;
+  process_id process;
+  epoch_id incarnation;
   baton::role role = role::client;
   std::string name;     // "gateway", "shard-1"
   std::string endpoint; // where to connect back
@@ -40,8 +40,8 @@ struct hello {
 };
 
 struct hello_ack {
-  node_id node;
-  epoch_id epoch;
+  process_id process;
+  epoch_id incarnation;
   std::uint64_t credit_bytes = 0; // window for data messages
   std::optional<error> refused;
 };
@@ -88,8 +88,8 @@ struct supervision {
 
 // Any process to root (and head to gateways): its current state.
 struct status {
-  node_id node;
-  epoch_id epoch;
+  process_id process;
+  epoch_id incarnation;
   baton::role role = role::client;
   std::string name;
   baton::phase phase = phase::starting;
@@ -141,8 +141,8 @@ struct pipeline_status {
 };
 
 // The machine and device of a shard, and its layers, as planned.
-struct shard_place {
-  node_id node;
+struct shard_assignment {
+  process_id process;
   std::uint32_t pipeline = 0;
   std::uint32_t generation = 0; // of its pipeline: serving or coming
   stage_index stage = 0;
@@ -165,8 +165,8 @@ struct cluster_status {
   std::uint32_t generation = 0;
   std::uint32_t coming_generation = 0;
   std::string change;
-  std::vector<pipeline_status> pipelines; // by number
-  std::vector<shard_place> places;        // of all shards among the processes
+  std::vector<pipeline_status> pipelines;    // by number
+  std::vector<shard_assignment> assignments; // of all shards among the processes
 };
 
 // Client to root: remove all layers from a node, or allow layers again. Streams continue. Answered

@@ -41,7 +41,7 @@ namespace baton {
 // Gateway to scheduler: requests a ticket. Nothing has been tokenized yet.
 struct reserve {
   std::uint64_t request = 0; // the gateway's number for this request, unique in its incarnation
-  node_id gateway;           // receives granted, rejected, chunk
+  process_id gateway;        // receives granted, rejected, chunk
   std::string model;
   std::uint32_t choices = 1;
   std::uint32_t tokens_estimate = 0; // of prompt and output, an upper bound; corrected at admit
@@ -51,7 +51,7 @@ struct reserve {
   ticket_id ticket{};               // granted by an earlier incarnation of the head; else none
   std::string request_id{};         // the client's name, for repeated requests; empty: none
   std::uint64_t request_digest = 0; // of the request's content (schema/digest.hpp)
-  bool goes_on = false; // admitted by another pipeline before: exempt from bounds and drain
+  bool was_admitted = false; // admitted by another pipeline before: exempt from bounds and drain
 };
 
 struct granted {
@@ -80,7 +80,7 @@ struct delivered_choice {
 // previous owner the ticket is cancelled. Answered by granted or rejected.
 struct resume {
   std::uint64_t request = 0;
-  node_id gateway;
+  process_id gateway;
   ticket_id ticket;
   std::uint64_t resume_key = 0;
   std::vector<resume_point> from; // one per choice
@@ -134,7 +134,7 @@ struct template_options {
 // Gateway to tokenizer, after granted.
 struct submit {
   std::uint64_t request = 0;
-  node_id gateway;
+  process_id gateway;
   ticket_id ticket;
   prompt input;
   bool add_generation_prompt = true;
@@ -151,7 +151,7 @@ struct submit {
   bool begins_text = false;
   std::uint32_t prompt_tokens_max = 0; // keep only so many of the prompt's last tokens; 0: all
   std::string tools{};                 // of a chat: a JSON array of callable tools; or empty
-  bool embeds = false;                 // wants the prompt's embedding, and no tokens
+  bool wants_embedding = false;        // wants the prompt's embedding, and no tokens
   bool parses_special = false; // of a text: special tokens that it spells out become those tokens
   // The model's default, if the client gave none: as many as the context allows, at most this. 0:
   // no default.
@@ -162,7 +162,7 @@ struct submit {
 // Tokenizer to scheduler: the same request as ids.
 struct admit {
   std::uint64_t request = 0;
-  node_id gateway;
+  process_id gateway;
   ticket_id ticket;
   std::vector<token_id> prompt_ids;
   std::uint32_t choices = 1;
@@ -173,7 +173,7 @@ struct admit {
   std::string cache_salt;
   std::vector<delivered_choice> delivered{}; // as in submit
   bool continues_prompt = false;             // the answer's text continues the prompt's
-  bool embeds = false;                       // as in submit
+  bool wants_embedding = false;              // as in submit
 };
 
 enum class cancel_reason : std::uint8_t {
@@ -211,7 +211,7 @@ struct tokens {
   // First message of a choice:
   bool begins = false;
   std::uint64_t request = 0;
-  node_id gateway;
+  process_id gateway;
   std::uint32_t prompt_tokens = 0;
   std::uint32_t cached_tokens = 0; // of the prompt, found in the prefix cache
   baton::stopping stopping;
@@ -284,7 +284,7 @@ struct chunks {
 
 struct tokenize {
   std::uint64_t request = 0;
-  node_id gateway;
+  process_id gateway;
   prompt input;
   bool add_generation_prompt = true;
   bool parses_special = false;                // as in submit; set by the gateway, never by a client
@@ -302,7 +302,7 @@ struct tokenized {
 
 struct detokenize {
   std::uint64_t request = 0;
-  node_id gateway;
+  process_id gateway;
   std::vector<token_id> ids;
 };
 
@@ -316,8 +316,8 @@ struct detokenized {
 
 // A shard that has loaded its layers, to the scheduler.
 struct stage_ready {
-  node_id node;
-  epoch_id node_epoch;
+  process_id process;
+  epoch_id incarnation;
   stage_index stage = 0;
   std::uint32_t stages = 0;
   std::uint32_t blocks = 0;          // KV blocks it has room for
@@ -347,15 +347,15 @@ struct serves {
 };
 
 struct stage_address {
-  node_id node;
-  epoch_id node_epoch;
+  process_id process;
+  epoch_id incarnation;
   std::string endpoint;
 };
 
 // The KV of the shards of the previous epoch, for those of another generation.
 struct kv_handover {
-  std::vector<std::uint64_t> lives; // stage_ready.kv_life of the shards that have it
-  std::vector<block_index> blocks;  // blocks with contents; no process writes them any more
+  std::vector<std::uint64_t> kv_incarnations; // stage_ready.kv_life of the shards that have it
+  std::vector<block_index> blocks; // blocks with contents; no process writes them any more
 };
 
 // Scheduler to every shard: a new epoch; forget the old one, connect to the receivers of its
@@ -406,11 +406,11 @@ struct generate {
   std::string request_id{};  // the client's name for it: a repeated request runs once
   std::uint32_t prompt_tokens_max = 0; // keep only so many of the prompt's last tokens; 0: all
   std::string tools{};                 // of a chat: a JSON array of callable tools; or empty
-  bool embeds = false;                 // wants the prompt's embedding, and no tokens
+  bool wants_embedding = false;        // wants the prompt's embedding, and no tokens
   // The fields of sampling_defaults that the client did not specify: bits by sampling_field. The
   // model's default replaces their value, if it has one. Afterwards only tokens_max may remain set:
   // as a default, it is lowered to what the context allows.
-  std::uint32_t unsaid = 0;
+  std::uint32_t unspecified = 0;
   baton::template_options template_options{}; // of a chat; the gateway sets local_seconds
 };
 

@@ -26,12 +26,12 @@ constexpr std::size_t aligned(std::size_t at, std::size_t to) {
   return (at + to - 1) / to * to;
 }
 
-struct places {
+struct part_offsets {
   std::size_t head, body, bulk, end;
 };
 
-constexpr places places_of(std::size_t head, std::size_t body, std::size_t bulk) {
-  places p{};
+constexpr part_offsets part_offsets_of(std::size_t head, std::size_t body, std::size_t bulk) {
+  part_offsets p{};
   p.head = sizeof(prefix);
   p.body = aligned(p.head + head, table_alignment);
   p.bulk = aligned(p.body + body, bulk == 0 ? table_alignment : bulk_alignment);
@@ -39,8 +39,8 @@ constexpr places places_of(std::size_t head, std::size_t body, std::size_t bulk)
   return p;
 }
 
-places places_of(const frames& f) {
-  return places_of(f.head.size_bytes, f.body.size_bytes, f.bulk.size_bytes);
+part_offsets part_offsets_of(const frames& f) {
+  return part_offsets_of(f.head.size_bytes, f.body.size_bytes, f.bulk.size_bytes);
 }
 
 // Padding is zero, so no stray memory is sent.
@@ -62,11 +62,11 @@ std::uint32_t checksum_of(const prefix& sizes, const void* data, std::size_t siz
 } // namespace
 
 std::size_t packed_bytes(const frames& f) noexcept {
-  return places_of(f).end;
+  return part_offsets_of(f).end;
 }
 
 void pack(const frames& f, std::byte* to) noexcept {
-  const auto at = places_of(f);
+  const auto at = part_offsets_of(f);
   const prefix sizes{static_cast<std::uint32_t>(f.head.size_bytes),
                      static_cast<std::uint32_t>(f.body.size_bytes),
                      static_cast<std::uint32_t>(f.bulk.size_bytes), 0};
@@ -88,7 +88,7 @@ result<frames> unpack(const void* data, std::size_t size_bytes) {
   if (size_bytes < sizeof(sizes))
     return fail(errc::bad_frame, "a packet of {} bytes", size_bytes);
   std::memcpy(&sizes, data, sizeof(sizes));
-  const auto at = places_of(sizes.head_bytes, sizes.body_bytes, sizes.bulk_bytes);
+  const auto at = part_offsets_of(sizes.head_bytes, sizes.body_bytes, sizes.bulk_bytes);
   if (at.end != size_bytes)
     return fail(errc::bad_frame, "a packet of {} bytes says that it has {}", size_bytes, at.end);
   if (sizes.checksum != 0 && sizes.checksum != checksum_of(sizes, data, size_bytes))

@@ -23,7 +23,7 @@ enum class model_control : std::uint8_t {
 
 // A process that serves a model, connected to one gateway.
 struct model_worker {
-  node_id node;
+  process_id process;
   std::string name; // "worker-echo-0"
   std::uint32_t gateway_index = 0;
 };

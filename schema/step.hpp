@@ -46,11 +46,11 @@ struct draw {
 };
 
 // Placeholder for a token unknown when its micro_batch was formed: stage 0 fills it in.
-inline constexpr token_id token_to_come = -1;
+inline constexpr token_id placeholder_token = -1;
 
 // The source of that token: a draw of an earlier micro_batch of the same epoch.
 struct feed {
-  std::uint32_t row = 0;  // of tokens, where token_to_come stands
+  std::uint32_t row = 0;  // of tokens, where placeholder_token stands
   std::uint32_t draw = 0; // of that batch
   batch_id batch;
   friend bool operator==(const feed&, const feed&) = default;
@@ -91,7 +91,7 @@ struct micro_batch {
   std::vector<std::uint32_t> stage_micros; // compute time of the stages passed, µs
   payload activations;                     // [rows, hidden] float32; empty into stage 0
   baton::lease lease;
-  std::vector<feed> feeds;        // one per token_to_come, by row; empty behind stage 0
+  std::vector<feed> feeds;        // one per placeholder_token, by row; empty behind stage 0
   std::vector<block_copy> copies; // made in this order, before the rows
   std::vector<pool> pools{};      // by slice
 

@@ -27,8 +27,8 @@ inline constexpr std::size_t peers_max = 4096;
 // Called from one thread at a time, in order per peer, never while a lock of the bus is held.
 struct bus_events {
   std::function<void(frames&&)> received;
-  std::function<void(node_id)> connected; // our connection to this peer is up: send now
-  std::function<void(node_id, std::string why)> disconnected; // ours to this peer was lost
+  std::function<void(process_id)> connected; // our connection to this peer is up: send now
+  std::function<void(process_id, std::string why)> disconnected; // ours to this peer was lost
   // Called after each batch of events, on the same thread. Returns whether to call it again at
   // once. May be empty.
   std::function<bool()> turn_over = {};
@@ -43,11 +43,11 @@ public:
   // bad_config, address_in_use, io_failed.
   virtual result<std::string> bind(const std::string& endpoint) = 0;
   // Replaces an older connection to this peer. Retries until `disconnect`. Errors: bad_config.
-  virtual result<void> connect(node_id peer, const std::string& endpoint) = 0;
-  virtual void disconnect(node_id peer) = 0;
+  virtual result<void> connect(process_id peer, const std::string& endpoint) = 0;
+  virtual void disconnect(process_id peer) = 0;
   // Never blocks, and keeps no reference unless it returns ok. An accepted message may still be
   // lost with the connection, but then everything after it is lost too.
-  virtual sent send(node_id peer, const frames& f) = 0;
+  virtual sent send(process_id peer, const frames& f) = 0;
   virtual void start(bus_events events) = 0;
   // No event follows after it returns. Must not be called from within an event.
   virtual void stop() = 0;

@@ -63,7 +63,7 @@ struct bus_zmq::state {
     ::close(wake_fd);
   }
 
-  result<std::shared_ptr<peer_socket>> open(node_id node, const std::string& endpoint);
+  result<std::shared_ptr<peer_socket>> open(process_id node, const std::string& endpoint);
   void put(std::shared_ptr<peer_socket> p);
   void wake() const noexcept;
   void run();
@@ -97,7 +97,7 @@ struct bus_zmq::state {
   std::uint64_t next_number = first_monitor; // under peers_mutex
 
   std::shared_mutex peers_mutex;
-  std::map<node_id, std::shared_ptr<peer_socket>> peers;
+  std::map<process_id, std::shared_ptr<peer_socket>> peers;
 
   // Used by the bus thread only.
   std::unordered_map<std::uint64_t, std::shared_ptr<peer_socket>> watched;
@@ -140,7 +140,7 @@ result<std::string> bus_zmq::bind(const std::string& endpoint) {
   }
 }
 
-result<std::shared_ptr<peer_socket>> bus_zmq::state::open(node_id node,
+result<std::shared_ptr<peer_socket>> bus_zmq::state::open(process_id node,
                                                           const std::string& endpoint) {
   std::unique_lock lock(peers_mutex);
   const auto number = next_number++;
@@ -160,7 +160,7 @@ void bus_zmq::state::put(std::shared_ptr<peer_socket> p) {
   wake();
 }
 
-result<void> bus_zmq::connect(node_id peer, const std::string& endpoint) {
+result<void> bus_zmq::connect(process_id peer, const std::string& endpoint) {
   if (state_->is_stopping)
     return fail(errc::link_down, "the bus has stopped");
   auto made = state_->open(peer, endpoint);
@@ -184,7 +184,7 @@ std::string bus_zmq::key_in_use() const {
   return state_->own.public_key;
 }
 
-void bus_zmq::disconnect(node_id peer) {
+void bus_zmq::disconnect(process_id peer) {
   std::shared_ptr<peer_socket> removed;
   {
     std::unique_lock lock(state_->peers_mutex);
@@ -197,7 +197,7 @@ void bus_zmq::disconnect(node_id peer) {
   state_->wake();
 }
 
-sent bus_zmq::send(node_id peer, const frames& f) {
+sent bus_zmq::send(process_id peer, const frames& f) {
   std::shared_ptr<peer_socket> p;
   {
     std::shared_lock lock(state_->peers_mutex);
@@ -240,7 +240,7 @@ void bus_zmq::stop() {
   if (state_->thread.joinable())
     state_->thread.join();
   state_->watched.clear();
-  std::map<node_id, std::shared_ptr<peer_socket>> closing;
+  std::map<process_id, std::shared_ptr<peer_socket>> closing;
   std::unique_lock lock(state_->peers_mutex);
   closing.swap(state_->peers);
   lock.unlock();

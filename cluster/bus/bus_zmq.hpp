@@ -63,9 +63,9 @@ public:
   ~bus_zmq() override;
 
   result<std::string> bind(const std::string& endpoint) override;
-  result<void> connect(node_id peer, const std::string& endpoint) override;
-  void disconnect(node_id peer) override;
-  sent send(node_id peer, const frames& f) override;
+  result<void> connect(process_id peer, const std::string& endpoint) override;
+  void disconnect(process_id peer) override;
+  sent send(process_id peer, const frames& f) override;
   void start(bus_events events) override;
   void stop() override;
   // Soon connects and listens with this pair. Peers reconnect, for which they have to trust it.

@@ -84,7 +84,7 @@ void set_bounds(zmq::socket_t& s, const bus_zmq_options& options) {
 
 result<std::shared_ptr<peer_socket>> open_peer(zmq::context_t& context,
                                                const bus_zmq_options& options, const key_pair& own,
-                                               node_id node, std::uint64_t number,
+                                               process_id node, std::uint64_t number,
                                                const std::string& endpoint) {
   auto p = std::make_shared<peer_socket>();
   p->node = node;

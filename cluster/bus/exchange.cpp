@@ -33,7 +33,8 @@ void exchange::on_peer_up(std::function<void(const hello&)> up) {
   state_->up = std::move(up);
 }
 
-void exchange::on_peer_down(std::function<void(node_id, epoch_id, const std::string& why)> down) {
+void exchange::on_peer_down(
+    std::function<void(process_id, epoch_id, const std::string& why)> down) {
   state_->down = std::move(down);
 }
 
@@ -46,8 +47,8 @@ void exchange::start(instant now) {
   auto* s = state_.get();
   state_->wire.start({
       .received = [s](frames&& f) { s->receive(std::move(f)); },
-      .connected = [s](node_id peer) { s->bus_connected(peer); },
-      .disconnected = [s](node_id peer, std::string why) { s->bus_disconnected(peer, why); },
+      .connected = [s](process_id peer) { s->bus_connected(peer); },
+      .disconnected = [s](process_id peer, std::string why) { s->bus_disconnected(peer, why); },
       .turn_over = state_->turn_over,
   });
 }
@@ -72,10 +73,10 @@ void exchange::stop() {
   lock.unlock();
 }
 
-result<void> exchange::connect(node_id peer, const std::string& endpoint, epoch_id epoch) {
-  if (peer == state_->self.node || !peer)
+result<void> exchange::connect(process_id peer, const std::string& endpoint, epoch_id epoch) {
+  if (peer == state_->self.process || !peer)
     return fail(errc::bad_config, "process {} is no peer of process {}", peer.value,
-                state_->self.node.value);
+                state_->self.process.value);
   state::turn t(*state_);
   auto& r = state_->find_or_add(peer);
   link_effects fx;
@@ -94,7 +95,7 @@ result<void> exchange::connect(node_id peer, const std::string& endpoint, epoch_
   return {};
 }
 
-void exchange::disconnect(node_id peer) {
+void exchange::disconnect(process_id peer) {
   state::turn t(*state_);
   auto* r = state_->find(peer);
   if (!r)
@@ -106,7 +107,7 @@ void exchange::disconnect(node_id peer) {
   state_->apply(t, *r, fx);
 }
 
-bool exchange::is_up(node_id peer) const {
+bool exchange::is_up(process_id peer) const {
   std::lock_guard lock(state_->mutex);
   auto* r = state_->find(peer);
   return r && r->to.is_up();
@@ -156,7 +157,7 @@ void exchange::tick(instant now) {
   state_->forget_clients(t);
 }
 
-sent exchange::send(node_id peer, actor_id target, message&& m, actor_id source,
+sent exchange::send(process_id peer, actor_id target, message&& m, actor_id source,
                     std::uint64_t correlation) {
   state::turn t(*state_);
   auto* r = state_->find(peer);
@@ -175,7 +176,7 @@ sent exchange::send(node_id peer, actor_id target, message&& m, actor_id source,
   return outcome;
 }
 
-void exchange::post(node_id peer, actor_id target, message&& m, actor_id source,
+void exchange::post(process_id peer, actor_id target, message&& m, actor_id source,
                     std::uint64_t correlation) {
   state::turn t(*state_);
   auto* r = state_->find(peer);

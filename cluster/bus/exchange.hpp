@@ -46,7 +46,7 @@ struct exchange_counters {
 };
 
 struct peer_standing {
-  node_id node;
+  process_id process;
   epoch_id epoch;
   link_state state = link_state::down;
   std::string name;
@@ -75,7 +75,7 @@ public:
   void withdraw(actor_id id);
   // Before `start` only.
   void on_peer_up(std::function<void(const hello&)> up);
-  void on_peer_down(std::function<void(node_id, epoch_id, const std::string& why)> down);
+  void on_peer_down(std::function<void(process_id, epoch_id, const std::string& why)> down);
   // See bus_events::turn_over; unlike other callbacks it may take long.
   void on_turn_over(std::function<bool()> turn_over);
   void start(instant now = std::chrono::steady_clock::now());
@@ -86,11 +86,11 @@ public:
 
   // Connects to a known address. `incarnation`: its owner's, if known; an address older than the
   // current one is ignored. Errors: bad_config (the bus refuses it).
-  result<void> connect(node_id peer, const std::string& endpoint, epoch_id epoch = {});
-  void disconnect(node_id peer);
+  result<void> connect(process_id peer, const std::string& endpoint, epoch_id epoch = {});
+  void disconnect(process_id peer);
   // Peers that are greeted from now on connect back to this endpoint.
   void listen_at(const std::string& endpoint);
-  bool is_up(node_id peer) const;
+  bool is_up(process_id peer) const;
   std::vector<peer_standing> peers() const;
   hello self() const;
   exchange_counters counters() const;
@@ -100,12 +100,12 @@ public:
   // -- Messages; any thread, never blocks --
 
   // Takes the message only if it returns ok.
-  sent send(node_id peer, actor_id target, message&& m, actor_id source = {},
+  sent send(process_id peer, actor_id target, message&& m, actor_id source = {},
             std::uint64_t correlation = 0);
   // For senders that cannot wait (proxies): queues the message under back-pressure. If the peer is
   // down, drops and counts it; handlers of peer_down do the recovery. If the queue is full, the
   // link is lost.
-  void post(node_id peer, actor_id target, message&& m, actor_id source = {},
+  void post(process_id peer, actor_id target, message&& m, actor_id source = {},
             std::uint64_t correlation = 0);
   // Counts a message of a kind that its published actor does not take.
   void count_unknown();

@@ -10,11 +10,11 @@ namespace {
 template <class State>
 struct loan {
   std::weak_ptr<State> lender;
-  node_id peer;
+  process_id peer;
   std::uint64_t intake = 0;
   std::size_t size_bytes = 0;
 
-  loan(std::weak_ptr<State> l, node_id p, std::uint64_t i, std::size_t s)
+  loan(std::weak_ptr<State> l, process_id p, std::uint64_t i, std::size_t s)
       : lender(std::move(l)), peer(p), intake(i), size_bytes(s) {}
   loan(const loan&) = delete;
   loan& operator=(const loan&) = delete;
@@ -46,15 +46,15 @@ exchange::state::turn::~turn() {
 
 exchange::state::state(bus& b, hello h, exchange_options o)
     : wire(b), self(std::move(h)), options(std::move(o)), now(std::chrono::steady_clock::now()) {
-  ENSURE(self.node && self.epoch, "a process without id or incarnation");
+  ENSURE(self.process && self.incarnation, "a process without id or incarnation");
 }
 
-exchange::state::road* exchange::state::find(node_id peer) {
+exchange::state::road* exchange::state::find(process_id peer) {
   auto it = roads.find(peer);
   return it == roads.end() ? nullptr : &it->second;
 }
 
-exchange::state::road& exchange::state::find_or_add(node_id peer) {
+exchange::state::road& exchange::state::find_or_add(process_id peer) {
   if (auto* known = find(peer))
     return *known;
   const auto intake = roads_forgotten << 32U;
@@ -95,7 +95,7 @@ void exchange::state::tell() {
 }
 
 void exchange::state::tell_one(notice& n) {
-  if (auto* fallen = std::get_if<std::pair<node_id, link_down>>(&n)) {
+  if (auto* fallen = std::get_if<std::pair<process_id, link_down>>(&n)) {
     if (down)
       down(fallen->first, fallen->second.epoch, fallen->second.why);
   } else if (auto* risen = std::get_if<hello>(&n)) {
@@ -120,11 +120,12 @@ void exchange::state::tell_one(notice& n) {
 // -- Sending --
 
 sent exchange::state::transmit(road& r, actor_id target, actor_id source, std::uint64_t correlation,
-                               const message& m, epoch_id target_epoch, std::size_t& size_bytes) {
+                               const message& m, epoch_id target_incarnation,
+                               std::size_t& size_bytes) {
   const auto kind = kind_of(m);
   auto e = r.to.stamp(target, source, correlation, kind);
-  if (target_epoch)
-    e.target_epoch = target_epoch;
+  if (target_incarnation)
+    e.target_incarnation = target_incarnation;
   const auto f = encode(e, m);
   size_bytes = f.size_bytes();
   if (needs_credit(kind) && !r.to.has_credit(size_bytes))
@@ -156,8 +157,8 @@ void exchange::state::apply(turn& t, road& r, link_effects& fx) {
   }
   for (auto& letter : fx.send) {
     std::size_t size_bytes = 0;
-    const auto outcome =
-        transmit(r, {}, {}, letter.correlation, letter.content, letter.target_epoch, size_bytes);
+    const auto outcome = transmit(r, {}, {}, letter.correlation, letter.content,
+                                  letter.target_incarnation, size_bytes);
     // Hellos and heartbeats are repeated anyway; the total of a credit must arrive.
     if (outcome == sent::back_pressure && std::holds_alternative<credit>(letter.content))
       r.waiting.push({{}, {}, 0, std::move(letter.content), size_bytes});
@@ -297,12 +298,12 @@ void exchange::state::receive_hello(const envelope& e, const frames& f) {
   auto m = decode_body(e, f.body, f.bulk);
   auto* h = m ? std::get_if<hello>(&*m) : nullptr;
   std::optional<error> refused;
-  if (h && options.admit && e.source != self.node)
+  if (h && options.admit && e.source != self.process)
     if (auto admitted = options.admit(*h); !admitted)
       refused = admitted.error();
   turn t(*this);
   ++counters.received;
-  if (!h || h->node != e.source || e.source == self.node || !e.source) {
+  if (!h || h->process != e.source || e.source == self.process || !e.source) {
     ++counters.bad;
     return;
   }
@@ -348,7 +349,7 @@ void exchange::state::deliver(const envelope& e, const frames& f, std::uint64_t 
   notices.emplace_back(delivery{e, std::move(*m), std::move(held)});
 }
 
-void exchange::state::bus_connected(node_id peer) {
+void exchange::state::bus_connected(process_id peer) {
   turn t(*this);
   auto* r = find(peer);
   if (!r)
@@ -358,7 +359,7 @@ void exchange::state::bus_connected(node_id peer) {
   apply(t, *r, fx);
 }
 
-void exchange::state::bus_disconnected(node_id peer, const std::string& why) {
+void exchange::state::bus_disconnected(process_id peer, const std::string& why) {
   turn t(*this);
   auto* r = find(peer);
   if (!r)
@@ -368,7 +369,7 @@ void exchange::state::bus_disconnected(node_id peer, const std::string& why) {
   apply(t, *r, fx);
 }
 
-void exchange::state::release(node_id peer, std::uint64_t intake, std::size_t size_bytes) {
+void exchange::state::release(process_id peer, std::uint64_t intake, std::size_t size_bytes) {
   turn t(*this);
   auto* r = find(peer);
   if (!r)

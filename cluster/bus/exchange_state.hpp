@@ -21,7 +21,7 @@ struct exchange::state : std::enable_shared_from_this<exchange::state> {
     message content;
     lease held; // for kinds that cannot hold it: until delivered
   };
-  using notice = std::variant<delivery, hello, std::pair<node_id, link_down>>;
+  using notice = std::variant<delivery, hello, std::pair<process_id, link_down>>;
 
   // The scope of one event: holds the lock. Its destructor unlocks, delivers pending events and
   // destroys discarded messages.
@@ -41,12 +41,12 @@ struct exchange::state : std::enable_shared_from_this<exchange::state> {
   state(bus& b, hello h, exchange_options o);
 
   // -- Called in a locked_scope --
-  road* find(node_id peer);
-  road& find_or_add(node_id peer);
+  road* find(process_id peer);
+  road& find_or_add(process_id peer);
   void forget_clients(turn& t); // clients that have gone
   void apply(turn& t, road& r, link_effects& fx);
   sent transmit(road& r, actor_id target, actor_id source, std::uint64_t correlation,
-                const message& m, epoch_id target_epoch, std::size_t& size_bytes);
+                const message& m, epoch_id target_incarnation, std::size_t& size_bytes);
   void wait_in_line(turn& t, road& r, waiting_message m);
   void flush(turn& t, road& r);
   void lose(turn& t, road& r, const std::string& why);
@@ -57,9 +57,9 @@ struct exchange::state : std::enable_shared_from_this<exchange::state> {
   void receive(frames&& f);
   void receive_hello(const envelope& e, const frames& f);
   void deliver(const envelope& e, const frames& f, std::uint64_t intake);
-  void bus_connected(node_id peer);
-  void bus_disconnected(node_id peer, const std::string& why);
-  void release(node_id peer, std::uint64_t intake, std::size_t size_bytes);
+  void bus_connected(process_id peer);
+  void bus_disconnected(process_id peer, const std::string& why);
+  void release(process_id peer, std::uint64_t intake, std::size_t size_bytes);
   void tell();
   void tell_one(notice& n);
 
@@ -67,7 +67,7 @@ struct exchange::state : std::enable_shared_from_this<exchange::state> {
   hello self; // its endpoint may change
   const exchange_options options;
   std::function<void(const hello&)> up;
-  std::function<void(node_id, epoch_id, const std::string&)> down;
+  std::function<void(process_id, epoch_id, const std::string&)> down;
   std::function<bool()> turn_over;
 
   mutable std::mutex mutex;
@@ -75,7 +75,7 @@ struct exchange::state : std::enable_shared_from_this<exchange::state> {
   bool is_stopped = false;
   bool is_telling = false;
   instant now;
-  std::map<node_id, road> roads;
+  std::map<process_id, road> roads;
   std::uint64_t roads_forgotten = 0;
   std::map<actor_id, std::shared_ptr<const receiver>> actors;
   std::deque<notice> notices;

@@ -29,7 +29,7 @@ std::string_view name_of(link_state s) noexcept {
   return "unknown";
 }
 
-link::link(hello self, node_id peer, link_options options, instant now, std::uint64_t intake)
+link::link(hello self, process_id peer, link_options options, instant now, std::uint64_t intake)
     : self_(std::move(self)), peer_(peer), options_(options), heard_(now), ticked_(now),
       beat_due_(now), greet_due_(now), greet_wait_(options.greet_interval) {
   in_.intake = intake;
@@ -123,12 +123,12 @@ void link::greet_again(instant now, link_effects& fx) {
 
 void link::acknowledge(link_effects& fx) const {
   fx.send.push_back(
-      {hello_ack{self_.node, self_.epoch, options_.window_bytes, {}}, in_.session, {}});
+      {hello_ack{self_.process, self_.incarnation, options_.window_bytes, {}}, in_.session, {}});
 }
 
 void link::tell_refusal(link_effects& fx) const {
-  fx.send.push_back(
-      {hello_ack{self_.node, self_.epoch, 0, refusal_->why}, refusal_->session, refusal_->epoch});
+  fx.send.push_back({hello_ack{self_.process, self_.incarnation, 0, refusal_->why},
+                     refusal_->session, refusal_->epoch});
 }
 
 void link::rise_if_greeted(instant now, link_effects& fx) {
@@ -142,17 +142,18 @@ void link::rise_if_greeted(instant now, link_effects& fx) {
 }
 
 verdict link::judge(const envelope& e, std::size_t size_bytes, instant now, link_effects& fx) {
-  if (e.target != self_.node)
+  if (e.target != self_.process)
     return verdict::bad;
-  if (e.source_epoch < life_)
+  if (e.source_incarnation < life_)
     return verdict::stale;
   if (e.kind == hello_kind)
-    return e.target_epoch && e.target_epoch != self_.epoch ? verdict::stale : verdict::greet;
+    return e.target_incarnation && e.target_incarnation != self_.incarnation ? verdict::stale
+                                                                             : verdict::greet;
   if (e.version != protocol_version)
     return verdict::bad;
-  if (e.target_epoch != self_.epoch)
+  if (e.target_incarnation != self_.incarnation)
     return verdict::stale;
-  if (e.source_epoch != life_ || !in_.is_open)
+  if (e.source_incarnation != life_ || !in_.is_open)
     return verdict::early;
   if (e.sequence < in_.first)
     return verdict::stale;
@@ -191,13 +192,13 @@ bool link::takes_data(std::size_t size_bytes) noexcept {
 verdict link::on_hello(const envelope& e, const hello& h, std::optional<error> refused, instant now,
                        link_effects& fx) {
   const auto session = e.correlation;
-  if (h.node != peer_ || h.epoch != e.source_epoch || !h.epoch || session == 0 ||
-      session > e.sequence || h.endpoint.empty())
+  if (h.process != peer_ || h.incarnation != e.source_incarnation || !h.incarnation ||
+      session == 0 || session > e.sequence || h.endpoint.empty())
     return verdict::bad;
   if (e.version != protocol_version)
     refused = fail(errc::version_mismatch, "protocol version {} here, {} there", protocol_version,
                    e.version);
-  const bool is_new_life = h.epoch != life_;
+  const bool is_new_life = h.incarnation != life_;
   if (!is_new_life && session < in_.session)
     return verdict::stale;
   if (!is_new_life && in_.is_open && session == in_.session) {
@@ -226,9 +227,9 @@ verdict link::on_hello(const envelope& e, const hello& h, std::optional<error> r
 // The peer learns the reason if it is reachable over our connection. A known incarnation loses its
 // link; an unknown one cannot affect the one that is up.
 void link::refuse(const hello& h, std::uint64_t session, error why, instant now, link_effects& fx) {
-  if (h.epoch != life_ && is_up())
+  if (h.incarnation != life_ && is_up())
     return;
-  refusal_ = refusal{h.epoch, session, std::move(why)};
+  refusal_ = refusal{h.incarnation, session, std::move(why)};
   in_.is_open = false;
   if (is_up())
     lose("refused: " + refusal_->why.message, now, fx);
@@ -242,10 +243,10 @@ void link::refuse(const hello& h, std::uint64_t session, error why, instant now,
 // A hello that opens a session: of a new incarnation, or of the same one greeting again.
 void link::adopt(const envelope& e, const hello& h, instant now, link_effects& fx) {
   const bool was_known = static_cast<bool>(life_);
-  const bool is_new_life = h.epoch != life_;
+  const bool is_new_life = h.incarnation != life_;
   const bool was_up = state_ == link_state::up;
   leave_up(is_new_life ? "a new incarnation of the peer greets" : "the peer greets again", fx);
-  life_ = h.epoch;
+  life_ = h.incarnation;
   peer_hello_ = h;
   refusal_.reset();
   const auto intake = in_.intake + 1;
@@ -338,11 +339,11 @@ envelope link::stamp(actor_id target, actor_id source, std::uint64_t correlation
                      message_kind kind) const {
   envelope e;
   e.kind = kind;
-  e.source = self_.node;
-  e.source_epoch = self_.epoch;
+  e.source = self_.process;
+  e.source_incarnation = self_.incarnation;
   e.target = peer_;
   if (kind != hello_kind)
-    e.target_epoch = life_;
+    e.target_incarnation = life_;
   e.source_actor = source;
   e.target_actor = target;
   e.correlation = correlation;

@@ -41,7 +41,7 @@ struct link_effects {
   struct letter {
     message content;
     std::uint64_t correlation = 0;
-    epoch_id target_epoch; // empty: the one that greeted us
+    epoch_id target_incarnation; // empty: the one that greeted us
   };
   std::optional<link_down> went_down;
   std::optional<std::string> connect; // ask the bus for a connection to this endpoint
@@ -88,11 +88,11 @@ class link {
 public:
   // `self.endpoint` is where the peer connects back to. Intakes and message numbers start above
   // `intake`, so they differ from those of an earlier, forgotten link to this peer.
-  link(hello self, node_id peer, link_options options, instant now, std::uint64_t intake = 0);
+  link(hello self, process_id peer, link_options options, instant now, std::uint64_t intake = 0);
 
   link_state state() const noexcept { return state_; }
   bool is_up() const noexcept { return state_ == link_state::up; }
-  node_id peer() const noexcept { return peer_; }
+  process_id peer() const noexcept { return peer_; }
   // The incarnation that last greeted us; empty before.
   epoch_id life() const noexcept { return life_; }
   const std::optional<hello>& peer_hello() const noexcept { return peer_hello_; }
@@ -179,7 +179,7 @@ private:
   void switch_to(const std::string& endpoint, link_effects& fx);
 
   hello self_;
-  node_id peer_;
+  process_id peer_;
   link_options options_;
   link_state state_ = link_state::down;
   std::string endpoint_;

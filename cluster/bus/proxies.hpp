@@ -11,14 +11,14 @@ namespace baton::cluster {
 
 // `links` and `system` must outlive the returned function. Any thread may call it.
 template <class Handle>
-std::function<Handle(node_id)> proxies(caf::actor_system& system, exchange& links,
-                                       actor_id target) {
+std::function<Handle(process_id)> proxies(caf::actor_system& system, exchange& links,
+                                          actor_id target) {
   struct book {
     std::mutex mutex;
-    std::map<node_id, Handle> handles;
+    std::map<process_id, Handle> handles;
   };
   auto known = std::make_shared<book>();
-  return [&system, &links, target, known](node_id node) {
+  return [&system, &links, target, known](process_id node) {
     std::lock_guard lock(known->mutex);
     auto it = known->handles.find(node);
     if (it == known->handles.end())

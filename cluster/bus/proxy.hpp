@@ -47,7 +47,7 @@ private:
 template <class Handle>
 class proxy final : public caf::monitorable_actor {
 public:
-  proxy(caf::actor_config& config, exchange& links, node_id node, actor_id target)
+  proxy(caf::actor_config& config, exchange& links, process_id node, actor_id target)
       : caf::monitorable_actor(config), links_(links), node_(node), target_(target) {}
 
   const char* name() const override { return "proxy"; }
@@ -61,7 +61,7 @@ public:
 
 private:
   exchange& links_;
-  node_id node_;
+  process_id node_;
   actor_id target_;
 };
 
@@ -78,7 +78,7 @@ void hand_over(const Handle& to, M&& content) {
 // `links` must outlive the actors that hold the handle. Local messages (peer_up, tick ...) are
 // dropped. Messages of this process to one peer keep their order across proxies.
 template <class Handle>
-Handle make_proxy(caf::actor_system& system, exchange& links, node_id node, actor_id target) {
+Handle make_proxy(caf::actor_system& system, exchange& links, process_id node, actor_id target) {
   caf::actor_config config;
   auto made = caf::make_actor<detail::proxy<Handle>, caf::strong_actor_ptr>(
       system.next_actor_id(), system.node(), &system, config, links, node, target);

@@ -37,10 +37,10 @@ result<std::string> say(client& door, const chat_options& options,
   generate request;
   request.model = options.model;
   request.input = conversation;
-  request.unsaid = all_sampling_fields & ~bit_of(sampling_field::tokens_max);
+  request.unspecified = all_sampling_fields & ~bit_of(sampling_field::tokens_max);
   if (options.temperature) {
     request.sampling.temperature = static_cast<float>(*options.temperature);
-    request.unsaid &= ~bit_of(sampling_field::temperature);
+    request.unspecified &= ~bit_of(sampling_field::temperature);
   }
   request.sampling.seed = std::random_device{}();
   request.stop.tokens_max = options.max_tokens;

@@ -197,8 +197,8 @@ int command_join(const join_options& options) {
   ENSURE(agent != nullptr, "the plan has every node that joins");
   role_arguments arguments;
   arguments.config = dir->config();
-  arguments.epoch = life_clock(*dir, agent->name, wall_micros).next();
-  arguments.index = place::index_of_agent(agent->node);
+  arguments.incarnation = life_clock(*dir, agent->name, wall_micros).next();
+  arguments.index = place::index_of_agent(agent->process);
   if (auto ok = note_running(*dir, named->name); !ok) // the node runs without it
     spdlog::warn("{}", ok.error().message);
   std::printf("joined as %s; log: %s\n", options.node.c_str(),

@@ -268,7 +268,7 @@ run_role of_pipeline(Run run) {
 void add_role(CLI::App& app, choices& c, const char* name, const run_role& run) {
   auto* role = app.add_subcommand(name, "")->group("");
   role->add_option("--config", c.role.config)->required();
-  role->add_option("--epoch", c.role.epoch.value)->required();
+  role->add_option("--epoch", c.role.incarnation.value)->required();
   role->add_option("--index", c.role.index)->required();
   role->add_option("--pipeline", c.role.pipeline);
   role->add_option("--generation", c.role.generation);

@@ -157,7 +157,7 @@ std::string status_json(const cluster_status& s, const worker_places& places) {
                                  {"phase", gateway::name_of(n.phase)},
                                  {"reason", n.reason},
                                  {"pid", n.pid},
-                                 {"epoch", n.epoch.value},
+                                 {"epoch", n.incarnation.value},
                                  {"restarts", n.restarts},
                                  {"supervision", supervision_json(n.supervision)}});
     if (const auto at = places.find(n.name); at != places.end())

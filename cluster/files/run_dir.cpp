@@ -237,7 +237,8 @@ std::vector<process_note> run_dir::alive() const {
       continue;
     process_note n{file.path().stem().string(), 0, 0, {}};
     std::ifstream in(file.path());
-    if (in >> n.pid >> n.start_ticks >> n.epoch.value && start_ticks_of(n.pid) == n.start_ticks)
+    if (in >> n.pid >> n.start_ticks >> n.incarnation.value &&
+        start_ticks_of(n.pid) == n.start_ticks)
       notes.push_back(std::move(n));
   }
   return notes;

@@ -16,7 +16,7 @@ struct process_note {
   std::string name;
   std::int32_t pid = 0;
   std::uint64_t start_ticks = 0; // field 22 of /proc/PID/stat
-  epoch_id epoch;                // incarnation
+  epoch_id incarnation;          // incarnation
 };
 
 // For commands that only look: removes a run directory that was created during its lifetime and is

@@ -113,7 +113,7 @@ std::vector<worker_child> model_keeper::workers() const {
   return workers_;
 }
 
-void model_keeper::change(node_id gateway, change_model order) {
+void model_keeper::change(process_id gateway, change_model order) {
   post([this, gateway, order = std::move(order)](repository_book&, instant now) {
     carry_out(gateway, order, now);
   });
@@ -123,23 +123,23 @@ void model_keeper::on_gateway() {
   post([this](repository_book& book, instant) { to_.say(book.standing()); });
 }
 
-void model_keeper::on_ready(node_id worker) {
+void model_keeper::on_ready(process_id worker) {
   post([worker](repository_book& book, instant now) { book.on_ready(worker, now); });
 }
 
-void model_keeper::on_end(node_id worker, std::string how) {
+void model_keeper::on_end(process_id worker, std::string how) {
   post([worker, how = std::move(how)](repository_book& book, instant now) {
     book.on_end(worker, how, now);
   });
 }
 
-void model_keeper::on_given_up(node_id worker, std::string why) {
+void model_keeper::on_given_up(process_id worker, std::string why) {
   post([worker, why = std::move(why)](repository_book& book, instant now) {
     book.on_given_up(worker, why, now);
   });
 }
 
-void model_keeper::on_gone(node_id worker) {
+void model_keeper::on_gone(process_id worker) {
   post([worker](repository_book& book, instant now) { book.on_gone(worker, now); });
 }
 
@@ -160,7 +160,7 @@ void model_keeper::post(event e) {
   bell_.notify_all();
 }
 
-void model_keeper::carry_out(node_id gateway, change_model order, instant now) {
+void model_keeper::carry_out(process_id gateway, change_model order, instant now) {
   if (is_of_store(order.what))
     return carry_out_store(gateway, std::move(order), now);
   const auto no = [&](error why) {
@@ -178,7 +178,7 @@ void model_keeper::carry_out(node_id gateway, change_model order, instant now) {
     book_.load(gateway, order.request, order.model, now);
 }
 
-void model_keeper::carry_out_store(node_id gateway, change_model order, instant now) {
+void model_keeper::carry_out_store(process_id gateway, change_model order, instant now) {
   const auto request = order.request;
   auto done = config_.store ? result<void>()
                             : result<void>(fail(errc::conflict, "nodes.toml has no [model_store]"));
@@ -194,7 +194,7 @@ void model_keeper::carry_out_store(node_id gateway, change_model order, instant 
     to_.answer(gateway, {request, done.error(), "", "", 0});
 }
 
-result<void> model_keeper::enlist(node_id gateway, change_model order, instant now) {
+result<void> model_keeper::enlist(process_id gateway, change_model order, instant now) {
   const auto& which = order.archive;
   if (!is_archive_url(which) && !is_archive_name(which)) // the API servers have checked this
     return fail(errc::model_not_found, "Model not found in the model store: {}: {}", which,
@@ -210,7 +210,7 @@ result<void> model_keeper::enlist(node_id gateway, change_model order, instant n
   });
 }
 
-result<void> model_keeper::enter(node_id gateway, change_model order,
+result<void> model_keeper::enter(process_id gateway, change_model order,
                                  const result<model_archive>& archive, instant now) {
   const auto refused = [&](const error& why) { // a bad file is the client's error
     const auto code = why.code == errc::bad_config ? errc::invalid_request : why.code;
@@ -231,7 +231,7 @@ result<void> model_keeper::enter(node_id gateway, change_model order,
   return {};
 }
 
-void model_keeper::refuse(node_id gateway, const change_model& order, const error& why) {
+void model_keeper::refuse(process_id gateway, const change_model& order, const error& why) {
   if (order.request == 0)
     book_.pass_over(order.model.empty() ? order.archive : order.model, order.archive, why.message);
   else

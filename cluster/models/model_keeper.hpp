@@ -23,7 +23,7 @@ public:
     // All models, whenever they change; called before the answers to what changed them.
     std::function<void(const served_models&)> say;
     std::function<void()> changed; // the set of workers to run has changed; after `say`
-    std::function<void(node_id gateway, const model_changed&)> answer;
+    std::function<void(process_id gateway, const model_changed&)> answer;
     child_watch* children = nullptr; // outlives the controller; watches the fetch processes
   };
 
@@ -39,12 +39,12 @@ public:
   void stop(); // idempotent
 
   // From any thread; none of them blocks.
-  void change(node_id gateway, change_model order);
+  void change(process_id gateway, change_model order);
   void on_gateway(); // a gateway has connected
-  void on_ready(node_id worker);
-  void on_end(node_id worker, std::string how);
-  void on_given_up(node_id worker, std::string why);
-  void on_gone(node_id worker);
+  void on_ready(process_id worker);
+  void on_end(process_id worker, std::string how);
+  void on_given_up(process_id worker, std::string why);
+  void on_gone(process_id worker);
   void on_drained(std::uint32_t gateway, std::uint64_t revision);
 
   // As last published.
@@ -58,12 +58,12 @@ private:
   void post(event e);
   void run();
   void publish();
-  void carry_out(node_id gateway, change_model order, instant now);
-  void carry_out_store(node_id gateway, change_model order, instant now);
-  result<void> enlist(node_id gateway, change_model order, instant now);
-  result<void> enter(node_id gateway, change_model order, const result<model_archive>& archive,
+  void carry_out(process_id gateway, change_model order, instant now);
+  void carry_out_store(process_id gateway, change_model order, instant now);
+  result<void> enlist(process_id gateway, change_model order, instant now);
+  result<void> enter(process_id gateway, change_model order, const result<model_archive>& archive,
                      instant now);
-  void refuse(node_id gateway, const change_model& order, const error& why);
+  void refuse(process_id gateway, const change_model& order, const error& why);
   result<void> load_store(instant now);
   void load(change_model order, instant now);
   void remove_unused();

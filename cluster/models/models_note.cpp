@@ -17,7 +17,7 @@ nlohmann::json json_of(const noted_model& n) {
   const auto& m = n.model;
   auto workers = nlohmann::json::array();
   for (const auto& w : m.workers)
-    workers.push_back({{"node", w.node.value}, {"name", w.name}, {"gateway", w.gateway_index}});
+    workers.push_back({{"node", w.process.value}, {"name", w.name}, {"gateway", w.gateway_index}});
   return {{"name", m.name},          {"version", m.version},
           {"revision", m.revision},  {"state", static_cast<int>(m.state)},
           {"reason", m.reason},      {"config", m.config},
@@ -42,7 +42,7 @@ noted_model model_from(const nlohmann::json& from) {
   n.notes = from.at("notes").get<std::vector<std::string>>();
   m.is_of_repository = true;
   for (const auto& w : from.at("workers"))
-    m.workers.push_back({node_id{w.at("node").get<std::uint32_t>()},
+    m.workers.push_back({process_id{w.at("node").get<std::uint32_t>()},
                          w.at("name").get<std::string>(), w.at("gateway").get<std::uint32_t>()});
   return n;
 }
@@ -127,16 +127,16 @@ std::vector<worker_child> workers_of(const cluster_config& config, const served_
     if (!m.workers.empty()) {
       const auto startup_timeout = config_of(config, m).startup_timeout;
       for (const auto& w : m.workers)
-        out.push_back({w.node, w.name, startup_timeout});
+        out.push_back({w.process, w.name, startup_timeout});
     }
   return out;
 }
 
 std::optional<worker_post> find_worker(const cluster_config& config, const served_models& all,
-                                       node_id worker) {
+                                       process_id worker) {
   for (const auto& m : all.all)
     for (const auto& w : m.workers)
-      if (w.node == worker)
+      if (w.process == worker)
         return worker_post{w, config_of(config, m), m.revision};
   return std::nullopt;
 }

@@ -22,7 +22,7 @@ served_models noted_standing(const cluster_config& config, const run_dir& dir);
 
 // A worker process that should run.
 struct worker_child {
-  node_id node;
+  process_id process;
   std::string name;
   std::chrono::milliseconds startup_timeout{0};
 };
@@ -41,7 +41,7 @@ std::filesystem::path files_of(const run_dir& dir, std::uint64_t revision);
 // Removes the unpacked files of all other revisions.
 void remove_files_of_others(const run_dir& dir, const std::set<std::uint64_t>& revisions);
 std::optional<worker_post> find_worker(const cluster_config& config, const served_models& all,
-                                       node_id worker);
+                                       process_id worker);
 // The configuration of a model. Requires: it comes from nodes.toml or this build's translation.
 worker_config config_of(const cluster_config& config, const served_model& model);
 

@@ -17,9 +17,9 @@ bool is_asked(const served_model& m) {
   return m.state == model_state::loading || m.state == model_state::ready;
 }
 
-bool has_worker(const std::vector<model_worker>& all, node_id node) {
+bool has_worker(const std::vector<model_worker>& all, process_id process) {
   return std::any_of(all.begin(), all.end(),
-                     [node](const model_worker& w) { return w.node == node; });
+                     [process](const model_worker& w) { return w.process == process; });
 }
 
 std::string text_of(const served_model& m) {
@@ -37,7 +37,7 @@ repository_book::repository_book(options how, const cluster_config& config) : ho
     m.revision = ++last_revision_;
     for (const auto& s : seats)
       if (s.of == &w)
-        m.workers.push_back({s.node, s.name, s.gateway_index});
+        m.workers.push_back({s.process, s.name, s.gateway_index});
     static_.push_back(std::move(m));
   }
   next_seat_ = static_cast<std::uint32_t>(seats.size());
@@ -97,7 +97,7 @@ void repository_book::take(scanned_models found, instant now) {
   settle(now);
 }
 
-void repository_book::load(node_id gateway, std::uint64_t request, const std::string& model,
+void repository_book::load(process_id gateway, std::uint64_t request, const std::string& model,
                            instant now) {
   const asked who{gateway, request, model};
   const auto found = there_.find(model);
@@ -114,7 +114,7 @@ void repository_book::load(node_id gateway, std::uint64_t request, const std::st
   settle(now);
 }
 
-void repository_book::unload(node_id gateway, std::uint64_t request, const std::string& model,
+void repository_book::unload(process_id gateway, std::uint64_t request, const std::string& model,
                              instant now) {
   const asked who{gateway, request, model};
   if (!there_.contains(model) && !targets_.contains(model))
@@ -127,7 +127,7 @@ void repository_book::unload(node_id gateway, std::uint64_t request, const std::
   reply(who, std::nullopt);
 }
 
-void repository_book::on_ready(node_id worker, instant now) {
+void repository_book::on_ready(process_id worker, instant now) {
   if (auto* m = static_of(worker)) {
     static_lost_.erase(worker);
     if (m->state != model_state::ready)
@@ -147,7 +147,7 @@ void repository_book::on_ready(node_id worker, instant now) {
     settle(now);
 }
 
-void repository_book::on_end(node_id worker, const std::string& how, instant now) {
+void repository_book::on_end(process_id worker, const std::string& how, instant now) {
   auto* r = revision_of(worker);
   if (r != nullptr && r->coming.contains(worker))
     return give_up_coming(*r, how, now);
@@ -162,11 +162,12 @@ void repository_book::on_end(node_id worker, const std::string& how, instant now
   settle(now);
 }
 
-void repository_book::on_given_up(node_id worker, const std::string& why, instant now) {
+void repository_book::on_given_up(process_id worker, const std::string& why, instant now) {
   if (auto* m = static_of(worker)) {
     static_lost_[worker] = why;
-    const bool are_all = std::all_of(m->workers.begin(), m->workers.end(),
-                                     [&](const auto& w) { return static_lost_.contains(w.node); });
+    const bool are_all = std::all_of(m->workers.begin(), m->workers.end(), [&](const auto& w) {
+      return static_lost_.contains(w.process);
+    });
     if (are_all && m->state != model_state::unavailable) {
       m->state = model_state::unavailable;
       m->reason = why;
@@ -186,9 +187,9 @@ void repository_book::on_given_up(node_id worker, const std::string& why, instan
   }
 }
 
-void repository_book::on_gone(node_id worker, instant now) {
+void repository_book::on_gone(process_id worker, instant now) {
   for (auto& r : revisions_)
-    if (std::erase_if(r.leaving, [&](const model_worker& w) { return w.node == worker; }) > 0) {
+    if (std::erase_if(r.leaving, [&](const model_worker& w) { return w.process == worker; }) > 0) {
       has_changed_ = true; // the persisted state changes
       return settle(now);
     }
@@ -385,7 +386,7 @@ std::vector<model_worker> repository_book::seats_for(const std::string& name, st
   const auto add = [&](const std::vector<model_worker>& all) {
     for (const auto& w : all) {
       names.insert(w.name);
-      seats.insert(place::index_of_worker(w.node));
+      seats.insert(place::index_of_worker(w.process));
     }
   };
   for (const auto& m : static_)
@@ -483,14 +484,14 @@ void repository_book::reply(const asked& to, std::optional<error> failure) {
   answers_.push_back({to.gateway, {to.request, std::move(failure), "", "", 0}});
 }
 
-repository_book::revision* repository_book::revision_of(node_id worker) {
+repository_book::revision* repository_book::revision_of(process_id worker) {
   for (auto& r : revisions_)
     if (has_worker(r.model.workers, worker))
       return &r;
   return nullptr;
 }
 
-served_model* repository_book::static_of(node_id worker) {
+served_model* repository_book::static_of(process_id worker) {
   for (auto& m : static_)
     if (has_worker(m.workers, worker))
       return &m;

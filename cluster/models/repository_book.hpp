@@ -77,15 +77,15 @@ public:
   // Applies a scan of the files.
   void take(scanned_models found, instant now);
   // A client's request through a gateway; it refers to the files of the last scan.
-  void load(node_id gateway, std::uint64_t request, const std::string& model, instant now);
-  void unload(node_id gateway, std::uint64_t request, const std::string& model, instant now);
+  void load(process_id gateway, std::uint64_t request, const std::string& model, instant now);
+  void unload(process_id gateway, std::uint64_t request, const std::string& model, instant now);
 
   // Requests for a model store, from a client through a gateway. `order`: model, version, settings
   // and whether the client waits. Without `order.request` there is no answer.
-  void enlist(node_id gateway, const change_model& order, stored_model what, instant now);
-  void strike(node_id gateway, const change_model& order, instant now);
-  void scale(node_id gateway, const change_model& order, instant now);
-  void set_default(node_id gateway, const change_model& order);
+  void enlist(process_id gateway, const change_model& order, stored_model what, instant now);
+  void strike(process_id gateway, const change_model& order, instant now);
+  void scale(process_id gateway, const change_model& order, instant now);
+  void set_default(process_id gateway, const change_model& order);
   std::set<std::string> enlisted() const; // names of registered models
   std::set<std::string> archives() const; // their archives, as clients named them
   // Shows it as UNAVAILABLE for this reason until a model of that name or archive is registered.
@@ -93,10 +93,10 @@ public:
   void pass_over(const std::string& name, const std::string& archive, const std::string& why);
 
   // Events of a worker process.
-  void on_ready(node_id worker, instant now);
-  void on_end(node_id worker, const std::string& how, instant now);
-  void on_given_up(node_id worker, const std::string& why, instant now);
-  void on_gone(node_id worker, instant now); // the supervisor has released it
+  void on_ready(process_id worker, instant now);
+  void on_end(process_id worker, const std::string& how, instant now);
+  void on_given_up(process_id worker, const std::string& why, instant now);
+  void on_gone(process_id worker, instant now); // the supervisor has released it
   void on_drained(std::uint32_t gateway, std::uint64_t number, instant now);
   void tick(instant now);
 
@@ -107,7 +107,7 @@ public:
   bool takes_changes() const noexcept { return how_.control == model_control::clients; }
 
   struct answer {
-    node_id gateway;
+    process_id gateway;
     model_changed what;
   };
   std::vector<answer> take_answers() { return std::exchange(answers_, {}); }
@@ -122,15 +122,15 @@ private:
     std::uint64_t digest = 0;
     std::chrono::milliseconds startup_timeout{0};
     instant since; // start of its current state
-    std::set<node_id> ready;
-    std::set<node_id> given_up;
+    std::set<process_id> ready;
+    std::set<process_id> given_up;
     std::set<std::uint32_t> drained;     // indices of gateways
     std::vector<model_worker> leaving{}; // stopped, but not gone yet
     bool is_void = false;                // superseded: the same files would start another revision
-    std::set<node_id> coming{};          // added while it is ready, and not ready themselves
+    std::set<process_id> coming{};       // added while it is ready, and not ready themselves
   };
   struct asked {
-    node_id gateway;
+    process_id gateway;
     std::uint64_t request = 0;
     std::string model;
     std::optional<std::string> version{}; // of a store; none: a repository load
@@ -164,14 +164,14 @@ private:
   scanned_version* find_enlisted(const std::string& name, const std::string& version);
   revision* serving(const std::string& name, const std::string& version);
   result<scanned_version*> named(const change_model& order);
-  void tell(node_id gateway, const change_model& order, const scanned_version& of,
+  void tell(process_id gateway, const change_model& order, const scanned_version& of,
             std::optional<error> failure);
   served_model told(const revision& r) const;
   served_model told(const passed_model& p) const;
   void pass_over_missing();
   std::vector<std::string> notes_of(const revision& r) const;
-  revision* revision_of(node_id worker);
-  served_model* static_of(node_id worker);
+  revision* revision_of(process_id worker);
+  served_model* static_of(process_id worker);
   std::vector<served_model> not_loaded() const;
   std::size_t worker_count() const;
   const std::vector<scanned_version>& wanted(const std::string& name) const;
@@ -179,7 +179,7 @@ private:
 
   options how_;
   std::vector<served_model> static_; // of nodes.toml
-  std::map<node_id, std::string> static_lost_;
+  std::map<process_id, std::string> static_lost_;
   bool has_begun_ = false;
   scanned_models there_;   // at the last scan
   scanned_models targets_; // those to be served

@@ -37,7 +37,7 @@ std::set<std::string> repository_book::archives() const {
   return all;
 }
 
-void repository_book::enlist(node_id gateway, const change_model& order, stored_model what,
+void repository_book::enlist(process_id gateway, const change_model& order, stored_model what,
                              instant now) {
   const auto& name = what.name;
   const auto& version = what.version.version;
@@ -72,7 +72,7 @@ void repository_book::enlist(node_id gateway, const change_model& order, stored_
   settle(now);
 }
 
-void repository_book::strike(node_id gateway, const change_model& order, instant now) {
+void repository_book::strike(process_id gateway, const change_model& order, instant now) {
   const auto found = named(order);
   if (!found)
     return tell(gateway, order, {}, found.error());
@@ -98,7 +98,7 @@ void repository_book::strike(node_id gateway, const change_model& order, instant
   settle(now);
 }
 
-void repository_book::scale(node_id gateway, const change_model& order, instant now) {
+void repository_book::scale(process_id gateway, const change_model& order, instant now) {
   const auto found = named(order);
   if (!found)
     return tell(gateway, order, {}, found.error());
@@ -129,7 +129,7 @@ void repository_book::scale(node_id gateway, const change_model& order, instant 
     r->model.workers.erase(keep, r->model.workers.end());
     for (const auto& w : removed)
       for (auto* set : {&r->ready, &r->given_up, &r->coming})
-        set->erase(w.node);
+        set->erase(w.process);
     check_ready(*r, now);
     shrink(*r, removed); // `r` may dangle from here on
   }
@@ -140,7 +140,7 @@ void repository_book::scale(node_id gateway, const change_model& order, instant 
   settle(now);
 }
 
-void repository_book::set_default(node_id gateway, const change_model& order) {
+void repository_book::set_default(process_id gateway, const change_model& order) {
   const auto found = named(order);
   if (!found)
     return tell(gateway, order, {}, found.error());
@@ -167,7 +167,7 @@ void repository_book::grow(revision& r, std::uint32_t count) {
   const auto before = static_cast<std::uint32_t>(r.model.workers.size());
   for (auto& w : seats_for(r.model.name, count, before)) {
     if (r.model.state == model_state::ready)
-      r.coming.insert(w.node);
+      r.coming.insert(w.process);
     r.model.workers.push_back(std::move(w));
   }
 }
@@ -190,7 +190,7 @@ void repository_book::shrink(const revision& of, const std::vector<model_worker>
 void repository_book::give_up_coming(revision& r, const std::string& why, instant now) {
   std::vector<model_worker> removed;
   std::erase_if(r.model.workers, [&](const model_worker& w) {
-    const bool is_coming = r.coming.contains(w.node);
+    const bool is_coming = r.coming.contains(w.process);
     if (is_coming)
       removed.push_back(w);
     return is_coming;
@@ -295,7 +295,7 @@ result<scanned_version*> repository_book::named(const change_model& order) {
   return v ? result<scanned_version*>(v) : no_version(order.model, version);
 }
 
-void repository_book::tell(node_id gateway, const change_model& order, const scanned_version& of,
+void repository_book::tell(process_id gateway, const change_model& order, const scanned_version& of,
                            std::optional<error> failure) {
   if (order.request == 0) { // from nodes.toml, at the start
     if (failure)

@@ -256,7 +256,7 @@ shard_plan make_shard(const cluster_config& config, const place_on_device& where
                       std::vector<std::uint32_t> cores, const generation& which) {
   const auto& m = config.model;
   shard_plan s;
-  s.node = place::shard(which.number, static_cast<std::uint32_t>(index));
+  s.process = place::shard(which.number, static_cast<std::uint32_t>(index));
   s.name = config.pipeline == 0 ? fmt::format("shard-{}", index)
                                 : fmt::format("shard-{}.{}", config.pipeline, index);
   if (which.number != first_number(config))

@@ -22,55 +22,55 @@ namespace baton::cluster {
 
 // Fixed ids: a process keeps its id across all its incarnations.
 namespace place {
-inline constexpr node_id root{1};
-inline constexpr node_id first_head{2};
-inline constexpr node_id first_gateway{3};
-inline constexpr node_id first_agent{16};
-inline constexpr node_id further_heads{1984}; // of pipelines after the first
-inline constexpr node_id first_shard{2048};
-inline constexpr node_id head(std::uint32_t pipeline) {
+inline constexpr process_id root{1};
+inline constexpr process_id first_head{2};
+inline constexpr process_id first_gateway{3};
+inline constexpr process_id first_agent{16};
+inline constexpr process_id further_heads{1984}; // of pipelines after the first
+inline constexpr process_id first_shard{2048};
+inline constexpr process_id head(std::uint32_t pipeline) {
   static_assert(further_heads.value + pipelines_max == first_shard.value);
-  return pipeline == 0 ? first_head : node_id{further_heads.value + pipeline};
+  return pipeline == 0 ? first_head : process_id{further_heads.value + pipeline};
 }
-inline constexpr node_id agent(std::uint32_t place) {
+inline constexpr process_id agent(std::uint32_t place) {
   static_assert(first_agent.value + nodes_of_cluster_max == further_heads.value);
-  return node_id{first_agent.value + place};
+  return process_id{first_agent.value + place};
 }
-inline constexpr std::uint32_t index_of_agent(node_id agent) {
+inline constexpr std::uint32_t index_of_agent(process_id agent) {
   return agent.value - first_agent.value;
 }
-inline constexpr node_id gateway(std::uint32_t index) {
+inline constexpr process_id gateway(std::uint32_t index) {
   static_assert(first_gateway.value + gateways_max <= first_agent.value);
-  return node_id{first_gateway.value + index};
+  return process_id{first_gateway.value + index};
 }
-inline constexpr std::uint32_t pipeline_of_head(node_id head) {
+inline constexpr std::uint32_t pipeline_of_head(process_id head) {
   return head == first_head ? 0 : head.value - further_heads.value;
 }
 // Ids of a generation are contiguous; no two generations share an id.
-inline constexpr node_id shard(std::uint32_t generation, std::uint32_t index) {
+inline constexpr process_id shard(std::uint32_t generation, std::uint32_t index) {
   constexpr auto shards_max = static_cast<std::uint32_t>(limits::stages_max);
   static_assert(first_shard.value + std::uint64_t{generations_max} * shards_max < 0x80000000u,
                 "the highest bit is that of clients");
-  return node_id{first_shard.value + generation * shards_max + index};
+  return process_id{first_shard.value + generation * shards_max + index};
 }
-inline constexpr std::uint32_t generation_of(node_id shard) {
+inline constexpr std::uint32_t generation_of(process_id shard) {
   return (shard.value - first_shard.value) / static_cast<std::uint32_t>(limits::stages_max);
 }
-inline constexpr std::uint32_t index_of(node_id shard) {
+inline constexpr std::uint32_t index_of(process_id shard) {
   return (shard.value - first_shard.value) % static_cast<std::uint32_t>(limits::stages_max);
 }
-inline constexpr node_id first_worker{0x7ff00000};
-inline constexpr node_id worker(std::uint32_t index) {
+inline constexpr process_id first_worker{0x7ff00000};
+inline constexpr process_id worker(std::uint32_t index) {
   static_assert(shard(generations_max, 0).value <= first_worker.value);
-  return node_id{first_worker.value + index};
+  return process_id{first_worker.value + index};
 }
-inline constexpr std::uint32_t index_of_worker(node_id worker) {
+inline constexpr std::uint32_t index_of_worker(process_id worker) {
   return worker.value - first_worker.value;
 }
 } // namespace place
 
 struct shard_plan {
-  node_id node;
+  process_id process;
   std::string name;    // "shard-0"; "shard-1.0" of pipeline 1; "shard-0-g2" of generation 2
   std::string on;      // name of its node in nodes.toml
   std::string machine; // the node's machine, as in `machines`
@@ -90,7 +90,7 @@ struct shard_plan {
 };
 
 struct agent_plan {
-  node_id node;
+  process_id process;
   std::string name; // "agent-a"
   std::string on;
   std::string machine;

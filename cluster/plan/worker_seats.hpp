@@ -7,7 +7,7 @@
 namespace baton::cluster {
 
 struct worker_seat {
-  node_id node;
+  process_id process;
   std::string name;                // "worker-echo-0"
   const worker_config* of;         // points into the configuration
   std::uint32_t gateway_index = 0; // a model's workers go to the gateways in rotation

@@ -15,12 +15,12 @@ namespace {
 
 std::uint32_t index_of(const actors::child_spec& spec) {
   if (spec.role == role::agent)
-    return place::index_of_agent(spec.node);
+    return place::index_of_agent(spec.process);
   if (spec.role == role::gateway)
-    return spec.node.value - place::first_gateway.value;
+    return spec.process.value - place::first_gateway.value;
   if (spec.role == role::worker)
-    return place::index_of_worker(spec.node);
-  return spec.role == role::shard ? place::index_of(spec.node) : 0;
+    return place::index_of_worker(spec.process);
+  return spec.role == role::shard ? place::index_of(spec.process) : 0;
 }
 
 // The last log line of a process without time and level. Only for a process that will not be
@@ -61,28 +61,28 @@ void child_launcher::know(const cluster_plan& plan) {
   for (const auto& s : plan.shards) {
     if (plan.width == 1 || meets_over_bus(plan, s))
       continue;
-    const auto leader = stage_of(plan, s).front().node;
-    leaders_[s.node] = leader;
+    const auto leader = stage_of(plan, s).front().process;
+    leaders_[s.process] = leader;
     widths_[leader] = plan.width;
   }
 }
 
 void child_launcher::forget(const actors::child_spec& spec) {
-  copies_.erase(spec.node); // closes the line, so a waiting copy exits
+  copies_.erase(spec.process); // closes the line, so a waiting copy exits
   std::lock_guard lock(mutex_);
-  kv_files_.erase(spec.node);
-  group_files_.erase(spec.node);
-  widths_.erase(spec.node);
-  leaders_.erase(spec.node);
-  adopted_.erase(spec.node);
-  now_.erase(spec.node);
+  kv_files_.erase(spec.process);
+  group_files_.erase(spec.process);
+  widths_.erase(spec.process);
+  leaders_.erase(spec.process);
+  adopted_.erase(spec.process);
+  now_.erase(spec.process);
   dir_.forget(spec.name);
 }
 
 void child_launcher::serve(actors::supervisor_config& config) {
   config.adopt = [this](const actors::child_spec& spec) { return adopt(spec); };
-  config.start = [this](const actors::child_spec& spec, epoch_id epoch) {
-    return start(spec, epoch);
+  config.start = [this](const actors::child_spec& spec, epoch_id incarnation) {
+    return start(spec, incarnation);
   };
   config.stop = [this](const actors::child_spec&, std::int32_t pid, bool force) {
     watch_.signal(pid, force ? SIGKILL : SIGTERM);
@@ -93,7 +93,7 @@ void child_launcher::serve(actors::supervisor_config& config) {
   config.abandon = [this](const actors::child_spec& spec) { return abandon(spec); };
   config.retired = [this](const actors::child_spec& spec) { forget(spec); };
   config.now = [] { return std::chrono::steady_clock::now(); };
-  config.next_epoch = [this](node_id) { return lives_.next(); };
+  config.next_incarnation = [this](process_id) { return lives_.next(); };
 }
 
 // Adopts by the persisted pid, start time and incarnation. The supervisor accepts the child once it
@@ -107,26 +107,26 @@ std::optional<actors::left_child> child_launcher::adopt(const actors::child_spec
       return std::nullopt;
     {
       std::lock_guard lock(mutex_);
-      adopted_[spec.node] = note.pid;
-      now_[spec.node] = {note.pid, note.epoch};
+      adopted_[spec.process] = note.pid;
+      now_[spec.process] = {note.pid, note.incarnation};
     }
-    watch_.adopt(note.pid, pidfd, ends_of(spec, note.epoch));
+    watch_.adopt(note.pid, pidfd, ends_of(spec, note.incarnation));
     end_those_left_apart();
-    return actors::left_child{note.pid, note.epoch};
+    return actors::left_child{note.pid, note.incarnation};
   }
   return std::nullopt;
 }
 
 std::uint32_t child_launcher::pipeline_of(const actors::child_spec& spec) {
   if (spec.role == role::head)
-    return place::pipeline_of_head(spec.node);
+    return place::pipeline_of_head(spec.process);
   std::lock_guard lock(mutex_);
-  const auto known = pipelines_.find(place::generation_of(spec.node));
+  const auto known = pipelines_.find(place::generation_of(spec.process));
   ENSURE(known != pipelines_.end(), "{} is of an unknown generation", spec.name);
   return known->second;
 }
 
-result<std::int32_t> child_launcher::start(const actors::child_spec& spec, epoch_id epoch) {
+result<std::int32_t> child_launcher::start(const actors::child_spec& spec, epoch_id incarnation) {
   launch what;
   // Our own image, even after a rebuild has replaced the file: only equal builds connect.
   what.program = "/proc/self/exe";
@@ -135,50 +135,51 @@ result<std::int32_t> child_launcher::start(const actors::child_spec& spec, epoch
                "--config",
                config_.string(),
                "--epoch",
-               std::to_string(epoch.value),
+               std::to_string(incarnation.value),
                "--index",
                std::to_string(index_of(spec))};
   if (spec.role == role::head || spec.role == role::shard)
     what.argv.insert(what.argv.end(), {"--pipeline", std::to_string(pipeline_of(spec))});
   if (spec.role == role::shard)
     what.argv.insert(what.argv.end(),
-                     {"--generation", std::to_string(place::generation_of(spec.node))});
+                     {"--generation", std::to_string(place::generation_of(spec.process))});
   what.log = dir_.log(spec.name);
   if (spec.role != role::shard)
-    return watch_.start(what, ends_of(spec, epoch));
+    return watch_.start(what, ends_of(spec, incarnation));
   {
     std::lock_guard lock(mutex_);
-    now_[spec.node] = {0, epoch}; // before it can end
+    now_[spec.process] = {0, incarnation}; // before it can end
   }
-  auto started = start_shard(spec, epoch, std::move(what));
+  auto started = start_shard(spec, incarnation, std::move(what));
   std::lock_guard lock(mutex_);
-  now_[spec.node].pid = started ? *started : 0;
+  now_[spec.process].pid = started ? *started : 0;
   return started;
 }
 
-child_watch::ended child_launcher::ends_of(const actors::child_spec& spec, epoch_id epoch) {
-  return [this, spec, log = dir_.log(spec.name), epoch](std::int32_t, const child_end& how) {
-    judge_memory(spec.node, epoch, how);
+child_watch::ended child_launcher::ends_of(const actors::child_spec& spec, epoch_id incarnation) {
+  return [this, spec, log = dir_.log(spec.name), incarnation](std::int32_t, const child_end& how) {
+    judge_memory(spec.process, incarnation, how);
     const bool has_exited = how.how == child_end::way::exit,
                is_permanent = has_exited && how.number == exit_permanent;
     auto text = how.text();
     if (is_permanent || (has_exited && how.number == exit_device_lost))
       if (const auto why = last_words(log); !why.empty())
         text += ": " + why;
-    ended({spec.node, epoch, std::move(text), is_permanent, has_failed(spec.role, how), spec.name});
+    ended({spec.process, incarnation, std::move(text), is_permanent, has_failed(spec.role, how),
+           spec.name});
   };
 }
 
 // Wakes the copy of the last incarnation if there is one: it already has the weights.
-result<std::int32_t> child_launcher::start_shard(const actors::child_spec& spec, epoch_id epoch,
-                                                 launch what) {
+result<std::int32_t> child_launcher::start_shard(const actors::child_spec& spec,
+                                                 epoch_id incarnation, launch what) {
   const int kv_file = kv_file_of(spec);
   const int group_file = group_file_of(spec); // a copy already has it
-  if (auto left = copies_.find(spec.node); left != copies_.end())
-    if (auto pid = left->second.call({epoch, getpid(), kv_file}))
-      if (auto adopted = watch_.adopt(*pid, ends_of(spec, epoch)))
+  if (auto left = copies_.find(spec.process); left != copies_.end())
+    if (auto pid = left->second.call({incarnation, getpid(), kv_file}))
+      if (auto adopted = watch_.adopt(*pid, ends_of(spec, incarnation)))
         return adopted;
-  copies_.erase(spec.node); // a copy that is gone must not share its line with another
+  copies_.erase(spec.process); // a copy that is gone must not share its line with another
   const auto pass = [&what](const char* option, int file) {
     what.argv.insert(
         what.argv.end(),
@@ -191,24 +192,24 @@ result<std::int32_t> child_launcher::start_shard(const actors::child_spec& spec,
     pass("--group-file", group_file);
   if (auto line = copies::create()) {
     pass("--copies", line->for_child());
-    copies_.emplace(spec.node, *std::move(line));
+    copies_.emplace(spec.process, *std::move(line));
   } else {
     spdlog::warn("{}", line.error().message); // its next incarnation starts from scratch
   }
-  return watch_.start(what, ends_of(spec, epoch));
+  return watch_.start(what, ends_of(spec, incarnation));
 }
 
 // -1: unavailable; the shard then allocates private KV memory.
 int child_launcher::kv_file_of(const actors::child_spec& spec) {
   std::lock_guard lock(mutex_);
-  auto it = kv_files_.find(spec.node);
+  auto it = kv_files_.find(spec.process);
   if (it == kv_files_.end()) {
     auto made = memory_file::create(spec.name + std::string(kv_file_suffix));
     if (!made) {
       spdlog::warn("{}", made.error().message);
       return -1;
     }
-    it = kv_files_.emplace(spec.node, *std::move(made)).first;
+    it = kv_files_.emplace(spec.process, *std::move(made)).first;
   }
   return it->second.fd();
 }
@@ -218,8 +219,8 @@ int child_launcher::group_file_of(const actors::child_spec& spec) {
   int fd = -1;
   {
     std::lock_guard lock(mutex_);
-    adopted_.erase(spec.node); // the adopted one has ended
-    const auto leader = leaders_.find(spec.node);
+    adopted_.erase(spec.process); // the adopted one has ended
+    const auto leader = leaders_.find(spec.process);
     if (leader == leaders_.end())
       return -1;
     auto it = group_files_.find(leader->second);
@@ -240,23 +241,23 @@ int child_launcher::group_file_of(const actors::child_spec& spec) {
 // The memory that adopted shards share was lost with their agent. Once a new one exists for their
 // stage, they must restart to share it with the other ranks.
 void child_launcher::end_those_left_apart() {
-  std::map<node_id, std::int32_t> apart;
+  std::map<process_id, std::int32_t> apart;
   {
     std::lock_guard lock(mutex_);
-    for (const auto& [node, pid] : adopted_)
-      if (const auto of = leaders_.find(node);
+    for (const auto& [process, pid] : adopted_)
+      if (const auto of = leaders_.find(process);
           of != leaders_.end() && group_files_.contains(of->second))
-        apart.emplace(node, pid);
-    for (const auto& [node, pid] : apart)
-      adopted_.erase(node);
+        apart.emplace(process, pid);
+    for (const auto& [process, pid] : apart)
+      adopted_.erase(process);
   }
-  for (const auto& [node, pid] : apart) {
+  for (const auto& [process, pid] : apart) {
     spdlog::warn("process {} restarts: another rank of its stage was lost with its agent", pid);
     watch_.signal(pid, SIGKILL);
   }
 }
 
-result<memory_file> child_launcher::make_group_file(node_id leader) {
+result<memory_file> child_launcher::make_group_file(process_id leader) {
   auto made = memory_file::create("group");
   if (!made)
     return made;
@@ -267,9 +268,9 @@ result<memory_file> child_launcher::make_group_file(node_id leader) {
 
 // A shard that was killed by SIGKILL leaves its KV as of its last finished step. One that crashed,
 // or whose end was not observed, may have written anywhere: the next one gets new memory.
-void child_launcher::judge_memory(node_id shard, epoch_id life, const child_end& how) {
+void child_launcher::judge_memory(process_id shard, epoch_id life, const child_end& how) {
   std::lock_guard lock(mutex_);
-  if (const auto last = now_.find(shard); last != now_.end() && last->second.epoch != life)
+  if (const auto last = now_.find(shard); last != now_.end() && last->second.incarnation != life)
     return; // an abandoned incarnation, whose memory is already dropped
   if (how.how != child_end::way::signal || how.number != SIGKILL)
     kv_files_.erase(shard);
@@ -284,12 +285,12 @@ bool child_launcher::abandon(const actors::child_spec& spec) {
   std::vector<std::int32_t> ranks;
   {
     std::lock_guard lock(mutex_);
-    kv_files_.erase(spec.node);
-    if (const auto of = leaders_.find(spec.node); of != leaders_.end()) {
+    kv_files_.erase(spec.process);
+    if (const auto of = leaders_.find(spec.process); of != leaders_.end()) {
       group_files_.erase(of->second);
-      for (const auto& [node, leader] : leaders_)
-        if (const auto it = now_.find(node);
-            leader == of->second && node != spec.node && it != now_.end())
+      for (const auto& [process, leader] : leaders_)
+        if (const auto it = now_.find(process);
+            leader == of->second && process != spec.process && it != now_.end())
           ranks.push_back(it->second.pid);
     }
   }

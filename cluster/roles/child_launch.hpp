@@ -18,7 +18,7 @@ public:
   child_launcher(child_watch& watch, const cluster_contexts& all, std::filesystem::path config,
                  life_clock& lives);
 
-  // Sets adopt, start, stop, now and next_epoch.
+  // Sets adopt, start, stop, now and next_incarnation.
   void serve(actors::supervisor_config& config);
   // Allows shards of this plan to be started as well. Any thread.
   void know(const cluster_plan& plan);
@@ -34,15 +34,16 @@ public:
 private:
   std::uint32_t pipeline_of(const actors::child_spec& spec);
   std::optional<actors::left_child> adopt(const actors::child_spec& spec);
-  result<std::int32_t> start(const actors::child_spec& spec, epoch_id epoch);
-  result<std::int32_t> start_shard(const actors::child_spec& spec, epoch_id epoch, launch what);
-  child_watch::ended ends_of(const actors::child_spec& spec, epoch_id epoch);
+  result<std::int32_t> start(const actors::child_spec& spec, epoch_id incarnation);
+  result<std::int32_t> start_shard(const actors::child_spec& spec, epoch_id incarnation,
+                                   launch what);
+  child_watch::ended ends_of(const actors::child_spec& spec, epoch_id incarnation);
   int kv_file_of(const actors::child_spec& spec);
   int group_file_of(const actors::child_spec& spec);
-  result<memory_file> make_group_file(node_id leader);
+  result<memory_file> make_group_file(process_id leader);
   void end_those_left_apart();
   bool abandon(const actors::child_spec& spec);
-  void judge_memory(node_id shard, epoch_id life, const child_end& how);
+  void judge_memory(process_id shard, epoch_id life, const child_end& how);
   void ended(actors::child_exited what);
 
   child_watch& watch_;
@@ -54,17 +55,18 @@ private:
   std::optional<actors::supervisor_actor> supervisor_;
   std::vector<actors::child_exited> early_;
   std::map<std::uint32_t, std::uint32_t> pipelines_; // by generation
-  std::map<node_id, memory_file> kv_files_;          // of shards: their KV outlives them
-  std::map<node_id, std::uint32_t> widths_;          // by rank 0: shards of its stage, if several
-  std::map<node_id, node_id> leaders_;               // by shard: rank 0 of its stage
-  std::map<node_id, memory_file> group_files_; // by rank 0: memory that the ranks of a stage share
-  std::map<node_id, std::int32_t> adopted_;    // shards that another agent started
+  std::map<process_id, memory_file> kv_files_;       // of shards: their KV outlives them
+  std::map<process_id, std::uint32_t> widths_;       // by rank 0: shards of its stage, if several
+  std::map<process_id, process_id> leaders_;         // by shard: rank 0 of its stage
+  std::map<process_id, memory_file>
+      group_files_;                            // by rank 0: memory that the ranks of a stage share
+  std::map<process_id, std::int32_t> adopted_; // shards that another agent started
   struct last_life {
     std::int32_t pid = 0;
-    epoch_id epoch;
+    epoch_id incarnation;
   };
-  std::map<node_id, last_life> now_; // by shard: its latest incarnation
-  std::map<node_id, copies> copies_; // by shard: waits to become its next incarnation
+  std::map<process_id, last_life> now_; // by shard: its latest incarnation
+  std::map<process_id, copies> copies_; // by shard: waits to become its next incarnation
 };
 
 } // namespace baton::cluster

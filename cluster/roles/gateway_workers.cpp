@@ -99,7 +99,7 @@ gateway_workers::start(process& self, const cluster_base& cluster,
       [to = made](const hello& h) {
         to->each([&](const serving& s) { caf::anon_send(s.pool, actors::peer_up{h}); });
       },
-      [](node_id, epoch_id, const std::string&) {});
+      [](process_id, epoch_id, const std::string&) {});
   return made;
 }
 
@@ -167,7 +167,7 @@ std::vector<gateway::worker_place> gateway_workers::places_of(const served_model
   std::vector<gateway::worker_place> places;
   for (const auto& w : one.workers)
     if (w.gateway_index == index_)
-      places.push_back({w.node, w.name});
+      places.push_back({w.process, w.name});
   return places;
 }
 
@@ -194,7 +194,7 @@ gateway_workers::serving gateway_workers::make(const served_model& one,
   options.limits = limits_of(config);
   options.facts = board_;
   options.places = places_of(one);
-  options.say = [door = door_](schedule::worker_life to, message m) {
+  options.say = [door = door_](schedule::worker_incarnation to, message m) {
     door->say(to, std::move(m));
   };
   options.report = [this](const status& st) {
@@ -241,7 +241,7 @@ void gateway_workers::show(served_models now) {
     if (at == pools_.end() || !has_pool(m))
       continue;
     for (const auto& p : at->second.places)
-      places.emplace(p.node, at->second.pool);
+      places.emplace(p.process, at->second.pool);
     if (!is_asked(m))
       continue;
     views.push_back(at->second.view);

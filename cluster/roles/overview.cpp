@@ -52,9 +52,9 @@ cluster_status picture(const overview_state& s) {
   cluster_status all;
   all.url = s.config.url;
   std::vector<status> judged;
-  for (const auto& [node, st] : s.nodes) {
+  for (const auto& [process, st] : s.nodes) {
     all.nodes.push_back(st);
-    if (!s.expected.coming.contains(node))
+    if (!s.expected.coming.contains(process))
       judged.push_back(st);
   }
   all.phase = overall_phase(judged, s.was_ready);
@@ -64,7 +64,7 @@ cluster_status picture(const overview_state& s) {
   for (const auto& [number, load] : s.loads)
     if (number < all.pipelines.size())
       all.pipelines[number].load = load;
-  all.places = s.expected.places;
+  all.assignments = s.expected.assignments;
   if (all.pipelines.empty())
     return all;
   const auto& first = all.pipelines.front();
@@ -86,10 +86,10 @@ void tell(pointer self) {
 }
 
 void expect(overview_state& s, const expected_now& m) {
-  std::map<node_id, status> nodes;
+  std::map<process_id, status> nodes;
   for (const auto& st : m.nodes) {
-    const auto known = s.nodes.find(st.node);
-    nodes.emplace(st.node, known == s.nodes.end() ? st : known->second);
+    const auto known = s.nodes.find(st.process);
+    nodes.emplace(st.process, known == s.nodes.end() ? st : known->second);
   }
   s.nodes = std::move(nodes);
   s.expected = m;
@@ -117,11 +117,11 @@ overview_actor::behavior_type overview(pointer self, overview_config config) {
   expect(self->state, self->state.config.expected);
   return {
       [self](const status& m) {
-        const auto it = self->state.nodes.find(m.node);
+        const auto it = self->state.nodes.find(m.process);
         if (it == self->state.nodes.end())
           return; // of a generation that is over
         auto& known = it->second;
-        if (m.epoch < known.epoch)
+        if (m.incarnation < known.incarnation)
           return; // from an earlier incarnation
         auto restarts = std::max(known.restarts, m.restarts);
         auto supervision = m.supervision ? m.supervision : known.supervision;
@@ -143,11 +143,11 @@ overview_actor::behavior_type overview(pointer self, overview_config config) {
       [self](const actors::peer_up& m) {
         if (m.peer.role != role::gateway)
           return;
-        std::erase(self->state.gateways, m.peer.node);
-        self->state.gateways.push_back(m.peer.node);
+        std::erase(self->state.gateways, m.peer.process);
+        self->state.gateways.push_back(m.peer.process);
         tell(self);
       },
-      [self](const actors::peer_down& m) { std::erase(self->state.gateways, m.node); },
+      [self](const actors::peer_down& m) { std::erase(self->state.gateways, m.process); },
       [](const actors::tick&) {},
   };
 }

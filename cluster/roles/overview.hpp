@@ -12,7 +12,7 @@ namespace baton::cluster {
 
 // A client's query; the answer goes to this process.
 struct asked {
-  node_id who;
+  process_id who;
   query_status what;
 };
 
@@ -20,9 +20,9 @@ struct asked {
 // serve nothing yet, or are spare.
 struct expected_now {
   std::vector<status> nodes; // in the state before their start
-  std::set<node_id> coming;
+  std::set<process_id> coming;
   std::vector<pipeline_status> pipelines; // by number, without their load
-  std::vector<shard_place> places;
+  std::vector<shard_assignment> assignments;
 };
 
 // A head's report.
@@ -45,8 +45,8 @@ using overview_actor = actors::takes<status, asked, expected_now, load_of, actor
 struct overview_config {
   std::string url;
   expected_now expected; // the initial value
-  std::function<void(node_id, const cluster_status&)> send_to_client;
-  std::function<actors::gateway_actor(node_id)> gateway;
+  std::function<void(process_id, const cluster_status&)> send_to_client;
+  std::function<actors::gateway_actor(process_id)> gateway;
   std::function<void(const cluster_status&)> changed; // for the terminal
 };
 
@@ -57,9 +57,9 @@ phase overall_phase(const std::vector<status>& nodes, bool was_ready);
 struct overview_state {
   static inline const char* name = "overview";
   overview_config config;
-  std::map<node_id, status> nodes;
+  std::map<process_id, status> nodes;
   expected_now expected;
-  std::vector<node_id> gateways;
+  std::vector<process_id> gateways;
   std::map<std::uint32_t, load_report> loads; // by pipeline
   bool was_ready = false;
 };

@@ -379,11 +379,11 @@ void plan_keeper::on_serves(std::uint32_t generation) {
   });
 }
 
-void plan_keeper::on_agent(node_id agent, bool is_here) {
+void plan_keeper::on_agent(process_id agent, bool is_here) {
   std::lock_guard lock(mutex_);
   for (auto& l : lines_)
     for (const auto& a : agents_)
-      if (a.node == agent) {
+      if (a.process == agent) {
         if (is_here)
           l.away.on_here(a.on);
         else
@@ -467,7 +467,7 @@ void plan_keeper::on_failed(const status& child) {
     return;
   change_and_tell([&] {
     for (auto& l : lines_)
-      if (l.coming && place::generation_of(child.node) == l.coming->generation)
+      if (l.coming && place::generation_of(child.process) == l.coming->generation)
         give_up(l, fmt::format("{}: {}", child.name, child.reason));
   });
 }

@@ -64,7 +64,7 @@ public:
   void on_joined(const std::string& node, const machine_facts& facts);
   void on_serves(std::uint32_t generation);
   // The link to this agent is up or down.
-  void on_agent(node_id agent, bool is_here);
+  void on_agent(process_id agent, bool is_here);
   // Whether the head of that pipeline has an open epoch, as far as is known.
   void on_serving(std::uint32_t pipeline, bool is_serving);
   // An agent reports that a child exceeded its restart intensity. If the child belongs to a new

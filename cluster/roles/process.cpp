@@ -92,7 +92,7 @@ struct process::parts {
   std::vector<caf::actor> owned; // this and the rest may hold actors: gone before the system
   std::vector<std::function<void()>> ticks;
   std::vector<std::function<void(const hello&)>> ups;
-  std::vector<std::function<void(node_id, epoch_id, const std::string&)>> downs;
+  std::vector<std::function<void(process_id, epoch_id, const std::string&)>> downs;
   std::thread ticker;
   std::mutex mutex;
   std::condition_variable wake;
@@ -105,7 +105,7 @@ struct process::parts {
 
   parts(identity w, addresses a, std::uint32_t threads)
       : who(std::move(w)), where(std::move(a)), options(caf_options(threads)), system(options) {
-    current = {who.node, who.epoch, who.as, who.name, phase::starting, {}, getpid(), 0, 0};
+    current = {who.process, who.incarnation, who.as, who.name, phase::starting, {}, getpid(), 0, 0};
   }
 
   // Called by reporting threads and when the supervisor's link comes up, often concurrently.
@@ -173,9 +173,8 @@ result<std::unique_ptr<process>> process::start(identity who, const addresses& w
   auto bound = p->wire->bind(p->who.endpoint);
   if (!bound)
     return bound.error();
-  hello self{p->who.node, p->who.epoch, p->who.as,
-             p->who.name, *bound,       std::string(build_version()),
-             getpid()};
+  hello self{p->who.process, p->who.incarnation,           p->who.as, p->who.name,
+             *bound,         std::string(build_version()), getpid()};
   exchange_options options;
   options.admit = admit;
   p->links = std::make_unique<exchange>(*p->wire, self, options);
@@ -243,7 +242,7 @@ void process::report(phase p, std::string reason, double progress) {
 }
 
 void process::on_peer(std::function<void(const hello&)> up,
-                      std::function<void(node_id, epoch_id, const std::string&)> down) {
+                      std::function<void(process_id, epoch_id, const std::string&)> down) {
   parts_->ups.push_back(std::move(up));
   parts_->downs.push_back(std::move(down));
 }
@@ -251,16 +250,16 @@ void process::on_peer(std::function<void(const hello&)> up,
 void process::begin() {
   auto& p = *parts_;
   p.links->on_peer_up([&p](const hello& h) {
-    spdlog::info("{} is up (pid {}, epoch {})", h.name, h.pid, h.epoch.value);
-    if (h.node == p.who.supervisor)
+    spdlog::info("{} is up (pid {}, epoch {})", h.name, h.pid, h.incarnation.value);
+    if (h.process == p.who.supervisor)
       p.send_status();
     for (auto& up : p.ups)
       up(h);
   });
-  p.links->on_peer_down([&p](node_id node, epoch_id epoch, const std::string& why) {
-    spdlog::info("node {} is down (epoch {}): {}", node.value, epoch.value, why);
+  p.links->on_peer_down([&p](process_id process, epoch_id incarnation, const std::string& why) {
+    spdlog::info("node {} is down (epoch {}): {}", process.value, incarnation.value, why);
     for (auto& down : p.downs)
-      down(node, epoch, why);
+      down(process, incarnation, why);
   });
   p.links->on_turn_over([&p] { return p.residents.run(); });
   p.links->start();

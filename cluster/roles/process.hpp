@@ -15,12 +15,12 @@
 namespace baton::cluster {
 
 struct identity {
-  node_id node;
-  epoch_id epoch;
+  process_id process;
+  epoch_id incarnation;
   role as = role::client;
-  std::string name;     // "shard-0"
-  std::string endpoint; // where this incarnation listens
-  node_id supervisor;   // the process it reports to; none for the root
+  std::string name;      // "shard-0"
+  std::string endpoint;  // where this incarnation listens
+  process_id supervisor; // the process it reports to; none for the root
   std::string supervisor_endpoint;
 };
 
@@ -56,12 +56,12 @@ public:
   void on_tick(std::function<void()> tick);
   // Called when a peer's link comes up or goes down, from the bus's threads. Only before `begin`.
   void on_peer(std::function<void(const hello&)> up,
-               std::function<void(node_id, epoch_id, const std::string&)> down);
+               std::function<void(process_id, epoch_id, const std::string&)> down);
   // Sends peer_up and peer_down to a typed actor.
   template <class Handle>
   void tell_peers(Handle handle) {
     on_peer([handle](const hello& h) { caf::anon_send(handle, actors::peer_up{h}); },
-            [handle](node_id n, epoch_id e, const std::string& why) {
+            [handle](process_id n, epoch_id e, const std::string& why) {
               caf::anon_send(handle, actors::peer_down{n, e, why});
             });
   }

@@ -112,7 +112,7 @@ void progress::show(const cluster_status& now) {
   if (is_draining_) // checked here: a waiting thread might look after the gateway is back
     if (const auto* lost = look_at(now.nodes).lost) {
       lost_while_draining_ = fmt::format("{} was lost while it drained", lost->name);
-      lost_lives_.emplace(lost->node, lost->epoch);
+      lost_lives_.emplace(lost->process, lost->incarnation);
     }
   last_ = now;
 }
@@ -144,9 +144,9 @@ void progress::stopped(const root_end& how) {
     line(how.why.empty() ? "stopped\n" : fmt::format("stopped, not cleanly: {}\n", how.why));
 }
 
-bool progress::was_lost_while_draining(node_id node, epoch_id life) const {
+bool progress::was_lost_while_draining(process_id process, epoch_id life) const {
   std::lock_guard lock(mutex_);
-  return lost_lives_.contains({node, life});
+  return lost_lives_.contains({process, life});
 }
 
 std::string progress::failure() const {

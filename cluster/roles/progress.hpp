@@ -33,7 +33,7 @@ public:
   std::string wait_drained(std::chrono::milliseconds grace,
                            const std::function<bool()>& interrupted);
   // Whether wait_drained has reported the loss of this gateway incarnation.
-  bool was_lost_while_draining(node_id node, epoch_id life) const;
+  bool was_lost_while_draining(process_id process, epoch_id life) const;
   // The processes that are given up, and why; empty if all is well.
   std::string failure() const;
 
@@ -52,7 +52,8 @@ private:
   bool was_ready_ = false;
   bool is_draining_ = false;
   std::string lost_while_draining_; // a gateway; it may be back, without its streams
-  std::set<std::pair<node_id, epoch_id>> lost_lives_; // gateways that were lost while they drained
+  std::set<std::pair<process_id, epoch_id>>
+      lost_lives_; // gateways that were lost while they drained
 };
 
 } // namespace baton::cluster

@@ -23,7 +23,7 @@ void add_shards(std::vector<actors::child_spec>& specs, const cluster_plan& plan
                 const agent_plan& agent) {
   for (const auto& s : plan.shards)
     if (s.on == agent.on)
-      specs.push_back({s.name, s.node, role::shard, actors::pipeline_intensity});
+      specs.push_back({s.name, s.process, role::shard, actors::pipeline_intensity});
 }
 
 std::vector<actors::child_spec> shards_of(const cluster_contexts& all, const agent_plan& agent) {
@@ -141,7 +141,7 @@ int run_agent(const cluster_contexts& all, const role_arguments& arguments) {
   const auto& cluster = all.base;
   const auto agents = agents_of(cluster.config);
   const auto own = std::find_if(agents.begin(), agents.end(), [&](const agent_plan& a) {
-    return a.node == place::agent(arguments.index);
+    return a.process == place::agent(arguments.index);
   });
   if (own == agents.end()) {
     spdlog::error("this node was removed from the cluster");
@@ -149,7 +149,7 @@ int run_agent(const cluster_contexts& all, const role_arguments& arguments) {
   }
   const auto& agent = *own;
   said_here said(all, agent); // used by the links' thread, which `started` joins
-  auto started = process::start({agent.node, arguments.epoch, role::agent, agent.name,
+  auto started = process::start({agent.process, arguments.incarnation, role::agent, agent.name,
                                  cluster.where.listen(agent.listens_as), place::root,
                                  cluster.where.find(root_name)},
                                 cluster.where, /*actor_threads=*/1);
@@ -158,7 +158,7 @@ int run_agent(const cluster_contexts& all, const role_arguments& arguments) {
     return exit_status_of_listening(started.error().code);
   }
   auto& self = **started;
-  outlive_parent(cluster.dir, agent.name, arguments.epoch);
+  outlive_parent(cluster.dir, agent.name, arguments.incarnation);
   // When a shard dies, its forked copy is reparented to this process.
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   end_left_over(all);
@@ -188,7 +188,7 @@ int run_agent(const cluster_contexts& all, const role_arguments& arguments) {
   config.escalate = [&](const status& failed) {
     {
       std::lock_guard lock(serving_mutex);
-      if (!serving.contains(place::generation_of(failed.node)))
+      if (!serving.contains(place::generation_of(failed.process)))
         return;
     }
     self.report(phase::failed, fmt::format("{}: {}", failed.name, failed.reason));

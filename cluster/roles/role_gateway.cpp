@@ -39,10 +39,10 @@ gateway::gateway_config settings(const cluster_base& cluster, const identity& se
                                  const std::vector<head_place>& heads,
                                  std::optional<std::vector<gateway::api_key>> keys) {
   const auto& g = cluster.config.gateway;
-  const auto index = self.node.value - place::first_gateway.value;
+  const auto index = self.process.value - place::first_gateway.value;
   auto c = door_settings(g, std::move(keys), index);
-  c.self = self.node;
-  c.epoch = self.epoch;
+  c.self = self.process;
+  c.incarnation = self.incarnation;
   c.model_aliases = cluster.config.model.aliases; // of the first model
   c.pipelines.clear();
   for (const auto& head : heads)
@@ -69,10 +69,10 @@ gateway::gateway_config settings(const cluster_base& cluster, const identity& se
 
 // The pipeline that a message concerns: that of the head that sent it, or of the head whose status
 // the root sends. All other messages concern the whole cluster, and go to the first.
-std::size_t desk_of(node_id source, const message& m, const std::vector<head_place>& heads) {
+std::size_t desk_of(process_id source, const message& m, const std::vector<head_place>& heads) {
   const auto* about = std::get_if<status>(&m);
   for (std::size_t i = 0; i < heads.size(); ++i)
-    if (const auto head = heads[i].seat.head; head == source || (about && about->node == head))
+    if (const auto head = heads[i].seat.head; head == source || (about && about->process == head))
       return i;
   return 0;
 }
@@ -128,16 +128,17 @@ void follow_files(process& self, std::shared_ptr<gateway_files> files,
 
 int run_gateway(const cluster_base& cluster, const role_arguments& arguments) {
   const auto own_name = name_of_gateway(arguments.index);
-  auto started = process::start({place::gateway(arguments.index), arguments.epoch, role::gateway,
-                                 own_name, cluster.where.listen(own_name, arguments.epoch),
-                                 place::root, cluster.where.find(root_name)},
-                                cluster.where, /*actor_threads=*/1);
+  auto started =
+      process::start({place::gateway(arguments.index), arguments.incarnation, role::gateway,
+                      own_name, cluster.where.listen(own_name, arguments.incarnation), place::root,
+                      cluster.where.find(root_name)},
+                     cluster.where, /*actor_threads=*/1);
   if (!started) {
     spdlog::error("{}", started.error().message);
     return exit_status_of_listening(started.error().code);
   }
   auto& self = **started;
-  outlive_parent(cluster.dir, own_name, arguments.epoch);
+  outlive_parent(cluster.dir, own_name, arguments.incarnation);
   gateway::crash_record::mark_fatal_signals();
   look_at_open_files(cluster.config.gateway.max_connections);
   auto files = std::make_shared<gateway_files>(cluster.config.gateway);

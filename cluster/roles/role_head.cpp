@@ -114,7 +114,7 @@ int run_head(const cluster_context& context, const role_arguments& arguments) {
   }
   const auto name = name_of_head(context);
   auto started =
-      process::start({place::head(context.pipeline()), arguments.epoch, role::head, name.name,
+      process::start({place::head(context.pipeline()), arguments.incarnation, role::head, name.name,
                       context.where.listen(name), place::root, context.where.find(root_name)},
                      context.where, /*actor_threads=*/1);
   if (!started) {
@@ -122,7 +122,7 @@ int run_head(const cluster_context& context, const role_arguments& arguments) {
     return exit_status_of_listening(started.error().code);
   }
   auto& self = **started;
-  outlive_parent(context.dir, name.name, arguments.epoch);
+  outlive_parent(context.dir, name.name, arguments.incarnation);
   actors::directory peers;
   peers.gateway =
       proxies<actors::gateway_actor>(self.system(), self.links(), actors::well_known::gateway);
@@ -133,16 +133,16 @@ int run_head(const cluster_context& context, const role_arguments& arguments) {
       actors::detokenizer,
       actors::detokenizer_config{peers, loaded->tokenizer, context.config.model.resume_window}));
   actors::scheduler_options options;
-  options.limits = limits_of(context, *loaded, arguments.epoch);
+  options.limits = limits_of(context, *loaded, arguments.incarnation);
   options.plan = context.noted().generations->now;
-  options.first_epoch = arguments.epoch;
+  options.first_epoch = arguments.incarnation;
   options.detokenizer = detokenizer;
   options.peers = peers;
   options.card = card_of(context, *loaded);
   options.report = [&self](const load_report& load) {
     self.links().send(place::root, actors::well_known::supervisor, message(load));
   };
-  options.stands = [&self](phase p, const std::string& reason) { self.report(p, reason); };
+  options.report_status = [&self](phase p, const std::string& reason) { self.report(p, reason); };
   options.serves = [&self](std::uint32_t generation) {
     self.links().send(place::root, actors::well_known::supervisor, message(serves{generation}));
   };

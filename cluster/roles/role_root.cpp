@@ -83,7 +83,7 @@ public:
   void keys_changed() {
     keeper_.tell([this](const plan_word& w) {
       for (const auto& a : w.agents)
-        say_joined_to(a.node, w);
+        say_joined_to(a.process, w);
     });
   }
 
@@ -92,7 +92,7 @@ public:
     const auto now = keeper_.word();
     if (const auto* a = agent_on(now.agents, node))
       caf::anon_send(supervisor_,
-                     status{a->node, {}, role::agent, a->name, phase::recovering, why, 0, 0, 0});
+                     status{a->process, {}, role::agent, a->name, phase::recovering, why, 0, 0, 0});
   }
 
 private:
@@ -120,7 +120,7 @@ private:
         self_.links().post(place::gateway(i), actors::well_known::models, message(now));
     };
     to.changed = [this] { change_children(); };
-    to.answer = [this](node_id gateway, const model_changed& m) {
+    to.answer = [this](process_id gateway, const model_changed& m) {
       self_.links().post(gateway, actors::well_known::models, message(m));
     };
     to.children = &watch_;
@@ -130,7 +130,7 @@ private:
   // Collects children that fail while they are stopped. A gateway whose loss during draining is
   // already reported is not counted again.
   void on_end(const actors::child_exited& m) {
-    if (!is_stopping_ || !m.has_failed || board_.was_lost_while_draining(m.node, m.epoch))
+    if (!is_stopping_ || !m.has_failed || board_.was_lost_while_draining(m.process, m.incarnation))
       return;
     const std::lock_guard lock(children_mutex_);
     if (bad_ends_.size() < bad_ends_max)
@@ -145,10 +145,10 @@ private:
   // Adds the last line of a worker's log if the supervisor has not read it.
   void on_worker_end(const actors::child_exited& m) {
     for (const auto& w : models_.workers())
-      if (w.node == m.node) {
+      if (w.process == m.process) {
         const bool has_spoken = !m.is_permanent && m.how.starts_with("exit status");
         const auto last = has_spoken ? last_line(cluster_.dir.log(w.name)) : std::string();
-        models_.on_end(m.node, last.empty() ? m.how : m.how + ": " + last);
+        models_.on_end(m.process, last.empty() ? m.how : m.how + ": " + last);
       }
   }
 
@@ -194,7 +194,7 @@ private:
     config.url = (front.tls_certificate.empty() ? "http://" : "https://") + front.http;
     config.expected = expected_of(all_, keeper_.standing(), models_.workers(), models_.standing());
     config.changed = [this](const cluster_status& s) { board_.show(s); };
-    config.send_to_client = [this](node_id who, const cluster_status& s) {
+    config.send_to_client = [this](process_id who, const cluster_status& s) {
       self_.links().send(who, actors::well_known::client, message(s));
     };
     config.gateway =
@@ -207,7 +207,7 @@ private:
             on_worker(*s);
           } else if (s) {
             if (s->role == role::head)
-              keeper_.on_serving(place::pipeline_of_head(s->node),
+              keeper_.on_serving(place::pipeline_of_head(s->process),
                                  s->phase == phase::ready || s->phase == phase::draining);
             if (s->phase == phase::failed)
               keeper_.on_failed(*s);
@@ -236,14 +236,14 @@ private:
   void on_worker(const status& s) {
     if (s.phase == phase::ready) {
       hello peer;
-      peer.node = s.node;
-      peer.epoch = s.epoch;
+      peer.process = s.process;
+      peer.incarnation = s.incarnation;
       peer.role = role::worker;
       caf::anon_send(supervisor_, actors::peer_up{peer});
       caf::anon_send(supervisor_, s);
-      models_.on_ready(s.node);
+      models_.on_ready(s.process);
     } else {
-      caf::anon_send(supervisor_, actors::peer_down{s.node, s.epoch, s.reason});
+      caf::anon_send(supervisor_, actors::peer_down{s.process, s.incarnation, s.reason});
     }
   }
 
@@ -259,7 +259,7 @@ private:
     config.retired = [this, here = config.retired](const actors::child_spec& spec) {
       here(spec);
       if (spec.role == role::worker)
-        models_.on_gone(spec.node);
+        models_.on_gone(spec.process);
       if (desk_ != nullptr)
         desk_->forget_strangers();
     };
@@ -268,12 +268,12 @@ private:
       if (!spec.is_elsewhere)
         here(spec, pid, force);
       else if (!force)
-        self_.links().send(spec.node, actors::well_known::supervisor, message(drain{}));
+        self_.links().send(spec.process, actors::well_known::supervisor, message(drain{}));
     };
     config.changed = [this](const std::vector<status>& all) {
       for (const auto& s : all) {
         if (s.role == role::worker && s.phase == phase::failed)
-          models_.on_given_up(s.node, s.reason);
+          models_.on_given_up(s.process, s.reason);
         caf::anon_send(overview_, s);
       }
     };
@@ -295,14 +295,14 @@ private:
     self_.on_peer(
         [this](const hello& peer) {
           if (peer.role == role::head || peer.role == role::agent)
-            keeper_.tell([&](const plan_word& w) { say_to(peer.node, w); });
+            keeper_.tell([&](const plan_word& w) { say_to(peer.process, w); });
           if (peer.role == role::gateway)
             models_.on_gateway();
           if (peer.role == role::gateway && is_draining_) // a restarted gateway
-            self_.links().send(peer.node, actors::well_known::gateway, message(drain{}));
-          keeper_.on_agent(peer.node, true);
+            self_.links().send(peer.process, actors::well_known::gateway, message(drain{}));
+          keeper_.on_agent(peer.process, true);
         },
-        [this](node_id who, epoch_id, const std::string&) {
+        [this](process_id who, epoch_id, const std::string&) {
           keeper_.on_agent(who, false);
           for (const auto& c : all_)
             if (who == place::head(c.pipeline()))
@@ -311,7 +311,7 @@ private:
   }
 
   // A head gets its own pipeline, an agent all of them.
-  void say_to(node_id who, const plan_word& w) {
+  void say_to(process_id who, const plan_word& w) {
     for (const auto& shards : w.shards)
       if (who == place::head(shards.pipeline)) {
         self_.links().send(who, actors::well_known::scheduler, message(shards));
@@ -322,7 +322,7 @@ private:
       self_.links().send(who, actors::well_known::supervisor, message(shards));
   }
 
-  void say_joined_to(node_id agent, const plan_word& w) {
+  void say_joined_to(process_id agent, const plan_word& w) {
     if (desk_ != nullptr)
       self_.links().send(
           agent, actors::well_known::supervisor,
@@ -330,11 +330,11 @@ private:
   }
 
   // An agent has persisted the keys.
-  void heard(node_id agent, const joined& m) {
+  void heard(process_id agent, const joined& m) {
     if (desk_ == nullptr)
       return;
     for (const auto& a : keeper_.word().agents)
-      if (a.node == agent)
+      if (a.process == agent)
         desk_->heard(a.on, machine_keys::from(m.keys));
   }
 
@@ -345,7 +345,7 @@ private:
       say_to(place::head(shards.pipeline), w);
     }
     for (const auto& a : w.agents)
-      say_to(a.node, w);
+      say_to(a.process, w);
   }
 
   const cluster_contexts& all_;

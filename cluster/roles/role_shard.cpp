@@ -23,7 +23,7 @@ namespace {
 
 stage_ready announcement_of(const shard_plan& plan, const cluster_plan& all, epoch_id life,
                             const engine::capacity& c) {
-  return {plan.node,         life,         plan.stage,     all.stages, c.blocks,
+  return {plan.process,      life,         plan.stage,     all.stages, c.blocks,
           c.block_positions, c.model_hash, c.device,       c.kv_life,  c.swap_blocks,
           plan.rank,         all.width,    all.generation, c.pools};
 }
@@ -38,9 +38,9 @@ struct membership {
 std::shared_ptr<collective::bus_group> meet_over_bus(process& self, const cluster_plan& all,
                                                      const shard_plan& plan) {
   const auto members = stage_of(all, plan);
-  std::vector<node_id> nodes; // [rank]
+  std::vector<process_id> nodes; // [rank]
   for (const auto& s : members)
-    nodes.push_back(s.node);
+    nodes.push_back(s.process);
   auto group = std::make_shared<collective::bus_group>(
       plan.rank, all.width, [&self, nodes](std::uint32_t rank, group_values&& m) {
         self.links().post(nodes[rank], actors::well_known::group, std::move(m));
@@ -53,13 +53,13 @@ std::shared_ptr<collective::bus_group> meet_over_bus(process& self, const cluste
         else
           self.links().count_unknown();
       });
-  const auto note = [group, nodes](node_id node, bool is_up) {
-    const auto at = std::find(nodes.begin(), nodes.end(), node);
+  const auto note = [group, nodes](process_id process, bool is_up) {
+    const auto at = std::find(nodes.begin(), nodes.end(), process);
     if (at != nodes.end())
       group->inbox().set_up(static_cast<std::uint32_t>(at - nodes.begin()), is_up);
   };
-  self.on_peer([note](const hello& h) { note(h.node, true); },
-               [note](node_id n, epoch_id, const std::string&) { note(n, false); });
+  self.on_peer([note](const hello& h) { note(h.process, true); },
+               [note](process_id n, epoch_id, const std::string&) { note(n, false); });
   return group;
 }
 
@@ -154,22 +154,22 @@ int run_shard(const cluster_context& context, const role_arguments& first,
     return refused(ok.error());
   if (arguments.copies && made->may_leave_copy())
     if (const auto life = leave_copy(*arguments.copies)) {
-      arguments.epoch = life->epoch;
+      arguments.incarnation = life->incarnation;
       arguments.kv_file = life->file < 0 ? std::nullopt : std::optional(life->file);
     }
   const auto agents = agents_of(context.config);
   const auto* agent = agent_on(agents, plan.on);
   ENSURE(agent != nullptr, "a node with shards is not removed");
-  auto started = process::start({plan.node, arguments.epoch, role::shard, plan.name,
-                                 context.where.listen(plan.name, arguments.epoch), agent->node,
-                                 context.where.find(agent->listens_as)},
+  auto started = process::start({plan.process, arguments.incarnation, role::shard, plan.name,
+                                 context.where.listen(plan.name, arguments.incarnation),
+                                 agent->process, context.where.find(agent->listens_as)},
                                 context.where, /*actor_threads=*/1);
   if (!started) {
     spdlog::error("{}", started.error().message);
     return exit_failed;
   }
   auto& self = **started;
-  outlive_parent(context.dir, plan.name, arguments.epoch);
+  outlive_parent(context.dir, plan.name, arguments.incarnation);
   const auto group = join_group(self, all, plan, arguments.group_file);
   if (!group)
     return refused(group.error());
@@ -192,10 +192,10 @@ int run_shard(const cluster_context& context, const role_arguments& first,
   config.peers.stage =
       proxies<actors::stage_actor>(self.system(), self.links(), actors::well_known::stage);
   config.connect = [&self](const stage_address& other) {
-    if (auto linked = self.links().connect(other.node, other.endpoint); !linked)
+    if (auto linked = self.links().connect(other.process, other.endpoint); !linked)
       spdlog::error("cannot connect to another shard: {}", linked.error().message);
   };
-  config.announcement = announcement_of(plan, all, arguments.epoch, engine->limits());
+  config.announcement = announcement_of(plan, all, arguments.incarnation, engine->limits());
   config.engine = engine;
   config.now_micros = now_micros;
   config.take_over = made->take_over();

@@ -41,7 +41,7 @@ std::uint32_t processes_of(const worker_config& w) {
 result<worker_place_here> place_of(const cluster_config& config, const served_models& all,
                                    const worker_post& post) {
   const auto& own = post.process;
-  auto gpus = gpus_of(post.of, turn_of(config, place::index_of_worker(own.node), own.name),
+  auto gpus = gpus_of(post.of, turn_of(config, place::index_of_worker(own.process), own.name),
                       gpus_for_workers(config, devices_here()));
   if (!gpus)
     return gpus.error();
@@ -51,7 +51,7 @@ result<worker_place_here> place_of(const cluster_config& config, const served_mo
       const auto each = processes_of(config_of(config, m));
       for (const auto& w : m.workers) {
         who.all += each;
-        who.before += w.node.value < own.node.value ? each : 0;
+        who.before += w.process.value < own.process.value ? each : 0;
       }
     }
   const auto facts = facts_of_this_machine();
@@ -73,10 +73,10 @@ void bind_to(const std::vector<std::uint32_t>& cores) {
 
 // Environment of the SDK (docs/workers.md).
 void set_environment(const cluster_config& config, const run_dir& dir, const worker_post& post,
-                     epoch_id epoch, const worker_place_here& where) {
+                     epoch_id incarnation, const worker_place_here& where) {
   set("BATON_WORKER_DOOR", dir.endpoint(worker_door_name(post.process.gateway_index)));
-  set("BATON_WORKER_NODE", std::to_string(post.process.node.value));
-  set("BATON_WORKER_EPOCH", std::to_string(epoch.value));
+  set("BATON_WORKER_NODE", std::to_string(post.process.process.value));
+  set("BATON_WORKER_EPOCH", std::to_string(incarnation.value));
   set("BATON_WORKER_NAME", post.process.name);
   set("BATON_WORKER_MODEL", post.of.name);
   set("BATON_WORKER_VERSION", post.of.version);
@@ -126,10 +126,10 @@ int run_worker(const role_arguments& arguments) {
     spdlog::error("{}", where.error().message);
     return exit_permanent;
   }
-  set_environment(*config, *dir, *post, arguments.epoch, *where);
+  set_environment(*config, *dir, *post, arguments.incarnation, *where);
   bind_to(where->cores.bound);
   dir->note_device(post->process.name, where->gpus.text());
-  outlive_parent(*dir, post->process.name, arguments.epoch);
+  outlive_parent(*dir, post->process.name, arguments.incarnation);
   spdlog::shutdown(); // its threads do not survive exec
   return post->of.is_group() ? run_group(group_of(*post), post->of.command)
                              : become_command(post->of.command);

@@ -15,8 +15,8 @@ constexpr std::uint32_t hanging_shards_max = 10;
 constexpr std::uint32_t first_shown = 1u << 20;
 constexpr std::size_t unserved_max = 256; // shown in a status; the repository index lists all
 
-status not_started(node_id node, role r, const std::string& name) {
-  return {node, {}, r, name, phase::starting, {}, 0, 0, 0};
+status not_started(process_id process, role r, const std::string& name) {
+  return {process, {}, r, name, phase::starting, {}, 0, 0, 0};
 }
 
 // A remote machine without layers; it may be switched off.
@@ -28,9 +28,9 @@ bool is_spare(const plan_standing& now, const agent_plan& agent) {
          });
 }
 
-void add_places(const cluster_plan& plan, std::vector<shard_place>& to) {
+void add_assignments(const cluster_plan& plan, std::vector<shard_assignment>& to) {
   for (const auto& s : plan.shards)
-    to.push_back({s.node, plan.pipeline, plan.generation, s.stage, s.rank, s.layers.first,
+    to.push_back({s.process, plan.pipeline, plan.generation, s.stage, s.rank, s.layers.first,
                   s.layers.count, s.on, s.device});
 }
 
@@ -67,10 +67,11 @@ std::vector<actors::child_spec> children_of(const cluster_contexts& all,
     specs.push_back(
         {name_of_gateway(i), place::gateway(i), role::gateway, actors::gateway_intensity});
   for (const auto& a : agents)
-    specs.push_back({a.name, a.node, role::agent, actors::agent_intensity,
+    specs.push_back({a.name, a.process, role::agent, actors::agent_intensity,
                      a.machine != root_machine, std::min(2 * a.devices, hanging_shards_max)});
   for (const auto& w : workers)
-    specs.push_back({w.name, w.node, role::worker, actors::worker_intensity, /*is_elsewhere=*/false,
+    specs.push_back({w.name, w.process, role::worker, actors::worker_intensity,
+                     /*is_elsewhere=*/false,
                      /*children=*/0, w.startup_timeout, all.base.config.shutdown_timeout});
   return specs;
 }
@@ -79,14 +80,14 @@ std::vector<status> everybody(const cluster_contexts& all, const plan_standing& 
                               const std::vector<worker_child>& workers) {
   std::vector<status> nodes;
   for (const auto& c : children_of(all, now.agents, workers))
-    nodes.push_back(not_started(c.node, c.role, c.name));
+    nodes.push_back(not_started(c.process, c.role, c.name));
   for (const auto& p : now.pipelines)
     for (const auto& s : p.serving.shards)
-      nodes.push_back(not_started(s.node, role::shard, s.name));
+      nodes.push_back(not_started(s.process, role::shard, s.name));
   for (const auto& p : now.pipelines)
     if (p.coming)
       for (const auto& s : p.coming->shards)
-        nodes.push_back(not_started(s.node, role::shard, s.name));
+        nodes.push_back(not_started(s.process, role::shard, s.name));
   return nodes;
 }
 
@@ -95,22 +96,22 @@ expected_now expected_of(const cluster_contexts& all, const plan_standing& now,
   expected_now e{everybody(all, now, workers), {}, {}, {}};
   for (const auto& a : now.agents)
     if (is_spare(now, a))
-      e.coming.insert(a.node);
+      e.coming.insert(a.process);
   for (const auto& w : workers) // the pipelines' models are served without them
-    e.coming.insert(w.node);
+    e.coming.insert(w.process);
   for (auto& s : unserved(models)) {
-    e.coming.insert(s.node);
+    e.coming.insert(s.process);
     e.nodes.push_back(std::move(s));
   }
   for (const auto& p : now.pipelines) {
     if (p.coming)
       for (const auto& s : p.coming->shards)
-        e.coming.insert(s.node);
+        e.coming.insert(s.process);
     e.pipelines.push_back({p.model, p.serving.generation, p.coming ? p.coming->generation : 0,
                            p.change, std::nullopt});
-    add_places(p.serving, e.places);
+    add_assignments(p.serving, e.assignments);
     if (p.coming)
-      add_places(*p.coming, e.places);
+      add_assignments(*p.coming, e.assignments);
   }
   return e;
 }

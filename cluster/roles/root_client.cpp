@@ -12,13 +12,13 @@ namespace baton::cluster {
 namespace {
 
 constexpr std::chrono::seconds answer_patience{3};
-constexpr node_id client_bit{
+constexpr process_id client_bit{
     0x80000000u}; // a client's process id has the high bit; the cluster's ids do not
 
 template <class Answer>
 result<Answer> ask(const run_dir& dir, const message& question) {
   auto pid = static_cast<std::uint32_t>(getpid());
-  node_id me{client_bit.value | pid};
+  process_id me{client_bit.value | pid};
   epoch_id life{now_micros()};
   const auto plan = noted_plan(dir);
   auto where = addresses::create(dir, plan ? plan->network : std::nullopt);
@@ -40,9 +40,9 @@ result<Answer> ask(const run_dir& dir, const message& question) {
   self.on_peer(
       [&](const hello& h) {
         if (!is_asked.exchange(true)) // an order must be sent only once
-          self.links().send(h.node, actors::well_known::supervisor, message(question));
+          self.links().send(h.process, actors::well_known::supervisor, message(question));
       },
-      [](node_id, epoch_id, const std::string&) {});
+      [](process_id, epoch_id, const std::string&) {});
   self.begin();
   if (auto linked = self.links().connect(place::root, where->find(root_name)); !linked)
     return linked.error();

@@ -121,7 +121,8 @@ std::vector<cpu::kv_source> find_kv(const run_dir& dir, const std::vector<std::u
   for (const auto& note : dir.alive())
     for (const int fd : open_memory_of(note, kv_file_suffix)) {
       if (auto source = cpu::kv_source::open(fd);
-          source && std::find(lives.begin(), lives.end(), source->label().life) != lives.end())
+          source &&
+          std::find(lives.begin(), lives.end(), source->label().incarnation) != lives.end())
         found.push_back(*std::move(source));
       close(fd);
     }

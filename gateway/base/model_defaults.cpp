@@ -8,20 +8,20 @@ namespace baton::gateway {
 namespace {
 
 bool is_unsaid(const generate& request, sampling_field field) noexcept {
-  return (request.unsaid & bit_of(field)) != 0;
+  return (request.unspecified & bit_of(field)) != 0;
 }
 
 } // namespace
 
 std::uint32_t unsaid_among(field_reader& fields, std::uint32_t which) {
-  std::uint32_t unsaid = 0;
+  std::uint32_t unspecified = 0;
   for (std::uint32_t bit = 1; bit <= all_sampling_fields; bit <<= 1) {
     const auto name = name_of(static_cast<sampling_field>(bit));
     if ((which & bit) != 0 && fields.find(name) == nullptr) {
-      unsaid |= bit;
+      unspecified |= bit;
     }
   }
-  return unsaid;
+  return unspecified;
 }
 
 result<void> take_defaults(const sampling_defaults& of_model, generate& request) {
@@ -41,10 +41,10 @@ result<void> take_defaults(const sampling_defaults& of_model, generate& request)
   if (is_unsaid(request, sampling_field::tokens_max) && of_model.tokens_max) {
     stop.tokens_max = std::max(*of_model.tokens_max, stop.tokens_min);
     request.tokens_max_given = false;
-    request.unsaid = bit_of(sampling_field::tokens_max);
+    request.unspecified = bit_of(sampling_field::tokens_max);
     return {};
   }
-  request.unsaid = 0;
+  request.unspecified = 0;
   return check_least_tokens(request);
 }
 

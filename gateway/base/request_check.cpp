@@ -122,7 +122,7 @@ void settle_numbers(sampling_params& s) noexcept {
 
 result<void> check_least_tokens(const generate& request) {
   const auto& s = request.stop;
-  const bool is_said = (request.unsaid & bit_of(sampling_field::tokens_max)) == 0;
+  const bool is_said = (request.unspecified & bit_of(sampling_field::tokens_max)) == 0;
   if (is_said && request.tokens_max_given && s.tokens_min > s.tokens_max) {
     return fail_param(errc::invalid_value, "min_tokens",
                       "'min_tokens' is {}, more than the {} of 'max_tokens'", s.tokens_min,

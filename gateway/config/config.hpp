@@ -92,7 +92,7 @@ struct torchserve_addresses {
 
 // A pipeline: its head, with shards of its own, and its model. Several may serve the same one.
 struct pipeline_seat {
-  node_id head; // the process that has the log of its streams
+  process_id head; // the process that has the log of its streams
   std::string model;
   std::uint32_t queue_max = 0;  // requests that may wait there; 0: unknown
   bool uses_job_ticket = false; // no request waits
@@ -108,8 +108,8 @@ struct response_limits {
 
 struct gateway_config {
   // The identity of this process.
-  node_id self;
-  epoch_id epoch;
+  process_id self;
+  epoch_id incarnation;
   std::string build = "baton"; // version; /version, system_fingerprint, hello_ack
   // The pipelines, by number (see pipeline_of); at most pipelines_max. Empty: worker models only.
   std::vector<pipeline_seat> pipelines{pipeline_seat{}};

@@ -55,7 +55,7 @@ void desk_state::enter(open_entry entry) {
   if (entry.opened_at == time_point()) {
     entry.opened_at = now();
   }
-  entry.reserve.gateway = entry.submit.gateway = node();
+  entry.reserve.gateway = entry.submit.gateway = process();
   ask_head(entry);
   const auto number = entry.reserve.request;
   open.emplace(number, std::move(entry));
@@ -165,7 +165,7 @@ bool desk_state::on_moved(open_entry& entry, const granted& m) {
                now());
   }
   release_left(entry);
-  entry.reserve.goes_on = false;
+  entry.reserve.was_admitted = false;
   if (deliver(entry, m)) {
     return true;
   }
@@ -328,14 +328,14 @@ desk_actor::behavior_type desk(desk_actor::stateful_pointer<desk_state> self, de
       [self](open_resume& m) { self->state.start(m); },
       [self](open_tokenize& m) {
         self->state.ask(m.out, std::move(m.lease), std::move(m.trace),
-                        tokenize{m.out->number(), self->state.node(), std::move(m.input),
+                        tokenize{m.out->number(), self->state.process(), std::move(m.input),
                                  m.add_generation_prompt,
                                  self->state.facts().config().parses_special_tokens,
                                  std::move(m.tools), std::move(m.template_options)});
       },
       [self](open_detokenize& m) {
         self->state.ask(m.out, std::move(m.lease), std::move(m.trace),
-                        detokenize{m.out->number(), self->state.node(), std::move(m.ids)});
+                        detokenize{m.out->number(), self->state.process(), std::move(m.ids)});
       },
       [self](const close_request& m) { self->state.close(m); },
       [self](handover& m) { self->state.take_over(std::move(*m.entry)); },

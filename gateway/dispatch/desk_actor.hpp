@@ -26,8 +26,8 @@ struct desk_state {
   board& facts() { return *config.board; }
   gateway::metrics& counts() { return config.board->metrics(); }
   time_point now() { return self->clock().now(); }
-  node_id node() { return config.board->config().self; }
-  node_id head() { return config.board->config().pipelines.at(config.pipeline).head; }
+  process_id process() { return config.board->config().self; }
+  process_id head() { return config.board->config().pipelines.at(config.pipeline).head; }
   void change(const std::function<void(pipeline_view&)>& edit) {
     facts().change([&](snapshot& s) { edit(s.pipelines.at(config.pipeline)); });
   }

@@ -109,7 +109,7 @@ void desk_state::end_late() {
 }
 
 void desk_state::on_head_lost(const actors::peer_down& m) {
-  if (m.node != head()) {
+  if (m.process != head()) {
     return; // a shard, or the head of another pipeline
   }
   change([&](pipeline_view& p) {
@@ -147,16 +147,16 @@ void desk_state::on_head_lost(const actors::peer_down& m) {
 
 // The model card follows. A new link has lost the messages in flight, even if no loss was seen.
 void desk_state::on_head_up(const actors::peer_up& m) {
-  if (m.peer.node != head()) {
+  if (m.peer.process != head()) {
     return;
   }
-  if (std::exchange(life_of_head, m.peer.epoch) != m.peer.epoch) {
+  if (std::exchange(life_of_head, m.peer.incarnation) != m.peer.incarnation) {
     totals.next_life();
   }
   const auto known = facts().look();
   const auto& p = known->pipelines.at(config.pipeline);
   if (p.card && !p.is_head_lost) {
-    on_head_lost({m.peer.node, m.peer.epoch, "its link is a new one"});
+    on_head_lost({m.peer.process, m.peer.incarnation, "its link is a new one"});
   }
 }
 

@@ -65,7 +65,7 @@ open_entry entry_of(open_generate& m, std::uint32_t context_max) {
   s.deadline = request.deadline;
   s.cache_salt = std::move(request.cache_salt);
   s.tools = std::move(request.tools);
-  s.embeds = request.embeds;
+  s.wants_embedding = request.wants_embedding;
   s.template_options = std::move(request.template_options);
   return entry;
 }
@@ -157,7 +157,7 @@ bool may_leave(const open_entry& entry, time_point now) noexcept {
 void leave(open_entry& entry, const pipeline_set& here) {
   entry.left = entry.ticket();
   entry.reserve.ticket = entry.submit.ticket = {};
-  entry.reserve.goes_on = true;
+  entry.reserve.was_admitted = true;
   entry.stage = stage_of_request::reserving;
   entry.gaps = 0;
   entry.tried = here;
@@ -165,7 +165,7 @@ void leave(open_entry& entry, const pipeline_set& here) {
 
 void come_back(open_entry& entry, time_point now) {
   entry.reserve.ticket = entry.submit.ticket = std::exchange(entry.left, {});
-  entry.reserve.goes_on = false;
+  entry.reserve.was_admitted = false;
   entry.stage = stage_of_request::resuming;
   entry.stays_until = now + move_patience;
 }
@@ -246,7 +246,7 @@ ended_request ended_as(const open_entry& entry, finish how, time_point now,
     const auto room = context_max - entry.prompt_tokens;
     r.tokens_max = asked.tokens_max_default > 0 ? std::min(asked.tokens_max_default, room) : room;
   }
-  if (entry.submit.embeds) {
+  if (entry.submit.wants_embedding) {
     r.tokens_max.reset();
   }
   return r;

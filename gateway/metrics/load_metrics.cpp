@@ -49,7 +49,7 @@ std::vector<one_value> values_of(const load_report& l) {
        number(l.prefix_cache_hits)},
       {"baton_spec_decode_accepted_tokens_total", "Draft tokens that were accepted.", counter,
        number(l.spec_decode_accepted_tokens)},
-      {"baton_streams_detached", "Streams without a connected client.", gauge, number(l.detached)},
+      {"baton_streams_detached", "Streams without a connected client.", gauge, number(l.orphaned)},
       {"baton_epochs_total", "Epochs opened by the head.", counter, number(l.epochs)},
       {"baton_recoveries_total", "Recoveries of the pipeline.", counter, number(l.recoveries)},
       {"baton_recovery_seconds", "Duration of the last recovery.", gauge, l.recovery_seconds},

@@ -45,10 +45,10 @@ ordered load_json(const load_report& l) {
 }
 
 // Of a shard alone.
-ordered place_json(const snapshot& s, node_id node) {
-  const auto& all = s.cluster->places;
-  const auto at =
-      std::find_if(all.begin(), all.end(), [&](const shard_place& p) { return p.node == node; });
+ordered assignment_json(const snapshot& s, process_id process) {
+  const auto& all = s.cluster->assignments;
+  const auto at = std::find_if(all.begin(), all.end(),
+                               [&](const shard_assignment& p) { return p.process == process; });
   if (at == all.end()) {
     return nullptr;
   }
@@ -77,8 +77,8 @@ ordered supervision_json(const status& n) {
 }
 
 ordered node_json(const snapshot& s, const status& n) {
-  return {{"node", n.node.value},
-          {"epoch", n.epoch.value},
+  return {{"node", n.process.value},
+          {"epoch", n.incarnation.value},
           {"role", name_of(n.role)},
           {"name", n.name},
           {"phase", gateway::name_of(n.phase)},
@@ -87,7 +87,7 @@ ordered node_json(const snapshot& s, const status& n) {
           {"restarts", n.restarts},
           {"progress", n.progress},
           {"supervision", supervision_json(n)},
-          {"place", place_json(s, n.node)}};
+          {"place", assignment_json(s, n.process)}};
 }
 
 ordered load_or_null(const pipeline_view& p) {

@@ -100,10 +100,10 @@ outcome answered(const Answer& a) {
 }
 
 std::vector<span_attribute> resource_of(const gateway_config& config) {
-  return {
-      {"service.name", std::string("baton")},
-      {"service.version", config.build},
-      {"service.instance.id", fmt::format("gateway-{}-{}", config.self.value, config.epoch.value)}};
+  return {{"service.name", std::string("baton")},
+          {"service.version", config.build},
+          {"service.instance.id",
+           fmt::format("gateway-{}-{}", config.self.value, config.incarnation.value)}};
 }
 
 } // namespace

@@ -40,7 +40,7 @@ std::shared_ptr<const snapshot> nothing_known(const std::vector<pipeline_seat>& 
 board::board(gateway_config config)
     : config_(std::move(config)), gate_(ring_of(config_), gate::instant::clock::now()),
       tracer_(tracer_of(config_)), now_(nothing_known(config_.pipelines)),
-      last_number_(config_.epoch.value << number_bits) {}
+      last_number_(config_.incarnation.value << number_bits) {}
 
 std::shared_ptr<const snapshot> board::look() const {
   const std::lock_guard lock(mutex_);

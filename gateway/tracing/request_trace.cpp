@@ -73,7 +73,7 @@ void request_trace::asks_for(operation what, std::string_view model_named) {
 }
 
 void request_trace::asks_for(const generate& request) {
-  if (request.embeds) {
+  if (request.wants_embedding) {
     return asks_for(operation::embeddings, request.model);
   }
   const bool is_chat = std::holds_alternative<chat_prompt>(request.input);

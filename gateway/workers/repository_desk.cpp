@@ -68,12 +68,12 @@ repository_desk(repository_actor::stateful_pointer<repository_state> self,
       [self](const close_request& m) { self->state.open.erase(m.request); },
       [self](model_changed& m) { self->state.tell(m.request, std::move(m)); },
       [self](const actors::peer_up& m) {
-        if (m.peer.node == self->state.config.root)
+        if (m.peer.process == self->state.config.root)
           self->state.is_root_away = false;
       },
       [self](const actors::peer_down& m) {
         auto& s = self->state;
-        if (m.node != s.config.root)
+        if (m.process != s.config.root)
           return;
         s.is_root_away = true;
         s.fail_if([](const auto&) { return true; }, root_is_away());

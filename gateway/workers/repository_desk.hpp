@@ -32,7 +32,7 @@ using repository_actor = actors::takes<open_change, close_request, model_changed
                                        actors::peer_down, actors::tick>;
 
 struct repository_desk_config {
-  node_id root;                                 // its loss ends all that waits
+  process_id root;                              // its loss ends all that waits
   std::function<void(const change_model&)> ask; // sends to the root
   // A model's own startup_timeout ends a load that hangs; this one is for a root that hangs.
   std::chrono::milliseconds answer_max{600'000};

@@ -24,7 +24,7 @@ result<std::uint64_t> read_integer(const nlohmann::json& parameters, const char*
 } // namespace
 
 result<void> read_queue_parameters(const infer& request, const schedule::worker_limits& limits,
-                                   schedule::worker_queue::asked& into) {
+                                   schedule::worker_queue::new_request& into) {
   const auto& levels = limits.priority_queue_policy;
   const bool has_timeout = limits.default_queue_policy.allow_timeout_override ||
                            std::any_of(levels.begin(), levels.end(), [](const auto& level) {

@@ -11,6 +11,6 @@ namespace baton::gateway {
 // `priority`, and only one that allows it a `timeout` (microseconds). Otherwise they are ordinary
 // parameters for the handler. Errors: invalid_value (not a whole number, or out of range).
 result<void> read_queue_parameters(const infer& request, const schedule::worker_limits& limits,
-                                   schedule::worker_queue::asked& into);
+                                   schedule::worker_queue::new_request& into);
 
 } // namespace baton::gateway

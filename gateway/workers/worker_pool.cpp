@@ -46,7 +46,7 @@ struct pool_state {
   std::unordered_map<std::uint64_t, open_batch> batches; // whose requests are open
   pushed_streams pushed;
   // Incarnations that the root is to end, and why, until they have ended. A new root gets them too.
-  std::map<node_id, std::pair<worker_life, std::string>> condemned;
+  std::map<process_id, std::pair<worker_incarnation, std::string>> condemned;
   answer_order order;          // of open requests, if it is preserved
   metric_book::source counted; // the handlers' metrics
   std::optional<instant> armed_for;
@@ -58,7 +58,7 @@ struct pool_state {
 
   void start(open_infer& m) {
     const auto number = m.out->number();
-    schedule::worker_queue::asked a{number, bytes_of(m.request)};
+    schedule::worker_queue::new_request a{number, bytes_of(m.request)};
     a.goes_alone = m.goes_alone;
     if (m.request.deadline.count() > 0)
       a.deadline = now() + m.request.deadline;
@@ -264,33 +264,34 @@ struct pool_state {
 
   void carry_out(const schedule::fence_worker& o) { condemn(o.worker, o.why); }
 
-  void condemn(worker_life w, const std::string& why) {
-    spdlog::warn("ending {}: {}", name_of(w.node), why);
-    condemned[w.node] = {w, why};
+  void condemn(worker_incarnation w, const std::string& why) {
+    spdlog::warn("ending {}: {}", name_of(w.process), why);
+    condemned[w.process] = {w, why};
     report(w, phase::failed, why);
   }
 
   void carry_out(const schedule::release_worker& o) { config.say(o.worker, drain{}); }
 
-  std::string name_of(node_id node) const {
+  std::string name_of(process_id process) const {
     for (const auto& p : config.places)
-      if (p.node == node)
+      if (p.process == process)
         return p.name;
-    return fmt::format("process {}", node.value);
+    return fmt::format("process {}", process.value);
   }
 
-  void report(worker_life w, phase p, std::string reason) {
-    config.report({w.node, w.epoch, role::worker, name_of(w.node), p, std::move(reason), 0, 0, 0});
+  void report(worker_incarnation w, phase p, std::string reason) {
+    config.report({w.process, w.incarnation, role::worker, name_of(w.process), p, std::move(reason),
+                   0, 0, 0});
   }
 
-  void greeted(worker_life w, std::uint64_t load_micros) {
+  void greeted(worker_incarnation w, std::uint64_t load_micros) {
     if (load_micros > 0)
-      config.load->tally.loaded(name_of(w.node), static_cast<double>(load_micros) / 1e6);
-    const auto c = condemned.find(w.node);
+      config.load->tally.loaded(name_of(w.process), static_cast<double>(load_micros) / 1e6);
+    const auto c = condemned.find(w.process);
     if (c != condemned.end() && c->second.first == w)
       return report(w, phase::failed, c->second.second); // the root is about to end it
     queue.worker_up(w, now());
-    condemned.erase(w.node);
+    condemned.erase(w.process);
     report(w, phase::ready, "");
     obey();
   }
@@ -299,13 +300,13 @@ struct pool_state {
     queue.worker_gone(m.worker, m.how, now());
     if (!m.has_ended)
       condemn(m.worker, m.how);
-    else if (const auto c = condemned.find(m.worker.node);
+    else if (const auto c = condemned.find(m.worker.process);
              c != condemned.end() && c->second.first == m.worker)
       condemned.erase(c);
     obey();
   }
 
-  void silent(worker_life w) {
+  void silent(worker_incarnation w) {
     if (queue.worker_silent(w, now()))
       condemn(w, "it stopped responding");
     obey();
@@ -313,9 +314,9 @@ struct pool_state {
 
   // A new root may have adopted workers of which it knows nothing.
   void tell_root() {
-    for (const auto w : queue.lives())
+    for (const auto w : queue.incarnations())
       report(w, phase::ready, "");
-    for (const auto& [node, c] : condemned)
+    for (const auto& [process, c] : condemned)
       report(c.first, phase::failed, c.second);
   }
 

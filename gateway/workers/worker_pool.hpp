@@ -22,7 +22,7 @@
 
 namespace baton::gateway {
 
-using schedule::worker_life;
+using schedule::worker_incarnation;
 
 // Servers to pool, local only. `request.request` is that of the stream.
 struct open_infer {
@@ -35,31 +35,31 @@ struct open_infer {
 
 // The worker server to the pool.
 struct worker_greeted {
-  worker_life worker;
+  worker_incarnation worker;
   std::uint64_t load_micros = 0; // 0: unknown
 };
 struct worker_said {
-  worker_life worker;
+  worker_incarnation worker;
   inferred piece;
 };
 struct worker_counted {
-  worker_life worker;
+  worker_incarnation worker;
   std::vector<handler_metric> all;
 };
 struct worker_leaving { // it sent `drain`
-  worker_life worker;
+  worker_incarnation worker;
 };
 struct worker_lost {
-  worker_life worker;
+  worker_incarnation worker;
   std::string how;
   bool has_ended = false; // the process has ended already
 };
 struct worker_silent {
-  worker_life worker;
+  worker_incarnation worker;
 };
 // A worker process of the cluster.
 struct worker_place {
-  node_id node;
+  process_id process;
   std::string name; // "worker-echo-0"
 };
 // From the owner of the pool: the processes from now on.
@@ -91,7 +91,7 @@ struct worker_pool_config {
   std::shared_ptr<board> facts;
   std::shared_ptr<worker_load> load = std::make_shared<worker_load>();
   // Sends to a worker of this incarnation, if it is still linked; any thread, never blocks.
-  std::function<void(worker_life, message)> say;
+  std::function<void(worker_incarnation, message)> say;
   // To the root.
   std::function<void(const status&)> report;
   // A drain is complete: all requests have ended, by themselves or by the grace period. Called

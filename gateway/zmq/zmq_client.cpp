@@ -38,9 +38,9 @@ void zmq_client::say(const message& m, std::uint64_t correlation) {
   const auto& config = desk_.facts().config();
   envelope e;
   e.source = config.self;
-  e.source_epoch = config.epoch;
-  e.target = who_.node;
-  e.target_epoch = who_.epoch;
+  e.source_incarnation = config.incarnation;
+  e.target = who_.process;
+  e.target_incarnation = who_.incarnation;
   e.source_actor = actors::well_known::door;
   e.target_actor = actors::well_known::client;
   e.correlation = correlation;
@@ -60,8 +60,8 @@ bool zmq_client::has_credit() const noexcept {
 void zmq_client::acknowledge() {
   const auto& config = desk_.facts().config();
   hello_ack ack;
-  ack.node = config.self;
-  ack.epoch = config.epoch;
+  ack.process = config.self;
+  ack.incarnation = config.incarnation;
   ack.credit_bytes = config.zmq_bounds.window_bytes;
   say(ack, 0);
 }

@@ -31,8 +31,8 @@ public:
   // `identity`: the client as the authenticator identified it.
   zmq_client(reception& desk, const hello& who, caller asker, wiring wires, instant now);
 
-  node_id node() const noexcept { return who_.node; }
-  epoch_id epoch() const noexcept { return who_.epoch; }
+  process_id process() const noexcept { return who_.process; }
+  epoch_id incarnation() const noexcept { return who_.incarnation; }
   const caller& asker() const noexcept { return asker_; }
   // The client is unreachable: drop it.
   bool is_lost() const noexcept { return is_lost_; }

@@ -142,7 +142,7 @@ void zmq_door::wall::greet(const std::string& id, const hello& h) {
     return;
   }
   if (const auto known = clients.find(id);
-      known != clients.end() && known->second.epoch() == h.epoch) {
+      known != clients.end() && known->second.incarnation() == h.incarnation) {
     known->second.acknowledge(); // our answer was late
     return;
   }
@@ -157,7 +157,7 @@ void zmq_door::wall::greet(const std::string& id, const hello& h) {
   }
   // The same client after a lost connection or a restart: its old requests end now.
   std::erase_if(clients, [&](const auto& c) {
-    return c.second.node() == h.node && c.second.asker().account == asker->account;
+    return c.second.process() == h.process && c.second.asker().account == asker->account;
   });
   clients.erase(id);
   if (clients.size() >= limits().clients_max) {
@@ -200,8 +200,9 @@ void zmq_door::wall::take(const std::string& id, const std::vector<zmq::message_
 // The client that sent this message; null if the sender is unknown.
 zmq_client* zmq_door::wall::known(const std::string& id, const envelope& head) {
   const auto client = clients.find(id);
-  const bool is_known = client != clients.end() && client->second.epoch() == head.source_epoch &&
-                        head.target_epoch == facts->config().epoch;
+  const bool is_known = client != clients.end() &&
+                        client->second.incarnation() == head.source_incarnation &&
+                        head.target_incarnation == facts->config().incarnation;
   return is_known ? &client->second : nullptr;
 }
 

@@ -49,14 +49,14 @@ bool router_socket::send(const std::string& id, const frames& f) {
 void router_socket::refuse(const gateway_config& own, const std::string& id, const hello& h,
                            const error& why) {
   hello_ack ack;
-  ack.node = own.self;
-  ack.epoch = own.epoch;
+  ack.process = own.self;
+  ack.incarnation = own.incarnation;
   ack.refused = why;
   envelope e;
-  e.source = ack.node;
-  e.source_epoch = ack.epoch;
-  e.target = h.node;
-  e.target_epoch = h.epoch;
+  e.source = ack.process;
+  e.source_incarnation = ack.incarnation;
+  e.target = h.process;
+  e.target_incarnation = h.incarnation;
   e.source_actor = actors::well_known::door;
   e.target_actor = actors::well_known::client;
   e.sequence = 1;

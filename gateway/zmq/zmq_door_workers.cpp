@@ -54,7 +54,7 @@ owned_fd open_process(std::int32_t pid) {
 }
 
 struct linked_worker {
-  worker_life life;
+  worker_incarnation life;
   std::string routing_id;
   worker_pool_actor pool;
   owned_fd process;
@@ -74,9 +74,9 @@ struct worker_door::wall {
   pools_by_place pools;
   router_socket router;
   owned_fd bell{eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
-  std::map<node_id, linked_worker> workers;
+  std::map<process_id, linked_worker> workers;
   std::mutex mutex;
-  std::vector<std::pair<worker_life, message>> to_say;
+  std::vector<std::pair<worker_incarnation, message>> to_say;
   std::optional<pools_by_place> next_pools;
   std::atomic<bool> is_stopping{false};
   clock::time_point next_beat;
@@ -99,7 +99,7 @@ struct worker_door::wall {
   void greet(const std::string& id, const hello& h);
   void refuse(const std::string& id, const hello& h, const error& why);
   linked_worker* known(const std::string& id, const envelope& head);
-  void lose(node_id node, const std::string& how, bool has_ended);
+  void lose(process_id process, const std::string& how, bool has_ended);
   void give_credit(linked_worker& to, std::size_t bytes);
   void use_next_pools();
   void say_all();
@@ -122,9 +122,9 @@ void worker_door::wall::ring() {
 void worker_door::wall::say(linked_worker& to, const message& m) {
   envelope e;
   e.source = facts->config().self;
-  e.source_epoch = facts->config().epoch;
-  e.target = to.life.node;
-  e.target_epoch = to.life.epoch;
+  e.source_incarnation = facts->config().incarnation;
+  e.target = to.life.process;
+  e.target_incarnation = to.life.incarnation;
   e.source_actor = actors::well_known::door;
   e.target_actor = actors::well_known::client;
   e.sequence = ++to.sequence_out;
@@ -145,24 +145,24 @@ void worker_door::wall::use_next_pools() {
 
 void worker_door::wall::greet(const std::string& id, const hello& h) {
   use_next_pools();
-  const auto pool = pools.find(h.node);
+  const auto pool = pools.find(h.process);
   if (h.role != role::worker || pool == pools.end())
     return refuse(id, h, fail(errc::forbidden, "no worker is configured under this number"));
-  const auto before = workers.find(h.node);
-  if (before != workers.end() && before->second.life.epoch > h.epoch)
+  const auto before = workers.find(h.process);
+  if (before != workers.end() && before->second.life.incarnation > h.incarnation)
     return refuse(id, h, fail(errc::stale_epoch, "a newer process of {} is connected", h.name));
   auto process = open_process(h.pid);
   if (process.get() < 0)
     return refuse(id, h, fail(errc::invalid_value, "process {}: {}", h.pid, std::strerror(errno)));
-  workers.erase(h.node);
-  const worker_life life{h.node, h.epoch};
-  auto& w =
-      workers
-          .emplace(h.node, linked_worker{life, id, pool->second, std::move(process), clock::now()})
-          .first->second;
+  workers.erase(h.process);
+  const worker_incarnation life{h.process, h.incarnation};
+  auto& w = workers
+                .emplace(h.process,
+                         linked_worker{life, id, pool->second, std::move(process), clock::now()})
+                .first->second;
   hello_ack ack;
-  ack.node = facts->config().self;
-  ack.epoch = facts->config().epoch;
+  ack.process = facts->config().self;
+  ack.incarnation = facts->config().incarnation;
   ack.credit_bytes = window_bytes;
   say(w, ack);
   caf::anon_send(w.pool, worker_greeted{life, h.load_micros});
@@ -171,8 +171,8 @@ void worker_door::wall::greet(const std::string& id, const hello& h) {
 linked_worker* worker_door::wall::known(const std::string& id, const envelope& head) {
   const auto w = workers.find(head.source);
   const bool is_known = w != workers.end() && w->second.routing_id == id &&
-                        w->second.life.epoch == head.source_epoch &&
-                        head.target_epoch == facts->config().epoch;
+                        w->second.life.incarnation == head.source_incarnation &&
+                        head.target_incarnation == facts->config().incarnation;
   return is_known ? &w->second : nullptr;
 }
 
@@ -194,7 +194,7 @@ void worker_door::wall::take(const std::string& id, const std::vector<zmq::messa
   if (!body) {
     facts->metrics().dropped("worker_bad_frame");
     if (worker)
-      lose(worker->life.node,
+      lose(worker->life.process,
            fmt::format("it sent an unreadable message: {}", body.error().message),
            /*has_ended=*/false);
   } else if (const auto* h = std::get_if<hello>(&*body)) {
@@ -210,7 +210,7 @@ void worker_door::wall::take(const std::string& id, const std::vector<zmq::messa
 // Drops a worker whose message is not the next in sequence.
 bool worker_door::wall::is_next(linked_worker& from, const envelope& head) {
   if (head.sequence != from.sequence_in + 1) {
-    lose(from.life.node,
+    lose(from.life.process,
          fmt::format("its message {} arrived instead of {}", head.sequence, from.sequence_in + 1),
          /*has_ended=*/false);
     return false;
@@ -243,8 +243,8 @@ void worker_door::wall::give_credit(linked_worker& to, std::size_t bytes) {
   say(to, credit{to.arrived_bytes});
 }
 
-void worker_door::wall::lose(node_id node, const std::string& how, bool has_ended) {
-  const auto w = workers.find(node);
+void worker_door::wall::lose(process_id process, const std::string& how, bool has_ended) {
+  const auto w = workers.find(process);
   caf::anon_send(w->second.pool, worker_lost{w->second.life, how, has_ended});
   workers.erase(w);
 }
@@ -265,7 +265,7 @@ void worker_door::wall::lose_faulty(const std::vector<zmq::message_t>& parts, co
   const auto f = router_socket::packet_of(parts);
   const auto head = f ? decode_foreign_envelope(f->head) : f.error();
   if (auto* worker = head ? known(parts.front().to_string(), *head) : nullptr)
-    lose(worker->life.node, why.message, /*has_ended=*/false);
+    lose(worker->life.process, why.message, /*has_ended=*/false);
 }
 
 void worker_door::wall::say_all() {
@@ -273,13 +273,13 @@ void worker_door::wall::say_all() {
   if (read(bell.get(), &ignored, sizeof ignored) < 0) {
     // EAGAIN: not signalled.
   }
-  std::vector<std::pair<worker_life, message>> all;
+  std::vector<std::pair<worker_incarnation, message>> all;
   {
     const std::lock_guard lock(mutex);
     all = std::exchange(to_say, {});
   }
   for (const auto& [life, m] : all)
-    if (const auto w = workers.find(life.node); w != workers.end() && w->second.life == life)
+    if (const auto w = workers.find(life.process); w != workers.end() && w->second.life == life)
       say(w->second, m);
 }
 
@@ -287,7 +287,7 @@ void worker_door::wall::beat(clock::time_point now) {
   if (now < next_beat)
     return;
   next_beat = now + heartbeat_interval;
-  for (auto& [node, w] : workers) {
+  for (auto& [process, w] : workers) {
     heartbeat h;
     h.count = ++w.beats;
     h.steps = w.sequence_in; // acknowledges messages up to this one
@@ -301,10 +301,10 @@ void worker_door::wall::beat(clock::time_point now) {
 void worker_door::wall::wait() {
   std::vector<zmq::pollitem_t> items{{router.handle(), 0, ZMQ_POLLIN, 0},
                                      {nullptr, bell.get(), ZMQ_POLLIN, 0}};
-  std::vector<node_id> nodes;
-  for (const auto& [node, w] : workers) {
+  std::vector<process_id> nodes;
+  for (const auto& [process, w] : workers) {
     items.push_back({nullptr, w.process.get(), ZMQ_POLLIN, 0});
-    nodes.push_back(node);
+    nodes.push_back(process);
   }
   zmq::poll(items.data(), items.size(), worker_poll_interval);
   receive_some();
@@ -362,7 +362,7 @@ void worker_door::change(pools_by_place pools) {
   wall_->next_pools = std::move(pools);
 }
 
-void worker_door::say(worker_life to, message m) {
+void worker_door::say(worker_incarnation to, message m) {
   {
     const std::lock_guard lock(wall_->mutex);
     wall_->to_say.emplace_back(to, std::move(m));

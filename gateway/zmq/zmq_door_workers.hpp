@@ -20,7 +20,7 @@ namespace baton::gateway {
 class worker_door {
 public:
   // The pool of each worker, by the worker's process id.
-  using pools_by_place = std::map<node_id, worker_pool_actor>;
+  using pools_by_place = std::map<process_id, worker_pool_actor>;
 
   // Binds `endpoint`, ipc:// in a directory that only the operator can access: any process that can
   // connect there may act as a worker. Errors: address_in_use, io_failed.
@@ -33,7 +33,7 @@ public:
   // Replaces the pools, from any thread. Workers that are connected already keep their pool.
   void change(pools_by_place pools);
   // Sends to this incarnation of a worker, from any thread; dropped if it is not connected.
-  void say(worker_life to, message m);
+  void say(worker_incarnation to, message m);
   // Ends the thread. Idempotent.
   void stop();
 

@@ -47,31 +47,31 @@ void bus_collective::begin(epoch_id epoch) {
   failure_.reset();
   inbox_->begin(epoch);
   if (rank_ == 0) // ends the previous epoch for waiting ranks
-    answer({}, {});
+    broadcast({}, {});
 }
 
 // -- Messages --
 
-group_values bus_collective::saying(const purpose& what, std::span<const float> values) const {
+group_values bus_collective::message_for(const purpose& what, std::span<const float> values) const {
   return {epoch_, rank_, meeting_, what.kind, what.about, payload_of(values)};
 }
 
 // The peer's message for this rendezvous, which must have the same purpose.
-result<group_values> bus_collective::hear(std::uint32_t from, const purpose& what,
-                                          std::size_t floats) {
+result<group_values> bus_collective::receive(std::uint32_t from, const purpose& what,
+                                             std::size_t floats) {
   auto m = inbox_->await(from, meeting_, group_inbox::clock::now() + options_.deadline);
   if (m && (m->kind != what.kind || m->about != what.about ||
             m->values.size_bytes != floats * sizeof(float)))
-    return fail(errc::internal, "rank {} calls operation {} of {}, rank {} operation {} of {}", rank_,
-                what.kind, what.about, from, m->kind, m->about);
+    return fail(errc::internal, "rank {} calls operation {} of {}, rank {} operation {} of {}",
+                rank_, what.kind, what.about, from, m->kind, m->about);
   return m;
 }
 
 // On other ranks than 0. Requires: `answer` has the size of rank 0's answer.
-result<void> bus_collective::ask(const purpose& what, std::span<const float> own,
-                                 std::span<float> answer) {
-  send_(0, saying(what, own));
-  const auto m = hear(0, what, answer.size());
+result<void> bus_collective::send_and_receive(const purpose& what, std::span<const float> own,
+                                              std::span<float> answer) {
+  send_(0, message_for(what, own));
+  const auto m = receive(0, what, answer.size());
   if (!m)
     return m.error();
   copy(m->values.data, answer.size(), answer.data());
@@ -79,8 +79,8 @@ result<void> bus_collective::ask(const purpose& what, std::span<const float> own
 }
 
 // Sends the same bytes to all. Rendezvous 0 announces the epoch; it answers no message.
-void bus_collective::answer(const purpose& what, std::span<const float> values) {
-  const auto m = saying(what, values);
+void bus_collective::broadcast(const purpose& what, std::span<const float> values) {
+  const auto m = message_for(what, values);
   for (std::uint32_t peer = 1; peer < width_; ++peer)
     send_(peer, group_values(m));
 }
@@ -103,11 +103,11 @@ result<void> bus_collective::agree(std::uint64_t what) {
   ++meeting_;
   const purpose here{bus_agreed, what};
   if (rank_ > 0)
-    return kept(ask(here, {}, {}));
+    return kept(send_and_receive(here, {}, {}));
   for (std::uint32_t peer = 1; peer < width_; ++peer)
-    if (const auto m = hear(peer, here, 0); !m)
+    if (const auto m = receive(peer, here, 0); !m)
       return kept(m.error());
-  answer(here, {});
+  broadcast(here, {});
   return {};
 }
 
@@ -124,16 +124,16 @@ result<void> bus_collective::reduce_piece(std::span<float> values) {
   ++meeting_;
   const purpose here{bus_reduced, values.size()};
   if (rank_ > 0)
-    return ask(here, values, values);
+    return send_and_receive(here, values, values);
   for (std::uint32_t peer = 1; peer < width_; ++peer) {
-    const auto m = hear(peer, here, values.size());
+    const auto m = receive(peer, here, values.size());
     if (!m)
       return m.error();
     const float* more = floats_of(*m);
     for (std::size_t i = 0; i < values.size(); ++i)
       values[i] += more[i];
   }
-  answer(here, values);
+  broadcast(here, values);
   return {};
 }
 
@@ -143,16 +143,16 @@ result<void> bus_collective::gather_piece(std::span<const float> own, std::span<
   ++meeting_;
   const purpose here{bus_gathered, done};
   if (rank_ > 0)
-    return ask(here, piece_of(own, done), {});
+    return send_and_receive(here, piece_of(own, done), {});
   std::size_t begin = counts[0];
   for (std::uint32_t peer = 1; peer < width_; begin += counts[peer], ++peer) {
     const auto to = piece_of(all.subspan(begin, counts[peer]), done);
-    const auto m = hear(peer, here, to.size());
+    const auto m = receive(peer, here, to.size());
     if (!m)
       return m.error();
     copy(m->values.data, to.size(), to.data());
   }
-  answer(here, {});
+  broadcast(here, {});
   return {};
 }
 

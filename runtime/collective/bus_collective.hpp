@@ -51,10 +51,11 @@ private:
     std::uint64_t about = 0; // number of floats, or the value to agree on
   };
 
-  group_values saying(const purpose& what, std::span<const float> values) const;
-  result<group_values> hear(std::uint32_t from, const purpose& what, std::size_t floats);
-  result<void> ask(const purpose& what, std::span<const float> own, std::span<float> answer);
-  void answer(const purpose& what, std::span<const float> values);
+  group_values message_for(const purpose& what, std::span<const float> values) const;
+  result<group_values> receive(std::uint32_t from, const purpose& what, std::size_t floats);
+  result<void> send_and_receive(const purpose& what, std::span<const float> own,
+                                std::span<float> answer);
+  void broadcast(const purpose& what, std::span<const float> values);
   result<void> reduce_piece(std::span<float> values);
   result<void> gather_piece(std::span<const float> own, std::span<float> all,
                             std::span<const std::size_t> counts, std::size_t done) override;

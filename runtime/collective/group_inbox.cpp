@@ -5,14 +5,14 @@
 
 namespace baton::collective {
 
-group_inbox::group_inbox(std::uint32_t width) : seats_(width) {}
+group_inbox::group_inbox(std::uint32_t width) : peers_(width) {}
 
 void group_inbox::put(group_values&& m) {
   {
     std::lock_guard lock(mutex_);
     latest_ = std::max(latest_, m.epoch);
-    if (m.epoch == epoch_ && m.rank < seats_.size() && m.meeting > 0)
-      seats_[m.rank].last = std::move(m);
+    if (m.epoch == epoch_ && m.rank < peers_.size() && m.meeting > 0)
+      peers_[m.rank].last = std::move(m);
   }
   has_news_.notify_all();
 }
@@ -20,7 +20,7 @@ void group_inbox::put(group_values&& m) {
 void group_inbox::set_up(std::uint32_t rank, bool is_up) {
   {
     std::lock_guard lock(mutex_);
-    seats_.at(rank).is_up = is_up;
+    peers_.at(rank).is_up = is_up;
   }
   has_news_.notify_all();
 }
@@ -28,14 +28,14 @@ void group_inbox::set_up(std::uint32_t rank, bool is_up) {
 void group_inbox::begin(epoch_id epoch) {
   std::lock_guard lock(mutex_);
   epoch_ = epoch;
-  for (auto& s : seats_)
+  for (auto& s : peers_)
     s.last.reset();
 }
 
 result<group_values> group_inbox::await(std::uint32_t rank, std::uint64_t meeting,
                                         clock::time_point until) {
   std::unique_lock lock(mutex_);
-  seat& from = seats_.at(rank);
+  peer_state& from = peers_.at(rank);
   const auto has_come = [&] { return from.last && from.last->meeting == meeting; };
   const bool is_in_time = has_news_.wait_until(
       lock, until, [&] { return latest_ > epoch_ || has_come() || !from.is_up; });
@@ -52,7 +52,7 @@ result<void> group_inbox::look(std::uint32_t rank) {
   const std::lock_guard lock(mutex_);
   if (latest_ > epoch_)
     return fail(errc::stale_epoch, "epoch {} of a group is over", epoch_.value);
-  if (!seats_.at(rank).is_up)
+  if (!peers_.at(rank).is_up)
     return fail(errc::link_down, "rank {} of the group is gone", rank);
   return {};
 }

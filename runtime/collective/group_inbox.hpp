@@ -41,15 +41,15 @@ public:
   result<void> look(std::uint32_t rank);
 
 private:
-  struct seat {
+  struct peer_state {
     bool is_up = false;
     std::optional<group_values> last;
   };
 
   std::mutex mutex_;
   std::condition_variable has_news_;
-  epoch_id epoch_, latest_; // the current epoch here; the latest one seen in a message
-  std::vector<seat> seats_; // [rank]
+  epoch_id epoch_, latest_;       // the current epoch here; the latest one seen in a message
+  std::vector<peer_state> peers_; // [rank]
 };
 
 } // namespace baton::collective

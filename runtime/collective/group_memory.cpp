@@ -15,11 +15,11 @@ namespace {
 constexpr std::size_t page_bytes = 4096;
 constexpr std::uint64_t label_magic = 0x3170726F7267'4242; // changes with the layout
 
-constexpr std::size_t seats_bytes(std::uint32_t width) {
-  return (width * sizeof(seat) + page_bytes - 1) / page_bytes * page_bytes;
+constexpr std::size_t flags_bytes(std::uint32_t width) {
+  return (width * sizeof(rank_flags) + page_bytes - 1) / page_bytes * page_bytes;
 }
 constexpr std::size_t area_bytes(std::uint32_t width) {
-  return seats_bytes(width) + width * 2 * slot_floats * sizeof(float);
+  return flags_bytes(width) + width * 2 * slot_floats * sizeof(float);
 }
 static_assert(slot_floats * sizeof(float) % page_bytes == 0);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "processes share no lock");
@@ -39,7 +39,7 @@ group_area::~group_area() {
 }
 
 float* group_area::slot(std::uint32_t rank, std::uint32_t which) const noexcept {
-  auto* slots = reinterpret_cast<float*>(static_cast<std::byte*>(mapping_) + seats_bytes(width()));
+  auto* slots = reinterpret_cast<float*>(static_cast<std::byte*>(mapping_) + flags_bytes(width()));
   return slots + (std::size_t{rank} * 2 + which) * slot_floats;
 }
 
@@ -130,8 +130,8 @@ result<std::shared_ptr<const group_area>> group_memory::area_of(epoch_id wanted)
   const epoch_id before = epoch();
   const std::uint64_t index = label_->area.load();
   if (wanted.value == 0 || before != wanted || epoch() != wanted)
-    return fail(errc::stale_epoch, "epoch {} of a group was requested, but {} is open", wanted.value,
-                before.value);
+    return fail(errc::stale_epoch, "epoch {} of a group was requested, but {} is open",
+                wanted.value, before.value);
   const std::size_t size = area_bytes(width());
   void* mapping = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd_,
                          static_cast<off_t>(page_bytes + index * size));

@@ -42,7 +42,7 @@ struct purpose {
 
 // Written by its rank (`sleepers`: by the others), polled by all. Two pairs of cache lines, because
 // the prefetcher fetches pairs.
-struct alignas(256) seat {
+struct alignas(256) rank_flags {
   std::atomic<std::uint32_t> arrived;  // rendezvous that its rank has reached; a futex
   std::atomic<std::uint32_t> sleepers; // ranks that sleep until it arrives, or are about to
   std::atomic<std::int32_t> process;   // 0: the rank has not entered
@@ -76,7 +76,9 @@ public:
     return label_->epoch.load(std::memory_order_acquire) == epoch_.value;
   }
   // Requires: rank < width().
-  seat& seat_of(std::uint32_t rank) const noexcept { return static_cast<seat*>(mapping_)[rank]; }
+  rank_flags& flags_of(std::uint32_t rank) const noexcept {
+    return static_cast<rank_flags*>(mapping_)[rank];
+  }
   // [slot_floats], `which` 0 or 1; 64-byte aligned.
   float* slot(std::uint32_t rank, std::uint32_t which) const noexcept;
 

@@ -34,7 +34,7 @@ static_assert(at_once_floats <= slot_floats);
 constexpr std::size_t sum_floats = 512;
 constexpr std::size_t line_floats = 16;
 // Floats read, and then written, per peer in each turn of an exchange.
-constexpr std::size_t turn_floats = std::size_t{2} << 10U;
+constexpr std::size_t exchange_floats = std::size_t{2} << 10U;
 
 enum purpose_kind : std::uint64_t {
   reduced_at_once = 1,
@@ -133,10 +133,10 @@ result<void> shared_collective::enter(std::shared_ptr<const group_area> area) {
   if (area->width() != width_)
     return fail(errc::invalid_value, "a rank of a group of {} enters one of {}", width_,
                 area->width());
-  std::int32_t sitting = 0;
-  if (!area->seat_of(rank_).process.compare_exchange_strong(sitting, ::getpid()))
+  std::int32_t occupant = 0;
+  if (!area->flags_of(rank_).process.compare_exchange_strong(occupant, ::getpid()))
     return fail(errc::conflict, "rank {} of epoch {} is process {}", rank_, area->epoch().value,
-                sitting);
+                occupant);
   forget_processes();
   area_ = std::move(area);
   meeting_ = round_ = 0;
@@ -153,9 +153,9 @@ result<void> shared_collective::check_epoch() const {
 // -- Meetings --
 
 // Returns when all ranks have arrived. Their earlier writes are then visible.
-result<void> shared_collective::meet(const purpose& what) {
+result<void> shared_collective::rendezvous(const purpose& what) {
   ++meeting_;
-  seat& own = area_->seat_of(rank_);
+  rank_flags& own = area_->flags_of(rank_);
   own.purposes[meeting_ % 2] = what;
   settle();
   // Sequentially consistent, as in sleep_until_there: either we see the sleeper or it sees us.
@@ -167,7 +167,7 @@ result<void> shared_collective::meet(const purpose& what) {
       continue;
     if (auto ok = await(peer, meeting_); !ok)
       return ok;
-    const purpose& other = area_->seat_of(peer).purposes[meeting_ % 2];
+    const purpose& other = area_->flags_of(peer).purposes[meeting_ % 2];
     if (other != what)
       return fail(errc::internal,
                   "ranks of a group do not agree: {} comes for {} of kind {}, {} for {} of kind {}",
@@ -177,7 +177,7 @@ result<void> shared_collective::meet(const purpose& what) {
 }
 
 result<void> shared_collective::await(std::uint32_t peer, std::uint32_t meeting) {
-  const auto& arrived = area_->seat_of(peer).arrived;
+  const auto& arrived = area_->flags_of(peer).arrived;
   for (int i = 0; i < 8 * pauses_per_look; ++i) {
     if (has_come(arrived.load(std::memory_order_acquire), meeting))
       return {};
@@ -191,7 +191,7 @@ result<void> shared_collective::await(std::uint32_t peer, std::uint32_t meeting)
       pause();
     }
   } while (clock::now() < begin + spin_time);
-  seat& other = area_->seat_of(peer);
+  rank_flags& other = area_->flags_of(peer);
   other.sleepers.fetch_add(1, std::memory_order_seq_cst);
   auto outcome = sleep_until_there(peer, meeting, begin + options_.deadline);
   other.sleepers.fetch_sub(1, std::memory_order_relaxed);
@@ -200,7 +200,7 @@ result<void> shared_collective::await(std::uint32_t peer, std::uint32_t meeting)
 
 result<void> shared_collective::sleep_until_there(std::uint32_t peer, std::uint32_t meeting,
                                                   clock::time_point until) {
-  const auto& arrived = area_->seat_of(peer).arrived;
+  const auto& arrived = area_->flags_of(peer).arrived;
   for (;;) {
     const bool was_gone = is_gone(peer); // checked first: it may have arrived before it ended
     const std::uint32_t seen = arrived.load(std::memory_order_seq_cst);
@@ -221,7 +221,7 @@ result<void> shared_collective::sleep_until_there(std::uint32_t peer, std::uint3
 // Whether the process has ended, reaped or not. Reuse of its pid by another process goes unnoticed:
 // then the deadline applies.
 bool shared_collective::is_gone(std::uint32_t peer) {
-  const pid_t process = area_->seat_of(peer).process.load(std::memory_order_relaxed);
+  const pid_t process = area_->flags_of(peer).process.load(std::memory_order_relaxed);
   if (process == 0 || process == ::getpid())
     return false;
   if (processes_[peer] < 0) {
@@ -247,7 +247,7 @@ result<void> shared_collective::agree(std::uint64_t what) {
     return *failure_;
   if (width_ == 1)
     return {};
-  if (auto ok = meet({agreed, what}); !ok)
+  if (auto ok = rendezvous({agreed, what}); !ok)
     return kept(ok);
   return kept(check_epoch());
 }
@@ -274,9 +274,9 @@ result<void> shared_collective::all_reduce(std::span<float> values) {
 
 result<void> shared_collective::reduce_at_once(std::span<float> values) {
   hand_over(values.data(), values.size_bytes(), next_slot());
-  if (auto ok = meet({reduced_at_once, values.size()}); !ok)
+  if (auto ok = rendezvous({reduced_at_once, values.size()}); !ok)
     return ok;
-  add_up(values.data(), values.size(), 0, nullptr);
+  accumulate(values.data(), values.size(), 0, nullptr);
   return {};
 }
 
@@ -285,19 +285,19 @@ result<void> shared_collective::reduce_at_once(std::span<float> values) {
 result<void> shared_collective::reduce_in_parts(std::span<float> values) {
   std::span<float> summed, next = values.first(std::min(values.size(), slot_floats));
   for (;;) {
-    take_and_give(summed, next);
+    exchange_parts(summed, next);
     if (next.empty())
       return {};
     ++round_;
     values = values.subspan(next.size());
     summed = std::exchange(next, values.first(std::min(values.size(), slot_floats)));
-    if (auto ok = meet({part_given, summed.size()}); !ok)
+    if (auto ok = rendezvous({part_given, summed.size()}); !ok)
       return ok;
     // The other ranks read only this part.
     const auto [begin, count] =
         piece_of_part(even_borders(summed.size(), width_), rank_, 0, slot_floats);
-    add_up(summed.data() + begin, count, begin, own_slot(round_) + begin);
-    if (auto ok = meet({part_summed, summed.size()}); !ok)
+    accumulate(summed.data() + begin, count, begin, own_slot(round_) + begin);
+    if (auto ok = rendezvous({part_summed, summed.size()}); !ok)
       return ok;
   }
 }
@@ -305,17 +305,17 @@ result<void> shared_collective::reduce_in_parts(std::span<float> values) {
 // Takes the others' parts of this round's sums, and hands them their parts of the next values.
 // Alternates in small turns: non-temporal stores overlap with waiting for the other core's lines,
 // but the processor does not look far ahead.
-void shared_collective::take_and_give(std::span<float> summed, std::span<const float> next) {
+void shared_collective::exchange_parts(std::span<float> summed, std::span<const float> next) {
   const auto takes = even_borders(summed.size(), width_), gives = even_borders(next.size(), width_);
   float* own = own_slot(round_ + 1);
   for (std::size_t at = 0; at < std::max(longest_part(takes), longest_part(gives));
-       at += turn_floats)
+       at += exchange_floats)
     for (std::uint32_t peer = 0; peer < width_; ++peer) {
       if (peer == rank_)
         continue;
-      const auto [first, taken] = piece_of_part(takes, peer, at, turn_floats);
+      const auto [first, taken] = piece_of_part(takes, peer, at, exchange_floats);
       copy(slot_of(peer) + first, taken, summed.data() + first);
-      const auto [begin, given] = piece_of_part(gives, peer, at, turn_floats);
+      const auto [begin, given] = piece_of_part(gives, peer, at, exchange_floats);
       hand_over(next.data() + begin, given * sizeof(float), own + begin);
     }
 }
@@ -323,8 +323,8 @@ void shared_collective::take_and_give(std::span<float> summed, std::span<const f
 // values = the sum over ranks, in rank order, from offset `slot_at` of the others' slots; the
 // result also goes to `also`. Writes overlap with loads from the other core; alone, each write
 // would wait for its line.
-void shared_collective::add_up(float* values, std::size_t count, std::size_t slot_at,
-                               float* also) const {
+void shared_collective::accumulate(float* values, std::size_t count, std::size_t slot_at,
+                                   float* also) const {
   const auto of = [&](std::uint32_t peer) {
     return peer == rank_ ? values : slot_of(peer) + slot_at;
   };
@@ -361,26 +361,26 @@ result<void> shared_collective::in_pieces(std::size_t size, std::span<const std:
 // A slot has a share for each rank, at the rank's index; its own share stays empty.
 result<void> shared_collective::reduce_scatter(std::span<float> values,
                                                std::span<const std::size_t> borders) {
-  return in_pieces(values.size(), borders, place_floats(),
+  return in_pieces(values.size(), borders, share_floats(),
                    [&](std::size_t done) { return scatter_piece(values, borders, done); });
 }
 
-std::size_t shared_collective::place_floats() const noexcept {
+std::size_t shared_collective::share_floats() const noexcept {
   return slot_floats / width_ / line_floats * line_floats;
 }
 
 result<void> shared_collective::scatter_piece(std::span<float> values,
                                               std::span<const std::size_t> borders,
                                               std::size_t done) {
-  const std::size_t place = place_floats();
+  const std::size_t share = share_floats();
   float* slot = next_slot();
   for (std::uint32_t peer = 0; peer < width_; ++peer)
-    if (const auto [begin, count] = piece_of_part(borders, peer, done, place); peer != rank_)
-      hand_over(values.data() + begin, count * sizeof(float), slot + peer * place);
-  if (auto ok = meet({scattered, values.size()}); !ok)
+    if (const auto [begin, count] = piece_of_part(borders, peer, done, share); peer != rank_)
+      hand_over(values.data() + begin, count * sizeof(float), slot + peer * share);
+  if (auto ok = rendezvous({scattered, values.size()}); !ok)
     return ok;
-  const auto [begin, count] = piece_of_part(borders, rank_, done, place);
-  add_up(values.data() + begin, count, rank_ * place, nullptr);
+  const auto [begin, count] = piece_of_part(borders, rank_, done, share);
+  accumulate(values.data() + begin, count, rank_ * share, nullptr);
   return {};
 }
 
@@ -398,7 +398,7 @@ result<void> shared_collective::gather_parts(std::span<std::byte> all,
   };
   const auto [own, size_bytes] = piece(rank_);
   hand_over(all.data() + own, size_bytes, next_slot());
-  if (auto ok = meet({parts_gathered, all.size()}); !ok)
+  if (auto ok = rendezvous({parts_gathered, all.size()}); !ok)
     return ok;
   for (std::uint32_t peer = 0; peer < width_; ++peer)
     if (const auto [begin, count] = piece(peer); peer != rank_ && count > 0)
@@ -415,7 +415,8 @@ result<void> shared_collective::gather_piece(std::span<const float> own, std::sp
   float* slot = next_slot();
   if (rank_ != 0)
     hand_over(own.data() + std::min(done, own.size()), piece(rank_) * sizeof(float), slot);
-  if (auto ok = meet({gathered, std::accumulate(counts.begin(), counts.end(), std::uint64_t{0})});
+  if (auto ok =
+          rendezvous({gathered, std::accumulate(counts.begin(), counts.end(), std::uint64_t{0})});
       !ok)
     return ok;
   std::size_t first = counts[0];

@@ -55,7 +55,7 @@ public:
 
 private:
   result<void> check_epoch() const override;
-  result<void> meet(const purpose& what);
+  result<void> rendezvous(const purpose& what);
   result<void> await(std::uint32_t peer, std::uint32_t meeting);
   result<void> sleep_until_there(std::uint32_t peer, std::uint32_t meeting,
                                  std::chrono::steady_clock::time_point until);
@@ -67,16 +67,16 @@ private:
   const float* slot_of(std::uint32_t peer) const noexcept { return area_->slot(peer, round_ % 2); }
   result<void> reduce_at_once(std::span<float> values);
   result<void> reduce_in_parts(std::span<float> values);
-  void take_and_give(std::span<float> summed, std::span<const float> next);
+  void exchange_parts(std::span<float> summed, std::span<const float> next);
   template <class Piece>
   result<void> in_pieces(std::size_t size, std::span<const std::size_t> borders, std::size_t most,
                          Piece piece);
-  std::size_t place_floats() const noexcept;
+  std::size_t share_floats() const noexcept;
   result<void> scatter_piece(std::span<float> values, std::span<const std::size_t> borders,
                              std::size_t done);
   result<void> gather_parts(std::span<std::byte> all, std::span<const std::size_t> borders,
                             std::size_t done);
-  void add_up(float* values, std::size_t count, std::size_t slot_at, float* also) const;
+  void accumulate(float* values, std::size_t count, std::size_t slot_at, float* also) const;
   result<void> gather_piece(std::span<const float> own, std::span<float> all,
                             std::span<const std::size_t> counts, std::size_t done) override;
 

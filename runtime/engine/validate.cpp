@@ -129,7 +129,7 @@ result<void> validate(const micro_batch& batch, std::span<const float> activatio
     return ok;
   for (const token_id id : batch.tokens)
     if ((id < 0 || static_cast<std::uint32_t>(id) >= limits.vocabulary_size) &&
-        !(may_be_fed && id == token_to_come))
+        !(may_be_fed && id == placeholder_token))
       return wrong(batch, "token id {} is outside the vocabulary of {}", id,
                    limits.vocabulary_size);
   for (const draw& d : batch.draws)

@@ -279,9 +279,9 @@ result<std::shared_ptr<const graph>> graph_maker::make(std::uint32_t root) {
                 from_.rules_[*rule].name);
   auto out = std::make_shared<graph>();
   const auto place = [nodes = is_end_.size()](const auto& edges, auto& to) {
-    const auto by_node = group(edges, nodes, [](const auto& e) { return e.from; });
-    to.begins = by_node.begins;
-    for (const auto i : by_node.places)
+    const auto by_process = group(edges, nodes, [](const auto& e) { return e.from; });
+    to.begins = by_process.begins;
+    for (const auto i : by_process.places)
       to.all.push_back(edges[i].edge);
   };
   place(bytes_, out->bytes_);

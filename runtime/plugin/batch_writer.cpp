@@ -82,9 +82,9 @@ const batch& batch_writer::write(const micro_batch& from, std::span<const float>
 bool batch_writer::can_feed(const micro_batch& next, const batch_reader& to) const {
   const auto is_sound = [&](const baton::feed& f) {
     return f.batch.value == batch_.number && f.draw < batch_.draws && f.row < next.tokens.size() &&
-           next.tokens[f.row] == token_to_come;
+           next.tokens[f.row] == placeholder_token;
   };
-  const auto to_come = std::count(next.tokens.begin(), next.tokens.end(), token_to_come);
+  const auto to_come = std::count(next.tokens.begin(), next.tokens.end(), placeholder_token);
   return to.embeds && batch_.how.draws != nullptr && batch_.epoch == next.epoch.value &&
          std::all_of(next.feeds.begin(), next.feeds.end(), is_sound) &&
          static_cast<std::size_t>(to_come) == next.feeds.size() &&

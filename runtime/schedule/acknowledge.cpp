@@ -56,7 +56,7 @@ void scheduler::on_sampled(const sampled& step) {
   const flight landed = std::move(it->second);
   const auto& [parts, copied] = landed;
   flights_.erase(it);
-  for (const turn& who : copied)
+  for (const service_order& who : copied)
     if (sequence* s = find(who))
       --s->copying;
   has_isolated_in_flight_ = false;
@@ -71,10 +71,10 @@ void scheduler::on_sampled(const sampled& step) {
                    "a step drew {} tokens instead of {}, or unknown ones, or pooled {} prompts "
                    "instead of {}, or to no numbers or scores",
                    step.samples.size(), draws, step.pooled.size(), pools);
-  add_up(step, parts, failure.has_value());
+  record_step(step, parts, failure.has_value());
   if (failure) {
     fail_step(step.batch, parts, *failure);
-    for (const turn& who : copied)
+    for (const service_order& who : copied)
       if (sequence* s = find(who))
         lose_copies(*s);
   } else {
@@ -93,7 +93,7 @@ void scheduler::on_sampled(const sampled& step) {
 }
 
 template <class Parts>
-void scheduler::add_up(const sampled& step, const Parts& parts, bool has_failed) {
+void scheduler::record_step(const sampled& step, const Parts& parts, bool has_failed) {
   ++totals_.steps;
   std::uint64_t rows = 0;
   bool is_prefill = false;
@@ -132,21 +132,21 @@ bool scheduler::land_late(const sampled& step) {
   }
   if (step.failure || !is_whole(step, draws, pools) || !has_scores(step, parts))
     return false; // redone, which isolates the offending request
-  add_up(step, parts, /*has_failed=*/false);
+  record_step(step, parts, /*has_failed=*/false);
   std::span<const sample> drawn = step.samples;
   auto next_pooled = step.pooled.begin();
   for (const late_part& p : parts) {
     clear_of_suspicion(p);
-    const auto* came_to = p.pools ? &*next_pooled++ : nullptr;
+    const auto* result = p.pools ? &*next_pooled++ : nullptr;
     sequence* s = find(p.who);
     if (s && s->state == sequence_state::running && p.position == s->computed) {
       acknowledge(*s, p.rows);
       if (p.draws > 0)
         take_token(*s, drawn.front());
-      if (came_to)
-        take_pooled(*s, *came_to);
+      if (result)
+        take_pooled(*s, *result);
       settle(*s);
-      file(*s);
+      update_lists(*s);
       lists_.came_back(*s, step.batch);
     }
     drawn = drawn.subspan(p.draws);
@@ -195,17 +195,17 @@ void scheduler::accept(batch_id batch, const part& p, std::span<const sample> dr
     }
   }
   settle(*s);
-  file(*s);
+  update_lists(*s);
 }
 
-void scheduler::accept(batch_id batch, const part& p, const pooled& came_to) {
+void scheduler::accept(batch_id batch, const part& p, const pooled& result) {
   sequence& s = land(batch, p);
   if (s.state != sequence_state::ended && !s.is_void) {
     acknowledge(s, p.rows);
-    take_pooled(s, came_to);
+    take_pooled(s, result);
   }
   settle(s);
-  file(s);
+  update_lists(s);
 }
 
 // Marks `rows` more rows as valid.
@@ -232,20 +232,20 @@ void scheduler::take_token(sequence& s, const sample& drawn) {
 }
 
 // The result of the rows up to the last acknowledged one: the embedding, if that is the last row.
-void scheduler::take_pooled(sequence& s, const pooled& came_to) {
-  if (!s.embeds)
-    return take_scores(s, came_to);
-  s.pooled = came_to.values;
+void scheduler::take_pooled(sequence& s, const pooled& result) {
+  if (!s.wants_embedding)
+    return take_scores(s, result);
+  s.pooled = result.values;
   if (s.computed < s.ids.size())
     return;
   tokens m = message_of(s);
-  m.embedding = came_to.values;
+  m.embedding = result.values;
   end_choice(s, std::move(m), finish::stop, std::nullopt, 0);
 }
 
 // Scores are sent with the first token; if no token is wanted, at once.
-void scheduler::take_scores(sequence& s, const pooled& came_to) {
-  s.scores.insert(s.scores.end(), came_to.scores.begin(), came_to.scores.end());
+void scheduler::take_scores(sequence& s, const pooled& result) {
+  s.scores.insert(s.scores.end(), result.scores.begin(), result.scores.end());
   if (s.stop.tokens_max == 0 && !s.wants_scores())
     end_choice(s, message_of(s), finish::length, std::nullopt, 0);
 }
@@ -273,7 +273,7 @@ void scheduler::fail_step(batch_id batch, const std::vector<part>& parts, const 
       }
     }
     settle(s);
-    file(s);
+    update_lists(s);
   }
 }
 
@@ -287,7 +287,7 @@ void scheduler::lose_copies(sequence& s) {
   s.is_void = true;
   s.state = sequence_state::waiting;
   settle(s);
-  file(s);
+  update_lists(s);
 }
 
 // Completes actions deferred until no step in flight uses the sequence's blocks.
@@ -313,7 +313,7 @@ void scheduler::settle(sequence& s) {
 
 // Deletes ended sequences that are no longer in flight.
 void scheduler::sweep() {
-  for (const turn& who : lists_.take_gone())
+  for (const service_order& who : lists_.take_finished())
     sequences_.erase(who);
 }
 
@@ -353,7 +353,7 @@ void scheduler::open_epoch(epoch_id epoch, const pipeline_shape& shape, loss las
 // Refuses embeddings admitted before the stages were known.
 void scheduler::refuse_embeddings() {
   for (auto& [who, s] : sequences_)
-    if (s.embeds && s.state != sequence_state::ended && !shape_.pools)
+    if (s.wants_embedding && s.state != sequence_state::ended && !shape_.pools)
       fail_choice(s, no_embeddings());
 }
 
@@ -367,10 +367,10 @@ void scheduler::close_epoch(time_point since, std::string why) {
   for (const auto& [batch, f] : flights_) {
     auto& late = late_[batch];
     for (const part& p : f.parts) {
-      suspects_.try_emplace(p.of->turn(), range{p.position, 0}).first->second.until =
+      suspects_.try_emplace(p.of->service_order(), range{p.position, 0}).first->second.until =
           p.position + p.rows;
-      late.push_back({p.of->turn(), p.position, p.rows - p.drafts, p.draws(), p.pools, p.scores,
-                      p.is_prefill});
+      late.push_back({p.of->service_order(), p.position, p.rows - p.drafts, p.draws(), p.pools,
+                      p.scores, p.is_prefill});
     }
     if (!f.copied.empty()) // its copies are lost
       late_.erase(batch);
@@ -384,7 +384,7 @@ void scheduler::close_epoch(time_point since, std::string why) {
     if (std::exchange(s.copying, 0) > 0 || s.swapped > 0)
       lose_copies(s); // swap space ends with its process
     settle(s);        // reset to the acknowledged rows
-    file(s);
+    update_lists(s);
   }
   sweep();
 }
@@ -394,9 +394,9 @@ void scheduler::forget_kv() {
     if (s.state == sequence_state::running)
       s.state = sequence_state::waiting;
     settle(s);
-    file(s);
+    update_lists(s);
   }
-  blocks_ = block_account(shape_.blocks, shape_.block_positions, blocks_.last_stamp());
+  blocks_ = block_manager(shape_.blocks, shape_.block_positions, blocks_.last_stamp());
 }
 
 // A shard that is killed from outside leaves its KV; one that ends itself does not. In the latter
@@ -415,7 +415,7 @@ void scheduler::judge_suspects(kv_fate kv) {
     s.suspect_until = overlaps ? std::min(s.suspect_until, until) : until;
     s.deaths = overlaps ? s.deaths + 1 : 1;
     s.is_isolated |= s.deaths >= deaths_max - 1;
-    file(s);
+    update_lists(s);
     if (suspects_.size() > 1 || s.deaths < deaths_max)
       continue;
     ++counters_.quarantined;

@@ -41,8 +41,8 @@ std::optional<micro_batch> scheduler::next(time_point now) {
   if (!epoch_ || flights_.size() >= flights_max() || has_isolated_in_flight_)
     return std::nullopt;
   start_waiting();
-  is_guessing_ = is_worth_guessing();
-  if (!lists_.isolated().empty() && !are_suspects_coming())
+  is_speculating_ = should_speculate();
+  if (!lists_.isolated().empty() && !has_unfinished_suspects())
     return next_alone(now);
   std::vector<planned> plan;
   plan_decodes(plan);
@@ -54,7 +54,7 @@ std::optional<micro_batch> scheduler::next(time_point now) {
 
 // Whether isolated sequences still have rows before their suspect ones to compute. These run
 // together with others first: alone, one after the other, it would take many times as long.
-bool scheduler::are_suspects_coming() const {
+bool scheduler::has_unfinished_suspects() const {
   const auto& prompts = lists_.prefilling();
   return std::any_of(prompts.begin(), prompts.end(),
                      [](const auto& entry) { return entry.second->is_isolated; });
@@ -73,8 +73,8 @@ std::optional<micro_batch> scheduler::next_alone(time_point now) {
 
 // Starts sequences in order; one that does not fit blocks the others, so that none starves.
 void scheduler::start_waiting() {
-  const auto& line = lists_.waiting();
-  while (!line.empty() && start(*line.begin()->second)) {
+  const auto& waiting = lists_.waiting();
+  while (!waiting.empty() && start(*waiting.begin()->second)) {
   }
 }
 
@@ -92,11 +92,11 @@ bool scheduler::start(sequence& s) {
     const std::size_t missing = blocks_.needed(s.ids.size()) - blocks_.of(s.id).size();
     return missing + watermark > blocks_.free();
   };
-  if (s.in_flight > 0 || (lacks_slot() && !can_take_room(s)))
+  if (s.in_flight > 0 || (lacks_slot() && !can_preempt_for(s)))
     return false;
-  adopt(s);
+  reuse_prefix(s);
   while (lacks_slot() || lacks_blocks()) {
-    if (has_blocks_coming() || !can_take_room(s)) {
+    if (has_pending_releases() || !can_preempt_for(s)) {
       settle(s); // the matched prefix is released again
       return false;
     }
@@ -105,7 +105,7 @@ bool scheduler::start(sequence& s) {
   ENSURE(blocks_.grow(s.id, s.ids.size()), "blocks were free and are not");
   swap_in(s);
   s.state = sequence_state::running;
-  file(s);
+  update_lists(s);
   if (!s.has_started) {
     s.has_started = true;
     ++tickets_.at(s.id.ticket).choices_started;
@@ -116,7 +116,7 @@ bool scheduler::start(sequence& s) {
 
 // Whether preempting less important sequences would free enough; otherwise they would stop in vain.
 // Shared blocks count too, an error in favour of the more important sequence.
-bool scheduler::can_take_room(const sequence& s) const {
+bool scheduler::can_preempt_for(const sequence& s) const {
   std::size_t blocks = blocks_.free() + blocks_.of(s.id).size();
   bool has_any = false;
   auto potential = lists_.running_potential();
@@ -131,12 +131,12 @@ bool scheduler::can_take_room(const sequence& s) const {
 
 // Takes over cached blocks. The results are bitwise equal: keys and values of a row depend only on
 // the tokens up to it.
-void scheduler::adopt(sequence& s) {
+void scheduler::reuse_prefix(sequence& s) {
   if (!config_.enable_prefix_caching || s.in_flight > 0)
     return;
-  if (s.embeds || s.wants_scores()) // every row of its prompt contributes to the result
+  if (s.wants_embedding || s.wants_scores()) // every row of its prompt contributes to the result
     return;
-  const std::size_t reached = blocks_.adopt(s.id, s.cache_salt, s.ids, s.computed);
+  const std::size_t reached = blocks_.match_prefix(s.id, s.cache_salt, s.ids, s.computed);
   s.cached += std::min(reached, s.prompt_count) - std::min(s.computed, s.prompt_count);
   s.computed = s.issued = reached;
   s.clear_if_computed();
@@ -144,13 +144,13 @@ void scheduler::adopt(sequence& s) {
 
 // A draft row costs little while few rows share the same weights, and as much as any other in a
 // large batch.
-bool scheduler::is_worth_guessing() const {
+bool scheduler::should_speculate() const {
   return config_.speculative_disable_by_batch_size == 0 ||
          running_count() < config_.speculative_disable_by_batch_size;
 }
 
-std::uint32_t scheduler::guesses_wanted(const sequence& s) const {
-  if (!is_guessing_)
+std::uint32_t scheduler::drafts_wanted(const sequence& s) const {
+  if (!is_speculating_)
     return 0;
   return s.sampling.num_speculative_tokens < 0
              ? config_.num_speculative_tokens
@@ -165,13 +165,13 @@ bool scheduler::can_issue(const sequence& s) const {
     return false;
   if (s.drawing == 0)
     return true;
-  return config_.async_scheduling && s.drawing == 1 && guesses_wanted(s) == 0 &&
+  return config_.async_scheduling && s.drawing == 1 && drafts_wanted(s) == 0 &&
          s.output_count() + s.drawing < s.stop.tokens_max && fits(s.ids_expected());
 }
 
 // Sequences that can run ahead of the first batch to return: a row that waits for a later batch
 // would delay all others.
-std::vector<sequence*> scheduler::those_ahead() const {
+std::vector<sequence*> scheduler::run_ahead_candidates() const {
   std::vector<sequence*> ahead;
   if (flights_.empty())
     return ahead;
@@ -187,7 +187,7 @@ std::vector<sequence*> scheduler::those_ahead() const {
 // continues in it; otherwise two groups would alternate indefinitely.
 scheduler::chosen_decodes scheduler::choose_decodes(std::size_t rows) const {
   const bool wants_ahead = is_extra() || lists_.ready().empty();
-  const auto ahead = wants_ahead ? those_ahead() : std::vector<sequence*>();
+  const auto ahead = wants_ahead ? run_ahead_candidates() : std::vector<sequence*>();
   if (is_extra() && ahead.empty())
     return {};
   std::vector<sequence*> chosen;
@@ -220,7 +220,9 @@ void scheduler::plan_decodes(std::vector<planned>& plan) {
       std::min<std::size_t>(config_.max_num_batched_tokens, slices_max) / (has_prefill ? 2u : 1u);
   auto [chosen, bytes] = choose_decodes(rows);
   // In order of service: make_room preempts later sequences, never one already in the plan.
-  const auto is_before = [](const sequence* a, const sequence* b) { return a->turn() < b->turn(); };
+  const auto is_before = [](const sequence* a, const sequence* b) {
+    return a->service_order() < b->service_order();
+  };
   if (!std::is_sorted(chosen.begin(), chosen.end(), is_before))
     std::sort(chosen.begin(), chosen.end(), is_before);
   std::size_t rows_free = rows - chosen.size();
@@ -229,7 +231,7 @@ void scheduler::plan_decodes(std::vector<planned>& plan) {
     if (s->state != sequence_state::running || !make_room(*s))
       continue;
     const std::size_t bytes_left = bytes_max - std::min(bytes, bytes_max);
-    guess(*s, std::min(rows_free, bytes_left / draw_bytes(*s)));
+    propose_drafts(*s, std::min(rows_free, bytes_left / draw_bytes(*s)));
     rows_free -= s->drafts.size();
     bytes += s->drafts.size() * draw_bytes(*s);
     plan.push_back({s, 1 + s->drafts.size()});
@@ -238,8 +240,8 @@ void scheduler::plan_decodes(std::vector<planned>& plan) {
 
 // Proposes draft tokens if the request or the server wants them: as many as may become output, in
 // blocks that no other sequence needs. Not while the sequence's own token is pending.
-void scheduler::guess(sequence& s, std::size_t rows_free) {
-  const std::size_t wanted = guesses_wanted(s);
+void scheduler::propose_drafts(sequence& s, std::size_t rows_free) {
+  const std::size_t wanted = drafts_wanted(s);
   if (wanted == 0 || s.in_flight > 0 || s.is_isolated)
     return;
   // Either the row's own token ends the sequence, or there is room for one behind it.
@@ -271,7 +273,7 @@ void scheduler::plan_prefill(std::vector<planned>& plan) {
       break;
     if (!can_issue(*s) || (s->pools_next() && pools == limits::pools_max))
       continue;
-    adopt(*s); // a sequence before it may have computed the same prefix meanwhile
+    reuse_prefix(*s); // a sequence before it may have computed the same prefix meanwhile
     if (s->must_run_alone()) {
       moved.push_back(s); // it has reached its suspect rows
       continue;
@@ -286,7 +288,7 @@ void scheduler::plan_prefill(std::vector<planned>& plan) {
     left -= rows;
   }
   for (sequence* s : moved)
-    file(*s);
+    update_lists(*s);
 }
 
 // Provides blocks for all expected ids of a running sequence, by preempting the last in order of
@@ -294,7 +296,7 @@ void scheduler::plan_prefill(std::vector<planned>& plan) {
 // itself was preempted.
 bool scheduler::make_room(sequence& s) {
   while (!blocks_.grow(s.id, s.ids_expected())) {
-    if (has_blocks_coming())
+    if (has_pending_releases())
       return false;
     sequence* last = last_running();
     ENSURE(last && running_count() > 1, "ticket {} does not fit into all {} blocks alone",
@@ -320,18 +322,18 @@ void scheduler::preempt(sequence& s) {
 void scheduler::put_back(sequence& s) {
   s.state = sequence_state::waiting;
   settle(s);
-  file(s);
+  update_lists(s);
 }
 
 // Saves the computed positions in swap space if it has room; not for a prompt alone.
 void scheduler::swap_out(sequence& s) {
   const std::size_t before = copies_.size();
-  if (s.computed == 0 || s.embeds || s.wants_scores() ||
+  if (s.computed == 0 || s.wants_embedding || s.wants_scores() ||
       !blocks_.swap_out(s.id, s.computed, copies_))
     return;
   s.swapped = s.computed;
   ++s.copying;
-  copied_.push_back(s.turn());
+  copied_.push_back(s.service_order());
   totals_.swapped_out_blocks += copies_.size() - before;
 }
 
@@ -342,7 +344,7 @@ void scheduler::swap_in(sequence& s) {
     blocks_.swap_in(s.id, s.computed, copies_);
     s.computed = s.issued = s.swapped;
     ++s.copying;
-    copied_.push_back(s.turn());
+    copied_.push_back(s.service_order());
     totals_.swapped_in_blocks += copies_.size() - before;
   }
   blocks_.forget_swapped(s.id);
@@ -350,14 +352,14 @@ void scheduler::swap_in(sequence& s) {
 }
 
 pool scheduler::pool_of(const sequence& s, std::size_t end, std::uint32_t slice) const {
-  if (s.embeds)
+  if (s.wants_embedding)
     return {slice, config_.pooling, end == s.ids.size(), s.pooled};
   return {slice,         pooling::scores, /*is_last=*/false,
           /*before=*/{}, s.ids[end],      static_cast<std::uint32_t>(s.sampling.prompt_logprobs)};
 }
 
 // The first step of any of its sequences ends the ticket's queue time.
-void scheduler::note_step(sequence& s, time_point now) {
+void scheduler::record_first_step(sequence& s, time_point now) {
   if (std::exchange(s.has_stepped, true))
     return;
   auto& since = tickets_.at(s.id.ticket).stepped_at;
@@ -382,7 +384,7 @@ micro_batch scheduler::form(const std::vector<planned>& plan, time_point now) {
     const bool pools = s.pools_next();
     const bool samples = !pools && end == s.ids_expected();
     const bool is_prefill = s.issued < s.prompt_count || rows - s.drafts.size() > 1;
-    note_step(s, now);
+    record_first_step(s, now);
     const auto blocks = blocks_.of(s.id).first(blocks_.needed(end));
     batch.slices.push_back({s.id,
                             static_cast<std::uint32_t>(s.issued),
@@ -395,23 +397,23 @@ micro_batch scheduler::form(const std::vector<planned>& plan, time_point now) {
                           s.ids.begin() + static_cast<std::ptrdiff_t>(known_end));
     if (s.drawing > 0 && known_end < end) {
       batch.feeds.push_back({batch.rows(), s.last_draw.index, s.last_draw.batch});
-      batch.tokens.push_back(token_to_come);
+      batch.tokens.push_back(placeholder_token);
     }
     batch.tokens.insert(batch.tokens.end(), s.drafts.begin(), s.drafts.end());
     batch.slices.back().drafts = static_cast<std::uint32_t>(s.drafts.size());
     if (samples) {
       s.last_draw = {batch.batch, static_cast<std::uint32_t>(batch.draws.size())};
-      for (std::size_t guessed = 0; guessed <= s.drafts.size(); ++guessed)
-        batch.draws.push_back(s.next_draw(config_.eos_ids, guessed));
+      for (std::size_t drafted = 0; drafted <= s.drafts.size(); ++drafted)
+        batch.draws.push_back(s.next_draw(config_.eos_ids, drafted));
       ++s.drawing;
     }
     if (pools)
       batch.pools.push_back(pool_of(s, end, static_cast<std::uint32_t>(batch.slices.size() - 1)));
-    parts.push_back(
-        {&s, s.issued, rows, samples, s.drafts.size(), pools, pools && !s.embeds, is_prefill});
+    parts.push_back({&s, s.issued, rows, samples, s.drafts.size(), pools,
+                     pools && !s.wants_embedding, is_prefill});
     s.issued = end;
     ++s.in_flight;
-    file(s);
+    update_lists(s);
   }
   return batch;
 }

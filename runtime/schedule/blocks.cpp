@@ -8,7 +8,7 @@
 
 namespace baton::schedule {
 
-block_account::block_account(std::uint32_t blocks, std::uint32_t block_positions,
+block_manager::block_manager(std::uint32_t blocks, std::uint32_t block_positions,
                              std::uint64_t first_stamp)
     : block_positions_(block_positions), free_(blocks), holders_(blocks), stamps_(blocks),
       last_stamp_(first_stamp) {
@@ -16,12 +16,12 @@ block_account::block_account(std::uint32_t blocks, std::uint32_t block_positions
   std::iota(free_.rbegin(), free_.rend(), block_index{0});
 }
 
-std::span<const block_index> block_account::of(sequence_id id) const {
+std::span<const block_index> block_manager::of(sequence_id id) const {
   const auto it = owned_.find(id);
   return it == owned_.end() ? std::span<const block_index>{} : it->second.blocks;
 }
 
-bool block_account::grow(sequence_id id, std::size_t positions) {
+bool block_manager::grow(sequence_id id, std::size_t positions) {
   const std::size_t wanted = needed(positions);
   const std::size_t held = of(id).size();
   if (wanted <= held)
@@ -35,16 +35,16 @@ bool block_account::grow(sequence_id id, std::size_t positions) {
 }
 
 // Releases the last block first, so that prefixes stay cached longest and never lose their start.
-void block_account::release(sequence_id id) {
+void block_manager::release(sequence_id id) {
   const auto it = owned_.find(id);
   if (it == owned_.end())
     return;
   const auto& blocks = it->second.blocks;
-  std::for_each(blocks.rbegin(), blocks.rend(), [this](block_index block) { let_go(block); });
+  std::for_each(blocks.rbegin(), blocks.rend(), [this](block_index block) { unhold(block); });
   owned_.erase(it);
 }
 
-void block_account::publish(sequence_id id, std::string_view salt, std::span<const token_id> ids,
+void block_manager::publish(sequence_id id, std::string_view salt, std::span<const token_id> ids,
                             std::size_t computed) {
   const auto it = owned_.find(id);
   if (it == owned_.end())
@@ -58,8 +58,8 @@ void block_account::publish(sequence_id id, std::string_view salt, std::span<con
   }
 }
 
-std::size_t block_account::adopt(sequence_id id, std::string_view salt,
-                                 std::span<const token_id> ids, std::size_t computed) {
+std::size_t block_manager::match_prefix(sequence_id id, std::string_view salt,
+                                        std::span<const token_id> ids, std::size_t computed) {
   holding* own = nullptr;
   if (const auto it = owned_.find(id); it != owned_.end())
     own = &it->second;
@@ -75,7 +75,7 @@ std::size_t block_account::adopt(sequence_id id, std::string_view salt,
       own = &owned_[id];
     hold(known->block);
     if (count < own->blocks.size())
-      let_go(std::exchange(own->blocks[count], known->block));
+      unhold(std::exchange(own->blocks[count], known->block));
     else
       own->blocks.push_back(known->block);
     own->at = known->at;
@@ -85,73 +85,74 @@ std::size_t block_account::adopt(sequence_id id, std::string_view salt,
 }
 
 // Requires: free() > 0.
-block_index block_account::take() {
+block_index block_manager::take() {
   block_index block = 0;
   if (!free_.empty()) {
     block = free_.back();
     free_.pop_back();
   } else {
-    const auto oldest = kept_.begin();
+    const auto oldest = evictable_.begin();
     block = oldest->second;
     index_.remove(block);
-    kept_since_.erase(block);
-    kept_.erase(oldest);
+    evictable_since_.erase(block);
+    evictable_.erase(oldest);
   }
   holders_[block] = 1;
   stamps_[block] = ++last_stamp_;
   return block;
 }
 
-void block_account::hold(block_index block) {
+void block_manager::hold(block_index block) {
   if (holders_[block]++ > 0)
     return;
-  const auto since = kept_since_.find(block);
-  ENSURE(since != kept_since_.end(), "block {} is in the index and neither held nor kept", block);
-  kept_.erase(since->second);
-  kept_since_.erase(since);
+  const auto since = evictable_since_.find(block);
+  ENSURE(since != evictable_since_.end(), "block {} is in the index and neither held nor kept",
+         block);
+  evictable_.erase(since->second);
+  evictable_since_.erase(since);
 }
 
-void block_account::let_go(block_index block) {
+void block_manager::unhold(block_index block) {
   if (--holders_[block] > 0)
     return;
   if (!index_.contains(block)) {
     free_.push_back(block);
     return;
   }
-  kept_.emplace(++clock_, block);
-  kept_since_.emplace(block, clock_);
+  evictable_.emplace(++clock_, block);
+  evictable_since_.emplace(block, clock_);
 }
 
-void block_account::offer_swap(std::uint32_t blocks) {
+void block_manager::offer_swap(std::uint32_t blocks) {
   ENSURE(swapped_.empty(), "swap space changes while {} sequences are in it", swapped_.size());
   swap_total_ = blocks;
   swap_free_.resize(blocks);
   std::iota(swap_free_.rbegin(), swap_free_.rend(), block_index{0});
 }
 
-std::size_t block_account::swapped(sequence_id id) const {
+std::size_t block_manager::swapped(sequence_id id) const {
   const auto it = swapped_.find(id);
   return it == swapped_.end() ? 0 : it->second.size();
 }
 
-bool block_account::swap_out(sequence_id id, std::size_t positions,
+bool block_manager::swap_out(sequence_id id, std::size_t positions,
                              std::vector<block_copy>& copies) {
   const std::size_t count = needed(positions);
   if (count > swap_free_.size())
     return false;
   const auto blocks = of(id);
-  auto& places = swapped_[id];
-  ENSURE(count <= blocks.size() && places.empty(), "ticket {} has nothing to swap out",
+  auto& slots = swapped_[id];
+  ENSURE(count <= blocks.size() && slots.empty(), "ticket {} has nothing to swap out",
          id.ticket.value);
   for (const block_index block : blocks.first(count)) {
-    places.push_back(swap_free_.back());
+    slots.push_back(swap_free_.back());
     swap_free_.pop_back();
-    copies.push_back({block, places.back(), /*is_out=*/true});
+    copies.push_back({block, slots.back(), /*is_out=*/true});
   }
   return true;
 }
 
-void block_account::swap_in(sequence_id id, std::size_t from, std::vector<block_copy>& copies) {
+void block_manager::swap_in(sequence_id id, std::size_t from, std::vector<block_copy>& copies) {
   const auto it = swapped_.find(id);
   const auto blocks = of(id);
   ENSURE(it != swapped_.end() && it->second.size() <= blocks.size(),
@@ -161,7 +162,7 @@ void block_account::swap_in(sequence_id id, std::size_t from, std::vector<block_
   forget_swapped(id);
 }
 
-void block_account::forget_swapped(sequence_id id) {
+void block_manager::forget_swapped(sequence_id id) {
   const auto it = swapped_.find(id);
   if (it == swapped_.end())
     return;
@@ -169,14 +170,14 @@ void block_account::forget_swapped(sequence_id id) {
   swapped_.erase(it);
 }
 
-std::vector<block_index> block_account::kept() const {
+std::vector<block_index> block_manager::evictable() const {
   std::vector<block_index> all;
-  for (const auto& [since, block] : kept_)
+  for (const auto& [since, block] : evictable_)
     all.push_back(block);
   return all;
 }
 
-void block_account::check_integrity() const {
+void block_manager::check_integrity() const {
   check_swap();
   std::vector<std::uint32_t> holders(total());
   std::vector<bool> is_free(total());
@@ -189,13 +190,13 @@ void block_account::check_integrity() const {
     see_free(block);
     ENSURE(!index_.contains(block), "block {} is free and in the index", block);
   }
-  for (const auto& [since, block] : kept_) {
+  for (const auto& [since, block] : evictable_) {
     see_free(block);
-    ENSURE(index_.contains(block) && kept_since_.at(block) == since, "block {} is kept for nothing",
-           block);
+    ENSURE(index_.contains(block) && evictable_since_.at(block) == since,
+           "block {} is kept for nothing", block);
   }
-  ENSURE(kept_.size() == kept_since_.size(), "{} blocks are kept, {} known", kept_.size(),
-         kept_since_.size());
+  ENSURE(evictable_.size() == evictable_since_.size(), "{} blocks are kept, {} known",
+         evictable_.size(), evictable_since_.size());
   for (const auto& [id, own] : owned_)
     for (const block_index block : own.blocks) {
       ENSURE(block < total() && !is_free[block], "block {} is held and free", block);
@@ -206,17 +207,17 @@ void block_account::check_integrity() const {
            "block {} has {} holders, {} counted", block, holders[block], holders_[block]);
 }
 
-void block_account::check_swap() const {
+void block_manager::check_swap() const {
   std::vector<std::uint32_t> seen(swap_total_);
-  const auto see = [&](block_index place) {
-    ENSURE(place < swap_total_, "place {} of {} in swap space", place, swap_total_);
-    ++seen[place];
+  const auto see = [&](block_index slot) {
+    ENSURE(slot < swap_total_, "place {} of {} in swap space", slot, swap_total_);
+    ++seen[slot];
   };
   std::for_each(swap_free_.begin(), swap_free_.end(), see);
-  for (const auto& [id, places] : swapped_)
-    std::for_each(places.begin(), places.end(), see);
-  for (std::size_t place = 0; place < swap_total_; ++place)
-    ENSURE(seen[place] == 1, "place {} of swap space has {} holders", place, seen[place]);
+  for (const auto& [id, slots] : swapped_)
+    std::for_each(slots.begin(), slots.end(), see);
+  for (std::size_t slot = 0; slot < swap_total_; ++slot)
+    ENSURE(seen[slot] == 1, "place {} of swap space has {} holders", slot, seen[slot]);
 }
 
 } // namespace baton::schedule

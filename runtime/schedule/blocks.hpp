@@ -26,18 +26,18 @@ namespace baton::schedule {
 //
 // Stages execute copies and rows in the order of the micro-batches. So a block recorded as free may
 // be reused at once, even if the copy out of it is still pending.
-class block_account {
+class block_manager {
 public:
-  block_account() = default; // no blocks
+  block_manager() = default; // no blocks
   // Requires: block_positions > 0. `first_stamp`: the last stamp of the previous manager, if any.
-  block_account(std::uint32_t blocks, std::uint32_t block_positions, std::uint64_t first_stamp = 0);
+  block_manager(std::uint32_t blocks, std::uint32_t block_positions, std::uint64_t first_stamp = 0);
 
   std::size_t needed(std::size_t positions) const noexcept {
     return (positions + block_positions_ - 1) / block_positions_;
   }
   std::size_t total() const noexcept { return holders_.size(); }
   std::size_t free() const noexcept {
-    return free_.size() + kept_.size();
+    return free_.size() + evictable_.size();
   } // including evictable ones
   std::size_t used() const noexcept { return total() - free(); }
 
@@ -57,8 +57,8 @@ public:
   // Extends the sequence from `computed` with published blocks in place of its own, except the
   // block of the last id: that row must be computed, because it draws. Returns the new number of
   // computed positions. Requires: no rows in flight; whole blocks of [0, computed) are published.
-  std::size_t adopt(sequence_id id, std::string_view salt, std::span<const token_id> ids,
-                    std::size_t computed);
+  std::size_t match_prefix(sequence_id id, std::string_view salt, std::span<const token_id> ids,
+                           std::size_t computed);
 
   // -- swap space: the computed positions of preempted sequences.
 
@@ -82,7 +82,7 @@ public:
   std::uint64_t stamp(block_index block) const { return stamps_.at(block); }
   std::uint64_t last_stamp() const noexcept { return last_stamp_; }
   // Blocks of cached prefixes that no sequence holds.
-  std::vector<block_index> kept() const;
+  std::vector<block_index> evictable() const;
 
   // Every block is free, evictable, or held with the right reference count; else the process ends.
   void check_integrity() const;
@@ -90,13 +90,13 @@ public:
 private:
   struct holding {
     std::vector<block_index> blocks;
-    std::size_t published = 0;  // whole blocks, from the first on
-    prefix_index::place at = 0; // the prefix that they end
+    std::size_t published = 0;      // whole blocks, from the first on
+    prefix_index::prefix_id at = 0; // the prefix that they end
   };
 
   block_index take();
   void hold(block_index block);
-  void let_go(block_index block);
+  void unhold(block_index block);
   void check_swap() const;
 
   std::size_t block_positions_ = 1;
@@ -104,8 +104,8 @@ private:
   std::vector<std::uint32_t> holders_; // [block]
   std::vector<std::uint64_t> stamps_;  // [block]
   std::uint64_t last_stamp_ = 0;
-  std::map<std::uint64_t, block_index> kept_;                 // by release time
-  std::unordered_map<block_index, std::uint64_t> kept_since_; // the inverse map
+  std::map<std::uint64_t, block_index> evictable_;                 // by release time
+  std::unordered_map<block_index, std::uint64_t> evictable_since_; // the inverse map
   std::uint64_t clock_ = 0;
   prefix_index index_;
   std::unordered_map<sequence_id, holding> owned_;

@@ -16,7 +16,7 @@ load_report scheduler::load() const {
   report.running_max_tokens = lists_.running_potential();
   for (const auto& [id, t] : tickets_) {
     report.waiting += t.is_admitted ? 0 : t.choices;
-    report.detached += t.is_detached ? t.choices_open : 0;
+    report.orphaned += t.is_orphaned ? t.choices_open : 0;
   }
   report.blocks_used = static_cast<std::uint32_t>(blocks_.used());
   report.blocks_total = static_cast<std::uint32_t>(blocks_.total());
@@ -32,18 +32,18 @@ load_report scheduler::load() const {
 
 void scheduler::check_integrity() const {
   blocks_.check_integrity();
-  lists_.check_integrity(sequences_, [this](const sequence& s) { return is_parked(s); });
+  lists_.check_integrity(sequences_, [this](const sequence& s) { return is_suspended(s); });
   ENSURE(running_count() <= config_.max_num_seqs, "{} sequences run", running_count());
   ENSURE(config_.max_batch_total_tokens == 0 ||
              lists_.running_potential() <= config_.max_batch_total_tokens,
          "{} sequences may come to {} tokens", running_count(), lists_.running_potential());
   ENSURE(flights_.size() <= flights_max(), "{} micro-batches in flight", flights_.size());
   std::map<sequence_id, std::uint32_t> carried, drawing;
-  std::map<turn, std::uint32_t> copying;
-  for (const turn& who : copied_)
+  std::map<service_order, std::uint32_t> copying;
+  for (const service_order& who : copied_)
     ++copying[who];
   for (const auto& [batch, f] : flights_) {
-    for (const turn& who : f.copied)
+    for (const service_order& who : f.copied)
       ++copying[who];
     for (const part& p : f.parts) {
       ++carried[p.of->id];
@@ -71,7 +71,7 @@ void scheduler::check_integrity() const {
            id.ticket.value, s.copying);
     ENSURE(s.swapped == 0 || s.state == sequence_state::waiting, "ticket {}: swapped, not waiting",
            id.ticket.value);
-    ENSURE(s.state != sequence_state::running || !tickets_.at(id.ticket).is_parked,
+    ENSURE(s.state != sequence_state::running || !tickets_.at(id.ticket).is_suspended,
            "ticket {}: parked and running", id.ticket.value);
     ENSURE(blocks_.swapped(id) == blocks_.needed(s.swapped), "ticket {}: {} positions swapped",
            id.ticket.value, s.swapped);
@@ -81,17 +81,18 @@ void scheduler::check_integrity() const {
            "ticket {} holds blocks for nothing", id.ticket.value);
     open[id.ticket] += s.state == sequence_state::ended ? 0 : 1;
   }
-  std::size_t not_parked = 0;
+  std::size_t not_suspended = 0;
   for (const auto& [id, t] : tickets_) {
     const std::uint32_t count = t.is_admitted ? (open.contains(id) ? open.at(id) : 0) : t.choices;
     ENSURE(t.choices_open == count && count > 0, "ticket {}: {} choices open", id.value, count);
     const queued_ticket now{t.priority, t.choices_open, t.tokens_estimate, t.choices_started > 0};
     const auto* queued = queue_.find(id);
-    ENSURE(t.is_parked ? !queued : queued && *queued == now, "ticket {} is queued as it was",
+    ENSURE(t.is_suspended ? !queued : queued && *queued == now, "ticket {} is queued as it was",
            id.value);
-    not_parked += t.is_parked ? 0 : 1;
+    not_suspended += t.is_suspended ? 0 : 1;
   }
-  ENSURE(queue_.size() == not_parked, "{} tickets are queued of {}", queue_.size(), not_parked);
+  ENSURE(queue_.size() == not_suspended, "{} tickets are queued of {}", queue_.size(),
+         not_suspended);
   for (const auto& [id, count] : open)
     ENSURE(count == 0 || tickets_.contains(id), "ticket {} has ended without its choices",
            id.value);

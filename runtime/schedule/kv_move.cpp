@@ -6,9 +6,9 @@
 
 namespace baton::schedule {
 
-bool kv_move::has_gone(const held_block& b) const {
-  const auto it = gone_.find(b.block);
-  return it != gone_.end() && it->second == b.stamp;
+bool kv_move::is_sent(const held_block& b) const {
+  const auto it = sent_.find(b.block);
+  return it != sent_.end() && it->second == b.stamp;
 }
 
 std::vector<block_index> kv_move::ahead(std::span<const held_block> held, std::size_t most) {
@@ -16,9 +16,9 @@ std::vector<block_index> kv_move::ahead(std::span<const held_block> held, std::s
   for (const auto& b : held) {
     if (now.size() == most)
       break;
-    if (!b.is_full || has_gone(b))
+    if (!b.is_full || is_sent(b))
       continue;
-    gone_[b.block] = b.stamp;
+    sent_[b.block] = b.stamp;
     now.push_back(b.block);
   }
   return now;
@@ -27,7 +27,7 @@ std::vector<block_index> kv_move::ahead(std::span<const held_block> held, std::s
 std::vector<block_index> kv_move::rest(std::span<const held_block> held) const {
   std::vector<block_index> now;
   for (const auto& b : held)
-    if (!has_gone(b))
+    if (!is_sent(b))
       now.push_back(b.block);
   return now;
 }
@@ -41,7 +41,7 @@ std::vector<held_block> scheduler::held_blocks() const {
     for (std::size_t i = 0; i < blocks.size(); ++i)
       is_full[blocks[i]] |= s.copying == 0 && (i + 1) * shape_.block_positions <= s.computed;
   }
-  for (const auto block : blocks_.kept())
+  for (const auto block : blocks_.evictable())
     is_full[block] = true;
   std::vector<held_block> all;
   all.reserve(is_full.size());

@@ -30,8 +30,8 @@ public:
   std::vector<block_index> rest(std::span<const held_block> held) const;
 
 private:
-  bool has_gone(const held_block& b) const;
-  std::unordered_map<block_index, std::uint64_t> gone_; // with their stamps
+  bool is_sent(const held_block& b) const;
+  std::unordered_map<block_index, std::uint64_t> sent_; // with their stamps
 };
 
 } // namespace baton::schedule

@@ -6,7 +6,7 @@ namespace baton::schedule {
 
 // The bytes of the parent prefix and the tokens. Only keys of first blocks contain the salt,
 // because a prefix has one beginning.
-std::string prefix_index::key_of(place from, std::string_view salt,
+std::string prefix_index::key_of(prefix_id from, std::string_view salt,
                                  std::span<const token_id> tokens) {
   std::string key;
   key.reserve(sizeof from + tokens.size_bytes() + salt.size());
@@ -17,14 +17,14 @@ std::string prefix_index::key_of(place from, std::string_view salt,
   return key;
 }
 
-std::optional<prefix_index::entry> prefix_index::find(place from, std::string_view salt,
+std::optional<prefix_index::entry> prefix_index::find(prefix_id from, std::string_view salt,
                                                       std::span<const token_id> tokens) const {
   const auto it = entries_.find(key_of(from, salt, tokens));
   return it == entries_.end() ? std::nullopt : std::optional(it->second);
 }
 
-prefix_index::place prefix_index::add(place from, std::string_view salt,
-                                      std::span<const token_id> tokens, block_index block) {
+prefix_index::prefix_id prefix_index::add(prefix_id from, std::string_view salt,
+                                          std::span<const token_id> tokens, block_index block) {
   auto key = key_of(from, salt, tokens);
   const bool is_new = keys_.try_emplace(block, key).second &&
                       entries_.try_emplace(std::move(key), entry{++last_, block}).second;

@@ -17,28 +17,30 @@ namespace baton::schedule {
 class prefix_index {
 public:
   // All tokens from the beginning of a text to the end of one of its blocks. 0: empty.
-  using place = std::uint64_t;
+  using prefix_id = std::uint64_t;
   struct entry {
-    place at = 0;
+    prefix_id at = 0;
     block_index block = 0;
   };
 
   // The block of the `tokens` that follow `from`. Texts with different salts never match.
-  std::optional<entry> find(place from, std::string_view salt,
+  std::optional<entry> find(prefix_id from, std::string_view salt,
                             std::span<const token_id> tokens) const;
   // Requires: find() is empty, and the block is not in the index.
-  place add(place from, std::string_view salt, std::span<const token_id> tokens, block_index block);
+  prefix_id add(prefix_id from, std::string_view salt, std::span<const token_id> tokens,
+                block_index block);
   // Blocks behind it become unreachable: remove them first. No effect if it is not in the index.
   void remove(block_index block);
   bool contains(block_index block) const { return keys_.contains(block); }
   std::size_t size() const noexcept { return keys_.size(); }
 
 private:
-  static std::string key_of(place from, std::string_view salt, std::span<const token_id> tokens);
+  static std::string key_of(prefix_id from, std::string_view salt,
+                            std::span<const token_id> tokens);
 
   std::unordered_map<std::string, entry> entries_;
   std::unordered_map<block_index, std::string> keys_;
-  place last_ = 0;
+  prefix_id last_ = 0;
 };
 
 } // namespace baton::schedule

@@ -11,15 +11,15 @@ std::vector<token_id> look_up(std::span<const token_id> ids, std::size_t count,
     return {};
   // One pass from the end: the number of ids before each position that equal the last ids.
   std::size_t best = config.ngram_min - 1, after = 0;
-  for (std::size_t place = ids.size() - 1; place > best; --place) {
+  for (std::size_t position = ids.size() - 1; position > best; --position) {
     std::size_t same = 0;
-    while (same < config.ngram_max && same < place &&
-           ids[place - 1 - same] == ids[ids.size() - 1 - same])
+    while (same < config.ngram_max && same < position &&
+           ids[position - 1 - same] == ids[ids.size() - 1 - same])
       ++same;
     if (same <= best)
       continue;
     best = same;
-    after = place;
+    after = position;
     if (best == config.ngram_max)
       break;
   }

@@ -83,7 +83,7 @@ struct pipeline_shape {
 };
 
 struct refusal {
-  node_id gateway;
+  process_id gateway;
   rejected message;
 };
 
@@ -114,17 +114,17 @@ public:
   void admit(const baton::admit& request, time_point now = {});
   void cancel(const baton::cancel& request);
   // A gateway is down or unreachable: it or another one may resume its tickets.
-  void detach_all_of(node_id gateway);
+  void orphan_all_of(process_id gateway);
   // Resumes a ticket. False if no open ticket has this number, this key and as many choices.
   bool resume(const baton::resume& request);
   // A ticket's request, from which a resuming gateway can recreate the ticket on another head.
   // Without the model's name. Contains, for each choice, the tokens received according to `to`; an
   // ended choice counts as delivered. Empty if no choice of the ticket is open.
-  struct retold {
+  struct recovered {
     baton::reserve reserve;
     baton::submit submit;
   };
-  std::optional<retold> retell(const baton::resume& to, time_point now);
+  std::optional<recovered> rebuild_request(const baton::resume& to, time_point now);
   bool is_known(ticket_id id) const;    // granted, and not ended
   bool is_reserved(ticket_id id) const; // granted, but not yet admitted
   // Ends tickets whose wait or deadline has expired. Call it a few times a second.
@@ -168,7 +168,7 @@ private:
   //                           └──── timeout, cancel, refused ───────────────────────> ended
   struct ticket {
     std::uint64_t request = 0;
-    node_id gateway;
+    process_id gateway;
     std::int32_t priority = 0;
     std::uint32_t choices = 0;
     std::uint32_t choices_open = 0; // not ended
@@ -184,9 +184,9 @@ private:
     bool is_admitted = false;
     bool continues_prompt = false; // for the detokenizer
     bool has_begun = false;        // a `tokens` message was sent: it can no longer be refused
-    bool is_detached = false;
-    bool is_parked = false;
-    std::optional<time_point> detached_at; // the first tick while orphaned
+    bool is_orphaned = false;
+    bool is_suspended = false;
+    std::optional<time_point> orphaned_at; // the first tick while orphaned
   };
   struct part {             // one slice of a batch in flight
     sequence* of = nullptr; // kept while it is in flight
@@ -205,10 +205,10 @@ private:
   };
   struct flight { // a micro-batch
     std::vector<part> parts;
-    std::vector<turn> copied; // sequences whose blocks it copies to or from swap space
+    std::vector<service_order> copied; // sequences whose blocks it copies to or from swap space
   };
   struct late_part { // of a batch that was in flight when the epoch closed
-    turn who;
+    service_order who;
     std::size_t position = 0;
     std::size_t rows = 0; // without draft tokens
     std::size_t draws = 0;
@@ -238,9 +238,9 @@ private:
   void refuse(ticket_id id, error why);
   void fail_ticket(ticket_id id, finish how, const error& why);
   void fail_choice(sequence& s, const error& why);
-  void tick_detached(ticket_id id, time_point now);
-  void park(ticket_id id);
-  void limit_parked();
+  void tick_orphaned(ticket_id id, time_point now);
+  void suspend(ticket_id id);
+  void limit_suspended();
   tokens message_of(sequence& s);
   void end_choice(sequence& s, tokens last, finish how, std::optional<error> why,
                   std::uint32_t tokens_total);
@@ -249,20 +249,20 @@ private:
   // batching.cpp
   void start_waiting();
   bool start(sequence& s);
-  bool can_take_room(const sequence& s) const;
-  void adopt(sequence& s);
-  bool are_suspects_coming() const;
+  bool can_preempt_for(const sequence& s) const;
+  void reuse_prefix(sequence& s);
+  bool has_unfinished_suspects() const;
   std::optional<micro_batch> next_alone(time_point now);
-  void note_step(sequence& s, time_point now);
+  void record_first_step(sequence& s, time_point now);
   std::size_t flights_max() const noexcept {
     return shape_.stages + (config_.async_scheduling ? 1u : 0u);
   }
   bool can_issue(const sequence& s) const;
   bool is_extra() const noexcept { return flights_.size() >= shape_.stages; }
-  bool is_worth_guessing() const;
-  std::uint32_t guesses_wanted(const sequence& s) const;
-  void guess(sequence& s, std::size_t rows_free);
-  std::vector<sequence*> those_ahead() const;
+  bool should_speculate() const;
+  std::uint32_t drafts_wanted(const sequence& s) const;
+  void propose_drafts(sequence& s, std::size_t rows_free);
+  std::vector<sequence*> run_ahead_candidates() const;
   struct chosen_decodes {
     std::vector<sequence*> all;
     std::size_t bytes = 0; // approximate size of their rows in a message
@@ -276,7 +276,7 @@ private:
   void put_back(sequence& s);
   void swap_out(sequence& s);
   void swap_in(sequence& s);
-  bool has_blocks_coming() const noexcept { return lists_.leaving() > 0; }
+  bool has_pending_releases() const noexcept { return lists_.leaving() > 0; }
   micro_batch form(const std::vector<planned>& plan, time_point now);
   // The pooling of rows up to `end`, for a slice of the batch.
   pool pool_of(const sequence& s, std::size_t end, std::uint32_t slice) const;
@@ -284,16 +284,16 @@ private:
   // acknowledge.cpp
   bool is_whole(const sampled& step, std::size_t draws, std::size_t pools) const;
   void accept(batch_id batch, const part& p, std::span<const sample> drawn);
-  void accept(batch_id batch, const part& p, const baton::pooled& came_to);
+  void accept(batch_id batch, const part& p, const baton::pooled& result);
   void acknowledge(sequence& s, std::size_t rows);
   void take_token(sequence& s, const sample& drawn);
-  void take_pooled(sequence& s, const baton::pooled& came_to);
-  void take_scores(sequence& s, const baton::pooled& came_to);
+  void take_pooled(sequence& s, const baton::pooled& result);
+  void take_scores(sequence& s, const baton::pooled& result);
   sequence& land(batch_id batch, const part& p);
   bool land_late(const sampled& step);
   void clear_of_suspicion(const late_part& p);
   template <class Parts>
-  void add_up(const sampled& step, const Parts& parts, bool has_failed);
+  void record_step(const sampled& step, const Parts& parts, bool has_failed);
   void fail_step(batch_id batch, const std::vector<part>& parts, const error& why);
   void lose_copies(sequence& s);
   void settle(sequence& s);
@@ -303,12 +303,12 @@ private:
   void refuse_embeddings();
   void judge_suspects(kv_fate kv);
 
-  sequence* find(const turn& who);
+  sequence* find(const service_order& who);
   // Calls `what` for the ticket's known sequences; it may end them, and the ticket with them.
   void for_choices(ticket_id id, const std::function<void(sequence&)>& what);
-  bool is_parked(const sequence& s) const;
+  bool is_suspended(const sequence& s) const;
   // Updates the lists; to be called after each change of a sequence.
-  void file(sequence& s) { lists_.file(s, is_parked(s)); }
+  void update_lists(sequence& s) { lists_.update(s, is_suspended(s)); }
   // Whether `s` would exceed the token budget beside the running sequences.
   bool passes_budget(const sequence& s, std::uint64_t running_potential) const noexcept {
     const auto most = config_.max_batch_total_tokens;
@@ -324,22 +324,23 @@ private:
   epoch_id last_epoch_;
   std::optional<time_point> closed_at_;
   std::string why_closed_;
-  block_account blocks_;
+  block_manager blocks_;
   std::map<ticket_id, ticket> tickets_;
-  std::map<turn, sequence> sequences_; // in order of service; an ended one stays while in flight
+  std::map<service_order, sequence>
+      sequences_; // in order of service; an ended one stays while in flight
   sequence_lists lists_;
   ticket_queue queue_;
   std::map<batch_id, flight> flights_;
   std::vector<block_copy> copies_;                  // carried by the next micro-batch
-  std::vector<turn> copied_;                        // the sequences of `copies_`
-  std::map<turn, range> suspects_;                  // rows in flight when the last epoch closed
+  std::vector<service_order> copied_;               // the sequences of `copies_`
+  std::map<service_order, range> suspects_;         // rows in flight when the last epoch closed
   std::map<batch_id, std::vector<late_part>> late_; // the same by batch, while no epoch is open
   ticket_id next_ticket_;
   batch_id next_batch_{1};
   return_pace returns_;
   bool is_draining_ = false;
   bool has_isolated_in_flight_ = false;
-  bool is_guessing_ = false; // in the micro-batch being formed
+  bool is_speculating_ = false; // in the micro-batch being formed
   output output_;
   load_report totals_;
   counters counters_;

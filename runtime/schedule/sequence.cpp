@@ -21,8 +21,8 @@ void count_as_output(draw& d, token_id token) {
     ++it->in_output;
 }
 
-sequence::sequence(schedule::turn when, std::span<const token_id> prompt_ids, sampling_params how,
-                   stopping until)
+sequence::sequence(schedule::service_order when, std::span<const token_id> prompt_ids,
+                   sampling_params how, stopping until)
     : id(when.id), priority(when.priority), prompt_count(prompt_ids.size()),
       ids(prompt_ids.begin(), prompt_ids.end()), sampling(std::move(how)), stop(std::move(until)) {
   ENSURE(prompt_count > 0, "ticket {} has an empty prompt", id.ticket.value);
@@ -45,23 +45,23 @@ void sequence::append(token_id drawn) {
 void sequence::count(token_id token, bool in_prompt) {
   if (!sampling.needs_history())
     return;
-  const auto [place, is_new] = history_places_.try_emplace(token, history_.size());
+  const auto [known, is_new] = history_index_.try_emplace(token, history_.size());
   if (is_new)
     history_.push_back({token, 0, 0});
-  token_count& c = history_[place->second];
+  token_count& c = history_[known->second];
   ++(in_prompt ? c.in_prompt : c.in_output);
 }
 
-draw sequence::next_draw(std::span<const token_id> eos_ids, std::size_t guessed) const {
+draw sequence::next_draw(std::span<const token_id> eos_ids, std::size_t drafted) const {
   draw d;
-  d.token_index = output_count() + drawing + static_cast<std::uint32_t>(guessed);
+  d.token_index = output_count() + drawing + static_cast<std::uint32_t>(drafted);
   d.sampling = sampling;
   d.history = history_;
   if (sampling.has_watermark())
     d.previous = ids.back();
   if (sampling.constraint)
     d.output.assign(ids.begin() + static_cast<std::ptrdiff_t>(prompt_count), ids.end());
-  for (const token_id token : std::span(drafts).first(guessed))
+  for (const token_id token : std::span(drafts).first(drafted))
     count_as_output(d, token);
   if (d.token_index < stop.tokens_min) {
     d.banned = stop.stop_ids;

@@ -26,10 +26,10 @@ enum class sequence_state : std::uint8_t { waiting, running, ended };
 
 // The order of service: lower numbers first, then by arrival, because tickets are numbered as they
 // are granted.
-struct turn {
+struct service_order {
   std::int32_t priority = 0; // of the request; 0 for all under fcfs
   sequence_id id;
-  friend auto operator<=>(const turn&, const turn&) = default;
+  friend auto operator<=>(const service_order&, const service_order&) = default;
 };
 
 // Adds a token that precedes the one to draw: to the counts of penalties, to the output of a
@@ -37,13 +37,13 @@ struct turn {
 void count_as_output(draw& d, token_id token);
 
 // One draw of a micro-batch.
-struct draw_place {
+struct draw_reference {
   batch_id batch;
   std::uint32_t index = 0;
 };
 
 // The lists of the scheduler that contain a sequence (sequence_lists.hpp).
-struct filing {
+struct list_membership {
   bool waits = false;
   bool runs = false;
   bool prefills = false;
@@ -51,7 +51,7 @@ struct filing {
   bool is_ready = false;
   bool is_leaving = false;
   bool is_gone = false;
-  friend bool operator==(const filing&, const filing&) = default;
+  friend bool operator==(const list_membership&, const list_membership&) = default;
 };
 
 struct sequence {
@@ -62,8 +62,8 @@ struct sequence {
   std::vector<token_id> ids; // prompt, then output
   sampling_params sampling;
   stopping stop;
-  std::string cache_salt; // KV is shared only between sequences with the same salt
-  bool embeds = false;    // wants the prompt's embedding: nothing is drawn
+  std::string cache_salt;       // KV is shared only between sequences with the same salt
+  bool wants_embedding = false; // wants the prompt's embedding: nothing is drawn
 
   // -- progress; [0, computed) is acknowledged, [computed, issued) is in flight. A row may be
   // issued before its token is known: `issued` runs ahead of `ids` --
@@ -74,7 +74,7 @@ struct sequence {
   std::size_t cached = 0;       // prompt positions below `computed` taken from the prefix cache
   std::uint32_t in_flight = 0;  // micro-batches that carry its rows
   std::uint32_t drawing = 0;    // micro-batches among them that draw: as many ids are pending
-  draw_place last_draw;         // where the latest pending id is drawn
+  draw_reference last_draw;     // where the latest pending id is drawn
   std::vector<token_id> drafts; // draft tokens behind the last known id, in flight or about to be
   std::vector<float> pooled;    // for embeddings: the pooling result of [0, computed)
   std::vector<sample> scores;   // prompt log probabilities from the second token on, if wanted
@@ -94,25 +94,25 @@ struct sequence {
   bool is_isolated = false; // its suspect rows run in micro-batches of their own
 
   // -- its positions in the lists, maintained by sequence_lists alone --
-  filing filed;
+  list_membership membership;
   std::uint64_t ready_since = 0; // last_batch when it became ready
   sequence* ready_before = nullptr;
   sequence* ready_behind = nullptr;
 
   // Requires: a prompt that is not empty.
-  sequence(schedule::turn when, std::span<const token_id> prompt_ids, sampling_params how,
+  sequence(schedule::service_order when, std::span<const token_id> prompt_ids, sampling_params how,
            stopping until);
 
-  schedule::turn turn() const noexcept { return {priority, id}; }
+  schedule::service_order service_order() const noexcept { return {priority, id}; }
   // The most tokens that it can reach: prompt and maximum output.
   std::uint64_t potential_tokens() const noexcept {
-    return prompt_count + (embeds ? 0 : std::uint64_t{stop.tokens_max});
+    return prompt_count + (wants_embedding ? 0 : std::uint64_t{stop.tokens_max});
   }
   std::uint32_t output_count() const noexcept {
     return static_cast<std::uint32_t>(ids.size() - prompt_count);
   }
   // Its next rows depend on the results of those in flight.
-  bool must_wait() const noexcept { return embeds && in_flight > 0; }
+  bool must_wait() const noexcept { return wants_embedding && in_flight > 0; }
   // Including pending and draft tokens.
   std::size_t ids_expected() const noexcept { return ids.size() + drawing + drafts.size(); }
   // Prompt log probabilities are wanted and not complete. They are sent with the first message,
@@ -122,11 +122,11 @@ struct sequence {
   }
   // The next rows are pooled and draw nothing. The prompt's last row has no token to score.
   bool pools_next() const noexcept {
-    return embeds || (wants_scores() && issued + 1 < prompt_count);
+    return wants_embedding || (wants_scores() && issued + 1 < prompt_count);
   }
   // Not yet issued: many in prefill, one in decode.
   std::size_t rows_left() const noexcept {
-    const bool is_scored = !embeds && (pools_next() || stop.tokens_max == 0);
+    const bool is_scored = !wants_embedding && (pools_next() || stop.tokens_max == 0);
     return (is_scored ? prompt_count - 1 : ids_expected()) - issued;
   }
   // Rows among them that may run beside other sequences: those before the suspect rows.
@@ -139,9 +139,9 @@ struct sequence {
   void clear_if_computed() noexcept;
 
   void append(token_id drawn);
-  // The last stage's input to draw the token after the pending ones and after `guessed` draft
+  // The last stage's input to draw the token after the pending ones and after `drafted` draft
   // tokens. History and output omit a pending token.
-  draw next_draw(std::span<const token_id> eos_ids, std::size_t guessed) const;
+  draw next_draw(std::span<const token_id> eos_ids, std::size_t drafted) const;
   // Whether this token, drawn at this output index, ends the sequence.
   bool is_end(token_id token, std::uint32_t index, std::span<const token_id> eos_ids) const;
 
@@ -149,7 +149,7 @@ private:
   void count(token_id token, bool in_prompt);
 
   std::vector<token_count> history_; // kept only if the penalties need it
-  std::unordered_map<token_id, std::size_t> history_places_;
+  std::unordered_map<token_id, std::size_t> history_index_;
 };
 
 } // namespace baton::schedule

@@ -5,9 +5,9 @@
 namespace baton::schedule {
 namespace {
 
-filing place_of(const sequence& s, bool is_parked) {
-  filing f;
-  f.waits = s.state == sequence_state::waiting && !is_parked;
+list_membership membership_of(const sequence& s, bool is_suspended) {
+  list_membership f;
+  f.waits = s.state == sequence_state::waiting && !is_suspended;
   f.runs = s.state == sequence_state::running;
   f.is_isolated = f.runs && s.must_run_alone();
   f.prefills = f.runs && !f.is_isolated && s.rows_left() > (s.pools_next() ? 0 : 1);
@@ -18,7 +18,7 @@ filing place_of(const sequence& s, bool is_parked) {
   return f;
 }
 
-sequence_lists::waiting_turn waiting_turn_of(const sequence& s) {
+sequence_lists::waiting_order waiting_order_of(const sequence& s) {
   return {s.priority, !s.has_started, s.id};
 }
 
@@ -63,25 +63,25 @@ void ready_list::erase(sequence& s) {
 }
 
 void ready_list::copy_to(std::vector<sequence*>& to, std::size_t count) const {
-  for (const auto& [batch, line] : batches_)
-    for (sequence* s = line.first; s; s = s->ready_behind) {
+  for (const auto& [batch, copied] : batches_)
+    for (sequence* s = copied.first; s; s = s->ready_behind) {
       if (count-- == 0)
         return;
       to.push_back(s);
     }
 }
 
-void sequence_lists::file(sequence& s, bool is_parked) {
-  const filing was = s.filed;
-  const filing is = place_of(s, is_parked);
+void sequence_lists::update(sequence& s, bool is_suspended) {
+  const list_membership was = s.membership;
+  const list_membership is = membership_of(s, is_suspended);
   if (was == is)
     return;
-  move(waiting_, was.waits, is.waits, waiting_turn_of(s), s);
-  move(running_, was.runs, is.runs, s.turn(), s);
+  move(waiting_, was.waits, is.waits, waiting_order_of(s), s);
+  move(running_, was.runs, is.runs, s.service_order(), s);
   running_potential_ += is.runs ? s.potential_tokens() : 0;
   running_potential_ -= was.runs ? s.potential_tokens() : 0;
-  move(prefilling_, was.prefills, is.prefills, s.turn(), s);
-  move(isolated_, was.is_isolated, is.is_isolated, s.turn(), s);
+  move(prefilling_, was.prefills, is.prefills, s.service_order(), s);
+  move(isolated_, was.is_isolated, is.is_isolated, s.service_order(), s);
   if (was.is_ready && !is.is_ready)
     ready_.erase(s);
   else if (is.is_ready && !was.is_ready)
@@ -89,36 +89,37 @@ void sequence_lists::file(sequence& s, bool is_parked) {
   leaving_ += is.is_leaving ? 1 : 0;
   leaving_ -= was.is_leaving ? 1 : 0;
   if (is.is_gone)
-    gone_.push_back(s.turn());
-  s.filed = is;
+    finished_.push_back(s.service_order());
+  s.membership = is;
 }
 
 void sequence_lists::came_back(sequence& s, batch_id batch) {
-  if (s.filed.is_ready)
+  if (s.membership.is_ready)
     ready_.erase(s);
   s.last_batch = batch.value;
-  if (s.filed.is_ready)
+  if (s.membership.is_ready)
     ready_.push(s);
 }
 
-void sequence_lists::check_integrity(const std::map<turn, sequence>& all,
-                                     const std::function<bool(const sequence&)>& is_parked) const {
+void sequence_lists::check_integrity(
+    const std::map<service_order, sequence>& all,
+    const std::function<bool(const sequence&)>& is_suspended) const {
   std::size_t waiting = 0, running = 0, prefilling = 0, isolated = 0, ready = 0, leaving = 0,
               gone = 0;
   for (const auto& [who, s] : all) {
-    ENSURE(place_of(s, is_parked(s)) == s.filed, "ticket {} is in the lists of another state",
-           who.id.ticket.value);
-    waiting += s.filed.waits ? 1 : 0;
-    running += s.filed.runs ? 1 : 0;
-    prefilling += s.filed.prefills ? 1 : 0;
-    isolated += s.filed.is_isolated ? 1 : 0;
-    ready += s.filed.is_ready ? 1 : 0;
-    leaving += s.filed.is_leaving ? 1 : 0;
-    gone += s.filed.is_gone ? 1 : 0;
+    ENSURE(membership_of(s, is_suspended(s)) == s.membership,
+           "ticket {} is in the lists of another state", who.id.ticket.value);
+    waiting += s.membership.waits ? 1 : 0;
+    running += s.membership.runs ? 1 : 0;
+    prefilling += s.membership.prefills ? 1 : 0;
+    isolated += s.membership.is_isolated ? 1 : 0;
+    ready += s.membership.is_ready ? 1 : 0;
+    leaving += s.membership.is_leaving ? 1 : 0;
+    gone += s.membership.is_gone ? 1 : 0;
   }
   ENSURE(waiting == waiting_.size() && running == running_.size() &&
              prefilling == prefilling_.size() && isolated == isolated_.size() &&
-             ready == ready_.size() && leaving == leaving_ && gone == gone_.size(),
+             ready == ready_.size() && leaving == leaving_ && gone == finished_.size(),
          "{} wait, {} run, {} are ready, {} leave: the lists have {}, {}, {}, {}", waiting, running,
          ready, leaving, waiting_.size(), running_.size(), ready_.size(), leaving_);
   std::uint64_t potential = 0;
@@ -126,9 +127,9 @@ void sequence_lists::check_integrity(const std::map<turn, sequence>& all,
     potential += s->potential_tokens();
   ENSURE(potential == running_potential_, "{} potential tokens, {} are counted", potential,
          running_potential_);
-  std::vector<sequence*> line;
-  ready_.copy_to(line, ready_.size());
-  ENSURE(line.size() == ready_.size(), "{} are ready, {} in line", ready_.size(), line.size());
+  std::vector<sequence*> copied;
+  ready_.copy_to(copied, ready_.size());
+  ENSURE(copied.size() == ready_.size(), "{} are ready, {} in line", ready_.size(), copied.size());
 }
 
 } // namespace baton::schedule

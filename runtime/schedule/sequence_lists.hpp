@@ -38,41 +38,41 @@ private:
 class sequence_lists {
 public:
   // In order of service; at equal priority those that have run come first.
-  using waiting_turn = std::tuple<std::int32_t, bool, sequence_id>;
-  using by_turn = std::map<turn, sequence*>;
+  using waiting_order = std::tuple<std::int32_t, bool, sequence_id>;
+  using by_service_order = std::map<service_order, sequence*>;
 
   // Puts it into the lists that match its state. Call it after every change, and before has_started
   // of a waiting sequence changes.
-  void file(sequence& s, bool is_parked);
+  void update(sequence& s, bool is_suspended);
   // Records that `batch`, with rows of this sequence, came back.
   void came_back(sequence& s, batch_id batch);
 
-  const std::map<waiting_turn, sequence*>& waiting() const noexcept { return waiting_; }
-  const by_turn& running() const noexcept { return running_; }
+  const std::map<waiting_order, sequence*>& waiting() const noexcept { return waiting_; }
+  const by_service_order& running() const noexcept { return running_; }
   // The most tokens that the running sequences can reach together.
   std::uint64_t running_potential() const noexcept { return running_potential_; }
   // Running sequences with more than one row left, and those that must be alone in a batch.
-  const by_turn& prefilling() const noexcept { return prefilling_; }
-  const by_turn& isolated() const noexcept { return isolated_; }
+  const by_service_order& prefilling() const noexcept { return prefilling_; }
+  const by_service_order& isolated() const noexcept { return isolated_; }
   const ready_list& ready() const noexcept { return ready_; }
   // In flight but no longer running: their blocks will be released.
   std::size_t leaving() const noexcept { return leaving_; }
   // Ended and not in flight: they can be deleted.
-  std::vector<turn> take_gone() { return std::exchange(gone_, {}); }
+  std::vector<service_order> take_finished() { return std::exchange(finished_, {}); }
 
   // Checks that the lists contain exactly the sequences that belong there; else the process ends.
-  void check_integrity(const std::map<turn, sequence>& all,
-                       const std::function<bool(const sequence&)>& is_parked) const;
+  void check_integrity(const std::map<service_order, sequence>& all,
+                       const std::function<bool(const sequence&)>& is_suspended) const;
 
 private:
-  std::map<waiting_turn, sequence*> waiting_;
-  by_turn running_;
+  std::map<waiting_order, sequence*> waiting_;
+  by_service_order running_;
   std::uint64_t running_potential_ = 0;
-  by_turn prefilling_;
-  by_turn isolated_;
+  by_service_order prefilling_;
+  by_service_order isolated_;
   ready_list ready_;
   std::size_t leaving_ = 0;
-  std::vector<turn> gone_;
+  std::vector<service_order> finished_;
 };
 
 } // namespace baton::schedule

@@ -16,7 +16,7 @@ void ticket_queue::put(ticket_id id, const queued_ticket& now) {
   ++of.tickets;
   of.choices += now.choices_open;
   of.tokens += now.tokens_estimate;
-  waiting_.emplace(turn{now.priority, {id, 0}}, now);
+  waiting_.emplace(service_order{now.priority, {id, 0}}, now);
 }
 
 void ticket_queue::remove(ticket_id id) {

@@ -49,7 +49,7 @@ private:
 
   std::unordered_map<ticket_id, queued_ticket> all_;
   std::map<std::int32_t, sums> sums_;
-  std::map<turn, queued_ticket> waiting_; // have not started
+  std::map<service_order, queued_ticket> waiting_; // have not started
 };
 
 } // namespace baton::schedule

@@ -80,11 +80,11 @@ std::optional<error> scheduler::refuse_reserve(const baton::reserve& request,
       return fail(errc::conflict, "ticket {} is open, or was never granted", request.ticket.value);
     return std::nullopt;
   }
-  if (is_draining_ && !request.goes_on)
+  if (is_draining_ && !request.was_admitted)
     return fail(errc::draining, "the server is shutting down");
   if (!epoch_ && (!closed_at_ || has_given_up(now)))
     return fail(errc::not_ready, "{}", with_cause("the pipeline is not up"));
-  return request.goes_on ? std::nullopt : refuse_to_queue(request);
+  return request.was_admitted ? std::nullopt : refuse_to_queue(request);
 }
 
 std::optional<error> scheduler::refuse_to_queue(const baton::reserve& request) const {
@@ -107,7 +107,7 @@ std::optional<error> scheduler::refuse_to_queue(const baton::reserve& request) c
 
 void scheduler::recount(ticket_id id) {
   const ticket& t = tickets_.at(id);
-  if (t.is_parked)
+  if (t.is_suspended)
     queue_.remove(id);
   else
     queue_.put(id, {t.priority, t.choices_open, t.tokens_estimate, t.choices_started > 0});
@@ -148,18 +148,18 @@ void scheduler::admit(const baton::admit& request, time_point now) {
       --t.choices_open;
       continue;
     }
-    const turn who{t.priority, {request.ticket, choice}};
+    const service_order who{t.priority, {request.ticket, choice}};
     sampling_params sampling = request.sampling;
     sampling.seed += choice;
     const auto added =
         sequences_.try_emplace(who, who, request.prompt_ids, std::move(sampling), stop);
     sequence& s = added.first->second;
     s.cache_salt = request.cache_salt;
-    s.embeds = request.embeds;
+    s.wants_embedding = request.wants_embedding;
     if (!request.delivered.empty())
       for (const token_id token : request.delivered[choice].ids)
         s.append(token);
-    file(s);
+    update_lists(s);
   }
   recount(request.ticket);
   if (stop.tokens_max > 0 || t.prompt_tokens > 1)
@@ -173,8 +173,9 @@ void scheduler::admit(const baton::admit& request, time_point now) {
 }
 
 error scheduler::no_embeddings() {
-  return fail_param(errc::unsupported_parameter, "model",
-                    "this model cannot produce embeddings: the engine of a stage does not support it");
+  return fail_param(
+      errc::unsupported_parameter, "model",
+      "this model cannot produce embeddings: the engine of a stage does not support it");
 }
 
 std::optional<error> scheduler::refuse_admit(const baton::admit& request, const ticket& t) const {
@@ -185,9 +186,9 @@ std::optional<error> scheduler::refuse_admit(const baton::admit& request, const 
   if (request.choices != t.choices)
     return fail_param(errc::invalid_value, "n", "n was {} and is now {}", t.choices,
                       request.choices);
-  if (request.embeds && t.choices != 1)
+  if (request.wants_embedding && t.choices != 1)
     return fail_param(errc::invalid_value, "n", "a prompt has one embedding, not {}", t.choices);
-  if (request.embeds && epoch_ && !shape_.pools)
+  if (request.wants_embedding && epoch_ && !shape_.pools)
     return no_embeddings();
   if (prompt == 0)
     return fail_param(errc::invalid_value, "prompt", "the prompt has no tokens");
@@ -241,48 +242,48 @@ std::optional<error> scheduler::refuse_admit(const baton::admit& request, const 
 }
 
 // Messages already on their way still arrive; missing ones are handled by submit_timeout.
-void scheduler::detach_all_of(node_id gateway) {
+void scheduler::orphan_all_of(process_id gateway) {
   for (auto& [id, t] : tickets_)
     if (t.gateway == gateway)
-      t.is_detached = true;
+      t.is_orphaned = true;
 }
 
-void scheduler::tick_detached(ticket_id id, time_point now) {
+void scheduler::tick_orphaned(ticket_id id, time_point now) {
   ticket& t = tickets_.at(id);
-  if (!t.detached_at)
-    t.detached_at = now;
-  const auto left_for = now - *t.detached_at;
+  if (!t.orphaned_at)
+    t.orphaned_at = now;
+  const auto left_for = now - *t.orphaned_at;
   if (left_for >= (t.is_resumable ? config_.resume_window : config_.detach_grace))
     fail_ticket(id, finish::cancelled, fail(errc::cancelled, "the stream was not resumed in time"));
-  else if (left_for >= config_.detach_grace && !t.is_parked)
-    park(id);
+  else if (left_for >= config_.detach_grace && !t.is_suspended)
+    suspend(id);
 }
 
-void scheduler::park(ticket_id id) {
-  tickets_.at(id).is_parked = true;
+void scheduler::suspend(ticket_id id) {
+  tickets_.at(id).is_suspended = true;
   for_choices(id, [this](sequence& s) {
     if (s.state == sequence_state::running)
       put_back(s);
-    file(s);
+    update_lists(s);
   });
   recount(id);
 }
 
 // It waits for a client to resume it, not for a slot.
-bool scheduler::is_parked(const sequence& s) const {
-  return s.state == sequence_state::waiting && tickets_.at(s.id.ticket).is_parked;
+bool scheduler::is_suspended(const sequence& s) const {
+  return s.state == sequence_state::waiting && tickets_.at(s.id.ticket).is_suspended;
 }
 
 // Drops the tickets that were orphaned first.
-void scheduler::limit_parked() {
+void scheduler::limit_suspended() {
   if (tickets_.size() - queue_.size() <= config_.max_num_parked_reqs)
     return; // tickets outside the queue are suspended
-  std::set<std::pair<time_point, ticket_id>> parked;
+  std::set<std::pair<time_point, ticket_id>> suspended;
   for (const auto& [id, t] : tickets_)
-    if (t.is_parked)
-      parked.emplace(*t.detached_at, id);
-  for (; parked.size() > config_.max_num_parked_reqs; parked.erase(parked.begin()))
-    fail_ticket(parked.begin()->second, finish::cancelled,
+    if (t.is_suspended)
+      suspended.emplace(*t.orphaned_at, id);
+  for (; suspended.size() > config_.max_num_parked_reqs; suspended.erase(suspended.begin()))
+    fail_ticket(suspended.begin()->second, finish::cancelled,
                 fail(errc::cancelled, "{} streams wait to be resumed, which is the limit",
                      config_.max_num_parked_reqs));
 }
@@ -294,16 +295,16 @@ bool scheduler::resume(const baton::resume& request) {
     return false;
   ticket& t = it->second;
   const bool is_the_same = t.gateway == request.gateway && t.request == request.request;
-  if (!t.is_detached && !is_the_same)
+  if (!t.is_orphaned && !is_the_same)
     output_.refusals.push_back(
         {t.gateway,
          {t.request, it->first, fail(errc::cancelled, "the stream was resumed elsewhere"),
           std::chrono::milliseconds{0}, 0}});
   t.gateway = request.gateway;
   t.request = request.request;
-  t.is_detached = t.is_parked = false;
-  t.detached_at.reset();
-  for_choices(request.ticket, [this](sequence& s) { file(s); });
+  t.is_orphaned = t.is_suspended = false;
+  t.orphaned_at.reset();
+  for_choices(request.ticket, [this](sequence& s) { update_lists(s); });
   recount(request.ticket);
   return true;
 }
@@ -320,7 +321,7 @@ void scheduler::cancel(const baton::cancel& request) {
     return sweep();
   }
   if (request.why == cancel_reason::client_lost && it->second.is_resumable) {
-    it->second.is_detached = true;
+    it->second.is_orphaned = true;
     return;
   }
   const auto [code, how, text] = [&]() -> std::tuple<errc, finish, const char*> {
@@ -378,13 +379,13 @@ void scheduler::tick(time_point now) {
     else if (t.deadline && now >= *t.deadline)
       fail_ticket(id, finish::failed,
                   fail(errc::deadline_exceeded, "the request ran past its deadline"));
-    else if (t.is_detached)
-      tick_detached(id, now);
+    else if (t.is_orphaned)
+      tick_orphaned(id, now);
   }
-  limit_parked();
+  limit_suspended();
   sweep();
-  const auto everybody = look_at_queue(std::numeric_limits<std::int32_t>::max());
-  returns_.observe(counters_.tickets_ended, everybody.slots_left == 0, now);
+  const auto all = look_at_queue(std::numeric_limits<std::int32_t>::max());
+  returns_.observe(counters_.tickets_ended, all.slots_left == 0, now);
 }
 
 // Ends a ticket that has no output yet.
@@ -394,7 +395,7 @@ void scheduler::refuse(ticket_id id, error why) {
   for_choices(id, [this](sequence& s) {
     s.state = sequence_state::ended;
     settle(s);
-    file(s);
+    update_lists(s);
   });
   const auto gateway = t.gateway;
   const auto request = t.request;
@@ -449,7 +450,9 @@ tokens scheduler::message_of(sequence& s) {
     m.queue_micros = micros_between(t.admitted_at, t.stepped_at.value_or(t.admitted_at));
     totals_.prompt_tokens += t.has_begun ? 0 : t.prompt_tokens;
     totals_.prefix_cache_queries +=
-        config_.enable_prefix_caching && !s.embeds && m.prompt_scores.empty() ? t.prompt_tokens : 0;
+        config_.enable_prefix_caching && !s.wants_embedding && m.prompt_scores.empty()
+            ? t.prompt_tokens
+            : 0;
     totals_.prefix_cache_hits += s.cached;
     s.has_begun = t.has_begun = true;
   }
@@ -467,7 +470,7 @@ void scheduler::end_choice(sequence& s, tokens last, finish how, std::optional<e
   last.tokens_total = tokens_total;
   output_.tokens.push_back(std::move(last));
   settle(s);
-  file(s);
+  update_lists(s);
   if (--tickets_.at(s.id.ticket).choices_open == 0)
     end_ticket(s.id.ticket);
   else
@@ -484,7 +487,7 @@ void scheduler::end_ticket(ticket_id id) {
   ++counters_.tickets_ended;
 }
 
-sequence* scheduler::find(const turn& who) {
+sequence* scheduler::find(const service_order& who) {
   const auto it = sequences_.find(who);
   return it == sequences_.end() ? nullptr : &it->second;
 }

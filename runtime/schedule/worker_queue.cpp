@@ -15,9 +15,10 @@ constexpr std::uint32_t losses_max = 2;
 
 } // namespace
 
-worker_queue::worker* worker_queue::find(worker_life life) {
-  const auto it = workers_.find(life.node);
-  return it != workers_.end() && it->second.epoch == life.epoch ? &it->second : nullptr;
+worker_queue::worker* worker_queue::find(worker_incarnation which) {
+  const auto it = workers_.find(which.process);
+  return it != workers_.end() && it->second.incarnation == which.incarnation ? &it->second
+                                                                             : nullptr;
 }
 
 std::size_t worker_queue::workers() const noexcept {
@@ -26,11 +27,11 @@ std::size_t worker_queue::workers() const noexcept {
                     [](const auto& w) { return !w.second.is_leaving && !w.second.is_fenced; }));
 }
 
-std::vector<worker_life> worker_queue::lives() const {
-  std::vector<worker_life> all;
-  for (const auto& [node, w] : workers_)
+std::vector<worker_incarnation> worker_queue::incarnations() const {
+  std::vector<worker_incarnation> all;
+  for (const auto& [process, w] : workers_)
     if (!w.is_fenced)
-      all.push_back({node, w.epoch});
+      all.push_back({process, w.incarnation});
   return all;
 }
 
@@ -41,14 +42,14 @@ std::vector<queue_policy> worker_limits::policies() const {
   return all;
 }
 
-result<void> worker_queue::enter(const asked& a, instant now) {
+result<void> worker_queue::enter(const new_request& a, instant now) {
   ENSURE(!entries_.contains(a.request), "request {} comes twice", a.request);
   if (a.priority > limits_.priority_levels)
     return fail_param(errc::invalid_value, "priority", "priority is {}, the model has {} levels",
                       a.priority, limits_.priority_levels);
   const auto priority = a.priority > 0 ? a.priority : limits_.default_priority_level;
   const auto level = static_cast<std::size_t>(std::max<std::uint64_t>(priority, 1) - 1);
-  const auto& policy = line_.policy(level);
+  const auto& policy = queue_.policy(level);
   if (a.queue_timeout.count() > 0 && !policy.allow_timeout_override)
     return fail_param(errc::invalid_value, "timeout",
                       "timeout: allow_timeout_override is false at the request's level");
@@ -56,13 +57,13 @@ result<void> worker_queue::enter(const asked& a, instant now) {
   if (limits_.use_job_ticket) {
     const auto idle = static_cast<std::size_t>(std::count_if(
         workers_.begin(), workers_.end(), [](const auto& w) { return w.second.takes_batches(); }));
-    if (line_.size() >= idle * limits_.batch_size)
+    if (queue_.size() >= idle * limits_.batch_size)
       return fail(errc::no_job_ticket, "no worker of the model is free");
-  } else if (line_.size() >= limits_.max_queued) {
+  } else if (queue_.size() >= limits_.max_queued) {
     return fail(errc::overloaded, "{} requests wait for the model's workers, its limit",
-                line_.size());
+                queue_.size());
   }
-  if (line_.is_full(level))
+  if (queue_.is_full(level))
     return fail(errc::overloaded, "{} requests of priority {} wait, the level's max_queue_size",
                 policy.max_queue_size, level + 1);
   entry e;
@@ -74,8 +75,8 @@ result<void> worker_queue::enter(const asked& a, instant now) {
   auto timeout = policy.timeout;
   if (a.queue_timeout.count() > 0)
     timeout = timeout.count() > 0 ? std::min(timeout, a.queue_timeout) : a.queue_timeout;
-  line_.push(a.request, level,
-             timeout.count() > 0 ? std::optional<instant>(now + timeout) : std::nullopt);
+  queue_.push(a.request, level,
+              timeout.count() > 0 ? std::optional<instant>(now + timeout) : std::nullopt);
   form_batches(now);
   return {};
 }
@@ -86,7 +87,7 @@ void worker_queue::cancel(std::uint64_t request, instant now) {
     return;
   auto& e = it->second;
   if (!e.worker) {
-    line_.erase(request);
+    queue_.erase(request);
     entries_.erase(it);
     return form_batches(now); // a large one may have kept others from being batched
   }
@@ -94,43 +95,43 @@ void worker_queue::cancel(std::uint64_t request, instant now) {
   orders_.emplace_back(abandon_request{*e.worker, request});
 }
 
-void worker_queue::worker_up(worker_life life, instant now) {
-  const auto known = workers_.find(life.node);
+void worker_queue::worker_up(worker_incarnation which, instant now) {
+  const auto known = workers_.find(which.process);
   if (known != workers_.end()) {
-    if (known->second.epoch > life.epoch)
+    if (known->second.incarnation > which.incarnation)
       return;
-    worker_gone({life.node, known->second.epoch}, "its connection was lost", now);
+    worker_gone({which.process, known->second.incarnation}, "its connection was lost", now);
   }
-  auto& w = workers_[life.node];
-  w.epoch = life.epoch;
-  w.idle_turn = ++turns_;
+  auto& w = workers_[which.process];
+  w.incarnation = which.incarnation;
+  w.idle_since = ++idle_count_;
   absent_since_.reset();
   form_batches(now);
 }
 
-void worker_queue::worker_gone(worker_life life, const std::string& how, instant now) {
-  auto* w = find(life);
+void worker_queue::worker_gone(worker_incarnation which, const std::string& how, instant now) {
+  auto* w = find(which);
   if (w == nullptr)
     return;
   const auto open = std::move(w->open);
-  workers_.erase(life.node);
+  workers_.erase(which.process);
   for (auto r = open.rbegin(); r != open.rend(); ++r) // back to the head of the queue, in order
     lose(*r, how);
   form_batches(now);
 }
 
-void worker_queue::worker_leaves(worker_life life) {
-  auto* w = find(life);
+void worker_queue::worker_leaves(worker_incarnation which) {
+  auto* w = find(which);
   if (w == nullptr || std::exchange(w->is_leaving, true))
     return;
-  release_if_done(life.node, *w);
+  release_if_done(which.process, *w);
 }
 
-bool worker_queue::worker_silent(worker_life life, instant now) {
-  const auto* w = find(life);
+bool worker_queue::worker_silent(worker_incarnation which, instant now) {
+  const auto* w = find(which);
   if (w == nullptr || !w->open.empty())
     return false;
-  worker_gone(life, "it fell silent", now);
+  worker_gone(which, "it fell silent", now);
   return true;
 }
 
@@ -146,7 +147,7 @@ void worker_queue::lose(std::uint64_t request, const std::string& how) {
         fail(errc::quarantined, "{} workers ended while processing this request; the last: {}",
              losses_max, how));
   } else {
-    line_.push_again(request);
+    queue_.requeue(request);
   }
 }
 
@@ -155,45 +156,45 @@ void worker_queue::end(std::uint64_t request, error why) {
   orders_.emplace_back(end_request{request, std::move(why)});
 }
 
-bool worker_queue::take_piece(worker_life life, std::uint64_t request, std::uint32_t index,
+bool worker_queue::take_piece(worker_incarnation which, std::uint64_t request, std::uint32_t index,
                               bool is_last, instant now) {
-  auto* w = find(life);
+  auto* w = find(which);
   if (w == nullptr || w->is_fenced)
     return false;
   const auto it = entries_.find(request);
-  if (it == entries_.end() || it->second.worker != life)
+  if (it == entries_.end() || it->second.worker != which)
     return false;
   auto& e = it->second;
   if (index != e.next_index) {
-    fence(life.node, *w, fmt::format("piece {} came in place of {}", index, e.next_index));
+    fence(which.process, *w, fmt::format("piece {} came in place of {}", index, e.next_index));
     return false;
   }
   ++e.next_index;
   const bool is_wanted = !e.is_abandoned;
   if (is_wanted || is_last)
-    w->heard = now; // work on an abandoned request does not extend its time
+    w->last_piece_at = now; // work on an abandoned request does not extend its time
   if (is_last) {
-    finish_item(life.node, *w, request);
+    finish_item(which.process, *w, request);
     form_batches(now);
   }
   return is_wanted;
 }
 
-void worker_queue::finish_item(node_id node, worker& w, std::uint64_t request) {
+void worker_queue::finish_item(process_id process, worker& w, std::uint64_t request) {
   entries_.erase(request);
   std::erase(w.open, request);
   if (w.open.empty())
-    w.idle_turn = ++turns_;
-  release_if_done(node, w);
+    w.idle_since = ++idle_count_;
+  release_if_done(process, w);
 }
 
-void worker_queue::release_if_done(node_id node, const worker& w) {
+void worker_queue::release_if_done(process_id process, const worker& w) {
   if (w.is_leaving && w.open.empty())
-    orders_.emplace_back(release_worker{{node, w.epoch}});
+    orders_.emplace_back(release_worker{{process, w.incarnation}});
 }
 
 // The worker may still be running: its requests end here, before its process does.
-void worker_queue::fence(node_id node, worker& w, std::string why) {
+void worker_queue::fence(process_id process, worker& w, std::string why) {
   for (const auto request : std::exchange(w.open, {})) {
     if (entries_.at(request).is_abandoned)
       entries_.erase(request);
@@ -201,13 +202,13 @@ void worker_queue::fence(node_id node, worker& w, std::string why) {
       end(request, fail(errc::worker_lost, "the worker is ended: {}", why));
   }
   w.is_fenced = true;
-  orders_.emplace_back(fence_worker{{node, w.epoch}, std::move(why)});
+  orders_.emplace_back(fence_worker{{process, w.incarnation}, std::move(why)});
 }
 
-const std::pair<const node_id, worker_queue::worker>* worker_queue::longest_idle() const {
-  const std::pair<const node_id, worker>* first = nullptr;
+const std::pair<const process_id, worker_queue::worker>* worker_queue::longest_idle() const {
+  const std::pair<const process_id, worker>* first = nullptr;
   for (const auto& w : workers_)
-    if (w.second.takes_batches() && (!first || w.second.idle_turn < first->second.idle_turn))
+    if (w.second.takes_batches() && (!first || w.second.idle_since < first->second.idle_since))
       first = &w;
   return first;
 }
@@ -215,10 +216,10 @@ const std::pair<const node_id, worker_queue::worker>* worker_queue::longest_idle
 // A request that was running when a worker ended goes alone: a second loss is then attributable.
 worker_queue::candidates worker_queue::next_batch() const {
   candidates c;
-  if (line_.again() > 0)
+  if (queue_.requeued() > 0)
     return {1, true, {}};
   std::size_t bytes = 0;
-  line_.visit([&](std::uint64_t request) {
+  queue_.visit([&](std::uint64_t request) {
     const auto& e = entries_.at(request);
     bytes += e.bytes;
     if (c.count > 0 && (e.goes_alone || bytes > limits::batch_bytes_max)) {
@@ -236,7 +237,7 @@ worker_queue::candidates worker_queue::next_batch() const {
 // preferred size; otherwise a batch that cannot grow.
 std::size_t worker_queue::ready(const candidates& c, instant now) const {
   const auto delay = limits_.max_batch_delay;
-  if (line_.again() > 0 || (delay.count() > 0 && now >= c.oldest + delay))
+  if (queue_.requeued() > 0 || (delay.count() > 0 && now >= c.oldest + delay))
     return c.count;
   const auto& preferred = limits_.preferred_batch_sizes;
   const auto above = std::upper_bound(preferred.begin(), preferred.end(), c.count);
@@ -246,13 +247,13 @@ std::size_t worker_queue::ready(const candidates& c, instant now) const {
 }
 
 void worker_queue::expire(instant now) {
-  for (const auto request : line_.expire(now))
+  for (const auto request : queue_.expire(now))
     end(request, fail(errc::queue_timeout, "no worker took the request within its queue_timeout"));
 }
 
 void worker_queue::form_batches(instant now) {
   expire(now);
-  while (!line_.empty()) {
+  while (!queue_.empty()) {
     const auto* idle = longest_idle();
     if (idle == nullptr)
       return;
@@ -263,18 +264,18 @@ void worker_queue::form_batches(instant now) {
   }
 }
 
-void worker_queue::begin(node_id node, worker& w, std::size_t count, instant now) {
-  const worker_life life{node, w.epoch};
-  w.open = line_.take(count);
-  w.heard = now;
+void worker_queue::begin(process_id process, worker& w, std::size_t count, instant now) {
+  const worker_incarnation which{process, w.incarnation};
+  w.open = queue_.take(count);
+  w.last_piece_at = now;
   for (const auto request : w.open)
-    entries_.at(request).worker = life;
-  orders_.emplace_back(start_batch{life, ++batches_, w.open});
+    entries_.at(request).worker = which;
+  orders_.emplace_back(start_batch{which, ++batches_, w.open});
 }
 
 std::optional<worker_queue::instant> worker_queue::due() const {
-  const auto expiry = line_.next_expiry();
-  if (line_.empty() || longest_idle() == nullptr)
+  const auto expiry = queue_.next_expiry();
+  if (queue_.empty() || longest_idle() == nullptr)
     return expiry;
   const auto batch = next_batch().oldest + limits_.max_batch_delay;
   return expiry ? std::min(*expiry, batch) : batch;
@@ -296,7 +297,7 @@ void worker_queue::end_late(instant now) {
   for (const auto request : late) {
     auto& e = entries_.at(request);
     if (!e.worker) {
-      line_.erase(request);
+      queue_.erase(request);
       end(request, fail(errc::queue_timeout, "no worker took the request within its deadline"));
       continue;
     }
@@ -308,8 +309,8 @@ void worker_queue::end_late(instant now) {
 }
 
 void worker_queue::watch_workers(instant now) {
-  for (auto& [node, w] : workers_) {
-    if (w.open.empty() || now < w.heard + limits_.response_timeout)
+  for (auto& [process, w] : workers_) {
+    if (w.open.empty() || now < w.last_piece_at + limits_.response_timeout)
       continue;
     const auto why = fmt::format("the worker did not answer for {} ms (response_timeout)",
                                  limits_.response_timeout.count());
@@ -320,7 +321,7 @@ void worker_queue::watch_workers(instant now) {
         end(request, fail(errc::deadline_exceeded, "{}", why));
     }
     w.is_fenced = true;
-    orders_.emplace_back(fence_worker{{node, w.epoch}, why});
+    orders_.emplace_back(fence_worker{{process, w.incarnation}, why});
   }
 }
 
@@ -332,41 +333,42 @@ void worker_queue::end_unserved(instant now) {
   if (!absent_since_)
     absent_since_ = now;
   std::vector<std::uint64_t> unserved;
-  line_.visit([&](std::uint64_t request) {
+  queue_.visit([&](std::uint64_t request) {
     if (now >= std::max(*absent_since_, entries_.at(request).arrived) + limits_.absence_max)
       unserved.push_back(request);
     return true;
   });
   for (const auto request : unserved) {
-    line_.erase(request);
+    queue_.erase(request);
     end(request, fail(errc::not_ready, "the model has no worker at the moment"));
   }
 }
 
 void worker_queue::check_integrity() const {
-  line_.check_integrity();
+  queue_.check_integrity();
   // Requeued requests were admitted before.
-  const auto fresh = line_.size() - line_.again();
+  const auto fresh = queue_.size() - queue_.requeued();
   ENSURE(limits_.use_job_ticket || fresh <= limits_.max_queued, "{} requests wait", fresh);
   std::set<std::uint64_t> seen;
-  line_.visit([&](std::uint64_t request) {
+  queue_.visit([&](std::uint64_t request) {
     const auto it = entries_.find(request);
     ENSURE(it != entries_.end() && !it->second.worker, "request {} waits and runs", request);
     ENSURE(seen.insert(request).second, "request {} waits twice", request);
     return true;
   });
-  for (const auto& [node, w] : workers_) {
+  for (const auto& [process, w] : workers_) {
     ENSURE(w.open.size() <= limits_.batch_size, "a batch of {}", w.open.size());
     ENSURE(!w.is_fenced || w.open.empty(), "a fenced worker has requests");
-    const worker_life life{node, w.epoch};
+    const worker_incarnation which{process, w.incarnation};
     for (const auto request : w.open) {
       const auto it = entries_.find(request);
-      ENSURE(it != entries_.end() && it->second.worker == life, "request {} is not where it runs",
+      ENSURE(it != entries_.end() && it->second.worker == which, "request {} is not where it runs",
              request);
       ENSURE(seen.insert(request).second, "request {} runs twice", request);
     }
   }
-  ENSURE(seen.size() == entries_.size(), "{} requests are in no list", entries_.size() - seen.size());
+  ENSURE(seen.size() == entries_.size(), "{} requests are in no list",
+         entries_.size() - seen.size());
 }
 
 } // namespace baton::schedule

@@ -18,7 +18,7 @@
 //          supervisor is asked to end it) --gone, new incarnation--> removed
 #pragma once
 
-#include "runtime/schedule/waiting_line.hpp"
+#include "runtime/schedule/request_queue.hpp"
 #include "schema/ids.hpp"
 #include "schema/limits.hpp"
 #include "schema/result.hpp"
@@ -57,15 +57,15 @@ struct worker_limits {
 };
 
 // One incarnation of a worker process.
-struct worker_life {
-  node_id node;
-  epoch_id epoch;
-  friend constexpr auto operator<=>(const worker_life&, const worker_life&) = default;
+struct worker_incarnation {
+  process_id process;
+  epoch_id incarnation;
+  friend constexpr auto operator<=>(const worker_incarnation&, const worker_incarnation&) = default;
 };
 
 // The orders for the owner, in sequence.
 struct start_batch {
-  worker_life worker;
+  worker_incarnation worker;
   std::uint64_t batch = 0;
   std::vector<std::uint64_t> requests;
 };
@@ -74,15 +74,15 @@ struct end_request {
   error why;
 };
 struct abandon_request { // its pieces are no longer wanted
-  worker_life worker;
+  worker_incarnation worker;
   std::uint64_t request = 0;
 };
 struct fence_worker {
-  worker_life worker;
+  worker_incarnation worker;
   std::string why;
 };
 struct release_worker { // it is leaving and has no open requests
-  worker_life worker;
+  worker_incarnation worker;
 };
 using worker_order =
     std::variant<start_batch, end_request, abandon_request, fence_worker, release_worker>;
@@ -92,9 +92,9 @@ public:
   using instant = std::chrono::steady_clock::time_point;
 
   explicit worker_queue(worker_limits limits)
-      : limits_(std::move(limits)), line_(limits_.policies()) {}
+      : limits_(std::move(limits)), queue_(limits_.policies()) {}
 
-  struct asked {
+  struct new_request {
     std::uint64_t request = 0; // unique
     std::size_t bytes = 0;     // its size in a message
     std::optional<instant> deadline{};
@@ -104,21 +104,21 @@ public:
   };
   // Errors: invalid_value (a priority or timeout not allowed by its model), overloaded,
   // no_job_ticket; then it was not enqueued.
-  result<void> enter(const asked& a, instant now);
+  result<void> enter(const new_request& a, instant now);
   // Its client has left. No effect if it has ended.
   void cancel(std::uint64_t request, instant now);
 
   // A new incarnation of a process ends the previous one; a repeated one has lost its requests.
-  void worker_up(worker_life worker, instant now);
-  void worker_gone(worker_life worker, const std::string& how, instant now);
-  void worker_leaves(worker_life worker);
+  void worker_up(worker_incarnation worker, instant now);
+  void worker_gone(worker_incarnation worker, const std::string& how, instant now);
+  void worker_leaves(worker_incarnation worker);
   // Its transport is silent: treated as gone, unless it is busy, which may keep it from sending.
   // True if it was treated as gone.
-  bool worker_silent(worker_life worker, instant now);
+  bool worker_silent(worker_incarnation worker, instant now);
 
   // A piece arrived. True: deliver it. False for abandoned requests and ended incarnations.
-  bool take_piece(worker_life worker, std::uint64_t request, std::uint32_t index, bool is_last,
-                  instant now);
+  bool take_piece(worker_incarnation worker, std::uint64_t request, std::uint32_t index,
+                  bool is_last, instant now);
 
   // Handles deadlines, and starts batches whose first request has waited long enough.
   void tick(instant now);
@@ -126,10 +126,10 @@ public:
   std::optional<instant> due() const;
   std::vector<worker_order> take_orders() { return std::exchange(orders_, {}); }
 
-  std::size_t waiting() const noexcept { return line_.size(); }
-  std::size_t running() const noexcept { return entries_.size() - line_.size(); }
+  std::size_t waiting() const noexcept { return queue_.size(); }
+  std::size_t running() const noexcept { return entries_.size() - queue_.size(); }
   std::size_t workers() const noexcept; // that take requests
-  std::vector<worker_life> lives() const;
+  std::vector<worker_incarnation> incarnations() const;
   // Invariants after every call (ENSURE).
   void check_integrity() const;
 
@@ -140,23 +140,23 @@ private:
     std::optional<instant> deadline;
     std::uint32_t losses = 0;     // workers that ended while processing it
     std::uint32_t next_index = 0; // of its next piece
-    std::optional<worker_life> worker;
+    std::optional<worker_incarnation> worker;
     bool goes_alone = false;
     bool is_abandoned = false;
   };
   struct worker {
-    epoch_id epoch;
+    epoch_id incarnation;
     std::vector<std::uint64_t> open; // in batch order
-    instant heard;                   // last piece of its batch
-    std::uint64_t idle_turn = 0;     // the longest idle worker comes first
+    instant last_piece_at;           // last piece of its batch
+    std::uint64_t idle_since = 0;    // the longest idle worker comes first
     bool is_leaving = false;
     bool is_fenced = false;
 
     bool takes_batches() const noexcept { return open.empty() && !is_leaving && !is_fenced; }
   };
 
-  worker* find(worker_life life);
-  const std::pair<const node_id, worker>* longest_idle() const;
+  worker* find(worker_incarnation which);
+  const std::pair<const process_id, worker>* longest_idle() const;
   // The head of the queue, as far as it fits into one batch.
   struct candidates {
     std::size_t count = 0;
@@ -168,23 +168,23 @@ private:
   std::size_t ready(const candidates& c, instant now) const;
   void form_batches(instant now);
   void expire(instant now);
-  void begin(node_id node, worker& at, std::size_t count, instant now);
+  void begin(process_id process, worker& at, std::size_t count, instant now);
   void end(std::uint64_t request, error why);
   void lose(std::uint64_t request, const std::string& how);
-  void fence(node_id node, worker& w, std::string why);
-  void finish_item(node_id node, worker& w, std::uint64_t request);
-  void release_if_done(node_id node, const worker& w);
+  void fence(process_id process, worker& w, std::string why);
+  void finish_item(process_id process, worker& w, std::uint64_t request);
+  void release_if_done(process_id process, const worker& w);
   void end_late(instant now);
   void end_unserved(instant now);
   void watch_workers(instant now);
 
   worker_limits limits_;
   std::unordered_map<std::uint64_t, entry> entries_;
-  waiting_line line_;
-  std::map<node_id, worker> workers_;
+  request_queue queue_;
+  std::map<process_id, worker> workers_;
   std::optional<instant> absent_since_; // none: some worker takes requests, or not checked yet
   std::uint64_t batches_ = 0;
-  std::uint64_t turns_ = 0;
+  std::uint64_t idle_count_ = 0;
   std::vector<worker_order> orders_;
 };
 

@@ -143,11 +143,11 @@ result<answer> client::chat(std::string model, chat_prompt messages, std::uint32
   baton::generate request;
   request.model = std::move(model);
   request.input = std::move(messages);
-  request.unsaid = all_sampling_fields;
+  request.unspecified = all_sampling_fields;
   request.tokens_max_given = tokens_max != 0;
   if (tokens_max != 0) {
     request.stop.tokens_max = tokens_max;
-    request.unsaid &= ~bit_of(sampling_field::tokens_max);
+    request.unspecified &= ~bit_of(sampling_field::tokens_max);
   }
   auto answers = complete(std::move(request), deadline);
   if (!answers)

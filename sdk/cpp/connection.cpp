@@ -55,7 +55,7 @@ std::uint64_t request_of(const message& m) {
 
 connection::connection(std::string endpoint, const client_options& options)
     : endpoint_(std::move(endpoint)), options_(options),
-      socket_(std::make_unique<door_socket>()), node_{random_node()} {}
+      socket_(std::make_unique<door_socket>()), process_{random_node()} {}
 
 result<std::shared_ptr<connection>> connection::open(const std::string& endpoint,
                                                      const client_options& options) {
@@ -82,10 +82,10 @@ connection::~connection() {
 
 frames connection::framed(const message& m) {
   envelope e;
-  e.source = node_;
-  e.source_epoch = epoch_;
+  e.source = process_;
+  e.source_incarnation = incarnation_;
   e.target = door_;
-  e.target_epoch = door_epoch_;
+  e.target_incarnation = door_incarnation_;
   e.source_actor = client_actor;
   e.target_actor = door_actor;
   e.correlation = request_of(m);
@@ -95,9 +95,9 @@ frames connection::framed(const message& m) {
 
 void connection::connect() {
   socket_->connect(endpoint_);
-  epoch_ = {std::max(now_ns(), epoch_.value + 1)}; // the clock may have been set back
+  incarnation_ = {std::max(now_ns(), incarnation_.value + 1)}; // the clock may have been set back
   door_ = {};
-  door_epoch_ = {};
+  door_incarnation_ = {};
   sequence_out_ = sequence_in_ = 0;
   arrived_bytes_ = credited_bytes_ = 0;
 }
@@ -106,8 +106,8 @@ void connection::connect() {
 result<void> connection::greet(clock::time_point deadline, const std::stop_token& stop) {
   connect();
   hello us;
-  us.node = node_;
-  us.epoch = epoch_;
+  us.process = process_;
+  us.incarnation = incarnation_;
   us.role = role::client;
   us.name = options_.name.substr(0, limits::name_bytes_max);
   us.pid = ::getpid();
@@ -123,8 +123,8 @@ result<void> connection::greet(clock::time_point deadline, const std::stop_token
     return fail(errc::bad_frame, "the door answered hello with {}", name_of(kind_of(*m)));
   if (ack->refused)
     return *ack->refused;
-  door_ = ack->node;
-  door_epoch_ = ack->epoch;
+  door_ = ack->process;
+  door_incarnation_ = ack->incarnation;
   window_bytes_ = ack->credit_bytes;
   return {};
 }
@@ -295,7 +295,7 @@ result<void> connection::receive_all(clock::time_point& silent_since) {
     if (!*next)
       return {};
     auto& [e, content, data_bytes] = **next;
-    if (e.source != door_ || e.source_epoch != door_epoch_)
+    if (e.source != door_ || e.source_incarnation != door_incarnation_)
       return fail(errc::link_down, "another door, or another life of it, answers now");
     if (e.sequence != ++sequence_in_)
       return fail(errc::link_down, "message {} of the door came in place of {}", e.sequence,

@@ -76,10 +76,10 @@ private:
   std::string endpoint_;
   client_options options_;
   std::unique_ptr<door_socket> socket_; // the thread's, once it runs
-  node_id node_;
-  epoch_id epoch_;
-  node_id door_;
-  epoch_id door_epoch_;
+  process_id process_;
+  epoch_id incarnation_;
+  process_id door_;
+  epoch_id door_incarnation_;
   std::uint64_t window_bytes_ = 0;
   std::uint64_t sequence_out_ = 0;
   std::uint64_t sequence_in_ = 0;

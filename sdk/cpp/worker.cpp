@@ -60,11 +60,11 @@ result<environment> read_environment() {
       return value.error();
     *to = *std::move(value);
   }
-  const auto node = number<std::uint32_t>("BATON_WORKER_NODE");
-  const auto epoch = number<std::uint64_t>("BATON_WORKER_EPOCH");
+  const auto process = number<std::uint32_t>("BATON_WORKER_NODE");
+  const auto incarnation = number<std::uint64_t>("BATON_WORKER_EPOCH");
   const auto batch_size = number<std::uint32_t>("BATON_WORKER_BATCH_SIZE");
-  if (!node || !epoch || !batch_size)
-    return !node ? node.error() : !epoch ? epoch.error() : batch_size.error();
+  if (!process || !incarnation || !batch_size)
+    return !process ? process.error() : !incarnation ? incarnation.error() : batch_size.error();
   e.place.batch_size = *batch_size;
   if (variable("BATON_WORKER_GPU_ID")) {
     const auto gpu = number<std::uint32_t>("BATON_WORKER_GPU_ID");
@@ -73,8 +73,8 @@ result<environment> read_environment() {
     e.place.gpu_id = *gpu;
   }
   e.place.door = variable("BATON_DOOR") ? *variable("BATON_DOOR") : std::string();
-  e.link.node = {*node};
-  e.link.epoch = {*epoch};
+  e.link.process = {*process};
+  e.link.incarnation = {*incarnation};
   e.link.name = e.place.name;
   return e;
 }

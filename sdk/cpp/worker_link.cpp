@@ -123,10 +123,10 @@ bool worker_link::judge(const result<void>& how) {
 
 std::optional<std::uint64_t> worker_link::say(const message& m) {
   envelope e;
-  e.source = place_.node;
-  e.source_epoch = place_.epoch;
+  e.source = place_.process;
+  e.source_incarnation = place_.incarnation;
   e.target = door_;
-  e.target_epoch = door_epoch_;
+  e.target_incarnation = door_incarnation_;
   e.source_actor = worker_actor;
   e.target_actor = door_actor;
   e.sequence = sequence_out_ + 1;
@@ -139,11 +139,11 @@ std::optional<std::uint64_t> worker_link::say(const message& m) {
 
 result<void> worker_link::serve(const std::stop_token& stop) {
   door_ = {};
-  door_epoch_ = {};
+  door_incarnation_ = {};
   sequence_in_ = sequence_out_ = 0;
   hello us;
-  us.node = place_.node;
-  us.epoch = place_.epoch;
+  us.process = place_.process;
+  us.incarnation = place_.incarnation;
   us.role = role::worker;
   us.name = place_.name;
   us.pid = ::getpid();
@@ -231,8 +231,8 @@ result<void> worker_link::take(const envelope&, message m) {
     if (const auto* ack = std::get_if<hello_ack>(&m)) {
       if (ack->refused)
         return *ack->refused;
-      door_ = ack->node;
-      door_epoch_ = ack->epoch;
+      door_ = ack->process;
+      door_incarnation_ = ack->incarnation;
       window_bytes_ = ack->credit_bytes;
       sent_bytes_ = credited_bytes_ = 0;
       is_open_ = true;

@@ -20,8 +20,8 @@ namespace baton::sdk {
 
 struct link_place {
   std::string endpoint;
-  node_id node;
-  epoch_id epoch;
+  process_id process;
+  epoch_id incarnation;
   std::string name;
 };
 
@@ -62,8 +62,8 @@ private:
   const link_place place_;
   door_socket socket_;
   // The socket thread's.
-  node_id door_;
-  epoch_id door_epoch_;
+  process_id door_;
+  epoch_id door_incarnation_;
   std::uint64_t sequence_in_ = 0;
   std::uint64_t sequence_out_ = 0;
   // Everybody's.

@@ -27,8 +27,8 @@ using clk = std::chrono::steady_clock;
 
 namespace {
 
-constexpr node_id here{1};
-constexpr node_id there{2};
+constexpr process_id here{1};
+constexpr process_id there{2};
 constexpr std::size_t sizes[] = {64, 4096, 65'536};
 // Set when an actor's message woke one more thread on each side, which costs up to 22 µs on a
 // virtual machine; the rest is for the codec. The two copies of each side (into the packet, and out
@@ -126,12 +126,12 @@ struct process {
   std::promise<void> linked;
   bool was_linked = false; // a link may fall and come again
 
-  process(node_id self, const std::string& endpoint) {
+  process(process_id self, const std::string& endpoint) {
     auto bound = bus.bind(endpoint);
     ENSURE(bound, "cannot listen on {}", endpoint);
     hello h;
-    h.node = self;
-    h.epoch = epoch_id{1};
+    h.process = self;
+    h.incarnation = epoch_id{1};
     h.endpoint = *bound;
     links = std::make_unique<cluster::exchange>(bus, h, cluster::exchange_options{});
     links->on_peer_up([this](const hello&) {

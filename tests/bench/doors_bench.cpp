@@ -41,7 +41,7 @@ constexpr std::size_t streams_most = 512;
 constexpr std::size_t rows_of_step = 32; // one micro-batch of many
 constexpr std::size_t events_ahead = 48; // of each stream, that the client has not read
 constexpr auto seconds_max = std::chrono::seconds(120);
-constexpr node_id head_node{2};
+constexpr process_id head_process{2};
 
 struct wishes {
   std::size_t streams = 64;
@@ -306,13 +306,13 @@ result<measured> be_gateway(const wishes& w, shared_counts& counts, int port_out
   options.set("scheduler.max-threads", std::size_t{1});
   caf::actor_system system(options);
   gateway::gateway_config config;
-  config.self = node_id{1};
-  config.epoch = epoch_id{1};
+  config.self = process_id{1};
+  config.incarnation = epoch_id{1};
   config.http = "127.0.0.1:0";
   if (w.is_grpc) {
     config.grpc.kserve = "127.0.0.1:0";
   }
-  config.pipelines = {{head_node, "bench", 0, false}};
+  config.pipelines = {{head_process, "bench", 0, false}};
   config.stream_buffer_max_bytes = 1u << 20; // nobody is slow but the machine
   auto facts = std::make_shared<gateway::board>(config);
   const auto place = std::make_shared<gateway::desk_actor>();

@@ -111,7 +111,7 @@ private:
     bool is_begun = engine_.begin(now, {});
     for (std::uint32_t step = 1; step < o_.steps; ++step) {
       auto next = batch_of(0, batch, o_.position + step, 1);
-      next.tokens.assign(batch, token_to_come);
+      next.tokens.assign(batch, placeholder_token);
       for (std::uint32_t i = 0; i < batch; ++i)
         next.feeds.push_back({i, i, now.batch});
       const auto asked = clock_type::now();

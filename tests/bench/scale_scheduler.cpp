@@ -21,7 +21,7 @@ constexpr std::uint32_t prompt_tokens = 128;
 constexpr std::uint32_t output_tokens_max =
     128; // of each stream another number, half of it on average
 constexpr std::uint32_t vocabulary_size = 32'000;
-constexpr node_id gateway{3};
+constexpr process_id gateway{3};
 
 struct scheduler_figures { // of one round
   double step_p50 = 0;

@@ -12,7 +12,7 @@
 namespace baton::bench {
 namespace {
 
-constexpr std::uint32_t first_node = 1024;
+constexpr std::uint32_t first_process = 1024;
 
 struct supervisor_figures {
   double event = 0;   // one child's status, taken in and told on
@@ -31,7 +31,7 @@ struct supervisor_lab {
     actors::supervisor_config c;
     c.name = "root";
     for (std::uint32_t i = 0; i < nodes; ++i)
-      c.children.push_back({fmt::format("agent-{}", i), node_id{first_node + i}, role::agent,
+      c.children.push_back({fmt::format("agent-{}", i), process_id{first_process + i}, role::agent,
                             actors::agent_intensity});
     c.start = [this](const actors::child_spec&, epoch_id) -> result<std::int32_t> {
       return ++last_pid_;
@@ -41,7 +41,9 @@ struct supervisor_lab {
     c.escalate = [](const status&) {};
     c.stopped = [] {};
     c.now = [this] { return now_; };
-    c.next_epoch = [this](node_id node) { return lives_[node] = epoch_id{++last_epoch_}; };
+    c.next_incarnation = [this](process_id process) {
+      return lives_[process] = epoch_id{++last_epoch_};
+    };
     actor_ = system_->spawn(actors::supervisor, c);
     coordinator().run();
     bytes_ = static_cast<double>(bytes_in_use() - before) / nodes;
@@ -59,13 +61,13 @@ struct supervisor_lab {
     supervisor_figures f;
     f.bytes = bytes_;
     told_ = 0;
-    f.event = each([this](node_id node) {
-      return status{node, lives_[node], role::agent, "agent", phase::ready, "", 0, 0, 1};
+    f.event = each([this](process_id process) {
+      return status{process, lives_[process], role::agent, "agent", phase::ready, "", 0, 0, 1};
     });
     f.told = static_cast<double>(told_) / nodes_;
     now_ += actors::settled_after;
-    f.restart = each([this](node_id node) {
-      return actors::child_exited{node, lives_[node], "killed by signal 9", false};
+    f.restart = each([this](process_id process) {
+      return actors::child_exited{process, lives_[process], "killed by signal 9", false};
     });
     constexpr int ticks = 20;
     const stopwatch time;
@@ -88,7 +90,7 @@ private:
   double each(F make) {
     const stopwatch time;
     for (std::uint32_t i = 0; i < nodes_; ++i)
-      send(make(node_id{first_node + i}));
+      send(make(process_id{first_process + i}));
     return time.micros() / nodes_;
   }
 
@@ -97,7 +99,7 @@ private:
   std::unique_ptr<caf::actor_system> system_;
   actors::supervisor_actor actor_;
   actors::time_point now_{};
-  std::map<node_id, epoch_id> lives_;
+  std::map<process_id, epoch_id> lives_;
   std::int32_t last_pid_ = 0;
   std::uint64_t last_epoch_ = 0;
   std::size_t told_ = 0;
@@ -114,8 +116,8 @@ opening open_epoch_of(std::uint32_t nodes) {
   opening o;
   actors::pipeline line({0, nodes, {}}, {1});
   for (stage_index i = 0; i < nodes; ++i) {
-    const node_id node{first_node + i};
-    line.on_up({node,
+    const process_id process{first_process + i};
+    line.on_up({process,
                 {7},
                 role::shard,
                 fmt::format("shard-{}", i),
@@ -123,8 +125,8 @@ opening open_epoch_of(std::uint32_t nodes) {
                 "build",
                 0});
     stage_ready ready;
-    ready.node = node;
-    ready.node_epoch = {7};
+    ready.process = process;
+    ready.incarnation = {7};
     ready.stage = i;
     ready.stages = nodes;
     ready.blocks = 1000;

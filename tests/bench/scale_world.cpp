@@ -44,7 +44,7 @@ world_figures lose_one(std::uint32_t nodes, bool dies, std::uint64_t seed) {
   f.came_up = until(w, true, grain);
   w.run_for(500ms); // heartbeats go round
   f.bytes = static_cast<double>(bytes_in_use() - before) / nodes;
-  const auto victim = sim::shard_node(nodes / 2);
+  const auto victim = sim::shard_process(nodes / 2);
   if (dies)
     w.crash(victim);
   else

@@ -161,7 +161,7 @@ struct two_decoding {
       d.token_index = i;
       if (!is_fed)
         continue;
-      batch.tokens[row] = token_to_come;
+      batch.tokens[row] = placeholder_token;
       batch.feeds.push_back({row, order[row] == before[0] ? 0U : 1U, {100 + i - 1}});
     }
     return batch;

@@ -68,7 +68,7 @@ void refuses_bad_batches(const subject& s) {
   refused("a block too many", [](auto& b) { b.slices[0].blocks.push_back(9); });
   refused("a token beyond the vocabulary",
           [&](auto& b) { b.tokens[0] = static_cast<token_id>(l.vocabulary_size); });
-  refused("a token that is still to come", [](auto& b) { b.tokens[0] = token_to_come; });
+  refused("a token that is still to come", [](auto& b) { b.tokens[0] = placeholder_token; });
   refused("a row too many", [](auto& b) { b.tokens.push_back(0); });
   refused("no draw", [](auto& b) { b.draws.clear(); });
   refused("a context too long", [&](auto& b) {

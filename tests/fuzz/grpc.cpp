@@ -17,7 +17,7 @@ namespace {
 board& facts() {
   static board all([] {
     gateway_config config;
-    config.pipelines = {{node_id{2}, "m"}};
+    config.pipelines = {{process_id{2}, "m"}};
     return config;
   }());
   static const bool is_ready = [] {

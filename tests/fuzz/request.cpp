@@ -128,7 +128,7 @@ void check_raw(std::string_view body) {
 // "m" is a language model and "w" a worker's, both ready.
 std::shared_ptr<board> serving() {
   gateway_config config;
-  config.pipelines = {{node_id{2}, "m"}};
+  config.pipelines = {{process_id{2}, "m"}};
   auto all = std::make_shared<board>(config);
   all->change([](snapshot& s) {
     model_card card;

@@ -11,7 +11,7 @@ client::client(std::uint64_t number, client_plan plan, const engine::toy_model& 
     : number_(number), plan_(std::move(plan)),
       stream_(std::make_shared<gateway::stream>(number, plan_.buffer_bytes, [] {})),
       choices_(plan_.choices), choices_left_(plan_.choices) {
-  if (plan_.embeds) {
+  if (plan_.wants_embedding) {
     embedding_ = toy_embedding(toy, plan_.input, pooling::mean);
     choices_[0].how_expected = finish::stop;
     return;
@@ -58,8 +58,8 @@ gateway::open_generate client::request() const {
   g.request = number_;
   g.model = "toy";
   g.input = plan_.input;
-  if (plan_.embeds) {
-    g.embeds = g.tokens_max_given = true;
+  if (plan_.wants_embedding) {
+    g.wants_embedding = g.tokens_max_given = true;
     g.stop.tokens_max = 1;
     return {stream_, g, false, false};
   }
@@ -144,7 +144,7 @@ void client::take(const chunk& c) {
 
 // With the one end, if it is a good one; bit for bit.
 void client::check_embedding(const chunk& c) {
-  const bool is_due = plan_.embeds && c.finish == finish::stop;
+  const bool is_due = plan_.wants_embedding && c.finish == finish::stop;
   if (c.embedding != (is_due ? embedding_ : std::vector<float>()))
     say("an embedding of {} values that is not the fault-free run's", c.embedding.size());
 }

@@ -24,7 +24,7 @@ struct client_plan {
   bool reads_slowly = false;   // may lose its stream for that
   std::string request_id = {}; // asks again by it where it knows of no ticket
   std::optional<constraint> looks_like = std::nullopt;
-  bool embeds = false; // wants the input's embedding, and no token
+  bool wants_embedding = false; // wants the input's embedding, and no token
   std::int32_t prompt_logprobs = -1;
 };
 

@@ -71,7 +71,7 @@ TEST_CASE(
         }
         begin_fault(w, is_of_memory, static_cast<stage_index>(w.draw(w.options().stages)));
         if (is_of_memory) { // which an epoch has that is open
-          const auto first = shard_node(0);
+          const auto first = shard_process(0);
           w.crash(first);
           w.restart(first);
         }
@@ -138,7 +138,7 @@ TEST_CASE("a link between stages that falls whenever it is up brings no storm of
         const auto last = (o.stages - 1) * o.width;
         const auto span = std::chrono::milliseconds(1 + w.draw(40));
         for (auto until = w.now() + 70s; w.now() < until; w.run_for(span))
-          w.network().disconnect(shard_node(0), shard_node(last));
+          w.network().disconnect(shard_process(0), shard_process(last));
         check_promises(w);
         w.run_for(pause_max + 20s);
         CHECK(w.stands() == phase::ready);

@@ -15,7 +15,7 @@ TEST_CASE("without faults every stream is the oracle's, whatever the order of ev
     check_rest(w);
     check_failures(w, {});
     CHECK(w.load().epochs == 1);
-    for (const auto& [node, l] : w.lives()) {
+    for (const auto& [process, l] : w.running()) {
       const auto counted = l.links->counters();
       CHECK(counted.lost == 0);
       CHECK(counted.bad == 0);
@@ -36,7 +36,7 @@ TEST_CASE("shards that are killed, or come late, change no token of any stream")
   for_seeds([](std::uint64_t seed) {
     auto o = drawn_options(seed);
     if (seed % 4 == 0)
-      o.late.insert(shard_node(0));
+      o.late.insert(shard_process(0));
     world w(o);
     int kills = 0;
     live_through(w, 20, [&] {
@@ -93,7 +93,7 @@ TEST_CASE("links that lose, repeat, reorder, corrupt and fall never show in a st
     f.corrupt = static_cast<double>(w.draw(3)) * 0.002;
     f.disconnect = static_cast<double>(w.draw(3)) * 0.001;
     f.delay_max = std::chrono::milliseconds(1 + w.draw(20));
-    const auto all = all_nodes(w);
+    const auto all = all_processes(w);
     live_through(w, 15, [&] {
       auto a = all[w.draw(all.size())];
       auto b = all[w.draw(all.size())];
@@ -117,7 +117,7 @@ TEST_CASE("when head or gateway die every open stream ends once and the cluster 
   for_seeds([](std::uint64_t seed) {
     world w(drawn_options(seed));
     live_through(w, 12, [&] {
-      auto victim = w.draw(2) == 0 ? head_node : gateway_node;
+      auto victim = w.draw(2) == 0 ? head_process : gateway_process;
       w.crash(victim);
       w.run_for(std::chrono::milliseconds(w.draw(500)));
       w.restart(victim);
@@ -134,9 +134,9 @@ TEST_CASE("clients of a gateway that died come back to their streams and lose no
   for_seeds([](std::uint64_t seed) {
     world w(drawn_options(seed));
     live_through(w, 16, [&] {
-      w.crash(gateway_node);
+      w.crash(gateway_process);
       w.run_for(std::chrono::milliseconds(w.draw(2) == 0 ? w.draw(500) : w.draw(9000)));
-      w.restart(gateway_node);
+      w.restart(gateway_process);
       w.run_for(500ms);
     });
     check_rest(w);
@@ -152,13 +152,13 @@ TEST_CASE("whoever came back to a stream keeps it when the head is lost as well"
   for_seeds([](std::uint64_t seed) {
     world w(drawn_options(seed));
     live_through(w, 12, [&] {
-      w.crash(gateway_node);
+      w.crash(gateway_process);
       w.run_for(std::chrono::milliseconds(w.draw(500)));
-      w.restart(gateway_node);
+      w.restart(gateway_process);
       w.run_for(6s); // longer than any pause between two greetings: its clients are back
-      w.crash(head_node);
+      w.crash(head_process);
       w.run_for(std::chrono::milliseconds(w.draw(500)));
-      w.restart(head_node);
+      w.restart(head_process);
       w.run_for(6s);
     });
     check_rest(w);
@@ -181,10 +181,10 @@ TEST_CASE("a stream that was taken up again outlives the head at once") {
     for (int i = 0; i < 4; ++i)
       w.open(some_plan(w));
     w.run_for(std::chrono::milliseconds(100 + w.draw(700)));
-    w.crash(gateway_node);
+    w.crash(gateway_process);
     const auto away = w.draw(2) == 0 ? 10 : 500;
     w.run_for(std::chrono::milliseconds(w.draw(away)));
-    w.restart(gateway_node);
+    w.restart(gateway_process);
     w.run_for(std::chrono::milliseconds(50 + w.draw(1500)));
     const auto& core = *w.scheduler()->core;
     std::set<const client*> back;
@@ -192,9 +192,9 @@ TEST_CASE("a stream that was taken up again outlives the head at once") {
       if (c->is_back() && !c->has_ended() && core.is_known(c->ticket()) &&
           !core.is_reserved(c->ticket())) // else it was granted and never submitted
         back.insert(c.get());
-    w.crash(head_node);
+    w.crash(head_process);
     w.run_for(std::chrono::milliseconds(w.draw(500)));
-    w.restart(head_node);
+    w.restart(head_process);
     w.network().faults = {};
     w.run_for(6s);
     check_rest(w);
@@ -217,9 +217,9 @@ TEST_CASE("open streams go on behind the death of the head with the same tokens"
   for_seeds([](std::uint64_t seed) {
     world w(drawn_options(seed));
     live_through(w, 12, [&] {
-      w.crash(head_node);
+      w.crash(head_process);
       w.run_for(std::chrono::milliseconds(w.draw(1500)));
-      w.restart(head_node);
+      w.restart(head_process);
       w.run_for(std::chrono::milliseconds(w.draw(1000)));
     });
     check_rest(w);
@@ -230,7 +230,7 @@ TEST_CASE("open streams go on behind the death of the head with the same tokens"
 TEST_CASE("a process that is stopped for a while brings nothing of its old life into a stream") {
   for_seeds([](std::uint64_t seed) {
     world w(drawn_options(seed));
-    const auto all = all_nodes(w);
+    const auto all = all_processes(w);
     live_through(w, 12, [&] {
       auto victim = w.draw(3) == 0 ? all[w.draw(all.size())] : some_shard(w);
       w.freeze(victim);
@@ -255,7 +255,7 @@ TEST_CASE("a step that hangs closes its epoch, and what comes of it later counts
             static_cast<shard_index>(w.draw(w.options().stages)) * w.options().width;
         w.stick(victim);
         w.run_for(actors::step_timeout + std::chrono::milliseconds(1 + w.draw(20'000)));
-        w.release(shard_node(victim));
+        w.release(shard_process(victim));
         check_rest(w);
         check_failures(w, {errc::queue_timeout});
       },
@@ -268,9 +268,9 @@ TEST_CASE("whatever happens, streams are right, end once, and nothing is left be
     o.queue_max = 3;
     const auto all_of = 2 + o.shards();
     if (seed % 3 == 0)
-      o.late.insert(seed % 2 == 0 ? head_node : shard_node(o.shards() - 1));
+      o.late.insert(seed % 2 == 0 ? head_process : shard_process(o.shards() - 1));
     world w(o);
-    const auto all = all_nodes(w);
+    const auto all = all_processes(w);
     auto& f = w.network().faults;
     f.loss = f.duplicate = f.reorder = f.corrupt = 0.0005;
     f.disconnect = 0.0003;
@@ -296,13 +296,13 @@ TEST_CASE("whatever happens, streams are right, end once, and nothing is left be
         break;
       default:
         if (auto victim = some_shard(w); w.is_alive(victim))
-          w.stick(victim.value - shard_node(0).value);
+          w.stick(victim.value - shard_process(0).value);
       }
       w.run_for(std::chrono::milliseconds(w.draw(w.draw(4) == 0 ? 5000 : 200)));
       w.release(a);
       w.network().heal_all();
       for (shard_index i = 0; i < w.options().shards(); ++i)
-        w.release(shard_node(i));
+        w.release(shard_process(i));
       if (w.draw(2) == 0)
         w.restart(a);
     });

@@ -28,13 +28,13 @@ void put_under_load(world& w) {
 void check_settled(world& w) {
   CHECK_FALSE(w.plan().now.coming);
   const auto planned = w.planned_shards();
-  for (const auto& [node, l] : w.lives())
+  for (const auto& [process, l] : w.running())
     if (l.links->self().role == role::shard)
-      CHECK(std::find(planned.begin(), planned.end(), node) != planned.end());
+      CHECK(std::find(planned.begin(), planned.end(), process) != planned.end());
   REQUIRE(w.scheduler());
-  CHECK(w.scheduler()->line->generation() == w.plan().now.serving.number);
-  CHECK(w.scheduler()->line->stages() == w.plan().now.serving.stages);
-  CHECK(w.scheduler()->line->width() == w.plan().now.serving.width);
+  CHECK(w.scheduler()->pipeline->generation() == w.plan().now.serving.number);
+  CHECK(w.scheduler()->pipeline->stages() == w.plan().now.serving.stages);
+  CHECK(w.scheduler()->pipeline->width() == w.plan().now.serving.width);
 }
 
 bool wait_for(world& w, const std::function<bool()>& is_so, std::chrono::milliseconds most) {
@@ -57,7 +57,7 @@ TEST_CASE("layers move between shards while streams run, and no stream notices b
       REQUIRE(wait_for(
           w, [&] { return w.plan().now.serving.number == change; }, 5s));
       moved_under_load += w.open_clients() > 0 ? 1 : 0;
-      kept += w.scheduler()->line->keeps_kv() ? 1 : 0;
+      kept += w.scheduler()->pipeline->keeps_kv() ? 1 : 0;
     }
     check_rest(w);
     check_failures(w, {});
@@ -80,16 +80,16 @@ TEST_CASE("whoever dies, hangs or is cut off while layers move, all streams are 
       auto victim = some_shard(w); // of either generation
       switch (w.draw(8)) {
       case 0:
-        victim = head_node;
+        victim = head_process;
         break;
       case 1:
-        w.crash(root_node);
+        w.crash(root_process);
         w.run_for(std::chrono::milliseconds(w.draw(200)));
-        w.restart(root_node);
+        w.restart(root_process);
         return;
       case 2:
-        w.network().partition(victim, head_node);
-        w.network().partition(head_node, victim);
+        w.network().partition(victim, head_process);
+        w.network().partition(head_process, victim);
         w.run_for(std::chrono::milliseconds(w.draw(3000)));
         w.network().heal_all();
         return;
@@ -132,16 +132,16 @@ TEST_CASE(
     const auto before = w.planned_shards();
     REQUIRE(w.repartition(some_layout(w)));
     // The coming shards are told whose KV to take over; nobody has heard of it yet.
-    REQUIRE(
-        w.run_until([&] { return w.scheduler() && w.scheduler()->line->generation() == 1; }, 5s));
-    for (const auto node : before)
-      if (node == before.front() || w.draw(2) == 0)
-        w.lose_memory(node);
+    REQUIRE(w.run_until([&] { return w.scheduler() && w.scheduler()->pipeline->generation() == 1; },
+                        5s));
+    for (const auto process : before)
+      if (process == before.front() || w.draw(2) == 0)
+        w.lose_memory(process);
     const auto failed_before = w.takes_failed();
     REQUIRE(wait_for(
         w, [&] { return w.plan().now.serving.number == 1; }, 5s));
     const bool found_none = w.takes_failed() > failed_before;
-    CHECK_FALSE((found_none && w.scheduler()->line->keeps_kv()));
+    CHECK_FALSE((found_none && w.scheduler()->pipeline->keeps_kv()));
     lost += found_none ? 1 : 0;
     check_rest(w);
     check_failures(w, {});
@@ -165,7 +165,7 @@ TEST_CASE("shards whose machine is lost are done without, and streams go on from
       const auto& now = w.plan().now;
       CHECK(now == generations{{change, now.serving.stages, {}, now.serving.width}, std::nullopt});
       if (w.draw(4) == 0)
-        w.crash(head_node);
+        w.crash(head_process);
     }
     check_rest(w);
     check_failures(w, after_losses);
@@ -188,11 +188,11 @@ TEST_CASE("shards that cannot come are given up, and those that serve are not to
         w.run_for(1s);
         for (int i = 0; i < 4; ++i)
           w.open(some_plan(w));
-        w.network().partition(shard_node(0, 1), head_node); // else it may be in time
-        w.network().partition(head_node, shard_node(0, 1));
+        w.network().partition(shard_process(0, 1), head_process); // else it may be in time
+        w.network().partition(head_process, shard_process(0, 1));
         REQUIRE(w.repartition(some_layout(w)));
         for (int i = 0; i < 400 && w.plan().now.coming; ++i) {
-          w.crash(shard_node(0, 1));
+          w.crash(shard_process(0, 1));
           w.run_for(20ms);
         }
         CHECK(w.plan().now.serving.number == 0);

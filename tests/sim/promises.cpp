@@ -50,12 +50,12 @@ void promises::after_scheduler() {
   const auto open = counted.tickets_granted - counted.tickets_ended;
   // Whoever comes back to a parked ticket, or to a head that has lost its log, was let in before:
   // others have taken its place meanwhile.
-  most_detached_ = std::max<std::uint64_t>(most_detached_, load.detached);
+  most_orphaned_ = std::max<std::uint64_t>(most_orphaned_, load.orphaned);
   if (std::exchange(head_, s->options.first_epoch) != s->options.first_epoch)
     open_before_ = std::max(open_before_, std::exchange(most_open_, 0)); // also of two heads ago
   most_open_ = std::max<std::uint64_t>(most_open_, open);
   if (!o.by_priority && // an urgent one does not wait behind others
-      open > o.queue_max + o.slots + most_detached_ + open_before_)
+      open > o.queue_max + o.slots + most_orphaned_ + open_before_)
     say(fmt::format("{} tickets, {} may wait for {} slots", open, o.queue_max, o.slots));
   const auto waited = world_.now() - s->stepped_at;
   if (s->core->has_flights() && waited > unanswered_max)
@@ -67,7 +67,7 @@ void promises::on_new_shard() {
 }
 
 void promises::check_openings(const actors::scheduler_state& s, const load_report& load) {
-  const auto epoch = s.line->epoch();
+  const auto epoch = s.pipeline->epoch();
   if (epoch < epoch_)
     say(fmt::format("epoch {} after {}", epoch.value, epoch_.value));
   const auto steps = load.steps + load.prefills_failed + load.decodes_failed;
@@ -88,7 +88,7 @@ void promises::on_disagreement(stage_index stage, std::uint32_t rank) {
   say(fmt::format("rank {} of stage {} computes another thing than rank 0", rank, stage));
 }
 
-void promises::before_step(node_id shard, const micro_batch& batch) {
+void promises::before_step(process_id shard, const micro_batch& batch) {
   auto& highest = run_[shard];
   if (batch.epoch < highest)
     say(fmt::format("shard {} runs a step of epoch {} after {}", shard.value, batch.epoch.value,
@@ -112,7 +112,7 @@ void promises::before_step(node_id shard, const micro_batch& batch) {
 // Guesses, failed steps and what was parked are done again as well: not looked at then.
 void promises::check_order(const micro_batch& batch) {
   const auto& o = world_.options();
-  if (o.guesses > 0 || o.by_priority || world_.on_step || most_detached_ > 0)
+  if (o.drafts > 0 || o.by_priority || world_.on_step || most_orphaned_ > 0)
     return;
   if (batch.epoch != order_epoch_)
     order_.clear();
@@ -138,22 +138,22 @@ void promises::after_tick() {
 }
 
 void promises::check_links() {
-  for (const auto& [node, l] : world_.lives()) {
+  for (const auto& [process, l] : world_.running()) {
     for (const auto& p : l.links->peers()) {
       const bool is_up = p.state == cluster::link_state::up;
-      auto& met = met_[{node, p.node}];
+      auto& met = met_[{process, p.process}];
       if (p.epoch < met && p.epoch)
-        say(fmt::format("node {} went back to life {} of node {}", node.value, p.epoch.value,
-                        p.node.value));
+        say(fmt::format("node {} went back to life {} of node {}", process.value, p.epoch.value,
+                        p.process.value));
       met = std::max(met, p.epoch);
       if (!is_up && p.waiting_count > 0)
-        say(fmt::format("node {} keeps {} messages for node {}, which is down", node.value,
-                        p.waiting_count, p.node.value));
+        say(fmt::format("node {} keeps {} messages for node {}, which is down", process.value,
+                        p.waiting_count, p.process.value));
       // A single message may be larger than the window.
       constexpr std::uint64_t message_bytes_max = 16 << 10;
       if (is_up && p.outstanding_bytes > std::max(world_.options().window_bytes, message_bytes_max))
-        say(fmt::format("node {} has {} bytes outstanding at node {}", node.value,
-                        p.outstanding_bytes, p.node.value));
+        say(fmt::format("node {} has {} bytes outstanding at node {}", process.value,
+                        p.outstanding_bytes, p.process.value));
     }
   }
 }
@@ -172,16 +172,16 @@ void promises::at_rest() {
                     d->streams.size(), d->kept.size()));
   if (const auto* b = world_.board(); b && b->requests_open() != 0)
     say(fmt::format("the gateway has {} requests open at rest", b->requests_open()));
-  for (const auto& [node, l] : world_.lives())
+  for (const auto& [process, l] : world_.running())
     for (const auto& p : l.links->peers())
       if (p.state == cluster::link_state::up && (p.outstanding_bytes > 0 || p.waiting_count > 0))
         say(fmt::format("at rest {} bytes of node {} are outstanding at node {}, {} messages wait",
-                        p.outstanding_bytes, node.value, p.node.value, p.waiting_count));
+                        p.outstanding_bytes, process.value, p.process.value, p.waiting_count));
 }
 
 // -- The supervisor --
 
-void promises::on_exit(node_id child) {
+void promises::on_exit(process_id child) {
   exits_[child].push_back(world_.now());
 }
 
@@ -191,7 +191,7 @@ void promises::on_root_lost() {
 }
 
 // Each start but the first follows an exit.
-void promises::on_start(node_id child, bool is_alive) {
+void promises::on_start(process_id child, bool is_alive) {
   if (is_alive)
     say(fmt::format("node {} is started while it lives", child.value));
   const auto& limits = world_.options().intensity;

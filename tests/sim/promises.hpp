@@ -21,11 +21,11 @@ public:
 
   // -- what happens --
   void after_scheduler(); // has handled a message
-  void before_step(node_id shard, const micro_batch& batch);
+  void before_step(process_id shard, const micro_batch& batch);
   void on_disagreement(stage_index stage, std::uint32_t rank); // with rank 0, in a step
   void after_tick();
-  void on_start(node_id child, bool is_alive); // by the supervisor
-  void on_exit(node_id child);
+  void on_start(process_id child, bool is_alive); // by the supervisor
+  void on_exit(process_id child);
   void on_root_lost();
   void on_actor_end(const std::string& whose);
   void on_new_shard(); // or another plan: what failed before may go well now
@@ -50,12 +50,12 @@ private:
   epoch_id epoch_;                                             // the highest of the head
   std::deque<std::chrono::steady_clock::time_point> openings_; // since a step came back
   std::uint64_t steps_ = 0;                                    // that came back
-  std::map<node_id, epoch_id> run_;                     // by shard: the highest that it ran for
-  std::map<std::pair<node_id, node_id>, epoch_id> met_; // who has met which life of whom
-  std::map<node_id, std::deque<std::chrono::steady_clock::time_point>> exits_;
+  std::map<process_id, epoch_id> run_; // by shard: the highest that it ran for
+  std::map<std::pair<process_id, process_id>, epoch_id> met_; // who has met which life of whom
+  std::map<process_id, std::deque<std::chrono::steady_clock::time_point>> exits_;
   std::map<sequence_id, progress> order_; // at stage 0, within an epoch
   epoch_id order_epoch_;
-  std::uint64_t most_detached_ = 0; // at any time: so many may have been parked
+  std::uint64_t most_orphaned_ = 0; // at any time: so many may have been parked
   epoch_id head_;                   // the life of the head that was last seen
   std::uint64_t most_open_ = 0;     // tickets, in this life
   std::uint64_t open_before_ = 0;   // in the one before: it may be told of them again

@@ -63,14 +63,14 @@ bool carries_poison(const micro_batch& batch) {
   return false;
 }
 
-std::vector<node_id> all_nodes(const world& w) {
-  std::vector<node_id> all{head_node, gateway_node};
+std::vector<process_id> all_processes(const world& w) {
+  std::vector<process_id> all{head_process, gateway_process};
   const auto shards = w.planned_shards();
   all.insert(all.end(), shards.begin(), shards.end());
   return all;
 }
 
-node_id some_shard(world& w) {
+process_id some_shard(world& w) {
   const auto shards = w.planned_shards();
   return shards[w.draw(shards.size())];
 }
@@ -78,7 +78,7 @@ node_id some_shard(world& w) {
 void live_through(world& w, int strikes, const std::function<void()>& fault) {
   w.run_for(100ms);
   for (int i = 0; i < strikes; ++i) {
-    if (w.is_alive(gateway_node) && w.draw(3) != 0)
+    if (w.is_alive(gateway_process) && w.draw(3) != 0)
       w.open(some_plan(w));
     if (!w.clients().empty() && w.draw(8) == 0)
       w.leave(*w.clients()[w.draw(w.clients().size())]);
@@ -89,13 +89,13 @@ void live_through(world& w, int strikes, const std::function<void()>& fault) {
   w.network().faults = {};
   w.network().heal_all();
   w.on_step = nullptr;
-  for (auto node : all_nodes(w)) {
-    w.release(node);
+  for (auto process : all_processes(w)) {
+    w.release(process);
     if (!w.options().supervised)
-      w.restart(node);
+      w.restart(process);
   }
   if (w.options().supervised)
-    w.restart(root_node);
+    w.restart(root_process);
   w.run_for(5s); // a connection that was cut in silence falls by itself within 4
 }
 

@@ -26,8 +26,8 @@ inline constexpr token_id poison = 7;
 // A micro-batch that begins a prompt with it.
 bool carries_poison(const micro_batch& batch);
 
-std::vector<node_id> all_nodes(const world& w);
-node_id some_shard(world& w);
+std::vector<process_id> all_processes(const world& w);
+process_id some_shard(world& w);
 
 // Clients come and go while `fault` strikes now and then; whoever is down comes back.
 void live_through(world& w, int strikes, const std::function<void()>& fault);

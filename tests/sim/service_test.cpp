@@ -221,13 +221,13 @@ TEST_CASE(
         for (int i = 0; i < 12; ++i) {
           client_plan plan = some_plan(w);
           if (w.draw(2) == 0)
-            plan = {.input = plan.input, .priority = plan.priority, .embeds = true};
+            plan = {.input = plan.input, .priority = plan.priority, .wants_embedding = true};
           else if (w.draw(2) == 0)
             plan.prompt_logprobs = static_cast<std::int32_t>(w.draw(4));
-          for (auto copies = plan.embeds ? 1 + w.draw(3) : 1; copies > 0; --copies)
+          for (auto copies = plan.wants_embedding ? 1 + w.draw(3) : 1; copies > 0; --copies)
             w.open(plan);
           if (w.draw(3) == 0) {
-            const auto victim = w.draw(3) == 0 ? head_node : some_shard(w);
+            const auto victim = w.draw(3) == 0 ? head_process : some_shard(w);
             if (w.is_alive(victim)) {
               w.crash(victim);
               ++kills;
@@ -261,7 +261,7 @@ TEST_CASE("engines that make no embeddings have them refused, and go on with the
         world w(o);
         if (w.draw(2) == 0)
           w.run_for(200ms);
-        const auto& refused = w.open({.input = some_prompt(w), .embeds = true});
+        const auto& refused = w.open({.input = some_prompt(w), .wants_embedding = true});
         w.open(some_plan(w));
         check_rest(w);
         REQUIRE(refused.failure());

@@ -13,7 +13,7 @@ std::size_t count_of(const world& w, const std::string& line) {
 }
 
 // Now and then somebody dies, or hangs for ever: only a kill helps.
-void crash_or_freeze(world& w, node_id victim, bool dies) {
+void crash_or_freeze(world& w, process_id victim, bool dies) {
   if (dies)
     w.crash(victim);
   else
@@ -27,13 +27,13 @@ TEST_CASE("children that die or hang come back, and the cluster serves again") {
   for_seeds(
       [](std::uint64_t seed) {
         world w(supervised_options(seed));
-        const auto all = all_nodes(w);
+        const auto all = all_processes(w);
         live_through(w, 12, [&] {
           const auto victim = all[w.draw(all.size())];
           crash_or_freeze(w, victim, w.draw(2) == 0);
         });
         check_rest(w);
-        if (!w.is_alive(gateway_node))
+        if (!w.is_alive(gateway_process))
           return;
         w.open({.input = {1, 2, 3}, .tokens_max = 5});
         CHECK(w.run_until_ended(patience));
@@ -46,17 +46,17 @@ TEST_CASE("streams go on without the root, and the next one adopts whoever lives
   for_seeds(
       [](std::uint64_t seed) {
         world w(supervised_options(seed));
-        auto all = all_nodes(w);
-        all.insert(all.end(), 4, root_node);
+        auto all = all_processes(w);
+        all.insert(all.end(), 4, root_process);
         live_through(w, 12, [&] {
           const auto victim = all[w.draw(all.size())];
           crash_or_freeze(w, victim, w.draw(3) != 0);
           if (w.draw(2) == 0) {
-            w.crash(root_node); // of a frozen one nobody would be the successor
-            w.restart(root_node);
+            w.crash(root_process); // of a frozen one nobody would be the successor
+            w.restart(root_process);
           }
         });
-        w.release(root_node);
+        w.release(root_process);
         check_rest(w);
       },
       /*stride=*/2);
@@ -71,9 +71,9 @@ TEST_CASE("the death of a root that is replaced is noticed by nobody") {
         for (int i = 0; i < 4; ++i)
           w.open(some_plan(w));
         w.run_for(std::chrono::milliseconds(w.draw(100)));
-        w.crash(root_node);
+        w.crash(root_process);
         w.run_for(std::chrono::milliseconds(w.draw(3000)));
-        w.restart(root_node);
+        w.restart(root_process);
         check_rest(w);
         w.run_for(20s); // whoever was adopted and is not known is killed by then
         const auto& lines = w.supervised();
@@ -89,7 +89,7 @@ TEST_CASE("a child that hangs for good is killed and started again") {
       [](std::uint64_t seed) {
         world w(supervised_options(seed));
         w.run_for(1s);
-        const auto all = all_nodes(w);
+        const auto all = all_processes(w);
         const auto victim = all[w.draw(all.size())];
         w.freeze(victim);
         w.run_for(10s);
@@ -107,10 +107,10 @@ TEST_CASE("a child that dies at each start is given up, after no more restarts t
         o.intensity = {3, 30s};
         world w(o);
         const auto name = w.draw(2) == 0 ? std::string("shard-0") : std::string("gateway");
-        const auto node = name == "gateway" ? gateway_node : shard_node(0);
+        const auto process = name == "gateway" ? gateway_process : shard_process(0);
         for (int i = 0; i < 200; ++i) {
           w.run_for(50ms);
-          w.crash(node);
+          w.crash(process);
         }
         check_promises(w);
         CHECK(count_of(w, "start " + name) == 4);
@@ -124,7 +124,7 @@ TEST_CASE("a root that drains stops its children in the reverse order, whoever h
       [](std::uint64_t seed) {
         world w(supervised_options(seed));
         w.run_for(1s);
-        const auto all = all_nodes(w);
+        const auto all = all_processes(w);
         if (w.draw(2) == 0)
           w.freeze(all[w.draw(all.size())]);
         if (w.draw(2) == 0)
@@ -151,8 +151,8 @@ TEST_CASE("a root that drains stops its children in the reverse order, whoever h
         }
         CHECK(stops.size() + 1 >= order.size());
         CHECK(count_of(w, "stopped") == 1);
-        for (auto node : all)
-          CHECK_FALSE(w.is_alive(node));
+        for (auto process : all)
+          CHECK_FALSE(w.is_alive(process));
       },
       /*stride=*/10);
 }

@@ -27,15 +27,15 @@ bool run_with(std::uint64_t n, const fault_place& place, std::uint32_t width) {
   place.in_world(w, is_now);
   w.run_for(60ms);
   for (int i = 0; i < 3; ++i)
-    if (w.is_alive(gateway_node))
+    if (w.is_alive(gateway_process))
       w.open({.input = {1, 2, 3, static_cast<token_id>(4 + i)}, .tokens_max = 4});
   CHECK(w.run_until_ended(60s)); // a lost question is given up after 30
   const bool was_reached = asked >= n;
   w.on_step = nullptr;
   w.network().on_send = nullptr;
   w.run_for(5s); // links greet again
-  for (auto node : all_nodes(w))
-    CHECK(w.is_alive(node));
+  for (auto process : all_processes(w))
+    CHECK(w.is_alive(process));
   w.open({.input = {9, 8, 7}, .tokens_max = 3});
   check_rest(w);
   CHECK(w.clients().back()->is_complete());
@@ -54,7 +54,7 @@ void sweep(const fault_place& place) {
 void sweep_sends(testing::sim_fault fault) {
   fault_place place;
   place.in_world = [fault](world& w, const is_it& is_now) {
-    w.network().on_send = [fault, is_now](node_id, node_id) {
+    w.network().on_send = [fault, is_now](process_id, process_id) {
       return is_now() ? fault : testing::sim_fault::none;
     };
   };

@@ -37,13 +37,13 @@ worker_world::worker_world(std::uint64_t seed, worker_faults faults)
   config.limits = limits_;
   config.facts = facts_;
   load_ = config.load;
-  config.say = [this](life to, message m) {
+  config.say = [this](incarnation to, message m) {
     if (auto* p = find(to))
       p->inbox.push_back(std::move(m));
   };
   config.report = [this](const status& s) { reports_.push_back(s); };
   for (std::uint32_t i = 0; i < places; ++i)
-    processes_.push_back({{node_id{100 + i}, {}}, false, false, false, {}, {}});
+    processes_.push_back({{process_id{100 + i}, {}}, false, false, false, {}, {}});
   pool_ = gateway::spawn_worker_pool(*system_, std::move(config));
 }
 
@@ -98,7 +98,7 @@ void worker_world::note(std::string what) {
     broken_ = std::move(what);
 }
 
-worker_world::process* worker_world::find(life who) {
+worker_world::process* worker_world::find(incarnation who) {
   const auto p = std::find_if(processes_.begin(), processes_.end(),
                               [&](const process& one) { return one.is_alive && one.who == who; });
   return p == processes_.end() ? nullptr : &*p;
@@ -176,7 +176,7 @@ void worker_world::strike() {
 }
 
 void worker_world::start(process& p) {
-  p = {{p.who.node, {++epochs_}}, true, false, false, {}, {}};
+  p = {{p.who.process, {++epochs_}}, true, false, false, {}, {}};
   tell(gateway::worker_greeted{p.who});
 }
 
@@ -229,7 +229,7 @@ void worker_world::obey_root() {
     return;
   const auto s = reports_.front();
   reports_.pop_front();
-  auto* p = s.phase == phase::failed ? find({s.node, s.epoch}) : nullptr;
+  auto* p = s.phase == phase::failed ? find({s.process, s.incarnation}) : nullptr;
   if (p == nullptr)
     return;
   if (!p->hangs && !p->is_mad)

@@ -37,14 +37,14 @@ public:
   static bool is_poison(std::uint64_t request) noexcept { return request % 13 == 5; }
 
 private:
-  using life = gateway::worker_life;
+  using incarnation = gateway::worker_incarnation;
   struct job {
     std::uint64_t request = 0;
     std::uint32_t next = 0;
     bool is_cancelled = false;
   };
   struct process {
-    life who;
+    incarnation who;
     bool is_alive = false;
     bool hangs = false;
     bool is_mad = false;
@@ -80,7 +80,7 @@ private:
   void read_all();
   void pass(std::chrono::milliseconds time);
   void note(std::string what);
-  process* find(life who);
+  process* find(incarnation who);
 
   std::mt19937_64 random_;
   const worker_faults faults_; // of `live`

@@ -31,7 +31,7 @@ world_options drawn_options(std::uint64_t seed) {
   o.blocks = 24 + 4 * draw(5);
   o.swap_blocks = draw(2) * 20;
   o.slots = 2 + draw(4);
-  o.guesses = draw(3) == 0 ? 1 + draw(3) : 0;
+  o.drafts = draw(3) == 0 ? 1 + draw(3) : 0;
   o.run_ahead = draw(4) != 0;
   o.prefix_caching = draw(4) != 0;
   o.by_priority = draw(4) == 0;
@@ -49,8 +49,8 @@ world_options supervised_options(std::uint64_t seed) {
 }
 
 world::~world() {
-  while (!lives_.empty())
-    crash(lives_.begin()->first);
+  while (!running_.empty())
+    crash(running_.begin()->first);
   desk_.reset();
   coordinator().run();
 }
@@ -61,81 +61,82 @@ caf::scheduler::test_coordinator& world::coordinator() {
 
 // -- Faults --
 
-void world::crash(node_id node) {
-  auto it = lives_.find(node);
-  if (it == lives_.end())
+void world::crash(process_id process) {
+  auto it = running_.find(process);
+  if (it == running_.end())
     return;
-  network_.crash(node);
-  network_.thaw(node);
+  network_.crash(process);
+  network_.thaw(process);
   it->second.links->stop();
   std::set<const caf::resumable*> dying;
   for (auto& a : it->second.actors) {
     dying.insert(dynamic_cast<caf::resumable*>(caf::actor_cast<caf::abstract_actor*>(a)));
     caf::anon_send_exit(a, caf::exit_reason::kill);
   }
-  if (node == gateway_node) {
+  if (process == gateway_process) {
     for (auto& c : clients_)
       if (!c->was_left && !c->lose_gateway(draw(2) == 0))
         c->was_left = !c->has_ended(); // it was not told of a ticket: nothing was accepted
     desk_.reset();
-  } else if (node == head_node) {
+  } else if (process == head_process) {
     scheduler_.reset();
     detokenizer_.reset();
-  } else if (node == root_node) {
+  } else if (process == root_process) {
     supervisor_.reset();
     book_.reset();
     promises_.on_root_lost();
     // A child that is being started dies with it.
     revivals_.clear();
-    epochs_given_.clear();
+    given_incarnations_.clear();
   }
   // Whatever they still had to do, nobody hears of.
   coordinator().run_jobs_filtered([&](const caf::resumable* job) { return dying.contains(job); });
-  const auto epoch = it->second.links->self().epoch;
-  lives_.erase(it);
+  const auto incarnation = it->second.links->self().incarnation;
+  running_.erase(it);
   if (supervisor_) {
-    promises_.on_exit(node);
-    caf::anon_send(*supervisor_, actors::child_exited{node, epoch, "killed by signal 9", false});
+    promises_.on_exit(process);
+    caf::anon_send(*supervisor_,
+                   actors::child_exited{process, incarnation, "killed by signal 9", false});
   }
 }
 
-void world::restart(node_id node) {
-  if (!is_alive(node))
-    start(node);
+void world::restart(process_id process) {
+  if (!is_alive(process))
+    start(process);
 }
 
-void world::freeze(node_id node) {
-  if (!is_alive(node))
+void world::freeze(process_id process) {
+  if (!is_alive(process))
     return;
-  lives_.at(node).is_frozen = true;
-  network_.freeze(node);
+  running_.at(process).is_frozen = true;
+  network_.freeze(process);
 }
 
 void world::stick(shard_index shard) {
-  if (is_alive(shard_node(shard)))
-    lives_.at(shard_node(shard)).is_stuck = true;
+  if (is_alive(shard_process(shard)))
+    running_.at(shard_process(shard)).is_stuck = true;
 }
 
-void world::release(node_id node) {
-  network_.thaw(node);
-  if (auto it = lives_.find(node); it != lives_.end())
+void world::release(process_id process) {
+  network_.thaw(process);
+  if (auto it = running_.find(process); it != running_.end())
     it->second.is_frozen = it->second.is_stuck = false;
 }
 
-void world::lose_memory(node_id node) {
-  crash(node);
-  kept_.erase(node);
+void world::lose_memory(process_id process) {
+  crash(process);
+  kept_.erase(process);
 }
 
 bool world::is_anyone_held() const {
-  return std::any_of(lives_.begin(), lives_.end(), [](const auto& entry) {
+  return std::any_of(running_.begin(), running_.end(), [](const auto& entry) {
     return entry.second.is_frozen || entry.second.is_stuck;
   });
 }
 
 std::set<const caf::resumable*> world::held_jobs() const {
   std::set<const caf::resumable*> held;
-  for (const auto& [node, l] : lives_)
+  for (const auto& [process, l] : running_)
     if (l.is_frozen || l.is_stuck)
       for (const auto& a : l.actors)
         held.insert(dynamic_cast<caf::resumable*>(caf::actor_cast<caf::abstract_actor*>(a)));
@@ -145,26 +146,26 @@ std::set<const caf::resumable*> world::held_jobs() const {
 void world::strike() {
   if (waiting_within_ > 0)
     return; // the actor that waits is in the middle of its handler
-  for (auto node : std::exchange(doomed_, {})) {
-    crash(node);
+  for (auto process : std::exchange(doomed_, {})) {
+    crash(process);
     if (!options_.supervised)
-      revivals_[node] = now() + revives_after;
+      revivals_[process] = now() + revives_after;
   }
-  std::vector<node_id> due;
-  for (const auto& [node, when] : revivals_)
+  std::vector<process_id> due;
+  for (const auto& [process, when] : revivals_)
     if (when <= now())
-      due.push_back(node);
-  for (auto node : due) {
-    revivals_.erase(node);
-    restart(node);
+      due.push_back(process);
+  for (auto process : due) {
+    revivals_.erase(process);
+    restart(process);
   }
 }
 
-std::vector<node_id> world::planned_shards() const {
-  std::vector<node_id> all;
+std::vector<process_id> world::planned_shards() const {
+  std::vector<process_id> all;
   const auto add = [&](const generation& g) {
     for (shard_index i = 0; i < g.stages * g.width; ++i)
-      all.push_back(shard_node(i, g.number));
+      all.push_back(shard_process(i, g.number));
   };
   add(noted_.now.serving);
   if (noted_.now.coming)
@@ -243,7 +244,7 @@ void world::bring_back_clients() {
 
 void world::tick_all() {
   bring_back_clients();
-  for (auto& [node, l] : lives_) {
+  for (auto& [process, l] : running_) {
     if (l.is_frozen)
       continue;
     l.links->tick(network_.now());

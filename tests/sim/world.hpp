@@ -27,19 +27,19 @@
 
 namespace baton::sim {
 
-inline constexpr node_id root_node{1};
-inline constexpr node_id head_node{2};
-inline constexpr node_id gateway_node{3};
+inline constexpr process_id root_process{1};
+inline constexpr process_id head_process{2};
+inline constexpr process_id gateway_process{3};
 using shard_index = std::uint32_t;                // [stage * width + rank]
 inline constexpr std::uint32_t shards_max = 1024; // of a generation
-inline constexpr node_id shard_node(shard_index shard, std::uint32_t generation = 0) {
-  return node_id{1024 + generation * shards_max + shard};
+inline constexpr process_id shard_process(shard_index shard, std::uint32_t generation = 0) {
+  return process_id{1024 + generation * shards_max + shard};
 }
-inline constexpr shard_index shard_of(node_id node) {
-  return (node.value - 1024) % shards_max;
+inline constexpr shard_index shard_of(process_id process) {
+  return (process.value - 1024) % shards_max;
 }
-inline constexpr std::uint32_t generation_of(node_id node) {
-  return (node.value - 1024) / shards_max;
+inline constexpr std::uint32_t generation_of(process_id process) {
+  return (process.value - 1024) / shards_max;
 }
 // Of the toy model, or one for each stage; the shards of a stage have some of them.
 inline constexpr std::uint32_t layers_of_toy = 4;
@@ -65,7 +65,7 @@ struct world_options {
   std::uint32_t slots = 4;
   std::uint32_t queue_max = 128;
   std::uint64_t token_budget = 0; // to which those that run may come; 0: none
-  std::uint32_t guesses = 0;
+  std::uint32_t drafts = 0;
   bool run_ahead = true;
   bool prefix_caching = true;
   bool by_priority = false;
@@ -76,7 +76,7 @@ struct world_options {
   // The processes are children of a root, whose supervisor starts them again.
   bool supervised = false;
   actors::restart_intensity intensity{20, std::chrono::seconds(60)}; // of each child
-  std::set<node_id> late = {};                                       // not started at first
+  std::set<process_id> late = {};                                    // not started at first
   // Asked at each start of an actor: its process dies of it if true.
   std::function<bool()> dies_at_start = nullptr;
 
@@ -95,14 +95,14 @@ public:
   world& operator=(const world&) = delete;
 
   // -- faults --
-  void crash(node_id node);   // kill -9
-  void restart(node_id node); // a new life; nothing if it is alive
-  bool is_alive(node_id node) const { return lives_.contains(node); }
-  void freeze(node_id node);     // SIGSTOP: neither its actors nor its links do anything
-  void stick(shard_index shard); // its engine hangs in a step; the process is well otherwise
-  void release(node_id node);    // from either
+  void crash(process_id process);   // kill -9
+  void restart(process_id process); // a new life; nothing if it is alive
+  bool is_alive(process_id process) const { return running_.contains(process); }
+  void freeze(process_id process);  // SIGSTOP: neither its actors nor its links do anything
+  void stick(shard_index shard);    // its engine hangs in a step; the process is well otherwise
+  void release(process_id process); // from either
   // The shard's memory is gone, as with the agent that holds it: the shard, if alive, is killed.
-  void lose_memory(node_id node);
+  void lose_memory(process_id process);
   testing::sim_network& network() { return network_; }
   // Asked before each step of an engine.
   std::function<step_fault(shard_index, const micro_batch&)> on_step;
@@ -124,7 +124,7 @@ public:
   bool replace(layout next);
   // What the root has noted last.
   const cluster::noted_generations& plan() const { return noted_; }
-  std::vector<node_id> planned_shards() const;
+  std::vector<process_id> planned_shards() const;
 
   // -- time --
   std::uint64_t draw(std::uint64_t below) { return random_() % below; }
@@ -154,7 +154,7 @@ public:
   // Of all that happened so far: equal for equal seeds.
   std::uint64_t trace() const { return trace_ ^ network_.trace(); }
 
-  struct life {
+  struct running_process {
     std::unique_ptr<cluster::bus> wire;
     std::unique_ptr<cluster::exchange> links;
     std::vector<caf::actor> actors;
@@ -162,11 +162,11 @@ public:
     bool is_frozen = false;
     bool is_stuck = false; // its actors alone
   };
-  const std::map<node_id, life>& lives() const { return lives_; }
+  const std::map<process_id, running_process>& running() const { return running_; }
   // Nothing if it is not alive, or has yet to handle its first message.
   const actors::scheduler_state* scheduler() const;
   const actors::detokenizer_state* detokenizer() const;
-  const gateway::board* board() const { return is_alive(gateway_node) ? board_.get() : nullptr; }
+  const gateway::board* board() const { return is_alive(gateway_process) ? board_.get() : nullptr; }
   const std::vector<std::string>& supervised() const { return supervised_; }
   const std::optional<actors::supervisor_actor>& supervisor() const { return supervisor_; }
   bool is_anyone_held() const;
@@ -176,24 +176,24 @@ public:
 private:
   struct memory_of_shard {
     std::shared_ptr<engine::toy_engine> engine;
-    std::uint64_t life = 0;
+    std::uint64_t kv_incarnation = 0;
     bool is_distrusted = false; // its process ended itself, and may have written anywhere before
   };
   // world_nodes.cpp
-  life& begin(node_id node, role r, const std::string& name);
-  void start(node_id node);
+  running_process& begin(process_id process, role r, const std::string& name);
+  void start(process_id process);
   void start_root();
   void start_head();
   void start_gateway();
-  void start_shard(node_id node);
+  void start_shard(process_id process);
   void say_plan(); // by the root, which has noted it
   actors::wanted_children wanted() const;
-  std::shared_ptr<sim_group> join_group(node_id leader, const sim_group::place& where);
-  result<void> before_step(node_id shard, const micro_batch& batch);
+  std::shared_ptr<sim_group> join_group(process_id leader, const sim_group::place& where);
+  result<void> before_step(process_id shard, const micro_batch& batch);
   template <class Handle>
-  Handle keep(life& l, Handle actor);
+  Handle keep(running_process& l, Handle actor);
   template <class Handle>
-  void tell_peers(life& l, Handle actor);
+  void tell_peers(running_process& l, Handle actor);
 
   caf::scheduler::test_coordinator& coordinator();
   std::set<const caf::resumable*> held_jobs() const; // of whom is frozen or stuck
@@ -213,24 +213,24 @@ private:
   std::shared_ptr<const text::tokenizer> words_;
   caf::actor_system_config config_;
   std::unique_ptr<caf::actor_system> system_;
-  std::map<node_id, life> lives_;
-  std::map<node_id, memory_of_shard> kept_;
-  std::map<node_id, std::shared_ptr<stage_group>> groups_; // by rank 0
+  std::map<process_id, running_process> running_;
+  std::map<process_id, memory_of_shard> kept_;
+  std::map<process_id, std::shared_ptr<stage_group>> groups_; // by rank 0
   bool begin_generation(layout cut, bool is_replacement);
 
   std::map<std::uint32_t, layout> layouts_; // by generation
   cluster::noted_generations noted_;
   std::optional<cluster::generation_book> book_; // the root's
-  std::map<node_id, std::string> endpoints_;
+  std::map<process_id, std::string> endpoints_;
   std::uint64_t last_epoch_ = 0;
-  std::map<node_id, epoch_id> epochs_given_; // by the supervisor, for the next life
+  std::map<process_id, epoch_id> given_incarnations_; // by the supervisor, for the next life
   std::shared_ptr<gateway::board> board_;
   std::optional<gateway::desk_actor> desk_;
   std::optional<actors::scheduler_actor> scheduler_;
   std::optional<actors::detokenizer_actor> detokenizer_;
   std::optional<actors::supervisor_actor> supervisor_;
-  std::set<node_id> doomed_;
-  std::map<node_id, cluster::instant> revivals_;
+  std::set<process_id> doomed_;
+  std::map<process_id, cluster::instant> revivals_;
   std::vector<std::string> supervised_; // "start head", "stop head", "stopped" ...
   std::int32_t last_pid_ = 0;
   std::vector<std::unique_ptr<client>> clients_;

@@ -242,7 +242,7 @@ void make_token(fake_self self, const step& m) {
     return;
   }
   auto& t = it->second;
-  if (t.request.embeds) {
+  if (t.request.wants_embedding) {
     return embed(self, m);
   }
   const auto wanted = std::min(t.what.tokens, t.request.stop.tokens_max);
@@ -418,7 +418,7 @@ actors::tokenizer_actor::behavior_type tokenizer(actors::tokenizer_actor::pointe
         }
         a.choices = m.choices;
         a.cache_salt = m.cache_salt;
-        a.embeds = m.embeds;
+        a.wants_embedding = m.wants_embedding;
         a.sampling = m.sampling;
         a.stop = m.stop;
         if (!m.tokens_max_given) {

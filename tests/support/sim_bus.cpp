@@ -36,18 +36,18 @@ payload spoil(const payload& p) {
 } // namespace
 
 struct sim_network::process {
-  node_id node;
+  process_id id;
   bool is_alive = true;
   bool is_started = false;
   cluster::bus_events events;
   std::vector<std::string> endpoints;
-  std::map<node_id, std::shared_ptr<connection>> out;
+  std::map<process_id, std::shared_ptr<connection>> out;
 };
 
 struct sim_network::connection {
   std::weak_ptr<process> owner;
-  node_id from;
-  node_id to;
+  process_id from;
+  process_id to;
   std::string endpoint;
   std::shared_ptr<lane> facts;    // connected, disconnected: to the owner
   std::shared_ptr<lane> messages; // of this opening; older ones may still be on their way
@@ -66,7 +66,7 @@ public:
 
   result<std::string> bind(const std::string& endpoint) override {
     auto name = endpoint.empty()
-                    ? fmt::format("sim://{}/{}", self_->node.value, ++network_.endpoints_made_)
+                    ? fmt::format("sim://{}/{}", self_->id.value, ++network_.endpoints_made_)
                     : endpoint;
     auto& at = network_.bound_[name];
     if (auto other = at.lock(); other && other->is_alive)
@@ -76,22 +76,22 @@ public:
     return name;
   }
 
-  result<void> connect(node_id peer, const std::string& endpoint) override {
+  result<void> connect(process_id peer, const std::string& endpoint) override {
     disconnect(peer);
     if (!self_->is_alive)
       return fail(errc::link_down, "the process has ended");
     auto c = std::make_shared<sim_network::connection>();
     c->owner = self_;
-    c->from = self_->node;
+    c->from = self_->id;
     c->to = peer;
     c->endpoint = endpoint;
-    c->facts = network_.make_lane(self_->node);
+    c->facts = network_.make_lane(self_->id);
     self_->out[peer] = c;
     network_.open_later(c, handshake_time);
     return {};
   }
 
-  void disconnect(node_id peer) override {
+  void disconnect(process_id peer) override {
     auto it = self_->out.find(peer);
     if (it == self_->out.end())
       return;
@@ -101,7 +101,7 @@ public:
     self_->out.erase(it);
   }
 
-  sent send(node_id peer, const frames& f) override {
+  sent send(process_id peer, const frames& f) override {
     auto it = self_->out.find(peer);
     if (it == self_->out.end())
       return sent::unknown_peer;
@@ -125,9 +125,9 @@ sim_network::~sim_network() {
     l->events.clear();
 }
 
-std::unique_ptr<cluster::bus> sim_network::make_bus(node_id node) {
+std::unique_ptr<cluster::bus> sim_network::make_bus(process_id id) {
   auto p = std::make_shared<process>();
-  p->node = node;
+  p->id = id;
   processes_.push_back(p);
   return std::make_unique<sim_bus>(*this, p);
 }
@@ -148,7 +148,7 @@ bool sim_network::strikes(double chance) {
 
 // -- Lanes --
 
-std::shared_ptr<sim_network::lane> sim_network::make_lane(node_id target) {
+std::shared_ptr<sim_network::lane> sim_network::make_lane(process_id target) {
   auto l = std::make_shared<lane>();
   l->number = ++lanes_made_;
   l->target = target;
@@ -222,13 +222,13 @@ void sim_network::try_to_open(const std::shared_ptr<connection>& c) {
     return;
   auto at = bound_.find(c->endpoint);
   auto target = at == bound_.end() ? nullptr : at->second.lock();
-  if (!target || !target->is_alive || !owner->is_started || is_cut(c->from, target->node) ||
-      is_cut(target->node, c->from)) {
+  if (!target || !target->is_alive || !owner->is_started || is_cut(c->from, target->id) ||
+      is_cut(target->id, c->from)) {
     open_later(c, retry_time);
     return;
   }
   c->target = target;
-  c->messages = make_lane(target->node);
+  c->messages = make_lane(target->id);
   c->is_open = c->is_told = true;
   c->is_cut = false;
   owner->events.connected(c->to);
@@ -301,10 +301,10 @@ sent sim_network::send(const std::shared_ptr<connection>& c, const frames& f) {
 
 // -- Faults of nodes --
 
-void sim_network::partition(node_id from, node_id to) {
+void sim_network::partition(process_id from, process_id to) {
   cuts_.insert({from, to});
   for (const auto& w : processes_)
-    if (auto p = w.lock(); p && p->node == from)
+    if (auto p = w.lock(); p && p->id == from)
       if (auto it = p->out.find(to); it != p->out.end() && it->second->is_open) {
         auto c = it->second;
         c->is_cut = true;
@@ -315,7 +315,7 @@ void sim_network::partition(node_id from, node_id to) {
       }
 }
 
-void sim_network::heal(node_id from, node_id to) {
+void sim_network::heal(process_id from, process_id to) {
   cuts_.erase({from, to});
 }
 
@@ -323,16 +323,16 @@ void sim_network::heal_all() {
   cuts_.clear();
 }
 
-void sim_network::disconnect(node_id from, node_id to) {
+void sim_network::disconnect(process_id from, process_id to) {
   for (const auto& w : processes_)
-    if (auto p = w.lock(); p && p->node == from)
+    if (auto p = w.lock(); p && p->id == from)
       if (auto it = p->out.find(to); it != p->out.end())
         fall(it->second, handshake_time);
 }
 
-void sim_network::crash(node_id node) {
+void sim_network::crash(process_id id) {
   for (const auto& w : std::vector(processes_))
-    if (auto p = w.lock(); p && p->node == node && p->is_alive)
+    if (auto p = w.lock(); p && p->id == id && p->is_alive)
       end(p);
 }
 
@@ -342,7 +342,7 @@ void sim_network::end(const std::shared_ptr<process>& p) {
   p->is_alive = false;
   for (const auto& name : p->endpoints)
     bound_.erase(name);
-  for (auto& [node, c] : p->out) {
+  for (auto& [id, c] : p->out) {
     if (c->messages && c->is_open)
       c->messages->events.resize(draw(c->messages->events.size() + 1));
     c->is_closed = true;
@@ -358,17 +358,17 @@ void sim_network::end(const std::shared_ptr<process>& p) {
 void sim_network::fall_to(const std::shared_ptr<process>& p) {
   for (const auto& w : processes_)
     if (auto other = w.lock(); other && other != p)
-      for (auto& [node, c] : other->out)
+      for (auto& [id, c] : other->out)
         if (c->is_open && c->target.lock() == p)
           fall(c, handshake_time);
 }
 
-void sim_network::freeze(node_id node) {
-  frozen_.insert(node);
+void sim_network::freeze(process_id id) {
+  frozen_.insert(id);
 }
 
-void sim_network::thaw(node_id node) {
-  frozen_.erase(node);
+void sim_network::thaw(process_id id) {
+  frozen_.erase(id);
 }
 
 } // namespace baton::testing

@@ -43,11 +43,11 @@ public:
   ~sim_network();
 
   // A process's bus. `bind` takes any text; "" makes a fresh endpoint. The network outlives it.
-  std::unique_ptr<cluster::bus> make_bus(node_id node);
+  std::unique_ptr<cluster::bus> make_bus(process_id id);
 
   sim_faults faults;
   // Asked at each message that a connection takes; what it says comes on top of the chances.
-  std::function<sim_fault(node_id from, node_id to)> on_send;
+  std::function<sim_fault(process_id from, process_id to)> on_send;
   // Messages on a connection before `send` returns back_pressure.
   std::size_t messages_queued_max = 1000;
 
@@ -67,17 +67,17 @@ public:
 
   // From now on nothing passes from one to the other (call twice for both ways). Connections that
   // it cuts fall after the transport's timeout and come back after `heal`.
-  void partition(node_id from, node_id to);
-  void heal(node_id from, node_id to);
+  void partition(process_id from, process_id to);
+  void heal(process_id from, process_id to);
   void heal_all();
   // The connection of one to the other falls, and comes back by itself.
-  void disconnect(node_id from, node_id to);
+  void disconnect(process_id from, process_id to);
   // As kill -9 of the process: its bus is dead, its connections fall. Another make_bus is its next
   // life.
-  void crash(node_id node);
+  void crash(process_id id);
   // As SIGSTOP and SIGCONT: nothing is delivered to it, what comes waits.
-  void freeze(node_id node);
-  void thaw(node_id node);
+  void freeze(process_id id);
+  void thaw(process_id id);
 
 private:
   friend class sim_bus;
@@ -88,7 +88,7 @@ private:
   // Events of one cause, in order: the messages of a connection, or the facts for its owner.
   struct lane {
     std::uint64_t number = 0; // of making: the order in which the seed chooses
-    node_id target;           // whose process it happens in
+    process_id target;        // whose process it happens in
     std::deque<event> events;
   };
   struct connection;
@@ -97,13 +97,13 @@ private:
   std::uint64_t draw(std::uint64_t below);
   void note(std::uint64_t what);
   bool strikes(double chance);
-  std::shared_ptr<lane> make_lane(node_id target);
+  std::shared_ptr<lane> make_lane(process_id target);
   void put(lane& l, std::chrono::milliseconds after, std::function<void()> happen);
   void try_to_open(const std::shared_ptr<connection>& c);
   void open_later(const std::shared_ptr<connection>& c, std::chrono::milliseconds after);
   void fall(const std::shared_ptr<connection>& c, std::chrono::milliseconds noticed_after);
   void fall_to(const std::shared_ptr<process>& p);
-  bool is_cut(node_id from, node_id to) const { return cuts_.contains({from, to}); }
+  bool is_cut(process_id from, process_id to) const { return cuts_.contains({from, to}); }
   cluster::sent send(const std::shared_ptr<connection>& c, const frames& f);
   void end(const std::shared_ptr<process>& p);
   std::vector<lane*> due_lanes();
@@ -115,8 +115,8 @@ private:
   std::vector<std::shared_ptr<lane>> lanes_;
   std::map<std::string, std::weak_ptr<process>> bound_;
   std::vector<std::weak_ptr<process>> processes_;
-  std::set<std::pair<node_id, node_id>> cuts_;
-  std::set<node_id> frozen_;
+  std::set<std::pair<process_id, process_id>> cuts_;
+  std::set<process_id> frozen_;
   sim_counts counts_;
   std::uint64_t trace_ = 0;
 };

@@ -43,7 +43,7 @@ result<embedding_call> read_embeddings(field_reader& fields, const request_limit
   fields.text("user", {}, label_bytes_max);
   generate one;
   one.model = out.model;
-  one.embeds = true;
+  one.wants_embedding = true;
   one.stop.tokens_max = 1; // no token is generated
   one.tokens_max_given = true;
   one.cache_salt = fields.text("cache_salt", {}, salt_bytes_max);

@@ -185,7 +185,8 @@ void read_sampling(field_reader& fields, const request_limits& limits, generate&
   // vLLM accepts -1 or 0 for "off".
   s.top_k = static_cast<std::int32_t>(
       std::max<std::int64_t>(0, fields.integer("top_k", s.top_k, -1, top_k_max)));
-  request.unsaid |= unsaid_among(fields, all_sampling_fields & ~bit_of(sampling_field::tokens_max));
+  request.unspecified |=
+      unsaid_among(fields, all_sampling_fields & ~bit_of(sampling_field::tokens_max));
   s.num_speculative_tokens = static_cast<std::int32_t>(
       fields.integer("num_speculative_tokens", -1, 0, speculative_tokens_max));
   s.seed = read_seed(fields, request.request_id);
@@ -208,7 +209,7 @@ void read_stopping(field_reader& fields, openai_api api, const request_limits& l
                    : fields.integer(name, limits.completion_tokens_default, least, most));
   // A chat may use the rest of the context; a completion has OpenAI's default.
   out.tokens_max_given = !has_no_limit && (has_old || has_new || api == openai_api::completions);
-  out.unsaid |= has_old || has_new ? 0 : bit_of(sampling_field::tokens_max);
+  out.unspecified |= has_old || has_new ? 0 : bit_of(sampling_field::tokens_max);
   s.tokens_min = static_cast<std::uint32_t>(fields.integer("min_tokens", 0, 0, most));
   s.ignore_eos = fields.boolean("ignore_eos", false);
   s.include_stop_text = fields.boolean("include_stop_str_in_output", false);

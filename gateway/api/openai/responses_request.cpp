@@ -94,9 +94,9 @@ private:
         fields_.integer("max_output_tokens", config_.request.completion_tokens_default, 1,
                         static_cast<std::int64_t>(config_.request.tokens_max)));
     constexpr auto named = bit_of(sampling_field::temperature) | bit_of(sampling_field::top_p);
-    request.unsaid = (all_sampling_fields & ~named) | unsaid_among(fields_, named);
+    request.unspecified = (all_sampling_fields & ~named) | unsaid_among(fields_, named);
     if (request.tokens_max_given) {
-      request.unsaid &= ~bit_of(sampling_field::tokens_max);
+      request.unspecified &= ~bit_of(sampling_field::tokens_max);
     }
     request.cache_salt = fields_.text("cache_salt", {}, salt_bytes_max);
     request.priority = static_cast<std::int32_t>(
@@ -307,11 +307,11 @@ field_words response_words() {
 }
 
 void tell_defaults(const sampling_defaults& of_model, response_create& out) {
-  const auto unsaid = out.call.request.unsaid;
+  const auto unspecified = out.call.request.unspecified;
   auto asked = ordered::parse(out.shape.asked);
   // The decimal as configured, not the nearest float.
   const auto tell = [&](sampling_field field, const std::optional<float>& value) {
-    if (value && (unsaid & bit_of(field)) != 0) {
+    if (value && (unspecified & bit_of(field)) != 0) {
       asked[std::string(name_of(field))] = ordered::parse(fmt::format("{}", *value));
     }
   };

@@ -85,10 +85,10 @@ private:
     using enum sampling_field;
     constexpr auto named =
         bit_of(temperature) | bit_of(top_k) | bit_of(top_p) | bit_of(repetition_penalty);
-    auto& unsaid = out_.request.unsaid;
-    unsaid = unsaid_among(fields_, named) | bit_of(min_p);
+    auto& unspecified = out_.request.unspecified;
+    unspecified = unsaid_among(fields_, named) | bit_of(min_p);
     if (!is_sampled) {
-      unsaid &= bit_of(repetition_penalty);
+      unspecified &= bit_of(repetition_penalty);
     }
   }
 
@@ -105,7 +105,7 @@ private:
     auto& request = out_.request;
     const auto most = static_cast<std::int64_t>(config_.request.tokens_max);
     request.tokens_max_given = fields_.find("max_new_tokens") != nullptr;
-    request.unsaid |= request.tokens_max_given ? 0 : bit_of(sampling_field::tokens_max);
+    request.unspecified |= request.tokens_max_given ? 0 : bit_of(sampling_field::tokens_max);
     request.stop.tokens_max =
         static_cast<std::uint32_t>(fields_.integer("max_new_tokens", most, 1, most));
     read_stop_texts(fields_, request.stop);

@@ -96,7 +96,7 @@ public:
   static result<client> connect(const std::string& endpoint, const client_options& options = {});
 
   // `request.request` is chosen by the client. With what a token is drawn is as the request has it;
-  // of the fields that `request.unsaid` names, the model's defaults are taken
+  // of the fields that `request.unspecified` names, the model's defaults are taken
   // (all_sampling_fields). Errors: those of check_limits; the door's refusal comes with the first
   // next().
   result<stream> generate(baton::generate request);

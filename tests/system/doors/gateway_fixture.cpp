@@ -29,8 +29,8 @@ using namespace baton;
 
 namespace {
 
-node_id head_node(std::size_t pipeline) {
-  return node_id{static_cast<std::uint32_t>(2 + pipeline)};
+process_id head_process(std::size_t pipeline) {
+  return process_id{static_cast<std::uint32_t>(2 + pipeline)};
 }
 
 struct settings {
@@ -117,7 +117,7 @@ int read_flags(int argc, char** argv, settings& s) {
 // Every desk hears of every peer.
 void lose_head(const gateway::front_and_desks& all, std::size_t pipeline) {
   for (const auto& desk : all.desks) {
-    caf::anon_send(desk, actors::peer_down{head_node(pipeline), epoch_id{1}, "told to be down"});
+    caf::anon_send(desk, actors::peer_down{head_process(pipeline), epoch_id{1}, "told to be down"});
   }
 }
 
@@ -323,18 +323,20 @@ result<worker_side> open_workers(caf::actor_system& system, const settings& s,
     c.limits.max_batch_delay = std::chrono::milliseconds(delay_ms);
     c.limits.response_timeout = std::chrono::milliseconds(response_ms);
     c.facts = facts;
-    c.say = [to = side.door](gateway::worker_life life, message m) { to->say(life, std::move(m)); };
+    c.say = [to = side.door](gateway::worker_incarnation life, message m) {
+      to->say(life, std::move(m));
+    };
     c.report = [say](const status& now) {
       say(gateway::json({{"event", "worker"},
-                         {"node", now.node.value},
-                         {"epoch", now.epoch.value},
+                         {"node", now.process.value},
+                         {"epoch", now.incarnation.value},
                          {"phase", gateway::name_of(now.phase)},
                          {"reason", now.reason}})
               .dump());
     };
     const auto first = node;
     for (std::uint32_t i = 0; i < places; ++i, ++node)
-      c.places.push_back({node_id{node}, fmt::format("worker-{}-{}", name, i)});
+      c.places.push_back({process_id{node}, fmt::format("worker-{}-{}", name, i)});
     const auto told = facts_of(name, s);
     told->batch_size = c.limits.batch_size;
     told->max_batch_delay = c.limits.max_batch_delay;
@@ -352,7 +354,7 @@ result<worker_side> open_workers(caf::actor_system& system, const settings& s,
     views.push_back({name, "1", c.load, told});
     const auto pool = gateway::spawn_worker_pool(system, std::move(c));
     for (auto n = first; n < node; ++n)
-      by_place.emplace(node_id{n}, pool);
+      by_place.emplace(process_id{n}, pool);
     side.pools.push_back(pool);
     models->by_name[name] = {gateway::worker_model{"1", pool}};
   }
@@ -380,8 +382,8 @@ std::vector<tests::fake_head> spawn_heads(caf::actor_system& system, const setti
 int main(int argc, char** argv) {
   spdlog::set_default_logger(spdlog::stderr_logger_mt("fixture"));
   settings s;
-  s.gateway.self = node_id{1};
-  s.gateway.epoch = epoch_id{1};
+  s.gateway.self = process_id{1};
+  s.gateway.incarnation = epoch_id{1};
   s.gateway.build = "baton-test";
   s.gateway.http = "127.0.0.1:0";
   if (const int rc = read_flags(argc, argv, s); rc >= 0) {
@@ -392,7 +394,8 @@ int main(int argc, char** argv) {
   }
   s.gateway.pipelines.clear();
   for (std::size_t i = 0; i < s.pipelines.size(); ++i) {
-    s.gateway.pipelines.push_back({head_node(i), s.pipelines[i], s.queue_max, s.uses_job_ticket});
+    s.gateway.pipelines.push_back(
+        {head_process(i), s.pipelines[i], s.queue_max, s.uses_job_ticket});
   }
   if (!s.keys.empty()) {
     auto keys = cluster::load_api_keys(s.keys);

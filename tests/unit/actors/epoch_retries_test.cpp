@@ -11,15 +11,17 @@ namespace {
 
 using time_point = epoch_retries::time_point;
 
-const epoch_retries::lives shards{{node_id{1024}, epoch_id{1}}, {node_id{1025}, epoch_id{1}}};
-const epoch_retries::lives next_life{{node_id{1024}, epoch_id{1}}, {node_id{1025}, epoch_id{2}}};
+const epoch_retries::incarnations shards{{process_id{1024}, epoch_id{1}},
+                                         {process_id{1025}, epoch_id{1}}};
+const epoch_retries::incarnations next_incarnation{{process_id{1024}, epoch_id{1}},
+                                                   {process_id{1025}, epoch_id{2}}};
 
 struct world {
   epoch_retries retries;
   time_point now{};
 
   // Until it may be opened, which takes so long.
-  std::chrono::milliseconds open(const epoch_retries::lives& with = shards) {
+  std::chrono::milliseconds open(const epoch_retries::incarnations& with = shards) {
     const auto since = now;
     while (!retries.may_open(with, now))
       now += 100ms;
@@ -46,25 +48,24 @@ TEST_CASE("epochs that come to nothing with the same shards are opened ever late
     CHECK(w.open() == 13s);
     CHECK(w.retries.keeps_failing());
   }
-  CHECK(w.retries.reason() ==
-        "8 epochs in a row failed, the last one: NCCL: invalid usage");
+  CHECK(w.retries.reason() == "8 epochs in a row failed, the last one: NCCL: invalid usage");
   CHECK(w.retries.failing_since() == time_point{});
 }
 
 TEST_CASE("a shard in another life is tried at once, and not held for what ended with the last") {
   world w;
   w.open();
-  for (std::uint64_t life = 2; life < 20; ++life) {
+  for (std::uint64_t incarnation = 2; incarnation < 20; ++incarnation) {
     w.fail();
-    CHECK(w.open({{node_id{1024}, epoch_id{life}}}) == 0ms);
+    CHECK(w.open({{process_id{1024}, epoch_id{incarnation}}}) == 0ms);
   }
   CHECK_FALSE(w.retries.keeps_failing());
   w.fail();
-  CHECK(w.open({{node_id{1024}, epoch_id{19}}}) == 0ms);
+  CHECK(w.open({{process_id{1024}, epoch_id{19}}}) == 0ms);
   w.fail();
-  CHECK_FALSE(w.retries.may_open({{node_id{1024}, epoch_id{19}}}, w.now));
+  CHECK_FALSE(w.retries.may_open({{process_id{1024}, epoch_id{19}}}, w.now));
   CHECK(w.retries.is_paused());
-  CHECK(w.open(next_life) == 0ms); // it does not wait for what others wait for
+  CHECK(w.open(next_incarnation) == 0ms); // it does not wait for what others wait for
 }
 
 TEST_CASE("an epoch whose steps came back has not come to nothing, and holds after a while") {

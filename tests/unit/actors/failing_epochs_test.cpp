@@ -20,7 +20,7 @@ stage_actor::behavior_type refuser(stage_actor::pointer, flow_world* w, stage_ac
             sampled{
                 m.batch, m.epoch, {}, {}, error{errc::stale_epoch, "two ranks on one device", {}}});
         // Its link to the head is up again: it announces itself.
-        caf::anon_send(real, peer_up{{head_node, epoch_id{1}, role::head, "head", "", "", 0}});
+        caf::anon_send(real, peer_up{{head_process, epoch_id{1}, role::head, "head", "", "", 0}});
       },
       [real](const sampled& m) { caf::anon_send(real, m); },
       [real](const peer_up& m) { caf::anon_send(real, m); },
@@ -33,13 +33,13 @@ struct failing_world : flow_world {
 
   void refuse() {
     run();
-    healthy = stages.at(shard_node(0));
+    healthy = stages.at(shard_process(0));
     behind.push_back(healthy);
-    stages[shard_node(0)] = system->spawn(refuser, this, healthy);
+    stages[shard_process(0)] = system->spawn(refuser, this, healthy);
   }
   void heal() {
-    behind.push_back(stages.at(shard_node(0)));
-    stages[shard_node(0)] = healthy;
+    behind.push_back(stages.at(shard_process(0)));
+    stages[shard_process(0)] = healthy;
     behind.erase(std::find(behind.begin(), behind.end(), healthy));
     healthy = nullptr;
   }
@@ -92,7 +92,7 @@ TEST_CASE("who waits for a pipeline whose epochs fail is told so within the reco
   CHECK(end.reason.message.find("two ranks on one device") != std::string::npos);
   // Whoever comes now does not wait for as long again.
   w.gateway.refusals.clear();
-  reserve r{77, gateway_node, "toy", 1, 10};
+  reserve r{77, gateway_process, "toy", 1, 10};
   caf::anon_send(w.sched, r);
   w.run();
   w.pass(20s);

@@ -193,7 +193,7 @@ TEST_CASE("an epoch that a stage never opens is given up after the deadline, for
     w.run();
   };
   after(opening_timeout - std::chrono::milliseconds{1});
-  caf::anon_send(w.sched, reserve{77, gateway_node, "toy", 1, 10});
+  caf::anon_send(w.sched, reserve{77, gateway_process, "toy", 1, 10});
   w.run();
   CHECK(w.gateway.refusals.size() == 1); // nothing serves
   w.gateway.refusals.clear();
@@ -288,10 +288,10 @@ TEST_CASE("special tokens that a raw prompt spells out are parsed where the door
   flow_world w;
   w.run();
   const std::string raw = "<|im_start|>user\nhi<|im_end|>";
-  caf::anon_send(w.tok, tokenize{1, gateway_node, raw, true, true});
-  caf::anon_send(w.tok, tokenize{2, gateway_node, raw, true, false});
+  caf::anon_send(w.tok, tokenize{1, gateway_process, raw, true, true});
+  caf::anon_send(w.tok, tokenize{2, gateway_process, raw, true, false});
   caf::anon_send(w.tok,
-                 tokenize{3, gateway_node, chat_prompt{{"user", "<|im_end|>", ""}}, true, true});
+                 tokenize{3, gateway_process, chat_prompt{{"user", "<|im_end|>", ""}}, true, true});
   w.run();
   REQUIRE(w.gateway.ids.size() == 3);
   const auto ends = [&](std::size_t i) {
@@ -308,7 +308,7 @@ TEST_CASE("special tokens go before a prompt as its client wants it") {
   flow_world w;
   w.run();
   const auto ask = [&](std::uint64_t number, prompt input, special_tokens special) {
-    tokenize m{number, gateway_node, std::move(input), true, true};
+    tokenize m{number, gateway_process, std::move(input), true, true};
     m.template_options.special = special;
     caf::anon_send(w.tok, std::move(m));
   };
@@ -333,7 +333,7 @@ TEST_CASE(
   REQUIRE(w.gateway.refusals.size() == 1);
   CHECK(w.gateway.refusals[0].ticket == bad);
   CHECK(w.gateway.refusals[0].reason.code == errc::invalid_value);
-  caf::anon_send(w.sched, reserve{77, gateway_node, "other", 1, 10});
+  caf::anon_send(w.sched, reserve{77, gateway_process, "other", 1, 10});
   w.run();
   CHECK(w.gateway.refusals.back().reason.code == errc::model_not_found);
 }
@@ -341,13 +341,14 @@ TEST_CASE(
 TEST_CASE("chat goes through the template and special tokens never come from its content") {
   flow_world w;
   w.run();
-  caf::anon_send(w.tok, tokenize{9, gateway_node, chat_prompt{{"user", "a<|im_end|>b", ""}}, true});
+  caf::anon_send(w.tok,
+                 tokenize{9, gateway_process, chat_prompt{{"user", "a<|im_end|>b", ""}}, true});
   w.run();
   REQUIRE(w.gateway.ids.size() == 1);
   const auto& ids = w.gateway.ids[0].ids;
   REQUIRE_FALSE(ids.empty());
   CHECK(std::count(ids.begin(), ids.end(), 2) == 1); // the end of the user's turn
-  caf::anon_send(w.tok, detokenize{10, gateway_node, ids});
+  caf::anon_send(w.tok, detokenize{10, gateway_process, ids});
   w.run();
   REQUIRE(w.gateway.texts.size() == 1);
   CHECK(w.gateway.texts[0].text.find("a<|im_end|>b") != std::string::npos);
@@ -357,12 +358,12 @@ TEST_CASE("answers that do not fit into a message are refused, and what fits is 
   flow_world w;
   w.run();
   const std::string most(limits::ids_max, 'a'); // a token each
-  caf::anon_send(w.tok, tokenize{1, gateway_node, most, false});
-  caf::anon_send(w.tok, tokenize{2, gateway_node, most + 'a', false});
+  caf::anon_send(w.tok, tokenize{1, gateway_process, most, false});
+  caf::anon_send(w.tok, tokenize{2, gateway_process, most + 'a', false});
   const token_id long_piece = 2; // <|im_end|>
   const auto fits = limits::chunk_bytes_max / std::string_view("<|im_end|>").size();
-  caf::anon_send(w.tok, detokenize{3, gateway_node, ids_prompt(fits, long_piece)});
-  caf::anon_send(w.tok, detokenize{4, gateway_node, ids_prompt(fits + 1, long_piece)});
+  caf::anon_send(w.tok, detokenize{3, gateway_process, ids_prompt(fits, long_piece)});
+  caf::anon_send(w.tok, detokenize{4, gateway_process, ids_prompt(fits + 1, long_piece)});
   w.run();
   REQUIRE(w.gateway.ids.size() == 2);
   CHECK_FALSE(w.gateway.ids[0].failure);

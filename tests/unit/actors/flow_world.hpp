@@ -27,8 +27,8 @@ namespace baton::actors::flow {
 inline const engine::toy_model toy{.seed = 5, .layers = 2, .vocabulary_size = 259};
 inline constexpr engine::toy_memory memory{
     .blocks = 32, .block_positions = 4, .rows_max = 64, .context_max = 128};
-inline constexpr node_id gateway_node{3};
-inline constexpr node_id head_node{2};
+inline constexpr process_id gateway_process{3};
+inline constexpr process_id head_process{2};
 inline constexpr std::uint64_t test_key = 0xBEEF;
 
 // What the gateway would see.
@@ -112,7 +112,7 @@ inline submit greedy_submit(std::uint64_t request, ticket_id ticket, prompt inpu
                             std::uint32_t tokens_max) {
   submit s;
   s.request = request;
-  s.gateway = gateway_node;
+  s.gateway = gateway_process;
   s.ticket = ticket;
   s.input = std::move(input);
   s.sampling.temperature = 0;
@@ -134,9 +134,9 @@ struct flow_world {
   detokenizer_actor detok;
   scheduler_actor sched;
   tokenizer_actor tok;
-  std::map<node_id, stage_actor> stages;
+  std::map<process_id, stage_actor> stages;
   std::vector<stage_actor> behind; // those that a swallower stands before
-  std::vector<std::uint64_t> lives = std::vector<std::uint64_t>(2, 1);
+  std::vector<std::uint64_t> incarnations = std::vector<std::uint64_t>(2, 1);
   std::array<engine_notes, 2> engines;                              // by stage
   std::function<void(stage_index, const micro_batch&)> before_step; // what it throws, engines throw
 
@@ -146,8 +146,8 @@ struct flow_world {
     config.set("scheduler.policy", caf::atom("testing"));
     system = std::make_unique<caf::actor_system>(config);
     directory peers;
-    peers.gateway = [this](node_id) { return listening; };
-    peers.stage = [this](node_id n) { return stages.at(n); };
+    peers.gateway = [this](process_id) { return listening; };
+    peers.stage = [this](process_id n) { return stages.at(n); };
     listening = system->spawn(listener, &gateway);
     detok = system->spawn(actors::detokenizer, detokenizer_config{peers, words});
     scheduler_options o;
@@ -163,19 +163,19 @@ struct flow_world {
     o.peers = peers;
     o.card.name = "toy";
     o.report = [](const load_report&) {};
-    o.stands = [](phase, const std::string&) {};
+    o.report_status = [](phase, const std::string&) {};
     o.now = [this] { return now += clock_step; };
     sched = system->spawn(actors::scheduler, o);
     tok = system->spawn(actors::tokenizer,
                         tokenizer_config{sched, peers, words, chat, memory.context_max});
     caf::anon_send(sched,
-                   peer_up{{gateway_node, epoch_id{1}, role::gateway, "gateway", "", "", 0}});
+                   peer_up{{gateway_process, epoch_id{1}, role::gateway, "gateway", "", "", 0}});
     for (stage_index i = 0; i < 2; ++i)
       start_shard(i);
   }
 
   ~flow_world() {
-    for (auto& [node, s] : stages)
+    for (auto& [process, s] : stages)
       caf::anon_send_exit(s, caf::exit_reason::kill);
     for (auto& s : behind)
       caf::anon_send_exit(s, caf::exit_reason::kill);
@@ -211,9 +211,9 @@ struct flow_world {
     chat = std::move(*parsed);
   }
 
-  static node_id shard_node(stage_index i) { return node_id{1024 + i}; }
+  static process_id shard_process(stage_index i) { return process_id{1024 + i}; }
   hello shard_hello(stage_index i) const {
-    return {shard_node(i), epoch_id{lives[i]}, role::shard, "shard", "sim", "", 0};
+    return {shard_process(i), epoch_id{incarnations[i]}, role::shard, "shard", "sim", "", 0};
   }
 
   // The next batch for this stage is taken and never spoken of again: a step that hangs.
@@ -221,9 +221,9 @@ struct flow_world {
   // ... or the order to open an epoch, which is never answered.
   void swallow_next_epoch(stage_index i) { swallow(i, true); }
   void swallow(stage_index i, bool epochs) {
-    auto real = stages.at(shard_node(i));
+    auto real = stages.at(shard_process(i));
     behind.push_back(real);
-    stages[shard_node(i)] = system->spawn(swallower, real, epochs);
+    stages[shard_process(i)] = system->spawn(swallower, real, epochs);
   }
   static stage_actor::behavior_type swallower(stage_actor::stateful_pointer<bool> self,
                                               stage_actor real, bool epochs) {
@@ -247,11 +247,11 @@ struct flow_world {
     stage_config c;
     c.stage = i;
     c.stages = 2;
-    c.head = head_node;
+    c.head = head_process;
     c.scheduler = sched;
-    c.peers.stage = [this](node_id n) { return stages.at(n); };
+    c.peers.stage = [this](process_id n) { return stages.at(n); };
     c.connect = [this, i](const stage_address& other) {
-      caf::anon_send(stages.at(shard_node(i)), peer_up{shard_hello(other.node.value - 1024)});
+      caf::anon_send(stages.at(shard_process(i)), peer_up{shard_hello(other.process.value - 1024)});
     };
     c.engine = std::make_shared<asking_engine>(
         std::make_shared<engine::toy_engine>(toy, i, memory),
@@ -260,23 +260,23 @@ struct flow_world {
             before_step(i, batch);
         },
         engines[i]);
-    c.announcement = {shard_node(i), epoch_id{lives[i]},     i, 2,
-                      memory.blocks, memory.block_positions, 1, "toy"};
+    c.announcement = {shard_process(i), epoch_id{incarnations[i]}, i, 2,
+                      memory.blocks,    memory.block_positions,    1, "toy"};
     c.announcement.pools = c.engine->limits().pools;
     c.now_micros = [] { return std::uint64_t{0}; };
-    stages[shard_node(i)] = system->spawn(actors::stage, c);
+    stages[shard_process(i)] = system->spawn(actors::stage, c);
     caf::anon_send(sched, peer_up{shard_hello(i)});
-    caf::anon_send(stages[shard_node(i)],
-                   peer_up{{head_node, epoch_id{1}, role::head, "head", "", "", 0}});
+    caf::anon_send(stages[shard_process(i)],
+                   peer_up{{head_process, epoch_id{1}, role::head, "head", "", "", 0}});
   }
 
   void kill_shard(stage_index i) {
-    caf::anon_send_exit(stages[shard_node(i)], caf::exit_reason::kill);
-    caf::anon_send(sched, peer_down{shard_node(i), epoch_id{lives[i]}, "killed"});
-    for (auto& [node, s] : stages)
-      if (node != shard_node(i))
-        caf::anon_send(s, peer_down{shard_node(i), epoch_id{lives[i]}, "killed"});
-    ++lives[i];
+    caf::anon_send_exit(stages[shard_process(i)], caf::exit_reason::kill);
+    caf::anon_send(sched, peer_down{shard_process(i), epoch_id{incarnations[i]}, "killed"});
+    for (auto& [process, s] : stages)
+      if (process != shard_process(i))
+        caf::anon_send(s, peer_down{shard_process(i), epoch_id{incarnations[i]}, "killed"});
+    ++incarnations[i];
   }
 
   caf::scheduler::test_coordinator& coordinator() {
@@ -292,7 +292,7 @@ struct flow_world {
   ticket_id ask(prompt input, std::uint32_t tokens_max, std::vector<std::string> stops = {},
                 const std::function<void(submit&)>& change = nullptr) {
     auto number = gateway.grants.size() + gateway.refusals.size() + 1;
-    reserve r{number, gateway_node, "toy", 1, 10};
+    reserve r{number, gateway_process, "toy", 1, 10};
     r.resume_key = test_key;
     caf::anon_send(sched, r);
     while (gateway.grants.size() < number && coordinator().try_run_once()) {

@@ -10,9 +10,9 @@ using namespace baton::actors;
 
 namespace {
 
-constexpr node_id head_node{2};
-constexpr node_id rank_node(std::uint32_t rank) {
-  return node_id{1024 + rank};
+constexpr process_id head_process{2};
+constexpr process_id rank_node(std::uint32_t rank) {
+  return process_id{1024 + rank};
 }
 
 // What happens, in order: "run 7", "to 1: 7", "sampled 7", "ready", "opened 3".
@@ -97,7 +97,7 @@ struct rank_world {
   caf::actor_system_config config;
   std::unique_ptr<caf::actor_system> system;
   scheduler_actor scheduler;
-  std::map<node_id, stage_actor> others;
+  std::map<process_id, stage_actor> others;
   stage_actor own;
 
   explicit rank_world(std::uint32_t rank) {
@@ -109,10 +109,10 @@ struct rank_world {
     stage_config c;
     c.rank = rank;
     c.width = 3;
-    c.head = head_node;
+    c.head = head_process;
     c.scheduler = scheduler;
-    c.peers.stage = [this](node_id n) { return others.at(n); };
-    c.connect = [this](const stage_address& other) { connect(other.node); };
+    c.peers.stage = [this](process_id n) { return others.at(n); };
+    c.connect = [this](const stage_address& other) { connect(other.process); };
     c.announcement.rank = rank;
     c.engine = engine;
     c.group = group;
@@ -123,7 +123,7 @@ struct rank_world {
   ~rank_world() {
     for (auto a : {caf::actor_cast<caf::actor>(own), caf::actor_cast<caf::actor>(scheduler)})
       caf::anon_send_exit(a, caf::exit_reason::kill);
-    for (auto& [node, a] : others)
+    for (auto& [process, a] : others)
       caf::anon_send_exit(a, caf::exit_reason::kill);
     run();
     own = nullptr;
@@ -132,8 +132,8 @@ struct rank_world {
   }
 
   void run() { dynamic_cast<caf::scheduler::test_coordinator&>(system->scheduler()).run(); }
-  void connect(node_id node) {
-    caf::anon_send(own, peer_up{{node, epoch_id{5}, role::shard, "shard", "", "", 0}});
+  void connect(process_id process) {
+    caf::anon_send(own, peer_up{{process, epoch_id{5}, role::shard, "shard", "", "", 0}});
   }
   void open(std::uint64_t epoch, std::uint32_t rank) {
     open_epoch order{epoch_id{epoch}, 0, {}, rank, 3, std::nullopt};

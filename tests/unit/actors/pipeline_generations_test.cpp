@@ -7,19 +7,25 @@ using namespace baton::actors;
 namespace {
 
 // The shard of a stage of generation 1, which has three.
-hello newcomer(std::uint32_t stage, std::uint64_t life = 20) {
-  return {node_id{200 + stage}, epoch_id{life + stage}, role::shard, "new", "ipc://n", "b", 1};
+hello newcomer(std::uint32_t stage, std::uint64_t incarnation = 20) {
+  return {process_id{200 + stage},
+          epoch_id{incarnation + stage},
+          role::shard,
+          "new",
+          "ipc://n",
+          "b",
+          1};
 }
-stage_ready new_ready(std::uint32_t stage, std::uint64_t life = 20) {
-  stage_ready r{node_id{200 + stage}, epoch_id{life + stage}, stage, 3, 9, 64, 7, "toy"};
+stage_ready new_ready(std::uint32_t stage, std::uint64_t incarnation = 20) {
+  stage_ready r{process_id{200 + stage}, epoch_id{incarnation + stage}, stage, 3, 9, 64, 7, "toy"};
   r.generation = 1;
   return r;
 }
 const generations changing{{0, 2, {}}, generation{1, 3, {}}};
 
-void announce_new(pipeline& p, std::uint32_t stage, std::uint64_t life = 20) {
-  p.on_up(newcomer(stage, life));
-  REQUIRE(p.on_ready(new_ready(stage, life)));
+void announce_new(pipeline& p, std::uint32_t stage, std::uint64_t incarnation = 20) {
+  p.on_up(newcomer(stage, incarnation));
+  REQUIRE(p.on_ready(new_ready(stage, incarnation)));
 }
 
 pipeline due() {
@@ -51,25 +57,25 @@ TEST_CASE("a coming generation takes over once all of its shards are ready, and 
   p = switched();
   CHECK(p.generation() == 1);
   CHECK(p.stages() == 3);
-  CHECK(p.first_stage() == node_id{200});
+  CHECK(p.first_stage() == process_id{200});
   CHECK(p.blocks() == 9);
   CHECK_FALSE(p.keeps_kv());
-  CHECK_FALSE(p.has_new_life()); // nobody has died
+  CHECK_FALSE(p.has_restarted_shard()); // nobody has died
   CHECK_FALSE(p.is_switch_due());
 }
 
 TEST_CASE("the shards of the generation before may go once the coming one has taken over") {
   auto p = switched();
-  CHECK_FALSE(p.on_down(node_id{100}));
+  CHECK_FALSE(p.on_down(process_id{100}));
   CHECK_FALSE(p.set_plan({{1, 3, {}}, std::nullopt}));
   CHECK(p.current() == pipeline::state::open);
-  CHECK_FALSE(p.on_down(node_id{101}));
+  CHECK_FALSE(p.on_down(process_id{101}));
   CHECK(p.generation() == 1);
 }
 
 TEST_CASE("a coming shard that is lost before the switch leaves the epoch alone") {
   auto p = due();
-  CHECK_FALSE(p.on_down(node_id{202}));
+  CHECK_FALSE(p.on_down(process_id{202}));
   CHECK_FALSE(p.is_switch_due());
   CHECK(p.current() == pipeline::state::open);
   CHECK(p.generation() == 0);
@@ -79,13 +85,13 @@ TEST_CASE("a coming shard that is lost before the switch leaves the epoch alone"
 
 TEST_CASE("a coming shard that is lost after the switch gives the epoch back") {
   auto p = switched();
-  CHECK(p.on_down(node_id{201}));
+  CHECK(p.on_down(process_id{201}));
   CHECK(p.open_if_complete().size() == 2);
   CHECK(p.generation() == 0);
   (void)p.on_opened({p.epoch(), 0});
   REQUIRE(p.on_opened({p.epoch(), 1}));
-  CHECK_FALSE(p.keeps_kv()); // what was computed meanwhile, they have not
-  CHECK(p.has_new_life());   // of the last epoch that was open, one is gone
+  CHECK_FALSE(p.keeps_kv());      // what was computed meanwhile, they have not
+  CHECK(p.has_restarted_shard()); // of the last epoch that was open, one is gone
 }
 
 TEST_CASE("a coming generation that is given up is over, though it serves already") {
@@ -93,7 +99,7 @@ TEST_CASE("a coming generation that is given up is over, though it serves alread
   CHECK(p.set_plan({{0, 2, {}}, std::nullopt}));
   CHECK(p.open_if_complete().size() == 2);
   CHECK(p.generation() == 0);
-  CHECK_FALSE(p.on_down(node_id{200}));
+  CHECK_FALSE(p.on_down(process_id{200}));
 }
 
 TEST_CASE(
@@ -102,7 +108,7 @@ TEST_CASE(
   for (std::uint32_t stage = 0; stage < 3; ++stage)
     announce_new(p, stage);
   CHECK(p.current() == pipeline::state::open);
-  CHECK_FALSE(p.on_down(node_id{202}));
+  CHECK_FALSE(p.on_down(process_id{202}));
   CHECK_FALSE(p.set_plan(changing));
   CHECK_FALSE(p.is_switch_due());
   announce_new(p, 2);
@@ -132,7 +138,7 @@ TEST_CASE("a pipeline without stages waits for nobody until a generation with so
 
 TEST_CASE("where the serving generation has lost a shard, the coming one opens at once") {
   auto p = opened();
-  CHECK(p.on_down(node_id{100}));
+  CHECK(p.on_down(process_id{100}));
   CHECK_FALSE(p.set_plan(changing));
   for (std::uint32_t stage = 0; stage < 3; ++stage)
     announce_new(p, stage);
@@ -140,14 +146,14 @@ TEST_CASE("where the serving generation has lost a shard, the coming one opens a
   CHECK(p.generation() == 1);
   for (std::uint32_t stage = 0; stage < 3; ++stage)
     (void)p.on_opened({p.epoch(), stage});
-  CHECK(p.has_new_life()); // what was in flight is suspect, as ever
+  CHECK(p.has_restarted_shard()); // what was in flight is suspect, as ever
 }
 
 TEST_CASE("a coming generation may be wider than the one that serves") {
   auto p = opened();
   CHECK_FALSE(p.set_plan({{0, 2, {}}, generation{1, 1, {}, 2}}));
   auto rank = [](std::uint32_t r, std::uint32_t width) {
-    stage_ready ready{node_id{200 + r}, epoch_id{20 + r}, 0, 1, 9, 64, 7, "toy"};
+    stage_ready ready{process_id{200 + r}, epoch_id{20 + r}, 0, 1, 9, 64, 7, "toy"};
     ready.generation = 1;
     ready.rank = r;
     ready.width = width;
@@ -208,7 +214,7 @@ bool keeps(pipeline& p, bool has_last_taken) {
   return p.keeps_kv();
 }
 
-const std::vector<std::uint64_t> lives{70, 71};
+const std::vector<std::uint64_t> kv_incarnations{70, 71};
 
 } // namespace
 
@@ -218,7 +224,7 @@ TEST_CASE("those that take over are told whose KV to take, and keep it if all ha
     p.switch_over();
     for (const auto& order : p.open_if_complete()) {
       REQUIRE(order.what.takes);
-      CHECK(order.what.takes->lives == lives);
+      CHECK(order.what.takes->kv_incarnations == kv_incarnations);
     }
     CHECK(keeps(p, has_last_taken) == has_last_taken);
   }
@@ -229,7 +235,7 @@ TEST_CASE("a shard that is lost while it takes the KV takes it again in its next
   p.switch_over();
   REQUIRE(p.open_if_complete().size() == 3);
   CHECK_FALSE(p.on_opened({p.epoch(), 0, 0, true}));
-  CHECK(p.on_down(node_id{202}));
+  CHECK(p.on_down(process_id{202}));
   announce_new(p, 2, 30); // ahead of the scheduler's next look
   const auto orders = p.open_if_complete();
   REQUIRE(orders.size() == 3);
@@ -242,7 +248,7 @@ TEST_CASE("a shard that is lost while it takes the KV takes it again in its next
 
 TEST_CASE("after an epoch that did not end by the switch nothing is taken") {
   auto p = due_with_memory();
-  CHECK(p.on_down(node_id{101})); // with a step in flight, maybe
+  CHECK(p.on_down(process_id{101})); // with a step in flight, maybe
   const auto orders = p.open_if_complete();
   REQUIRE(orders.size() == 3);
   CHECK_FALSE(orders[0].what.takes);
@@ -253,7 +259,7 @@ TEST_CASE("those that get the epoch back keep what they have, for nobody wrote i
   auto p = due_with_memory();
   p.switch_over();
   REQUIRE(p.open_if_complete().size() == 3);
-  CHECK(p.on_down(node_id{201}));
+  CHECK(p.on_down(process_id{201}));
   const auto orders = p.open_if_complete();
   REQUIRE(orders.size() == 2);
   CHECK_FALSE(orders[0].what.takes); // it is their own

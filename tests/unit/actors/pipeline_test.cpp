@@ -10,7 +10,7 @@ TEST_CASE("a pipeline opens once every stage is linked, ready and has opened the
   CHECK(p.current() == pipeline::state::open);
   CHECK(p.epoch() == epoch_id{51});
   CHECK(p.blocks() == 6);
-  CHECK(p.first_stage() == node_id{100});
+  CHECK(p.first_stage() == process_id{100});
   CHECK(p.reason().empty());
 }
 
@@ -22,7 +22,7 @@ TEST_CASE("orders name every stage's address in order") {
   (void)p.on_ready(ready(0, 1));
   auto orders = p.open_if_complete();
   REQUIRE(orders.size() == 2);
-  CHECK(orders[1].node == node_id{101});
+  CHECK(orders[1].process == process_id{101});
   CHECK(orders[1].what.stage == 1);
   CHECK(orders[1].what.stages[0].endpoint == "ipc://s1");
   CHECK(p.open_if_complete().empty()); // under way
@@ -30,9 +30,9 @@ TEST_CASE("orders name every stage's address in order") {
 
 TEST_CASE("a stage that goes down closes the epoch and its next life opens a newer one") {
   auto p = opened();
-  CHECK(p.on_down(node_id{101}));
+  CHECK(p.on_down(process_id{101}));
   CHECK(p.reason() == "waiting for the shard of stage 1");
-  CHECK_FALSE(p.on_down(node_id{101}));
+  CHECK_FALSE(p.on_down(process_id{101}));
   CHECK_FALSE(p.on_opened({epoch_id{51}, 0}));
   p.on_up(shard(1, 9));
   REQUIRE(p.on_ready(ready(1, 9)));
@@ -68,30 +68,31 @@ TEST_CASE("stages of different models or pipelines are refused by name") {
 
 TEST_CASE("an epoch knows whether a stage has another life than in the last open one") {
   auto p = opened();
-  CHECK(p.has_new_life());
-  REQUIRE(p.on_down(node_id{101})); // its link fell, it lives
+  CHECK(p.has_restarted_shard());
+  REQUIRE(p.on_down(process_id{101})); // its link fell, it lives
   p.on_up(shard(1, 2));
   REQUIRE(p.on_ready(ready(1, 2)));
   REQUIRE(p.open_if_complete().size() == 2);
   (void)p.on_opened({p.epoch(), 0});
   REQUIRE(p.on_opened({p.epoch(), 1}));
-  CHECK_FALSE(p.has_new_life());
-  REQUIRE(p.on_down(node_id{101}));
+  CHECK_FALSE(p.has_restarted_shard());
+  REQUIRE(p.on_down(process_id{101}));
   p.on_up(shard(1, 3));
   REQUIRE(p.on_ready(ready(1, 3)));
   REQUIRE(p.open_if_complete().size() == 2);
   (void)p.on_opened({p.epoch(), 0});
   REQUIRE(p.on_opened({p.epoch(), 1}));
-  CHECK(p.has_new_life());
+  CHECK(p.has_restarted_shard());
 }
 
 TEST_CASE("the KV is kept where each stage is the same process or has found its memory again") {
-  const auto reopened = [](std::uint64_t life, std::uint64_t kv_before, std::uint64_t kv_after) {
+  const auto reopened = [](std::uint64_t incarnation, std::uint64_t kv_before,
+                           std::uint64_t kv_after) {
     pipeline p({0, 2, {}}, epoch_id{50});
-    const auto open = [&](std::uint64_t last_life, std::uint64_t kv_life) {
+    const auto open = [&](std::uint64_t last_incarnation, std::uint64_t kv_life) {
       p.on_up(shard(0, 1));
-      p.on_up(shard(1, last_life));
-      auto last = ready(1, last_life);
+      p.on_up(shard(1, last_incarnation));
+      auto last = ready(1, last_incarnation);
       last.kv_life = kv_life;
       REQUIRE(p.on_ready(ready(0, 1)));
       REQUIRE(p.on_ready(last));
@@ -101,8 +102,8 @@ TEST_CASE("the KV is kept where each stage is the same process or has found its 
     };
     open(2, kv_before);
     CHECK_FALSE(p.keeps_kv());
-    REQUIRE(p.on_down(node_id{101}));
-    open(life, kv_after);
+    REQUIRE(p.on_down(process_id{101}));
+    open(incarnation, kv_after);
     return p.keeps_kv();
   };
   CHECK(reopened(2, 0, 0));
@@ -114,20 +115,27 @@ TEST_CASE("the KV is kept where each stage is the same process or has found its 
 }
 
 // Two stages of two ranks: seat s is rank s % 2 of stage s / 2, with the life s + 1.
-struct seat_story {
+struct rank_slot_story {
   pipeline p{{0, 2, {}, 2}, epoch_id{50}};
-  std::vector<std::uint64_t> lives{1, 2, 3, 4}, kv_lives{0, 0, 0, 0};
+  std::vector<std::uint64_t> incarnations{1, 2, 3, 4}, kv_incarnations{0, 0, 0, 0};
 
-  stage_ready of(std::uint32_t seat) const {
-    stage_ready r{node_id{100 + seat}, epoch_id{lives[seat]}, seat / 2, 2, 8, 64, 7, "toy"};
-    r.kv_life = kv_lives[seat];
-    r.rank = seat % 2;
+  stage_ready of(std::uint32_t rank_slot) const {
+    stage_ready r{process_id{100 + rank_slot},
+                  epoch_id{incarnations[rank_slot]},
+                  rank_slot / 2,
+                  2,
+                  8,
+                  64,
+                  7,
+                  "toy"};
+    r.kv_life = kv_incarnations[rank_slot];
+    r.rank = rank_slot % 2;
     r.width = 2;
     return r;
   }
-  void announce(std::uint32_t seat) {
-    p.on_up(shard(seat, lives[seat]));
-    REQUIRE(p.on_ready(of(seat)));
+  void announce(std::uint32_t rank_slot) {
+    p.on_up(shard(rank_slot, incarnations[rank_slot]));
+    REQUIRE(p.on_ready(of(rank_slot)));
   }
   bool open() {
     for (const auto& order : p.open_if_complete())
@@ -138,21 +146,21 @@ struct seat_story {
 };
 
 TEST_CASE("with several ranks a stage, the pipeline opens once every rank of every stage has") {
-  seat_story s;
-  for (const std::uint32_t seat : {3U, 0U, 1U}) {
-    s.announce(seat);
+  rank_slot_story s;
+  for (const std::uint32_t rank_slot : {3U, 0U, 1U}) {
+    s.announce(rank_slot);
     CHECK(s.p.open_if_complete().empty());
   }
   CHECK(s.p.reason() == "waiting for rank 0 of stage 1");
   s.announce(2);
   const auto orders = s.p.open_if_complete();
   REQUIRE(orders.size() == 4);
-  for (std::uint32_t seat = 0; seat < 4; ++seat) {
-    CHECK(orders[seat].node == node_id{100 + seat});
-    CHECK(orders[seat].what.stage == seat / 2);
-    CHECK(orders[seat].what.rank == seat % 2);
-    CHECK(orders[seat].what.width == 2);
-    CHECK(orders[seat].what.stages[seat].node == node_id{100 + seat});
+  for (std::uint32_t rank_slot = 0; rank_slot < 4; ++rank_slot) {
+    CHECK(orders[rank_slot].process == process_id{100 + rank_slot});
+    CHECK(orders[rank_slot].what.stage == rank_slot / 2);
+    CHECK(orders[rank_slot].what.rank == rank_slot % 2);
+    CHECK(orders[rank_slot].what.width == 2);
+    CHECK(orders[rank_slot].what.stages[rank_slot].process == process_id{100 + rank_slot});
   }
   CHECK_FALSE(s.p.on_opened({s.p.epoch(), 0, 0}));
   CHECK_FALSE(s.p.on_opened({s.p.epoch(), 0, 0})); // twice is once
@@ -160,34 +168,34 @@ TEST_CASE("with several ranks a stage, the pipeline opens once every rank of eve
   CHECK_FALSE(s.p.on_opened({s.p.epoch(), 1, 2})); // no such rank
   CHECK_FALSE(s.p.on_opened({s.p.epoch(), 1, 1}));
   CHECK(s.p.on_opened({s.p.epoch(), 0, 1}));
-  CHECK(s.p.first_stage() == node_id{100});
+  CHECK(s.p.first_stage() == process_id{100});
 }
 
 TEST_CASE("a rank that is lost closes the epoch, and KV is kept only if its own is") {
   for (const std::uint32_t victim : {0U, 1U, 2U, 3U})
     for (const std::uint64_t found : {9U, 8U}) {
       CAPTURE(victim);
-      seat_story s;
-      s.kv_lives = {9, 9, 9, 9};
-      for (std::uint32_t seat = 0; seat < 4; ++seat)
-        s.announce(seat);
+      rank_slot_story s;
+      s.kv_incarnations = {9, 9, 9, 9};
+      for (std::uint32_t rank_slot = 0; rank_slot < 4; ++rank_slot)
+        s.announce(rank_slot);
       REQUIRE(s.open());
-      CHECK(s.p.on_down(node_id{100 + victim}));
-      s.lives[victim] = 20;
-      s.kv_lives[victim] = found;
+      CHECK(s.p.on_down(process_id{100 + victim}));
+      s.incarnations[victim] = 20;
+      s.kv_incarnations[victim] = found;
       s.announce(victim);
       REQUIRE(s.open());
-      CHECK(s.p.has_new_life());
+      CHECK(s.p.has_restarted_shard());
       CHECK(s.p.keeps_kv() == (found == 9));
     }
 }
 
 TEST_CASE("the blocks of a pipeline are those of the rank with the fewest") {
-  seat_story s;
-  for (std::uint32_t seat = 0; seat < 4; ++seat) {
-    s.p.on_up(shard(seat, s.lives[seat]));
-    auto ready = s.of(seat);
-    ready.blocks = seat == 3 ? 5 : 8;
+  rank_slot_story s;
+  for (std::uint32_t rank_slot = 0; rank_slot < 4; ++rank_slot) {
+    s.p.on_up(shard(rank_slot, s.incarnations[rank_slot]));
+    auto ready = s.of(rank_slot);
+    ready.blocks = rank_slot == 3 ? 5 : 8;
     REQUIRE(s.p.on_ready(ready));
   }
   REQUIRE(s.p.open_if_complete().size() == 4);
@@ -195,7 +203,7 @@ TEST_CASE("the blocks of a pipeline are those of the rank with the fewest") {
 }
 
 TEST_CASE("a rank of a stage that is cut otherwise, or of another model, is refused by name") {
-  seat_story s;
+  rank_slot_story s;
   s.announce(0);
   auto wider = s.of(1);
   wider.width = 3;

@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 TEST_CASE("a name is known from its ticket to some time after the ticket's end") {
   request_log log(10s, 100);
   request_log::time_point now{1h};
-  log.note("a", {ticket_id{1}, 5, 6, 2}, now);
+  log.remember("a", {ticket_id{1}, 5, 6, 2}, now);
   bool is_open = true;
   const auto asks = [&](ticket_id) { return is_open; };
   now += 1h;
@@ -32,13 +32,13 @@ TEST_CASE("a name is known from its ticket to some time after the ticket's end")
 TEST_CASE("a ticket that was refused is forgotten, and a name can be taken again") {
   request_log log(10s, 100);
   const request_log::time_point now{};
-  log.note("a", {ticket_id{1}, 0, 0, 1}, now);
+  log.remember("a", {ticket_id{1}, 0, 0, 1}, now);
   log.forget(ticket_id{2});
   CHECK(log.find("a"));
   log.forget(ticket_id{1});
   CHECK_FALSE(log.find("a"));
-  log.note("a", {ticket_id{3}, 0, 0, 1}, now);
-  log.note("a", {ticket_id{4}, 0, 0, 1}, now);
+  log.remember("a", {ticket_id{3}, 0, 0, 1}, now);
+  log.remember("a", {ticket_id{4}, 0, 0, 1}, now);
   CHECK(log.find("a")->ticket == ticket_id{4});
   log.forget(ticket_id{3}); // of its former ticket
   CHECK(log.find("a"));
@@ -47,7 +47,7 @@ TEST_CASE("a ticket that was refused is forgotten, and a name can be taken again
 TEST_CASE("no more names than the bound are kept, the latest") {
   request_log log(10s, 3);
   for (std::uint64_t i = 1; i <= 5; ++i)
-    log.note("n" + std::to_string(i), {ticket_id{i}, 0, 0, 1}, {});
+    log.remember("n" + std::to_string(i), {ticket_id{i}, 0, 0, 1}, {});
   CHECK(log.size() == 3);
   CHECK_FALSE(log.find("n2"));
   CHECK(log.find("n3"));

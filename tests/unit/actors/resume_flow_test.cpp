@@ -25,7 +25,8 @@ TEST_CASE(
         w.run();
       w.gateway.chunks.clear();
       const auto grants = w.gateway.grants.size();
-      caf::anon_send(w.sched, resume{900 + from, gateway_node, again, test_key, {{from, false}}});
+      caf::anon_send(w.sched,
+                     resume{900 + from, gateway_process, again, test_key, {{from, false}}});
       w.run();
       CHECK(w.gateway.grants.size() == grants + 1);
       CHECK(w.gateway.grants.back().request == 900 + from);
@@ -61,11 +62,11 @@ TEST_CASE("nobody comes back with a wrong key, a wrong number of choices or to w
     REQUIRE(w.gateway.refusals.size() == 1);
     CHECK(w.gateway.refusals[0].reason.code == errc::ticket_not_found);
   };
-  try_with({900, gateway_node, ticket, test_key + 1, {{0, false}}});
-  try_with({901, gateway_node, ticket, test_key, {{0, false}, {0, false}}});
-  try_with({902, gateway_node, ticket, test_key, {}});
-  try_with({903, gateway_node, ticket, test_key, {{7, false}}}); // more than was said
-  try_with({904, gateway_node, {ticket.value + 100}, test_key, {{0, false}}});
+  try_with({900, gateway_process, ticket, test_key + 1, {{0, false}}});
+  try_with({901, gateway_process, ticket, test_key, {{0, false}, {0, false}}});
+  try_with({902, gateway_process, ticket, test_key, {}});
+  try_with({903, gateway_process, ticket, test_key, {{7, false}}}); // more than was said
+  try_with({904, gateway_process, {ticket.value + 100}, test_key, {{0, false}}});
 }
 
 TEST_CASE("whoever comes back hears what another head would have to be told, and that goes on") {
@@ -78,7 +79,7 @@ TEST_CASE("whoever comes back hears what another head would have to be told, and
     const auto ticket = w.ask(ids, 24);
     while (w.of(ticket).ids.size() < had || w.gateway.chunks.empty())
       REQUIRE(w.coordinator().try_run_once());
-    caf::anon_send(w.sched, resume{900, gateway_node, ticket, test_key, {{had, false}}});
+    caf::anon_send(w.sched, resume{900, gateway_process, ticket, test_key, {{had, false}}});
     while (w.gateway.grants.size() < 2)
       REQUIRE(w.coordinator().try_run_once());
     REQUIRE(w.gateway.reserves.size() == 1);
@@ -110,7 +111,7 @@ TEST_CASE("a ticket that is over is not retold") {
   w.run();
   const auto ticket = w.ask(ids_prompt{10, 20}, 6);
   w.run();
-  caf::anon_send(w.sched, resume{900, gateway_node, ticket, test_key, {{2, false}}});
+  caf::anon_send(w.sched, resume{900, gateway_process, ticket, test_key, {{2, false}}});
   w.run();
   CHECK(w.gateway.grants.size() == 2);
   CHECK(w.gateway.submits.empty());
@@ -119,7 +120,7 @@ TEST_CASE("a ticket that is over is not retold") {
 TEST_CASE("a request that is asked twice under its name is done once") {
   flow_world w;
   w.run();
-  reserve first{1, gateway_node, "toy", 1, 10};
+  reserve first{1, gateway_process, "toy", 1, 10};
   first.resume_key = test_key;
   first.request_id = "order 66";
   first.request_digest = 5;
@@ -180,7 +181,7 @@ TEST_CASE("a request that is asked twice under its name is done once") {
 TEST_CASE("a request that was refused can be asked again under its name") {
   flow_world w;
   w.run();
-  reserve r{1, gateway_node, "toy", 1, 10};
+  reserve r{1, gateway_process, "toy", 1, 10};
   r.request_id = "order 66";
   caf::anon_send(w.sched, r);
   w.run();
@@ -204,7 +205,7 @@ TEST_CASE("a ticket whose client came back to a wrong place does not run on to n
   const auto ticket = w.ask(ids_prompt{10, 20, 30, 40}, 24);
   while (w.of(ticket).ids.size() < 4)
     REQUIRE(w.coordinator().try_run_once());
-  caf::anon_send(w.sched, resume{900, gateway_node, ticket, test_key, {{25, false}}});
+  caf::anon_send(w.sched, resume{900, gateway_process, ticket, test_key, {{25, false}}});
   w.run();
   REQUIRE_FALSE(w.gateway.refusals.empty());
   CHECK(w.gateway.refusals.back().request == 900);
@@ -225,7 +226,7 @@ TEST_CASE("a new head goes on behind what its gateway has had, with the same tex
     CAPTURE(had);
     flow_world w; // its tickets begin above
     w.run();
-    reserve r{1, gateway_node, "toy", 1, 10};
+    reserve r{1, gateway_process, "toy", 1, 10};
     r.resume_key = test_key;
     r.ticket = ticket_id{7};
     caf::anon_send(w.sched, r);

@@ -13,8 +13,8 @@ const auto silence_max = supervisor_config{}.silence_max;
 // Killed for its silence, and still there.
 void fall_silent(supervisor_world& w, const child_spec& who) {
   w.start({who});
-  w.send(status{who.node, w.epochs[0], who.role, who.name, phase::ready, "", 0, 0, 1});
-  w.send(peer_down{who.node, w.epochs[0], "silent for 1500 ms"});
+  w.send(status{who.process, w.incarnations[0], who.role, who.name, phase::ready, "", 0, 0, 1});
+  w.send(peer_down{who.process, w.incarnations[0], "silent for 1500 ms"});
   w.now += silence_max;
   w.send(tick{});
   (void)w.take();
@@ -36,33 +36,34 @@ TEST_CASE("the next life of a child that does not die begins after a deadline, i
   CHECK(w.take() == lines{"kill c"}); // again
   wait(w, 100ms);
   CHECK(w.take() == lines{"abandon c", "start c"});
-  REQUIRE(w.epochs.size() == 2);
-  CHECK(w.epochs[1] > w.epochs[0]);
+  REQUIRE(w.incarnations.size() == 2);
+  CHECK(w.incarnations[1] > w.incarnations[0]);
   CHECK(w.last[0].restarts == 1);
   const auto is_up = [&] {
-    w.send(status{c.node, w.epochs[1], role::shard, "c", phase::ready, "", 0, 0, 1});
+    w.send(status{c.process, w.incarnations[1], role::shard, "c", phase::ready, "", 0, 0, 1});
     CHECK(w.last[0].phase == phase::ready);
   };
   SUBCASE("and is what counts, whatever is heard of the one before") {
     is_up();
-    w.send(status{c.node, w.epochs[0], role::shard, "c", phase::failed, "a zombie", 0, 0, 1});
-    w.send(peer_down{c.node, w.epochs[0], "silent"});
+    w.send(
+        status{c.process, w.incarnations[0], role::shard, "c", phase::failed, "a zombie", 0, 0, 1});
+    w.send(peer_down{c.process, w.incarnations[0], "silent"});
     wait(w, 2 * fence_max);
     CHECK(w.take().empty());
     CHECK(w.last[0].phase == phase::ready);
   }
   SUBCASE("and goes on when the one before has ended at last") {
     is_up();
-    w.send(child_exited{c.node, w.epochs[0], "killed by signal 9", false});
+    w.send(child_exited{c.process, w.incarnations[0], "killed by signal 9", false});
     CHECK(w.take().empty());
     CHECK(w.last[0].phase == phase::ready);
     CHECK(w.last[0].restarts == 1);
   }
   SUBCASE("and is killed in its turn, and waited for as long") {
-    w.send(peer_down{c.node, w.epochs[1], "silent for 1500 ms"});
+    w.send(peer_down{c.process, w.incarnations[1], "silent for 1500 ms"});
     wait(w, silence_max);
     CHECK(w.take() == lines{"kill c"});
-    w.send(child_exited{c.node, w.epochs[1], "killed by signal 9", false});
+    w.send(child_exited{c.process, w.incarnations[1], "killed by signal 9", false});
     wait(w, 1s); // of back-off
     CHECK(w.take() == lines{"start c"});
   }
@@ -70,7 +71,7 @@ TEST_CASE("the next life of a child that does not die begins after a deadline, i
     is_up();
     w.send(drain{});
     CHECK(w.take() == lines{"stop c"});
-    w.send(child_exited{c.node, w.epochs[1], "exit status 0", false});
+    w.send(child_exited{c.process, w.incarnations[1], "exit status 0", false});
     CHECK(w.take() == lines{"stopped"});
   }
 }
@@ -82,7 +83,7 @@ TEST_CASE("each that is left behind counts as a restart") {
   fall_silent(w, once);
   wait(w, fence_max);
   CHECK(w.take() == lines{"kill c", "abandon c", "start c"});
-  w.send(peer_down{c.node, w.epochs[1], "silent for 1500 ms"});
+  w.send(peer_down{c.process, w.incarnations[1], "silent for 1500 ms"});
   wait(w, silence_max + fence_max);
   CHECK(w.take() == lines{"kill c", "kill c", "abandon c", "escalate c"});
   CHECK(w.last[0].reason.find("did not end within 10000 ms of SIGKILL") != std::string::npos);
@@ -96,6 +97,6 @@ TEST_CASE("a child whose place cannot be had twice is killed until it ends") {
   CHECK(std::count(log.begin(), log.end(), "abandon b") == 2);
   CHECK(std::count(log.begin(), log.end(), "kill b") >= 3);
   CHECK(std::count(log.begin(), log.end(), "start b") == 0);
-  w.send(child_exited{b.node, w.epochs[0], "killed by signal 9", false});
+  w.send(child_exited{b.process, w.incarnations[0], "killed by signal 9", false});
   CHECK(w.take() == lines{"start b"});
 }

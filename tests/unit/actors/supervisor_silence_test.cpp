@@ -9,19 +9,19 @@ TEST_CASE("a child that does not answer is killed and started again") {
   supervisor_world w;
   w.start({a});
   w.take();
-  const auto says_ready = [&](epoch_id epoch) {
-    w.send(status{a.node, epoch, role::head, "a", phase::ready, "", 0, 0, 1});
+  const auto says_ready = [&](epoch_id incarnation) {
+    w.send(status{a.process, incarnation, role::head, "a", phase::ready, "", 0, 0, 1});
   };
-  says_ready(w.epochs[0]);
-  w.send(peer_down{a.node, w.epochs[0], "silent for 2000 ms"});
+  says_ready(w.incarnations[0]);
+  w.send(peer_down{a.process, w.incarnations[0], "silent for 2000 ms"});
   CHECK(w.last[0].phase == phase::recovering);
   CHECK(w.last[0].reason == "does not answer: silent for 2000 ms");
   w.now += supervisor_config{}.silence_max - 1ms;
   w.send(tick{});
   CHECK(w.take().empty());
   SUBCASE("unless it greets again in time") {
-    w.send(peer_up{{a.node, w.epochs[0], role::head, "a", {}, {}, 0}});
-    says_ready(w.epochs[0]);
+    w.send(peer_up{{a.process, w.incarnations[0], role::head, "a", {}, {}, 0}});
+    says_ready(w.incarnations[0]);
     CHECK(w.last[0].phase == phase::ready);
     w.now += 10s;
     w.send(tick{});
@@ -33,10 +33,10 @@ TEST_CASE("a child that does not answer is killed and started again") {
     CHECK(w.take() == lines{"kill a"});
     w.send(tick{});
     CHECK(w.take().empty());
-    w.send(child_exited{a.node, w.epochs[0], "killed by signal 9", false});
+    w.send(child_exited{a.process, w.incarnations[0], "killed by signal 9", false});
     CHECK(w.take() == lines{"start a"});
     CHECK(w.last[0].restarts == 1);
-    w.send(peer_down{a.node, w.epochs[0], "an earlier life"});
+    w.send(peer_down{a.process, w.incarnations[0], "an earlier life"});
     w.now += 10s;
     w.send(tick{});
     CHECK(w.take().empty());
@@ -54,8 +54,8 @@ TEST_CASE("a child that waits for a processor is waited for, but not for ever") 
   supervisor_world w;
   w.start({a});
   w.take();
-  w.send(status{a.node, w.epochs[0], role::head, "a", phase::ready, "", 0, 0, 1});
-  w.send(peer_down{a.node, w.epochs[0], "silent for 1500 ms"});
+  w.send(status{a.process, w.incarnations[0], role::head, "a", phase::ready, "", 0, 0, 1});
+  w.send(peer_down{a.process, w.incarnations[0], "silent for 1500 ms"});
   w.is_starved = true;
   const auto wait = [&](std::chrono::milliseconds span) {
     for (const auto until = w.now + span; w.now < until; w.now += 100ms)
@@ -64,7 +64,7 @@ TEST_CASE("a child that waits for a processor is waited for, but not for ever") 
   wait(supervisor_config{}.starvation_max - 1s);
   CHECK(w.take().empty());
   SUBCASE("and is well when it greets") {
-    w.send(peer_up{{a.node, w.epochs[0], role::head, "a", {}, {}, 0}});
+    w.send(peer_up{{a.process, w.incarnations[0], role::head, "a", {}, {}, 0}});
     w.is_starved = false;
     wait(20s);
     CHECK(w.take().empty());
@@ -93,20 +93,20 @@ TEST_CASE(
   w.now += 1ms;
   w.send(tick{});
   CHECK(w.take() == lines{"kill a"});
-  w.send(child_exited{slow.node, w.epochs.back(), "killed by signal 9"});
+  w.send(child_exited{slow.process, w.incarnations.back(), "killed by signal 9"});
   CHECK(w.take() == lines{"start a"});
-  w.send(peer_down{slow.node, w.epochs.back(), "silent"});
+  w.send(peer_down{slow.process, w.incarnations.back(), "silent"});
   hello peer;
-  peer.node = slow.node;
-  peer.epoch = w.epochs.back();
+  peer.process = slow.process;
+  peer.incarnation = w.incarnations.back();
   w.now += 200ms;
   w.send(peer_up{peer});
   w.now += 1900ms;
   w.send(tick{});
   CHECK(w.take().empty());
   status ready;
-  ready.node = slow.node;
-  ready.epoch = w.epochs.back();
+  ready.process = slow.process;
+  ready.incarnation = w.incarnations.back();
   ready.phase = phase::ready;
   w.send(ready);
   w.now += 10s;

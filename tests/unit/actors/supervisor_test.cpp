@@ -8,28 +8,29 @@ using namespace baton::actors::supervised;
 TEST_CASE("a child that was ready for a while is started again at once, however often") {
   supervisor_world w;
   w.start({b});
-  for (int life = 0; life < 2; ++life) {
-    CAPTURE(life);
-    w.send(status{b.node, w.epochs.back(), role::gateway, "b", phase::ready, "", 0, 0, 1});
+  for (int incarnation = 0; incarnation < 2; ++incarnation) {
+    CAPTURE(incarnation);
+    w.send(status{b.process, w.incarnations.back(), role::gateway, "b", phase::ready, "", 0, 0, 1});
     w.now += settled_after;
     (void)w.take();
-    w.send(child_exited{b.node, w.epochs.back(), "killed by signal 9", false});
+    w.send(child_exited{b.process, w.incarnations.back(), "killed by signal 9", false});
     CHECK(w.take() == lines{"start b"});
   }
-  w.send(status{b.node, w.epochs.back(), role::gateway, "b", phase::ready, "", 0, 0, 1});
+  w.send(status{b.process, w.incarnations.back(), role::gateway, "b", phase::ready, "", 0, 0, 1});
   w.now += settled_after;
-  w.send(child_exited{b.node, w.epochs.back(), "killed by signal 9", false});
+  w.send(child_exited{b.process, w.incarnations.back(), "killed by signal 9", false});
   CHECK(w.take() == lines{"escalate b"}); // twice in ten seconds is what it may
 }
 
 TEST_CASE("a child that was only loading for a while is not settled: its second end backs off") {
   supervisor_world w;
   w.start({b});
-  for (int life = 0; life < 2; ++life) {
+  for (int incarnation = 0; incarnation < 2; ++incarnation) {
     (void)w.take();
-    w.send(status{b.node, w.epochs.back(), role::gateway, "b", phase::loading, "", 0, 0, 1});
+    w.send(
+        status{b.process, w.incarnations.back(), role::gateway, "b", phase::loading, "", 0, 0, 1});
     w.now += settled_after;
-    w.send(child_exited{b.node, w.epochs.back(), "killed by signal 9", false});
+    w.send(child_exited{b.process, w.incarnations.back(), "killed by signal 9", false});
   }
   CHECK(w.take().empty());
   CHECK(w.last[0].phase == phase::recovering);
@@ -39,21 +40,21 @@ TEST_CASE("children are started in order and one that dies is started again unde
   supervisor_world w;
   w.start({a, b});
   CHECK(w.take() == lines{"start a", "start b"});
-  w.send(status{b.node, w.epochs[1], role::gateway, "b", phase::ready, "", 0, 0, 1});
+  w.send(status{b.process, w.incarnations[1], role::gateway, "b", phase::ready, "", 0, 0, 1});
   CHECK(w.last[1].phase == phase::ready);
-  w.send(child_exited{b.node, w.epochs[1], "killed by signal 9", false});
+  w.send(child_exited{b.process, w.incarnations[1], "killed by signal 9", false});
   CHECK(w.take() == lines{"start b"});
-  CHECK(w.epochs[2] > w.epochs[1]);
+  CHECK(w.incarnations[2] > w.incarnations[1]);
   CHECK(w.last[1].restarts == 1);
-  w.send(child_exited{b.node, w.epochs[1], "the same end once more", false});
+  w.send(child_exited{b.process, w.incarnations[1], "the same end once more", false});
   CHECK(w.take().empty());
 }
 
 TEST_CASE("a second restart waits and one too many is escalated by name") {
   supervisor_world w;
   w.start({a});
-  w.send(child_exited{a.node, w.epochs.back(), "exit status 1", false});
-  w.send(child_exited{a.node, w.epochs.back(), "exit status 1", false});
+  w.send(child_exited{a.process, w.incarnations.back(), "exit status 1", false});
+  w.send(child_exited{a.process, w.incarnations.back(), "exit status 1", false});
   CHECK(w.take() == lines{"start a", "start a"});
   CHECK(w.last[0].phase == phase::recovering);
   w.now += 999ms;
@@ -62,7 +63,7 @@ TEST_CASE("a second restart waits and one too many is escalated by name") {
   w.now += 1ms;
   w.send(tick{});
   CHECK(w.take() == lines{"start a"});
-  w.send(child_exited{a.node, w.epochs.back(), "exit status 1", false});
+  w.send(child_exited{a.process, w.incarnations.back(), "exit status 1", false});
   CHECK(w.take() == lines{"escalate a"});
   CHECK(w.last[0].phase == phase::failed);
   CHECK(w.last[0].reason.find("crash_loop") != std::string::npos);
@@ -88,11 +89,11 @@ TEST_CASE("drain stops the children in reverse order and kills who does not go")
   w.now += 5s;
   w.send(tick{});
   CHECK(w.take() == lines{"kill b"});
-  w.send(child_exited{b.node, w.epochs[1], "killed by signal 9", false});
+  w.send(child_exited{b.process, w.incarnations[1], "killed by signal 9", false});
   CHECK(w.take() == lines{"stop a"});
   w.send(drain{});
   CHECK(w.take().empty());
-  w.send(child_exited{a.node, w.epochs[0], "exit status 0", false});
+  w.send(child_exited{a.process, w.incarnations[0], "exit status 0", false});
   CHECK(w.take() == lines{"stopped"});
 }
 
@@ -115,7 +116,7 @@ TEST_CASE("a child that has children of its own has the time to kill each of the
 TEST_CASE("an end that a restart cannot help is not restarted") {
   supervisor_world w;
   w.start({a});
-  w.send(child_exited{a.node, w.epochs.back(), "exit status 78", true});
+  w.send(child_exited{a.process, w.incarnations.back(), "exit status 78", true});
   w.now += 60s;
   w.send(tick{});
   CHECK(w.take() == lines{"start a", "escalate a"});
@@ -127,10 +128,10 @@ TEST_CASE("what has changed is told once, and all of it to a root that greets") 
   w.start({a, b, c});
   CHECK(w.told.size() == 3);
   w.told.clear();
-  w.send(status{b.node, w.epochs[1], role::gateway, "b", phase::ready, "", 0, 0, 1});
+  w.send(status{b.process, w.incarnations[1], role::gateway, "b", phase::ready, "", 0, 0, 1});
   REQUIRE(w.told.size() == 1);
   CHECK(w.told[0].name == "b");
-  w.send(child_exited{c.node, w.epochs[2], "killed by signal 9", false});
+  w.send(child_exited{c.process, w.incarnations[2], "killed by signal 9", false});
   REQUIRE(w.told.size() == 1);
   CHECK(w.told[0].name == "c");
   CHECK(w.told[0].restarts == 1);
@@ -141,9 +142,9 @@ TEST_CASE("what has changed is told once, and all of it to a root that greets") 
   CHECK(w.told[0].name == "c");
   CHECK(w.told[0].supervision->restarts_recent == 0);
   w.told.clear();
-  w.send(peer_up{{node_id{99}, epoch_id{5}, role::client, "status", {}, {}, 0}});
+  w.send(peer_up{{process_id{99}, epoch_id{5}, role::client, "status", {}, {}, 0}});
   CHECK(w.told.empty());
-  w.send(peer_up{{node_id{1}, epoch_id{5}, role::root, "root", {}, {}, 0}});
+  w.send(peer_up{{process_id{1}, epoch_id{5}, role::root, "root", {}, {}, 0}});
   REQUIRE(w.told.size() == 3);
   CHECK(w.told[1].name == "b");
   CHECK(w.told[1].phase == phase::ready);
@@ -155,20 +156,20 @@ TEST_CASE("a child that another supervisor left goes on, and is restarted when i
   w.start({a, b});
   CHECK(w.take() == lines{"start b"});
   CHECK(w.last[0].pid == 77);
-  CHECK(w.last[0].epoch == epoch_id{1000});
+  CHECK(w.last[0].incarnation == epoch_id{1000});
   CHECK(w.last[0].phase == phase::recovering);
   SUBCASE("as one that it started itself") {
-    w.send(peer_up{{a.node, epoch_id{1000}, role::head, "a", {}, {}, 77}});
-    w.send(status{a.node, epoch_id{1000}, role::head, "a", phase::ready, "", 0, 0, 1});
+    w.send(peer_up{{a.process, epoch_id{1000}, role::head, "a", {}, {}, 77}});
+    w.send(status{a.process, epoch_id{1000}, role::head, "a", phase::ready, "", 0, 0, 1});
     CHECK(w.last[0].phase == phase::ready);
     w.now += 60s;
     w.send(tick{});
     CHECK(w.take().empty());
-    w.send(child_exited{a.node, epoch_id{1000}, "gone", false});
+    w.send(child_exited{a.process, epoch_id{1000}, "gone", false});
     CHECK(w.take() == lines{"start a"});
   }
   SUBCASE("also before it has greeted") {
-    w.send(child_exited{a.node, epoch_id{1000}, "gone", false});
+    w.send(child_exited{a.process, epoch_id{1000}, "gone", false});
     CHECK(w.take() == lines{"start a"});
   }
   SUBCASE("is killed first if it does not greet in time") {
@@ -178,20 +179,21 @@ TEST_CASE("a child that another supervisor left goes on, and is restarted when i
     w.now += 1ms;
     w.send(tick{});
     CHECK(w.take() == lines{"kill a"});
-    w.send(child_exited{a.node, epoch_id{1000}, "gone", false});
+    w.send(child_exited{a.process, epoch_id{1000}, "gone", false});
     CHECK(w.take() == lines{"start a"});
   }
   SUBCASE("is stopped with the others") {
     w.send(drain{});
-    w.send(child_exited{b.node, w.epochs[0], "exit status 0", false});
+    w.send(child_exited{b.process, w.incarnations[0], "exit status 0", false});
     CHECK(w.take() == lines{"stop b", "stop a"});
   }
 }
 
 TEST_CASE("who goes down with a child that ended is said by the strategy") {
   supervisor_world w;
-  const auto ends = [&](const child_spec& who, std::size_t life, bool is_permanent = false) {
-    w.send(child_exited{who.node, w.epochs[life], "killed by signal 9", is_permanent});
+  const auto ends = [&](const child_spec& who, std::size_t incarnation, bool is_permanent = false) {
+    w.send(
+        child_exited{who.process, w.incarnations[incarnation], "killed by signal 9", is_permanent});
   };
   SUBCASE("nobody") {
     w.start({a, b, c});
@@ -265,32 +267,32 @@ TEST_CASE("who goes down with a child that ended is said by the strategy") {
 
 TEST_CASE("a child on another machine comes and goes as its link does, and is not started here") {
   supervisor_world w;
-  child_spec far{"far", node_id{20}, role::agent, {2, 10s}, true};
+  child_spec far{"far", process_id{20}, role::agent, {2, 10s}, true};
   w.start({a, far});
   CHECK(w.take() == lines{"start a"});
   CHECK(w.last[1].reason == "has not joined yet");
   hello greets;
-  greets.node = far.node;
-  greets.epoch = epoch_id{77};
+  greets.process = far.process;
+  greets.incarnation = epoch_id{77};
   greets.pid = 4711;
   w.send(peer_up{greets});
-  w.send(status{far.node, epoch_id{77}, role::agent, "far", phase::ready, "", 0, 0, 1});
+  w.send(status{far.process, epoch_id{77}, role::agent, "far", phase::ready, "", 0, 0, 1});
   CHECK(w.last[1].phase == phase::ready);
   CHECK(w.last[1].pid == 4711);
-  w.send(peer_down{far.node, epoch_id{77}, "silent"});
+  w.send(peer_down{far.process, epoch_id{77}, "silent"});
   CHECK(w.last[1].phase == phase::recovering);
   CHECK(w.last[1].reason == "cannot be reached: silent");
   w.now += 60s;
   w.send(tick{});
   CHECK(w.take().empty()); // nobody here can start or kill it
-  greets.epoch = epoch_id{78};
+  greets.incarnation = epoch_id{78};
   w.send(peer_up{greets});
-  w.send(status{far.node, epoch_id{78}, role::agent, "far", phase::ready, "", 0, 0, 1});
+  w.send(status{far.process, epoch_id{78}, role::agent, "far", phase::ready, "", 0, 0, 1});
   CHECK(w.last[1].phase == phase::ready);
   SUBCASE("it is asked to stop, and gone when its link is") {
     w.send(drain{});
     CHECK(w.take() == lines{"stop far"});
-    w.send(peer_down{far.node, epoch_id{78}, "left"});
+    w.send(peer_down{far.process, epoch_id{78}, "left"});
     CHECK(w.take() == lines{"stop a"});
   }
   SUBCASE("it is not waited for beyond the time that others have") {
@@ -301,7 +303,7 @@ TEST_CASE("a child on another machine comes and goes as its link does, and is no
     CHECK(w.take() == lines{"stop a"});
   }
   SUBCASE("one that cannot be reached does not hold up the end") {
-    w.send(peer_down{far.node, epoch_id{78}, "silent"});
+    w.send(peer_down{far.process, epoch_id{78}, "silent"});
     w.send(drain{});
     CHECK(w.take() == lines{"stop a"});
   }
@@ -315,10 +317,10 @@ TEST_CASE("a child that is not wanted any more stops for good, a new one is star
   CHECK(w.take() == lines{"stop a", "start c"});
   w.send(wanted_children{{b, c}}); // said again
   CHECK(w.take().empty());
-  w.send(child_exited{a.node, epoch_id{1}, "exit status 0", false});
+  w.send(child_exited{a.process, epoch_id{1}, "exit status 0", false});
   CHECK(w.take() == lines{"retired a"});
   hello root;
-  root.node = node_id{1};
+  root.process = process_id{1};
   root.role = role::root;
   w.send(peer_up{root}); // hears of all that are left
   REQUIRE(w.told.size() == 2);
@@ -332,11 +334,11 @@ TEST_CASE("a child that is not wanted any more stops for good, a new one is star
 TEST_CASE("a child on another machine that is not wanted any more is asked to end, and again if it "
           "comes back") {
   supervisor_world w;
-  const child_spec far{"far", node_id{20}, role::agent, {2, 10s}, true};
+  const child_spec far{"far", process_id{20}, role::agent, {2, 10s}, true};
   w.start({a, far});
   hello greets;
-  greets.node = far.node;
-  greets.epoch = epoch_id{77};
+  greets.process = far.process;
+  greets.incarnation = epoch_id{77};
   w.send(wanted_children{{a}}); // it has never come
   CHECK(w.take() == lines{"start a", "retired far"});
   w.send(wanted_children{{a, far}});
@@ -346,26 +348,26 @@ TEST_CASE("a child on another machine that is not wanted any more is asked to en
   w.send(wanted_children{{a}});
   CHECK(w.take() == lines{"stop far"});
   SUBCASE("its link falls when it has ended") {
-    w.send(peer_down{far.node, epoch_id{77}, "left"});
+    w.send(peer_down{far.process, epoch_id{77}, "left"});
     CHECK(w.take() == lines{"retired far"});
   }
   SUBCASE("it is wanted again while it ends") {
     w.send(wanted_children{{a, far}});
     CHECK(w.take().empty());
-    w.send(peer_down{far.node, epoch_id{77}, "left"});
+    w.send(peer_down{far.process, epoch_id{77}, "left"});
     CHECK(w.take() == lines{"retired far"});
     CHECK(w.last.back().name == "far");
     CHECK(w.last.back().reason == "has not joined yet");
-    greets.epoch = epoch_id{78};
+    greets.incarnation = epoch_id{78};
     w.send(peer_up{greets});
-    w.send(status{far.node, epoch_id{78}, role::agent, "far", phase::ready, "", 0, 0, 1});
+    w.send(status{far.process, epoch_id{78}, role::agent, "far", phase::ready, "", 0, 0, 1});
     CHECK(w.last.back().phase == phase::ready);
   }
   SUBCASE("a new life of it has not heard") {
-    greets.epoch = epoch_id{78};
+    greets.incarnation = epoch_id{78};
     w.send(peer_up{greets});
     CHECK(w.take() == lines{"stop far"});
-    w.send(peer_down{far.node, epoch_id{78}, "left"});
+    w.send(peer_down{far.process, epoch_id{78}, "left"});
     CHECK(w.take() == lines{"retired far"});
   }
   SUBCASE("it is not waited for beyond the time that others have") {
@@ -383,7 +385,7 @@ TEST_CASE("a child that does not stop though nobody wants it is killed") {
   w.now += 5s;
   w.send(tick{});
   CHECK(w.take() == lines{"stop a", "kill a"});
-  w.send(child_exited{a.node, epoch_id{1}, "killed by signal 9", false});
+  w.send(child_exited{a.process, epoch_id{1}, "killed by signal 9", false});
   CHECK(w.take() == lines{"retired a"});
 }
 
@@ -391,8 +393,9 @@ TEST_CASE("a child that is down when nobody wants it any more is forgotten at on
   supervisor_world w;
   w.start({a, b});
   (void)w.take();
-  w.send(child_exited{a.node, epoch_id{1}, "killed by signal 9", false}); // started again at once
-  w.send(child_exited{a.node, epoch_id{3}, "killed by signal 9", false}); // backs off
+  w.send(
+      child_exited{a.process, epoch_id{1}, "killed by signal 9", false}); // started again at once
+  w.send(child_exited{a.process, epoch_id{3}, "killed by signal 9", false}); // backs off
   (void)w.take();
   w.send(wanted_children{{b}});
   CHECK(w.take() == lines{"retired a"});
@@ -408,7 +411,7 @@ TEST_CASE("while all stop, nobody new is wanted") {
   (void)w.take();
   w.send(wanted_children{{b}});
   CHECK(w.take().empty());
-  w.send(child_exited{a.node, epoch_id{1}, "exit status 0", false});
+  w.send(child_exited{a.process, epoch_id{1}, "exit status 0", false});
   CHECK(w.take() == lines{"stopped"});
 }
 
@@ -419,9 +422,9 @@ TEST_CASE("a child that nobody wants is forgotten when it ends, also while all s
   w.send(wanted_children{{b}});
   w.send(drain{});
   CHECK(w.take() == lines{"stop a", "stop b"});
-  w.send(child_exited{a.node, epoch_id{1}, "exit status 0", false});
+  w.send(child_exited{a.process, epoch_id{1}, "exit status 0", false});
   CHECK(w.take() == lines{"retired a"});
-  w.send(child_exited{b.node, epoch_id{2}, "exit status 0", false});
+  w.send(child_exited{b.process, epoch_id{2}, "exit status 0", false});
   CHECK(w.take() == lines{"stopped"}); // b is wanted
 }
 
@@ -434,7 +437,7 @@ TEST_CASE("what a supervisor says of a child has its place in the tree") {
     return *w.last[child].supervision;
   };
   CHECK(of(0) == supervision{"root", restart_strategy::rest_for_one, 2, 10, 0, false});
-  w.send(child_exited{b.node, w.epochs[1], "exit status 1", false});
+  w.send(child_exited{b.process, w.incarnations[1], "exit status 1", false});
   CHECK(of(1).restarts_recent == 1);
   CHECK(w.last[1].restarts == 1);
   w.told.clear();
@@ -446,7 +449,7 @@ TEST_CASE("what a supervisor says of a child has its place in the tree") {
   REQUIRE(w.told.size() == 1);
   CHECK(of(1).restarts_recent == 0);
   CHECK(w.last[1].restarts == 1);
-  w.send(child_exited{b.node, w.epochs.back(), "exit status 78", true});
+  w.send(child_exited{b.process, w.incarnations.back(), "exit status 78", true});
   CHECK(of(1).has_given_up);
   CHECK(w.last[1].reason == "exit status 78");
 }
@@ -458,12 +461,12 @@ TEST_CASE("a child elsewhere is restarted by others") {
   w.start({far});
   REQUIRE(w.last[0].supervision);
   CHECK(w.last[0].supervision->restarts_max == 0);
-  w.send(peer_up{{far.node, epoch_id{7}, role::agent, "b", "tcp://10.0.0.2:1", "", 99}});
-  w.send(peer_down{far.node, epoch_id{7}, "silent for 1500 ms"});
+  w.send(peer_up{{far.process, epoch_id{7}, role::agent, "b", "tcp://10.0.0.2:1", "", 99}});
+  w.send(peer_down{far.process, epoch_id{7}, "silent for 1500 ms"});
   CHECK(w.last[0].reason == "cannot be reached: silent for 1500 ms");
   // What others know of why it does not come back, who know of no life of it. Whoever looks at
   // lives (overview.hpp) must not take it for older than the one that is over.
-  w.send(status{far.node, {}, role::agent, "b", phase::recovering, "no such file", 0, 0, 0});
+  w.send(status{far.process, {}, role::agent, "b", phase::recovering, "no such file", 0, 0, 0});
   CHECK(w.last[0].reason == "no such file");
-  CHECK(w.last[0].epoch == epoch_id{7});
+  CHECK(w.last[0].incarnation == epoch_id{7});
 }

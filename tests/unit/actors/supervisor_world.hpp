@@ -20,7 +20,7 @@ struct supervisor_world {
   std::vector<std::string> log;
   std::vector<status> told; // the last time
   std::vector<status> last; // of each child
-  std::vector<epoch_id> epochs;
+  std::vector<epoch_id> incarnations;
   bool refuse_start = false;
   bool is_starved = false; // whoever is asked for
   restart_strategy strategy = restart_strategy::one_for_one;
@@ -52,8 +52,8 @@ struct supervisor_world {
       if (refuse_start)
         return fail(errc::io_failed, "no fork today");
       log.push_back("start " + s.name);
-      epochs.push_back(e);
-      return static_cast<std::int32_t>(100 + epochs.size());
+      incarnations.push_back(e);
+      return static_cast<std::int32_t>(100 + incarnations.size());
     };
     c.stop = [this](const child_spec& s, std::int32_t, bool force) {
       log.push_back((force ? "kill " : "stop ") + s.name);
@@ -61,7 +61,7 @@ struct supervisor_world {
     c.changed = [this](const std::vector<status>& changed) {
       told = changed;
       for (const auto& s : changed) {
-        const auto is_it = [&](const status& l) { return l.node == s.node; };
+        const auto is_it = [&](const status& l) { return l.process == s.process; };
         const auto known = std::find_if(last.begin(), last.end(), is_it);
         if (known == last.end())
           last.push_back(s);
@@ -78,7 +78,7 @@ struct supervisor_world {
     };
     c.is_starved = [this](std::int32_t) { return is_starved; };
     c.now = [this] { return now; };
-    c.next_epoch = [n = std::uint64_t{0}](node_id) mutable { return epoch_id{++n}; };
+    c.next_incarnation = [n = std::uint64_t{0}](process_id) mutable { return epoch_id{++n}; };
     actor = system->spawn(actors::supervisor, c);
     run();
   }
@@ -91,8 +91,8 @@ struct supervisor_world {
 };
 
 using lines = std::vector<std::string>;
-inline const child_spec a{"a", node_id{10}, role::head, {2, 10s}};
-inline const child_spec b{"b", node_id{11}, role::gateway, {2, 10s}};
-inline const child_spec c{"c", node_id{12}, role::shard, {2, 10s}};
+inline const child_spec a{"a", process_id{10}, role::head, {2, 10s}};
+inline const child_spec b{"b", process_id{11}, role::gateway, {2, 10s}};
+inline const child_spec c{"c", process_id{12}, role::shard, {2, 10s}};
 
 } // namespace baton::actors::supervised

@@ -24,8 +24,8 @@ constexpr auto notice_max = 100ms;
 
 class child {
 public:
-  child(std::uint64_t epoch, const std::string& endpoint, const std::string& head_endpoint) {
-    std::vector<std::string> words = {BATON_BUS_PEER, "2", std::to_string(epoch),
+  child(std::uint64_t incarnation, const std::string& endpoint, const std::string& head_endpoint) {
+    std::vector<std::string> words = {BATON_BUS_PEER, "2", std::to_string(incarnation),
                                       endpoint,       "1", head_endpoint};
     std::vector<char*> argv;
     for (auto& w : words)
@@ -60,7 +60,7 @@ TEST_CASE("a peer killed by SIGKILL is down within 100 ms, and its next life is 
   scratch_directory dir;
   for (bool tcp : {false, true}) {
     CAPTURE(tcp);
-    live_process h(head_node, epoch_id{1}, endpoint_of(dir, "head", tcp));
+    live_process h(head_process, epoch_id{1}, endpoint_of(dir, "head", tcp));
     // The best of three: a busy machine may hold this process up by itself.
     auto noticed = std::chrono::nanoseconds::max();
     for (int life = 1; life <= 3; ++life) {
@@ -76,8 +76,8 @@ TEST_CASE("a peer killed by SIGKILL is down within 100 ms, and its next life is 
     MESSAGE("noticed after ", std::chrono::duration<double, std::milli>(noticed).count(), " ms");
     child last(4, endpoint_of(dir, "peer-4", tcp), h.endpoint());
     REQUIRE(h.wait_up(4));
-    CHECK(h.wait([&] { return h.last_up.epoch == epoch_id{4}; }, 0ms));
-    h.links->post(node_id{2}, echo_box, message(sampled{}), reply_box);
+    CHECK(h.wait([&] { return h.last_up.incarnation == epoch_id{4}; }, 0ms));
+    h.links->post(process_id{2}, echo_box, message(sampled{}), reply_box);
     CHECK(h.wait([&] { return h.replies == 1; }));
   }
 }
@@ -88,7 +88,7 @@ TEST_CASE("a stopped peer is down by heartbeats, and up again when it goes on") 
   quick.links.link.heartbeat_interval = 100ms;
   quick.links.link.heartbeat_timeout = 1500ms;
   quick.bus.heartbeat_timeout = 60'000ms; // the transport must not be first
-  live_process h(head_node, epoch_id{1}, endpoint_of(dir, "head", false), quick);
+  live_process h(head_process, epoch_id{1}, endpoint_of(dir, "head", false), quick);
   child peer(1, endpoint_of(dir, "peer", false), h.endpoint());
   REQUIRE(h.wait_up());
   peer.signal(SIGSTOP);
@@ -101,6 +101,6 @@ TEST_CASE("a stopped peer is down by heartbeats, and up again when it goes on") 
   CHECK(h.wait([&] { return h.last_down == epoch_id{1}; }, 0ms));
   peer.signal(SIGCONT);
   REQUIRE(h.wait_up(2));
-  h.links->post(node_id{2}, echo_box, message(sampled{}), reply_box);
+  h.links->post(process_id{2}, echo_box, message(sampled{}), reply_box);
   CHECK(h.wait([&] { return h.replies == 1; }));
 }

@@ -40,21 +40,21 @@ TEST_CASE("with keys, peers that trust one another link; nobody else gets anythi
   const auto h_trusts = trusting({{"s", s_key.public_key}});
   const auto s_trusts = trusting({{"h", h_key.public_key}});
   const auto h_options = keyed(h_key, h_trusts);
-  live_process h(head_node, epoch_id{1}, "tcp://127.0.0.1:*", h_options);
+  live_process h(head_process, epoch_id{1}, "tcp://127.0.0.1:*", h_options);
   CHECK(h.endpoint().ends_with("#" + h_key.public_key));
   const auto is_linked = [&](live_process& s) {
-    REQUIRE(s.links->connect(head_node, h.endpoint()));
+    REQUIRE(s.links->connect(head_process, h.endpoint()));
     return s.wait([&] { return s.ups > 0; }, 500ms);
   };
   SUBCASE("who is trusted") {
-    live_process s(shard_node, epoch_id{1}, "tcp://127.0.0.1:*", keyed(s_key, s_trusts));
-    REQUIRE(s.links->connect(head_node, h.endpoint()));
+    live_process s(shard_process, epoch_id{1}, "tcp://127.0.0.1:*", keyed(s_key, s_trusts));
+    REQUIRE(s.links->connect(head_process, h.endpoint()));
     REQUIRE(s.wait_up());
-    s.links->post(head_node, echo_box, batch_of(1, 100), reply_box);
+    s.links->post(head_process, echo_box, batch_of(1, 100), reply_box);
     CHECK(s.wait([&] { return s.replies == 1; }));
   }
   SUBCASE("who is not, until it is; until its machine is the cluster's no more") {
-    live_process s(shard_node, epoch_id{1}, "tcp://127.0.0.1:*", keyed(other_key, s_trusts));
+    live_process s(shard_process, epoch_id{1}, "tcp://127.0.0.1:*", keyed(other_key, s_trusts));
     CHECK_FALSE(is_linked(s));
     CHECK(h.bus.counters().strangers > 0);
     h_trusts->replace({{"o", other_key.public_key}});
@@ -62,24 +62,24 @@ TEST_CASE("with keys, peers that trust one another link; nobody else gets anythi
     cluster::machine_keys changed{{"o", other_key.public_key}, {"o", s_key.public_key}};
     changed.retire_older("o");
     h_trusts->replace(changed);
-    s.links->post(head_node, echo_box, batch_of(1, 100), reply_box);
+    s.links->post(head_process, echo_box, batch_of(1, 100), reply_box);
     CHECK(s.wait([&] { return s.replies == 1; }));
     const auto strangers = h.bus.counters().strangers;
     h_trusts->replace({});
-    s.links->post(head_node, echo_box, batch_of(1, 100), reply_box);
+    s.links->post(head_process, echo_box, batch_of(1, 100), reply_box);
     CHECK(s.wait([&] { return h.bus.counters().strangers > strangers; }));
     CHECK_FALSE(s.wait([&] { return s.replies == 2; }, 200ms));
   }
   SUBCASE("who takes another for the one that listens") {
-    live_process s(shard_node, epoch_id{1}, "tcp://127.0.0.1:*", keyed(s_key, s_trusts));
+    live_process s(shard_process, epoch_id{1}, "tcp://127.0.0.1:*", keyed(s_key, s_trusts));
     const auto address = cluster::split_key(h.endpoint()).address;
-    REQUIRE(s.links->connect(head_node, address + "#" + other_key.public_key));
+    REQUIRE(s.links->connect(head_process, address + "#" + other_key.public_key));
     CHECK_FALSE(s.wait([&] { return s.ups > 0; }, 500ms));
   }
   SUBCASE("who has no key") {
-    live_process plain(node_id{4}, epoch_id{1}, "tcp://127.0.0.1:*");
-    CHECK_FALSE(plain.links->connect(head_node, h.endpoint()));
-    REQUIRE(plain.links->connect(head_node, cluster::split_key(h.endpoint()).address));
+    live_process plain(process_id{4}, epoch_id{1}, "tcp://127.0.0.1:*");
+    CHECK_FALSE(plain.links->connect(head_process, h.endpoint()));
+    REQUIRE(plain.links->connect(head_process, cluster::split_key(h.endpoint()).address));
     CHECK_FALSE(plain.wait([&] { return plain.ups > 0; }, 500ms));
     CHECK(h.count(&live_process::ups) == 0);
   }
@@ -91,7 +91,7 @@ TEST_CASE("a handshake that succeeds before one that failed was heard of is not 
   std::optional<silent_door> door(1);
   const auto address = door->endpoint();
   cluster::bus_zmq bus(keyed(own, trusting({{"t", theirs.public_key}})).bus);
-  REQUIRE(bus.connect(head_node, address + "#" + theirs.public_key));
+  REQUIRE(bus.connect(head_process, address + "#" + theirs.public_key));
   door->wait_until_one_has_left(); // whose handshake has failed
   door.reset();
   std::mutex mutex;
@@ -104,21 +104,22 @@ TEST_CASE("a handshake that succeeds before one that failed was heard of is not 
   };
   cluster::bus_zmq peer(keyed(theirs, trusting({{"o", own.public_key}})).bus);
   REQUIRE(peer.bind(address));
-  peer.start(
-      {[&](frames&&) { count(received); }, [](node_id) {}, [](node_id, const std::string&) {}});
+  peer.start({[&](frames&&) { count(received); }, [](process_id) {},
+              [](process_id, const std::string&) {}});
   const auto say_until = [&](int arrived, int stood) {
     const auto f = encode(envelope{}, message(sampled{}));
     const auto deadline = std::chrono::steady_clock::now() + scaled(5s);
     bool is_done = false;
     while (!is_done && std::chrono::steady_clock::now() < deadline) {
-      static_cast<void>(bus.send(head_node, f));
+      static_cast<void>(bus.send(head_process, f));
       std::unique_lock lock(mutex);
       is_done = changed.wait_for(lock, 5ms, [&] { return received >= arrived && ups >= stood; });
     }
     return is_done;
   };
   REQUIRE(say_until(1, 0));
-  bus.start({[](frames&&) {}, [&](node_id) { count(ups); }, [](node_id, const std::string&) {}});
+  bus.start(
+      {[](frames&&) {}, [&](process_id) { count(ups); }, [](process_id, const std::string&) {}});
   CHECK(say_until(100, 1)); // more than may have been on their way
   CHECK(bus.counters().handshakes_failed > 0);
   bus.stop();
@@ -130,9 +131,9 @@ TEST_CASE("a process that listens with another key is found by who knows its mac
   const auto next_key = cluster::make_key_pair();
   const auto s_key = cluster::make_key_pair();
   const auto all = trusting({{"h", h_key.public_key}, {"s", s_key.public_key}});
-  live_process h(head_node, epoch_id{1}, "tcp://127.0.0.1:*", keyed(h_key, all));
-  live_process s(shard_node, epoch_id{1}, "tcp://127.0.0.1:*", keyed(s_key, all));
-  REQUIRE(s.links->connect(head_node, h.endpoint()));
+  live_process h(head_process, epoch_id{1}, "tcp://127.0.0.1:*", keyed(h_key, all));
+  live_process s(shard_process, epoch_id{1}, "tcp://127.0.0.1:*", keyed(s_key, all));
+  REQUIRE(s.links->connect(head_process, h.endpoint()));
   REQUIRE(s.wait_up());
   REQUIRE(h.wait_up());
   const auto address = cluster::split_key(h.endpoint()).address;
@@ -150,22 +151,22 @@ TEST_CASE("a process that listens with another key is found by who knows its mac
   REQUIRE(s.wait_up(2));
   REQUIRE(h.wait_up(2));
   CHECK(h.bus.key_in_use() == next_key.public_key);
-  s.links->post(head_node, echo_box, batch_of(1, 100), reply_box);
+  s.links->post(head_process, echo_box, batch_of(1, 100), reply_box);
   CHECK(s.wait([&] { return s.replies == 1; }));
   both.retire_older("h");
   all->replace(both);
   // Who only knows the key of before comes in as well, and is told of the one of now.
-  live_process late(node_id{3}, epoch_id{1}, "tcp://127.0.0.1:*", keyed(s_key, all));
-  REQUIRE(late.links->connect(head_node, address + "#" + h_key.public_key));
+  live_process late(process_id{3}, epoch_id{1}, "tcp://127.0.0.1:*", keyed(s_key, all));
+  REQUIRE(late.links->connect(head_process, address + "#" + h_key.public_key));
   REQUIRE(late.wait_up());
   h.links->listen_at(address + "#" + next_key.public_key);
-  live_process told(node_id{4}, epoch_id{1}, "tcp://127.0.0.1:*", keyed(s_key, all));
-  REQUIRE(h.links->connect(node_id{4}, told.endpoint()));
+  live_process told(process_id{4}, epoch_id{1}, "tcp://127.0.0.1:*", keyed(s_key, all));
+  REQUIRE(h.links->connect(process_id{4}, told.endpoint()));
   REQUIRE(told.wait_up());
   CHECK(told.wait([&] { return told.last_up.endpoint == h.endpoint(); }, 0ms));
   // The key of before opens nothing.
-  live_process thief(node_id{5}, epoch_id{1}, "tcp://127.0.0.1:*", keyed(h_key, all));
-  REQUIRE(thief.links->connect(head_node, h.endpoint()));
+  live_process thief(process_id{5}, epoch_id{1}, "tcp://127.0.0.1:*", keyed(h_key, all));
+  REQUIRE(thief.links->connect(head_process, h.endpoint()));
   CHECK_FALSE(thief.wait([&] { return thief.ups > 0; }, 500ms));
 }
 
@@ -173,9 +174,9 @@ TEST_CASE("two processes of a machine change its key at the same time, again and
   auto key = cluster::make_key_pair();
   cluster::machine_keys keys{{"m", key.public_key}};
   const auto all = trusting(keys);
-  live_process h(head_node, epoch_id{1}, "tcp://127.0.0.1:*", keyed(key, all));
-  live_process s(shard_node, epoch_id{1}, "tcp://127.0.0.1:*", keyed(key, all));
-  REQUIRE(s.links->connect(head_node, h.endpoint()));
+  live_process h(head_process, epoch_id{1}, "tcp://127.0.0.1:*", keyed(key, all));
+  live_process s(shard_process, epoch_id{1}, "tcp://127.0.0.1:*", keyed(key, all));
+  REQUIRE(s.links->connect(head_process, h.endpoint()));
   REQUIRE(s.wait_up());
   REQUIRE(h.wait_up());
   for (int round = 1; round <= 12; ++round) { // more than a machine's keys are remembered
@@ -193,7 +194,7 @@ TEST_CASE("two processes of a machine change its key at the same time, again and
     // the link's fall, and the test's own mutex is held there.
     const auto is_answered = [&] { return s.replies >= round; };
     for (int times = 0; times < 1000 && !s.wait(is_answered, 10ms); ++times)
-      s.links->post(head_node, echo_box, batch_of(1, 100), reply_box);
+      s.links->post(head_process, echo_box, batch_of(1, 100), reply_box);
     REQUIRE(s.wait(is_answered, 0ms));
     keys.retire_older("m");
     all->replace(keys);
@@ -207,10 +208,10 @@ TEST_CASE("a process whose own key is another now is let in with that") {
   const auto s_key = cluster::make_key_pair();
   const auto next_key = cluster::make_key_pair();
   const auto h_trusts = trusting({{"s", next_key.public_key}});
-  live_process h(head_node, epoch_id{1}, "tcp://127.0.0.1:*", keyed(h_key, h_trusts));
-  live_process s(shard_node, epoch_id{1}, "tcp://127.0.0.1:*",
+  live_process h(head_process, epoch_id{1}, "tcp://127.0.0.1:*", keyed(h_key, h_trusts));
+  live_process s(shard_process, epoch_id{1}, "tcp://127.0.0.1:*",
                  keyed(s_key, trusting({{"h", h_key.public_key}})));
-  REQUIRE(s.links->connect(head_node, h.endpoint()));
+  REQUIRE(s.links->connect(head_process, h.endpoint()));
   CHECK_FALSE(s.wait([&] { return s.ups > 0; }, 200ms));
   s.bus.use_key(next_key);
   s.links->listen_at(cluster::split_key(s.endpoint()).address + "#" + next_key.public_key);

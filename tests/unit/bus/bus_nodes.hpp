@@ -7,8 +7,8 @@
 
 namespace baton::testing {
 
-inline constexpr node_id head_node{1};
-inline constexpr node_id shard_node{2};
+inline constexpr process_id head_process{1};
+inline constexpr process_id shard_process{2};
 
 // The test says which actor runs next.
 struct testing_config : caf::actor_system_config {

@@ -62,16 +62,16 @@ struct stranger {
 TEST_CASE("two processes greet and exchange messages of all sizes over ipc and tcp") {
   transports t;
   for (std::size_t i = 0; i < 2; ++i) {
-    live_process h(head_node, epoch_id{1}, t.endpoints("head")[i]);
-    live_process s(shard_node, epoch_id{1}, t.endpoints("shard")[i]);
+    live_process h(head_process, epoch_id{1}, t.endpoints("head")[i]);
+    live_process s(shard_process, epoch_id{1}, t.endpoints("shard")[i]);
     CAPTURE(h.endpoint());
-    REQUIRE(s.links->connect(head_node, h.endpoint()));
+    REQUIRE(s.links->connect(head_process, h.endpoint()));
     REQUIRE(h.wait_up());
     REQUIRE(s.wait_up());
     CHECK(h.wait([&] { return h.last_up.name == "node-2"; }, 0ms));
     int expected = 0;
     for (std::size_t floats : {1u, 16u, 1024u, 16'384u, 1'000'000u}) {
-      s.links->post(head_node, echo_box, batch_of(floats, floats), reply_box, 5);
+      s.links->post(head_process, echo_box, batch_of(floats, floats), reply_box, 5);
       REQUIRE(s.wait([&] { return s.replies == expected + 1; }));
       ++expected;
       std::lock_guard lock(s.mutex);
@@ -90,36 +90,36 @@ TEST_CASE("two processes greet and exchange messages of all sizes over ipc and t
 TEST_CASE(
     "the next life of a peer at a fresh endpoint is up at once, the old one's frames are refused") {
   transports t;
-  live_process h(head_node, epoch_id{1}, t.endpoints("head")[0]);
-  auto s = std::make_unique<live_process>(shard_node, epoch_id{1}, t.endpoints("shard-1")[0]);
-  REQUIRE(s->links->connect(head_node, h.endpoint()));
+  live_process h(head_process, epoch_id{1}, t.endpoints("head")[0]);
+  auto s = std::make_unique<live_process>(shard_process, epoch_id{1}, t.endpoints("shard-1")[0]);
+  REQUIRE(s->links->connect(head_process, h.endpoint()));
   REQUIRE(h.wait_up());
   s.reset();
   REQUIRE(h.wait([&] { return h.downs == 1; }));
-  live_process s2(shard_node, epoch_id{2}, t.endpoints("shard-2")[0]);
-  REQUIRE(s2.links->connect(head_node, h.endpoint()));
+  live_process s2(shard_process, epoch_id{2}, t.endpoints("shard-2")[0]);
+  REQUIRE(s2.links->connect(head_process, h.endpoint()));
   REQUIRE(h.wait_up(2));
-  CHECK(h.wait([&] { return h.last_up.epoch == epoch_id{2}; }, 0ms));
+  CHECK(h.wait([&] { return h.last_up.incarnation == epoch_id{2}; }, 0ms));
   stranger zombie(h.endpoint());
   envelope e;
-  e.source = shard_node;
-  e.source_epoch = epoch_id{1};
-  e.target = head_node;
-  e.target_epoch = epoch_id{1};
+  e.source = shard_process;
+  e.source_incarnation = epoch_id{1};
+  e.target = head_process;
+  e.target_incarnation = epoch_id{1};
   e.target_actor = reply_box;
   e.sequence = 3;
   zombie.say(encode(e, message(sampled{})));
   CHECK(h.wait([&] { return h.links->counters().stale == 1; }));
-  CHECK(h.links->is_up(shard_node));
+  CHECK(h.links->is_up(shard_process));
   CHECK(h.count(&live_process::replies) == 0);
 }
 
 TEST_CASE("garbage of any shape is counted and harms nobody") {
   transports t;
   for (std::size_t i = 0; i < 2; ++i) {
-    live_process h(head_node, epoch_id{1}, t.endpoints("head")[i]);
-    live_process s(shard_node, epoch_id{1}, t.endpoints("shard")[i]);
-    REQUIRE(s.links->connect(head_node, h.endpoint()));
+    live_process h(head_process, epoch_id{1}, t.endpoints("head")[i]);
+    live_process s(shard_process, epoch_id{1}, t.endpoints("shard")[i]);
+    REQUIRE(s.links->connect(head_process, h.endpoint()));
     REQUIRE(h.wait_up());
     stranger evil(h.endpoint());
     std::mt19937_64 random(5);
@@ -139,9 +139,9 @@ TEST_CASE("garbage of any shape is counted and harms nobody") {
       evil.say({bytes(n * 30), bytes(n), bytes(n)});
     // Every single-byte change of a true frame: what still verifies is judged by its fields.
     envelope e;
-    e.source = node_id{9};
-    e.source_epoch = epoch_id{1};
-    e.target = head_node;
+    e.source = process_id{9};
+    e.source_incarnation = epoch_id{1};
+    e.target = head_process;
     e.correlation = e.sequence = 1;
     auto f = encode(e, message(sampled{}));
     const std::string good(reinterpret_cast<const char*>(f.head.data), f.head.size_bytes);
@@ -158,7 +158,7 @@ TEST_CASE("garbage of any shape is counted and harms nobody") {
       const auto c = h.links->counters();
       return c.bad + c.unknown_peer + c.version >= good.size();
     }));
-    s.links->post(head_node, echo_box, batch_of(1, 4), reply_box);
+    s.links->post(head_process, echo_box, batch_of(1, 4), reply_box);
     CHECK(s.wait([&] { return s.replies == 1; }));
     CHECK(h.count(&live_process::downs) == 0);
   }
@@ -167,15 +167,15 @@ TEST_CASE("garbage of any shape is counted and harms nobody") {
 TEST_CASE("a packet above the bound is not sent, and one that comes disconnects only its sender") {
   live_options small;
   small.bus.packet_bytes_max = 64 * 1024;
-  live_process h(head_node, epoch_id{1}, "tcp://127.0.0.1:*", small);
-  live_process s(shard_node, epoch_id{1}, "tcp://127.0.0.1:*", small);
-  REQUIRE(s.links->connect(head_node, h.endpoint()));
+  live_process h(head_process, epoch_id{1}, "tcp://127.0.0.1:*", small);
+  live_process s(shard_process, epoch_id{1}, "tcp://127.0.0.1:*", small);
+  REQUIRE(s.links->connect(head_process, h.endpoint()));
   REQUIRE(h.wait_up());
   REQUIRE(s.wait_up());
-  CHECK(s.links->send(head_node, echo_box, batch_of(1, 20'000)) == sent::too_large);
+  CHECK(s.links->send(head_process, echo_box, batch_of(1, 20'000)) == sent::too_large);
   stranger evil(h.endpoint());
   evil.say(std::vector{std::string(100'000, 'x')});
-  s.links->post(head_node, echo_box, batch_of(1, 1000), reply_box);
+  s.links->post(head_process, echo_box, batch_of(1, 1000), reply_box);
   CHECK(s.wait([&] { return s.replies == 1; }));
   CHECK(h.bus.counters().received < 100);
   CHECK(h.count(&live_process::downs) == 0);
@@ -207,33 +207,33 @@ TEST_CASE(
   frames f;
   auto bytes = std::make_shared<std::vector<std::byte>>(100'000);
   f.head = f.body = f.bulk = {bytes, bytes->data(), bytes->size()};
-  CHECK(from.send(shard_node, f) == sent::unknown_peer);
+  CHECK(from.send(shard_process, f) == sent::unknown_peer);
   scratch_directory dir;
-  REQUIRE(from.connect(node_id{9}, "ipc://" + (dir.path() / "nobody").string()));
-  CHECK(from.send(node_id{9}, f) == sent::down);
-  REQUIRE(from.connect(shard_node, *endpoint));
+  REQUIRE(from.connect(process_id{9}, "ipc://" + (dir.path() / "nobody").string()));
+  CHECK(from.send(process_id{9}, f) == sent::down);
+  REQUIRE(from.connect(shard_process, *endpoint));
   from.start({.received = [](frames&&) {},
-              .connected = [&](node_id) { note([&] { is_connected = true; }); },
-              .disconnected = [](node_id, std::string) {}});
+              .connected = [&](process_id) { note([&] { is_connected = true; }); },
+              .disconnected = [](process_id, std::string) {}});
   REQUIRE(wait([&] { return is_connected; }));
   int taken = 0;
   auto last = sent::ok;
-  while (taken < 10'000 && (last = from.send(shard_node, f)) == sent::ok)
+  while (taken < 10'000 && (last = from.send(shard_process, f)) == sent::ok)
     ++taken;
   CHECK(last == sent::back_pressure);
   CHECK(taken > 0);
   to.start({.received = [&](frames&&) { note([&] { ++received; }); },
-            .connected = [](node_id) {},
-            .disconnected = [](node_id, std::string) {}});
+            .connected = [](process_id) {},
+            .disconnected = [](process_id, std::string) {}});
   CHECK(wait([&] { return received == taken; }));
   to.stop();
   from.stop();
-  CHECK(from.send(shard_node, f) == sent::unknown_peer);
+  CHECK(from.send(shard_process, f) == sent::unknown_peer);
 }
 
 TEST_CASE("many threads send to one peer: each thread's messages come in order, each once") {
-  live_process h(head_node, epoch_id{1}, "tcp://127.0.0.1:*");
-  live_process s(shard_node, epoch_id{1}, "tcp://127.0.0.1:*");
+  live_process h(head_process, epoch_id{1}, "tcp://127.0.0.1:*");
+  live_process s(shard_process, epoch_id{1}, "tcp://127.0.0.1:*");
   constexpr std::uint64_t threads = 4;
   constexpr std::uint64_t each = 2000;
   std::vector<std::uint64_t> next(threads, 0);
@@ -244,13 +244,13 @@ TEST_CASE("many threads send to one peer: each thread's messages come in order, 
     wrong += next[e.correlation / each]++ != e.correlation % each;
     ++total;
   });
-  REQUIRE(s.links->connect(head_node, h.endpoint()));
+  REQUIRE(s.links->connect(head_process, h.endpoint()));
   REQUIRE(s.wait_up());
   std::vector<std::thread> senders;
   for (std::uint64_t t = 0; t < threads; ++t)
     senders.emplace_back([&, t] {
       for (std::uint64_t i = 0; i < each; ++i)
-        s.links->post(head_node, actor_id{7}, t % 2 == 0 ? batch_of(i, 300) : message(sampled{}),
+        s.links->post(head_process, actor_id{7}, t % 2 == 0 ? batch_of(i, 300) : message(sampled{}),
                       {}, t * each + i);
     });
   for (auto& t : senders)
@@ -298,7 +298,7 @@ TEST_CASE("endpoints that leave the machine need keys, and odd ones are refused"
   auto open = b.bind("tcp://0.0.0.0:*");
   REQUIRE_FALSE(open);
   CHECK(open.error().code == errc::bad_config);
-  auto far = b.connect(shard_node, "tcp://10.0.0.7:5000");
+  auto far = b.connect(shard_process, "tcp://10.0.0.7:5000");
   REQUIRE_FALSE(far);
   CHECK(far.error().code == errc::bad_config);
 }
@@ -346,12 +346,12 @@ TEST_CASE("who was away while it was connected to is found at once when it is ba
   const auto endpoint = door->endpoint();
   live_options o;
   o.bus.connect_timeout = 100ms;
-  live_process s(shard_node, epoch_id{1}, "tcp://127.0.0.1:*", o);
-  REQUIRE(s.links->connect(head_node, endpoint));
+  live_process s(shard_process, epoch_id{1}, "tcp://127.0.0.1:*", o);
+  REQUIRE(s.links->connect(head_process, endpoint));
   CHECK_FALSE(s.wait([&] { return s.ups > 0; }, 5200ms)); // the system tries after 5 s, then 7
   ::close(guest);
   door.reset();
-  live_process h(head_node, epoch_id{1}, endpoint);
+  live_process h(head_process, epoch_id{1}, endpoint);
   CHECK(s.wait([&] { return s.ups == 1; }, 1500ms));
 }
 
@@ -383,22 +383,22 @@ TEST_CASE("a process has as many peers as a large cluster has machines") {
                      if (++received == peers)
                        all_there.set_value();
                    },
-               .connected = [](node_id) {},
-               .disconnected = [](node_id, const std::string&) {}});
+               .connected = [](process_id) {},
+               .disconnected = [](process_id, const std::string&) {}});
   cluster::bus_zmq hub({});
   hub.start({.received = [](frames&&) {},
              .connected =
-                 [&](node_id) {
+                 [&](process_id) {
                    if (++ups == peers)
                      all_up.set_value();
                  },
-             .disconnected = [](node_id, const std::string&) {}});
+             .disconnected = [](process_id, const std::string&) {}});
   for (std::uint32_t i = 1; i <= peers; ++i)
-    REQUIRE(hub.connect(node_id{i}, *endpoint));
+    REQUIRE(hub.connect(process_id{i}, *endpoint));
   REQUIRE(all_up.get_future().wait_for(scaled(60s)) == std::future_status::ready);
   const auto f = encode({}, batch_of(1, 16));
   for (std::uint32_t i = 1; i <= peers; ++i)
-    CHECK(hub.send(node_id{i}, f) == sent::ok);
+    CHECK(hub.send(process_id{i}, f) == sent::ok);
   CHECK(all_there.get_future().wait_for(scaled(60s)) == std::future_status::ready);
   hub.stop();
   there.stop();

@@ -35,7 +35,7 @@ struct storm {
     o.link.window_bytes = window;
     const auto number = static_cast<std::uint32_t>(i + 1);
     ++lives[i];
-    all[i] = std::make_unique<sim_process>(net, node_id{number}, epoch_id{lives[i]},
+    all[i] = std::make_unique<sim_process>(net, process_id{number}, epoch_id{lives[i]},
                                            fmt::format("sim://{}/{}", number, lives[i]), o);
     // A life knows the others' addresses, as a child knows its parent's; the others learn its own
     // from its hello.
@@ -44,9 +44,9 @@ struct storm {
         all[i]->connect(*all[other]);
   }
   void kill(std::size_t i) {
-    net.crash(all[i]->node);
+    net.crash(all[i]->process);
     all[i].reset();
-    net.thaw(node_id{static_cast<std::uint32_t>(i + 1)});
+    net.thaw(process_id{static_cast<std::uint32_t>(i + 1)});
     frozen.erase(i);
     start(i);
   }
@@ -54,8 +54,8 @@ struct storm {
   void act() {
     const auto i = static_cast<std::size_t>(draw(nodes));
     const auto j = (i + 1 + static_cast<std::size_t>(draw(nodes - 1))) % nodes;
-    const auto a = all[i]->node;
-    const auto b = all[j]->node;
+    const auto a = all[i]->process;
+    const auto b = all[j]->process;
     switch (draw(400)) {
     case 0:
       kill(i);
@@ -96,7 +96,7 @@ struct storm {
   }
   void calm_freeze() {
     for (auto i : frozen)
-      net.thaw(all[i]->node);
+      net.thaw(all[i]->process);
     frozen.clear();
   }
   void check_credit() {
@@ -128,9 +128,9 @@ void check_after(storm& s) {
     for (auto& q : s.all) {
       if (p == q)
         continue;
-      REQUIRE(p->links->is_up(q->node));
-      auto& out = p->peers[q->node];
-      auto& in = q->peers[p->node];
+      REQUIRE(p->links->is_up(q->process));
+      auto& out = p->peers[q->process];
+      auto& in = q->peers[p->process];
       // What was sent since both came up has arrived: a loss would have ended in peer_down.
       REQUIRE(out.is_up);
       REQUIRE(in.is_up);
@@ -139,7 +139,7 @@ void check_after(storm& s) {
         CHECK(out.sent.back() == in.received.back());
         CHECK(out.sent == in.received);
       }
-      q->peers[p->node].held.clear();
+      q->peers[p->process].held.clear();
     }
   run_all(s.net, s.all, 1500ms);
   for (auto& p : s.all)

@@ -16,8 +16,8 @@ struct pair {
   std::vector<std::unique_ptr<sim_process>> all;
 
   explicit pair(exchange_options o = {}) {
-    all.push_back(std::make_unique<sim_process>(net, head_node, epoch_id{1}, "sim://head", o));
-    all.push_back(std::make_unique<sim_process>(net, shard_node, epoch_id{1}, "sim://shard", o));
+    all.push_back(std::make_unique<sim_process>(net, head_process, epoch_id{1}, "sim://head", o));
+    all.push_back(std::make_unique<sim_process>(net, shard_process, epoch_id{1}, "sim://shard", o));
   }
   sim_process& h() { return *all[0]; }
   sim_process& s() { return *all[1]; }
@@ -25,8 +25,8 @@ struct pair {
   void link() {
     s().connect(h());
     run(100ms);
-    REQUIRE(h().links->is_up(shard_node));
-    REQUIRE(s().links->is_up(head_node));
+    REQUIRE(h().links->is_up(shard_process));
+    REQUIRE(s().links->is_up(head_process));
   }
 };
 
@@ -42,9 +42,9 @@ TEST_CASE("one side knowing the other's address is enough for both to come up wi
   pair p;
   p.s().connect(p.h());
   p.net.run_for(15ms); // no tick at all
-  CHECK(p.h().links->is_up(shard_node));
-  CHECK(p.s().links->is_up(head_node));
-  CHECK(p.h().peers[shard_node].ups == 1);
+  CHECK(p.h().links->is_up(shard_process));
+  CHECK(p.s().links->is_up(head_process));
+  CHECK(p.h().peers[shard_process].ups == 1);
   CHECK(p.h().links->peers().at(0).name == "node-2");
 }
 
@@ -53,9 +53,9 @@ TEST_CASE("both sides connecting at once come up once") {
   p.s().connect(p.h());
   p.h().connect(p.s());
   p.run(2000ms);
-  CHECK(p.h().peers[shard_node].ups == 1);
-  CHECK(p.s().peers[head_node].ups == 1);
-  CHECK(p.h().peers[shard_node].downs == 0);
+  CHECK(p.h().peers[shard_process].ups == 1);
+  CHECK(p.s().peers[head_process].ups == 1);
+  CHECK(p.h().peers[shard_process].downs == 0);
 }
 
 TEST_CASE("messages come in order, with source, correlation and a lease on data") {
@@ -63,59 +63,60 @@ TEST_CASE("messages come in order, with source, correlation and a lease on data"
   p.link();
   std::vector<envelope> seen;
   p.h().links->publish(actor_id{9}, [&](const envelope& e, message&&) { seen.push_back(e); });
-  CHECK(p.s().links->send(head_node, actor_id{9}, message(cancel{}), actor_id{4}, 77) == sent::ok);
+  CHECK(p.s().links->send(head_process, actor_id{9}, message(cancel{}), actor_id{4}, 77) ==
+        sent::ok);
   for (int i = 0; i < 50; ++i) {
-    CHECK(p.s().send_control(head_node) == sent::ok);
-    CHECK(p.s().send_data(head_node, 64) == sent::ok);
+    CHECK(p.s().send_control(head_process) == sent::ok);
+    CHECK(p.s().send_data(head_process, 64) == sent::ok);
   }
   p.run(100ms);
   REQUIRE(seen.size() == 1);
   CHECK(seen[0].source_actor == actor_id{4});
   CHECK(seen[0].correlation == 77);
-  CHECK(p.h().peers[shard_node].received.size() == 50);
-  CHECK(p.h().peers[shard_node].received_data.size() == 50);
+  CHECK(p.h().peers[shard_process].received.size() == 50);
+  CHECK(p.h().peers[shard_process].received_data.size() == 50);
 }
 
 TEST_CASE("a message to an unknown node, a peer that is down or an unpublished actor is told") {
   pair p;
-  CHECK(p.s().send_control(node_id{9}) == sent::unknown_peer);
-  CHECK(p.s().links->connect(head_node, "sim://nowhere"));
-  CHECK(p.s().send_control(head_node) == sent::down);
-  p.s().post_data(head_node, 1);
+  CHECK(p.s().send_control(process_id{9}) == sent::unknown_peer);
+  CHECK(p.s().links->connect(head_process, "sim://nowhere"));
+  CHECK(p.s().send_control(head_process) == sent::down);
+  p.s().post_data(head_process, 1);
   CHECK(p.s().links->counters().dropped == 1);
-  p.s().links->disconnect(head_node);
+  p.s().links->disconnect(head_process);
   p.link();
-  CHECK(p.s().links->send(head_node, actor_id{99}, message(cancel{})) == sent::ok);
+  CHECK(p.s().links->send(head_process, actor_id{99}, message(cancel{})) == sent::ok);
   p.run(50ms);
   CHECK(p.h().links->counters().unknown_actor == 1);
-  CHECK(p.h().links->is_up(shard_node));
+  CHECK(p.h().links->is_up(shard_process));
   p.h().links->withdraw(control_box);
-  CHECK(p.s().send_control(head_node) == sent::ok);
+  CHECK(p.s().send_control(head_process) == sent::ok);
   p.run(50ms);
   CHECK(p.h().links->counters().unknown_actor == 2);
 }
 
 TEST_CASE("a node is no peer of itself") {
   pair p;
-  CHECK_FALSE(p.s().links->connect(shard_node, "sim://shard"));
-  CHECK_FALSE(p.s().links->connect(node_id{}, "sim://shard"));
+  CHECK_FALSE(p.s().links->connect(shard_process, "sim://shard"));
+  CHECK_FALSE(p.s().links->connect(process_id{}, "sim://shard"));
 }
 
 TEST_CASE("silence brings a peer down, and it comes up again when it speaks") {
   pair p;
   p.link();
-  p.net.freeze(shard_node);
+  p.net.freeze(shard_process);
   for (int i = 0; i < 300; ++i) {
     p.net.run_for(20ms);
     p.h().tick();
   }
-  CHECK(p.h().peers[shard_node].downs == 1);
-  CHECK_FALSE(p.h().links->is_up(shard_node));
-  p.net.thaw(shard_node);
+  CHECK(p.h().peers[shard_process].downs == 1);
+  CHECK_FALSE(p.h().links->is_up(shard_process));
+  p.net.thaw(shard_process);
   p.run(6000ms);
-  CHECK(p.h().links->is_up(shard_node));
-  CHECK(p.s().links->is_up(head_node));
-  CHECK(p.s().peers[head_node].downs == 1);
+  CHECK(p.h().links->is_up(shard_process));
+  CHECK(p.s().links->is_up(head_process));
+  CHECK(p.s().peers[head_process].downs == 1);
 }
 
 TEST_CASE("idle links stay up by heartbeats alone") {
@@ -123,8 +124,8 @@ TEST_CASE("idle links stay up by heartbeats alone") {
   p.link();
   constexpr auto idle = 60'000ms;
   p.run(idle);
-  CHECK(p.h().peers[shard_node].downs == 0);
-  CHECK(p.s().peers[head_node].downs == 0);
+  CHECK(p.h().peers[shard_process].downs == 0);
+  CHECK(p.s().peers[head_process].downs == 0);
   const auto beats = 2 * idle / cluster::link_options{}.heartbeat_interval; // of both sides
   CHECK(p.net.counts().delivered < static_cast<std::uint64_t>(beats) * 5 / 4);
 }
@@ -132,12 +133,12 @@ TEST_CASE("idle links stay up by heartbeats alone") {
 TEST_CASE("a fallen connection brings both sides down and up again without a tick") {
   pair p;
   p.link();
-  p.net.disconnect(shard_node, head_node);
+  p.net.disconnect(shard_process, head_process);
   p.net.run_for(50ms);
-  CHECK(p.s().peers[head_node].downs == 1);
-  CHECK(p.h().peers[shard_node].downs == 1);
-  CHECK(p.s().links->is_up(head_node));
-  CHECK(p.h().links->is_up(shard_node));
+  CHECK(p.s().peers[head_process].downs == 1);
+  CHECK(p.h().peers[shard_process].downs == 1);
+  CHECK(p.s().links->is_up(head_process));
+  CHECK(p.h().links->is_up(shard_process));
 }
 
 TEST_CASE("the next life of a peer replaces the old one, whose frames are refused") {
@@ -146,60 +147,60 @@ TEST_CASE("the next life of a peer replaces the old one, whose frames are refuse
   bool hangs = true;
   SUBCASE("after a crash that was seen") {
     hangs = false;
-    p.net.crash(shard_node);
+    p.net.crash(shard_process);
     p.run(20ms);
-    CHECK(p.h().peers[shard_node].downs == 1);
+    CHECK(p.h().peers[shard_process].downs == 1);
   }
   SUBCASE("while the old one still hangs") {
-    p.net.freeze(shard_node);
+    p.net.freeze(shard_process);
   }
   auto old = std::move(p.all[1]);
-  p.net.thaw(shard_node);
-  p.all[1] = std::make_unique<sim_process>(p.net, shard_node, epoch_id{2}, "sim://shard-2");
+  p.net.thaw(shard_process);
+  p.all[1] = std::make_unique<sim_process>(p.net, shard_process, epoch_id{2}, "sim://shard-2");
   p.s().connect(p.h());
   p.run(100ms);
-  CHECK(p.h().peers[shard_node].downs == 1);
-  CHECK(p.h().peers[shard_node].epoch == epoch_id{2});
-  CHECK(p.h().links->is_up(shard_node));
-  CHECK(p.s().links->is_up(head_node));
+  CHECK(p.h().peers[shard_process].downs == 1);
+  CHECK(p.h().peers[shard_process].incarnation == epoch_id{2});
+  CHECK(p.h().links->is_up(shard_process));
+  CHECK(p.s().links->is_up(head_process));
   const auto stale = p.h().links->counters().stale;
   if (hangs) { // and now goes on talking
-    CHECK(old->send_control(head_node) == sent::ok);
+    CHECK(old->send_control(head_process) == sent::ok);
     p.run(50ms);
     CHECK(p.h().links->counters().stale > stale);
   }
-  CHECK(p.h().peers[shard_node].received.empty());
-  CHECK(p.s().send_control(head_node) == sent::ok);
+  CHECK(p.h().peers[shard_process].received.empty());
+  CHECK(p.s().send_control(head_process) == sent::ok);
   p.run(50ms);
-  CHECK(p.h().peers[shard_node].received.size() == 1);
+  CHECK(p.h().peers[shard_process].received.size() == 1);
 }
 
 TEST_CASE("data stops at the window, control does not, and released data makes room") {
   pair p(small_window(64 * 1024));
   p.link();
   int sent_data = 0;
-  while (p.s().send_data(head_node, 1024) == sent::ok)
+  while (p.s().send_data(head_process, 1024) == sent::ok)
     ++sent_data;
   CHECK(sent_data == 15); // 16 x (4 KiB and its frame) is above 64 KiB
-  CHECK(p.s().send_control(head_node) == sent::ok);
+  CHECK(p.s().send_control(head_process) == sent::ok);
   p.run(50ms);
-  CHECK(p.h().peers[shard_node].received.size() == 1);
-  CHECK(p.s().send_data(head_node, 1024) == sent::back_pressure);
-  p.h().peers[shard_node].held.resize(8);
+  CHECK(p.h().peers[shard_process].received.size() == 1);
+  CHECK(p.s().send_data(head_process, 1024) == sent::back_pressure);
+  p.h().peers[shard_process].held.resize(8);
   p.run(50ms);
-  CHECK(p.s().send_data(head_node, 1024) == sent::ok);
-  p.h().peers[shard_node].held.clear();
+  CHECK(p.s().send_data(head_process, 1024) == sent::ok);
+  p.h().peers[shard_process].held.clear();
   p.run(1100ms);
   CHECK(p.s().links->peers().at(0).outstanding_bytes < 5000);
   SUBCASE("a message larger than the window goes alone") {
-    p.h().peers[shard_node].held.clear();
+    p.h().peers[shard_process].held.clear();
     p.run(1100ms);
-    CHECK(p.s().send_data(head_node, 100'000) == sent::ok);
-    CHECK(p.s().send_data(head_node, 1) == sent::back_pressure);
+    CHECK(p.s().send_data(head_process, 100'000) == sent::ok);
+    CHECK(p.s().send_data(head_process, 1) == sent::back_pressure);
     p.run(50ms);
-    p.h().peers[shard_node].held.clear();
+    p.h().peers[shard_process].held.clear();
     p.run(50ms);
-    CHECK(p.s().send_data(head_node, 100'000) == sent::ok);
+    CHECK(p.s().send_data(head_process, 100'000) == sent::ok);
   }
 }
 
@@ -211,7 +212,7 @@ TEST_CASE("messages without a lease are credited once they are delivered") {
   for (int i = 0; i < 1000; ++i) {
     tokens t;
     t.index = static_cast<std::uint32_t>(i);
-    p.s().links->post(head_node, actor_id{9}, message(t));
+    p.s().links->post(head_process, actor_id{9}, message(t));
   }
   p.run(2000ms);
   CHECK(taken == 1000);
@@ -222,17 +223,17 @@ TEST_CASE("posted messages wait in order for credit, and control passes them") {
   pair p(small_window(16 * 1024));
   p.link();
   for (int i = 0; i < 100; ++i)
-    p.s().post_data(head_node, 1024);
+    p.s().post_data(head_process, 1024);
   CHECK(p.s().links->peers().at(0).waiting_count == 97);
-  CHECK(p.s().send_control(head_node) == sent::ok);
+  CHECK(p.s().send_control(head_process) == sent::ok);
   p.run(40ms);
-  CHECK(p.h().peers[shard_node].received.size() == 1);
-  for (int i = 0; i < 200 && p.h().peers[shard_node].received_data.size() < 100; ++i) {
-    CHECK(p.h().held_bytes(shard_node) <= 16 * 1024);
-    p.h().peers[shard_node].held.clear();
+  CHECK(p.h().peers[shard_process].received.size() == 1);
+  for (int i = 0; i < 200 && p.h().peers[shard_process].received_data.size() < 100; ++i) {
+    CHECK(p.h().held_bytes(shard_process) <= 16 * 1024);
+    p.h().peers[shard_process].held.clear();
     p.run(20ms);
   }
-  CHECK(p.h().peers[shard_node].received_data.size() == 100);
+  CHECK(p.h().peers[shard_process].received_data.size() == 100);
 }
 
 TEST_CASE("too much waiting loses the link rather than a message") {
@@ -241,10 +242,10 @@ TEST_CASE("too much waiting loses the link rather than a message") {
   pair p(o);
   p.link();
   for (int i = 0; i < 100; ++i)
-    p.s().post_data(head_node, 1024);
-  CHECK(p.s().peers[head_node].downs == 1);
+    p.s().post_data(head_process, 1024);
+  CHECK(p.s().peers[head_process].downs == 1);
   p.run(1000ms);
-  CHECK(p.s().links->is_up(head_node));
+  CHECK(p.s().links->is_up(head_process));
   CHECK(p.s().links->peers().at(0).waiting_count == 0);
 }
 
@@ -253,31 +254,31 @@ TEST_CASE("a full road is back-pressure for send, and for post a short wait") {
   p.link();
   p.net.messages_queued_max = 10;
   int ok = 0;
-  while (p.s().send_control(head_node) == sent::ok)
+  while (p.s().send_control(head_process) == sent::ok)
     ++ok;
   CHECK(ok <= 10);
   for (int i = 0; i < 30; ++i)
-    p.s().post_data(head_node, 1);
+    p.s().post_data(head_process, 1);
   p.run(200ms);
-  CHECK(p.h().peers[shard_node].received_data.size() == 30);
-  CHECK(p.h().peers[shard_node].downs == 0);
+  CHECK(p.h().peers[shard_process].received_data.size() == 30);
+  CHECK(p.h().peers[shard_process].downs == 0);
 }
 
 TEST_CASE("a peer that is not admitted is told why and stays down on both sides") {
   exchange_options picky;
   picky.admit = [](const hello& h) -> result<void> {
-    if (h.node == shard_node)
+    if (h.process == shard_process)
       return fail(errc::version_mismatch, "another build");
     return {};
   };
   sim_network net(3);
   std::vector<std::unique_ptr<sim_process>> all;
-  all.push_back(std::make_unique<sim_process>(net, head_node, epoch_id{1}, "sim://head", picky));
-  all.push_back(std::make_unique<sim_process>(net, shard_node, epoch_id{1}, "sim://shard"));
+  all.push_back(std::make_unique<sim_process>(net, head_process, epoch_id{1}, "sim://head", picky));
+  all.push_back(std::make_unique<sim_process>(net, shard_process, epoch_id{1}, "sim://shard"));
   all[1]->connect(*all[0]);
   run_all(net, all, 3000ms);
-  CHECK_FALSE(all[0]->links->is_up(shard_node));
-  CHECK_FALSE(all[1]->links->is_up(head_node));
+  CHECK_FALSE(all[0]->links->is_up(shard_process));
+  CHECK_FALSE(all[1]->links->is_up(head_process));
   CHECK(all[0]->links->counters().refused > 0);
   CHECK(all[1]->links->peers().at(0).reason == "another build");
 }
@@ -285,61 +286,61 @@ TEST_CASE("a peer that is not admitted is told why and stays down on both sides"
 TEST_CASE("frames that do not verify are counted, and the peer that speaks truly stays up") {
   pair p;
   p.link();
-  auto stranger = p.net.make_bus(node_id{66});
-  stranger->start({[](frames&&) {}, [](node_id) {}, [](node_id, std::string) {}});
-  REQUIRE(stranger->connect(head_node, "sim://head"));
+  auto stranger = p.net.make_bus(process_id{66});
+  stranger->start({[](frames&&) {}, [](process_id) {}, [](process_id, std::string) {}});
+  REQUIRE(stranger->connect(head_process, "sim://head"));
   p.run(20ms);
   auto bytes = std::make_shared<std::vector<std::byte>>(512, std::byte{0x5a});
   frames garbage;
   garbage.head = {bytes, bytes->data(), 200};
   garbage.body = {bytes, bytes->data(), 512};
   for (int i = 0; i < 20; ++i)
-    CHECK(stranger->send(head_node, garbage) == sent::ok);
+    CHECK(stranger->send(head_process, garbage) == sent::ok);
   // Frames that verify, but forged: numbers, lives and targets that are wrong, hellos that lie.
   envelope e;
-  e.source = shard_node;
-  e.source_epoch = epoch_id{1};
-  e.target = head_node;
-  e.target_epoch = epoch_id{5};
-  CHECK(stranger->send(head_node, encode(e, message(sampled{}))) == sent::ok);
-  e.target = node_id{44};
-  CHECK(stranger->send(head_node, encode(e, message(sampled{}))) == sent::ok);
-  e.source = node_id{77};
-  e.target = head_node;
-  CHECK(stranger->send(head_node, encode(e, message(sampled{}))) == sent::ok);
-  e.source = head_node;
-  CHECK(stranger->send(head_node, encode(e, message(hello{}))) == sent::ok);
+  e.source = shard_process;
+  e.source_incarnation = epoch_id{1};
+  e.target = head_process;
+  e.target_incarnation = epoch_id{5};
+  CHECK(stranger->send(head_process, encode(e, message(sampled{}))) == sent::ok);
+  e.target = process_id{44};
+  CHECK(stranger->send(head_process, encode(e, message(sampled{}))) == sent::ok);
+  e.source = process_id{77};
+  e.target = head_process;
+  CHECK(stranger->send(head_process, encode(e, message(sampled{}))) == sent::ok);
+  e.source = head_process;
+  CHECK(stranger->send(head_process, encode(e, message(hello{}))) == sent::ok);
   p.run(100ms);
   const auto c = p.h().links->counters();
   CHECK(c.bad >= 22);
   CHECK(c.stale == 1);
   CHECK(c.unknown_peer == 1);
-  CHECK(p.h().links->is_up(shard_node));
-  CHECK(p.s().send_control(head_node) == sent::ok);
+  CHECK(p.h().links->is_up(shard_process));
+  CHECK(p.s().send_control(head_process) == sent::ok);
   p.run(50ms);
-  CHECK(p.h().peers[shard_node].received.size() == 1);
+  CHECK(p.h().peers[shard_process].received.size() == 1);
 }
 
 TEST_CASE("strangers cannot make the exchange keep more links than its bound") {
   exchange_options o;
   o.peers_max = 5;
   sim_network net(3);
-  sim_process h(net, head_node, epoch_id{1}, "sim://head", o);
-  auto stranger = net.make_bus(node_id{66});
-  stranger->start({[](frames&&) {}, [](node_id) {}, [](node_id, std::string) {}});
-  REQUIRE(stranger->connect(head_node, "sim://head"));
+  sim_process h(net, head_process, epoch_id{1}, "sim://head", o);
+  auto stranger = net.make_bus(process_id{66});
+  stranger->start({[](frames&&) {}, [](process_id) {}, [](process_id, std::string) {}});
+  REQUIRE(stranger->connect(head_process, "sim://head"));
   net.run_for(20ms);
   for (std::uint32_t i = 100; i < 150; ++i) {
     hello lie;
-    lie.node = node_id{i};
-    lie.epoch = epoch_id{1};
+    lie.process = process_id{i};
+    lie.incarnation = epoch_id{1};
     lie.endpoint = "sim://nowhere";
     envelope e;
-    e.source = lie.node;
-    e.source_epoch = lie.epoch;
-    e.target = head_node;
+    e.source = lie.process;
+    e.source_incarnation = lie.incarnation;
+    e.target = head_process;
     e.correlation = e.sequence = 1;
-    CHECK(stranger->send(head_node, encode(e, message(lie))) == sent::ok);
+    CHECK(stranger->send(head_process, encode(e, message(lie))) == sent::ok);
   }
   net.run_for(100ms);
   CHECK(h.links->peers().size() == 5);
@@ -348,11 +349,12 @@ TEST_CASE("strangers cannot make the exchange keep more links than its bound") {
 TEST_CASE("a client that has gone is forgotten, a shard is waited for") {
   for (const auto as : {role::client, role::shard}) {
     sim_network net(7);
-    sim_process h(net, head_node, epoch_id{1}, "sim://head");
+    sim_process h(net, head_process, epoch_id{1}, "sim://head");
     for (std::uint64_t life = 1; life <= 3; ++life) {
       std::vector<std::unique_ptr<sim_process>> all;
-      all.push_back(std::make_unique<sim_process>(
-          net, shard_node, epoch_id{life}, fmt::format("sim://{}", life), exchange_options{}, as));
+      all.push_back(std::make_unique<sim_process>(net, shard_process, epoch_id{life},
+                                                  fmt::format("sim://{}", life), exchange_options{},
+                                                  as));
       all[0]->connect(h);
       const auto run = [&](std::chrono::milliseconds t) {
         for (std::chrono::milliseconds done{0}; done < t; done += 20ms) {
@@ -361,14 +363,14 @@ TEST_CASE("a client that has gone is forgotten, a shard is waited for") {
         }
       };
       run(100ms);
-      REQUIRE(h.links->is_up(shard_node));
-      CHECK(h.peers[shard_node].ups == life);
+      REQUIRE(h.links->is_up(shard_process));
+      CHECK(h.peers[shard_process].ups == life);
       run(5000ms); // it says nothing but heartbeats, and stays
-      REQUIRE(h.links->is_up(shard_node));
+      REQUIRE(h.links->is_up(shard_process));
       all.clear();
       run(3000ms);
       CHECK(h.links->peers().size() == (as == role::client ? 0 : 1));
-      CHECK(h.peers[shard_node].downs == life);
+      CHECK(h.peers[shard_process].downs == life);
     }
   }
 }
@@ -378,9 +380,9 @@ TEST_CASE("a lease may end after its exchange") {
   {
     pair p;
     p.link();
-    CHECK(p.s().send_data(head_node, 16) == sent::ok);
+    CHECK(p.s().send_data(head_process, 16) == sent::ok);
     p.run(50ms);
-    kept = std::move(p.h().peers[shard_node].held);
+    kept = std::move(p.h().peers[shard_process].held);
   }
   REQUIRE(kept.size() == 1);
   CHECK(kept[0].first.lease.use_count() == 1);
@@ -392,21 +394,21 @@ TEST_CASE("callbacks may call the exchange, and a message passed on keeps its le
   std::vector<std::unique_ptr<sim_process>> all;
   for (std::uint32_t n = 1; n <= 3; ++n)
     all.push_back(
-        std::make_unique<sim_process>(net, node_id{n}, epoch_id{1}, "", small_window(8 * 1024)));
+        std::make_unique<sim_process>(net, process_id{n}, epoch_id{1}, "", small_window(8 * 1024)));
   all[0]->connect(*all[1]);
   all[1]->connect(*all[2]);
   run_all(net, all, 100ms);
   auto& middle = *all[1]->links;
   middle.publish(data_box, [&](const envelope&, message&& m) {
-    middle.post(node_id{3}, data_box, std::move(m));
+    middle.post(process_id{3}, data_box, std::move(m));
   });
   for (int i = 0; i < 30; ++i)
-    all[0]->post_data(node_id{2}, 512);
-  for (int i = 0; i < 400 && all[2]->peers[node_id{2}].received_data.size() < 30; ++i) {
+    all[0]->post_data(process_id{2}, 512);
+  for (int i = 0; i < 400 && all[2]->peers[process_id{2}].received_data.size() < 30; ++i) {
     run_all(net, all, 20ms);
-    all[2]->peers[node_id{2}].held.clear();
+    all[2]->peers[process_id{2}].held.clear();
   }
-  CHECK(all[2]->peers[node_id{2}].received_data.size() == 30);
+  CHECK(all[2]->peers[process_id{2}].received_data.size() == 30);
   run_all(net, all, 1500ms);
   for (auto& standing : all[0]->links->peers())
     CHECK(standing.outstanding_bytes == 0);

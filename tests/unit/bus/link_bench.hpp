@@ -13,15 +13,15 @@ namespace baton::testing {
 using namespace cluster;
 using namespace std::chrono_literals;
 
-inline constexpr node_id us{1};
-inline constexpr node_id them{2};
+inline constexpr process_id us{1};
+inline constexpr process_id them{2};
 inline constexpr epoch_id our_life{10};
 inline constexpr epoch_id their_life{20};
 
-inline hello hello_of(node_id node, epoch_id life, std::string endpoint) {
+inline hello hello_of(process_id process, epoch_id life, std::string endpoint) {
   hello h;
-  h.node = node;
-  h.epoch = life;
+  h.process = process;
+  h.incarnation = life;
   h.endpoint = std::move(endpoint);
   return h;
 }
@@ -72,9 +72,9 @@ struct bench {
     envelope e;
     e.kind = kind;
     e.source = them;
-    e.source_epoch = their_life;
+    e.source_incarnation = their_life;
     e.target = us;
-    e.target_epoch = our_life;
+    e.target_incarnation = our_life;
     e.sequence = sequence;
     return e;
   }
@@ -83,8 +83,8 @@ struct bench {
                      const std::string& endpoint = "sim://them", std::optional<error> refused = {},
                      std::uint16_t version = protocol_version) {
     auto e = from_them(kind_number<hello>(), sequence);
-    e.source_epoch = life;
-    e.target_epoch = {};
+    e.source_incarnation = life;
+    e.target_incarnation = {};
     e.correlation = session;
     e.version = version;
     link_effects fx;

@@ -17,14 +17,14 @@ TEST_CASE("an envelope is judged by target, epochs, greeting and number before i
       {"in order", start::up, [](envelope&) {}, verdict::deliver},
       {"heartbeat", start::up, [](envelope& e) { e.kind = kind_number<heartbeat>(); },
        verdict::control},
-      {"for another node", start::up, [](envelope& e) { e.target = node_id{9}; }, verdict::bad},
-      {"for our former life", start::up, [](envelope& e) { e.target_epoch = epoch_id{9}; },
+      {"for another node", start::up, [](envelope& e) { e.target = process_id{9}; }, verdict::bad},
+      {"for our former life", start::up, [](envelope& e) { e.target_incarnation = epoch_id{9}; },
        verdict::stale},
-      {"for any life", start::up, [](envelope& e) { e.target_epoch = {}; }, verdict::stale},
-      {"from their former life", start::up, [](envelope& e) { e.source_epoch = epoch_id{19}; },
-       verdict::stale},
+      {"for any life", start::up, [](envelope& e) { e.target_incarnation = {}; }, verdict::stale},
+      {"from their former life", start::up,
+       [](envelope& e) { e.source_incarnation = epoch_id{19}; }, verdict::stale},
       {"from a life that has not greeted", start::up,
-       [](envelope& e) { e.source_epoch = epoch_id{21}; }, verdict::early},
+       [](envelope& e) { e.source_incarnation = epoch_id{21}; }, verdict::early},
       {"from before the session", start::up, [](envelope& e) { e.sequence = 0; }, verdict::stale},
       {"repeated", start::up, [](envelope& e) { e.sequence -= 1; }, verdict::lost},
       {"after a gap", start::up, [](envelope& e) { e.sequence += 1; }, verdict::lost},
@@ -45,10 +45,10 @@ TEST_CASE("an envelope is judged by target, epochs, greeting and number before i
 TEST_CASE("a hello that lies about itself is bad and changes nothing") {
   auto b = at(start::greeting);
   auto e = b.from_them(kind_number<hello>(), 1);
-  e.target_epoch = {};
+  e.target_incarnation = {};
   e.correlation = 1;
   link_effects fx;
-  CHECK(b.l.on_hello(e, hello_of(node_id{3}, their_life, "x"), {}, b.now, fx) == verdict::bad);
+  CHECK(b.l.on_hello(e, hello_of(process_id{3}, their_life, "x"), {}, b.now, fx) == verdict::bad);
   CHECK(b.l.on_hello(e, hello_of(them, epoch_id{99}, "x"), {}, b.now, fx) == verdict::bad);
   CHECK(b.l.on_hello(e, hello_of(them, their_life, ""), {}, b.now, fx) == verdict::bad);
   e.correlation = 0;
@@ -62,7 +62,7 @@ TEST_CASE("a hello that lies about itself is bad and changes nothing") {
 TEST_CASE("a hello of another protocol version is refused with version_mismatch") {
   auto b = at(start::greeting);
   auto e = b.from_them(kind_number<hello>(), 1);
-  e.target_epoch = {};
+  e.target_incarnation = {};
   e.correlation = 1;
   e.version = 2;
   link_effects fx;
@@ -72,7 +72,7 @@ TEST_CASE("a hello of another protocol version is refused with version_mismatch"
   REQUIRE(ack);
   REQUIRE(ack->refused);
   CHECK(ack->refused->code == errc::version_mismatch);
-  CHECK(fx.send[0].target_epoch == their_life);
+  CHECK(fx.send[0].target_incarnation == their_life);
   CHECK(b.l.state() == link_state::greeting);
 }
 

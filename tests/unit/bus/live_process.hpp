@@ -35,14 +35,15 @@ inline message batch_of(std::uint64_t number, std::size_t floats) {
 class live_process {
 public:
   // ENSUREs that the endpoint can be bound.
-  live_process(node_id node, epoch_id epoch, const std::string& endpoint, live_options o = {})
+  live_process(process_id process, epoch_id incarnation, const std::string& endpoint,
+               live_options o = {})
       : bus(o.bus), tick_(o.tick) {
     auto bound = bus.bind(endpoint);
     ENSURE(bound, "cannot bind {}", endpoint);
     hello self;
-    self.node = node;
-    self.epoch = epoch;
-    self.name = fmt::format("node-{}", node.value);
+    self.process = process;
+    self.incarnation = incarnation;
+    self.name = fmt::format("node-{}", process.value);
     self.endpoint = *bound;
     links = std::make_unique<cluster::exchange>(bus, self, o.links);
     links->publish(echo_box, [this](const envelope& e, message&& m) {
@@ -61,7 +62,7 @@ public:
         last_up = h;
       });
     });
-    links->on_peer_down([this](node_id, epoch_id e, const std::string& why) {
+    links->on_peer_down([this](process_id, epoch_id e, const std::string& why) {
       note([&] {
         ++downs;
         last_down = e;

@@ -18,7 +18,7 @@ struct host {
   caf::actor_system system{config};
   sim_process process;
 
-  host(sim_network& net, node_id id, cluster::exchange_options o = {})
+  host(sim_network& net, process_id id, cluster::exchange_options o = {})
       : process(net, id, epoch_id{1}, "", std::move(o)) {}
   void run() { dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler()).run(); }
 };
@@ -47,8 +47,8 @@ TEST_CASE("a proxy carries every message of its signature that crosses processes
   sim_network net(5);
   cluster::exchange_options small;
   small.link.window_bytes = 4096;
-  host h(net, head_node, small);
-  host s(net, shard_node, small);
+  host h(net, head_process, small);
+  host s(net, shard_process, small);
   seen there;
   auto stage = s.system.spawn(stage_of, &there);
   deliver_to(*s.process.links, actors::well_known::stage, stage);
@@ -62,7 +62,7 @@ TEST_CASE("a proxy carries every message of its signature that crosses processes
       s.run();
     }
   };
-  auto proxy = make_proxy<actors::stage_actor>(h.system, *h.process.links, shard_node,
+  auto proxy = make_proxy<actors::stage_actor>(h.system, *h.process.links, shard_process,
                                                actors::well_known::stage);
   SUBCASE("while the peer is down messages are dropped and counted") {
     caf::anon_send(proxy, open_epoch{epoch_id{3}, 0, {}, 0, 1, std::nullopt});
@@ -72,7 +72,7 @@ TEST_CASE("a proxy carries every message of its signature that crosses processes
   }
   SUBCASE("in order, with leases that give credit back") {
     run();
-    REQUIRE(h.process.links->is_up(shard_node));
+    REQUIRE(h.process.links->is_up(shard_process));
     caf::anon_send(proxy, open_epoch{epoch_id{3}, 0, {}, 0, 1, std::nullopt});
     caf::anon_send(proxy, actors::peer_down{});
     for (std::uint64_t i = 1; i <= 20; ++i)
@@ -88,7 +88,7 @@ TEST_CASE("a proxy carries every message of its signature that crosses processes
   }
   SUBCASE("a kind that the actor does not take is counted") {
     run();
-    CHECK(h.process.links->send(shard_node, actors::well_known::stage, message(cancel{})) ==
+    CHECK(h.process.links->send(shard_process, actors::well_known::stage, message(cancel{})) ==
           cluster::sent::ok);
     run();
     CHECK(there.what.empty());

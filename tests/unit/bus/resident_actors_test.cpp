@@ -32,15 +32,15 @@ struct world {
   actors::stage_actor stage = system.spawn(noting_stage, &seen);
   std::optional<cluster::resident_actors> residents{std::in_place, system, messages_per_turn};
   sim_network net{5};
-  sim_process sender{net, node_id{1}, epoch_id{1}, ""};
-  sim_process receiver{net, node_id{2}, epoch_id{1}, ""};
+  sim_process sender{net, process_id{1}, epoch_id{1}, ""};
+  sim_process receiver{net, process_id{2}, epoch_id{1}, ""};
 
   world() {
     workers().run(); // it has begun
     cluster::deliver_to(*receiver.links, actors::well_known::stage, stage);
     receiver.connect(sender);
     run_network();
-    REQUIRE(sender.links->is_up(node_id{2}));
+    REQUIRE(sender.links->is_up(process_id{2}));
   }
   ~world() {
     receiver.links->stop();
@@ -62,7 +62,7 @@ struct world {
     }
   }
   void send(std::uint64_t epoch) {
-    sender.links->post(node_id{2}, actors::well_known::stage,
+    sender.links->post(process_id{2}, actors::well_known::stage,
                        message(open_epoch{epoch_id{epoch}, 0, {}, 0, 1, std::nullopt}));
   }
 };

@@ -15,7 +15,7 @@ inline constexpr actor_id data_box{2};
 struct sim_process {
   struct session {
     bool is_up = false;
-    epoch_id epoch;
+    epoch_id incarnation;
     // Numbers that this process sent with `ok` since the peer came up, of control and data.
     std::vector<std::uint64_t> sent;
     std::vector<std::uint64_t> received;
@@ -25,14 +25,14 @@ struct sim_process {
     std::vector<std::pair<micro_batch, std::size_t>> held; // data not yet given back
   };
 
-  sim_process(sim_network& network, node_id id, epoch_id epoch, std::string endpoint,
+  sim_process(sim_network& network, process_id id, epoch_id incarnation, std::string endpoint,
               cluster::exchange_options options = {}, role as = role::shard)
-      : net(network), node(id), life(epoch), wire(network.make_bus(id)) {
+      : net(network), process(id), life(incarnation), wire(network.make_bus(id)) {
     auto bound = wire->bind(endpoint);
     REQUIRE(bound);
     hello self;
-    self.node = id;
-    self.epoch = epoch;
+    self.process = id;
+    self.incarnation = incarnation;
     self.role = as;
     self.name = fmt::format("node-{}", id.value);
     self.endpoint = *bound;
@@ -48,21 +48,21 @@ struct sim_process {
       peers[e.source].held.emplace_back(std::move(batch), bytes);
     });
     links->on_peer_up([this](const hello& h) {
-      auto& s = peers[h.node];
+      auto& s = peers[h.process];
       CHECK_FALSE(s.is_up);
-      CHECK(h.epoch >= s.epoch);
+      CHECK(h.incarnation >= s.incarnation);
       s.is_up = true;
-      s.epoch = h.epoch;
+      s.incarnation = h.incarnation;
       s.sent.clear();
       s.received.clear();
       s.received_data.clear();
       s.held.clear();
       ++s.ups;
     });
-    links->on_peer_down([this](node_id n, epoch_id e, const std::string& why) {
+    links->on_peer_down([this](process_id n, epoch_id e, const std::string& why) {
       auto& s = peers[n];
       CHECK(s.is_up);
-      CHECK(e == s.epoch);
+      CHECK(e == s.incarnation);
       CHECK_FALSE(why.empty());
       s.is_up = false;
       ++s.downs;
@@ -73,7 +73,7 @@ struct sim_process {
   void take(const envelope& e, std::uint64_t number, bool is_data) {
     auto& s = peers[e.source];
     CHECK(s.is_up);
-    CHECK(s.epoch == e.source_epoch);
+    CHECK(s.incarnation == e.source_incarnation);
     auto& line = is_data ? s.received_data : s.received;
     if (!line.empty())
       CHECK(number == line.back() + 1);
@@ -81,12 +81,12 @@ struct sim_process {
   }
 
   void connect(const sim_process& other) {
-    CHECK(links->connect(other.node, other.links->self().endpoint, other.life));
+    CHECK(links->connect(other.process, other.links->self().endpoint, other.life));
   }
   void tick() { links->tick(net.now()); }
 
   // Numbers go on over all sessions.
-  cluster::sent send_control(node_id to) {
+  cluster::sent send_control(process_id to) {
     sampled m;
     m.batch = {next_control[to] + 1};
     auto s = links->send(to, control_box, message(m));
@@ -104,16 +104,16 @@ struct sim_process {
     m.activations = {rows, reinterpret_cast<const std::byte*>(rows->data()), floats * 4};
     return m;
   }
-  cluster::sent send_data(node_id to, std::size_t floats) {
+  cluster::sent send_data(process_id to, std::size_t floats) {
     auto s = links->send(to, data_box, message(batch_of(next_data[to] + 1, floats)));
     if (s == cluster::sent::ok)
       ++next_data[to];
     return s;
   }
-  void post_data(node_id to, std::size_t floats) {
+  void post_data(process_id to, std::size_t floats) {
     links->post(to, data_box, message(batch_of(++next_data[to], floats)));
   }
-  std::size_t held_bytes(node_id from) {
+  std::size_t held_bytes(process_id from) {
     std::size_t total = 0;
     for (auto& [m, bytes] : peers[from].held)
       total += bytes;
@@ -121,11 +121,11 @@ struct sim_process {
   }
 
   sim_network& net;
-  node_id node;
+  process_id process;
   epoch_id life;
-  std::map<node_id, session> peers;
-  std::map<node_id, std::uint64_t> next_control;
-  std::map<node_id, std::uint64_t> next_data;
+  std::map<process_id, session> peers;
+  std::map<process_id, std::uint64_t> next_control;
+  std::map<process_id, std::uint64_t> next_data;
   std::unique_ptr<cluster::bus> wire;
   std::unique_ptr<cluster::exchange> links;
 };

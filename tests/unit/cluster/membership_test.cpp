@@ -73,7 +73,7 @@ TEST_CASE("a node has its place for good, whatever comes and goes before it in t
   CHECK(less.nodes[1].name == "c");
   CHECK(less.nodes[1].place == 2);
   const auto agents = agents_of(less);
-  CHECK(agents[1].node == place::agent(2));
+  CHECK(agents[1].process == place::agent(2));
   CHECK(agents[1].listens_as.port_offset == 5); // root, head, desk, a, b
   SUBCASE("one that took another's table gets a place of its own") {
     auto other = read_members_config(

@@ -63,7 +63,7 @@ TEST_CASE("the plans of pipelines share neither core nor node nor name") {
   REQUIRE(config);
   const machines roomy{{root_machine, {{0, 1, 2, 3}, 8ull << 30}}};
   std::set<std::uint32_t> cores;
-  std::set<node_id> nodes;
+  std::set<process_id> nodes;
   std::set<std::string> names;
   for (std::uint32_t p = 0; p < 3; ++p) {
     const auto plan = make_plan(view_of(*config, p), small_model(), roomy);
@@ -73,7 +73,7 @@ TEST_CASE("the plans of pipelines share neither core nor node nor name") {
     for (const auto& s : plan->shards) {
       CHECK(s.cores.size() == 1);
       cores.insert(s.cores.begin(), s.cores.end());
-      nodes.insert(s.node);
+      nodes.insert(s.process);
       names.insert(s.name);
     }
     nodes.insert(place::head(p));

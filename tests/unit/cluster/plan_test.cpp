@@ -40,7 +40,7 @@ TEST_CASE("a two-stage plan gives every layer to one shard and the same blocks t
   CHECK(plan->shards[0].layers.count > plan->shards[1].layers.count);
   CHECK(plan->blocks == (512ull << 20) / (30ull * 2 * 3 * 64 * 2 * 64));
   CHECK(plan->shards[0].kv_bytes + plan->shards[1].kv_bytes <= 512ull << 20);
-  CHECK(plan->shards[0].node != plan->shards[1].node);
+  CHECK(plan->shards[0].process != plan->shards[1].process);
   CHECK(plan->max_model_len == 8192);
   auto table = plan_table(two_stages(), small_model(), *plan);
   CHECK(table.find("shard-1") != std::string::npos);
@@ -422,8 +422,8 @@ TEST_CASE("shards of different generations share neither node nor name") {
   CHECK(second->shards[2].name == "shard-2-g7");
   CHECK(second->shards[2].on == "c");
   CHECK(second->shards[2].layers.end() == 30);
-  CHECK(place::generation_of(second->shards[2].node) == 7);
-  CHECK(place::index_of(second->shards[2].node) == 2);
+  CHECK(place::generation_of(second->shards[2].process) == 7);
+  CHECK(place::index_of(second->shards[2].process) == 2);
   CHECK(first->blocks == second->blocks);
 }
 

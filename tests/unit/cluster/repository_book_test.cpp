@@ -33,7 +33,7 @@ struct book_fixture {
   repository_book::instant now{};
   cluster_config config;
   repository_book book;
-  node_id door{2};
+  process_id door{2};
 
   explicit book_fixture(model_control control, std::vector<std::string> load_models = {},
                         std::uint32_t gateways = 1)
@@ -73,11 +73,11 @@ struct book_fixture {
   }
   void make_ready(const served_model& m) {
     for (const auto& w : m.workers)
-      book.on_ready(w.node, now);
+      book.on_ready(w.process, now);
   }
   void let_go(const served_model& m) {
     for (const auto& w : m.workers)
-      book.on_gone(w.node, now);
+      book.on_gone(w.process, now);
   }
   std::optional<error> answer() {
     const auto all = book.take_answers();
@@ -95,10 +95,10 @@ TEST_CASE("a model of the repository loads, and is ready when all its workers ar
   CHECK(m.state == model_state::loading);
   REQUIRE(m.workers.size() == 2);
   CHECK(m.workers[0].name == "worker-m-0");
-  CHECK(m.workers[0].node != f.only("fixed").workers[0].node);
-  f.book.on_ready(m.workers[0].node, f.now);
+  CHECK(m.workers[0].process != f.only("fixed").workers[0].process);
+  f.book.on_ready(m.workers[0].process, f.now);
   CHECK(f.only("m").state == model_state::loading);
-  f.book.on_ready(m.workers[1].node, f.now);
+  f.book.on_ready(m.workers[1].process, f.now);
   CHECK(f.only("m").state == model_state::ready);
 }
 
@@ -124,7 +124,7 @@ TEST_CASE("a worker that ends while its model loads makes it unavailable, and is
   book_fixture f(model_control::poll);
   f.book.take({{"m", {version("1", 7)}}}, f.now);
   const auto before = f.only("m");
-  f.book.on_end(before.workers[0].node, "exit status 1: no weights", f.now);
+  f.book.on_end(before.workers[0].process, "exit status 1: no weights", f.now);
   CHECK(f.only("m").state == model_state::unavailable);
   CHECK(f.only("m").reason == "exit status 1: no weights");
   CHECK(f.only("m").workers.empty());
@@ -140,11 +140,11 @@ TEST_CASE("a worker that ends once its model is ready is the supervisor's matter
   f.book.take({{"m", {version("1", 7, 2)}}}, f.now);
   const auto m = f.only("m");
   f.make_ready(m);
-  f.book.on_end(m.workers[0].node, "killed by signal 9", f.now);
+  f.book.on_end(m.workers[0].process, "killed by signal 9", f.now);
   CHECK(f.only("m").state == model_state::ready);
-  f.book.on_given_up(m.workers[0].node, "crash_loop", f.now);
+  f.book.on_given_up(m.workers[0].process, "crash_loop", f.now);
   CHECK(f.only("m").state == model_state::ready);
-  f.book.on_given_up(m.workers[1].node, "crash_loop", f.now);
+  f.book.on_given_up(m.workers[1].process, "crash_loop", f.now);
   CHECK(f.only("m").state == model_state::unavailable);
   CHECK(f.only("m").reason == "crash_loop");
 }
@@ -153,7 +153,7 @@ TEST_CASE("one that is killed for being late is said to be late") {
   book_fixture f(model_control::none);
   f.book.take({{"m", {version("1", 7)}}}, f.now);
   f.now += 11s;
-  f.book.on_end(f.only("m").workers[0].node, "killed by signal 9", f.now);
+  f.book.on_end(f.only("m").workers[0].process, "killed by signal 9", f.now);
   CHECK(f.only("m").reason == "a worker was not ready within 10 s");
 }
 
@@ -189,7 +189,7 @@ TEST_CASE("changed files that cannot be served leave what serves, and say so") {
   const auto old = f.only("m");
   f.make_ready(old);
   f.book.take({{"m", {version("1", 8)}}}, f.now);
-  f.book.on_end(f.all_of("m")[1].workers[0].node, "SyntaxError", f.now);
+  f.book.on_end(f.all_of("m")[1].workers[0].process, "SyntaxError", f.now);
   CHECK(f.only("m").revision == old.revision);
   CHECK(f.only("m").state == model_state::ready);
   CHECK(f.only("m").reason == "its files have changed, and cannot be served: SyntaxError");
@@ -237,7 +237,7 @@ TEST_CASE("several versions are served at once, each for itself") {
   auto all = f.all_of("m");
   REQUIRE(all.size() == 2);
   f.make_ready(all[0]);
-  f.book.on_end(all[1].workers[0].node, "no", f.now);
+  f.book.on_end(all[1].workers[0].process, "no", f.now);
   all = f.all_of("m");
   CHECK(all[0].state == model_state::ready);
   CHECK(all[1].state == model_state::unavailable);
@@ -277,7 +277,7 @@ TEST_CASE("explicit: a load that fails says why, and the next one tries again") 
   f.book.take({{"m", {version("1", 7)}}}, f.now);
   f.book.load(f.door, 5, "m", f.now);
   const auto before = f.only("m");
-  f.book.on_end(before.workers[0].node, "exit status 1: no weights", f.now);
+  f.book.on_end(before.workers[0].process, "exit status 1: no weights", f.now);
   auto failure = f.answer();
   REQUIRE(failure);
   CHECK(failure->message == "failed to load 'm', version 1: exit status 1: no weights");
@@ -373,7 +373,7 @@ TEST_CASE("who comes after a root takes up what it has left, and nothing is begu
   CHECK(next.only("m").revision == f.only("m").revision);
   CHECK(next.only("m").state == model_state::ready);
   CHECK(next.only("n").state == model_state::loading);
-  CHECK(next.only("n").workers[0].node == f.only("n").workers[0].node);
+  CHECK(next.only("n").workers[0].process == f.only("n").workers[0].process);
 }
 
 TEST_CASE("who comes after a root lets those end that were leaving") {
@@ -396,10 +396,10 @@ TEST_CASE("workers of nodes.toml stand in the book as they do in the file") {
   const auto m = f.only("fixed");
   CHECK_FALSE(m.is_of_repository);
   CHECK(m.workers[0].name == "worker-fixed-0");
-  CHECK(m.workers[0].node == worker_seats(f.config)[0].node);
-  f.book.on_ready(m.workers[0].node, f.now);
+  CHECK(m.workers[0].process == worker_seats(f.config)[0].process);
+  f.book.on_ready(m.workers[0].process, f.now);
   CHECK(f.only("fixed").state == model_state::ready);
-  f.book.on_given_up(m.workers[0].node, "crash_loop", f.now);
+  f.book.on_given_up(m.workers[0].process, "crash_loop", f.now);
   CHECK(f.only("fixed").state == model_state::unavailable);
   CHECK(f.only("fixed").workers.size() == 1); // shown as given up
 }

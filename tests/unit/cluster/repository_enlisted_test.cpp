@@ -29,7 +29,7 @@ struct enlisted_fixture {
   repository_book::instant now{};
   cluster_config config;
   repository_book book;
-  node_id door{2};
+  process_id door{2};
   std::uint64_t requests = 0;
 
   explicit enlisted_fixture(std::uint32_t gateways = 1)
@@ -81,7 +81,7 @@ struct enlisted_fixture {
   void make_ready() {
     for (const auto& m : all())
       for (const auto& w : m.workers)
-        book.on_ready(w.node, now);
+        book.on_ready(w.process, now);
   }
   model_changed answer() {
     const auto all_answers = book.take_answers();
@@ -101,9 +101,9 @@ TEST_CASE("a model of a store is served when all its workers are ready") {
   CHECK(f.only().archive == "m.mar");
   const auto workers = f.only().workers;
   REQUIRE(workers.size() == 2);
-  f.book.on_ready(workers[0].node, f.now);
+  f.book.on_ready(workers[0].process, f.now);
   CHECK_FALSE(f.is_answered());
-  f.book.on_ready(workers[1].node, f.now);
+  f.book.on_ready(workers[1].process, f.now);
   const auto said = f.answer();
   CHECK_FALSE(said.failure);
   CHECK(said.model == "m");
@@ -127,7 +127,7 @@ TEST_CASE("who does not wait is answered at once, and a model may have no worker
 TEST_CASE("one that fails is not enlisted any more") {
   enlisted_fixture f;
   f.enlist("1.0", 1);
-  const auto worker = f.only().workers.front().node;
+  const auto worker = f.only().workers.front().process;
   f.book.on_end(worker, "exit status 78: no weights", f.now);
   const auto said = f.answer();
   REQUIRE(said.failure);
@@ -145,7 +145,7 @@ TEST_CASE("what nodes.toml asks for at the start stays when it fails, and may be
   at_start.model = "m";
   f.book.enlist({}, at_start, archive("1.0", 1), f.now);
   CHECK_FALSE(f.is_answered());
-  f.book.on_end(f.only().workers.front().node, "no weights", f.now);
+  f.book.on_end(f.only().workers.front().process, "no weights", f.now);
   CHECK(f.only().state == model_state::unavailable);
   CHECK(f.only().reason == "no weights");
   f.scale(1, 1);
@@ -203,10 +203,10 @@ TEST_CASE("scaled up, those that serve go on while others load") {
   CHECK(now.state == model_state::ready);
   CHECK(now.revision == before.revision);
   REQUIRE(now.workers.size() == 3);
-  CHECK(now.workers.front().node == before.workers.front().node);
-  f.book.on_ready(now.workers[1].node, f.now);
+  CHECK(now.workers.front().process == before.workers.front().process);
+  f.book.on_ready(now.workers[1].process, f.now);
   CHECK_FALSE(f.is_answered());
-  f.book.on_ready(now.workers[2].node, f.now);
+  f.book.on_ready(now.workers[2].process, f.now);
   CHECK(f.answer().workers == 3);
 }
 
@@ -217,7 +217,7 @@ TEST_CASE("further workers that fail leave, and what serves goes on") {
   (void)f.answer();
   f.scale(2, 2);
   const auto second = f.only().workers[1];
-  f.book.on_end(second.node, "out of memory", f.now);
+  f.book.on_end(second.process, "out of memory", f.now);
   CHECK(f.answer().failure->code == errc::start_failed);
   CHECK(f.only().state == model_state::ready);
   CHECK(f.only().workers.size() == 1);
@@ -234,13 +234,13 @@ TEST_CASE("scaled down, the last ones leave; to none, and up again") {
   f.scale(1, 2);
   CHECK(f.answer().workers == 2);
   CHECK(f.only().workers.size() == 2);
-  CHECK(f.only().workers[0].node == before.workers[0].node);
+  CHECK(f.only().workers[0].process == before.workers[0].process);
   const auto noted = f.book.note();
   REQUIRE(noted.all.size() == 2); // a later root lets the third end as well
   CHECK(noted.all[1].model.state == model_state::unloading);
-  CHECK(noted.all[1].model.workers.front().node == before.workers[2].node);
+  CHECK(noted.all[1].model.workers.front().process == before.workers[2].process);
   CHECK(noted.all[1].model.revision != before.revision);
-  f.book.on_gone(before.workers[2].node, f.now);
+  f.book.on_gone(before.workers[2].process, f.now);
   CHECK(f.book.note().all.size() == 1);
   f.scale(0, 0);
   CHECK(f.answer().workers == 0);

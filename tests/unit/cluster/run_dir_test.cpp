@@ -24,7 +24,7 @@ TEST_CASE("only processes with the noted start time count as alive") {
   REQUIRE(alive.size() == 1);
   CHECK(alive[0].name == "root");
   CHECK(alive[0].pid == getpid());
-  CHECK(alive[0].epoch == epoch_id{7});
+  CHECK(alive[0].incarnation == epoch_id{7});
   const int pidfd = open_noted(alive[0]);
   CHECK(pidfd >= 0);
   close(pidfd);

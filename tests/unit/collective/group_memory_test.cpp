@@ -51,8 +51,8 @@ TEST_CASE("what is written in an epoch that is over is not in any other") {
       old->slot(1, which)[5] = 23;
       CHECK(area->slot(1, which)[5] == 0);
     }
-    old->seat_of(1).arrived = 9;
-    CHECK(area->seat_of(1).arrived == 0);
+    old->flags_of(1).arrived = 9;
+    CHECK(area->flags_of(1).arrived == 0);
   }
   // The file has grown by as many areas; memory is taken by those that were touched last.
   struct stat facts {};

@@ -26,9 +26,9 @@ TEST_CASE("while the head is lost streams wait; a shard's loss changes nothing")
   auto waiting = w.open();
   auto asked = w.new_stream();
   w.tell(open_tokenize{asked, std::string("x"), true});
-  w.tell(actors::peer_down{node_id{9}, epoch_id{1}, "a shard"});
+  w.tell(actors::peer_down{process_id{9}, epoch_id{1}, "a shard"});
   CHECK_FALSE(running->next());
-  w.tell(actors::peer_down{node_id{2}, epoch_id{1}, "killed"});
+  w.tell(actors::peer_down{process_id{2}, epoch_id{1}, "killed"});
   CHECK_FALSE(running->next());
   CHECK_FALSE(waiting->next());
   CHECK(std::get<failed>(*asked->next()).reason.code == errc::pipeline_lost);
@@ -60,19 +60,19 @@ TEST_CASE("counters of a head go on over its lives, and stay while it is away") 
   };
   hello head;
   head.role = role::head;
-  head.node = {2};
-  head.epoch = {1};
+  head.process = {2};
+  head.incarnation = {1};
   w.tell(actors::peer_up{head});
   says(40);
-  w.tell(actors::peer_down{node_id{2}, epoch_id{1}, "a link"});
+  w.tell(actors::peer_down{process_id{2}, epoch_id{1}, "a link"});
   CHECK(line("baton_requests_running").empty()); // nobody knows
   CHECK(line("nv_inference_exec_count") == "nv_inference_exec_count{model=\"m\",version=\"1\"} 40");
   CHECK(line("baton_steps_total") == "baton_steps_total{engine=\"0\",model_name=\"m\"} 40");
   w.tell(actors::peer_up{head}); // the same life behind a new link
   says(41);
   CHECK(line("nv_inference_exec_count").ends_with(" 41"));
-  w.tell(actors::peer_down{node_id{2}, epoch_id{1}, "killed"});
-  head.epoch = {2};
+  w.tell(actors::peer_down{process_id{2}, epoch_id{1}, "killed"});
+  head.incarnation = {2};
   w.tell(actors::peer_up{head});
   says(50); // more than before, of the new life
   CHECK(line("nv_inference_exec_count").ends_with(" 91"));
@@ -151,7 +151,7 @@ TEST_CASE("what came from another gateway can be told to another head") {
   world w;
   auto out = w.new_stream();
   w.tell(open_resume{out, "m", ticket_id{77}, 5, {{2, false}, {4, false}}});
-  reserve r{out->number(), node_id{1}, "m", 2, 50, 3, 5, true, ticket_id{77}};
+  reserve r{out->number(), process_id{1}, "m", 2, 50, 3, 5, true, ticket_id{77}};
   submit s;
   s.request = out->number();
   s.ticket = ticket_id{77};
@@ -204,11 +204,11 @@ TEST_CASE("a new link to the head means that the old one fell, seen or not") {
   world w;
   auto running = w.open_granted();
   hello head;
-  head.node = node_id{9};
+  head.process = process_id{9};
   w.tell(actors::peer_up{head}); // a shard's
   w.head_is_back();
   CHECK(w.log->resumes.empty());
-  head.node = node_id{2};
+  head.process = process_id{2};
   w.tell(actors::peer_up{head});
   w.head_is_back();
   REQUIRE(w.log->resumes.size() == 1);
@@ -245,7 +245,7 @@ TEST_CASE("a client that left while its ticket was told anew is gone when the he
   auto out = w.open_granted();
   w.lose_head_and_log(*out);
   w.tell(close_request{out->number()});
-  w.tell(actors::peer_down{node_id{2}, epoch_id{1}, "killed again"});
+  w.tell(actors::peer_down{process_id{2}, epoch_id{1}, "killed again"});
   CHECK(w.facts->requests_open() == 0);
 }
 

@@ -76,7 +76,7 @@ TEST_CASE("what is not known of a request is not told") {
   CHECK_FALSE(r.first_token_seconds);
   CHECK(r.tokens_max.value() == 60); // what the context leaves
   CHECK_FALSE(ended_as(all.entry, finish::failed, all.begin + 1s, 0).tokens_max);
-  all.entry.submit.embeds = true;
+  all.entry.submit.wants_embedding = true;
   CHECK_FALSE(ended_as(all.entry, finish::failed, all.begin + 1s, 100).tokens_max);
   CHECK(ended_as(all.entry, finish::failed, all.begin + 1s, 100).queue_seconds > 0.4);
   all.entry.granted_at.reset(); // it was granted to another life of a gateway

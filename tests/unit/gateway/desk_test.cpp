@@ -10,7 +10,7 @@ TEST_CASE("a request is reserved, granted, submitted and brought to its end") {
   world w;
   auto out = w.open();
   REQUIRE(w.log->reserves.size() == 1);
-  CHECK(w.log->reserves[0].gateway == node_id{1});
+  CHECK(w.log->reserves[0].gateway == process_id{1});
   CHECK(w.log->reserves[0].tokens_estimate == 100); // no max_tokens: all of the context
   CHECK(w.log->submits.empty());
   w.tell(granted{out->number(), ticket_id{77}, epoch_id{1}});

@@ -69,8 +69,8 @@ struct world {
   explicit world(std::string otlp_endpoint = {}) {
     gateway_config config;
     config.otlp_endpoint = std::move(otlp_endpoint);
-    config.self = node_id{1};
-    config.pipelines = {{node_id{2}, "m"}};
+    config.self = process_id{1};
+    config.pipelines = {{process_id{2}, "m"}};
     config.stream_buffer_max_bytes = 4096;
     facts = std::make_shared<board>(config);
     to = spawn_desk(system, desk_config{scheduler, tokenizer, facts});
@@ -116,7 +116,7 @@ struct world {
     return out;
   }
   void lose_head() {
-    tell(actors::peer_down{node_id{2}, epoch_id{1}, "killed"});
+    tell(actors::peer_down{process_id{2}, epoch_id{1}, "killed"});
     head_is_back();
   }
   // The head that is back has no log of the ticket of this stream.

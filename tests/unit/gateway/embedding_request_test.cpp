@@ -35,7 +35,7 @@ TEST_CASE("each input is a request that draws nothing") {
   CHECK(texts.model.empty());
   CHECK(texts.format == embedding_format::base64);
   for (const auto& r : texts.requests) {
-    CHECK(r.embeds);
+    CHECK(r.wants_embedding);
     CHECK(r.priority == -2);
     CHECK((r.tokens_max_given && r.stop.tokens_max == 1)); // of its context
     CHECK(check_limits(r));
@@ -94,7 +94,7 @@ TEST_CASE("a call has as many inputs as a completion has answers") {
 
 TEST_CASE("what is about tokens means nothing for an embedding") {
   generate g;
-  g.embeds = true;
+  g.wants_embedding = true;
   REQUIRE(check_limits(g));
   g.choices = 2;
   REQUIRE_FALSE(check_limits(g));

@@ -21,11 +21,11 @@ struct front_world {
 
   explicit front_world(const std::vector<std::string>& models) {
     gateway_config config;
-    config.self = node_id{1};
+    config.self = process_id{1};
     config.pipelines.clear();
     std::vector<head_actors> heads;
     for (std::uint32_t i = 0; i < models.size(); ++i) {
-      config.pipelines.push_back({head_node(i), models[i]});
+      config.pipelines.push_back({head_process(i), models[i]});
       const auto& log = logs.emplace_back(std::make_shared<heard>());
       const auto& head = heads.emplace_back(
           head_actors{spawn_scheduler(system, log), spawn_tokenizer(system, log)});
@@ -49,7 +49,7 @@ struct front_world {
     }
     time.run();
   }
-  static node_id head_node(std::uint32_t pipeline) { return node_id{20 + pipeline}; }
+  static process_id head_process(std::uint32_t pipeline) { return process_id{20 + pipeline}; }
   void say_ready(std::uint32_t pipeline) {
     model_card card;
     card.name = facts->config().pipelines[pipeline].model;
@@ -71,7 +71,7 @@ struct front_world {
   // To all desks, as every process tells its peers.
   void lose(std::uint32_t pipeline) {
     for (std::uint32_t i = 0; i < all.desks.size(); ++i) {
-      tell(i, actors::peer_down{head_node(pipeline), epoch_id{1}, "killed"});
+      tell(i, actors::peer_down{head_process(pipeline), epoch_id{1}, "killed"});
     }
   }
   std::shared_ptr<stream> new_stream() {

@@ -279,9 +279,9 @@ TEST_CASE("the cluster's picture says where each shard lives, and how its pipeli
   auto facts = http_facts({});
   facts->change([](snapshot& s) {
     s.cluster.emplace();
-    s.cluster->nodes = {{node_id{7}, {}, role::shard, "shard-0-g2", phase::ready, {}, 1, 3, 0},
-                        {node_id{8}, {}, role::agent, "agent-a", phase::ready, {}, 2, 0, 0}};
-    s.cluster->places = {{node_id{7}, 0, 2, 1, 3, 10, 5, "a", "cpu:0"}};
+    s.cluster->nodes = {{process_id{7}, {}, role::shard, "shard-0-g2", phase::ready, {}, 1, 3, 0},
+                        {process_id{8}, {}, role::agent, "agent-a", phase::ready, {}, 2, 0, 0}};
+    s.cluster->places = {{process_id{7}, 0, 2, 1, 3, 10, 5, "a", "cpu:0"}};
     s.cluster->pipelines = {{"smol", 2, 3, "loading", std::nullopt}};
   });
   const http_api api(facts);

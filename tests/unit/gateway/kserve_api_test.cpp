@@ -40,7 +40,7 @@ struct kserve_api_world {
 
   static gateway_config config() {
     gateway_config c;
-    c.pipelines = {{node_id{2}, "smol"}, {node_id{3}, "smol"}, {node_id{4}, "big"}};
+    c.pipelines = {{process_id{2}, "smol"}, {process_id{3}, "smol"}, {process_id{4}, "big"}};
     c.model_aliases = {"vllm_model"};
     return c;
   }

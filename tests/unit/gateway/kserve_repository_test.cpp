@@ -37,7 +37,7 @@ struct kserve_repository_world {
   }
   static gateway_config config() {
     gateway_config c;
-    c.pipelines = {{node_id{2}, "smol"}};
+    c.pipelines = {{process_id{2}, "smol"}};
     c.model_aliases = {"vllm_model"};
     return c;
   }

@@ -260,7 +260,7 @@ struct kserve_worker_world {
   }
   static gateway_config config() {
     gateway_config c;
-    c.pipelines = {{node_id{2}, "smol"}};
+    c.pipelines = {{process_id{2}, "smol"}};
     return c;
   }
   http_plan plan(std::string_view method, std::string_view path, std::string_view body = {}) const {

@@ -36,8 +36,9 @@ TEST_CASE("metrics have the own names, vLLM's and TGI's") {
     l.decodes_failed = 2;
     now.pipelines[0].load = l;
     now.cluster.emplace();
-    now.cluster->nodes = {{node_id{7}, {}, role::shard, "shard-0", phase::ready, {}, 1, 3, 0},
-                          {node_id{8}, {}, role::agent, "agent-a", phase::recovering, {}, 2, 0, 0}};
+    now.cluster->nodes = {
+        {process_id{7}, {}, role::shard, "shard-0", phase::ready, {}, 1, 3, 0},
+        {process_id{8}, {}, role::agent, "agent-a", phase::recovering, {}, 2, 0, 0}};
     now.cluster->nodes[0].supervision =
         supervision{"agent-a", restart_strategy::one_for_one, 5, 30, 2, true};
   }
@@ -257,7 +258,7 @@ TEST_CASE("restarts and executions do not fall when a root, a process or a model
   };
   const auto told = [&](std::uint32_t restarts) {
     cluster_status now;
-    now.nodes = {{node_id{7}, {}, role::worker, "worker-w-0", phase::ready, {}, 1, restarts, 0}};
+    now.nodes = {{process_id{7}, {}, role::worker, "worker-w-0", phase::ready, {}, 1, restarts, 0}};
     facts.take(now);
   };
   const auto view = [] { // of a pool that has just begun

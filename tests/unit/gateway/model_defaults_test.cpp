@@ -43,7 +43,7 @@ generate with_defaults(generate request, const sampling_defaults& of = defaults)
 TEST_CASE("what a client says wins, what it does not is the model's") {
   for (const auto api : {openai_api::chat, openai_api::completions}) {
     const auto none = openai(api, "");
-    CHECK(none.unsaid == all_sampling_fields);
+    CHECK(none.unspecified == all_sampling_fields);
     const auto taken = with_defaults(none);
     CHECK(taken.sampling.temperature == 0.25F);
     CHECK(taken.sampling.top_k == 20);
@@ -55,7 +55,7 @@ TEST_CASE("what a client says wins, what it does not is the model's") {
     const auto said =
         openai(api, R"(,"temperature":1,"top_k":0,"top_p":1,"min_p":0,"repetition_penalty":1,)"
                     R"("max_tokens":7)");
-    CHECK(said.unsaid == 0);
+    CHECK(said.unspecified == 0);
     const auto kept = with_defaults(said);
     CHECK(kept.sampling == said.sampling);
     CHECK(kept.stop.tokens_max == 7);
@@ -74,7 +74,7 @@ TEST_CASE("where nobody says anything, each API has its own defaults") {
   const auto completion = with_defaults(openai(openai_api::completions, ""), {});
   CHECK(completion.stop.tokens_max == 16);
   CHECK(completion.tokens_max_given);
-  CHECK(completion.unsaid == 0);
+  CHECK(completion.unspecified == 0);
   CHECK(with_defaults(tgi(R"({"inputs":"x","parameters":{}})"), {}).sampling.is_greedy());
 }
 
@@ -102,7 +102,7 @@ TEST_CASE("one of several prompts is drawn as the others") {
                                   testing::default_config.request);
   REQUIRE(r);
   REQUIRE(r->further.size() == 1);
-  CHECK(r->further[0].unsaid == all_sampling_fields);
+  CHECK(r->further[0].unspecified == all_sampling_fields);
 }
 
 TEST_CASE("TGI's requests take the model's defaults once they are sampled") {
@@ -129,12 +129,12 @@ TEST_CASE("the doors of Triton and vLLM find the same unsaid") {
   const auto triton =
       read_kserve(kserve_route::generate, *std::move(call), "m", testing::default_config);
   REQUIRE(triton);
-  CHECK(triton->request.unsaid == (all_sampling_fields & ~bit_of(temperature)));
+  CHECK(triton->request.unspecified == (all_sampling_fields & ~bit_of(temperature)));
   const auto vllm =
       parse_vllm_generate(R"({"prompt":"x","top_k":5})", testing::default_config.request);
   REQUIRE(vllm);
   REQUIRE(*vllm);
-  CHECK((*vllm)->request.unsaid == (all_sampling_fields & ~bit_of(top_k)));
+  CHECK((*vllm)->request.unspecified == (all_sampling_fields & ~bit_of(top_k)));
 }
 
 TEST_CASE("a response repeats the values that hold") {

@@ -97,7 +97,7 @@ TEST_CASE("a stream moves when its pipeline has been away for so long, and goes 
   w.pass(1ms);
   REQUIRE(w.reserves(w.other) == 1);
   const auto& asked = w.logs[w.other]->reserves[0];
-  CHECK(asked.goes_on);
+  CHECK(asked.was_admitted);
   CHECK_FALSE(asked.ticket);
   CHECK(asked.resume_key == w.logs[w.home]->reserves[0].resume_key);
   CHECK(w.cancels(w.home).empty()); // it may have to go back
@@ -252,7 +252,7 @@ TEST_CASE("each other pipeline is asked once, and the one that takes it has it")
   w.say_phase(first, phase::recovering);
   w.pass(move_patience);
   CHECK(w.reserves(home) == 2);
-  CHECK(w.logs[home]->reserves[1].goes_on);
+  CHECK(w.logs[home]->reserves[1].was_admitted);
 }
 
 TEST_CASE("a client that leaves while its stream moves is served by nobody") {

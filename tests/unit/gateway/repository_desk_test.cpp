@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr node_id root{1};
+constexpr process_id root{1};
 
 struct testing_config : caf::actor_system_config {
   testing_config() { set("scheduler.policy", caf::atom("testing")); }
@@ -52,7 +52,7 @@ struct repository_desk_world {
     if (!is_there)
       return tell(actors::peer_down{root, {1}, "gone"});
     hello h;
-    h.node = root;
+    h.process = root;
     tell(actors::peer_up{h});
   }
 };

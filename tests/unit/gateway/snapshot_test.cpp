@@ -185,7 +185,7 @@ TEST_CASE("/load and /cluster tell of each of several pipelines, and of one as e
 
 TEST_CASE("desks that write at the same time lose nothing of one another") {
   gateway_config config;
-  config.pipelines = {{node_id{2}, "a"}, {node_id{3}, "a"}};
+  config.pipelines = {{process_id{2}, "a"}, {process_id{3}, "a"}};
   board facts(config);
   const auto write = [&facts](std::size_t pipeline) {
     for (int i = 0; i < 2000; ++i) {

@@ -20,9 +20,9 @@ constexpr auto metrics_door = door_kind::torchserve_metrics;
 gateway_config config_of(bool has_keys = false) {
   gateway_config config;
   config.torchserve = {"127.0.0.1:8080", "127.0.0.1:8081", "127.0.0.1:8082"};
-  config.pipelines = {{node_id{2}, "smol", 100, false},
-                      {node_id{3}, "smol", 50, false},
-                      {node_id{4}, "other/one", 10, true}};
+  config.pipelines = {{process_id{2}, "smol", 100, false},
+                      {process_id{3}, "smol", 50, false},
+                      {process_id{4}, "other/one", 10, true}};
   if (has_keys) {
     config.keys = {{"u", {digest_of_key("secret")}, key_role::user, {}},
                    {"a", {digest_of_key("other")}, key_role::admin, {}}};

@@ -33,7 +33,7 @@ struct store_world {
   static std::shared_ptr<board> made() {
     gateway_config config;
     config.torchserve = {"127.0.0.1:8080", "127.0.0.1:8081", "127.0.0.1:8082"};
-    config.pipelines = {{node_id{2}, "smol", 100, false}};
+    config.pipelines = {{process_id{2}, "smol", 100, false}};
     auto facts = std::make_shared<board>(std::move(config));
     facts->change([](snapshot& s) { s.pipelines[0].card.emplace().name = "smol"; });
     return facts;

@@ -45,7 +45,7 @@ struct torchserve_worker_world {
   static gateway_config config() {
     gateway_config c;
     c.torchserve = {"127.0.0.1:8080", "127.0.0.1:8081", "127.0.0.1:8082"};
-    c.pipelines = {{node_id{2}, "smol"}};
+    c.pipelines = {{process_id{2}, "smol"}};
     return c;
   }
   http_plan plan(door_kind door, std::string_view method, std::string_view target,

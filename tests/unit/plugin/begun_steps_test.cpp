@@ -69,7 +69,7 @@ TEST_CASE("a step may be begun before its token is drawn, where the device draws
   const auto plain = open_engine("plain");
   const auto engine = load_plugin(plain, tiny, plugin_settings("plain-late"));
   auto to_come = numbered(2, behind_it);
-  to_come.tokens[0] = token_to_come;
+  to_come.tokens[0] = placeholder_token;
   to_come.feeds = {{0, 0, {1}}};
   CHECK_FALSE(engine->begin(to_come, {})); // nothing is ahead of it
   CHECK(engine->begin(numbered(1, beginning), {}));

@@ -75,7 +75,7 @@ TEST_CASE("the first message of a choice says all that the detokenizer needs") {
   const auto& m = out.tokens[0];
   CHECK(m.begins);
   CHECK(m.request == request.request);
-  CHECK(m.gateway == node_id{7});
+  CHECK(m.gateway == process_id{7});
   CHECK(m.prompt_tokens == 5);
   CHECK(m.stopping == request.stop);
   CHECK(m.logprobs == 3);

@@ -9,7 +9,7 @@ using namespace baton;
 using namespace baton::schedule;
 
 TEST_CASE("a sequence grows by whole blocks and gives all of them back") {
-  block_account account(5, 4);
+  block_manager account(5, 4);
   const sequence_id a{{1}, 0}, b{{1}, 1};
   CHECK(account.grow(a, 1));
   CHECK(account.of(a).size() == 1);
@@ -36,7 +36,7 @@ TEST_CASE("a sequence grows by whole blocks and gives all of them back") {
 }
 
 TEST_CASE("growth is all or nothing") {
-  block_account account(3, 4);
+  block_manager account(3, 4);
   const sequence_id a{{1}, 0}, b{{2}, 0};
   CHECK(account.grow(a, 8));
   const std::vector<block_index> before(account.of(a).begin(), account.of(a).end());
@@ -51,7 +51,7 @@ TEST_CASE("growth is all or nothing") {
 }
 
 TEST_CASE("places in swap space are taken block by block, all or none, and come back") {
-  block_account account(6, 4);
+  block_manager account(6, 4);
   account.offer_swap(3);
   const sequence_id a{{1}, 0}, b{{2}, 0};
   std::vector<block_copy> copies;
@@ -78,7 +78,7 @@ TEST_CASE("places in swap space are taken block by block, all or none, and come 
 }
 
 TEST_CASE("an account of no blocks grows nobody") {
-  block_account account;
+  block_manager account;
   CHECK_FALSE(account.grow({{1}, 0}, 1));
   account.check_integrity();
 }

@@ -17,7 +17,7 @@ struct embedding_fixture : fixture {
   ticket_id embed(std::size_t prompt) {
     const auto ticket = grant();
     auto a = request(ticket, prompt, 1);
-    a.embeds = true;
+    a.wants_embedding = true;
     s.admit(a);
     s.check_integrity();
     return ticket;
@@ -192,11 +192,11 @@ TEST_CASE("a last chunk that lands after its epoch ends the request, once") {
 TEST_CASE("a step that brings no embedding, or none that is a number, fails") {
   const std::vector<std::vector<pooled>> wrong = {
       {}, {{{1}}, {{1}}}, {{{std::nanf("")}}}, {{{INFINITY}}}};
-  for (const auto& came_to : wrong) {
+  for (const auto& result : wrong) {
     embedding_fixture f;
     f.embed(5);
     auto step = f.sums_of(f.next());
-    step.pooled = came_to;
+    step.pooled = result;
     f.s.on_sampled(step);
     const auto out = f.s.take();
     REQUIRE(out.refusals.size() == 1); // nothing of it was told
@@ -235,7 +235,7 @@ TEST_CASE("a prompt has one embedding") {
   const auto ticket = f.grant(2);
   auto a = f.request(ticket);
   a.choices = 2;
-  a.embeds = true;
+  a.wants_embedding = true;
   f.s.admit(a);
   const auto out = f.s.take();
   REQUIRE(out.refusals.size() == 1);
@@ -261,7 +261,7 @@ TEST_CASE("another head is told that an embedding is wanted") {
   resume to;
   to.ticket = ticket;
   to.from.resize(1);
-  const auto told = f.s.retell(to, f.now);
-  REQUIRE(told);
-  CHECK(told->submit.embeds);
+  const auto recovered = f.s.rebuild_request(to, f.now);
+  REQUIRE(recovered);
+  CHECK(recovered->submit.wants_embedding);
 }

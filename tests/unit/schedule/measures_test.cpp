@@ -40,20 +40,20 @@ TEST_CASE("the first message of a choice says what its ticket waited for") {
   f.s.admit(f.request(second), f.now);
   f.now += 100ms; // of work, which is no waiting
   f.answer(*batch);
-  auto told = f.s.take().tokens;
-  REQUIRE(told.size() == 1);
-  CHECK(told[0].prepare_micros == 3000);
-  CHECK(told[0].queue_micros == 5000);
+  auto recovered = f.s.take().tokens;
+  REQUIRE(recovered.size() == 1);
+  CHECK(recovered[0].prepare_micros == 3000);
+  CHECK(recovered[0].queue_micros == 5000);
   batch = f.s.next(f.now);
   f.answer(*batch);
   CHECK(f.s.take().tokens.front().queue_micros == 0); // it is said once
   batch = f.s.next(f.now);                            // there is a slot now
   REQUIRE(batch);
   f.answer(*batch);
-  told = f.s.take().tokens;
-  CHECK(told[0].ticket == second);
-  CHECK(told[0].prepare_micros == 1000);
-  CHECK(told[0].queue_micros == 100'000);
+  recovered = f.s.take().tokens;
+  CHECK(recovered[0].ticket == second);
+  CHECK(recovered[0].prepare_micros == 1000);
+  CHECK(recovered[0].queue_micros == 100'000);
 }
 
 TEST_CASE("who is computed again has not waited longer for its first step") {

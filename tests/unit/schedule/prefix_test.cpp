@@ -202,7 +202,7 @@ TEST_CASE("without prefix caching every prompt is computed whole") {
 }
 
 TEST_CASE("two that computed the same at the same time keep their own blocks") {
-  block_account account(6, 4);
+  block_manager account(6, 4);
   const sequence_id a{{1}, 0}, b{{2}, 0}, c{{3}, 0};
   const auto ids = counting(10, 9);
   for (const auto id : {a, b}) {
@@ -212,12 +212,12 @@ TEST_CASE("two that computed the same at the same time keep their own blocks") {
   }
   account.release(b);
   CHECK(account.free() == 3);
-  CHECK(account.adopt(c, {}, ids, 0) == 8);
+  CHECK(account.match_prefix(c, {}, ids, 0) == 8);
   CHECK(account.of(c)[1] == account.of(a)[1]);
   account.release(a);
   account.check_integrity();
   CHECK(account.used() == 2);
-  CHECK(account.adopt(c, {}, ids, 8) == 8);
+  CHECK(account.match_prefix(c, {}, ids, 8) == 8);
   account.release(c);
   account.check_integrity();
   CHECK(account.free() == 6);

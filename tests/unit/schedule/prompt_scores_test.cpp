@@ -30,12 +30,12 @@ struct scores_fixture : fixture {
       for (; slice < p.slice; ++slice)
         first += batch.slices[slice].rows;
       const auto& of = batch.slices[p.slice];
-      pooled came_to;
+      pooled result;
       for (std::uint32_t r = 0; r < of.rows; ++r)
-        came_to.scores.push_back({r + 1 < of.rows ? batch.tokens[first + r + 1] : p.next,
-                                  -static_cast<float>(of.position + r + 1),
-                                  {}});
-      step.pooled.push_back(std::move(came_to));
+        result.scores.push_back({r + 1 < of.rows ? batch.tokens[first + r + 1] : p.next,
+                                 -static_cast<float>(of.position + r + 1),
+                                 {}});
+      step.pooled.push_back(std::move(result));
     }
     return step;
   }
@@ -171,18 +171,18 @@ TEST_CASE("a preempted prompt is scored anew, with nothing in swap space") {
   scores_fixture f(config, {.stages = 1, .blocks = 14, .block_positions = 4, .swap_blocks = 14});
   f.start(15, 30); // grows into what the scored one has
   const auto younger = f.score(29, 0);
-  std::vector<tokens> told;
+  std::vector<tokens> recovered;
   while (auto batch = f.s.next()) {
     CHECK(batch->copies.empty());
     f.answer_scores(*batch);
     for (auto& m : f.s.take().tokens)
       if (m.ticket == younger)
-        told.push_back(std::move(m));
+        recovered.push_back(std::move(m));
   }
   CHECK(f.s.load().preemptions == 1);
-  REQUIRE(told.size() == 1);
-  CHECK(told[0].prompt_scores.size() == 29);
-  CHECK(told[0].prompt_scores.back().logprob == -28);
+  REQUIRE(recovered.size() == 1);
+  CHECK(recovered[0].prompt_scores.size() == 29);
+  CHECK(recovered[0].prompt_scores.back().logprob == -28);
   f.check_at_rest();
 }
 
@@ -195,14 +195,14 @@ TEST_CASE("another head scores again what it is told of, beside the tokens that 
   to.ticket = ticket;
   to.from.resize(1);
   to.from[0].index = 1;
-  auto told = f.s.retell(to, f.now);
-  REQUIRE(told);
-  CHECK(told->submit.sampling.prompt_logprobs == 3);
+  auto recovered = f.s.rebuild_request(to, f.now);
+  REQUIRE(recovered);
+  CHECK(recovered->submit.sampling.prompt_logprobs == 3);
   scores_fixture next;
   auto a = next.request(next.grant(), 5, 4);
   a.prompt_ids = {10, 11, 12, 13, 14};
   a.sampling.prompt_logprobs = 3;
-  a.delivered = told->submit.delivered;
+  a.delivered = recovered->submit.delivered;
   next.s.admit(a);
   next.run_scores();
   const auto out = next.s.take();

@@ -161,8 +161,8 @@ struct random_world {
     auto& seen = tickets[a.ticket];
     seen.request = a;
     seen.choices.resize(choices);
-    seen.request.embeds = a.embeds = choices == 1 && random.chance(15);
-    if (!a.embeds && random.chance(20))
+    seen.request.wants_embedding = a.wants_embedding = choices == 1 && random.chance(15);
+    if (!a.wants_embedding && random.chance(20))
       a.sampling.prompt_logprobs = static_cast<std::int32_t>(random.from(0, 3));
     if (a.sampling.prompt_logprobs >= 0 && random.chance(30)) {
       a.tokens_max_given = true;
@@ -186,7 +186,7 @@ struct random_world {
     c.ticket = it->first;
     if (random.chance(50))
       c.choice = random.from(0, it->second.request.choices - 1);
-    const bool has_text = !it->second.request.embeds;
+    const bool has_text = !it->second.request.wants_embedding;
     c.why = random.chance(70) || !has_text ? cancel_reason::client_gone : cancel_reason::stop_text;
     c.tokens_kept = random.from(0, 5);
     s.cancel(c);
@@ -309,7 +309,7 @@ struct random_world {
 
   void compare_choice(const ticket_seen& seen, std::uint32_t i, const choice_seen& choice) const {
     const auto& request = seen.request;
-    if (request.embeds)
+    if (request.wants_embedding)
       return compare_embedding(seen, choice);
     if (request.sampling.prompt_logprobs >= 0 && !choice.prompt_scores.empty())
       CHECK(choice.prompt_scores ==
@@ -379,7 +379,7 @@ struct random_world {
 
 TEST_CASE("random traffic, losses and failures never change a token or leave a ticket open") {
   std::uint64_t tokens = 0, preemptions = 0, epochs = 0, stale = 0, duplicates = 0, hits = 0,
-                ahead = 0, guesses = 0, right = 0, swapped_out = 0, swapped_in = 0, quarantined = 0;
+                ahead = 0, drafts = 0, right = 0, swapped_out = 0, swapped_in = 0, quarantined = 0;
   std::size_t tickets = 0, whole = 0, embeddings = 0;
   for (std::uint64_t seed = 1; seed <= 150; ++seed) {
     CAPTURE(seed);
@@ -395,7 +395,7 @@ TEST_CASE("random traffic, losses and failures never change a token or leave a t
     swapped_out += load.swapped_out_blocks;
     swapped_in += load.swapped_in_blocks;
     ahead += w.ahead;
-    guesses += load.spec_decode_draft_tokens;
+    drafts += load.spec_decode_draft_tokens;
     right += load.spec_decode_accepted_tokens;
     epochs += load.epochs;
     quarantined += w.s.counted().quarantined;
@@ -417,7 +417,7 @@ TEST_CASE("random traffic, losses and failures never change a token or leave a t
   CHECK(swapped_out > 500);
   CHECK(swapped_in > 200);
   CHECK(ahead > 2'000);
-  CHECK(guesses > 2'000);
+  CHECK(drafts > 2'000);
   CHECK(right > 20);
   CHECK(epochs > 300);
   CHECK(quarantined < 10);

@@ -7,8 +7,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr node_id first_gateway{7};
-constexpr node_id second_gateway{8};
+constexpr process_id first_gateway{7};
+constexpr process_id second_gateway{8};
 constexpr std::uint64_t key = 0xFEED;
 
 scheduler_config patient() {
@@ -41,7 +41,7 @@ struct left_fixture : fixture {
     s.check_integrity();
   }
   baton::resume come_back(ticket_id ticket, std::uint64_t with = key,
-                          node_id gateway = second_gateway) const {
+                          process_id gateway = second_gateway) const {
     return {.request = 500, .gateway = gateway, .ticket = ticket, .resume_key = with, .from = {{}}};
   }
 };
@@ -52,10 +52,10 @@ TEST_CASE("a ticket whose gateway is gone runs on for a grace, then is parked wi
   left_fixture f;
   const auto ticket = f.start_with_key();
   f.answer(f.next());
-  f.s.detach_all_of(first_gateway);
+  f.s.orphan_all_of(first_gateway);
   f.pass(0s);
   f.pass(4s);
-  CHECK(f.s.load().detached == 1);
+  CHECK(f.s.load().orphaned == 1);
   CHECK(f.s.load().running == 1);
   f.answer(f.next()); // it runs on
   f.pass(1s);
@@ -74,24 +74,24 @@ TEST_CASE("a ticket whose gateway is gone runs on for a grace, then is parked wi
 TEST_CASE("one that nobody may come back to ends with the grace, a parked one with the window") {
   left_fixture f;
   f.start_with_key(false);
-  const auto parked = f.start_with_key(true);
+  const auto suspended = f.start_with_key(true);
   f.answer(f.next());
   (void)f.s.take();
-  f.s.detach_all_of(first_gateway);
+  f.s.orphan_all_of(first_gateway);
   f.pass(0s);
   f.pass(5s);
   auto out = f.s.take();
   REQUIRE(out.tokens.size() == 1);
-  CHECK(out.tokens[0].ticket != parked);
+  CHECK(out.tokens[0].ticket != suspended);
   CHECK(out.tokens[0].finish == finish::cancelled);
   f.pass(54s);
   CHECK(f.s.take().tokens.empty());
   f.pass(1s);
   out = f.s.take();
   REQUIRE(out.tokens.size() == 1);
-  CHECK(out.tokens[0].ticket == parked);
+  CHECK(out.tokens[0].ticket == suspended);
   CHECK(out.tokens[0].finish == finish::cancelled);
-  CHECK_FALSE(f.s.resume(f.come_back(parked)));
+  CHECK_FALSE(f.s.resume(f.come_back(suspended)));
   f.check_at_rest();
 }
 
@@ -99,7 +99,7 @@ TEST_CASE("what was submitted when its gateway went comes in all the same, what 
   left_fixture f;
   const auto submitted = f.grant();
   f.grant();
-  f.s.detach_all_of(first_gateway);
+  f.s.orphan_all_of(first_gateway);
   f.pass(0s);
   f.s.admit(f.request(submitted));
   f.answer(f.next());
@@ -111,15 +111,15 @@ TEST_CASE("what was submitted when its gateway went comes in all the same, what 
 TEST_CASE("only who has the key and knows the number of choices comes back") {
   left_fixture f;
   const auto ticket = f.start_with_key();
-  f.s.detach_all_of(first_gateway);
+  f.s.orphan_all_of(first_gateway);
   CHECK_FALSE(f.s.resume(f.come_back(ticket, key + 1)));
   CHECK_FALSE(f.s.resume(f.come_back({ticket.value + 1})));
   auto two = f.come_back(ticket);
   two.from.resize(2);
   CHECK_FALSE(f.s.resume(two));
-  CHECK(f.s.load().detached == 1);
+  CHECK(f.s.load().orphaned == 1);
   CHECK(f.s.resume(f.come_back(ticket)));
-  CHECK(f.s.load().detached == 0);
+  CHECK(f.s.load().orphaned == 0);
   CHECK(f.s.take().refusals.empty()); // nobody is there to hear that it lost the ticket
 }
 
@@ -146,7 +146,7 @@ TEST_CASE("a client that lost its connection is waited for only if it said so") 
   const auto plain = f.start_with_key(false);
   for (const auto ticket : {kept, plain})
     f.s.cancel({.ticket = ticket, .choice = {}, .why = cancel_reason::client_lost, .reason = {}});
-  CHECK(f.s.load().detached == 1);
+  CHECK(f.s.load().orphaned == 1);
   CHECK(f.s.resume(f.come_back(kept)));
   CHECK_FALSE(f.s.resume(f.come_back(plain)));
 }
@@ -156,11 +156,11 @@ TEST_CASE("parked ones do not stand in the queue, and there are not too many of 
   std::vector<ticket_id> left;
   for (int i = 0; i < 3; ++i) {
     left.push_back(f.start_with_key());
-    f.s.detach_all_of(first_gateway);
+    f.s.orphan_all_of(first_gateway);
     f.pass(1ms);
   }
   f.pass(5s);
-  CHECK(f.s.load().detached == 2);
+  CHECK(f.s.load().orphaned == 2);
   CHECK_FALSE(f.s.resume(f.come_back(left[0])));
   for (int i = 0; i < 12; ++i)
     f.grant(); // 8 slots and 4 in the queue, as without them

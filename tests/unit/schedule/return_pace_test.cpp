@@ -85,8 +85,8 @@ TEST_CASE("a full scheduler tells each of the refused another moment, and others
   ticket_id last;
   for (int i = 0; i < 4; ++i)
     last = f.grant();
-  const auto told = [&f] { return std::get<rejected>(f.reserve()).retry_after; };
-  CHECK(told() == 1000ms);
+  const auto recovered = [&f] { return std::get<rejected>(f.reserve()).retry_after; };
+  CHECK(recovered() == 1000ms);
   for (int i = 0; i < 8; ++i) { // one of those that wait gives up, each second, and another comes
     f.now += 1s;
     f.s.tick(f.now);
@@ -94,10 +94,10 @@ TEST_CASE("a full scheduler tells each of the refused another moment, and others
     last = f.grant();
   }
   f.s.tick(f.now);
-  const auto first = told();
-  const auto second = told();
+  const auto first = recovered();
+  const auto second = recovered();
   CHECK(first >= 1000ms);
   CHECK(second > first);
   f.s.drain();
-  CHECK(told() == 1000ms);
+  CHECK(recovered() == 1000ms);
 }

@@ -1,6 +1,6 @@
 // One micro-batch ahead of its tokens: what may be formed before they are known, how it gets them,
 // and that nothing is left of it where it was in vain.
-#include "runtime/schedule/token_feed.hpp"
+#include "runtime/schedule/token_feedback.hpp"
 #include "tests/unit/schedule/fixture.hpp"
 
 using namespace baton;
@@ -33,7 +33,7 @@ micro_batch asking(batch_id batch, std::vector<feed> feeds, std::size_t rows = 1
   m.slices.push_back({{{1}, 0}, 0, static_cast<std::uint32_t>(rows), true, {}});
   m.draws.resize(1);
   for (const feed& f : feeds)
-    m.tokens.at(f.row) = token_to_come;
+    m.tokens.at(f.row) = placeholder_token;
   m.feeds = std::move(feeds);
   return m;
 }
@@ -46,7 +46,7 @@ TEST_CASE("the next step is formed while the last one runs, and asks for its tok
   const auto prompt = f.next();
   CHECK(prompt.feeds.empty());
   const auto ahead = f.next();
-  REQUIRE(ahead.tokens == std::vector<token_id>{token_to_come});
+  REQUIRE(ahead.tokens == std::vector<token_id>{placeholder_token});
   CHECK(ahead.feeds == std::vector<feed>{{0, 0, prompt.batch}});
   CHECK(ahead.slices.at(0).position == 5);
   CHECK(ahead.draws.at(0).token_index == 1);
@@ -197,7 +197,7 @@ TEST_CASE("room for a row ahead is made before it is issued") {
 }
 
 TEST_CASE("the feed holds a batch back until its tokens are drawn, and those behind it") {
-  token_feed feed;
+  token_feedback feed;
   feed.push(asking({1}, {}));
   REQUIRE(feed.pop());
   feed.push(asking({2}, {{0, 1, {1}}}));
@@ -216,7 +216,7 @@ TEST_CASE("the feed holds a batch back until its tokens are drawn, and those beh
 }
 
 TEST_CASE("the feed shows what waits for one batch alone") {
-  token_feed feed;
+  token_feedback feed;
   CHECK(feed.next_behind({1}) == nullptr);
   for (const std::uint64_t batch : {1, 2}) {
     feed.push(asking({batch}, {}));
@@ -231,7 +231,7 @@ TEST_CASE("the feed shows what waits for one batch alone") {
   REQUIRE(feed.pop());
   feed.clear();
   auto of_two = asking({5}, {{0, 0, {1}}});
-  of_two.tokens.push_back(token_to_come);
+  of_two.tokens.push_back(placeholder_token);
   of_two.feeds.push_back({1, 0, {2}});
   feed.push(of_two);
   CHECK(feed.next_behind({1}) == nullptr);
@@ -239,7 +239,7 @@ TEST_CASE("the feed shows what waits for one batch alone") {
 }
 
 TEST_CASE("what the feed fills in counts for the penalties of the next draw") {
-  token_feed feed;
+  token_feedback feed;
   feed.remember(drawn({1}, {41}));
   feed.remember(drawn({2}, {42}));
   for (const token_id token : {41, 42}) {
@@ -256,7 +256,7 @@ TEST_CASE("what the feed fills in counts for the penalties of the next draw") {
 }
 
 TEST_CASE("what follows a failed batch runs with whatever token: it will be discarded") {
-  token_feed feed;
+  token_feedback feed;
   auto failed = drawn({1}, {});
   failed.failure = error{errc::internal, "broken", {}};
   feed.remember(failed);
@@ -268,7 +268,7 @@ TEST_CASE("what follows a failed batch runs with whatever token: it will be disc
 }
 
 TEST_CASE("a failure that is heard of early fails nobody who waits for an earlier batch") {
-  token_feed feed;
+  token_feedback feed;
   for (const std::uint64_t batch : {1, 2}) {
     feed.push(asking({batch}, {}));
     REQUIRE(feed.pop());
@@ -286,7 +286,7 @@ TEST_CASE("a failure that is heard of early fails nobody who waits for an earlie
 }
 
 TEST_CASE("a batch that asks for what nobody draws is an error, not a wait") {
-  token_feed feed;
+  token_feedback feed;
   feed.remember(drawn({4}, {40}));
   const std::vector<std::pair<const char*, micro_batch>> wrong{
       {"an unknown batch", asking({5}, {{0, 0, {3}}})},
@@ -316,7 +316,7 @@ TEST_CASE("a batch that asks for what nobody draws is an error, not a wait") {
 }
 
 TEST_CASE("another epoch forgets what waited and what was drawn") {
-  token_feed feed;
+  token_feedback feed;
   feed.push(asking({1}, {}));
   REQUIRE(feed.pop());
   feed.remember(drawn({1}, {40}));

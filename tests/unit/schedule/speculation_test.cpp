@@ -9,12 +9,12 @@ using namespace baton::schedule;
 
 namespace {
 
-std::vector<token_id> guesses(const std::vector<token_id>& ids, std::size_t count = 3) {
+std::vector<token_id> drafts(const std::vector<token_id>& ids, std::size_t count = 3) {
   return look_up(ids, count);
 }
 
-struct guessing_fixture : fixture {
-  explicit guessing_fixture(std::uint32_t blocks = 64, scheduler_config with = config())
+struct speculation_fixture : fixture {
+  explicit speculation_fixture(std::uint32_t blocks = 64, scheduler_config with = config())
       : fixture(std::move(with), {.stages = 1, .blocks = blocks, .block_positions = 4}) {}
   static scheduler_config config() {
     auto c = small_config();
@@ -32,7 +32,7 @@ struct guessing_fixture : fixture {
     return ticket;
   }
   // The step after the prompt, which has drawn 12.
-  micro_batch guessed() {
+  micro_batch drafted() {
     answer(next(), 12);
     return next();
   }
@@ -62,29 +62,29 @@ struct guessing_fixture : fixture {
 } // namespace
 
 TEST_CASE("guesses are what followed the same ids before: the longest match, then the latest") {
-  CHECK(guesses({1, 2, 3, 4, 5, 1, 2}) == std::vector<token_id>{3, 4, 5});
-  CHECK(guesses({1, 2, 3, 4, 5, 1, 2}, 1) == std::vector<token_id>{3});
-  CHECK(guesses({1, 2, 7, 1, 2, 8, 1, 2}) == std::vector<token_id>{8, 1, 2});
-  CHECK(guesses({9, 1, 2, 7, 5, 1, 2, 8, 9, 1, 2}) == std::vector<token_id>{7, 5, 1});
-  CHECK(guesses({5, 5, 5, 5}) == std::vector<token_id>{5});
+  CHECK(drafts({1, 2, 3, 4, 5, 1, 2}) == std::vector<token_id>{3, 4, 5});
+  CHECK(drafts({1, 2, 3, 4, 5, 1, 2}, 1) == std::vector<token_id>{3});
+  CHECK(drafts({1, 2, 7, 1, 2, 8, 1, 2}) == std::vector<token_id>{8, 1, 2});
+  CHECK(drafts({9, 1, 2, 7, 5, 1, 2, 8, 9, 1, 2}) == std::vector<token_id>{7, 5, 1});
+  CHECK(drafts({5, 5, 5, 5}) == std::vector<token_id>{5});
 }
 
 TEST_CASE("nothing is guessed where nothing matches") {
-  CHECK(guesses({}).empty());
-  CHECK(guesses({1}).empty());
-  CHECK(guesses({1, 2}).empty());
-  CHECK(guesses({1, 2, 3, 4}).empty());
-  CHECK(guesses({3, 9, 1, 3}).empty()); // one id is too few
-  CHECK(guesses({1, 2, 3, 1, 2}, 0).empty());
+  CHECK(drafts({}).empty());
+  CHECK(drafts({1}).empty());
+  CHECK(drafts({1, 2}).empty());
+  CHECK(drafts({1, 2, 3, 4}).empty());
+  CHECK(drafts({3, 9, 1, 3}).empty()); // one id is too few
+  CHECK(drafts({1, 2, 3, 1, 2}, 0).empty());
   CHECK(look_up(std::vector<token_id>{3, 9, 1, 3}, 2, {.ngram_max = 4, .ngram_min = 1}) ==
         std::vector<token_id>{9, 1});
   CHECK(look_up(std::vector<token_id>{1, 2, 3, 8, 8, 8, 1, 2}, 2, {.window = 4}).empty());
 }
 
 TEST_CASE("guesses ride behind the row, each with a draw of its own") {
-  guessing_fixture f;
+  speculation_fixture f;
   f.ask();
-  const auto batch = f.guessed();
+  const auto batch = f.drafted();
   CHECK(batch.tokens == std::vector<token_id>{12, 13, 14, 15});
   REQUIRE(batch.slices.size() == 1);
   CHECK(batch.slices[0].position == 7);
@@ -97,7 +97,7 @@ TEST_CASE("guesses ride behind the row, each with a draw of its own") {
 }
 
 TEST_CASE("a sequence that guesses does not run ahead of its tokens") {
-  guessing_fixture f;
+  speculation_fixture f;
   f.ask();
   const auto prompt = f.next();
   CHECK_FALSE(f.s.next());
@@ -106,9 +106,9 @@ TEST_CASE("a sequence that guesses does not run ahead of its tokens") {
 }
 
 TEST_CASE("right guesses count, and the token behind them; the next step goes on from there") {
-  guessing_fixture f;
+  speculation_fixture f;
   f.ask();
-  f.answer_with(f.guessed(), {13, 14, 15, 90});
+  f.answer_with(f.drafted(), {13, 14, 15, 90});
   CHECK(f.tokens_out() == std::vector<token_id>{12, 13, 14, 15, 90});
   const auto next = f.next();
   CHECK(next.slices[0].position == 11);
@@ -118,9 +118,9 @@ TEST_CASE("right guesses count, and the token behind them; the next step goes on
 }
 
 TEST_CASE("a wrong guess ends it: what was drawn in its place counts, what lies behind does not") {
-  guessing_fixture f;
+  speculation_fixture f;
   f.ask();
-  f.answer_with(f.guessed(), {13, 50, 15, 90});
+  f.answer_with(f.drafted(), {13, 50, 15, 90});
   CHECK(f.tokens_out() == std::vector<token_id>{12, 13, 50});
   const auto next = f.next();
   CHECK(next.slices[0].position == 9);
@@ -128,17 +128,17 @@ TEST_CASE("a wrong guess ends it: what was drawn in its place counts, what lies 
 }
 
 TEST_CASE("an end token among the draws ends the sequence there") {
-  guessing_fixture f;
+  speculation_fixture f;
   f.ask();
-  f.answer_with(f.guessed(), {13, 2, 15, 90});
+  f.answer_with(f.drafted(), {13, 2, 15, 90});
   CHECK(f.tokens_out() == std::vector<token_id>{12, 13, 2});
   f.check_at_rest();
 }
 
 TEST_CASE("no more is guessed than may come") {
-  guessing_fixture f;
+  speculation_fixture f;
   f.ask(3);
-  const auto batch = f.guessed();
+  const auto batch = f.drafted();
   CHECK(batch.slices[0].drafts == 1); // the third and last token is the one behind it
   f.answer_with(batch, {13, 14});
   CHECK(f.tokens_out() == std::vector<token_id>{12, 13, 14});
@@ -147,7 +147,7 @@ TEST_CASE("no more is guessed than may come") {
 
 TEST_CASE("a request says how many, or none") {
   for (const std::int32_t wanted : {0, 1, 2}) {
-    guessing_fixture f;
+    speculation_fixture f;
     const auto ticket = f.grant();
     auto a = f.request(ticket);
     a.prompt_ids = {11, 12, 13, 14, 15, 16, 11};
@@ -159,7 +159,7 @@ TEST_CASE("a request says how many, or none") {
 }
 
 TEST_CASE("guesses take no block that others may need") {
-  guessing_fixture f(3); // 12 positions; the sequence has 8 in two blocks
+  speculation_fixture f(3); // 12 positions; the sequence has 8 in two blocks
   f.ask();
   f.answer(f.next(), 12);
   const auto batch = f.next();
@@ -167,7 +167,7 @@ TEST_CASE("guesses take no block that others may need") {
 }
 
 TEST_CASE("penalties count the guesses that lie before a draw") {
-  guessing_fixture f;
+  speculation_fixture f;
   const auto ticket = f.grant();
   auto a = f.request(ticket);
   a.prompt_ids = {11, 12, 13, 14, 15, 16, 11};
@@ -190,7 +190,7 @@ TEST_CASE("penalties count the guesses that lie before a draw") {
 }
 
 TEST_CASE("a failed or lost step takes its guesses back") {
-  guessing_fixture f;
+  speculation_fixture f;
   f.ask();
   SUBCASE("failed, beside another") {
     f.answer(f.next(), 12);
@@ -200,7 +200,7 @@ TEST_CASE("a failed or lost step takes its guesses back") {
     f.answer_failure(batch);
   }
   SUBCASE("lost") {
-    f.guessed();
+    f.drafted();
     f.s.close_epoch(f.now);
     f.s.check_integrity();
     f.s.open_epoch({2}, {.stages = 1, .blocks = 64, .block_positions = 4}, loss::link,
@@ -212,7 +212,7 @@ TEST_CASE("a failed or lost step takes its guesses back") {
 }
 
 TEST_CASE("those that guess and those that run ahead share their steps") {
-  guessing_fixture f;
+  speculation_fixture f;
   f.ask();
   f.answer(f.next(), 12);
   const auto other = f.grant();
@@ -230,7 +230,7 @@ TEST_CASE("those that guess and those that run ahead share their steps") {
 }
 
 TEST_CASE("those that guess do not take turns for ever: the second waits for the first") {
-  guessing_fixture f;
+  speculation_fixture f;
   const auto wanting = [&](token_id first) {
     const auto ticket = f.grant();
     auto a = f.request(ticket, 1, 10);
@@ -247,11 +247,11 @@ TEST_CASE("those that guess do not take turns for ever: the second waits for the
 }
 
 TEST_CASE("nobody guesses while many run, and those who would run ahead instead") {
-  auto config = guessing_fixture::config();
+  auto config = speculation_fixture::config();
   config.speculative_disable_by_batch_size = 2;
-  guessing_fixture f(64, config);
+  speculation_fixture f(64, config);
   f.ask();
-  const auto alone = f.guessed();
+  const auto alone = f.drafted();
   CHECK(alone.slices[0].drafts == 3);
   f.ask(2);
   const auto prompt = f.next(); // of the second
@@ -267,7 +267,7 @@ TEST_CASE("nobody guesses while many run, and those who would run ahead instead"
 }
 
 TEST_CASE("a step draws no more than a message carries, and nobody is left out") {
-  auto config = guessing_fixture::config();
+  auto config = speculation_fixture::config();
   config.max_num_seqs = config.max_num_queued_reqs = 2000;
   config.max_num_queued_tokens = 1 << 20;
   std::uint32_t rows = 0;
@@ -278,7 +278,7 @@ TEST_CASE("a step draws no more than a message carries, and nobody is left out")
     rows = 8192; // of 1500 prompts some are left
   }
   config.max_num_batched_tokens = config.prefill_chunk = rows;
-  guessing_fixture f(8000, config);
+  speculation_fixture f(8000, config);
   for (int i = 0; i < 1500; ++i)
     f.ask();
   f.answer(f.next(), 12);
@@ -312,11 +312,11 @@ TEST_CASE("a step has no more sequences than a message carries, and the others c
 
 TEST_CASE("a step has no more bytes than a message carries, and nobody is left out") {
   constexpr std::uint32_t streams = 2500;
-  auto config = guessing_fixture::config();
+  auto config = speculation_fixture::config();
   config.max_num_seqs = config.max_num_queued_reqs = streams;
   config.max_num_queued_tokens = 1 << 20;
   config.max_num_batched_tokens = config.prefill_chunk = 8192;
-  guessing_fixture f(8000, config);
+  speculation_fixture f(8000, config);
   for (std::uint32_t i = 0; i < streams; ++i) {
     auto a = f.request(f.grant(), i % 2 == 0 ? 1 : 3, 4);
     a.sampling.biases.assign(limits::biases_max, {7, 1.0f}); // 80 MB of all of them

@@ -40,12 +40,12 @@ TEST_CASE("a preempted sequence goes to swap space in the next batch and comes b
   CHECK(f.s.load().swapped == 1);
   CHECK(f.s.load().swap_blocks_used == 2);
   REQUIRE(f.carrier.copies.size() == 2);
-  std::set<block_index> places;
+  std::set<block_index> slots;
   for (const block_copy& c : f.carrier.copies) {
     CHECK(c.is_out);
-    places.insert(c.swap_block);
+    slots.insert(c.swap_block);
   }
-  CHECK(places.size() == 2);
+  CHECK(slots.size() == 2);
   f.answer(f.carrier);
   micro_batch back;
   while (back.copies.empty()) {
@@ -55,7 +55,7 @@ TEST_CASE("a preempted sequence goes to swap space in the next batch and comes b
   REQUIRE(back.copies.size() == 2);
   for (const block_copy& c : back.copies) {
     CHECK_FALSE(c.is_out);
-    CHECK(places.contains(c.swap_block));
+    CHECK(slots.contains(c.swap_block));
   }
   REQUIRE(back.slices.size() == 1);
   CHECK(back.slices[0].sequence.ticket == f.younger);

@@ -51,7 +51,7 @@ TEST_CASE("the queue is bounded by tokens as well as by tickets") {
 
 TEST_CASE("what another pipeline had let in is not refused for load or a drain, but for the rest") {
   baton::reserve moved{.request = 99, .gateway = {7}, .model = "m", .tokens_estimate = 5000};
-  moved.goes_on = true;
+  moved.was_admitted = true;
   auto config = small_config();
   SUBCASE("of a queue") {}
   SUBCASE("of slots") {
@@ -134,7 +134,7 @@ TEST_CASE("requests that cannot be are refused by number and end their ticket") 
     const auto out = f.s.take();
     CHECK(out.tokens.empty());
     REQUIRE(out.refusals.size() == 1);
-    CHECK(out.refusals[0].gateway == node_id{7});
+    CHECK(out.refusals[0].gateway == process_id{7});
     CHECK(out.refusals[0].message.ticket == ticket);
     CHECK(out.refusals[0].message.request == f.requests);
     CHECK(out.refusals[0].message.reason.code == code);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "runtime/engine/toy_engine.hpp"
-#include "runtime/schedule/token_feed.hpp"
+#include "runtime/schedule/token_feedback.hpp"
 
 #include <doctest/doctest.h>
 
@@ -60,7 +60,7 @@ struct toy_pipeline {
 
   std::vector<std::unique_ptr<engine::toy_engine>> stages;
   std::vector<std::deque<work>> queues;
-  token_feed feed;
+  token_feedback feed;
   std::deque<sampled> results;
 };
 

@@ -18,9 +18,9 @@ namespace {
 envelope some_envelope() {
   envelope e;
   e.source = {1};
-  e.source_epoch = {(std::uint64_t{7} << 40) + 2};
+  e.source_incarnation = {(std::uint64_t{7} << 40) + 2};
   e.target = {3};
-  e.target_epoch = {(std::uint64_t{7} << 40) + 4};
+  e.target_incarnation = {(std::uint64_t{7} << 40) + 4};
   e.source_actor = {5};
   e.target_actor = {6};
   e.correlation = (std::uint64_t{7} << 40) + 7;

@@ -55,9 +55,9 @@ std::string body_values(const std::string& text) {
 // Correlation 3 << 40 and sequence 7 << 40: above 32 bits.
 const envelope golden_envelope{.kind = message_kind{10},
                                .source = {1},
-                               .source_epoch = {2},
+                               .source_incarnation = {2},
                                .target = {3},
-                               .target_epoch = {4},
+                               .target_incarnation = {4},
                                .source_actor = {5},
                                .target_actor = {6},
                                .correlation = std::uint64_t{3} << 40,

@@ -380,7 +380,7 @@ TEST_CASE("garbage, a gap in the sequence and another door's epoch lose the link
         return;
       envelope e;
       e.source = {77};
-      e.source_epoch = {fault == 2 ? 89u : 88u};
+      e.source_incarnation = {fault == 2 ? 89u : 88u};
       e.sequence = to.sequence + (fault == 1 ? 2 : 1);
       auto made = encode(e, heartbeat{});
       if (fault == 0)

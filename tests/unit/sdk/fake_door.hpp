@@ -57,9 +57,9 @@ public:
   std::size_t say(peer& to, const message& m) {
     envelope e;
     e.source = {77};
-    e.source_epoch = {88};
+    e.source_incarnation = {88};
     e.target = to.last.source;
-    e.target_epoch = to.last.source_epoch;
+    e.target_incarnation = to.last.source_incarnation;
     e.source_actor = {7};
     e.target_actor = to.last.source_actor;
     e.correlation = to.last.correlation;
@@ -132,9 +132,9 @@ private:
   void judge(const peer& from, const envelope& e) {
     if (e.sequence != from.last.sequence + 1)
       faults.push_back(fmt::format("sequence {} after {}", e.sequence, from.last.sequence));
-    if ((e.source.value >> 31) != 1 || !e.source_epoch)
+    if ((e.source.value >> 31) != 1 || !e.source_incarnation)
       faults.push_back("a client's node has the highest bit set, and it has an epoch");
-    if (e.sequence > 1 && (e.target != node_id{77} || e.target_epoch != epoch_id{88}))
+    if (e.sequence > 1 && (e.target != process_id{77} || e.target_incarnation != epoch_id{88}))
       faults.push_back("after hello, messages are for this life of the door");
   }
 

@@ -179,7 +179,7 @@ TEST_CASE("a gap and silence are losses of the same door, which is greeted again
     CAPTURE(is_gap);
     std::vector<epoch_id> lives;
     const auto script = [&](fake_door& door, fake_door::peer& to, const message& m) {
-      lives.push_back(to.last.source_epoch);
+      lives.push_back(to.last.source_incarnation);
       if (!std::holds_alternative<generate>(m))
         return grants({choice_chunk(0, 2, "b", finish::stop)})(door, to, m);
       grants({choice_chunk(0, 1, "a")})(door, to, m);

@@ -28,7 +28,7 @@ struct pool_world {
   caf::scheduler::test_coordinator& time =
       dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
   std::shared_ptr<board> facts = std::make_shared<board>(gateway_config{});
-  std::vector<std::pair<worker_life, message>> said;
+  std::vector<std::pair<worker_incarnation, message>> said;
   std::vector<status> reported;
   std::shared_ptr<worker_load> load;
   int drained = 0;
@@ -37,10 +37,10 @@ struct pool_world {
   explicit pool_world(schedule::worker_limits limits = {}) {
     worker_pool_config config;
     config.limits = limits;
-    config.places = {{first.node, "worker-m-0"}};
+    config.places = {{first.process, "worker-m-0"}};
     config.facts = facts;
     load = config.load;
-    config.say = [this](worker_life to, message m) { said.emplace_back(to, std::move(m)); };
+    config.say = [this](worker_incarnation to, message m) { said.emplace_back(to, std::move(m)); };
     config.report = [this](const status& s) { reported.push_back(s); };
     config.drained = [this] { ++drained; };
     pool = spawn_worker_pool(system, config);
@@ -70,7 +70,7 @@ struct pool_world {
     return out;
   }
   void piece(const stream& of, std::uint32_t index, bool is_last, std::string body = "piece",
-             worker_life worker = first) {
+             worker_incarnation worker = first) {
     inferred p;
     p.request = of.number();
     p.index = index;

@@ -30,7 +30,7 @@ struct queue_fixture {
                       std::chrono::microseconds timeout = {}) {
     return enter({request, 10, {}, priority, timeout});
   }
-  result<void> enter(const worker_queue::asked& a) {
+  result<void> enter(const worker_queue::new_request& a) {
     auto ok = queue.enter(a, now);
     look();
     return ok;
@@ -40,15 +40,15 @@ struct queue_fixture {
     for (auto& o : queue.take_orders())
       orders.push_back(std::move(o));
   }
-  void up(worker_life w) {
+  void up(worker_incarnation w) {
     queue.worker_up(w, now);
     look();
   }
-  void gone(worker_life w) {
+  void gone(worker_incarnation w) {
     queue.worker_gone(w, "killed by signal 9", now);
     look();
   }
-  bool piece(worker_life w, std::uint64_t request, std::uint32_t index, bool is_last) {
+  bool piece(worker_incarnation w, std::uint64_t request, std::uint32_t index, bool is_last) {
     const bool wanted = queue.take_piece(w, request, index, is_last, now);
     look();
     return wanted;

@@ -20,8 +20,8 @@ public:
   explicit account(std::uint64_t seed) : random_(seed), limits_(drawn_limits()), queue_(limits_) {}
 
   void run() {
-    for (std::uint64_t node = 1; node <= 2; ++node)
-      queue_.worker_up({{static_cast<std::uint32_t>(node)}, {1}}, now_);
+    for (std::uint64_t number = 1; number <= 2; ++number)
+      queue_.worker_up({{static_cast<std::uint32_t>(number)}, {1}}, now_);
     for (int i = 0; i < 300; ++i) {
       step();
       obey();
@@ -200,7 +200,7 @@ private:
   instant now_{1000s};
   std::map<std::uint64_t, request> waiting_;
   std::vector<std::uint64_t> refused_; // and it is not said yet
-  std::map<worker_life, std::vector<std::uint64_t>> running_;
+  std::map<worker_incarnation, std::vector<std::uint64_t>> running_;
   std::uint64_t last_ = 0;
 };
 

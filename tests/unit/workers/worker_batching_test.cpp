@@ -17,7 +17,7 @@ worker_limits with_levels(std::uint32_t levels, std::uint32_t otherwise) {
 }
 
 // What a worker gets that does one batch behind the other.
-batches_of all_batches(queue_fixture& f, worker_life w) {
+batches_of all_batches(queue_fixture& f, worker_incarnation w) {
   batches_of all;
   for (auto now = f.batches(); !now.empty(); now = f.batches()) {
     REQUIRE(now.size() == 1);
@@ -61,7 +61,7 @@ TEST_CASE("of what has come while workers were busy, the largest preferred size 
 
 TEST_CASE("a request that goes alone waits for no other and lets none join it") {
   queue_fixture f({.batch_size = 4, .max_batch_delay = 1h});
-  worker_queue::asked alone{1, 10};
+  worker_queue::new_request alone{1, 10};
   alone.goes_alone = true;
   CHECK(f.enter(alone));
   CHECK(f.ask(2));

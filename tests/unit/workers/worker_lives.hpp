@@ -5,8 +5,8 @@
 
 namespace baton::tests {
 
-inline constexpr schedule::worker_life first{{101}, {1}};
-inline constexpr schedule::worker_life second{{102}, {1}};
-inline constexpr schedule::worker_life first_again{{101}, {2}};
+inline constexpr schedule::worker_incarnation first{{101}, {1}};
+inline constexpr schedule::worker_incarnation second{{102}, {1}};
+inline constexpr schedule::worker_incarnation first_again{{101}, {2}};
 
 } // namespace baton::tests

@@ -16,11 +16,11 @@ schedule::worker_limits with(std::uint32_t levels, bool allow_timeout_override) 
   return limits;
 }
 
-result<schedule::worker_queue::asked> read(const std::string& parameters,
-                                           const schedule::worker_limits& limits = with(3, true)) {
+result<schedule::worker_queue::new_request>
+read(const std::string& parameters, const schedule::worker_limits& limits = with(3, true)) {
   infer request;
   request.parameters = parameters;
-  schedule::worker_queue::asked into;
+  schedule::worker_queue::new_request into;
   if (auto ok = read_queue_parameters(request, limits, into); !ok)
     return ok.error();
   return into;

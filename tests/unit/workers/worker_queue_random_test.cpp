@@ -37,7 +37,7 @@ private:
     std::uint32_t next = 0;
   };
   struct process {
-    worker_life life;
+    worker_incarnation which;
     std::vector<job> jobs;
   };
 
@@ -80,7 +80,7 @@ private:
     case 1:
       return ask();
     case 2:
-      return start(node_id{1 + draw(3)});
+      return start(process_id{1 + draw(3)});
     case 3:
       if (draw(4) == 0 && !processes_.empty())
         kill(draw(static_cast<std::uint32_t>(processes_.size())));
@@ -121,17 +121,17 @@ private:
              came_in.error().code == errc::invalid_value));
   }
 
-  void start(node_id node) {
-    std::erase_if(processes_, [&](const process& p) { return p.life.node == node; });
-    const worker_life life{node, {++epochs_}};
-    processes_.push_back({life, {}});
-    queue_.worker_up(life, now_);
+  void start(process_id id) {
+    std::erase_if(processes_, [&](const process& p) { return p.which.process == id; });
+    const worker_incarnation which{id, {++epochs_}};
+    processes_.push_back({which, {}});
+    queue_.worker_up(which, now_);
   }
 
   void kill(std::size_t index) {
-    const auto life = processes_[index].life;
+    const auto which = processes_[index].which;
     processes_.erase(processes_.begin() + static_cast<std::ptrdiff_t>(index));
-    queue_.worker_gone(life, "killed", now_);
+    queue_.worker_gone(which, "killed", now_);
   }
 
   void work(bool is_last) {
@@ -143,10 +143,10 @@ private:
     auto& j = p.jobs[draw(static_cast<std::uint32_t>(p.jobs.size()))];
     const auto request = j.request;
     const auto index = j.next++;
-    const auto life = p.life;
+    const auto which = p.which;
     if (is_last)
       std::erase_if(p.jobs, [&](const job& one) { return one.request == request; });
-    if (queue_.take_piece(life, request, index, is_last, now_)) {
+    if (queue_.take_piece(which, request, index, is_last, now_)) {
       CHECK_MESSAGE(ends_[request] == 0, "request ", request, " is told something behind its end");
       ends_[request] += is_last ? 1 : 0;
     }
@@ -156,7 +156,7 @@ private:
     for (const auto& order : queue_.take_orders()) {
       if (const auto* b = std::get_if<start_batch>(&order)) {
         auto p = std::find_if(processes_.begin(), processes_.end(),
-                              [&](const process& one) { return one.life == b->worker; });
+                              [&](const process& one) { return one.which == b->worker; });
         REQUIRE(p != processes_.end());
         CHECK(p->jobs.empty());
         for (const auto request : b->requests) {
@@ -166,18 +166,18 @@ private:
       } else if (const auto* e = std::get_if<end_request>(&order)) {
         CHECK(++ends_[e->request] == 1);
       } else if (const auto* f = std::get_if<fence_worker>(&order)) {
-        std::erase_if(processes_, [&](const process& p) { return p.life == f->worker; });
+        std::erase_if(processes_, [&](const process& p) { return p.which == f->worker; });
       }
     }
   }
 
   void settle() {
-    start(node_id{1});
+    start(process_id{1});
     for (int round = 0; round < 1000 && queue_.waiting() + queue_.running() > 0; ++round) {
       obey();
       for (auto& p : std::vector(processes_))
         for (const auto& j : p.jobs)
-          if (queue_.take_piece(p.life, j.request, j.next, true, now_))
+          if (queue_.take_piece(p.which, j.request, j.next, true, now_))
             ++ends_[j.request];
       for (auto& p : processes_)
         p.jobs.clear();

@@ -83,15 +83,15 @@ TEST_CASE("the worker that has been idle for longest is next") {
   queue_fixture f;
   f.up(first);
   f.up(second);
-  std::vector<node_id> order;
+  std::vector<process_id> order;
   for (std::uint64_t r = 1; r <= 4; ++r) {
     CHECK(f.ask(r));
     const auto started = f.take<start_batch>();
     REQUIRE(started.size() == 1);
-    order.push_back(started[0].worker.node);
+    order.push_back(started[0].worker.process);
     f.piece(started[0].worker, r, 0, true);
   }
-  CHECK(order == std::vector{first.node, second.node, first.node, second.node});
+  CHECK(order == std::vector{first.process, second.process, first.process, second.process});
 }
 
 TEST_CASE("beyond max_queued a request is refused for load") {
@@ -194,7 +194,7 @@ TEST_CASE("pieces of a life that is over are not delivered") {
   CHECK_FALSE(f.piece(first, 1, 0, true));
   CHECK(f.piece(first_again, 1, 0, true));
   f.up(first); // a word that was late
-  CHECK(f.queue.lives() == std::vector{first_again});
+  CHECK(f.queue.incarnations() == std::vector{first_again});
 }
 
 TEST_CASE("the same life again has lost what it had") {

@@ -1,4 +1,4 @@
-#include "runtime/schedule/sent_rows.hpp"
+#include "runtime/schedule/activation_cache.hpp"
 
 #include "schema/ensure.hpp"
 
@@ -7,12 +7,12 @@
 
 namespace baton::schedule {
 
-sent_rows::sent_rows(std::size_t batches_max, std::uint32_t block_positions)
+activation_cache::activation_cache(std::size_t batches_max, std::uint32_t block_positions)
     : batches_max_(batches_max), block_positions_(block_positions) {
   ENSURE(block_positions > 0, "KV blocks without positions");
 }
 
-void sent_rows::begin_epoch() {
+void activation_cache::begin_epoch() {
   if (is_spoilt_) {
     before_.clear();
   } else if (!now_.empty()) {
@@ -23,14 +23,14 @@ void sent_rows::begin_epoch() {
   is_spoilt_ = false;
 }
 
-void sent_rows::spoil() {
+void activation_cache::spoil() {
   is_spoilt_ = true;
   before_.clear();
   now_.clear();
 }
 
-std::optional<std::span<const std::byte>> sent_rows::find(const slice& wanted,
-                                                          std::span<const token_id> tokens) const {
+std::optional<std::span<const std::byte>>
+activation_cache::find(const slice& wanted, std::span<const token_id> tokens) const {
   for (const batch& b : before_) {
     std::size_t first = 0; // row of the slice
     for (const slice& s : b.slices) {
@@ -53,7 +53,8 @@ std::optional<std::span<const std::byte>> sent_rows::find(const slice& wanted,
   return std::nullopt;
 }
 
-std::optional<std::vector<std::span<const std::byte>>> sent_rows::find(const micro_batch& wanted) {
+std::optional<std::vector<std::span<const std::byte>>>
+activation_cache::find(const micro_batch& wanted) {
   std::vector<std::span<const std::byte>> found;
   std::span<const token_id> tokens = wanted.tokens;
   for (const slice& s : wanted.slices) {
@@ -69,13 +70,13 @@ std::optional<std::vector<std::span<const std::byte>>> sent_rows::find(const mic
   return std::nullopt;
 }
 
-std::span<const block_index> sent_rows::written_by(const slice& s) const {
+std::span<const block_index> activation_cache::written_by(const slice& s) const {
   return std::span(s.blocks).subspan(
       std::min<std::size_t>(s.position / block_positions_, s.blocks.size()));
 }
 
 // Drops rows in blocks with a newer owner. Done once per epoch, because steps have no time for it.
-void sent_rows::forget_overwritten() {
+void activation_cache::forget_overwritten() {
   std::map<block_index, std::optional<sequence_id>> later; // the later writer; none: several
   for (auto b = before_.rbegin(); b != before_.rend(); ++b)
     for (slice& s : b->slices)
@@ -87,7 +88,7 @@ void sent_rows::forget_overwritten() {
         }
 }
 
-void sent_rows::remember(const micro_batch& sent) {
+void activation_cache::remember(const micro_batch& sent) {
   if (is_spoilt_)
     return;
   if (!sent.copies.empty()) {

@@ -13,7 +13,7 @@
 
 namespace baton::schedule {
 
-class token_feed {
+class token_feedback {
 public:
   // Batches whose draws are kept: far more than are in flight, so that requested ones are present.
   static constexpr std::size_t batches_kept = 256;

@@ -15,10 +15,10 @@
 
 namespace baton::schedule {
 
-class sent_rows {
+class activation_cache {
 public:
   // `batches_max`: the maximum number in flight. Requires: block_positions > 0.
-  sent_rows(std::size_t batches_max, std::uint32_t block_positions);
+  activation_cache(std::size_t batches_max, std::uint32_t block_positions);
 
   // Rows of the previous epoch may be requested until another batch runs.
   void begin_epoch();

@@ -1,4 +1,4 @@
-#include "runtime/schedule/token_feed.hpp"
+#include "runtime/schedule/token_feedback.hpp"
 
 #include "runtime/schedule/sequence.hpp"
 
@@ -23,7 +23,7 @@ draw* draw_behind(micro_batch& batch, std::uint32_t row) {
 
 } // namespace
 
-void token_feed::remember(const sampled& step) {
+void token_feedback::remember(const sampled& step) {
   awaited_.erase(step.batch);
   drawn& d = drawn_[step.batch];
   d.has_failed = step.failure.has_value();
@@ -34,7 +34,7 @@ void token_feed::remember(const sampled& step) {
     drawn_.erase(drawn_.begin());
 }
 
-std::optional<token_feed::ready> token_feed::pop() {
+std::optional<token_feedback::ready> token_feedback::pop() {
   if (waiting_.empty())
     return std::nullopt;
   const auto& feeds = waiting_.front().feeds;
@@ -48,7 +48,7 @@ std::optional<token_feed::ready> token_feed::pop() {
   return next;
 }
 
-const micro_batch* token_feed::next_behind(batch_id running) const {
+const micro_batch* token_feedback::next_behind(batch_id running) const {
   if (waiting_.empty())
     return nullptr;
   const auto& next = waiting_.front();
@@ -58,10 +58,10 @@ const micro_batch* token_feed::next_behind(batch_id running) const {
   return is_behind ? &next : nullptr;
 }
 
-result<void> token_feed::fill(micro_batch& batch) const {
+result<void> token_feedback::fill(micro_batch& batch) const {
   for (const feed& f : batch.feeds) {
     const auto it = drawn_.find(f.batch);
-    if (f.row >= batch.tokens.size() || batch.tokens[f.row] != token_to_come)
+    if (f.row >= batch.tokens.size() || batch.tokens[f.row] != placeholder_token)
       return fail(errc::invalid_value, "batch {} has no token to come in row {}", batch.batch.value,
                   f.row);
     if (it == drawn_.end() || (!it->second.has_failed && f.draw >= it->second.tokens.size()))
@@ -76,7 +76,7 @@ result<void> token_feed::fill(micro_batch& batch) const {
   return {};
 }
 
-void token_feed::clear() {
+void token_feedback::clear() {
   waiting_.clear();
   drawn_.clear();
   awaited_.clear();

@@ -32,14 +32,14 @@ struct queue_policy {
   friend bool operator==(const queue_policy&, const queue_policy&) = default;
 };
 
-class waiting_line {
+class request_queue {
 public:
   using instant = std::chrono::steady_clock::time_point;
 
   // One policy per level; the first level is served first. At least one.
-  explicit waiting_line(std::vector<queue_policy> levels);
-  waiting_line(waiting_line&&) = default;
-  waiting_line& operator=(waiting_line&&) = default;
+  explicit request_queue(std::vector<queue_policy> levels);
+  request_queue(request_queue&&) = default;
+  request_queue& operator=(request_queue&&) = default;
 
   const queue_policy& policy(std::size_t level) const { return levels_.at(level).policy; }
   // Counts requests that were not taken before.
@@ -47,7 +47,7 @@ public:
 
   // `expiry`: when the level's policy applies. Requires: the request is not in the queue.
   void push(std::uint64_t request, std::size_t level, std::optional<instant> expiry);
-  void push_again(std::uint64_t request);
+  void requeue(std::uint64_t request);
   // False if it is not in the queue.
   bool erase(std::uint64_t request);
   // The first ones, in order of service.
@@ -57,13 +57,13 @@ public:
   std::vector<std::uint64_t> expire(instant now);
   std::optional<instant> next_expiry() const;
 
-  std::size_t size() const noexcept { return places_.size(); }
-  bool empty() const noexcept { return places_.empty(); }
-  std::size_t again() const noexcept { return again_.size(); }
+  std::size_t size() const noexcept { return entries_.size(); }
+  bool empty() const noexcept { return entries_.empty(); }
+  std::size_t requeued() const noexcept { return requeued_.size(); }
   // In order of service, until `visitor` returns false.
   template <class Visitor>
   void visit(Visitor&& visitor) const {
-    for (const auto request : again_)
+    for (const auto request : requeued_)
       if (!visitor(request))
         return;
     for (const auto& l : levels_)
@@ -82,19 +82,19 @@ private:
     sequence fresh;
     sequence delayed; // requests past their timeout
   };
-  enum class lane_kind : std::uint8_t { again, fresh, delayed };
-  struct place {
+  enum class lane_kind : std::uint8_t { requeued, fresh, delayed };
+  struct entry {
     lane_kind kind = lane_kind::fresh;
     std::size_t level = 0; // unless it was taken before
     sequence::iterator at;
     std::optional<instant> expiry;
   };
 
-  sequence& lane_of(const place& p);
+  sequence& lane_of(const entry& p);
 
   std::vector<lanes_of_level> levels_;
-  sequence again_;
-  std::unordered_map<std::uint64_t, place> places_;
+  sequence requeued_;
+  std::unordered_map<std::uint64_t, entry> entries_;
   std::set<std::pair<instant, std::uint64_t>> expiries_;
 };
 

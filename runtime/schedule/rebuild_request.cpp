@@ -7,12 +7,13 @@
 
 namespace baton::schedule {
 
-std::optional<scheduler::retold> scheduler::retell(const baton::resume& to, time_point now) {
+std::optional<scheduler::recovered> scheduler::rebuild_request(const baton::resume& to,
+                                                               time_point now) {
   const auto it = tickets_.find(to.ticket);
   if (it == tickets_.end() || !it->second.is_admitted)
     return std::nullopt;
   const ticket& t = it->second;
-  retold all;
+  recovered all;
   auto& r = all.reserve;
   r.request = to.request;
   r.gateway = to.gateway;
@@ -45,7 +46,7 @@ std::optional<scheduler::retold> scheduler::retell(const baton::resume& to, time
       s.sampling.seed -= of.id.choice;
       s.stop = of.stop;
       s.cache_salt = of.cache_salt;
-      s.embeds = of.embeds;
+      s.wants_embedding = of.wants_embedding;
     }
     const auto had = std::min(to.from[of.id.choice].index, of.output_count());
     s.delivered[of.id.choice] = {{prompt_end, prompt_end + had}, false};

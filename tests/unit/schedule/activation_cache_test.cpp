@@ -1,5 +1,5 @@
 // Which rows stage 0 may send again without computing them, and which it must not.
-#include "runtime/schedule/sent_rows.hpp"
+#include "runtime/schedule/activation_cache.hpp"
 
 #include <doctest/doctest.h>
 
@@ -50,7 +50,8 @@ micro_batch batch_of(const std::vector<piece>& pieces) {
 }
 
 // The tokens whose rows were found.
-std::optional<std::vector<token_id>> found(sent_rows& sent, const std::vector<piece>& pieces) {
+std::optional<std::vector<token_id>> found(activation_cache& sent,
+                                           const std::vector<piece>& pieces) {
   const auto parts = sent.find(batch_of(pieces));
   if (!parts)
     return std::nullopt;
@@ -71,7 +72,7 @@ const piece three{3, 0, {30, 31, 32}, {5}};
 } // namespace
 
 TEST_CASE("the next epoch begins with rows that were sent in the last one, cut in any way") {
-  sent_rows sent(3, block_positions);
+  activation_cache sent(3, block_positions);
   sent.remember(batch_of({one, two}));
   sent.remember(batch_of({three}));
   CHECK_FALSE(found(sent, {one})); // the epoch goes on
@@ -98,7 +99,7 @@ TEST_CASE("a row is another one if its sequence, position, token or blocks are")
   const piece others[] = {{4, 5, {15}, {0, 1}}, {1, 4, {15}, {0, 1}}, {1, 6, {15}, {0, 1}},
                           {1, 5, {16}, {0, 1}}, {1, 5, {15}, {0, 2}}, {1, 5, {15, 16}, {0, 1}}};
   for (const piece& other : others) {
-    sent_rows sent(3, block_positions);
+    activation_cache sent(3, block_positions);
     sent.remember(batch_of({one, two}));
     sent.begin_epoch();
     CHECK_FALSE(found(sent, {other}));
@@ -106,7 +107,7 @@ TEST_CASE("a row is another one if its sequence, position, token or blocks are")
 }
 
 TEST_CASE("guesses are not kept, what is before them is") {
-  sent_rows sent(3, block_positions);
+  activation_cache sent(3, block_positions);
   sent.remember(batch_of({{1, 5, {15, 16, 17}, {0, 1}, 2}}));
   sent.begin_epoch();
   CHECK(found(sent, {one}));
@@ -114,7 +115,7 @@ TEST_CASE("guesses are not kept, what is before them is") {
 }
 
 TEST_CASE("rows whose block another sequence has written since are gone") {
-  sent_rows sent(3, block_positions);
+  activation_cache sent(3, block_positions);
   sent.remember(batch_of({one, two}));
   sent.remember(
       batch_of({{7, 4, {74}, {2, 1}}})); // shares a beginning with two, and writes block 1
@@ -124,7 +125,7 @@ TEST_CASE("rows whose block another sequence has written since are gone") {
 }
 
 TEST_CASE("nothing is kept of an epoch with a step that failed, nor beside copies of blocks") {
-  sent_rows sent(3, block_positions);
+  activation_cache sent(3, block_positions);
   sent.remember(batch_of({one}));
   sent.spoil();
   sent.remember(batch_of({two}));
@@ -145,7 +146,7 @@ TEST_CASE("nothing is kept of an epoch with a step that failed, nor beside copie
 }
 
 TEST_CASE("no more batches are kept than may be on their way") {
-  sent_rows sent(2, block_positions);
+  activation_cache sent(2, block_positions);
   sent.remember(batch_of({one}));
   sent.remember(batch_of({two}));
   sent.remember(batch_of({three}));

@@ -37,16 +37,16 @@ std::shared_ptr<grammar::masker> masker_of(const text::tokenizer& words) {
   return std::make_shared<grammar::masker>(grammar::texts_of(words));
 }
 
-std::string name_of_node(node_id node) {
-  if (node == root_node)
+std::string name_of_process(process_id process) {
+  if (process == root_process)
     return "root";
-  if (node == head_node)
+  if (process == head_process)
     return "head";
-  if (node == gateway_node)
+  if (process == gateway_process)
     return "gateway";
-  const auto generation = generation_of(node);
-  return generation == 0 ? fmt::format("shard-{}", shard_of(node))
-                         : fmt::format("shard-{}-{}", generation, shard_of(node));
+  const auto generation = generation_of(process);
+  return generation == 0 ? fmt::format("shard-{}", shard_of(process))
+                         : fmt::format("shard-{}-{}", generation, shard_of(process));
 }
 
 } // namespace
@@ -65,34 +65,34 @@ world::world(const world_options& options)
   for (stage_index stage = 0; stage < options_.stages; ++stage)
     layouts_[0].first_layers.push_back(stage * toy_.layers / options_.stages);
   auto all = planned_shards();
-  all.insert(all.begin(), {head_node, gateway_node});
+  all.insert(all.begin(), {head_process, gateway_process});
   if (options_.supervised)
-    all = {root_node}; // the rest are its children
-  for (auto node : all)
-    if (!options_.late.contains(node))
-      start(node);
+    all = {root_process}; // the rest are its children
+  for (auto process : all)
+    if (!options_.late.contains(process))
+      start(process);
 }
 
-void world::start(node_id node) {
-  if (node == root_node)
+void world::start(process_id process) {
+  if (process == root_process)
     start_root();
-  else if (node == head_node)
+  else if (process == head_process)
     start_head();
-  else if (node == gateway_node)
+  else if (process == gateway_process)
     start_gateway();
   else
-    start_shard(node);
+    start_shard(process);
 }
 
-world::life& world::begin(node_id node, role r, const std::string& name) {
-  auto& l = lives_[node];
-  l.wire = network_.make_bus(node);
+world::running_process& world::begin(process_id process, role r, const std::string& name) {
+  auto& l = running_[process];
+  l.wire = network_.make_bus(process);
   // Shards are found by what they say; the others have a name for all of their lives.
   auto endpoint = l.wire->bind(r == role::shard ? "" : name);
   ENSURE(endpoint.has_value(), "the simulated bus does not bind");
-  const auto given = epochs_given_.extract(node);
-  const auto epoch = given ? given.mapped() : epoch_id{last_epoch_ += 1000};
-  hello self{node, epoch, r, name, *endpoint, "sim", 0};
+  const auto given = given_incarnations_.extract(process);
+  const auto incarnation = given ? given.mapped() : epoch_id{last_epoch_ += 1000};
+  hello self{process, incarnation, r, name, *endpoint, "sim", 0};
   cluster::exchange_options o;
   o.link.window_bytes = options_.window_bytes;
   l.links = std::make_unique<cluster::exchange>(*l.wire, self, o);
@@ -100,89 +100,89 @@ world::life& world::begin(node_id node, role r, const std::string& name) {
 }
 
 template <class Handle>
-Handle world::keep(life& l, Handle actor) {
+Handle world::keep(running_process& l, Handle actor) {
   auto plain = caf::actor_cast<caf::actor>(actor);
-  const auto node = l.links->self().node;
-  const auto epoch = l.links->self().epoch;
+  const auto process = l.links->self().process;
+  const auto incarnation = l.links->self().incarnation;
   // A process whose actor has ended ends with it.
-  plain->attach_functor([this, node, epoch](const caf::error& why) {
-    const auto it = lives_.find(node);
-    if (why == caf::exit_reason::kill || it == lives_.end() ||
-        it->second.links->self().epoch != epoch)
+  plain->attach_functor([this, process, incarnation](const caf::error& why) {
+    const auto it = running_.find(process);
+    if (why == caf::exit_reason::kill || it == running_.end() ||
+        it->second.links->self().incarnation != incarnation)
       return;
     promises_.on_actor_end(it->second.links->self().name);
-    doomed_.insert(node);
+    doomed_.insert(process);
   });
   l.actors.push_back(plain);
   if (options_.dies_at_start && options_.dies_at_start())
-    doomed_.insert(node);
+    doomed_.insert(process);
   return actor;
 }
 
 template <class Handle>
-void world::tell_peers(life& l, Handle actor) {
+void world::tell_peers(running_process& l, Handle actor) {
   auto& links = *l.links;
   links.on_peer_up([this, &links, actor](const hello& h) {
     const auto& self = links.self();
     spdlog::info("{:8.3f} {}: {} is up", seconds(), self.name, h.name);
-    if (h.node == root_node)
-      links.send(
-          root_node, actors::well_known::supervisor,
-          message(status{self.node, self.epoch, self.role, self.name, phase::ready, "", 0, 0, 1}));
+    if (h.process == root_process)
+      links.send(root_process, actors::well_known::supervisor,
+                 message(status{self.process, self.incarnation, self.role, self.name, phase::ready,
+                                "", 0, 0, 1}));
     caf::anon_send(actor, actors::peer_up{h});
-    if (self.node == root_node && h.node == head_node)
-      links.send(head_node, actors::well_known::scheduler, message(noted_.now));
+    if (self.process == root_process && h.process == head_process)
+      links.send(head_process, actors::well_known::scheduler, message(noted_.now));
   });
-  links.on_peer_down([this, &links, actor](node_id n, epoch_id e, const std::string& why) {
+  links.on_peer_down([this, &links, actor](process_id n, epoch_id e, const std::string& why) {
     spdlog::info("{:8.3f} {}: node {} is down: {}", seconds(), links.self().name, n.value, why);
     caf::anon_send(actor, actors::peer_down{n, e, why});
   });
   links.start(network_.now());
-  if (options_.supervised && links.self().node != root_node)
-    (void)links.connect(root_node, name_of_node(root_node));
+  if (options_.supervised && links.self().process != root_process)
+    (void)links.connect(root_process, name_of_process(root_process));
 }
 
 void world::start_root() {
-  auto& l = begin(root_node, role::root, "root");
+  auto& l = begin(root_process, role::root, "root");
   actors::supervisor_config c;
   c.name = "root";
   book_.emplace(noted_, now());
   const auto planned = planned_shards();
-  for (const auto& [node, running] : lives_) // whom the root before has not seen end
+  for (const auto& [process, running] : running_) // whom the root before has not seen end
     if (running.links->self().role == role::shard &&
-        std::find(planned.begin(), planned.end(), node) == planned.end())
-      doomed_.insert(node);
+        std::find(planned.begin(), planned.end(), process) == planned.end())
+      doomed_.insert(process);
   c.children = wanted().all;
   c.adopt = [this](const actors::child_spec& s) -> std::optional<actors::left_child> {
-    const auto it = lives_.find(s.node);
-    if (it == lives_.end())
+    const auto it = running_.find(s.process);
+    if (it == running_.end())
       return std::nullopt;
     supervised_.push_back("adopt " + s.name);
-    return actors::left_child{++last_pid_, it->second.links->self().epoch};
+    return actors::left_child{++last_pid_, it->second.links->self().incarnation};
   };
   c.start = [this](const actors::child_spec& s, epoch_id e) -> result<std::int32_t> {
-    promises_.on_start(s.node, is_alive(s.node));
+    promises_.on_start(s.process, is_alive(s.process));
     supervised_.push_back("start " + s.name);
-    epochs_given_[s.node] = e;
-    revivals_[s.node] = now(); // not from within the actor that asks for it
+    given_incarnations_[s.process] = e;
+    revivals_[s.process] = now(); // not from within the actor that asks for it
     return ++last_pid_;
   };
   c.stop = [this](const actors::child_spec& s, std::int32_t, bool force) {
     supervised_.push_back((force ? "kill " : "stop ") + s.name);
-    if (force || !lives_.contains(s.node) || !lives_.at(s.node).is_frozen)
-      doomed_.insert(s.node);
+    if (force || !running_.contains(s.process) || !running_.at(s.process).is_frozen)
+      doomed_.insert(s.process);
   };
   c.changed = [](const std::vector<status>&) {};
   c.escalate = [this](const status& s) {
     supervised_.push_back("escalate " + s.name);
     if (s.role == role::shard && book_->is_changing() &&
-        generation_of(s.node) == noted_.now.coming->number && book_->give_up(s.reason))
+        generation_of(s.process) == noted_.now.coming->number && book_->give_up(s.reason))
       say_plan();
   };
   c.retired = [this](const actors::child_spec& s) { supervised_.push_back("retire " + s.name); };
   c.stopped = [this] { supervised_.push_back("stopped"); };
   c.now = [this] { return network_.now(); };
-  c.next_epoch = [this](node_id) { return epoch_id{last_epoch_ += 1000}; };
+  c.next_incarnation = [this](process_id) { return epoch_id{last_epoch_ += 1000}; };
   auto supervisor = keep(l, system_->spawn(actors::supervisor, c));
   supervisor_ = supervisor;
   l.links->publish(
@@ -202,10 +202,10 @@ void world::start_root() {
 
 actors::wanted_children world::wanted() const {
   actors::wanted_children w;
-  for (auto [node, r] : {std::pair{gateway_node, role::gateway}, {head_node, role::head}})
-    w.all.push_back({name_of_node(node), node, r, options_.intensity});
-  for (const auto node : planned_shards())
-    w.all.push_back({name_of_node(node), node, role::shard, options_.intensity});
+  for (auto [process, r] : {std::pair{gateway_process, role::gateway}, {head_process, role::head}})
+    w.all.push_back({name_of_process(process), process, r, options_.intensity});
+  for (const auto process : planned_shards())
+    w.all.push_back({name_of_process(process), process, role::shard, options_.intensity});
   return w;
 }
 
@@ -214,7 +214,8 @@ void world::say_plan() {
   promises_.on_new_shard();
   spdlog::info("{:8.3f} plan: generation {} serves, {}", seconds(), noted_.now.serving.number,
                book_->outcome());
-  lives_.at(root_node).links->send(head_node, actors::well_known::scheduler, message(noted_.now));
+  running_.at(root_process)
+      .links->send(head_process, actors::well_known::scheduler, message(noted_.now));
   caf::anon_send(*supervisor_, wanted());
 }
 
@@ -227,7 +228,7 @@ bool world::replace(layout next) {
 }
 
 bool world::begin_generation(layout cut, bool is_replacement) {
-  if (!supervisor_ || lives_.at(root_node).is_frozen)
+  if (!supervisor_ || running_.at(root_process).is_frozen)
     return false;
   const generation next{
       book_->noted().last + 1, static_cast<std::uint32_t>(cut.first_layers.size()), {}, cut.width};
@@ -240,7 +241,7 @@ bool world::begin_generation(layout cut, bool is_replacement) {
 }
 
 void world::start_head() {
-  auto& l = begin(head_node, role::head, "head");
+  auto& l = begin(head_process, role::head, "head");
   auto& links = *l.links;
   actors::directory peers;
   peers.gateway =
@@ -257,18 +258,18 @@ void world::start_head() {
   o.limits.use_job_ticket = options_.use_job_ticket;
   o.limits.enable_prefix_caching = options_.prefix_caching;
   o.limits.async_scheduling = options_.run_ahead;
-  o.limits.num_speculative_tokens = options_.guesses;
+  o.limits.num_speculative_tokens = options_.drafts;
   o.limits.lookup.ngram_min = 1;
   o.limits.scheduling_policy = options_.by_priority ? schedule::scheduling_policy::priority
                                                     : schedule::scheduling_policy::fcfs;
   o.limits.resume_window = std::chrono::seconds(20); // who left meanwhile is forgotten then
-  o.limits.first_ticket = ticket_id{links.self().epoch.value};
+  o.limits.first_ticket = ticket_id{links.self().incarnation.value};
   o.plan = noted_.now;
   if (options_.supervised)
     o.serves = [&links](std::uint32_t generation) {
-      links.send(root_node, actors::well_known::supervisor, message(serves{generation}));
+      links.send(root_process, actors::well_known::supervisor, message(serves{generation}));
     };
-  o.first_epoch = links.self().epoch;
+  o.first_epoch = links.self().incarnation;
   detokenizer_ =
       keep(l, system_->spawn(actors::detokenizer, actors::detokenizer_config{peers, words_}));
   o.detokenizer = *detokenizer_;
@@ -276,7 +277,7 @@ void world::start_head() {
   o.card.name = "toy";
   o.card.context_max = context_max;
   o.report = [this](const load_report& report) { load_ = report; };
-  o.stands = [this](phase p, const std::string&) { stands_ = p; };
+  o.report_status = [this](phase p, const std::string&) { stands_ = p; };
   o.now = [this] { return network_.now(); };
   auto scheduler = keep(l, system_->spawn(actors::scheduler, o));
   scheduler_ = scheduler;
@@ -290,16 +291,16 @@ void world::start_head() {
 }
 
 void world::start_gateway() {
-  auto& l = begin(gateway_node, role::gateway, "gateway");
+  auto& l = begin(gateway_process, role::gateway, "gateway");
   gateway::gateway_config c;
-  c.self = gateway_node;
-  c.epoch = l.links->self().epoch;
-  c.pipelines = {{head_node, "toy"}};
+  c.self = gateway_process;
+  c.incarnation = l.links->self().incarnation;
+  c.pipelines = {{head_process, "toy"}};
   board_ = std::make_shared<gateway::board>(c);
   gateway::desk_config d;
-  d.scheduler = cluster::make_proxy<actors::scheduler_actor>(*system_, *l.links, head_node,
+  d.scheduler = cluster::make_proxy<actors::scheduler_actor>(*system_, *l.links, head_process,
                                                              actors::well_known::scheduler);
-  d.tokenizer = cluster::make_proxy<actors::tokenizer_actor>(*system_, *l.links, head_node,
+  d.tokenizer = cluster::make_proxy<actors::tokenizer_actor>(*system_, *l.links, head_process,
                                                              actors::well_known::tokenizer);
   d.board = board_;
   d.next_key = [this] { return draw(UINT64_MAX) + 1; };
@@ -307,15 +308,15 @@ void world::start_gateway() {
   cluster::deliver_to(*l.links, actors::well_known::gateway, actors::gateway_actor(*desk_));
   tell_peers(l, *desk_);
   l.tick = [desk = *desk_] { caf::anon_send(desk, actors::tick{}); };
-  (void)l.links->connect(head_node, name_of_node(head_node));
+  (void)l.links->connect(head_process, name_of_process(head_process));
 }
 
-void world::start_shard(node_id node) {
-  const auto shard = shard_of(node);
-  const auto& [first_layers, width] = layouts_.at(generation_of(node));
+void world::start_shard(process_id process) {
+  const auto shard = shard_of(process);
+  const auto& [first_layers, width] = layouts_.at(generation_of(process));
   const auto stages = static_cast<stage_index>(first_layers.size());
   const sim_group::place where{shard / width, shard % width, width};
-  auto& l = begin(node, role::shard, name_of_node(node));
+  auto& l = begin(process, role::shard, name_of_process(process));
   auto& links = *l.links;
   engine::toy_memory memory{options_.blocks, block_positions,      rows_max,
                             context_max,     options_.swap_blocks, options_.pools};
@@ -324,15 +325,15 @@ void world::start_shard(node_id node) {
   c.stages = stages;
   c.rank = where.rank;
   c.width = width;
-  c.head = head_node;
-  c.scheduler = cluster::make_proxy<actors::scheduler_actor>(*system_, links, head_node,
+  c.head = head_process;
+  c.scheduler = cluster::make_proxy<actors::scheduler_actor>(*system_, links, head_process,
                                                              actors::well_known::scheduler);
   c.peers.stage = cluster::proxies<actors::stage_actor>(*system_, links, actors::well_known::stage);
   c.connect = [&links](const stage_address& other) {
-    (void)links.connect(other.node, other.endpoint, other.node_epoch);
+    (void)links.connect(other.process, other.endpoint, other.incarnation);
   };
   // Two of three lives find the memory of the one before, if that was killed; else it is lost.
-  auto& kept = kept_[node];
+  auto& kept = kept_[process];
   const auto first = first_layers[where.stage];
   const auto end = where.stage + 1 < stages ? first_layers[where.stage + 1] : toy_.layers;
   if (!kept.engine || kept.is_distrusted || draw(3) == 0)
@@ -343,31 +344,33 @@ void world::start_shard(node_id node) {
   c.take_over = [this, own = kept.engine](const kv_handover& takes) {
     std::vector<std::shared_ptr<engine::toy_engine>> from;
     for (const auto& [other, m] : kept_)
-      if (std::find(takes.lives.begin(), takes.lives.end(), m.life) != takes.lives.end())
+      if (std::find(takes.kv_incarnations.begin(), takes.kv_incarnations.end(), m.kv_incarnation) !=
+          takes.kv_incarnations.end())
         from.push_back(m.engine);
     auto ok = own->take_over(from, takes.blocks);
     takes_failed_ += ok ? 0 : 1;
     return ok;
   };
-  const auto leader = node_id{node.value - where.rank};
+  const auto leader = process_id{process.value - where.rank};
   const auto group = width > 1 ? join_group(leader, where) : nullptr;
   c.group = group;
   c.engine = std::make_shared<sim_engine>(
-      kept.engine, [this, node](const micro_batch& batch) { return before_step(node, batch); },
-      group, options_.engines_begin);
-  c.announcement = {node,
-                    links.self().epoch,
+      kept.engine,
+      [this, process](const micro_batch& batch) { return before_step(process, batch); }, group,
+      options_.engines_begin);
+  c.announcement = {process,
+                    links.self().incarnation,
                     where.stage,
                     stages,
                     memory.blocks,
                     block_positions,
                     toy_.seed,
                     "toy",
-                    kept.life,
+                    kept.kv_incarnation,
                     options_.swap_blocks,
                     where.rank,
                     width,
-                    generation_of(node),
+                    generation_of(process),
                     kept.engine->limits().pools};
   c.now_micros = [this] {
     return static_cast<std::uint64_t>(
@@ -378,21 +381,21 @@ void world::start_shard(node_id node) {
   auto actor = keep(l, system_->spawn(actors::stage, c));
   cluster::deliver_to(links, actors::well_known::stage, actor);
   tell_peers(l, actor);
-  (void)links.connect(head_node, name_of_node(head_node));
+  (void)links.connect(head_process, name_of_process(head_process));
 }
 
-std::shared_ptr<sim_group> world::join_group(node_id leader, const sim_group::place& where) {
+std::shared_ptr<sim_group> world::join_group(process_id leader, const sim_group::place& where) {
   auto& shared = groups_[leader];
   if (!shared)
     shared = std::make_shared<stage_group>();
   return std::make_shared<sim_group>(*this, promises_, shared, where,
                                      [this, leader](std::uint32_t rank) {
-                                       const node_id node{leader.value + rank};
-                                       return !is_alive(node) || doomed_.contains(node);
+                                       const process_id process{leader.value + rank};
+                                       return !is_alive(process) || doomed_.contains(process);
                                      });
 }
 
-result<void> world::before_step(node_id shard, const micro_batch& batch) {
+result<void> world::before_step(process_id shard, const micro_batch& batch) {
   promises_.before_step(shard, batch);
   switch (on_step ? on_step(shard_of(shard), batch) : step_fault::none) {
   case step_fault::none:
