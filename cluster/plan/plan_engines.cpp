@@ -47,8 +47,8 @@ std::uint64_t held_bytes_of(const model_config& config, const model::description
   // Embedding and head are never quantized.
   const double outside = static_cast<double>(
       std::min(shard.weight_bytes,
-               (shard.layers.embeds ? model.embedding_bytes : 0) +
-                   (shard.layers.heads && !model.has_tied_embeddings ? model.head_bytes : 0)));
+               (shard.layers.has_embedding ? model.embedding_bytes : 0) +
+                   (shard.layers.has_head && !model.has_tied_embeddings ? model.head_bytes : 0)));
   const double layers = static_cast<double>(shard.weight_bytes) - outside;
   return static_cast<std::uint64_t>(
       per_byte * (outside * element + layers * layer_weight_bytes(config, element)));

@@ -113,8 +113,8 @@ std::string plan_table(const cluster_config& config, const model::description& m
   text += fmt::format("  {:<9} {:<8} {:<9} {:>12} {:>8} {:>12} {:>12}\n", "shard", "node", "device",
                       "layers", "threads", "weights", "KV cache");
   for (const auto& s : plan.shards) {
-    auto layers = fmt::format("{}{}-{}{}", s.layers.embeds ? "embed " : "", s.layers.first,
-                              s.layers.end() - 1, s.layers.heads ? " head" : "");
+    auto layers = fmt::format("{}{}-{}{}", s.layers.has_embedding ? "embed " : "", s.layers.first,
+                              s.layers.end() - 1, s.layers.has_head ? " head" : "");
     text +=
         fmt::format("  {:<9} {:<8} {:<9} {:>12} {:>8} {:>12} {:>12}{}\n", s.name, s.on, s.device,
                     layers, s.threads, human_bytes(held_bytes_of(config.model, model, s)),

@@ -182,7 +182,7 @@ struct engine_cpu::state {
 
   // Logits per row on this rank: its own, or at rank 0, which samples, those of all ranks.
   std::size_t logits_held() const {
-    return !range.heads ? 0 : rank == 0 ? model.vocab_size : logits_of_ranks[rank];
+    return !range.has_head ? 0 : rank == 0 ? model.vocab_size : logits_of_ranks[rank];
   }
 
   void bring_in_blocks(const micro_batch& batch);
@@ -274,7 +274,7 @@ const baton::engine::capacity& engine_cpu::limits() const noexcept {
 result<baton::engine::step_output> engine_cpu::run(const micro_batch& batch,
                                                    std::span<const float> activations) {
   state& s = *state_;
-  if (auto ok = baton::engine::validate(batch, activations, s.limits, s.range.embeds); !ok)
+  if (auto ok = baton::engine::validate(batch, activations, s.limits, s.range.has_embedding); !ok)
     return ok.error();
   s.bring_in_blocks(batch);
   if (auto ok = s.make_copies(batch.copies); !ok)
@@ -285,7 +285,7 @@ result<baton::engine::step_output> engine_cpu::run(const micro_batch& batch,
   if (auto ok = s.pass->run(batch, activations); !ok)
     return ok.error();
   baton::engine::step_output out;
-  if (!s.range.heads) {
+  if (!s.range.has_head) {
     out.activations = {s.memory.hidden.data, std::size_t{batch.rows()} * s.model.hidden_size};
     return out;
   }
@@ -437,7 +437,7 @@ result<void> engine_cpu::state::score_all(const micro_batch& batch, std::vector<
 }
 
 std::span<const float> engine_cpu::logits(std::size_t index) const {
-  ENSURE(state_->range.heads && state_->rank == 0 && index < state_->drawn.size(),
+  ENSURE(state_->range.has_head && state_->rank == 0 && index < state_->drawn.size(),
          "logits of draw {} of {}", index, state_->drawn.size());
   return {state_->memory.logits.row(index), state_->model.vocab_size};
 }

@@ -29,7 +29,7 @@ result<void> forward::run(const micro_batch& batch, std::span<const float> activ
   p_.team.run([&](unsigned member) { run_member(member, batch, activations); });
   if (failure_)
     return *failure_;
-  return p_.range.heads && p_.group != nullptr ? gather_logits() : result<void>{};
+  return p_.range.has_head && p_.group != nullptr ? gather_logits() : result<void>{};
 }
 
 void forward::plan(const micro_batch& batch) {
@@ -89,7 +89,7 @@ void forward::run_member(unsigned member, const micro_batch& batch,
     run_layer(member, layer);
   if (is_divided() && !failure_) // head, pooling and the next stage need all rows
     meet(member, [&] { return give_parts(p_.memory.hidden); });
-  if (!p_.range.heads || failure_)
+  if (!p_.range.has_head || failure_)
     return;
   p_.team.barrier();
   head(member);
@@ -201,7 +201,7 @@ void forward::embed(share rows, const micro_batch& batch, std::span<const float>
   const std::size_t width = p_.model.hidden_size;
   for (std::size_t r = rows.begin; r < rows.end; ++r) {
     float* hidden = p_.memory.hidden.row(r);
-    if (!p_.range.embeds) {
+    if (!p_.range.has_embedding) {
       std::memcpy(hidden, activations.data() + r * width, width * sizeof(float));
       continue;
     }

@@ -25,7 +25,7 @@ model::layer_range probed_layers(const model::description& model) {
     ++count;
   }
   const auto first = model.layer_count - count;
-  return {.first = first, .count = count, .embeds = first == 0, .heads = true};
+  return {.first = first, .count = count, .has_embedding = first == 0, .has_head = true};
 }
 
 micro_batch step_of(std::uint32_t rows, bool embeds) {
@@ -97,8 +97,8 @@ result<step_probe> step_probe::load(const model::model_file& file, const model::
 }
 
 result<std::vector<double>> step_probe::measure(std::uint32_t rows, bool at_once) {
-  const auto batch = step_of(rows, range_.embeds);
-  const std::vector<float> activations(range_.embeds ? 0 : std::size_t{rows} * hidden_size_);
+  const auto batch = step_of(rows, range_.has_embedding);
+  const std::vector<float> activations(range_.has_embedding ? 0 : std::size_t{rows} * hidden_size_);
   std::vector<result<double>> measured(engines_.size(), 0.0);
   const auto run = [&](std::size_t i) {
     measured[i] = time_steps(*engines_[i], batch, activations);

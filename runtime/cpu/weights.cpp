@@ -47,7 +47,7 @@ public:
       failure_ = fail(errc::unsupported_model,
                       "tensor '{}' ({}, rows of {}): the CPU engine needs {} and rows in multiples "
                       "of {}",
-                      file_.spelled(name), model::tensor_type_traits(tensor->type).name,
+                      file_.original_name(name), model::tensor_type_traits(tensor->type).name,
                       tensor->columns(), model::supported_tensor_types(), block_columns);
       return {};
     }
@@ -59,8 +59,8 @@ public:
       failure_ =
           fail(errc::unsupported_model,
                "tensor '{}' ({}): a slice of columns {} to {} does not align with its blocks of {}",
-               file_.spelled(name), model::tensor_type_traits(tensor->type).name, columns.first,
-               columns.first + columns.count, block);
+               file_.original_name(name), model::tensor_type_traits(tensor->type).name,
+               columns.first, columns.first + columns.count, block);
       return {};
     }
     packed_matrix m{*format, rows.count, columns.count, nullptr};
@@ -89,7 +89,7 @@ private:
     for (const auto& tensor : file_.tensors())
       if (tensor.name == name)
         return &tensor;
-    failure_ = fail(errc::bad_model_file, "tensor '{}' is not in {}", file_.spelled(name),
+    failure_ = fail(errc::bad_model_file, "tensor '{}' is not in {}", file_.original_name(name),
                     file_.path().string());
     return nullptr;
   }
@@ -187,18 +187,18 @@ void place_weights(weight_plan& plan, const model::description& model,
                    stage_weights& out) {
   const layer_slice own(model, slice);
   const extent vocabulary{slice.vocabulary.first, slice.vocabulary.count};
-  const bool shares_embedding = range.embeds && range.heads && model.has_tied_embeddings;
+  const bool shares_embedding = range.has_embedding && range.has_head && model.has_tied_embeddings;
   if (model.rope.has_factors)
     out.rope_factors = {plan.vector("rope_freqs.weight"), model.rope.dimension_count / 2};
   out.layers.clear();
   for (std::uint32_t i = range.first; i < range.end(); ++i)
     out.layers.push_back(place_layer(plan, model, own, i));
-  if (range.heads)
+  if (range.has_head)
     out.output_norm = plan.vector("output_norm.weight");
-  if (range.heads && !shares_embedding)
+  if (range.has_head && !shares_embedding)
     out.head =
         plan.matrix(model.has_tied_embeddings ? "token_embd.weight" : "output.weight", vocabulary);
-  if (range.embeds)
+  if (range.has_embedding)
     out.embedding = plan.matrix("token_embd.weight");
   if (shares_embedding)
     out.head = rows_of(out.embedding, vocabulary);

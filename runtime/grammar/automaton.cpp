@@ -12,7 +12,7 @@ constexpr std::uint64_t joined(std::uint32_t a, std::uint32_t b) noexcept {
 // Above this size, a set finds a way faster than a linear search.
 constexpr std::size_t walked_max = 16;
 
-constexpr std::size_t place_bytes = 48; // of a hash table's node and bucket
+constexpr std::size_t index_entry_bytes = 48; // of a hash table's node and bucket
 
 } // namespace
 
@@ -98,7 +98,7 @@ automaton::state automaton::intern() {
   std::uint64_t hash = accepts_ ? 1 : 2;
   for (const way& w : kept_)
     hash = (hash ^ joined(w.node, w.calls)) * 0x9E3779B97F4A7C15ull + (hash >> 29);
-  const auto [begin, end] = state_places_.equal_range(hash);
+  const auto [begin, end] = state_index_.equal_range(hash);
   for (auto it = begin; it != end; ++it) {
     const entry& e = states_[it->second];
     if (e.accepts == accepts_ && e.count == kept_.size() &&
@@ -109,17 +109,17 @@ automaton::state automaton::intern() {
   states_.push_back({static_cast<std::uint32_t>(ways_.size()),
                      static_cast<std::uint32_t>(kept_.size()), no_row, accepts_});
   ways_.insert(ways_.end(), kept_.begin(), kept_.end());
-  state_places_.emplace(hash, found);
-  bytes_ += sizeof(entry) + kept_.size() * sizeof(way) + place_bytes;
+  state_index_.emplace(hash, found);
+  bytes_ += sizeof(entry) + kept_.size() * sizeof(way) + index_entry_bytes;
   return found;
 }
 
 automaton::frame automaton::enter(node_index back, frame outer) {
   const auto [at, is_new] =
-      call_places_.try_emplace(joined(back, outer), static_cast<frame>(calls_.size()));
+      call_index_.try_emplace(joined(back, outer), static_cast<frame>(calls_.size()));
   if (is_new) {
     calls_.push_back({back, outer, calls_[outer].depth + 1});
-    bytes_ += sizeof(call) + place_bytes;
+    bytes_ += sizeof(call) + index_entry_bytes;
   }
   return at->second;
 }

@@ -76,11 +76,11 @@ private:
 
   std::shared_ptr<const graph> graph_;
   std::vector<call> calls_{{}};
-  std::unordered_map<std::uint64_t, frame> call_places_; // by back and outer
+  std::unordered_map<std::uint64_t, frame> call_index_; // by back and outer
   std::vector<way> ways_;
   std::vector<entry> states_;
-  std::unordered_multimap<std::uint64_t, state> state_places_; // by the hash of its ways
-  std::vector<state> steps_;                                   // [rows, classes]
+  std::unordered_multimap<std::uint64_t, state> state_index_; // by the hash of its ways
+  std::vector<state> steps_;                                  // [rows, classes]
   state start_ = dead;
   std::size_t bytes_ = 0;
   std::uint64_t work_ = 0;

@@ -12,9 +12,9 @@
 namespace baton::grammar {
 namespace {
 
-constexpr std::uint32_t calls_most = 128; // more than in any answer
+constexpr std::uint32_t calls_limit = 128; // more than in any answer
 
-struct asked_calls {
+struct call_request {
   const text::call_row* row = nullptr;
   std::uint32_t calls_max = 1;
   bool has_text = false;
@@ -43,8 +43,8 @@ result<constraint> read_otherwise(const json_value& from) {
   return constraint{static_cast<constraint_kind>(*kind), text->text};
 }
 
-result<asked_calls> read_asked(const json_value& from) {
-  asked_calls out;
+result<call_request> read_request(const json_value& from) {
+  call_request out;
   const auto* format = from.find("format");
   for (const auto f : {call_format::hermes, call_format::llama3, call_format::mistral})
     if (format && format->text == text::row_of(f).name)
@@ -52,7 +52,7 @@ result<asked_calls> read_asked(const json_value& from) {
   if (!out.row)
     return wrong("'format' is not known");
   const auto most = number_of(from.find("calls_max"));
-  if (!most || *most < 1 || *most > calls_most)
+  if (!most || *most < 1 || *most > calls_limit)
     return wrong("'calls_max' is not in range");
   out.calls_max = *most;
   const auto* has_text = from.find("has_text");
@@ -71,12 +71,12 @@ result<asked_calls> read_asked(const json_value& from) {
 
 class call_reader {
 public:
-  call_reader(grammar_builder& to, const asked_calls& asked)
-      : to_(to), row_(*asked.row), asked_(asked) {}
+  call_reader(grammar_builder& to, const call_request& request)
+      : to_(to), row_(*request.row), request_(request) {}
 
   result<expression> read() {
     std::vector<expression> each;
-    for (const auto& tool : asked_.tools->items) {
+    for (const auto& tool : request_.tools->items) {
       auto one = read_call(tool);
       if (!one)
         return one;
@@ -84,10 +84,10 @@ public:
     }
     const auto call = to_.shared("call", to_.either(std::move(each)));
     const auto more =
-        to_.repeat(to_.sequence({to_.text(row_.between), call}), 0, asked_.calls_max - 1);
+        to_.repeat(to_.sequence({to_.text(row_.between), call}), 0, request_.calls_max - 1);
     const auto calls =
         to_.sequence({to_.text(row_.list_open), call, more, to_.text(row_.list_close)});
-    return asked_.has_text ? with_text(calls) : calls;
+    return request_.has_text ? with_text(calls) : calls;
   }
 
 private:
@@ -149,7 +149,7 @@ private:
 
   grammar_builder& to_;
   const text::call_row& row_;
-  const asked_calls& asked_;
+  const call_request& request_;
   json_grammar json_{to_};
 };
 
@@ -163,13 +163,13 @@ read_calls(grammar_builder& to, std::string_view source,
   const auto parsed = parse_json(source);
   if (!parsed)
     return parsed.error();
-  const auto asked = read_asked(*parsed);
-  if (!asked)
-    return asked.error();
-  auto calls = call_reader(to, *asked).read();
-  if (!calls || !asked->otherwise)
+  const auto request = read_request(*parsed);
+  if (!request)
+    return request.error();
+  auto calls = call_reader(to, *request).read();
+  if (!calls || !request->otherwise)
     return calls;
-  const auto other = read_other(*asked->otherwise);
+  const auto other = read_other(*request->otherwise);
   return other ? to.either({*calls, *other}) : other;
 }
 

@@ -58,12 +58,12 @@ private:
     const char last = at_most ? digit_at(*most_, at) : '9';
     for (char d = first; d <= last; ++d) {
       const bool stays_least = at_least && d == first, stays_most = at_most && d == last;
-      std::vector<expression> behind;
+      std::vector<expression> following;
       if (may_stop(at + 1, stays_least, stays_most))
-        behind.push_back(to_.empty());
+        following.push_back(to_.empty());
       if (at + 1 < digits_)
-        behind.push_back(next(at + 1, stays_least, stays_most));
-      all.push_back(to_.sequence({to_.text({&d, 1}), to_.either(std::move(behind))}));
+        following.push_back(next(at + 1, stays_least, stays_most));
+      all.push_back(to_.sequence({to_.text({&d, 1}), to_.either(std::move(following))}));
     }
     return known_[key] = to_.shared("digits", to_.either(std::move(all)));
   }
@@ -186,10 +186,10 @@ std::optional<decimal> decimal_of(std::string_view number) {
   }
   if (digits.size() > 100)
     return std::nullopt;
-  const auto behind_point = static_cast<long>(point) + exponent;
-  if (behind_point <= 0)
-    digits.insert(0, static_cast<std::size_t>(1 - behind_point), '0');
-  const auto whole = static_cast<std::size_t>(std::max(behind_point, 1L));
+  const auto after_point = static_cast<long>(point) + exponent;
+  if (after_point <= 0)
+    digits.insert(0, static_cast<std::size_t>(1 - after_point), '0');
+  const auto whole = static_cast<std::size_t>(std::max(after_point, 1L));
   digits.resize(std::max(digits.size(), whole), '0');
   out.whole = digits.substr(0, whole);
   out.fraction = digits.substr(whole);

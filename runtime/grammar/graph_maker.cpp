@@ -11,9 +11,9 @@ constexpr std::size_t edges_max = 4 * grammar_limits::nodes_max; // character cl
 
 // Indices of the edges, grouped by the node `key`: [begins[n], begins[n + 1]).
 struct grouping {
-  std::vector<std::uint32_t> begins, places;
+  std::vector<std::uint32_t> begins, indices;
   std::span<const std::uint32_t> of(node_index n) const {
-    return {places.data() + begins[n], begins[n + 1] - begins[n]};
+    return {indices.data() + begins[n], begins[n + 1] - begins[n]};
   }
 };
 
@@ -26,7 +26,7 @@ grouping group(const Edges& edges, std::size_t nodes, Key key) {
     g.begins[n + 1] += g.begins[n];
   auto next = g.begins;
   for (std::size_t i = 0; i < edges.size(); ++i)
-    g.places[next[key(edges[i])]++] = static_cast<std::uint32_t>(i);
+    g.indices[next[key(edges[i])]++] = static_cast<std::uint32_t>(i);
   return g;
 }
 
@@ -144,11 +144,11 @@ void graph_maker::connect_once(expression what, node_index from, node_index to) 
 void graph_maker::connect_repeat(const grammar_builder::entry& e, node_index from, node_index to) {
   const auto what = e.parts.front();
   if (e.most == UINT32_MAX && e.least <= 1) {
-    const auto before = add_node(), behind = add_node();
+    const auto before = add_node(), after = add_node();
     add_empty(from, before);
-    connect(what, before, behind);
-    add_empty(behind, before);
-    add_empty(behind, to);
+    connect(what, before, after);
+    add_empty(after, before);
+    add_empty(after, to);
     if (e.least == 0)
       add_empty(from, to);
     return;
@@ -168,10 +168,10 @@ void graph_maker::connect_repeat(const grammar_builder::entry& e, node_index fro
   }
   if (e.most != UINT32_MAX)
     return;
-  const auto behind = add_node();
+  const auto after = add_node();
   add_empty(from, to);
-  connect_once(what, from, behind);
-  add_empty(behind, from);
+  connect_once(what, from, after);
+  add_empty(after, from);
 }
 
 std::vector<bool> graph_maker::reaching_end(bool with_bytes) const {
@@ -278,15 +278,15 @@ result<std::shared_ptr<const graph>> graph_maker::make(std::uint32_t root) {
     return fail(errc::invalid_value, "the rule '{}' begins with itself (left recursion)",
                 from_.rules_[*rule].name);
   auto out = std::make_shared<graph>();
-  const auto place = [nodes = is_end_.size()](const auto& edges, auto& to) {
+  const auto store = [nodes = is_end_.size()](const auto& edges, auto& to) {
     const auto by_process = group(edges, nodes, [](const auto& e) { return e.from; });
     to.begins = by_process.begins;
-    for (const auto i : by_process.places)
+    for (const auto i : by_process.indices)
       to.all.push_back(edges[i].edge);
   };
-  place(bytes_, out->bytes_);
-  place(empties_, out->empties_);
-  place(calls_, out->calls_);
+  store(bytes_, out->bytes_);
+  store(empties_, out->empties_);
+  store(calls_, out->calls_);
   make_classes(*out);
   out->start_ = parts_[root].start;
   out->is_end_ = std::move(is_end_);

@@ -12,22 +12,22 @@ namespace {
 // Each use of a combination is read again.
 constexpr std::size_t reads_max = 20'000;
 
-constexpr std::array<std::string_view, 5> object_words{
+constexpr std::array<std::string_view, 5> object_keywords{
     "properties", "required", "additionalProperties", "propertyNames", "minProperties"};
-constexpr std::array<std::string_view, 4> array_words{"items", "prefixItems", "minItems",
-                                                      "maxItems"};
-constexpr std::array<std::string_view, 4> string_words{"minLength", "maxLength", "pattern",
-                                                       "format"};
-constexpr std::array<std::string_view, 5> number_words{"minimum", "maximum", "exclusiveMinimum",
-                                                       "exclusiveMaximum", "multipleOf"};
-constexpr std::array<std::string_view, 9> other_words{
+constexpr std::array<std::string_view, 4> array_keywords{"items", "prefixItems", "minItems",
+                                                         "maxItems"};
+constexpr std::array<std::string_view, 4> string_keywords{"minLength", "maxLength", "pattern",
+                                                          "format"};
+constexpr std::array<std::string_view, 5> number_keywords{"minimum", "maximum", "exclusiveMinimum",
+                                                          "exclusiveMaximum", "multipleOf"};
+constexpr std::array<std::string_view, 9> other_keywords{
     "$ref", "allOf", "anyOf", "oneOf", "enum", "const", "type", "maxProperties", "additionalItems"};
 
-bool has(std::span<const std::string_view> words, std::string_view word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
+bool has(std::span<const std::string_view> keywords, std::string_view keyword) {
+  return std::find(keywords.begin(), keywords.end(), keyword) != keywords.end();
 }
 
-bool says_nothing(const json_value& schema) {
+bool has_only_annotations(const json_value& schema) {
   return std::all_of(schema.members.begin(), schema.members.end(),
                      [](const auto& m) { return is_annotation(m.first); });
 }
@@ -90,7 +90,7 @@ result<expression> schema_reader::read() {
   return out;
 }
 
-result<expression> schema_reader::read(const json_value& schema, const place& where) {
+result<expression> schema_reader::read(const json_value& schema, const location& where) {
   if (where.depth > grammar_limits::depth_max || ++reads_ > reads_max)
     return wrong(where, "it is nested too deeply, or combines too many schemas");
   if (schema.is_boolean())
@@ -111,13 +111,13 @@ result<expression> schema_reader::read(const json_value& schema, const place& wh
   return read_types(schema, where);
 }
 
-result<void> schema_reader::check_keywords(const json_value& schema, const place& where) const {
+result<void> schema_reader::check_keywords(const json_value& schema, const location& where) const {
   for (const auto& [keyword, value] : schema.members) {
-    const bool says_no = value.is_boolean() && !value.boolean;
-    const bool is_off = says_no && (keyword == "uniqueItems" || keyword == "nullable");
-    if (!has(object_words, keyword) && !has(array_words, keyword) && !has(string_words, keyword) &&
-        !has(number_words, keyword) && !has(other_words, keyword) && !is_annotation(keyword) &&
-        !is_off)
+    const bool is_false = value.is_boolean() && !value.boolean;
+    const bool is_off = is_false && (keyword == "uniqueItems" || keyword == "nullable");
+    if (!has(object_keywords, keyword) && !has(array_keywords, keyword) &&
+        !has(string_keywords, keyword) && !has(number_keywords, keyword) &&
+        !has(other_keywords, keyword) && !is_annotation(keyword) && !is_off)
       return unsupported(where, fmt::format("'{}'", keyword.substr(0, 64)));
   }
   return {};
@@ -157,14 +157,15 @@ result<json_value> schema_reader::joined(const json_value& a, const json_value& 
 }
 
 result<expression> schema_reader::read_reference(const json_value& schema,
-                                                 const json_value& reference, const place& where) {
+                                                 const json_value& reference,
+                                                 const location& where) {
   if (!reference.is_string())
     return wrong(where, "'$ref' must be a string");
   auto named = resolve(reference.text);
   if (!named)
     return named.error();
   const json_value rest = without(schema, "$ref");
-  if (!says_nothing(rest)) {
+  if (!has_only_annotations(rest)) {
     auto both = joined(**named, rest);
     return both ? read(*both, where.at("$ref")) : both.error();
   }
@@ -177,7 +178,7 @@ result<expression> schema_reader::read_reference(const json_value& schema,
 }
 
 result<expression> schema_reader::read_all(const json_value& schema, const json_value& all,
-                                           const place& where) {
+                                           const location& where) {
   if (!all.is_array() || all.items.empty())
     return wrong(where, "'allOf' must be an array of schemas");
   json_value out = without(schema, "allOf");
@@ -191,12 +192,12 @@ result<expression> schema_reader::read_all(const json_value& schema, const json_
 }
 
 result<expression> schema_reader::read_any(const json_value& schema, const std::string& keyword,
-                                           const place& where) {
+                                           const location& where) {
   const auto& all = *schema.find(keyword);
   if (!all.is_array() || all.items.empty())
     return wrong(where, "'{}' must be an array of schemas", keyword);
   const json_value rest = without(schema, keyword);
-  const bool is_alone = says_nothing(rest);
+  const bool is_alone = has_only_annotations(rest);
   std::vector<expression> ways;
   for (std::size_t i = 0; i < all.items.size(); ++i) {
     const auto inner = where.at(fmt::format("{}/{}", keyword, i));
@@ -214,7 +215,7 @@ result<expression> schema_reader::read_any(const json_value& schema, const std::
 
 // Beside `enum` or `const`, only `type` is checked, and `format` is an annotation. Other keywords
 // are refused.
-result<expression> schema_reader::read_values(const json_value& schema, const place& where) {
+result<expression> schema_reader::read_values(const json_value& schema, const location& where) {
   const auto* all = schema.find("enum");
   const auto* only = schema.find("const");
   const auto* type = schema.find("type");
@@ -224,7 +225,7 @@ result<expression> schema_reader::read_values(const json_value& schema, const pl
     if (keyword != "enum" && keyword != "const" && keyword != "type" && keyword != "format" &&
         !is_annotation(keyword))
       return unsupported(where, fmt::format("'{}' beside '{}'", keyword, all ? "enum" : "const"));
-  const auto is_meant = [&](const json_value& v) {
+  const auto is_allowed = [&](const json_value& v) {
     if (only && all && v != *only)
       return false;
     if (!type)
@@ -235,13 +236,13 @@ result<expression> schema_reader::read_values(const json_value& schema, const pl
   };
   std::vector<expression> ways;
   for (const auto& v : all ? all->items : std::vector<json_value>{*only})
-    if (is_meant(v))
+    if (is_allowed(v))
       ways.push_back(to_.text(to_text(v)));
   return to_.shared("enum", to_.either(std::move(ways)));
 }
 
 // Without `type`, the keywords of a type imply that type.
-result<expression> schema_reader::read_types(const json_value& schema, const place& where) {
+result<expression> schema_reader::read_types(const json_value& schema, const location& where) {
   std::vector<std::string> types;
   if (const auto* type = schema.find("type")) {
     if (type->is_boolean()) // two types that cannot be merged
@@ -252,17 +253,17 @@ result<expression> schema_reader::read_types(const json_value& schema, const pla
       types.push_back(name.text);
     }
   } else {
-    const auto has_any = [&](std::span<const std::string_view> words) {
-      return std::any_of(words.begin(), words.end(),
+    const auto has_any = [&](std::span<const std::string_view> keywords) {
+      return std::any_of(keywords.begin(), keywords.end(),
                          [&](std::string_view w) { return schema.find(w) != nullptr; });
     };
-    if (has_any(object_words) || schema.find("maxProperties"))
+    if (has_any(object_keywords) || schema.find("maxProperties"))
       types.emplace_back("object");
-    if (has_any(array_words))
+    if (has_any(array_keywords))
       types.emplace_back("array");
-    if (has_any(string_words))
+    if (has_any(string_keywords))
       types.emplace_back("string");
-    if (has_any(number_words))
+    if (has_any(number_keywords))
       types.emplace_back("number");
     if (types.empty())
       return json_.value();
@@ -278,7 +279,7 @@ result<expression> schema_reader::read_types(const json_value& schema, const pla
 }
 
 result<expression> schema_reader::read_type(const std::string& type, const json_value& schema,
-                                            const place& where) {
+                                            const location& where) {
   if (type == "object")
     return read_object(schema, where);
   if (type == "array")

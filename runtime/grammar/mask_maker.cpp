@@ -78,19 +78,19 @@ private:
     return is_taken(s, part_.rest, characters - 1);
   }
 
-  bool is_taken(automaton::state s, const std::vector<byte_pattern>& next, unsigned behind) {
+  bool is_taken(automaton::state s, const std::vector<byte_pattern>& next, unsigned remaining) {
     return std::all_of(next.begin(), next.end(),
-                       [&](const byte_pattern& p) { return is_taken(s, p, /*at=*/0, behind); });
+                       [&](const byte_pattern& p) { return is_taken(s, p, /*at=*/0, remaining); });
   }
 
-  bool is_taken(automaton::state s, const byte_pattern& p, std::size_t at, unsigned behind) {
+  bool is_taken(automaton::state s, const byte_pattern& p, std::size_t at, unsigned remaining) {
     if (s == automaton::dead)
       return false;
     if (at == p.size)
-      return is_taken(s, behind);
+      return is_taken(s, remaining);
     const auto& g = of_.grammar();
     for (std::size_t c = g.class_of(p.bytes[at].first); c <= g.class_of(p.bytes[at].last); ++c)
-      if (!is_taken(of_.step_class(s, c), p, at + 1, behind))
+      if (!is_taken(of_.step_class(s, c), p, at + 1, remaining))
         return false;
     return true;
   }
@@ -104,20 +104,20 @@ private:
 
 } // namespace
 
-answer_texts texts_of(const text::tokenizer& words) {
+answer_texts texts_of(const text::tokenizer& tokenizer) {
   answer_texts out;
-  out.end_ids.assign(words.end_ids().begin(), words.end_ids().end());
-  out.all.resize(words.size());
-  out.first.resize(words.size());
+  out.end_ids.assign(tokenizer.end_ids().begin(), tokenizer.end_ids().end());
+  out.all.resize(tokenizer.size());
+  out.first.resize(tokenizer.size());
   bool has_other_first = false;
-  for (std::size_t i = 0; i < words.size(); ++i) {
+  for (std::size_t i = 0; i < tokenizer.size(); ++i) {
     const auto id = static_cast<token_id>(i);
-    if (!words.is_text(id) ||
+    if (!tokenizer.is_text(id) ||
         std::binary_search(out.end_ids.begin(), out.end_ids.end(), id)) // an end even if visible
       continue;
     bool is_first = true;
-    out.all[i] = words.piece(id);
-    out.first[i] = words.next_piece(id, is_first);
+    out.all[i] = tokenizer.piece(id);
+    out.first[i] = tokenizer.next_piece(id, is_first);
     has_other_first |= out.all[i] != out.first[i];
   }
   if (!has_other_first)
@@ -182,7 +182,7 @@ bool mask_maker::walk(automaton& of, automaton::state s, const token_trie& texts
   std::array<automaton::state, token_trie::bytes_max + 1> path;
   path[0] = s;
   std::size_t taken = 0; // from here to `i`, all nodes are accepted; added together
-  const auto tell = [&](std::size_t end) {
+  const auto append_taken = [&](std::size_t end) {
     const auto tokens = texts.tokens_of(taken, end);
     out.insert(out.end(), tokens.begin(), tokens.end());
   };
@@ -190,8 +190,8 @@ bool mask_maker::walk(automaton& of, automaton::state s, const token_trie& texts
     const auto& node = texts.at(i);
     const auto next = of.step(path[node.depth - 1u], node.byte);
     if (next == automaton::dead) {
-      tell(i);
-      i = taken = node.behind;
+      append_taken(i);
+      i = taken = node.subtree_end;
       continue;
     }
     if (budget.is_spent(of))
@@ -199,7 +199,7 @@ bool mask_maker::walk(automaton& of, automaton::state s, const token_trie& texts
     path[node.depth] = next;
     ++i;
   }
-  tell(texts.size());
+  append_taken(texts.size());
   return true;
 }
 

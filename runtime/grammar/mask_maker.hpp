@@ -24,7 +24,7 @@ struct answer_texts {
   std::vector<std::string> first;
   std::vector<token_id> end_ids; // allowed only where the grammar accepts
 };
-answer_texts texts_of(const text::tokenizer& words);
+answer_texts texts_of(const text::tokenizer& tokenizer);
 
 // Allowed tokens: bit id % 64 of word id / 64.
 using token_bits = std::vector<std::uint64_t>;

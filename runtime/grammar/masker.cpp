@@ -8,7 +8,7 @@ namespace baton::grammar {
 namespace {
 
 // The state after ids that end the answer or do not match.
-constexpr automaton::state over = automaton::dead;
+constexpr automaton::state ended = automaton::dead;
 
 error too_large() {
   return fail(errc::unprocessable, "the constraint needs too much memory or time for one token");
@@ -22,7 +22,7 @@ masker::masker(texts_source texts, masker_limits limits)
 masker::masker(answer_texts texts, masker_limits limits)
     : masker([t = std::move(texts)]() -> result<answer_texts> { return t; }, limits) {}
 
-result<void> masker::find(const shared_constraint& of, sequence_id who,
+result<void> masker::find(const shared_constraint& of, sequence_id sequence,
                           std::span<const token_id> output, token_bits& out) {
   if (!maker_) {
     auto texts = source_();
@@ -36,8 +36,8 @@ result<void> masker::find(const shared_constraint& of, sequence_id who,
     return found.error();
   grammar_state& g = **found;
   if (g.bytes() > limits_.grammar_bytes)
-    begin_anew(g);
-  trail& t = trail_of(who);
+    restart(g);
+  trail& t = trail_of(sequence);
   // A mask that exceeds the budget is retried once with an empty cache, so the result does not
   // depend on earlier requests.
   for (const bool is_last : {false, true}) {
@@ -49,7 +49,7 @@ result<void> masker::find(const shared_constraint& of, sequence_id who,
     if (!mask) {
       if (is_last)
         return too_large();
-      begin_anew(g);
+      restart(g);
       continue;
     }
     if (mask->is_empty)
@@ -78,35 +78,35 @@ result<masker::grammar_state*> masker::grammar_of(const shared_constraint& c) {
   auto rules = compile(*c);
   if (!rules)
     return rules.error();
-  grammars_.push_front({c, *rules, automaton(*rules), {}, {}, 0, ++lives_});
+  grammars_.push_front({c, *rules, automaton(*rules), {}, {}, 0, ++generations_});
   return &grammars_.front();
 }
 
-void masker::begin_anew(grammar_state& g) {
+void masker::restart(grammar_state& g) {
   g.states = automaton(g.rules);
   g.masks.clear();
-  g.unlike.clear();
+  g.distinct.clear();
   g.mask_bytes = 0;
-  g.life = ++lives_;
+  g.generation = ++generations_;
 }
 
-masker::trail& masker::trail_of(sequence_id who) {
-  const auto it = places_.find(who);
-  if (it != places_.end()) {
-    followed_.splice(followed_.begin(), followed_, it->second);
+masker::trail& masker::trail_of(sequence_id sequence) {
+  const auto it = trail_index_.find(sequence);
+  if (it != trail_index_.end()) {
+    followed_sequences_.splice(followed_sequences_.begin(), followed_sequences_, it->second);
   } else {
-    followed_.push_front({who, {}});
-    places_[who] = followed_.begin();
+    followed_sequences_.push_front({sequence, {}});
+    trail_index_[sequence] = followed_sequences_.begin();
   }
-  return followed_.front().way;
+  return followed_sequences_.front().path;
 }
 
 // Reuses the states of the common prefix with the previous ids. nullopt: as in mask_of.
 std::optional<automaton::state> masker::follow(grammar_state& g, trail& t,
                                                std::span<const token_id> output,
                                                const mask_budget& budget) {
-  if (t.of != &g || t.life != g.life)
-    t = {&g, g.life, {}, {g.states.start()}};
+  if (t.of != &g || t.generation != g.generation)
+    t = {&g, g.generation, {}, {g.states.start()}};
   const auto same = static_cast<std::size_t>(
       std::mismatch(output.begin(), output.end(), t.ids.begin(), t.ids.end()).first -
       output.begin());
@@ -128,7 +128,7 @@ automaton::state masker::advance(grammar_state& g, automaton::state from, token_
   const auto& of = is_first && !texts.first.empty() ? texts.first : texts.all;
   const auto at = static_cast<std::size_t>(id);
   if (id < 0 || at >= of.size() || of[at].empty())
-    return over;
+    return ended;
   for (const char byte : of[at])
     from = g.states.step(from, static_cast<std::uint8_t>(byte));
   return from;
@@ -137,7 +137,7 @@ automaton::state masker::advance(grammar_state& g, automaton::state from, token_
 // Null: the budget is spent.
 const mask_maker::mask* masker::mask_of(grammar_state& g, automaton::state s, bool is_first,
                                         const mask_budget& budget) {
-  if (s == over)
+  if (s == ended)
     return &end_;
   const bool begins_text = is_first && !maker_->texts().first.empty();
   const auto key = std::uint64_t{s} * 2 + (begins_text ? 1 : 0);
@@ -148,17 +148,17 @@ const mask_maker::mask* masker::mask_of(grammar_state& g, automaton::state s, bo
     return nullptr;
   auto& kept = g.masks[key];
   const auto hash = made->hash();
-  const auto [begin, end] = g.unlike.equal_range(hash);
+  const auto [begin, end] = g.distinct.equal_range(hash);
   for (auto it = begin; it != end && !kept; ++it)
     if (*it->second == *made)
       kept = it->second;
   if (!kept) {
     kept = std::make_shared<const mask_maker::mask>(std::move(*made));
-    g.unlike.emplace(hash, kept);
+    g.distinct.emplace(hash, kept);
     g.mask_bytes += kept->bytes();
   }
-  constexpr std::size_t place_bytes = 64; // of one table entry
-  g.mask_bytes += place_bytes;
+  constexpr std::size_t table_entry_bytes = 64; // of one table entry
+  g.mask_bytes += table_entry_bytes;
   return kept.get();
 }
 
@@ -170,9 +170,9 @@ void masker::keep_bounds() {
     const bool is_kept = count <= 1 || (count <= limits_.grammars && bytes <= limits_.bytes);
     it = is_kept ? std::next(it) : grammars_.erase(it);
   }
-  while (followed_.size() > limits_.sequences) {
-    places_.erase(followed_.back().who);
-    followed_.pop_back();
+  while (followed_sequences_.size() > limits_.sequences) {
+    trail_index_.erase(followed_sequences_.back().sequence);
+    followed_sequences_.pop_back();
   }
 }
 

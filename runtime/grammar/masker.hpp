@@ -42,8 +42,8 @@ public:
   // do not match (a rejected draft), only end tokens: a token sampled there is discarded.
   // `sequence` only selects the cached trail. Errors: as compile() and the source, unprocessable
   // (no token of the vocabulary can follow; over the memory or time limit).
-  result<void> find(const shared_constraint& of, sequence_id who, std::span<const token_id> output,
-                    token_bits& out);
+  result<void> find(const shared_constraint& of, sequence_id sequence,
+                    std::span<const token_id> output, token_bits& out);
 
 private:
   struct grammar_state {
@@ -53,27 +53,27 @@ private:
     // By state, and whether it begins a text. Equal masks, as within a bounded string, are stored
     // once.
     std::unordered_map<std::uint64_t, std::shared_ptr<const mask_maker::mask>> masks;
-    std::unordered_multimap<std::size_t, std::shared_ptr<const mask_maker::mask>> unlike;
+    std::unordered_multimap<std::size_t, std::shared_ptr<const mask_maker::mask>> distinct;
     std::size_t mask_bytes = 0;
-    std::uint64_t life = 0; // of the numbering of its states
+    std::uint64_t generation = 0; // of the numbering of its states
 
     std::size_t bytes() const noexcept { return states.bytes() + mask_bytes; }
   };
   // The states after 0, 1, ... ids of a sequence.
   struct trail {
     const grammar_state* of = nullptr;
-    std::uint64_t life = 0;
+    std::uint64_t generation = 0;
     std::vector<token_id> ids;
     std::vector<automaton::state> states;
   };
-  struct followed {
-    sequence_id who;
-    trail way;
+  struct followed_sequence {
+    sequence_id sequence;
+    trail path;
   };
 
   result<grammar_state*> grammar_of(const shared_constraint& c);
-  void begin_anew(grammar_state& g);
-  trail& trail_of(sequence_id who);
+  void restart(grammar_state& g);
+  trail& trail_of(sequence_id sequence);
   std::optional<automaton::state>
   follow(grammar_state& g, trail& t, std::span<const token_id> output, const mask_budget& budget);
   automaton::state advance(grammar_state& g, automaton::state from, token_id id, bool is_first);
@@ -85,10 +85,10 @@ private:
   std::optional<mask_maker> maker_; // set once the texts are read
   masker_limits limits_;
   mask_maker::mask end_;
-  std::list<grammar_state> grammars_; // most recently used first
-  std::list<followed> followed_;      // likewise
-  std::unordered_map<sequence_id, std::list<followed>::iterator> places_;
-  std::uint64_t lives_ = 0;
+  std::list<grammar_state> grammars_;               // most recently used first
+  std::list<followed_sequence> followed_sequences_; // likewise
+  std::unordered_map<sequence_id, std::list<followed_sequence>::iterator> trail_index_;
+  std::uint64_t generations_ = 0;
 };
 
 } // namespace baton::grammar

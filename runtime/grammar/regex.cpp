@@ -6,7 +6,7 @@ namespace baton::grammar {
 namespace {
 
 const character_set digits{{'0', '9'}};
-const character_set words{{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
+const character_set word_characters{{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
 // As in Python and JavaScript, but only up to Latin-1.
 const character_set spaces{{'\t', '\r'}, {' ', ' '}, {0xA0, 0xA0}};
 const character_set line_ends{{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}}; // JavaScript's
@@ -210,9 +210,9 @@ private:
     case 'D':
       return digits.inverted();
     case 'w':
-      return words;
+      return word_characters;
     case 'W':
-      return words.inverted();
+      return word_characters.inverted();
     case 's':
       return spaces;
     case 'S':
@@ -255,7 +255,7 @@ private:
     default:
       if (digits.contains(c))
         return unsupported("a back-reference");
-      if (words.contains(c))
+      if (word_characters.contains(c))
         return wrong("'\\{}', an unknown escape", static_cast<char>(c));
       return only(c);
     }

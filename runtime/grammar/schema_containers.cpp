@@ -12,8 +12,9 @@ constexpr std::size_t excluded_name_bytes_max = 256;
 
 } // namespace
 
-result<std::optional<std::uint32_t>>
-schema_reader::count(const json_value& schema, std::string_view keyword, const place& where) const {
+result<std::optional<std::uint32_t>> schema_reader::count(const json_value& schema,
+                                                          std::string_view keyword,
+                                                          const location& where) const {
   const auto* value = schema.find(keyword);
   if (!value)
     return std::optional<std::uint32_t>{};
@@ -27,7 +28,7 @@ schema_reader::count(const json_value& schema, std::string_view keyword, const p
   return std::optional(static_cast<std::uint32_t>(n));
 }
 
-result<expression> schema_reader::read_object(const json_value& schema, const place& where) {
+result<expression> schema_reader::read_object(const json_value& schema, const location& where) {
   const auto* further = schema.find("additionalProperties");
   const bool has_members = schema.find("properties") || schema.find("required");
   auto all = read_members(schema, where);
@@ -74,7 +75,7 @@ result<expression> schema_reader::read_object(const json_value& schema, const pl
 
 // Members of `properties`, then further `required` ones.
 result<std::vector<schema_reader::member>> schema_reader::read_members(const json_value& schema,
-                                                                       const place& where) {
+                                                                       const location& where) {
   static const json_value none{.is = json_value::kind::object};
   const auto* properties = schema.find("properties");
   const auto* required = schema.find("required");
@@ -107,7 +108,7 @@ result<std::vector<schema_reader::member>> schema_reader::read_members(const jso
 }
 
 // `propertyNames`: a schema for strings.
-result<expression> schema_reader::read_name(const json_value& schema, const place& where) {
+result<expression> schema_reader::read_name(const json_value& schema, const location& where) {
   const auto* names = schema.find("propertyNames");
   if (!names)
     return json_.string();
@@ -119,7 +120,7 @@ result<expression> schema_reader::read_name(const json_value& schema, const plac
 
 // An object without named members. A parser merges duplicate names, so counts beyond 1 are refused.
 result<expression> schema_reader::read_map(const json_value& schema, expression value,
-                                           const place& where) {
+                                           const location& where) {
   const auto least = count(schema, "minProperties", where);
   const auto most = count(schema, "maxProperties", where);
   if (!least || !most)
@@ -141,21 +142,21 @@ expression schema_reader::members_of(const std::vector<member>& all,
   const auto comma = to_.sequence({to_.text(","), json_.gap()});
   const auto further =
       additional ? to_.repeat(to_.sequence({comma, *additional}), 0, std::nullopt) : to_.empty();
-  auto behind = to_.sequence({further, json_.gap()}); // with a preceding member
+  auto following = to_.sequence({further, json_.gap()}); // with a preceding member
   auto first = additional
                    ? to_.either({to_.sequence({*additional, further, json_.gap()}), to_.empty()})
                    : to_.empty();
   for (auto m = all.rbegin(); m != all.rend(); ++m) {
-    const auto rest = to_.shared("members", behind);
+    const auto rest = to_.shared("members", following);
     const auto one = to_.shared("member", to_.sequence({json_.member(m->name, m->value), rest}));
     const auto with_comma = to_.sequence({comma, one});
-    behind = m->is_required ? with_comma : to_.either({with_comma, rest});
+    following = m->is_required ? with_comma : to_.either({with_comma, rest});
     first = m->is_required ? one : to_.either({one, to_.shared("members", first)});
   }
   return to_.sequence({to_.text("{"), json_.gap(), first, to_.text("}")});
 }
 
-result<expression> schema_reader::read_array(const json_value& schema, const place& where) {
+result<expression> schema_reader::read_array(const json_value& schema, const location& where) {
   const auto least = count(schema, "minItems", where);
   const auto most = count(schema, "maxItems", where);
   if (!least || !most)
@@ -208,15 +209,15 @@ expression schema_reader::items_of(const std::vector<expression>& first,
     const auto some = to_.sequence({*rest, further(1), json_.gap()});
     return least > 0 ? some : to_.optional(some);
   }
-  auto behind = to_.sequence({further(count), json_.gap()});
+  auto following = to_.sequence({further(count), json_.gap()});
   for (std::uint32_t i = count; i-- > 0;) {
-    const auto rest_of_it = to_.shared("items", behind);
-    const auto one = to_.sequence({first[i], rest_of_it});
+    const auto remaining_items = to_.shared("items", following);
+    const auto one = to_.sequence({first[i], remaining_items});
     const auto next = i > 0 ? to_.sequence({comma, one}) : one;
     const auto end = i > 0 ? json_.gap() : to_.empty();
-    behind = i >= least ? to_.either({end, next}) : next;
+    following = i >= least ? to_.either({end, next}) : next;
   }
-  return behind;
+  return following;
 }
 
 } // namespace baton::grammar

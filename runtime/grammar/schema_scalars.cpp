@@ -53,7 +53,7 @@ constexpr format_row formats[] = {
 
 } // namespace
 
-result<expression> schema_reader::read_string(const json_value& schema, const place& where) {
+result<expression> schema_reader::read_string(const json_value& schema, const location& where) {
   const auto least = count(schema, "minLength", where);
   const auto most = count(schema, "maxLength", where);
   if (!least || !most)
@@ -84,7 +84,7 @@ result<expression> schema_reader::read_string(const json_value& schema, const pl
 }
 
 result<expression> schema_reader::read_pattern(const std::string& pattern, bool is_search,
-                                               const place& where) {
+                                               const location& where) {
   const regex_style style{[this](const character_set& set) { return json_.written(set); },
                           is_search};
   auto content = read_regex(to_, pattern, style);
@@ -94,7 +94,7 @@ result<expression> schema_reader::read_pattern(const std::string& pattern, bool 
 }
 
 result<decimal_range> schema_reader::read_range(const json_value& schema,
-                                                const place& where) const {
+                                                const location& where) const {
   decimal_range out;
   // If a side has two bounds, the narrower one applies.
   const auto add = [&](const char* keyword, std::optional<decimal_bound>& to, bool is_excluded,
@@ -123,7 +123,7 @@ result<decimal_range> schema_reader::read_range(const json_value& schema,
 }
 
 result<expression> schema_reader::read_number(const json_value& schema, bool is_integer,
-                                              const place& where) {
+                                              const location& where) {
   if (const auto* step = schema.find("multipleOf")) {
     const auto number = step->is_number() ? decimal_of(step->text) : std::nullopt;
     if (!number || number->whole != "1" || !number->fraction.empty() || number->is_negative)

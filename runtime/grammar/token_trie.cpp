@@ -34,7 +34,7 @@ token_trie::token_trie(const std::vector<token_text>& texts) {
   std::string_view before;
   const auto close_to = [&](std::size_t depth) {
     for (; path.size() > depth; path.pop_back())
-      nodes_[path.back()].behind = static_cast<std::uint32_t>(nodes_.size());
+      nodes_[path.back()].subtree_end = static_cast<std::uint32_t>(nodes_.size());
   };
   for (const auto& [prefix, text] : sorted) {
     const auto [bytes, id] = text;

@@ -22,8 +22,8 @@ public:
   static constexpr std::size_t bytes_max = 255;
 
   struct node {
-    std::uint32_t behind = 0; // the first node after its subtree
-    std::uint32_t first = 0;  // its first token; its tokens end at the next node's first
+    std::uint32_t subtree_end = 0; // the first node after its subtree
+    std::uint32_t first = 0;       // its first token; its tokens end at the next node's first
     std::uint8_t byte = 0;
     std::uint8_t depth = 0; // from 1
   };

@@ -41,7 +41,7 @@ result<void> checkpoint::check_head() {
   if (!config_.has_tied_embeddings && !sources_.contains("output.weight")) {
     return fail(errc::bad_model_file,
                 "{}: tensor '{}' is missing, and 'tie_word_embeddings' is not true in config.json",
-                path_.string(), spelled("output.weight"));
+                path_.string(), original_name("output.weight"));
   }
   if (config_.gptq) {
     config_.values["general.file_type"] = config_.gptq->label();
@@ -111,7 +111,7 @@ std::uint64_t checkpoint::size_bytes() const noexcept {
   return total;
 }
 
-std::string checkpoint::spelled(std::string_view name) const {
+std::string checkpoint::original_name(std::string_view name) const {
   if (const auto found = config_.fields.find(name); found != config_.fields.end()) {
     return found->second;
   }
@@ -141,9 +141,9 @@ std::optional<std::uint64_t> checkpoint::array_size(std::string_view) const noex
 error checkpoint::wrong_kind(std::string_view key, std::string_view wanted) const {
   const auto found = config_.values.find(key);
   if (found == config_.values.end()) {
-    return fail(errc::bad_model_file, "config.json: '{}' is missing", spelled(key));
+    return fail(errc::bad_model_file, "config.json: '{}' is missing", original_name(key));
   }
-  return fail(errc::bad_model_file, "config.json: '{}' is a {}, not {}", spelled(key),
+  return fail(errc::bad_model_file, "config.json: '{}' is a {}, not {}", original_name(key),
               found->second.type_name(), wanted);
 }
 
@@ -200,7 +200,7 @@ result<void> checkpoint::copy_rows(std::string_view name, std::uint64_t first, s
                                    std::span<std::byte> out) const {
   const auto found = sources_.find(name);
   if (found == sources_.end()) {
-    return fail(errc::not_found, "{}: no tensor '{}'", path_.string(), spelled(name));
+    return fail(errc::not_found, "{}: no tensor '{}'", path_.string(), original_name(name));
   }
   const auto& from = found->second;
   const auto& tensor = tensors_[from.tensor];

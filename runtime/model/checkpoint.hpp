@@ -24,7 +24,7 @@ public:
   std::string_view form() const noexcept override { return "safetensors"; }
   std::uint64_t fingerprint() const noexcept override { return fingerprint_; }
   bool rotates_halves() const noexcept override { return true; }
-  std::string spelled(std::string_view name) const override;
+  std::string original_name(std::string_view name) const override;
 
   using model_file::get_bool;
   using model_file::get_f32;
@@ -80,14 +80,14 @@ private:
   result<void> add_made(std::string name, std::vector<float> values);
   result<void> add(tensor_view view, source from);
   // Whether an opened file holds a tensor. Requires: called before join_parts().
-  bool is_held(const std::string& published, const std::string& file) const;
+  bool contains_tensor(const std::string& published, const std::string& file) const;
   // Null if no opened file has it. Requires: called before join_experts().
   const source* find_expert(const expert_name& name) const;
   result<void> join_parts();
   result<void> join_experts();
   result<void> join_matrix(const std::string& module);
   result<void> take_bias(const std::string& module, const stored_tensor& bias);
-  error taken(const source& from, const source& by) const;
+  error duplicate(const source& from, const source& by) const;
   result<void> check_head();
   result<void> add_one_to_norms();
   result<void> take_fingerprint();

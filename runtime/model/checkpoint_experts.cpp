@@ -11,7 +11,7 @@ namespace baton::model {
 result<void> checkpoint::add_expert(std::uint64_t number, tensor_view view, source from) {
   auto& all = experts_[view.name];
   if (const auto other = all.find(number); other != all.end()) {
-    return taken(from, other->second.from);
+    return duplicate(from, other->second.from);
   }
   all.emplace(number, expert_matrix{std::move(view), std::move(from)});
   return {};

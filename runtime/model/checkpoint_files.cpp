@@ -99,7 +99,7 @@ result<void> checkpoint::open_indexed() {
     }
   }
   for (const auto& [tensor, file] : index->at("weight_map").items()) {
-    if (!is_held(tensor, file.get<std::string>()) && !is_leftover(tensor) &&
+    if (!contains_tensor(tensor, file.get<std::string>()) && !is_leftover(tensor) &&
         !(config_.has_tied_embeddings && tensor == head_name)) {
       return fail(errc::bad_model_file, "{}: tensor '{}' is not in {}", origin, tensor,
                   file.get<std::string>());
@@ -212,13 +212,13 @@ result<void> checkpoint::add(tensor_view view, source from) {
   from.tensor = tensors_.size();
   const auto [at, is_new] = sources_.try_emplace(view.name, std::move(from));
   if (!is_new) {
-    return taken(from, at->second);
+    return duplicate(from, at->second);
   }
   tensors_.push_back(std::move(view));
   return {};
 }
 
-error checkpoint::taken(const source& from, const source& by) const {
+error checkpoint::duplicate(const source& from, const source& by) const {
   const auto origin = [this](const source& each) {
     return (each.file ? files_[*each.file].path() : path_).string();
   };
@@ -226,7 +226,7 @@ error checkpoint::taken(const source& from, const source& by) const {
               from.published, by.published, origin(by));
 }
 
-bool checkpoint::is_held(const std::string& published, const std::string& file) const {
+bool checkpoint::contains_tensor(const std::string& published, const std::string& file) const {
   std::optional<std::size_t> holder;
   if (const auto part = parts_.find(published); part != parts_.end()) {
     holder = part->second.file;

@@ -64,7 +64,7 @@ public:
       keep(value.error());
     } else if (*value == 0 || *value > max) {
       keep(fail(errc::bad_model_file, "metadata key '{}' is {}, not in [1, {}]",
-                file_.spelled(name), *value, max));
+                file_.original_name(name), *value, max));
     } else {
       target = *value;
     }
@@ -75,8 +75,8 @@ public:
     if (!value) {
       keep(value.error());
     } else if (!std::isfinite(*value) || *value <= 0.0F) {
-      keep(fail(errc::bad_model_file, "metadata key '{}' is {}, not positive", file_.spelled(name),
-                *value));
+      keep(fail(errc::bad_model_file, "metadata key '{}' is {}, not positive",
+                file_.original_name(name), *value));
     } else {
       target = *value;
     }
@@ -244,13 +244,14 @@ result<void> read_attention(const model_file& file, const family& kind, descript
 result<void> read_vocab(const model_file& file, const family&, description& d) {
   const auto embedding = file.find("token_embd.weight");
   if (!embedding) {
-    return fail(errc::bad_model_file, "tensor '{}' is missing", file.spelled("token_embd.weight"));
+    return fail(errc::bad_model_file, "tensor '{}' is missing",
+                file.original_name("token_embd.weight"));
   }
   const auto rows = embedding->rows();
   if (embedding->shape.size() != 2 || rows > vocab_size_max) {
     return fail(errc::bad_model_file, "tensor '{}': found [{}], expected [{}, up to {}]",
-                file.spelled("token_embd.weight"), fmt::join(embedding->shape, ", "), d.hidden_size,
-                vocab_size_max);
+                file.original_name("token_embd.weight"), fmt::join(embedding->shape, ", "),
+                d.hidden_size, vocab_size_max);
   }
   d.vocab_size = static_cast<std::uint32_t>(rows);
   const auto stated = file.get_u32(d.architecture + ".vocab_size", d.vocab_size);
@@ -260,8 +261,8 @@ result<void> read_vocab(const model_file& file, const family&, description& d) {
   const auto tokens = file.array_size("tokenizer.ggml.tokens").value_or(d.vocab_size);
   if (*stated != d.vocab_size || tokens != d.vocab_size) {
     return fail(errc::bad_model_file, "{} has {} rows, but {} is {} and the vocabulary has {}",
-                file.spelled("token_embd.weight"), d.vocab_size,
-                file.spelled(d.architecture + ".vocab_size"), *stated, tokens);
+                file.original_name("token_embd.weight"), d.vocab_size,
+                file.original_name(d.architecture + ".vocab_size"), *stated, tokens);
   }
   return {};
 }
@@ -270,17 +271,17 @@ result<std::uint64_t> check_tensor(const model_file& file, const tensor_requirem
   const auto found = file.find(wanted.name);
   if (!found) {
     return fail(errc::bad_model_file, "tensor '{}' is missing, expected [{}]",
-                file.spelled(wanted.name), fmt::join(wanted.shape, ", "));
+                file.original_name(wanted.name), fmt::join(wanted.shape, ", "));
   }
   if (found->shape != wanted.shape) {
     return fail(errc::bad_model_file, "tensor '{}': expected [{}], found [{}]",
-                file.spelled(wanted.name), fmt::join(wanted.shape, ", "),
+                file.original_name(wanted.name), fmt::join(wanted.shape, ", "),
                 fmt::join(found->shape, ", "));
   }
   const auto& traits = tensor_type_traits(found->type);
   if (!traits.is_supported) {
     return fail(errc::unsupported_model, "tensor '{}' is {}: this build reads {}",
-                file.spelled(wanted.name), traits.name, supported_tensor_types());
+                file.original_name(wanted.name), traits.name, supported_tensor_types());
   }
   return found->size_bytes();
 }
@@ -336,7 +337,7 @@ result<void> read_tensors(const model_file& file, const family& kind, descriptio
     if (!seen.contains(tensor.name)) {
       return fail(errc::unsupported_model,
                   "tensor '{}' [{}] has no place in architecture '{}' as this build knows it",
-                  file.spelled(tensor.name), fmt::join(tensor.shape, ", "), d.architecture);
+                  file.original_name(tensor.name), fmt::join(tensor.shape, ", "), d.architecture);
     }
     d.parameter_count += tensor.elements();
     d.expert_bytes += tensor.shape.size() == 3 ? tensor.size_bytes() : 0; // only experts have 3

@@ -149,7 +149,7 @@ result<void> check_keys(const model_file& file, const family& kind) {
     if (feature == feature_keys.end()) {
       return fail(errc::unsupported_model,
                   "metadata key '{}' is not known to this build and may change the arithmetic",
-                  file.spelled(key));
+                  file.original_name(key));
     }
     if (feature->read_by != nullptr && kind.*feature->read_by) {
       continue;
@@ -157,7 +157,7 @@ result<void> check_keys(const model_file& file, const family& kind) {
     const auto found = file_text(file, key);
     if (!found || *found != feature->off) {
       return fail(errc::unsupported_model, "metadata key '{}' is {}: this build only runs it as {}",
-                  file.spelled(key), found.value_or("an array"), feature->off);
+                  file.original_name(key), found.value_or("an array"), feature->off);
     }
   }
   return {};

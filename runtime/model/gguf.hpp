@@ -40,7 +40,7 @@ public:
   std::uint32_t alignment() const noexcept { return alignment_; }
   std::uint64_t fingerprint() const noexcept override { return fingerprint_; }
   bool rotates_halves() const noexcept override { return false; }
-  std::string spelled(std::string_view name) const override { return std::string(name); }
+  std::string original_name(std::string_view name) const override { return std::string(name); }
 
   using model_file::get_bool;
   using model_file::get_f32;

@@ -291,7 +291,7 @@ result<void> gguf_header_reader::read_tensor() {
 }
 
 // Converts offsets relative to the data section into offsets in the file.
-result<void> gguf_header_reader::place_tensors() {
+result<void> gguf_header_reader::locate_tensors() {
   const std::uint64_t mask = file_.alignment_ - 1U;
   const std::uint64_t data_start = (position_ + mask) & ~mask; // position_ <= header_bytes_max
   for (std::size_t i = 0; i < extents_.size(); ++i) {
@@ -362,7 +362,7 @@ result<void> gguf_header_reader::read() {
   }
   file_.header_.resize(position_);
   file_.header_.shrink_to_fit();
-  return place_tensors();
+  return locate_tensors();
 }
 
 } // namespace baton::model

@@ -58,12 +58,12 @@ private:
   result<void> read_alignment();
   result<void> read_tensor();
   result<void> read_shape(tensor_view& tensor);
-  result<void> place_tensors();
+  result<void> locate_tensors();
   result<void> check_overlaps() const;
 
   gguf_file& file_;
   std::uint64_t position_ = 0;
-  std::vector<extent> extents_; // offsets relative to the data until place_tensors
+  std::vector<extent> extents_; // offsets relative to the data until locate_tensors
 };
 
 } // namespace baton::model

@@ -15,30 +15,30 @@ class parser_watch {
 public:
   bool operator()(int depth, json::parse_event_t event, const json& parsed) {
     if (depth > json_depth_max) {
-      complaint_ = fmt::format("nested more than {} levels deep", json_depth_max);
+      problem_ = fmt::format("nested more than {} levels deep", json_depth_max);
       return false;
     }
     if (event == json::parse_event_t::object_start) {
       open_.emplace_back();
     } else if (event == json::parse_event_t::object_end) {
       open_.pop_back();
-    } else if (event == json::parse_event_t::key && complaint_.empty()) {
+    } else if (event == json::parse_event_t::key && problem_.empty()) {
       const auto& name = parsed.get_ref<const std::string&>();
       if (!open_.back().insert(name).second) {
-        complaint_ = fmt::format("an object has the name '{}' twice", name);
+        problem_ = fmt::format("an object has the name '{}' twice", name);
       }
     }
     return true;
   }
-  const std::string& complaint() const noexcept { return complaint_; }
+  const std::string& problem() const noexcept { return problem_; }
 
 private:
   std::vector<std::set<std::string>> open_; // names in the enclosing objects
-  std::string complaint_;
+  std::string problem_;
 };
 
 // Removes the library's own prefix "[json.exception.parse_error.101] ".
-std::string complaint_of(const json::exception& e) {
+std::string message_of(const json::exception& e) {
   const std::string text = e.what();
   const auto at = text.find("] ");
   return at == std::string::npos ? text : text.substr(at + 2);
@@ -52,8 +52,8 @@ result<json> parse_json_object(std::string_view text, std::string_view origin) {
     auto parsed = json::parse(text, [&watch](int depth, json::parse_event_t event, json& value) {
       return watch(depth, event, value);
     });
-    if (!watch.complaint().empty()) {
-      return fail(errc::bad_model_file, "{}: {}", origin, watch.complaint());
+    if (!watch.problem().empty()) {
+      return fail(errc::bad_model_file, "{}: {}", origin, watch.problem());
     }
     if (!parsed.is_object()) {
       return fail(errc::bad_model_file, "{}: expected an object, found {}", origin,
@@ -61,7 +61,7 @@ result<json> parse_json_object(std::string_view text, std::string_view origin) {
     }
     return parsed;
   } catch (const json::exception& e) {
-    return fail(errc::bad_model_file, "{}: not valid JSON: {}", origin, complaint_of(e));
+    return fail(errc::bad_model_file, "{}: not valid JSON: {}", origin, message_of(e));
   }
 }
 

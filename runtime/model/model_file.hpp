@@ -30,7 +30,7 @@ public:
   // permutes them in some families, for the rotation of pairs.
   virtual bool rotates_halves() const noexcept = 0;
   // The file's own name for a GGUF key or tensor name, for messages.
-  virtual std::string spelled(std::string_view name) const = 0;
+  virtual std::string original_name(std::string_view name) const = 0;
 
   virtual bool has(std::string_view key) const noexcept = 0;
   virtual std::vector<std::string> keys() const = 0; // sorted

@@ -103,7 +103,7 @@ result<placed_tensor> tensor_of(const std::string& name, const json& info) {
 }
 
 // Checks that the data is filled once and without a gap. Requires: sorted by `begin`.
-result<void> check_places(const std::vector<placed_tensor>& tensors, std::uint64_t data_bytes) {
+result<void> check_layout(const std::vector<placed_tensor>& tensors, std::uint64_t data_bytes) {
   std::uint64_t end = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const auto& t = tensors[i];
@@ -187,7 +187,7 @@ result<void> safetensors_file::read_header() {
   }
   std::ranges::sort(tensors, {}, &placed_tensor::begin);
   data_start_ = length_bytes + length;
-  if (auto r = check_places(tensors, data_.size_bytes() - data_start_); !r) {
+  if (auto r = check_layout(tensors, data_.size_bytes() - data_start_); !r) {
     return r;
   }
   for (auto& t : tensors) {

@@ -114,8 +114,8 @@ result<std::vector<layer_range>> partition(const description& model, std::uint32
   for (const std::uint32_t end : best.ends) {
     ranges.push_back({.first = first,
                       .count = end - first,
-                      .embeds = first == 0,
-                      .heads = end == model.layer_count});
+                      .has_embedding = first == 0,
+                      .has_head = end == model.layer_count});
     first = end;
   }
   return ranges;
@@ -127,11 +127,11 @@ double step_cost(const description& model, const layer_range& range, std::uint32
   own.rows = rows;
   const auto below = cost_below(model, own);
   const auto head = static_cast<double>(model.head_bytes + model.output_norm_bytes);
-  return below.at(range.end()) - below.at(range.first) + (range.heads ? head : 0.0);
+  return below.at(range.end()) - below.at(range.first) + (range.has_head ? head : 0.0);
 }
 
 layer_range whole(const description& model) noexcept {
-  return {.first = 0, .count = model.layer_count, .embeds = true, .heads = true};
+  return {.first = 0, .count = model.layer_count, .has_embedding = true, .has_head = true};
 }
 
 std::vector<std::string> tensors_of(const description& model, const layer_range& range) {
@@ -139,7 +139,7 @@ std::vector<std::string> tensors_of(const description& model, const layer_range&
   const auto add = [&](std::vector<tensor_requirement> group) {
     std::ranges::move(group, std::back_inserter(list));
   };
-  if (range.embeds) {
+  if (range.has_embedding) {
     add(input_tensors(model));
   }
   if (range.count > 0) {
@@ -148,9 +148,9 @@ std::vector<std::string> tensors_of(const description& model, const layer_range&
   for (std::uint32_t layer = range.first; layer < range.end(); ++layer) {
     add(layer_tensors(model, layer));
   }
-  if (range.heads) {
+  if (range.has_head) {
     add(output_tensors(model));
-    if (range.embeds && model.has_tied_embeddings) {
+    if (range.has_embedding && model.has_tied_embeddings) {
       list.pop_back(); // the head is the embedding, which is already in the list
     }
   }

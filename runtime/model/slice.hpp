@@ -9,8 +9,8 @@ namespace baton::model {
 struct layer_range {
   std::uint32_t first = 0;
   std::uint32_t count = 0;
-  bool embeds = false; // stage 0: turns token ids into rows
-  bool heads = false;  // last stage: output norm, logits
+  bool has_embedding = false; // stage 0: turns token ids into rows
+  bool has_head = false;      // last stage: output norm, logits
 
   std::uint32_t end() const noexcept { return first + count; }
   friend bool operator==(const layer_range&, const layer_range&) = default;

@@ -174,9 +174,10 @@ std::uint64_t rank_bytes(const description& model, const layer_range& range,
   double bytes = 0;
   for (auto layer = range.first; layer < range.end(); ++layer)
     bytes += static_cast<double>(model.layer_bytes[layer]) * of_layer;
-  if (range.embeds)
+  if (range.has_embedding)
     bytes += static_cast<double>(model.embedding_bytes);
-  if (range.heads && !(range.embeds && model.has_tied_embeddings)) // else it is the embedding
+  if (range.has_head &&
+      !(range.has_embedding && model.has_tied_embeddings)) // else it is the embedding
     bytes += static_cast<double>(model.head_bytes) * of_head;
   return static_cast<std::uint64_t>(bytes);
 }

@@ -282,8 +282,8 @@ result<std::unique_ptr<plugin_engine>> plugin_engine::load(const library& from,
   if (!feed)
     return feed.error();
   auto s = std::make_shared<state>(from, *std::move(feed), *std::move(slices), settings);
-  s->embeds = range.embeds;
-  s->heads = range.heads;
+  s->embeds = range.has_embedding;
+  s->heads = range.has_head;
   auto& limits = s->limits;
   limits.blocks = settings.blocks;
   limits.block_positions = settings.block_positions;
@@ -297,7 +297,7 @@ result<std::unique_ptr<plugin_engine>> plugin_engine::load(const library& from,
   limits.model_hash = file.fingerprint();
   if (auto ok = s->create(); !ok)
     return ok.error();
-  limits.pools = !range.heads || s->told.gives_states;
+  limits.pools = !range.has_head || s->told.gives_states;
   limits.scores = true; // computed from logits
   limits.device = fmt::format(
       "{} {}{}", from.calls().name, s->told.device,

@@ -80,7 +80,7 @@ result<void> weight_feed::take_frequencies() {
 result<void> weight_feed::check_tensors() const {
   for (const auto& name : model::tensors_of(model_, range_))
     if (!file_->find(name))
-      return fail(errc::bad_model_file, "tensor '{}' is not in {}", file_->spelled(name),
+      return fail(errc::bad_model_file, "tensor '{}' is not in {}", file_->original_name(name),
                   file_->path().string());
   return {};
 }
@@ -95,10 +95,10 @@ plugin::decoder weight_feed::describe() const {
   m.kv_head_count = own_.kv_head_count;
   m.head_size = own_.head_size;
   m.vocabulary_size = own_.vocab_size;
-  m.logit_count = range_.heads ? slice_.vocabulary.count : 0;
-  m.first_logit = range_.heads ? slice_.vocabulary.first : 0;
-  m.embeds = range_.embeds;
-  m.heads = range_.heads;
+  m.logit_count = range_.has_head ? slice_.vocabulary.count : 0;
+  m.first_logit = range_.has_head ? slice_.vocabulary.first : 0;
+  m.embeds = range_.has_embedding;
+  m.heads = range_.has_head;
   m.rms_epsilon = own_.rms_epsilon;
   m.act =
       own_.activation == model::activation_kind::silu ? activation::silu : activation::gelu_tanh;
@@ -125,15 +125,15 @@ std::optional<weight_feed::source> weight_feed::locate(const weight_name& name) 
     return std::nullopt;
   switch (name.which) {
   case weight::embedding:
-    if (!range_.embeds)
+    if (!range_.has_embedding)
       return std::nullopt;
     return source{"token_embd.weight", 0, 0, {model_.vocab_size, hidden}};
   case weight::output_norm:
-    if (!range_.heads)
+    if (!range_.has_head)
       return std::nullopt;
     return source{"output_norm.weight", 0, 0, {1, hidden}};
   case weight::head:
-    if (!range_.heads)
+    if (!range_.has_head)
       return std::nullopt;
     return source{model_.has_tied_embeddings ? "token_embd.weight" : "output.weight",
                   slice_.vocabulary.first,

@@ -24,14 +24,14 @@ std::unordered_set<std::string_view> special_texts(const token_table& tokens) {
 
 } // namespace
 
-result<byte_level_bpe> byte_level_bpe::create(const vocabulary& words, const token_table& tokens) {
-  auto pre = pre_tokenizer::create(words.pre);
+result<byte_level_bpe> byte_level_bpe::create(const vocabulary& vocab, const token_table& tokens) {
+  auto pre = pre_tokenizer::create(vocab.pre);
   if (!pre)
     return pre.error();
-  byte_level_bpe made(std::move(*pre), words.merges.size());
+  byte_level_bpe made(std::move(*pre), vocab.merges.size());
   if (auto added = made.add_tokens(tokens); !added)
     return added.error();
-  if (auto added = made.add_merges(words, tokens); !added)
+  if (auto added = made.add_merges(vocab, tokens); !added)
     return added.error();
   return made;
 }
@@ -57,10 +57,10 @@ result<void> byte_level_bpe::add_tokens(const token_table& tokens) {
   return {};
 }
 
-result<void> byte_level_bpe::add_merges(const vocabulary& words, const token_table& tokens) {
+result<void> byte_level_bpe::add_merges(const vocabulary& vocab, const token_table& tokens) {
   const auto special = special_texts(tokens);
-  for (std::size_t rank = 0; rank < words.merges.size(); ++rank) {
-    const std::string_view line = words.merges[rank];
+  for (std::size_t rank = 0; rank < vocab.merges.size(); ++rank) {
+    const std::string_view line = vocab.merges[rank];
     const std::size_t space = line.find(' ', 1);
     const auto left = bytes_of_alphabet_text(line.substr(0, space));
     const auto right = space == std::string_view::npos

@@ -21,7 +21,7 @@ public:
   // Requires: `tokens` belong to `vocab`, and their bytes outlive this object. Errors:
   // unsupported_model (an unknown pre-tokenizer, named); bad_model_file (a merge that is not a pair
   // of tokens, a vocabulary without tokens for letters).
-  static result<byte_level_bpe> create(const vocabulary& words, const token_table& tokens);
+  static result<byte_level_bpe> create(const vocabulary& vocab, const token_table& tokens);
 
   // Appends the ids of text without special tokens. Errors: internal.
   result<void> encode(std::string_view text, encode_scratch& scratch,
@@ -34,7 +34,7 @@ private:
       : pre_tokenizer_(std::move(pre)), merges_(merges) {}
 
   result<void> add_tokens(const token_table& tokens);
-  result<void> add_merges(const vocabulary& words, const token_table& tokens);
+  result<void> add_merges(const vocabulary& vocab, const token_table& tokens);
   result<void> encode_valid(std::string_view text, encode_scratch& scratch,
                             std::vector<token_id>& ids) const;
   void encode_piece(std::string_view piece, encode_scratch& scratch,

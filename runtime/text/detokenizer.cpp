@@ -6,9 +6,9 @@
 namespace baton::text {
 
 std::size_t detokenizer::push(token_id id, std::string& text) {
-  if (skip_special_ && words_->is_control(id))
+  if (skip_special_ && tokenizer_->is_control(id))
     return 0;
-  const std::string_view bytes = words_->next_piece(id, is_first_);
+  const std::string_view bytes = tokenizer_->next_piece(id, is_first_);
   pending_ += bytes;
   std::size_t at = 0;
   while (at < pending_.size()) {

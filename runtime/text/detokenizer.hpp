@@ -16,8 +16,8 @@ public:
   // Requires: `tokenizer` outlives this object. `skip_special`: control tokens have no text.
   // `begins_text`: the ids start a text rather than continue one, so the space that SentencePiece
   // models put before a text is dropped.
-  detokenizer(const tokenizer& words, bool skip_special, bool begins_text = true)
-      : words_(&words), skip_special_(skip_special), begins_text_(begins_text),
+  detokenizer(const tokenizer& tokenizer, bool skip_special, bool begins_text = true)
+      : tokenizer_(&tokenizer), skip_special_(skip_special), begins_text_(begins_text),
         is_first_(begins_text) {}
 
   // Appends the decided text to `text`: complete characters, and U+FFFD for each maximal subpart
@@ -31,7 +31,7 @@ public:
   std::size_t pending_bytes() const noexcept { return pending_.size(); }
 
 private:
-  const tokenizer* words_;
+  const tokenizer* tokenizer_;
   bool skip_special_;
   bool begins_text_;
   bool is_first_; // no token has had text yet

@@ -25,7 +25,7 @@ constexpr merge_candidate make_candidate(std::uint32_t rank, std::uint32_t at) n
 constexpr std::uint32_t rank_of(merge_candidate what) noexcept {
   return static_cast<std::uint32_t>(what >> 32U);
 }
-constexpr std::uint32_t place_of(merge_candidate what) noexcept {
+constexpr std::uint32_t position_of(merge_candidate what) noexcept {
   return static_cast<std::uint32_t>(what);
 }
 
@@ -70,7 +70,7 @@ public:
       late_.push(what);
       return;
     }
-    const std::uint32_t made = new_link(place_of(what));
+    const std::uint32_t made = new_link(position_of(what));
     bucket& into = buckets_[rank];
     if (into.first == none)
       ranks_.push(rank);
@@ -98,18 +98,18 @@ private:
     std::uint32_t last = none;
   };
   struct link {
-    std::uint32_t place;
+    std::uint32_t position;
     std::uint32_t next;
   };
 
-  std::uint32_t new_link(std::uint32_t place) {
+  std::uint32_t new_link(std::uint32_t position) {
     if (free_ == none) {
-      links_.push_back({place, none});
+      links_.push_back({position, none});
       return static_cast<std::uint32_t>(links_.size() - 1);
     }
     const std::uint32_t made = free_;
     free_ = links_[made].next;
-    links_[made] = {place, none};
+    links_[made] = {position, none};
     return made;
   }
 
@@ -122,7 +122,7 @@ private:
       return;
     bucket& from = buckets_[*rank];
     for (std::uint32_t at = from.first; at != none; at = links_[at].next)
-      run_.push_back(links_[at].place);
+      run_.push_back(links_[at].position);
     if (!std::is_sorted(run_.begin(), run_.end()))
       std::sort(run_.begin(), run_.end());
     links_[from.last].next = free_;

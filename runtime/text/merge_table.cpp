@@ -129,7 +129,7 @@ std::uint64_t merge_table::apply_to_many(large_vector<token_id>& symbols, Queue 
   for (std::uint32_t i = 0; i < count; ++i)
     consider(i);
   while (const auto top = queue.pop()) {
-    const std::uint32_t at = place_of(*top);
+    const std::uint32_t at = position_of(*top);
     ++looked_up;
     const merge* what = merge_at(at);
     if (what == nullptr || what->rank != rank_of(*top))

@@ -60,15 +60,16 @@ void append(std::vector<text_range>& pieces, std::size_t begin, std::size_t end)
 
 // Splits text[piece] by one pattern. The subject is the piece alone: a pattern sees nothing outside
 // it.
-result<void> split_piece(const pcre2_code* code, pcre2_match_data* data, const letters* words,
-                         std::string_view text, text_range piece, std::vector<text_range>& out) {
+result<void> split_piece(const pcre2_code* code, pcre2_match_data* data,
+                         const letters* word_letters, std::string_view text, text_range piece,
+                         std::vector<text_range>& out) {
   const std::string_view whole = text.substr(piece.begin, piece.end - piece.begin);
   const std::size_t size = whole.size();
   const auto* subject = reinterpret_cast<PCRE2_SPTR>(whole.data());
   std::size_t done = 0; // everything before this offset is in `out`
   while (done < size) {
-    if (words != nullptr)
-      if (const std::size_t end = end_of_word(*words, whole, done); end > done) {
+    if (word_letters != nullptr)
+      if (const std::size_t end = end_of_word(*word_letters, whole, done); end > done) {
         append(out, piece.begin + done, piece.begin + end);
         done = end;
         continue;
@@ -132,9 +133,10 @@ result<void> pre_tokenizer::split(std::string_view text, std::vector<text_range>
       return fail(errc::internal, "no memory for a pre-tokenizer's match");
     before.swap(pieces);
     pieces.clear();
-    const auto* words = &pattern == &codes_.back() ? letters_ : nullptr;
+    const auto* word_letters = &pattern == &codes_.back() ? letters_ : nullptr;
     for (const text_range piece : before)
-      if (auto done = split_piece(pattern.get(), data.get(), words, text, piece, pieces); !done)
+      if (auto done = split_piece(pattern.get(), data.get(), word_letters, text, piece, pieces);
+          !done)
         return done;
   }
   return {};

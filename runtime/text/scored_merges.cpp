@@ -50,7 +50,7 @@ std::vector<piece_trie::entry> symbols_of(const std::vector<piece>& pieces, std:
   return single;
 }
 
-bool goes_on_behind_a_space(std::string_view text) {
+bool continues_after_space(std::string_view text) {
   for (std::size_t at = text.find(space_symbol, 1); at != std::string_view::npos;
        at = text.find(space_symbol, at + 1))
     if (!text.substr(0, at).ends_with(space_symbol))
@@ -59,27 +59,27 @@ bool goes_on_behind_a_space(std::string_view text) {
 }
 
 // Ranks by token: 0 has the highest score, equal scores share a rank.
-std::vector<std::uint32_t> ranks_of(const vocabulary& words) {
-  std::vector<double> scores = words.scores;
+std::vector<std::uint32_t> ranks_of(const vocabulary& vocab) {
+  std::vector<double> scores = vocab.scores;
   std::sort(scores.begin(), scores.end(), std::greater<>{});
   scores.erase(std::unique(scores.begin(), scores.end()), scores.end());
   std::vector<std::uint32_t> ranks;
-  ranks.reserve(words.scores.size());
-  for (const double score : words.scores)
+  ranks.reserve(vocab.scores.size());
+  for (const double score : vocab.scores)
     ranks.push_back(static_cast<std::uint32_t>(
         std::lower_bound(scores.begin(), scores.end(), score, std::greater<>{}) - scores.begin()));
   return ranks;
 }
 
-std::vector<piece> pieces_of(const vocabulary& words) {
+std::vector<piece> pieces_of(const vocabulary& vocab) {
   std::vector<piece> pieces;
-  for (std::size_t id = 0; id < words.tokens.size(); ++id) {
-    const token_kind kind = words.kinds[id];
-    if (words.tokens[id].empty() ||
+  for (std::size_t id = 0; id < vocab.tokens.size(); ++id) {
+    const token_kind kind = vocab.kinds[id];
+    if (vocab.tokens[id].empty() ||
         (kind != token_kind::normal && kind != token_kind::user_defined))
       continue;
     pieces.push_back(
-        {kind == token_kind::user_defined ? with_space_symbols(words.tokens[id]) : words.tokens[id],
+        {kind == token_kind::user_defined ? with_space_symbols(vocab.tokens[id]) : vocab.tokens[id],
          static_cast<token_id>(id)});
   }
   return pieces;
@@ -102,9 +102,9 @@ void add_rules(const piece& token, std::uint32_t rank, const piece_trie& symbols
 }
 
 // All ways to make a token from two symbols, ranked by score. Errors: bad_model_file (too many).
-result<std::vector<rule>> implied_rules(const vocabulary& words, const std::vector<piece>& pieces,
+result<std::vector<rule>> implied_rules(const vocabulary& vocab, const std::vector<piece>& pieces,
                                         const piece_trie& symbols) {
-  const std::vector<std::uint32_t> ranks = ranks_of(words);
+  const std::vector<std::uint32_t> ranks = ranks_of(vocab);
   std::vector<rule> rules;
   for (const piece& token : pieces) {
     if (symbols.find(token.text) != token.id)
@@ -119,13 +119,13 @@ result<std::vector<rule>> implied_rules(const vocabulary& words, const std::vect
 }
 
 // The listed merges. A special token is never merged from text, whatever the list contains.
-result<std::vector<rule>> listed_rules(const vocabulary& words, const piece_trie& symbols) {
+result<std::vector<rule>> listed_rules(const vocabulary& vocab, const piece_trie& symbols) {
   std::unordered_set<std::string_view> known;
-  for (const std::string& token : words.tokens)
+  for (const std::string& token : vocab.tokens)
     known.insert(token);
   std::vector<rule> rules;
-  for (std::size_t rank = 0; rank < words.merges.size(); ++rank) {
-    const std::string_view line = words.merges[rank];
+  for (std::size_t rank = 0; rank < vocab.merges.size(); ++rank) {
+    const std::string_view line = vocab.merges[rank];
     const std::size_t space = std::min(line.find(' '), line.size());
     const std::string left(line.substr(0, space));
     const std::string right(line.substr(std::min(space + 1, line.size())));
@@ -143,21 +143,21 @@ result<std::vector<rule>> listed_rules(const vocabulary& words, const piece_trie
 
 } // namespace
 
-result<scored_merges> scored_merges::create(const vocabulary& words) {
-  const std::vector<piece> pieces = pieces_of(words);
+result<scored_merges> scored_merges::create(const vocabulary& vocab) {
+  const std::vector<piece> pieces = pieces_of(vocab);
   std::vector<std::string> bare;
-  std::vector<piece_trie::entry> characters = symbols_of(pieces, words.tokens.size(), bare);
+  std::vector<piece_trie::entry> characters = symbols_of(pieces, vocab.tokens.size(), bare);
   std::vector<piece_trie::entry> all = characters;
   for (const piece& token : pieces)
     all.push_back({token.text, token.id});
   const piece_trie symbols(std::move(all));
   const auto rules =
-      words.merges.empty() ? implied_rules(words, pieces, symbols) : listed_rules(words, symbols);
+      vocab.merges.empty() ? implied_rules(vocab, pieces, symbols) : listed_rules(vocab, symbols);
   if (!rules)
     return rules.error();
   const bool words_end_at_spaces =
       std::none_of(pieces.begin(), pieces.end(),
-                   [](const piece& token) { return goes_on_behind_a_space(token.text); });
+                   [](const piece& token) { return continues_after_space(token.text); });
   merge_table merges(rules->size());
   for (const rule& made : *rules)
     merges.add(made.left, made.right, made.what);

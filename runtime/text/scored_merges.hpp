@@ -16,7 +16,7 @@ namespace baton::text {
 struct scored_merges {
   // Requires: `vocab` has passed validate() and is a SentencePiece vocabulary. Errors:
   // bad_model_file (more merges than vocabulary_limits, or one that is not a pair of tokens).
-  static result<scored_merges> create(const vocabulary& words);
+  static result<scored_merges> create(const vocabulary& vocab);
 
   piece_trie characters; // initial symbols, by character
   merge_table merges;

@@ -5,17 +5,17 @@
 
 namespace baton::text {
 
-result<sentencepiece_bpe> sentencepiece_bpe::create(const vocabulary& words) {
-  auto normalizer = sentencepiece_normalizer::create(words);
+result<sentencepiece_bpe> sentencepiece_bpe::create(const vocabulary& vocab) {
+  auto normalizer = sentencepiece_normalizer::create(vocab);
   if (!normalizer)
     return normalizer.error();
-  auto unknown = unknown_characters::create(words);
+  auto unknown = unknown_characters::create(vocab);
   if (!unknown)
     return unknown.error();
-  auto merges = scored_merges::create(words);
+  auto merges = scored_merges::create(vocab);
   if (!merges)
     return merges.error();
-  return sentencepiece_bpe(std::move(*normalizer), std::move(*unknown), std::move(*merges), words);
+  return sentencepiece_bpe(std::move(*normalizer), std::move(*unknown), std::move(*merges), vocab);
 }
 
 result<void> sentencepiece_bpe::encode(std::string_view text, encode_scratch& scratch,

@@ -18,7 +18,7 @@ namespace baton::text {
 class sentencepiece_bpe {
 public:
   // Errors: bad_model_file, as in sentencepiece_text.hpp and scored_merges.hpp.
-  static result<sentencepiece_bpe> create(const vocabulary& words);
+  static result<sentencepiece_bpe> create(const vocabulary& vocab);
 
   // Appends ids of text without special tokens. Errors: payload_too_large (once normalized).
   result<void> encode(std::string_view text, encode_scratch& scratch,
@@ -29,10 +29,10 @@ public:
 
 private:
   sentencepiece_bpe(sentencepiece_normalizer normalizer, unknown_characters unknown,
-                    scored_merges merges, const vocabulary& words)
+                    scored_merges merges, const vocabulary& vocab)
       : normalizer_(std::move(normalizer)), unknown_(std::move(unknown)),
-        merges_(std::move(merges)), tokens_(words.tokens.size()),
-        splits_at_spaces_(words.splits_at_spaces) {}
+        merges_(std::move(merges)), tokens_(vocab.tokens.size()),
+        splits_at_spaces_(vocab.splits_at_spaces) {}
 
   // Size of the first word of `text`. Requires: no user-defined token begins there.
   std::size_t word_bytes(std::string_view text) const noexcept;

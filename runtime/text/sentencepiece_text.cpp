@@ -11,11 +11,11 @@ namespace baton::text {
 
 namespace {
 
-std::vector<piece_trie::entry> user_defined_tokens(const vocabulary& words) {
+std::vector<piece_trie::entry> user_defined_tokens(const vocabulary& vocab) {
   std::vector<piece_trie::entry> found;
-  for (std::size_t id = 0; id < words.tokens.size(); ++id)
-    if (words.kinds[id] == token_kind::user_defined && !words.tokens[id].empty())
-      found.push_back({with_space_symbols(words.tokens[id]), static_cast<token_id>(id)});
+  for (std::size_t id = 0; id < vocab.tokens.size(); ++id)
+    if (vocab.kinds[id] == token_kind::user_defined && !vocab.tokens[id].empty())
+      found.push_back({with_space_symbols(vocab.tokens[id]), static_cast<token_id>(id)});
   return found;
 }
 
@@ -52,15 +52,15 @@ error too_long_once_normalized() {
               normalized_bytes_max);
 }
 
-sentencepiece_normalizer::sentencepiece_normalizer(const vocabulary& words, character_map map)
-    : adds_space_(words.add_space_prefix), removes_spaces_(words.remove_extra_whitespaces),
-      map_(std::move(map)), user_defined_(user_defined_tokens(words)) {}
+sentencepiece_normalizer::sentencepiece_normalizer(const vocabulary& vocab, character_map map)
+    : adds_space_(vocab.add_space_prefix), removes_spaces_(vocab.remove_extra_whitespaces),
+      map_(std::move(map)), user_defined_(user_defined_tokens(vocab)) {}
 
-result<sentencepiece_normalizer> sentencepiece_normalizer::create(const vocabulary& words) {
-  auto map = character_map::create(words.character_map);
+result<sentencepiece_normalizer> sentencepiece_normalizer::create(const vocabulary& vocab) {
+  auto map = character_map::create(vocab.character_map);
   if (!map)
     return map.error();
-  return sentencepiece_normalizer(words, std::move(*map));
+  return sentencepiece_normalizer(vocab, std::move(*map));
 }
 
 sentencepiece_normalizer::chunk
@@ -113,27 +113,27 @@ result<std::string> sentencepiece_normalizer::normalize(std::string_view text) c
   return made;
 }
 
-result<unknown_characters> unknown_characters::create(const vocabulary& words) {
+result<unknown_characters> unknown_characters::create(const vocabulary& vocab) {
   unknown_characters made;
   std::array<token_id, 256> ids{};
   ids.fill(-1);
   std::size_t count = 0;
-  for (std::size_t id = 0; id < words.tokens.size(); ++id) {
-    if (words.kinds[id] == token_kind::unknown && made.unknown_ < 0)
+  for (std::size_t id = 0; id < vocab.tokens.size(); ++id) {
+    if (vocab.kinds[id] == token_kind::unknown && made.unknown_ < 0)
       made.unknown_ = static_cast<token_id>(id);
-    if (words.kinds[id] != token_kind::byte)
+    if (vocab.kinds[id] != token_kind::byte)
       continue;
-    const auto byte = byte_of_notation(words.tokens[id]);
+    const auto byte = byte_of_notation(vocab.tokens[id]);
     if (!byte)
       return fail(errc::bad_model_file, "the byte token {} is not written as <0x00>: '{}'", id,
-                  words.tokens[id]);
+                  vocab.tokens[id]);
     if (ids[*byte] < 0) {
       ids[*byte] = static_cast<token_id>(id);
       ++count;
     }
   }
-  if (words.unknown)
-    made.unknown_ = *words.unknown;
+  if (vocab.unknown)
+    made.unknown_ = *vocab.unknown;
   if (count == ids.size())
     made.bytes_ = ids;
   else if (count != 0)

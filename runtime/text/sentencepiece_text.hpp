@@ -38,7 +38,7 @@ error too_long_once_normalized();
 class sentencepiece_normalizer {
 public:
   // Errors: bad_model_file (the character map).
-  static result<sentencepiece_normalizer> create(const vocabulary& words);
+  static result<sentencepiece_normalizer> create(const vocabulary& vocab);
 
   // The result is always UTF-8: each invalid byte becomes U+FFFD. Errors: payload_too_large
   // (normalized_bytes_max).
@@ -53,7 +53,7 @@ private:
     std::size_t length;
   };
 
-  sentencepiece_normalizer(const vocabulary& words, character_map map);
+  sentencepiece_normalizer(const vocabulary& vocab, character_map map);
   // The replacement of the text's first bytes. User-defined tokens stay as they are.
   chunk first_chunk(std::string_view text) const noexcept;
 
@@ -67,7 +67,7 @@ private:
 class unknown_characters {
 public:
   // Errors: bad_model_file (incomplete byte tokens, or neither byte tokens nor an unknown token).
-  static result<unknown_characters> create(const vocabulary& words);
+  static result<unknown_characters> create(const vocabulary& vocab);
 
   // Appends `more` to ids[begin..]; consecutive unknown tokens count as one.
   void append(std::span<const token_id> more, std::size_t begin, std::vector<token_id>& ids) const;

@@ -8,12 +8,12 @@
 
 namespace baton::text {
 
-result<stream_decoder> stream_decoder::create(const tokenizer& words,
+result<stream_decoder> stream_decoder::create(const tokenizer& tokenizer,
                                               stream_decoder_config config) {
   auto stops = stop_matcher::create(std::move(config.stops), config.include_stop);
   if (!stops)
     return stops.error();
-  return stream_decoder(detokenizer(words, config.skip_special, config.begins_text),
+  return stream_decoder(detokenizer(tokenizer, config.skip_special, config.begins_text),
                         std::move(*stops), config.tokens_min);
 }
 

@@ -44,7 +44,7 @@ struct decoded {
 class stream_decoder {
 public:
   // Requires: `tokenizer` outlives this object. Errors: invalid_value (a stop string).
-  static result<stream_decoder> create(const tokenizer& words, stream_decoder_config config);
+  static result<stream_decoder> create(const tokenizer& tokenizer, stream_decoder_config config);
 
   // Tokens after the one that completed a stop string are ignored; later results repeat `stopped`.
   decoded push(std::span<const token_id> ids);

@@ -36,13 +36,13 @@ std::optional<unsigned char> byte_of_notation(std::string_view text) {
   return static_cast<unsigned char>(high * 16 + low);
 }
 
-result<token_table> token_table::create(const vocabulary& words) {
+result<token_table> token_table::create(const vocabulary& vocab) {
   token_table made;
-  made.kinds_ = words.kinds;
-  made.starts_.reserve(words.tokens.size() + 1);
-  for (std::size_t id = 0; id < words.tokens.size(); ++id) {
+  made.kinds_ = vocab.kinds;
+  made.starts_.reserve(vocab.tokens.size() + 1);
+  for (std::size_t id = 0; id < vocab.tokens.size(); ++id) {
     made.starts_.push_back(static_cast<std::uint32_t>(made.bytes_.size()));
-    const std::string bytes = bytes_of(words.tokens[id], words.kinds[id], is_sentencepiece(words));
+    const std::string bytes = bytes_of(vocab.tokens[id], vocab.kinds[id], is_sentencepiece(vocab));
     if (bytes.size() > UINT32_MAX - made.bytes_.size())
       return fail(errc::bad_model_file, "the vocabulary's tokens have more than 4 GiB together");
     made.bytes_.insert(made.bytes_.end(), bytes.begin(), bytes.end());

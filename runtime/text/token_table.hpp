@@ -20,7 +20,7 @@ std::optional<unsigned char> byte_of_notation(std::string_view text);
 class token_table {
 public:
   // Requires: `vocab` has passed validate(). Errors: bad_model_file (too large).
-  static result<token_table> create(const vocabulary& words);
+  static result<token_table> create(const vocabulary& vocab);
 
   std::size_t size() const noexcept { return kinds_.size(); }
   bool contains(token_id id) const noexcept {

@@ -45,14 +45,14 @@ bool holds(const std::vector<token_id>& ids, token_id id) {
 }
 
 // Texts of user-defined tokens that occur in the chat template.
-std::unordered_set<std::string_view> written_by_template(const vocabulary& words) {
+std::unordered_set<std::string_view> written_by_template(const vocabulary& vocab) {
   std::vector<piece_trie::entry> entries;
-  for (std::size_t id = 0; id < words.tokens.size(); ++id)
-    if (words.kinds[id] == token_kind::user_defined && !words.tokens[id].empty())
-      entries.push_back({with_plain_spaces(words.tokens[id]), static_cast<token_id>(id)});
+  for (std::size_t id = 0; id < vocab.tokens.size(); ++id)
+    if (vocab.kinds[id] == token_kind::user_defined && !vocab.tokens[id].empty())
+      entries.push_back({with_plain_spaces(vocab.tokens[id]), static_cast<token_id>(id)});
   const piece_trie tokens(std::move(entries));
   std::unordered_set<std::string_view> written;
-  for (std::string_view rest = words.chat_template; !rest.empty(); rest.remove_prefix(1)) {
+  for (std::string_view rest = vocab.chat_template; !rest.empty(); rest.remove_prefix(1)) {
     auto node = tokens.child(piece_trie::root, rest[0]);
     for (std::size_t at = 1; node; ++at) {
       if (tokens.id(*node))
@@ -66,7 +66,7 @@ std::unordered_set<std::string_view> written_by_template(const vocabulary& words
 // Whether a user-defined token of a SentencePiece model is a command to the model. Most are
 // ordinary pieces (HTML tags, runs of spaces), and the reference finds them in any text. But some
 // files also declare turn marks as user-defined, and user text must not yield those.
-bool steers(std::string_view text, bool is_written_by_template) {
+bool is_command_token(std::string_view text, bool is_written_by_template) {
   if (is_white_space(text))
     return false;
   const bool looks_like_a_mark = text.starts_with("<|") && text.ends_with("|>");
@@ -77,23 +77,23 @@ bool steers(std::string_view text, bool is_written_by_template) {
 // The vocabulary without the tokens withheld from a SentencePiece encoder, and the sorted ids of
 // withheld tokens that are still found in any text.
 struct withheld_vocabulary {
-  vocabulary words;
+  vocabulary vocab;
   std::vector<token_id> in_any_text;
 };
 
 // Withholds commands, and tokens that split a text before its spaces are processed. The latter have
 // no space: a token with spaces must be found in any notation.
-withheld_vocabulary with_commands_withheld(const vocabulary& words) {
-  const auto written = written_by_template(words); // views into vocab.chat_template
-  withheld_vocabulary withheld{words, {}};
-  for (std::size_t id = 0; id < words.tokens.size(); ++id) {
-    if (words.kinds[id] != token_kind::user_defined)
+withheld_vocabulary with_commands_withheld(const vocabulary& vocab) {
+  const auto written = written_by_template(vocab); // views into vocab.chat_template
+  withheld_vocabulary withheld{vocab, {}};
+  for (std::size_t id = 0; id < vocab.tokens.size(); ++id) {
+    if (vocab.kinds[id] != token_kind::user_defined)
       continue;
-    const std::string text = with_plain_spaces(words.tokens[id]);
-    const bool is_command = steers(text, written.contains(text));
-    const bool parts_text = words.finds_added_tokens_first && text.find(' ') == std::string::npos;
+    const std::string text = with_plain_spaces(vocab.tokens[id]);
+    const bool is_command = is_command_token(text, written.contains(text));
+    const bool parts_text = vocab.finds_added_tokens_first && text.find(' ') == std::string::npos;
     if (is_command || parts_text)
-      withheld.words.kinds[id] = token_kind::control;
+      withheld.vocab.kinds[id] = token_kind::control;
     if (!is_command && parts_text)
       withheld.in_any_text.push_back(static_cast<token_id>(id));
   }
@@ -102,91 +102,91 @@ withheld_vocabulary with_commands_withheld(const vocabulary& words) {
 
 } // namespace
 
-result<tokenizer> tokenizer::create(const vocabulary& words) {
-  if (auto valid = validate(words); !valid)
+result<tokenizer> tokenizer::create(const vocabulary& vocab) {
+  if (auto valid = validate(vocab); !valid)
     return valid.error();
-  auto tokens = token_table::create(words);
+  auto tokens = token_table::create(vocab);
   if (!tokens)
     return tokens.error();
-  const bool withholds = is_sentencepiece(words);
-  const auto withheld = withholds ? with_commands_withheld(words) : withheld_vocabulary();
-  const vocabulary& used = withholds ? withheld.words : words;
+  const bool withholds = is_sentencepiece(vocab);
+  const auto withheld = withholds ? with_commands_withheld(vocab) : withheld_vocabulary();
+  const vocabulary& used = withholds ? withheld.vocab : vocab;
   auto ordinary = encoder_of(used, *tokens);
   if (!ordinary)
     return ordinary.error();
-  auto steps = text_steps::create(words.steps);
+  auto steps = text_steps::create(vocab.steps);
   if (!steps)
     return steps.error();
   tokenizer made(std::move(*tokens), std::move(*ordinary), std::move(*steps));
-  made.bos_ = words.bos;
-  made.eos_ = words.eos;
+  made.bos_ = vocab.bos;
+  made.eos_ = vocab.eos;
   const bool family_adds_bos =
       std::visit([](const auto& e) { return e.adds_bos(); }, made.encoder_);
-  made.adds_bos_ = words.bos && words.add_bos.value_or(family_adds_bos);
-  made.strips_spaces_ = withholds && words.remove_extra_whitespaces;
-  made.strips_space_ = withholds && (words.add_space_prefix || words.drops_first_space ||
-                                     words.remove_extra_whitespaces);
-  made.metaspace_ = withholds ? words.metaspace : leading_space::never;
-  made.strips_left_ = words.strips_left;
-  made.strips_right_ = words.strips_right;
+  made.adds_bos_ = vocab.bos && vocab.add_bos.value_or(family_adds_bos);
+  made.strips_spaces_ = withholds && vocab.remove_extra_whitespaces;
+  made.strips_space_ = withholds && (vocab.add_space_prefix || vocab.drops_first_space ||
+                                     vocab.remove_extra_whitespaces);
+  made.metaspace_ = withholds ? vocab.metaspace : leading_space::never;
+  made.strips_left_ = vocab.strips_left;
+  made.strips_right_ = vocab.strips_right;
   made.add_special_tokens(used, withheld.in_any_text);
-  made.find_end_tokens(words);
-  made.take_fingerprint(words);
+  made.find_end_tokens(vocab);
+  made.take_fingerprint(vocab);
   return made;
 }
 
-result<tokenizer::encoder> tokenizer::encoder_of(const vocabulary& words,
+result<tokenizer::encoder> tokenizer::encoder_of(const vocabulary& vocab,
                                                  const token_table& tokens) {
   const auto as_encoder = [](auto made) -> result<encoder> {
     if (!made)
       return made.error();
     return encoder(std::move(*made));
   };
-  if (words.model == "llama")
-    return as_encoder(sentencepiece_bpe::create(words));
-  if (words.model == "t5")
-    return as_encoder(unigram::create(words));
-  return as_encoder(byte_level_bpe::create(words, tokens));
+  if (vocab.model == "llama")
+    return as_encoder(sentencepiece_bpe::create(vocab));
+  if (vocab.model == "t5")
+    return as_encoder(unigram::create(vocab));
+  return as_encoder(byte_level_bpe::create(vocab, tokens));
 }
 
-void tokenizer::take_fingerprint(const vocabulary& words) {
+void tokenizer::take_fingerprint(const vocabulary& vocab) {
   fingerprint_ = 0xCBF29CE484222325ULL;
-  mix(fingerprint_, words.pre);
+  mix(fingerprint_, vocab.pre);
   for (token_id id = 0; contains(id); ++id) {
     mix(fingerprint_, piece(id));
-    mix(fingerprint_, &words.kinds[static_cast<std::size_t>(id)], 1);
+    mix(fingerprint_, &vocab.kinds[static_cast<std::size_t>(id)], 1);
   }
-  for (const std::string& line : words.merges)
+  for (const std::string& line : vocab.merges)
     mix(fingerprint_, line);
-  mix_ids(fingerprint_, words.strips_left);
-  mix_ids(fingerprint_, words.strips_right);
-  for (const text_step& step : words.steps) {
+  mix_ids(fingerprint_, vocab.strips_left);
+  mix_ids(fingerprint_, vocab.strips_right);
+  for (const text_step& step : vocab.steps) {
     mix(fingerprint_, &step.what, sizeof(step.what));
     mix(fingerprint_, step.from);
     mix(fingerprint_, step.to);
   }
-  if (!is_sentencepiece(words))
+  if (!is_sentencepiece(vocab))
     return;
-  mix(fingerprint_, words.model);
-  mix(fingerprint_, words.scores.data(), words.scores.size() * sizeof(double));
-  mix(fingerprint_, words.add_space_prefix ? "space" : "");
-  mix(fingerprint_, &words.metaspace, sizeof(words.metaspace));
-  mix(fingerprint_, words.splits_at_spaces ? "split" : "");
-  mix(fingerprint_, words.remove_extra_whitespaces ? "one space" : "");
-  mix(fingerprint_, words.character_map);
+  mix(fingerprint_, vocab.model);
+  mix(fingerprint_, vocab.scores.data(), vocab.scores.size() * sizeof(double));
+  mix(fingerprint_, vocab.add_space_prefix ? "space" : "");
+  mix(fingerprint_, &vocab.metaspace, sizeof(vocab.metaspace));
+  mix(fingerprint_, vocab.splits_at_spaces ? "split" : "");
+  mix(fingerprint_, vocab.remove_extra_whitespaces ? "one space" : "");
+  mix(fingerprint_, vocab.character_map);
 }
 
-void tokenizer::add_special_tokens(const vocabulary& words, std::span<const token_id> in_any_text) {
+void tokenizer::add_special_tokens(const vocabulary& vocab, std::span<const token_id> in_any_text) {
   std::vector<special_token> found;
-  for (std::size_t i = 0; i < words.tokens.size(); ++i) {
+  for (std::size_t i = 0; i < vocab.tokens.size(); ++i) {
     const auto id = static_cast<token_id>(i);
     const std::string_view text = piece(id);
-    if (text.empty() || !is_special(words.kinds[i]))
+    if (text.empty() || !is_special(vocab.kinds[i]))
       continue;
     if (!special_.emplace(text, id).second)
       continue; // of equal texts, the first one counts
-    const bool is_user_defined = words.kinds[i] == token_kind::user_defined;
-    if (is_user_defined && is_sentencepiece(words))
+    const bool is_user_defined = vocab.kinds[i] == token_kind::user_defined;
+    if (is_user_defined && is_sentencepiece(vocab))
       continue; // an ordinary piece for the encoder
     const bool is_anywhere = (is_user_defined && is_white_space(text)) ||
                              std::binary_search(in_any_text.begin(), in_any_text.end(), id);
@@ -195,11 +195,11 @@ void tokenizer::add_special_tokens(const vocabulary& words, std::span<const toke
   specials_ = special_tokens(std::move(found));
 }
 
-void tokenizer::find_end_tokens(const vocabulary& words) {
-  for (const auto& id : {words.eos, words.eot})
+void tokenizer::find_end_tokens(const vocabulary& vocab) {
+  for (const auto& id : {vocab.eos, vocab.eot})
     if (id)
       end_ids_.push_back(*id);
-  end_ids_.insert(end_ids_.end(), words.ends.begin(), words.ends.end());
+  end_ids_.insert(end_ids_.end(), vocab.ends.begin(), vocab.ends.end());
   // In formats with channels, <|end|> ends one of several messages, and eos ends the answer.
   const bool has_channels = special_id("<|channel|>").has_value();
   for (const std::string_view text : known_end_texts)

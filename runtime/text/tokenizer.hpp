@@ -31,7 +31,7 @@ namespace baton::text {
 class tokenizer {
 public:
   // Errors: those of validate() and of the encoder's create().
-  static result<tokenizer> create(const vocabulary& words);
+  static result<tokenizer> create(const vocabulary& vocab);
 
   // Ids of the joined segments, without BOS. Text between special tokens is tokenized across
   // segment borders. Special tokens (leftmost, then longest) are found only where special_allowed
@@ -93,10 +93,10 @@ private:
       : tokens_(std::move(tokens)), encoder_(std::move(ordinary)), steps_(std::move(steps)),
         specials_({}) {}
 
-  static result<encoder> encoder_of(const vocabulary& words, const token_table& tokens);
-  void add_special_tokens(const vocabulary& words, std::span<const token_id> in_any_text);
-  void find_end_tokens(const vocabulary& words);
-  void take_fingerprint(const vocabulary& words);
+  static result<encoder> encoder_of(const vocabulary& vocab, const token_table& tokens);
+  void add_special_tokens(const vocabulary& vocab, std::span<const token_id> in_any_text);
+  void find_end_tokens(const vocabulary& vocab);
+  void take_fingerprint(const vocabulary& vocab);
   result<std::vector<token_id>> encode_ranges(std::string_view text,
                                               std::span<const text_range> trusted,
                                               encode_scratch& scratch) const;

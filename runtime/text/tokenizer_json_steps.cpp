@@ -115,9 +115,9 @@ result<void> read_text_step(const json& step, std::vector<text_step>& out) {
   return {};
 }
 
-result<void> read_normalizer(const json& tokenizer, vocabulary& words) {
+result<void> read_normalizer(const json& tokenizer, vocabulary& vocab) {
   for (const auto* step : steps_of(tokenizer, "normalizer"))
-    if (auto read = read_text_step(*step, words.steps); !read)
+    if (auto read = read_text_step(*step, vocab.steps); !read)
       return read;
   return {};
 }
@@ -160,7 +160,7 @@ result<std::vector<std::string>> patterns_of(const steps& list) {
   return patterns;
 }
 
-result<void> read_byte_level(const json& tokenizer, vocabulary& words) {
+result<void> read_byte_level(const json& tokenizer, vocabulary& vocab) {
   const auto patterns = patterns_of(steps_of(tokenizer, "pre_tokenizer"));
   if (!patterns)
     return patterns.error();
@@ -170,10 +170,10 @@ result<void> read_byte_level(const json& tokenizer, vocabulary& words) {
     if (family.whole_words_first == whole_words_first &&
         std::equal(patterns->begin(), patterns->end(), family.patterns.begin(),
                    family.patterns.end())) {
-      words.pre = family.names.front();
+      vocab.pre = family.names.front();
       break;
     }
-  if (words.pre.empty())
+  if (vocab.pre.empty())
     return fail(errc::unsupported_model,
                 "tokenizer.json: the pre_tokenizer's patterns [{}] (ignore_merges: {}) are not "
                 "known to this build",
@@ -187,7 +187,7 @@ result<void> read_byte_level(const json& tokenizer, vocabulary& words) {
 // -- Converted SentencePiece models
 
 // Metaspace: spaces become U+2581, one may be put before a text, and each may begin a piece.
-result<void> read_metaspace(const json& step, bool after_words, vocabulary& words) {
+result<void> read_metaspace(const json& step, bool after_words, vocabulary& vocab) {
   if (text_of(step, "replacement") != space_symbol)
     return refused("pre_tokenizer", step,
                    fmt::format("replacement '{}'", text_of(step, "replacement")));
@@ -202,16 +202,16 @@ result<void> read_metaspace(const json& step, bool after_words, vocabulary& word
   // Words without their own mark would run into each other.
   if (known == schemes.end() || (after_words && scheme != "always"))
     return refused("pre_tokenizer", step, fmt::format("prepend_scheme {}", scheme));
-  words.metaspace = known->second;
-  words.splits_at_spaces = after_words || flag_of(step, "split", true);
+  vocab.metaspace = known->second;
+  vocab.splits_at_spaces = after_words || flag_of(step, "split", true);
   return {};
 }
 
 // Whether a Replace or a Metaspace turns spaces into U+2581.
-result<bool> read_spaces(const json& tokenizer, vocabulary& words) {
+result<bool> read_spaces(const json& tokenizer, vocabulary& vocab) {
   const text_step by_symbol{text_step::kind::replace, " ", std::string(space_symbol)};
   bool replaces_spaces =
-      std::find(words.steps.begin(), words.steps.end(), by_symbol) != words.steps.end();
+      std::find(vocab.steps.begin(), vocab.steps.end(), by_symbol) != vocab.steps.end();
   const auto list = steps_of(tokenizer, "pre_tokenizer");
   for (std::size_t i = 0; i < list.size(); ++i) {
     const json& step = *list[i];
@@ -221,14 +221,14 @@ result<bool> read_spaces(const json& tokenizer, vocabulary& words) {
     const bool is_last = i + 1 == list.size();
     const bool before_metaspace = !is_last && text_of(*list[i + 1], "type") == "Metaspace";
     if (type == "WhitespaceSplit" && i == 0 && before_metaspace) {
-      words.steps.push_back({text_step::kind::words, {}, {}});
+      vocab.steps.push_back({text_step::kind::words, {}, {}});
       continue;
     }
     if (type != "Metaspace" || !is_last)
       return refused("pre_tokenizer", step);
     const bool after_words =
-        !words.steps.empty() && words.steps.back().what == text_step::kind::words;
-    if (auto read = read_metaspace(step, after_words, words); !read)
+        !vocab.steps.empty() && vocab.steps.back().what == text_step::kind::words;
+    if (auto read = read_metaspace(step, after_words, vocab); !read)
       return read.error();
     replaces_spaces = true;
   }
@@ -236,13 +236,13 @@ result<bool> read_spaces(const json& tokenizer, vocabulary& words) {
 }
 
 // A leading space of an answer may be dropped; any other reversal works for every token.
-result<void> read_decoder(const json& tokenizer, vocabulary& words) {
+result<void> read_decoder(const json& tokenizer, vocabulary& vocab) {
   for (const auto* step : steps_of(tokenizer, "decoder")) {
     const auto type = text_of(*step, "type");
     if (type == "Metaspace") {
       const auto scheme = text_of(*step, "prepend_scheme",
                                   flag_of(*step, "add_prefix_space", true) ? "always" : "never");
-      words.drops_first_space = words.drops_first_space || scheme != "never";
+      vocab.drops_first_space = vocab.drops_first_space || scheme != "never";
     } else if (type == "Strip") {
       const auto* start = member_of(*step, "start");
       const auto* stop = member_of(*step, "stop");
@@ -250,7 +250,7 @@ result<void> read_decoder(const json& tokenizer, vocabulary& words) {
                             stop != nullptr && (*start == 0 || *start == 1) && *stop == 0;
       if (!is_known)
         return refused("decoder", *step, "other than content ' ', start 0 or 1, stop 0");
-      words.drops_first_space = words.drops_first_space || *start == 1;
+      vocab.drops_first_space = vocab.drops_first_space || *start == 1;
     } else if (type != "ByteFallback" && type != "Fuse" && !replaces(*step, space_symbol, " ")) {
       return refused("decoder", *step);
     }
@@ -258,38 +258,38 @@ result<void> read_decoder(const json& tokenizer, vocabulary& words) {
   return {};
 }
 
-result<void> read_converted(const json& tokenizer, vocabulary& words) {
-  words.add_space_prefix = false; // if present, it is a step
-  words.finds_added_tokens_first = true;
-  const auto replaced = read_spaces(tokenizer, words);
+result<void> read_converted(const json& tokenizer, vocabulary& vocab) {
+  vocab.add_space_prefix = false; // if present, it is a step
+  vocab.finds_added_tokens_first = true;
+  const auto replaced = read_spaces(tokenizer, vocab);
   if (!replaced)
     return replaced.error();
   if (!*replaced)
     return fail(errc::unsupported_model,
                 "tokenizer.json: no step replaces spaces, and none is a ByteLevel");
-  return read_decoder(tokenizer, words);
+  return read_decoder(tokenizer, vocab);
 }
 
 // -- All models
 
 // The tokens put around a text: BOS or nothing.
-result<void> read_template(const json& step, vocabulary& words) {
+result<void> read_template(const json& step, vocabulary& vocab) {
   const auto* list = member_of(step, "single");
-  bool is_behind_text = false;
+  bool is_after_text = false;
   for (const auto& item : list != nullptr ? *list : json::array()) {
     if (member_of(item, "Sequence") != nullptr) {
-      is_behind_text = true;
+      is_after_text = true;
       continue;
     }
     const auto* token = member_of(item, "SpecialToken");
     const auto text = token != nullptr ? text_of(*token, "id") : std::string();
-    if (is_behind_text || words.bos)
+    if (is_after_text || vocab.bos)
       return refused("post_processor", step, fmt::format("'{}'", text));
-    const auto id = id_of_token(words, text, "tokenizer.json: post_processor");
+    const auto id = id_of_token(vocab, text, "tokenizer.json: post_processor");
     if (!id)
       return id.error();
-    words.bos = *id;
-    words.add_bos = true;
+    vocab.bos = *id;
+    vocab.add_bos = true;
   }
   return {};
 }
@@ -302,18 +302,18 @@ bool is_byte_level(const json& tokenizer) {
                      [](const json* step) { return text_of(*step, "type") == "ByteLevel"; });
 }
 
-result<void> read_text_steps(const json& tokenizer, vocabulary& words) {
-  if (auto read = read_normalizer(tokenizer, words); !read)
+result<void> read_text_steps(const json& tokenizer, vocabulary& vocab) {
+  if (auto read = read_normalizer(tokenizer, vocab); !read)
     return read;
-  const auto read = is_sentencepiece(words) ? read_converted(tokenizer, words)
-                                            : read_byte_level(tokenizer, words);
+  const auto read = is_sentencepiece(vocab) ? read_converted(tokenizer, vocab)
+                                            : read_byte_level(tokenizer, vocab);
   if (!read)
     return read;
-  words.add_bos = false;
+  vocab.add_bos = false;
   for (const auto* step : steps_of(tokenizer, "post_processor")) {
     const auto type = text_of(*step, "type");
     if (type == "TemplateProcessing") {
-      if (auto r = read_template(*step, words); !r)
+      if (auto r = read_template(*step, vocab); !r)
         return r;
     } else if (type != "ByteLevel") {
       return refused("post_processor", *step);

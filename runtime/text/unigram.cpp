@@ -16,14 +16,14 @@ constexpr double unknown_penalty = 10.0;
 // Both decide alike unless user-defined tokens overlap or have long rivals.
 constexpr double user_defined_gain = 0.1;
 
-std::vector<piece_trie::entry> usable_tokens(const vocabulary& words) {
+std::vector<piece_trie::entry> usable_tokens(const vocabulary& vocab) {
   std::vector<piece_trie::entry> usable;
-  for (std::size_t id = 0; id < words.tokens.size(); ++id) {
-    const std::string& text = words.tokens[id];
+  for (std::size_t id = 0; id < vocab.tokens.size(); ++id) {
+    const std::string& text = vocab.tokens[id];
     const auto token = static_cast<token_id>(id);
-    if (words.kinds[id] == token_kind::normal && !text.empty())
+    if (vocab.kinds[id] == token_kind::normal && !text.empty())
       usable.push_back({text, token});
-    else if (words.kinds[id] == token_kind::user_defined && !text.empty())
+    else if (vocab.kinds[id] == token_kind::user_defined && !text.empty())
       usable.push_back({with_space_symbols(text), token});
   }
   return usable;
@@ -32,33 +32,33 @@ std::vector<piece_trie::entry> usable_tokens(const vocabulary& words) {
 } // namespace
 
 unigram::unigram(sentencepiece_normalizer normalizer, unknown_characters unknown,
-                 const vocabulary& words)
+                 const vocabulary& vocab)
     : normalizer_(std::move(normalizer)), unknown_(std::move(unknown)),
-      tokens_(usable_tokens(words)), splits_at_spaces_(words.splits_at_spaces),
-      sums_as_double_(words.sums_as_double) {}
+      tokens_(usable_tokens(vocab)), splits_at_spaces_(vocab.splits_at_spaces),
+      sums_as_double_(vocab.sums_as_double) {}
 
-result<unigram> unigram::create(const vocabulary& words) {
-  auto normalizer = sentencepiece_normalizer::create(words);
+result<unigram> unigram::create(const vocabulary& vocab) {
+  auto normalizer = sentencepiece_normalizer::create(vocab);
   if (!normalizer)
     return normalizer.error();
-  auto unknown = unknown_characters::create(words);
+  auto unknown = unknown_characters::create(vocab);
   if (!unknown)
     return unknown.error();
-  if (std::find(words.kinds.begin(), words.kinds.end(), token_kind::normal) == words.kinds.end())
+  if (std::find(vocab.kinds.begin(), vocab.kinds.end(), token_kind::normal) == vocab.kinds.end())
     return fail(errc::bad_model_file, "the vocabulary has no ordinary tokens");
-  unigram made(std::move(*normalizer), std::move(*unknown), words);
-  made.set_scores(words);
+  unigram made(std::move(*normalizer), std::move(*unknown), vocab);
+  made.set_scores(vocab);
   return made;
 }
 
-void unigram::set_scores(const vocabulary& words) {
-  scores_ = words.scores;
+void unigram::set_scores(const vocabulary& vocab) {
+  scores_ = vocab.scores;
   double lowest = std::numeric_limits<double>::max();
-  for (std::size_t id = 0; id < words.tokens.size(); ++id) {
-    if (words.kinds[id] == token_kind::normal)
-      lowest = std::min(lowest, words.scores[id]);
-    if (words.kinds[id] == token_kind::user_defined) {
-      const std::size_t bytes = with_space_symbols(words.tokens[id]).size();
+  for (std::size_t id = 0; id < vocab.tokens.size(); ++id) {
+    if (vocab.kinds[id] == token_kind::normal)
+      lowest = std::min(lowest, vocab.scores[id]);
+    if (vocab.kinds[id] == token_kind::user_defined) {
+      const std::size_t bytes = with_space_symbols(vocab.tokens[id]).size();
       scores_[id] = static_cast<double>(bytes) * user_defined_gain - user_defined_gain;
     }
   }

@@ -18,7 +18,7 @@ namespace baton::text {
 class unigram {
 public:
   // Errors: bad_model_file (as in sentencepiece_text.hpp; no ordinary tokens).
-  static result<unigram> create(const vocabulary& words);
+  static result<unigram> create(const vocabulary& vocab);
 
   // Appends the ids of text without special tokens. Time and memory are linear in the text: at each
   // character, the lookahead is at most the longest token. Errors: payload_too_large (after
@@ -41,8 +41,8 @@ private:
   static constexpr token_id unreached = -1;
   static constexpr token_id no_token = -2; // a character without a token
 
-  unigram(sentencepiece_normalizer normalizer, unknown_characters unknown, const vocabulary& words);
-  void set_scores(const vocabulary& words);
+  unigram(sentencepiece_normalizer normalizer, unknown_characters unknown, const vocabulary& vocab);
+  void set_scores(const vocabulary& vocab);
 
   template <class Score>
   std::vector<path_end<Score>> best_paths(std::string_view text, encode_scratch& scratch) const;

@@ -10,46 +10,46 @@ namespace baton::text {
 
 namespace {
 
-result<void> validate_tables(const vocabulary& words) {
+result<void> validate_tables(const vocabulary& vocab) {
   namespace limits = vocabulary_limits;
-  if (words.tokens.empty())
+  if (vocab.tokens.empty())
     return fail(errc::bad_model_file, "the vocabulary has no tokens");
-  if (words.tokens.size() > limits::tokens_max)
+  if (vocab.tokens.size() > limits::tokens_max)
     return fail(errc::bad_model_file, "the vocabulary has {} tokens, more than {}",
-                words.tokens.size(), limits::tokens_max);
-  if (words.merges.size() > limits::merges_max)
+                vocab.tokens.size(), limits::tokens_max);
+  if (vocab.merges.size() > limits::merges_max)
     return fail(errc::bad_model_file, "the vocabulary has {} merges, more than {}",
-                words.merges.size(), limits::merges_max);
-  if (words.kinds.size() != words.tokens.size())
+                vocab.merges.size(), limits::merges_max);
+  if (vocab.kinds.size() != vocab.tokens.size())
     return fail(errc::bad_model_file, "the vocabulary has {} tokens but {} token types",
-                words.tokens.size(), words.kinds.size());
-  if (words.chat_template.size() > limits::chat_template_bytes_max)
+                vocab.tokens.size(), vocab.kinds.size());
+  if (vocab.chat_template.size() > limits::chat_template_bytes_max)
     return fail(errc::bad_model_file, "the chat template has {} bytes, more than {}",
-                words.chat_template.size(), limits::chat_template_bytes_max);
+                vocab.chat_template.size(), limits::chat_template_bytes_max);
   return {};
 }
 
-result<void> validate_scores(const vocabulary& words) {
-  const bool has_merges = words.model == "llama" && !words.merges.empty();
-  if (!is_sentencepiece(words) || (has_merges && words.scores.empty()))
+result<void> validate_scores(const vocabulary& vocab) {
+  const bool has_merges = vocab.model == "llama" && !vocab.merges.empty();
+  if (!is_sentencepiece(vocab) || (has_merges && vocab.scores.empty()))
     return {};
-  if (words.scores.size() != words.tokens.size())
+  if (vocab.scores.size() != vocab.tokens.size())
     return fail(errc::bad_model_file, "the vocabulary has {} tokens but {} scores",
-                words.tokens.size(), words.scores.size());
-  for (std::size_t id = 0; id < words.scores.size(); ++id)
-    if (!std::isfinite(words.scores[id]))
+                vocab.tokens.size(), vocab.scores.size());
+  for (std::size_t id = 0; id < vocab.scores.size(); ++id)
+    if (!std::isfinite(vocab.scores[id]))
       return fail(errc::bad_model_file, "the score of token {} is not a finite number", id);
   return {};
 }
 
-result<void> validate_tokens(const vocabulary& words) {
-  for (std::size_t id = 0; id < words.tokens.size(); ++id) {
-    if (words.tokens[id].size() > vocabulary_limits::token_bytes_max)
+result<void> validate_tokens(const vocabulary& vocab) {
+  for (std::size_t id = 0; id < vocab.tokens.size(); ++id) {
+    if (vocab.tokens[id].size() > vocabulary_limits::token_bytes_max)
       return fail(errc::bad_model_file, "token {} has {} bytes, more than {}", id,
-                  words.tokens[id].size(), vocabulary_limits::token_bytes_max);
-    if (words.kinds[id] < token_kind::normal || words.kinds[id] > token_kind::byte)
+                  vocab.tokens[id].size(), vocabulary_limits::token_bytes_max);
+    if (vocab.kinds[id] < token_kind::normal || vocab.kinds[id] > token_kind::byte)
       return fail(errc::bad_model_file, "token {} has the unknown token type {}", id,
-                  static_cast<unsigned>(words.kinds[id]));
+                  static_cast<unsigned>(vocab.kinds[id]));
   }
   return {};
 }
@@ -60,38 +60,38 @@ bool is_white_space(std::string_view text) noexcept {
   return text.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos;
 }
 
-bool is_sentencepiece(const vocabulary& words) noexcept {
-  return words.model == "llama" || words.model == "t5";
+bool is_sentencepiece(const vocabulary& vocab) noexcept {
+  return vocab.model == "llama" || vocab.model == "t5";
 }
 
-result<void> validate(const vocabulary& words) {
-  if (words.model != "gpt2" && !is_sentencepiece(words))
+result<void> validate(const vocabulary& vocab) {
+  if (vocab.model != "gpt2" && !is_sentencepiece(vocab))
     return fail(errc::unsupported_model,
                 "the tokenizer model '{}' is not supported; byte-level BPE ('gpt2') and "
                 "SentencePiece ('llama', 't5') are",
-                words.model);
-  if (auto checked = validate_tables(words); !checked)
+                vocab.model);
+  if (auto checked = validate_tables(vocab); !checked)
     return checked;
-  if (auto checked = validate_scores(words); !checked)
+  if (auto checked = validate_scores(vocab); !checked)
     return checked;
-  if (auto checked = validate_tokens(words); !checked)
+  if (auto checked = validate_tokens(vocab); !checked)
     return checked;
   const std::array<std::pair<std::string_view, std::optional<token_id>>, 5> named = {{
-      {"bos", words.bos},
-      {"eos", words.eos},
-      {"eot", words.eot},
-      {"unknown", words.unknown},
-      {"padding", words.padding},
+      {"bos", vocab.bos},
+      {"eos", vocab.eos},
+      {"eot", vocab.eot},
+      {"unknown", vocab.unknown},
+      {"padding", vocab.padding},
   }};
-  for (const auto* list : {&words.ends, &words.strips_left, &words.strips_right})
+  for (const auto* list : {&vocab.ends, &vocab.strips_left, &vocab.strips_right})
     for (const token_id id : *list)
-      if (id < 0 || static_cast<std::size_t>(id) >= words.tokens.size())
+      if (id < 0 || static_cast<std::size_t>(id) >= vocab.tokens.size())
         return fail(errc::bad_model_file, "the token id {} is outside the vocabulary of {}", id,
-                    words.tokens.size());
+                    vocab.tokens.size());
   for (const auto& [name, id] : named)
-    if (id && (*id < 0 || static_cast<std::size_t>(*id) >= words.tokens.size()))
+    if (id && (*id < 0 || static_cast<std::size_t>(*id) >= vocab.tokens.size()))
       return fail(errc::bad_model_file, "the {} token id {} is outside the vocabulary of {}", name,
-                  *id, words.tokens.size());
+                  *id, vocab.tokens.size());
   return {};
 }
 

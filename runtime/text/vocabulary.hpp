@@ -102,10 +102,10 @@ struct vocabulary {
 };
 
 // Whether the model's tokens are text with U+2581 for a space.
-bool is_sentencepiece(const vocabulary& words) noexcept;
+bool is_sentencepiece(const vocabulary& vocab) noexcept;
 
 // Errors: unsupported_model (another tokenizer model), bad_model_file (sizes disagree, an id is out
 // of range, a score is not finite, a limit is exceeded).
-result<void> validate(const vocabulary& words);
+result<void> validate(const vocabulary& vocab);
 
 } // namespace baton::text

@@ -21,8 +21,8 @@ using model::text_of;
 // Reads the parts of tokenizer.json that are tables.
 class table_reader {
 public:
-  table_reader(const json& tokenizer, std::optional<std::size_t> id_end, vocabulary& words)
-      : tokenizer_(tokenizer), id_end_(id_end), words_(words) {}
+  table_reader(const json& tokenizer, std::optional<std::size_t> id_end, vocabulary& vocab)
+      : tokenizer_(tokenizer), id_end_(id_end), vocab_(vocab) {}
 
   result<void> read() {
     const auto* found = member_of(tokenizer_, "model");
@@ -43,19 +43,19 @@ public:
     for (const step each : type == "BPE" ? bpe : unigram)
       if (auto r = (this->*each)(); !r)
         return r;
-    if (id_end_ && words_.tokens.size() < *id_end_) {
-      words_.tokens.resize(*id_end_); // padding of the embedding
-      words_.kinds.resize(*id_end_, token_kind::unused);
+    if (id_end_ && vocab_.tokens.size() < *id_end_) {
+      vocab_.tokens.resize(*id_end_); // padding of the embedding
+      vocab_.kinds.resize(*id_end_, token_kind::unused);
     }
     if (type == "Unigram")
-      words_.scores.resize(words_.tokens.size()); // added tokens need no score
+      vocab_.scores.resize(vocab_.tokens.size()); // added tokens need no score
     if (const auto text = text_of(*model_, "unk_token"); !text.empty()) {
-      const auto id = id_of_token(words_, text, "tokenizer.json: unk_token");
+      const auto id = id_of_token(vocab_, text, "tokenizer.json: unk_token");
       if (!id)
         return id.error();
-      words_.unknown = *id;
-      if (is_sentencepiece(words_)) // in GPT-2 models it is their end of text, a control token
-        words_.kinds[static_cast<std::size_t>(*id)] = token_kind::unknown;
+      vocab_.unknown = *id;
+      if (is_sentencepiece(vocab_)) // in GPT-2 models it is their end of text, a control token
+        vocab_.kinds[static_cast<std::size_t>(*id)] = token_kind::unknown;
     }
     return {};
   }
@@ -68,20 +68,20 @@ private:
   result<void> read_unknown_id();
   result<void> read_added_tokens();
   result<void> read_merges();
-  result<std::string*> place(const json& id, token_kind kind);
+  result<std::string*> slot_of(const json& id, token_kind kind);
   token_kind kind_of(std::string_view text) const;
 
   const json& tokenizer_;
   std::optional<std::size_t> id_end_;
-  vocabulary& words_;
+  vocabulary& vocab_;
   const json* model_ = nullptr;
 };
 
 result<void> table_reader::check_unigram() {
   if (is_byte_level(tokenizer_))
     return fail(errc::unsupported_model, "tokenizer.json: a Unigram model with ByteLevel");
-  words_.model = "t5";
-  words_.sums_as_double = true;
+  vocab_.model = "t5";
+  vocab_.sums_as_double = true;
   return {};
 }
 
@@ -92,13 +92,13 @@ result<void> table_reader::check_bpe() {
   for (const auto* field : {"continuing_subword_prefix", "end_of_word_suffix"})
     if (const auto text = text_of(*model_, field); !text.empty())
       return fail(errc::unsupported_model, "tokenizer.json: {} '{}'", field, text);
-  words_.model = is_byte_level(tokenizer_) ? "gpt2" : "llama";
+  vocab_.model = is_byte_level(tokenizer_) ? "gpt2" : "llama";
   const bool falls_back = flag_of(*model_, "byte_fallback", false);
-  if (words_.model == "gpt2" && falls_back)
+  if (vocab_.model == "gpt2" && falls_back)
     return fail(errc::unsupported_model, "tokenizer.json: byte_fallback in a byte-level model");
-  if (words_.model == "llama" && !falls_back && !flag_of(*model_, "fuse_unk", false))
+  if (vocab_.model == "llama" && !falls_back && !flag_of(*model_, "fuse_unk", false))
     return fail(errc::unsupported_model, "tokenizer.json: neither byte_fallback nor fuse_unk");
-  if (words_.model == "llama" && flag_of(*model_, "ignore_merges", false))
+  if (vocab_.model == "llama" && flag_of(*model_, "ignore_merges", false))
     return fail(errc::unsupported_model, "tokenizer.json: ignore_merges without ByteLevel");
   return {};
 }
@@ -109,7 +109,7 @@ token_kind table_reader::kind_of(std::string_view text) const {
 }
 
 // The slot for a new token's text; null if it has no row in the model.
-result<std::string*> table_reader::place(const json& id, token_kind kind) {
+result<std::string*> table_reader::slot_of(const json& id, token_kind kind) {
   if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= vocabulary_limits::tokens_max)
     return fail(errc::bad_model_file, "tokenizer.json: a token's id is not a number below {}",
                 vocabulary_limits::tokens_max);
@@ -120,14 +120,14 @@ result<std::string*> table_reader::place(const json& id, token_kind kind) {
     return fail(errc::bad_model_file, "tokenizer.json: token {} has no row in an embedding of {}",
                 at, *id_end_);
   }
-  if (at >= words_.tokens.size()) {
-    words_.tokens.resize(at + 1);
-    words_.kinds.resize(at + 1, token_kind::unused);
+  if (at >= vocab_.tokens.size()) {
+    vocab_.tokens.resize(at + 1);
+    vocab_.kinds.resize(at + 1, token_kind::unused);
   }
-  if (is_ordinary(kind) && words_.kinds[at] != token_kind::unused)
+  if (is_ordinary(kind) && vocab_.kinds[at] != token_kind::unused)
     return fail(errc::bad_model_file, "tokenizer.json: two tokens have the id {}", at);
-  words_.kinds[at] = kind;
-  return &words_.tokens[at];
+  vocab_.kinds[at] = kind;
+  return &vocab_.tokens[at];
 }
 
 result<void> table_reader::read_tokens() {
@@ -135,7 +135,7 @@ result<void> table_reader::read_tokens() {
   if (table == nullptr || !table->is_object())
     return fail(errc::bad_model_file, "tokenizer.json: the model has no vocab");
   for (const auto& [text, id] : table->items()) {
-    const auto at = place(id, kind_of(text));
+    const auto at = slot_of(id, kind_of(text));
     if (!at)
       return at.error();
     **at = text;
@@ -153,11 +153,11 @@ result<void> table_reader::read_scored_tokens() {
     if (!row.is_array() || row.size() != 2 || !row[0].is_string() || !row[1].is_number())
       return fail(errc::bad_model_file, "tokenizer.json: token {} is not a text with a score", id);
     const auto text = row[0].get<std::string>();
-    const auto at = place(id, kind_of(text));
+    const auto at = slot_of(id, kind_of(text));
     if (!at)
       return at.error();
     **at = text;
-    words_.scores.push_back(row[1].get<double>());
+    vocab_.scores.push_back(row[1].get<double>());
   }
   return {};
 }
@@ -166,11 +166,11 @@ result<void> table_reader::read_unknown_id() {
   const auto* id = member_of(*model_, "unk_id");
   if (id == nullptr)
     return {};
-  if (!id->is_number_unsigned() || id->get<std::uint64_t>() >= words_.tokens.size())
+  if (!id->is_number_unsigned() || id->get<std::uint64_t>() >= vocab_.tokens.size())
     return fail(errc::bad_model_file, "tokenizer.json: unk_id is outside the vocabulary of {}",
-                words_.tokens.size());
-  words_.unknown = id->get<token_id>();
-  words_.kinds[static_cast<std::size_t>(*words_.unknown)] = token_kind::unknown;
+                vocab_.tokens.size());
+  vocab_.unknown = id->get<token_id>();
+  vocab_.kinds[static_cast<std::size_t>(*vocab_.unknown)] = token_kind::unknown;
   return {};
 }
 
@@ -186,7 +186,7 @@ result<void> table_reader::read_added_tokens() {
       return fail(errc::unsupported_model, "tokenizer.json: added token '{}' with single_word",
                   text);
     const bool is_special = flag_of(token, "special", false);
-    const auto at = place(*id, is_special ? token_kind::control : token_kind::user_defined);
+    const auto at = slot_of(*id, is_special ? token_kind::control : token_kind::user_defined);
     if (!at)
       return at.error();
     if (*at == nullptr)
@@ -197,9 +197,9 @@ result<void> table_reader::read_added_tokens() {
     **at = text;
     const auto number = id->get<token_id>();
     if (flag_of(token, "lstrip", false))
-      words_.strips_left.push_back(number);
+      vocab_.strips_left.push_back(number);
     if (flag_of(token, "rstrip", false))
-      words_.strips_right.push_back(number);
+      vocab_.strips_right.push_back(number);
   }
   return {};
 }
@@ -220,8 +220,8 @@ result<void> table_reader::read_merges() {
                                           : std::string();
     if (std::count(line.begin(), line.end(), ' ') != 1)
       return fail(errc::bad_model_file, "tokenizer.json: merge {} is not a pair of tokens: '{}'",
-                  words_.merges.size(), line);
-    words_.merges.push_back(line);
+                  vocab_.merges.size(), line);
+    vocab_.merges.push_back(line);
   }
   return {};
 }
@@ -239,17 +239,17 @@ std::string token_text(const json& config, std::string_view name) {
   return value->is_string() ? value->get<std::string>() : text_of(*value, "content");
 }
 
-result<void> read_named_tokens(const json& config, vocabulary& words) {
+result<void> read_named_tokens(const json& config, vocabulary& vocab) {
   const std::array<std::pair<std::string_view, std::optional<token_id>*>, 3> names = {{
-      {"bos_token", &words.bos},
-      {"eos_token", &words.eos},
-      {"pad_token", &words.padding},
+      {"bos_token", &vocab.bos},
+      {"eos_token", &vocab.eos},
+      {"pad_token", &vocab.padding},
   }};
   for (const auto& [name, target] : names) {
     const auto text = token_text(config, name);
     if (text.empty())
       continue;
-    const auto id = id_of_token(words, text, fmt::format("tokenizer_config.json: {}", name));
+    const auto id = id_of_token(vocab, text, fmt::format("tokenizer_config.json: {}", name));
     if (!id && name != "pad_token") // no padding is used here
       return id.error();
     if (id)
@@ -257,26 +257,26 @@ result<void> read_named_tokens(const json& config, vocabulary& words) {
   }
   for (const char* name : {"unk_token", "sep_token", "pad_token", "cls_token", "mask_token"})
     if (auto text = token_text(config, name); !text.empty())
-      words.named_tokens.emplace_back(name, std::move(text));
+      vocab.named_tokens.emplace_back(name, std::move(text));
   if (const auto* adds = member_of(config, "add_bos_token"); adds != nullptr && adds->is_boolean())
-    words.add_bos = adds->get<bool>();
+    vocab.add_bos = adds->get<bool>();
   return {};
 }
 
 // Ids that end an answer: a number or a list.
-result<void> read_end_ids(const json& config, std::string_view origin, vocabulary& words) {
+result<void> read_end_ids(const json& config, std::string_view origin, vocabulary& vocab) {
   const auto* value = member_of(config, "eos_token_id");
   if (value == nullptr)
     return {};
   const json list = value->is_array() ? *value : json::array({*value});
   for (const auto& id : list) {
-    if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= words.tokens.size())
+    if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= vocab.tokens.size())
       return fail(errc::bad_model_file, "{}: eos_token_id is outside the vocabulary of {}", origin,
-                  words.tokens.size());
-    words.ends.push_back(id.get<token_id>());
+                  vocab.tokens.size());
+    vocab.ends.push_back(id.get<token_id>());
   }
-  if (!words.eos && !words.ends.empty())
-    words.eos = words.ends.front();
+  if (!vocab.eos && !vocab.ends.empty())
+    vocab.eos = vocab.ends.front();
   return {};
 }
 
@@ -292,12 +292,12 @@ result<std::string> read_text(const std::filesystem::path& path) {
 
 // The chat template: a file of its own, a text, or one of several named texts.
 result<void> read_chat_template(const std::filesystem::path& directory, const json& config,
-                                vocabulary& words) {
+                                vocabulary& vocab) {
   if (const auto path = directory / "chat_template.jinja"; model::is_there(path)) {
     auto text = read_text(path);
     if (!text)
       return text.error();
-    words.chat_template = *std::move(text);
+    vocab.chat_template = *std::move(text);
     return {};
   }
   const auto* value = member_of(config, "chat_template");
@@ -307,13 +307,13 @@ result<void> read_chat_template(const std::filesystem::path& directory, const js
   for (const auto& each : value->is_array() ? *value : json::array()) {
     const auto name = text_of(each, "name");
     if (name == "default")
-      words.chat_template = text_of(each, "template");
+      vocab.chat_template = text_of(each, "template");
     names += fmt::format("{}'{}'", names.empty() ? "" : ", ", name);
   }
   if (value->is_string())
-    words.chat_template = value->get<std::string>();
-  else if (words.chat_template.empty())
-    words.chat_template_failure =
+    vocab.chat_template = value->get<std::string>();
+  else if (vocab.chat_template.empty())
+    vocab.chat_template_failure =
         fmt::format("tokenizer_config.json: 'chat_template' has {}, and no text named 'default'",
                     names.empty() ? "no template" : names);
   return {};
@@ -321,23 +321,23 @@ result<void> read_chat_template(const std::filesystem::path& directory, const js
 
 } // namespace
 
-result<token_id> id_of_token(const vocabulary& words, std::string_view text,
+result<token_id> id_of_token(const vocabulary& vocab, std::string_view text,
                              std::string_view what) {
-  const auto found = std::find(words.tokens.begin(), words.tokens.end(), text);
-  if (found == words.tokens.end())
+  const auto found = std::find(vocab.tokens.begin(), vocab.tokens.end(), text);
+  if (found == vocab.tokens.end())
     return fail(errc::bad_model_file, "{} '{}' is not a token", what, text);
-  return static_cast<token_id>(found - words.tokens.begin());
+  return static_cast<token_id>(found - vocab.tokens.begin());
 }
 
 result<vocabulary> vocabulary_from_json(const json& tokenizer, std::optional<std::size_t> id_end) {
-  vocabulary words;
-  if (auto r = table_reader(tokenizer, id_end, words).read(); !r)
+  vocabulary vocab;
+  if (auto r = table_reader(tokenizer, id_end, vocab).read(); !r)
     return r.error();
-  if (auto r = read_text_steps(tokenizer, words); !r)
+  if (auto r = read_text_steps(tokenizer, vocab); !r)
     return r.error();
-  if (auto valid = validate(words); !valid)
+  if (auto valid = validate(vocab); !valid)
     return valid.error();
-  return words;
+  return vocab;
 }
 
 result<vocabulary> vocabulary_from_directory(const std::filesystem::path& directory) {
@@ -361,19 +361,19 @@ result<vocabulary> vocabulary_from_directory(const std::filesystem::path& direct
       size != nullptr && size->is_number_unsigned() &&
       size->get<std::uint64_t>() <= vocabulary_limits::tokens_max)
     rows = size->get<std::size_t>();
-  auto words = vocabulary_from_json(*tokenizer, rows);
-  if (!words)
-    return in_directory(words.error());
-  if (auto r = read_named_tokens(settings, *words); !r)
+  auto vocab = vocabulary_from_json(*tokenizer, rows);
+  if (!vocab)
+    return in_directory(vocab.error());
+  if (auto r = read_named_tokens(settings, *vocab); !r)
     return in_directory(r.error());
   const bool generates = member_of(generation, "eos_token_id") != nullptr;
-  if (auto r = read_end_ids(generates ? generation : config, names[generates ? 2 : 0], *words); !r)
+  if (auto r = read_end_ids(generates ? generation : config, names[generates ? 2 : 0], *vocab); !r)
     return in_directory(r.error());
-  if (auto r = read_chat_template(directory, settings, *words); !r)
+  if (auto r = read_chat_template(directory, settings, *vocab); !r)
     return r.error();
-  if (auto valid = validate(*words); !valid)
+  if (auto valid = validate(*vocab); !valid)
     return in_directory(valid.error());
-  return words;
+  return vocab;
 }
 
 } // namespace baton::text

@@ -21,11 +21,11 @@ result<vocabulary> vocabulary_from_json(const model::json& tokenizer,
 
 // Reads the normalizer, pre_tokenizer, post_processor and decoder. Requires: tokens and merges are
 // read. Errors: unsupported_model, bad_model_file.
-result<void> read_text_steps(const model::json& tokenizer, vocabulary& words);
+result<void> read_text_steps(const model::json& tokenizer, vocabulary& vocab);
 // Whether tokens are written in the byte alphabet.
 bool is_byte_level(const model::json& tokenizer);
 
 // The id of the token with this text. Errors: bad_model_file (names `what`).
-result<token_id> id_of_token(const vocabulary& words, std::string_view text, std::string_view what);
+result<token_id> id_of_token(const vocabulary& vocab, std::string_view text, std::string_view what);
 
 } // namespace baton::text

@@ -350,7 +350,7 @@ void report_ceilings(const options& o, const model::model_file& file,
 void report_evenness(const options& o, const model::description& model,
                      const std::vector<model::tensor_slice>& slices) {
   auto computed = model::whole(model);
-  computed.embeds = false;
+  computed.has_embedding = false;
   const auto bytes_of = [&](const model::tensor_slice& slice) {
     return static_cast<double>(model::rank_bytes(model, computed, slice));
   };

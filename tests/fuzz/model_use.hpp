@@ -17,7 +17,7 @@ inline void read_metadata(const model::model_file& file) {
     (void)file.get_f32(key);
     (void)file.get_bool(key);
     (void)file.get_string(key);
-    (void)file.spelled(key);
+    (void)file.original_name(key);
   }
 }
 
@@ -25,7 +25,7 @@ inline void read_tensors(const model::model_file& file) {
   constexpr std::uint64_t row_elements_max = 1 << 16; // a longer row takes no other path
   for (const auto& tensor : file.tensors()) {
     ENSURE(file.find(tensor.name), "tensor '{}' is not found by its name", tensor.name);
-    (void)file.spelled(tensor.name);
+    (void)file.original_name(tensor.name);
     if (tensor.columns() > row_elements_max)
       continue;
     std::vector<std::byte> row(tensor.row_bytes());

@@ -56,7 +56,7 @@ maybe loop_attribute(interpreter& run, const value& object, std::string_view nam
 }
 
 // The index in a sequence of `size` items; negative indices count from the end.
-std::optional<std::size_t> place_of(std::int64_t index, std::size_t size) {
+std::optional<std::size_t> position_of(std::int64_t index, std::size_t size) {
   const auto count = static_cast<std::int64_t>(size);
   index += index < 0 ? count : 0;
   return index >= 0 && index < count ? std::optional(static_cast<std::size_t>(index))
@@ -166,21 +166,21 @@ maybe interpreter::item_of(const value& object, const value& key) {
   }
   const auto index = as_whole(key);
   if (index && object.is(value_kind::list)) {
-    const auto place = place_of(*index, object.as_list().size());
-    return place ? object.as_list()[*place]
-                 : make_undefined(fmt::format("a list of {} items has no item {}",
-                                              object.as_list().size(), *index));
+    const auto position = position_of(*index, object.as_list().size());
+    return position ? object.as_list()[*position]
+                    : make_undefined(fmt::format("a list of {} items has no item {}",
+                                                 object.as_list().size(), *index));
   }
   if (index && object.is(value_kind::string)) {
     const marked_text& text = object.as_text();
     if (!spend_bytes(text.size())) {
       return std::nullopt;
     }
-    const auto place = place_of(*index, count_code_points(text.text()));
-    if (!place) {
+    const auto position = position_of(*index, count_code_points(text.text()));
+    if (!position) {
       return make_undefined(fmt::format("the string has no character {}", *index));
     }
-    const std::size_t at = offset_of(text.text(), *place);
+    const std::size_t at = offset_of(text.text(), *position);
     return make_text(text.slice(at, at + code_point_at(text.text(), at).bytes));
   }
   if (key.is(value_kind::string)) {

@@ -23,7 +23,7 @@ constexpr std::array<std::string_view, 9> reserved_names = {
 constexpr std::string_view open_end = "CONTINUE_FINAL_MESSAGE_TAG ";
 constexpr std::string_view open_end_mark = open_end.substr(0, open_end.size() - 1);
 
-error no_open_end(std::string_view why) {
+error cannot_continue(std::string_view why) {
   return fail_param(errc::invalid_value, "continue_final_message",
                     "the last message cannot be continued: {}", why);
 }
@@ -55,7 +55,7 @@ result<open_messages> with_open_end_of(const value& messages) {
   const auto is_text = [](const value* v) { return v && v->is(value::kind::string); };
   if (!messages.is(value::kind::list) || messages.as_list().empty() ||
       !messages.as_list().back().is(value::kind::map)) {
-    return no_open_end("there is none");
+    return cannot_continue("there is none");
   }
   std::vector<value> all = messages.as_list();
   const value last = all.back();
@@ -76,7 +76,7 @@ result<open_messages> with_open_end_of(const value& messages) {
       }
     }
   }
-  return no_open_end("it has no text");
+  return cannot_continue("it has no text");
 }
 
 // The prompt up to the mark. If the template trims contents, the mark's trailing space is gone;
@@ -88,7 +88,7 @@ result<marked_text> cut_at_open_end(const marked_text& prompt, std::string_view 
   const bool has_kept =
       text.find(final_text.substr(ink.begin, ink.end - ink.begin)) != std::string_view::npos;
   if (at == std::string_view::npos || !has_kept) {
-    return no_open_end("the model's chat template does not write it as it is");
+    return cannot_continue("the model's chat template does not write it as it is");
   }
   const bool has_space = text.substr(at).starts_with(open_end);
   return prompt.slice(0, has_space ? at : jinja::strip_range(text.substr(0, at), nullptr, {}).end);

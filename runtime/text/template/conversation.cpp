@@ -91,7 +91,7 @@ std::string hermes_calls(const json& calls) {
 }
 
 // The same conversation as plain messages, for a template that does not support tools.
-result<chat_prompt> in_plain_words(const chat_prompt& chat, std::string_view tools) {
+result<chat_prompt> without_tools(const chat_prompt& chat, std::string_view tools) {
   chat_prompt out;
   if (!tools.empty()) {
     const auto parsed = parse_array(tools, "tools");
@@ -105,11 +105,11 @@ result<chat_prompt> in_plain_words(const chat_prompt& chat, std::string_view too
     if (out.size() == 1 && &m == &chat.front() && m.role == "system") {
       out.front().content.insert(0, m.content + "\n\n");
     } else if (is_result) {
-      const auto told = "<tool_response>\n" + m.content + "\n</tool_response>";
+      const auto response = "<tool_response>\n" + m.content + "\n</tool_response>";
       if (is_answered)
-        out.back().content += "\n" + told;
+        out.back().content += "\n" + response;
       else
-        out.push_back({"user", told, ""});
+        out.push_back({"user", response, ""});
     } else {
       out.push_back({m.role, m.content, m.name});
     }
@@ -145,18 +145,18 @@ result<value> value_of_message(const chat_message& m) {
 
 result<void> put_conversation(const chat_prompt& chat, std::string_view tools,
                               const call_style& style, template_input& to) {
-  const auto knows_tools = [](const chat_message& m) {
+  const auto has_tools = [](const chat_message& m) {
     return m.role == "tool" || !m.tool_calls.empty();
   };
   // Most conversations have no tools and are passed unchanged.
-  const bool is_plain = tools.empty() && std::none_of(chat.begin(), chat.end(), knows_tools);
-  result<chat_prompt> told = chat_prompt{};
+  const bool is_plain = tools.empty() && std::none_of(chat.begin(), chat.end(), has_tools);
+  result<chat_prompt> plain = chat_prompt{};
   if (!style.is_native && !is_plain)
-    told = in_plain_words(chat, tools);
-  if (!told)
-    return told.error();
+    plain = without_tools(chat, tools);
+  if (!plain)
+    return plain.error();
   std::vector<value> messages;
-  for (const auto& m : style.is_native || is_plain ? chat : *told) {
+  for (const auto& m : style.is_native || is_plain ? chat : *plain) {
     auto message = value_of_message(m);
     if (!message)
       return message.error();

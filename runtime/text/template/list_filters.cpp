@@ -312,14 +312,14 @@ maybe filter_select(interpreter& run, const value& self, const bound_arguments& 
   values selected;
   for (const value& item : *items) {
     const value* attribute = HasAttribute ? &args.all->positional[0] : nullptr;
-    maybe asked = key_of(run, item, attribute, /*is_case_sensitive=*/true);
-    if (asked && test) {
-      asked = run.run_builtin(*test, *asked, rest);
+    maybe tested = key_of(run, item, attribute, /*is_case_sensitive=*/true);
+    if (tested && test) {
+      tested = run.run_builtin(*test, *tested, rest);
     }
-    if (!asked) {
+    if (!tested) {
       return std::nullopt;
     }
-    if (is_true(*asked) == IsWanted) {
+    if (is_true(*tested) == IsWanted) {
       selected.push_back(item);
     }
   }

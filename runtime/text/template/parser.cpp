@@ -136,9 +136,10 @@ bool statement_parser::parse_tag(block& body, closers ends) {
     return ends.size() == 0 ? in_.fail_here("'{}' closes nothing", word)
                             : in_.fail_here("expected '{}', found '{}'", *(ends.end() - 1), word);
   }
-  constexpr std::array<std::string_view, 4> of_several = {"extends", "from", "import", "include"};
-  const bool needs_others =
-      std::find(of_several.begin(), of_several.end(), word) != of_several.end();
+  constexpr std::array<std::string_view, 4> multi_template_tags = {"extends", "from", "import",
+                                                                   "include"};
+  const bool needs_others = std::find(multi_template_tags.begin(), multi_template_tags.end(),
+                                      word) != multi_template_tags.end();
   return in_.fail_here("the tag '{}' is not supported{}", word,
                        needs_others ? ": a model has one template" : "");
 }

@@ -23,7 +23,7 @@ std::size_t directive_length(std::string_view format, std::size_t at) {
 }
 
 // Python's own directives: a time without a zone has no zone name, and here no fraction.
-std::optional<std::string_view> of_python(std::string_view directive) {
+std::optional<std::string_view> python_directive(std::string_view directive) {
   if (directive == "%f") {
     return "000000";
   }
@@ -60,7 +60,7 @@ maybe format_time(interpreter& run, const marked_text& format, std::chrono::sys_
     }
     const std::size_t length = directive_length(text, percent);
     const auto directive = std::string_view(text).substr(percent, length);
-    const auto known = of_python(directive);
+    const auto known = python_directive(directive);
     const auto part = known ? std::string(*known) : write(directive, civil);
     if (length == 0 || !part) {
       return run.fail("strftime_now does not know the format '{}'",

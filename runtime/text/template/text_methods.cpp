@@ -86,8 +86,8 @@ std::optional<byte_range> window_of(interpreter& run, const std::string& text, c
     return std::nullopt;
   }
   const auto offset = [&](std::int64_t i) {
-    const std::int64_t place = std::clamp<std::int64_t>(i < 0 ? i + length : i, 0, length);
-    return offset_of(text, static_cast<std::size_t>(place));
+    const std::int64_t position = std::clamp<std::int64_t>(i < 0 ? i + length : i, 0, length);
+    return offset_of(text, static_cast<std::size_t>(position));
   };
   // A start past the end finds not even the empty string; see the callers.
   return *first > length ? byte_range{1, 0} : byte_range{offset(*first), offset(*last)};
@@ -123,8 +123,8 @@ maybe has_affix(interpreter& run, const value& self, const bound_arguments& args
 
 // The position in characters. The inner nullopt means not found.
 template <bool FromRight>
-std::optional<std::optional<std::int64_t>> place_of(interpreter& run, const value& self,
-                                                    const bound_arguments& args) {
+std::optional<std::optional<std::int64_t>> position_of(interpreter& run, const value& self,
+                                                       const bound_arguments& args) {
   const std::string& text = self.as_text().text();
   const auto needle = text_argument(run, args[0]);
   const auto window = needle ? window_of(run, text, args[1], args[2]) : std::nullopt;
@@ -151,14 +151,14 @@ std::optional<std::optional<std::int64_t>> place_of(interpreter& run, const valu
 
 template <bool FromRight, bool MustBeThere>
 maybe method_find(interpreter& run, const value& self, const bound_arguments& args) {
-  const auto place = place_of<FromRight>(run, self, args);
-  if (!place) {
+  const auto position = position_of<FromRight>(run, self, args);
+  if (!position) {
     return std::nullopt;
   }
-  if (MustBeThere && !*place) {
+  if (MustBeThere && !*position) {
     return run.fail("substring not found");
   }
-  return value::integer(place->value_or(-1));
+  return value::integer(position->value_or(-1));
 }
 
 maybe method_count(interpreter& run, const value& self, const bound_arguments& args) {

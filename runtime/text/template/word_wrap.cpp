@@ -44,7 +44,7 @@ public:
     return is_word(i) || (i < size() && std::u32string_view(U"!\"'&.,?").find(at(i)) != npos);
   }
   // The end of two or more hyphens at `i` that a word follows; else `i`.
-  std::size_t behind_dash(std::size_t i) const {
+  std::size_t end_of_dash(std::size_t i) const {
     std::size_t end = i;
     while (is_hyphen(end)) {
       ++end;
@@ -63,7 +63,7 @@ private:
 };
 
 // Whether a line may break after the hyphen at `i`: letters on both sides, several before it.
-bool parts_word(const line_view& line, std::size_t i) {
+bool is_break_hyphen(const line_view& line, std::size_t i) {
   const bool has_letters = i >= 2 && line.is_letter(i - 1) && line.is_letter(i - 2);
   const bool is_second =
       i >= 3 && line.is_word_or_mark(i - 1) && line.is_hyphen(i - 2) && line.is_letter(i - 3);
@@ -73,7 +73,7 @@ bool parts_word(const line_view& line, std::size_t i) {
 }
 
 // End of the unbreakable piece of a line that starts at `begin`: textwrap's wordsep_re.
-std::size_t behind_piece(const line_view& line, std::size_t begin, bool parts_words) {
+std::size_t end_of_piece(const line_view& line, std::size_t begin, bool breaks_on_hyphens) {
   std::size_t end = begin;
   if (line.is_space(begin)) {
     while (line.is_space(end)) {
@@ -82,14 +82,14 @@ std::size_t behind_piece(const line_view& line, std::size_t begin, bool parts_wo
     return end;
   }
   const bool has_word_before = begin > 0 && line.is_word_or_mark(begin - 1);
-  if (parts_words && has_word_before && line.behind_dash(begin) > begin) {
-    return line.behind_dash(begin);
+  if (breaks_on_hyphens && has_word_before && line.end_of_dash(begin) > begin) {
+    return line.end_of_dash(begin);
   }
   for (end = begin + 1; end < line.size() && !line.is_space(end); ++end) {
-    if (parts_words && parts_word(line, end)) {
+    if (breaks_on_hyphens && is_break_hyphen(line, end)) {
       return end + 1;
     }
-    if (parts_words && line.is_word_or_mark(end - 1) && line.behind_dash(end) > end) {
+    if (breaks_on_hyphens && line.is_word_or_mark(end - 1) && line.end_of_dash(end) > end) {
       return end;
     }
   }
@@ -102,7 +102,7 @@ constexpr std::size_t steps_per_byte = 4;
 struct wrap_style {
   std::size_t width = 79;
   bool breaks_long_words = true;
-  bool parts_words = true;
+  bool breaks_on_hyphens = true;
 };
 
 struct piece {
@@ -110,10 +110,10 @@ struct piece {
   std::size_t end;
 };
 
-std::vector<piece> pieces_of(const line_view& line, bool parts_words) {
+std::vector<piece> pieces_of(const line_view& line, bool breaks_on_hyphens) {
   std::vector<piece> all;
   for (std::size_t at = 0; at < line.size();) {
-    const std::size_t end = behind_piece(line, at, parts_words);
+    const std::size_t end = end_of_piece(line, at, breaks_on_hyphens);
     all.push_back({at, end});
     at = end;
   }
@@ -123,7 +123,7 @@ std::vector<piece> pieces_of(const line_view& line, bool parts_words) {
 // Where to break a piece longer than a line, with `room` left on the line.
 std::size_t break_of(const line_view& line, piece p, std::size_t room, const wrap_style& style) {
   const std::size_t end = std::min(p.end, p.begin + room);
-  if (!style.parts_words || end == p.end) {
+  if (!style.breaks_on_hyphens || end == p.end) {
     return end;
   }
   std::size_t hyphen = end;
@@ -140,7 +140,7 @@ std::size_t break_of(const line_view& line, piece p, std::size_t room, const wra
 
 // textwrap.wrap of one line: drops white space at the ends of the new lines.
 std::vector<byte_range> wrapped(const line_view& line, const wrap_style& style) {
-  auto pieces = pieces_of(line, style.parts_words);
+  auto pieces = pieces_of(line, style.breaks_on_hyphens);
   std::vector<byte_range> lines;
   for (std::size_t next = 0; next < pieces.size();) {
     if (!lines.empty() && line.is_space(pieces[next].begin)) {

@@ -33,10 +33,10 @@ TEST_CASE("a two-stage plan gives every layer to one shard and the same blocks t
   REQUIRE(plan);
   REQUIRE(plan->shards.size() == 2);
   CHECK(plan->shards[0].layers.first == 0);
-  CHECK(plan->shards[0].layers.embeds);
+  CHECK(plan->shards[0].layers.has_embedding);
   CHECK(plan->shards[1].layers.first == plan->shards[0].layers.end());
   CHECK(plan->shards[1].layers.end() == 30);
-  CHECK(plan->shards[1].layers.heads);
+  CHECK(plan->shards[1].layers.has_head);
   CHECK(plan->shards[0].layers.count > plan->shards[1].layers.count);
   CHECK(plan->blocks == (512ull << 20) / (30ull * 2 * 3 * 64 * 2 * 64));
   CHECK(plan->shards[0].kv_bytes + plan->shards[1].kv_bytes <= 512ull << 20);
@@ -268,7 +268,7 @@ TEST_CASE("two stages of two ranks are four shards; a rank with more cores gets 
   }
   CHECK(plan->shards[0].slice().ffn.count == 1024); // of 1536, for two cores of three
   CHECK(plan->shards[2].slice().ffn.count == 768);
-  CHECK(plan->shards[3].layers.heads);
+  CHECK(plan->shards[3].layers.has_head);
   const auto table = plan_table(config, small_model(), *plan);
   CHECK(table.find("]  shard-2 + shard-3 on b\n") != std::string::npos);
 }

@@ -15,7 +15,7 @@ const constraint object{constraint_kind::json_schema,
                             "b":{"type":"array","items":{"type":"integer"}}},"required":["a"]})"};
 const constraint words{constraint_kind::regex, "([a-f]+ ){1,4}"};
 
-sequence_id who(std::uint32_t choice) {
+sequence_id sequence_of(std::uint32_t choice) {
   return {{7}, choice};
 }
 
@@ -53,12 +53,13 @@ TEST_CASE("what was kept, forgotten or asked in another order changes no mask") 
   for (int step = 0; step < 400; ++step) {
     const auto at = random() % open.size();
     auto& [of, ids] = open[at];
-    const auto s = who(static_cast<std::uint32_t>(at));
+    const auto s = sequence_of(static_cast<std::uint32_t>(at));
     const auto bits = bits_of(kept, constraints[of], s, ids);
     CHECK(bits == bits_of(forgetful, constraints[of], s, ids));
     masker fresh(texts);
     // Other memory, another sequence: the same constraint and ids.
-    CHECK(bits == bits_of(fresh, shared_constraint(constraint(*constraints[of])), who(99), ids));
+    CHECK(bits ==
+          bits_of(fresh, shared_constraint(constraint(*constraints[of])), sequence_of(99), ids));
     std::vector<token_id> may_come;
     for (std::size_t id = 0; id < texts.all.size(); ++id)
       if (has(bits, id))
@@ -80,15 +81,16 @@ TEST_CASE("behind an end, or ids that do not match, only an end may come") {
   const shared_constraint c = words;
   const auto a = static_cast<token_id>('a');
   const auto space = static_cast<token_id>(' ');
-  CHECK_FALSE(has(bits_of(m, c, who(0), {a}), static_cast<std::size_t>(texts.end_ids[0])));
-  CHECK(has(bits_of(m, c, who(0), {a, space}), static_cast<std::size_t>(texts.end_ids[0])));
-  CHECK(is_end_alone(bits_of(m, c, who(0), {a, space, texts.end_ids[0]}), texts));
-  CHECK(is_end_alone(bits_of(m, c, who(0), {a, space, texts.end_ids[0], a}), texts));
-  CHECK(is_end_alone(bits_of(m, c, who(0), {space}), texts));
-  CHECK(is_end_alone(bits_of(m, c, who(0), {-1}), texts));
-  CHECK(is_end_alone(bits_of(m, c, who(0), {1'000'000}), texts));
+  CHECK_FALSE(has(bits_of(m, c, sequence_of(0), {a}), static_cast<std::size_t>(texts.end_ids[0])));
+  CHECK(has(bits_of(m, c, sequence_of(0), {a, space}), static_cast<std::size_t>(texts.end_ids[0])));
+  CHECK(is_end_alone(bits_of(m, c, sequence_of(0), {a, space, texts.end_ids[0]}), texts));
+  CHECK(is_end_alone(bits_of(m, c, sequence_of(0), {a, space, texts.end_ids[0], a}), texts));
+  CHECK(is_end_alone(bits_of(m, c, sequence_of(0), {space}), texts));
+  CHECK(is_end_alone(bits_of(m, c, sequence_of(0), {-1}), texts));
+  CHECK(is_end_alone(bits_of(m, c, sequence_of(0), {1'000'000}), texts));
   // Nothing may follow a fourth word.
-  CHECK(is_end_alone(bits_of(m, c, who(0), {a, space, a, space, a, space, a, space}), texts));
+  CHECK(
+      is_end_alone(bits_of(m, c, sequence_of(0), {a, space, a, space, a, space, a, space}), texts));
 }
 
 TEST_CASE("the first token of a text of its own loses its space") {
@@ -100,11 +102,11 @@ TEST_CASE("the first token of a text of its own loses its space") {
   masker m(texts);
   constraint c{constraint_kind::choice, R"(["the the"])"};
   const auto id = static_cast<token_id>(the);
-  CHECK(has(bits_of(m, shared_constraint(c), who(0), {}), the));
-  CHECK(has(bits_of(m, shared_constraint(c), who(0), {id}), the));
-  CHECK(is_end_alone(bits_of(m, shared_constraint(c), who(0), {id, id}), texts));
+  CHECK(has(bits_of(m, shared_constraint(c), sequence_of(0), {}), the));
+  CHECK(has(bits_of(m, shared_constraint(c), sequence_of(0), {id}), the));
+  CHECK(is_end_alone(bits_of(m, shared_constraint(c), sequence_of(0), {id, id}), texts));
   c.continues_prompt = true;
-  CHECK_FALSE(has(bits_of(m, shared_constraint(c), who(1), {}), the));
+  CHECK_FALSE(has(bits_of(m, shared_constraint(c), sequence_of(1), {}), the));
 }
 
 TEST_CASE("a vocabulary that lacks what must come, and a constraint that is none, are errors") {
@@ -114,19 +116,19 @@ TEST_CASE("a vocabulary that lacks what must come, and a constraint that is none
   masker m(texts);
   token_bits bits;
   const shared_constraint c = constraint{constraint_kind::choice, R"(["ac"])"};
-  CHECK(m.find(c, who(0), {}, bits));
+  CHECK(m.find(c, sequence_of(0), {}, bits));
   const std::vector<token_id> a{0};
-  const auto stuck = m.find(c, who(0), a, bits);
+  const auto stuck = m.find(c, sequence_of(0), a, bits);
   REQUIRE_FALSE(stuck);
   CHECK(stuck.error().code == errc::unprocessable);
-  CHECK_FALSE(m.find(constraint{constraint_kind::regex, "("}, who(0), {}, bits));
+  CHECK_FALSE(m.find(constraint{constraint_kind::regex, "("}, sequence_of(0), {}, bits));
 }
 
 TEST_CASE("a mask that needs more memory than it may is an error, whatever was kept") {
   masker m(test::small_texts(), {.step_bytes = 100});
   token_bits bits;
   for (int i = 0; i < 2; ++i) {
-    const auto found = m.find(object, who(0), {}, bits);
+    const auto found = m.find(object, sequence_of(0), {}, bits);
     REQUIRE_FALSE(found);
     CHECK(found.error().code == errc::unprocessable);
   }
@@ -141,10 +143,10 @@ TEST_CASE("the texts are read when the first mask is asked for, until they can b
   });
   token_bits bits;
   CHECK(reads == 0);
-  const auto early = m.find(words, who(0), {}, bits);
+  const auto early = m.find(words, sequence_of(0), {}, bits);
   REQUIRE_FALSE(early);
   CHECK(early.error().code == errc::io_failed);
   for (int i = 0; i < 3; ++i)
-    CHECK(m.find(words, who(0), {}, bits));
+    CHECK(m.find(words, sequence_of(0), {}, bits));
   CHECK(reads == 2);
 }

@@ -95,7 +95,7 @@ inline void rename(model::json& object, const char* from, const char* to) {
   object[to] = value;
 }
 
-inline bool says(const std::string& message, std::string_view part) {
+inline bool mentions(const std::string& message, std::string_view part) {
   CAPTURE(message);
   const bool found = message.find(part) != std::string::npos;
   CHECK(found);

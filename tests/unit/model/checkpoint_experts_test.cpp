@@ -76,7 +76,7 @@ TEST_CASE("mixtures are refused by the field that this build does not compute") 
   struct change {
     std::string family;
     std::function<void(json&)> apply;
-    std::string says;
+    std::string mentions;
   };
   const auto set = [](const char* key, json value) {
     return [key, value](json& c) { c[key] = value; };
@@ -101,7 +101,7 @@ TEST_CASE("mixtures are refused by the field that this build does not compute") 
   };
   for (const auto& each : changes) {
     CAPTURE(each.family);
-    CHECK(says(refusal_of(each.family, each.apply), each.says));
+    CHECK(mentions(refusal_of(each.family, each.apply), each.mentions));
   }
 }
 
@@ -110,12 +110,13 @@ TEST_CASE("tensors of experts are refused by their published names") {
     return refusal_of_renamed("mixtral", mixtral + from, to);
   };
   const auto expert = mixtral + "experts.";
-  CHECK(says(in_mixtral("gate.weight", "x.weight"), "'" + mixtral + "gate.weight' is missing"));
-  CHECK(says(in_mixtral("experts.3.w1.weight", "x.weight"), expert + "3.w1.weight' is missing"));
-  CHECK(says(in_mixtral("experts.1.w1.weight", expert + "9.w1.weight"),
-             expert + "1.w1.weight' is missing"));
+  CHECK(mentions(in_mixtral("gate.weight", "x.weight"), "'" + mixtral + "gate.weight' is missing"));
   CHECK(
-      says(in_mixtral("experts.1.w1.weight", expert + "02.w1.weight"), "' duplicates '" + expert));
+      mentions(in_mixtral("experts.3.w1.weight", "x.weight"), expert + "3.w1.weight' is missing"));
+  CHECK(mentions(in_mixtral("experts.1.w1.weight", expert + "9.w1.weight"),
+                 expert + "1.w1.weight' is missing"));
+  CHECK(mentions(in_mixtral("experts.1.w1.weight", expert + "02.w1.weight"),
+                 "' duplicates '" + expert));
   const auto layout =
       "this build reads a tensor for each and each matrix, as '" + expert + "0.w1.weight'";
   for (const auto& other :
@@ -123,20 +124,20 @@ TEST_CASE("tensors of experts are refused by their published names") {
         expert + "99999999999999999999.w1.weight", expert + "1", qwen + "experts.gate_up_proj",
         qwen + "experts.1.gate_proj.weight"}) {
     const auto refusal = in_mixtral("experts.1.w1.weight", other);
-    CHECK(says(refusal, "'" + other + "'"));
-    CHECK(says(refusal, layout));
+    CHECK(mentions(refusal, "'" + other + "'"));
+    CHECK(mentions(refusal, layout));
   }
   changed unlike("mixtral");
   unlike.header([&](json& h) { h[expert + "2.w3.weight"]["shape"] = {16, 64}; });
-  CHECK(says(unlike.refusal(), expert + "2.w3.weight' is F16 [16, 64], but '" + expert +
-                                   "0.w3.weight' is F16 [32, 32]"));
+  CHECK(mentions(unlike.refusal(), expert + "2.w3.weight' is F16 [16, 64], but '" + expert +
+                                       "0.w3.weight' is F16 [32, 32]"));
   changed none("qwen3moe");
   none.header([](json& h) {
     for (const auto* i : {"0", "1", "2", "3", "4"})
       rename(h, (qwen + "experts." + i + ".up_proj.weight").c_str(),
              (std::string("model.layers.9.mlp.experts.") + i + ".up_proj.weight").c_str());
   });
-  CHECK(says(none.refusal(), "'" + qwen + "experts.*.up_proj.weight' is missing"));
+  CHECK(mentions(none.refusal(), "'" + qwen + "experts.*.up_proj.weight' is missing"));
 }
 
 TEST_CASE("experts of several files are read through their index") {
@@ -179,11 +180,12 @@ TEST_CASE("quantised experts are joined like others") {
   CHECK(up->type == model::tensor_type::q4_0);
   CHECK(up->shape == std::vector<std::uint64_t>{32, 32, 4});
   CHECK(described(family("gptq_qwen3moe")).has_normalised_experts);
-  CHECK(says(refusal_of_renamed("gptq_qwen3moe", expert + "scales", "x.scales"),
-             "'" + expert + "qweight' lacks its scales"));
+  CHECK(mentions(refusal_of_renamed("gptq_qwen3moe", expert + "scales", "x.scales"),
+                 "'" + expert + "qweight' lacks its scales"));
   // Other zero points ask for another type, and all experts of a layer have one.
-  CHECK(says(changed("gptq_qwen3moe").byte_of(expert + "qzeros").refusal(),
-             "'" + expert + "qweight' is Q5_0 [32, 32], but '" + qwen +
-                 "experts.0.up_proj.qweight' is Q4_0 [32, 32]"));
-  CHECK(says(changed("gptq_qwen3moe").byte_of(expert + "bias").refusal(), "'" + expert + "bias'"));
+  CHECK(mentions(changed("gptq_qwen3moe").byte_of(expert + "qzeros").refusal(),
+                 "'" + expert + "qweight' is Q5_0 [32, 32], but '" + qwen +
+                     "experts.0.up_proj.qweight' is Q4_0 [32, 32]"));
+  CHECK(mentions(changed("gptq_qwen3moe").byte_of(expert + "bias").refusal(),
+                 "'" + expert + "bias'"));
 }

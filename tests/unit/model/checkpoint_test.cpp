@@ -125,15 +125,15 @@ TEST_CASE("what config.json leaves out is as in transformers") {
   CHECK(without("smollm3", "rope_theta").rope.base == 2e6F);
   CHECK(without("gemma2", "tie_word_embeddings").has_tied_embeddings);
   CHECK(!without("phi3", "sliding_window").sliding_window);
-  CHECK(says(refusal_of("qwen2", [](json& c) { c.erase("tie_word_embeddings"); }),
-             "'lm_head.weight' is missing"));
+  CHECK(mentions(refusal_of("qwen2", [](json& c) { c.erase("tie_word_embeddings"); }),
+                 "'lm_head.weight' is missing"));
 }
 
 TEST_CASE("config.json is refused by the field that this build does not compute") {
   struct change {
     std::string family;
     std::function<void(json&)> apply;
-    std::string says;
+    std::string mentions;
   };
   const auto rope = [](const char* key, json value) {
     return [key, value](json& c) { c["rope_parameters"][key] = value; };
@@ -185,7 +185,7 @@ TEST_CASE("config.json is refused by the field that this build does not compute"
   };
   for (const auto& each : changes) {
     CAPTURE(each.family);
-    CHECK(says(refusal_of(each.family, each.apply), each.says));
+    CHECK(mentions(refusal_of(each.family, each.apply), each.mentions));
   }
 }
 
@@ -205,25 +205,26 @@ TEST_CASE("tensors of a directory are refused by their published names") {
   const auto header = [](const std::string& name, const std::function<void(json&)>& change) {
     return changed(name).header(change).refusal();
   };
-  CHECK(says(header("llama3", [](json& h) { rename(h, "model.norm.weight", "norm"); }),
-             "'model.norm.weight' is missing"));
-  CHECK(says(header("llama3",
-                    [](json& h) {
-                      rename(h, "model.layers.1.mlp.up_proj.weight", "model.layers.1.mlp.x.weight");
-                    }),
-             "'model.layers.1.mlp.up_proj.weight' is missing"));
-  CHECK(says(header("qwen3",
-                    [](json& h) {
-                      rename(h, "model.layers.0.mlp.gate_proj.weight",
-                             "model.layers.0.mlp.gate_up_proj.weight");
-                    }),
-             "duplicates"));
-  CHECK(says(header("qwen3",
-                    [](json& h) {
-                      rename(h, "model.layers.0.self_attn.q_norm.weight",
-                             "model.layers.0.mlp.bias");
-                    }),
-             "'model.layers.0.self_attn.q_norm.weight' is missing"));
+  CHECK(mentions(header("llama3", [](json& h) { rename(h, "model.norm.weight", "norm"); }),
+                 "'model.norm.weight' is missing"));
+  CHECK(mentions(header("llama3",
+                        [](json& h) {
+                          rename(h, "model.layers.1.mlp.up_proj.weight",
+                                 "model.layers.1.mlp.x.weight");
+                        }),
+                 "'model.layers.1.mlp.up_proj.weight' is missing"));
+  CHECK(mentions(header("qwen3",
+                        [](json& h) {
+                          rename(h, "model.layers.0.mlp.gate_proj.weight",
+                                 "model.layers.0.mlp.gate_up_proj.weight");
+                        }),
+                 "duplicates"));
+  CHECK(mentions(header("qwen3",
+                        [](json& h) {
+                          rename(h, "model.layers.0.self_attn.q_norm.weight",
+                                 "model.layers.0.mlp.bias");
+                        }),
+                 "'model.layers.0.self_attn.q_norm.weight' is missing"));
 }
 
 TEST_CASE("a head that config.json ties and that is not the embedding is the model's head") {
@@ -282,38 +283,38 @@ TEST_CASE("an index whose files do not hold what it says is refused by name") {
   const auto first_file = [](json& index) { return index["weight_map"].begin().value(); };
   const auto norm = "model.norm.weight";
   CHECK(changed("qwen2").refusal() == "");
-  CHECK(says(
+  CHECK(mentions(
       changed("qwen2").index([&](json& i) { i["weight_map"][norm] = "x.safetensors"; }).refusal(),
       "x.safetensors"));
-  CHECK(says(changed("qwen2")
-                 .index([&](json& i) { i["weight_map"][norm] = "../x.safetensors"; })
-                 .refusal(),
-             "'model.norm.weight'"));
-  CHECK(says(changed("qwen2").index([&](json& i) { i["weight_map"][norm] = 7; }).refusal(),
-             "'model.norm.weight'"));
-  CHECK(says(changed("qwen2")
-                 .index([&](json& i) { i["weight_map"]["a.weight"] = first_file(i); })
-                 .refusal(),
-             "'a.weight' is not in"));
-  CHECK(says(changed("qwen2").index([](json& i) { i.erase("weight_map"); }).refusal(),
-             "'weight_map'"));
+  CHECK(mentions(changed("qwen2")
+                     .index([&](json& i) { i["weight_map"][norm] = "../x.safetensors"; })
+                     .refusal(),
+                 "'model.norm.weight'"));
+  CHECK(mentions(changed("qwen2").index([&](json& i) { i["weight_map"][norm] = 7; }).refusal(),
+                 "'model.norm.weight'"));
+  CHECK(mentions(changed("qwen2")
+                     .index([&](json& i) { i["weight_map"]["a.weight"] = first_file(i); })
+                     .refusal(),
+                 "'a.weight' is not in"));
+  CHECK(mentions(changed("qwen2").index([](json& i) { i.erase("weight_map"); }).refusal(),
+                 "'weight_map'"));
   changed twice("qwen2");
   const auto map =
       json::parse(read_file(twice.path() / "model.safetensors.index.json"))["weight_map"];
   const auto file = map["model.norm.weight"].get<std::string>();
   std::filesystem::copy(twice.path() / file, twice.path() / "again.safetensors");
   twice.index([](json& i) { i["weight_map"]["model.norm.weight"] = "again.safetensors"; });
-  CHECK(says(twice.refusal(), "duplicates"));
+  CHECK(mentions(twice.refusal(), "duplicates"));
   changed missing("qwen2");
   std::filesystem::remove(missing.path() / file);
-  CHECK(says(missing.refusal(), file));
+  CHECK(mentions(missing.refusal(), file));
 }
 
 TEST_CASE("a directory without its files is refused by what is missing") {
   for (const auto* name : {"config.json", "model.safetensors"}) {
     changed copy("llama3");
     std::filesystem::remove(copy.path() / name);
-    CHECK(says(copy.refusal(), name));
+    CHECK(mentions(copy.refusal(), name));
   }
 }
 
@@ -322,9 +323,9 @@ TEST_CASE("weights that Python pickled are refused with the command that convert
     changed copy("qwen3");
     std::filesystem::rename(copy.path() / "model.safetensors", copy.path() / old);
     const auto why = copy.refusal();
-    CHECK(says(why, "Python's pickles"));
-    CHECK(says(why,
-               ("M.from_pretrained('" + copy.path().string() + "', torch_dtype='auto')").c_str()));
+    CHECK(mentions(why, "Python's pickles"));
+    CHECK(mentions(
+        why, ("M.from_pretrained('" + copy.path().string() + "', torch_dtype='auto')").c_str()));
   }
 }
 
@@ -396,26 +397,26 @@ TEST_CASE("quantised modules are refused by their published names") {
         .header([&](json& h) { rename(h, from.c_str(), to.c_str()); })
         .refusal();
   };
-  CHECK(says(renamed(q + "qzeros", "x.qzeros"), q + "qweight' lacks its qzeros"));
-  CHECK(says(renamed(q + "scales", "x.scales"), q + "qweight' lacks its scales"));
-  CHECK(says(renamed(q + "qweight", "x.qweight"), "q_proj.g_idx' lacks its qweight"));
+  CHECK(mentions(renamed(q + "qzeros", "x.qzeros"), q + "qweight' lacks its qzeros"));
+  CHECK(mentions(renamed(q + "scales", "x.scales"), q + "qweight' lacks its scales"));
+  CHECK(mentions(renamed(q + "qweight", "x.qweight"), "q_proj.g_idx' lacks its qweight"));
   CHECK(renamed(q + "g_idx", "lm_head.rotary_emb.inv_freq") == ""); // groups of consecutive inputs
-  CHECK(says(renamed("model.embed_tokens.weight", q + "weight"), "duplicates"));
-  CHECK(says(renamed(q + "bias", "model.layers.0.x.bias"), "'model.layers.0.x.bias'"));
+  CHECK(mentions(renamed("model.embed_tokens.weight", q + "weight"), "duplicates"));
+  CHECK(mentions(renamed(q + "bias", "model.layers.0.x.bias"), "'model.layers.0.x.bias'"));
   // The head of gptq_rows is quantised; config.json does not say that it is the embedding.
   changed headless("gptq_rows");
   headless.header([](json& h) {
     for (const auto* part : {"qweight", "qzeros", "scales", "g_idx"})
       rename(h, (std::string("lm_head.") + part).c_str(), (std::string("x.") + part).c_str());
   });
-  CHECK(says(headless.refusal(), "'lm_head.weight' is missing"));
+  CHECK(mentions(headless.refusal(), "'lm_head.weight' is missing"));
 }
 
 TEST_CASE("a bias of zeros beside a quantised matrix is passed over, another is not") {
   changed copy("gptq_llama");
   CHECK(copy.refusal() == "");
   copy.byte_of("model.layers.0.mlp.up_proj.bias");
-  CHECK(says(copy.refusal(), "'model.layers.0.mlp.up_proj.bias'"));
+  CHECK(mentions(copy.refusal(), "'model.layers.0.mlp.up_proj.bias'"));
 }
 
 TEST_CASE("a quantised directory of several files is read through its index") {

@@ -37,7 +37,7 @@ struct change {
   std::string_view what;
   std::function<void(gguf_writer&)> apply;
   errc code;
-  std::string_view says;
+  std::string_view mentions;
 };
 
 void expect_refusals(const std::vector<change>& changes) {
@@ -49,7 +49,7 @@ void expect_refusals(const std::vector<change>& changes) {
     const auto d = described_file(scratch, writer);
     REQUIRE_FALSE(d);
     CHECK(d.error().code == change.code);
-    CHECK_MESSAGE(d.error().message.find(change.says) != std::string::npos, d.error().message);
+    CHECK_MESSAGE(d.error().message.find(change.mentions) != std::string::npos, d.error().message);
   }
 }
 

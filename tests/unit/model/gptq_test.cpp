@@ -148,11 +148,11 @@ void check_rows(const quantised& q, const stored& file, const gptq_matrix& matri
   CHECK(wrong == 0);
 }
 
-void check_refused(const result<gptq_matrix>& opened, errc code, std::string_view says) {
+void check_refused(const result<gptq_matrix>& opened, errc code, std::string_view mentions) {
   REQUIRE(!opened);
   CAPTURE(opened.error().message);
   CHECK(opened.error().code == code);
-  CHECK(opened.error().message.find(says) != std::string::npos);
+  CHECK(opened.error().message.find(mentions) != std::string::npos);
 }
 
 } // namespace

@@ -29,7 +29,7 @@ struct gguf_lie {
   std::string_view what;
   std::vector<std::byte> bytes;
   errc code;
-  std::string_view says; // a part of the message
+  std::string_view mentions; // a part of the message
 };
 
 byte_buffer head(std::uint64_t tensors, std::uint64_t keys, std::uint32_t version = 3) {
@@ -205,7 +205,7 @@ TEST_CASE("a file that lies is refused with the name of the lie") {
       const auto file = gguf_file::open(scratch / "a.gguf");
       REQUIRE_FALSE(file);
       CHECK(file.error().code == gguf_lie.code);
-      CHECK_MESSAGE(file.error().message.find(gguf_lie.says) != std::string::npos,
+      CHECK_MESSAGE(file.error().message.find(gguf_lie.mentions) != std::string::npos,
                     file.error().message);
       CHECK(file.error().message.find("a.gguf") != std::string::npos);
     }

@@ -37,7 +37,7 @@ struct safetensors_lie {
   std::string what;
   std::string bytes;
   errc code;
-  std::string says;
+  std::string mentions;
 };
 
 std::vector<safetensors_lie> lies() {
@@ -139,7 +139,7 @@ TEST_CASE("a safetensors file that lies is refused by name") {
     REQUIRE(!file);
     CAPTURE(file.error().message);
     CHECK(file.error().code == each.code);
-    CHECK(file.error().message.find(each.says) != std::string::npos);
+    CHECK(file.error().message.find(each.mentions) != std::string::npos);
     CHECK(file.error().message.find("model.safetensors") != std::string::npos);
   }
 }

@@ -53,8 +53,8 @@ TEST_CASE("every cut covers all layers once, embeds first and heads last") {
       for (const auto& range : *ranges) {
         CHECK(range.first == next);
         CHECK(range.count >= 1);
-        CHECK(range.embeds == (range.first == 0));
-        CHECK(range.heads == (range.end() == layer_count));
+        CHECK(range.has_embedding == (range.first == 0));
+        CHECK(range.has_head == (range.end() == layer_count));
         next = range.end();
       }
       CHECK(next == layer_count);

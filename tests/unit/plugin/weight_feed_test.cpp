@@ -43,7 +43,9 @@ public:
   std::string_view form() const noexcept override { return of_.form(); }
   std::uint64_t fingerprint() const noexcept override { return of_.fingerprint(); }
   bool rotates_halves() const noexcept override { return of_.rotates_halves(); }
-  std::string spelled(std::string_view name) const override { return of_.spelled(name); }
+  std::string original_name(std::string_view name) const override {
+    return of_.original_name(name);
+  }
   bool has(std::string_view key) const noexcept override { return of_.has(key); }
   std::vector<std::string> keys() const override { return of_.keys(); }
   std::optional<std::uint64_t> array_size(std::string_view key) const noexcept override {

@@ -89,12 +89,12 @@ TEST_CASE("a template that knows of tools gets them as Hugging Face gives them")
 }
 
 TEST_CASE("a template that knows of none is told in plain messages") {
-  const auto told = render_chat("smollm2.jinja", talk, tools);
-  CHECK(has(told, "<|im_start|>system\nBe brief.\n\nYou may call functions"));
-  CHECK(has(told, "{\"type\":\"function\",\"function\":{\"name\":\"add\""));
-  CHECK(has(told,
+  const auto prompt = render_chat("smollm2.jinja", talk, tools);
+  CHECK(has(prompt, "<|im_start|>system\nBe brief.\n\nYou may call functions"));
+  CHECK(has(prompt, "{\"type\":\"function\",\"function\":{\"name\":\"add\""));
+  CHECK(has(prompt,
             "<|im_start|>assistant\n<tool_call>\n{\"name\": \"add\", \"arguments\": {\"x\":2.5"));
-  CHECK(has(told, "<|im_start|>user\n<tool_response>\n5\n</tool_response><|im_end|>"));
+  CHECK(has(prompt, "<|im_start|>user\n<tool_response>\n5\n</tool_response><|im_end|>"));
   // Without a system message there is one; results that follow one another are one message.
   auto two = talk;
   two.erase(two.begin());
@@ -132,9 +132,10 @@ TEST_CASE("what is no array, or nested too deep, is refused") {
   const auto deep = std::string(100'000, '[') + std::string(100'000, ']');
   for (const auto& bad : {std::string("{}"), std::string("5"), std::string("["), deep}) {
     for (const bool is_native : {false, true}) {
-      const auto told = text::put_conversation(talk, bad, {call_format::hermes, is_native}, input);
-      REQUIRE_FALSE(told);
-      CHECK(told.error().param == "tools");
+      const auto outcome =
+          text::put_conversation(talk, bad, {call_format::hermes, is_native}, input);
+      REQUIRE_FALSE(outcome);
+      CHECK(outcome.error().param == "tools");
     }
   }
   auto wrong = talk;
