@@ -55,7 +55,7 @@ result<choice_stream> begin(const text::tokenizer& vocabulary, const tokens& m) 
   text::stream_decoder_config config;
   config.stops = m.stopping.stop_texts;
   config.include_stop = m.stopping.include_stop_text;
-  config.tokens_min = m.stopping.tokens_min;
+  config.min_tokens = m.stopping.min_tokens;
   config.begins_text = !m.continues_prompt;
   auto decoder = text::stream_decoder::create(vocabulary, std::move(config));
   if (!decoder)

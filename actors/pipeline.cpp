@@ -165,9 +165,9 @@ std::optional<kv_handover> pipeline::left_kv() const {
     return std::nullopt;
   kv_handover left;
   for (const auto& m : members_) {
-    if (m.kv_life == 0)
+    if (m.kv_incarnation == 0)
       return std::nullopt;
-    left.kv_incarnations.push_back(m.kv_life);
+    left.kv_incarnations.push_back(m.kv_incarnation);
   }
   return left;
 }
@@ -183,8 +183,8 @@ bool pipeline::has_kv_of_members(const lineup& l) const {
     return std::all_of(l.seats.begin(), l.seats.end(), [](const seat& s) { return s.has_taken; });
   return std::equal(l.seats.begin(), l.seats.end(), members_.begin(), members_.end(),
                     [](const seat& s, const member& m) {
-                      return is_member(s, m) ||
-                             (s.ready->kv_life != 0 && s.ready->kv_life == m.kv_life);
+                      return is_member(s, m) || (s.ready->kv_incarnation != 0 &&
+                                                 s.ready->kv_incarnation == m.kv_incarnation);
                     });
 }
 
@@ -209,7 +209,7 @@ bool pipeline::on_opened(const epoch_opened& m) {
   keeps_kv_ = has_kv_of_members(now);
   members_.clear();
   for (const auto& s : now.seats)
-    members_.push_back({s.ready->process, s.ready->incarnation, s.ready->kv_life});
+    members_.push_back({s.ready->process, s.ready->incarnation, s.ready->kv_incarnation});
   members_generation_ = now.number;
   has_ended_well_ = false;
   return true;

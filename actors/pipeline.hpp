@@ -113,7 +113,7 @@ private:
   struct member { // of the previous open epoch
     process_id process;
     epoch_id incarnation;
-    std::uint64_t kv_life = 0;
+    std::uint64_t kv_incarnation = 0;
   };
   const lineup& current_set() const noexcept { return stage_sets_[current_]; }
   lineup* find_stage_set(std::uint32_t generation); // null: unknown generation

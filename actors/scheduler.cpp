@@ -198,8 +198,8 @@ void try_trial_step(scheduler_pointer self) {
   trial.ticket = to->ticket;
   trial.prompt_ids = {0};
   trial.sampling.temperature = 0;
-  trial.stop.tokens_max = 1;
-  trial.tokens_max_given = true;
+  trial.stop.max_tokens = 1;
+  trial.max_tokens_given = true;
   s.core->admit(trial, s.options.now());
 }
 

@@ -83,12 +83,12 @@ bool continues_prompt(const text::tokenizer& vocabulary, const submit& m, const 
 }
 
 // Applies the model's default: at most as many tokens as the context leaves.
-void settle_tokens_max(submit& m, std::size_t prompt_tokens, std::uint32_t context_max) {
-  if (m.tokens_max_default == 0 || m.tokens_max_given || prompt_tokens >= context_max)
+void settle_max_tokens(submit& m, std::size_t prompt_tokens, std::uint32_t max_model_len) {
+  if (m.max_tokens_default == 0 || m.max_tokens_given || prompt_tokens >= max_model_len)
     return;
-  const auto room = context_max - static_cast<std::uint32_t>(prompt_tokens);
-  m.stop.tokens_max = std::min(std::max(m.tokens_max_default, m.stop.tokens_min), room);
-  m.tokens_max_given = true;
+  const auto room = max_model_len - static_cast<std::uint32_t>(prompt_tokens);
+  m.stop.max_tokens = std::min(std::max(m.max_tokens_default, m.stop.min_tokens), room);
+  m.max_tokens_given = true;
 }
 
 void on_submit(tokenizer_pointer self, submit& m) {
@@ -111,7 +111,7 @@ void on_submit(tokenizer_pointer self, submit& m) {
   }
   if (m.prompt_tokens_max > 0 && encoded->size() > m.prompt_tokens_max)
     encoded->erase(encoded->begin(), encoded->end() - m.prompt_tokens_max);
-  settle_tokens_max(m, encoded->size(), s.config.context_max);
+  settle_max_tokens(m, encoded->size(), s.config.max_model_len);
   const bool continues = !m.begins_text && continues_prompt(*s.config.tokenizer, m, *encoded);
   if (continues && m.sampling.constraint) {
     constraint behind_prompt = *m.sampling.constraint;
@@ -120,7 +120,7 @@ void on_submit(tokenizer_pointer self, submit& m) {
   }
   self->send(s.config.scheduler,
              admit{m.request, m.gateway, m.ticket, std::move(*encoded), m.choices,
-                   std::move(m.sampling), std::move(m.stop), m.tokens_max_given, m.deadline,
+                   std::move(m.sampling), std::move(m.stop), m.max_tokens_given, m.deadline,
                    std::move(m.cache_salt), std::move(m.delivered), continues, m.wants_embedding});
 }
 
@@ -138,7 +138,7 @@ result<void> check_answer(const tokenizer_state& s, const ids& made) {
 
 void on_tokenize(tokenizer_pointer self, const tokenize& m) {
   auto& s = self->state;
-  tokenized answer{m.request, {}, {}, s.config.context_max, std::nullopt};
+  tokenized answer{m.request, {}, {}, s.config.max_model_len, std::nullopt};
   auto encoded =
       encode(s, {m.input, m.tools, m.add_generation_prompt, m.parses_special, m.template_options});
   auto checked = encoded ? check_answer(s, *encoded) : encoded.error();

@@ -17,7 +17,7 @@ struct tokenizer_config {
   directory peers;
   std::shared_ptr<const text::tokenizer> tokenizer;
   std::optional<text::chat_template> chat_template; // empty: chat prompts are refused
-  std::uint32_t context_max = 0;
+  std::uint32_t max_model_len = 0;
   text::call_style calls{};            // of the chat template
   std::string chat_template_failure{}; // why the model's template cannot be used
   // Variables of templates beside bos_token and eos_token: "pad_token" and its text.

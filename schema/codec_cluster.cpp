@@ -8,7 +8,7 @@ namespace baton::codec {
 offset<wire::StageReady> put(writer& out, const stage_ready& m) {
   auto device = out.text(m.device, limits::name_bytes_max);
   return wire::CreateStageReady(out.buffer, m.process.value, m.incarnation.value, m.stage, m.stages,
-                                m.blocks, m.block_positions, m.model_hash, device, m.kv_life,
+                                m.blocks, m.block_positions, m.model_hash, device, m.kv_incarnation,
                                 m.swap_blocks, m.rank, m.width, m.generation, m.pools);
 }
 
@@ -22,7 +22,7 @@ void get(reader& in, const wire::StageReady& from, stage_ready& to) {
   to.block_positions = from.block_positions();
   to.model_hash = from.model_hash();
   in.text(from.device(), to.device, limits::name_bytes_max, "stage_ready.device");
-  to.kv_life = from.kv_life();
+  to.kv_incarnation = from.kv_life();
   to.swap_blocks = from.swap_blocks();
   to.rank = from.rank();
   in.at_most(from.width(), limits::stages_max, "stage_ready.width");

@@ -150,8 +150,8 @@ offset<wire::SamplingDefaults> put(writer& out, const sampling_defaults& m) {
     table.add_min_p(*m.min_p);
   if (m.repetition_penalty)
     table.add_repetition_penalty(*m.repetition_penalty);
-  if (m.tokens_max)
-    table.add_tokens_max(*m.tokens_max);
+  if (m.max_tokens)
+    table.add_tokens_max(*m.max_tokens);
   return table.Finish();
 }
 
@@ -171,7 +171,7 @@ void get(reader& in, const wire::SamplingDefaults* from, sampling_defaults& to) 
   if (const auto top_k = from->top_k(); top_k.has_value())
     to.top_k = *top_k;
   if (const auto most = from->tokens_max(); most.has_value())
-    to.tokens_max = *most;
+    to.max_tokens = *most;
 }
 
 } // namespace
@@ -186,7 +186,7 @@ offset<wire::ModelCard> put(writer& out, const model_card& m) {
   table.add_name(name);
   table.add_architecture(architecture);
   table.add_parameters(m.parameters);
-  table.add_context_max(m.context_max);
+  table.add_context_max(m.max_model_len);
   table.add_vocabulary_size(m.vocabulary_size);
   table.add_sequences_max(m.sequences_max);
   table.add_created(m.created);
@@ -203,7 +203,7 @@ void get(reader& in, const wire::ModelCard& from, model_card& to) {
   in.text(from.name(), to.name, limits::name_bytes_max, "model_card.name");
   in.text(from.architecture(), to.architecture, limits::name_bytes_max, "model_card.architecture");
   to.parameters = from.parameters();
-  to.context_max = from.context_max();
+  to.max_model_len = from.context_max();
   to.vocabulary_size = from.vocabulary_size();
   to.sequences_max = from.sequences_max();
   to.created = from.created();

@@ -183,13 +183,13 @@ offset<wire::Stopping> put(writer& out, const stopping& m) {
   }
   auto stop_texts = texts.empty() ? 0 : out.buffer.CreateVector(texts);
   auto stop_ids = out.numbers(m.stop_ids, limits::stop_ids_max);
-  return wire::CreateStopping(out.buffer, m.tokens_max, m.tokens_min, m.ignore_eos,
+  return wire::CreateStopping(out.buffer, m.max_tokens, m.min_tokens, m.ignore_eos,
                               m.include_stop_text, stop_ids, stop_texts);
 }
 
 void get(reader& in, const wire::Stopping& from, stopping& to) {
-  to.tokens_max = from.tokens_max();
-  to.tokens_min = from.tokens_min();
+  to.max_tokens = from.tokens_max();
+  to.min_tokens = from.tokens_min();
   to.ignore_eos = from.ignore_eos();
   to.include_stop_text = from.include_stop_text();
   in.numbers(from.stop_ids(), to.stop_ids, limits::stop_ids_max, "stop_ids");

@@ -116,7 +116,7 @@ offset<wire::Submit> put(writer& out, const submit& m) {
   table.add_choices(m.choices);
   table.add_sampling(sampling);
   table.add_stop(stop);
-  table.add_tokens_max_given(m.tokens_max_given);
+  table.add_tokens_max_given(m.max_tokens_given);
   table.add_deadline_ms(m.deadline.count());
   table.add_cache_salt(cache_salt);
   table.add_delivered(delivered);
@@ -125,7 +125,7 @@ offset<wire::Submit> put(writer& out, const submit& m) {
   table.add_tools(tools);
   table.add_embeds(m.wants_embedding);
   table.add_parses_special(m.parses_special);
-  table.add_tokens_max_default(m.tokens_max_default);
+  table.add_tokens_max_default(m.max_tokens_default);
   table.add_template_options(template_options);
   return table.Finish();
 }
@@ -140,7 +140,7 @@ void get(reader& in, const wire::Submit& from, submit& to) {
   to.choices = from.choices();
   in.table(from.sampling(), to.sampling);
   in.table(from.stop(), to.stop);
-  to.tokens_max_given = from.tokens_max_given();
+  to.max_tokens_given = from.tokens_max_given();
   in.duration(from.deadline_ms(), to.deadline, "submit.deadline");
   in.text(from.cache_salt(), to.cache_salt, limits::name_bytes_max, "submit.cache_salt");
   in.tables(from.delivered(), to.delivered, limits::choices_max, "submit.delivered");
@@ -149,7 +149,7 @@ void get(reader& in, const wire::Submit& from, submit& to) {
   in.text(from.tools(), to.tools, limits::prompt_bytes_max, "submit.tools");
   to.wants_embedding = from.embeds();
   to.parses_special = from.parses_special();
-  to.tokens_max_default = from.tokens_max_default();
+  to.max_tokens_default = from.tokens_max_default();
   in.table(from.template_options(), to.template_options);
 }
 
@@ -167,7 +167,7 @@ offset<wire::Admit> put(writer& out, const admit& m) {
   table.add_choices(m.choices);
   table.add_sampling(sampling);
   table.add_stop(stop);
-  table.add_tokens_max_given(m.tokens_max_given);
+  table.add_tokens_max_given(m.max_tokens_given);
   table.add_deadline_ms(m.deadline.count());
   table.add_cache_salt(cache_salt);
   table.add_delivered(delivered);
@@ -185,7 +185,7 @@ void get(reader& in, const wire::Admit& from, admit& to) {
   to.choices = from.choices();
   in.table(from.sampling(), to.sampling);
   in.table(from.stop(), to.stop);
-  to.tokens_max_given = from.tokens_max_given();
+  to.max_tokens_given = from.tokens_max_given();
   in.duration(from.deadline_ms(), to.deadline, "admit.deadline");
   in.text(from.cache_salt(), to.cache_salt, limits::name_bytes_max, "admit.cache_salt");
   in.tables(from.delivered(), to.delivered, limits::choices_max, "admit.delivered");
@@ -219,7 +219,7 @@ offset<wire::Generate> put(writer& out, const generate& m) {
   auto tools = out.text(m.tools, limits::prompt_bytes_max);
   auto template_options = put(out, m.template_options);
   return wire::CreateGenerate(out.buffer, m.request, model, input.type, input.table, m.choices,
-                              sampling, stop, m.tokens_max_given, m.deadline.count(), cache_salt,
+                              sampling, stop, m.max_tokens_given, m.deadline.count(), cache_salt,
                               m.priority, m.is_resumable, request_id, m.prompt_tokens_max, tools,
                               m.wants_embedding, m.unspecified, template_options);
 }
@@ -232,7 +232,7 @@ void get(reader& in, const wire::Generate& from, generate& to) {
   to.choices = from.choices();
   in.table(from.sampling(), to.sampling);
   in.table(from.stop(), to.stop);
-  to.tokens_max_given = from.tokens_max_given();
+  to.max_tokens_given = from.tokens_max_given();
   in.duration(from.deadline_ms(), to.deadline, "generate.deadline");
   in.text(from.cache_salt(), to.cache_salt, limits::name_bytes_max, "generate.cache_salt");
   to.priority = from.priority();

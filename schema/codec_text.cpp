@@ -35,7 +35,7 @@ offset<wire::Tokenized> put(writer& out, const tokenized& m) {
   auto piece_bytes = joined.empty() ? 0 : out.buffer.CreateVector(bytes, joined.size());
   auto piece_ends = out.numbers(ends, limits::ids_max);
   auto failure = out.optional(m.failure);
-  return wire::CreateTokenized(out.buffer, m.request, ids, piece_bytes, piece_ends, m.context_max,
+  return wire::CreateTokenized(out.buffer, m.request, ids, piece_bytes, piece_ends, m.max_model_len,
                                failure);
 }
 
@@ -53,7 +53,7 @@ void get(reader& in, const wire::Tokenized& from, tokenized& to) {
     to.pieces.push_back(joined.substr(begin, end - begin));
     begin = end;
   }
-  to.context_max = from.context_max();
+  to.max_model_len = from.context_max();
   in.optional(from.failure(), to.failure);
 }
 

@@ -109,7 +109,7 @@ struct model_card {
   std::string name;
   std::string architecture;
   std::uint64_t parameters = 0;
-  std::uint32_t context_max = 0;
+  std::uint32_t max_model_len = 0;
   std::uint32_t vocabulary_size = 0;
   std::uint32_t sequences_max = 0;
   std::int64_t created = 0; // seconds since 1970

@@ -141,7 +141,7 @@ struct submit {
   std::uint32_t choices = 1;
   sampling_params sampling;
   stopping stop;
-  bool tokens_max_given = false;         // else: all that the context allows
+  bool max_tokens_given = false;         // else: all that the context allows
   std::chrono::milliseconds deadline{0}; // 0: none
   std::string cache_salt;                // KV is shared only between requests with the same salt
   baton::lease lease;
@@ -155,7 +155,7 @@ struct submit {
   bool parses_special = false; // of a text: special tokens that it spells out become those tokens
   // The model's default, if the client gave none: as many as the context allows, at most this. 0:
   // no default.
-  std::uint32_t tokens_max_default = 0;
+  std::uint32_t max_tokens_default = 0;
   baton::template_options template_options{}; // of a chat
 };
 
@@ -168,7 +168,7 @@ struct admit {
   std::uint32_t choices = 1;
   sampling_params sampling;
   stopping stop;
-  bool tokens_max_given = false;
+  bool max_tokens_given = false;
   std::chrono::milliseconds deadline{0};
   std::string cache_salt;
   std::vector<delivered_choice> delivered{}; // as in submit
@@ -296,7 +296,7 @@ struct tokenized {
   std::uint64_t request = 0;
   std::vector<token_id> ids;
   std::vector<std::string> pieces; // one per id, bytes
-  std::uint32_t context_max = 0;
+  std::uint32_t max_model_len = 0;
   std::optional<error> failure;
 };
 
@@ -324,12 +324,12 @@ struct stage_ready {
   std::uint32_t block_positions = 0; // positions per block
   std::uint64_t model_hash = 0;      // all stages of a pipeline must agree
   std::string device;
-  std::uint64_t kv_life = 0;     // identity of KV that outlives its process; 0: KV never does
-  std::uint32_t swap_blocks = 0; // of its swap space, which ends with the process
-  std::uint32_t rank = 0;        // within its stage
-  std::uint32_t width = 1;       // ranks that share the stage
-  std::uint32_t generation = 0;  // of the plan that it belongs to
-  bool pools = false;            // it can run its part of an embedding's steps
+  std::uint64_t kv_incarnation = 0; // identity of KV that outlives its process; 0: KV never does
+  std::uint32_t swap_blocks = 0;    // of its swap space, which ends with the process
+  std::uint32_t rank = 0;           // within its stage
+  std::uint32_t width = 1;          // ranks that share the stage
+  std::uint32_t generation = 0;     // of the plan that it belongs to
+  bool pools = false;               // it can run its part of an embedding's steps
 };
 
 // Root to agents, before `generations`, which are planned from this: the nodes, and the facts and
@@ -354,7 +354,8 @@ struct stage_address {
 
 // The KV of the shards of the previous epoch, for those of another generation.
 struct kv_handover {
-  std::vector<std::uint64_t> kv_incarnations; // stage_ready.kv_life of the shards that have it
+  std::vector<std::uint64_t>
+      kv_incarnations;             // stage_ready.kv_incarnation of the shards that have it
   std::vector<block_index> blocks; // blocks with contents; no process writes them any more
 };
 
@@ -398,7 +399,7 @@ struct generate {
   std::uint32_t choices = 1;
   sampling_params sampling;
   stopping stop;
-  bool tokens_max_given = false;
+  bool max_tokens_given = false;
   std::chrono::milliseconds deadline{0};
   std::string cache_salt;    // prefixes are cached for requests with the same salt
   std::int32_t priority = 0; // lower is served earlier; not 0 only if the server uses priorities
@@ -408,7 +409,7 @@ struct generate {
   std::string tools{};                 // of a chat: a JSON array of callable tools; or empty
   bool wants_embedding = false;        // wants the prompt's embedding, and no tokens
   // The fields of sampling_defaults that the client did not specify: bits by sampling_field. The
-  // model's default replaces their value, if it has one. Afterwards only tokens_max may remain set:
+  // model's default replaces their value, if it has one. Afterwards only max_tokens may remain set:
   // as a default, it is lowered to what the context allows.
   std::uint32_t unspecified = 0;
   baton::template_options template_options{}; // of a chat; the gateway sets local_seconds

@@ -53,8 +53,8 @@ struct sampling_params {
 
 // When a sequence ends. The detokenizer matches stop strings; the scheduler checks the rest.
 struct stopping {
-  std::uint32_t tokens_max = 16;
-  std::uint32_t tokens_min =
+  std::uint32_t max_tokens = 16;
+  std::uint32_t min_tokens =
       0; // until then no end-of-sequence token, stop token or stop string ends it
   bool ignore_eos = false;
   bool include_stop_text = false;

@@ -16,7 +16,7 @@ std::string_view name_of(sampling_field field) noexcept {
     return "min_p";
   case sampling_field::repetition_penalty:
     return "repetition_penalty";
-  case sampling_field::tokens_max:
+  case sampling_field::max_tokens:
     return "max_tokens";
   }
   return {};

@@ -15,7 +15,7 @@ struct sampling_defaults {
   std::optional<float> top_p;
   std::optional<float> min_p;
   std::optional<float> repetition_penalty;
-  std::optional<std::uint32_t> tokens_max;
+  std::optional<std::uint32_t> max_tokens;
   friend bool operator==(const sampling_defaults&, const sampling_defaults&) = default;
 };
 
@@ -26,14 +26,14 @@ enum class sampling_field : std::uint32_t {
   top_p = 4,
   min_p = 8,
   repetition_penalty = 16,
-  tokens_max = 32,
+  max_tokens = 32,
 };
 constexpr std::uint32_t bit_of(sampling_field field) noexcept {
   return static_cast<std::uint32_t>(field);
 }
 inline constexpr std::uint32_t all_sampling_fields = 63;
 
-// The field's name in the APIs of OpenAI, vLLM and TGI, and in nodes.toml. tokens_max has aliases.
+// The field's name in the APIs of OpenAI, vLLM and TGI, and in nodes.toml. max_tokens has aliases.
 std::string_view name_of(sampling_field field) noexcept;
 
 // Fields of `first` take precedence over those of `second`.

@@ -14,7 +14,7 @@ void for_each_sampling_field(Visit visit) {
   visit(sampling_field::top_p, &sampling_defaults::top_p);
   visit(sampling_field::min_p, &sampling_defaults::min_p);
   visit(sampling_field::repetition_penalty, &sampling_defaults::repetition_penalty);
-  visit(sampling_field::tokens_max, &sampling_defaults::tokens_max);
+  visit(sampling_field::max_tokens, &sampling_defaults::max_tokens);
 }
 
 } // namespace baton

@@ -38,7 +38,7 @@ struct token_count {
 struct draw {
   std::uint32_t token_index = 0; // of the token to draw, in the output; counter of the generator
   sampling_params sampling;
-  std::vector<token_id> banned;     // ids that are not allowed here (end tokens before tokens_min)
+  std::vector<token_id> banned;     // ids that are not allowed here (end tokens before min_tokens)
   std::vector<token_count> history; // only if sampling.needs_history()
   std::vector<token_id> output;     // ids drawn before; only if sampling.constraint
   token_id previous = 0;            // the id before; only if sampling.has_watermark()

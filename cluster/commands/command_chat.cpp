@@ -37,14 +37,14 @@ result<std::string> say(client& door, const chat_options& options,
   generate request;
   request.model = options.model;
   request.input = conversation;
-  request.unspecified = all_sampling_fields & ~bit_of(sampling_field::tokens_max);
+  request.unspecified = all_sampling_fields & ~bit_of(sampling_field::max_tokens);
   if (options.temperature) {
     request.sampling.temperature = static_cast<float>(*options.temperature);
     request.unspecified &= ~bit_of(sampling_field::temperature);
   }
   request.sampling.seed = std::random_device{}();
-  request.stop.tokens_max = options.max_tokens;
-  request.tokens_max_given = true;
+  request.stop.max_tokens = options.max_tokens;
+  request.max_tokens_given = true;
   auto stream = door.generate(std::move(request));
   if (!stream)
     return stream.error();

@@ -34,13 +34,13 @@ result<void> read_sampling(toml_section& model, const std::string& path, const s
     to.sampling.*field.to = value;
   }
   std::int32_t top_k = 0;
-  std::uint32_t tokens_max = 1;
+  std::uint32_t max_tokens = 1;
   s.read("top_k", top_k, 0, gateway::top_k_max);
-  s.read("max_tokens", tokens_max, 1, sampling_tokens_most);
+  s.read("max_tokens", max_tokens, 1, sampling_tokens_most);
   if (table->contains("top_k"))
     to.sampling.top_k = top_k;
   if (table->contains("max_tokens"))
-    to.sampling.tokens_max = tokens_max;
+    to.sampling.max_tokens = max_tokens;
   return s.finish();
 }
 

@@ -85,7 +85,7 @@ result<sampling_defaults> sampling_of_json(const std::filesystem::path& path) {
     constexpr real_range range{1, sampling_tokens_most};
     if (!range.contains(**most) || **most != std::floor(**most))
       return out_of_range(origin, "max_new_tokens", range, **most);
-    all.tokens_max = static_cast<std::uint32_t>(**most);
+    all.max_tokens = static_cast<std::uint32_t>(**most);
   }
   // As in transformers, do_sample: false makes the other fields ineffective.
   const auto* samples = model::member_of(*read, "do_sample");

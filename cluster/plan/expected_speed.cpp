@@ -29,7 +29,7 @@ constexpr double serving_step_seconds = 500e-6, serving_token_seconds = 110e-6;
 constexpr double bus_meeting_seconds = 170e-6, bus_byte_seconds = 2.5e-9;
 
 struct stage_seat {
-  cpu::probe_seat seat;
+  cpu::probe_threads seat;
   bool is_here = false;
   double speed = 0;    // relative to the others
   double share = 0;    // of the cost of a whole step
@@ -73,8 +73,8 @@ std::vector<stage_seat> seats_of(const model::description& model, const cluster_
 }
 
 // The stages on this machine; if there are none, a stage with all of its cores.
-std::vector<cpu::probe_seat> seats_here(const std::vector<stage_seat>& stages) {
-  std::vector<cpu::probe_seat> here;
+std::vector<cpu::probe_threads> seats_here(const std::vector<stage_seat>& stages) {
+  std::vector<cpu::probe_threads> here;
   for (const auto& s : stages)
     if (s.is_here)
       here.push_back(s.seat);
@@ -100,7 +100,7 @@ double served_here(const std::vector<stage_seat>& stages, std::uint32_t rows) {
 // Time per stage, from measured whole-model steps on this machine; scaled by speed for other
 // machines.
 std::vector<double> stage_seconds(const std::vector<stage_seat>& stages,
-                                  const std::vector<cpu::probe_seat>& here,
+                                  const std::vector<cpu::probe_threads>& here,
                                   const std::vector<double>& measured, std::uint32_t rows,
                                   std::size_t row_bytes) {
   const double served = served_here(stages, rows);

@@ -93,7 +93,7 @@ model_card card_of(const cluster_context& context, const language& l) {
   card.name = context.config.model.name;
   card.architecture = context.model.architecture;
   card.parameters = context.model.parameter_count;
-  card.context_max = context.plan.max_model_len;
+  card.max_model_len = context.plan.max_model_len;
   card.vocabulary_size = context.model.vocab_size;
   card.sequences_max = context.config.model.max_num_seqs;
   card.created = std::time(nullptr);

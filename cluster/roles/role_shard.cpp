@@ -23,8 +23,8 @@ namespace {
 
 stage_ready announcement_of(const shard_plan& plan, const cluster_plan& all, epoch_id life,
                             const engine::capacity& c) {
-  return {plan.process,      life,         plan.stage,     all.stages, c.blocks,
-          c.block_positions, c.model_hash, c.device,       c.kv_life,  c.swap_blocks,
+  return {plan.process,      life,         plan.stage,     all.stages,       c.blocks,
+          c.block_positions, c.model_hash, c.device,       c.kv_incarnation, c.swap_blocks,
           plan.rank,         all.width,    all.generation, c.pools};
 }
 

@@ -45,7 +45,7 @@ cpu::config settings_of(const cluster_context& context, const cluster_plan& all,
   settings.swap_blocks = all.swap_blocks;
   settings.swap_directory = context.dir.path();
   settings.rows_max = context.config.model.max_num_batched_tokens;
-  settings.context_max = all.max_model_len;
+  settings.max_model_len = all.max_model_len;
   settings.activation_bits = context.config.model.activation_bits;
   settings.slices = plan.slices;
   settings.rank = plan.rank;
@@ -97,7 +97,7 @@ result<std::shared_ptr<plugin::plugin_engine>> load_foreign(const cluster_contex
   settings.swap_blocks = all.swap_blocks;
   settings.rows_max = m.max_num_batched_tokens;
   settings.draws_usual = draws_usual(m);
-  settings.context_max = all.max_model_len;
+  settings.max_model_len = all.max_model_len;
   settings.slices = plan.slices;
   settings.rank = plan.rank;
   const auto stage = stage_of(all, plan);
@@ -106,7 +106,7 @@ result<std::shared_ptr<plugin::plugin_engine>> load_foreign(const cluster_contex
         return s.on == plan.on && s.device == plan.device;
       }));
   settings.masker = masker_of(context);
-  settings.say = [](const std::string& line) { spdlog::info("{}", line); };
+  settings.log_line = [](const std::string& line) { spdlog::info("{}", line); };
   settings.on_lost = end_without_device;
   auto loaded = plugin::plugin_engine::load(*library, file, context.model, plan.layers, settings);
   if (!loaded)
@@ -152,7 +152,7 @@ result<shard_engine> shard_engine::begin(const cluster_context& context, const c
 result<void> shard_engine::finish(const model::model_file& file, std::optional<int> kv_file,
                                   std::shared_ptr<collective::collective> ranks) {
   if (foreign_)
-    return ranks ? foreign_->meet(std::move(ranks)) : result<void>();
+    return ranks ? foreign_->connect(std::move(ranks)) : result<void>();
   auto loaded = cpu::engine_cpu::load(file, context_->model, plan_->layers,
                                       settings_of(*context_, *all_, *plan_, kv_file), weights_,
                                       std::move(ranks));

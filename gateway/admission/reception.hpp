@@ -28,8 +28,8 @@ public:
   open_request(open_request&& other) noexcept;
   open_request& operator=(open_request&& other) noexcept;
 
-  std::optional<stream_event> next(std::uint32_t tokens_max = UINT32_MAX) {
-    return stream_->next(tokens_max);
+  std::optional<stream_event> next(std::uint32_t max_tokens = UINT32_MAX) {
+    return stream_->next(max_tokens);
   }
   bool is_cut() const noexcept { return stream_->is_cut(); }
   // When a worker began it. Before that, and without a worker: the epoch of the clock.

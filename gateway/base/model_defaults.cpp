@@ -38,18 +38,18 @@ result<void> take_defaults(const sampling_defaults& of_model, generate& request)
   take(sampling_field::repetition_penalty, of_model.repetition_penalty, s.repetition_penalty);
   settle_numbers(s);
   auto& stop = request.stop;
-  if (is_unsaid(request, sampling_field::tokens_max) && of_model.tokens_max) {
-    stop.tokens_max = std::max(*of_model.tokens_max, stop.tokens_min);
-    request.tokens_max_given = false;
-    request.unspecified = bit_of(sampling_field::tokens_max);
+  if (is_unsaid(request, sampling_field::max_tokens) && of_model.max_tokens) {
+    stop.max_tokens = std::max(*of_model.max_tokens, stop.min_tokens);
+    request.max_tokens_given = false;
+    request.unspecified = bit_of(sampling_field::max_tokens);
     return {};
   }
   request.unspecified = 0;
   return check_least_tokens(request);
 }
 
-bool has_default_tokens_max(const generate& request) noexcept {
-  return !request.tokens_max_given && is_unsaid(request, sampling_field::tokens_max);
+bool has_default_max_tokens(const generate& request) noexcept {
+  return !request.max_tokens_given && is_unsaid(request, sampling_field::max_tokens);
 }
 
 } // namespace baton::gateway

@@ -18,7 +18,7 @@ std::uint32_t unsaid_among(field_reader& fields, std::uint32_t which);
 // max_tokens).
 result<void> take_defaults(const sampling_defaults& of_model, generate& request);
 
-// Whether stop.tokens_max is the model's default, which the context may reduce.
-bool has_default_tokens_max(const generate& request) noexcept;
+// Whether stop.max_tokens is the model's default, which the context may reduce.
+bool has_default_max_tokens(const generate& request) noexcept;
 
 } // namespace baton::gateway

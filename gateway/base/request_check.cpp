@@ -65,15 +65,15 @@ result<void> check_sampling(const sampling_params& s, const request_limits& limi
 
 // `may_be_none`: an answer without tokens is allowed.
 result<void> check_stopping(const stopping& s, const request_limits& limits, bool may_be_none) {
-  if ((s.tokens_max < 1 && !may_be_none) || s.tokens_max > limits.tokens_max) {
+  if ((s.max_tokens < 1 && !may_be_none) || s.max_tokens > limits.max_tokens) {
     return fail_param(errc::invalid_value, "max_tokens",
-                      "'max_tokens' must be between 1 and {}, not {}", limits.tokens_max,
-                      s.tokens_max);
+                      "'max_tokens' must be between 1 and {}, not {}", limits.max_tokens,
+                      s.max_tokens);
   }
-  if (s.tokens_min > limits.tokens_max) {
+  if (s.min_tokens > limits.max_tokens) {
     return fail_param(errc::invalid_value, "min_tokens",
-                      "'min_tokens' must be between 0 and {}, not {}", limits.tokens_max,
-                      s.tokens_min);
+                      "'min_tokens' must be between 0 and {}, not {}", limits.max_tokens,
+                      s.min_tokens);
   }
   if (s.stop_texts.size() > limits.stop_texts_max) {
     return fail_param(errc::invalid_value, "stop", "'stop' has {} strings of at most {}",
@@ -122,11 +122,11 @@ void settle_numbers(sampling_params& s) noexcept {
 
 result<void> check_least_tokens(const generate& request) {
   const auto& s = request.stop;
-  const bool is_said = (request.unspecified & bit_of(sampling_field::tokens_max)) == 0;
-  if (is_said && request.tokens_max_given && s.tokens_min > s.tokens_max) {
+  const bool is_said = (request.unspecified & bit_of(sampling_field::max_tokens)) == 0;
+  if (is_said && request.max_tokens_given && s.min_tokens > s.max_tokens) {
     return fail_param(errc::invalid_value, "min_tokens",
-                      "'min_tokens' is {}, more than the {} of 'max_tokens'", s.tokens_min,
-                      s.tokens_max);
+                      "'min_tokens' is {}, more than the {} of 'max_tokens'", s.min_tokens,
+                      s.max_tokens);
   }
   return {};
 }
@@ -198,16 +198,16 @@ result<void> check_against_model(const generate& request, const model_card& card
   return {};
 }
 
-std::uint32_t prompt_tokens_within(const generate& request, std::uint32_t context_max) noexcept {
+std::uint32_t prompt_tokens_within(const generate& request, std::uint32_t max_model_len) noexcept {
   if (request.prompt_tokens_max != prompt_tokens_of_context) {
     return request.prompt_tokens_max;
   }
-  const auto answer = request.tokens_max_given ? std::max(1U, request.stop.tokens_max) : 1U;
+  const auto answer = request.max_tokens_given ? std::max(1U, request.stop.max_tokens) : 1U;
   // If the answer alone is too long, the scheduler refuses it.
-  return context_max == 0 ? 0 : context_max - std::min(answer, context_max - 1);
+  return max_model_len == 0 ? 0 : max_model_len - std::min(answer, max_model_len - 1);
 }
 
-std::uint32_t tokens_estimate(const generate& request, std::uint32_t context_max) noexcept {
+std::uint32_t tokens_estimate(const generate& request, std::uint32_t max_model_len) noexcept {
   std::uint64_t prompt_tokens = 0;
   if (const auto* text = std::get_if<std::string>(&request.input)) {
     prompt_tokens = text->size();
@@ -225,9 +225,9 @@ std::uint32_t tokens_estimate(const generate& request, std::uint32_t context_max
   if (request.prompt_tokens_max > 0) {
     prompt_tokens = std::min<std::uint64_t>(prompt_tokens, request.prompt_tokens_max);
   }
-  const std::uint64_t limit = context_max == 0 ? UINT32_MAX : context_max;
-  const bool is_bounded = request.tokens_max_given || has_default_tokens_max(request);
-  const std::uint64_t output_tokens = is_bounded ? request.stop.tokens_max : limit;
+  const std::uint64_t limit = max_model_len == 0 ? UINT32_MAX : max_model_len;
+  const bool is_bounded = request.max_tokens_given || has_default_max_tokens(request);
+  const std::uint64_t output_tokens = is_bounded ? request.stop.max_tokens : limit;
   return static_cast<std::uint32_t>(std::min(prompt_tokens + output_tokens, limit));
 }
 

@@ -46,7 +46,7 @@ inline constexpr std::int32_t speculative_tokens_max = 16; // more are rarely ac
 // which knows the model, replaces it by the number.
 inline constexpr std::uint32_t prompt_tokens_of_context = UINT32_MAX;
 // That number: the answer's tokens must fit too. 0: unknown, nothing is cut.
-std::uint32_t prompt_tokens_within(const generate& request, std::uint32_t context_max) noexcept;
+std::uint32_t prompt_tokens_within(const generate& request, std::uint32_t max_model_len) noexcept;
 
 // The param of a constraint's error if the request's own field is unknown: vLLM's.
 inline constexpr const char* constraint_param = "structured_outputs";
@@ -71,6 +71,6 @@ result<void> check_against_model(const generate& request, const model_card& card
 
 // An upper bound of the tokens of a request, for `reserve`. A token has at least one byte, and the
 // context limits the sum (0: unknown).
-std::uint32_t tokens_estimate(const generate& request, std::uint32_t context_max) noexcept;
+std::uint32_t tokens_estimate(const generate& request, std::uint32_t max_model_len) noexcept;
 
 } // namespace baton::gateway

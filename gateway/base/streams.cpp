@@ -69,12 +69,12 @@ void stream::wake_door() {
   }
 }
 
-std::optional<stream_event> stream::next(std::uint32_t tokens_max) {
+std::optional<stream_event> stream::next(std::uint32_t max_tokens) {
   const std::lock_guard lock(mutex_);
   if (events_.empty()) {
     return std::nullopt;
   }
-  if (const auto* c = std::get_if<chunk>(&events_.front()); c && c->count > tokens_max) {
+  if (const auto* c = std::get_if<chunk>(&events_.front()); c && c->count > max_tokens) {
     return std::nullopt;
   }
   auto e = std::move(events_.front());

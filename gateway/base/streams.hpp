@@ -53,8 +53,8 @@ public:
   bool push(stream_event e);
   void wake_door();
 
-  // For the reader. The next event, unless it is a chunk of more than `tokens_max` tokens.
-  std::optional<stream_event> next(std::uint32_t tokens_max = UINT32_MAX);
+  // For the reader. The next event, unless it is a chunk of more than `max_tokens` tokens.
+  std::optional<stream_event> next(std::uint32_t max_tokens = UINT32_MAX);
   // True for a slow reader: only the terminal error is left.
   bool is_cut() const noexcept { return is_cut_; }
   // The reader leaves: no wake comes after it returns.

@@ -19,7 +19,7 @@ namespace baton::gateway {
 struct request_limits {
   std::uint32_t choices_max = 16;         // n: each choice holds KV blocks of its own
   std::uint32_t answers_max = 256;        // per request: its prompts times n
-  std::uint32_t tokens_max = 1u << 24;    // max_tokens; the model's context bounds it further
+  std::uint32_t max_tokens = 1u << 24;    // max_tokens; the model's context bounds it further
   std::size_t stop_texts_max = 16;        // OpenAI takes 4; each costs a search per token
   std::size_t stop_text_bytes_max = 1024; // held back per stream while it may still match
   std::size_t stop_ids_max = 256;         // compared with every token

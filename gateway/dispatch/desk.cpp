@@ -30,7 +30,7 @@ bool desk_state::deliver(open_entry& entry, stream_event e) {
 void desk_state::start(open_generate& m) {
   const auto facts_now = facts().look();
   const auto& card = facts_now->pipelines.at(config.pipeline).card;
-  auto entry = entry_of(m, card ? card->context_max : 0);
+  auto entry = entry_of(m, card ? card->max_model_len : 0);
   entry.submit.deadline = sooner(entry.submit.deadline, facts().config().request_deadline);
   entry.submit.parses_special = facts().config().parses_special_tokens;
   entry.reserve.resume_key = config.next_key();
@@ -257,7 +257,7 @@ void desk_state::on_chunk(chunk& m) {
     const auto facts_now = facts().look();
     const auto& card = facts_now->pipelines.at(config.pipeline).card;
     counts().request_ended(config.pipeline, entry.model(),
-                           ended_as(entry, m.finish, now(), card ? card->context_max : 0));
+                           ended_as(entry, m.finish, now(), card ? card->max_model_len : 0));
   }
   const bool delivered = deliver(entry, std::move(m));
   if (is_last || !delivered) {

@@ -28,7 +28,7 @@ bool is_for_head(errc code) noexcept {
   return is_for_load(code) || code == errc::not_ready;
 }
 
-open_entry entry_of(open_generate& m, std::uint32_t context_max) {
+open_entry entry_of(open_generate& m, std::uint32_t max_model_len) {
   auto& request = m.request;
   open_entry entry;
   entry.out = m.out;
@@ -45,7 +45,7 @@ open_entry entry_of(open_generate& m, std::uint32_t context_max) {
   r.request = m.out->number();
   r.model = request.model;
   r.choices = request.choices;
-  r.tokens_estimate = tokens_estimate(request, context_max);
+  r.tokens_estimate = tokens_estimate(request, max_model_len);
   r.priority = request.priority;
   r.is_resumable = m.is_stream || request.is_resumable || !request.request_id.empty();
   if (!request.request_id.empty()) {
@@ -53,15 +53,15 @@ open_entry entry_of(open_generate& m, std::uint32_t context_max) {
     r.request_digest = digest_of(request, m.add_generation_prompt);
   }
   auto& s = entry.submit;
-  s.prompt_tokens_max = prompt_tokens_within(request, context_max);
+  s.prompt_tokens_max = prompt_tokens_within(request, max_model_len);
   s.request = r.request;
   s.input = std::move(request.input);
   s.add_generation_prompt = m.add_generation_prompt;
   s.choices = request.choices;
   s.sampling = std::move(request.sampling);
   s.stop = std::move(request.stop);
-  s.tokens_max_given = request.tokens_max_given;
-  s.tokens_max_default = has_default_tokens_max(request) ? s.stop.tokens_max : 0;
+  s.max_tokens_given = request.max_tokens_given;
+  s.max_tokens_default = has_default_max_tokens(request) ? s.stop.max_tokens : 0;
   s.deadline = request.deadline;
   s.cache_salt = std::move(request.cache_salt);
   s.tools = std::move(request.tools);
@@ -212,7 +212,7 @@ void spend(open_entry& entry, const chunk& c, time_point now) {
 }
 
 ended_request ended_as(const open_entry& entry, finish how, time_point now,
-                       std::uint32_t context_max) {
+                       std::uint32_t max_model_len) {
   const auto since_opened = [&entry](time_point at) {
     return std::chrono::duration<double>(at - entry.opened_at).count();
   };
@@ -240,14 +240,14 @@ ended_request ended_as(const open_entry& entry, finish how, time_point now,
   }
   r.choices = entry.submit.choices;
   const auto& asked = entry.submit;
-  if (asked.tokens_max_given) {
-    r.tokens_max = asked.stop.tokens_max;
-  } else if (context_max > entry.prompt_tokens) {
-    const auto room = context_max - entry.prompt_tokens;
-    r.tokens_max = asked.tokens_max_default > 0 ? std::min(asked.tokens_max_default, room) : room;
+  if (asked.max_tokens_given) {
+    r.max_tokens = asked.stop.max_tokens;
+  } else if (max_model_len > entry.prompt_tokens) {
+    const auto room = max_model_len - entry.prompt_tokens;
+    r.max_tokens = asked.max_tokens_default > 0 ? std::min(asked.max_tokens_default, room) : room;
   }
   if (entry.submit.wants_embedding) {
-    r.tokens_max.reset();
+    r.max_tokens.reset();
   }
   return r;
 }

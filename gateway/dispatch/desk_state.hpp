@@ -74,7 +74,7 @@ bool may_move(const open_entry& entry) noexcept;
 bool is_for_head(errc code) noexcept;
 
 // The entry of a server's request. The caller adds gateway, times, resume key and its own deadline.
-open_entry entry_of(open_generate& m, std::uint32_t context_max);
+open_entry entry_of(open_generate& m, std::uint32_t max_model_len);
 open_entry entry_of(open_resume& m);
 
 // Whether the request can be replayed to a head that has lost its log.
@@ -110,9 +110,10 @@ void note_tokens(metrics& counts, std::uint32_t pipeline, open_entry& entry, con
 // prompt before.
 void spend(open_entry& entry, const chunk& c, time_point now);
 
-// Summary of a request whose last chunk has been taken in. `context_max`: of its model; 0: unknown.
+// Summary of a request whose last chunk has been taken in. `max_model_len`: of its model; 0:
+// unknown.
 ended_request ended_as(const open_entry& entry, finish how, time_point now,
-                       std::uint32_t context_max);
+                       std::uint32_t max_model_len);
 
 // Records the counts and ids of a chunk to be delivered. True: it was the request's last.
 bool take_in(open_entry& entry, const chunk& c);

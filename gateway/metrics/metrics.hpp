@@ -30,7 +30,7 @@ struct ended_request {
   std::optional<double> first_token_seconds{}, last_token_seconds{}; // empty: no token
   std::uint64_t longest_output_tokens = 0;                           // of one choice
   std::uint32_t choices = 0;                                         // requested; 0: unknown here
-  std::optional<std::uint64_t> tokens_max{}; // per choice; empty: unknown here, or no text
+  std::optional<std::uint64_t> max_tokens{}; // per choice; empty: unknown here, or no text
 };
 
 // Totals of a model's ended requests, for Triton's statistics.

@@ -56,8 +56,8 @@ void tgi_series::ended(const ended_request& r) {
   validation_.Observe(r.prepare_seconds);
   queue_.Observe(r.queue_seconds);
   inference_.Observe(std::max(0.0, r.seconds - r.queue_seconds - r.prepare_seconds));
-  if (r.tokens_max) {
-    max_new_tokens_.Observe(static_cast<double>(*r.tokens_max));
+  if (r.max_tokens) {
+    max_new_tokens_.Observe(static_cast<double>(*r.max_tokens));
   }
   input_length_.Observe(static_cast<double>(r.prompt_tokens));
   generated_tokens_.Observe(static_cast<double>(r.output_tokens));

@@ -88,8 +88,8 @@ void vllm_series::ended(const ended_request& r) {
   prompt_total_.Increment(static_cast<double>(r.prompt_tokens));
   if (r.choices > 0)
     n_.Observe(r.choices);
-  if (r.tokens_max)
-    max_tokens_.Observe(static_cast<double>(*r.tokens_max));
+  if (r.max_tokens)
+    max_tokens_.Observe(static_cast<double>(*r.max_tokens));
 }
 
 vllm_http::vllm_http(Registry& all)

@@ -137,9 +137,9 @@ ordered sampling_schemas(const request_limits& l) {
           {"n", integer_schema(1, l.choices_max)},
           {"best_of", integer_schema(1, l.choices_max)},
           {"echo", type_schema("boolean")},
-          {"max_tokens", integer_schema(-1, l.tokens_max)},
-          {"max_completion_tokens", integer_schema(-1, l.tokens_max)},
-          {"min_tokens", integer_schema(0, l.tokens_max)},
+          {"max_tokens", integer_schema(-1, l.max_tokens)},
+          {"max_completion_tokens", integer_schema(-1, l.max_tokens)},
+          {"min_tokens", integer_schema(0, l.max_tokens)},
           {"ignore_eos", type_schema("boolean")},
           {"include_stop_str_in_output", type_schema("boolean")},
           {"stop", any_schema({type_schema("string"), list_schema(type_schema("string"))})},
@@ -228,7 +228,7 @@ ordered tgi_schemas(const request_limits& l) {
           {"seed", integer_schema(0, std::numeric_limits<std::int64_t>::max())},
           {"do_sample", type_schema("boolean")},
           {"watermark", type_schema("boolean")},
-          {"max_new_tokens", integer_schema(1, l.tokens_max)},
+          {"max_new_tokens", integer_schema(1, l.max_tokens)},
           {"details", type_schema("boolean")},
           {"decoder_input_details", type_schema("boolean")},
           {"return_full_text", type_schema("boolean")},
@@ -304,7 +304,7 @@ ordered response_body_schema(const gateway_config& config) {
   auto items = list_schema(type_schema("object"));
   items["minItems"] = 1;
   items["maxItems"] = l.messages_max;
-  known.update({{"max_output_tokens", integer_schema(1, l.tokens_max)},
+  known.update({{"max_output_tokens", integer_schema(1, l.max_tokens)},
                 {"instructions", type_schema("string")},
                 {"previous_response_id", type_schema("string")},
                 {"metadata", {{"type", "object"}, {"additionalProperties", type_schema("string")}}},

@@ -166,7 +166,7 @@ std::string cluster_body(const snapshot& s, std::size_t requests_open) {
     cards.push_back({{"name", c.name},
                      {"architecture", c.architecture},
                      {"parameters", c.parameters},
-                     {"context_max", c.context_max},
+                     {"context_max", c.max_model_len},
                      {"sequences_max", c.sequences_max},
                      {"has_chat_template", c.has_chat_template},
                      {"phase", gateway::name_of(c.phase)}});

@@ -78,9 +78,9 @@ void request_trace::asks_for(const generate& request) {
   }
   const bool is_chat = std::holds_alternative<chat_prompt>(request.input);
   asks_for(is_chat ? operation::chat : operation::text_completion, request.model);
-  tokens_max.reset();
-  if (request.tokens_max_given || has_default_tokens_max(request)) {
-    tokens_max = request.stop.tokens_max;
+  max_tokens.reset();
+  if (request.max_tokens_given || has_default_max_tokens(request)) {
+    max_tokens = request.stop.max_tokens;
   }
   temperature = request.sampling.temperature;
   top_p = request.sampling.top_p;
@@ -254,8 +254,8 @@ std::vector<span_attribute> request_trace::attributes() const {
     if (top_k > 0) {
       add("gen_ai.request.top_k", static_cast<double>(top_k));
     }
-    if (tokens_max) {
-      add("gen_ai.request.max_tokens", whole(*tokens_max));
+    if (max_tokens) {
+      add("gen_ai.request.max_tokens", whole(*max_tokens));
     }
     if (choices_.size() > 1) {
       add("gen_ai.request.choice.count", whole(choices_.size()));

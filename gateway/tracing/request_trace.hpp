@@ -55,7 +55,7 @@ public:
   operation asks = operation::unread;
   std::string model_asked; // empty: not named
   std::string model;       // that was found for it
-  std::optional<std::uint32_t> tokens_max;
+  std::optional<std::uint32_t> max_tokens;
   double temperature = 1;
   double top_p = 1;
   std::int32_t top_k = 0;

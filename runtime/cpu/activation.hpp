@@ -44,7 +44,7 @@ static_assert(sizeof(activation_block<activation_width::bits8>) == 64);
 static_assert(sizeof(activation_block<activation_width::bits16>) == 96);
 
 // Index of value k within a block. Always inlined: files for several ISAs share this header.
-[[gnu::always_inline]] constexpr std::size_t activation_place(activation_width width,
+[[gnu::always_inline]] constexpr std::size_t activation_index(activation_width width,
                                                               std::size_t k) {
   constexpr std::size_t swapped[] = {0, 2, 1, 3};
   return width == activation_width::bits8 ? k : k / 4 * 4 + swapped[k % 4];

@@ -177,7 +177,7 @@ struct visible_range {
   int begin, end;
 
   // The whole chunk lies before this query's window, but not before another query's.
-  [[gnu::always_inline]] bool is_behind() const {
+  [[gnu::always_inline]] bool is_before_window() const {
     return begin >= static_cast<int>(kv_block_positions);
   }
   [[gnu::always_inline]] bool is_whole() const {
@@ -252,14 +252,14 @@ template <class V, int R>
                                               softmax_state& state, merge_factors& factors) {
   alignas(64) float maximum[16] = {}, sum[16] = {};
   for (int r = 0; r < R; ++r)
-    maximum[r] =
-        visible[r].is_behind() ? -__builtin_inff() : cap_scores<V>(scores[r], visible[r], soft_cap);
+    maximum[r] = visible[r].is_before_window() ? -__builtin_inff()
+                                               : cap_scores<V>(scores[r], visible[r], soft_cap);
   const auto before = V::load(state.maximum), chunk = V::load(maximum);
   const auto merged = V::max(chunk, before);
   V::store(factors.before, exp_of<V>(V::sub(before, merged)));
   V::store(factors.chunk, exp_of<V>(V::sub(chunk, merged)));
   for (int r = 0; r < R; ++r) {
-    if (visible[r].is_behind()) {
+    if (visible[r].is_before_window()) {
       // No effect, as if the chunk were skipped.
       for (int i = 0; i < 4; ++i)
         V::store(scores[r] + i * 16, V::zero());

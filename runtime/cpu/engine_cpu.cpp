@@ -165,14 +165,14 @@ struct engine_cpu::state {
     limits.blocks = kv.blocks();
     limits.block_positions = kv_block_positions;
     limits.swap_blocks = c.swap_blocks;
-    limits.kv_life = kv.life();
+    limits.kv_incarnation = kv.incarnation();
     limits.pools = true;
     limits.scores = true;
     limits.rows_max = c.rows_max;
     limits.hidden_size = model.hidden_size;
     limits.vocabulary_size = model.vocab_size;
-    limits.context_max =
-        c.context_max == 0 ? model.context_length : std::min(c.context_max, model.context_length);
+    limits.max_model_len = c.max_model_len == 0 ? model.context_length
+                                                : std::min(c.max_model_len, model.context_length);
     limits.model_hash = file.fingerprint();
     limits.device =
         fmt::format("cpu {}, {} thread{}, {}-bit activations, {} KV{}", name_of(which), c.threads,
@@ -185,7 +185,7 @@ struct engine_cpu::state {
     return !range.has_head ? 0 : rank == 0 ? model.vocab_size : logits_of_ranks[rank];
   }
 
-  void bring_in_blocks(const micro_batch& batch);
+  void prefault_blocks(const micro_batch& batch);
   result<void> make_copies(const std::vector<block_copy>& copies);
   result<std::vector<sample>> draw_all(const micro_batch& batch);
   std::vector<pooled> pool_all(const micro_batch& batch);
@@ -253,7 +253,7 @@ engine_cpu::load(const model::model_file& file, const model::description& model,
   s->pass.emplace(forward_parts{s->own, model::head_map(model, s->slices[s->rank]), s->range,
                                 *s->weights, kernels_for(s->which), s->width, s->kv, *s->ropes,
                                 s->memory, s->team, s->group.get(), s->logits_of_ranks},
-                  s->limits.context_max);
+                  s->limits.max_model_len);
   return std::unique_ptr<engine_cpu>(new engine_cpu(std::move(s)));
 }
 
@@ -276,7 +276,7 @@ result<baton::engine::step_output> engine_cpu::run(const micro_batch& batch,
   state& s = *state_;
   if (auto ok = baton::engine::validate(batch, activations, s.limits, s.range.has_embedding); !ok)
     return ok.error();
-  s.bring_in_blocks(batch);
+  s.prefault_blocks(batch);
   if (auto ok = s.make_copies(batch.copies); !ok)
     return ok.error();
   if (s.group) // fails if another rank's copies failed
@@ -302,7 +302,7 @@ result<baton::engine::step_output> engine_cpu::run(const micro_batch& batch,
 }
 
 // After a restart, the first steps find the KV of their sequences unmapped.
-void engine_cpu::state::bring_in_blocks(const micro_batch& batch) {
+void engine_cpu::state::prefault_blocks(const micro_batch& batch) {
   first_used.clear();
   for (const auto& slice : batch.slices)
     kv.first_uses(slice.blocks, first_used);
@@ -310,7 +310,7 @@ void engine_cpu::state::bring_in_blocks(const micro_batch& batch) {
     return;
   team.run([&](unsigned member) {
     for (std::size_t i = member; i < first_used.size(); i += team.size())
-      large_memory::bring_in(kv.block(first_used[i]));
+      large_memory::prefault(kv.block(first_used[i]));
   });
 }
 

@@ -29,7 +29,7 @@ struct config {
   std::uint32_t swap_blocks = 0;
   std::filesystem::path swap_directory = {};
   std::uint32_t rows_max = 512;
-  std::uint32_t context_max = 0; // 0: as trained, which is also the maximum
+  std::uint32_t max_model_len = 0; // 0: as trained, which is also the maximum
   // Precision of activations multiplied with quantised weights: 8 or 16 bits. With 16 the default
   // model answers as in float32, token for token. With 8, near-ties differ (4 of 99 tokens,
   // perplexity + 0.5 %); prefill and large batches are a third faster, batch 1 is not.

@@ -13,13 +13,13 @@ constexpr std::size_t divided_rows_min = 8;
 
 } // namespace
 
-forward::forward(const forward_parts& parts, std::uint32_t context_max) : p_(parts) {
-  const std::size_t chunks = context_max / kv_block_positions + 1;
+forward::forward(const forward_parts& parts, std::uint32_t max_model_len) : p_(parts) {
+  const std::size_t chunks = max_model_len / kv_block_positions + 1;
   pages_.resize(p_.team.size());
   for (auto& pages : pages_)
     pages.resize(chunks);
   for (std::uint32_t h = 0; h < p_.model.kv_head_count; ++h) {
-    asking_max_ = std::max(asking_max_, p_.heads.of(h).count);
+    query_heads_max_ = std::max(query_heads_max_, p_.heads.of(h).count);
     has_whole_blocks_ = has_whole_blocks_ && columns_of(h).end % block_columns == 0;
   }
 }
@@ -74,7 +74,7 @@ forward::share forward::share_of_finished(unsigned member) const noexcept {
 
 // Member 0 executes the call between two barriers. All members see its failure.
 template <class Call>
-void forward::meet(unsigned member, Call call) {
+void forward::synchronise(unsigned member, Call call) {
   p_.team.barrier();
   if (member == 0)
     if (auto ok = call(); !ok)
@@ -88,7 +88,7 @@ void forward::run_member(unsigned member, const micro_batch& batch,
   for (std::uint32_t layer = 0; layer < p_.range.count && !failure_; ++layer)
     run_layer(member, layer);
   if (is_divided() && !failure_) // head, pooling and the next stage need all rows
-    meet(member, [&] { return give_parts(p_.memory.hidden); });
+    synchronise(member, [&] { return all_gather_parts(p_.memory.hidden); });
   if (!p_.range.has_head || failure_)
     return;
   p_.team.barrier();
@@ -159,7 +159,7 @@ void forward::add_normed(unsigned member, const float* gain) {
   if (p_.group == nullptr)
     p_.team.barrier();
   else
-    meet(member, [&] { return sum_up(); });
+    synchronise(member, [&] { return reduce_over_ranks(); });
   if (failure_)
     return;
   const share own = share_of_finished(member);
@@ -172,7 +172,7 @@ void forward::add_normed(unsigned member, const float* gain) {
 }
 
 // Sums `normed` over the ranks: all rows, or only those that this rank finishes.
-result<void> forward::sum_up() const {
+result<void> forward::reduce_over_ranks() const {
   const float_rows& rows = p_.memory.normed.values;
   const std::span<float> values(rows.data, rows_.size() * rows.stride);
   if (!is_divided())
@@ -181,12 +181,12 @@ result<void> forward::sum_up() const {
 }
 
 // Sends the rows that each rank has finished to all ranks.
-result<void> forward::give_parts(std::byte* rows, std::size_t row_bytes) const {
+result<void> forward::all_gather_parts(std::byte* rows, std::size_t row_bytes) const {
   return p_.group->in_parts()->all_gather({rows, rows_.size() * row_bytes}, borders_in(row_bytes));
 }
 
-result<void> forward::give_parts(const float_rows& rows) const {
-  return give_parts(reinterpret_cast<std::byte*>(rows.data), rows.stride * sizeof(float));
+result<void> forward::all_gather_parts(const float_rows& rows) const {
+  return all_gather_parts(reinterpret_cast<std::byte*>(rows.data), rows.stride * sizeof(float));
 }
 
 // The borders between the ranks' rows, in units of which a row has `row_units`.
@@ -224,11 +224,11 @@ void forward::normalise(unsigned member, const float* gain, forms needed) {
   }
   if (!is_divided())
     return p_.team.barrier();
-  meet(member, [&]() -> result<void> {
+  synchronise(member, [&]() -> result<void> {
     if (needed.values)
-      if (auto ok = give_parts(to.values); !ok)
+      if (auto ok = all_gather_parts(to.values); !ok)
         return ok;
-    return needed.records ? give_parts(to.records, to.record_stride) : result<void>{};
+    return needed.records ? all_gather_parts(to.records, to.record_stride) : result<void>{};
   });
 }
 

@@ -48,7 +48,7 @@ struct forward_parts {
 
 class forward {
 public:
-  explicit forward(const forward_parts& parts, std::uint32_t context_max);
+  explicit forward(const forward_parts& parts, std::uint32_t max_model_len);
 
   // Runs the batch. Results are in memory.hidden, or in rank 0's memory.logits (a row per draw, in
   // order). Requires: the batch is valid for this stage. Errors: those of the group's calls.
@@ -89,7 +89,8 @@ private:
                    std::uint32_t kv_head, const std::byte* next_page);
   const std::byte* first_page(std::uint32_t layer, const attention_item& item,
                               std::uint32_t kv_head) const;
-  void fetch_places(std::uint32_t layer, const attention_item& item, std::uint32_t kv_head) const;
+  void prefetch_append_lines(std::uint32_t layer, const attention_item& item,
+                             std::uint32_t kv_head) const;
   std::uint32_t window_of(std::uint32_t layer) const noexcept;
   bool quantises_within(const layer_weights& layer) const noexcept;
   share columns_of(std::uint32_t kv_head) const noexcept;
@@ -97,12 +98,12 @@ private:
   void add_to_residual(unsigned member, const packed_matrix& matrix, const input_rows& input,
                        const float* gain);
   void add_normed(unsigned member, const float* gain);
-  result<void> sum_up() const;
-  result<void> give_parts(std::byte* rows, std::size_t row_bytes) const;
-  result<void> give_parts(const float_rows& rows) const;
+  result<void> reduce_over_ranks() const;
+  result<void> all_gather_parts(std::byte* rows, std::size_t row_bytes) const;
+  result<void> all_gather_parts(const float_rows& rows) const;
   std::vector<std::size_t> borders_in(std::size_t row_units) const;
   template <class Call>
-  void meet(unsigned member, Call call);
+  void synchronise(unsigned member, Call call);
   result<void> gather_logits();
   void gate_and_up(unsigned member, const ffn_weights& ffn, const input_rows& input,
                    std::size_t rows, share panels, const input_rows& out);
@@ -134,8 +135,8 @@ private:
   // Every slice is one item, as in decoding. No other item then reads the keys and values that it
   // stores, so each member stores and attends without a barrier in between.
   bool appends_within_ = false;
-  std::uint32_t asking_max_ = 1; // query heads per KV head
-  bool has_whole_blocks_ = true; // each KV head's outputs end at a column block border
+  std::uint32_t query_heads_max_ = 1; // query heads per KV head
+  bool has_whole_blocks_ = true;      // each KV head's outputs end at a column block border
   std::vector<std::size_t> sampling_rows_;
   // Borders of the residual rows that each rank sums and normalises for all. A single part: every
   // rank processes all rows.

@@ -9,7 +9,7 @@ namespace baton::cpu {
 // Items have so many rows that all query heads of a kv head share one pass over its KV.
 void forward::plan_attention(const slice& s, std::uint32_t first_row) {
   const auto rows_max =
-      std::max<std::uint32_t>(1, static_cast<std::uint32_t>(attend_queries_max) / asking_max_);
+      std::max<std::uint32_t>(1, static_cast<std::uint32_t>(attend_queries_max) / query_heads_max_);
   for (std::uint32_t i = 0; i < s.rows;) {
     const std::uint32_t chunk_left = kv_block_positions - (s.position + i) % kv_block_positions;
     const std::uint32_t count = std::min({rows_max, s.rows - i, chunk_left});
@@ -32,16 +32,16 @@ void forward::append(share rows, std::uint32_t index, share kv_heads) {
   const rope_table* rope = p_.ropes.of(p_.range.first + index);
   const std::size_t size = model.head_size, heads = kv_heads.end - kv_heads.begin;
   const std::size_t key_at = kv_heads.begin * size;
-  const share asking{columns_of(static_cast<std::uint32_t>(kv_heads.begin)).begin,
-                     columns_of(static_cast<std::uint32_t>(kv_heads.end - 1)).end};
-  const std::size_t width = asking.end - asking.begin;
+  const share query_columns{columns_of(static_cast<std::uint32_t>(kv_heads.begin)).begin,
+                            columns_of(static_cast<std::uint32_t>(kv_heads.end - 1)).end};
+  const std::size_t width = query_columns.end - query_columns.begin;
   const auto append_kv = p_.table.append_kv[static_cast<std::size_t>(p_.kv.format())];
   for (std::size_t r = rows.begin; r < rows.end; ++r) {
     const std::uint32_t position = rows_[r].position;
-    float* query = m.query.row(r) + asking.begin;
+    float* query = m.query.row(r) + query_columns.begin;
     float* key = m.key.row(r) + key_at;
     if (layer.query_bias != nullptr) {
-      p_.table.add(query, layer.query_bias + asking.begin, width);
+      p_.table.add(query, layer.query_bias + query_columns.begin, width);
       p_.table.add(key, layer.key_bias + key_at, heads * size);
       p_.table.add(m.value.row(r) + key_at, layer.value_bias + key_at, heads * size);
     }
@@ -81,7 +81,7 @@ void forward::attend(unsigned member, std::uint32_t layer) {
     if (const std::size_t next = i + p_.team.size(); next < count) {
       next_page = first_page(layer, items_[next / heads], head_of(next));
       if (appends_within_)
-        fetch_places(layer, items_[next / heads], head_of(next));
+        prefetch_append_lines(layer, items_[next / heads], head_of(next));
     }
     attend_item(member, layer, items_[i / heads], head_of(i), next_page);
   }
@@ -95,15 +95,15 @@ const std::byte* forward::first_page(std::uint32_t layer, const attention_item& 
 }
 
 // The item's last key is written to one cache line per dimension.
-void forward::fetch_places(std::uint32_t layer, const attention_item& item,
-                           std::uint32_t kv_head) const {
+void forward::prefetch_append_lines(std::uint32_t layer, const attention_item& item,
+                                    std::uint32_t kv_head) const {
   const auto& of = rows_[item.first_row + item.rows - 1];
   const auto layout = layout_of(p_.kv.format());
-  const std::byte* place =
+  const std::byte* first_line =
       p_.kv.page(of.owner->blocks[of.position / kv_block_positions], layer, kv_head) +
       of.position % kv_block_positions * layout.element_bytes;
   for (std::uint32_t i = 0; i < p_.model.head_size; ++i)
-    __builtin_prefetch(place + i * kv_block_positions * layout.element_bytes, /*rw=*/1);
+    __builtin_prefetch(first_line + i * kv_block_positions * layout.element_bytes, /*rw=*/1);
 }
 
 std::uint32_t forward::window_of(std::uint32_t layer) const noexcept {
@@ -115,7 +115,7 @@ void forward::attend_item(unsigned member, std::uint32_t layer, const attention_
   const step_memory& m = p_.memory;
   const std::size_t size = p_.model.head_size;
   const share columns = columns_of(kv_head);
-  const std::size_t asking = (columns.end - columns.begin) / size;
+  const std::size_t query_heads = (columns.end - columns.begin) / size;
   const std::uint32_t window = window_of(layer);
   const float soft_cap = p_.model.attention_soft_cap.value_or(0.0F);
   if (appends_within_)
@@ -128,7 +128,7 @@ void forward::attend_item(unsigned member, std::uint32_t layer, const attention_
     pages[chunk] = p_.kv.page(rows_[item.first_row].owner->blocks[chunk], layer, kv_head);
   const auto attend_kv = p_.table.attend[static_cast<std::size_t>(p_.kv.format())];
   // Rows are the outer loop, heads the inner: the kernel requires ascending positions.
-  const std::size_t count = item.rows * asking;
+  const std::size_t count = item.rows * query_heads;
   const std::size_t passes = (count + attend_queries_max - 1) / attend_queries_max;
   for (std::size_t pass = 0, done = 0; pass < passes; ++pass) {
     const std::size_t queries = count / passes + (pass < count % passes ? 1 : 0);
@@ -136,8 +136,8 @@ void forward::attend_item(unsigned member, std::uint32_t layer, const attention_
     float* out[attend_queries_max];
     std::uint32_t positions[attend_queries_max];
     for (std::size_t i = 0; i < queries; ++i) {
-      const std::size_t r = item.first_row + (done + i) / asking;
-      const std::size_t offset = columns.begin + (done + i) % asking * size;
+      const std::size_t r = item.first_row + (done + i) / query_heads;
+      const std::size_t offset = columns.begin + (done + i) % query_heads * size;
       query[i] = m.query.row(r) + offset;
       out[i] = m.attended.values.row(r) + offset;
       positions[i] = rows_[r].position;

@@ -40,8 +40,8 @@ void round_rows(const matmul_args& args, std::size_t first, std::size_t rows) {
 }
 
 template <bool HasSecond>
-void add_up(const matmul_args& args, const std::byte* panel, const std::byte* a,
-            std::size_t prefetched_lines) {
+void accumulate(const matmul_args& args, const std::byte* panel, const std::byte* a,
+                std::size_t prefetched_lines) {
   const std::size_t stride = row_bytes(args);
   const std::byte* next = panel + args.blocks * record_bytes;
   tile_zero<sums_00>();
@@ -80,7 +80,7 @@ void store(std::byte* to, std::size_t stride) {
 template <bool HasSecond>
 void multiply_group(const matmul_args& args, const std::byte* panel, const std::byte* a, float* out,
                     std::size_t rows, std::size_t done, std::size_t prefetched_lines) {
-  add_up<HasSecond>(args, panel, a, prefetched_lines);
+  accumulate<HasSecond>(args, panel, a, prefetched_lines);
   if (!args.adds)
     return store<HasSecond>(reinterpret_cast<std::byte*>(out), args.out_stride * sizeof(float));
   alignas(64) float sums[group_rows * panel_rows];

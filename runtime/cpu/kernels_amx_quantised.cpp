@@ -51,7 +51,7 @@ constexpr byte_order arranged_order() {
   byte_order order{};
   for (std::size_t i = 0; i < 64; ++i)
     order.at[i] = static_cast<std::uint8_t>(
-        2 * activation_place(activation_width::bits16, k_of(i % 32)) + i / 32);
+        2 * activation_index(activation_width::bits16, k_of(i % 32)) + i / 32);
   return order;
 }
 
@@ -89,7 +89,7 @@ struct tile_product {
     // For one block; each further block needs less than it adds.
     static_assert(arranged_rows * 2 * block_bytes + sizeof(block_terms) <= matmul_scratch_bytes(1));
     static constexpr byte_order order = arranged_order();
-    const __m512i places = _mm512_load_si512(order.at);
+    const __m512i byte_indices = _mm512_load_si512(order.at);
     for (std::size_t b = 0; b < args.blocks; ++b) {
       block_terms& terms = terms_of(args)[b];
       const std::byte* from =
@@ -97,7 +97,7 @@ struct tile_product {
       std::byte* to = args.scratch + b * block_bytes;
       for (std::size_t m = 0; m < rows;
            ++m, from += args.activation_stride, to += row_bytes(args)) {
-        _mm512_storeu_si512(to, _mm512_permutexvar_epi8(places, _mm512_loadu_si512(from)));
+        _mm512_storeu_si512(to, _mm512_permutexvar_epi8(byte_indices, _mm512_loadu_si512(from)));
         const auto& of = reinterpret_cast<const block_type*>(from)->terms;
         terms.scale[m] = of.scale;
         terms.scaled_sum[m] = of.scaled_sum;
@@ -120,8 +120,8 @@ struct tile_product {
 
   // Steps 0 to dots_tiles - 1: stores a tile of dots, then computes that tile of the next block.
   template <int Step>
-  [[gnu::always_inline]] static inline void turn_tile(std::byte* finished, const std::byte* rows,
-                                                      std::size_t stride, const std::byte* codes) {
+  [[gnu::always_inline]] static inline void cycle_tile(std::byte* finished, const std::byte* rows,
+                                                       std::size_t stride, const std::byte* codes) {
     constexpr int row_tile = Step < 2 ? rows_low : rows_high;
     constexpr int output_tile = Step % 2 == 0 ? outputs_0 : outputs_1;
     tile_store<Step>(finished + Step * dots_bytes, 64);
@@ -189,7 +189,7 @@ struct tile_product {
   [[gnu::always_inline]] static inline void
   steps_from(std::byte* finished, const std::byte* rows, std::size_t stride, const std::byte* codes,
              const made& m, const weight_terms& weights, float* sums) {
-    turn_tile<Step>(finished, rows, stride, codes);
+    cycle_tile<Step>(finished, rows, stride, codes);
     finish(m, weights, m.rows * Step / dots_tiles, m.rows * (Step + 1) / dots_tiles, sums);
     if constexpr (Step + 1 < dots_tiles)
       steps_from<Step + 1>(finished, rows, stride, codes, m, weights, sums);

@@ -25,7 +25,7 @@ struct kv_label {
   std::uint64_t layers = 0, kv_heads = 0, head_size = 0, format = 0;
   std::uint64_t block_positions = kv_block_positions;
   std::uint64_t blocks = 0;
-  std::uint64_t life = 0; // 0: nothing stored yet
+  std::uint64_t incarnation = 0; // 0: nothing stored yet
 
   friend bool operator==(const kv_label&, const kv_label&) = default;
 };
@@ -33,7 +33,7 @@ inline constexpr std::size_t kv_label_bytes = 4096; // a page: blocks start on t
 static_assert(sizeof(kv_label) <= kv_label_bytes);
 
 inline kv_label label_of(const kv_part& part, const kv_shape& shape, std::uint32_t blocks,
-                         std::uint64_t life) {
+                         std::uint64_t incarnation) {
   kv_label l;
   l.model = part.model;
   l.first_layer = part.first_layer;
@@ -43,7 +43,7 @@ inline kv_label label_of(const kv_part& part, const kv_shape& shape, std::uint32
   l.head_size = shape.head_size;
   l.format = static_cast<std::uint64_t>(shape.format);
   l.blocks = blocks;
-  l.life = life;
+  l.incarnation = incarnation;
   return l;
 }
 

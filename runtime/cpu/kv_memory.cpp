@@ -21,7 +21,7 @@ result<std::size_t> bytes_of(const kv_shape& sizes, std::uint32_t blocks, std::s
   return total;
 }
 
-std::uint64_t new_life() {
+std::uint64_t new_incarnation() {
   std::random_device source;
   return (std::uint64_t{source()} << 32U | source()) | 1U;
 }
@@ -65,15 +65,15 @@ result<kv_memory> kv_memory::share(const kv_shape& sizes, std::uint32_t blocks, 
   kv_memory kv(*std::move(memory), sizes, blocks, kv_label_bytes);
   kv_label found;
   std::memcpy(&found, kv.memory_.data(), sizeof found);
-  auto ours = label_of(part, sizes, blocks, found.life);
-  if (found.life == 0 || found != ours) {
+  auto ours = label_of(part, sizes, blocks, found.incarnation);
+  if (found.incarnation == 0 || found != ours) {
     if (is_used)
       if (auto ok = empty(fd, *total); !ok) // visible through the mapping of the same file
         return ok.error();
-    ours.life = new_life();
+    ours.incarnation = new_incarnation();
     std::memcpy(kv.memory_.data(), &ours, sizeof ours);
   }
-  kv.life_ = ours.life;
+  kv.incarnation_ = ours.incarnation;
   kv.is_used_.resize(blocks);
   return kv;
 }

@@ -28,7 +28,7 @@ public:
   std::uint32_t blocks() const noexcept { return blocks_; }
   // Identifies the contents: unchanged by a restart that reuses them. 0: the contents are lost when
   // the process ends.
-  std::uint64_t life() const noexcept { return life_; }
+  std::uint64_t incarnation() const noexcept { return incarnation_; }
   // Requires: block < blocks(), layer and head in the shape.
   std::byte* page(std::uint32_t block, std::uint32_t layer, std::uint32_t head) const noexcept {
     const std::size_t index = (std::size_t{block} * shape_.layers + layer) * shape_.kv_heads + head;
@@ -60,7 +60,7 @@ private:
   kv_shape shape_;
   std::uint32_t blocks_ = 0;
   std::size_t begin_ = 0; // offset of the first block; a file has its label before it
-  std::uint64_t life_ = 0;
+  std::uint64_t incarnation_ = 0;
   std::vector<bool> is_used_; // [block], in this process
 };
 

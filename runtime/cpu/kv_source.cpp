@@ -46,7 +46,7 @@ std::optional<kv_shape> shape_of(const kv_label& l) {
 }
 
 // Whether the other shard's blocks have our layout, except for the layers.
-bool is_alike(const kv_label& theirs, const kv_part& own, const kv_shape& shape) {
+bool has_same_layout(const kv_label& theirs, const kv_part& own, const kv_shape& shape) {
   return theirs.model == own.model && theirs.first_kv_head == own.first_kv_head &&
          theirs.kv_heads == shape.kv_heads && theirs.head_size == shape.head_size &&
          theirs.format == static_cast<std::uint64_t>(shape.format);
@@ -59,7 +59,7 @@ result<kv_source> kv_source::open(int fd) {
   if (!label)
     return label.error();
   if (label->magic != kv_label::kv_label_magic || label->block_positions != kv_block_positions ||
-      label->life == 0 || !shape_of(*label))
+      label->incarnation == 0 || !shape_of(*label))
     return fail(errc::invalid_value, "the file is not a KV memory of this version");
   const int own = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (own < 0)
@@ -96,7 +96,8 @@ result<std::vector<kv_run>> runs_of(const kv_part& own, const kv_shape& shape,
   const auto end = own.first_layer + shape.layers;
   for (auto layer = own.first_layer; layer < end;) {
     const auto who = std::find_if(from.begin(), from.end(), [&](const kv_source& s) {
-      return is_alike(s.label(), own, shape) && s.first_layer() <= layer && layer < s.end_layer();
+      return has_same_layout(s.label(), own, shape) && s.first_layer() <= layer &&
+             layer < s.end_layer();
     });
     if (who == from.end())
       return fail(errc::invalid_value,

@@ -49,7 +49,7 @@ result<large_memory> large_memory::map(int fd, std::size_t size_bytes) {
   return memory;
 }
 
-void large_memory::bring_in(std::span<std::byte> part) noexcept {
+void large_memory::prefault(std::span<std::byte> part) noexcept {
   constexpr std::uintptr_t page_bytes = 4096; // on systems with larger pages the call fails
   const auto begin = reinterpret_cast<std::uintptr_t>(part.data()) / page_bytes * page_bytes;
   const auto end = reinterpret_cast<std::uintptr_t>(part.data() + part.size());

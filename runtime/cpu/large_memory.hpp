@@ -28,7 +28,7 @@ public:
 
   // Allocates the pages of a part before they are accessed, at a third of the cost of page faults.
   // A hint: remaining pages are allocated on access.
-  static void bring_in(std::span<std::byte> part) noexcept;
+  static void prefault(std::span<std::byte> part) noexcept;
 
   // Aligned to 2 MiB; null if empty.
   std::byte* data() const noexcept { return data_; }

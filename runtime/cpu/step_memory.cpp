@@ -10,8 +10,8 @@ std::size_t padded(std::size_t columns) {
   return (columns + panel_rows - 1) / panel_rows * panel_rows;
 }
 
-void place(step_memory& m, layout_cursor& cursor, const model::description& model,
-           std::size_t logits, std::size_t rows, activation_width width) {
+void assign_buffers(step_memory& m, layout_cursor& cursor, const model::description& model,
+                    std::size_t logits, std::size_t rows, activation_width width) {
   const auto floats_of = [&](std::size_t count, std::size_t columns) {
     return float_rows{cursor.part<float>(count * padded(columns)), padded(columns)};
   };
@@ -59,13 +59,13 @@ result<step_memory> step_memory::take(const model::description& model, std::size
   step_memory m;
   m.per_thread.resize(threads);
   layout_cursor measure;
-  place(m, measure, model, logits, rows_max, width);
+  assign_buffers(m, measure, model, logits, rows_max, width);
   auto memory = large_memory::take(measure.used_bytes());
   if (!memory)
     return memory.error();
   m.memory = *std::move(memory);
   layout_cursor cursor(m.memory.data());
-  place(m, cursor, model, logits, rows_max, width);
+  assign_buffers(m, cursor, model, logits, rows_max, width);
   return m;
 }
 

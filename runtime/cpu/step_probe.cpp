@@ -66,22 +66,22 @@ result<double> time_steps(engine_cpu& engine, const micro_batch& batch,
 } // namespace
 
 result<step_probe> step_probe::load(const model::model_file& file, const model::description& model,
-                                    const config& like, std::vector<probe_seat> seats,
+                                    const config& like, std::vector<probe_threads> engines,
                                     std::uint32_t rows_max) {
   step_probe probe;
   probe.model_ = &model;
   probe.range_ = probed_layers(model);
   probe.hidden_size_ = model.hidden_size;
   shared_weights weights;
-  for (auto& seat : seats) {
+  for (auto& threads_of_engine : engines) {
     config own;
-    own.threads = seat.threads;
-    own.cpus = std::move(seat.cpus);
+    own.threads = threads_of_engine.threads;
+    own.cpus = std::move(threads_of_engine.cpus);
     own.kv_blocks = rows_max * blocks_each;
     own.kv_cache_dtype = like.kv_cache_dtype;
     own.activation_bits = like.activation_bits;
     own.rows_max = rows_max;
-    own.context_max = std::min(model.context_length, blocks_each * kv_block_positions);
+    own.max_model_len = std::min(model.context_length, blocks_each * kv_block_positions);
     if (!weights) {
       auto read = engine_cpu::read(file, model, probe.range_, own);
       if (!read)

@@ -12,7 +12,7 @@ inline constexpr std::uint64_t probe_weights_max = std::uint64_t{1} << 30U;
 inline constexpr std::uint32_t probe_positions = 128;
 
 // The threads of one engine.
-struct probe_seat {
+struct probe_threads {
   std::uint32_t threads = 1;
   std::vector<int> cpus; // as config.cpus
 };
@@ -22,7 +22,7 @@ public:
   // One engine per entry, sharing the weights. `like` provides the KV type and activation bits.
   // Errors: as engine_cpu::load.
   static result<step_probe> load(const model::model_file& file, const model::description& model,
-                                 const config& like, std::vector<probe_seat> seats,
+                                 const config& like, std::vector<probe_threads> engines,
                                  std::uint32_t rows_max);
 
   // Seconds per step of `rows` sequences, scaled to the whole model, for each engine: the median

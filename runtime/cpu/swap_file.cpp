@@ -82,14 +82,14 @@ swap_file::~swap_file() {
 result<void> swap_file::write(std::uint32_t block, std::size_t from,
                               std::span<const std::byte> bytes) const {
   return move_all(bytes.size(), "writing", [&](std::size_t done) {
-    return ::pwrite(fd_, bytes.data() + done, bytes.size() - done, place(block, from + done));
+    return ::pwrite(fd_, bytes.data() + done, bytes.size() - done, offset_of(block, from + done));
   });
 }
 
 result<void> swap_file::read(std::uint32_t block, std::size_t from,
                              std::span<std::byte> bytes) const {
   return move_all(bytes.size(), "reading", [&](std::size_t done) {
-    return ::pread(fd_, bytes.data() + done, bytes.size() - done, place(block, from + done));
+    return ::pread(fd_, bytes.data() + done, bytes.size() - done, offset_of(block, from + done));
   });
 }
 

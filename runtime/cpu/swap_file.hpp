@@ -36,7 +36,7 @@ public:
 
 private:
   swap_file(int fd, std::size_t block_bytes) : fd_(fd), block_bytes_(block_bytes) {}
-  off_t place(std::uint32_t block, std::size_t from) const noexcept {
+  off_t offset_of(std::uint32_t block, std::size_t from) const noexcept {
     return static_cast<off_t>(block * block_bytes_ + from);
   }
 

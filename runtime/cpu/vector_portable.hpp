@@ -177,7 +177,7 @@ struct vector_portable {
   }
   BATON_OP void store_values(std::int16_t* p, i32 a) {
     for (std::size_t i = 0; i < 16; ++i)
-      p[activation_place(activation_width::bits16, i)] =
+      p[activation_index(activation_width::bits16, i)] =
           static_cast<std::int16_t>(a.v[i] < -32768  ? -32768
                                     : a.v[i] > 32767 ? 32767
                                                      : a.v[i]);

@@ -20,7 +20,7 @@ struct extent {
   std::uint64_t first = 0, count = 0;
 };
 
-extent behind(std::uint64_t first, const extent& part) {
+extent shifted(std::uint64_t first, const extent& part) {
   return {first + part.first, part.count};
 }
 
@@ -66,7 +66,7 @@ public:
     packed_matrix m{*format, rows.count, columns.count, nullptr};
     auto* to = cursor_.part<std::byte>(m.size_bytes());
     m.panels = to;
-    places_.push_back({tensor, rows, columns, to, false});
+    placements_.push_back({tensor, rows, columns, to, false});
     return m;
   }
 
@@ -76,11 +76,11 @@ public:
       return nullptr;
     const extent columns = part.value_or(extent{0, tensor->elements()});
     auto* to = cursor_.part<float>(columns.count);
-    places_.push_back({tensor, {}, columns, reinterpret_cast<std::byte*>(to), true});
+    placements_.push_back({tensor, {}, columns, reinterpret_cast<std::byte*>(to), true});
     return to;
   }
 
-  const std::vector<placement>& places() const noexcept { return places_; }
+  const std::vector<placement>& placements() const noexcept { return placements_; }
   const std::optional<error>& failure() const noexcept { return failure_; }
   std::size_t size_bytes() const noexcept { return cursor_.used_bytes(); }
 
@@ -96,7 +96,7 @@ private:
 
   const model::model_file& file_;
   layout_cursor cursor_;
-  std::vector<placement> places_;
+  std::vector<placement> placements_;
   std::optional<error> failure_;
 };
 
@@ -115,12 +115,12 @@ struct layer_slice {
 
 // The matrices of each expert are contiguous, because a step reads only the used experts. Each is a
 // range of rows of a tensor that holds all experts.
-std::vector<ffn_weights> place_experts(weight_plan& plan, const model::description& model,
-                                       const extent& ffn, std::uint32_t layer) {
+std::vector<ffn_weights> add_experts(weight_plan& plan, const model::description& model,
+                                     const extent& ffn, std::uint32_t layer) {
   const auto name = [&](std::string_view role) { return model::layer_tensor_name(layer, role); };
   std::vector<ffn_weights> experts(model.expert_count);
   for (std::uint64_t e = 0; e < experts.size(); ++e) {
-    const extent own = behind(e * model.expert_ffn_size, ffn);
+    const extent own = shifted(e * model.expert_ffn_size, ffn);
     experts[e].gate = plan.matrix(name("ffn_gate_exps.weight"), own);
     experts[e].up = plan.matrix(name("ffn_up_exps.weight"), own);
     experts[e].down = plan.matrix(name("ffn_down_exps.weight"),
@@ -129,8 +129,8 @@ std::vector<ffn_weights> place_experts(weight_plan& plan, const model::descripti
   return experts;
 }
 
-layer_weights place_layer(weight_plan& plan, const model::description& model,
-                          const layer_slice& own, std::uint32_t index) {
+layer_weights add_layer(weight_plan& plan, const model::description& model, const layer_slice& own,
+                        std::uint32_t index) {
   const auto name = [&](std::string_view role) { return model::layer_tensor_name(index, role); };
   const auto vector_if = [&](bool has, std::string_view role, std::optional<extent> part = {}) {
     return has ? plan.vector(name(role), part) : nullptr;
@@ -141,8 +141,8 @@ layer_weights place_layer(weight_plan& plan, const model::description& model,
     const std::string fused = name("attn_qkv.weight");
     const std::uint64_t keys = model.q_size(), values = keys + model.kv_size();
     layer.query = plan.matrix(fused, own.query);
-    layer.key = plan.matrix(fused, behind(keys, own.kv));
-    layer.value = plan.matrix(fused, behind(values, own.kv));
+    layer.key = plan.matrix(fused, shifted(keys, own.kv));
+    layer.value = plan.matrix(fused, shifted(values, own.kv));
   } else {
     layer.query = plan.matrix(name("attn_q.weight"), own.query);
     layer.key = plan.matrix(name("attn_k.weight"), own.kv);
@@ -158,11 +158,11 @@ layer_weights place_layer(weight_plan& plan, const model::description& model,
   layer.ffn_norm = plan.vector(name("ffn_norm.weight"));
   if (model.expert_count > 0) {
     layer.router = plan.matrix(name("ffn_gate_inp.weight"));
-    layer.experts = place_experts(plan, model, own.ffn, index);
+    layer.experts = add_experts(plan, model, own.ffn, index);
   } else {
     if (model.has_fused_projections) {
       layer.ffn.gate = plan.matrix(name("ffn_up.weight"), own.ffn);
-      layer.ffn.up = plan.matrix(name("ffn_up.weight"), behind(model.ffn_size, own.ffn));
+      layer.ffn.up = plan.matrix(name("ffn_up.weight"), shifted(model.ffn_size, own.ffn));
     } else {
       layer.ffn.gate = plan.matrix(name("ffn_gate.weight"), own.ffn);
       layer.ffn.up = plan.matrix(name("ffn_up.weight"), own.ffn);
@@ -182,9 +182,9 @@ packed_matrix rows_of(const packed_matrix& matrix, const extent& rows) {
   return part;
 }
 
-void place_weights(weight_plan& plan, const model::description& model,
-                   const model::layer_range& range, const model::tensor_slice& slice,
-                   stage_weights& out) {
+void add_weights(weight_plan& plan, const model::description& model,
+                 const model::layer_range& range, const model::tensor_slice& slice,
+                 stage_weights& out) {
   const layer_slice own(model, slice);
   const extent vocabulary{slice.vocabulary.first, slice.vocabulary.count};
   const bool shares_embedding = range.has_embedding && range.has_head && model.has_tied_embeddings;
@@ -192,7 +192,7 @@ void place_weights(weight_plan& plan, const model::description& model,
     out.rope_factors = {plan.vector("rope_freqs.weight"), model.rope.dimension_count / 2};
   out.layers.clear();
   for (std::uint32_t i = range.first; i < range.end(); ++i)
-    out.layers.push_back(place_layer(plan, model, own, i));
+    out.layers.push_back(add_layer(plan, model, own, i));
   if (range.has_head)
     out.output_norm = plan.vector("output_norm.weight");
   if (range.has_head && !shares_embedding)
@@ -204,51 +204,51 @@ void place_weights(weight_plan& plan, const model::description& model,
     out.head = rows_of(out.embedding, vocabulary);
 }
 
-result<void> read_vector(const model::model_file& file, const placement& place) {
-  const auto& tensor = *place.tensor;
+result<void> read_vector(const model::model_file& file, const placement& target) {
+  const auto& tensor = *target.tensor;
   std::vector<std::byte> raw(tensor.size_bytes());
   if (auto ok = file.copy_rows(tensor.name, 0, tensor.rows(), raw); !ok)
     return ok;
   std::vector<float> all(tensor.elements());
   model::dequantize_row(tensor.type, raw.data(), all.data(), all.size());
-  std::memcpy(place.to, all.data() + place.columns.first, place.columns.count * sizeof(float));
+  std::memcpy(target.to, all.data() + target.columns.first, target.columns.count * sizeof(float));
   return {};
 }
 
 // Packs every size-th group of panels, starting at `member`.
-result<void> pack_share(const model::model_file& file, const placement& place, unsigned member,
+result<void> pack_share(const model::model_file& file, const placement& target, unsigned member,
                         unsigned members) {
-  const auto& tensor = *place.tensor;
-  const std::uint64_t rows = place.rows.count, row_bytes = tensor.row_bytes();
-  const packed_matrix m{*panel_format_of(tensor.type), rows, place.columns.count, place.to};
+  const auto& tensor = *target.tensor;
+  const std::uint64_t rows = target.rows.count, row_bytes = tensor.row_bytes();
+  const packed_matrix m{*panel_format_of(tensor.type), rows, target.columns.count, target.to};
   const auto& traits = model::tensor_type_traits(tensor.type);
   const std::uint64_t column_at =
-      place.columns.first / traits.block_elements * traits.block_bytes; // in a row of the file
+      target.columns.first / traits.block_elements * traits.block_bytes; // in a row of the file
   std::vector<std::byte> raw;
   for (std::size_t p = member * panels_per_read; p < m.panel_count();
        p += members * panels_per_read) {
     const std::uint64_t first = p * panel_rows;
     const std::uint64_t count = std::min<std::uint64_t>(panels_per_read * panel_rows, rows - first);
     raw.resize(count * row_bytes);
-    if (auto ok = file.copy_rows(tensor.name, place.rows.first + first, count, raw); !ok)
+    if (auto ok = file.copy_rows(tensor.name, target.rows.first + first, count, raw); !ok)
       return ok;
     for (std::uint64_t r = 0; r < count; r += panel_rows)
       pack_panel(tensor.type, raw.data() + r * row_bytes + column_at,
                  std::min<std::uint64_t>(panel_rows, count - r), row_bytes, m.columns,
-                 place.to + (p + r / panel_rows) * m.panel_bytes());
+                 target.to + (p + r / panel_rows) * m.panel_bytes());
   }
   return {};
 }
 
-result<void> fill(const model::model_file& file, const std::vector<placement>& places,
+result<void> fill(const model::model_file& file, const std::vector<placement>& placements,
                   thread_team& team) {
   std::vector<result<void>> outcome(team.size());
   team.run([&](unsigned member) {
-    for (std::size_t i = 0; i < places.size() && outcome[member]; ++i) {
-      if (!places[i].is_vector)
-        outcome[member] = pack_share(file, places[i], member, team.size());
+    for (std::size_t i = 0; i < placements.size() && outcome[member]; ++i) {
+      if (!placements[i].is_vector)
+        outcome[member] = pack_share(file, placements[i], member, team.size());
       else if (i % team.size() == member)
-        outcome[member] = read_vector(file, places[i]);
+        outcome[member] = read_vector(file, placements[i]);
     }
   });
   for (auto& each : outcome)
@@ -264,7 +264,7 @@ result<std::uint64_t> packed_bytes(const model::model_file& file, const model::d
                                    const model::tensor_slice& slice) {
   stage_weights unused;
   weight_plan measured(file, layout_cursor{});
-  place_weights(measured, model, range, slice, unused);
+  add_weights(measured, model, range, slice, unused);
   if (measured.failure())
     return *measured.failure();
   return measured.size_bytes();
@@ -282,8 +282,8 @@ result<stage_weights> load_weights(const model::model_file& file, const model::d
   stage_weights weights;
   weights.memory = *std::move(memory);
   weight_plan plan(file, layout_cursor(weights.memory.data()));
-  place_weights(plan, model, range, slice, weights);
-  if (auto ok = fill(file, plan.places(), team); !ok)
+  add_weights(plan, model, range, slice, weights);
+  if (auto ok = fill(file, plan.placements(), team); !ok)
     return ok.error();
   if (auto ok = model::check_rope_factors(weights.rope_factors); !ok)
     return ok.error();

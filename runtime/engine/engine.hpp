@@ -19,12 +19,12 @@ struct capacity {
   std::uint32_t rows_max = 0;        // rows of one micro_batch
   std::uint32_t hidden_size = 0;     // width of an activation row
   std::uint32_t vocabulary_size = 0;
-  std::uint32_t context_max = 0;
-  std::uint64_t model_hash = 0; // equal for all stages of one model file
-  std::uint64_t kv_life = 0;    // identifies the KV contents; 0: lost when the process ends
-  std::string device;           // "cpu:0 avx512-vnni, 1 thread"
-  bool pools = false;           // accepts batches with pools; the last stage returns embeddings
-  bool scores = false;          // computes prompt logprobs
+  std::uint32_t max_model_len = 0;
+  std::uint64_t model_hash = 0;     // equal for all stages of one model file
+  std::uint64_t kv_incarnation = 0; // identifies the KV contents; 0: lost when the process ends
+  std::string device;               // "cpu:0 avx512-vnni, 1 thread"
+  bool pools = false;               // accepts batches with pools; the last stage returns embeddings
+  bool scores = false;              // computes prompt logprobs
 };
 
 struct step_output {

@@ -66,7 +66,7 @@ toy_engine::toy_engine(const toy_model& model, std::uint32_t first_layer, const 
              .rows_max = memory.rows_max,
              .hidden_size = floats_per_row,
              .vocabulary_size = model.vocabulary_size,
-             .context_max = memory.context_max,
+             .max_model_len = memory.max_model_len,
              .model_hash = mix(mix(model.seed, model.layers), model.vocabulary_size),
              .device = "toy",
              .pools = memory.pools,
@@ -114,8 +114,8 @@ result<step_output> toy_engine::run(const micro_batch& batch, std::span<const fl
         return drawn.error();
       out.samples.push_back(std::move(*drawn));
     }
-    const auto place = static_cast<std::uint32_t>(&s - batch.slices.data());
-    if (is_last && next_pool < batch.pools.size() && batch.pools[next_pool].slice == place)
+    const auto slice_index = static_cast<std::uint32_t>(&s - batch.slices.data());
+    if (is_last && next_pool < batch.pools.size() && batch.pools[next_pool].slice == slice_index)
       out.pooled.push_back(pool_slice(batch.pools[next_pool++], s, first_row - s.rows));
   }
   if (is_last) {
@@ -203,7 +203,7 @@ result<void> toy_engine::take_over(std::span<const std::shared_ptr<toy_engine>> 
 
 result<void> toy_engine::run_slice(const micro_batch& batch, const slice& s, std::size_t first_row,
                                    std::uint32_t layer) {
-  const auto place = [&](std::size_t position) {
+  const auto kv_index = [&](std::size_t position) {
     return layer * plane() +
            std::size_t{s.blocks[position / limits_.block_positions]} * limits_.block_positions +
            position % limits_.block_positions;
@@ -211,15 +211,15 @@ result<void> toy_engine::run_slice(const micro_batch& batch, const slice& s, std
   for (std::size_t r = 0; r < s.rows; ++r) {
     const std::size_t position = s.position + r;
     std::uint64_t& row = rows_[first_row + r];
-    kv_[place(position)] = kept(row, first_layer_ + layer, position);
-    is_written_[place(position)] = true;
+    kv_[kv_index(position)] = kept(row, first_layer_ + layer, position);
+    is_written_[kv_index(position)] = true;
     std::uint64_t history = 0;
     for (std::size_t earlier = 0; earlier <= position; ++earlier) {
-      if (!is_written_[place(earlier)])
+      if (!is_written_[kv_index(earlier)])
         return fail(errc::internal,
                     "micro_batch {}: ticket {} reads position {}, which was never written",
                     batch.batch.value, s.sequence.ticket.value, earlier);
-      history = mix(history, kv_[place(earlier)]);
+      history = mix(history, kv_[kv_index(earlier)]);
     }
     row = mix(row, history);
   }
@@ -228,7 +228,7 @@ result<void> toy_engine::run_slice(const micro_batch& batch, const slice& s, std
 
 std::vector<token_id> toy_continuation(const toy_model& model, std::span<const token_id> prompt_ids,
                                        const sampling_params& sampling, std::uint32_t n,
-                                       std::span<const token_id> banned, std::uint32_t tokens_min,
+                                       std::span<const token_id> banned, std::uint32_t min_tokens,
                                        std::shared_ptr<grammar::masker> masker) {
   std::vector<token_id> output;
   std::vector<std::uint64_t> histories(model.layers); // each layer's fold over all positions so far
@@ -250,7 +250,7 @@ std::vector<token_id> toy_continuation(const toy_model& model, std::span<const t
     d.sampling = sampling;
     if (sampling.has_watermark())
       d.previous = token;
-    if (d.token_index < tokens_min)
+    if (d.token_index < min_tokens)
       d.banned.assign(banned.begin(), banned.end());
     if (sampling.needs_history())
       for (const auto& [id, c] : counts)

@@ -26,7 +26,7 @@ struct toy_memory {
   std::uint32_t blocks = 16;
   std::uint32_t block_positions = 4;
   std::uint32_t rows_max = 256;
-  std::uint32_t context_max = 256;
+  std::uint32_t max_model_len = 256;
   std::uint32_t swap_blocks = 0;
   bool pools = true; // false: the engine supports no embeddings
 };
@@ -80,7 +80,7 @@ private:
 std::vector<token_id> toy_continuation(const toy_model& model, std::span<const token_id> prompt_ids,
                                        const sampling_params& sampling, std::uint32_t n,
                                        std::span<const token_id> banned = {},
-                                       std::uint32_t tokens_min = 0,
+                                       std::uint32_t min_tokens = 0,
                                        std::shared_ptr<grammar::masker> masker = nullptr);
 
 // The oracle for embeddings.

@@ -29,9 +29,9 @@ result<void> check_slice(const micro_batch& batch, std::size_t index, const capa
   if (s.drafts > 0 && (!s.samples || s.drafts >= s.rows))
     return wrong(batch, "slice {} has {} draft tokens in its {} rows", index, s.drafts, s.rows);
   const std::uint64_t end = std::uint64_t{s.position} + s.rows;
-  if (end > limits.context_max)
+  if (end > limits.max_model_len)
     return wrong(batch, "slice {} ends at position {}, beyond the context of {}", index, end,
-                 limits.context_max);
+                 limits.max_model_len);
   const std::uint64_t needed = (end + limits.block_positions - 1) / limits.block_positions;
   if (s.blocks.size() != needed)
     return wrong(batch, "slice {} names {} KV blocks, its {} positions need {}", index,

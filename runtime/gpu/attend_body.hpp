@@ -50,10 +50,10 @@ struct own_dimensions {
   std::uint32_t first, count;
   bool is_aligned; // all PerLane dimensions exist, in groups of eight
 
-  BATON_BODY own_dimensions(std::uint32_t place, std::uint32_t size)
-      : first(place * PerLane), count(first >= size            ? 0
-                                      : size - first < PerLane ? size - first
-                                                               : PerLane),
+  BATON_BODY own_dimensions(std::uint32_t lane_index, std::uint32_t size)
+      : first(lane_index * PerLane), count(first >= size            ? 0
+                                           : size - first < PerLane ? size - first
+                                                                    : PerLane),
         is_aligned(count == PerLane && size % 8 == 0) {}
 
   template <class E>
@@ -89,9 +89,9 @@ BATON_BODY void attend_group(Team& team, const attend_args& a, std::uint32_t row
   const std::uint32_t left = (kv_head + 1) * shared - first_head,
                       heads = left < Group ? left : Group;
   const std::uint32_t width = lanes_of_position<PerLane>(size);
-  const std::uint32_t place = team.lane % width, pack = team.lane / width,
+  const std::uint32_t lane_index = team.lane % width, pack = team.lane / width,
                       packs = team.lanes / width;
-  const own_dimensions<PerLane> own(place, size);
+  const own_dimensions<PerLane> own(lane_index, size);
 
   const std::uint32_t last = a.positions[row];
   const std::uint32_t first = a.window != 0 && last >= a.window ? last - a.window + 1 : 0;
@@ -204,7 +204,7 @@ BATON_BODY void attend_group(Team& team, const attend_args& a, std::uint32_t row
       continue;
     }
     float* part = a.parts + (head * a.splits + split) * (size + 2);
-    if (place == 0) {
+    if (lane_index == 0) {
       part[0] = all;
       part[1] = whole;
     }

@@ -101,7 +101,7 @@ public:
   virtual void download_beside(void* to, const void* from, std::size_t bytes) = 0;
   virtual std::unique_ptr<mark> set_mark() = 0;
   // Whether the device works asynchronously.
-  virtual bool works_by_itself() const noexcept = 0;
+  virtual bool is_asynchronous() const noexcept = 0;
   // Throws if one of our kernel launches failed. Does not wait.
   virtual void check_launches() {}
   // Why this process cannot use the device any more; empty: it can. Called after a failure, because

@@ -139,8 +139,8 @@ public:
 #ifdef BATON_CUDA
     if (where_.is_cuda()) { // the default stream cannot be recorded
       stream_ = stream_from_pool();
-      coming_ = stream_from_pool();
-      leaving_ = stream_from_pool();
+      upload_stream_ = stream_from_pool();
+      download_stream_ = stream_from_pool();
     }
 #endif
   }
@@ -214,27 +214,27 @@ public:
     copy_on(stream_, to, from, bytes);
   }
   void upload_beside(void* to, const void* from, std::size_t bytes) override {
-    copy_on(coming_, to, from, bytes);
-    let_wait(stream_, coming_);
+    copy_on(upload_stream_, to, from, bytes);
+    make_wait(stream_, upload_stream_);
   }
   void download_beside(void* to, const void* from, std::size_t bytes) override {
-    let_wait(leaving_, stream_);
-    copy_on(leaving_, to, from, bytes);
+    make_wait(download_stream_, stream_);
+    copy_on(download_stream_, to, from, bytes);
   }
   std::unique_ptr<mark> set_mark() override {
 #ifdef BATON_CUDA
     if (where_.is_cuda()) {
       enter();
-      let_wait(leaving_, stream_);
+      make_wait(download_stream_, stream_);
       at::cuda::CUDAEvent event;
-      event.record(*leaving_);
+      event.record(*download_stream_);
       return std::make_unique<passed_event>(std::move(event));
     }
 #endif
     return std::make_unique<passed_already>();
   }
   // CPU tensors compute synchronously.
-  bool works_by_itself() const noexcept override {
+  bool is_asynchronous() const noexcept override {
     return where_.is_cuda();
   }
   void check_launches() override {
@@ -386,7 +386,7 @@ private:
     std::memcpy(to, from, bytes);
   }
   // Later work on `later` waits for all present work on `earlier`.
-  void let_wait(const stream_of_device& later, const stream_of_device& earlier) {
+  void make_wait(const stream_of_device& later, const stream_of_device& earlier) {
 #ifdef BATON_CUDA
     if (where_.is_cuda()) {
       enter();
@@ -424,7 +424,7 @@ private:
   }
 
   c10::Device where_;
-  stream_of_device stream_, coming_, leaving_; // for kernels; for concurrent copies
+  stream_of_device stream_, upload_stream_, download_stream_; // for kernels; for concurrent copies
 };
 
 } // namespace

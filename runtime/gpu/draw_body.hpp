@@ -101,7 +101,7 @@ struct drawing {
 
   // The highest logit and its token, the lower one among equals; NaN if the logits are invalid.
   // Tokens are below 2^24, so floats represent them exactly.
-  BATON_BODY float likeliest(std::uint32_t* token) {
+  BATON_BODY float most_likely(std::uint32_t* token) {
     float most = -INFINITY, wrong = 0;
     std::uint32_t own = 0;
     for_own(logits, [&](std::uint32_t i, float x) {
@@ -124,8 +124,8 @@ struct drawing {
     float best = -INFINITY;
     std::uint32_t best_token = size();
     for_own(values, [&](std::uint32_t i, float x) {
-      const bool is_behind = is_first || x < *value || (x == *value && i > *token);
-      if (is_behind && x <= below_or_at && x > above && x > best) {
+      const bool is_after = is_first || x < *value || (x == *value && i > *token);
+      if (is_after && x <= below_or_at && x > above && x > best) {
         best = x;
         best_token = i;
       }
@@ -168,8 +168,8 @@ struct drawing {
   // Whether sums of weights in or above the border bucket are exact: the weights are multiples of
   // one unit, and 53 bits hold the total. The order of additions does not matter then.
   BATON_BODY static bool is_sum_exact(std::uint32_t border, double total) {
-    const auto likeliest_there = static_cast<double>(float_of(border << 19 | ((1U << 19) - 1)));
-    return 2 * total < likeliest_there * 0x1p-24 * 0x1p53;
+    const auto most_likely_there = static_cast<double>(float_of(border << 19 | ((1U << 19) - 1)));
+    return 2 * total < most_likely_there * 0x1p-24 * 0x1p53;
   }
 
   // Among the weights whose bits above `shift` equal `prefix`, finds the next `more` bits of the
@@ -336,7 +336,7 @@ struct drawing {
   BATON_BODY std::int32_t draw() {
     adjust();
     std::uint32_t token = 0;
-    const float most = likeliest(&token);
+    const float most = most_likely(&token);
     if (!(most == most))
       return -1;
     if (d.temperature > 0)

@@ -70,7 +70,7 @@ BATON_BODY void multiply_tile(Team& team, const expert_args& a, std::uint32_t ti
   if (own.count == 0)
     return;
   const matrix of = a.matrices[own.expert];
-  const weights_place weights_at{of.values, of.scales, a.group, a.columns};
+  const weights_location weights_at{of.values, of.scales, a.group, a.columns};
   const Output weights = Output::of(weights_at, output);
   const T* rows[Rows];
   BATON_UNROLL

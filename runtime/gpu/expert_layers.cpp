@@ -19,7 +19,7 @@ expert_layers::expert_layers(device& on, const plugin::decoder& model, const plu
       rows_on_device_(expert_rows_on_device(on, model, with)) {
   take_memory();
   if (rows_on_device_ > 0)
-    place(layers);
+    upload_addresses(layers);
 }
 
 void expert_layers::take_memory() {
@@ -47,7 +47,7 @@ void expert_layers::take_memory() {
   }
 }
 
-void expert_layers::place(const std::vector<layer_weights>& layers) {
+void expert_layers::upload_addresses(const std::vector<layer_weights>& layers) {
   std::vector<matrix> all;
   for (const auto& layer : layers) {
     for (const auto& expert : layer.ffn)
@@ -59,7 +59,7 @@ void expert_layers::place(const std::vector<layer_weights>& layers) {
   on_.upload(matrices_.as<void>(), all.data(), all.size() * sizeof(matrix));
   const auto* at = matrices_.as<matrix>();
   for (const auto& layer : layers) {
-    places_.push_back({at, at + layer.ffn.size()});
+    layer_matrices_.push_back({at, at + layer.ffn.size()});
     at += 2 * layer.ffn.size();
   }
 }
@@ -74,12 +74,12 @@ void expert_layers::run(std::size_t index, const layer_weights& layer, std::uint
                         m.normalises_experts, chosen_.as<std::uint32_t>(), weights_.as<float>()},
                        on_.stream());
   if (rows <= rows_on_device_)
-    run_on_device(places_[index], rows, in, out);
+    run_on_device(layer_matrices_[index], rows, in, out);
   else
     run_by_host(layer, rows, in, out, sums);
 }
 
-void expert_layers::run_on_device(const expert_places& of, std::uint32_t rows, const void* in,
+void expert_layers::run_on_device(const expert_matrices& of, std::uint32_t rows, const void* in,
                                   float* out) {
   const auto& m = model_;
   const std::uint32_t used = m.expert_used_count, ffn = m.expert_ffn_size;

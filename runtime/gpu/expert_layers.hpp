@@ -32,13 +32,13 @@ private:
     std::vector<std::uint32_t> rows;
     std::vector<float> weights;
   };
-  struct expert_places { // [experts] of a layer, on the device
+  struct expert_matrices { // [experts] of a layer, on the device
     const matrix* gate_up;
     const matrix* down;
   };
   void take_memory();
-  void place(const std::vector<layer_weights>& layers);
-  void run_on_device(const expert_places& of, std::uint32_t rows, const void* in, float* out);
+  void upload_addresses(const std::vector<layer_weights>& layers);
+  void run_on_device(const expert_matrices& of, std::uint32_t rows, const void* in, float* out);
   void run_by_host(const layer_weights& layer, std::uint32_t rows, const void* in, float* out,
                    rank_sums* sums);
   void run_expert(const ffn_weights& expert, const expert_rows& own, const void* in, float* out);
@@ -52,7 +52,7 @@ private:
   buffer gate_up_, gated_, expert_out_; // [rows or pairs, 2 * ffn], [.., ffn], [.., hidden] float32
   // For the device path: group_args, and the addresses of each layer's matrices.
   buffer counts_, tiles_, pairs_, order_, matrices_;
-  std::vector<expert_places> places_; // [layer]
+  std::vector<expert_matrices> layer_matrices_; // [layer]
   // For the host path: [rows, hidden], [rows] twice.
   buffer expert_in_, picked_, picked_weights_;
   std::vector<std::uint32_t> host_chosen_;

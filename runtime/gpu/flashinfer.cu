@@ -25,7 +25,7 @@ namespace {
 namespace fi = ::flashinfer;
 using index = std::int32_t;
 
-constexpr auto positions_as_they_are = fi::PosEncodingMode::kNone; // already rotated
+constexpr auto no_position_encoding = fi::PosEncodingMode::kNone; // already rotated
 
 template <bool HasWindow, bool HasCap>
 using scores = fi::DefaultAttention</*use_custom_mask=*/false, HasWindow, HasCap,
@@ -43,7 +43,7 @@ void check(cudaError_t e, const char* what) {
 
 // FlashInfer takes non-const pointers but does not modify this memory.
 template <class T>
-T* given(const void* memory) {
+T* mutable_pointer(const void* memory) {
   return static_cast<T*>(const_cast<void*>(memory));
 }
 
@@ -117,9 +117,9 @@ public:
     single_.wait_for_copy();
     with_estimate([&](auto kind, auto estimate) {
       using variant = typename decltype(kind)::type;
-      check(fi::DecodePlan<Head, positions_as_they_are, variant, single_params>(
+      check(fi::DecodePlan<Head, no_position_encoding, variant, single_params>(
                 single_.parts(), single_.part_bytes(), single_.numbers(), single_.host(),
-                single_.number_bytes(), single_plan_, given<index>(tables.page_begin),
+                single_.number_bytes(), single_plan_, mutable_pointer<index>(tables.page_begin),
                 tables.queries, shape_.heads, shape_.block_positions,
                 /*enable_cuda_graph=*/is_recorded, stream_, estimate),
             "a plan of single rows");
@@ -132,8 +132,8 @@ public:
       own.space.wait_for_copy();
       check(fi::PrefillPlan<index>(
                 own.space.parts(), own.space.part_bytes(), own.space.numbers(), own.space.host(),
-                own.space.number_bytes(), own.plan, given<index>(tables.row_begin),
-                given<index>(tables.page_begin), tables.rows, tables.queries, shape_.heads,
+                own.space.number_bytes(), own.plan, mutable_pointer<index>(tables.row_begin),
+                mutable_pointer<index>(tables.page_begin), tables.rows, tables.queries, shape_.heads,
                 shape_.kv_heads, Head, Head, shape_.block_positions, /*enable_cuda_graph=*/false,
                 sizeof(T), before_own(window), /*fixed_split_size=*/0, /*disable_split_kv=*/false,
                 /*num_colocated_ctas=*/0, /*uniform_q_len=*/0, stream_, sizeof(T)),
@@ -144,7 +144,7 @@ public:
 
   void attend_singles(const attend_args& a, const query_tables& tables) override {
     single_params p;
-    p.q = given<T>(a.projected);
+    p.q = mutable_pointer<T>(a.projected);
     p.paged_kv = pages_of(a, tables);
     p.o = static_cast<T*>(a.out);
     p.num_qo_heads = a.heads;
@@ -169,7 +169,7 @@ public:
     }
     with_single_variant([&](auto kind) {
       using variant = typename decltype(kind)::type;
-      check(fi::BatchDecodeWithPagedKVCacheDispatched<Head, positions_as_they_are, variant>(
+      check(fi::BatchDecodeWithPagedKVCacheDispatched<Head, no_position_encoding, variant>(
                 p, values, sums, /*enable_pdl=*/false, stream_),
             "single rows");
     });
@@ -209,7 +209,7 @@ private:
       using variant = typename decltype(kind)::type;
       DISPATCH_GQA_GROUP_SIZE(shape_.heads / shape_.kv_heads, Group, {
         f(kind, fi::BatchDecodeWithPagedKVCacheWorkEstimationDispatched<
-                    Group, Head, positions_as_they_are, variant, single_params>);
+                    Group, Head, no_position_encoding, variant, single_params>);
       });
     });
   }
@@ -250,7 +250,7 @@ private:
         std::size_t parts = 0, numbers = 0;
         with_estimate([&](auto kind, auto estimate) {
           using variant = typename decltype(kind)::type;
-          check(fi::DecodePlanWorkspaceSize<Head, positions_as_they_are, variant, single_params>(
+          check(fi::DecodePlanWorkspaceSize<Head, no_position_encoding, variant, single_params>(
                     parts, numbers, one_page_each.data(), queries, shape_.heads,
                     shape_.block_positions, is_recorded, stream_, estimate),
                 "the size of a plan");
@@ -267,18 +267,18 @@ private:
             fi::QKVLayout::kHND,
             static_cast<T*>(a.kv.keys),
             static_cast<T*>(a.kv.values),
-            given<index>(t.pages),
-            given<index>(t.page_begin),
-            given<index>(t.last_page)};
+            mutable_pointer<index>(t.pages),
+            mutable_pointer<index>(t.page_begin),
+            mutable_pointer<index>(t.last_page)};
   }
 
   template <class Variant>
   void run_prompts(const attend_args& a, const query_tables& tables) {
     const auto& own = prompts_.at(a.window);
     prompt_params p;
-    p.q = given<T>(a.projected);
+    p.q = mutable_pointer<T>(a.projected);
     p.paged_kv = pages_of(a, tables);
-    p.q_indptr = given<index>(tables.row_begin);
+    p.q_indptr = mutable_pointer<index>(tables.row_begin);
     p.o = static_cast<T*>(a.out);
     p.group_size = fi::uint_fastdiv(a.heads / a.kv.kv_heads);
     p.num_qo_heads = a.heads;
@@ -322,7 +322,7 @@ private:
   template <std::uint32_t Tile, class Variant>
   void launch_prompts(const prompt_params& p, T* values, float* sums) {
     check(fi::BatchPrefillWithPagedKVCacheDispatched<
-              /*SAME_KV_STRIDES=*/true, Tile, Head, Head, positions_as_they_are,
+              /*SAME_KV_STRIDES=*/true, Tile, Head, Head, no_position_encoding,
               /*USE_FP16_QK_REDUCTION=*/false, fi::MaskMode::kCausal, Variant>(
               p, values, sums, /*enable_pdl=*/false, stream_),
           "prompts");

@@ -138,8 +138,8 @@ BATON_BODY void rotate_head(Team& team, const rotate_args& a, std::uint32_t row,
                       nullptr, 1.0F};
   const bool is_query = head < a.heads, is_value = head >= a.heads + kv_heads;
   const std::uint32_t kv_head = is_query ? 0 : (head - a.heads) % kv_heads;
-  const std::uint64_t block = a.places[row] / a.kv.block_positions,
-                      at = a.places[row] % a.kv.block_positions;
+  const std::uint64_t block = a.slot_mapping[row] / a.kv.block_positions,
+                      at = a.slot_mapping[row] % a.kv.block_positions;
   KV* page = static_cast<KV*>(is_value ? a.kv.values : a.kv.keys) +
              ((block * kv_heads + kv_head) * a.kv.block_positions + at) * size;
   const auto put = [&](std::uint32_t i, float x) {
@@ -158,12 +158,12 @@ BATON_BODY void rotate_head(Team& team, const rotate_args& a, std::uint32_t row,
   }
   const std::uint32_t rotated = is_value || a.cosine == nullptr ? 0 : a.dimensions;
   const std::uint32_t half = rotated / 2;
-  const std::uint64_t turn = std::uint64_t{a.positions[row]} * half;
+  const std::uint64_t first_angle = std::uint64_t{a.positions[row]} * half;
   for (std::uint32_t i = team.lane; i < half; i += team.lanes) {
     const std::uint32_t first = a.rotates_pairs ? 2 * i : i;
     const std::uint32_t second = a.rotates_pairs ? 2 * i + 1 : i + half;
     const float x = read(first), y = read(second);
-    const float c = a.cosine[turn + i], s = a.sine[turn + i];
+    const float c = a.cosine[first_angle + i], s = a.sine[first_angle + i];
     put(first, x * c - y * s);
     put(second, y * c + x * s);
   }

@@ -73,8 +73,8 @@ struct rotate_args {
   std::uint32_t dimensions;
   bool rotates_pairs;
   float epsilon, query_scale;
-  const std::uint32_t* positions; // [rows]
-  const std::uint32_t* places;    // [rows]: block * block_positions + position in it
+  const std::uint32_t* positions;    // [rows]
+  const std::uint32_t* slot_mapping; // [rows]: block * block_positions + position in it
   paged_kv kv;
 };
 

@@ -42,7 +42,7 @@ status guarded(failure* why, const F& f) noexcept {
 }
 
 // Any failure on a lost device is reported as device_lost, because later steps would fail too.
-status judged(status ended, device* on, failure* why) noexcept {
+status checked_for_loss(status ended, device* on, failure* why) noexcept {
   if (ended == status::ok || on == nullptr)
     return ended;
   std::string lost;
@@ -62,7 +62,7 @@ status check(const plugin::settings* with, plugin::facts* out, failure* why) {
   return guarded(why, [&] {
     const auto on = open_device(*with);
     if (with->width > 1)
-      put(out->ranks_meet_by, on->check_ranks(with->ranks_on_device));
+      put(out->collective_library, on->check_ranks(with->ranks_on_device));
     std::string text = on->name() + ", ";
     text += name_of(with->weights);
     text += ", ";
@@ -85,13 +85,13 @@ status create(const plugin::decoder* what, const plugin::settings* with, const p
     on = open_device(*with);
     *out = new stage(on, *what, *with, *shard);
   });
-  return judged(ended, on.get(), why);
+  return checked_for_loss(ended, on.get(), why);
 }
 
 status run(plugin::engine_handle* self, const plugin::batch* what, plugin::outcome* out,
            failure* why) {
   auto& own = *static_cast<stage*>(self);
-  return judged(guarded(why, [&] { *out = own.run(*what); }), &own.on(), why);
+  return checked_for_loss(guarded(why, [&] { *out = own.run(*what); }), &own.on(), why);
 }
 
 void destroy(plugin::engine_handle* self) {

@@ -100,7 +100,7 @@ struct element_output {
 };
 
 // The address of weights, for Output::of(); kernel arguments have the same member names.
-struct weights_place {
+struct weights_location {
   const void* values;
   const void* scales;
   std::uint32_t group;

@@ -42,12 +42,12 @@ void recorded_steps::forget() {
 void recorded_steps::record(std::uint32_t size, const std::function<void()>& work) {
   try {
     sizes_[size] = on_.record(work);
-    say_("recorded a step of " + std::to_string(size) + " rows");
+    log_line_("recorded a step of " + std::to_string(size) + " rows");
   } catch (const std::exception& e) {
     is_on_ = false;
     forget();
-    say_("recording of steps is now off, which makes them slower: a step of " +
-         std::to_string(size) + " rows could not be recorded: " + meaning_of(e).text);
+    log_line_("recording of steps is now off, which makes them slower: a step of " +
+              std::to_string(size) + " rows could not be recorded: " + meaning_of(e).text);
   }
 }
 

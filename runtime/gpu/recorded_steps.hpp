@@ -23,8 +23,8 @@ std::uint32_t recorded_size(std::uint32_t rows, std::uint32_t rows_max);
 class recorded_steps {
 public:
   // `log_line` receives a line per size and per failure.
-  recorded_steps(device& on, std::function<void(const std::string&)> say)
-      : on_(on), say_(std::move(say)) {}
+  recorded_steps(device& on, std::function<void(const std::string&)> log_line)
+      : on_(on), log_line_(std::move(log_line)) {}
 
   bool is_on() const noexcept { return is_on_; }
 
@@ -38,7 +38,7 @@ private:
   void forget();
 
   device& on_;
-  std::function<void(const std::string&)> say_;
+  std::function<void(const std::string&)> log_line_;
   bool is_on_ = true;
   std::uint64_t memory_ = 0;
   std::map<std::uint32_t, std::unique_ptr<recording>> sizes_; // null: run once

@@ -46,7 +46,7 @@ void check(const plugin::decoder& m, const plugin::settings& with) {
 } // namespace
 
 std::uint32_t begun_max_of(const device& on, const plugin::settings& with) noexcept {
-  return on.works_by_itself() && with.width == 1 ? turns : 0;
+  return on.is_asynchronous() && with.width == 1 ? buffer_count : 0;
 }
 
 stage::stage(std::shared_ptr<device> on, const plugin::decoder& model, const plugin::settings& with,
@@ -58,14 +58,14 @@ stage::stage(std::shared_ptr<device> on, const plugin::decoder& model, const plu
   model_.layers = layers_.data();
   model_.frequencies[0] = model_.frequencies[1] = nullptr; // owned by the caller; now in the tables
   with_.device = "";
-  const auto say = [this](const std::string& line) {
-    if (shard_.say != nullptr)
-      shard_.say(shard_.context, line.c_str());
+  const auto log_line = [this](const std::string& line) {
+    if (shard_.log_line != nullptr)
+      shard_.log_line(shard_.context, line.c_str());
   };
   if (!with_.is_eager && on_->can_record() && with_.width == 1 && rows_without_host() > 0)
-    recorded_.emplace(*on_, say);
+    recorded_.emplace(*on_, log_line);
   take_memory();
-  attention_.emplace(*on_, model_, with_, say);
+  attention_.emplace(*on_, model_, with_, log_line);
   if (with_.width > 1)
     sums_ = on_->sums(with_, shard_);
   if (model_.heads) {
@@ -99,11 +99,11 @@ void stage::take_memory() {
   }
   if (with_.width > 1)
     host_rows_ = on_->take_host(rows * m.hidden_size * sizeof(float));
-  for (std::uint32_t turn = 0; turn < turns; ++turn) {
+  for (std::uint32_t buffer_index = 0; buffer_index < buffer_count; ++buffer_index) {
     if (!m.embeds)
-      incoming_[turn] = on_->take(rows * m.hidden_size * sizeof(float));
+      incoming_[buffer_index] = on_->take(rows * m.hidden_size * sizeof(float));
     if (!m.heads)
-      outgoing_[turn] = on_->take(rows * m.hidden_size * sizeof(float));
+      outgoing_[buffer_index] = on_->take(rows * m.hidden_size * sizeof(float));
   }
   if (!m.heads)
     slabs_.emplace([this](std::uint64_t bytes) { return on_->take_host(bytes); },
@@ -193,26 +193,26 @@ bool stage::can_begin(const plugin::batch& batch) const {
 }
 
 stage::launched stage::launch(const plugin::batch& batch) {
-  launched step{batch.number, batch.epoch, turn_, nullptr, false, nullptr};
-  turn_ = (turn_ + 1) % turns;
+  launched step{batch.number, batch.epoch, buffer_index_, nullptr, false, nullptr};
+  buffer_index_ = (buffer_index_ + 1) % buffer_count;
   try {
-    ask_for(batch, step);
+    enqueue(batch, step);
     return step;
   } catch (...) {
     if (with_.width == 1) // the wait would never end for ranks that are gone
-      settle();
+      wait_for_device();
     if (step.may_be_kept)
       slabs_->give_back(step.rows);
     throw;
   }
 }
 
-void stage::ask_for(const plugin::batch& batch, launched& step) {
+void stage::enqueue(const plugin::batch& batch, launched& step) {
   if (sums_)
     sums_->enter(batch.epoch);
   make_copies(batch);
   const std::uint32_t size = size_to_record(batch);
-  lay_out(batch, size, step.turn);
+  lay_out(batch, size, step.buffer_index);
   if (size > 0)
     recorded_->run(size, rows_->moves() + (draws_ ? draws_->moves() : 0), [this] { compute(); });
   else
@@ -235,7 +235,7 @@ void stage::ask_for(const plugin::batch& batch, launched& step) {
 void stage::forget_begun() noexcept {
   if (begun_.empty())
     return;
-  settle();
+  wait_for_device();
   for (const auto& step : begun_)
     if (step.may_be_kept)
       slabs_->give_back(step.rows);
@@ -243,7 +243,7 @@ void stage::forget_begun() noexcept {
 }
 
 // Waits for the device to finish, if it still works.
-void stage::settle() noexcept {
+void stage::wait_for_device() noexcept {
   try {
     on_->set_mark()->wait();
   } catch (...) { // the next step reports the error
@@ -259,8 +259,8 @@ plugin::outcome stage::take(launched step) {
     throw;
   }
   if (draws_) {
-    auto out = draws_->take(step.turn);
-    out.states = states_ ? states_->take(step.turn) : nullptr;
+    auto out = draws_->take(step.buffer_index);
+    out.states = states_ ? states_->take(step.buffer_index) : nullptr;
     return out;
   }
   plugin::outcome out;
@@ -276,8 +276,8 @@ void stage::fetch_rows(const plugin::batch& batch, launched& step) {
   step.rows = slabs_->take(bytes);
   step.may_be_kept = step.rows != nullptr;
   if (!step.may_be_kept)
-    step.rows = reinterpret_cast<float*>(unkept_.take(*on_, step.turn, bytes));
-  void* own = outgoing_[step.turn].as<void>();
+    step.rows = reinterpret_cast<float*>(unkept_.take(*on_, step.buffer_index, bytes));
+  void* own = outgoing_[step.buffer_index].as<void>();
   on_->copy_later(own, stream_.as<void>(), bytes);
   on_->download_beside(step.rows, own, bytes);
 }
@@ -309,30 +309,31 @@ std::uint32_t stage::size_to_record(const plugin::batch& batch) const {
 }
 
 // Sets everything that differs between steps of a size, and all memory that the step needs.
-void stage::lay_out(const plugin::batch& batch, std::uint32_t size, std::uint32_t turn) {
+void stage::lay_out(const plugin::batch& batch, std::uint32_t size, std::uint32_t buffer_index) {
   if (size > 0)
-    rows_->set_padded(*on_, batch, with_.block_positions, size, with_.blocks, turn);
+    rows_->set_padded(*on_, batch, with_.block_positions, size, with_.blocks, buffer_index);
   else
-    rows_->set(*on_, batch, with_.block_positions, turn);
+    rows_->set(*on_, batch, with_.block_positions, buffer_index);
   if (batch.feed_count > 0)
     rows_->feed(*on_, draws_->drawn()); // before that memory may move
   attention_->plan(*rows_, /*is_recorded=*/size > 0);
   if (draws_)
-    draws_->lay_out(batch, rows_->draws(), turn);
+    draws_->lay_out(batch, rows_->draws(), buffer_index);
   if (states_)
-    states_->lay_out(batch, turn);
+    states_->lay_out(batch, buffer_index);
   if (!model_.embeds)
-    upload_rows(batch, size, turn);
+    upload_rows(batch, size, buffer_index);
 }
 
 // Copies concurrently to the step's own memory, because the previous step still uses the stream.
-void stage::upload_rows(const plugin::batch& batch, std::uint32_t size, std::uint32_t turn) {
+void stage::upload_rows(const plugin::batch& batch, std::uint32_t size,
+                        std::uint32_t buffer_index) {
   const std::size_t row_bytes = model_.hidden_size * sizeof(float);
   const std::size_t bytes = batch.rows * row_bytes;
-  std::byte* kept = staged_.take(*on_, turn, bytes);
+  std::byte* kept = staged_.take(*on_, buffer_index, bytes);
   std::memcpy(kept, batch.activations, bytes);
-  on_->upload_beside(incoming_[turn].as<void>(), kept, bytes);
-  on_->copy_later(stream_.as<void>(), incoming_[turn].as<void>(), bytes);
+  on_->upload_beside(incoming_[buffer_index].as<void>(), kept, bytes);
+  on_->copy_later(stream_.as<void>(), incoming_[buffer_index].as<void>(), bytes);
   if (size > batch.rows)
     on_->zero(stream_.as<std::byte>() + bytes, (size - batch.rows) * row_bytes);
 }
@@ -399,7 +400,7 @@ void stage::run_layer(std::uint32_t index) {
   r.epsilon = m.rms_epsilon;
   r.query_scale = m.attention_scale;
   r.positions = rows_->positions();
-  r.places = rows_->places();
+  r.slot_mapping = rows_->slot_mapping();
   r.kv = kv_of(index);
   on_->kernels().rotate(r, on_->stream());
   attend_args a{};

@@ -56,7 +56,7 @@ public:
 private:
   struct launched { // a step in flight
     std::uint64_t number = 0, epoch = 0;
-    std::uint32_t turn = 0;
+    std::uint32_t buffer_index = 0;
     float* rows = nullptr; // outgoing rows
     bool may_be_kept = false;
     std::unique_ptr<mark> end;
@@ -65,9 +65,9 @@ private:
   bool is_next(const plugin::batch& batch) const noexcept;
   bool can_begin(const plugin::batch& batch) const;
   launched launch(const plugin::batch& batch);
-  void ask_for(const plugin::batch& batch, launched& step);
+  void enqueue(const plugin::batch& batch, launched& step);
   void forget_begun() noexcept;
-  void settle() noexcept;
+  void wait_for_device() noexcept;
   plugin::outcome take(launched step);
   void fetch_rows(const plugin::batch& batch, launched& step);
   void take_memory();
@@ -75,8 +75,8 @@ private:
   void take_kv();
   void make_copies(const plugin::batch& batch);
   std::uint32_t size_to_record(const plugin::batch& batch) const;
-  void lay_out(const plugin::batch& batch, std::uint32_t size, std::uint32_t turn);
-  void upload_rows(const plugin::batch& batch, std::uint32_t size, std::uint32_t turn);
+  void lay_out(const plugin::batch& batch, std::uint32_t size, std::uint32_t buffer_index);
+  void upload_rows(const plugin::batch& batch, std::uint32_t size, std::uint32_t buffer_index);
   void compute();
   void run_layer(std::uint32_t index);
   void run_ffn(const layer_weights& layer);
@@ -105,7 +105,7 @@ private:
   std::optional<step_draws> draws_;        // of a last stage
   std::optional<step_states> states_;      // of a last stage, at rank 0
   bool has_added_ = false;                 // `added_` is pending for the next norm
-  std::uint32_t turn_ = 0;                 // of the next step to launch
+  std::uint32_t buffer_index_ = 0;         // of the next step to launch
   std::deque<launched> begun_;             // steps whose outcomes have not been requested
 
   std::vector<buffer> keys_, values_; // [layer]
@@ -116,8 +116,8 @@ private:
   buffer host_rows_;                  // [rows, hidden], if the host sums over ranks
   // [rows, hidden] per buffer index: incoming rows of a stage that is not the first, and outgoing
   // rows of one that is not the last.
-  std::array<buffer, turns> incoming_, outgoing_;
-  turn_memory staged_, unkept_;       // incoming rows; outgoing rows without a free slab
+  std::array<buffer, buffer_count> incoming_, outgoing_;
+  double_buffer staged_, unkept_;     // incoming rows; outgoing rows without a free slab
   std::optional<row_slabs> slabs_;    // for a stage that is not the last
   std::unique_ptr<std::byte[]> swap_; // [swap block][layer][keys, values]
 };

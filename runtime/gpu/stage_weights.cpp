@@ -34,11 +34,12 @@ public:
       : on_(on), with_(with), shard_(shard), memory_(memory) {}
 
   // Concatenates weights of `expected` rows in total. Null if the model lacks the first one.
-  const void* place(const std::vector<weight_name>& names, plugin::extent expected, element as) {
-    return place(names, expected, as, quantization::none).values;
+  const void* add_weights(const std::vector<weight_name>& names, plugin::extent expected,
+                          element as) {
+    return add_weights(names, expected, as, quantization::none).values;
   }
-  matrix place(const std::vector<weight_name>& names, plugin::extent expected, element as,
-               quantization form) {
+  matrix add_weights(const std::vector<weight_name>& names, plugin::extent expected, element as,
+                     quantization form) {
     plugin::extent found;
     if (!shard_.find(shard_.context, names.front(), &found))
       return {};
@@ -67,7 +68,7 @@ public:
     }
     auto *to = take(rows * own.values),
          *scales = own.scales > 0 ? take(rows * own.scales) : nullptr;
-    const matrix placed{to, scales};
+    const matrix added{to, scales};
     const std::uint64_t row_bytes = expected.columns * bytes_of(as);
     for (const auto& name : names) {
       shard_.find(shard_.context, name, &found);
@@ -79,21 +80,21 @@ public:
         scales = scales != nullptr ? scales + count * own.scales : nullptr;
       }
     }
-    return placed;
+    return added;
   }
 
   // A matrix of a layer, quantised if the settings require it.
   matrix layer_matrix(const std::vector<weight_name>& names, std::uint64_t rows,
                       std::uint64_t columns) {
-    return place(names, {rows, columns}, with_.weights, with_.quantized);
+    return add_weights(names, {rows, columns}, with_.weights, with_.quantized);
   }
   matrix whole_matrix(const std::vector<weight_name>& names, std::uint64_t rows,
                       std::uint64_t columns) {
-    return place(names, {rows, columns}, with_.weights, quantization::none);
+    return add_weights(names, {rows, columns}, with_.weights, quantization::none);
   }
   // A weight with one row.
   const float* vector(weight_name name, std::uint64_t columns) {
-    return static_cast<const float*>(place({name}, {1, columns}, element::f32));
+    return static_cast<const float*>(add_weights({name}, {1, columns}, element::f32));
   }
   // Concatenates vectors of the given lengths.
   const float* vectors(const std::vector<std::pair<weight_name, std::uint64_t>>& parts) {
@@ -195,7 +196,7 @@ private:
   std::vector<chunk> chunks_;
 };
 
-layer_weights place_layer(weight_loader& loader, const plugin::decoder& m, std::uint32_t index) {
+layer_weights add_layer(weight_loader& loader, const plugin::decoder& m, std::uint32_t index) {
   const auto name = [&](weight which, std::uint32_t expert = 0) {
     return weight_name{which, index, expert};
   };
@@ -231,7 +232,7 @@ layer_weights place_layer(weight_loader& loader, const plugin::decoder& m, std::
 }
 
 // Cosines and sines of all positions, computed in double.
-void place_rotations(device& on, const plugin::decoder& m, std::uint32_t context,
+void add_rope_tables(device& on, const plugin::decoder& m, std::uint32_t context,
                      stage_weights& out) {
   const std::size_t half = m.rotated_dimensions / 2;
   for (std::size_t which = 0; which < 2; ++which) {
@@ -244,13 +245,13 @@ void place_rotations(device& on, const plugin::decoder& m, std::uint32_t context
       cosine[i] = static_cast<float>(std::cos(angle));
       sine[i] = static_cast<float>(std::sin(angle));
     }
-    const auto placed = [&](const std::vector<float>& values) {
+    const auto uploaded = [&](const std::vector<float>& values) {
       out.memory.push_back(on.take(values.size() * sizeof(float)));
       on.upload(out.memory.back().as<float>(), values.data(), values.size() * sizeof(float));
       return out.memory.back().as<const float>();
     };
-    out.cosine[which] = placed(cosine);
-    out.sine[which] = placed(sine);
+    out.cosine[which] = uploaded(cosine);
+    out.sine[which] = uploaded(sine);
   }
 }
 
@@ -271,9 +272,9 @@ stage_weights load_weights(device& on, const plugin::decoder& model, const plugi
       (model.heads && (!out.head || out.output_norm == nullptr)))
     throw refused(plugin::status::unsupported_model, "the stage lacks its embedding or its head");
   for (std::uint32_t i = 0; i < model.layer_count; ++i)
-    out.layers.push_back(place_layer(loader, model, i));
+    out.layers.push_back(add_layer(loader, model, i));
   loader.fill();
-  place_rotations(on, model, with.context_max, out);
+  add_rope_tables(on, model, with.max_model_len, out);
   return out;
 }
 

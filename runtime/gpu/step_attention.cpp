@@ -6,7 +6,7 @@ namespace baton::gpu {
 namespace {
 
 // A line for the log; empty: there is no choice.
-std::string told(const chosen_attention& c) {
+std::string log_text(const chosen_attention& c) {
   const auto& why = c.use.why_not;
   if (c.name.empty())
     return {};
@@ -38,10 +38,10 @@ attention_shape shape_of(const plugin::decoder& model, const plugin::settings& w
 
 step_attention::step_attention(device& on, const plugin::decoder& model,
                                const plugin::settings& with,
-                               const std::function<void(const std::string&)>& say)
+                               const std::function<void(const std::string&)>& log_line)
     : on_(on), chosen_(on.attention(shape_of(model, with))) {
-  if (const auto line = told(chosen_); !line.empty())
-    say(line);
+  if (const auto line = log_text(chosen_); !line.empty())
+    log_line(line);
   std::uint64_t parts = 0;
   for (std::uint64_t rows = 1; rows <= with.rows_max; ++rows)
     if (const auto splits = on.splits_for(rows * model.kv_head_count); splits > 1)

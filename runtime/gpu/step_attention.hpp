@@ -14,7 +14,7 @@ class step_attention {
 public:
   // `log_line` receives a line if the device has a choice. Throws what the device throws.
   step_attention(device& on, const plugin::decoder& model, const plugin::settings& with,
-                 const std::function<void(const std::string&)>& say);
+                 const std::function<void(const std::string&)>& log_line);
 
   // Plans on the host, before the first layer of a step. `is_recorded`: recorded_steps runs the
   // step. Throws what the library throws.

@@ -22,9 +22,10 @@ step_draws::step_draws(device& on, const plugin::decoder& model, const plugin::s
     reserve_lists(draws * (sizeof(plugin::draw) + history_usual * sizeof(plugin::token_count)));
 }
 
-void step_draws::lay_out(const plugin::batch& batch, std::uint32_t draws, std::uint32_t turn) {
-  turn_ = turn;
-  auto& own = by_turn_[turn];
+void step_draws::lay_out(const plugin::batch& batch, std::uint32_t draws,
+                         std::uint32_t buffer_index) {
+  buffer_index_ = buffer_index;
+  auto& own = by_buffer_[buffer_index];
   own = {batch.draws, batch.draws > 0 && batch.how.draws != nullptr && can_draw(), nullptr};
   if (draws > room_)
     reserve(std::min(with_.rows_max, 2 * draws));
@@ -71,12 +72,12 @@ void step_draws::upload_lists(const plugin::draw_lists& how) {
       std::memcpy(host_lists_.data() + begin, list, bytes);
     return begin;
   };
-  const auto draws_at = append(how.draws, by_turn_[turn_].count * sizeof(plugin::draw));
+  const auto draws_at = append(how.draws, by_buffer_[buffer_index_].count * sizeof(plugin::draw));
   const auto biases_at = append(how.biases, how.bias_count * sizeof(plugin::logit_bias));
   const auto banned_at = append(how.banned, how.banned_count * sizeof(std::int32_t));
   const auto history_at = append(how.history, how.history_count * sizeof(plugin::token_count));
   reserve_lists(host_lists_.size());
-  staged_.upload(on_, turn_, lists_.as<void>(), host_lists_.data(), host_lists_.size());
+  staged_.upload(on_, buffer_index_, lists_.as<void>(), host_lists_.data(), host_lists_.size());
   const auto* lists = lists_.as<std::byte>();
   lists_at_.draws = reinterpret_cast<const plugin::draw*>(lists + draws_at);
   lists_at_.biases = reinterpret_cast<const plugin::logit_bias*>(lists + biases_at);
@@ -85,7 +86,7 @@ void step_draws::upload_lists(const plugin::draw_lists& how) {
 }
 
 void step_draws::launch() {
-  const auto& own = by_turn_[turn_];
+  const auto& own = by_buffer_[buffer_index_];
   if (!own.are_here)
     return;
   if (has_ranks()) {
@@ -100,7 +101,7 @@ void step_draws::launch() {
 
 void step_draws::draw() {
   draw_args a = lists_at_;
-  a.rows = by_turn_[turn_].count;
+  a.rows = by_buffer_[buffer_index_].count;
   a.vocabulary = model_.vocabulary_size;
   a.logits = has_ranks() ? all_logits_.as<float>() : logits_.as<float>();
   a.weights = weights_.as<float>();
@@ -112,18 +113,18 @@ void step_draws::draw() {
 }
 
 void step_draws::fetch() {
-  auto& own = by_turn_[turn_];
+  auto& own = by_buffer_[buffer_index_];
   if (own.count == 0 || with_.rank != 0 || (has_ranks() && !own.are_here))
     return;
   const void* from = own.are_here ? drawn_.as<void>() : logits_.as<void>();
   const std::size_t bytes =
       own.count * (own.are_here ? sizeof(std::int32_t) : model_.vocabulary_size * sizeof(float));
-  own.fetched = fetched_.take(on_, turn_, bytes);
+  own.fetched = fetched_.take(on_, buffer_index_, bytes);
   on_.download_later(own.fetched, from, bytes);
 }
 
-plugin::outcome step_draws::take(std::uint32_t turn) {
-  const auto& own = by_turn_[turn];
+plugin::outcome step_draws::take(std::uint32_t buffer_index) {
+  const auto& own = by_buffer_[buffer_index];
   plugin::outcome out;
   if (own.count > 0 && has_ranks() && !own.are_here)
     out.logits = gathered(own.count);

@@ -6,7 +6,7 @@
 // rank 0 draws. Otherwise the shard gathers the logits.
 #pragma once
 
-#include "runtime/gpu/turn_memory.hpp"
+#include "runtime/gpu/double_buffer.hpp"
 
 #include <vector>
 
@@ -23,7 +23,7 @@ public:
   // Provides memory for `draws` rows of logits, at least batch.draws, and uploads the draw
   // parameters, before the step's work. Requires: the previous step with this buffer has ended.
   // Throws what the device throws.
-  void lay_out(const plugin::batch& batch, std::uint32_t draws, std::uint32_t turn);
+  void lay_out(const plugin::batch& batch, std::uint32_t draws, std::uint32_t buffer_index);
   // [draws, decoder::logit_count] of this rank, written by the step's work.
   float* logits() const noexcept { return logits_.as<float>(); }
   // How often that memory has moved.
@@ -31,7 +31,8 @@ public:
 
   // The tokens of the last step laid out, on the device; null: that step does not draw there.
   const std::int32_t* drawn() const noexcept {
-    return by_turn_[turn_].are_here && with_.rank == 0 ? drawn_.as<std::int32_t>() : nullptr;
+    return by_buffer_[buffer_index_].are_here && with_.rank == 0 ? drawn_.as<std::int32_t>()
+                                                                 : nullptr;
   }
 
   // After the step's work, on the device: processes the logits as lay_out() was given. Throws what
@@ -41,7 +42,7 @@ public:
   void fetch();
   // Tokens or logits; empty at ranks that do not draw. Valid until the buffer is used again.
   // Requires: the step with this buffer has ended. Throws: as launch().
-  plugin::outcome take(std::uint32_t turn);
+  plugin::outcome take(std::uint32_t buffer_index);
 
 private:
   void reserve(std::uint32_t draws);
@@ -57,19 +58,19 @@ private:
   const plugin::settings& with_;
   const plugin::host& shard_;
   rank_sums* ranks_;
-  struct turn_draws { // per step
+  struct buffered_draws { // per step
     std::uint32_t count = 0;
     bool are_here = false; // drawn on the device
     std::byte* fetched = nullptr;
   };
-  std::uint32_t turn_ = 0; // of the last step laid out
-  std::array<turn_draws, turns> by_turn_;
+  std::uint32_t buffer_index_ = 0; // of the last step laid out
+  std::array<buffered_draws, buffer_count> by_buffer_;
   buffer logits_;        // [draws, logits of this rank]
   buffer all_logits_;    // [draws, vocabulary], if ranks share them on the device
   std::size_t room_ = 0; // capacity of these and of those below, in draws
   std::uint64_t moves_ = 0;
   buffer weights_, tokens_, sums_, buckets_, drawn_; // of draw_args
-  turn_memory staged_, fetched_;                     // lists; tokens or [draws, vocabulary] logits
+  double_buffer staged_, fetched_;                   // lists; tokens or [draws, vocabulary] logits
   buffer lists_;                                     // of draw_lists, concatenated
   std::size_t lists_room_ = 0;                       // bytes
   draw_args lists_at_{};                             // the start of each in `lists_`

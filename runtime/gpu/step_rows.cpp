@@ -15,7 +15,7 @@ step_rows::step_rows(device& on, const plugin::settings& with) {
 }
 
 void step_rows::set(device& on, const plugin::batch& batch, std::uint32_t block_positions,
-                    std::uint32_t turn) {
+                    std::uint32_t buffer_index) {
   rows_ = batch.rows;
   draws_ = batch.draws;
   groups_.set(batch, block_positions);
@@ -28,31 +28,33 @@ void step_rows::set(device& on, const plugin::batch& batch, std::uint32_t block_
   }
   append_groups();
   append_feeds(batch);
-  copy_over(on, turn);
+  copy_over(on, buffer_index);
 }
 
 void step_rows::set_padded(device& on, const plugin::batch& batch, std::uint32_t block_positions,
-                           std::uint32_t size, std::uint32_t spare_block, std::uint32_t turn) {
+                           std::uint32_t size, std::uint32_t spare_block,
+                           std::uint32_t buffer_index) {
   rows_ = draws_ = size;
   groups_.set_padded(batch, block_positions, size, spare_block);
   fill(batch, block_positions);
-  std::uint32_t* places = host_.data() + std::size_t{2} * rows_;
-  std::uint32_t *tables = places + rows_, *picked = tables + rows_;
+  std::uint32_t* slot_mapping = host_.data() + std::size_t{2} * rows_;
+  std::uint32_t *tables = slot_mapping + rows_, *picked = tables + rows_;
   for (std::uint32_t row = batch.rows; row < size; ++row) {
-    places[row] = spare_block * block_positions;
+    slot_mapping[row] = spare_block * block_positions;
     tables[row] = groups_.first_pages()[row];
   }
   std::iota(picked, picked + size, 0U);
   append_groups();
   append_feeds(batch);
-  copy_over(on, turn);
+  copy_over(on, buffer_index);
 }
 
 // Fills in the rows of the batch; padding rows stay 0.
 void step_rows::fill(const plugin::batch& batch, std::uint32_t block_positions) {
   host_.assign(std::size_t{4} * rows_ + draws_, 0);
   std::uint32_t* tokens = host_.data();
-  std::uint32_t *positions = tokens + rows_, *places = positions + rows_, *tables = places + rows_;
+  std::uint32_t *positions = tokens + rows_, *slot_mapping = positions + rows_,
+                *tables = slot_mapping + rows_;
   for (std::uint32_t i = 0; i < batch.rows; ++i)
     tokens[i] = std::bit_cast<std::uint32_t>(batch.tokens[i]);
   std::uint32_t row = 0;
@@ -61,7 +63,7 @@ void step_rows::fill(const plugin::batch& batch, std::uint32_t block_positions) 
     for (std::uint32_t r = 0; r < slice.rows; ++r, ++row) {
       const std::uint32_t position = slice.position + r;
       positions[row] = position;
-      places[row] =
+      slot_mapping[row] =
           slice.blocks[position / block_positions] * block_positions + position % block_positions;
       tables[row] = groups_.first_pages()[i];
     }
@@ -112,10 +114,10 @@ void step_rows::reserve(device& on, std::size_t numbers) {
   room_ = numbers;
 }
 
-void step_rows::copy_over(device& on, std::uint32_t turn) {
+void step_rows::copy_over(device& on, std::uint32_t buffer_index) {
   if (host_.size() > room_)
     reserve(on, std::bit_ceil(host_.size()));
-  staged_.upload(on, turn, on_device_.as<void>(), host_.data(),
+  staged_.upload(on, buffer_index, on_device_.as<void>(), host_.data(),
                  host_.size() * sizeof(std::uint32_t));
 }
 

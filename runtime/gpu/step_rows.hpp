@@ -3,8 +3,8 @@
 #pragma once
 
 #include "runtime/gpu/device.hpp"
+#include "runtime/gpu/double_buffer.hpp"
 #include "runtime/gpu/query_groups.hpp"
-#include "runtime/gpu/turn_memory.hpp"
 
 namespace baton::gpu {
 
@@ -17,11 +17,11 @@ public:
   // Lays the batch out and enqueues its copy. Requires: the batch is valid, and the previous step
   // with this buffer has ended.
   void set(device& on, const plugin::batch& batch, std::uint32_t block_positions,
-           std::uint32_t turn);
+           std::uint32_t buffer_index);
   // The same with padding rows up to `size`: token 0 at the first position of `spare_block`, which
   // belongs to no sequence. Every row is picked. Requires: each slice has one row.
   void set_padded(device& on, const plugin::batch& batch, std::uint32_t block_positions,
-                  std::uint32_t size, std::uint32_t spare_block, std::uint32_t turn);
+                  std::uint32_t size, std::uint32_t spare_block, std::uint32_t buffer_index);
 
   std::uint32_t rows() const noexcept { return rows_; }
   std::uint32_t draws() const noexcept { return draws_; }
@@ -30,9 +30,9 @@ public:
   // On the device: [rows] each, except `picked` [draws] and `blocks`.
   const std::int32_t* tokens() const noexcept { return on_device_.as<std::int32_t>(); }
   const std::uint32_t* positions() const noexcept { return part(1); }
-  const std::uint32_t* places() const noexcept { return part(2); } // slots in the KV memory
-  const std::uint32_t* tables() const noexcept { return part(3); } // offsets in `blocks`
-  const std::uint32_t* picked() const noexcept { return part(4); } // rows that draw
+  const std::uint32_t* slot_mapping() const noexcept { return part(2); } // slots in the KV memory
+  const std::uint32_t* tables() const noexcept { return part(3); }       // offsets in `blocks`
+  const std::uint32_t* picked() const noexcept { return part(4); }       // rows that draw
   const std::uint32_t* blocks() const noexcept {
     return on_device_.as<std::uint32_t>() + pages_at_;
   }
@@ -49,7 +49,7 @@ private:
   void append_groups();
   void append_feeds(const plugin::batch& batch);
   void reserve(device& on, std::size_t numbers);
-  void copy_over(device& on, std::uint32_t turn);
+  void copy_over(device& on, std::uint32_t buffer_index);
   query_tables on_device(const query_group& group, std::size_t at) const noexcept;
   const std::uint32_t* part(std::size_t which) const noexcept {
     return on_device_.as<std::uint32_t>() + which * rows_;
@@ -60,7 +60,7 @@ private:
   std::vector<std::uint32_t> host_;
   std::size_t singles_at_ = 0, prompts_at_ = 0, pages_at_ = 0, feeds_at_ = 0; // in `host_`
   std::uint32_t feeds_ = 0;
-  turn_memory staged_;
+  double_buffer staged_;
   buffer on_device_;
   std::size_t room_ = 0; // capacity in numbers
   std::uint64_t moves_ = 0;

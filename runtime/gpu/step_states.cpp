@@ -6,8 +6,8 @@ step_states::step_states(device& on, const plugin::decoder& model, std::uint32_t
     : on_(on), model_(model), picked_(on.take(rows * sizeof(std::uint32_t))),
       states_(on.take(rows * std::size_t{model.hidden_size} * sizeof(float))) {}
 
-void step_states::lay_out(const plugin::batch& batch, std::uint32_t turn) {
-  turn_ = turn;
+void step_states::lay_out(const plugin::batch& batch, std::uint32_t buffer_index) {
+  buffer_index_ = buffer_index;
   rows_.clear();
   std::uint32_t row = 0;
   for (std::uint32_t i = 0; i < batch.slice_count; ++i) {
@@ -16,7 +16,7 @@ void step_states::lay_out(const plugin::batch& batch, std::uint32_t turn) {
       if (batch.slices[i].is_pooled)
         rows_.push_back(row);
   }
-  staged_.upload(on_, turn_, picked_.as<void>(), rows_.data(),
+  staged_.upload(on_, buffer_index_, picked_.as<void>(), rows_.data(),
                  rows_.size() * sizeof(std::uint32_t));
 }
 
@@ -34,13 +34,13 @@ void step_states::compute(float* stream, const float* gain) {
 }
 
 void step_states::fetch() {
-  found_[turn_] = nullptr;
+  found_[buffer_index_] = nullptr;
   if (rows_.empty())
     return;
   const std::size_t bytes = rows_.size() * std::size_t{model_.hidden_size} * sizeof(float);
-  auto* to = reinterpret_cast<float*>(fetched_.take(on_, turn_, bytes));
+  auto* to = reinterpret_cast<float*>(fetched_.take(on_, buffer_index_, bytes));
   on_.download_later(to, states_.as<void>(), bytes);
-  found_[turn_] = to;
+  found_[buffer_index_] = to;
 }
 
 } // namespace baton::gpu

@@ -3,7 +3,7 @@
 // several ranks only at rank 0, because all ranks have complete rows.
 #pragma once
 
-#include "runtime/gpu/turn_memory.hpp"
+#include "runtime/gpu/double_buffer.hpp"
 
 #include <vector>
 
@@ -17,7 +17,7 @@ public:
 
   // Selects the rows before the step's work. Requires: the previous step with this buffer has
   // ended. Throws what the device throws.
-  void lay_out(const plugin::batch& batch, std::uint32_t turn);
+  void lay_out(const plugin::batch& batch, std::uint32_t buffer_index);
   bool has_rows() const noexcept { return !rows_.empty(); }
   // After the layers: normalises the rows from `stream`, [rows of the step, hidden].
   void compute(float* stream, const float* gain);
@@ -25,16 +25,16 @@ public:
   void fetch();
   // [rows that are pooled, hidden], in order; null: there are none. Valid until the buffer is used
   // again. Requires: the step with this buffer has ended.
-  const float* take(std::uint32_t turn) const noexcept { return found_[turn]; }
+  const float* take(std::uint32_t buffer_index) const noexcept { return found_[buffer_index]; }
 
 private:
   device& on_;
   const plugin::decoder& model_;
-  std::uint32_t turn_ = 0;          // of the last step laid out
+  std::uint32_t buffer_index_ = 0;  // of the last step laid out
   std::vector<std::uint32_t> rows_; // of that step
   buffer picked_, states_;          // [rows], [rows, hidden] float32
-  turn_memory staged_, fetched_;
-  std::array<const float*, turns> found_{};
+  double_buffer staged_, fetched_;
+  std::array<const float*, buffer_count> found_{};
 };
 
 } // namespace baton::gpu

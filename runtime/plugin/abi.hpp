@@ -130,7 +130,7 @@ struct host {
   status (*read)(void* context, weight_name name, std::uint64_t first, std::uint64_t count,
                  element as, void* out, failure* why) = nullptr;
   // Writes one line to the log. Thread-safe.
-  void (*say)(void* context, const char* text) = nullptr;
+  void (*log_line)(void* context, const char* text) = nullptr;
   // Null unless the stage has other ranks. See runtime/collective/collective.hpp; host memory.
   status (*all_reduce)(void* context, float* values, std::size_t count, failure* why) = nullptr;
   // For an engine that waits for other ranks by itself: ok while they are alive. Does not block.
@@ -152,7 +152,7 @@ struct settings {
   std::uint32_t threads = 1;
   std::uint32_t blocks = 0, block_positions = 0; // the KV cache
   std::uint32_t swap_blocks = 0;                 // additional KV blocks in host memory
-  std::uint32_t rows_max = 0, context_max = 0;
+  std::uint32_t rows_max = 0, max_model_len = 0;
   // Expected draws per step; up to rows_max are possible. create() should allocate memory for this
   // many, so that a lack of memory shows early.
   std::uint32_t draws_usual = 0;
@@ -255,7 +255,7 @@ struct facts {
   bool gives_states = false; // fills outcome::states; otherwise no slice of a last stage is pooled
   std::uint32_t begun_max = 0; // batches that may be begun and not yet run
   // The collective library, if it is not the host's: "NCCL 2.28.9 (/usr/lib/libnccl.so.2)".
-  char ranks_meet_by[512] = {};
+  char collective_library[512] = {};
 };
 
 // An engine instance of a library.

@@ -112,10 +112,11 @@ result<std::string> examine(const std::filesystem::path& file, const std::string
   if (auto ok = outcome_of(opened->calls().check(&with, &found, &why), why, opened->calls().name);
       !ok)
     return ok.error();
-  std::string said(found.device, ::strnlen(found.device, sizeof found.device));
-  if (const auto size = ::strnlen(found.ranks_meet_by, sizeof found.ranks_meet_by); size > 0)
-    said += "; ranks connected by " + std::string(found.ranks_meet_by, size);
-  return said;
+  std::string description(found.device, ::strnlen(found.device, sizeof found.device));
+  if (const auto size = ::strnlen(found.collective_library, sizeof found.collective_library);
+      size > 0)
+    description += "; ranks connected by " + std::string(found.collective_library, size);
+  return description;
 }
 
 } // namespace baton::plugin

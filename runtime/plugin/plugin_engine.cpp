@@ -89,7 +89,7 @@ struct plugin_engine::state {
   engine_handle* handle = nullptr;
   std::optional<error> group_failure; // the group's error in this step
   baton::engine::capacity limits;
-  facts told;
+  facts library_facts;
   batch_writer now, begun; // the current batch, and the one begun last
   std::span<float> logits; // [draws, vocabulary] of the last run
   baton::engine::sampler_scratch scratch;
@@ -97,7 +97,7 @@ struct plugin_engine::state {
 
   host callbacks();
   result<void> create();
-  result<void> heard(status ended, const failure& why) const;
+  result<void> checked(status ended, const failure& why) const;
   batch_reader reader() const { return {embeds, heads, !settings.keeps_logits}; }
   std::span<float> logits_of(std::size_t row);
   result<std::vector<sample>> draw_all(const micro_batch& batch);
@@ -123,9 +123,9 @@ host plugin_engine::state::callbacks() {
                                                             static_cast<std::byte*>(out));
     return ok ? status::ok : failed(status::io_failed, ok.error(), why);
   };
-  h.say = [](void* context, const char* text) {
-    if (const auto& say = static_cast<state*>(context)->settings.say)
-      say(text);
+  h.log_line = [](void* context, const char* text) {
+    if (const auto& log_line = static_cast<state*>(context)->settings.log_line)
+      log_line(text);
   };
   if (slices.size() == 1)
     return h;
@@ -178,23 +178,23 @@ result<void> plugin_engine::state::create() {
   with.swap_blocks = settings.swap_blocks;
   with.rows_max = settings.rows_max;
   with.draws_usual = std::min(settings.draws_usual, settings.rows_max);
-  with.context_max = limits.context_max;
+  with.max_model_len = limits.max_model_len;
   with.rank = settings.rank;
   with.width = static_cast<std::uint32_t>(slices.size());
   with.ranks_on_device = settings.ranks_on_device;
   const host shard = callbacks();
   failure why;
   const auto& calls = lib.calls();
-  if (auto ok = outcome_of(calls.check(&with, &told, &why), why, calls.name); !ok)
+  if (auto ok = outcome_of(calls.check(&with, &library_facts, &why), why, calls.name); !ok)
     return ok;
-  return heard(calls.create(&model, &with, &shard, &handle, &why), why);
+  return checked(calls.create(&model, &with, &shard, &handle, &why), why);
 }
 
-result<void> plugin_engine::state::heard(status ended, const failure& why) const {
-  auto said = outcome_of(ended, why, lib.calls().name);
+result<void> plugin_engine::state::checked(status ended, const failure& why) const {
+  auto converted = outcome_of(ended, why, lib.calls().name);
   if (ended == status::device_lost && settings.on_lost)
-    settings.on_lost(said.error());
-  return said;
+    settings.on_lost(converted.error());
+  return converted;
 }
 
 std::span<float> plugin_engine::state::logits_of(std::size_t row) {
@@ -291,21 +291,21 @@ result<std::unique_ptr<plugin_engine>> plugin_engine::load(const library& from,
   limits.rows_max = settings.rows_max;
   limits.hidden_size = model.hidden_size;
   limits.vocabulary_size = model.vocab_size;
-  limits.context_max = settings.context_max == 0
-                           ? model.context_length
-                           : std::min(settings.context_max, model.context_length);
+  limits.max_model_len = settings.max_model_len == 0
+                             ? model.context_length
+                             : std::min(settings.max_model_len, model.context_length);
   limits.model_hash = file.fingerprint();
   if (auto ok = s->create(); !ok)
     return ok.error();
-  limits.pools = !range.has_head || s->told.gives_states;
+  limits.pools = !range.has_head || s->library_facts.gives_states;
   limits.scores = true; // computed from logits
   limits.device = fmt::format(
-      "{} {}{}", from.calls().name, s->told.device,
+      "{} {}{}", from.calls().name, s->library_facts.device,
       s->slices.size() > 1 ? fmt::format(", rank {} of {}", settings.rank, s->slices.size()) : "");
   return std::unique_ptr<plugin_engine>(new plugin_engine(std::move(s)));
 }
 
-result<void> plugin_engine::meet(std::shared_ptr<collective::collective> group) {
+result<void> plugin_engine::connect(std::shared_ptr<collective::collective> group) {
   const state& s = *state_;
   if (!group || group->width() != s.slices.size() || group->rank() != s.settings.rank)
     return fail_param(errc::invalid_value, "slices", "rank {} of {} slices in a group of {}",
@@ -319,7 +319,7 @@ const baton::engine::capacity& plugin_engine::limits() const noexcept {
 }
 
 bool plugin_engine::is_exact() const noexcept {
-  return state_->told.is_exact;
+  return state_->library_facts.is_exact;
 }
 
 result<baton::engine::step_output> plugin_engine::run(const micro_batch& batch,
@@ -344,7 +344,7 @@ result<baton::engine::step_output> plugin_engine::run(const micro_batch& batch,
     return *s.group_failure;
   if (ended == status::group_failed && s.group) // the engine's own collective failed
     s.group->give_up(outcome_of(ended, why, calls.name).error());
-  if (auto ok = s.heard(ended, why); !ok)
+  if (auto ok = s.checked(ended, why); !ok)
     return ok.error();
   baton::engine::step_output out;
   const std::size_t hidden = std::size_t{batch.rows()} * s.limits.hidden_size;
@@ -389,7 +389,8 @@ result<baton::engine::step_output> plugin_engine::run(const micro_batch& batch,
 std::uint32_t plugin_engine::begun_max() const noexcept {
   const state& s = *state_;
   const auto& calls = s.lib.calls();
-  return calls.begin != nullptr && calls.is_busy != nullptr && !s.group ? s.told.begun_max : 0;
+  return calls.begin != nullptr && calls.is_busy != nullptr && !s.group ? s.library_facts.begun_max
+                                                                        : 0;
 }
 
 // Passes only batches that respect the limits to the library.

@@ -24,15 +24,15 @@ struct config {
   std::uint32_t blocks = 0, block_positions = 64;
   std::uint32_t swap_blocks = 0;
   std::uint32_t rows_max = 512;
-  std::uint32_t draws_usual = 64; // per step; more are possible
-  std::uint32_t context_max = 0;  // 0: as trained, which is also the maximum
+  std::uint32_t draws_usual = 64;  // per step; more are possible
+  std::uint32_t max_model_len = 0; // 0: as trained, which is also the maximum
   // A rank of a group: the slices of all ranks, and this one's index. Empty: a single rank.
   std::vector<model::tensor_slice> slices = {};
   std::uint32_t rank = 0;
   std::uint32_t ranks_on_device = 1; // how many ranks share this device, including this one
   // For the last stage; null: a constrained draw is an error.
   std::shared_ptr<grammar::masker> masker = nullptr;
-  std::function<void(const std::string&)> say = {}; // writes a line to the log; any thread
+  std::function<void(const std::string&)> log_line = {}; // writes a line to the log; any thread
   // Called when this process has lost its device, before the failed call returns. No later step can
   // succeed, so another process must take over. The call need not return.
   std::function<void(const error&)> on_lost = {};
@@ -52,7 +52,7 @@ public:
 
   // Connects to the other ranks, if there are several slices. Call before the first step. Errors:
   // invalid_value (wrong width or rank).
-  result<void> meet(std::shared_ptr<collective::collective> group);
+  result<void> connect(std::shared_ptr<collective::collective> group);
 
   const baton::engine::capacity& limits() const noexcept override;
   // Errors: as engine::run; link_down if the group failed.

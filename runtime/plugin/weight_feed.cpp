@@ -159,10 +159,10 @@ std::optional<weight_feed::source> weight_feed::locate_attention(const weight_na
   const auto tensor = [&](std::string_view role) {
     return model::layer_tensor_name(range_.first + name.layer, role);
   };
-  const auto fused = [&](std::string_view alone, std::uint64_t behind, std::uint64_t at,
+  const auto fused = [&](std::string_view alone, std::uint64_t offset, std::uint64_t at,
                          std::uint64_t rows) -> std::optional<source> {
     if (model_.has_fused_projections)
-      return source{tensor("attn_qkv.weight"), behind + at, 0, {rows, hidden}};
+      return source{tensor("attn_qkv.weight"), offset + at, 0, {rows, hidden}};
     return source{tensor(alone), at, 0, {rows, hidden}};
   };
   // Columns of a single row, for this rank.
@@ -211,10 +211,10 @@ std::optional<weight_feed::source> weight_feed::locate_ffn(const weight_name& na
     return std::nullopt;
   // The rows of all experts are concatenated.
   const auto outputs = [&](std::string_view role, std::string_view of_experts,
-                           std::uint64_t behind) -> std::optional<source> {
+                           std::uint64_t offset) -> std::optional<source> {
     if (is_mixture)
       return source{tensor(of_experts), name.expert * whole + at, 0, {own, hidden}};
-    return source{tensor(role), behind + at, 0, {own, hidden}};
+    return source{tensor(role), offset + at, 0, {own, hidden}};
   };
   const bool is_fused = model_.has_fused_projections;
   switch (name.which) {

@@ -226,7 +226,7 @@ void scheduler::take_token(sequence& s, const sample& drawn) {
   const std::uint32_t total = s.output_count();
   if (s.is_end(drawn.token, total - 1, config_.eos_ids))
     return end_choice(s, std::move(m), finish::stop, std::nullopt, total);
-  if (total >= s.stop.tokens_max || !fits(s.ids.size()))
+  if (total >= s.stop.max_tokens || !fits(s.ids.size()))
     return end_choice(s, std::move(m), finish::length, std::nullopt, total);
   output_.tokens.push_back(std::move(m));
 }
@@ -246,7 +246,7 @@ void scheduler::take_pooled(sequence& s, const pooled& result) {
 // Scores are sent with the first token; if no token is wanted, at once.
 void scheduler::take_scores(sequence& s, const pooled& result) {
   s.scores.insert(s.scores.end(), result.scores.begin(), result.scores.end());
-  if (s.stop.tokens_max == 0 && !s.wants_scores())
+  if (s.stop.max_tokens == 0 && !s.wants_scores())
     end_choice(s, message_of(s), finish::length, std::nullopt, 0);
 }
 

@@ -166,7 +166,7 @@ bool scheduler::can_issue(const sequence& s) const {
   if (s.drawing == 0)
     return true;
   return config_.async_scheduling && s.drawing == 1 && drafts_wanted(s) == 0 &&
-         s.output_count() + s.drawing < s.stop.tokens_max && fits(s.ids_expected());
+         s.output_count() + s.drawing < s.stop.max_tokens && fits(s.ids_expected());
 }
 
 // Sequences that can run ahead of the first batch to return: a row that waits for a later batch
@@ -245,7 +245,7 @@ void scheduler::propose_drafts(sequence& s, std::size_t rows_free) {
   if (wanted == 0 || s.in_flight > 0 || s.is_isolated)
     return;
   // Either the row's own token ends the sequence, or there is room for one behind it.
-  const std::size_t output_left = s.stop.tokens_max - s.output_count() - 1;
+  const std::size_t output_left = s.stop.max_tokens - s.output_count() - 1;
   const std::size_t context_left = config_.max_model_len - s.ids.size() - 1;
   const std::size_t most = std::min({wanted, rows_free, output_left, context_left});
   s.drafts = look_up(s.ids, most, config_.lookup);

@@ -30,7 +30,7 @@ std::optional<scheduler::recovered> scheduler::rebuild_request(const baton::resu
   s.ticket = to.ticket;
   s.choices = t.choices;
   s.begins_text = !t.continues_prompt;
-  s.tokens_max_given = true; // the resolved value
+  s.max_tokens_given = true; // the resolved value
   if (t.deadline)
     s.deadline = std::max(std::chrono::milliseconds(1),
                           std::chrono::duration_cast<std::chrono::milliseconds>(*t.deadline - now));

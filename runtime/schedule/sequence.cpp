@@ -63,7 +63,7 @@ draw sequence::next_draw(std::span<const token_id> eos_ids, std::size_t drafted)
     d.output.assign(ids.begin() + static_cast<std::ptrdiff_t>(prompt_count), ids.end());
   for (const token_id token : std::span(drafts).first(drafted))
     count_as_output(d, token);
-  if (d.token_index < stop.tokens_min) {
+  if (d.token_index < stop.min_tokens) {
     d.banned = stop.stop_ids;
     if (!stop.ignore_eos)
       d.banned.insert(d.banned.end(), eos_ids.begin(), eos_ids.end());
@@ -76,7 +76,7 @@ bool sequence::is_end(token_id token, std::uint32_t index,
   const auto has = [token](std::span<const token_id> set) {
     return std::find(set.begin(), set.end(), token) != set.end();
   };
-  return index >= stop.tokens_min && (has(stop.stop_ids) || (!stop.ignore_eos && has(eos_ids)));
+  return index >= stop.min_tokens && (has(stop.stop_ids) || (!stop.ignore_eos && has(eos_ids)));
 }
 
 } // namespace baton::schedule

@@ -106,7 +106,7 @@ struct sequence {
   schedule::service_order service_order() const noexcept { return {priority, id}; }
   // The most tokens that it can reach: prompt and maximum output.
   std::uint64_t potential_tokens() const noexcept {
-    return prompt_count + (wants_embedding ? 0 : std::uint64_t{stop.tokens_max});
+    return prompt_count + (wants_embedding ? 0 : std::uint64_t{stop.max_tokens});
   }
   std::uint32_t output_count() const noexcept {
     return static_cast<std::uint32_t>(ids.size() - prompt_count);
@@ -126,7 +126,7 @@ struct sequence {
   }
   // Not yet issued: many in prefill, one in decode.
   std::size_t rows_left() const noexcept {
-    const bool is_scored = !wants_embedding && (pools_next() || stop.tokens_max == 0);
+    const bool is_scored = !wants_embedding && (pools_next() || stop.max_tokens == 0);
     return (is_scored ? prompt_count - 1 : ids_expected()) - issued;
   }
   // Rows among them that may run beside other sequences: those before the suspect rows.

@@ -137,10 +137,10 @@ void scheduler::admit(const baton::admit& request, time_point now) {
   t.continues_prompt = request.continues_prompt;
   t.prompt_tokens = static_cast<std::uint32_t>(request.prompt_ids.size());
   stopping stop = request.stop;
-  if (request.tokens_max_given)
-    t.tokens_estimate = (std::uint64_t{t.prompt_tokens} + stop.tokens_max) * t.choices;
+  if (request.max_tokens_given)
+    t.tokens_estimate = (std::uint64_t{t.prompt_tokens} + stop.max_tokens) * t.choices;
   else
-    stop.tokens_max = config_.max_model_len - t.prompt_tokens;
+    stop.max_tokens = config_.max_model_len - t.prompt_tokens;
   if (request.deadline.count() > 0)
     t.deadline = t.reserved_at + request.deadline;
   for (std::uint32_t choice = 0; choice < t.choices; ++choice) {
@@ -162,7 +162,7 @@ void scheduler::admit(const baton::admit& request, time_point now) {
     update_lists(s);
   }
   recount(request.ticket);
-  if (stop.tokens_max > 0 || t.prompt_tokens > 1)
+  if (stop.max_tokens > 0 || t.prompt_tokens > 1)
     return;
   // A single-token prompt has no log probabilities to compute.
   for_choices(request.ticket, [this](sequence& s) {
@@ -203,18 +203,18 @@ std::optional<error> scheduler::refuse_admit(const baton::admit& request, const 
     if (!is_known(b.token))
       return fail_param(errc::invalid_value, "logit_bias", "token id {} is outside the vocabulary",
                         b.token);
-  if (request.tokens_max_given && request.stop.tokens_max == 0 &&
+  if (request.max_tokens_given && request.stop.max_tokens == 0 &&
       request.sampling.prompt_logprobs < 0)
     return fail_param(errc::invalid_value, "max_tokens", "'max_tokens' must be at least 1");
   if (prompt + 1 > config_.max_model_len)
     return fail_param(errc::context_length_exceeded, "prompt",
                       "the context holds {} tokens, the prompt has {}", config_.max_model_len,
                       prompt);
-  if (request.tokens_max_given && prompt + request.stop.tokens_max > config_.max_model_len)
+  if (request.max_tokens_given && prompt + request.stop.max_tokens > config_.max_model_len)
     return fail_param(errc::context_length_exceeded, "max_tokens",
                       "the context holds {} tokens, but {} in the prompt and {} in the completion "
                       "were asked for",
-                      config_.max_model_len, prompt, request.stop.tokens_max);
+                      config_.max_model_len, prompt, request.stop.max_tokens);
   if (epoch_ && blocks_.needed(prompt) > blocks_.total())
     return fail_param(errc::context_length_exceeded, "prompt",
                       "the prompt of {} tokens needs {} KV blocks, the pipeline has {}", prompt,
@@ -231,8 +231,8 @@ std::optional<error> scheduler::refuse_admit(const baton::admit& request, const 
       return fail_param(errc::invalid_value, "delivered", "a token id outside the vocabulary");
     if (ends)
       continue;
-    const bool is_full = request.tokens_max_given && request.stop.tokens_max > 0 &&
-                         ids.size() >= request.stop.tokens_max;
+    const bool is_full = request.max_tokens_given && request.stop.max_tokens > 0 &&
+                         ids.size() >= request.stop.max_tokens;
     if (is_full || prompt + ids.size() >= config_.max_model_len ||
         (epoch_ && !fits(prompt + ids.size())))
       return fail_param(errc::invalid_value, "delivered",

@@ -14,7 +14,7 @@ result<stream_decoder> stream_decoder::create(const tokenizer& tokenizer,
   if (!stops)
     return stops.error();
   return stream_decoder(detokenizer(tokenizer, config.skip_special, config.begins_text),
-                        std::move(*stops), config.tokens_min);
+                        std::move(*stops), config.min_tokens);
 }
 
 decoded stream_decoder::push(std::span<const token_id> ids) {

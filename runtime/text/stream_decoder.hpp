@@ -23,8 +23,8 @@ struct stream_decoder_config {
   bool skip_special = true;       // control tokens have no text
   std::vector<std::string> stops; // stop strings
   bool include_stop = false;      // the stop string is part of the text
-  std::uint32_t tokens_min = 0;   // as vLLM: a stop string that ends in the text of the first
-                                  // tokens_min tokens is none
+  std::uint32_t min_tokens = 0;   // as vLLM: a stop string that ends in the text of the first
+                                  // min_tokens tokens is none
   bool begins_text = true;        // false: the rest of a text; see detokenizer
 };
 
@@ -52,8 +52,8 @@ public:
   decoded finish();
 
 private:
-  stream_decoder(detokenizer decoder, stop_matcher stops, std::uint32_t tokens_min)
-      : detokenizer_(std::move(decoder)), stops_(std::move(stops)), tokens_min_(tokens_min) {}
+  stream_decoder(detokenizer decoder, stop_matcher stops, std::uint32_t min_tokens)
+      : detokenizer_(std::move(decoder)), stops_(std::move(stops)), tokens_min_(min_tokens) {}
 
   void push_one(token_id id);
   void send(std::string_view decided);

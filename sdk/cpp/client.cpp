@@ -138,16 +138,16 @@ result<std::vector<answer>> client::complete(baton::generate request,
   }
 }
 
-result<answer> client::chat(std::string model, chat_prompt messages, std::uint32_t tokens_max,
+result<answer> client::chat(std::string model, chat_prompt messages, std::uint32_t max_tokens,
                             std::chrono::milliseconds deadline) {
   baton::generate request;
   request.model = std::move(model);
   request.input = std::move(messages);
   request.unspecified = all_sampling_fields;
-  request.tokens_max_given = tokens_max != 0;
-  if (tokens_max != 0) {
-    request.stop.tokens_max = tokens_max;
-    request.unspecified &= ~bit_of(sampling_field::tokens_max);
+  request.max_tokens_given = max_tokens != 0;
+  if (max_tokens != 0) {
+    request.stop.max_tokens = max_tokens;
+    request.unspecified &= ~bit_of(sampling_field::max_tokens);
   }
   auto answers = complete(std::move(request), deadline);
   if (!answers)

@@ -54,31 +54,31 @@ double micros_since(clock::time_point begin) {
 // Two cache lines that each rank polls, and a piece of memory for each, written by its rank alone.
 struct shared_bytes {
   struct alignas(256) line {
-    std::atomic<std::uint32_t> turn;
+    std::atomic<std::uint32_t> phase;
   };
   line lines[ranks];
   alignas(4096) float pieces[ranks][piece_floats];
 };
 
-void meet(shared_bytes& shared, std::uint32_t rank, std::uint32_t turn) {
-  shared.lines[rank].turn.store(turn, std::memory_order_release);
-  while (shared.lines[1 - rank].turn.load(std::memory_order_acquire) < turn) {
+void rendezvous(shared_bytes& shared, std::uint32_t rank, std::uint32_t phase) {
+  shared.lines[rank].phase.store(phase, std::memory_order_release);
+  while (shared.lines[1 - rank].phase.load(std::memory_order_acquire) < phase) {
   }
 }
 
 // µs for a word to the other core and back, each time.
-std::vector<double> round_trips(shared_bytes& shared, std::uint32_t rank, std::uint32_t& turn,
+std::vector<double> round_trips(shared_bytes& shared, std::uint32_t rank, std::uint32_t& phase,
                                 int count) {
   std::vector<double> out;
   for (int i = 0; i < warm_up + count; ++i) {
     const auto begin = clock::now();
-    ++turn;
+    ++phase;
     if (rank == 0)
-      shared.lines[0].turn.store(turn, std::memory_order_release);
-    while (shared.lines[1 - rank].turn.load(std::memory_order_acquire) < turn) {
+      shared.lines[0].phase.store(phase, std::memory_order_release);
+    while (shared.lines[1 - rank].phase.load(std::memory_order_acquire) < phase) {
     }
     if (rank == 1)
-      shared.lines[1].turn.store(turn, std::memory_order_release);
+      shared.lines[1].phase.store(phase, std::memory_order_release);
     if (i >= warm_up)
       out.push_back(micros_since(begin));
   }
@@ -88,7 +88,7 @@ std::vector<double> round_trips(shared_bytes& shared, std::uint32_t rank, std::u
 // GB/s at which two cores exchange what they hold, both at once: each writes a piece, whose place
 // the other has read before, and then fetches the other's. Without that no rank learns of another's
 // values; nothing is added up here.
-std::vector<double> exchanges(shared_bytes& shared, std::uint32_t rank, std::uint32_t& turn,
+std::vector<double> exchanges(shared_bytes& shared, std::uint32_t rank, std::uint32_t& phase,
                               int count) {
   std::vector<double> out;
   aligned_floats given_room(piece_floats), taken_room(piece_floats);
@@ -98,12 +98,12 @@ std::vector<double> exchanges(shared_bytes& shared, std::uint32_t rank, std::uin
     const auto begin = clock::now();
     collective::hand_over(given.data(), piece_bytes, shared.pieces[rank]);
     collective::settle();
-    meet(shared, rank, ++turn);
+    rendezvous(shared, rank, ++phase);
     std::memcpy(taken.data(), shared.pieces[1 - rank], piece_bytes);
     const double took = micros_since(begin);
     if (taken[piece_floats / 2] != static_cast<float>(i))
       return {}; // so that the copy is made
-    meet(shared, rank, ++turn);
+    rendezvous(shared, rank, ++phase);
     if (i >= warm_up)
       out.push_back(static_cast<double>(piece_bytes) / took / 1e3);
   }
@@ -113,15 +113,15 @@ std::vector<double> exchanges(shared_bytes& shared, std::uint32_t rank, std::uin
 // -- What we do of it --
 
 // µs of each all-reduce of so many floats, from when both ranks have their values on; empty if one
-// failed. `turn`: of the ranks' meetings so far.
-std::vector<double> all_reduces(shared_collective& own, shared_bytes& shared, std::uint32_t& turn,
+// failed. `phase`: of the ranks' meetings so far.
+std::vector<double> all_reduces(shared_collective& own, shared_bytes& shared, std::uint32_t& phase,
                                 std::size_t floats, int count) {
   aligned_floats room(floats);
   const auto values = room.values();
   std::vector<double> out;
   for (int i = 0; i < warm_up + count; ++i) {
     std::fill(values.begin(), values.end(), 1.0F);
-    meet(shared, own.rank(), ++turn);
+    rendezvous(shared, own.rank(), ++phase);
     const auto begin = clock::now();
     if (!own.all_reduce(values))
       return {};
@@ -154,13 +154,13 @@ result<void> measure(std::uint32_t rank, const std::shared_ptr<const collective:
   shared_collective own(rank, ranks, {std::chrono::seconds(10)});
   if (auto ok = own.enter(area); !ok)
     return ok;
-  std::uint32_t turn = 0;
-  const auto row = all_reduces(own, shared, turn, row_floats, 20 * count);
-  const auto megabyte = all_reduces(own, shared, turn, megabyte_floats, count);
+  std::uint32_t phase = 0;
+  const auto row = all_reduces(own, shared, phase, row_floats, 20 * count);
+  const auto megabyte = all_reduces(own, shared, phase, megabyte_floats, count);
   if (row.empty() || megabyte.empty())
     return fail(errc::internal, "an all-reduce failed");
-  const auto trips = round_trips(shared, rank, turn, 20 * count);
-  const auto exchanged = exchanges(shared, rank, turn, count);
+  const auto trips = round_trips(shared, rank, phase, 20 * count);
+  const auto exchanged = exchanges(shared, rank, phase, count);
   if (rank > 0)
     return {};
   if (exchanged.empty())

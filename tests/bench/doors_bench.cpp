@@ -248,7 +248,7 @@ chunk chunk_of(const admitted& who, std::uint32_t index, std::uint32_t tokens, b
 // -> its processor time, in seconds
 double flood(const gateway::desk_actor& desk, const std::vector<admitted>& all, const wishes& w,
              const shared_counts& counts) {
-  std::uint64_t said = 0;
+  std::uint64_t sent = 0;
   const bool is_paced = w.pace.count() > 0;
   auto next = clock_type::now();
   for (std::uint32_t index = 1; index <= w.tokens; ++index) {
@@ -258,13 +258,13 @@ double flood(const gateway::desk_actor& desk, const std::vector<admitted>& all, 
       for (auto i = first; i < last; ++i) {
         step.all.push_back(chunk_of(all[i], index, w.tokens, is_paced));
       }
-      said += step.all.size();
+      sent += step.all.size();
       caf::anon_send(desk, std::move(step));
       if (is_paced) {
         next += w.pace;
         std::this_thread::sleep_until(next);
       }
-      while (said > counts.read + events_ahead * all.size()) {
+      while (sent > counts.read + events_ahead * all.size()) {
         std::this_thread::sleep_for(std::chrono::microseconds(100));
       }
     }
@@ -315,15 +315,15 @@ result<measured> be_gateway(const wishes& w, shared_counts& counts, int port_out
   config.pipelines = {{head_process, "bench", 0, false}};
   config.stream_buffer_max_bytes = 1u << 20; // nobody is slow but the machine
   auto facts = std::make_shared<gateway::board>(config);
-  const auto place = std::make_shared<gateway::desk_actor>();
+  const auto client = std::make_shared<gateway::desk_actor>();
   const auto who = std::make_shared<roll>();
-  const auto head = system.spawn(scheduler, place);
+  const auto head = system.spawn(scheduler, client);
   const auto words = system.spawn(tokenizer, who);
   const auto all = gateway::spawn_front(system, facts, {{head, words}});
-  *place = all.desks[0];
+  *client = all.desks[0];
   model_card card;
   card.name = "bench";
-  card.context_max = 1u << 20;
+  card.max_model_len = 1u << 20;
   card.vocabulary_size = 256;
   card.sequences_max = streams_most;
   card.phase = phase::ready;

@@ -45,7 +45,7 @@ struct options {
   bool json = false;
 };
 
-constexpr std::uint32_t streams_max = 32, step_rows_max = 512, context_max = 1U << 16U;
+constexpr std::uint32_t streams_max = 32, step_rows_max = 512, max_model_len = 1U << 16U;
 constexpr std::uint32_t steps_max = 1U << 10U;
 
 constexpr std::string_view usage =
@@ -102,7 +102,7 @@ bool set(options& o, std::string_view key, std::string_view value) {
            *std::max_element(o.batches.begin(), o.batches.end()) <= streams_max;
   if (key == "--context")
     return take(o.context, number<std::uint32_t>(value)) && o.context > 0 &&
-           o.context <= context_max;
+           o.context <= max_model_len;
   if (key == "--steps")
     return take(o.steps, number<std::uint32_t>(value)) && o.steps > 0 && o.steps <= steps_max;
   if (key == "--kv")

@@ -193,13 +193,13 @@ result<void> measure(const options& o) {
                                            : plugin::quantization::none;
   c.group = o.group;
   c.is_eager = o.is_eager;
-  c.say = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
+  c.log_line = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
   c.threads = o.threads;
   const auto most = *std::max_element(o.batches.begin(), o.batches.end());
-  c.context_max = std::max(o.prompt, o.position + o.steps);
+  c.max_model_len = std::max(o.prompt, o.position + o.steps);
   c.rows_max = std::max(most, std::min(std::max(o.prompt, most * o.position), 4096U));
   c.draws_usual = most;
-  c.blocks = most * ((c.context_max + c.block_positions - 1) / c.block_positions);
+  c.blocks = most * ((c.max_model_len + c.block_positions - 1) / c.block_positions);
   const auto begin = clock_type::now();
   const auto engine =
       plugin::plugin_engine::load(*library, **file, *description, model::whole(*description), c);

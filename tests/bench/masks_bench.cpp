@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::size_t large_vocabulary = 262'144; // Gemma's
 constexpr std::size_t sequences_of_each = 6;
-constexpr std::size_t tokens_max = 200;
+constexpr std::size_t max_tokens = 200;
 
 constexpr std::array<std::pair<constraint_kind, const char*>, 10> constraints = {{
     {constraint_kind::json_object, ""},
@@ -124,7 +124,7 @@ result<measured> measure(const grammar::answer_texts& texts) {
       all.push_back({c, {{all.size() + 1}, 0}, {}, false});
   }
   std::mt19937 random(7);
-  for (std::size_t step = 0; step < tokens_max; ++step)
+  for (std::size_t step = 0; step < max_tokens; ++step)
     for (auto& s : all) {
       if (s.is_over)
         continue;

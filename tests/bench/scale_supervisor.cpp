@@ -15,9 +15,9 @@ namespace {
 constexpr std::uint32_t first_process = 1024;
 
 struct supervisor_figures {
-  double event = 0;   // one child's status, taken in and told on
-  double told = 0;    // statuses told on for it
-  double restart = 0; // a child's end, its next life
+  double event = 0;     // one child's status, taken in and told on
+  double forwarded = 0; // statuses told on for it
+  double restart = 0;   // a child's end, its next life
   double tick = 0;
   double bytes = 0; // of a child
 };
@@ -37,12 +37,12 @@ struct supervisor_lab {
       return ++last_pid_;
     };
     c.stop = [](const actors::child_spec&, std::int32_t, bool) {};
-    c.changed = [this](const std::vector<status>& all) { told_ += all.size(); };
+    c.changed = [this](const std::vector<status>& all) { forwarded_ += all.size(); };
     c.escalate = [](const status&) {};
     c.stopped = [] {};
     c.now = [this] { return now_; };
     c.next_incarnation = [this](process_id process) {
-      return lives_[process] = epoch_id{++last_epoch_};
+      return incarnations_[process] = epoch_id{++last_epoch_};
     };
     actor_ = system_->spawn(actors::supervisor, c);
     coordinator().run();
@@ -60,14 +60,15 @@ struct supervisor_lab {
   supervisor_figures run() {
     supervisor_figures f;
     f.bytes = bytes_;
-    told_ = 0;
+    forwarded_ = 0;
     f.event = each([this](process_id process) {
-      return status{process, lives_[process], role::agent, "agent", phase::ready, "", 0, 0, 1};
+      return status{process, incarnations_[process], role::agent, "agent", phase::ready, "", 0, 0,
+                    1};
     });
-    f.told = static_cast<double>(told_) / nodes_;
+    f.forwarded = static_cast<double>(forwarded_) / nodes_;
     now_ += actors::settled_after;
     f.restart = each([this](process_id process) {
-      return actors::child_exited{process, lives_[process], "killed by signal 9", false};
+      return actors::child_exited{process, incarnations_[process], "killed by signal 9", false};
     });
     constexpr int ticks = 20;
     const stopwatch time;
@@ -99,10 +100,10 @@ private:
   std::unique_ptr<caf::actor_system> system_;
   actors::supervisor_actor actor_;
   actors::time_point now_{};
-  std::map<process_id, epoch_id> lives_;
+  std::map<process_id, epoch_id> incarnations_;
   std::int32_t last_pid_ = 0;
   std::uint64_t last_epoch_ = 0;
-  std::size_t told_ = 0;
+  std::size_t forwarded_ = 0;
   double bytes_ = 0;
 };
 
@@ -114,16 +115,16 @@ struct opening {
 
 opening open_epoch_of(std::uint32_t nodes) {
   opening o;
-  actors::pipeline line({0, nodes, {}}, {1});
+  actors::pipeline formed({0, nodes, {}}, {1});
   for (stage_index i = 0; i < nodes; ++i) {
     const process_id process{first_process + i};
-    line.on_up({process,
-                {7},
-                role::shard,
-                fmt::format("shard-{}", i),
-                fmt::format("tcp://10.0.{}.{}:7000#{}", i / 256, i % 256, std::string(64, '0')),
-                "build",
-                0});
+    formed.on_up({process,
+                  {7},
+                  role::shard,
+                  fmt::format("shard-{}", i),
+                  fmt::format("tcp://10.0.{}.{}:7000#{}", i / 256, i % 256, std::string(64, '0')),
+                  "build",
+                  0});
     stage_ready ready;
     ready.process = process;
     ready.incarnation = {7};
@@ -131,12 +132,12 @@ opening open_epoch_of(std::uint32_t nodes) {
     ready.stages = nodes;
     ready.blocks = 1000;
     ready.block_positions = 64;
-    (void)line.on_ready(ready);
+    (void)formed.on_ready(ready);
   }
   const stopwatch deciding;
-  const auto orders = line.open_if_complete();
+  const auto orders = formed.open_if_complete();
   for (stage_index i = 0; i < nodes; ++i)
-    line.on_opened({line.epoch(), i});
+    formed.on_opened({formed.epoch(), i});
   o.decide = deciding.micros();
   const stopwatch encoding;
   for (const auto& order : orders)
@@ -151,11 +152,11 @@ void measure_supervisor(const scale_options& o) {
   const std::uint32_t most = o.quick ? 100 : 1000;
   std::map<std::uint32_t, std::vector<double>> opened;
   for (const std::uint32_t nodes : {most / 2, most}) {
-    std::vector<double> event, told, restart, tick, bytes, decide, encoded, order_bytes;
+    std::vector<double> event, forwarded, restart, tick, bytes, decide, encoded, order_bytes;
     for (int round = 0; round < o.rounds; ++round) {
       const auto f = supervisor_lab(nodes).run();
       event.push_back(f.event);
-      told.push_back(f.told);
+      forwarded.push_back(f.forwarded);
       restart.push_back(f.restart);
       tick.push_back(f.tick);
       bytes.push_back(f.bytes);
@@ -170,7 +171,7 @@ void measure_supervisor(const scale_options& o) {
       report(o, fmt::format("supervisor.{}.{}", nodes, what), values, unit);
     };
     row("event", event, "us");
-    row("told", told, "statuses");
+    row("told", forwarded, "statuses");
     row("restart", restart, "us");
     row("tick", tick, "us");
     row("bytes", bytes, "B/node");

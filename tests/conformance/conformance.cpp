@@ -31,7 +31,7 @@ void checks_limits(const subject& s) {
     const auto& l = stage->limits();
     CHECK(l.blocks >= 12);
     CHECK(l.block_positions > 0);
-    CHECK(l.context_max >= 3 * l.block_positions);
+    CHECK(l.max_model_len >= 3 * l.block_positions);
     CHECK(l.rows_max >= 3 * l.block_positions);
     CHECK(l.hidden_size > 0);
     CHECK(l.vocabulary_size > 1);
@@ -72,8 +72,8 @@ void refuses_bad_batches(const subject& s) {
   refused("a row too many", [](auto& b) { b.tokens.push_back(0); });
   refused("no draw", [](auto& b) { b.draws.clear(); });
   refused("a context too long", [&](auto& b) {
-    b.slices[0].position = l.context_max;
-    b.slices[0].blocks = consecutive(0, l.context_max / l.block_positions + 1);
+    b.slices[0].position = l.max_model_len;
+    b.slices[0].blocks = consecutive(0, l.max_model_len / l.block_positions + 1);
   });
   refused("a temperature below 0", [](auto& b) { b.draws[0].sampling.temperature = -1; });
   refused("a copy of no block", [&](auto& b) { b.copies.push_back({l.blocks, 0, true}); });
@@ -215,7 +215,7 @@ void redone_steps_are_the_same(const subject& s) {
       p.step({{&tokens, l.block_positions + 1, length - l.block_positions - 1, blocks}}).front());
 }
 
-void guesses_are_rows(const subject& s) {
+void drafts_are_rows(const subject& s) {
   pipeline p(s);
   const auto& l = p.limits();
   const auto tokens = some_tokens(l, length_of(l));
@@ -297,7 +297,7 @@ void constraints_are_kept(const subject& s) {
   const auto end = static_cast<token_id>(l.vocabulary_size - 1);
   texts.all.back().clear();
   texts.end_ids = {end};
-  const shared_constraint in_turn = constraint{constraint_kind::regex, "(ab){2}"};
+  const shared_constraint alternating = constraint{constraint_kind::regex, "(ab){2}"};
   pipeline p(s, {}, std::make_shared<grammar::masker>(texts));
   const auto tokens = some_tokens(l, length_of(l));
   const auto length = static_cast<std::uint32_t>(tokens.size());
@@ -314,7 +314,7 @@ void constraints_are_kept(const subject& s) {
       d.sampling.temperature = 4;
       d.sampling.seed = seed;
       d.token_index = index;
-      d.sampling.constraint = in_turn;
+      d.sampling.constraint = alternating;
       d.output = output;
       // Nor do others' wishes bring what this one needs.
       batch.draws[1].sampling = {};
@@ -329,7 +329,7 @@ void constraints_are_kept(const subject& s) {
     }
   }
   auto batch = p.batch_of({{&tokens, length - 1, 1, blocks}});
-  batch.draws[0].sampling.constraint = in_turn;
+  batch.draws[0].sampling.constraint = alternating;
   pipeline without(s);
   without.last_of(tokens, blocks, {length});
   const auto refused = without.run(batch);
@@ -428,7 +428,7 @@ void scores_prompts(const subject& s) {
   check_near(s, drawn, cut.scores_of(tokens, blocks, {length / 2}));
 }
 
-void says_what_overflowed(const subject& s) {
+void reports_overflow(const subject& s) {
   if (!s.has_real_activations)
     return;
   const auto all = s.make({1}, nullptr);
@@ -457,7 +457,7 @@ void check_engine(const subject& s) {
   blocks_are_as_named(s);
   copies_bring_back(s);
   redone_steps_are_the_same(s);
-  guesses_are_rows(s);
+  drafts_are_rows(s);
   draws_by_the_contract(s);
   constraints_are_kept(s);
   pools_rows(s);
@@ -465,7 +465,7 @@ void check_engine(const subject& s) {
   scores_prompts(s);
   begun_steps_do_not_show(s);
   fed_steps_do_not_show(s);
-  says_what_overflowed(s);
+  reports_overflow(s);
 }
 
 } // namespace baton::conformance

@@ -41,7 +41,7 @@ void stages_do_not_show(const subject& s);    // wherever the layers are cut
 void blocks_are_as_named(const subject& s);   // any blocks, in any order, shared where read
 void copies_bring_back(const subject& s);     // a block from swap space, into another block
 void redone_steps_are_the_same(const subject& s); // also over what was left behind
-void guesses_are_rows(const subject& s);          // behind each guess lies what a step would give
+void drafts_are_rows(const subject& s);           // behind each guess lies what a step would give
 void draws_by_the_contract(const subject& s);     // of sampler.hpp, over the engine's own logits
 void constraints_are_kept(const subject& s);      // and none is passed over without a vocabulary
 void pools_rows(const subject& s);                // to an embedding, or refuses by name
@@ -49,7 +49,7 @@ void keeps_rows(const subject& s);                // that may be kept, whatever 
 void scores_prompts(const subject& s);            // as draws of each row would, or refuses by name
 void begun_steps_do_not_show(const subject& s);   // whether they come or not
 void fed_steps_do_not_show(const subject& s);     // begun before their tokens were drawn
-void says_what_overflowed(const subject& s);      // rows that are no numbers fail the step
+void reports_overflow(const subject& s);          // rows that are no numbers fail the step
 
 // All of these.
 void check_engine(const subject& s);

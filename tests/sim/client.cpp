@@ -21,9 +21,9 @@ client::client(std::uint64_t number, client_plan plan, const engine::toy_model& 
   const auto masker =
       plan_.looks_like ? std::make_shared<grammar::masker>(grammar::texts_of(words)) : nullptr;
   for (std::uint32_t c = 0; c < plan_.choices; ++c)
-    choices_[c].expected = toy_continuation(toy, plan_.input, sampling(c), plan_.tokens_max,
-                                            /*banned=*/{}, /*tokens_min=*/0, masker);
-  if (plan_.stops_at && *plan_.stops_at < plan_.tokens_max)
+    choices_[c].expected = toy_continuation(toy, plan_.input, sampling(c), plan_.max_tokens,
+                                            /*banned=*/{}, /*min_tokens=*/0, masker);
+  if (plan_.stops_at && *plan_.stops_at < plan_.max_tokens)
     stop_ids_.push_back(choices_[0].expected[*plan_.stops_at]);
   for (auto& c : choices_) {
     c.how_expected = finish::length;
@@ -59,16 +59,16 @@ gateway::open_generate client::request() const {
   g.model = "toy";
   g.input = plan_.input;
   if (plan_.wants_embedding) {
-    g.wants_embedding = g.tokens_max_given = true;
-    g.stop.tokens_max = 1;
+    g.wants_embedding = g.max_tokens_given = true;
+    g.stop.max_tokens = 1;
     return {stream_, g, false, false};
   }
   g.choices = plan_.choices;
   g.sampling = sampling(0);
-  g.stop.tokens_max = plan_.tokens_max;
+  g.stop.max_tokens = plan_.max_tokens;
   g.stop.ignore_eos = true;
   g.stop.stop_ids = stop_ids_;
-  g.tokens_max_given = true;
+  g.max_tokens_given = true;
   g.priority = plan_.priority;
   g.request_id = plan_.request_id;
   return {stream_, g, true, true};

@@ -14,7 +14,7 @@ namespace baton::sim {
 
 struct client_plan {
   ids_prompt input; // ids of the toy model
-  std::uint32_t tokens_max = 16;
+  std::uint32_t max_tokens = 16;
   std::uint64_t seed = 0; // 0: greedy
   std::uint32_t choices = 1;
   std::optional<std::uint32_t> stops_at =

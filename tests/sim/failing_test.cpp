@@ -38,7 +38,7 @@ void open_some(world& w, int count) {
   for (int i = 0; i < count; ++i) {
     auto plan = some_plan(w);
     plan.reads_slowly = false;
-    plan.tokens_max = std::max(plan.tokens_max, 2u);
+    plan.max_tokens = std::max(plan.max_tokens, 2u);
     w.open(plan);
   }
 }
@@ -102,7 +102,7 @@ TEST_CASE(
         end_fault(w);
         w.run_for(pause_max + actors::epoch_held_after + tick);
         CHECK(w.stands() == phase::ready);
-        const auto& last = w.open({.input = {1, 2, 3}, .tokens_max = 5});
+        const auto& last = w.open({.input = {1, 2, 3}, .max_tokens = 5});
         check_rest(w);
         CHECK(last.is_complete());
       },
@@ -142,7 +142,7 @@ TEST_CASE("a link between stages that falls whenever it is up brings no storm of
         check_promises(w);
         w.run_for(pause_max + 20s);
         CHECK(w.stands() == phase::ready);
-        const auto& after = w.open({.input = {1, 2, 3}, .tokens_max = 5});
+        const auto& after = w.open({.input = {1, 2, 3}, .max_tokens = 5});
         check_rest(w);
         CHECK(after.is_complete());
         check_failures(w, after_losses);

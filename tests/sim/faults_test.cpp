@@ -124,7 +124,7 @@ TEST_CASE("when head or gateway die every open stream ends once and the cluster 
       w.run_for(500ms);
     });
     check_rest(w);
-    w.open({.input = {1, 2, 3}, .tokens_max = 5});
+    w.open({.input = {1, 2, 3}, .max_tokens = 5});
     CHECK(w.run_until_ended(patience));
     CHECK(w.clients().back()->is_complete());
   });

@@ -110,7 +110,7 @@ TEST_CASE("whoever dies, hangs or is cut off while layers move, all streams are 
     check_settled(w);
     moves += w.plan().now.serving.number > 0 ? 1 : 0;
     REQUIRE(w.repartition(some_layout(w)));
-    w.open({.input = {1, 2, 3}, .tokens_max = 5});
+    w.open({.input = {1, 2, 3}, .max_tokens = 5});
     CHECK(wait_for(
         w, [&] { return !w.plan().now.coming; }, 10s));
     CHECK(w.plan().now.serving.number == w.plan().last);
@@ -171,7 +171,7 @@ TEST_CASE("shards whose machine is lost are done without, and streams go on from
     check_failures(w, after_losses);
     w.run_for(10s); // who was not wanted is killed by then
     check_settled(w);
-    w.open({.input = {1, 2, 3}, .tokens_max = 5});
+    w.open({.input = {1, 2, 3}, .max_tokens = 5});
     check_rest(w);
     CHECK(w.clients().back()->is_complete());
   });

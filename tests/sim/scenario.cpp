@@ -31,12 +31,12 @@ ids_prompt some_prompt(world& w) {
 client_plan some_plan(world& w) {
   client_plan p;
   p.input = some_prompt(w);
-  p.tokens_max = static_cast<std::uint32_t>(1 + w.draw(40));
+  p.max_tokens = static_cast<std::uint32_t>(1 + w.draw(40));
   p.seed = w.draw(2) * (1 + w.draw(1000));
   if (w.draw(4) == 0)
     p.choices = static_cast<std::uint32_t>(2 + w.draw(2));
   if (w.draw(4) == 0)
-    p.stops_at = static_cast<std::uint32_t>(w.draw(p.tokens_max));
+    p.stops_at = static_cast<std::uint32_t>(w.draw(p.max_tokens));
   if (w.options().by_priority)
     p.priority = static_cast<std::int32_t>(w.draw(3)) - 1;
   if (w.draw(3) == 0)

@@ -36,7 +36,7 @@ TEST_CASE("a client that leaves costs no more steps, whenever it leaves") {
         w.run_for(200ms);
         w.network().faults.delay_max = 20ms; // a token takes a while
         for (int i = 0; i < 4; ++i) {
-          w.open({.input = some_prompt(w), .tokens_max = 60});
+          w.open({.input = some_prompt(w), .max_tokens = 60});
           w.run_for(std::chrono::milliseconds(w.draw(25)));
           if (w.draw(2) == 0)
             w.leave(*w.clients()[w.draw(w.clients().size())]);
@@ -153,7 +153,7 @@ TEST_CASE("job tickets are granted only while a slot is free") {
         world w(o);
         w.run_for(200ms);
         for (int i = 0; i < 5; ++i)
-          w.open({.input = some_prompt(w), .tokens_max = 30, .choices = i == 2 ? 2u : 1u});
+          w.open({.input = some_prompt(w), .max_tokens = 30, .choices = i == 2 ? 2u : 1u});
         check_rest(w);
         check_failures(w, {errc::no_job_ticket});
         const auto refused = std::count_if(w.clients().begin(), w.clients().end(),
@@ -169,12 +169,12 @@ TEST_CASE("those that run keep within the budget of tokens, and all are served")
       [](std::uint64_t seed) {
         auto o = drawn_options(seed);
         o.slots = 8;
-        o.token_budget = context_max;
+        o.token_budget = max_model_len;
         o.by_priority = seed % 2 == 0;
         world w(o);
         w.run_for(200ms);
         for (int i = 0; i < 6; ++i)
-          w.open({.input = some_prompt(w), .tokens_max = context_max / 3});
+          w.open({.input = some_prompt(w), .max_tokens = max_model_len / 3});
         std::uint32_t most = 0;
         for (int i = 0; i < 40; ++i) {
           w.run_for(10ms);
@@ -198,7 +198,7 @@ TEST_CASE("no more wait than may, and who is told so gets nothing") {
         world w(o);
         w.run_for(200ms);
         for (int i = 0; i < 12; ++i)
-          w.open({.input = some_prompt(w), .tokens_max = 20});
+          w.open({.input = some_prompt(w), .max_tokens = 20});
         check_rest(w);
         check_failures(w, {errc::overloaded});
         const auto refused = std::count_if(w.clients().begin(), w.clients().end(),

@@ -35,7 +35,7 @@ TEST_CASE("children that die or hang come back, and the cluster serves again") {
         check_rest(w);
         if (!w.is_alive(gateway_process))
           return;
-        w.open({.input = {1, 2, 3}, .tokens_max = 5});
+        w.open({.input = {1, 2, 3}, .max_tokens = 5});
         CHECK(w.run_until_ended(patience));
         CHECK(w.clients().back()->is_complete());
       },

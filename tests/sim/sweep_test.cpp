@@ -28,7 +28,7 @@ bool run_with(std::uint64_t n, const fault_place& place, std::uint32_t width) {
   w.run_for(60ms);
   for (int i = 0; i < 3; ++i)
     if (w.is_alive(gateway_process))
-      w.open({.input = {1, 2, 3, static_cast<token_id>(4 + i)}, .tokens_max = 4});
+      w.open({.input = {1, 2, 3, static_cast<token_id>(4 + i)}, .max_tokens = 4});
   CHECK(w.run_until_ended(60s)); // a lost question is given up after 30
   const bool was_reached = asked >= n;
   w.on_step = nullptr;
@@ -36,7 +36,7 @@ bool run_with(std::uint64_t n, const fault_place& place, std::uint32_t width) {
   w.run_for(5s); // links greet again
   for (auto process : all_processes(w))
     CHECK(w.is_alive(process));
-  w.open({.input = {9, 8, 7}, .tokens_max = 3});
+  w.open({.input = {9, 8, 7}, .max_tokens = 3});
   check_rest(w);
   CHECK(w.clients().back()->is_complete());
   return was_reached;

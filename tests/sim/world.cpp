@@ -38,7 +38,7 @@ world_options drawn_options(std::uint64_t seed) {
   o.window_bytes = draw(2) == 0 ? 64ull << 20 : 1024ull << draw(3);
   o.width = draw(5) < 3 ? 1 : 2 + draw(4) / 3;
   o.engines_begin = draw(2) == 0;
-  o.token_budget = draw(4) == 0 ? context_max + draw(2 * context_max) : 0;
+  o.token_budget = draw(4) == 0 ? max_model_len + draw(2 * max_model_len) : 0;
   return o;
 }
 

@@ -54,7 +54,7 @@ struct layout {
   std::uint32_t width = 1;
 };
 
-inline constexpr std::uint32_t context_max = 96; // positions of a sequence
+inline constexpr std::uint32_t max_model_len = 96; // positions of a sequence
 
 struct world_options {
   std::uint64_t seed = 1;

@@ -252,7 +252,7 @@ void world::start_head() {
   o.limits.max_num_batched_tokens = rows_max;
   o.limits.max_batch_total_tokens = options_.token_budget;
   o.limits.prefill_chunk = 8;
-  o.limits.max_model_len = context_max;
+  o.limits.max_model_len = max_model_len;
   o.limits.max_num_queued_reqs = options_.queue_max;
   o.limits.vocabulary_size = toy_.vocabulary_size;
   o.limits.use_job_ticket = options_.use_job_ticket;
@@ -275,7 +275,7 @@ void world::start_head() {
   o.detokenizer = *detokenizer_;
   o.peers = peers;
   o.card.name = "toy";
-  o.card.context_max = context_max;
+  o.card.max_model_len = max_model_len;
   o.report = [this](const load_report& report) { load_ = report; };
   o.report_status = [this](phase p, const std::string&) { stands_ = p; };
   o.now = [this] { return network_.now(); };
@@ -283,7 +283,7 @@ void world::start_head() {
   scheduler_ = scheduler;
   auto tokenizer = keep(
       l, system_->spawn(actors::tokenizer, actors::tokenizer_config{scheduler, peers, words_,
-                                                                    std::nullopt, context_max}));
+                                                                    std::nullopt, max_model_len}));
   cluster::deliver_to(links, actors::well_known::scheduler, scheduler);
   cluster::deliver_to(links, actors::well_known::tokenizer, tokenizer);
   tell_peers(l, scheduler);
@@ -319,7 +319,7 @@ void world::start_shard(process_id process) {
   auto& l = begin(process, role::shard, name_of_process(process));
   auto& links = *l.links;
   engine::toy_memory memory{options_.blocks, block_positions,      rows_max,
-                            context_max,     options_.swap_blocks, options_.pools};
+                            max_model_len,   options_.swap_blocks, options_.pools};
   actors::stage_config c;
   c.stage = where.stage;
   c.stages = stages;

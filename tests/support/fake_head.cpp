@@ -31,7 +31,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::tests::step)
 namespace baton::tests {
 namespace {
 
-constexpr std::uint32_t context_max = 4096;
+constexpr std::uint32_t max_model_len = 4096;
 constexpr std::uint32_t bytes_a_token = 3; // of an answer that is told
 
 struct orders {
@@ -245,7 +245,7 @@ void make_token(fake_self self, const step& m) {
   if (t.request.wants_embedding) {
     return embed(self, m);
   }
-  const auto wanted = std::min(t.what.tokens, t.request.stop.tokens_max);
+  const auto wanted = std::min(t.what.tokens, t.request.stop.max_tokens);
   if (t.made[m.choice] == 0 && t.request.sampling.prompt_logprobs >= 0) {
     tell_prompt(self, m);
   }
@@ -421,8 +421,8 @@ actors::tokenizer_actor::behavior_type tokenizer(actors::tokenizer_actor::pointe
         a.wants_embedding = m.wants_embedding;
         a.sampling = m.sampling;
         a.stop = m.stop;
-        if (!m.tokens_max_given) {
-          a.stop.tokens_max = context_max;
+        if (!m.max_tokens_given) {
+          a.stop.max_tokens = max_model_len;
         }
         self->send(to, std::move(a));
       },
@@ -434,7 +434,7 @@ actors::tokenizer_actor::behavior_type tokenizer(actors::tokenizer_actor::pointe
         for (const char c : text) {
           t.pieces.emplace_back(1, c);
         }
-        t.context_max = context_max;
+        t.max_model_len = max_model_len;
         self->send(*config.gateway, std::move(t));
       },
       [self, config](const detokenize& m) {
@@ -465,7 +465,7 @@ model_card fake_card(std::string name) {
   card.name = std::move(name);
   card.architecture = "echo";
   card.parameters = 1;
-  card.context_max = context_max;
+  card.max_model_len = max_model_len;
   card.vocabulary_size = 256;
   card.sequences_max = 1000;
   card.created = 1'700'000'000;

@@ -22,7 +22,7 @@ void walk_head(const attend_args& a, const std::uint32_t* pages, std::uint32_t p
   const std::uint32_t size = a.kv.head_size, page = a.kv.block_positions;
   const std::uint32_t kv_head = head / (a.heads / a.kv.kv_heads);
   const std::uint64_t query = std::uint64_t{row} * a.row_elements + std::uint64_t{head} * size;
-  const auto place = [&](std::uint32_t p) {
+  const auto kv_index = [&](std::uint32_t p) {
     return ((std::uint64_t{pages[p / page]} * a.kv.kv_heads + kv_head) * page + p % page) * size;
   };
   const std::uint32_t first = a.window != 0 && positions > a.window ? positions - a.window : 0;
@@ -31,7 +31,7 @@ void walk_head(const attend_args& a, const std::uint32_t* pages, std::uint32_t p
   for (std::uint32_t p = first; p < positions; ++p) {
     double score = 0;
     for (std::uint32_t i = 0; i < size; ++i)
-      score += number<T>(a.projected, query + i) * number<KV>(a.kv.keys, place(p) + i);
+      score += number<T>(a.projected, query + i) * number<KV>(a.kv.keys, kv_index(p) + i);
     if (a.soft_cap > 0)
       score = static_cast<double>(a.soft_cap) * std::tanh(score / static_cast<double>(a.soft_cap));
     scores.push_back(score);
@@ -41,7 +41,7 @@ void walk_head(const attend_args& a, const std::uint32_t* pages, std::uint32_t p
     const double weight = std::exp(scores[p - first] - most);
     total += weight;
     for (std::uint32_t i = 0; i < size; ++i)
-      sum[i] += weight * number<KV>(a.kv.values, place(p) + i);
+      sum[i] += weight * number<KV>(a.kv.values, kv_index(p) + i);
   }
   auto* out = static_cast<T*>(a.out) + (std::uint64_t{row} * a.heads + head) * size;
   for (std::uint32_t i = 0; i < size; ++i)

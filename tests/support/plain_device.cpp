@@ -245,15 +245,15 @@ public:
     std::memcpy(to, from, bytes);
   }
   void upload_later(void* to, const void* from, std::size_t bytes) override {
-    copy_in_turn("a copy", to, from, bytes);
+    copy_in_order("a copy", to, from, bytes);
   }
   void download_later(void* to, const void* from, std::size_t bytes) override {
     if (is_under_way_)
       throw refused(plugin::status::internal, "a copy back before the ranks have finished");
-    copy_in_turn("a copy back", to, from, bytes);
+    copy_in_order("a copy back", to, from, bytes);
   }
   void copy_later(void* to, const void* from, std::size_t bytes) override {
-    copy_in_turn("a copy on the device", to, from, bytes);
+    copy_in_order("a copy on the device", to, from, bytes);
   }
   void upload_beside(void* to, const void* from, std::size_t bytes) override {
     runs_now("a copy");
@@ -275,7 +275,7 @@ public:
       return std::make_unique<passed_already>();
     return std::make_unique<late_mark>(late_, std::exchange(leaving_, {}), ++marks_ % 2 == 0);
   }
-  bool works_by_itself() const noexcept override { return name_ != "plain-still"; }
+  bool is_asynchronous() const noexcept override { return name_ != "plain-still"; }
   void zero(void* memory, std::size_t bytes) override {
     run_or_keep([memory, bytes] { std::memset(memory, 0, bytes); });
   }
@@ -301,7 +301,7 @@ public:
   }
   void multiply(const product& p) override {
     run_or_keep([this, p] {
-      trap_where_told();
+      trap_if_requested();
       multiply_now(p);
     });
   }
@@ -323,13 +323,13 @@ private:
     else
       call();
   }
-  void trap_where_told() {
+  void trap_if_requested() {
     const char* file = name_ == "plain-trapping" ? std::getenv("BATON_PLAIN_TRAP") : nullptr;
     is_lost_ = is_lost_ || (file != nullptr && std::remove(file) == 0);
   }
   void* memory_of(std::size_t bytes) {
     runs_now("memory");
-    trap_where_told();
+    trap_if_requested();
     check_launches();
     void* memory = std::malloc(bytes);
     if (memory == nullptr)
@@ -337,7 +337,7 @@ private:
     std::memset(memory, 0xFF, bytes); // NaN of every kind: what is read before it was written shows
     return memory;
   }
-  void copy_in_turn(const char* what, void* to, const void* from, std::size_t bytes) {
+  void copy_in_order(const char* what, void* to, const void* from, std::size_t bytes) {
     runs_now(what);
     check_launches();
     run_or_keep([to, from, bytes] { std::memcpy(to, from, bytes); });

@@ -97,7 +97,7 @@ std::string kserve_config_body(const snapshot& now, std::string_view name, const
                                            {"count", pipelines_of(now, card.name).size()}}})},
        {"parameters",
         {{"architecture", text(card.architecture)},
-         {"max_model_len", text(std::to_string(card.context_max))},
+         {"max_model_len", text(std::to_string(card.max_model_len))},
          {"max_num_seqs", text(std::to_string(card.sequences_max))}}},
        {"model_transaction_policy", {{"decoupled", true}}}});
 }

@@ -186,7 +186,7 @@ void read_sampling(field_reader& fields, const request_limits& limits, generate&
   s.top_k = static_cast<std::int32_t>(
       std::max<std::int64_t>(0, fields.integer("top_k", s.top_k, -1, top_k_max)));
   request.unspecified |=
-      unsaid_among(fields, all_sampling_fields & ~bit_of(sampling_field::tokens_max));
+      unsaid_among(fields, all_sampling_fields & ~bit_of(sampling_field::max_tokens));
   s.num_speculative_tokens = static_cast<std::int32_t>(
       fields.integer("num_speculative_tokens", -1, 0, speculative_tokens_max));
   s.seed = read_seed(fields, request.request_id);
@@ -196,7 +196,7 @@ void read_sampling(field_reader& fields, const request_limits& limits, generate&
 void read_stopping(field_reader& fields, openai_api api, const request_limits& limits,
                    generate& out) {
   auto& s = out.stop;
-  const auto most = static_cast<std::int64_t>(limits.tokens_max);
+  const auto most = static_cast<std::int64_t>(limits.max_tokens);
   const bool has_old = fields.find("max_tokens") != nullptr;
   // As in vLLM: OpenAI's newer name has priority if both are given.
   const bool has_new = fields.find("max_completion_tokens") != nullptr;
@@ -204,13 +204,13 @@ void read_stopping(field_reader& fields, openai_api api, const request_limits& l
   // 0 is valid only for a prompt with `echo` and logprobs; read_several checks that.
   const std::int64_t least = api == openai_api::completions ? 0 : 1;
   const bool has_no_limit = is_minus_one(fields.find(name));
-  s.tokens_max = static_cast<std::uint32_t>(
+  s.max_tokens = static_cast<std::uint32_t>(
       has_no_limit ? std::int64_t{limits.completion_tokens_default}
                    : fields.integer(name, limits.completion_tokens_default, least, most));
   // A chat may use the rest of the context; a completion has OpenAI's default.
-  out.tokens_max_given = !has_no_limit && (has_old || has_new || api == openai_api::completions);
-  out.unspecified |= has_old || has_new ? 0 : bit_of(sampling_field::tokens_max);
-  s.tokens_min = static_cast<std::uint32_t>(fields.integer("min_tokens", 0, 0, most));
+  out.max_tokens_given = !has_no_limit && (has_old || has_new || api == openai_api::completions);
+  out.unspecified |= has_old || has_new ? 0 : bit_of(sampling_field::max_tokens);
+  s.min_tokens = static_cast<std::uint32_t>(fields.integer("min_tokens", 0, 0, most));
   s.ignore_eos = fields.boolean("ignore_eos", false);
   s.include_stop_text = fields.boolean("include_stop_str_in_output", false);
   read_stop_texts(fields, s);
@@ -414,7 +414,7 @@ result<void> refuse_no_limit(const json& body, const request_limits& limits) {
   for (const auto* name : {"max_tokens", "max_completion_tokens"}) {
     if (const auto at = body.find(name); at != body.end() && is_minus_one(&*at)) {
       return fail_param(errc::invalid_value, name, "'{}' must be between 1 and {}, not -1", name,
-                        limits.tokens_max);
+                        limits.max_tokens);
     }
   }
   return {};

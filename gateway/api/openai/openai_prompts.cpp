@@ -42,13 +42,13 @@ void read_echo(field_reader& fields, const request_limits& limits, const std::ve
                openai_generate& out) {
   auto& sampling = out.request.sampling;
   const bool echoes = fields.boolean("echo", false);
-  if (out.request.stop.tokens_max == 0 && !(echoes && out.shape.has_logprobs)) {
+  if (out.request.stop.max_tokens == 0 && !(echoes && out.shape.has_logprobs)) {
     const char* name =
         fields.find("max_completion_tokens") ? "max_completion_tokens" : "max_tokens";
     fields.refuse(errc::invalid_value, name,
                   fmt::format("'{}' must be between 1 and {}, not 0, which is for 'echo' with "
                               "'logprobs'",
-                              name, limits.tokens_max));
+                              name, limits.max_tokens));
   }
   if (!echoes) {
     return;

@@ -70,7 +70,7 @@ ordered card_json(const model_card& card, std::string_view id) {
           {"owned_by", "baton"},
           {"root", card.name},
           {"parent", nullptr},
-          {"max_model_len", card.context_max}};
+          {"max_model_len", card.max_model_len}};
 }
 
 } // namespace
@@ -103,8 +103,9 @@ std::string error_body(const error& e) {
 }
 
 std::string tokenize_body(const tokenized& answer, bool with_pieces) {
-  ordered out{
-      {"count", answer.ids.size()}, {"max_model_len", answer.context_max}, {"tokens", answer.ids}};
+  ordered out{{"count", answer.ids.size()},
+              {"max_model_len", answer.max_model_len},
+              {"tokens", answer.ids}};
   out["token_strs"] = with_pieces ? ordered(answer.pieces) : ordered(nullptr);
   return json_text(out);
 }

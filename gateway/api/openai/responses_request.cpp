@@ -89,14 +89,14 @@ private:
         static_cast<float>(fields_.real("temperature", s.temperature, temperature_range));
     s.top_p = static_cast<float>(fields_.real("top_p", s.top_p, top_p_range));
     s.seed = read_seed(fields_, {});
-    request.tokens_max_given = fields_.find("max_output_tokens") != nullptr;
-    request.stop.tokens_max = static_cast<std::uint32_t>(
+    request.max_tokens_given = fields_.find("max_output_tokens") != nullptr;
+    request.stop.max_tokens = static_cast<std::uint32_t>(
         fields_.integer("max_output_tokens", config_.request.completion_tokens_default, 1,
-                        static_cast<std::int64_t>(config_.request.tokens_max)));
+                        static_cast<std::int64_t>(config_.request.max_tokens)));
     constexpr auto named = bit_of(sampling_field::temperature) | bit_of(sampling_field::top_p);
     request.unspecified = (all_sampling_fields & ~named) | unsaid_among(fields_, named);
-    if (request.tokens_max_given) {
-      request.unspecified &= ~bit_of(sampling_field::tokens_max);
+    if (request.max_tokens_given) {
+      request.unspecified &= ~bit_of(sampling_field::max_tokens);
     }
     request.cache_salt = fields_.text("cache_salt", {}, salt_bytes_max);
     request.priority = static_cast<std::int32_t>(

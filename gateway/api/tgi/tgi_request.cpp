@@ -103,10 +103,10 @@ private:
   // As in TGI, a stop text is part of the answer that it ends.
   void read_stopping() {
     auto& request = out_.request;
-    const auto most = static_cast<std::int64_t>(config_.request.tokens_max);
-    request.tokens_max_given = fields_.find("max_new_tokens") != nullptr;
-    request.unspecified |= request.tokens_max_given ? 0 : bit_of(sampling_field::tokens_max);
-    request.stop.tokens_max =
+    const auto most = static_cast<std::int64_t>(config_.request.max_tokens);
+    request.max_tokens_given = fields_.find("max_new_tokens") != nullptr;
+    request.unspecified |= request.max_tokens_given ? 0 : bit_of(sampling_field::max_tokens);
+    request.stop.max_tokens =
         static_cast<std::uint32_t>(fields_.integer("max_new_tokens", most, 1, most));
     read_stop_texts(fields_, request.stop);
     request.stop.include_stop_text = true;

@@ -69,7 +69,7 @@ ordered customized(const snapshot& s, const std::vector<std::uint32_t>& pipeline
     if (p.card) {
       out["architecture"] = p.card->architecture;
       out["parameters"] = p.card->parameters;
-      out["maxModelLen"] = p.card->context_max;
+      out["maxModelLen"] = p.card->max_model_len;
       out["hasChatTemplate"] = p.card->has_chat_template;
       if (!p.card->chat_template_failure.empty()) {
         out["chatTemplateFailure"] = p.card->chat_template_failure;

@@ -163,8 +163,8 @@ ordered range_schema_3_0(const real_range& range) {
 // The best known fields; docs/apis/generation.md lists all.
 ordered prediction_schema(const request_limits& l) {
   ordered fields{{"prompt", type_schema("string")},
-                 {"max_tokens", integer_schema(1, l.tokens_max)},
-                 {"max_new_tokens", integer_schema(1, l.tokens_max)},
+                 {"max_tokens", integer_schema(1, l.max_tokens)},
+                 {"max_new_tokens", integer_schema(1, l.max_tokens)},
                  {"temperature", range_schema_3_0(temperature_range)},
                  {"top_p", range_schema_3_0(top_p_range)},
                  {"top_k", integer_schema(-1, top_k_max)},

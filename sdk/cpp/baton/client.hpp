@@ -103,9 +103,9 @@ public:
   // Waits for all choices. Errors: those of stream::next, and the failure of a choice. A choice
   // that ended otherwise is an answer.
   result<std::vector<answer>> complete(baton::generate request, std::chrono::milliseconds deadline);
-  // A conversation in, the assistant's answer out, drawn with the model's defaults; tokens_max 0:
+  // A conversation in, the assistant's answer out, drawn with the model's defaults; max_tokens 0:
   // theirs, else all that the context leaves.
-  result<answer> chat(std::string model, chat_prompt messages, std::uint32_t tokens_max,
+  result<answer> chat(std::string model, chat_prompt messages, std::uint32_t max_tokens,
                       std::chrono::milliseconds deadline);
 
   // A worker model, with tensors or one body; or a language model, with the tensors of Triton's

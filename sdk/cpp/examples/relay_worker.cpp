@@ -14,7 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto silence_max = 60s; // until the next piece
-constexpr std::uint32_t tokens_max = 32;
+constexpr std::uint32_t max_tokens = 32;
 
 class relay : public baton::worker_handler {
 public:
@@ -45,8 +45,8 @@ private:
     question.model = model_;
     question.input = one.asked().body;
     question.sampling.temperature = 0;
-    question.stop.tokens_max = tokens_max;
-    question.tokens_max_given = true;
+    question.stop.max_tokens = max_tokens;
+    question.max_tokens_given = true;
     auto told = others_->generate(std::move(question));
     if (!told)
       return told.error();

@@ -239,9 +239,9 @@ TEST_CASE(
   REQUIRE(at != std::string::npos);
   const auto stop = text.substr(at, 1);
   // The end of it; `had`: tokens that were delivered in an earlier life of the head.
-  const auto end_of = [&](std::uint32_t tokens_min, std::size_t had) {
+  const auto end_of = [&](std::uint32_t min_tokens, std::size_t had) {
     const auto ticket = w.ask(ids, 24, {stop}, [&](submit& s) {
-      s.stop.tokens_min = tokens_min;
+      s.stop.min_tokens = min_tokens;
       if (had > 0)
         s.delivered = {
             {ids_prompt(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(had)), false}};
@@ -273,15 +273,15 @@ TEST_CASE("a model's default of tokens is bounded by what the context leaves") {
   w.run();
   const auto asked = [&](std::size_t prompt, std::uint32_t otherwise) {
     const auto ticket = w.ask(ids_prompt(prompt, 7), 16, {}, [&](submit& s) {
-      s.tokens_max_given = false;
-      s.tokens_max_default = otherwise;
+      s.max_tokens_given = false;
+      s.max_tokens_default = otherwise;
     });
     w.run();
     return w.of(ticket).last.output_tokens;
   };
   CHECK(asked(4, 6) == 6);
-  CHECK(asked(memory.context_max - 5, 100) == 5);
-  CHECK(asked(memory.context_max - 5, 0) == 5); // there is none
+  CHECK(asked(memory.max_model_len - 5, 100) == 5);
+  CHECK(asked(memory.max_model_len - 5, 0) == 5); // there is none
 }
 
 TEST_CASE("special tokens that a raw prompt spells out are parsed where the door says so") {

@@ -26,7 +26,7 @@ namespace baton::actors::flow {
 
 inline const engine::toy_model toy{.seed = 5, .layers = 2, .vocabulary_size = 259};
 inline constexpr engine::toy_memory memory{
-    .blocks = 32, .block_positions = 4, .rows_max = 64, .context_max = 128};
+    .blocks = 32, .block_positions = 4, .rows_max = 64, .max_model_len = 128};
 inline constexpr process_id gateway_process{3};
 inline constexpr process_id head_process{2};
 inline constexpr std::uint64_t test_key = 0xBEEF;
@@ -107,18 +107,18 @@ private:
   int busy_for_ = 0;
 };
 
-// For all of `tokens_max`, whatever comes.
+// For all of `max_tokens`, whatever comes.
 inline submit greedy_submit(std::uint64_t request, ticket_id ticket, prompt input,
-                            std::uint32_t tokens_max) {
+                            std::uint32_t max_tokens) {
   submit s;
   s.request = request;
   s.gateway = gateway_process;
   s.ticket = ticket;
   s.input = std::move(input);
   s.sampling.temperature = 0;
-  s.stop.tokens_max = tokens_max;
+  s.stop.max_tokens = max_tokens;
   s.stop.ignore_eos = true;
-  s.tokens_max_given = true;
+  s.max_tokens_given = true;
   return s;
 }
 
@@ -154,7 +154,7 @@ struct flow_world {
     o.limits.max_num_seqs = 4;
     o.limits.max_num_batched_tokens = 16;
     o.limits.prefill_chunk = 8;
-    o.limits.max_model_len = memory.context_max;
+    o.limits.max_model_len = memory.max_model_len;
     o.limits.vocabulary_size = toy.vocabulary_size;
     o.limits.first_ticket = ticket_id{100};
     o.plan.serving.stages = 2;
@@ -167,7 +167,7 @@ struct flow_world {
     o.now = [this] { return now += clock_step; };
     sched = system->spawn(actors::scheduler, o);
     tok = system->spawn(actors::tokenizer,
-                        tokenizer_config{sched, peers, words, chat, memory.context_max});
+                        tokenizer_config{sched, peers, words, chat, memory.max_model_len});
     caf::anon_send(sched,
                    peer_up{{gateway_process, epoch_id{1}, role::gateway, "gateway", "", "", 0}});
     for (stage_index i = 0; i < 2; ++i)
@@ -289,7 +289,7 @@ struct flow_world {
   }
 
   // Asks for a completion of these ids and returns without running anything beyond the grant.
-  ticket_id ask(prompt input, std::uint32_t tokens_max, std::vector<std::string> stops = {},
+  ticket_id ask(prompt input, std::uint32_t max_tokens, std::vector<std::string> stops = {},
                 const std::function<void(submit&)>& change = nullptr) {
     auto number = gateway.grants.size() + gateway.refusals.size() + 1;
     reserve r{number, gateway_process, "toy", 1, 10};
@@ -298,7 +298,7 @@ struct flow_world {
     while (gateway.grants.size() < number && coordinator().try_run_once()) {
     }
     REQUIRE(gateway.grants.size() == number);
-    auto s = greedy_submit(number, gateway.grants.back().ticket, std::move(input), tokens_max);
+    auto s = greedy_submit(number, gateway.grants.back().ticket, std::move(input), max_tokens);
     s.stop.stop_texts = std::move(stops);
     if (change)
       change(s);

@@ -195,7 +195,7 @@ pipeline due_with_memory() {
   for (std::uint32_t stage = 0; stage < 2; ++stage) {
     p.on_up(shard(stage, 1));
     auto r = ready(stage, 1);
-    r.kv_life = 70 + stage;
+    r.kv_incarnation = 70 + stage;
     REQUIRE(p.on_ready(r));
   }
   REQUIRE_FALSE(p.open_if_complete()[0].what.takes); // there was nothing before

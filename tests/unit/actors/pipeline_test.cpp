@@ -89,11 +89,11 @@ TEST_CASE("the KV is kept where each stage is the same process or has found its 
   const auto reopened = [](std::uint64_t incarnation, std::uint64_t kv_before,
                            std::uint64_t kv_after) {
     pipeline p({0, 2, {}}, epoch_id{50});
-    const auto open = [&](std::uint64_t last_incarnation, std::uint64_t kv_life) {
+    const auto open = [&](std::uint64_t last_incarnation, std::uint64_t kv_incarnation) {
       p.on_up(shard(0, 1));
       p.on_up(shard(1, last_incarnation));
       auto last = ready(1, last_incarnation);
-      last.kv_life = kv_life;
+      last.kv_incarnation = kv_incarnation;
       REQUIRE(p.on_ready(ready(0, 1)));
       REQUIRE(p.on_ready(last));
       REQUIRE(p.open_if_complete().size() == 2);
@@ -128,7 +128,7 @@ struct rank_slot_story {
                   64,
                   7,
                   "toy"};
-    r.kv_life = kv_incarnations[rank_slot];
+    r.kv_incarnation = kv_incarnations[rank_slot];
     r.rank = rank_slot % 2;
     r.width = 2;
     return r;

@@ -317,7 +317,7 @@ TEST_CASE("a model's defaults of sampling are carried over") {
   const auto made = import_words({"vllm", "serve", "/m", "--override-generation-config",
                                   R"({"temperature": 0.5, "max_new_tokens": 100, "eta": 1})"});
   CHECK(made.config.model.sampling.temperature == doctest::Approx(0.5));
-  CHECK(made.config.model.sampling.tokens_max == 100);
+  CHECK(made.config.model.sampling.max_tokens == 100);
   CHECK(made.mentions("eta of --override-generation-config is left out"));
 }
 
@@ -343,7 +343,7 @@ TEST_CASE("llama-server becomes nodes.toml") {
   CHECK(m.max_num_seqs == 4);
   CHECK(m.kv_cache_dtype == cpu::kv_format::q8_0);
   CHECK(m.sampling.temperature == doctest::Approx(0.7));
-  CHECK_FALSE(m.sampling.tokens_max);
+  CHECK_FALSE(m.sampling.max_tokens);
   CHECK(made.config.gateway.http == "127.0.0.1:8081");
   CHECK(made.config.gateway.threads == 2);
   CHECK_FALSE(made.mentions("NOT KNOWN"));

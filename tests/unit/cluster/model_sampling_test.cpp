@@ -104,7 +104,7 @@ TEST_CASE("the plan's line tells who says what") {
   model.sampling_of_files = drawn(0.6F, 20);
   CHECK(sampling_line(model) == "temperature 0.6, top_k 20 (the model's files)");
   model.sampling.temperature = 0.2F;
-  model.sampling.tokens_max = 64;
+  model.sampling.max_tokens = 64;
   CHECK(sampling_line(model) ==
         "temperature 0.2, max_tokens 64 (nodes.toml); top_k 20 (the model's files)");
   CHECK(sampling_of(model) == drawn(0.2F, 20, {}, {}, {}, 64));

@@ -68,7 +68,7 @@ TEST_CASE("the documentation's pipeline over four processes is four stages") {
   CHECK(config.gateway.request_timeout == std::chrono::seconds(0));
   CHECK(config.model.recovery_timeout == std::chrono::seconds(120));
   CHECK(config.nodes.at(0).devices.size() == 4);
-  CHECK(config.model.sampling.tokens_max == 80);
+  CHECK(config.model.sampling.max_tokens == 80);
   for (const auto* what : {"maxBatchDelay", "maxWorkers", "pippy", "deviceType gpu"}) {
     CAPTURE(what);
     CHECK(notes_mention(notes, what));
@@ -190,12 +190,12 @@ TEST_CASE("job tickets of an LLM are as many as its batch, and its handler's len
                                        &notes);
   CHECK(config.model.use_job_ticket);
   CHECK(config.model.max_num_seqs == 4);
-  CHECK(config.model.sampling.tokens_max == 50);
+  CHECK(config.model.sampling.max_tokens == 50);
   CHECK(notes_mention(notes, "handler.word is left out"));
   CHECK_FALSE(notes_mention(notes, "batchSize is left out"));
   const auto both =
       imported_archive("batchSize: 4\nhandler: {max_length: 50, max_new_tokens: 20}\n");
-  CHECK(both.model.sampling.tokens_max == 20); // which generate() is given
+  CHECK(both.model.sampling.max_tokens == 20); // which generate() is given
   CHECK(both.model.max_num_seqs == model_config{}.max_num_seqs);
   CHECK(has(archive_refusal("handler: {max_length: many}\n"), "max_length"));
 }

@@ -292,9 +292,9 @@ TEST_CASE("batches that contradict the limits are refused before anything is tou
   const tiny_file tiny({.type = tensor_type::f32});
   auto settings = settings_of();
   settings.rows_max = 8;
-  settings.context_max = 100;
+  settings.max_model_len = 100;
   const auto engine = tiny.load(settings);
-  CHECK(engine->limits().context_max == 100);
+  CHECK(engine->limits().max_model_len == 100);
   CHECK(engine->limits().block_positions == 64);
   CHECK(engine->limits().hidden_size == 64);
   const auto refused = [&](micro_batch batch, std::span<const float> activations = {}) {
@@ -361,16 +361,16 @@ TEST_CASE(
   const auto tokens = some_tokens(80);
   const auto expected = run_in_steps(*tiny.load(settings), tokens, {79});
   settings.kv_file = fd;
-  std::uint64_t life = 0;
+  std::uint64_t incarnation = 0;
   {
     const auto first = tiny.load(settings);
-    life = first->limits().kv_life;
-    CHECK(life != 0);
+    incarnation = first->limits().kv_incarnation;
+    CHECK(incarnation != 0);
     run_in_steps(*first, {tokens.begin(), tokens.end() - 1}, {79});
   }
   {
     const auto second = tiny.load(settings);
-    CHECK(second->limits().kv_life == life);
+    CHECK(second->limits().kv_incarnation == incarnation);
     REQUIRE(second->run(batch_of({{1, {tokens.back()}, 79}}), {}));
     CHECK(first_difference(expected.at(79), second->logits(0)) == -1);
   }
@@ -388,8 +388,8 @@ TEST_CASE(
     REQUIRE(ftruncate(fd, 5000) == 0);
   }
   const auto third = tiny.load(settings);
-  CHECK(third->limits().kv_life != life);
-  CHECK(third->limits().kv_life != 0);
+  CHECK(third->limits().kv_incarnation != incarnation);
+  CHECK(third->limits().kv_incarnation != 0);
   close(fd);
 }
 

@@ -56,9 +56,9 @@ TEST_CASE("a block is used for the first time once in each process that has the 
   CHECK(first_uses(kv, {5, 2, 7}) == std::vector<std::uint32_t>{7});
   CHECK(first_uses(kv, {5, 3}) == std::vector<std::uint32_t>{3}); // a prefix in common
   CHECK(first_uses(kv, {}).empty());
-  auto next_life = share(fd);
-  CHECK(next_life.life() == kv.life());
-  CHECK(first_uses(next_life, {5, 2}) == std::vector<std::uint32_t>{2, 5});
+  auto reopened = share(fd);
+  CHECK(reopened.incarnation() == kv.incarnation());
+  CHECK(first_uses(reopened, {5, 2}) == std::vector<std::uint32_t>{2, 5});
   ::close(fd);
 }
 
@@ -92,7 +92,7 @@ TEST_CASE("what is brought in is touched without a fault, and keeps what it hold
   unmap(block);
   CHECK(faults_of_touch() > 0);
   unmap(block);
-  cpu::large_memory::bring_in(block);
+  cpu::large_memory::prefault(block);
   CHECK(faults_of_touch() == 0);
   CHECK(wrong == 0);
   ::close(fd);

@@ -28,11 +28,12 @@ struct memory {
 };
 
 // A pipeline of shards with so many layers each, their KV in files.
-struct line {
+struct engine_chain {
   std::vector<memory> files;
   std::vector<std::unique_ptr<cpu::engine_cpu>> stages;
 
-  line(const tiny_file& tiny, const std::vector<std::uint32_t>& layers, cpu::config settings) {
+  engine_chain(const tiny_file& tiny, const std::vector<std::uint32_t>& layers,
+               cpu::config settings) {
     std::uint32_t first = 0;
     for (std::size_t i = 0; i < layers.size(); ++i) {
       settings.kv_file = files.emplace_back().fd;
@@ -105,9 +106,9 @@ TEST_CASE("a sequence goes on with the same bits in shards of another cut") {
       auto settings = settings_of();
       settings.kv_cache_dtype = format;
       settings.threads = 2;
-      line before(tiny, c.from, settings);
-      line after(tiny, c.to, settings);
-      line undisturbed(tiny, {3}, settings);
+      engine_chain before(tiny, c.from, settings);
+      engine_chain after(tiny, c.to, settings);
+      engine_chain undisturbed(tiny, {3}, settings);
       for (auto* l : {&before, &undisturbed}) {
         l->run({of(tokens, 0, 100, 2), of(others, 0, 64, 8)});
         l->run({of(tokens, 100, 149, 2), of(others, 64, 89, 8)});
@@ -205,8 +206,8 @@ TEST_CASE("a file that is no KV memory is refused, whatever it holds") {
 
 TEST_CASE("memory that has been cut, or has begun another life, is noticed") {
   const tiny_file tiny({.layers = 3, .type = tensor_type::q4_0});
-  line before(tiny, {3}, settings_of());
-  line after(tiny, {1, 2}, settings_of());
+  engine_chain before(tiny, {3}, settings_of());
+  engine_chain after(tiny, {1, 2}, settings_of());
   before.run({of(some_tokens(100), 0, 100, 0)});
   const auto sources = before.sources();
   const std::vector<block_index> blocks{0, 1};
@@ -218,8 +219,9 @@ TEST_CASE("memory that has been cut, or has begun another life, is noticed") {
     CHECK(taken.error().code == errc::io_failed);
   }
   SUBCASE("another life") {
-    const std::uint64_t life = 12;
-    REQUIRE(::pwrite(before.files[0].fd, &life, sizeof life, 8 * 10) == sizeof life);
+    const std::uint64_t incarnation = 12;
+    REQUIRE(::pwrite(before.files[0].fd, &incarnation, sizeof incarnation, 8 * 10) ==
+            sizeof incarnation);
     const auto taken = after.stages[1]->take_over(sources, blocks);
     REQUIRE_FALSE(taken);
     CHECK(taken.error().message.find("was reset") != std::string::npos);
@@ -233,7 +235,7 @@ TEST_CASE("memory that has been cut, or has begun another life, is noticed") {
   SUBCASE("fewer blocks there than here") {
     auto settings = settings_of();
     settings.kv_blocks = 32;
-    line larger(tiny, {3}, settings);
+    engine_chain larger(tiny, {3}, settings);
     const std::vector<block_index> beyond{20};
     CHECK_FALSE(larger.stages[0]->take_over(sources, beyond));
     CHECK(larger.stages[0]->take_over(sources, blocks));

@@ -17,7 +17,7 @@ quantised_block read_block_of(const std::byte* row, std::size_t index) {
   const auto& block = reinterpret_cast<const cpu::activation_block<Width>*>(row)[index];
   quantised_block out{{}, block.terms};
   for (std::size_t k = 0; k < out.values.size(); ++k)
-    out.values[k] = block.values[cpu::activation_place(Width, k)];
+    out.values[k] = block.values[cpu::activation_index(Width, k)];
   return out;
 }
 

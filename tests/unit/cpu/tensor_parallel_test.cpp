@@ -307,7 +307,7 @@ TEST_CASE("slices that do not fit the model, or the group, are refused") {
 TEST_CASE("KV of another rank, or of another cut, is not taken for one's own") {
   const tiny_file tiny({.kv_heads = 4, .ffn = 256, .type = tensor_type::q4_1});
   const int fd = ::memfd_create("kv", MFD_CLOEXEC);
-  const auto life = [&](std::uint32_t rank, std::vector<double> speeds) {
+  const auto kv_incarnation_of = [&](std::uint32_t rank, std::vector<double> speeds) {
     auto c = settings_of();
     c.kv_file = fd;
     std::shared_ptr<collective::collective> group;
@@ -320,17 +320,17 @@ TEST_CASE("KV of another rank, or of another cut, is not taken for one's own") {
     const auto engine = cpu::engine_cpu::load(
         *tiny.file, tiny.description, model::whole(tiny.description), c, nullptr, std::move(group));
     REQUIRE_MESSAGE(engine, engine.error().message);
-    return (*engine)->limits().kv_life;
+    return (*engine)->limits().kv_incarnation;
   };
-  const auto first = life(0, {1, 1});
-  CHECK(life(0, {1, 1}) == first);
-  const auto second = life(1, {1, 1}); // as many heads, but others
+  const auto first = kv_incarnation_of(0, {1, 1});
+  CHECK(kv_incarnation_of(0, {1, 1}) == first);
+  const auto second = kv_incarnation_of(1, {1, 1}); // as many heads, but others
   CHECK(second != first);
-  CHECK(life(1, {1, 1}) == second);
-  CHECK(life(0, {1, 1}) != second);
-  const auto narrow = life(0, {1, 1.5}); // the same heads, another part of the ffn
-  CHECK(life(0, {1, 1}) != narrow);
-  CHECK(life(0, {}) != narrow);
+  CHECK(kv_incarnation_of(1, {1, 1}) == second);
+  CHECK(kv_incarnation_of(0, {1, 1}) != second);
+  const auto narrow = kv_incarnation_of(0, {1, 1.5}); // the same heads, another part of the ffn
+  CHECK(kv_incarnation_of(0, {1, 1}) != narrow);
+  CHECK(kv_incarnation_of(0, {}) != narrow);
   ::close(fd);
 }
 

@@ -137,7 +137,7 @@ TEST_CASE("pools that contradict their batch are refused") {
                   .rows_max = 16,
                   .hidden_size = 4,
                   .vocabulary_size = 100,
-                  .context_max = 20,
+                  .max_model_len = 20,
                   .device = "test",
                   .pools = true};
   REQUIRE(validate(good_pooling(), {}, limits, true).has_value());

@@ -76,11 +76,11 @@ TEST_CASE("logits that are not numbers score nothing") {
 TEST_CASE("each row of a pool is scored by the token behind it, others are not") {
   const auto rows = scored_rows(good_scoring());
   REQUIRE(rows.size() == 5);
-  const std::vector<std::uint32_t> pools{0, 0, 1, 1, 1}, places{0, 1, 3, 4, 5};
+  const std::vector<std::uint32_t> pools{0, 0, 1, 1, 1}, row_indices{0, 1, 3, 4, 5};
   const std::vector<token_id> behind{2, 7, 4, 5, 6};
   for (std::size_t i = 0; i < rows.size(); ++i) {
     CHECK(rows[i].pool == pools[i]);
-    CHECK(rows[i].row == places[i]);
+    CHECK(rows[i].row == row_indices[i]);
     CHECK(rows[i].token == behind[i]);
   }
   auto embedding = good_scoring();
@@ -105,7 +105,7 @@ TEST_CASE("scores that contradict their batch are refused") {
                   .rows_max = 16,
                   .hidden_size = 4,
                   .vocabulary_size = 100,
-                  .context_max = 20,
+                  .max_model_len = 20,
                   .device = "test",
                   .pools = true,
                   .scores = true};

@@ -18,7 +18,7 @@ capacity validate_limits() {
           .rows_max = 16,
           .hidden_size = 2,
           .vocabulary_size = 100,
-          .context_max = 20,
+          .max_model_len = 20,
           .model_hash = 1,
           .device = "test"};
 }

@@ -40,12 +40,12 @@ struct desk_state_world {
   }
 };
 
-generate request_for(std::uint32_t choices, std::uint32_t tokens_max) {
+generate request_for(std::uint32_t choices, std::uint32_t max_tokens) {
   generate g;
   g.model = "m";
   g.choices = choices;
-  g.tokens_max_given = tokens_max > 0;
-  g.stop.tokens_max = tokens_max;
+  g.max_tokens_given = max_tokens > 0;
+  g.stop.max_tokens = max_tokens;
   return g;
 }
 
@@ -66,7 +66,7 @@ TEST_CASE("what a request came to: its phases, its tokens and what it asked for"
   CHECK(r.output_tokens == 7);
   CHECK(r.longest_output_tokens == 5);
   CHECK(r.choices == 2);
-  CHECK(r.tokens_max.value() == 16);
+  CHECK(r.max_tokens.value() == 16);
 }
 
 TEST_CASE("what is not known of a request is not told") {
@@ -74,17 +74,17 @@ TEST_CASE("what is not known of a request is not told") {
   all.chunk(1000ms, 0, 0, finish::failed);
   auto r = ended_as(all.entry, finish::failed, all.begin + 1s, 100);
   CHECK_FALSE(r.first_token_seconds);
-  CHECK(r.tokens_max.value() == 60); // what the context leaves
-  CHECK_FALSE(ended_as(all.entry, finish::failed, all.begin + 1s, 0).tokens_max);
+  CHECK(r.max_tokens.value() == 60); // what the context leaves
+  CHECK_FALSE(ended_as(all.entry, finish::failed, all.begin + 1s, 0).max_tokens);
   all.entry.submit.wants_embedding = true;
-  CHECK_FALSE(ended_as(all.entry, finish::failed, all.begin + 1s, 100).tokens_max);
+  CHECK_FALSE(ended_as(all.entry, finish::failed, all.begin + 1s, 100).max_tokens);
   CHECK(ended_as(all.entry, finish::failed, all.begin + 1s, 100).queue_seconds > 0.4);
   all.entry.granted_at.reset(); // it was granted to another life of a gateway
   all.entry.has_request = false;
   r = ended_as(all.entry, finish::failed, all.begin + 1s, 100);
   CHECK(r.queue_seconds + r.prepare_seconds == 0);
   CHECK(r.choices == 0);
-  CHECK_FALSE(r.tokens_max);
+  CHECK_FALSE(r.max_tokens);
 }
 
 TEST_CASE(

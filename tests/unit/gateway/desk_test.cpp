@@ -219,13 +219,13 @@ TEST_CASE("no more requests are open than the limit says") {
 TEST_CASE("the guess of a request's tokens is never below what it can take") {
   generate g;
   g.input = std::string(10, 'x');
-  g.stop.tokens_max = 5;
-  g.tokens_max_given = true;
+  g.stop.max_tokens = 5;
+  g.max_tokens_given = true;
   CHECK(tokens_estimate(g, 100) == 15);
   CHECK(tokens_estimate(g, 12) == 12);
-  g.tokens_max_given = false;
+  g.max_tokens_given = false;
   CHECK(tokens_estimate(g, 100) == 100);
   g.input = chat_prompt{{"user", "abcd", ""}};
-  g.tokens_max_given = true;
+  g.max_tokens_given = true;
   CHECK(tokens_estimate(g, 100) == 25);
 }

@@ -60,7 +60,7 @@ struct desk_with_traces : traced<world> {
   void say_phase(phase now, std::string reason = {}) {
     model_card card;
     card.name = "m";
-    card.context_max = 100;
+    card.max_model_len = 100;
     card.phase = now;
     card.reason = std::move(reason);
     tell(card);

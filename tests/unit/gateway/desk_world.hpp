@@ -76,7 +76,7 @@ struct world {
     to = spawn_desk(system, desk_config{scheduler, tokenizer, facts});
     model_card card;
     card.name = "m";
-    card.context_max = 100;
+    card.max_model_len = 100;
     card.phase = phase::ready;
     tell(card);
   }

@@ -37,7 +37,7 @@ TEST_CASE("each input is a request that draws nothing") {
   for (const auto& r : texts.requests) {
     CHECK(r.wants_embedding);
     CHECK(r.priority == -2);
-    CHECK((r.tokens_max_given && r.stop.tokens_max == 1)); // of its context
+    CHECK((r.max_tokens_given && r.stop.max_tokens == 1)); // of its context
     CHECK(check_limits(r));
     CHECK(check_ranges(r, testing::default_limits));
   }

@@ -54,7 +54,7 @@ struct front_world {
     model_card card;
     card.name = facts->config().pipelines[pipeline].model;
     card.sequences_max = 8;
-    card.context_max = 100;
+    card.max_model_len = 100;
     card.phase = phase::ready;
     tell(pipeline, card);
   }

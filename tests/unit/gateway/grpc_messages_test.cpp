@@ -139,7 +139,7 @@ TEST_CASE_FIXTURE(grpc_messages_world, "an infer request is what the same tensor
   auto& made = std::get<grpc_generate>(plan);
   CHECK(std::get<std::string>(made.request.input) == "Say it");
   CHECK(made.request.sampling.temperature == doctest::Approx(0.5));
-  CHECK(made.request.stop.tokens_max == 7);
+  CHECK(made.request.stop.max_tokens == 7);
   std::vector<std::string> out;
   made.answer->add(message_piece("a"), out);
   CHECK(out.empty());
@@ -169,7 +169,7 @@ TEST_CASE_FIXTURE(grpc_messages_world, "raw contents are those of the inputs, in
   said.add_raw_input_contents(std::string("\3\0\0\0", 4));
   auto plan = infer(said);
   REQUIRE(std::holds_alternative<grpc_generate>(plan));
-  CHECK(std::get<grpc_generate>(plan).request.stop.tokens_max == 3);
+  CHECK(std::get<grpc_generate>(plan).request.stop.max_tokens == 3);
   said.add_raw_input_contents("more");
   CHECK(std::get<error>(infer(said)).param == "raw_input_contents");
   said.mutable_raw_input_contents()->Clear();
@@ -341,7 +341,7 @@ TEST_CASE_FIXTURE(grpc_messages_world, "predictions of TorchServe's clients") {
   };
   auto made = predict("StreamPredictions");
   REQUIRE(std::holds_alternative<grpc_generate>(made));
-  CHECK(std::get<grpc_generate>(made).request.stop.tokens_max == 3);
+  CHECK(std::get<grpc_generate>(made).request.stop.max_tokens == 3);
   auto& pieces = *std::get<grpc_generate>(made).answer;
   std::vector<std::string> out;
   pieces.add(message_piece("a"), out);

@@ -23,7 +23,7 @@ struct kserve_api_world {
       model_card card;
       card.name = "smol";
       card.phase = phase::ready;
-      card.context_max = 2048;
+      card.max_model_len = 2048;
       s.pipelines[0].card = card;
       card.phase = phase::loading;
       s.pipelines[1].card = card;

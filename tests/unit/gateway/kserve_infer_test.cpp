@@ -57,7 +57,7 @@ TEST_CASE("tensors, wanted outputs and parameters are those of Triton's vLLM bac
   CHECK(r->request.model == "smol");
   CHECK(r->request.sampling.temperature == 0.5F);
   CHECK(r->request.sampling.top_k == 3);
-  CHECK(r->request.stop.tokens_max == 7);
+  CHECK(r->request.stop.max_tokens == 7);
   CHECK(r->request.deadline == std::chrono::milliseconds(1500));
   CHECK(r->shape.is_stream);
   CHECK(r->shape.lead.empty());

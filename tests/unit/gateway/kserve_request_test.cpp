@@ -56,7 +56,7 @@ TEST_CASE("a text alone is a completion of sixteen tokens, with its prompt befor
     REQUIRE(r);
     CHECK(std::get<std::string>(r->request.input) == "hi");
     CHECK(r->request.model == "smol");
-    CHECK(r->request.stop.tokens_max == 16);
+    CHECK(r->request.stop.max_tokens == 16);
     CHECK(r->request.sampling.temperature == 1);
     CHECK(r->request.sampling.logprobs == -1);
     CHECK(r->request.deadline.count() == 0);
@@ -89,7 +89,7 @@ TEST_CASE("tensors come as JSON, nested or not, and as bytes behind it, in any m
   const auto r = read_infer(json_text, bytes);
   REQUIRE_MESSAGE(r, (r ? "" : r.error().message));
   CHECK(std::get<std::string>(r->request.input) == "h\xC3\xA9");
-  CHECK(r->request.stop.tokens_max == 7);
+  CHECK(r->request.stop.max_tokens == 7);
   CHECK(r->request.sampling.temperature == 0.5F);
   CHECK(r->request.sampling.seed == seed);
   CHECK(r->request.stop.stop_texts == std::vector<std::string>{"a", "b"});
@@ -125,8 +125,8 @@ TEST_CASE("parameters of vLLM reach their places, as numbers and as texts") {
     CHECK(r->request.choices == 2);
     CHECK(r->shape.choices == 2);
     CHECK(r->shape.has_logprobs);
-    CHECK(r->request.stop.tokens_max == 7);
-    CHECK(r->request.stop.tokens_min == 3);
+    CHECK(r->request.stop.max_tokens == 7);
+    CHECK(r->request.stop.min_tokens == 3);
     CHECK(r->request.stop.ignore_eos);
     CHECK(r->request.stop.stop_texts == std::vector<std::string>{"x"});
     CHECK(r->request.stop.stop_ids == std::vector<token_id>{5});
@@ -139,8 +139,8 @@ TEST_CASE("what TensorRT-LLM's clients send passes, empty words among it") {
       R"({"text_input":"hi","max_tokens":20,"bad_words":"","stop_words":"","pad_id":2,"end_id":2,)"
       R"("random_seed":4,"beam_width":1,"min_length":2,"length_penalty":1.0})");
   REQUIRE_MESSAGE(r, (r ? "" : r.error().message));
-  CHECK(r->request.stop.tokens_max == 20);
-  CHECK(r->request.stop.tokens_min == 2);
+  CHECK(r->request.stop.max_tokens == 20);
+  CHECK(r->request.stop.min_tokens == 2);
   CHECK(r->request.stop.stop_ids == std::vector<token_id>{2});
   CHECK(r->request.stop.stop_texts.empty());
   CHECK(r->request.sampling.seed == 4);

@@ -56,7 +56,7 @@ TEST_CASE("metrics have the own names, vLLM's and TGI's") {
                    .last_token_seconds = 0.75,
                    .longest_output_tokens = 3,
                    .choices = 2,
-                   .tokens_max = 32});
+                   .max_tokens = 32});
   m.refused("http", errc::overloaded);
   m.http_request("/v1/models", "GET", 200, 0.001);
   m.http_request("other", known_method("BREW"), 404, 0.25);

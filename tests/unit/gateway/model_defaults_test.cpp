@@ -50,17 +50,17 @@ TEST_CASE("what a client says wins, what it does not is the model's") {
     CHECK(taken.sampling.top_p == 0.5F);
     CHECK(taken.sampling.min_p == 0.125F);
     CHECK(taken.sampling.repetition_penalty == 1.5F);
-    CHECK(taken.stop.tokens_max == 100);
-    CHECK(has_default_tokens_max(taken));
+    CHECK(taken.stop.max_tokens == 100);
+    CHECK(has_default_max_tokens(taken));
     const auto said =
         openai(api, R"(,"temperature":1,"top_k":0,"top_p":1,"min_p":0,"repetition_penalty":1,)"
                     R"("max_tokens":7)");
     CHECK(said.unspecified == 0);
     const auto kept = with_defaults(said);
     CHECK(kept.sampling == said.sampling);
-    CHECK(kept.stop.tokens_max == 7);
-    CHECK(kept.tokens_max_given);
-    CHECK_FALSE(has_default_tokens_max(kept));
+    CHECK(kept.stop.max_tokens == 7);
+    CHECK(kept.max_tokens_given);
+    CHECK_FALSE(has_default_max_tokens(kept));
     // A null says nothing.
     CHECK(with_defaults(openai(api, R"(,"temperature":null)")).sampling.temperature == 0.25F);
   }
@@ -69,11 +69,11 @@ TEST_CASE("what a client says wins, what it does not is the model's") {
 TEST_CASE("where nobody says anything, each API has its own defaults") {
   const auto chat = with_defaults(openai(openai_api::chat, ""), {});
   CHECK(chat.sampling.temperature == 1);
-  CHECK_FALSE(chat.tokens_max_given);
-  CHECK_FALSE(has_default_tokens_max(chat));
+  CHECK_FALSE(chat.max_tokens_given);
+  CHECK_FALSE(has_default_max_tokens(chat));
   const auto completion = with_defaults(openai(openai_api::completions, ""), {});
-  CHECK(completion.stop.tokens_max == 16);
-  CHECK(completion.tokens_max_given);
+  CHECK(completion.stop.max_tokens == 16);
+  CHECK(completion.max_tokens_given);
   CHECK(completion.unspecified == 0);
   CHECK(with_defaults(tgi(R"({"inputs":"x","parameters":{}})"), {}).sampling.is_greedy());
 }
@@ -89,9 +89,9 @@ TEST_CASE("min_tokens is held against the number of tokens that holds") {
   const auto refused = take_defaults({}, wrong); // 16, OpenAI's
   REQUIRE_FALSE(refused);
   CHECK(refused.error().param == "min_tokens");
-  CHECK(with_defaults(openai(openai_api::completions, R"(,"min_tokens":20)")).stop.tokens_max ==
+  CHECK(with_defaults(openai(openai_api::completions, R"(,"min_tokens":20)")).stop.max_tokens ==
         100);
-  CHECK(with_defaults(openai(openai_api::chat, R"(,"min_tokens":200)")).stop.tokens_max == 200);
+  CHECK(with_defaults(openai(openai_api::chat, R"(,"min_tokens":200)")).stop.max_tokens == 200);
   CHECK_FALSE(parse_generation(openai_api::completions,
                                R"({"prompt":"x","min_tokens":9,"max_tokens":8})",
                                testing::default_config.request));
@@ -108,11 +108,11 @@ TEST_CASE("one of several prompts is drawn as the others") {
 TEST_CASE("TGI's requests take the model's defaults once they are sampled") {
   const auto bare = with_defaults(tgi(R"({"inputs":"x"})"));
   CHECK(bare.sampling.temperature == 0.25F);
-  CHECK(bare.stop.tokens_max == 100);
+  CHECK(bare.stop.max_tokens == 100);
   const auto greedy = with_defaults(tgi(R"({"inputs":"x","parameters":{"max_new_tokens":5}})"));
   CHECK(greedy.sampling.is_greedy());
   CHECK(greedy.sampling.repetition_penalty == 1.5F);
-  CHECK(greedy.stop.tokens_max == 5);
+  CHECK(greedy.stop.max_tokens == 5);
   const auto warm =
       with_defaults(tgi(R"({"inputs":"x","parameters":{"do_sample":true,"top_p":0.75}})"));
   CHECK(warm.sampling.temperature == 0.25F);
@@ -150,7 +150,7 @@ TEST_CASE("a response repeats the values that hold") {
   CHECK(taken.sampling.temperature == 0.25F);
   CHECK(taken.sampling.top_p == 0.75F);
   CHECK(taken.sampling.min_p == 0.125F);
-  CHECK(taken.stop.tokens_max == 100);
+  CHECK(taken.stop.max_tokens == 100);
 }
 
 TEST_CASE("nodes.toml comes before the model's files") {

@@ -52,7 +52,7 @@ struct move_world : front_world {
     model_card card;
     card.name = "m";
     card.sequences_max = 8;
-    card.context_max = 100;
+    card.max_model_len = 100;
     card.phase = now;
     tell(pipeline, card);
   }

@@ -234,7 +234,7 @@ TEST_CASE("typed numbers out of range are refused, and tiny temperatures are non
   const auto refused = [](auto change) {
     generate g;
     g.input = "x";
-    g.stop.tokens_max = 1;
+    g.stop.max_tokens = 1;
     change(g.sampling);
     const auto ok = check_ranges(g, testing::default_config.request);
     return ok ? std::string() : ok.error().param;

@@ -48,7 +48,7 @@ TEST_CASE("each prompt is a request of its own with the same fields") {
   CHECK(std::get<std::string>(texts->further[1].input) == "c");
   for (const auto& g : texts->further) {
     CHECK(g.choices == 2);
-    CHECK(g.stop.tokens_max == 5);
+    CHECK(g.stop.max_tokens == 5);
     CHECK(g.sampling.seed == 7);
   }
   const auto ids = parse_prompts(R"("prompt":[[1,2],[3]])");

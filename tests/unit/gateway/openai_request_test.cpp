@@ -44,7 +44,7 @@ TEST_CASE("a chat request with nothing but messages has OpenAI's defaults") {
   CHECK(s.top_p == 1);
   CHECK(s.logprobs == -1);
   CHECK(r.request.choices == 1);
-  CHECK_FALSE(r.request.tokens_max_given);
+  CHECK_FALSE(r.request.max_tokens_given);
   CHECK_FALSE(r.shape.is_stream);
   CHECK(r.add_generation_prompt);
 }
@@ -73,9 +73,9 @@ TEST_CASE("every supported field reaches its typed place") {
   CHECK(g.stop.stop_ids == std::vector<token_id>{1, 2});
   CHECK(g.stop.ignore_eos);
   CHECK(g.stop.include_stop_text);
-  CHECK(g.stop.tokens_min == 2);
-  CHECK(g.stop.tokens_max == 77);
-  CHECK(g.tokens_max_given);
+  CHECK(g.stop.min_tokens == 2);
+  CHECK(g.stop.max_tokens == 77);
+  CHECK(g.max_tokens_given);
   CHECK(r.shape.is_stream);
   CHECK(r.shape.includes_usage);
   CHECK(r.shape.has_logprobs);
@@ -88,8 +88,8 @@ TEST_CASE("a completion takes text, ids, and a list of one prompt") {
     auto r =
         parse_generation(openai_api::completions, R"({"prompt":)" + prompt + "}", default_limits);
     REQUIRE_MESSAGE(r, prompt);
-    CHECK(r->request.tokens_max_given);
-    CHECK(r->request.stop.tokens_max == 16);
+    CHECK(r->request.max_tokens_given);
+    CHECK(r->request.stop.max_tokens == 16);
     return r->request.input;
   };
   CHECK(input(R"("hi")") == prompt("hi"));
@@ -309,8 +309,8 @@ TEST_CASE("of two words for the number of tokens the newer one counts, in both A
       CAPTURE(fields);
       const auto r = parse_generation(api, with(fields), default_limits);
       REQUIRE_MESSAGE(r, r.error().message);
-      CHECK(r->request.stop.tokens_max == most);
-      CHECK(r->request.tokens_max_given);
+      CHECK(r->request.stop.max_tokens == most);
+      CHECK(r->request.max_tokens_given);
     }
   }
 }
@@ -414,7 +414,7 @@ TEST_CASE("an echo with logprobs asks for those of the prompt, and needs no toke
   const auto scored = parse(R"("echo":true,"logprobs":2,"max_tokens":0)");
   REQUIRE_MESSAGE(scored, scored.error().message);
   CHECK(scored->request.sampling.prompt_logprobs == 2);
-  CHECK(scored->request.stop.tokens_max == 0);
+  CHECK(scored->request.stop.max_tokens == 0);
   CHECK(scored->shape.echo == std::vector<std::string>{"hi"});
   CHECK(parse(R"("echo":true)")->request.sampling.prompt_logprobs == -1);
   CHECK(parse(R"("logprobs":2)")->request.sampling.prompt_logprobs == -1);

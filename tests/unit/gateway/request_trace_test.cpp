@@ -31,8 +31,8 @@ struct course {
     generate g;
     g.input = chat_prompt{{"user", "hello", ""}};
     g.model = "alias";
-    g.tokens_max_given = true;
-    g.stop.tokens_max = 7;
+    g.max_tokens_given = true;
+    g.stop.max_tokens = 7;
     g.sampling.temperature = 0.5F;
     t.asks_for(g);
     t.opened("smollm2", choices);

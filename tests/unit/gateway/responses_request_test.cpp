@@ -35,7 +35,7 @@ TEST_CASE("a text is a message of the user, with OpenAI's defaults") {
   const auto r = response_call_of(R"("input":"hi")");
   CHECK(std::get<chat_prompt>(r.call.request.input) == chat_prompt{{"user", "hi", {}}});
   CHECK(r.call.request.sampling.temperature == 1);
-  CHECK_FALSE(r.call.request.tokens_max_given);
+  CHECK_FALSE(r.call.request.max_tokens_given);
   CHECK(r.shape.is_stored);
   CHECK_FALSE(r.shape.is_stream);
   CHECK_FALSE(r.shape.is_background);
@@ -56,8 +56,8 @@ TEST_CASE("every field reaches its typed place, and the answer repeats it") {
       R"("include":[],"service_tier":"auto","top_logprobs":0,"cache_salt":"s","priority":-2)");
   const auto& g = r.call.request;
   CHECK(g.model == "m");
-  CHECK(g.stop.tokens_max == 7);
-  CHECK(g.tokens_max_given);
+  CHECK(g.stop.max_tokens == 7);
+  CHECK(g.max_tokens_given);
   CHECK(g.sampling.temperature == 0.5F);
   CHECK(g.sampling.top_p == 0.25F);
   CHECK(g.sampling.seed == 3);

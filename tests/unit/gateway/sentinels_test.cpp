@@ -76,7 +76,7 @@ bool top_k_is_off(const generate& g) {
   return g.sampling.top_k == 0;
 }
 bool has_no_limit(const generate& g) {
-  return !g.tokens_max_given;
+  return !g.max_tokens_given;
 }
 
 } // namespace
@@ -106,7 +106,7 @@ TEST_CASE("a sentinel means what it means to the server whose API it is said to"
       {{"chat"}, R"("max_tokens":null)", has_no_limit},
       {{"completions", "vllm", "torchserve", "triton"},
        R"("max_tokens":null)",
-       [](const generate& g) { return g.stop.tokens_max == 16 && g.tokens_max_given; }},
+       [](const generate& g) { return g.stop.max_tokens == 16 && g.max_tokens_given; }},
       {others, R"("max_tokens":-1)", nullptr},
       {others, R"("max_tokens":0)", nullptr},
       {{"torchserve"}, R"("max_new_tokens":-1)", nullptr},
@@ -115,7 +115,7 @@ TEST_CASE("a sentinel means what it means to the server whose API it is said to"
       {{"tgi"}, R"("max_new_tokens":-1)", nullptr},
       {{"responses"}, R"("max_output_tokens":null)", has_no_limit},
       {{"responses"}, R"("max_output_tokens":-1)", nullptr},
-      {vllms, R"("min_tokens":0)", [](const generate& g) { return g.stop.tokens_min == 0; }},
+      {vllms, R"("min_tokens":0)", [](const generate& g) { return g.stop.min_tokens == 0; }},
       {vllms, R"("min_tokens":-1)", nullptr},
       // vLLM's -1: as many as the model takes.
       {vllms, R"("truncate_prompt_tokens":-1)",
@@ -201,8 +201,8 @@ TEST_CASE("a seed of -1 or null is drawn at random, any other negative one is it
 
 TEST_CASE("a prompt that is cut to what the model takes leaves room for its answer") {
   generate g;
-  g.tokens_max_given = true;
-  g.stop.tokens_max = 16;
+  g.max_tokens_given = true;
+  g.stop.max_tokens = 16;
   g.prompt_tokens_max = 7;
   CHECK(prompt_tokens_within(g, 100) == 7);
   g.prompt_tokens_max = prompt_tokens_of_context;
@@ -210,6 +210,6 @@ TEST_CASE("a prompt that is cut to what the model takes leaves room for its answ
   CHECK(prompt_tokens_within(g, 16) == 1);
   CHECK(prompt_tokens_within(g, 1) == 1);
   CHECK(prompt_tokens_within(g, 0) == 0); // not known: nothing is cut
-  g.tokens_max_given = false;
+  g.max_tokens_given = false;
   CHECK(prompt_tokens_within(g, 100) == 99);
 }

@@ -131,9 +131,9 @@ TEST_CASE("models are listed once, and found by name, as the first, by its alias
 TEST_CASE("of a model's cards the one of a pipeline that serves is told") {
   auto s = three();
   s.pipelines[0].card = card_of("a", phase::loading);
-  s.pipelines[1].card->context_max = 7;
-  CHECK(models_of(s)[0].context_max == 7);
-  CHECK(find_model(s, {}, "a")->context_max == 7);
+  s.pipelines[1].card->max_model_len = 7;
+  CHECK(models_of(s)[0].max_model_len == 7);
+  CHECK(find_model(s, {}, "a")->max_model_len == 7);
 }
 
 TEST_CASE("while nobody has said what it serves, the server is not ready, whatever is asked for") {

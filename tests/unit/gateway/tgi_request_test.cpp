@@ -37,7 +37,7 @@ TEST_CASE(
   CHECK(r.request.sampling.is_greedy());
   CHECK(r.request.sampling.logprobs == -1);
   CHECK_FALSE(r.request.sampling.has_watermark());
-  CHECK_FALSE(r.request.tokens_max_given);
+  CHECK_FALSE(r.request.max_tokens_given);
   CHECK(r.request.choices == 1);
   CHECK(r.request.prompt_tokens_max == 0);
   CHECK(r.request.stop.include_stop_text);
@@ -74,8 +74,8 @@ TEST_CASE("every field of TGI reaches its typed place") {
   CHECK(g.sampling.logprobs == 2);
   CHECK(g.sampling.watermark_gamma == 0.5F);
   CHECK(g.sampling.watermark_delta == 2);
-  CHECK(g.stop.tokens_max == 7);
-  CHECK(g.tokens_max_given);
+  CHECK(g.stop.max_tokens == 7);
+  CHECK(g.max_tokens_given);
   CHECK(g.stop.stop_texts == std::vector<std::string>{"a", "b"});
   CHECK(g.prompt_tokens_max == 3);
   CHECK(r.shape.has_details);

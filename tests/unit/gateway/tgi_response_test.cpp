@@ -368,7 +368,7 @@ TEST_CASE("TGI's tokenize tells each token's place in characters") {
 TEST_CASE("/info tells the model and the limits that are kept") {
   model_card card;
   card.name = "smol";
-  card.context_max = 4096;
+  card.max_model_len = 4096;
   gateway_config config;
   config.build = "1.2";
   const auto j = json::parse(tgi_info_body(card, config));

@@ -43,7 +43,7 @@ TEST_CASE("a text is the prompt, and is answered by pieces of text") {
   CHECK(prompt_of(r) == "{not JSON");
   CHECK(r.speaks == torchserve_words::text);
   CHECK(r.call.shape.is_stream);
-  CHECK(r.call.request.stop.tokens_max == testing::default_limits.completion_tokens_default);
+  CHECK(r.call.request.stop.max_tokens == testing::default_limits.completion_tokens_default);
   CHECK(prompt_of(read_prediction_body({"", "", "Once"})) == "Once"); // curl -T
   CHECK(prompt_of(read_prediction_body({"application/octet-stream", "", "Once"})) == "Once");
   CHECK_FALSE(
@@ -54,7 +54,7 @@ TEST_CASE("what TorchServe's examples send is read") {
   struct example {
     const char* what;
     torchserve_body body;
-    std::uint32_t tokens_max;
+    std::uint32_t max_tokens;
     float temperature;
   };
   const example examples[] = {
@@ -86,7 +86,7 @@ TEST_CASE("what TorchServe's examples send is read") {
     CAPTURE(e.what);
     const auto r = read_prediction_body(e.body);
     CHECK(prompt_of(r) == "P");
-    CHECK(r.call.request.stop.tokens_max == e.tokens_max);
+    CHECK(r.call.request.stop.max_tokens == e.max_tokens);
     CHECK(r.call.request.sampling.temperature == doctest::Approx(e.temperature));
     CHECK(r.call.shape.is_stream);
   }
@@ -112,7 +112,7 @@ TEST_CASE("an answer comes in pieces unless the request says that it is not to")
   CHECK_FALSE(read_json(R"({"prompt":"P","stream":false})").call.shape.is_stream);
   const auto nulls = read_json(
       R"({"prompt":"P","max_new_tokens":null,"max_tokens":3,"params":null,"streaming":null})");
-  CHECK(nulls.call.request.stop.tokens_max == 3);
+  CHECK(nulls.call.request.stop.max_tokens == 3);
   CHECK(nulls.call.shape.is_stream);
   CHECK_FALSE(read_json(R"({"prompt":"P","streaming":false})").call.shape.is_stream);
   const torchserve_body old{"application/json", "", R"({"prompt":"P","stream":true})",
@@ -223,7 +223,7 @@ TEST_CASE("instances are texts or objects, each a request of its own") {
   REQUIRE(batch);
   REQUIRE(batch->requests.size() == 3);
   CHECK(std::get<std::string>(batch->requests[0].input) == "a");
-  CHECK(batch->requests[1].stop.tokens_max == 3);
+  CHECK(batch->requests[1].stop.max_tokens == 3);
   CHECK(std::get<std::string>(batch->requests[2].input) == "c");
   CHECK(batch->requests[2].sampling.is_greedy());
   const std::vector<std::pair<std::string, const char*>> wrong{

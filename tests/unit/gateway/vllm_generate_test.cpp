@@ -47,7 +47,7 @@ TEST_CASE("a body with a prompt is vLLM's, every other one is not") {
   CHECK(std::get<std::string>(call.request.input) == call.prompt);
   CHECK(call.request.choices == 2);
   CHECK(call.request.sampling.temperature == 0.5F);
-  CHECK(call.request.stop.tokens_max == 16); // vLLM's as well
+  CHECK(call.request.stop.max_tokens == 16); // vLLM's as well
   CHECK(call.is_stream);
   CHECK_FALSE(vllm_call_of("").is_stream);
 }

@@ -261,12 +261,12 @@ TEST_CASE("a mixture's steps are recorded, and give the bits of steps that are n
   for (const auto& name : mixtures) {
     CAPTURE(name);
     const family_golden golden(name);
-    std::vector<std::string> said;
+    std::vector<std::string> logged;
     auto settings = expert_settings("plain");
     settings.rows_max = 6;
-    settings.say = [&](const std::string& line) { said.push_back(line); };
+    settings.log_line = [&](const std::string& line) { logged.push_back(line); };
     const auto recorded = load_experts(golden, settings);
-    settings.say = {};
+    settings.log_line = {};
     settings.is_eager = true;
     const auto eager = load_experts(golden, settings);
     std::vector<std::uint32_t> next(5);
@@ -284,15 +284,15 @@ TEST_CASE("a mixture's steps are recorded, and give the bits of steps that are n
         CHECK(first_difference(eager->logits(i), recorded->logits(i)) == -1);
     }
     for (const auto* size : {"1", "4", "6"})
-      CHECK(std::count(said.begin(), said.end(), fmt::format("recorded a step of {} rows", size)) >=
-            1);
-    said.clear();
+      CHECK(std::count(logged.begin(), logged.end(),
+                       fmt::format("recorded a step of {} rows", size)) >= 1);
+    logged.clear();
     settings.is_eager = false;
     settings.device = "plain-hosted"; // where the host groups rows, nothing can be
-    settings.say = [&](const std::string& line) { said.push_back(line); };
+    settings.log_line = [&](const std::string& line) { logged.push_back(line); };
     const auto hosted = load_experts(golden, settings);
     for (int i = 0; i < 3; ++i)
       REQUIRE(hosted->run(batch_of({{1, {5}, 0}}), {}));
-    CHECK(said.empty());
+    CHECK(logged.empty());
   }
 }

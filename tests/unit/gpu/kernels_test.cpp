@@ -150,7 +150,7 @@ struct rotation_case {
   std::vector<float> keys = std::vector<float>(blocks * kv_heads * positions * size, -77);
   std::vector<float> values = keys;
   std::uint32_t at[1] = {position};
-  std::uint32_t place[1] = {block * positions + position % positions};
+  std::uint32_t slot_mapping[1] = {block * positions + position % positions};
   rotate_args args{};
 
   rotation_case() {
@@ -171,7 +171,7 @@ struct rotation_case {
     args.epsilon = 1e-6F;
     args.query_scale = 0.25F;
     args.positions = at;
-    args.places = place;
+    args.slot_mapping = slot_mapping;
     args.kv = {element::f32, keys.data(), values.data(), positions, kv_heads, size};
   }
 

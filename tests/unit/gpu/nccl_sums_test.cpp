@@ -15,7 +15,7 @@ using namespace baton::gpu;
 namespace {
 
 struct fake_state {
-  std::vector<std::string> said; // calls, in order
+  std::vector<std::string> calls; // calls, in order
   nccl_id begun_with{};
   int pending_looks = 0; // answers of "pending" before the next answer
   nccl_progress then = nccl_progress::done;
@@ -28,14 +28,14 @@ class fake_nccl final : public nccl_calls {
 public:
   explicit fake_nccl(fake_state& s) : s_(s) {}
   nccl_id make_id() override {
-    s_.said.push_back("make_id");
+    s_.calls.push_back("make_id");
     nccl_id id;
     for (std::size_t i = 0; i < id.size(); ++i)
       id[i] = static_cast<unsigned char>(255 - i);
     return id;
   }
   nccl_communicator begin(const nccl_id& id, std::uint32_t rank, std::uint32_t width) override {
-    s_.said.push_back("begin " + std::to_string(rank) + "/" + std::to_string(width));
+    s_.calls.push_back("begin " + std::to_string(rank) + "/" + std::to_string(width));
     s_.begun_with = id;
     s_.alive += s_.refuses_begin ? 0 : 1;
     return s_.refuses_begin ? nullptr : &s_;
@@ -49,13 +49,13 @@ public:
     return s_.then;
   }
   bool add_sum(nccl_communicator, float*, std::size_t count) override {
-    s_.said.push_back("sum " + std::to_string(count));
+    s_.calls.push_back("sum " + std::to_string(count));
     return !s_.refuses_sum;
   }
   nccl_progress device_state() override { return s_.device; }
   void abort(nccl_communicator what) noexcept override {
     CHECK(what == &s_);
-    s_.said.push_back("abort");
+    s_.calls.push_back("abort");
     --s_.alive;
   }
   std::string last_error() const override { return "a rank is gone"; }
@@ -122,12 +122,12 @@ TEST_CASE("all ranks begin with the id that rank 0 has made") {
   first.others.assign(128, 0.0F);
   first.state.pending_looks = 5;
   first.sums->enter(7);
-  CHECK(first.state.said == words{"make_id", "begin 0/2"});
+  CHECK(first.state.calls == words{"make_id", "begin 0/2"});
   rank_world second(1);
   for (const unsigned char byte : first.state.begun_with)
     second.others.push_back(byte);
   second.sums->enter(7);
-  CHECK(second.state.said == words{"begin 1/2"});
+  CHECK(second.state.calls == words{"begin 1/2"});
   CHECK(second.state.begun_with == first.state.begun_with);
   CHECK(first.state.begun_with[0] == 255);
   CHECK(first.state.begun_with[127] == 128);
@@ -141,7 +141,7 @@ TEST_CASE("an epoch has one communicator, and the next one another") {
   w.sums->finish();
   CHECK(w.sums_asked == 1);
   w.sums->enter(3);
-  CHECK(w.state.said == words{"make_id", "begin 0/2", "sum 64", "abort", "make_id", "begin 0/2"});
+  CHECK(w.state.calls == words{"make_id", "begin 0/2", "sum 64", "abort", "make_id", "begin 0/2"});
   CHECK(w.state.alive == 1);
   w.sums.reset();
   CHECK(w.state.alive == 0);
@@ -178,11 +178,11 @@ TEST_CASE("what is refused in every epoch leaves nothing behind, however often")
     w.group = plugin::status::group_failed;
     for (std::uint64_t epoch = 1; epoch <= 1000; ++epoch)
       CHECK(w.thrown_by([&] { w.sums->enter(epoch); }) != "");
-    CHECK(w.state.said == words{"make_id"});
+    CHECK(w.state.calls == words{"make_id"});
     w.group = plugin::status::ok;
     w.sums->enter(1001);
     w.sums->enter(1002);
-    CHECK(w.state.said ==
+    CHECK(w.state.calls ==
           words{"make_id", "begin 0/2", "abort", "make_id", "begin 0/2"}); // one for each
   }
 }
@@ -198,7 +198,7 @@ TEST_CASE("what fails, at once or later, is aborted and said") {
     rank_world w(0);
     w.group = plugin::status::group_failed;
     CHECK(w.thrown_by([&] { w.sums->enter(4); }).find("the group has gone") != std::string::npos);
-    CHECK(w.state.said == words{"make_id"});
+    CHECK(w.state.calls == words{"make_id"});
   }
   SUBCASE("as it is asked to begin") {
     rank_world w(0);

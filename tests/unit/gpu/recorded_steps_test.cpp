@@ -44,7 +44,7 @@ struct counting_device final : device {
   void upload_beside(void*, const void*, std::size_t) override {}
   void download_beside(void*, const void*, std::size_t) override {}
   std::unique_ptr<mark> set_mark() override { return std::make_unique<passed_already>(); }
-  bool works_by_itself() const noexcept override { return false; }
+  bool is_asynchronous() const noexcept override { return false; }
   void multiply(const product&) override {}
   std::uint32_t splits_for(std::uint64_t) const noexcept override { return 1; }
   bool can_record() const noexcept override { return true; }
@@ -62,8 +62,8 @@ struct counting_device final : device {
 
 struct recorder {
   counting_device device;
-  std::vector<std::string> said;
-  recorded_steps steps{device, [this](const std::string& line) { said.push_back(line); }};
+  std::vector<std::string> logged;
+  recorded_steps steps{device, [this](const std::string& line) { logged.push_back(line); }};
   int worked = 0;
 
   void run(std::uint32_t size, std::uint64_t memory = 0) {
@@ -73,7 +73,7 @@ struct recorder {
 
 struct driven {
   std::unique_ptr<plugin::plugin_engine> engine;
-  std::vector<std::string> said;
+  std::vector<std::string> logged;
 };
 
 void load_driven(driven& out, const family_golden& golden, const std::string& device,
@@ -86,7 +86,7 @@ void load_driven(driven& out, const family_golden& golden, const std::string& de
   c.rows_max = 6;
   c.is_eager = is_eager;
   c.keeps_logits = true;
-  c.say = [&out](const std::string& line) { out.said.push_back(line); };
+  c.log_line = [&out](const std::string& line) { out.logged.push_back(line); };
   auto engine = plugin::plugin_engine::load(*library, *golden.file, golden.description,
                                             range.value_or(model::whole(golden.description)), c);
   REQUIRE_MESSAGE(engine, engine.error().message);
@@ -172,7 +172,7 @@ TEST_CASE("a size is run, then recorded, then replayed, and anew when memory has
   r.run(4, 1);
   CHECK(r.device.recorded == 2);
   CHECK(r.device.replayed == 3);
-  CHECK(r.said == std::vector<std::string>(2, "recorded a step of 4 rows"));
+  CHECK(r.logged == std::vector<std::string>(2, "recorded a step of 4 rows"));
 }
 
 TEST_CASE("what cannot be recorded is said once, and everything is run from then on") {
@@ -187,8 +187,8 @@ TEST_CASE("what cannot be recorded is said once, and everything is run from then
     r.run(size);
   CHECK(r.worked == 7);
   CHECK(r.device.recorded == 0);
-  REQUIRE(r.said.size() == 1);
-  CHECK(r.said[0].find("of 1 rows could not be recorded: no more graphs") != std::string::npos);
+  REQUIRE(r.logged.size() == 1);
+  CHECK(r.logged[0].find("of 1 rows could not be recorded: no more graphs") != std::string::npos);
 }
 
 TEST_CASE("recorded steps give the bits of steps that are not") {
@@ -207,14 +207,14 @@ TEST_CASE("recorded steps give the bits of steps that are not") {
       for (std::size_t i = 0; i < found.size(); ++i)
         REQUIRE(first_difference(expected[i], found[i]) == -1);
     }
-    CHECK(still.said.empty());
-    CHECK(eager.said.empty());
-    CHECK(torn.said.size() == 1);
+    CHECK(still.logged.empty());
+    CHECK(eager.logged.empty());
+    CHECK(torn.logged.size() == 1);
     // Sizes 6 (of five rows), 1, 2 and 4 (of three), some of them again when memory has moved.
     for (const auto* size : {"6", "1", "2", "4"})
-      CHECK(std::count(recorded.said.begin(), recorded.said.end(),
+      CHECK(std::count(recorded.logged.begin(), recorded.logged.end(),
                        fmt::format("recorded a step of {} rows", size)) >= 1);
-    CHECK(recorded.said.size() <= 8);
+    CHECK(recorded.logged.size() <= 8);
   }
 }
 
@@ -231,10 +231,10 @@ TEST_CASE("with a library's attention, recorded steps give the bits of steps tha
       REQUIRE(found.size() == expected.size());
       for (std::size_t i = 0; i < found.size(); ++i)
         REQUIRE(first_difference(expected[i], found[i]) == -1);
-      REQUIRE(eager.said.size() == 1); // which rows are whose
-      CHECK(eager.said[0].starts_with("attention: plain loops for prompts"));
-      CHECK(std::count(recorded.said.begin(), recorded.said.end(), "recorded a step of 6 rows") >=
-            1);
+      REQUIRE(eager.logged.size() == 1); // which rows are whose
+      CHECK(eager.logged[0].starts_with("attention: plain loops for prompts"));
+      CHECK(std::count(recorded.logged.begin(), recorded.logged.end(),
+                       "recorded a step of 6 rows") >= 1);
     }
 }
 
@@ -257,6 +257,6 @@ TEST_CASE("stages of a pipeline record their parts, with activations of fewer ro
     for (std::size_t i = 0; i < batch.draws.size(); ++i)
       REQUIRE(first_difference(whole.engine->logits(i), second.engine->logits(i)) == -1);
   }
-  CHECK(!first.said.empty());
-  CHECK(!second.said.empty());
+  CHECK(!first.logged.empty());
+  CHECK(!second.logged.empty());
 }

@@ -61,7 +61,7 @@ public:
                                                 model::whole(golden.description), c);
       REQUIRE_MESSAGE(engine, engine.error().message);
       CHECK(!(*engine)->run(batch_of({{1, {5}, 0}}), {})); // before it has met the others
-      REQUIRE((*engine)->meet(std::make_shared<counting_group>(group_.of(c.rank), gathers_)));
+      REQUIRE((*engine)->connect(std::make_shared<counting_group>(group_.of(c.rank), gathers_)));
       engines_.push_back(*std::move(engine));
     }
   }

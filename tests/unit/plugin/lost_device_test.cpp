@@ -28,12 +28,12 @@ const part asked{.sequence = 1, .tokens = {7, 8, 9}, .blocks_from = 2};
 
 // An engine whose shard notes what it hears.
 struct shard {
-  std::vector<std::string> heard;
+  std::vector<std::string> losses;
   tiny_file tiny{tiny_llama{}};
 
   plugin::config settings() {
     auto c = plugin_settings("plain-trapping");
-    c.on_lost = [this](const error& why) { heard.push_back(why.message); };
+    c.on_lost = [this](const error& why) { losses.push_back(why.message); };
     return c;
   }
   std::unique_ptr<plugin::plugin_engine> load() {
@@ -41,10 +41,10 @@ struct shard {
   }
 };
 
-void check_lost(const result<engine::step_output>& out, const std::vector<std::string>& heard) {
+void check_lost(const result<engine::step_output>& out, const std::vector<std::string>& losses) {
   REQUIRE(!out);
-  REQUIRE(!heard.empty());
-  CHECK(heard.back() == out.error().message);
+  REQUIRE(!losses.empty());
+  CHECK(losses.back() == out.error().message);
   CHECK(out.error().message.find("engine plain: the device is lost: an illegal memory access") !=
         std::string::npos);
 }
@@ -56,16 +56,16 @@ TEST_CASE("a kernel that traps loses the device, for this step and all that foll
   shard first, second;
   const auto engine = first.load();
   REQUIRE(engine->run(batch_of({asked}), {}));
-  CHECK(first.heard.empty());
+  CHECK(first.losses.empty());
   traps.set();
-  check_lost(engine->run(batch_of({asked}), {}), first.heard);
+  check_lost(engine->run(batch_of({asked}), {}), first.losses);
   CHECK_FALSE(std::filesystem::exists(traps.file));
-  check_lost(engine->run(batch_of({asked}), {}), first.heard);
-  CHECK(first.heard.size() == 2);
+  check_lost(engine->run(batch_of({asked}), {}), first.losses);
+  CHECK(first.losses.size() == 2);
   // Another process has it again: here, another engine.
   const auto next = second.load();
   CHECK(next->run(batch_of({asked}), {}));
-  CHECK(second.heard.empty());
+  CHECK(second.losses.empty());
 }
 
 TEST_CASE("a step that copies nothing back hears of a kernel that trapped") {
@@ -76,7 +76,7 @@ TEST_CASE("a step that copies nothing back hears of a kernel that trapped") {
   silent.samples = false;
   REQUIRE(engine->run(batch_of({silent}), {}));
   traps.set();
-  check_lost(engine->run(batch_of({silent}), {}), s.heard);
+  check_lost(engine->run(batch_of({silent}), {}), s.losses);
 }
 
 TEST_CASE("a device that is lost while the model is loaded says so") {
@@ -87,7 +87,7 @@ TEST_CASE("a device that is lost while the model is loaded says so") {
       plugin::plugin_engine::load(open_engine("plain"), *s.tiny.file, s.tiny.description,
                                   model::whole(s.tiny.description), s.settings());
   REQUIRE(!engine);
-  CHECK(s.heard == std::vector{engine.error().message});
+  CHECK(s.losses == std::vector{engine.error().message});
 }
 
 // Not what a request can do to a step: that fails the step alone.
@@ -98,7 +98,7 @@ TEST_CASE("a step that fails on a sound device is heard of by nobody") {
   std::vector<float> rows(s.tiny.description.hidden_size, NAN);
   const auto batch = batch_of({{.sequence = 1, .tokens = {7}}});
   REQUIRE(!last->run(batch, rows));
-  CHECK(s.heard.empty());
+  CHECK(s.losses.empty());
   std::fill(rows.begin(), rows.end(), 0.5F);
   CHECK(last->run(batch, rows));
 }

@@ -17,24 +17,24 @@ TEST_CASE("a sequence ends at its end tokens, its bound or its context, as asked
     std::uint32_t total;
   };
   const row rows[] = {
-      {"end of sequence", {.tokens_max = 6, .stop_ids = {}, .stop_texts = {}}, 2, finish::stop, 1},
+      {"end of sequence", {.max_tokens = 6, .stop_ids = {}, .stop_texts = {}}, 2, finish::stop, 1},
       {"ignored end",
-       {.tokens_max = 6, .ignore_eos = true, .stop_ids = {}, .stop_texts = {}},
+       {.max_tokens = 6, .ignore_eos = true, .stop_ids = {}, .stop_texts = {}},
        2,
        finish::length,
        6},
-      {"stop id", {.tokens_max = 6, .stop_ids = {4, 9}, .stop_texts = {}}, 9, finish::stop, 1},
+      {"stop id", {.max_tokens = 6, .stop_ids = {4, 9}, .stop_texts = {}}, 9, finish::stop, 1},
       {"stop id beside ignored end",
-       {.tokens_max = 6, .ignore_eos = true, .stop_ids = {9}, .stop_texts = {}},
+       {.max_tokens = 6, .ignore_eos = true, .stop_ids = {9}, .stop_texts = {}},
        9,
        finish::stop,
        1},
       {"not before tokens_min",
-       {.tokens_max = 6, .tokens_min = 3, .stop_ids = {9}, .stop_texts = {}},
+       {.max_tokens = 6, .min_tokens = 3, .stop_ids = {9}, .stop_texts = {}},
        9,
        finish::stop,
        4},
-      {"bound", {.tokens_max = 1, .stop_ids = {}, .stop_texts = {}}, 5, finish::length, 1},
+      {"bound", {.max_tokens = 1, .stop_ids = {}, .stop_texts = {}}, 5, finish::length, 1},
   };
   for (const auto& r : rows) {
     CAPTURE(r.what);

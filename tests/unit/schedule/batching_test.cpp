@@ -20,10 +20,10 @@ scheduler_config config_of(std::uint32_t seqs, std::uint32_t rows = 32, std::uin
 }
 
 // Starts n sequences and brings them all to decode, nothing in flight.
-std::vector<ticket_id> start_decoding(fixture& f, int n, std::uint32_t tokens_max = 40) {
+std::vector<ticket_id> start_decoding(fixture& f, int n, std::uint32_t max_tokens = 40) {
   std::vector<ticket_id> tickets;
   for (int i = 0; i < n; ++i)
-    tickets.push_back(f.start(3, tokens_max));
+    tickets.push_back(f.start(3, max_tokens));
   while (n > 0) {
     f.answer(f.next());
     for (const auto& m : f.s.take().tokens)
@@ -286,7 +286,7 @@ TEST_CASE("a step carries the history only for penalties, and bans end tokens be
   auto request = f.request(ticket, 3, 5);
   request.prompt_ids = {7, 8, 7};
   request.sampling.frequency_penalty = 0.5f;
-  request.stop.tokens_min = 2;
+  request.stop.min_tokens = 2;
   request.stop.stop_ids = {9};
   f.s.admit(request);
   f.start(3, 5);

@@ -54,20 +54,20 @@ struct fixture {
     REQUIRE(std::holds_alternative<rejected>(answer));
     return std::get<rejected>(answer).reason.code;
   }
-  baton::admit request(ticket_id ticket, std::size_t prompt = 5, std::uint32_t tokens_max = 10) {
+  baton::admit request(ticket_id ticket, std::size_t prompt = 5, std::uint32_t max_tokens = 10) {
     baton::admit a;
     a.request = requests;
     a.gateway = {7};
     a.ticket = ticket;
     a.prompt_ids.assign(prompt, 11);
-    a.tokens_max_given = true;
-    a.stop.tokens_max = tokens_max;
+    a.max_tokens_given = true;
+    a.stop.max_tokens = max_tokens;
     return a;
   }
-  ticket_id start(std::size_t prompt = 5, std::uint32_t tokens_max = 10,
+  ticket_id start(std::size_t prompt = 5, std::uint32_t max_tokens = 10,
                   std::int32_t priority = 0) {
     const ticket_id ticket = grant(1, 10, priority);
-    s.admit(request(ticket, prompt, tokens_max));
+    s.admit(request(ticket, prompt, max_tokens));
     s.check_integrity();
     return ticket;
   }

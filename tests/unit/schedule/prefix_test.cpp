@@ -18,10 +18,10 @@ struct caching_fixture : fixture {
   explicit caching_fixture(std::uint32_t blocks = 64)
       : fixture(caching_config(), {.stages = 1, .blocks = blocks, .block_positions = 4}) {}
 
-  ticket_id ask(std::vector<token_id> prompt, std::string salt = {}, std::uint32_t tokens_max = 1,
+  ticket_id ask(std::vector<token_id> prompt, std::string salt = {}, std::uint32_t max_tokens = 1,
                 std::uint32_t choices = 1) {
     const auto ticket = grant(choices);
-    auto a = request(ticket, 1, tokens_max);
+    auto a = request(ticket, 1, max_tokens);
     a.prompt_ids = std::move(prompt);
     a.cache_salt = std::move(salt);
     a.choices = choices;

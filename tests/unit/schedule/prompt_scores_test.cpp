@@ -12,9 +12,9 @@ namespace {
 struct scores_fixture : fixture {
   using fixture::fixture;
 
-  ticket_id score(std::size_t prompt, std::uint32_t tokens_max = 2) {
+  ticket_id score(std::size_t prompt, std::uint32_t max_tokens = 2) {
     const auto ticket = grant();
-    auto a = request(ticket, prompt, tokens_max);
+    auto a = request(ticket, prompt, max_tokens);
     for (std::size_t i = 0; i < prompt; ++i)
       a.prompt_ids[i] = static_cast<token_id>(10 + i);
     a.sampling.prompt_logprobs = 3;

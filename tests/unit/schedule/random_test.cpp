@@ -43,7 +43,7 @@ struct random_world {
     memory = {.blocks = random.from(8, 40),
               .block_positions = random.from(2, 6),
               .rows_max = config.max_num_batched_tokens,
-              .context_max = config.max_model_len,
+              .max_model_len = config.max_model_len,
               .swap_blocks = random.chance(60) ? random.from(1, 30) : 0};
     open();
   }
@@ -137,9 +137,9 @@ struct random_world {
     for (std::size_t i = 0; i < shared; ++i)
       a.prompt_ids[i] = static_cast<token_id>((text * 7 + i * 3) % 64);
     a.cache_salt = random.chance(20) ? "another" : "";
-    a.tokens_max_given = random.chance(90);
-    a.stop.tokens_max = random.from(1, 18);
-    a.stop.tokens_min = random.chance(30) ? random.from(1, 10) : 0;
+    a.max_tokens_given = random.chance(90);
+    a.stop.max_tokens = random.from(1, 18);
+    a.stop.min_tokens = random.chance(30) ? random.from(1, 10) : 0;
     a.stop.ignore_eos = random.chance(30);
     if (random.chance(30))
       a.stop.stop_ids = {7, 9};
@@ -165,8 +165,8 @@ struct random_world {
     if (!a.wants_embedding && random.chance(20))
       a.sampling.prompt_logprobs = static_cast<std::int32_t>(random.from(0, 3));
     if (a.sampling.prompt_logprobs >= 0 && random.chance(30)) {
-      a.tokens_max_given = true;
-      a.stop.tokens_max = a.stop.tokens_min = 0;
+      a.max_tokens_given = true;
+      a.stop.max_tokens = a.stop.min_tokens = 0;
     }
     seen.request = a;
     if (random.chance(5)) {
@@ -325,11 +325,11 @@ struct random_world {
     CHECK(choice.tokens ==
           engine::toy_continuation(model, request.prompt_ids, sampling,
                                    static_cast<std::uint32_t>(choice.tokens.size()), ends,
-                                   request.stop.tokens_min, make_masker()));
+                                   request.stop.min_tokens, make_masker()));
     const auto is_end = [&](token_id id) {
       return std::find(ends.begin(), ends.end(), id) != ends.end();
     };
-    for (std::size_t k = request.stop.tokens_min; k + 1 < choice.tokens.size(); ++k)
+    for (std::size_t k = request.stop.min_tokens; k + 1 < choice.tokens.size(); ++k)
       CHECK_FALSE(is_end(choice.tokens[k]));
     if (seen.is_disturbed || choice.is_quarantined ||
         (*choice.end == finish::failed && has_failures))
@@ -338,7 +338,7 @@ struct random_world {
     const std::size_t context =
         std::min<std::size_t>(config.max_model_len, memory.blocks * memory.block_positions + 1);
     const std::size_t bound = std::min<std::size_t>(
-        request.tokens_max_given ? request.stop.tokens_max : config.max_model_len,
+        request.max_tokens_given ? request.stop.max_tokens : config.max_model_len,
         context - request.prompt_ids.size());
     if (*choice.end == finish::stop)
       CHECK(is_end(choice.tokens.back()));

@@ -22,7 +22,7 @@ scheduler_config patient() {
 struct left_fixture : fixture {
   left_fixture() : fixture(patient()) {}
 
-  ticket_id start_with_key(bool is_resumable = true, std::uint32_t tokens_max = 10) {
+  ticket_id start_with_key(bool is_resumable = true, std::uint32_t max_tokens = 10) {
     const auto answer = s.reserve({.request = ++requests,
                                    .gateway = first_gateway,
                                    .model = "m",
@@ -32,7 +32,7 @@ struct left_fixture : fixture {
     REQUIRE(std::holds_alternative<granted>(answer));
     const auto& g = std::get<granted>(answer);
     CHECK(g.resume_key == key);
-    s.admit(request(g.ticket, 5, tokens_max));
+    s.admit(request(g.ticket, 5, max_tokens));
     return g.ticket;
   }
   void pass(std::chrono::milliseconds span) {

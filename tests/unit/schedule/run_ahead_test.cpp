@@ -96,7 +96,7 @@ TEST_CASE("nor the end of the context") {
   ahead_fixture f;
   const auto ticket = f.grant();
   auto a = f.request(ticket, small_config().max_model_len - 1);
-  a.tokens_max_given = false;
+  a.max_tokens_given = false;
   f.s.admit(a);
   while (auto batch = f.s.next()) {
     CHECK(batch->feeds.empty());

@@ -23,9 +23,9 @@ struct speculation_fixture : fixture {
     return c;
   }
   // A prompt whose continuation by 12 has been seen: 13 14 15 follow.
-  ticket_id ask(std::uint32_t tokens_max = 10) {
+  ticket_id ask(std::uint32_t max_tokens = 10) {
     const auto ticket = grant();
-    auto a = request(ticket, 1, tokens_max);
+    auto a = request(ticket, 1, max_tokens);
     a.prompt_ids = {11, 12, 13, 14, 15, 16, 11};
     s.admit(a);
     s.check_integrity();

@@ -199,7 +199,7 @@ struct squeezed {
   static constexpr std::uint32_t sequences = 6;
   engine::toy_model model{.seed = 5, .layers = 2, .vocabulary_size = 100};
   engine::toy_memory memory{
-      .blocks = 9, .block_positions = 4, .rows_max = 32, .context_max = 64, .swap_blocks = 12};
+      .blocks = 9, .block_positions = 4, .rows_max = 32, .max_model_len = 64, .swap_blocks = 12};
   pipeline_shape shape{.stages = 2, .blocks = 9, .block_positions = 4, .swap_blocks = 12};
 
   std::size_t run(const std::function<void(std::size_t, fixture&, toy_pipeline&)>& disturb) {

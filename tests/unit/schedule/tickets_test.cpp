@@ -111,10 +111,10 @@ TEST_CASE("requests that cannot be are refused by number and end their ticket") 
       {"prompt fills the context", errc::context_length_exceeded,
        [](auto& a) { a.prompt_ids.assign(64, 1); }},
       {"prompt and output pass the context", errc::context_length_exceeded,
-       [](auto& a) { a.stop.tokens_max = 60; }},
-      {"no tokens wanted", errc::invalid_value, [](auto& a) { a.stop.tokens_max = 0; }},
+       [](auto& a) { a.stop.max_tokens = 60; }},
+      {"no tokens wanted", errc::invalid_value, [](auto& a) { a.stop.max_tokens = 0; }},
       {"tokens_max overflows", errc::context_length_exceeded,
-       [](auto& a) { a.stop.tokens_max = ~0u; }},
+       [](auto& a) { a.stop.max_tokens = ~0u; }},
       {"negative id", errc::invalid_value, [](auto& a) { a.prompt_ids[2] = -1; }},
       {"unknown id", errc::invalid_value, [](auto& a) { a.prompt_ids[2] = 100; }},
       {"unknown stop id", errc::invalid_value, [](auto& a) { a.stop.stop_ids = {100}; }},
@@ -161,8 +161,8 @@ TEST_CASE("without max_tokens the context decides") {
   fixture f;
   const auto ticket = f.grant();
   auto request = f.request(ticket, 60);
-  request.tokens_max_given = false;
-  request.stop.tokens_max = 1;
+  request.max_tokens_given = false;
+  request.stop.max_tokens = 1;
   request.continues_prompt = true;
   f.s.admit(request);
   f.run_all();
@@ -171,7 +171,7 @@ TEST_CASE("without max_tokens the context decides") {
   CHECK(out.tokens[0].continues_prompt);
   CHECK(out.tokens[0].begins);
   CHECK(out.tokens[0].prompt_tokens == 60);
-  CHECK(out.tokens[0].stopping.tokens_max == 4);
+  CHECK(out.tokens[0].stopping.max_tokens == 4);
   CHECK(out.tokens[3].finish == finish::length);
   CHECK(out.tokens[3].tokens_total == 4);
 }

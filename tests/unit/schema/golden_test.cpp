@@ -113,12 +113,12 @@ TEST_CASE("a request that the Python client wrote is read with every field") {
                    .seed = std::uint64_t{1} << 60,
                    .logprobs = 3,
                    .biases = {{7, -1.5F}, {8, 2.0F}}};
-  told.stop = {.tokens_max = 9,
-               .tokens_min = 1,
+  told.stop = {.max_tokens = 9,
+               .min_tokens = 1,
                .ignore_eos = true,
                .stop_ids = {5, 6},
                .stop_texts = {"end", "stop"}};
-  told.tokens_max_given = true;
+  told.max_tokens_given = true;
   told.deadline = std::chrono::milliseconds{2500};
   CHECK(text_of(*back) == text_of(message{told}));
 }

@@ -101,7 +101,7 @@ TEST_CASE("chat sends the conversation and gives the answer") {
   CHECK(a->text == "Hello!");
   CHECK(door.hears([](const message& m) {
     const auto* g = std::get_if<generate>(&m);
-    return g != nullptr && g->tokens_max_given && g->stop.tokens_max == 7 &&
+    return g != nullptr && g->max_tokens_given && g->stop.max_tokens == 7 &&
            std::get<chat_prompt>(g->input).at(0).content == "Hi";
   }));
 }

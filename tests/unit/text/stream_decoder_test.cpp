@@ -81,7 +81,7 @@ TEST_CASE("a stop string across tokens ends the text and names the token that co
 
 TEST_CASE("a stop string ends nothing within the first tokens_min tokens, as in vLLM") {
   struct row {
-    std::uint32_t tokens_min;
+    std::uint32_t min_tokens;
     std::string bytes; // a token each
     std::string text;
     std::optional<stop_hit> stopped;
@@ -100,10 +100,10 @@ TEST_CASE("a stop string ends nothing within the first tokens_min tokens, as in 
   };
   for (const auto& expected : rows)
     for (std::size_t group = 1; group <= 6; ++group) {
-      CAPTURE(expected.tokens_min);
+      CAPTURE(expected.min_tokens);
       CAPTURE(expected.bytes);
       auto made = stream_decoder::create(small_tokenizer(), {.stops = {"P", "XYZ", "\xE2\x82\xAC"},
-                                                             .tokens_min = expected.tokens_min})
+                                                             .min_tokens = expected.min_tokens})
                       .value();
       const total got = run_decoder(std::move(made), byte_tokens(expected.bytes), group);
       CHECK(got.text == expected.text);

@@ -70,7 +70,7 @@ TEST_CASE("on cuda:0 recorded steps give what steps give that are not") {
   if (!has_cuda())
     return;
   const family_golden golden("llama3");
-  std::vector<std::string> said;
+  std::vector<std::string> logged;
   std::vector<logits_by_position> found;
   for (const bool is_eager : {true, false}) {
     plugin::config c;
@@ -79,18 +79,18 @@ TEST_CASE("on cuda:0 recorded steps give what steps give that are not") {
     c.rows_max = 256;
     c.is_eager = is_eager;
     c.keeps_logits = true;
-    c.say = [&](const std::string& line) {
+    c.log_line = [&](const std::string& line) {
       if (!line.starts_with("attention: ")) // which is said of every model
-        said.push_back(line);
+        logged.push_back(line);
     };
     auto engine =
         plugin::plugin_engine::load(open_engine("torch"), *golden.file, golden.description,
                                     model::whole(golden.description), c);
     REQUIRE_MESSAGE(engine, engine.error().message);
     found.push_back(run_in_steps(**engine, golden.prompt, {1}));
-    CHECK(said.empty() == is_eager);
+    CHECK(logged.empty() == is_eager);
   }
-  for (const auto& line : said)
+  for (const auto& line : logged)
     CHECK(line.starts_with("recorded a step of 1 rows"));
   for (const auto& [position, logits] : found[0])
     for (std::size_t i = 0; i < logits.size(); ++i)
@@ -162,7 +162,7 @@ TEST_CASE("on cuda:0 the default model says whose attention it has, and is near 
   for (int i = 0; i < 200; ++i)
     ids.push_back(5 + 37 * i % 1000);
   std::vector<logits_by_position> found, stepped;
-  std::vector<std::string> said;
+  std::vector<std::string> logged;
   for (const auto* attention : {"own", "prompts", "all"}) {
     setenv("BATON_GPU_ATTENTION", attention, 1);
     plugin::config c;
@@ -171,9 +171,9 @@ TEST_CASE("on cuda:0 the default model says whose attention it has, and is near 
     c.blocks = 16;
     c.rows_max = 256;
     c.keeps_logits = true;
-    c.say = [&](const std::string& line) {
+    c.log_line = [&](const std::string& line) {
       if (line.starts_with("attention: "))
-        said.push_back(line);
+        logged.push_back(line);
     };
     auto engine = plugin::plugin_engine::load(open_engine("torch"), **file, *description,
                                               model::whole(*description), c);
@@ -182,13 +182,13 @@ TEST_CASE("on cuda:0 the default model says whose attention it has, and is near 
     stepped.push_back(run_in_steps(**engine, ids, {150, 1})); // recorded from the second row on
   }
   unsetenv("BATON_GPU_ATTENTION");
-  REQUIRE(said.size() == 3);
-  for (const auto& line : said)
+  REQUIRE(logged.size() == 3);
+  for (const auto& line : logged)
     MESSAGE(line);
 #ifdef BATON_FLASHINFER
-  CHECK(said[0].starts_with("attention: own kernels"));
-  CHECK(said[1].starts_with("attention: FlashInfer " BATON_FLASHINFER " for prompts, own"));
-  CHECK(said[2] == "attention: FlashInfer " BATON_FLASHINFER " for prompts and single rows");
+  CHECK(logged[0].starts_with("attention: own kernels"));
+  CHECK(logged[1].starts_with("attention: FlashInfer " BATON_FLASHINFER " for prompts, own"));
+  CHECK(logged[2] == "attention: FlashInfer " BATON_FLASHINFER " for prompts and single rows");
 #endif
   // By the deviation of logits: what two orders of sums in bfloat16 make of 30 layers.
   const auto apart = [](const logits_by_position& a, const logits_by_position& b) {

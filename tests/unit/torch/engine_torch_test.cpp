@@ -154,7 +154,7 @@ TEST_CASE("on CPU tensors the default model chooses as float32 does") {
   REQUIRE_MESSAGE(description, description.error().message);
   auto settings = settings_of(element::f32, element::f32);
   settings.rows_max = 512;
-  settings.context_max = 1024;
+  settings.max_model_len = 1024;
   const auto engine = load(**file, *description, settings);
   const auto reference = read_json(source_directory() / "tests/data/cpu/greedy_reference.json");
   const agreement a = compare_greedy(*engine, reference["cases"]);

@@ -14,18 +14,18 @@ extern "C" int launch_trap(); // trap.cu
 
 TEST_CASE("a process whose kernel traps" * doctest::skip()) {
   const tiny_file tiny(tiny_llama{});
-  std::vector<std::string> heard;
+  std::vector<std::string> losses;
   auto settings = plugin_settings("cuda:0");
-  settings.on_lost = [&](const error& why) { heard.push_back(why.message); };
+  settings.on_lost = [&](const error& why) { losses.push_back(why.message); };
   const auto engine = load_plugin(open_engine("torch"), tiny, settings);
   const auto batch = batch_of({{.sequence = 1, .tokens = {7, 8, 9}}});
   REQUIRE(engine->run(batch, {}));
-  CHECK(heard.empty());
+  CHECK(losses.empty());
   REQUIRE(launch_trap() != 0);
   for (int i = 0; i < 2; ++i)
     CHECK(!engine->run(batch, {}));
-  REQUIRE(heard.size() == 2);
-  CHECK(heard[0].find("engine torch: the device is lost: ") == 0);
+  REQUIRE(losses.size() == 2);
+  CHECK(losses[0].find("engine torch: the device is lost: ") == 0);
 }
 
 TEST_CASE("on cuda:0 a kernel that traps loses the device to its process, and to no other") {

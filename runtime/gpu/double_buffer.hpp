@@ -8,23 +8,24 @@
 
 namespace baton::gpu {
 
-inline constexpr std::uint32_t turns = 2; // buffer 0, buffer 1, buffer 0, ...
+inline constexpr std::uint32_t buffer_count = 2; // buffer 0, buffer 1, buffer 0, ...
 
-class turn_memory {
+class double_buffer {
 public:
   // At least `bytes` bytes; their old contents are lost. Requires: the previous step with this
   // buffer has ended. Throws what the device throws.
-  std::byte* take(device& on, std::uint32_t turn, std::size_t bytes);
+  std::byte* take(device& on, std::uint32_t buffer_index, std::size_t bytes);
   // Saves `bytes` of `from` and enqueues their copy to the device, in order with the kernels. Once
   // per step. Requires and throws: as take().
-  void upload(device& on, std::uint32_t turn, void* to, const void* from, std::size_t bytes);
+  void upload(device& on, std::uint32_t buffer_index, void* to, const void* from,
+              std::size_t bytes);
 
 private:
   struct part {
     buffer memory;
     std::size_t room = 0;
   };
-  std::array<part, turns> parts_;
+  std::array<part, buffer_count> parts_;
 };
 
 } // namespace baton::gpu

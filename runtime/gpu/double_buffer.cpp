@@ -1,12 +1,12 @@
-#include "runtime/gpu/turn_memory.hpp"
+#include "runtime/gpu/double_buffer.hpp"
 
 #include <bit>
 #include <cstring>
 
 namespace baton::gpu {
 
-std::byte* turn_memory::take(device& on, std::uint32_t turn, std::size_t bytes) {
-  part& own = parts_[turn];
+std::byte* double_buffer::take(device& on, std::uint32_t buffer_index, std::size_t bytes) {
+  part& own = parts_[buffer_index];
   if (bytes > own.room) {
     own = {}; // in case the allocation fails
     own.memory = on.take_host(std::bit_ceil(bytes));
@@ -15,11 +15,11 @@ std::byte* turn_memory::take(device& on, std::uint32_t turn, std::size_t bytes) 
   return own.memory.as<std::byte>();
 }
 
-void turn_memory::upload(device& on, std::uint32_t turn, void* to, const void* from,
-                         std::size_t bytes) {
+void double_buffer::upload(device& on, std::uint32_t buffer_index, void* to, const void* from,
+                           std::size_t bytes) {
   if (bytes == 0)
     return;
-  std::byte* kept = take(on, turn, bytes);
+  std::byte* kept = take(on, buffer_index, bytes);
   std::memcpy(kept, from, bytes);
   on.upload_later(to, kept, bytes);
 }
