@@ -26,7 +26,7 @@ INNER_EXCEPTIONS = {
     ("gateway/connections/connection.hpp", "gateway/routes/http_api.hpp"),
     ("gateway/metrics/kserve_metrics.hpp", "gateway/api/kserve/kserve_model.hpp"),
     ("gateway/metrics/metrics.cpp", "gateway/api/kserve/kserve_request.hpp"),
-    ("gateway/metrics/metrics.cpp", "gateway/state/board.hpp"),
+    ("gateway/metrics/metrics.cpp", "gateway/state/gateway_state.hpp"),
     ("gateway/metrics/torchserve_metrics.cpp", "gateway/api/torchserve/torchserve_error.hpp"),
     ("gateway/metrics/worker_load.hpp", "gateway/state/worker_facts.hpp"),
     ("gateway/state/refusal.cpp", "gateway/api/openai/openai_response.hpp"),

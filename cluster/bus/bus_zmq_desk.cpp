@@ -16,7 +16,7 @@ namespace {
 
 constexpr int messages_queued_max = 100;
 constexpr int handshake_timeout_ms = 3000;
-constexpr std::chrono::milliseconds desk_poll_timeout{500}; // nothing depends on it
+constexpr std::chrono::milliseconds server_poll_timeout{500}; // nothing depends on it
 
 void set_bounds(zmq::socket_t& s, std::size_t bytes_max) {
   s.set(zmq::sockopt::linger, 0);
@@ -85,7 +85,7 @@ struct question_desk::state {
                                {nullptr, wake_fd, ZMQ_POLLIN, 0}};
     try {
       while (!is_stopping) {
-        zmq::poll(items, std::size(items), desk_poll_timeout);
+        zmq::poll(items, std::size(items), server_poll_timeout);
         door.judge([](const std::string& key) { return !key.empty(); });
         answer_all();
       }
@@ -112,7 +112,7 @@ question_desk::open(const std::string& endpoint, const key_pair& own, give_answe
     return fail(e.num() == EADDRINUSE ? errc::address_in_use : errc::io_failed,
                 "cannot listen on '{}': {}", endpoint, e.what());
   }
-  s->thread = std::thread([desk = s.get()] { desk->run(); });
+  s->thread = std::thread([server = s.get()] { server->run(); });
   return std::unique_ptr<question_desk>(new question_desk(std::move(s)));
 }
 
@@ -133,10 +133,10 @@ desk_line::desk_line(std::unique_ptr<state> s) : state_(std::move(s)) {}
 desk_line::desk_line(desk_line&&) noexcept = default;
 desk_line::~desk_line() = default;
 
-result<desk_line> desk_line::open(const std::string& desk, const key_pair& own) {
-  const auto to = split_key(desk);
+result<desk_line> desk_line::open(const std::string& server, const key_pair& own) {
+  const auto to = split_key(server);
   if (to.key.empty())
-    return fail(errc::bad_config, "'{}' has no key: use tcp://HOST:PORT#KEY", desk);
+    return fail(errc::bad_config, "'{}' has no key: use tcp://HOST:PORT#KEY", server);
   if (auto ok = check_endpoint(to.address, true); !ok)
     return ok.error();
   auto s = std::make_unique<state>();
@@ -170,9 +170,9 @@ result<std::string> desk_line::ask(const std::string& question,
       state_->address);
 }
 
-result<std::string> ask_desk(const std::string& desk, const key_pair& own,
+result<std::string> ask_desk(const std::string& server, const key_pair& own,
                              const std::string& question, std::chrono::milliseconds patience) {
-  auto line = desk_line::open(desk, own);
+  auto line = desk_line::open(server, own);
   return line ? line->ask(question, patience) : line.error();
 }
 

@@ -37,7 +37,7 @@ private:
 class desk_line {
 public:
   // `server`: its endpoint, with its key. Errors: bad_config.
-  static result<desk_line> open(const std::string& desk, const key_pair& own);
+  static result<desk_line> open(const std::string& server, const key_pair& own);
   desk_line(desk_line&&) noexcept;
   desk_line& operator=(desk_line&&) = delete;
   ~desk_line();
@@ -53,7 +53,7 @@ private:
 };
 
 // One request. Errors: as rpc_client.
-result<std::string> ask_desk(const std::string& desk, const key_pair& own,
+result<std::string> ask_desk(const std::string& server, const key_pair& own,
                              const std::string& question, std::chrono::milliseconds patience);
 
 } // namespace baton::cluster

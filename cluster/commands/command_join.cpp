@@ -37,7 +37,7 @@ result<key_pair> own_key(const std::filesystem::path& file) {
 }
 
 // Returns the grant, or none after ^C or SIGTERM.
-result<std::optional<join_grant>> ask_until_granted(const std::string& desk, const key_pair& own,
+result<std::optional<join_grant>> ask_until_granted(const std::string& server, const key_pair& own,
                                                     join_request request) {
   std::string shown;
   const auto show = [&](const std::string& text) {
@@ -47,7 +47,7 @@ result<std::optional<join_grant>> ask_until_granted(const std::string& desk, con
   };
   do {
     request.clock_micros = wall_micros();
-    auto text = ask_desk(desk, own, text_of(request), join_answer_patience);
+    auto text = ask_desk(server, own, text_of(request), join_answer_patience);
     if (!text && text.error().code != errc::link_down)
       return text.error();
     if (!text) {
@@ -58,7 +58,7 @@ result<std::optional<join_grant>> ask_until_granted(const std::string& desk, con
     if (!answer)
       return fail(errc::version_mismatch,
                   "{} does not answer as a join server of this version does",
-                  split_key(desk).address);
+                  split_key(server).address);
     if (answer->state == join_state::refused)
       return fail(answer->reason.ends_with(other_build_advice) ? errc::version_mismatch
                                                                : errc::unauthorized,
@@ -125,7 +125,7 @@ result<void> check_reach(const join_options& options, const key_pair& own,
     return fail(errc::bad_config, "{}: nodes.host must be this machine's address",
                 port.error().message);
   const auto text =
-      ask_desk(options.desk, own, text_of(reach_request{options.node, port->number()}),
+      ask_desk(options.server, own, text_of(reach_request{options.node, port->number()}),
                join_answer_patience);
   if (!text)
     return text.error();
@@ -161,8 +161,8 @@ int command_join(const join_options& options) {
     std::getline(std::cin, token);
   join_request request{options.node, token, std::string(build_version()),
                        measured_facts_of_this_machine(), ""};
-  request.machine.link = measure_link(options.desk, *own, options.node, token);
-  auto granted = ask_until_granted(options.desk, *own, request);
+  request.machine.link = measure_link(options.server, *own, options.node, token);
+  auto granted = ask_until_granted(options.server, *own, request);
   if (!granted) {
     const int status = refuse_start(granted.error());
     // Retry: the machine of `cluster up` may be upgraded after this one.
@@ -174,7 +174,7 @@ int command_join(const join_options& options) {
   const auto cannot = [&](const error& why) {
     request.failed = why.message;
     request.clock_micros = wall_micros();
-    static_cast<void>(ask_desk(options.desk, *own, text_of(request), join_answer_patience));
+    static_cast<void>(ask_desk(options.server, *own, text_of(request), join_answer_patience));
     return refuse_start(why);
   };
   auto named = parse_config(grant.nodes.config, "nodes.toml");

@@ -19,7 +19,7 @@ namespace {
 using clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds patience{30}; // for each step
-constexpr std::chrono::milliseconds desk_answer_patience{2000};
+constexpr std::chrono::milliseconds server_answer_patience{2000};
 constexpr std::chrono::milliseconds key_look_interval{100};
 
 // This machine, as the others know it.
@@ -61,21 +61,22 @@ result<key_pair> next_pair(const std::filesystem::path& file) {
 }
 
 // Repeats the change until it is noted; returns the remark. Errors: unauthorized, link_down.
-result<std::string> tell_desk(const here& at, const key_pair& with, const key_change& what) {
+result<std::string> notify_server(const here& at, const key_pair& with, const key_change& what) {
   const auto address =
       fmt::format("tcp://{}:{}", at.network.root_host, at.network.port + join_port_offset);
-  auto desk_key =
+  auto server_key =
       at.node == root_machine ? with.public_key : noted_keys(at.dir).newest(root_machine);
-  if (desk_key.empty())
-    desk_key = at.network.root_key;
+  if (server_key.empty())
+    server_key = at.network.root_key;
   error last;
   std::string shown;
   for (const auto until = clock::now() + patience; clock::now() < until;
        std::this_thread::sleep_for(key_look_interval)) {
-    auto text = ask_desk(address + "#" + desk_key, with, text_of(what), desk_answer_patience);
+    auto text = ask_desk(address + "#" + server_key, with, text_of(what), server_answer_patience);
     if (!text) {
       last = text.error();
-      desk_key = noted_keys(at.dir).next_after(desk_key); // the server may be changing its own key
+      server_key =
+          noted_keys(at.dir).next_after(server_key); // the server may be changing its own key
       continue;
     }
     const auto answer = join_answer_from(*text);
@@ -129,7 +130,7 @@ int command_rotate_key(const rotate_options& options) {
   if (!own || !next)
     return refuse_command(own ? next.error() : own.error());
   std::printf("the next key of %s is %s\n", at->shown.c_str(), next->public_key.c_str());
-  if (auto ok = tell_desk(*at, *own, {at->node, next->public_key, !options.force}); !ok)
+  if (auto ok = notify_server(*at, *own, {at->node, next->public_key, !options.force}); !ok)
     return refuse_command(ok.error());
   std::printf("  it is trusted\n");
   std::error_code failed;
@@ -140,7 +141,7 @@ int command_rotate_key(const rotate_options& options) {
   if (!count)
     return refuse_command(count.error());
   std::printf("  %zu processes of this machine use it\n", *count);
-  const auto remark = tell_desk(*at, *next, {at->node, "", true});
+  const auto remark = notify_server(*at, *next, {at->node, "", true});
   if (!remark)
     return refuse_command(remark.error());
   std::printf("  the old one is revoked\n");

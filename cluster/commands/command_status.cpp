@@ -3,7 +3,7 @@
 #include "cluster/files/json_text.hpp"
 #include "cluster/files/stable_name.hpp"
 #include "cluster/roles/root_client.hpp"
-#include "gateway/state/board.hpp"
+#include "gateway/state/gateway_state.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -54,18 +54,18 @@ void show(const join_desk::invitation& i, bool json) {
 }
 
 // False if ^C or SIGTERM came first.
-bool wait_for_all(join_desk& desk, bool json) {
+bool wait_for_all(join_desk& server, bool json) {
   std::map<std::string, std::pair<bool, std::string>> shown;
   for (;;) {
-    desk.tick();
-    for (const auto& i : desk.invitations()) {
+    server.tick();
+    for (const auto& i : server.invitations()) {
       const std::pair now{i.has_joined, i.failed};
       const auto was = shown.find(i.node);
       if (was == shown.end() || was->second != now)
         show(i, json);
       shown[i.node] = now;
     }
-    if (desk.is_complete())
+    if (server.is_complete())
       return true;
     if (const int number = wait_for_end(signal_look_interval); number != 0)
       return false;
@@ -113,18 +113,18 @@ int up_over_machines(const cluster_config& config, const up_options& options, pl
   auto dir = run_dir::open(config.run_dir);
   if (!dir)
     return refused(dir.error());
-  auto desk = join_desk::open(config, *dir, *own, std::string(build_version()));
-  if (!desk)
-    return refused(desk.error());
+  auto server = join_desk::open(config, *dir, *own, std::string(build_version()));
+  if (!server)
+    return refused(server.error());
   if (auto ok = open_root_log(*dir, config.log_level); !ok) // no other process uses the join server
     return refused(ok.error());
   if (is_left) {
-    (*desk)->remember(with.known);
+    (*server)->remember(with.known);
   } else {
     with.known.at(root_machine) = measured_facts_of_this_machine();
-    if (!wait_for_all(**desk, options.json))
+    if (!wait_for_all(**server, options.json))
       return exit_failed;
-    with.known.merge((*desk)->gathered());
+    with.known.merge((*server)->gathered());
     with.network = network_note{config.network.host, config.network.host, config.network.port,
                                 own->public_key, std::filesystem::absolute(key_file)};
   }
@@ -134,8 +134,8 @@ int up_over_machines(const cluster_config& config, const up_options& options, pl
   auto grant = grant_of(*all, options.config, own->public_key);
   if (!grant)
     return refused(grant.error());
-  (*desk)->grant(std::move(*grant));
-  return run_root(*all, options, desk->get());
+  (*server)->grant(std::move(*grant));
+  return run_root(*all, options, server->get());
 }
 
 } // namespace

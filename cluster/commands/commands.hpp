@@ -16,7 +16,7 @@ namespace baton::cluster {
 int command_up(const up_options& options);
 
 struct join_options {
-  std::string desk; // as `cluster up` shows it: tcp://HOST:PORT#KEY
+  std::string server; // as `cluster up` shows it: tcp://HOST:PORT#KEY
   std::string node;
   std::string token;              // empty: nodes.toml knows this machine's key
   std::filesystem::path key_file; // empty: default_key_file()

@@ -58,23 +58,24 @@ join_desk::join_desk(const cluster_config& config, run_dir dir, const key_pair& 
 
 result<std::unique_ptr<join_desk>> join_desk::open(const cluster_config& config, const run_dir& dir,
                                                    const key_pair& own, std::string build) {
-  std::unique_ptr<join_desk> desk(new join_desk(config, dir, own, std::move(build)));
-  if (!desk->book_.keys().trusts(root_machine, own.public_key))
+  std::unique_ptr<join_desk> server(new join_desk(config, dir, own, std::move(build)));
+  if (!server->book_.keys().trusts(root_machine, own.public_key))
     return fail(errc::unauthorized,
                 "this machine's key was revoked (cluster rotate-key), or is another machine's: "
                 "make a new one (cluster keygen)");
-  if (auto ok = note_keys(dir, desk->book_.keys()); !ok)
+  if (auto ok = note_keys(dir, server->book_.keys()); !ok)
     return ok.error();
-  desk->endpoint_ =
+  server->endpoint_ =
       fmt::format("tcp://{}:{}", config.network.host, config.network.port + join_port_offset);
-  if (auto ok = desk->open_socket(own); !ok)
+  if (auto ok = server->open_socket(own); !ok)
     return ok.error();
-  desk->launcher_ = std::make_unique<node_launcher>(
-      dir,
-      [d = desk.get()](const std::string& node, const std::string& why) { d->failed(node, why); });
-  if (auto ok = desk->launch(config.nodes); !ok)
+  server->launcher_ = std::make_unique<node_launcher>(
+      dir, [d = server.get()](const std::string& node, const std::string& why) {
+        d->failed(node, why);
+      });
+  if (auto ok = server->launch(config.nodes); !ok)
     return ok.error();
-  return desk;
+  return server;
 }
 
 result<void> join_desk::launch(const std::vector<node_config>& nodes) {
@@ -142,7 +143,7 @@ void join_desk::use_key(const key_pair& own) {
     book_.use_root_key(own.public_key);
   }
   for (const auto& i : invitations())
-    launcher_->change_desk(i.node, i.endpoint);
+    launcher_->change_server(i.node, i.endpoint);
   for (int attempt = 0; attempt < rebind_attempts; ++attempt) {
     const auto ok = open_socket(own);
     if (ok)

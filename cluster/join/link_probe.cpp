@@ -27,9 +27,9 @@ std::optional<double> fastest(desk_line& line, const link_request& r, int count)
 
 } // namespace
 
-link_speed measure_link(const std::string& desk, const key_pair& own, const std::string& node,
+link_speed measure_link(const std::string& server, const key_pair& own, const std::string& node,
                         const std::string& token) {
-  auto line = desk_line::open(desk, own);
+  auto line = desk_line::open(server, own);
   if (!line)
     return {};
   link_request r{node, token, 1};

@@ -10,7 +10,7 @@ namespace baton::cluster {
 
 // Transfers about four megabytes. Unknown if the server does not answer, or does not let this
 // machine join; join_registry reports the reason to a request to join.
-link_speed measure_link(const std::string& desk, const key_pair& own, const std::string& node,
+link_speed measure_link(const std::string& server, const key_pair& own, const std::string& node,
                         const std::string& token);
 
 } // namespace baton::cluster

@@ -32,21 +32,21 @@ node_launcher::~node_launcher() {
 }
 
 result<void> node_launcher::keep(const std::string& node, const std::string& launch,
-                                 const std::string& desk, const std::string& token) {
+                                 const std::string& server, const std::string& token) {
   if (auto ok = dir_.write(token_name(node), token + "\n"); !ok)
     return ok;
   std::lock_guard lock(mutex_);
   auto& what = all_[node];
   what.launch = launch;
-  what.desk = desk;
+  what.server = server;
   what.is_dropped = false;
   return {};
 }
 
-void node_launcher::change_desk(const std::string& node, const std::string& desk) {
+void node_launcher::change_server(const std::string& node, const std::string& server) {
   std::lock_guard lock(mutex_);
   if (const auto what = all_.find(node); what != all_.end())
-    what->second.desk = desk;
+    what->second.server = server;
 }
 
 void node_launcher::drop(const std::string& node) {
@@ -62,7 +62,7 @@ void node_launcher::drop(const std::string& node) {
 std::string node_launcher::command_of(const std::string& node, const one& what) const {
   const auto file = dir_.path() / token_name(node);
   return fmt::format("exec < {}; exec {} cluster join {} --node {} --token -",
-                     quoted(file.string()), what.launch, what.desk, node);
+                     quoted(file.string()), what.launch, what.server, node);
 }
 
 void node_launcher::start(const std::string& node, one& what, clock::time_point now) {

@@ -27,10 +27,10 @@ public:
 
   // Keeps `launch` followed by `cluster join` running. The command reads the token, if any, from
   // its first line of input, where no other user can see it. Errors: io_failed.
-  result<void> keep(const std::string& node, const std::string& launch, const std::string& desk,
+  result<void> keep(const std::string& node, const std::string& launch, const std::string& server,
                     const std::string& token);
   // Uses this server from the next start on.
-  void change_desk(const std::string& node, const std::string& desk);
+  void change_server(const std::string& node, const std::string& server);
   // Stops restarting it.
   void drop(const std::string& node);
   // Starts commands that are due.
@@ -39,7 +39,7 @@ public:
 private:
   struct one {
     std::string launch;
-    std::string desk;
+    std::string server;
     std::int32_t pid = 0; // 0: not running
     clock::time_point due{};
     std::chrono::milliseconds wait = launch_again_min;

@@ -2,7 +2,7 @@
 
 #include "cluster/bus/starvation.hpp"
 #include "cluster/roles/process.hpp"
-#include "gateway/state/board.hpp"
+#include "gateway/state/gateway_state.hpp"
 #include "runtime/collective/group_memory.hpp"
 
 #include <spdlog/spdlog.h>

@@ -124,9 +124,9 @@ gateway_files::gateway_files(gateway_section section)
     : section_(std::move(section)), keys_(named({section_.api_keys})),
       certificate_(named({section_.tls_certificate, section_.tls_key})) {}
 
-void gateway_files::attach(std::shared_ptr<gateway::board> board,
+void gateway_files::attach(std::shared_ptr<gateway::gateway_state> state,
                            std::shared_ptr<gateway::door_server> doors) {
-  board_ = std::move(board);
+  state_ = std::move(state);
   doors_ = std::move(doors);
 }
 
@@ -139,8 +139,8 @@ void gateway_files::reload_keys() {
   }
   keys_wrong_.clear();
   spdlog::info("{} API keys from {}", (*keys)->size(), section_.api_keys.string());
-  board_->gate().replace(gateway::key_ring(std::move(**keys)),
-                         gateway::gate::instant::clock::now());
+  state_->authenticator().replace(gateway::key_ring(std::move(**keys)),
+                                  gateway::authenticator::instant::clock::now());
 }
 
 void gateway_files::reload_certificate() {

@@ -6,7 +6,7 @@
 #include "cluster/files/file_watch.hpp"
 #include "gateway/http/http_server.hpp"
 #include "gateway/server/door_server.hpp"
-#include "gateway/state/board.hpp"
+#include "gateway/state/gateway_state.hpp"
 
 #include <functional>
 #include <memory>
@@ -38,7 +38,8 @@ class gateway_files {
 public:
   // Requires: the state and servers were set up from files read after this watch was made.
   explicit gateway_files(gateway_section section);
-  void attach(std::shared_ptr<gateway::board> board, std::shared_ptr<gateway::door_server> doors);
+  void attach(std::shared_ptr<gateway::gateway_state> state,
+              std::shared_ptr<gateway::door_server> doors);
 
   // Call it periodically. An unreadable file changes nothing; `told` gets the reason, and an empty
   // text once all is well again.
@@ -51,7 +52,7 @@ private:
   gateway_section section_;
   file_watch keys_;
   file_watch certificate_;
-  std::shared_ptr<gateway::board> board_;
+  std::shared_ptr<gateway::gateway_state> state_;
   std::shared_ptr<gateway::door_server> doors_;
   std::string keys_wrong_; // empty: no error
   std::string certificate_wrong_;

@@ -3,7 +3,7 @@
 #include "cluster/config/worker_description.hpp"
 #include "cluster/models/models_note.hpp"
 #include "cluster/plan/worker_seats.hpp"
-#include "gateway/workers/repository_desk.hpp"
+#include "gateway/workers/repository_client.hpp"
 #include "gateway/workers/worker_lookup.hpp"
 #include "gateway/zmq/zmq_door_workers.hpp"
 
@@ -51,17 +51,18 @@ std::vector<std::string> processes_of(const served_model& m) {
 }
 
 // Null: nodes.toml has neither a model repository nor a store.
-gateway::repository_actor start_desk(process& self, const cluster_config& config,
-                                     gateway::board& board) {
+gateway::repository_actor start_repository_client(process& self, const cluster_config& config,
+                                                  gateway::gateway_state& state) {
   if (!config.has_changing_models())
     return {};
-  gateway::repository_desk_config desk;
-  desk.root = place::root;
-  desk.ask = [&self](const change_model& m) {
+  gateway::repository_client_config settings;
+  settings.root = place::root;
+  settings.ask = [&self](const change_model& m) {
     self.links().post(place::root, actors::well_known::models, message(m));
   };
-  const auto made = self.own_typed(gateway::spawn_repository_desk(self.system(), std::move(desk)));
-  board.set_repository(std::make_shared<const gateway::repository_link>(
+  const auto made =
+      self.own_typed(gateway::spawn_repository_client(self.system(), std::move(settings)));
+  state.set_repository(std::make_shared<const gateway::repository_link>(
       gateway::repository_link{made, config.store.has_value()}));
   self.tell_peers(made);
   return made;
@@ -71,17 +72,17 @@ gateway::repository_actor start_desk(process& self, const cluster_config& config
 
 result<std::shared_ptr<gateway_workers>>
 gateway_workers::start(process& self, const cluster_base& cluster,
-                       std::shared_ptr<gateway::board> board, std::uint32_t gateway_index) {
-  auto made = std::make_shared<gateway_workers>(self, cluster, std::move(board), gateway_index);
+                       std::shared_ptr<gateway::gateway_state> state, std::uint32_t gateway_index) {
+  auto made = std::make_shared<gateway_workers>(self, cluster, std::move(state), gateway_index);
   const auto& config = cluster.config;
   if (config.workers.empty() && !config.has_changing_models())
     return made;
   auto door = gateway::worker_door::bind(cluster.dir.endpoint(worker_door_name(gateway_index)),
-                                         made->board_);
+                                         made->state_);
   if (!door)
     return door.error();
   made->door_ = *std::move(door);
-  const auto repository = start_desk(self, config, *made->board_);
+  const auto repository = start_repository_client(self, config, *made->state_);
   made->take(noted_standing(config, cluster.dir));
   self.links().publish(actors::well_known::models,
                        [repository, to = made](const envelope&, message&& m) {
@@ -104,8 +105,9 @@ gateway_workers::start(process& self, const cluster_base& cluster,
 }
 
 gateway_workers::gateway_workers(process& self, const cluster_base& cluster,
-                                 std::shared_ptr<gateway::board> board, std::uint32_t gateway_index)
-    : self_(self), cluster_(cluster), board_(std::move(board)), index_(gateway_index) {}
+                                 std::shared_ptr<gateway::gateway_state> state,
+                                 std::uint32_t gateway_index)
+    : self_(self), cluster_(cluster), state_(std::move(state)), index_(gateway_index) {}
 
 gateway_workers::~gateway_workers() {
   stop();
@@ -160,11 +162,11 @@ void gateway_workers::follow(serving& s, const served_model& one) {
   auto facts = *s.view.facts;
   facts.processes = std::move(processes);
   s.view.facts = std::make_shared<const gateway::worker_facts>(std::move(facts));
-  caf::anon_send(s.pool, gateway::worker_places{s.places});
+  caf::anon_send(s.pool, gateway::worker_processes{s.places});
 }
 
-std::vector<gateway::worker_place> gateway_workers::places_of(const served_model& one) const {
-  std::vector<gateway::worker_place> places;
+std::vector<gateway::worker_process> gateway_workers::places_of(const served_model& one) const {
+  std::vector<gateway::worker_process> places;
   for (const auto& w : one.workers)
     if (w.gateway_index == index_)
       places.push_back({w.process, w.name});
@@ -192,9 +194,9 @@ gateway_workers::serving gateway_workers::make(const served_model& one,
   options.model = one.name;
   options.version = one.version;
   options.limits = limits_of(config);
-  options.facts = board_;
-  options.places = places_of(one);
-  options.say = [door = door_](schedule::worker_incarnation to, message m) {
+  options.facts = state_;
+  options.processes = places_of(one);
+  options.send = [door = door_](schedule::worker_incarnation to, message m) {
     door->say(to, std::move(m));
   };
   options.report = [this](const status& st) {
@@ -204,7 +206,7 @@ gateway_workers::serving gateway_workers::make(const served_model& one,
     *flag = true;
     say_drained(revision);
   };
-  s.places = options.places;
+  s.places = options.processes;
   s.has_workers = [load = options.load](bool has) { load->has_workers = has; };
   s.has_workers(!one.workers.empty());
   s.view = {one.name,    one.version,   options.load, facts_of(config, processes_of(one)),
@@ -249,7 +251,7 @@ void gateway_workers::show(served_models now) {
   }
   for (auto& [name, versions] : models->by_name)
     std::sort(versions.begin(), versions.end(), gateway::goes_ahead<gateway::worker_model>);
-  board_->set_workers(std::move(models), std::move(views), std::move(now));
+  state_->set_workers(std::move(models), std::move(views), std::move(now));
   if (std::exchange(is_open_, true))
     door_->change(std::move(places));
   else

@@ -9,7 +9,7 @@
 
 #include "cluster/roles/process.hpp"
 #include "cluster/roles/roles.hpp"
-#include "gateway/state/board.hpp"
+#include "gateway/state/gateway_state.hpp"
 #include "gateway/workers/worker_pool.hpp"
 
 #include <map>
@@ -27,11 +27,11 @@ public:
   // Starts from the state in the run directory and publishes it to the gateway. Opens nothing if
   // nodes.toml has no [[workers]], [model_repository] or [model_store]. Only before `self` begins.
   // Errors: address_in_use, io_failed.
-  static result<std::shared_ptr<gateway_workers>> start(process& self, const cluster_base& cluster,
-                                                        std::shared_ptr<gateway::board> board,
-                                                        std::uint32_t gateway_index);
-  gateway_workers(process& self, const cluster_base& cluster, std::shared_ptr<gateway::board> board,
-                  std::uint32_t gateway_index);
+  static result<std::shared_ptr<gateway_workers>>
+  start(process& self, const cluster_base& cluster, std::shared_ptr<gateway::gateway_state> state,
+        std::uint32_t gateway_index);
+  gateway_workers(process& self, const cluster_base& cluster,
+                  std::shared_ptr<gateway::gateway_state> state, std::uint32_t gateway_index);
   ~gateway_workers(); // stops
   // Ignores workers from now on and ends all pools. Idempotent.
   void stop();
@@ -40,7 +40,7 @@ private:
   struct serving {
     gateway::worker_pool_actor pool;
     gateway::worker_view view;
-    std::vector<gateway::worker_place> places;
+    std::vector<gateway::worker_process> places;
     std::function<void(bool)> has_workers{}; // sets the flag of its load
     std::shared_ptr<std::atomic<bool>> is_drained = std::make_shared<std::atomic<bool>>(false);
     std::optional<std::chrono::steady_clock::time_point> idle_since{}; // since unpublished
@@ -51,7 +51,7 @@ private:
   bool take(const served_model& one);
   serving make(const served_model& one, const worker_config& config);
   void follow(serving& s, const served_model& one);
-  std::vector<gateway::worker_place> places_of(const served_model& one) const;
+  std::vector<gateway::worker_process> places_of(const served_model& one) const;
   void end_others(const served_models& now);
   void show(served_models now);
   void say_drained(std::uint64_t revision);
@@ -60,7 +60,7 @@ private:
 
   process& self_;
   const cluster_base& cluster_;
-  std::shared_ptr<gateway::board> board_;
+  std::shared_ptr<gateway::gateway_state> state_;
   std::uint32_t index_;
   std::shared_ptr<gateway::worker_door> door_; // null: there are no worker models
   std::mutex mutex_;

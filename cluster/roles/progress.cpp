@@ -2,7 +2,7 @@
 
 #include "cluster/files/json_text.hpp"
 #include "cluster/files/run_dir.hpp"
-#include "gateway/state/board.hpp"
+#include "gateway/state/gateway_state.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -8,7 +8,7 @@
 #include "cluster/roles/process.hpp"
 #include "cluster/roles/roles.hpp"
 #include "gateway/auth/crash_record.hpp"
-#include "gateway/dispatch/front.hpp"
+#include "gateway/dispatch/request_router.hpp"
 #include "gateway/server/door_server.hpp"
 
 #include <spdlog/spdlog.h>
@@ -19,7 +19,7 @@ namespace {
 constexpr std::chrono::milliseconds files_interval{500}; // for a look at the files
 
 struct head_place {
-  gateway::pipeline_seat seat;
+  gateway::pipeline_config pipeline;
   stable_name name; // under which it is found
 };
 
@@ -46,7 +46,7 @@ gateway::gateway_config settings(const cluster_base& cluster, const identity& se
   c.model_aliases = cluster.config.model.aliases; // of the first model
   c.pipelines.clear();
   for (const auto& head : heads)
-    c.pipelines.push_back(head.seat);
+    c.pipelines.push_back(head.pipeline);
   c.build = std::string(build_version());
   c.threads = g.threads;
   c.http_bounds.connections_max = g.max_connections;
@@ -69,21 +69,22 @@ gateway::gateway_config settings(const cluster_base& cluster, const identity& se
 
 // The pipeline that a message concerns: that of the head that sent it, or of the head whose status
 // the root sends. All other messages concern the whole cluster, and go to the first.
-std::size_t desk_of(process_id source, const message& m, const std::vector<head_place>& heads) {
+std::size_t client_of(process_id source, const message& m, const std::vector<head_place>& heads) {
   const auto* about = std::get_if<status>(&m);
   for (std::size_t i = 0; i < heads.size(); ++i)
-    if (const auto head = heads[i].seat.head; head == source || (about && about->process == head))
+    if (const auto head = heads[i].pipeline.head;
+        head == source || (about && about->process == head))
       return i;
   return 0;
 }
 
 // Without LLMs there is no pipeline client; then this applies the root's messages.
-void hear_root(process& self, const std::shared_ptr<gateway::board>& board) {
-  self.links().publish(actors::well_known::gateway, [board](const envelope&, message&& m) {
+void hear_root(process& self, const std::shared_ptr<gateway::gateway_state>& state) {
+  self.links().publish(actors::well_known::gateway, [state](const envelope&, message&& m) {
     if (const auto* now = std::get_if<cluster_status>(&m))
-      board->take(*now);
+      state->take(*now);
     else if (std::holds_alternative<drain>(m))
-      board->begin_drain();
+      state->begin_drain();
   });
 }
 
@@ -97,28 +98,28 @@ void look_at_open_files(std::uint32_t connections_max) {
 }
 
 // A draining process has stopped once its last stream has ended.
-void report_when_drained(process& self, const std::shared_ptr<gateway::board>& board) {
-  self.on_tick([&self, board, told = phase::ready]() mutable {
-    if (!board->look()->is_draining)
+void report_when_drained(process& self, const std::shared_ptr<gateway::gateway_state>& state) {
+  self.on_tick([&self, state, told = phase::ready]() mutable {
+    if (!state->look()->is_draining)
       return;
-    auto now = board->requests_open() == 0 ? phase::stopped : phase::draining;
+    auto now = state->requests_open() == 0 ? phase::stopped : phase::draining;
     if (std::exchange(told, now) != now)
       self.report(now, now == phase::draining
-                           ? fmt::format("{} open requests", board->requests_open())
+                           ? fmt::format("{} open requests", state->requests_open())
                            : "");
   });
 }
 
 // Shows an error of a file in `cluster status`, unless the process is draining.
 void follow_files(process& self, std::shared_ptr<gateway_files> files,
-                  const std::shared_ptr<gateway::board>& board) {
-  self.on_tick([&self, files, board, due = std::chrono::steady_clock::time_point()]() mutable {
+                  const std::shared_ptr<gateway::gateway_state>& state) {
+  self.on_tick([&self, files, state, due = std::chrono::steady_clock::time_point()]() mutable {
     const auto now = std::chrono::steady_clock::now();
     if (now < due)
       return;
     due = now + files_interval;
     files->look([&](const std::string& why) {
-      if (!board->look()->is_draining)
+      if (!state->look()->is_draining)
         self.report(phase::ready, why);
     });
   });
@@ -150,48 +151,49 @@ int run_gateway(const cluster_base& cluster, const role_arguments& arguments) {
   for (const auto& r : remarks_on_gateway(cluster.config.gateway))
     spdlog::warn("{}: {}", r.what, r.fix);
   const auto heads = heads_of(cluster.config);
-  auto board =
-      std::make_shared<gateway::board>(settings(cluster, self.self(), heads, *std::move(keys)));
+  auto state = std::make_shared<gateway::gateway_state>(
+      settings(cluster, self.self(), heads, *std::move(keys)));
   std::vector<gateway::head_actors> actors_of_heads;
-  for (const auto& [seat, name] : heads)
+  for (const auto& [pipeline, name] : heads)
     actors_of_heads.push_back(
-        {make_proxy<actors::scheduler_actor>(self.system(), self.links(), seat.head,
+        {make_proxy<actors::scheduler_actor>(self.system(), self.links(), pipeline.head,
                                              actors::well_known::scheduler),
-         make_proxy<actors::tokenizer_actor>(self.system(), self.links(), seat.head,
+         make_proxy<actors::tokenizer_actor>(self.system(), self.links(), pipeline.head,
                                              actors::well_known::tokenizer)});
-  const auto [front, desks] = gateway::spawn_front(self.system(), board, actors_of_heads);
-  self.own_typed(front);
-  for (const auto& desk : desks)
-    self.own_resident(desk);
-  auto workers = gateway_workers::start(self, cluster, board, arguments.index);
+  const auto [router, pipeline_clients] =
+      gateway::spawn_request_router(self.system(), state, actors_of_heads);
+  self.own_typed(router);
+  for (const auto& pipeline_client : pipeline_clients)
+    self.own_resident(pipeline_client);
+  auto workers = gateway_workers::start(self, cluster, state, arguments.index);
   if (!workers) {
     spdlog::error("{}", workers.error().message);
     return exit_permanent;
   }
-  auto opened = gateway::door_server::start(self.system(), board, front);
+  auto opened = gateway::door_server::start(self.system(), state, router);
   if (!opened) {
     spdlog::error("{}", opened.error().message);
     return exit_permanent;
   }
   const std::shared_ptr<gateway::door_server> doors = *std::move(opened);
-  files->attach(board, doors);
-  if (desks.empty())
-    hear_root(self, board);
+  files->attach(state, doors);
+  if (pipeline_clients.empty())
+    hear_root(self, state);
   else
     deliver_to_chosen<actors::gateway_actor>(
         self.links(), actors::well_known::gateway,
-        [desks = desks, heads](const envelope& e, const message& m) -> actors::gateway_actor {
-          return desks[desk_of(e.source, m, heads)];
-        });
-  for (const auto& desk : desks) {
-    self.tell_peers(desk);
-    self.on_tick([desk = desk] { caf::anon_send(desk, actors::tick{}); });
+        [pipeline_clients = pipeline_clients, heads](const envelope& e, const message& m)
+            -> actors::gateway_actor { return pipeline_clients[client_of(e.source, m, heads)]; });
+  for (const auto& pipeline_client : pipeline_clients) {
+    self.tell_peers(pipeline_client);
+    self.on_tick(
+        [pipeline_client = pipeline_client] { caf::anon_send(pipeline_client, actors::tick{}); });
   }
-  report_when_drained(self, board);
-  follow_files(self, files, board);
+  report_when_drained(self, state);
+  follow_files(self, files, state);
   self.begin();
-  for (const auto& [seat, name] : heads)
-    if (auto linked = self.links().connect(seat.head, cluster.where.find(name)); !linked)
+  for (const auto& [pipeline, name] : heads)
+    if (auto linked = self.links().connect(pipeline.head, cluster.where.find(name)); !linked)
       spdlog::error("cannot connect to the {}: {}", name.name, linked.error().message);
   self.report(phase::ready);
   self.wait();

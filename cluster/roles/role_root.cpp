@@ -36,10 +36,10 @@ class root {
 public:
   // `original`: the operator's nodes.toml; `copy`: the cluster's.
   root(const cluster_contexts& all, std::filesystem::path original,
-       const std::filesystem::path& copy, life_clock& lives, process& self, progress& board,
-       join_desk* desk, model_keeper& models)
-      : all_(all), cluster_(all.base), self_(self), board_(board), desk_(desk), models_(models),
-        original_(std::move(original)), launcher_(watch_, all, copy, lives),
+       const std::filesystem::path& copy, life_clock& lives, process& self, progress& progress_line,
+       join_desk* join, model_keeper& models)
+      : all_(all), cluster_(all.base), self_(self), progress_line_(progress_line), join_(join),
+        models_(models), original_(std::move(original)), launcher_(watch_, all, copy, lives),
         keeper_(all, {[this](const plan_word& w) { say(w); },
                       [this](const plan_standing&) { change_children(); }}) {
     start_overview();
@@ -52,16 +52,17 @@ public:
   root_end shut_down(bool came_up, std::chrono::milliseconds grace) {
     models_.stop();
     drain order{grace};
-    auto failed = board_.failure();
+    auto failed = progress_line_.failure();
     is_draining_ = true;
     for (std::uint32_t i = 0; i < cluster_.config.gateway.processes; ++i)
       self_.links().send(place::gateway(i), actors::well_known::gateway, message(order));
     for (const auto& c : all_)
       self_.links().send(place::head(c.pipeline()), actors::well_known::scheduler, message(order));
-    const auto cut = came_up ? board_.wait_drained(grace, [this] { return self_.wait_briefly(); })
-                             : std::string();
+    const auto cut =
+        came_up ? progress_line_.wait_drained(grace, [this] { return self_.wait_briefly(); })
+                : std::string();
     if (failed.empty())
-      failed = board_.failure();
+      failed = progress_line_.failure();
     is_stopping_ = true;
     caf::anon_send(supervisor_, order);
     self_.wait_stopped();
@@ -130,7 +131,8 @@ private:
   // Collects children that fail while they are stopped. A gateway whose loss during draining is
   // already reported is not counted again.
   void on_end(const actors::child_exited& m) {
-    if (!is_stopping_ || !m.has_failed || board_.was_lost_while_draining(m.process, m.incarnation))
+    if (!is_stopping_ || !m.has_failed ||
+        progress_line_.was_lost_while_draining(m.process, m.incarnation))
       return;
     const std::lock_guard lock(children_mutex_);
     if (bad_ends_.size() < bad_ends_max)
@@ -158,14 +160,14 @@ private:
       if (auto ok = admit(order.node); !ok)
         return {order.request, 0, ok.error(), {}};
     const auto invited =
-        order.is_drain || desk_ == nullptr ? std::nullopt : desk_->invitation_of(order.node);
+        order.is_drain || join_ == nullptr ? std::nullopt : join_->invitation_of(order.node);
     if (invited && !invited->has_joined)
       return {order.request, 0, error{errc::not_ready, text_of(*invited), ""}, {}};
     return keeper_.change(order);
   }
 
   result<void> admit(const std::string& node) {
-    if (desk_ == nullptr)
+    if (join_ == nullptr)
       return fail(
           errc::not_found,
           "there is no node {}, and none can be added: the cluster came up without cluster.host",
@@ -177,14 +179,14 @@ private:
     if (!fresh)
       return fresh.error();
     const auto newcomers = keeper_.admit(node, *text, std::move(*fresh));
-    return newcomers ? desk_->expect(*newcomers, keeper_.word().nodes) : newcomers.error();
+    return newcomers ? join_->expect(*newcomers, keeper_.word().nodes) : newcomers.error();
   }
 
   // The node's agent is informed and exits; until then its key is trusted.
   nodes_changed remove(const remove_node& order) {
     if (auto ok = keeper_.remove(order.node); !ok)
       return {order.request, 0, ok.error(), {}};
-    desk_->dismiss(order.node, keeper_.word().nodes);
+    join_->dismiss(order.node, keeper_.word().nodes);
     return {order.request, 0, std::nullopt, {}};
   }
 
@@ -193,7 +195,7 @@ private:
     const auto& front = cluster_.config.gateway;
     config.url = (front.tls_certificate.empty() ? "http://" : "https://") + front.http;
     config.expected = expected_of(all_, keeper_.standing(), models_.workers(), models_.standing());
-    config.changed = [this](const cluster_status& s) { board_.show(s); };
+    config.changed = [this](const cluster_status& s) { progress_line_.show(s); };
     config.send_to_client = [this](process_id who, const cluster_status& s) {
       self_.links().send(who, actors::well_known::client, message(s));
     };
@@ -260,8 +262,8 @@ private:
       here(spec);
       if (spec.role == role::worker)
         models_.on_gone(spec.process);
-      if (desk_ != nullptr)
-        desk_->forget_strangers();
+      if (join_ != nullptr)
+        join_->forget_strangers();
     };
     config.stop = [this, here = config.stop](const actors::child_spec& spec, std::int32_t pid,
                                              bool force) {
@@ -323,7 +325,7 @@ private:
   }
 
   void say_joined_to(process_id agent, const plan_word& w) {
-    if (desk_ != nullptr)
+    if (join_ != nullptr)
       self_.links().send(
           agent, actors::well_known::supervisor,
           joined{json_of(w.known).dump(), noted_keys(cluster_.dir).text(), text_of(w.nodes)});
@@ -331,17 +333,17 @@ private:
 
   // An agent has persisted the keys.
   void heard(process_id agent, const joined& m) {
-    if (desk_ == nullptr)
+    if (join_ == nullptr)
       return;
     for (const auto& a : keeper_.word().agents)
       if (a.process == agent)
-        desk_->heard(a.on, machine_keys::from(m.keys));
+        join_->heard(a.on, machine_keys::from(m.keys));
   }
 
   void say(const plan_word& w) {
     for (const auto& shards : w.shards) {
-      if (desk_ != nullptr)
-        desk_->change(shards);
+      if (join_ != nullptr)
+        join_->change(shards);
       say_to(place::head(shards.pipeline), w);
     }
     for (const auto& a : w.agents)
@@ -351,8 +353,8 @@ private:
   const cluster_contexts& all_;
   const cluster_base& cluster_;
   process& self_;
-  progress& board_;
-  join_desk* desk_; // null: all nodes are on this machine
+  progress& progress_line_;
+  join_desk* join_; // null: all nodes are on this machine
   model_keeper& models_;
   std::atomic<bool> is_draining_{false};
   std::atomic<bool> is_stopping_{false}; // set after is_draining_
@@ -369,7 +371,7 @@ private:
 
 } // namespace
 
-int run_root(const cluster_contexts& pipelines, const up_options& options, join_desk* desk) {
+int run_root(const cluster_contexts& pipelines, const up_options& options, join_desk* join) {
   const auto& cluster = pipelines.base;
   auto refuse = [&](const error& e) {
     progress::failed(e, options.json);
@@ -397,31 +399,31 @@ int run_root(const cluster_contexts& pipelines, const up_options& options, join_
   auto models = model_keeper::create(cluster.config, cluster.dir);
   if (!models)
     return refuse(models.error());
-  progress board(pipelines, options.json);
-  auto all = std::make_unique<root>(pipelines, options.config, *config, lives, self, board, desk,
-                                    **models);
-  if (desk) {
-    self.on_tick([desk] { desk->tick(); });
-    self.on_key([desk](const key_pair& own) { desk->use_key(own); });
-    desk->on_keys([&] { all->keys_changed(); });
-    desk->on_failed(
+  progress progress_line(pipelines, options.json);
+  auto all = std::make_unique<root>(pipelines, options.config, *config, lives, self, progress_line,
+                                    join, **models);
+  if (join) {
+    self.on_tick([join] { join->tick(); });
+    self.on_key([join](const key_pair& own) { join->use_key(own); });
+    join->on_keys([&] { all->keys_changed(); });
+    join->on_failed(
         [&](const std::string& node, const std::string& why) { all->cannot(node, why); });
-    desk->on_joined([&](const std::string& node, const machine_facts& facts) {
+    join->on_joined([&](const std::string& node, const machine_facts& facts) {
       all->joined_late(node, facts);
     });
-    for (const auto& [node, facts] : desk->gathered()) // joined before the callback was set
+    for (const auto& [node, facts] : join->gathered()) // joined before the callback was set
       if (!cluster.made_with.known.contains(node))
         all->joined_late(node, facts);
   }
   self.begin();
-  bool came_up = board.wait_ready([&] { return self.wait_briefly(); });
+  bool came_up = progress_line.wait_ready([&] { return self.wait_briefly(); });
   if (came_up)
     self.wait();
-  board.draining();
-  if (desk) {
-    desk->on_failed(nullptr);
-    desk->on_joined(nullptr);
-    desk->on_keys(nullptr);
+  progress_line.draining();
+  if (join) {
+    join->on_failed(nullptr);
+    join->on_joined(nullptr);
+    join->on_keys(nullptr);
   }
   const auto end = all->shut_down(came_up, came_up ? cluster.config.shutdown_timeout
                                                    : std::chrono::milliseconds(0));
@@ -435,7 +437,7 @@ int run_root(const cluster_contexts& pipelines, const up_options& options, join_
   forget_running(cluster.dir);
   if (!end.why.empty())
     spdlog::error("did not end cleanly: {}", end.why);
-  board.stopped(end);
+  progress_line.stopped(end);
   return end.status;
 }
 

@@ -116,8 +116,8 @@ struct up_options {
   bool json = false;
 };
 class join_desk;
-// The root: starts everything, shows progress, serves until SIGTERM or ^C, drains. `desk`: where
+// The root: starts everything, shows progress, serves until SIGTERM or ^C, drains. `server`: where
 // other machines join; null: there are none.
-int run_root(const cluster_contexts& all, const up_options& options, join_desk* desk = nullptr);
+int run_root(const cluster_contexts& all, const up_options& options, join_desk* server = nullptr);
 
 } // namespace baton::cluster

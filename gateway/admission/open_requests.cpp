@@ -5,29 +5,29 @@
 
 namespace baton::gateway {
 
-void say_in(const field_words& words, stream_event& e) {
+void use_client_terms(const field_names& names, stream_event& e) {
   if (auto* no = std::get_if<rejected>(&e)) {
-    no->reason = said_in(words, std::move(no->reason));
+    no->reason = in_client_terms(names, std::move(no->reason));
   } else if (auto* f = std::get_if<failed>(&e)) {
-    f->reason = said_in(words, std::move(f->reason));
+    f->reason = in_client_terms(names, std::move(f->reason));
   } else if (auto* c = std::get_if<chunk>(&e); c && c->failure) {
-    c->failure = said_in(words, *std::move(c->failure));
+    c->failure = in_client_terms(names, *std::move(c->failure));
   }
 }
 
-rejected said_in(const field_words& words, rejected no) {
-  no.reason = said_in(words, std::move(no.reason));
+rejected in_client_terms(const field_names& names, rejected no) {
+  no.reason = in_client_terms(names, std::move(no.reason));
   return no;
 }
 
-open_requests::open_requests(open_request first, std::uint32_t choices, field_words words)
+open_requests::open_requests(open_request first, std::uint32_t choices, field_names names)
     : choices_(choices) {
-  add(std::move(first), std::move(words));
+  add(std::move(first), std::move(names));
 }
 
-void open_requests::add(open_request further, field_words words) {
-  all_.push_back({std::move(further), false, choices_, std::move(words)});
-  ++untold_;
+void open_requests::add(open_request further, field_names names) {
+  all_.push_back({std::move(further), false, choices_, std::move(names)});
+  ++unanswered_;
 }
 
 bool open_requests::is_cut() const noexcept {
@@ -43,24 +43,24 @@ void open_requests::close(cancel_reason why) noexcept {
 // Until all have answered, only the others are read. Further events stay in their streams, which
 // are bounded.
 std::optional<stream_event> open_requests::next() {
-  for (std::size_t place = 0; place < all_.size(); ++place) {
-    auto& one = all_[place];
-    if (untold_ > 0 && one.is_told) {
+  for (std::size_t index = 0; index < all_.size(); ++index) {
+    auto& one = all_[index];
+    if (unanswered_ > 0 && one.is_answered) {
       continue;
     }
     if (auto event = one.open.next()) {
-      take_note(place, *event);
-      say_in(one.words, *event);
+      record(index, *event);
+      use_client_terms(one.names, *event);
       return event;
     }
   }
   return std::nullopt;
 }
 
-void open_requests::take_note(std::size_t place, stream_event& e) {
-  auto& one = all_[place];
-  if (!std::exchange(one.is_told, true)) {
-    --untold_;
+void open_requests::record(std::size_t index, stream_event& e) {
+  auto& one = all_[index];
+  if (!std::exchange(one.is_answered, true)) {
+    --unanswered_;
   }
   if (auto* c = std::get_if<chunk>(&e)) {
     auto& used = usage_ ? *usage_ : usage_.emplace();
@@ -71,7 +71,7 @@ void open_requests::take_note(std::size_t place, stream_event& e) {
     if (c->finish != finish::none && one.choices_left > 0 && --one.choices_left == 0) {
       one.open.ended();
     }
-    c->choice += static_cast<std::uint32_t>(place) * choices_;
+    c->choice += static_cast<std::uint32_t>(index) * choices_;
   } else if (const auto* piece = std::get_if<inferred>(&e)) {
     if (piece->is_last) {
       one.open.ended();
@@ -85,11 +85,11 @@ void open_requests::take_note(std::size_t place, stream_event& e) {
   }
 }
 
-openings one_of(opening first, std::uint32_t choices, field_words words) {
+open_results one_of(open_result first, std::uint32_t choices, field_names names) {
   if (!first) {
-    return said_in(words, first.refusal());
+    return in_client_terms(names, first.refusal());
   }
-  return open_requests(*std::move(first), choices, std::move(words));
+  return open_requests(*std::move(first), choices, std::move(names));
 }
 
 } // namespace baton::gateway

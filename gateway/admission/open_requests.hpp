@@ -3,9 +3,9 @@
 // that still run.
 #pragma once
 
-#include "gateway/admission/reception.hpp"
+#include "gateway/admission/admission.hpp"
 #include "gateway/base/access_log.hpp"
-#include "gateway/base/field_words.hpp"
+#include "gateway/base/field_names.hpp"
 
 #include <functional>
 #include <optional>
@@ -17,9 +17,9 @@ class open_requests {
 public:
   // `choices`: per request. All have the same model. `names`: the client's names for fields of this
   // one.
-  open_requests(open_request first, std::uint32_t choices, field_words words = {});
+  open_requests(open_request first, std::uint32_t choices, field_names names = {});
   // Requires: no event has been taken yet.
-  void add(open_request further, field_words words = {});
+  void add(open_request further, field_names names = {});
 
   // The next event of any of them. Grants, or a refusal, come first. Errors have the client's
   // names.
@@ -35,24 +35,24 @@ public:
 private:
   struct member {
     open_request open;
-    bool is_told = false; // by a grant or a refusal
+    bool is_answered = false; // by a grant or a refusal
     std::uint32_t choices_left = 0;
-    field_words words;
+    field_names names;
   };
   // Updates the member by the event; its choice becomes one of the call's.
-  void take_note(std::size_t place, stream_event& e);
+  void record(std::size_t index, stream_event& e);
 
   std::vector<member> all_;
   std::optional<request_usage> usage_;
   std::uint32_t choices_;
-  std::size_t untold_ = 0;
+  std::size_t unanswered_ = 0;
 };
 
-using openings = opening_of<open_requests>;
+using open_results = open_result_of<open_requests>;
 // A single request, or its refusal.
-openings one_of(opening first, std::uint32_t choices, field_words words = {});
+open_results one_of(open_result first, std::uint32_t choices, field_names names = {});
 // Puts the client's field names into a refusal or a failure.
-rejected said_in(const field_words& words, rejected no);
-void say_in(const field_words& words, stream_event& e);
+rejected in_client_terms(const field_names& names, rejected no);
+void use_client_terms(const field_names& names, stream_event& e);
 
 } // namespace baton::gateway

@@ -7,7 +7,7 @@ namespace baton::gateway {
 namespace {
 
 // Requests end every second on a busy server.
-constexpr std::chrono::milliseconds place_retry_after{1'000};
+constexpr std::chrono::milliseconds concurrency_retry_after{1'000};
 constexpr double minute_ms = 60'000;
 
 } // namespace
@@ -39,7 +39,7 @@ quota_meter::quota_meter(const key_quotas& quotas, instant now) {
 
 std::optional<quota_refusal> quota_meter::begin(instant now) {
   if (quotas_.concurrent_requests != 0 && open_ >= quotas_.concurrent_requests) {
-    return quota_refusal{quota_names[0], quotas_.concurrent_requests, place_retry_after};
+    return quota_refusal{quota_names[0], quotas_.concurrent_requests, concurrency_retry_after};
   }
   requests_.refill(now);
   if (requests_.per_minute != 0 && requests_.left < 1) {
@@ -58,7 +58,7 @@ void quota_meter::end() noexcept {
   open_ -= std::min<std::uint64_t>(open_, 1);
 }
 
-void quota_meter::spend(std::uint64_t tokens, instant now) {
+void quota_meter::record_usage(std::uint64_t tokens, instant now) {
   tokens_.refill(now);
   tokens_.left -= static_cast<double>(tokens);
 }

@@ -32,9 +32,9 @@ public:
   // Begins a request, unless a quota is used up: then nothing is taken.
   std::optional<quota_refusal> begin(instant now);
   // A client resumes a request that was begun before: never refused.
-  void begin_again() noexcept { ++open_; }
+  void begin_resumed() noexcept { ++open_; }
   void end() noexcept;
-  void spend(std::uint64_t tokens, instant now);
+  void record_usage(std::uint64_t tokens, instant now);
   // Changes the bounds; past usage still counts.
   void change(const key_quotas& quotas, instant now);
 

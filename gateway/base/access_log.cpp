@@ -32,7 +32,7 @@ void append(std::string& out, std::string_view name, std::string_view text) {
 } // namespace
 
 std::string access_line(const access_entry& e) {
-  auto out = fmt::format("door={}", e.door);
+  auto out = fmt::format("door={}", e.protocol);
   append(out, "method", e.method);
   append(out, "path", e.path);
   fmt::format_to(std::back_inserter(out), " status={} bytes={} seconds={:.6f}", e.status, e.bytes,
@@ -66,7 +66,7 @@ bool is_poll(const access_entry& e) noexcept {
       "/inference.GRPCInferenceService/ServerLive",
       "/inference.GRPCInferenceService/ServerReady",
       "/org.pytorch.serve.grpc.inference.InferenceAPIsService/Ping"};
-  const bool is_well = e.door == "grpc" ? e.status == 0 : e.status < first_failure;
+  const bool is_well = e.protocol == "grpc" ? e.status == 0 : e.status < first_failure;
   return is_well && (e.path.starts_with("/page/") ||
                      std::find(std::begin(polls), std::end(polls), e.path) != std::end(polls));
 }

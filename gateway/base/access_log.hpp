@@ -27,11 +27,11 @@ struct request_usage {
 };
 
 struct access_entry {
-  std::string_view door;   // "http", "websocket" or "grpc"
-  std::string_view method; // of HTTP
-  std::string_view path;   // without its query
-  int status = 0;          // HTTP's; over gRPC its code
-  std::uint64_t bytes = 0; // of the response with its header; over gRPC of its messages
+  std::string_view protocol; // "http", "websocket" or "grpc"
+  std::string_view method;   // of HTTP
+  std::string_view path;     // without its query
+  int status = 0;            // HTTP's; over gRPC its code
+  std::uint64_t bytes = 0;   // of the response with its header; over gRPC of its messages
   double seconds = 0;
   std::string_view client; // address and port
   std::string_view key;    // the name of its API key; empty: none

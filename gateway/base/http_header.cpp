@@ -16,7 +16,8 @@ std::string lower(std::string_view text) {
 namespace {
 
 // Empty: `text` does not begin with `prefix`.
-std::optional<std::string_view> behind(std::string_view prefix, std::string_view text) noexcept {
+std::optional<std::string_view> after_prefix(std::string_view prefix,
+                                             std::string_view text) noexcept {
   const auto is_same = [](unsigned char a, unsigned char b) { return a == std::tolower(b); };
   if (text.size() < prefix.size() ||
       !std::equal(prefix.begin(), prefix.end(), text.begin(), is_same)) {
@@ -31,8 +32,8 @@ std::optional<request_target> read_target(std::string_view method, std::string_v
   if (text.starts_with('/') || (text == "*" && method == "OPTIONS")) {
     return request_target{text, {}};
   }
-  auto rest = behind("http://", text);
-  rest = rest ? rest : behind("https://", text);
+  auto rest = after_prefix("http://", text);
+  rest = rest ? rest : after_prefix("https://", text);
   if (!rest) {
     return std::nullopt;
   }

@@ -199,7 +199,7 @@ void field_reader::refuse_type(std::string_view name, std::string_view wanted, c
 
 void field_reader::judge_unknown(const std::string& name, const json& value,
                                  std::span<const unsupported_field> unsupported, object_kind kind) {
-  if (value.is_null() || is_read_over(kind, name)) {
+  if (value.is_null() || is_ignored(kind, name)) {
     return;
   }
   const unsupported_field* known = nullptr;

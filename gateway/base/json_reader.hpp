@@ -3,7 +3,7 @@
 // an answer. No exception leaves it.
 #pragma once
 
-#include "gateway/base/read_over.hpp"
+#include "gateway/base/ignored_fields.hpp"
 #include "gateway/base/request_check.hpp"
 #include "schema/result.hpp"
 

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
 constexpr std::string_view json_space = " \t\n\r";
-constexpr std::string_view behind_a_word =
+constexpr std::string_view after_literal =
     ",:}] \t\n\r"; // the end of a number, true, false or null
 
 // Walks through a text, never beyond its end. Each step consumes what it expects, or reports that
@@ -62,7 +62,7 @@ public:
       } else if (depth > 0) {
         depth -= c == '}' || c == ']' ? 1 : 0;
         left_.remove_prefix(1);
-      } else if (const auto end = std::min(left_.find_first_of(behind_a_word), left_.size());
+      } else if (const auto end = std::min(left_.find_first_of(after_literal), left_.size());
                  end > 0) {
         left_.remove_prefix(end);
       } else {

@@ -10,7 +10,7 @@
 
 namespace baton::gateway {
 
-inline constexpr std::string_view door_labels[] = {"http", "websocket", "zmq", "grpc"};
+inline constexpr std::string_view protocol_labels[] = {"http", "websocket", "zmq", "grpc"};
 inline constexpr std::string_view resume_reasons[] = {"client", "link", "head", "request_id"};
 inline constexpr std::string_view drop_kinds[] = {"answer",
                                                   "chunk",

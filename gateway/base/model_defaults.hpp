@@ -12,7 +12,7 @@ namespace baton::gateway {
 
 // The fields among `which` (bits) that the reader's object leaves out. A null counts as left out.
 // The names count as known.
-std::uint32_t unsaid_among(field_reader& fields, std::uint32_t which);
+std::uint32_t unspecified_among(field_reader& fields, std::uint32_t which);
 
 // Fills in the unset fields. Errors: invalid_value ("min_tokens" above the API's default of
 // max_tokens).

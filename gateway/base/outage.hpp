@@ -17,7 +17,7 @@ namespace baton::gateway {
 inline constexpr std::chrono::seconds move_patience{5};
 
 // A head that misses a cancel still ends the ticket: no client resumes it (model.resume_window).
-inline constexpr std::size_t cancels_owed_max = 4096;
+inline constexpr std::size_t deferred_cancels_max = 4096;
 
 class outage {
 public:
@@ -36,18 +36,18 @@ public:
     return since_ && (is_for_good_ || now - *since_ >= move_patience);
   }
 
-  void owe_cancel(ticket_id ticket) {
-    owed_.push_back(ticket);
-    if (owed_.size() > cancels_owed_max) {
-      owed_.pop_front();
+  void defer_cancel(ticket_id ticket) {
+    deferred_.push_back(ticket);
+    if (deferred_.size() > deferred_cancels_max) {
+      deferred_.pop_front();
     }
   }
-  std::deque<ticket_id> take_owed() { return std::exchange(owed_, {}); }
+  std::deque<ticket_id> take_deferred() { return std::exchange(deferred_, {}); }
 
 private:
   std::optional<instant> since_;
   bool is_for_good_ = false;
-  std::deque<ticket_id> owed_; // oldest first
+  std::deque<ticket_id> deferred_; // oldest first
 };
 
 } // namespace baton::gateway

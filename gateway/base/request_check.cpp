@@ -112,7 +112,7 @@ result<void> check_prompt(const prompt& input, const request_limits& limits) {
 
 } // namespace
 
-void settle_numbers(sampling_params& s) noexcept {
+void normalize_numbers(sampling_params& s) noexcept {
   s.temperature = s.temperature < temperature_least ? 0 : s.temperature;
   for (auto* number : {&s.min_p, &s.presence_penalty, &s.frequency_penalty, &s.watermark_gamma,
                        &s.watermark_delta}) {
@@ -120,10 +120,10 @@ void settle_numbers(sampling_params& s) noexcept {
   }
 }
 
-result<void> check_least_tokens(const generate& request) {
+result<void> check_min_tokens(const generate& request) {
   const auto& s = request.stop;
-  const bool is_said = (request.unspecified & bit_of(sampling_field::max_tokens)) == 0;
-  if (is_said && request.max_tokens_given && s.min_tokens > s.max_tokens) {
+  const bool is_given = (request.unspecified & bit_of(sampling_field::max_tokens)) == 0;
+  if (is_given && request.max_tokens_given && s.min_tokens > s.max_tokens) {
     return fail_param(errc::invalid_value, "min_tokens",
                       "'min_tokens' is {}, more than the {} of 'max_tokens'", s.min_tokens,
                       s.max_tokens);
@@ -152,7 +152,7 @@ result<void> check_ranges(const generate& request, const request_limits& limits)
       !ok) {
     return ok;
   }
-  if (auto ok = check_least_tokens(request); !ok) {
+  if (auto ok = check_min_tokens(request); !ok) {
     return ok;
   }
   if (const auto& shape = request.sampling.constraint) {

@@ -56,11 +56,11 @@ inline constexpr float temperature_least = 1e-5F;
 
 // Prepares numbers in range for the sampler: no temperature too small to divide by, no negative
 // zero, no subnormal number. For all APIs.
-void settle_numbers(sampling_params& s) noexcept;
+void normalize_numbers(sampling_params& s) noexcept;
 
 // Errors: invalid_value (min_tokens above the client's max_tokens; take_defaults raises the model's
 // default instead).
-result<void> check_least_tokens(const generate& request);
+result<void> check_min_tokens(const generate& request);
 error out_of_range(std::string_view param, const real_range& range, double value);
 
 // Errors: invalid_value with the parameter's OpenAI name, unsupported_parameter (a constraint that

@@ -8,12 +8,12 @@
 
 namespace baton::gateway {
 
-bool is_request_id(std::string_view said) noexcept {
+bool is_request_id(std::string_view given) noexcept {
   const auto is_plain = [](char c) {
     return c > ' ' && c <= '~' && c != '"' && c != '\'' && c != '\\';
   };
-  return !said.empty() && said.size() <= request_id_bytes_max &&
-         std::all_of(said.begin(), said.end(), is_plain);
+  return !given.empty() && given.size() <= request_id_bytes_max &&
+         std::all_of(given.begin(), given.end(), is_plain);
 }
 
 std::string new_request_id() {
@@ -25,8 +25,8 @@ std::string new_request_id() {
   return fmt::format("{:016x}{:016x}", std::uint64_t{draw()}, std::uint64_t{draw()});
 }
 
-std::string request_id_of(std::string_view said) {
-  return is_request_id(said) ? std::string(said) : new_request_id();
+std::string request_id_of(std::string_view given) {
+  return is_request_id(given) ? std::string(given) : new_request_id();
 }
 
 } // namespace baton::gateway

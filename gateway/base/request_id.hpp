@@ -12,10 +12,10 @@ inline constexpr std::size_t request_id_bytes_max = 128;
 
 // Whether a client's id may be echoed and logged: 1 to 128 printable ASCII characters without
 // space, quotes and backslash.
-bool is_request_id(std::string_view said) noexcept;
+bool is_request_id(std::string_view given) noexcept;
 // 32 hex digits, random. Any thread.
 std::string new_request_id();
 // The client's if it is valid, else a new one.
-std::string request_id_of(std::string_view said);
+std::string request_id_of(std::string_view given);
 
 } // namespace baton::gateway

@@ -33,7 +33,7 @@ bool is_up(const pipeline_view& p) noexcept {
 }
 
 // The pipeline that explains why a model is not served: preferably one that has not failed.
-const pipeline_view& spokesman_of(const snapshot& s, std::string_view model) {
+const pipeline_view& representative_of(const snapshot& s, std::string_view model) {
   const auto all = pipelines_of(s, model);
   const auto may_come = std::find_if(all.begin(), all.end(), [&](std::uint32_t i) {
     return standing_of(s, s.pipelines[i]).phase != phase::failed;
@@ -98,7 +98,7 @@ std::string_view name_of(phase p) noexcept {
   return "unknown";
 }
 
-bool has_heard_all(const snapshot& s) noexcept {
+bool knows_all_heads(const snapshot& s) noexcept {
   return std::all_of(s.pipelines.begin(), s.pipelines.end(),
                      [](const pipeline_view& p) { return p.card || p.is_head_lost; });
 }
@@ -160,7 +160,7 @@ standing standing_of(const snapshot& s) {
   }
   for (const auto model : names_of_models(s)) {
     if (!is_served(s, model)) {
-      const auto why = standing_of(s, spokesman_of(s, model));
+      const auto why = standing_of(s, representative_of(s, model));
       return {why.phase, fmt::format("the model '{}' is not served: {}", model, why.reason)};
     }
   }
@@ -188,8 +188,8 @@ bool is_served(const snapshot& s, std::string_view model, const pipeline_set& bu
 }
 
 const pipeline_view& first_of(const snapshot& s) noexcept {
-  static const pipeline_view nobody;
-  return s.pipelines.empty() ? nobody : s.pipelines.front();
+  static const pipeline_view unknown;
+  return s.pipelines.empty() ? unknown : s.pipelines.front();
 }
 
 std::vector<model_card> models_of(const snapshot& s) {
@@ -197,8 +197,8 @@ std::vector<model_card> models_of(const snapshot& s) {
   for (const auto model : names_of_models(s)) {
     const auto* card = serving_card(s, model);
     for (const auto i : pipelines_of(s, model)) {
-      const auto& said = s.pipelines[i].card;
-      card = card || !said ? card : &*said;
+      const auto& known = s.pipelines[i].card;
+      card = card || !known ? card : &*known;
     }
     if (card) {
       all.push_back(*card);
@@ -253,7 +253,7 @@ result<model_card> find_model(const snapshot& s, const std::vector<std::string>&
   if (const auto* card = serving_card(s, name)) {
     return *card;
   }
-  const auto& p = spokesman_of(s, name);
+  const auto& p = representative_of(s, name);
   const auto why = is_up(p) ? standing{p.card->phase, p.card->reason} : standing_of(s, p);
   return fail(errc::not_ready, "the model is {}: {}", name_of(why.phase), why.reason);
 }

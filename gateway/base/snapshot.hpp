@@ -50,7 +50,7 @@ std::string_view name_of(phase p) noexcept; // "ready", "loading" ...
 std::string_view name_of(role r) noexcept;  // "gateway", "shard" ...: also the roles of `cluster`
 
 // Whether every head has sent its card, or is known to be away.
-bool has_heard_all(const snapshot& s) noexcept;
+bool knows_all_heads(const snapshot& s) noexcept;
 const std::string& model_of(const pipeline_view& p) noexcept;
 // The counts of its heads so far. Null: none yet.
 const load_report* counts_of(const pipeline_view& p) noexcept;

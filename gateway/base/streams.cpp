@@ -62,7 +62,7 @@ bool stream::push(stream_event e) {
   return fits;
 }
 
-void stream::wake_door() {
+void stream::wake_reader() {
   const std::lock_guard lock(mutex_);
   if (wake_) {
     wake_();
@@ -97,9 +97,9 @@ void stream::detach() {
   buffered_bytes_ = 0;
 }
 
-void pushed_streams::wake_doors() {
+void pushed_streams::wake_readers() {
   for (const auto& s : all_) {
-    s->wake_door();
+    s->wake_reader();
   }
   all_.clear();
 }

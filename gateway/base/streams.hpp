@@ -51,7 +51,7 @@ public:
   // events after wake_reader. It is called once for all events and all streams of a step, so that
   // the reader's thread wakes once.
   bool push(stream_event e);
-  void wake_door();
+  void wake_reader();
 
   // For the reader. The next event, unless it is a chunk of more than `max_tokens` tokens.
   std::optional<stream_event> next(std::uint32_t max_tokens = UINT32_MAX);
@@ -80,7 +80,7 @@ private:
 class pushed_streams {
 public:
   void add(std::shared_ptr<stream> s) { all_.push_back(std::move(s)); }
-  void wake_doors();
+  void wake_readers();
 
 private:
   std::vector<std::shared_ptr<stream>> all_; // since the last wake_readers

@@ -91,7 +91,7 @@ struct torchserve_addresses {
 };
 
 // A pipeline: its head, with shards of its own, and its model. Several may serve the same one.
-struct pipeline_seat {
+struct pipeline_config {
   process_id head; // the process that has the log of its streams
   std::string model;
   std::uint32_t queue_max = 0;  // requests that may wait there; 0: unknown
@@ -112,7 +112,7 @@ struct gateway_config {
   epoch_id incarnation;
   std::string build = "baton"; // version; /version, system_fingerprint, hello_ack
   // The pipelines, by number (see pipeline_of); at most pipelines_max. Empty: worker models only.
-  std::vector<pipeline_seat> pipelines{pipeline_seat{}};
+  std::vector<pipeline_config> pipelines{pipeline_config{}};
   // Servers.
   std::string http = "127.0.0.1:8000"; // address:port; [v6]:port; port 0 takes a free one
   bool shares_http = false;            // other gateways listen there too

@@ -2,7 +2,7 @@
 // bounds every wait, a table lists open connections. Each connection has a strand. Heavy: Asio.
 #pragma once
 
-#include "gateway/admission/reception.hpp"
+#include "gateway/admission/admission.hpp"
 #include "gateway/api/openai/response_store.hpp"
 #include "gateway/connections/client_socket.hpp"
 #include "gateway/routes/http_api.hpp"
@@ -83,17 +83,17 @@ private:
 
 // The server state that sessions use. Outlives all sessions.
 struct door_core {
-  std::shared_ptr<board> facts;
+  std::shared_ptr<gateway_state> facts;
   http_api api;
-  reception http;
-  reception websocket;
+  admission http;
+  admission websocket;
   connection_table connections;
   response_store responses;
   std::shared_ptr<tls_keeper> tls; // of the client listener; null: plain
   asio::io_context io;
 
-  door_core(const front_actor& front, std::shared_ptr<board> b, int threads)
-      : facts(b), api(b), http(front, b, "http"), websocket(front, b, "websocket"),
+  door_core(const request_router_actor& router, std::shared_ptr<gateway_state> b, int threads)
+      : facts(b), api(b), http(router, b, "http"), websocket(router, b, "websocket"),
         responses(b->config().responses), io(threads) {}
   const gateway_config& config() const noexcept { return facts->config(); }
 };

@@ -11,13 +11,13 @@
 namespace baton::gateway {
 namespace {
 
-result<caller> identify(const grpc_method* method, const grpc_head& head, const board& facts,
-                        const gate& at) {
+result<principal> identify(const grpc_method* method, const grpc_head& head,
+                           const gateway_state& facts, const authenticator& at) {
   const auto access = method ? method->access : route_access::user;
   const auto key = bearer_key(metadata_of(head, "authorization"));
   // At the health service a valid key makes models visible.
   if (access == route_access::open && (key.empty() || method->service != grpc_service::health)) {
-    return caller{};
+    return principal{};
   }
   const bool is_kserves = method && method->service == grpc_service::kserve;
   if (is_kserves && access == route_access::admin && !at.needs_key() &&
@@ -62,9 +62,9 @@ std::optional<trace_parent> trace_of(const grpc_head& head) {
   return parent;
 }
 
-result<caller> admit_grpc(grpc_service service, const grpc_head& head, board& facts) {
+result<principal> admit_grpc(grpc_service service, const grpc_head& head, gateway_state& facts) {
   const auto* method = find_grpc_method(service, head.method);
-  auto who = identify(method, head, facts, facts.gate());
+  auto who = identify(method, head, facts, facts.authenticator());
   if (!who) {
     return who;
   }
@@ -83,7 +83,7 @@ result<caller> admit_grpc(grpc_service service, const grpc_head& head, board& fa
 }
 
 grpc_plan plan_grpc(const grpc_method& method, std::string_view message, const grpc_codec& codec,
-                    board& facts) {
+                    gateway_state& facts) {
   const bool is_kserves = method.service == grpc_service::kserve;
   if (method.asks.empty()) {
     return is_kserves ? plan_kserve_infer(method, message, codec, facts)

@@ -3,8 +3,8 @@
 // reads the gateway state.
 #pragma once
 
-#include "gateway/base/field_words.hpp"
-#include "gateway/base/speaker.hpp"
+#include "gateway/base/field_names.hpp"
+#include "gateway/base/response_writer.hpp"
 #include "gateway/grpc/grpc_methods.hpp"
 #include "gateway/grpc/grpc_status.hpp"
 
@@ -44,7 +44,7 @@ struct grpc_generate {
   bool add_generation_prompt = true;
   std::string busy_model{}; // of TorchServe, for its wording of an overload refusal
   std::function<void(const reply_times&)> ended_well{}; // none: no statistics
-  field_words words{}; // names of the fields in the client's request
+  field_names words{}; // names of the fields in the client's request
 };
 struct grpc_ask_worker {
   infer request;
@@ -73,34 +73,36 @@ grpc_status grpc_failure(grpc_service service, const error& e,
 // Authenticates and authorizes the call; an unknown method requires a key too. Errors:
 // unauthorized, forbidden; not_found; method_not_allowed, for a method known but not available
 // here.
-result<caller> admit_grpc(grpc_service service, const grpc_head& head, board& facts);
+result<principal> admit_grpc(grpc_service service, const grpc_head& head, gateway_state& facts);
 // The value of the metadata `name`; empty if it occurs twice.
 std::string_view metadata_of(const grpc_head& head, std::string_view name) noexcept;
 // The client's trace, if traces are exported.
 std::optional<trace_parent> trace_of(const grpc_head& head);
 // Requires: admit_grpc has accepted the call.
 grpc_plan plan_grpc(const grpc_method& method, std::string_view message, const grpc_codec& codec,
-                    board& facts);
+                    gateway_state& facts);
 
 // Its parts, by service.
 grpc_plan plan_kserve_infer(const grpc_method& method, std::string_view message,
-                            const grpc_codec& codec, const board& facts);
+                            const grpc_codec& codec, const gateway_state& facts);
 // For RepositoryModelLoad and RepositoryModelUnload. Nothing: not for a model repository.
-std::optional<result<change_model>>
-plan_repository_change(const grpc_method& method, const std::string& asked, const board& facts);
+std::optional<result<change_model>> plan_repository_change(const grpc_method& method,
+                                                           const std::string& asked,
+                                                           const gateway_state& facts);
 // For a model of the store. Nothing: not for the root.
-std::optional<result<change_model>> plan_store_change(const grpc_method& method,
-                                                      const std::string& asked, const board& facts);
+std::optional<result<change_model>>
+plan_store_change(const grpc_method& method, const std::string& asked, const gateway_state& facts);
 result<std::string> answer_kserve(const grpc_method& method, const std::string& asked,
-                                  const board& facts); // JSON both
+                                  const gateway_state& facts); // JSON both
 grpc_plan plan_torchserve_prediction(const grpc_method& method, std::string_view message,
-                                     const grpc_codec& codec, board& facts);
+                                     const grpc_codec& codec, gateway_state& facts);
 result<std::string> answer_torchserve(const grpc_method& method, const std::string& asked,
-                                      const board& facts); // JSON both
+                                      const gateway_state& facts); // JSON both
 // For worker models.
 grpc_plan plan_worker_infer(const worker_view& of, kserve_route route, grpc_infer said,
                             const grpc_codec& codec);
 grpc_plan plan_worker_prediction(const worker_view& of, const grpc_method& method,
-                                 grpc_prediction said, const grpc_codec& codec, board& facts);
+                                 grpc_prediction said, const grpc_codec& codec,
+                                 gateway_state& facts);
 
 } // namespace baton::gateway

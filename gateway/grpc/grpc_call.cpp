@@ -5,7 +5,7 @@
 #include "gateway/auth/crash_record.hpp"
 #include "gateway/base/access_log.hpp"
 #include "gateway/base/request_id.hpp"
-#include "gateway/dispatch/desk_state.hpp"
+#include "gateway/dispatch/request_tracker.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -36,7 +36,7 @@ grpc_call::grpc_call(grpc_world& world, grpc_service service, grpc_began began,
   line_->greet({{"x-request-id", request_id_}});
   auto who = admit_grpc(service_, head_, facts());
   if (!who) {
-    world_.desk.counts().refused(world_.desk.door(), who.error().code);
+    world_.opener.counts().refused(world_.opener.protocol(), who.error().code);
     end(grpc_failure(service_, who.error()));
     go_on();
     return;
@@ -47,7 +47,7 @@ grpc_call::grpc_call(grpc_world& world, grpc_service service, grpc_began began,
                       ? std::nullopt
                       : refusal_of_suspect(facts().crashes(), {who_.name(), head_.peer});
   if (no) {
-    world_.desk.counts().refused(world_.desk.door(), no->reason.code);
+    world_.opener.counts().refused(world_.opener.protocol(), no->reason.code);
     end(grpc_failure(service_, no->reason, no->retry_after));
   }
   go_on();
@@ -88,7 +88,7 @@ void grpc_call::written() {
 void grpc_call::cancelled() {
   is_cancelled_ = true;
   if (!requests_.empty()) {
-    world_.desk.counts().client_gone(world_.desk.door());
+    world_.opener.counts().client_gone(world_.opener.protocol());
   }
   for (const auto& one : requests_) {
     note(one.open);
@@ -173,13 +173,13 @@ void grpc_call::take(std::string_view message) {
     return open(std::move(*what));
   }
   if (auto* complaint = std::get_if<grpc_complaint>(&plan)) {
-    world_.desk.trace_refusal(who_, complaint->what.code);
+    world_.opener.trace_refusal(who_, complaint->what.code);
     outbox_.push_back(std::move(complaint->bytes));
     return;
   }
   const auto& why = std::get<error>(plan);
   if (method_->asks.empty()) {
-    world_.desk.trace_refusal(who_, why.code);
+    world_.opener.trace_refusal(who_, why.code);
   }
   end(grpc_failure(service_, why));
 }
@@ -196,8 +196,8 @@ void grpc_call::open(grpc_generate what) {
   when.read = when.granted = clock::now();
   limit(what.request.deadline, when.read);
   const auto choices = what.request.choices;
-  auto opened = one_of(world_.desk.open(who_, std::move(what.request), what.add_generation_prompt,
-                                        /*is_stream=*/false, wake_),
+  auto opened = one_of(world_.opener.open(who_, std::move(what.request), what.add_generation_prompt,
+                                          /*is_stream=*/false, wake_),
                        choices, std::move(what.words));
   enter(std::move(opened),
         {std::move(what.answer), std::move(what.busy_model), std::move(what.ended_well), when});
@@ -207,18 +207,18 @@ void grpc_call::open(grpc_ask_worker what) {
   reply_times when;
   when.read = when.granted = clock::now();
   limit(what.request.deadline, when.read);
-  auto opened = one_of(world_.desk.infer(who_, std::move(what.request), wake_, what.goes_alone),
+  auto opened = one_of(world_.opener.infer(who_, std::move(what.request), wake_, what.goes_alone),
                        /*choices=*/1);
   enter(std::move(opened),
         {std::move(what.answer), std::move(what.busy_model), std::move(what.ended_well), when});
 }
 
 void grpc_call::open(grpc_ask_root what) {
-  auto opened = one_of(world_.desk.change(what.change, wake_), /*choices=*/1);
+  auto opened = one_of(world_.opener.change(what.change, wake_), /*choices=*/1);
   enter(std::move(opened), {std::make_unique<root_answer>(std::move(what.tell)), {}, {}, {}});
 }
 
-void grpc_call::enter(openings opened, telling how) {
+void grpc_call::enter(open_results opened, telling how) {
   how.when.opened = clock::now();
   if (!opened) {
     return fail(*how.answer, how.busy_model, opened.refusal());
@@ -323,7 +323,7 @@ void grpc_call::note(const open_requests& open) {
 void grpc_call::log() const {
   if (const auto& to = facts().access_log()) {
     access_entry e;
-    e.door = world_.desk.door();
+    e.protocol = world_.opener.protocol();
     e.method = "POST";
     e.path = head_.method;
     e.status = ending_->code;

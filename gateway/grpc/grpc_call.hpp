@@ -21,7 +21,7 @@ namespace baton::gateway {
 
 // State shared by all calls; outlives them.
 struct grpc_world {
-  reception& desk;
+  admission& opener;
   const grpc_codec& codec;
 };
 
@@ -59,13 +59,13 @@ private:
     telling how;
   };
   bool is_many() const noexcept { return method_->shape == grpc_shape::both_streams; }
-  board& facts() const noexcept { return world_.desk.facts(); }
+  gateway_state& facts() const noexcept { return world_.opener.facts(); }
   void take(std::string_view message);
   void take_health(std::string_view message);
   void open(grpc_generate what);
   void open(grpc_ask_worker what);
   void open(grpc_ask_root what);
-  void enter(openings opened, telling how);
+  void enter(open_results opened, telling how);
   // Limits `deadline` to the client's own, if that is sooner.
   void limit(std::chrono::milliseconds& deadline, clock::time_point now) const;
   // Handles the next events of one request. False: there are none.
@@ -89,7 +89,7 @@ private:
   std::optional<request_usage> usage_;
   std::uint64_t bytes_ = 0;
   const grpc_method* method_ = nullptr;
-  caller who_;
+  principal who_;
   std::vector<member> requests_;
   std::size_t turn_ = 0;           // the request to serve next
   std::deque<std::string> outbox_; // messages of the last events

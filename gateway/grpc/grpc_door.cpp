@@ -95,8 +95,8 @@ std::vector<grpc_place> places_of(const gateway_config& config) {
 } // namespace
 
 struct grpc_door::wall final : grpc_listener {
-  std::shared_ptr<board> facts;
-  reception desk;
+  std::shared_ptr<gateway_state> facts;
+  admission opener;
   std::vector<grpc_place> places;
   std::shared_ptr<inbox> news = std::make_shared<inbox>();
   std::unordered_map<std::uint64_t, std::unique_ptr<grpc_call>> calls; // used by the loop only
@@ -104,8 +104,8 @@ struct grpc_door::wall final : grpc_listener {
   std::thread thread;
   std::unique_ptr<grpc_server> server;
 
-  wall(const front_actor& front, std::shared_ptr<board> b)
-      : facts(b), desk(front, b, "grpc"), places(places_of(b->config())) {}
+  wall(const request_router_actor& router, std::shared_ptr<gateway_state> b)
+      : facts(b), opener(router, b, "grpc"), places(places_of(b->config())) {}
 
   void happened(std::uint64_t call, grpc_event what) noexcept override {
     news->add(call, std::move(what));
@@ -125,7 +125,7 @@ result<void> grpc_door::wall::listen() {
   if (!library) {
     return library.error();
   }
-  world.emplace(grpc_world{desk, (*library)->codec()});
+  world.emplace(grpc_world{opener, (*library)->codec()});
   grpc_settings with;
   for (const auto& p : places) {
     with.addresses.push_back(p.text);
@@ -162,7 +162,7 @@ result<void> grpc_door::wall::listen() {
 
 void grpc_door::wall::begin(std::uint64_t number, grpc_began what) {
   if (calls.size() >= facts->config().grpc_bounds.calls_max) {
-    facts->metrics().refused(desk.door(), errc::overloaded);
+    facts->metrics().refused(opener.protocol(), errc::overloaded);
     what.line->greet({{"x-request-id", request_id_of(metadata_of(what.head, "x-request-id"))}});
     return what.line->finish(grpc_failure(
         errc::overloaded,
@@ -196,11 +196,11 @@ void grpc_door::wall::take(std::uint64_t number, grpc_event& what) {
 
 void grpc_door::wall::serve(std::uint64_t number, const std::function<void()>& what,
                             grpc_line* line) {
-  const auto fault = guarded(desk.door(), what);
+  const auto fault = guarded(opener.protocol(), what);
   if (!fault) {
     return;
   }
-  static_cast<void>(guarded(desk.door(), [&] {
+  static_cast<void>(guarded(opener.protocol(), [&] {
     if (const auto at = calls.find(number); at != calls.end()) {
       at->second->break_off(*fault);
     } else if (line) {
@@ -252,9 +252,9 @@ result<void> grpc_door::check(const gateway_config& config) {
   return has_grpc(config) ? find_grpc() : result<void>();
 }
 
-result<std::unique_ptr<grpc_door>> grpc_door::start(const front_actor& front,
-                                                    std::shared_ptr<board> facts) {
-  auto door = std::make_unique<grpc_door>(std::make_unique<wall>(front, std::move(facts)));
+result<std::unique_ptr<grpc_door>> grpc_door::start(const request_router_actor& router,
+                                                    std::shared_ptr<gateway_state> facts) {
+  auto door = std::make_unique<grpc_door>(std::make_unique<wall>(router, std::move(facts)));
   if (auto ok = door->wall_->listen(); !ok) {
     return ok.error();
   }

@@ -2,7 +2,7 @@
 // all calls. A process without gRPC does not load the library.
 #pragma once
 
-#include "gateway/admission/reception.hpp"
+#include "gateway/admission/admission.hpp"
 #include "gateway/grpc/grpc_methods.hpp"
 
 #include <memory>
@@ -19,8 +19,8 @@ public:
   // Requires: has_grpc, and http_server::check accepts the addresses. Errors: not_found,
   // start_failed, version_mismatch (the library), address_in_use, bad_config (the certificate
   // cannot be read).
-  static result<std::unique_ptr<grpc_door>> start(const front_actor& front,
-                                                  std::shared_ptr<board> facts);
+  static result<std::unique_ptr<grpc_door>> start(const request_router_actor& router,
+                                                  std::shared_ptr<gateway_state> facts);
   ~grpc_door(); // stops
 
   // "127.0.0.1:8001"; empty: not configured.

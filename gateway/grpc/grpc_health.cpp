@@ -20,13 +20,13 @@ health_status status_if(bool is_serving) noexcept {
 }
 
 // As for ModelReady: if keys are required, model names are visible only with a key.
-bool may_see_models(const caller& who, board& facts) {
-  const auto& gate = facts.gate();
-  const auto now = gate.renew(who);
-  return !gate.needs_key() || (now && now->account);
+bool may_see_models(const principal& who, gateway_state& facts) {
+  const auto& authenticator = facts.authenticator();
+  const auto now = authenticator.renew(who);
+  return !authenticator.needs_key() || (now && now->account);
 }
 
-health_status health_of_model(std::string_view name, const snapshot& now, board& facts) {
+health_status health_of_model(std::string_view name, const snapshot& now, gateway_state& facts) {
   if (const auto worker = kserve_worker_named(facts, name, {})) {
     return status_if(!now.is_draining && *worker && is_ready(**worker, now));
   }
@@ -35,7 +35,7 @@ health_status health_of_model(std::string_view name, const snapshot& now, board&
                : health_status::service_unknown;
 }
 
-std::string list_of(grpc_service door, const caller& who, board& facts) {
+std::string list_of(grpc_service door, const principal& who, gateway_state& facts) {
   const auto now = facts.look();
   auto all = json::object();
   const auto add = [&](std::string_view name) {
@@ -54,7 +54,8 @@ std::string list_of(grpc_service door, const caller& who, board& facts) {
 
 } // namespace
 
-health_status health_of(grpc_service door, const caller& who, std::string_view name, board& facts) {
+health_status health_of(grpc_service door, const principal& who, std::string_view name,
+                        gateway_state& facts) {
   const auto now = facts.look();
   if (name.empty() || name == gateway::name_of(door) ||
       name == gateway::name_of(grpc_service::health)) {
@@ -78,8 +79,9 @@ result<std::string> health_question(std::string_view message, const grpc_codec& 
   return json::parse(asked).value("service", std::string());
 }
 
-result<std::string> answer_health(const grpc_method& method, grpc_service door, const caller& who,
-                                  std::string_view message, const grpc_codec& codec, board& facts) {
+result<std::string> answer_health(const grpc_method& method, grpc_service door,
+                                  const principal& who, std::string_view message,
+                                  const grpc_codec& codec, gateway_state& facts) {
   if (method.name == "List") {
     return codec.message_of(method.answers, list_of(door, who, facts));
   }

@@ -210,7 +210,7 @@ result<bool> take_wants_end(grpc_infer& said) {
 }
 
 grpc_plan plan_infer(grpc_infer& said, kserve_route route, const grpc_codec& codec,
-                     const board& facts) {
+                     const gateway_state& facts) {
   const auto& config = facts.config();
   if (const auto worker = kserve_worker_named(facts, said.model, said.version)) {
     return *worker ? plan_worker_infer(**worker, route, std::move(said), codec) : worker->error();
@@ -256,7 +256,7 @@ error no_parameters(const json& all) {
 
 result<std::string> answer_worker(const grpc_method& method, const json& said,
                                   const worker_view& of, const std::string& version,
-                                  const board& facts) {
+                                  const gateway_state& facts) {
   const auto now = facts.look();
   if (method.name == "ModelReady") {
     return flag_text("ready", is_ready(of, *now));
@@ -286,7 +286,7 @@ result<std::string> answer_worker(const grpc_method& method, const json& said,
 } // namespace
 
 grpc_plan plan_kserve_infer(const grpc_method& method, std::string_view message,
-                            const grpc_codec& codec, const board& facts) {
+                            const grpc_codec& codec, const gateway_state& facts) {
   grpc_infer said;
   if (!codec.read(message, said)) {
     return fail(errc::invalid_request, "the message is not a valid inference.ModelInferRequest");
@@ -307,8 +307,9 @@ grpc_plan plan_kserve_infer(const grpc_method& method, std::string_view message,
   return plan;
 }
 
-std::optional<result<change_model>>
-plan_repository_change(const grpc_method& method, const std::string& asked, const board& facts) {
+std::optional<result<change_model>> plan_repository_change(const grpc_method& method,
+                                                           const std::string& asked,
+                                                           const gateway_state& facts) {
   const bool is_unload = method.name == "RepositoryModelUnload";
   if (!is_unload && method.name != "RepositoryModelLoad") {
     return std::nullopt;
@@ -319,7 +320,7 @@ plan_repository_change(const grpc_method& method, const std::string& asked, cons
 }
 
 result<std::string> answer_kserve(const grpc_method& method, const std::string& asked,
-                                  const board& facts) {
+                                  const gateway_state& facts) {
   const auto now = facts.look();
   const auto& config = facts.config();
   if (method.name == "ServerLive") {

@@ -109,7 +109,7 @@ torchserve_target scaling_of(const json& said) {
 }
 
 result<std::string> answer_worker(const grpc_method& method, const json& said,
-                                  const worker_view& of, bool is_all, const board& facts) {
+                                  const worker_view& of, bool is_all, const gateway_state& facts) {
   const managed_model model{of.name, version_of(said.value("model_version", std::string()))};
   const auto versions = versions_of_worker(facts, of.name);
   if (method.name == "DescribeModel") {
@@ -130,7 +130,7 @@ result<std::string> answer_worker(const grpc_method& method, const json& said,
 } // namespace
 
 grpc_plan plan_torchserve_prediction(const grpc_method& method, std::string_view message,
-                                     const grpc_codec& codec, board& facts) {
+                                     const grpc_codec& codec, gateway_state& facts) {
   grpc_prediction said;
   if (!codec.read(message, said)) {
     return fail(errc::invalid_request,
@@ -188,7 +188,7 @@ grpc_plan plan_torchserve_prediction(const grpc_method& method, std::string_view
 }
 
 std::optional<result<change_model>>
-plan_store_change(const grpc_method& method, const std::string& asked, const board& facts) {
+plan_store_change(const grpc_method& method, const std::string& asked, const gateway_state& facts) {
   const bool is_registration = method.name == "RegisterModel";
   if (is_registration && !has_store(facts)) {
     return std::nullopt;
@@ -215,7 +215,7 @@ plan_store_change(const grpc_method& method, const std::string& asked, const boa
 }
 
 result<std::string> answer_torchserve(const grpc_method& method, const std::string& asked,
-                                      const board& facts) {
+                                      const gateway_state& facts) {
   const auto now = facts.look();
   if (method.name == "Ping") {
     const bool is_well = standing_of(*now).phase == phase::ready;

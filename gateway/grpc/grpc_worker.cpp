@@ -137,7 +137,8 @@ grpc_plan plan_worker_infer(const worker_view& of, kserve_route route, grpc_infe
 }
 
 grpc_plan plan_worker_prediction(const worker_view& of, const grpc_method& method,
-                                 grpc_prediction said, const grpc_codec& codec, board& facts) {
+                                 grpc_prediction said, const grpc_codec& codec,
+                                 gateway_state& facts) {
   auto request = read_worker_prediction(of, said.version, std::move(said.input));
   if (!request) {
     return request.error();

@@ -21,14 +21,14 @@ http_reply refuse(http_connection& client, api_family speaks, const rejected& no
   return errors_of(speaks).refusal(no, client.core().config().overload_status);
 }
 
-http_reply refuse(http_connection& client, const dialog& with, rejected no) {
+http_reply refuse(http_connection& client, const response_context& with, rejected no) {
   if (with.speaks == api_family::torchserve) {
     no.reason = torchserve_busy(std::move(no.reason), with.busy_model);
   }
   return refuse(client, with.speaks, no);
 }
 
-void note_end(const dialog& with, reply_times when) {
+void note_end(const response_context& with, reply_times when) {
   if (with.ended_well) {
     when.ended = reply_times::clock::now();
     with.ended_well(when);
@@ -74,7 +74,7 @@ asio::awaitable<bool> write_events(http_connection& client, std::string& lead, s
 
 namespace {
 
-std::optional<http_reply> refusal_of(http_connection& client, const dialog& with,
+std::optional<http_reply> refusal_of(http_connection& client, const response_context& with,
                                      const stream_event& e) {
   if (const auto* r = std::get_if<rejected>(&e)) {
     return refuse(client, with, *r);
@@ -88,7 +88,7 @@ http_reply unanswered(http_connection& client, api_family speaks, const stream_e
 }
 
 asio::awaitable<after> whole_answer(http_connection& client, open_requests& open,
-                                    const dialog& with, reply_times when) {
+                                    const response_context& with, reply_times when) {
   const auto whole = with.whole();
   granted told;
   while (auto event = co_await client.next(open)) {
@@ -116,7 +116,7 @@ asio::awaitable<after> whole_answer(http_connection& client, open_requests& open
 }
 
 // What waits in the stream, as one text: a write per token is what costs.
-void take_available(http_connection& client, open_requests& open, event_speaker& writer,
+void take_available(http_connection& client, open_requests& open, stream_writer& writer,
                     std::string& out) {
   const auto noted = client.handling();
   while (auto event = open.next()) {
@@ -140,8 +140,8 @@ void take_available(http_connection& client, open_requests& open, event_speaker&
 }
 
 asio::awaitable<bool> write_available(http_connection& client, open_requests& open,
-                                      const dialog& with, event_speaker& writer, std::string& lead,
-                                      std::string& out) {
+                                      const response_context& with, stream_writer& writer,
+                                      std::string& lead, std::string& out) {
   take_available(client, open, writer, out);
   if (out.empty()) {
     co_return true; // text held back for the rest of a character
@@ -150,7 +150,7 @@ asio::awaitable<bool> write_available(http_connection& client, open_requests& op
 }
 
 asio::awaitable<after> event_answer(http_connection& client, open_requests& open,
-                                    const dialog& with, reply_times when) {
+                                    const response_context& with, reply_times when) {
   granted told;
   std::optional<stream_event> first;
   while ((first = co_await client.next(open))) {
@@ -168,8 +168,8 @@ asio::awaitable<after> event_answer(http_connection& client, open_requests& open
     co_return co_await client.reply(*refusal);
   }
   client.framing.keeps_alive = client.framing.keeps_alive && !client.framing.is_http_1_0;
-  const auto speaker = with.events(identity_of(client, told));
-  auto& writer = *speaker;
+  const auto made = with.events(identity_of(client, told));
+  auto& writer = *made;
   auto lead = event_stream_header(client.framing, with.event_headers, with.event_type);
   std::string out;
   writer.add(std::get<chunk>(*first), out);
@@ -219,10 +219,10 @@ http_reply reply_with(http_reply r) {
 
 // A question that is answered with one message of this type, or with why not.
 template <class Told, class Body>
-asio::awaitable<after> single_answer(http_connection& client, api_family speaks, opening open,
-                                     Body body_of, field_words words = {}) {
+asio::awaitable<after> single_answer(http_connection& client, api_family speaks, open_result open,
+                                     Body body_of, field_names words = {}) {
   if (!open) {
-    co_return co_await client.reply(refuse(client, speaks, said_in(words, open.refusal())));
+    co_return co_await client.reply(refuse(client, speaks, in_client_terms(words, open.refusal())));
   }
   const auto event = co_await client.next(*open);
   if (!event) {
@@ -234,14 +234,16 @@ asio::awaitable<after> single_answer(http_connection& client, api_family speaks,
     co_return co_await client.reply(unanswered(client, speaks, *event));
   }
   if (told->failure) {
-    co_return co_await client.reply(errors_of(speaks).failure(said_in(words, *told->failure)));
+    co_return co_await client.reply(
+        errors_of(speaks).failure(in_client_terms(words, *told->failure)));
   }
   co_return co_await client.reply(reply_with(body_of(*told)));
 }
 
 } // namespace
 
-asio::awaitable<after> generation_answer(http_connection& client, openings open, dialog with) {
+asio::awaitable<after> generation_answer(http_connection& client, open_results open,
+                                         response_context with) {
   if (!open) {
     co_return co_await client.reply(refuse(client, with, open.refusal()));
   }
@@ -266,8 +268,8 @@ namespace {
 // The first refusal is the call's; what was opened before it is cancelled. `words_of`: what the
 // client calls the fields of the request at a place.
 template <class WordsOf>
-openings open_each(http_connection& client, std::vector<generate> requests,
-                   bool add_generation_prompt, bool is_stream, WordsOf words_of) {
+open_results open_each(http_connection& client, std::vector<generate> requests,
+                       bool add_generation_prompt, bool is_stream, WordsOf words_of) {
   std::optional<open_requests> all;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     auto& request = requests[i];
@@ -275,7 +277,7 @@ openings open_each(http_connection& client, std::vector<generate> requests,
     auto next = client.core().http.open(client.who, std::move(request), add_generation_prompt,
                                         is_stream, client.wake());
     if (!next) {
-      return said_in(words_of(i), next.refusal());
+      return in_client_terms(words_of(i), next.refusal());
     }
     if (all) {
       all->add(*std::move(next), words_of(i));
@@ -287,7 +289,7 @@ openings open_each(http_connection& client, std::vector<generate> requests,
 }
 
 // One whose events have no ids: nobody can come back to the stream.
-openings open_alone(http_connection& client, generate request, field_words words) {
+open_results open_alone(http_connection& client, generate request, field_names words) {
   const auto choices = request.choices;
   return one_of(client.core().http.open(client.who, std::move(request),
                                         /*add_generation_prompt=*/true, /*is_stream=*/false,
@@ -295,7 +297,7 @@ openings open_alone(http_connection& client, generate request, field_words words
                 choices, std::move(words));
 }
 
-openings open_prompts(http_connection& client, openai_generate& call, bool has_event_ids) {
+open_results open_prompts(http_connection& client, openai_generate& call, bool has_event_ids) {
   // Nobody can come back to a stream of several.
   const bool is_stream = has_event_ids && call.shape.is_stream && call.further.empty();
   auto requests = std::move(call.further);
@@ -304,7 +306,7 @@ openings open_prompts(http_connection& client, openai_generate& call, bool has_e
                    [&](std::size_t) { return call.words; });
 }
 
-openings open_resumed(http_connection& client, const openai_generate& call) {
+open_results open_resumed(http_connection& client, const openai_generate& call) {
   return one_of(client.core().http.resume(client.who, call.request.model, chunks_from(call),
                                           call.request.is_resumable, client.wake()),
                 call.request.choices, call.words);
@@ -318,7 +320,7 @@ asio::awaitable<after> answer(http_connection& client, openai_generate call) {
   if (open && call.shape.model.empty()) {
     call.shape.model = open->model();
   }
-  dialog with;
+  response_context with;
   with.is_stream = call.shape.is_stream;
   with.whole = [shape = call.shape] { return std::make_unique<whole_reply>(shape); };
   with.events = [shape = call.shape, from = call.resume](const reply_identity& who) {
@@ -331,12 +333,12 @@ asio::awaitable<after> answer(http_connection& client, embedding_call call) {
   const auto inputs = call.requests.size();
   auto open = open_each(client, std::move(call.requests), /*add_generation_prompt=*/false,
                         /*is_stream=*/false, [](std::size_t) {
-                          return field_words{{"prompt", "input"}};
+                          return field_names{{"prompt", "input"}};
                         });
   if (open && call.model.empty()) {
     call.model = open->model();
   }
-  dialog with;
+  response_context with;
   with.whole = [&call, inputs] {
     return std::make_unique<embedding_reply>(call.model, call.format, inputs);
   };
@@ -345,7 +347,7 @@ asio::awaitable<after> answer(http_connection& client, embedding_call call) {
 
 asio::awaitable<after> answer(http_connection& client, tgi_generate call) {
   auto open = open_alone(client, std::move(call.request), tgi_words());
-  dialog with;
+  response_context with;
   with.speaks = api_family::tgi;
   with.is_stream = call.shape.is_stream;
   with.whole = [shape = call.shape] { return std::make_unique<tgi_whole>(shape); };
@@ -358,7 +360,7 @@ asio::awaitable<after> answer(http_connection& client, tgi_generate call) {
 
 asio::awaitable<after> answer(http_connection& client, kserve_generate call) {
   auto open = open_alone(client, std::move(call.request), std::move(call.words));
-  dialog with;
+  response_context with;
   with.speaks = api_family::kserve;
   with.is_stream = call.shape.route == kserve_route::generate_stream;
   with.whole = [shape = call.shape] { return std::make_unique<kserve_whole>(shape); };
@@ -370,7 +372,7 @@ asio::awaitable<after> answer(http_connection& client, kserve_generate call) {
 
 asio::awaitable<after> answer(http_connection& client, vllm_generate call) {
   auto open = open_alone(client, call.request, call.words);
-  dialog with;
+  response_context with;
   with.is_stream = call.is_stream;
   with.event_type = "application/x-ndjson";
   with.whole = [&call] { return std::make_unique<vllm_whole>(call); };
@@ -384,7 +386,7 @@ asio::awaitable<after> answer(http_connection& client, torchserve_generate call)
   const auto model = asked.request.model;
   core.facts->torchserve().asked(model, call.has_version);
   auto open = open_prompts(client, asked, /*has_event_ids=*/false);
-  dialog with;
+  response_context with;
   with.speaks = api_family::torchserve;
   with.busy_model = model;
   with.is_stream = asked.shape.is_stream;
@@ -414,7 +416,7 @@ asio::awaitable<after> answer(http_connection& client, torchserve_generate call)
 asio::awaitable<after> answer(http_connection& client, torchserve_batch call) {
   auto& core = client.core();
   const auto count = call.requests.size();
-  dialog with;
+  response_context with;
   with.speaks = api_family::torchserve;
   with.busy_model = call.requests.front().model;
   for (std::size_t i = 0; i < count; ++i) {

@@ -2,7 +2,7 @@
 // services. Called by http_session with a typed request; writes to its connection. Heavy: Asio.
 #pragma once
 
-#include "gateway/base/speaker.hpp"
+#include "gateway/base/response_writer.hpp"
 #include "gateway/http/http_connection.hpp"
 
 #include <functional>
@@ -11,11 +11,11 @@
 namespace baton::gateway {
 
 // The answer to one request, in the words of its API.
-struct dialog {
+struct response_context {
   api_family speaks = api_family::openai;
   bool is_stream = false;
-  std::function<std::unique_ptr<whole_speaker>()> whole;
-  std::function<std::unique_ptr<event_speaker>(const reply_identity&)> events;
+  std::function<std::unique_ptr<unary_writer>()> whole;
+  std::function<std::unique_ptr<stream_writer>(const reply_identity&)> events;
   header_list event_headers;
   std::string_view event_type = event_stream_type; // of others no line is known to be a comment
   bool frames_itself = false; // the speaker writes HTTP's chunks: nothing else may be one
@@ -28,7 +28,8 @@ reply_identity identity_of(http_connection& client, const granted& g);
 std::optional<http_reply> refusal_of(http_connection& client, api_family speaks,
                                      const stream_event& e);
 // `open` has been asked for just now.
-asio::awaitable<after> generation_answer(http_connection& client, openings open, dialog with);
+asio::awaitable<after> generation_answer(http_connection& client, open_results open,
+                                         response_context with);
 // `lead` goes out before the events, once: the header of the answer. `is_framed`: the events are
 // HTTP's chunks already.
 asio::awaitable<bool> write_events(http_connection& client, std::string& lead, std::string& events,

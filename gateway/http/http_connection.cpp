@@ -109,7 +109,7 @@ void http_connection::end_request() {
     return; // nothing came
   }
   access_entry e;
-  e.door = "http";
+  e.protocol = "http";
   e.method = method;
   e.path = path_;
   e.status = status_ == 0 ? row_of(errc::cancelled).http_status : status_; // nginx's 499

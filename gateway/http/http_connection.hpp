@@ -80,7 +80,7 @@ public:
   bool has_begun_answer = false; // some of it is written
   std::string route = "other";
   std::string_view method = "other"; // known_method's
-  caller who;
+  principal who;
   std::string model; // that was asked; empty: none
   clock::time_point started_at;
 

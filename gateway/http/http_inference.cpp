@@ -81,7 +81,7 @@ asio::awaitable<after> rest_of(http_connection& client, open_requests& open, wor
     bool is_well = false;
     while (auto event = is_over ? std::nullopt : open.next()) {
       const auto piece = take(call, *event);
-      const auto words = piece ? std::string() : call.how->last_words(piece.error());
+      const auto words = piece ? std::string() : call.how->failure_tail(piece.error());
       is_broken = !piece && words.empty();
       is_well = piece && piece->is_last;
       is_over = !piece || piece->is_last;
@@ -121,7 +121,7 @@ asio::awaitable<after> tell(http_connection& client, open_requests& open, worker
       co_return co_await client.reply(errors_of(call.speaks).failure(piece.error()));
     so_far.bytes += piece->bytes;
     so_far.is_last = piece->is_last;
-  } while (!so_far.is_last && !call.how->goes_piecewise());
+  } while (!so_far.is_last && !call.how->is_streamed());
   auto reply = call.how->head();
   if (so_far.is_last) {
     note_end(call, open, when);

@@ -112,9 +112,9 @@ bool http_request::expects_continue() const {
          http::token_list(get()[http::field::expect]).exists("100-continue");
 }
 
-http_api::admission http_request::admit_head(const http_api& api) const {
+http_api::access_result http_request::admit_head(const http_api& api) const {
   const auto refused = [this](const error& e) {
-    return http_api::admission{{}, http_api::refuse_early(call(), e)};
+    return http_api::access_result{{}, http_api::refuse_early(call(), e)};
   };
   const auto& m = get();
   const auto lines = std::distance(m.begin(), m.end());

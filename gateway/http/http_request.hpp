@@ -32,7 +32,7 @@ public:
   bool has_known_end() const;    // else what follows may be its body: no further request
   bool expects_continue() const; // "100 Continue" before its body comes
   // Who asks, and what is wrong with the request whatever its body says.
-  http_api::admission admit_head(const http_api& api) const;
+  http_api::access_result admit_head(const http_api& api) const;
   // The refusal of a client whose requests have ended this gateway; nothing for a route that is
   // open to all, such as health.
   std::optional<http_reply> refuse_suspect(const crash_record* record,

@@ -156,7 +156,7 @@ http_reply refusal_here(door_core& core, const error& why, std::string_view mode
 
 // `open` rings `ring`. The client waits for the ticket alone: what is refused until then is refused
 // as ever.
-asio::awaitable<begun> begin_background(http_connection& client, openings open,
+asio::awaitable<begun> begin_background(http_connection& client, open_results open,
                                         std::shared_ptr<turning_bell> ring, response_shape shape,
                                         chat_prompt asked) {
   auto& core = client.core();
@@ -252,7 +252,7 @@ asio::awaitable<after> answer(http_connection& client, response_create call) {
   request.input = std::move(input);
   // With what was said before.
   if (auto ok = check_ranges(request, client.core().config().request); !ok) {
-    co_return co_await client.reply(error_reply(said_in(response_words(), ok.error())));
+    co_return co_await client.reply(error_reply(in_client_terms(response_words(), ok.error())));
   }
   call.shape.calls = call.call.shape.calls;
   if (call.shape.is_background) {
@@ -293,7 +293,7 @@ asio::awaitable<after> answer(http_connection& client, response_create call) {
       }
     };
   }
-  dialog with;
+  response_context with;
   with.is_stream = shape.is_stream;
   with.whole = [&] { return std::make_unique<response_whole>(shape, keep); };
   with.events = [&](const reply_identity& who) {

@@ -58,7 +58,7 @@ result<tcp::endpoint> parse_endpoint(const char* param, const std::string& text)
 }
 
 // Said to a connection beyond the limit, in one write; a full socket loses it.
-void turn_away(const board& facts, door_kind door, tcp::socket& socket) {
+void turn_away(const gateway_state& facts, door_kind door, tcp::socket& socket) {
   const auto full = fail(errc::overloaded, "the server has as many connections as it may have");
   const auto reply = errors_of(family_of(door))
                          .refusal(refuse_here(full, *facts.look()), facts.config().overload_status);
@@ -209,8 +209,8 @@ struct http_server::wall {
   std::vector<std::unique_ptr<listener>> listeners; // `http` first
   std::vector<std::thread> threads;
 
-  wall(const front_actor& front, std::shared_ptr<board> facts)
-      : core(front, facts, static_cast<int>(facts->config().threads)) {}
+  wall(const request_router_actor& router, std::shared_ptr<gateway_state> facts)
+      : core(router, facts, static_cast<int>(facts->config().threads)) {}
 
   result<void> bind();
   asio::awaitable<void> listen(listener& at);
@@ -250,8 +250,8 @@ asio::awaitable<void> http_server::wall::join_others(listener& at) {
   constexpr std::chrono::milliseconds look_interval{5};
   constexpr std::chrono::milliseconds patience{2'000}; // then it says what it knows
   asio::steady_timer timer(at.acceptor.get_executor());
-  for (auto waited = look_interval;
-       waited < patience && !core.connections.is_stopping() && !has_heard_all(*core.facts->look());
+  for (auto waited = look_interval; waited < patience && !core.connections.is_stopping() &&
+                                    !knows_all_heads(*core.facts->look());
        waited += look_interval) {
     timer.expires_after(look_interval);
     co_await timer.async_wait(as_values);
@@ -379,12 +379,12 @@ http_server::~http_server() {
   stop();
 }
 
-result<std::unique_ptr<http_server>> http_server::start(const front_actor& front,
-                                                        std::shared_ptr<board> facts) {
+result<std::unique_ptr<http_server>> http_server::start(const request_router_actor& router,
+                                                        std::shared_ptr<gateway_state> facts) {
   if (facts->config().threads == 0) {
     return fail_param(errc::bad_config, "threads", "the gateway needs at least one thread");
   }
-  auto w = std::make_unique<wall>(front, std::move(facts));
+  auto w = std::make_unique<wall>(router, std::move(facts));
   if (auto ok = w->bind(); !ok) {
     return ok.error();
   }

@@ -2,7 +2,7 @@
 // runs the io threads. Beast and Asio stay behind the wall.
 #pragma once
 
-#include "gateway/admission/reception.hpp"
+#include "gateway/admission/admission.hpp"
 #include "gateway/routes/http_api.hpp"
 
 #include <chrono>
@@ -31,8 +31,8 @@ public:
   // Binds config().http, config().admin and config().torchserve and serves at once. Errors:
   // bad_config (not an address, or one that more can reach than may), address_in_use, io_failed;
   // each names the address.
-  static result<std::unique_ptr<http_server>> start(const front_actor& front,
-                                                    std::shared_ptr<board> facts);
+  static result<std::unique_ptr<http_server>> start(const request_router_actor& router,
+                                                    std::shared_ptr<gateway_state> facts);
   ~http_server(); // stops
 
   // With the port that was taken; empty: no such door.

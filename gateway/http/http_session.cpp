@@ -36,7 +36,7 @@ private:
                                           bool (http_request::parser::*is_read)() const);
   asio::awaitable<after> judge_read_error(const http_request& request, error_code ec);
   asio::awaitable<after> serve(http_request& request);
-  void trace_refusal(const http_request& request, const caller& who, int status);
+  void trace_refusal(const http_request& request, const principal& who, int status);
 
   std::shared_ptr<http_connection> client_;
 };
@@ -266,7 +266,7 @@ asio::awaitable<after> http_session::answer_request(http_request& request, bool 
 
 // Of what a desk would have been asked for; what is read of the gateway itself has no trace, nor
 // has what is no route.
-void http_session::trace_refusal(const http_request& request, const caller& who, int status) {
+void http_session::trace_refusal(const http_request& request, const principal& who, int status) {
   constexpr int first_failure = 400;
   const bool is_known = client_->route != "other"; // its header is read, then
   if (!client_->core().api.reads_traces() || status < first_failure || !is_known) {

@@ -94,19 +94,19 @@ double same(std::uint64_t count) {
   return static_cast<double>(count);
 }
 
-void add_sizes(MetricFamily& family, const size_counts& told,
+void add_sizes(MetricFamily& family, const size_counts& sizes,
                std::span<const std::uint64_t> borders, unit_of_border unit, label_list labels) {
   ClientMetric metric;
   metric.label = std::move(labels);
   std::uint64_t so_far = 0;
   for (std::size_t i = 0; i <= borders.size(); ++i) {
-    so_far += i < told.counts.size() ? told.counts[i] : 0;
+    so_far += i < sizes.counts.size() ? sizes.counts[i] : 0;
     const auto border =
         i < borders.size() ? unit(borders[i]) : std::numeric_limits<double>::infinity();
     metric.histogram.bucket.push_back({so_far, border});
   }
   metric.histogram.sample_count = so_far;
-  metric.histogram.sample_sum = unit(told.sum);
+  metric.histogram.sample_sum = unit(sizes.sum);
   family.metric.push_back(std::move(metric));
 }
 
@@ -115,8 +115,8 @@ label_list with_method(label_list labels, const char* method) {
   return labels;
 }
 
-std::uint64_t count_of(const size_counts& told) {
-  return std::accumulate(told.counts.begin(), told.counts.end(), std::uint64_t{0});
+std::uint64_t count_of(const size_counts& sizes) {
+  return std::accumulate(sizes.counts.begin(), sizes.counts.end(), std::uint64_t{0});
 }
 
 // Metrics of steps. A step with prompt rows is TGI's "prefill", even if it also decodes.

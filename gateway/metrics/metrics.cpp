@@ -9,7 +9,7 @@
 #include "gateway/metrics/process_metrics.hpp"
 #include "gateway/metrics/tgi_metrics.hpp"
 #include "gateway/metrics/vllm_metrics.hpp"
-#include "gateway/state/board.hpp"
+#include "gateway/state/gateway_state.hpp"
 
 #include <prometheus/counter.h>
 #include <prometheus/gauge.h>
@@ -235,10 +235,10 @@ struct metrics::registry {
   }
   executions_by_model executions() {
     std::lock_guard lock(models_mutex);
-    executions_by_model told;
+    executions_by_model found;
     for (const auto& who : of_workers)
-      told[who] = kserve.at(who).tally().executions;
-    return told;
+      found[who] = kserve.at(who).tally().executions;
+    return found;
   }
   Histogram& histogram(const char* name, const char* help, const Labels& labels,
                        const Histogram::BucketBoundaries& buckets) {
@@ -250,19 +250,19 @@ struct metrics::registry {
 };
 
 metrics::registry::registry() {
-  for (const auto door : door_labels) {
-    opened.Add({{"door", std::string(door)}});
-    gone.Add({{"door", std::string(door)}});
+  for (const auto protocol : protocol_labels) {
+    opened.Add({{"door", std::string(protocol)}});
+    gone.Add({{"door", std::string(protocol)}});
     for (const auto& row : errc_table())
       if (is_refusal(row.code))
-        refusals.Add({{"door", std::string(door)}, {"reason", std::string(row.name)}});
+        refusals.Add({{"door", std::string(protocol)}, {"reason", std::string(row.name)}});
   }
   for (const auto why : resume_reasons)
     came_back.Add({{"why", std::string(why)}});
   for (const auto kind : drop_kinds)
     drops.Add({{"kind", std::string(kind)}});
   for (const auto reason : {errc::overloaded, errc::invalid_value})
-    tgi_failed.Add({{"err", std::string(tgi_failure_word(reason))}});
+    tgi_failed.Add({{"err", std::string(tgi_failure_label(reason))}});
 }
 
 metrics::model_series::model_series(registry& in, const Labels& labels, kserve_series& of_model)
@@ -282,9 +282,9 @@ metrics::model_series::model_series(registry& in, const Labels& labels, kserve_s
 metrics::metrics() : registry_(std::make_unique<registry>()) {}
 metrics::~metrics() = default;
 
-std::string_view known_method(std::string_view said) noexcept {
+std::string_view known_method(std::string_view text) noexcept {
   constexpr std::string_view all[] = {"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"};
-  const auto* at = std::find(std::begin(all), std::end(all), said);
+  const auto* at = std::find(std::begin(all), std::end(all), text);
   return at == std::end(all) ? "other" : *at;
 }
 
@@ -304,20 +304,20 @@ void metrics::connection_closed() {
   registry_->connections.Decrement();
 }
 
-void metrics::refused(std::string_view door, errc reason) {
+void metrics::refused(std::string_view protocol, errc reason) {
   registry_->refusals
-      .Add({{"door", std::string(door)}, {"reason", std::string(row_of(reason).name)}})
+      .Add({{"door", std::string(protocol)}, {"reason", std::string(row_of(reason).name)}})
       .Increment();
-  registry_->tgi_failed.Add({{"err", std::string(tgi_failure_word(reason))}}).Increment();
+  registry_->tgi_failed.Add({{"err", std::string(tgi_failure_label(reason))}}).Increment();
 }
 
-void metrics::request_opened(std::string_view door) {
-  registry_->opened.Add({{"door", std::string(door)}}).Increment();
+void metrics::request_opened(std::string_view protocol) {
+  registry_->opened.Add({{"door", std::string(protocol)}}).Increment();
   registry_->tgi_opened.Increment();
 }
 
-void metrics::client_gone(std::string_view door) {
-  registry_->gone.Add({{"door", std::string(door)}}).Increment();
+void metrics::client_gone(std::string_view protocol) {
+  registry_->gone.Add({{"door", std::string(protocol)}}).Increment();
 }
 
 void metrics::resumed(std::string_view why) {

@@ -43,7 +43,7 @@ struct model_tally {
 };
 
 // An HTTP method, or "other": a client may send any text.
-std::string_view known_method(std::string_view said) noexcept;
+std::string_view known_method(std::string_view text) noexcept;
 
 class metrics {
 public:
@@ -58,9 +58,9 @@ public:
   void connection_opened();
   void connection_closed();
   // `protocol` is http, websocket, zmq or grpc: the label "door".
-  void refused(std::string_view door, errc reason);
-  void request_opened(std::string_view door);
-  void client_gone(std::string_view door);
+  void refused(std::string_view protocol, errc reason);
+  void request_opened(std::string_view protocol);
+  void client_gone(std::string_view protocol);
   // `why` is client (it came back), link (to the head), head (a new incarnation) or request_id.
   void resumed(std::string_view why);
 

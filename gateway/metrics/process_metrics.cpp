@@ -59,7 +59,7 @@ void add_restarts(std::vector<MetricFamily>& out, const std::vector<status>& pro
     const label_list labels{{"process", p.name}, {"role", std::string(name_of(p.role))}};
     add_to(ready, p.phase == phase::ready ? 1 : 0, labels);
     add_to(restarts,
-           static_cast<double>(known == restarts_of.end() ? p.restarts : known->second.told()),
+           static_cast<double>(known == restarts_of.end() ? p.restarts : known->second.total()),
            labels);
   }
   if (!processes.empty()) {

@@ -35,7 +35,7 @@ void load_totals::take(counts& known, std::vector<std::uint64_t>& now) {
     now[i] = known[i].take(now[i]);
   }
   for (std::size_t i = now.size(); i < known.size(); ++i) { // of a stage that no longer exists
-    now.push_back(known[i].told());
+    now.push_back(known[i].total());
   }
 }
 
@@ -57,19 +57,19 @@ load_report load_totals::take(load_report now) {
   return now;
 }
 
-void load_totals::next_life() {
+void load_totals::next_incarnation() {
   const auto end = [](counts& all) {
     for (auto& one : all) {
-      one.next_life();
+      one.next_incarnation();
     }
   };
   for (auto& one : single_) {
-    one.next_life();
+    one.next_incarnation();
   }
   end(busy_);
   for (auto& one : sizes_) {
     end(one.each);
-    one.sum.next_life();
+    one.sum.next_incarnation();
   }
 }
 

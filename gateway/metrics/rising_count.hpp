@@ -17,14 +17,14 @@ public:
   // `now`: the count of the source's current incarnation. Returns the sum over all incarnations.
   std::uint64_t take(std::uint64_t now) noexcept {
     if (now < last_) {
-      next_life();
+      next_incarnation();
     }
     last_ = now;
-    return told();
+    return total();
   }
   // The source's next count begins at 0.
-  void next_life() noexcept { ended_ += std::exchange(last_, 0); }
-  std::uint64_t told() const noexcept { return ended_ + last_; }
+  void next_incarnation() noexcept { ended_ += std::exchange(last_, 0); }
+  std::uint64_t total() const noexcept { return ended_ + last_; }
 
 private:
   std::uint64_t ended_ = 0, last_ = 0;
@@ -36,7 +36,7 @@ public:
   // Returns `now` with its counts added over all incarnations.
   load_report take(load_report now);
   // The next report comes from a new incarnation of the head.
-  void next_life();
+  void next_incarnation();
 
 private:
   using counts = std::vector<rising_count>;

@@ -17,8 +17,8 @@ const Histogram::BucketBoundaries token_seconds{0.001, 0.0025, 0.005, 0.01, 0.02
 const Histogram::BucketBoundaries tgi_token_counts{1,   2,   4,    8,    16,   32,   64,    128,
                                                    256, 512, 1024, 2048, 4096, 8192, 16384, 32768};
 
-prometheus::Labels with_err(prometheus::Labels labels, std::string_view word) {
-  labels.emplace("err", word);
+prometheus::Labels with_err(prometheus::Labels labels, std::string_view label) {
+  labels.emplace("err", label);
   return labels;
 }
 
@@ -66,7 +66,7 @@ void tgi_series::ended(const ended_request& r) {
   }
 }
 
-std::string_view tgi_failure_word(errc reason) noexcept {
+std::string_view tgi_failure_label(errc reason) noexcept {
   return is_for_load(reason) || reason == errc::rate_limit_exceeded ? "overloaded" : "validation";
 }
 

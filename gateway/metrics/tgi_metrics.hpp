@@ -23,6 +23,6 @@ private:
 };
 
 // TGI's value of the label `err` for a refusal.
-std::string_view tgi_failure_word(errc reason) noexcept;
+std::string_view tgi_failure_label(errc reason) noexcept;
 
 } // namespace baton::gateway

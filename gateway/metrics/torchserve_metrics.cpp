@@ -108,7 +108,7 @@ void torchserve_metrics::predicted(const std::string& model, bool has_version, d
 }
 
 std::string torchserve_metrics::text(const std::vector<std::string>& names,
-                                     const metric_book& of_handlers,
+                                     const metric_registry& of_handlers,
                                      const std::vector<worker_view>& workers) {
   const std::lock_guard lock(mutex_);
   family_list out(names);

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "gateway/metrics/host_load.hpp"
-#include "gateway/metrics/metric_book.hpp"
+#include "gateway/metrics/metric_registry.hpp"
 #include "gateway/metrics/worker_load.hpp"
 
 #include <chrono>
@@ -33,7 +33,7 @@ public:
   void predicted(const std::string& model, bool has_version, duration queue, duration whole);
   // Metrics of these names only, or all if there are none. The handlers' metrics follow the
   // server's own.
-  std::string text(const std::vector<std::string>& names, const metric_book& of_handlers,
+  std::string text(const std::vector<std::string>& names, const metric_registry& of_handlers,
                    const std::vector<worker_view>& workers = {});
 
 private:

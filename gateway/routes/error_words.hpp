@@ -1,7 +1,7 @@
 // The errors of each API as HTTP answers: the one table that knows all of them.
 #pragma once
 
-#include "gateway/base/speaker.hpp"
+#include "gateway/base/response_writer.hpp"
 
 namespace baton::gateway {
 

@@ -140,14 +140,14 @@ http_plan plan_of(result<Call> parsed, api_family speaks = api_family::openai) {
 
 // Of a call whose client may be TGI's.
 template <class Call>
-result<Call> settled(result<Call> parsed, const board& facts) {
+result<Call> settled(result<Call> parsed, const gateway_state& facts) {
   if (parsed) {
     settle_model(*parsed, facts);
   }
   return parsed;
 }
 
-http_plan plan_tokenize(std::string_view body, const board& facts) {
+http_plan plan_tokenize(std::string_view body, const gateway_state& facts) {
   const auto& limits = facts.config().request;
   if (auto tgi = parse_tgi_tokenize(body, limits)) {
     return plan_of(settled(*std::move(tgi), facts), api_family::tgi);
@@ -156,7 +156,7 @@ http_plan plan_tokenize(std::string_view body, const board& facts) {
 }
 
 // Its events have no ids: a stream cannot be gone on with.
-result<tgi_generate> read_tgi(tgi_route route, const http_call& call, const board& facts) {
+result<tgi_generate> read_tgi(tgi_route route, const http_call& call, const gateway_state& facts) {
   if (!call.last_event_id.empty()) {
     return fail_param(errc::unsupported_parameter, "Last-Event-ID",
                       "only streams of /v1 can be gone on with");
@@ -165,7 +165,7 @@ result<tgi_generate> read_tgi(tgi_route route, const http_call& call, const boar
 }
 
 // A body with `prompt` is vLLM's; every other one is TGI's.
-http_plan plan_generate(const http_call& call, const board& facts) {
+http_plan plan_generate(const http_call& call, const gateway_state& facts) {
   auto vllm = parse_vllm_generate(call.body, facts.config().request);
   if (!vllm) {
     return plan_of(read_tgi(tgi_route::generate, call, facts), api_family::tgi);
@@ -178,7 +178,8 @@ http_plan plan_generate(const http_call& call, const board& facts) {
 }
 
 // A request that says Last-Event-ID is one that was made before, whose stream broke.
-result<openai_generate> read_call(openai_api api, const http_call& call, const board& facts) {
+result<openai_generate> read_call(openai_api api, const http_call& call,
+                                  const gateway_state& facts) {
   auto parsed = settled(parse_generation(api, call.body, facts.config().request), facts);
   if (!parsed) {
     return parsed;
@@ -233,7 +234,7 @@ result<worker_call> read_worker_call(std::string_view target, const http_call& c
 
 } // namespace
 
-http_api::http_api(std::shared_ptr<board> facts) : facts_(std::move(facts)) {}
+http_api::http_api(std::shared_ptr<gateway_state> facts) : facts_(std::move(facts)) {}
 
 std::span<const route_row> http_api::routes() noexcept {
   return ::baton::gateway::routes;
@@ -284,32 +285,33 @@ bool http_api::is_open(const http_call& call) {
 }
 
 // What no row of the table lets in needs a key all the same: nobody learns which routes there are.
-result<caller> http_api::identify(const http_call& call, const route_row* row) const {
+result<principal> http_api::identify(const http_call& call, const route_row* row) const {
   auto access = row ? row->access : route_access::user;
   if (access == route_access::page) {
-    access = facts_->gate().needs_key() ? route_access::open : route_access::admin;
+    access = facts_->authenticator().needs_key() ? route_access::open : route_access::admin;
   }
   if (access == route_access::open) {
-    return caller{};
+    return principal{};
   }
   if (access == route_access::admin && call.door == door_kind::admin) {
-    return caller{};
+    return principal{};
   }
-  const auto& gate = facts_->gate();
-  if (access == route_access::admin && !gate.needs_key() && !facts_->config().admin.empty()) {
+  const auto& authenticator = facts_->authenticator();
+  if (access == route_access::admin && !authenticator.needs_key() &&
+      !facts_->config().admin.empty()) {
     return fail(errc::forbidden, "'{}' is at the operator's door (gateway.admin)", row->path);
   }
   const bool is_socket = row && row->methods == method_set::socket;
   const auto offered = is_socket ? key_of_offer(call.protocols) : std::string();
   const auto shown = bearer_key(call.authorization);
-  auto who = gate.identify(shown.empty() ? std::string_view(offered) : shown);
+  auto who = authenticator.identify(shown.empty() ? std::string_view(offered) : shown);
   if (who && access == route_access::admin && who->role != key_role::admin) {
     return fail(errc::forbidden, "'{}' needs the API key of an admin", row->path);
   }
   return who;
 }
 
-http_api::admission http_api::admit(const http_call& call) const {
+http_api::access_result http_api::admit(const http_call& call) const {
   if (call.target == "*") { // OPTIONS of the whole server: that it is there
     return {{}, options_reply("GET, HEAD, POST, DELETE, OPTIONS")};
   }

@@ -16,9 +16,9 @@
 #include "gateway/api/torchserve/torchserve_request.hpp"
 #include "gateway/api/vllm/vllm_generate.hpp"
 #include "gateway/base/http_text.hpp"
-#include "gateway/base/speaker.hpp"
-#include "gateway/state/board.hpp"
-#include "gateway/workers/worker_speaker.hpp"
+#include "gateway/base/response_writer.hpp"
+#include "gateway/state/gateway_state.hpp"
+#include "gateway/workers/worker_writer.hpp"
 
 #include <functional>
 #include <memory>
@@ -80,7 +80,7 @@ struct websocket_upgrade {};
 // What a worker model is asked, and in whose words it is answered.
 struct worker_call {
   infer request;
-  std::unique_ptr<worker_speaker> how = std::make_unique<raw_speaker>();
+  std::unique_ptr<worker_writer> how = std::make_unique<raw_writer>();
   api_family speaks = api_family::openai; // of errors
   std::string busy_model{};               // TorchServe's, in whose words a refusal for load has it
   std::function<void(const reply_times&)> ended_well{}; // none: nobody counts
@@ -119,17 +119,17 @@ inline constexpr std::string_view model_prefix = "/v1/models/"; // a model's nam
 
 class http_api {
 public:
-  explicit http_api(std::shared_ptr<board> facts);
+  explicit http_api(std::shared_ptr<gateway_state> facts);
 
   // All routes there are. A path with several rows has other methods in each.
   static std::span<const route_row> routes() noexcept;
 
-  struct admission {
-    caller who;
+  struct access_result {
+    principal who;
     // Needs no body: unknown path, method, key, foreign origin, media type.
     std::optional<http_reply> refusal;
   };
-  admission admit(const http_call& call) const;
+  access_result admit(const http_call& call) const;
   // Whether it is asked of a call in which trace it comes.
   bool reads_traces() const noexcept { return facts_->tracer() != nullptr; }
   // Requires: admit(call) refused nothing.
@@ -148,11 +148,11 @@ private:
   result<response_create> read_response(const http_call& call) const;
   result<void> settle_tools(openai_generate& call) const;
   std::optional<http_reply> refuse(const http_call& call) const;
-  result<caller> identify(const http_call& call, const route_row* row) const;
+  result<principal> identify(const http_call& call, const route_row* row) const;
   http_reply answer_get(std::string_view path, const http_call& call) const;
   http_reply models_reply(std::string_view path) const;
 
-  std::shared_ptr<board> facts_;
+  std::shared_ptr<gateway_state> facts_;
 };
 
 } // namespace baton::gateway

@@ -49,8 +49,8 @@ http_reply http_api::answer_get(std::string_view path, const http_call& call) co
   }
   if (path == "/metrics") {
     auto reply =
-        json_reply(facts_->metrics().text(*now, facts_->requests_open(), facts_->gate().usage(),
-                                          facts_->worker_views()) +
+        json_reply(facts_->metrics().text(*now, facts_->requests_open(),
+                                          facts_->authenticator().usage(), facts_->worker_views()) +
                    worker_metrics(facts_->worker_views()) + facts_->handler_metrics()->text());
     reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
     return reply;

@@ -12,7 +12,7 @@ bool has(const std::vector<std::string>& all, std::string_view name) {
 
 } // namespace
 
-bool is_placeholder(const board& facts, std::string_view model) {
+bool is_placeholder(const gateway_state& facts, std::string_view model) {
   const auto& config = facts.config();
   if (!has(config.placeholder_models, model) || has(config.model_aliases, model)) {
     return false;
@@ -24,7 +24,7 @@ bool is_placeholder(const board& facts, std::string_view model) {
                      [&](const pipeline_view& p) { return model_of(p) == served; });
 }
 
-void settle_model(openai_generate& call, const board& facts) {
+void settle_model(openai_generate& call, const gateway_state& facts) {
   if (!is_placeholder(facts, call.request.model)) {
     return;
   }
@@ -35,13 +35,13 @@ void settle_model(openai_generate& call, const board& facts) {
   }
 }
 
-void settle_model(tgi_generate& call, const board& facts) {
+void settle_model(tgi_generate& call, const gateway_state& facts) {
   if (is_placeholder(facts, call.request.model)) {
     call.request.model.clear();
   }
 }
 
-void settle_model(tokenize_call& call, const board& facts) {
+void settle_model(tokenize_call& call, const gateway_state& facts) {
   if (is_placeholder(facts, call.model)) {
     call.model.clear();
   }

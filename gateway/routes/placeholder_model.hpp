@@ -5,16 +5,16 @@
 
 #include "gateway/api/openai/openai_request.hpp"
 #include "gateway/api/tgi/tgi_request.hpp"
-#include "gateway/state/board.hpp"
+#include "gateway/state/gateway_state.hpp"
 
 #include <string_view>
 
 namespace baton::gateway {
 
-bool is_placeholder(const board& facts, std::string_view model);
+bool is_placeholder(const gateway_state& facts, std::string_view model);
 // The call names no model then, which is the one there is; answers have its own name.
-void settle_model(openai_generate& call, const board& facts);
-void settle_model(tgi_generate& call, const board& facts);
-void settle_model(tokenize_call& call, const board& facts);
+void settle_model(openai_generate& call, const gateway_state& facts);
+void settle_model(tgi_generate& call, const gateway_state& facts);
+void settle_model(tokenize_call& call, const gateway_state& facts);
 
 } // namespace baton::gateway

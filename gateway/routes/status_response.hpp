@@ -1,7 +1,7 @@
 // What a board says of the cluster, as JSON: /health, /ping, /version, /load, /cluster. Pure.
 #pragma once
 
-#include "gateway/state/board.hpp"
+#include "gateway/state/gateway_state.hpp"
 
 #include <string>
 

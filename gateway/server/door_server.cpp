@@ -13,7 +13,7 @@ namespace baton::gateway {
 namespace {
 
 // If the file cannot be opened, the gateway serves requests without a crash record.
-void open_crash_record(board& facts) {
+void open_crash_record(gateway_state& facts) {
   const auto& file = facts.config().crash_record;
   if (file.empty()) {
     return;
@@ -42,8 +42,9 @@ door_server::~door_server() {
   stop();
 }
 
-result<std::unique_ptr<door_server>>
-door_server::start(caf::actor_system&, std::shared_ptr<board> facts, front_actor front) {
+result<std::unique_ptr<door_server>> door_server::start(caf::actor_system&,
+                                                        std::shared_ptr<gateway_state> facts,
+                                                        request_router_actor router) {
   if (const auto& file = facts->config().access_log; !file.empty()) {
     if (auto log = access_log::open(file)) {
       facts->set_access_log(*std::move(log));
@@ -62,19 +63,19 @@ door_server::start(caf::actor_system&, std::shared_ptr<board> facts, front_actor
   }
   std::unique_ptr<zmq_door> zmq;
   if (!facts->config().zmq.empty()) {
-    auto started = zmq_door::start(front, facts);
+    auto started = zmq_door::start(router, facts);
     if (!started) {
       return started.error();
     }
     zmq = *std::move(started);
   }
-  auto http = http_server::start(front, facts);
+  auto http = http_server::start(router, facts);
   if (!http) {
     return http.error();
   }
   std::unique_ptr<grpc_door> grpc; // after HTTP: http_server has validated this address as well
   if (has_grpc(facts->config())) {
-    auto started = grpc_door::start(front, facts);
+    auto started = grpc_door::start(router, facts);
     if (!started) {
       return started.error();
     }

@@ -11,10 +11,10 @@
 // facts->requests_open() falls to 0.
 #pragma once
 
-#include "gateway/dispatch/desk.hpp"
+#include "gateway/dispatch/pipeline_client.hpp"
 #include "gateway/grpc/grpc_methods.hpp"
 #include "gateway/routes/http_api.hpp"
-#include "gateway/state/board.hpp"
+#include "gateway/state/gateway_state.hpp"
 #include "schema/result.hpp"
 
 #include <memory>
@@ -31,8 +31,9 @@ class door_server {
 public:
   // Requires: the system of the request router outlives the servers. Errors: bad_config,
   // address_in_use, io_failed; each names the address.
-  static result<std::unique_ptr<door_server>>
-  start(caf::actor_system& system, std::shared_ptr<board> facts, front_actor front);
+  static result<std::unique_ptr<door_server>> start(caf::actor_system& system,
+                                                    std::shared_ptr<gateway_state> facts,
+                                                    request_router_actor router);
   ~door_server(); // stops
 
   std::string url() const;

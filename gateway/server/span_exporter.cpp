@@ -109,7 +109,7 @@ std::vector<span_attribute> resource_of(const gateway_config& config) {
 } // namespace
 
 struct span_exporter::wall {
-  std::shared_ptr<board> facts;
+  std::shared_ptr<gateway_state> facts;
   otlp_endpoint to;
   asio::io_context io;
   std::future<endpoints> lookup; // valid: a lookup is under way
@@ -117,7 +117,7 @@ struct span_exporter::wall {
   export_retry retry;
   std::thread thread;
 
-  wall(std::shared_ptr<board> b, otlp_endpoint where)
+  wall(std::shared_ptr<gateway_state> b, otlp_endpoint where)
       : facts(std::move(b)), to(std::move(where)), io(1) {}
 
   tracer& traces() { return *facts->tracer(); }
@@ -281,7 +281,7 @@ span_exporter::~span_exporter() {
   stop();
 }
 
-result<std::unique_ptr<span_exporter>> span_exporter::start(std::shared_ptr<board> facts) {
+result<std::unique_ptr<span_exporter>> span_exporter::start(std::shared_ptr<gateway_state> facts) {
   ENSURE(facts->tracer() != nullptr, "tracing is off");
   auto where = parse_otlp_endpoint(facts->config().otlp_endpoint);
   if (!where) {

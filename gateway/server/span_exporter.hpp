@@ -4,7 +4,7 @@
 // out of this header.
 #pragma once
 
-#include "gateway/state/board.hpp"
+#include "gateway/state/gateway_state.hpp"
 #include "schema/result.hpp"
 
 #include <memory>
@@ -15,7 +15,7 @@ class span_exporter {
 public:
   // Starts to send the tracer's spans to config().otlp_endpoint, whether a collector listens there
   // or not. Requires: facts->tracer(). Errors: as parse_otlp_endpoint.
-  static result<std::unique_ptr<span_exporter>> start(std::shared_ptr<board> facts);
+  static result<std::unique_ptr<span_exporter>> start(std::shared_ptr<gateway_state> facts);
   ~span_exporter(); // stops
 
   // Sends the remaining spans, including those of open requests, for at most drain_patience; then

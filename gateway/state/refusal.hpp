@@ -3,7 +3,7 @@
 #pragma once
 
 #include "gateway/base/http_text.hpp"
-#include "gateway/state/board.hpp"
+#include "gateway/state/gateway_state.hpp"
 
 #include <string>
 #include <string_view>

@@ -6,13 +6,13 @@
 
 namespace baton::gateway {
 
-error fault_here(std::string_view door) noexcept {
+error fault_here(std::string_view protocol) noexcept {
   try {
     throw;
   } catch (const std::exception& e) {
-    spdlog::error("server {}: a request ended with an exception: {}", door, e.what());
+    spdlog::error("server {}: a request ended with an exception: {}", protocol, e.what());
   } catch (...) {
-    spdlog::error("server {}: a request ended with an unknown exception", door);
+    spdlog::error("server {}: a request ended with an unknown exception", protocol);
   }
   return fail(errc::internal, "an internal error ended the request; see the server's log");
 }

@@ -13,16 +13,16 @@ namespace baton::gateway {
 
 // Requires: an exception is being handled. Logs it and returns the error for the client.
 // `protocol`: "http" ...
-error fault_here(std::string_view door) noexcept;
+error fault_here(std::string_view protocol) noexcept;
 
 // Empty if `work` ends without an exception.
 template <class Work>
-std::optional<error> guarded(std::string_view door, Work&& work) noexcept {
+std::optional<error> guarded(std::string_view protocol, Work&& work) noexcept {
   try {
     std::forward<Work>(work)();
     return std::nullopt;
   } catch (...) {
-    return fault_here(door);
+    return fault_here(protocol);
   }
 }
 

@@ -51,20 +51,20 @@ result<otlp_endpoint> parse_otlp_endpoint(std::string_view text) {
   }
   const auto rest = text.substr(http_scheme.size());
   const auto slash = std::min(rest.find('/'), rest.size());
-  const auto place = rest.substr(0, slash);
+  const auto address = rest.substr(0, slash);
   auto path = rest.substr(slash);
   while (path.ends_with('/')) {
     path.remove_suffix(1);
   }
-  const auto colon = place.rfind(':');
-  const bool is_v6 = place.starts_with('[');
-  auto host = place.substr(0, colon);
+  const auto colon = address.rfind(':');
+  const bool is_v6 = address.starts_with('[');
+  auto host = address.substr(0, colon);
   if (is_v6 && colon != std::string_view::npos && host.ends_with(']')) {
     host = host.substr(1, host.size() - 2);
   }
   std::uint16_t port = 0;
   if (colon != std::string_view::npos) {
-    const auto digits = place.substr(colon + 1);
+    const auto digits = address.substr(colon + 1);
     const auto [end, bad] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
     port = bad == std::errc() && end == digits.data() + digits.size() ? port : std::uint16_t{0};
   }

@@ -51,7 +51,7 @@ std::optional<errc> failure_in(const Answer& answer) {
 }
 
 // The span ids of a request are consecutive from a random one; none is 0.
-span_id behind(span_id id, std::uint8_t number) noexcept {
+span_id span_id_after(span_id id, std::uint8_t number) noexcept {
   const auto last = id.size() - 1;
   id[last] = static_cast<std::uint8_t>(id[last] + number);
   const bool is_zero = std::all_of(id.begin(), id.end(), [](auto byte) { return byte == 0; });
@@ -69,7 +69,7 @@ std::int64_t whole(std::uint64_t n) noexcept {
 
 void request_trace::asks_for(operation what, std::string_view model_named) {
   asks = what;
-  model_asked = model_named.substr(0, trace_text_bytes_max);
+  requested_model = model_named.substr(0, trace_text_bytes_max);
 }
 
 void request_trace::asks_for(const generate& request) {
@@ -197,9 +197,9 @@ std::uint64_t request_trace::unix_nanos_of(instant at) const noexcept {
 
 std::string request_trace::name() const {
   if (asks == operation::unread) {
-    return route.empty() ? door : route;
+    return route.empty() ? protocol : route;
   }
-  const auto& of = model.empty() ? model_asked : model;
+  const auto& of = model.empty() ? requested_model : model;
   return of.empty() ? std::string(operation_name(asks))
                     : fmt::format("{} {}", operation_name(asks), of);
 }
@@ -227,7 +227,7 @@ void request_trace::add_usage(std::vector<span_attribute>& to) const {
 }
 
 std::vector<span_attribute> request_trace::attributes() const {
-  std::vector<span_attribute> all{{"baton.door", door}};
+  std::vector<span_attribute> all{{"baton.door", protocol}};
   const auto add = [&all](std::string_view key, auto value) {
     all.push_back({key, std::move(value)});
   };
@@ -240,8 +240,8 @@ std::vector<span_attribute> request_trace::attributes() const {
     add("gen_ai.operation.name", std::string(operation_name(asks)));
     add("gen_ai.provider.name", std::string("baton"));
   }
-  if (!model_asked.empty()) {
-    add("gen_ai.request.model", model_asked);
+  if (!requested_model.empty()) {
+    add("gen_ai.request.model", requested_model);
   } else if (!model.empty()) { // the default model
     add("gen_ai.request.model", model);
   }
@@ -279,7 +279,7 @@ span request_trace::child(std::uint8_t number, std::string_view name, instant be
                           instant end) const {
   span s;
   s.trace = self.trace;
-  s.id = behind(self.span, number);
+  s.id = span_id_after(self.span, number);
   s.parent = self.span;
   s.flags = self.flags;
   s.state = self.state;
@@ -289,12 +289,12 @@ span request_trace::child(std::uint8_t number, std::string_view name, instant be
   return s;
 }
 
-bool request_trace::has_stretches() const noexcept {
+bool request_trace::has_child_spans() const noexcept {
   return is_open_ && (!choices_.empty() || asks == operation::infer);
 }
 
 std::size_t request_trace::span_count() const noexcept {
-  if (!has_stretches()) {
+  if (!has_child_spans()) {
     return 1;
   }
   const bool has_prefill = granted_at_ && asks != operation::resume;
@@ -317,7 +317,7 @@ std::vector<span> request_trace::spans() const {
     }
   }
   std::vector<span> all{std::move(first)};
-  if (!has_stretches()) {
+  if (!has_child_spans()) {
     return all;
   }
   all.push_back(child(1, "queue", arrived_at, granted_at_.value_or(end)));

@@ -50,11 +50,11 @@ public:
   trace_parent self;
   std::optional<span_id> parent; // the caller's span
   // The request's terms.
-  std::string door;
+  std::string protocol;
   std::string route; // if refused unread
   operation asks = operation::unread;
-  std::string model_asked; // empty: not named
-  std::string model;       // that was found for it
+  std::string requested_model; // empty: not named
+  std::string model;           // that was found for it
   std::optional<std::uint32_t> max_tokens;
   double temperature = 1;
   double top_p = 1;
@@ -100,7 +100,7 @@ private:
 
   void take_chunk(const chunk& c, instant now);
   void take_answer(const stream_event& e, instant now);
-  bool has_stretches() const noexcept; // below the server's span
+  bool has_child_spans() const noexcept; // below the server's span
   std::uint64_t unix_nanos_of(instant at) const noexcept;
   std::vector<span_attribute> attributes() const;
   void add_usage(std::vector<span_attribute>& to) const;

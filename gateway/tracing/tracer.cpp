@@ -44,17 +44,17 @@ std::uint64_t unix_nanos_now() {
 } // namespace
 
 open_trace::open_trace(std::shared_ptr<tracer> to, request_trace begun)
-    : what(std::move(begun)), to_(std::move(to)) {}
+    : data(std::move(begun)), to_(std::move(to)) {}
 
 // A trace without an end is cancelled: the process exits.
 open_trace::~open_trace() {
-  what.failed_by(errc::cancelled, request_trace::instant::clock::now());
-  to_->end(std::move(what));
+  data.failed_by(errc::cancelled, request_trace::instant::clock::now());
+  to_->end(std::move(data));
 }
 
 tracer::tracer(tracer_settings settings) : settings_(whole(std::move(settings))) {}
 
-trace_handle tracer::begin(const std::optional<trace_parent>& caller, std::string_view door,
+trace_handle tracer::begin(const std::optional<trace_parent>& caller, std::string_view protocol,
                            instant now) {
   if (caller && !caller->is_sampled()) {
     return nullptr;
@@ -72,7 +72,7 @@ trace_handle tracer::begin(const std::optional<trace_parent>& caller, std::strin
     }
   }
   write_id(draw(settings_.random), t.self.span.data());
-  t.door = door;
+  t.protocol = protocol;
   t.arrived_at = now;
   t.arrived_unix_nanos = unix_nanos_now();
   {

@@ -30,7 +30,7 @@ public:
   open_trace(const open_trace&) = delete;
   open_trace& operator=(const open_trace&) = delete;
 
-  request_trace what;
+  request_trace data;
 
 private:
   std::shared_ptr<tracer> to_;
@@ -51,7 +51,8 @@ public:
 
   // Begins a span below the caller's, if the caller samples its trace; without a caller a new
   // trace, if it is sampled. Null: not traced.
-  trace_handle begin(const std::optional<trace_parent>& caller, std::string_view door, instant now);
+  trace_handle begin(const std::optional<trace_parent>& caller, std::string_view protocol,
+                     instant now);
 
   // For the exporter. Returns up to `most` ended traces, oldest first, at `until`; with `is_eager`
   // as soon as the queue is half full.

@@ -1,7 +1,7 @@
 // One request of a WebSocket: its flow-control window and its fields of the access log.
 #pragma once
 
-#include "gateway/admission/reception.hpp"
+#include "gateway/admission/admission.hpp"
 #include "gateway/api/openai/openai_response.hpp"
 #include "gateway/base/access_log.hpp"
 
@@ -15,7 +15,7 @@ namespace baton::gateway {
 struct socket_request {
   open_request open;
   reply_shape shape;
-  field_words words; // names of the fields in the client's request
+  field_names words; // names of the fields in the client's request
   std::optional<std::uint32_t> window;
   std::vector<std::uint32_t> sent;  // per choice: index of the last token sent
   std::vector<std::uint32_t> acked; // per choice

@@ -39,7 +39,7 @@ constexpr std::size_t replies_bytes_max = 256 * 1024;
 
 class websocket_session : public std::enable_shared_from_this<websocket_session> {
 public:
-  websocket_session(door_core& core, client_socket socket, std::uint64_t id, caller who,
+  websocket_session(door_core& core, client_socket socket, std::uint64_t id, principal who,
                     socket_origin origin)
       : core_(core), entry_(core, id), who_(std::move(who)), origin_(std::move(origin)),
         ws_(std::move(socket)), bell_(std::make_shared<bell>(ws_.get_executor())) {}
@@ -76,7 +76,7 @@ private:
 
   door_core& core_;
   table_entry entry_;
-  caller who_;
+  principal who_;
   const socket_origin origin_;
   websocket::stream<client_socket> ws_;
   std::shared_ptr<bell> bell_;
@@ -252,7 +252,7 @@ void websocket_session::log(const std::string& id, const socket_request& r, errc
   constexpr int well = 200;
   const bool is_over = r.choices_left == 0;
   access_entry e;
-  e.door = "websocket";
+  e.protocol = "websocket";
   e.path = "/v1/stream";
   e.status = r.status ? r.status : is_over ? well : row_of(if_running).http_status;
   e.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - r.began).count();
@@ -272,7 +272,7 @@ void websocket_session::take(socket_start&& m) {
   auto open = core_.websocket.open(who_, std::move(m.call.request), m.call.add_generation_prompt,
                                    /*is_stream=*/true, [b = bell_] { b->ring(); });
   if (!open) {
-    refuse(m.id, said_in(m.call.words, open.refusal()));
+    refuse(m.id, in_client_terms(m.call.words, open.refusal()));
     return;
   }
   const auto choices = m.call.shape.choices;
@@ -342,7 +342,7 @@ bool websocket_session::tell_chunk(const std::string& id, socket_request& r, con
   r.used.output_tokens += c.count;
   if (const auto failure = failure_of(c)) {
     r.status = row_of(failure->code).http_status;
-    out.push_back(socket_error_text(id, said_in(r.words, *failure)));
+    out.push_back(socket_error_text(id, in_client_terms(r.words, *failure)));
     return true; // dropping the request cancels its other choices
   }
   if (c.count > 0 || !c.text.empty()) {
@@ -403,8 +403,8 @@ bool websocket_session::collect(const std::string& id, socket_request& r,
     const auto* broken = std::get_if<failed>(&*event);
     if (refused || broken) {
       r.status = row_of(refused ? refused->reason.code : broken->reason.code).http_status;
-      out.push_back(refused ? socket_refusal_text(id, said_in(r.words, *refused))
-                            : socket_error_text(id, said_in(r.words, broken->reason)));
+      out.push_back(refused ? socket_refusal_text(id, in_client_terms(r.words, *refused))
+                            : socket_error_text(id, in_client_terms(r.words, broken->reason)));
       r.open.ended();
       return true;
     }
@@ -470,7 +470,7 @@ asio::awaitable<void> websocket_session::write_loop() {
 } // namespace
 
 void start_websocket_session(door_core& core, client_socket socket, upgrade_request upgrade,
-                             caller who, socket_origin origin) {
+                             principal who, socket_origin origin) {
   // The HTTP session was counted against the limit and leaves the table now.
   const auto id = core.connections.enter([] {}, SIZE_MAX);
   if (!id) {

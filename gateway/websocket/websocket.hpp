@@ -18,6 +18,6 @@ struct socket_origin {
 // `who` is the authenticated principal of all requests on it.
 void start_websocket_session(door_core& core, client_socket socket,
                              boost::beast::http::request<boost::beast::http::string_body> upgrade,
-                             caller who, socket_origin origin);
+                             principal who, socket_origin origin);
 
 } // namespace baton::gateway

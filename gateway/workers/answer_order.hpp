@@ -28,9 +28,9 @@ public:
 
   // Adds a request. The order of the calls is the order of the answers.
   void enter(std::uint64_t request);
-  bool is_known(std::uint64_t request) const { return places_.contains(request); }
+  bool is_known(std::uint64_t request) const { return positions_.contains(request); }
   // Whether its pieces can be delivered at once: it is the first, and no piece of it is held.
-  bool is_turn(std::uint64_t request) const;
+  bool can_deliver(std::uint64_t request) const;
   // False: no room. Requires: is_known(piece.request).
   bool hold(held piece);
   // The request has ended, or has no client any more: its held pieces are dropped.
@@ -41,8 +41,8 @@ public:
   std::size_t held_bytes() const noexcept { return bytes_; }
 
 private:
-  std::map<std::uint64_t, std::deque<held>> line_; // by position
-  std::unordered_map<std::uint64_t, std::uint64_t> places_;
+  std::map<std::uint64_t, std::deque<held>> queue_; // by position
+  std::unordered_map<std::uint64_t, std::uint64_t> positions_;
   std::uint64_t entered_ = 0;
   std::size_t bytes_ = 0;
 };

@@ -16,12 +16,12 @@ bool is_newer_version(std::string_view a, std::string_view b) {
   return std::pair(number_of(a), a) > std::pair(number_of(b), b);
 }
 
-bool is_worker_model(const board& facts, std::string_view name) {
+bool is_worker_model(const gateway_state& facts, std::string_view name) {
   const auto all = facts.worker_views();
   return std::any_of(all.begin(), all.end(), [&](const worker_view& w) { return w.name == name; });
 }
 
-std::optional<worker_view> find_worker(const board& facts, std::string_view name,
+std::optional<worker_view> find_worker(const gateway_state& facts, std::string_view name,
                                        std::string_view version) {
   for (auto& one : versions_of_worker(facts, name)) {
     if (version.empty() || one.version == version) {
@@ -31,7 +31,7 @@ std::optional<worker_view> find_worker(const board& facts, std::string_view name
   return std::nullopt;
 }
 
-std::vector<worker_view> versions_of_worker(const board& facts, std::string_view name) {
+std::vector<worker_view> versions_of_worker(const gateway_state& facts, std::string_view name) {
   auto all = facts.worker_views();
   std::erase_if(all, [&](const worker_view& w) { return w.name != name; });
   std::stable_sort(all.begin(), all.end(), goes_ahead<worker_view>);

@@ -1,7 +1,7 @@
 // Finds a worker model by its name and version, for all APIs.
 #pragma once
 
-#include "gateway/state/board.hpp"
+#include "gateway/state/gateway_state.hpp"
 
 #include <optional>
 #include <string_view>
@@ -16,12 +16,12 @@ bool goes_ahead(const Version& a, const Version& b) {
   return a.is_default != b.is_default ? a.is_default : is_newer_version(a.version, b.version);
 }
 // In any version.
-bool is_worker_model(const board& facts, std::string_view name);
+bool is_worker_model(const gateway_state& facts, std::string_view name);
 // An empty `version` means the chosen version, else the newest. Empty: not found.
-std::optional<worker_view> find_worker(const board& facts, std::string_view name,
+std::optional<worker_view> find_worker(const gateway_state& facts, std::string_view name,
                                        std::string_view version);
 // All its versions, the preferred one first.
-std::vector<worker_view> versions_of_worker(const board& facts, std::string_view name);
+std::vector<worker_view> versions_of_worker(const gateway_state& facts, std::string_view name);
 // Whether a process of it accepts requests at this gateway.
 bool is_ready(const worker_view& of, const snapshot& now) noexcept;
 

@@ -32,17 +32,17 @@ result<void> read_queue_parameters(const infer& request, const schedule::worker_
                            });
   if ((limits.priority_levels == 0 && !has_timeout) || request.parameters.empty())
     return {};
-  const auto said = nlohmann::json::parse(request.parameters, nullptr, /*allow_exceptions=*/false);
-  if (!said.is_object())
+  const auto given = nlohmann::json::parse(request.parameters, nullptr, /*allow_exceptions=*/false);
+  if (!given.is_object())
     return fail_param(errc::invalid_value, "parameters", "parameters must be a JSON object");
   if (limits.priority_levels > 0) {
-    const auto priority = read_integer(said, "priority", limits.priority_levels);
+    const auto priority = read_integer(given, "priority", limits.priority_levels);
     if (!priority)
       return priority.error();
     into.priority = *priority;
   }
   if (has_timeout) {
-    const auto timeout = read_integer(said, "timeout", timeout_micros_max);
+    const auto timeout = read_integer(given, "timeout", timeout_micros_max);
     if (!timeout)
       return timeout.error();
     into.queue_timeout = std::chrono::microseconds(*timeout);

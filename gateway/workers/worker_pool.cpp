@@ -47,8 +47,8 @@ struct pool_state {
   pushed_streams pushed;
   // Incarnations that the root is to end, and why, until they have ended. A new root gets them too.
   std::map<process_id, std::pair<worker_incarnation, std::string>> condemned;
-  answer_order order;          // of open requests, if it is preserved
-  metric_book::source counted; // the handlers' metrics
+  answer_order order;              // of open requests, if it is preserved
+  metric_registry::source counted; // the handlers' metrics
   std::optional<instant> armed_for;
   std::optional<instant> draining_since, drain_until;
   bool is_drained = false; // and reported
@@ -73,7 +73,7 @@ struct pool_state {
       refuse(number, ok.error());
     else if (config.limits.preserve_ordering)
       order.enter(number);
-    obey();
+    apply_orders();
   }
 
   result<void> check_open() const {
@@ -89,11 +89,11 @@ struct pool_state {
     if (it == open.end())
       return; // it ended while the client disconnected
     if (const auto& trace = it->second.trace)
-      trace->what.left(m.why, now());
+      trace->data.left(m.why, now());
     count_end(it->second, /*is_well=*/false, /*is_cancelled=*/true);
     queue.cancel(m.request, now());
     erase(m.request);
-    obey();
+    apply_orders();
   }
 
   // A batch lasts until the last of its requests has ended.
@@ -139,7 +139,7 @@ struct pool_state {
     const auto out = it->second.out;
     const auto trace = it->second.trace;
     if (trace)
-      trace->what.take(e, now());
+      trace->data.take(e, now());
     const auto* piece = std::get_if<inferred>(&e);
     const bool is_well = piece != nullptr;
     const bool is_first = piece && piece->index == 0;
@@ -154,7 +154,7 @@ struct pool_state {
       count_end(it->second, is_well && fits, /*is_cancelled=*/false);
     if (!fits) {
       if (trace)
-        trace->what.cut_off(errc::slow_reader, now());
+        trace->data.cut_off(errc::slow_reader, now());
       counts().dropped("slow_reader");
       queue.cancel(request, now());
       erase(request);
@@ -174,31 +174,31 @@ struct pool_state {
       erase(request);
   }
 
-  void take(worker_said& m) {
+  void take(worker_replied& m) {
     auto& p = m.piece;
     const auto request = p.request;
     const bool is_last = p.is_last;
     if (!queue.take_piece(m.worker, request, p.index, is_last, now())) {
       counts().dropped("inferred");
-      return obey();
+      return apply_orders();
     }
     if (auto ok = check_limits(p); !ok && !p.failure) {
       end_answer(request,
                  fail(errc::handler_failed, "the handler's answer: {}", ok.error().message));
-      return obey();
+      return apply_orders();
     }
     auto event = p.failure ? stream_event(failed{std::move(*p.failure)}) : std::move(p);
-    if (!order.is_known(request) || order.is_turn(request))
-      tell(request, std::move(event), is_last);
+    if (!order.is_known(request) || order.can_deliver(request))
+      deliver_piece(request, std::move(event), is_last);
     else if (!order.hold({request, std::move(event), is_last}))
       end_answer(request, fail(errc::overloaded,
                                "more than {} bytes of answers wait for their turn "
                                "(preserve_ordering)",
                                held_answer_bytes_max));
-    obey();
+    apply_orders();
   }
 
-  void tell(std::uint64_t request, stream_event e, bool is_last) {
+  void deliver_piece(std::uint64_t request, stream_event e, bool is_last) {
     if (deliver(request, std::move(e)) && is_last)
       erase(request);
   }
@@ -206,28 +206,28 @@ struct pool_state {
   // The worker still completes the answer, which is discarded.
   void end_answer(std::uint64_t request, error why) {
     queue.cancel(request, now());
-    tell(request, failed{std::move(why)}, /*is_last=*/true);
+    deliver_piece(request, failed{std::move(why)}, /*is_last=*/true);
   }
 
   // Delivers the held pieces whose request is now the first.
-  void tell_held() {
+  void deliver_held() {
     while (auto held = order.next())
-      tell(held->request, std::move(held->event), held->is_last);
+      deliver_piece(held->request, std::move(held->event), held->is_last);
   }
 
-  void obey() {
-    tell_held();
+  void apply_orders() {
+    deliver_held();
     for (auto orders = queue.take_orders(); !orders.empty(); orders = queue.take_orders()) {
       for (const auto& one : orders)
         std::visit([this](const auto& o) { carry_out(o); }, one);
-      tell_held();
+      deliver_held();
     }
     config.load->workers = queue.workers();
     config.load->waiting = queue.waiting();
     config.load->running = queue.running();
     end_drain();
     arm();
-    pushed.wake_doors();
+    pushed.wake_readers();
   }
 
   void carry_out(const schedule::start_batch& o) {
@@ -242,12 +242,12 @@ struct pool_state {
       entry.batch = o.batch;
       entry.out->begun(now());
       if (entry.trace)
-        entry.trace->what.begun(now());
+        entry.trace->data.begun(now());
       auto item = entry.request;
       item.request = request;
       batch.items.push_back(std::move(item));
     }
-    config.say(o.worker, std::move(batch));
+    config.send(o.worker, std::move(batch));
   }
 
   void carry_out(const schedule::end_request& o) {
@@ -259,7 +259,7 @@ struct pool_state {
   }
 
   void carry_out(const schedule::abandon_request& o) {
-    config.say(o.worker, cancel_infer{o.request});
+    config.send(o.worker, cancel_infer{o.request});
   }
 
   void carry_out(const schedule::fence_worker& o) { condemn(o.worker, o.why); }
@@ -270,10 +270,10 @@ struct pool_state {
     report(w, phase::failed, why);
   }
 
-  void carry_out(const schedule::release_worker& o) { config.say(o.worker, drain{}); }
+  void carry_out(const schedule::release_worker& o) { config.send(o.worker, drain{}); }
 
   std::string name_of(process_id process) const {
-    for (const auto& p : config.places)
+    for (const auto& p : config.processes)
       if (p.process == process)
         return p.name;
     return fmt::format("process {}", process.value);
@@ -293,7 +293,7 @@ struct pool_state {
     queue.worker_up(w, now());
     condemned.erase(w.process);
     report(w, phase::ready, "");
-    obey();
+    apply_orders();
   }
 
   void lost(const worker_lost& m) {
@@ -303,17 +303,17 @@ struct pool_state {
     else if (const auto c = condemned.find(m.worker.process);
              c != condemned.end() && c->second.first == m.worker)
       condemned.erase(c);
-    obey();
+    apply_orders();
   }
 
   void silent(worker_incarnation w) {
     if (queue.worker_silent(w, now()))
       condemn(w, "it stopped responding");
-    obey();
+    apply_orders();
   }
 
   // A new root may have adopted workers of which it knows nothing.
-  void tell_root() {
+  void report_all() {
     for (const auto w : queue.incarnations())
       report(w, phase::ready, "");
     for (const auto& [process, c] : condemned)
@@ -336,7 +336,7 @@ struct pool_state {
       armed_for.reset();
     queue.tick(now());
     end_late_drain();
-    obey();
+    apply_orders();
   }
 
   // A repeated drain may shorten the grace period, never extend it.
@@ -344,7 +344,7 @@ struct pool_state {
     draining_since = draining_since.value_or(now());
     drain_until = std::min(drain_until.value_or(instant::max()), now() + grace);
     end_late_drain();
-    obey();
+    apply_orders();
   }
 
   void end_late_drain() {
@@ -376,21 +376,21 @@ worker_pool_actor::behavior_type pool(worker_pool_actor::stateful_pointer<pool_s
       [self](open_infer& m) { self->state.start(m); },
       [self](const close_request& m) { self->state.close(m); },
       [self](const worker_greeted& m) { self->state.greeted(m.worker, m.load_micros); },
-      [self](worker_said& m) { self->state.take(m); },
+      [self](worker_replied& m) { self->state.take(m); },
       [self](const worker_counted& m) {
         for (const auto& wrong : self->state.counted.take(m.all))
           spdlog::warn("{}", wrong);
       },
       [self](const worker_leaving& m) {
         self->state.queue.worker_leaves(m.worker);
-        self->state.obey();
+        self->state.apply_orders();
       },
       [self](const worker_lost& m) { self->state.lost(m); },
       [self](const worker_silent& m) { self->state.silent(m.worker); },
-      [self](worker_places& m) { self->state.config.places = std::move(m.all); },
+      [self](worker_processes& m) { self->state.config.processes = std::move(m.all); },
       [self](const actors::peer_up& m) {
         if (m.peer.role == role::root)
-          self->state.tell_root();
+          self->state.report_all();
       },
       [self](const drain& m) { self->state.begin_drain(m.grace); },
       [self](const actors::tick&) { self->state.tick(); },

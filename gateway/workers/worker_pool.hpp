@@ -8,9 +8,9 @@
 #pragma once
 
 #include "gateway/base/streams.hpp"
-#include "gateway/dispatch/desk.hpp"
+#include "gateway/dispatch/pipeline_client.hpp"
 #include "gateway/metrics/worker_load.hpp"
-#include "gateway/state/board.hpp"
+#include "gateway/state/gateway_state.hpp"
 #include "runtime/schedule/worker_queue.hpp"
 
 #include <caf/all.hpp>
@@ -38,7 +38,7 @@ struct worker_greeted {
   worker_incarnation worker;
   std::uint64_t load_micros = 0; // 0: unknown
 };
-struct worker_said {
+struct worker_replied {
   worker_incarnation worker;
   inferred piece;
 };
@@ -58,40 +58,40 @@ struct worker_silent {
   worker_incarnation worker;
 };
 // A worker process of the cluster.
-struct worker_place {
+struct worker_process {
   process_id process;
   std::string name; // "worker-echo-0"
 };
 // From the owner of the pool: the processes from now on.
-struct worker_places {
-  std::vector<worker_place> all;
+struct worker_processes {
+  std::vector<worker_process> all;
 };
 
 } // namespace baton::gateway
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::open_infer)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::worker_greeted)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::worker_said)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::worker_replied)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::worker_counted)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::worker_leaving)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::worker_lost)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::worker_silent)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::worker_places)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::worker_processes)
 
 namespace baton::gateway {
 
-using worker_pool_actor = actors::takes<open_infer, close_request, worker_greeted, worker_said,
+using worker_pool_actor = actors::takes<open_infer, close_request, worker_greeted, worker_replied,
                                         worker_counted, worker_leaving, worker_lost, worker_silent,
-                                        worker_places, actors::peer_up, drain, actors::tick>;
+                                        worker_processes, actors::peer_up, drain, actors::tick>;
 
 struct worker_pool_config {
   std::string model, version = "1"; // the labels of its metrics
   schedule::worker_limits limits;
-  std::vector<worker_place> places;
-  std::shared_ptr<board> facts;
+  std::vector<worker_process> processes;
+  std::shared_ptr<gateway_state> facts;
   std::shared_ptr<worker_load> load = std::make_shared<worker_load>();
   // Sends to a worker of this incarnation, if it is still linked; any thread, never blocks.
-  std::function<void(worker_incarnation, message)> say;
+  std::function<void(worker_incarnation, message)> send;
   // To the root.
   std::function<void(const status&)> report;
   // A drain is complete: all requests have ended, by themselves or by the grace period. Called

@@ -27,7 +27,7 @@ bool is_field_value(std::string_view value) noexcept {
 }
 
 // A handler must not set the headers that frame the reply.
-bool is_ours(std::string_view name) noexcept {
+bool is_framing_header(std::string_view name) noexcept {
   constexpr std::array ours{"connection", "content-length", "transfer-encoding", "date",
                             "trailer",    "upgrade",        "keep-alive"};
   return std::any_of(ours.begin(), ours.end(), [&](auto one) { return is_same_name(name, one); });
@@ -41,7 +41,7 @@ result<void> check_raw(const inferred& piece) {
   if (!is_field_value(piece.content_type))
     return fail(errc::handler_failed, "the handler's content type is not a valid header value");
   for (const auto& h : piece.headers)
-    if (!is_field_name(h.name) || !is_field_value(h.value) || is_ours(h.name))
+    if (!is_field_name(h.name) || !is_field_value(h.value) || is_framing_header(h.name))
       return fail(errc::handler_failed, "the handler's header is not valid in the reply");
   constexpr std::uint16_t least = 200;
   constexpr std::uint16_t most = 599;

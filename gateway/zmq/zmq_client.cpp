@@ -4,7 +4,7 @@
 #include "gateway/api/kserve/kserve_model.hpp"
 #include "gateway/api/openai/openai_response.hpp"
 #include "gateway/base/request_check.hpp"
-#include "gateway/dispatch/desk_state.hpp"
+#include "gateway/dispatch/request_tracker.hpp"
 #include "gateway/state/refusal.hpp"
 #include "gateway/workers/worker_lookup.hpp"
 
@@ -22,20 +22,21 @@ bool asks(const envelope& head) {
 
 } // namespace
 
-zmq_client::zmq_client(reception& desk, const hello& who, caller asker, wiring wires, instant now)
-    : desk_(desk), who_(who), asker_(std::move(asker)), wires_(std::move(wires)), heard_(now) {
+zmq_client::zmq_client(admission& opener, const hello& who, principal asker, wiring wires,
+                       instant now)
+    : opener_(opener), who_(who), asker_(std::move(asker)), wires_(std::move(wires)), heard_(now) {
   who_.api_key.clear();
 }
 
 bool zmq_client::is_silent(instant now) const {
-  return now - heard_ > desk_.facts().config().zmq_bounds.silence_max;
+  return now - heard_ > opener_.facts().config().zmq_bounds.silence_max;
 }
 
 void zmq_client::say(const message& m, std::uint64_t correlation) {
   if (is_lost_) {
     return;
   }
-  const auto& config = desk_.facts().config();
+  const auto& config = opener_.facts().config();
   envelope e;
   e.source = config.self;
   e.source_incarnation = config.incarnation;
@@ -54,11 +55,11 @@ void zmq_client::say(const message& m, std::uint64_t correlation) {
 
 // Credit is checked before a message is built, so one message may exceed the window.
 bool zmq_client::has_credit() const noexcept {
-  return data_bytes_ - credited_bytes_ < desk_.facts().config().zmq_bounds.window_bytes;
+  return data_bytes_ - credited_bytes_ < opener_.facts().config().zmq_bounds.window_bytes;
 }
 
 void zmq_client::acknowledge() {
-  const auto& config = desk_.facts().config();
+  const auto& config = opener_.facts().config();
   hello_ack ack;
   ack.process = config.self;
   ack.incarnation = config.incarnation;
@@ -106,13 +107,13 @@ void zmq_client::end_faulty(std::uint64_t request, const error& why) {
 template <class Other>
 void zmq_client::on(const Other&) {
   if constexpr (!std::is_same_v<Other, heartbeat>) {
-    desk_.counts().dropped("zmq_unexpected"); // a kind that clients do not send
+    opener_.counts().dropped("zmq_unexpected"); // a kind that clients do not send
   }
 }
 
 bool zmq_client::may_open(std::uint64_t request) {
   if (requests_.contains(request)) {
-    desk_.counts().dropped("zmq_duplicate_request");
+    opener_.counts().dropped("zmq_duplicate_request");
     return false;
   }
   return true;
@@ -126,13 +127,13 @@ void zmq_client::on(generate& m) {
   if (auto ok = has_room(); !ok) {
     return refuse(number, ok.error());
   }
-  if (auto ok = check_ranges(m, desk_.facts().config().request); !ok) {
+  if (auto ok = check_ranges(m, opener_.facts().config().request); !ok) {
     return refuse(number, ok.error());
   }
   const auto choices = m.choices;
   enter(number,
-        desk_.open(asker_, std::move(m), /*add_generation_prompt=*/true, /*is_stream=*/true,
-                   wires_.wake_for(number)),
+        opener_.open(asker_, std::move(m), /*add_generation_prompt=*/true, /*is_stream=*/true,
+                     wires_.wake_for(number)),
         choices);
 }
 
@@ -144,20 +145,20 @@ void zmq_client::on(const resume& m) {
     return refuse(m.request, ok.error());
   }
   enter(m.request,
-        desk_.resume(asker_, {}, {m.ticket, m.resume_key, m.from}, /*is_resumable=*/true,
-                     wires_.wake_for(m.request)),
+        opener_.resume(asker_, {}, {m.ticket, m.resume_key, m.from}, /*is_resumable=*/true,
+                       wires_.wake_for(m.request)),
         m.from.size());
 }
 
 result<void> zmq_client::has_room() const {
-  const auto most = desk_.facts().config().zmq_bounds.requests_per_client_max;
+  const auto most = opener_.facts().config().zmq_bounds.requests_per_client_max;
   if (requests_.size() >= most) {
     return fail(errc::overloaded, "the client has {} open requests, its limit", requests_.size());
   }
   return {};
 }
 
-void zmq_client::enter(std::uint64_t request, opening open, std::size_t choices) {
+void zmq_client::enter(std::uint64_t request, open_result open, std::size_t choices) {
   if (open) {
     requests_.emplace(request, open_entry{*std::move(open), {}, std::vector<bool>(choices, false)});
     return;
@@ -166,8 +167,8 @@ void zmq_client::enter(std::uint64_t request, opening open, std::size_t choices)
 }
 
 void zmq_client::refuse(std::uint64_t request, const error& reason) {
-  desk_.trace_refusal(asker_, reason.code);
-  refuse(request, refuse_here(reason, *desk_.facts().look()));
+  opener_.trace_refusal(asker_, reason.code);
+  refuse(request, refuse_here(reason, *opener_.facts().look()));
 }
 
 void zmq_client::refuse(std::uint64_t request, rejected no) {
@@ -180,7 +181,7 @@ void zmq_client::on(tokenize& m) {
     return;
   }
   const auto number = m.request;
-  auto open = desk_.tokenize(asker_, {}, std::move(m), wires_.wake_for(number));
+  auto open = opener_.tokenize(asker_, {}, std::move(m), wires_.wake_for(number));
   if (open) {
     requests_.emplace(number, open_entry{*std::move(open), {}, {}});
     return;
@@ -195,7 +196,7 @@ void zmq_client::on(detokenize& m) {
   if (!may_open(m.request)) {
     return;
   }
-  auto open = desk_.detokenize(asker_, {}, std::move(m.ids), wires_.wake_for(m.request));
+  auto open = opener_.detokenize(asker_, {}, std::move(m.ids), wires_.wake_for(m.request));
   if (open) {
     requests_.emplace(m.request, open_entry{*std::move(open), {}, {}});
     return;
@@ -214,7 +215,7 @@ void zmq_client::on(infer& m) {
   if (auto ok = has_room(); !ok) {
     return refuse(number, ok.error());
   }
-  auto& facts = desk_.facts();
+  auto& facts = opener_.facts();
   if (!is_worker_model(facts, m.model)) {
     const auto language =
         kserve_model_named(*facts.look(), facts.config().model_aliases, m.model, m.version);
@@ -222,19 +223,19 @@ void zmq_client::on(infer& m) {
       return ask_language(m, *language);
     }
   }
-  enter(number, desk_.infer(asker_, std::move(m), wires_.wake_for(number)), /*choices=*/0);
+  enter(number, opener_.infer(asker_, std::move(m), wires_.wake_for(number)), /*choices=*/0);
 }
 
 void zmq_client::ask_language(const infer& m, const std::string& model) {
-  auto read = read_language_infer(m, model, desk_.facts().config());
+  auto read = read_language_infer(m, model, opener_.facts().config());
   if (!read) {
     return refuse(m.request, read.error());
   }
   read->request.deadline = sooner(read->request.deadline, m.deadline);
-  auto open = desk_.open(asker_, std::move(read->request), /*add_generation_prompt=*/true,
-                         /*is_stream=*/false, wires_.wake_for(m.request));
+  auto open = opener_.open(asker_, std::move(read->request), /*add_generation_prompt=*/true,
+                           /*is_stream=*/false, wires_.wake_for(m.request));
   if (!open) {
-    return refuse(m.request, said_in(read->words, open.refusal()));
+    return refuse(m.request, in_client_terms(read->words, open.refusal()));
   }
   enter(m.request, std::move(open), /*choices=*/0);
   auto& entry = requests_.at(m.request);
@@ -248,7 +249,7 @@ void zmq_client::on(const cancel_infer& m) {
     return; // it ended while the message was in transit
   }
   it->second.open.close(cancel_reason::client_asked);
-  desk_.counts().client_gone(desk_.door());
+  opener_.counts().client_gone(opener_.protocol());
   held_.erase(m.request);
   forget(m.request);
   refuse(m.request, fail(errc::cancelled, "cancelled by the client"));
@@ -263,7 +264,7 @@ void zmq_client::on(const cancel& m) {
   const auto number = it->second;
   auto& entry = requests_.at(number);
   entry.open.close(cancel_reason::client_asked);
-  desk_.counts().client_gone(desk_.door());
+  opener_.counts().client_gone(opener_.protocol());
   tell_failure(number, entry, fail(errc::cancelled, "cancelled by the client"));
   held_.erase(number);
   forget(number);
@@ -279,7 +280,7 @@ void zmq_client::forget(std::uint64_t request) {
 
 void zmq_client::on(const credit& m) {
   if (m.bytes_total < credited_bytes_ || m.bytes_total > data_bytes_) {
-    desk_.counts().dropped("zmq_bad_credit");
+    opener_.counts().dropped("zmq_bad_credit");
     return;
   }
   credited_bytes_ = m.bytes_total;
@@ -292,16 +293,16 @@ void zmq_client::on(const credit& m) {
 void zmq_client::on(const list_models& m) {
   models answer;
   answer.request = m.request;
-  if (desk_.facts().gate().renew(asker_)) {
-    answer.cards = models_of(*desk_.facts().look());
+  if (opener_.facts().authenticator().renew(asker_)) {
+    answer.cards = models_of(*opener_.facts().look());
   }
   say(answer, m.request);
 }
 
 void zmq_client::on(const query_status& m) {
-  const auto now = desk_.facts().look();
+  const auto now = opener_.facts().look();
   const auto stand = standing_of(*now);
-  const auto asker = desk_.facts().gate().renew(asker_);
+  const auto asker = opener_.facts().authenticator().renew(asker_);
   const bool sees_all = asker && asker->role == key_role::admin; // as for /cluster
   auto answer = sees_all ? now->cluster.value_or(cluster_status{}) : cluster_status{};
   answer.request = m.request;
@@ -351,7 +352,7 @@ bool zmq_client::tell_piece(std::uint64_t request, open_entry& entry, const chun
 // A granted request ends with one failed chunk for each open choice.
 void zmq_client::tell_failure(std::uint64_t request, open_entry& entry, const error& reason) {
   if (entry.tickets.empty()) {
-    refuse(request, refuse_here(reason, *desk_.facts().look()));
+    refuse(request, refuse_here(reason, *opener_.facts().look()));
     return;
   }
   for (std::size_t i = 0; i < entry.finished.size(); ++i) {
@@ -423,7 +424,7 @@ void zmq_client::pump(std::uint64_t request) {
     if (!event) {
       return;
     }
-    say_in(entry.words, *event);
+    use_client_terms(entry.words, *event);
     if (tell(request, entry, *std::move(event))) {
       forget(request);
       return;

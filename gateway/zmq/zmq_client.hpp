@@ -6,7 +6,7 @@
 //      +--> gone                                     (all its tickets are cancelled)
 #pragma once
 
-#include "gateway/admission/reception.hpp"
+#include "gateway/admission/admission.hpp"
 #include "gateway/api/kserve/kserve_infer.hpp"
 #include "schema/codec.hpp"
 
@@ -29,11 +29,11 @@ public:
   };
 
   // `identity`: the client as the authenticator identified it.
-  zmq_client(reception& desk, const hello& who, caller asker, wiring wires, instant now);
+  zmq_client(admission& opener, const hello& who, principal asker, wiring wires, instant now);
 
   process_id process() const noexcept { return who_.process; }
   epoch_id incarnation() const noexcept { return who_.incarnation; }
-  const caller& asker() const noexcept { return asker_; }
+  const principal& asker() const noexcept { return asker_; }
   // The client is unreachable: drop it.
   bool is_lost() const noexcept { return is_lost_; }
   bool is_silent(instant now) const;
@@ -56,7 +56,7 @@ private:
     std::vector<ticket_id> tickets;             // the last one is current
     std::vector<bool> finished;                 // per choice; empty: not a generation
     std::optional<language_pieces> pieces = {}; // for a language model requested with tensors
-    field_words words = {};                     // names of the fields in the client's request
+    field_names words = {};                     // names of the fields in the client's request
   };
 
   void on(generate& m);
@@ -77,7 +77,7 @@ private:
   bool may_open(std::uint64_t request);
   result<void> has_room() const;
   // Adds the request, or refuses it.
-  void enter(std::uint64_t request, opening open, std::size_t choices);
+  void enter(std::uint64_t request, open_result open, std::size_t choices);
   void refuse(std::uint64_t request, const error& reason);
   void refuse(std::uint64_t request, rejected no);
   void forget(std::uint64_t request);
@@ -89,9 +89,9 @@ private:
   void say(const message& m, std::uint64_t correlation);
   bool has_credit() const noexcept;
 
-  reception& desk_;
+  admission& opener_;
   hello who_;
-  caller asker_;
+  principal asker_;
   wiring wires_;
   std::map<std::uint64_t, open_entry> requests_; // by the client's request number
   // Includes earlier tickets: a client may cancel with one until it learns the new one.

@@ -79,15 +79,15 @@ bool is_local(const std::string& endpoint) {
 }
 
 // All clients of this server are on this machine.
-crash_client crash_client_of(const caller& who) noexcept {
+crash_client crash_client_of(const principal& who) noexcept {
   return {who.name(), "of ZeroMQ"};
 }
 
 } // namespace
 
 struct zmq_door::wall {
-  std::shared_ptr<board> facts;
-  reception desk;
+  std::shared_ptr<gateway_state> facts;
+  admission opener;
   router_socket router;
   std::shared_ptr<ready_list> ready = std::make_shared<ready_list>();
   std::unordered_map<std::string, zmq_client> clients; // by routing id
@@ -96,7 +96,8 @@ struct zmq_door::wall {
   clock::time_point next_beat;
   std::thread thread;
 
-  wall(const front_actor& f, std::shared_ptr<board> b) : facts(b), desk(f, b, "zmq") {}
+  wall(const request_router_actor& f, std::shared_ptr<gateway_state> b)
+      : facts(b), opener(f, b, "zmq") {}
 
   result<void> bind();
   void run();
@@ -146,7 +147,7 @@ void zmq_door::wall::greet(const std::string& id, const hello& h) {
     known->second.acknowledge(); // our answer was late
     return;
   }
-  auto asker = facts->gate().identify(h.api_key);
+  auto asker = facts->authenticator().identify(h.api_key);
   if (!asker) {
     refuse(id, h, asker.error());
     return;
@@ -170,7 +171,7 @@ void zmq_door::wall::greet(const std::string& id, const hello& h) {
     return [list, id, request] { list->add({id, request}); };
   };
   auto [it, added] =
-      clients.try_emplace(id, desk, h, *std::move(asker), std::move(wires), clock::now());
+      clients.try_emplace(id, opener, h, *std::move(asker), std::move(wires), clock::now());
   it->second.acknowledge();
 }
 
@@ -287,9 +288,9 @@ zmq_door::~zmq_door() {
   stop();
 }
 
-result<std::unique_ptr<zmq_door>> zmq_door::start(const front_actor& front,
-                                                  std::shared_ptr<board> facts) {
-  auto w = std::make_unique<wall>(front, std::move(facts));
+result<std::unique_ptr<zmq_door>> zmq_door::start(const request_router_actor& router,
+                                                  std::shared_ptr<gateway_state> facts) {
+  auto w = std::make_unique<wall>(router, std::move(facts));
   if (auto ok = w->bind(); !ok) {
     return ok.error();
   }

@@ -2,7 +2,7 @@
 // ZeroMQ types stay out of this header.
 #pragma once
 
-#include "gateway/admission/reception.hpp"
+#include "gateway/admission/admission.hpp"
 
 #include <memory>
 #include <string>
@@ -13,8 +13,8 @@ class zmq_door {
 public:
   // Binds config().zmq, ipc:// or tcp:// on loopback: nothing is encrypted here.
   // Errors: bad_config, address_in_use, io_failed.
-  static result<std::unique_ptr<zmq_door>> start(const front_actor& front,
-                                                 std::shared_ptr<board> facts);
+  static result<std::unique_ptr<zmq_door>> start(const request_router_actor& router,
+                                                 std::shared_ptr<gateway_state> facts);
   ~zmq_door(); // stops
 
   std::string endpoint() const; // with the actual port

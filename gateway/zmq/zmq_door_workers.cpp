@@ -70,7 +70,7 @@ struct linked_worker {
 } // namespace
 
 struct worker_door::wall {
-  std::shared_ptr<board> facts;
+  std::shared_ptr<gateway_state> facts;
   pools_by_place pools;
   router_socket router;
   owned_fd bell{eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
@@ -82,7 +82,7 @@ struct worker_door::wall {
   clock::time_point next_beat;
   std::thread thread;
 
-  explicit wall(std::shared_ptr<board> b) : facts(std::move(b)) {
+  explicit wall(std::shared_ptr<gateway_state> b) : facts(std::move(b)) {
     ENSURE(bell.get() >= 0, "eventfd: {}", std::strerror(errno));
   }
 
@@ -224,7 +224,7 @@ bool worker_door::wall::is_next(linked_worker& from, const envelope& head) {
 void worker_door::wall::take(linked_worker& from, message m, std::size_t bytes) {
   if (auto* piece = std::get_if<inferred>(&m)) {
     give_credit(from, bytes);
-    caf::anon_send(from.pool, worker_said{from.life, std::move(*piece)});
+    caf::anon_send(from.pool, worker_replied{from.life, std::move(*piece)});
   } else if (auto* counted = std::get_if<handler_metrics>(&m)) {
     caf::anon_send(from.pool, worker_counted{from.life, std::move(counted->all)});
   } else if (std::holds_alternative<drain>(m)) {
@@ -345,7 +345,7 @@ worker_door::~worker_door() {
 }
 
 result<std::unique_ptr<worker_door>> worker_door::bind(const std::string& endpoint,
-                                                       std::shared_ptr<board> facts) {
+                                                       std::shared_ptr<gateway_state> facts) {
   auto w = std::make_unique<wall>(std::move(facts));
   if (auto ok = w->bind(endpoint); !ok)
     return ok.error();

@@ -25,7 +25,7 @@ public:
   // Binds `endpoint`, ipc:// in a directory that only the operator can access: any process that can
   // connect there may act as a worker. Errors: address_in_use, io_failed.
   static result<std::unique_ptr<worker_door>> bind(const std::string& endpoint,
-                                                   std::shared_ptr<board> facts);
+                                                   std::shared_ptr<gateway_state> facts);
   ~worker_door(); // stops
 
   // Call it once.

@@ -3,7 +3,7 @@
 // way through it. The head is a thread that tells the desk of a step at a time; the client is a
 // process of its own that reads every socket and does nothing else. Run by tests/bench/doors.py and
 // by people.
-#include "gateway/dispatch/front.hpp"
+#include "gateway/dispatch/request_router.hpp"
 #include "gateway/server/door_server.hpp"
 #include "schema/ensure.hpp"
 #include "tests/bench/doors_grpc_client.hpp"
@@ -199,14 +199,14 @@ private:
   std::vector<admitted> all_;
 };
 
-using desk_place = std::shared_ptr<gateway::desk_actor>;
+using client_holder = std::shared_ptr<gateway::pipeline_client_actor>;
 
 actors::scheduler_actor::behavior_type scheduler(actors::scheduler_actor::pointer self,
-                                                 desk_place desk) {
+                                                 client_holder pipeline_client) {
   auto last = std::make_shared<std::uint64_t>(0);
   return {
-      [self, desk, last](const reserve& m) {
-        self->send(*desk, granted{m.request, ticket_id{++*last}, epoch_id{1}});
+      [self, pipeline_client, last](const reserve& m) {
+        self->send(*pipeline_client, granted{m.request, ticket_id{++*last}, epoch_id{1}});
       },
       [](const admit&) {},
       [](const cancel&) {},
@@ -246,8 +246,8 @@ chunk chunk_of(const admitted& who, std::uint32_t index, std::uint32_t tokens, b
 }
 
 // -> its processor time, in seconds
-double flood(const gateway::desk_actor& desk, const std::vector<admitted>& all, const wishes& w,
-             const shared_counts& counts) {
+double flood(const gateway::pipeline_client_actor& pipeline_client,
+             const std::vector<admitted>& all, const wishes& w, const shared_counts& counts) {
   std::uint64_t sent = 0;
   const bool is_paced = w.pace.count() > 0;
   auto next = clock_type::now();
@@ -259,7 +259,7 @@ double flood(const gateway::desk_actor& desk, const std::vector<admitted>& all, 
         step.all.push_back(chunk_of(all[i], index, w.tokens, is_paced));
       }
       sent += step.all.size();
-      caf::anon_send(desk, std::move(step));
+      caf::anon_send(pipeline_client, std::move(step));
       if (is_paced) {
         next += w.pace;
         std::this_thread::sleep_until(next);
@@ -314,21 +314,21 @@ result<measured> be_gateway(const wishes& w, shared_counts& counts, int port_out
   }
   config.pipelines = {{head_process, "bench", 0, false}};
   config.stream_buffer_max_bytes = 1u << 20; // nobody is slow but the machine
-  auto facts = std::make_shared<gateway::board>(config);
-  const auto client = std::make_shared<gateway::desk_actor>();
+  auto facts = std::make_shared<gateway::gateway_state>(config);
+  const auto client = std::make_shared<gateway::pipeline_client_actor>();
   const auto who = std::make_shared<roll>();
   const auto head = system.spawn(scheduler, client);
   const auto words = system.spawn(tokenizer, who);
-  const auto all = gateway::spawn_front(system, facts, {{head, words}});
-  *client = all.desks[0];
+  const auto all = gateway::spawn_request_router(system, facts, {{head, words}});
+  *client = all.pipeline_clients[0];
   model_card card;
   card.name = "bench";
   card.max_model_len = 1u << 20;
   card.vocabulary_size = 256;
   card.sequences_max = streams_most;
   card.phase = phase::ready;
-  caf::anon_send(all.desks[0], card);
-  auto doors = gateway::door_server::start(system, facts, all.front);
+  caf::anon_send(all.pipeline_clients[0], card);
+  auto doors = gateway::door_server::start(system, facts, all.router);
   if (!doors) {
     return doors.error();
   }
@@ -342,7 +342,7 @@ result<measured> be_gateway(const wishes& w, shared_counts& counts, int port_out
   const auto begun = clock_type::now();
   const double before = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID);
   double heads_own = 0;
-  std::thread producer([&] { heads_own = flood(all.desks[0], streams, w, counts); });
+  std::thread producer([&] { heads_own = flood(all.pipeline_clients[0], streams, w, counts); });
   producer.join();
   while (counts.ended < w.streams) {
     ENSURE(clock_type::now() - begun < seconds_max, "{} streams have ended", counts.ended.load());
@@ -353,8 +353,8 @@ result<measured> be_gateway(const wishes& w, shared_counts& counts, int port_out
   out.wall_seconds = std::chrono::duration<double>(clock_type::now() - begun).count();
   out.events = counts.read;
   (*doors)->stop();
-  caf::anon_send_exit(all.front, caf::exit_reason::user_shutdown);
-  caf::anon_send_exit(all.desks[0], caf::exit_reason::user_shutdown);
+  caf::anon_send_exit(all.router, caf::exit_reason::user_shutdown);
+  caf::anon_send_exit(all.pipeline_clients[0], caf::exit_reason::user_shutdown);
   caf::anon_send_exit(head, caf::exit_reason::user_shutdown);
   caf::anon_send_exit(words, caf::exit_reason::user_shutdown);
   return out;

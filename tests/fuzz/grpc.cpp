@@ -14,8 +14,8 @@ using namespace baton::gateway;
 namespace {
 
 // "m" is ready.
-board& facts() {
-  static board all([] {
+gateway_state& facts() {
+  static gateway_state all([] {
     gateway_config config;
     config.pipelines = {{process_id{2}, "m"}};
     return config;

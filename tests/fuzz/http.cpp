@@ -112,8 +112,8 @@ bool one_request(const http_api& open, const http_api& keyed, const http_limits&
 } // namespace
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const http_api open(std::make_shared<board>(traced()));
-  static const http_api keyed(std::make_shared<board>(locked()));
+  static const http_api open(std::make_shared<gateway_state>(traced()));
+  static const http_api keyed(std::make_shared<gateway_state>(locked()));
   static const http_limits limits;
   constexpr std::size_t buffer_bytes_max = 64 * 1024; // as http_connection's
   for (const std::size_t piece : {SIZE_MAX, std::size_t{7}}) {

@@ -126,10 +126,10 @@ void check_raw(std::string_view body) {
 }
 
 // "m" is a language model and "w" a worker's, both ready.
-std::shared_ptr<board> serving() {
+std::shared_ptr<gateway_state> serving() {
   gateway_config config;
   config.pipelines = {{process_id{2}, "m"}};
-  auto all = std::make_shared<board>(config);
+  auto all = std::make_shared<gateway_state>(config);
   all->change([](snapshot& s) {
     model_card card;
     card.name = "m";

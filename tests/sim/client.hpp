@@ -2,7 +2,7 @@
 // exactly one end of each choice and of the stream.
 #pragma once
 
-#include "gateway/dispatch/desk.hpp"
+#include "gateway/dispatch/pipeline_client.hpp"
 #include "runtime/engine/toy_engine.hpp"
 #include "runtime/text/tokenizer.hpp"
 

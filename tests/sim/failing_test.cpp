@@ -44,7 +44,7 @@ void open_some(world& w, int count) {
 }
 
 gateway::standing standing(const world& w) {
-  return gateway::standing_of(*w.board()->look());
+  return gateway::standing_of(*w.gateway_state()->look());
 }
 
 void check_not_ready(world& w, const std::string& why) {

@@ -170,7 +170,7 @@ void promises::at_rest() {
   if (const auto* d = world_.detokenizer(); d && d->streams.size() != d->kept.size())
     say(fmt::format("the detokenizer has {} streams at rest, {} of which have ended",
                     d->streams.size(), d->kept.size()));
-  if (const auto* b = world_.board(); b && b->requests_open() != 0)
+  if (const auto* b = world_.gateway_state(); b && b->requests_open() != 0)
     say(fmt::format("the gateway has {} requests open at rest", b->requests_open()));
   for (const auto& [process, l] : world_.running())
     for (const auto& p : l.links->peers())

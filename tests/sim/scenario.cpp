@@ -110,7 +110,7 @@ void check_rest(world& w) {
   CHECK(w.run_until_ended(patience));
   auto is_idle = [&] {
     const auto* s = w.scheduler();
-    const auto* b = w.board(); // who left without an answer is forgotten after a while
+    const auto* b = w.gateway_state(); // who left without an answer is forgotten after a while
     return w.stands() == phase::ready && s && s->core->is_idle() && (!b || b->requests_open() == 0);
   };
   for (int i = 0; i < 120 && !is_idle(); ++i)

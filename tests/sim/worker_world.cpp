@@ -25,7 +25,7 @@ worker_world::worker_world(std::uint64_t seed, worker_faults faults)
   options_.set("scheduler.policy", caf::atom("testing"));
   system_ = std::make_unique<caf::actor_system>(options_);
   time_ = &dynamic_cast<caf::scheduler::test_coordinator&>(system_->scheduler());
-  facts_ = std::make_shared<gateway::board>(gateway::gateway_config{});
+  facts_ = std::make_shared<gateway::gateway_state>(gateway::gateway_config{});
   limits_.batch_size = static_cast<std::uint32_t>(1 + draw(4));
   limits_.max_batch_delay = std::chrono::milliseconds(draw(50));
   limits_.max_queued = 1 + draw(12);
@@ -37,7 +37,7 @@ worker_world::worker_world(std::uint64_t seed, worker_faults faults)
   config.limits = limits_;
   config.facts = facts_;
   load_ = config.load;
-  config.say = [this](incarnation to, message m) {
+  config.send = [this](incarnation to, message m) {
     if (auto* p = find(to))
       p->inbox.push_back(std::move(m));
   };
@@ -220,7 +220,7 @@ void worker_world::work(process& p) {
   piece.is_last = ++j.next == pieces_of(j.request) || j.is_cancelled;
   if (piece.is_last)
     std::erase_if(p.jobs, [&](const job& one) { return one.request == piece.request; });
-  tell(gateway::worker_said{p.who, std::move(piece)});
+  tell(gateway::worker_replied{p.who, std::move(piece)});
 }
 
 // The root ends those of whom its gateway says that they have failed; the next life comes later.

@@ -87,7 +87,7 @@ private:
   caf::actor_system_config options_;
   std::unique_ptr<caf::actor_system> system_;
   caf::scheduler::test_coordinator* time_ = nullptr;
-  std::shared_ptr<gateway::board> facts_;
+  std::shared_ptr<gateway::gateway_state> facts_;
   std::shared_ptr<gateway::worker_load> load_;
   schedule::worker_limits limits_;
   gateway::worker_pool_actor pool_;

@@ -51,7 +51,7 @@ world_options supervised_options(std::uint64_t seed) {
 world::~world() {
   while (!running_.empty())
     crash(running_.begin()->first);
-  desk_.reset();
+  pipeline_client_.reset();
   coordinator().run();
 }
 
@@ -77,7 +77,7 @@ void world::crash(process_id process) {
     for (auto& c : clients_)
       if (!c->was_left && !c->lose_gateway(draw(2) == 0))
         c->was_left = !c->has_ended(); // it was not told of a ticket: nothing was accepted
-    desk_.reset();
+    pipeline_client_.reset();
   } else if (process == head_process) {
     scheduler_.reset();
     detokenizer_.reset();
@@ -177,16 +177,17 @@ std::vector<process_id> world::planned_shards() const {
 
 client& world::open(client_plan plan) {
   clients_.push_back(
-      std::make_unique<client>(board_->next_number(), std::move(plan), toy_, *words_));
-  board_->enter();
-  caf::anon_send(*desk_, clients_.back()->request());
+      std::make_unique<client>(gateway_state_->next_number(), std::move(plan), toy_, *words_));
+  gateway_state_->enter();
+  caf::anon_send(*pipeline_client_, clients_.back()->request());
   return *clients_.back();
 }
 
 void world::leave(client& c) {
   c.was_left = true;
-  if (desk_)
-    caf::anon_send(*desk_, gateway::close_request{c.number(), cancel_reason::client_gone});
+  if (pipeline_client_)
+    caf::anon_send(*pipeline_client_,
+                   gateway::close_request{c.number(), cancel_reason::client_gone});
 }
 
 void world::drain() {
@@ -231,14 +232,14 @@ bool world::step() {
 
 // Clients whose gateway died come back as soon as one serves.
 void world::bring_back_clients() {
-  if (!desk_ || standing_of(*board_->look()).phase != phase::ready)
+  if (!pipeline_client_ || standing_of(*gateway_state_->look()).phase != phase::ready)
     return;
   for (auto& c : clients_)
-    if (c->is_orphan() && !c->was_left && board_->enter()) {
+    if (c->is_orphan() && !c->was_left && gateway_state_->enter()) {
       if (c->has_ticket())
-        caf::anon_send(*desk_, c->come_back(board_->next_number()));
+        caf::anon_send(*pipeline_client_, c->come_back(gateway_state_->next_number()));
       else
-        caf::anon_send(*desk_, c->ask_again(board_->next_number()));
+        caf::anon_send(*pipeline_client_, c->ask_again(gateway_state_->next_number()));
     }
 }
 

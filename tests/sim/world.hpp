@@ -166,7 +166,9 @@ public:
   // Nothing if it is not alive, or has yet to handle its first message.
   const actors::scheduler_state* scheduler() const;
   const actors::detokenizer_state* detokenizer() const;
-  const gateway::board* board() const { return is_alive(gateway_process) ? board_.get() : nullptr; }
+  const gateway::gateway_state* gateway_state() const {
+    return is_alive(gateway_process) ? gateway_state_.get() : nullptr;
+  }
   const std::vector<std::string>& supervised() const { return supervised_; }
   const std::optional<actors::supervisor_actor>& supervisor() const { return supervisor_; }
   bool is_anyone_held() const;
@@ -224,8 +226,8 @@ private:
   std::map<process_id, std::string> endpoints_;
   std::uint64_t last_epoch_ = 0;
   std::map<process_id, epoch_id> given_incarnations_; // by the supervisor, for the next life
-  std::shared_ptr<gateway::board> board_;
-  std::optional<gateway::desk_actor> desk_;
+  std::shared_ptr<gateway::gateway_state> gateway_state_;
+  std::optional<gateway::pipeline_client_actor> pipeline_client_;
   std::optional<actors::scheduler_actor> scheduler_;
   std::optional<actors::detokenizer_actor> detokenizer_;
   std::optional<actors::supervisor_actor> supervisor_;

@@ -296,18 +296,21 @@ void world::start_gateway() {
   c.self = gateway_process;
   c.incarnation = l.links->self().incarnation;
   c.pipelines = {{head_process, "toy"}};
-  board_ = std::make_shared<gateway::board>(c);
-  gateway::desk_config d;
+  gateway_state_ = std::make_shared<gateway::gateway_state>(c);
+  gateway::pipeline_client_config d;
   d.scheduler = cluster::make_proxy<actors::scheduler_actor>(*system_, *l.links, head_process,
                                                              actors::well_known::scheduler);
   d.tokenizer = cluster::make_proxy<actors::tokenizer_actor>(*system_, *l.links, head_process,
                                                              actors::well_known::tokenizer);
-  d.board = board_;
+  d.gateway_state = gateway_state_;
   d.next_key = [this] { return draw(UINT64_MAX) + 1; };
-  desk_ = keep(l, gateway::spawn_desk(*system_, d));
-  cluster::deliver_to(*l.links, actors::well_known::gateway, actors::gateway_actor(*desk_));
-  tell_peers(l, *desk_);
-  l.tick = [desk = *desk_] { caf::anon_send(desk, actors::tick{}); };
+  pipeline_client_ = keep(l, gateway::spawn_pipeline_client(*system_, d));
+  cluster::deliver_to(*l.links, actors::well_known::gateway,
+                      actors::gateway_actor(*pipeline_client_));
+  tell_peers(l, *pipeline_client_);
+  l.tick = [pipeline_client = *pipeline_client_] {
+    caf::anon_send(pipeline_client, actors::tick{});
+  };
   (void)l.links->connect(head_process, name_of_process(head_process));
 }
 

@@ -62,7 +62,7 @@ model_path model_path_of(std::string_view path) {
 
 class kserve_planner {
 public:
-  kserve_planner(const http_call& call, const board& facts)
+  kserve_planner(const http_call& call, const gateway_state& facts)
       : call_(call), facts_(facts), now_(facts.look()) {}
 
   http_plan plan(std::string_view path) const {
@@ -285,13 +285,13 @@ private:
   static constexpr unsupported_field unsupported_of_load[] = {{"config", "", "nodes.toml"}};
 
   const http_call& call_;
-  const board& facts_;
+  const gateway_state& facts_;
   std::shared_ptr<const snapshot> now_;
 };
 
 } // namespace
 
-http_plan plan_kserve(std::string_view path, const http_call& call, const board& facts) {
+http_plan plan_kserve(std::string_view path, const http_call& call, const gateway_state& facts) {
   return kserve_planner(call, facts).plan(path);
 }
 

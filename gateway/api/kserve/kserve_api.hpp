@@ -44,6 +44,6 @@ inline bool is_kserve(std::string_view path) noexcept {
 }
 
 // Requires: path and method match one of the routes.
-http_plan plan_kserve(std::string_view path, const http_call& call, const board& facts);
+http_plan plan_kserve(std::string_view path, const http_call& call, const gateway_state& facts);
 
 } // namespace baton::gateway

@@ -1,6 +1,6 @@
 #include "gateway/api/kserve/kserve_repository.hpp"
 
-#include "gateway/state/board.hpp"
+#include "gateway/state/gateway_state.hpp"
 #include "schema/limits.hpp"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ std::string_view word_of(model_state state) {
   return state_words[static_cast<std::size_t>(state)];
 }
 
-bool is_of_nodes_toml(const board& facts, const std::string& model) {
+bool is_of_nodes_toml(const gateway_state& facts, const std::string& model) {
   const auto told = facts.models();
   const auto& pipelines = facts.look()->pipelines;
   return std::any_of(
@@ -62,8 +62,9 @@ void add_repository(std::vector<kserve_standing>& all, const served_models& told
   }
 }
 
-std::optional<result<change_model>> plan_model_change(const board& facts, const std::string& model,
-                                                      bool is_unload, const json& parameters) {
+std::optional<result<change_model>> plan_model_change(const gateway_state& facts,
+                                                      const std::string& model, bool is_unload,
+                                                      const json& parameters) {
   if (!facts.repository() || is_of_nodes_toml(facts, model))
     return std::nullopt;
   const auto* verb = is_unload ? "unload" : "load";

@@ -11,7 +11,7 @@
 
 namespace baton::gateway {
 
-class board;
+class gateway_state;
 
 // Adds the worker models that the root reports and `all` lacks; completes those that it has.
 void add_repository(std::vector<kserve_standing>& all, const served_models& told,
@@ -20,7 +20,8 @@ void add_repository(std::vector<kserve_standing>& all, const served_models& told
 // The order to the root for a load or unload of `model`. Nothing: the model is from nodes.toml, or
 // there is no repository. `parameters`: of the call; null or an object. Errors: conflict
 // (control_mode), invalid_value, unsupported_parameter (with the name).
-std::optional<result<change_model>> plan_model_change(const board& facts, const std::string& model,
-                                                      bool is_unload, const json& parameters);
+std::optional<result<change_model>> plan_model_change(const gateway_state& facts,
+                                                      const std::string& model, bool is_unload,
+                                                      const json& parameters);
 
 } // namespace baton::gateway

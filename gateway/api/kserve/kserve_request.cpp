@@ -134,14 +134,14 @@ public:
   result<void> put(std::string_view name, std::string text) {
     const auto [at, is_new] = said_.try_emplace(std::string(name), std::move(text));
     if (!is_new && at->second != text) {
-      return said_in(words_, fail_param(errc::invalid_value, name,
-                                        "'{}' is given twice with different values", name));
+      return in_client_terms(words_, fail_param(errc::invalid_value, name,
+                                                "'{}' is given twice with different values", name));
     }
     return {};
   }
 
   // The client's names of the completion's fields.
-  const field_words& words() const noexcept { return words_; }
+  const field_names& words() const noexcept { return words_; }
 
   std::string text() const {
     std::string out = "{";
@@ -166,7 +166,7 @@ private:
 
   std::size_t depth_max_;
   std::map<std::string, std::string, std::less<>> said_; // JSON
-  field_words words_{{"prompt", "text_input"}};
+  field_names words_{{"prompt", "text_input"}};
 };
 
 class kserve_reader {
@@ -317,7 +317,7 @@ private:
     field_reader fields(*parsed);
     auto read = read_generation(fields, text, openai_api::completions, config_.request);
     if (!read) {
-      return said_in(text_.words(), read.error());
+      return in_client_terms(text_.words(), read.error());
     }
     if (auto ok = refuse_no_limit(*parsed, config_.request); !ok) {
       return ok.error();

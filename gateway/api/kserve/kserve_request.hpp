@@ -4,7 +4,7 @@
 #pragma once
 
 #include "gateway/api/kserve/kserve_call.hpp"
-#include "gateway/base/field_words.hpp"
+#include "gateway/base/field_names.hpp"
 #include "schema/messages.hpp"
 
 #include <optional>
@@ -41,7 +41,7 @@ struct kserve_shape {
 struct kserve_generate {
   generate request;
   kserve_shape shape;
-  field_words words; // names of the fields in the client's request
+  field_names words; // names of the fields in the client's request
 };
 
 // A missing seed is random. Errors: invalid_request, invalid_value, unsupported_parameter, with

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "gateway/api/kserve/kserve_request.hpp"
-#include "gateway/base/speaker.hpp"
+#include "gateway/base/response_writer.hpp"
 #include "schema/messages.hpp"
 
 #include <string>
@@ -44,7 +44,7 @@ private:
   std::uint32_t prompt_tokens_ = 0;
 };
 
-class kserve_whole final : public whole_speaker {
+class kserve_whole final : public unary_writer {
 public:
   explicit kserve_whole(kserve_shape shape) : gatherer_(std::move(shape)) {}
   void add(chunk c) override { gatherer_.add(c); }
@@ -57,7 +57,7 @@ private:
 
 // `data: {"model_name","model_version","text_output", ...}` for each chunk, or once at the end if
 // `stream` is not set.
-class kserve_events final : public event_speaker {
+class kserve_events final : public stream_writer {
 public:
   explicit kserve_events(kserve_shape shape) : gatherer_(std::move(shape)) {}
   void add(const chunk& c, std::string& out) override;

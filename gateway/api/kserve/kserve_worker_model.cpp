@@ -75,8 +75,8 @@ std::optional<ordered> batching_of(const worker_facts& facts) {
 
 } // namespace
 
-std::optional<result<worker_view>> kserve_worker_named(const board& facts, std::string_view name,
-                                                       std::string_view version) {
+std::optional<result<worker_view>>
+kserve_worker_named(const gateway_state& facts, std::string_view name, std::string_view version) {
   if (!is_worker_model(facts, name)) {
     return std::nullopt;
   }
@@ -97,7 +97,7 @@ kserve_standing worker_standing(const worker_view& of, const snapshot& now) {
   return s;
 }
 
-std::string worker_metadata_body(const board& facts, const worker_view& of) {
+std::string worker_metadata_body(const gateway_state& facts, const worker_view& of) {
   const bool is_batched = of.facts->max_batch_size > 0;
   auto versions = ordered::array();
   for (const auto& one : versions_of_worker(facts, of.name)) {
@@ -129,7 +129,7 @@ std::string worker_config_body(const worker_view& of) {
   return json_text(whole_config(std::move(said), told, facts.processes.size()));
 }
 
-std::vector<kserve_standing> all_standings(const board& facts, const snapshot& now) {
+std::vector<kserve_standing> all_standings(const gateway_state& facts, const snapshot& now) {
   auto all = kserve_standings(now);
   for (const auto& one : facts.worker_views()) {
     all.push_back(worker_standing(one, now));
@@ -138,7 +138,7 @@ std::vector<kserve_standing> all_standings(const board& facts, const snapshot& n
   return all;
 }
 
-std::vector<model_statistics> all_statistics(const board& facts, const snapshot& now) {
+std::vector<model_statistics> all_statistics(const gateway_state& facts, const snapshot& now) {
   auto all = statistics_of(now, facts.metrics());
   for (const auto& one : facts.worker_views()) {
     all.push_back(worker_statistics(one, facts.metrics()));
@@ -146,8 +146,8 @@ std::vector<model_statistics> all_statistics(const board& facts, const snapshot&
   return all;
 }
 
-std::vector<model_statistics> statistics_of_worker(const board& facts, std::string_view name,
-                                                   std::string_view version) {
+std::vector<model_statistics>
+statistics_of_worker(const gateway_state& facts, std::string_view name, std::string_view version) {
   std::vector<model_statistics> all;
   for (const auto& one : versions_of_worker(facts, name)) {
     if (version.empty() || one.version == version) {

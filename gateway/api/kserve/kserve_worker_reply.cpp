@@ -191,7 +191,7 @@ http_reply kserve_worker_events::head() const {
   return r;
 }
 
-std::string kserve_worker_events::last_words(const error& e) const {
+std::string kserve_worker_events::failure_tail(const error& e) const {
   return "data: " + kserve_error_body(e) + "\n\n";
 }
 

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "gateway/api/kserve/kserve_worker.hpp"
-#include "gateway/workers/worker_speaker.hpp"
+#include "gateway/workers/worker_writer.hpp"
 
 #include <string>
 
@@ -19,12 +19,12 @@ result<inferred> checked_response(const kserve_worker_shape& shape, inferred pie
 // infer: one response, with tensor bytes after the JSON if requested. generate: one response, as
 // members. Errors of take: invalid_request for a second response; values that JSON cannot
 // represent.
-class kserve_worker_whole final : public worker_speaker {
+class kserve_worker_whole final : public worker_writer {
 public:
   explicit kserve_worker_whole(kserve_worker_shape shape) : shape_(std::move(shape)) {}
   result<std::string> take(inferred piece) override;
   http_reply head() const override { return head_; }
-  bool goes_piecewise() const noexcept override { return false; }
+  bool is_streamed() const noexcept override { return false; }
 
 private:
   kserve_worker_shape shape_;
@@ -33,13 +33,13 @@ private:
 };
 
 // generate_stream: an event for each response.
-class kserve_worker_events final : public worker_speaker {
+class kserve_worker_events final : public worker_writer {
 public:
   explicit kserve_worker_events(kserve_worker_shape shape) : shape_(std::move(shape)) {}
   result<std::string> take(inferred piece) override;
   http_reply head() const override;
-  bool goes_piecewise() const noexcept override { return true; }
-  std::string last_words(const error& e) const override;
+  bool is_streamed() const noexcept override { return true; }
+  std::string failure_tail(const error& e) const override;
 
 private:
   kserve_worker_shape shape_;

@@ -3,14 +3,14 @@
 #pragma once
 
 #include "gateway/api/openai/embedding_request.hpp"
-#include "gateway/base/speaker.hpp"
+#include "gateway/base/response_writer.hpp"
 
 #include <string>
 #include <vector>
 
 namespace baton::gateway {
 
-class embedding_reply final : public whole_speaker {
+class embedding_reply final : public unary_writer {
 public:
   // `inputs`: of the call; a chunk's choice is the index of its input.
   embedding_reply(std::string model, embedding_format format, std::size_t inputs)

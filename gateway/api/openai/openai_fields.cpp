@@ -186,7 +186,7 @@ void read_sampling(field_reader& fields, const request_limits& limits, generate&
   s.top_k = static_cast<std::int32_t>(
       std::max<std::int64_t>(0, fields.integer("top_k", s.top_k, -1, top_k_max)));
   request.unspecified |=
-      unsaid_among(fields, all_sampling_fields & ~bit_of(sampling_field::max_tokens));
+      unspecified_among(fields, all_sampling_fields & ~bit_of(sampling_field::max_tokens));
   s.num_speculative_tokens = static_cast<std::int32_t>(
       fields.integer("num_speculative_tokens", -1, 0, speculative_tokens_max));
   s.seed = read_seed(fields, request.request_id);
@@ -394,8 +394,8 @@ chat_prompt read_messages(field_reader& fields, const request_limits& limits) {
 namespace {
 
 // Fields with several names: the token limit has two, a constraint six.
-field_words words_of(field_reader& fields, openai_api api, const std::string& constraint_field) {
-  field_words words;
+field_names words_of(field_reader& fields, openai_api api, const std::string& constraint_field) {
+  field_names words;
   if (api == openai_api::chat) {
     words.push_back({"prompt", "messages"});
   }
@@ -470,7 +470,7 @@ result<openai_generate> read_generation(field_reader& fields, std::string_view s
     return ok.error();
   }
   if (auto ok = check_ranges(request, limits); !ok) {
-    return said_in(out.words, ok.error());
+    return in_client_terms(out.words, ok.error());
   }
   out.shape.model = request.model;
   return out;

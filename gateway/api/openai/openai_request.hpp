@@ -7,8 +7,8 @@
 #pragma once
 
 #include "gateway/api/openai/call_parser.hpp"
-#include "gateway/base/field_words.hpp"
-#include "gateway/base/speaker.hpp"
+#include "gateway/base/field_names.hpp"
+#include "gateway/base/response_writer.hpp"
 #include "gateway/base/stream_position.hpp"
 #include "gateway/config/config.hpp"
 #include "schema/messages.hpp"
@@ -65,7 +65,7 @@ struct openai_generate {
   reply_shape shape;
   std::optional<asked_tools> tools{};    // applied by settle_calls (openai_tools.hpp)
   std::optional<stream_position> resume; // resume there; the request is the original one
-  field_words words{};                   // names of the fields in the client's request
+  field_names words{};                   // names of the fields in the client's request
 };
 
 // Errors: invalid_request, invalid_value, unsupported_parameter, with param.
@@ -82,7 +82,7 @@ struct tokenize_call {
   baton::template_options template_options{};
   bool returns_pieces = false;
   api_family speaks = api_family::openai; // the API of the answer
-  field_words words{};
+  field_names words{};
 };
 result<tokenize_call> parse_tokenize(std::string_view body, const request_limits& limits);
 

@@ -4,7 +4,7 @@
 
 #include "gateway/api/openai/call_parser.hpp"
 #include "gateway/api/openai/openai_request.hpp"
-#include "gateway/base/speaker.hpp"
+#include "gateway/base/response_writer.hpp"
 #include "schema/error.hpp"
 #include "schema/messages.hpp"
 
@@ -36,7 +36,7 @@ struct token_usage {
 std::optional<error> failure_of(const chunk& c);
 std::string_view finish_word(finish how) noexcept; // "stop", "length"
 
-class whole_reply final : public whole_speaker {
+class whole_reply final : public unary_writer {
 public:
   explicit whole_reply(const reply_shape& shape);
   void add(chunk c) override;
@@ -66,7 +66,7 @@ private:
 // have no ids. A chunk becomes one event, so no position lies within it. The stream has exactly one
 // terminal event: the last choice's finish (then usage, if requested) or an error; `data: [DONE]`
 // follows it.
-class event_writer final : public event_speaker {
+class event_writer final : public stream_writer {
 public:
   // `from`: the position that a resuming client has reached; else nothing. With tool calls, the
   // chunks still start at the beginning: the old part is parsed and not written.

@@ -6,7 +6,7 @@
 #include "gateway/api/openai/call_parser.hpp"
 #include "gateway/api/openai/openai_response.hpp"
 #include "gateway/api/openai/responses_request.hpp"
-#include "gateway/base/speaker.hpp"
+#include "gateway/base/response_writer.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -52,7 +52,7 @@ std::string response_body(const response_shape& shape, const reply_identity& who
 // Called once with a complete answer, before the client sees its end.
 using keep_answer = std::function<void(const reply_identity& who, answer_log log)>;
 
-class response_whole final : public whole_speaker {
+class response_whole final : public unary_writer {
 public:
   response_whole(response_shape shape, keep_answer keep)
       : shape_(std::move(shape)), keep_(std::move(keep)) {}
@@ -68,7 +68,7 @@ private:
 
 // `event: TYPE` and `data: {"type","sequence_number",...}`, numbered from 0. The last one is
 // exactly one of response.completed, .incomplete and .failed.
-class response_events final : public event_speaker {
+class response_events final : public stream_writer {
 public:
   // Events up to number `after` are not written: the client has them.
   response_events(response_shape shape, reply_identity who, keep_answer keep = nullptr,

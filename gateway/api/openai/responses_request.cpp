@@ -94,7 +94,7 @@ private:
         fields_.integer("max_output_tokens", config_.request.completion_tokens_default, 1,
                         static_cast<std::int64_t>(config_.request.max_tokens)));
     constexpr auto named = bit_of(sampling_field::temperature) | bit_of(sampling_field::top_p);
-    request.unspecified = (all_sampling_fields & ~named) | unsaid_among(fields_, named);
+    request.unspecified = (all_sampling_fields & ~named) | unspecified_among(fields_, named);
     if (request.max_tokens_given) {
       request.unspecified &= ~bit_of(sampling_field::max_tokens);
     }
@@ -294,12 +294,12 @@ result<response_create> parse_response(std::string_view body, const gateway_conf
     return ok.error();
   }
   if (auto ok = check_ranges(out.call.request, config.request); !ok) {
-    return said_in(response_words(), ok.error());
+    return in_client_terms(response_words(), ok.error());
   }
   return out;
 }
 
-field_words response_words() {
+field_names response_words() {
   return {{"prompt", "input"},
           {"messages", "input"},
           {"max_tokens", "max_output_tokens"},

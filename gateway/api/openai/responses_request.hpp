@@ -36,7 +36,7 @@ struct response_create {
 };
 
 // This API's names of the request's fields.
-field_words response_words();
+field_names response_words();
 
 // Errors: invalid_request, invalid_value, unsupported_parameter, with param ("input[2].content").
 // Only one gateway has a stored response, so several at one address refuse them.

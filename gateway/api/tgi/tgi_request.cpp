@@ -86,7 +86,7 @@ private:
     constexpr auto named =
         bit_of(temperature) | bit_of(top_k) | bit_of(top_p) | bit_of(repetition_penalty);
     auto& unspecified = out_.request.unspecified;
-    unspecified = unsaid_among(fields_, named) | bit_of(min_p);
+    unspecified = unspecified_among(fields_, named) | bit_of(min_p);
     if (!is_sampled) {
       unspecified &= bit_of(repetition_penalty);
     }
@@ -246,13 +246,13 @@ result<tgi_generate> parse_tgi(tgi_route route, std::string_view body,
     return ok.error();
   }
   if (auto ok = check_ranges(out.request, config.request); !ok) {
-    return said_in(tgi_words(), ok.error());
+    return in_client_terms(tgi_words(), ok.error());
   }
   return out;
 }
 
-field_words tgi_words() {
-  field_words words{{"prompt", "inputs"},
+field_names tgi_words() {
+  field_names words{{"prompt", "inputs"},
                     {"max_tokens", "parameters.max_new_tokens"},
                     {"n", "parameters.best_of"},
                     {"logprobs", "parameters.top_n_tokens"},

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "gateway/api/tgi/tgi_request.hpp"
-#include "gateway/base/speaker.hpp"
+#include "gateway/base/response_writer.hpp"
 #include "gateway/config/config.hpp"
 #include "schema/error.hpp"
 #include "schema/messages.hpp"
@@ -33,7 +33,7 @@ std::vector<tgi_token> tokens_of(const chunk& c);
 
 // {"generated_text","details"} of the likeliest answer; its details include the others. The x-*
 // headers hold its times.
-class tgi_whole final : public whole_speaker {
+class tgi_whole final : public unary_writer {
 public:
   explicit tgi_whole(tgi_shape shape)
       : shape_(std::move(shape)), answers_(shape_.best_of), answers_left_(shape_.best_of) {}
@@ -52,7 +52,7 @@ private:
 // data:{"index","token","top_tokens","generated_text","details"}: one event per token; the last has
 // the whole text. A stop text may be reported only after the token that completes it. So if there
 // are stop texts, a token is sent when the next one arrives.
-class tgi_events final : public event_speaker {
+class tgi_events final : public stream_writer {
 public:
   explicit tgi_events(tgi_shape shape) : shape_(std::move(shape)) {}
   void add(const chunk& c, std::string& out) override;

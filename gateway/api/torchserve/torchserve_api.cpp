@@ -74,17 +74,17 @@ std::string_view torchserve_api::route_name(const http_call& call) {
   return target ? find_torchserve_route(call.door, *target).name : "other";
 }
 
-result<caller> torchserve_api::identify(const http_call& call,
-                                        const torchserve_route* route) const {
+result<principal> torchserve_api::identify(const http_call& call,
+                                           const torchserve_route* route) const {
   const bool is_open =
       route && (route->is == operation::describe_api || route->is == operation::ping);
   const bool is_metrics = call.door == door_kind::torchserve_metrics;
-  const auto& gate = facts_->gate();
+  const auto& authenticator = facts_->authenticator();
   const bool is_local_metrics = is_metrics && is_local_name(facts_->config().torchserve.metrics);
   if (is_open || is_local_metrics) {
-    return caller{};
+    return principal{};
   }
-  auto who = gate.identify(bearer_key(call.authorization));
+  auto who = authenticator.identify(bearer_key(call.authorization));
   const bool is_admins = is_metrics || call.door == door_kind::torchserve_management;
   if (who && is_admins && who->role != key_role::admin) {
     return fail(errc::unauthorized, "this address needs the API key of an admin");
@@ -92,13 +92,13 @@ result<caller> torchserve_api::identify(const http_call& call,
   return who;
 }
 
-http_api::admission torchserve_api::admit(const http_call& call) const {
+http_api::access_result torchserve_api::admit(const http_call& call) const {
   // DNS rebinding: no keyless route is read through a name that resolves to this machine.
   const auto& places = facts_->config().torchserve;
   const auto& own = call.door == door_kind::torchserve_metrics ? places.metrics : places.management;
   const bool is_keyless =
       call.door == door_kind::torchserve_metrics ||
-      (call.door == door_kind::torchserve_management && !facts_->gate().needs_key());
+      (call.door == door_kind::torchserve_management && !facts_->authenticator().needs_key());
   if (is_keyless && is_local_name(own) && !is_local_name(call.host)) {
     return {{}, refuse(fail(errc::forbidden, "this address is only served as localhost"))};
   }

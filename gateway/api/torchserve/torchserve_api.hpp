@@ -15,15 +15,15 @@ namespace baton::gateway {
 
 class torchserve_api {
 public:
-  explicit torchserve_api(std::shared_ptr<board> facts) : facts_(std::move(facts)) {}
+  explicit torchserve_api(std::shared_ptr<gateway_state> facts) : facts_(std::move(facts)) {}
 
-  http_api::admission admit(const http_call& call) const;
+  http_api::access_result admit(const http_call& call) const;
   // Requires: admit(call) has accepted the call.
   http_plan plan(const http_call& call) const;
   static std::string_view route_name(const http_call& call);
 
 private:
-  result<caller> identify(const http_call& call, const torchserve_route* route) const;
+  result<principal> identify(const http_call& call, const torchserve_route* route) const;
   http_plan predict(const http_call& call, const torchserve_route& route) const;
   http_plan predict_openai(const http_call& call, const torchserve_route& route) const;
   http_plan predict_kserve(const http_call& call, const torchserve_route& route) const;
@@ -39,7 +39,7 @@ private:
                           const torchserve_route& route, const torchserve_target& target) const;
   result<std::string> model_for(const torchserve_route& route, const std::string& named) const;
 
-  std::shared_ptr<board> facts_;
+  std::shared_ptr<gateway_state> facts_;
 };
 
 } // namespace baton::gateway

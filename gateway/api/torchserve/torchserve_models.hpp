@@ -7,7 +7,7 @@
 
 #include "gateway/api/torchserve/torchserve_target.hpp"
 #include "gateway/base/http_text.hpp"
-#include "gateway/state/board.hpp"
+#include "gateway/state/gateway_state.hpp"
 
 #include <initializer_list>
 #include <map>

@@ -131,7 +131,7 @@ result<openai_generate> read_prediction(json body, std::string_view source, bool
   if (auto ok = lift_params(body); !ok) {
     return ok.error();
   }
-  field_words renamed;
+  field_names renamed;
   for (const auto& word : other_words) {
     const auto it = body.find(word.theirs);
     if (it == body.end() || it->is_null()) {
@@ -154,7 +154,7 @@ result<openai_generate> read_prediction(json body, std::string_view source, bool
   auto call = read_generation(fields, source, openai_api::completions, limits);
   const auto is_limited = call ? refuse_no_limit(body, limits) : call.error();
   if (!is_limited) {
-    return said_in(renamed, is_limited.error());
+    return in_client_terms(renamed, is_limited.error());
   }
   if (auto ok = check_alone(*call); !ok) {
     return ok.error();
@@ -178,7 +178,7 @@ torchserve_words words_for(bool is_json, std::string_view accept) {
 
 result<openai_generate> read_instance(const json& instance, const request_limits& limits) {
   auto body = json::object();
-  field_words names;
+  field_names names;
   if (instance.is_string()) {
     body["prompt"] = instance;
   } else if (instance.is_object()) {
@@ -196,7 +196,7 @@ result<openai_generate> read_instance(const json& instance, const request_limits
   const auto source = json_text(body);
   auto call = read_prediction(std::move(body), source, /*streams=*/false, limits);
   if (!call) {
-    return said_in(names, call.error());
+    return in_client_terms(names, call.error());
   }
   call->words.insert(call->words.begin(), names.begin(), names.end());
   if (call->shape.is_stream) {

@@ -29,7 +29,7 @@ struct torchserve_generate {
 // KServe's {"instances"}: each is its own request; all are answered together.
 struct torchserve_batch {
   std::vector<generate> requests;
-  std::vector<field_words> words; // one for each request
+  std::vector<field_names> words; // one for each request
 };
 
 struct torchserve_body {

@@ -10,7 +10,7 @@
 
 #include "gateway/api/openai/openai_response.hpp"
 #include "gateway/api/torchserve/torchserve_request.hpp"
-#include "gateway/base/speaker.hpp"
+#include "gateway/base/response_writer.hpp"
 #include "schema/messages.hpp"
 
 #include <cstddef>
@@ -28,7 +28,7 @@ struct torchserve_shape {
 
 std::string_view media_type_of(torchserve_words words) noexcept; // of a streamed answer
 
-class torchserve_whole final : public whole_speaker {
+class torchserve_whole final : public unary_writer {
 public:
   explicit torchserve_whole(torchserve_shape shape) : shape_(std::move(shape)) {}
   void add(chunk c) override;
@@ -41,7 +41,7 @@ private:
 };
 
 // An HTTP chunk for each chunk of the answer that has text. Requires: HTTP/1.1.
-class torchserve_pieces final : public event_speaker {
+class torchserve_pieces final : public stream_writer {
 public:
   explicit torchserve_pieces(torchserve_shape shape) : shape_(std::move(shape)) {}
   // The piece for a chunk, without HTTP framing; nothing if it has none. Call it once per chunk.
@@ -62,7 +62,7 @@ private:
 
 // OpenAI's events as TorchServe's vLLM handler sends them: without ids, each its own HTTP chunk. A
 // failure ends with an error event, as in OpenAI's API.
-class torchserve_events final : public event_speaker {
+class torchserve_events final : public stream_writer {
 public:
   torchserve_events(const reply_shape& shape, const reply_identity& who, bool is_chunked)
       : events_(shape, who), is_chunked_(is_chunked) {}
@@ -81,7 +81,7 @@ private:
 };
 
 // KServe v1: {"predictions"}, with one text per choice.
-class torchserve_predictions final : public whole_speaker {
+class torchserve_predictions final : public unary_writer {
 public:
   explicit torchserve_predictions(std::size_t count) : texts_(count), left_(count) {}
   void add(chunk c) override; // requires: c.choice < count

@@ -3,7 +3,7 @@
 #include "gateway/api/torchserve/torchserve_error.hpp"
 #include "gateway/api/torchserve/torchserve_models.hpp"
 #include "gateway/base/http_header.hpp"
-#include "gateway/workers/repository_desk.hpp"
+#include "gateway/workers/repository_client.hpp"
 #include "schema/archive_url.hpp"
 #include "schema/limits.hpp"
 
@@ -80,11 +80,11 @@ bool is_handler(std::string_view text) {
 
 } // namespace
 
-bool has_store(const board& facts) noexcept {
+bool has_store(const gateway_state& facts) noexcept {
   return facts.repository() && facts.repository()->has_store;
 }
 
-bool is_stored(const board& facts, const std::string& model) {
+bool is_stored(const gateway_state& facts, const std::string& model) {
   const auto told = facts.models();
   return std::any_of(told->all.begin(), told->all.end(),
                      [&](const served_model& m) { return !m.archive.empty() && m.name == model; });

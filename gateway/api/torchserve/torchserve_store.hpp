@@ -5,7 +5,7 @@
 
 #include "gateway/api/torchserve/torchserve_target.hpp"
 #include "gateway/base/http_text.hpp"
-#include "gateway/state/board.hpp"
+#include "gateway/state/gateway_state.hpp"
 
 #include <optional>
 #include <string>
@@ -13,9 +13,9 @@
 namespace baton::gateway {
 
 // True if clients may register models.
-bool has_store(const board& facts) noexcept;
+bool has_store(const gateway_state& facts) noexcept;
 // True if the model is in the store, in any state.
-bool is_stored(const board& facts, const std::string& model);
+bool is_stored(const gateway_state& facts, const std::string& model);
 
 // `asked`: the query of a call, or a gRPC message as one. Errors: invalid_request, invalid_value,
 // unsupported_parameter (each with the name); forbidden, model_not_found (`url` is neither an

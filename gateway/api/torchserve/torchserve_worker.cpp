@@ -113,7 +113,8 @@ ordered description_of(const snapshot& now, const worker_view& of, bool is_custo
 
 // For a requested model that failed: the root's reason, such as an invalid archive or a worker that
 // does not start. TorchServe has no such models and answers 404.
-std::optional<result<worker_view>> why_not_served(const board& facts, std::string_view model) {
+std::optional<result<worker_view>> why_not_served(const gateway_state& facts,
+                                                  std::string_view model) {
   const auto& aliases = facts.config().model_aliases;
   if (model.empty() || !pipelines_of(*facts.look(), model).empty() ||
       std::find(aliases.begin(), aliases.end(), model) != aliases.end()) {
@@ -131,7 +132,8 @@ std::optional<result<worker_view>> why_not_served(const board& facts, std::strin
 
 } // namespace
 
-std::optional<result<worker_view>> find_managed_worker(const board& facts, std::string_view model,
+std::optional<result<worker_view>> find_managed_worker(const gateway_state& facts,
+                                                       std::string_view model,
                                                        const std::optional<std::string>& version) {
   if (!is_worker_model(facts, model)) {
     return why_not_served(facts, model);
@@ -194,8 +196,8 @@ result<infer> read_worker_prediction(const worker_view& of, const std::string& v
   return request;
 }
 
-std::function<void(const reply_times&)> begin_prediction(board& facts, const std::string& model,
-                                                         const std::string& version) {
+std::function<void(const reply_times&)>
+begin_prediction(gateway_state& facts, const std::string& model, const std::string& version) {
   const bool has_version = !version.empty();
   facts.torchserve().asked(model, has_version);
   return [&facts, model, has_version](const reply_times& when) {
@@ -218,7 +220,7 @@ result<void> check_prediction(const inferred& piece) {
   return fail(code, "{}", piece.body.substr(0, limits::reason_bytes_max));
 }
 
-model_urls worker_urls(const board& facts) {
+model_urls worker_urls(const gateway_state& facts) {
   model_urls all;
   for (const auto& one : facts.worker_views()) {
     auto& url = all[one.name];

@@ -17,7 +17,8 @@ inline constexpr std::size_t worker_prediction_bytes_max = 64u << 20; // of one 
 
 // Finds the model in the requested version. Nothing: no worker model has the name. Errors:
 // model_not_found with param torchserve_version_param.
-std::optional<result<worker_view>> find_managed_worker(const board& facts, std::string_view model,
+std::optional<result<worker_view>> find_managed_worker(const gateway_state& facts,
+                                                       std::string_view model,
                                                        const std::optional<std::string>& version);
 
 // The body of a prediction, or the form's field. Errors: invalid_request; unsupported_parameter (a
@@ -29,13 +30,13 @@ result<worker_call> read_worker_prediction(const worker_view& of, const http_cal
 result<infer> read_worker_prediction(const worker_view& of, const std::string& version,
                                      std::vector<std::pair<std::string, std::string>> inputs);
 // Counts the start of a prediction; call the returned function when it succeeds.
-std::function<void(const reply_times&)> begin_prediction(board& facts, const std::string& model,
-                                                         const std::string& version);
+std::function<void(const reply_times&)>
+begin_prediction(gateway_state& facts, const std::string& model, const std::string& version);
 // Rejects a piece that gRPC cannot represent: tensors, or a failure status, which becomes an error
 // with the text of the body. Errors: handler_failed and others.
 result<void> check_prediction(const inferred& piece);
 
-model_urls worker_urls(const board& facts);
+model_urls worker_urls(const gateway_state& facts);
 // As torchserve_models.hpp for language models. `versions`: of one name, the default first.
 http_reply describe_worker(const snapshot& now, const std::vector<worker_view>& versions,
                            bool is_customized);

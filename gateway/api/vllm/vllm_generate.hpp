@@ -4,7 +4,7 @@
 #pragma once
 
 #include "gateway/api/openai/openai_request.hpp"
-#include "gateway/base/speaker.hpp"
+#include "gateway/base/response_writer.hpp"
 
 #include <optional>
 #include <string>
@@ -17,7 +17,7 @@ struct vllm_generate {
   generate request;
   std::string prompt;
   bool is_stream = false;
-  field_words words;
+  field_names words;
 };
 
 // Nothing if the body has no `prompt`: it is TGI's then. The fields are those of completions,
@@ -26,7 +26,7 @@ std::optional<result<vllm_generate>> parse_vllm_generate(std::string_view body,
                                                          const request_limits& limits);
 
 // {"text": [...]}, one text for each choice.
-class vllm_whole final : public whole_speaker {
+class vllm_whole final : public unary_writer {
 public:
   explicit vllm_whole(const vllm_generate& call)
       : texts_(call.request.choices, call.prompt), choices_left_(call.request.choices) {}
@@ -41,7 +41,7 @@ private:
 
 // A line for all text since the last line sent. A line not yet sent is replaced by the next one,
 // which contains its text. An error is the last line: {"error": {...}}.
-class vllm_lines final : public event_speaker {
+class vllm_lines final : public stream_writer {
 public:
   explicit vllm_lines(const vllm_generate& call)
       : texts_(call.request.choices, call.prompt), choices_left_(call.request.choices) {}

@@ -17,7 +17,7 @@ import threading
 from dataclasses import dataclass
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
-NAMES_MAX, SERIES_MAX, LABELS_MAX = 128, 2048, 32  # of a process; as gateway/metrics/metric_book.hpp
+NAMES_MAX, SERIES_MAX, LABELS_MAX = 128, 2048, 32  # of a process; as gateway/metrics/metric_registry.hpp
 NAME_BYTES_MAX, VALUE_BYTES_MAX, HELP_BYTES_MAX = 256, 256, 1024
 BYTES_MAX, NODE_BYTES = 1 << 20, 64  # of names, helps, labels and their values, and a charge for each name and each set
 RESERVED = ("baton_", "vllm:", "tgi_", "nv_", "ts_", "http_requests_total", "http_request_duration_")  # the server's own

@@ -8,7 +8,7 @@
 //          allocations BYTES: larger ones fail in the doors' threads; 0: none does
 #include "cluster/config/api_key_file.hpp"
 #include "gateway/api/openai/openai_fields.hpp"
-#include "gateway/dispatch/front.hpp"
+#include "gateway/dispatch/request_router.hpp"
 #include "gateway/routes/http_api.hpp"
 #include "gateway/server/door_server.hpp"
 #include "gateway/zmq/zmq_door_workers.hpp"
@@ -115,9 +115,10 @@ int read_flags(int argc, char** argv, settings& s) {
 }
 
 // Every desk hears of every peer.
-void lose_head(const gateway::front_and_desks& all, std::size_t pipeline) {
-  for (const auto& desk : all.desks) {
-    caf::anon_send(desk, actors::peer_down{head_process(pipeline), epoch_id{1}, "told to be down"});
+void lose_head(const gateway::router_and_clients& all, std::size_t pipeline) {
+  for (const auto& pipeline_client : all.pipeline_clients) {
+    caf::anon_send(pipeline_client,
+                   actors::peer_down{head_process(pipeline), epoch_id{1}, "told to be down"});
   }
 }
 
@@ -138,7 +139,7 @@ cluster_status with_shards(std::size_t pipelines, std::uint32_t count) {
   return now;
 }
 
-void obey(const std::string& line, const gateway::front_and_desks& all,
+void obey(const std::string& line, const gateway::router_and_clients& all,
           const std::vector<std::string>& models) {
   std::istringstream words(line);
   std::string order, value;
@@ -148,18 +149,19 @@ void obey(const std::string& line, const gateway::front_and_desks& all,
   }
   std::size_t pipeline = 0;
   words >> pipeline;
-  const auto& desk = all.desks.at(pipeline);
+  const auto& pipeline_client = all.pipeline_clients.at(pipeline);
   auto card = tests::fake_card(models.at(pipeline));
   if (order == "drain") {
-    caf::anon_send(desk, drain{std::chrono::seconds(1)});
+    caf::anon_send(pipeline_client, drain{std::chrono::seconds(1)});
   } else if (order == "shards") {
-    caf::anon_send(desk, with_shards(models.size(), static_cast<std::uint32_t>(std::stoul(value))));
+    caf::anon_send(pipeline_client,
+                   with_shards(models.size(), static_cast<std::uint32_t>(std::stoul(value))));
   } else if (order == "allocations") {
     tests::limit_allocations(std::stoul(value));
   } else if (order == "head_down") {
     lose_head(all, pipeline);
   } else if (order == "head_up") {
-    caf::anon_send(desk, card);
+    caf::anon_send(pipeline_client, card);
   } else if (order == "phase") {
     for (int i = 1; i <= 7; ++i) {
       const auto p = static_cast<phase>(i);
@@ -168,12 +170,12 @@ void obey(const std::string& line, const gateway::front_and_desks& all,
       }
     }
     card.reason = "told so";
-    caf::anon_send(desk, card);
+    caf::anon_send(pipeline_client, card);
   } else if (order == "waiting") {
     load_report load;
     load.model = card.name;
     load.waiting = static_cast<std::uint32_t>(std::stoul(value));
-    caf::anon_send(desk, load);
+    caf::anon_send(pipeline_client, load);
   }
 }
 
@@ -199,12 +201,12 @@ gateway::json routes() {
 }
 
 // As the gateway does when its files have changed; what is wrong is said, and changes nothing.
-std::string reload(const settings& s, gateway::board& facts, gateway::door_server& doors) {
+std::string reload(const settings& s, gateway::gateway_state& facts, gateway::door_server& doors) {
   std::string wrong;
   if (!s.keys.empty()) {
     if (auto keys = cluster::load_api_keys(s.keys)) {
-      facts.gate().replace(gateway::key_ring(*std::move(keys)),
-                           gateway::gate::instant::clock::now());
+      facts.authenticator().replace(gateway::key_ring(*std::move(keys)),
+                                    gateway::authenticator::instant::clock::now());
     } else {
       wrong = keys.error().message;
     }
@@ -218,12 +220,13 @@ std::string reload(const settings& s, gateway::board& facts, gateway::door_serve
 // Time for the desks, as the process's ticker gives it.
 class ticker {
 public:
-  ticker(std::vector<gateway::desk_actor> desks, std::vector<gateway::worker_pool_actor> pools)
-      : thread_([this, desks = std::move(desks), pools = std::move(pools)] {
+  ticker(std::vector<gateway::pipeline_client_actor> pipeline_clients,
+         std::vector<gateway::worker_pool_actor> pools)
+      : thread_([this, pipeline_clients = std::move(pipeline_clients), pools = std::move(pools)] {
           std::unique_lock lock(mutex_);
           while (!stop_.wait_for(lock, std::chrono::milliseconds(50), [this] { return over_; })) {
-            for (const auto& desk : desks) {
-              caf::anon_send(desk, actors::tick{});
+            for (const auto& pipeline_client : pipeline_clients) {
+              caf::anon_send(pipeline_client, actors::tick{});
             }
             for (const auto& pool : pools) {
               caf::anon_send(pool, actors::tick{});
@@ -298,7 +301,7 @@ std::shared_ptr<gateway::worker_facts> facts_of(const std::string& name, const s
 }
 
 result<worker_side> open_workers(caf::actor_system& system, const settings& s,
-                                 const std::shared_ptr<gateway::board>& facts,
+                                 const std::shared_ptr<gateway::gateway_state>& facts,
                                  const std::function<void(const std::string&)>& say) {
   worker_side side;
   if (s.worker_door.empty())
@@ -323,7 +326,7 @@ result<worker_side> open_workers(caf::actor_system& system, const settings& s,
     c.limits.max_batch_delay = std::chrono::milliseconds(delay_ms);
     c.limits.response_timeout = std::chrono::milliseconds(response_ms);
     c.facts = facts;
-    c.say = [to = side.door](gateway::worker_incarnation life, message m) {
+    c.send = [to = side.door](gateway::worker_incarnation life, message m) {
       to->say(life, std::move(m));
     };
     c.report = [say](const status& now) {
@@ -336,7 +339,7 @@ result<worker_side> open_workers(caf::actor_system& system, const settings& s,
     };
     const auto first = node;
     for (std::uint32_t i = 0; i < places; ++i, ++node)
-      c.places.push_back({process_id{node}, fmt::format("worker-{}-{}", name, i)});
+      c.processes.push_back({process_id{node}, fmt::format("worker-{}-{}", name, i)});
     const auto told = facts_of(name, s);
     told->batch_size = c.limits.batch_size;
     told->max_batch_delay = c.limits.max_batch_delay;
@@ -348,7 +351,7 @@ result<worker_side> open_workers(caf::actor_system& system, const settings& s,
     told->default_priority_level = c.limits.default_priority_level;
     told->queue_policy = c.limits.default_queue_policy;
     told->priority_queue_policy = c.limits.priority_queue_policy;
-    for (const auto& place : c.places)
+    for (const auto& place : c.processes)
       told->processes.push_back(place.name);
     c.model = name;
     views.push_back({name, "1", c.load, told});
@@ -417,15 +420,15 @@ int main(int argc, char** argv) {
 
   s.head.log = say;
   const auto heads = spawn_heads(system, s);
-  auto facts = std::make_shared<gateway::board>(s.gateway);
+  auto facts = std::make_shared<gateway::gateway_state>(s.gateway);
   std::vector<gateway::head_actors> handles;
   for (const auto& head : heads) {
     handles.push_back({head.scheduler, head.tokenizer});
   }
-  const auto all = gateway::spawn_front(system, facts, handles);
+  const auto all = gateway::spawn_request_router(system, facts, handles);
   for (std::size_t i = 0; i < heads.size(); ++i) {
-    *heads[i].gateway = all.desks[i];
-    caf::anon_send(all.desks[i], tests::fake_card(s.pipelines[i]));
+    *heads[i].gateway = all.pipeline_clients[i];
+    caf::anon_send(all.pipeline_clients[i], tests::fake_card(s.pipelines[i]));
   }
   const auto workers = open_workers(system, s, facts, say);
   if (!workers) {
@@ -433,7 +436,7 @@ int main(int argc, char** argv) {
     std::quick_exit(1); // the actors would be waited for
   }
   tests::exempt_threads_from_allocation_limit();
-  auto doors = gateway::door_server::start(system, facts, all.front);
+  auto doors = gateway::door_server::start(system, facts, all.router);
   if (!doors) {
     say(gateway::json({{"event", "failed"},
                        {"code", row_of(doors.error().code).name},
@@ -464,7 +467,7 @@ int main(int argc, char** argv) {
               {{"chat", fields_of(gateway::openai_api::chat, s.gateway)},
                {"completions", fields_of(gateway::openai_api::completions, s.gateway)}}}})
             .dump());
-    const ticker time(all.desks, workers->pools);
+    const ticker time(all.pipeline_clients, workers->pools);
     for (std::string line; line != "quit" && std::getline(std::cin, line);) {
       obey(line, all, s.pipelines);
       if (line == "reload") {
@@ -480,9 +483,9 @@ int main(int argc, char** argv) {
   for (const auto& pool : workers->pools) {
     caf::anon_send_exit(pool, caf::exit_reason::user_shutdown);
   }
-  caf::anon_send_exit(all.front, caf::exit_reason::user_shutdown);
-  for (const auto& desk : all.desks) {
-    caf::anon_send_exit(desk, caf::exit_reason::user_shutdown);
+  caf::anon_send_exit(all.router, caf::exit_reason::user_shutdown);
+  for (const auto& pipeline_client : all.pipeline_clients) {
+    caf::anon_send_exit(pipeline_client, caf::exit_reason::user_shutdown);
   }
   for (const auto& head : heads) {
     caf::anon_send_exit(head.scheduler, caf::exit_reason::user_shutdown);

@@ -21,20 +21,20 @@ machine_facts with_link(link_speed link) {
 }
 
 // A desk on a port that was free a moment ago.
-struct some_desk {
+struct some_server {
   key_pair key = make_key_pair();
   std::string endpoint;
-  std::unique_ptr<question_desk> desk;
+  std::unique_ptr<question_desk> server;
 
-  explicit some_desk(question_desk::give_answer answer) {
-    for (int attempt = 0; attempt < 10 && !desk; ++attempt) {
+  explicit some_server(question_desk::give_answer answer) {
+    for (int attempt = 0; attempt < 10 && !server; ++attempt) {
       const auto port = open_port::listen("127.0.0.1");
       REQUIRE(port);
       endpoint = fmt::format("tcp://127.0.0.1:{}", port->number() + 1);
       if (auto opened = question_desk::open(endpoint, key, answer))
-        desk = *std::move(opened);
+        server = *std::move(opened);
     }
-    REQUIRE(desk);
+    REQUIRE(server);
   }
   std::string address() const { return endpoint + "#" + key.public_key; }
 };
@@ -43,12 +43,12 @@ struct some_desk {
 
 TEST_CASE("a link is measured by short and by long answers") {
   std::atomic<int> questions = 0; // counted by the desk's thread
-  const some_desk desk([&](std::string_view question, const std::string&) {
+  const some_server server([&](std::string_view question, const std::string&) {
     const auto r = link_request_from(question);
     ++questions;
     return std::string(r && r->node == "b" && r->token == "t" ? r->bytes : 0, '.');
   });
-  const auto link = measure_link(desk.address(), make_key_pair(), "b", "t");
+  const auto link = measure_link(server.address(), make_key_pair(), "b", "t");
   CHECK(link.is_known());
   CHECK(link.round_trip_seconds > 0);
   CHECK(link.bytes_per_second > 1e6);
@@ -56,7 +56,7 @@ TEST_CASE("a link is measured by short and by long answers") {
 }
 
 TEST_CASE("a link is not known where the desk says something else, or nobody is there") {
-  const some_desk refuses([](std::string_view, const std::string&) { return std::string("no"); });
+  const some_server refuses([](std::string_view, const std::string&) { return std::string("no"); });
   CHECK_FALSE(measure_link(refuses.address(), make_key_pair(), "b", "t").is_known());
   CHECK_FALSE(measure_link("nowhere", make_key_pair(), "b", "t").is_known());
 }

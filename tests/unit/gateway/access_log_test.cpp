@@ -10,7 +10,7 @@ using namespace baton::gateway;
 
 TEST_CASE("a line has what is known of a request, and nothing else") {
   access_entry e;
-  e.door = "http";
+  e.protocol = "http";
   e.method = "POST";
   e.path = "/v1/completions";
   e.status = 200;
@@ -44,7 +44,7 @@ TEST_CASE("what is asked again and again is a poll while it is well") {
     CAPTURE(path);
     access_entry e;
     const bool is_grpc = std::string_view(path).find("grpc.") != std::string_view::npos;
-    e.door = is_grpc ? "grpc" : "http";
+    e.protocol = is_grpc ? "grpc" : "http";
     e.path = path;
     e.status = is_grpc ? 0 : 200;
     CHECK(is_poll(e));
@@ -53,7 +53,7 @@ TEST_CASE("what is asked again and again is a poll while it is well") {
   }
   for (const auto* path : {"/v1/models", "/healthy", "/"}) {
     access_entry e;
-    e.door = "http";
+    e.protocol = "http";
     e.path = path;
     e.status = 200;
     CHECK_FALSE(is_poll(e));

@@ -2,7 +2,7 @@
 // answered, tickets that are cancelled at once. No threads, no connection.
 #include "gateway/grpc/grpc_call.hpp"
 #include "gateway/grpc/library/codec.hpp"
-#include "tests/unit/gateway/front_world.hpp"
+#include "tests/unit/gateway/request_router_world.hpp"
 
 #include "health.pb.h"
 #include "kserve.pb.h"
@@ -30,13 +30,14 @@ struct fake_line final : grpc_line {
 };
 
 // "m" is ready, at a head that says nothing by itself.
-struct grpc_call_world : at_desk::front_world {
-  reception desk;
+struct grpc_call_world : at_pipeline_client::request_router_world {
+  admission opener;
   grpc_world shared;
   int wakes = 0;
 
   grpc_call_world()
-      : front_world({"m"}), desk(all.front, facts, "grpc"), shared{desk, protobuf_codec()} {}
+      : request_router_world({"m"}),
+        opener(all.router, facts, "grpc"), shared{opener, protobuf_codec()} {}
 
   std::unique_ptr<grpc_call> begin(fake_line& line, std::string_view name,
                                    std::chrono::milliseconds time_left = {}) {

@@ -3,7 +3,7 @@
 #include "gateway/api/kserve/kserve_config_fields.hpp"
 #include "gateway/grpc/grpc_api.hpp"
 #include "gateway/grpc/library/codec.hpp"
-#include "tests/unit/gateway/front_world.hpp"
+#include "tests/unit/gateway/request_router_world.hpp"
 
 #include "kserve.pb.h"
 #include <doctest/doctest.h>
@@ -74,7 +74,7 @@ TEST_CASE("the fields of a configuration are those of Triton's message") {
 }
 
 TEST_CASE("a configuration of Triton is told over gRPC as over HTTP") {
-  at_desk::front_world world({"m"});
+  at_pipeline_client::request_router_world world({"m"});
   auto& facts = world.facts;
   worker_facts told;
   told.config = R"({"platform": "tensorflow_graphdef",

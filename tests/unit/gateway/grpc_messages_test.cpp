@@ -3,7 +3,7 @@
 #include "gateway/api/kserve/kserve_call.hpp"
 #include "gateway/grpc/grpc_api.hpp"
 #include "gateway/grpc/library/codec.hpp"
-#include "tests/unit/gateway/front_world.hpp"
+#include "tests/unit/gateway/request_router_world.hpp"
 
 #include "kserve.pb.h"
 #include "torchserve_inference.pb.h"
@@ -27,10 +27,10 @@ std::string trailer(const grpc_status& s, std::string_view name) {
 }
 
 // "m" is ready, at a desk that says nothing by itself.
-struct grpc_messages_world : at_desk::front_world {
+struct grpc_messages_world : at_pipeline_client::request_router_world {
   const grpc_codec& codec = protobuf_codec();
 
-  grpc_messages_world() : front_world({"m"}) {}
+  grpc_messages_world() : request_router_world({"m"}) {}
 
   grpc_plan plan(grpc_service service, std::string_view name, const std::string& bytes) {
     const auto* method = find_grpc_method(service, fmt::format("/{}/{}", name_of(service), name));
@@ -320,7 +320,7 @@ TEST_CASE_FIXTURE(grpc_messages_world,
 
   gateway_config config;
   config.keys.emplace(); // nobody comes in
-  board guarded(config);
+  gateway_state guarded(config);
   for (const auto& method : grpc_methods()) {
     CAPTURE(method.name);
     head.method = fmt::format("/{}/{}", name_of(method.service), method.name);

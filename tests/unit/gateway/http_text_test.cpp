@@ -15,8 +15,8 @@ using namespace baton::gateway;
 
 namespace {
 
-std::shared_ptr<board> http_facts(gateway_config config) {
-  auto facts = std::make_shared<board>(std::move(config));
+std::shared_ptr<gateway_state> http_facts(gateway_config config) {
+  auto facts = std::make_shared<gateway_state>(std::move(config));
   facts->change([](snapshot& s) {
     model_card card;
     card.name = "smol";
@@ -41,7 +41,7 @@ gateway_config with_keys() {
   return config;
 }
 
-int status_of(const http_api::admission& admitted) {
+int status_of(const http_api::access_result& admitted) {
   return admitted.refusal ? admitted.refusal->status : 200;
 }
 
@@ -213,7 +213,7 @@ TEST_CASE("unknown paths, methods, media and origins are refused in OpenAI's sha
 }
 
 TEST_CASE("health tells the phase and is 200 only when ready") {
-  auto facts = std::make_shared<board>(gateway_config{});
+  auto facts = std::make_shared<gateway_state>(gateway_config{});
   const http_api api(facts);
   const auto health = [&] {
     return std::get<http_reply>(api.plan(http_call_of("GET", "/health")));
@@ -281,7 +281,7 @@ TEST_CASE("the cluster's picture says where each shard lives, and how its pipeli
     s.cluster.emplace();
     s.cluster->nodes = {{process_id{7}, {}, role::shard, "shard-0-g2", phase::ready, {}, 1, 3, 0},
                         {process_id{8}, {}, role::agent, "agent-a", phase::ready, {}, 2, 0, 0}};
-    s.cluster->places = {{process_id{7}, 0, 2, 1, 3, 10, 5, "a", "cpu:0"}};
+    s.cluster->assignments = {{process_id{7}, 0, 2, 1, 3, 10, 5, "a", "cpu:0"}};
     s.cluster->pipelines = {{"smol", 2, 3, "loading", std::nullopt}};
   });
   const http_api api(facts);

@@ -15,10 +15,10 @@ namespace {
 
 // "smol" by two pipelines, of which one is ready; "big" loads.
 struct kserve_api_world {
-  std::shared_ptr<board> facts;
+  std::shared_ptr<gateway_state> facts;
   http_api api;
 
-  kserve_api_world() : facts(std::make_shared<board>(config())), api(facts) {
+  kserve_api_world() : facts(std::make_shared<gateway_state>(config())), api(facts) {
     facts->change([](snapshot& s) {
       model_card card;
       card.name = "smol";

@@ -2,7 +2,7 @@
 // refused before it. No sockets, no actors.
 #include "gateway/api/kserve/kserve_repository.hpp"
 #include "gateway/routes/http_api.hpp"
-#include "gateway/workers/repository_desk.hpp"
+#include "gateway/workers/repository_client.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -24,7 +24,7 @@ served_model model(std::string name, model_state state, std::string reason = "")
 }
 
 struct kserve_repository_world {
-  std::shared_ptr<board> facts = std::make_shared<board>(config());
+  std::shared_ptr<gateway_state> facts = std::make_shared<gateway_state>(config());
   http_api api{facts};
 
   explicit kserve_repository_world(model_control control, std::vector<served_model> all = {}) {
@@ -111,7 +111,7 @@ TEST_CASE("models of nodes.toml are no matter of the repository") {
   for (const auto* name : {"smol", "vllm_model", "fixed"})
     CHECK_FALSE(plan_model_change(*w.facts, name, false, nullptr));
   CHECK(plan_model_change(*w.facts, "m", false, nullptr));
-  const board without(kserve_repository_world::config());
+  const gateway_state without(kserve_repository_world::config());
   CHECK_FALSE(plan_model_change(without, "m", false, nullptr));
 }
 

@@ -226,7 +226,7 @@ TEST_CASE("generate has a member for each output, an event for each response") {
         "data: {\"model_name\":\"m\",\"model_version\":\"3\",\"A\":1,\"B\":[1,2]}\n\n");
   CHECK(events.take(piece_of({}, true, 1))->empty());
   CHECK(events.head().content_type == event_stream_type);
-  CHECK(events.last_words(fail(errc::internal, "bad")) == "data: {\"error\":\"bad\"}\n\n");
+  CHECK(events.failure_tail(fail(errc::internal, "bad")) == "data: {\"error\":\"bad\"}\n\n");
 }
 
 TEST_CASE("parameters of a response are those of gRPC") {
@@ -248,7 +248,7 @@ namespace {
 
 // "m" in two versions, of which a process serves the newest; and a language model, "smol".
 struct kserve_worker_world {
-  std::shared_ptr<board> facts = std::make_shared<board>(config());
+  std::shared_ptr<gateway_state> facts = std::make_shared<gateway_state>(config());
   http_api api{facts};
   std::shared_ptr<worker_load> load = std::make_shared<worker_load>();
 
@@ -470,7 +470,7 @@ TEST_CASE("a call of a worker model's name is one to a worker, in its words") {
   plan = w.plan("POST", "/v2/models/m/versions/2/infer", body);
   CHECK(std::get<worker_call>(plan).request.version == "2");
   plan = w.plan("POST", "/v2/models/m/generate_stream", R"({"IN":[1,2]})");
-  CHECK(std::get<worker_call>(plan).how->goes_piecewise());
+  CHECK(std::get<worker_call>(plan).how->is_streamed());
   plan = w.plan("POST", "/v2/models/m/infer", "{}");
   CHECK(std::get<http_reply>(plan).status == 400);
 }

@@ -1,9 +1,9 @@
 // The text of /metrics: own names, and their mirrors under those of other servers.
-#include "gateway/auth/gate.hpp"
+#include "gateway/auth/authenticator.hpp"
 #include "gateway/base/metric_labels.hpp"
 #include "gateway/base/snapshot.hpp"
 #include "gateway/metrics/metrics.hpp"
-#include "gateway/state/board.hpp"
+#include "gateway/state/gateway_state.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -243,14 +243,14 @@ TEST_CASE("the words that the gateway's sources count are those that begin at 0"
   CHECK(dropped == listed(drop_kinds));
   CHECK(came_back == listed(resume_reasons));
   for (const auto& name : doors) {
-    CHECK(listed(door_labels).contains(name));
+    CHECK(listed(protocol_labels).contains(name));
   }
 }
 
 TEST_CASE("restarts and executions do not fall when a root, a process or a model comes again") {
   gateway_config config;
   config.pipelines = {};
-  board facts(config);
+  gateway_state facts(config);
   const auto has = [&](const std::string& line) {
     const auto text = facts.metrics().text(*facts.look(), 0, {}, facts.worker_views());
     CAPTURE(line);

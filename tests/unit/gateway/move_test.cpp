@@ -1,18 +1,19 @@
 // A stream goes on at another pipeline of its model when its own has been away for long.
 #include "gateway/base/outage.hpp"
-#include "tests/unit/gateway/front_world.hpp"
+#include "tests/unit/gateway/request_router_world.hpp"
 
 using namespace baton;
 using namespace baton::gateway;
-using namespace baton::gateway::at_desk;
+using namespace baton::gateway::at_pipeline_client;
 using namespace std::chrono_literals;
 
 namespace {
 
-struct move_world : front_world {
+struct move_world : request_router_world {
   std::uint32_t home = 0, other = 1; // of the stream that was opened last
 
-  explicit move_world(const std::vector<std::string>& models = {"m", "m"}) : front_world(models) {}
+  explicit move_world(const std::vector<std::string>& models = {"m", "m"})
+      : request_router_world(models) {}
 
   static ticket_id ticket_at(std::uint32_t pipeline) { return ticket_id{640 + pipeline}; }
 
@@ -58,7 +59,7 @@ struct move_world : front_world {
   }
   void pass(std::chrono::milliseconds span) {
     time.advance_time(span);
-    for (std::uint32_t i = 0; i < all.desks.size(); ++i) {
+    for (std::uint32_t i = 0; i < all.pipeline_clients.size(); ++i) {
       tell(i, actors::tick{});
     }
   }
@@ -124,7 +125,7 @@ TEST_CASE("a stream moves when its pipeline has been away for so long, and goes 
   CHECK(std::get<chunk>(*out->next()).index == 3);
   CHECK(std::get<chunk>(*out->next()).finish == finish::stop);
   CHECK(w.facts->requests_open() == 0);
-  CHECK(w.facts->seats().at(0) + w.facts->seats().at(1) == 0);
+  CHECK(w.facts->inflight().at(0) + w.facts->inflight().at(1) == 0);
   const auto engine = std::to_string(w.home);
   CHECK(w.has_metric("baton_streams_moved_total{engine=\"" + engine + "\",model_name=\"m\"} 1"));
   CHECK(w.has_metric("reason=\"moved\"} 1"));
@@ -274,8 +275,8 @@ TEST_CASE("a client that leaves while its stream moves is served by nobody") {
 TEST_CASE("its quota and its deadline go on with it") {
   move_world w;
   const auto account =
-      std::make_shared<key_account>("a", key_quotas{}, gate::instant::clock::now());
-  REQUIRE_FALSE(account->begin(gate::instant::clock::now()));
+      std::make_shared<key_account>("a", key_quotas{}, authenticator::instant::clock::now());
+  REQUIRE_FALSE(account->begin(authenticator::instant::clock::now()));
   const auto out = w.begin({}, 1, 60s, std::make_shared<quota_lease>(account));
   CHECK(account->used().tokens == 12);
   w.say_phase(w.home, phase::recovering);

@@ -221,7 +221,7 @@ TEST_CASE("a number at the end of what can be said is refused by its field's nam
           continue;
         }
         ++taken;
-        settle_numbers(read->sampling);
+        normalize_numbers(read->sampling);
         check_sampling(read->sampling);
         CHECK(check_ranges(*read, testing::default_config.request));
       }
@@ -260,12 +260,12 @@ TEST_CASE("typed numbers out of range are refused, and tiny temperatures are non
   s.temperature = denormal;
   s.min_p = s.frequency_penalty = -0.0F;
   s.presence_penalty = -denormal;
-  settle_numbers(s);
+  normalize_numbers(s);
   CHECK(s.is_greedy());
   CHECK_FALSE(std::signbit(s.temperature));
   CHECK_FALSE(std::signbit(s.min_p));
   CHECK(s.presence_penalty == 0);
   s.temperature = temperature_least;
-  settle_numbers(s);
+  normalize_numbers(s);
   CHECK(s.temperature == temperature_least);
 }

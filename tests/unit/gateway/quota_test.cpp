@@ -1,5 +1,5 @@
 // What a key may use, by a clock that is moved by hand.
-#include "gateway/auth/gate.hpp"
+#include "gateway/auth/authenticator.hpp"
 
 #include <doctest/doctest.h>
 
@@ -22,7 +22,7 @@ TEST_CASE("without quotas nothing is refused") {
   quota_meter m({}, quota_start);
   for (int i = 0; i < 10'000; ++i) {
     REQUIRE_FALSE(m.begin(quota_start));
-    m.spend(1'000'000, quota_start);
+    m.record_usage(1'000'000, quota_start);
   }
 }
 
@@ -69,7 +69,7 @@ TEST_CASE("a place is free again when its request has ended") {
 TEST_CASE("a client that comes back is not refused, but counted") {
   quota_meter m({.requests_per_minute = 1, .concurrent_requests = 1}, quota_start);
   CHECK_FALSE(m.begin(quota_start));
-  m.begin_again();
+  m.begin_resumed();
   m.end();
   CHECK(refusal_word(m, quota_start + 1min) == "concurrent_requests");
   m.end();
@@ -79,7 +79,7 @@ TEST_CASE("a client that comes back is not refused, but counted") {
 TEST_CASE("tokens are owed, and until they are paid nothing begins") {
   quota_meter m({.tokens_per_minute = 600}, quota_start);
   CHECK_FALSE(m.begin(quota_start));
-  m.spend(900, quota_start); // 300 more than there were
+  m.record_usage(900, quota_start); // 300 more than there were
   const auto no = m.begin(quota_start);
   REQUIRE(no);
   CHECK(no->quota == "tokens_per_minute");

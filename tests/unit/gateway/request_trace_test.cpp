@@ -23,7 +23,7 @@ struct course {
     t.self.trace.fill(0xab);
     t.self.span = {1, 2, 3, 4, 5, 6, 7, 8};
     t.self.flags = flag_sampled;
-    t.door = "http";
+    t.protocol = "http";
     t.arrived_at = begin;
     t.arrived_unix_nanos = unix_begin;
   }

@@ -13,9 +13,9 @@ TEST_CASE("a count goes on over the lives of its source") {
   CHECK(c.take(5) == 5);
   CHECK(c.take(7) == 7);
   CHECK(c.take(2) == 9); // it has begun again
-  c.next_life();
+  c.next_incarnation();
   CHECK(c.take(9) == 18); // said to be another life, though it is more
-  CHECK(c.told() == 18);
+  CHECK(c.total() == 18);
 }
 
 TEST_CASE("what a head counts is summed up over its lives, and how it stands is the last word") {
@@ -28,20 +28,20 @@ TEST_CASE("what a head counts is summed up over its lives, and how it stands is 
   before.step_rows = {{1, 2, 0}, 50};
   load_totals totals;
   CHECK(totals.take(before).steps == 40);
-  totals.next_life();
+  totals.next_incarnation();
   load_report after;
   after.model = "m";
   after.running = 1;
   after.steps = 60; // more than before, and of another life
   after.stage_busy_micros = {7};
   after.step_rows = {{1}, 1};
-  const auto told = totals.take(after);
-  CHECK(told.running == 1);
-  CHECK(told.steps == 100);
-  CHECK(told.decodes_failed == 1);
-  CHECK(told.stage_busy_micros == std::vector<std::uint64_t>{107, 200});
-  CHECK(told.step_rows.counts == std::vector<std::uint64_t>{2, 2, 0});
-  CHECK(told.step_rows.sum == 51);
+  const auto total = totals.take(after);
+  CHECK(total.running == 1);
+  CHECK(total.steps == 100);
+  CHECK(total.decodes_failed == 1);
+  CHECK(total.stage_busy_micros == std::vector<std::uint64_t>{107, 200});
+  CHECK(total.step_rows.counts == std::vector<std::uint64_t>{2, 2, 0});
+  CHECK(total.step_rows.sum == 51);
 }
 
 TEST_CASE("whatever lives a source has, its count never falls and is their sum") {
@@ -50,15 +50,15 @@ TEST_CASE("whatever lives a source has, its count never falls and is their sum")
   std::uint64_t sum = 0, now = 0, last = 0;
   for (int i = 0; i < 1000; ++i) {
     if (random() % 5 == 0) {
-      c.next_life();
+      c.next_incarnation();
       now = 0;
     }
     const auto more = random() % 10;
     now += more;
     sum += more;
-    const auto told = c.take(now);
-    CHECK(told == sum);
-    CHECK(told >= last);
-    last = told;
+    const auto total = c.take(now);
+    CHECK(total == sum);
+    CHECK(total >= last);
+    last = total;
   }
 }

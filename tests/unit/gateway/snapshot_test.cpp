@@ -2,7 +2,7 @@
 // are, how long the queue is; and that of one alone the same is said as ever.
 #include "gateway/base/snapshot.hpp"
 #include "gateway/routes/status_response.hpp"
-#include "gateway/state/board.hpp"
+#include "gateway/state/gateway_state.hpp"
 #include "gateway/state/refusal.hpp"
 
 #include <doctest/doctest.h>
@@ -45,18 +45,18 @@ void lose(pipeline_view& p) {
 TEST_CASE("all heads are heard once each has said what it serves, or is away") {
   snapshot s;
   s.pipelines.resize(2);
-  CHECK_FALSE(has_heard_all(s));
+  CHECK_FALSE(knows_all_heads(s));
   s.pipelines[0].card = model_card{};
-  CHECK_FALSE(has_heard_all(s));
+  CHECK_FALSE(knows_all_heads(s));
   s.pipelines[1].is_head_lost = true;
-  CHECK(has_heard_all(s));
+  CHECK(knows_all_heads(s));
 }
 
 TEST_CASE("without an LLM all is ready, and no model is found") {
   snapshot s;
   s.pipelines.clear();
   CHECK(standing_of(s).phase == phase::ready);
-  CHECK(has_heard_all(s));
+  CHECK(knows_all_heads(s));
   CHECK(find_model(s, {}, "a").error().code == errc::model_not_found);
   CHECK(find_model(s, {}, "").error().code == errc::model_not_found);
   CHECK(waiting_for(s, "a") == 0);
@@ -186,7 +186,7 @@ TEST_CASE("/load and /cluster tell of each of several pipelines, and of one as e
 TEST_CASE("desks that write at the same time lose nothing of one another") {
   gateway_config config;
   config.pipelines = {{process_id{2}, "a"}, {process_id{3}, "a"}};
-  board facts(config);
+  gateway_state facts(config);
   const auto write = [&facts](std::size_t pipeline) {
     for (int i = 0; i < 2000; ++i) {
       facts.change([pipeline](snapshot& s) { ++s.pipelines[pipeline].losses; });

@@ -24,7 +24,7 @@ TEST_CASE("events come out in the order they were pushed, one wake-up tells of a
   CHECK(s.push(granted{1, ticket_id{7}, epoch_id{1}}));
   CHECK(s.push(stream_chunk(10)));
   CHECK(woken == 0);
-  s.wake_door();
+  s.wake_reader();
   CHECK(woken == 1);
   auto first = s.next();
   REQUIRE(first);
@@ -76,7 +76,7 @@ TEST_CASE("a detached stream drops pushes and wakes nobody") {
   stream s(1, 4096, [&] { ++woken; });
   s.detach();
   CHECK(s.push(stream_chunk(10)));
-  s.wake_door();
+  s.wake_reader();
   CHECK(woken == 0);
   CHECK_FALSE(s.next());
 }

@@ -30,8 +30,8 @@ gateway_config config_of(bool has_keys = false) {
   return config;
 }
 
-std::shared_ptr<board> torchserve_facts(gateway_config config) {
-  auto facts = std::make_shared<board>(std::move(config));
+std::shared_ptr<gateway_state> torchserve_facts(gateway_config config) {
+  auto facts = std::make_shared<gateway_state>(std::move(config));
   facts->change([](snapshot& s) {
     for (auto& p : s.pipelines) {
       p.card.emplace();

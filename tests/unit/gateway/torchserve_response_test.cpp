@@ -235,7 +235,7 @@ TEST_CASE("how long a handler took to be ready is told by its process") {
   torchserve_metrics m;
   auto load = std::make_shared<worker_load>();
   const std::vector<worker_view> workers{{"play", "1", load}};
-  const metric_book none;
+  const metric_registry none;
   CHECK(m.text({"WorkerLoadTime"}, none, workers).find("WorkerLoadTime{") == std::string::npos);
   load->tally.loaded("worker-play-0", 9);
   load->tally.loaded("worker-play-0", 1.25); // its next life
@@ -250,7 +250,7 @@ TEST_CASE("how long a handler took to be ready is told by its process") {
 TEST_CASE("metrics have TorchServe's names, labels and units") {
   using std::chrono::milliseconds;
   torchserve_metrics m;
-  const metric_book none;
+  const metric_registry none;
   m.answered(200);
   m.answered(404);
   m.answered(503);

@@ -2,7 +2,7 @@
 // is told. No sockets, no actors.
 #include "gateway/api/torchserve/torchserve_store.hpp"
 #include "gateway/routes/http_api.hpp"
-#include "gateway/workers/repository_desk.hpp"
+#include "gateway/workers/repository_client.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -14,7 +14,7 @@ using nlohmann::json;
 namespace {
 
 struct store_world {
-  std::shared_ptr<board> facts;
+  std::shared_ptr<gateway_state> facts;
   http_api api;
 
   explicit store_world(bool has_store = true) : facts(made()), api(facts) {
@@ -30,11 +30,11 @@ struct store_world {
     m.is_of_repository = true;
     facts->set_workers(nullptr, {}, {model_control::none, {m}});
   }
-  static std::shared_ptr<board> made() {
+  static std::shared_ptr<gateway_state> made() {
     gateway_config config;
     config.torchserve = {"127.0.0.1:8080", "127.0.0.1:8081", "127.0.0.1:8082"};
     config.pipelines = {{process_id{2}, "smol", 100, false}};
-    auto facts = std::make_shared<board>(std::move(config));
+    auto facts = std::make_shared<gateway_state>(std::move(config));
     facts->change([](snapshot& s) { s.pipelines[0].card.emplace().name = "smol"; });
     return facts;
   }

@@ -15,7 +15,7 @@ using nlohmann::json;
 namespace {
 
 struct torchserve_worker_world {
-  std::shared_ptr<board> facts = std::make_shared<board>(config());
+  std::shared_ptr<gateway_state> facts = std::make_shared<gateway_state>(config());
   http_api api{facts};
 
   torchserve_worker_world() {

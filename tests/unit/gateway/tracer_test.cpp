@@ -44,12 +44,12 @@ TEST_CASE("a caller's trace is gone on with as the caller says, whatever the rat
   CHECK_FALSE(all->begin(caller_span(false), "http", begin));
   const auto trace = all->begin(caller_span(true), "websocket", begin);
   REQUIRE(trace);
-  CHECK(trace->what.self.trace == caller_span(true).trace);
-  CHECK(trace->what.parent == caller_span(true).span);
-  CHECK(trace->what.self.span != caller_span(true).span);
-  CHECK(trace->what.self.state == "congo=1");
-  CHECK(trace->what.self.flags == flag_sampled);
-  CHECK(trace->what.door == "websocket");
+  CHECK(trace->data.self.trace == caller_span(true).trace);
+  CHECK(trace->data.parent == caller_span(true).span);
+  CHECK(trace->data.self.span != caller_span(true).span);
+  CHECK(trace->data.self.state == "congo=1");
+  CHECK(trace->data.self.flags == flag_sampled);
+  CHECK(trace->data.protocol == "websocket");
 }
 
 TEST_CASE("a trace that begins here is drawn, and has ids of its own") {
@@ -59,11 +59,11 @@ TEST_CASE("a trace that begins here is drawn, and has ids of its own") {
   const auto other = all->begin(std::nullopt, "http", begin);
   REQUIRE(one);
   REQUIRE(other);
-  CHECK(one->what.self.trace != other->what.self.trace);
-  CHECK(one->what.self.span != other->what.self.span);
-  CHECK_FALSE(one->what.parent);
-  CHECK(one->what.self.is_sampled());
-  CHECK(parse_traceparent(traceparent_of(one->what.self)));
+  CHECK(one->data.self.trace != other->data.self.trace);
+  CHECK(one->data.self.span != other->data.self.span);
+  CHECK_FALSE(one->data.parent);
+  CHECK(one->data.self.is_sampled());
+  CHECK(parse_traceparent(traceparent_of(one->data.self)));
   const auto some = tracer_with(0.25);
   int drawn = 0;
   for (int i = 0; i < 4000; ++i) {
@@ -79,7 +79,7 @@ TEST_CASE("no id is all zeroes") {
   const auto t = std::make_shared<tracer>(std::move(settings));
   const auto trace = t->begin(std::nullopt, "http", begin);
   REQUIRE(trace);
-  CHECK(parse_traceparent(traceparent_of(trace->what.self)));
+  CHECK(parse_traceparent(traceparent_of(trace->data.self)));
 }
 
 TEST_CASE("each trace comes once, when its last owner drops it") {
@@ -88,8 +88,8 @@ TEST_CASE("each trace comes once, when its last owner drops it") {
   auto other = trace;
   trace.reset();
   CHECK(ended(*t).empty());
-  other->what.route = "POST /x";
-  other->what.refused_with(400, begin);
+  other->data.route = "POST /x";
+  other->data.refused_with(400, begin);
   other.reset();
   const auto taken = ended(*t);
   REQUIRE(taken.size() == 1);
@@ -118,7 +118,7 @@ TEST_CASE("the queue is bounded: what finds it full is dropped and counted") {
 TEST_CASE("as many are taken as are asked for, oldest first") {
   const auto t = tracer_with(1);
   for (const auto* route : {"a", "b", "c"}) {
-    t->begin(std::nullopt, "http", begin)->what.route = route;
+    t->begin(std::nullopt, "http", begin)->data.route = route;
   }
   const auto first = t->take(2, at_once, false);
   REQUIRE(first.size() == 2);

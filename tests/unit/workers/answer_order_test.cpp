@@ -37,16 +37,16 @@ TEST_CASE("the first is told as it comes, others when all before them have left"
   answer_order order;
   for (const std::uint64_t request : {7u, 3u, 5u})
     order.enter(request);
-  CHECK(order.is_turn(7));
-  CHECK_FALSE(order.is_turn(3));
+  CHECK(order.can_deliver(7));
+  CHECK_FALSE(order.can_deliver(3));
   CHECK(order.hold(piece(5, "x", true)));
   CHECK(order.hold(piece(3, "a", false)));
   CHECK(order.hold(piece(3, "b", false)));
   CHECK(told(order).empty());
   order.leave(7);
-  CHECK_FALSE(order.is_turn(3)); // what is held comes before what comes now
+  CHECK_FALSE(order.can_deliver(3)); // what is held comes before what comes now
   CHECK(told(order) == words{"3:a", "3:b"});
-  CHECK(order.is_turn(3));
+  CHECK(order.can_deliver(3));
   order.leave(3);
   CHECK(told(order) == words{"5:x"});
   CHECK(order.held_bytes() == 0);

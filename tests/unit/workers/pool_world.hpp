@@ -27,7 +27,7 @@ struct pool_world {
   caf::actor_system system{options};
   caf::scheduler::test_coordinator& time =
       dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
-  std::shared_ptr<board> facts = std::make_shared<board>(gateway_config{});
+  std::shared_ptr<gateway_state> facts = std::make_shared<gateway_state>(gateway_config{});
   std::vector<std::pair<worker_incarnation, message>> said;
   std::vector<status> reported;
   std::shared_ptr<worker_load> load;
@@ -37,10 +37,10 @@ struct pool_world {
   explicit pool_world(schedule::worker_limits limits = {}) {
     worker_pool_config config;
     config.limits = limits;
-    config.places = {{first.process, "worker-m-0"}};
+    config.processes = {{first.process, "worker-m-0"}};
     config.facts = facts;
     load = config.load;
-    config.say = [this](worker_incarnation to, message m) { said.emplace_back(to, std::move(m)); };
+    config.send = [this](worker_incarnation to, message m) { said.emplace_back(to, std::move(m)); };
     config.report = [this](const status& s) { reported.push_back(s); };
     config.drained = [this] { ++drained; };
     pool = spawn_worker_pool(system, config);
@@ -76,7 +76,7 @@ struct pool_world {
     p.index = index;
     p.is_last = is_last;
     p.body = std::move(body);
-    tell(worker_said{worker, std::move(p)});
+    tell(worker_replied{worker, std::move(p)});
   }
   // Its handler fails.
   void failure(const stream& of, std::string why) {
@@ -84,7 +84,7 @@ struct pool_world {
     p.request = of.number();
     p.is_last = true;
     p.failure = fail(errc::handler_failed, "{}", std::move(why));
-    tell(worker_said{first, std::move(p)});
+    tell(worker_replied{first, std::move(p)});
   }
   // The requests of the batches said since the last time.
   std::vector<std::vector<std::uint64_t>> batches() {

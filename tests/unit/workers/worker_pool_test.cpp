@@ -226,8 +226,8 @@ TEST_CASE("each request is traced once, whatever ends it") {
     REQUIRE(w.facts->enter());
     auto out = std::make_shared<stream>(w.facts->next_number(), buffer_max, nullptr);
     auto trace = traces->begin(std::nullopt, "http", w.time.clock().now());
-    trace->what.asks_for(request_trace::operation::infer, "m");
-    trace->what.opened("m", 0);
+    trace->data.asks_for(request_trace::operation::infer, "m");
+    trace->data.opened("m", 0);
     infer request;
     request.body = "question";
     w.tell(open_infer{out, request, nullptr, std::move(trace)});
