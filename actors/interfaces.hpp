@@ -95,10 +95,10 @@ inline constexpr actor_id gateway{3};
 inline constexpr actor_id stage{4};
 inline constexpr actor_id supervisor{5};
 inline constexpr actor_id agent{6};
-inline constexpr actor_id door{7};    // the gateway's ZeroMQ endpoint
-inline constexpr actor_id client{8};  // an SDK client
-inline constexpr actor_id group{9};   // a rank's inbox, for the other ranks of its stage
-inline constexpr actor_id models{10}; // worker models, at root and gateways
+inline constexpr actor_id zmq_server{7}; // the gateway's ZeroMQ endpoint
+inline constexpr actor_id client{8};     // an SDK client
+inline constexpr actor_id group{9};      // a rank's inbox, for the other ranks of its stage
+inline constexpr actor_id models{10};    // worker models, at root and gateways
 } // namespace well_known
 
 // Text to ids: chat template, byte-pair encoding, length checks. Not involved in decoding.

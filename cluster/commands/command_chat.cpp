@@ -32,7 +32,7 @@ result<partner> partner_of(const running_cluster& found) {
 }
 
 // Prints the answer as it streams, and returns it whole.
-result<std::string> say(client& door, const chat_options& options,
+result<std::string> say(client& connection, const chat_options& options,
                         const chat_prompt& conversation) {
   generate request;
   request.model = options.model;
@@ -45,7 +45,7 @@ result<std::string> say(client& door, const chat_options& options,
   request.sampling.seed = std::random_device{}();
   request.stop.max_tokens = options.max_tokens;
   request.max_tokens_given = true;
-  auto stream = door.generate(std::move(request));
+  auto stream = connection.generate(std::move(request));
   if (!stream)
     return stream.error();
   std::string answer;
@@ -81,11 +81,11 @@ int refuse_chat(const error& e) {
 int converse(chat_options options, const partner& with) {
   client_options sdk;
   sdk.api_key = api_key_of(options);
-  auto door = client::connect(with.endpoint, sdk);
-  if (!door)
-    return refuse_chat(door.error());
+  auto connection = client::connect(with.endpoint, sdk);
+  if (!connection)
+    return refuse_chat(connection.error());
   if (options.model.empty()) {
-    auto models = door->models();
+    auto models = connection->models();
     if (!models)
       return refuse_chat(models.error());
     if (models->empty())
@@ -98,14 +98,14 @@ int converse(chat_options options, const partner& with) {
     conversation.push_back({"system", options.system, ""});
   if (!options.message.empty()) {
     conversation.push_back({"user", options.message, ""});
-    auto answer = say(*door, options, conversation);
+    auto answer = say(*connection, options, conversation);
     return answer ? 0 : refuse_chat(answer.error());
   }
   std::puts("An empty line or ^D ends.");
   for (std::string line; std::fputs("> ", stdout), std::fflush(stdout),
                          std::getline(std::cin, line) && !line.empty();) {
     conversation.push_back({"user", line, ""});
-    auto answer = say(*door, options, conversation);
+    auto answer = say(*connection, options, conversation);
     if (!answer)
       return refuse_chat(answer.error());
     conversation.push_back({"assistant", *answer, ""});

@@ -32,7 +32,7 @@ bool is_of_type(const config_field& f, const ordered_json& value) {
     return value.is_number_integer();
   case config_type::real:
     return value.is_number();
-  case config_type::word:
+  case config_type::enumeration:
     return value.is_string() && is_word_of(f.target, value.get_ref<const std::string&>());
   case config_type::message:
     break;
@@ -42,7 +42,7 @@ bool is_of_type(const config_field& f, const ordered_json& value) {
 
 std::string needed_of(const config_field& f) {
   constexpr std::array words{"a text", "true or false", "an integer", "a number", "", "a message"};
-  return f.type == config_type::word
+  return f.type == config_type::enumeration
              ? fmt::format("one of its values, such as {}", f.target.substr(0, f.target.find(' ')))
              : std::string(words[static_cast<std::size_t>(f.type)]);
 }
@@ -104,7 +104,7 @@ private:
   ordered_json single(const config_field& f, const ordered_json& value, const std::string& path) {
     if (f.type == config_type::flag && !value.is_boolean())
       return flag(f, value, path);
-    if (f.type == config_type::word && value.is_number_integer())
+    if (f.type == config_type::enumeration && value.is_number_integer())
       return word(f, value.get<std::int64_t>(), path);
     if (!is_of_type(f, value)) {
       fail_with(wrong_type(f, path));

@@ -2,7 +2,7 @@
 
 #include "cluster/bus/reach.hpp"
 #include "cluster/config/api_key_file.hpp"
-#include "gateway/grpc/grpc_door.hpp"
+#include "gateway/grpc/grpc_api_server.hpp"
 
 #include <spdlog/spdlog.h>
 
@@ -51,9 +51,9 @@ result<std::optional<std::vector<gateway::api_key>>> load_keys_of(const gateway_
   return std::optional(std::move(*keys));
 }
 
-gateway::gateway_config door_settings(const gateway_section& section,
-                                      std::optional<std::vector<gateway::api_key>> keys,
-                                      std::uint32_t index) {
+gateway::gateway_config gateway_settings(const gateway_section& section,
+                                         std::optional<std::vector<gateway::api_key>> keys,
+                                         std::uint32_t index) {
   gateway::gateway_config c;
   c.http = section.http;
   c.shares_http = section.processes > 1;
@@ -75,10 +75,10 @@ result<void> check_gateway(const gateway_section& section) {
   if (!keys)
     return keys.error();
   // The last gateway has the highest port.
-  const auto settings = door_settings(section, std::move(*keys), section.processes - 1);
+  const auto settings = gateway_settings(section, std::move(*keys), section.processes - 1);
   if (auto ok = gateway::http_server::check(settings); !ok)
     return ok;
-  return gateway::grpc_door::check(settings);
+  return gateway::grpc_api_server::check(settings);
 }
 
 namespace {
@@ -107,7 +107,7 @@ result<void> check_gateway_is_free(const gateway_section& section) {
   if (!keys)
     return keys.error();
   for (std::uint32_t i = 0; i < section.processes; ++i)
-    if (auto ok = gateway::http_server::check_free(door_settings(section, *keys, i)); !ok)
+    if (auto ok = gateway::http_server::check_free(gateway_settings(section, *keys, i)); !ok)
       return ok;
   return check_zmq_is_free(section.zmq);
 }
@@ -116,7 +116,7 @@ std::vector<gateway::http_server::remark> remarks_on_gateway(const gateway_secti
   auto keys = load_keys_of(section);
   if (!keys)
     return {};
-  return gateway::http_server::remarks(door_settings(section, std::move(*keys)),
+  return gateway::http_server::remarks(gateway_settings(section, std::move(*keys)),
                                        std::chrono::system_clock::now());
 }
 
@@ -125,9 +125,9 @@ gateway_files::gateway_files(gateway_section section)
       certificate_(named({section_.tls_certificate, section_.tls_key})) {}
 
 void gateway_files::attach(std::shared_ptr<gateway::gateway_state> state,
-                           std::shared_ptr<gateway::door_server> doors) {
+                           std::shared_ptr<gateway::api_servers> servers) {
   state_ = std::move(state);
-  doors_ = std::move(doors);
+  servers_ = std::move(servers);
 }
 
 void gateway_files::reload_keys() {
@@ -145,7 +145,7 @@ void gateway_files::reload_keys() {
 
 void gateway_files::reload_certificate() {
   certificate_wrong_.clear();
-  if (auto ok = doors_->reload_certificate(); !ok) {
+  if (auto ok = servers_->reload_certificate(); !ok) {
     certificate_wrong_ = ok.error().message + "; the certificate from before stays";
     spdlog::error("{}", certificate_wrong_);
     return;

@@ -5,7 +5,7 @@
 #include "cluster/config/config.hpp"
 #include "cluster/files/file_watch.hpp"
 #include "gateway/http/http_server.hpp"
-#include "gateway/server/door_server.hpp"
+#include "gateway/server/api_servers.hpp"
 #include "gateway/state/gateway_state.hpp"
 
 #include <functional>
@@ -22,11 +22,11 @@ result<std::optional<std::vector<gateway::api_key>>> load_keys_of(const gateway_
 std::string name_of_gateway(std::uint32_t index);
 // Addresses and access of gateway `index`: its admin port is gateway.admin's plus the index, and
 // only the first gateway has the ZeroMQ server.
-gateway::gateway_config door_settings(const gateway_section& section,
-                                      std::optional<std::vector<gateway::api_key>> keys,
-                                      std::uint32_t index = 0);
+gateway::gateway_config gateway_settings(const gateway_section& section,
+                                         std::optional<std::vector<gateway::api_key>> keys,
+                                         std::uint32_t index = 0);
 // Whether a gateway could start. Errors: as load_keys_of, http_server::check and
-// grpc_door::check.
+// grpc_api_server::check.
 result<void> check_gateway(const gateway_section& section);
 // Checks that the addresses of all gateways are free. Requires: this cluster is not running.
 // Errors: as load_keys_of and http_server::check_free; `param` is the key of nodes.toml.
@@ -39,7 +39,7 @@ public:
   // Requires: the state and servers were set up from files read after this watch was made.
   explicit gateway_files(gateway_section section);
   void attach(std::shared_ptr<gateway::gateway_state> state,
-              std::shared_ptr<gateway::door_server> doors);
+              std::shared_ptr<gateway::api_servers> servers);
 
   // Call it periodically. An unreadable file changes nothing; `told` gets the reason, and an empty
   // text once all is well again.
@@ -53,7 +53,7 @@ private:
   file_watch keys_;
   file_watch certificate_;
   std::shared_ptr<gateway::gateway_state> state_;
-  std::shared_ptr<gateway::door_server> doors_;
+  std::shared_ptr<gateway::api_servers> servers_;
   std::string keys_wrong_; // empty: no error
   std::string certificate_wrong_;
 };

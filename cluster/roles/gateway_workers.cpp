@@ -5,7 +5,7 @@
 #include "cluster/plan/worker_seats.hpp"
 #include "gateway/workers/repository_client.hpp"
 #include "gateway/workers/worker_lookup.hpp"
-#include "gateway/zmq/zmq_door_workers.hpp"
+#include "gateway/zmq/worker_server.hpp"
 
 #include <algorithm>
 
@@ -77,11 +77,11 @@ gateway_workers::start(process& self, const cluster_base& cluster,
   const auto& config = cluster.config;
   if (config.workers.empty() && !config.has_changing_models())
     return made;
-  auto door = gateway::worker_door::bind(cluster.dir.endpoint(worker_door_name(gateway_index)),
-                                         made->state_);
-  if (!door)
-    return door.error();
-  made->door_ = *std::move(door);
+  auto server = gateway::worker_server::bind(cluster.dir.endpoint(worker_door_name(gateway_index)),
+                                             made->state_);
+  if (!server)
+    return server.error();
+  made->server_ = *std::move(server);
   const auto repository = start_repository_client(self, config, *made->state_);
   made->take(noted_standing(config, cluster.dir));
   self.links().publish(actors::well_known::models,
@@ -196,8 +196,8 @@ gateway_workers::serving gateway_workers::make(const served_model& one,
   options.limits = limits_of(config);
   options.facts = state_;
   options.processes = places_of(one);
-  options.send = [door = door_](schedule::worker_incarnation to, message m) {
-    door->say(to, std::move(m));
+  options.send = [server = server_](schedule::worker_incarnation to, message m) {
+    server->send(to, std::move(m));
   };
   options.report = [this](const status& st) {
     self_.links().post(place::root, actors::well_known::supervisor, message(st));
@@ -237,7 +237,7 @@ void gateway_workers::end_others(const served_models& now) {
 void gateway_workers::show(served_models now) {
   auto models = std::make_shared<gateway::worker_models>();
   std::vector<gateway::worker_view> views;
-  gateway::worker_door::pools_by_place places;
+  gateway::worker_server::pools_by_process places;
   for (const auto& m : now.all) {
     const auto at = pools_.find(m.revision);
     if (at == pools_.end() || !has_pool(m))
@@ -253,9 +253,9 @@ void gateway_workers::show(served_models now) {
     std::sort(versions.begin(), versions.end(), gateway::goes_ahead<gateway::worker_model>);
   state_->set_workers(std::move(models), std::move(views), std::move(now));
   if (std::exchange(is_open_, true))
-    door_->change(std::move(places));
+    server_->change(std::move(places));
   else
-    door_->start(std::move(places));
+    server_->start(std::move(places));
 }
 
 void gateway_workers::stop() {
@@ -265,8 +265,8 @@ void gateway_workers::stop() {
     is_stopped_ = true;
     std::swap(pools, pools_);
   }
-  if (door_)
-    door_->stop();
+  if (server_)
+    server_->stop();
   if (pools.empty())
     return;
   caf::scoped_actor here(self_.system());

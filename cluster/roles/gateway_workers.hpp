@@ -17,7 +17,7 @@
 #include <mutex>
 
 namespace baton::gateway {
-class worker_door;
+class worker_server;
 }
 
 namespace baton::cluster {
@@ -62,7 +62,7 @@ private:
   const cluster_base& cluster_;
   std::shared_ptr<gateway::gateway_state> state_;
   std::uint32_t index_;
-  std::shared_ptr<gateway::worker_door> door_; // null: there are no worker models
+  std::shared_ptr<gateway::worker_server> server_; // null: there are no worker models
   std::mutex mutex_;
   std::map<std::uint64_t, serving> pools_; // by revision
   bool is_open_ = false;                   // whether the server is open

@@ -9,7 +9,7 @@
 #include "cluster/roles/roles.hpp"
 #include "gateway/auth/crash_record.hpp"
 #include "gateway/dispatch/request_router.hpp"
-#include "gateway/server/door_server.hpp"
+#include "gateway/server/api_servers.hpp"
 
 #include <spdlog/spdlog.h>
 
@@ -40,7 +40,7 @@ gateway::gateway_config settings(const cluster_base& cluster, const identity& se
                                  std::optional<std::vector<gateway::api_key>> keys) {
   const auto& g = cluster.config.gateway;
   const auto index = self.process.value - place::first_gateway.value;
-  auto c = door_settings(g, std::move(keys), index);
+  auto c = gateway_settings(g, std::move(keys), index);
   c.self = self.process;
   c.incarnation = self.incarnation;
   c.model_aliases = cluster.config.model.aliases; // of the first model
@@ -170,13 +170,13 @@ int run_gateway(const cluster_base& cluster, const role_arguments& arguments) {
     spdlog::error("{}", workers.error().message);
     return exit_permanent;
   }
-  auto opened = gateway::door_server::start(self.system(), state, router);
+  auto opened = gateway::api_servers::start(self.system(), state, router);
   if (!opened) {
     spdlog::error("{}", opened.error().message);
     return exit_permanent;
   }
-  const std::shared_ptr<gateway::door_server> doors = *std::move(opened);
-  files->attach(state, doors);
+  const std::shared_ptr<gateway::api_servers> servers = *std::move(opened);
+  files->attach(state, servers);
   if (pipeline_clients.empty())
     hear_root(self, state);
   else
@@ -197,7 +197,7 @@ int run_gateway(const cluster_base& cluster, const role_arguments& arguments) {
       spdlog::error("cannot connect to the {}: {}", name.name, linked.error().message);
   self.report(phase::ready);
   self.wait();
-  doors->stop();
+  servers->stop();
   (*workers)->stop();
   return 0;
 }

@@ -81,9 +81,9 @@ std::size_t client_socket::write_some(asio::const_buffer from, error_code& ec) {
   return did.bytes;
 }
 
-void client_socket::say_goodbye() {
+void client_socket::send_close_notify() {
   if (layers_->tls && layers_->socket.is_open()) {
-    layers_->tls->say_goodbye();
+    layers_->tls->send_close_notify();
   }
 }
 

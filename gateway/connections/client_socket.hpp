@@ -50,7 +50,7 @@ public:
   std::size_t read_some(asio::mutable_buffer to, error_code& ec);
   std::size_t write_some(asio::const_buffer from, error_code& ec);
   // Ends writing. The client sees the end of the stream after the last byte.
-  void say_goodbye();
+  void send_close_notify();
   void close(error_code& ec) { layers_->socket.close(ec); }
 
   template <class Buffers, class Token>
@@ -92,7 +92,7 @@ private:
     std::size_t bytes = 0;
 
     template <class Self>
-    void go_on(Self& self, error_code waited, tls_session::io (Operation::*one)()) {
+    void advance(Self& self, error_code waited, tls_session::io (Operation::*one)()) {
       const bool now = std::exchange(is_first, false);
       if (!std::exchange(is_over, true)) {
         ec = !waited && !on->socket.is_open() ? asio::error::operation_aborted : waited;
@@ -123,7 +123,7 @@ private:
     reading(std::shared_ptr<layers> l, const Buffers& b) : attempt<reading>{std::move(l)}, to(b) {}
     template <class Self>
     void operator()(Self& self, error_code waited = {}) {
-      this->go_on(self, waited, &reading::one);
+      this->advance(self, waited, &reading::one);
     }
     tls_session::io one() {
       for (auto b = asio::buffer_sequence_begin(to); b != asio::buffer_sequence_end(to); ++b) {
@@ -143,7 +143,7 @@ private:
         : attempt<writing>{std::move(l)}, from(b) {}
     template <class Self>
     void operator()(Self& self, error_code waited = {}) {
-      this->go_on(self, waited, &writing::one);
+      this->advance(self, waited, &writing::one);
     }
     // Writes one record from all pieces, so a frame's header and its content leave together.
     tls_session::io one() {
@@ -168,12 +168,12 @@ inline void beast_close_socket(client_socket& socket) {
   socket.close(ignored);
 }
 inline void teardown(boost::beast::role_type role, client_socket& socket, error_code& ec) {
-  socket.say_goodbye();
+  socket.send_close_notify();
   boost::beast::websocket::teardown(role, socket.plain(), ec);
 }
 template <class Handler>
 void async_teardown(boost::beast::role_type role, client_socket& socket, Handler&& handler) {
-  socket.say_goodbye();
+  socket.send_close_notify();
   boost::beast::websocket::async_teardown(role, socket.plain(), std::forward<Handler>(handler));
 }
 

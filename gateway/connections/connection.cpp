@@ -30,17 +30,17 @@ asio::awaitable<void> bell::wait(std::chrono::milliseconds limit) {
   is_rung_.exchange(false);
 }
 
-watchdog::watchdog(const asio::any_io_executor& strand, std::function<void()> bite)
-    : timer_(strand), bite_(std::move(bite)) {}
+watchdog::watchdog(const asio::any_io_executor& strand, std::function<void()> on_expiry)
+    : timer_(strand), on_expiry_(std::move(on_expiry)) {}
 
 void watchdog::arm(std::chrono::milliseconds limit) {
-  has_bitten_ = false;
+  has_expired_ = false;
   const auto round = ++round_;
   timer_.expires_after(limit);
   timer_.async_wait([self = shared_from_this(), round](error_code ec) {
-    if (!ec && self->round_ == round && self->bite_) {
-      self->has_bitten_ = true;
-      self->bite_();
+    if (!ec && self->round_ == round && self->on_expiry_) {
+      self->has_expired_ = true;
+      self->on_expiry_();
     }
   });
 }
@@ -52,7 +52,7 @@ void watchdog::disarm() {
 
 void watchdog::retire() {
   disarm();
-  bite_ = nullptr;
+  on_expiry_ = nullptr;
 }
 
 std::optional<std::uint64_t> connection_table::enter(std::function<void()> stop,

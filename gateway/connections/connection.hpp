@@ -49,18 +49,18 @@ private:
 // A deadline for the connection's next operation. Strand only.
 class watchdog : public std::enable_shared_from_this<watchdog> {
 public:
-  watchdog(const asio::any_io_executor& strand, std::function<void()> bite);
+  watchdog(const asio::any_io_executor& strand, std::function<void()> on_expiry);
   void arm(std::chrono::milliseconds limit);
   void disarm();
-  bool has_bitten() const noexcept { return has_bitten_; }
+  bool has_expired() const noexcept { return has_expired_; }
   // Disarms it permanently and drops `on_expiry`.
   void retire();
 
 private:
   asio::steady_timer timer_;
-  std::function<void()> bite_;
+  std::function<void()> on_expiry_;
   std::uint64_t round_ = 0; // a timer of an earlier round is ignored
-  bool has_bitten_ = false;
+  bool has_expired_ = false;
 };
 
 // One table for all connections of a server. Sessions enter and leave it; `stop_all` ends them.
@@ -82,17 +82,17 @@ private:
 };
 
 // The server state that sessions use. Outlives all sessions.
-struct door_core {
+struct server_context {
   std::shared_ptr<gateway_state> facts;
   http_api api;
   admission http;
   admission websocket;
   connection_table connections;
   response_store responses;
-  std::shared_ptr<tls_keeper> tls; // of the client listener; null: plain
+  std::shared_ptr<certificate_store> tls; // of the client listener; null: plain
   asio::io_context io;
 
-  door_core(const request_router_actor& router, std::shared_ptr<gateway_state> b, int threads)
+  server_context(const request_router_actor& router, std::shared_ptr<gateway_state> b, int threads)
       : facts(b), api(b), http(router, b, "http"), websocket(router, b, "websocket"),
         responses(b->config().responses), io(threads) {}
   const gateway_config& config() const noexcept { return facts->config(); }
@@ -101,7 +101,7 @@ struct door_core {
 // Registration of one connection; its destructor removes it.
 class table_entry {
 public:
-  table_entry(door_core& core, std::uint64_t id) : core_(&core), id_(id) {
+  table_entry(server_context& core, std::uint64_t id) : core_(&core), id_(id) {
     core.facts->metrics().connection_opened();
   }
   ~table_entry() {
@@ -113,7 +113,7 @@ public:
   std::uint64_t id() const noexcept { return id_; }
 
 private:
-  door_core* core_;
+  server_context* core_;
   std::uint64_t id_;
 };
 

@@ -214,7 +214,7 @@ bool tls_session::has_buffered() const {
   return is_usable_ && SSL_has_pending(ssl_) != 0;
 }
 
-void tls_session::say_goodbye() {
+void tls_session::send_close_notify() {
   if (is_usable_ && SSL_is_init_finished(ssl_) != 0) {
     ERR_clear_error();
     SSL_shutdown(ssl_);
@@ -222,24 +222,26 @@ void tls_session::say_goodbye() {
   }
 }
 
-result<std::shared_ptr<tls_keeper>> tls_keeper::open(std::string certificate, std::string key) {
+result<std::shared_ptr<certificate_store>> certificate_store::open(std::string certificate,
+                                                                   std::string key) {
   auto first = tls_context::load(certificate, key);
   if (!first) {
     return first.error();
   }
-  return std::make_shared<tls_keeper>(std::move(certificate), std::move(key), *std::move(first));
+  return std::make_shared<certificate_store>(std::move(certificate), std::move(key),
+                                             *std::move(first));
 }
 
-tls_keeper::tls_keeper(std::string certificate, std::string key,
-                       std::shared_ptr<const tls_context> first)
+certificate_store::certificate_store(std::string certificate, std::string key,
+                                     std::shared_ptr<const tls_context> first)
     : certificate_(std::move(certificate)), key_(std::move(key)), now_(std::move(first)) {}
 
-std::shared_ptr<const tls_context> tls_keeper::look() const {
+std::shared_ptr<const tls_context> certificate_store::look() const {
   const std::lock_guard lock(mutex_);
   return now_;
 }
 
-result<void> tls_keeper::reload() {
+result<void> certificate_store::reload() {
   auto next = tls_context::load(certificate_, key_);
   if (!next) {
     return next.error();

@@ -64,7 +64,7 @@ public:
   // OpenSSL has read bytes from the descriptor that read() has not returned yet.
   bool has_buffered() const;
   // Sends close_notify if it can be written at once.
-  void say_goodbye();
+  void send_close_notify();
 
 private:
   tls_step step_of(int returned);
@@ -74,11 +74,12 @@ private:
 };
 
 // The certificate for new connections. Any thread may replace it while connections are open.
-class tls_keeper {
+class certificate_store {
 public:
   // Errors: as tls_context::load.
-  static result<std::shared_ptr<tls_keeper>> open(std::string certificate, std::string key);
-  tls_keeper(std::string certificate, std::string key, std::shared_ptr<const tls_context> first);
+  static result<std::shared_ptr<certificate_store>> open(std::string certificate, std::string key);
+  certificate_store(std::string certificate, std::string key,
+                    std::shared_ptr<const tls_context> first);
 
   std::shared_ptr<const tls_context> look() const;
   // Reads the files again. Errors: as tls_context::load; the old certificate then stays in use.

@@ -98,11 +98,11 @@ grpc_plan plan_grpc(const grpc_method& method, std::string_view message, const g
     if (!*change) {
       return change->error();
     }
-    return grpc_ask_root{
+    return grpc_root_request{
         **change,
         [type = method.answers, is_kserves, order = **change, &codec](const model_changed& done) {
-          const json told{{"msg", is_kserves ? std::string() : tell_store(order, done).body}};
-          return codec.message_of(type, is_kserves ? "{}" : json_text(told));
+          const json reply{{"msg", is_kserves ? std::string() : store_reply(order, done).body}};
+          return codec.message_of(type, is_kserves ? "{}" : json_text(reply));
         }};
   }
   const auto answer =

@@ -24,7 +24,7 @@ public:
   // Requires: failure_of(c) is nothing. May buffer its input until flush().
   virtual void add(const chunk&, std::vector<std::string>& /*out*/) {}
   // No further events are ready: writes what is buffered.
-  virtual void tell(std::vector<std::string>& /*out*/) {}
+  virtual void flush(std::vector<std::string>& /*out*/) {}
   // Errors: the answer cannot be encoded; the call ends with the error.
   virtual result<void> take(inferred, std::vector<std::string>& /*out*/) {
     return fail(errc::internal, "the answer was of another kind");
@@ -44,9 +44,9 @@ struct grpc_generate {
   bool add_generation_prompt = true;
   std::string busy_model{}; // of TorchServe, for its wording of an overload refusal
   std::function<void(const reply_times&)> ended_well{}; // none: no statistics
-  field_names words{}; // names of the fields in the client's request
+  field_names client_names{}; // names of the fields in the client's request
 };
-struct grpc_ask_worker {
+struct grpc_worker_request {
   infer request;
   std::unique_ptr<grpc_answer> answer;
   std::string busy_model{};
@@ -54,17 +54,17 @@ struct grpc_ask_worker {
   bool goes_alone = false; // its worker receives no other request in the same batch
 };
 // The root answers the request; a success becomes a message.
-struct grpc_ask_root {
+struct grpc_root_request {
   change_model change;
-  std::function<std::string(const model_changed&)> tell;
+  std::function<std::string(const model_changed&)> to_message;
 };
 // An error in one message of a stream, reported in another message.
-struct grpc_complaint {
+struct grpc_stream_error {
   std::string bytes;
   error what;
 };
-using grpc_plan =
-    std::variant<grpc_reply, grpc_generate, grpc_ask_worker, grpc_ask_root, grpc_complaint, error>;
+using grpc_plan = std::variant<grpc_reply, grpc_generate, grpc_worker_request, grpc_root_request,
+                               grpc_stream_error, error>;
 
 // The status for an error, in the wording of the service.
 grpc_status grpc_failure(grpc_service service, const error& e,
@@ -99,10 +99,10 @@ grpc_plan plan_torchserve_prediction(const grpc_method& method, std::string_view
 result<std::string> answer_torchserve(const grpc_method& method, const std::string& asked,
                                       const gateway_state& facts); // JSON both
 // For worker models.
-grpc_plan plan_worker_infer(const worker_view& of, kserve_route route, grpc_infer said,
+grpc_plan plan_worker_infer(const worker_view& of, kserve_route route, grpc_infer received,
                             const grpc_codec& codec);
 grpc_plan plan_worker_prediction(const worker_view& of, const grpc_method& method,
-                                 grpc_prediction said, const grpc_codec& codec,
+                                 grpc_prediction received, const grpc_codec& codec,
                                  gateway_state& facts);
 
 } // namespace baton::gateway

@@ -16,29 +16,29 @@ namespace {
 // The answer when the root has succeeded: one message.
 class root_answer final : public grpc_answer {
 public:
-  using words = std::function<std::string(const model_changed&)>;
-  explicit root_answer(words tell) : tell_(std::move(tell)) {}
+  using converter = std::function<std::string(const model_changed&)>;
+  explicit root_answer(converter to_message) : to_message_(std::move(to_message)) {}
   void take(const model_changed& done, std::vector<std::string>& out) override {
-    out.push_back(tell_(done));
+    out.push_back(to_message_(done));
   }
   bool has_ended() const noexcept override { return true; }
 
 private:
-  words tell_;
+  converter to_message_;
 };
 
 } // namespace
 
 grpc_call::grpc_call(grpc_world& world, grpc_service service, grpc_began began,
                      std::function<void()> wake)
-    : world_(world), service_(service), head_(std::move(began.head)), line_(began.line),
+    : world_(world), service_(service), head_(std::move(began.head)), handle_(began.handle),
       wake_(std::move(wake)), request_id_(request_id_of(metadata_of(head_, "x-request-id"))) {
-  line_->greet({{"x-request-id", request_id_}});
+  handle_->greet({{"x-request-id", request_id_}});
   auto who = admit_grpc(service_, head_, facts());
   if (!who) {
     world_.opener.counts().refused(world_.opener.protocol(), who.error().code);
     end(grpc_failure(service_, who.error()));
-    go_on();
+    advance();
     return;
   }
   method_ = find_grpc_method(service_, head_.method);
@@ -50,39 +50,39 @@ grpc_call::grpc_call(grpc_world& world, grpc_service service, grpc_began began,
     world_.opener.counts().refused(world_.opener.protocol(), no->reason.code);
     end(grpc_failure(service_, no->reason, no->retry_after));
   }
-  go_on();
+  advance();
 }
 
 grpc_call::~grpc_call() = default;
 
 void grpc_call::read(std::optional<std::string> message) {
   is_reading_ = false;
-  if (!line_ || ending_) {
+  if (!handle_ || ending_) {
     return;
   }
   if (message) {
     const crash_record::handling noted(facts().crashes(), {who_.name(), head_.peer});
-    has_heard_ = true;
+    has_received_ = true;
     take(*message);
   } else {
-    has_said_all_ = true;
-    if (!has_heard_ && !is_many()) {
+    is_input_complete_ = true;
+    if (!has_received_ && !is_many()) {
       end(grpc_failure(errc::invalid_request, "the call has no message"));
     }
   }
-  go_on();
+  advance();
 }
 
 void grpc_call::unread() {
   is_reading_ = false;
-  if (line_ && !ending_) {
+  if (handle_ && !ending_) {
     break_off(baton::fail(errc::internal, "the server has no memory for this message"));
   }
 }
 
 void grpc_call::written() {
   is_writing_ = false;
-  go_on();
+  advance();
 }
 
 void grpc_call::cancelled() {
@@ -97,16 +97,16 @@ void grpc_call::cancelled() {
   outbox_.clear();
   ending_.reset();
   end(grpc_failure(errc::cancelled, "the call was cancelled"));
-  go_on();
+  advance();
 }
 
 void grpc_call::look() {
   const bool is_cut = std::any_of(requests_.begin(), requests_.end(),
                                   [](const member& m) { return m.open.is_cut(); });
-  if (line_ && is_writing_ && is_cut && !is_cancelled_) {
-    return line_->cancel(); // it does not read, so it would not read the status either
+  if (handle_ && is_writing_ && is_cut && !is_cancelled_) {
+    return handle_->cancel(); // it does not read, so it would not read the status either
   }
-  go_on();
+  advance();
 }
 
 void grpc_call::break_off(const error& why) {
@@ -114,14 +114,14 @@ void grpc_call::break_off(const error& why) {
   outbox_.clear();
   ending_.reset();
   end(grpc_failure(service_, why));
-  go_on();
+  advance();
 }
 
 void grpc_call::expire(clock::time_point now) {
-  if (line_ && !has_heard_ && !is_many() && !ending_ &&
+  if (handle_ && !has_received_ && !is_many() && !ending_ &&
       now - began_ > facts().config().grpc_bounds.message_timeout) {
     end(grpc_failure(errc::request_timeout, "the request did not come in time"));
-    go_on();
+    advance();
   }
 }
 
@@ -143,14 +143,14 @@ void grpc_call::take_health(std::string_view message) {
 
 // A change while the client does not read is sent as soon as it reads.
 void grpc_call::watch() {
-  if (!line_ || !watched_ || ending_ || is_writing_ || !outbox_.empty()) {
+  if (!handle_ || !watched_ || ending_ || is_writing_ || !outbox_.empty()) {
     return;
   }
   const auto now = health_of(service_, who_, *watched_, facts());
-  if (told_ != now) {
-    told_ = now;
+  if (last_health_ != now) {
+    last_health_ = now;
     outbox_.push_back(health_message(now, world_.codec));
-    go_on();
+    advance();
   }
 }
 
@@ -166,13 +166,13 @@ void grpc_call::take(std::string_view message) {
   if (auto* what = std::get_if<grpc_generate>(&plan)) {
     return open(std::move(*what));
   }
-  if (auto* what = std::get_if<grpc_ask_worker>(&plan)) {
+  if (auto* what = std::get_if<grpc_worker_request>(&plan)) {
     return open(std::move(*what));
   }
-  if (auto* what = std::get_if<grpc_ask_root>(&plan)) {
+  if (auto* what = std::get_if<grpc_root_request>(&plan)) {
     return open(std::move(*what));
   }
-  if (auto* complaint = std::get_if<grpc_complaint>(&plan)) {
+  if (auto* complaint = std::get_if<grpc_stream_error>(&plan)) {
     world_.opener.trace_refusal(who_, complaint->what.code);
     outbox_.push_back(std::move(complaint->bytes));
     return;
@@ -198,12 +198,12 @@ void grpc_call::open(grpc_generate what) {
   const auto choices = what.request.choices;
   auto opened = one_of(world_.opener.open(who_, std::move(what.request), what.add_generation_prompt,
                                           /*is_stream=*/false, wake_),
-                       choices, std::move(what.words));
+                       choices, std::move(what.client_names));
   enter(std::move(opened),
         {std::move(what.answer), std::move(what.busy_model), std::move(what.ended_well), when});
 }
 
-void grpc_call::open(grpc_ask_worker what) {
+void grpc_call::open(grpc_worker_request what) {
   reply_times when;
   when.read = when.granted = clock::now();
   limit(what.request.deadline, when.read);
@@ -213,12 +213,12 @@ void grpc_call::open(grpc_ask_worker what) {
         {std::move(what.answer), std::move(what.busy_model), std::move(what.ended_well), when});
 }
 
-void grpc_call::open(grpc_ask_root what) {
+void grpc_call::open(grpc_root_request what) {
   auto opened = one_of(world_.opener.change(what.change, wake_), /*choices=*/1);
-  enter(std::move(opened), {std::make_unique<root_answer>(std::move(what.tell)), {}, {}, {}});
+  enter(std::move(opened), {std::make_unique<root_answer>(std::move(what.to_message)), {}, {}, {}});
 }
 
-void grpc_call::enter(open_results opened, telling how) {
+void grpc_call::enter(open_results opened, answering how) {
   how.when.opened = clock::now();
   if (!opened) {
     return fail(*how.answer, how.busy_model, opened.refusal());
@@ -230,8 +230,8 @@ void grpc_call::fail(grpc_answer& answer, const std::string& busy_model, rejecte
   if (!busy_model.empty()) {
     why.reason = torchserve_busy(std::move(why.reason), busy_model);
   }
-  if (auto told = answer.failure(why.reason)) {
-    outbox_.push_back(*std::move(told));
+  if (auto failure_message = answer.failure(why.reason)) {
+    outbox_.push_back(*std::move(failure_message));
     return;
   }
   end(grpc_failure(service_, why.reason, why.retry_after));
@@ -242,29 +242,29 @@ void grpc_call::fail(grpc_answer& answer, const std::string& busy_model, rejecte
 bool grpc_call::step() {
   const crash_record::handling noted(facts().crashes(), {who_.name(), head_.peer});
   for (std::size_t i = 0; i < requests_.size(); ++i) {
-    const auto place = (turn_ + i) % requests_.size();
-    auto event = requests_[place].open.next();
+    const auto index = (next_request_ + i) % requests_.size();
+    auto event = requests_[index].open.next();
     if (!event) {
       continue;
     }
-    turn_ = place + 1;
+    next_request_ = index + 1;
     const auto open = requests_.size();
     do {
-      take(place, *event);
+      take(index, *event);
       if (requests_.size() != open) { // it has ended
         return true;
       }
-    } while (outbox_.empty() && (event = requests_[place].open.next()));
+    } while (outbox_.empty() && (event = requests_[index].open.next()));
     std::vector<std::string> out;
-    requests_[place].how.answer->tell(out);
+    requests_[index].how.answer->flush(out);
     std::move(out.begin(), out.end(), std::back_inserter(outbox_));
     return true;
   }
   return false;
 }
 
-void grpc_call::take(std::size_t place, stream_event& event) {
-  auto& one = requests_[place];
+void grpc_call::take(std::size_t index, stream_event& event) {
+  auto& one = requests_[index];
   auto& how = one.how;
   std::optional<rejected> failure;
   if (std::holds_alternative<granted>(event)) {
@@ -304,8 +304,8 @@ void grpc_call::take(std::size_t place, stream_event& event) {
     how.when.ended = clock::now();
     how.ended_well(how.when);
   }
-  note(requests_[place].open);
-  requests_.erase(requests_.begin() + static_cast<std::ptrdiff_t>(place));
+  note(requests_[index].open);
+  requests_.erase(requests_.begin() + static_cast<std::ptrdiff_t>(index));
   if (!is_many()) {
     end({});
   }
@@ -339,31 +339,31 @@ void grpc_call::log() const {
 }
 
 // Advances as far as possible without the client.
-void grpc_call::go_on() {
-  while (line_ && !is_writing_) {
+void grpc_call::advance() {
+  while (handle_ && !is_writing_) {
     if (!outbox_.empty()) {
       is_writing_ = true;
       bytes_ += outbox_.front().size();
-      line_->write(std::move(outbox_.front()));
+      handle_->write(std::move(outbox_.front()));
       outbox_.pop_front();
     } else if (ending_) {
       log();
-      std::exchange(line_, nullptr)->finish(*ending_);
+      std::exchange(handle_, nullptr)->finish(*ending_);
       requests_.clear();
     } else if (!step()) {
-      if (!is_many() || !has_said_all_ || !requests_.empty()) {
+      if (!is_many() || !is_input_complete_ || !requests_.empty()) {
         break;
       }
       end({});
     }
   }
-  if (!line_ || ending_ || is_reading_ || has_said_all_) {
+  if (!handle_ || ending_ || is_reading_ || is_input_complete_) {
     return;
   }
   const bool has_room = requests_.size() < facts().config().grpc_bounds.requests_per_call_max;
-  if (is_many() ? has_room && outbox_.empty() : !has_heard_) {
+  if (is_many() ? has_room && outbox_.empty() : !has_received_) {
     is_reading_ = true;
-    line_->read();
+    handle_->read();
   }
 }
 

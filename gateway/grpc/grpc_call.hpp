@@ -48,7 +48,7 @@ public:
   void expire(clock::time_point now);
 
 private:
-  struct telling {
+  struct answering {
     std::unique_ptr<grpc_answer> answer;
     std::string busy_model;
     std::function<void(const reply_times&)> ended_well;
@@ -56,23 +56,23 @@ private:
   };
   struct member {
     open_requests open;
-    telling how;
+    answering how;
   };
   bool is_many() const noexcept { return method_->shape == grpc_shape::both_streams; }
   gateway_state& facts() const noexcept { return world_.opener.facts(); }
   void take(std::string_view message);
   void take_health(std::string_view message);
   void open(grpc_generate what);
-  void open(grpc_ask_worker what);
-  void open(grpc_ask_root what);
-  void enter(open_results opened, telling how);
+  void open(grpc_worker_request what);
+  void open(grpc_root_request what);
+  void enter(open_results opened, answering how);
   // Limits `deadline` to the client's own, if that is sooner.
   void limit(std::chrono::milliseconds& deadline, clock::time_point now) const;
   // Handles the next events of one request. False: there are none.
   bool step();
-  void take(std::size_t place, stream_event& event);
+  void take(std::size_t index, stream_event& event);
   void fail(grpc_answer& answer, const std::string& busy_model, rejected why);
-  void go_on();
+  void advance();
   void note(const open_requests& open);
   void log() const;
   void end(grpc_status with); // after the pending output is written
@@ -80,7 +80,7 @@ private:
   grpc_world& world_;
   const grpc_service service_;
   const grpc_head head_;
-  grpc_line* line_; // null after finish
+  grpc_call_handle* handle_; // null after finish
   const std::function<void()> wake_;
   const clock::time_point began_ = clock::now();
   const std::string request_id_;
@@ -91,13 +91,13 @@ private:
   const grpc_method* method_ = nullptr;
   principal who_;
   std::vector<member> requests_;
-  std::size_t turn_ = 0;           // the request to serve next
+  std::size_t next_request_ = 0;   // the request to serve next
   std::deque<std::string> outbox_; // messages of the last events
   std::optional<grpc_status> ending_;
-  std::optional<std::string> watched_; // the service watched through grpc.health.v1
-  std::optional<health_status> told_;  // the last status sent for it
-  bool has_heard_ = false;             // a message
-  bool has_said_all_ = false;
+  std::optional<std::string> watched_;       // the service watched through grpc.health.v1
+  std::optional<health_status> last_health_; // the last status sent for it
+  bool has_received_ = false;                // a message
+  bool is_input_complete_ = false;
   bool is_reading_ = false;
   bool is_writing_ = false;
   bool is_cancelled_ = false;

@@ -35,14 +35,14 @@ health_status health_of_model(std::string_view name, const snapshot& now, gatewa
                : health_status::service_unknown;
 }
 
-std::string list_of(grpc_service door, const principal& who, gateway_state& facts) {
+std::string list_of(grpc_service service, const principal& who, gateway_state& facts) {
   const auto now = facts.look();
   auto all = json::object();
   const auto add = [&](std::string_view name) {
-    all[std::string(name)] = {{"status", status_name(health_of(door, who, name, facts))}};
+    all[std::string(name)] = {{"status", status_name(health_of(service, who, name, facts))}};
   };
   add({});
-  add(gateway::name_of(door));
+  add(gateway::name_of(service));
   add(gateway::name_of(grpc_service::health));
   if (may_see_models(who, facts)) {
     for (const auto& model : all_standings(facts, *now)) {
@@ -54,10 +54,10 @@ std::string list_of(grpc_service door, const principal& who, gateway_state& fact
 
 } // namespace
 
-health_status health_of(grpc_service door, const principal& who, std::string_view name,
+health_status health_of(grpc_service service, const principal& who, std::string_view name,
                         gateway_state& facts) {
   const auto now = facts.look();
-  if (name.empty() || name == gateway::name_of(door) ||
+  if (name.empty() || name == gateway::name_of(service) ||
       name == gateway::name_of(grpc_service::health)) {
     return status_if(standing_of(*now).phase == phase::ready);
   }
@@ -79,17 +79,17 @@ result<std::string> health_question(std::string_view message, const grpc_codec& 
   return json::parse(asked).value("service", std::string());
 }
 
-result<std::string> answer_health(const grpc_method& method, grpc_service door,
+result<std::string> answer_health(const grpc_method& method, grpc_service service,
                                   const principal& who, std::string_view message,
                                   const grpc_codec& codec, gateway_state& facts) {
   if (method.name == "List") {
-    return codec.message_of(method.answers, list_of(door, who, facts));
+    return codec.message_of(method.answers, list_of(service, who, facts));
   }
   const auto name = health_question(message, codec);
   if (!name) {
     return name.error();
   }
-  const auto now = health_of(door, who, *name, facts);
+  const auto now = health_of(service, who, *name, facts);
   if (now == health_status::service_unknown) {
     return fail(errc::not_found, "there is no service or model '{}'", name->substr(0, 128));
   }

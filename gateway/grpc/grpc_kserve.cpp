@@ -70,15 +70,15 @@ result<void> take_input(kserve_call& call, const grpc_tensor& tensor) {
                    values_of_bytes(**row, tensor.bytes.value_or(std::string()), *count));
 }
 
-result<kserve_call> call_of(const grpc_infer& said) {
+result<kserve_call> call_of(const grpc_infer& received) {
   kserve_call call;
-  if (said.id.size() > kserve_id_bytes_max) {
-    return fail_param(errc::invalid_value, "id", "'id' has {} bytes of at most {}", said.id.size(),
-                      kserve_id_bytes_max);
+  if (received.id.size() > kserve_id_bytes_max) {
+    return fail_param(errc::invalid_value, "id", "'id' has {} bytes of at most {}",
+                      received.id.size(), kserve_id_bytes_max);
   }
-  call.id = said.id;
+  call.id = received.id;
   call.is_binary = true;
-  for (const auto& [name, value] : said.parameters) {
+  for (const auto& [name, value] : received.parameters) {
     auto text = parameter_text(name, value);
     if (!text) {
       return text.error();
@@ -87,16 +87,16 @@ result<kserve_call> call_of(const grpc_infer& said) {
       return ok.error();
     }
   }
-  for (const auto& input : said.inputs) {
+  for (const auto& input : received.inputs) {
     if (auto ok = take_input(call, input); !ok) {
       return ok.error();
     }
   }
-  if (said.raw_spare > 0) {
+  if (received.raw_spare > 0) {
     return fail_param(errc::invalid_value, "raw_input_contents",
-                      "{} of raw_input_contents match no input", said.raw_spare);
+                      "{} of raw_input_contents match no input", received.raw_spare);
   }
-  for (const auto& [name, parameters] : said.outputs) {
+  for (const auto& [name, parameters] : received.outputs) {
     if (auto ok = refuse_parameters(parameters, name); !ok) {
       return ok.error();
     }
@@ -166,18 +166,18 @@ public:
       return;
     }
     has_news_ = true;
-    tell(out);
+    flush(out);
     if (has_empty_end_) {
       auto end = grpc_head_of(gatherer_.shape());
       end.is_final = true;
       out.push_back(codec_.stream_response(end, {}));
     }
   }
-  void tell(std::vector<std::string>& out) override {
+  void flush(std::vector<std::string>& out) override {
     if (std::exchange(has_news_, false)) {
-      auto told = response_of(gatherer_);
-      told.is_final = has_ended() && !has_empty_end_;
-      out.push_back(codec_.stream_response(told, {}));
+      auto reply = response_of(gatherer_);
+      reply.is_final = has_ended() && !has_empty_end_;
+      out.push_back(codec_.stream_response(reply, {}));
     }
   }
   bool has_ended() const noexcept override { return gatherer_.is_complete(); }
@@ -193,10 +193,10 @@ private:
 };
 
 // Removes the parameter: it concerns responses, not the model.
-result<bool> take_wants_end(grpc_infer& said) {
-  const auto at = std::find_if(said.parameters.begin(), said.parameters.end(),
+result<bool> take_wants_end(grpc_infer& received) {
+  const auto at = std::find_if(received.parameters.begin(), received.parameters.end(),
                                [](const auto& p) { return p.first == empty_end_parameter; });
-  if (at == said.parameters.end()) {
+  if (at == received.parameters.end()) {
     return false;
   }
   const auto* flag = at->second ? std::get_if<bool>(&*at->second) : nullptr;
@@ -205,37 +205,38 @@ result<bool> take_wants_end(grpc_infer& said) {
                       empty_end_parameter);
   }
   const bool wanted = *flag;
-  said.parameters.erase(at);
+  received.parameters.erase(at);
   return wanted;
 }
 
-grpc_plan plan_infer(grpc_infer& said, kserve_route route, const grpc_codec& codec,
+grpc_plan plan_infer(grpc_infer& received, kserve_route route, const grpc_codec& codec,
                      const gateway_state& facts) {
   const auto& config = facts.config();
-  if (const auto worker = kserve_worker_named(facts, said.model, said.version)) {
-    return *worker ? plan_worker_infer(**worker, route, std::move(said), codec) : worker->error();
+  if (const auto worker = kserve_worker_named(facts, received.model, received.version)) {
+    return *worker ? plan_worker_infer(**worker, route, std::move(received), codec)
+                   : worker->error();
   }
   const auto name =
-      kserve_model_named(*facts.look(), config.model_aliases, said.model, said.version);
+      kserve_model_named(*facts.look(), config.model_aliases, received.model, received.version);
   if (!name) {
     return name.error();
   }
   const bool is_stream = route == kserve_route::stream_infer;
-  const auto has_empty_end = is_stream ? take_wants_end(said) : result<bool>(false);
+  const auto has_empty_end = is_stream ? take_wants_end(received) : result<bool>(false);
   if (!has_empty_end) {
     return has_empty_end.error();
   }
-  auto call = call_of(said);
+  auto call = call_of(received);
   if (!call) {
     return call.error();
   }
-  auto read = read_kserve(route, *std::move(call), said.model, config);
+  auto read = read_kserve(route, *std::move(call), received.model, config);
   if (!read) {
     return read.error();
   }
   grpc_generate out;
   out.request = std::move(read->request);
-  out.words = std::move(read->words);
+  out.client_names = std::move(read->client_names);
   if (is_stream) {
     out.answer = std::make_unique<stream_answer>(std::move(read->shape), codec, *has_empty_end);
   } else {
@@ -254,7 +255,7 @@ error no_parameters(const json& all) {
                     "'{}' is not supported by this server: use nodes.toml", name);
 }
 
-result<std::string> answer_worker(const grpc_method& method, const json& said,
+result<std::string> answer_worker(const grpc_method& method, const json& received,
                                   const worker_view& of, const std::string& version,
                                   const gateway_state& facts) {
   const auto now = facts.look();
@@ -274,7 +275,7 @@ result<std::string> answer_worker(const grpc_method& method, const json& said,
     return refusal_to_unload(of.name);
   }
   ENSURE(method.name == "RepositoryModelLoad", "the method {} has no answer", method.name);
-  if (const auto given = said.find("parameters"); given != said.end() && !given->empty()) {
+  if (const auto given = received.find("parameters"); given != received.end() && !given->empty()) {
     return no_parameters(*given);
   }
   if (auto ok = check_worker_loaded(of, *now); !ok) {
@@ -287,22 +288,22 @@ result<std::string> answer_worker(const grpc_method& method, const json& said,
 
 grpc_plan plan_kserve_infer(const grpc_method& method, std::string_view message,
                             const grpc_codec& codec, const gateway_state& facts) {
-  grpc_infer said;
-  if (!codec.read(message, said)) {
+  grpc_infer received;
+  if (!codec.read(message, received)) {
     return fail(errc::invalid_request, "the message is not a valid inference.ModelInferRequest");
   }
   if (method.shape == grpc_shape::unary) {
-    return plan_infer(said, kserve_route::infer, codec, facts);
+    return plan_infer(received, kserve_route::infer, codec, facts);
   }
-  const grpc_inferred about{said.model,
-                            said.version,
-                            grpc_text(said.id.substr(0, kserve_id_bytes_max)),
+  const grpc_inferred about{received.model,
+                            received.version,
+                            grpc_text(received.id.substr(0, kserve_id_bytes_max)),
                             std::nullopt,
                             {}};
-  auto plan = plan_infer(said, kserve_route::stream_infer, codec, facts);
+  auto plan = plan_infer(received, kserve_route::stream_infer, codec, facts);
   if (auto* e = std::get_if<error>(&plan)) { // the other requests of the stream continue
-    return grpc_complaint{codec.stream_response(about, grpc_text(kserve_message(*e))),
-                          std::move(*e)};
+    return grpc_stream_error{codec.stream_response(about, grpc_text(kserve_message(*e))),
+                             std::move(*e)};
   }
   return plan;
 }
@@ -314,9 +315,9 @@ std::optional<result<change_model>> plan_repository_change(const grpc_method& me
   if (!is_unload && method.name != "RepositoryModelLoad") {
     return std::nullopt;
   }
-  const auto said = json::parse(asked);
-  return plan_model_change(facts, said.value("model_name", std::string()), is_unload,
-                           said.value("parameters", json::object()));
+  const auto received = json::parse(asked);
+  return plan_model_change(facts, received.value("model_name", std::string()), is_unload,
+                           received.value("parameters", json::object()));
 }
 
 result<std::string> answer_kserve(const grpc_method& method, const std::string& asked,
@@ -332,19 +333,19 @@ result<std::string> answer_kserve(const grpc_method& method, const std::string& 
   if (method.name == "ServerMetadata") {
     return kserve_server_body(config.build);
   }
-  const auto said = json::parse(asked);
+  const auto received = json::parse(asked);
   if (method.name == "RepositoryIndex") {
     return R"({"models":)" +
-           kserve_index_body(all_standings(facts, *now), said.value("ready", false)) + "}";
+           kserve_index_body(all_standings(facts, *now), received.value("ready", false)) + "}";
   }
   const bool is_repository = method.name.starts_with("Repository");
-  const auto name = said.value(is_repository ? "model_name" : "name", std::string());
+  const auto name = received.value(is_repository ? "model_name" : "name", std::string());
   if (method.name == "ModelStatistics" && name.empty()) {
     return kserve_statistics_body(all_statistics(facts, *now));
   }
-  const auto version = said.value("version", std::string());
+  const auto version = received.value("version", std::string());
   if (const auto worker = kserve_worker_named(facts, name, version)) {
-    return *worker ? answer_worker(method, said, **worker, version, facts) : worker->error();
+    return *worker ? answer_worker(method, received, **worker, version, facts) : worker->error();
   }
   const auto model = kserve_model_named(*now, config.model_aliases, name, version);
   if (!model) {
@@ -367,7 +368,7 @@ result<std::string> answer_kserve(const grpc_method& method, const std::string& 
     return refusal_to_unload(name);
   }
   ENSURE(method.name == "RepositoryModelLoad", "the method {} has no answer", method.name);
-  if (const auto given = said.find("parameters"); given != said.end() && !given->empty()) {
+  if (const auto given = received.find("parameters"); given != received.end() && !given->empty()) {
     return no_parameters(*given);
   }
   if (auto ok = check_loaded(*now, *model); !ok) {

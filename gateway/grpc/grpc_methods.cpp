@@ -93,11 +93,11 @@ std::string_view name_of(grpc_service service) noexcept {
   return names[static_cast<std::size_t>(service)];
 }
 
-const grpc_method* find_grpc_method(grpc_service door, std::string_view path) noexcept {
+const grpc_method* find_grpc_method(grpc_service service, std::string_view path) noexcept {
   const auto* at =
       std::find_if(known_methods.begin(), known_methods.end(), [&](const grpc_method& m) {
         const auto prefix = name_of(m.service);
-        return (m.service == door || m.service == health) && path.starts_with('/') &&
+        return (m.service == service || m.service == health) && path.starts_with('/') &&
                path.substr(1).starts_with(prefix) &&
                path.substr(prefix.size() + 1).starts_with('/') &&
                path.substr(prefix.size() + 2) == m.name;

@@ -35,6 +35,6 @@ std::span<const grpc_method> grpc_methods() noexcept;
 // "inference.GRPCInferenceService"
 std::string_view name_of(grpc_service service) noexcept;
 // `path`: "/package.Service/Method". Null: no such method at the address of `service`.
-const grpc_method* find_grpc_method(grpc_service door, std::string_view path) noexcept;
+const grpc_method* find_grpc_method(grpc_service service, std::string_view path) noexcept;
 
 } // namespace baton::gateway

@@ -14,14 +14,14 @@ namespace baton::gateway {
 namespace {
 
 // Management messages have no optional fields: 0 and "" mean unset.
-std::optional<std::string> version_of(const std::string& said) {
-  return said.empty() ? std::nullopt : std::optional(said);
+std::optional<std::string> version_of(const std::string& received) {
+  return received.empty() ? std::nullopt : std::optional(received);
 }
 
 // As in a form: "data" has priority over "body". No other input is allowed.
-result<std::string> input_of(const grpc_prediction& said) {
+result<std::string> input_of(const grpc_prediction& received) {
   const std::string* found = nullptr;
-  for (const auto& [name, value] : said.input) {
+  for (const auto& [name, value] : received.input) {
     if (name != "data" && name != "body") {
       return fail_param(errc::unsupported_parameter, name.substr(0, 64),
                         "there is no input '{}': use 'data' or 'body'", name.substr(0, 64));
@@ -59,12 +59,12 @@ public:
 
 private:
   torchserve_pieces pieces_;
-  torchserve_whole whole_;
+  torchserve_unary whole_;
   bool is_stream_;
   const grpc_codec& codec_;
 };
 
-result<std::string> told(result<http_reply> reply) {
+result<std::string> reply_text(result<http_reply> reply) {
   if (!reply) {
     return reply.error();
   }
@@ -72,10 +72,10 @@ result<std::string> told(result<http_reply> reply) {
   return json_text(message);
 }
 
-torchserve_target numbers_of(const json& said, std::initializer_list<const char*> names) {
+torchserve_target numbers_of(const json& received, std::initializer_list<const char*> names) {
   torchserve_target asked;
   for (const auto* name : names) {
-    if (const auto n = said.value(name, 0); n != 0) {
+    if (const auto n = received.value(name, 0); n != 0) {
       asked.query.emplace_back(name, std::to_string(n));
     }
   }
@@ -83,45 +83,45 @@ torchserve_target numbers_of(const json& said, std::initializer_list<const char*
 }
 
 // Converts a message to a query's parameters.
-torchserve_target registration_of(const json& said) {
-  auto asked = numbers_of(said, {"batch_size", "initial_workers", "max_batch_delay",
-                                 "response_timeout", "startup_timeout"});
+torchserve_target registration_of(const json& received) {
+  auto asked = numbers_of(received, {"batch_size", "initial_workers", "max_batch_delay",
+                                     "response_timeout", "startup_timeout"});
   for (const auto* name : {"url", "handler", "model_name", "runtime"}) {
-    if (auto text = said.value(name, std::string()); !text.empty()) {
+    if (auto text = received.value(name, std::string()); !text.empty()) {
       asked.query.emplace_back(name, std::move(text));
     }
   }
   for (const auto* name : {"synchronous", "s3_sse_kms"}) {
-    if (said.value(name, false)) {
+    if (received.value(name, false)) {
       asked.query.emplace_back(name, "true");
     }
   }
   return asked;
 }
 
-torchserve_target scaling_of(const json& said) {
-  auto asked = numbers_of(said, {"max_worker", "number_gpu", "timeout"});
-  asked.query.emplace_back("min_worker", std::to_string(said.value("min_worker", 0)));
-  if (said.value("synchronous", false)) {
+torchserve_target scaling_of(const json& received) {
+  auto asked = numbers_of(received, {"max_worker", "number_gpu", "timeout"});
+  asked.query.emplace_back("min_worker", std::to_string(received.value("min_worker", 0)));
+  if (received.value("synchronous", false)) {
     asked.query.emplace_back("synchronous", "true");
   }
   return asked;
 }
 
-result<std::string> answer_worker(const grpc_method& method, const json& said,
+result<std::string> answer_worker(const grpc_method& method, const json& received,
                                   const worker_view& of, bool is_all, const gateway_state& facts) {
-  const managed_model model{of.name, version_of(said.value("model_version", std::string()))};
+  const managed_model model{of.name, version_of(received.value("model_version", std::string()))};
   const auto versions = versions_of_worker(facts, of.name);
   if (method.name == "DescribeModel") {
-    return told(describe_worker(*facts.look(), is_all ? versions : std::vector{of},
-                                said.value("customized", false)));
+    return reply_text(describe_worker(*facts.look(), is_all ? versions : std::vector{of},
+                                      received.value("customized", false)));
   }
   if (method.name == "ScaleWorker") {
-    return told(scale_worker(
-        of, model, numbers_of(said, {"min_worker", "max_worker", "number_gpu", "timeout"})));
+    return reply_text(scale_worker(
+        of, model, numbers_of(received, {"min_worker", "max_worker", "number_gpu", "timeout"})));
   }
   if (method.name == "SetDefault") {
-    return told(set_default_worker(versions.empty() ? of : versions.front(), model));
+    return reply_text(set_default_worker(versions.empty() ? of : versions.front(), model));
   }
   ENSURE(method.name == "UnregisterModel", "the method {} has no answer", method.name);
   return refusal_to_unregister();
@@ -131,22 +131,23 @@ result<std::string> answer_worker(const grpc_method& method, const json& said,
 
 grpc_plan plan_torchserve_prediction(const grpc_method& method, std::string_view message,
                                      const grpc_codec& codec, gateway_state& facts) {
-  grpc_prediction said;
-  if (!codec.read(message, said)) {
+  grpc_prediction received;
+  if (!codec.read(message, received)) {
     return fail(errc::invalid_request,
                 "the message is not a valid org.pytorch.serve.grpc.inference.PredictionsRequest");
   }
   const auto& config = facts.config();
   const auto now = facts.look();
-  if (const auto worker = find_managed_worker(facts, said.model, version_of(said.version))) {
-    return *worker ? plan_worker_prediction(**worker, method, std::move(said), codec, facts)
+  if (const auto worker =
+          find_managed_worker(facts, received.model, version_of(received.version))) {
+    return *worker ? plan_worker_prediction(**worker, method, std::move(received), codec, facts)
                    : worker->error();
   }
-  const auto model = find_managed(*now, config, said.model, version_of(said.version));
+  const auto model = find_managed(*now, config, received.model, version_of(received.version));
   if (!model) {
     return model.error();
   }
-  const auto input = input_of(said);
+  const auto input = input_of(received);
   if (!input) {
     return input.error();
   }
@@ -170,7 +171,7 @@ grpc_plan plan_torchserve_prediction(const grpc_method& method, std::string_view
   grpc_generate out;
   out.request = std::move(asked.request);
   out.request.model = model->name;
-  out.words = std::move(asked.words);
+  out.client_names = std::move(asked.client_names);
   out.add_generation_prompt = asked.add_generation_prompt;
   const auto& echo = asked.shape.echo; // a call has one prompt
   out.answer = std::make_unique<prediction_answer>(
@@ -178,7 +179,7 @@ grpc_plan plan_torchserve_prediction(const grpc_method& method, std::string_view
                        asked.shape.has_logprobs},
       asked.shape.is_stream, codec);
   out.busy_model = model->name;
-  const bool has_version = !said.version.empty();
+  const bool has_version = !received.version.empty();
   facts.torchserve().asked(model->name, has_version);
   out.ended_well = [&facts, name = model->name, has_version](const reply_times& when) {
     facts.torchserve().predicted(name, has_version, when.granted - when.read,
@@ -193,17 +194,17 @@ plan_store_change(const grpc_method& method, const std::string& asked, const gat
   if (is_registration && !has_store(facts)) {
     return std::nullopt;
   }
-  const auto said = json::parse(asked);
+  const auto received = json::parse(asked);
   if (is_registration) {
-    return read_registration(registration_of(said));
+    return read_registration(registration_of(received));
   }
-  const auto model = said.value("model_name", std::string());
-  const auto version = version_of(said.value("model_version", std::string()));
+  const auto model = received.value("model_name", std::string());
+  const auto version = version_of(received.value("model_version", std::string()));
   if (!is_stored(facts, model)) {
     return std::nullopt;
   }
   if (method.name == "ScaleWorker") {
-    return read_scaling(model, version, scaling_of(said));
+    return read_scaling(model, version, scaling_of(received));
   }
   if (method.name == "SetDefault") {
     return order_of(model_order::set_default, model, version);
@@ -224,34 +225,35 @@ result<std::string> answer_torchserve(const grpc_method& method, const std::stri
   if (method.name == "RegisterModel") {
     return refusal_to_register();
   }
-  const auto said = json::parse(asked);
+  const auto received = json::parse(asked);
   if (method.name == "ListModels") {
-    return told(
-        list_managed(*now, numbers_of(said, {"limit", "next_page_token"}), worker_urls(facts)));
+    return reply_text(
+        list_managed(*now, numbers_of(received, {"limit", "next_page_token"}), worker_urls(facts)));
   }
-  auto version = said.value("model_version", std::string());
+  auto version = received.value("model_version", std::string());
   const bool is_all = method.name == "DescribeModel" && version == "all";
   if (is_all) {
     version.clear();
   }
-  if (const auto worker = find_managed_worker(facts, said.value("model_name", std::string()),
+  if (const auto worker = find_managed_worker(facts, received.value("model_name", std::string()),
                                               version_of(version))) {
-    return *worker ? answer_worker(method, said, **worker, is_all, facts) : worker->error();
+    return *worker ? answer_worker(method, received, **worker, is_all, facts) : worker->error();
   }
-  const auto model = find_managed(*now, facts.config(), said.value("model_name", std::string()),
+  const auto model = find_managed(*now, facts.config(), received.value("model_name", std::string()),
                                   version_of(version));
   if (!model) {
     return model.error();
   }
   if (method.name == "DescribeModel") {
-    return told(describe_managed(*now, facts.config(), *model, said.value("customized", false)));
+    return reply_text(
+        describe_managed(*now, facts.config(), *model, received.value("customized", false)));
   }
   if (method.name == "ScaleWorker") {
-    return told(scale_managed(
-        *now, *model, numbers_of(said, {"min_worker", "max_worker", "number_gpu", "timeout"})));
+    return reply_text(scale_managed(
+        *now, *model, numbers_of(received, {"min_worker", "max_worker", "number_gpu", "timeout"})));
   }
   if (method.name == "SetDefault") {
-    return told(set_default_managed(*model));
+    return reply_text(set_default_managed(*model));
   }
   ENSURE(method.name == "UnregisterModel", "the method {} has no answer", method.name);
   return refusal_to_unregister();

@@ -37,7 +37,7 @@ struct grpc_head {
 };
 
 // The library's side of one call; only the gateway's thread uses it.
-class grpc_line {
+class grpc_call_handle {
 public:
   // Sends the initial metadata: once, before all other output.
   virtual void greet(const grpc_metadata& initial) = 0;
@@ -51,12 +51,12 @@ public:
   virtual void cancel() = 0;
 
 protected:
-  ~grpc_line() = default; // the library owns it
+  ~grpc_call_handle() = default; // the library owns it
 };
 
 struct grpc_began {
   grpc_head head;
-  grpc_line* line = nullptr; // valid until grpc_ended
+  grpc_call_handle* handle = nullptr; // valid until grpc_ended
 };
 struct grpc_read {
   std::optional<std::string> message; // none: the client has finished sending, or is gone
@@ -116,8 +116,8 @@ class grpc_codec {
 public:
   virtual bool read(std::string_view bytes, grpc_infer& out) const = 0;
   virtual bool read(std::string_view bytes, grpc_prediction& out) const = 0;
-  virtual std::string infer_response(const grpc_inferred& told) const = 0;
-  virtual std::string stream_response(const grpc_inferred& told,
+  virtual std::string infer_response(const grpc_inferred& reply) const = 0;
+  virtual std::string stream_response(const grpc_inferred& reply,
                                       const std::string& error_message) const = 0;
   virtual std::string prediction(std::string_view content) const = 0;
   // Small messages are JSON on this side; the type is the full name; all fields are included.

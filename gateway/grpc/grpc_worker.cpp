@@ -56,9 +56,9 @@ public:
       if (!response) {
         return response.error();
       }
-      auto told = grpc_response_of(shape_, *std::move(response));
-      told.is_final = is_last;
-      out.push_back(codec_.stream_response(told, {}));
+      auto reply = grpc_response_of(shape_, *std::move(response));
+      reply.is_final = is_last;
+      out.push_back(codec_.stream_response(reply, {}));
     } else if (shape_.has_empty_end) {
       grpc_inferred end{shape_.model, shape_.version, shape_.id, true, {}};
       out.push_back(codec_.stream_response(end, {}));
@@ -90,9 +90,9 @@ public:
     }
     has_ended_ = piece.is_last;
     if (is_stream_) {
-      if (!piece.body.empty() || (has_ended_ && !has_told_)) {
+      if (!piece.body.empty() || (has_ended_ && !has_answered_)) {
         out.push_back(codec_.prediction(piece.body));
-        has_told_ = true;
+        has_answered_ = true;
       }
       return {};
     }
@@ -112,20 +112,20 @@ private:
   bool is_stream_;
   const grpc_codec& codec_;
   std::string whole_;
-  bool has_told_ = false;
+  bool has_answered_ = false;
   bool has_ended_ = false;
 };
 
 } // namespace
 
-grpc_plan plan_worker_infer(const worker_view& of, kserve_route route, grpc_infer said,
+grpc_plan plan_worker_infer(const worker_view& of, kserve_route route, grpc_infer received,
                             const grpc_codec& codec) {
-  auto version = said.version;
-  auto read = read_worker_infer(of, route, std::move(said));
+  auto version = received.version;
+  auto read = read_worker_infer(of, route, std::move(received));
   if (!read) {
     return read.error();
   }
-  grpc_ask_worker out;
+  grpc_worker_request out;
   out.request = std::move(read->request);
   out.request.version = std::move(version);
   if (route == kserve_route::stream_infer) {
@@ -137,20 +137,20 @@ grpc_plan plan_worker_infer(const worker_view& of, kserve_route route, grpc_infe
 }
 
 grpc_plan plan_worker_prediction(const worker_view& of, const grpc_method& method,
-                                 grpc_prediction said, const grpc_codec& codec,
+                                 grpc_prediction received, const grpc_codec& codec,
                                  gateway_state& facts) {
-  auto request = read_worker_prediction(of, said.version, std::move(said.input));
+  auto request = read_worker_prediction(of, received.version, std::move(received.input));
   if (!request) {
     return request.error();
   }
   const bool is_stream = method.shape == grpc_shape::server_stream;
-  grpc_ask_worker out;
+  grpc_worker_request out;
   out.request = *std::move(request);
   out.answer = std::make_unique<worker_prediction_answer>(is_stream, codec);
   // As TorchServe documents: a handler that streams may name only one request.
   out.goes_alone = is_stream;
   out.busy_model = of.name;
-  out.ended_well = begin_prediction(facts, of.name, said.version);
+  out.ended_well = begin_prediction(facts, of.name, received.version);
   return out;
 }
 

@@ -198,7 +198,7 @@ asio::awaitable<after> event_answer(http_connection& client, open_requests& open
 }
 
 // Where the chunks of a stream that is gone on with are to begin: calls are read out of all of its
-// text (event_writer).
+// text (openai_stream).
 stream_position chunks_from(const openai_generate& call) {
   auto from = *call.resume;
   if (call.shape.calls) {
@@ -220,9 +220,10 @@ http_reply reply_with(http_reply r) {
 // A question that is answered with one message of this type, or with why not.
 template <class Told, class Body>
 asio::awaitable<after> single_answer(http_connection& client, api_family speaks, open_result open,
-                                     Body body_of, field_names words = {}) {
+                                     Body body_of, field_names client_names = {}) {
   if (!open) {
-    co_return co_await client.reply(refuse(client, speaks, in_client_terms(words, open.refusal())));
+    co_return co_await client.reply(
+        refuse(client, speaks, in_client_terms(client_names, open.refusal())));
   }
   const auto event = co_await client.next(*open);
   if (!event) {
@@ -235,7 +236,7 @@ asio::awaitable<after> single_answer(http_connection& client, api_family speaks,
   }
   if (told->failure) {
     co_return co_await client.reply(
-        errors_of(speaks).failure(in_client_terms(words, *told->failure)));
+        errors_of(speaks).failure(in_client_terms(client_names, *told->failure)));
   }
   co_return co_await client.reply(reply_with(body_of(*told)));
 }
@@ -289,12 +290,12 @@ open_results open_each(http_connection& client, std::vector<generate> requests,
 }
 
 // One whose events have no ids: nobody can come back to the stream.
-open_results open_alone(http_connection& client, generate request, field_names words) {
+open_results open_alone(http_connection& client, generate request, field_names client_names) {
   const auto choices = request.choices;
   return one_of(client.core().http.open(client.who, std::move(request),
                                         /*add_generation_prompt=*/true, /*is_stream=*/false,
                                         client.wake()),
-                choices, std::move(words));
+                choices, std::move(client_names));
 }
 
 open_results open_prompts(http_connection& client, openai_generate& call, bool has_event_ids) {
@@ -303,13 +304,13 @@ open_results open_prompts(http_connection& client, openai_generate& call, bool h
   auto requests = std::move(call.further);
   requests.insert(requests.begin(), std::move(call.request));
   return open_each(client, std::move(requests), call.add_generation_prompt, is_stream,
-                   [&](std::size_t) { return call.words; });
+                   [&](std::size_t) { return call.client_names; });
 }
 
 open_results open_resumed(http_connection& client, const openai_generate& call) {
   return one_of(client.core().http.resume(client.who, call.request.model, chunks_from(call),
                                           call.request.is_resumable, client.wake()),
-                call.request.choices, call.words);
+                call.request.choices, call.client_names);
 }
 
 } // namespace
@@ -322,9 +323,9 @@ asio::awaitable<after> answer(http_connection& client, openai_generate call) {
   }
   response_context with;
   with.is_stream = call.shape.is_stream;
-  with.whole = [shape = call.shape] { return std::make_unique<whole_reply>(shape); };
+  with.whole = [shape = call.shape] { return std::make_unique<openai_unary>(shape); };
   with.events = [shape = call.shape, from = call.resume](const reply_identity& who) {
-    return std::make_unique<event_writer>(shape, who, from);
+    return std::make_unique<openai_stream>(shape, who, from);
   };
   co_return co_await generation_answer(client, std::move(open), std::move(with));
 }
@@ -346,11 +347,11 @@ asio::awaitable<after> answer(http_connection& client, embedding_call call) {
 }
 
 asio::awaitable<after> answer(http_connection& client, tgi_generate call) {
-  auto open = open_alone(client, std::move(call.request), tgi_words());
+  auto open = open_alone(client, std::move(call.request), tgi_field_names());
   response_context with;
   with.speaks = api_family::tgi;
   with.is_stream = call.shape.is_stream;
-  with.whole = [shape = call.shape] { return std::make_unique<tgi_whole>(shape); };
+  with.whole = [shape = call.shape] { return std::make_unique<tgi_unary>(shape); };
   with.events = [shape = call.shape](const reply_identity&) {
     return std::make_unique<tgi_events>(shape);
   };
@@ -359,11 +360,11 @@ asio::awaitable<after> answer(http_connection& client, tgi_generate call) {
 }
 
 asio::awaitable<after> answer(http_connection& client, kserve_generate call) {
-  auto open = open_alone(client, std::move(call.request), std::move(call.words));
+  auto open = open_alone(client, std::move(call.request), std::move(call.client_names));
   response_context with;
   with.speaks = api_family::kserve;
   with.is_stream = call.shape.route == kserve_route::generate_stream;
-  with.whole = [shape = call.shape] { return std::make_unique<kserve_whole>(shape); };
+  with.whole = [shape = call.shape] { return std::make_unique<kserve_unary>(shape); };
   with.events = [shape = call.shape](const reply_identity&) {
     return std::make_unique<kserve_events>(shape);
   };
@@ -371,11 +372,11 @@ asio::awaitable<after> answer(http_connection& client, kserve_generate call) {
 }
 
 asio::awaitable<after> answer(http_connection& client, vllm_generate call) {
-  auto open = open_alone(client, call.request, call.words);
+  auto open = open_alone(client, call.request, call.client_names);
   response_context with;
   with.is_stream = call.is_stream;
   with.event_type = "application/x-ndjson";
-  with.whole = [&call] { return std::make_unique<vllm_whole>(call); };
+  with.whole = [&call] { return std::make_unique<vllm_unary>(call); };
   with.events = [&call](const reply_identity&) { return std::make_unique<vllm_lines>(call); };
   co_return co_await generation_answer(client, std::move(open), std::move(with));
 }
@@ -396,8 +397,8 @@ asio::awaitable<after> answer(http_connection& client, torchserve_generate call)
     core.facts->torchserve().predicted(model, has_version, when.granted - when.read,
                                        when.ended - when.read);
   };
-  if (call.speaks == torchserve_words::openai) {
-    with.whole = [shape = asked.shape] { return std::make_unique<whole_reply>(shape); };
+  if (call.speaks == torchserve_format::openai) {
+    with.whole = [shape = asked.shape] { return std::make_unique<openai_unary>(shape); };
     with.events = [shape = asked.shape, &client](const reply_identity& who) {
       return std::make_unique<torchserve_events>(shape, who, !client.framing.is_http_1_0);
     };
@@ -405,7 +406,7 @@ asio::awaitable<after> answer(http_connection& client, torchserve_generate call)
     const auto& echo = asked.shape.echo; // of the one prompt
     const torchserve_shape shape{call.speaks, echo.empty() ? std::string() : echo.front(),
                                  asked.shape.has_logprobs};
-    with.whole = [shape] { return std::make_unique<torchserve_whole>(shape); };
+    with.whole = [shape] { return std::make_unique<torchserve_unary>(shape); };
     with.events = [shape](const reply_identity&) {
       return std::make_unique<torchserve_pieces>(shape);
     };
@@ -430,7 +431,7 @@ asio::awaitable<after> answer(http_connection& client, torchserve_batch call) {
     }
   };
   auto open = open_each(client, std::move(call.requests), /*add_generation_prompt=*/true,
-                        /*is_stream=*/false, [&](std::size_t i) { return call.words[i]; });
+                        /*is_stream=*/false, [&](std::size_t i) { return call.client_names[i]; });
   co_return co_await generation_answer(client, std::move(open), std::move(with));
 }
 
@@ -448,7 +449,7 @@ asio::awaitable<after> answer(http_connection& client, tokenize_call call) {
       [&](const tokenized& told) {
         return is_tgi ? tgi_tokenize_body(told, text) : tokenize_body(told, call.returns_pieces);
       },
-      std::move(call.words));
+      std::move(call.client_names));
 }
 
 asio::awaitable<after> answer(http_connection& client, detokenize_call call) {

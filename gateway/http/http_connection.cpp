@@ -19,9 +19,9 @@ constexpr std::chrono::milliseconds linger_time{2'000};
 
 } // namespace
 
-http_connection::http_connection(door_core& core, door_kind door, tcp::socket socket,
+http_connection::http_connection(server_context& core, listener_kind listener, tcp::socket socket,
                                  std::uint64_t id)
-    : core_(core), door_(door), entry_(core, id), socket_(std::move(socket)),
+    : core_(core), listener_(listener), entry_(core, id), socket_(std::move(socket)),
       bell_(std::make_shared<bell>(socket_.get_executor())), buffer_(buffer_bytes_max) {}
 
 void http_connection::prepare() {
@@ -54,7 +54,7 @@ void http_connection::retire(after how) {
   bell_->on_ring(nullptr);
   if (how != after::handed_over) {
     error_code ignored;
-    socket_.say_goodbye();
+    socket_.send_close_notify();
     socket_.plain().shutdown(tcp::socket::shutdown_both, ignored);
     socket_.close(ignored);
   }
@@ -147,11 +147,11 @@ asio::awaitable<after> http_connection::reply(const http_reply& r, bool closes) 
 
 asio::awaitable<void> http_connection::linger() {
   error_code ec;
-  socket_.say_goodbye();
+  socket_.send_close_notify();
   socket_.plain().shutdown(tcp::socket::shutdown_send, ec);
   watchdog_->arm(linger_time);
   char sink[4096];
-  for (std::size_t read = 0; !ec && read < linger_bytes_max && !watchdog_->has_bitten();) {
+  for (std::size_t read = 0; !ec && read < linger_bytes_max && !watchdog_->has_expired();) {
     auto [e, n] = co_await socket_.plain().async_read_some(asio::buffer(sink), as_values);
     ec = e;
     read += n;

@@ -21,12 +21,13 @@ class http_connection : public std::enable_shared_from_this<http_connection> {
 public:
   using clock = std::chrono::steady_clock;
 
-  http_connection(door_core& core, door_kind door, tcp::socket socket, std::uint64_t id);
+  http_connection(server_context& core, listener_kind listener, tcp::socket socket,
+                  std::uint64_t id);
 
   // Once, before anything else.
   void prepare();
   // Whether the client is to speak TLS.
-  bool is_to_be_secured() const noexcept { return is_for_tls(door_) && core_.tls; }
+  bool is_to_be_secured() const noexcept { return is_for_tls(listener_) && core_.tls; }
   // Once, at the end; closes the socket unless it was handed over.
   void retire(after how);
   void stop(); // any thread: ends what is under way
@@ -67,8 +68,8 @@ public:
   // It is answered, or its client is gone: a line of the access log.
   void end_request();
 
-  door_core& core() noexcept { return core_; }
-  door_kind door() const noexcept { return door_; }
+  server_context& core() noexcept { return core_; }
+  listener_kind listener() const noexcept { return listener_; }
   const http_limits& limits() const noexcept { return core_.config().http_bounds; }
   client_socket& socket() noexcept { return socket_; }
   bell& bell_of() noexcept { return *bell_; }
@@ -87,8 +88,8 @@ public:
 private:
   void on_readable();
 
-  door_core& core_;
-  const door_kind door_;
+  server_context& core_;
+  const listener_kind listener_;
   table_entry entry_;
   client_socket socket_;
   std::shared_ptr<bell> bell_;

@@ -81,12 +81,12 @@ asio::awaitable<after> rest_of(http_connection& client, open_requests& open, wor
     bool is_well = false;
     while (auto event = is_over ? std::nullopt : open.next()) {
       const auto piece = take(call, *event);
-      const auto words = piece ? std::string() : call.how->failure_tail(piece.error());
-      is_broken = !piece && words.empty();
+      const auto client_names = piece ? std::string() : call.how->failure_tail(piece.error());
+      is_broken = !piece && client_names.empty();
       is_well = piece && piece->is_last;
       is_over = !piece || piece->is_last;
       if (!is_broken)
-        append_piece(out, piece ? piece->bytes : words, is_over, is_chunked);
+        append_piece(out, piece ? piece->bytes : client_names, is_over, is_chunked);
       if (piece && !piece->bytes.empty())
         is_between = is_between_events(call, head, piece->bytes);
     }

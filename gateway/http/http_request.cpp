@@ -82,8 +82,8 @@ std::vector<header_field> headers_of(const http_request::message& m) {
 
 } // namespace
 
-http_request::http_request(const http_limits& limits, door_kind door)
-    : limits_(limits), door_(door),
+http_request::http_request(const http_limits& limits, listener_kind listener)
+    : limits_(limits), listener_(listener),
       on_chunk_([most = limits.chunk_extension_bytes_max](
                     std::uint64_t, boost::beast::string_view extensions, error_code& ec) {
         if (extensions.size() > most) {
@@ -176,7 +176,7 @@ http_call http_request::call() const {
   call.headers_for_handlers = [&m] { return headers_of(m); };
   call.is_websocket_upgrade = boost::beast::websocket::is_upgrade(m);
   call.is_http_1_0 = m.version() < 11;
-  call.door = door_;
+  call.listener = listener_;
   call.body = m.body();
   return call;
 }

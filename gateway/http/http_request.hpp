@@ -23,7 +23,7 @@ public:
   using error_code = boost::system::error_code;
 
   // Requires: `limits` outlives the request.
-  explicit http_request(const http_limits& limits, door_kind door = door_kind::clients);
+  explicit http_request(const http_limits& limits, listener_kind listener = listener_kind::clients);
 
   parser& reader() noexcept { return reader_; }
   const message& get() const { return reader_.get(); }
@@ -44,7 +44,7 @@ public:
 
 private:
   const http_limits& limits_;
-  const door_kind door_;
+  const listener_kind listener_;
   // The parser keeps a reference to it.
   std::function<void(std::uint64_t, boost::beast::string_view, error_code&)> on_chunk_;
   parser reader_;

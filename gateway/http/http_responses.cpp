@@ -84,7 +84,7 @@ void take(kept_response& kept, stream_event& event) {
 
 // Until it is over or somebody cancels it. A server that stops leaves its ticket to be taken up
 // again.
-asio::awaitable<void> make_in_background(door_core& core, std::shared_ptr<kept_response> kept,
+asio::awaitable<void> make_in_background(server_context& core, std::shared_ptr<kept_response> kept,
                                          open_requests open, std::shared_ptr<bell> wake,
                                          std::uint64_t place) {
   const auto is_over = [&] { return core.connections.is_stopping() || kept->is_over(); };
@@ -150,7 +150,7 @@ struct begun {
   std::optional<http_reply> refusal;
 };
 
-http_reply refusal_here(door_core& core, const error& why, std::string_view model) {
+http_reply refusal_here(server_context& core, const error& why, std::string_view model) {
   return refusal_reply(refuse_here(why, *core.facts->look(), model), core.config().overload_status);
 }
 
@@ -217,7 +217,7 @@ asio::awaitable<begun> begin_background(http_connection& client, open_results op
 // is not known any more.
 asio::awaitable<begun> take_up(http_connection& client, std::string_view id) {
   const auto& config = client.core().config();
-  const auto place = response_place(id);
+  const auto place = response_position(id);
   if (!place || config.shares_http || client.core().responses.knows(id, clock::now())) {
     co_return begun{nullptr, error_reply(no_such(id))};
   }
@@ -228,7 +228,7 @@ asio::awaitable<begun> take_up(http_connection& client, std::string_view id) {
   const auto ring = std::make_shared<turning_bell>(client.wake());
   auto open = one_of(client.core().http.resume(client.who, {}, *place, /*is_resumable=*/true,
                                                [ring] { ring->ring(); }),
-                     1, response_words());
+                     1, response_field_names());
   auto out = co_await begin_background(client, std::move(open), ring, like->shape, {});
   if (out.refusal && out.refusal->status == row_of(errc::ticket_not_found).http_status) {
     out.refusal = error_reply(no_such(id));
@@ -252,7 +252,8 @@ asio::awaitable<after> answer(http_connection& client, response_create call) {
   request.input = std::move(input);
   // With what was said before.
   if (auto ok = check_ranges(request, client.core().config().request); !ok) {
-    co_return co_await client.reply(error_reply(in_client_terms(response_words(), ok.error())));
+    co_return co_await client.reply(
+        error_reply(in_client_terms(response_field_names(), ok.error())));
   }
   call.shape.calls = call.call.shape.calls;
   if (call.shape.is_background) {
@@ -262,7 +263,7 @@ asio::awaitable<after> answer(http_connection& client, response_create call) {
     auto open = one_of(client.core().http.open(client.who, std::move(request),
                                                /*add_generation_prompt=*/true, is_kept,
                                                [ring] { ring->ring(); }),
-                       1, response_words());
+                       1, response_field_names());
     auto out =
         co_await begin_background(client, std::move(open), ring, call.shape, *std::move(asked));
     if (out.refusal) {
@@ -276,7 +277,7 @@ asio::awaitable<after> answer(http_connection& client, response_create call) {
   auto open = one_of(client.core().http.open(client.who, std::move(request),
                                              /*add_generation_prompt=*/true, /*is_stream=*/false,
                                              client.wake()),
-                     1, response_words());
+                     1, response_field_names());
   auto shape = call.shape;
   if (open && shape.model.empty()) {
     shape.model = open->model();
@@ -295,7 +296,7 @@ asio::awaitable<after> answer(http_connection& client, response_create call) {
   }
   response_context with;
   with.is_stream = shape.is_stream;
-  with.whole = [&] { return std::make_unique<response_whole>(shape, keep); };
+  with.whole = [&] { return std::make_unique<response_unary>(shape, keep); };
   with.events = [&](const reply_identity& who) {
     return std::make_unique<response_events>(shape, who, keep);
   };

@@ -58,9 +58,9 @@ result<tcp::endpoint> parse_endpoint(const char* param, const std::string& text)
 }
 
 // Said to a connection beyond the limit, in one write; a full socket loses it.
-void turn_away(const gateway_state& facts, door_kind door, tcp::socket& socket) {
+void turn_away(const gateway_state& facts, listener_kind kind, tcp::socket& socket) {
   const auto full = fail(errc::overloaded, "the server has as many connections as it may have");
-  const auto reply = errors_of(family_of(door))
+  const auto reply = errors_of(family_of(kind))
                          .refusal(refuse_here(full, *facts.look()), facts.config().overload_status);
   const auto bytes = render(reply, {.is_http_1_0 = false,
                                     .keeps_alive = false,
@@ -75,14 +75,14 @@ void turn_away(const gateway_state& facts, door_kind door, tcp::socket& socket) 
 
 // One address that is listened on.
 struct listener {
-  door_kind door;
+  listener_kind kind;
   const char* param; // its key of the configuration
   tcp::acceptor acceptor;
   tcp::endpoint bound;
   bool is_shared = false;
 
-  listener(asio::io_context& io, door_kind d, const char* p)
-      : door(d), param(p), acceptor(asio::make_strand(io)) {}
+  listener(asio::io_context& io, listener_kind d, const char* p)
+      : kind(d), param(p), acceptor(asio::make_strand(io)) {}
   // `shares`: with other processes of this user that say so, among which the system spreads the
   // connections (SO_REUSEPORT); then whoever has bound it listens later.
   result<void> bind(const tcp::endpoint& endpoint, const std::string& text, bool shares);
@@ -125,12 +125,12 @@ constexpr std::chrono::system_clock::duration certificate_soon = std::chrono::ho
 
 // One address, and who may come there.
 struct http_place {
-  door_kind door;
+  listener_kind kind;
   const char* param; // its key of the configuration
   std::string text;
   tcp::endpoint endpoint;
   bool is_shared = false; // by gateways that share `http`
-  bool is_grpc = false;   // who listens there is grpc_door
+  bool is_grpc = false;   // who listens there is grpc_api_server
 };
 
 // Whoever reaches it needs a key, unless it is said that nobody does.
@@ -152,26 +152,26 @@ result<std::vector<http_place>> read_addresses(const gateway_config& config) {
   const auto& g = config.grpc;
   const bool shares = config.shares_http;
   std::vector<http_place> all{
-      {door_kind::clients, "http", config.http, {}, shares},
-      {door_kind::admin, "admin", config.admin, {}},
-      {door_kind::torchserve_inference, "torchserve_inference", ts.inference, {}, shares},
-      {door_kind::torchserve_management, "torchserve_management", ts.management, {}, shares},
-      {door_kind::torchserve_metrics, "torchserve_metrics", ts.metrics, {}},
-      {door_kind::clients, "kserve_grpc", g.kserve, {}, shares, /*is_grpc=*/true},
-      {door_kind::torchserve_inference,
+      {listener_kind::clients, "http", config.http, {}, shares},
+      {listener_kind::admin, "admin", config.admin, {}},
+      {listener_kind::torchserve_inference, "torchserve_inference", ts.inference, {}, shares},
+      {listener_kind::torchserve_management, "torchserve_management", ts.management, {}, shares},
+      {listener_kind::torchserve_metrics, "torchserve_metrics", ts.metrics, {}},
+      {listener_kind::clients, "kserve_grpc", g.kserve, {}, shares, /*is_grpc=*/true},
+      {listener_kind::torchserve_inference,
        "torchserve_grpc_inference",
        g.torchserve_inference,
        {},
        shares,
        /*is_grpc=*/true},
-      {door_kind::torchserve_management,
+      {listener_kind::torchserve_management,
        "torchserve_grpc_management",
        g.torchserve_management,
        {},
        shares,
        /*is_grpc=*/true}};
   std::erase_if(all, [](const http_place& p) {
-    return p.text.empty() && (p.is_grpc || p.door != door_kind::clients);
+    return p.text.empty() && (p.is_grpc || p.kind != listener_kind::clients);
   });
   for (auto& at : all) {
     const auto endpoint = parse_endpoint(at.param, at.text);
@@ -179,7 +179,7 @@ result<std::vector<http_place>> read_addresses(const gateway_config& config) {
       return endpoint.error();
     }
     at.endpoint = *endpoint;
-    if (at.door == door_kind::admin && !endpoint->address().is_loopback()) {
+    if (at.kind == listener_kind::admin && !endpoint->address().is_loopback()) {
       return fail_param(errc::bad_config, at.param,
                         "gateway.admin = '{}' is not a loopback address: nobody needs a key there",
                         at.text);
@@ -205,7 +205,7 @@ result<std::vector<http_place>> read_addresses(const gateway_config& config) {
 } // namespace
 
 struct http_server::wall {
-  door_core core;
+  server_context core;
   std::vector<std::unique_ptr<listener>> listeners; // `http` first
   std::vector<std::thread> threads;
 
@@ -222,7 +222,7 @@ struct http_server::wall {
 result<void> http_server::wall::bind() {
   const auto& config = core.config();
   if (!config.tls_certificate.empty()) {
-    auto keeper = tls_keeper::open(config.tls_certificate, config.tls_key);
+    auto keeper = certificate_store::open(config.tls_certificate, config.tls_key);
     if (!keeper) {
       return keeper.error();
     }
@@ -236,7 +236,7 @@ result<void> http_server::wall::bind() {
     if (at.is_grpc) {
       continue;
     }
-    listeners.push_back(std::make_unique<listener>(core.io, at.door, at.param));
+    listeners.push_back(std::make_unique<listener>(core.io, at.kind, at.param));
     if (auto ok = listeners.back()->bind(at.endpoint, at.text, at.is_shared); !ok) {
       return ok;
     }
@@ -265,15 +265,15 @@ asio::awaitable<void> http_server::wall::join_others(listener& at) {
 
 void http_server::wall::take(listener& at, tcp::socket& socket) {
   // Who comes when the server stops is cut without a word, as all others are.
-  if (start_http_session(core, at.door, socket) || core.connections.is_stopping()) {
+  if (start_http_session(core, at.kind, socket) || core.connections.is_stopping()) {
     return;
   }
   core.facts->metrics().refused("http", errc::overloaded);
-  if (is_for_tls(at.door) && core.tls) {
+  if (is_for_tls(at.kind) && core.tls) {
     error_code ignored;
     socket.close(ignored); // who is to speak TLS would not understand a word
   } else {
-    turn_away(*core.facts, at.door, socket);
+    turn_away(*core.facts, at.kind, socket);
   }
 }
 
@@ -325,7 +325,7 @@ result<void> http_server::check_free(const gateway_config& config) {
   }
   asio::io_context io;
   for (const auto& at : *where) {
-    if (auto ok = listener(io, at.door, at.param).bind(at.endpoint, at.text, false); !ok) {
+    if (auto ok = listener(io, at.kind, at.param).bind(at.endpoint, at.text, false); !ok) {
       return ok;
     }
   }
@@ -392,10 +392,10 @@ result<std::unique_ptr<http_server>> http_server::start(const request_router_act
   return std::make_unique<http_server>(std::move(w));
 }
 
-std::string http_server::url(door_kind door) const {
+std::string http_server::url(listener_kind kind) const {
   for (const auto& at : wall_->listeners) {
-    if (at->door == door) {
-      return (is_for_tls(door) && wall_->core.tls ? "https://" : "http://") + at->address();
+    if (at->kind == kind) {
+      return (is_for_tls(kind) && wall_->core.tls ? "https://" : "http://") + at->address();
     }
   }
   return {};

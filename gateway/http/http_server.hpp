@@ -36,7 +36,7 @@ public:
   ~http_server(); // stops
 
   // With the port that was taken; empty: no such door.
-  std::string url(door_kind door) const;
+  std::string url(listener_kind kind) const;
   // Reads the certificate and its key again, for connections to come. Errors: as
   // tls_context::load; then all stays as it is. Any thread.
   result<void> reload_certificate();

@@ -167,7 +167,7 @@ asio::awaitable<after> http_session::judge_read_error(const http_request& reques
     read_first_line(call, {static_cast<const char*>(unread.data()), unread.size()});
   }
   client_->begin_request(path_of(call.target));
-  if (client_->deadline().has_bitten()) {
+  if (client_->deadline().has_expired()) {
     const auto late = http_api::refuse_early(
         call, fail(errc::request_timeout, "the request did not come in time"));
     trace_refusal(request, client_->who, late.status);
@@ -190,7 +190,7 @@ asio::awaitable<after> http_session::one_request(bool is_first) {
   client_->who = {};
   client_->started_at = http_connection::clock::now();
   client_->begin_request({});
-  http_request request(client_->limits(), client_->door());
+  http_request request(client_->limits(), client_->listener());
   std::optional<error> fault;
   auto next = after::close;
   try {
@@ -338,16 +338,16 @@ asio::awaitable<after> http_session::serve(http_request& request) {
 
 } // namespace
 
-bool start_http_session(door_core& core, door_kind door, tcp::socket& socket) {
+bool start_http_session(server_context& core, listener_kind listener, tcp::socket& socket) {
   const auto& bounds = core.config().http_bounds;
   const auto most =
-      bounds.connections_max + (is_operators(door) ? bounds.admin_connections_extra : 0);
+      bounds.connections_max + (is_operators(listener) ? bounds.admin_connections_extra : 0);
   // The stop function is known only with the connection: until then there is nothing to stop.
   const auto id = core.connections.enter([] {}, most);
   if (!id) {
     return false;
   }
-  auto client = std::make_shared<http_connection>(core, door, std::move(socket), *id);
+  auto client = std::make_shared<http_connection>(core, listener, std::move(socket), *id);
   core.connections.replace(*id, [weak = std::weak_ptr(client)] {
     if (auto self = weak.lock()) {
       self->stop();

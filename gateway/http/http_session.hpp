@@ -8,6 +8,6 @@ namespace baton::gateway {
 
 // Takes the socket and serves it on its strand until it ends. False, and the socket is left alone,
 // if connections_max are open; the operator's door has a few more.
-bool start_http_session(door_core& core, door_kind door, tcp::socket& socket);
+bool start_http_session(server_context& core, listener_kind listener, tcp::socket& socket);
 
 } // namespace baton::gateway

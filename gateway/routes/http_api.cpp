@@ -241,7 +241,7 @@ std::span<const route_row> http_api::routes() noexcept {
 }
 
 std::string_view http_api::route_name(const http_call& call) {
-  if (is_torchserve(call.door)) {
+  if (is_torchserve(call.listener)) {
     return torchserve_api::route_name(call);
   }
   const auto* row = find_route(path_of(call.target), {});
@@ -252,13 +252,13 @@ namespace {
 
 const error_words& early_errors(const http_call& call) {
   const auto path = path_of(call.target);
-  return is_torchserve(call.door) ? errors_of(api_family::torchserve)
-                                  : errors_for(find_route(path, call.method), path);
+  return is_torchserve(call.listener) ? errors_of(api_family::torchserve)
+                                      : errors_for(find_route(path, call.method), path);
 }
 
 // A proxy acts on the status of the error's row, whatever the API says in its place.
 http_reply with_early_status(const http_call& call, errc code, http_reply reply) {
-  if (!is_torchserve(call.door)) {
+  if (!is_torchserve(call.listener)) {
     reply.status = row_of(code).http_status;
   }
   return reply;
@@ -277,7 +277,7 @@ http_reply http_api::refuse_early(const http_call& call, const rejected& no) {
 
 bool http_api::is_open(const http_call& call) {
   const auto path = path_of(call.target);
-  if (is_torchserve(call.door)) {
+  if (is_torchserve(call.listener)) {
     return path == "/ping";
   }
   const auto* row = find_route(path, call.method);
@@ -293,7 +293,7 @@ result<principal> http_api::identify(const http_call& call, const route_row* row
   if (access == route_access::open) {
     return principal{};
   }
-  if (access == route_access::admin && call.door == door_kind::admin) {
+  if (access == route_access::admin && call.listener == listener_kind::admin) {
     return principal{};
   }
   const auto& authenticator = facts_->authenticator();
@@ -315,10 +315,10 @@ http_api::access_result http_api::admit(const http_call& call) const {
   if (call.target == "*") { // OPTIONS of the whole server: that it is there
     return {{}, options_reply("GET, HEAD, POST, DELETE, OPTIONS")};
   }
-  if (is_torchserve(call.door)) {
+  if (is_torchserve(call.listener)) {
     return torchserve_api(facts_).admit(call);
   }
-  if (call.door == door_kind::admin && !is_local_name(call.host)) {
+  if (call.listener == listener_kind::admin && !is_local_name(call.host)) {
     return {{}, refusal(fail(errc::forbidden, "this door has no name but localhost"))};
   }
   const auto* row = find_route(path_of(call.target), call.method);
@@ -351,7 +351,7 @@ std::optional<http_reply> http_api::refuse(const http_call& call) const {
         fail(errc::unsupported_media_type, "the body must be JSON in UTF-8: application/json"),
         row);
   }
-  if (path == "/metrics" && facts_->config().shares_http && call.door != door_kind::admin) {
+  if (path == "/metrics" && facts_->config().shares_http && call.listener != listener_kind::admin) {
     return refusal(fail(errc::conflict, "several gateways share this address, and each has its own "
                                         "/metrics: ask at gateway.admin and the ports behind it"));
   }
@@ -383,7 +383,7 @@ result<response_create> http_api::read_response(const http_call& call) const {
     const auto& asked = parsed->call.request.model;
     const auto card = find_model(*facts_->look(), facts_->config().model_aliases, asked);
     if (card) { // else reception refuses it
-      tell_defaults(card->sampling, *parsed);
+      add_model_defaults(card->sampling, *parsed);
     }
   }
   return parsed;
@@ -398,7 +398,7 @@ result<void> http_api::settle_tools(openai_generate& call) const {
 }
 
 http_plan http_api::plan(const http_call& call) const {
-  if (is_torchserve(call.door)) {
+  if (is_torchserve(call.listener)) {
     return torchserve_api(facts_).plan(call);
   }
   const auto path = path_of(call.target);

@@ -30,27 +30,27 @@
 namespace baton::gateway {
 
 // Which listener a connection came through.
-enum class door_kind : std::uint8_t {
+enum class listener_kind : std::uint8_t {
   clients,
   admin,
   torchserve_inference,
   torchserve_management,
   torchserve_metrics
 };
-constexpr bool is_torchserve(door_kind door) noexcept {
-  return door >= door_kind::torchserve_inference;
+constexpr bool is_torchserve(listener_kind listener) noexcept {
+  return listener >= listener_kind::torchserve_inference;
 }
 // Where a flood of clients must not lock the operator out.
-constexpr bool is_operators(door_kind door) noexcept {
-  return door != door_kind::clients && door != door_kind::torchserve_inference;
+constexpr bool is_operators(listener_kind listener) noexcept {
+  return listener != listener_kind::clients && listener != listener_kind::torchserve_inference;
 }
 // Where there is a certificate. The operator's door is on loopback, and plain.
-constexpr bool is_for_tls(door_kind door) noexcept {
-  return door != door_kind::admin;
+constexpr bool is_for_tls(listener_kind listener) noexcept {
+  return listener != listener_kind::admin;
 }
 // In whose words a door refuses what is no request of any route.
-constexpr api_family family_of(door_kind door) noexcept {
-  return is_torchserve(door) ? api_family::torchserve : api_family::openai;
+constexpr api_family family_of(listener_kind listener) noexcept {
+  return is_torchserve(listener) ? api_family::torchserve : api_family::openai;
 }
 
 // The parts of a request that routes look at; views into the parser's memory.
@@ -72,7 +72,7 @@ struct http_call {
   std::function<std::vector<header_field>()> headers_for_handlers;
   bool is_websocket_upgrade = false;
   bool is_http_1_0 = false;
-  door_kind door = door_kind::clients;
+  listener_kind listener = listener_kind::clients;
   std::string_view body;
 };
 

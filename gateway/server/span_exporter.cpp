@@ -138,11 +138,11 @@ endpoints span_exporter::wall::addresses(instant until) {
     return {tcp::endpoint(literal, to.port)};
   }
   if (!lookup.valid()) {
-    std::promise<endpoints> told;
-    auto coming = told.get_future();
+    std::promise<endpoints> found_promise;
+    auto coming = found_promise.get_future();
     try {
-      std::thread([told = std::move(told), where = to]() mutable {
-        told.set_value(look_up(where));
+      std::thread([found_promise = std::move(found_promise), where = to]() mutable {
+        found_promise.set_value(look_up(where));
       }).detach();
     } catch (const std::system_error&) { // no thread available: treat the name as unknown
       return {};
@@ -182,14 +182,14 @@ outcome span_exporter::wall::post(const std::string& body) {
   if (ec) {
     return not_sent(fmt::format("connect: {}", ec.message()));
   }
-  http::request<http::string_body> ask(http::verb::post, to.path, 11);
-  ask.set(http::field::host, to.host_header());
-  ask.set(http::field::user_agent, "baton/" + facts->config().build);
-  ask.set(http::field::content_type, "application/json");
-  ask.keep_alive(false);
-  ask.body() = body;
-  ask.prepare_payload();
-  http::async_write(stream, ask, [&ec](error_code e, std::size_t) { ec = e; });
+  http::request<http::string_body> request(http::verb::post, to.path, 11);
+  request.set(http::field::host, to.host_header());
+  request.set(http::field::user_agent, "baton/" + facts->config().build);
+  request.set(http::field::content_type, "application/json");
+  request.keep_alive(false);
+  request.body() = body;
+  request.prepare_payload();
+  http::async_write(stream, request, [&ec](error_code e, std::size_t) { ec = e; });
   run(stream);
   if (ec) {
     return not_answered(fmt::format("send: {}", ec.message()));

@@ -213,7 +213,7 @@ void request_trace::add_usage(std::vector<span_attribute>& to) const {
   for (const auto& choice : choices_) {
     tokens += choice.tokens;
     if (choice.how != finish::none) {
-      ends.emplace_back(finish_word(choice.how));
+      ends.emplace_back(finish_name(choice.how));
     }
   }
   if (prompt_tokens_ > 0) { // known from the first chunk

@@ -15,7 +15,7 @@ namespace baton::gateway {
 struct socket_request {
   open_request open;
   reply_shape shape;
-  field_names words; // names of the fields in the client's request
+  field_names client_names; // names of the fields in the client's request
   std::optional<std::uint32_t> window;
   std::vector<std::uint32_t> sent;  // per choice: index of the last token sent
   std::vector<std::uint32_t> acked; // per choice

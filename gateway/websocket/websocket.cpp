@@ -39,7 +39,7 @@ constexpr std::size_t replies_bytes_max = 256 * 1024;
 
 class websocket_session : public std::enable_shared_from_this<websocket_session> {
 public:
-  websocket_session(door_core& core, client_socket socket, std::uint64_t id, principal who,
+  websocket_session(server_context& core, client_socket socket, std::uint64_t id, principal who,
                     socket_origin origin)
       : core_(core), entry_(core, id), who_(std::move(who)), origin_(std::move(origin)),
         ws_(std::move(socket)), bell_(std::make_shared<bell>(ws_.get_executor())) {}
@@ -66,15 +66,15 @@ private:
   void take(const socket_ack& m);
   void note(const socket_mistake& m);
   void refuse(const std::string& id, const rejected& no);
-  void say(std::string text);
+  void reply(std::string text);
 
   // Appends the messages that are ready now; true if the request has ended.
-  bool tell(const std::string& id, socket_request& r, std::vector<std::string>& out);
+  bool append_events(const std::string& id, socket_request& r, std::vector<std::string>& out);
   bool collect(const std::string& id, socket_request& r, std::vector<std::string>& out);
-  bool tell_chunk(const std::string& id, socket_request& r, const chunk& c,
-                  std::vector<std::string>& out);
+  bool append_chunk(const std::string& id, socket_request& r, const chunk& c,
+                    std::vector<std::string>& out);
 
-  door_core& core_;
+  server_context& core_;
   table_entry entry_;
   principal who_;
   const socket_origin origin_;
@@ -203,7 +203,7 @@ asio::awaitable<bool> websocket_session::read_message(std::string& text,
   co_return true;
 }
 
-void websocket_session::say(std::string text) {
+void websocket_session::reply(std::string text) {
   replies_bytes_ += text.size();
   replies_.push_back(std::move(text));
   bell_->ring();
@@ -217,7 +217,7 @@ void websocket_session::note(const socket_mistake& m) {
 }
 
 void websocket_session::refuse(const std::string& id, const rejected& no) {
-  say(socket_refusal_text(id, no));
+  reply(socket_refusal_text(id, no));
 }
 
 void websocket_session::take(std::string_view text) {
@@ -272,13 +272,13 @@ void websocket_session::take(socket_start&& m) {
   auto open = core_.websocket.open(who_, std::move(m.call.request), m.call.add_generation_prompt,
                                    /*is_stream=*/true, [b = bell_] { b->ring(); });
   if (!open) {
-    refuse(m.id, in_client_terms(m.call.words, open.refusal()));
+    refuse(m.id, in_client_terms(m.call.client_names, open.refusal()));
     return;
   }
   const auto choices = m.call.shape.choices;
   requests_.emplace(std::move(m.id),
                     socket_request{*std::move(open), std::move(m.call.shape),
-                                   std::move(m.call.words), m.window,
+                                   std::move(m.call.client_names), m.window,
                                    std::vector<std::uint32_t>(choices, 0),
                                    std::vector<std::uint32_t>(choices, 0), choices});
 }
@@ -310,13 +310,13 @@ void websocket_session::take(const socket_cancel& m) {
   const auto it = requests_.find(m.id);
   if (it == requests_.end()) {
     // It may have ended while the message was in transit: answer, but do not count a mistake.
-    say(socket_error_text(m.id, fail(errc::not_found, "no request with this id is open")));
+    reply(socket_error_text(m.id, fail(errc::not_found, "no request with this id is open")));
     return;
   }
   it->second.open.close(cancel_reason::client_asked);
   log(m.id, it->second, errc::cancelled);
   requests_.erase(it);
-  say(socket_error_text(m.id, fail(errc::cancelled, "cancelled by the client")));
+  reply(socket_error_text(m.id, fail(errc::cancelled, "cancelled by the client")));
 }
 
 void websocket_session::take(const socket_ack& m) {
@@ -337,12 +337,12 @@ void websocket_session::take(const socket_ack& m) {
   bell_->ring();
 }
 
-bool websocket_session::tell_chunk(const std::string& id, socket_request& r, const chunk& c,
-                                   std::vector<std::string>& out) {
+bool websocket_session::append_chunk(const std::string& id, socket_request& r, const chunk& c,
+                                     std::vector<std::string>& out) {
   r.used.output_tokens += c.count;
   if (const auto failure = failure_of(c)) {
     r.status = row_of(failure->code).http_status;
-    out.push_back(socket_error_text(id, in_client_terms(r.words, *failure)));
+    out.push_back(socket_error_text(id, in_client_terms(r.client_names, *failure)));
     return true; // dropping the request cancels its other choices
   }
   if (c.count > 0 || !c.text.empty()) {
@@ -365,7 +365,7 @@ bool websocket_session::collect(const std::string& id, socket_request& r,
                                 std::vector<std::string>& out) {
   std::optional<chunk> merged; // adjacent chunks of one choice become one message
   const auto flush = [&] {
-    const bool is_over = merged && tell_chunk(id, r, *merged, out);
+    const bool is_over = merged && append_chunk(id, r, *merged, out);
     merged.reset();
     return is_over;
   };
@@ -403,8 +403,9 @@ bool websocket_session::collect(const std::string& id, socket_request& r,
     const auto* broken = std::get_if<failed>(&*event);
     if (refused || broken) {
       r.status = row_of(refused ? refused->reason.code : broken->reason.code).http_status;
-      out.push_back(refused ? socket_refusal_text(id, in_client_terms(r.words, *refused))
-                            : socket_error_text(id, in_client_terms(r.words, broken->reason)));
+      out.push_back(refused
+                        ? socket_refusal_text(id, in_client_terms(r.client_names, *refused))
+                        : socket_error_text(id, in_client_terms(r.client_names, broken->reason)));
       r.open.ended();
       return true;
     }
@@ -413,8 +414,8 @@ bool websocket_session::collect(const std::string& id, socket_request& r,
 }
 
 // An exception ends only this request.
-bool websocket_session::tell(const std::string& id, socket_request& r,
-                             std::vector<std::string>& out) {
+bool websocket_session::append_events(const std::string& id, socket_request& r,
+                                      std::vector<std::string>& out) {
   bool has_ended = false;
   if (const auto fault = guarded("websocket", [&] { has_ended = collect(id, r, out); })) {
     out.push_back(socket_error_text(id, *fault));
@@ -444,7 +445,7 @@ asio::awaitable<void> websocket_session::write_loop() {
     replies_.clear();
     replies_bytes_ = 0;
     for (auto it = requests_.begin(); it != requests_.end();) {
-      if (!tell(it->first, it->second, out)) {
+      if (!append_events(it->first, it->second, out)) {
         ++it;
         continue;
       }
@@ -469,7 +470,7 @@ asio::awaitable<void> websocket_session::write_loop() {
 
 } // namespace
 
-void start_websocket_session(door_core& core, client_socket socket, upgrade_request upgrade,
+void start_websocket_session(server_context& core, client_socket socket, upgrade_request upgrade,
                              principal who, socket_origin origin) {
   // The HTTP session was counted against the limit and leaves the table now.
   const auto id = core.connections.enter([] {}, SIZE_MAX);

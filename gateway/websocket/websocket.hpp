@@ -16,7 +16,7 @@ struct socket_origin {
 
 // Takes over the socket of an HTTP session after an upgrade request, and serves it until it ends.
 // `who` is the authenticated principal of all requests on it.
-void start_websocket_session(door_core& core, client_socket socket,
+void start_websocket_session(server_context& core, client_socket socket,
                              boost::beast::http::request<boost::beast::http::string_body> upgrade,
                              principal who, socket_origin origin);
 

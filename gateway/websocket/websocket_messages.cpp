@@ -182,10 +182,10 @@ std::variant<socket_message, socket_mistake> parse_socket_message(std::string_vi
   return *std::move(message);
 }
 
-std::string granted_text(std::string_view id, const granted& told) {
+std::string granted_text(std::string_view id, const granted& grant) {
   auto out = begin("granted", id);
-  fmt::format_to(std::back_inserter(out), R"(,"ticket":{},"resume":")", told.ticket.value);
-  append_position(out, {told.ticket, told.resume_key, {}});
+  fmt::format_to(std::back_inserter(out), R"(,"ticket":{},"resume":")", grant.ticket.value);
+  append_position(out, {grant.ticket, grant.resume_key, {}});
   return out + "\"}";
 }
 
@@ -209,7 +209,7 @@ std::string done_text(std::string_view id, const chunk& c, const reply_shape& sh
       std::back_inserter(out),
       R"(,"finish_reason":"{}","usage":{{"prompt_tokens":{},"completion_tokens":{},)"
       R"("total_tokens":{},"prompt_tokens_details":{{"cached_tokens":{}}}}},"last":{}}})",
-      finish_word(c.finish), c.prompt_tokens, c.output_tokens,
+      finish_name(c.finish), c.prompt_tokens, c.output_tokens,
       std::uint64_t{c.prompt_tokens} + c.output_tokens, c.cached_tokens, is_last);
   return out;
 }

@@ -45,7 +45,7 @@ struct socket_mistake {
 std::variant<socket_message, socket_mistake> parse_socket_message(std::string_view text,
                                                                   const gateway_config& config);
 
-std::string granted_text(std::string_view id, const granted& told);
+std::string granted_text(std::string_view id, const granted& grant);
 // Requires: c has text, tokens or details.
 std::string tokens_text(std::string_view id, const chunk& c, const reply_shape& shape);
 // Ends one choice; `is_last` if no choice remains.

@@ -22,17 +22,18 @@ bool asks(const envelope& head) {
 
 } // namespace
 
-zmq_client::zmq_client(admission& opener, const hello& who, principal asker, wiring wires,
+zmq_client::zmq_client(admission& opener, const hello& who, principal identity, wiring wires,
                        instant now)
-    : opener_(opener), who_(who), asker_(std::move(asker)), wires_(std::move(wires)), heard_(now) {
+    : opener_(opener), who_(who), identity_(std::move(identity)), wires_(std::move(wires)),
+      last_seen_(now) {
   who_.api_key.clear();
 }
 
 bool zmq_client::is_silent(instant now) const {
-  return now - heard_ > opener_.facts().config().zmq_bounds.silence_max;
+  return now - last_seen_ > opener_.facts().config().zmq_bounds.silence_max;
 }
 
-void zmq_client::say(const message& m, std::uint64_t correlation) {
+void zmq_client::send(const message& m, std::uint64_t correlation) {
   if (is_lost_) {
     return;
   }
@@ -42,7 +43,7 @@ void zmq_client::say(const message& m, std::uint64_t correlation) {
   e.source_incarnation = config.incarnation;
   e.target = who_.process;
   e.target_incarnation = who_.incarnation;
-  e.source_actor = actors::well_known::door;
+  e.source_actor = actors::well_known::zmq_server;
   e.target_actor = actors::well_known::client;
   e.correlation = correlation;
   e.sequence = ++sequence_;
@@ -64,23 +65,23 @@ void zmq_client::acknowledge() {
   ack.process = config.self;
   ack.incarnation = config.incarnation;
   ack.credit_bytes = config.zmq_bounds.window_bytes;
-  say(ack, 0);
+  send(ack, 0);
 }
 
 void zmq_client::beat() {
   heartbeat h;
   h.count = ++beats_;
-  say(h, 0);
+  send(h, 0);
 }
 
 void zmq_client::take(message m, instant now) {
-  heard_ = now;
+  last_seen_ = now;
   std::visit([this](auto& content) { on(content); }, m);
 }
 
 // The client waits for an answer; the envelope has the request's number as well as the body.
 void zmq_client::refuse_unreadable(const envelope& head, const error& why, instant now) {
-  heard_ = now;
+  last_seen_ = now;
   if (asks(head) && head.correlation != 0 && may_open(head.correlation)) {
     refuse(head.correlation,
            fail(errc::invalid_request, "the request cannot be read: {}", why.message));
@@ -88,7 +89,7 @@ void zmq_client::refuse_unreadable(const envelope& head, const error& why, insta
 }
 
 void zmq_client::end_faulty(const envelope& head, const error& why, instant now) {
-  heard_ = now;
+  last_seen_ = now;
   if (asks(head) && head.correlation != 0) {
     end_faulty(head.correlation, why);
   }
@@ -99,7 +100,7 @@ void zmq_client::end_faulty(std::uint64_t request, const error& why) {
   if (it == requests_.end()) {
     return refuse(request, why);
   }
-  tell_failure(request, it->second, why);
+  send_failure(request, it->second, why);
   held_.erase(request);
   forget(request); // and cancel its ticket
 }
@@ -132,7 +133,7 @@ void zmq_client::on(generate& m) {
   }
   const auto choices = m.choices;
   enter(number,
-        opener_.open(asker_, std::move(m), /*add_generation_prompt=*/true, /*is_stream=*/true,
+        opener_.open(identity_, std::move(m), /*add_generation_prompt=*/true, /*is_stream=*/true,
                      wires_.wake_for(number)),
         choices);
 }
@@ -145,7 +146,7 @@ void zmq_client::on(const resume& m) {
     return refuse(m.request, ok.error());
   }
   enter(m.request,
-        opener_.resume(asker_, {}, {m.ticket, m.resume_key, m.from}, /*is_resumable=*/true,
+        opener_.resume(identity_, {}, {m.ticket, m.resume_key, m.from}, /*is_resumable=*/true,
                        wires_.wake_for(m.request)),
         m.from.size());
 }
@@ -167,13 +168,13 @@ void zmq_client::enter(std::uint64_t request, open_result open, std::size_t choi
 }
 
 void zmq_client::refuse(std::uint64_t request, const error& reason) {
-  opener_.trace_refusal(asker_, reason.code);
+  opener_.trace_refusal(identity_, reason.code);
   refuse(request, refuse_here(reason, *opener_.facts().look()));
 }
 
 void zmq_client::refuse(std::uint64_t request, rejected no) {
   no.request = request;
-  say(no, request);
+  send(no, request);
 }
 
 void zmq_client::on(tokenize& m) {
@@ -181,7 +182,7 @@ void zmq_client::on(tokenize& m) {
     return;
   }
   const auto number = m.request;
-  auto open = opener_.tokenize(asker_, {}, std::move(m), wires_.wake_for(number));
+  auto open = opener_.tokenize(identity_, {}, std::move(m), wires_.wake_for(number));
   if (open) {
     requests_.emplace(number, open_entry{*std::move(open), {}, {}});
     return;
@@ -189,14 +190,14 @@ void zmq_client::on(tokenize& m) {
   tokenized no;
   no.request = number;
   no.failure = open.refusal().reason;
-  say(no, number);
+  send(no, number);
 }
 
 void zmq_client::on(detokenize& m) {
   if (!may_open(m.request)) {
     return;
   }
-  auto open = opener_.detokenize(asker_, {}, std::move(m.ids), wires_.wake_for(m.request));
+  auto open = opener_.detokenize(identity_, {}, std::move(m.ids), wires_.wake_for(m.request));
   if (open) {
     requests_.emplace(m.request, open_entry{*std::move(open), {}, {}});
     return;
@@ -204,7 +205,7 @@ void zmq_client::on(detokenize& m) {
   detokenized no;
   no.request = m.request;
   no.failure = open.refusal().reason;
-  say(no, m.request);
+  send(no, m.request);
 }
 
 void zmq_client::on(infer& m) {
@@ -220,27 +221,27 @@ void zmq_client::on(infer& m) {
     const auto language =
         kserve_model_named(*facts.look(), facts.config().model_aliases, m.model, m.version);
     if (language) {
-      return ask_language(m, *language);
+      return open_language_infer(m, *language);
     }
   }
-  enter(number, opener_.infer(asker_, std::move(m), wires_.wake_for(number)), /*choices=*/0);
+  enter(number, opener_.infer(identity_, std::move(m), wires_.wake_for(number)), /*choices=*/0);
 }
 
-void zmq_client::ask_language(const infer& m, const std::string& model) {
+void zmq_client::open_language_infer(const infer& m, const std::string& model) {
   auto read = read_language_infer(m, model, opener_.facts().config());
   if (!read) {
     return refuse(m.request, read.error());
   }
   read->request.deadline = sooner(read->request.deadline, m.deadline);
-  auto open = opener_.open(asker_, std::move(read->request), /*add_generation_prompt=*/true,
+  auto open = opener_.open(identity_, std::move(read->request), /*add_generation_prompt=*/true,
                            /*is_stream=*/false, wires_.wake_for(m.request));
   if (!open) {
-    return refuse(m.request, in_client_terms(read->words, open.refusal()));
+    return refuse(m.request, in_client_terms(read->client_names, open.refusal()));
   }
   enter(m.request, std::move(open), /*choices=*/0);
   auto& entry = requests_.at(m.request);
   entry.pieces.emplace(std::move(read->shape));
-  entry.words = std::move(read->words);
+  entry.client_names = std::move(read->client_names);
 }
 
 void zmq_client::on(const cancel_infer& m) {
@@ -265,7 +266,7 @@ void zmq_client::on(const cancel& m) {
   auto& entry = requests_.at(number);
   entry.open.close(cancel_reason::client_asked);
   opener_.counts().client_gone(opener_.protocol());
-  tell_failure(number, entry, fail(errc::cancelled, "cancelled by the client"));
+  send_failure(number, entry, fail(errc::cancelled, "cancelled by the client"));
   held_.erase(number);
   forget(number);
 }
@@ -293,17 +294,17 @@ void zmq_client::on(const credit& m) {
 void zmq_client::on(const list_models& m) {
   models answer;
   answer.request = m.request;
-  if (opener_.facts().authenticator().renew(asker_)) {
+  if (opener_.facts().authenticator().renew(identity_)) {
     answer.cards = models_of(*opener_.facts().look());
   }
-  say(answer, m.request);
+  send(answer, m.request);
 }
 
 void zmq_client::on(const query_status& m) {
   const auto now = opener_.facts().look();
   const auto stand = standing_of(*now);
-  const auto asker = opener_.facts().authenticator().renew(asker_);
-  const bool sees_all = asker && asker->role == key_role::admin; // as for /cluster
+  const auto identity = opener_.facts().authenticator().renew(identity_);
+  const bool sees_all = identity && identity->role == key_role::admin; // as for /cluster
   auto answer = sees_all ? now->cluster.value_or(cluster_status{}) : cluster_status{};
   answer.request = m.request;
   answer.phase = stand.phase;
@@ -313,15 +314,15 @@ void zmq_client::on(const query_status& m) {
   if (sees_all) {
     answer.load = first.load;
   }
-  say(answer, m.request);
+  send(answer, m.request);
 }
 
-bool zmq_client::tell_chunk(std::uint64_t request, open_entry& entry, chunk c) {
+bool zmq_client::send_chunk(std::uint64_t request, open_entry& entry, chunk c) {
   const auto choice = c.choice;
   const bool ends = c.finish != finish::none;
   const bool fails = c.finish == finish::failed || c.finish == finish::cancelled;
   c.request = request;
-  say(c, request);
+  send(c, request);
   if (ends && choice < entry.finished.size()) {
     entry.finished[choice] = true;
   }
@@ -334,14 +335,14 @@ bool zmq_client::tell_chunk(std::uint64_t request, open_entry& entry, chunk c) {
 }
 
 // An entry dropped before its end, with a failed choice, is cancelled.
-bool zmq_client::tell_piece(std::uint64_t request, open_entry& entry, const chunk& c) {
+bool zmq_client::send_piece(std::uint64_t request, open_entry& entry, const chunk& c) {
   if (const auto why = failure_of(c)) {
-    tell_failure(request, entry, *why);
+    send_failure(request, entry, *why);
     return true;
   }
   if (auto piece = entry.pieces->take(c)) {
     piece->request = request;
-    say(*std::move(piece), request);
+    send(*std::move(piece), request);
   }
   if (entry.pieces->has_ended()) {
     entry.open.ended();
@@ -350,7 +351,7 @@ bool zmq_client::tell_piece(std::uint64_t request, open_entry& entry, const chun
 }
 
 // A granted request ends with one failed chunk for each open choice.
-void zmq_client::tell_failure(std::uint64_t request, open_entry& entry, const error& reason) {
+void zmq_client::send_failure(std::uint64_t request, open_entry& entry, const error& reason) {
   if (entry.tickets.empty()) {
     refuse(request, refuse_here(reason, *opener_.facts().look()));
     return;
@@ -365,11 +366,11 @@ void zmq_client::tell_failure(std::uint64_t request, open_entry& entry, const er
     c.choice = static_cast<std::uint32_t>(i);
     c.finish = reason.code == errc::cancelled ? finish::cancelled : finish::failed;
     c.failure = reason;
-    say(c, request);
+    send(c, request);
   }
 }
 
-bool zmq_client::tell(std::uint64_t request, open_entry& entry, stream_event e) {
+bool zmq_client::send_event(std::uint64_t request, open_entry& entry, stream_event e) {
   if (auto* g = std::get_if<granted>(&e)) {
     if (entry.pieces) {
       return false; // cancelled by its number, and never resumed
@@ -377,17 +378,17 @@ bool zmq_client::tell(std::uint64_t request, open_entry& entry, stream_event e) 
     g->request = request;
     entry.tickets.push_back(g->ticket);
     tickets_.emplace(g->ticket, request);
-    say(*g, request);
+    send(*g, request);
     return false;
   }
   if (auto* c = std::get_if<chunk>(&e)) {
-    return entry.pieces ? tell_piece(request, entry, *c)
-                        : tell_chunk(request, entry, std::move(*c));
+    return entry.pieces ? send_piece(request, entry, *c)
+                        : send_chunk(request, entry, std::move(*c));
   }
   if (auto* i = std::get_if<inferred>(&e)) {
     const bool is_last = i->is_last;
     i->request = request;
-    say(std::move(*i), request);
+    send(std::move(*i), request);
     if (is_last) {
       entry.open.ended();
     }
@@ -396,15 +397,15 @@ bool zmq_client::tell(std::uint64_t request, open_entry& entry, stream_event e) 
   entry.open.ended();
   if (auto* r = std::get_if<rejected>(&e)) {
     r->request = request;
-    say(*r, request);
+    send(*r, request);
   } else if (auto* t = std::get_if<tokenized>(&e)) {
     t->request = request;
-    say(*t, request);
+    send(*t, request);
   } else if (auto* d = std::get_if<detokenized>(&e)) {
     d->request = request;
-    say(*d, request);
+    send(*d, request);
   } else {
-    tell_failure(request, entry, std::get<failed>(e).reason);
+    send_failure(request, entry, std::get<failed>(e).reason);
   }
   return true;
 }
@@ -424,8 +425,8 @@ void zmq_client::pump(std::uint64_t request) {
     if (!event) {
       return;
     }
-    use_client_terms(entry.words, *event);
-    if (tell(request, entry, *std::move(event))) {
+    use_client_terms(entry.client_names, *event);
+    if (send_event(request, entry, *std::move(event))) {
       forget(request);
       return;
     }

@@ -29,11 +29,11 @@ public:
   };
 
   // `identity`: the client as the authenticator identified it.
-  zmq_client(admission& opener, const hello& who, principal asker, wiring wires, instant now);
+  zmq_client(admission& opener, const hello& who, principal identity, wiring wires, instant now);
 
   process_id process() const noexcept { return who_.process; }
   epoch_id incarnation() const noexcept { return who_.incarnation; }
-  const principal& asker() const noexcept { return asker_; }
+  const principal& identity() const noexcept { return identity_; }
   // The client is unreachable: drop it.
   bool is_lost() const noexcept { return is_lost_; }
   bool is_silent(instant now) const;
@@ -56,7 +56,7 @@ private:
     std::vector<ticket_id> tickets;             // the last one is current
     std::vector<bool> finished;                 // per choice; empty: not a generation
     std::optional<language_pieces> pieces = {}; // for a language model requested with tensors
-    field_names words = {};                     // names of the fields in the client's request
+    field_names client_names = {};              // names of the fields in the client's request
   };
 
   void on(generate& m);
@@ -65,7 +65,7 @@ private:
   void on(detokenize& m);
   void on(infer& m);
   // A language model, addressed by the name of its card.
-  void ask_language(const infer& m, const std::string& model);
+  void open_language_infer(const infer& m, const std::string& model);
   void on(const cancel_infer& m);
   void on(const cancel& m);
   void on(const credit& m);
@@ -82,16 +82,16 @@ private:
   void refuse(std::uint64_t request, rejected no);
   void forget(std::uint64_t request);
   // True: the request has ended.
-  bool tell(std::uint64_t request, open_entry& entry, stream_event e);
-  bool tell_chunk(std::uint64_t request, open_entry& entry, chunk c);
-  bool tell_piece(std::uint64_t request, open_entry& entry, const chunk& c);
-  void tell_failure(std::uint64_t request, open_entry& entry, const error& reason);
-  void say(const message& m, std::uint64_t correlation);
+  bool send_event(std::uint64_t request, open_entry& entry, stream_event e);
+  bool send_chunk(std::uint64_t request, open_entry& entry, chunk c);
+  bool send_piece(std::uint64_t request, open_entry& entry, const chunk& c);
+  void send_failure(std::uint64_t request, open_entry& entry, const error& reason);
+  void send(const message& m, std::uint64_t correlation);
   bool has_credit() const noexcept;
 
   admission& opener_;
   hello who_;
-  principal asker_;
+  principal identity_;
   wiring wires_;
   std::map<std::uint64_t, open_entry> requests_; // by the client's request number
   // Includes earlier tickets: a client may cancel with one until it learns the new one.
@@ -101,7 +101,7 @@ private:
   std::uint64_t data_bytes_ = 0;
   std::uint64_t credited_bytes_ = 0;
   std::uint64_t beats_ = 0;
-  instant heard_;
+  instant last_seen_;
   bool is_lost_ = false;
 };
 

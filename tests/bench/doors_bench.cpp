@@ -4,7 +4,7 @@
 // process of its own that reads every socket and does nothing else. Run by tests/bench/doors.py and
 // by people.
 #include "gateway/dispatch/request_router.hpp"
-#include "gateway/server/door_server.hpp"
+#include "gateway/server/api_servers.hpp"
 #include "schema/ensure.hpp"
 #include "tests/bench/doors_grpc_client.hpp"
 
@@ -328,15 +328,15 @@ result<measured> be_gateway(const wishes& w, shared_counts& counts, int port_out
   card.sequences_max = streams_most;
   card.phase = phase::ready;
   caf::anon_send(all.pipeline_clients[0], card);
-  auto doors = gateway::door_server::start(system, facts, all.router);
-  if (!doors) {
-    return doors.error();
+  auto servers = gateway::api_servers::start(system, facts, all.router);
+  if (!servers) {
+    return servers.error();
   }
   while (standing_of(*facts->look()).phase != phase::ready) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  const auto port =
-      port_of(w.is_grpc ? (*doors)->grpc_address(gateway::grpc_service::kserve) : (*doors)->url());
+  const auto port = port_of(w.is_grpc ? (*servers)->grpc_address(gateway::grpc_service::kserve)
+                                      : (*servers)->url());
   ENSURE(write(port_out, &port, sizeof port) == sizeof port, "write");
   const auto streams = who->wait(w.streams);
   const auto begun = clock_type::now();
@@ -352,7 +352,7 @@ result<measured> be_gateway(const wishes& w, shared_counts& counts, int port_out
   out.gateway_seconds = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) - before - heads_own;
   out.wall_seconds = std::chrono::duration<double>(clock_type::now() - begun).count();
   out.events = counts.read;
-  (*doors)->stop();
+  (*servers)->stop();
   caf::anon_send_exit(all.router, caf::exit_reason::user_shutdown);
   caf::anon_send_exit(all.pipeline_clients[0], caf::exit_reason::user_shutdown);
   caf::anon_send_exit(head, caf::exit_reason::user_shutdown);

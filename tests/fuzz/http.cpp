@@ -76,13 +76,13 @@ void check_reply(const http_reply& reply, const reply_framing& framing) {
 
 // Whether another request may follow.
 bool one_request(const http_api& open, const http_api& keyed, const http_limits& limits,
-                 door_kind door, sent_bytes& client, boost::beast::flat_buffer& buffer) {
-  http_request request(limits, door);
+                 listener_kind listener, sent_bytes& client, boost::beast::flat_buffer& buffer) {
+  http_request request(limits, listener);
   error_code ec;
   http::read_header(client, buffer, request.reader(), ec);
   if (!ec) {
     const auto locked_out = keyed.admit(request.call());
-    ENSURE(locked_out.refusal || locked_out.who.name() == "user" || is_torchserve(door) ||
+    ENSURE(locked_out.refusal || locked_out.who.name() == "user" || is_torchserve(listener) ||
                request.call().target.starts_with("/health") ||
                request.call().target.starts_with("/ping") ||
                request.call().target.starts_with("/page/") || // the files ask for the key
@@ -119,14 +119,15 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   for (const std::size_t piece : {SIZE_MAX, std::size_t{7}}) {
     sent_bytes client(fuzz::text_of(data, size), piece);
     boost::beast::flat_buffer buffer(buffer_bytes_max);
-    while (one_request(open, keyed, limits, door_kind::clients, client, buffer)) {
+    while (one_request(open, keyed, limits, listener_kind::clients, client, buffer)) {
     }
   }
-  for (const auto door : {door_kind::torchserve_inference, door_kind::torchserve_management,
-                          door_kind::torchserve_metrics}) {
+  for (const auto listener :
+       {listener_kind::torchserve_inference, listener_kind::torchserve_management,
+        listener_kind::torchserve_metrics}) {
     sent_bytes client(fuzz::text_of(data, size), SIZE_MAX);
     boost::beast::flat_buffer buffer(buffer_bytes_max);
-    while (one_request(open, keyed, limits, door, client, buffer)) {
+    while (one_request(open, keyed, limits, listener, client, buffer)) {
     }
   }
   return 0;

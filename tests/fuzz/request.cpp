@@ -84,7 +84,7 @@ void check_worker(const result<kserve_worker_call>& call) {
   ENSURE(told, "read, but no tensors: {}", told.error().message);
   for (const bool is_binary : {false, true}) {
     shape.is_binary = is_binary;
-    kserve_worker_whole whole(shape);
+    kserve_worker_unary whole(shape);
     const auto text = whole.take(answer);
     ENSURE(text || !is_binary, "tensors that cannot be told in bytes: {}", text.error().message);
   }
@@ -183,12 +183,13 @@ void check_routes(std::string_view body) {
        {"/predictions/m", "/predictions/w", "/predictions/m/1.0/v1/chat/completions",
         "/predictions/m/1.0/v1/completions", "/explanations/w", "/v1/models/m:predict",
         "/v1/models/w:predict", "/v2/models/m/infer", "/models"})
-    for (const auto door : {door_kind::torchserve_inference, door_kind::torchserve_management})
+    for (const auto listener :
+         {listener_kind::torchserve_inference, listener_kind::torchserve_management})
       for (const auto* media : {"", "application/json", "application/x-www-form-urlencoded"}) {
         http_call call;
         call.method = "POST";
         call.target = target;
-        call.door = door;
+        call.listener = listener;
         call.content_type = media;
         call.body = body;
         if (!api.admit(call).refusal)

@@ -190,7 +190,7 @@ private:
     if (route == kserve_route::generate_stream) {
       out.how = std::make_unique<kserve_worker_events>(std::move(read->shape));
     } else {
-      out.how = std::make_unique<kserve_worker_whole>(std::move(read->shape));
+      out.how = std::make_unique<kserve_worker_unary>(std::move(read->shape));
     }
     return out;
   }

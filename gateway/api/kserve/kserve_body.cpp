@@ -125,10 +125,10 @@ private:
     field_reader one(value, at);
     one.require("name");
     one.require("datatype");
-    said_input said;
-    said.name = one.text("name", {}, tensor_name_bytes_max);
-    said.datatype = one.text("datatype", {}, tensor_name_bytes_max);
-    said.shape = read_shape(one);
+    given_input given;
+    given.name = one.text("name", {}, tensor_name_bytes_max);
+    given.datatype = one.text("datatype", {}, tensor_name_bytes_max);
+    given.shape = read_shape(one);
     std::optional<std::size_t> size;
     one.object(
         "parameters",
@@ -139,12 +139,12 @@ private:
           }
         },
         unsupported_of_tensors);
-    said.data = one.find("data");
+    given.data = one.find("data");
     if (auto ok = one.finish(); !ok) {
       return fields_.refuse(ok.error());
     }
-    const auto name = shown_name(said.name);
-    if (!said.data == !size) {
+    const auto name = shown_name(given.name);
+    if (!given.data == !size) {
       return fields_.refuse({errc::invalid_value,
                              fmt::format("input '{}' must have one of 'data' and "
                                          "'parameters.binary_data_size'",
@@ -158,10 +158,10 @@ private:
                                            name, *size, bytes_.size()),
                                name});
       }
-      said.bytes = bytes_.substr(0, *size); // inputs are contiguous, in this order
+      given.bytes = bytes_.substr(0, *size); // inputs are contiguous, in this order
       bytes_.remove_prefix(*size);
     }
-    keep(then_.input(said));
+    keep(then_.input(given));
   }
 
   void read_output(const json& value, const std::string& at) {

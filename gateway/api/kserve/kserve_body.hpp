@@ -24,7 +24,7 @@ inline constexpr std::size_t tensor_name_bytes_max = 256; // short names only
 std::string shown_name(std::string_view name);
 
 // Exactly one of `data` and `bytes` holds the values.
-struct said_input {
+struct given_input {
   std::string name, datatype;
   std::vector<std::int64_t> shape;
   const json* data = nullptr;
@@ -33,7 +33,7 @@ struct said_input {
 
 // Callbacks for the tensors, in the order of the body; the first error ends the parse.
 struct infer_readers {
-  std::function<result<void>(const said_input&)> input;
+  std::function<result<void>(const given_input&)> input;
   std::function<result<void>(const std::string& name, bool is_binary)> output;
 };
 

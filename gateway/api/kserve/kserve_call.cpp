@@ -86,16 +86,16 @@ result<void> add_parameter(kserve_call& call, std::string_view name, std::string
 result<kserve_call> parse_infer(std::string_view body, std::string_view json_bytes,
                                 const request_limits& limits) {
   kserve_call call;
-  const infer_readers readers{[&call](const said_input& said) -> result<void> {
-                                const auto row = input_named(said.name, said.datatype);
-                                const auto count = row ? count_of(**row, said.shape) : row.error();
+  const infer_readers readers{[&call](const given_input& given) -> result<void> {
+                                const auto row = input_named(given.name, given.datatype);
+                                const auto count = row ? count_of(**row, given.shape) : row.error();
                                 if (!count) {
                                   return count.error();
                                 }
                                 return add_input(call, **row,
-                                                 said.data
-                                                     ? values_of_json(**row, *said.data, *count)
-                                                     : values_of_bytes(**row, said.bytes, *count));
+                                                 given.data
+                                                     ? values_of_json(**row, *given.data, *count)
+                                                     : values_of_bytes(**row, given.bytes, *count));
                               },
                               [&call](const std::string& name, bool is_binary) {
                                 return add_output(call, name, is_binary);

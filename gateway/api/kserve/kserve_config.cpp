@@ -25,7 +25,7 @@ ordered default_of(const config_field& f) {
     return 0;
   case config_type::real:
     return 0.0;
-  case config_type::word:
+  case config_type::enumeration:
     return std::string(f.target.substr(0, f.target.find(' ')));
   case config_type::text:
   case config_type::message:
@@ -34,7 +34,7 @@ ordered default_of(const config_field& f) {
   return "";
 }
 
-ordered with_defaults(const ordered& said, std::string_view message) {
+ordered with_defaults(const ordered& given, std::string_view message) {
   auto whole = ordered::object();
   for (const auto& f : config_fields) {
     if (f.of != message) {
@@ -43,17 +43,17 @@ ordered with_defaults(const ordered& said, std::string_view message) {
     const std::string name(f.name);
     const bool is_message = f.type == config_type::message;
     const bool is_one = f.count == config_count::one || f.count == config_count::choice;
-    if (!said.contains(name)) {
+    if (!given.contains(name)) {
       if (f.count != config_count::choice && !(is_message && is_one)) {
         whole[name] = default_of(f);
       }
     } else if (!is_message) {
-      whole[name] = said[name];
+      whole[name] = given[name];
     } else if (is_one) {
-      whole[name] = with_defaults(said[name], f.target);
+      whole[name] = with_defaults(given[name], f.target);
     } else {
       auto& all = whole[name] = default_of(f);
-      for (const auto& [key, value] : said[name].items()) {
+      for (const auto& [key, value] : given[name].items()) {
         if (f.count == config_count::many) {
           all.push_back(with_defaults(value, f.target));
         } else {
@@ -66,9 +66,9 @@ ordered with_defaults(const ordered& said, std::string_view message) {
 }
 
 // Adds the configured fields of a tensor besides its name, type and shape.
-void add_said(ordered& tensors, const ordered& said) {
+void add_given(ordered& tensors, const ordered& given) {
   for (auto& tensor : tensors) {
-    for (const auto& one : said) {
+    for (const auto& one : given) {
       if (one.value("name", std::string()) == tensor["name"]) {
         auto both = one;
         both.update(tensor);
@@ -160,19 +160,19 @@ void complete_batches(ordered& config) {
 
 } // namespace
 
-ordered whole_config(ordered said, const ordered& told, std::size_t processes) {
-  const bool is_of_triton = !said.empty();
-  auto config = std::move(said);
-  for (const auto& [name, value] : told.items()) {
-    const bool is_said = config.contains(name);
+ordered whole_config(ordered given, const ordered& known, std::size_t processes) {
+  const bool is_of_triton = !given.empty();
+  auto config = std::move(given);
+  for (const auto& [name, value] : known.items()) {
+    const bool is_given = config.contains(name);
     if (name == "input" || name == "output") {
       auto tensors = value;
-      if (is_said) {
-        add_said(tensors, config[name]);
+      if (is_given) {
+        add_given(tensors, config[name]);
       }
       config[name] = std::move(tensors);
     } else if (name == "dynamic_batching" || name == "instance_group" || name == "backend") {
-      if (!is_said && !is_of_triton) {
+      if (!is_given && !is_of_triton) {
         config[name] = value;
       }
     } else {
@@ -181,7 +181,7 @@ ordered whole_config(ordered said, const ordered& told, std::size_t processes) {
   }
   if (is_of_triton) {
     complete_kind(config);
-    complete_groups(config["instance_group"], told["name"].get<std::string>(), processes);
+    complete_groups(config["instance_group"], known["name"].get<std::string>(), processes);
     complete_batches(config);
     for (const auto* memory : {"input_pinned_memory", "output_pinned_memory"}) {
       auto& optimization = config["optimization"];
@@ -193,14 +193,14 @@ ordered whole_config(ordered said, const ordered& told, std::size_t processes) {
   return with_defaults(config, "");
 }
 
-std::string platform_told(const worker_facts& facts) {
+std::string reported_platform(const worker_facts& facts) {
   if (facts.config.empty()) {
     return facts.platform;
   }
-  auto said = ordered::parse(facts.config);
-  complete_kind(said);
-  const auto platform = said.value("platform", std::string());
-  return platform.empty() ? said.value("backend", facts.platform) : platform;
+  auto given = ordered::parse(facts.config);
+  complete_kind(given);
+  const auto platform = given.value("platform", std::string());
+  return platform.empty() ? given.value("backend", facts.platform) : platform;
 }
 
 } // namespace baton::gateway

@@ -10,9 +10,9 @@ namespace baton::gateway {
 
 // `given`: [[workers]].triton_config, checked (cluster/config/triton_config.hpp). `known` has the
 // other keys of [[workers]], as the same fields; it has priority.
-nlohmann::ordered_json whole_config(nlohmann::ordered_json said, const nlohmann::ordered_json& told,
-                                    std::size_t processes);
+nlohmann::ordered_json whole_config(nlohmann::ordered_json given,
+                                    const nlohmann::ordered_json& known, std::size_t processes);
 // The platform field of the metadata: the platform, or the backend if there is none.
-std::string platform_told(const worker_facts& facts);
+std::string reported_platform(const worker_facts& facts);
 
 } // namespace baton::gateway

@@ -8,7 +8,7 @@
 
 namespace baton::gateway {
 
-enum class config_type : unsigned char { text, flag, whole, real, word, message };
+enum class config_type : unsigned char { text, flag, whole, real, enumeration, message };
 enum class config_count : unsigned char {
   one,    // unset: output with its default, unless a message
   choice, // a oneof: output only if set
@@ -24,7 +24,7 @@ struct config_field {
   std::string_view target{}; // the message's type; or the enum's values, the default first
 };
 
-namespace config_words {
+namespace config_enums {
 inline constexpr std::string_view datatype =
     "TYPE_INVALID TYPE_BOOL TYPE_UINT8 TYPE_UINT16 TYPE_UINT32 TYPE_UINT64 TYPE_INT8 TYPE_INT16 "
     "TYPE_INT32 TYPE_INT64 TYPE_FP16 TYPE_FP32 TYPE_FP64 TYPE_STRING TYPE_BF16";
@@ -39,12 +39,12 @@ inline constexpr std::string_view control =
     "CONTROL_SEQUENCE_START CONTROL_SEQUENCE_READY CONTROL_SEQUENCE_END CONTROL_SEQUENCE_CORRID";
 inline constexpr std::string_view instance = "KIND_AUTO KIND_GPU KIND_CPU KIND_MODEL";
 inline constexpr std::string_view secondary = "KIND_NVDLA";
-} // namespace config_words
+} // namespace config_enums
 
 inline constexpr auto config_fields = [] {
   using enum config_type;
   using enum config_count;
-  namespace w = config_words;
+  namespace w = config_enums;
   return std::array{
       config_field{"", "name"},
       config_field{"", "platform"},
@@ -77,8 +77,8 @@ inline constexpr auto config_fields = [] {
       config_field{"latest", "num_versions", whole},
       config_field{"specific", "versions", whole, many},
       config_field{"input", "name"},
-      config_field{"input", "data_type", word, one, w::datatype},
-      config_field{"input", "format", word, one, w::format},
+      config_field{"input", "data_type", enumeration, one, w::datatype},
+      config_field{"input", "format", enumeration, one, w::format},
       config_field{"input", "dims", whole, many},
       config_field{"input", "reshape", message, one, "reshape"},
       config_field{"input", "is_shape_tensor", flag},
@@ -86,22 +86,22 @@ inline constexpr auto config_fields = [] {
       config_field{"input", "optional", flag},
       config_field{"input", "is_non_linear_format_io", flag},
       config_field{"output", "name"},
-      config_field{"output", "data_type", word, one, w::datatype},
+      config_field{"output", "data_type", enumeration, one, w::datatype},
       config_field{"output", "dims", whole, many},
       config_field{"output", "reshape", message, one, "reshape"},
       config_field{"output", "label_filename"},
       config_field{"output", "is_shape_tensor", flag},
       config_field{"output", "is_non_linear_format_io", flag},
       config_field{"reshape", "shape", whole, many},
-      config_field{"batch_input", "kind", word, one, w::batch_input},
+      config_field{"batch_input", "kind", enumeration, one, w::batch_input},
       config_field{"batch_input", "target_name", text, many},
-      config_field{"batch_input", "data_type", word, one, w::datatype},
+      config_field{"batch_input", "data_type", enumeration, one, w::datatype},
       config_field{"batch_input", "source_input", text, many},
       config_field{"batch_output", "target_name", text, many},
-      config_field{"batch_output", "kind", word, one, w::batch_output},
+      config_field{"batch_output", "kind", enumeration, one, w::batch_output},
       config_field{"batch_output", "source_input", text, many},
       config_field{"optimization", "graph", message, one, "graph"},
-      config_field{"optimization", "priority", word, one, w::priority},
+      config_field{"optimization", "priority", enumeration, one, w::priority},
       config_field{"optimization", "cuda", message, one, "cuda"},
       config_field{"optimization", "execution_accelerators", message, one, "accelerators"},
       config_field{"optimization", "input_pinned_memory", message, one, "enable"},
@@ -131,7 +131,7 @@ inline constexpr auto config_fields = [] {
       config_field{"dynamic_batching", "default_priority_level", whole},
       config_field{"dynamic_batching", "default_queue_policy", message, one, "queue_policy"},
       config_field{"dynamic_batching", "priority_queue_policy", message, map, "queue_policy"},
-      config_field{"queue_policy", "timeout_action", word, one, w::timeout_action},
+      config_field{"queue_policy", "timeout_action", enumeration, one, w::timeout_action},
       config_field{"queue_policy", "default_timeout_microseconds", whole},
       config_field{"queue_policy", "allow_timeout_override", flag},
       config_field{"queue_policy", "max_queue_size", whole},
@@ -149,19 +149,19 @@ inline constexpr auto config_fields = [] {
       config_field{"oldest", "preserve_ordering", flag},
       config_field{"control_input", "name"},
       config_field{"control_input", "control", message, many, "control"},
-      config_field{"control", "kind", word, one, w::control},
+      config_field{"control", "kind", enumeration, one, w::control},
       config_field{"control", "int32_false_true", whole, many},
       config_field{"control", "fp32_false_true", real, many},
       config_field{"control", "bool_false_true", flag, many},
-      config_field{"control", "data_type", word, one, w::datatype},
+      config_field{"control", "data_type", enumeration, one, w::datatype},
       config_field{"state", "input_name"},
       config_field{"state", "output_name"},
-      config_field{"state", "data_type", word, one, w::datatype},
+      config_field{"state", "data_type", enumeration, one, w::datatype},
       config_field{"state", "dims", whole, many},
       config_field{"state", "initial_state", message, many, "initial_state"},
       config_field{"state", "use_same_buffer_for_input_output", flag},
       config_field{"state", "use_growable_memory", flag},
-      config_field{"initial_state", "data_type", word, one, w::datatype},
+      config_field{"initial_state", "data_type", enumeration, one, w::datatype},
       config_field{"initial_state", "dims", whole, many},
       config_field{"initial_state", "zero_data", flag, choice},
       config_field{"initial_state", "data_file", text, choice},
@@ -174,7 +174,7 @@ inline constexpr auto config_fields = [] {
       config_field{"step", "output_map", text, map},
       config_field{"step", "model_namespace"},
       config_field{"instance_group", "name"},
-      config_field{"instance_group", "kind", word, one, w::instance},
+      config_field{"instance_group", "kind", enumeration, one, w::instance},
       config_field{"instance_group", "count", whole},
       config_field{"instance_group", "rate_limiter", message, one, "rate_limiter"},
       config_field{"instance_group", "gpus", whole, many},
@@ -187,14 +187,14 @@ inline constexpr auto config_fields = [] {
       config_field{"resource", "name"},
       config_field{"resource", "global", flag},
       config_field{"resource", "count", whole},
-      config_field{"secondary_device", "kind", word, one, w::secondary},
+      config_field{"secondary_device", "kind", enumeration, one, w::secondary},
       config_field{"secondary_device", "device_id", whole},
       config_field{"parameter", "string_value"},
       config_field{"model_warmup", "name"},
       config_field{"model_warmup", "batch_size", whole},
       config_field{"model_warmup", "inputs", message, map, "warmup_input"},
       config_field{"model_warmup", "count", whole},
-      config_field{"warmup_input", "data_type", word, one, w::datatype},
+      config_field{"warmup_input", "data_type", enumeration, one, w::datatype},
       config_field{"warmup_input", "dims", whole, many},
       config_field{"warmup_input", "zero_data", flag, choice},
       config_field{"warmup_input", "random_data", flag, choice},

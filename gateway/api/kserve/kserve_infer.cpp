@@ -26,11 +26,11 @@ result<void> take_parameters(kserve_call& call, std::string_view text, std::size
     if (it->is_null()) {
       continue;
     }
-    auto said = raw_member(text, path);
-    if (!said) {
-      return said.error();
+    auto given = raw_member(text, path);
+    if (!given) {
+      return given.error();
     }
-    if (auto ok = add_parameter(call, it.key(), *std::move(said)); !ok) {
+    if (auto ok = add_parameter(call, it.key(), *std::move(given)); !ok) {
       return ok;
     }
   }
@@ -39,27 +39,27 @@ result<void> take_parameters(kserve_call& call, std::string_view text, std::size
 
 } // namespace
 
-result<kserve_generate> read_language_infer(const infer& said, std::string_view model,
+result<kserve_generate> read_language_infer(const infer& given, std::string_view model,
                                             const gateway_config& config) {
-  if (auto ok = check_limits(said); !ok) {
+  if (auto ok = check_limits(given); !ok) {
     return ok.error();
   }
-  if (!said.body.empty()) {
+  if (!given.body.empty()) {
     return fail_param(errc::invalid_request, "body",
                       "the language model '{}' takes tensors, 'text_input' among them, no body",
                       model);
   }
   kserve_call call;
   call.is_binary = true;
-  if (auto ok = take_parameters(call, said.parameters, config.request.json_depth_max); !ok) {
+  if (auto ok = take_parameters(call, given.parameters, config.request.json_depth_max); !ok) {
     return ok.error();
   }
-  for (const auto& t : said.inputs) {
+  for (const auto& t : given.inputs) {
     if (auto ok = take_input(call, t); !ok) {
       return ok.error();
     }
   }
-  for (const auto& name : said.outputs) {
+  for (const auto& name : given.outputs) {
     if (auto ok = add_output(call, name, /*is_binary=*/true); !ok) {
       return ok.error();
     }

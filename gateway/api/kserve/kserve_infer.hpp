@@ -14,7 +14,7 @@ namespace baton::gateway {
 // As ModelStreamInfer of gRPC: one piece, or with `stream` a piece per chunk. `model`: the card's
 // name. The deadline is only the parameter `timeout`, not the message's. Errors: invalid_request,
 // invalid_value, unsupported_parameter, with the name as param.
-result<kserve_generate> read_language_infer(const infer& said, std::string_view model,
+result<kserve_generate> read_language_infer(const infer& given, std::string_view model,
                                             const gateway_config& config);
 
 // Converts chunks to pieces of an answer, numbered from 0, with the last one marked.

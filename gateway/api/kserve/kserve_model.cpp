@@ -115,7 +115,7 @@ std::vector<kserve_standing> kserve_standings(const snapshot& now) {
 }
 
 std::string kserve_index_body(const std::vector<kserve_standing>& all, bool ready_only) {
-  auto told = ordered::array();
+  auto listed = ordered::array();
   for (const auto& s : all) {
     if (s.is_ready || !ready_only) {
       ordered one{{"name", s.name}};
@@ -124,10 +124,10 @@ std::string kserve_index_body(const std::vector<kserve_standing>& all, bool read
       }
       one["state"] = s.state;
       one["reason"] = s.reason;
-      told.push_back(std::move(one));
+      listed.push_back(std::move(one));
     }
   }
-  return json_text(told);
+  return json_text(listed);
 }
 
 namespace {

@@ -8,16 +8,16 @@
 namespace baton::gateway {
 namespace {
 
-constexpr std::string_view state_words[] = {"", "LOADING", "READY", "UNLOADING", "UNAVAILABLE"};
-std::string_view word_of(model_state state) {
-  return state_words[static_cast<std::size_t>(state)];
+constexpr std::string_view state_names[] = {"", "LOADING", "READY", "UNLOADING", "UNAVAILABLE"};
+std::string_view state_name(model_state state) {
+  return state_names[static_cast<std::size_t>(state)];
 }
 
 bool is_of_nodes_toml(const gateway_state& facts, const std::string& model) {
-  const auto told = facts.models();
+  const auto served = facts.models();
   const auto& pipelines = facts.look()->pipelines;
   return std::any_of(
-             told->all.begin(), told->all.end(),
+             served->all.begin(), served->all.end(),
              [&](const served_model& m) { return !m.is_of_repository && m.name == model; }) ||
          std::any_of(pipelines.begin(), pipelines.end(),
                      [&](const auto& p) { return model_of(p) == model; }) ||
@@ -48,14 +48,14 @@ result<void> check_parameters(const json& all, bool is_unload) {
 
 } // namespace
 
-void add_repository(std::vector<kserve_standing>& all, const served_models& told,
+void add_repository(std::vector<kserve_standing>& all, const served_models& served,
                     const snapshot& now) {
-  for (const auto& m : told.all) {
+  for (const auto& m : served.all) {
     const auto known = std::find_if(all.begin(), all.end(), [&](const kserve_standing& s) {
       return s.name == m.name && s.version == m.version;
     });
     if (known == all.end())
-      all.push_back({m.name, false, word_of(now.is_draining ? model_state::unloading : m.state),
+      all.push_back({m.name, false, state_name(now.is_draining ? model_state::unloading : m.state),
                      m.reason, m.version});
     else if (known->reason.empty() && m.state == model_state::ready)
       known->reason = m.reason;

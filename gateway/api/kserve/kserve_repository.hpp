@@ -14,7 +14,7 @@ namespace baton::gateway {
 class gateway_state;
 
 // Adds the worker models that the root reports and `all` lacks; completes those that it has.
-void add_repository(std::vector<kserve_standing>& all, const served_models& told,
+void add_repository(std::vector<kserve_standing>& all, const served_models& served,
                     const snapshot& now);
 
 // The order to the root for a load or unload of `model`. Nothing: the model is from nodes.toml, or

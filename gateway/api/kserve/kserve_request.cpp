@@ -18,7 +18,7 @@ enum class value_kind : std::uint8_t { any, number, boolean, document };
 struct parameter_row {
   std::string_view name;
   value_kind kind;
-  std::string_view says{}; // the completion's name; empty: the same
+  std::string_view completion_name{}; // the completion's name; empty: the same
 };
 constexpr std::array llm_parameters{
     parameter_row{"n", value_kind::number},
@@ -53,21 +53,21 @@ constexpr std::array llm_parameters{
 };
 
 // Completion parameters that here come from an input, the path or a header, or do not exist.
-constexpr std::array<std::string_view, 15> said_elsewhere{"model",
-                                                          "prompt",
-                                                          "stream",
-                                                          "stream_options",
-                                                          "echo",
-                                                          "best_of",
-                                                          "suffix",
-                                                          "request_id",
-                                                          "resumable",
-                                                          "user",
-                                                          "safety_identifier",
-                                                          "prompt_cache_key",
-                                                          "session_id",
-                                                          "lora_name",
-                                                          "priority"};
+constexpr std::array<std::string_view, 15> given_elsewhere{"model",
+                                                           "prompt",
+                                                           "stream",
+                                                           "stream_options",
+                                                           "echo",
+                                                           "best_of",
+                                                           "suffix",
+                                                           "request_id",
+                                                           "resumable",
+                                                           "user",
+                                                           "safety_identifier",
+                                                           "prompt_cache_key",
+                                                           "session_id",
+                                                           "lora_name",
+                                                           "priority"};
 
 const parameter_row* find_parameter(std::string_view name) noexcept {
   const auto it = std::find_if(llm_parameters.begin(), llm_parameters.end(),
@@ -97,7 +97,7 @@ std::string unquoted(value_kind kind, std::string text, std::size_t depth_max) {
 }
 
 // An empty word list as TensorRT-LLM clients send it: "", [] or [""].
-bool is_no_words(std::string_view text) noexcept {
+bool is_empty_list(std::string_view text) noexcept {
   return text == R"("")" || text == "[]" || text == R"([""])";
 }
 
@@ -106,8 +106,8 @@ class completion_text {
 public:
   explicit completion_text(std::size_t depth_max) : depth_max_(depth_max) {}
 
-  result<void> say(std::string_view name, std::string text) {
-    if (std::find(said_elsewhere.begin(), said_elsewhere.end(), name) != said_elsewhere.end()) {
+  result<void> set(std::string_view name, std::string text) {
+    if (std::find(given_elsewhere.begin(), given_elsewhere.end(), name) != given_elsewhere.end()) {
       return fail_param(errc::unsupported_parameter, name,
                         "'{}' is not supported by this server as a parameter", name);
     }
@@ -115,7 +115,7 @@ public:
     if (row) {
       text = unquoted(row->kind, std::move(text), depth_max_);
     }
-    if ((name == "bad_words" || name == "stop_words") && is_no_words(text)) {
+    if ((name == "bad_words" || name == "stop_words") && is_empty_list(text)) {
       return {};
     }
     if (name == "pad_id" || name == "beam_width") { // neither padding nor beams exist here
@@ -124,28 +124,29 @@ public:
     if (name == "end_id") {
       text = "[" + text + "]";
     }
-    if (!row || row->says.empty()) {
+    if (!row || row->completion_name.empty()) {
       return put(name, std::move(text));
     }
-    words_.push_back({row->says, std::string(name)});
-    return put(row->says, std::move(text));
+    client_names_.push_back({row->completion_name, std::string(name)});
+    return put(row->completion_name, std::move(text));
   }
 
   result<void> put(std::string_view name, std::string text) {
-    const auto [at, is_new] = said_.try_emplace(std::string(name), std::move(text));
+    const auto [at, is_new] = values_.try_emplace(std::string(name), std::move(text));
     if (!is_new && at->second != text) {
-      return in_client_terms(words_, fail_param(errc::invalid_value, name,
-                                                "'{}' is given twice with different values", name));
+      return in_client_terms(
+          client_names_,
+          fail_param(errc::invalid_value, name, "'{}' is given twice with different values", name));
     }
     return {};
   }
 
   // The client's names of the completion's fields.
-  const field_names& words() const noexcept { return words_; }
+  const field_names& client_names() const noexcept { return client_names_; }
 
   std::string text() const {
     std::string out = "{";
-    for (const auto& [name, value] : said_) {
+    for (const auto& [name, value] : values_) {
       out += out.size() > 1 ? "," : "";
       out += json_text(json(name));
       out += ':';
@@ -165,8 +166,8 @@ private:
   }
 
   std::size_t depth_max_;
-  std::map<std::string, std::string, std::less<>> said_; // JSON
-  field_names words_{{"prompt", "text_input"}};
+  std::map<std::string, std::string, std::less<>> values_; // JSON
+  field_names client_names_{{"prompt", "text_input"}};
 };
 
 class kserve_reader {
@@ -212,7 +213,7 @@ private:
         continue;
       }
       const auto text = row->is_list ? json(values) : values.front();
-      if (auto ok = text_.say(row->name, json_text(text)); !ok) {
+      if (auto ok = text_.set(row->name, json_text(text)); !ok) {
         return ok;
       }
     }
@@ -247,7 +248,7 @@ private:
   // Parameters that Triton itself reads are not passed to the model.
   result<void> read_parameters() {
     for (auto& [name, text] : call_.parameters) {
-      if (auto ok = is_tritons(name) ? read_tritons(name, text) : text_.say(name, text); !ok) {
+      if (auto ok = is_tritons(name) ? read_tritons(name, text) : text_.set(name, text); !ok) {
         return ok;
       }
     }
@@ -267,11 +268,11 @@ private:
       if (it->is_null()) {
         continue;
       }
-      auto said = it->is_object() ? raw_member(source, path) : json_text(*it);
-      if (!said) {
-        return said.error();
+      auto given = it->is_object() ? raw_member(source, path) : json_text(*it);
+      if (!given) {
+        return given.error();
       }
-      if (auto ok = text_.say(it.key(), *std::move(said)); !ok) {
+      if (auto ok = text_.set(it.key(), *std::move(given)); !ok) {
         return ok;
       }
     }
@@ -294,9 +295,9 @@ private:
       }
       const auto most =
           std::chrono::duration_cast<std::chrono::microseconds>(limits::duration_max).count();
-      const auto told = std::min(micros->get<std::uint64_t>(), static_cast<std::uint64_t>(most));
+      const auto bounded = std::min(micros->get<std::uint64_t>(), static_cast<std::uint64_t>(most));
       out_.request.deadline = std::chrono::ceil<std::chrono::milliseconds>(
-          std::chrono::microseconds(static_cast<std::int64_t>(told)));
+          std::chrono::microseconds(static_cast<std::int64_t>(bounded)));
       return {};
     }
     const bool is_off = text == "0" || text == "false" || text == R"("")";
@@ -317,13 +318,14 @@ private:
     field_reader fields(*parsed);
     auto read = read_generation(fields, text, openai_api::completions, config_.request);
     if (!read) {
-      return in_client_terms(text_.words(), read.error());
+      return in_client_terms(text_.client_names(), read.error());
     }
     if (auto ok = refuse_no_limit(*parsed, config_.request); !ok) {
       return ok.error();
     }
-    out_.words = text_.words();
-    out_.words.insert(out_.words.end(), read->words.begin(), read->words.end());
+    out_.client_names = text_.client_names();
+    out_.client_names.insert(out_.client_names.end(), read->client_names.begin(),
+                             read->client_names.end());
     out_.request = std::move(read->request);
     out_.request.input = input("text_input")->get<std::string>();
     out_.request.model = out_.shape.model;
@@ -376,7 +378,7 @@ std::set<std::string, std::less<>> kserve_parameters(const gateway_config& confi
   for (const auto& row : llm_parameters) {
     names.emplace(row.name);
   }
-  for (const auto name : said_elsewhere) {
+  for (const auto name : given_elsewhere) {
     names.erase(std::string(name));
   }
   for (const auto* refused : {"length_penalty", "prompt_logprobs", "skip_special_tokens",

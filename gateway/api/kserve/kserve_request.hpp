@@ -41,7 +41,7 @@ struct kserve_shape {
 struct kserve_generate {
   generate request;
   kserve_shape shape;
-  field_names words; // names of the fields in the client's request
+  field_names client_names; // names of the fields in the client's request
 };
 
 // A missing seed is random. Errors: invalid_request, invalid_value, unsupported_parameter, with

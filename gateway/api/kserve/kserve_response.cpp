@@ -112,7 +112,7 @@ json kserve_gatherer::value_of(kserve_output which, const choice_text& choice) c
   case kserve_output::text_output:
     return choice.text;
   case kserve_output::finish_reason: // as the vLLM backend, which prints Python's None
-    return choice.how == finish::none ? std::string("None") : std::string(finish_word(choice.how));
+    return choice.how == finish::none ? std::string("None") : std::string(finish_name(choice.how));
   case kserve_output::cumulative_logprob: // -inf becomes the lowest float
     return std::max(static_cast<float>(choice.logprob_sum), std::numeric_limits<float>::lowest());
   case kserve_output::logprobs:
@@ -145,7 +145,7 @@ std::vector<kserve_tensor> kserve_gatherer::take() {
   return tensors;
 }
 
-http_reply kserve_whole::reply(const reply_identity& /*who*/, const reply_times& /*when*/) const {
+http_reply kserve_unary::reply(const reply_identity& /*who*/, const reply_times& /*when*/) const {
   auto all = gatherer_;
   const auto tensors = all.take();
   if (all.shape().route == kserve_route::infer) {

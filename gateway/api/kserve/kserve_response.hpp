@@ -44,9 +44,9 @@ private:
   std::uint32_t prompt_tokens_ = 0;
 };
 
-class kserve_whole final : public unary_writer {
+class kserve_unary final : public unary_writer {
 public:
-  explicit kserve_whole(kserve_shape shape) : gatherer_(std::move(shape)) {}
+  explicit kserve_unary(kserve_shape shape) : gatherer_(std::move(shape)) {}
   void add(chunk c) override { gatherer_.add(c); }
   bool is_complete() const noexcept override { return gatherer_.is_complete(); }
   http_reply reply(const reply_identity& who, const reply_times& when) const override;

@@ -224,39 +224,39 @@ std::optional<std::string> bytes_of_contents(std::string_view datatype, std::str
   return bytes;
 }
 
-result<void> take_input(worker_reader& reader, grpc_tensor& said) {
-  if (auto ok = refuse_parameters(said.parameters, said.name); !ok) {
+result<void> take_input(worker_reader& reader, grpc_tensor& given) {
+  if (auto ok = refuse_parameters(given.parameters, given.name); !ok) {
     return ok;
   }
-  const auto count = reader.begin_input(said.name, said.datatype, said.shape);
+  const auto count = reader.begin_input(given.name, given.datatype, given.shape);
   if (!count) {
     return count.error();
   }
-  if (!said.bytes && *count > 0) {
-    return refusal(said.name,
+  if (!given.bytes && *count > 0) {
+    return refusal(given.name,
                    fmt::format("input '{}' has no values: neither contents nor raw_input_contents",
-                               shown_name(said.name)));
+                               shown_name(given.name)));
   }
-  auto bytes = std::move(said.bytes).value_or(std::string());
-  if (!said.contents.empty()) {
-    const auto field = find_datatype(said.datatype)->contents;
-    if (said.contents != field) {
-      return refusal(said.name,
+  auto bytes = std::move(given.bytes).value_or(std::string());
+  if (!given.contents.empty()) {
+    const auto field = find_datatype(given.datatype)->contents;
+    if (given.contents != field) {
+      return refusal(given.name,
                      fmt::format("input '{}' has its values in {}, but values of {} belong in {}",
-                                 shown_name(said.name), said.contents, said.datatype,
+                                 shown_name(given.name), given.contents, given.datatype,
                                  field.empty() ? "raw_input_contents" : field));
     }
-    auto values = bytes_of_contents(said.datatype, std::move(bytes));
+    auto values = bytes_of_contents(given.datatype, std::move(bytes));
     if (!values) {
-      return refusal(said.name, fmt::format("input '{}' has a value that is not of type {}",
-                                            shown_name(said.name), said.datatype));
+      return refusal(given.name, fmt::format("input '{}' has a value that is not of type {}",
+                                             shown_name(given.name), given.datatype));
     }
     bytes = *std::move(values);
   }
-  if (auto ok = check_bytes(said.name, said.datatype, bytes, *count); !ok) {
+  if (auto ok = check_bytes(given.name, given.datatype, bytes, *count); !ok) {
     return ok;
   }
-  return reader.add_input(std::move(said.name), std::move(said.datatype), std::move(said.shape),
+  return reader.add_input(std::move(given.name), std::move(given.datatype), std::move(given.shape),
                           std::move(bytes));
 }
 
@@ -375,19 +375,19 @@ result<kserve_worker_call> read_worker_infer(const worker_view& of, std::string_
   }
   worker_reader reader(of, kserve_route::infer);
   const infer_readers readers{
-      [&reader](const said_input& said) -> result<void> {
-        const auto count = reader.begin_input(said.name, said.datatype, said.shape);
+      [&reader](const given_input& given) -> result<void> {
+        const auto count = reader.begin_input(given.name, given.datatype, given.shape);
         if (!count) {
           return count.error();
         }
-        if (said.data) {
-          return reader.add_input(said.name, said.datatype, said.shape,
-                                  bytes_of_json(said.name, said.datatype, *said.data, *count));
+        if (given.data) {
+          return reader.add_input(given.name, given.datatype, given.shape,
+                                  bytes_of_json(given.name, given.datatype, *given.data, *count));
         }
-        if (auto ok = check_bytes(said.name, said.datatype, said.bytes, *count); !ok) {
+        if (auto ok = check_bytes(given.name, given.datatype, given.bytes, *count); !ok) {
           return ok;
         }
-        return reader.add_input(said.name, said.datatype, said.shape, std::string(said.bytes));
+        return reader.add_input(given.name, given.datatype, given.shape, std::string(given.bytes));
       },
       [&reader](const std::string& name, bool is_binary) {
         return reader.add_output(name, is_binary);
@@ -401,14 +401,14 @@ result<kserve_worker_call> read_worker_infer(const worker_view& of, std::string_
 }
 
 result<kserve_worker_call> read_worker_infer(const worker_view& of, kserve_route route,
-                                             grpc_infer said) {
+                                             grpc_infer given) {
   worker_reader reader(of, route);
-  if (said.id.size() > kserve_id_bytes_max) {
-    return fail_param(errc::invalid_value, "id", "'id' has {} bytes of at most {}", said.id.size(),
+  if (given.id.size() > kserve_id_bytes_max) {
+    return fail_param(errc::invalid_value, "id", "'id' has {} bytes of at most {}", given.id.size(),
                       kserve_id_bytes_max);
   }
   kserve_parameter_map parameters;
-  for (const auto& [name, value] : said.parameters) {
+  for (const auto& [name, value] : given.parameters) {
     if (name == empty_end_parameter && route == kserve_route::stream_infer) { // about responses
       const auto* flag = value ? std::get_if<bool>(&*value) : nullptr;
       if (!flag) {
@@ -426,16 +426,16 @@ result<kserve_worker_call> read_worker_infer(const worker_view& of, kserve_route
       return ok.error();
     }
   }
-  for (auto& input : said.inputs) {
+  for (auto& input : given.inputs) {
     if (auto ok = take_input(reader, input); !ok) {
       return ok.error();
     }
   }
-  if (said.raw_spare > 0) {
+  if (given.raw_spare > 0) {
     return fail_param(errc::invalid_value, "raw_input_contents",
-                      "{} of raw_input_contents match no input", said.raw_spare);
+                      "{} of raw_input_contents match no input", given.raw_spare);
   }
-  for (const auto& [name, further] : said.outputs) {
+  for (const auto& [name, further] : given.outputs) {
     if (auto ok = refuse_parameters(further, name); !ok) {
       return ok.error();
     }
@@ -443,7 +443,7 @@ result<kserve_worker_call> read_worker_infer(const worker_view& of, kserve_route
       return ok.error();
     }
   }
-  return reader.finish(std::move(said.id), std::move(parameters));
+  return reader.finish(std::move(given.id), std::move(parameters));
 }
 
 result<kserve_worker_call> read_worker_generate(const worker_view& of, kserve_route route,

@@ -44,7 +44,7 @@ result<kserve_worker_call> read_worker_infer(const worker_view& of, std::string_
                                              std::string_view json_bytes,
                                              const request_limits& limits);
 result<kserve_worker_call> read_worker_infer(const worker_view& of, kserve_route route,
-                                             grpc_infer said);
+                                             grpc_infer given);
 result<kserve_worker_call> read_worker_generate(const worker_view& of, kserve_route route,
                                                 std::string_view body,
                                                 const request_limits& limits);

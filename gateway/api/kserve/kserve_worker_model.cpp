@@ -105,28 +105,28 @@ std::string worker_metadata_body(const gateway_state& facts, const worker_view& 
   }
   return json_text({{"name", of.name},
                     {"versions", std::move(versions)},
-                    {"platform", platform_told(*of.facts)},
+                    {"platform", reported_platform(*of.facts)},
                     {"inputs", metadata_of(of.facts->inputs, is_batched)},
                     {"outputs", metadata_of(of.facts->outputs, is_batched)}});
 }
 
 std::string worker_config_body(const worker_view& of) {
   const auto& facts = *of.facts;
-  ordered told{{"name", of.name},
-               {"backend", facts.platform},
-               {"version_policy", config_of(facts.versions)},
-               {"max_batch_size", facts.max_batch_size},
-               {"input", config_of(facts.inputs)},
-               {"output", config_of(facts.outputs)},
-               {"instance_group", ordered::array({{{"name", of.name},
-                                                   {"kind", "KIND_MODEL"},
-                                                   {"count", facts.processes.size()}}})}};
+  ordered known{{"name", of.name},
+                {"backend", facts.platform},
+                {"version_policy", config_of(facts.versions)},
+                {"max_batch_size", facts.max_batch_size},
+                {"input", config_of(facts.inputs)},
+                {"output", config_of(facts.outputs)},
+                {"instance_group", ordered::array({{{"name", of.name},
+                                                    {"kind", "KIND_MODEL"},
+                                                    {"count", facts.processes.size()}}})}};
   if (auto batching = batching_of(facts)) {
-    told["dynamic_batching"] = *std::move(batching);
+    known["dynamic_batching"] = *std::move(batching);
   }
-  told["model_transaction_policy"] = {{"decoupled", facts.is_decoupled}};
-  auto said = facts.config.empty() ? ordered::object() : ordered::parse(facts.config);
-  return json_text(whole_config(std::move(said), told, facts.processes.size()));
+  known["model_transaction_policy"] = {{"decoupled", facts.is_decoupled}};
+  auto given = facts.config.empty() ? ordered::object() : ordered::parse(facts.config);
+  return json_text(whole_config(std::move(given), known, facts.processes.size()));
 }
 
 std::vector<kserve_standing> all_standings(const gateway_state& facts, const snapshot& now) {

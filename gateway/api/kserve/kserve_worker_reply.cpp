@@ -88,21 +88,21 @@ result<std::string> generate_body(const kserve_worker_shape& shape, const inferr
   return body + "}";
 }
 
-grpc_value value_of(const json& said) {
-  if (said.is_boolean()) {
-    return said.get<bool>();
+grpc_value value_of(const json& given) {
+  if (given.is_boolean()) {
+    return given.get<bool>();
   }
-  if (said.is_number_unsigned() && said.get<std::uint64_t>() > INT64_MAX) {
-    return said.get<std::uint64_t>();
+  if (given.is_number_unsigned() && given.get<std::uint64_t>() > INT64_MAX) {
+    return given.get<std::uint64_t>();
   }
-  if (said.is_number_integer()) {
-    return said.get<std::int64_t>();
+  if (given.is_number_integer()) {
+    return given.get<std::int64_t>();
   }
-  if (said.is_number()) {
-    return said.get<double>();
+  if (given.is_number()) {
+    return given.get<double>();
   }
-  return said.is_string() ? said.get<std::string>()
-                          : said.dump(-1, ' ', false, json::error_handler_t::replace);
+  return given.is_string() ? given.get<std::string>()
+                           : given.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 } // namespace
@@ -148,12 +148,12 @@ error several_responses(const kserve_worker_shape& shape) {
                     shape.model);
 }
 
-result<std::string> kserve_worker_whole::take(inferred piece) {
+result<std::string> kserve_worker_unary::take(inferred piece) {
   // An answer that is only an end is one response without outputs.
-  if (!is_response(piece) && has_told_) {
+  if (!is_response(piece) && has_answered_) {
     return std::string();
   }
-  if (std::exchange(has_told_, true)) {
+  if (std::exchange(has_answered_, true)) {
     return several_responses(shape_);
   }
   const auto response = checked_response(shape_, std::move(piece));
@@ -196,9 +196,9 @@ std::string kserve_worker_events::failure_tail(const error& e) const {
 }
 
 grpc_inferred grpc_response_of(const kserve_worker_shape& shape, inferred piece) {
-  grpc_inferred told{shape.model, shape.version, shape.id, std::nullopt, {}};
+  grpc_inferred reply{shape.model, shape.version, shape.id, std::nullopt, {}};
   for (auto& t : piece.outputs) {
-    told.outputs.push_back(
+    reply.outputs.push_back(
         {std::move(t.name), std::move(t.datatype), std::move(t.shape), {}, std::move(t.data), {}});
   }
   if (!piece.parameters.empty()) {
@@ -206,11 +206,11 @@ grpc_inferred grpc_response_of(const kserve_worker_shape& shape, inferred piece)
     ENSURE(all, "parameters that were not checked");
     for (auto it = all->begin(); it != all->end(); ++it) {
       if (!it->is_null()) {
-        told.parameters.emplace_back(it.key(), value_of(*it));
+        reply.parameters.emplace_back(it.key(), value_of(*it));
       }
     }
   }
-  return told;
+  return reply;
 }
 
 } // namespace baton::gateway

@@ -19,9 +19,9 @@ result<inferred> checked_response(const kserve_worker_shape& shape, inferred pie
 // infer: one response, with tensor bytes after the JSON if requested. generate: one response, as
 // members. Errors of take: invalid_request for a second response; values that JSON cannot
 // represent.
-class kserve_worker_whole final : public worker_writer {
+class kserve_worker_unary final : public worker_writer {
 public:
-  explicit kserve_worker_whole(kserve_worker_shape shape) : shape_(std::move(shape)) {}
+  explicit kserve_worker_unary(kserve_worker_shape shape) : shape_(std::move(shape)) {}
   result<std::string> take(inferred piece) override;
   http_reply head() const override { return head_; }
   bool is_streamed() const noexcept override { return false; }
@@ -29,7 +29,7 @@ public:
 private:
   kserve_worker_shape shape_;
   http_reply head_;
-  bool has_told_ = false;
+  bool has_answered_ = false;
 };
 
 // generate_stream: an event for each response.

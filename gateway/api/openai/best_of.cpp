@@ -21,12 +21,12 @@ double mean_logprob(std::span<const token_detail> tokens) noexcept {
 
 std::vector<std::uint32_t> likeliest(std::span<const double> means, std::uint32_t count) {
   ENSURE(count <= means.size(), "the best {} of {}", count, means.size());
-  std::vector<std::uint32_t> places(means.size());
-  std::iota(places.begin(), places.end(), 0U);
-  std::stable_sort(places.begin(), places.end(),
+  std::vector<std::uint32_t> indexes(means.size());
+  std::iota(indexes.begin(), indexes.end(), 0U);
+  std::stable_sort(indexes.begin(), indexes.end(),
                    [means](std::uint32_t a, std::uint32_t b) { return means[a] > means[b]; });
-  places.resize(count);
-  return places;
+  indexes.resize(count);
+  return indexes;
 }
 
 } // namespace baton::gateway

@@ -13,15 +13,15 @@ using ordered = nlohmann::ordered_json;
 } // namespace
 
 std::string call_id(const call_owner& owner, std::uint32_t index) {
-  const auto place = fmt::format("{} {} {}", owner.ticket.value, owner.choice, index);
-  auto digest = digest_of(place);
+  const auto key = fmt::format("{} {} {}", owner.ticket.value, owner.choice, index);
+  auto digest = digest_of(key);
   if (!text::row_of(owner.format).has_short_ids) {
     return fmt::format("call_{:016x}", digest);
   }
-  constexpr std::string_view letters = "0123456789abcdefghijklmnopqrstuvwxyz";
+  constexpr std::string_view alphabet = "0123456789abcdefghijklmnopqrstuvwxyz";
   std::string id;
-  for (int i = 0; i < 9; ++i, digest /= letters.size()) {
-    id += letters[digest % letters.size()];
+  for (int i = 0; i < 9; ++i, digest /= alphabet.size()) {
+    id += alphabet[digest % alphabet.size()];
   }
   return id;
 }

@@ -22,11 +22,11 @@ constexpr unsupported_field unsupported_in_embeddings[] = {
 };
 
 embedding_format read_format(field_reader& fields) {
-  const auto word = fields.text("encoding_format", "float", format_bytes_max);
-  if (word == "base64") {
+  const auto format_name = fields.text("encoding_format", "float", format_bytes_max);
+  if (format_name == "base64") {
     return embedding_format::base64;
   }
-  if (word != "float") {
+  if (format_name != "float") {
     fields.refuse(errc::invalid_value, "encoding_format",
                   "'encoding_format' must be 'float' or 'base64'");
   }

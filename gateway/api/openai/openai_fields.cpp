@@ -394,18 +394,19 @@ chat_prompt read_messages(field_reader& fields, const request_limits& limits) {
 namespace {
 
 // Fields with several names: the token limit has two, a constraint six.
-field_names words_of(field_reader& fields, openai_api api, const std::string& constraint_field) {
-  field_names words;
+field_names client_names_of(field_reader& fields, openai_api api,
+                            const std::string& constraint_field) {
+  field_names client_names;
   if (api == openai_api::chat) {
-    words.push_back({"prompt", "messages"});
+    client_names.push_back({"prompt", "messages"});
   }
   if (fields.find("max_completion_tokens")) {
-    words.push_back({"max_tokens", "max_completion_tokens"});
+    client_names.push_back({"max_tokens", "max_completion_tokens"});
   }
   if (!constraint_field.empty()) {
-    words.push_back({constraint_param, constraint_field});
+    client_names.push_back({constraint_param, constraint_field});
   }
-  return words;
+  return client_names;
 }
 
 } // namespace
@@ -447,7 +448,7 @@ result<openai_generate> read_generation(field_reader& fields, std::string_view s
   read_stopping(fields, api, limits, request);
   const auto constraint = read_constraint(fields, source);
   request.sampling.constraint = constraint.is;
-  out.words = words_of(fields, api, constraint.field);
+  out.client_names = client_names_of(fields, api, constraint.field);
   read_logprobs(fields, api, limits, out);
   read_stream(fields, out.shape);
   out.shape.choices = request.choices;
@@ -470,7 +471,7 @@ result<openai_generate> read_generation(field_reader& fields, std::string_view s
     return ok.error();
   }
   if (auto ok = check_ranges(request, limits); !ok) {
-    return in_client_terms(out.words, ok.error());
+    return in_client_terms(out.client_names, ok.error());
   }
   out.shape.model = request.model;
   return out;

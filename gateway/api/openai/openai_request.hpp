@@ -65,7 +65,7 @@ struct openai_generate {
   reply_shape shape;
   std::optional<asked_tools> tools{};    // applied by settle_calls (openai_tools.hpp)
   std::optional<stream_position> resume; // resume there; the request is the original one
-  field_names words{};                   // names of the fields in the client's request
+  field_names client_names{};            // names of the fields in the client's request
 };
 
 // Errors: invalid_request, invalid_value, unsupported_parameter, with param.
@@ -82,7 +82,7 @@ struct tokenize_call {
   baton::template_options template_options{};
   bool returns_pieces = false;
   api_family speaks = api_family::openai; // the API of the answer
-  field_names words{};
+  field_names client_names{};
 };
 result<tokenize_call> parse_tokenize(std::string_view body, const request_limits& limits);
 

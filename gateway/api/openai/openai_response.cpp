@@ -55,8 +55,8 @@ ordered message_json(const std::string& text, const std::vector<call_delta::part
 }
 
 // OpenAI's finish reason; an answer with calls has its own.
-std::string_view reason_word(finish how, bool has_calls) noexcept {
-  return has_calls && how == finish::stop ? "tool_calls" : finish_word(how);
+std::string_view finish_reason_name(finish how, bool has_calls) noexcept {
+  return has_calls && how == finish::stop ? "tool_calls" : finish_name(how);
 }
 
 std::string reply_id(openai_api api, ticket_id ticket) {
@@ -143,7 +143,7 @@ std::optional<error> failure_of(const chunk& c) {
                                        : fail(errc::internal, "the request failed");
 }
 
-std::string_view finish_word(finish how) noexcept {
+std::string_view finish_name(finish how) noexcept {
   switch (how) {
   case finish::stop:
     return "stop";
@@ -159,12 +159,12 @@ std::string_view finish_word(finish how) noexcept {
   return "";
 }
 
-whole_reply::whole_reply(const reply_shape& shape)
+openai_unary::openai_unary(const reply_shape& shape)
     : shape_(shape), choices_(shape.prompts * std::max(shape.choices, shape.best_of)),
       drawn_(std::max(shape.choices, shape.best_of)),
       choices_left_(static_cast<std::uint32_t>(choices_.size())), prompts_(shape.prompts) {}
 
-std::vector<std::uint32_t> whole_reply::given() const {
+std::vector<std::uint32_t> openai_unary::given() const {
   std::vector<std::uint32_t> all(choices_.size());
   std::iota(all.begin(), all.end(), 0U);
   if (shape_.choices == drawn_) {
@@ -176,14 +176,14 @@ std::vector<std::uint32_t> whole_reply::given() const {
     for (auto i = first; i < first + drawn_; ++i) {
       means.push_back(mean_logprob(choices_[i].details));
     }
-    for (const auto place : likeliest(means, shape_.choices)) {
-      all.push_back(first + place);
+    for (const auto position : likeliest(means, shape_.choices)) {
+      all.push_back(first + position);
     }
   }
   return all;
 }
 
-void whole_reply::add(chunk c) {
+void openai_unary::add(chunk c) {
   ENSURE(c.choice < choices_.size(), "chunk of choice {} of {}", c.choice, choices_.size());
   auto& choice = choices_[c.choice];
   add_prompt(choice.prompt, c);
@@ -198,21 +198,21 @@ void whole_reply::add(chunk c) {
   }
 }
 
-http_reply whole_reply::reply(const reply_identity& who, const reply_times& /*when*/) const {
+http_reply openai_unary::reply(const reply_identity& who, const reply_times& /*when*/) const {
   http_reply r;
   r.body = body(who);
   return r;
 }
 
-std::string whole_reply::body(const reply_identity& who) const {
+std::string openai_unary::body(const reply_identity& who) const {
   const bool is_chat = shape_.api == openai_api::chat;
   auto choices = ordered::array();
   auto usage = sum_of(prompts_);
   for (const auto& c : choices_) { // all drawn ones, including those not returned
     usage.output_tokens += c.output_tokens;
   }
-  for (const auto place : given()) {
-    const auto& c = choices_[place];
+  for (const auto position : given()) {
+    const auto& c = choices_[position];
     const auto index = static_cast<std::uint32_t>(choices.size());
     ordered one{{"index", index}};
     call_delta read{c.text, {}};
@@ -224,12 +224,13 @@ std::string whole_reply::body(const reply_identity& who) const {
     if (is_chat) {
       one["message"] = message_json(read.text, read.calls, owner);
     } else {
-      one["text"] =
-          shape_.echo.empty() ? c.text : echo_text(shape_.echo[place / drawn_], c.prompt) + c.text;
+      one["text"] = shape_.echo.empty()
+                        ? c.text
+                        : echo_text(shape_.echo[position / drawn_], c.prompt) + c.text;
     }
     one["logprobs"] =
         shape_.has_logprobs ? logprobs_of(shape_.api, c.details, 0, c.prompt) : ordered(nullptr);
-    one["finish_reason"] = reason_word(c.how, !read.calls.empty());
+    one["finish_reason"] = finish_reason_name(c.how, !read.calls.empty());
     choices.push_back(std::move(one));
   }
   return json_text({{"id", reply_id(shape_.api, who.ticket)},
@@ -241,28 +242,28 @@ std::string whole_reply::body(const reply_identity& who) const {
                     {"usage", openai_usage(usage)}});
 }
 
-event_writer::event_writer(const reply_shape& shape, reply_identity who,
-                           const std::optional<stream_position>& from)
+openai_stream::openai_stream(const reply_shape& shape, reply_identity who,
+                             const std::optional<stream_position>& from)
     : shape_(shape), who_(std::move(who)), choices_(shape.prompts * shape.choices),
       choices_left_(static_cast<std::uint32_t>(choices_.size())), prompts_(shape.prompts) {
   if (from) {
-    place_ = *from;
+    position_ = *from;
   }
-  place_.ticket = who_.ticket;
-  place_.resume_key = who_.resume_key;
-  place_.from.resize(choices_.size());
-  place_.text_bytes.resize(shape.calls ? choices_.size() : 0);
+  position_.ticket = who_.ticket;
+  position_.resume_key = who_.resume_key;
+  position_.from.resize(choices_.size());
+  position_.text_bytes.resize(shape.calls ? choices_.size() : 0);
   for (std::size_t i = 0; i < choices_.size(); ++i) {
     auto& choice = choices_[i];
-    choice.has_role = place_.from[i].index > 0 || place_.from[i].has_finish;
+    choice.has_role = position_.from[i].index > 0 || position_.from[i].has_finish;
     choice.owes_echo = !choice.has_role && !shape.echo.empty();
     if (shape.has_logprobs && !shape.echo.empty()) {
       choice.echo_characters = text::utf8_characters(shape.echo[i / shape.choices]);
     }
     if (shape.calls) {
       choice.calls.emplace(shape.calls);
-      choice.bytes_had = place_.text_bytes[i];
-      choice.index_had = place_.from[i].index;
+      choice.bytes_had = position_.text_bytes[i];
+      choice.index_had = position_.from[i].index;
     }
   }
   const bool is_chat = shape.api == openai_api::chat;
@@ -276,15 +277,15 @@ event_writer::event_writer(const reply_shape& shape, reply_identity who,
   tail_ = shape.includes_usage ? "],\"usage\":null}\n\n" : "]}\n\n";
 }
 
-std::string event_writer::echo_of(std::uint32_t choice) const {
+std::string openai_stream::echo_of(std::uint32_t choice) const {
   return echo_text(shape_.echo[choice / shape_.choices], choices_[choice].prompt);
 }
 
-std::string event_writer::text_behind_echo(const chunk& c) const {
+std::string openai_stream::text_behind_echo(const chunk& c) const {
   return choices_[c.choice].owes_echo ? echo_of(c.choice) + c.text : c.text;
 }
 
-std::string event_writer::logprobs_behind_echo(const chunk& c) const {
+std::string openai_stream::logprobs_behind_echo(const chunk& c) const {
   const auto& choice = choices_[c.choice];
   if (!shape_.has_logprobs ||
       (c.details.empty() && !(choice.owes_echo && !choice.prompt.empty()))) {
@@ -296,10 +297,10 @@ std::string event_writer::logprobs_behind_echo(const chunk& c) const {
                              choice.echo_characters + choice.text_characters);
 }
 
-void event_writer::begin_event(std::string& out) const {
+void openai_stream::begin_event(std::string& out) const {
   if (shape_.prompts == 1) {
     out += "id: ";
-    append_position(out, place_);
+    append_position(out, position_);
     out += '\n';
   }
   out += "data: ";
@@ -307,7 +308,7 @@ void event_writer::begin_event(std::string& out) const {
 }
 
 // Closes an event: its choice is followed by the running usage, if requested.
-void event_writer::end_event(const chunk& c, std::uint32_t output_tokens, std::string& out) const {
+void openai_stream::end_event(const chunk& c, std::uint32_t output_tokens, std::string& out) const {
   if (!shape_.has_running_usage) {
     out += tail_;
     return;
@@ -318,7 +319,7 @@ void event_writer::end_event(const chunk& c, std::uint32_t output_tokens, std::s
   out += "}\n\n";
 }
 
-void event_writer::add_role(const chunk& c, std::string& out) {
+void openai_stream::add_role(const chunk& c, std::string& out) {
   begin_event(out);
   fmt::format_to(std::back_inserter(out),
                  R"({{"index":{},"delta":{{"role":"assistant","content":""}},)"
@@ -327,7 +328,7 @@ void event_writer::add_role(const chunk& c, std::string& out) {
   end_event(c, /*output_tokens=*/0, out);
 }
 
-void event_writer::add_text(const chunk& c, std::string& out) {
+void openai_stream::add_text(const chunk& c, std::string& out) {
   auto& choice = choices_[c.choice];
   choice.text_characters = std::max<std::size_t>(choice.text_characters, c.characters_before);
   begin_event(out);
@@ -345,7 +346,7 @@ void event_writer::add_text(const chunk& c, std::string& out) {
   choice.text_characters += text::utf8_characters(c.text);
 }
 
-std::string event_writer::delta_of(std::uint32_t choice, const call_delta& what) const {
+std::string openai_stream::delta_of(std::uint32_t choice, const call_delta& what) const {
   auto delta = ordered::object();
   if (!what.text.empty()) {
     delta["content"] = what.text;
@@ -357,14 +358,14 @@ std::string event_writer::delta_of(std::uint32_t choice, const call_delta& what)
 }
 
 // Text that the client has already is parsed for the state, but not written again.
-void event_writer::add_calls(const chunk& c, std::string& out) {
+void openai_stream::add_calls(const chunk& c, std::string& out) {
   auto& choice = choices_[c.choice];
   const auto had = std::min<std::uint64_t>(choice.bytes_had, c.text.size());
   choice.bytes_had -= had;
   call_delta before, now;
   choice.calls->add(std::string_view(c.text).substr(0, had), before);
   choice.calls->add(std::string_view(c.text).substr(had), now);
-  place_.text_bytes[c.choice] += c.text.size() - had;
+  position_.text_bytes[c.choice] += c.text.size() - had;
   const std::size_t fresh = c.index - std::min(c.index, choice.index_had);
   const auto details_had = c.details.size() - std::min(c.details.size(), fresh);
   const std::vector details(c.details.begin() + static_cast<std::ptrdiff_t>(details_had),
@@ -381,7 +382,7 @@ void event_writer::add_calls(const chunk& c, std::string& out) {
   end_event(c, c.output_tokens, out);
 }
 
-void event_writer::add_finish(const chunk& c, std::string& out) {
+void openai_stream::add_finish(const chunk& c, std::string& out) {
   std::string delta = R"("delta":{})";
   std::string logprobs = "null";
   if (shape_.api == openai_api::completions) {
@@ -400,11 +401,11 @@ void event_writer::add_finish(const chunk& c, std::string& out) {
   }
   begin_event(out);
   fmt::format_to(std::back_inserter(out), R"({{"index":{},{},"logprobs":{},"finish_reason":"{}"}})",
-                 c.choice, delta, logprobs, reason_word(c.finish, has_calls));
+                 c.choice, delta, logprobs, finish_reason_name(c.finish, has_calls));
   end_event(c, c.output_tokens, out);
 }
 
-void event_writer::add_usage(std::string& out) {
+void openai_stream::add_usage(std::string& out) {
   auto usage = sum_of(prompts_);
   for (const auto& choice : choices_) {
     usage.output_tokens += choice.output_tokens;
@@ -415,7 +416,7 @@ void event_writer::add_usage(std::string& out) {
   out += "}\n\n";
 }
 
-void event_writer::add(const chunk& c, std::string& out) {
+void openai_stream::add(const chunk& c, std::string& out) {
   ENSURE(c.choice < choices_.size(), "chunk of choice {} of {}", c.choice, choices_.size());
   auto& choice = choices_[c.choice];
   if (has_ended_ || choice.has_finished) {
@@ -428,8 +429,8 @@ void event_writer::add(const chunk& c, std::string& out) {
   choice.has_role = true;
   choice.output_tokens = c.output_tokens;
   add_prompt(choice.prompt, c);
-  auto& place = place_.from[c.choice];
-  place.index = std::max(place.index, c.index);
+  auto& position = position_.from[c.choice];
+  position.index = std::max(position.index, c.index);
   // A token may have no text yet (part of a character); with logprobs it is still an event.
   if (choice.calls) {
     add_calls(c, out);
@@ -440,7 +441,7 @@ void event_writer::add(const chunk& c, std::string& out) {
     return;
   }
   choice.has_finished = true;
-  if (!std::exchange(place.has_finish, true)) { // else the client had it before it resumed
+  if (!std::exchange(position.has_finish, true)) { // else the client had it before it resumed
     add_finish(c, out);
   }
   if (--choices_left_ == 0) {
@@ -452,12 +453,12 @@ void event_writer::add(const chunk& c, std::string& out) {
   }
 }
 
-void event_writer::moved_to(const granted& g) {
-  place_.ticket = g.ticket;
-  place_.resume_key = g.resume_key;
+void openai_stream::moved_to(const granted& g) {
+  position_.ticket = g.ticket;
+  position_.resume_key = g.resume_key;
 }
 
-void event_writer::fail(const error& e, std::string& out) {
+void openai_stream::fail(const error& e, std::string& out) {
   if (has_ended_) {
     return;
   }

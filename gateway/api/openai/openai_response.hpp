@@ -34,11 +34,11 @@ struct token_usage {
 
 // The error that ends the answer, if this chunk has one: failed, or cancelled by the server.
 std::optional<error> failure_of(const chunk& c);
-std::string_view finish_word(finish how) noexcept; // "stop", "length"
+std::string_view finish_name(finish how) noexcept; // "stop", "length"
 
-class whole_reply final : public unary_writer {
+class openai_unary final : public unary_writer {
 public:
-  explicit whole_reply(const reply_shape& shape);
+  explicit openai_unary(const reply_shape& shape);
   void add(chunk c) override;
   bool is_complete() const noexcept override { return choices_left_ == 0; }
   http_reply reply(const reply_identity& who, const reply_times& when) const override;
@@ -66,12 +66,12 @@ private:
 // have no ids. A chunk becomes one event, so no position lies within it. The stream has exactly one
 // terminal event: the last choice's finish (then usage, if requested) or an error; `data: [DONE]`
 // follows it.
-class event_writer final : public stream_writer {
+class openai_stream final : public stream_writer {
 public:
   // `from`: the position that a resuming client has reached; else nothing. With tool calls, the
   // chunks still start at the beginning: the old part is parsed and not written.
-  event_writer(const reply_shape& shape, reply_identity who,
-               const std::optional<stream_position>& from = std::nullopt);
+  openai_stream(const reply_shape& shape, reply_identity who,
+                const std::optional<stream_position>& from = std::nullopt);
   void add(const chunk& c, std::string& out) override;
   void moved_to(const granted& g) override; // the answer keeps its id
   void fail(const error& e, std::string& out) override;
@@ -105,9 +105,9 @@ private:
 
   reply_shape shape_;
   reply_identity who_;
-  std::string head_;      // {"id":...,"model":...,"system_fingerprint":...,"choices":[
-  std::string tail_;      // ] and `"usage":null` if usage follows
-  stream_position place_; // after the last event
+  std::string head_;         // {"id":...,"model":...,"system_fingerprint":...,"choices":[
+  std::string tail_;         // ] and `"usage":null` if usage follows
+  stream_position position_; // after the last event
   std::vector<choice_state> choices_;
   std::uint32_t choices_left_;
   std::vector<token_usage> prompts_; // without output tokens

@@ -56,9 +56,9 @@ std::string schema_of(const grammar::json_value& tool) {
   if (!schema || !schema->is_object()) {
     return R"({"type":"object","properties":{}})"; // no parameters, as in OpenAI
   }
-  constexpr std::array says_what{"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"};
-  if (std::any_of(says_what.begin(), says_what.end(),
-                  [&](const char* word) { return schema->find(word) != nullptr; })) {
+  constexpr std::array type_keywords{"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"};
+  if (std::any_of(type_keywords.begin(), type_keywords.end(),
+                  [&](const char* keyword) { return schema->find(keyword) != nullptr; })) {
     return grammar::to_text(*schema);
   }
   auto typed = *schema;
@@ -148,20 +148,20 @@ void read_choice(field_reader& fields, asked_tools& out) {
   if (value->is_object()) {
     return read_named_choice(fields, *value, out);
   }
-  constexpr std::array words{"none", "auto", "required"}; // as tool_choice
-  const auto word = value->is_string() ? value->get<std::string>() : std::string();
-  const auto known = std::find(words.begin(), words.end(), word);
-  if (known == words.end() && has_tool(out, word)) { // TGI's way to name one
+  constexpr std::array choices{"none", "auto", "required"}; // as tool_choice
+  const auto keyword = value->is_string() ? value->get<std::string>() : std::string();
+  const auto known = std::find(choices.begin(), choices.end(), keyword);
+  if (known == choices.end() && has_tool(out, keyword)) { // TGI's way to name one
     out.choice = tool_choice::named;
-    out.named = word;
+    out.named = keyword;
     return;
   }
-  if (known == words.end()) {
+  if (known == choices.end()) {
     return fields.refuse(errc::invalid_value, "tool_choice",
                          "'tool_choice' must be 'none', 'auto', 'required' or a function: "
                          "{\"type\": \"function\", \"function\": {\"name\": ...}}");
   }
-  out.choice = static_cast<tool_choice>(known - words.begin());
+  out.choice = static_cast<tool_choice>(known - choices.begin());
   if (out.choice == tool_choice::required && out.all.empty()) {
     fields.refuse(errc::invalid_value, "tool_choice", "'tool_choice' 'required' needs 'tools'");
   }

@@ -9,7 +9,7 @@
 namespace baton::gateway {
 namespace {
 
-constexpr std::size_t word_bytes_max = 256; // types, roles, ids
+constexpr std::size_t name_bytes_max = 256; // types, roles, ids
 constexpr std::size_t name_shown_bytes_max = 64;
 
 class item_reader {
@@ -18,7 +18,7 @@ public:
       : item_(item), path_(std::move(path)), limits_(limits) {}
 
   chat_message read() {
-    const auto type = item_.text("type", "message", word_bytes_max);
+    const auto type = item_.text("type", "message", name_bytes_max);
     if (type == "message") {
       read_message();
     } else if (type == "function_call") {
@@ -36,7 +36,7 @@ public:
 private:
   void read_message() {
     static constexpr std::array roles{"user", "assistant", "system", "developer"};
-    const auto role = item_.text("role", {}, word_bytes_max);
+    const auto role = item_.text("role", {}, name_bytes_max);
     if (std::find(roles.begin(), roles.end(), role) == roles.end()) {
       item_.refuse(errc::invalid_value, "role",
                    "a role must be one of 'user', 'assistant', 'system', 'developer'");
@@ -71,7 +71,7 @@ private:
       return {};
     }
     field_reader part(value, path_ + name + ".");
-    const auto type = part.text("type", {}, word_bytes_max);
+    const auto type = part.text("type", {}, name_bytes_max);
     if (type != "input_text" && type != "output_text") {
       part.refuse(errc::unsupported_parameter, "type",
                   fmt::format("'{}{}.type' must be 'input_text' or 'output_text': this server "
@@ -103,14 +103,14 @@ private:
     field_reader message(chat, path_);
     read_calls_of(message, path_, limits_, out_);
     if (auto ok = message.finish(); !ok) {
-      item_.refuse(in_response_words(ok.error()));
+      item_.refuse(in_response_names(ok.error()));
     }
   }
 
   void read_output() {
     out_.role = "tool";
     item_.require("call_id");
-    out_.tool_call_id = item_.text("call_id", {}, word_bytes_max);
+    out_.tool_call_id = item_.text("call_id", {}, name_bytes_max);
     out_.content = read_content("output");
   }
 
@@ -181,8 +181,8 @@ chat_prompt read_input(field_reader& fields, const request_limits& limits) {
   return chat;
 }
 
-error in_response_words(error e) {
-  static constexpr std::pair<std::string_view, std::string_view> words[] = {
+error in_response_names(error e) {
+  static constexpr std::pair<std::string_view, std::string_view> renames[] = {
       {"tool_calls[0].function.", ""},
       {"tool_calls[0].id", "call_id"},
       {"tool_calls[0].", ""},
@@ -193,7 +193,7 @@ error in_response_words(error e) {
       {"structured_outputs", "text.format"},
       {"messages", "input"},
   };
-  for (const auto& [chats, here] : words) {
+  for (const auto& [chats, here] : renames) {
     replace_all(e.message, chats, here);
     replace_all(e.param, chats, here);
   }

@@ -10,6 +10,6 @@ namespace baton::gateway {
 chat_prompt read_input(field_reader& fields, const request_limits& limits);
 
 // Renames the fields in a chat reader's error to the names of this API.
-error in_response_words(error e);
+error in_response_names(error e);
 
 } // namespace baton::gateway

@@ -25,8 +25,8 @@ ordered responses_usage(const token_usage& u) {
 }
 
 // The writer's state after all pieces, without its output.
-response_events told(const response_shape& shape, const reply_identity& who, const answer_log& log,
-                     const std::optional<error>& failure) {
+response_events replayed(const response_shape& shape, const reply_identity& who,
+                         const answer_log& log, const std::optional<error>& failure) {
   response_events writer(shape, who, nullptr, UINT64_MAX);
   std::string nothing;
   for (std::size_t i = 0; i < log.size(); ++i) {
@@ -53,11 +53,11 @@ void answer_log::add(const chunk& c) {
   last_.cached_tokens = c.cached_tokens;
 }
 
-chunk answer_log::piece(std::size_t place) const {
-  const auto begin = place == 0 ? 0U : ends_.at(place - 1);
+chunk answer_log::piece(std::size_t index) const {
+  const auto begin = index == 0 ? 0U : ends_.at(index - 1);
   auto c = last_;
-  c.text = text_.substr(begin, ends_.at(place) - begin);
-  if (place + 1 < ends_.size()) {
+  c.text = text_.substr(begin, ends_.at(index) - begin);
+  if (index + 1 < ends_.size()) {
     c.finish = finish::none;
   }
   return c;
@@ -73,29 +73,29 @@ std::string response_id(const response_shape& shape, const reply_identity& who) 
                      who.resume_key);
 }
 
-std::optional<stream_position> response_place(std::string_view id) {
+std::optional<stream_position> response_position(std::string_view id) {
   constexpr std::string_view lead = "resp_b";
   const auto mark = id.rfind('_');
   if (!id.starts_with(lead) || mark < lead.size()) {
     return std::nullopt;
   }
-  const auto place =
+  const auto text =
       fmt::format("{}-{}:0", id.substr(lead.size(), mark - lead.size()), id.substr(mark + 1));
-  const auto position = parse_position(place, 1);
+  const auto position = parse_position(text, 1);
   return position ? std::optional(*position) : std::nullopt;
 }
 
 chat_message answer_message(const response_shape& shape, const reply_identity& who,
                             const answer_log& log) {
-  return told(shape, who, log, std::nullopt).message();
+  return replayed(shape, who, log, std::nullopt).message();
 }
 
 std::string response_body(const response_shape& shape, const reply_identity& who,
                           const answer_log& log, const std::optional<error>& failure) {
-  return json_text(told(shape, who, log, failure).object());
+  return json_text(replayed(shape, who, log, failure).object());
 }
 
-http_reply response_whole::reply(const reply_identity& who, const reply_times& /*when*/) const {
+http_reply response_unary::reply(const reply_identity& who, const reply_times& /*when*/) const {
   if (keep_) {
     keep_(who, log_);
   }
@@ -116,7 +116,7 @@ response_events::response_events(response_shape shape, reply_identity who, keep_
   }
 }
 
-void response_events::say(std::string& out, std::string_view type, ordered body) {
+void response_events::emit(std::string& out, std::string_view type, ordered body) {
   if (number_ >= from_) {
     ordered data{{"type", type}, {"sequence_number", number_}};
     data.update(body);
@@ -126,7 +126,7 @@ void response_events::say(std::string& out, std::string_view type, ordered body)
 }
 
 // The most frequent event, written by hand.
-void response_events::say_delta(std::string& out, std::string_view type, std::string_view text) {
+void response_events::emit_delta(std::string& out, std::string_view type, std::string_view text) {
   if (number_ >= from_) {
     fmt::format_to(std::back_inserter(out),
                    R"(event: {0}
@@ -145,7 +145,7 @@ void response_events::begin(std::string& out) {
     return;
   }
   for (const auto* type : {"response.created", "response.in_progress"}) {
-    say(out, type, number_ >= from_ ? ordered{{"response", object()}} : ordered::object());
+    emit(out, type, number_ >= from_ ? ordered{{"response", object()}} : ordered::object());
     status_ = "in_progress";
   }
 }
@@ -177,13 +177,13 @@ void response_events::open_message(std::string& out) {
   open_ = item_kind::message;
   item_id_ = fmt::format("msg_{}_{}", who_.ticket.value, items_.size());
   text_.clear();
-  say(out, "response.output_item.added",
-      {{"output_index", items_.size()}, {"item", item("in_progress")}});
-  say(out, "response.content_part.added",
-      {{"item_id", item_id_},
-       {"output_index", items_.size()},
-       {"content_index", 0},
-       {"part", text_part()}});
+  emit(out, "response.output_item.added",
+       {{"output_index", items_.size()}, {"item", item("in_progress")}});
+  emit(out, "response.content_part.added",
+       {{"item_id", item_id_},
+        {"output_index", items_.size()},
+        {"content_index", 0},
+        {"part", text_part()}});
 }
 
 void response_events::open_call(const call_delta::part& part, std::string& out) {
@@ -192,8 +192,8 @@ void response_events::open_call(const call_delta::part& part, std::string& out) 
   call_id_ = call_id({shape_.calls->format, who_.ticket, 0}, part.index);
   name_ = part.name;
   text_.clear();
-  say(out, "response.output_item.added",
-      {{"output_index", items_.size()}, {"item", item("in_progress")}});
+  emit(out, "response.output_item.added",
+       {{"output_index", items_.size()}, {"item", item("in_progress")}});
 }
 
 void response_events::close_item(std::string& out) {
@@ -202,20 +202,21 @@ void response_events::close_item(std::string& out) {
   }
   const auto at = items_.size();
   if (open_ == item_kind::message) {
-    say(out, "response.output_text.done",
-        {{"item_id", item_id_},
-         {"output_index", at},
-         {"content_index", 0},
-         {"text", text_},
-         {"logprobs", ordered::array()}});
-    say(out, "response.content_part.done",
+    emit(out, "response.output_text.done",
+         {{"item_id", item_id_},
+          {"output_index", at},
+          {"content_index", 0},
+          {"text", text_},
+          {"logprobs", ordered::array()}});
+    emit(
+        out, "response.content_part.done",
         {{"item_id", item_id_}, {"output_index", at}, {"content_index", 0}, {"part", text_part()}});
   } else {
-    say(out, "response.function_call_arguments.done",
-        {{"item_id", item_id_}, {"output_index", at}, {"name", name_}, {"arguments", text_}});
+    emit(out, "response.function_call_arguments.done",
+         {{"item_id", item_id_}, {"output_index", at}, {"name", name_}, {"arguments", text_}});
   }
   auto done = item(status_ == "incomplete" ? "incomplete" : "completed");
-  say(out, "response.output_item.done", {{"output_index", at}, {"item", done}});
+  emit(out, "response.output_item.done", {{"output_index", at}, {"item", done}});
   items_.push_back(std::move(done));
   open_ = item_kind::none;
 }
@@ -226,7 +227,7 @@ void response_events::add_text(std::string_view text, std::string& out) {
     open_message(out);
   }
   text_ += text;
-  say_delta(out, "response.output_text.delta", text);
+  emit_delta(out, "response.output_text.delta", text);
 }
 
 void response_events::add_part(const call_delta::part& part, std::string& out) {
@@ -236,7 +237,7 @@ void response_events::add_part(const call_delta::part& part, std::string& out) {
   }
   if (!part.arguments.empty()) {
     text_ += part.arguments;
-    say_delta(out, "response.function_call_arguments.delta", part.arguments);
+    emit_delta(out, "response.function_call_arguments.delta", part.arguments);
   }
 }
 
@@ -281,7 +282,7 @@ void response_events::add(const chunk& c, std::string& out) {
     keep_(who_, std::move(log_));
   }
   has_ended_ = true;
-  say(out, fmt::format("response.{}", status_), {{"response", object()}});
+  emit(out, fmt::format("response.{}", status_), {{"response", object()}});
 }
 
 void response_events::fail(const error& e, std::string& out) {
@@ -296,7 +297,7 @@ void response_events::fail(const error& e, std::string& out) {
     open_ = item_kind::none;
   }
   has_ended_ = true;
-  say(out, "response.failed", {{"response", object()}});
+  emit(out, "response.failed", {{"response", object()}});
 }
 
 ordered response_events::object() const {

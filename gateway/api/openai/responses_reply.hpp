@@ -26,7 +26,7 @@ public:
   void add(const chunk& c);
   std::size_t size() const noexcept { return ends_.size(); }
   // The piece as a chunk; the last one has the finish.
-  chunk piece(std::size_t place) const;
+  chunk piece(std::size_t index) const;
   bool has_ended() const noexcept { return last_.finish != finish::none; }
   std::size_t bytes() const noexcept { return text_.size() + ends_.size() * sizeof ends_.front(); }
 
@@ -37,10 +37,10 @@ private:
 };
 
 // For a background response it encodes where another gateway can resume the answer
-// (response_place). Otherwise only the store can resolve it.
+// (response_position). Otherwise only the store can resolve it.
 std::string response_id(const response_shape& shape, const reply_identity& who);
 // Nothing if the id has another format.
-std::optional<stream_position> response_place(std::string_view id);
+std::optional<stream_position> response_position(std::string_view id);
 bool can_be_taken_up(const response_shape& shape) noexcept;
 // The answer as the next message of its conversation: its text and its calls.
 chat_message answer_message(const response_shape& shape, const reply_identity& who,
@@ -52,9 +52,9 @@ std::string response_body(const response_shape& shape, const reply_identity& who
 // Called once with a complete answer, before the client sees its end.
 using keep_answer = std::function<void(const reply_identity& who, answer_log log)>;
 
-class response_whole final : public unary_writer {
+class response_unary final : public unary_writer {
 public:
-  response_whole(response_shape shape, keep_answer keep)
+  response_unary(response_shape shape, keep_answer keep)
       : shape_(std::move(shape)), keep_(std::move(keep)) {}
   void add(chunk c) override { log_.add(c); }
   bool is_complete() const noexcept override { return log_.has_ended(); }
@@ -87,8 +87,8 @@ private:
   using ordered = nlohmann::ordered_json;
   enum class item_kind : std::uint8_t { none, message, call };
 
-  void say(std::string& out, std::string_view type, ordered body);
-  void say_delta(std::string& out, std::string_view type, std::string_view text);
+  void emit(std::string& out, std::string_view type, ordered body);
+  void emit_delta(std::string& out, std::string_view type, std::string_view text);
   void add_text(std::string_view text, std::string& out);
   void add_part(const call_delta::part& part, std::string& out);
   void open_message(std::string& out);

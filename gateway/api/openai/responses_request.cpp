@@ -78,7 +78,7 @@ public:
     for (const auto* label : {"user", "safety_identifier", "prompt_cache_key"}) {
       fields_.text(label, {}, label_bytes_max);
     }
-    read_life(out);
+    read_storage(out);
     out.shape.asked = json_text(asked(out));
   }
 
@@ -106,8 +106,8 @@ private:
 
   // Reads fields with the reader of another API, after renaming them for it.
   template <class Read>
-  void translated(const ordered& words, Read read) {
-    const auto source = json_text(words);
+  void translated(const ordered& chat_fields, Read read) {
+    const auto source = json_text(chat_fields);
     const auto parsed = json::parse(source, nullptr, /*allow_exceptions=*/false);
     if (!parsed.is_object()) {
       return fields_.refuse(errc::invalid_request, {}, "the text of the body cannot be read");
@@ -115,7 +115,7 @@ private:
     field_reader inner(parsed);
     read(inner, source);
     if (auto ok = inner.finish(); !ok) {
-      fields_.refuse(in_response_words(ok.error()));
+      fields_.refuse(in_response_names(ok.error()));
     }
   }
 
@@ -133,9 +133,9 @@ private:
   }
 
   void read_tools(openai_generate& out) {
-    auto words = ordered::object();
+    auto chat_fields = ordered::object();
     if (const auto* tools = fields_.find("tools")) {
-      words["tools"] = source_["tools"];
+      chat_fields["tools"] = source_["tools"];
       for (std::size_t i = 0; tools->is_array() && i < tools->size(); ++i) {
         const auto& tool = (*tools)[i];
         if (const auto type = type_of(tool); !type.empty() && type != "function") {
@@ -143,7 +143,7 @@ private:
                          "tools other than functions are not supported by this server");
         }
         if (tool.is_object()) {
-          words["tools"][i] = nested(source_["tools"][i]);
+          chat_fields["tools"][i] = nested(source_["tools"][i]);
         }
       }
     }
@@ -154,12 +154,13 @@ private:
                        "'tool_choice' as an object must name a function: {\"type\": \"function\", "
                        "\"name\": ...}");
       }
-      words["tool_choice"] = is_function ? nested(source_["tool_choice"]) : source_["tool_choice"];
+      chat_fields["tool_choice"] =
+          is_function ? nested(source_["tool_choice"]) : source_["tool_choice"];
     }
     if (fields_.find("parallel_tool_calls")) {
-      words["parallel_tool_calls"] = source_["parallel_tool_calls"];
+      chat_fields["parallel_tool_calls"] = source_["parallel_tool_calls"];
     }
-    translated(words, [&](field_reader& inner, const std::string& source) {
+    translated(chat_fields, [&](field_reader& inner, const std::string& source) {
       out.tools = gateway::read_tools(inner, source, config_.request);
     });
     if (out.tools) {
@@ -206,7 +207,7 @@ private:
   }
 
   // Reads the fields of storage and lifetime.
-  void read_life(response_create& out) {
+  void read_storage(response_create& out) {
     auto& shape = out.shape;
     const bool keeps = !config_.shares_http;
     shape.is_stream = fields_.boolean("stream", false);
@@ -294,29 +295,29 @@ result<response_create> parse_response(std::string_view body, const gateway_conf
     return ok.error();
   }
   if (auto ok = check_ranges(out.call.request, config.request); !ok) {
-    return in_client_terms(response_words(), ok.error());
+    return in_client_terms(response_field_names(), ok.error());
   }
   return out;
 }
 
-field_names response_words() {
+field_names response_field_names() {
   return {{"prompt", "input"},
           {"messages", "input"},
           {"max_tokens", "max_output_tokens"},
           {constraint_param, "text.format"}};
 }
 
-void tell_defaults(const sampling_defaults& of_model, response_create& out) {
+void add_model_defaults(const sampling_defaults& of_model, response_create& out) {
   const auto unspecified = out.call.request.unspecified;
   auto asked = ordered::parse(out.shape.asked);
   // The decimal as configured, not the nearest float.
-  const auto tell = [&](sampling_field field, const std::optional<float>& value) {
+  const auto add = [&](sampling_field field, const std::optional<float>& value) {
     if (value && (unspecified & bit_of(field)) != 0) {
       asked[std::string(name_of(field))] = ordered::parse(fmt::format("{}", *value));
     }
   };
-  tell(sampling_field::temperature, of_model.temperature);
-  tell(sampling_field::top_p, of_model.top_p);
+  add(sampling_field::temperature, of_model.temperature);
+  add(sampling_field::top_p, of_model.top_p);
   out.shape.asked = json_text(asked);
 }
 

@@ -36,14 +36,14 @@ struct response_create {
 };
 
 // This API's names of the request's fields.
-field_names response_words();
+field_names response_field_names();
 
 // Errors: invalid_request, invalid_value, unsupported_parameter, with param ("input[2].content").
 // Only one gateway has a stored response, so several at one address refuse them.
 result<response_create> parse_response(std::string_view body, const gateway_config& config);
 
 // The answer includes its sampling parameters: adds the model's defaults for fields not given.
-void tell_defaults(const sampling_defaults& of_model, response_create& out);
+void add_model_defaults(const sampling_defaults& of_model, response_create& out);
 
 // Names of all fields of the body.
 std::set<std::string, std::less<>> response_fields_of(const gateway_config& config);

@@ -246,23 +246,23 @@ result<tgi_generate> parse_tgi(tgi_route route, std::string_view body,
     return ok.error();
   }
   if (auto ok = check_ranges(out.request, config.request); !ok) {
-    return in_client_terms(tgi_words(), ok.error());
+    return in_client_terms(tgi_field_names(), ok.error());
   }
   return out;
 }
 
-field_names tgi_words() {
-  field_names words{{"prompt", "inputs"},
-                    {"max_tokens", "parameters.max_new_tokens"},
-                    {"n", "parameters.best_of"},
-                    {"logprobs", "parameters.top_n_tokens"},
-                    {"prompt_logprobs", "parameters.decoder_input_details"},
-                    {constraint_param, "parameters.grammar"}};
+field_names tgi_field_names() {
+  field_names client_names{{"prompt", "inputs"},
+                           {"max_tokens", "parameters.max_new_tokens"},
+                           {"n", "parameters.best_of"},
+                           {"logprobs", "parameters.top_n_tokens"},
+                           {"prompt_logprobs", "parameters.decoder_input_details"},
+                           {constraint_param, "parameters.grammar"}};
   for (const auto* same : {"temperature", "top_k", "top_p", "typical_p", "repetition_penalty",
                            "frequency_penalty", "seed", "stop", "truncate"}) {
-    words.push_back({same, fmt::format("parameters.{}", same)});
+    client_names.push_back({same, fmt::format("parameters.{}", same)});
   }
-  return words;
+  return client_names;
 }
 
 // An empty body requests every field; the error about missing ones is ignored.
@@ -291,7 +291,7 @@ std::optional<result<tokenize_call>> parse_tgi_tokenize(std::string_view body,
   out.speaks = api_family::tgi;
   out.model = read_model(fields);
   out.input = read_inputs(fields);
-  out.words = {{"prompt", "inputs"}};
+  out.client_names = {{"prompt", "inputs"}};
   if (auto ok = fields.finish(unsupported); !ok) {
     return ok.error();
   }

@@ -38,7 +38,7 @@ struct tgi_generate {
 };
 
 // TGI's names of the request's fields.
-field_names tgi_words();
+field_names tgi_field_names();
 
 // A missing seed is random. Errors: invalid_request, invalid_value, unsupported_parameter, with
 // param ("parameters.top_p").

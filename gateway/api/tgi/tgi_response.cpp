@@ -117,7 +117,7 @@ std::vector<tgi_token> tokens_of(const chunk& c) {
   return tokens;
 }
 
-void tgi_whole::add(chunk c) {
+void tgi_unary::add(chunk c) {
   ENSURE(c.choice < answers_.size(), "chunk of choice {} of {}", c.choice, answers_.size());
   auto& answer = answers_[c.choice];
   if (answer.finish != finish::none) {
@@ -137,7 +137,7 @@ void tgi_whole::add(chunk c) {
   answers_left_ -= c.finish != finish::none ? 1 : 0;
 }
 
-std::uint32_t tgi_whole::best() const {
+std::uint32_t tgi_unary::best() const {
   std::vector<double> means;
   for (const auto& answer : answers_) {
     means.push_back(mean_logprob(answer.details));
@@ -145,7 +145,7 @@ std::uint32_t tgi_whole::best() const {
   return likeliest(means, 1).front();
 }
 
-http_reply tgi_whole::reply(const reply_identity& /*who*/, const reply_times& when) const {
+http_reply tgi_unary::reply(const reply_identity& /*who*/, const reply_times& when) const {
   const auto& given = answers_[best()];
   ordered body{{"generated_text", shape_.lead + given.text}};
   if (shape_.has_details) {

@@ -33,9 +33,9 @@ std::vector<tgi_token> tokens_of(const chunk& c);
 
 // {"generated_text","details"} of the likeliest answer; its details include the others. The x-*
 // headers hold its times.
-class tgi_whole final : public unary_writer {
+class tgi_unary final : public unary_writer {
 public:
-  explicit tgi_whole(tgi_shape shape)
+  explicit tgi_unary(tgi_shape shape)
       : shape_(std::move(shape)), answers_(shape_.best_of), answers_left_(shape_.best_of) {}
   void add(chunk c) override;
   bool is_complete() const noexcept override { return answers_left_ == 0; }

@@ -31,7 +31,7 @@ http_plan plan_of(result<change_model> order) {
   repository_call call;
   call.change = *std::move(order);
   call.speaks = api_family::torchserve;
-  call.tell = [asked = call.change](const model_changed& done) { return tell_store(asked, done); };
+  call.tell = [asked = call.change](const model_changed& done) { return store_reply(asked, done); };
   return call;
 }
 
@@ -71,21 +71,21 @@ std::optional<http_reply> refuse_head(const http_call& call, const torchserve_ro
 
 std::string_view torchserve_api::route_name(const http_call& call) {
   const auto target = read_torchserve_target(call.target);
-  return target ? find_torchserve_route(call.door, *target).name : "other";
+  return target ? find_torchserve_route(call.listener, *target).name : "other";
 }
 
 result<principal> torchserve_api::identify(const http_call& call,
                                            const torchserve_route* route) const {
   const bool is_open =
       route && (route->is == operation::describe_api || route->is == operation::ping);
-  const bool is_metrics = call.door == door_kind::torchserve_metrics;
+  const bool is_metrics = call.listener == listener_kind::torchserve_metrics;
   const auto& authenticator = facts_->authenticator();
   const bool is_local_metrics = is_metrics && is_local_name(facts_->config().torchserve.metrics);
   if (is_open || is_local_metrics) {
     return principal{};
   }
   auto who = authenticator.identify(bearer_key(call.authorization));
-  const bool is_admins = is_metrics || call.door == door_kind::torchserve_management;
+  const bool is_admins = is_metrics || call.listener == listener_kind::torchserve_management;
   if (who && is_admins && who->role != key_role::admin) {
     return fail(errc::unauthorized, "this address needs the API key of an admin");
   }
@@ -94,16 +94,17 @@ result<principal> torchserve_api::identify(const http_call& call,
 
 http_api::access_result torchserve_api::admit(const http_call& call) const {
   // DNS rebinding: no keyless route is read through a name that resolves to this machine.
-  const auto& places = facts_->config().torchserve;
-  const auto& own = call.door == door_kind::torchserve_metrics ? places.metrics : places.management;
-  const bool is_keyless =
-      call.door == door_kind::torchserve_metrics ||
-      (call.door == door_kind::torchserve_management && !facts_->authenticator().needs_key());
+  const auto& addresses = facts_->config().torchserve;
+  const auto& own =
+      call.listener == listener_kind::torchserve_metrics ? addresses.metrics : addresses.management;
+  const bool is_keyless = call.listener == listener_kind::torchserve_metrics ||
+                          (call.listener == listener_kind::torchserve_management &&
+                           !facts_->authenticator().needs_key());
   if (is_keyless && is_local_name(own) && !is_local_name(call.host)) {
     return {{}, refuse(fail(errc::forbidden, "this address is only served as localhost"))};
   }
   const auto target = read_torchserve_target(call.target);
-  const auto route = target ? find_torchserve_route(call.door, *target) : torchserve_route{};
+  const auto route = target ? find_torchserve_route(call.listener, *target) : torchserve_route{};
   auto who = identify(call, &route);
   if (!who) {
     return {{}, refuse(who.error())};
@@ -119,9 +120,10 @@ http_plan torchserve_api::plan(const http_call& call) const {
   if (!target) {
     return refuse(target.error());
   }
-  const auto route = find_torchserve_route(call.door, *target);
+  const auto route = find_torchserve_route(call.listener, *target);
   if (route.is == operation::describe_api || call.method == "OPTIONS") {
-    return torchserve_reply(torchserve_openapi(call.door, facts_->config(), has_store(*facts_)));
+    return torchserve_reply(
+        torchserve_openapi(call.listener, facts_->config(), has_store(*facts_)));
   }
   switch (route.is) {
   case operation::ping:

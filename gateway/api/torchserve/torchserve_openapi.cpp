@@ -14,7 +14,7 @@ namespace {
 using ordered = nlohmann::ordered_json;
 
 struct operation_row {
-  door_kind door;
+  listener_kind listener;
   const char* path;
   const char* method;
   const char* id; // TorchServe's operationId
@@ -25,9 +25,9 @@ struct operation_row {
   bool needs_store = false;
 };
 
-constexpr auto inference = door_kind::torchserve_inference;
-constexpr auto management = door_kind::torchserve_management;
-constexpr auto metrics = door_kind::torchserve_metrics;
+constexpr auto inference = listener_kind::torchserve_inference;
+constexpr auto management = listener_kind::torchserve_management;
+constexpr auto metrics = listener_kind::torchserve_metrics;
 
 const operation_row rows[] = {
     {inference, "/ping", "get", "ping", "Whether a request would be served now"},
@@ -234,12 +234,13 @@ ordered operation_of(const operation_row& row) {
 
 } // namespace
 
-std::string torchserve_openapi(door_kind door, const gateway_config& config, bool has_store) {
-  const operation_row own{door, "/", "options", "apiDescription", "This document"};
+std::string torchserve_openapi(listener_kind listener, const gateway_config& config,
+                               bool has_store) {
+  const operation_row own{listener, "/", "options", "apiDescription", "This document"};
   auto paths = ordered::object();
   paths[own.path][own.method] = operation_of(own);
   for (const auto& row : rows) {
-    if (row.door == door && (has_store || !row.needs_store)) {
+    if (row.listener == listener && (has_store || !row.needs_store)) {
       paths[row.path][row.method] = operation_of(row);
     }
   }

@@ -9,7 +9,7 @@
 namespace baton::gateway {
 
 // The operations of this listener, without a final newline. Requires: is_torchserve.
-std::string torchserve_openapi(door_kind door, const gateway_config& config,
+std::string torchserve_openapi(listener_kind listener, const gateway_config& config,
                                bool has_store = false);
 
 } // namespace baton::gateway

@@ -19,13 +19,13 @@ constexpr std::string_view form_media = "application/x-www-form-urlencoded";
 constexpr std::string_view parts_media = "multipart/form-data";
 
 // TorchServe handlers' other names of the same parameters.
-struct other_word {
+struct parameter_alias {
   const char* theirs;
   const char* ours;
 };
-constexpr std::array other_words{
-    other_word{"max_new_tokens", "max_tokens"}, // tp_llama, gpt_fast, inferentia2
-    other_word{"streaming", "stream"},          // trt_llm_handler
+constexpr std::array parameter_aliases{
+    parameter_alias{"max_new_tokens", "max_tokens"}, // tp_llama, gpt_fast, inferentia2
+    parameter_alias{"streaming", "stream"},          // trt_llm_handler
 };
 
 std::string media_of(std::string_view content_type) {
@@ -132,20 +132,20 @@ result<openai_generate> read_prediction(json body, std::string_view source, bool
     return ok.error();
   }
   field_names renamed;
-  for (const auto& word : other_words) {
-    const auto it = body.find(word.theirs);
+  for (const auto& alias : parameter_aliases) {
+    const auto it = body.find(alias.theirs);
     if (it == body.end() || it->is_null()) {
-      body.erase(word.theirs);
+      body.erase(alias.theirs);
       continue;
     }
-    if (const auto ours = body.find(word.ours); ours != body.end() && !ours->is_null()) {
-      return fail_param(errc::invalid_value, word.theirs,
-                        "'{}' and '{}' mean the same: send one of them", word.theirs, word.ours);
+    if (const auto ours = body.find(alias.ours); ours != body.end() && !ours->is_null()) {
+      return fail_param(errc::invalid_value, alias.theirs,
+                        "'{}' and '{}' mean the same: send one of them", alias.theirs, alias.ours);
     }
     auto value = std::move(*it);
     body.erase(it);
-    body[word.ours] = std::move(value);
-    renamed.push_back({word.ours, word.theirs});
+    body[alias.ours] = std::move(value);
+    renamed.push_back({alias.ours, alias.theirs});
   }
   if (auto& stream = body["stream"]; stream.is_null()) {
     stream = streams;
@@ -162,18 +162,18 @@ result<openai_generate> read_prediction(json body, std::string_view source, bool
   if (auto ok = check_resumable(*call); !ok) {
     return ok.error();
   }
-  call->words.insert(call->words.begin(), renamed.begin(), renamed.end());
+  call->client_names.insert(call->client_names.begin(), renamed.begin(), renamed.end());
   return call;
 }
 
-torchserve_words words_for(bool is_json, std::string_view accept) {
+torchserve_format format_for(bool is_json, std::string_view accept) {
   const auto wanted = lower(accept);
   const bool wants_json = wanted.find(json_media) != wanted.npos;
   const bool wants_text = wanted.find(text_media) != wanted.npos;
   if (wants_json != wants_text) {
     is_json = wants_json;
   }
-  return is_json ? torchserve_words::json_value : torchserve_words::text;
+  return is_json ? torchserve_format::json_value : torchserve_format::text;
 }
 
 result<openai_generate> read_instance(const json& instance, const request_limits& limits) {
@@ -198,7 +198,7 @@ result<openai_generate> read_instance(const json& instance, const request_limits
   if (!call) {
     return in_client_terms(names, call.error());
   }
-  call->words.insert(call->words.begin(), names.begin(), names.end());
+  call->client_names.insert(call->client_names.begin(), names.begin(), names.end());
   if (call->shape.is_stream) {
     return refused("stream", "is for /predictions/MODEL: predictions come together");
   }
@@ -269,11 +269,11 @@ result<torchserve_generate> parse_prediction(const torchserve_body& body,
     return call.error();
   }
   if (!in->is_json) {
-    call->words.push_back({"prompt", "data"});
+    call->client_names.push_back({"prompt", "data"});
   }
-  torchserve_generate out{*std::move(call), words_for(in->is_json, body.accept)};
+  torchserve_generate out{*std::move(call), format_for(in->is_json, body.accept)};
   out.call.shape.is_stream = out.call.shape.is_stream && body.can_stream;
-  if (out.call.shape.has_logprobs && out.speaks == torchserve_words::text) {
+  if (out.call.shape.has_logprobs && out.speaks == torchserve_format::text) {
     return refused("logprobs", "needs an answer in JSON: do not ask for text alone");
   }
   if (out.call.request.sampling.prompt_logprobs >= 0) {
@@ -294,7 +294,7 @@ result<torchserve_generate> parse_openai_prediction(openai_api api, const torchs
   if (auto ok = check_resumable(*call); !ok) {
     return ok.error();
   }
-  return torchserve_generate{*std::move(call), torchserve_words::openai};
+  return torchserve_generate{*std::move(call), torchserve_format::openai};
 }
 
 result<torchserve_batch> parse_instances(std::string_view body, const request_limits& limits) {
@@ -319,7 +319,7 @@ result<torchserve_batch> parse_instances(std::string_view body, const request_li
       return one.error();
     }
     out.requests.push_back(std::move(one->request));
-    out.words.push_back(std::move(one->words));
+    out.client_names.push_back(std::move(one->client_names));
   }
   return out;
 }

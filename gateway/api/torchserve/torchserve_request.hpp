@@ -18,18 +18,18 @@ namespace baton::gateway {
 
 // The format of an answer: the text only; {"text","tokens"} as TorchServe's first vLLM handler; or
 // OpenAI's, below /predictions/{model}/{version}/v1.
-enum class torchserve_words : std::uint8_t { text, json_value, openai };
+enum class torchserve_format : std::uint8_t { text, json_value, openai };
 
 struct torchserve_generate {
   openai_generate call;
-  torchserve_words speaks = torchserve_words::text;
+  torchserve_format speaks = torchserve_format::text;
   bool has_version = false; // the client requested a version
 };
 
 // KServe's {"instances"}: each is its own request; all are answered together.
 struct torchserve_batch {
   std::vector<generate> requests;
-  std::vector<field_names> words; // one for each request
+  std::vector<field_names> client_names; // one for each request
 };
 
 struct torchserve_body {

@@ -31,19 +31,19 @@ std::string json_piece(const torchserve_shape& shape, const std::string& text, c
 
 } // namespace
 
-std::string_view media_type_of(torchserve_words words) noexcept {
-  switch (words) {
-  case torchserve_words::text:
+std::string_view media_type_of(torchserve_format format) noexcept {
+  switch (format) {
+  case torchserve_format::text:
     return "text/plain; charset=utf-8";
-  case torchserve_words::json_value:
+  case torchserve_format::json_value:
     return "application/json";
-  case torchserve_words::openai:
+  case torchserve_format::openai:
     break;
   }
   return "text/event-stream; charset=utf-8";
 }
 
-void torchserve_whole::add(chunk c) {
+void torchserve_unary::add(chunk c) {
   if (is_complete()) {
     return;
   }
@@ -56,13 +56,13 @@ void torchserve_whole::add(chunk c) {
   answer_.finish = c.finish;
 }
 
-http_reply torchserve_whole::reply(const reply_identity& /*who*/,
+http_reply torchserve_unary::reply(const reply_identity& /*who*/,
                                    const reply_times& /*when*/) const {
   http_reply r;
   const auto text = shape_.echo + answer_.text;
   r.content_type = media_type_of(shape_.speaks);
   r.body =
-      shape_.speaks == torchserve_words::json_value ? json_piece(shape_, text, answer_, 0) : text;
+      shape_.speaks == torchserve_format::json_value ? json_piece(shape_, text, answer_, 0) : text;
   return r;
 }
 
@@ -78,7 +78,8 @@ std::optional<std::string> torchserve_pieces::take(const chunk& c) {
   }
   const auto before = characters_;
   characters_ += text::utf8_characters(text);
-  return shape_.speaks == torchserve_words::json_value ? json_piece(shape_, text, c, before) : text;
+  return shape_.speaks == torchserve_format::json_value ? json_piece(shape_, text, c, before)
+                                                        : text;
 }
 
 void torchserve_pieces::add(const chunk& c, std::string& out) {

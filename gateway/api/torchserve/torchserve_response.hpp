@@ -21,16 +21,16 @@
 namespace baton::gateway {
 
 struct torchserve_shape {
-  torchserve_words speaks = torchserve_words::text; // text or json
-  std::string echo{};                               // prefix of the answer
+  torchserve_format speaks = torchserve_format::text; // text or json
+  std::string echo{};                                 // prefix of the answer
   bool has_logprobs = false;
 };
 
-std::string_view media_type_of(torchserve_words words) noexcept; // of a streamed answer
+std::string_view media_type_of(torchserve_format format) noexcept; // of a streamed answer
 
-class torchserve_whole final : public unary_writer {
+class torchserve_unary final : public unary_writer {
 public:
-  explicit torchserve_whole(torchserve_shape shape) : shape_(std::move(shape)) {}
+  explicit torchserve_unary(torchserve_shape shape) : shape_(std::move(shape)) {}
   void add(chunk c) override;
   bool is_complete() const noexcept override { return answer_.finish != finish::none; }
   http_reply reply(const reply_identity& who, const reply_times& when) const override;
@@ -75,7 +75,7 @@ public:
 private:
   void frame(const std::string& events, std::string& out) const;
 
-  event_writer events_;
+  openai_stream events_;
   bool is_chunked_;
   bool has_failed_ = false;
 };

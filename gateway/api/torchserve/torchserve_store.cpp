@@ -85,8 +85,8 @@ bool has_store(const gateway_state& facts) noexcept {
 }
 
 bool is_stored(const gateway_state& facts, const std::string& model) {
-  const auto told = facts.models();
-  return std::any_of(told->all.begin(), told->all.end(),
+  const auto served = facts.models();
+  return std::any_of(served->all.begin(), served->all.end(),
                      [&](const served_model& m) { return !m.archive.empty() && m.name == model; });
 }
 
@@ -165,7 +165,7 @@ change_model order_of(model_order what, const std::string& model,
   return out;
 }
 
-http_reply tell_store(const change_model& asked, const model_changed& done) {
+http_reply store_reply(const change_model& asked, const model_changed& done) {
   constexpr int accepted = 202;
   switch (asked.what) {
   case model_order::enlist:

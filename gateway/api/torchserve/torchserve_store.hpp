@@ -28,6 +28,6 @@ change_model order_of(model_order what, const std::string& model,
                       const std::optional<std::string>& version);
 
 // Requires: done.failure is nothing.
-http_reply tell_store(const change_model& asked, const model_changed& done);
+http_reply store_reply(const change_model& asked, const model_changed& done);
 
 } // namespace baton::gateway

@@ -184,21 +184,21 @@ bool torchserve_route::takes(std::string_view method) const noexcept {
     return is != torchserve_operation::none;
   }
   bool found = false;
-  split(methods, ' ', [&](std::string_view word) {
-    found = found || word.substr(0, word.find(',')) == method;
+  split(methods, ' ', [&](std::string_view token) {
+    found = found || token.substr(0, token.find(',')) == method;
     return true;
   });
   return found && !method.empty();
 }
 
-torchserve_route find_torchserve_route(door_kind door, const torchserve_target& target) {
+torchserve_route find_torchserve_route(listener_kind listener, const torchserve_target& target) {
   if (target.path.empty() || (target.path.size() == 1 && target.path[0] == "api-description")) {
     return route_to(is::describe_api, "/", reads);
   }
-  if (door == door_kind::torchserve_inference) {
+  if (listener == listener_kind::torchserve_inference) {
     return at_inference(target);
   }
-  if (door == door_kind::torchserve_management) {
+  if (listener == listener_kind::torchserve_management) {
     return at_management(target);
   }
   const bool is_metrics = target.path.size() == 1 && target.path[0] == "metrics";

@@ -54,6 +54,6 @@ struct torchserve_route {
 };
 
 // Selects the operation for a target at this listener.
-torchserve_route find_torchserve_route(door_kind door, const torchserve_target& target);
+torchserve_route find_torchserve_route(listener_kind listener, const torchserve_target& target);
 
 } // namespace baton::gateway

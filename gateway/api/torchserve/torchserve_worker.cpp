@@ -65,11 +65,11 @@ ordered processes_of(const snapshot& now, const worker_facts& facts) {
 }
 
 ordered tensors_of(const std::vector<worker_tensor>& all) {
-  auto told = ordered::array();
+  auto listed = ordered::array();
   for (const auto& t : all) {
-    told.push_back({{"name", t.name}, {"datatype", t.datatype}, {"shape", t.shape}});
+    listed.push_back({{"name", t.name}, {"datatype", t.datatype}, {"shape", t.shape}});
   }
-  return told;
+  return listed;
 }
 
 const std::string& url_of(const worker_view& of) {
@@ -156,11 +156,11 @@ result<worker_call> read_worker_prediction(const worker_view& of, const http_cal
       inputs.push_back({name, value, {}});
     }
   }
-  auto said = worker_inputs_of({call.content_type, call.accept, call.body});
-  if (!said) {
-    return said.error();
+  auto given = worker_inputs_of({call.content_type, call.accept, call.body});
+  if (!given) {
+    return given.error();
   }
-  std::move(said->begin(), said->end(), std::back_inserter(inputs));
+  std::move(given->begin(), given->end(), std::back_inserter(inputs));
   if (inputs.empty()) {
     return fail(errc::invalid_request, "the form has no field 'data'");
   }

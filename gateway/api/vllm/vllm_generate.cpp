@@ -50,7 +50,7 @@ result<vllm_generate> read(const json& parsed, std::string_view body,
   out.prompt = std::get<std::string>(call->request.input);
   out.request = std::move(call->request);
   out.is_stream = call->shape.is_stream;
-  out.words = std::move(call->words);
+  out.client_names = std::move(call->client_names);
   return out;
 }
 
@@ -68,13 +68,13 @@ std::optional<result<vllm_generate>> parse_vllm_generate(std::string_view body,
   return read(*parsed, body, limits);
 }
 
-void vllm_whole::add(chunk c) {
+void vllm_unary::add(chunk c) {
   ENSURE(c.choice < texts_.size(), "chunk of choice {} of {}", c.choice, texts_.size());
   texts_[c.choice] += c.text;
   choices_left_ -= c.finish != finish::none ? 1 : 0;
 }
 
-http_reply vllm_whole::reply(const reply_identity& /*who*/, const reply_times& /*when*/) const {
+http_reply vllm_unary::reply(const reply_identity& /*who*/, const reply_times& /*when*/) const {
   http_reply r;
   r.body = line_of(texts_);
   return r;

@@ -17,7 +17,7 @@ struct vllm_generate {
   generate request;
   std::string prompt;
   bool is_stream = false;
-  field_names words;
+  field_names client_names;
 };
 
 // Nothing if the body has no `prompt`: it is TGI's then. The fields are those of completions,
@@ -26,9 +26,9 @@ std::optional<result<vllm_generate>> parse_vllm_generate(std::string_view body,
                                                          const request_limits& limits);
 
 // {"text": [...]}, one text for each choice.
-class vllm_whole final : public unary_writer {
+class vllm_unary final : public unary_writer {
 public:
-  explicit vllm_whole(const vllm_generate& call)
+  explicit vllm_unary(const vllm_generate& call)
       : texts_(call.request.choices, call.prompt), choices_left_(call.request.choices) {}
   void add(chunk c) override;
   bool is_complete() const noexcept override { return choices_left_ == 0; }

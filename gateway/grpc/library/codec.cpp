@@ -96,19 +96,19 @@ void fill(inference::InferParameter& to, const grpc_value& value) {
   }
 }
 
-void fill(inference::ModelInferResponse& to, const grpc_inferred& told) {
-  to.set_model_name(told.model);
-  to.set_model_version(told.version);
-  to.set_id(told.id);
-  for (const auto& [name, value] : told.parameters) {
+void fill(inference::ModelInferResponse& to, const grpc_inferred& reply) {
+  to.set_model_name(reply.model);
+  to.set_model_version(reply.version);
+  to.set_id(reply.id);
+  for (const auto& [name, value] : reply.parameters) {
     if (value) {
       fill((*to.mutable_parameters())[name], *value);
     }
   }
-  if (told.is_final) {
-    (*to.mutable_parameters())["triton_final_response"].set_bool_param(*told.is_final);
+  if (reply.is_final) {
+    (*to.mutable_parameters())["triton_final_response"].set_bool_param(*reply.is_final);
   }
-  for (const auto& tensor : told.outputs) {
+  for (const auto& tensor : reply.outputs) {
     auto& one = *to.add_outputs();
     one.set_name(tensor.name);
     one.set_datatype(tensor.datatype);
@@ -130,17 +130,17 @@ std::unique_ptr<Message> message_named(std::string_view type) {
 class codec final : public grpc_codec {
 public:
   bool read(std::string_view bytes, grpc_infer& out) const override {
-    inference::ModelInferRequest said;
-    if (!parse(said, bytes)) {
+    inference::ModelInferRequest received;
+    if (!parse(received, bytes)) {
       return false;
     }
-    out.model = said.model_name();
-    out.version = said.model_version();
-    out.id = said.id();
-    out.parameters = parameters_of(said.parameters());
-    const auto raw = static_cast<std::size_t>(said.raw_input_contents_size());
+    out.model = received.model_name();
+    out.version = received.model_version();
+    out.id = received.id();
+    out.parameters = parameters_of(received.parameters());
+    const auto raw = static_cast<std::size_t>(received.raw_input_contents_size());
     std::size_t next = 0;
-    for (const auto& input : said.inputs()) {
+    for (const auto& input : received.inputs()) {
       auto& one = out.inputs.emplace_back();
       one.name = input.name();
       one.datatype = input.datatype();
@@ -148,10 +148,10 @@ public:
       one.parameters = parameters_of(input.parameters());
       take_contents(input.contents(), one);
       if (next < raw && !one.bytes) {
-        one.bytes = said.raw_input_contents(static_cast<int>(next++));
+        one.bytes = received.raw_input_contents(static_cast<int>(next++));
       }
     }
-    for (const auto& output : said.outputs()) {
+    for (const auto& output : received.outputs()) {
       out.outputs.emplace_back(output.name(), parameters_of(output.parameters()));
     }
     out.raw_spare = raw - next;
@@ -159,29 +159,29 @@ public:
   }
 
   bool read(std::string_view bytes, grpc_prediction& out) const override {
-    predict::PredictionsRequest said;
-    if (!parse(said, bytes)) {
+    predict::PredictionsRequest received;
+    if (!parse(received, bytes)) {
       return false;
     }
-    out.model = said.model_name();
-    out.version = said.model_version();
-    for (const auto& [name, value] : said.input()) {
+    out.model = received.model_name();
+    out.version = received.model_version();
+    for (const auto& [name, value] : received.input()) {
       out.input.emplace_back(name, value);
     }
     return true;
   }
 
-  std::string infer_response(const grpc_inferred& told) const override {
+  std::string infer_response(const grpc_inferred& reply) const override {
     inference::ModelInferResponse to;
-    fill(to, told);
+    fill(to, reply);
     return to.SerializeAsString();
   }
 
-  std::string stream_response(const grpc_inferred& told,
+  std::string stream_response(const grpc_inferred& reply,
                               const std::string& error_message) const override {
     inference::ModelStreamInferResponse to;
     to.set_error_message(error_message);
-    fill(*to.mutable_infer_response(), told);
+    fill(*to.mutable_infer_response(), reply);
     return to.SerializeAsString();
   }
 

@@ -67,10 +67,10 @@ grpc_head head_of(const grpc::GenericCallbackServerContext& context, std::size_t
   return head;
 }
 
-class line final : public grpc::ServerGenericBidiReactor, public grpc_line {
+class call_reactor final : public grpc::ServerGenericBidiReactor, public grpc_call_handle {
 public:
-  line(grpc::GenericCallbackServerContext& context, std::uint64_t number, std::size_t listener,
-       grpc_listener& to)
+  call_reactor(grpc::GenericCallbackServerContext& context, std::uint64_t number,
+               std::size_t listener, grpc_listener& to)
       : context_(context), number_(number), to_(to) {
     to_.happened(number_, grpc_began{head_of(context, listener), this});
   }
@@ -113,7 +113,7 @@ public:
   }
 
 private:
-  ~line() = default;
+  ~call_reactor() = default;
 
   grpc::GenericCallbackServerContext& context_;
   const std::uint64_t number_;
@@ -128,7 +128,7 @@ public:
       : listener_(listener), last_(last), to_(to) {}
   grpc::ServerGenericBidiReactor*
   CreateReactor(grpc::GenericCallbackServerContext* context) override {
-    return new line(*context, ++last_, listener_, to_);
+    return new call_reactor(*context, ++last_, listener_, to_);
   }
 
 private:

@@ -10,8 +10,8 @@
 #include "gateway/api/openai/openai_fields.hpp"
 #include "gateway/dispatch/request_router.hpp"
 #include "gateway/routes/http_api.hpp"
-#include "gateway/server/door_server.hpp"
-#include "gateway/zmq/zmq_door_workers.hpp"
+#include "gateway/server/api_servers.hpp"
+#include "gateway/zmq/worker_server.hpp"
 #include "tests/support/fake_head.hpp"
 #include "tests/system/doors/allocation_limit.hpp"
 
@@ -41,7 +41,7 @@ struct settings {
   std::string keys; // the file of API keys
   std::uint32_t queue_max = 0;
   bool uses_job_ticket = false;
-  std::string worker_door;
+  std::string worker_server;
   // Models: NAME PLACES BATCH_SIZE DELAY_MS RESPONSE_MS QUEUED [KEY=NUMBER ...], of read_queue.
   std::vector<std::string> workers;
   std::vector<std::string> declared; // of them: NAME and keys of [[workers]] as JSON
@@ -57,7 +57,7 @@ int read_flags(int argc, char** argv, settings& s) {
   app.add_option("--threads", g.threads);
   app.add_option("--slots", s.head.slots);
   app.add_option("--pipeline", s.pipelines);
-  app.add_option("--worker-door", s.worker_door);
+  app.add_option("--worker-door", s.worker_server);
   app.add_option("--workers", s.workers);
   app.add_option("--declared", s.declared);
   app.add_option("--admin", g.admin);
@@ -201,7 +201,8 @@ gateway::json routes() {
 }
 
 // As the gateway does when its files have changed; what is wrong is said, and changes nothing.
-std::string reload(const settings& s, gateway::gateway_state& facts, gateway::door_server& doors) {
+std::string reload(const settings& s, gateway::gateway_state& facts,
+                   gateway::api_servers& servers) {
   std::string wrong;
   if (!s.keys.empty()) {
     if (auto keys = cluster::load_api_keys(s.keys)) {
@@ -211,7 +212,7 @@ std::string reload(const settings& s, gateway::gateway_state& facts, gateway::do
       wrong = keys.error().message;
     }
   }
-  if (auto ok = doors.reload_certificate(); !ok) {
+  if (auto ok = servers.reload_certificate(); !ok) {
     wrong += ok.error().message;
   }
   return gateway::json({{"event", "reloaded"}, {"wrong", wrong}}).dump();
@@ -251,7 +252,7 @@ private:
 
 // Worker models whose processes the test starts itself: that of place i has node 5000 + i.
 struct worker_side {
-  std::shared_ptr<gateway::worker_door> door;
+  std::shared_ptr<gateway::worker_server> server;
   std::vector<gateway::worker_pool_actor> pools;
 };
 
@@ -304,15 +305,15 @@ result<worker_side> open_workers(caf::actor_system& system, const settings& s,
                                  const std::shared_ptr<gateway::gateway_state>& facts,
                                  const std::function<void(const std::string&)>& say) {
   worker_side side;
-  if (s.worker_door.empty())
+  if (s.worker_server.empty())
     return side;
-  auto door = gateway::worker_door::bind(s.worker_door, facts);
-  if (!door)
-    return door.error();
-  side.door = *std::move(door);
+  auto server = gateway::worker_server::bind(s.worker_server, facts);
+  if (!server)
+    return server.error();
+  side.server = *std::move(server);
   auto models = std::make_shared<gateway::worker_models>();
   std::vector<gateway::worker_view> views;
-  gateway::worker_door::pools_by_place by_place;
+  gateway::worker_server::pools_by_process by_place;
   std::uint32_t node = 5000;
   for (const auto& line : s.workers) {
     std::istringstream words(line);
@@ -326,8 +327,8 @@ result<worker_side> open_workers(caf::actor_system& system, const settings& s,
     c.limits.max_batch_delay = std::chrono::milliseconds(delay_ms);
     c.limits.response_timeout = std::chrono::milliseconds(response_ms);
     c.facts = facts;
-    c.send = [to = side.door](gateway::worker_incarnation life, message m) {
-      to->say(life, std::move(m));
+    c.send = [to = side.server](gateway::worker_incarnation life, message m) {
+      to->send(life, std::move(m));
     };
     c.report = [say](const status& now) {
       say(gateway::json({{"event", "worker"},
@@ -362,7 +363,7 @@ result<worker_side> open_workers(caf::actor_system& system, const settings& s,
     models->by_name[name] = {gateway::worker_model{"1", pool}};
   }
   facts->set_workers(std::move(models), std::move(views));
-  side.door->start(std::move(by_place));
+  side.server->start(std::move(by_place));
   return side;
 }
 
@@ -436,13 +437,13 @@ int main(int argc, char** argv) {
     std::quick_exit(1); // the actors would be waited for
   }
   tests::exempt_threads_from_allocation_limit();
-  auto doors = gateway::door_server::start(system, facts, all.router);
-  if (!doors) {
+  auto servers = gateway::api_servers::start(system, facts, all.router);
+  if (!servers) {
     say(gateway::json({{"event", "failed"},
-                       {"code", row_of(doors.error().code).name},
-                       {"message", doors.error().message}})
+                       {"code", row_of(servers.error().code).name},
+                       {"message", servers.error().message}})
             .dump());
-    std::cerr << doors.error().message << '\n';
+    std::cerr << servers.error().message << '\n';
   } else {
     // Until the desks have heard of their models.
     while (standing_of(*facts->look()).phase != phase::ready) {
@@ -450,18 +451,18 @@ int main(int argc, char** argv) {
     }
     say(gateway::json(
             {{"event", "ready"},
-             {"url", (*doors)->url()},
-             {"admin", (*doors)->admin_url()},
+             {"url", (*servers)->url()},
+             {"admin", (*servers)->admin_url()},
              {"torchserve",
-              {{"inference", (*doors)->url(gateway::door_kind::torchserve_inference)},
-               {"management", (*doors)->url(gateway::door_kind::torchserve_management)},
-               {"metrics", (*doors)->url(gateway::door_kind::torchserve_metrics)}}},
+              {{"inference", (*servers)->url(gateway::listener_kind::torchserve_inference)},
+               {"management", (*servers)->url(gateway::listener_kind::torchserve_management)},
+               {"metrics", (*servers)->url(gateway::listener_kind::torchserve_metrics)}}},
              {"grpc",
-              {{"kserve", (*doors)->grpc_address(gateway::grpc_service::kserve)},
-               {"inference", (*doors)->grpc_address(gateway::grpc_service::torchserve_inference)},
+              {{"kserve", (*servers)->grpc_address(gateway::grpc_service::kserve)},
+               {"inference", (*servers)->grpc_address(gateway::grpc_service::torchserve_inference)},
                {"management",
-                (*doors)->grpc_address(gateway::grpc_service::torchserve_management)}}},
-             {"zmq", (*doors)->zmq_endpoint()},
+                (*servers)->grpc_address(gateway::grpc_service::torchserve_management)}}},
+             {"zmq", (*servers)->zmq_endpoint()},
              {"routes", routes()},
              {"fields",
               {{"chat", fields_of(gateway::openai_api::chat, s.gateway)},
@@ -471,14 +472,14 @@ int main(int argc, char** argv) {
     for (std::string line; line != "quit" && std::getline(std::cin, line);) {
       obey(line, all, s.pipelines);
       if (line == "reload") {
-        say(reload(s, *facts, **doors));
+        say(reload(s, *facts, **servers));
       }
       say(R"({"event":"obeyed"})");
     }
-    (*doors)->stop();
+    (*servers)->stop();
   }
-  if (workers->door) {
-    workers->door->stop();
+  if (workers->server) {
+    workers->server->stop();
   }
   for (const auto& pool : workers->pools) {
     caf::anon_send_exit(pool, caf::exit_reason::user_shutdown);
@@ -491,5 +492,5 @@ int main(int argc, char** argv) {
     caf::anon_send_exit(head.scheduler, caf::exit_reason::user_shutdown);
     caf::anon_send_exit(head.tokenizer, caf::exit_reason::user_shutdown);
   }
-  return doors ? 0 : 1;
+  return servers ? 0 : 1;
 }

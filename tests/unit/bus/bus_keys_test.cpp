@@ -88,12 +88,12 @@ TEST_CASE("with keys, peers that trust one another link; nobody else gets anythi
 // The bus hears of both at once: its thread comes to it late.
 TEST_CASE("a handshake that succeeds before one that failed was heard of is not taken for a link") {
   const auto own = cluster::make_key_pair(), theirs = cluster::make_key_pair();
-  std::optional<silent_door> door(1);
-  const auto address = door->endpoint();
+  std::optional<silent_door> server(1);
+  const auto address = server->endpoint();
   cluster::bus_zmq bus(keyed(own, trusting({{"t", theirs.public_key}})).bus);
   REQUIRE(bus.connect(head_process, address + "#" + theirs.public_key));
-  door->wait_until_one_has_left(); // whose handshake has failed
-  door.reset();
+  server->wait_until_one_has_left(); // whose handshake has failed
+  server.reset();
   std::mutex mutex;
   std::condition_variable changed;
   int received = 0, ups = 0;

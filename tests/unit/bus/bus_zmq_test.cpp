@@ -341,16 +341,16 @@ TEST_CASE(
 
 // Its queue is full: the system drops who knocks, as if there were no machine.
 TEST_CASE("who was away while it was connected to is found at once when it is back") {
-  std::optional<silent_door> door(0);
-  const int guest = door->enter();
-  const auto endpoint = door->endpoint();
+  std::optional<silent_door> server(0);
+  const int guest = server->enter();
+  const auto endpoint = server->endpoint();
   live_options o;
   o.bus.connect_timeout = 100ms;
   live_process s(shard_process, epoch_id{1}, "tcp://127.0.0.1:*", o);
   REQUIRE(s.links->connect(head_process, endpoint));
   CHECK_FALSE(s.wait([&] { return s.ups > 0; }, 5200ms)); // the system tries after 5 s, then 7
   ::close(guest);
-  door.reset();
+  server.reset();
   live_process h(head_process, epoch_id{1}, endpoint);
   CHECK(s.wait([&] { return s.ups == 1; }, 1500ms));
 }

@@ -33,7 +33,7 @@ struct book_fixture {
   repository_book::instant now{};
   cluster_config config;
   repository_book book;
-  process_id door{2};
+  process_id gateway_id{2};
 
   explicit book_fixture(model_control control, std::vector<std::string> load_models = {},
                         std::uint32_t gateways = 1)
@@ -259,15 +259,15 @@ TEST_CASE("explicit: what is not named at first is not loaded, and shown") {
 TEST_CASE("explicit: a load is answered when the model is ready") {
   book_fixture f(model_control::clients);
   f.book.take({{"m", {version("1", 7)}}}, f.now);
-  f.book.load(f.door, 5, "m", f.now);
+  f.book.load(f.gateway_id, 5, "m", f.now);
   CHECK(f.book.take_answers().empty());
   f.make_ready(f.only("m"));
   const auto all = f.book.take_answers();
   REQUIRE(all.size() == 1);
-  CHECK(all[0].gateway == f.door);
+  CHECK(all[0].gateway == f.gateway_id);
   CHECK(all[0].what.request == 5);
   CHECK_FALSE(all[0].what.failure);
-  f.book.load(f.door, 6, "m", f.now); // nothing has changed
+  f.book.load(f.gateway_id, 6, "m", f.now); // nothing has changed
   CHECK_FALSE(f.answer());
   CHECK(f.only("m").state == model_state::ready);
 }
@@ -275,13 +275,13 @@ TEST_CASE("explicit: a load is answered when the model is ready") {
 TEST_CASE("explicit: a load that fails says why, and the next one tries again") {
   book_fixture f(model_control::clients);
   f.book.take({{"m", {version("1", 7)}}}, f.now);
-  f.book.load(f.door, 5, "m", f.now);
+  f.book.load(f.gateway_id, 5, "m", f.now);
   const auto before = f.only("m");
   f.book.on_end(before.workers[0].process, "exit status 1: no weights", f.now);
   auto failure = f.answer();
   REQUIRE(failure);
   CHECK(failure->message == "failed to load 'm', version 1: exit status 1: no weights");
-  f.book.load(f.door, 6, "m", f.now);
+  f.book.load(f.gateway_id, 6, "m", f.now);
   CHECK(f.book.take_answers().empty());
   f.make_ready(f.all_of("m").back());
   CHECK_FALSE(f.answer());
@@ -295,9 +295,9 @@ TEST_CASE("explicit: what is not there cannot be loaded or unloaded") {
   // A name is looked up among those that a look at the directory found: none of it is a path.
   for (const auto* name : {"x", "", ".", "..", "../m", "./m", "m/", "m/1", "m/../m", "/etc", "M"}) {
     CAPTURE(name);
-    f.book.load(f.door, 5, name, f.now);
+    f.book.load(f.gateway_id, 5, name, f.now);
     CHECK(f.answer()->code == errc::model_not_found);
-    f.book.unload(f.door, 5, name, f.now);
+    f.book.unload(f.gateway_id, 5, name, f.now);
     CHECK(f.answer()->code == errc::model_not_found);
   }
 }
@@ -306,7 +306,7 @@ TEST_CASE("explicit: an unload is answered when no request is taken any more") {
   book_fixture f(model_control::clients, {"m"});
   f.book.take({{"m", {version("1", 7)}}}, f.now);
   f.make_ready(f.only("m"));
-  f.book.unload(f.door, 5, "m", f.now);
+  f.book.unload(f.gateway_id, 5, "m", f.now);
   CHECK_FALSE(f.answer());
   const auto m = f.only("m");
   CHECK(m.state == model_state::unloading);
@@ -321,9 +321,9 @@ TEST_CASE("explicit: what is loaded again while it drains is another revision of
   f.book.take({{"m", {version("1", 7)}}}, f.now);
   const auto old = f.only("m");
   f.make_ready(old);
-  f.book.unload(f.door, 5, "m", f.now);
+  f.book.unload(f.gateway_id, 5, "m", f.now);
   CHECK_FALSE(f.answer());
-  f.book.load(f.door, 6, "m", f.now);
+  f.book.load(f.gateway_id, 6, "m", f.now);
   f.book.on_drained(0, old.revision, f.now);
   CHECK(f.book.take_answers().empty());
   CHECK(f.only("m").state == model_state::loading);
@@ -338,8 +338,8 @@ TEST_CASE("explicit: what is loaded again while it drains is another revision of
 TEST_CASE("explicit: an unload ends a load that is under way") {
   book_fixture f(model_control::clients);
   f.book.take({{"m", {version("1", 7)}}}, f.now);
-  f.book.load(f.door, 5, "m", f.now);
-  f.book.unload(f.door, 6, "m", f.now);
+  f.book.load(f.gateway_id, 5, "m", f.now);
+  f.book.unload(f.gateway_id, 6, "m", f.now);
   const auto all = f.book.take_answers();
   REQUIRE(all.size() == 2);
   CHECK(all[0].what.request == 5);
@@ -353,7 +353,7 @@ TEST_CASE("explicit: changed files wait for the next load, which replaces the mo
   f.make_ready(f.only("m"));
   f.book.take({{"m", {version("1", 8)}}}, f.now);
   CHECK(f.all_of("m").size() == 1);
-  f.book.load(f.door, 5, "m", f.now);
+  f.book.load(f.gateway_id, 5, "m", f.now);
   const auto all = f.all_of("m");
   REQUIRE(all.size() == 2);
   CHECK(all[0].state == model_state::ready);
@@ -366,7 +366,7 @@ TEST_CASE("who comes after a root takes up what it has left, and nothing is begu
   book_fixture f(model_control::clients, {"m"});
   f.book.take({{"m", {version("1", 7)}}, {"n", {version("1", 7)}}}, f.now);
   f.make_ready(f.only("m"));
-  f.book.load(f.door, 5, "n", f.now);
+  f.book.load(f.gateway_id, 5, "n", f.now);
   book_fixture next(model_control::clients, {"m"});
   next.book.restore(f.book.note(), next.now);
   next.book.take({{"m", {version("1", 8)}}, {"n", {version("1", 7)}}}, next.now);

@@ -29,7 +29,7 @@ struct enlisted_fixture {
   repository_book::instant now{};
   cluster_config config;
   repository_book book;
-  process_id door{2};
+  process_id gateway_id{2};
   std::uint64_t requests = 0;
 
   explicit enlisted_fixture(std::uint32_t gateways = 1)
@@ -58,13 +58,13 @@ struct enlisted_fixture {
     return out;
   }
   void enlist(std::string version, std::uint32_t workers, bool waits = true) {
-    book.enlist(door, order("", waits), archive(std::move(version), workers), now);
+    book.enlist(gateway_id, order("", waits), archive(std::move(version), workers), now);
   }
   void scale(std::uint32_t least, std::uint32_t most, bool waits = true) {
     auto o = order("", waits);
     o.settings.workers_min = least;
     o.settings.workers_max = most;
-    book.scale(door, o, now);
+    book.scale(gateway_id, o, now);
   }
   std::vector<served_model> all() {
     std::vector<served_model> out;
@@ -158,7 +158,7 @@ TEST_CASE("a version is enlisted once, and no name twice") {
   (void)f.answer();
   f.enlist("1.0", 1);
   CHECK(f.answer().failure->message == "Model version 1.0 is already registered for model m");
-  f.book.enlist(f.door, f.order("", true, "fixed"), archive("1.0", 1, "fixed"), f.now);
+  f.book.enlist(f.gateway_id, f.order("", true, "fixed"), archive("1.0", 1, "fixed"), f.now);
   CHECK(f.answer().failure->code == errc::conflict);
 }
 
@@ -167,7 +167,7 @@ TEST_CASE("a model that is struck off takes no more requests, and ends when it h
   f.enlist("1.0", 1);
   f.make_ready();
   (void)f.answer();
-  f.book.strike(f.door, f.order(), f.now);
+  f.book.strike(f.gateway_id, f.order(), f.now);
   CHECK_FALSE(f.answer().failure);
   const auto m = f.only();
   CHECK(m.state == model_state::unloading);
@@ -176,7 +176,7 @@ TEST_CASE("a model that is struck off takes no more requests, and ends when it h
   f.book.on_drained(0, m.revision, f.now);
   CHECK(f.only().state == model_state::loading);
   CHECK(f.only().workers.front().name != m.workers.front().name);
-  f.book.strike(f.door, f.order("", true, "unknown"), f.now);
+  f.book.strike(f.gateway_id, f.order("", true, "unknown"), f.now);
   const auto said = f.book.take_answers().back().what;
   CHECK(said.failure->code == errc::model_not_found);
 }
@@ -184,7 +184,7 @@ TEST_CASE("a model that is struck off takes no more requests, and ends when it h
 TEST_CASE("a model that loads is struck off: who waits for it hears of it") {
   enlisted_fixture f;
   f.enlist("1.0", 1);
-  f.book.strike(f.door, f.order(), f.now);
+  f.book.strike(f.gateway_id, f.order(), f.now);
   const auto answers = f.book.take_answers();
   REQUIRE(answers.size() == 2);
   CHECK_FALSE(answers[0].what.failure);
@@ -273,14 +273,14 @@ TEST_CASE("of several versions one is the default, which goes last") {
     return std::string();
   };
   CHECK(default_of() == "1.0");
-  f.book.strike(f.door, f.order(), f.now);
+  f.book.strike(f.gateway_id, f.order(), f.now);
   CHECK(f.answer().failure->message == "Cannot remove default version 1.0 for model m");
-  f.book.set_default(f.door, f.order("3.0"));
+  f.book.set_default(f.gateway_id, f.order("3.0"));
   CHECK(f.answer().failure->param == "model_version");
-  f.book.set_default(f.door, f.order("2.0"));
+  f.book.set_default(f.gateway_id, f.order("2.0"));
   CHECK_FALSE(f.answer().failure);
   CHECK(default_of() == "2.0");
-  f.book.strike(f.door, f.order("1.0"), f.now);
+  f.book.strike(f.gateway_id, f.order("1.0"), f.now);
   CHECK_FALSE(f.answer().failure);
 }
 
@@ -289,7 +289,7 @@ TEST_CASE("another root takes up what was enlisted, scaled and chosen") {
   f.enlist("1.0", 1, false);
   f.enlist("2.0", 0, false);
   f.make_ready();
-  f.book.set_default(f.door, f.order("2.0"));
+  f.book.set_default(f.gateway_id, f.order("2.0"));
   enlisted_fixture g;
   g.book.restore(f.book.note(), g.now);
   CHECK(g.all().size() == 2);
@@ -298,7 +298,7 @@ TEST_CASE("another root takes up what was enlisted, scaled and chosen") {
     CHECK(m.is_default == (m.version == "2.0"));
     CHECK(m.workers.size() == (m.version == "1.0" ? 1 : 0));
   }
-  g.book.strike(g.door, g.order("1.0"), g.now);
+  g.book.strike(g.gateway_id, g.order("1.0"), g.now);
   CHECK_FALSE(g.answer().failure);
 }
 

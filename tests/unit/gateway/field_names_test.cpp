@@ -86,10 +86,10 @@ TEST_CASE("each API says what it calls the fields that a model's head may refuse
   const auto param_in = [](const field_names& words, const char* param) {
     return in_client_terms(words, fail_param(errc::invalid_value, param, "x")).param;
   };
-  CHECK(param_in(tgi_words(), "max_tokens") == "parameters.max_new_tokens");
-  CHECK(param_in(tgi_words(), "prompt") == "inputs");
-  CHECK(param_in(response_words(), "max_tokens") == "max_output_tokens");
-  CHECK(param_in(response_words(), "prompt") == "input");
+  CHECK(param_in(tgi_field_names(), "max_tokens") == "parameters.max_new_tokens");
+  CHECK(param_in(tgi_field_names(), "prompt") == "inputs");
+  CHECK(param_in(response_field_names(), "max_tokens") == "max_output_tokens");
+  CHECK(param_in(response_field_names(), "prompt") == "input");
 
   const auto chat =
       asked_of(openai_api::chat,

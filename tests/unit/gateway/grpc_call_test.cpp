@@ -13,7 +13,7 @@ using namespace baton::gateway;
 
 namespace {
 
-struct fake_line final : grpc_line {
+struct fake_line final : grpc_call_handle {
   int reads = 0, cancels = 0, ends = 0;
   std::vector<std::string> writes;
   grpc_status end;
@@ -39,13 +39,13 @@ struct grpc_call_world : at_pipeline_client::request_router_world {
       : request_router_world({"m"}),
         opener(all.router, facts, "grpc"), shared{opener, protobuf_codec()} {}
 
-  std::unique_ptr<grpc_call> begin(fake_line& line, std::string_view name,
+  std::unique_ptr<grpc_call> begin(fake_line& handle, std::string_view name,
                                    std::chrono::milliseconds time_left = {}) {
     grpc_head head;
     head.method = name.starts_with('/') ? std::string(name)
                                         : fmt::format("/inference.GRPCInferenceService/{}", name);
     head.time_left = time_left;
-    return std::make_unique<grpc_call>(shared, grpc_service::kserve, grpc_began{head, &line},
+    return std::make_unique<grpc_call>(shared, grpc_service::kserve, grpc_began{head, &handle},
                                        [this] { ++wakes; });
   }
   void grant(ticket_id ticket) {
@@ -99,14 +99,14 @@ constexpr ticket_id call_ticket{77};
 } // namespace
 
 TEST_CASE_FIXTURE(grpc_call_world, "a call without a message, or of no method, ends once") {
-  fake_line line;
-  auto call = begin(line, "ModelInfer");
-  CHECK(line.reads == 1);
+  fake_line handle;
+  auto call = begin(handle, "ModelInfer");
+  CHECK(handle.reads == 1);
   call->read(std::nullopt);
-  CHECK(line.ended_with(grpc_code::invalid_argument));
+  CHECK(handle.ended_with(grpc_code::invalid_argument));
   call->cancelled();
   call->look();
-  CHECK(line.ends == 1);
+  CHECK(handle.ends == 1);
   fake_line other;
   auto none = begin(other, "Nope");
   CHECK(other.reads == 0);
@@ -120,34 +120,34 @@ TEST_CASE_FIXTURE(grpc_call_world, "a call without a message, or of no method, e
 }
 
 TEST_CASE_FIXTURE(grpc_call_world, "one that says nothing in time is ended, a stream is not") {
-  fake_line line, stream;
-  auto call = begin(line, "ModelInfer");
+  fake_line handle, stream;
+  auto call = begin(handle, "ModelInfer");
   auto many = begin(stream, "ModelStreamInfer");
   const auto late = grpc_call::clock::now() + std::chrono::hours(1);
   call->expire(grpc_call::clock::now());
-  CHECK(line.ends == 0);
+  CHECK(handle.ends == 0);
   call->expire(late);
   many->expire(late);
-  CHECK(line.ended_with(grpc_code::deadline_exceeded));
+  CHECK(handle.ended_with(grpc_code::deadline_exceeded));
   CHECK(stream.ends == 0);
   many->read(std::nullopt);
   CHECK(stream.ended_with(grpc_code::ok));
 }
 
 TEST_CASE_FIXTURE(grpc_call_world, "an answer at once is one message and the end") {
-  fake_line line;
-  auto call = begin(line, "ServerLive");
+  fake_line handle;
+  auto call = begin(handle, "ServerLive");
   call->read(std::string());
-  REQUIRE(line.writes.size() == 1);
-  CHECK(line.ends == 0);
+  REQUIRE(handle.writes.size() == 1);
+  CHECK(handle.ends == 0);
   call->written();
-  CHECK(line.ended_with(grpc_code::ok));
+  CHECK(handle.ended_with(grpc_code::ok));
 }
 
 TEST_CASE_FIXTURE(grpc_call_world,
                   "an answer is written once its end has come, and the call ends") {
-  fake_line line;
-  auto call = begin(line, "ModelInfer", std::chrono::seconds(5));
+  fake_line handle;
+  auto call = begin(handle, "ModelInfer", std::chrono::seconds(5));
   call->read(call_request("hello").SerializeAsString());
   grant(call_ticket);
   REQUIRE(logs[0]->submits.size() == 1);
@@ -155,39 +155,39 @@ TEST_CASE_FIXTURE(grpc_call_world,
   CHECK(logs[0]->submits[0].deadline <= std::chrono::seconds(5));
   say("a", call_ticket, 1);
   call->look();
-  CHECK(line.writes.empty());
+  CHECK(handle.writes.empty());
   say("b", call_ticket, 2, finish::stop);
   CHECK(wakes > 0);
   call->look();
-  CHECK(line.writes.size() == 1);
+  CHECK(handle.writes.size() == 1);
   call->written();
-  CHECK(line.ended_with(grpc_code::ok));
+  CHECK(handle.ended_with(grpc_code::ok));
   CHECK(cancels() == 0);
 }
 
 TEST_CASE_FIXTURE(grpc_call_world,
                   "a stream has one piece under way, and takes the next request meanwhile") {
-  fake_line line;
-  auto call = begin(line, "ModelStreamInfer");
+  fake_line handle;
+  auto call = begin(handle, "ModelStreamInfer");
   call->read(call_request("hello", /*is_stream=*/true).SerializeAsString());
-  CHECK(line.reads == 2);
+  CHECK(handle.reads == 2);
   grant(call_ticket);
   say("a", call_ticket, 1);
   call->look();
   say("b", call_ticket, 2, finish::stop);
   call->look();
-  CHECK(line.writes.size() == 1);
+  CHECK(handle.writes.size() == 1);
   call->read(std::nullopt); // all is said, not all is told
   call->written();
-  CHECK(line.writes.size() == 2);
-  CHECK(line.ends == 0);
+  CHECK(handle.writes.size() == 2);
+  CHECK(handle.ends == 0);
   call->written();
-  CHECK(line.ended_with(grpc_code::ok));
+  CHECK(handle.ended_with(grpc_code::ok));
 }
 
 TEST_CASE_FIXTURE(grpc_call_world, "pieces that come while one is written go out together") {
-  fake_line line;
-  auto call = begin(line, "ModelStreamInfer");
+  fake_line handle;
+  auto call = begin(handle, "ModelStreamInfer");
   call->read(call_request("hello", /*is_stream=*/true).SerializeAsString());
   grant(call_ticket);
   say("a", call_ticket, 1);
@@ -195,40 +195,40 @@ TEST_CASE_FIXTURE(grpc_call_world, "pieces that come while one is written go out
   for (std::uint32_t index = 2; index < 6; ++index)
     say("b", call_ticket, index);
   call->look();
-  CHECK(line.writes.size() == 1);
+  CHECK(handle.writes.size() == 1);
   call->written();
-  CHECK(line.writes.size() == 2);
-  CHECK(line.writes[1].find("bbbb") != std::string::npos);
+  CHECK(handle.writes.size() == 2);
+  CHECK(handle.writes[1].find("bbbb") != std::string::npos);
   call->written();
   say("c", call_ticket, 6, finish::stop);
   call->look();
-  CHECK(line.writes.size() == 3);
+  CHECK(handle.writes.size() == 3);
 }
 
 TEST_CASE_FIXTURE(grpc_call_world,
                   "a cancelled call cancels its ticket at once, and ends behind its write") {
-  fake_line line;
-  auto call = begin(line, "ModelStreamInfer");
+  fake_line handle;
+  auto call = begin(handle, "ModelStreamInfer");
   call->read(call_request("hello", /*is_stream=*/true).SerializeAsString());
   grant(call_ticket);
   say("a", call_ticket, 1);
   call->look();
-  REQUIRE(line.writes.size() == 1);
+  REQUIRE(handle.writes.size() == 1);
   call->cancelled();
   CHECK(cancels() == 1);
-  CHECK(line.ends == 0);
+  CHECK(handle.ends == 0);
   call->written();
-  CHECK(line.ended_with(grpc_code::cancelled));
+  CHECK(handle.ended_with(grpc_code::cancelled));
   call->read(std::nullopt);
-  CHECK(line.ends == 1);
+  CHECK(handle.ends == 1);
 }
 
 TEST_CASE_FIXTURE(grpc_call_world,
                   "a refusal is the call's end, but in a stream it is a message of it") {
-  fake_line line;
-  auto call = begin(line, "ModelInfer");
+  fake_line handle;
+  auto call = begin(handle, "ModelInfer");
   call->read(wrong_request());
-  CHECK(line.ended_with(grpc_code::not_found));
+  CHECK(handle.ended_with(grpc_code::not_found));
   fake_line other;
   auto stream = begin(other, "ModelStreamInfer");
   stream->read(wrong_request());
@@ -243,8 +243,8 @@ TEST_CASE_FIXTURE(grpc_call_world,
 }
 
 TEST_CASE_FIXTURE(grpc_call_world, "a failure behind the ticket ends the call with its status") {
-  fake_line line;
-  auto call = begin(line, "ModelInfer");
+  fake_line handle;
+  auto call = begin(handle, "ModelInfer");
   call->read(call_request("hello").SerializeAsString());
   grant(call_ticket);
   chunk c;
@@ -254,14 +254,14 @@ TEST_CASE_FIXTURE(grpc_call_world, "a failure behind the ticket ends the call wi
   c.failure = fail(errc::quarantined, "poison");
   tell(0, chunks{{c}, {}});
   call->look();
-  CHECK(line.writes.empty());
-  CHECK(line.ended_with(grpc_code::internal));
-  CHECK(line.end.message == "poison");
+  CHECK(handle.writes.empty());
+  CHECK(handle.ended_with(grpc_code::internal));
+  CHECK(handle.end.message == "poison");
 }
 
 TEST_CASE_FIXTURE(grpc_call_world, "who does not read is cut, with what is being written to it") {
-  fake_line line;
-  auto call = begin(line, "ModelStreamInfer");
+  fake_line handle;
+  auto call = begin(handle, "ModelStreamInfer");
   call->read(call_request("hello", /*is_stream=*/true).SerializeAsString());
   grant(call_ticket);
   say("a", call_ticket, 1);
@@ -271,19 +271,19 @@ TEST_CASE_FIXTURE(grpc_call_world, "who does not read is cut, with what is being
     say(much, call_ticket, i);
   }
   call->look();
-  CHECK(line.cancels == 1);
-  CHECK(line.writes.size() == 1);
+  CHECK(handle.cancels == 1);
+  CHECK(handle.writes.size() == 1);
 }
 
 TEST_CASE_FIXTURE(grpc_call_world, "no more requests of one call are open than its bound") {
-  fake_line line;
-  auto call = begin(line, "ModelStreamInfer");
+  fake_line handle;
+  auto call = begin(handle, "ModelStreamInfer");
   const auto most = facts->config().grpc_bounds.requests_per_call_max;
   for (std::size_t i = 0; i < most; ++i) {
-    CHECK(line.reads == static_cast<int>(i) + 1);
+    CHECK(handle.reads == static_cast<int>(i) + 1);
     call->read(call_request("hello").SerializeAsString());
   }
-  CHECK(line.reads == static_cast<int>(most)); // until one of them has ended
+  CHECK(handle.reads == static_cast<int>(most)); // until one of them has ended
   CHECK(facts->requests_open() == most);
 }
 
@@ -295,48 +295,48 @@ TEST_CASE_FIXTURE(grpc_call_world,
     REQUIRE(m.ParseFromString(bytes));
     return m.status();
   };
-  fake_line line;
-  auto call = begin(line, "/grpc.health.v1.Health/Watch");
+  fake_line handle;
+  auto call = begin(handle, "/grpc.health.v1.Health/Watch");
   grpc::health::v1::HealthCheckRequest asked;
   asked.set_service("m");
   call->read(asked.SerializeAsString());
-  REQUIRE(line.writes.size() == 1);
-  CHECK(told(line.writes[0]) == HealthCheckResponse::SERVING);
+  REQUIRE(handle.writes.size() == 1);
+  CHECK(told(handle.writes[0]) == HealthCheckResponse::SERVING);
   lose(0); // while the client does not read
   say_ready(0);
   lose(0);
   call->watch();
-  CHECK(line.writes.size() == 1);
+  CHECK(handle.writes.size() == 1);
   call->written();
   call->watch();
-  REQUIRE(line.writes.size() == 2);
-  CHECK(told(line.writes[1]) == HealthCheckResponse::NOT_SERVING);
+  REQUIRE(handle.writes.size() == 2);
+  CHECK(told(handle.writes[1]) == HealthCheckResponse::NOT_SERVING);
   call->written();
   call->watch();
   call->expire(grpc_call::clock::now() + std::chrono::hours(1));
-  CHECK(line.writes.size() == 2);
-  CHECK(line.ends == 0);
+  CHECK(handle.writes.size() == 2);
+  CHECK(handle.ends == 0);
   call->cancelled();
-  CHECK(line.ended_with(grpc_code::cancelled));
+  CHECK(handle.ended_with(grpc_code::cancelled));
   say_ready(0);
   call->watch();
-  CHECK(line.writes.size() == 2);
+  CHECK(handle.writes.size() == 2);
 }
 
 TEST_CASE_FIXTURE(grpc_call_world, "health is checked once, and what is not known is not found") {
   for (const auto* name : {"", "inference.GRPCInferenceService", "m", "nope"}) {
     CAPTURE(name);
-    fake_line line;
-    auto call = begin(line, "/grpc.health.v1.Health/Check");
+    fake_line handle;
+    auto call = begin(handle, "/grpc.health.v1.Health/Check");
     grpc::health::v1::HealthCheckRequest asked;
     asked.set_service(name);
     call->read(asked.SerializeAsString());
     if (std::string_view(name) == "nope") {
-      CHECK(line.ended_with(grpc_code::not_found));
+      CHECK(handle.ended_with(grpc_code::not_found));
     } else {
-      REQUIRE(line.writes.size() == 1);
+      REQUIRE(handle.writes.size() == 1);
       call->written();
-      CHECK(line.ended_with(grpc_code::ok));
+      CHECK(handle.ended_with(grpc_code::ok));
     }
   }
 }

@@ -25,7 +25,7 @@ config_type type_of(const FieldDescriptor& f) {
   case FieldDescriptor::CPPTYPE_DOUBLE:
     return config_type::real;
   case FieldDescriptor::CPPTYPE_ENUM:
-    return config_type::word;
+    return config_type::enumeration;
   case FieldDescriptor::CPPTYPE_MESSAGE:
     return config_type::message;
   default:
@@ -61,7 +61,7 @@ void check_fields(const google::protobuf::Descriptor& of, std::string_view name)
     CHECK((known->count == config_count::choice) == (field.real_containing_oneof() != nullptr));
     if (known->type == config_type::message) {
       check_fields(*value.message_type(), known->target);
-    } else if (known->type == config_type::word) {
+    } else if (known->type == config_type::enumeration) {
       CHECK(known->target == words_of(*value.enum_type()));
     }
   }

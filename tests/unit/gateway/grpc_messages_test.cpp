@@ -233,12 +233,12 @@ TEST_CASE_FIXTURE(grpc_messages_world,
     REQUIRE(std::holds_alternative<grpc_generate>(plan));
     auto& answer = *std::get<grpc_generate>(plan).answer;
     std::vector<std::string> out;
-    answer.tell(out);
+    answer.flush(out);
     CHECK(out.empty()); // nothing has come
     answer.add(message_piece("a"), out);
     CHECK(out.empty());
-    answer.tell(out);
-    answer.tell(out);
+    answer.flush(out);
+    answer.flush(out);
     CHECK(out.size() == 1);
     answer.add(message_piece("b", finish::stop), out);
     CHECK(answer.has_ended());
@@ -261,17 +261,17 @@ TEST_CASE_FIXTURE(grpc_messages_world,
     said.set_model_name(name);
     said.set_id(name);
     const auto about = infer(said, "ModelStreamInfer");
-    REQUIRE(std::holds_alternative<grpc_complaint>(about));
+    REQUIRE(std::holds_alternative<grpc_stream_error>(about));
     const auto text = read_as<inference::ModelStreamInferResponse>( // which wants UTF-8
-        std::get<grpc_complaint>(about).bytes);
+        std::get<grpc_stream_error>(about).bytes);
     CHECK(text.error_message().find("not found") != std::string::npos);
   }
   said.set_model_name("other");
   said.set_id("7");
   const auto plan = infer(said, "ModelStreamInfer"); // the others of the stream go on
-  REQUIRE(std::holds_alternative<grpc_complaint>(plan));
+  REQUIRE(std::holds_alternative<grpc_stream_error>(plan));
   const auto told =
-      read_as<inference::ModelStreamInferResponse>(std::get<grpc_complaint>(plan).bytes);
+      read_as<inference::ModelStreamInferResponse>(std::get<grpc_stream_error>(plan).bytes);
   CHECK(told.error_message().find("other") != std::string::npos);
   CHECK(told.infer_response().id() == "7");
 }
@@ -405,8 +405,8 @@ struct worker_world : grpc_messages_world {
 
 TEST_CASE_FIXTURE(worker_world, "an infer request of a worker model has its tensors as they are") {
   auto plan = infer(asks({-2, 5}));
-  REQUIRE(std::holds_alternative<grpc_ask_worker>(plan));
-  auto& made = std::get<grpc_ask_worker>(plan);
+  REQUIRE(std::holds_alternative<grpc_worker_request>(plan));
+  auto& made = std::get<grpc_worker_request>(plan);
   REQUIRE(made.request.inputs.size() == 1);
   CHECK(made.request.inputs[0].data == std::string("\xfe\xff\5\0", 4));
   std::vector<std::string> out;
@@ -421,7 +421,7 @@ TEST_CASE_FIXTURE(worker_world, "an infer request of a worker model has its tens
   CHECK(told.parameters().at("n").int64_param() == 2);
   CHECK(told.raw_output_contents(0) == std::string("\1\0", 2));
   auto again = infer(asks({1}));
-  auto& other = *std::get<grpc_ask_worker>(again).answer;
+  auto& other = *std::get<grpc_worker_request>(again).answer;
   CHECK(other.take(answer(false), out));
   CHECK(other.take(answer(true), out).error().code == errc::invalid_request);
   for (const auto& wrong : {asks({40'000}), message_request("w")}) {
@@ -443,11 +443,11 @@ TEST_CASE_FIXTURE(worker_world, "a streamed prediction of a worker shares no bat
     const auto made =
         plan(grpc_service::torchserve_inference, is_stream ? "StreamPredictions" : "Predictions",
              said.SerializeAsString());
-    REQUIRE(std::holds_alternative<grpc_ask_worker>(made));
-    CHECK(std::get<grpc_ask_worker>(made).goes_alone == is_stream);
+    REQUIRE(std::holds_alternative<grpc_worker_request>(made));
+    CHECK(std::get<grpc_worker_request>(made).goes_alone == is_stream);
   }
   const auto streamed = infer(asks({1}), "ModelStreamInfer"); // Triton batches them
-  CHECK_FALSE(std::get<grpc_ask_worker>(streamed).goes_alone);
+  CHECK_FALSE(std::get<grpc_worker_request>(streamed).goes_alone);
 }
 
 TEST_CASE_FIXTURE(
@@ -460,8 +460,8 @@ TEST_CASE_FIXTURE(
     for (const bool ends_alone : {false, true}) {
       CAPTURE(ends_alone);
       auto plan = infer(said, "ModelStreamInfer");
-      REQUIRE(std::holds_alternative<grpc_ask_worker>(plan));
-      auto& made = *std::get<grpc_ask_worker>(plan).answer;
+      REQUIRE(std::holds_alternative<grpc_worker_request>(plan));
+      auto& made = *std::get<grpc_worker_request>(plan).answer;
       std::vector<std::string> out;
       CHECK(made.take(answer(false), out));
       CHECK_FALSE(made.has_ended());
@@ -480,9 +480,9 @@ TEST_CASE_FIXTURE(
   auto wrong = asks({1});
   wrong.mutable_inputs(0)->set_datatype("FP32");
   auto plan = infer(wrong, "ModelStreamInfer");
-  REQUIRE(std::holds_alternative<grpc_complaint>(plan));
+  REQUIRE(std::holds_alternative<grpc_stream_error>(plan));
   const auto told =
-      read_as<inference::ModelStreamInferResponse>(std::get<grpc_complaint>(plan).bytes);
+      read_as<inference::ModelStreamInferResponse>(std::get<grpc_stream_error>(plan).bytes);
   CHECK(told.infer_response().id() == "7");
   CHECK(told.infer_response().model_name() == "w");
 }

@@ -148,11 +148,11 @@ TEST_CASE("at the operator's door the operator's routes need no key, the others 
   for (const auto& row : http_api::routes()) {
     CAPTURE(row.path);
     auto call = http_call_of(row);
-    call.door = door_kind::admin;
+    call.listener = listener_kind::admin;
     CHECK(status_of(api.admit(call)) == (row.access == route_access::user ? 401 : 200));
   }
   auto call = http_call_of("GET", "/cluster");
-  call.door = door_kind::admin;
+  call.listener = listener_kind::admin;
   for (const auto* local : {"localhost", "LOCALHOST:8001", "127.0.0.1:8001", "[::1]:8001", ""}) {
     call.host = local;
     CHECK(status_of(api.admit(call)) == 200);
@@ -175,7 +175,7 @@ TEST_CASE("without keys all is open, but what has a door of its own is there alo
     CHECK(status_of(open.admit(call)) == 200);
     const bool is_apart = row.access == route_access::admin || row.access == route_access::page;
     CHECK(status_of(apart.admit(call)) == (is_apart ? 403 : 200));
-    call.door = door_kind::admin;
+    call.listener = listener_kind::admin;
     CHECK(status_of(apart.admit(call)) == 200);
   }
 }

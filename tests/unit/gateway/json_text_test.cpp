@@ -45,7 +45,7 @@ void find_in(std::string_view text) {
 using body_maker = std::function<std::string(const std::string& constraint)>;
 using reader = std::function<result<constraint>(const std::string& body)>;
 
-result<constraint> constraint_at_door(const generate& request) {
+result<constraint> constraint_at_api(const generate& request) {
   if (!request.sampling.constraint) {
     return fail(errc::invalid_request, "no constraint was read");
   }
@@ -53,66 +53,65 @@ result<constraint> constraint_at_door(const generate& request) {
 }
 
 template <class Call>
-result<constraint> constraint_at_door(const result<Call>& call) {
+result<constraint> constraint_at_api(const result<Call>& call) {
   if (!call) {
     return call.error();
   }
   if constexpr (requires { call->call.call.request; }) {
-    return constraint_at_door(call->call.call.request);
+    return constraint_at_api(call->call.call.request);
   } else if constexpr (requires { call->call.request; }) {
-    return constraint_at_door(call->call.request);
+    return constraint_at_api(call->call.request);
   } else {
-    return constraint_at_door(call->request);
+    return constraint_at_api(call->request);
   }
 }
 
 result<constraint> of_kserve(kserve_route route, result<kserve_call> call) {
-  return call ? constraint_at_door(
-                    read_kserve(route, *std::move(call), "m", testing::default_config))
-              : call.error();
+  return call
+             ? constraint_at_api(read_kserve(route, *std::move(call), "m", testing::default_config))
+             : call.error();
 }
 
 // Each way by which the text of a member gets from a body to a request.
-struct constraint_door {
+struct constraint_api {
   const char* name;
   std::string before, behind; // of the member
   const char* field;
   reader read;
 };
 
-const std::vector<constraint_door>& constraint_doors() {
+const std::vector<constraint_api>& constraint_apis() {
   const auto openai = [](openai_api api) {
     return [api](const std::string& b) {
-      return constraint_at_door(parse_generation(api, b, testing::default_config.request));
+      return constraint_at_api(parse_generation(api, b, testing::default_config.request));
     };
   };
-  static const std::vector<constraint_door> all{
+  static const std::vector<constraint_api> all{
       {"completions", R"({"prompt":"x",)", "}", "guided_json", openai(openai_api::completions)},
       {"chat", R"({"messages":[{"role":"user","content":"x"}],)", "}", "guided_json",
        openai(openai_api::chat)},
       {"responses", R"({"input":"x","text":{"format":{"type":"json_schema","name":"n",)", "}}}",
        "schema",
        [](const std::string& b) {
-         return constraint_at_door(parse_response(b, testing::default_config));
+         return constraint_at_api(parse_response(b, testing::default_config));
        }},
       {"tgi", R"({"inputs":"x","parameters":{"grammar":{"type":"json",)", "}}}", "value",
        [](const std::string& b) {
-         return constraint_at_door(parse_tgi(tgi_route::generate, b, testing::default_config));
+         return constraint_at_api(parse_tgi(tgi_route::generate, b, testing::default_config));
        }},
       {"vllm", R"({"prompt":"x",)", "}", "guided_json",
        [](const std::string& b) -> result<constraint> {
          const auto call = parse_vllm_generate(b, testing::default_config.request);
-         return call ? constraint_at_door(*call)
-                     : fail(errc::invalid_request, "this is not vLLM's");
+         return call ? constraint_at_api(*call) : fail(errc::invalid_request, "this is not vLLM's");
        }},
       {"torchserve", R"({"prompt":"x",)", "}", "guided_json",
        [](const std::string& b) {
-         return constraint_at_door(
+         return constraint_at_api(
              parse_prediction({"application/json", "", b, false}, testing::default_config.request));
        }},
       {"torchserve, of no media type", R"({"prompt":"x",)", "}", "guided_json",
        [](const std::string& b) {
-         return constraint_at_door(
+         return constraint_at_api(
              parse_prediction({"", "", b, false}, testing::default_config.request));
        }},
       {"kserve generate", R"({"text_input":"x",)", "}", "guided_json",
@@ -131,7 +130,7 @@ const std::vector<constraint_door>& constraint_doors() {
          infer said;
          said.parameters = b;
          said.inputs.push_back({"text_input", "BYTES", {1}, std::string("\1\0\0\0x", 5)});
-         return constraint_at_door(read_language_infer(said, "m", testing::default_config));
+         return constraint_at_api(read_language_infer(said, "m", testing::default_config));
        }},
       {"websocket", R"({"type":"start","id":"a","prompt":"x",)", "}", "guided_json",
        [](const std::string& b) -> result<constraint> {
@@ -139,7 +138,7 @@ const std::vector<constraint_door>& constraint_doors() {
          if (const auto* no = std::get_if<socket_mistake>(&said)) {
            return no->reason;
          }
-         return constraint_at_door(
+         return constraint_at_api(
              std::get<socket_start>(std::get<socket_message>(said)).call.request);
        }},
   };
@@ -233,7 +232,7 @@ TEST_CASE("a byte order mark is read over once, in front of the text alone") {
 TEST_CASE("every door finds a schema in its own bytes, with a mark, any space and names that come "
           "twice") {
   const std::string schema = R"({"type":"object","properties":{"z":{"const":"}\"]"},"a":{}}})";
-  for (const auto& d : constraint_doors()) {
+  for (const auto& d : constraint_apis()) {
     CAPTURE(d.name);
     const auto is_read = [&](const std::string& body, const std::string& as) {
       CAPTURE(body);

@@ -42,7 +42,7 @@ kserve_shape kserve_shape_of(kserve_route route, std::vector<kserve_output> outp
 }
 
 http_reply reply_to(kserve_shape shape, std::vector<chunk> chunks) {
-  kserve_whole whole(std::move(shape));
+  kserve_unary whole(std::move(shape));
   for (auto& c : chunks) {
     whole.add(std::move(c));
   }

@@ -48,7 +48,7 @@ inferred piece_of(std::vector<tensor> outputs, bool is_last = true, std::uint32_
   return p;
 }
 
-std::string whole_body(kserve_worker_whole& how, inferred piece) {
+std::string whole_body(kserve_worker_unary& how, inferred piece) {
   auto told = how.take(std::move(piece));
   REQUIRE_MESSAGE(told, told.error().message);
   return *told;
@@ -159,7 +159,7 @@ TEST_CASE("a response is tensors in JSON or behind it, and parameters as they ar
   shape.id = "7";
   shape.model = "m";
   shape.version = "3";
-  kserve_worker_whole plain(shape);
+  kserve_worker_unary plain(shape);
   auto piece = piece_of({int_tensor("A", {1, 2}), int_tensor("B", {3})});
   piece.parameters = R"({"x":[1]})";
   CHECK(whole_body(plain, piece) ==
@@ -169,7 +169,7 @@ TEST_CASE("a response is tensors in JSON or behind it, and parameters as they ar
   CHECK(plain.head().content_type == "application/json");
   shape.id.clear();
   shape.outputs = {{"B", true}};
-  kserve_worker_whole binary(shape);
+  kserve_worker_unary binary(shape);
   const auto body = whole_body(binary, piece);
   const std::string text =
       R"({"model_name":"m","model_version":"3","parameters":{"x":[1]},"outputs":[)"
@@ -182,14 +182,14 @@ TEST_CASE("a response is tensors in JSON or behind it, and parameters as they ar
 
 TEST_CASE("one response is told whole, and its end may come alone; a second one is an error") {
   const kserve_worker_shape shape;
-  kserve_worker_whole alone(shape);
+  kserve_worker_unary alone(shape);
   CHECK(alone.take(piece_of({int_tensor("A", {1})}, false)));
   CHECK(whole_body(alone, piece_of({}, true, 1)).empty());
-  kserve_worker_whole several(shape);
+  kserve_worker_unary several(shape);
   CHECK(several.take(piece_of({int_tensor("A", {1})}, false)));
   CHECK(several.take(piece_of({int_tensor("A", {1})}, true, 1)).error().code ==
         errc::invalid_request);
-  kserve_worker_whole nothing(shape);
+  kserve_worker_unary nothing(shape);
   CHECK(json::parse(whole_body(nothing, piece_of({})))["outputs"] == json::array());
 }
 
@@ -448,7 +448,7 @@ TEST_CASE("a configuration of Triton comes back as it was written, with what Tri
 TEST_CASE("metadata tell the platform, or the backend where it has none") {
   worker_facts facts;
   facts.platform = "onnxruntime";
-  CHECK(platform_told(facts) == "onnxruntime");
+  CHECK(reported_platform(facts) == "onnxruntime");
   for (const auto& [config, platform] :
        {std::pair(R"({"backend":"onnxruntime"})", "onnxruntime_onnx"),
         std::pair(R"({"backend":"python"})", "python"),
@@ -456,7 +456,7 @@ TEST_CASE("metadata tell the platform, or the backend where it has none") {
         std::pair(R"({"backend":"pytorch"})", "pytorch_libtorch"),
         std::pair(R"({"platform":"tensorflow_savedmodel"})", "tensorflow_savedmodel")}) {
     facts.config = config;
-    CHECK(platform_told(facts) == platform);
+    CHECK(reported_platform(facts) == platform);
   }
 }
 

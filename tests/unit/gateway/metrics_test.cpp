@@ -182,13 +182,14 @@ TEST_CASE("what is known to be counted is 0 before its first event") {
     CAPTURE(line);
     CHECK(text.find(line + "\n") != std::string::npos);
   };
-  for (const auto* door : {"http", "websocket", "zmq", "grpc"}) {
+  for (const auto* protocol : {"http", "websocket", "zmq", "grpc"}) {
     for (const auto* family : {"baton_requests_opened_total", "baton_clients_gone_total"}) {
-      has(fmt::format("{}{{door=\"{}\"}} 0", family, door));
+      has(fmt::format("{}{{door=\"{}\"}} 0", family, protocol));
     }
     for (const auto* reason : {"overloaded", "rate_limit_exceeded", "invalid_value", "not_ready",
                                "unauthorized", "queue_timeout", "conflict"}) {
-      has(fmt::format("baton_requests_refused_total{{door=\"{}\",reason=\"{}\"}} 0", door, reason));
+      has(fmt::format("baton_requests_refused_total{{door=\"{}\",reason=\"{}\"}} 0", protocol,
+                      reason));
     }
   }
   for (const auto* how : {"stop", "length", "abort", "error"}) {
@@ -216,10 +217,10 @@ TEST_CASE("the words that the gateway's sources count are those that begin at 0"
   const auto listed = [](const auto& words) {
     return std::set<std::string>(std::begin(words), std::end(words));
   };
-  std::set<std::string> dropped, came_back, doors;
+  std::set<std::string> dropped, came_back, protocols;
   const std::regex drop("dropped\\(\"([a-z_]+)\"\\)");
   const std::regex back("note_resumed\\(entry, (is_news \\? )?\"([a-z_]+)\"( : \"([a-z_]+)\")?\\)");
-  const std::regex door("(?:reception|admission) [a-z]+\\(|(?:front|router), b, \"([a-z]+)\"");
+  const std::regex protocol("(?:reception|admission) [a-z]+\\(|(?:front|router), b, \"([a-z]+)\"");
   for (const auto& file :
        std::filesystem::recursive_directory_iterator(BATON_SOURCE_DIR "/gateway")) {
     if (!file.is_regular_file()) {
@@ -238,11 +239,11 @@ TEST_CASE("the words that the gateway's sources count are those that begin at 0"
     all(drop, 1, dropped);
     all(back, 2, came_back);
     all(back, 4, came_back);
-    all(door, 1, doors);
+    all(protocol, 1, protocols);
   }
   CHECK(dropped == listed(drop_kinds));
   CHECK(came_back == listed(resume_reasons));
-  for (const auto& name : doors) {
+  for (const auto& name : protocols) {
     CHECK(listed(protocol_labels).contains(name));
   }
 }

@@ -141,7 +141,7 @@ TEST_CASE("a response repeats the values that hold") {
   const auto r = parse_response(R"({"input":"hi","top_p":0.75})", testing::default_config);
   REQUIRE(r);
   auto told = *r;
-  tell_defaults(drawn(0.2F, {}, 0.5F), told);
+  add_model_defaults(drawn(0.2F, {}, 0.5F), told);
   const auto asked = nlohmann::json::parse(told.shape.asked);
   CHECK(asked["temperature"].dump() == "0.2");
   CHECK(asked["top_p"] == 0.75);

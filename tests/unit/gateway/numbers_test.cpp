@@ -66,7 +66,7 @@ constexpr const char* values[] = {"0",
                                   "1e2",
                                   "1E+2"};
 
-struct number_door {
+struct number_api {
   const char* name;
   std::vector<const char*> fields;
   std::function<result<generate>(const std::string& number_member)> read;
@@ -107,8 +107,8 @@ std::vector<const char*> and_more(std::vector<const char*> all, std::vector<cons
   return all;
 }
 
-const std::vector<number_door>& number_doors() {
-  static const std::vector<number_door> all{
+const std::vector<number_api>& number_apis() {
+  static const std::vector<number_api> all{
       {"chat", and_more(sampling, {"max_completion_tokens", "top_logprobs", "priority"}),
        [](const std::string& m) {
          return number_request(parse_generation(
@@ -203,7 +203,7 @@ std::string number_member(std::string_view field, std::string_view value) {
 
 TEST_CASE("a number at the end of what can be said is refused by its field's name, or drawn with") {
   std::size_t taken = 0;
-  for (const auto& d : number_doors()) {
+  for (const auto& d : number_apis()) {
     CAPTURE(d.name);
     for (const std::string field : d.fields) {
       CAPTURE(field);

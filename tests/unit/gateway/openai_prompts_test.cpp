@@ -107,7 +107,7 @@ TEST_CASE("answers come in the order of prompts, and usage is that of all") {
   shape.prompts = 2;
   shape.choices = 2;
   shape.echo = {"A:", "B:"};
-  whole_reply whole(shape);
+  openai_unary whole(shape);
   whole.add(prompt_chunk(3, "b1", 7));
   whole.add(prompt_chunk(0, "a0", 5));
   whole.add(prompt_chunk(2, "b0", 7));
@@ -131,7 +131,7 @@ TEST_CASE("the likeliest are chosen for each prompt") {
   shape.api = openai_api::completions;
   shape.prompts = 2;
   shape.best_of = 2;
-  whole_reply whole(shape);
+  openai_unary whole(shape);
   whole.add(scored(0, "a0", -3));
   whole.add(scored(1, "a1", -1));
   whole.add(scored(2, "b0", -8));
@@ -149,7 +149,7 @@ TEST_CASE("a stream of several prompts has no places to come back to, and one en
   shape.prompts = 2;
   shape.includes_usage = true;
   shape.echo = {"A:", "B:"};
-  event_writer writer(shape, testing::answerer);
+  openai_stream writer(shape, testing::answerer);
   std::string out;
   writer.add(prompt_chunk(1, "b", 3), out);
   CHECK_FALSE(writer.has_ended());

@@ -62,7 +62,7 @@ std::vector<openai_event> openai_events(const std::string& text) {
 } // namespace
 
 TEST_CASE("a whole chat answer has OpenAI's shape") {
-  whole_reply r(openai_shape(openai_api::chat));
+  openai_unary r(openai_shape(openai_api::chat));
   r.add(answer_chunk(1, "Hello"));
   CHECK_FALSE(r.is_complete());
   r.add(answer_chunk(2, " world", finish::stop));
@@ -84,7 +84,7 @@ TEST_CASE("a whole chat answer has OpenAI's shape") {
 }
 
 TEST_CASE("several choices are collected each by itself, usage over all") {
-  whole_reply r(openai_shape(openai_api::completions, 2));
+  openai_unary r(openai_shape(openai_api::completions, 2));
   auto other = answer_chunk(3, "b", finish::length);
   other.choice = 1;
   r.add(answer_chunk(1, "a", finish::stop));
@@ -101,7 +101,7 @@ TEST_CASE("several choices are collected each by itself, usage over all") {
 TEST_CASE("a chat stream starts with the role, has deltas only and one terminal event") {
   auto shape = openai_shape(openai_api::chat);
   shape.includes_usage = true;
-  event_writer w(shape, testing::answerer);
+  openai_stream w(shape, testing::answerer);
   std::string out;
   w.add(answer_chunk(1, "He\"llo\n\xC3\xA9"), out);
   w.add(answer_chunk(2, ""), out); // text held back: no event
@@ -135,7 +135,7 @@ TEST_CASE("a chat stream starts with the role, has deltas only and one terminal 
 TEST_CASE("a usage on the way is that of the choice so far, the one at the end of all") {
   auto shape = openai_shape(openai_api::chat, 2);
   shape.includes_usage = shape.has_running_usage = true;
-  event_writer w(shape, testing::answerer);
+  openai_stream w(shape, testing::answerer);
   std::string out;
   const auto of = [](chunk c, std::uint32_t choice) {
     c.choice = choice;
@@ -169,7 +169,7 @@ TEST_CASE("a usage on the way is that of the choice so far, the one at the end o
 }
 
 TEST_CASE("a completion stream has text and no role") {
-  event_writer w(openai_shape(openai_api::completions), testing::answerer);
+  openai_stream w(openai_shape(openai_api::completions), testing::answerer);
   std::string out;
   w.add(answer_chunk(1, "a"), out);
   w.add(answer_chunk(2, "", finish::length), out);
@@ -182,7 +182,7 @@ TEST_CASE("a completion stream has text and no role") {
 
 TEST_CASE(
     "with several choices the stream ends after the last of them, ids have the place of each") {
-  event_writer w(openai_shape(openai_api::chat, 2), testing::answerer);
+  openai_stream w(openai_shape(openai_api::chat, 2), testing::answerer);
   std::string out;
   auto second = answer_chunk(1, "b", finish::stop);
   second.choice = 1;
@@ -200,21 +200,21 @@ TEST_CASE("a client that comes back anywhere gets the rest, and nothing twice") 
   auto shape = openai_shape(openai_api::chat);
   shape.includes_usage = true;
   const auto words = std::vector<std::string>{"a", "b", "c"};
-  const auto write = [&](event_writer& w, std::uint32_t from) {
+  const auto write = [&](openai_stream& w, std::uint32_t from) {
     std::string out;
     for (std::uint32_t i = from; i < words.size(); ++i)
       w.add(answer_chunk(i + 1, words[i]), out);
     w.add(answer_chunk(static_cast<std::uint32_t>(words.size()), "", finish::stop), out);
     return openai_events(out);
   };
-  event_writer whole_writer(shape, testing::answerer);
+  openai_stream whole_writer(shape, testing::answerer);
   const auto whole = write(whole_writer, 0);
   REQUIRE(whole.size() == 7); // role, three words, finish, usage, [DONE]
   for (std::size_t had = 1; had < whole.size(); ++had) {
     CAPTURE(had);
     const auto place = parse_position(whole[had - 1].id, 1);
     REQUIRE(place);
-    event_writer w(shape, testing::answerer, *place);
+    openai_stream w(shape, testing::answerer, *place);
     const auto rest = write(w, place->from[0].index);
     CHECK(w.has_ended());
     // Behind the role alone it comes again, which says nothing twice.
@@ -230,7 +230,7 @@ TEST_CASE("a client that comes back anywhere gets the rest, and nothing twice") 
 TEST_CASE("of several answers the likeliest are given, and all are paid for") {
   auto shape = openai_shape(openai_api::completions, 2);
   shape.best_of = 3;
-  whole_reply r(shape);
+  openai_unary r(shape);
   for (std::uint32_t i = 0; i < 3; ++i) {
     auto c = answer_chunk(1, std::string(1, static_cast<char>('a' + i)), finish::stop);
     c.choice = i;
@@ -251,8 +251,8 @@ TEST_CASE("of several answers the likeliest are given, and all are paid for") {
 TEST_CASE("an echo comes before each answer, once, also behind a resume") {
   auto shape = openai_shape(openai_api::completions, 2);
   shape.echo = {"say: "};
-  whole_reply whole(shape);
-  event_writer w(shape, testing::answerer);
+  openai_unary whole(shape);
+  openai_stream w(shape, testing::answerer);
   std::string out;
   for (std::uint32_t i = 0; i < 2; ++i) {
     auto c = answer_chunk(1, i == 0 ? "x" : "");
@@ -278,7 +278,7 @@ TEST_CASE("an echo comes before each answer, once, also behind a resume") {
   CHECK(texts[1] == "say: ");
   const auto place = parse_position(openai_events(out)[0].id, 2); // behind "say: x"
   REQUIRE(place);
-  event_writer rest(shape, testing::answerer, *place);
+  openai_stream rest(shape, testing::answerer, *place);
   out.clear();
   rest.add(answer_chunk(2, "y"), out);
   CHECK(json::parse(openai_events(out)[0].data)["choices"][0]["text"] == "y");
@@ -305,8 +305,8 @@ TEST_CASE("an echo with logprobs has those of the prompt, of the first token non
   auto shape = openai_shape(openai_api::completions);
   shape.echo = {"say: "};
   shape.has_logprobs = true;
-  whole_reply whole(shape);
-  event_writer w(shape, testing::answerer);
+  openai_unary whole(shape);
+  openai_stream w(shape, testing::answerer);
   std::string out;
   auto all = prompt_chunks();
   all.push_back(answer_chunk(1, "x"));
@@ -335,7 +335,7 @@ TEST_CASE("an echo with logprobs has those of the prompt, of the first token non
   CHECK(second["logprobs"]["text_offset"] == json({6}));
   const auto place = parse_position(events[0].id, 1);
   REQUIRE(place);
-  event_writer rest(shape, testing::answerer, *place);
+  openai_stream rest(shape, testing::answerer, *place);
   out.clear();
   auto again = answer_chunk(2, "yz");
   again.details = {{{"yz", 8, -2.0F}, {}}};
@@ -349,8 +349,8 @@ TEST_CASE("an echo without any token behind it comes with the end") {
   auto shape = openai_shape(openai_api::completions);
   shape.echo = {""}; // of ids: what its tokens say
   shape.has_logprobs = true;
-  whole_reply whole(shape);
-  event_writer w(shape, testing::answerer);
+  openai_unary whole(shape);
+  openai_stream w(shape, testing::answerer);
   std::string out;
   auto all = prompt_chunks();
   all.push_back(answer_chunk(0, "", finish::length));
@@ -374,7 +374,7 @@ TEST_CASE("an echo without any token behind it comes with the end") {
 TEST_CASE("behind a resume the offsets of logprobs count the text before") {
   auto shape = openai_shape(openai_api::completions);
   shape.has_logprobs = true;
-  event_writer w(shape, testing::answerer, stream_position{{9}, 1, {{4, false}}});
+  openai_stream w(shape, testing::answerer, stream_position{{9}, 1, {{4, false}}});
   auto c = answer_chunk(5, "x");
   c.details = {{{"x", 7, -1.0F}, {}}};
   c.characters_before = 21;
@@ -385,7 +385,7 @@ TEST_CASE("behind a resume the offsets of logprobs count the text before") {
 }
 
 TEST_CASE("a stream that fails ends with one error object and [DONE]") {
-  event_writer w(openai_shape(openai_api::chat), testing::answerer);
+  openai_stream w(openai_shape(openai_api::chat), testing::answerer);
   std::string out;
   w.fail(fail_param(errc::pipeline_lost, "p", "gone"), out);
   w.fail(fail(errc::internal, "again"), out);
@@ -430,7 +430,7 @@ TEST_CASE("a finish that is a failure says why") {
 }
 
 TEST_CASE("a stream that has moved has the ids of its new ticket, and the id of the answer") {
-  event_writer w(openai_shape(openai_api::chat), testing::answerer);
+  openai_stream w(openai_shape(openai_api::chat), testing::answerer);
   std::string out;
   w.add(answer_chunk(1, "a"), out);
   w.moved_to(granted{0, ticket_id{73}, epoch_id{1}, 0xCD});

@@ -241,7 +241,7 @@ std::vector<tool_event> tool_events(const std::string& text) {
 
 std::vector<tool_event> tool_stream(const reply_shape& shape,
                                     const std::optional<stream_position>& from, bool as_one) {
-  event_writer w(shape, testing::answerer, from);
+  openai_stream w(shape, testing::answerer, from);
   std::string out;
   if (as_one) { // as a transcript tells it again
     chunk all = tool_chunk(static_cast<std::uint32_t>(words.size()), "");
@@ -286,7 +286,7 @@ struct heard_calls {
 } // namespace
 
 TEST_CASE("a whole answer with calls has OpenAI's shape") {
-  whole_reply r(tool_shape());
+  openai_unary r(tool_shape());
   for (std::size_t i = 0; i < words.size(); ++i) {
     r.add(tool_chunk(static_cast<std::uint32_t>(i + 1), words[i]));
   }
@@ -301,14 +301,14 @@ TEST_CASE("a whole answer with calls has OpenAI's shape") {
   CHECK(calls[0]["id"] != calls[1]["id"]);
   CHECK(calls[0]["id"].get<std::string>().starts_with("call_"));
 
-  whole_reply only(tool_shape(false, call_format::mistral));
+  openai_unary only(tool_shape(false, call_format::mistral));
   only.add(tool_chunk(1, R"([{"name": "f", "arguments": {}}])", finish::length));
   const auto cut = json::parse(only.body(testing::answerer))["choices"][0];
   CHECK(cut["message"]["content"].is_null());
   CHECK(cut["finish_reason"] == "length");
   CHECK(cut["message"]["tool_calls"][0]["id"].get<std::string>().size() == 9);
 
-  whole_reply plain(tool_shape());
+  openai_unary plain(tool_shape());
   plain.add(tool_chunk(1, "Hello", finish::stop));
   const auto text = json::parse(plain.body(testing::answerer))["choices"][0];
   CHECK(text["finish_reason"] == "stop");
@@ -352,7 +352,7 @@ TEST_CASE("logprobs of a stream with calls come once each, also behind a resume"
   auto shape = tool_shape();
   shape.has_logprobs = true;
   const auto write = [&](const std::optional<stream_position>& from) {
-    event_writer w(shape, testing::answerer, from);
+    openai_stream w(shape, testing::answerer, from);
     std::string out;
     for (std::uint32_t i = 0; i < words.size(); ++i) {
       auto c = tool_chunk(i + 1, words[i]);

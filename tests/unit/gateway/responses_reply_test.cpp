@@ -106,7 +106,7 @@ TEST_CASE("an answer in one piece is what the last event says") {
   for (const auto how : {finish::stop, finish::length}) {
     response_events writer(response_shape_of(), testing::answerer);
     std::string out;
-    response_whole whole(response_shape_of(), nullptr);
+    response_unary whole(response_shape_of(), nullptr);
     for (const auto& c : {response_chunk(1, "a"), response_chunk(2, "b", how)}) {
       writer.add(c, out);
       whole.add(c);

@@ -98,7 +98,7 @@ TEST_CASE("a token's text is what it adds to the answer, a control token's its n
 }
 
 TEST_CASE("the prompt's tokens are the prefill of the details, the first without a logprob") {
-  tgi_whole w(shape());
+  tgi_unary w(shape());
   chunk prompt;
   prompt.prompt_details = {{{"<s>", 1, 0, /*is_control=*/true}, {}}, {{"sa", 3, -1.5F}, {}}};
   w.add(prompt);
@@ -116,7 +116,7 @@ TEST_CASE("a whole answer has TGI's shape and headers") {
   s.top_n_tokens = 2;
   s.seed = 42;
   s.prompt_characters = 9;
-  tgi_whole w(s);
+  tgi_unary w(s);
   w.add(three_tokens());
   CHECK_FALSE(w.is_complete());
   w.add(eos());
@@ -151,7 +151,7 @@ TEST_CASE("without details there is the text alone, of the root in a list behind
   tgi_shape s;
   s.is_list = true;
   s.lead = "say: ";
-  tgi_whole w(s);
+  tgi_unary w(s);
   w.add(three_tokens());
   w.add(tgi_end(finish::length, 3));
   CHECK(json::parse(w.reply({}, times()).body) ==
@@ -162,7 +162,7 @@ TEST_CASE("of several answers the likeliest is given, the others are in its deta
   auto s = shape();
   s.best_of = 3;
   s.seed = 10;
-  tgi_whole w(s);
+  tgi_unary w(s);
   const auto answer = [](std::uint32_t choice, const char* text, float logprob) {
     auto c = tgi_end(finish::length, 1);
     c.choice = choice;
@@ -186,7 +186,7 @@ TEST_CASE("of several answers the likeliest is given, the others are in its deta
   CHECK(others[1]["generated_text"] == "c");
   CHECK(others[1]["finish_reason"] == "length");
   s.has_details = false; // it is the likeliest all the same
-  tgi_whole plain(s);
+  tgi_unary plain(s);
   plain.add(answer(0, "a", -2));
   plain.add(answer(1, "b", -1));
   plain.add(answer(2, "c", -3));
@@ -195,7 +195,7 @@ TEST_CASE("of several answers the likeliest is given, the others are in its deta
 
 TEST_CASE("finish reasons are TGI's") {
   const auto reason = [](chunk last) {
-    tgi_whole w(shape());
+    tgi_unary w(shape());
     w.add(std::move(last));
     return json::parse(w.reply({}, times()).body)["details"]["finish_reason"];
   };

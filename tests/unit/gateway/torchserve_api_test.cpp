@@ -13,9 +13,9 @@ using nlohmann::json;
 
 namespace {
 
-constexpr auto inference_door = door_kind::torchserve_inference;
-constexpr auto management = door_kind::torchserve_management;
-constexpr auto metrics_door = door_kind::torchserve_metrics;
+constexpr auto inference_listener = listener_kind::torchserve_inference;
+constexpr auto management = listener_kind::torchserve_management;
+constexpr auto metrics_listener = listener_kind::torchserve_metrics;
 
 gateway_config config_of(bool has_keys = false) {
   gateway_config config;
@@ -58,9 +58,10 @@ std::shared_ptr<gateway_state> torchserve_facts(gateway_config config) {
   return facts;
 }
 
-http_call torchserve_call_of(door_kind door, std::string_view method, std::string_view target) {
+http_call torchserve_call_of(listener_kind listener, std::string_view method,
+                             std::string_view target) {
   http_call c;
-  c.door = door;
+  c.listener = listener;
   c.method = method;
   c.target = target;
   c.host = "localhost:8080";
@@ -86,23 +87,23 @@ told_plan ask(const http_api& api, const http_call& call) {
   return {reply.status, json::parse(reply.body)};
 }
 
-told_plan ask(const http_api& api, door_kind door, std::string_view method,
+told_plan ask(const http_api& api, listener_kind listener, std::string_view method,
               std::string_view target) {
-  return ask(api, torchserve_call_of(door, method, target));
+  return ask(api, torchserve_call_of(listener, method, target));
 }
 
 http_plan post(const http_api& api, std::string_view target, std::string_view body) {
-  auto call = torchserve_call_of(inference_door, "POST", target);
+  auto call = torchserve_call_of(inference_listener, "POST", target);
   call.content_type = "application/json";
   call.body = body;
   REQUIRE_FALSE(api.admit(call).refusal);
   return api.plan(call);
 }
 
-torchserve_route route_of(door_kind door, std::string_view target) {
+torchserve_route route_of(listener_kind listener, std::string_view target) {
   const auto read = read_torchserve_target(target);
   REQUIRE(read);
-  return find_torchserve_route(door, *read);
+  return find_torchserve_route(listener, *read);
 }
 
 } // namespace
@@ -135,23 +136,23 @@ TEST_CASE("a target is its decoded segments and its parameters") {
 }
 
 TEST_CASE("each door has its own operations") {
-  CHECK(route_of(inference_door, "/ping").is == torchserve_operation::ping);
+  CHECK(route_of(inference_listener, "/ping").is == torchserve_operation::ping);
   CHECK(route_of(management, "/ping").is == torchserve_operation::none);
-  CHECK(route_of(metrics_door, "/metrics").is == torchserve_operation::metrics);
-  CHECK(route_of(inference_door, "/metrics").is == torchserve_operation::none);
-  CHECK(route_of(inference_door, "/models").is == torchserve_operation::none);
-  CHECK(route_of(metrics_door, "/").is == torchserve_operation::describe_api);
-  const auto r = route_of(inference_door, "/predictions/m/1.0/v1/chat/completions");
+  CHECK(route_of(metrics_listener, "/metrics").is == torchserve_operation::metrics);
+  CHECK(route_of(inference_listener, "/metrics").is == torchserve_operation::none);
+  CHECK(route_of(inference_listener, "/models").is == torchserve_operation::none);
+  CHECK(route_of(metrics_listener, "/").is == torchserve_operation::describe_api);
+  const auto r = route_of(inference_listener, "/predictions/m/1.0/v1/chat/completions");
   CHECK(r.is == torchserve_operation::predict);
   CHECK(r.model == "m");
   CHECK(r.version == "1.0");
   CHECK(r.suffix == "v1/chat/completions");
   CHECK_FALSE(r.takes("GET"));
   CHECK(r.takes("PUT"));
-  CHECK(route_of(inference_door, "/predictions/m/1.0/v1/models").takes("GET"));
-  CHECK(route_of(inference_door, "/predictions").is == torchserve_operation::none);
-  CHECK(route_of(inference_door, "/v1/models/a:b:predict").model == "a:b");
-  CHECK(route_of(inference_door, "/v1/models/m").is == torchserve_operation::none);
+  CHECK(route_of(inference_listener, "/predictions/m/1.0/v1/models").takes("GET"));
+  CHECK(route_of(inference_listener, "/predictions").is == torchserve_operation::none);
+  CHECK(route_of(inference_listener, "/v1/models/a:b:predict").model == "a:b");
+  CHECK(route_of(inference_listener, "/v1/models/m").is == torchserve_operation::none);
   CHECK(route_of(management, "/v1/models/m").is == torchserve_operation::kserve_ready);
   CHECK(route_of(management, "/models/m/1.0/set-default").takes("PUT"));
   CHECK(route_of(management, "/models/m/1.0/other").is == torchserve_operation::none);
@@ -160,14 +161,14 @@ TEST_CASE("each door has its own operations") {
 
 TEST_CASE("tokens are API keys: any at the inference door, an admin's at the management's") {
   const http_api api(torchserve_facts(config_of(true)));
-  auto call = torchserve_call_of(inference_door, "POST", "/predictions/smol");
+  auto call = torchserve_call_of(inference_listener, "POST", "/predictions/smol");
   const auto refused = ask(api, call);
   CHECK(refused.status == 400);
   CHECK(refused.body["type"] == "InvalidKeyException");
   CHECK(refused.body["message"].get<std::string>().starts_with("Token Authorization failed."));
   for (const auto* target : {"/no/such/thing", "/%zz", "/models"}) {
     CAPTURE(target); // nor is told what there is
-    CHECK(ask(api, inference_door, "GET", target).body["type"] == "InvalidKeyException");
+    CHECK(ask(api, inference_listener, "GET", target).body["type"] == "InvalidKeyException");
   }
   call.authorization = "Bearer secret";
   CHECK_FALSE(api.admit(call).refusal);
@@ -177,25 +178,26 @@ TEST_CASE("tokens are API keys: any at the inference door, an admin's at the man
   CHECK(ask(api, list).body["type"] == "InvalidKeyException");
   list.authorization = "Bearer other";
   CHECK(ask(api, list).status == 200);
-  CHECK(ask(api, inference_door, "GET", "/ping").status == 200);
+  CHECK(ask(api, inference_listener, "GET", "/ping").status == 200);
   CHECK(ask(api, management, "OPTIONS", "/").status == 200);
-  CHECK_FALSE(
-      api.admit(torchserve_call_of(metrics_door, "GET", "/metrics")).refusal); // it is on loopback
+  CHECK_FALSE(api.admit(torchserve_call_of(metrics_listener, "GET", "/metrics"))
+                  .refusal); // it is on loopback
   auto config = config_of(true);
   config.torchserve.metrics = "10.0.0.1:8082";
   const http_api far(torchserve_facts(config));
-  CHECK(far.admit(torchserve_call_of(metrics_door, "GET", "/metrics")).refusal->status == 400);
+  CHECK(far.admit(torchserve_call_of(metrics_listener, "GET", "/metrics")).refusal->status == 400);
 }
 
 TEST_CASE("what needs no key answers to no name but this machine's, and no page elsewhere") {
   const http_api api(torchserve_facts(config_of()));
-  for (const auto door : {management, metrics_door}) {
-    auto call = torchserve_call_of(door, "GET", door == metrics_door ? "/metrics" : "/models");
+  for (const auto listener : {management, metrics_listener}) {
+    auto call =
+        torchserve_call_of(listener, "GET", listener == metrics_listener ? "/metrics" : "/models");
     CHECK_FALSE(api.admit(call).refusal);
     call.host = "evil.example";
     CHECK(api.admit(call).refusal->status == 403);
   }
-  auto call = torchserve_call_of(inference_door, "POST", "/predictions/smol");
+  auto call = torchserve_call_of(inference_listener, "POST", "/predictions/smol");
   call.origin = "http://evil.example";
   CHECK(api.admit(call).refusal->status == 403);
   call.origin = "";
@@ -214,7 +216,7 @@ TEST_CASE("a prediction is a typed request of the model that the address names")
   CHECK(std::get<torchserve_generate>(slashed).call.request.model == "other/one");
   const auto openai = post(api, "/predictions/smol/1.0/v1/completions",
                            R"({"model":"smol","prompt":"P","max_tokens":3})");
-  CHECK(std::get<torchserve_generate>(openai).speaks == torchserve_words::openai);
+  CHECK(std::get<torchserve_generate>(openai).speaks == torchserve_format::openai);
   const auto batch = post(api, "/v1/models/smol:predict", R"({"instances":["a","b"]})");
   CHECK(std::get<torchserve_batch>(batch).requests.size() == 2);
   CHECK(std::get<torchserve_batch>(batch).requests[1].model == "smol");
@@ -256,18 +258,18 @@ TEST_CASE("what there is not is TorchServe's 404, and two names for one are one 
     CHECK(reply.status == r.status);
     CHECK(json::parse(reply.body)["type"] == r.type);
   }
-  CHECK(ask(api, inference_door, "DELETE", "/predictions/smol").status == 405);
-  CHECK(ask(api, inference_door, "GET", "/nothing").status == 404);
-  CHECK(ask(api, inference_door, "POST", "/ping").status == 405);
+  CHECK(ask(api, inference_listener, "DELETE", "/predictions/smol").status == 405);
+  CHECK(ask(api, inference_listener, "GET", "/nothing").status == 404);
+  CHECK(ask(api, inference_listener, "POST", "/ping").status == 405);
 }
 
 TEST_CASE("ping is Healthy or, under 500, Unhealthy") {
   auto facts = torchserve_facts(config_of());
   const http_api api(facts);
-  CHECK(ask(api, inference_door, "GET", "/ping").body == json{{"status", "Healthy"}});
+  CHECK(ask(api, inference_listener, "GET", "/ping").body == json{{"status", "Healthy"}});
   facts->change([](snapshot& s) { s.is_draining = true; });
-  CHECK(ask(api, inference_door, "GET", "/ping").status == 500);
-  CHECK(ask(api, inference_door, "GET", "/ping").body == json{{"status", "Unhealthy"}});
+  CHECK(ask(api, inference_listener, "GET", "/ping").status == 500);
+  CHECK(ask(api, inference_listener, "GET", "/ping").body == json{{"status", "Unhealthy"}});
 }
 
 TEST_CASE("models are listed by pages") {

@@ -41,7 +41,7 @@ const std::string& prompt_of(const torchserve_generate& g) {
 TEST_CASE("a text is the prompt, and is answered by pieces of text") {
   const auto r = read_prediction_body({"text/plain; charset=utf-8", "", "{not JSON"});
   CHECK(prompt_of(r) == "{not JSON");
-  CHECK(r.speaks == torchserve_words::text);
+  CHECK(r.speaks == torchserve_format::text);
   CHECK(r.call.shape.is_stream);
   CHECK(r.call.request.stop.max_tokens == testing::default_limits.completion_tokens_default);
   CHECK(prompt_of(read_prediction_body({"", "", "Once"})) == "Once"); // curl -T
@@ -97,13 +97,13 @@ TEST_CASE("JSON is answered by JSON and text by text, unless Accept says otherwi
     return read_prediction_body({type, accept, text}).speaks;
   };
   const char* object = R"({"prompt":"P"})";
-  CHECK(words("application/json", "", object) == torchserve_words::json_value);
-  CHECK(words("application/json", "*/*", object) == torchserve_words::json_value);
+  CHECK(words("application/json", "", object) == torchserve_format::json_value);
+  CHECK(words("application/json", "*/*", object) == torchserve_format::json_value);
   CHECK(words("application/json", "application/json, text/plain", object) ==
-        torchserve_words::json_value);
-  CHECK(words("application/json", "Text/Plain", object) == torchserve_words::text);
-  CHECK(words("text/plain", "", "P") == torchserve_words::text);
-  CHECK(words("text/plain", "application/json", "P") == torchserve_words::json_value);
+        torchserve_format::json_value);
+  CHECK(words("application/json", "Text/Plain", object) == torchserve_format::text);
+  CHECK(words("text/plain", "", "P") == torchserve_format::text);
+  CHECK(words("text/plain", "application/json", "P") == torchserve_format::json_value);
 }
 
 TEST_CASE("an answer comes in pieces unless the request says that it is not to") {
@@ -204,7 +204,7 @@ TEST_CASE("OpenAI's bodies are as elsewhere, but that no stream is gone on with"
       {"application/json", "", R"({"messages":[{"role":"user","content":"Hi"}],"stream":true})"},
       testing::default_limits);
   REQUIRE(chat);
-  CHECK(chat->speaks == torchserve_words::openai);
+  CHECK(chat->speaks == torchserve_format::openai);
   CHECK(chat->call.shape.is_stream);
   CHECK_FALSE(parse_openai_prediction(openai_api::completions, {"", "", R"({"prompt":"P"})"},
                                       testing::default_limits)

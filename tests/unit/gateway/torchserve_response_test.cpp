@@ -68,7 +68,7 @@ bool has_line(const std::string& text, const std::string& line) {
 } // namespace
 
 TEST_CASE("each piece is a chunk of its own, though they go out together") {
-  torchserve_pieces pieces({torchserve_words::text, "P "});
+  torchserve_pieces pieces({torchserve_format::text, "P "});
   std::string out;
   pieces.add(torchserve_chunk("a", 1), out);
   pieces.add(torchserve_chunk("", 2), out); // half of a character: no piece, and not the last chunk
@@ -85,7 +85,7 @@ TEST_CASE("each piece is a chunk of its own, though they go out together") {
 }
 
 TEST_CASE("a stream of pieces that fails has no last chunk, and no word of it") {
-  torchserve_pieces pieces({torchserve_words::json_value});
+  torchserve_pieces pieces({torchserve_format::json_value});
   std::string out;
   pieces.add(torchserve_chunk("a", 1), out);
   const auto before = out;
@@ -97,7 +97,7 @@ TEST_CASE("a stream of pieces that fails has no last chunk, and no word of it") 
 }
 
 TEST_CASE("pieces of JSON are those of TorchServe's handler for vLLM") {
-  torchserve_pieces pieces({torchserve_words::json_value, "", /*has_logprobs=*/true});
+  torchserve_pieces pieces({torchserve_format::json_value, "", /*has_logprobs=*/true});
   std::string out;
   auto first = torchserve_chunk("h\xC3\xA9\"", 11);
   first.details = {{{"h\xC3\xA9\"", 11, -0.5F}, {{"x", 7, -1.0F}}, 4}};
@@ -117,8 +117,8 @@ TEST_CASE("pieces of JSON are those of TorchServe's handler for vLLM") {
 }
 
 TEST_CASE("a whole answer is the text, or one piece of JSON") {
-  torchserve_whole text({torchserve_words::text, "P "});
-  torchserve_whole piece({torchserve_words::json_value});
+  torchserve_unary text({torchserve_format::text, "P "});
+  torchserve_unary piece({torchserve_format::json_value});
   for (auto* whole : {&text, &piece}) {
     whole->add(torchserve_chunk("a", 1));
     CHECK_FALSE(whole->is_complete());

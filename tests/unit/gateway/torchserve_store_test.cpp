@@ -40,7 +40,7 @@ struct store_world {
   }
   http_plan call(std::string_view method, std::string_view target) const {
     http_call c;
-    c.door = door_kind::torchserve_management;
+    c.listener = listener_kind::torchserve_management;
     c.method = method;
     c.target = target;
     c.host = "localhost:8081";
@@ -75,7 +75,7 @@ json told_store(const change_model& asked, std::uint32_t workers, int status) {
   done.model = "words";
   done.version = "1.0";
   done.workers = workers;
-  const auto reply = tell_store(asked, done);
+  const auto reply = store_reply(asked, done);
   CHECK(reply.status == status);
   return json::parse(reply.body)["status"];
 }

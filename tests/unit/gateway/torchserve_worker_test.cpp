@@ -48,10 +48,10 @@ struct torchserve_worker_world {
     c.pipelines = {{process_id{2}, "smol"}};
     return c;
   }
-  http_plan plan(door_kind door, std::string_view method, std::string_view target,
+  http_plan plan(listener_kind listener, std::string_view method, std::string_view target,
                  std::string_view body = {}, std::string_view content_type = {}) const {
     http_call c;
-    c.door = door;
+    c.listener = listener;
     c.method = method;
     c.target = target;
     c.host = "localhost";
@@ -65,10 +65,10 @@ struct torchserve_worker_world {
   }
   http_plan predict(std::string_view target, std::string_view body,
                     std::string_view content_type = {}) const {
-    return plan(door_kind::torchserve_inference, "POST", target, body, content_type);
+    return plan(listener_kind::torchserve_inference, "POST", target, body, content_type);
   }
   http_reply manage(std::string_view target, std::string_view method = "GET") const {
-    auto made = plan(door_kind::torchserve_management, method, target);
+    auto made = plan(listener_kind::torchserve_management, method, target);
     REQUIRE(std::holds_alternative<http_reply>(made));
     return std::get<http_reply>(made);
   }

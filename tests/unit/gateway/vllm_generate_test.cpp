@@ -74,7 +74,7 @@ TEST_CASE("what has no place in the answer is refused by name, unless it says no
 
 TEST_CASE("the answer is the prompt and what follows, for each choice") {
   const auto call = vllm_call_of(R"(,"n":2)");
-  vllm_whole whole(call);
+  vllm_unary whole(call);
   whole.add(vllm_chunk(1, " b"));
   whole.add(vllm_chunk(0, " a", finish::stop));
   CHECK_FALSE(whole.is_complete());

@@ -2,7 +2,7 @@
 #include "schema/limits.hpp"
 #include "sdk/cpp/baton/client.hpp"
 #include "tests/unit/sdk/connected.hpp"
-#include "tests/unit/sdk/fake_door.hpp"
+#include "tests/unit/sdk/fake_server.hpp"
 
 #include <doctest/doctest.h>
 
@@ -12,7 +12,7 @@
 using namespace baton;
 using namespace std::chrono_literals;
 using baton::test::connected;
-using baton::test::fake_door;
+using baton::test::fake_server;
 using baton::test::patience;
 using baton::test::silent;
 
@@ -30,16 +30,16 @@ chunk word_chunk(std::uint64_t request, std::string text, finish end = finish::n
 }
 
 // Answers generate with the words, one chunk each, for every choice.
-fake_door::script says_words(std::vector<std::string> words) {
-  return [words](fake_door& door, fake_door::peer& to, const message& m) {
+fake_server::script says_words(std::vector<std::string> words) {
+  return [words](fake_server& server, fake_server::peer& to, const message& m) {
     const auto* asked = std::get_if<generate>(&m);
     if (asked == nullptr)
       return;
-    door.say(to, granted{asked->request, {9}, {1}});
+    server.say(to, granted{asked->request, {9}, {1}});
     for (std::size_t i = 0; i < words.size(); ++i)
       for (std::uint32_t choice = 0; choice < asked->choices; ++choice)
-        door.say(to, word_chunk(asked->request, words[i],
-                                i + 1 == words.size() ? finish::stop : finish::none, choice));
+        server.say(to, word_chunk(asked->request, words[i],
+                                  i + 1 == words.size() ? finish::stop : finish::none, choice));
   };
 }
 
@@ -53,8 +53,8 @@ generate text_question(std::string text) {
 } // namespace
 
 TEST_CASE("a stream gives the chunks in order, then nothing, and asks for what it was told to") {
-  fake_door door(says_words({"Once", " upon", " a time"}));
-  auto c = connected(door);
+  fake_server server(says_words({"Once", " upon", " a time"}));
+  auto c = connected(server);
   auto asked = text_question("Tell me");
   asked.sampling.seed = 42;
   auto s = c.generate(asked);
@@ -70,18 +70,18 @@ TEST_CASE("a stream gives the chunks in order, then nothing, and asks for what i
   CHECK(texts == std::vector<std::string>{"Once", " upon", " a time"});
   CHECK(s->ticket() == ticket_id{9});
   CHECK_FALSE(*s->next(patience));
-  CHECK(door.hears([](const message& m) {
+  CHECK(server.hears([](const message& m) {
     const auto* g = std::get_if<generate>(&m);
     return g != nullptr && g->model == "tiny" && g->sampling.seed == 42 &&
            std::get<std::string>(g->input) == "Tell me";
   }));
-  door.close();
-  CHECK(door.faults.empty());
+  server.close();
+  CHECK(server.faults.empty());
 }
 
 TEST_CASE("complete joins the chunks of each choice") {
-  fake_door door(says_words({"a", "b", "c"}));
-  auto c = connected(door);
+  fake_server server(says_words({"a", "b", "c"}));
+  auto c = connected(server);
   auto asked = text_question("x");
   asked.choices = 3;
   auto answers = c.complete(asked, patience);
@@ -94,12 +94,12 @@ TEST_CASE("complete joins the chunks of each choice") {
 }
 
 TEST_CASE("chat sends the conversation and gives the answer") {
-  fake_door door(says_words({"Hello", "!"}));
-  auto c = connected(door);
+  fake_server server(says_words({"Hello", "!"}));
+  auto c = connected(server);
   auto a = c.chat("tiny", {{"user", "Hi", ""}}, 7, patience);
   REQUIRE(a);
   CHECK(a->text == "Hello!");
-  CHECK(door.hears([](const message& m) {
+  CHECK(server.hears([](const message& m) {
     const auto* g = std::get_if<generate>(&m);
     return g != nullptr && g->max_tokens_given && g->stop.max_tokens == 7 &&
            std::get<chat_prompt>(g->input).at(0).content == "Hi";
@@ -107,7 +107,7 @@ TEST_CASE("chat sends the conversation and gives the answer") {
 }
 
 TEST_CASE("models, tokenize, detokenize and status come back as values") {
-  fake_door door([](fake_door& d, fake_door::peer& to, const message& m) {
+  fake_server server([](fake_server& d, fake_server::peer& to, const message& m) {
     if (const auto* l = std::get_if<list_models>(&m)) {
       models answer{l->request, {model_card{}}};
       answer.cards[0].name = "tiny";
@@ -124,7 +124,7 @@ TEST_CASE("models, tokenize, detokenize and status come back as values") {
       d.say(to, answer);
     }
   });
-  auto c = connected(door);
+  auto c = connected(server);
   auto listed = c.models();
   REQUIRE(listed);
   CHECK(listed->at(0).name == "tiny");
@@ -141,11 +141,11 @@ TEST_CASE("models, tokenize, detokenize and status come back as values") {
 }
 
 TEST_CASE("a rejected request gives the door's reason") {
-  fake_door door([](fake_door& d, fake_door::peer& to, const message& m) {
+  fake_server server([](fake_server& d, fake_server::peer& to, const message& m) {
     if (const auto* g = std::get_if<generate>(&m))
       d.say(to, rejected{g->request, {}, fail(errc::overloaded, "48 wait already"), 1500ms, 48});
   });
-  auto c = connected(door);
+  auto c = connected(server);
   auto answers = c.complete(text_question("x"), patience);
   REQUIRE_FALSE(answers);
   CHECK(answers.error().code == errc::overloaded);
@@ -153,22 +153,22 @@ TEST_CASE("a rejected request gives the door's reason") {
 }
 
 TEST_CASE("a choice that fails is an error of complete, with the failure's reason") {
-  fake_door door([](fake_door& d, fake_door::peer& to, const message& m) {
+  fake_server server([](fake_server& d, fake_server::peer& to, const message& m) {
     if (const auto* g = std::get_if<generate>(&m)) {
       auto last = word_chunk(g->request, "half", finish::failed);
       last.failure = fail(errc::pipeline_lost, "no node can take the layers");
       d.say(to, last);
     }
   });
-  auto c = connected(door);
+  auto c = connected(server);
   auto answers = c.complete(text_question("x"), patience);
   REQUIRE_FALSE(answers);
   CHECK(answers.error().code == errc::pipeline_lost);
 }
 
 TEST_CASE("a request beyond the limits is refused before it is sent") {
-  fake_door door(silent);
-  auto c = connected(door);
+  fake_server server(silent);
+  auto c = connected(server);
   auto asked = text_question("x");
   asked.choices = 100000;
   auto s = c.generate(asked);
@@ -178,7 +178,7 @@ TEST_CASE("a request beyond the limits is refused before it is sent") {
 
 TEST_CASE("a cancel before the ticket is known is said once it is") {
   std::optional<generate> waiting;
-  fake_door door([&waiting](fake_door& d, fake_door::peer& to, const message& m) {
+  fake_server server([&waiting](fake_server& d, fake_server::peer& to, const message& m) {
     if (const auto* g = std::get_if<generate>(&m))
       waiting = *g;
     if (const auto* l = std::get_if<list_models>(&m); l != nullptr && waiting) {
@@ -189,7 +189,7 @@ TEST_CASE("a cancel before the ticket is known is said once it is") {
       d.say(to, word_chunk(waiting->request, ended->ticket == ticket_id{31} ? "ended" : "whose?",
                            finish::cancelled));
   });
-  auto c = connected(door);
+  auto c = connected(server);
   auto s = c.generate(text_question("x"));
   REQUIRE(s);
   s->cancel();
@@ -202,14 +202,14 @@ TEST_CASE("a cancel before the ticket is known is said once it is") {
 }
 
 TEST_CASE("a stream that is dropped unfinished is cancelled, a finished one is not") {
-  fake_door door([](fake_door& d, fake_door::peer& to, const message& m) {
+  fake_server server([](fake_server& d, fake_server::peer& to, const message& m) {
     if (const auto* g = std::get_if<generate>(&m)) {
       const bool endless = std::get<std::string>(g->input) == "endless";
       d.say(to, granted{g->request, {endless ? 50u : 60u}, {1}});
       d.say(to, word_chunk(g->request, "x", endless ? finish::none : finish::stop));
     }
   });
-  auto c = connected(door);
+  auto c = connected(server);
   REQUIRE(c.complete(text_question("short"), patience));
   {
     auto s = c.generate(text_question("endless"));
@@ -222,14 +222,14 @@ TEST_CASE("a stream that is dropped unfinished is cancelled, a finished one is n
       return ended != nullptr && ended->ticket == ticket_id{ticket};
     };
   };
-  CHECK(door.hears(cancels(50)));
-  const auto all = door.heard();
+  CHECK(server.hears(cancels(50)));
+  const auto all = server.heard();
   CHECK(std::none_of(all.begin(), all.end(), cancels(60)));
 }
 
 TEST_CASE("next says deadline_exceeded when nothing came, and can be asked again") {
   std::optional<generate> waiting;
-  fake_door door([&waiting](fake_door& d, fake_door::peer& to, const message& m) {
+  fake_server server([&waiting](fake_server& d, fake_server::peer& to, const message& m) {
     if (const auto* g = std::get_if<generate>(&m))
       waiting = *g;
     if (const auto* l = std::get_if<list_models>(&m)) {
@@ -237,7 +237,7 @@ TEST_CASE("next says deadline_exceeded when nothing came, and can be asked again
       d.say(to, models{l->request, {}});
     }
   });
-  auto c = connected(door);
+  auto c = connected(server);
   auto s = c.generate(text_question("x"));
   REQUIRE(s);
   auto early = s->next(10ms);
@@ -252,7 +252,7 @@ TEST_CASE("next says deadline_exceeded when nothing came, and can be asked again
 TEST_CASE("a stream that nobody reads ends alone: its siblings go on, and so does the credit") {
   constexpr int too_many = 12; // of 1 MiB
   std::atomic<std::uint64_t> credited_bytes = 0;
-  fake_door door([&](fake_door& d, fake_door::peer& to, const message& m) {
+  fake_server server([&](fake_server& d, fake_server::peer& to, const message& m) {
     if (const auto* back = std::get_if<credit>(&m))
       credited_bytes = back->bytes_total;
     const auto* g = std::get_if<generate>(&m);
@@ -265,10 +265,10 @@ TEST_CASE("a stream that nobody reads ends alone: its siblings go on, and so doe
     if (!is_endless)
       d.say(to, word_chunk(g->request, "ok", finish::stop));
   });
-  auto c = connected(door);
+  auto c = connected(server);
   auto unread = c.generate(text_question("endless"));
   REQUIRE(unread);
-  CHECK(door.hears([](const message& m) {
+  CHECK(server.hears([](const message& m) {
     const auto* stop = std::get_if<cancel>(&m);
     return stop != nullptr && stop->ticket == ticket_id{50};
   }));
@@ -283,7 +283,7 @@ TEST_CASE("a stream that nobody reads ends alone: its siblings go on, and so doe
   CHECK(part.error().code == errc::slow_reader);
   CHECK(read > 0);
   CHECK(read < too_many);
-  door.close();
+  server.close();
   CHECK(credited_bytes > std::uint64_t{too_many - 1} << 20);
 }
 
@@ -297,7 +297,7 @@ TEST_CASE("credit goes back as chunks come in: a small window passes any number 
     std::uint64_t credited_bytes = 0;
     int sent = 0;
   } state;
-  const auto go_on = [&state](fake_door& d, fake_door::peer& to) {
+  const auto go_on = [&state](fake_server& d, fake_server::peer& to) {
     while (state.sent < chunks && state.sent_bytes - state.credited_bytes < window) {
       ++state.sent;
       auto c =
@@ -305,8 +305,8 @@ TEST_CASE("credit goes back as chunks come in: a small window passes any number 
       state.sent_bytes += d.say(to, c);
     }
   };
-  fake_door door(
-      [&](fake_door& d, fake_door::peer& to, const message& m) {
+  fake_server server(
+      [&](fake_server& d, fake_server::peer& to, const message& m) {
         if (const auto* g = std::get_if<generate>(&m))
           state.request = g->request;
         if (const auto* back = std::get_if<credit>(&m))
@@ -314,17 +314,17 @@ TEST_CASE("credit goes back as chunks come in: a small window passes any number 
         go_on(d, to);
       },
       {.window_bytes = window});
-  auto c = connected(door);
+  auto c = connected(server);
   auto answers = c.complete(text_question("x"), patience);
   REQUIRE_MESSAGE(answers, answers.error().message);
   CHECK(answers->at(0).text.size() == 5 * chunks);
-  door.close();
+  server.close();
   CHECK(state.credited_bytes <= state.sent_bytes);
 }
 
 TEST_CASE("a refused hello is the error of connect") {
-  fake_door door(silent, {.refuses_hello = fail(errc::draining, "the gateway is going")});
-  auto c = client::connect(door.endpoint());
+  fake_server server(silent, {.refuses_hello = fail(errc::draining, "the gateway is going")});
+  auto c = client::connect(server.endpoint());
   REQUIRE_FALSE(c);
   CHECK(c.error().code == errc::draining);
 }
@@ -335,8 +335,8 @@ TEST_CASE("where nobody listens or nobody answers, connect ends with link_down i
   auto nobody = client::connect("ipc:///tmp/baton-nobody-listens-here", options);
   REQUIRE_FALSE(nobody);
   CHECK(nobody.error().code == errc::link_down);
-  fake_door door(silent, {.answers_hello = false});
-  auto mute = client::connect(door.endpoint(), options);
+  fake_server server(silent, {.answers_hello = false});
+  auto mute = client::connect(server.endpoint(), options);
   REQUIRE_FALSE(mute);
   CHECK(mute.error().code == errc::link_down);
   auto nonsense = client::connect("carrier-pigeon://roof", options);
@@ -345,12 +345,12 @@ TEST_CASE("where nobody listens or nobody answers, connect ends with link_down i
 }
 
 TEST_CASE("a door that goes away ends the open streams at once, and every later call") {
-  auto door = std::make_unique<fake_door>(silent);
-  auto c = connected(*door, {.reconnect_timeout = 0ms});
+  auto server = std::make_unique<fake_server>(silent);
+  auto c = connected(*server, {.reconnect_timeout = 0ms});
   auto s = c.generate(text_question("x"));
   REQUIRE(s);
-  REQUIRE(door->hears([](const message& m) { return std::holds_alternative<generate>(m); }));
-  door.reset();
+  REQUIRE(server->hears([](const message& m) { return std::holds_alternative<generate>(m); }));
+  server.reset();
   auto part = s->next(4000ms); // below silence_max: it is the disconnect that tells
   REQUIRE_FALSE(part);
   CHECK(part.error().code == errc::link_down);
@@ -359,12 +359,12 @@ TEST_CASE("a door that goes away ends the open streams at once, and every later 
 }
 
 TEST_CASE("a door that falls silent is gone after silence_max") {
-  fake_door door(silent, {.sends_heartbeats = false});
+  fake_server server(silent, {.sends_heartbeats = false});
   client_options options;
   options.silence_max = 100ms;
   options.heartbeat_interval = 20ms;
   options.reconnect_timeout = 0ms;
-  auto c = connected(door, options);
+  auto c = connected(server, options);
   auto s = c.generate(text_question("x"));
   REQUIRE(s);
   auto part = s->next(patience);
@@ -375,7 +375,7 @@ TEST_CASE("a door that falls silent is gone after silence_max") {
 TEST_CASE("garbage, a gap in the sequence and another door's epoch lose the link") {
   for (const int fault : {0, 1, 2}) {
     CAPTURE(fault);
-    const auto spoil = [fault](fake_door& d, fake_door::peer& to, const message& m) {
+    const auto spoil = [fault](fake_server& d, fake_server::peer& to, const message& m) {
       if (!std::holds_alternative<generate>(m))
         return;
       envelope e;
@@ -387,8 +387,8 @@ TEST_CASE("garbage, a gap in the sequence and another door's epoch lose the link
         made.body.size_bytes -= 8;
       d.say_raw(to, made);
     };
-    fake_door door(spoil, {.sends_heartbeats = false});
-    auto c = connected(door, {.reconnect_timeout = 0ms});
+    fake_server server(spoil, {.sends_heartbeats = false});
+    auto c = connected(server, {.reconnect_timeout = 0ms});
     auto s = c.generate(text_question("x"));
     REQUIRE(s);
     auto part = s->next(patience);
@@ -398,8 +398,8 @@ TEST_CASE("garbage, a gap in the sequence and another door's epoch lose the link
 }
 
 TEST_CASE("many threads share one client, each with its own stream") {
-  fake_door door(says_words({"1", "2", "3", "4"}));
-  auto c = connected(door);
+  fake_server server(says_words({"1", "2", "3", "4"}));
+  auto c = connected(server);
   std::atomic<int> good = 0;
   {
     std::vector<std::jthread> threads;
@@ -412,6 +412,6 @@ TEST_CASE("many threads share one client, each with its own stream") {
       });
   }
   CHECK(good == 160);
-  door.close();
-  CHECK(door.faults.empty());
+  server.close();
+  CHECK(server.faults.empty());
 }

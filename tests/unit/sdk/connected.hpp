@@ -2,7 +2,7 @@
 #pragma once
 
 #include "sdk/cpp/baton/client.hpp"
-#include "tests/unit/sdk/fake_door.hpp"
+#include "tests/unit/sdk/fake_server.hpp"
 
 #include <doctest/doctest.h>
 
@@ -12,13 +12,13 @@ namespace baton::test {
 
 inline constexpr auto patience = std::chrono::milliseconds{5000};
 
-inline client connected(const fake_door& door, const client_options& options = {}) {
-  auto made = client::connect(door.endpoint(), options);
+inline client connected(const fake_server& server, const client_options& options = {}) {
+  auto made = client::connect(server.endpoint(), options);
   REQUIRE_MESSAGE(made, made.error().message);
   return std::move(*made);
 }
 
 // A script that answers nothing.
-inline void silent(fake_door&, fake_door::peer&, const message&) {}
+inline void silent(fake_server&, fake_server::peer&, const message&) {}
 
 } // namespace baton::test

@@ -3,14 +3,14 @@
 #include "schema/limits.hpp"
 #include "sdk/cpp/baton/client.hpp"
 #include "tests/unit/sdk/connected.hpp"
-#include "tests/unit/sdk/fake_door.hpp"
+#include "tests/unit/sdk/fake_server.hpp"
 
 #include <doctest/doctest.h>
 
 using namespace baton;
 using namespace std::chrono_literals;
 using baton::test::connected;
-using baton::test::fake_door;
+using baton::test::fake_server;
 using baton::test::patience;
 
 namespace {
@@ -23,8 +23,8 @@ infer infer_question(std::string body = "x") {
 }
 
 // Answers with these bodies, a piece each; the last one is marked if it is to be.
-fake_door::script says_bodies(std::vector<std::string> bodies, bool ends = true) {
-  return [bodies, ends](fake_door& door, fake_door::peer& to, const message& m) {
+fake_server::script says_bodies(std::vector<std::string> bodies, bool ends = true) {
+  return [bodies, ends](fake_server& server, fake_server::peer& to, const message& m) {
     const auto* asked = std::get_if<infer>(&m);
     if (asked == nullptr)
       return;
@@ -34,7 +34,7 @@ fake_door::script says_bodies(std::vector<std::string> bodies, bool ends = true)
       piece.index = static_cast<std::uint32_t>(i);
       piece.is_last = ends && i + 1 == bodies.size();
       piece.body = bodies[i];
-      door.say(to, piece);
+      server.say(to, piece);
     }
   };
 }
@@ -46,8 +46,8 @@ bool is_cancel(const message& m) {
 } // namespace
 
 TEST_CASE("pieces come in order, then nothing, and the door hears all that was asked") {
-  fake_door door(says_bodies({"a", "b", "c"}));
-  auto c = connected(door);
+  fake_server server(says_bodies({"a", "b", "c"}));
+  auto c = connected(server);
   auto q = infer_question();
   q.version = "2";
   q.inputs = {{"x", "FP32", {1}, "1234"}};
@@ -63,34 +63,34 @@ TEST_CASE("pieces come in order, then nothing, and the door hears all that was a
     bodies += (*p)->body;
   CHECK(bodies == "abc");
   CHECK_FALSE(told->is_open());
-  CHECK(door.hears([](const message& m) {
+  CHECK(server.hears([](const message& m) {
     const auto* i = std::get_if<infer>(&m);
     return i != nullptr && i->model == "upper" && i->version == "2" && i->inputs.size() == 1 &&
            i->outputs == std::vector<std::string>{"y"} && i->parameters == R"({"priority": 1})" &&
            i->headers.size() == 1 && i->request_id == "r" && i->deadline == 1500ms;
   }));
-  door.close();
-  CHECK(door.faults.empty());
-  const auto all = door.heard();
+  server.close();
+  CHECK(server.faults.empty());
+  const auto all = server.heard();
   CHECK(std::none_of(all.begin(), all.end(), is_cancel));
 }
 
 TEST_CASE("infer gives the one piece, also with an empty end behind it, and refuses several") {
   for (const auto& bodies : {std::vector<std::string>{"a"}, {"a", ""}, {""}}) {
-    fake_door door(says_bodies(bodies));
-    auto one = connected(door).infer(infer_question(), patience);
+    fake_server server(says_bodies(bodies));
+    auto one = connected(server).infer(infer_question(), patience);
     REQUIRE(one);
     CHECK(one->body == bodies[0]);
   }
-  fake_door door(says_bodies({"a", "b"}, /*ends=*/false));
-  auto several = connected(door).infer(infer_question(), patience);
+  fake_server server(says_bodies({"a", "b"}, /*ends=*/false));
+  auto several = connected(server).infer(infer_question(), patience);
   REQUIRE_FALSE(several);
   CHECK(several.error().code == errc::invalid_value);
-  CHECK(door.hears(is_cancel));
+  CHECK(server.hears(is_cancel));
 }
 
 TEST_CASE("a refusal, a failure and a request beyond the limits are errors") {
-  fake_door door([](fake_door& d, fake_door::peer& to, const message& m) {
+  fake_server server([](fake_server& d, fake_server::peer& to, const message& m) {
     const auto* asked = std::get_if<infer>(&m);
     if (asked == nullptr)
       return;
@@ -102,7 +102,7 @@ TEST_CASE("a refusal, a failure and a request beyond the limits are errors") {
     piece.failure = fail(errc::handler_failed, "it broke");
     d.say(to, piece);
   });
-  auto c = connected(door);
+  auto c = connected(server);
   CHECK(c.infer(infer_question("refuse"), patience).error().code == errc::overloaded);
   const auto failed = c.infer(infer_question("fail"), patience);
   REQUIRE_FALSE(failed);
@@ -112,8 +112,8 @@ TEST_CASE("a refusal, a failure and a request beyond the limits are errors") {
 }
 
 TEST_CASE("what is dropped unfinished is cancelled by its number, a late piece may be waited for") {
-  fake_door door(says_bodies({"a"}, /*ends=*/false));
-  auto c = connected(door);
+  fake_server server(says_bodies({"a"}, /*ends=*/false));
+  auto c = connected(server);
   {
     auto told = c.infer_stream(infer_question());
     REQUIRE(told);
@@ -123,7 +123,7 @@ TEST_CASE("what is dropped unfinished is cancelled by its number, a late piece m
     CHECK(late.error().code == errc::deadline_exceeded);
     CHECK(told->is_open());
   }
-  CHECK(door.hears([](const message& m) {
+  CHECK(server.hears([](const message& m) {
     const auto* gone = std::get_if<cancel_infer>(&m);
     return gone != nullptr && gone->request == 1;
   }));
@@ -131,26 +131,27 @@ TEST_CASE("what is dropped unfinished is cancelled by its number, a late piece m
 
 TEST_CASE(
     "a door that comes back is asked again for what had not begun, and no more for the rest") {
-  auto door = std::make_unique<fake_door>([](fake_door& d, fake_door::peer& to, const message& m) {
-    if (const auto* asked = std::get_if<infer>(&m); asked != nullptr && asked->body == "begun")
-      says_bodies({"half"}, /*ends=*/false)(d, to, m);
-  });
-  const auto endpoint = door->endpoint();
-  auto c = connected(*door);
+  auto server =
+      std::make_unique<fake_server>([](fake_server& d, fake_server::peer& to, const message& m) {
+        if (const auto* asked = std::get_if<infer>(&m); asked != nullptr && asked->body == "begun")
+          says_bodies({"half"}, /*ends=*/false)(d, to, m);
+      });
+  const auto endpoint = server->endpoint();
+  auto c = connected(*server);
   auto begun = c.infer_stream(infer_question("begun"));
   auto waiting = c.infer_stream(infer_question("waiting"));
   REQUIRE(begun);
   REQUIRE(waiting);
   REQUIRE(*begun->next(patience));
-  REQUIRE(door->hears([](const message& m) {
+  REQUIRE(server->hears([](const message& m) {
     const auto* asked = std::get_if<infer>(&m);
     return asked != nullptr && asked->body == "waiting";
   }));
-  door.reset();
-  fake_door::manners there;
+  server.reset();
+  fake_server::manners there;
   there.at = endpoint;
-  fake_door next(
-      [](fake_door& d, fake_door::peer& to, const message& m) {
+  fake_server next(
+      [](fake_server& d, fake_server::peer& to, const message& m) {
         if (const auto* l = std::get_if<list_models>(&m)) {
           models listed{l->request, {model_card{}}};
           listed.cards[0].phase = phase::ready;

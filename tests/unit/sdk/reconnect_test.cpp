@@ -1,14 +1,14 @@
 // A C++ client that loses its door comes back to its streams: against scripted doors.
 #include "sdk/cpp/baton/client.hpp"
 #include "tests/unit/sdk/connected.hpp"
-#include "tests/unit/sdk/fake_door.hpp"
+#include "tests/unit/sdk/fake_server.hpp"
 
 #include <doctest/doctest.h>
 
 using namespace baton;
 using namespace std::chrono_literals;
 using baton::test::connected;
-using baton::test::fake_door;
+using baton::test::fake_server;
 using baton::test::patience;
 using baton::test::silent;
 
@@ -29,8 +29,8 @@ chunk choice_chunk(std::uint32_t choice, std::uint32_t index, std::string text,
 }
 
 // Grants what is asked or resumed, and says the chunks.
-fake_door::script grants(std::vector<chunk> chunks) {
-  return [chunks](fake_door& door, fake_door::peer& to, const message& m) {
+fake_server::script grants(std::vector<chunk> chunks) {
+  return [chunks](fake_server& server, fake_server::peer& to, const message& m) {
     std::uint64_t request = 0;
     if (const auto* g = std::get_if<generate>(&m))
       request = g->request;
@@ -38,33 +38,34 @@ fake_door::script grants(std::vector<chunk> chunks) {
       request = r->request;
     if (request == 0)
       return;
-    door.say(to, granted{request, the_ticket, {1}, the_key});
+    server.say(to, granted{request, the_ticket, {1}, the_key});
     for (auto c : chunks) {
       c.request = request;
-      door.say(to, c);
+      server.say(to, c);
     }
   };
 }
 
 // Says which model is served, from the second time on that it is asked.
-fake_door::script serving(fake_door::script answers) {
-  return [answers, asked = 0](fake_door& door, fake_door::peer& to, const message& m) mutable {
-    const auto* l = std::get_if<list_models>(&m);
-    if (l == nullptr)
-      return answers(door, to, m);
-    models listed{l->request, {}};
-    if (++asked > 1) {
-      listed.cards.resize(1);
-      listed.cards[0].phase = phase::ready;
-    }
-    door.say(to, listed);
-  };
+fake_server::script serving(fake_server::script answers) {
+  return
+      [answers, asked = 0](fake_server& server, fake_server::peer& to, const message& m) mutable {
+        const auto* l = std::get_if<list_models>(&m);
+        if (l == nullptr)
+          return answers(server, to, m);
+        models listed{l->request, {}};
+        if (++asked > 1) {
+          listed.cards.resize(1);
+          listed.cards[0].phase = phase::ready;
+        }
+        server.say(to, listed);
+      };
 }
 
 template <class Kind>
-std::vector<Kind> asked_of(const fake_door& door) {
+std::vector<Kind> asked_of(const fake_server& server) {
   std::vector<Kind> all;
-  for (const auto& m : door.heard())
+  for (const auto& m : server.heard())
     if (const auto* found = std::get_if<Kind>(&m))
       all.push_back(*found);
   return all;
@@ -103,16 +104,17 @@ bool is_over(stream& s) {
 } // namespace
 
 TEST_CASE("a stream goes on behind what it has when the door is back") {
-  fake_door first(grants({choice_chunk(0, 2, "Once"), choice_chunk(1, 1, "x", finish::stop)}));
+  fake_server first(grants({choice_chunk(0, 2, "Once"), choice_chunk(1, 1, "x", finish::stop)}));
   auto c = connected(first);
   auto s = c.generate(choices_question(2));
   REQUIRE(s);
   CHECK(next_text(*s) == "Once");
   CHECK(next_text(*s) == "x");
   first.close();
-  fake_door back(serving(grants({choice_chunk(1, 1, "", finish::stop), choice_chunk(0, 3, " upon"),
-                                 choice_chunk(0, 4, "!", finish::stop)})),
-                 {.at = first.endpoint()});
+  fake_server back(
+      serving(grants({choice_chunk(1, 1, "", finish::stop), choice_chunk(0, 3, " upon"),
+                      choice_chunk(0, 4, "!", finish::stop)})),
+      {.at = first.endpoint()});
   CHECK(next_text(*s) == " upon");
   CHECK(next_text(*s) == "!");
   CHECK(is_over(*s));
@@ -130,17 +132,17 @@ TEST_CASE("a stream goes on behind what it has when the door is back") {
 
 TEST_CASE("a stream that is granted again is gone on with, and cancelled, by the new ticket") {
   const ticket_id second{the_ticket.value + 1};
-  const auto moves = [&](fake_door& door, fake_door::peer& to, const message& m) {
+  const auto moves = [&](fake_server& server, fake_server::peer& to, const message& m) {
     if (const auto* g = std::get_if<generate>(&m)) {
-      grants({choice_chunk(0, 1, "a")})(door, to, m);
-      door.say(to, granted{g->request, second, {1}, the_key + 1});
+      grants({choice_chunk(0, 1, "a")})(server, to, m);
+      server.say(to, granted{g->request, second, {1}, the_key + 1});
       auto c = choice_chunk(0, 2, "b");
       c.request = g->request;
       c.ticket = second;
-      door.say(to, c);
+      server.say(to, c);
     }
   };
-  fake_door first(moves);
+  fake_server first(moves);
   auto c = connected(first);
   auto s = c.generate(choices_question(1));
   REQUIRE(s);
@@ -148,12 +150,12 @@ TEST_CASE("a stream that is granted again is gone on with, and cancelled, by the
   CHECK(next_text(*s) == "b");
   CHECK(s->ticket() == second);
   first.close();
-  const auto goes_on = [&, request = std::uint64_t{0}](fake_door& door, fake_door::peer& to,
+  const auto goes_on = [&, request = std::uint64_t{0}](fake_server& server, fake_server::peer& to,
                                                        const message& m) mutable {
     auto piece = choice_chunk(0, 3, "c");
     if (const auto* r = std::get_if<resume>(&m)) {
       request = r->request;
-      door.say(to, granted{request, r->ticket, {1}, r->resume_key});
+      server.say(to, granted{request, r->ticket, {1}, r->resume_key});
     } else if (const auto* ended = std::get_if<cancel>(&m)) {
       piece.text = ended->ticket == second ? "ended" : "whose?";
       piece.finish = finish::cancelled;
@@ -161,9 +163,9 @@ TEST_CASE("a stream that is granted again is gone on with, and cancelled, by the
       return;
     }
     piece.request = request;
-    door.say(to, piece);
+    server.say(to, piece);
   };
-  fake_door back(serving(goes_on), {.at = first.endpoint()});
+  fake_server back(serving(goes_on), {.at = first.endpoint()});
   CHECK(next_text(*s) == "c");
   const auto resumed = asked_of<resume>(back);
   REQUIRE(resumed.size() == 1);
@@ -178,30 +180,30 @@ TEST_CASE("a gap and silence are losses of the same door, which is greeted again
   for (const bool is_gap : {true, false}) {
     CAPTURE(is_gap);
     std::vector<epoch_id> lives;
-    const auto script = [&](fake_door& door, fake_door::peer& to, const message& m) {
+    const auto script = [&](fake_server& server, fake_server::peer& to, const message& m) {
       lives.push_back(to.last.source_incarnation);
       if (!std::holds_alternative<generate>(m))
-        return grants({choice_chunk(0, 2, "b", finish::stop)})(door, to, m);
-      grants({choice_chunk(0, 1, "a")})(door, to, m);
+        return grants({choice_chunk(0, 2, "b", finish::stop)})(server, to, m);
+      grants({choice_chunk(0, 1, "a")})(server, to, m);
       if (is_gap) {
         ++to.sequence;
-        door.say(to, choice_chunk(0, 2, "lost"));
+        server.say(to, choice_chunk(0, 2, "lost"));
       }
     };
-    fake_door door(serving(script), {.sends_heartbeats = false});
+    fake_server server(serving(script), {.sends_heartbeats = false});
     client_options options;
     options.silence_max = 200ms;
-    auto c = connected(door, options);
+    auto c = connected(server, options);
     auto answers = c.complete(choices_question(), patience);
     REQUIRE_MESSAGE(answers, answers.error().message);
     CHECK(answers->at(0).text == "ab");
-    door.close();
+    server.close();
     CHECK(lives.front() < lives.back());
   }
 }
 
 TEST_CASE("what was not answered is asked again, and calls made meanwhile wait") {
-  fake_door first(silent);
+  fake_server first(silent);
   auto c = connected(first);
   auto s = c.generate(choices_question());
   REQUIRE(s);
@@ -210,12 +212,12 @@ TEST_CASE("what was not answered is asked again, and calls made meanwhile wait")
   auto late = c.generate(choices_question());
   REQUIRE(late);
   CHECK(c.is_open());
-  const auto answers = [](fake_door& door, fake_door::peer& to, const message& m) {
+  const auto answers = [](fake_server& server, fake_server::peer& to, const message& m) {
     if (const auto* d = std::get_if<detokenize>(&m))
-      door.say(to, detokenized{d->request, "words", {}});
-    grants({choice_chunk(0, 1, "text", finish::stop)})(door, to, m);
+      server.say(to, detokenized{d->request, "words", {}});
+    grants({choice_chunk(0, 1, "text", finish::stop)})(server, to, m);
   };
-  fake_door back(serving(answers), {.at = first.endpoint()});
+  fake_server back(serving(answers), {.at = first.endpoint()});
   auto words = c.detokenize({1});
   REQUIRE_MESSAGE(words, words.error().message);
   CHECK(*words == "words");
@@ -224,23 +226,23 @@ TEST_CASE("what was not answered is asked again, and calls made meanwhile wait")
 }
 
 TEST_CASE("a refused resume ends that stream alone") {
-  fake_door first(grants({choice_chunk(0, 1, "a")}));
+  fake_server first(grants({choice_chunk(0, 1, "a")}));
   auto c = connected(first);
   auto s = c.generate(choices_question());
   REQUIRE(s);
   CHECK(next_text(*s) == "a");
   first.close();
-  const auto refuses = [](fake_door& door, fake_door::peer& to, const message& m) {
+  const auto refuses = [](fake_server& server, fake_server::peer& to, const message& m) {
     if (const auto* r = std::get_if<resume>(&m)) {
       rejected no;
       no.request = r->request;
       no.reason = fail(errc::ticket_not_found, "it has been too long");
-      door.say(to, no);
+      server.say(to, no);
     } else {
-      grants({choice_chunk(0, 1, "ok", finish::stop)})(door, to, m);
+      grants({choice_chunk(0, 1, "ok", finish::stop)})(server, to, m);
     }
   };
-  fake_door back(serving(refuses), {.at = first.endpoint()});
+  fake_server back(serving(refuses), {.at = first.endpoint()});
   auto part = s->next(patience);
   REQUIRE_FALSE(part);
   CHECK(part.error().code == errc::ticket_not_found);
@@ -248,7 +250,7 @@ TEST_CASE("a refused resume ends that stream alone") {
 }
 
 TEST_CASE("a stream dropped while the door was away is cancelled when it is back") {
-  fake_door first(grants({choice_chunk(0, 1, "a")}));
+  fake_server first(grants({choice_chunk(0, 1, "a")}));
   auto c = connected(first);
   auto s = c.generate(choices_question());
   auto other = c.generate(choices_question());
@@ -258,13 +260,13 @@ TEST_CASE("a stream dropped while the door was away is cancelled when it is back
   CHECK(next_text(*other) == "a");
   first.close();
   { auto dropped = std::move(*s); }
-  fake_door back(serving(grants({})), {.at = first.endpoint()});
+  fake_server back(serving(grants({})), {.at = first.endpoint()});
   CHECK(back.hears(cancels_it));
 }
 
 TEST_CASE("a stream dropped before its ticket is known is cancelled once it is") {
   std::uint64_t waiting = 0;
-  fake_door door([&waiting](fake_door& d, fake_door::peer& to, const message& m) {
+  fake_server server([&waiting](fake_server& d, fake_server::peer& to, const message& m) {
     if (const auto* g = std::get_if<generate>(&m))
       waiting = g->request;
     if (const auto* l = std::get_if<list_models>(&m)) {
@@ -272,20 +274,20 @@ TEST_CASE("a stream dropped before its ticket is known is cancelled once it is")
       d.say(to, models{l->request, {}});
     }
   });
-  auto c = connected(door);
+  auto c = connected(server);
   { auto dropped = c.generate(choices_question()); }
   REQUIRE(c.models()); // makes the door grant the ticket
-  CHECK(door.hears(cancels_it));
+  CHECK(server.hears(cancels_it));
 }
 
 TEST_CASE("a door that stays away is lost with the reason, and the client goes at once") {
-  fake_door door(silent);
-  auto c = connected(door, {.reconnect_timeout = 100ms});
-  auto waits = connected(door);
+  fake_server server(silent);
+  auto c = connected(server, {.reconnect_timeout = 100ms});
+  auto waits = connected(server);
   auto s = c.generate(choices_question());
   REQUIRE(s);
-  REQUIRE(door.hears(is_kind<generate>));
-  door.close();
+  REQUIRE(server.hears(is_kind<generate>));
+  server.close();
   auto part = s->next(patience);
   REQUIRE_FALSE(part);
   CHECK(part.error().code == errc::link_down);

@@ -17,28 +17,28 @@
 
 namespace baton::gateway {
 
-class worker_door {
+class worker_server {
 public:
   // The pool of each worker, by the worker's process id.
-  using pools_by_place = std::map<process_id, worker_pool_actor>;
+  using pools_by_process = std::map<process_id, worker_pool_actor>;
 
   // Binds `endpoint`, ipc:// in a directory that only the operator can access: any process that can
   // connect there may act as a worker. Errors: address_in_use, io_failed.
-  static result<std::unique_ptr<worker_door>> bind(const std::string& endpoint,
-                                                   std::shared_ptr<gateway_state> facts);
-  ~worker_door(); // stops
+  static result<std::unique_ptr<worker_server>> bind(const std::string& endpoint,
+                                                     std::shared_ptr<gateway_state> facts);
+  ~worker_server(); // stops
 
   // Call it once.
-  void start(pools_by_place pools);
+  void start(pools_by_process pools);
   // Replaces the pools, from any thread. Workers that are connected already keep their pool.
-  void change(pools_by_place pools);
+  void change(pools_by_process pools);
   // Sends to this incarnation of a worker, from any thread; dropped if it is not connected.
-  void say(worker_incarnation to, message m);
+  void send(worker_incarnation to, message m);
   // Ends the thread. Idempotent.
   void stop();
 
   struct wall; // all that the library's types are in
-  explicit worker_door(std::unique_ptr<wall> w);
+  explicit worker_server(std::unique_ptr<wall> w);
 
 private:
   std::unique_ptr<wall> wall_;

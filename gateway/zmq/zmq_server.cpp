@@ -1,9 +1,9 @@
-#include "gateway/zmq/zmq_door.hpp"
+#include "gateway/zmq/zmq_server.hpp"
 
 #include "gateway/auth/crash_record.hpp"
 #include "gateway/state/request_guard.hpp"
+#include "gateway/zmq/router_socket.hpp"
 #include "gateway/zmq/zmq_client.hpp"
-#include "gateway/zmq/zmq_door_socket.hpp"
 
 #include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
@@ -26,7 +26,7 @@ using clock = std::chrono::steady_clock;
 
 // Frames for a client that does not read; its window bounds data long before.
 constexpr int send_frames_max = 64 * 1024;
-constexpr int messages_per_turn = 256; // then the streams are served
+constexpr int messages_per_poll = 256; // then the streams are served
 constexpr std::chrono::milliseconds poll_interval{250};
 
 // Requests with new events, added by the threads of the pipeline clients.
@@ -85,7 +85,7 @@ crash_client crash_client_of(const principal& who) noexcept {
 
 } // namespace
 
-struct zmq_door::wall {
+struct zmq_server::wall {
   std::shared_ptr<gateway_state> facts;
   admission opener;
   router_socket router;
@@ -114,7 +114,7 @@ struct zmq_door::wall {
   const zmq_limits& limits() const { return facts->config().zmq_bounds; }
 };
 
-result<void> zmq_door::wall::bind() {
+result<void> zmq_server::wall::bind() {
   const auto& text = facts->config().zmq;
   if (!is_local(text)) {
     return fail_param(errc::bad_config, "zmq",
@@ -122,7 +122,7 @@ result<void> zmq_door::wall::bind() {
                       "encrypted, so it does not listen elsewhere",
                       text);
   }
-  auto taken = router.bind(text, {send_frames_max, messages_per_turn, limits().message_bytes_max});
+  auto taken = router.bind(text, {send_frames_max, messages_per_poll, limits().message_bytes_max});
   if (!taken) {
     auto why = taken.error();
     why.param = "zmq";
@@ -132,12 +132,12 @@ result<void> zmq_door::wall::bind() {
   return {};
 }
 
-void zmq_door::wall::refuse(const std::string& id, const hello& h, const error& why) {
+void zmq_server::wall::refuse(const std::string& id, const hello& h, const error& why) {
   counts().refused("zmq", why.code);
   router.refuse(facts->config(), id, h, why);
 }
 
-void zmq_door::wall::greet(const std::string& id, const hello& h) {
+void zmq_server::wall::greet(const std::string& id, const hello& h) {
   if (h.role != role::client) {
     refuse(id, h, fail(errc::forbidden, "this endpoint is for clients"));
     return;
@@ -147,18 +147,18 @@ void zmq_door::wall::greet(const std::string& id, const hello& h) {
     known->second.acknowledge(); // our answer was late
     return;
   }
-  auto asker = facts->authenticator().identify(h.api_key);
-  if (!asker) {
-    refuse(id, h, asker.error());
+  auto identity = facts->authenticator().identify(h.api_key);
+  if (!identity) {
+    refuse(id, h, identity.error());
     return;
   }
-  if (const auto no = refusal_of_suspect(facts->crashes(), crash_client_of(*asker))) {
+  if (const auto no = refusal_of_suspect(facts->crashes(), crash_client_of(*identity))) {
     refuse(id, h, no->reason);
     return;
   }
   // The same client after a lost connection or a restart: its old requests end now.
   std::erase_if(clients, [&](const auto& c) {
-    return c.second.process() == h.process && c.second.asker().account == asker->account;
+    return c.second.process() == h.process && c.second.identity().account == identity->account;
   });
   clients.erase(id);
   if (clients.size() >= limits().clients_max) {
@@ -171,15 +171,15 @@ void zmq_door::wall::greet(const std::string& id, const hello& h) {
     return [list, id, request] { list->add({id, request}); };
   };
   auto [it, added] =
-      clients.try_emplace(id, opener, h, *std::move(asker), std::move(wires), clock::now());
+      clients.try_emplace(id, opener, h, *std::move(identity), std::move(wires), clock::now());
   it->second.acknowledge();
 }
 
-void zmq_door::wall::take(const std::string& id, const std::vector<zmq::message_t>& parts) {
+void zmq_server::wall::take(const std::string& id, const std::vector<zmq::message_t>& parts) {
   auto f = router_socket::packet_of(parts);
   const auto head = f ? decode_envelope(f->head) : f.error();
   auto* client = head ? known(id, *head) : nullptr;
-  const crash_record::handling noted(facts->crashes(), client ? crash_client_of(client->asker())
+  const crash_record::handling noted(facts->crashes(), client ? crash_client_of(client->identity())
                                                               : crash_client_of({}));
   auto body = head ? decode_body(*head, f->body, f->bulk) : head.error();
   if (!body) {
@@ -199,7 +199,7 @@ void zmq_door::wall::take(const std::string& id, const std::vector<zmq::message_
 }
 
 // The client that sent this message; null if the sender is unknown.
-zmq_client* zmq_door::wall::known(const std::string& id, const envelope& head) {
+zmq_client* zmq_server::wall::known(const std::string& id, const envelope& head) {
   const auto client = clients.find(id);
   const bool is_known = client != clients.end() &&
                         client->second.incarnation() == head.source_incarnation &&
@@ -207,8 +207,8 @@ zmq_client* zmq_door::wall::known(const std::string& id, const envelope& head) {
   return is_known ? &client->second : nullptr;
 }
 
-void zmq_door::wall::receive_some() {
-  for (int i = 0; i < messages_per_turn; ++i) {
+void zmq_server::wall::receive_some() {
+  for (int i = 0; i < messages_per_poll; ++i) {
     const auto parts = router.receive();
     if (parts.empty()) {
       return;
@@ -220,8 +220,8 @@ void zmq_door::wall::receive_some() {
   }
 }
 
-void zmq_door::wall::end_faulty(const std::string& id, const std::vector<zmq::message_t>& parts,
-                                const error& why) {
+void zmq_server::wall::end_faulty(const std::string& id, const std::vector<zmq::message_t>& parts,
+                                  const error& why) {
   counts().refused("zmq", why.code);
   const auto f = router_socket::packet_of(parts);
   const auto head = f ? decode_envelope(f->head) : f.error();
@@ -230,7 +230,7 @@ void zmq_door::wall::end_faulty(const std::string& id, const std::vector<zmq::me
   }
 }
 
-void zmq_door::wall::forget_lost(clock::time_point now) {
+void zmq_server::wall::forget_lost(clock::time_point now) {
   const auto gone = std::erase_if(
       clients, [&](const auto& c) { return c.second.is_lost() || c.second.is_silent(now); });
   for (std::size_t i = 0; i < gone; ++i) {
@@ -238,7 +238,7 @@ void zmq_door::wall::forget_lost(clock::time_point now) {
   }
 }
 
-void zmq_door::wall::loop() {
+void zmq_server::wall::loop() {
   std::array<zmq::pollitem_t, 2> items{
       {{router.handle(), 0, ZMQ_POLLIN, 0}, {nullptr, ready->fd(), ZMQ_POLLIN, 0}}};
   while (!is_stopping) {
@@ -248,7 +248,7 @@ void zmq_door::wall::loop() {
       if (const auto client = clients.find(id); client != clients.end()) {
         const auto pump = [&] {
           const crash_record::handling noted(facts->crashes(),
-                                             crash_client_of(client->second.asker()));
+                                             crash_client_of(client->second.identity()));
           client->second.pump(request);
         };
         if (const auto fault = guarded("zmq", pump)) {
@@ -267,7 +267,7 @@ void zmq_door::wall::loop() {
   }
 }
 
-void zmq_door::wall::run() {
+void zmq_server::wall::run() {
   while (!is_stopping) {
     try {
       loop();
@@ -282,27 +282,27 @@ void zmq_door::wall::run() {
   clients.clear(); // cancels open requests
 }
 
-zmq_door::zmq_door(std::unique_ptr<wall> w) : wall_(std::move(w)) {}
+zmq_server::zmq_server(std::unique_ptr<wall> w) : wall_(std::move(w)) {}
 
-zmq_door::~zmq_door() {
+zmq_server::~zmq_server() {
   stop();
 }
 
-result<std::unique_ptr<zmq_door>> zmq_door::start(const request_router_actor& router,
-                                                  std::shared_ptr<gateway_state> facts) {
+result<std::unique_ptr<zmq_server>> zmq_server::start(const request_router_actor& router,
+                                                      std::shared_ptr<gateway_state> facts) {
   auto w = std::make_unique<wall>(router, std::move(facts));
   if (auto ok = w->bind(); !ok) {
     return ok.error();
   }
   w->thread = std::thread([p = w.get()] { p->run(); });
-  return std::make_unique<zmq_door>(std::move(w));
+  return std::make_unique<zmq_server>(std::move(w));
 }
 
-std::string zmq_door::endpoint() const {
+std::string zmq_server::endpoint() const {
   return wall_->endpoint;
 }
 
-void zmq_door::stop() {
+void zmq_server::stop() {
   if (wall_->thread.joinable()) {
     wall_->is_stopping = true;
     wall_->ready->ring();

@@ -1,4 +1,4 @@
-#include "gateway/grpc/grpc_door.hpp"
+#include "gateway/grpc/grpc_api_server.hpp"
 
 #include "gateway/base/request_id.hpp"
 #include "gateway/grpc/grpc_call.hpp"
@@ -25,7 +25,7 @@ constexpr std::chrono::milliseconds tick_interval{500}; // interval of the check
 // the open calls: each has at most one read and one write under way, and is rung once.
 class inbox {
 public:
-  struct letters {
+  struct batch {
     std::deque<std::pair<std::uint64_t, grpc_event>> events; // in order of arrival
     std::unordered_set<std::uint64_t> rung;
     bool is_over = false;
@@ -46,17 +46,17 @@ public:
     now_.is_over = true;
     bell_.notify_one();
   }
-  letters take() {
+  batch take() {
     std::unique_lock lock(mutex_);
     bell_.wait_for(lock, tick_interval,
                    [this] { return !now_.events.empty() || !now_.rung.empty() || now_.is_over; });
-    return std::exchange(now_, letters{{}, {}, now_.is_over});
+    return std::exchange(now_, batch{{}, {}, now_.is_over});
   }
 
 private:
   std::mutex mutex_;
   std::condition_variable bell_;
-  letters now_;
+  batch now_;
 };
 
 result<std::string> content_of(const char* param, const std::string& file) {
@@ -70,19 +70,19 @@ result<std::string> content_of(const char* param, const std::string& file) {
              : all;
 }
 
-struct grpc_place {
+struct grpc_endpoint {
   grpc_service service;
   const char* param;
   std::string text;
 };
 
-std::vector<grpc_place> places_of(const gateway_config& config) {
+std::vector<grpc_endpoint> endpoints_of(const gateway_config& config) {
   const auto& g = config.grpc;
-  std::vector<grpc_place> all{
+  std::vector<grpc_endpoint> all{
       {grpc_service::kserve, "kserve_grpc", g.kserve},
       {grpc_service::torchserve_inference, "torchserve_grpc_inference", g.torchserve_inference},
       {grpc_service::torchserve_management, "torchserve_grpc_management", g.torchserve_management}};
-  std::erase_if(all, [](const grpc_place& p) { return p.text.empty(); });
+  std::erase_if(all, [](const grpc_endpoint& p) { return p.text.empty(); });
   for (auto& p : all) {
     constexpr std::string_view local = "localhost:";
     if (p.text.starts_with(local)) {
@@ -94,10 +94,10 @@ std::vector<grpc_place> places_of(const gateway_config& config) {
 
 } // namespace
 
-struct grpc_door::wall final : grpc_listener {
+struct grpc_api_server::wall final : grpc_listener {
   std::shared_ptr<gateway_state> facts;
   admission opener;
-  std::vector<grpc_place> places;
+  std::vector<grpc_endpoint> endpoints;
   std::shared_ptr<inbox> news = std::make_shared<inbox>();
   std::unordered_map<std::uint64_t, std::unique_ptr<grpc_call>> calls; // used by the loop only
   std::optional<grpc_world> world;
@@ -105,7 +105,7 @@ struct grpc_door::wall final : grpc_listener {
   std::unique_ptr<grpc_server> server;
 
   wall(const request_router_actor& router, std::shared_ptr<gateway_state> b)
-      : facts(b), opener(router, b, "grpc"), places(places_of(b->config())) {}
+      : facts(b), opener(router, b, "grpc"), endpoints(endpoints_of(b->config())) {}
 
   void happened(std::uint64_t call, grpc_event what) noexcept override {
     news->add(call, std::move(what));
@@ -113,12 +113,13 @@ struct grpc_door::wall final : grpc_listener {
   result<void> listen();
   void begin(std::uint64_t number, grpc_began what);
   void take(std::uint64_t number, grpc_event& what);
-  // Runs one call's work; an exception ends only this call. `line`: set when the call begins.
-  void serve(std::uint64_t number, const std::function<void()>& what, grpc_line* line = nullptr);
+  // Runs one call's work; an exception ends only this call. `handle`: set when the call begins.
+  void serve(std::uint64_t number, const std::function<void()>& what,
+             grpc_call_handle* handle = nullptr);
   void loop();
 };
 
-result<void> grpc_door::wall::listen() {
+result<void> grpc_api_server::wall::listen() {
   const auto& config = facts->config();
   const auto& bounds = config.grpc_bounds;
   auto library = load_grpc();
@@ -127,7 +128,7 @@ result<void> grpc_door::wall::listen() {
   }
   world.emplace(grpc_world{opener, (*library)->codec()});
   grpc_settings with;
-  for (const auto& p : places) {
+  for (const auto& p : endpoints) {
     with.addresses.push_back(p.text);
   }
   auto certificate = content_of("tls_certificate", config.tls_certificate);
@@ -153,27 +154,27 @@ result<void> grpc_door::wall::listen() {
     return {};
   }
   if (taken) {
-    const auto& p = places[*taken];
+    const auto& p = endpoints[*taken];
     return fail_param(errc::address_in_use, p.param, "cannot listen on {} (gateway.{}): {}", p.text,
                       p.param, why);
   }
   return fail(errc::start_failed, "the gRPC server cannot start: {}", why);
 }
 
-void grpc_door::wall::begin(std::uint64_t number, grpc_began what) {
+void grpc_api_server::wall::begin(std::uint64_t number, grpc_began what) {
   if (calls.size() >= facts->config().grpc_bounds.calls_max) {
     facts->metrics().refused(opener.protocol(), errc::overloaded);
-    what.line->greet({{"x-request-id", request_id_of(metadata_of(what.head, "x-request-id"))}});
-    return what.line->finish(grpc_failure(
+    what.handle->greet({{"x-request-id", request_id_of(metadata_of(what.head, "x-request-id"))}});
+    return what.handle->finish(grpc_failure(
         errc::overloaded,
         fmt::format("the gateway has {} open calls, its limit; try again later", calls.size())));
   }
-  const auto service = places.at(what.head.listener).service;
+  const auto service = endpoints.at(what.head.listener).service;
   calls.emplace(number, std::make_unique<grpc_call>(*world, service, std::move(what),
                                                     [to = news, number] { to->ring(number); }));
 }
 
-void grpc_door::wall::take(std::uint64_t number, grpc_event& what) {
+void grpc_api_server::wall::take(std::uint64_t number, grpc_event& what) {
   if (auto* began = std::get_if<grpc_began>(&what)) {
     return begin(number, std::move(*began));
   }
@@ -194,8 +195,8 @@ void grpc_door::wall::take(std::uint64_t number, grpc_event& what) {
   }
 }
 
-void grpc_door::wall::serve(std::uint64_t number, const std::function<void()>& what,
-                            grpc_line* line) {
+void grpc_api_server::wall::serve(std::uint64_t number, const std::function<void()>& what,
+                                  grpc_call_handle* handle) {
   const auto fault = guarded(opener.protocol(), what);
   if (!fault) {
     return;
@@ -203,19 +204,19 @@ void grpc_door::wall::serve(std::uint64_t number, const std::function<void()>& w
   static_cast<void>(guarded(opener.protocol(), [&] {
     if (const auto at = calls.find(number); at != calls.end()) {
       at->second->break_off(*fault);
-    } else if (line) {
-      line->finish(grpc_failure(fault->code, fault->message));
+    } else if (handle) {
+      handle->finish(grpc_failure(fault->code, fault->message));
     }
   }));
 }
 
-void grpc_door::wall::loop() {
+void grpc_api_server::wall::loop() {
   for (auto due = grpc_call::clock::now();;) {
     auto now = news->take();
     for (auto& [number, what] : now.events) {
       const auto* began = std::get_if<grpc_began>(&what);
       serve(
-          number, [&] { take(number, what); }, began ? began->line : nullptr);
+          number, [&] { take(number, what); }, began ? began->handle : nullptr);
     }
     for (const auto number : now.rung) {
       if (const auto at = calls.find(number); at != calls.end()) {
@@ -242,28 +243,28 @@ bool has_grpc(const gateway_config& config) noexcept {
   return !g.kserve.empty() || !g.torchserve_inference.empty() || !g.torchserve_management.empty();
 }
 
-grpc_door::grpc_door(std::unique_ptr<wall> w) : wall_(std::move(w)) {}
+grpc_api_server::grpc_api_server(std::unique_ptr<wall> w) : wall_(std::move(w)) {}
 
-grpc_door::~grpc_door() {
+grpc_api_server::~grpc_api_server() {
   stop();
 }
 
-result<void> grpc_door::check(const gateway_config& config) {
+result<void> grpc_api_server::check(const gateway_config& config) {
   return has_grpc(config) ? find_grpc() : result<void>();
 }
 
-result<std::unique_ptr<grpc_door>> grpc_door::start(const request_router_actor& router,
-                                                    std::shared_ptr<gateway_state> facts) {
-  auto door = std::make_unique<grpc_door>(std::make_unique<wall>(router, std::move(facts)));
-  if (auto ok = door->wall_->listen(); !ok) {
+result<std::unique_ptr<grpc_api_server>>
+grpc_api_server::start(const request_router_actor& router, std::shared_ptr<gateway_state> facts) {
+  auto server = std::make_unique<grpc_api_server>(std::make_unique<wall>(router, std::move(facts)));
+  if (auto ok = server->wall_->listen(); !ok) {
     return ok.error();
   }
-  return door;
+  return server;
 }
 
-std::string grpc_door::address(grpc_service service) const {
-  for (std::size_t i = 0; i < wall_->places.size(); ++i) {
-    const auto& p = wall_->places[i];
+std::string grpc_api_server::address(grpc_service service) const {
+  for (std::size_t i = 0; i < wall_->endpoints.size(); ++i) {
+    const auto& p = wall_->endpoints[i];
     if (p.service == service) {
       return fmt::format("{}:{}", p.text.substr(0, p.text.rfind(':')), wall_->server->port(i));
     }
@@ -271,7 +272,7 @@ std::string grpc_door::address(grpc_service service) const {
   return {};
 }
 
-void grpc_door::stop() {
+void grpc_api_server::stop() {
   if (wall_->server) {
     wall_->server->stop(); // the loop finishes the cancelled calls
   }

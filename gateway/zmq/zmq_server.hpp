@@ -9,20 +9,20 @@
 
 namespace baton::gateway {
 
-class zmq_door {
+class zmq_server {
 public:
   // Binds config().zmq, ipc:// or tcp:// on loopback: nothing is encrypted here.
   // Errors: bad_config, address_in_use, io_failed.
-  static result<std::unique_ptr<zmq_door>> start(const request_router_actor& router,
-                                                 std::shared_ptr<gateway_state> facts);
-  ~zmq_door(); // stops
+  static result<std::unique_ptr<zmq_server>> start(const request_router_actor& router,
+                                                   std::shared_ptr<gateway_state> facts);
+  ~zmq_server(); // stops
 
   std::string endpoint() const; // with the actual port
   // Ends all requests and the thread.
   void stop();
 
   struct wall; // all that the library's types are in
-  explicit zmq_door(std::unique_ptr<wall> w);
+  explicit zmq_server(std::unique_ptr<wall> w);
 
 private:
   std::unique_ptr<wall> wall_;

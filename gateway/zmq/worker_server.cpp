@@ -1,7 +1,7 @@
-#include "gateway/zmq/zmq_door_workers.hpp"
+#include "gateway/zmq/worker_server.hpp"
 
 #include "gateway/state/request_guard.hpp"
-#include "gateway/zmq/zmq_door_socket.hpp"
+#include "gateway/zmq/router_socket.hpp"
 #include "schema/codec.hpp"
 #include "schema/limits.hpp"
 
@@ -24,7 +24,7 @@ namespace {
 using clock = std::chrono::steady_clock;
 
 constexpr int frames_max = 1024; // each way, per worker: one batch at a time, pieces by credit
-constexpr int worker_messages_per_turn = 256;
+constexpr int worker_messages_per_poll = 256;
 constexpr std::uint64_t window_bytes = 2 * limits::client_body_bytes_max; // fits a whole piece
 constexpr std::chrono::milliseconds worker_poll_interval{250};
 constexpr std::chrono::milliseconds heartbeat_interval{1'000};
@@ -54,30 +54,30 @@ owned_fd open_process(std::int32_t pid) {
 }
 
 struct linked_worker {
-  worker_incarnation life;
+  worker_incarnation instance;
   std::string routing_id;
   worker_pool_actor pool;
-  owned_fd process;
-  clock::time_point heard;
+  owned_fd pidfd;
+  clock::time_point last_seen;
   std::uint64_t sequence_in = 1; // the hello
   std::uint64_t sequence_out = 0;
   std::uint64_t arrived_bytes = 0;
   std::uint64_t credited_bytes = 0;
   std::uint64_t beats = 0;
-  bool is_told_silent = false;
+  bool is_reported_silent = false;
 };
 
 } // namespace
 
-struct worker_door::wall {
+struct worker_server::wall {
   std::shared_ptr<gateway_state> facts;
-  pools_by_place pools;
+  pools_by_process pools;
   router_socket router;
   owned_fd bell{eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
   std::map<process_id, linked_worker> workers;
   std::mutex mutex;
-  std::vector<std::pair<worker_incarnation, message>> to_say;
-  std::optional<pools_by_place> next_pools;
+  std::vector<std::pair<worker_incarnation, message>> outgoing;
+  std::optional<pools_by_process> next_pools;
   std::atomic<bool> is_stopping{false};
   clock::time_point next_beat;
   std::thread thread;
@@ -99,84 +99,84 @@ struct worker_door::wall {
   void greet(const std::string& id, const hello& h);
   void refuse(const std::string& id, const hello& h, const error& why);
   linked_worker* known(const std::string& id, const envelope& head);
-  void lose(process_id process, const std::string& how, bool has_ended);
+  void lose(process_id pidfd, const std::string& how, bool has_ended);
   void give_credit(linked_worker& to, std::size_t bytes);
   void use_next_pools();
-  void say_all();
+  void send_all();
   void beat(clock::time_point now);
-  void say(linked_worker& to, const message& m);
+  void send(linked_worker& to, const message& m);
 };
 
-result<void> worker_door::wall::bind(const std::string& endpoint) {
+result<void> worker_server::wall::bind(const std::string& endpoint) {
   auto taken = router.bind(endpoint, {frames_max, frames_max, limits::client_body_bytes_max});
   return taken ? result<void>() : taken.error();
 }
 
-void worker_door::wall::ring() {
+void worker_server::wall::ring() {
   const std::uint64_t one = 1;
   if (write(bell.get(), &one, sizeof one) < 0) {
     // EAGAIN: signalled already.
   }
 }
 
-void worker_door::wall::say(linked_worker& to, const message& m) {
+void worker_server::wall::send(linked_worker& to, const message& m) {
   envelope e;
   e.source = facts->config().self;
   e.source_incarnation = facts->config().incarnation;
-  e.target = to.life.process;
-  e.target_incarnation = to.life.incarnation;
-  e.source_actor = actors::well_known::door;
+  e.target = to.instance.pidfd;
+  e.target_incarnation = to.instance.incarnation;
+  e.source_actor = actors::well_known::zmq_server;
   e.target_actor = actors::well_known::client;
   e.sequence = ++to.sequence_out;
   if (!router.send(to.routing_id, encode(e, m)))
     facts->metrics().dropped("worker_unreachable"); // its end, or its silence, follows
 }
 
-void worker_door::wall::refuse(const std::string& id, const hello& h, const error& why) {
+void worker_server::wall::refuse(const std::string& id, const hello& h, const error& why) {
   facts->metrics().refused("worker", why.code);
   router.refuse(facts->config(), id, h, why);
 }
 
-void worker_door::wall::use_next_pools() {
+void worker_server::wall::use_next_pools() {
   const std::lock_guard lock(mutex);
   if (auto next = std::exchange(next_pools, {}))
     std::swap(pools, *next);
 }
 
-void worker_door::wall::greet(const std::string& id, const hello& h) {
+void worker_server::wall::greet(const std::string& id, const hello& h) {
   use_next_pools();
-  const auto pool = pools.find(h.process);
+  const auto pool = pools.find(h.pidfd);
   if (h.role != role::worker || pool == pools.end())
     return refuse(id, h, fail(errc::forbidden, "no worker is configured under this number"));
-  const auto before = workers.find(h.process);
-  if (before != workers.end() && before->second.life.incarnation > h.incarnation)
+  const auto before = workers.find(h.pidfd);
+  if (before != workers.end() && before->second.instance.incarnation > h.incarnation)
     return refuse(id, h, fail(errc::stale_epoch, "a newer process of {} is connected", h.name));
-  auto process = open_process(h.pid);
-  if (process.get() < 0)
+  auto pidfd = open_process(h.pid);
+  if (pidfd.get() < 0)
     return refuse(id, h, fail(errc::invalid_value, "process {}: {}", h.pid, std::strerror(errno)));
-  workers.erase(h.process);
-  const worker_incarnation life{h.process, h.incarnation};
+  workers.erase(h.pidfd);
+  const worker_incarnation instance{h.pidfd, h.incarnation};
   auto& w = workers
-                .emplace(h.process,
-                         linked_worker{life, id, pool->second, std::move(process), clock::now()})
+                .emplace(h.pidfd,
+                         linked_worker{instance, id, pool->second, std::move(pidfd), clock::now()})
                 .first->second;
   hello_ack ack;
-  ack.process = facts->config().self;
+  ack.pidfd = facts->config().self;
   ack.incarnation = facts->config().incarnation;
   ack.credit_bytes = window_bytes;
-  say(w, ack);
-  caf::anon_send(w.pool, worker_greeted{life, h.load_micros});
+  send(w, ack);
+  caf::anon_send(w.pool, worker_greeted{instance, h.load_micros});
 }
 
-linked_worker* worker_door::wall::known(const std::string& id, const envelope& head) {
+linked_worker* worker_server::wall::known(const std::string& id, const envelope& head) {
   const auto w = workers.find(head.source);
   const bool is_known = w != workers.end() && w->second.routing_id == id &&
-                        w->second.life.incarnation == head.source_incarnation &&
+                        w->second.instance.incarnation == head.source_incarnation &&
                         head.target_incarnation == facts->config().incarnation;
   return is_known ? &w->second : nullptr;
 }
 
-void worker_door::wall::take(const std::string& id, const std::vector<zmq::message_t>& parts) {
+void worker_server::wall::take(const std::string& id, const std::vector<zmq::message_t>& parts) {
   auto f = router_socket::packet_of(parts);
   const auto head = f ? decode_foreign_envelope(f->head) : f.error();
   if (!head || head->version != protocol_version) {
@@ -194,7 +194,7 @@ void worker_door::wall::take(const std::string& id, const std::vector<zmq::messa
   if (!body) {
     facts->metrics().dropped("worker_bad_frame");
     if (worker)
-      lose(worker->life.process,
+      lose(worker->instance.pidfd,
            fmt::format("it sent an unreadable message: {}", body.error().message),
            /*has_ended=*/false);
   } else if (const auto* h = std::get_if<hello>(&*body)) {
@@ -208,49 +208,49 @@ void worker_door::wall::take(const std::string& id, const std::vector<zmq::messa
 }
 
 // Drops a worker whose message is not the next in sequence.
-bool worker_door::wall::is_next(linked_worker& from, const envelope& head) {
+bool worker_server::wall::is_next(linked_worker& from, const envelope& head) {
   if (head.sequence != from.sequence_in + 1) {
-    lose(from.life.process,
+    lose(from.instance.pidfd,
          fmt::format("its message {} arrived instead of {}", head.sequence, from.sequence_in + 1),
          /*has_ended=*/false);
     return false;
   }
   from.sequence_in = head.sequence;
-  from.heard = clock::now();
-  from.is_told_silent = false;
+  from.last_seen = clock::now();
+  from.is_reported_silent = false;
   return true;
 }
 
-void worker_door::wall::take(linked_worker& from, message m, std::size_t bytes) {
+void worker_server::wall::take(linked_worker& from, message m, std::size_t bytes) {
   if (auto* piece = std::get_if<inferred>(&m)) {
     give_credit(from, bytes);
-    caf::anon_send(from.pool, worker_replied{from.life, std::move(*piece)});
+    caf::anon_send(from.pool, worker_replied{from.instance, std::move(*piece)});
   } else if (auto* counted = std::get_if<handler_metrics>(&m)) {
-    caf::anon_send(from.pool, worker_counted{from.life, std::move(counted->all)});
+    caf::anon_send(from.pool, worker_counted{from.instance, std::move(counted->all)});
   } else if (std::holds_alternative<drain>(m)) {
-    caf::anon_send(from.pool, worker_leaving{from.life});
+    caf::anon_send(from.pool, worker_leaving{from.instance});
   } else if (!std::holds_alternative<heartbeat>(m)) {
     facts->metrics().dropped("worker_unexpected");
   }
 }
 
 // Credit returns at once: unread output is bounded by the clients' streams and affects only them.
-void worker_door::wall::give_credit(linked_worker& to, std::size_t bytes) {
+void worker_server::wall::give_credit(linked_worker& to, std::size_t bytes) {
   to.arrived_bytes += bytes;
   if (to.arrived_bytes - to.credited_bytes < window_bytes / 4)
     return;
   to.credited_bytes = to.arrived_bytes;
-  say(to, credit{to.arrived_bytes});
+  send(to, credit{to.arrived_bytes});
 }
 
-void worker_door::wall::lose(process_id process, const std::string& how, bool has_ended) {
-  const auto w = workers.find(process);
-  caf::anon_send(w->second.pool, worker_lost{w->second.life, how, has_ended});
+void worker_server::wall::lose(process_id pidfd, const std::string& how, bool has_ended) {
+  const auto w = workers.find(pidfd);
+  caf::anon_send(w->second.pool, worker_lost{w->second.instance, how, has_ended});
   workers.erase(w);
 }
 
-void worker_door::wall::receive_some() {
-  for (int i = 0; i < worker_messages_per_turn; ++i) {
+void worker_server::wall::receive_some() {
+  for (int i = 0; i < worker_messages_per_poll; ++i) {
     const auto parts = router.receive();
     if (parts.empty())
       return;
@@ -261,14 +261,14 @@ void worker_door::wall::receive_some() {
   }
 }
 
-void worker_door::wall::lose_faulty(const std::vector<zmq::message_t>& parts, const error& why) {
+void worker_server::wall::lose_faulty(const std::vector<zmq::message_t>& parts, const error& why) {
   const auto f = router_socket::packet_of(parts);
   const auto head = f ? decode_foreign_envelope(f->head) : f.error();
   if (auto* worker = head ? known(parts.front().to_string(), *head) : nullptr)
-    lose(worker->life.process, why.message, /*has_ended=*/false);
+    lose(worker->instance.pidfd, why.message, /*has_ended=*/false);
 }
 
-void worker_door::wall::say_all() {
+void worker_server::wall::send_all() {
   std::uint64_t ignored = 0;
   if (read(bell.get(), &ignored, sizeof ignored) < 0) {
     // EAGAIN: not signalled.
@@ -276,56 +276,56 @@ void worker_door::wall::say_all() {
   std::vector<std::pair<worker_incarnation, message>> all;
   {
     const std::lock_guard lock(mutex);
-    all = std::exchange(to_say, {});
+    all = std::exchange(outgoing, {});
   }
-  for (const auto& [life, m] : all)
-    if (const auto w = workers.find(life.process); w != workers.end() && w->second.life == life)
-      say(w->second, m);
+  for (const auto& [instance, m] : all)
+    if (const auto w = workers.find(instance.pidfd);
+        w != workers.end() && w->second.instance == instance)
+      send(w->second, m);
 }
 
-void worker_door::wall::beat(clock::time_point now) {
+void worker_server::wall::beat(clock::time_point now) {
   if (now < next_beat)
     return;
   next_beat = now + heartbeat_interval;
-  for (auto& [process, w] : workers) {
+  for (auto& [pidfd, w] : workers) {
     heartbeat h;
     h.count = ++w.beats;
     h.steps = w.sequence_in; // acknowledges messages up to this one
-    say(w, h);
-    if (now - w.heard > silence_max && !std::exchange(w.is_told_silent, true))
-      caf::anon_send(w.pool, worker_silent{w.life});
+    send(w, h);
+    if (now - w.last_seen > silence_max && !std::exchange(w.is_reported_silent, true))
+      caf::anon_send(w.pool, worker_silent{w.instance});
   }
 }
 
 // Messages that the worker sent before its end are in the socket already: read them first.
-void worker_door::wall::wait() {
+void worker_server::wall::wait() {
   std::vector<zmq::pollitem_t> items{{router.handle(), 0, ZMQ_POLLIN, 0},
                                      {nullptr, bell.get(), ZMQ_POLLIN, 0}};
-  std::vector<process_id> nodes;
-  for (const auto& [process, w] : workers) {
-    items.push_back({nullptr, w.process.get(), ZMQ_POLLIN, 0});
-    nodes.push_back(process);
+  std::vector<process_id> processes;
+  for (const auto& [pidfd, w] : workers) {
+    items.push_back({nullptr, w.pidfd.get(), ZMQ_POLLIN, 0});
+    processes.push_back(pidfd);
   }
   zmq::poll(items.data(), items.size(), worker_poll_interval);
   receive_some();
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const auto w = workers.find(nodes[i]);
+  for (std::size_t i = 0; i < processes.size(); ++i) {
+    const auto w = workers.find(processes[i]);
     const auto& item = items[i + 2];
-    if ((item.revents & ZMQ_POLLIN) != 0 && w != workers.end() &&
-        w->second.process.get() == item.fd)
-      lose(nodes[i], "its process has ended", /*has_ended=*/true);
+    if ((item.revents & ZMQ_POLLIN) != 0 && w != workers.end() && w->second.pidfd.get() == item.fd)
+      lose(processes[i], "its process has ended", /*has_ended=*/true);
   }
 }
 
-void worker_door::wall::loop() {
+void worker_server::wall::loop() {
   while (!is_stopping) {
     wait();
-    say_all();
+    send_all();
     beat(clock::now());
   }
 }
 
-void worker_door::wall::run() {
+void worker_server::wall::run() {
   while (!is_stopping) {
     try {
       loop();
@@ -338,39 +338,39 @@ void worker_door::wall::run() {
   }
 }
 
-worker_door::worker_door(std::unique_ptr<wall> w) : wall_(std::move(w)) {}
+worker_server::worker_server(std::unique_ptr<wall> w) : wall_(std::move(w)) {}
 
-worker_door::~worker_door() {
+worker_server::~worker_server() {
   stop();
 }
 
-result<std::unique_ptr<worker_door>> worker_door::bind(const std::string& endpoint,
-                                                       std::shared_ptr<gateway_state> facts) {
+result<std::unique_ptr<worker_server>> worker_server::bind(const std::string& endpoint,
+                                                           std::shared_ptr<gateway_state> facts) {
   auto w = std::make_unique<wall>(std::move(facts));
   if (auto ok = w->bind(endpoint); !ok)
     return ok.error();
-  return std::make_unique<worker_door>(std::move(w));
+  return std::make_unique<worker_server>(std::move(w));
 }
 
-void worker_door::start(pools_by_place pools) {
+void worker_server::start(pools_by_process pools) {
   wall_->pools = std::move(pools);
   wall_->thread = std::thread([w = wall_.get()] { w->run(); });
 }
 
-void worker_door::change(pools_by_place pools) {
+void worker_server::change(pools_by_process pools) {
   const std::lock_guard lock(wall_->mutex);
   wall_->next_pools = std::move(pools);
 }
 
-void worker_door::say(worker_incarnation to, message m) {
+void worker_server::send(worker_incarnation to, message m) {
   {
     const std::lock_guard lock(wall_->mutex);
-    wall_->to_say.emplace_back(to, std::move(m));
+    wall_->outgoing.emplace_back(to, std::move(m));
   }
   wall_->ring();
 }
 
-void worker_door::stop() {
+void worker_server::stop() {
   if (wall_->thread.joinable()) {
     wall_->is_stopping = true;
     wall_->ring();

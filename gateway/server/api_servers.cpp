@@ -1,11 +1,11 @@
-#include "gateway/server/door_server.hpp"
+#include "gateway/server/api_servers.hpp"
 
 #include "gateway/auth/crash_record.hpp"
 #include "gateway/base/access_log.hpp"
-#include "gateway/grpc/grpc_door.hpp"
+#include "gateway/grpc/grpc_api_server.hpp"
 #include "gateway/http/http_server.hpp"
 #include "gateway/server/span_exporter.hpp"
-#include "gateway/zmq/zmq_door.hpp"
+#include "gateway/zmq/zmq_server.hpp"
 
 #include <spdlog/spdlog.h>
 
@@ -33,16 +33,17 @@ void open_crash_record(gateway_state& facts) {
 
 } // namespace
 
-door_server::door_server(std::unique_ptr<http_server> http, std::unique_ptr<zmq_door> zmq,
-                         std::unique_ptr<grpc_door> grpc, std::unique_ptr<span_exporter> exporter)
+api_servers::api_servers(std::unique_ptr<http_server> http, std::unique_ptr<zmq_server> zmq,
+                         std::unique_ptr<grpc_api_server> grpc,
+                         std::unique_ptr<span_exporter> exporter)
     : http_(std::move(http)), zmq_(std::move(zmq)), grpc_(std::move(grpc)),
       exporter_(std::move(exporter)) {}
 
-door_server::~door_server() {
+api_servers::~api_servers() {
   stop();
 }
 
-result<std::unique_ptr<door_server>> door_server::start(caf::actor_system&,
+result<std::unique_ptr<api_servers>> api_servers::start(caf::actor_system&,
                                                         std::shared_ptr<gateway_state> facts,
                                                         request_router_actor router) {
   if (const auto& file = facts->config().access_log; !file.empty()) {
@@ -61,9 +62,9 @@ result<std::unique_ptr<door_server>> door_server::start(caf::actor_system&,
     }
     exporter = *std::move(started);
   }
-  std::unique_ptr<zmq_door> zmq;
+  std::unique_ptr<zmq_server> zmq;
   if (!facts->config().zmq.empty()) {
-    auto started = zmq_door::start(router, facts);
+    auto started = zmq_server::start(router, facts);
     if (!started) {
       return started.error();
     }
@@ -73,43 +74,44 @@ result<std::unique_ptr<door_server>> door_server::start(caf::actor_system&,
   if (!http) {
     return http.error();
   }
-  std::unique_ptr<grpc_door> grpc; // after HTTP: http_server has validated this address as well
+  std::unique_ptr<grpc_api_server>
+      grpc; // after HTTP: http_server has validated this address as well
   if (has_grpc(facts->config())) {
-    auto started = grpc_door::start(router, facts);
+    auto started = grpc_api_server::start(router, facts);
     if (!started) {
       return started.error();
     }
     grpc = *std::move(started);
   }
-  return std::make_unique<door_server>(*std::move(http), std::move(zmq), std::move(grpc),
+  return std::make_unique<api_servers>(*std::move(http), std::move(zmq), std::move(grpc),
                                        std::move(exporter));
 }
 
-std::string door_server::url() const {
-  return http_->url(door_kind::clients);
+std::string api_servers::url() const {
+  return http_->url(listener_kind::clients);
 }
 
-std::string door_server::admin_url() const {
-  return http_->url(door_kind::admin);
+std::string api_servers::admin_url() const {
+  return http_->url(listener_kind::admin);
 }
 
-std::string door_server::url(door_kind door) const {
-  return http_->url(door);
+std::string api_servers::url(listener_kind listener) const {
+  return http_->url(listener);
 }
 
-result<void> door_server::reload_certificate() {
+result<void> api_servers::reload_certificate() {
   return http_->reload_certificate();
 }
 
-std::string door_server::zmq_endpoint() const {
+std::string api_servers::zmq_endpoint() const {
   return zmq_ ? zmq_->endpoint() : std::string();
 }
 
-std::string door_server::grpc_address(grpc_service service) const {
+std::string api_servers::grpc_address(grpc_service service) const {
   return grpc_ ? grpc_->address(service) : std::string();
 }
 
-void door_server::stop() {
+void api_servers::stop() {
   if (grpc_) {
     grpc_->stop();
   }

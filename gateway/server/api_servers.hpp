@@ -22,23 +22,23 @@
 
 namespace baton::gateway {
 
-class grpc_door;
+class grpc_api_server;
 class http_server;
 class span_exporter;
-class zmq_door;
+class zmq_server;
 
-class door_server {
+class api_servers {
 public:
   // Requires: the system of the request router outlives the servers. Errors: bad_config,
   // address_in_use, io_failed; each names the address.
-  static result<std::unique_ptr<door_server>> start(caf::actor_system& system,
+  static result<std::unique_ptr<api_servers>> start(caf::actor_system& system,
                                                     std::shared_ptr<gateway_state> facts,
                                                     request_router_actor router);
-  ~door_server(); // stops
+  ~api_servers(); // stops
 
   std::string url() const;
   std::string admin_url() const;                        // empty: not configured
-  std::string url(door_kind door) const;                // of any listener
+  std::string url(listener_kind listener) const;        // of any listener
   std::string zmq_endpoint() const;                     // empty: not configured
   std::string grpc_address(grpc_service service) const; // empty: not configured
   // As http_server's. The gRPC servers keep the certificate that they started with.
@@ -48,13 +48,13 @@ public:
   void stop();
 
   // Takes servers that run already; use start().
-  door_server(std::unique_ptr<http_server> http, std::unique_ptr<zmq_door> zmq,
-              std::unique_ptr<grpc_door> grpc, std::unique_ptr<span_exporter> exporter);
+  api_servers(std::unique_ptr<http_server> http, std::unique_ptr<zmq_server> zmq,
+              std::unique_ptr<grpc_api_server> grpc, std::unique_ptr<span_exporter> exporter);
 
 private:
   std::unique_ptr<http_server> http_;
-  std::unique_ptr<zmq_door> zmq_;
-  std::unique_ptr<grpc_door> grpc_;
+  std::unique_ptr<zmq_server> zmq_;
+  std::unique_ptr<grpc_api_server> grpc_;
   std::unique_ptr<span_exporter> exporter_; // null: tracing is off
 };
 

@@ -14,7 +14,7 @@
 
 namespace baton::test {
 
-class fake_door {
+class fake_server {
 public:
   struct peer {
     std::string routing;
@@ -22,7 +22,7 @@ public:
     std::uint64_t sequence = 0;
   };
   // Called on the door's thread for each message but hello and heartbeat.
-  using script = std::function<void(fake_door&, peer&, const message&)>;
+  using script = std::function<void(fake_server&, peer&, const message&)>;
 
   struct manners {
     std::uint64_t window_bytes = 1 << 20;
@@ -32,14 +32,14 @@ public:
     std::string at = "tcp://127.0.0.1:*";
   };
 
-  explicit fake_door(script answers) : fake_door(std::move(answers), manners{}) {}
-  fake_door(script answers, manners how) : answers_(std::move(answers)), how_(std::move(how)) {
+  explicit fake_server(script answers) : fake_server(std::move(answers), manners{}) {}
+  fake_server(script answers, manners how) : answers_(std::move(answers)), how_(std::move(how)) {
     router_.set(zmq::sockopt::linger, 0);
     router_.bind(how_.at);
     endpoint_ = router_.get(zmq::sockopt::last_endpoint);
     thread_ = std::jthread([this](std::stop_token stop) { run(stop); });
   }
-  ~fake_door() { close(); }
+  ~fake_server() { close(); }
 
   const std::string& endpoint() const { return endpoint_; }
 

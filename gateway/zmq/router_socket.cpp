@@ -1,4 +1,4 @@
-#include "gateway/zmq/zmq_door_socket.hpp"
+#include "gateway/zmq/router_socket.hpp"
 
 #include "actors/interfaces.hpp"
 #include "schema/limits.hpp"
@@ -57,7 +57,7 @@ void router_socket::refuse(const gateway_config& own, const std::string& id, con
   e.source_incarnation = ack.incarnation;
   e.target = h.process;
   e.target_incarnation = h.incarnation;
-  e.source_actor = actors::well_known::door;
+  e.source_actor = actors::well_known::zmq_server;
   e.target_actor = actors::well_known::client;
   e.sequence = 1;
   send(id, encode(e, ack));
