@@ -6,24 +6,24 @@
 
 namespace baton::actors {
 
-pipeline::lineup pipeline::lineup_of(const baton::generation& g) {
+pipeline::stage_set pipeline::stage_set_of(const baton::generation& g) {
   ENSURE(g.width > 0, "a stage has at least one rank");
-  const auto seats = std::size_t{std::max(g.stages, 1u)} * g.width;
-  return {g.number, g.width, std::vector<seat>(seats), g.stages == 0};
+  const auto rank_slots = std::size_t{std::max(g.stages, 1u)} * g.width;
+  return {g.number, g.width, std::vector<rank_slot>(rank_slots), g.stages == 0};
 }
 
 pipeline::pipeline(const baton::generation& only, epoch_id first)
-    : stage_sets_{lineup_of(only)}, epoch_(first) {}
+    : stage_sets_{stage_set_of(only)}, epoch_(first) {}
 
-pipeline::lineup* pipeline::find_stage_set(std::uint32_t generation) {
+pipeline::stage_set* pipeline::find_stage_set(std::uint32_t generation) {
   auto it = std::find_if(stage_sets_.begin(), stage_sets_.end(),
-                         [&](const lineup& l) { return l.number == generation; });
+                         [&](const stage_set& l) { return l.number == generation; });
   return it == stage_sets_.end() ? nullptr : &*it;
 }
 
-pipeline::seat* pipeline::seat_of(lineup& of, stage_index stage, std::uint32_t rank) {
+pipeline::rank_slot* pipeline::rank_slot_of(stage_set& of, stage_index stage, std::uint32_t rank) {
   const auto at = std::size_t{stage} * of.width + rank;
-  return rank < of.width && at < of.seats.size() ? &of.seats[at] : nullptr;
+  return rank < of.width && at < of.rank_slots.size() ? &of.rank_slots[at] : nullptr;
 }
 
 const hello* pipeline::linked(process_id process) const {
@@ -32,8 +32,8 @@ const hello* pipeline::linked(process_id process) const {
   return it == linked_.end() ? nullptr : &*it;
 }
 
-bool pipeline::is_complete(const lineup& l) const {
-  return std::all_of(l.seats.begin(), l.seats.end(), [&](const seat& s) {
+bool pipeline::is_complete(const stage_set& l) const {
+  return std::all_of(l.rank_slots.begin(), l.rank_slots.end(), [&](const rank_slot& s) {
     const auto* peer = s.ready ? linked(s.ready->process) : nullptr;
     return peer != nullptr && peer->incarnation == s.ready->incarnation;
   });
@@ -43,19 +43,19 @@ bool pipeline::close() {
   bool was_under_way = state_ != state::waiting;
   state_ = state::waiting;
   for (auto& l : stage_sets_)
-    for (auto& s : l.seats)
+    for (auto& s : l.rank_slots)
       s.has_opened = s.has_taken = false;
   return was_under_way;
 }
 
 bool pipeline::set_plan(const generations& plan) {
   const auto before = generation();
-  std::vector<lineup> stage_sets;
+  std::vector<stage_set> stage_sets;
   const auto take = [&](const baton::generation& g) {
     if (auto* known = find_stage_set(g.number))
       stage_sets.push_back(std::move(*known));
     else
-      stage_sets.push_back(lineup_of(g));
+      stage_sets.push_back(stage_set_of(g));
   };
   take(plan.serving);
   if (plan.coming)
@@ -88,7 +88,7 @@ bool pipeline::on_down(process_id process) {
   std::erase_if(linked_, [&](const hello& h) { return h.process == process; });
   std::erase_if(unannounced_, [&](const stage_ready& r) { return r.process == process; });
   for (auto& l : stage_sets_)
-    for (auto& s : l.seats)
+    for (auto& s : l.rank_slots)
       if (s.ready && s.ready->process == process) {
         s.ready.reset();
         return &l == &current_set() && close();
@@ -104,15 +104,15 @@ result<pipeline::announced> pipeline::on_ready(const stage_ready& stage) {
       unannounced_.push_back(stage);
     return announced{};
   }
-  auto* own = seat_of(*of, stage.stage, stage.rank);
+  auto* own = rank_slot_of(*of, stage.stage, stage.rank);
   if (!own || of->is_empty || stage.width != of->width ||
-      std::size_t{stage.stages} * stage.width != of->seats.size())
+      std::size_t{stage.stages} * stage.width != of->rank_slots.size())
     return fail(errc::invalid_value,
                 "rank {} of {} of stage {} of {} does not belong to a pipeline of {} stages of {}",
-                stage.rank, stage.width, stage.stage, stage.stages, of->seats.size() / of->width,
-                of->width);
+                stage.rank, stage.width, stage.stage, stage.stages,
+                of->rank_slots.size() / of->width, of->width);
   for (const auto& l : stage_sets_)
-    for (const auto& s : l.seats)
+    for (const auto& s : l.rank_slots)
       if (s.ready && &s != own &&
           (s.ready->model_hash != stage.model_hash ||
            s.ready->block_positions != stage.block_positions))
@@ -133,7 +133,7 @@ std::vector<std::pair<process_id, epoch_id>> pipeline::openable() const {
   const auto& next = stage_sets_[stage_set_to_open()];
   std::vector<std::pair<process_id, epoch_id>> shards;
   if (state_ == state::waiting && is_complete(next))
-    for (const auto& s : next.seats)
+    for (const auto& s : next.rank_slots)
       shards.emplace_back(s.ready->process, s.ready->incarnation);
   return shards;
 }
@@ -145,7 +145,7 @@ std::vector<pipeline::order> pipeline::open_if_complete() {
   if (!is_complete(current_set()))
     return {};
   std::vector<stage_address> addresses;
-  for (const auto& s : current_set().seats) {
+  for (const auto& s : current_set().rank_slots) {
     const auto* peer = linked(s.ready->process);
     addresses.push_back({peer->process, peer->incarnation, peer->endpoint});
   }
@@ -153,7 +153,7 @@ std::vector<pipeline::order> pipeline::open_if_complete() {
   ++epoch_.value;
   const auto takes = left_kv();
   std::vector<order> orders;
-  for (const auto& s : current_set().seats)
+  for (const auto& s : current_set().rank_slots)
     orders.push_back({s.ready->process,
                       {epoch_, s.ready->stage, addresses, s.ready->rank, s.ready->width, takes}});
   return orders;
@@ -172,35 +172,38 @@ std::optional<kv_handover> pipeline::left_kv() const {
   return left;
 }
 
-bool pipeline::is_member(const seat& s, const member& m) {
+bool pipeline::is_member(const rank_slot& s, const member& m) {
   return s.ready && s.ready->process == m.process && s.ready->incarnation == m.incarnation;
 }
 
-bool pipeline::has_kv_of_members(const lineup& l) const {
+bool pipeline::has_kv_of_members(const stage_set& l) const {
   if (members_.empty())
     return false;
   if (members_generation_ != l.number)
-    return std::all_of(l.seats.begin(), l.seats.end(), [](const seat& s) { return s.has_taken; });
-  return std::equal(l.seats.begin(), l.seats.end(), members_.begin(), members_.end(),
-                    [](const seat& s, const member& m) {
+    return std::all_of(l.rank_slots.begin(), l.rank_slots.end(),
+                       [](const rank_slot& s) { return s.has_taken; });
+  return std::equal(l.rank_slots.begin(), l.rank_slots.end(), members_.begin(), members_.end(),
+                    [](const rank_slot& s, const member& m) {
                       return is_member(s, m) || (s.ready->kv_incarnation != 0 &&
                                                  s.ready->kv_incarnation == m.kv_incarnation);
                     });
 }
 
 // Whether its shards are the processes of the previous open epoch.
-bool pipeline::are_members(const lineup& l) const {
-  return std::equal(l.seats.begin(), l.seats.end(), members_.begin(), members_.end(), is_member);
+bool pipeline::are_members(const stage_set& l) const {
+  return std::equal(l.rank_slots.begin(), l.rank_slots.end(), members_.begin(), members_.end(),
+                    is_member);
 }
 
 bool pipeline::on_opened(const epoch_opened& m) {
   auto& now = stage_sets_[current_];
-  auto* own = seat_of(now, m.stage, m.rank);
+  auto* own = rank_slot_of(now, m.stage, m.rank);
   if (state_ != state::opening || m.epoch != epoch_ || !own)
     return false;
   own->has_opened = true;
   own->has_taken = m.has_taken;
-  if (!std::all_of(now.seats.begin(), now.seats.end(), [](const seat& s) { return s.has_opened; }))
+  if (!std::all_of(now.rank_slots.begin(), now.rank_slots.end(),
+                   [](const rank_slot& s) { return s.has_opened; }))
     return false;
   state_ = state::open;
   // Shards stopped because their generation is over do not count as dead.
@@ -208,7 +211,7 @@ bool pipeline::on_opened(const epoch_opened& m) {
   has_restarted_shard_ = members_.empty() || (before != nullptr && !are_members(*before));
   keeps_kv_ = has_kv_of_members(now);
   members_.clear();
-  for (const auto& s : now.seats)
+  for (const auto& s : now.rank_slots)
     members_.push_back({s.ready->process, s.ready->incarnation, s.ready->kv_incarnation});
   members_generation_ = now.number;
   has_ended_well_ = false;
@@ -218,7 +221,7 @@ bool pipeline::on_opened(const epoch_opened& m) {
 std::uint32_t pipeline::least(std::uint32_t stage_ready::*room) const {
   ENSURE(state_ != state::waiting, "no epoch is under way");
   std::uint32_t least = UINT32_MAX;
-  for (const auto& s : current_set().seats)
+  for (const auto& s : current_set().rank_slots)
     least = std::min(least, (*s.ready).*room);
   return least;
 }
@@ -233,26 +236,27 @@ std::uint32_t pipeline::swap_blocks() const {
 
 bool pipeline::pools() const {
   ENSURE(state_ != state::waiting, "no epoch is under way");
-  const auto& seats = current_set().seats;
-  return std::all_of(seats.begin(), seats.end(), [](const seat& s) { return s.ready->pools; });
+  const auto& rank_slots = current_set().rank_slots;
+  return std::all_of(rank_slots.begin(), rank_slots.end(),
+                     [](const rank_slot& s) { return s.ready->pools; });
 }
 
 std::uint32_t pipeline::block_positions() const {
   ENSURE(state_ != state::waiting, "no epoch is under way");
-  return current_set().seats[0].ready->block_positions;
+  return current_set().rank_slots[0].ready->block_positions;
 }
 
 process_id pipeline::first_stage() const {
   ENSURE(state_ != state::waiting, "no epoch is under way");
-  return current_set().seats[0].ready->process;
+  return current_set().rank_slots[0].ready->process;
 }
 
 std::string pipeline::reason() const {
   if (is_off())
     return "no node has its layers";
-  const auto& [number, width, seats, is_empty] = current_set();
-  for (std::size_t i = 0; i < seats.size(); ++i)
-    if (!seats[i].ready)
+  const auto& [number, width, rank_slots, is_empty] = current_set();
+  for (std::size_t i = 0; i < rank_slots.size(); ++i)
+    if (!rank_slots[i].ready)
       return width == 1 ? fmt::format("waiting for the shard of stage {}", i)
                         : fmt::format("waiting for rank {} of stage {}", i % width, i / width);
   return state_ == state::open ? "" : "opening a pipeline epoch";

@@ -80,7 +80,7 @@ public:
   std::uint32_t generation() const noexcept { return current_set().number; }
   std::uint32_t width() const noexcept { return current_set().width; }
   std::uint32_t stages() const noexcept {
-    return static_cast<std::uint32_t>(current_set().seats.size()) / current_set().width;
+    return static_cast<std::uint32_t>(current_set().rank_slots.size()) / current_set().width;
   }
   // Requires: not waiting. The number of blocks that every shard has room for, also in its swap
   // space, and their size.
@@ -98,37 +98,38 @@ public:
   std::string reason() const;
 
 private:
-  struct seat {
+  struct rank_slot {
     std::optional<stage_ready> ready;
     bool has_opened = false;
     bool has_taken = false;
   };
-  struct lineup { // the shards of a generation
+  struct stage_set { // the shards of a generation
     std::uint32_t number = 0;
     std::uint32_t width = 1;
-    std::vector<seat> seats; // [stage * width + rank]; never empty
-    bool is_empty = false;   // no shards will come: no node has its layers
+    std::vector<rank_slot> rank_slots; // [stage * width + rank]; never empty
+    bool is_empty = false;             // no shards will come: no node has its layers
   };
-  static lineup lineup_of(const baton::generation& g);
+  static stage_set stage_set_of(const baton::generation& g);
   struct member { // of the previous open epoch
     process_id process;
     epoch_id incarnation;
     std::uint64_t kv_incarnation = 0;
   };
-  const lineup& current_set() const noexcept { return stage_sets_[current_]; }
-  lineup* find_stage_set(std::uint32_t generation); // null: unknown generation
-  static seat* seat_of(lineup& of, stage_index stage, std::uint32_t rank); // null: no such slot
+  const stage_set& current_set() const noexcept { return stage_sets_[current_]; }
+  stage_set* find_stage_set(std::uint32_t generation); // null: unknown generation
+  static rank_slot* rank_slot_of(stage_set& of, stage_index stage,
+                                 std::uint32_t rank); // null: no such slot
   const hello* linked(process_id process) const;
-  bool is_complete(const lineup& l) const;
-  static bool is_member(const seat& s, const member& m); // the same process
-  bool are_members(const lineup& l) const;
+  bool is_complete(const stage_set& l) const;
+  static bool is_member(const rank_slot& s, const member& m); // the same process
+  bool are_members(const stage_set& l) const;
   std::size_t stage_set_to_open() const;
   std::optional<kv_handover> left_kv() const;
-  bool has_kv_of_members(const lineup& l) const;
+  bool has_kv_of_members(const stage_set& l) const;
   std::uint32_t least(std::uint32_t stage_ready::*room) const;
   bool close();
 
-  std::vector<lineup> stage_sets_;       // the serving one, then the coming one, if any
+  std::vector<stage_set> stage_sets_;    // the serving one, then the coming one, if any
   std::size_t current_ = 0;              // index into the sets
   std::vector<stage_ready> unannounced_; // of generations that the root has not announced yet
   std::vector<hello> linked_;

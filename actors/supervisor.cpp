@@ -141,7 +141,7 @@ void stop_next(supervisor_pointer self) {
     }
     c->phase = child_phase::stopped;
   }
-  for (const auto& u : s.undead)
+  for (const auto& u : s.unkillable)
     spdlog::error("{}: the abandoned process {} has not ended yet", u.name, u.pid);
   report(self);
   s.config.stopped();
@@ -219,21 +219,22 @@ void abandon_child(supervisor_pointer self, child& c) {
   }
   const auto how = fmt::format("pid {} did not end within {} ms of SIGKILL: left behind", c.pid,
                                s.config.fence_max.count());
-  s.undead.push_back({c.spec.name, c.spec.process, c.incarnation, c.pid});
+  s.unkillable.push_back({c.spec.name, c.spec.process, c.incarnation, c.pid});
   back_off_or_give_up(self, c, how);
   stop_siblings(self, c);
 }
 
 // True if the exit is that of an abandoned process.
 bool is_unkillable_exit(supervisor_pointer self, const child_exited& m) {
-  auto& undead = self->state.undead;
-  const auto it = std::find_if(undead.begin(), undead.end(), [&](const undead_life& u) {
-    return u.process == m.process && u.incarnation == m.incarnation;
-  });
-  if (it == undead.end())
+  auto& unkillable = self->state.unkillable;
+  const auto it =
+      std::find_if(unkillable.begin(), unkillable.end(), [&](const unkillable_process& u) {
+        return u.process == m.process && u.incarnation == m.incarnation;
+      });
+  if (it == unkillable.end())
     return false;
   spdlog::info("{}: the abandoned process {} has ended: {}", it->name, it->pid, m.how);
-  undead.erase(it);
+  unkillable.erase(it);
   return true;
 }
 

@@ -147,7 +147,7 @@ struct child {
 };
 
 // An abandoned incarnation.
-struct undead_life {
+struct unkillable_process {
   std::string name;
   process_id process;
   epoch_id incarnation;
@@ -160,7 +160,7 @@ struct supervisor_state {
   std::vector<child> children; // in start order
   std::map<process_id, child*> by_process;
   std::vector<child*> unreported;
-  std::vector<undead_life> undead; // each costs a restart: bounded by the intensity
+  std::vector<unkillable_process> unkillable; // each costs a restart: bounded by the intensity
   bool is_stopping = false;
 };
 

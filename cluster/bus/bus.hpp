@@ -31,7 +31,7 @@ struct bus_events {
   std::function<void(process_id, std::string why)> disconnected; // ours to this peer was lost
   // Called after each batch of events, on the same thread. Returns whether to call it again at
   // once. May be empty.
-  std::function<bool()> turn_over = {};
+  std::function<bool()> round_over = {};
 };
 
 // Connections are one-way. `connect` opens ours to a peer, for sending; messages arrive over the

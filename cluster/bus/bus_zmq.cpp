@@ -23,7 +23,7 @@ namespace baton::cluster {
 namespace {
 
 // Messages received before the peers' events are polled again.
-constexpr int messages_per_turn = 64;
+constexpr int messages_per_round = 64;
 constexpr std::chrono::milliseconds bus_poll_timeout{500}; // nothing depends on it
 // While a key is being changed, or a peer is due for another attempt.
 constexpr std::chrono::milliseconds retry_timeout{10};
@@ -40,16 +40,16 @@ constexpr int sockets_max = sockets_per_peer * static_cast<int>(peers_max) + 16;
 // The bus thread's wake-up sources: these, and the monitor of each peer by its number.
 constexpr std::uint64_t by_router = 0;
 constexpr std::uint64_t by_wake = 1;
-constexpr std::uint64_t by_door = 2;
+constexpr std::uint64_t by_authenticator = 2;
 constexpr std::uint64_t first_monitor = 3;
-constexpr std::size_t wakes_per_turn = 64;
+constexpr std::size_t wakeups_per_round = 64;
 
 } // namespace
 
 struct bus_zmq::state {
   explicit state(bus_zmq_options o)
-      : options(std::move(o)), own(options.curve.own), context(1, sockets_max), door(context),
-        router(context, zmq::socket_type::router),
+      : options(std::move(o)), own(options.curve.own), context(1, sockets_max),
+        authenticator(context), router(context, zmq::socket_type::router),
         wake_fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), poll_fd(::epoll_create1(EPOLL_CLOEXEC)) {
     ENSURE(wake_fd >= 0 && poll_fd >= 0, "no eventfd or epoll: {}", std::strerror(errno));
     // No routing ids: with them, a zombie or a stranger could take over a live connection's name.
@@ -63,7 +63,7 @@ struct bus_zmq::state {
     ::close(wake_fd);
   }
 
-  result<std::shared_ptr<peer_socket>> open(process_id node, const std::string& endpoint);
+  result<std::shared_ptr<peer_socket>> open(process_id process, const std::string& endpoint);
   void put(std::shared_ptr<peer_socket> p);
   void wake() const noexcept;
   void run();
@@ -77,8 +77,8 @@ struct bus_zmq::state {
   void take_event(peer_socket& p, connection_event e);
   bool is_current(const std::shared_ptr<peer_socket>& p);
   bool change_key();
-  void plan_again(peer_socket& p, bool is_refused);
-  void try_again();
+  void schedule_retry(peer_socket& p, bool is_refused);
+  void run_due_retries();
 
   const bus_zmq_options options;
   std::mutex key_mutex;
@@ -87,7 +87,7 @@ struct bus_zmq::state {
   std::vector<std::string> bound; // endpoints with keys
   std::vector<std::string> unbound;
   zmq::context_t context;
-  doorkeeper door;
+  zap_authenticator authenticator;
   zmq::socket_t router;
   int wake_fd;
   int poll_fd;
@@ -101,11 +101,11 @@ struct bus_zmq::state {
 
   // Used by the bus thread only.
   std::unordered_map<std::uint64_t, std::shared_ptr<peer_socket>> watched;
-  struct again {
+  struct retry {
     std::chrono::steady_clock::time_point due;
     std::string endpoint;
   };
-  std::map<std::uint64_t, again> agains; // by number of the peer's socket
+  std::map<std::uint64_t, retry> retries; // by number of the peer's socket
 
   struct {
     std::atomic<std::uint64_t> sent, received, sent_bytes, received_bytes, bad_frames,
@@ -140,7 +140,7 @@ result<std::string> bus_zmq::bind(const std::string& endpoint) {
   }
 }
 
-result<std::shared_ptr<peer_socket>> bus_zmq::state::open(process_id node,
+result<std::shared_ptr<peer_socket>> bus_zmq::state::open(process_id process,
                                                           const std::string& endpoint) {
   std::unique_lock lock(peers_mutex);
   const auto number = next_number++;
@@ -148,14 +148,14 @@ result<std::shared_ptr<peer_socket>> bus_zmq::state::open(process_id node,
   std::unique_lock key_lock(key_mutex);
   const auto pair = own;
   key_lock.unlock();
-  return open_peer(context, options, pair, node, number, endpoint);
+  return open_peer(context, options, pair, process, number, endpoint);
 }
 
 void bus_zmq::state::put(std::shared_ptr<peer_socket> p) {
   std::shared_ptr<peer_socket> replaced; // closed after the unlock
   std::unique_lock lock(peers_mutex);
-  auto& place = peers[p->node];
-  replaced = std::exchange(place, std::move(p));
+  auto& entry = peers[p->process];
+  replaced = std::exchange(entry, std::move(p));
   lock.unlock();
   wake();
 }
@@ -245,7 +245,7 @@ void bus_zmq::stop() {
   closing.swap(state_->peers);
   lock.unlock();
   state_->router.close();
-  state_->door.close();
+  state_->authenticator.close();
 }
 
 bus_zmq_counters bus_zmq::counters() const {
@@ -277,9 +277,9 @@ void bus_zmq::state::watch_peers() {
   {
     std::shared_lock lock(peers_mutex);
     for (const auto& [number, p] : watched)
-      if (const auto it = peers.find(p->node); it == peers.end() || it->second != p)
+      if (const auto it = peers.find(p->process); it == peers.end() || it->second != p)
         gone.push_back(p);
-    for (const auto& [node, p] : peers)
+    for (const auto& [process, p] : peers)
       if (!watched.contains(p->number))
         fresh.push_back(p);
   }
@@ -303,14 +303,14 @@ void bus_zmq::state::run() {
   try {
     watch(router.get(zmq::sockopt::fd), by_router);
     watch(wake_fd, by_wake);
-    watch(door.fd(), by_door);
+    watch(authenticator.fd(), by_authenticator);
     watch_peers();
     judge_newcomers();
-    std::array<epoll_event, wakes_per_turn> woken{};
+    std::array<epoll_event, wakeups_per_round> woken{};
     while (!is_stopping) {
-      const bool has_received = receive_some() == messages_per_turn;
-      const bool has_more = (events.turn_over && events.turn_over()) || has_received;
-      const bool is_trying = change_key() || !agains.empty();
+      const bool has_received = receive_some() == messages_per_round;
+      const bool has_more = (events.round_over && events.round_over()) || has_received;
+      const bool is_trying = change_key() || !retries.empty();
       const int timeout =
           has_more ? 0 : static_cast<int>((is_trying ? retry_timeout : bus_poll_timeout).count());
       const int count =
@@ -318,7 +318,7 @@ void bus_zmq::state::run() {
       ENSURE(count >= 0 || errno == EINTR, "epoll: {}", std::strerror(errno));
       for (int i = 0; i < count; ++i)
         handle(woken[static_cast<std::size_t>(i)].data.u64);
-      try_again();
+      run_due_retries();
     }
   } catch (const zmq::error_t& e) {
     ENSURE(false, "the bus thread: {}", e.what());
@@ -329,7 +329,7 @@ void bus_zmq::state::run() {
 void bus_zmq::state::handle(std::uint64_t number) {
   if (number == by_router)
     return; // receive_some follows
-  if (number == by_door)
+  if (number == by_authenticator)
     return judge_newcomers();
   if (number == by_wake) {
     std::uint64_t count = 0;
@@ -342,7 +342,7 @@ void bus_zmq::state::handle(std::uint64_t number) {
 
 int bus_zmq::state::receive_some() {
   int taken = 0;
-  for (; taken < messages_per_turn && !is_stopping; ++taken) {
+  for (; taken < messages_per_round && !is_stopping; ++taken) {
     zmq::message_t id;
     if (!router.recv(id, zmq::recv_flags::dontwait))
       break;
@@ -376,7 +376,7 @@ void bus_zmq::state::receive_rest(zmq::message_t& id) {
 }
 
 void bus_zmq::state::judge_newcomers() {
-  door.judge([this](const std::string& key) {
+  authenticator.judge([this](const std::string& key) {
     const bool may_come = options.curve.is_set() && options.curve.trusted->holds(key);
     if (!may_come)
       ++counts.strangers;
@@ -386,7 +386,7 @@ void bus_zmq::state::judge_newcomers() {
 
 bool bus_zmq::state::is_current(const std::shared_ptr<peer_socket>& p) {
   std::shared_lock lock(peers_mutex);
-  auto it = peers.find(p->node);
+  auto it = peers.find(p->process);
   return it != peers.end() && it->second == p;
 }
 
@@ -397,10 +397,10 @@ void bus_zmq::state::take_events(const std::shared_ptr<peer_socket>& p) {
 }
 
 void bus_zmq::state::take_event(peer_socket& p, connection_event e) {
-  if (agains.contains(p.number))
+  if (retries.contains(p.number))
     return; // given up: a late success is ignored, and no disconnect event follows
   switch (e) {
-  case connection_event::stands:
+  case connection_event::connected:
     p.failed = 0;
     {
       std::lock_guard lock(p.mutex); // the first message must not be refused
@@ -408,30 +408,30 @@ void bus_zmq::state::take_event(peer_socket& p, connection_event e) {
     }
     p.is_up = true;
     ++counts.connects;
-    events.connected(p.node);
+    events.connected(p.process);
     return;
-  case connection_event::fell:
+  case connection_event::disconnected:
     if (!p.is_up.exchange(false))
       return;
     ++counts.disconnects;
-    events.disconnected(p.node, "the connection was lost");
+    events.disconnected(p.process, "the connection was lost");
     return;
   case connection_event::refused:
   case connection_event::handshake_failed:
     const bool is_refused = e == connection_event::refused;
     p.is_up = false;
     ++counts.handshakes_failed;
-    plan_again(p, is_refused);
+    schedule_retry(p, is_refused);
     if (p.failed++ > 0)
       return; // already reported
-    events.disconnected(p.node,
+    events.disconnected(p.process,
                         is_refused ? "the peer does not accept our key" : "the handshake failed");
   }
 }
 
 // With these keys ZeroMQ would retry hundreds of times a second, or never again once the peer has
 // refused us explicitly. So we close the connection and schedule our own attempt.
-void bus_zmq::state::plan_again(peer_socket& p, bool is_refused) {
+void bus_zmq::state::schedule_retry(peer_socket& p, bool is_refused) {
   if (p.to.key.empty())
     return;
   p.give_up();
@@ -441,23 +441,23 @@ void bus_zmq::state::plan_again(peer_socket& p, bool is_refused) {
   lock.unlock();
   const bool is_quick = p.failed < quick_handshakes && (has_other_keys || !is_refused);
   const auto wait = is_quick ? std::chrono::milliseconds(0) : handshake_interval;
-  agains.emplace(p.number,
-                 again{std::chrono::steady_clock::now() + wait, p.to.address + "#" + server_key});
+  retries.emplace(p.number,
+                  retry{std::chrono::steady_clock::now() + wait, p.to.address + "#" + server_key});
 }
 
-void bus_zmq::state::try_again() {
+void bus_zmq::state::run_due_retries() {
   const auto now = std::chrono::steady_clock::now();
-  for (auto it = agains.begin(); it != agains.end();) {
+  for (auto it = retries.begin(); it != retries.end();) {
     if (it->second.due > now) {
       ++it;
       continue;
     }
     const auto p = watched.find(it->first);
     const auto endpoint = std::move(it->second.endpoint);
-    it = agains.erase(it);
+    it = retries.erase(it);
     if (p == watched.end() || !is_current(p->second))
       continue;
-    auto made = open(p->second->node, endpoint);
+    auto made = open(p->second->process, endpoint);
     ENSURE(made.has_value(), "an endpoint was good before: {}", made.error().message);
     (*made)->failed = p->second->failed;
     put(std::move(*made));

@@ -23,9 +23,9 @@ connection_event read_event(const zmq::message_t& m) {
     std::memcpy(&number, m.data(), sizeof(number));
   switch (number) {
   case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
-    return connection_event::stands;
+    return connection_event::connected;
   case ZMQ_EVENT_DISCONNECTED:
-    return connection_event::fell;
+    return connection_event::disconnected;
   case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
     return connection_event::refused;
   default:
@@ -84,10 +84,10 @@ void set_bounds(zmq::socket_t& s, const bus_zmq_options& options) {
 
 result<std::shared_ptr<peer_socket>> open_peer(zmq::context_t& context,
                                                const bus_zmq_options& options, const key_pair& own,
-                                               process_id node, std::uint64_t number,
+                                               process_id process, std::uint64_t number,
                                                const std::string& endpoint) {
   auto p = std::make_shared<peer_socket>();
-  p->node = node;
+  p->process = process;
   p->number = number;
   p->to = split_key(endpoint);
   if (auto ok = check_endpoint(p->to.address, !p->to.key.empty()); !ok)

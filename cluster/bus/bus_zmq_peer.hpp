@@ -14,8 +14,8 @@
 namespace baton::cluster {
 
 enum class connection_event : std::uint8_t {
-  stands,
-  fell,
+  connected,
+  disconnected,
   refused,         // the listener does not trust our key
   handshake_failed // no reason given: wrong key or protocol, or no listener
 };
@@ -23,7 +23,7 @@ enum class connection_event : std::uint8_t {
 // `out` is used under `mutex` only, `monitor` by the bus thread only (and by the last owner, which
 // closes both).
 struct peer_socket {
-  process_id node;
+  process_id process;
   std::uint64_t number = 0; // unique within this bus
   keyed_endpoint to;
   std::string own_key; // public, of the pair in use
@@ -50,7 +50,7 @@ void set_bounds(zmq::socket_t& s, const bus_zmq_options& options);
 // Connects. Errors: bad_config, io_failed.
 result<std::shared_ptr<peer_socket>> open_peer(zmq::context_t& context,
                                                const bus_zmq_options& options, const key_pair& own,
-                                               process_id node, std::uint64_t number,
+                                               process_id process, std::uint64_t number,
                                                const std::string& endpoint);
 
 } // namespace baton::cluster

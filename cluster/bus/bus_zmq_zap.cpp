@@ -48,12 +48,13 @@ void connect_encrypted(zmq::socket_t& s, const key_pair& own, const std::string&
   set_key(s, ZMQ_CURVE_SECRETKEY, own.secret_key);
 }
 
-doorkeeper::doorkeeper(zmq::context_t& context) : socket_(context, zmq::socket_type::rep) {
+zap_authenticator::zap_authenticator(zmq::context_t& context)
+    : socket_(context, zmq::socket_type::rep) {
   socket_.set(zmq::sockopt::linger, 0);
   socket_.bind(zap_endpoint);
 }
 
-void doorkeeper::judge(const std::function<bool(const std::string&)>& may_come) {
+void zap_authenticator::judge(const std::function<bool(const std::string&)>& may_come) {
   for (;;) {
     const auto asked = receive_all(socket_, zap_frames);
     if (asked.size() < 2)

@@ -19,10 +19,10 @@ void serve_encrypted(zmq::socket_t& s, const key_pair& own);
 // Makes `s` connect to the owner of `server_key`.
 void connect_encrypted(zmq::socket_t& s, const key_pair& own, const std::string& server_key);
 
-class doorkeeper {
+class zap_authenticator {
 public:
   // Requires: no socket of the context is bound yet.
-  explicit doorkeeper(zmq::context_t& context);
+  explicit zap_authenticator(zmq::context_t& context);
   void* handle() { return socket_.handle(); }
   int fd() { return socket_.get(zmq::sockopt::fd); } // readable when requests may be pending
   // Answers pending requests; a key is 64 hex digits, or empty if there is none. Accepted peers are

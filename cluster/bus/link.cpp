@@ -30,7 +30,7 @@ std::string_view name_of(link_state s) noexcept {
 }
 
 link::link(hello self, process_id peer, link_options options, instant now, std::uint64_t intake)
-    : self_(std::move(self)), peer_(peer), options_(options), heard_(now), ticked_(now),
+    : self_(std::move(self)), peer_(peer), options_(options), last_received_(now), ticked_(now),
       beat_due_(now), greet_due_(now), greet_wait_(options.greet_interval) {
   in_.intake = intake;
   out_.next = intake + 1;
@@ -38,11 +38,11 @@ link::link(hello self, process_id peer, link_options options, instant now, std::
 
 bool link::is_gone(instant now) const noexcept {
   return peer_hello_ && peer_hello_->role == role::client && !is_up() &&
-         now - heard_ >= options_.heartbeat_timeout;
+         now - last_received_ >= options_.heartbeat_timeout;
 }
 
-void link::connect(const std::string& endpoint, epoch_id epoch, link_effects& fx) {
-  if (epoch && (epoch < life_ || (epoch == life_ && is_up())))
+void link::connect(const std::string& endpoint, epoch_id incarnation, link_effects& fx) {
+  if (incarnation && (incarnation < incarnation_ || (incarnation == incarnation_ && is_up())))
     return;
   if (state_ != link_state::down && endpoint == endpoint_)
     return;
@@ -73,7 +73,7 @@ void link::bus_connected(instant now, link_effects& fx) {
   if (in_.is_open)
     acknowledge(fx);
   else if (refusal_)
-    tell_refusal(fx);
+    send_refusal(fx);
 }
 
 void link::bus_disconnected(const std::string& why, link_effects& fx) {
@@ -98,7 +98,7 @@ void link::lose(const std::string& why, instant now, link_effects& fx) {
 void link::leave_up(const std::string& why, link_effects& fx) {
   if (state_ != link_state::up)
     return;
-  fx.went_down = link_down{life_, why};
+  fx.went_down = link_down{incarnation_, why};
   reason_ = why;
   state_ = link_state::greeting;
   out_.is_acked = false;
@@ -126,9 +126,9 @@ void link::acknowledge(link_effects& fx) const {
       {hello_ack{self_.process, self_.incarnation, options_.window_bytes, {}}, in_.session, {}});
 }
 
-void link::tell_refusal(link_effects& fx) const {
+void link::send_refusal(link_effects& fx) const {
   fx.send.push_back({hello_ack{self_.process, self_.incarnation, 0, refusal_->why},
-                     refusal_->session, refusal_->epoch});
+                     refusal_->session, refusal_->incarnation});
 }
 
 void link::rise_if_greeted(instant now, link_effects& fx) {
@@ -136,7 +136,7 @@ void link::rise_if_greeted(instant now, link_effects& fx) {
     return;
   state_ = link_state::up;
   reason_.clear();
-  heard_ = now;
+  last_received_ = now;
   beat_due_ = now + options_.heartbeat_interval;
   fx.went_up = peer_hello_;
 }
@@ -144,7 +144,7 @@ void link::rise_if_greeted(instant now, link_effects& fx) {
 verdict link::judge(const envelope& e, std::size_t size_bytes, instant now, link_effects& fx) {
   if (e.target != self_.process)
     return verdict::bad;
-  if (e.source_incarnation < life_)
+  if (e.source_incarnation < incarnation_)
     return verdict::stale;
   if (e.kind == hello_kind)
     return e.target_incarnation && e.target_incarnation != self_.incarnation ? verdict::stale
@@ -153,7 +153,7 @@ verdict link::judge(const envelope& e, std::size_t size_bytes, instant now, link
     return verdict::bad;
   if (e.target_incarnation != self_.incarnation)
     return verdict::stale;
-  if (e.source_incarnation != life_ || !in_.is_open)
+  if (e.source_incarnation != incarnation_ || !in_.is_open)
     return verdict::early;
   if (e.sequence < in_.first)
     return verdict::stale;
@@ -162,7 +162,7 @@ verdict link::judge(const envelope& e, std::size_t size_bytes, instant now, link
     return verdict::lost;
   }
   ++in_.next;
-  heard_ = now;
+  last_received_ = now;
   if (e.kind == hello_ack_kind || e.kind == heartbeat_kind || e.kind == credit_kind)
     return verdict::control;
   if (state_ == link_state::greeting) {
@@ -198,10 +198,10 @@ verdict link::on_hello(const envelope& e, const hello& h, std::optional<error> r
   if (e.version != protocol_version)
     refused = fail(errc::version_mismatch, "protocol version {} here, {} there", protocol_version,
                    e.version);
-  const bool is_new_life = h.incarnation != life_;
-  if (!is_new_life && session < in_.session)
+  const bool is_new_incarnation = h.incarnation != incarnation_;
+  if (!is_new_incarnation && session < in_.session)
     return verdict::stale;
-  if (!is_new_life && in_.is_open && session == in_.session) {
+  if (!is_new_incarnation && in_.is_open && session == in_.session) {
     if (e.sequence < in_.first)
       return verdict::stale;
     if (e.sequence != in_.next) {
@@ -209,7 +209,7 @@ verdict link::on_hello(const envelope& e, const hello& h, std::optional<error> r
       return verdict::lost;
     }
     ++in_.next; // our answer was lost or is in flight
-    heard_ = now;
+    last_received_ = now;
     if (state_ == link_state::greeting || state_ == link_state::up)
       acknowledge(fx);
     else if (h.endpoint != endpoint_)
@@ -227,7 +227,7 @@ verdict link::on_hello(const envelope& e, const hello& h, std::optional<error> r
 // The peer learns the reason if it is reachable over our connection. A known incarnation loses its
 // link; an unknown one cannot affect the one that is up.
 void link::refuse(const hello& h, std::uint64_t session, error why, instant now, link_effects& fx) {
-  if (h.incarnation != life_ && is_up())
+  if (h.incarnation != incarnation_ && is_up())
     return;
   refusal_ = refusal{h.incarnation, session, std::move(why)};
   in_.is_open = false;
@@ -235,18 +235,19 @@ void link::refuse(const hello& h, std::uint64_t session, error why, instant now,
     lose("refused: " + refusal_->why.message, now, fx);
   reason_ = refusal_->why.message;
   if (state_ == link_state::greeting)
-    tell_refusal(fx);
+    send_refusal(fx);
   else if (state_ == link_state::down)
     switch_to(h.endpoint, fx);
 }
 
 // A hello that opens a session: of a new incarnation, or of the same one greeting again.
 void link::adopt(const envelope& e, const hello& h, instant now, link_effects& fx) {
-  const bool was_known = static_cast<bool>(life_);
-  const bool is_new_life = h.incarnation != life_;
+  const bool was_known = static_cast<bool>(incarnation_);
+  const bool is_new_incarnation = h.incarnation != incarnation_;
   const bool was_up = state_ == link_state::up;
-  leave_up(is_new_life ? "a new incarnation of the peer greets" : "the peer greets again", fx);
-  life_ = h.incarnation;
+  leave_up(is_new_incarnation ? "a new incarnation of the peer greets" : "the peer greets again",
+           fx);
+  incarnation_ = h.incarnation;
   peer_hello_ = h;
   refusal_.reset();
   const auto intake = in_.intake + 1;
@@ -256,18 +257,18 @@ void link::adopt(const envelope& e, const hello& h, instant now, link_effects& f
   in_.session = e.correlation;
   in_.first = e.sequence;
   in_.next = e.sequence + 1;
-  heard_ = now;
+  last_received_ = now;
   const bool elsewhere = h.endpoint != endpoint_;
   // A working connection is kept, since the configured address may differ from the peer's own name
   // for it. A connection to another incarnation is not kept.
   if (state_ == link_state::down ||
-      (elsewhere && (state_ == link_state::connecting || (was_known && is_new_life)))) {
+      (elsewhere && (state_ == link_state::connecting || (was_known && is_new_incarnation)))) {
     switch_to(h.endpoint, fx);
     return;
   }
   if (state_ != link_state::greeting)
     return;
-  if (was_up || (was_known && is_new_life))
+  if (was_up || (was_known && is_new_incarnation))
     greet(now, fx);
   acknowledge(fx);
   rise_if_greeted(now, fx);
@@ -316,13 +317,13 @@ void link::grant(link_effects& fx) {
 void link::tick(instant now, std::uint64_t steps, link_effects& fx) {
   // If this process was stopped, the peer's heartbeats are still unread: that is no silence.
   if (now - ticked_ > options_.heartbeat_timeout / 2)
-    heard_ = now;
+    last_received_ = now;
   ticked_ = now;
   if (state_ == link_state::greeting && now >= greet_due_)
     greet_again(now, fx);
   if (state_ != link_state::up)
     return;
-  if (now - heard_ >= options_.heartbeat_timeout) {
+  if (now - last_received_ >= options_.heartbeat_timeout) {
     lose(fmt::format("silent for {} ms", options_.heartbeat_timeout.count()), now, fx);
     return;
   }
@@ -343,7 +344,7 @@ envelope link::stamp(actor_id target, actor_id source, std::uint64_t correlation
   e.source_incarnation = self_.incarnation;
   e.target = peer_;
   if (kind != hello_kind)
-    e.target_incarnation = life_;
+    e.target_incarnation = incarnation_;
   e.source_actor = source;
   e.target_actor = target;
   e.correlation = correlation;

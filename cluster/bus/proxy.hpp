@@ -6,8 +6,8 @@
 #pragma once
 
 #include "actors/interfaces.hpp"
-#include "cluster/bus/exchange.hpp"
-#include "cluster/bus/resident_actors.hpp"
+#include "cluster/bus/message_router.hpp"
+#include "cluster/bus/pinned_actors.hpp"
 
 namespace baton::cluster {
 namespace detail {
@@ -47,8 +47,8 @@ private:
 template <class Handle>
 class proxy final : public caf::monitorable_actor {
 public:
-  proxy(caf::actor_config& config, exchange& links, process_id node, actor_id target)
-      : caf::monitorable_actor(config), links_(links), node_(node), target_(target) {}
+  proxy(caf::actor_config& config, message_router& links, process_id process, actor_id target)
+      : caf::monitorable_actor(config), links_(links), process_(process), target_(target) {}
 
   const char* name() const override { return "proxy"; }
 
@@ -56,12 +56,12 @@ public:
     if (!what || handle_system_message(*what, context, false))
       return;
     if (auto m = signature<Handle>::crossing(what->content()))
-      links_.post(node_, target_, std::move(*m));
+      links_.post(process_, target_, std::move(*m));
   }
 
 private:
-  exchange& links_;
-  process_id node_;
+  message_router& links_;
+  process_id process_;
   actor_id target_;
 };
 
@@ -69,7 +69,7 @@ private:
 template <class Handle, class M>
 void hand_over(const Handle& to, M&& content) {
   if (auto* actor = caf::actor_cast<caf::abstract_actor*>(to))
-    actor->eq_impl(caf::make_message_id(), nullptr, resident_actors::here(),
+    actor->eq_impl(caf::make_message_id(), nullptr, pinned_actors::here(),
                    std::forward<M>(content));
 }
 
@@ -78,10 +78,11 @@ void hand_over(const Handle& to, M&& content) {
 // `links` must outlive the actors that hold the handle. Local messages (peer_up, tick ...) are
 // dropped. Messages of this process to one peer keep their order across proxies.
 template <class Handle>
-Handle make_proxy(caf::actor_system& system, exchange& links, process_id node, actor_id target) {
+Handle make_proxy(caf::actor_system& system, message_router& links, process_id process,
+                  actor_id target) {
   caf::actor_config config;
   auto made = caf::make_actor<detail::proxy<Handle>, caf::strong_actor_ptr>(
-      system.next_actor_id(), system.node(), &system, config, links, node, target);
+      system.next_actor_id(), system.node(), &system, config, links, process, target);
   return caf::actor_cast<Handle>(std::move(made));
 }
 
@@ -89,7 +90,7 @@ Handle make_proxy(caf::actor_system& system, exchange& links, process_id node, a
 // as one for an unknown actor. The router keeps `choose` until withdraw(id) or stop(). Handle
 // choose(const envelope&, const message&)
 template <class Handle, class Choose>
-void deliver_to_chosen(exchange& links, actor_id id, Choose choose) {
+void deliver_to_chosen(message_router& links, actor_id id, Choose choose) {
   links.publish(id, [&links, choose = std::move(choose)](const envelope& e, message&& m) {
     const Handle& to = choose(e, m);
     std::visit(
@@ -106,7 +107,7 @@ void deliver_to_chosen(exchange& links, actor_id id, Choose choose) {
 
 // The same, with one handle for all messages.
 template <class Handle>
-void deliver_to(exchange& links, actor_id id, Handle to) {
+void deliver_to(message_router& links, actor_id id, Handle to) {
   deliver_to_chosen<Handle>(links, id,
                             [to](const envelope&, const message&) -> const Handle& { return to; });
 }

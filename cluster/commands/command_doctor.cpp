@@ -132,7 +132,7 @@ result<void> check_network_is_free(const cluster_config& config) {
 finding check_addresses(const cluster_base& cluster) {
   const auto& config = cluster.config;
   if (const auto alive = cluster.dir.alive(); !alive.empty()) {
-    if (noted_name(cluster.dir).value_or(config.name) != config.name)
+    if (recorded_name(cluster.dir).value_or(config.name) != config.name)
       return {"run directory", doctor_verdict::bad,
               check_not_running(cluster.dir, config).error().message, ""};
     return {"run directory", doctor_verdict::good,
@@ -222,7 +222,7 @@ std::vector<finding> look_at_models(const cluster_config& config) {
 std::vector<finding> check_pythons(const cluster_config& config) {
   std::vector<finding> findings;
   for (const auto& python : pythons_of(commands_of_workers(config))) {
-    const auto said = ask_python(python);
+    const auto said = check_python(python);
     const auto is = said.is_good     ? doctor_verdict::good
                     : said.is_needed ? doctor_verdict::bad
                                      : doctor_verdict::advice;
@@ -233,7 +233,7 @@ std::vector<finding> check_pythons(const cluster_config& config) {
 
 // Without a nodes.toml, checks the python3 that commands name by default.
 finding check_python_here() {
-  const auto said = ask_python({{"python3"}, {}});
+  const auto said = check_python({{"python3"}, {}});
   return {"python3, for workers", said.is_good ? doctor_verdict::good : doctor_verdict::advice,
           said.found, said.fix};
 }

@@ -33,7 +33,7 @@ int command_down(const std::string& which, std::chrono::seconds patience) {
   for (const auto& note : dir->alive())
     if (note.name == "root") {
       has_root = true;
-      signal_noted(note, SIGTERM);
+      signal_recorded(note, SIGTERM);
     }
   if (has_root && wait_gone(*dir, clock::now() + patience)) {
     std::puts("stopped");
@@ -41,7 +41,7 @@ int command_down(const std::string& which, std::chrono::seconds patience) {
   }
   for (int number : {SIGTERM, SIGKILL}) {
     for (const auto& note : dir->alive())
-      signal_noted(note, number);
+      signal_recorded(note, number);
     if (wait_gone(*dir, clock::now() + std::chrono::seconds(5))) {
       std::puts(has_root ? "stopped (what did not go by itself was ended)"
                          : "stopped (there was no root)");

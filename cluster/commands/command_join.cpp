@@ -1,10 +1,10 @@
 // `cluster join`: makes this machine a node of a cluster. Asks the join server of `cluster up`
 // until there is a plan, checks that this machine can do its part, and becomes the node's agent.
-#include "cluster/bus/bus_zmq_desk.hpp"
+#include "cluster/bus/bus_zmq_rpc.hpp"
 #include "cluster/bus/reach.hpp"
 #include "cluster/commands/commands.hpp"
 #include "cluster/config/pipelines.hpp"
-#include "cluster/files/life_clock.hpp"
+#include "cluster/files/incarnation_clock.hpp"
 #include "cluster/join/join_book.hpp"
 #include "cluster/join/link_probe.hpp"
 #include "cluster/plan/device_check.hpp"
@@ -47,7 +47,7 @@ result<std::optional<join_grant>> ask_until_granted(const std::string& server, c
   };
   do {
     request.clock_micros = wall_micros();
-    auto text = ask_desk(server, own, text_of(request), join_answer_patience);
+    auto text = rpc_call(server, own, text_of(request), join_answer_patience);
     if (!text && text.error().code != errc::link_down)
       return text.error();
     if (!text) {
@@ -88,17 +88,17 @@ result<cluster_contexts> settle(const run_dir& dir, const join_grant& grant,
                                 const std::filesystem::path& key_file) {
   if (auto ok = dir.write(dir.config().filename().string(), grant.nodes.config); !ok)
     return ok.error();
-  if (auto ok = note_keys(dir, grant.keys); !ok)
+  if (auto ok = record_keys(dir, grant.keys); !ok)
     return ok.error();
-  plan_note with;
+  plan_record with;
   with.build = build_version();
   with.members = grant.nodes.members;
   with.known = grant.known;
-  with.network = network_note{grant.host, grant.root_host, grant.port, grant.root_key,
-                              std::filesystem::absolute(key_file)};
+  with.network = network_record{grant.host, grant.root_host, grant.port, grant.root_key,
+                                std::filesystem::absolute(key_file)};
   for (std::uint32_t p = 0; p < grant.pipelines.size(); ++p)
     if (has_devices_on(config, p, node)) // other models need no file here
-      with.pipelines[p].generations = noted_elsewhere(grant.pipelines[p].shards);
+      with.pipelines[p].generations = agent_record_of(grant.pipelines[p].shards);
   auto all = load_contexts(dir.config(), with, dir);
   if (!all)
     return all;
@@ -106,7 +106,7 @@ result<cluster_contexts> settle(const run_dir& dir, const join_grant& grant,
     if (auto ok = check_model(context, grant.pipelines.at(context.pipeline()).model_fingerprint);
         !ok)
       return ok.error();
-  if (auto ok = note_plan(dir, all->base.made_with); !ok)
+  if (auto ok = record_plan(dir, all->base.made_with); !ok)
     return ok.error();
   return all;
 }
@@ -125,7 +125,7 @@ result<void> check_reach(const join_options& options, const key_pair& own,
     return fail(errc::bad_config, "{}: nodes.host must be this machine's address",
                 port.error().message);
   const auto text =
-      ask_desk(options.server, own, text_of(reach_request{options.node, port->number()}),
+      rpc_call(options.server, own, text_of(reach_request{options.node, port->number()}),
                join_answer_patience);
   if (!text)
     return text.error();
@@ -174,7 +174,7 @@ int command_join(const join_options& options) {
   const auto cannot = [&](const error& why) {
     request.failed = why.message;
     request.clock_micros = wall_micros();
-    static_cast<void>(ask_desk(options.server, *own, text_of(request), join_answer_patience));
+    static_cast<void>(rpc_call(options.server, *own, text_of(request), join_answer_patience));
     return refuse_start(why);
   };
   auto named = parse_config(grant.nodes.config, "nodes.toml");
@@ -197,9 +197,9 @@ int command_join(const join_options& options) {
   ENSURE(agent != nullptr, "the plan has every node that joins");
   role_arguments arguments;
   arguments.config = dir->config();
-  arguments.incarnation = life_clock(*dir, agent->name, wall_micros).next();
-  arguments.index = place::index_of_agent(agent->process);
-  if (auto ok = note_running(*dir, named->name); !ok) // the node runs without it
+  arguments.incarnation = incarnation_clock(*dir, agent->name, wall_micros).next();
+  arguments.index = process_ids::index_of_agent(agent->process);
+  if (auto ok = record_running(*dir, named->name); !ok) // the node runs without it
     spdlog::warn("{}", ok.error().message);
   std::printf("joined as %s; log: %s\n", options.node.c_str(),
               dir->log("agent-" + options.node).c_str());

@@ -4,7 +4,7 @@
 //     --the processes here listen with it--> the join server revokes older keys
 //
 // If interrupted, run it again: until the end both keys are valid.
-#include "cluster/bus/bus_zmq_desk.hpp"
+#include "cluster/bus/bus_zmq_rpc.hpp"
 #include "cluster/commands/commands.hpp"
 #include "cluster/join/join_book.hpp"
 #include "cluster/plan/addresses.hpp"
@@ -25,7 +25,7 @@ constexpr std::chrono::milliseconds key_look_interval{100};
 // This machine, as the others know it.
 struct here {
   run_dir dir;
-  network_note network;
+  network_record network;
   std::string node;
   std::string shown; // for people
 
@@ -33,14 +33,14 @@ struct here {
 };
 
 result<here> look_around(const run_dir& dir) {
-  const auto plan = noted_plan(dir);
+  const auto plan = recorded_plan(dir);
   if (!plan || !plan->network)
     return fail(errc::conflict, "this cluster is on one machine: its processes connect through "
                                 "private sockets, without keys");
   auto own = read_key_file(plan->network->key_file);
   if (!own)
     return own.error();
-  const auto keys = noted_keys(dir);
+  const auto keys = recorded_keys(dir);
   const auto* node = keys.owner(own->public_key);
   if (node == nullptr)
     return fail(errc::conflict, "{}: the cluster that runs here does not know this key",
@@ -65,18 +65,18 @@ result<std::string> notify_server(const here& at, const key_pair& with, const ke
   const auto address =
       fmt::format("tcp://{}:{}", at.network.root_host, at.network.port + join_port_offset);
   auto server_key =
-      at.node == root_machine ? with.public_key : noted_keys(at.dir).newest(root_machine);
+      at.node == root_machine ? with.public_key : recorded_keys(at.dir).newest(root_machine);
   if (server_key.empty())
     server_key = at.network.root_key;
   error last;
   std::string shown;
   for (const auto until = clock::now() + patience; clock::now() < until;
        std::this_thread::sleep_for(key_look_interval)) {
-    auto text = ask_desk(address + "#" + server_key, with, text_of(what), server_answer_patience);
+    auto text = rpc_call(address + "#" + server_key, with, text_of(what), server_answer_patience);
     if (!text) {
       last = text.error();
       server_key =
-          noted_keys(at.dir).next_after(server_key); // the server may be changing its own key
+          recorded_keys(at.dir).next_after(server_key); // the server may be changing its own key
       continue;
     }
     const auto answer = join_answer_from(*text);
@@ -101,8 +101,8 @@ result<std::string> notify_server(const here& at, const key_pair& with, const ke
 result<std::size_t> wait_until_all_use(const here& at, const std::string& key) {
   for (const auto until = clock::now() + patience;;) {
     const auto alive = at.dir.alive();
-    const auto late = std::find_if(alive.begin(), alive.end(), [&](const process_note& n) {
-      return at.dir.noted_key(n.name) != key;
+    const auto late = std::find_if(alive.begin(), alive.end(), [&](const process_record& n) {
+      return at.dir.recorded_key(n.name) != key;
     });
     if (late == alive.end())
       return alive.size();

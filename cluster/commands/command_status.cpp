@@ -55,7 +55,7 @@ using worker_places = std::map<std::string, std::string>;
 worker_places noted_places(const cluster_status& s, const run_dir& dir) {
   worker_places all;
   for (const auto& n : s.nodes)
-    if (auto device = dir.noted_device(n.name); !device.empty())
+    if (auto device = dir.recorded_device(n.name); !device.empty())
       all.emplace(n.name, std::move(device));
   return all;
 }

@@ -88,7 +88,7 @@ result<join_grant> grant_of(const cluster_contexts& all, const std::filesystem::
     auto file = model::open_model(c.config.model.path);
     if (!file)
       return file.error();
-    g.pipelines.push_back({(*file)->fingerprint(), c.noted().generations->now});
+    g.pipelines.push_back({(*file)->fingerprint(), c.record().generations->now});
   }
   return g;
 }
@@ -102,7 +102,7 @@ result<void> check_devices_here(const cluster_config& config, const run_dir& dir
   return {};
 }
 
-int up_over_machines(const cluster_config& config, const up_options& options, plan_note with,
+int up_over_machines(const cluster_config& config, const up_options& options, plan_record with,
                      bool is_left) {
   const auto key_file =
       config.network.key_file.empty() ? default_key_file() : config.network.key_file;
@@ -125,8 +125,8 @@ int up_over_machines(const cluster_config& config, const up_options& options, pl
     if (!wait_for_all(**server, options.json))
       return exit_failed;
     with.known.merge((*server)->gathered());
-    with.network = network_note{config.network.host, config.network.host, config.network.port,
-                                own->public_key, std::filesystem::absolute(key_file)};
+    with.network = network_record{config.network.host, config.network.host, config.network.port,
+                                  own->public_key, std::filesystem::absolute(key_file)};
   }
   auto all = load_contexts(options.config, std::move(with));
   if (!all)
@@ -156,12 +156,12 @@ int command_up(const up_options& options) {
   auto with = with_this_machine();
   const bool is_left = !dir->alive().empty();
   if (is_left) {
-    auto noted = noted_plan(*dir);
+    auto noted = recorded_plan(*dir);
     if (!noted)
       return refused(left_with_another(*dir, config->name, "and has noted no plan"));
     with = std::move(*noted);
     auto members = with.members; // of that cluster, except for nodes that were added to nodes.toml
-    if (auto ok = take_places(members, *config); !ok)
+    if (auto ok = assign_agent_indices(members, *config); !ok)
       return refused(left_with_another(*dir, config->name,
                                        fmt::format("with another configuration than {}: {}",
                                                    options.config.string(), ok.error().message)));

@@ -321,7 +321,7 @@ result<void> read_nodes(const toml::node* nodes, const std::string& origin,
                      fmt::format("two nodes are on {}: give one node all its devices", node->host));
     if (!names.insert(node->name).second)
       return bad_key(origin, path + ".name", fmt::format("two nodes are named '{}'", node->name));
-    node->place = static_cast<std::uint32_t>(i);
+    node->agent_index = static_cast<std::uint32_t>(i);
     config.nodes.push_back(std::move(*node));
   }
   return {};
@@ -407,7 +407,7 @@ result<cluster_config> read_whole_config(const toml::table& root, const std::str
     return ok.error();
   if (auto ok = read_nodes(nodes, origin, config); !ok)
     return ok.error();
-  if (auto ok = deal_devices(config); !ok)
+  if (auto ok = assign_devices(config); !ok)
     return bad_key(origin, ok.error().param, ok.error().message);
   return config;
 }

@@ -199,7 +199,7 @@ struct node_config {
   bool waits = false;               // gets no layers until `cluster add-node`
   std::vector<std::uint32_t> owners = {}; // pipeline of each device; empty: the first
 
-  std::uint32_t place = 0; // of its agent: position in the file, or see membership.hpp
+  std::uint32_t agent_index = 0; // of its agent: position in the file, or see membership.hpp
 
   std::uint32_t owner(std::size_t device) const { return owners.empty() ? 0 : owners.at(device); }
   friend bool operator==(const node_config&, const node_config&) = default;

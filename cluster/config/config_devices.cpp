@@ -84,18 +84,18 @@ result<void> worker_keys::apply(const std::string& origin, cluster_config& confi
                      "cluster.number_of_gpu must be a number from 0 to {}", device_ids_max);
     config.number_of_gpu = static_cast<std::uint32_t>(*most);
   }
-  const auto words = parse_launcher_words(cpu_launcher_args);
-  if (!words)
+  const auto args = parse_launcher_args(cpu_launcher_args);
+  if (!args)
     return bad_key(origin, "cluster.cpu_launcher_args", "cluster.cpu_launcher_args: {}",
-                   words.error().message);
-  if (!words->notes.empty())
+                   args.error().message);
+  if (!args->notes.empty())
     return bad_key(origin, "cluster.cpu_launcher_args",
                    "cluster.cpu_launcher_args has an option without effect here: {}",
-                   words->notes.front());
+                   args->notes.front());
   if (!cpu_launcher_args.empty() && !cpu_launcher_enable)
     return bad_key(origin, "cluster.cpu_launcher_args",
                    "cluster.cpu_launcher_args needs cpu_launcher_enable = true");
-  config.launcher = words->how;
+  config.launcher = args->how;
   config.launcher.is_enabled = cpu_launcher_enable;
   return {};
 }

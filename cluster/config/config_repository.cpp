@@ -11,11 +11,11 @@ namespace {
 constexpr double poll_seconds_max = 86400;
 constexpr double poll_seconds_min = 0.1;
 
-struct control_word {
-  std::string_view word; // Triton's name
+struct control_name {
+  std::string_view name; // Triton's name
   model_control means;
 };
-constexpr control_word controls[] = {{"none", model_control::none},
+constexpr control_name controls[] = {{"none", model_control::none},
                                      {"poll", model_control::poll},
                                      {"explicit", model_control::clients}};
 
@@ -50,7 +50,7 @@ result<void> read_repository(const toml::node* node, const std::string& origin,
     return bad_value(origin, "model_repository.path", "is missing: the directory of the models");
   r.path = path;
   const auto* known = std::find_if(std::begin(controls), std::end(controls),
-                                   [&](const control_word& c) { return c.word == control; });
+                                   [&](const control_name& c) { return c.name == control; });
   if (known == std::end(controls))
     return bad_value(origin, "model_repository.control_mode",
                      "is '{}': use \"none\", \"poll\" or \"explicit\"", control);
@@ -105,8 +105,8 @@ result<void> read_store(const toml::node* node, const std::string& origin, clust
 
 std::string_view name_of(model_control mode) noexcept {
   return std::find_if(std::begin(controls), std::end(controls),
-                      [&](const control_word& c) { return c.means == mode; })
-      ->word;
+                      [&](const control_name& c) { return c.means == mode; })
+      ->name;
 }
 
 bool is_archive_name(std::string_view text) noexcept {
@@ -121,10 +121,11 @@ store_load read_store_load(std::string_view text) noexcept {
 }
 
 bool is_store_load(std::string_view text) noexcept {
-  const auto said = read_store_load(text);
-  const bool is_url = is_archive_url(said.archive) && said.archive.size() <= archive_url_bytes_max;
-  return (is_url || is_archive_name(said.archive)) &&
-         (said.archive.size() == text.size() || is_name(said.model));
+  const auto parsed = read_store_load(text);
+  const bool is_url =
+      is_archive_url(parsed.archive) && parsed.archive.size() <= archive_url_bytes_max;
+  return (is_url || is_archive_name(parsed.archive)) &&
+         (parsed.archive.size() == text.size() || is_name(parsed.model));
 }
 
 result<void> read_changing_models(const toml::node* repository, const toml::node* store,

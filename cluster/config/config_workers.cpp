@@ -159,8 +159,8 @@ result<void> check_queue(const worker_config& w, const std::string& path,
   return {};
 }
 
-result<void> check_words(const worker_config& w, const std::string& path,
-                         const std::string& origin) {
+result<void> check_identity(const worker_config& w, const std::string& path,
+                            const std::string& origin) {
   if (!is_name(w.name))
     return bad_key(origin, path + ".name", "{}.name must be 1 to 64 of [A-Za-z0-9._-]", path);
   if (!is_name(w.platform))
@@ -238,7 +238,7 @@ result<worker_config> read_worker(const toml::table* table, const std::string& p
     return ok.error();
   if (auto ok = check_queue(w, path, origin); !ok)
     return ok.error();
-  if (auto ok = check_words(w, path, origin); !ok)
+  if (auto ok = check_identity(w, path, origin); !ok)
     return ok.error();
   if (auto ok = w.triton_config.empty() ? result<void>() : check_triton_config(w.triton_config);
       !ok)

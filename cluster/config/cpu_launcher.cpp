@@ -15,33 +15,34 @@ namespace {
 constexpr std::uint32_t launcher_number_max = 4096; // limit of counts and core numbers
 constexpr std::uint32_t latency_cores = 4;          // per process in --latency-mode
 
-struct idle_word {
-  std::string_view word;
+struct ignored_option {
+  std::string_view option;
   bool has_value;
   std::string_view why;
 };
 // Options of run_cpu that have no effect here.
-constexpr std::array idle_words{
-    idle_word{"--ninstances", true, "TorchServe sets it itself: the number of workers"},
-    idle_word{"--rank", true, "TorchServe sets it itself: the worker's number"},
-    idle_word{"--multi-instance", false, "workers.count sets the number"},
-    idle_word{"--throughput-mode", false,
-              "a worker for each NUMA node is workers.count, and cores are shared out in order"},
-    idle_word{"--skip-cross-node-cores", false,
-              "cores are shared out in order: --node-id keeps workers on one NUMA node"},
-    idle_word{"--disable-numactl", false, "numactl is not used: the kernel binds the process"},
-    idle_word{"--disable-taskset", false, "taskset is not used: the kernel binds the process"},
-    idle_word{"--use-default-allocator", false, "it is always used"},
-    idle_word{"--enable-tcmalloc", false,
-              "LD_PRELOAD in the environment of `cluster up` names the library"},
-    idle_word{"--enable-jemalloc", false,
-              "LD_PRELOAD in the environment of `cluster up` names the library"},
-    idle_word{"--disable-iomp", false, "it is always off: torch's own OpenMP is used"},
-    idle_word{"--log-path", true, "each worker has a log in the run directory"},
-    idle_word{"--log-file-prefix", true, "each worker has a log in the run directory"},
-    idle_word{"--module", false, "workers.command sets the program"},
-    idle_word{"-m", false, "workers.command sets the program"},
-    idle_word{"--no-python", false, "workers.command sets the program"},
+constexpr std::array ignored_options{
+    ignored_option{"--ninstances", true, "TorchServe sets it itself: the number of workers"},
+    ignored_option{"--rank", true, "TorchServe sets it itself: the worker's number"},
+    ignored_option{"--multi-instance", false, "workers.count sets the number"},
+    ignored_option{
+        "--throughput-mode", false,
+        "a worker for each NUMA node is workers.count, and cores are shared out in order"},
+    ignored_option{"--skip-cross-node-cores", false,
+                   "cores are shared out in order: --node-id keeps workers on one NUMA node"},
+    ignored_option{"--disable-numactl", false, "numactl is not used: the kernel binds the process"},
+    ignored_option{"--disable-taskset", false, "taskset is not used: the kernel binds the process"},
+    ignored_option{"--use-default-allocator", false, "it is always used"},
+    ignored_option{"--enable-tcmalloc", false,
+                   "LD_PRELOAD in the environment of `cluster up` names the library"},
+    ignored_option{"--enable-jemalloc", false,
+                   "LD_PRELOAD in the environment of `cluster up` names the library"},
+    ignored_option{"--disable-iomp", false, "it is always off: torch's own OpenMP is used"},
+    ignored_option{"--log-path", true, "each worker has a log in the run directory"},
+    ignored_option{"--log-file-prefix", true, "each worker has a log in the run directory"},
+    ignored_option{"--module", false, "workers.command sets the program"},
+    ignored_option{"-m", false, "workers.command sets the program"},
+    ignored_option{"--no-python", false, "workers.command sets the program"},
 };
 
 std::optional<std::uint32_t> launcher_number(std::string_view text, std::uint32_t least) {
@@ -67,35 +68,35 @@ std::vector<std::uint32_t> launcher_numbers(std::string_view text) {
   return numbers;
 }
 
-std::vector<std::string> split_words(std::string_view text) {
-  std::vector<std::string> words;
+std::vector<std::string> split_args(std::string_view text) {
+  std::vector<std::string> args;
   constexpr std::string_view space = " \t";
   for (auto at = text.find_first_not_of(space); at != text.npos;) {
     const auto end = std::min(text.find_first_of(space, at), text.size());
-    words.emplace_back(text.substr(at, end - at));
+    args.emplace_back(text.substr(at, end - at));
     at = text.find_first_not_of(space, end);
   }
-  return words;
+  return args;
 }
 
 // run_cpu also accepts '_' for '-' in options, and values after '='.
 class launcher_reader {
 public:
   explicit launcher_reader(std::string_view text) {
-    for (auto& word : split_words(text)) {
-      const auto mark = word.starts_with("--") ? word.find('=') : word.npos;
-      auto name = word.substr(0, mark);
+    for (auto& option : split_args(text)) {
+      const auto mark = option.starts_with("--") ? option.find('=') : option.npos;
+      auto name = option.substr(0, mark);
       if (name.starts_with("--"))
         std::replace(name.begin(), name.end(), '_', '-');
-      words_.push_back(std::move(name));
-      if (mark != word.npos)
-        words_.push_back(word.substr(mark + 1));
+      args_.push_back(std::move(name));
+      if (mark != option.npos)
+        args_.push_back(option.substr(mark + 1));
     }
   }
 
-  result<launcher_words> read() {
-    while (at_ < words_.size())
-      if (auto wrong = take(words_[at_++]))
+  result<launcher_args> read() {
+    while (at_ < args_.size())
+      if (auto wrong = take(args_[at_++]))
         return *std::move(wrong);
     if (!made_.how.core_list.empty() && made_.how.cores_per_process == 0)
       return wrong("--core-list", "needs --ncores-per-instance, as run_cpu does");
@@ -103,76 +104,76 @@ public:
   }
 
 private:
-  static error wrong(std::string_view word, std::string_view why) {
-    return fail(errc::bad_config, "{} {}", word.substr(0, 40), why);
+  static error wrong(std::string_view option, std::string_view why) {
+    return fail(errc::bad_config, "{} {}", option.substr(0, 40), why);
   }
-  std::string_view value() { return at_ < words_.size() ? words_[at_++] : std::string_view(); }
+  std::string_view value() { return at_ < args_.size() ? args_[at_++] : std::string_view(); }
 
-  void keep(std::string_view word, std::string_view said = {}) {
-    made_.taken.emplace_back(word);
-    if (!said.empty())
-      made_.taken.emplace_back(said);
+  void keep(std::string_view option, std::string_view given = {}) {
+    made_.taken.emplace_back(option);
+    if (!given.empty())
+      made_.taken.emplace_back(given);
   }
 
-  std::optional<error> take(const std::string& word) {
+  std::optional<error> take(const std::string& option) {
     auto& how = made_.how;
-    if (word == "--use-logical-core") {
+    if (option == "--use-logical-core") {
       how.uses_logical_cores = true;
-      keep(word);
-    } else if (word == "--latency-mode") {
+      keep(option);
+    } else if (option == "--latency-mode") {
       how.cores_per_process = latency_cores;
-      keep(word);
-    } else if (word == "--ncores-per-instance") {
-      return take_cores_per_process(word);
-    } else if (word == "--node-id") {
-      const auto said = value();
-      if (!(how.numa_node = launcher_number(said, 0)))
-        return wrong(word, "needs the number of a NUMA node");
-      keep(word, said);
-    } else if (word == "--core-list") {
-      const auto said = value();
-      how.core_list = launcher_numbers(said);
+      keep(option);
+    } else if (option == "--ncores-per-instance") {
+      return take_cores_per_process(option);
+    } else if (option == "--node-id") {
+      const auto given = value();
+      if (!(how.numa_node = launcher_number(given, 0)))
+        return wrong(option, "needs the number of a NUMA node");
+      keep(option, given);
+    } else if (option == "--core-list") {
+      const auto given = value();
+      how.core_list = launcher_numbers(given);
       const std::set<std::uint32_t> each(how.core_list.begin(), how.core_list.end());
       if (each.empty() || each.size() != how.core_list.size())
-        return wrong(word, "needs core numbers, such as 0,1,2");
-      keep(word, said);
+        return wrong(option, "needs core numbers, such as 0,1,2");
+      keep(option, given);
     } else {
-      return take_idle(word);
+      return ignore(option);
     }
     return std::nullopt;
   }
 
-  std::optional<error> take_cores_per_process(const std::string& word) {
-    const auto said = value();
-    const auto number = launcher_number(said, 1);
+  std::optional<error> take_cores_per_process(const std::string& option) {
+    const auto given = value();
+    const auto number = launcher_number(given, 1);
     if (!number)
-      return wrong(word, "needs a number of cores");
-    if (at_ < words_.size() && launcher_number(words_[at_], 0))
-      return wrong(word, "has several numbers: all workers have the same number of cores here");
+      return wrong(option, "needs a number of cores");
+    if (at_ < args_.size() && launcher_number(args_[at_], 0))
+      return wrong(option, "has several numbers: all workers have the same number of cores here");
     made_.how.cores_per_process = *number;
-    keep(word, said);
+    keep(option, given);
     return std::nullopt;
   }
 
-  std::optional<error> take_idle(const std::string& word) {
-    const auto* found = std::find_if(idle_words.begin(), idle_words.end(),
-                                     [&](const idle_word& w) { return w.word == word; });
-    if (found == idle_words.end())
-      return wrong(word, "is not known: torch.backends.xeon.run_cpu has no such option");
+  std::optional<error> ignore(const std::string& option) {
+    const auto* found = std::find_if(ignored_options.begin(), ignored_options.end(),
+                                     [&](const ignored_option& w) { return w.option == option; });
+    if (found == ignored_options.end())
+      return wrong(option, "is not known: torch.backends.xeon.run_cpu has no such option");
     if (found->has_value)
       value();
-    made_.notes.push_back(fmt::format("{}: {}", word, found->why));
+    made_.notes.push_back(fmt::format("{}: {}", option, found->why));
     return std::nullopt;
   }
 
-  std::vector<std::string> words_;
+  std::vector<std::string> args_;
   std::size_t at_ = 0;
-  launcher_words made_;
+  launcher_args made_;
 };
 
 } // namespace
 
-result<launcher_words> parse_launcher_words(std::string_view text) {
+result<launcher_args> parse_launcher_args(std::string_view text) {
   return launcher_reader(text).read();
 }
 
@@ -206,10 +207,10 @@ std::vector<std::uint32_t> cores_of_worker(const cpu_launcher& how,
   const auto each =
       std::min(count, how.cores_per_process > 0 ? how.cores_per_process
                                                 : std::max(1u, count / std::max(1u, all)));
-  const auto places = count / each; // for one process each
+  const auto slots = count / each; // for one process each
   std::vector<std::uint32_t> taken;
-  for (std::uint32_t i = 0; i < std::min(own, places); ++i) {
-    const auto first = cores.begin() + static_cast<std::ptrdiff_t>((before + i) % places * each);
+  for (std::uint32_t i = 0; i < std::min(own, slots); ++i) {
+    const auto first = cores.begin() + static_cast<std::ptrdiff_t>((before + i) % slots * each);
     taken.insert(taken.end(), first, first + each);
   }
   std::sort(taken.begin(), taken.end());

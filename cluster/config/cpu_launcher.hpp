@@ -23,14 +23,14 @@ struct cpu_launcher {
   friend bool operator==(const cpu_launcher&, const cpu_launcher&) = default;
 };
 
-struct launcher_words {
+struct launcher_args {
   cpu_launcher how;               // is_enabled is not set
   std::vector<std::string> taken; // the options in effect
   std::vector<std::string> notes; // one per ignored option: "--rank: the reason"
 };
 // Errors: bad_config (an option that run_cpu does not know, or an invalid number; names the
 // option).
-result<launcher_words> parse_launcher_words(std::string_view text);
+result<launcher_args> parse_launcher_args(std::string_view text);
 
 struct machine_cores {
   std::vector<std::uint32_t> all;      // hardware threads of this process

@@ -19,8 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view hex_digits = "0123456789abcdef";
-constexpr std::string_view public_word = "public";
-constexpr std::string_view secret_word = "secret";
+constexpr std::string_view public_label = "public";
+constexpr std::string_view secret_label = "secret";
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -72,18 +72,18 @@ result<key_pair> read_key_file(const fs::path& file) {
   key_pair pair;
   std::string line;
   while (std::getline(in, line)) {
-    std::istringstream words(line);
-    std::string word;
+    std::istringstream fields(line);
+    std::string label;
     std::string key;
-    if (!(words >> word) || word.front() == '#')
+    if (!(fields >> label) || label.front() == '#')
       continue;
-    words >> key;
-    if (word == public_word)
+    fields >> key;
+    if (label == public_label)
       pair.public_key = key;
-    else if (word == secret_word)
+    else if (label == secret_label)
       pair.secret_key = key;
     else
-      return fail(errc::bad_config, "{}: '{}' is no line of a key file", file.string(), word);
+      return fail(errc::bad_config, "{}: '{}' is no line of a key file", file.string(), label);
   }
   if (!is_curve_key(pair.public_key) || !is_curve_key(pair.secret_key))
     return fail(errc::bad_config, "{}: holds no key pair (`cluster keygen`)", file.string());
@@ -101,7 +101,7 @@ result<void> write_key_file(const fs::path& file, const key_pair& pair) {
   const auto text =
       fmt::format("# Baton: this machine's key on the bus. The second line is secret: it is "
                   "this machine's identity.\n{} {}\n{} {}\n",
-                  public_word, pair.public_key, secret_word, pair.secret_key);
+                  public_label, pair.public_key, secret_label, pair.secret_key);
   const auto written = ::write(fd, text.data(), text.size());
   const bool is_whole = written == static_cast<ssize_t>(text.size()) && ::fsync(fd) == 0;
   ::close(fd);

@@ -8,7 +8,7 @@
 namespace baton::cluster {
 namespace {
 
-constexpr std::string_view retired_word = "retired ";
+constexpr std::string_view retired_label = "retired ";
 
 } // namespace
 
@@ -94,7 +94,7 @@ std::string machine_keys::text() const {
   std::string text;
   for (const auto& [machine, keys] : all_)
     for (const auto& k : keys)
-      text += fmt::format("{}{} {}\n", k.is_trusted ? "" : retired_word, k.key, machine);
+      text += fmt::format("{}{} {}\n", k.is_trusted ? "" : retired_label, k.key, machine);
   return text;
 }
 
@@ -102,9 +102,9 @@ machine_keys machine_keys::from(const std::string& text) {
   machine_keys keys;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
-    const bool is_retired = line.starts_with(retired_word);
+    const bool is_retired = line.starts_with(retired_label);
     if (is_retired)
-      line.erase(0, retired_word.size());
+      line.erase(0, retired_label.size());
     const auto key = line.substr(0, line.find(' '));
     if (!is_curve_key(key) || line.size() == key.size())
       continue;

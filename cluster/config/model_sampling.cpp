@@ -157,10 +157,10 @@ sampling_defaults sampling_of(const model_config& model) {
   return merged(model.sampling, model.sampling_of_files);
 }
 
-std::string sampling_line(const model_config& model) {
-  const auto said = values_of(model.sampling);
+std::string sampling_text(const model_config& model) {
+  const auto configured = values_of(model.sampling);
   const auto rest = values_of(rest_of(model.sampling_of_files, model.sampling));
-  auto line = said.empty() ? said : said + " (nodes.toml)";
+  auto line = configured.empty() ? configured : configured + " (nodes.toml)";
   if (!rest.empty())
     line += fmt::format("{}{} (the model's files)", line.empty() ? "" : "; ", rest);
   return line;

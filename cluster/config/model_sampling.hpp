@@ -17,6 +17,6 @@ result<sampling_defaults> sampling_of_file(const model::model_file& file);
 sampling_defaults sampling_of(const model_config& model);
 
 // "temperature 0.2, top_p 0.9 (nodes.toml); top_k 20 (the model's files)"; empty without defaults.
-std::string sampling_line(const model_config& model);
+std::string sampling_text(const model_config& model);
 
 } // namespace baton::cluster

@@ -8,7 +8,7 @@
 namespace baton::cluster {
 namespace {
 
-constexpr auto nobody = std::numeric_limits<std::uint32_t>::max();
+constexpr auto unassigned = std::numeric_limits<std::uint32_t>::max();
 
 bool may_use(const model_config& m, const node_config& n) {
   return m.nodes.empty() || std::find(m.nodes.begin(), m.nodes.end(), n.name) != m.nodes.end();
@@ -25,7 +25,7 @@ result<void> check_names(const cluster_config& config) {
 }
 
 std::size_t free_devices(const node_config& n) {
-  return static_cast<std::size_t>(std::count(n.owners.begin(), n.owners.end(), nobody));
+  return static_cast<std::size_t>(std::count(n.owners.begin(), n.owners.end(), unassigned));
 }
 
 // Takes devices of waiting or of other nodes in multiples of `at_a_time` per node, or none at all.
@@ -36,13 +36,13 @@ bool take_devices(cluster_config& config, const model_config& m, std::uint32_t p
   for (auto& n : nodes)
     while (n.waits == waits && may_use(m, n) && missing > 0 && free_devices(n) >= at_a_time)
       for (std::uint32_t i = 0; i < at_a_time; ++i, --missing)
-        *std::find(n.owners.begin(), n.owners.end(), nobody) = pipeline;
+        *std::find(n.owners.begin(), n.owners.end(), unassigned) = pipeline;
   if (missing == 0)
     config.nodes = std::move(nodes);
   return missing == 0;
 }
 
-result<void> deal_replica(cluster_config& config, const model_config& m, std::uint32_t pipeline) {
+result<void> assign_replica(cluster_config& config, const model_config& m, std::uint32_t pipeline) {
   // Prefers ranks of a stage on one node: they share memory, while the bus between nodes is slow.
   for (const auto at_a_time : {m.tensor_parallel_size, 1u})
     for (const bool waits : {false, true})
@@ -59,19 +59,19 @@ result<void> deal_replica(cluster_config& config, const model_config& m, std::ui
                     left);
 }
 
-void deal_waiting(cluster_config& config, const std::vector<std::uint32_t>& models) {
+void assign_waiting(cluster_config& config, const std::vector<std::uint32_t>& models) {
   std::vector<std::size_t> given(models.size());
   for (auto& n : config.nodes) {
     if (!n.waits || free_devices(n) == 0)
       continue;
-    auto to = nobody;
+    auto to = unassigned;
     for (std::uint32_t p = 0; p < models.size(); ++p)
-      if (may_use(config.models[models[p]], n) && (to == nobody || given[p] < given[to]))
+      if (may_use(config.models[models[p]], n) && (to == unassigned || given[p] < given[to]))
         to = p;
-    if (to == nobody)
+    if (to == unassigned)
       continue;
     ++given[to];
-    std::replace(n.owners.begin(), n.owners.end(), nobody, to);
+    std::replace(n.owners.begin(), n.owners.end(), unassigned, to);
   }
 }
 
@@ -84,21 +84,21 @@ std::vector<std::uint32_t> models_of_pipelines(const cluster_config& config) {
   return models;
 }
 
-result<void> deal_devices(cluster_config& config) {
+result<void> assign_devices(cluster_config& config) {
   if (auto ok = check_names(config); !ok)
     return ok;
   const auto models = models_of_pipelines(config);
   const bool is_one = models.size() == 1 && config.models[0].nodes.empty();
   for (auto& n : config.nodes)
-    n.owners.assign(n.devices.size(), is_one ? 0 : nobody);
+    n.owners.assign(n.devices.size(), is_one ? 0 : unassigned);
   if (is_one) // the plan reports a wrong number of devices
     return {};
   for (const bool names_nodes : {true, false})
     for (std::uint32_t p = 0; p < models.size(); ++p)
       if (const auto& m = config.models[models[p]]; m.nodes.empty() != names_nodes)
-        if (auto ok = deal_replica(config, m, p); !ok)
+        if (auto ok = assign_replica(config, m, p); !ok)
           return ok;
-  deal_waiting(config, models);
+  assign_waiting(config, models);
   for (const auto& n : config.nodes)
     if (free_devices(n) > 0)
       return fail_param(errc::bad_config, "nodes.devices",
@@ -108,7 +108,7 @@ result<void> deal_devices(cluster_config& config) {
   return {};
 }
 
-cluster_config view_of(const cluster_config& config, std::uint32_t pipeline) {
+cluster_config config_for(const cluster_config& config, std::uint32_t pipeline) {
   auto view = config;
   view.pipeline = pipeline;
   view.model = config.models.at(models_of_pipelines(config).at(pipeline));

@@ -22,10 +22,10 @@ std::vector<std::uint32_t> models_of_pipelines(const cluster_config& config);
 // that lacks devices takes those of waiting nodes and waits as well. Remaining waiting nodes go to
 // the pipelines with the fewest of them. Errors: bad_config (unknown node, too few or too many
 // devices).
-result<void> deal_devices(cluster_config& config);
+result<void> assign_devices(cluster_config& config);
 
 // The configuration for one pipeline: `model` is the one that it serves.
-cluster_config view_of(const cluster_config& config, std::uint32_t pipeline);
+cluster_config config_for(const cluster_config& config, std::uint32_t pipeline);
 
 // Whether a pipeline has a device on this node.
 bool has_devices_on(const cluster_config& config, std::uint32_t pipeline, std::string_view node);

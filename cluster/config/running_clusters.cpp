@@ -21,12 +21,12 @@ namespace baton::cluster {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* notes_name = "+running"; // never a cluster: is_name excludes '+'
-constexpr const char* unit_place = "/run/baton/baton";
-constexpr std::size_t note_bytes_max = 8192; // a name and a path
+constexpr const char* records_name = "+running"; // never a cluster: is_name excludes '+'
+constexpr const char* unit_runtime_dir = "/run/baton/baton";
+constexpr std::size_t record_bytes_max = 8192; // a name and a path
 
-std::vector<fs::path> own_places() {
-  return runtime_places(std::getenv("XDG_RUNTIME_DIR"), geteuid());
+std::vector<fs::path> own_runtime_dirs() {
+  return runtime_dirs(std::getenv("XDG_RUNTIME_DIR"), geteuid());
 }
 
 std::optional<struct stat> stat_of(const fs::path& path) {
@@ -34,18 +34,18 @@ std::optional<struct stat> stat_of(const fs::path& path) {
   return stat(path.c_str(), &info) == 0 ? std::optional(info) : std::nullopt;
 }
 
-bool may_trust(const struct stat& place) {
-  return place.st_uid == geteuid() || geteuid() == 0;
+bool may_trust(const struct stat& parent) {
+  return parent.st_uid == geteuid() || geteuid() == 0;
 }
 
-std::string note_file(const run_dir& dir) {
+std::string record_file(const run_dir& dir) {
   return fmt::format("{:016x}", digest_of(dir.path().string()));
 }
 
 // Nothing if the file is not a valid record.
-std::optional<running_cluster> read_note(const fs::path& file) {
+std::optional<running_cluster> read_record(const fs::path& file) {
   std::error_code failed;
-  if (fs::file_size(file, failed) > note_bytes_max || failed)
+  if (fs::file_size(file, failed) > record_bytes_max || failed)
     return std::nullopt;
   std::ifstream in(file);
   std::string name, path;
@@ -70,15 +70,15 @@ void add_running(std::vector<running_cluster>& to, running_cluster one, uid_t ow
     to.push_back(std::move(one));
 }
 
-void add_running_in(std::vector<running_cluster>& to, const fs::path& place) {
-  const auto owner = stat_of(place);
+void add_running_in(std::vector<running_cluster>& to, const fs::path& parent) {
+  const auto owner = stat_of(parent);
   if (!owner || !may_trust(*owner))
     return;
   std::error_code failed;
-  for (const auto& entry : fs::directory_iterator(place / notes_name, failed))
-    if (auto noted = read_note(entry.path()))
-      add_running(to, *std::move(noted), owner->st_uid);
-  for (const auto& entry : fs::directory_iterator(place, failed))
+  for (const auto& entry : fs::directory_iterator(parent / records_name, failed))
+    if (auto recorded = read_record(entry.path()))
+      add_running(to, *std::move(recorded), owner->st_uid);
+  for (const auto& entry : fs::directory_iterator(parent, failed))
     if (const auto name = entry.path().filename().string(); is_name(name))
       if (auto dir = run_dir::existing(entry.path()))
         add_running(to, {*std::move(dir), name}, owner->st_uid);
@@ -121,8 +121,8 @@ result<running_cluster> find_by_config(const std::string& file) {
     return config.error();
   std::vector<fs::path> looked{config->run_dir};
   if (config->run_dir == default_run_dir(config->name))
-    for (const auto& place : own_places())
-      if (const auto path = place / config->name;
+    for (const auto& parent : own_runtime_dirs())
+      if (const auto path = parent / config->name;
           std::find(looked.begin(), looked.end(), path) == looked.end())
         looked.push_back(path);
   for (const auto& path : looked) {
@@ -133,7 +133,7 @@ result<running_cluster> find_by_config(const std::string& file) {
     const bool is_hidden = info && !may_trust(*info); // alive() may not read it
     if (!is_hidden && dir->alive().empty())
       continue;
-    if (const auto other = noted_name(*dir); other && *other != config->name)
+    if (const auto other = recorded_name(*dir); other && *other != config->name)
       return fail(errc::not_found, "{} is not running: in {} another cluster runs, {}",
                   config->name, path.string(), *other);
     return as_its_owner({*std::move(dir), config->name});
@@ -142,13 +142,13 @@ result<running_cluster> find_by_config(const std::string& file) {
 }
 
 result<running_cluster> find_by_name(const std::string& name) {
-  const auto places = own_places();
-  auto all = running_clusters(places);
+  const auto parents = own_runtime_dirs();
+  auto all = running_clusters(parents);
   std::erase_if(all, [&](const running_cluster& c) { return c.name != name; });
   if (all.size() == 1)
     return as_its_owner(std::move(all.front()));
   if (all.empty())
-    return not_running(fmt::format("there is no file and no running cluster '{}'", name), places);
+    return not_running(fmt::format("there is no file and no running cluster '{}'", name), parents);
   std::vector<std::string> paths;
   for (const auto& c : all)
     paths.push_back(c.dir.path().string() + "/");
@@ -157,12 +157,12 @@ result<running_cluster> find_by_name(const std::string& name) {
 }
 
 result<running_cluster> find_alone() {
-  const auto places = own_places();
-  auto all = running_clusters(places);
+  const auto parents = own_runtime_dirs();
+  auto all = running_clusters(parents);
   if (all.size() == 1)
     return as_its_owner(std::move(all.front()));
   if (all.empty())
-    return not_running("no cluster is running", places);
+    return not_running("no cluster is running", parents);
   std::vector<std::string> names;
   for (const auto& c : all)
     names.push_back(c.name);
@@ -173,59 +173,60 @@ result<running_cluster> find_alone() {
 
 } // namespace
 
-std::vector<fs::path> runtime_places(const char* xdg, uid_t user) {
-  std::vector<fs::path> places;
+std::vector<fs::path> runtime_dirs(const char* xdg, uid_t user) {
+  std::vector<fs::path> parents;
   if (xdg != nullptr && *xdg != 0)
-    places.push_back(fs::path(xdg) / "baton");
-  for (const auto& path : {fs::path(fmt::format("/run/user/{}/baton", user)),
-                           fs::path(fmt::format("/tmp/baton-{}", user)), fs::path(unit_place)})
-    if (std::find(places.begin(), places.end(), path) == places.end())
-      places.push_back(path);
-  return places;
+    parents.push_back(fs::path(xdg) / "baton");
+  for (const auto& path :
+       {fs::path(fmt::format("/run/user/{}/baton", user)),
+        fs::path(fmt::format("/tmp/baton-{}", user)), fs::path(unit_runtime_dir)})
+    if (std::find(parents.begin(), parents.end(), path) == parents.end())
+      parents.push_back(path);
+  return parents;
 }
 
-result<void> note_running(const run_dir& dir, const std::string& name) {
-  const auto notes = default_run_dir(notes_name);
+result<void> record_running(const run_dir& dir, const std::string& name) {
+  const auto records = default_run_dir(records_name);
   std::error_code failed;
-  fs::create_directories(notes, failed);
+  fs::create_directories(records, failed);
   if (failed)
-    return fail(errc::io_failed, "{}: {}", notes.string(), failed.message());
-  const auto info = stat_of(notes);
+    return fail(errc::io_failed, "{}: {}", records.string(), failed.message());
+  const auto info = stat_of(records);
   if (!info || info->st_uid != geteuid())
-    return fail(errc::io_failed, "{}: belongs to another user", notes.string());
-  fs::permissions(notes, fs::perms::owner_all, failed);
-  const auto in = run_dir::existing(notes);
+    return fail(errc::io_failed, "{}: belongs to another user", records.string());
+  fs::permissions(records, fs::perms::owner_all, failed);
+  const auto in = run_dir::existing(records);
   if (failed || !in)
-    return fail(errc::io_failed, "{}: {}", notes.string(), failed.message());
+    return fail(errc::io_failed, "{}: {}", records.string(), failed.message());
   std::vector<fs::path> old;
-  for (const auto& entry : fs::directory_iterator(notes, failed))
-    if (const auto noted = read_note(entry.path()); !noted || noted->dir.alive().empty())
+  for (const auto& entry : fs::directory_iterator(records, failed))
+    if (const auto recorded = read_record(entry.path()); !recorded || recorded->dir.alive().empty())
       old.push_back(entry.path());
   for (const auto& file : old)
     if (file.extension() != ".new") // another process is about to rename it
       fs::remove(file, failed);
-  return in->write(note_file(dir), fmt::format("{}\n{}\n", name, dir.path().string()));
+  return in->write(record_file(dir), fmt::format("{}\n{}\n", name, dir.path().string()));
 }
 
 void forget_running(const run_dir& dir) {
   std::error_code ignored;
   const auto alive = dir.alive();
   if (std::all_of(alive.begin(), alive.end(),
-                  [](const process_note& n) { return n.pid == getpid(); }))
-    fs::remove(default_run_dir(notes_name) / note_file(dir), ignored);
+                  [](const process_record& n) { return n.pid == getpid(); }))
+    fs::remove(default_run_dir(records_name) / record_file(dir), ignored);
 }
 
-std::optional<std::string> noted_name(const run_dir& dir) {
-  for (const auto& place : own_places())
-    if (const auto noted = read_note(place / notes_name / note_file(dir)))
-      return noted->name;
+std::optional<std::string> recorded_name(const run_dir& dir) {
+  for (const auto& parent : own_runtime_dirs())
+    if (const auto recorded = read_record(parent / records_name / record_file(dir)))
+      return recorded->name;
   return std::nullopt;
 }
 
-std::vector<running_cluster> running_clusters(const std::vector<fs::path>& places) {
+std::vector<running_cluster> running_clusters(const std::vector<fs::path>& parents) {
   std::vector<running_cluster> all;
-  for (const auto& place : places)
-    add_running_in(all, place);
+  for (const auto& parent : parents)
+    add_running_in(all, parent);
   return all;
 }
 
@@ -243,7 +244,7 @@ result<running_cluster> find_cluster(const std::string& which) {
   const auto info = stat_of(dir->path());
   if (info && may_trust(*info) && dir->alive().empty())
     return not_running("no cluster is running there", {dir->path()});
-  auto name = noted_name(*dir).value_or(dir->path().filename().string());
+  auto name = recorded_name(*dir).value_or(dir->path().filename().string());
   return as_its_owner({*std::move(dir), std::move(name)});
 }
 

@@ -25,16 +25,16 @@ struct running_cluster {
 
 // The runtime directories in search order: $XDG_RUNTIME_DIR/baton (`xdg`, may be null),
 // /run/user/UID/baton, /tmp/baton-UID, and /run/baton/baton of the systemd unit.
-std::vector<std::filesystem::path> runtime_places(const char* xdg, uid_t user);
+std::vector<std::filesystem::path> runtime_dirs(const char* xdg, uid_t user);
 
 // Makes the cluster known by its name. Also removes records of clusters that have ended. Errors:
 // io_failed.
-result<void> note_running(const run_dir& dir, const std::string& name);
+result<void> record_running(const run_dir& dir, const std::string& name);
 // Removes the record, unless another recorded process is alive.
 void forget_running(const run_dir& dir);
 
 // All running clusters there, each once. Only root searches directories of other users.
-std::vector<running_cluster> running_clusters(const std::vector<std::filesystem::path>& places);
+std::vector<running_cluster> running_clusters(const std::vector<std::filesystem::path>& parents);
 
 // `which`: a nodes.toml, a cluster's name, its run directory (with a slash), or empty for the only
 // one. If root names a cluster of another user, this process becomes that user, who then owns new
@@ -42,7 +42,7 @@ std::vector<running_cluster> running_clusters(const std::vector<std::filesystem:
 // user's), and those of reading nodes.toml.
 result<running_cluster> find_cluster(const std::string& which);
 // The name under which it was recorded, if any.
-std::optional<std::string> noted_name(const run_dir& dir);
+std::optional<std::string> recorded_name(const run_dir& dir);
 
 // The exit status of a command whose search failed.
 int exit_status_of_search(errc why) noexcept;

@@ -53,8 +53,8 @@ std::string toml_section::full(std::string_view key) const {
   return path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key);
 }
 
-void toml_section::note(errc code, std::string_view key, const toml::node* where,
-                        std::string text) {
+void toml_section::set_error(errc code, std::string_view key, const toml::node* where,
+                             std::string text) {
   if (first_)
     return;
   auto line = where ? where->source().begin.line : 0;
@@ -77,7 +77,7 @@ void toml_section::read(std::string_view key, std::string& value) {
   if (auto text = node->value_exact<std::string>())
     value = *text;
   else
-    note(errc::bad_config, key, node, fmt::format("{} must be a string", full(key)));
+    set_error(errc::bad_config, key, node, fmt::format("{} must be a string", full(key)));
 }
 
 void toml_section::read(std::string_view key, bool& value) {
@@ -87,7 +87,7 @@ void toml_section::read(std::string_view key, bool& value) {
   if (auto flag = node->value_exact<bool>())
     value = *flag;
   else
-    note(errc::bad_config, key, node, fmt::format("{} must be true or false", full(key)));
+    set_error(errc::bad_config, key, node, fmt::format("{} must be true or false", full(key)));
 }
 
 void toml_section::read(std::string_view key, std::vector<std::string>& value) {
@@ -100,7 +100,7 @@ void toml_section::read(std::string_view key, std::vector<std::string>& value) {
     if (auto text = array->get(i)->value_exact<std::string>())
       texts.push_back(*text);
   if (!array || texts.size() != array->size())
-    note(errc::bad_config, key, node, fmt::format("{} must be a list of strings", full(key)));
+    set_error(errc::bad_config, key, node, fmt::format("{} must be a list of strings", full(key)));
   else
     value = std::move(texts);
 }
@@ -112,11 +112,11 @@ std::optional<std::uint64_t> toml_section::read_integer(std::string_view key, st
     return std::nullopt;
   auto number = node->value_exact<std::int64_t>();
   if (!number) {
-    note(errc::bad_config, key, node, fmt::format("{} must be a whole number", full(key)));
+    set_error(errc::bad_config, key, node, fmt::format("{} must be a whole number", full(key)));
   } else if (*number < 0 || static_cast<std::uint64_t>(*number) < least ||
              static_cast<std::uint64_t>(*number) > most) {
-    note(errc::bad_config, key, node,
-         fmt::format("{} must be between {} and {}, not {}", full(key), least, most, *number));
+    set_error(errc::bad_config, key, node,
+              fmt::format("{} must be between {} and {}, not {}", full(key), least, most, *number));
   } else {
     return static_cast<std::uint64_t>(*number);
   }
@@ -151,9 +151,9 @@ void toml_section::read_bytes(std::string_view key, std::uint64_t& value, std::u
     bytes = most + 1;
   }
   if (bytes < least || bytes > most)
-    note(errc::bad_config, key, node,
-         fmt::format("{} must be a size such as \"512MiB\", between {} and {} bytes", full(key),
-                     least, most));
+    set_error(errc::bad_config, key, node,
+              fmt::format("{} must be a size such as \"512MiB\", between {} and {} bytes",
+                          full(key), least, most));
   else
     value = bytes;
 }
@@ -176,8 +176,8 @@ std::optional<double> toml_section::read_double(std::string_view key, std::strin
   const auto number = node->value<double>();
   if (number && !node->is_string() && *number >= least && *number <= most)
     return number;
-  note(errc::bad_config, key, node,
-       fmt::format("{} must be {} between {} and {}", full(key), what, least, most));
+  set_error(errc::bad_config, key, node,
+            fmt::format("{} must be {} between {} and {}", full(key), what, least, most));
   return std::nullopt;
 }
 
@@ -207,9 +207,9 @@ result<void> toml_section::finish() {
     if (std::find(known_.begin(), known_.end(), key.str()) != known_.end())
       continue;
     auto near = nearest_name(key.str(), known_);
-    note(errc::unknown_key, key.str(), &node,
-         fmt::format("unknown key {}{}", full(key.str()),
-                     near ? fmt::format("; did you mean '{}'?", *near) : std::string()));
+    set_error(errc::unknown_key, key.str(), &node,
+              fmt::format("unknown key {}{}", full(key.str()),
+                          near ? fmt::format("; did you mean '{}'?", *near) : std::string()));
     return *first_;
   }
   return {};

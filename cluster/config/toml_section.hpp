@@ -62,7 +62,7 @@ private:
                                     double most);
   const toml::node* find(std::string_view key);
   std::string full(std::string_view key) const; // "model.path"
-  void note(errc code, std::string_view key, const toml::node* where, std::string text);
+  void set_error(errc code, std::string_view key, const toml::node* where, std::string text);
 
   const toml::table* table_;
   std::string path_;

@@ -16,7 +16,7 @@ using gateway::config_field;
 using gateway::config_type;
 using nlohmann::ordered_json;
 
-bool is_word_of(std::string_view words, std::string_view word) {
+bool is_enumerator_of(std::string_view words, std::string_view word) {
   const auto all = fmt::format(" {} ", words);
   return !word.empty() && word.find(' ') == word.npos &&
          all.find(fmt::format(" {} ", word)) != all.npos;
@@ -33,7 +33,7 @@ bool is_of_type(const config_field& f, const ordered_json& value) {
   case config_type::real:
     return value.is_number();
   case config_type::enumeration:
-    return value.is_string() && is_word_of(f.target, value.get_ref<const std::string&>());
+    return value.is_string() && is_enumerator_of(f.target, value.get_ref<const std::string&>());
   case config_type::message:
     break;
   }
@@ -66,7 +66,7 @@ public:
     return made;
   }
 
-  said_config out;
+  given_config out;
   std::optional<error> wrong;
 
 private:
@@ -105,7 +105,7 @@ private:
     if (f.type == config_type::flag && !value.is_boolean())
       return flag(f, value, path);
     if (f.type == config_type::enumeration && value.is_number_integer())
-      return word(f, value.get<std::int64_t>(), path);
+      return enumerator(f, value.get<std::int64_t>(), path);
     if (!is_of_type(f, value)) {
       fail_with(wrong_type(f, path));
       return {};
@@ -121,7 +121,7 @@ private:
   }
 
   // The enumerator with this number.
-  ordered_json word(const config_field& f, std::int64_t number, const std::string& path) {
+  ordered_json enumerator(const config_field& f, std::int64_t number, const std::string& path) {
     auto rest = f.target;
     for (; number > 0 && rest.find(' ') != rest.npos; --number)
       rest.remove_prefix(rest.find(' ') + 1);
@@ -136,7 +136,7 @@ private:
   }
 };
 
-result<void> check(const ordered_json& said, std::string_view message, const std::string& path);
+result<void> check(const ordered_json& given, std::string_view message, const std::string& path);
 
 result<void> check_value(const config_field& f, const ordered_json& value,
                          const std::string& path) {
@@ -145,8 +145,8 @@ result<void> check_value(const config_field& f, const ordered_json& value,
   return f.type == config_type::message ? check(value, f.target, path) : result<void>();
 }
 
-result<void> check(const ordered_json& said, std::string_view message, const std::string& path) {
-  for (const auto& [key, value] : said.items()) {
+result<void> check(const ordered_json& given, std::string_view message, const std::string& path) {
+  for (const auto& [key, value] : given.items()) {
     const auto* f = gateway::find_config_field(message, key);
     const auto at = path.empty() ? key : path + "." + key;
     if (!f)
@@ -168,7 +168,7 @@ result<void> check(const ordered_json& said, std::string_view message, const std
 
 } // namespace
 
-result<said_config> said_config_of(const ordered_json& parsed) {
+result<given_config> given_config_of(const ordered_json& parsed) {
   pbtxt_reader reader;
   reader.out.json = reader.message(parsed, "", "");
   if (reader.wrong)
@@ -180,10 +180,10 @@ result<void> check_triton_config(std::string_view json) {
   if (json.size() > triton_config_bytes_max)
     return fail(errc::bad_config, "it has {} bytes, at most {} are allowed", json.size(),
                 triton_config_bytes_max);
-  const auto said = ordered_json::parse(json, nullptr, /*allow_exceptions=*/false);
-  if (!said.is_object())
+  const auto given = ordered_json::parse(json, nullptr, /*allow_exceptions=*/false);
+  if (!given.is_object())
     return fail(errc::bad_config, "it is no JSON object");
-  return check(said, "", "");
+  return check(given, "", "");
 }
 
 } // namespace baton::cluster

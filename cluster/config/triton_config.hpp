@@ -14,14 +14,14 @@ namespace baton::cluster {
 
 inline constexpr std::size_t triton_config_bytes_max = 8u << 10;
 
-struct said_config {
+struct given_config {
   nlohmann::ordered_json json;
   std::vector<std::string> unknown; // ignored fields that Triton does not have
 };
 
 // `parsed`: a result of parse_pbtxt. Errors: bad_config (a value has the wrong type; names the
 // field).
-result<said_config> said_config_of(const nlohmann::ordered_json& parsed);
+result<given_config> given_config_of(const nlohmann::ordered_json& parsed);
 // Checks a value from nodes.toml. Errors: bad_config.
 result<void> check_triton_config(std::string_view json);
 

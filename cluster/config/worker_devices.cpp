@@ -11,7 +11,7 @@
 namespace baton::cluster {
 namespace {
 
-bool takes_turns(const worker_config& w) {
+bool uses_rotation(const worker_config& w) {
   return w.parallel == parallel_type::none && !w.device_ids &&
          (w.device_type == device_kind::automatic || w.device_type == device_kind::gpu);
 }
@@ -34,7 +34,7 @@ std::string text_of_machine(const machine_gpus& machine) {
              : fmt::format("this machine has {}, numbered from 0", machine.names.size());
 }
 
-error no_gpu(const worker_turn& who, std::string_view what, std::string_view why) {
+error no_gpu(const worker_position& who, std::string_view what, std::string_view why) {
   return fail_param(errc::start_failed, "device_ids", "{} is to have {}: {}", who.process, what,
                     why);
 }
@@ -55,7 +55,7 @@ worker_gpus with(const worker_config& worker, std::vector<std::uint32_t> numbers
   return out;
 }
 
-result<worker_gpus> named_gpus(const worker_config& worker, const worker_turn& who,
+result<worker_gpus> named_gpus(const worker_config& worker, const worker_position& who,
                                const machine_gpus& machine) {
   const auto& ids = *worker.device_ids;
   worker_gpus none;
@@ -78,28 +78,31 @@ result<worker_gpus> named_gpus(const worker_config& worker, const worker_turn& w
   return with(worker, std::move(numbers), machine);
 }
 
-result<worker_gpus> gpus_in_turn(const worker_config& worker, const worker_turn& who,
-                                 const machine_gpus& machine) {
+result<worker_gpus> gpus_in_rotation(const worker_config& worker, const worker_position& who,
+                                     const machine_gpus& machine) {
   const std::size_t width =
       worker.parallel == parallel_type::none ? 1 : std::max(1u, worker.parallel_level);
-  const auto groups = machine.dealt.size() / width;
+  const auto groups = machine.rotation.size() / width;
   if (groups == 0) {
     worker_gpus none;
-    none.is_own_matter = width > 1 && !machine.names.empty(); // leaves the visible GPUs unchanged
+    none.is_process_choice =
+        width > 1 && !machine.names.empty(); // leaves the visible GPUs unchanged
     if (worker.device_type != device_kind::gpu)
       return none;
-    const auto why = machine.dealt.size() < machine.names.size()
+    const auto why = machine.rotation.size() < machine.names.size()
                          ? fmt::format("{}, of which {} are left: [[nodes]] and number_of_gpu have "
                                        "the others; device_ids names one all the same",
-                                       text_of_machine(machine), machine.dealt.size())
+                                       text_of_machine(machine), machine.rotation.size())
                          : text_of_machine(machine);
     return no_gpu(who,
                   width == 1 ? std::string("a GPU (device_type)")
                              : fmt::format("{} GPUs (device_type)", width),
                   why);
   }
-  const auto turn = worker.parallel == parallel_type::none ? who.turn : who.number;
-  const auto first = machine.dealt.begin() + static_cast<std::ptrdiff_t>(turn % groups * width);
+  const auto rotation_index =
+      worker.parallel == parallel_type::none ? who.rotation_index : who.number;
+  const auto first =
+      machine.rotation.begin() + static_cast<std::ptrdiff_t>(rotation_index % groups * width);
   return with(worker, {first, first + static_cast<std::ptrdiff_t>(width)}, machine);
 }
 
@@ -109,23 +112,23 @@ std::vector<std::string> devices_named(std::string_view variable) {
   std::vector<std::string> found;
   while (!variable.empty()) {
     const auto end = std::min(variable.find(','), variable.size());
-    auto word = variable.substr(0, end);
+    auto entry = variable.substr(0, end);
     variable.remove_prefix(std::min(end + 1, variable.size()));
-    while (word.starts_with(' '))
-      word.remove_prefix(1);
-    while (word.ends_with(' '))
-      word.remove_suffix(1);
+    while (entry.starts_with(' '))
+      entry.remove_prefix(1);
+    while (entry.ends_with(' '))
+      entry.remove_suffix(1);
     // CUDA ignores everything after the first invalid entry: "-1", "NoDevFiles", "".
-    if (word.empty() || word.starts_with('-') || word == "NoDevFiles")
+    if (entry.empty() || entry.starts_with('-') || entry == "NoDevFiles")
       break;
-    found.emplace_back(word);
+    found.emplace_back(entry);
   }
   return found;
 }
 
 std::vector<std::string> devices_here() {
-  if (const auto* said = std::getenv("CUDA_VISIBLE_DEVICES"))
-    return devices_named(said);
+  if (const auto* value = std::getenv("CUDA_VISIBLE_DEVICES"))
+    return devices_named(value);
   std::vector<std::string> found;
   std::error_code ignored;
   for (std::uint32_t i = 0; std::filesystem::exists(fmt::format("/dev/nvidia{}", i), ignored); ++i)
@@ -145,33 +148,34 @@ machine_gpus gpus_for_workers(const cluster_config& config, std::vector<std::str
       std::min<std::size_t>(out.names.size(), config.number_of_gpu.value_or(device_ids_max));
   for (std::uint32_t i = 0; i < most; ++i)
     if (std::find(of_shards.begin(), of_shards.end(), i) == of_shards.end())
-      out.dealt.push_back(i);
+      out.rotation.push_back(i);
   return out;
 }
 
-worker_turn turn_of(const cluster_config& config, std::uint32_t seat, const std::string& process) {
-  worker_turn out;
+worker_position position_of(const cluster_config& config, std::uint32_t slot,
+                            const std::string& process) {
+  worker_position out;
   out.process = process;
   const auto number = process.substr(process.rfind('-') + 1); // "worker-echo-1"
   std::from_chars(number.data(), number.data() + number.size(), out.number);
   std::uint32_t first = 0; // slot of the model
   for (const auto& w : config.workers) {
-    if (seat < first + w.count)
+    if (slot < first + w.count)
       break;
-    out.turn += takes_turns(w) ? w.count : 0;
+    out.rotation_index += uses_rotation(w) ? w.count : 0;
     first += w.count;
   }
-  out.turn += seat - first;
+  out.rotation_index += slot - first;
   return out;
 }
 
 std::string worker_gpus::text() const {
-  if (is_own_matter)
+  if (is_process_choice)
     return "its own";
   return numbers.empty() ? std::string("CPU") : fmt::format("GPU {}", fmt::join(numbers, ", "));
 }
 
-result<worker_gpus> gpus_of(const worker_config& worker, const worker_turn& who,
+result<worker_gpus> gpus_of(const worker_config& worker, const worker_position& who,
                             const machine_gpus& machine) {
   worker_gpus none;
   switch (worker.device_type) {
@@ -180,13 +184,14 @@ result<worker_gpus> gpus_of(const worker_config& worker, const worker_turn& who,
       none.visible = "";
     return none;
   case device_kind::own:
-    none.is_own_matter = true;
+    none.is_process_choice = true;
     return none;
   case device_kind::automatic:
   case device_kind::gpu:
     break;
   }
-  return worker.device_ids ? named_gpus(worker, who, machine) : gpus_in_turn(worker, who, machine);
+  return worker.device_ids ? named_gpus(worker, who, machine)
+                           : gpus_in_rotation(worker, who, machine);
 }
 
 result<std::vector<worker_gpus>> gpus_of_workers(const cluster_config& config,
@@ -194,8 +199,9 @@ result<std::vector<worker_gpus>> gpus_of_workers(const cluster_config& config,
   std::vector<worker_gpus> all;
   for (const auto& w : config.workers)
     for (std::uint32_t i = 0; i < w.count; ++i) {
-      const auto seat = static_cast<std::uint32_t>(all.size());
-      auto own = gpus_of(w, turn_of(config, seat, fmt::format("worker-{}-{}", w.name, i)), machine);
+      const auto slot = static_cast<std::uint32_t>(all.size());
+      auto own =
+          gpus_of(w, position_of(config, slot, fmt::format("worker-{}-{}", w.name, i)), machine);
       if (!own)
         return own.error();
       all.push_back(*std::move(own));

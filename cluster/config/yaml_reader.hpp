@@ -35,12 +35,12 @@ public:
     return static_cast<std::uint32_t>(value);
   }
 
-  std::optional<std::string> word(const std::string& key, const std::set<std::string>& words) {
+  std::optional<std::string> choice(const std::string& key, const std::set<std::string>& choices) {
     const auto node = take(root_, key);
     if (!node)
       return std::nullopt;
-    if (!node.IsScalar() || !words.contains(node.Scalar())) {
-      refuse(key, fmt::format("is {}: one of {} is needed", shown(node), fmt::join(words, ", ")));
+    if (!node.IsScalar() || !choices.contains(node.Scalar())) {
+      refuse(key, fmt::format("is {}: one of {} is needed", shown(node), fmt::join(choices, ", ")));
       return std::nullopt;
     }
     return node.Scalar();

@@ -27,12 +27,12 @@ int exit_status_of(errc why) noexcept {
   }
 }
 
-bool says_permanent(std::string_view reason) noexcept {
-  const auto said = fmt::format("exit status {}", exit_permanent);
-  const auto at = reason.find(said);
+bool is_permanent_reason(std::string_view reason) noexcept {
+  const auto status_text = fmt::format("exit status {}", exit_permanent);
+  const auto at = reason.find(status_text);
   if (at == std::string_view::npos)
     return false;
-  const auto behind = reason.substr(at + said.size());
+  const auto behind = reason.substr(at + status_text.size());
   return behind.empty() || behind.front() == ':' || behind.front() == ' ';
 }
 

@@ -42,7 +42,7 @@ inline int exit_status_of_listening(errc why) noexcept {
 
 // Whether the reason of a process that was given up (a text that child_end::text begins) reports
 // exit_permanent. The reason crosses the cluster as text.
-bool says_permanent(std::string_view reason) noexcept;
+bool is_permanent_reason(std::string_view reason) noexcept;
 
 // Prints "error: ..." to stderr; returns exit_status_of.
 int refuse_start(const error& why);

@@ -7,7 +7,7 @@
 namespace baton::cluster {
 
 file_watch::file_watch(std::vector<std::filesystem::path> files)
-    : files_(std::move(files)), told_(look()), last_(told_) {}
+    : files_(std::move(files)), reported_(look()), last_(reported_) {}
 
 std::vector<file_watch::stamp> file_watch::look() const {
   std::vector<stamp> all;
@@ -27,9 +27,9 @@ bool file_watch::has_changed() {
   auto now = look();
   const bool rests = now == last_;
   last_ = std::move(now);
-  if (!rests || last_ == told_)
+  if (!rests || last_ == reported_)
     return false;
-  told_ = last_;
+  reported_ = last_;
   return true;
 }
 

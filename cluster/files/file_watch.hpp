@@ -23,7 +23,7 @@ private:
   std::vector<stamp> look() const;
 
   std::vector<std::filesystem::path> files_;
-  std::vector<stamp> told_;
+  std::vector<stamp> reported_;
   std::vector<stamp> last_;
 };
 

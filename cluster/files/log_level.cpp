@@ -10,8 +10,8 @@ namespace {
 
 // Empty if the variable is not set.
 std::string_view from_environment() {
-  const char* said = std::getenv(log_level_variable);
-  return said ? std::string_view(said) : std::string_view();
+  const char* value = std::getenv(log_level_variable);
+  return value ? std::string_view(value) : std::string_view();
 }
 
 } // namespace
@@ -27,16 +27,16 @@ bool is_log_level(std::string_view text) {
 }
 
 result<void> check_log_level() {
-  const auto said = from_environment();
-  if (said.empty() || is_log_level(said))
+  const auto value = from_environment();
+  if (value.empty() || is_log_level(value))
     return {};
   return fail_param(errc::bad_config, log_level_variable, "{} is '{}': use {}", log_level_variable,
-                    said, fmt::join(log_levels(), ", "));
+                    value, fmt::join(log_levels(), ", "));
 }
 
 std::string log_level_of(const std::string& configured) {
-  const auto said = from_environment();
-  return said.empty() ? configured : std::string(said);
+  const auto value = from_environment();
+  return value.empty() ? configured : std::string(value);
 }
 
 void use_log_level(const std::string& configured) {

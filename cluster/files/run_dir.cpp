@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t socket_path_max = 107;    // sun_path less its terminator
 constexpr std::size_t socket_name_reserve = 48; // "/shard-1023-1763699999999999.sock"
-constexpr std::string_view note_suffix = ".pid";
+constexpr std::string_view record_suffix = ".pid";
 constexpr std::string_view key_suffix = ".key";
 constexpr std::string_view device_suffix = ".device";
 constexpr std::string_view socket_suffix = ".sock";
@@ -65,34 +65,34 @@ std::string as_utf8(std::string_view bytes) {
 
 } // namespace
 
-int open_noted(const process_note& note) {
-  const auto fd = static_cast<int>(syscall(SYS_pidfd_open, note.pid, 0));
-  if (fd < 0 || start_ticks_of(note.pid) == note.start_ticks)
+int open_recorded(const process_record& record) {
+  const auto fd = static_cast<int>(syscall(SYS_pidfd_open, record.pid, 0));
+  if (fd < 0 || start_ticks_of(record.pid) == record.start_ticks)
     return fd;
   close(fd);
   return -1;
 }
 
-void signal_noted(const process_note& note, int number) {
-  const int fd = open_noted(note);
+void signal_recorded(const process_record& record, int number) {
+  const int fd = open_recorded(record);
   if (fd < 0)
     return;
   syscall(SYS_pidfd_send_signal, fd, number, nullptr, 0);
   close(fd);
 }
 
-std::vector<int> open_memory_of(const process_note& note, std::string_view suffix) {
+std::vector<int> open_memory_of(const process_record& record, std::string_view suffix) {
   const auto end = fmt::format("{} (deleted)", suffix); // as the system shows a memfd
   std::vector<int> found;
   std::error_code failed;
-  for (const auto& entry : fs::directory_iterator(fmt::format("/proc/{}/fd", note.pid), failed)) {
+  for (const auto& entry : fs::directory_iterator(fmt::format("/proc/{}/fd", record.pid), failed)) {
     const auto name = fs::read_symlink(entry.path(), failed).string();
     if (failed || !name.starts_with("/memfd:") || !name.ends_with(end))
       continue;
     if (const int fd = ::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC); fd >= 0)
       found.push_back(fd);
   }
-  if (start_ticks_of(note.pid) == note.start_ticks)
+  if (start_ticks_of(record.pid) == record.start_ticks)
     return found;
   for (const int fd : found) // another process reuses the pid
     close(fd);
@@ -169,8 +169,8 @@ std::string run_dir::endpoint(std::string_view name) const {
   return fmt::format("ipc://{}/{}{}", path_.string(), name, socket_suffix);
 }
 
-std::string run_dir::endpoint(std::string_view name, epoch_id life) const {
-  return fmt::format("ipc://{}/{}-{}{}", path_.string(), name, life.value, socket_suffix);
+std::string run_dir::endpoint(std::string_view name, epoch_id incarnation) const {
+  return fmt::format("ipc://{}/{}-{}{}", path_.string(), name, incarnation.value, socket_suffix);
 }
 
 // The open file keeps the lock until this process ends.
@@ -185,13 +185,13 @@ result<void> run_dir::lock() const {
   return fail(errc::conflict, "{} is locked by another process", file.string());
 }
 
-result<void> run_dir::note(std::string_view name, epoch_id life) const {
+result<void> run_dir::record(std::string_view name, epoch_id incarnation) const {
   const auto pid = getpid();
   const auto ticks = start_ticks_of(pid);
   if (!ticks)
     return fail(errc::io_failed, "/proc cannot be read");
-  return replace(path_ / fmt::format("{}{}", name, note_suffix),
-                 fmt::format("{} {} {}\n", pid, *ticks, life.value));
+  return replace(path_ / fmt::format("{}{}", name, record_suffix),
+                 fmt::format("{} {} {}\n", pid, *ticks, incarnation.value));
 }
 
 result<void> run_dir::write(std::string_view file, const std::string& text) const {
@@ -207,44 +207,44 @@ std::optional<std::string> run_dir::read(std::string_view file) const {
 
 void run_dir::forget(std::string_view name) const {
   std::error_code ignored;
-  for (const auto suffix : {note_suffix, key_suffix, device_suffix})
+  for (const auto suffix : {record_suffix, key_suffix, device_suffix})
     fs::remove(path_ / fmt::format("{}{}", name, suffix), ignored);
 }
 
-void run_dir::note_key(std::string_view name, const std::string& public_key) const {
+void run_dir::record_key(std::string_view name, const std::string& public_key) const {
   // A failed write is not reported here: the process that waits for the key reports a timeout.
   static_cast<void>(write(fmt::format("{}{}", name, key_suffix), public_key));
 }
 
-std::string run_dir::noted_key(std::string_view name) const {
+std::string run_dir::recorded_key(std::string_view name) const {
   return read(fmt::format("{}{}", name, key_suffix)).value_or("");
 }
 
-void run_dir::note_device(std::string_view name, const std::string& device) const {
+void run_dir::record_device(std::string_view name, const std::string& device) const {
   // It is only displayed, so a failed write is ignored.
   static_cast<void>(write(fmt::format("{}{}", name, device_suffix), device));
 }
 
-std::string run_dir::noted_device(std::string_view name) const {
+std::string run_dir::recorded_device(std::string_view name) const {
   return read(fmt::format("{}{}", name, device_suffix)).value_or("");
 }
 
-std::vector<process_note> run_dir::alive() const {
-  std::vector<process_note> notes;
+std::vector<process_record> run_dir::alive() const {
+  std::vector<process_record> records;
   std::error_code failed;
   for (const auto& file : fs::directory_iterator(path_, failed)) {
-    if (file.path().extension() != note_suffix)
+    if (file.path().extension() != record_suffix)
       continue;
-    process_note n{file.path().stem().string(), 0, 0, {}};
+    process_record n{file.path().stem().string(), 0, 0, {}};
     std::ifstream in(file.path());
     if (in >> n.pid >> n.start_ticks >> n.incarnation.value &&
         start_ticks_of(n.pid) == n.start_ticks)
-      notes.push_back(std::move(n));
+      records.push_back(std::move(n));
   }
-  return notes;
+  return records;
 }
 
-void run_dir::clear_past_lives() const {
+void run_dir::remove_stale_files() const {
   std::error_code failed;
   std::vector<fs::path> old;
   for (const auto& file : fs::directory_iterator(path_, failed))

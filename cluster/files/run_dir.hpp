@@ -12,7 +12,7 @@
 namespace baton::cluster {
 
 // A process records itself. A later process with its pid has another start time.
-struct process_note {
+struct process_record {
   std::string name;
   std::int32_t pid = 0;
   std::uint64_t start_ticks = 0; // field 22 of /proc/PID/stat
@@ -48,23 +48,23 @@ public:
   std::filesystem::path config() const { return path_ / "nodes.toml"; }
   // ipc endpoint of a process that outlives its peers, or of one incarnation of a process.
   std::string endpoint(std::string_view name) const;
-  std::string endpoint(std::string_view name, epoch_id life) const;
+  std::string endpoint(std::string_view name, epoch_id incarnation) const;
 
   // Makes this process the only root here until it ends. Errors: conflict.
   result<void> lock() const;
   // Records this process under `name`.
-  result<void> note(std::string_view name, epoch_id life) const;
+  result<void> record(std::string_view name, epoch_id incarnation) const;
   void forget(std::string_view name) const;
   // The public key that a process listens with now; "" if none is recorded.
-  void note_key(std::string_view name, const std::string& public_key) const;
-  std::string noted_key(std::string_view name) const;
+  void record_key(std::string_view name, const std::string& public_key) const;
+  std::string recorded_key(std::string_view name) const;
   // The device of a worker, as text for people; empty if none is recorded.
-  void note_device(std::string_view name, const std::string& device) const;
-  std::string noted_device(std::string_view name) const;
+  void record_device(std::string_view name, const std::string& device) const;
+  std::string recorded_device(std::string_view name) const;
   // The recorded processes that are alive.
-  std::vector<process_note> alive() const;
+  std::vector<process_record> alive() const;
   // Removes sockets and crash records of earlier processes. Requires: alive() is empty.
-  void clear_past_lives() const;
+  void remove_stale_files() const;
   // Atomic: readers never see a partial file. Errors: io_failed.
   result<void> write(std::string_view file, const std::string& text) const;
   // Nothing if the file does not exist.
@@ -76,14 +76,14 @@ private:
 
 // A pidfd of the recorded process, which the caller closes; -1 if the process is gone. The start
 // time is compared after the open, so a reused pid is never returned.
-int open_noted(const process_note& note);
+int open_recorded(const process_record& record);
 
 // Sends a signal to the recorded process, if it is alive.
-void signal_noted(const process_note& note, int number);
+void signal_recorded(const process_record& record, int number);
 
 // Opens the recorded process's memfds whose name ends with `suffix` for reading; the caller closes
 // them. Skips files that cannot be opened. Closed on exec.
-std::vector<int> open_memory_of(const process_note& note, std::string_view suffix);
+std::vector<int> open_memory_of(const process_record& record, std::string_view suffix);
 
 // The last non-empty line of a log, U+FFFD for invalid UTF-8; empty if there is none.
 std::string last_line(const std::filesystem::path& log);

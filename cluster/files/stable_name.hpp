@@ -28,8 +28,8 @@ inline stable_name head_name(std::uint32_t pipeline) {
 }
 
 // `pipelines`: their number in the cluster; `index`: of the node.
-inline stable_name agent_name(std::string_view name, std::size_t pipelines, std::uint32_t place) {
-  return {std::string(name), static_cast<std::uint16_t>(join_port_offset + pipelines + place),
+inline stable_name agent_name(std::string_view name, std::size_t pipelines, std::uint32_t index) {
+  return {std::string(name), static_cast<std::uint16_t>(join_port_offset + pipelines + index),
           false};
 }
 

@@ -62,7 +62,7 @@ struct layout {
 // How many devices a worker has, as stages and ranks. With torchrun, nproc-per-node sets the number
 // of processes; with another launcher, parallelLevel does.
 layout layout_of(yaml_reader& in, imported_config& out) {
-  const auto type = in.word("parallelType", {"pp", "tp", "pptp", "custom"});
+  const auto type = in.choice("parallelType", {"pp", "tp", "pptp", "custom"});
   const auto torchrun = in.map("torchrun");
   const auto processes =
       torchrun ? in.number(torchrun, "nproc-per-node", devices_max) : std::nullopt;
@@ -94,7 +94,7 @@ layout layout_of(yaml_reader& in, imported_config& out) {
 
 // The devices of all workers: each takes the next ones, and wraps around at the end.
 std::vector<std::string> devices_of(yaml_reader& in, std::size_t count, imported_config& out) {
-  const auto type = in.word("deviceType", {"cpu", "gpu"});
+  const auto type = in.choice("deviceType", {"cpu", "gpu"});
   const auto ids = in.numbers("deviceIds", 4095);
   if (type == "gpu")
     out.notes.emplace_back("deviceType gpu: this build has CPU engines; the ids of devices are "

@@ -180,7 +180,7 @@ void join_book::forget_strangers() {
   keys_.keep_only(names);
 }
 
-void join_book::use_nodes(told_nodes now) {
+void join_book::use_nodes(node_update now) {
   if (grant_)
     grant_->nodes = std::move(now);
 }

@@ -48,7 +48,7 @@ struct granted_pipeline {
   generations shards;
 };
 struct join_grant {
-  told_nodes nodes;
+  node_update nodes;
   machines known;
   std::string root_host;
   std::uint16_t port = 0;
@@ -123,7 +123,7 @@ public:
   void dismiss(const std::string& node);
   void forget_strangers();
   // Later grants contain these nodes.
-  void use_nodes(told_nodes now);
+  void use_nodes(node_update now);
   // `now_micros`: by this machine's clock.
   join_answer answer(const join_request& r, const std::string& public_key,
                      std::uint64_t now_micros);

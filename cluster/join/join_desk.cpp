@@ -33,7 +33,7 @@ void warn_of_key(const std::string& node) {
 
 // The persisted keys, those of the configuration, and this machine's own.
 machine_keys all_keys(const cluster_config& config, const run_dir& dir, const key_pair& own) {
-  auto keys = noted_keys(dir);
+  auto keys = recorded_keys(dir);
   std::vector<std::string> names{root_machine};
   for (const auto& n : config.nodes)
     if (n.is_elsewhere)
@@ -63,7 +63,7 @@ result<std::unique_ptr<join_desk>> join_desk::open(const cluster_config& config,
     return fail(errc::unauthorized,
                 "this machine's key was revoked (cluster rotate-key), or is another machine's: "
                 "make a new one (cluster keygen)");
-  if (auto ok = note_keys(dir, server->book_.keys()); !ok)
+  if (auto ok = record_keys(dir, server->book_.keys()); !ok)
     return ok.error();
   server->endpoint_ =
       fmt::format("tcp://{}:{}", config.network.host, config.network.port + join_port_offset);
@@ -93,7 +93,7 @@ result<void> join_desk::change_keys(const std::function<void()>& change) {
   change();
   if (book_.keys() == before)
     return {};
-  if (auto ok = note_keys(dir_, book_.keys()); !ok)
+  if (auto ok = record_keys(dir_, book_.keys()); !ok)
     return ok;
   lock.unlock();
   std::lock_guard telling(telling_);
@@ -102,7 +102,7 @@ result<void> join_desk::change_keys(const std::function<void()>& change) {
   return {};
 }
 
-result<void> join_desk::expect(const std::vector<node_config>& nodes, told_nodes now) {
+result<void> join_desk::expect(const std::vector<node_config>& nodes, node_update now) {
   const auto noted = change_keys([&] {
     book_.use_nodes(std::move(now));
     for (const auto& n : nodes)
@@ -112,7 +112,7 @@ result<void> join_desk::expect(const std::vector<node_config>& nodes, told_nodes
   return noted ? launch(nodes) : noted;
 }
 
-void join_desk::dismiss(const std::string& node, told_nodes now) {
+void join_desk::dismiss(const std::string& node, node_update now) {
   launcher_->drop(node);
   std::lock_guard lock(mutex_);
   book_.use_nodes(std::move(now));
@@ -126,9 +126,10 @@ void join_desk::forget_strangers() {
 
 result<void> join_desk::open_socket(const key_pair& own) {
   socket_.reset(); // frees the port for the new socket
-  auto socket = question_desk::open(
-      endpoint_, own,
-      [this](std::string_view question, const std::string& key) { return answer(question, key); });
+  auto socket =
+      rpc_server::open(endpoint_, own, [this](std::string_view question, const std::string& key) {
+        return answer(question, key);
+      });
   if (!socket)
     return socket.error();
   socket_ = std::move(*socket);
@@ -234,7 +235,7 @@ join_answer join_desk::ask_book(const Question& q, const std::string& public_key
   const auto before = book_.keys();
   auto a = answer_of(book_, q, public_key);
   if (book_.keys() != before)
-    if (auto ok = note_keys(dir_, book_.keys()); !ok)
+    if (auto ok = record_keys(dir_, book_.keys()); !ok)
       a = {join_state::refused, ok.error().message, std::nullopt};
   return a;
 }

@@ -2,7 +2,7 @@
 // run directory, from which this machine's processes read the trusted keys.
 #pragma once
 
-#include "cluster/bus/bus_zmq_desk.hpp"
+#include "cluster/bus/bus_zmq_rpc.hpp"
 #include "cluster/files/run_dir.hpp"
 #include "cluster/join/join_book.hpp"
 #include "cluster/join/node_launcher.hpp"
@@ -37,10 +37,10 @@ public:
   void grant(join_grant g);
   void change(const generations& now);
   // Adds new nodes; `now` has all nodes. Errors: io_failed.
-  result<void> expect(const std::vector<node_config>& nodes, told_nodes now);
+  result<void> expect(const std::vector<node_config>& nodes, node_update now);
   // Removes a node and refuses it from now on. Its key is revoked by forget_strangers, after its
   // agent has exited.
-  void dismiss(const std::string& node, told_nodes now);
+  void dismiss(const std::string& node, node_update now);
   void forget_strangers();
   // Called on the server's thread when a granted machine reports that it cannot run.
   void on_failed(std::function<void(const std::string& node, const std::string& why)> told);
@@ -77,7 +77,7 @@ private:
   std::function<void()> told_of_keys_;
   // Declared last: their threads use the registry.
   std::unique_ptr<node_launcher> launcher_;
-  std::unique_ptr<question_desk> socket_;
+  std::unique_ptr<rpc_server> socket_;
 };
 
 // Instructions for the machine of a node that has not joined.

@@ -1,6 +1,6 @@
 #include "cluster/join/link_probe.hpp"
 
-#include "cluster/bus/bus_zmq_desk.hpp"
+#include "cluster/bus/bus_zmq_rpc.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -12,12 +12,12 @@ constexpr std::chrono::milliseconds probe_patience{3000};
 constexpr int short_questions = 8, long_questions = 4; // the fastest of each counts
 
 // The shortest of `count` round trips; none if an answer has the wrong size.
-std::optional<double> fastest(desk_line& line, const link_request& r, int count) {
+std::optional<double> fastest(rpc_client& line, const link_request& r, int count) {
   using clock = std::chrono::steady_clock;
   double least = std::numeric_limits<double>::infinity();
   for (int i = 0; i < count; ++i) {
     const auto began = clock::now();
-    const auto answer = line.ask(text_of(r), probe_patience);
+    const auto answer = line.call(text_of(r), probe_patience);
     if (!answer || answer->size() != r.bytes)
       return std::nullopt;
     least = std::min(least, std::chrono::duration<double>(clock::now() - began).count());
@@ -29,7 +29,7 @@ std::optional<double> fastest(desk_line& line, const link_request& r, int count)
 
 link_speed measure_link(const std::string& server, const key_pair& own, const std::string& node,
                         const std::string& token) {
-  auto line = desk_line::open(server, own);
+  auto line = rpc_client::open(server, own);
   if (!line)
     return {};
   link_request r{node, token, 1};

@@ -42,7 +42,7 @@ bool is_of_store(model_order what) {
 bool goes_on(const run_dir& dir) {
   const auto alive = dir.alive();
   return std::any_of(alive.begin(), alive.end(),
-                     [](const process_note& n) { return n.name != "root"; });
+                     [](const process_record& n) { return n.name != "root"; });
 }
 
 // Removes partial downloads of an earlier root's killed fetch processes (baton_worker.fetch).

@@ -1,7 +1,7 @@
 #include "cluster/models/repository_book.hpp"
 
 #include "cluster/config/config_workers.hpp"
-#include "cluster/plan/worker_seats.hpp"
+#include "cluster/plan/worker_slots.hpp"
 #include "schema/ensure.hpp"
 #include "schema/limits.hpp"
 
@@ -29,7 +29,7 @@ std::string text_of(const served_model& m) {
 } // namespace
 
 repository_book::repository_book(options how, const cluster_config& config) : how_(std::move(how)) {
-  const auto seats = worker_seats(config);
+  const auto seats = worker_slots(config);
   for (const auto& w : config.workers) {
     served_model m;
     m.name = w.name;
@@ -386,7 +386,7 @@ std::vector<model_worker> repository_book::seats_for(const std::string& name, st
   const auto add = [&](const std::vector<model_worker>& all) {
     for (const auto& w : all) {
       names.insert(w.name);
-      seats.insert(place::index_of_worker(w.process));
+      seats.insert(process_ids::index_of_worker(w.process));
     }
   };
   for (const auto& m : static_)
@@ -402,7 +402,7 @@ std::vector<model_worker> repository_book::seats_for(const std::string& name, st
       continue;
     while (seats.contains(next_seat_ % seats_max))
       ++next_seat_;
-    out.push_back({place::worker(next_seat_++ % seats_max), std::move(own),
+    out.push_back({process_ids::worker(next_seat_++ % seats_max), std::move(own),
                    (before + static_cast<std::uint32_t>(out.size())) % how_.gateways});
   }
   return out;

@@ -385,7 +385,7 @@ result<void> take_devices(properties& all, torchserve_properties& out) {
   const auto args = all.find("cpu_launcher_args");
   if (args == all.end() || !out.cpu_launcher_enable)
     return {};
-  auto words = parse_launcher_words(args->second);
+  auto words = parse_launcher_args(args->second);
   if (!words)
     return refused("cpu_launcher_args", fmt::format("has {}", words.error().message));
   for (const auto& note : words->notes)

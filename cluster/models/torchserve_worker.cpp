@@ -61,7 +61,7 @@ void read_torchrun(yaml_reader& in, const YAML::Node& torchrun, torchserve_setti
 
 // The GPUs that all workers use in rotation; none for deviceType cpu.
 void read_devices(yaml_reader& in, torchserve_settings& out) {
-  const auto said = in.word("deviceType", {"cpu", "gpu", "CPU", "GPU"}); // as TorchServe does
+  const auto said = in.choice("deviceType", {"cpu", "gpu", "CPU", "GPU"}); // as TorchServe does
   const auto is_cpu = said == "cpu" || said == "CPU", is_gpu = said == "gpu" || said == "GPU";
   auto ids = in.numbers("deviceIds", device_ids_max);
   const auto width = out.parallel_level.value_or(1);
@@ -79,7 +79,7 @@ void read_devices(yaml_reader& in, torchserve_settings& out) {
 
 // The number of processes of a worker, or of devices of one process.
 void read_parallel(yaml_reader& in, torchserve_settings& out) {
-  const auto type = in.word("parallelType", {"pp", "tp", "pptp", "custom"});
+  const auto type = in.choice("parallelType", {"pp", "tp", "pptp", "custom"});
   const auto level = in.number(in.root(), "parallelLevel", parallel_level_max);
   const auto torchrun = in.map("torchrun");
   const auto processes =

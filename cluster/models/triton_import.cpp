@@ -81,7 +81,7 @@ private:
   std::int64_t count_instances(const triton_model& of, fields& config);
   result<std::string> triton_config_line(const triton_model& of, const fields& config);
   void note_rest(const triton_model& of, const fields& config, const model_platform& by);
-  void note_unknown(const triton_model& of, const said_config& said);
+  void note_unknown(const triton_model& of, const given_config& said);
 
   const std::string& model_;
   const std::string& name_;
@@ -205,7 +205,7 @@ std::optional<error> translation::take_worker(const triton_model& of, fields& co
 
 // The configuration that clients see, without what other keys of [[workers]] express.
 result<std::string> translation::triton_config_line(const triton_model& of, const fields& config) {
-  auto said = said_config_of(config.object());
+  auto said = given_config_of(config.object());
   if (!said)
     return fail(errc::bad_config, "{}/config.pbtxt: {}", name_of(of), said.error().message);
   note_unknown(of, *said);
@@ -248,7 +248,7 @@ void translation::note_rest(const triton_model& of, const fields& config,
     note(of, line);
 }
 
-void translation::note_unknown(const triton_model& of, const said_config& said) {
+void translation::note_unknown(const triton_model& of, const given_config& said) {
   for (const auto& field : said.unknown)
     note(of, fmt::format("{} IS NOT KNOWN: config.pbtxt has no such field", field));
 }
@@ -260,7 +260,7 @@ std::optional<error> translation::take_vllm(const triton_model& of, fields& conf
                 "{} and {} are LLMs of the vLLM backend, and --model or --name is for one: import "
                 "the directory of one, or leave it out",
                 llms_.front().name, name_of(of));
-  const auto said = said_config_of(config.object());
+  const auto said = given_config_of(config.object());
   if (!said)
     return fail(errc::bad_config, "{}/config.pbtxt: {}", name_of(of), said.error().message);
   note_unknown(of, *said);

@@ -28,12 +28,12 @@ std::string answer_in(const std::filesystem::path& log) {
   return last;
 }
 
-struct ranks_asked {
+struct rank_counts {
   std::uint32_t all = 1, on_device = 1;
 };
 
-result<void> ask(const device& where, const std::string& text, ranks_asked ranks,
-                 const run_dir& dir) {
+result<void> check_device(const device& where, const std::string& text, rank_counts ranks,
+                          const run_dir& dir) {
   const auto log = dir.log("device-check");
   std::error_code ec;
   std::filesystem::remove(log, ec); // drops the answer of an earlier check
@@ -56,9 +56,9 @@ result<void> ask(const device& where, const std::string& text, ranks_asked ranks
   const auto how = end.get();
   if (how.how == child_end::way::exit && how.number == 0)
     return {};
-  const auto said = answer_in(log);
+  const auto answer = answer_in(log);
   return fail(errc::start_failed, "device {}: {} ({})", text,
-              said.empty() ? fmt::format("{}, see {}", how.text(), log.string()) : said,
+              answer.empty() ? fmt::format("{}, see {}", how.text(), log.string()) : answer,
               fix_of(where));
 }
 
@@ -109,8 +109,8 @@ result<void> check_devices(const cluster_config& config, const node_config& node
     const auto where = parse_device(text);
     if (!where || where->is_native() || !seen.insert(text).second)
       continue;
-    const ranks_asked ranks{ranks_max(config), ranks_on_device(config, node, text)};
-    if (auto ok = ask(*where, text, ranks, dir); !ok)
+    const rank_counts ranks{ranks_max(config), ranks_on_device(config, node, text)};
+    if (auto ok = check_device(*where, text, ranks, dir); !ok)
       return ok.error();
   }
   return {};

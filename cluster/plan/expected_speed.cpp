@@ -17,7 +17,7 @@ constexpr std::array<std::uint32_t, 3> streams_shown{1, 8, 32};
 // scheduler, text, gateway. Estimates, without network links; ./check growth (`plan`) compares the
 // results with measurements.
 constexpr double hop_seconds = 100e-6;
-constexpr double turn_seconds = 400e-6;
+constexpr double feedback_seconds = 400e-6;
 // Core time per step and per token in head and gateway. With `feedback_seconds`, 1, 8 and 32
 // streams lose 1.4, 2.1 and 4.8 ms per step on a Xeon, and 0.4, 0.9 and 5.3 on a Zen 4. The compute
 // team whose core is taken stands still.
@@ -28,8 +28,8 @@ constexpr double serving_step_seconds = 500e-6, serving_token_seconds = 110e-6;
 // Measured over loopback: per meeting, and per byte of the rows.
 constexpr double bus_meeting_seconds = 170e-6, bus_byte_seconds = 2.5e-9;
 
-struct stage_seat {
-  cpu::probe_threads seat;
+struct stage_slot {
+  cpu::probe_threads slot;
   bool is_here = false;
   double speed = 0;    // relative to the others
   double share = 0;    // of the cost of a whole step
@@ -39,16 +39,16 @@ struct stage_seat {
   double slowest_byte = 0;    // in seconds
 };
 
-std::vector<stage_seat> seats_of(const model::description& model, const cluster_plan& plan,
+std::vector<stage_slot> slots_of(const model::description& model, const cluster_plan& plan,
                                  const machines& known) {
-  std::vector<stage_seat> stages(plan.stages);
+  std::vector<stage_slot> stages(plan.stages);
   const auto speeds = stage_speeds(plan, known);
   for (std::size_t i = 0; i < stages.size(); ++i)
     stages[i].speed = speeds[i];
   for (const auto& s : plan.shards) {
     auto& stage = stages[s.stage];
-    stage.seat.threads = s.rank == 0 ? s.threads : stage.seat.threads + s.threads;
-    stage.seat.cpus.insert(stage.seat.cpus.end(), s.cores.begin(), s.cores.end());
+    stage.slot.threads = s.rank == 0 ? s.threads : stage.slot.threads + s.threads;
+    stage.slot.cpus.insert(stage.slot.cpus.end(), s.cores.begin(), s.cores.end());
     stage.is_here = s.machine == root_machine && (s.rank == 0 || stage.is_here);
     if (s.rank == 0)
       stage.machine = s.machine;
@@ -67,17 +67,17 @@ std::vector<stage_seat> seats_of(const model::description& model, const cluster_
         model::step_cost(model, s.layers, 1) / model::step_cost(model, model::whole(model), 1);
   }
   for (auto& s : stages)
-    if (s.seat.cpus.size() != s.seat.threads) // more threads than cores
-      s.seat.cpus.clear();
+    if (s.slot.cpus.size() != s.slot.threads) // more threads than cores
+      s.slot.cpus.clear();
   return stages;
 }
 
 // The stages on this machine; if there are none, a stage with all of its cores.
-std::vector<cpu::probe_threads> seats_here(const std::vector<stage_seat>& stages) {
+std::vector<cpu::probe_threads> slots_here(const std::vector<stage_slot>& stages) {
   std::vector<cpu::probe_threads> here;
   for (const auto& s : stages)
     if (s.is_here)
-      here.push_back(s.seat);
+      here.push_back(s.slot);
   if (here.empty())
     here.push_back(
         {static_cast<std::uint32_t>(facts_of_this_machine().physical_cores().size()), {}});
@@ -85,12 +85,12 @@ std::vector<cpu::probe_threads> seats_here(const std::vector<stage_seat>& stages
 }
 
 // Time that serving takes from each stage on the root's machine, where head and gateway run.
-double served_here(const std::vector<stage_seat>& stages, std::uint32_t rows) {
+double served_here(const std::vector<stage_slot>& stages, std::uint32_t rows) {
   std::uint32_t count = 0, threads = 0;
   for (const auto& s : stages)
     if (s.is_here) {
       ++count;
-      threads += s.seat.threads;
+      threads += s.slot.threads;
     }
   return serving_seconds(
       rows, count, threads,
@@ -99,7 +99,7 @@ double served_here(const std::vector<stage_seat>& stages, std::uint32_t rows) {
 
 // Time per stage, from measured whole-model steps on this machine; scaled by speed for other
 // machines.
-std::vector<double> stage_seconds(const std::vector<stage_seat>& stages,
+std::vector<double> stage_seconds(const std::vector<stage_slot>& stages,
                                   const std::vector<cpu::probe_threads>& here,
                                   const std::vector<double>& measured, std::uint32_t rows,
                                   std::size_t row_bytes) {
@@ -107,10 +107,10 @@ std::vector<double> stage_seconds(const std::vector<stage_seat>& stages,
   std::vector<double> seconds;
   std::size_t next = 0;
   const auto first =
-      std::find_if(stages.begin(), stages.end(), [](const stage_seat& s) { return s.is_here; });
+      std::find_if(stages.begin(), stages.end(), [](const stage_slot& s) { return s.is_here; });
   for (const auto& s : stages) {
     const double slower =
-        first != stages.end() ? first->speed / s.speed : 1.0 * here[0].threads / s.seat.threads;
+        first != stages.end() ? first->speed / s.speed : 1.0 * here[0].threads / s.slot.threads;
     const auto whole = s.is_here ? measured[next++] : measured[0] * slower;
     const double meeting = s.meeting_seconds + s.slowest_byte * static_cast<double>(row_bytes);
     seconds.push_back(whole * s.share + s.meetings * meeting + (s.is_here ? served : 0));
@@ -120,7 +120,7 @@ std::vector<double> stage_seconds(const std::vector<stage_seat>& stages,
 
 // The delay of links: from stage to stage with `row_bytes`, then from the last stage over
 // the head on the root's machine to the first.
-double way_of(const std::vector<stage_seat>& stages, const machines& known, std::size_t row_bytes) {
+double way_of(const std::vector<stage_slot>& stages, const machines& known, std::size_t row_bytes) {
   const auto more = [&](const std::string& from, const std::string& to, std::size_t bytes) {
     return std::max(0.0, way_seconds(known, from, to, bytes) - hop_seconds);
   };
@@ -151,7 +151,7 @@ double tokens_per_second(std::span<const double> stage_seconds, std::uint32_t st
   const auto batches = batches_of(streams, stages);
   // A micro-batch passes all stages before its next step; the slowest stage runs every micro-batch.
   const double way = std::accumulate(stage_seconds.begin(), stage_seconds.end(), 0.0) +
-                     hop_seconds * (stages - 1) + turn_seconds + way_between;
+                     hop_seconds * (stages - 1) + feedback_seconds + way_between;
   const double slowest =
       batches.count * *std::max_element(stage_seconds.begin(), stage_seconds.end());
   return streams / std::max(way, slowest);
@@ -169,8 +169,8 @@ result<std::vector<expected_speed>> expect(const cluster_config& config,
   const auto file = model::open_model(config.model.path);
   if (!file)
     return file.error();
-  const auto stages = seats_of(model, plan, known);
-  const auto here = seats_here(stages);
+  const auto stages = slots_of(model, plan, known);
+  const auto here = slots_here(stages);
   cpu::config like;
   like.kv_cache_dtype = config.model.kv_cache_dtype;
   like.activation_bits = config.model.activation_bits;

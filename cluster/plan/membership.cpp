@@ -16,7 +16,7 @@ const node_config* find(const cluster_config& config, const std::string& name) {
 
 // Ignores the position in the file.
 bool is_same(node_config a, node_config b) {
-  a.place = b.place = 0;
+  a.agent_index = b.agent_index = 0;
   return a == b;
 }
 
@@ -54,14 +54,14 @@ result<void> check_new(const node_config& n, bool was_there) {
 
 } // namespace
 
-result<std::set<std::string>> take_places(membership& members, cluster_config& config) {
+result<std::set<std::string>> assign_agent_indices(membership& members, cluster_config& config) {
   std::set<std::string> newcomers;
   std::uint32_t next = 0;
-  for (const auto& [name, place] : members.places)
-    next = std::max(next, place + 1);
+  for (const auto& [name, agent_index] : members.agent_indices)
+    next = std::max(next, agent_index + 1);
   for (auto& n : config.nodes) {
-    const auto [at, is_new] = members.places.emplace(n.name, next);
-    n.place = at->second;
+    const auto [at, is_new] = members.agent_indices.emplace(n.name, next);
+    n.agent_index = at->second;
     if (is_new) {
       ++next;
       newcomers.insert(n.name);
@@ -98,13 +98,13 @@ result<void> check_grown(const cluster_config& running, const cluster_config& fr
   }
   for (const auto& n : fresh.nodes)
     if (!running.has_node(n.name) && !members.removed.contains(n.name))
-      if (auto ok = check_new(n, members.places.contains(n.name)); !ok)
+      if (auto ok = check_new(n, members.agent_indices.contains(n.name)); !ok)
         return ok;
   return {};
 }
 
 nlohmann::json json_of(const membership& members) {
-  return {{"places", members.places}, {"removed", members.removed}};
+  return {{"places", members.agent_indices}, {"removed", members.removed}};
 }
 
 membership membership_from(const nlohmann::json& j) {
@@ -112,14 +112,14 @@ membership membership_from(const nlohmann::json& j) {
           j.at("removed").get<std::set<std::string>>()};
 }
 
-std::string text_of(const told_nodes& nodes) {
+std::string text_of(const node_update& nodes) {
   return nlohmann::json{{"config", nodes.config}, {"members", json_of(nodes.members)}}.dump();
 }
 
-std::optional<told_nodes> told_nodes_from(std::string_view text) {
+std::optional<node_update> node_update_from(std::string_view text) {
   try {
     const auto j = nlohmann::json::parse(text);
-    return told_nodes{j.at("config").get<std::string>(), membership_from(j.at("members"))};
+    return node_update{j.at("config").get<std::string>(), membership_from(j.at("members"))};
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }

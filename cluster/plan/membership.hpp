@@ -20,7 +20,7 @@
 namespace baton::cluster {
 
 struct membership {
-  std::map<std::string, std::uint32_t> places; // of all nodes, including removed ones
+  std::map<std::string, std::uint32_t> agent_indices; // of all nodes, including removed ones
   std::set<std::string> removed;
   friend bool operator==(const membership&, const membership&) = default;
 };
@@ -28,7 +28,7 @@ struct membership {
 // Adapts nodes.toml to the running cluster: gives every node its index, a new one the next unused,
 // and drops removed nodes. Returns the names of new nodes. Errors: bad_config (more than
 // nodes_of_cluster_max).
-result<std::set<std::string>> take_places(membership& members, cluster_config& config);
+result<std::set<std::string>> assign_agent_indices(membership& members, cluster_config& config);
 
 // Whether a running cluster can continue with `fresh`, its nodes.toml read again. Only nodes may
 // differ from `running`: removed ones, and new ones that are on other machines and wait. Errors:
@@ -41,12 +41,12 @@ nlohmann::json json_of(const membership& members);
 membership membership_from(const nlohmann::json& json);
 
 // The message of the root to its agents, with the text of nodes.toml.
-struct told_nodes {
+struct node_update {
   std::string config;
   membership members;
-  friend bool operator==(const told_nodes&, const told_nodes&) = default;
+  friend bool operator==(const node_update&, const node_update&) = default;
 };
-std::string text_of(const told_nodes& nodes);
-std::optional<told_nodes> told_nodes_from(std::string_view text);
+std::string text_of(const node_update& nodes);
+std::optional<node_update> node_update_from(std::string_view text);
 
 } // namespace baton::cluster

@@ -256,7 +256,7 @@ shard_plan make_shard(const cluster_config& config, const place_on_device& where
                       std::vector<std::uint32_t> cores, const generation& which) {
   const auto& m = config.model;
   shard_plan s;
-  s.process = place::shard(which.number, static_cast<std::uint32_t>(index));
+  s.process = process_ids::shard(which.number, static_cast<std::uint32_t>(index));
   s.name = config.pipeline == 0 ? fmt::format("shard-{}", index)
                                 : fmt::format("shard-{}.{}", config.pipeline, index);
   if (which.number != first_number(config))
@@ -341,9 +341,9 @@ std::vector<agent_plan> agents_of(const cluster_config& config) {
   const auto pipelines = models_of_pipelines(config).size();
   std::vector<agent_plan> agents;
   for (const auto& n : config.nodes)
-    agents.push_back({place::agent(n.place), "agent-" + n.name, n.name, machine_of(n),
+    agents.push_back({process_ids::agent(n.agent_index), "agent-" + n.name, n.name, machine_of(n),
                       static_cast<std::uint32_t>(n.devices.size()),
-                      agent_name("agent-" + n.name, pipelines, n.place)});
+                      agent_name("agent-" + n.name, pipelines, n.agent_index)});
   return agents;
 }
 

@@ -5,7 +5,7 @@
 
 #include "cluster/config/config.hpp"
 #include "cluster/files/stable_name.hpp"
-#include "cluster/plan/generation_book.hpp"
+#include "cluster/plan/generation_registry.hpp"
 #include "cluster/plan/machine.hpp"
 #include "cluster/plan/next_generation.hpp"
 #include "runtime/model/slice.hpp"
@@ -21,7 +21,7 @@
 namespace baton::cluster {
 
 // Fixed ids: a process keeps its id across all its incarnations.
-namespace place {
+namespace process_ids {
 inline constexpr process_id root{1};
 inline constexpr process_id first_head{2};
 inline constexpr process_id first_gateway{3};
@@ -32,9 +32,9 @@ inline constexpr process_id head(std::uint32_t pipeline) {
   static_assert(further_heads.value + pipelines_max == first_shard.value);
   return pipeline == 0 ? first_head : process_id{further_heads.value + pipeline};
 }
-inline constexpr process_id agent(std::uint32_t place) {
+inline constexpr process_id agent(std::uint32_t index) {
   static_assert(first_agent.value + nodes_of_cluster_max == further_heads.value);
-  return process_id{first_agent.value + place};
+  return process_id{first_agent.value + index};
 }
 inline constexpr std::uint32_t index_of_agent(process_id agent) {
   return agent.value - first_agent.value;
@@ -67,7 +67,7 @@ inline constexpr process_id worker(std::uint32_t index) {
 inline constexpr std::uint32_t index_of_worker(process_id worker) {
   return worker.value - first_worker.value;
 }
-} // namespace place
+} // namespace process_ids
 
 struct shard_plan {
   process_id process;

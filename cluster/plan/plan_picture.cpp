@@ -31,15 +31,15 @@ std::string bar_of(const model::layer_range& layers, std::uint32_t layer_count) 
 
 // "shard-2 + shard-3 on b".
 std::string shards_of(const cluster_plan& plan, stage_index stage) {
-  std::string names, places, last;
+  std::string names, nodes, last;
   for (const auto& s : plan.shards) {
     if (s.stage != stage)
       continue;
     names += (names.empty() ? "" : " + ") + s.name;
     if (std::exchange(last, s.on) != s.on) // ranks of one node are adjacent
-      places += (places.empty() ? "" : ", ") + s.on;
+      nodes += (nodes.empty() ? "" : ", ") + s.on;
   }
-  return names + " on " + places;
+  return names + " on " + nodes;
 }
 
 } // namespace

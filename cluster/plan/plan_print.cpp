@@ -128,7 +128,7 @@ std::string plan_table(const cluster_config& config, const model::description& m
       "  KV cache: {} blocks of {} positions = {} tokens; context {}; up to {} sequences at once\n",
       plan.blocks, plan.block_positions, std::uint64_t{plan.blocks} * plan.block_positions,
       plan.max_model_len, config.model.max_num_seqs);
-  if (const auto line = sampling_line(config.model); !line.empty())
+  if (const auto line = sampling_text(config.model); !line.empty())
     text += fmt::format("  sampling defaults: {}\n", line);
   text += scarcity(config, plan);
   text += cost_of(config.model.kv_cache_dtype);

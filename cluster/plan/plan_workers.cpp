@@ -26,11 +26,11 @@ std::string processes_of(const worker_config& w) {
 std::vector<std::vector<std::string>> devices_of(const cluster_config& config,
                                                  const machine_gpus& gpus) {
   std::vector<std::vector<std::string>> all;
-  std::uint32_t seat = 0;
+  std::uint32_t slot = 0;
   for (const auto& w : config.workers) {
     auto& own = all.emplace_back();
     for (std::uint32_t i = 0; i < w.count; ++i) {
-      const auto who = turn_of(config, seat++, fmt::format("worker-{}-{}", w.name, i));
+      const auto who = position_of(config, slot++, fmt::format("worker-{}-{}", w.name, i));
       const auto device = gpus_of(w, who, gpus);
       own.push_back(device ? device->text() : std::string("missing"));
     }

@@ -37,19 +37,19 @@ python_answer answer_of(const child_end& how, const worker_python& python, const
                                             : fmt::format("{}", fmt::join(python.entries, ", "));
     return {true, fmt::format("has what workers need ({})", all), ""};
   }
-  const auto said = last_line_of(log);
+  const auto output = last_line_of(log);
   if (how.how == child_end::way::exit && how.number == env_found_no_program)
-    return {false, said, "apt install python3-venv, then " + std::string(how_to_install)};
-  if (said.find("No module named") != std::string::npos)
+    return {false, output, "apt install python3-venv, then " + std::string(how_to_install)};
+  if (output.find("No module named") != std::string::npos)
     return {false, fmt::format("No module named {}", worker_package), how_to_install};
   const bool is_needed = how.how != child_end::way::exit || how.number != lacks_what_some_need;
-  return {false, said.empty() ? how.text() : said, "", is_needed};
+  return {false, output.empty() ? how.text() : output, "", is_needed};
 }
 
 } // namespace
 
 std::string worker_python::text() const {
-  return fmt::format("{}", fmt::join(words, " "));
+  return fmt::format("{}", fmt::join(prefix, " "));
 }
 
 std::vector<worker_python> pythons_of(std::span<const std::vector<std::string>> commands) {
@@ -62,24 +62,24 @@ std::vector<worker_python> pythons_of(std::span<const std::vector<std::string>> 
     const auto dot = module.find('.');
     if (module.substr(0, dot) != worker_package)
       continue;
-    const std::vector<std::string> words(command.begin(), flag);
+    const std::vector<std::string> prefix(command.begin(), flag);
     auto known = std::find_if(all.begin(), all.end(),
-                              [&](const worker_python& p) { return p.words == words; });
+                              [&](const worker_python& p) { return p.prefix == prefix; });
     if (known == all.end())
-      known = all.insert(all.end(), worker_python{words, {}});
+      known = all.insert(all.end(), worker_python{prefix, {}});
     if (dot != module.npos)
       known->entries.emplace(module.substr(dot + 1));
   }
   return all;
 }
 
-python_answer ask_python(const worker_python& python) {
-  const auto told = memory_file::create("python-check");
-  if (!told)
-    return {false, told.error().message, ""};
-  const auto log = fmt::format("/proc/self/fd/{}", told->fd());
+python_answer check_python(const worker_python& python) {
+  const auto output = memory_file::create("python-check");
+  if (!output)
+    return {false, output.error().message, ""};
+  const auto log = fmt::format("/proc/self/fd/{}", output->fd());
   launch what{"/usr/bin/env", {"env"}, log};
-  what.argv.insert(what.argv.end(), python.words.begin(), python.words.end());
+  what.argv.insert(what.argv.end(), python.prefix.begin(), python.prefix.end());
   what.argv.insert(what.argv.end(), {"-m", std::string(worker_package) + ".check"});
   what.argv.insert(what.argv.end(), python.entries.begin(), python.entries.end());
   auto ended = std::make_shared<std::promise<child_end>>();

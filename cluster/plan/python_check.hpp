@@ -15,8 +15,8 @@ namespace baton::cluster {
 inline constexpr std::chrono::seconds python_answer_max{30};
 
 struct worker_python {
-  std::vector<std::string> words; // the command before -m: "env", "A=b", "python3"
-  std::set<std::string> entries;  // of baton_worker: "onnx", "triton"; empty: its handlers
+  std::vector<std::string> prefix; // the command before -m: "env", "A=b", "python3"
+  std::set<std::string> entries;   // of baton_worker: "onnx", "triton"; empty: its handlers
 
   std::string text() const;
   friend bool operator==(const worker_python&, const worker_python&) = default;
@@ -33,6 +33,6 @@ struct python_answer {
 };
 
 // Ends within python_answer_max.
-python_answer ask_python(const worker_python& python);
+python_answer check_python(const worker_python& python);
 
 } // namespace baton::cluster

@@ -158,7 +158,7 @@ public:
         become_rank(group, i, port, sockets, launcher, command);
       if (pid < 0) {
         const int why = errno;
-        tell_all(SIGKILL);
+        signal_all(SIGKILL);
         errno = why;
         return false;
       }
@@ -174,10 +174,10 @@ public:
       const timespec pause{0, std::chrono::nanoseconds(signal_poll).count()};
       const int number = sigtimedwait(&waited, nullptr, &pause);
       if (number == SIGTERM)
-        tell(0, SIGTERM);
+        signal_rank(0, SIGTERM);
       reap();
       if (farewell_ && rank_clock::now() >= *farewell_)
-        tell_all(SIGKILL);
+        signal_all(SIGKILL);
     }
     return result_ ? end_as(*result_) : exit_failed;
   }
@@ -202,25 +202,25 @@ private:
     if (!is_orderly) {
       result_ = status;
       is_killed_ = true;
-      tell_all(SIGKILL);
+      signal_all(SIGKILL);
       return;
     }
     if (rank == 0) {
       result_ = status;
-      tell_all(SIGTERM);
+      signal_all(SIGTERM);
     }
     if (!farewell_) // for any rank: without it there is no group
       farewell_ = rank_clock::now() + farewell_max;
   }
 
-  void tell(std::size_t rank, int number) {
+  void signal_rank(std::size_t rank, int number) {
     if (pids_[rank] > 0)
       kill(pids_[rank], number);
   }
-  void tell_all(int number) {
+  void signal_all(int number) {
     is_killed_ = is_killed_ || number == SIGKILL;
     for (std::size_t i = 0; i < pids_.size(); ++i)
-      tell(i, number);
+      signal_rank(i, number);
   }
 
   std::vector<pid_t> pids_; // by rank; 0: ended
@@ -244,8 +244,8 @@ int become_command(const std::vector<std::string>& command) {
   sigprocmask(SIG_UNBLOCK, &all, nullptr);
   std::signal(SIGPIPE, SIG_DFL);
   std::vector<char*> argv;
-  for (const auto& word : command)
-    argv.push_back(const_cast<char*>(word.c_str()));
+  for (const auto& arg : command)
+    argv.push_back(const_cast<char*>(arg.c_str()));
   argv.push_back(nullptr);
   execvp(argv[0], argv.data());
   const std::string why = std::strerror(errno);

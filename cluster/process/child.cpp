@@ -54,11 +54,11 @@ void die_with(std::int32_t parent) {
     _exit(127);
 }
 
-void outlive_parent(const run_dir& dir, std::string_view name, epoch_id life) {
-  if (auto noted = dir.note(name, life); noted)
+void outlive_parent(const run_dir& dir, std::string_view name, epoch_id incarnation) {
+  if (auto recorded = dir.record(name, incarnation); recorded)
     prctl(PR_SET_PDEATHSIG, 0);
   else
-    spdlog::warn("{}: this process will end with its supervisor", noted.error().message);
+    spdlog::warn("{}: this process will end with its supervisor", recorded.error().message);
 }
 
 std::string child_end::text() const {
@@ -90,8 +90,8 @@ result<std::int32_t> child_watch::start(const launch& what, ended on_end) {
     return fail(errc::io_failed, "{}: {}", what.log.string(), std::strerror(errno));
   ENSURE(what.files.size() <= files_max, "a child inherits {} files", what.files.size());
   std::vector<char*> argv;
-  for (const auto& word : what.argv)
-    argv.push_back(const_cast<char*>(word.c_str()));
+  for (const auto& arg : what.argv)
+    argv.push_back(const_cast<char*>(arg.c_str()));
   argv.push_back(nullptr);
   auto parent = getpid();
   std::lock_guard lock(mutex_); // the end must not be reported before the pid is known
@@ -162,7 +162,7 @@ void child_watch::reap(std::int32_t pid) {
 
 // Orphaned processes may be reparented to us (PR_SET_CHILD_SUBREAPER, or pid 1 of a container) and
 // need to be reaped.
-void child_watch::reap_strangers() {
+void child_watch::reap_orphans() {
   for (;;) {
     siginfo_t info{};
     if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
@@ -192,7 +192,7 @@ void child_watch::wait_loop() {
     for (std::size_t i = 1; i < fds.size(); ++i)
       if (fds[i].revents & POLLIN)
         reap(pids[i]);
-    reap_strangers();
+    reap_orphans();
   }
 }
 

@@ -12,9 +12,9 @@ namespace {
 constexpr std::chrono::milliseconds signal_patience{2500}; // after each signal
 constexpr int look_interval_ms = 20;
 
-std::vector<process_note> others(const run_dir& dir, std::string_view except) {
+std::vector<process_record> others(const run_dir& dir, std::string_view except) {
   auto all = dir.alive();
-  std::erase_if(all, [&](const process_note& n) { return n.name == except; });
+  std::erase_if(all, [&](const process_record& n) { return n.name == except; });
   return all;
 }
 
@@ -24,11 +24,11 @@ std::string end_left_over(const run_dir& dir, std::string_view except) {
   using clock = std::chrono::steady_clock;
   std::vector<std::string> names;
   auto left = others(dir, except);
-  for (const auto& note : left)
-    names.push_back(note.name);
+  for (const auto& record : left)
+    names.push_back(record.name);
   for (const int number : {SIGTERM, SIGKILL}) {
-    for (const auto& note : left)
-      signal_noted(note, number);
+    for (const auto& record : left)
+      signal_recorded(record, number);
     for (const auto until = clock::now() + signal_patience; !left.empty() && clock::now() < until;
          left = others(dir, except))
       poll(nullptr, 0, look_interval_ms);

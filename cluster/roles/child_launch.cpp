@@ -15,12 +15,12 @@ namespace {
 
 std::uint32_t index_of(const actors::child_spec& spec) {
   if (spec.role == role::agent)
-    return place::index_of_agent(spec.process);
+    return process_ids::index_of_agent(spec.process);
   if (spec.role == role::gateway)
-    return spec.process.value - place::first_gateway.value;
+    return spec.process.value - process_ids::first_gateway.value;
   if (spec.role == role::worker)
-    return place::index_of_worker(spec.process);
-  return spec.role == role::shard ? place::index_of(spec.process) : 0;
+    return process_ids::index_of_worker(spec.process);
+  return spec.role == role::shard ? process_ids::index_of(spec.process) : 0;
 }
 
 // The last log line of a process without time and level. Only for a process that will not be
@@ -46,7 +46,7 @@ bool has_failed(role as, const child_end& how) {
 } // namespace
 
 child_launcher::child_launcher(child_watch& watch, const cluster_contexts& all,
-                               std::filesystem::path config, life_clock& lives)
+                               std::filesystem::path config, incarnation_clock& lives)
     : watch_(watch), dir_(all.base.dir), config_(std::move(config)), lives_(lives) {
   for (const auto& context : all) {
     know(context.plan);
@@ -68,7 +68,7 @@ void child_launcher::know(const cluster_plan& plan) {
 }
 
 void child_launcher::forget(const actors::child_spec& spec) {
-  copies_.erase(spec.process); // closes the line, so a waiting copy exits
+  standbys_.erase(spec.process); // closes the line, so a waiting copy exits
   std::lock_guard lock(mutex_);
   kv_files_.erase(spec.process);
   group_files_.erase(spec.process);
@@ -102,7 +102,7 @@ std::optional<actors::left_child> child_launcher::adopt(const actors::child_spec
   for (const auto& note : dir_.alive()) {
     if (note.name != spec.name)
       continue;
-    const int pidfd = open_noted(note);
+    const int pidfd = open_recorded(note);
     if (pidfd < 0)
       return std::nullopt;
     {
@@ -119,9 +119,9 @@ std::optional<actors::left_child> child_launcher::adopt(const actors::child_spec
 
 std::uint32_t child_launcher::pipeline_of(const actors::child_spec& spec) {
   if (spec.role == role::head)
-    return place::pipeline_of_head(spec.process);
+    return process_ids::pipeline_of_head(spec.process);
   std::lock_guard lock(mutex_);
-  const auto known = pipelines_.find(place::generation_of(spec.process));
+  const auto known = pipelines_.find(process_ids::generation_of(spec.process));
   ENSURE(known != pipelines_.end(), "{} is of an unknown generation", spec.name);
   return known->second;
 }
@@ -142,7 +142,7 @@ result<std::int32_t> child_launcher::start(const actors::child_spec& spec, epoch
     what.argv.insert(what.argv.end(), {"--pipeline", std::to_string(pipeline_of(spec))});
   if (spec.role == role::shard)
     what.argv.insert(what.argv.end(),
-                     {"--generation", std::to_string(place::generation_of(spec.process))});
+                     {"--generation", std::to_string(process_ids::generation_of(spec.process))});
   what.log = dir_.log(spec.name);
   if (spec.role != role::shard)
     return watch_.start(what, ends_of(spec, incarnation));
@@ -175,11 +175,11 @@ result<std::int32_t> child_launcher::start_shard(const actors::child_spec& spec,
                                                  epoch_id incarnation, launch what) {
   const int kv_file = kv_file_of(spec);
   const int group_file = group_file_of(spec); // a copy already has it
-  if (auto left = copies_.find(spec.process); left != copies_.end())
-    if (auto pid = left->second.call({incarnation, getpid(), kv_file}))
+  if (auto left = standbys_.find(spec.process); left != standbys_.end())
+    if (auto pid = left->second.activate({incarnation, getpid(), kv_file}))
       if (auto adopted = watch_.adopt(*pid, ends_of(spec, incarnation)))
         return adopted;
-  copies_.erase(spec.process); // a copy that is gone must not share its line with another
+  standbys_.erase(spec.process); // a copy that is gone must not share its line with another
   const auto pass = [&what](const char* option, int file) {
     what.argv.insert(
         what.argv.end(),
@@ -190,11 +190,11 @@ result<std::int32_t> child_launcher::start_shard(const actors::child_spec& spec,
     pass("--kv-file", kv_file);
   if (group_file >= 0)
     pass("--group-file", group_file);
-  if (auto line = copies::create()) {
-    pass("--copies", line->for_child());
-    copies_.emplace(spec.process, *std::move(line));
+  if (auto channel = standby_channel::create()) {
+    pass("--copies", channel->for_child());
+    standbys_.emplace(spec.process, *std::move(channel));
   } else {
-    spdlog::warn("{}", line.error().message); // its next incarnation starts from scratch
+    spdlog::warn("{}", channel.error().message); // its next incarnation starts from scratch
   }
   return watch_.start(what, ends_of(spec, incarnation));
 }

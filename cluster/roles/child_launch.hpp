@@ -3,10 +3,10 @@
 #pragma once
 
 #include "actors/supervisor.hpp"
-#include "cluster/files/life_clock.hpp"
+#include "cluster/files/incarnation_clock.hpp"
 #include "cluster/files/memory_file.hpp"
 #include "cluster/process/child.hpp"
-#include "cluster/process/next_life.hpp"
+#include "cluster/process/standby.hpp"
 #include "cluster/roles/roles.hpp"
 
 namespace baton::cluster {
@@ -16,7 +16,7 @@ public:
   // `watch` must outlive this object and be destroyed before the actor system. `config` is the
   // running cluster's copy. `lives` provides the children's incarnations.
   child_launcher(child_watch& watch, const cluster_contexts& all, std::filesystem::path config,
-                 life_clock& lives);
+                 incarnation_clock& lives);
 
   // Sets adopt, start, stop, now and next_incarnation.
   void serve(actors::supervisor_config& config);
@@ -49,7 +49,7 @@ private:
   child_watch& watch_;
   run_dir dir_;
   std::filesystem::path config_;
-  life_clock& lives_;
+  incarnation_clock& lives_;
   std::function<void(const actors::child_exited&)> observer_; // may be empty
   std::mutex mutex_;
   std::optional<actors::supervisor_actor> supervisor_;
@@ -65,8 +65,8 @@ private:
     std::int32_t pid = 0;
     epoch_id incarnation;
   };
-  std::map<process_id, last_life> now_; // by shard: its latest incarnation
-  std::map<process_id, copies> copies_; // by shard: waits to become its next incarnation
+  std::map<process_id, last_life> now_;            // by shard: its latest incarnation
+  std::map<process_id, standby_channel> standbys_; // by shard: waits to become its next incarnation
 };
 
 } // namespace baton::cluster

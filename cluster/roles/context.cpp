@@ -51,10 +51,10 @@ struct pipeline_parts {
 };
 
 result<pipeline_parts> load_pipeline(const cluster_config& config, const machines& known,
-                                     std::uint32_t pipeline, pipeline_note& note,
+                                     std::uint32_t pipeline, pipeline_record& note,
                                      described_models& looked_at) {
   pipeline_parts p;
-  p.config = view_of(config, pipeline);
+  p.config = config_for(config, pipeline);
   const std::pair wanted{p.config.model.path, note.model_identity};
   auto model = looked_at.find(wanted);
   if (model == looked_at.end()) {
@@ -73,7 +73,7 @@ result<pipeline_parts> load_pipeline(const cluster_config& config, const machine
   }
   if (!note.generations) {
     const auto first = first_generation(p.config);
-    note.generations = noted_generations{{first, std::nullopt, pipeline}, first.number};
+    note.generations = recorded_generations{{first, std::nullopt, pipeline}, first.number};
   }
   auto plan = make_plan(p.config, p.model, known, note.generations->now.serving);
   if (!plan)
@@ -106,7 +106,7 @@ result<void> check_together(const std::vector<pipeline_parts>& parts, const mach
 }
 
 // `dir`: none means the configured one.
-result<cluster_base> base_of(cluster_config config, plan_note with, std::optional<run_dir> dir) {
+result<cluster_base> base_of(cluster_config config, plan_record with, std::optional<run_dir> dir) {
   auto opened = dir ? result<run_dir>(std::move(*dir)) : run_dir::open(config.run_dir);
   if (!opened)
     return opened.error();
@@ -121,8 +121,8 @@ result<cluster_base> base_of(cluster_config config, plan_note with, std::optiona
 namespace {
 
 // Loads all persisted pipelines, or all configured ones if the cluster starts.
-result<std::vector<pipeline_parts>> load_pipelines(cluster_config& config, plan_note& with) {
-  const auto newcomers = take_places(with.members, config);
+result<std::vector<pipeline_parts>> load_pipelines(cluster_config& config, plan_record& with) {
+  const auto newcomers = assign_agent_indices(with.members, config);
   if (!newcomers)
     return newcomers.error();
   const bool comes_up = with.pipelines.empty();
@@ -149,12 +149,12 @@ result<std::vector<pipeline_parts>> load_pipelines(cluster_config& config, plan_
 
 } // namespace
 
-result<void> check_plans(cluster_config config, plan_note with) {
+result<void> check_plans(cluster_config config, plan_record with) {
   auto parts = load_pipelines(config, with);
   return parts ? result<void>() : parts.error();
 }
 
-result<cluster_contexts> load_contexts(const std::filesystem::path& config_file, plan_note with,
+result<cluster_contexts> load_contexts(const std::filesystem::path& config_file, plan_record with,
                                        std::optional<run_dir> dir) {
   auto config = load_config(config_file);
   if (!config)
@@ -175,7 +175,7 @@ result<cluster_contexts> load_contexts(const std::filesystem::path& config_file,
   return all;
 }
 
-plan_note with_this_machine() {
+plan_record with_this_machine() {
   return {{}, {}, {{root_machine, facts_of_this_machine()}}, std::nullopt, {}};
 }
 
@@ -183,14 +183,14 @@ namespace {
 
 struct noted {
   run_dir dir;
-  plan_note plan;
+  plan_record plan;
 };
 
 result<noted> noted_beside(const std::filesystem::path& config_copy) {
   auto dir = run_dir::open(config_copy.parent_path());
   if (!dir)
     return dir.error();
-  auto with = noted_plan(*dir);
+  auto with = recorded_plan(*dir);
   if (!with)
     return fail(errc::io_failed, "{}: no plan is noted there", dir->path().string());
   return noted{*std::move(dir), *std::move(with)};
@@ -235,7 +235,7 @@ result<cluster_base> load_base_of_child(const std::filesystem::path& config_copy
   auto config = load_config(config_copy);
   if (!config)
     return config.error();
-  if (auto ok = take_places(found->plan.members, *config); !ok)
+  if (auto ok = assign_agent_indices(found->plan.members, *config); !ok)
     return ok.error();
   return base_of(*std::move(config), std::move(found->plan), std::move(found->dir));
 }

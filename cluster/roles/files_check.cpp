@@ -54,7 +54,7 @@ machine_facts assumed_machine(const node_config& node, machine_facts like) {
   return like;
 }
 
-result<void> check_files(const cluster_config& config, plan_note with) {
+result<void> check_files(const cluster_config& config, plan_record with) {
   bool waits_for_machines = false;
   for (const auto& n : config.nodes)
     if (n.is_elsewhere && !with.known.contains(n.name)) {

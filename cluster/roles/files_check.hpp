@@ -4,7 +4,7 @@
 
 #include "cluster/config/config.hpp"
 #include "cluster/plan/machine.hpp"
-#include "cluster/plan/plan_note.hpp"
+#include "cluster/plan/plan_record.hpp"
 #include "schema/result.hpp"
 
 namespace baton::cluster {
@@ -16,6 +16,6 @@ machine_facts assumed_machine(const node_config& node, machine_facts like);
 // that have not joined count as sufficient; so does this one while they may take its layers. Also
 // checks that repository and store exist. Errors: as of a plan; bad_config (a directory cannot be
 // read).
-result<void> check_files(const cluster_config& config, plan_note with);
+result<void> check_files(const cluster_config& config, plan_record with);
 
 } // namespace baton::cluster

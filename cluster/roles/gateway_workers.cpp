@@ -2,7 +2,7 @@
 
 #include "cluster/config/worker_description.hpp"
 #include "cluster/models/models_note.hpp"
-#include "cluster/plan/worker_seats.hpp"
+#include "cluster/plan/worker_slots.hpp"
 #include "gateway/workers/repository_client.hpp"
 #include "gateway/workers/worker_lookup.hpp"
 #include "gateway/zmq/worker_server.hpp"
@@ -56,9 +56,9 @@ gateway::repository_actor start_repository_client(process& self, const cluster_c
   if (!config.has_changing_models())
     return {};
   gateway::repository_client_config settings;
-  settings.root = place::root;
+  settings.root = process_ids::root;
   settings.ask = [&self](const change_model& m) {
-    self.links().post(place::root, actors::well_known::models, message(m));
+    self.links().post(process_ids::root, actors::well_known::models, message(m));
   };
   const auto made =
       self.own_typed(gateway::spawn_repository_client(self.system(), std::move(settings)));
@@ -77,8 +77,8 @@ gateway_workers::start(process& self, const cluster_base& cluster,
   const auto& config = cluster.config;
   if (config.workers.empty() && !config.has_changing_models())
     return made;
-  auto server = gateway::worker_server::bind(cluster.dir.endpoint(worker_door_name(gateway_index)),
-                                             made->state_);
+  auto server = gateway::worker_server::bind(
+      cluster.dir.endpoint(worker_endpoint_name(gateway_index)), made->state_);
   if (!server)
     return server.error();
   made->server_ = *std::move(server);
@@ -200,7 +200,7 @@ gateway_workers::serving gateway_workers::make(const served_model& one,
     server->send(to, std::move(m));
   };
   options.report = [this](const status& st) {
-    self_.links().post(place::root, actors::well_known::supervisor, message(st));
+    self_.links().post(process_ids::root, actors::well_known::supervisor, message(st));
   };
   options.drained = [this, revision = one.revision, flag = s.is_drained] {
     *flag = true;
@@ -217,7 +217,8 @@ gateway_workers::serving gateway_workers::make(const served_model& one,
 }
 
 void gateway_workers::say_drained(std::uint64_t revision) {
-  self_.links().post(place::root, actors::well_known::models, message(model_drained{revision}));
+  self_.links().post(process_ids::root, actors::well_known::models,
+                     message(model_drained{revision}));
 }
 
 // A revision that is no longer published has no processes: its open requests end.

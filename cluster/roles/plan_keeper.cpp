@@ -1,7 +1,7 @@
 #include "cluster/roles/plan_keeper.hpp"
 
 #include "cluster/config/pipelines.hpp"
-#include "cluster/files/tell_newest.hpp"
+#include "cluster/files/publish_latest.hpp"
 #include "cluster/roles/process.hpp"
 
 #include <spdlog/spdlog.h>
@@ -25,7 +25,7 @@ std::vector<std::string> elsewhere(const cluster_config& view) {
 } // namespace
 
 plan_keeper::line::line(const cluster_context& of)
-    : context(&of), view(of.config), book(*of.noted().generations, clock::now()),
+    : context(&of), view(of.config), book(*of.record().generations, clock::now()),
       away(elsewhere(of.config), {of.config.node_timeout, change_patience}, clock::now()),
       serving(of.plan), coming(of.coming) {}
 
@@ -41,21 +41,21 @@ void plan_keeper::use_nodes(cluster_config now) {
   config_ = std::move(now);
   agents_ = agents_of(config_);
   for (auto& l : lines_)
-    l.view = view_of(config_, l.context->pipeline());
+    l.view = config_for(config_, l.context->pipeline());
 }
 
 // Processes that start on this machine later read their plan from here.
 result<void> plan_keeper::note() {
   note_.build = build_version();
   for (const auto& l : lines_)
-    note_.pipelines.at(l.context->pipeline()).generations = l.book.noted();
-  return note_plan(dir_, note_);
+    note_.pipelines.at(l.context->pipeline()).generations = l.book.record();
+  return record_plan(dir_, note_);
 }
 
 plan_word plan_keeper::word_now() const {
   plan_word w{agents_, {text_, note_.members}, note_.known, {}};
   for (const auto& l : lines_)
-    w.shards.push_back(l.book.noted().now);
+    w.shards.push_back(l.book.record().now);
   return w;
 }
 
@@ -74,7 +74,7 @@ void plan_keeper::note_change() {
 
 // Publishes without the lock, because the callbacks may call this object.
 void plan_keeper::tell() {
-  tell_newest(
+  publish_latest(
       [this] {
         std::lock_guard lock(mutex_);
         return std::pair(version_, std::pair(stand(), word_now()));
@@ -86,7 +86,7 @@ void plan_keeper::tell() {
 }
 
 void plan_keeper::tell(const std::function<void(const plan_word&)>& one) const {
-  tell_newest(
+  publish_latest(
       [this] {
         std::lock_guard lock(mutex_);
         return std::pair(version_, word_now());
@@ -108,7 +108,7 @@ void plan_keeper::change_and_tell(const std::function<void()>& change) {
 std::uint32_t plan_keeper::next_number() const {
   std::uint32_t last = 0;
   for (const auto& l : lines_)
-    last = std::max(last, l.book.noted().last);
+    last = std::max(last, l.book.record().last);
   return last + 1;
 }
 
@@ -151,7 +151,7 @@ result<std::vector<plan_keeper::step>> plan_keeper::plan_change(const change_nod
     const auto& view = l.view;
     if (view.has_node(order.node) && !has_devices_on(view, view.pipeline, order.node))
       continue;
-    auto next = next_generation(view, l.book.noted().now.serving, order.node, order.is_drain);
+    auto next = next_generation(view, l.book.record().now.serving, order.node, order.is_drain);
     if (!next)
       return next.error();
     if (auto ok = add_step(l, std::move(*next), steps); !ok)
@@ -192,9 +192,9 @@ result<std::vector<plan_keeper::line*>> plan_keeper::replicas_of(const std::stri
     return fail(errc::not_found, "there is no model {}: {} {} served", model,
                 fmt::join(names, ", "), names.size() == 1 ? "is" : "are");
   const auto rank = [](const line* l) {
-    return l->serving.stages > 0                                   ? 0
-           : own_devices(l->view, l->book.noted().now.serving) > 0 ? 1
-                                                                   : 2;
+    return l->serving.stages > 0                                    ? 0
+           : own_devices(l->view, l->book.record().now.serving) > 0 ? 1
+                                                                    : 2;
   };
   std::stable_sort(replicas.begin(), replicas.end(),
                    [&](const line* a, const line* b) { return rank(a) < rank(b); });
@@ -216,7 +216,7 @@ result<std::vector<plan_keeper::step>> plan_keeper::plan_scale(const scale_model
   std::vector<step> steps;
   for (std::size_t i = 0; i < replicas->size(); ++i) {
     auto& l = *replicas->at(i);
-    auto now = l.book.noted().now.serving;
+    auto now = l.book.record().now.serving;
     const bool is_on = i < wanted;
     if (is_on && now.stages == 0) // begins with the machines that are present
       now = leave_out(std::move(now), l.away.lost(clock::now()));
@@ -224,7 +224,7 @@ result<std::vector<plan_keeper::step>> plan_keeper::plan_scale(const scale_model
         next_generation_scaled(l.view, now, is_on, order.width > 0 ? order.width : now.width);
     if (!next)
       return next.error();
-    if (*next == l.book.noted().now.serving)
+    if (*next == l.book.record().now.serving)
       continue;
     if (auto ok = add_step(l, std::move(*next), steps); !ok)
       return ok.error();
@@ -301,7 +301,7 @@ plan_keeper::take_in(const std::string& node, const std::string& text, cluster_c
     return fail(errc::not_found, "there is no node {} in the cluster's nodes.toml", node);
   if (auto ok = check_grown(config_, fresh, members); !ok)
     return ok.error();
-  if (auto ok = take_places(members, fresh); !ok)
+  if (auto ok = assign_agent_indices(members, fresh); !ok)
     return ok.error();
   if (auto ok = dir_.write(dir_.config().filename().string(), text); !ok)
     return ok.error();
@@ -341,7 +341,7 @@ result<void> plan_keeper::let_go(const std::string& node) {
                 "takes its layers",
                 node, node);
   for (const auto& l : lines_) {
-    const auto& now = l.book.noted().now;
+    const auto& now = l.book.record().now;
     const bool has_layers =
         has_shards_on(now.serving, node) || (now.coming && has_shards_on(*now.coming, node));
     if (has_layers && has_devices_on(l.view, l.view.pipeline, node))
@@ -385,9 +385,9 @@ void plan_keeper::on_agent(process_id agent, bool is_here) {
     for (const auto& a : agents_)
       if (a.process == agent) {
         if (is_here)
-          l.away.on_here(a.on);
+          l.away.on_connected(a.on);
         else
-          l.away.on_away(a.on, clock::now());
+          l.away.on_disconnected(a.on, clock::now());
       }
 }
 
@@ -420,7 +420,7 @@ void plan_keeper::give_up(line& l, const std::string& why) {
 // no room for both.
 result<void> plan_keeper::move_away_from(line& l, const std::set<std::string>& lost,
                                          const std::string& why) {
-  auto next = next_generation_without(l.view, l.book.noted().now.serving, lost);
+  auto next = next_generation_without(l.view, l.book.record().now.serving, lost);
   if (!next)
     return next.error();
   next->number = next_number();
@@ -448,7 +448,7 @@ void plan_keeper::do_without_the_lost(line& l) {
   }
   if (lost == std::exchange(l.moved_from, lost))
     return; // already handled
-  const auto& last = l.coming ? *l.book.noted().now.coming : l.book.noted().now.serving;
+  const auto& last = l.coming ? *l.book.record().now.coming : l.book.record().now.serving;
   if (std::none_of(lost.begin(), lost.end(),
                    [&](const auto& node) { return has_shards_on(last, node); }))
     return;
@@ -467,7 +467,7 @@ void plan_keeper::on_failed(const status& child) {
     return;
   change_and_tell([&] {
     for (auto& l : lines_)
-      if (l.coming && place::generation_of(child.process) == l.coming->generation)
+      if (l.coming && process_ids::generation_of(child.process) == l.coming->generation)
         give_up(l, fmt::format("{}: {}", child.name, child.reason));
   });
 }

@@ -4,8 +4,8 @@
 // plan.hpp decides what fits.
 #pragma once
 
-#include "cluster/plan/absence_book.hpp"
-#include "cluster/plan/generation_book.hpp"
+#include "cluster/plan/failure_detector.hpp"
+#include "cluster/plan/generation_registry.hpp"
 #include "cluster/roles/roles.hpp"
 #include "runtime/schedule/retry_policy.hpp"
 
@@ -34,7 +34,7 @@ struct plan_standing {
 // The state that the root publishes to heads and agents.
 struct plan_word {
   std::vector<agent_plan> agents; // of the existing nodes
-  told_nodes nodes;
+  node_update nodes;
   machines known; // those that have joined
   std::vector<generations> shards;
 };
@@ -83,8 +83,8 @@ private:
 
     const cluster_context* context; // for what never changes
     cluster_config view;
-    generation_book book;
-    absence_book away;
+    generation_registry book;
+    failure_detector away;
     std::set<std::string> moved_from;    // lost nodes that have been handled
     std::optional<std::uint32_t> flight; // the generation that replaces them
     std::optional<std::chrono::steady_clock::time_point> again_at; // when to try again
@@ -125,7 +125,7 @@ private:
 
   outside to_;
   mutable std::mutex mutex_;
-  plan_note note_;
+  plan_record note_;
   run_dir dir_;
   std::string text_;      // of nodes.toml
   cluster_config config_; // its nodes are the current ones

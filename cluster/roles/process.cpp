@@ -2,9 +2,9 @@
 
 #include "actors/restart.hpp"
 #include "cluster/bus/bus_zmq.hpp"
-#include "cluster/bus/resident_actors.hpp"
+#include "cluster/bus/pinned_actors.hpp"
 #include "cluster/files/open_files.hpp"
-#include "cluster/files/tell_newest.hpp"
+#include "cluster/files/publish_latest.hpp"
 #include "cluster/roles/roles.hpp"
 
 #include <spdlog/spdlog.h>
@@ -24,7 +24,7 @@ constexpr std::chrono::milliseconds actor_tick_interval{100}; // each wakes thre
 constexpr std::chrono::seconds keys_interval{1};              // between looks at the key files
 // Bounds the messages per scheduling of an actor. Measured without it: two actors that send to
 // themselves starve a third.
-constexpr std::size_t messages_per_turn = 64;
+constexpr std::size_t messages_per_round = 64;
 
 sigset_t ending_signals() {
   sigset_t set;
@@ -39,7 +39,7 @@ caf::actor_system_config caf_options(std::uint32_t threads) {
   caf::actor_system_config options;
   options.set("scheduler.policy", caf::atom("sharing"));
   options.set("scheduler.max-threads", std::size_t{threads});
-  options.set("scheduler.max-throughput", messages_per_turn);
+  options.set("scheduler.max-throughput", messages_per_round);
   return options;
 }
 
@@ -84,11 +84,11 @@ struct process::parts {
   addresses where;
   caf::actor_system_config options;
   std::unique_ptr<bus_zmq> wire;
-  std::unique_ptr<exchange> links;
+  std::unique_ptr<message_router> links;
   // Declared after what actors send through, so destroyed first. A running step still sends its
   // result then, and the system waits for it.
   caf::actor_system system;
-  resident_actors residents{system, messages_per_turn};
+  pinned_actors pinned{system, messages_per_round};
   std::vector<caf::actor> owned; // this and the rest may hold actors: gone before the system
   std::vector<std::function<void()>> ticks;
   std::vector<std::function<void(const hello&)>> ups;
@@ -99,7 +99,7 @@ struct process::parts {
   bool stopping = false;
   int asked_to_end = 0; // the pending signal, until wait() returns it
   std::function<void(const key_pair&)> on_key;
-  std::string noted_key; // the one with which we listen
+  std::string recorded_key; // the one with which we listen
   status current;
   std::uint64_t reports = 0; // counts changes of `current`
 
@@ -110,7 +110,7 @@ struct process::parts {
 
   // Called by reporting threads and when the supervisor's link comes up, often concurrently.
   void send_status() {
-    tell_newest(
+    publish_latest(
         [this] {
           std::lock_guard lock(mutex);
           return std::pair(reports, current);
@@ -130,10 +130,10 @@ struct process::parts {
       if (on_key)
         on_key(*changed);
     }
-    if (auto in_use = wire->key_in_use(); in_use != noted_key) {
+    if (auto in_use = wire->key_in_use(); in_use != recorded_key) {
       links->listen_at(split_key(links->self().endpoint).address + "#" + in_use);
-      where.note_key(who.name, in_use);
-      noted_key = std::move(in_use);
+      where.record_key(who.name, in_use);
+      recorded_key = std::move(in_use);
     }
   }
 
@@ -175,9 +175,9 @@ result<std::unique_ptr<process>> process::start(identity who, const addresses& w
     return bound.error();
   hello self{p->who.process, p->who.incarnation,           p->who.as, p->who.name,
              *bound,         std::string(build_version()), getpid()};
-  exchange_options options;
+  message_router_options options;
   options.admit = admit;
-  p->links = std::make_unique<exchange>(*p->wire, self, options);
+  p->links = std::make_unique<message_router>(*p->wire, self, options);
   return std::unique_ptr<process>(new process(std::move(p)));
 }
 
@@ -198,7 +198,7 @@ process::~process() {
 caf::actor_system& process::system() {
   return parts_->system;
 }
-exchange& process::links() {
+message_router& process::links() {
   return *parts_->links;
 }
 const identity& process::self() const {
@@ -219,7 +219,7 @@ void process::own(caf::actor actor) {
   parts_->owned.push_back(std::move(actor));
 }
 void process::reside(const caf::actor& actor) {
-  parts_->residents.add(actor);
+  parts_->pinned.add(actor);
 }
 void process::on_tick(std::function<void()> tick) {
   parts_->ticks.push_back(std::move(tick));
@@ -261,7 +261,7 @@ void process::begin() {
     for (auto& down : p.downs)
       down(process, incarnation, why);
   });
-  p.links->on_turn_over([&p] { return p.residents.run(); });
+  p.links->on_round_over([&p] { return p.pinned.run(); });
   p.links->start();
   if (p.who.supervisor)
     if (auto linked = p.links->connect(p.who.supervisor, p.who.supervisor_endpoint); !linked)

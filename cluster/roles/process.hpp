@@ -3,7 +3,7 @@
 #pragma once
 
 #include "actors/interfaces.hpp"
-#include "cluster/bus/exchange.hpp"
+#include "cluster/bus/message_router.hpp"
 #include "cluster/config/config.hpp"
 #include "cluster/files/run_dir.hpp"
 #include "cluster/plan/addresses.hpp"
@@ -34,7 +34,7 @@ public:
   ~process();
 
   caf::actor_system& system();
-  exchange& links();
+  message_router& links();
   const identity& self() const;
 
   // Ends the process if the actor ends by itself or with an error.

@@ -47,20 +47,20 @@ public:
   // True if it was persisted here: the root waits for the confirmation.
   bool take(const joined& m) {
     auto known = machines_from_text(m.facts);
-    auto nodes = told_nodes_from(m.nodes);
+    auto nodes = node_update_from(m.nodes);
     ENSURE(known && nodes, "the root sends valid facts and nodes");
     note_.known = std::move(*known);
     take(*nodes);
-    return is_noting_ && judge(note_keys(all_.base.dir, machine_keys::from(m.keys)));
+    return is_noting_ && judge(record_keys(all_.base.dir, machine_keys::from(m.keys)));
   }
   // False: the pipeline has no devices on this machine.
   bool take(const generations& m) {
     const auto noted = note_.pipelines.find(m.pipeline);
     if (noted == note_.pipelines.end())
       return false;
-    noted->second.generations = noted_elsewhere(m);
+    noted->second.generations = agent_record_of(m);
     if (is_noting_)
-      judge(note_plan(all_.base.dir, note_));
+      judge(record_plan(all_.base.dir, note_));
     return true;
   }
   // The shards of all generations that the root last published.
@@ -82,23 +82,24 @@ public:
   }
 
 private:
-  void take(const told_nodes& nodes) {
+  void take(const node_update& nodes) {
     if (nodes == heard_)
       return;
     heard_ = nodes;
     const auto copy = all_.base.dir.config();
     auto config = parse_config(nodes.config, copy.string());
     note_.members = nodes.members;
-    ENSURE(config && take_places(note_.members, *config), "the root sends a valid configuration");
+    ENSURE(config && assign_agent_indices(note_.members, *config),
+           "the root sends a valid configuration");
     config_ = std::move(*config);
     if (is_noting_) {
       judge(all_.base.dir.write(copy.filename().string(), nodes.config));
-      judge(note_plan(all_.base.dir, note_));
+      judge(record_plan(all_.base.dir, note_));
     }
   }
   void add(actors::wanted_children& wanted, const cluster_context& context, const generation& g,
            child_launcher& launcher) const {
-    const auto view = view_of(config_, context.pipeline());
+    const auto view = config_for(config_, context.pipeline());
     const auto plan = make_plan(view, context.model, note_.known, g);
     ENSURE(plan.has_value(), "the root has made this plan: {}", plan.error().message);
     launcher.know(*plan);
@@ -113,8 +114,8 @@ private:
   const cluster_contexts& all_;
   const agent_plan& agent_;
   const bool is_noting_;
-  plan_note note_;
-  told_nodes heard_;
+  plan_record note_;
+  node_update heard_;
   cluster_config config_; // as the root published it
 };
 
@@ -131,7 +132,7 @@ void end_left_over(const cluster_contexts& all) {
     if (!note.name.starts_with("shard-") || is_wanted)
       continue;
     spdlog::warn("{} (pid {}) is of a generation that is over: ended", note.name, note.pid);
-    signal_noted(note, SIGTERM);
+    signal_recorded(note, SIGTERM);
   }
 }
 
@@ -141,7 +142,7 @@ int run_agent(const cluster_contexts& all, const role_arguments& arguments) {
   const auto& cluster = all.base;
   const auto agents = agents_of(cluster.config);
   const auto own = std::find_if(agents.begin(), agents.end(), [&](const agent_plan& a) {
-    return a.process == place::agent(arguments.index);
+    return a.process == process_ids::agent(arguments.index);
   });
   if (own == agents.end()) {
     spdlog::error("this node was removed from the cluster");
@@ -150,7 +151,7 @@ int run_agent(const cluster_contexts& all, const role_arguments& arguments) {
   const auto& agent = *own;
   said_here said(all, agent); // used by the links' thread, which `started` joins
   auto started = process::start({agent.process, arguments.incarnation, role::agent, agent.name,
-                                 cluster.where.listen(agent.listens_as), place::root,
+                                 cluster.where.listen(agent.listens_as), process_ids::root,
                                  cluster.where.find(root_name)},
                                 cluster.where, /*actor_threads=*/1);
   if (!started) {
@@ -165,7 +166,7 @@ int run_agent(const cluster_contexts& all, const role_arguments& arguments) {
   std::atomic<bool> is_stopping{false};
   std::atomic<bool> has_failed{false}; // whether one of its shards failed to stop
   child_watch watch;
-  life_clock lives(cluster.dir, agent.name, wall_micros);
+  incarnation_clock lives(cluster.dir, agent.name, wall_micros);
   child_launcher launcher(watch, all, arguments.config, lives);
 
   actors::supervisor_config config;
@@ -180,7 +181,7 @@ int run_agent(const cluster_contexts& all, const role_arguments& arguments) {
   });
   config.changed = [&self](const std::vector<status>& shards) {
     for (const auto& s : shards) // one message each: it waits for room on the route
-      self.links().post(place::root, actors::well_known::supervisor, message(s));
+      self.links().post(process_ids::root, actors::well_known::supervisor, message(s));
   };
   // The root gives up new generations; without the serving shards this node is useless.
   std::mutex serving_mutex;
@@ -188,7 +189,7 @@ int run_agent(const cluster_contexts& all, const role_arguments& arguments) {
   config.escalate = [&](const status& failed) {
     {
       std::lock_guard lock(serving_mutex);
-      if (!serving.contains(place::generation_of(failed.process)))
+      if (!serving.contains(process_ids::generation_of(failed.process)))
         return;
     }
     self.report(phase::failed, fmt::format("{}: {}", failed.name, failed.reason));
@@ -205,7 +206,7 @@ int run_agent(const cluster_contexts& all, const role_arguments& arguments) {
           caf::anon_send(supervisor, *d);
         } else if (const auto* j = std::get_if<joined>(&m)) {
           if (said.take(*j))
-            self.links().post(place::root, actors::well_known::supervisor, std::move(m));
+            self.links().post(process_ids::root, actors::well_known::supervisor, std::move(m));
         } else if (const auto* g = std::get_if<generations>(&m)) {
           if (!said.take(*g))
             return;

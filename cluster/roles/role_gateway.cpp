@@ -29,7 +29,7 @@ std::vector<head_place> heads_of(const cluster_config& config) {
   for (const auto model : models_of_pipelines(config)) {
     const auto number = static_cast<std::uint32_t>(heads.size());
     const auto& m = config.models[model];
-    heads.push_back({{place::head(number), m.name, m.max_num_queued_reqs, m.use_job_ticket},
+    heads.push_back({{process_ids::head(number), m.name, m.max_num_queued_reqs, m.use_job_ticket},
                      head_name(number)});
   }
   return heads;
@@ -39,7 +39,7 @@ gateway::gateway_config settings(const cluster_base& cluster, const identity& se
                                  const std::vector<head_place>& heads,
                                  std::optional<std::vector<gateway::api_key>> keys) {
   const auto& g = cluster.config.gateway;
-  const auto index = self.process.value - place::first_gateway.value;
+  const auto index = self.process.value - process_ids::first_gateway.value;
   auto c = gateway_settings(g, std::move(keys), index);
   c.self = self.process;
   c.incarnation = self.incarnation;
@@ -130,9 +130,9 @@ void follow_files(process& self, std::shared_ptr<gateway_files> files,
 int run_gateway(const cluster_base& cluster, const role_arguments& arguments) {
   const auto own_name = name_of_gateway(arguments.index);
   auto started =
-      process::start({place::gateway(arguments.index), arguments.incarnation, role::gateway,
-                      own_name, cluster.where.listen(own_name, arguments.incarnation), place::root,
-                      cluster.where.find(root_name)},
+      process::start({process_ids::gateway(arguments.index), arguments.incarnation, role::gateway,
+                      own_name, cluster.where.listen(own_name, arguments.incarnation),
+                      process_ids::root, cluster.where.find(root_name)},
                      cluster.where, /*actor_threads=*/1);
   if (!started) {
     spdlog::error("{}", started.error().message);

@@ -33,7 +33,7 @@ result<language> load_language(const cluster_context& context) {
   auto file = model::open_model(context.config.model.path);
   if (!file)
     return file.error();
-  if (auto ok = check_identity(**file, context.noted().model_identity);
+  if (auto ok = check_identity(**file, context.record().model_identity);
       !ok) // written while it was read
     return ok.error();
   auto tokenizer = text::tokenizer::create(*words);
@@ -113,10 +113,10 @@ int run_head(const cluster_context& context, const role_arguments& arguments) {
     return exit_permanent;
   }
   const auto name = name_of_head(context);
-  auto started =
-      process::start({place::head(context.pipeline()), arguments.incarnation, role::head, name.name,
-                      context.where.listen(name), place::root, context.where.find(root_name)},
-                     context.where, /*actor_threads=*/1);
+  auto started = process::start({process_ids::head(context.pipeline()), arguments.incarnation,
+                                 role::head, name.name, context.where.listen(name),
+                                 process_ids::root, context.where.find(root_name)},
+                                context.where, /*actor_threads=*/1);
   if (!started) {
     spdlog::error("{}", started.error().message);
     return exit_status_of_listening(started.error().code);
@@ -134,17 +134,18 @@ int run_head(const cluster_context& context, const role_arguments& arguments) {
       actors::detokenizer_config{peers, loaded->tokenizer, context.config.model.resume_window}));
   actors::scheduler_options options;
   options.limits = limits_of(context, *loaded, arguments.incarnation);
-  options.plan = context.noted().generations->now;
+  options.plan = context.record().generations->now;
   options.first_epoch = arguments.incarnation;
   options.detokenizer = detokenizer;
   options.peers = peers;
   options.card = card_of(context, *loaded);
   options.report = [&self](const load_report& load) {
-    self.links().send(place::root, actors::well_known::supervisor, message(load));
+    self.links().send(process_ids::root, actors::well_known::supervisor, message(load));
   };
   options.report_status = [&self](phase p, const std::string& reason) { self.report(p, reason); };
   options.serves = [&self](std::uint32_t generation) {
-    self.links().send(place::root, actors::well_known::supervisor, message(serves{generation}));
+    self.links().send(process_ids::root, actors::well_known::supervisor,
+                      message(serves{generation}));
   };
   options.now = [] { return std::chrono::steady_clock::now(); };
   auto scheduler = self.own_resident(self.system().spawn(actors::scheduler, options));

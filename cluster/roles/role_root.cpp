@@ -4,7 +4,7 @@
 #include "actors/supervisor.hpp"
 #include "cluster/bus/proxies.hpp"
 #include "cluster/config/running_clusters.hpp"
-#include "cluster/files/life_clock.hpp"
+#include "cluster/files/incarnation_clock.hpp"
 #include "cluster/files/root_log.hpp"
 #include "cluster/join/join_desk.hpp"
 #include "cluster/models/model_keeper.hpp"
@@ -36,8 +36,8 @@ class root {
 public:
   // `original`: the operator's nodes.toml; `copy`: the cluster's.
   root(const cluster_contexts& all, std::filesystem::path original,
-       const std::filesystem::path& copy, life_clock& lives, process& self, progress& progress_line,
-       join_desk* join, model_keeper& models)
+       const std::filesystem::path& copy, incarnation_clock& lives, process& self,
+       progress& progress_line, join_desk* join, model_keeper& models)
       : all_(all), cluster_(all.base), self_(self), progress_line_(progress_line), join_(join),
         models_(models), original_(std::move(original)), launcher_(watch_, all, copy, lives),
         keeper_(all, {[this](const plan_word& w) { say(w); },
@@ -55,9 +55,10 @@ public:
     auto failed = progress_line_.failure();
     is_draining_ = true;
     for (std::uint32_t i = 0; i < cluster_.config.gateway.processes; ++i)
-      self_.links().send(place::gateway(i), actors::well_known::gateway, message(order));
+      self_.links().send(process_ids::gateway(i), actors::well_known::gateway, message(order));
     for (const auto& c : all_)
-      self_.links().send(place::head(c.pipeline()), actors::well_known::scheduler, message(order));
+      self_.links().send(process_ids::head(c.pipeline()), actors::well_known::scheduler,
+                         message(order));
     const auto cut =
         came_up ? progress_line_.wait_drained(grace, [this] { return self_.wait_briefly(); })
                 : std::string();
@@ -113,12 +114,12 @@ private:
       if (auto* order = std::get_if<change_model>(&m))
         models_.change(from.source, std::move(*order));
       else if (const auto* done = std::get_if<model_drained>(&m))
-        models_.on_drained(from.source.value - place::first_gateway.value, done->revision);
+        models_.on_drained(from.source.value - process_ids::first_gateway.value, done->revision);
     });
     model_keeper::outside to;
     to.say = [this](const served_models& now) {
       for (std::uint32_t i = 0; i < cluster_.config.gateway.processes; ++i)
-        self_.links().post(place::gateway(i), actors::well_known::models, message(now));
+        self_.links().post(process_ids::gateway(i), actors::well_known::models, message(now));
     };
     to.changed = [this] { change_children(); };
     to.answer = [this](process_id gateway, const model_changed& m) {
@@ -209,7 +210,7 @@ private:
             on_worker(*s);
           } else if (s) {
             if (s->role == role::head)
-              keeper_.on_serving(place::pipeline_of_head(s->process),
+              keeper_.on_serving(process_ids::pipeline_of_head(s->process),
                                  s->phase == phase::ready || s->phase == phase::draining);
             if (s->phase == phase::failed)
               keeper_.on_failed(*s);
@@ -229,7 +230,7 @@ private:
           } else if (auto* q = std::get_if<query_status>(&m)) {
             caf::anon_send(overview_, asked{from.source, *q});
           } else if (auto* l = std::get_if<load_report>(&m)) {
-            caf::anon_send(overview_, load_of{place::pipeline_of_head(from.source), *l});
+            caf::anon_send(overview_, load_of{process_ids::pipeline_of_head(from.source), *l});
           }
         });
   }
@@ -307,7 +308,7 @@ private:
         [this](process_id who, epoch_id, const std::string&) {
           keeper_.on_agent(who, false);
           for (const auto& c : all_)
-            if (who == place::head(c.pipeline()))
+            if (who == process_ids::head(c.pipeline()))
               keeper_.on_serving(c.pipeline(), false);
         });
   }
@@ -315,7 +316,7 @@ private:
   // A head gets its own pipeline, an agent all of them.
   void say_to(process_id who, const plan_word& w) {
     for (const auto& shards : w.shards)
-      if (who == place::head(shards.pipeline)) {
+      if (who == process_ids::head(shards.pipeline)) {
         self_.links().send(who, actors::well_known::scheduler, message(shards));
         return;
       }
@@ -328,7 +329,7 @@ private:
     if (join_ != nullptr)
       self_.links().send(
           agent, actors::well_known::supervisor,
-          joined{json_of(w.known).dump(), noted_keys(cluster_.dir).text(), text_of(w.nodes)});
+          joined{json_of(w.known).dump(), recorded_keys(cluster_.dir).text(), text_of(w.nodes)});
   }
 
   // An agent has persisted the keys.
@@ -344,7 +345,7 @@ private:
     for (const auto& shards : w.shards) {
       if (join_ != nullptr)
         join_->change(shards);
-      say_to(place::head(shards.pipeline), w);
+      say_to(process_ids::head(shards.pipeline), w);
     }
     for (const auto& a : w.agents)
       say_to(a.process, w);
@@ -381,17 +382,18 @@ int run_root(const cluster_contexts& pipelines, const up_options& options, join_
     return refuse(ok.error());
   if (auto ok = open_root_log(cluster.dir, cluster.config.log_level); !ok)
     return refuse(ok.error());
-  life_clock lives(cluster.dir, "root", wall_micros); // the only source, after the claim
+  incarnation_clock lives(cluster.dir, "root", wall_micros); // the only source, after the claim
   const auto life = lives.next();
-  if (auto ok = cluster.dir.note("root", life); !ok)
+  if (auto ok = cluster.dir.record("root", life); !ok)
     return refuse(ok.error());
   auto config = copy_config(cluster, options.config);
   if (!config)
     return refuse(config.error());
-  if (auto ok = note_running(cluster.dir, cluster.config.name); !ok) // the cluster runs without it
+  if (auto ok = record_running(cluster.dir, cluster.config.name);
+      !ok) // the cluster runs without it
     spdlog::warn("{}", ok.error().message);
   auto started = process::start(
-      {place::root, life, role::root, "root", cluster.where.listen(root_name), {}, {}},
+      {process_ids::root, life, role::root, "root", cluster.where.listen(root_name), {}, {}},
       cluster.where, /*actor_threads=*/1);
   if (!started)
     return refuse(started.error());
@@ -433,7 +435,7 @@ int run_root(const cluster_contexts& pipelines, const up_options& options, join_
   for (const auto& note : left)
     cluster.dir.forget(note.name);
   cluster.dir.forget("root");
-  cluster.dir.clear_past_lives();
+  cluster.dir.remove_stale_files();
   forget_running(cluster.dir);
   if (!end.why.empty())
     spdlog::error("did not end cleanly: {}", end.why);

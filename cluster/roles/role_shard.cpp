@@ -5,7 +5,7 @@
 #include "cluster/bus/starvation.hpp"
 #include "cluster/plan/model_identity.hpp"
 #include "cluster/process/child.hpp"
-#include "cluster/process/next_life.hpp"
+#include "cluster/process/standby.hpp"
 #include "cluster/roles/process.hpp"
 #include "cluster/roles/roles.hpp"
 #include "cluster/roles/shard_engine.hpp"
@@ -149,11 +149,11 @@ int run_shard(const cluster_context& context, const role_arguments& first,
   auto made = shard_engine::begin(context, all, plan, **file);
   if (!made)
     return refused(made.error());
-  if (auto ok = check_identity(**file, context.noted().model_identity);
+  if (auto ok = check_identity(**file, context.record().model_identity);
       !ok) // written while it was read
     return refused(ok.error());
-  if (arguments.copies && made->may_leave_copy())
-    if (const auto life = leave_copy(*arguments.copies)) {
+  if (arguments.copies && made->may_fork_standby())
+    if (const auto life = fork_standby(*arguments.copies)) {
       arguments.incarnation = life->incarnation;
       arguments.kv_file = life->file < 0 ? std::nullopt : std::optional(life->file);
     }
@@ -186,7 +186,7 @@ int run_shard(const cluster_context& context, const role_arguments& first,
   config.rank = plan.rank;
   config.width = all.width;
   config.group = group->group;
-  config.head = place::head(context.pipeline());
+  config.head = process_ids::head(context.pipeline());
   config.scheduler = make_proxy<actors::scheduler_actor>(self.system(), self.links(), config.head,
                                                          actors::well_known::scheduler);
   config.peers.stage =

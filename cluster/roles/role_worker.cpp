@@ -6,7 +6,7 @@
 #include "cluster/models/models_note.hpp"
 #include "cluster/plan/worker_cores.hpp"
 #include "cluster/plan/worker_group.hpp"
-#include "cluster/plan/worker_seats.hpp"
+#include "cluster/plan/worker_slots.hpp"
 #include "cluster/process/child.hpp"
 #include "cluster/roles/roles.hpp"
 
@@ -41,8 +41,9 @@ std::uint32_t processes_of(const worker_config& w) {
 result<worker_place_here> place_of(const cluster_config& config, const served_models& all,
                                    const worker_post& post) {
   const auto& own = post.process;
-  auto gpus = gpus_of(post.of, turn_of(config, place::index_of_worker(own.process), own.name),
-                      gpus_for_workers(config, devices_here()));
+  auto gpus =
+      gpus_of(post.of, position_of(config, process_ids::index_of_worker(own.process), own.name),
+              gpus_for_workers(config, devices_here()));
   if (!gpus)
     return gpus.error();
   worker_processes who{0, processes_of(post.of), 0};
@@ -74,7 +75,7 @@ void bind_to(const std::vector<std::uint32_t>& cores) {
 // Environment of the SDK (docs/workers.md).
 void set_environment(const cluster_config& config, const run_dir& dir, const worker_post& post,
                      epoch_id incarnation, const worker_place_here& where) {
-  set("BATON_WORKER_DOOR", dir.endpoint(worker_door_name(post.process.gateway_index)));
+  set("BATON_WORKER_DOOR", dir.endpoint(worker_endpoint_name(post.process.gateway_index)));
   set("BATON_WORKER_NODE", std::to_string(post.process.process.value));
   set("BATON_WORKER_EPOCH", std::to_string(incarnation.value));
   set("BATON_WORKER_NAME", post.process.name);
@@ -116,7 +117,7 @@ int run_worker(const role_arguments& arguments) {
     return exit_permanent;
   }
   const auto standing = noted_standing(*config, *dir);
-  const auto post = find_worker(*config, standing, place::worker(arguments.index));
+  const auto post = find_worker(*config, standing, process_ids::worker(arguments.index));
   if (!post) {
     spdlog::error("no model has a worker {}", arguments.index);
     return exit_permanent;
@@ -128,7 +129,7 @@ int run_worker(const role_arguments& arguments) {
   }
   set_environment(*config, *dir, *post, arguments.incarnation, *where);
   bind_to(where->cores.bound);
-  dir->note_device(post->process.name, where->gpus.text());
+  dir->record_device(post->process.name, where->gpus.text());
   outlive_parent(*dir, post->process.name, arguments.incarnation);
   spdlog::shutdown(); // its threads do not survive exec
   return post->of.is_group() ? run_group(group_of(*post), post->of.command)

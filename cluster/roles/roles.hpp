@@ -6,7 +6,7 @@
 #include "cluster/files/run_dir.hpp"
 #include "cluster/plan/addresses.hpp"
 #include "cluster/plan/plan.hpp"
-#include "cluster/plan/plan_note.hpp"
+#include "cluster/plan/plan_record.hpp"
 #include "runtime/engine/engine.hpp"
 #include "schema/ids.hpp"
 
@@ -35,7 +35,7 @@ struct role_arguments {
 // The shared state of all pipelines; a cluster with only worker models has nothing else.
 struct cluster_base {
   cluster_config config;
-  plan_note made_with; // the input of the plans at their start
+  plan_record made_with; // the input of the plans at their start
   run_dir dir;
   addresses where;
 };
@@ -48,7 +48,7 @@ struct cluster_context : cluster_base {
   std::optional<cluster_plan> coming; // during a change
 
   std::uint32_t pipeline() const noexcept { return config.pipeline; }
-  const pipeline_note& noted() const { return made_with.pipelines.at(pipeline()); }
+  const pipeline_record& record() const { return made_with.pipelines.at(pipeline()); }
 
   // Null if that generation neither serves nor starts.
   const cluster_plan* plan_of(std::uint32_t generation) const {
@@ -77,12 +77,12 @@ struct cluster_contexts {
 // only these are loaded, with models of the noted identities (0: not checked yet). `dir`: none
 // means the configured one. Errors: as load_config, open_model, check_identity, describe,
 // make_plan, check_fits_beside (of all of them) and addresses::create.
-result<cluster_contexts> load_contexts(const std::filesystem::path& config, plan_note with,
+result<cluster_contexts> load_contexts(const std::filesystem::path& config, plan_record with,
                                        std::optional<run_dir> dir = std::nullopt);
 // Whether the cluster could start with these machines; creates nothing. Errors: as load_contexts.
-result<void> check_plans(cluster_config config, plan_note with);
+result<void> check_plans(cluster_config config, plan_record with);
 // For a cluster that is only on this machine and not yet up.
-plan_note with_this_machine();
+plan_record with_this_machine();
 // Contexts of a running cluster, from its copy of the configuration. They use the noted plan: a
 // child must not plan anew, or fail, because memory is in use now. For all pipelines of this
 // machine, one, or none. Errors: as load_contexts; not_found (there is no such pipeline).

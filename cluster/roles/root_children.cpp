@@ -43,7 +43,7 @@ std::vector<status> unserved(const served_models& models) {
         out.size() < unserved_max) {
       const auto name = fmt::format("model-{}{}", m.name, m.version.empty() ? "" : "-" + m.version);
       const auto number = static_cast<std::uint32_t>(m.revision % first_shown);
-      out.push_back({place::worker(first_shown + number),
+      out.push_back({process_ids::worker(first_shown + number),
                      {},
                      role::worker,
                      name,
@@ -61,11 +61,11 @@ std::vector<actors::child_spec> children_of(const cluster_contexts& all,
                                             const std::vector<worker_child>& workers) {
   std::vector<actors::child_spec> specs;
   for (const auto& c : all)
-    specs.push_back(
-        {name_of_head(c).name, place::head(c.pipeline()), role::head, actors::head_intensity});
+    specs.push_back({name_of_head(c).name, process_ids::head(c.pipeline()), role::head,
+                     actors::head_intensity});
   for (std::uint32_t i = 0; i < all.base.config.gateway.processes; ++i)
     specs.push_back(
-        {name_of_gateway(i), place::gateway(i), role::gateway, actors::gateway_intensity});
+        {name_of_gateway(i), process_ids::gateway(i), role::gateway, actors::gateway_intensity});
   for (const auto& a : agents)
     specs.push_back({a.name, a.process, role::agent, actors::agent_intensity,
                      a.machine != root_machine, std::min(2 * a.devices, hanging_shards_max)});

@@ -20,7 +20,7 @@ std::string text_of(const std::filesystem::path& file) {
 }
 
 // Compares the running configuration with the file, which may have additional nodes.
-result<void> judge_config(const cluster_base& cluster, plan_note noted,
+result<void> judge_config(const cluster_base& cluster, plan_record noted,
                           const std::filesystem::path& config) {
   auto running = parse_config(text_of(cluster.dir.config()), config.string());
   auto fresh = load_config(config);
@@ -28,19 +28,19 @@ result<void> judge_config(const cluster_base& cluster, plan_note noted,
     return fresh.error();
   if (!running)
     return running.error();
-  if (auto ok = take_places(noted.members, *running); !ok)
+  if (auto ok = assign_agent_indices(noted.members, *running); !ok)
     return ok.error();
   return check_grown(*running, *fresh, noted.members);
 }
 
 // Processes of a root that died can be adopted if this root would have started the same ones.
 result<void> judge_left(const cluster_contexts& all, const std::filesystem::path& config,
-                        const std::vector<process_note>& left) {
+                        const std::vector<process_record>& left) {
   const auto& cluster = all.base;
   const auto refuse = [&](const std::string& why) {
     return left_with_another(cluster.dir, cluster.config.name, why);
   };
-  const auto plan = noted_plan(cluster.dir);
+  const auto plan = recorded_plan(cluster.dir);
   if (!plan || plan->build != build_version())
     return refuse(fmt::format("and is build {}, this is {}", plan ? plan->build : "(unknown)",
                               build_version()));
@@ -84,9 +84,9 @@ result<void> check_not_running(const run_dir& dir, const cluster_config& config)
   const auto alive = dir.alive();
   if (alive.empty())
     return {};
-  const auto name = noted_name(dir).value_or(config.name);
+  const auto name = recorded_name(dir).value_or(config.name);
   const auto root = std::find_if(alive.begin(), alive.end(),
-                                 [](const process_note& n) { return n.name == "root"; });
+                                 [](const process_record& n) { return n.name == "root"; });
   if (name != config.name)
     return fail(errc::conflict,
                 "another cluster is already running in {}: {} ({}, pid {}): `cluster down {}` ends "
@@ -110,13 +110,13 @@ result<void> claim_cluster(const cluster_contexts& all, const std::filesystem::p
       !ok)
     return ok;
   if (alive.empty()) {
-    cluster.dir.clear_past_lives();
+    cluster.dir.remove_stale_files();
     if (auto ok = note_models(cluster.dir, {}); !ok) // of a cluster that has ended
       return ok;
   }
   auto plan = cluster.made_with;
   plan.build = build_version();
-  return note_plan(cluster.dir, plan);
+  return record_plan(cluster.dir, plan);
 }
 
 } // namespace baton::cluster

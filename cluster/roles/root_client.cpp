@@ -20,7 +20,7 @@ result<Answer> ask(const run_dir& dir, const message& question) {
   auto pid = static_cast<std::uint32_t>(getpid());
   process_id me{client_bit.value | pid};
   epoch_id life{now_micros()};
-  const auto plan = noted_plan(dir);
+  const auto plan = recorded_plan(dir);
   auto where = addresses::create(dir, plan ? plan->network : std::nullopt);
   if (!where)
     return where.error();
@@ -44,7 +44,7 @@ result<Answer> ask(const run_dir& dir, const message& question) {
       },
       [](process_id, epoch_id, const std::string&) {});
   self.begin();
-  if (auto linked = self.links().connect(place::root, where->find(root_name)); !linked)
+  if (auto linked = self.links().connect(process_ids::root, where->find(root_name)); !linked)
     return linked.error();
   if (got.wait_for(answer_patience) != std::future_status::ready)
     return fail(errc::link_down, "the root does not answer within {} s", answer_patience.count());

@@ -21,7 +21,7 @@ inline root_end end_of(bool came_up, const std::string& failed, const std::strin
   if (!cut.empty())
     end.why += (end.why.empty() ? "" : "; ") + cut;
   if (!came_up)
-    end.status = says_permanent(failed) ? exit_permanent : exit_failed;
+    end.status = is_permanent_reason(failed) ? exit_permanent : exit_failed;
   else if (!failed.empty())
     end.status = exit_process_failed;
   else if (!cut.empty())

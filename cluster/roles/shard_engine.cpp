@@ -17,7 +17,7 @@ namespace {
 // reads them from the file of its weights.
 std::shared_ptr<grammar::masker> masker_of(const cluster_context& context) {
   const auto& path = context.config.model.path;
-  const auto identity = context.noted().model_identity;
+  const auto identity = context.record().model_identity;
   return std::make_shared<grammar::masker>([path, identity]() -> result<grammar::answer_texts> {
     const auto words = text::open_vocabulary(path);
     if (!words)

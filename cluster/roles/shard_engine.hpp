@@ -19,7 +19,7 @@ public:
   static result<shard_engine> begin(const cluster_context& context, const cluster_plan& all,
                                     const shard_plan& plan, const model::model_file& file);
   // A library has threads, and fork does not share a device.
-  bool may_leave_copy() const noexcept { return !foreign_; }
+  bool may_fork_standby() const noexcept { return !foreign_; }
   // `kv_file`: the native engine's KV memory. `ranks`: null if the stage is a single shard.
   // Errors: as engine_cpu::load, plugin_engine::meet.
   result<void> finish(const model::model_file& file, std::optional<int> kv_file,

@@ -44,7 +44,7 @@ constexpr milliseconds export_timeout{
     5'000}; // of one POST; OpenTelemetry's default of 10 s allows for TLS
 constexpr milliseconds drain_patience{2'000}; // bounds the stop of a gateway whose collector hangs
 constexpr milliseconds look_interval{50};     // interval of the checks whether the time is up
-constexpr std::size_t answer_bytes_max = 64 * 1024;
+constexpr std::size_t rpc_answer_bytes_max = 64 * 1024;
 constexpr std::uint32_t answer_header_bytes_max = 16 * 1024;
 
 using endpoints = std::vector<tcp::endpoint>;
@@ -196,8 +196,8 @@ outcome span_exporter::wall::post(const std::string& body) {
   }
   http::response_parser<http::string_body> answer;
   answer.header_limit(answer_header_bytes_max);
-  answer.body_limit(answer_bytes_max);
-  beast::flat_buffer buffer(answer_header_bytes_max + answer_bytes_max);
+  answer.body_limit(rpc_answer_bytes_max);
+  beast::flat_buffer buffer(answer_header_bytes_max + rpc_answer_bytes_max);
   http::async_read(stream, buffer, answer, [&ec](error_code e, std::size_t) { ec = e; });
   run(stream);
   if (ec) {

@@ -120,9 +120,9 @@ struct system_config : caf::actor_system_config {
 struct process {
   system_config config;
   caf::actor_system system{config};
-  cluster::resident_actors residents{system, 64};
+  cluster::pinned_actors pinned{system, 64};
   cluster::bus_zmq bus{{}};
-  std::unique_ptr<cluster::exchange> links;
+  std::unique_ptr<cluster::message_router> links;
   std::promise<void> linked;
   bool was_linked = false; // a link may fall and come again
 
@@ -133,15 +133,15 @@ struct process {
     h.process = self;
     h.incarnation = epoch_id{1};
     h.endpoint = *bound;
-    links = std::make_unique<cluster::exchange>(bus, h, cluster::exchange_options{});
+    links = std::make_unique<cluster::message_router>(bus, h, cluster::message_router_options{});
     links->on_peer_up([this](const hello&) {
       if (!std::exchange(was_linked, true))
         linked.set_value();
     });
-    links->on_turn_over([this] { return residents.run(); });
+    links->on_round_over([this] { return pinned.run(); });
   }
   void start(const actors::stage_actor& actor) {
-    residents.add(actor);
+    pinned.add(actor);
     cluster::deliver_to(*links, actors::well_known::stage, actor);
     links->start();
   }

@@ -142,10 +142,10 @@ void promises::check_links() {
     for (const auto& p : l.links->peers()) {
       const bool is_up = p.state == cluster::link_state::up;
       auto& met = met_[{process, p.process}];
-      if (p.epoch < met && p.epoch)
-        say(fmt::format("node {} went back to life {} of node {}", process.value, p.epoch.value,
-                        p.process.value));
-      met = std::max(met, p.epoch);
+      if (p.incarnation < met && p.incarnation)
+        say(fmt::format("node {} went back to life {} of node {}", process.value,
+                        p.incarnation.value, p.process.value));
+      met = std::max(met, p.incarnation);
       if (!is_up && p.waiting_count > 0)
         say(fmt::format("node {} keeps {} messages for node {}, which is down", process.value,
                         p.waiting_count, p.process.value));

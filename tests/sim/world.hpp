@@ -8,8 +8,8 @@
 #include "actors/scheduler.hpp"
 #include "actors/stage.hpp"
 #include "actors/supervisor.hpp"
-#include "cluster/bus/exchange.hpp"
-#include "cluster/plan/generation_book.hpp"
+#include "cluster/bus/message_router.hpp"
+#include "cluster/plan/generation_registry.hpp"
 #include "runtime/text/tokenizer.hpp"
 #include "tests/sim/client.hpp"
 #include "tests/sim/engine.hpp"
@@ -123,7 +123,7 @@ public:
   // The same in place of the one that serves, as when a machine is lost.
   bool replace(layout next);
   // What the root has noted last.
-  const cluster::noted_generations& plan() const { return noted_; }
+  const cluster::recorded_generations& plan() const { return noted_; }
   std::vector<process_id> planned_shards() const;
 
   // -- time --
@@ -156,7 +156,7 @@ public:
 
   struct running_process {
     std::unique_ptr<cluster::bus> wire;
-    std::unique_ptr<cluster::exchange> links;
+    std::unique_ptr<cluster::message_router> links;
     std::vector<caf::actor> actors;
     std::function<void()> tick;
     bool is_frozen = false;
@@ -221,8 +221,8 @@ private:
   bool begin_generation(layout cut, bool is_replacement);
 
   std::map<std::uint32_t, layout> layouts_; // by generation
-  cluster::noted_generations noted_;
-  std::optional<cluster::generation_book> book_; // the root's
+  cluster::recorded_generations noted_;
+  std::optional<cluster::generation_registry> book_; // the root's
   std::map<process_id, std::string> endpoints_;
   std::uint64_t last_epoch_ = 0;
   std::map<process_id, epoch_id> given_incarnations_; // by the supervisor, for the next life

@@ -93,9 +93,9 @@ world::running_process& world::begin(process_id process, role r, const std::stri
   const auto given = given_incarnations_.extract(process);
   const auto incarnation = given ? given.mapped() : epoch_id{last_epoch_ += 1000};
   hello self{process, incarnation, r, name, *endpoint, "sim", 0};
-  cluster::exchange_options o;
+  cluster::message_router_options o;
   o.link.window_bytes = options_.window_bytes;
-  l.links = std::make_unique<cluster::exchange>(*l.wire, self, o);
+  l.links = std::make_unique<cluster::message_router>(*l.wire, self, o);
   return l;
 }
 
@@ -210,7 +210,7 @@ actors::wanted_children world::wanted() const {
 }
 
 void world::say_plan() {
-  noted_ = book_->noted();
+  noted_ = book_->record();
   promises_.on_new_shard();
   spdlog::info("{:8.3f} plan: generation {} serves, {}", seconds(), noted_.now.serving.number,
                book_->outcome());
@@ -231,7 +231,7 @@ bool world::begin_generation(layout cut, bool is_replacement) {
   if (!supervisor_ || running_.at(root_process).is_frozen)
     return false;
   const generation next{
-      book_->noted().last + 1, static_cast<std::uint32_t>(cut.first_layers.size()), {}, cut.width};
+      book_->record().last + 1, static_cast<std::uint32_t>(cut.first_layers.size()), {}, cut.width};
   if (!(is_replacement ? book_->replace(next, now(), "a machine is gone")
                        : book_->begin(next, now())))
     return false;

@@ -270,10 +270,10 @@ sent sim_network::send(const std::shared_ptr<connection>& c, const frames& f) {
     ++counts_.lost;
     return sent::ok;
   }
-  auto letter = std::make_shared<frames>(frames{copy(f.head), copy(f.body), copy(f.bulk)});
+  auto copied = std::make_shared<frames>(frames{copy(f.head), copy(f.body), copy(f.bulk)});
   if (fault == sim_fault::corrupt || strikes(faults.corrupt)) {
     ++counts_.corrupted;
-    auto& part = draw(2) == 0 ? letter->head : letter->body;
+    auto& part = draw(2) == 0 ? copied->head : copied->body;
     part = spoil(part);
   }
   const bool is_twice = fault == sim_fault::duplicate || strikes(faults.duplicate);
@@ -281,12 +281,12 @@ sent sim_network::send(const std::shared_ptr<connection>& c, const frames& f) {
   for (int i = 0; i < (is_twice ? 2 : 1); ++i) {
     const auto delay =
         std::chrono::milliseconds(draw(static_cast<std::uint64_t>(faults.delay_max.count()) + 1));
-    put(*c->messages, delay, [this, target = c->target, letter] {
+    put(*c->messages, delay, [this, target = c->target, copied] {
       auto to = target.lock();
       if (!to || !to->is_alive || !to->is_started)
         return;
       ++counts_.delivered;
-      to->events.received(frames(*letter));
+      to->events.received(frames(*copied));
     });
   }
   auto& line = c->messages->events;

@@ -1,6 +1,6 @@
 // What happens to a link when the other process is killed or stopped.
 #include "tests/support/scratch_directory.hpp"
-#include "tests/unit/bus/bus_nodes.hpp"
+#include "tests/unit/bus/bus_processes.hpp"
 #include "tests/unit/bus/live_process.hpp"
 
 #include <doctest/doctest.h>
@@ -63,13 +63,13 @@ TEST_CASE("a peer killed by SIGKILL is down within 100 ms, and its next life is 
     live_process h(head_process, epoch_id{1}, endpoint_of(dir, "head", tcp));
     // The best of three: a busy machine may hold this process up by itself.
     auto noticed = std::chrono::nanoseconds::max();
-    for (int life = 1; life <= 3; ++life) {
-      child peer(static_cast<std::uint64_t>(life),
-                 endpoint_of(dir, fmt::format("peer-{}", life), tcp), h.endpoint());
-      REQUIRE(h.wait_up(life));
+    for (int incarnation = 1; incarnation <= 3; ++incarnation) {
+      child peer(static_cast<std::uint64_t>(incarnation),
+                 endpoint_of(dir, fmt::format("peer-{}", incarnation), tcp), h.endpoint());
+      REQUIRE(h.wait_up(incarnation));
       const auto killed = clk::now();
       peer.signal(SIGKILL);
-      REQUIRE(h.wait([&] { return h.downs == life; }));
+      REQUIRE(h.wait([&] { return h.downs == incarnation; }));
       noticed = std::min<std::chrono::nanoseconds>(noticed, clk::now() - killed);
     }
     CHECK(noticed < notice_max);

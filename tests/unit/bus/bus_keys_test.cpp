@@ -1,9 +1,9 @@
 // Who may come in by its key, over real ZeroMQ, and what happens when a machine changes its own.
 #include "tests/support/deadline_scale.hpp"
 #include "tests/support/scratch_directory.hpp"
-#include "tests/unit/bus/bus_nodes.hpp"
+#include "tests/unit/bus/bus_processes.hpp"
 #include "tests/unit/bus/live_process.hpp"
-#include "tests/unit/bus/silent_door.hpp"
+#include "tests/unit/bus/silent_listener.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
@@ -88,7 +88,7 @@ TEST_CASE("with keys, peers that trust one another link; nobody else gets anythi
 // The bus hears of both at once: its thread comes to it late.
 TEST_CASE("a handshake that succeeds before one that failed was heard of is not taken for a link") {
   const auto own = cluster::make_key_pair(), theirs = cluster::make_key_pair();
-  std::optional<silent_door> server(1);
+  std::optional<silent_listener> server(1);
   const auto address = server->endpoint();
   cluster::bus_zmq bus(keyed(own, trusting({{"t", theirs.public_key}})).bus);
   REQUIRE(bus.connect(head_process, address + "#" + theirs.public_key));

@@ -4,9 +4,9 @@
 #include "schema/packet.hpp"
 #include "tests/support/deadline_scale.hpp"
 #include "tests/support/scratch_directory.hpp"
-#include "tests/unit/bus/bus_nodes.hpp"
+#include "tests/unit/bus/bus_processes.hpp"
 #include "tests/unit/bus/live_process.hpp"
-#include "tests/unit/bus/silent_door.hpp"
+#include "tests/unit/bus/silent_listener.hpp"
 
 #include <doctest/doctest.h>
 #include <spdlog/spdlog.h>
@@ -341,7 +341,7 @@ TEST_CASE(
 
 // Its queue is full: the system drops who knocks, as if there were no machine.
 TEST_CASE("who was away while it was connected to is found at once when it is back") {
-  std::optional<silent_door> server(0);
+  std::optional<silent_listener> server(0);
   const int guest = server->enter();
   const auto endpoint = server->endpoint();
   live_options o;

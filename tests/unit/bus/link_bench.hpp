@@ -15,13 +15,13 @@ using namespace std::chrono_literals;
 
 inline constexpr process_id us{1};
 inline constexpr process_id them{2};
-inline constexpr epoch_id our_life{10};
-inline constexpr epoch_id their_life{20};
+inline constexpr epoch_id our_incarnation{10};
+inline constexpr epoch_id their_incarnation{20};
 
-inline hello hello_of(process_id process, epoch_id life, std::string endpoint) {
+inline hello hello_of(process_id process, epoch_id incarnation, std::string endpoint) {
   hello h;
   h.process = process;
-  h.incarnation = life;
+  h.incarnation = incarnation;
   h.endpoint = std::move(endpoint);
   return h;
 }
@@ -37,14 +37,14 @@ inline link_options slow_beats() {
 struct bench {
   link_options options;
   instant now{};
-  cluster::link l{hello_of(us, our_life, "sim://us"), them, options, now};
+  cluster::link l{hello_of(us, our_incarnation, "sim://us"), them, options, now};
   std::uint64_t their_next = 1;    // number of their next message
   std::uint64_t their_session = 0; // number of their last opening hello
   std::uint64_t our_session = 0;   // seen in our hello
   std::string log;                 // effects of the last event, in order
 
   explicit bench(link_options o = slow_beats()) : options(o) {
-    l = cluster::link(hello_of(us, our_life, "sim://us"), them, options, now);
+    l = cluster::link(hello_of(us, our_incarnation, "sim://us"), them, options, now);
   }
 
   void note(link_effects& fx) {
@@ -54,12 +54,12 @@ struct bench {
       say("-down");
     if (fx.connect)
       say("connect:" + *fx.connect);
-    for (auto& letter : fx.send) {
-      const auto kind = kind_of(letter.content);
-      const auto* ack = std::get_if<hello_ack>(&letter.content);
+    for (auto& outgoing : fx.send) {
+      const auto kind = kind_of(outgoing.content);
+      const auto* ack = std::get_if<hello_ack>(&outgoing.content);
       say(ack && ack->refused ? "refusal" : baton::name_of(kind));
-      if (std::holds_alternative<hello>(letter.content))
-        our_session = letter.correlation;
+      if (std::holds_alternative<hello>(outgoing.content))
+        our_session = outgoing.correlation;
       l.note_sent(kind, 100);
     }
     if (fx.went_up)
@@ -72,54 +72,55 @@ struct bench {
     envelope e;
     e.kind = kind;
     e.source = them;
-    e.source_incarnation = their_life;
+    e.source_incarnation = their_incarnation;
     e.target = us;
-    e.target_incarnation = our_life;
+    e.target_incarnation = our_incarnation;
     e.sequence = sequence;
     return e;
   }
 
-  verdict hear_hello(epoch_id life, std::uint64_t session, std::uint64_t sequence,
-                     const std::string& endpoint = "sim://them", std::optional<error> refused = {},
-                     std::uint16_t version = protocol_version) {
+  verdict receive_hello(epoch_id incarnation, std::uint64_t session, std::uint64_t sequence,
+                        const std::string& endpoint = "sim://them",
+                        std::optional<error> refused = {},
+                        std::uint16_t version = protocol_version) {
     auto e = from_them(kind_number<hello>(), sequence);
-    e.source_incarnation = life;
+    e.source_incarnation = incarnation;
     e.target_incarnation = {};
     e.correlation = session;
     e.version = version;
     link_effects fx;
     auto v = l.judge(e, 100, now, fx);
     if (v == verdict::greet)
-      v = l.on_hello(e, hello_of(them, life, endpoint), refused, now, fx);
+      v = l.on_hello(e, hello_of(them, incarnation, endpoint), refused, now, fx);
     note(fx);
     return v;
   }
   // A hello that opens a session of their present life.
-  verdict hear_new_hello() {
+  verdict receive_new_hello() {
     their_session = their_next;
-    return hear_hello(their_life, their_session, their_next++);
+    return receive_hello(their_incarnation, their_session, their_next++);
   }
 
-  verdict hear_ack(std::uint64_t correlation, std::optional<error> refused = {}) {
+  verdict receive_ack(std::uint64_t correlation, std::optional<error> refused = {}) {
     auto e = from_them(kind_number<hello_ack>(), their_next++);
     e.correlation = correlation;
     link_effects fx;
     auto v = l.judge(e, 100, now, fx);
     if (v == verdict::control)
-      l.on_hello_ack(e, hello_ack{them, their_life, options.window_bytes, std::move(refused)}, now,
-                     fx);
+      l.on_hello_ack(
+          e, hello_ack{them, their_incarnation, options.window_bytes, std::move(refused)}, now, fx);
     note(fx);
     return v;
   }
 
-  verdict hear(envelope e, std::size_t size_bytes = 100) {
+  verdict receive(envelope e, std::size_t size_bytes = 100) {
     link_effects fx;
     auto v = l.judge(e, size_bytes, now, fx);
     note(fx);
     return v;
   }
-  verdict hear_data(std::uint64_t sequence, std::size_t size_bytes = 100) {
-    return hear(from_them(kind_number<micro_batch>(), sequence), size_bytes);
+  verdict receive_data(std::uint64_t sequence, std::size_t size_bytes = 100) {
+    return receive(from_them(kind_number<micro_batch>(), sequence), size_bytes);
   }
 
   void with(const std::function<void(link_effects&)>& act) {
@@ -140,7 +141,7 @@ struct bench {
   void send(std::size_t size_bytes) { l.note_sent(kind_number<micro_batch>(), size_bytes); }
 };
 
-enum class start { down, connecting, heard, greeting, greeted, acked, up };
+enum class start { down, connecting, greeted_early, greeting, greeted, acked, up };
 
 // heard: they greeted while we were connecting. greeted: they greeted, our hello is not yet acked.
 inline bench at(start s) {
@@ -150,17 +151,17 @@ inline bench at(start s) {
   b.connect();
   if (s == start::connecting)
     return b;
-  if (s == start::heard) {
-    b.hear_new_hello();
+  if (s == start::greeted_early) {
+    b.receive_new_hello();
     return b;
   }
   b.bus_connected();
   if (s == start::greeting)
     return b;
-  b.hear_new_hello();
+  b.receive_new_hello();
   if (s == start::greeted)
     return b;
-  b.hear_ack(b.our_session);
+  b.receive_ack(b.our_session);
   return b;
 }
 

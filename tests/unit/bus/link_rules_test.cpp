@@ -38,7 +38,7 @@ TEST_CASE("an envelope is judged by target, epochs, greeting and number before i
     auto b = at(c.from);
     auto e = b.from_them(kind_number<sampled>(), b.their_next);
     c.change(e);
-    CHECK(b.hear(e) == c.expected);
+    CHECK(b.receive(e) == c.expected);
   }
 }
 
@@ -48,14 +48,15 @@ TEST_CASE("a hello that lies about itself is bad and changes nothing") {
   e.target_incarnation = {};
   e.correlation = 1;
   link_effects fx;
-  CHECK(b.l.on_hello(e, hello_of(process_id{3}, their_life, "x"), {}, b.now, fx) == verdict::bad);
+  CHECK(b.l.on_hello(e, hello_of(process_id{3}, their_incarnation, "x"), {}, b.now, fx) ==
+        verdict::bad);
   CHECK(b.l.on_hello(e, hello_of(them, epoch_id{99}, "x"), {}, b.now, fx) == verdict::bad);
-  CHECK(b.l.on_hello(e, hello_of(them, their_life, ""), {}, b.now, fx) == verdict::bad);
+  CHECK(b.l.on_hello(e, hello_of(them, their_incarnation, ""), {}, b.now, fx) == verdict::bad);
   e.correlation = 0;
-  CHECK(b.l.on_hello(e, hello_of(them, their_life, "x"), {}, b.now, fx) == verdict::bad);
+  CHECK(b.l.on_hello(e, hello_of(them, their_incarnation, "x"), {}, b.now, fx) == verdict::bad);
   e.correlation = 2; // a session that would begin after this message
-  CHECK(b.l.on_hello(e, hello_of(them, their_life, "x"), {}, b.now, fx) == verdict::bad);
-  CHECK(!b.l.life());
+  CHECK(b.l.on_hello(e, hello_of(them, their_incarnation, "x"), {}, b.now, fx) == verdict::bad);
+  CHECK(!b.l.incarnation());
   CHECK(fx.send.empty());
 }
 
@@ -66,36 +67,36 @@ TEST_CASE("a hello of another protocol version is refused with version_mismatch"
   e.correlation = 1;
   e.version = 2;
   link_effects fx;
-  CHECK(b.l.on_hello(e, hello_of(them, their_life, "x"), {}, b.now, fx) == verdict::greet);
+  CHECK(b.l.on_hello(e, hello_of(them, their_incarnation, "x"), {}, b.now, fx) == verdict::greet);
   REQUIRE(fx.send.size() == 1);
   const auto* ack = std::get_if<hello_ack>(&fx.send[0].content);
   REQUIRE(ack);
   REQUIRE(ack->refused);
   CHECK(ack->refused->code == errc::version_mismatch);
-  CHECK(fx.send[0].target_incarnation == their_life);
+  CHECK(fx.send[0].target_incarnation == their_incarnation);
   CHECK(b.l.state() == link_state::greeting);
 }
 
 TEST_CASE("a refused stranger cannot bring down the life that is up") {
   auto b = at(start::up);
-  CHECK(b.hear_hello(epoch_id{99}, 1, 1, "sim://stranger", fail(errc::forbidden, "no")) ==
+  CHECK(b.receive_hello(epoch_id{99}, 1, 1, "sim://stranger", fail(errc::forbidden, "no")) ==
         verdict::greet);
   CHECK(b.l.is_up());
   CHECK(b.log.empty());
-  CHECK(b.hear_data(b.their_next) == verdict::deliver);
+  CHECK(b.receive_data(b.their_next) == verdict::deliver);
 }
 
 TEST_CASE("numbers go on over sessions, so a late message of the last one is never taken for new") {
   auto b = at(start::up);
-  b.hear_data(b.their_next++);
+  b.receive_data(b.their_next++);
   const auto old = b.their_next;
   b.their_next += 3; // lost with the connection
-  b.hear_new_hello();
-  b.hear_ack(b.our_session);
+  b.receive_new_hello();
+  b.receive_ack(b.our_session);
   CHECK(b.l.is_up());
-  CHECK(b.hear_data(old) == verdict::stale);
+  CHECK(b.receive_data(old) == verdict::stale);
   CHECK(b.l.is_up());
-  CHECK(b.hear_data(b.their_next++) == verdict::deliver);
+  CHECK(b.receive_data(b.their_next++) == verdict::deliver);
 }
 
 TEST_CASE("a hello without an answer is said again, less and less often") {
@@ -117,8 +118,8 @@ TEST_CASE("data is sent only within the window, a larger message only alone") {
   bench b(o);
   b.connect();
   b.bus_connected();
-  b.hear_new_hello();
-  b.hear_ack(b.our_session);
+  b.receive_new_hello();
+  b.receive_ack(b.our_session);
   REQUIRE(b.l.is_up());
   CHECK(b.l.has_credit(5000));
   b.send(600);
@@ -134,8 +135,8 @@ TEST_CASE("data is sent only within the window, a larger message only alone") {
   b.send(5000);
   CHECK_FALSE(b.l.has_credit(1));
   SUBCASE("a new session begins with the whole window") {
-    b.hear_new_hello();
-    b.hear_ack(b.our_session);
+    b.receive_new_hello();
+    b.receive_ack(b.our_session);
     REQUIRE(b.l.is_up());
     CHECK(b.l.outstanding_bytes() == 0);
   }
@@ -151,29 +152,29 @@ TEST_CASE("credit is granted by quarters of the window, and what is left with a 
   bench b(o);
   b.connect();
   b.bus_connected();
-  b.hear_new_hello();
-  b.hear_ack(b.our_session);
+  b.receive_new_hello();
+  b.receive_ack(b.our_session);
   const auto intake = b.l.intake();
   auto release = [&](std::size_t bytes) {
     b.with([&](auto& fx) { b.l.released(intake, bytes, fx); });
     return b.log;
   };
-  CHECK(b.hear_data(b.their_next++, 900) == verdict::deliver);
+  CHECK(b.receive_data(b.their_next++, 900) == verdict::deliver);
   CHECK(release(249) == "");
   CHECK(release(1) == "credit");
   CHECK(release(100) == "");
   b.tick(1000ms);
   CHECK(b.log == "heartbeat credit");
   SUBCASE("what an older session's messages give back is not counted") {
-    b.hear_new_hello();
-    b.hear_ack(b.our_session);
+    b.receive_new_hello();
+    b.receive_ack(b.our_session);
     CHECK(release(500) == "");
     b.tick(1000ms);
     CHECK(b.log == "heartbeat");
   }
   SUBCASE("a peer that sends more than its credit loses the link") {
-    CHECK(b.hear_data(b.their_next++, 450) == verdict::deliver);
-    CHECK(b.hear_data(b.their_next++, 1) == verdict::lost);
+    CHECK(b.receive_data(b.their_next++, 450) == verdict::deliver);
+    CHECK(b.receive_data(b.their_next++, 1) == verdict::lost);
   }
 }
 
@@ -194,7 +195,7 @@ TEST_CASE("when the given address turns out to be dead, the one that the peer na
   bench b;
   b.connect("sim://former-life");
   b.bus_connected();
-  b.hear_hello(their_life, 1, b.their_next++, "sim://them");
+  b.receive_hello(their_incarnation, 1, b.their_next++, "sim://them");
   CHECK(b.log == "hello_ack");
   b.with([&](auto& fx) { b.l.bus_disconnected("fell", fx); });
   CHECK(b.log == "connect:sim://them");
@@ -204,7 +205,7 @@ TEST_CASE("an address of an older life than the one that greeted us is ignored")
   auto b = at(start::up);
   b.with([&](auto& fx) { b.l.connect("sim://dead", epoch_id{19}, fx); });
   CHECK(b.l.is_up());
-  b.with([&](auto& fx) { b.l.connect("sim://alias", their_life, fx); });
+  b.with([&](auto& fx) { b.l.connect("sim://alias", their_incarnation, fx); });
   CHECK(b.l.is_up());
   b.with([&](auto& fx) { b.l.connect("sim://next", epoch_id{21}, fx); });
   CHECK(b.log == "-down connect:sim://next");

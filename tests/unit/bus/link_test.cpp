@@ -33,42 +33,42 @@ void disconnect(bench& b) {
   b.with([&](auto& fx) { b.l.disconnect(fx); });
 }
 void hello_new(bench& b) {
-  b.hear_new_hello();
+  b.receive_new_hello();
 }
 void hello_again(bench& b) {
-  b.hear_hello(their_life, b.their_session, b.their_next++);
+  b.receive_hello(their_incarnation, b.their_session, b.their_next++);
 }
 void hello_repeat(bench& b) {
-  b.hear_hello(their_life, b.their_session, b.their_session);
+  b.receive_hello(their_incarnation, b.their_session, b.their_session);
 }
 void hello_next_life(bench& b) {
-  b.hear_hello(epoch_id{21}, 1, 1, "sim://them-21");
+  b.receive_hello(epoch_id{21}, 1, 1, "sim://them-21");
 }
 void hello_old_life(bench& b) {
-  b.hear_hello(epoch_id{19}, 1, 1, "sim://them-19");
+  b.receive_hello(epoch_id{19}, 1, 1, "sim://them-19");
 }
 void hello_refused(bench& b) {
   b.their_session = b.their_next;
-  b.hear_hello(their_life, b.their_session, b.their_next++, "sim://them",
-               fail(errc::forbidden, "no"));
+  b.receive_hello(their_incarnation, b.their_session, b.their_next++, "sim://them",
+                  fail(errc::forbidden, "no"));
 }
 void ack(bench& b) {
-  b.hear_ack(b.our_session);
+  b.receive_ack(b.our_session);
 }
 void ack_of_other(bench& b) {
-  b.hear_ack(b.our_session + 7);
+  b.receive_ack(b.our_session + 7);
 }
 void ack_refused(bench& b) {
-  b.hear_ack(b.our_session, fail(errc::forbidden, "no"));
+  b.receive_ack(b.our_session, fail(errc::forbidden, "no"));
 }
 void data(bench& b) {
-  b.hear_data(b.their_next++);
+  b.receive_data(b.their_next++);
 }
 void gap(bench& b) {
-  b.hear_data(b.their_next + 1);
+  b.receive_data(b.their_next + 1);
 }
 void repeat(bench& b) {
-  b.hear_data(b.their_next - 1);
+  b.receive_data(b.their_next - 1);
 }
 void silence(bench& b) {
   for (int i = 0; i < 5; ++i)
@@ -111,12 +111,12 @@ const row table[] = {
     {start::connecting, EVENT(silence), connecting, ""},
     {start::connecting, EVENT(lose), connecting, ""},
 
-    {start::heard, EVENT(connected), greeting, "hello hello_ack"},
-    {start::heard, EVENT(hello_next_life), connecting, "connect:sim://them-21"},
-    {start::heard, EVENT(hello_old_life), connecting, ""},
-    {start::heard, EVENT(hello_again), connecting, ""},
-    {start::heard, EVENT(data), connecting, ""},
-    {start::heard, EVENT(gap), connecting, ""},
+    {start::greeted_early, EVENT(connected), greeting, "hello hello_ack"},
+    {start::greeted_early, EVENT(hello_next_life), connecting, "connect:sim://them-21"},
+    {start::greeted_early, EVENT(hello_old_life), connecting, ""},
+    {start::greeted_early, EVENT(hello_again), connecting, ""},
+    {start::greeted_early, EVENT(data), connecting, ""},
+    {start::greeted_early, EVENT(gap), connecting, ""},
 
     {start::greeting, EVENT(connect_same), greeting, ""},
     {start::greeting, EVENT(connect_other), connecting, "connect:sim://elsewhere"},

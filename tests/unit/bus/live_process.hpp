@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cluster/bus/bus_zmq.hpp"
-#include "cluster/bus/exchange.hpp"
+#include "cluster/bus/message_router.hpp"
 #include "tests/support/deadline_scale.hpp"
 
 #include <condition_variable>
@@ -18,7 +18,7 @@ inline constexpr actor_id reply_box{2}; // where answers come
 
 struct live_options {
   cluster::bus_zmq_options bus;
-  cluster::exchange_options links;
+  cluster::message_router_options links;
   std::chrono::milliseconds tick{5};
 };
 
@@ -45,7 +45,7 @@ public:
     self.incarnation = incarnation;
     self.name = fmt::format("node-{}", process.value);
     self.endpoint = *bound;
-    links = std::make_unique<cluster::exchange>(bus, self, o.links);
+    links = std::make_unique<cluster::message_router>(bus, self, o.links);
     links->publish(echo_box, [this](const envelope& e, message&& m) {
       links->post(e.source, e.source_actor, std::move(m), echo_box, e.correlation);
     });
@@ -106,7 +106,7 @@ public:
   envelope last;
   message last_message;
   cluster::bus_zmq bus;
-  std::unique_ptr<cluster::exchange> links;
+  std::unique_ptr<cluster::message_router> links;
 
 private:
   void note(const std::function<void()>& what) {

@@ -1,6 +1,6 @@
 // Typed proxies: two actor systems, two exchanges, one simulated network.
 #include "cluster/bus/proxy.hpp"
-#include "tests/unit/bus/bus_nodes.hpp"
+#include "tests/unit/bus/bus_processes.hpp"
 #include "tests/unit/bus/sim_process.hpp"
 
 #include <caf/scheduler/test_coordinator.hpp>
@@ -18,7 +18,7 @@ struct host {
   caf::actor_system system{config};
   sim_process process;
 
-  host(sim_network& net, process_id id, cluster::exchange_options o = {})
+  host(sim_network& net, process_id id, cluster::message_router_options o = {})
       : process(net, id, epoch_id{1}, "", std::move(o)) {}
   void run() { dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler()).run(); }
 };
@@ -45,7 +45,7 @@ actors::stage_actor::behavior_type stage_of(actors::stage_actor::pointer, seen* 
 
 TEST_CASE("a proxy carries every message of its signature that crosses processes, and no other") {
   sim_network net(5);
-  cluster::exchange_options small;
+  cluster::message_router_options small;
   small.link.window_bytes = 4096;
   host h(net, head_process, small);
   host s(net, shard_process, small);

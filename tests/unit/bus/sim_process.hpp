@@ -2,7 +2,7 @@
 // each message that none of its session came twice or is missing.
 #pragma once
 
-#include "cluster/bus/exchange.hpp"
+#include "cluster/bus/message_router.hpp"
 #include "tests/support/sim_bus.hpp"
 
 #include <doctest/doctest.h>
@@ -26,8 +26,8 @@ struct sim_process {
   };
 
   sim_process(sim_network& network, process_id id, epoch_id incarnation, std::string endpoint,
-              cluster::exchange_options options = {}, role as = role::shard)
-      : net(network), process(id), life(incarnation), wire(network.make_bus(id)) {
+              cluster::message_router_options options = {}, role as = role::shard)
+      : net(network), process(id), own_incarnation(incarnation), wire(network.make_bus(id)) {
     auto bound = wire->bind(endpoint);
     REQUIRE(bound);
     hello self;
@@ -36,7 +36,7 @@ struct sim_process {
     self.role = as;
     self.name = fmt::format("node-{}", id.value);
     self.endpoint = *bound;
-    links = std::make_unique<cluster::exchange>(*wire, self, std::move(options));
+    links = std::make_unique<cluster::message_router>(*wire, self, std::move(options));
     links->publish(control_box, [this](const envelope& e, message&& m) {
       take(e, std::get<sampled>(m).batch.value, false);
     });
@@ -81,7 +81,7 @@ struct sim_process {
   }
 
   void connect(const sim_process& other) {
-    CHECK(links->connect(other.process, other.links->self().endpoint, other.life));
+    CHECK(links->connect(other.process, other.links->self().endpoint, other.own_incarnation));
   }
   void tick() { links->tick(net.now()); }
 
@@ -122,12 +122,12 @@ struct sim_process {
 
   sim_network& net;
   process_id process;
-  epoch_id life;
+  epoch_id own_incarnation;
   std::map<process_id, session> peers;
   std::map<process_id, std::uint64_t> next_control;
   std::map<process_id, std::uint64_t> next_data;
   std::unique_ptr<cluster::bus> wire;
-  std::unique_ptr<cluster::exchange> links;
+  std::unique_ptr<cluster::message_router> links;
 };
 
 // Lets the network run, ticking every process each 20 ms.

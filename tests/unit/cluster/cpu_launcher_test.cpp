@@ -13,7 +13,7 @@ namespace {
 using core_list = std::vector<std::uint32_t>;
 
 cpu_launcher launcher(const std::string& words) {
-  auto read = parse_launcher_words(words);
+  auto read = parse_launcher_args(words);
   REQUIRE_MESSAGE(read, read.error().message);
   CHECK(read->notes.empty());
   read->how.is_enabled = true;
@@ -21,7 +21,7 @@ cpu_launcher launcher(const std::string& words) {
 }
 
 std::string launcher_refusal(const std::string& words) {
-  const auto read = parse_launcher_words(words);
+  const auto read = parse_launcher_args(words);
   REQUIRE_FALSE(read);
   CHECK(read.error().code == errc::bad_config);
   return read.error().message;
@@ -78,8 +78,8 @@ TEST_CASE("a worker's libraries use a share of the cores") {
 }
 
 TEST_CASE("what run_cpu knows and means nothing here says why") {
-  const auto read = parse_launcher_words("--node-id 0 --ninstances 4 --rank=1 --enable_tcmalloc "
-                                         "--log-path logs --disable-numactl -m");
+  const auto read = parse_launcher_args("--node-id 0 --ninstances 4 --rank=1 --enable_tcmalloc "
+                                        "--log-path logs --disable-numactl -m");
   REQUIRE_MESSAGE(read, read.error().message);
   CHECK(read->taken == std::vector<std::string>{"--node-id", "0"});
   REQUIRE(read->notes.size() == 6);

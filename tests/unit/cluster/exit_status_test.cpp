@@ -24,14 +24,15 @@ TEST_CASE("what somebody has to change first is permanent, all else may succeed 
 
 TEST_CASE("a process that ended for good is known by the reason that is told of it") {
   const auto text = child_end{child_end::way::exit, exit_permanent}.text();
-  CHECK(says_permanent(text));
-  CHECK(says_permanent("gateway: " + text + ": 127.0.0.1:8000 is in use by another process"));
-  CHECK(says_permanent("agent-a: shard-0: " + text));
-  CHECK_FALSE(says_permanent(child_end{child_end::way::exit, 1}.text()));
-  CHECK_FALSE(says_permanent(child_end{child_end::way::exit, 7}.text()));
-  CHECK_FALSE(says_permanent("exit status 780"));
-  CHECK_FALSE(says_permanent("crash_loop: more than 3 restarts in 300 s; last: exit status 70"));
-  CHECK_FALSE(says_permanent(""));
+  CHECK(is_permanent_reason(text));
+  CHECK(is_permanent_reason("gateway: " + text + ": 127.0.0.1:8000 is in use by another process"));
+  CHECK(is_permanent_reason("agent-a: shard-0: " + text));
+  CHECK_FALSE(is_permanent_reason(child_end{child_end::way::exit, 1}.text()));
+  CHECK_FALSE(is_permanent_reason(child_end{child_end::way::exit, 7}.text()));
+  CHECK_FALSE(is_permanent_reason("exit status 780"));
+  CHECK_FALSE(
+      is_permanent_reason("crash_loop: more than 3 restarts in 300 s; last: exit status 70"));
+  CHECK_FALSE(is_permanent_reason(""));
 }
 
 TEST_CASE("a cluster that does not come up ends as the process did that kept it from that") {

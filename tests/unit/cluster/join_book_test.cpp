@@ -282,7 +282,7 @@ TEST_CASE(
   book.open(some_grant());
   const std::string key_d(64, 'd');
   const node_config d{"d", "10.0.0.4", {"cpu"}, "", "", true, true};
-  const told_nodes grown{"grown", {{{"d", 3}}, {}}};
+  const node_update grown{"grown", {{{"d", 3}}, {}}};
   SUBCASE("by a token") {
     CHECK(book.answer(asks("d"), key_d, now).state == join_state::refused);
     book.use_nodes(grown);

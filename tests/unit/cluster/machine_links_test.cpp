@@ -1,5 +1,5 @@
 // How fast links are: measured at a desk of this machine, told, and added up.
-#include "cluster/bus/bus_zmq_desk.hpp"
+#include "cluster/bus/bus_zmq_rpc.hpp"
 #include "cluster/bus/reach.hpp"
 #include "cluster/join/link_probe.hpp"
 #include "cluster/plan/machine_links.hpp"
@@ -24,14 +24,14 @@ machine_facts with_link(link_speed link) {
 struct some_server {
   key_pair key = make_key_pair();
   std::string endpoint;
-  std::unique_ptr<question_desk> server;
+  std::unique_ptr<rpc_server> server;
 
-  explicit some_server(question_desk::give_answer answer) {
+  explicit some_server(rpc_server::handler answer) {
     for (int attempt = 0; attempt < 10 && !server; ++attempt) {
       const auto port = open_port::listen("127.0.0.1");
       REQUIRE(port);
       endpoint = fmt::format("tcp://127.0.0.1:{}", port->number() + 1);
-      if (auto opened = question_desk::open(endpoint, key, answer))
+      if (auto opened = rpc_server::open(endpoint, key, answer))
         server = *std::move(opened);
     }
     REQUIRE(server);

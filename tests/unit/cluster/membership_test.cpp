@@ -12,7 +12,7 @@ using baton::testing::replaced;
 namespace {
 
 using names = std::set<std::string>;
-using places = std::map<std::string, std::uint32_t>;
+using agent_indices = std::map<std::string, std::uint32_t>;
 
 constexpr std::string_view two_nodes = R"(
 [cluster]
@@ -47,7 +47,7 @@ cluster_config read_members_config(const std::string& text) {
 struct cluster_of_two {
   membership members;
   cluster_config running = read_members_config(std::string(two_nodes));
-  cluster_of_two() { REQUIRE(take_places(members, running)); }
+  cluster_of_two() { REQUIRE(assign_agent_indices(members, running)); }
 
   result<void> check(const std::string& text) const {
     return check_grown(running, read_members_config(text), members);
@@ -62,37 +62,37 @@ struct cluster_of_two {
 
 TEST_CASE("a node has its place for good, whatever comes and goes before it in the file") {
   cluster_of_two c;
-  CHECK(c.members.places == places{{"a", 0}, {"b", 1}});
+  CHECK(c.members.agent_indices == agent_indices{{"a", 0}, {"b", 1}});
   auto grown = read_members_config(std::string(two_nodes) + std::string(node_c));
-  CHECK(*take_places(c.members, grown) == names{"c"});
-  CHECK(grown.nodes[2].place == 2);
+  CHECK(*assign_agent_indices(c.members, grown) == names{"c"});
+  CHECK(grown.nodes[2].agent_index == 2);
   c.members.removed = {"b"};
   auto less = read_members_config(std::string(two_nodes) + std::string(node_c));
-  CHECK(take_places(c.members, less)->empty());
+  CHECK(assign_agent_indices(c.members, less)->empty());
   REQUIRE(less.nodes.size() == 2);
   CHECK(less.nodes[1].name == "c");
-  CHECK(less.nodes[1].place == 2);
+  CHECK(less.nodes[1].agent_index == 2);
   const auto agents = agents_of(less);
-  CHECK(agents[1].process == place::agent(2));
+  CHECK(agents[1].process == process_ids::agent(2));
   CHECK(agents[1].listens_as.port_offset == 5); // root, head, desk, a, b
   SUBCASE("one that took another's table gets a place of its own") {
     auto other = read_members_config(
         replaced(std::string(two_nodes) + std::string(node_c), "\"b\"", "\"d\""));
-    CHECK(*take_places(c.members, other) == names{"d"});
-    CHECK(c.members.places.at("d") == 3);
+    CHECK(*assign_agent_indices(c.members, other) == names{"d"});
+    CHECK(c.members.agent_indices.at("d") == 3);
   }
   SUBCASE("one that comes back has the one it had") {
     c.members.removed.clear();
     auto again = read_members_config(std::string(two_nodes));
-    CHECK(take_places(c.members, again)->empty());
-    CHECK(again.nodes[1].place == 1);
+    CHECK(assign_agent_indices(c.members, again)->empty());
+    CHECK(again.nodes[1].agent_index == 1);
   }
 }
 
 TEST_CASE("agents' ports lie behind those of all heads") {
   auto config = read_members_config(replaced(two_nodes, "path =", "replicas = 2\npath ="));
   membership members;
-  REQUIRE(take_places(members, config));
+  REQUIRE(assign_agent_indices(members, config));
   const auto agents = agents_of(config);
   CHECK(head_name(1).port_offset == 3);
   CHECK(agents[0].listens_as.port_offset == 4);
@@ -101,9 +101,9 @@ TEST_CASE("agents' ports lie behind those of all heads") {
 
 TEST_CASE("there are only so many places") {
   membership members;
-  members.places = {{"x", nodes_of_cluster_max - 2}};
+  members.agent_indices = {{"x", nodes_of_cluster_max - 2}};
   auto config = read_members_config(std::string(two_nodes));
-  const auto taken = take_places(members, config);
+  const auto taken = assign_agent_indices(members, config);
   REQUIRE(!taken);
   CHECK(taken.error().code == errc::bad_config);
 }
@@ -147,12 +147,13 @@ TEST_CASE("a node that was removed may stay in the file, or go") {
 }
 
 TEST_CASE("what the root tells of the nodes is read as it was meant") {
-  const told_nodes told{"[model]\nname = \"m\"", {{{"a", 0}, {"b", 7}}, {"b"}}};
-  const auto read_members_config = told_nodes_from(text_of(told));
+  const node_update told{"[model]\nname = \"m\"", {{{"a", 0}, {"b", 7}}, {"b"}}};
+  const auto read_members_config = node_update_from(text_of(told));
   REQUIRE(read_members_config);
   CHECK(read_members_config->config == told.config);
   CHECK(read_members_config->members == told.members);
-  CHECK_FALSE(told_nodes_from("{}"));
-  CHECK_FALSE(told_nodes_from("no json"));
-  CHECK_FALSE(told_nodes_from(R"({"config": "", "members": {"places": {"a": -1}, "removed": 3}})"));
+  CHECK_FALSE(node_update_from("{}"));
+  CHECK_FALSE(node_update_from("no json"));
+  CHECK_FALSE(
+      node_update_from(R"({"config": "", "members": {"places": {"a": -1}, "removed": 3}})"));
 }

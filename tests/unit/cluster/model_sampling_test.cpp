@@ -100,12 +100,12 @@ TEST_CASE("a GGUF file says it by the keys of llama.cpp's converter") {
 
 TEST_CASE("the plan's line tells who says what") {
   model_config model;
-  CHECK(sampling_line(model).empty());
+  CHECK(sampling_text(model).empty());
   model.sampling_of_files = drawn(0.6F, 20);
-  CHECK(sampling_line(model) == "temperature 0.6, top_k 20 (the model's files)");
+  CHECK(sampling_text(model) == "temperature 0.6, top_k 20 (the model's files)");
   model.sampling.temperature = 0.2F;
   model.sampling.max_tokens = 64;
-  CHECK(sampling_line(model) ==
+  CHECK(sampling_text(model) ==
         "temperature 0.2, max_tokens 64 (nodes.toml); top_k 20 (the model's files)");
   CHECK(sampling_of(model) == drawn(0.2F, 20, {}, {}, {}, 64));
 }

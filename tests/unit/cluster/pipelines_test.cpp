@@ -51,8 +51,8 @@ TEST_CASE("every replica of every model has devices of its own, where the model 
   CHECK(config->nodes[0].owners == std::vector<std::uint32_t>{0, 1});
   CHECK(config->nodes[1].owners == std::vector<std::uint32_t>{2});
   CHECK(config->nodes[2].owners == std::vector<std::uint32_t>{2});
-  CHECK(view_of(*config, 1).model.name == "one");
-  CHECK(view_of(*config, 2).model.name == "two");
+  CHECK(config_for(*config, 1).model.name == "one");
+  CHECK(config_for(*config, 2).model.name == "two");
   CHECK(has_devices_on(*config, 2, "b"));
   CHECK_FALSE(has_devices_on(*config, 2, "a"));
   CHECK_FALSE(has_devices_on(*config, 2, "x"));
@@ -66,7 +66,7 @@ TEST_CASE("the plans of pipelines share neither core nor node nor name") {
   std::set<process_id> nodes;
   std::set<std::string> names;
   for (std::uint32_t p = 0; p < 3; ++p) {
-    const auto plan = make_plan(view_of(*config, p), small_model(), roomy);
+    const auto plan = make_plan(config_for(*config, p), small_model(), roomy);
     REQUIRE(plan);
     CHECK(plan->pipeline == p);
     CHECK(plan->generation == p);
@@ -76,8 +76,8 @@ TEST_CASE("the plans of pipelines share neither core nor node nor name") {
       nodes.insert(s.process);
       names.insert(s.name);
     }
-    nodes.insert(place::head(p));
-    CHECK(place::pipeline_of_head(place::head(p)) == p);
+    nodes.insert(process_ids::head(p));
+    CHECK(process_ids::pipeline_of_head(process_ids::head(p)) == p);
   }
   CHECK(cores == std::set<std::uint32_t>{0, 1, 2, 3});
   CHECK(names == std::set<std::string>{"shard-0", "shard-1.0", "shard-2.0", "shard-2.1"});
@@ -91,8 +91,8 @@ TEST_CASE("cores that no device names are shared by the devices of all pipelines
   REQUIRE(config);
   REQUIRE(config->nodes.size() == 1);
   const machines roomy{{root_machine, {{0, 1, 2, 3}, 8ull << 30}}};
-  const auto first = make_plan(view_of(*config, 0), small_model(), roomy);
-  const auto second = make_plan(view_of(*config, 1), small_model(), roomy);
+  const auto first = make_plan(config_for(*config, 0), small_model(), roomy);
+  const auto second = make_plan(config_for(*config, 1), small_model(), roomy);
   REQUIRE(first);
   REQUIRE(second);
   CHECK(first->shards[0].cores == std::vector<std::uint32_t>{0, 1});
@@ -126,7 +126,7 @@ TEST_CASE("a replica for which there are too few devices waits with the nodes th
   CHECK(config->nodes[0].owners == std::vector<std::uint32_t>{0, 1});
   CHECK(config->nodes[1].owners == std::vector<std::uint32_t>{3});
   CHECK(config->nodes[3].owners == std::vector<std::uint32_t>{2, 0});
-  const auto view = view_of(*config, 2);
+  const auto view = config_for(*config, 2);
   const auto first = first_generation(view);
   CHECK(first.stages == 0);
   const machines roomy{{root_machine, {{0, 1, 2, 3, 4, 5}, 8ull << 30}}};

@@ -422,8 +422,8 @@ TEST_CASE("shards of different generations share neither node nor name") {
   CHECK(second->shards[2].name == "shard-2-g7");
   CHECK(second->shards[2].on == "c");
   CHECK(second->shards[2].layers.end() == 30);
-  CHECK(place::generation_of(second->shards[2].process) == 7);
-  CHECK(place::index_of(second->shards[2].process) == 2);
+  CHECK(process_ids::generation_of(second->shards[2].process) == 7);
+  CHECK(process_ids::index_of(second->shards[2].process) == 2);
   CHECK(first->blocks == second->blocks);
 }
 

@@ -24,18 +24,18 @@ TEST_CASE("each Python of the workers' commands is asked once, for all that it r
 }
 
 TEST_CASE("what a Python says of itself is told, and what does not start has its fix") {
-  const auto good = ask_python({{"sh", "-c", "exit 0"}, {"onnx"}});
+  const auto good = check_python({{"sh", "-c", "exit 0"}, {"onnx"}});
   CHECK(good.is_good);
   CHECK(good.found == "has what workers need (onnx)");
-  const auto lacking = ask_python({{"sh", "-c", "echo numpy is missing; exit 1"}, {}});
+  const auto lacking = check_python({{"sh", "-c", "echo numpy is missing; exit 1"}, {}});
   CHECK_FALSE(lacking.is_good);
   CHECK(lacking.found == "numpy is missing");
   CHECK(lacking.fix.empty());
   CHECK(lacking.is_needed);
-  CHECK_FALSE(ask_python({{"sh", "-c", "exit 3"}, {"torchserve"}}).is_needed);
-  const auto without_sdk = ask_python({{"sh", "-c", "echo No module named x >&2; exit 1"}, {}});
+  CHECK_FALSE(check_python({{"sh", "-c", "exit 3"}, {"torchserve"}}).is_needed);
+  const auto without_sdk = check_python({{"sh", "-c", "echo No module named x >&2; exit 1"}, {}});
   CHECK(without_sdk.fix.find("pip install sdk/python") != std::string::npos);
-  const auto none = ask_python({{"no-such-python-here"}, {}});
+  const auto none = check_python({{"no-such-python-here"}, {}});
   CHECK_FALSE(none.is_good);
   CHECK(none.found.find("no-such-python-here") != std::string::npos);
   CHECK(none.fix.find("apt install python3-venv") != std::string::npos);

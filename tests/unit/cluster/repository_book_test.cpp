@@ -1,5 +1,5 @@
 #include "cluster/models/repository_book.hpp"
-#include "cluster/plan/worker_seats.hpp"
+#include "cluster/plan/worker_slots.hpp"
 
 #include <doctest/doctest.h>
 
@@ -396,7 +396,7 @@ TEST_CASE("workers of nodes.toml stand in the book as they do in the file") {
   const auto m = f.only("fixed");
   CHECK_FALSE(m.is_of_repository);
   CHECK(m.workers[0].name == "worker-fixed-0");
-  CHECK(m.workers[0].process == worker_seats(f.config)[0].process);
+  CHECK(m.workers[0].process == worker_slots(f.config)[0].process);
   f.book.on_ready(m.workers[0].process, f.now);
   CHECK(f.only("fixed").state == model_state::ready);
   f.book.on_given_up(m.workers[0].process, "crash_loop", f.now);

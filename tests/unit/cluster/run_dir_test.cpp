@@ -16,7 +16,7 @@ TEST_CASE("only processes with the noted start time count as alive") {
   auto path = std::filesystem::temp_directory_path() / fmt::format("run-dir-test-{}", getpid());
   auto dir = run_dir::open(path);
   REQUIRE(dir);
-  REQUIRE(dir->note("root", epoch_id{7}));
+  REQUIRE(dir->record("root", epoch_id{7}));
   std::ofstream(path / "stranger.pid") << getpid() << " 12345 1\n";
   std::ofstream(path / "garbage.pid") << "not a pid\n";
   std::ofstream(path / "gone.pid") << 999999999 << " 1 1\n";
@@ -25,16 +25,16 @@ TEST_CASE("only processes with the noted start time count as alive") {
   CHECK(alive[0].name == "root");
   CHECK(alive[0].pid == getpid());
   CHECK(alive[0].incarnation == epoch_id{7});
-  const int pidfd = open_noted(alive[0]);
+  const int pidfd = open_recorded(alive[0]);
   CHECK(pidfd >= 0);
   close(pidfd);
   ++alive[0].start_ticks; // the note of one that had this pid before
-  CHECK(open_noted(alive[0]) == -1);
+  CHECK(open_recorded(alive[0]) == -1);
   dir->forget("root");
   CHECK(dir->alive().empty());
   std::ofstream(path / "a-1.sock") << "";
   std::ofstream(dir->crash_record("gateway")) << "";
-  dir->clear_past_lives();
+  dir->remove_stale_files();
   CHECK_FALSE(std::filesystem::exists(path / "a-1.sock"));
   CHECK_FALSE(std::filesystem::exists(path / "gateway.crashes"));
   CHECK((std::filesystem::status(path).permissions() & std::filesystem::perms::group_all) ==
@@ -46,7 +46,7 @@ TEST_CASE("the memory of a noted process is opened by its name, and never a stra
   auto path = std::filesystem::temp_directory_path() / fmt::format("run-dir-kv-{}", getpid());
   auto dir = run_dir::open(path);
   REQUIRE(dir);
-  REQUIRE(dir->note("shard-0", epoch_id{7}));
+  REQUIRE(dir->record("shard-0", epoch_id{7}));
   auto own = memory_file::create("shard-0-kv");
   auto other = memory_file::create("shard-0-kv-not");
   REQUIRE(own);
@@ -74,16 +74,16 @@ TEST_CASE("one root at a time, and what it planned with is there for the next") 
   auto again = dir->lock();
   REQUIRE_FALSE(again);
   CHECK(again.error().code == errc::conflict);
-  CHECK_FALSE(noted_plan(*dir));
-  plan_note note{"1.2 (with spaces)",
-                 {{{"a", 0}, {"b", 1}}, {"b"}},
-                 {{root_machine, {{0, 2}, 12345, {2}}}},
-                 std::nullopt,
-                 {}};
-  const noted_generations changes{{{4, 2, {"b"}}, generation{6, 3, {}}, 1}, 6};
+  CHECK_FALSE(recorded_plan(*dir));
+  plan_record note{"1.2 (with spaces)",
+                   {{{"a", 0}, {"b", 1}}, {"b"}},
+                   {{root_machine, {{0, 2}, 12345, {2}}}},
+                   std::nullopt,
+                   {}};
+  const recorded_generations changes{{{4, 2, {"b"}}, generation{6, 3, {}}, 1}, 6};
   note.pipelines = {{0, {~0ull, std::nullopt}}, {1, {5, changes}}};
-  REQUIRE(note_plan(*dir, note));
-  auto plan = noted_plan(*dir);
+  REQUIRE(record_plan(*dir, note));
+  auto plan = recorded_plan(*dir);
   REQUIRE(plan);
   CHECK(plan->build == "1.2 (with spaces)");
   CHECK(plan->members == note.members);
@@ -93,15 +93,15 @@ TEST_CASE("one root at a time, and what it planned with is there for the next") 
   CHECK_FALSE(plan->pipelines.at(0).generations);
   CHECK(plan->pipelines.at(1).generations == changes);
   CHECK_FALSE(plan->network);
-  note.network = network_note{"10.0.0.2", "10.0.0.1", 8010, std::string(64, 'a'), "/k"};
-  REQUIRE(note_plan(*dir, note));
-  plan = noted_plan(*dir);
+  note.network = network_record{"10.0.0.2", "10.0.0.1", 8010, std::string(64, 'a'), "/k"};
+  REQUIRE(record_plan(*dir, note));
+  plan = recorded_plan(*dir);
   REQUIRE(plan);
   REQUIRE(plan->network);
   CHECK(plan->network->root_host == "10.0.0.1");
   CHECK(plan->network->key_file == "/k");
   REQUIRE(dir->write("plan", "12345 678\n0.1 of before\n"));
-  CHECK_FALSE(noted_plan(*dir));
+  CHECK_FALSE(recorded_plan(*dir));
   std::filesystem::remove_all(path);
 }
 
@@ -119,12 +119,12 @@ TEST_CASE("on one machine processes meet at sockets, between machines at ports w
 
   const std::string mine(64, '1');
   const std::string roots(64, 'a');
-  network_note net{"10.0.0.2", "10.0.0.1", 8010, roots, path / "key"};
+  network_record net{"10.0.0.2", "10.0.0.1", 8010, roots, path / "key"};
   CHECK(addresses::create(*dir, net).error().code == errc::not_found);
   REQUIRE(write_key_file(path / "key", {mine, std::string(64, '2')}));
-  REQUIRE(note_keys(*dir, {{root_machine, roots}, {"b", mine}}));
-  CHECK(noted_keys(*dir).newest("b") == mine);
-  CHECK(noted_keys(*dir).newest(root_machine) == roots);
+  REQUIRE(record_keys(*dir, {{root_machine, roots}, {"b", mine}}));
+  CHECK(recorded_keys(*dir).newest("b") == mine);
+  CHECK(recorded_keys(*dir).newest(root_machine) == roots);
   auto there = addresses::create(*dir, net);
   REQUIRE(there);
   CHECK(there->listen(agent_name("agent-b", 1, 1)) == "tcp://10.0.0.2:8014");
@@ -133,7 +133,7 @@ TEST_CASE("on one machine processes meet at sockets, between machines at ports w
   CHECK(there->find(root_name) == "tcp://10.0.0.1:8010#" + roots);
   CHECK(there->find(head_name(0)) == "tcp://10.0.0.1:8011#" + roots);
   CHECK(there->keys().trusted->holds(roots));
-  REQUIRE(note_keys(*dir, {{"b", mine}}));
+  REQUIRE(record_keys(*dir, {{"b", mine}}));
   there->refresh();
   CHECK_FALSE(there->keys().trusted->holds(roots));
 
@@ -143,19 +143,19 @@ TEST_CASE("on one machine processes meet at sockets, between machines at ports w
   CHECK_FALSE(there->changed_key(mine)); // what cannot be read changes nothing
   REQUIRE(write_key_file(path / "key", {next, std::string(64, '8')}));
   CHECK_FALSE(there->changed_key(mine)); // nor does one that nobody would let in
-  REQUIRE(note_keys(*dir, {{"b", mine}, {"b", next}}));
+  REQUIRE(record_keys(*dir, {{"b", mine}, {"b", next}}));
   CHECK(there->changed_key(mine)->public_key == next);
   CHECK_FALSE(there->changed_key(next));
   CHECK_FALSE(one->changed_key(mine));
-  there->note_key("shard-0", next);
-  CHECK(dir->noted_key("shard-0") == next);
+  there->record_key("shard-0", next);
+  CHECK(dir->recorded_key("shard-0") == next);
   dir->forget("shard-0");
-  CHECK(dir->noted_key("shard-0").empty());
+  CHECK(dir->recorded_key("shard-0").empty());
 
   const std::string roots_next(64, 'e');
-  REQUIRE(note_keys(*dir, {{root_machine, roots}, {root_machine, roots_next}, {"b", mine}}));
+  REQUIRE(record_keys(*dir, {{root_machine, roots}, {root_machine, roots_next}, {"b", mine}}));
   CHECK(there->find(root_name) == "tcp://10.0.0.1:8010#" + roots_next);
-  REQUIRE(note_keys(*dir, {{"b", mine}}));
+  REQUIRE(record_keys(*dir, {{"b", mine}}));
   std::filesystem::remove(path / "key");
   REQUIRE(write_key_file(path / "key", {mine, std::string(64, '2')}));
 

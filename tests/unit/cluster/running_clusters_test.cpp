@@ -17,7 +17,7 @@ namespace {
 // Of its own for each case, short enough for sockets.
 struct world {
   fs::path root = fs::temp_directory_path() / fmt::format("clusters-{}", getpid());
-  fs::path place = root / "xdg" / "baton";
+  fs::path parent = root / "xdg" / "baton";
 
   world() {
     fs::remove_all(root);
@@ -32,7 +32,7 @@ struct world {
     auto made = run_dir::open(root / below);
     REQUIRE(made);
     if (lives)
-      REQUIRE(made->note("root", epoch_id{1}));
+      REQUIRE(made->record("root", epoch_id{1}));
     else
       std::ofstream(made->path() / "root.pid") << "999999999 1 1\n";
     return *made;
@@ -44,7 +44,7 @@ struct world {
   std::size_t notes() const {
     std::error_code none;
     return static_cast<std::size_t>(
-        std::distance(fs::directory_iterator(place / "+running", none), fs::directory_iterator()));
+        std::distance(fs::directory_iterator(parent / "+running", none), fs::directory_iterator()));
   }
 };
 
@@ -56,59 +56,59 @@ errc code_of(const result<running_cluster>& r) {
 } // namespace
 
 TEST_CASE("the places are those of the user, then the one of the unit, each once") {
-  CHECK(runtime_places("/run/user/7", 7) ==
+  CHECK(runtime_dirs("/run/user/7", 7) ==
         std::vector<fs::path>{"/run/user/7/baton", "/tmp/baton-7", "/run/baton/baton"});
-  CHECK(runtime_places(nullptr, 0) ==
+  CHECK(runtime_dirs(nullptr, 0) ==
         std::vector<fs::path>{"/run/user/0/baton", "/tmp/baton-0", "/run/baton/baton"});
-  CHECK(runtime_places("/run/baton", 9).front() == "/run/baton/baton");
-  CHECK(runtime_places("/run/baton", 9).size() == 3);
+  CHECK(runtime_dirs("/run/baton", 9).front() == "/run/baton/baton");
+  CHECK(runtime_dirs("/run/baton", 9).size() == 3);
 }
 
 TEST_CASE("a cluster with a run directory of its own is found by its name") {
   const world w;
   const auto dir = w.dir("elsewhere/run");
-  REQUIRE(note_running(dir, "own"));
+  REQUIRE(record_running(dir, "own"));
   const auto found = find_cluster("own");
   REQUIRE_MESSAGE(found, found.error().message);
   CHECK(found->dir.path() == dir.path());
   CHECK(found->name == "own");
-  CHECK(noted_name(dir) == "own");
+  CHECK(recorded_name(dir) == "own");
   const auto by_directory = find_cluster(dir.path().string() + "/");
   REQUIRE(by_directory);
   CHECK(by_directory->name == "own");
   const auto none = find_cluster("other");
   CHECK(code_of(none) == errc::not_found);
-  CHECK(none.error().message.find("looked in " + w.place.string()) != std::string::npos);
+  CHECK(none.error().message.find("looked in " + w.parent.string()) != std::string::npos);
   CHECK(none.error().message.find("/run/baton/baton") != std::string::npos);
 }
 
 TEST_CASE("one in a directory of the place is found without a note, one that has ended is not") {
   const world w;
   w.dir("xdg/baton/plain");
-  REQUIRE(note_running(w.dir("gone", /*lives=*/false), "gone"));
+  REQUIRE(record_running(w.dir("gone", /*lives=*/false), "gone"));
   CHECK(find_cluster("plain"));
   CHECK(code_of(find_cluster("gone")) == errc::not_found);
-  CHECK(running_clusters({w.place}).size() == 1);
+  CHECK(running_clusters({w.parent}).size() == 1);
 }
 
 TEST_CASE("a note goes when its cluster is forgotten, or when another finds that it has ended") {
   const world w;
   const auto dir = w.dir("own");
-  REQUIRE(note_running(dir, "own"));
-  REQUIRE(note_running(dir, "own"));
+  REQUIRE(record_running(dir, "own"));
+  REQUIRE(record_running(dir, "own"));
   CHECK(w.notes() == 1);
   forget_running(dir); // whose last process is this one
   CHECK(w.notes() == 0);
-  REQUIRE(note_running(w.dir("ended", /*lives=*/false), "ended"));
-  REQUIRE(note_running(dir, "own"));
+  REQUIRE(record_running(w.dir("ended", /*lives=*/false), "ended"));
+  REQUIRE(record_running(dir, "own"));
   CHECK(w.notes() == 1);
 }
 
 TEST_CASE("several of one name are told by their directories") {
   const world w;
   const auto first = w.dir("a"), second = w.dir("b");
-  REQUIRE(note_running(first, "same"));
-  REQUIRE(note_running(second, "same"));
+  REQUIRE(record_running(first, "same"));
+  REQUIRE(record_running(second, "same"));
   const auto both = find_cluster("same");
   CHECK(code_of(both) == errc::conflict);
   for (const auto& dir : {first, second})
@@ -124,7 +124,7 @@ TEST_CASE("a configuration finds its own cluster, not another in the same direct
   CHECK(code_of(nobody) == errc::not_found);
   CHECK(nobody.error().message == "one is not running: looked in " + run.string());
   CHECK_FALSE(fs::exists(run)); // who asks makes nothing
-  REQUIRE(note_running(w.dir("run"), "one"));
+  REQUIRE(record_running(w.dir("run"), "one"));
   CHECK(find_cluster(config.string()));
   const auto refused = find_cluster(other.string());
   CHECK(code_of(refused) == errc::not_found);
@@ -136,7 +136,7 @@ TEST_CASE("a configuration without a run directory looks in all places") {
   const auto config = w.config("svc.toml", "");
   const auto none = find_cluster(config.string());
   CHECK(code_of(none) == errc::not_found);
-  CHECK(none.error().message.find((w.place / "svc").string() + ", /run/user/") !=
+  CHECK(none.error().message.find((w.parent / "svc").string() + ", /run/user/") !=
         std::string::npos);
   CHECK(none.error().message.ends_with("/run/baton/baton/svc"));
   const auto bad = w.config("bad.toml", "[cluster]\nrun_dirr = \"x\"");
@@ -145,9 +145,9 @@ TEST_CASE("a configuration without a run directory looks in all places") {
 
 TEST_CASE("a note that leads to nowhere or says nothing is no cluster") {
   const world w;
-  fs::create_directories(w.place / "+running");
-  std::ofstream(w.place / "+running" / "1") << "name\n/nowhere\n";
-  std::ofstream(w.place / "+running" / "2") << "\n";
-  std::ofstream(w.place / "+running" / "3") << "bad name\n/tmp\n";
-  CHECK(running_clusters({w.place}).empty());
+  fs::create_directories(w.parent / "+running");
+  std::ofstream(w.parent / "+running" / "1") << "name\n/nowhere\n";
+  std::ofstream(w.parent / "+running" / "2") << "\n";
+  std::ofstream(w.parent / "+running" / "3") << "bad name\n/tmp\n";
+  CHECK(running_clusters({w.parent}).empty());
 }

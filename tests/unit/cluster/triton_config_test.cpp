@@ -9,16 +9,16 @@ using nlohmann::ordered_json;
 
 namespace {
 
-result<said_config> said(std::string_view text) {
+result<given_config> given(std::string_view text) {
   const auto parsed = parse_pbtxt(text);
   REQUIRE(parsed);
-  return said_config_of(*parsed);
+  return given_config_of(*parsed);
 }
 
 } // namespace
 
 TEST_CASE("config.pbtxt becomes JSON, each field by its type") {
-  const auto made = said(R"(
+  const auto made = given(R"(
     name: "m" backend: "python" max_batch_size: 8
     input [ { name: "IN" data_type: TYPE_FP32 dims: [ -1, 2 ] reshape { shape: [2] } },
             { name: "R" data_type: 13 dims: 1 allow_ragged_batch: 1 } ]
@@ -77,7 +77,7 @@ TEST_CASE("a value that is not of its field's type is refused by the field's nam
            std::pair("metric_tags { key: \"a\" value: 3 }", "metric_tags.a"),
        }) {
     CAPTURE(text);
-    const auto made = said(text);
+    const auto made = given(text);
     REQUIRE_FALSE(made);
     CHECK(made.error().code == errc::bad_config);
     CHECK(made.error().message.starts_with(std::string(path) + " must be "));
@@ -85,7 +85,7 @@ TEST_CASE("a value that is not of its field's type is refused by the field's nam
 }
 
 TEST_CASE("a field that Triton does not have is named and left out") {
-  const auto made = said("backend: \"python\" optimisation { } input { name: \"a\" dim: 3 }");
+  const auto made = given("backend: \"python\" optimisation { } input { name: \"a\" dim: 3 }");
   REQUIRE(made);
   CHECK(made->unknown == std::vector<std::string>{"optimisation", "input.dim"});
   CHECK(made->json == ordered_json::parse(R"({"backend":"python","input":[{"name":"a"}]})"));

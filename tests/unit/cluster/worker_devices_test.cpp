@@ -117,10 +117,10 @@ TEST_CASE("a machine without the device says whose it is") {
 TEST_CASE("models that come and go take turns behind those of nodes.toml") {
   const auto config = read_devices_config(worker_table_of("a", "count = 2") +
                                           worker_table_of("b", "device_ids = [0]"));
-  CHECK(turn_of(config, 1, "worker-a-1").turn == 1);
-  CHECK(turn_of(config, 1, "worker-a-1").number == 1);
-  CHECK(turn_of(config, 3, "worker-late-0").turn == 2);
-  CHECK(turn_of(config, 7, "worker-late-4").turn == 6);
+  CHECK(position_of(config, 1, "worker-a-1").rotation_index == 1);
+  CHECK(position_of(config, 1, "worker-a-1").number == 1);
+  CHECK(position_of(config, 3, "worker-late-0").rotation_index == 2);
+  CHECK(position_of(config, 7, "worker-late-4").rotation_index == 6);
 }
 
 TEST_CASE("workers of several devices take the next ones, and begin again at the first") {

@@ -9,11 +9,11 @@ namespace baton::cluster {
 
 // `read` returns a pair of version and state; `publish` takes the state. If several threads do this
 // concurrently, the last one to publish publishes the newest state.
-template <class Look, class Tell>
-void tell_newest(Look look, Tell tell) {
-  for (auto now = look();;) {
-    tell(std::move(now.second));
-    auto then = look();
+template <class Read, class Publish>
+void publish_latest(Read read, Publish publish) {
+  for (auto now = read();;) {
+    publish(std::move(now.second));
+    auto then = read();
     if (then.first == now.first)
       return;
     now = std::move(then);

@@ -1,7 +1,7 @@
 // A copy of a process waits to be its next life: it has what the process had, is called once,
 // leaves a copy in turn, and ends with whoever would call it.
 #include "cluster/files/memory_file.hpp"
-#include "cluster/process/next_life.hpp"
+#include "cluster/process/standby.hpp"
 #include "tests/support/deadline_scale.hpp"
 
 #include <doctest/doctest.h>
@@ -25,7 +25,7 @@ namespace {
 const auto patience = scaled(20s);
 
 struct told {
-  std::uint64_t epoch = 0;
+  std::uint64_t incarnation = 0;
   std::int32_t pid = 0;
   int read_before = 0; // what the process had when the copy was made
 };
@@ -33,15 +33,15 @@ struct told {
 // Lives tell of themselves through a pipe and wait to be killed.
 struct lineage {
   std::array<int, 2> pipe_ends{-1, -1};
-  std::optional<copies> line;
+  std::optional<standby_channel> channel;
   pid_t first = -1;
 
   lineage() {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     REQUIRE(pipe(pipe_ends.data()) == 0);
-    auto made = copies::create();
+    auto made = standby_channel::create();
     REQUIRE(made);
-    line = *std::move(made);
+    channel = *std::move(made);
     first = fork();
     if (first == 0)
       live();
@@ -54,12 +54,12 @@ struct lineage {
   [[noreturn]] void live() {
     const int value = 42;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    const int socket = dup(line->for_child());
-    line.reset(); // the agent's end is the agent's alone
-    const auto life = leave_copy(socket);
-    told t{life ? life->epoch.value : 1, getpid(), value};
-    if (life && life->file >= 0 && write(life->file, "kept", 4) != 4)
-      t.epoch = 0;
+    const int socket = dup(channel->for_child());
+    channel.reset(); // the agent's end is the agent's alone
+    const auto given = fork_standby(socket);
+    told t{given ? given->incarnation.value : 1, getpid(), value};
+    if (given && given->file >= 0 && write(given->file, "kept", 4) != 4)
+      t.incarnation = 0;
     (void)!write(pipe_ends[1], &t, sizeof t);
     for (;;)
       pause();
@@ -72,10 +72,10 @@ struct lineage {
     return t;
   }
   // The copy says that it is there a moment after its original goes on.
-  std::int32_t call(epoch_id epoch, int file = -1) {
+  std::int32_t activate(epoch_id incarnation, int file = -1) {
     for (const auto until = std::chrono::steady_clock::now() + patience;
          std::chrono::steady_clock::now() < until; std::this_thread::yield())
-      if (const auto pid = line->call({epoch, getpid(), file}))
+      if (const auto pid = channel->activate({incarnation, getpid(), file}))
         return *pid;
     FAIL("no copy came");
     return -1;
@@ -94,13 +94,13 @@ TEST_CASE("a copy becomes the next life and leaves a copy in turn") {
   REQUIRE(memory);
   CHECK(l.next().pid == l.first);
   pid_t before = l.first;
-  for (const std::uint64_t epoch : {5u, 6u, 7u}) {
-    CAPTURE(epoch);
+  for (const std::uint64_t incarnation : {5u, 6u, 7u}) {
+    CAPTURE(incarnation);
     lineage::end(before);
-    const auto pid = l.call({epoch}, memory->fd());
+    const auto pid = l.activate({incarnation}, memory->fd());
     const auto t = l.next();
     CHECK(t.pid == pid);
-    CHECK(t.epoch == epoch);
+    CHECK(t.incarnation == incarnation);
     CHECK(t.read_before == 42);
     CHECK(getpgid(pid) == pid);
     before = pid;
@@ -108,12 +108,12 @@ TEST_CASE("a copy becomes the next life and leaves a copy in turn") {
   char text[16] = {};
   CHECK(pread(memory->fd(), text, sizeof text, 0) == 12);
   lineage::end(before);
-  l.line.reset(); // the last copy hears that nobody will call it
+  l.channel.reset(); // the last copy hears that nobody will call it
   CHECK(waitpid(-1, nullptr, 0) > 0);
 }
 
 TEST_CASE("nobody is called where no copy is") {
-  auto line = copies::create();
-  REQUIRE(line);
-  CHECK_FALSE(line->call({{5}, getpid(), -1}));
+  auto channel = standby_channel::create();
+  REQUIRE(channel);
+  CHECK_FALSE(channel->activate({{5}, getpid(), -1}));
 }

@@ -1,4 +1,4 @@
-#include "cluster/plan/plan_note.hpp"
+#include "cluster/plan/plan_record.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -7,8 +7,8 @@ namespace {
 
 constexpr std::string_view plan_name = "plan";
 
-std::optional<network_note> network_from(const nlohmann::json& json) {
-  network_note n;
+std::optional<network_record> network_from(const nlohmann::json& json) {
+  network_record n;
   n.host = json.at("host").get<std::string>();
   n.root_host = json.at("root_host").get<std::string>();
   n.port = json.at("port").get<std::uint16_t>();
@@ -27,7 +27,7 @@ generation generation_from(const nlohmann::json& json) {
           json.at("width").get<std::uint32_t>()};
 }
 
-nlohmann::json json_of(std::uint32_t number, const pipeline_note& p) {
+nlohmann::json json_of(std::uint32_t number, const pipeline_record& p) {
   nlohmann::json json{{"pipeline", number}, {"model_identity", p.model_identity}};
   if (p.generations) {
     json["generations"] = cluster::json_of(p.generations->now);
@@ -36,11 +36,11 @@ nlohmann::json json_of(std::uint32_t number, const pipeline_note& p) {
   return json;
 }
 
-pipeline_note pipeline_from(const nlohmann::json& json) {
-  pipeline_note p{json.at("model_identity").get<std::uint64_t>(), std::nullopt};
+pipeline_record pipeline_from(const nlohmann::json& json) {
+  pipeline_record p{json.at("model_identity").get<std::uint64_t>(), std::nullopt};
   if (json.contains("generations"))
-    p.generations = noted_generations{generations_from(json.at("generations")),
-                                      json.at("generations").at("last").get<std::uint32_t>()};
+    p.generations = recorded_generations{generations_from(json.at("generations")),
+                                         json.at("generations").at("last").get<std::uint32_t>()};
   return p;
 }
 
@@ -87,7 +87,7 @@ std::optional<machines> machines_from_text(const std::string& text) {
   return json.is_discarded() ? std::nullopt : machines_from(json);
 }
 
-result<void> note_plan(const run_dir& dir, const plan_note& plan) {
+result<void> record_plan(const run_dir& dir, const plan_record& plan) {
   nlohmann::json json{
       {"build", plan.build}, {"members", json_of(plan.members)}, {"machines", json_of(plan.known)}};
   if (plan.network)
@@ -103,13 +103,13 @@ result<void> note_plan(const run_dir& dir, const plan_note& plan) {
 }
 
 // A file of another form comes from another build; callers refuse its cluster for that.
-std::optional<plan_note> noted_plan(const run_dir& dir) {
+std::optional<plan_record> recorded_plan(const run_dir& dir) {
   const auto text = dir.read(plan_name);
   if (!text)
     return std::nullopt;
   try {
     const auto json = nlohmann::json::parse(*text);
-    plan_note plan;
+    plan_record plan;
     plan.build = json.at("build").get<std::string>();
     plan.members = membership_from(json.at("members"));
     auto known = machines_from(json.at("machines"));

@@ -14,11 +14,11 @@
 
 namespace baton::testing {
 
-class silent_door {
+class silent_listener {
 public:
   // So many connections are taken by the system; those beyond are dropped, as if there were no
   // machine.
-  explicit silent_door(int queued) {
+  explicit silent_listener(int queued) {
     address_.sin_family = AF_INET;
     address_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t size = sizeof(address_);
@@ -26,9 +26,9 @@ public:
     REQUIRE(::listen(fd_, queued) == 0);
     REQUIRE(::getsockname(fd_, any(), &size) == 0);
   }
-  silent_door(const silent_door&) = delete;
-  silent_door& operator=(const silent_door&) = delete;
-  ~silent_door() { ::close(fd_); }
+  silent_listener(const silent_listener&) = delete;
+  silent_listener& operator=(const silent_listener&) = delete;
+  ~silent_listener() { ::close(fd_); }
 
   std::string endpoint() const {
     return fmt::format("tcp://127.0.0.1:{}", ntohs(address_.sin_port));

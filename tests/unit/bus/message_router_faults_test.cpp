@@ -21,7 +21,7 @@ struct storm {
   sim_network net;
   std::mt19937_64 random;
   std::vector<std::unique_ptr<sim_process>> all{nodes};
-  std::vector<std::uint64_t> lives = std::vector<std::uint64_t>(nodes, 0);
+  std::vector<std::uint64_t> incarnations = std::vector<std::uint64_t>(nodes, 0);
   std::set<std::size_t> frozen;
 
   explicit storm(std::uint64_t seed) : net(seed), random(seed * 7919 + 1) {
@@ -31,12 +31,12 @@ struct storm {
   std::uint64_t draw(std::uint64_t below) { return random() % below; }
 
   void start(std::size_t i) {
-    cluster::exchange_options o;
+    cluster::message_router_options o;
     o.link.window_bytes = window;
     const auto number = static_cast<std::uint32_t>(i + 1);
-    ++lives[i];
-    all[i] = std::make_unique<sim_process>(net, process_id{number}, epoch_id{lives[i]},
-                                           fmt::format("sim://{}/{}", number, lives[i]), o);
+    ++incarnations[i];
+    all[i] = std::make_unique<sim_process>(net, process_id{number}, epoch_id{incarnations[i]},
+                                           fmt::format("sim://{}/{}", number, incarnations[i]), o);
     // A life knows the others' addresses, as a child knows its parent's; the others learn its own
     // from its hello.
     for (std::size_t other = 0; other < nodes; ++other)

@@ -20,8 +20,8 @@
 
 namespace baton::cluster {
 
-struct next_life {
-  epoch_id epoch;
+struct standby_orders {
+  epoch_id incarnation;
   std::int32_t parent = 0; // the agent; dies with it until it is recorded
   int file = -1;           // KV memory; -1: none
 };
@@ -29,28 +29,28 @@ struct next_life {
 // Forks the standby. Returns nothing in the caller, and in an activated standby its parameters.
 // `socket` is the standby's end. Requires: no other thread. If fork fails for lack of memory, the
 // next incarnation is started from scratch.
-std::optional<next_life> leave_copy(int socket);
+std::optional<standby_orders> fork_standby(int socket);
 
 // The agent's end of the socket.
-class copies {
+class standby_channel {
 public:
   // Errors: io_failed.
-  static result<copies> create();
-  copies(copies&& other) noexcept
+  static result<standby_channel> create();
+  standby_channel(standby_channel&& other) noexcept
       : ours_(std::exchange(other.ours_, -1)), theirs_(std::exchange(other.theirs_, -1)) {}
-  copies& operator=(copies&& other) noexcept {
+  standby_channel& operator=(standby_channel&& other) noexcept {
     std::swap(ours_, other.ours_);
     std::swap(theirs_, other.theirs_);
     return *this;
   }
-  ~copies();
+  ~standby_channel();
 
   int for_child() const noexcept { return theirs_; } // closed on exec
   // Activates a standby and returns its pid; nothing if none is ready.
-  std::optional<std::int32_t> call(const next_life& life);
+  std::optional<std::int32_t> activate(const standby_orders& given);
 
 private:
-  copies(int ours, int theirs) : ours_(ours), theirs_(theirs) {}
+  standby_channel(int ours, int theirs) : ours_(ours), theirs_(theirs) {}
   int ours_ = -1;
   int theirs_ = -1;
 };

@@ -19,23 +19,23 @@
 
 namespace baton::cluster {
 
-class absence_book {
+class failure_detector {
 public:
   using time_point = std::chrono::steady_clock::time_point;
-  struct patience {
-    std::chrono::milliseconds once_here; // 0: unlimited
-    std::chrono::milliseconds at_first;
+  struct timeouts {
+    std::chrono::milliseconds after_disconnect; // 0: unlimited
+    std::chrono::milliseconds at_start;
   };
   // `nodes`: names of the nodes on other machines.
-  absence_book(const std::vector<std::string>& nodes, patience most, time_point now);
+  failure_detector(const std::vector<std::string>& nodes, timeouts most, time_point now);
 
   // Adds a new node, which is away at first, or removes one from the cluster.
   void add(const std::string& node, time_point now);
   void remove(const std::string& node) { nodes_.erase(node); }
 
   // No effect for nodes that are not on another machine.
-  void on_here(const std::string& node);
-  void on_away(const std::string& node, time_point now);
+  void on_connected(const std::string& node);
+  void on_disconnected(const std::string& node, time_point now);
   // Whether an epoch is open. If so, no node counts as lost: shards can run without their agent.
   void on_serving(bool is_serving, time_point now);
   std::set<std::string> lost(time_point now) const;
@@ -45,7 +45,7 @@ private:
     time_point since;
     std::chrono::milliseconds most;
   };
-  patience patience_;
+  timeouts timeouts_;
   std::map<std::string, std::optional<absence>> nodes_;
   std::optional<time_point> idle_since_;
 };

@@ -16,19 +16,19 @@
 
 namespace baton::cluster {
 
-class resident_actors final : public caf::execution_unit {
+class pinned_actors final : public caf::execution_unit {
 public:
   // `messages_per_round`: the maximum for one actor before the next one runs.
-  resident_actors(caf::actor_system& system, std::size_t messages_per_turn);
+  pinned_actors(caf::actor_system& system, std::size_t messages_per_round);
   // Leaves pending actors to CAF's workers. Requires: the bus's thread has ended, or is this one.
-  ~resident_actors() override;
-  resident_actors(const resident_actors&) = delete;
-  resident_actors& operator=(const resident_actors&) = delete;
+  ~pinned_actors() override;
+  pinned_actors(const pinned_actors&) = delete;
+  pinned_actors& operator=(const pinned_actors&) = delete;
 
   // Before the bus starts only.
   template <class Handle>
   void add(const Handle& actor) {
-    residents_.insert(dynamic_cast<caf::resumable*>(caf::actor_cast<caf::abstract_actor*>(actor)));
+    actors_.insert(dynamic_cast<caf::resumable*>(caf::actor_cast<caf::abstract_actor*>(actor)));
   }
 
   // For the bus's thread only: runs each actor with messages once. Returns whether work is left.
@@ -40,9 +40,9 @@ public:
   void exec_later(caf::resumable* actor) override;
 
 private:
-  const std::size_t messages_per_turn_;
-  std::unordered_set<const caf::resumable*> residents_; // not owned
-  std::vector<caf::resumable*> waiting_;                // one reference each
+  const std::size_t messages_per_round_;
+  std::unordered_set<const caf::resumable*> actors_; // not owned
+  std::vector<caf::resumable*> waiting_;             // one reference each
 };
 
 } // namespace baton::cluster

@@ -1,5 +1,5 @@
 // Threads that tell at the same time, here one within the other: the worst order there is.
-#include "cluster/files/tell_newest.hpp"
+#include "cluster/files/publish_latest.hpp"
 
 #include <doctest/doctest.h>
 
@@ -14,12 +14,12 @@ TEST_CASE("who looked first and tells last tells the newest") {
   std::vector<std::string> told;
   std::function<void()> meanwhile;
   const auto tell = [&] {
-    tell_newest([&] { return now; },
-                [&](std::string text) {
-                  if (auto other = std::exchange(meanwhile, nullptr))
-                    other();
-                  told.push_back(std::move(text));
-                });
+    publish_latest([&] { return now; },
+                   [&](std::string text) {
+                     if (auto other = std::exchange(meanwhile, nullptr))
+                       other();
+                     told.push_back(std::move(text));
+                   });
   };
   meanwhile = [&] {
     now = {2, "ready"};

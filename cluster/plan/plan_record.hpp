@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cluster/files/run_dir.hpp"
-#include "cluster/plan/generation_book.hpp"
+#include "cluster/plan/generation_registry.hpp"
 #include "cluster/plan/machine.hpp"
 #include "cluster/plan/membership.hpp"
 
@@ -14,7 +14,7 @@
 namespace baton::cluster {
 
 // Network of a cluster on several machines.
-struct network_note {
+struct network_record {
   std::string host;      // address of this machine for the others
   std::string root_host; // of the machine of root and head
   std::uint16_t port = 0;
@@ -23,18 +23,18 @@ struct network_note {
 };
 
 // Record of one pipeline.
-struct pipeline_note {
-  std::uint64_t model_identity = 0;                  // of this machine's copy of the model
-  std::optional<noted_generations> generations = {}; // default: the first, by the configuration
+struct pipeline_record {
+  std::uint64_t model_identity = 0;                     // of this machine's copy of the model
+  std::optional<recorded_generations> generations = {}; // default: the first, by the configuration
 };
 
-struct plan_note {
+struct plan_record {
   std::string build;
   membership members;
   machines known;
-  std::optional<network_note> network; // not set on a single machine
+  std::optional<network_record> network; // not set on a single machine
   // By pipeline number. On other machines than the root's: only pipelines with devices there.
-  std::map<std::uint32_t, pipeline_note> pipelines;
+  std::map<std::uint32_t, pipeline_record> pipelines;
 };
 
 nlohmann::json json_of(const machines& known);
@@ -44,8 +44,8 @@ nlohmann::json json_of(const generations& now);
 // Throws json::exception if the JSON has another form.
 generations generations_from(const nlohmann::json& json);
 
-result<void> note_plan(const run_dir& dir, const plan_note& plan);
+result<void> record_plan(const run_dir& dir, const plan_record& plan);
 // Nothing if there is no record.
-std::optional<plan_note> noted_plan(const run_dir& dir);
+std::optional<plan_record> recorded_plan(const run_dir& dir);
 
 } // namespace baton::cluster

@@ -1,4 +1,4 @@
-#include "cluster/bus/resident_actors.hpp"
+#include "cluster/bus/pinned_actors.hpp"
 
 #include <caf/intrusive_ptr.hpp>
 #include <caf/scheduler/abstract_coordinator.hpp>
@@ -8,35 +8,35 @@
 namespace baton::cluster {
 namespace {
 
-thread_local resident_actors* of_this_thread = nullptr;
+thread_local pinned_actors* of_this_thread = nullptr;
 
 } // namespace
 
-resident_actors::resident_actors(caf::actor_system& system, std::size_t messages_per_turn)
-    : caf::execution_unit(&system), messages_per_turn_(messages_per_turn) {}
+pinned_actors::pinned_actors(caf::actor_system& system, std::size_t messages_per_round)
+    : caf::execution_unit(&system), messages_per_round_(messages_per_round) {}
 
-resident_actors::~resident_actors() {
+pinned_actors::~pinned_actors() {
   if (of_this_thread == this)
     of_this_thread = nullptr;
   for (auto* actor : waiting_)
     system().scheduler().enqueue(actor);
 }
 
-caf::execution_unit* resident_actors::here() noexcept {
+caf::execution_unit* pinned_actors::here() noexcept {
   return of_this_thread;
 }
 
-void resident_actors::exec_later(caf::resumable* actor) {
-  if (residents_.contains(actor))
+void pinned_actors::exec_later(caf::resumable* actor) {
+  if (actors_.contains(actor))
     waiting_.push_back(actor);
   else
     system().scheduler().enqueue(actor);
 }
 
-bool resident_actors::run() {
+bool pinned_actors::run() {
   of_this_thread = this;
   for (auto* actor : std::exchange(waiting_, {})) {
-    switch (actor->resume(this, messages_per_turn_)) {
+    switch (actor->resume(this, messages_per_round_)) {
     case caf::resumable::resume_later:
       waiting_.push_back(actor);
       break;

@@ -19,14 +19,14 @@
 namespace baton::cluster {
 
 // As stored in the run directory: the generations, and the highest number ever assigned.
-struct noted_generations {
+struct recorded_generations {
   generations now;
   std::uint32_t last = 0;
-  friend bool operator==(const noted_generations&, const noted_generations&) = default;
+  friend bool operator==(const recorded_generations&, const recorded_generations&) = default;
 };
 
 // The record on machines other than the root's, which alone assigns numbers.
-noted_generations noted_elsewhere(const generations& now);
+recorded_generations agent_record_of(const generations& now);
 bool is_without(const generation& which, const std::string& node);
 // The same without these nodes; `which` may exclude them already.
 generation leave_out(generation which, const std::set<std::string>& nodes);
@@ -37,11 +37,11 @@ inline constexpr std::chrono::minutes change_patience{10};
 // Limits generation numbers, which are part of process ids (plan.hpp).
 inline constexpr std::uint32_t generations_max = 1u << 20;
 
-class generation_book {
+class generation_registry {
 public:
   using time_point = std::chrono::steady_clock::time_point;
   // Continues a change that an earlier root has begun, with the full timeout.
-  generation_book(noted_generations noted, time_point now);
+  generation_registry(recorded_generations record, time_point now);
 
   // `next` has a number above all assigned ones, of any pipeline. `why` is the reason in status
   // reports; "" if an operator ordered it. Errors: conflict (a change is under way), does_not_fit
@@ -58,16 +58,16 @@ public:
   bool give_up(const std::string& why);
   bool tick(time_point now);
 
-  const noted_generations& noted() const noexcept { return noted_; }
+  const recorded_generations& record() const noexcept { return record_; }
   bool is_changing() const noexcept { return coming().has_value(); }
   std::optional<std::uint32_t> coming() const noexcept {
-    return noted_.now.coming ? std::optional(noted_.now.coming->number) : std::nullopt;
+    return record_.now.coming ? std::optional(record_.now.coming->number) : std::nullopt;
   }
   // The progress of the change, or the result of the last one; "" if there was none.
   const std::string& outcome() const noexcept { return outcome_; }
 
 private:
-  noted_generations noted_;
+  recorded_generations record_;
   time_point late_at_{};
   std::string why_; // ": node b is gone"
   std::string outcome_;

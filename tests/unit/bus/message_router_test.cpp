@@ -1,12 +1,12 @@
 // The exchange over a simulated network without faults, or with one fault at a time.
-#include "tests/unit/bus/bus_nodes.hpp"
+#include "tests/unit/bus/bus_processes.hpp"
 #include "tests/unit/bus/sim_process.hpp"
 
 using namespace baton;
 using namespace baton::testing;
 using namespace std::chrono_literals;
-using cluster::exchange_options;
 using cluster::link_state;
+using cluster::message_router_options;
 using cluster::sent;
 
 namespace {
@@ -15,7 +15,7 @@ struct pair {
   sim_network net{7};
   std::vector<std::unique_ptr<sim_process>> all;
 
-  explicit pair(exchange_options o = {}) {
+  explicit pair(message_router_options o = {}) {
     all.push_back(std::make_unique<sim_process>(net, head_process, epoch_id{1}, "sim://head", o));
     all.push_back(std::make_unique<sim_process>(net, shard_process, epoch_id{1}, "sim://shard", o));
   }
@@ -30,8 +30,8 @@ struct pair {
   }
 };
 
-exchange_options small_window(std::uint64_t bytes) {
-  exchange_options o;
+message_router_options small_window(std::uint64_t bytes) {
+  message_router_options o;
   o.link.window_bytes = bytes;
   return o;
 }
@@ -265,7 +265,7 @@ TEST_CASE("a full road is back-pressure for send, and for post a short wait") {
 }
 
 TEST_CASE("a peer that is not admitted is told why and stays down on both sides") {
-  exchange_options picky;
+  message_router_options picky;
   picky.admit = [](const hello& h) -> result<void> {
     if (h.process == shard_process)
       return fail(errc::version_mismatch, "another build");
@@ -322,7 +322,7 @@ TEST_CASE("frames that do not verify are counted, and the peer that speaks truly
 }
 
 TEST_CASE("strangers cannot make the exchange keep more links than its bound") {
-  exchange_options o;
+  message_router_options o;
   o.peers_max = 5;
   sim_network net(3);
   sim_process h(net, head_process, epoch_id{1}, "sim://head", o);
@@ -350,11 +350,11 @@ TEST_CASE("a client that has gone is forgotten, a shard is waited for") {
   for (const auto as : {role::client, role::shard}) {
     sim_network net(7);
     sim_process h(net, head_process, epoch_id{1}, "sim://head");
-    for (std::uint64_t life = 1; life <= 3; ++life) {
+    for (std::uint64_t incarnation = 1; incarnation <= 3; ++incarnation) {
       std::vector<std::unique_ptr<sim_process>> all;
-      all.push_back(std::make_unique<sim_process>(net, shard_process, epoch_id{life},
-                                                  fmt::format("sim://{}", life), exchange_options{},
-                                                  as));
+      all.push_back(std::make_unique<sim_process>(net, shard_process, epoch_id{incarnation},
+                                                  fmt::format("sim://{}", incarnation),
+                                                  message_router_options{}, as));
       all[0]->connect(h);
       const auto run = [&](std::chrono::milliseconds t) {
         for (std::chrono::milliseconds done{0}; done < t; done += 20ms) {
@@ -364,13 +364,13 @@ TEST_CASE("a client that has gone is forgotten, a shard is waited for") {
       };
       run(100ms);
       REQUIRE(h.links->is_up(shard_process));
-      CHECK(h.peers[shard_process].ups == life);
+      CHECK(h.peers[shard_process].ups == incarnation);
       run(5000ms); // it says nothing but heartbeats, and stays
       REQUIRE(h.links->is_up(shard_process));
       all.clear();
       run(3000ms);
       CHECK(h.links->peers().size() == (as == role::client ? 0 : 1));
-      CHECK(h.peers[shard_process].downs == life);
+      CHECK(h.peers[shard_process].downs == incarnation);
     }
   }
 }

@@ -2,8 +2,8 @@
 // events to deliver. No foreign code runs under the lock: no callback, no destructor of a message.
 #pragma once
 
-#include "cluster/bus/exchange.hpp"
-#include "cluster/bus/exchange_waiting.hpp"
+#include "cluster/bus/message_router.hpp"
+#include "cluster/bus/outbound_queue.hpp"
 
 #include <condition_variable>
 #include <map>
@@ -11,26 +11,26 @@
 
 namespace baton::cluster {
 
-struct exchange::state : std::enable_shared_from_this<exchange::state> {
-  struct road {
+struct message_router::state : std::enable_shared_from_this<message_router::state> {
+  struct peer_route {
     link to;
-    waiting_line waiting;
+    outbound_queue waiting;
   };
   struct delivery {
     envelope about;
     message content;
     lease held; // for kinds that cannot hold it: until delivered
   };
-  using notice = std::variant<delivery, hello, std::pair<process_id, link_down>>;
+  using bus_event = std::variant<delivery, hello, std::pair<process_id, link_down>>;
 
   // The scope of one event: holds the lock. Its destructor unlocks, delivers pending events and
   // destroys discarded messages.
-  class turn {
+  class locked_scope {
   public:
-    explicit turn(state& s) : state_(s), lock_(s.mutex) {}
-    ~turn();
-    turn(const turn&) = delete;
-    turn& operator=(const turn&) = delete;
+    explicit locked_scope(state& s) : state_(s), lock_(s.mutex) {}
+    ~locked_scope();
+    locked_scope(const locked_scope&) = delete;
+    locked_scope& operator=(const locked_scope&) = delete;
     std::vector<message> discarded;
 
   private:
@@ -38,20 +38,20 @@ struct exchange::state : std::enable_shared_from_this<exchange::state> {
     std::unique_lock<std::mutex> lock_;
   };
 
-  state(bus& b, hello h, exchange_options o);
+  state(bus& b, hello h, message_router_options o);
 
   // -- Called in a locked_scope --
-  road* find(process_id peer);
-  road& find_or_add(process_id peer);
-  void forget_clients(turn& t); // clients that have gone
-  void apply(turn& t, road& r, link_effects& fx);
-  sent transmit(road& r, actor_id target, actor_id source, std::uint64_t correlation,
+  peer_route* find(process_id peer);
+  peer_route& find_or_add(process_id peer);
+  void forget_clients(locked_scope& t); // clients that have gone
+  void apply(locked_scope& t, peer_route& r, link_effects& fx);
+  sent transmit(peer_route& r, actor_id target, actor_id source, std::uint64_t correlation,
                 const message& m, epoch_id target_incarnation, std::size_t& size_bytes);
-  void wait_in_line(turn& t, road& r, waiting_message m);
-  void flush(turn& t, road& r);
-  void lose(turn& t, road& r, const std::string& why);
+  void enqueue(locked_scope& t, peer_route& r, waiting_message m);
+  void flush(locked_scope& t, peer_route& r);
+  void lose(locked_scope& t, peer_route& r, const std::string& why);
   void count(verdict v);
-  verdict take_control(turn& t, road& r, const envelope& e, const frames& f);
+  verdict take_control(locked_scope& t, peer_route& r, const envelope& e, const frames& f);
 
   // -- Called without the lock --
   void receive(frames&& f);
@@ -60,26 +60,26 @@ struct exchange::state : std::enable_shared_from_this<exchange::state> {
   void bus_connected(process_id peer);
   void bus_disconnected(process_id peer, const std::string& why);
   void release(process_id peer, std::uint64_t intake, std::size_t size_bytes);
-  void tell();
-  void tell_one(notice& n);
+  void deliver_events();
+  void deliver_event(bus_event& n);
 
   bus& wire;
   hello self; // its endpoint may change
-  const exchange_options options;
+  const message_router_options options;
   std::function<void(const hello&)> up;
   std::function<void(process_id, epoch_id, const std::string&)> down;
-  std::function<bool()> turn_over;
+  std::function<bool()> round_over;
 
   mutable std::mutex mutex;
-  std::condition_variable told; // is_delivering became false
+  std::condition_variable delivery_ended; // is_delivering became false
   bool is_stopped = false;
-  bool is_telling = false;
+  bool is_delivering = false;
   instant now;
-  std::map<process_id, road> roads;
-  std::uint64_t roads_forgotten = 0;
+  std::map<process_id, peer_route> peer_routes;
+  std::uint64_t forgotten_routes = 0;
   std::map<actor_id, std::shared_ptr<const receiver>> actors;
-  std::deque<notice> notices;
-  exchange_counters counters;
+  std::deque<bus_event> pending_events;
+  message_router_counters counters;
 };
 
 } // namespace baton::cluster

@@ -6,7 +6,7 @@
 
 namespace baton::cluster {
 
-struct worker_seat {
+struct worker_slot {
   process_id process;
   std::string name;                // "worker-echo-0"
   const worker_config* of;         // points into the configuration
@@ -14,17 +14,17 @@ struct worker_seat {
 };
 
 // In the order of nodes.toml. `config` must outlive them.
-inline std::vector<worker_seat> worker_seats(const cluster_config& config) {
-  std::vector<worker_seat> seats;
+inline std::vector<worker_slot> worker_slots(const cluster_config& config) {
+  std::vector<worker_slot> slots;
   for (const auto& w : config.workers)
     for (std::uint32_t i = 0; i < w.count; ++i)
-      seats.push_back({place::worker(static_cast<std::uint32_t>(seats.size())),
+      slots.push_back({process_ids::worker(static_cast<std::uint32_t>(slots.size())),
                        fmt::format("worker-{}-{}", w.name, i), &w, i % config.gateway.processes});
-  return seats;
+  return slots;
 }
 
 // Name of the socket in the run directory where workers greet that gateway.
-inline std::string worker_door_name(std::uint32_t gateway_index) {
+inline std::string worker_endpoint_name(std::uint32_t gateway_index) {
   return fmt::format("workers-{}", gateway_index);
 }
 

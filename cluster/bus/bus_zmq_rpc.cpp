@@ -1,4 +1,4 @@
-#include "cluster/bus/bus_zmq_desk.hpp"
+#include "cluster/bus/bus_zmq_rpc.hpp"
 
 #include "cluster/bus/bus_endpoint.hpp"
 #include "cluster/bus/bus_zmq_zap.hpp"
@@ -26,24 +26,24 @@ void set_bounds(zmq::socket_t& s, std::size_t bytes_max) {
   s.set(zmq::sockopt::handshake_ivl, handshake_timeout_ms);
 }
 
-// Expects a DEALER's routing id and one frame; in any other case `question` is empty.
-bool receive_question(zmq::socket_t& router, zmq::message_t& id, zmq::message_t& question) {
+// Expects a DEALER's routing id and one frame; in any other case `request` is empty.
+bool receive_request(zmq::socket_t& router, zmq::message_t& id, zmq::message_t& request) {
   if (!router.recv(id, zmq::recv_flags::dontwait))
     return false;
   std::size_t count = 0;
   for (bool has_more = id.more(); has_more; ++count) {
-    if (!router.recv(question, zmq::recv_flags::dontwait))
+    if (!router.recv(request, zmq::recv_flags::dontwait))
       break;
-    has_more = question.more();
+    has_more = request.more();
   }
   if (count != 1)
-    question.rebuild();
+    request.rebuild();
   return true;
 }
 
-std::string key_of(zmq::message_t& question) {
+std::string key_of(zmq::message_t& request) {
   try {
-    return question.gets("User-Id");
+    return request.gets("User-Id");
   } catch (const zmq::error_t&) {
     return {};
   }
@@ -51,24 +51,24 @@ std::string key_of(zmq::message_t& question) {
 
 } // namespace
 
-struct question_desk::state {
+struct rpc_server::state {
   zmq::context_t context{1};
-  doorkeeper door{context};
+  zap_authenticator authenticator{context};
   zmq::socket_t router{context, zmq::socket_type::router};
   int wake_fd = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   std::atomic<bool> is_stopping = false;
-  give_answer answer;
+  handler answer;
   std::thread thread;
 
   ~state() { ::close(wake_fd); }
 
   void answer_all() {
     zmq::message_t id;
-    zmq::message_t question;
-    while (!is_stopping && receive_question(router, id, question)) {
-      if (question.size() == 0)
+    zmq::message_t request;
+    while (!is_stopping && receive_request(router, id, request)) {
+      if (request.size() == 0)
         continue;
-      const auto text = answer(question.to_string_view(), key_of(question));
+      const auto text = answer(request.to_string_view(), key_of(request));
       // A client that does not read its answer asks again.
       if (router.send(id, zmq::send_flags::sndmore | zmq::send_flags::dontwait))
         static_cast<void>(router.send(zmq::buffer(text), zmq::send_flags::dontwait));
@@ -81,12 +81,12 @@ struct question_desk::state {
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, nullptr);
     zmq::pollitem_t items[] = {{router.handle(), 0, ZMQ_POLLIN, 0},
-                               {door.handle(), 0, ZMQ_POLLIN, 0},
+                               {authenticator.handle(), 0, ZMQ_POLLIN, 0},
                                {nullptr, wake_fd, ZMQ_POLLIN, 0}};
     try {
       while (!is_stopping) {
         zmq::poll(items, std::size(items), server_poll_timeout);
-        door.judge([](const std::string& key) { return !key.empty(); });
+        authenticator.judge([](const std::string& key) { return !key.empty(); });
         answer_all();
       }
     } catch (const zmq::error_t& e) {
@@ -95,17 +95,17 @@ struct question_desk::state {
   }
 };
 
-question_desk::question_desk(std::unique_ptr<state> s) : state_(std::move(s)) {}
+rpc_server::rpc_server(std::unique_ptr<state> s) : state_(std::move(s)) {}
 
-result<std::unique_ptr<question_desk>>
-question_desk::open(const std::string& endpoint, const key_pair& own, give_answer answer) {
+result<std::unique_ptr<rpc_server>> rpc_server::open(const std::string& endpoint,
+                                                     const key_pair& own, handler answer) {
   if (auto ok = check_endpoint(endpoint, true); !ok)
     return ok.error();
   auto s = std::make_unique<state>();
   ENSURE(s->wake_fd >= 0, "no eventfd: errno {}", errno);
   s->answer = std::move(answer);
   try {
-    set_bounds(s->router, question_bytes_max);
+    set_bounds(s->router, rpc_request_bytes_max);
     serve_encrypted(s->router, own);
     s->router.bind(endpoint);
   } catch (const zmq::error_t& e) {
@@ -113,27 +113,27 @@ question_desk::open(const std::string& endpoint, const key_pair& own, give_answe
                 "cannot listen on '{}': {}", endpoint, e.what());
   }
   s->thread = std::thread([server = s.get()] { server->run(); });
-  return std::unique_ptr<question_desk>(new question_desk(std::move(s)));
+  return std::unique_ptr<rpc_server>(new rpc_server(std::move(s)));
 }
 
-question_desk::~question_desk() {
+rpc_server::~rpc_server() {
   state_->is_stopping = true;
   const std::uint64_t one = 1;
   static_cast<void>(!::write(state_->wake_fd, &one, sizeof(one)));
   state_->thread.join();
 }
 
-struct desk_line::state {
+struct rpc_client::state {
   std::string address;
   zmq::context_t context{1};
   zmq::socket_t socket{context, zmq::socket_type::dealer};
 };
 
-desk_line::desk_line(std::unique_ptr<state> s) : state_(std::move(s)) {}
-desk_line::desk_line(desk_line&&) noexcept = default;
-desk_line::~desk_line() = default;
+rpc_client::rpc_client(std::unique_ptr<state> s) : state_(std::move(s)) {}
+rpc_client::rpc_client(rpc_client&&) noexcept = default;
+rpc_client::~rpc_client() = default;
 
-result<desk_line> desk_line::open(const std::string& server, const key_pair& own) {
+result<rpc_client> rpc_client::open(const std::string& server, const key_pair& own) {
   const auto to = split_key(server);
   if (to.key.empty())
     return fail(errc::bad_config, "'{}' has no key: use tcp://HOST:PORT#KEY", server);
@@ -142,20 +142,20 @@ result<desk_line> desk_line::open(const std::string& server, const key_pair& own
   auto s = std::make_unique<state>();
   s->address = to.address;
   try {
-    set_bounds(s->socket, answer_bytes_max);
+    set_bounds(s->socket, rpc_answer_bytes_max);
     connect_encrypted(s->socket, own, to.key);
     s->socket.connect(to.address);
   } catch (const zmq::error_t& e) {
     return fail(errc::bad_config, "cannot ask '{}': {}", to.address, e.what());
   }
-  return desk_line(std::move(s));
+  return rpc_client(std::move(s));
 }
 
-result<std::string> desk_line::ask(const std::string& question,
-                                   std::chrono::milliseconds patience) {
+result<std::string> rpc_client::call(const std::string& request,
+                                     std::chrono::milliseconds patience) {
   auto& s = state_->socket;
   try {
-    static_cast<void>(s.send(zmq::buffer(question), zmq::send_flags::dontwait));
+    static_cast<void>(s.send(zmq::buffer(request), zmq::send_flags::dontwait));
     zmq::pollitem_t item{s.handle(), 0, ZMQ_POLLIN, 0};
     zmq::poll(&item, 1, patience);
     zmq::message_t answer;
@@ -170,10 +170,10 @@ result<std::string> desk_line::ask(const std::string& question,
       state_->address);
 }
 
-result<std::string> ask_desk(const std::string& server, const key_pair& own,
-                             const std::string& question, std::chrono::milliseconds patience) {
-  auto line = desk_line::open(server, own);
-  return line ? line->ask(question, patience) : line.error();
+result<std::string> rpc_call(const std::string& server, const key_pair& own,
+                             const std::string& request, std::chrono::milliseconds patience) {
+  auto client = rpc_client::open(server, own);
+  return client ? client->call(request, patience) : client.error();
 }
 
 } // namespace baton::cluster

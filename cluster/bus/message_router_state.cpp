@@ -1,4 +1,4 @@
-#include "cluster/bus/exchange_state.hpp"
+#include "cluster/bus/message_router_state.hpp"
 
 #include <spdlog/spdlog.h>
 
@@ -37,75 +37,76 @@ lease attach(message& m, lease l) {
 
 } // namespace
 
-exchange::state::turn::~turn() {
-  const bool has_news = !state_.notices.empty() && !state_.is_telling;
+message_router::state::locked_scope::~locked_scope() {
+  const bool has_news = !state_.pending_events.empty() && !state_.is_delivering;
   lock_.unlock();
   if (has_news)
-    state_.tell();
+    state_.deliver_events();
 }
 
-exchange::state::state(bus& b, hello h, exchange_options o)
+message_router::state::state(bus& b, hello h, message_router_options o)
     : wire(b), self(std::move(h)), options(std::move(o)), now(std::chrono::steady_clock::now()) {
   ENSURE(self.process && self.incarnation, "a process without id or incarnation");
 }
 
-exchange::state::road* exchange::state::find(process_id peer) {
-  auto it = roads.find(peer);
-  return it == roads.end() ? nullptr : &it->second;
+message_router::state::peer_route* message_router::state::find(process_id peer) {
+  auto it = peer_routes.find(peer);
+  return it == peer_routes.end() ? nullptr : &it->second;
 }
 
-exchange::state::road& exchange::state::find_or_add(process_id peer) {
+message_router::state::peer_route& message_router::state::find_or_add(process_id peer) {
   if (auto* known = find(peer))
     return *known;
-  const auto intake = roads_forgotten << 32U;
-  return roads.emplace(peer, road{link(self, peer, options.link, now, intake), {}}).first->second;
+  const auto intake = forgotten_routes << 32U;
+  return peer_routes.emplace(peer, peer_route{link(self, peer, options.link, now, intake), {}})
+      .first->second;
 }
 
-void exchange::state::forget_clients(turn& t) {
-  for (auto it = roads.begin(); it != roads.end();) {
-    auto& [node, r] = *it;
+void message_router::state::forget_clients(locked_scope& t) {
+  for (auto it = peer_routes.begin(); it != peer_routes.end();) {
+    auto& [process, r] = *it;
     if (!r.to.is_gone(now)) {
       ++it;
       continue;
     }
-    wire.disconnect(node);
+    wire.disconnect(process);
     r.waiting.clear(t.discarded);
-    it = roads.erase(it);
-    ++roads_forgotten;
+    it = peer_routes.erase(it);
+    ++forgotten_routes;
   }
 }
 
 // -- Events: one thread at a time delivers them, to keep their order --
 
-void exchange::state::tell() {
+void message_router::state::deliver_events() {
   std::unique_lock lock(mutex);
-  if (is_telling)
+  if (is_delivering)
     return;
-  is_telling = true;
-  while (!notices.empty() && !is_stopped) {
-    auto next = std::move(notices.front());
-    notices.pop_front();
+  is_delivering = true;
+  while (!pending_events.empty() && !is_stopped) {
+    auto next = std::move(pending_events.front());
+    pending_events.pop_front();
     lock.unlock();
-    tell_one(next);
+    deliver_event(next);
     next = hello{}; // destroys a message while unlocked
     lock.lock();
   }
-  is_telling = false;
-  told.notify_all();
+  is_delivering = false;
+  delivery_ended.notify_all();
 }
 
-void exchange::state::tell_one(notice& n) {
+void message_router::state::deliver_event(bus_event& n) {
   if (auto* fallen = std::get_if<std::pair<process_id, link_down>>(&n)) {
     if (down)
-      down(fallen->first, fallen->second.epoch, fallen->second.why);
+      down(fallen->first, fallen->second.incarnation, fallen->second.why);
   } else if (auto* risen = std::get_if<hello>(&n)) {
     if (up)
       up(*risen);
-  } else if (auto* letter = std::get_if<delivery>(&n)) {
+  } else if (auto* outgoing = std::get_if<delivery>(&n)) {
     std::shared_ptr<const receiver> to;
     {
       std::lock_guard lock(mutex);
-      auto it = actors.find(letter->about.target_actor);
+      auto it = actors.find(outgoing->about.target_actor);
       if (it == actors.end()) {
         ++counters.unknown_actor;
         return;
@@ -113,15 +114,15 @@ void exchange::state::tell_one(notice& n) {
       ++counters.delivered;
       to = it->second;
     }
-    (*to)(letter->about, std::move(letter->content));
+    (*to)(outgoing->about, std::move(outgoing->content));
   }
 }
 
 // -- Sending --
 
-sent exchange::state::transmit(road& r, actor_id target, actor_id source, std::uint64_t correlation,
-                               const message& m, epoch_id target_incarnation,
-                               std::size_t& size_bytes) {
+sent message_router::state::transmit(peer_route& r, actor_id target, actor_id source,
+                                     std::uint64_t correlation, const message& m,
+                                     epoch_id target_incarnation, std::size_t& size_bytes) {
   const auto kind = kind_of(m);
   auto e = r.to.stamp(target, source, correlation, kind);
   if (target_incarnation)
@@ -138,7 +139,7 @@ sent exchange::state::transmit(road& r, actor_id target, actor_id source, std::u
   return outcome;
 }
 
-void exchange::state::apply(turn& t, road& r, link_effects& fx) {
+void message_router::state::apply(locked_scope& t, peer_route& r, link_effects& fx) {
   if (is_stopped)
     return;
   const auto peer = r.to.peer();
@@ -146,7 +147,7 @@ void exchange::state::apply(turn& t, road& r, link_effects& fx) {
     counters.dropped += r.waiting.count();
     r.waiting.clear(t.discarded);
     --counters.peers_up;
-    notices.emplace_back(std::pair{peer, *fx.went_down});
+    pending_events.emplace_back(std::pair{peer, *fx.went_down});
   }
   if (fx.connect) {
     if (auto made = wire.connect(peer, *fx.connect); !made) {
@@ -155,17 +156,17 @@ void exchange::state::apply(turn& t, road& r, link_effects& fx) {
       r.to.disconnect(nothing);
     }
   }
-  for (auto& letter : fx.send) {
+  for (auto& outgoing : fx.send) {
     std::size_t size_bytes = 0;
-    const auto outcome = transmit(r, {}, {}, letter.correlation, letter.content,
-                                  letter.target_incarnation, size_bytes);
+    const auto outcome = transmit(r, {}, {}, outgoing.correlation, outgoing.content,
+                                  outgoing.target_incarnation, size_bytes);
     // Hellos and heartbeats are repeated anyway; the total of a credit must arrive.
-    if (outcome == sent::back_pressure && std::holds_alternative<credit>(letter.content))
-      r.waiting.push({{}, {}, 0, std::move(letter.content), size_bytes});
+    if (outcome == sent::back_pressure && std::holds_alternative<credit>(outgoing.content))
+      r.waiting.push({{}, {}, 0, std::move(outgoing.content), size_bytes});
   }
   if (fx.went_up) {
     ++counters.peers_up;
-    notices.emplace_back(*fx.went_up);
+    pending_events.emplace_back(*fx.went_up);
   }
   if (fx.refused)
     spdlog::warn("process {} refuses this process: {}", peer.value, fx.refused->message);
@@ -173,7 +174,7 @@ void exchange::state::apply(turn& t, road& r, link_effects& fx) {
     flush(t, r);
 }
 
-void exchange::state::wait_in_line(turn& t, road& r, waiting_message m) {
+void message_router::state::enqueue(locked_scope& t, peer_route& r, waiting_message m) {
   if (r.waiting.bytes + m.size_bytes <= options.waiting_bytes_max &&
       r.waiting.count() < options.waiting_count_max) {
     r.waiting.push(std::move(m));
@@ -184,10 +185,10 @@ void exchange::state::wait_in_line(turn& t, road& r, waiting_message m) {
   lose(t, r, "too many messages wait for the peer");
 }
 
-void exchange::state::flush(turn& t, road& r) {
-  for (auto* line : {&r.waiting.control, &r.waiting.data}) {
-    while (!line->empty() && r.to.is_up()) {
-      const auto& m = line->front();
+void message_router::state::flush(locked_scope& t, peer_route& r) {
+  for (auto* queue : {&r.waiting.control, &r.waiting.data}) {
+    while (!queue->empty() && r.to.is_up()) {
+      const auto& m = queue->front();
       if (needs_credit(kind_of(m.content)) && !r.to.has_credit(m.size_bytes))
         break;
       std::size_t size_bytes = 0;
@@ -199,12 +200,12 @@ void exchange::state::flush(turn& t, road& r) {
       }
       if (outcome != sent::ok)
         break;
-      r.waiting.pop(*line, t.discarded);
+      r.waiting.pop(*queue, t.discarded);
     }
   }
 }
 
-void exchange::state::lose(turn& t, road& r, const std::string& why) {
+void message_router::state::lose(locked_scope& t, peer_route& r, const std::string& why) {
   link_effects fx;
   r.to.lose(why, now, fx);
   ++counters.lost;
@@ -213,7 +214,7 @@ void exchange::state::lose(turn& t, road& r, const std::string& why) {
 
 // -- Receiving --
 
-void exchange::state::receive(frames&& f) {
+void message_router::state::receive(frames&& f) {
   auto e = decode_envelope(f.head);
   if (!e && e.error().code == errc::version_mismatch) {
     {
@@ -236,7 +237,7 @@ void exchange::state::receive(frames&& f) {
   }
   std::uint64_t intake = 0;
   {
-    turn t(*this);
+    locked_scope t(*this);
     ++counters.received;
     auto* r = find(e->source);
     if (is_stopped || !r) {
@@ -256,7 +257,7 @@ void exchange::state::receive(frames&& f) {
   deliver(*e, f, intake);
 }
 
-void exchange::state::count(verdict v) {
+void message_router::state::count(verdict v) {
   switch (v) {
   case verdict::stale:
     ++counters.stale;
@@ -277,7 +278,8 @@ void exchange::state::count(verdict v) {
   }
 }
 
-verdict exchange::state::take_control(turn& t, road& r, const envelope& e, const frames& f) {
+verdict message_router::state::take_control(locked_scope& t, peer_route& r, const envelope& e,
+                                            const frames& f) {
   auto m = decode_body(e, f.body, f.bulk);
   if (!m) {
     lose(t, r, m.error().message);
@@ -294,20 +296,20 @@ verdict exchange::state::take_control(turn& t, road& r, const envelope& e, const
   return verdict::control;
 }
 
-void exchange::state::receive_hello(const envelope& e, const frames& f) {
+void message_router::state::receive_hello(const envelope& e, const frames& f) {
   auto m = decode_body(e, f.body, f.bulk);
   auto* h = m ? std::get_if<hello>(&*m) : nullptr;
   std::optional<error> refused;
   if (h && options.admit && e.source != self.process)
     if (auto admitted = options.admit(*h); !admitted)
       refused = admitted.error();
-  turn t(*this);
+  locked_scope t(*this);
   ++counters.received;
   if (!h || h->process != e.source || e.source == self.process || !e.source) {
     ++counters.bad;
     return;
   }
-  if (is_stopped || (!find(e.source) && roads.size() >= options.peers_max)) {
+  if (is_stopped || (!find(e.source) && peer_routes.size() >= options.peers_max)) {
     ++counters.unknown_peer;
     return;
   }
@@ -325,9 +327,9 @@ void exchange::state::receive_hello(const envelope& e, const frames& f) {
   apply(t, r, fx);
 }
 
-void exchange::state::deliver(const envelope& e, const frames& f, std::uint64_t intake) {
+void message_router::state::deliver(const envelope& e, const frames& f, std::uint64_t intake) {
   auto m = decode_body(e, f.body, f.bulk);
-  turn t(*this);
+  locked_scope t(*this);
   auto* r = find(e.source);
   // Another thread may have lost the link meanwhile: nothing is delivered after peer_down.
   if (!r || !r->to.is_up() || r->to.intake() != intake) {
@@ -346,11 +348,11 @@ void exchange::state::deliver(const envelope& e, const frames& f, std::uint64_t 
     held = std::make_shared<loan<state>>(weak_from_this(), e.source, intake, f.size_bytes());
     held = attach(*m, std::move(held));
   }
-  notices.emplace_back(delivery{e, std::move(*m), std::move(held)});
+  pending_events.emplace_back(delivery{e, std::move(*m), std::move(held)});
 }
 
-void exchange::state::bus_connected(process_id peer) {
-  turn t(*this);
+void message_router::state::bus_connected(process_id peer) {
+  locked_scope t(*this);
   auto* r = find(peer);
   if (!r)
     return;
@@ -359,8 +361,8 @@ void exchange::state::bus_connected(process_id peer) {
   apply(t, *r, fx);
 }
 
-void exchange::state::bus_disconnected(process_id peer, const std::string& why) {
-  turn t(*this);
+void message_router::state::bus_disconnected(process_id peer, const std::string& why) {
+  locked_scope t(*this);
   auto* r = find(peer);
   if (!r)
     return;
@@ -369,8 +371,8 @@ void exchange::state::bus_disconnected(process_id peer, const std::string& why) 
   apply(t, *r, fx);
 }
 
-void exchange::state::release(process_id peer, std::uint64_t intake, std::size_t size_bytes) {
-  turn t(*this);
+void message_router::state::release(process_id peer, std::uint64_t intake, std::size_t size_bytes) {
+  locked_scope t(*this);
   auto* r = find(peer);
   if (!r)
     return;

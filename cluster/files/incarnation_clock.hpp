@@ -13,10 +13,10 @@ namespace baton::cluster {
 // incarnations stay monotonic even if the system clock is set back. The last value is stored in the
 // run directory for the next process of this name. Only one process at a time has a name; different
 // issuers never assign incarnations to the same process.
-class life_clock {
+class incarnation_clock {
 public:
   // `issuer`: "root", "agent-a". `clock`: wall_micros (process.hpp).
-  life_clock(run_dir dir, const std::string& giver, std::function<std::uint64_t()> clock);
+  incarnation_clock(run_dir dir, const std::string& issuer, std::function<std::uint64_t()> clock);
 
   // Later than every earlier value of this name, in any process. Thread-safe.
   epoch_id next();

@@ -1,4 +1,4 @@
-#include "cluster/process/next_life.hpp"
+#include "cluster/process/standby.hpp"
 
 #include "cluster/process/child.hpp"
 
@@ -13,7 +13,7 @@ namespace baton::cluster {
 namespace {
 
 struct orders {
-  std::uint64_t epoch = 0;
+  std::uint64_t incarnation = 0;
   std::int32_t parent = 0;
 };
 
@@ -54,7 +54,7 @@ struct packet {
 };
 
 // Returns when the agent activates it; exits with the agent.
-next_life sleep_until_called(int socket) {
+standby_orders wait_for_activation(int socket) {
   const std::int32_t pid = getpid();
   if (send(socket, &pid, sizeof pid, MSG_NOSIGNAL) != sizeof pid)
     _exit(0);
@@ -62,50 +62,50 @@ next_life sleep_until_called(int socket) {
     packet p;
     const auto got = recvmsg(socket, &p.message, MSG_CMSG_CLOEXEC);
     if (got == sizeof p.what)
-      return {{p.what.epoch}, p.what.parent, p.attached()};
+      return {{p.what.incarnation}, p.what.parent, p.attached()};
     if (got >= 0 || errno != EINTR)
       _exit(0);
   }
 }
 
 // As child_watch::start does for an executed process.
-void become(const next_life& life) {
+void become(const standby_orders& given) {
   setpgid(0, 0);
-  die_with(life.parent);
+  die_with(given.parent);
 }
 
 } // namespace
 
-std::optional<next_life> leave_copy(int socket) {
+std::optional<standby_orders> fork_standby(int socket) {
   std::signal(SIGCHLD, SIG_IGN); // an unused standby leaves no zombie
-  std::optional<next_life> life;
+  std::optional<standby_orders> given;
   while (fork() == 0)
-    life = sleep_until_called(socket); // and fork the next standby
-  if (life)
-    become(*life);
-  return life;
+    given = wait_for_activation(socket); // and fork the next standby
+  if (given)
+    become(*given);
+  return given;
 }
 
-result<copies> copies::create() {
+result<standby_channel> standby_channel::create() {
   int ends[2] = {-1, -1};
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
     return fail(errc::io_failed, "socketpair: {}", std::strerror(errno));
-  return copies(ends[0], ends[1]);
+  return standby_channel(ends[0], ends[1]);
 }
 
-copies::~copies() {
+standby_channel::~standby_channel() {
   for (const int fd : {ours_, theirs_})
     if (fd >= 0)
       close(fd);
 }
 
-std::optional<std::int32_t> copies::call(const next_life& life) {
+std::optional<std::int32_t> standby_channel::activate(const standby_orders& given) {
   std::int32_t pid = 0;
   if (recv(ours_, &pid, sizeof pid, MSG_DONTWAIT) != sizeof pid)
     return std::nullopt;
   packet p;
-  p.what = {life.epoch.value, life.parent};
-  p.attach(life.file);
+  p.what = {given.incarnation.value, given.parent};
+  p.attach(given.file);
   if (sendmsg(ours_, &p.message, MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof p.what)
     return std::nullopt;
   return pid;

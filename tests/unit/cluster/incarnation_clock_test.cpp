@@ -1,5 +1,5 @@
 // Epochs grow, whatever the machine's clock does.
-#include "cluster/files/life_clock.hpp"
+#include "cluster/files/incarnation_clock.hpp"
 
 #include <doctest/doctest.h>
 
@@ -16,8 +16,8 @@ struct clock_place {
   std::uint64_t clock = 1'000'000;
 
   ~clock_place() { std::filesystem::remove_all(path); }
-  life_clock giver(const std::string& name) {
-    return life_clock(*run_dir::open(path), name, [this] { return clock; });
+  incarnation_clock issuer(const std::string& name) {
+    return incarnation_clock(*run_dir::open(path), name, [this] { return clock; });
   }
 };
 
@@ -27,7 +27,7 @@ constexpr std::uint64_t hour = 3'600'000'000;
 
 TEST_CASE("a life's epoch is the clock's, and two of one moment differ") {
   clock_place p;
-  auto root = p.giver("root");
+  auto root = p.issuer("root");
   CHECK(root.next() == epoch_id{1'000'000});
   CHECK(root.next() == epoch_id{1'000'001});
   p.clock += hour;
@@ -37,22 +37,22 @@ TEST_CASE("a life's epoch is the clock's, and two of one moment differ") {
 TEST_CASE("a clock that is set back makes nobody older, for whoever gives them next either") {
   clock_place p;
   p.clock += hour;
-  const auto before = p.giver("root").next();
+  const auto before = p.issuer("root").next();
   p.clock -= hour;
-  auto next = p.giver("root");
+  auto next = p.issuer("root");
   CHECK(next.next().value == before.value + 1);
   CHECK(next.next().value == before.value + 2);
-  CHECK(p.giver("root").next().value == before.value + 3);
+  CHECK(p.issuer("root").next().value == before.value + 3);
   SUBCASE("others have their own") {
-    CHECK(p.giver("agent-a").next() == epoch_id{1'000'000});
+    CHECK(p.issuer("agent-a").next() == epoch_id{1'000'000});
   }
   SUBCASE("also where processes were forgotten meanwhile, as when a cluster stops") {
     run_dir::open(p.path)->forget("root");
-    CHECK(p.giver("root").next().value == before.value + 4);
+    CHECK(p.issuer("root").next().value == before.value + 4);
   }
   SUBCASE("and the clock counts again once it is later") {
     p.clock += 2 * hour;
-    CHECK(p.giver("root").next() == epoch_id{p.clock});
+    CHECK(p.issuer("root").next() == epoch_id{p.clock});
   }
 }
 
@@ -60,5 +60,5 @@ TEST_CASE("a note that is no number is none") {
   clock_place p;
   (void)run_dir::open(p.path);
   std::ofstream(p.path / "root.life") << "soon";
-  CHECK(p.giver("root").next() == epoch_id{1'000'000});
+  CHECK(p.issuer("root").next() == epoch_id{1'000'000});
 }

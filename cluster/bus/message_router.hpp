@@ -14,7 +14,7 @@
 
 namespace baton::cluster {
 
-struct exchange_options {
+struct message_router_options {
   link_options link;
   // Limits of the messages that `post` queues per peer under back-pressure: one window of data, and
   // more control messages than a pipeline ever has in flight.
@@ -28,7 +28,7 @@ struct exchange_options {
   std::function<std::uint64_t()> steps;
 };
 
-struct exchange_counters {
+struct message_router_counters {
   std::uint64_t sent = 0;
   std::uint64_t received = 0;
   std::uint64_t delivered = 0;
@@ -45,9 +45,9 @@ struct exchange_counters {
   std::uint64_t peers_up = 0;      // now
 };
 
-struct peer_standing {
+struct peer_state {
   process_id process;
-  epoch_id epoch;
+  epoch_id incarnation;
   link_state state = link_state::down;
   std::string name;
   std::string endpoint;
@@ -57,16 +57,16 @@ struct peer_standing {
   std::uint64_t waiting_count = 0;
 };
 
-class exchange {
+class message_router {
 public:
   using receiver = std::function<void(const envelope&, message&&)>;
 
   // `self.endpoint` is where peers connect back to: the bus is already bound. The bus must outlive
   // the router.
-  exchange(bus& wire, hello self, exchange_options options);
-  ~exchange();
-  exchange(const exchange&) = delete;
-  exchange& operator=(const exchange&) = delete;
+  message_router(bus& wire, hello self, message_router_options options);
+  ~message_router();
+  message_router(const message_router&) = delete;
+  message_router& operator=(const message_router&) = delete;
 
   // -- Setup. Callbacks run on the bus's, the ticker's or a sender's thread, one at a time, without
   // a lock. They may call anything here except `stop`, and should be short. --
@@ -76,8 +76,8 @@ public:
   // Before `start` only.
   void on_peer_up(std::function<void(const hello&)> up);
   void on_peer_down(std::function<void(process_id, epoch_id, const std::string& why)> down);
-  // See bus_events::turn_over; unlike other callbacks it may take long.
-  void on_turn_over(std::function<bool()> turn_over);
+  // See bus_events::round_over; unlike other callbacks it may take long.
+  void on_round_over(std::function<bool()> round_over);
   void start(instant now = std::chrono::steady_clock::now());
   // No callback runs after it returns. Must not be called from within a callback.
   void stop();
@@ -86,14 +86,14 @@ public:
 
   // Connects to a known address. `incarnation`: its owner's, if known; an address older than the
   // current one is ignored. Errors: bad_config (the bus refuses it).
-  result<void> connect(process_id peer, const std::string& endpoint, epoch_id epoch = {});
+  result<void> connect(process_id peer, const std::string& endpoint, epoch_id incarnation = {});
   void disconnect(process_id peer);
   // Peers that are greeted from now on connect back to this endpoint.
   void listen_at(const std::string& endpoint);
   bool is_up(process_id peer) const;
-  std::vector<peer_standing> peers() const;
+  std::vector<peer_state> peers() const;
   hello self() const;
-  exchange_counters counters() const;
+  message_router_counters counters() const;
   // Handles heartbeats, deadlines and queued messages. Call every 10 to 50 ms.
   void tick(instant now);
 

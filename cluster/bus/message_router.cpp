@@ -1,25 +1,25 @@
-#include "cluster/bus/exchange.hpp"
+#include "cluster/bus/message_router.hpp"
 
-#include "cluster/bus/exchange_state.hpp"
+#include "cluster/bus/message_router_state.hpp"
 
 #include <spdlog/spdlog.h>
 
 namespace baton::cluster {
 
-exchange::exchange(bus& wire, hello self, exchange_options options)
+message_router::message_router(bus& wire, hello self, message_router_options options)
     : state_(std::make_shared<state>(wire, std::move(self), std::move(options))) {}
 
-exchange::~exchange() {
+message_router::~message_router() {
   stop();
 }
 
-void exchange::publish(actor_id id, receiver to) {
+void message_router::publish(actor_id id, receiver to) {
   auto shared = std::make_shared<const receiver>(std::move(to));
   std::lock_guard lock(state_->mutex);
   state_->actors.insert_or_assign(id, std::move(shared));
 }
 
-void exchange::withdraw(actor_id id) {
+void message_router::withdraw(actor_id id) {
   std::shared_ptr<const receiver> dropped_unlocked;
   std::lock_guard lock(state_->mutex);
   auto it = state_->actors.find(id);
@@ -29,32 +29,32 @@ void exchange::withdraw(actor_id id) {
   state_->actors.erase(it);
 }
 
-void exchange::on_peer_up(std::function<void(const hello&)> up) {
+void message_router::on_peer_up(std::function<void(const hello&)> up) {
   state_->up = std::move(up);
 }
 
-void exchange::on_peer_down(
+void message_router::on_peer_down(
     std::function<void(process_id, epoch_id, const std::string& why)> down) {
   state_->down = std::move(down);
 }
 
-void exchange::on_turn_over(std::function<bool()> turn_over) {
-  state_->turn_over = std::move(turn_over);
+void message_router::on_round_over(std::function<bool()> round_over) {
+  state_->round_over = std::move(round_over);
 }
 
-void exchange::start(instant now) {
+void message_router::start(instant now) {
   state_->now = now;
   auto* s = state_.get();
   state_->wire.start({
       .received = [s](frames&& f) { s->receive(std::move(f)); },
       .connected = [s](process_id peer) { s->bus_connected(peer); },
       .disconnected = [s](process_id peer, std::string why) { s->bus_disconnected(peer, why); },
-      .turn_over = state_->turn_over,
+      .round_over = state_->round_over,
   });
 }
 
-void exchange::stop() {
-  std::deque<state::notice> untold;
+void message_router::stop() {
+  std::deque<state::bus_event> undelivered;
   std::vector<message> unsent;
   std::map<actor_id, std::shared_ptr<const receiver>> actors;
   {
@@ -65,22 +65,23 @@ void exchange::stop() {
   }
   state_->wire.stop();
   std::unique_lock lock(state_->mutex);
-  state_->told.wait(lock, [this] { return !state_->is_telling; });
-  untold.swap(state_->notices);
+  state_->delivery_ended.wait(lock, [this] { return !state_->is_delivering; });
+  undelivered.swap(state_->pending_events);
   actors.swap(state_->actors);
-  for (auto& [node, road] : state_->roads)
-    road.waiting.clear(unsent);
+  for (auto& [process, peer_route] : state_->peer_routes)
+    peer_route.waiting.clear(unsent);
   lock.unlock();
 }
 
-result<void> exchange::connect(process_id peer, const std::string& endpoint, epoch_id epoch) {
+result<void> message_router::connect(process_id peer, const std::string& endpoint,
+                                     epoch_id incarnation) {
   if (peer == state_->self.process || !peer)
     return fail(errc::bad_config, "process {} is no peer of process {}", peer.value,
                 state_->self.process.value);
-  state::turn t(*state_);
+  state::locked_scope t(*state_);
   auto& r = state_->find_or_add(peer);
   link_effects fx;
-  r.to.connect(endpoint, epoch, fx);
+  r.to.connect(endpoint, incarnation, fx);
   if (fx.connect) {
     // The caller gets errors of the endpoint here; apply() would only log them.
     if (auto made = state_->wire.connect(peer, *fx.connect); !made) {
@@ -95,8 +96,8 @@ result<void> exchange::connect(process_id peer, const std::string& endpoint, epo
   return {};
 }
 
-void exchange::disconnect(process_id peer) {
-  state::turn t(*state_);
+void message_router::disconnect(process_id peer) {
+  state::locked_scope t(*state_);
   auto* r = state_->find(peer);
   if (!r)
     return;
@@ -107,48 +108,48 @@ void exchange::disconnect(process_id peer) {
   state_->apply(t, *r, fx);
 }
 
-bool exchange::is_up(process_id peer) const {
+bool message_router::is_up(process_id peer) const {
   std::lock_guard lock(state_->mutex);
   auto* r = state_->find(peer);
   return r && r->to.is_up();
 }
 
-std::vector<peer_standing> exchange::peers() const {
-  std::vector<peer_standing> all;
+std::vector<peer_state> message_router::peers() const {
+  std::vector<peer_state> all;
   std::lock_guard lock(state_->mutex);
-  for (const auto& [node, r] : state_->roads) {
+  for (const auto& [process, r] : state_->peer_routes) {
     const auto& greeted = r.to.peer_hello();
-    all.push_back({node, r.to.life(), r.to.state(), greeted ? greeted->name : std::string(),
-                   r.to.endpoint(), r.to.reason(), r.to.peer_steps(), r.to.outstanding_bytes(),
-                   r.waiting.count()});
+    all.push_back({process, r.to.incarnation(), r.to.state(),
+                   greeted ? greeted->name : std::string(), r.to.endpoint(), r.to.reason(),
+                   r.to.peer_steps(), r.to.outstanding_bytes(), r.waiting.count()});
   }
   return all;
 }
 
-hello exchange::self() const {
+hello message_router::self() const {
   std::lock_guard lock(state_->mutex);
   return state_->self;
 }
 
-void exchange::listen_at(const std::string& endpoint) {
+void message_router::listen_at(const std::string& endpoint) {
   std::lock_guard lock(state_->mutex);
   state_->self.endpoint = endpoint;
-  for (auto& [node, r] : state_->roads)
+  for (auto& [process, r] : state_->peer_routes)
     r.to.listen_at(endpoint);
 }
 
-exchange_counters exchange::counters() const {
+message_router_counters message_router::counters() const {
   std::lock_guard lock(state_->mutex);
   return state_->counters;
 }
 
-void exchange::tick(instant now) {
+void message_router::tick(instant now) {
   const auto steps = state_->options.steps ? state_->options.steps() : 0;
-  state::turn t(*state_);
+  state::locked_scope t(*state_);
   if (state_->is_stopped)
     return;
   state_->now = now;
-  for (auto& [node, r] : state_->roads) {
+  for (auto& [process, r] : state_->peer_routes) {
     link_effects fx;
     r.to.tick(now, steps, fx);
     state_->apply(t, r, fx);
@@ -157,9 +158,9 @@ void exchange::tick(instant now) {
   state_->forget_clients(t);
 }
 
-sent exchange::send(process_id peer, actor_id target, message&& m, actor_id source,
-                    std::uint64_t correlation) {
-  state::turn t(*state_);
+sent message_router::send(process_id peer, actor_id target, message&& m, actor_id source,
+                          std::uint64_t correlation) {
+  state::locked_scope t(*state_);
   auto* r = state_->find(peer);
   if (!r)
     return sent::unknown_peer;
@@ -176,9 +177,9 @@ sent exchange::send(process_id peer, actor_id target, message&& m, actor_id sour
   return outcome;
 }
 
-void exchange::post(process_id peer, actor_id target, message&& m, actor_id source,
-                    std::uint64_t correlation) {
-  state::turn t(*state_);
+void message_router::post(process_id peer, actor_id target, message&& m, actor_id source,
+                          std::uint64_t correlation) {
+  state::locked_scope t(*state_);
   auto* r = state_->find(peer);
   if (!r || state_->is_stopped || !r->to.is_up()) {
     ++state_->counters.dropped;
@@ -194,7 +195,7 @@ void exchange::post(process_id peer, actor_id target, message&& m, actor_id sour
   switch (outcome) {
   case sent::back_pressure:
     ++state_->counters.back_pressure;
-    state_->wait_in_line(t, *r, {target, source, correlation, std::move(m), size_bytes});
+    state_->enqueue(t, *r, {target, source, correlation, std::move(m), size_bytes});
     return;
   case sent::too_large:
     state_->lose(t, *r,
@@ -210,7 +211,7 @@ void exchange::post(process_id peer, actor_id target, message&& m, actor_id sour
   }
 }
 
-void exchange::count_unknown() {
+void message_router::count_unknown() {
   std::lock_guard lock(state_->mutex);
   ++state_->counters.unknown_actor;
 }

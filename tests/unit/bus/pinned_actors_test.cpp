@@ -1,7 +1,7 @@
 // Actors on the bus's thread: a simulated network brings messages on the thread of the test, which
 // stands for the bus's, and CAF's testing scheduler stands for the workers.
 #include "cluster/bus/proxy.hpp"
-#include "tests/unit/bus/bus_nodes.hpp"
+#include "tests/unit/bus/bus_processes.hpp"
 #include "tests/unit/bus/sim_process.hpp"
 
 #include <caf/scheduler/test_coordinator.hpp>
@@ -24,13 +24,13 @@ actors::stage_actor::behavior_type noting_stage(actors::stage_actor::pointer,
 }
 
 struct world {
-  static constexpr std::size_t messages_per_turn = 2;
+  static constexpr std::size_t messages_per_round = 2;
 
   testing_config config;
   caf::actor_system system{config};
   std::vector<std::uint64_t> seen;
   actors::stage_actor stage = system.spawn(noting_stage, &seen);
-  std::optional<cluster::resident_actors> residents{std::in_place, system, messages_per_turn};
+  std::optional<cluster::pinned_actors> pinned{std::in_place, system, messages_per_round};
   sim_network net{5};
   sim_process sender{net, process_id{1}, epoch_id{1}, ""};
   sim_process receiver{net, process_id{2}, epoch_id{1}, ""};
@@ -45,7 +45,7 @@ struct world {
   ~world() {
     receiver.links->stop();
     sender.links->stop();
-    residents.reset();
+    pinned.reset();
     caf::anon_send_exit(stage, caf::exit_reason::user_shutdown);
     stage = nullptr;
     workers().run();
@@ -73,54 +73,54 @@ using numbers = std::vector<std::uint64_t>;
 
 TEST_CASE("a resident is run by the thread that brings its messages, in their order") {
   world w;
-  w.residents->add(w.stage);
-  CHECK_FALSE(w.residents->run());
+  w.pinned->add(w.stage);
+  CHECK_FALSE(w.pinned->run());
   for (std::uint64_t i = 1; i <= 5; ++i)
     w.send(i);
   w.run_network();
   CHECK_FALSE(w.workers().has_job());
   CHECK(w.seen.empty());
-  CHECK(w.residents->run()); // two at a time
+  CHECK(w.pinned->run()); // two at a time
   CHECK(w.seen == numbers{1, 2});
-  CHECK(w.residents->run());
-  CHECK_FALSE(w.residents->run());
+  CHECK(w.pinned->run());
+  CHECK_FALSE(w.pinned->run());
   CHECK(w.seen == numbers{1, 2, 3, 4, 5});
   w.send(6); // it has been let go, and comes back
   w.run_network();
-  CHECK_FALSE(w.residents->run());
+  CHECK_FALSE(w.pinned->run());
   CHECK(w.seen.back() == 6);
 }
 
 TEST_CASE("who is no resident is run by the workers, and so is what comes from other threads") {
   world w;
-  CHECK_FALSE(w.residents->run());
+  CHECK_FALSE(w.pinned->run());
   w.send(1);
   w.run_network();
   CHECK(w.workers().has_job());
-  CHECK_FALSE(w.residents->run());
+  CHECK_FALSE(w.pinned->run());
   CHECK(w.seen.empty());
   w.workers().run();
   CHECK(w.seen == numbers{1});
-  w.residents->add(w.stage);
+  w.pinned->add(w.stage);
   caf::anon_send(w.stage, open_epoch{epoch_id{2}, 0, {}, 0, 1, std::nullopt});
   CHECK(w.workers().has_job());
   w.send(3); // behind it in the mailbox, wherever that is run
   w.run_network();
-  CHECK_FALSE(w.residents->run());
+  CHECK_FALSE(w.pinned->run());
   w.workers().run();
   CHECK(w.seen == numbers{1, 2, 3});
 }
 
 TEST_CASE("what was not run when the bus ends is left to the workers") {
   world w;
-  w.residents->add(w.stage);
-  w.residents->run();
+  w.pinned->add(w.stage);
+  w.pinned->run();
   for (std::uint64_t i = 1; i <= 5; ++i)
     w.send(i);
   w.run_network();
-  CHECK(w.residents->run());
-  w.residents.reset();
-  CHECK(cluster::resident_actors::here() == nullptr);
+  CHECK(w.pinned->run());
+  w.pinned.reset();
+  CHECK(cluster::pinned_actors::here() == nullptr);
   w.workers().run();
   CHECK(w.seen == numbers{1, 2, 3, 4, 5});
 }

@@ -1,4 +1,4 @@
-#include "cluster/files/life_clock.hpp"
+#include "cluster/files/incarnation_clock.hpp"
 
 #include <spdlog/spdlog.h>
 
@@ -18,11 +18,12 @@ std::uint64_t number_in(const run_dir& dir, const std::string& file) {
 
 } // namespace
 
-life_clock::life_clock(run_dir dir, const std::string& giver, std::function<std::uint64_t()> clock)
-    : dir_(std::move(dir)), file_(giver + ".life"), clock_(std::move(clock)),
+incarnation_clock::incarnation_clock(run_dir dir, const std::string& issuer,
+                                     std::function<std::uint64_t()> clock)
+    : dir_(std::move(dir)), file_(issuer + ".life"), clock_(std::move(clock)),
       last_(number_in(dir_, file_)) {}
 
-epoch_id life_clock::next() {
+epoch_id incarnation_clock::next() {
   std::lock_guard lock(mutex_);
   last_ = std::max(last_ + 1, clock_());
   if (auto noted = dir_.write(file_, std::to_string(last_)); !noted)

@@ -17,7 +17,7 @@ struct waiting_message {
 };
 
 // Control messages overtake data: otherwise a credit could wait behind data that waits for it.
-struct waiting_line {
+struct outbound_queue {
   std::deque<waiting_message> control;
   std::deque<waiting_message> data;
   std::uint64_t bytes = 0;
@@ -27,15 +27,15 @@ struct waiting_line {
 
   void push(waiting_message m) {
     bytes += m.size_bytes;
-    auto& line = of(kind_of(m.content));
-    line.push_back(std::move(m));
+    auto& queue = of(kind_of(m.content));
+    queue.push_back(std::move(m));
   }
   // Destroying a message may release a lease, which calls the router. So removed messages go to
   // `to`, and the caller destroys them unlocked.
-  void pop(std::deque<waiting_message>& line, std::vector<message>& to) {
-    bytes -= line.front().size_bytes;
-    to.push_back(std::move(line.front().content));
-    line.pop_front();
+  void pop(std::deque<waiting_message>& queue, std::vector<message>& to) {
+    bytes -= queue.front().size_bytes;
+    to.push_back(std::move(queue.front().content));
+    queue.pop_front();
   }
   void clear(std::vector<message>& to) {
     while (!control.empty())
