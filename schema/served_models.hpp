@@ -53,8 +53,8 @@ struct served_models {
 enum class model_order : std::uint8_t {
   load = 1, // of a Triton repository
   unload = 2,
-  enlist = 3, // "register" of a TorchServe store
-  strike = 4, // "unregister" of a TorchServe store
+  register_model = 3,   // "register" of a TorchServe store
+  unregister_model = 4, // "unregister" of a TorchServe store
   scale = 5,
   set_default = 6
 };
@@ -69,10 +69,10 @@ struct model_settings {
 // Gateway to root: a client changes which models are served. Answered by model_changed.
 struct change_model {
   std::uint64_t request = 0;
-  std::string model; // with `enlist` it may be empty: then it is the archive's name
+  std::string model; // with `register_model` it may be empty: then it is the archive's name
   model_order what = model_order::load;
   std::string version; // empty: the version that serves requests without one
-  std::string archive; // with `enlist`: its name in the store
+  std::string archive; // with `register_model`: its name in the store
   model_settings settings{};
   bool waits = true; // answered on completion; otherwise when the change has begun
 };

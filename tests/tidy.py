@@ -31,7 +31,7 @@ INNER_EXCEPTIONS = {
     ("gateway/metrics/worker_load.hpp", "gateway/state/worker_facts.hpp"),
     ("gateway/state/refusal.cpp", "gateway/api/openai/openai_response.hpp"),
     ("gateway/tracing/request_trace.cpp", "gateway/api/openai/openai_response.hpp"),
-    ("cluster/join/join_desk.cpp", "cluster/roles/process.hpp"),
+    ("cluster/join/join_server.cpp", "cluster/roles/process.hpp"),
     ("cluster/models/triton_import.cpp", "cluster/import/launch_import.hpp"),
 }
 OPEN = {"tests": LINE + ["tests", "sdk", "baton"], "sdk": ["schema", "sdk", "baton"], "examples": ["schema", "sdk", "baton"]}

@@ -32,8 +32,8 @@ result<partner> partner_of(const running_cluster& found) {
 }
 
 // Prints the answer as it streams, and returns it whole.
-result<std::string> say(client& connection, const chat_options& options,
-                        const chat_prompt& conversation) {
+result<std::string> stream_answer(client& connection, const chat_options& options,
+                                  const chat_prompt& conversation) {
   generate request;
   request.model = options.model;
   request.input = conversation;
@@ -98,14 +98,14 @@ int converse(chat_options options, const partner& with) {
     conversation.push_back({"system", options.system, ""});
   if (!options.message.empty()) {
     conversation.push_back({"user", options.message, ""});
-    auto answer = say(*connection, options, conversation);
+    auto answer = stream_answer(*connection, options, conversation);
     return answer ? 0 : refuse_chat(answer.error());
   }
   std::puts("An empty line or ^D ends.");
   for (std::string line; std::fputs("> ", stdout), std::fflush(stdout),
                          std::getline(std::cin, line) && !line.empty();) {
     conversation.push_back({"user", line, ""});
-    auto answer = say(*connection, options, conversation);
+    auto answer = stream_answer(*connection, options, conversation);
     if (!answer)
       return refuse_chat(answer.error());
     conversation.push_back({"assistant", *answer, ""});

@@ -82,10 +82,10 @@ finding check_files() {
 finding check_device(const std::string& text, const device& where, std::uint32_t ranks,
                      std::uint32_t on_device) {
   const auto file = plugin::find_library(where.engine);
-  const auto says =
+  const auto answer =
       file ? plugin::examine(*file, where.at, ranks, on_device) : result<std::string>(file.error());
-  return says ? finding{text, doctor_verdict::good, *says, ""}
-              : finding{text, doctor_verdict::bad, says.error().message, fix_of(where)};
+  return answer ? finding{text, doctor_verdict::good, *answer, ""}
+                : finding{text, doctor_verdict::bad, answer.error().message, fix_of(where)};
 }
 
 // The device of `--device`.
@@ -166,7 +166,7 @@ std::vector<std::vector<std::string>> commands_of_workers(const cluster_config& 
   return all;
 }
 
-constexpr std::size_t models_told_max = 64;
+constexpr std::size_t models_shown_max = 64;
 
 // Models of a repository that would be refused, or served differently from their configuration.
 void add_repository(const repository_config& repository, std::vector<finding>& findings) {
@@ -196,7 +196,7 @@ void add_store(const store_config& store, std::vector<finding>& findings) {
     if (is_archive_name(name) && archive_intake::takes_long(store, name))
       continue;
     const auto archive = is_archive_name(name) ? read_model_archive(store.path / name)
-                                               : fail(errc::bad_config, "{}", archive_name_words);
+                                               : fail(errc::bad_config, "{}", archive_name_rule);
     const auto made = archive ? model_of_archive(*archive, "", {}, store, 1) : archive.error();
     if (!made)
       findings.push_back({"archive " + name, doctor_verdict::advice,
@@ -210,9 +210,9 @@ std::vector<finding> look_at_models(const cluster_config& config) {
     add_repository(*config.repository, findings);
   if (config.store)
     add_store(*config.store, findings);
-  if (findings.size() > models_told_max) {
-    const auto more = findings.size() - models_told_max;
-    findings.resize(models_told_max);
+  if (findings.size() > models_shown_max) {
+    const auto more = findings.size() - models_shown_max;
+    findings.resize(models_shown_max);
     findings.push_back({"models", doctor_verdict::advice, fmt::format("{} more remarks", more),
                         "the index of the running cluster has them all"});
   }
@@ -222,20 +222,20 @@ std::vector<finding> look_at_models(const cluster_config& config) {
 std::vector<finding> check_pythons(const cluster_config& config) {
   std::vector<finding> findings;
   for (const auto& python : pythons_of(commands_of_workers(config))) {
-    const auto said = check_python(python);
-    const auto is = said.is_good     ? doctor_verdict::good
-                    : said.is_needed ? doctor_verdict::bad
-                                     : doctor_verdict::advice;
-    findings.push_back({python.text(), is, said.found, said.fix});
+    const auto check = check_python(python);
+    const auto is = check.is_good     ? doctor_verdict::good
+                    : check.is_needed ? doctor_verdict::bad
+                                      : doctor_verdict::advice;
+    findings.push_back({python.text(), is, check.found, check.fix});
   }
   return findings;
 }
 
 // Without a nodes.toml, checks the python3 that commands name by default.
 finding check_python_here() {
-  const auto said = check_python({{"python3"}, {}});
-  return {"python3, for workers", said.is_good ? doctor_verdict::good : doctor_verdict::advice,
-          said.found, said.fix};
+  const auto check = check_python({{"python3"}, {}});
+  return {"python3, for workers", check.is_good ? doctor_verdict::good : doctor_verdict::advice,
+          check.found, check.fix};
 }
 
 std::vector<finding> check_config(const std::string& path) {

@@ -30,26 +30,26 @@ int command_down(const std::string& which, std::chrono::seconds patience) {
     return refuse_search(found.error());
   const auto* dir = &found->dir;
   bool has_root = false;
-  for (const auto& note : dir->alive())
-    if (note.name == "root") {
+  for (const auto& record : dir->alive())
+    if (record.name == "root") {
       has_root = true;
-      signal_recorded(note, SIGTERM);
+      signal_recorded(record, SIGTERM);
     }
   if (has_root && wait_gone(*dir, clock::now() + patience)) {
     std::puts("stopped");
     return 0;
   }
   for (int number : {SIGTERM, SIGKILL}) {
-    for (const auto& note : dir->alive())
-      signal_recorded(note, number);
+    for (const auto& record : dir->alive())
+      signal_recorded(record, number);
     if (wait_gone(*dir, clock::now() + std::chrono::seconds(5))) {
       std::puts(has_root ? "stopped (what did not go by itself was ended)"
                          : "stopped (there was no root)");
       return 0;
     }
   }
-  for (const auto& note : dir->alive())
-    std::fprintf(stderr, "%s (pid %d) cannot be ended\n", note.name.c_str(), note.pid);
+  for (const auto& record : dir->alive())
+    std::fprintf(stderr, "%s (pid %d) cannot be ended\n", record.name.c_str(), record.pid);
   return 1;
 }
 

@@ -33,8 +33,8 @@ bool is_properties(const std::string& file) {
 }
 
 result<imported_config> import_torchserve_file(const import_options& options) {
-  if (options.words.size() > 1)
-    return fail(errc::bad_config, "'{}' is not understood", options.words[1]);
+  if (options.args.size() > 1)
+    return fail(errc::bad_config, "'{}' is not understood", options.args[1]);
   const bool is_server = is_properties(options.from);
   if (is_server && (!options.properties.empty() || !options.handler.empty()))
     return fail(errc::bad_config, "--properties and --handler are for a model-config.yaml");
@@ -62,21 +62,22 @@ constexpr std::size_t triton_models_max = 1024;
 
 // Imports a repository, one model's directory, or its config.pbtxt.
 result<imported_config> import_repository(const import_options& options) {
-  if (options.words.size() > 1)
-    return fail(errc::bad_config, "'{}' is not understood", options.words[1]);
-  auto place = std::filesystem::path(options.from);
+  if (options.args.size() > 1)
+    return fail(errc::bad_config, "'{}' is not understood", options.args[1]);
+  auto source = std::filesystem::path(options.from);
   std::error_code ec;
-  if (!std::filesystem::is_directory(place, ec))
-    place = place.has_parent_path() ? place.parent_path() : ".";
+  if (!std::filesystem::is_directory(source, ec))
+    source = source.has_parent_path() ? source.parent_path() : ".";
   std::vector<std::filesystem::path> directories;
   const auto is_model = [](const std::filesystem::path& at) {
     std::error_code is_gone;
     return std::filesystem::exists(at / triton_config_file, is_gone) || is_completable(at);
   };
-  if (is_model(place))
-    directories.push_back(place);
+  if (is_model(source))
+    directories.push_back(source);
   else
-    for (std::filesystem::directory_iterator it(place, ec), end; !ec && it != end; it.increment(ec))
+    for (std::filesystem::directory_iterator it(source, ec), end; !ec && it != end;
+         it.increment(ec))
       if (is_model(it->path()))
         directories.push_back(it->path());
   if (directories.empty() || directories.size() > triton_models_max)
@@ -100,17 +101,17 @@ bool is_repository(const std::string& from) {
 }
 
 result<imported_config> import_any(const import_options& options) {
-  if (is_launch_word(options.from)) {
-    auto line = read_launch_line(options.words);
+  if (is_launch_program(options.from)) {
+    auto line = read_launch_line(options.args);
     if (!line)
       return line.error();
     return import_line(*line, options.model, options.name);
   }
   if (is_repository(options.from))
     return import_repository(options);
-  if (options.words.size() <= 2 && options.handler.empty()) {
+  if (options.args.size() <= 2 && options.handler.empty()) {
     auto line =
-        line_of_compose(options.from, options.words.size() == 2 ? options.words[1] : std::string());
+        line_of_compose(options.from, options.args.size() == 2 ? options.args[1] : std::string());
     if (!line)
       return line.error();
     if (*line)

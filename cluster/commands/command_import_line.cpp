@@ -32,10 +32,10 @@ std::uint32_t usable_gpus() {
 // Free space at the closest existing parent of the run directories.
 std::optional<std::uint64_t> free_disk() {
   std::error_code ec;
-  auto place = default_run_dir("x");
-  while (!fs::exists(place, ec) && place.has_relative_path())
-    place = place.parent_path();
-  const auto space = fs::space(place, ec);
+  auto parent = default_run_dir("x");
+  while (!fs::exists(parent, ec) && parent.has_relative_path())
+    parent = parent.parent_path();
+  const auto space = fs::space(parent, ec);
   return ec ? std::nullopt : std::optional<std::uint64_t>(space.available);
 }
 
@@ -50,10 +50,10 @@ std::string downloaded(const std::string& name, const launch_line& line) {
     caches.emplace_back(fs::path(m.outside) / "hub");
     caches.emplace_back(m.outside);
   }
-  if (const char* said = std::getenv("HF_HUB_CACHE"))
-    caches.emplace_back(said);
-  if (const char* said = std::getenv("HF_HOME"))
-    caches.emplace_back(fs::path(said) / "hub");
+  if (const char* cache = std::getenv("HF_HUB_CACHE"))
+    caches.emplace_back(cache);
+  if (const char* cache = std::getenv("HF_HOME"))
+    caches.emplace_back(fs::path(cache) / "hub");
   if (const char* home = std::getenv("HOME"))
     caches.emplace_back(fs::path(home) / ".cache/huggingface/hub");
   for (const auto& cache : caches) {
@@ -117,9 +117,9 @@ result<imported_config> import_model_line(const launch_line& line, import_wishes
       return made;
     const auto* mended = mended_of(fits.error());
     if (!mended || wishes.changes.contains(std::string(mended->key))) {
-      const auto word = fmt::format("`cluster plan` REFUSES THIS: {}", fits.error().message);
-      made->notes.push_back(word);
-      made->toml = toml_comment(word) + made->toml;
+      const auto warning = fmt::format("`cluster plan` REFUSES THIS: {}", fits.error().message);
+      made->notes.push_back(warning);
+      made->toml = toml_comment(warning) + made->toml;
       return made;
     }
     wishes.changes[std::string(mended->key)] = {std::string(mended->value),
@@ -157,8 +157,8 @@ result<imported_config> import_torchserve_line(const launch_line& line, const st
   }
   const auto properties_variable = [&line](const std::string& asked) {
     const auto it = line.variables.find(asked);
-    const bool is_said = it != line.variables.end();
-    return is_said             ? std::optional(it->second)
+    const bool is_given = it != line.variables.end();
+    return is_given            ? std::optional(it->second)
            : line.is_container ? std::nullopt
                                : variable_of_process(asked);
   };

@@ -5,7 +5,7 @@
 #include "cluster/commands/commands.hpp"
 #include "cluster/config/pipelines.hpp"
 #include "cluster/files/incarnation_clock.hpp"
-#include "cluster/join/join_book.hpp"
+#include "cluster/join/join_registry.hpp"
 #include "cluster/join/link_probe.hpp"
 #include "cluster/plan/device_check.hpp"
 #include "cluster/roles/process.hpp"
@@ -130,7 +130,7 @@ result<void> check_reach(const join_options& options, const key_pair& own,
   if (!text)
     return text.error();
   const auto answer = join_answer_from(*text);
-  if (!answer || answer->state != join_state::noted)
+  if (!answer || answer->state != join_state::recorded)
     return fail(errc::link_down, "{}", answer ? answer->reason : *text);
   return {};
 }
@@ -142,9 +142,9 @@ result<run_dir> claim(const join_options& options, const std::string& cluster_na
     return dir;
   if (auto ok = dir->lock(); !ok)
     return ok.error();
-  for (const auto& note : dir->alive())
-    if (note.name == "root" || note.name == "agent-" + options.node)
-      return fail(errc::conflict, "{} runs here already (pid {}, {})", note.name, note.pid,
+  for (const auto& record : dir->alive())
+    if (record.name == "root" || record.name == "agent-" + options.node)
+      return fail(errc::conflict, "{} runs here already (pid {}, {})", record.name, record.pid,
                   dir->path().string());
   return dir;
 }

@@ -210,8 +210,8 @@ void add_import(CLI::App& app, choices& c) {
   sub->prefix_command(); // everything after a server's command belongs to it
   sub->callback([&c, sub] {
     const auto rest = sub->remaining();
-    c.import.words = {c.import.from};
-    c.import.words.insert(c.import.words.end(), rest.begin(), rest.end());
+    c.import.args = {c.import.from};
+    c.import.args.insert(c.import.args.end(), rest.begin(), rest.end());
     c.status = command_import(c.import);
   });
 }

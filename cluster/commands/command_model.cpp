@@ -30,7 +30,7 @@ struct inspection {
   std::map<std::string, tensor_count> types; // by name
   std::optional<model::description> model;
   std::uint64_t packed_bytes = 0; // its weights in memory, as packed by the CPU engine
-  std::optional<text::vocabulary> words;
+  std::optional<text::vocabulary> vocabulary;
   std::uint32_t threads = 0;
   double read_gigabytes_per_second = 0;
   std::vector<std::string> obstacles; // why it does not run; empty: it runs
@@ -48,14 +48,14 @@ double fastest(const inspection& i) {
 }
 
 void look_at_language(const std::filesystem::path& path, inspection& out) {
-  auto words = text::open_vocabulary(path);
-  if (!words) {
-    out.obstacles.push_back(words.error().message);
+  auto vocabulary = text::open_vocabulary(path);
+  if (!vocabulary) {
+    out.obstacles.push_back(vocabulary.error().message);
     return;
   }
-  if (auto made = text::tokenizer::create(*words); !made)
+  if (auto made = text::tokenizer::create(*vocabulary); !made)
     out.obstacles.push_back(made.error().message);
-  out.words = *std::move(words);
+  out.vocabulary = *std::move(vocabulary);
 }
 
 result<inspection> inspect(const std::filesystem::path& path) {
@@ -120,16 +120,16 @@ void print_model(const model::description& m, std::uint64_t packed_bytes) {
 }
 
 // Why the chat template cannot be used; empty: it can, or there is none.
-std::string template_failure(const text::vocabulary& words) {
-  if (words.chat_template.empty())
-    return words.chat_template_failure;
-  const auto parsed = text::chat_template::parse(words.chat_template);
+std::string template_failure(const text::vocabulary& vocabulary) {
+  if (vocabulary.chat_template.empty())
+    return vocabulary.chat_template_failure;
+  const auto parsed = text::chat_template::parse(vocabulary.chat_template);
   return parsed ? std::string() : parsed.error().message;
 }
 
-std::string template_words(const text::vocabulary& words) {
-  const auto why = template_failure(words);
-  if (words.chat_template.empty() && why.empty())
+std::string template_text(const text::vocabulary& vocabulary) {
+  const auto why = template_failure(vocabulary);
+  if (vocabulary.chat_template.empty() && why.empty())
     return "no chat template";
   return why.empty() ? "with a chat template" : "a chat template that cannot be used: " + why;
 }
@@ -146,10 +146,10 @@ void print_all(const inspection& i) {
     types += fmt::format("{}{} {} ({})", types.empty() ? "" : ", ", count.tensors, name,
                          human_bytes(count.bytes));
   print("tensors", types);
-  if (i.words)
-    print("tokenizer",
-          fmt::format("{}{}{}, {} tokens, {}", i.words->model, i.words->pre.empty() ? "" : " ",
-                      i.words->pre, i.words->tokens.size(), template_words(*i.words)));
+  if (i.vocabulary)
+    print("tokenizer", fmt::format("{}{}{}, {} tokens, {}", i.vocabulary->model,
+                                   i.vocabulary->pre.empty() ? "" : " ", i.vocabulary->pre,
+                                   i.vocabulary->tokens.size(), template_text(*i.vocabulary)));
   if (i.model && i.read_gigabytes_per_second > 0)
     print("speed",
           fmt::format("at most {:.0f} tokens/s for one stream: {} threads read {:.1f} GB/s "
@@ -185,13 +185,13 @@ std::string json_of(const inspection& i) {
                                  {"ffn_size", m.expert_ffn_size},
                                  {"bytes", m.expert_bytes}};
   }
-  const auto no_template = i.words ? template_failure(*i.words) : std::string();
-  if (i.words)
+  const auto no_template = i.vocabulary ? template_failure(*i.vocabulary) : std::string();
+  if (i.vocabulary)
     out["tokenizer"] = {
-        {"model", i.words->model},
-        {"pre", i.words->pre},
-        {"tokens", i.words->tokens.size()},
-        {"has_chat_template", !i.words->chat_template.empty() && no_template.empty()}};
+        {"model", i.vocabulary->model},
+        {"pre", i.vocabulary->pre},
+        {"tokens", i.vocabulary->tokens.size()},
+        {"has_chat_template", !i.vocabulary->chat_template.empty() && no_template.empty()}};
   if (!no_template.empty())
     out["tokenizer"]["chat_template_failure"] = no_template;
   if (i.model && i.read_gigabytes_per_second > 0)

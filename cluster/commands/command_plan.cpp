@@ -66,8 +66,8 @@ int command_plan(const std::filesystem::path& config_file, bool json) {
     with.known.at(root_machine) = measured_facts_of_this_machine();
   // Includes the facts of machines of the running or last cluster.
   if (auto dir = run_dir::open(config->run_dir))
-    if (auto noted = recorded_plan(*dir))
-      with.known.merge(noted->known);
+    if (auto recorded = recorded_plan(*dir))
+      with.known.merge(recorded->known);
   const auto assumed = assume_the_rest(*config, with.known);
   auto all = load_contexts(config_file, std::move(with));
   if (!all)

@@ -6,7 +6,7 @@
 // If interrupted, run it again: until the end both keys are valid.
 #include "cluster/bus/bus_zmq_rpc.hpp"
 #include "cluster/commands/commands.hpp"
-#include "cluster/join/join_book.hpp"
+#include "cluster/join/join_registry.hpp"
 #include "cluster/plan/addresses.hpp"
 
 #include <algorithm>
@@ -85,7 +85,7 @@ result<std::string> notify_server(const here& at, const key_pair& with, const ke
                   "{} does not answer as a join server of this version does", address);
     if (answer->state == join_state::refused)
       return fail(errc::unauthorized, "refused: {}", answer->reason);
-    if (answer->state == join_state::noted)
+    if (answer->state == join_state::recorded)
       return answer->reason;
     last = fail(errc::link_down, "{}", answer->reason);
     if (std::exchange(shown, answer->reason) != answer->reason)

@@ -50,41 +50,41 @@ std::string of_period(const std::optional<supervision>& by) {
 }
 
 // The devices of workers, by process name.
-using worker_places = std::map<std::string, std::string>;
+using worker_devices = std::map<std::string, std::string>;
 
-worker_places noted_places(const cluster_status& s, const run_dir& dir) {
-  worker_places all;
+worker_devices recorded_devices(const cluster_status& s, const run_dir& dir) {
+  worker_devices all;
   for (const auto& n : s.nodes)
     if (auto device = dir.recorded_device(n.name); !device.empty())
       all.emplace(n.name, std::move(device));
   return all;
 }
 
-std::string device_column(const worker_places& places, const std::string& text) {
+std::string device_column(const worker_devices& devices, const std::string& text) {
   std::size_t width = std::string_view("device").size();
-  for (const auto& [name, device] : places)
+  for (const auto& [name, device] : devices)
     width = std::max(width, device.size());
-  return places.empty() ? std::string() : fmt::format("{:<{}}  ", text, width);
+  return devices.empty() ? std::string() : fmt::format("{:<{}}  ", text, width);
 }
 
-std::string device_column_of(const worker_places& places, const std::string& name) {
-  const auto at = places.find(name);
-  return device_column(places, at == places.end() ? std::string() : at->second);
+std::string device_column_of(const worker_devices& devices, const std::string& name) {
+  const auto at = devices.find(name);
+  return device_column(devices, at == devices.end() ? std::string() : at->second);
 }
 
 // The supervisor's children and their descendants, indented. Processes without a reported
 // supervisor are the root's.
-void add_children(std::string& text, const cluster_status& s, const worker_places& places,
+void add_children(std::string& text, const cluster_status& s, const worker_devices& devices,
                   const std::string& supervisor, std::size_t depth) {
   for (const auto& n : s.nodes) {
     if ((n.supervision ? n.supervision->by : root_name.name) != supervisor)
       continue;
     text += fmt::format("  {:<16} {:<11} {:>8} {:>9}  {:<14} {}{}\n",
                         std::string(2 * depth, ' ') + n.name, gateway::name_of(n.phase), n.pid,
-                        n.restarts, of_period(n.supervision), device_column_of(places, n.name),
+                        n.restarts, of_period(n.supervision), device_column_of(devices, n.name),
                         n.reason);
     if (n.name != supervisor)
-      add_children(text, s, places, n.name, depth + 1);
+      add_children(text, s, devices, n.name, depth + 1);
   }
 }
 
@@ -101,16 +101,16 @@ std::string strategies(const cluster_status& s) {
   return text.empty() ? text : text + "\n";
 }
 
-std::string status_table(const cluster_status& s, const worker_places& places) {
+std::string status_table(const cluster_status& s, const worker_devices& devices) {
   auto text =
       fmt::format("{}  {}{}  {}\n", s.pipelines.empty() ? "worker models" : s.model,
                   gateway::name_of(s.phase), s.reason.empty() ? "" : " (" + s.reason + ")", s.url);
   text += fmt::format("  {:<16} {:<11} {:>8} {:>9}  {:<14} {}{}\n", "process", "phase", "pid",
-                      "restarts", "of late", device_column(places, "device"), "reason");
+                      "restarts", "of late", device_column(devices, "device"), "reason");
   const bool is_one = s.pipelines.size() <= 1;
   if (is_one && (s.generation > 0 || !s.change.empty()))
     text += fmt::format("  {}\n", generation_of(s.generation, s.change));
-  add_children(text, s, places, root_name.name, 0);
+  add_children(text, s, devices, root_name.name, 0);
   text += strategies(s);
   if (!is_one)
     return text + pipeline_lines(s);
@@ -143,7 +143,7 @@ nlohmann::ordered_json supervision_json(const std::optional<supervision>& by) {
           {"has_given_up", by->has_given_up}};
 }
 
-std::string status_json(const cluster_status& s, const worker_places& places) {
+std::string status_json(const cluster_status& s, const worker_devices& devices) {
   nlohmann::ordered_json json{{"phase", gateway::name_of(s.phase)},
                               {"reason", s.reason},
                               {"url", s.url},
@@ -160,7 +160,7 @@ std::string status_json(const cluster_status& s, const worker_places& places) {
                                  {"epoch", n.incarnation.value},
                                  {"restarts", n.restarts},
                                  {"supervision", supervision_json(n.supervision)}});
-    if (const auto at = places.find(n.name); at != places.end())
+    if (const auto at = devices.find(n.name); at != devices.end())
       json["processes"].back()["device"] = at->second;
   }
   if (s.load)
@@ -189,9 +189,9 @@ int command_status(const std::string& which, bool json, bool watch) {
       std::fprintf(stderr, "error: %s\n", s.error().message.c_str());
       return 1;
     }
-    const auto places = noted_places(*s, found->dir);
-    auto text =
-        json ? status_json(*s, places) : (watch ? "\033[H\033[2J" : "") + status_table(*s, places);
+    const auto devices = recorded_devices(*s, found->dir);
+    auto text = json ? status_json(*s, devices)
+                     : (watch ? "\033[H\033[2J" : "") + status_table(*s, devices);
     std::fputs(text.c_str(), stdout);
     std::fflush(stdout);
     if (!watch)

@@ -2,7 +2,7 @@
 #include "cluster/commands/commands.hpp"
 #include "cluster/files/json_text.hpp"
 #include "cluster/files/root_log.hpp"
-#include "cluster/join/join_desk.hpp"
+#include "cluster/join/join_server.hpp"
 #include "cluster/plan/device_check.hpp"
 #include "cluster/roles/files_check.hpp"
 #include "cluster/roles/gateway_files.hpp"
@@ -33,7 +33,7 @@ int refuse_up(const error& e, bool json) {
   return exit_status_of(e.code);
 }
 
-void show(const join_desk::invitation& i, bool json) {
+void show(const join_server::invitation& i, bool json) {
   if (json) {
     std::puts(json_text(nlohmann::ordered_json{{"event", "join"},
                                                {"node", i.node},
@@ -54,7 +54,7 @@ void show(const join_desk::invitation& i, bool json) {
 }
 
 // False if ^C or SIGTERM came first.
-bool wait_for_all(join_desk& server, bool json) {
+bool wait_for_all(join_server& server, bool json) {
   std::map<std::string, std::pair<bool, std::string>> shown;
   for (;;) {
     server.tick();
@@ -113,7 +113,7 @@ int up_over_machines(const cluster_config& config, const up_options& options, pl
   auto dir = run_dir::open(config.run_dir);
   if (!dir)
     return refused(dir.error());
-  auto server = join_desk::open(config, *dir, *own, std::string(build_version()));
+  auto server = join_server::open(config, *dir, *own, std::string(build_version()));
   if (!server)
     return refused(server.error());
   if (auto ok = open_root_log(*dir, config.log_level); !ok) // no other process uses the join server
@@ -156,10 +156,10 @@ int command_up(const up_options& options) {
   auto with = with_this_machine();
   const bool is_left = !dir->alive().empty();
   if (is_left) {
-    auto noted = recorded_plan(*dir);
-    if (!noted)
+    auto recorded = recorded_plan(*dir);
+    if (!recorded)
       return refused(left_with_another(*dir, config->name, "and has noted no plan"));
-    with = std::move(*noted);
+    with = std::move(*recorded);
     auto members = with.members; // of that cluster, except for nodes that were added to nodes.toml
     if (auto ok = assign_agent_indices(members, *config); !ok)
       return refused(left_with_another(*dir, config->name,

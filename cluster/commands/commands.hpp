@@ -52,11 +52,11 @@ struct scale_options {
 // Returns when the replicas serve with stages of that width.
 int command_scale(const scale_options& options);
 struct import_options {
-  std::string from;               // a YAML file, or the first word of a command
-  std::vector<std::string> words; // from `from` on
-  std::string model;              // empty: the command's
-  std::string name;               // empty: the model file's
-  std::string properties;         // config.properties; empty: TorchServe's defaults
+  std::string from;              // a YAML file, or the first word of a command
+  std::vector<std::string> args; // from `from` on
+  std::string model;             // empty: the command's
+  std::string name;              // empty: the model file's
+  std::string properties;        // config.properties; empty: TorchServe's defaults
   std::string handler; // TorchServe's handler for a model-config.yaml; empty: an LLM's file
 };
 // Writes nodes.toml to stdout, and notes about differences to stderr.

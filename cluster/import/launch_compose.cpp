@@ -70,25 +70,25 @@ private:
                                    : std::string();
   }
   // A list, or a text that is split as a shell would.
-  result<std::vector<std::string>> words(const YAML::Node& node) const;
-  std::string place(const std::string& path) const;
+  result<std::vector<std::string>> args(const YAML::Node& node) const;
+  std::string resolve(const std::string& path) const;
   void add_volumes();
   void add_ports();
   void add_variables();
   void add_gpus();
   std::vector<launch_env_file> env_files() const;
   void add(std::string option, std::string value) {
-    words_.push_back(std::move(option));
-    words_.push_back(std::move(value));
+    args_.push_back(std::move(option));
+    args_.push_back(std::move(value));
   }
 
   YAML::Node of_;
   const std::string& directory_;
   const variable_lookup& variable_;
-  std::vector<std::string> words_{"run"};
+  std::vector<std::string> args_{"run"};
 };
 
-result<std::vector<std::string>> compose_service::words(const YAML::Node& node) const {
+result<std::vector<std::string>> compose_service::args(const YAML::Node& node) const {
   std::vector<std::string> all;
   if (!node || node.IsNull())
     return all;
@@ -105,7 +105,7 @@ result<std::vector<std::string>> compose_service::words(const YAML::Node& node) 
 }
 
 // Resolves a path: relative ones start at the file's directory; `~` is the user's home.
-std::string compose_service::place(const std::string& path) const {
+std::string compose_service::resolve(const std::string& path) const {
   if (path.starts_with("~")) {
     const auto home = variable_("HOME");
     return (home ? *home : std::string("~")) + path.substr(1);
@@ -121,9 +121,9 @@ void compose_service::add_volumes() {
     if (volume.IsMap()) {
       const auto source = text(volume["source"]), target = text(volume["target"]);
       if (!source.empty() && !target.empty())
-        add("--volume", place(source) + ":" + target);
+        add("--volume", resolve(source) + ":" + target);
     } else if (const auto m = start_line::mount_of(text(volume))) {
-      add("--volume", place(m->outside) + ":" + m->inside);
+      add("--volume", resolve(m->outside) + ":" + m->inside);
     }
   }
 }
@@ -150,10 +150,10 @@ void compose_service::add_variables() {
       } else {
         add("--env", one.first.Scalar() + "=" + text(one.second));
       }
-    } else if (const auto said = text(one); said.find('=') != said.npos) {
-      add("--env", said);
-    } else if (const auto value = variable_(said)) {
-      add("--env", said + "=" + *value);
+    } else if (const auto entry = text(one); entry.find('=') != entry.npos) {
+      add("--env", entry);
+    } else if (const auto value = variable_(entry)) {
+      add("--env", entry + "=" + *value);
     }
   }
 }
@@ -173,14 +173,14 @@ std::vector<launch_env_file> compose_service::env_files() const {
       file.path = text(one);
     }
     const bool is_beside = !file.path.starts_with('/') && !file.path.starts_with('~');
-    file.path = place(is_beside && !file.path.starts_with('.') ? "./" + file.path : file.path);
+    file.path = resolve(is_beside && !file.path.starts_with('.') ? "./" + file.path : file.path);
     all.push_back(std::move(file));
   };
-  if (const auto said = of_["env_file"]; said && said.IsSequence())
-    for (const auto& one : said)
+  if (const auto entry = of_["env_file"]; entry && entry.IsSequence())
+    for (const auto& one : entry)
       add(one);
-  else if (said)
-    add(said);
+  else if (entry)
+    add(entry);
   return all;
 }
 
@@ -217,18 +217,18 @@ result<launch_line> compose_service::line() {
   add_gpus();
   if (text(of_["network_mode"]) == "host")
     add("--network", "host");
-  auto entry_point = words(of_["entrypoint"]);
-  auto command = words(of_["command"]);
+  auto entry_point = args(of_["entrypoint"]);
+  auto command = args(of_["command"]);
   if (!entry_point || !command)
     return entry_point ? command.error() : entry_point.error();
   if (!entry_point->empty()) {
     add("--entrypoint", entry_point->front());
     command->insert(command->begin(), entry_point->begin() + 1, entry_point->end());
   }
-  words_.push_back("--");
-  words_.push_back(of_["image"] ? text(of_["image"]) : "built");
-  words_.insert(words_.end(), command->begin(), command->end());
-  auto made = start_line::read_container(words_);
+  args_.push_back("--");
+  args_.push_back(of_["image"] ? text(of_["image"]) : "built");
+  args_.insert(args_.end(), command->begin(), command->end());
+  auto made = start_line::read_container(args_);
   if (made)
     made->env_files = env_files();
   return made;

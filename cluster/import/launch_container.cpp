@@ -11,7 +11,7 @@
 namespace baton::cluster::start_line {
 namespace {
 
-using container_words = std::span<const std::string>;
+using container_args = std::span<const std::string>;
 
 // Options without a value; all others have one.
 constexpr std::string_view bare_long =
@@ -30,38 +30,38 @@ constexpr std::pair<char, std::string_view> long_names[] = {
     {'v', "--volume"}, {'p', "--publish"}, {'e', "--env"}};
 
 // Takes the options at the front; the rest begins with the image.
-std::vector<container_option> take_options(container_words& words) {
+std::vector<container_option> take_options(container_args& args) {
   std::vector<container_option> all;
   const auto next = [&](std::string name) {
     std::string value;
-    if (!words.empty()) {
-      value = words[0];
-      words = words.subspan(1);
+    if (!args.empty()) {
+      value = args[0];
+      args = args.subspan(1);
     }
     all.push_back({std::move(name), std::move(value)});
   };
-  while (!words.empty() && words[0].size() > 1 && words[0][0] == '-') {
-    const auto word = words[0];
-    words = words.subspan(1);
-    if (word == "--")
+  while (!args.empty() && args[0].size() > 1 && args[0][0] == '-') {
+    const auto arg = args[0];
+    args = args.subspan(1);
+    if (arg == "--")
       break;
-    if (word[1] == '-') {
-      if (const auto equals = word.find('='); equals != word.npos)
-        all.push_back({word.substr(0, equals), word.substr(equals + 1)});
-      else if (bare_long.find(" " + word + " ") != bare_long.npos)
-        all.push_back({word, ""});
+    if (arg[1] == '-') {
+      if (const auto equals = arg.find('='); equals != arg.npos)
+        all.push_back({arg.substr(0, equals), arg.substr(equals + 1)});
+      else if (bare_long.find(" " + arg + " ") != bare_long.npos)
+        all.push_back({arg, ""});
       else
-        next(word);
+        next(arg);
       continue;
     }
-    for (std::size_t i = 1; i < word.size(); ++i) {
-      if (bare_short.find(word[i]) != bare_short.npos)
+    for (std::size_t i = 1; i < arg.size(); ++i) {
+      if (bare_short.find(arg[i]) != bare_short.npos)
         continue;
-      std::string name = fmt::format("-{}", word[i]);
+      std::string name = fmt::format("-{}", arg[i]);
       for (const auto& [letter, name_of] : long_names)
-        if (letter == word[i])
+        if (letter == arg[i])
           name = name_of;
-      const auto rest = word.substr(i + 1);
+      const auto rest = arg.substr(i + 1);
       if (rest.empty())
         next(std::move(name));
       else
@@ -193,7 +193,7 @@ std::optional<std::vector<std::string>> command_in(const std::string& image,
     arguments.insert(arguments.begin(), *entry_point);
     return arguments;
   }
-  if (!arguments.empty() && is_launch_word(arguments[0]) && arguments[0][0] != '-')
+  if (!arguments.empty() && is_launch_program(arguments[0]) && arguments[0][0] != '-')
     return arguments;
   const auto [name, tag] = parts_of(image);
   std::vector<std::string> program;
@@ -217,9 +217,9 @@ std::optional<std::vector<std::string>> command_in(const std::string& image,
   return arguments;
 }
 
-result<launch_line> read_container(std::span<const std::string> words) {
+result<launch_line> read_container(std::span<const std::string> args) {
   launch_line around;
-  container_words rest = words;
+  container_args rest = args;
   take_options(rest); // options of the tool itself
   if (!rest.empty() && rest[0] == "container")
     rest = rest.subspan(1);

@@ -1,6 +1,6 @@
 #include "cluster/import/launch_files.hpp"
 
-#include "cluster/import/launch_words.hpp"
+#include "cluster/import/launch_args.hpp"
 
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
@@ -56,8 +56,8 @@ private:
     if (line.empty() || line.front() == '#')
       return {};
     const auto equals = line.find('=');
-    const auto said = line.substr(0, equals);
-    const auto name = std::string(is_plain_ ? said : trimmed(said));
+    const auto entry = line.substr(0, equals);
+    const auto name = std::string(is_plain_ ? entry : trimmed(entry));
     if (name.empty() || name.find_first_of(env_blanks) != name.npos)
       return fail(errc::bad_config, "line {}: '{}' is no name of a variable", line_,
                   name.substr(0, 64));
@@ -164,8 +164,8 @@ std::string flow_text(const YAML::Node& node) {
   return text;
 }
 
-void add_words(const start_line::dialect& in, const std::string& key, const YAML::Node& value,
-               std::vector<std::string>& words) {
+void add_args(const start_line::dialect& in, const std::string& key, const YAML::Node& value,
+              std::vector<std::string>& args) {
   const auto flag = flag_of(value);
   if (value.IsNull() || (value.IsSequence() && value.size() == 0))
     return;
@@ -173,34 +173,34 @@ void add_words(const start_line::dialect& in, const std::string& key, const YAML
     auto dashed = "--no-" + key;
     std::ranges::replace(dashed, '_', '-');
     if (start_line::find_option(in, dashed))
-      words.push_back(std::move(dashed));
+      args.push_back(std::move(dashed));
     return;
   }
   if (value.IsScalar() && !flag) { // one word, so that "-1" is not taken for an option
-    words.push_back(fmt::format("--{}={}", key, value.Scalar()));
+    args.push_back(fmt::format("--{}={}", key, value.Scalar()));
     return;
   }
-  words.push_back("--" + key);
+  args.push_back("--" + key);
   if (value.IsSequence())
     for (const auto& item : value)
-      words.push_back(item.IsScalar() ? item.Scalar() : flow_text(item));
+      args.push_back(item.IsScalar() ? item.Scalar() : flow_text(item));
   else if (value.IsMap())
-    words.back() += "=" + flow_text(value);
+    args.back() += "=" + flow_text(value);
 }
 
 constexpr std::string_view config_option = "--config";
 
 // Position and value of --config; `taken` is the number of its words. None: it is absent.
-std::optional<std::pair<std::size_t, std::string>> config_of(const std::vector<std::string>& words,
+std::optional<std::pair<std::size_t, std::string>> config_of(const std::vector<std::string>& args,
                                                              std::size_t& taken) {
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (words[i] == config_option) {
-      taken = std::min<std::size_t>(2, words.size() - i);
-      return std::pair(i, taken == 2 ? words[i + 1] : std::string());
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (args[i] == config_option) {
+      taken = std::min<std::size_t>(2, args.size() - i);
+      return std::pair(i, taken == 2 ? args[i + 1] : std::string());
     }
-    if (words[i].starts_with("--config=")) {
+    if (args[i].starts_with("--config=")) {
       taken = 1;
-      return std::pair(i, words[i].substr(config_option.size() + 1));
+      return std::pair(i, args[i].substr(config_option.size() + 1));
     }
   }
   return std::nullopt;
@@ -215,7 +215,7 @@ result<void> take_config(launch_line& line, const file_lookup& read) {
   if (line.program != launcher::vllm && line.program != launcher::sglang)
     return {};
   std::size_t taken = 0;
-  const auto found = config_of(line.words, taken);
+  const auto found = config_of(line.args, taken);
   if (!found)
     return {};
   const auto& [at, path] = *found;
@@ -230,17 +230,17 @@ result<void> take_config(launch_line& line, const file_lookup& read) {
   auto text = read(outside);
   if (!text)
     return cannot_take(config_option, path, text.error());
-  auto words = words_of_config(line.program, *text);
-  if (!words)
-    return cannot_take(config_option, path, words.error());
-  const auto place = line.words.begin() + static_cast<std::ptrdiff_t>(at);
-  line.words.erase(place, place + static_cast<std::ptrdiff_t>(taken));
-  if (config_of(line.words, taken))
+  auto args = config_args(line.program, *text);
+  if (!args)
+    return cannot_take(config_option, path, args.error());
+  const auto config_position = line.args.begin() + static_cast<std::ptrdiff_t>(at);
+  line.args.erase(config_position, config_position + static_cast<std::ptrdiff_t>(taken));
+  if (config_of(line.args, taken))
     return fail_param(errc::bad_config, config_option, "--config is given twice");
-  const bool has_model = !line.words.empty() && !line.words.front().starts_with('-');
+  const bool has_model = !line.args.empty() && !line.args.front().starts_with('-');
   if (has_model)
-    std::erase_if(*words, [](const std::string& w) { return w.starts_with("--model="); });
-  line.words.insert(line.words.begin() + (has_model ? 1 : 0), words->begin(), words->end());
+    std::erase_if(*args, [](const std::string& w) { return w.starts_with("--model="); });
+  line.args.insert(line.args.begin() + (has_model ? 1 : 0), args->begin(), args->end());
   line.notes.push_back(
       fmt::format("{} is read: the command's own options override its lines", path));
   return {};
@@ -253,13 +253,13 @@ result<std::map<std::string, std::string>> read_env_file(std::string_view text, 
   return env_reader(text, kind, variable).read();
 }
 
-result<std::vector<std::string>> words_of_config(launcher program, std::string_view yaml) {
+result<std::vector<std::string>> config_args(launcher program, std::string_view yaml) {
   const auto& in = program == launcher::sglang ? start_line::sglang : start_line::vllm;
-  std::vector<std::string> words;
+  std::vector<std::string> args;
   try { // the boundary to yaml-cpp, which throws
     const auto root = YAML::Load(std::string(yaml));
     if (root.IsNull())
-      return words;
+      return args;
     if (!root.IsMap())
       return fail(errc::bad_config, "it is no map of options");
     for (const auto& entry : root) {
@@ -267,12 +267,12 @@ result<std::vector<std::string>> words_of_config(launcher program, std::string_v
       if (key.empty() || key == "config")
         return fail(errc::bad_config, "line {}: '{}' is no option", entry.first.Mark().line + 1,
                     key);
-      add_words(in, key, entry.second, words);
+      add_args(in, key, entry.second, args);
     }
   } catch (const YAML::Exception& e) {
     return fail(errc::bad_config, "line {}: {}", e.mark.line + 1, e.msg);
   }
-  return words;
+  return args;
 }
 
 result<void> take_files(launch_line& line, const file_lookup& read,

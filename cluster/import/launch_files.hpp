@@ -16,7 +16,7 @@ result<std::map<std::string, std::string>> read_env_file(std::string_view text, 
                                                          const variable_lookup& variable);
 
 // The options in a YAML file for vLLM's or SGLang's --config, as words.
-result<std::vector<std::string>> words_of_config(launcher program, std::string_view yaml);
+result<std::vector<std::string>> config_args(launcher program, std::string_view yaml);
 
 // Merges env_files and --config into the command, whose own values win. A path refers to this
 // machine, or to a container directory that is mounted from it. Errors: a file is unreadable or

@@ -59,7 +59,7 @@ bool is_hub_name(const std::string& model) {
          !model.ends_with(".gguf");
 }
 
-bool is_place(const std::string& path) {
+bool is_path(const std::string& path) {
   return path.starts_with('/') || path.starts_with('.') || path.starts_with('~');
 }
 
@@ -95,10 +95,10 @@ void translation::set_aliases(const std::vector<std::string>& had) {
     set("model.aliases", fmt::format("[{}]", fmt::join(quoted, ", ")));
 }
 
-std::uint64_t translation::said_number(const char* to, std::uint64_t otherwise) const {
-  const auto it = said_.find(to);
+std::uint64_t translation::number_setting(const char* to, std::uint64_t otherwise) const {
+  const auto it = settings_.find(to);
   std::uint64_t value = 0;
-  return it != said_.end() &&
+  return it != settings_.end() &&
                  std::from_chars(it->second.data(), it->second.data() + it->second.size(), value)
                          .ec == std::errc()
              ? value
@@ -107,31 +107,31 @@ std::uint64_t translation::said_number(const char* to, std::uint64_t otherwise) 
 
 // By default all servers except llama.cpp use the GPUs; llama.cpp needs --n-gpu-layers.
 void translation::place_on_devices() {
-  const bool is_told = !gpus_.empty() && gpus_ != "device=" && gpus_ != "0";
-  const bool wants = is_told || (line_.program != launcher::llama && gpus_.empty());
-  const auto needed = said_number("model.tensor_parallel_size", 1) *
-                      said_number("model.pipeline_parallel_size", 1) *
-                      said_number("model.replicas", 1);
+  const bool is_given = !gpus_.empty() && gpus_ != "device=" && gpus_ != "0";
+  const bool wants = is_given || (line_.program != launcher::llama && gpus_.empty());
+  const auto needed = number_setting("model.tensor_parallel_size", 1) *
+                      number_setting("model.pipeline_parallel_size", 1) *
+                      number_setting("model.replicas", 1);
   auto ids = gpus_named(gpus_);
   if (ids.empty())
     for (std::uint32_t i = 0; i < wishes_.machine.gpus; ++i)
       ids.push_back(i);
-  const bool has_them =
+  const bool has_enough =
       wants && wishes_.machine.gpus > 0 && ids.size() >= needed &&
       std::ranges::all_of(ids, [&](auto id) { return id < wishes_.machine.gpus; });
-  if (has_them) {
+  if (has_enough) {
     for (std::uint64_t i = 0; i < needed; ++i)
       devices_.push_back(fmt::format("\"cuda:{}\"", ids[i]));
-    if (const auto it = said_.find("model.kv_cache_dtype");
-        it != said_.end() && it->second == "\"q8_0\"") {
+    if (const auto it = settings_.find("model.kv_cache_dtype");
+        it != settings_.end() && it->second == "\"q8_0\"") {
       it->second = "\"f16\"";
       note("model.kv_cache_dtype is f16: GPUs keep no KV of 8 bits here");
     }
     return;
   }
   if (wishes_.machine.gpus > 0)
-    said_.erase("model.dtype"); // the native engine does not have this key
-  if (is_told)
+    settings_.erase("model.dtype"); // the native engine does not have this key
+  if (is_given)
     note(fmt::format("GPUs ARE LEFT OUT: {} are needed, and this machine has {} with an engine for "
                      "them (docs/engines.md); the CPU computes",
                      needed, wishes_.machine.gpus));
@@ -139,13 +139,13 @@ void translation::place_on_devices() {
 
 // Resolves conflicts between settings that are each valid alone.
 void translation::mend() {
-  const auto most = said_number("model.prompt_lookup_max", model_config{}.prompt_lookup_max);
-  const auto least = said_number("model.prompt_lookup_min", model_config{}.prompt_lookup_min);
+  const auto most = number_setting("model.prompt_lookup_max", model_config{}.prompt_lookup_max);
+  const auto least = number_setting("model.prompt_lookup_min", model_config{}.prompt_lookup_min);
   if (least > most)
-    set(said_.contains("model.prompt_lookup_min") ? "model.prompt_lookup_max"
-                                                  : "model.prompt_lookup_min",
-        fmt::format("{}", said_.contains("model.prompt_lookup_min") ? least : most));
-  if (said_number("gateway.processes", 1) > 1 && !said_.contains("gateway.admin")) {
+    set(settings_.contains("model.prompt_lookup_min") ? "model.prompt_lookup_max"
+                                                      : "model.prompt_lookup_min",
+        fmt::format("{}", settings_.contains("model.prompt_lookup_min") ? least : most));
+  if (number_setting("gateway.processes", 1) > 1 && !settings_.contains("gateway.admin")) {
     const auto& port = port_.empty() ? std::string(from_.port) : port_;
     const auto number = std::stoul(port);
     set("gateway.admin",
@@ -154,7 +154,7 @@ void translation::mend() {
   }
   for (const auto& [key, change] : wishes_.changes) {
     if (change.value.empty())
-      said_.erase(key);
+      settings_.erase(key);
     else
       set(key, change.value);
     note(fmt::format("{}{}: {}", key, change.value.empty() ? " is left out" : "", change.why));
@@ -209,7 +209,7 @@ void translation::write_model() {
     note(fmt::format("model.path {}: nothing of this machine is mounted there; give the directory "
                      "(--model)",
                      path));
-  else if (is_inside && !is_place(path))
+  else if (is_inside && !is_path(path))
     note(fmt::format("model.path {}: a volume is the container tool's own; give the directory "
                      "(--model)",
                      path));
@@ -242,7 +242,7 @@ result<imported_config> translation::write() {
       {"gateway", "gateway"}};
   for (const auto& [lead, table] : tables) {
     std::string keys;
-    for (const auto& [to, value] : said_)
+    for (const auto& [to, value] : settings_)
       if (to.starts_with(fmt::format("{}.", lead)))
         keys += fmt::format("{} = {}\n", to.substr(lead.size() + 1), value);
     if (!keys.empty())
@@ -266,10 +266,10 @@ result<imported_config> import_launch(const launch_line& line, const import_wish
   return made.write();
 }
 
-result<imported_config> import_launch(const std::vector<std::string>& words,
+result<imported_config> import_launch(const std::vector<std::string>& args,
                                       const std::string& model, const std::string& name,
                                       bool keeps_names) {
-  auto line = read_launch_line(words);
+  auto line = read_launch_line(args);
   if (!line)
     return line.error();
   import_wishes wishes;

@@ -38,8 +38,8 @@ struct import_wishes {
 // Settings that the command omits keep our defaults. Errors: bad_config (it starts none of these
 // servers, names no model, or has an invalid value; the message names the option).
 result<imported_config> import_launch(const launch_line& line, const import_wishes& wishes);
-// `words`: the whole command, as split by a shell.
-result<imported_config> import_launch(const std::vector<std::string>& words,
+// `args`: the whole command, as split by a shell.
+result<imported_config> import_launch(const std::vector<std::string>& args,
                                       const std::string& model, const std::string& name,
                                       bool keeps_names = true);
 

@@ -19,34 +19,34 @@ std::string_view base_of(std::string_view path) {
   return path.substr(path.rfind('/') + 1);
 }
 
-bool is_python(std::string_view word) {
-  const auto base = base_of(word);
+bool is_python(std::string_view arg) {
+  const auto base = base_of(arg);
   return base.starts_with("python") &&
          base.find_first_not_of("0123456789.", 6) == std::string_view::npos;
 }
 
-bool is_assignment(std::string_view word) {
-  const auto equals = word.find('=');
-  return equals != word.npos && equals > 0 && !std::isdigit(static_cast<unsigned char>(word[0])) &&
-         std::all_of(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(equals), [](char c) {
+bool is_assignment(std::string_view arg) {
+  const auto equals = arg.find('=');
+  return equals != arg.npos && equals > 0 && !std::isdigit(static_cast<unsigned char>(arg[0])) &&
+         std::all_of(arg.begin(), arg.begin() + static_cast<std::ptrdiff_t>(equals), [](char c) {
            return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
          });
 }
 
-bool is_container_tool(std::string_view word) {
-  const auto base = base_of(word);
+bool is_container_tool(std::string_view arg) {
+  const auto base = base_of(arg);
   return base == "docker" || base == "podman" || base == "nerdctl";
 }
 
-bool is_shell(std::string_view word) {
-  const auto base = base_of(word);
+bool is_shell(std::string_view arg) {
+  const auto base = base_of(arg);
   return base == "sh" || base == "bash" || base == "dash" || base == "zsh";
 }
 
 // Programs that start another one, and those of their options that take a value.
 struct wrapper {
   std::string_view program, with_values;
-  bool has_first_word = false; // "run" of `uv run`
+  bool has_subcommand = false; // "run" of `uv run`
 };
 constexpr wrapper wrappers[] = {
     {"env", " -u --unset -C --chdir "},
@@ -62,9 +62,9 @@ constexpr wrapper wrappers[] = {
     {"poetry", "", true},
 };
 
-const wrapper* wrapper_of(std::string_view word) {
+const wrapper* wrapper_of(std::string_view arg) {
   const auto* found = std::find_if(std::begin(wrappers), std::end(wrappers),
-                                   [&](const wrapper& w) { return w.program == base_of(word); });
+                                   [&](const wrapper& w) { return w.program == base_of(arg); });
   return found == std::end(wrappers) ? nullptr : found;
 }
 
@@ -89,31 +89,31 @@ constexpr server servers[] = {
     {"tritonserver", launcher::triton},
 };
 
-using words_view = std::span<const std::string>;
+using args_view = std::span<const std::string>;
 
 // Drops the options of the wrapper itself.
-words_view without_options(words_view words, std::string_view with_values) {
-  while (!words.empty() && words[0].size() > 1 && words[0][0] == '-') {
-    const bool has_value = with_values.find(" " + words[0] + " ") != with_values.npos;
-    words = words.subspan(std::min<std::size_t>(has_value ? 2 : 1, words.size()));
+args_view without_options(args_view args, std::string_view with_values) {
+  while (!args.empty() && args[0].size() > 1 && args[0][0] == '-') {
+    const bool has_value = with_values.find(" " + args[0] + " ") != with_values.npos;
+    args = args.subspan(std::min<std::size_t>(has_value ? 2 : 1, args.size()));
   }
-  return words;
+  return args;
 }
 
-std::optional<launch_line> as_server(words_view words) {
-  const bool is_module = is_python(words[0]);
+std::optional<launch_line> as_server(args_view args) {
+  const bool is_module = is_python(args[0]);
   if (is_module) {
-    words = without_options(words.subspan(1), " -X -W ");
+    args = without_options(args.subspan(1), " -X -W ");
     // `-m` is the last of Python's own options: the module's follow it.
-    const auto* last = words.data();
-    if (words.empty() || *(last - 1) != "-m")
+    const auto* last = args.data();
+    if (args.empty() || *(last - 1) != "-m")
       return std::nullopt;
   }
-  const auto name = is_module ? std::string_view(words[0]) : base_of(words[0]);
+  const auto name = is_module ? std::string_view(args[0]) : base_of(args[0]);
   for (const auto& s : servers) {
     if (s.is_module != is_module || s.program != name)
       continue;
-    auto rest = words.subspan(1);
+    auto rest = args.subspan(1);
     if (!s.first.empty()) {
       if (rest.empty() || rest[0] != s.first)
         continue;
@@ -121,66 +121,66 @@ std::optional<launch_line> as_server(words_view words) {
     }
     launch_line line;
     line.program = s.is;
-    line.words.assign(rest.begin(), rest.end());
+    line.args.assign(rest.begin(), rest.end());
     return line;
   }
   return std::nullopt;
 }
 
-error none_of_them(words_view words) {
+error none_of_them(args_view args) {
   constexpr std::size_t shown_max = 3;
   return fail(errc::bad_config, "'{}' starts none of: {}",
-              fmt::join(words.first(std::min(shown_max, words.size())), " "), readable);
+              fmt::join(args.first(std::min(shown_max, args.size())), " "), readable);
 }
 
-result<launch_line> read_wrapped(words_view words, std::size_t depth);
+result<launch_line> read_wrapped(args_view args, std::size_t depth);
 
 // `sh -c "pip install x && vllm serve ..."`: the first command in it that starts a server.
-result<launch_line> read_shell(words_view words, std::size_t depth) {
-  const auto command = std::find_if(words.begin(), words.end(), [](const std::string& w) {
+result<launch_line> read_shell(args_view args, std::size_t depth) {
+  const auto command = std::find_if(args.begin(), args.end(), [](const std::string& w) {
     return w.size() > 1 && w[0] == '-' && w.back() == 'c';
   });
-  if (command == words.end() || command + 1 == words.end())
-    return none_of_them(words);
+  if (command == args.end() || command + 1 == args.end())
+    return none_of_them(args);
   auto commands = split_shell(*(command + 1));
   if (!commands)
     return commands.error();
   for (const auto& one : *commands)
     if (auto line = read_wrapped(one, depth + 1))
       return line;
-  return none_of_them(words);
+  return none_of_them(args);
 }
 
-result<launch_line> read_wrapped(words_view words, std::size_t depth) {
+result<launch_line> read_wrapped(args_view args, std::size_t depth) {
   std::map<std::string, std::string> variables;
-  const auto all = words;
-  while (!words.empty() && depth <= wrappings_max) {
-    if (is_assignment(words[0])) {
-      const auto equals = words[0].find('=');
-      variables[words[0].substr(0, equals)] = words[0].substr(equals + 1);
-      words = words.subspan(1);
+  const auto all = args;
+  while (!args.empty() && depth <= wrappings_max) {
+    if (is_assignment(args[0])) {
+      const auto equals = args[0].find('=');
+      variables[args[0].substr(0, equals)] = args[0].substr(equals + 1);
+      args = args.subspan(1);
       continue;
     }
-    const auto* around = wrapper_of(words[0]);
+    const auto* around = wrapper_of(args[0]);
     if (!around)
       break;
-    words = without_options(words.subspan(1), around->with_values);
-    if (around->has_first_word) {
-      if (words.empty() || words[0] != "run")
+    args = without_options(args.subspan(1), around->with_values);
+    if (around->has_subcommand) {
+      if (args.empty() || args[0] != "run")
         break;
-      words = without_options(words.subspan(1), around->with_values);
+      args = without_options(args.subspan(1), around->with_values);
     }
   }
-  if (words.empty() || depth > wrappings_max)
+  if (args.empty() || depth > wrappings_max)
     return none_of_them(all);
   auto line = [&]() -> result<launch_line> {
-    if (is_shell(words[0]))
-      return read_shell(words, depth);
-    if (is_container_tool(words[0]))
-      return start_line::read_container(words.subspan(1));
-    if (auto server = as_server(words))
+    if (is_shell(args[0]))
+      return read_shell(args, depth);
+    if (is_container_tool(args[0]))
+      return start_line::read_container(args.subspan(1));
+    if (auto server = as_server(args))
       return *std::move(server);
-    return none_of_them(words);
+    return none_of_them(args);
   }();
   if (line)
     line->variables.merge(variables); // the innermost assignment wins
@@ -189,15 +189,15 @@ result<launch_line> read_wrapped(words_view words, std::size_t depth) {
 
 } // namespace
 
-bool is_launch_word(std::string_view word) noexcept {
-  return is_python(word) || is_container_tool(word) || is_shell(word) || wrapper_of(word) ||
-         is_assignment(word) ||
+bool is_launch_program(std::string_view arg) noexcept {
+  return is_python(arg) || is_container_tool(arg) || is_shell(arg) || wrapper_of(arg) ||
+         is_assignment(arg) ||
          std::any_of(std::begin(servers), std::end(servers),
-                     [&](const server& s) { return !s.is_module && s.program == base_of(word); });
+                     [&](const server& s) { return !s.is_module && s.program == base_of(arg); });
 }
 
-result<launch_line> read_launch_line(std::span<const std::string> words) {
-  return read_wrapped(words, 0);
+result<launch_line> read_launch_line(std::span<const std::string> args) {
+  return read_wrapped(args, 0);
 }
 
 std::string launch_line::outside(const std::string& path) const {
@@ -237,13 +237,13 @@ launch_address launch_line::reached_at(std::string host, std::string port) const
 
 result<std::vector<std::vector<std::string>>> split_shell(std::string_view text) {
   std::vector<std::vector<std::string>> commands(1);
-  std::string word;
+  std::string arg;
   bool in_word = false;
   char quote = 0;
   const auto end_word = [&] {
     if (in_word)
-      commands.back().push_back(std::move(word));
-    word.clear();
+      commands.back().push_back(std::move(arg));
+    arg.clear();
     in_word = false;
   };
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -253,23 +253,23 @@ result<std::vector<std::vector<std::string>>> split_shell(std::string_view text)
       if (text[i] == '\n')
         continue; // a line continuation
       if (quote == '"' && std::string_view("\"\\$`").find(text[i]) == std::string_view::npos)
-        word += c;
-      word += text[i];
+        arg += c;
+      arg += text[i];
       in_word = true;
     } else if (quote) {
       if (c == quote)
         quote = 0;
       else
-        word += c;
+        arg += c;
     } else if (c == '"' || c == '\'') {
       quote = c;
       in_word = true;
     } else if (c == ' ' || c == '\t' || c == '\r') {
       end_word();
     } else if (c == '>' || c == '<') { // "2>&1", ">> log": a redirection
-      if (word.find_first_not_of("0123456789") != word.npos)
+      if (arg.find_first_not_of("0123456789") != arg.npos)
         end_word();
-      word.clear();
+      arg.clear();
       in_word = false;
       const auto target = std::min(text.find_first_not_of("<>& \t", i), text.size());
       i = std::min(text.find_first_of(" \t\r\n;&|<>", target), text.size()) - 1;
@@ -280,7 +280,7 @@ result<std::vector<std::vector<std::string>>> split_shell(std::string_view text)
     } else if (c == '#' && !in_word) {
       i = std::min(text.find('\n', i), text.size()) - 1;
     } else {
-      word += c;
+      arg += c;
       in_word = true;
     }
   }

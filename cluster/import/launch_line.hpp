@@ -46,7 +46,7 @@ struct launch_env_file {
 
 struct launch_line {
   launcher program = launcher::vllm;
-  std::vector<std::string> words;               // after the program
+  std::vector<std::string> args;                // after the program
   std::map<std::string, std::string> variables; // of the environment
   std::map<std::string, std::string> defaults;  // of the image, for variables that are not set
   std::vector<launch_env_file> env_files;       // launch_files.hpp reads them
@@ -66,11 +66,11 @@ struct launch_line {
 };
 
 // Whether a command that begins with this word can be read: "vllm", "docker", "A=b", ...
-bool is_launch_word(std::string_view word) noexcept;
+bool is_launch_program(std::string_view arg) noexcept;
 
-// `words`: the whole command, as split by a shell. Errors: bad_config (it starts none of these
+// `args`: the whole command, as split by a shell. Errors: bad_config (it starts none of these
 // servers; the message lists the supported ones).
-result<launch_line> read_launch_line(std::span<const std::string> words);
+result<launch_line> read_launch_line(std::span<const std::string> args);
 
 // Splits a text into commands and words as a shell does, without expansion. Errors: bad_config (a
 // quote is not closed).
@@ -100,7 +100,7 @@ launch_port port_of(std::string_view text);
 // Parses "/models:/data:ro"; none for a volume without a source.
 std::optional<launch_mount> mount_of(std::string_view text);
 // Parses `docker run ...` without its first word. Errors: bad_config.
-result<launch_line> read_container(std::span<const std::string> words);
+result<launch_line> read_container(std::span<const std::string> args);
 
 } // namespace start_line
 

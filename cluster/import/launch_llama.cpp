@@ -35,10 +35,10 @@ constexpr option llama_options[] = {
     {"--top-p", kind::real, "sampling.top_p"},
     {"--min-p", kind::real, "sampling.min_p"},
     {"--repeat-penalty", kind::real, "sampling.repetition_penalty"},
-    {"-ctk --cache-type-k", kind::word, "model.kv_cache_dtype", 0, 0,
+    {"-ctk --cache-type-k", kind::choice, "model.kv_cache_dtype", 0, 0,
      "f32 f16 bf16=f16 q8_0 q4_0=q8_0 q4_1=q8_0 iq4_nl=q8_0 q5_0=q8_0 q5_1=q8_0"},
     {"-ctv --cache-type-v", kind::without_a_value, "values have the type of keys: --cache-type-k"},
-    {"--pooling", kind::word, "model.pooling", 0, 0, "mean cls last none= rank="},
+    {"--pooling", kind::choice, "model.pooling", 0, 0, "mean cls last none= rank="},
     {"-sm --split-mode", kind::stages},
     {"--cache-prompt", kind::on, "model.enable_prefix_caching"},
     {"--no-cache-prompt", kind::off, "model.enable_prefix_caching"},
@@ -58,11 +58,11 @@ constexpr option llama_options[] = {
     {"-e --escape --no-escape -sp --special --spm-infill --prefill-assistant "
      "--no-prefill-assistant --skip-chat-parsing --no-skip-chat-parsing --reasoning-preserve "
      "--no-reasoning-preserve",
-     kind::without, why::requests_say},
+     kind::without, why::requests_set},
     {"-r --reverse-prompt --keep --grammar --grammar-file -j --json-schema -jf "
      "--json-schema-file -l --logit-bias -s --seed --chat-template-kwargs --reasoning-effort",
-     kind::without_a_value, why::requests_say},
-    {"--ignore-eos", kind::without, why::requests_say},
+     kind::without_a_value, why::requests_set},
+    {"--ignore-eos", kind::without, why::requests_set},
     {"--presence-penalty --frequency-penalty --typical --typical-p", kind::without_a_value,
      "REQUESTS SET IT: [model.sampling] has no such default"},
     {"--samplers --sampler-seq --sampling-seq --repeat-last-n", kind::without_a_value, samplers},

@@ -19,7 +19,7 @@ enum class kind {
   tokens, // the same, also as 32k (times 1000) and 32K (times 1024)
   unless, // a number; -1 and 0 mean the server's own choice, and keep our default
   gib,    // a number of GiB
-  word,   // one of `words`, each with its name here; "x=" is the default and is omitted
+  choice, // one of `choices`, each with its name here; "x=" is the default and is omitted
   dtype,  // the same for weight types, which only device engines support
   text,   // copied
   real,   // a fractional number
@@ -32,7 +32,7 @@ enum class kind {
   port,
   key,
   sampling,        // vLLM's --override-generation-config: a JSON object
-  guesses,         // vLLM's --speculative-config
+  speculative,     // vLLM's --speculative-config
   metrics_port,    // a port for Prometheus only
   stages,          // llama.cpp's --split-mode
   gpu_layers,      // llama.cpp's --n-gpu-layers
@@ -48,7 +48,7 @@ struct option {
   kind is;
   std::string_view to = {}; // "model.tensor_parallel_size"; for an option that is left out: why
   std::uint64_t least = 0, most = 0;
-  std::string_view words = {}; // "half=float16 ..."; "x" is "x=x"
+  std::string_view choices = {}; // "half=float16 ..."; "x" is "x=x"
 };
 
 struct dialect {
@@ -56,7 +56,7 @@ struct dialect {
   std::string_view host; // default address; empty: all
   std::string_view port;
   std::string_view variables; // prefix of its environment variables; "-": none are read
-  bool takes_beginnings;      // whether a unique prefix of an option's name is accepted
+  bool accepts_prefixes;      // whether a unique prefix of an option's name is accepted
   std::span<const option> options;
 };
 
@@ -104,7 +104,7 @@ inline constexpr std::string_view no_experts = "experts are placed with their la
 inline constexpr std::string_view no_mamba = "no model with states of Mamba is served";
 inline constexpr std::string_view whole = "prompts and answers are computed by the same shards";
 inline constexpr std::string_view no_hooks = "no third-party code runs in the server";
-inline constexpr std::string_view requests_say = "requests set it";
+inline constexpr std::string_view requests_set = "requests set it";
 inline constexpr std::string_view grammar = "answers under constraints have one implementation";
 inline constexpr std::string_view start_up = "shards report when they are ready";
 inline constexpr std::string_view debugging = "it is for measuring that server";

@@ -2,8 +2,8 @@
 // TorchServe's ts/arg_parser.py; Triton's src/command_line_parser.cc.
 #include "cluster/config/config_repository.hpp"
 #include "cluster/config/imported_config.hpp"
+#include "cluster/import/launch_args.hpp"
 #include "cluster/import/launch_import.hpp"
-#include "cluster/import/launch_words.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -40,7 +40,7 @@ constexpr std::string_view traced = "gateway.otlp_endpoint is where spans go";
 
 constexpr option triton_options[] = {
     {"--model-repository --model-store", kind::several, "repository"},
-    {"--model-control-mode", kind::word, "control_mode", 0, 0, "none poll explicit"},
+    {"--model-control-mode", kind::choice, "control_mode", 0, 0, "none poll explicit"},
     {"--repository-poll-secs", kind::number, "poll_seconds", 1, 86'400},
     {"--load-model", kind::several, "load_models"},
     {"--http-port", kind::port, "http_port"},
@@ -48,8 +48,8 @@ constexpr option triton_options[] = {
     {"--grpc-port", kind::port, "grpc_port"},
     {"--grpc-address", kind::host, "grpc_address"},
     {"--metrics-port", kind::port, "metrics_port"},
-    {"--allow-grpc", kind::word, "allow_grpc", 0, 0, "true false 1=true 0=false"},
-    {"--allow-metrics", kind::word, "allow_metrics", 0, 0, "true false 1=true 0=false"},
+    {"--allow-grpc", kind::choice, "allow_grpc", 0, 0, "true false 1=true 0=false"},
+    {"--allow-metrics", kind::choice, "allow_metrics", 0, 0, "true false 1=true 0=false"},
     {"--exit-timeout-secs", kind::number, "shutdown_timeout", 0, 86'400},
     {"--http-thread-count", kind::number, "threads", 1, 64},
     {"--allow-http", kind::without_a_value, "gateway.http is always there"},
@@ -112,28 +112,28 @@ public:
   result<triton_line> read();
 
 private:
-  result<void> take(const said_option& said);
+  result<void> take(const parsed_option& parsed);
   result<void> write();
   // The address of this listener for clients: "0.0.0.0:8000".
   std::string address(const std::string& host, const std::string& port);
-  std::string said(const std::string& key, const std::string& otherwise) const {
-    const auto it = said_.find(key);
-    return it == said_.end() ? otherwise : it->second;
+  std::string setting(const std::string& key, const std::string& otherwise) const {
+    const auto it = settings_.find(key);
+    return it == settings_.end() ? otherwise : it->second;
   }
 
   const launch_line& line_;
-  std::map<std::string, std::string> said_;
+  std::map<std::string, std::string> settings_;
   std::vector<std::string> loaded_;
   bool is_open_ = false;
   triton_line out_;
 };
 
-error wrong(const said_option& said, std::string_view needed) {
-  return fail_param(errc::bad_config, said.name, "{} is '{}': {} is needed", said.name,
-                    said.values.front(), needed);
+error wrong(const parsed_option& parsed, std::string_view needed) {
+  return fail_param(errc::bad_config, parsed.name, "{} is '{}': {} is needed", parsed.name,
+                    parsed.values.front(), needed);
 }
 
-result<void> triton_translation::take(const said_option& one) {
+result<void> triton_translation::take(const parsed_option& one) {
   if (!one.what || is_bare(one.what->is) || one.what->is == kind::without_a_value) {
     out_.notes.push_back(left_out(triton, one));
     return {};
@@ -162,16 +162,16 @@ result<void> triton_translation::take(const said_option& one) {
     return wrong(one, "a port");
   if (o.is == kind::number && (!is_number || number < o.least || number > o.most))
     return wrong(one, fmt::format("a number from {} to {}", o.least, o.most));
-  if (o.is == kind::word) {
-    for (const auto word : split(o.words))
-      if (word.substr(0, word.find('=')) == value)
-        said_[std::string(o.to)] =
-            word.substr(word.find('=') == word.npos ? 0 : word.find('=') + 1);
-    if (!said_.contains(std::string(o.to)))
-      return wrong(one, fmt::format("one of {}", o.words));
+  if (o.is == kind::choice) {
+    for (const auto arg : split(o.choices))
+      if (arg.substr(0, arg.find('=')) == value)
+        settings_[std::string(o.to)] =
+            arg.substr(arg.find('=') == arg.npos ? 0 : arg.find('=') + 1);
+    if (!settings_.contains(std::string(o.to)))
+      return wrong(one, fmt::format("one of {}", o.choices));
     return {};
   }
-  said_[std::string(o.to)] = o.is == kind::text ? line_.outside(value) : value;
+  settings_[std::string(o.to)] = o.is == kind::text ? line_.outside(value) : value;
   return {};
 }
 
@@ -184,32 +184,33 @@ std::string triton_translation::address(const std::string& host, const std::stri
 }
 
 result<void> triton_translation::write() {
-  const auto control = said("control_mode", "none");
+  const auto control = setting("control_mode", "none");
   if (!loaded_.empty() && control != "explicit")
     return fail(errc::bad_config, "--load-model is for --model-control-mode=explicit");
-  if (const auto grace = said("shutdown_timeout", ""); !grace.empty())
+  if (const auto grace = setting("shutdown_timeout", ""); !grace.empty())
     out_.tables += fmt::format("\n[cluster]\nshutdown_timeout = {}\n", grace);
   // Triton's default is all addresses.
-  const auto host = said("http_address", "0.0.0.0");
-  out_.tables += fmt::format("\n[gateway]\nhttp = {}\n", address(host, said("http_port", "8000")));
-  if (said("allow_grpc", "true") == "true")
-    out_.tables += fmt::format("kserve_grpc = {}\n",
-                               address(said("grpc_address", "0.0.0.0"), said("grpc_port", "8001")));
-  if (said("allow_metrics", "true") == "true")
-    out_.tables += fmt::format("admin = \"127.0.0.1:{}\"\n", said("metrics_port", "8002"));
+  const auto host = setting("http_address", "0.0.0.0");
+  out_.tables +=
+      fmt::format("\n[gateway]\nhttp = {}\n", address(host, setting("http_port", "8000")));
+  if (setting("allow_grpc", "true") == "true")
+    out_.tables += fmt::format("kserve_grpc = {}\n", address(setting("grpc_address", "0.0.0.0"),
+                                                             setting("grpc_port", "8001")));
+  if (setting("allow_metrics", "true") == "true")
+    out_.tables += fmt::format("admin = \"127.0.0.1:{}\"\n", setting("metrics_port", "8002"));
   if (is_open_) {
     out_.tables += "allow_unauthenticated = true\n";
     out_.notes.emplace_back("gateway.allow_unauthenticated: any client that reaches the address "
                             "may send requests, as before");
   }
   for (const auto* key : {"tls_certificate", "tls_key"})
-    if (const auto file = said(key, ""); !file.empty())
+    if (const auto file = setting(key, ""); !file.empty())
       out_.tables += fmt::format("{} = {}\n", key, toml_string(file));
-  if (const auto threads = said("threads", ""); !threads.empty())
+  if (const auto threads = setting("threads", ""); !threads.empty())
     out_.tables += fmt::format("threads = {}\n", threads);
   out_.tables += fmt::format("\n[model_repository]\npath = {}\ncontrol_mode = \"{}\"\n",
                              toml_string(out_.repository), control);
-  if (const auto seconds = said("poll_seconds", ""); !seconds.empty() && control == "poll")
+  if (const auto seconds = setting("poll_seconds", ""); !seconds.empty() && control == "poll")
     out_.tables += fmt::format("poll_seconds = {}\n", seconds);
   if (!loaded_.empty())
     out_.tables += fmt::format("load_models = [{}]\n", fmt::join(loaded_, ", "));
@@ -218,13 +219,13 @@ result<void> triton_translation::write() {
 
 result<triton_line> triton_translation::read() {
   out_.notes = line_.notes;
-  auto words = read_words(triton, line_.words);
-  if (!words)
-    return words.error();
-  if (!words->others.empty())
+  auto args = parse_args(triton, line_.args);
+  if (!args)
+    return args.error();
+  if (!args->others.empty())
     return fail(errc::bad_config, "'{}' belongs to no option of tritonserver",
-                words->others.front());
-  for (const auto& one : words->options)
+                args->others.front());
+  for (const auto& one : args->options)
     if (auto ok = take(one); !ok)
       return ok.error();
   if (out_.repository.empty())
@@ -262,12 +263,12 @@ void note_variables(const launch_line& line, std::string_view read,
 result<torchserve_line> read_torchserve_line(const launch_line& line) {
   torchserve_line out;
   out.notes = line.notes;
-  auto words = start_line::read_words(start_line::torchserve, line.words);
-  if (!words)
-    return words.error();
-  if (!words->others.empty())
-    return fail(errc::bad_config, "'{}' belongs to no option of torchserve", words->others.front());
-  for (const auto& one : words->options) {
+  auto args = start_line::parse_args(start_line::torchserve, line.args);
+  if (!args)
+    return args.error();
+  if (!args->others.empty())
+    return fail(errc::bad_config, "'{}' belongs to no option of torchserve", args->others.front());
+  for (const auto& one : args->options) {
     if (one.what && one.what->is == start_line::kind::off)
       return fail(errc::bad_config, "{} starts no server", one.name);
     if (!one.what || one.what->is == start_line::kind::without ||

@@ -26,18 +26,18 @@ std::optional<double> real_of(std::string_view text) {
 std::optional<error> translation::read() {
   out_.notes = line_.notes;
   gpus_ = line_.gpus;
-  auto said = read_words(from_, line_.words);
-  if (!said)
-    return said.error();
+  auto parsed = parse_args(from_, line_.args);
+  if (!parsed)
+    return parsed.error();
   read_variables();
-  for (const auto& one : said->options)
+  for (const auto& one : parsed->options)
     if (!first_)
       take(one);
-  for (const auto& word : said->others)
+  for (const auto& arg : parsed->others)
     if (model_.empty() && line_.program == launcher::vllm)
-      model_ = word;
+      model_ = arg;
     else
-      refuse(word, "is one word too many: the model is " + model_);
+      refuse(arg, "is one word too many: the model is " + model_);
   return first_;
 }
 
@@ -77,20 +77,20 @@ void translation::read_variable(const std::string& name, const std::string& valu
   take({o, name, is_bare(o->is) ? std::vector<std::string>() : std::vector{value}});
 }
 
-void translation::take(const said_option& said) {
-  if (!said.what)
-    return note(left_out(from_, said));
-  const auto& o = *said.what;
+void translation::take(const parsed_option& parsed) {
+  if (!parsed.what)
+    return note(left_out(from_, parsed));
+  const auto& o = *parsed.what;
   switch (o.is) {
   case kind::name:
-    return take_names(said.name, said.values);
+    return take_names(parsed.name, parsed.values);
   case kind::without:
   case kind::without_a_value:
   case kind::without_values:
   case kind::several:
-    return note(left_out(from_, said));
+    return note(left_out(from_, parsed));
   default:
-    return take_value(o, said.name, said.values.empty() ? "" : said.values.front());
+    return take_value(o, parsed.name, parsed.values.empty() ? "" : parsed.values.front());
   }
 }
 
@@ -103,8 +103,8 @@ void translation::take_value(const option& o, const std::string& name, const std
     return take_number(o, name, value);
   case kind::real:
     return take_real(o, name, value);
-  case kind::word:
-    return take_word(o, name, value);
+  case kind::choice:
+    return take_choice(o, name, value);
   case kind::dtype:
     return take_dtype(o, name, value);
   case kind::text:
@@ -136,8 +136,8 @@ void translation::take_value(const option& o, const std::string& name, const std
                 "NAME keys.toml` makes one; then gateway.api_keys = \"keys.toml\"");
   case kind::collector:
     return take_collector(o, name, value);
-  case kind::guesses:
-    return take_guesses(name, value);
+  case kind::speculative:
+    return take_speculative(name, value);
   case kind::sampling:
     return take_sampling(name, value);
   case kind::gpu_layers: // 0: llama.cpp uses no GPU
@@ -232,15 +232,15 @@ void translation::take_real(const option& o, const std::string& name, const std:
   set(o.to, fmt::format("{:.6f}", *number));
 }
 
-void translation::take_word(const option& o, const std::string& name, const std::string& value) {
+void translation::take_choice(const option& o, const std::string& name, const std::string& value) {
   std::vector<std::string_view> known;
-  for (const auto word : split(o.words)) {
-    const auto equals = std::min(word.find('='), word.size());
-    const auto theirs = word.substr(0, equals);
+  for (const auto choice : split(o.choices)) {
+    const auto equals = std::min(choice.find('='), choice.size());
+    const auto theirs = choice.substr(0, equals);
     known.push_back(theirs);
     if (theirs != value)
       continue;
-    const auto here = equals == word.size() ? theirs : word.substr(equals + 1);
+    const auto here = equals == choice.size() ? theirs : choice.substr(equals + 1);
     if (here.empty())
       return note(fmt::format("{} {} is left out: there is no such {} here", name, value, o.to));
     if (here == "q8_0" && value != "q8_0")
@@ -252,18 +252,18 @@ void translation::take_word(const option& o, const std::string& name, const std:
 
 // Only device engines support a weight type of their own.
 void translation::take_dtype(const option& o, const std::string& name, const std::string& value) {
-  take_word(o, name, value);
-  const auto it = said_.find(std::string(o.to));
-  if (it == said_.end() || it->second == "\"auto\"" || wishes_.machine.gpus > 0)
+  take_choice(o, name, value);
+  const auto it = settings_.find(std::string(o.to));
+  if (it == settings_.end() || it->second == "\"auto\"" || wishes_.machine.gpus > 0)
     return;
-  said_.erase(it);
+  settings_.erase(it);
   note(fmt::format("{} {} is left out: this machine's engine computes with the types of the "
                    "model's file",
                    name, value));
 }
 
 // {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4}; JSON is valid YAML.
-void translation::take_guesses(const std::string& name, const std::string& value) {
+void translation::take_speculative(const std::string& name, const std::string& value) {
   try { // the boundary to yaml-cpp, which throws
     const auto root = YAML::Load(value);
     if (!root.IsMap())

@@ -2,8 +2,8 @@
 // start commands.
 #pragma once
 
+#include "cluster/import/launch_args.hpp"
 #include "cluster/import/launch_import.hpp"
-#include "cluster/import/launch_words.hpp"
 
 #include <map>
 #include <optional>
@@ -28,25 +28,27 @@ public:
 private:
   void read_variables();
   void read_variable(const std::string& name, const std::string& value);
-  void take(const said_option& said);
+  void take(const parsed_option& parsed);
   void take_value(const option& o, const std::string& name, const std::string& value);
   void take_number(const option& o, const std::string& name, const std::string& value);
   void take_real(const option& o, const std::string& name, const std::string& value);
-  void take_word(const option& o, const std::string& name, const std::string& value);
+  void take_choice(const option& o, const std::string& name, const std::string& value);
   void take_dtype(const option& o, const std::string& name, const std::string& value);
   void take_port(const option& o, const std::string& name, const std::string& value);
   void take_collector(const option& o, const std::string& name, const std::string& value);
   void take_names(const std::string& name, std::vector<std::string> values);
-  void take_guesses(const std::string& name, const std::string& value);
+  void take_speculative(const std::string& name, const std::string& value);
   void take_sampling(const std::string& name, const std::string& value);
   void place_on_devices();
   void mend();
   void write_model();
   void write_address();
   void set_aliases(const std::vector<std::string>& had);
-  std::uint64_t said_number(const char* to, std::uint64_t otherwise) const;
+  std::uint64_t number_setting(const char* to, std::uint64_t otherwise) const;
   // `to`: table.key. A later value replaces an earlier one.
-  void set(std::string_view to, std::string value) { said_[std::string(to)] = std::move(value); }
+  void set(std::string_view to, std::string value) {
+    settings_[std::string(to)] = std::move(value);
+  }
   void note(std::string text) { out_.notes.push_back(std::move(text)); }
   void refuse(const std::string& name, const std::string& why) {
     if (!first_)
@@ -56,7 +58,7 @@ private:
   const launch_line& line_;
   const import_wishes& wishes_;
   const dialect& from_;
-  std::map<std::string, std::string> said_;
+  std::map<std::string, std::string> settings_;
   std::string model_, name_, host_, port_, gpus_;
   std::vector<std::string> served_names_; // the first is the model's name
   std::vector<std::string> devices_;

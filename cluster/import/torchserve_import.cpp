@@ -199,7 +199,7 @@ std::string model_table(const std::string& model, const std::string& name) {
   return fmt::format("\n[model]\nname = {}\npath = {}\n", toml_string(name), toml_string(model));
 }
 
-std::string beginning(std::string_view file, const imported_config& of) {
+std::string header_of(std::string_view file, const imported_config& of) {
   auto toml = fmt::format("# Made of TorchServe's {} by `cluster import`.\n", file);
   for (const auto& note : of.notes)
     toml += toml_comment(note);
@@ -208,7 +208,7 @@ std::string beginning(std::string_view file, const imported_config& of) {
 
 // The handler's default for the number of generated tokens.
 std::optional<std::uint32_t> tokens_of(yaml_reader& in, imported_config& out) {
-  if (const auto said = in.root()["handler"]; !said || !said.IsMap())
+  if (const auto handler_node = in.root()["handler"]; !handler_node || !handler_node.IsMap())
     return std::nullopt;
   const auto handler = in.map("handler");
   const auto length = in.number(handler, "max_length", 1u << 24);
@@ -258,7 +258,7 @@ result<imported_config> translate(yaml_reader& in, const std::string& model,
   }
   if (in.refusal())
     return *in.refusal();
-  out.toml = beginning("model-config.yaml", out) + model_table(model, name);
+  out.toml = header_of("model-config.yaml", out) + model_table(model, name);
   if (workers > 1)
     out.toml += fmt::format("replicas = {}  # minWorkers\n", workers);
   out.toml += fmt::format("pipeline_parallel_size = {}\ntensor_parallel_size = {}\n",
@@ -311,13 +311,13 @@ result<imported_config> import_torchserve_handler(std::string_view yaml,
       "python3",     "-m", "baton_worker.torchserve", handler.file, "--model-yaml-config",
       handler.config};
   auto& s = worker.settings = *std::move(settings);
-  const auto otherwise = [](auto& value, const std::optional<std::uint32_t>& server_says) {
-    value = value ? value : server_says;
+  const auto otherwise = [](auto& value, const std::optional<std::uint32_t>& server_default) {
+    value = value ? value : server_default;
   };
   otherwise(s.job_queue_size, server.job_queue_size);
   otherwise(s.response_timeout, server.response_timeout);
   otherwise(s.startup_timeout, server.startup_timeout);
-  out.toml = beginning("model-config.yaml", out) + model_table(model, name) +
+  out.toml = header_of("model-config.yaml", out) + model_table(model, name) +
              workers_of_server(server) + gateway_of(server) + store_of(server) + "\n" +
              worker_table(worker);
   return out;
@@ -328,7 +328,7 @@ imported_config import_torchserve_server(const std::string& model, const std::st
   const auto server = guarded(asked);
   imported_config out;
   out.notes = server.notes;
-  out.toml = beginning("config.properties", out) + model_table(model, name) +
+  out.toml = header_of("config.properties", out) + model_table(model, name) +
              workers_of_server(server) + gateway_of(server) + store_of(server);
   return out;
 }

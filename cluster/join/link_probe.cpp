@@ -9,15 +9,15 @@ namespace baton::cluster {
 namespace {
 
 constexpr std::chrono::milliseconds probe_patience{3000};
-constexpr int short_questions = 8, long_questions = 4; // the fastest of each counts
+constexpr int short_requests = 8, long_requests = 4; // the fastest of each counts
 
 // The shortest of `count` round trips; none if an answer has the wrong size.
-std::optional<double> fastest(rpc_client& line, const link_request& r, int count) {
+std::optional<double> fastest(rpc_client& client, const link_request& r, int count) {
   using clock = std::chrono::steady_clock;
   double least = std::numeric_limits<double>::infinity();
   for (int i = 0; i < count; ++i) {
     const auto began = clock::now();
-    const auto answer = line.call(text_of(r), probe_patience);
+    const auto answer = client.call(text_of(r), probe_patience);
     if (!answer || answer->size() != r.bytes)
       return std::nullopt;
     least = std::min(least, std::chrono::duration<double>(clock::now() - began).count());
@@ -29,15 +29,15 @@ std::optional<double> fastest(rpc_client& line, const link_request& r, int count
 
 link_speed measure_link(const std::string& server, const key_pair& own, const std::string& node,
                         const std::string& token) {
-  auto line = rpc_client::open(server, own);
-  if (!line)
+  auto client = rpc_client::open(server, own);
+  if (!client)
     return {};
   link_request r{node, token, 1};
-  if (!fastest(*line, r, 1)) // includes the handshake
+  if (!fastest(*client, r, 1)) // includes the handshake
     return {};
-  const auto round_trip = fastest(*line, r, short_questions);
+  const auto round_trip = fastest(*client, r, short_requests);
   r.bytes = link_bytes_max;
-  const auto whole = fastest(*line, r, long_questions);
+  const auto whole = fastest(*client, r, long_requests);
   if (!round_trip || !whole)
     return {};
   const double sending = std::max(*whole - *round_trip, *whole / 2); // clocks are coarse

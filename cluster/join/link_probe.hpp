@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cluster/config/curve_key.hpp"
-#include "cluster/join/join_book.hpp"
+#include "cluster/join/join_registry.hpp"
 #include "cluster/plan/machine.hpp"
 
 namespace baton::cluster {

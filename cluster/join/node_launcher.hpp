@@ -19,9 +19,9 @@ class node_launcher {
 public:
   using clock = std::chrono::steady_clock;
   // Called from the watching thread when the command has ended; `why` is its last output.
-  using told = std::function<void(const std::string& node, const std::string& why)>;
+  using end_callback = std::function<void(const std::string& node, const std::string& why)>;
 
-  explicit node_launcher(run_dir dir, told ended)
+  explicit node_launcher(run_dir dir, end_callback ended)
       : dir_(std::move(dir)), ended_(std::move(ended)) {}
   ~node_launcher();
 
@@ -51,7 +51,7 @@ private:
   void on_end(const std::string& node, const child_end& how);
 
   run_dir dir_;
-  told ended_;
+  end_callback ended_;
   std::mutex mutex_;
   bool is_stopping_ = false;
   std::map<std::string, one> all_;

@@ -22,23 +22,23 @@ constexpr std::chrono::milliseconds stop_look_interval{100};
 constexpr std::chrono::seconds fetch_grace{20};
 
 // First word of the last line that baton_worker.fetch prints.
-struct fetch_word {
-  std::string_view word;
+struct fetch_status {
+  std::string_view status;
   errc code;
 };
-constexpr std::array fetch_words{fetch_word{"refused", errc::model_not_found},
-                                 fetch_word{"exists", errc::conflict},
-                                 fetch_word{"failed", errc::invalid_request}};
-constexpr std::string_view fetched_word = "fetched";
+constexpr std::array fetch_failures{fetch_status{"refused", errc::model_not_found},
+                                    fetch_status{"exists", errc::conflict},
+                                    fetch_status{"failed", errc::invalid_request}};
+constexpr std::string_view fetched_status = "fetched";
 
 // The exit status is not used: another watcher of this process's children may reap it.
 result<void> outcome_of_fetch(const std::string& last, const std::string& url) {
   const auto space = last.find(' ');
-  const auto word = std::string_view(last).substr(0, space);
-  if (word == fetched_word)
+  const auto status = std::string_view(last).substr(0, space);
+  if (status == fetched_status)
     return {};
-  for (const auto& w : fetch_words)
-    if (w.word == word && space != last.npos)
+  for (const auto& w : fetch_failures)
+    if (w.status == status && space != last.npos)
       return fail(w.code, "{}", last.substr(space + 1));
   return fail(errc::io_failed, "Failed to download archive from: {}: {}", url,
               last.empty() ? "python3 -m baton_worker.fetch printed nothing" : last);
@@ -144,10 +144,10 @@ result<model_archive> archive_intake::read(const std::string& which, bool takes_
 }
 
 result<void> archive_intake::fetch(const std::string& url, const std::string& file) {
-  const auto told = memory_file::create("archive-fetch");
-  if (!told)
-    return told.error();
-  const auto log = fmt::format("/proc/self/fd/{}", told->fd());
+  const auto output = memory_file::create("archive-fetch");
+  if (!output)
+    return output.error();
+  const auto log = fmt::format("/proc/self/fd/{}", output->fd());
   auto ended = std::make_shared<std::promise<void>>();
   const auto pid = children_.start(fetch_command(store_, url, file, log),
                                    [ended](std::int32_t, const child_end&) { ended->set_value(); });

@@ -18,7 +18,7 @@
 namespace baton::cluster {
 
 // Explains why is_archive_name (config_repository.hpp) refuses a name.
-inline constexpr std::string_view archive_name_words =
+inline constexpr std::string_view archive_name_rule =
     "an archive's name is 1 to 64 of [A-Za-z0-9._-], and does not begin with a dot";
 
 class archive_intake {

@@ -27,7 +27,7 @@ result<std::string> text_in(const fs::path& directory, const std::string& name) 
 }
 
 // A string of the manifest; empty if absent.
-std::string word_of(const json& in, const char* key) {
+std::string string_at(const json& in, const char* key) {
   const auto at = in.find(key);
   return at != in.end() && at->is_string() ? at->get<std::string>() : std::string();
 }
@@ -47,19 +47,19 @@ result<model_archive> read(const text_source& source) {
   if (!manifest.is_object() || model == manifest.end() || !model->is_object())
     return no_model_archive(fmt::format("{} has no \"model\"", manifest_file));
   model_archive out;
-  out.model = word_of(*model, "modelName");
-  out.version = word_of(*model, "modelVersion");
-  out.handler = word_of(*model, "handler");
+  out.model = string_at(*model, "modelName");
+  out.version = string_at(*model, "modelVersion");
+  out.handler = string_at(*model, "handler");
   if (!is_name(out.model) || !is_name(out.version))
     return no_model_archive(fmt::format(
         "modelName and modelVersion in {} must be 1 to 64 of [A-Za-z0-9._-]", manifest_file));
-  if (const auto runtime = word_of(manifest, "runtime");
+  if (const auto runtime = string_at(manifest, "runtime");
       !runtime.empty() && !runtime.starts_with("python"))
     return no_model_archive("its runtime is not Python");
-  out.requirements = word_of(*model, "requirementsFile");
+  out.requirements = string_at(*model, "requirementsFile");
   if (!is_inside(out.requirements))
     return no_model_archive("its requirementsFile is outside of it");
-  if (const auto file = word_of(*model, "configFile"); !file.empty()) {
+  if (const auto file = string_at(*model, "configFile"); !file.empty()) {
     if (!is_inside(file))
       return no_model_archive("its configFile is outside of it");
     auto settings = source(file);

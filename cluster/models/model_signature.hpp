@@ -31,8 +31,8 @@ struct file_tensor {
 
 // `kind` is input or output. Errors: bad_config.
 template <class Tensors>
-result<std::vector<gateway::worker_tensor>> told_tensors(const Tensors& from,
-                                                         std::string_view kind) {
+result<std::vector<gateway::worker_tensor>> declared_tensors(const Tensors& from,
+                                                             std::string_view kind) {
   if (from.size() > limits::tensors_max)
     return fail(errc::bad_config, "it has {} {}s, at most {} are served", from.size(), kind,
                 limits::tensors_max);

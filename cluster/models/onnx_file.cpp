@@ -40,10 +40,10 @@ public:
     std::erase_if(inputs_, [this](const value_info& v) {
       return std::binary_search(constants_.begin(), constants_.end(), v.digest);
     });
-    auto inputs = told_tensors(inputs_, "input");
+    auto inputs = declared_tensors(inputs_, "input");
     if (!inputs)
       return inputs.error();
-    auto outputs = told_tensors(outputs_, "output");
+    auto outputs = declared_tensors(outputs_, "output");
     if (!outputs)
       return outputs.error();
     return model_signature{*std::move(inputs), *std::move(outputs)};

@@ -15,8 +15,8 @@ using reader_handle = std::unique_ptr<archive, decltype(&archive_read_free)>;
 constexpr std::size_t read_ahead_bytes = 64u << 10;
 
 error not_readable(archive* from) {
-  const char* said = archive_error_string(from);
-  return no_model_archive(said ? said : "it is neither zip nor tar");
+  const char* text = archive_error_string(from);
+  return no_model_archive(text ? text : "it is neither zip nor tar");
 }
 
 reader_handle new_reader() {
@@ -29,10 +29,10 @@ reader_handle new_reader() {
 
 // Strips a leading "./", as `tar czf m.tar.gz .` writes it. Empty: the name is not usable.
 std::string path_of(archive_entry* entry) {
-  const char* said = archive_entry_pathname(entry);
-  if (said == nullptr)
-    said = archive_entry_pathname_utf8(entry);
-  std::string path(said ? said : "");
+  const char* text = archive_entry_pathname(entry);
+  if (text == nullptr)
+    text = archive_entry_pathname_utf8(entry);
+  std::string path(text ? text : "");
   while (path.starts_with("./"))
     path.erase(0, 2);
   return path;

@@ -44,7 +44,7 @@ scanned_version version_of(const repository_directory& from, std::uint32_t versi
   out.table = made->toml;
   if (const auto policy = read_version_policy(from.model.config, from.name);
       policy && *policy != gateway::version_policy())
-    out.table += fmt::format("version_policy = \"{}\"\n", words_of(*policy));
+    out.table += fmt::format("version_policy = \"{}\"\n", policy_text(*policy));
   auto worker = parse_worker(out.table, from.name);
   if (!worker)
     out.refusal = worker.error().message;

@@ -55,22 +55,22 @@ public:
     if (!found)
       return fail(errc::bad_config, "it has no graph with the tag '{}' (TF_GRAPH_TAG)",
                   choice_.tag);
-    return tell(*found);
+    return signature_of(*found);
   }
 
 private:
   using field = protobuf_reader::field;
 
-  result<model_signature> tell(const graph_of_tags& graph) const {
+  result<model_signature> signature_of(const graph_of_tags& graph) const {
     const auto* chosen = choose(graph);
     if (!chosen)
       return fail(errc::bad_config, "it has no signature '{}' (TF_SIGNATURE_DEF), but {}",
                   choice_.signature.empty() ? "serving_default" : choice_.signature,
                   names_of(graph));
-    auto inputs = told_tensors(tensors_of(chosen->inputs), "input");
+    auto inputs = declared_tensors(tensors_of(chosen->inputs), "input");
     if (!inputs)
       return inputs.error();
-    auto outputs = told_tensors(tensors_of(chosen->outputs), "output");
+    auto outputs = declared_tensors(tensors_of(chosen->outputs), "output");
     if (!outputs)
       return outputs.error();
     if (outputs->empty())

@@ -15,11 +15,11 @@ struct stored_model {
   scanned_version version;
 };
 
-// `name`: empty means the archive's own. The archive's model-config.yaml overrides `said`, as in
-// TorchServe, except for the number of workers. `workers`: the count if neither sets one.
-// Errors: bad_config; invalid_value, of `said`.
+// `name`: empty means the archive's own. The archive's model-config.yaml overrides `requested`, as
+// in TorchServe, except for the number of workers. `workers`: the count if neither sets one.
+// Errors: bad_config; invalid_value, of `requested`.
 result<stored_model> model_of_archive(const model_archive& archive, const std::string& name,
-                                      const model_settings& said, const store_config& store,
+                                      const model_settings& requested, const store_config& store,
                                       std::uint32_t workers);
 
 } // namespace baton::cluster

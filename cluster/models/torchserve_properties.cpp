@@ -33,7 +33,7 @@ std::string_view take_line(std::string_view& text) {
 }
 
 // Whether the line ends in an unescaped backslash and so continues on the next one.
-bool goes_on(std::string_view line) {
+bool is_continued(std::string_view line) {
   const auto last = line.find_last_not_of('\\');
   const auto slashes = line.size() - (last == line.npos ? 0 : last + 1);
   return slashes % 2 == 1;
@@ -48,7 +48,7 @@ properties read_lines(std::string_view text) {
     if (line.empty() || line.front() == '#' || line.front() == '!') {
       continue;
     }
-    while (goes_on(line)) {
+    while (is_continued(line)) {
       line.pop_back();
       line += take_line(text);
     }
@@ -170,12 +170,12 @@ result<void> resolve_variables(properties& all, const environment_lookup& variab
       if (end == value.npos)
         break;
       const auto name = value.substr(begin + mark.size(), end - begin - mark.size());
-      const auto said = variable(name);
-      if (!said)
+      const auto given = variable(name);
+      if (!given)
         return refused(key.substr(0, shown_max),
                        fmt::format("names the variable '{}', which the environment does not have",
                                    name.substr(0, shown_max)));
-      out.append(value, at, begin - at).append(*said);
+      out.append(value, at, begin - at).append(*given);
       at = end + mark.size();
     }
     value = out + value.substr(at);
@@ -186,7 +186,7 @@ result<void> resolve_variables(properties& all, const environment_lookup& variab
 // Converts "https://127.0.0.1:8443" to "127.0.0.1:8443".
 result<std::string> address_of(const listener_key& which, std::string_view text, bool& is_secure) {
   constexpr std::string_view plain = "http://", secure = "https://";
-  const std::string said(text.substr(0, 80));
+  const std::string given(text.substr(0, 80));
   is_secure = is_secure || text.starts_with(secure);
   const auto port_otherwise = text.starts_with(secure) ? which.secure_port : which.port;
   for (const auto lead : {plain, secure}) {
@@ -203,7 +203,7 @@ result<std::string> address_of(const listener_key& which, std::string_view text,
                         ? std::optional(port_otherwise)
                         : number_of(text.substr(std::min(colon + 1, text.size())), 65535);
   if ((!is_host && host != "localhost") || !port || *port == 0) {
-    return refused(which.key, fmt::format("is '{}': an IP address and a port are needed", said));
+    return refused(which.key, fmt::format("is '{}': an IP address and a port are needed", given));
   }
   return fmt::format("{}:{}", host, *port);
 }
@@ -263,12 +263,12 @@ result<void> take_grpc(properties& all, const std::string& service, std::string&
     return refused(port_key.c_str(), "is no port from 1 to 65535");
   }
   std::string host = "127.0.0.1";
-  if (const auto said = all.find(address_key); said != all.end()) {
-    host = said->second;
+  if (const auto given = all.find(address_key); given != all.end()) {
+    host = given->second;
     if (host.empty() || host.find_first_not_of("0123456789abcdefABCDEF.:[]") != host.npos) {
       return refused(address_key.c_str(), "is no IP address");
     }
-    all.erase(said);
+    all.erase(given);
   }
   const bool is_bare_v6 = host.find(':') != host.npos && host.front() != '[';
   to = is_bare_v6 ? fmt::format("[{}]:{}", host, *port_number)
@@ -292,15 +292,15 @@ result<std::string> take_path(properties& all, const char* key) {
 }
 
 // The items of a comma-separated list.
-std::vector<std::string_view> comma_words(std::string_view text) {
-  std::vector<std::string_view> words;
+std::vector<std::string_view> comma_items(std::string_view text) {
+  std::vector<std::string_view> items;
   for (std::size_t begin = 0; begin < text.size();) {
     const auto end = std::min(text.find(',', begin), text.size());
-    if (const auto word = trimmed(text.substr(begin, end - begin)); !word.empty())
-      words.push_back(word);
+    if (const auto item = trimmed(text.substr(begin, end - begin)); !item.empty())
+      items.push_back(item);
     begin = end + 1;
   }
-  return words;
+  return items;
 }
 
 // Removes escapes as java.util.Properties does; regular expressions may contain them.
@@ -321,8 +321,8 @@ result<void> take_archives(properties& all, torchserve_properties& out) {
   }
   if (!urls->empty()) {
     const auto plain = without_escapes(*urls);
-    const auto words = comma_words(plain);
-    out.allowed_urls.emplace(words.begin(), words.end());
+    const auto parsed = comma_items(plain);
+    out.allowed_urls.emplace(parsed.begin(), parsed.end());
   }
   if (const auto it = all.find("install_py_dep_per_model"); it != all.end()) {
     out.installs_requirements = it->second == "true";
@@ -347,18 +347,18 @@ result<void> take_store(properties& all, torchserve_properties& out) {
     return workers ? models.error() : workers.error();
   }
   out.workers_per_model = *workers;
-  for (const auto word : comma_words(*models)) {
-    if (word == "none" || word == "N/A") {
+  for (const auto item : comma_items(*models)) {
+    if (item == "none" || item == "N/A") {
       continue;
     }
-    if (word == "ALL" || word == "all") {
+    if (item == "ALL" || item == "all") {
       out.load_models.emplace_back("all");
-    } else if (is_store_load(word)) {
-      out.load_models.emplace_back(word);
+    } else if (is_store_load(item)) {
+      out.load_models.emplace_back(item);
     } else {
       out.notes.push_back(fmt::format("load_models: '{}' is left out: it is neither an archive of "
                                       "the store nor a URL",
-                                      word.substr(0, 80)));
+                                      item.substr(0, 80)));
     }
   }
   return take_archives(all, out);
@@ -385,13 +385,13 @@ result<void> take_devices(properties& all, torchserve_properties& out) {
   const auto args = all.find("cpu_launcher_args");
   if (args == all.end() || !out.cpu_launcher_enable)
     return {};
-  auto words = parse_launcher_args(args->second);
-  if (!words)
-    return refused("cpu_launcher_args", fmt::format("has {}", words.error().message));
-  for (const auto& note : words->notes)
+  auto parsed = parse_launcher_args(args->second);
+  if (!parsed)
+    return refused("cpu_launcher_args", fmt::format("has {}", parsed.error().message));
+  for (const auto& note : parsed->notes)
     out.notes.push_back(fmt::format("cpu_launcher_args: {} is left out{}",
                                     note.substr(0, note.find(':')), note.substr(note.find(':'))));
-  out.cpu_launcher_args = std::move(words->taken);
+  out.cpu_launcher_args = std::move(parsed->taken);
   all.erase(args);
   return {};
 }

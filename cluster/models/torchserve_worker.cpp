@@ -61,8 +61,8 @@ void read_torchrun(yaml_reader& in, const YAML::Node& torchrun, torchserve_setti
 
 // The GPUs that all workers use in rotation; none for deviceType cpu.
 void read_devices(yaml_reader& in, torchserve_settings& out) {
-  const auto said = in.choice("deviceType", {"cpu", "gpu", "CPU", "GPU"}); // as TorchServe does
-  const auto is_cpu = said == "cpu" || said == "CPU", is_gpu = said == "gpu" || said == "GPU";
+  const auto given = in.choice("deviceType", {"cpu", "gpu", "CPU", "GPU"}); // as TorchServe does
+  const auto is_cpu = given == "cpu" || given == "CPU", is_gpu = given == "gpu" || given == "GPU";
   auto ids = in.numbers("deviceIds", device_ids_max);
   const auto width = out.parallel_level.value_or(1);
   if (is_cpu)
@@ -145,11 +145,11 @@ result<torchserve_settings> read_torchserve_settings(std::string_view yaml) {
 }
 
 std::string worker_table(const torchserve_worker& of) {
-  std::vector<std::string> words;
-  for (const auto& word : of.command)
-    words.push_back(toml_string(word));
+  std::vector<std::string> args;
+  for (const auto& arg : of.command)
+    args.push_back(toml_string(arg));
   auto text = fmt::format("[[workers]]\nname = {}\nversion = {}\ncommand = [{}]\n",
-                          toml_string(of.name), toml_string(of.version), fmt::join(words, ", "));
+                          toml_string(of.name), toml_string(of.version), fmt::join(args, ", "));
   const auto add = [&](std::string_view key, const std::optional<std::uint32_t>& value) {
     if (value)
       text += fmt::format("{} = {}\n", key, *value);

@@ -122,15 +122,15 @@ result<triton_model> read_as_written(const fs::path& directory) {
 // Narrows a model to one of its versions.
 result<triton_model> read_version(triton_model model, std::uint32_t version) {
   model.versions = {version};
-  const auto place = fs::path(model.directory) / std::to_string(version);
+  const auto version_directory = fs::path(model.directory) / std::to_string(version);
   std::error_code ec;
-  if (fs::exists(place / "model.json", ec)) {
-    auto text = read_config_file(place / "model.json");
+  if (fs::exists(version_directory / "model.json", ec)) {
+    auto text = read_config_file(version_directory / "model.json");
     if (!text)
       return text.error();
     model.engine = *std::move(text);
   }
-  if (auto ok = complete(model, place); !ok)
+  if (auto ok = complete(model, version_directory); !ok)
     return ok.error();
   return model;
 }

@@ -81,7 +81,7 @@ private:
   std::int64_t count_instances(const triton_model& of, fields& config);
   result<std::string> triton_config_line(const triton_model& of, const fields& config);
   void note_rest(const triton_model& of, const fields& config, const model_platform& by);
-  void note_unknown(const triton_model& of, const given_config& said);
+  void note_unknown(const triton_model& of, const given_config& given);
 
   const std::string& model_;
   const std::string& name_;
@@ -205,19 +205,19 @@ std::optional<error> translation::take_worker(const triton_model& of, fields& co
 
 // The configuration that clients see, without what other keys of [[workers]] express.
 result<std::string> translation::triton_config_line(const triton_model& of, const fields& config) {
-  auto said = given_config_of(config.object());
-  if (!said)
-    return fail(errc::bad_config, "{}/config.pbtxt: {}", name_of(of), said.error().message);
-  note_unknown(of, *said);
-  auto& json = said->json;
+  auto given = given_config_of(config.object());
+  if (!given)
+    return fail(errc::bad_config, "{}/config.pbtxt: {}", name_of(of), given.error().message);
+  note_unknown(of, *given);
+  auto& json = given->json;
   for (const auto* key : {"name", "max_batch_size", "version_policy", "model_transaction_policy"})
     json.erase(key);
   for (const auto* key : {"input", "output"}) {
     if (!json.contains(key))
       continue;
     for (auto& tensor : json[key])
-      for (const auto* said_elsewhere : {"data_type", "dims", "optional"})
-        tensor.erase(said_elsewhere);
+      for (const auto* expressed_elsewhere : {"data_type", "dims", "optional"})
+        tensor.erase(expressed_elsewhere);
     auto others = ordered_json::array(); // tensors with more fields than a name
     for (auto& tensor : json[key])
       if (tensor.size() > 1)
@@ -248,8 +248,8 @@ void translation::note_rest(const triton_model& of, const fields& config,
     note(of, line);
 }
 
-void translation::note_unknown(const triton_model& of, const given_config& said) {
-  for (const auto& field : said.unknown)
+void translation::note_unknown(const triton_model& of, const given_config& given) {
+  for (const auto& field : given.unknown)
     note(of, fmt::format("{} IS NOT KNOWN: config.pbtxt has no such field", field));
 }
 
@@ -260,10 +260,10 @@ std::optional<error> translation::take_vllm(const triton_model& of, fields& conf
                 "{} and {} are LLMs of the vLLM backend, and --model or --name is for one: import "
                 "the directory of one, or leave it out",
                 llms_.front().name, name_of(of));
-  const auto said = given_config_of(config.object());
-  if (!said)
-    return fail(errc::bad_config, "{}/config.pbtxt: {}", name_of(of), said.error().message);
-  note_unknown(of, *said);
+  const auto given = given_config_of(config.object());
+  if (!given)
+    return fail(errc::bad_config, "{}/config.pbtxt: {}", name_of(of), given.error().message);
+  note_unknown(of, *given);
   for (const auto& line : triton_left_out(config.object(), triton_reader::language_model))
     note(of, line);
   const auto arguments = ordered_json::parse(of.engine, nullptr, /*allow_exceptions=*/false);
@@ -279,24 +279,24 @@ std::optional<error> translation::take_vllm(const triton_model& of, fields& conf
       return part->wrong();
   if (queue.find("default_timeout_microseconds"))
     note(of, "default_timeout_microseconds is left out: model.queue_timeout sets it, in seconds");
-  std::vector<std::string> words{"vllm", "serve"};
+  std::vector<std::string> args{"vllm", "serve"};
   for (const auto& [key, value] : arguments.items()) {
     if (key == "model") {
-      words.insert(words.begin() + 2, value.is_string() ? value.get<std::string>() : "");
+      args.insert(args.begin() + 2, value.is_string() ? value.get<std::string>() : "");
       continue;
     }
     if (value.is_null() || value == false)
       continue;
-    auto word = "--" + key;
+    auto arg = "--" + key;
     if (value != true)
-      word += "=" + (value.is_string() ? value.get<std::string>() : value.dump());
-    words.push_back(std::move(word));
+      arg += "=" + (value.is_string() ? value.get<std::string>() : value.dump());
+    args.push_back(std::move(arg));
   }
   if (replicas > 1)
-    words.push_back(fmt::format("--data-parallel-size={}", replicas));
+    args.push_back(fmt::format("--data-parallel-size={}", replicas));
   if (queued > 0)
-    words.push_back(fmt::format("--max-num-queued-reqs={}", queued));
-  auto made = import_launch(words, model_, name_.empty() ? name_of(of) : name_,
+    args.push_back(fmt::format("--max-num-queued-reqs={}", queued));
+  auto made = import_launch(args, model_, name_.empty() ? name_of(of) : name_,
                             /*keeps_names=*/false);
   if (!made)
     return fail(errc::bad_config, "{}/model.json: {}", name_of(of), made.error().message);

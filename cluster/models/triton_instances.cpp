@@ -36,24 +36,24 @@ public:
 
   triton_instances read() {
     std::vector<instance_group> groups;
-    for (const auto* said : config_.all("instance_group")) {
-      if (!said->is_object()) {
+    for (const auto* entry : config_.all("instance_group")) {
+      if (!entry->is_object()) {
         config_.refuse("instance_group", "a message");
         return {};
       }
-      if (auto one = read_group(*said))
+      if (auto one = read_group(*entry))
         groups.push_back(*std::move(one));
     }
     if (groups.empty())
       groups.push_back({"KIND_AUTO", 1, {}}); // Triton's default
-    place(groups);
+    assign_devices(groups);
     return std::move(out_);
   }
 
 private:
   // None: the group is passive, so its instances get no requests.
-  std::optional<instance_group> read_group(const pbtxt_fields::json& said) {
-    pbtxt_fields from(said, path_);
+  std::optional<instance_group> read_group(const pbtxt_fields::json& entry) {
+    pbtxt_fields from(entry, path_);
     instance_group one;
     one.kind = from.text("kind");
     one.kind = one.kind.empty() ? "KIND_AUTO" : one.kind;
@@ -69,15 +69,15 @@ private:
           fail(errc::bad_config, "{} has kind {} but specifies one or more GPUs", path_, one.kind));
     if (from.wrong())
       config_.fail_with(*from.wrong());
-    note_rest(said);
+    note_rest(entry);
     if (!is_passive)
       return one;
     note("passive = true: the group is left out: its workers would get no requests");
     return std::nullopt;
   }
 
-  void note_rest(const pbtxt_fields::json& said) {
-    for (auto it = said.begin(); it != said.end(); ++it) {
+  void note_rest(const pbtxt_fields::json& entry) {
+    for (auto it = entry.begin(); it != entry.end(); ++it) {
       const std::string_view field = it.key();
       const auto* why =
           std::find_if(std::begin(left_out_instance_fields), std::end(left_out_instance_fields),
@@ -100,7 +100,7 @@ private:
   }
 
   // A single group without named GPUs becomes a type; otherwise each worker has a device.
-  void place(std::vector<instance_group>& groups) {
+  void assign_devices(std::vector<instance_group>& groups) {
     for (auto& g : groups)
       if (g.kind == "KIND_AUTO" && !g.gpus.empty())
         g.kind = has_all(g) ? "KIND_GPU" : "KIND_CPU";
@@ -108,7 +108,7 @@ private:
       if (g.kind == "KIND_CPU")
         g.gpus.clear();
     if (groups.size() == 1 && groups.front().gpus.empty())
-      return place_type(groups.front());
+      return assign_type(groups.front());
     const auto is_cpu = [](const auto& g) { return g.kind == "KIND_CPU"; };
     if (std::all_of(groups.begin(), groups.end(), is_cpu)) {
       out_.count = 0;
@@ -117,10 +117,10 @@ private:
       out_.toml = "device_type = \"cpu\"\n";
       return;
     }
-    place_each(groups);
+    assign_each(groups);
   }
 
-  void place_type(const instance_group& g) {
+  void assign_type(const instance_group& g) {
     const auto each = std::max<std::int64_t>(1, gpus_);
     if (g.kind == "KIND_CPU" || g.kind == "KIND_MODEL") {
       out_.count = g.count;
@@ -132,7 +132,7 @@ private:
     check_count();
   }
 
-  void place_each(const std::vector<instance_group>& groups) {
+  void assign_each(const std::vector<instance_group>& groups) {
     std::vector<std::int64_t> ids;
     for (const auto& g : groups) {
       const bool is_on_gpus = g.kind == "KIND_GPU" || (g.kind == "KIND_AUTO" && gpus_ > 0);

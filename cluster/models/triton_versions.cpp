@@ -34,7 +34,7 @@ result<gateway::version_policy> read_version_policy(const std::string& config,
   return gateway::version_policy{0, false, {named.begin(), named.end()}};
 }
 
-std::string words_of(const gateway::version_policy& policy) {
+std::string policy_text(const gateway::version_policy& policy) {
   if (policy.is_all)
     return "all";
   return policy.specific.empty() ? fmt::format("latest {}", policy.latest)

@@ -16,7 +16,7 @@ namespace baton::cluster {
 result<gateway::version_policy> read_version_policy(const std::string& config,
                                                     const std::string& model);
 // As [[workers]] spells it (config_workers.cpp).
-std::string words_of(const gateway::version_policy& policy);
+std::string policy_text(const gateway::version_policy& policy);
 
 // Chooses from the existing versions; input and output ascend. Errors: bad_config.
 result<std::vector<std::uint32_t>> chosen_versions(const std::string& config,

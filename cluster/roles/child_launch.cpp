@@ -25,11 +25,11 @@ std::uint32_t index_of(const actors::child_spec& spec) {
 
 // The last log line of a process without time and level. Only for a process that will not be
 // restarted.
-std::string last_words(const std::filesystem::path& log) {
+std::string last_log_message(const std::filesystem::path& log) {
   constexpr std::size_t bytes_max = 1024; // a reason, not a log
   auto last = last_line(log);
-  constexpr int words_before = 2;
-  for (int i = 0; i < words_before; ++i)
+  constexpr int fields_before = 2;
+  for (int i = 0; i < fields_before; ++i)
     if (const auto end = last.find(' '); end != std::string::npos)
       last.erase(0, end + 1);
   return last.substr(0, bytes_max);
@@ -46,8 +46,8 @@ bool has_failed(role as, const child_end& how) {
 } // namespace
 
 child_launcher::child_launcher(child_watch& watch, const cluster_contexts& all,
-                               std::filesystem::path config, incarnation_clock& lives)
-    : watch_(watch), dir_(all.base.dir), config_(std::move(config)), lives_(lives) {
+                               std::filesystem::path config, incarnation_clock& incarnations)
+    : watch_(watch), dir_(all.base.dir), config_(std::move(config)), incarnations_(incarnations) {
   for (const auto& context : all) {
     know(context.plan);
     if (context.coming)
@@ -93,26 +93,26 @@ void child_launcher::serve(actors::supervisor_config& config) {
   config.abandon = [this](const actors::child_spec& spec) { return abandon(spec); };
   config.retired = [this](const actors::child_spec& spec) { forget(spec); };
   config.now = [] { return std::chrono::steady_clock::now(); };
-  config.next_incarnation = [this](process_id) { return lives_.next(); };
+  config.next_incarnation = [this](process_id) { return incarnations_.next(); };
 }
 
 // Adopts by the persisted pid, start time and incarnation. The supervisor accepts the child once it
 // connects with that incarnation. The memory for its KV was lost with the agent that held it.
 std::optional<actors::left_child> child_launcher::adopt(const actors::child_spec& spec) {
-  for (const auto& note : dir_.alive()) {
-    if (note.name != spec.name)
+  for (const auto& record : dir_.alive()) {
+    if (record.name != spec.name)
       continue;
-    const int pidfd = open_recorded(note);
+    const int pidfd = open_recorded(record);
     if (pidfd < 0)
       return std::nullopt;
     {
       std::lock_guard lock(mutex_);
-      adopted_[spec.process] = note.pid;
-      now_[spec.process] = {note.pid, note.incarnation};
+      adopted_[spec.process] = record.pid;
+      now_[spec.process] = {record.pid, record.incarnation};
     }
-    watch_.adopt(note.pid, pidfd, ends_of(spec, note.incarnation));
-    end_those_left_apart();
-    return actors::left_child{note.pid, note.incarnation};
+    watch_.adopt(record.pid, pidfd, ends_of(spec, record.incarnation));
+    restart_separated_ranks();
+    return actors::left_child{record.pid, record.incarnation};
   }
   return std::nullopt;
 }
@@ -158,12 +158,12 @@ result<std::int32_t> child_launcher::start(const actors::child_spec& spec, epoch
 
 child_watch::ended child_launcher::ends_of(const actors::child_spec& spec, epoch_id incarnation) {
   return [this, spec, log = dir_.log(spec.name), incarnation](std::int32_t, const child_end& how) {
-    judge_memory(spec.process, incarnation, how);
+    check_memory(spec.process, incarnation, how);
     const bool has_exited = how.how == child_end::way::exit,
                is_permanent = has_exited && how.number == exit_permanent;
     auto text = how.text();
     if (is_permanent || (has_exited && how.number == exit_device_lost))
-      if (const auto why = last_words(log); !why.empty())
+      if (const auto why = last_log_message(log); !why.empty())
         text += ": " + why;
     ended({spec.process, incarnation, std::move(text), is_permanent, has_failed(spec.role, how),
            spec.name});
@@ -234,13 +234,13 @@ int child_launcher::group_file_of(const actors::child_spec& spec) {
     }
     fd = it->second.fd();
   }
-  end_those_left_apart();
+  restart_separated_ranks();
   return fd;
 }
 
 // The memory that adopted shards share was lost with their agent. Once a new one exists for their
 // stage, they must restart to share it with the other ranks.
-void child_launcher::end_those_left_apart() {
+void child_launcher::restart_separated_ranks() {
   std::map<process_id, std::int32_t> apart;
   {
     std::lock_guard lock(mutex_);
@@ -268,9 +268,10 @@ result<memory_file> child_launcher::make_group_file(process_id leader) {
 
 // A shard that was killed by SIGKILL leaves its KV as of its last finished step. One that crashed,
 // or whose end was not observed, may have written anywhere: the next one gets new memory.
-void child_launcher::judge_memory(process_id shard, epoch_id life, const child_end& how) {
+void child_launcher::check_memory(process_id shard, epoch_id incarnation, const child_end& how) {
   std::lock_guard lock(mutex_);
-  if (const auto last = now_.find(shard); last != now_.end() && last->second.incarnation != life)
+  if (const auto last = now_.find(shard);
+      last != now_.end() && last->second.incarnation != incarnation)
     return; // an abandoned incarnation, whose memory is already dropped
   if (how.how != child_end::way::signal || how.number != SIGKILL)
     kv_files_.erase(shard);

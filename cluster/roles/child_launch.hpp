@@ -14,9 +14,9 @@ namespace baton::cluster {
 class child_launcher {
 public:
   // `watch` must outlive this object and be destroyed before the actor system. `config` is the
-  // running cluster's copy. `lives` provides the children's incarnations.
+  // running cluster's copy. `incarnations` provides the children's incarnations.
   child_launcher(child_watch& watch, const cluster_contexts& all, std::filesystem::path config,
-                 incarnation_clock& lives);
+                 incarnation_clock& incarnations);
 
   // Sets adopt, start, stop, now and next_incarnation.
   void serve(actors::supervisor_config& config);
@@ -41,15 +41,15 @@ private:
   int kv_file_of(const actors::child_spec& spec);
   int group_file_of(const actors::child_spec& spec);
   result<memory_file> make_group_file(process_id leader);
-  void end_those_left_apart();
+  void restart_separated_ranks();
   bool abandon(const actors::child_spec& spec);
-  void judge_memory(process_id shard, epoch_id life, const child_end& how);
+  void check_memory(process_id shard, epoch_id incarnation, const child_end& how);
   void ended(actors::child_exited what);
 
   child_watch& watch_;
   run_dir dir_;
   std::filesystem::path config_;
-  incarnation_clock& lives_;
+  incarnation_clock& incarnations_;
   std::function<void(const actors::child_exited&)> observer_; // may be empty
   std::mutex mutex_;
   std::optional<actors::supervisor_actor> supervisor_;
@@ -61,11 +61,11 @@ private:
   std::map<process_id, memory_file>
       group_files_;                            // by rank 0: memory that the ranks of a stage share
   std::map<process_id, std::int32_t> adopted_; // shards that another agent started
-  struct last_life {
+  struct latest_incarnation {
     std::int32_t pid = 0;
     epoch_id incarnation;
   };
-  std::map<process_id, last_life> now_;            // by shard: its latest incarnation
+  std::map<process_id, latest_incarnation> now_;   // by shard: its latest incarnation
   std::map<process_id, standby_channel> standbys_; // by shard: waits to become its next incarnation
 };
 

@@ -51,11 +51,11 @@ struct pipeline_parts {
 };
 
 result<pipeline_parts> load_pipeline(const cluster_config& config, const machines& known,
-                                     std::uint32_t pipeline, pipeline_record& note,
+                                     std::uint32_t pipeline, pipeline_record& record,
                                      described_models& looked_at) {
   pipeline_parts p;
   p.config = config_for(config, pipeline);
-  const std::pair wanted{p.config.model.path, note.model_identity};
+  const std::pair wanted{p.config.model.path, record.model_identity};
   auto model = looked_at.find(wanted);
   if (model == looked_at.end()) {
     auto found = look_at_model(wanted.first, wanted.second);
@@ -63,7 +63,7 @@ result<pipeline_parts> load_pipeline(const cluster_config& config, const machine
       return found.error();
     model = looked_at.emplace(wanted, std::move(*found)).first;
   }
-  note.model_identity = model->second.identity;
+  record.model_identity = model->second.identity;
   p.model = model->second.description;
   if (p.config.model.generation_config == "auto") {
     const auto& sampling = model->second.sampling;
@@ -71,16 +71,16 @@ result<pipeline_parts> load_pipeline(const cluster_config& config, const machine
       return sampling.error();
     p.config.model.sampling_of_files = *sampling;
   }
-  if (!note.generations) {
+  if (!record.generations) {
     const auto first = first_generation(p.config);
-    note.generations = recorded_generations{{first, std::nullopt, pipeline}, first.number};
+    record.generations = recorded_generations{{first, std::nullopt, pipeline}, first.number};
   }
-  auto plan = make_plan(p.config, p.model, known, note.generations->now.serving);
+  auto plan = make_plan(p.config, p.model, known, record.generations->now.serving);
   if (!plan)
     return plan.error();
   p.plan = std::move(*plan);
-  if (note.generations->now.coming) {
-    auto next = make_plan(p.config, p.model, known, *note.generations->now.coming);
+  if (record.generations->now.coming) {
+    auto next = make_plan(p.config, p.model, known, *record.generations->now.coming);
     if (!next)
       return next.error();
     p.coming = std::move(*next);
@@ -130,13 +130,13 @@ result<std::vector<pipeline_parts>> load_pipelines(cluster_config& config, plan_
     for (std::uint32_t p = 0; p < models_of_pipelines(config).size(); ++p)
       with.pipelines[p];
   else // they may have been added since
-    for (auto& [pipeline, note] : with.pipelines)
-      if (note.generations)
-        note.generations->now = leave_out(std::move(note.generations->now), *newcomers);
+    for (auto& [pipeline, record] : with.pipelines)
+      if (record.generations)
+        record.generations->now = leave_out(std::move(record.generations->now), *newcomers);
   std::vector<pipeline_parts> parts;
   described_models looked_at; // replicas share one file
-  for (auto& [pipeline, note] : with.pipelines) {
-    auto loaded = load_pipeline(config, with.known, pipeline, note, looked_at);
+  for (auto& [pipeline, record] : with.pipelines) {
+    auto loaded = load_pipeline(config, with.known, pipeline, record, looked_at);
     if (!loaded)
       return loaded.error();
     parts.push_back(std::move(*loaded));
@@ -181,25 +181,25 @@ plan_record with_this_machine() {
 
 namespace {
 
-struct noted {
+struct recorded_cluster {
   run_dir dir;
   plan_record plan;
 };
 
-result<noted> noted_beside(const std::filesystem::path& config_copy) {
+result<recorded_cluster> read_beside(const std::filesystem::path& config_copy) {
   auto dir = run_dir::open(config_copy.parent_path());
   if (!dir)
     return dir.error();
   auto with = recorded_plan(*dir);
   if (!with)
     return fail(errc::io_failed, "{}: no plan is noted there", dir->path().string());
-  return noted{*std::move(dir), *std::move(with)};
+  return recorded_cluster{*std::move(dir), *std::move(with)};
 }
 
 // `pipeline`: none means all persisted ones.
-result<cluster_contexts> load_noted(const std::filesystem::path& config_copy,
-                                    std::optional<std::uint32_t> pipeline) {
-  auto found = noted_beside(config_copy);
+result<cluster_contexts> load_recorded(const std::filesystem::path& config_copy,
+                                       std::optional<std::uint32_t> pipeline) {
+  auto found = read_beside(config_copy);
   if (!found)
     return found.error();
   auto& with = found->plan;
@@ -217,19 +217,19 @@ std::vector<expected_speed> of(const expected_speeds& expected, std::size_t pipe
 } // namespace
 
 result<cluster_contexts> load_contexts_of_child(const std::filesystem::path& config_copy) {
-  return load_noted(config_copy, std::nullopt);
+  return load_recorded(config_copy, std::nullopt);
 }
 
 result<cluster_context> load_context_of_child(const std::filesystem::path& config_copy,
                                               std::uint32_t pipeline) {
-  auto all = load_noted(config_copy, pipeline);
+  auto all = load_recorded(config_copy, pipeline);
   if (!all)
     return all.error();
   return std::move(all->pipelines.front());
 }
 
 result<cluster_base> load_base_of_child(const std::filesystem::path& config_copy) {
-  auto found = noted_beside(config_copy);
+  auto found = read_beside(config_copy);
   if (!found)
     return found.error();
   auto config = load_config(config_copy);

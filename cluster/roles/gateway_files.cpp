@@ -155,7 +155,7 @@ void gateway_files::reload_certificate() {
     spdlog::warn("{}: {}", r.what, r.fix);
 }
 
-void gateway_files::look(const std::function<void(const std::string& why)>& told) {
+void gateway_files::look(const std::function<void(const std::string& why)>& report) {
   const bool has_keys = keys_.has_changed();
   const bool has_certificate = certificate_.has_changed();
   if (has_keys)
@@ -163,9 +163,9 @@ void gateway_files::look(const std::function<void(const std::string& why)>& told
   if (has_certificate)
     reload_certificate();
   if (has_keys || has_certificate)
-    told(keys_wrong_.empty() || certificate_wrong_.empty()
-             ? keys_wrong_ + certificate_wrong_
-             : fmt::format("{}; {}", keys_wrong_, certificate_wrong_));
+    report(keys_wrong_.empty() || certificate_wrong_.empty()
+               ? keys_wrong_ + certificate_wrong_
+               : fmt::format("{}; {}", keys_wrong_, certificate_wrong_));
 }
 
 } // namespace baton::cluster

@@ -41,9 +41,9 @@ public:
   void attach(std::shared_ptr<gateway::gateway_state> state,
               std::shared_ptr<gateway::api_servers> servers);
 
-  // Call it periodically. An unreadable file changes nothing; `told` gets the reason, and an empty
-  // text once all is well again.
-  void look(const std::function<void(const std::string& why)>& told);
+  // Call it periodically. An unreadable file changes nothing; `report` gets the reason, and an
+  // empty text once all is well again.
+  void look(const std::function<void(const std::string& why)>& report);
 
 private:
   void reload_keys();

@@ -1,7 +1,7 @@
 #include "cluster/roles/gateway_workers.hpp"
 
 #include "cluster/config/worker_description.hpp"
-#include "cluster/models/models_note.hpp"
+#include "cluster/models/models_record.hpp"
 #include "cluster/plan/worker_slots.hpp"
 #include "gateway/workers/repository_client.hpp"
 #include "gateway/workers/worker_lookup.hpp"
@@ -33,7 +33,7 @@ schedule::worker_limits limits_of(const worker_config& w) {
 
 // Whether requests are accepted. Models of nodes.toml and of a store queue them until a worker is
 // ready; models of the repository accept them once ready.
-bool is_asked(const served_model& m) {
+bool accepts_requests(const served_model& m) {
   return !m.is_of_repository || m.state == model_state::ready ||
          (m.state == model_state::loading && !m.archive.empty());
 }
@@ -64,7 +64,7 @@ gateway::repository_actor start_repository_client(process& self, const cluster_c
       self.own_typed(gateway::spawn_repository_client(self.system(), std::move(settings)));
   state.set_repository(std::make_shared<const gateway::repository_link>(
       gateway::repository_link{made, config.store.has_value()}));
-  self.tell_peers(made);
+  self.forward_peer_events(made);
   return made;
 }
 
@@ -83,7 +83,7 @@ gateway_workers::start(process& self, const cluster_base& cluster,
     return server.error();
   made->server_ = *std::move(server);
   const auto repository = start_repository_client(self, config, *made->state_);
-  made->take(noted_standing(config, cluster.dir));
+  made->take(recorded_snapshot(config, cluster.dir));
   self.links().publish(actors::well_known::models,
                        [repository, to = made](const envelope&, message&& m) {
                          if (auto* all = std::get_if<served_models>(&m))
@@ -132,7 +132,7 @@ void gateway_workers::take(served_models now) {
     show(std::move(now));
   }
   for (const auto revision : drained) // without the lock: the send may call back
-    say_drained(revision);
+    report_drained(revision);
 }
 
 bool gateway_workers::take(const served_model& one) {
@@ -157,20 +157,21 @@ void gateway_workers::follow(serving& s, const served_model& one) {
   auto processes = processes_of(one);
   if (processes == s.view.facts->processes)
     return;
-  s.places = places_of(one);
+  s.assigned = assigned_workers(one);
   s.has_workers(!one.workers.empty());
   auto facts = *s.view.facts;
   facts.processes = std::move(processes);
   s.view.facts = std::make_shared<const gateway::worker_facts>(std::move(facts));
-  caf::anon_send(s.pool, gateway::worker_processes{s.places});
+  caf::anon_send(s.pool, gateway::worker_processes{s.assigned});
 }
 
-std::vector<gateway::worker_process> gateway_workers::places_of(const served_model& one) const {
-  std::vector<gateway::worker_process> places;
+std::vector<gateway::worker_process>
+gateway_workers::assigned_workers(const served_model& one) const {
+  std::vector<gateway::worker_process> assigned;
   for (const auto& w : one.workers)
     if (w.gateway_index == index_)
-      places.push_back({w.process, w.name});
-  return places;
+      assigned.push_back({w.process, w.name});
+  return assigned;
 }
 
 void gateway_workers::tick() {
@@ -195,7 +196,7 @@ gateway_workers::serving gateway_workers::make(const served_model& one,
   options.version = one.version;
   options.limits = limits_of(config);
   options.facts = state_;
-  options.processes = places_of(one);
+  options.processes = assigned_workers(one);
   options.send = [server = server_](schedule::worker_incarnation to, message m) {
     server->send(to, std::move(m));
   };
@@ -204,9 +205,9 @@ gateway_workers::serving gateway_workers::make(const served_model& one,
   };
   options.drained = [this, revision = one.revision, flag = s.is_drained] {
     *flag = true;
-    say_drained(revision);
+    report_drained(revision);
   };
-  s.places = options.processes;
+  s.assigned = options.processes;
   s.has_workers = [load = options.load](bool has) { load->has_workers = has; };
   s.has_workers(!one.workers.empty());
   s.view = {one.name,    one.version,   options.load, facts_of(config, processes_of(one)),
@@ -216,7 +217,7 @@ gateway_workers::serving gateway_workers::make(const served_model& one,
   return s;
 }
 
-void gateway_workers::say_drained(std::uint64_t revision) {
+void gateway_workers::report_drained(std::uint64_t revision) {
   self_.links().post(process_ids::root, actors::well_known::models,
                      message(model_drained{revision}));
 }
@@ -224,11 +225,11 @@ void gateway_workers::say_drained(std::uint64_t revision) {
 // A revision that is no longer published has no processes: its open requests end.
 void gateway_workers::end_others(const served_models& now) {
   for (auto& [number, s] : pools_) {
-    const bool is_told =
+    const bool is_published =
         std::any_of(now.all.begin(), now.all.end(), [&, revision = number](const served_model& m) {
           return m.revision == revision && has_pool(m);
         });
-    if (is_told || s.idle_since)
+    if (is_published || s.idle_since)
       continue;
     s.idle_since = std::chrono::steady_clock::now();
     caf::anon_send(s.pool, drain{});
@@ -238,14 +239,14 @@ void gateway_workers::end_others(const served_models& now) {
 void gateway_workers::show(served_models now) {
   auto models = std::make_shared<gateway::worker_models>();
   std::vector<gateway::worker_view> views;
-  gateway::worker_server::pools_by_process places;
+  gateway::worker_server::pools_by_process assigned;
   for (const auto& m : now.all) {
     const auto at = pools_.find(m.revision);
     if (at == pools_.end() || !has_pool(m))
       continue;
-    for (const auto& p : at->second.places)
-      places.emplace(p.process, at->second.pool);
-    if (!is_asked(m))
+    for (const auto& p : at->second.assigned)
+      assigned.emplace(p.process, at->second.pool);
+    if (!accepts_requests(m))
       continue;
     views.push_back(at->second.view);
     models->by_name[m.name].push_back({m.version, at->second.pool, m.is_default});
@@ -254,9 +255,9 @@ void gateway_workers::show(served_models now) {
     std::sort(versions.begin(), versions.end(), gateway::goes_ahead<gateway::worker_model>);
   state_->set_workers(std::move(models), std::move(views), std::move(now));
   if (std::exchange(is_open_, true))
-    server_->change(std::move(places));
+    server_->change(std::move(assigned));
   else
-    server_->start(std::move(places));
+    server_->start(std::move(assigned));
 }
 
 void gateway_workers::stop() {

@@ -40,7 +40,7 @@ private:
   struct serving {
     gateway::worker_pool_actor pool;
     gateway::worker_view view;
-    std::vector<gateway::worker_process> places;
+    std::vector<gateway::worker_process> assigned;
     std::function<void(bool)> has_workers{}; // sets the flag of its load
     std::shared_ptr<std::atomic<bool>> is_drained = std::make_shared<std::atomic<bool>>(false);
     std::optional<std::chrono::steady_clock::time_point> idle_since{}; // since unpublished
@@ -51,10 +51,10 @@ private:
   bool take(const served_model& one);
   serving make(const served_model& one, const worker_config& config);
   void follow(serving& s, const served_model& one);
-  std::vector<gateway::worker_process> places_of(const served_model& one) const;
+  std::vector<gateway::worker_process> assigned_workers(const served_model& one) const;
   void end_others(const served_models& now);
   void show(served_models now);
-  void say_drained(std::uint64_t revision);
+  void report_drained(std::uint64_t revision);
   void tick();
   void each(const std::function<void(const serving&)>& f);
 

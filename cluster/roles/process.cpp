@@ -97,7 +97,7 @@ struct process::parts {
   std::mutex mutex;
   std::condition_variable wake;
   bool stopping = false;
-  int asked_to_end = 0; // the pending signal, until wait() returns it
+  int end_signal = 0; // the pending signal, until wait() returns it
   std::function<void(const key_pair&)> on_key;
   std::string recorded_key; // the one with which we listen
   status current;
@@ -218,7 +218,7 @@ void process::own(caf::actor actor) {
   guard(actor);
   parts_->owned.push_back(std::move(actor));
 }
-void process::reside(const caf::actor& actor) {
+void process::pin(const caf::actor& actor) {
   parts_->pinned.add(actor);
 }
 void process::on_tick(std::function<void()> tick) {
@@ -271,8 +271,8 @@ void process::begin() {
 
 int process::wait() {
   auto& p = *parts_;
-  if (p.asked_to_end != 0)
-    return p.asked_to_end;
+  if (p.end_signal != 0)
+    return p.end_signal;
   for (;;) {
     if (const int number = wait_for_end(std::chrono::milliseconds(100)); number != 0)
       return number;
@@ -283,8 +283,8 @@ int process::wait() {
 }
 
 bool process::wait_briefly() {
-  parts_->asked_to_end = wait_for_end(std::chrono::milliseconds(20));
-  return parts_->asked_to_end != 0;
+  parts_->end_signal = wait_for_end(std::chrono::milliseconds(20));
+  return parts_->end_signal != 0;
 }
 
 void process::wait_stopped() {

@@ -48,8 +48,8 @@ public:
   }
   // Pins the actor to the bus's thread (pinned_actors). Only before `begin`.
   template <class Handle>
-  Handle own_resident(Handle handle) {
-    reside(caf::actor_cast<caf::actor>(handle));
+  Handle own_pinned(Handle handle) {
+    pin(caf::actor_cast<caf::actor>(handle));
     return own_typed(std::move(handle));
   }
   // Called about every 20 ms from the ticker's thread. Only before `begin`.
@@ -59,7 +59,7 @@ public:
                std::function<void(process_id, epoch_id, const std::string&)> down);
   // Sends peer_up and peer_down to a typed actor.
   template <class Handle>
-  void tell_peers(Handle handle) {
+  void forward_peer_events(Handle handle) {
     on_peer([handle](const hello& h) { caf::anon_send(handle, actors::peer_up{h}); },
             [handle](process_id n, epoch_id e, const std::string& why) {
               caf::anon_send(handle, actors::peer_down{n, e, why});
@@ -84,7 +84,7 @@ public:
 
 private:
   struct parts;
-  void reside(const caf::actor& actor);
+  void pin(const caf::actor& actor);
   explicit process(std::unique_ptr<parts> p);
   std::unique_ptr<parts> parts_;
 };

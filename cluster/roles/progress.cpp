@@ -18,7 +18,7 @@ constexpr std::chrono::milliseconds drain_answer_max{1000};
 // The state of the gateways while they drain.
 struct draining_gateways {
   bool is_over = true;          // no gateway has an open stream
-  bool has_said = true;         // every connected gateway has reported that it drains
+  bool has_reported = true;     // every connected gateway has reported that it drains
   const status* lost = nullptr; // a gateway that is gone
   std::string still_open;       // what is open
 };
@@ -33,7 +33,7 @@ draining_gateways look_at(const std::vector<status>& nodes) {
       continue;
     }
     all.is_over = false;
-    all.has_said = all.has_said && s.phase == phase::draining;
+    all.has_reported = all.has_reported && s.phase == phase::draining;
     all.still_open += fmt::format("{}{}: {}", all.still_open.empty() ? "" : ", ", s.name,
                                   s.phase == phase::draining ? s.reason : "has not answered");
   }
@@ -44,10 +44,10 @@ draining_gateways look_at(const std::vector<status>& nodes) {
 
 progress::progress(const cluster_contexts& all, bool json) : cluster_(all.base), json_(json) {
   if (!json_)
-    line(plan_table(all));
+    print(plan_table(all));
 }
 
-void progress::line(const std::string& text) {
+void progress::print(const std::string& text) {
   std::fputs(text.c_str(), stdout);
   std::fflush(stdout);
 }
@@ -69,28 +69,28 @@ void progress::show_node(const status& s) {
         {"event", "node"},    {"name", s.name}, {"phase", gateway::name_of(s.phase)},
         {"reason", s.reason}, {"pid", s.pid},   {"restarts", s.restarts},
         {"seconds", seconds}};
-    line(json_text(j) + "\n");
+    print(json_text(j) + "\n");
     return;
   }
-  line(fmt::format("  {:7.3f} s  {}\n", seconds, text));
+  print(fmt::format("  {:7.3f} s  {}\n", seconds, text));
   if (s.phase == phase::failed)
     if (auto end = log_end(s.name); !end.empty())
-      line(fmt::format("             {}\n             (log: {})\n", end,
-                       cluster_.dir.log(s.name).string()));
+      print(fmt::format("             {}\n             (log: {})\n", end,
+                        cluster_.dir.log(s.name).string()));
 }
 
 void progress::show_ready(const cluster_status& now) {
   if (json_) {
-    line(json_text(
-             nlohmann::ordered_json{{"event", "ready"}, {"url", now.url}, {"model", now.model}}) +
-         "\n");
+    print(json_text(
+              nlohmann::ordered_json{{"event", "ready"}, {"url", now.url}, {"model", now.model}}) +
+          "\n");
     return;
   }
-  const auto& front = cluster_.config.gateway;
-  const bool has_keys = !front.api_keys.empty();
-  const auto page = !front.admin.empty() ? fmt::format("web page at http://{}/, ", front.admin)
-                    : has_keys           ? ""
-                                         : "web page at /, ";
+  const auto& gateway = cluster_.config.gateway;
+  const bool has_keys = !gateway.api_keys.empty();
+  const auto page = !gateway.admin.empty() ? fmt::format("web page at http://{}/, ", gateway.admin)
+                    : has_keys             ? ""
+                                           : "web page at /, ";
   const auto header = has_keys ? "-H 'Authorization: Bearer KEY' " : "";
   const auto paste =
       cluster_.config.models.empty()
@@ -99,7 +99,7 @@ void progress::show_ready(const cluster_status& now) {
                         "\"messages\":[{{\"role\":\"user\",\"content\":\"Why is the sky "
                         "blue?\"}}]}}'",
                         header, now.url, now.model);
-  line(fmt::format("\nready: {}    ({}^C drains and stops)\n\n  {}\n\n", now.url, page, paste));
+  print(fmt::format("\nready: {}    ({}^C drains and stops)\n\n  {}\n\n", now.url, page, paste));
 }
 
 void progress::show(const cluster_status& now) {
@@ -112,16 +112,16 @@ void progress::show(const cluster_status& now) {
   if (is_draining_) // checked here: a waiting thread might look after the gateway is back
     if (const auto* lost = look_at(now.nodes).lost) {
       lost_while_draining_ = fmt::format("{} was lost while it drained", lost->name);
-      lost_lives_.emplace(lost->process, lost->incarnation);
+      lost_incarnations_.emplace(lost->process, lost->incarnation);
     }
   last_ = now;
 }
 
 void progress::failed(const error& e, bool json) {
   if (json)
-    line(json_text(nlohmann::ordered_json{
-             {"event", "error"}, {"code", row_of(e.code).name}, {"message", e.message}}) +
-         "\n");
+    print(json_text(nlohmann::ordered_json{
+              {"event", "error"}, {"code", row_of(e.code).name}, {"message", e.message}}) +
+          "\n");
   else
     std::fprintf(stderr, "error: %s\n", e.message.c_str());
 }
@@ -132,21 +132,21 @@ void progress::draining() {
     is_draining_ = true;
   }
   if (!json_)
-    line("\nstopping: open streams may finish; ^C again cuts them\n");
+    print("\nstopping: open streams may finish; ^C again cuts them\n");
 }
 
 void progress::stopped(const root_end& how) {
   if (json_)
-    line(nlohmann::ordered_json{{"event", "stopped"}, {"status", how.status}, {"reason", how.why}}
-             .dump() +
-         "\n");
+    print(nlohmann::ordered_json{{"event", "stopped"}, {"status", how.status}, {"reason", how.why}}
+              .dump() +
+          "\n");
   else
-    line(how.why.empty() ? "stopped\n" : fmt::format("stopped, not cleanly: {}\n", how.why));
+    print(how.why.empty() ? "stopped\n" : fmt::format("stopped, not cleanly: {}\n", how.why));
 }
 
-bool progress::was_lost_while_draining(process_id process, epoch_id life) const {
+bool progress::was_lost_while_draining(process_id process, epoch_id incarnation) const {
   std::lock_guard lock(mutex_);
-  return lost_lives_.contains({process, life});
+  return lost_incarnations_.contains({process, incarnation});
 }
 
 std::string progress::failure() const {
@@ -183,7 +183,7 @@ std::string progress::wait_drained(std::chrono::milliseconds grace,
       const auto now = look_at(last_.nodes);
       if (now.is_over)
         return lost_while_draining_;
-      if ((is_asked_again || waited >= grace) && (now.has_said || waited >= drain_answer_max))
+      if ((is_asked_again || waited >= grace) && (now.has_reported || waited >= drain_answer_max))
         return fmt::format("streams were cut {} ({})",
                            is_asked_again ? std::string("because it was asked again")
                                           : fmt::format("after {} ms of grace", grace.count()),

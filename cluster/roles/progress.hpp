@@ -33,14 +33,14 @@ public:
   std::string wait_drained(std::chrono::milliseconds grace,
                            const std::function<bool()>& interrupted);
   // Whether wait_drained has reported the loss of this gateway incarnation.
-  bool was_lost_while_draining(process_id process, epoch_id life) const;
+  bool was_lost_while_draining(process_id process, epoch_id incarnation) const;
   // The processes that are given up, and why; empty if all is well.
   std::string failure() const;
 
 private:
   void show_node(const status& s);
   void show_ready(const cluster_status& now);
-  static void line(const std::string& text);
+  static void print(const std::string& text);
   std::string log_end(const std::string& name) const;
 
   const cluster_base& cluster_;
@@ -53,7 +53,7 @@ private:
   bool is_draining_ = false;
   std::string lost_while_draining_; // a gateway; it may be back, without its streams
   std::set<std::pair<process_id, epoch_id>>
-      lost_lives_; // gateways that were lost while they drained
+      lost_incarnations_; // gateways that were lost while they drained
 };
 
 } // namespace baton::cluster

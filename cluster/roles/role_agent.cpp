@@ -38,36 +38,36 @@ std::vector<actors::child_spec> shards_of(const cluster_contexts& all, const age
 
 // The root's messages to this machine, persisted for processes that start here. On its own machine
 // the root has persisted them already.
-class said_here {
+class local_state {
 public:
-  said_here(const cluster_contexts& all, const agent_plan& agent)
-      : all_(all), agent_(agent), is_noting_(agent.machine != root_machine),
-        note_(all.base.made_with), config_(all.base.config) {}
+  local_state(const cluster_contexts& all, const agent_plan& agent)
+      : all_(all), agent_(agent), is_recording_(agent.machine != root_machine),
+        record_(all.base.made_with), config_(all.base.config) {}
 
   // True if it was persisted here: the root waits for the confirmation.
   bool take(const joined& m) {
     auto known = machines_from_text(m.facts);
     auto nodes = node_update_from(m.nodes);
     ENSURE(known && nodes, "the root sends valid facts and nodes");
-    note_.known = std::move(*known);
+    record_.known = std::move(*known);
     take(*nodes);
-    return is_noting_ && judge(record_keys(all_.base.dir, machine_keys::from(m.keys)));
+    return is_recording_ && log_failure(record_keys(all_.base.dir, machine_keys::from(m.keys)));
   }
   // False: the pipeline has no devices on this machine.
   bool take(const generations& m) {
-    const auto noted = note_.pipelines.find(m.pipeline);
-    if (noted == note_.pipelines.end())
+    const auto entry = record_.pipelines.find(m.pipeline);
+    if (entry == record_.pipelines.end())
       return false;
-    noted->second.generations = agent_record_of(m);
-    if (is_noting_)
-      judge(record_plan(all_.base.dir, note_));
+    entry->second.generations = agent_record_of(m);
+    if (is_recording_)
+      log_failure(record_plan(all_.base.dir, record_));
     return true;
   }
   // The shards of all generations that the root last published.
   actors::wanted_children wanted(child_launcher& launcher) const {
     actors::wanted_children wanted;
     for (const auto& context : all_) {
-      const auto& now = note_.pipelines.at(context.pipeline()).generations->now;
+      const auto& now = record_.pipelines.at(context.pipeline()).generations->now;
       add(wanted, context, now.serving, launcher);
       if (now.coming)
         add(wanted, context, *now.coming, launcher);
@@ -76,36 +76,36 @@ public:
   }
   std::set<std::uint32_t> serving() const {
     std::set<std::uint32_t> numbers;
-    for (const auto& [pipeline, p] : note_.pipelines)
+    for (const auto& [pipeline, p] : record_.pipelines)
       numbers.insert(p.generations->now.serving.number);
     return numbers;
   }
 
 private:
   void take(const node_update& nodes) {
-    if (nodes == heard_)
+    if (nodes == received_nodes_)
       return;
-    heard_ = nodes;
+    received_nodes_ = nodes;
     const auto copy = all_.base.dir.config();
     auto config = parse_config(nodes.config, copy.string());
-    note_.members = nodes.members;
-    ENSURE(config && assign_agent_indices(note_.members, *config),
+    record_.members = nodes.members;
+    ENSURE(config && assign_agent_indices(record_.members, *config),
            "the root sends a valid configuration");
     config_ = std::move(*config);
-    if (is_noting_) {
-      judge(all_.base.dir.write(copy.filename().string(), nodes.config));
-      judge(record_plan(all_.base.dir, note_));
+    if (is_recording_) {
+      log_failure(all_.base.dir.write(copy.filename().string(), nodes.config));
+      log_failure(record_plan(all_.base.dir, record_));
     }
   }
   void add(actors::wanted_children& wanted, const cluster_context& context, const generation& g,
            child_launcher& launcher) const {
     const auto view = config_for(config_, context.pipeline());
-    const auto plan = make_plan(view, context.model, note_.known, g);
+    const auto plan = make_plan(view, context.model, record_.known, g);
     ENSURE(plan.has_value(), "the root has made this plan: {}", plan.error().message);
     launcher.know(*plan);
     add_shards(wanted.all, *plan, agent_);
   }
-  static bool judge(const result<void>& ok) {
+  static bool log_failure(const result<void>& ok) {
     if (!ok)
       spdlog::error("{}", ok.error().message); // new shards cannot start, and are given up
     return ok.has_value();
@@ -113,26 +113,26 @@ private:
 
   const cluster_contexts& all_;
   const agent_plan& agent_;
-  const bool is_noting_;
-  plan_record note_;
-  node_update heard_;
+  const bool is_recording_;
+  plan_record record_;
+  node_update received_nodes_;
   cluster_config config_; // as the root published it
 };
 
 // Ends shards whose generation ended while their agent was away; no other process would.
 void end_left_over(const cluster_contexts& all) {
-  for (const auto& note : all.base.dir.alive()) {
+  for (const auto& record : all.base.dir.alive()) {
     const auto has_it = [&](const cluster_plan& plan) {
       return std::any_of(plan.shards.begin(), plan.shards.end(),
-                         [&](const shard_plan& s) { return s.name == note.name; });
+                         [&](const shard_plan& s) { return s.name == record.name; });
     };
     const bool is_wanted = std::any_of(all.begin(), all.end(), [&](const cluster_context& c) {
       return has_it(c.plan) || (c.coming && has_it(*c.coming));
     });
-    if (!note.name.starts_with("shard-") || is_wanted)
+    if (!record.name.starts_with("shard-") || is_wanted)
       continue;
-    spdlog::warn("{} (pid {}) is of a generation that is over: ended", note.name, note.pid);
-    signal_recorded(note, SIGTERM);
+    spdlog::warn("{} (pid {}) is of a generation that is over: ended", record.name, record.pid);
+    signal_recorded(record, SIGTERM);
   }
 }
 
@@ -149,7 +149,7 @@ int run_agent(const cluster_contexts& all, const role_arguments& arguments) {
     return exit_permanent;
   }
   const auto& agent = *own;
-  said_here said(all, agent); // used by the links' thread, which `started` joins
+  local_state local(all, agent); // used by the links' thread, which `started` joins
   auto started = process::start({agent.process, arguments.incarnation, role::agent, agent.name,
                                  cluster.where.listen(agent.listens_as), process_ids::root,
                                  cluster.where.find(root_name)},
@@ -166,8 +166,8 @@ int run_agent(const cluster_contexts& all, const role_arguments& arguments) {
   std::atomic<bool> is_stopping{false};
   std::atomic<bool> has_failed{false}; // whether one of its shards failed to stop
   child_watch watch;
-  incarnation_clock lives(cluster.dir, agent.name, wall_micros);
-  child_launcher launcher(watch, all, arguments.config, lives);
+  incarnation_clock incarnations(cluster.dir, agent.name, wall_micros);
+  child_launcher launcher(watch, all, arguments.config, incarnations);
 
   actors::supervisor_config config;
   config.name = agent.name;
@@ -185,7 +185,7 @@ int run_agent(const cluster_contexts& all, const role_arguments& arguments) {
   };
   // The root gives up new generations; without the serving shards this node is useless.
   std::mutex serving_mutex;
-  auto serving = said.serving();
+  auto serving = local.serving();
   config.escalate = [&](const status& failed) {
     {
       std::lock_guard lock(serving_mutex);
@@ -205,22 +205,22 @@ int run_agent(const cluster_contexts& all, const role_arguments& arguments) {
           is_stopping = true;
           caf::anon_send(supervisor, *d);
         } else if (const auto* j = std::get_if<joined>(&m)) {
-          if (said.take(*j))
+          if (local.take(*j))
             self.links().post(process_ids::root, actors::well_known::supervisor, std::move(m));
         } else if (const auto* g = std::get_if<generations>(&m)) {
-          if (!said.take(*g))
+          if (!local.take(*g))
             return;
           std::unique_lock lock(serving_mutex);
-          const bool is_other = std::exchange(serving, said.serving()) != said.serving();
+          const bool is_other = std::exchange(serving, local.serving()) != local.serving();
           lock.unlock();
           if (is_other)
             self.report(phase::ready); // replaces the failure of earlier shards
-          caf::anon_send(supervisor, said.wanted(launcher));
+          caf::anon_send(supervisor, local.wanted(launcher));
         } else {
           self.links().count_unknown();
         }
       });
-  self.tell_peers(supervisor);
+  self.forward_peer_events(supervisor);
   // Reports every shard to a root that (re)connects.
   self.on_tick([supervisor] { caf::anon_send(supervisor, actors::tick{}); });
   self.begin();

@@ -18,14 +18,14 @@ namespace {
 
 constexpr std::chrono::milliseconds files_interval{500}; // for a look at the files
 
-struct head_place {
+struct head_entry {
   gateway::pipeline_config pipeline;
   stable_name name; // under which it is found
 };
 
 // By pipeline number.
-std::vector<head_place> heads_of(const cluster_config& config) {
-  std::vector<head_place> heads;
+std::vector<head_entry> heads_of(const cluster_config& config) {
+  std::vector<head_entry> heads;
   for (const auto model : models_of_pipelines(config)) {
     const auto number = static_cast<std::uint32_t>(heads.size());
     const auto& m = config.models[model];
@@ -36,7 +36,7 @@ std::vector<head_place> heads_of(const cluster_config& config) {
 }
 
 gateway::gateway_config settings(const cluster_base& cluster, const identity& self,
-                                 const std::vector<head_place>& heads,
+                                 const std::vector<head_entry>& heads,
                                  std::optional<std::vector<gateway::api_key>> keys) {
   const auto& g = cluster.config.gateway;
   const auto index = self.process.value - process_ids::first_gateway.value;
@@ -69,7 +69,7 @@ gateway::gateway_config settings(const cluster_base& cluster, const identity& se
 
 // The pipeline that a message concerns: that of the head that sent it, or of the head whose status
 // the root sends. All other messages concern the whole cluster, and go to the first.
-std::size_t client_of(process_id source, const message& m, const std::vector<head_place>& heads) {
+std::size_t client_of(process_id source, const message& m, const std::vector<head_entry>& heads) {
   const auto* about = std::get_if<status>(&m);
   for (std::size_t i = 0; i < heads.size(); ++i)
     if (const auto head = heads[i].pipeline.head;
@@ -79,7 +79,7 @@ std::size_t client_of(process_id source, const message& m, const std::vector<hea
 }
 
 // Without LLMs there is no pipeline client; then this applies the root's messages.
-void hear_root(process& self, const std::shared_ptr<gateway::gateway_state>& state) {
+void subscribe_to_root(process& self, const std::shared_ptr<gateway::gateway_state>& state) {
   self.links().publish(actors::well_known::gateway, [state](const envelope&, message&& m) {
     if (const auto* now = std::get_if<cluster_status>(&m))
       state->take(*now);
@@ -99,11 +99,11 @@ void look_at_open_files(std::uint32_t connections_max) {
 
 // A draining process has stopped once its last stream has ended.
 void report_when_drained(process& self, const std::shared_ptr<gateway::gateway_state>& state) {
-  self.on_tick([&self, state, told = phase::ready]() mutable {
+  self.on_tick([&self, state, reported = phase::ready]() mutable {
     if (!state->look()->is_draining)
       return;
     auto now = state->requests_open() == 0 ? phase::stopped : phase::draining;
-    if (std::exchange(told, now) != now)
+    if (std::exchange(reported, now) != now)
       self.report(now, now == phase::draining
                            ? fmt::format("{} open requests", state->requests_open())
                            : "");
@@ -164,7 +164,7 @@ int run_gateway(const cluster_base& cluster, const role_arguments& arguments) {
       gateway::spawn_request_router(self.system(), state, actors_of_heads);
   self.own_typed(router);
   for (const auto& pipeline_client : pipeline_clients)
-    self.own_resident(pipeline_client);
+    self.own_pinned(pipeline_client);
   auto workers = gateway_workers::start(self, cluster, state, arguments.index);
   if (!workers) {
     spdlog::error("{}", workers.error().message);
@@ -178,14 +178,14 @@ int run_gateway(const cluster_base& cluster, const role_arguments& arguments) {
   const std::shared_ptr<gateway::api_servers> servers = *std::move(opened);
   files->attach(state, servers);
   if (pipeline_clients.empty())
-    hear_root(self, state);
+    subscribe_to_root(self, state);
   else
     deliver_to_chosen<actors::gateway_actor>(
         self.links(), actors::well_known::gateway,
         [pipeline_clients = pipeline_clients, heads](const envelope& e, const message& m)
             -> actors::gateway_actor { return pipeline_clients[client_of(e.source, m, heads)]; });
   for (const auto& pipeline_client : pipeline_clients) {
-    self.tell_peers(pipeline_client);
+    self.forward_peer_events(pipeline_client);
     self.on_tick(
         [pipeline_client = pipeline_client] { caf::anon_send(pipeline_client, actors::tick{}); });
   }

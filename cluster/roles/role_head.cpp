@@ -27,23 +27,23 @@ struct language {
 };
 
 result<language> load_language(const cluster_context& context) {
-  auto words = text::open_vocabulary(context.config.model.path);
-  if (!words)
-    return words.error();
+  auto vocabulary = text::open_vocabulary(context.config.model.path);
+  if (!vocabulary)
+    return vocabulary.error();
   auto file = model::open_model(context.config.model.path);
   if (!file)
     return file.error();
   if (auto ok = check_identity(**file, context.record().model_identity);
       !ok) // written while it was read
     return ok.error();
-  auto tokenizer = text::tokenizer::create(*words);
+  auto tokenizer = text::tokenizer::create(*vocabulary);
   if (!tokenizer)
     return tokenizer.error();
   language l{std::make_shared<const text::tokenizer>(std::move(*tokenizer)), std::nullopt};
-  l.calls = text::call_style_of(words->chat_template);
-  l.chat_template_failure = words->chat_template_failure;
-  if (!words->chat_template.empty()) {
-    auto parsed = text::chat_template::parse(words->chat_template);
+  l.calls = text::call_style_of(vocabulary->chat_template);
+  l.chat_template_failure = vocabulary->chat_template_failure;
+  if (!vocabulary->chat_template.empty()) {
+    auto parsed = text::chat_template::parse(vocabulary->chat_template);
     if (parsed)
       l.chat_template = std::move(*parsed);
     else
@@ -52,12 +52,12 @@ result<language> load_language(const cluster_context& context) {
   if (!l.chat_template_failure.empty())
     spdlog::warn("chat is refused, the model's template cannot be used: {}",
                  l.chat_template_failure);
-  l.named_tokens = std::move(words->named_tokens);
+  l.named_tokens = std::move(vocabulary->named_tokens);
   return l;
 }
 
 schedule::scheduler_config limits_of(const cluster_context& context, const language& l,
-                                     epoch_id life) {
+                                     epoch_id incarnation) {
   const auto& m = context.config.model;
   schedule::scheduler_config limits;
   limits.max_num_seqs = m.max_num_seqs;
@@ -83,7 +83,7 @@ schedule::scheduler_config limits_of(const cluster_context& context, const langu
   limits.resume_window = m.resume_window;
   auto ends = l.tokenizer->end_ids();
   limits.eos_ids.assign(ends.begin(), ends.end());
-  limits.first_ticket = first_ticket_of(life, context.pipeline());
+  limits.first_ticket = first_ticket_of(incarnation, context.pipeline());
   limits.ticket_step = pipelines_max;
   return limits;
 }
@@ -129,7 +129,7 @@ int run_head(const cluster_context& context, const role_arguments& arguments) {
   peers.stage =
       proxies<actors::stage_actor>(self.system(), self.links(), actors::well_known::stage);
 
-  auto detokenizer = self.own_resident(self.system().spawn(
+  auto detokenizer = self.own_pinned(self.system().spawn(
       actors::detokenizer,
       actors::detokenizer_config{peers, loaded->tokenizer, context.config.model.resume_window}));
   actors::scheduler_options options;
@@ -148,7 +148,7 @@ int run_head(const cluster_context& context, const role_arguments& arguments) {
                       message(serves{generation}));
   };
   options.now = [] { return std::chrono::steady_clock::now(); };
-  auto scheduler = self.own_resident(self.system().spawn(actors::scheduler, options));
+  auto scheduler = self.own_pinned(self.system().spawn(actors::scheduler, options));
   // The tokenizer has its own thread, because a long text would delay steps. Scheduler and
   // detokenizer run on the bus's thread: messages between them wake no other thread.
   auto tokenizer = self.own_typed(self.system().spawn<caf::detached>(
@@ -158,7 +158,7 @@ int run_head(const cluster_context& context, const role_arguments& arguments) {
                                loaded->chat_template_failure, loaded->named_tokens}));
   deliver_to(self.links(), actors::well_known::scheduler, scheduler);
   deliver_to(self.links(), actors::well_known::tokenizer, tokenizer);
-  self.tell_peers(scheduler);
+  self.forward_peer_events(scheduler);
   self.on_tick([scheduler] { caf::anon_send(scheduler, actors::tick{}); });
   self.begin();
   if (context.plan.shards.empty() && !context.coming)

@@ -6,19 +6,19 @@
 #include "cluster/config/running_clusters.hpp"
 #include "cluster/files/incarnation_clock.hpp"
 #include "cluster/files/root_log.hpp"
-#include "cluster/join/join_desk.hpp"
-#include "cluster/models/model_keeper.hpp"
-#include "cluster/models/models_note.hpp"
+#include "cluster/join/join_server.hpp"
+#include "cluster/models/model_controller.hpp"
+#include "cluster/models/models_record.hpp"
 #include "cluster/process/left_over.hpp"
 #include "cluster/roles/child_launch.hpp"
 #include "cluster/roles/gateway_files.hpp"
-#include "cluster/roles/overview.hpp"
-#include "cluster/roles/plan_keeper.hpp"
+#include "cluster/roles/plan_controller.hpp"
 #include "cluster/roles/process.hpp"
 #include "cluster/roles/progress.hpp"
 #include "cluster/roles/roles.hpp"
 #include "cluster/roles/root_children.hpp"
 #include "cluster/roles/root_claim.hpp"
+#include "cluster/roles/status_aggregator.hpp"
 
 #include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
@@ -36,13 +36,13 @@ class root {
 public:
   // `original`: the operator's nodes.toml; `copy`: the cluster's.
   root(const cluster_contexts& all, std::filesystem::path original,
-       const std::filesystem::path& copy, incarnation_clock& lives, process& self,
-       progress& progress_line, join_desk* join, model_keeper& models)
+       const std::filesystem::path& copy, incarnation_clock& incarnations, process& self,
+       progress& progress_line, join_server* join, model_controller& models)
       : all_(all), cluster_(all.base), self_(self), progress_line_(progress_line), join_(join),
-        models_(models), original_(std::move(original)), launcher_(watch_, all, copy, lives),
-        keeper_(all, {[this](const plan_word& w) { say(w); },
-                      [this](const plan_standing&) { change_children(); }}) {
-    start_overview();
+        models_(models), original_(std::move(original)), launcher_(watch_, all, copy, incarnations),
+        plan_controller_(all, {[this](const plan_update& w) { publish_plan(w); },
+                               [this](const plan_snapshot&) { change_children(); }}) {
+    start_status_aggregator();
     start_supervisor();
     start_models();
   }
@@ -75,23 +75,23 @@ public:
     return end_of(came_up, failed, cut);
   }
 
-  plan_standing plan() const { return keeper_.standing(); }
+  plan_snapshot plan() const { return plan_controller_.snapshot(); }
 
   void joined_late(const std::string& node, const machine_facts& facts) {
-    keeper_.on_joined(node, facts);
+    plan_controller_.on_joined(node, facts);
   }
 
   // The keys of machines have changed: inform the remote agents.
   void keys_changed() {
-    keeper_.tell([this](const plan_word& w) {
+    plan_controller_.publish([this](const plan_update& w) {
       for (const auto& a : w.agents)
-        say_joined_to(a.process, w);
+        send_joined_to(a.process, w);
     });
   }
 
   // A remote machine has reported that it cannot run as this node.
   void cannot(const std::string& node, const std::string& why) {
-    const auto now = keeper_.word();
+    const auto now = plan_controller_.latest_update();
     if (const auto* a = agent_on(now.agents, node))
       caf::anon_send(supervisor_,
                      status{a->process, {}, role::agent, a->name, phase::recovering, why, 0, 0, 0});
@@ -101,12 +101,13 @@ private:
   // Called from several threads; the lock makes the newest state the last one that is sent.
   void change_children() {
     const std::lock_guard lock(children_mutex_);
-    const auto now = keeper_.standing();
-    caf::anon_send(overview_, expected_of(all_, now, models_.workers(), models_.standing()));
+    const auto now = plan_controller_.snapshot();
+    caf::anon_send(status_aggregator_,
+                   expected_of(all_, now, models_.workers(), models_.snapshot()));
     caf::anon_send(supervisor_,
                    actors::wanted_children{children_of(all_, now.agents, models_.workers())});
-    for (const auto& s : unserved(models_.standing()))
-      caf::anon_send(overview_, s);
+    for (const auto& s : unserved(models_.snapshot()))
+      caf::anon_send(status_aggregator_, s);
   }
 
   void start_models() {
@@ -116,8 +117,8 @@ private:
       else if (const auto* done = std::get_if<model_drained>(&m))
         models_.on_drained(from.source.value - process_ids::first_gateway.value, done->revision);
     });
-    model_keeper::outside to;
-    to.say = [this](const served_models& now) {
+    model_controller::outside to;
+    to.publish = [this](const served_models& now) {
       for (std::uint32_t i = 0; i < cluster_.config.gateway.processes; ++i)
         self_.links().post(process_ids::gateway(i), actors::well_known::models, message(now));
     };
@@ -157,14 +158,14 @@ private:
 
   // A node that the cluster does not have may be in nodes.toml by now.
   nodes_changed change(const change_nodes& order) {
-    if (!order.is_drain && !keeper_.has_node(order.node))
+    if (!order.is_drain && !plan_controller_.has_node(order.node))
       if (auto ok = admit(order.node); !ok)
         return {order.request, 0, ok.error(), {}};
     const auto invited =
         order.is_drain || join_ == nullptr ? std::nullopt : join_->invitation_of(order.node);
     if (invited && !invited->has_joined)
       return {order.request, 0, error{errc::not_ready, text_of(*invited), ""}, {}};
-    return keeper_.change(order);
+    return plan_controller_.change(order);
   }
 
   result<void> admit(const std::string& node) {
@@ -179,60 +180,62 @@ private:
     auto fresh = parse_config(*text, original_.string());
     if (!fresh)
       return fresh.error();
-    const auto newcomers = keeper_.admit(node, *text, std::move(*fresh));
-    return newcomers ? join_->expect(*newcomers, keeper_.word().nodes) : newcomers.error();
+    const auto newcomers = plan_controller_.admit(node, *text, std::move(*fresh));
+    return newcomers ? join_->expect(*newcomers, plan_controller_.latest_update().nodes)
+                     : newcomers.error();
   }
 
   // The node's agent is informed and exits; until then its key is trusted.
   nodes_changed remove(const remove_node& order) {
-    if (auto ok = keeper_.remove(order.node); !ok)
+    if (auto ok = plan_controller_.remove(order.node); !ok)
       return {order.request, 0, ok.error(), {}};
-    join_->dismiss(order.node, keeper_.word().nodes);
+    join_->dismiss(order.node, plan_controller_.latest_update().nodes);
     return {order.request, 0, std::nullopt, {}};
   }
 
-  void start_overview() {
-    overview_config config;
-    const auto& front = cluster_.config.gateway;
-    config.url = (front.tls_certificate.empty() ? "http://" : "https://") + front.http;
-    config.expected = expected_of(all_, keeper_.standing(), models_.workers(), models_.standing());
+  void start_status_aggregator() {
+    status_aggregator_config config;
+    const auto& gateway = cluster_.config.gateway;
+    config.url = (gateway.tls_certificate.empty() ? "http://" : "https://") + gateway.http;
+    config.expected =
+        expected_of(all_, plan_controller_.snapshot(), models_.workers(), models_.snapshot());
     config.changed = [this](const cluster_status& s) { progress_line_.show(s); };
     config.send_to_client = [this](process_id who, const cluster_status& s) {
       self_.links().send(who, actors::well_known::client, message(s));
     };
     config.gateway =
         proxies<actors::gateway_actor>(self_.system(), self_.links(), actors::well_known::gateway);
-    overview_ = self_.own_typed(self_.system().spawn(overview, config));
-    self_.tell_peers(overview_);
-    self_.links().publish(
-        actors::well_known::supervisor, [this](const envelope& from, message&& m) {
-          if (auto* s = std::get_if<status>(&m); s && s->role == role::worker) {
-            on_worker(*s);
-          } else if (s) {
-            if (s->role == role::head)
-              keeper_.on_serving(process_ids::pipeline_of_head(s->process),
-                                 s->phase == phase::ready || s->phase == phase::draining);
-            if (s->phase == phase::failed)
-              keeper_.on_failed(*s);
-            caf::anon_send(supervisor_, *s);
-            caf::anon_send(overview_, *s);
-          } else if (auto* now = std::get_if<serves>(&m)) {
-            keeper_.on_serves(now->generation);
-          } else if (auto* order = std::get_if<change_nodes>(&m)) {
-            self_.links().send(from.source, actors::well_known::client, message(change(*order)));
-          } else if (auto* removal = std::get_if<remove_node>(&m)) {
-            self_.links().send(from.source, actors::well_known::client, message(remove(*removal)));
-          } else if (auto* scaling = std::get_if<scale_model>(&m)) {
-            self_.links().send(from.source, actors::well_known::client,
-                               message(keeper_.scale(*scaling)));
-          } else if (auto* j = std::get_if<joined>(&m)) {
-            heard(from.source, *j);
-          } else if (auto* q = std::get_if<query_status>(&m)) {
-            caf::anon_send(overview_, asked{from.source, *q});
-          } else if (auto* l = std::get_if<load_report>(&m)) {
-            caf::anon_send(overview_, load_of{process_ids::pipeline_of_head(from.source), *l});
-          }
-        });
+    status_aggregator_ = self_.own_typed(self_.system().spawn(status_aggregator, config));
+    self_.forward_peer_events(status_aggregator_);
+    self_.links().publish(actors::well_known::supervisor, [this](const envelope& from,
+                                                                 message&& m) {
+      if (auto* s = std::get_if<status>(&m); s && s->role == role::worker) {
+        on_worker(*s);
+      } else if (s) {
+        if (s->role == role::head)
+          plan_controller_.on_serving(process_ids::pipeline_of_head(s->process),
+                                      s->phase == phase::ready || s->phase == phase::draining);
+        if (s->phase == phase::failed)
+          plan_controller_.on_failed(*s);
+        caf::anon_send(supervisor_, *s);
+        caf::anon_send(status_aggregator_, *s);
+      } else if (auto* now = std::get_if<serves>(&m)) {
+        plan_controller_.on_serves(now->generation);
+      } else if (auto* order = std::get_if<change_nodes>(&m)) {
+        self_.links().send(from.source, actors::well_known::client, message(change(*order)));
+      } else if (auto* removal = std::get_if<remove_node>(&m)) {
+        self_.links().send(from.source, actors::well_known::client, message(remove(*removal)));
+      } else if (auto* scaling = std::get_if<scale_model>(&m)) {
+        self_.links().send(from.source, actors::well_known::client,
+                           message(plan_controller_.scale(*scaling)));
+      } else if (auto* j = std::get_if<joined>(&m)) {
+        on_joined_confirmed(from.source, *j);
+      } else if (auto* q = std::get_if<query_status>(&m)) {
+        caf::anon_send(status_aggregator_, asked{from.source, *q});
+      } else if (auto* l = std::get_if<load_report>(&m)) {
+        caf::anon_send(status_aggregator_, load_of{process_ids::pipeline_of_head(from.source), *l});
+      }
+    });
   }
 
   // A worker connects to its gateway, whose report stands in for a link to the root.
@@ -264,7 +267,7 @@ private:
       if (spec.role == role::worker)
         models_.on_gone(spec.process);
       if (join_ != nullptr)
-        join_->forget_strangers();
+        join_->forget_removed();
     };
     config.stop = [this, here = config.stop](const actors::child_spec& spec, std::int32_t pid,
                                              bool force) {
@@ -277,7 +280,7 @@ private:
       for (const auto& s : all) {
         if (s.role == role::worker && s.phase == phase::failed)
           models_.on_given_up(s.process, s.reason);
-        caf::anon_send(overview_, s);
+        caf::anon_send(status_aggregator_, s);
       }
     };
     // The root has no supervisor: the status shows the failure, and so does the root's exit status.
@@ -290,42 +293,42 @@ private:
     };
     supervisor_ = self_.own_typed(self_.system().spawn(actors::supervisor, config));
     launcher_.reports_to(supervisor_);
-    self_.tell_peers(supervisor_);
+    self_.forward_peer_events(supervisor_);
     self_.on_tick([this] {
       caf::anon_send(supervisor_, actors::tick{});
-      keeper_.tick();
+      plan_controller_.tick();
     });
     self_.on_peer(
         [this](const hello& peer) {
           if (peer.role == role::head || peer.role == role::agent)
-            keeper_.tell([&](const plan_word& w) { say_to(peer.process, w); });
+            plan_controller_.publish([&](const plan_update& w) { send_plan_to(peer.process, w); });
           if (peer.role == role::gateway)
             models_.on_gateway();
           if (peer.role == role::gateway && is_draining_) // a restarted gateway
             self_.links().send(peer.process, actors::well_known::gateway, message(drain{}));
-          keeper_.on_agent(peer.process, true);
+          plan_controller_.on_agent(peer.process, true);
         },
         [this](process_id who, epoch_id, const std::string&) {
-          keeper_.on_agent(who, false);
+          plan_controller_.on_agent(who, false);
           for (const auto& c : all_)
             if (who == process_ids::head(c.pipeline()))
-              keeper_.on_serving(c.pipeline(), false);
+              plan_controller_.on_serving(c.pipeline(), false);
         });
   }
 
   // A head gets its own pipeline, an agent all of them.
-  void say_to(process_id who, const plan_word& w) {
+  void send_plan_to(process_id who, const plan_update& w) {
     for (const auto& shards : w.shards)
       if (who == process_ids::head(shards.pipeline)) {
         self_.links().send(who, actors::well_known::scheduler, message(shards));
         return;
       }
-    say_joined_to(who, w);
+    send_joined_to(who, w);
     for (const auto& shards : w.shards)
       self_.links().send(who, actors::well_known::supervisor, message(shards));
   }
 
-  void say_joined_to(process_id agent, const plan_word& w) {
+  void send_joined_to(process_id agent, const plan_update& w) {
     if (join_ != nullptr)
       self_.links().send(
           agent, actors::well_known::supervisor,
@@ -333,30 +336,30 @@ private:
   }
 
   // An agent has persisted the keys.
-  void heard(process_id agent, const joined& m) {
+  void on_joined_confirmed(process_id agent, const joined& m) {
     if (join_ == nullptr)
       return;
-    for (const auto& a : keeper_.word().agents)
+    for (const auto& a : plan_controller_.latest_update().agents)
       if (a.process == agent)
-        join_->heard(a.on, machine_keys::from(m.keys));
+        join_->on_keys_confirmed(a.on, machine_keys::from(m.keys));
   }
 
-  void say(const plan_word& w) {
+  void publish_plan(const plan_update& w) {
     for (const auto& shards : w.shards) {
       if (join_ != nullptr)
         join_->change(shards);
-      say_to(process_ids::head(shards.pipeline), w);
+      send_plan_to(process_ids::head(shards.pipeline), w);
     }
     for (const auto& a : w.agents)
-      say_to(a.process, w);
+      send_plan_to(a.process, w);
   }
 
   const cluster_contexts& all_;
   const cluster_base& cluster_;
   process& self_;
   progress& progress_line_;
-  join_desk* join_; // null: all nodes are on this machine
-  model_keeper& models_;
+  join_server* join_; // null: all nodes are on this machine
+  model_controller& models_;
   std::atomic<bool> is_draining_{false};
   std::atomic<bool> is_stopping_{false}; // set after is_draining_
   std::atomic<bool> has_stopped_{false};
@@ -365,14 +368,14 @@ private:
   std::filesystem::path original_;
   child_watch watch_;
   child_launcher launcher_;
-  plan_keeper keeper_;
-  overview_actor overview_;
+  plan_controller plan_controller_;
+  status_aggregator_actor status_aggregator_;
   actors::supervisor_actor supervisor_;
 };
 
 } // namespace
 
-int run_root(const cluster_contexts& pipelines, const up_options& options, join_desk* join) {
+int run_root(const cluster_contexts& pipelines, const up_options& options, join_server* join) {
   const auto& cluster = pipelines.base;
   auto refuse = [&](const error& e) {
     progress::failed(e, options.json);
@@ -382,9 +385,10 @@ int run_root(const cluster_contexts& pipelines, const up_options& options, join_
     return refuse(ok.error());
   if (auto ok = open_root_log(cluster.dir, cluster.config.log_level); !ok)
     return refuse(ok.error());
-  incarnation_clock lives(cluster.dir, "root", wall_micros); // the only source, after the claim
-  const auto life = lives.next();
-  if (auto ok = cluster.dir.record("root", life); !ok)
+  incarnation_clock incarnations(cluster.dir, "root",
+                                 wall_micros); // the only source, after the claim
+  const auto incarnation = incarnations.next();
+  if (auto ok = cluster.dir.record("root", incarnation); !ok)
     return refuse(ok.error());
   auto config = copy_config(cluster, options.config);
   if (!config)
@@ -393,17 +397,17 @@ int run_root(const cluster_contexts& pipelines, const up_options& options, join_
       !ok) // the cluster runs without it
     spdlog::warn("{}", ok.error().message);
   auto started = process::start(
-      {process_ids::root, life, role::root, "root", cluster.where.listen(root_name), {}, {}},
+      {process_ids::root, incarnation, role::root, "root", cluster.where.listen(root_name), {}, {}},
       cluster.where, /*actor_threads=*/1);
   if (!started)
     return refuse(started.error());
   auto& self = **started;
-  auto models = model_keeper::create(cluster.config, cluster.dir);
+  auto models = model_controller::create(cluster.config, cluster.dir);
   if (!models)
     return refuse(models.error());
   progress progress_line(pipelines, options.json);
-  auto all = std::make_unique<root>(pipelines, options.config, *config, lives, self, progress_line,
-                                    join, **models);
+  auto all = std::make_unique<root>(pipelines, options.config, *config, incarnations, self,
+                                    progress_line, join, **models);
   if (join) {
     self.on_tick([join] { join->tick(); });
     self.on_key([join](const key_pair& own) { join->use_key(own); });
@@ -432,8 +436,8 @@ int run_root(const cluster_contexts& pipelines, const up_options& options, join_
   const auto left = everybody(pipelines, all->plan(), (*models)->workers());
   started->reset();
   all.reset();
-  for (const auto& note : left)
-    cluster.dir.forget(note.name);
+  for (const auto& record : left)
+    cluster.dir.forget(record.name);
   cluster.dir.forget("root");
   cluster.dir.remove_stale_files();
   forget_running(cluster.dir);

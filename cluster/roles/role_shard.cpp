@@ -21,9 +21,9 @@
 namespace baton::cluster {
 namespace {
 
-stage_ready announcement_of(const shard_plan& plan, const cluster_plan& all, epoch_id life,
+stage_ready announcement_of(const shard_plan& plan, const cluster_plan& all, epoch_id incarnation,
                             const engine::capacity& c) {
-  return {plan.process,      life,         plan.stage,     all.stages,       c.blocks,
+  return {plan.process,      incarnation,  plan.stage,     all.stages,       c.blocks,
           c.block_positions, c.model_hash, c.device,       c.kv_incarnation, c.swap_blocks,
           plan.rank,         all.width,    all.generation, c.pools};
 }
@@ -153,9 +153,9 @@ int run_shard(const cluster_context& context, const role_arguments& first,
       !ok) // written while it was read
     return refused(ok.error());
   if (arguments.copies && made->may_fork_standby())
-    if (const auto life = fork_standby(*arguments.copies)) {
-      arguments.incarnation = life->incarnation;
-      arguments.kv_file = life->file < 0 ? std::nullopt : std::optional(life->file);
+    if (const auto orders = fork_standby(*arguments.copies)) {
+      arguments.incarnation = orders->incarnation;
+      arguments.kv_file = orders->file < 0 ? std::nullopt : std::optional(orders->file);
     }
   const auto agents = agents_of(context.config);
   const auto* agent = agent_on(agents, plan.on);
@@ -202,7 +202,7 @@ int run_shard(const cluster_context& context, const role_arguments& first,
   // The stage has its own thread: a step takes milliseconds, and would delay other actors.
   auto stage = self.own_typed(self.system().spawn<caf::detached>(actors::stage, config));
   deliver_to(self.links(), actors::well_known::stage, stage);
-  self.tell_peers(stage);
+  self.forward_peer_events(stage);
   self.on_tick([hangs = std::make_shared<hang_watch>(watch)] { hangs->look(); });
   self.begin();
   if (auto linked = self.links().connect(config.head, context.where.find(name_of_head(context)));

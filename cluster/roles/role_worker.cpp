@@ -3,7 +3,7 @@
 // the launcher of a process group.
 #include "cluster/config/worker_devices.hpp"
 #include "cluster/files/log_level.hpp"
-#include "cluster/models/models_note.hpp"
+#include "cluster/models/models_record.hpp"
 #include "cluster/plan/worker_cores.hpp"
 #include "cluster/plan/worker_group.hpp"
 #include "cluster/plan/worker_slots.hpp"
@@ -29,7 +29,7 @@ void set(const char* name, const std::string& value) {
 }
 
 // The devices and cores on which it computes.
-struct worker_place_here {
+struct worker_devices {
   worker_gpus gpus;
   worker_cores cores;
 };
@@ -38,7 +38,7 @@ std::uint32_t processes_of(const worker_config& w) {
   return w.is_group() ? w.parallel_level : 1;
 }
 
-result<worker_place_here> place_of(const cluster_config& config, const served_models& all,
+result<worker_devices> devices_for(const cluster_config& config, const served_models& all,
                                    const worker_post& post) {
   const auto& own = post.process;
   auto gpus =
@@ -59,7 +59,7 @@ result<worker_place_here> place_of(const cluster_config& config, const served_mo
   auto cores = cores_of(config.launcher, cores_here(config.launcher, facts), who);
   if (!cores)
     return fail(errc::bad_config, "cluster.cpu_launcher_args: {}", cores.error().message);
-  return worker_place_here{*std::move(gpus), *std::move(cores)};
+  return worker_devices{*std::move(gpus), *std::move(cores)};
 }
 
 // Pins processes that are started from here on to these cores.
@@ -74,7 +74,7 @@ void bind_to(const std::vector<std::uint32_t>& cores) {
 
 // Environment of the SDK (docs/workers.md).
 void set_environment(const cluster_config& config, const run_dir& dir, const worker_post& post,
-                     epoch_id incarnation, const worker_place_here& where) {
+                     epoch_id incarnation, const worker_devices& where) {
   set("BATON_WORKER_DOOR", dir.endpoint(worker_endpoint_name(post.process.gateway_index)));
   set("BATON_WORKER_NODE", std::to_string(post.process.process.value));
   set("BATON_WORKER_EPOCH", std::to_string(incarnation.value));
@@ -116,13 +116,13 @@ int run_worker(const role_arguments& arguments) {
     spdlog::error("{}", dir.error().message);
     return exit_permanent;
   }
-  const auto standing = noted_standing(*config, *dir);
-  const auto post = find_worker(*config, standing, process_ids::worker(arguments.index));
+  const auto snapshot = recorded_snapshot(*config, *dir);
+  const auto post = find_worker(*config, snapshot, process_ids::worker(arguments.index));
   if (!post) {
     spdlog::error("no model has a worker {}", arguments.index);
     return exit_permanent;
   }
-  const auto where = place_of(*config, standing, *post);
+  const auto where = devices_for(*config, snapshot, *post);
   if (!where) {
     spdlog::error("{}", where.error().message);
     return exit_permanent;

@@ -115,9 +115,9 @@ struct up_options {
   std::filesystem::path config;
   bool json = false;
 };
-class join_desk;
+class join_server;
 // The root: starts everything, shows progress, serves until SIGTERM or ^C, drains. `server`: where
 // other machines join; null: there are none.
-int run_root(const cluster_contexts& all, const up_options& options, join_desk* server = nullptr);
+int run_root(const cluster_contexts& all, const up_options& options, join_server* server = nullptr);
 
 } // namespace baton::cluster

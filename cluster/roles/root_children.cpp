@@ -20,11 +20,11 @@ status not_started(process_id process, role r, const std::string& name) {
 }
 
 // A remote machine without layers; it may be switched off.
-bool is_spare(const plan_standing& now, const agent_plan& agent) {
-  const auto lives_there = [&](const shard_plan& s) { return s.on == agent.on; };
+bool is_spare(const plan_snapshot& now, const agent_plan& agent) {
+  const auto is_placed_there = [&](const shard_plan& s) { return s.on == agent.on; };
   return agent.machine != root_machine &&
-         std::none_of(now.pipelines.begin(), now.pipelines.end(), [&](const pipeline_standing& p) {
-           return std::any_of(p.serving.shards.begin(), p.serving.shards.end(), lives_there);
+         std::none_of(now.pipelines.begin(), now.pipelines.end(), [&](const pipeline_snapshot& p) {
+           return std::any_of(p.serving.shards.begin(), p.serving.shards.end(), is_placed_there);
          });
 }
 
@@ -76,7 +76,7 @@ std::vector<actors::child_spec> children_of(const cluster_contexts& all,
   return specs;
 }
 
-std::vector<status> everybody(const cluster_contexts& all, const plan_standing& now,
+std::vector<status> everybody(const cluster_contexts& all, const plan_snapshot& now,
                               const std::vector<worker_child>& workers) {
   std::vector<status> nodes;
   for (const auto& c : children_of(all, now.agents, workers))
@@ -91,7 +91,7 @@ std::vector<status> everybody(const cluster_contexts& all, const plan_standing& 
   return nodes;
 }
 
-expected_now expected_of(const cluster_contexts& all, const plan_standing& now,
+expected_now expected_of(const cluster_contexts& all, const plan_snapshot& now,
                          const std::vector<worker_child>& workers, const served_models& models) {
   expected_now e{everybody(all, now, workers), {}, {}, {}};
   for (const auto& a : now.agents)

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "actors/supervisor.hpp"
-#include "cluster/models/models_note.hpp"
-#include "cluster/roles/overview.hpp"
-#include "cluster/roles/plan_keeper.hpp"
+#include "cluster/models/models_record.hpp"
+#include "cluster/roles/plan_controller.hpp"
+#include "cluster/roles/status_aggregator.hpp"
 
 namespace baton::cluster {
 
@@ -13,12 +13,12 @@ std::vector<actors::child_spec> children_of(const cluster_contexts& all,
                                             const std::vector<agent_plan>& agents,
                                             const std::vector<worker_child>& workers);
 // Serving processes and new shards, in the state before their start.
-std::vector<status> everybody(const cluster_contexts& all, const plan_standing& now,
+std::vector<status> everybody(const cluster_contexts& all, const plan_snapshot& now,
                               const std::vector<worker_child>& workers);
 // Repository models that are not served, shown beside the served ones although they have no
 // process.
 std::vector<status> unserved(const served_models& models);
-expected_now expected_of(const cluster_contexts& all, const plan_standing& now,
+expected_now expected_of(const cluster_contexts& all, const plan_snapshot& now,
                          const std::vector<worker_child>& workers, const served_models& models);
 
 } // namespace baton::cluster

@@ -1,7 +1,7 @@
 #include "cluster/roles/root_claim.hpp"
 
 #include "cluster/config/running_clusters.hpp"
-#include "cluster/models/models_note.hpp"
+#include "cluster/models/models_record.hpp"
 #include "cluster/plan/membership.hpp"
 #include "cluster/roles/gateway_files.hpp"
 #include "cluster/roles/process.hpp"
@@ -20,7 +20,7 @@ std::string text_of(const std::filesystem::path& file) {
 }
 
 // Compares the running configuration with the file, which may have additional nodes.
-result<void> judge_config(const cluster_base& cluster, plan_record noted,
+result<void> judge_config(const cluster_base& cluster, plan_record recorded,
                           const std::filesystem::path& config) {
   auto running = parse_config(text_of(cluster.dir.config()), config.string());
   auto fresh = load_config(config);
@@ -28,9 +28,9 @@ result<void> judge_config(const cluster_base& cluster, plan_record noted,
     return fresh.error();
   if (!running)
     return running.error();
-  if (auto ok = assign_agent_indices(noted.members, *running); !ok)
+  if (auto ok = assign_agent_indices(recorded.members, *running); !ok)
     return ok.error();
-  return check_grown(*running, *fresh, noted.members);
+  return check_grown(*running, *fresh, recorded.members);
 }
 
 // Processes of a root that died can be adopted if this root would have started the same ones.
@@ -49,12 +49,12 @@ result<void> judge_left(const cluster_contexts& all, const std::filesystem::path
         fmt::format("with another configuration than {}: {}", config.string(), ok.error().message));
   const auto planned =
       children_of(all, agents_of(cluster.config),
-                  workers_of(cluster.config, noted_standing(cluster.config, cluster.dir)));
-  for (const auto& note : left)
-    if (!note.name.starts_with("shard-") && // of any generation: its agent manages them
+                  workers_of(cluster.config, recorded_snapshot(cluster.config, cluster.dir)));
+  for (const auto& record : left)
+    if (!record.name.starts_with("shard-") && // of any generation: its agent manages them
         std::none_of(planned.begin(), planned.end(),
-                     [&](const actors::child_spec& s) { return s.name == note.name; }))
-      return refuse(fmt::format("and {} is not in the plan", note.name));
+                     [&](const actors::child_spec& s) { return s.name == record.name; }))
+      return refuse(fmt::format("and {} is not in the plan", record.name));
   return {};
 }
 
@@ -111,7 +111,7 @@ result<void> claim_cluster(const cluster_contexts& all, const std::filesystem::p
     return ok;
   if (alive.empty()) {
     cluster.dir.remove_stale_files();
-    if (auto ok = note_models(cluster.dir, {}); !ok) // of a cluster that has ended
+    if (auto ok = record_models(cluster.dir, {}); !ok) // of a cluster that has ended
       return ok;
   }
   auto plan = cluster.made_with;

@@ -19,13 +19,14 @@ template <class Answer>
 result<Answer> ask(const run_dir& dir, const message& question) {
   auto pid = static_cast<std::uint32_t>(getpid());
   process_id me{client_bit.value | pid};
-  epoch_id life{now_micros()};
+  epoch_id incarnation{now_micros()};
   const auto plan = recorded_plan(dir);
   auto where = addresses::create(dir, plan ? plan->network : std::nullopt);
   if (!where)
     return where.error();
   auto started = process::start(
-      {me, life, role::client, "status", where->listen("status", life), {}, {}}, *where, 1);
+      {me, incarnation, role::client, "status", where->listen("status", incarnation), {}, {}},
+      *where, 1);
   if (!started)
     return started.error();
   auto& self = **started;
@@ -36,10 +37,10 @@ result<Answer> ask(const run_dir& dir, const message& question) {
     if (auto* a = std::get_if<Answer>(&m); a && !is_answered.exchange(true))
       answer.set_value(std::move(*a));
   });
-  std::atomic<bool> is_asked = false;
+  std::atomic<bool> is_sent = false;
   self.on_peer(
       [&](const hello& h) {
-        if (!is_asked.exchange(true)) // an order must be sent only once
+        if (!is_sent.exchange(true)) // an order must be sent only once
           self.links().send(h.process, actors::well_known::supervisor, message(question));
       },
       [](process_id, epoch_id, const std::string&) {});

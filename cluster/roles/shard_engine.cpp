@@ -19,15 +19,15 @@ std::shared_ptr<grammar::masker> masker_of(const cluster_context& context) {
   const auto& path = context.config.model.path;
   const auto identity = context.record().model_identity;
   return std::make_shared<grammar::masker>([path, identity]() -> result<grammar::answer_texts> {
-    const auto words = text::open_vocabulary(path);
-    if (!words)
-      return words.error();
+    const auto vocabulary = text::open_vocabulary(path);
+    if (!vocabulary)
+      return vocabulary.error();
     const auto file = model::open_model(path);
     if (!file)
       return file.error();
     if (auto ok = check_identity(**file, identity); !ok)
       return ok.error();
-    const auto tokenizer = text::tokenizer::create(*words);
+    const auto tokenizer = text::tokenizer::create(*vocabulary);
     if (!tokenizer)
       return tokenizer.error();
     return grammar::texts_of(*tokenizer);
@@ -116,13 +116,14 @@ result<std::shared_ptr<plugin::plugin_engine>> load_foreign(const cluster_contex
 
 // Finds the KV that other shards of this machine hold for these incarnations, by the label of its
 // memory. KV that is not found is only recomputed.
-std::vector<cpu::kv_source> find_kv(const run_dir& dir, const std::vector<std::uint64_t>& lives) {
+std::vector<cpu::kv_source> find_kv(const run_dir& dir,
+                                    const std::vector<std::uint64_t>& incarnations) {
   std::vector<cpu::kv_source> found;
-  for (const auto& note : dir.alive())
-    for (const int fd : open_memory_of(note, kv_file_suffix)) {
+  for (const auto& record : dir.alive())
+    for (const int fd : open_memory_of(record, kv_file_suffix)) {
       if (auto source = cpu::kv_source::open(fd);
-          source &&
-          std::find(lives.begin(), lives.end(), source->label().incarnation) != lives.end())
+          source && std::find(incarnations.begin(), incarnations.end(),
+                              source->label().incarnation) != incarnations.end())
         found.push_back(*std::move(source));
       close(fd);
     }
@@ -172,7 +173,7 @@ std::function<result<void>(const kv_handover&)> shard_engine::take_over() const 
   if (foreign_)
     return nullptr;
   return [own = native_, dir = context_->dir](const kv_handover& takes) {
-    return own->take_over(find_kv(dir, takes.lives), takes.blocks);
+    return own->take_over(find_kv(dir, takes.kv_incarnations), takes.blocks);
   };
 }
 

@@ -210,7 +210,7 @@ plan_store_change(const grpc_method& method, const std::string& asked, const gat
     return order_of(model_order::set_default, model, version);
   }
   if (method.name == "UnregisterModel") {
-    return order_of(model_order::strike, model, version);
+    return order_of(model_order::unregister_model, model, version);
   }
   return std::nullopt;
 }

@@ -2,7 +2,7 @@
 // principles, "Supervisor Behaviour"). Between failed attempts TorchServe's back-off applies: 0, 1,
 // 1, 2, 3, 5, 8 and 13 seconds or other units. Used for restarts of processes (actors/restart.hpp),
 // epochs of a pipeline (actors/epoch_retries.hpp) and moves of layers
-// (cluster/roles/plan_keeper.hpp). Pure; time is an argument.
+// (cluster/roles/plan_controller.hpp). Pure; time is an argument.
 #pragma once
 
 #include <array>

@@ -18,7 +18,7 @@ void import_of(const cluster::launch_line& line) {
   cluster::import_wishes wishes;
   wishes.model = "m.gguf";
   wishes.name = "m";
-  wishes.machine = {static_cast<std::uint32_t>(line.words.size() % 4), 1ull << 35};
+  wishes.machine = {static_cast<std::uint32_t>(line.args.size() % 4), 1ull << 35};
   const auto made = cluster::import_launch(line, wishes);
   if (!made) {
     ENSURE(!made.error().message.empty(), "an error without words");
@@ -66,9 +66,9 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   for (const auto kind : {cluster::env_file_kind::plain, cluster::env_file_kind::compose})
     if (const auto all = cluster::read_env_file(text, kind, variable); !all)
       ENSURE(!all.error().message.empty(), "an error without words");
-  if (auto options = cluster::words_of_config(cluster::launcher::vllm, text)) {
+  if (auto options = cluster::config_args(cluster::launcher::vllm, text)) {
     cluster::launch_line line;
-    line.words = *std::move(options);
+    line.args = *std::move(options);
     import_of(line);
   }
   return 0;

@@ -195,7 +195,7 @@ private:
   template <class Handle>
   Handle keep(running_process& l, Handle actor);
   template <class Handle>
-  void tell_peers(running_process& l, Handle actor);
+  void forward_peer_events(running_process& l, Handle actor);
 
   caf::scheduler::test_coordinator& coordinator();
   std::set<const caf::resumable*> held_jobs() const; // of whom is frozen or stuck

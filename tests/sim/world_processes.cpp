@@ -120,7 +120,7 @@ Handle world::keep(running_process& l, Handle actor) {
 }
 
 template <class Handle>
-void world::tell_peers(running_process& l, Handle actor) {
+void world::forward_peer_events(running_process& l, Handle actor) {
   auto& links = *l.links;
   links.on_peer_up([this, &links, actor](const hello& h) {
     const auto& self = links.self();
@@ -192,7 +192,7 @@ void world::start_root() {
         else if (auto* now = std::get_if<serves>(&m); now && book_->on_serves(now->generation))
           say_plan();
       });
-  tell_peers(l, supervisor);
+  forward_peer_events(l, supervisor);
   l.tick = [this, supervisor] {
     caf::anon_send(supervisor, actors::tick{});
     if (book_->tick(now()))
@@ -286,7 +286,7 @@ void world::start_head() {
                                                                     std::nullopt, max_model_len}));
   cluster::deliver_to(links, actors::well_known::scheduler, scheduler);
   cluster::deliver_to(links, actors::well_known::tokenizer, tokenizer);
-  tell_peers(l, scheduler);
+  forward_peer_events(l, scheduler);
   l.tick = [scheduler] { caf::anon_send(scheduler, actors::tick{}); };
 }
 
@@ -307,7 +307,7 @@ void world::start_gateway() {
   pipeline_client_ = keep(l, gateway::spawn_pipeline_client(*system_, d));
   cluster::deliver_to(*l.links, actors::well_known::gateway,
                       actors::gateway_actor(*pipeline_client_));
-  tell_peers(l, *pipeline_client_);
+  forward_peer_events(l, *pipeline_client_);
   l.tick = [pipeline_client = *pipeline_client_] {
     caf::anon_send(pipeline_client, actors::tick{});
   };
@@ -383,7 +383,7 @@ void world::start_shard(process_id process) {
   promises_.on_new_shard();
   auto actor = keep(l, system_->spawn(actors::stage, c));
   cluster::deliver_to(links, actors::well_known::stage, actor);
-  tell_peers(l, actor);
+  forward_peer_events(l, actor);
   (void)links.connect(head_process, name_of_process(head_process));
 }
 

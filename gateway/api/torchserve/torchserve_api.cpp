@@ -349,8 +349,9 @@ http_plan torchserve_api::manage_stored(const http_call& call, const torchserve_
   if (route.is == operation::set_default) {
     return plan_of(order_of(model_order::set_default, route.model, route.version));
   }
-  return call.method == "PUT" ? plan_of(read_scaling(route.model, route.version, target))
-                              : plan_of(order_of(model_order::strike, route.model, route.version));
+  return call.method == "PUT"
+             ? plan_of(read_scaling(route.model, route.version, target))
+             : plan_of(order_of(model_order::unregister_model, route.model, route.version));
 }
 
 http_plan torchserve_api::manage_worker(const worker_view& of, const http_call& call,

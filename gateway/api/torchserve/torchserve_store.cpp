@@ -102,7 +102,7 @@ result<change_model> read_registration(const torchserve_target& asked) {
     return archive.error();
   }
   change_model out;
-  out.what = model_order::enlist;
+  out.what = model_order::register_model;
   out.archive = *std::move(archive);
   out.model = asked.find("model_name").value_or("");
   if (out.model.size() > limits::name_bytes_max) {
@@ -168,7 +168,7 @@ change_model order_of(model_order what, const std::string& model,
 http_reply store_reply(const change_model& asked, const model_changed& done) {
   constexpr int accepted = 202;
   switch (asked.what) {
-  case model_order::enlist:
+  case model_order::register_model:
     if (done.workers == 0) {
       return torchserve_status(fmt::format(
           "Model \"{}\" Version: {} registered with 0 initial workers. Use scale workers API to "

@@ -157,11 +157,11 @@ seed: null
 )"}};
   const auto line =
       with_files({"vllm", "serve", "m", "--config", "c.yaml", "--max-model-len", "512"}, all);
-  CHECK(line.words == line_words{"m", "--port=9000", "--tensor-parallel-size=2",
-                                 "--max_model_len=2048", "--served-model-name", "a", "b",
-                                 "--no-enable-prefix-caching", "--enforce-eager",
-                                 R"(--override-generation-config={"temperature": "0.5"})",
-                                 "--max-model-len", "512"});
+  CHECK(line.args == line_words{"m", "--port=9000", "--tensor-parallel-size=2",
+                                "--max_model_len=2048", "--served-model-name", "a", "b",
+                                "--no-enable-prefix-caching", "--enforce-eager",
+                                R"(--override-generation-config={"temperature": "0.5"})",
+                                "--max-model-len", "512"});
   const auto config =
       imported_with({"vllm", "serve", "m", "--config", "c.yaml", "--max-model-len", "512"}, all);
   CHECK(config.model.path == "m");
@@ -188,7 +188,7 @@ TEST_CASE("a --config that cannot be read is refused by its name") {
                       {{"c.yaml", "{}"}}) == "--config is given twice");
   const line_words inside{"docker",           "run", "-v",       "/srv:/etc/vllm",
                           "vllm/vllm-openai", "m",   "--config", "/etc/vllm/c.yaml"};
-  CHECK(with_files(inside, {{"/srv/c.yaml", "max-num-seqs: 3"}}).words ==
+  CHECK(with_files(inside, {{"/srv/c.yaml", "max-num-seqs: 3"}}).args ==
         line_words{"m", "--max-num-seqs=3"});
   auto unmounted = inside;
   unmounted.back() = "/opt/c.yaml";

@@ -287,7 +287,7 @@ TEST_CASE("whatever number an option says, nodes.toml takes what is made of it")
         CAPTURE(value);
         launch_line line;
         line.program = program;
-        line.words = {std::string(start_line::split(o.names).front()), value};
+        line.args = {std::string(start_line::split(o.names).front()), value};
         import_wishes wishes;
         wishes.model = "/m";
         const auto made = import_launch(line, wishes);

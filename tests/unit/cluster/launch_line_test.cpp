@@ -114,7 +114,7 @@ TEST_CASE("each launcher is known by its name") {
   CHECK(line_of("docker run pytorch/torchserve:latest-cpu").program == launcher::torchserve);
   CHECK(line_of("docker run lmsysorg/sglang:latest python3 -m sglang.launch_server --model x")
             .program == launcher::sglang);
-  CHECK(line_of("docker run ghcr.io/ggml-org/llama.cpp:full --server -m x").words ==
+  CHECK(line_of("docker run ghcr.io/ggml-org/llama.cpp:full --server -m x").args ==
         std::vector<std::string>{"-m", "x"});
 }
 

@@ -107,7 +107,7 @@ TEST_CASE("a version_policy is the same in config.pbtxt and in [[workers]]") {
     const auto read = read_version_policy(row.pbtxt, "m");
     REQUIRE_MESSAGE(read, read.error().message);
     CHECK(*read == row.is);
-    CHECK(words_of(*read) == row.words);
+    CHECK(policy_text(*read) == row.words);
     const auto worker = parse_worker(
         fmt::format("[[workers]]\nname = \"m\"\ncommand = [\"x\"]\nversion_policy = \"{}\"\n",
                     row.words),

@@ -87,7 +87,7 @@ TEST_CASE("a registration asks the root with all that the client says") {
       "POST", "/models?url=words.mar&model_name=mine&handler=own.py:f&batch_size=4&max_batch_delay="
               "0&response_timeout=7&startup_timeout=8&initial_workers=2&synchronous=true&runtime="
               "PYTHON&s3_sse_kms=false");
-  CHECK(m.what == model_order::enlist);
+  CHECK(m.what == model_order::register_model);
   CHECK(m.archive == "words.mar");
   CHECK(m.model == "mine");
   CHECK(m.settings.handler == "own.py:f");
@@ -135,7 +135,7 @@ TEST_CASE("what is no value of its parameter is refused by its name") {
 TEST_CASE("models of the store are unregistered, scaled and chosen") {
   const store_world w;
   auto m = w.order("DELETE", "/models/words");
-  CHECK(m.what == model_order::strike);
+  CHECK(m.what == model_order::unregister_model);
   CHECK(m.model == "words");
   CHECK(m.version.empty());
   CHECK(w.order("DELETE", "/models/words/1.0").version == "1.0");
@@ -163,7 +163,7 @@ TEST_CASE("LLMs and a server without a store say what they are") {
 
 TEST_CASE("answers are told in TorchServe's words") {
   change_model asked;
-  asked.what = model_order::enlist;
+  asked.what = model_order::register_model;
   CHECK(told_store(asked, 2, 200) ==
         "Model \"words\" Version: 1.0 registered with 2 initial workers");
   CHECK(told_store(asked, 0, 200) ==
@@ -180,6 +180,6 @@ TEST_CASE("answers are told in TorchServe's words") {
   asked.what = model_order::set_default;
   CHECK(told_store(asked, 0, 200) ==
         "Default version successfully updated for model \"words\" to \"1.0\"");
-  asked.what = model_order::strike;
+  asked.what = model_order::unregister_model;
   CHECK(told_store(asked, 0, 200) == "Model \"words\" unregistered");
 }

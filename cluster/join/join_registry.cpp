@@ -1,4 +1,4 @@
-#include "cluster/join/join_book.hpp"
+#include "cluster/join/join_registry.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -152,7 +152,7 @@ std::optional<join_answer> join_answer_from(std::string_view text) {
   }
 }
 
-join_book::join_book(const cluster_config& config, machine_keys keys, std::string build)
+join_registry::join_registry(const cluster_config& config, machine_keys keys, std::string build)
     : build_(std::move(build)), keys_(std::move(keys)) {
   for (const auto& n : config.nodes)
     if (n.is_elsewhere)
@@ -160,40 +160,40 @@ join_book::join_book(const cluster_config& config, machine_keys keys, std::strin
                            "", n.waits, n.public_key});
 }
 
-bool join_book::expect(const node_config& n) {
+bool join_registry::expect(const node_config& n) {
   const bool is_trusted = n.public_key.empty() || keys_.add(n.name, n.public_key);
   expected_.push_back({n.name, n.host, keys_.has(n.name) ? "" : random_token(), std::nullopt, "",
                        /*waits=*/true, n.public_key});
   return is_trusted;
 }
 
-void join_book::dismiss(const std::string& node) {
+void join_registry::dismiss(const std::string& node) {
   std::erase_if(expected_, [&](const expected_machine& m) { return m.node == node; });
   if (grant_)
     grant_->known.erase(node);
 }
 
-void join_book::forget_strangers() {
+void join_registry::forget_removed() {
   std::vector<std::string> names{root_machine};
   for (const auto& m : expected_)
     names.push_back(m.node);
   keys_.keep_only(names);
 }
 
-void join_book::use_nodes(node_update now) {
+void join_registry::use_nodes(node_update now) {
   if (grant_)
     grant_->nodes = std::move(now);
 }
 
-void join_book::remember(const machines& known) {
+void join_registry::remember(const machines& known) {
   for (auto& m : expected_)
     if (const auto it = known.find(m.node); it != known.end())
       m.facts = it->second;
 }
 
 // A token works once; after that its machine is known by the key that it sent.
-result<void> join_book::judge(expected_machine& m, const join_request& r,
-                              const std::string& public_key, std::uint64_t now_micros) {
+result<void> join_registry::judge(expected_machine& m, const join_request& r,
+                                  const std::string& public_key, std::uint64_t now_micros) {
   const bool is_known = keys_.trusts(m.node, public_key);
   const bool has_token = !m.token.empty() && is_same_secret(r.token, m.token);
   if (!is_known && !has_token)
@@ -218,8 +218,8 @@ result<void> join_book::judge(expected_machine& m, const join_request& r,
   return {};
 }
 
-join_answer join_book::answer(const join_request& r, const std::string& public_key,
-                              std::uint64_t now_micros) {
+join_answer join_registry::answer(const join_request& r, const std::string& public_key,
+                                  std::uint64_t now_micros) {
   const auto m = find(r.node);
   if (m == expected_.end())
     return {join_state::refused,
@@ -229,7 +229,7 @@ join_answer join_book::answer(const join_request& r, const std::string& public_k
     return {join_state::refused, ok.error().message, std::nullopt};
   m->failed = r.failed;
   if (!r.failed.empty())
-    return {join_state::noted, "", std::nullopt};
+    return {join_state::recorded, "", std::nullopt};
   if (!grant_) {
     m->facts = r.machine;
     return {join_state::wait, missing(), std::nullopt};
@@ -245,7 +245,7 @@ join_answer join_book::answer(const join_request& r, const std::string& public_k
   return {join_state::granted, "", std::move(grant)};
 }
 
-join_answer join_book::answer(const key_change& c, const std::string& public_key) {
+join_answer join_registry::answer(const key_change& c, const std::string& public_key) {
   const auto refuse = [&](std::string why) {
     return join_answer{join_state::refused, std::move(why), std::nullopt};
   };
@@ -258,7 +258,7 @@ join_answer join_book::answer(const key_change& c, const std::string& public_key
     const auto m = find(c.node);
     const bool is_named =
         m != expected_.end() && !m->named_key.empty() && m->named_key != public_key;
-    return {join_state::noted,
+    return {join_state::recorded,
             is_named ? fmt::format("nodes.toml names the key before: write public_key = \"{}\" "
                                    "there for node {}, ahead of the next `cluster up`",
                                    public_key, c.node)
@@ -267,22 +267,22 @@ join_answer join_book::answer(const key_change& c, const std::string& public_key
   }
   if (!is_curve_key(c.next) || !keys_.add(c.node, c.next))
     return refuse("the next key is malformed, another machine's or revoked, or there are too many");
-  if (const auto deaf = not_heard(c.next); c.is_patient && !deaf.empty())
+  if (const auto waiting = unconfirmed(c.next); c.is_patient && !waiting.empty())
     return {join_state::wait,
-            fmt::format("node {} has not confirmed the key yet", fmt::join(deaf, ", ")),
+            fmt::format("node {} has not confirmed the key yet", fmt::join(waiting, ", ")),
             std::nullopt};
-  return {join_state::noted, "", std::nullopt};
+  return {join_state::recorded, "", std::nullopt};
 }
 
-std::optional<std::string> join_book::host_of(const std::string& node,
-                                              const std::string& public_key) const {
+std::optional<std::string> join_registry::host_of(const std::string& node,
+                                                  const std::string& public_key) const {
   for (const auto& m : expected_)
     if (m.node == node && keys_.trusts(node, public_key))
       return m.host;
   return std::nullopt;
 }
 
-bool join_book::may_ask(const link_request& r, const std::string& public_key) const {
+bool join_registry::may_ask(const link_request& r, const std::string& public_key) const {
   return std::any_of(expected_.begin(), expected_.end(), [&](const expected_machine& m) {
     return m.node == r.node && (keys_.trusts(m.node, public_key) ||
                                 (!m.token.empty() && is_same_secret(r.token, m.token)));
@@ -290,30 +290,30 @@ bool join_book::may_ask(const link_request& r, const std::string& public_key) co
 }
 
 // The joined machines whose agents have not confirmed this key.
-std::vector<std::string> join_book::not_heard(const std::string& key) const {
+std::vector<std::string> join_registry::unconfirmed(const std::string& key) const {
   std::vector<std::string> names;
   for (const auto& m : expected_)
-    if (m.facts && !m.heard.trusts(key))
+    if (m.facts && !m.confirmed_keys.trusts(key))
       names.push_back(m.node);
   return names;
 }
 
-void join_book::note_heard(const std::string& node, machine_keys keys) {
+void join_registry::confirm_keys(const std::string& node, machine_keys keys) {
   if (const auto m = find(node); m != expected_.end())
-    m->heard = std::move(keys);
+    m->confirmed_keys = std::move(keys);
 }
 
-std::vector<expected_machine>::iterator join_book::find(const std::string& node) {
+std::vector<expected_machine>::iterator join_registry::find(const std::string& node) {
   return std::find_if(expected_.begin(), expected_.end(),
                       [&](const expected_machine& m) { return m.node == node; });
 }
 
-void join_book::note_failed(const std::string& node, const std::string& why) {
+void join_registry::record_failure(const std::string& node, const std::string& why) {
   if (const auto m = find(node); m != expected_.end())
     m->failed = why;
 }
 
-void join_book::open(join_grant grant) {
+void join_registry::open(join_grant grant) {
   grant_ = std::move(grant);
   // Machines that joined while the plan was made are missing from the grant's facts, yet layers may
   // be placed there. Without their facts a granted machine could not plan that generation.
@@ -321,28 +321,28 @@ void join_book::open(join_grant grant) {
     grant_->known.emplace(node, facts);
 }
 
-void join_book::use_root_key(const std::string& public_key) {
+void join_registry::use_root_key(const std::string& public_key) {
   if (grant_)
     grant_->root_key = public_key;
 }
 
-void join_book::change(const generations& now) {
+void join_registry::change(const generations& now) {
   if (grant_ && now.pipeline < grant_->pipelines.size())
     grant_->pipelines[now.pipeline].shards = now;
 }
 
-bool join_book::has_joined(const std::string& node) const {
+bool join_registry::has_joined(const std::string& node) const {
   return std::any_of(expected_.begin(), expected_.end(), [&](const expected_machine& m) {
     return m.node == node && m.facts.has_value();
   });
 }
 
-bool join_book::is_complete() const {
+bool join_registry::is_complete() const {
   return std::all_of(expected_.begin(), expected_.end(),
                      [](const expected_machine& m) { return m.waits || m.facts.has_value(); });
 }
 
-machines join_book::gathered() const {
+machines join_registry::gathered() const {
   machines all;
   for (const auto& m : expected_)
     if (m.facts)
@@ -350,7 +350,7 @@ machines join_book::gathered() const {
   return all;
 }
 
-std::string join_book::missing() const {
+std::string join_registry::missing() const {
   std::vector<std::string> names;
   for (const auto& m : expected_)
     if (!m.facts && !m.waits)

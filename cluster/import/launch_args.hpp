@@ -10,21 +10,21 @@
 
 namespace baton::cluster::start_line {
 
-struct said_option {
+struct parsed_option {
   const option* what = nullptr; // null: the server has no such option
   std::string name;             // as written
   std::vector<std::string> values;
 };
 
-struct said_words {
-  std::vector<said_option> options;
+struct parsed_args {
+  std::vector<parsed_option> options;
   std::vector<std::string> others; // words that belong to no option
 };
 
 // Errors: bad_config (a missing or unexpected value; the message names the option).
-result<said_words> read_words(const dialect& in, std::span<const std::string> words);
+result<parsed_args> parse_args(const dialect& in, std::span<const std::string> args);
 
 // The note for an option without a translation: the reason, or that the name is unknown.
-std::string left_out(const dialect& in, const said_option& said);
+std::string left_out(const dialect& in, const parsed_option& parsed);
 
 } // namespace baton::cluster::start_line

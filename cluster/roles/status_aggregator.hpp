@@ -39,10 +39,10 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::cluster::load_of)
 
 namespace baton::cluster {
 
-using overview_actor = actors::takes<status, asked, expected_now, load_of, actors::peer_up,
-                                     actors::peer_down, actors::tick>;
+using status_aggregator_actor = actors::takes<status, asked, expected_now, load_of, actors::peer_up,
+                                              actors::peer_down, actors::tick>;
 
-struct overview_config {
+struct status_aggregator_config {
   std::string url;
   expected_now expected; // the initial value
   std::function<void(process_id, const cluster_status&)> send_to_client;
@@ -54,9 +54,9 @@ struct overview_config {
 // starting.
 phase overall_phase(const std::vector<status>& nodes, bool was_ready);
 
-struct overview_state {
+struct status_aggregator_state {
   static inline const char* name = "overview";
-  overview_config config;
+  status_aggregator_config config;
   std::map<process_id, status> nodes;
   expected_now expected;
   std::vector<process_id> gateways;
@@ -64,7 +64,8 @@ struct overview_state {
   bool was_ready = false;
 };
 
-overview_actor::behavior_type overview(overview_actor::stateful_pointer<overview_state> self,
-                                       overview_config config);
+status_aggregator_actor::behavior_type
+status_aggregator(status_aggregator_actor::stateful_pointer<status_aggregator_state> self,
+                  status_aggregator_config config);
 
 } // namespace baton::cluster

@@ -1,4 +1,4 @@
-#include "cluster/models/repository_book.hpp"
+#include "cluster/models/model_registry.hpp"
 
 #include "cluster/config/config_workers.hpp"
 #include "cluster/plan/worker_slots.hpp"
@@ -11,9 +11,9 @@ namespace baton::cluster {
 namespace {
 
 // Range of worker process ids; an index is reused only after all others.
-constexpr std::uint32_t seats_max = 1u << 19;
+constexpr std::uint32_t worker_indices_max = 1u << 19;
 
-bool is_asked(const served_model& m) {
+bool is_active(const served_model& m) {
   return m.state == model_state::loading || m.state == model_state::ready;
 }
 
@@ -28,31 +28,31 @@ std::string text_of(const served_model& m) {
 
 } // namespace
 
-repository_book::repository_book(options how, const cluster_config& config) : how_(std::move(how)) {
-  const auto seats = worker_slots(config);
+model_registry::model_registry(options how, const cluster_config& config) : how_(std::move(how)) {
+  const auto slots = worker_slots(config);
   for (const auto& w : config.workers) {
     served_model m;
     m.name = w.name;
     m.version = w.version;
     m.revision = ++last_revision_;
-    for (const auto& s : seats)
+    for (const auto& s : slots)
       if (s.of == &w)
         m.workers.push_back({s.process, s.name, s.gateway_index});
     static_.push_back(std::move(m));
   }
-  next_seat_ = static_cast<std::uint32_t>(seats.size());
+  next_worker_ = static_cast<std::uint32_t>(slots.size());
 }
 
-void repository_book::restore(const noted_models& left, instant now) {
+void model_registry::restore(const recorded_models& left, instant now) {
   last_revision_ = std::max(last_revision_, left.last_revision);
-  next_seat_ = std::max(next_seat_, left.next_seat);
+  next_worker_ = std::max(next_worker_, left.next_worker);
   for (const auto& n : left.all) {
     const auto worker = parse_worker(n.model.config, n.model.name);
     ENSURE(worker, "{}", worker.error().message); // this build wrote it
     revisions_.push_back(
         {n.model, n.digest, worker->startup_timeout, now, {}, {}, {}, {}, false, {}});
-    if (!n.model.archive.empty() && is_asked(n.model)) {
-      auto& of = enlisted_[n.model.name];
+    if (!n.model.archive.empty() && is_active(n.model)) {
+      auto& of = registered_[n.model.name];
       const auto count = static_cast<std::uint32_t>(n.model.workers.size());
       of.versions.push_back({n.model.version,
                              n.digest,
@@ -67,67 +67,69 @@ void repository_book::restore(const noted_models& left, instant now) {
       if (n.model.is_default || of.default_version.empty())
         of.default_version = n.model.version;
     } else if (n.model.archive.empty() && how_.control == model_control::clients &&
-               is_asked(n.model))
+               is_active(n.model))
       targets_[n.model.name].push_back(
           {n.model.version, n.digest, n.model.config, *worker, "", n.notes});
   }
-  passed_over_ = left.passed_over;
+  rejected_ = left.rejected;
   has_begun_ = std::any_of(left.all.begin(), left.all.end(),
-                           [](const noted_model& n) { return n.model.archive.empty(); });
+                           [](const recorded_model& n) { return n.model.archive.empty(); });
   has_changed_ = true;
 }
 
-void repository_book::take(scanned_models found, instant now) {
-  has_changed_ |= found != there_; // models that are not loaded are published too
-  there_ = std::move(found);
+void model_registry::take(scanned_models found, instant now) {
+  has_changed_ |= found != scanned_; // models that are not loaded are published too
+  scanned_ = std::move(found);
   const bool is_first = !std::exchange(has_begun_, true);
   if (how_.control != model_control::clients)
-    targets_ = there_;
+    targets_ = scanned_;
   else if (is_first)
-    for (const auto& [name, versions] : there_)
+    for (const auto& [name, versions] : scanned_)
       for (const auto& m : how_.load_models)
         if (m == "*" || m == name)
           targets_[name] = versions;
-  has_changed_ |= std::erase_if(passed_over_, [&](const passed_model& p) {
-                    return p.archive.empty() && there_.contains(p.name);
+  has_changed_ |= std::erase_if(rejected_, [&](const rejected_model& p) {
+                    return p.archive.empty() && scanned_.contains(p.name);
                   }) > 0;
   if (is_first)
-    pass_over_missing();
+    reject_missing();
   has_changed_ |= is_first;
   settle(now);
 }
 
-void repository_book::load(process_id gateway, std::uint64_t request, const std::string& model,
-                           instant now) {
-  const asked who{gateway, request, model};
-  const auto found = there_.find(model);
-  if (found == there_.end())
-    return reply(who, fail(errc::model_not_found,
-                           "failed to load '{}': the model repository has no such model", model));
+void model_registry::load(process_id gateway, std::uint64_t request, const std::string& model,
+                          instant now) {
+  const pending_request pending{gateway, request, model};
+  const auto found = scanned_.find(model);
+  if (found == scanned_.end())
+    return reply(pending,
+                 fail(errc::model_not_found,
+                      "failed to load '{}': the model repository has no such model", model));
   targets_[model] = found->second;
   unloaded_.erase(model);
   for (auto& r : revisions_)
     if (r.model.name == model && r.model.state == model_state::unavailable)
       r.is_void = true;
-  waiting_.push_back(who);
+  waiting_.push_back(pending);
   has_changed_ = true;
   settle(now);
 }
 
-void repository_book::unload(process_id gateway, std::uint64_t request, const std::string& model,
-                             instant now) {
-  const asked who{gateway, request, model};
-  if (!there_.contains(model) && !targets_.contains(model))
-    return reply(who, fail(errc::model_not_found,
-                           "failed to unload '{}': the model repository has no such model", model));
+void model_registry::unload(process_id gateway, std::uint64_t request, const std::string& model,
+                            instant now) {
+  const pending_request pending{gateway, request, model};
+  if (!scanned_.contains(model) && !targets_.contains(model))
+    return reply(pending,
+                 fail(errc::model_not_found,
+                      "failed to unload '{}': the model repository has no such model", model));
   targets_.erase(model);
   unloaded_.insert(model);
   has_changed_ = true;
   settle(now);
-  reply(who, std::nullopt);
+  reply(pending, std::nullopt);
 }
 
-void repository_book::on_ready(process_id worker, instant now) {
+void model_registry::on_ready(process_id worker, instant now) {
   if (auto* m = static_of(worker)) {
     static_lost_.erase(worker);
     if (m->state != model_state::ready)
@@ -141,16 +143,16 @@ void repository_book::on_ready(process_id worker, instant now) {
     return;
   r->given_up.erase(worker);
   r->ready.insert(worker);
-  r->coming.erase(worker);
+  r->starting.erase(worker);
   check_ready(*r, now);
   if (r->model.state == model_state::ready)
     settle(now);
 }
 
-void repository_book::on_end(process_id worker, const std::string& how, instant now) {
+void model_registry::on_end(process_id worker, const std::string& how, instant now) {
   auto* r = revision_of(worker);
-  if (r != nullptr && r->coming.contains(worker))
-    return give_up_coming(*r, how, now);
+  if (r != nullptr && r->starting.contains(worker))
+    return drop_starting(*r, how, now);
   if (r == nullptr || r->model.state != model_state::loading)
     return; // the supervisor restarts it
   const bool is_late = r->startup_timeout.count() > 0 && now - r->since >= r->startup_timeout;
@@ -162,7 +164,7 @@ void repository_book::on_end(process_id worker, const std::string& how, instant 
   settle(now);
 }
 
-void repository_book::on_given_up(process_id worker, const std::string& why, instant now) {
+void model_registry::on_given_up(process_id worker, const std::string& why, instant now) {
   if (auto* m = static_of(worker)) {
     static_lost_[worker] = why;
     const bool are_all = std::all_of(m->workers.begin(), m->workers.end(), [&](const auto& w) {
@@ -176,10 +178,10 @@ void repository_book::on_given_up(process_id worker, const std::string& why, ins
     return;
   }
   auto* r = revision_of(worker);
-  if (r == nullptr || !is_asked(r->model))
+  if (r == nullptr || !is_active(r->model))
     return;
-  if (r->coming.contains(worker))
-    return give_up_coming(*r, why, now);
+  if (r->starting.contains(worker))
+    return drop_starting(*r, why, now);
   r->given_up.insert(worker);
   if (r->model.state == model_state::loading || r->given_up.size() == r->model.workers.size()) {
     stop(*r, why, now);
@@ -187,7 +189,7 @@ void repository_book::on_given_up(process_id worker, const std::string& why, ins
   }
 }
 
-void repository_book::on_gone(process_id worker, instant now) {
+void model_registry::on_gone(process_id worker, instant now) {
   for (auto& r : revisions_)
     if (std::erase_if(r.leaving, [&](const model_worker& w) { return w.process == worker; }) > 0) {
       has_changed_ = true; // the persisted state changes
@@ -195,7 +197,7 @@ void repository_book::on_gone(process_id worker, instant now) {
     }
 }
 
-void repository_book::on_drained(std::uint32_t gateway, std::uint64_t number, instant now) {
+void model_registry::on_drained(std::uint32_t gateway, std::uint64_t number, instant now) {
   for (auto& r : revisions_)
     if (r.model.revision == number && r.model.state == model_state::unloading) {
       r.drained.insert(gateway);
@@ -206,7 +208,7 @@ void repository_book::on_drained(std::uint32_t gateway, std::uint64_t number, in
     }
 }
 
-void repository_book::tick(instant now) {
+void model_registry::tick(instant now) {
   bool is_late = false;
   for (auto& r : revisions_)
     if (r.model.state == model_state::unloading && now - r.since >= how_.drain_max) {
@@ -221,28 +223,28 @@ void repository_book::tick(instant now) {
 }
 
 // If a version has several revisions, only the active one is published.
-served_models repository_book::standing() const {
+served_models model_registry::snapshot() const {
   served_models out{how_.control, static_};
   for (const auto& r : revisions_) {
     if (r.model.state != model_state::unavailable) {
-      out.all.push_back(told(r));
+      out.all.push_back(published(r));
       continue;
     }
     auto* other = static_cast<served_model*>(nullptr);
     for (auto& m : out.all)
-      if (m.name == r.model.name && m.version == r.model.version && is_asked(m))
+      if (m.name == r.model.name && m.version == r.model.version && is_active(m))
         other = &m;
     const bool is_current = is_wanted(r);
     if (other != nullptr && is_current)
       other->reason =
           fmt::format("its files have changed, and cannot be served: {}", r.model.reason);
     else if (is_current)
-      out.all.push_back(told(r));
+      out.all.push_back(published(r));
   }
   for (auto& m : not_loaded())
     out.all.push_back(std::move(m));
-  for (const auto& p : passed_over_)
-    out.all.push_back(told(p));
+  for (const auto& p : rejected_)
+    out.all.push_back(published(p));
   // Running models are always published: a cluster has fewer workers than a message has room.
   std::stable_partition(out.all.begin(), out.all.end(), [](const served_model& m) {
     return !m.workers.empty() || m.state == model_state::ready;
@@ -253,16 +255,16 @@ served_models repository_book::standing() const {
 }
 
 // Whether exactly these files are to be served.
-bool repository_book::is_wanted(const revision& r) const {
+bool model_registry::is_wanted(const revision& r) const {
   const auto& all = wanted(r.model.name);
   return !r.is_void && std::any_of(all.begin(), all.end(), [&](const scanned_version& v) {
     return v.version == r.model.version && v.digest == r.digest;
   });
 }
 
-std::vector<served_model> repository_book::not_loaded() const {
+std::vector<served_model> model_registry::not_loaded() const {
   std::vector<served_model> out;
-  for (const auto& [name, versions] : there_) {
+  for (const auto& [name, versions] : scanned_) {
     const bool has_some =
         targets_.contains(name) ||
         std::any_of(revisions_.begin(), revisions_.end(), [&named = name](const revision& r) {
@@ -284,13 +286,13 @@ std::vector<served_model> repository_book::not_loaded() const {
   return out;
 }
 
-noted_models repository_book::note() const {
-  noted_models out{last_revision_, next_seat_, {}, passed_over_};
+recorded_models model_registry::record() const {
+  recorded_models out{last_revision_, next_worker_, {}, rejected_};
   for (const auto& r : revisions_) {
     const bool has_none = !r.model.archive.empty() && r.model.state == model_state::ready;
     if (r.model.workers.empty() && r.leaving.empty() && !has_none)
       continue;
-    auto m = told(r);
+    auto m = published(r);
     if (!r.leaving.empty()) { // a later root lets them finish too
       m.workers = r.leaving;
       m.state = model_state::unloading;
@@ -300,19 +302,19 @@ noted_models repository_book::note() const {
   return out;
 }
 
-const std::vector<scanned_version>& repository_book::wanted(const std::string& name) const {
+const std::vector<scanned_version>& model_registry::wanted(const std::string& name) const {
   static const std::vector<scanned_version> nothing;
   if (const auto at = targets_.find(name); at != targets_.end())
     return at->second;
-  const auto at = enlisted_.find(name);
-  return at == enlisted_.end() ? nothing : at->second.versions;
+  const auto at = registered_.find(name);
+  return at == registered_.end() ? nothing : at->second.versions;
 }
 
-void repository_book::settle(instant now) {
+void model_registry::settle(instant now) {
   std::set<std::string> names;
   for (const auto& [name, versions] : targets_)
     names.insert(name);
-  for (const auto& [name, model] : enlisted_)
+  for (const auto& [name, model] : registered_)
     names.insert(name);
   for (const auto& r : revisions_)
     names.insert(r.model.name);
@@ -320,12 +322,12 @@ void repository_book::settle(instant now) {
     settle(name, now);
 }
 
-void repository_book::settle(const std::string& name, instant now) {
+void model_registry::settle(const std::string& name, instant now) {
   for (const auto& v : wanted(name))
     if (find(name, v) == nullptr)
       start(name, v, now);
   replace(name, now);
-  answer_enlisted(name);
+  answer_registrations(name);
   drop_failed(name);
   std::erase_if(revisions_, [&](const revision& r) {
     return r.model.name == name && r.model.state == model_state::unavailable && r.leaving.empty() &&
@@ -334,8 +336,7 @@ void repository_book::settle(const std::string& name, instant now) {
   answer_loads(name);
 }
 
-repository_book::revision* repository_book::find(const std::string& name,
-                                                 const scanned_version& v) {
+model_registry::revision* model_registry::find(const std::string& name, const scanned_version& v) {
   for (auto& r : revisions_)
     if (r.model.name == name && r.model.version == v.version && r.digest == v.digest &&
         r.model.state != model_state::unloading && !r.is_void)
@@ -343,7 +344,7 @@ repository_book::revision* repository_book::find(const std::string& name,
   return nullptr;
 }
 
-void repository_book::start(const std::string& name, const scanned_version& v, instant now) {
+void model_registry::start(const std::string& name, const scanned_version& v, instant now) {
   revision r;
   r.model.name = name;
   r.model.version = v.version;
@@ -361,16 +362,16 @@ void repository_book::start(const std::string& name, const scanned_version& v, i
                           "{}",
                           count, others, workers_of_cluster_max);
   if (refusal.empty())
-    r.model.workers = seats_for(name, count);
+    r.model.workers = workers_for(name, count);
   for (const auto& n : v.notes)
     remarks_.push_back(n);
   revisions_.push_back(std::move(r));
-  turn(revisions_.back(), refusal.empty() ? model_state::loading : model_state::unavailable,
-       refusal, now);
+  set_state(revisions_.back(), refusal.empty() ? model_state::loading : model_state::unavailable,
+            refusal, now);
   check_ready(revisions_.back(), now);
 }
 
-std::size_t repository_book::worker_count() const {
+std::size_t model_registry::worker_count() const {
   std::size_t all = 0;
   for (const auto& m : static_)
     all += m.workers.size();
@@ -379,14 +380,14 @@ std::size_t repository_book::worker_count() const {
   return all;
 }
 
-std::vector<model_worker> repository_book::seats_for(const std::string& name, std::uint32_t count,
-                                                     std::uint32_t before) {
+std::vector<model_worker> model_registry::workers_for(const std::string& name, std::uint32_t count,
+                                                      std::uint32_t before) {
   std::set<std::string> names;
-  std::set<std::uint32_t> seats;
+  std::set<std::uint32_t> slots;
   const auto add = [&](const std::vector<model_worker>& all) {
     for (const auto& w : all) {
       names.insert(w.name);
-      seats.insert(process_ids::index_of_worker(w.process));
+      slots.insert(process_ids::index_of_worker(w.process));
     }
   };
   for (const auto& m : static_)
@@ -400,16 +401,16 @@ std::vector<model_worker> repository_book::seats_for(const std::string& name, st
     auto own = fmt::format("worker-{}-{}", name, number); // reused names keep the logs few
     if (names.contains(own))
       continue;
-    while (seats.contains(next_seat_ % seats_max))
-      ++next_seat_;
-    out.push_back({process_ids::worker(next_seat_++ % seats_max), std::move(own),
+    while (slots.contains(next_worker_ % worker_indices_max))
+      ++next_worker_;
+    out.push_back({process_ids::worker(next_worker_++ % worker_indices_max), std::move(own),
                    (before + static_cast<std::uint32_t>(out.size())) % how_.gateways});
   }
   return out;
 }
 
 // Stops what is no longer wanted; if it has a successor, only once that is ready.
-void repository_book::replace(const std::string& name, instant now) {
+void model_registry::replace(const std::string& name, instant now) {
   const auto& targets = wanted(name);
   bool any_loads = false, any_ready = false;
   std::set<std::string> ready;
@@ -427,7 +428,7 @@ void repository_book::replace(const std::string& name, instant now) {
     return is_named ? ready.contains(m.version) : any_ready && !any_loads;
   };
   for (auto& r : revisions_) {
-    if (r.model.name != name || !is_asked(r.model) || is_wanted(r))
+    if (r.model.name != name || !is_active(r.model) || is_wanted(r))
       continue;
     const bool loads = r.model.state == model_state::loading;
     if (!loads && !targets.empty() && !has_successor(r.model))
@@ -436,12 +437,12 @@ void repository_book::replace(const std::string& name, instant now) {
     if (loads)
       stop(r, "unloaded", now);
     else
-      turn(r, model_state::unloading, targets.empty() ? "" : "replaced", now);
+      set_state(r, model_state::unloading, targets.empty() ? "" : "replaced", now);
   }
 }
 
 // A load completes when each of its versions has.
-void repository_book::answer_loads(const std::string& name) {
+void model_registry::answer_loads(const std::string& name) {
   const auto& targets = wanted(name);
   std::optional<error> failure;
   bool is_open = false;
@@ -456,42 +457,42 @@ void repository_book::answer_loads(const std::string& name) {
   }
   if (is_open)
     return;
-  const auto is_meant = [&](const asked& w) { return w.model == name && !w.version; };
+  const auto is_meant = [&](const pending_request& w) { return w.model == name && !w.version; };
   for (const auto& w : waiting_)
     if (is_meant(w))
       reply(w, failure);
   std::erase_if(waiting_, is_meant);
 }
 
-void repository_book::turn(revision& r, model_state to, std::string reason, instant now) {
-  constexpr std::string_view words[] = {"", "is being loaded", "is ready", "is being unloaded",
-                                        "is unavailable"};
+void model_registry::set_state(revision& r, model_state to, std::string reason, instant now) {
+  constexpr std::string_view phrases[] = {"", "is being loaded", "is ready", "is being unloaded",
+                                          "is unavailable"};
   r.model.state = to;
   r.model.reason = std::move(reason);
   r.since = now;
   has_changed_ = true;
-  remarks_.push_back(fmt::format("{} {}{}{}", text_of(r.model), words[static_cast<int>(to)],
+  remarks_.push_back(fmt::format("{} {}{}{}", text_of(r.model), phrases[static_cast<int>(to)],
                                  r.model.reason.empty() ? "" : ": ", r.model.reason));
 }
 
-void repository_book::stop(revision& r, std::string reason, instant now) {
+void model_registry::stop(revision& r, std::string reason, instant now) {
   r.leaving.insert(r.leaving.end(), r.model.workers.begin(), r.model.workers.end());
   r.model.workers.clear();
-  turn(r, model_state::unavailable, std::move(reason), now);
+  set_state(r, model_state::unavailable, std::move(reason), now);
 }
 
-void repository_book::reply(const asked& to, std::optional<error> failure) {
+void model_registry::reply(const pending_request& to, std::optional<error> failure) {
   answers_.push_back({to.gateway, {to.request, std::move(failure), "", "", 0}});
 }
 
-repository_book::revision* repository_book::revision_of(process_id worker) {
+model_registry::revision* model_registry::revision_of(process_id worker) {
   for (auto& r : revisions_)
     if (has_worker(r.model.workers, worker))
       return &r;
   return nullptr;
 }
 
-served_model* repository_book::static_of(process_id worker) {
+served_model* model_registry::static_of(process_id worker) {
   for (auto& m : static_)
     if (has_worker(m.workers, worker))
       return &m;

@@ -1,4 +1,4 @@
-#include "cluster/models/models_note.hpp"
+#include "cluster/models/models_record.hpp"
 
 #include "cluster/config/config_workers.hpp"
 #include "cluster/files/json_text.hpp"
@@ -11,9 +11,9 @@
 namespace baton::cluster {
 namespace {
 
-constexpr std::string_view note_name = "models";
+constexpr std::string_view record_name = "models";
 
-nlohmann::json json_of(const noted_model& n) {
+nlohmann::json json_of(const recorded_model& n) {
   const auto& m = n.model;
   auto workers = nlohmann::json::array();
   for (const auto& w : m.workers)
@@ -27,8 +27,8 @@ nlohmann::json json_of(const noted_model& n) {
 }
 
 // Throws json::exception if the value is malformed.
-noted_model model_from(const nlohmann::json& from) {
-  noted_model n;
+recorded_model model_from(const nlohmann::json& from) {
+  recorded_model n;
   n.digest = from.at("digest").get<std::uint64_t>();
   auto& m = n.model;
   m.name = from.at("name").get<std::string>();
@@ -49,39 +49,40 @@ noted_model model_from(const nlohmann::json& from) {
 
 } // namespace
 
-result<void> note_models(const run_dir& dir, const noted_models& now) {
+result<void> record_models(const run_dir& dir, const recorded_models& now) {
   auto all = nlohmann::json::array();
   for (const auto& n : now.all)
     all.push_back(json_of(n));
-  auto passed_over = nlohmann::json::array();
-  for (const auto& p : now.passed_over)
-    passed_over.push_back(
+  auto rejected = nlohmann::json::array();
+  for (const auto& p : now.rejected)
+    rejected.push_back(
         {{"name", p.name}, {"archive", p.archive}, {"why", p.why}, {"revision", p.revision}});
-  const nlohmann::json told{{"last_revision", now.last_revision},
-                            {"next_seat", now.next_seat},
-                            {"models", all},
-                            {"passed_over", std::move(passed_over)}};
-  return dir.write(note_name, json_text(told) + "\n");
+  const nlohmann::json saved{{"last_revision", now.last_revision},
+                             {"next_seat", now.next_worker},
+                             {"models", all},
+                             {"passed_over", std::move(rejected)}};
+  return dir.write(record_name, json_text(saved) + "\n");
 }
 
 // A malformed note counts as none: another build wrote it, and its cluster is refused elsewhere.
-std::optional<noted_models> noted_models_of(const cluster_config& config, const run_dir& dir) {
-  const auto text = dir.read(note_name);
+std::optional<recorded_models> read_recorded_models(const cluster_config& config,
+                                                    const run_dir& dir) {
+  const auto text = dir.read(record_name);
   if (!text)
     return std::nullopt;
   try {
-    const auto told = nlohmann::json::parse(*text);
-    noted_models out{told.at("last_revision").get<std::uint64_t>(),
-                     told.at("next_seat").get<std::uint32_t>(),
-                     {},
-                     {}};
-    for (const auto& one : told.at("passed_over"))
-      out.passed_over.push_back(
+    const auto saved = nlohmann::json::parse(*text);
+    recorded_models out{saved.at("last_revision").get<std::uint64_t>(),
+                        saved.at("next_seat").get<std::uint32_t>(),
+                        {},
+                        {}};
+    for (const auto& one : saved.at("passed_over"))
+      out.rejected.push_back(
           {one.at("name").get<std::string>(), one.at("archive").get<std::string>(),
            one.at("why").get<std::string>(), one.at("revision").get<std::uint64_t>()});
-    for (const auto& one : told.at("models"))
+    for (const auto& one : saved.at("models"))
       out.all.push_back(model_from(one));
-    std::erase_if(out.all, [&](const noted_model& n) {
+    std::erase_if(out.all, [&](const recorded_model& n) {
       return n.model.archive.empty() ? !config.repository : !config.store;
     });
     return out;
@@ -90,8 +91,8 @@ std::optional<noted_models> noted_models_of(const cluster_config& config, const 
   }
 }
 
-repository_book::options book_options(const cluster_config& config) {
-  repository_book::options how;
+model_registry::options registry_options(const cluster_config& config) {
+  model_registry::options how;
   how.gateways = config.gateway.processes;
   // Gateways enforce the drain timeout themselves and report it; this is a later fallback.
   how.drain_max = config.shutdown_timeout + std::chrono::seconds{2};
@@ -102,11 +103,11 @@ repository_book::options book_options(const cluster_config& config) {
   return how;
 }
 
-served_models noted_standing(const cluster_config& config, const run_dir& dir) {
-  repository_book book(book_options(config), config);
-  if (const auto left = noted_models_of(config, dir))
-    book.restore(*left, {});
-  return book.standing();
+served_models recorded_snapshot(const cluster_config& config, const run_dir& dir) {
+  model_registry registry(registry_options(config), config);
+  if (const auto left = read_recorded_models(config, dir))
+    registry.restore(*left, {});
+  return registry.snapshot();
 }
 
 worker_config config_of(const cluster_config& config, const served_model& model) {

@@ -1,4 +1,4 @@
-#include "cluster/join/join_desk.hpp"
+#include "cluster/join/join_server.hpp"
 
 #include "cluster/bus/reach.hpp"
 #include "cluster/roles/process.hpp"
@@ -17,12 +17,13 @@ constexpr std::chrono::milliseconds reach_patience{1000};
 constexpr int rebind_attempts = 20;
 constexpr std::chrono::milliseconds rebind_interval{10};
 
-join_answer answer_of(join_book& book, const join_request& r, const std::string& public_key) {
-  return book.answer(r, public_key, wall_micros());
+join_answer answer_of(join_registry& registry, const join_request& r,
+                      const std::string& public_key) {
+  return registry.answer(r, public_key, wall_micros());
 }
 
-join_answer answer_of(join_book& book, const key_change& c, const std::string& public_key) {
-  return book.answer(c, public_key);
+join_answer answer_of(join_registry& registry, const key_change& c, const std::string& public_key) {
+  return registry.answer(c, public_key);
 }
 
 void warn_of_key(const std::string& node) {
@@ -51,19 +52,20 @@ machine_keys all_keys(const cluster_config& config, const run_dir& dir, const ke
 
 } // namespace
 
-join_desk::join_desk(const cluster_config& config, run_dir dir, const key_pair& own,
-                     std::string build)
+join_server::join_server(const cluster_config& config, run_dir dir, const key_pair& own,
+                         std::string build)
     : dir_(std::move(dir)), public_key_(own.public_key),
-      book_(config, all_keys(config, dir_, own), std::move(build)) {}
+      registry_(config, all_keys(config, dir_, own), std::move(build)) {}
 
-result<std::unique_ptr<join_desk>> join_desk::open(const cluster_config& config, const run_dir& dir,
-                                                   const key_pair& own, std::string build) {
-  std::unique_ptr<join_desk> server(new join_desk(config, dir, own, std::move(build)));
-  if (!server->book_.keys().trusts(root_machine, own.public_key))
+result<std::unique_ptr<join_server>> join_server::open(const cluster_config& config,
+                                                       const run_dir& dir, const key_pair& own,
+                                                       std::string build) {
+  std::unique_ptr<join_server> server(new join_server(config, dir, own, std::move(build)));
+  if (!server->registry_.keys().trusts(root_machine, own.public_key))
     return fail(errc::unauthorized,
                 "this machine's key was revoked (cluster rotate-key), or is another machine's: "
                 "make a new one (cluster keygen)");
-  if (auto ok = record_keys(dir, server->book_.keys()); !ok)
+  if (auto ok = record_keys(dir, server->registry_.keys()); !ok)
     return ok.error();
   server->endpoint_ =
       fmt::format("tcp://{}:{}", config.network.host, config.network.port + join_port_offset);
@@ -78,7 +80,7 @@ result<std::unique_ptr<join_desk>> join_desk::open(const cluster_config& config,
   return server;
 }
 
-result<void> join_desk::launch(const std::vector<node_config>& nodes) {
+result<void> join_server::launch(const std::vector<node_config>& nodes) {
   for (const auto& n : nodes)
     if (const auto i = invitation_of(n.name); i && !n.launch.empty())
       if (auto ok = launcher_->keep(n.name, n.launch, i->endpoint, i->token); !ok)
@@ -87,48 +89,48 @@ result<void> join_desk::launch(const std::vector<node_config>& nodes) {
 }
 
 // Persists a change of keys, then notifies the callback.
-result<void> join_desk::change_keys(const std::function<void()>& change) {
+result<void> join_server::change_keys(const std::function<void()>& change) {
   std::unique_lock lock(mutex_);
-  const auto before = book_.keys();
+  const auto before = registry_.keys();
   change();
-  if (book_.keys() == before)
+  if (registry_.keys() == before)
     return {};
-  if (auto ok = record_keys(dir_, book_.keys()); !ok)
+  if (auto ok = record_keys(dir_, registry_.keys()); !ok)
     return ok;
   lock.unlock();
-  std::lock_guard telling(telling_);
-  if (told_of_keys_)
-    told_of_keys_();
+  std::lock_guard callback_lock(callback_mutex_);
+  if (on_keys_)
+    on_keys_();
   return {};
 }
 
-result<void> join_desk::expect(const std::vector<node_config>& nodes, node_update now) {
-  const auto noted = change_keys([&] {
-    book_.use_nodes(std::move(now));
+result<void> join_server::expect(const std::vector<node_config>& nodes, node_update now) {
+  const auto recorded = change_keys([&] {
+    registry_.use_nodes(std::move(now));
     for (const auto& n : nodes)
-      if (n.is_elsewhere && !book_.expect(n))
+      if (n.is_elsewhere && !registry_.expect(n))
         warn_of_key(n.name);
   });
-  return noted ? launch(nodes) : noted;
+  return recorded ? launch(nodes) : recorded;
 }
 
-void join_desk::dismiss(const std::string& node, node_update now) {
+void join_server::dismiss(const std::string& node, node_update now) {
   launcher_->drop(node);
   std::lock_guard lock(mutex_);
-  book_.use_nodes(std::move(now));
-  book_.dismiss(node);
+  registry_.use_nodes(std::move(now));
+  registry_.dismiss(node);
 }
 
-void join_desk::forget_strangers() {
-  if (auto ok = change_keys([this] { book_.forget_strangers(); }); !ok)
+void join_server::forget_removed() {
+  if (auto ok = change_keys([this] { registry_.forget_removed(); }); !ok)
     spdlog::error("{}", ok.error().message); // the next root removes them
 }
 
-result<void> join_desk::open_socket(const key_pair& own) {
+result<void> join_server::open_socket(const key_pair& own) {
   socket_.reset(); // frees the port for the new socket
   auto socket =
-      rpc_server::open(endpoint_, own, [this](std::string_view question, const std::string& key) {
-        return answer(question, key);
+      rpc_server::open(endpoint_, own, [this](std::string_view request, const std::string& key) {
+        return answer(request, key);
       });
   if (!socket)
     return socket.error();
@@ -137,11 +139,11 @@ result<void> join_desk::open_socket(const key_pair& own) {
 }
 
 // Clients that ask during the change retry.
-void join_desk::use_key(const key_pair& own) {
+void join_server::use_key(const key_pair& own) {
   {
     std::lock_guard lock(mutex_);
     public_key_ = own.public_key;
-    book_.use_root_key(own.public_key);
+    registry_.use_root_key(own.public_key);
   }
   for (const auto& i : invitations())
     launcher_->change_server(i.node, i.endpoint);
@@ -155,65 +157,65 @@ void join_desk::use_key(const key_pair& own) {
   spdlog::error("{}: no machine can join until the next `cluster up`", endpoint_);
 }
 
-std::string text_of(const join_desk::invitation& i) {
+std::string text_of(const join_server::invitation& i) {
   return fmt::format("node {} ({}) has not joined. There:\n\n    cluster join '{}' --node {}{}{}\n",
                      i.node, i.host, i.endpoint, i.node, i.token.empty() ? "" : " --token ",
                      i.token);
 }
 
-void join_desk::tick() {
+void join_server::tick() {
   launcher_->tick(node_launcher::clock::now());
 }
 
-void join_desk::failed(const std::string& node, const std::string& why) {
+void join_server::failed(const std::string& node, const std::string& why) {
   std::lock_guard lock(mutex_);
-  book_.note_failed(node, why);
-  if (told_)
-    told_(node, why);
+  registry_.record_failure(node, why);
+  if (on_failed_)
+    on_failed_(node, why);
 }
 
-std::string join_desk::answer(std::string_view question, const std::string& public_key) {
-  if (const auto c = key_change_from(question)) {
+std::string join_server::answer(std::string_view request, const std::string& public_key) {
+  if (const auto c = key_change_from(request)) {
     std::unique_lock lock(mutex_);
-    const auto before = book_.keys();
-    const auto a = ask_book(*c, public_key);
-    const bool has_changed = book_.keys() != before;
+    const auto before = registry_.keys();
+    const auto a = answer_and_record(*c, public_key);
+    const bool has_changed = registry_.keys() != before;
     lock.unlock();
-    std::lock_guard telling(telling_);
-    if (has_changed && told_of_keys_)
-      told_of_keys_();
+    std::lock_guard callback_lock(callback_mutex_);
+    if (has_changed && on_keys_)
+      on_keys_();
     return text_of(a);
   }
-  if (const auto asked = reach_request_from(question))
+  if (const auto asked = reach_request_from(request))
     return text_of(look(*asked, public_key));
-  if (const auto asked = link_request_from(question))
+  if (const auto asked = link_request_from(request))
     return measure(*asked, public_key);
-  const auto r = join_request_from(question);
+  const auto r = join_request_from(request);
   if (!r)
     return text_of(join_answer{join_state::refused, "this is not a request to join", std::nullopt});
   std::unique_lock lock(mutex_);
-  const bool was_missing = book_.is_open() && !book_.has_joined(r->node);
+  const bool was_missing = registry_.is_open() && !registry_.has_joined(r->node);
   const auto a = judge(*r, public_key);
-  const bool is_late = was_missing && book_.has_joined(r->node);
+  const bool is_late = was_missing && registry_.has_joined(r->node);
   lock.unlock();
   if (is_late) {
-    std::lock_guard telling(telling_);
-    if (told_of_join_)
-      told_of_join_(r->node, r->machine);
+    std::lock_guard callback_lock(callback_mutex_);
+    if (on_joined_)
+      on_joined_(r->node, r->machine);
   }
   return text_of(a);
 }
 
 // Connects only to the machine that asks.
-join_answer join_desk::look(const reach_request& r, const std::string& public_key) const {
+join_answer join_server::look(const reach_request& r, const std::string& public_key) const {
   std::unique_lock lock(mutex_);
-  const auto host = book_.host_of(r.node, public_key);
+  const auto host = registry_.host_of(r.node, public_key);
   lock.unlock();
   if (!host)
     return {join_state::refused, "this is not the key of node " + r.node, std::nullopt};
   const auto reached = try_to_reach(*host, r.port, reach_patience);
   if (reached)
-    return {join_state::noted, "", std::nullopt};
+    return {join_state::recorded, "", std::nullopt};
   return {join_state::refused,
           fmt::format("the machine of `cluster up` does not reach node {} ({}): its agent and its "
                       "shards listen there, at any port, so let its firewall pass them from there",
@@ -222,90 +224,91 @@ join_answer join_desk::look(const reach_request& r, const std::string& public_ke
 }
 
 // A machine that may not join gets no measurement; its request to join gets the reason.
-std::string join_desk::measure(const link_request& r, const std::string& public_key) const {
+std::string join_server::measure(const link_request& r, const std::string& public_key) const {
   std::lock_guard lock(mutex_);
-  return book_.may_ask(r, public_key)
+  return registry_.may_ask(r, public_key)
              ? std::string(r.bytes, '.')
              : text_of(join_answer{join_state::refused, "not known here", std::nullopt});
 }
 
 // Persists a new key before it answers, so that processes started by the answer find it.
-template <class Question>
-join_answer join_desk::ask_book(const Question& q, const std::string& public_key) {
-  const auto before = book_.keys();
-  auto a = answer_of(book_, q, public_key);
-  if (book_.keys() != before)
-    if (auto ok = record_keys(dir_, book_.keys()); !ok)
+template <class Request>
+join_answer join_server::answer_and_record(const Request& q, const std::string& public_key) {
+  const auto before = registry_.keys();
+  auto a = answer_of(registry_, q, public_key);
+  if (registry_.keys() != before)
+    if (auto ok = record_keys(dir_, registry_.keys()); !ok)
       a = {join_state::refused, ok.error().message, std::nullopt};
   return a;
 }
 
-join_answer join_desk::judge(const join_request& r, const std::string& public_key) {
-  auto a = ask_book(r, public_key);
-  if (!r.failed.empty() && a.state != join_state::refused && told_)
-    told_(r.node, r.failed);
+join_answer join_server::judge(const join_request& r, const std::string& public_key) {
+  auto a = answer_and_record(r, public_key);
+  if (!r.failed.empty() && a.state != join_state::refused && on_failed_)
+    on_failed_(r.node, r.failed);
   return a;
 }
 
-void join_desk::on_keys(std::function<void()> told) {
-  std::lock_guard telling(telling_);
-  told_of_keys_ = std::move(told);
+void join_server::on_keys(std::function<void()> callback) {
+  std::lock_guard callback_lock(callback_mutex_);
+  on_keys_ = std::move(callback);
 }
 
-void join_desk::heard(const std::string& node, machine_keys keys) {
+void join_server::on_keys_confirmed(const std::string& node, machine_keys keys) {
   std::lock_guard lock(mutex_);
-  book_.note_heard(node, std::move(keys));
+  registry_.confirm_keys(node, std::move(keys));
 }
 
-void join_desk::on_failed(std::function<void(const std::string&, const std::string&)> told) {
+void join_server::on_failed(std::function<void(const std::string&, const std::string&)> callback) {
   std::lock_guard lock(mutex_);
-  told_ = std::move(told);
+  on_failed_ = std::move(callback);
 }
 
-void join_desk::on_joined(std::function<void(const std::string&, const machine_facts&)> told) {
-  std::lock_guard telling(telling_);
-  told_of_join_ = std::move(told);
+void join_server::on_joined(
+    std::function<void(const std::string&, const machine_facts&)> callback) {
+  std::lock_guard callback_lock(callback_mutex_);
+  on_joined_ = std::move(callback);
 }
 
-std::vector<join_desk::invitation> join_desk::invitations() const {
+std::vector<join_server::invitation> join_server::invitations() const {
   std::lock_guard lock(mutex_);
   std::vector<invitation> all;
-  for (const auto& m : book_.expected())
+  for (const auto& m : registry_.expected())
     all.push_back(
         {m.node, m.host, endpoint_ + "#" + public_key_, m.token, m.facts.has_value(), m.failed});
   return all;
 }
 
-std::optional<join_desk::invitation> join_desk::invitation_of(const std::string& node) const {
+std::optional<join_server::invitation> join_server::invitation_of(const std::string& node) const {
   for (auto& i : invitations())
     if (i.node == node)
       return i;
   return std::nullopt;
 }
 
-bool join_desk::is_complete() const {
+bool join_server::is_complete() const {
   std::lock_guard lock(mutex_);
-  return book_.is_complete();
+  return registry_.is_complete();
 }
 
-machines join_desk::gathered() const {
+machines join_server::gathered() const {
   std::lock_guard lock(mutex_);
-  return book_.gathered();
+  return registry_.gathered();
 }
 
-void join_desk::remember(const machines& known) {
+void join_server::remember(const machines& known) {
   std::lock_guard lock(mutex_);
-  book_.remember(known);
+  registry_.remember(known);
 }
 
-void join_desk::grant(join_grant g) {
+void join_server::grant(join_grant g) {
   std::lock_guard lock(mutex_);
-  book_.open(std::move(g));
+  registry_.open(std::move(g));
 }
 
-void join_desk::change(const generations& now) {
+void join_server::change(const generations& now) {
   std::lock_guard lock(mutex_);
-  book_.change(now);
+  registry_.change(now);
 }
 
 } // namespace baton::cluster

@@ -1,4 +1,4 @@
-#include "cluster/models/model_keeper.hpp"
+#include "cluster/models/model_controller.hpp"
 
 #include "cluster/config/config_repository.hpp"
 #include "schema/archive_url.hpp"
@@ -27,9 +27,9 @@ std::set<std::string> names_of(const cluster_config& config) {
 }
 
 error refusal(const change_model& order, model_control control) {
-  const auto* word = order.what == model_order::unload ? "unload" : "load";
+  const auto* verb = order.what == model_order::unload ? "unload" : "load";
   return fail(errc::conflict, "failed to {} '{}': explicit model load / unload is not allowed{}",
-              word, order.model,
+              verb, order.model,
               control == model_control::poll ? " if polling is enabled"
                                              : ": model_repository.control_mode is \"none\"");
 }
@@ -39,7 +39,7 @@ bool is_of_store(model_order what) {
 }
 
 // Whether processes of an earlier root still run; if so, the persisted models are restored.
-bool goes_on(const run_dir& dir) {
+bool continues(const run_dir& dir) {
   const auto alive = dir.alive();
   return std::any_of(alive.begin(), alive.end(),
                      [](const process_record& n) { return n.name != "root"; });
@@ -58,41 +58,41 @@ void remove_half_fetched(const std::filesystem::path& store) {
 
 } // namespace
 
-result<std::unique_ptr<model_keeper>> model_keeper::create(const cluster_config& config,
-                                                           const run_dir& dir) {
-  auto made = std::make_unique<model_keeper>(config, dir);
+result<std::unique_ptr<model_controller>> model_controller::create(const cluster_config& config,
+                                                                   const run_dir& dir) {
+  auto made = std::make_unique<model_controller>(config, dir);
   const auto now = instant::clock::now();
-  if (const auto left = noted_models_of(config, dir))
-    made->book_.restore(*left, now);
-  for (const auto& archive : made->book_.archives())
+  if (const auto left = read_recorded_models(config, dir))
+    made->registry_.restore(*left, now);
+  for (const auto& archive : made->registry_.archives())
     if (config.store && is_archive_url(archive))
       made->fetched_[archive] = config.store->path / file_of_url(archive);
   if (auto ok = made->look(now); !ok)
     return ok.error();
-  if (config.store && !goes_on(dir))
+  if (config.store && !continues(dir))
     if (auto ok = made->load_store(now); !ok)
       return ok.error();
   made->publish();
   return made;
 }
 
-model_keeper::model_keeper(const cluster_config& config, const run_dir& dir)
-    : config_(config), dir_(dir), book_(book_options(config), config) {}
+model_controller::model_controller(const cluster_config& config, const run_dir& dir)
+    : config_(config), dir_(dir), registry_(registry_options(config), config) {}
 
-model_keeper::~model_keeper() {
+model_controller::~model_controller() {
   stop();
 }
 
-void model_keeper::begin(outside to) {
+void model_controller::begin(outside to) {
   to_ = std::move(to);
   if (config_.store)
     intake_ = std::make_unique<archive_intake>(*config_.store, *to_.children);
   thread_ = std::thread([this] { run(); });
   for (auto& order : std::exchange(later_, {}))
-    post([this, order = std::move(order)](repository_book&, instant now) { load(order, now); });
+    post([this, order = std::move(order)](model_registry&, instant now) { load(order, now); });
 }
 
-void model_keeper::stop() {
+void model_controller::stop() {
   {
     const std::lock_guard lock(mutex_);
     is_stopping_ = true;
@@ -103,53 +103,53 @@ void model_keeper::stop() {
   intake_.reset();
 }
 
-served_models model_keeper::standing() const {
+served_models model_controller::snapshot() const {
   const std::lock_guard lock(mutex_);
-  return standing_;
+  return snapshot_;
 }
 
-std::vector<worker_child> model_keeper::workers() const {
+std::vector<worker_child> model_controller::workers() const {
   const std::lock_guard lock(mutex_);
   return workers_;
 }
 
-void model_keeper::change(process_id gateway, change_model order) {
-  post([this, gateway, order = std::move(order)](repository_book&, instant now) {
+void model_controller::change(process_id gateway, change_model order) {
+  post([this, gateway, order = std::move(order)](model_registry&, instant now) {
     carry_out(gateway, order, now);
   });
 }
 
-void model_keeper::on_gateway() {
-  post([this](repository_book& book, instant) { to_.say(book.standing()); });
+void model_controller::on_gateway() {
+  post([this](model_registry& registry, instant) { to_.publish(registry.snapshot()); });
 }
 
-void model_keeper::on_ready(process_id worker) {
-  post([worker](repository_book& book, instant now) { book.on_ready(worker, now); });
+void model_controller::on_ready(process_id worker) {
+  post([worker](model_registry& registry, instant now) { registry.on_ready(worker, now); });
 }
 
-void model_keeper::on_end(process_id worker, std::string how) {
-  post([worker, how = std::move(how)](repository_book& book, instant now) {
-    book.on_end(worker, how, now);
+void model_controller::on_end(process_id worker, std::string how) {
+  post([worker, how = std::move(how)](model_registry& registry, instant now) {
+    registry.on_end(worker, how, now);
   });
 }
 
-void model_keeper::on_given_up(process_id worker, std::string why) {
-  post([worker, why = std::move(why)](repository_book& book, instant now) {
-    book.on_given_up(worker, why, now);
+void model_controller::on_given_up(process_id worker, std::string why) {
+  post([worker, why = std::move(why)](model_registry& registry, instant now) {
+    registry.on_given_up(worker, why, now);
   });
 }
 
-void model_keeper::on_gone(process_id worker) {
-  post([worker](repository_book& book, instant now) { book.on_gone(worker, now); });
+void model_controller::on_gone(process_id worker) {
+  post([worker](model_registry& registry, instant now) { registry.on_gone(worker, now); });
 }
 
-void model_keeper::on_drained(std::uint32_t gateway, std::uint64_t revision) {
-  post([gateway, revision](repository_book& book, instant now) {
-    book.on_drained(gateway, revision, now);
+void model_controller::on_drained(std::uint32_t gateway, std::uint64_t revision) {
+  post([gateway, revision](model_registry& registry, instant now) {
+    registry.on_drained(gateway, revision, now);
   });
 }
 
-void model_keeper::post(event e) {
+void model_controller::post(event e) {
   {
     const std::lock_guard lock(mutex_);
     if (is_stopping_)
@@ -160,58 +160,58 @@ void model_keeper::post(event e) {
   bell_.notify_all();
 }
 
-void model_keeper::carry_out(process_id gateway, change_model order, instant now) {
+void model_controller::carry_out(process_id gateway, change_model order, instant now) {
   if (is_of_store(order.what))
     return carry_out_store(gateway, std::move(order), now);
   const auto no = [&](error why) {
     to_.answer(gateway, {order.request, std::move(why), order.model, "", 0});
   };
-  if (!config_.repository || !book_.takes_changes())
+  if (!config_.repository || !registry_.takes_changes())
     return no(
         refusal(order, config_.repository ? config_.repository->control : model_control::none));
   const bool is_unload = order.what == model_order::unload;
   if (auto ok = look(now); !ok && !is_unload)
     return no(fail(errc::io_failed, "failed to load '{}': {}", order.model, ok.error().message));
   if (is_unload)
-    book_.unload(gateway, order.request, order.model, now);
+    registry_.unload(gateway, order.request, order.model, now);
   else
-    book_.load(gateway, order.request, order.model, now);
+    registry_.load(gateway, order.request, order.model, now);
 }
 
-void model_keeper::carry_out_store(process_id gateway, change_model order, instant now) {
+void model_controller::carry_out_store(process_id gateway, change_model order, instant now) {
   const auto request = order.request;
   auto done = config_.store ? result<void>()
                             : result<void>(fail(errc::conflict, "nodes.toml has no [model_store]"));
-  if (done && order.what == model_order::enlist)
-    done = enlist(gateway, std::move(order), now);
-  else if (done && order.what == model_order::strike)
-    book_.strike(gateway, order, now);
+  if (done && order.what == model_order::register_model)
+    done = register_model(gateway, std::move(order), now);
+  else if (done && order.what == model_order::unregister_model)
+    registry_.unregister_model(gateway, order, now);
   else if (done && order.what == model_order::scale)
-    book_.scale(gateway, order, now);
+    registry_.scale(gateway, order, now);
   else if (done)
-    book_.set_default(gateway, order);
+    registry_.set_default(gateway, order);
   if (!done)
     to_.answer(gateway, {request, done.error(), "", "", 0});
 }
 
-result<void> model_keeper::enlist(process_id gateway, change_model order, instant now) {
+result<void> model_controller::register_model(process_id gateway, change_model order, instant now) {
   const auto& which = order.archive;
   if (!is_archive_url(which) && !is_archive_name(which)) // the API servers have checked this
     return fail(errc::model_not_found, "Model not found in the model store: {}: {}", which,
-                archive_name_words);
+                archive_name_rule);
   if (!archive_intake::takes_long(*config_.store, which))
     return enter(gateway, order, read_model_archive(config_.store->path / which), now);
   const bool takes_present = order.request == 0; // a restarted cluster already has the file
   return intake_->take(which, takes_present, [=, this](result<model_archive> archive) {
-    post([=, this](repository_book&, instant then) {
+    post([=, this](model_registry&, instant then) {
       if (auto ok = enter(gateway, order, archive, then); !ok)
         refuse(gateway, order, ok.error());
     });
   });
 }
 
-result<void> model_keeper::enter(process_id gateway, change_model order,
-                                 const result<model_archive>& archive, instant now) {
+result<void> model_controller::enter(process_id gateway, change_model order,
+                                     const result<model_archive>& archive, instant now) {
   const auto refused = [&](const error& why) { // a bad file is the client's error
     const auto code = why.code == errc::bad_config ? errc::invalid_request : why.code;
     return fail(code, "{}: {}", order.archive, why.message);
@@ -227,25 +227,25 @@ result<void> model_keeper::enter(process_id gateway, change_model order,
   if (names_of(config_).contains(made->name))
     return fail(errc::conflict, "Model {} is one of nodes.toml", made->name);
   order.model = made->name;
-  book_.enlist(gateway, order, *std::move(made), now);
+  registry_.register_model(gateway, order, *std::move(made), now);
   return {};
 }
 
-void model_keeper::refuse(process_id gateway, const change_model& order, const error& why) {
+void model_controller::refuse(process_id gateway, const change_model& order, const error& why) {
   if (order.request == 0)
-    book_.pass_over(order.model.empty() ? order.archive : order.model, order.archive, why.message);
+    registry_.reject(order.model.empty() ? order.archive : order.model, order.archive, why.message);
   else
     to_.answer(gateway, {order.request, why, "", "", 0});
 }
 
 // An archive that cannot be served does not stop the others from loading.
-result<void> model_keeper::load_store(instant now) {
+result<void> model_controller::load_store(instant now) {
   remove_half_fetched(config_.store->path);
   std::vector<std::pair<std::string, std::string>> wanted; // model, archive
   for (const auto& one : config_.store->load_models) {
-    const auto said = read_store_load(one);
-    if (said.archive != "all" || !said.model.empty()) {
-      wanted.emplace_back(said.model, said.archive);
+    const auto requested = read_store_load(one);
+    if (requested.archive != "all" || !requested.model.empty()) {
+      wanted.emplace_back(requested.model, requested.archive);
       continue;
     }
     auto all = archives_of(config_.store->path);
@@ -257,7 +257,7 @@ result<void> model_keeper::load_store(instant now) {
   for (auto& [model, archive] : wanted) {
     change_model order;
     order.model = std::move(model);
-    order.what = model_order::enlist;
+    order.what = model_order::register_model;
     order.archive = std::move(archive);
     if (!archive_intake::takes_long(*config_.store, order.archive)) {
       load(order, now);
@@ -269,15 +269,15 @@ result<void> model_keeper::load_store(instant now) {
   return {};
 }
 
-void model_keeper::load(change_model order, instant now) {
-  if (auto ok = enlist({}, order, now); !ok)
+void model_controller::load(change_model order, instant now) {
+  if (auto ok = register_model({}, order, now); !ok)
     refuse({}, order, ok.error());
 }
 
-void model_keeper::remove_unused() {
+void model_controller::remove_unused() {
   if (fetched_.empty())
     return;
-  const auto used = book_.archives();
+  const auto used = registry_.archives();
   std::erase_if(fetched_, [&](const auto& one) {
     if (used.contains(one.first))
       return false;
@@ -288,7 +288,7 @@ void model_keeper::remove_unused() {
 }
 
 // If the scan fails, the models stay as they are.
-result<void> model_keeper::look(instant now) {
+result<void> model_controller::look(instant now) {
   if (!config_.repository)
     return {};
   auto found = read_model_repository(config_.repository->path);
@@ -298,12 +298,12 @@ result<void> model_keeper::look(instant now) {
   if (!found)
     return found.error();
   auto taken = names_of(config_);
-  taken.merge(book_.enlisted());
-  book_.take(scan_repository(*found, taken), now);
+  taken.merge(registry_.registered());
+  registry_.take(scan_repository(*found, taken), now);
   return {};
 }
 
-void model_keeper::run() {
+void model_controller::run() {
   const bool polls = config_.repository && config_.repository->control == model_control::poll;
   auto next_look = instant::clock::now() +
                    (polls ? config_.repository->poll_interval : std::chrono::milliseconds(0));
@@ -318,44 +318,44 @@ void model_keeper::run() {
       all = std::exchange(events_, {});
     }
     for (const auto& e : all)
-      e(book_, instant::clock::now());
+      e(registry_, instant::clock::now());
     if (polls && instant::clock::now() >= next_look) {
       (void)look(instant::clock::now()); // errors are logged
       next_look = instant::clock::now() + config_.repository->poll_interval;
     }
-    book_.tick(instant::clock::now());
+    registry_.tick(instant::clock::now());
     publish();
   }
 }
 
 // Persists first, so that a started worker finds its entry. Publishes before it answers clients.
-void model_keeper::publish() {
-  for (const auto& line : book_.take_remarks())
+void model_controller::publish() {
+  for (const auto& line : registry_.take_remarks())
     spdlog::info("{}", line);
   remove_unused();
-  if (book_.take_change()) {
-    const auto now = book_.standing();
+  if (registry_.take_change()) {
+    const auto now = registry_.snapshot();
     if (config_.has_changing_models())
-      if (auto ok = note_models(dir_, book_.note()); !ok)
+      if (auto ok = record_models(dir_, registry_.record()); !ok)
         spdlog::error("the worker models cannot be noted: {}", ok.error().message);
     std::set<std::uint64_t> running;
     for (const auto& m : now.all)
       running.insert(m.revision);
-    for (const auto& n : book_.note().all)
+    for (const auto& n : registry_.record().all)
       running.insert(n.model.revision);
     remove_files_of_others(dir_, running);
     auto workers = workers_of(config_, now);
     {
       const std::lock_guard lock(mutex_);
-      standing_ = now;
+      snapshot_ = now;
       workers_ = std::move(workers);
     }
-    if (to_.say)
-      to_.say(now);
+    if (to_.publish)
+      to_.publish(now);
     if (to_.changed)
       to_.changed();
   }
-  for (const auto& a : book_.take_answers())
+  for (const auto& a : registry_.take_answers())
     to_.answer(a.gateway, a.what);
 }
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cluster/files/run_dir.hpp"
-#include "cluster/models/repository_book.hpp"
+#include "cluster/models/model_registry.hpp"
 
 #include <filesystem>
 #include <optional>
@@ -12,13 +12,14 @@
 namespace baton::cluster {
 
 // Errors: io_failed.
-result<void> note_models(const run_dir& dir, const noted_models& now);
+result<void> record_models(const run_dir& dir, const recorded_models& now);
 // None if there is no note. Omits models whose repository or store left nodes.toml.
-std::optional<noted_models> noted_models_of(const cluster_config& config, const run_dir& dir);
+std::optional<recorded_models> read_recorded_models(const cluster_config& config,
+                                                    const run_dir& dir);
 
 // The state in which this cluster's root would start: nodes.toml plus the note.
-repository_book::options book_options(const cluster_config& config);
-served_models noted_standing(const cluster_config& config, const run_dir& dir);
+model_registry::options registry_options(const cluster_config& config);
+served_models recorded_snapshot(const cluster_config& config, const run_dir& dir);
 
 // A worker process that should run.
 struct worker_child {

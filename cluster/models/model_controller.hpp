@@ -5,7 +5,7 @@
 #pragma once
 
 #include "cluster/models/archive_intake.hpp"
-#include "cluster/models/models_note.hpp"
+#include "cluster/models/models_record.hpp"
 
 #include <condition_variable>
 #include <deque>
@@ -15,24 +15,24 @@
 
 namespace baton::cluster {
 
-class model_keeper {
+class model_controller {
 public:
-  using instant = repository_book::instant;
+  using instant = model_registry::instant;
 
   struct outside { // called from the controller's thread, with no lock held
     // All models, whenever they change; called before the answers to what changed them.
-    std::function<void(const served_models&)> say;
-    std::function<void()> changed; // the set of workers to run has changed; after `say`
+    std::function<void(const served_models&)> publish;
+    std::function<void()> changed; // the set of workers to run has changed; after `publish`
     std::function<void(process_id gateway, const model_changed&)> answer;
     child_watch* children = nullptr; // outlives the controller; watches the fetch processes
   };
 
   // Restores the persisted state and scans the repository once. Errors: io_failed, bad_config, of
   // the repository as a whole.
-  static result<std::unique_ptr<model_keeper>> create(const cluster_config& config,
-                                                      const run_dir& dir);
-  model_keeper(const cluster_config& config, const run_dir& dir);
-  ~model_keeper(); // stops
+  static result<std::unique_ptr<model_controller>> create(const cluster_config& config,
+                                                          const run_dir& dir);
+  model_controller(const cluster_config& config, const run_dir& dir);
+  ~model_controller(); // stops
 
   // Starts the thread that handles events.
   void begin(outside to);
@@ -48,11 +48,11 @@ public:
   void on_drained(std::uint32_t gateway, std::uint64_t revision);
 
   // As last published.
-  served_models standing() const;
+  served_models snapshot() const;
   std::vector<worker_child> workers() const;
 
 private:
-  using event = std::function<void(repository_book&, instant)>;
+  using event = std::function<void(model_registry&, instant)>;
 
   result<void> look(instant now);
   void post(event e);
@@ -60,7 +60,7 @@ private:
   void publish();
   void carry_out(process_id gateway, change_model order, instant now);
   void carry_out_store(process_id gateway, change_model order, instant now);
-  result<void> enlist(process_id gateway, change_model order, instant now);
+  result<void> register_model(process_id gateway, change_model order, instant now);
   result<void> enter(process_id gateway, change_model order, const result<model_archive>& archive,
                      instant now);
   void refuse(process_id gateway, const change_model& order, const error& why);
@@ -71,7 +71,7 @@ private:
   const cluster_config& config_;
   const run_dir dir_;
   outside to_;
-  repository_book book_;                                 // used by the thread alone once it runs
+  model_registry registry_;                              // used by the thread alone once it runs
   std::string last_failure_;                             // of the last scan
   std::map<std::string, std::filesystem::path> fetched_; // by URL: the file in the store
   std::vector<change_model> later_;                      // load_models that take long to read
@@ -79,7 +79,7 @@ private:
   mutable std::mutex mutex_;
   std::condition_variable bell_;
   std::deque<event> events_;
-  served_models standing_;
+  served_models snapshot_;
   std::vector<worker_child> workers_;
   bool is_stopping_ = false;
   std::thread thread_;

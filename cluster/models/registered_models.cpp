@@ -1,5 +1,5 @@
 // The part of model_registry for models that clients register from a model store, and scale.
-#include "cluster/models/repository_book.hpp"
+#include "cluster/models/model_registry.hpp"
 #include "schema/ensure.hpp"
 #include "schema/limits.hpp"
 #include "schema/nearest.hpp"
@@ -11,7 +11,7 @@
 namespace baton::cluster {
 namespace {
 
-bool is_there(const served_model& m) {
+bool is_running(const served_model& m) {
   return m.state == model_state::loading || m.state == model_state::ready;
 }
 
@@ -22,45 +22,46 @@ error no_version(const std::string& model, const std::string& version) {
 
 } // namespace
 
-std::set<std::string> repository_book::enlisted() const {
+std::set<std::string> model_registry::registered() const {
   std::set<std::string> names;
-  for (const auto& [name, model] : enlisted_)
+  for (const auto& [name, model] : registered_)
     names.insert(name);
   return names;
 }
 
-std::set<std::string> repository_book::archives() const {
+std::set<std::string> model_registry::archives() const {
   std::set<std::string> all;
-  for (const auto& [name, model] : enlisted_)
+  for (const auto& [name, model] : registered_)
     for (const auto& v : model.versions)
       all.insert(v.archive);
   return all;
 }
 
-void repository_book::enlist(process_id gateway, const change_model& order, stored_model what,
-                             instant now) {
+void model_registry::register_model(process_id gateway, const change_model& order,
+                                    stored_model what, instant now) {
   const auto& name = what.name;
   const auto& version = what.version.version;
   const bool is_taken =
-      targets_.contains(name) || there_.contains(name) ||
+      targets_.contains(name) || scanned_.contains(name) ||
       std::any_of(static_.begin(), static_.end(), [&](const auto& m) { return m.name == name; });
   if (is_taken)
-    return tell(
+    return answer_change(
         gateway, order, what.version,
         fail(errc::conflict, "Model {} is one of nodes.toml or of its model_repository", name));
-  if (find_enlisted(name, version) != nullptr) {
+  if (find_registered(name, version) != nullptr) {
     if (serving(name, version) != nullptr)
-      return tell(gateway, order, what.version,
-                  fail(errc::conflict, "Model version {} is already registered for model {}",
-                       version, name));
+      return answer_change(gateway, order, what.version,
+                           fail(errc::conflict,
+                                "Model version {} is already registered for model {}", version,
+                                name));
     forget(name, version); // it failed: this is a retry
   }
   what.version.is_tentative = order.request != 0;
-  std::erase_if(passed_over_, [&](const passed_model& p) {
+  std::erase_if(rejected_, [&](const rejected_model& p) {
     return p.name == name || (!p.archive.empty() &&
                               (p.archive == what.version.archive || p.archive == order.archive));
   });
-  auto& model = enlisted_[name];
+  auto& model = registered_[name];
   if (model.versions.empty())
     model.default_version = version;
   model.versions.push_back(what.version);
@@ -68,40 +69,40 @@ void repository_book::enlist(process_id gateway, const change_model& order, stor
   if (order.request != 0 && order.waits)
     waiting_.push_back({gateway, order.request, name, version});
   else
-    tell(gateway, order, what.version, std::nullopt);
+    answer_change(gateway, order, what.version, std::nullopt);
   settle(now);
 }
 
-void repository_book::strike(process_id gateway, const change_model& order, instant now) {
+void model_registry::unregister_model(process_id gateway, const change_model& order, instant now) {
   const auto found = named(order);
   if (!found)
-    return tell(gateway, order, {}, found.error());
+    return answer_change(gateway, order, {}, found.error());
   const auto of = **found;
-  const auto& model = enlisted_.at(order.model);
+  const auto& model = registered_.at(order.model);
   if (model.versions.size() > 1 && of.version == model.default_version)
-    return tell(gateway, order, of,
-                fail_param(errc::invalid_request, "",
-                           "Cannot remove default version {} for model {}", of.version,
-                           order.model));
+    return answer_change(gateway, order, of,
+                         fail_param(errc::invalid_request, "",
+                                    "Cannot remove default version {} for model {}", of.version,
+                                    order.model));
   for (std::size_t i = 0; i < revisions_.size(); ++i) {
     auto& r = revisions_[i];
     if (r.model.name != order.model || r.model.version != of.version || r.is_void)
       continue;
     r.is_void = true;
     if (r.model.state == model_state::ready && !r.model.workers.empty())
-      turn(r, model_state::unloading, "", now);
-    else if (is_there(r.model))
+      set_state(r, model_state::unloading, "", now);
+    else if (is_running(r.model))
       stop(r, "unregistered", now);
   }
   forget(order.model, of.version);
-  tell(gateway, order, of, std::nullopt);
+  answer_change(gateway, order, of, std::nullopt);
   settle(now);
 }
 
-void repository_book::scale(process_id gateway, const change_model& order, instant now) {
+void model_registry::scale(process_id gateway, const change_model& order, instant now) {
   const auto found = named(order);
   if (!found)
-    return tell(gateway, order, {}, found.error());
+    return answer_change(gateway, order, {}, found.error());
   auto& v = **found;
   auto* r = serving(order.model, v.version);
   const auto have = r ? static_cast<std::uint32_t>(r->model.workers.size()) : 0;
@@ -111,10 +112,11 @@ void repository_book::scale(process_id gateway, const change_model& order, insta
   wanted_now.workers = std::clamp(have, least, most);
   const auto count = count_for(wanted_now);
   if (count > have && worker_count() + (count - have) > workers_of_cluster_max)
-    return tell(gateway, order, v,
-                fail(errc::conflict,
-                     "it would need {} workers beside the {} that exist; a cluster has at most {}",
-                     count - have, worker_count(), workers_of_cluster_max));
+    return answer_change(
+        gateway, order, v,
+        fail(errc::conflict,
+             "it would need {} workers beside the {} that exist; a cluster has at most {}",
+             count - have, worker_count(), workers_of_cluster_max));
   v.workers = count;
   has_changed_ = true;
   if (r == nullptr) {
@@ -128,7 +130,7 @@ void repository_book::scale(process_id gateway, const change_model& order, insta
     const std::vector<model_worker> removed(keep, r->model.workers.end());
     r->model.workers.erase(keep, r->model.workers.end());
     for (const auto& w : removed)
-      for (auto* set : {&r->ready, &r->given_up, &r->coming})
+      for (auto* set : {&r->ready, &r->given_up, &r->starting})
         set->erase(w.process);
     check_ready(*r, now);
     shrink(*r, removed); // `r` may dangle from here on
@@ -136,44 +138,44 @@ void repository_book::scale(process_id gateway, const change_model& order, insta
   if (order.waits)
     waiting_.push_back({gateway, order.request, order.model, v.version});
   else
-    tell(gateway, order, v, std::nullopt);
+    answer_change(gateway, order, v, std::nullopt);
   settle(now);
 }
 
-void repository_book::set_default(process_id gateway, const change_model& order) {
+void model_registry::set_default(process_id gateway, const change_model& order) {
   const auto found = named(order);
   if (!found)
-    return tell(gateway, order, {}, found.error());
+    return answer_change(gateway, order, {}, found.error());
   const auto& of = **found;
-  enlisted_.at(order.model).default_version = of.version;
+  registered_.at(order.model).default_version = of.version;
   has_changed_ = true;
-  tell(gateway, order, of, std::nullopt);
+  answer_change(gateway, order, of, std::nullopt);
 }
 
 // -- Their lifecycle --
 
 // Each gateway needs workers of its own.
-std::uint32_t repository_book::count_for(const scanned_version& v) const {
+std::uint32_t model_registry::count_for(const scanned_version& v) const {
   const auto count = v.workers.value_or(v.worker.count);
   return count == 0 ? 0 : std::max(count, how_.gateways);
 }
 
-void repository_book::check_ready(revision& r, instant now) {
+void model_registry::check_ready(revision& r, instant now) {
   if (r.model.state == model_state::loading && r.ready.size() == r.model.workers.size())
-    turn(r, model_state::ready, "", now);
+    set_state(r, model_state::ready, "", now);
 }
 
-void repository_book::grow(revision& r, std::uint32_t count) {
+void model_registry::grow(revision& r, std::uint32_t count) {
   const auto before = static_cast<std::uint32_t>(r.model.workers.size());
-  for (auto& w : seats_for(r.model.name, count, before)) {
+  for (auto& w : workers_for(r.model.name, count, before)) {
     if (r.model.state == model_state::ready)
-      r.coming.insert(w.process);
+      r.starting.insert(w.process);
     r.model.workers.push_back(std::move(w));
   }
 }
 
 // Removed workers form their own revision until they are gone: a later root lets them finish.
-void repository_book::shrink(const revision& of, const std::vector<model_worker>& removed) {
+void model_registry::shrink(const revision& of, const std::vector<model_worker>& removed) {
   revision gone;
   gone.model = of.model;
   gone.model.revision = ++last_revision_;
@@ -187,24 +189,26 @@ void repository_book::shrink(const revision& of, const std::vector<model_worker>
 }
 
 // Removes the workers that were being added; those that serve continue.
-void repository_book::give_up_coming(revision& r, const std::string& why, instant now) {
+void model_registry::drop_starting(revision& r, const std::string& why, instant now) {
   std::vector<model_worker> removed;
   std::erase_if(r.model.workers, [&](const model_worker& w) {
-    const bool is_coming = r.coming.contains(w.process);
-    if (is_coming)
+    const bool is_starting = r.starting.contains(w.process);
+    if (is_starting)
       removed.push_back(w);
-    return is_coming;
+    return is_starting;
   });
-  r.coming.clear();
+  r.starting.clear();
   const auto name = r.model.name, version = r.model.version;
-  if (auto* v = find_enlisted(name, version))
+  if (auto* v = find_registered(name, version))
     v->workers = static_cast<std::uint32_t>(r.model.workers.size());
   remarks_.push_back(fmt::format("{}, version {}: further workers failed: {}", name, version, why));
   const auto failure = fail(errc::start_failed,
                             "Failed to start workers for model {} version: {}: "
                             "{}",
                             name, version, why);
-  const auto is_meant = [&](const asked& w) { return w.model == name && w.version == version; };
+  const auto is_meant = [&](const pending_request& w) {
+    return w.model == name && w.version == version;
+  };
   for (const auto& w : waiting_)
     if (is_meant(w))
       reply(w, failure);
@@ -213,17 +217,17 @@ void repository_book::give_up_coming(revision& r, const std::string& why, instan
   settle(now);
 }
 
-void repository_book::answer_enlisted(const std::string& name) {
-  std::erase_if(waiting_, [&](const asked& w) {
+void model_registry::answer_registrations(const std::string& name) {
+  std::erase_if(waiting_, [&](const pending_request& w) {
     if (w.model != name || !w.version)
       return false;
-    const auto* v = find_enlisted(name, *w.version);
+    const auto* v = find_registered(name, *w.version);
     const revision* r = v ? find(name, *v) : nullptr;
     std::optional<error> failure;
     if (v == nullptr)
       failure = fail(errc::cancelled, "model {}, version {} was unregistered meanwhile", name,
                      *w.version);
-    else if (r == nullptr || r->model.state == model_state::loading || !r->coming.empty())
+    else if (r == nullptr || r->model.state == model_state::loading || !r->starting.empty())
       return false;
     else if (r->model.state == model_state::unavailable)
       failure = fail(errc::start_failed, "Failed to start workers for model {} version: {}: {}",
@@ -231,14 +235,14 @@ void repository_book::answer_enlisted(const std::string& name) {
     change_model to;
     to.request = w.request;
     to.model = name;
-    tell(w.gateway, to, v ? *v : scanned_version(), std::move(failure));
+    answer_change(w.gateway, to, v ? *v : scanned_version(), std::move(failure));
     return true;
   });
 }
 
-void repository_book::drop_failed(const std::string& name) {
-  const auto at = enlisted_.find(name);
-  if (at == enlisted_.end())
+void model_registry::drop_failed(const std::string& name) {
+  const auto at = registered_.find(name);
+  if (at == registered_.end())
     return;
   std::vector<std::string> failed;
   for (auto& v : at->second.versions)
@@ -251,8 +255,8 @@ void repository_book::drop_failed(const std::string& name) {
     forget(name, version);
 }
 
-void repository_book::forget(const std::string& name, const std::string& version) {
-  auto& model = enlisted_.at(name);
+void model_registry::forget(const std::string& name, const std::string& version) {
+  auto& model = registered_.at(name);
   std::erase_if(model.versions, [&](const scanned_version& v) { return v.version == version; });
   for (auto& r : revisions_)
     if (r.model.name == name && r.model.version == version &&
@@ -260,17 +264,17 @@ void repository_book::forget(const std::string& name, const std::string& version
       r.is_void = true;
   has_changed_ = true;
   if (model.versions.empty())
-    enlisted_.erase(name);
+    registered_.erase(name);
   else if (model.default_version == version)
     model.default_version = model.versions.front().version;
 }
 
 // -- Lookup and answers --
 
-scanned_version* repository_book::find_enlisted(const std::string& name,
-                                                const std::string& version) {
-  const auto at = enlisted_.find(name);
-  if (at == enlisted_.end())
+scanned_version* model_registry::find_registered(const std::string& name,
+                                                 const std::string& version) {
+  const auto at = registered_.find(name);
+  if (at == registered_.end())
     return nullptr;
   for (auto& v : at->second.versions)
     if (v.version == version)
@@ -278,75 +282,76 @@ scanned_version* repository_book::find_enlisted(const std::string& name,
   return nullptr;
 }
 
-repository_book::revision* repository_book::serving(const std::string& name,
-                                                    const std::string& version) {
+model_registry::revision* model_registry::serving(const std::string& name,
+                                                  const std::string& version) {
   for (auto& r : revisions_)
-    if (r.model.name == name && r.model.version == version && !r.is_void && is_there(r.model))
+    if (r.model.name == name && r.model.version == version && !r.is_void && is_running(r.model))
       return &r;
   return nullptr;
 }
 
-result<scanned_version*> repository_book::named(const change_model& order) {
-  const auto at = enlisted_.find(order.model);
-  if (at == enlisted_.end())
+result<scanned_version*> model_registry::named(const change_model& order) {
+  const auto at = registered_.find(order.model);
+  if (at == registered_.end())
     return fail_param(errc::model_not_found, "model", "Model not found: {}", order.model);
   const auto& version = order.version.empty() ? at->second.default_version : order.version;
-  auto* v = find_enlisted(order.model, version);
+  auto* v = find_registered(order.model, version);
   return v ? result<scanned_version*>(v) : no_version(order.model, version);
 }
 
-void repository_book::tell(process_id gateway, const change_model& order, const scanned_version& of,
-                           std::optional<error> failure) {
+void model_registry::answer_change(process_id gateway, const change_model& order,
+                                   const scanned_version& of, std::optional<error> failure) {
   if (order.request == 0) { // from nodes.toml, at the start
     if (failure)
-      pass_over(order.model.empty() ? order.archive : order.model, order.archive, failure->message);
+      reject(order.model.empty() ? order.archive : order.model, order.archive, failure->message);
     return;
   }
-  model_changed said{order.request, std::move(failure), order.model, of.version, count_for(of)};
-  answers_.push_back({gateway, std::move(said)});
+  model_changed change_answer{order.request, std::move(failure), order.model, of.version,
+                              count_for(of)};
+  answers_.push_back({gateway, std::move(change_answer)});
 }
 
 // The reason of a ready model lists its notes: what it is served without.
-served_model repository_book::told(const revision& r) const {
+served_model model_registry::published(const revision& r) const {
   auto m = r.model;
   if (m.state == model_state::ready && m.reason.empty())
     m.reason = fmt::format("{}", fmt::join(notes_of(r), "; "));
-  const auto at = enlisted_.find(m.name);
+  const auto at = registered_.find(m.name);
   m.is_default =
-      !m.archive.empty() && at != enlisted_.end() && at->second.default_version == m.version;
+      !m.archive.empty() && at != registered_.end() && at->second.default_version == m.version;
   return m;
 }
 
 // -- Models that are not registered --
 
-void repository_book::pass_over(const std::string& name, const std::string& archive,
-                                const std::string& why) {
-  if (passed_over_.size() >= limits::models_max)
-    passed_over_.erase(passed_over_.begin()); // the log still has it
-  passed_model p{name, archive, why, ++last_revision_};
-  std::erase_if(passed_over_, [&](const passed_model& other) {
+void model_registry::reject(const std::string& name, const std::string& archive,
+                            const std::string& why) {
+  if (rejected_.size() >= limits::models_max)
+    rejected_.erase(rejected_.begin()); // the log still has it
+  rejected_model p{name, archive, why, ++last_revision_};
+  std::erase_if(rejected_, [&](const rejected_model& other) {
     return other.name == p.name && other.archive == p.archive;
   });
   remarks_.push_back(fmt::format("{} is passed over: {}", p.name, p.why));
-  passed_over_.push_back(std::move(p));
+  rejected_.push_back(std::move(p));
   has_changed_ = true;
 }
 
-void repository_book::pass_over_missing() {
+void model_registry::reject_missing() {
   std::vector<std::string> names;
-  for (const auto& [name, versions] : there_)
+  for (const auto& [name, versions] : scanned_)
     names.push_back(name);
   for (const auto& m : how_.load_models) {
-    if (m == "*" || there_.contains(m))
+    if (m == "*" || scanned_.contains(m))
       continue;
     const auto near = nearest_name(m, names);
-    pass_over(m, "",
-              fmt::format("load_models names it, and the model repository has no such directory{}",
-                          near ? fmt::format("; did you mean '{}'?", *near) : ""));
+    reject(m, "",
+           fmt::format("load_models names it, and the model repository has no such directory{}",
+                       near ? fmt::format("; did you mean '{}'?", *near) : ""));
   }
 }
 
-served_model repository_book::told(const passed_model& p) const {
+served_model model_registry::published(const rejected_model& p) const {
   served_model m;
   m.name = p.name;
   m.revision = p.revision;
@@ -357,7 +362,7 @@ served_model repository_book::told(const passed_model& p) const {
   return m;
 }
 
-std::vector<std::string> repository_book::notes_of(const revision& r) const {
+std::vector<std::string> model_registry::notes_of(const revision& r) const {
   for (const auto& v : wanted(r.model.name))
     if (v.version == r.model.version && v.digest == r.digest)
       return v.notes;

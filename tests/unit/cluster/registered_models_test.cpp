@@ -1,5 +1,5 @@
 // Models of a store in the book: enlisted, struck off, scaled, chosen. No files, no processes.
-#include "cluster/models/repository_book.hpp"
+#include "cluster/models/model_registry.hpp"
 
 #include <doctest/doctest.h>
 
@@ -26,14 +26,14 @@ stored_model archive(std::string version, std::uint32_t workers, std::string nam
 }
 
 struct enlisted_fixture {
-  repository_book::instant now{};
+  model_registry::instant now{};
   cluster_config config;
-  repository_book book;
+  model_registry registry;
   process_id gateway_id{2};
   std::uint64_t requests = 0;
 
   explicit enlisted_fixture(std::uint32_t gateways = 1)
-      : config(config_with(gateways)), book(how(gateways), config) {}
+      : config(config_with(gateways)), registry(how(gateways), config) {}
 
   static cluster_config config_with(std::uint32_t gateways) {
     cluster_config c;
@@ -44,8 +44,8 @@ struct enlisted_fixture {
     c.workers.push_back(w);
     return c;
   }
-  static repository_book::options how(std::uint32_t gateways) {
-    repository_book::options o;
+  static model_registry::options how(std::uint32_t gateways) {
+    model_registry::options o;
     o.gateways = gateways;
     return o;
   }
@@ -57,18 +57,19 @@ struct enlisted_fixture {
     out.waits = waits;
     return out;
   }
-  void enlist(std::string version, std::uint32_t workers, bool waits = true) {
-    book.enlist(gateway_id, order("", waits), archive(std::move(version), workers), now);
+  void register_model(std::string version, std::uint32_t workers, bool waits = true) {
+    registry.register_model(gateway_id, order("", waits), archive(std::move(version), workers),
+                            now);
   }
   void scale(std::uint32_t least, std::uint32_t most, bool waits = true) {
     auto o = order("", waits);
     o.settings.workers_min = least;
     o.settings.workers_max = most;
-    book.scale(gateway_id, o, now);
+    registry.scale(gateway_id, o, now);
   }
   std::vector<served_model> all() {
     std::vector<served_model> out;
-    for (const auto& m : book.standing().all)
+    for (const auto& m : registry.snapshot().all)
       if (m.name == "m")
         out.push_back(m);
     return out;
@@ -81,29 +82,29 @@ struct enlisted_fixture {
   void make_ready() {
     for (const auto& m : all())
       for (const auto& w : m.workers)
-        book.on_ready(w.process, now);
+        registry.on_ready(w.process, now);
   }
   model_changed answer() {
-    const auto all_answers = book.take_answers();
+    const auto all_answers = registry.take_answers();
     REQUIRE(all_answers.size() == 1);
     return all_answers.front().what;
   }
-  bool is_answered() { return !book.take_answers().empty(); }
+  bool is_answered() { return !registry.take_answers().empty(); }
 };
 
 } // namespace
 
 TEST_CASE("a model of a store is served when all its workers are ready") {
   enlisted_fixture f;
-  f.enlist("1.0", 2);
+  f.register_model("1.0", 2);
   CHECK(f.only().state == model_state::loading);
   CHECK(f.only().is_of_repository);
   CHECK(f.only().archive == "m.mar");
   const auto workers = f.only().workers;
   REQUIRE(workers.size() == 2);
-  f.book.on_ready(workers[0].process, f.now);
+  f.registry.on_ready(workers[0].process, f.now);
   CHECK_FALSE(f.is_answered());
-  f.book.on_ready(workers[1].process, f.now);
+  f.registry.on_ready(workers[1].process, f.now);
   const auto said = f.answer();
   CHECK_FALSE(said.failure);
   CHECK(said.model == "m");
@@ -114,11 +115,11 @@ TEST_CASE("a model of a store is served when all its workers are ready") {
 
 TEST_CASE("who does not wait is answered at once, and a model may have no workers") {
   enlisted_fixture f;
-  f.enlist("1.0", 1, /*waits=*/false);
+  f.register_model("1.0", 1, /*waits=*/false);
   CHECK(f.answer().workers == 1);
   CHECK(f.only().state == model_state::loading);
   enlisted_fixture g;
-  g.enlist("1.0", 0);
+  g.register_model("1.0", 0);
   CHECK(g.answer().workers == 0);
   CHECK(g.only().state == model_state::ready);
   CHECK(g.only().workers.empty());
@@ -126,16 +127,16 @@ TEST_CASE("who does not wait is answered at once, and a model may have no worker
 
 TEST_CASE("one that fails is not enlisted any more") {
   enlisted_fixture f;
-  f.enlist("1.0", 1);
+  f.register_model("1.0", 1);
   const auto worker = f.only().workers.front().process;
-  f.book.on_end(worker, "exit status 78: no weights", f.now);
+  f.registry.on_end(worker, "exit status 78: no weights", f.now);
   const auto said = f.answer();
   REQUIRE(said.failure);
   CHECK(said.failure->code == errc::start_failed);
   CHECK(said.failure->message.find("no weights") != std::string::npos);
   CHECK(f.all().empty());
-  f.book.on_gone(worker, f.now);
-  f.enlist("1.0", 1); // another try
+  f.registry.on_gone(worker, f.now);
+  f.register_model("1.0", 1); // another try
   CHECK(f.only().state == model_state::loading);
 }
 
@@ -143,9 +144,9 @@ TEST_CASE("what nodes.toml asks for at the start stays when it fails, and may be
   enlisted_fixture f;
   change_model at_start;
   at_start.model = "m";
-  f.book.enlist({}, at_start, archive("1.0", 1), f.now);
+  f.registry.register_model({}, at_start, archive("1.0", 1), f.now);
   CHECK_FALSE(f.is_answered());
-  f.book.on_end(f.only().workers.front().process, "no weights", f.now);
+  f.registry.on_end(f.only().workers.front().process, "no weights", f.now);
   CHECK(f.only().state == model_state::unavailable);
   CHECK(f.only().reason == "no weights");
   f.scale(1, 1);
@@ -154,38 +155,39 @@ TEST_CASE("what nodes.toml asks for at the start stays when it fails, and may be
 
 TEST_CASE("a version is enlisted once, and no name twice") {
   enlisted_fixture f;
-  f.enlist("1.0", 1, false);
+  f.register_model("1.0", 1, false);
   (void)f.answer();
-  f.enlist("1.0", 1);
+  f.register_model("1.0", 1);
   CHECK(f.answer().failure->message == "Model version 1.0 is already registered for model m");
-  f.book.enlist(f.gateway_id, f.order("", true, "fixed"), archive("1.0", 1, "fixed"), f.now);
+  f.registry.register_model(f.gateway_id, f.order("", true, "fixed"), archive("1.0", 1, "fixed"),
+                            f.now);
   CHECK(f.answer().failure->code == errc::conflict);
 }
 
 TEST_CASE("a model that is struck off takes no more requests, and ends when it has drained") {
   enlisted_fixture f;
-  f.enlist("1.0", 1);
+  f.register_model("1.0", 1);
   f.make_ready();
   (void)f.answer();
-  f.book.strike(f.gateway_id, f.order(), f.now);
+  f.registry.unregister_model(f.gateway_id, f.order(), f.now);
   CHECK_FALSE(f.answer().failure);
   const auto m = f.only();
   CHECK(m.state == model_state::unloading);
-  f.enlist("1.0", 1); // at once, beside it
+  f.register_model("1.0", 1); // at once, beside it
   CHECK(f.all().size() == 2);
-  f.book.on_drained(0, m.revision, f.now);
+  f.registry.on_drained(0, m.revision, f.now);
   CHECK(f.only().state == model_state::loading);
   CHECK(f.only().workers.front().name != m.workers.front().name);
-  f.book.strike(f.gateway_id, f.order("", true, "unknown"), f.now);
-  const auto said = f.book.take_answers().back().what;
+  f.registry.unregister_model(f.gateway_id, f.order("", true, "unknown"), f.now);
+  const auto said = f.registry.take_answers().back().what;
   CHECK(said.failure->code == errc::model_not_found);
 }
 
 TEST_CASE("a model that loads is struck off: who waits for it hears of it") {
   enlisted_fixture f;
-  f.enlist("1.0", 1);
-  f.book.strike(f.gateway_id, f.order(), f.now);
-  const auto answers = f.book.take_answers();
+  f.register_model("1.0", 1);
+  f.registry.unregister_model(f.gateway_id, f.order(), f.now);
+  const auto answers = f.registry.take_answers();
   REQUIRE(answers.size() == 2);
   CHECK_FALSE(answers[0].what.failure);
   CHECK(answers[1].what.failure->code == errc::cancelled);
@@ -194,7 +196,7 @@ TEST_CASE("a model that loads is struck off: who waits for it hears of it") {
 
 TEST_CASE("scaled up, those that serve go on while others load") {
   enlisted_fixture f;
-  f.enlist("1.0", 1);
+  f.register_model("1.0", 1);
   f.make_ready();
   (void)f.answer();
   const auto before = f.only();
@@ -204,20 +206,20 @@ TEST_CASE("scaled up, those that serve go on while others load") {
   CHECK(now.revision == before.revision);
   REQUIRE(now.workers.size() == 3);
   CHECK(now.workers.front().process == before.workers.front().process);
-  f.book.on_ready(now.workers[1].process, f.now);
+  f.registry.on_ready(now.workers[1].process, f.now);
   CHECK_FALSE(f.is_answered());
-  f.book.on_ready(now.workers[2].process, f.now);
+  f.registry.on_ready(now.workers[2].process, f.now);
   CHECK(f.answer().workers == 3);
 }
 
 TEST_CASE("further workers that fail leave, and what serves goes on") {
   enlisted_fixture f;
-  f.enlist("1.0", 1);
+  f.register_model("1.0", 1);
   f.make_ready();
   (void)f.answer();
   f.scale(2, 2);
   const auto second = f.only().workers[1];
-  f.book.on_end(second.process, "out of memory", f.now);
+  f.registry.on_end(second.process, "out of memory", f.now);
   CHECK(f.answer().failure->code == errc::start_failed);
   CHECK(f.only().state == model_state::ready);
   CHECK(f.only().workers.size() == 1);
@@ -227,7 +229,7 @@ TEST_CASE("further workers that fail leave, and what serves goes on") {
 
 TEST_CASE("scaled down, the last ones leave; to none, and up again") {
   enlisted_fixture f;
-  f.enlist("1.0", 3);
+  f.register_model("1.0", 3);
   f.make_ready();
   (void)f.answer();
   const auto before = f.only();
@@ -235,13 +237,13 @@ TEST_CASE("scaled down, the last ones leave; to none, and up again") {
   CHECK(f.answer().workers == 2);
   CHECK(f.only().workers.size() == 2);
   CHECK(f.only().workers[0].process == before.workers[0].process);
-  const auto noted = f.book.note();
+  const auto noted = f.registry.record();
   REQUIRE(noted.all.size() == 2); // a later root lets the third end as well
   CHECK(noted.all[1].model.state == model_state::unloading);
   CHECK(noted.all[1].model.workers.front().process == before.workers[2].process);
   CHECK(noted.all[1].model.revision != before.revision);
-  f.book.on_gone(before.workers[2].process, f.now);
-  CHECK(f.book.note().all.size() == 1);
+  f.registry.on_gone(before.workers[2].process, f.now);
+  CHECK(f.registry.record().all.size() == 1);
   f.scale(0, 0);
   CHECK(f.answer().workers == 0);
   CHECK(f.only().state == model_state::ready);
@@ -253,7 +255,7 @@ TEST_CASE("scaled down, the last ones leave; to none, and up again") {
 
 TEST_CASE("each gateway has a worker of its own") {
   enlisted_fixture f(2);
-  f.enlist("1.0", 1, false);
+  f.register_model("1.0", 1, false);
   const auto workers = f.only().workers;
   REQUIRE(workers.size() == 2);
   CHECK(workers[0].gateway_index != workers[1].gateway_index);
@@ -262,10 +264,10 @@ TEST_CASE("each gateway has a worker of its own") {
 
 TEST_CASE("of several versions one is the default, which goes last") {
   enlisted_fixture f;
-  f.enlist("1.0", 1, false);
-  f.enlist("2.0", 1, false);
+  f.register_model("1.0", 1, false);
+  f.register_model("2.0", 1, false);
   f.make_ready();
-  (void)f.book.take_answers();
+  (void)f.registry.take_answers();
   const auto default_of = [&] {
     for (const auto& m : f.all())
       if (m.is_default)
@@ -273,41 +275,41 @@ TEST_CASE("of several versions one is the default, which goes last") {
     return std::string();
   };
   CHECK(default_of() == "1.0");
-  f.book.strike(f.gateway_id, f.order(), f.now);
+  f.registry.unregister_model(f.gateway_id, f.order(), f.now);
   CHECK(f.answer().failure->message == "Cannot remove default version 1.0 for model m");
-  f.book.set_default(f.gateway_id, f.order("3.0"));
+  f.registry.set_default(f.gateway_id, f.order("3.0"));
   CHECK(f.answer().failure->param == "model_version");
-  f.book.set_default(f.gateway_id, f.order("2.0"));
+  f.registry.set_default(f.gateway_id, f.order("2.0"));
   CHECK_FALSE(f.answer().failure);
   CHECK(default_of() == "2.0");
-  f.book.strike(f.gateway_id, f.order("1.0"), f.now);
+  f.registry.unregister_model(f.gateway_id, f.order("1.0"), f.now);
   CHECK_FALSE(f.answer().failure);
 }
 
 TEST_CASE("another root takes up what was enlisted, scaled and chosen") {
   enlisted_fixture f;
-  f.enlist("1.0", 1, false);
-  f.enlist("2.0", 0, false);
+  f.register_model("1.0", 1, false);
+  f.register_model("2.0", 0, false);
   f.make_ready();
-  f.book.set_default(f.gateway_id, f.order("2.0"));
+  f.registry.set_default(f.gateway_id, f.order("2.0"));
   enlisted_fixture g;
-  g.book.restore(f.book.note(), g.now);
+  g.registry.restore(f.registry.record(), g.now);
   CHECK(g.all().size() == 2);
   for (const auto& m : g.all()) {
     CHECK(m.state == model_state::ready);
     CHECK(m.is_default == (m.version == "2.0"));
     CHECK(m.workers.size() == (m.version == "1.0" ? 1 : 0));
   }
-  g.book.strike(g.gateway_id, g.order("1.0"), g.now);
+  g.registry.unregister_model(g.gateway_id, g.order("1.0"), g.now);
   CHECK_FALSE(g.answer().failure);
 }
 
 TEST_CASE("what load_models names and cannot be registered is shown until its archive is") {
   enlisted_fixture f;
-  f.book.pass_over("m.mar", "m.mar", "it is no model archive: x");
+  f.registry.reject("m.mar", "m.mar", "it is no model archive: x");
   const auto find = [&] {
     std::vector<served_model> out;
-    for (const auto& m : f.book.standing().all)
+    for (const auto& m : f.registry.snapshot().all)
       if (m.name == "m.mar")
         out.push_back(m);
     return out;
@@ -316,26 +318,26 @@ TEST_CASE("what load_models names and cannot be registered is shown until its ar
   CHECK(find()[0].state == model_state::unavailable);
   CHECK(find()[0].reason == "it is no model archive: x");
   CHECK(find()[0].revision != 0);
-  CHECK(f.book.note().passed_over.size() == 1); // a later root shows it too
-  f.book.pass_over("m.mar", "m.mar", "another reason");
+  CHECK(f.registry.record().rejected.size() == 1); // a later root shows it too
+  f.registry.reject("m.mar", "m.mar", "another reason");
   REQUIRE(find().size() == 1);
   CHECK(find()[0].reason == "another reason");
-  f.enlist("1.0", 1);
+  f.register_model("1.0", 1);
   CHECK(find().empty());
 }
 
 TEST_CASE("of two archives with one name and version the second is passed over") {
   enlisted_fixture f;
-  f.enlist("1.0", 1);
+  f.register_model("1.0", 1);
   auto order = f.order();
   order.request = 0; // of load_models
   order.archive = "again.mar";
   order.model = "";
   auto second = archive("1.0", 1);
   second.version.archive = "again.mar";
-  f.book.enlist({}, order, second, f.now);
+  f.registry.register_model({}, order, second, f.now);
   bool is_shown = false;
-  for (const auto& m : f.book.standing().all)
+  for (const auto& m : f.registry.snapshot().all)
     is_shown |= m.name == "again.mar" && m.reason.find("already registered") != std::string::npos;
   CHECK(is_shown);
 }

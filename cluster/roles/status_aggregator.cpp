@@ -1,4 +1,4 @@
-#include "cluster/roles/overview.hpp"
+#include "cluster/roles/status_aggregator.hpp"
 
 #include "actors/actor_faults.hpp"
 #include "schema/result.hpp"
@@ -8,10 +8,10 @@
 namespace baton::cluster {
 namespace {
 
-using pointer = overview_actor::stateful_pointer<overview_state>;
+using pointer = status_aggregator_actor::stateful_pointer<status_aggregator_state>;
 
 // The effect of a process that is not restarted.
-std::string_view what_is_lost(role r) {
+std::string_view effect_of_loss(role r) {
   switch (r) {
   case role::head:
     return "its pipeline does not serve";
@@ -32,23 +32,23 @@ std::string reason_of(const status& s) {
   const bool has_given_up = s.supervision && s.supervision->has_given_up;
   return fmt::format("{}: {}{}", s.name, s.reason,
                      has_given_up ? fmt::format("; {} has given it up: {}", s.supervision->by,
-                                                what_is_lost(s.role))
+                                                effect_of_loss(s.role))
                                   : std::string());
 }
 
 // The process whose reason explains the cluster's state: a failed one before those that wait.
-const status* teller_of(const std::vector<status>& nodes) {
-  const status* teller = nullptr;
+const status* failing_member(const std::vector<status>& nodes) {
+  const status* failing = nullptr;
   for (const auto& n : nodes) {
     const bool fails = n.phase == phase::failed;
     if (n.phase != phase::ready && !n.reason.empty() &&
-        (!teller || (fails && teller->phase != phase::failed)))
-      teller = &n;
+        (!failing || (fails && failing->phase != phase::failed)))
+      failing = &n;
   }
-  return teller;
+  return failing;
 }
 
-cluster_status picture(const overview_state& s) {
+cluster_status picture(const status_aggregator_state& s) {
   cluster_status all;
   all.url = s.config.url;
   std::vector<status> judged;
@@ -58,7 +58,7 @@ cluster_status picture(const overview_state& s) {
       judged.push_back(st);
   }
   all.phase = overall_phase(judged, s.was_ready);
-  if (const auto* n = teller_of(judged))
+  if (const auto* n = failing_member(judged))
     all.reason = reason_of(*n);
   all.pipelines = s.expected.pipelines;
   for (const auto& [number, load] : s.loads)
@@ -76,7 +76,7 @@ cluster_status picture(const overview_state& s) {
   return all;
 }
 
-void tell(pointer self) {
+void publish(pointer self) {
   auto& s = self->state;
   auto all = picture(s);
   s.was_ready = s.was_ready || all.phase == phase::ready;
@@ -85,7 +85,7 @@ void tell(pointer self) {
   s.config.changed(all);
 }
 
-void expect(overview_state& s, const expected_now& m) {
+void expect(status_aggregator_state& s, const expected_now& m) {
   std::map<process_id, status> nodes;
   for (const auto& st : m.nodes) {
     const auto known = s.nodes.find(st.process);
@@ -111,7 +111,8 @@ phase overall_phase(const std::vector<status>& nodes, bool was_ready) {
   return was_ready ? phase::recovering : any(phase::loading) ? phase::loading : phase::starting;
 }
 
-overview_actor::behavior_type overview(pointer self, overview_config config) {
+status_aggregator_actor::behavior_type status_aggregator(pointer self,
+                                                         status_aggregator_config config) {
   actors::install_fault_handlers(self);
   self->state.config = std::move(config);
   expect(self->state, self->state.config.expected);
@@ -128,7 +129,7 @@ overview_actor::behavior_type overview(pointer self, overview_config config) {
         known = m;
         known.restarts = restarts;
         known.supervision = std::move(supervision); // set by the supervisor, not by the child
-        tell(self);
+        publish(self);
       },
       [self](const asked& m) {
         auto all = picture(self->state);
@@ -137,7 +138,7 @@ overview_actor::behavior_type overview(pointer self, overview_config config) {
       },
       [self](const expected_now& m) {
         expect(self->state, m);
-        tell(self);
+        publish(self);
       },
       [self](const load_of& m) { self->state.loads[m.pipeline] = m.load; },
       [self](const actors::peer_up& m) {
@@ -145,7 +146,7 @@ overview_actor::behavior_type overview(pointer self, overview_config config) {
           return;
         std::erase(self->state.gateways, m.peer.process);
         self->state.gateways.push_back(m.peer.process);
-        tell(self);
+        publish(self);
       },
       [self](const actors::peer_down& m) { std::erase(self->state.gateways, m.process); },
       [](const actors::tick&) {},

@@ -16,23 +16,23 @@ namespace baton::cluster {
 
 // Pause before the next attempt after a generation without the lost machines was given up. The
 // back-off multiplies it; beyond the intensity the longest pause applies.
-inline constexpr std::chrono::seconds move_again_min{15};
+inline constexpr std::chrono::seconds retry_pause_min{15};
 inline constexpr schedule::retry_intensity move_intensity{6, std::chrono::hours(1)};
 
 // The current state of a pipeline, for display.
-struct pipeline_standing {
+struct pipeline_snapshot {
   std::string model;
   cluster_plan serving;
   std::optional<cluster_plan> coming;
   std::string change; // progress of the change, or outcome of the last one
 };
-struct plan_standing {
+struct plan_snapshot {
   std::vector<agent_plan> agents;
-  std::vector<pipeline_standing> pipelines; // by number
+  std::vector<pipeline_snapshot> pipelines; // by number
 };
 
 // The state that the root publishes to heads and agents.
-struct plan_word {
+struct plan_update {
   std::vector<agent_plan> agents; // of the existing nodes
   node_update nodes;
   machines known; // those that have joined
@@ -40,14 +40,14 @@ struct plan_word {
 };
 
 // Thread-safe.
-class plan_keeper {
+class plan_controller {
 public:
   struct outside {                                     // both may call back
-    std::function<void(const plan_word&)> say;         // to heads and agents
-    std::function<void(const plan_standing&)> changed; // called before `say`
+    std::function<void(const plan_update&)> publish;   // to heads and agents
+    std::function<void(const plan_snapshot&)> changed; // called before `publish`
   };
   // For all pipelines. `all` must outlive this object.
-  plan_keeper(const cluster_contexts& all, outside to);
+  plan_controller(const cluster_contexts& all, outside to);
 
   nodes_changed change(const change_nodes& order);
   nodes_changed scale(const scale_model& order);
@@ -72,65 +72,66 @@ public:
   void on_failed(const status& child);
   void tick();
 
-  plan_standing standing() const;
-  plan_word word() const;
+  plan_snapshot snapshot() const;
+  plan_update latest_update() const;
   // Sends the current state to a new peer. A concurrent change is sent after it.
-  void tell(const std::function<void(const plan_word&)>& one) const;
+  void publish(const std::function<void(const plan_update&)>& one) const;
 
 private:
-  struct line { // of one pipeline
-    explicit line(const cluster_context& of);
+  struct pipeline_state { // of one pipeline
+    explicit pipeline_state(const cluster_context& of);
 
     const cluster_context* context; // for what never changes
     cluster_config view;
-    generation_registry book;
-    failure_detector away;
-    std::set<std::string> moved_from;    // lost nodes that have been handled
-    std::optional<std::uint32_t> flight; // the generation that replaces them
-    std::optional<std::chrono::steady_clock::time_point> again_at; // when to try again
-    schedule::retry_policy moves{move_intensity, move_again_min};
+    generation_registry registry;
+    failure_detector failures;
+    std::set<std::string> handled_losses;     // lost nodes that have been handled
+    std::optional<std::uint32_t> replacement; // the generation that replaces them
+    std::optional<std::chrono::steady_clock::time_point> retry_at; // when to try again
+    schedule::retry_policy moves{move_intensity, retry_pause_min};
     cluster_plan serving;
     std::optional<cluster_plan> coming;
   };
   struct step { // of a change
-    line* of = nullptr;
+    pipeline_state* of = nullptr;
     generation next;
     cluster_plan plan;
   };
 
   std::uint32_t next_number() const;
-  std::vector<const cluster_plan*> all_there() const;
-  result<cluster_plan> plan_of(const line& l, const generation& next) const;
-  result<void> add_step(line& l, generation next, std::vector<step>& steps) const;
+  std::vector<const cluster_plan*> current_plans() const;
+  result<cluster_plan> plan_of(const pipeline_state& l, const generation& next) const;
+  result<void> add_step(pipeline_state& l, generation next, std::vector<step>& steps) const;
   result<std::vector<step>> plan_change(const change_nodes& order);
   result<std::vector<step>> plan_scale(const scale_model& order);
-  result<std::vector<line*>> replicas_of(const std::string& model);
-  result<void> check_served(const line& l, const std::vector<step>& steps) const;
-  nodes_changed begin(std::uint64_t request, result<std::vector<step>> steps,
-                      const std::string& why_off);
-  void do_without_the_lost(line& l);
-  result<void> move_away_from(line& l, const std::set<std::string>& lost, const std::string& why);
-  void give_up(line& l, const std::string& why);
-  void try_again_later(line& l);
-  result<void> note();
-  result<std::vector<node_config>> take_in(const std::string& node, const std::string& text,
-                                           cluster_config fresh);
-  result<void> let_go(const std::string& node);
+  result<std::vector<pipeline_state*>> replicas_of(const std::string& model);
+  result<void> check_served(const pipeline_state& l, const std::vector<step>& steps) const;
+  nodes_changed begin_steps(std::uint64_t request, result<std::vector<step>> steps,
+                            const std::string& why_off);
+  void replace_lost_nodes(pipeline_state& l);
+  result<void> move_away_from(pipeline_state& l, const std::set<std::string>& lost,
+                              const std::string& why);
+  void give_up(pipeline_state& l, const std::string& why);
+  void schedule_retry(pipeline_state& l);
+  result<void> save();
+  result<std::vector<node_config>> add_nodes(const std::string& node, const std::string& text,
+                                             cluster_config fresh);
+  result<void> drop_node(const std::string& node);
   void use_nodes(cluster_config now);
-  plan_word word_now() const;
-  plan_standing stand() const;
-  void note_change();
-  void change_and_tell(const std::function<void()>& change);
-  void tell();
+  plan_update make_update() const;
+  plan_snapshot make_snapshot() const;
+  void save_change();
+  void change_and_publish(const std::function<void()>& change);
+  void publish();
 
   outside to_;
   mutable std::mutex mutex_;
-  plan_record note_;
+  plan_record record_;
   run_dir dir_;
   std::string text_;      // of nodes.toml
   cluster_config config_; // its nodes are the current ones
   std::vector<agent_plan> agents_;
-  std::vector<line> lines_;
+  std::vector<pipeline_state> pipelines_;
   std::uint64_t version_ = 0; // counts changes of the published state
 };
 

@@ -40,26 +40,27 @@
 namespace baton::cluster {
 
 // A persisted revision, which a later root restores.
-struct noted_model {
+struct recorded_model {
   served_model model;
   std::uint64_t digest = 0;
   std::vector<std::string> notes{}; // scanned_version's
 };
 // A requested model that cannot be registered: a bad archive, or an unknown name.
-struct passed_model {
+struct rejected_model {
   std::string name;    // the model's name if given, else the name as requested
   std::string archive; // of a store; else empty
   std::string why;
   std::uint64_t revision = 0;
 };
-struct noted_models {
+struct recorded_models {
   std::uint64_t last_revision = 0;
-  std::uint32_t next_seat = 0;
-  std::vector<noted_model> all; // of the repository or a store; includes workers that are leaving
-  std::vector<passed_model> passed_over{};
+  std::uint32_t next_worker = 0;
+  std::vector<recorded_model>
+      all; // of the repository or a store; includes workers that are leaving
+  std::vector<rejected_model> rejected{};
 };
 
-class repository_book {
+class model_registry {
 public:
   using instant = std::chrono::steady_clock::time_point;
 
@@ -70,10 +71,10 @@ public:
     std::chrono::milliseconds drain_max{30'000};
   };
   // `config`: its [[workers]] take the first process ids.
-  repository_book(options how, const cluster_config& config);
+  model_registry(options how, const cluster_config& config);
 
   // Restores the state of an earlier root; called before any other event.
-  void restore(const noted_models& left, instant now);
+  void restore(const recorded_models& left, instant now);
   // Applies a scan of the files.
   void take(scanned_models found, instant now);
   // A client's request through a gateway; it refers to the files of the last scan.
@@ -82,15 +83,16 @@ public:
 
   // Requests for a model store, from a client through a gateway. `order`: model, version, settings
   // and whether the client waits. Without `order.request` there is no answer.
-  void enlist(process_id gateway, const change_model& order, stored_model what, instant now);
-  void strike(process_id gateway, const change_model& order, instant now);
+  void register_model(process_id gateway, const change_model& order, stored_model what,
+                      instant now);
+  void unregister_model(process_id gateway, const change_model& order, instant now);
   void scale(process_id gateway, const change_model& order, instant now);
   void set_default(process_id gateway, const change_model& order);
-  std::set<std::string> enlisted() const; // names of registered models
-  std::set<std::string> archives() const; // their archives, as clients named them
+  std::set<std::string> registered() const; // names of registered models
+  std::set<std::string> archives() const;   // their archives, as clients named them
   // Shows it as UNAVAILABLE for this reason until a model of that name or archive is registered.
   // `archive`: of a store; else empty.
-  void pass_over(const std::string& name, const std::string& archive, const std::string& why);
+  void reject(const std::string& name, const std::string& archive, const std::string& why);
 
   // Events of a worker process.
   void on_ready(process_id worker, instant now);
@@ -102,8 +104,8 @@ public:
 
   // All models to publish, those of nodes.toml first. Exactly those with workers should run; the
   // others are only shown.
-  served_models standing() const;
-  noted_models note() const;
+  served_models snapshot() const;
+  recorded_models record() const;
   bool takes_changes() const noexcept { return how_.control == model_control::clients; }
 
   struct answer {
@@ -113,7 +115,7 @@ public:
   std::vector<answer> take_answers() { return std::exchange(answers_, {}); }
   // Log lines.
   std::vector<std::string> take_remarks() { return std::exchange(remarks_, {}); }
-  // Whether `standing` has changed since the last call.
+  // Whether `snapshot` has changed since the last call.
   bool take_change() { return std::exchange(has_changed_, false); }
 
 private:
@@ -127,15 +129,15 @@ private:
     std::set<std::uint32_t> drained;     // indices of gateways
     std::vector<model_worker> leaving{}; // stopped, but not gone yet
     bool is_void = false;                // superseded: the same files would start another revision
-    std::set<process_id> coming{};       // added while it is ready, and not ready themselves
+    std::set<process_id> starting{};     // added while it is ready, and not ready themselves
   };
-  struct asked {
+  struct pending_request {
     process_id gateway;
     std::uint64_t request = 0;
     std::string model;
     std::optional<std::string> version{}; // of a store; none: a repository load
   };
-  struct enlisted_model {
+  struct registered_model {
     std::vector<scanned_version> versions; // in order of registration
     std::string default_version;
   };
@@ -145,30 +147,30 @@ private:
   revision* find(const std::string& name, const scanned_version& wanted);
   void start(const std::string& name, const scanned_version& wanted, instant now);
   // Appended to the workers that the model has.
-  std::vector<model_worker> seats_for(const std::string& name, std::uint32_t count,
-                                      std::uint32_t before = 0);
+  std::vector<model_worker> workers_for(const std::string& name, std::uint32_t count,
+                                        std::uint32_t before = 0);
   std::uint32_t count_for(const scanned_version& v) const;
   void replace(const std::string& name, instant now);
   void answer_loads(const std::string& name);
-  void turn(revision& r, model_state to, std::string reason, instant now);
+  void set_state(revision& r, model_state to, std::string reason, instant now);
   void stop(revision& r, std::string reason, instant now);
-  void reply(const asked& to, std::optional<error> failure);
+  void reply(const pending_request& to, std::optional<error> failure);
   // For a model store.
   void check_ready(revision& r, instant now);
-  void answer_enlisted(const std::string& name);
+  void answer_registrations(const std::string& name);
   void drop_failed(const std::string& name);
   void forget(const std::string& name, const std::string& version);
   void grow(revision& r, std::uint32_t count);
   void shrink(const revision& of, const std::vector<model_worker>& removed);
-  void give_up_coming(revision& r, const std::string& why, instant now);
-  scanned_version* find_enlisted(const std::string& name, const std::string& version);
+  void drop_starting(revision& r, const std::string& why, instant now);
+  scanned_version* find_registered(const std::string& name, const std::string& version);
   revision* serving(const std::string& name, const std::string& version);
   result<scanned_version*> named(const change_model& order);
-  void tell(process_id gateway, const change_model& order, const scanned_version& of,
-            std::optional<error> failure);
-  served_model told(const revision& r) const;
-  served_model told(const passed_model& p) const;
-  void pass_over_missing();
+  void answer_change(process_id gateway, const change_model& order, const scanned_version& of,
+                     std::optional<error> failure);
+  served_model published(const revision& r) const;
+  served_model published(const rejected_model& p) const;
+  void reject_missing();
   std::vector<std::string> notes_of(const revision& r) const;
   revision* revision_of(process_id worker);
   served_model* static_of(process_id worker);
@@ -181,15 +183,15 @@ private:
   std::vector<served_model> static_; // of nodes.toml
   std::map<process_id, std::string> static_lost_;
   bool has_begun_ = false;
-  scanned_models there_;   // at the last scan
+  scanned_models scanned_; // at the last scan
   scanned_models targets_; // those to be served
   std::vector<revision> revisions_;
-  std::map<std::string, enlisted_model, std::less<>> enlisted_;
-  std::vector<passed_model> passed_over_;
-  std::vector<asked> waiting_; // for a load
+  std::map<std::string, registered_model, std::less<>> registered_;
+  std::vector<rejected_model> rejected_;
+  std::vector<pending_request> waiting_; // for a load
   std::set<std::string, std::less<>> unloaded_;
   std::uint64_t last_revision_ = 0;
-  std::uint32_t next_seat_ = 0;
+  std::uint32_t next_worker_ = 0;
   std::vector<answer> answers_;
   std::vector<std::string> remarks_;
   bool has_changed_ = true;

@@ -79,7 +79,7 @@ struct link_request {
 };
 inline constexpr std::size_t link_bytes_max = std::size_t{1} << 20U;
 
-enum class join_state : std::uint8_t { wait, refused, granted, noted };
+enum class join_state : std::uint8_t { wait, refused, granted, recorded };
 struct join_answer {
   join_state state = join_state::wait;
   std::string reason;              // for wait and refused; for noted: what the user should know
@@ -103,25 +103,25 @@ struct expected_machine {
   std::string token; // empty: its key is known
   std::optional<machine_facts> facts;
   std::string failed;
-  bool waits = false;         // for add-node: the cluster starts without it
-  std::string named_key = {}; // from nodes.toml
-  machine_keys heard = {};    // keys that its agent has confirmed
+  bool waits = false;               // for add-node: the cluster starts without it
+  std::string named_key = {};       // from nodes.toml
+  machine_keys confirmed_keys = {}; // keys that its agent has confirmed
 };
 
-class join_book {
+class join_registry {
 public:
   // `keys`: the persisted ones plus those of the configuration. `build`: this one's.
-  join_book(const cluster_config& config, machine_keys keys, std::string build);
+  join_registry(const cluster_config& config, machine_keys keys, std::string build);
 
   // Machines of an earlier root's plan, which need not ask again before it is granted.
   void remember(const machines& known);
   // A new node. False: the key that the configuration names for it belongs to another machine or is
   // revoked; the node then needs a token.
   bool expect(const node_config& n);
-  // Removes a node. Its keys are trusted until forget_strangers(), because its agent must still be
+  // Removes a node. Its keys are trusted until forget_removed(), because its agent must still be
   // informed.
   void dismiss(const std::string& node);
-  void forget_strangers();
+  void forget_removed();
   // Later grants contain these nodes.
   void use_nodes(node_update now);
   // `now_micros`: by this machine's clock.
@@ -133,9 +133,9 @@ public:
   // Whether the key or the token is known; the token stays valid.
   bool may_ask(const link_request& r, const std::string& public_key) const;
   // The node's agent has persisted these keys.
-  void note_heard(const std::string& node, machine_keys keys);
+  void confirm_keys(const std::string& node, machine_keys keys);
   // Records why a machine is missing or has left.
-  void note_failed(const std::string& node, const std::string& why);
+  void record_failure(const std::string& node, const std::string& why);
   // Opens the plan for grants: each contains the machine's own host, the keys at that time, and all
   // machines that have joined by then.
   void open(join_grant grant);
@@ -157,7 +157,7 @@ private:
   result<void> judge(expected_machine& m, const join_request& r, const std::string& public_key,
                      std::uint64_t now_micros);
   std::string missing() const;
-  std::vector<std::string> not_heard(const std::string& key) const;
+  std::vector<std::string> unconfirmed(const std::string& key) const;
   std::vector<expected_machine>::iterator find(const std::string& node);
 
   std::string build_;

@@ -1,4 +1,4 @@
-#include "cluster/roles/plan_keeper.hpp"
+#include "cluster/roles/plan_controller.hpp"
 
 #include "cluster/config/pipelines.hpp"
 #include "cluster/files/publish_latest.hpp"
@@ -24,97 +24,97 @@ std::vector<std::string> elsewhere(const cluster_config& view) {
 
 } // namespace
 
-plan_keeper::line::line(const cluster_context& of)
-    : context(&of), view(of.config), book(*of.record().generations, clock::now()),
-      away(elsewhere(of.config), {of.config.node_timeout, change_patience}, clock::now()),
+plan_controller::pipeline_state::pipeline_state(const cluster_context& of)
+    : context(&of), view(of.config), registry(*of.record().generations, clock::now()),
+      failures(elsewhere(of.config), {of.config.node_timeout, change_patience}, clock::now()),
       serving(of.plan), coming(of.coming) {}
 
-plan_keeper::plan_keeper(const cluster_contexts& all, outside to)
-    : to_(std::move(to)), note_(all.base.made_with), dir_(all.base.dir),
+plan_controller::plan_controller(const cluster_contexts& all, outside to)
+    : to_(std::move(to)), record_(all.base.made_with), dir_(all.base.dir),
       text_(dir_.read(dir_.config().filename().string()).value_or("")) {
   for (const auto& context : all)
-    lines_.emplace_back(context);
+    pipelines_.emplace_back(context);
   use_nodes(all.base.config);
 }
 
-void plan_keeper::use_nodes(cluster_config now) {
+void plan_controller::use_nodes(cluster_config now) {
   config_ = std::move(now);
   agents_ = agents_of(config_);
-  for (auto& l : lines_)
+  for (auto& l : pipelines_)
     l.view = config_for(config_, l.context->pipeline());
 }
 
 // Processes that start on this machine later read their plan from here.
-result<void> plan_keeper::note() {
-  note_.build = build_version();
-  for (const auto& l : lines_)
-    note_.pipelines.at(l.context->pipeline()).generations = l.book.record();
-  return record_plan(dir_, note_);
+result<void> plan_controller::save() {
+  record_.build = build_version();
+  for (const auto& l : pipelines_)
+    record_.pipelines.at(l.context->pipeline()).generations = l.registry.record();
+  return record_plan(dir_, record_);
 }
 
-plan_word plan_keeper::word_now() const {
-  plan_word w{agents_, {text_, note_.members}, note_.known, {}};
-  for (const auto& l : lines_)
-    w.shards.push_back(l.book.record().now);
+plan_update plan_controller::make_update() const {
+  plan_update w{agents_, {text_, record_.members}, record_.known, {}};
+  for (const auto& l : pipelines_)
+    w.shards.push_back(l.registry.record().now);
   return w;
 }
 
-plan_standing plan_keeper::stand() const {
-  plan_standing all{agents_, {}};
-  for (const auto& l : lines_)
-    all.pipelines.push_back({l.view.model.name, l.serving, l.coming, l.book.outcome()});
+plan_snapshot plan_controller::make_snapshot() const {
+  plan_snapshot all{agents_, {}};
+  for (const auto& l : pipelines_)
+    all.pipelines.push_back({l.view.model.name, l.serving, l.coming, l.registry.outcome()});
   return all;
 }
 
-void plan_keeper::note_change() {
-  if (auto ok = note(); !ok)
+void plan_controller::save_change() {
+  if (auto ok = save(); !ok)
     spdlog::error("{}", ok.error().message); // a later root gets the state from heads and agents
   ++version_;
 }
 
 // Publishes without the lock, because the callbacks may call this object.
-void plan_keeper::tell() {
+void plan_controller::publish() {
   publish_latest(
       [this] {
         std::lock_guard lock(mutex_);
-        return std::pair(version_, std::pair(stand(), word_now()));
+        return std::pair(version_, std::pair(make_snapshot(), make_update()));
       },
-      [this](const std::pair<plan_standing, plan_word>& now) {
+      [this](const std::pair<plan_snapshot, plan_update>& now) {
         to_.changed(now.first);
-        to_.say(now.second);
+        to_.publish(now.second);
       });
 }
 
-void plan_keeper::tell(const std::function<void(const plan_word&)>& one) const {
+void plan_controller::publish(const std::function<void(const plan_update&)>& one) const {
   publish_latest(
       [this] {
         std::lock_guard lock(mutex_);
-        return std::pair(version_, word_now());
+        return std::pair(version_, make_update());
       },
       one);
 }
 
-void plan_keeper::change_and_tell(const std::function<void()>& change) {
+void plan_controller::change_and_publish(const std::function<void()>& change) {
   std::unique_lock lock(mutex_);
   const auto before = version_;
   change();
   const bool has_changed = version_ != before;
   lock.unlock();
   if (has_changed)
-    tell();
+    publish();
 }
 
 // Unique across pipelines: a shard's process id has its generation, which implies the pipeline.
-std::uint32_t plan_keeper::next_number() const {
+std::uint32_t plan_controller::next_number() const {
   std::uint32_t last = 0;
-  for (const auto& l : lines_)
-    last = std::max(last, l.book.record().last);
+  for (const auto& l : pipelines_)
+    last = std::max(last, l.registry.record().last);
   return last + 1;
 }
 
-std::vector<const cluster_plan*> plan_keeper::all_there() const {
+std::vector<const cluster_plan*> plan_controller::current_plans() const {
   std::vector<const cluster_plan*> all;
-  for (const auto& l : lines_) {
+  for (const auto& l : pipelines_) {
     all.push_back(&l.serving);
     if (l.coming)
       all.push_back(&*l.coming);
@@ -122,36 +122,38 @@ std::vector<const cluster_plan*> plan_keeper::all_there() const {
   return all;
 }
 
-result<cluster_plan> plan_keeper::plan_of(const line& l, const generation& next) const {
-  return make_plan(l.view, l.context->model, note_.known, next);
+result<cluster_plan> plan_controller::plan_of(const pipeline_state& l,
+                                              const generation& next) const {
+  return make_plan(l.view, l.context->model, record_.known, next);
 }
 
 // Adds a step to those that begin together. Errors: conflict (a change is in progress), as plan_of,
 // check_fits_beside.
-result<void> plan_keeper::add_step(line& l, generation next, std::vector<step>& steps) const {
-  if (const auto coming = l.book.coming())
+result<void> plan_controller::add_step(pipeline_state& l, generation next,
+                                       std::vector<step>& steps) const {
+  if (const auto coming = l.registry.coming())
     return fail(errc::conflict, "generation {} is still being started: wait for it", *coming);
   next.number = next_number() + static_cast<std::uint32_t>(steps.size());
   auto plan = plan_of(l, next);
   if (!plan)
     return plan.error();
-  auto there = all_there();
+  auto others = current_plans();
   for (const auto& earlier : steps)
-    there.push_back(&earlier.plan);
-  if (auto ok = check_fits_beside(there, *plan, note_.known); !ok)
+    others.push_back(&earlier.plan);
+  if (auto ok = check_fits_beside(others, *plan, record_.known); !ok)
     return ok;
   steps.push_back({&l, std::move(next), std::move(*plan)});
   return {};
 }
 
 // Changes all pipelines that have devices on the node, or none.
-result<std::vector<plan_keeper::step>> plan_keeper::plan_change(const change_nodes& order) {
+result<std::vector<plan_controller::step>> plan_controller::plan_change(const change_nodes& order) {
   std::vector<step> steps;
-  for (auto& l : lines_) {
+  for (auto& l : pipelines_) {
     const auto& view = l.view;
     if (view.has_node(order.node) && !has_devices_on(view, view.pipeline, order.node))
       continue;
-    auto next = next_generation(view, l.book.record().now.serving, order.node, order.is_drain);
+    auto next = next_generation(view, l.registry.record().now.serving, order.node, order.is_drain);
     if (!next)
       return next.error();
     if (auto ok = add_step(l, std::move(*next), steps); !ok)
@@ -166,9 +168,10 @@ result<std::vector<plan_keeper::step>> plan_keeper::plan_change(const change_nod
 }
 
 // A change may leave a replica without nodes, but not the last one of its model.
-result<void> plan_keeper::check_served(const line& l, const std::vector<step>& steps) const {
+result<void> plan_controller::check_served(const pipeline_state& l,
+                                           const std::vector<step>& steps) const {
   const auto& model = l.view.model.name;
-  for (const auto& other : lines_) {
+  for (const auto& other : pipelines_) {
     const auto changes =
         std::find_if(steps.begin(), steps.end(), [&](const step& s) { return s.of == &other; });
     const auto stages = changes == steps.end() ? other.serving.stages : changes->next.stages;
@@ -180,10 +183,11 @@ result<void> plan_keeper::check_served(const line& l, const std::vector<step>& s
 
 // Replicas that serve, then those that could, then the rest; stable within each group. Errors:
 // not_found.
-result<std::vector<plan_keeper::line*>> plan_keeper::replicas_of(const std::string& model) {
-  std::vector<line*> replicas;
+result<std::vector<plan_controller::pipeline_state*>>
+plan_controller::replicas_of(const std::string& model) {
+  std::vector<pipeline_state*> replicas;
   std::set<std::string> names;
-  for (auto& l : lines_) {
+  for (auto& l : pipelines_) {
     names.insert(l.view.model.name);
     if (l.view.model.name == model)
       replicas.push_back(&l);
@@ -191,23 +195,25 @@ result<std::vector<plan_keeper::line*>> plan_keeper::replicas_of(const std::stri
   if (replicas.empty())
     return fail(errc::not_found, "there is no model {}: {} {} served", model,
                 fmt::join(names, ", "), names.size() == 1 ? "is" : "are");
-  const auto rank = [](const line* l) {
-    return l->serving.stages > 0                                    ? 0
-           : own_devices(l->view, l->book.record().now.serving) > 0 ? 1
-                                                                    : 2;
+  const auto rank = [](const pipeline_state* l) {
+    return l->serving.stages > 0                                        ? 0
+           : own_devices(l->view, l->registry.record().now.serving) > 0 ? 1
+                                                                        : 2;
   };
-  std::stable_sort(replicas.begin(), replicas.end(),
-                   [&](const line* a, const line* b) { return rank(a) < rank(b); });
+  std::stable_sort(
+      replicas.begin(), replicas.end(),
+      [&](const pipeline_state* a, const pipeline_state* b) { return rank(a) < rank(b); });
   return replicas;
 }
 
 // Switches the first replicas on and the rest off; all get stages of the requested width.
-result<std::vector<plan_keeper::step>> plan_keeper::plan_scale(const scale_model& order) {
+result<std::vector<plan_controller::step>> plan_controller::plan_scale(const scale_model& order) {
   const auto replicas = replicas_of(order.model);
   if (!replicas)
     return replicas.error();
-  const auto serving = static_cast<std::size_t>(std::count_if(
-      replicas->begin(), replicas->end(), [](const line* l) { return l->serving.stages > 0; }));
+  const auto serving = static_cast<std::size_t>(
+      std::count_if(replicas->begin(), replicas->end(),
+                    [](const pipeline_state* l) { return l->serving.stages > 0; }));
   const auto wanted = order.replicas > 0 ? order.replicas : serving;
   if (wanted > replicas->size())
     return fail(errc::does_not_fit,
@@ -216,15 +222,15 @@ result<std::vector<plan_keeper::step>> plan_keeper::plan_scale(const scale_model
   std::vector<step> steps;
   for (std::size_t i = 0; i < replicas->size(); ++i) {
     auto& l = *replicas->at(i);
-    auto now = l.book.record().now.serving;
+    auto now = l.registry.record().now.serving;
     const bool is_on = i < wanted;
     if (is_on && now.stages == 0) // begins with the machines that are present
-      now = leave_out(std::move(now), l.away.lost(clock::now()));
+      now = leave_out(std::move(now), l.failures.lost(clock::now()));
     auto next =
         next_generation_scaled(l.view, now, is_on, order.width > 0 ? order.width : now.width);
     if (!next)
       return next.error();
-    if (*next == l.book.record().now.serving)
+    if (*next == l.registry.record().now.serving)
       continue;
     if (auto ok = add_step(l, std::move(*next), steps); !ok)
       return ok.error();
@@ -235,28 +241,30 @@ result<std::vector<plan_keeper::step>> plan_keeper::plan_scale(const scale_model
   return steps;
 }
 
-nodes_changed plan_keeper::change(const change_nodes& order) {
+nodes_changed plan_controller::change(const change_nodes& order) {
   nodes_changed answer;
-  change_and_tell([&] { answer = begin(order.request, plan_change(order), "it has no node"); });
+  change_and_publish(
+      [&] { answer = begin_steps(order.request, plan_change(order), "it has no node"); });
   return answer;
 }
 
-nodes_changed plan_keeper::scale(const scale_model& order) {
+nodes_changed plan_controller::scale(const scale_model& order) {
   nodes_changed answer;
-  change_and_tell([&] { answer = begin(order.request, plan_scale(order), "it is switched off"); });
+  change_and_publish(
+      [&] { answer = begin_steps(order.request, plan_scale(order), "it is switched off"); });
   return answer;
 }
 
 // `why_off`: the reason for pipelines that are left without a stage.
-nodes_changed plan_keeper::begin(std::uint64_t request, result<std::vector<step>> steps,
-                                 const std::string& why_off) {
+nodes_changed plan_controller::begin_steps(std::uint64_t request, result<std::vector<step>> steps,
+                                           const std::string& why_off) {
   if (!steps)
     return {request, 0, steps.error(), {}};
   nodes_changed answer{request, steps->front().next.number, std::nullopt, {}};
   for (auto& s : *steps) {
     const bool has_shards = s.next.stages > 0; // else there is nothing to wait for
-    const auto begun = has_shards ? s.of->book.begin(s.next, clock::now())
-                                  : s.of->book.replace(s.next, clock::now(), why_off);
+    const auto begun = has_shards ? s.of->registry.begin(s.next, clock::now())
+                                  : s.of->registry.replace(s.next, clock::now(), why_off);
     if (!begun) {
       answer.refused = begun.error();
       break;
@@ -269,11 +277,11 @@ nodes_changed plan_keeper::begin(std::uint64_t request, result<std::vector<step>
       answer.further.push_back(s.next.number);
   }
   if (!answer.refused)
-    if (auto ok = note(); !ok)
+    if (auto ok = save(); !ok)
       answer.refused = ok.error();
   if (answer.refused) { // nothing is published yet, so only finished changes remain
     for (auto& s : *steps) {
-      s.of->book.give_up(answer.refused->message);
+      s.of->registry.give_up(answer.refused->message);
       s.of->coming.reset();
     }
   }
@@ -281,21 +289,21 @@ nodes_changed plan_keeper::begin(std::uint64_t request, result<std::vector<step>
   return answer;
 }
 
-bool plan_keeper::has_node(const std::string& node) const {
+bool plan_controller::has_node(const std::string& node) const {
   std::lock_guard lock(mutex_);
   return config_.has_node(node);
 }
 
-result<std::vector<node_config>> plan_keeper::admit(const std::string& node,
-                                                    const std::string& text, cluster_config fresh) {
+result<std::vector<node_config>>
+plan_controller::admit(const std::string& node, const std::string& text, cluster_config fresh) {
   result<std::vector<node_config>> newcomers = std::vector<node_config>();
-  change_and_tell([&] { newcomers = take_in(node, text, std::move(fresh)); });
+  change_and_publish([&] { newcomers = add_nodes(node, text, std::move(fresh)); });
   return newcomers;
 }
 
 result<std::vector<node_config>>
-plan_keeper::take_in(const std::string& node, const std::string& text, cluster_config fresh) {
-  auto members = note_.members;
+plan_controller::add_nodes(const std::string& node, const std::string& text, cluster_config fresh) {
+  auto members = record_.members;
   members.removed.erase(node);
   if (!fresh.has_node(node))
     return fail(errc::not_found, "there is no node {} in the cluster's nodes.toml", node);
@@ -313,25 +321,25 @@ plan_keeper::take_in(const std::string& node, const std::string& text, cluster_c
       names.insert(n.name);
     }
   text_ = text;
-  note_.members = std::move(members);
+  record_.members = std::move(members);
   use_nodes(std::move(fresh));
-  for (auto& l : lines_) {
-    l.book.leave_out(names);
+  for (auto& l : pipelines_) {
+    l.registry.leave_out(names);
     for (const auto& name : names)
       if (has_devices_on(l.view, l.view.pipeline, name))
-        l.away.add(name, clock::now());
+        l.failures.add(name, clock::now());
   }
-  note_change();
+  save_change();
   return newcomers;
 }
 
-result<void> plan_keeper::remove(const std::string& node) {
+result<void> plan_controller::remove(const std::string& node) {
   result<void> done;
-  change_and_tell([&] { done = let_go(node); });
+  change_and_publish([&] { done = drop_node(node); });
   return done;
 }
 
-result<void> plan_keeper::let_go(const std::string& node) {
+result<void> plan_controller::drop_node(const std::string& node) {
   const auto* agent = agent_on(agents_, node);
   if (agent == nullptr)
     return fail(errc::not_found, "there is no node {} in the cluster", node);
@@ -340,8 +348,8 @@ result<void> plan_keeper::let_go(const std::string& node) {
                 "node {} is on the machine of `cluster up` and ends with it: `cluster drain {}` "
                 "takes its layers",
                 node, node);
-  for (const auto& l : lines_) {
-    const auto& now = l.book.record().now;
+  for (const auto& l : pipelines_) {
+    const auto& now = l.registry.record().now;
     const bool has_layers =
         has_shards_on(now.serving, node) || (now.coming && has_shards_on(*now.coming, node));
     if (has_layers && has_devices_on(l.view, l.view.pipeline, node))
@@ -349,150 +357,151 @@ result<void> plan_keeper::let_go(const std::string& node) {
   }
   auto rest = config_;
   std::erase_if(rest.nodes, [&](const node_config& n) { return n.name == node; });
-  note_.members.removed.insert(node);
-  note_.known.erase(node);
+  record_.members.removed.insert(node);
+  record_.known.erase(node);
   use_nodes(std::move(rest));
-  for (auto& l : lines_)
-    l.away.remove(node);
-  note_change();
+  for (auto& l : pipelines_)
+    l.failures.remove(node);
+  save_change();
   return {};
 }
 
-void plan_keeper::on_joined(const std::string& node, const machine_facts& facts) {
-  change_and_tell([&] {
-    note_.known.insert_or_assign(node, facts);
-    note_change();
+void plan_controller::on_joined(const std::string& node, const machine_facts& facts) {
+  change_and_publish([&] {
+    record_.known.insert_or_assign(node, facts);
+    save_change();
   });
 }
 
-void plan_keeper::on_serves(std::uint32_t generation) {
-  change_and_tell([&] {
-    for (auto& l : lines_)
-      if (l.book.on_serves(generation)) {
+void plan_controller::on_serves(std::uint32_t generation) {
+  change_and_publish([&] {
+    for (auto& l : pipelines_)
+      if (l.registry.on_serves(generation)) {
         l.serving = std::move(*l.coming);
         l.coming.reset();
         l.moves.on_success();
-        note_change();
-      } else if (l.flight && l.flight == l.book.coming() && generation == l.serving.generation) {
+        save_change();
+      } else if (l.replacement && l.replacement == l.registry.coming() &&
+                 generation == l.serving.generation) {
         give_up(l, "the lost node is back"); // before the others were ready
       }
   });
 }
 
-void plan_keeper::on_agent(process_id agent, bool is_here) {
+void plan_controller::on_agent(process_id agent, bool is_here) {
   std::lock_guard lock(mutex_);
-  for (auto& l : lines_)
+  for (auto& l : pipelines_)
     for (const auto& a : agents_)
       if (a.process == agent) {
         if (is_here)
-          l.away.on_connected(a.on);
+          l.failures.on_connected(a.on);
         else
-          l.away.on_disconnected(a.on, clock::now());
+          l.failures.on_disconnected(a.on, clock::now());
       }
 }
 
-void plan_keeper::on_serving(std::uint32_t pipeline, bool is_serving) {
+void plan_controller::on_serving(std::uint32_t pipeline, bool is_serving) {
   std::lock_guard lock(mutex_);
-  for (auto& l : lines_)
+  for (auto& l : pipelines_)
     if (l.context->pipeline() == pipeline)
-      l.away.on_serving(is_serving, clock::now());
+      l.failures.on_serving(is_serving, clock::now());
 }
 
 // Schedules another attempt if the layers of a lost machine are still without a place.
-void plan_keeper::try_again_later(line& l) {
-  if (l.coming && l.flight == l.coming->generation)
-    l.again_at =
+void plan_controller::schedule_retry(pipeline_state& l) {
+  if (l.coming && l.replacement == l.coming->generation)
+    l.retry_at =
         clock::now() +
         std::max<std::chrono::milliseconds>(
-            move_again_min, l.moves.on_end(clock::now(), false).value_or(l.moves.pause_max()));
+            retry_pause_min, l.moves.on_end(clock::now(), false).value_or(l.moves.pause_max()));
 }
 
 // Ends a change without a result.
-void plan_keeper::give_up(line& l, const std::string& why) {
-  if (!l.book.give_up(why))
+void plan_controller::give_up(pipeline_state& l, const std::string& why) {
+  if (!l.registry.give_up(why))
     return;
-  try_again_later(l);
+  schedule_retry(l);
   l.coming.reset();
-  note_change();
+  save_change();
 }
 
 // Starts a generation beside the serving one, which may recover first, or in its place if there is
 // no room for both.
-result<void> plan_keeper::move_away_from(line& l, const std::set<std::string>& lost,
-                                         const std::string& why) {
-  auto next = next_generation_without(l.view, l.book.record().now.serving, lost);
+result<void> plan_controller::move_away_from(pipeline_state& l, const std::set<std::string>& lost,
+                                             const std::string& why) {
+  auto next = next_generation_without(l.view, l.registry.record().now.serving, lost);
   if (!next)
     return next.error();
   next->number = next_number();
   auto plan = plan_of(l, *next);
   if (!plan)
     return plan.error();
-  const bool has_room = check_fits_beside(all_there(), *plan, note_.known).has_value();
-  const auto begun =
-      has_room ? l.book.begin(*next, clock::now(), why) : l.book.replace(*next, clock::now(), why);
+  const bool has_room = check_fits_beside(current_plans(), *plan, record_.known).has_value();
+  const auto begun = has_room ? l.registry.begin(*next, clock::now(), why)
+                              : l.registry.replace(*next, clock::now(), why);
   if (!begun)
     return begun;
   if (has_room)
     l.coming = std::move(*plan);
   else
     l.serving = std::move(*plan);
-  l.flight = next->number;
+  l.replacement = next->number;
   return {};
 }
 
-void plan_keeper::do_without_the_lost(line& l) {
-  const auto lost = l.away.lost(clock::now());
-  if (l.again_at && clock::now() >= *l.again_at) {
-    l.again_at.reset();
-    l.moved_from.clear();
+void plan_controller::replace_lost_nodes(pipeline_state& l) {
+  const auto lost = l.failures.lost(clock::now());
+  if (l.retry_at && clock::now() >= *l.retry_at) {
+    l.retry_at.reset();
+    l.handled_losses.clear();
   }
-  if (lost == std::exchange(l.moved_from, lost))
+  if (lost == std::exchange(l.handled_losses, lost))
     return; // already handled
-  const auto& last = l.coming ? *l.book.record().now.coming : l.book.record().now.serving;
+  const auto& last = l.coming ? *l.registry.record().now.coming : l.registry.record().now.serving;
   if (std::none_of(lost.begin(), lost.end(),
                    [&](const auto& node) { return has_shards_on(last, node); }))
     return;
   const auto why = fmt::format("node {} is gone", fmt::join(lost, ", "));
-  l.book.give_up(why);
+  l.registry.give_up(why);
   l.coming.reset();
   if (auto ok = move_away_from(l, lost, why); !ok)
-    l.book.stay(
+    l.registry.stay(
         fmt::format("{}, and the others cannot take its layers: {}", why, ok.error().message));
-  spdlog::warn("{}", l.book.outcome());
-  note_change();
+  spdlog::warn("{}", l.registry.outcome());
+  save_change();
 }
 
-void plan_keeper::on_failed(const status& child) {
+void plan_controller::on_failed(const status& child) {
   if (child.role != role::shard)
     return;
-  change_and_tell([&] {
-    for (auto& l : lines_)
+  change_and_publish([&] {
+    for (auto& l : pipelines_)
       if (l.coming && process_ids::generation_of(child.process) == l.coming->generation)
         give_up(l, fmt::format("{}: {}", child.name, child.reason));
   });
 }
 
-void plan_keeper::tick() {
-  change_and_tell([&] {
-    for (auto& l : lines_) {
-      if (l.book.tick(clock::now())) {
-        try_again_later(l);
+void plan_controller::tick() {
+  change_and_publish([&] {
+    for (auto& l : pipelines_) {
+      if (l.registry.tick(clock::now())) {
+        schedule_retry(l);
         l.coming.reset();
-        note_change();
+        save_change();
       }
-      do_without_the_lost(l);
+      replace_lost_nodes(l);
     }
   });
 }
 
-plan_word plan_keeper::word() const {
+plan_update plan_controller::latest_update() const {
   std::lock_guard lock(mutex_);
-  return word_now();
+  return make_update();
 }
 
-plan_standing plan_keeper::standing() const {
+plan_snapshot plan_controller::snapshot() const {
   std::lock_guard lock(mutex_);
-  return stand();
+  return make_snapshot();
 }
 
 } // namespace baton::cluster
