@@ -5,7 +5,7 @@
 
 #include "actors/interfaces.hpp"
 #include "actors/transcript.hpp"
-#include "runtime/text/stream_decoder.hpp"
+#include "runtime/text/stream/stream_decoder.hpp"
 
 #include <deque>
 #include <map>

@@ -3,9 +3,9 @@
 #pragma once
 
 #include "actors/interfaces.hpp"
-#include "runtime/text/call_style.hpp"
+#include "runtime/text/stream/call_style.hpp"
 #include "runtime/text/template/chat_template.hpp"
-#include "runtime/text/tokenizer.hpp"
+#include "runtime/text/tokenizer/tokenizer.hpp"
 
 #include <memory>
 #include <optional>

@@ -1,6 +1,6 @@
 #include "actors/transcript.hpp"
 
-#include "runtime/text/utf8.hpp"
+#include "runtime/text/unicode/utf8.hpp"
 #include "schema/ensure.hpp"
 
 #include <algorithm>

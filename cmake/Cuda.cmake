@@ -1,4 +1,4 @@
-# nvcc for the kernels of the GPU engine (runtime/gpu/kernels/*.cu), which compile without torch and without a GPU.
+# nvcc for the kernels of the GPU engine (runtime/gpu/device/kernels/*.cu), which compile without torch and without a GPU.
 # Sets BATON_NVCC if there is one. BATON_TORCH=cuda requires nvcc, BATON_KERNELS=AUTO uses it if it is there.
 # scripts/setup_gpu.sh fetches one where the machine has none, and names what it found with CUDACXX.
 set(BATON_KERNELS OFF CACHE STRING "target gpu_kernels, the GPU engine's kernels without torch: OFF, or AUTO: where there is nvcc")

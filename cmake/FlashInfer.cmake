@@ -1,4 +1,4 @@
-# FlashInfer's headers for runtime/gpu/flashinfer.cu, where there is nvcc; without them its own
+# FlashInfer's headers for runtime/gpu/kernels/flashinfer.cu, where there is nvcc; without them its own
 # kernels do all attention. Only that file may see them. BATON_FLASHINFER_VERSION is empty where there are none.
 set(BATON_FLASHINFER AUTO CACHE STRING
   "the folder flashinfer/data of an unpacked flashinfer-python; AUTO: where scripts/setup.sh puts it, if it is there; OFF")

@@ -101,7 +101,7 @@ struct status {
   std::optional<baton::supervision> supervision = {};
 };
 
-// A model's format for tool calls (runtime/text/call_style.hpp). Numbers are on the wire.
+// A model's format for tool calls (runtime/text/stream/call_style.hpp). Numbers are on the wire.
 enum class call_format : std::uint8_t { hermes = 0, llama3 = 1, mistral = 2 };
 
 // The model that a head serves; sent to gateways on hello and on every change.

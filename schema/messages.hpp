@@ -336,9 +336,9 @@ struct stage_ready {
 // keys of all joined machines, in each machine's own form. A remote agent that has stored them
 // sends them back.
 struct joined {
-  std::string facts; // cluster/plan/machine.hpp
+  std::string facts; // cluster/machines/machine.hpp
   std::string keys;  // cluster/plan/addresses.hpp
-  std::string nodes; // cluster/plan/membership.hpp
+  std::string nodes; // cluster/membership/membership.hpp
 };
 
 // Head to root: an epoch of this generation is open.

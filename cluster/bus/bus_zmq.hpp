@@ -4,7 +4,7 @@
 #pragma once
 
 #include "cluster/bus/bus.hpp"
-#include "cluster/config/curve_key.hpp"
+#include "cluster/keys/curve_key.hpp"
 #include "schema/limits.hpp"
 
 #include <chrono>

@@ -2,7 +2,7 @@
 // key identifies them across requests. Asking here grants no access.
 #pragma once
 
-#include "cluster/config/curve_key.hpp"
+#include "cluster/keys/curve_key.hpp"
 #include "schema/result.hpp"
 
 #include <chrono>

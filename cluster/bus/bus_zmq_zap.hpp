@@ -3,7 +3,7 @@
 // Included by bus_zmq*.cpp only.
 #pragma once
 
-#include "cluster/config/curve_key.hpp"
+#include "cluster/keys/curve_key.hpp"
 
 #include <zmq.hpp>
 

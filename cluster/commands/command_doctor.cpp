@@ -6,16 +6,16 @@
 #include "cluster/files/json_text.hpp"
 #include "cluster/files/open_files.hpp"
 #include "cluster/files/stable_name.hpp"
+#include "cluster/machines/python_check.hpp"
 #include "cluster/models/archive_intake.hpp"
 #include "cluster/models/repository_scan.hpp"
 #include "cluster/models/store_models.hpp"
 #include "cluster/plan/device_check.hpp"
 #include "cluster/plan/plan.hpp"
-#include "cluster/plan/python_check.hpp"
 #include "cluster/roles/gateway_files.hpp"
 #include "cluster/roles/roles.hpp"
 #include "cluster/roles/root_claim.hpp"
-#include "runtime/cpu/isa.hpp"
+#include "runtime/cpu/kernels/isa.hpp"
 #include "runtime/plugin/library.hpp"
 
 #include <nlohmann/json.hpp>

@@ -3,9 +3,9 @@
 #include "cluster/commands/commands.hpp"
 #include "cluster/config/config.hpp"
 #include "cluster/import/torchserve_import.hpp"
-#include "cluster/models/triton_completion.hpp"
-#include "cluster/models/triton_directory.hpp"
-#include "cluster/models/triton_import.hpp"
+#include "cluster/models/triton/triton_completion.hpp"
+#include "cluster/models/triton/triton_directory.hpp"
+#include "cluster/models/triton/triton_import.hpp"
 
 #include <algorithm>
 #include <cstdio>

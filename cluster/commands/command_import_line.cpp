@@ -4,7 +4,7 @@
 #include "cluster/import/launch_files.hpp"
 #include "cluster/import/launch_import.hpp"
 #include "cluster/import/torchserve_import.hpp"
-#include "cluster/models/triton_directory.hpp"
+#include "cluster/models/triton/triton_directory.hpp"
 #include "cluster/roles/roles.hpp"
 #include "runtime/plugin/library.hpp"
 

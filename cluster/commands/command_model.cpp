@@ -1,11 +1,11 @@
 // `cluster model inspect`: a model's content, whether this machine runs it, and how fast.
 #include "cluster/commands/commands.hpp"
 #include "cluster/plan/plan.hpp"
-#include "runtime/cpu/bandwidth.hpp"
-#include "runtime/cpu/engine_cpu.hpp"
+#include "runtime/cpu/forward/bandwidth.hpp"
+#include "runtime/cpu/forward/engine_cpu.hpp"
 #include "runtime/text/template/chat_template.hpp"
-#include "runtime/text/tokenizer.hpp"
-#include "runtime/text/vocabulary_file.hpp"
+#include "runtime/text/tokenizer/tokenizer.hpp"
+#include "runtime/text/tokenizer/vocabulary_file.hpp"
 
 #include <nlohmann/json.hpp>
 

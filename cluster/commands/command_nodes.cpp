@@ -1,7 +1,7 @@
 // `cluster drain NODE`, `add-node NODE`, `remove-node NODE` and `scale MODEL`: request other shards
 // from the root, and wait until they serve.
 #include "cluster/commands/commands.hpp"
-#include "cluster/plan/generation_registry.hpp"
+#include "cluster/membership/generation_registry.hpp"
 #include "cluster/roles/root_client.hpp"
 
 #include <algorithm>

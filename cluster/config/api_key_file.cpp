@@ -2,8 +2,8 @@
 
 #include "cluster/config/config.hpp"
 #include "cluster/config/config_error.hpp"
-#include "cluster/config/curve_key.hpp"
-#include "cluster/config/toml_section.hpp"
+#include "cluster/formats/toml_section.hpp"
+#include "cluster/keys/curve_key.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>

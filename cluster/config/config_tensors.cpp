@@ -2,7 +2,7 @@
 
 #include "cluster/config/config_error.hpp"
 #include "gateway/base/datatype.hpp"
-#include "runtime/text/utf8.hpp"
+#include "runtime/text/unicode/utf8.hpp"
 #include "schema/limits.hpp"
 
 #include <fmt/ranges.h>

@@ -1,7 +1,7 @@
 // The tensors of a worker model: `inputs` and `outputs` of [[workers]].
 #pragma once
 
-#include "cluster/config/toml_section.hpp"
+#include "cluster/formats/toml_section.hpp"
 #include "gateway/state/worker_facts.hpp"
 
 #include <string>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cluster/config/config.hpp"
-#include "cluster/config/toml_section.hpp"
+#include "cluster/formats/toml_section.hpp"
 
 namespace baton::cluster {
 

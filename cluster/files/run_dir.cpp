@@ -1,7 +1,7 @@
 #include "cluster/files/run_dir.hpp"
 
 #include "cluster/files/proc_stat.hpp"
-#include "runtime/text/utf8.hpp"
+#include "runtime/text/unicode/utf8.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>

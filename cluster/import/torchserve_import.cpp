@@ -2,7 +2,7 @@
 
 #include "cluster/config/config.hpp"
 #include "cluster/config/yaml_reader.hpp"
-#include "cluster/models/torchserve_worker.hpp"
+#include "cluster/models/torchserve/torchserve_worker.hpp"
 #include "schema/ids.hpp"
 
 #include <fmt/format.h>

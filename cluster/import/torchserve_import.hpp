@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cluster/config/imported_config.hpp"
-#include "cluster/models/torchserve_properties.hpp"
+#include "cluster/models/torchserve/torchserve_properties.hpp"
 #include "schema/result.hpp"
 
 #include <string>

@@ -12,9 +12,9 @@
 #pragma once
 
 #include "cluster/config/config.hpp"
+#include "cluster/machines/machine.hpp"
+#include "cluster/membership/membership.hpp"
 #include "cluster/plan/addresses.hpp"
-#include "cluster/plan/machine.hpp"
-#include "cluster/plan/membership.hpp"
 #include "schema/messages.hpp"
 
 #include <chrono>

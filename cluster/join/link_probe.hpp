@@ -2,9 +2,9 @@
 // it.
 #pragma once
 
-#include "cluster/config/curve_key.hpp"
 #include "cluster/join/join_registry.hpp"
-#include "cluster/plan/machine.hpp"
+#include "cluster/keys/curve_key.hpp"
+#include "cluster/machines/machine.hpp"
 
 namespace baton::cluster {
 

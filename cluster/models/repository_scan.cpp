@@ -1,10 +1,10 @@
 #include "cluster/models/repository_scan.hpp"
 
 #include "cluster/config/config_workers.hpp"
-#include "cluster/config/pbtxt.hpp"
-#include "cluster/config/pbtxt_fields.hpp"
-#include "cluster/models/triton_batching.hpp"
-#include "cluster/models/triton_versions.hpp"
+#include "cluster/formats/pbtxt.hpp"
+#include "cluster/formats/pbtxt_fields.hpp"
+#include "cluster/models/triton/triton_batching.hpp"
+#include "cluster/models/triton/triton_versions.hpp"
 #include "schema/limits.hpp"
 
 namespace baton::cluster {

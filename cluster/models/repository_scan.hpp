@@ -4,7 +4,7 @@
 #pragma once
 
 #include "cluster/config/config.hpp"
-#include "cluster/models/triton_directory.hpp"
+#include "cluster/models/triton/triton_directory.hpp"
 
 #include <map>
 #include <optional>

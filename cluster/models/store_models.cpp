@@ -1,7 +1,7 @@
 #include "cluster/models/store_models.hpp"
 
 #include "cluster/config/config_workers.hpp"
-#include "cluster/models/torchserve_worker.hpp"
+#include "cluster/models/torchserve/torchserve_worker.hpp"
 #include "schema/digest.hpp"
 #include "schema/limits.hpp"
 

@@ -1,8 +1,8 @@
 #include "cluster/plan/device_check.hpp"
 
 #include "cluster/config/pipelines.hpp"
+#include "cluster/machines/worker_cores.hpp"
 #include "cluster/plan/plan_workers.hpp"
-#include "cluster/plan/worker_cores.hpp"
 #include "cluster/process/child.hpp"
 
 #include <nlohmann/json.hpp>

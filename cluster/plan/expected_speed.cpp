@@ -1,8 +1,8 @@
 #include "cluster/plan/expected_speed.hpp"
 
-#include "cluster/plan/machine_links.hpp"
+#include "cluster/machines/machine_links.hpp"
 #include "cluster/plan/stage_speeds.hpp"
-#include "runtime/cpu/step_probe.hpp"
+#include "runtime/cpu/forward/step_probe.hpp"
 
 #include <algorithm>
 #include <array>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cluster/config/config.hpp"
-#include "cluster/plan/generation_registry.hpp"
+#include "cluster/membership/generation_registry.hpp"
 #include "schema/generation.hpp"
 #include "schema/result.hpp"
 

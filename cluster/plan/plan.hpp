@@ -5,8 +5,8 @@
 
 #include "cluster/config/config.hpp"
 #include "cluster/files/stable_name.hpp"
-#include "cluster/plan/generation_registry.hpp"
-#include "cluster/plan/machine.hpp"
+#include "cluster/machines/machine.hpp"
+#include "cluster/membership/generation_registry.hpp"
 #include "cluster/plan/next_generation.hpp"
 #include "runtime/model/slice.hpp"
 #include "schema/ids.hpp"

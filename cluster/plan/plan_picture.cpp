@@ -1,7 +1,7 @@
 #include "cluster/plan/plan_picture.hpp"
 
+#include "cluster/machines/machine_links.hpp"
 #include "cluster/plan/addresses.hpp"
-#include "cluster/plan/machine_links.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -3,9 +3,9 @@
 #pragma once
 
 #include "cluster/files/run_dir.hpp"
-#include "cluster/plan/generation_registry.hpp"
-#include "cluster/plan/machine.hpp"
-#include "cluster/plan/membership.hpp"
+#include "cluster/machines/machine.hpp"
+#include "cluster/membership/generation_registry.hpp"
+#include "cluster/membership/membership.hpp"
 
 #include <nlohmann/json_fwd.hpp>
 

@@ -1,7 +1,7 @@
 #include "cluster/roles/files_check.hpp"
 
 #include "cluster/models/model_archive.hpp"
-#include "cluster/models/triton_directory.hpp"
+#include "cluster/models/triton/triton_directory.hpp"
 #include "cluster/roles/roles.hpp"
 
 #include <algorithm>

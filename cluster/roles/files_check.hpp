@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cluster/config/config.hpp"
-#include "cluster/plan/machine.hpp"
+#include "cluster/machines/machine.hpp"
 #include "cluster/plan/plan_record.hpp"
 #include "schema/result.hpp"
 

@@ -4,8 +4,8 @@
 // plan.hpp decides what fits.
 #pragma once
 
-#include "cluster/plan/failure_detector.hpp"
-#include "cluster/plan/generation_registry.hpp"
+#include "cluster/membership/failure_detector.hpp"
+#include "cluster/membership/generation_registry.hpp"
 #include "cluster/roles/roles.hpp"
 #include "runtime/schedule/retry_policy.hpp"
 

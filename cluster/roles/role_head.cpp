@@ -9,7 +9,7 @@
 #include "cluster/process/child.hpp"
 #include "cluster/roles/process.hpp"
 #include "cluster/roles/roles.hpp"
-#include "runtime/text/vocabulary_file.hpp"
+#include "runtime/text/tokenizer/vocabulary_file.hpp"
 
 #include <spdlog/spdlog.h>
 

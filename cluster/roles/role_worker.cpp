@@ -3,8 +3,8 @@
 // the launcher of a process group.
 #include "cluster/config/worker_devices.hpp"
 #include "cluster/files/log_level.hpp"
+#include "cluster/machines/worker_cores.hpp"
 #include "cluster/models/models_record.hpp"
-#include "cluster/plan/worker_cores.hpp"
 #include "cluster/plan/worker_group.hpp"
 #include "cluster/plan/worker_slots.hpp"
 #include "cluster/process/child.hpp"

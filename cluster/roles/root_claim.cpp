@@ -1,8 +1,8 @@
 #include "cluster/roles/root_claim.hpp"
 
 #include "cluster/config/running_clusters.hpp"
+#include "cluster/membership/membership.hpp"
 #include "cluster/models/models_record.hpp"
-#include "cluster/plan/membership.hpp"
 #include "cluster/roles/gateway_files.hpp"
 #include "cluster/roles/process.hpp"
 #include "cluster/roles/root_children.hpp"

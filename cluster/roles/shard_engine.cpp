@@ -3,7 +3,7 @@
 #include "cluster/plan/model_identity.hpp"
 #include "cluster/plan/plan_engines.hpp"
 #include "runtime/grammar/masker.hpp"
-#include "runtime/text/vocabulary_file.hpp"
+#include "runtime/text/tokenizer/vocabulary_file.hpp"
 
 #include <spdlog/spdlog.h>
 #include <unistd.h>

@@ -5,7 +5,7 @@
 
 #include "cluster/roles/roles.hpp"
 #include "runtime/collective/collective.hpp"
-#include "runtime/cpu/engine_cpu.hpp"
+#include "runtime/cpu/forward/engine_cpu.hpp"
 #include "runtime/plugin/plugin_engine.hpp"
 
 #include <functional>

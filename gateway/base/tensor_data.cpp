@@ -3,7 +3,7 @@
 #include "gateway/api/kserve/kserve_body.hpp"
 #include "gateway/api/openai/openai_response.hpp"
 #include "gateway/base/number_bytes.hpp"
-#include "runtime/text/utf8.hpp"
+#include "runtime/text/unicode/utf8.hpp"
 #include "schema/limits.hpp"
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "gateway/admission/admission.hpp"
-#include "gateway/api/openai/response_store.hpp"
+#include "gateway/api/responses/response_store.hpp"
 #include "gateway/connections/client_socket.hpp"
 #include "gateway/routes/http_api.hpp"
 

@@ -1,7 +1,7 @@
 #include "gateway/grpc/grpc_status.hpp"
 
 #include "gateway/base/http_text.hpp"
-#include "runtime/text/utf8.hpp"
+#include "runtime/text/unicode/utf8.hpp"
 
 #include <algorithm>
 

@@ -11,7 +11,7 @@
 #include "gateway/api/kserve/kserve_request.hpp"
 #include "gateway/api/openai/embedding_request.hpp"
 #include "gateway/api/openai/openai_request.hpp"
-#include "gateway/api/openai/responses_request.hpp"
+#include "gateway/api/responses/responses_request.hpp"
 #include "gateway/api/tgi/tgi_request.hpp"
 #include "gateway/api/torchserve/torchserve_request.hpp"
 #include "gateway/api/vllm/vllm_generate.hpp"

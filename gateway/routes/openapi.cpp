@@ -3,7 +3,7 @@
 #include "gateway/api/kserve/kserve_openapi.hpp"
 #include "gateway/api/openai/embedding_request.hpp"
 #include "gateway/api/openai/openai_fields.hpp"
-#include "gateway/api/openai/responses_request.hpp"
+#include "gateway/api/responses/responses_request.hpp"
 #include "gateway/api/tgi/tgi_request.hpp"
 #include "gateway/base/openapi_schema.hpp"
 #include "gateway/routes/http_api.hpp"

@@ -1,10 +1,10 @@
 #include "runtime/grammar/call_grammar.hpp"
 
-#include "runtime/grammar/json_grammar.hpp"
-#include "runtime/grammar/json_schema.hpp"
-#include "runtime/grammar/json_value.hpp"
-#include "runtime/grammar/text_reader.hpp"
-#include "runtime/text/call_style.hpp"
+#include "runtime/grammar/automata/text_reader.hpp"
+#include "runtime/grammar/json_schema/json_grammar.hpp"
+#include "runtime/grammar/json_schema/json_schema.hpp"
+#include "runtime/grammar/json_schema/json_value.hpp"
+#include "runtime/text/stream/call_style.hpp"
 
 #include <charconv>
 #include <optional>

@@ -1,5 +1,5 @@
-// Answers with tool calls in a model family's format (runtime/text/call_style.hpp), with arguments
-// that satisfy their schemas. The constraint's text is JSON:
+// Answers with tool calls in a model family's format (runtime/text/stream/call_style.hpp), with
+// arguments that satisfy their schemas. The constraint's text is JSON:
 //
 //   {"format": "hermes", "calls_max": 16, "has_text": false,
 //    "tools": [{"name": "f", "schema": {...}}, {"name": "g"}]}
@@ -10,7 +10,7 @@
 // (constraint_kind, its text), but may not be other text.
 #pragma once
 
-#include "runtime/grammar/grammar_builder.hpp"
+#include "runtime/grammar/automata/grammar_builder.hpp"
 #include "schema/constraint.hpp"
 
 #include <functional>

@@ -1,12 +1,12 @@
 #include "runtime/grammar/compile.hpp"
 
+#include "runtime/grammar/automata/regex.hpp"
+#include "runtime/grammar/automata/text_reader.hpp"
 #include "runtime/grammar/call_grammar.hpp"
 #include "runtime/grammar/ebnf.hpp"
-#include "runtime/grammar/json_grammar.hpp"
-#include "runtime/grammar/json_schema.hpp"
-#include "runtime/grammar/json_value.hpp"
-#include "runtime/grammar/regex.hpp"
-#include "runtime/grammar/text_reader.hpp"
+#include "runtime/grammar/json_schema/json_grammar.hpp"
+#include "runtime/grammar/json_schema/json_schema.hpp"
+#include "runtime/grammar/json_schema/json_value.hpp"
 
 #include <algorithm>
 

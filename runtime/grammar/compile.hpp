@@ -2,7 +2,7 @@
 // constraints, and by the last stage. Pure.
 #pragma once
 
-#include "runtime/grammar/graph.hpp"
+#include "runtime/grammar/automata/graph.hpp"
 #include "schema/constraint.hpp"
 #include "schema/result.hpp"
 

@@ -1,6 +1,6 @@
 #include "runtime/grammar/ebnf.hpp"
 
-#include "runtime/grammar/text_reader.hpp"
+#include "runtime/grammar/automata/text_reader.hpp"
 
 #include <map>
 

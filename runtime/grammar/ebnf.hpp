@@ -3,7 +3,7 @@
 // `*`, `+`, `?`, `{m,n}`, and comments after #. Refuses left recursion and XGrammar's look-ahead.
 #pragma once
 
-#include "runtime/grammar/grammar_builder.hpp"
+#include "runtime/grammar/automata/grammar_builder.hpp"
 
 #include <string_view>
 

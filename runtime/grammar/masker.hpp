@@ -4,8 +4,8 @@
 // that runs the steps.
 #pragma once
 
-#include "runtime/grammar/automaton.hpp"
-#include "runtime/grammar/mask_maker.hpp"
+#include "runtime/grammar/automata/automaton.hpp"
+#include "runtime/grammar/automata/mask_maker.hpp"
 #include "schema/constraint.hpp"
 #include "schema/messages.hpp"
 #include "schema/result.hpp"

@@ -4,8 +4,8 @@
 // given: all run the same batches, rank 0 reports. A table for people; with --json one object a
 // line. Run by people and by the benchmark page, never by the tests.
 #include "runtime/collective/shared_group.hpp"
-#include "runtime/cpu/bandwidth.hpp"
-#include "runtime/cpu/engine_cpu.hpp"
+#include "runtime/cpu/forward/bandwidth.hpp"
+#include "runtime/cpu/forward/engine_cpu.hpp"
 #include "runtime/model/description.hpp"
 #include "tests/bench/product_ceiling.hpp"
 

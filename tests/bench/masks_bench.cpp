@@ -3,7 +3,7 @@
 // first time count; the vocabulary, which a process reads once, is told by itself. Run by
 // tests/bench/masks.py and by people.
 #include "runtime/grammar/masker.hpp"
-#include "runtime/text/vocabulary_file.hpp"
+#include "runtime/text/tokenizer/vocabulary_file.hpp"
 
 #include <fmt/format.h>
 

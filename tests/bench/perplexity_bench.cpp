@@ -3,10 +3,10 @@
 // a chunk's first token, where the model's prompts begin with it; of the second half of a chunk
 // every token is scored but the one without a successor. Run by tests/bench/perplexity.py and by
 // people.
-#include "runtime/cpu/engine_cpu.hpp"
+#include "runtime/cpu/forward/engine_cpu.hpp"
 #include "runtime/model/gguf.hpp"
-#include "runtime/text/tokenizer.hpp"
-#include "runtime/text/vocabulary_gguf.hpp"
+#include "runtime/text/tokenizer/tokenizer.hpp"
+#include "runtime/text/vocabulary/vocabulary_gguf.hpp"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 #include "tests/bench/product_ceiling.hpp"
 
-#include "runtime/cpu/weight_block.hpp"
+#include "runtime/cpu/kernels/weight_block.hpp"
 #include "tests/bench/product_rate.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // What the processor's rate of products allows a model, if it did nothing else.
 #pragma once
 
-#include "runtime/cpu/isa.hpp"
+#include "runtime/cpu/kernels/isa.hpp"
 #include "runtime/model/description.hpp"
 
 #include <cstdint>
@@ -20,9 +20,10 @@ struct product_ceilings {
 };
 
 // Multiplies and adds of the width of the activations (`bits`: 8 or 16; floats where the weights
-// are), and those that scale each block of quantised weights, as runtime/cpu/matmul_body.hpp has
-// them: no weight is unpacked or read from memory, no row is quantised, nothing attends. Of a
-// mixture's experts those that a row passes through count. Requires: describe(file) gave `model`.
+// are), and those that scale each block of quantised weights, as
+// runtime/cpu/kernels/matmul_body.hpp has them: no weight is unpacked or read from memory, no row
+// is quantised, nothing attends. Of a mixture's experts those that a row passes through count.
+// Requires: describe(file) gave `model`.
 product_ceilings measure_product_ceilings(const model::model_file& file,
                                           const model::description& model, cpu::isa which,
                                           std::uint32_t bits, std::uint32_t threads, int rounds);

@@ -1,8 +1,8 @@
 #include "tests/bench/product_rate.hpp"
 
-#include "runtime/cpu/isa.hpp"
-#include "runtime/cpu/panel_format.hpp"
-#include "runtime/cpu/thread_team.hpp"
+#include "runtime/cpu/forward/thread_team.hpp"
+#include "runtime/cpu/kernels/isa.hpp"
+#include "runtime/cpu/kernels/panel_format.hpp"
 #include "schema/ensure.hpp"
 
 #include <chrono>

@@ -1,9 +1,9 @@
 // Speed of the tokenizer on one core: of texts from a file, whose ids it can write for a comparison
 // with another tokenizer, and of the worst texts known, at two lengths. Also hands the vocabulary
 // to that other tokenizer. Run by tests/bench/tokenizer.py and by people.
-#include "runtime/text/large_pages.hpp"
-#include "runtime/text/tokenizer.hpp"
-#include "runtime/text/vocabulary_file.hpp"
+#include "runtime/text/bpe/large_pages.hpp"
+#include "runtime/text/tokenizer/tokenizer.hpp"
+#include "runtime/text/tokenizer/vocabulary_file.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -57,7 +57,7 @@ def test_each_row_has_a_verdict_and_is_there_once(system):
 
 
 def test_the_tables_of_config_properties_and_of_the_code_are_the_same():
-    code = source("cluster/models/torchserve_properties.cpp")
+    code = source("cluster/models/torchserve/torchserve_properties.cpp")
     known = set(re.findall(r'^\s+\{"(\w+)",', code.split("left_out_properties{", 1)[1].split("\n};", 1)[0], re.M))
     known |= set(re.findall(r'listener_key\{"(\w+)"', code)) | set(re.findall(r'take_(?:number|path)\(all, "(\w+)"\)', code)) | set(re.findall(r'all\.find\("(\w+)"\)', code))
     known |= {f"grpc_{service}_{what}" for service in re.findall(r'take_grpc\(all, "(\w+)"', code) for what in ("port", "address")}
@@ -66,7 +66,7 @@ def test_the_tables_of_config_properties_and_of_the_code_are_the_same():
 
 def test_the_table_of_model_config_and_the_code_are_the_same():
     known = set()
-    for file in ("cluster/import/torchserve_import.cpp", "cluster/models/torchserve_worker.cpp"):
+    for file in ("cluster/import/torchserve_import.cpp", "cluster/models/torchserve/torchserve_worker.cpp"):
         code = source(file)
         known |= set(re.findall(r'(?:number|flag|word|numbers|map)\((?:in\.root\(\), |torchrun, |handler, )?"([\w-]+)"', code)) | set(re.findall(r'refused_key\{"(\w+)"', code))
     known |= set(re.findall(r'^\s+\{"([\w-]+)",', source("cluster/import/torchserve_import.cpp").split("left_out_model_keys{", 1)[1].split("\n};", 1)[0], re.M))
@@ -145,7 +145,7 @@ def test_parameters_that_are_refused_are_those_of_the_code():
 
 
 @pytest.mark.parametrize("title, path, name", [("Embeddings", "gateway/api/openai/embedding_request.cpp", "unsupported_in_embeddings"),
-                                               ("Responses", "gateway/api/openai/responses_request.cpp", "unsupported_in_responses")])
+                                               ("Responses", "gateway/api/responses/responses_request.cpp", "unsupported_in_responses")])
 def test_other_bodies_refuse_what_their_tables_say(title, path, name):
     assert set(keys(rows(section("vllm", title)), "refused")) == unsupported(path, name)
 

@@ -1,8 +1,8 @@
 // A GGUF file: metadata, tensors, the model it describes and its vocabulary.
 #include "runtime/model/gguf.hpp"
 
-#include "runtime/text/tokenizer.hpp"
-#include "runtime/text/vocabulary_gguf.hpp"
+#include "runtime/text/tokenizer/tokenizer.hpp"
+#include "runtime/text/vocabulary/vocabulary_gguf.hpp"
 #include "tests/fuzz/input.hpp"
 #include "tests/fuzz/model_use.hpp"
 #include "tests/support/checkpoint_writer.hpp"

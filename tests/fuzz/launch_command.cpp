@@ -4,7 +4,7 @@
 #include "cluster/config/config.hpp"
 #include "cluster/import/launch_files.hpp"
 #include "cluster/import/launch_import.hpp"
-#include "cluster/models/torchserve_properties.hpp"
+#include "cluster/models/torchserve/torchserve_properties.hpp"
 #include "schema/ensure.hpp"
 #include "tests/fuzz/input.hpp"
 

@@ -1,10 +1,10 @@
 // An ONNX file: what it says of its tensors can be served, or it is refused in words that can be
 // shown.
-#include "cluster/models/onnx_file.hpp"
+#include "cluster/models/triton/onnx_file.hpp"
 
 #include "cluster/config/config_tensors.hpp"
 #include "gateway/base/datatype.hpp"
-#include "runtime/text/utf8.hpp"
+#include "runtime/text/unicode/utf8.hpp"
 #include "schema/ensure.hpp"
 #include "schema/limits.hpp"
 #include "tests/fuzz/input.hpp"

@@ -1,8 +1,8 @@
 // Any bytes by a tokenizer of each model: byte-level BPE gives the very bytes back, and none of
 // them makes a special token out of a user's text.
-#include "runtime/text/tokenizer.hpp"
+#include "runtime/text/tokenizer/tokenizer.hpp"
 
-#include "runtime/text/detokenizer.hpp"
+#include "runtime/text/stream/detokenizer.hpp"
 #include "tests/fuzz/input.hpp"
 #include "tests/unit/text/goldens.hpp"
 

@@ -1,6 +1,6 @@
 // tokenizer.json of a model directory, and texts by whatever it made.
-#include "runtime/text/tokenizer.hpp"
-#include "runtime/text/vocabulary_checkpoint.hpp"
+#include "runtime/text/bpe/vocabulary_checkpoint.hpp"
+#include "runtime/text/tokenizer/tokenizer.hpp"
 #include "tests/fuzz/input.hpp"
 
 using namespace baton;

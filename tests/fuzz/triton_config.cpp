@@ -3,9 +3,9 @@
 // completed of an ONNX file (a seed of the target onnx_file) is a config.pbtxt still.
 #include "cluster/config/config.hpp"
 #include "cluster/config/config_workers.hpp"
-#include "cluster/config/pbtxt.hpp"
-#include "cluster/models/triton_completion.hpp"
-#include "cluster/models/triton_import.hpp"
+#include "cluster/formats/pbtxt.hpp"
+#include "cluster/models/triton/triton_completion.hpp"
+#include "cluster/models/triton/triton_import.hpp"
 #include "schema/ensure.hpp"
 #include "tests/fuzz/input.hpp"
 

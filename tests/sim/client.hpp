@@ -4,7 +4,7 @@
 
 #include "gateway/dispatch/pipeline_client.hpp"
 #include "runtime/engine/toy_engine.hpp"
-#include "runtime/text/tokenizer.hpp"
+#include "runtime/text/tokenizer/tokenizer.hpp"
 
 #include <memory>
 #include <string>

@@ -2,7 +2,7 @@
 #include "actors/tokenizer.hpp"
 #include "cluster/bus/proxies.hpp"
 #include "runtime/model/gguf.hpp"
-#include "runtime/text/vocabulary_gguf.hpp"
+#include "runtime/text/vocabulary/vocabulary_gguf.hpp"
 #include "tests/sim/world.hpp"
 #include "tests/support/gguf_writer.hpp"
 #include "tests/support/scratch_directory.hpp"

@@ -1,7 +1,7 @@
 #include "tests/support/plain_attention.hpp"
 
-#include "runtime/gpu/scalar.hpp"
-#include "runtime/gpu/with_type.hpp"
+#include "runtime/gpu/bodies/with_type.hpp"
+#include "runtime/gpu/device/scalar.hpp"
 
 #include <cmath>
 #include <limits>

@@ -3,7 +3,7 @@
 // no row depends on the rows beside it.
 #pragma once
 
-#include "runtime/gpu/paged_attention.hpp"
+#include "runtime/gpu/device/paged_attention.hpp"
 
 #include <functional>
 

@@ -13,8 +13,8 @@
 // file is gone by then, so that another process has a device that works. "plain-refusing" is
 // "plain-sums" that refuses to enter any epoch while the file exists that BATON_PLAIN_REFUSE names,
 // as an NCCL does that will not have two ranks on one GPU.
-#include "runtime/gpu/device.hpp"
-#include "runtime/gpu/scalar.hpp"
+#include "runtime/gpu/device/device.hpp"
+#include "runtime/gpu/device/scalar.hpp"
 #include "tests/support/plain_attention.hpp"
 
 #include <unistd.h>

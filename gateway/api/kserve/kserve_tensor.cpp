@@ -1,7 +1,7 @@
 #include "gateway/api/kserve/kserve_tensor.hpp"
 
 #include "gateway/base/number_bytes.hpp"
-#include "runtime/text/utf8.hpp"
+#include "runtime/text/unicode/utf8.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 #include "gateway/api/openai/call_parser.hpp"
 
-#include "runtime/grammar/json_value.hpp"
+#include "runtime/grammar/json_schema/json_value.hpp"
 
 #include <fmt/format.h>
 

@@ -18,7 +18,7 @@
 // given tool. Any other block is text. This does not apply under a grammar.
 #pragma once
 
-#include "runtime/text/call_style.hpp"
+#include "runtime/text/stream/call_style.hpp"
 
 #include <cstdint>
 #include <memory>

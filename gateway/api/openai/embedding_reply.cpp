@@ -1,7 +1,7 @@
 #include "gateway/api/openai/embedding_reply.hpp"
 
 #include "gateway/api/openai/openai_response.hpp"
-#include "runtime/text/base64.hpp"
+#include "runtime/text/unicode/base64.hpp"
 #include "schema/ensure.hpp"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 #include "gateway/api/openai/openai_logprobs.hpp"
 
-#include "runtime/text/utf8.hpp"
+#include "runtime/text/unicode/utf8.hpp"
 
 #include <nlohmann/json.hpp>
 

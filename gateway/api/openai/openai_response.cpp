@@ -4,7 +4,7 @@
 #include "gateway/api/openai/call_reply.hpp"
 #include "gateway/api/openai/openai_logprobs.hpp"
 #include "gateway/base/json_text.hpp"
-#include "runtime/text/utf8.hpp"
+#include "runtime/text/unicode/utf8.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -3,8 +3,8 @@
 #include "gateway/api/openai/openai_fields.hpp"
 #include "gateway/base/json_text.hpp"
 #include "runtime/grammar/compile.hpp"
-#include "runtime/grammar/json_value.hpp"
-#include "runtime/text/call_style.hpp"
+#include "runtime/grammar/json_schema/json_value.hpp"
+#include "runtime/text/stream/call_style.hpp"
 
 #include <algorithm>
 #include <array>

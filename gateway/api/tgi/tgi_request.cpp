@@ -3,7 +3,7 @@
 #include "gateway/api/openai/openai_constraint.hpp"
 #include "gateway/api/openai/openai_fields.hpp"
 #include "gateway/base/model_defaults.hpp"
-#include "runtime/text/utf8.hpp"
+#include "runtime/text/unicode/utf8.hpp"
 
 #include <span>
 

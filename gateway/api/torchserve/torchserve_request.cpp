@@ -5,7 +5,7 @@
 #include "gateway/api/torchserve/torchserve_inputs.hpp"
 #include "gateway/base/http_header.hpp"
 #include "gateway/base/json_text.hpp"
-#include "runtime/text/utf8.hpp"
+#include "runtime/text/unicode/utf8.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 #include "gateway/api/torchserve/torchserve_response.hpp"
 
-#include "runtime/text/utf8.hpp"
+#include "runtime/text/unicode/utf8.hpp"
 #include "schema/ensure.hpp"
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // Attributes, subscripts, slices and iteration.
 #include "runtime/text/template/interpreter.hpp"
 #include "runtime/text/template/operators.hpp"
-#include "runtime/text/template/unicode.hpp"
+#include "runtime/text/template/values/unicode.hpp"
 
 #include <algorithm>
 #include <array>

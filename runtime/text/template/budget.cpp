@@ -1,6 +1,6 @@
 // The interpreter's budget: every step, byte and container goes through here.
 #include "runtime/text/template/interpreter.hpp"
-#include "runtime/text/template/unicode.hpp"
+#include "runtime/text/template/values/unicode.hpp"
 
 namespace baton::text::jinja {
 

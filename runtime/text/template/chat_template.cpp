@@ -2,7 +2,7 @@
 #include "runtime/text/template/chat_template.hpp"
 
 #include "runtime/text/template/interpreter.hpp"
-#include "runtime/text/template/parser.hpp"
+#include "runtime/text/template/syntax/parser.hpp"
 #include "runtime/text/template/text_operations.hpp"
 
 #include <algorithm>

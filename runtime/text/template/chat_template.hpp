@@ -3,8 +3,8 @@
 // file access, and hostile templates or messages end in an error.
 #pragma once
 
-#include "runtime/text/segment.hpp"
-#include "runtime/text/template/value.hpp"
+#include "runtime/text/pre_tokenizers/segment.hpp"
+#include "runtime/text/template/values/value.hpp"
 #include "schema/result.hpp"
 
 #include <chrono>

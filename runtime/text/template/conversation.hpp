@@ -3,7 +3,7 @@
 // format. Called by the tokenizer actor; pure.
 #pragma once
 
-#include "runtime/text/call_style.hpp"
+#include "runtime/text/stream/call_style.hpp"
 #include "runtime/text/template/chat_template.hpp"
 
 namespace baton::text {

@@ -4,10 +4,10 @@
 // The first failure is kept; every function above it returns nullopt (or false).
 #pragma once
 
-#include "runtime/text/template/builtins.hpp"
-#include "runtime/text/template/callable.hpp"
 #include "runtime/text/template/chat_template.hpp"
-#include "runtime/text/template/syntax.hpp"
+#include "runtime/text/template/syntax/syntax.hpp"
+#include "runtime/text/template/values/builtins.hpp"
+#include "runtime/text/template/values/callable.hpp"
 
 #include <chrono>
 #include <cstddef>

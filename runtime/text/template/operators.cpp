@@ -2,7 +2,7 @@
 #include "runtime/text/template/operators.hpp"
 
 #include "runtime/text/template/printf_format.hpp"
-#include "runtime/text/template/text_search.hpp"
+#include "runtime/text/template/values/text_search.hpp"
 
 #include <array>
 #include <cmath>

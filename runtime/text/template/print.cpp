@@ -2,7 +2,7 @@
 // trusted.
 #include "runtime/text/template/print.hpp"
 
-#include "runtime/text/template/unicode.hpp"
+#include "runtime/text/template/values/unicode.hpp"
 
 #include <algorithm>
 #include <charconv>

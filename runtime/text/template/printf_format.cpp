@@ -4,7 +4,7 @@
 #include "runtime/text/template/operators.hpp"
 #include "runtime/text/template/print.hpp"
 #include "runtime/text/template/text_operations.hpp"
-#include "runtime/text/template/unicode.hpp"
+#include "runtime/text/template/values/unicode.hpp"
 
 #include <algorithm>
 #include <charconv>

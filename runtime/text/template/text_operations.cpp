@@ -2,8 +2,8 @@
 #include "runtime/text/template/text_operations.hpp"
 
 #include "runtime/text/template/operators.hpp"
-#include "runtime/text/template/text_search.hpp"
-#include "runtime/text/template/unicode.hpp"
+#include "runtime/text/template/values/text_search.hpp"
+#include "runtime/text/template/values/unicode.hpp"
 
 #include <algorithm>
 

@@ -8,7 +8,7 @@
 #include "actors/tokenizer.hpp"
 #include "runtime/engine/toy_engine.hpp"
 #include "runtime/model/gguf.hpp"
-#include "runtime/text/vocabulary_gguf.hpp"
+#include "runtime/text/vocabulary/vocabulary_gguf.hpp"
 #include "schema/codec.hpp"
 #include "schema/limits.hpp"
 #include "tests/support/gguf_writer.hpp"

@@ -1,5 +1,5 @@
 // Whose keys are whose, without a socket.
-#include "cluster/config/machine_keys.hpp"
+#include "cluster/keys/machine_keys.hpp"
 
 #include <doctest/doctest.h>
 

@@ -2,7 +2,7 @@
 // the choice and the grouping against plain ones; tiny mixtures whose logits are compared by their
 // bits between random batches, cuts into stages and numbers of threads, and within a tolerance with
 // a plain float32 forward pass.
-#include "runtime/cpu/expert_choice.hpp"
+#include "runtime/cpu/kernels/expert_choice.hpp"
 #include "tests/support/reference_llama.hpp"
 #include "tests/unit/cpu/sequences.hpp"
 #include "tests/unit/cpu/tiny_file.hpp"

@@ -1,7 +1,7 @@
 // The instruction sets that this machine can run, and comparison of results by their bits.
 #pragma once
 
-#include "runtime/cpu/kernels.hpp"
+#include "runtime/cpu/kernels/kernels.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // Memory in a file: what of it a process uses for the first time, and that it comes at once.
-#include "runtime/cpu/kv_memory.hpp"
+#include "runtime/cpu/memory/kv_memory.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/mman.h>

@@ -1,7 +1,7 @@
-// What a KV page holds, read element by element as runtime/cpu/kv_format.hpp describes it.
+// What a KV page holds, read element by element as runtime/cpu/kernels/kv_format.hpp describes it.
 #pragma once
 
-#include "runtime/cpu/kv_format.hpp"
+#include "runtime/cpu/kernels/kv_format.hpp"
 #include "runtime/model/tensor.hpp"
 
 #include <cstring>

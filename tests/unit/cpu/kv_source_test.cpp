@@ -1,7 +1,7 @@
 // Keys and values that move to shards of another cut: the sequences go on there with the same bits,
 // and what is not the same model's, cut's or memory's is refused.
-#include "runtime/cpu/kv_memory.hpp"
-#include "runtime/cpu/kv_source.hpp"
+#include "runtime/cpu/memory/kv_memory.hpp"
+#include "runtime/cpu/memory/kv_source.hpp"
 #include "tests/unit/cpu/sequences.hpp"
 #include "tests/unit/cpu/tiny_file.hpp"
 

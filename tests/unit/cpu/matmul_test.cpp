@@ -1,8 +1,8 @@
 // Goal: the matrix products compute the contract of matmul_body.hpp to the bit, whatever the
 // instruction set, the number of rows in a call and the shape. Method: a scalar loop over the
 // file's own blocks as reference.
-#include "runtime/cpu/panel.hpp"
-#include "runtime/cpu/weight_block.hpp"
+#include "runtime/cpu/kernels/panel.hpp"
+#include "runtime/cpu/kernels/weight_block.hpp"
 #include "tests/support/gguf_writer.hpp"
 #include "tests/unit/cpu/isas.hpp"
 #include "tests/unit/cpu/records.hpp"

@@ -1,7 +1,7 @@
 // Goal: packing loses nothing. Method: every type, read back by rows, against the scalar decoder;
 // GPTQ against its formula over the stored tensors.
-#include "runtime/cpu/panel.hpp"
-#include "runtime/cpu/weight_block.hpp"
+#include "runtime/cpu/kernels/panel.hpp"
+#include "runtime/cpu/kernels/weight_block.hpp"
 #include "runtime/model/checkpoint.hpp"
 #include "tests/support/gguf_writer.hpp"
 #include "tests/unit/cpu/isas.hpp"

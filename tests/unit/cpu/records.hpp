@@ -1,7 +1,7 @@
 // Reads quantised activation rows, for comparison.
 #pragma once
 
-#include "runtime/cpu/activation.hpp"
+#include "runtime/cpu/kernels/activation.hpp"
 
 #include <array>
 

@@ -3,7 +3,7 @@
 // engine: of one that runs a stage alone, and of a group of them (tensor_group.hpp).
 #pragma once
 
-#include "runtime/cpu/engine_cpu.hpp"
+#include "runtime/cpu/forward/engine_cpu.hpp"
 #include "tests/unit/cpu/isas.hpp"
 
 #include <doctest/doctest.h>

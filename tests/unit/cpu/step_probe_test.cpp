@@ -1,6 +1,6 @@
 // The probe runs the engine that a shard has: here only that it does, for every seat and number of
 // rows; how near it comes is measured by ./check growth.
-#include "runtime/cpu/step_probe.hpp"
+#include "runtime/cpu/forward/step_probe.hpp"
 #include "tests/unit/cpu/tiny_file.hpp"
 
 #include <doctest/doctest.h>

@@ -2,7 +2,7 @@
 // memory. Driven like a single engine.
 #pragma once
 
-#include "runtime/cpu/engine_cpu.hpp"
+#include "runtime/cpu/forward/engine_cpu.hpp"
 #include "tests/support/deadline_scale.hpp"
 #include "tests/support/shared_ranks.hpp"
 

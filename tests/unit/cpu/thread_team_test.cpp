@@ -1,5 +1,5 @@
 // Goal: every member runs every part, none goes past a barrier early, and a parked team wakes.
-#include "runtime/cpu/thread_team.hpp"
+#include "runtime/cpu/forward/thread_team.hpp"
 
 #include <doctest/doctest.h>
 

@@ -2,7 +2,7 @@
 // load.
 #pragma once
 
-#include "runtime/cpu/engine_cpu.hpp"
+#include "runtime/cpu/forward/engine_cpu.hpp"
 #include "runtime/model/gguf.hpp"
 #include "tests/support/gguf_writer.hpp"
 #include "tests/support/scratch_directory.hpp"

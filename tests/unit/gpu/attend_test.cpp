@@ -2,7 +2,7 @@
 // grouped, however many lanes share a position, and into however many parts the context is cut.
 // Method: the body that a device compiles, with one lane and with threads as lanes, against softmax
 // in double written out here.
-#include "runtime/gpu/attend_body.hpp"
+#include "runtime/gpu/bodies/attend_body.hpp"
 #include "tests/unit/cpu/isas.hpp"
 #include "tests/unit/gpu/thread_team.hpp"
 

@@ -3,7 +3,7 @@
 // logits, with many ties, and every parameter.
 #include "runtime/engine/philox.hpp"
 #include "runtime/engine/sampler.hpp"
-#include "runtime/gpu/draw_body.hpp"
+#include "runtime/gpu/bodies/draw_body.hpp"
 #include "runtime/plugin/draw_writer.hpp"
 #include "tests/unit/cpu/isas.hpp"
 #include "tests/unit/gpu/thread_team.hpp"

@@ -2,7 +2,7 @@
 // and can be recorded. Method: the bodies with one lane and with threads as lanes beside sums in
 // double over random choices; the families' mixtures on the plain device both ways, with weights as
 // they are and packed; recorded steps beside eager ones.
-#include "runtime/gpu/expert_bodies.hpp"
+#include "runtime/gpu/bodies/expert_bodies.hpp"
 #include "runtime/plugin/plugin_engine.hpp"
 #include "tests/support/family_golden.hpp"
 #include "tests/unit/cpu/isas.hpp"

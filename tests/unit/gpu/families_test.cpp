@@ -1,7 +1,7 @@
 // Goal: the stage of the GPU engine is the model that its authors publish. Method: the families'
 // tiny files with the answers of transformers on the plain device, in both forms of file; in types
 // of 16 bits within what their rounding makes; and the native engine's logits of the default model.
-#include "runtime/cpu/engine_cpu.hpp"
+#include "runtime/cpu/forward/engine_cpu.hpp"
 #include "runtime/plugin/plugin_engine.hpp"
 #include "tests/support/family_golden.hpp"
 #include "tests/unit/cpu/sequences.hpp"

@@ -1,6 +1,6 @@
 // Goal: each model gets FlashInfer's attention for what its templates here compute, and words for
 // the rest. Method: models that are known, and one difference at a time.
-#include "runtime/gpu/flashinfer.hpp"
+#include "runtime/gpu/kernels/flashinfer.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // Goal: the kernels compute what their comments say, whatever the number of lanes. Method: the
 // bodies that a device compiles, with one lane and with threads as lanes, against sums in double
 // written out here.
-#include "runtime/gpu/kernel_bodies.hpp"
+#include "runtime/gpu/bodies/kernel_bodies.hpp"
 #include "tests/unit/cpu/isas.hpp"
 #include "tests/unit/gpu/kind_of.hpp"
 #include "tests/unit/gpu/thread_team.hpp"

@@ -1,7 +1,7 @@
 // The kind of a type of elements.
 #pragma once
 
-#include "runtime/gpu/scalar.hpp"
+#include "runtime/gpu/device/scalar.hpp"
 #include "runtime/plugin/abi.hpp"
 
 #include <type_traits>

@@ -1,8 +1,8 @@
 // Goal: the protocol around NCCL holds, of which no test here can run the library: one communicator
 // an epoch, all ranks with rank 0's id, no wait without end, nothing used after a failure. Method:
 // a fake that answers as NCCL may, and a clock that the waits move.
-#include "runtime/gpu/device.hpp"
-#include "runtime/gpu/nccl_sums.hpp"
+#include "runtime/gpu/device/device.hpp"
+#include "runtime/gpu/nccl/nccl_sums.hpp"
 
 #include <doctest/doctest.h>
 

@@ -2,8 +2,8 @@
 // of these numbers; a model with them stays near to transformers. Method: e4m3 by its definition,
 // packing against its own bounds, the kernels' bodies with one lane and with threads against sums
 // in double; the families on the plain device, row by row (the kernel) and at once (unpacked).
-#include "runtime/gpu/product_bodies.hpp"
-#include "runtime/gpu/stage_products.hpp"
+#include "runtime/gpu/bodies/product_bodies.hpp"
+#include "runtime/gpu/stage/stage_products.hpp"
 #include "runtime/plugin/plugin_engine.hpp"
 #include "tests/support/family_golden.hpp"
 #include "tests/unit/cpu/isas.hpp"

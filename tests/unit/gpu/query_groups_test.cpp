@@ -1,7 +1,7 @@
 // Goal: the tables that libraries' attention gets say the same as what our kernels get. Method:
 // tables written out here; then random steps, attended to by a walk over the tables and by the
 // kernel's body, in groups and in all rows at once.
-#include "runtime/gpu/query_groups.hpp"
+#include "runtime/gpu/device/query_groups.hpp"
 #include "tests/support/plain_attention.hpp"
 #include "tests/unit/cpu/isas.hpp"
 #include "tests/unit/gpu/random_step.hpp"

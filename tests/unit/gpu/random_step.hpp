@@ -2,7 +2,7 @@
 // blocks of any order, of which some are shared.
 #pragma once
 
-#include "runtime/gpu/query_groups.hpp"
+#include "runtime/gpu/device/query_groups.hpp"
 
 #include <algorithm>
 #include <numeric>

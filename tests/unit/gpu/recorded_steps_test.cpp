@@ -1,7 +1,7 @@
 // Goal: steps of one row a sequence are recorded once for each size, and what they give stays the
 // same. Method: the book of sizes on a device that counts; the stage on the plain device, which
 // keeps its calls, beside one that cannot record and one that fails to.
-#include "runtime/gpu/recorded_steps.hpp"
+#include "runtime/gpu/stage/recorded_steps.hpp"
 #include "runtime/plugin/plugin_engine.hpp"
 #include "tests/support/family_golden.hpp"
 #include "tests/unit/cpu/sequences.hpp"

@@ -1,7 +1,7 @@
 // Goal: what does not go together is refused with both versions, and what does is not. Method:
 // numbers as a driver, torch and NCCL give them.
-#include "runtime/gpu/device.hpp"
-#include "runtime/gpu/requirements.hpp"
+#include "runtime/gpu/device/device.hpp"
+#include "runtime/gpu/device/requirements.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // Memory in which rows leave a stage: reused, bounded, and never given twice.
-#include "runtime/gpu/row_slabs.hpp"
+#include "runtime/gpu/stage/row_slabs.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // Goal: 16-bit numbers are those of runtime/model. Method: every pattern of 16 bits widened; floats
 // on, beside and between all borders of rounding narrowed.
-#include "runtime/gpu/scalar.hpp"
+#include "runtime/gpu/device/scalar.hpp"
 #include "runtime/model/tensor.hpp"
 
 #include <doctest/doctest.h>

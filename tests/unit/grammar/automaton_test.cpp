@@ -1,7 +1,7 @@
 // Grammars put together by hand: what matches, what is refused, and that a state is a function of
 // the text.
-#include "runtime/grammar/automaton.hpp"
-#include "runtime/grammar/grammar_builder.hpp"
+#include "runtime/grammar/automata/automaton.hpp"
+#include "runtime/grammar/automata/grammar_builder.hpp"
 #include "tests/unit/grammar/grammar_walk.hpp"
 
 using namespace baton;

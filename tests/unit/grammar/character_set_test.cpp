@@ -1,5 +1,5 @@
 // Sets of characters, and their UTF-8 against an encoder for every character there is.
-#include "runtime/grammar/character_set.hpp"
+#include "runtime/grammar/automata/character_set.hpp"
 
 #include <doctest/doctest.h>
 

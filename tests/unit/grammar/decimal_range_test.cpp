@@ -1,6 +1,6 @@
 // Ranges of numbers against comparisons.
-#include "runtime/grammar/automaton.hpp"
-#include "runtime/grammar/decimal_range.hpp"
+#include "runtime/grammar/automata/automaton.hpp"
+#include "runtime/grammar/json_schema/decimal_range.hpp"
 #include "tests/unit/grammar/grammar_walk.hpp"
 
 #include <cstdlib>

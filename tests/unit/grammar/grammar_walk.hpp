@@ -1,7 +1,7 @@
 // What the tests of grammars share: whether a text matches, and texts that do.
 #pragma once
 
-#include "runtime/grammar/automaton.hpp"
+#include "runtime/grammar/automata/automaton.hpp"
 #include "runtime/grammar/compile.hpp"
 
 #include <doctest/doctest.h>

@@ -1,9 +1,9 @@
 // Vocabularies for the tests of masks.
 #pragma once
 
-#include "runtime/grammar/mask_maker.hpp"
+#include "runtime/grammar/automata/mask_maker.hpp"
 #include "runtime/model/gguf.hpp"
-#include "runtime/text/vocabulary_gguf.hpp"
+#include "runtime/text/vocabulary/vocabulary_gguf.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // Engines with a tiny model, as the conformance checks and the tests of the boundary want them.
 #pragma once
 
-#include "runtime/cpu/engine_cpu.hpp"
+#include "runtime/cpu/forward/engine_cpu.hpp"
 #include "runtime/engine/toy_engine.hpp"
 #include "runtime/plugin/plugin_engine.hpp"
 #include "tests/conformance/conformance.hpp"

@@ -1,5 +1,5 @@
 // Base64 against the vectors of RFC 4648, and texts that are none.
-#include "runtime/text/base64.hpp"
+#include "runtime/text/unicode/base64.hpp"
 
 #include <doctest/doctest.h>
 

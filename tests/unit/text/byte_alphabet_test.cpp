@@ -1,6 +1,6 @@
 // The map between bytes and GPT-2's characters.
-#include "runtime/text/byte_alphabet.hpp"
-#include "runtime/text/utf8.hpp"
+#include "runtime/text/unicode/byte_alphabet.hpp"
+#include "runtime/text/unicode/utf8.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // A character map that a file brings: what it says, and what a hostile one cannot do.
-#include "runtime/text/character_map.hpp"
+#include "runtime/text/unicode/character_map.hpp"
 #include "tests/unit/text/goldens.hpp"
 
 #include <doctest/doctest.h>

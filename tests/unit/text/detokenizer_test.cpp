@@ -1,5 +1,5 @@
 // Ids to text, one token at a time.
-#include "runtime/text/detokenizer.hpp"
+#include "runtime/text/stream/detokenizer.hpp"
 #include "tests/unit/text/goldens.hpp"
 
 #include <doctest/doctest.h>

@@ -1,7 +1,7 @@
 // Golden files of tests/data/text and the small vocabulary made from them.
 #pragma once
 
-#include "runtime/text/tokenizer.hpp"
+#include "runtime/text/tokenizer/tokenizer.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,5 +1,5 @@
 // The table of letters, and where words end by it.
-#include "runtime/text/letters.hpp"
+#include "runtime/text/unicode/letters.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // The merge loops, held against the plainest possible one.
-#include "runtime/text/merge_table.hpp"
+#include "runtime/text/bpe/merge_table.hpp"
 
 #include <doctest/doctest.h>
 

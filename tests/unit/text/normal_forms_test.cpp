@@ -1,8 +1,8 @@
 // Unicode's normal forms and lower case, held against Hugging Face's normalizers
 // (tests/data/text/make_tokenizer_json_goldens.py).
-#include "runtime/text/normal_forms.hpp"
-#include "runtime/text/sentencepiece_text.hpp"
-#include "runtime/text/text_steps.hpp"
+#include "runtime/text/bpe/sentencepiece_text.hpp"
+#include "runtime/text/pre_tokenizers/text_steps.hpp"
+#include "runtime/text/unicode/normal_forms.hpp"
 #include "tests/unit/text/goldens.hpp"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // The direct-mapped cache of pieces.
-#include "runtime/text/piece_cache.hpp"
+#include "runtime/text/bpe/piece_cache.hpp"
 
 #include <doctest/doctest.h>
 

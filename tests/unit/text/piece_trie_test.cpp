@@ -1,5 +1,5 @@
 // The prefix tree, held against a plain search.
-#include "runtime/text/piece_trie.hpp"
+#include "runtime/text/bpe/piece_trie.hpp"
 
 #include <doctest/doctest.h>
 

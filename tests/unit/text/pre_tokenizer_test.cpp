@@ -1,6 +1,6 @@
 // Pieces of each family of patterns, held against Hugging Face's tokenizers running the patterns of
 // the models' tokenizer.json files (tests/data/text/make_goldens.py).
-#include "runtime/text/pre_tokenizer.hpp"
+#include "runtime/text/pre_tokenizers/pre_tokenizer.hpp"
 #include "tests/unit/text/goldens.hpp"
 
 #include <doctest/doctest.h>

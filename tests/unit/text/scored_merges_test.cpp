@@ -1,6 +1,6 @@
 // Scored merges, held against the plainest loop: among all adjacent symbols whose texts together
 // are a token, merge those of the highest score, the leftmost of equals.
-#include "runtime/text/tokenizer.hpp"
+#include "runtime/text/tokenizer/tokenizer.hpp"
 #include "tests/unit/text/goldens.hpp"
 
 #include <doctest/doctest.h>

@@ -1,6 +1,6 @@
 // Ids of SentencePiece models to text, whole and in a stream, held against the package
 // sentencepiece.
-#include "runtime/text/stream_decoder.hpp"
+#include "runtime/text/stream/stream_decoder.hpp"
 #include "tests/unit/text/goldens.hpp"
 
 #include <doctest/doctest.h>

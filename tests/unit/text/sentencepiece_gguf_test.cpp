@@ -1,7 +1,7 @@
 // The GGUF keys of SentencePiece vocabularies.
 #include "runtime/model/gguf.hpp"
-#include "runtime/text/tokenizer.hpp"
-#include "runtime/text/vocabulary_gguf.hpp"
+#include "runtime/text/tokenizer/tokenizer.hpp"
+#include "runtime/text/vocabulary/vocabulary_gguf.hpp"
 #include "tests/support/gguf_writer.hpp"
 #include "tests/unit/text/goldens.hpp"
 

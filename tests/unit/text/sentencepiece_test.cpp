@@ -1,6 +1,6 @@
 // SentencePiece vocabularies: ids held against the package sentencepiece
 // (tests/data/text/make_sentencepiece_goldens.py).
-#include "runtime/text/tokenizer.hpp"
+#include "runtime/text/tokenizer/tokenizer.hpp"
 #include "tests/unit/text/goldens.hpp"
 
 #include <doctest/doctest.h>

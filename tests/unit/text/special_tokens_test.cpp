@@ -1,5 +1,5 @@
 // Leftmost, longest, and only where it is allowed.
-#include "runtime/text/special_tokens.hpp"
+#include "runtime/text/tokenizer/special_tokens.hpp"
 
 #include <doctest/doctest.h>
 

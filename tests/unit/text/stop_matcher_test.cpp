@@ -1,5 +1,5 @@
 // Stop strings in a text that arrives in parts.
-#include "runtime/text/stop_matcher.hpp"
+#include "runtime/text/stream/stop_matcher.hpp"
 
 #include <doctest/doctest.h>
 

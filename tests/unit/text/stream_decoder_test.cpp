@@ -1,5 +1,5 @@
 // Ids to chunks: text, tokens covered, stop strings.
-#include "runtime/text/stream_decoder.hpp"
+#include "runtime/text/stream/stream_decoder.hpp"
 #include "tests/unit/text/goldens.hpp"
 
 #include <doctest/doctest.h>

@@ -1,8 +1,8 @@
 // Vocabularies from tokenizer.json and the files beside it: ids held against Hugging Face's
 // `tokenizers` (tests/data/text/make_tokenizer_json_goldens.py), and refusals by name.
-#include "runtime/text/tokenizer.hpp"
-#include "runtime/text/vocabulary_checkpoint.hpp"
-#include "runtime/text/vocabulary_file.hpp"
+#include "runtime/text/bpe/vocabulary_checkpoint.hpp"
+#include "runtime/text/tokenizer/tokenizer.hpp"
+#include "runtime/text/tokenizer/vocabulary_file.hpp"
 #include "tests/support/checkpoint_writer.hpp"
 #include "tests/support/scratch_directory.hpp"
 #include "tests/unit/text/goldens.hpp"

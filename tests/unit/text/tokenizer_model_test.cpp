@@ -1,9 +1,9 @@
 // The default model's vocabulary, read from its file: ids held against Hugging Face's tokenizers.
 // Without the file under models/ (see ./up) these cases say so and end.
 #include "runtime/model/gguf.hpp"
-#include "runtime/text/detokenizer.hpp"
-#include "runtime/text/tokenizer.hpp"
-#include "runtime/text/vocabulary_gguf.hpp"
+#include "runtime/text/stream/detokenizer.hpp"
+#include "runtime/text/tokenizer/tokenizer.hpp"
+#include "runtime/text/vocabulary/vocabulary_gguf.hpp"
 #include "tests/unit/text/goldens.hpp"
 
 #include <doctest/doctest.h>

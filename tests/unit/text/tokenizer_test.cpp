@@ -1,5 +1,5 @@
 // The encoder over a small vocabulary with all bytes; ids held against Hugging Face's tokenizers.
-#include "runtime/text/tokenizer.hpp"
+#include "runtime/text/tokenizer/tokenizer.hpp"
 #include "tests/unit/text/goldens.hpp"
 
 #include <doctest/doctest.h>

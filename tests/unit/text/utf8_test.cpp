@@ -1,5 +1,5 @@
 // What is a character, what is not, and what may yet become one.
-#include "runtime/text/utf8.hpp"
+#include "runtime/text/unicode/utf8.hpp"
 
 #include <doctest/doctest.h>
 

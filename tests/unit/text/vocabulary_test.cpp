@@ -1,6 +1,6 @@
 // What a model file may not bring as a vocabulary.
-#include "runtime/text/tokenizer.hpp"
-#include "runtime/text/vocabulary.hpp"
+#include "runtime/text/tokenizer/tokenizer.hpp"
+#include "runtime/text/vocabulary/vocabulary.hpp"
 #include "tests/unit/text/goldens.hpp"
 
 #include <doctest/doctest.h>

@@ -1,8 +1,8 @@
 // Goal: FlashInfer's attention, wrapped, gives what our own kernel gives. Method: both on random
 // steps on cuda:0, over KV blocks whose unused positions are no numbers; single rows also as a
 // recorded step is planned, captured and replayed for another step.
-#include "runtime/gpu/flashinfer.hpp"
-#include "runtime/gpu/scalar.hpp"
+#include "runtime/gpu/device/scalar.hpp"
+#include "runtime/gpu/kernels/flashinfer.hpp"
 #include "tests/unit/cpu/isas.hpp"
 #include "tests/unit/gpu/random_step.hpp"
 

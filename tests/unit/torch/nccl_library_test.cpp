@@ -1,7 +1,7 @@
 // Goal: NCCL as it is installed answers through the seam. Method: the calls that need no GPU; where
 // there is none, a communicator is refused with NCCL's words, and nothing crashes or waits.
-#include "runtime/gpu/device.hpp"
-#include "runtime/gpu/nccl_library.hpp"
+#include "runtime/gpu/device/device.hpp"
+#include "runtime/gpu/nccl/nccl_library.hpp"
 #include "tests/support/deadline_scale.hpp"
 
 #include <cuda_runtime_api.h>

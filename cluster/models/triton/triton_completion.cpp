@@ -1,0 +1,183 @@
+#include "cluster/models/triton/triton_completion.hpp"
+
+#include "cluster/formats/pbtxt.hpp"
+#include "cluster/formats/pbtxt_fields.hpp"
+#include "cluster/models/triton/onnx_file.hpp"
+#include "cluster/models/triton/saved_model_file.hpp"
+#include "cluster/models/triton/triton_directory.hpp"
+#include "gateway/base/datatype.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+namespace baton::cluster {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct model_file {
+  std::string_view name;
+  std::string_view backend;
+  std::string_view platform{}; // of a backend that has several
+  bool is_directory = false;
+};
+constexpr std::array files{
+    model_file{"model.savedmodel", "tensorflow", "tensorflow_savedmodel", true},
+    model_file{"model.graphdef", "tensorflow", "tensorflow_graphdef"},
+    model_file{"model.onnx", "onnxruntime"}, model_file{"model.py", "python"},
+    model_file{"model.pt", "pytorch"}};
+
+// `backend`: restricts the search unless it is empty. Null: no file matches.
+const model_file* kind_of(const fs::path& version, const std::string& named,
+                          std::string_view backend = {}) {
+  for (const auto& f : files) {
+    std::error_code ec;
+    const auto file = named.empty() ? std::string(f.name) : named;
+    if ((backend.empty() || backend == f.backend) &&
+        fs::path(file).extension() == fs::path(f.name).extension() &&
+        fs::exists(version / file, ec) && fs::is_directory(version / file, ec) == f.is_directory)
+      return &f;
+  }
+  return nullptr;
+}
+
+std::string text_of(std::string_view text) {
+  std::string out = "\"";
+  for (const auto c : text) {
+    if (c == '"' || c == '\\')
+      out += '\\';
+    out += c;
+  }
+  return out + '"';
+}
+
+std::string lines_of(std::string_view kind, const std::vector<gateway::worker_tensor>& tensors,
+                     bool is_batched) {
+  std::string out;
+  for (const auto& t : tensors) {
+    auto dims = t.shape;
+    if (is_batched)
+      dims.erase(dims.begin());
+    out += fmt::format("{} {{ name: {} data_type: {} dims: [{}] }}\n", kind, text_of(t.name),
+                       gateway::config_type_of(t.datatype), fmt::join(dims, ", "));
+  }
+  return out;
+}
+
+// The first tensor whose first dimension is fixed. Null: the model takes batches of any size.
+const gateway::worker_tensor* without_batch(const model_signature& of) {
+  for (const auto* all : {&of.inputs, &of.outputs})
+    for (const auto& t : *all)
+      if (t.shape.empty() || t.shape.front() != -1)
+        return &t;
+  return nullptr;
+}
+
+// The text of one of `parameters`; empty: absent.
+std::string parameter_of(pbtxt_fields& config, std::string_view key) {
+  std::string out;
+  for (auto& entry : config.messages("parameters")) {
+    auto value = entry.message("value");
+    if (entry.text("key") == key)
+      out = value.text("string_value");
+  }
+  return out;
+}
+
+result<model_signature> signature_of_saved_model(pbtxt_fields& config, const fs::path& directory) {
+  saved_model_choice choice;
+  if (const auto tag = parameter_of(config, "TF_GRAPH_TAG"); !tag.empty())
+    choice.tag = tag;
+  choice.signature = parameter_of(config, "TF_SIGNATURE_DEF");
+  return read_saved_model(directory, choice);
+}
+
+// `read_signature` reads the model's file, which is `otherwise` unless the configuration names one.
+template <class Read>
+result<void> complete_tensors(triton_model& model, pbtxt_fields& config, const fs::path& version,
+                              std::string_view otherwise, Read read_signature) {
+  const auto* output = config.find("output");
+  const bool has_input = config.find("input") || config.find("batch_input");
+  if (has_input && output)
+    return {};
+  const auto file = config.text("default_model_filename");
+  auto batch = config.integer("max_batch_size", 0, std::numeric_limits<std::int32_t>::max());
+  if (config.wrong())
+    return *config.wrong();
+  const auto read = read_signature(version / (file.empty() ? std::string(otherwise) : file));
+  if (!read)
+    return read.error();
+  const auto* fixed = without_batch(*read);
+  if (fixed && batch > 0)
+    return fail(errc::bad_config,
+                "config.pbtxt says max_batch_size {}, but '{}' of the model has no first dimension "
+                "of variable size",
+                batch, fixed->name);
+  if (!fixed && !config.find("max_batch_size")) {
+    batch = model.completed_batch = completed_batch_size;
+    model.config += fmt::format("max_batch_size: {}\n", batch);
+  }
+  if (batch > 1 && !config.find("dynamic_batching") && !config.find("sequence_batching"))
+    model.config += "dynamic_batching { }\n";
+  if (!has_input)
+    model.config += lines_of("input", read->inputs, batch > 0);
+  if (!output)
+    model.config += lines_of("output", read->outputs, batch > 0);
+  return {};
+}
+
+} // namespace
+
+bool is_completable(const fs::path& directory) {
+  std::error_code ec;
+  for (fs::directory_iterator it(directory, ec), end; !ec && it != end; it.increment(ec))
+    if (is_triton_version(it->path().filename().string()) && kind_of(it->path(), {}) != nullptr)
+      return true;
+  return false;
+}
+
+result<void> complete(triton_model& model, const fs::path& directory) {
+  const bool is_missing = model.config.empty();
+  const auto parsed = parse_pbtxt(model.config);
+  if (!parsed)
+    return {}; // the translation reports the error
+  pbtxt_fields config(*parsed, model.directory);
+  auto backend = config.text("backend");
+  auto platform = config.text("platform");
+  const auto file = config.text("default_model_filename");
+  if (config.wrong())
+    return {};
+  if (!model.config.empty() && !model.config.ends_with('\n'))
+    model.config += '\n';
+  const bool has_kind = !platform.empty() || (!backend.empty() && backend != "tensorflow");
+  if (const auto* kind = has_kind ? nullptr : kind_of(directory, file, backend)) {
+    if (is_missing && (kind->backend == "pytorch" || kind->platform == "tensorflow_graphdef"))
+      return fail(errc::bad_config,
+                  "it has no config.pbtxt, and none can be made of a {} file, which does not name "
+                  "its inputs and outputs: write one",
+                  kind->backend == "pytorch" ? "TorchScript" : "GraphDef");
+    if (backend.empty())
+      model.config += fmt::format("backend: \"{}\"\n", kind->backend);
+    if (!kind->platform.empty())
+      model.config += fmt::format("platform: \"{}\"\n", kind->platform);
+    backend = kind->backend;
+    platform = kind->platform;
+  } else if (is_missing) {
+    return fail(errc::bad_config, "it has no config.pbtxt, and no model.onnx, model.savedmodel or "
+                                  "model.py of which one could be made");
+  }
+  if (platform == "tensorflow_savedmodel")
+    return complete_tensors(model, config, directory, "model.savedmodel", [&](const fs::path& at) {
+      return signature_of_saved_model(config, at);
+    });
+  if (backend == "onnxruntime" || (backend.empty() && platform == "onnxruntime_onnx"))
+    return complete_tensors(model, config, directory, "model.onnx",
+                            [](const fs::path& at) { return read_onnx_signature(at); });
+  return {};
+}
+
+} // namespace baton::cluster

@@ -1,0 +1,328 @@
+// The parts of a step, in the order of forward.hpp. Attention and KV are in forward_attention.cpp.
+#include "runtime/cpu/forward/forward.hpp"
+
+#include "runtime/engine/prompt_scores.hpp"
+
+#include <cstring>
+
+namespace baton::cpu {
+namespace {
+
+// Rows per rank; below, duplicate work costs less than another synchronisation.
+constexpr std::size_t divided_rows_min = 8;
+
+} // namespace
+
+forward::forward(const forward_parts& parts, std::uint32_t max_model_len) : p_(parts) {
+  const std::size_t chunks = max_model_len / kv_block_positions + 1;
+  pages_.resize(p_.team.size());
+  for (auto& pages : pages_)
+    pages.resize(chunks);
+  for (std::uint32_t h = 0; h < p_.model.kv_head_count; ++h) {
+    query_heads_max_ = std::max(query_heads_max_, p_.heads.of(h).count);
+    has_whole_blocks_ = has_whole_blocks_ && columns_of(h).end % block_columns == 0;
+  }
+}
+
+result<void> forward::run(const micro_batch& batch, std::span<const float> activations) {
+  plan(batch);
+  p_.team.run([&](unsigned member) { run_member(member, batch, activations); });
+  if (failure_)
+    return *failure_;
+  return p_.range.has_head && p_.group != nullptr ? gather_logits() : result<void>{};
+}
+
+void forward::plan(const micro_batch& batch) {
+  rows_.clear();
+  items_.clear();
+  sampling_rows_.clear();
+  failure_.reset();
+  for (const slice& s : batch.slices) {
+    plan_attention(s, static_cast<std::uint32_t>(rows_.size()));
+    for (std::uint32_t i = 0; i < s.rows; ++i)
+      rows_.push_back({&s, s.position + i});
+    for (std::size_t left = s.draws(); left > 0; --left)
+      sampling_rows_.push_back(rows_.size() - left);
+    p_.ropes.extend_to(s.position + s.rows - 1);
+  }
+  for (const auto& scored : baton::engine::scored_rows(batch))
+    sampling_rows_.push_back(scored.row);
+  appends_within_ = items_.size() == batch.slices.size();
+  plan_parts();
+}
+
+void forward::plan_parts() {
+  const std::size_t rows = rows_.size();
+  const bool is_divided = p_.group != nullptr && p_.group->in_parts() != nullptr &&
+                          rows >= divided_rows_min * p_.group->width();
+  const std::size_t parts = is_divided ? p_.group->width() : 1;
+  row_borders_.clear();
+  for (std::size_t part = 0; part <= parts; ++part)
+    row_borders_.push_back(rows * part / parts);
+}
+
+forward::share forward::share_of(std::size_t count, unsigned member) const noexcept {
+  return {count * member / p_.team.size(), count * (member + 1) / p_.team.size()};
+}
+
+// This member's share of the rows that this rank finishes.
+forward::share forward::share_of_finished(unsigned member) const noexcept {
+  const std::size_t part = is_divided() ? p_.group->rank() : 0;
+  const share own = share_of(row_borders_[part + 1] - row_borders_[part], member);
+  return {row_borders_[part] + own.begin, row_borders_[part] + own.end};
+}
+
+// Member 0 executes the call between two barriers. All members see its failure.
+template <class Call>
+void forward::synchronise(unsigned member, Call call) {
+  p_.team.barrier();
+  if (member == 0)
+    if (auto ok = call(); !ok)
+      failure_ = ok.error();
+  p_.team.barrier();
+}
+
+void forward::run_member(unsigned member, const micro_batch& batch,
+                         std::span<const float> activations) {
+  embed(share_of_finished(member), batch, activations);
+  for (std::uint32_t layer = 0; layer < p_.range.count && !failure_; ++layer)
+    run_layer(member, layer);
+  if (is_divided() && !failure_) // head, pooling and the next stage need all rows
+    synchronise(member, [&] { return all_gather_parts(p_.memory.hidden); });
+  if (!p_.range.has_head || failure_)
+    return;
+  p_.team.barrier();
+  head(member);
+}
+
+void forward::run_layer(unsigned member, std::uint32_t index) {
+  const layer_weights& layer = p_.weights.layers[index];
+  const step_memory& m = p_.memory;
+  const std::size_t rows = rows_.size();
+  const share own = share_of(rows, member);
+  const auto forms_for = [](const packed_matrix& a, const packed_matrix& b,
+                            const packed_matrix& c) {
+    return forms{a.is_float() || b.is_float() || c.is_float(),
+                 !a.is_float() || !b.is_float() || !c.is_float()};
+  };
+  const ffn_weights& ffn = layer.experts.empty() ? layer.ffn : layer.experts.front();
+  // Norms read rows that this member embedded itself, or wait for the previous layer.
+  if (index > 0)
+    p_.team.barrier();
+  normalise(member, layer.attention_norm, forms_for(layer.query, layer.key, layer.value));
+  if (failure_)
+    return;
+  project(member, layer);
+  p_.team.barrier();
+  if (!appends_within_) {
+    append(own, index, {0, p_.model.kv_head_count});
+    p_.team.barrier();
+  }
+  attend(member, index);
+  p_.team.barrier();
+  if (!layer.attention_out.is_float() && !quantises_within(layer)) {
+    quantise_attended(own, 0, p_.model.q_size());
+    p_.team.barrier();
+  }
+  add_to_residual(member, layer.attention_out, m.attended, layer.post_attention_norm);
+  if (failure_)
+    return;
+  p_.team.barrier();
+  const packed_matrix& router = layer.experts.empty() ? ffn.up : layer.router;
+  normalise(member, layer.ffn_norm, forms_for(ffn.gate, ffn.up, router));
+  if (failure_)
+    return;
+  if (!layer.experts.empty())
+    return run_experts(member, layer);
+  gate_and_up(member, ffn, m.normed, rows, share_of(ffn.gate.panel_count(), member), m.gated);
+  p_.team.barrier();
+  add_to_residual(member, ffn.down, m.gated, layer.post_ffn_norm);
+}
+
+// hidden += matrix * input, normalised first if the model family does so. Norms need whole rows and
+// a group needs a sum, so the product is stored in `normed`, which is free at this point.
+void forward::add_to_residual(unsigned member, const packed_matrix& matrix, const input_rows& input,
+                              const float* gain) {
+  const step_memory& m = p_.memory;
+  const share panels = share_of(matrix.panel_count(), member);
+  const bool adds = gain == nullptr && p_.group == nullptr;
+  const float_rows& out = adds ? m.hidden : m.normed.values;
+  multiply(member, matrix, input, rows_.size(), panels, out.from_column(panels.begin * panel_rows),
+           adds);
+  if (!adds)
+    add_normed(member, gain);
+}
+
+// hidden += normed, summed over the ranks and normalised if there is a gain.
+void forward::add_normed(unsigned member, const float* gain) {
+  const step_memory& m = p_.memory;
+  if (p_.group == nullptr)
+    p_.team.barrier();
+  else
+    synchronise(member, [&] { return reduce_over_ranks(); });
+  if (failure_)
+    return;
+  const share own = share_of_finished(member);
+  for (std::size_t r = own.begin; r < own.end; ++r) {
+    float* added = m.normed.values.row(r);
+    if (gain != nullptr)
+      p_.table.rms_norm(added, gain, p_.model.hidden_size, p_.model.rms_epsilon, added);
+    p_.table.add(m.hidden.row(r), added, p_.model.hidden_size);
+  }
+}
+
+// Sums `normed` over the ranks: all rows, or only those that this rank finishes.
+result<void> forward::reduce_over_ranks() const {
+  const float_rows& rows = p_.memory.normed.values;
+  const std::span<float> values(rows.data, rows_.size() * rows.stride);
+  if (!is_divided())
+    return p_.group->all_reduce(values);
+  return p_.group->in_parts()->reduce_scatter(values, borders_in(rows.stride));
+}
+
+// Sends the rows that each rank has finished to all ranks.
+result<void> forward::all_gather_parts(std::byte* rows, std::size_t row_bytes) const {
+  return p_.group->in_parts()->all_gather({rows, rows_.size() * row_bytes}, borders_in(row_bytes));
+}
+
+result<void> forward::all_gather_parts(const float_rows& rows) const {
+  return all_gather_parts(reinterpret_cast<std::byte*>(rows.data), rows.stride * sizeof(float));
+}
+
+// The borders between the ranks' rows, in units of which a row has `row_units`.
+std::vector<std::size_t> forward::borders_in(std::size_t row_units) const {
+  std::vector<std::size_t> borders(row_borders_);
+  for (auto& border : borders)
+    border *= row_units;
+  return borders;
+}
+
+void forward::embed(share rows, const micro_batch& batch, std::span<const float> activations) {
+  const std::size_t width = p_.model.hidden_size;
+  for (std::size_t r = rows.begin; r < rows.end; ++r) {
+    float* hidden = p_.memory.hidden.row(r);
+    if (!p_.range.has_embedding) {
+      std::memcpy(hidden, activations.data() + r * width, width * sizeof(float));
+      continue;
+    }
+    unpack_row(p_.weights.embedding, static_cast<std::size_t>(batch.tokens[r]), hidden);
+    if (p_.model.embedding_scale != 1.0F)
+      p_.table.scale(hidden, width, p_.model.embedding_scale);
+  }
+}
+
+// Normalises the rows that this rank finishes; afterwards all rows are available.
+void forward::normalise(unsigned member, const float* gain, forms needed) {
+  const input_rows& to = p_.memory.normed;
+  const std::size_t width = p_.model.hidden_size;
+  const share own = share_of_finished(member);
+  for (std::size_t r = own.begin; r < own.end; ++r) {
+    p_.table.rms_norm(p_.memory.hidden.row(r), gain, width, p_.model.rms_epsilon, to.values.row(r));
+    if (needed.records)
+      p_.table.quantise[static_cast<std::size_t>(p_.width)](to.values.row(r), width / block_columns,
+                                                            to.record_row(r));
+  }
+  if (!is_divided())
+    return p_.team.barrier();
+  synchronise(member, [&]() -> result<void> {
+    if (needed.values)
+      if (auto ok = all_gather_parts(to.values); !ok)
+        return ok;
+    return needed.records ? all_gather_parts(to.records, to.record_stride) : result<void>{};
+  });
+}
+
+void forward::multiply(unsigned member, const packed_matrix& matrix, const input_rows& input,
+                       std::size_t rows, share panels, float_rows out, bool adds) const {
+  if (panels.begin == panels.end || rows == 0)
+    return;
+  matmul_args args;
+  args.panels = matrix.panel(panels.begin);
+  args.panel_count = panels.end - panels.begin;
+  args.blocks = matrix.blocks();
+  args.activations =
+      matrix.is_float() ? reinterpret_cast<const std::byte*>(input.values.data) : input.records;
+  args.activation_stride =
+      matrix.is_float() ? input.values.stride * sizeof(float) : input.record_stride;
+  args.rows = rows;
+  args.out = out.data;
+  args.out_stride = out.stride;
+  args.adds = adds;
+  args.scratch = p_.memory.per_thread[member].arranged;
+  p_.table.matmul[static_cast<std::size_t>(matrix.format)][static_cast<std::size_t>(p_.width)](
+      args);
+}
+
+void forward::project(unsigned member, const layer_weights& layer) {
+  const step_memory& m = p_.memory;
+  const auto one = [&](const packed_matrix& matrix, const float_rows& out) {
+    const share own = share_of(matrix.panel_count(), member);
+    multiply(member, matrix, m.normed, rows_.size(), own, out.from_column(own.begin * panel_rows),
+             /*adds=*/false);
+  };
+  one(layer.query, m.query);
+  one(layer.key, m.key);
+  one(layer.value, m.value);
+}
+
+// A panel of 32 outputs is one activation block, so act(gate) * up is quantised immediately.
+void forward::gate_and_up(unsigned member, const ffn_weights& ffn, const input_rows& input,
+                          std::size_t rows, share panels, const input_rows& out) {
+  const auto& scratch = p_.memory.per_thread[member];
+  const auto activate = p_.model.activation == model::activation_kind::silu
+                            ? p_.table.silu_multiply
+                            : p_.table.gelu_multiply;
+  in_pieces(rows, panels, [&](share some_rows, share some) {
+    const std::size_t count = some_rows.end - some_rows.begin, blocks = some.end - some.begin;
+    const input_rows from = input.from_row(some_rows.begin), to = out.from_row(some_rows.begin);
+    multiply(member, ffn.gate, from, count, some, scratch.gate, /*adds=*/false);
+    multiply(member, ffn.up, from, count, some, scratch.up, /*adds=*/false);
+    for (std::size_t r = 0; r < count; ++r) {
+      if (ffn.down.is_float()) {
+        activate(scratch.gate.row(r), scratch.up.row(r), blocks * panel_rows,
+                 to.values.row(r) + some.begin * panel_rows);
+        continue;
+      }
+      activate(scratch.gate.row(r), scratch.up.row(r), blocks * panel_rows, scratch.up.row(r));
+      p_.table.quantise[static_cast<std::size_t>(p_.width)](
+          scratch.up.row(r), blocks,
+          to.record_row(r) + some.begin * activation_block_bytes(p_.width));
+    }
+  });
+}
+
+result<void> forward::gather_logits() {
+  const auto& counts = p_.logits_of_ranks;
+  const std::size_t all = p_.group->rank() == 0 ? p_.model.vocab_size : 0;
+  for (std::size_t i = 0; i < sampling_rows_.size(); ++i) {
+    float* logits = p_.memory.logits.row(i);
+    if (auto ok = p_.group->gather({logits, counts[p_.group->rank()]}, {logits, all}, counts); !ok)
+      return ok;
+  }
+  return {};
+}
+
+void forward::head(unsigned member) {
+  const step_memory& m = p_.memory;
+  const packed_matrix& head = p_.weights.head;
+  const share own = share_of(sampling_rows_.size(), member);
+  for (std::size_t i = own.begin; i < own.end; ++i) {
+    const float* hidden = m.hidden.row(sampling_rows_[i]);
+    p_.table.rms_norm(hidden, p_.weights.output_norm, p_.model.hidden_size, p_.model.rms_epsilon,
+                      m.normed.values.row(i));
+    if (!head.is_float())
+      p_.table.quantise[static_cast<std::size_t>(p_.width)](m.normed.values.row(i), head.blocks(),
+                                                            m.normed.record_row(i));
+  }
+  p_.team.barrier();
+  const share panels = share_of(head.panel_count(), member);
+  multiply(member, head, m.normed, sampling_rows_.size(), panels,
+           m.logits.from_column(panels.begin * panel_rows), /*adds=*/false);
+  if (!p_.model.final_soft_cap)
+    return;
+  for (std::size_t i = 0; i < sampling_rows_.size(); ++i)
+    p_.table.soft_cap(m.logits.row(i) + panels.begin * panel_rows,
+                      (panels.end - panels.begin) * panel_rows, *p_.model.final_soft_cap);
+}
+
+} // namespace baton::cpu

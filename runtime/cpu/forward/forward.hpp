@@ -1,0 +1,148 @@
+// One step of a stage: from token ids or activation rows, through the layers, to activation rows or
+// logits. Every member of the team runs the same parts in the same order, with a barrier after
+// each. A part is divided by rows, by panels of outputs or by heads, never within a sum.
+//
+//   embed → { norm → q k v → rotate, append to KV → attend → out → norm → gate up → down }
+//         → norm of the rows that sample → head
+//
+// In a mixture the last two parts are: router scores → choice → rows by expert → gate up → down.
+// Features of a family (biases, norms of heads or before the residual, windows, soft caps) run
+// inside these parts, as the description or the layer's weights specify.
+//
+// A rank of a group does the same with its heads and its rows of the ffn and of the head. Its
+// contribution to the residual is a partial sum: the ranks all-reduce after out and down, and rank
+// 0 gathers the logits after the head. Everything else is local to a rank.
+#pragma once
+
+#include "runtime/collective/collective.hpp"
+#include "runtime/cpu/forward/rope_table.hpp"
+#include "runtime/cpu/forward/thread_team.hpp"
+#include "runtime/cpu/forward/weights.hpp"
+#include "runtime/cpu/kernels/kernels.hpp"
+#include "runtime/cpu/memory/kv_memory.hpp"
+#include "runtime/cpu/memory/step_memory.hpp"
+#include "schema/messages.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace baton::cpu {
+
+// The inputs of a forward pass; all of them outlive it.
+struct forward_parts {
+  const model::description& model; // as this rank computes it
+  model::head_map heads;
+  const model::layer_range& range;
+  const stage_weights& weights;
+  const kernels& table;
+  activation_width width;
+  kv_memory& kv;
+  rope_tables& ropes;
+  step_memory& memory;
+  thread_team& team;
+  collective::collective* group = nullptr;         // null: the stage has one rank
+  const std::vector<std::size_t>& logits_of_ranks; // [rank], if there is a group
+};
+
+class forward {
+public:
+  explicit forward(const forward_parts& parts, std::uint32_t max_model_len);
+
+  // Runs the batch. Results are in memory.hidden, or in rank 0's memory.logits (a row per draw, in
+  // order). Requires: the batch is valid for this stage. Errors: those of the group's calls.
+  result<void> run(const micro_batch& batch, std::span<const float> activations);
+
+private:
+  struct row {
+    const slice* owner = nullptr;
+    std::uint32_t position = 0;
+  };
+  // Consecutive rows of a slice whose positions lie in one chunk.
+  struct attention_item {
+    std::uint32_t first_row = 0;
+    std::uint32_t rows = 0;
+  };
+  struct share {
+    std::size_t begin = 0, end = 0;
+  };
+
+  void plan(const micro_batch& batch);
+  void plan_parts();
+  bool is_divided() const noexcept { return row_borders_.size() > 2; }
+  void plan_attention(const slice& s, std::uint32_t first_row);
+  void run_member(unsigned member, const micro_batch& batch, std::span<const float> activations);
+  void run_layer(unsigned member, std::uint32_t layer);
+
+  void embed(share rows, const micro_batch& batch, std::span<const float> activations);
+  struct forms { // of rows that products read
+    bool values = false, records = false;
+  };
+  void normalise(unsigned member, const float* gain, forms needed);
+  void project(unsigned member, const layer_weights& layer);
+  void append(share rows, std::uint32_t layer, share kv_heads);
+  void finish_heads(float* heads, std::size_t count, const float* gain, const rope_table* rope,
+                    std::uint32_t position) const;
+  void attend(unsigned member, std::uint32_t layer);
+  void attend_item(unsigned member, std::uint32_t layer, const attention_item& item,
+                   std::uint32_t kv_head, const std::byte* next_page);
+  const std::byte* first_page(std::uint32_t layer, const attention_item& item,
+                              std::uint32_t kv_head) const;
+  void prefetch_append_lines(std::uint32_t layer, const attention_item& item,
+                             std::uint32_t kv_head) const;
+  std::uint32_t window_of(std::uint32_t layer) const noexcept;
+  bool quantises_within(const layer_weights& layer) const noexcept;
+  share columns_of(std::uint32_t kv_head) const noexcept;
+  void quantise_attended(share rows, std::size_t from, std::size_t width);
+  void add_to_residual(unsigned member, const packed_matrix& matrix, const input_rows& input,
+                       const float* gain);
+  void add_normed(unsigned member, const float* gain);
+  result<void> reduce_over_ranks() const;
+  result<void> all_gather_parts(std::byte* rows, std::size_t row_bytes) const;
+  result<void> all_gather_parts(const float_rows& rows) const;
+  std::vector<std::size_t> borders_in(std::size_t row_units) const;
+  template <class Call>
+  void synchronise(unsigned member, Call call);
+  result<void> gather_logits();
+  void gate_and_up(unsigned member, const ffn_weights& ffn, const input_rows& input,
+                   std::size_t rows, share panels, const input_rows& out);
+  void run_experts(unsigned member, const layer_weights& layer);
+  void choose(share rows);
+  void gather(unsigned member, bool needs_values, bool needs_records);
+  void gate_and_up_of_experts(unsigned member, const layer_weights& layer);
+  void add_experts_to_residual(unsigned member, const layer_weights& layer);
+  void head(unsigned member);
+
+  // Calls `work` with pieces whose products fit the cache and that are large enough to amortise the
+  // preparation of their rows.
+  template <class Work>
+  static void in_pieces(std::size_t rows, share panels, Work work) {
+    for (std::size_t panel = panels.begin; panel < panels.end; panel += panels_together)
+      for (std::size_t first = 0; first < rows; first += rows_together)
+        work(share{first, std::min(first + rows_together, rows)},
+             share{panel, std::min(panel + panels_together, panels.end)});
+  }
+  share share_of(std::size_t count, unsigned member) const noexcept;
+  share share_of_finished(unsigned member) const noexcept;
+  // Writes the outputs of `panels` from column 0 of `out` on.
+  void multiply(unsigned member, const packed_matrix& matrix, const input_rows& input,
+                std::size_t rows, share panels, float_rows out, bool adds) const;
+
+  forward_parts p_;
+  std::vector<row> rows_;
+  std::vector<attention_item> items_;
+  // Every slice is one item, as in decoding. No other item then reads the keys and values that it
+  // stores, so each member stores and attends without a barrier in between.
+  bool appends_within_ = false;
+  std::uint32_t query_heads_max_ = 1; // query heads per KV head
+  bool has_whole_blocks_ = true;      // each KV head's outputs end at a column block border
+  std::vector<std::size_t> sampling_rows_;
+  // Borders of the residual rows that each rank sums and normalises for all. A single part: every
+  // rank processes all rows.
+  std::vector<std::size_t> row_borders_;
+  std::optional<error> failure_; // of the group in this step; set by member 0 between two barriers
+  std::vector<std::vector<const std::byte*>> pages_; // [thread][chunk]
+};
+
+} // namespace baton::cpu

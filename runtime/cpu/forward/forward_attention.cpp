@@ -1,0 +1,167 @@
+// Attention: finishes and stores queries, keys and values, then every query attends to the
+// positions that are visible in its layer.
+#include "runtime/cpu/forward/forward.hpp"
+
+#include <algorithm>
+
+namespace baton::cpu {
+
+// Items have so many rows that all query heads of a kv head share one pass over its KV.
+void forward::plan_attention(const slice& s, std::uint32_t first_row) {
+  const auto rows_max =
+      std::max<std::uint32_t>(1, static_cast<std::uint32_t>(attend_queries_max) / query_heads_max_);
+  for (std::uint32_t i = 0; i < s.rows;) {
+    const std::uint32_t chunk_left = kv_block_positions - (s.position + i) % kv_block_positions;
+    const std::uint32_t count = std::min({rows_max, s.rows - i, chunk_left});
+    items_.push_back({first_row + i, count});
+    i += count;
+  }
+}
+
+// The columns of the queries of a KV head, and of their outputs.
+forward::share forward::columns_of(std::uint32_t kv_head) const noexcept {
+  const auto heads = p_.heads.of(kv_head);
+  const std::size_t size = p_.model.head_size;
+  return {heads.first * size, heads.end() * size};
+}
+
+void forward::append(share rows, std::uint32_t index, share kv_heads) {
+  const step_memory& m = p_.memory;
+  const auto& model = p_.model;
+  const layer_weights& layer = p_.weights.layers[index];
+  const rope_table* rope = p_.ropes.of(p_.range.first + index);
+  const std::size_t size = model.head_size, heads = kv_heads.end - kv_heads.begin;
+  const std::size_t key_at = kv_heads.begin * size;
+  const share query_columns{columns_of(static_cast<std::uint32_t>(kv_heads.begin)).begin,
+                            columns_of(static_cast<std::uint32_t>(kv_heads.end - 1)).end};
+  const std::size_t width = query_columns.end - query_columns.begin;
+  const auto append_kv = p_.table.append_kv[static_cast<std::size_t>(p_.kv.format())];
+  for (std::size_t r = rows.begin; r < rows.end; ++r) {
+    const std::uint32_t position = rows_[r].position;
+    float* query = m.query.row(r) + query_columns.begin;
+    float* key = m.key.row(r) + key_at;
+    if (layer.query_bias != nullptr) {
+      p_.table.add(query, layer.query_bias + query_columns.begin, width);
+      p_.table.add(key, layer.key_bias + key_at, heads * size);
+      p_.table.add(m.value.row(r) + key_at, layer.value_bias + key_at, heads * size);
+    }
+    finish_heads(query, width / size, layer.query_norm, rope, position);
+    finish_heads(key, heads, layer.key_norm, rope, position);
+    p_.table.scale(query, width, model.attention_scale);
+    const std::uint32_t block = rows_[r].owner->blocks[position / kv_block_positions];
+    const std::size_t at = position % kv_block_positions;
+    for (std::size_t h = kv_heads.begin; h < kv_heads.end; ++h) {
+      std::byte* page = p_.kv.page(block, index, static_cast<std::uint32_t>(h));
+      append_kv(m.key.row(r) + h * size, m.value.row(r) + h * size, size, page, at);
+    }
+  }
+}
+
+// Normalises and rotates heads, if the layer does so.
+void forward::finish_heads(float* heads, std::size_t count, const float* gain,
+                           const rope_table* rope, std::uint32_t position) const {
+  const auto& model = p_.model;
+  const std::size_t size = model.head_size;
+  const auto rotate =
+      model.rope.kind == model::rope_kind::normal ? p_.table.rope_pairs : p_.table.rope_halves;
+  for (float* head = heads; head != heads + count * size; head += size) {
+    if (gain != nullptr)
+      p_.table.rms_norm(head, gain, size, model.rms_epsilon, head);
+    if (rope != nullptr)
+      rotate(head, model.rope.dimension_count, rope->cosine(position), rope->sine(position));
+  }
+}
+
+void forward::attend(unsigned member, std::uint32_t layer) {
+  const std::uint32_t heads = p_.model.kv_head_count;
+  const std::size_t count = items_.size() * heads;
+  const auto head_of = [&](std::size_t i) { return static_cast<std::uint32_t>(i % heads); };
+  for (std::size_t i = member; i < count; i += p_.team.size()) {
+    const std::byte* next_page = nullptr;
+    if (const std::size_t next = i + p_.team.size(); next < count) {
+      next_page = first_page(layer, items_[next / heads], head_of(next));
+      if (appends_within_)
+        prefetch_append_lines(layer, items_[next / heads], head_of(next));
+    }
+    attend_item(member, layer, items_[i / heads], head_of(i), next_page);
+  }
+}
+
+const std::byte* forward::first_page(std::uint32_t layer, const attention_item& item,
+                                     std::uint32_t kv_head) const {
+  const auto& of = rows_[item.first_row];
+  const auto first = first_visible(of.position, window_of(layer));
+  return p_.kv.page(of.owner->blocks[first / kv_block_positions], layer, kv_head);
+}
+
+// The item's last key is written to one cache line per dimension.
+void forward::prefetch_append_lines(std::uint32_t layer, const attention_item& item,
+                                    std::uint32_t kv_head) const {
+  const auto& of = rows_[item.first_row + item.rows - 1];
+  const auto layout = layout_of(p_.kv.format());
+  const std::byte* first_line =
+      p_.kv.page(of.owner->blocks[of.position / kv_block_positions], layer, kv_head) +
+      of.position % kv_block_positions * layout.element_bytes;
+  for (std::uint32_t i = 0; i < p_.model.head_size; ++i)
+    __builtin_prefetch(first_line + i * kv_block_positions * layout.element_bytes, /*rw=*/1);
+}
+
+std::uint32_t forward::window_of(std::uint32_t layer) const noexcept {
+  return p_.model.has_window(p_.range.first + layer) ? *p_.model.sliding_window : 0;
+}
+
+void forward::attend_item(unsigned member, std::uint32_t layer, const attention_item& item,
+                          std::uint32_t kv_head, const std::byte* next_page) {
+  const step_memory& m = p_.memory;
+  const std::size_t size = p_.model.head_size;
+  const share columns = columns_of(kv_head);
+  const std::size_t query_heads = (columns.end - columns.begin) / size;
+  const std::uint32_t window = window_of(layer);
+  const float soft_cap = p_.model.attention_soft_cap.value_or(0.0F);
+  if (appends_within_)
+    append({item.first_row, item.first_row + item.rows}, layer, {kv_head, kv_head + 1U});
+  const std::uint32_t first = first_visible(rows_[item.first_row].position, window);
+  const std::uint32_t last = rows_[item.first_row + item.rows - 1].position;
+  auto& pages = pages_[member];
+  for (std::uint32_t chunk = first / kv_block_positions; chunk <= last / kv_block_positions;
+       ++chunk)
+    pages[chunk] = p_.kv.page(rows_[item.first_row].owner->blocks[chunk], layer, kv_head);
+  const auto attend_kv = p_.table.attend[static_cast<std::size_t>(p_.kv.format())];
+  // Rows are the outer loop, heads the inner: the kernel requires ascending positions.
+  const std::size_t count = item.rows * query_heads;
+  const std::size_t passes = (count + attend_queries_max - 1) / attend_queries_max;
+  for (std::size_t pass = 0, done = 0; pass < passes; ++pass) {
+    const std::size_t queries = count / passes + (pass < count % passes ? 1 : 0);
+    const float* query[attend_queries_max];
+    float* out[attend_queries_max];
+    std::uint32_t positions[attend_queries_max];
+    for (std::size_t i = 0; i < queries; ++i) {
+      const std::size_t r = item.first_row + (done + i) / query_heads;
+      const std::size_t offset = columns.begin + (done + i) % query_heads * size;
+      query[i] = m.query.row(r) + offset;
+      out[i] = m.attended.values.row(r) + offset;
+      positions[i] = rows_[r].position;
+    }
+    const auto* then = pass + 1 < passes ? pages[first / kv_block_positions] : next_page;
+    attend_kv({query, positions, queries, pages.data(), then, size, out, window, soft_cap});
+    done += queries;
+  }
+  if (quantises_within(p_.weights.layers[layer]))
+    quantise_attended({item.first_row, item.first_row + item.rows}, columns.begin,
+                      columns.end - columns.begin);
+}
+
+bool forward::quantises_within(const layer_weights& layer) const noexcept {
+  return !layer.attention_out.is_float() && has_whole_blocks_;
+}
+
+// Quantises columns [from, from + width) of the attention output for the next product.
+void forward::quantise_attended(share rows, std::size_t from, std::size_t width) {
+  const auto& attended = p_.memory.attended;
+  const std::size_t record_at = from / block_columns * activation_block_bytes(p_.width);
+  for (std::size_t r = rows.begin; r < rows.end; ++r)
+    p_.table.quantise[static_cast<std::size_t>(p_.width)](
+        attended.values.row(r) + from, width / block_columns, attended.record_row(r) + record_at);
+}
+
+} // namespace baton::cpu

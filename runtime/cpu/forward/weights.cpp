@@ -1,0 +1,293 @@
+// Assigns memory to every tensor, allocates it, then reads and packs in parallel.
+#include "runtime/cpu/forward/weights.hpp"
+
+#include "runtime/cpu/kernels/weight_block.hpp"
+#include "runtime/model/rope.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <optional>
+
+namespace baton::cpu {
+namespace {
+
+// Panels read and packed at a time: 0.1 to 1 MB of the file.
+constexpr std::size_t panels_per_read = 8;
+
+// Consecutive rows or columns of a tensor.
+struct extent {
+  std::uint64_t first = 0, count = 0;
+};
+
+extent shifted(std::uint64_t first, const extent& part) {
+  return {first + part.first, part.count};
+}
+
+// A part of a tensor and its destination: a matrix, or a vector of float32.
+struct placement {
+  const model::tensor_view* tensor = nullptr;
+  extent rows, columns;
+  std::byte* to = nullptr;
+  bool is_vector = false;
+};
+
+class weight_plan {
+public:
+  weight_plan(const model::model_file& file, layout_cursor cursor) : file_(file), cursor_(cursor) {}
+
+  // All rows and columns, or a part of them.
+  packed_matrix matrix(const std::string& name, std::optional<extent> part = {},
+                       std::optional<extent> part_of_columns = {}) {
+    const model::tensor_view* tensor = find(name);
+    if (tensor == nullptr)
+      return {};
+    const auto format = panel_format_of(tensor->type);
+    if (!format || tensor->columns() % block_columns != 0) {
+      failure_ = fail(errc::unsupported_model,
+                      "tensor '{}' ({}, rows of {}): the CPU engine needs {} and rows in multiples "
+                      "of {}",
+                      file_.original_name(name), model::tensor_type_traits(tensor->type).name,
+                      tensor->columns(), model::supported_tensor_types(), block_columns);
+      return {};
+    }
+    const extent rows = part.value_or(extent{0, tensor->rows()});
+    const extent columns = part_of_columns.value_or(extent{0, tensor->columns()});
+    const std::uint64_t block =
+        std::lcm(block_columns, model::tensor_type_traits(tensor->type).block_elements);
+    if (part_of_columns && (columns.first % block != 0 || columns.count % block != 0)) {
+      failure_ =
+          fail(errc::unsupported_model,
+               "tensor '{}' ({}): a slice of columns {} to {} does not align with its blocks of {}",
+               file_.original_name(name), model::tensor_type_traits(tensor->type).name,
+               columns.first, columns.first + columns.count, block);
+      return {};
+    }
+    packed_matrix m{*format, rows.count, columns.count, nullptr};
+    auto* to = cursor_.part<std::byte>(m.size_bytes());
+    m.panels = to;
+    placements_.push_back({tensor, rows, columns, to, false});
+    return m;
+  }
+
+  const float* vector(const std::string& name, std::optional<extent> part = {}) {
+    const model::tensor_view* tensor = find(name);
+    if (tensor == nullptr)
+      return nullptr;
+    const extent columns = part.value_or(extent{0, tensor->elements()});
+    auto* to = cursor_.part<float>(columns.count);
+    placements_.push_back({tensor, {}, columns, reinterpret_cast<std::byte*>(to), true});
+    return to;
+  }
+
+  const std::vector<placement>& placements() const noexcept { return placements_; }
+  const std::optional<error>& failure() const noexcept { return failure_; }
+  std::size_t size_bytes() const noexcept { return cursor_.used_bytes(); }
+
+private:
+  const model::tensor_view* find(const std::string& name) {
+    for (const auto& tensor : file_.tensors())
+      if (tensor.name == name)
+        return &tensor;
+    failure_ = fail(errc::bad_model_file, "tensor '{}' is not in {}", file_.original_name(name),
+                    file_.path().string());
+    return nullptr;
+  }
+
+  const model::model_file& file_;
+  layout_cursor cursor_;
+  std::vector<placement> placements_;
+  std::optional<error> failure_;
+};
+
+// The rows of a slice: of queries, of keys or values, and of an ffn's gate or up.
+struct layer_slice {
+  extent query, kv, ffn;
+
+  layer_slice(const model::description& model, const model::tensor_slice& slice)
+      : query(rows_of_heads(slice.heads, model.head_size)),
+        kv(rows_of_heads(slice.kv_heads, model.head_size)), ffn{slice.ffn.first, slice.ffn.count} {}
+
+  static extent rows_of_heads(const model::index_range& heads, std::uint64_t size) {
+    return {heads.first * size, heads.count * size};
+  }
+};
+
+// The matrices of each expert are contiguous, because a step reads only the used experts. Each is a
+// range of rows of a tensor that holds all experts.
+std::vector<ffn_weights> add_experts(weight_plan& plan, const model::description& model,
+                                     const extent& ffn, std::uint32_t layer) {
+  const auto name = [&](std::string_view role) { return model::layer_tensor_name(layer, role); };
+  std::vector<ffn_weights> experts(model.expert_count);
+  for (std::uint64_t e = 0; e < experts.size(); ++e) {
+    const extent own = shifted(e * model.expert_ffn_size, ffn);
+    experts[e].gate = plan.matrix(name("ffn_gate_exps.weight"), own);
+    experts[e].up = plan.matrix(name("ffn_up_exps.weight"), own);
+    experts[e].down = plan.matrix(name("ffn_down_exps.weight"),
+                                  extent{e * model.hidden_size, model.hidden_size}, ffn);
+  }
+  return experts;
+}
+
+layer_weights add_layer(weight_plan& plan, const model::description& model, const layer_slice& own,
+                        std::uint32_t index) {
+  const auto name = [&](std::string_view role) { return model::layer_tensor_name(index, role); };
+  const auto vector_if = [&](bool has, std::string_view role, std::optional<extent> part = {}) {
+    return has ? plan.vector(name(role), part) : nullptr;
+  };
+  layer_weights layer;
+  layer.attention_norm = plan.vector(name("attn_norm.weight"));
+  if (model.has_fused_projections) {
+    const std::string fused = name("attn_qkv.weight");
+    const std::uint64_t keys = model.q_size(), values = keys + model.kv_size();
+    layer.query = plan.matrix(fused, own.query);
+    layer.key = plan.matrix(fused, shifted(keys, own.kv));
+    layer.value = plan.matrix(fused, shifted(values, own.kv));
+  } else {
+    layer.query = plan.matrix(name("attn_q.weight"), own.query);
+    layer.key = plan.matrix(name("attn_k.weight"), own.kv);
+    layer.value = plan.matrix(name("attn_v.weight"), own.kv);
+  }
+  layer.query_bias = vector_if(model.has_attention_bias, "attn_q.bias", own.query);
+  layer.key_bias = vector_if(model.has_attention_bias, "attn_k.bias", own.kv);
+  layer.value_bias = vector_if(model.has_attention_bias, "attn_v.bias", own.kv);
+  layer.query_norm = vector_if(model.has_qk_norm, "attn_q_norm.weight");
+  layer.key_norm = vector_if(model.has_qk_norm, "attn_k_norm.weight");
+  layer.attention_out = plan.matrix(name("attn_output.weight"), {}, own.query);
+  layer.post_attention_norm = vector_if(model.has_post_norms, "post_attention_norm.weight");
+  layer.ffn_norm = plan.vector(name("ffn_norm.weight"));
+  if (model.expert_count > 0) {
+    layer.router = plan.matrix(name("ffn_gate_inp.weight"));
+    layer.experts = add_experts(plan, model, own.ffn, index);
+  } else {
+    if (model.has_fused_projections) {
+      layer.ffn.gate = plan.matrix(name("ffn_up.weight"), own.ffn);
+      layer.ffn.up = plan.matrix(name("ffn_up.weight"), shifted(model.ffn_size, own.ffn));
+    } else {
+      layer.ffn.gate = plan.matrix(name("ffn_gate.weight"), own.ffn);
+      layer.ffn.up = plan.matrix(name("ffn_up.weight"), own.ffn);
+    }
+    layer.ffn.down = plan.matrix(name("ffn_down.weight"), {}, own.ffn);
+  }
+  layer.post_ffn_norm = vector_if(model.has_post_norms, "post_ffw_norm.weight");
+  return layer;
+}
+
+// Rows of a matrix that start at a panel border.
+packed_matrix rows_of(const packed_matrix& matrix, const extent& rows) {
+  ENSURE(rows.first % panel_rows == 0, "a slice begins at row {}", rows.first);
+  packed_matrix part{matrix.format, rows.count, matrix.columns, matrix.panels};
+  if (matrix.panels != nullptr)
+    part.panels = matrix.panel(rows.first / panel_rows);
+  return part;
+}
+
+void add_weights(weight_plan& plan, const model::description& model,
+                 const model::layer_range& range, const model::tensor_slice& slice,
+                 stage_weights& out) {
+  const layer_slice own(model, slice);
+  const extent vocabulary{slice.vocabulary.first, slice.vocabulary.count};
+  const bool shares_embedding = range.has_embedding && range.has_head && model.has_tied_embeddings;
+  if (model.rope.has_factors)
+    out.rope_factors = {plan.vector("rope_freqs.weight"), model.rope.dimension_count / 2};
+  out.layers.clear();
+  for (std::uint32_t i = range.first; i < range.end(); ++i)
+    out.layers.push_back(add_layer(plan, model, own, i));
+  if (range.has_head)
+    out.output_norm = plan.vector("output_norm.weight");
+  if (range.has_head && !shares_embedding)
+    out.head =
+        plan.matrix(model.has_tied_embeddings ? "token_embd.weight" : "output.weight", vocabulary);
+  if (range.has_embedding)
+    out.embedding = plan.matrix("token_embd.weight");
+  if (shares_embedding)
+    out.head = rows_of(out.embedding, vocabulary);
+}
+
+result<void> read_vector(const model::model_file& file, const placement& target) {
+  const auto& tensor = *target.tensor;
+  std::vector<std::byte> raw(tensor.size_bytes());
+  if (auto ok = file.copy_rows(tensor.name, 0, tensor.rows(), raw); !ok)
+    return ok;
+  std::vector<float> all(tensor.elements());
+  model::dequantize_row(tensor.type, raw.data(), all.data(), all.size());
+  std::memcpy(target.to, all.data() + target.columns.first, target.columns.count * sizeof(float));
+  return {};
+}
+
+// Packs every size-th group of panels, starting at `member`.
+result<void> pack_share(const model::model_file& file, const placement& target, unsigned member,
+                        unsigned members) {
+  const auto& tensor = *target.tensor;
+  const std::uint64_t rows = target.rows.count, row_bytes = tensor.row_bytes();
+  const packed_matrix m{*panel_format_of(tensor.type), rows, target.columns.count, target.to};
+  const auto& traits = model::tensor_type_traits(tensor.type);
+  const std::uint64_t column_at =
+      target.columns.first / traits.block_elements * traits.block_bytes; // in a row of the file
+  std::vector<std::byte> raw;
+  for (std::size_t p = member * panels_per_read; p < m.panel_count();
+       p += members * panels_per_read) {
+    const std::uint64_t first = p * panel_rows;
+    const std::uint64_t count = std::min<std::uint64_t>(panels_per_read * panel_rows, rows - first);
+    raw.resize(count * row_bytes);
+    if (auto ok = file.copy_rows(tensor.name, target.rows.first + first, count, raw); !ok)
+      return ok;
+    for (std::uint64_t r = 0; r < count; r += panel_rows)
+      pack_panel(tensor.type, raw.data() + r * row_bytes + column_at,
+                 std::min<std::uint64_t>(panel_rows, count - r), row_bytes, m.columns,
+                 target.to + (p + r / panel_rows) * m.panel_bytes());
+  }
+  return {};
+}
+
+result<void> fill(const model::model_file& file, const std::vector<placement>& placements,
+                  thread_team& team) {
+  std::vector<result<void>> outcome(team.size());
+  team.run([&](unsigned member) {
+    for (std::size_t i = 0; i < placements.size() && outcome[member]; ++i) {
+      if (!placements[i].is_vector)
+        outcome[member] = pack_share(file, placements[i], member, team.size());
+      else if (i % team.size() == member)
+        outcome[member] = read_vector(file, placements[i]);
+    }
+  });
+  for (auto& each : outcome)
+    if (!each)
+      return each;
+  return {};
+}
+
+} // namespace
+
+result<std::uint64_t> packed_bytes(const model::model_file& file, const model::description& model,
+                                   const model::layer_range& range,
+                                   const model::tensor_slice& slice) {
+  stage_weights unused;
+  weight_plan measured(file, layout_cursor{});
+  add_weights(measured, model, range, slice, unused);
+  if (measured.failure())
+    return *measured.failure();
+  return measured.size_bytes();
+}
+
+result<stage_weights> load_weights(const model::model_file& file, const model::description& model,
+                                   const model::layer_range& range,
+                                   const model::tensor_slice& slice, thread_team& team) {
+  const auto size_bytes = packed_bytes(file, model, range, slice);
+  if (!size_bytes)
+    return size_bytes.error();
+  auto memory = large_memory::take(*size_bytes);
+  if (!memory)
+    return memory.error();
+  stage_weights weights;
+  weights.memory = *std::move(memory);
+  weight_plan plan(file, layout_cursor(weights.memory.data()));
+  add_weights(plan, model, range, slice, weights);
+  if (auto ok = fill(file, plan.placements(), team); !ok)
+    return ok.error();
+  if (auto ok = model::check_rope_factors(weights.rope_factors); !ok)
+    return ok.error();
+  return weights;
+}
+
+} // namespace baton::cpu

@@ -1,0 +1,57 @@
+// A stage's weights, or a rank's slice of them, read from a model file and packed for the kernels,
+// in the order in which a step reads them. Built once at load; constant afterwards.
+#pragma once
+
+#include "runtime/cpu/forward/thread_team.hpp"
+#include "runtime/cpu/kernels/panel.hpp"
+#include "runtime/cpu/memory/large_memory.hpp"
+#include "runtime/model/slice.hpp"
+
+#include <span>
+#include <vector>
+
+namespace baton::cpu {
+
+// down(act(gate x) * up x)
+struct ffn_weights {
+  packed_matrix gate, up; // [ffn, hidden]
+  packed_matrix down;     // [hidden, ffn]
+};
+
+struct layer_weights {
+  const float* attention_norm = nullptr; // [hidden]
+  packed_matrix query, key, value;       // [q_size or kv_size, hidden]
+  packed_matrix attention_out;           // [hidden, q_size]
+  const float* ffn_norm = nullptr;       // [hidden]
+  ffn_weights ffn;                       // of a dense layer; otherwise:
+  packed_matrix router;                  // [experts, hidden]
+  std::vector<ffn_weights> experts;
+  // Null if the family has none: per output, per dimension of a head, [hidden].
+  const float *query_bias = nullptr, *key_bias = nullptr, *value_bias = nullptr;
+  const float *query_norm = nullptr, *key_norm = nullptr;
+  const float *post_attention_norm = nullptr, *post_ffn_norm = nullptr;
+};
+
+struct stage_weights {
+  large_memory memory;
+  std::span<const float> rope_factors; // [rope.dimension_count / 2], or empty
+  std::vector<layer_weights> layers;
+  packed_matrix embedding;            // [vocabulary, hidden], if the stage embeds
+  const float* output_norm = nullptr; // [hidden], on the last stage
+  packed_matrix head;                 // [vocabulary, hidden]; the embedding's rows if tied and here
+};
+
+// The packed size of this slice of these layers in bytes. Errors: as load_weights, without reading.
+result<std::uint64_t> packed_bytes(const model::model_file& file, const model::description& model,
+                                   const model::layer_range& range,
+                                   const model::tensor_slice& slice);
+
+// Reads through the file descriptor and keeps no view of the file. The team shares the packing.
+// Sizes above are those of the slice. Errors: bad_model_file (a tensor is missing),
+// unsupported_model (a type or width without a kernel, or a slice within a block), io_failed,
+// does_not_fit.
+result<stage_weights> load_weights(const model::model_file& file, const model::description& model,
+                                   const model::layer_range& range,
+                                   const model::tensor_slice& slice, thread_team& team);
+
+} // namespace baton::cpu

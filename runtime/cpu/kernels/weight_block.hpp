@@ -1,0 +1,28 @@
+// The common form of quantised weights between a file's block layout and a panel record: 32 codes
+// of one output row with their scales. Used only while loading.
+#pragma once
+
+#include "runtime/cpu/kernels/panel_format.hpp"
+#include "runtime/model/tensor.hpp"
+
+#include <array>
+#include <optional>
+
+namespace baton::cpu {
+
+// value k = code * scale (+ min); byte_two_scales: scale[k / 16].
+struct weight_block {
+  // nibble formats: 0..15 as stored (zero point not subtracted); byte formats: the value.
+  std::array<std::int8_t, block_columns> codes;
+  std::array<float, 2> scale;
+  float min;
+};
+
+// The panel format that holds a tensor type without loss; empty for types without kernels.
+std::optional<panel_format> panel_format_of(model::tensor_type type) noexcept;
+
+// Block `index` (32 columns) of a row in the file's layout. Requires: a quantised type with a
+// panel format.
+weight_block read_weight_block(model::tensor_type type, const std::byte* row, std::size_t index);
+
+} // namespace baton::cpu

@@ -1,0 +1,72 @@
+// Places the step buffers in one allocation.
+#include "runtime/cpu/memory/step_memory.hpp"
+
+#include <algorithm>
+
+namespace baton::cpu {
+namespace {
+
+std::size_t padded(std::size_t columns) {
+  return (columns + panel_rows - 1) / panel_rows * panel_rows;
+}
+
+void assign_buffers(step_memory& m, layout_cursor& cursor, const model::description& model,
+                    std::size_t logits, std::size_t rows, activation_width width) {
+  const auto floats_of = [&](std::size_t count, std::size_t columns) {
+    return float_rows{cursor.part<float>(count * padded(columns)), padded(columns)};
+  };
+  const auto input_of = [&](std::size_t count, std::size_t columns) {
+    const std::size_t stride =
+        (columns / block_columns * activation_block_bytes(width) + 63) / 64 * 64;
+    return input_rows{floats_of(count, columns), cursor.part<std::byte>(count * stride), stride};
+  };
+  const auto floats = [&](std::size_t columns) { return floats_of(rows, columns); };
+  const auto input = [&](std::size_t columns) { return input_of(rows, columns); };
+  m.hidden = floats(model.hidden_size);
+  m.normed = input(model.hidden_size);
+  m.query = floats(model.q_size());
+  m.key = floats(model.kv_size());
+  m.value = floats(model.kv_size());
+  m.attended = input(model.q_size());
+  const std::size_t slots = rows * model.expert_used_count;
+  if (slots > 0) {
+    m.experts = {floats(model.expert_count), cursor.part<expert_choice>(slots),
+                 input_of(slots, model.hidden_size)};
+    m.gated = input_of(slots, model.expert_ffn_size);
+  } else {
+    m.gated = input(model.ffn_size);
+  }
+  const std::size_t columns_max = std::max<std::size_t>(
+      {model.hidden_size, model.q_size(), model.ffn_size, model.expert_ffn_size});
+  const std::size_t arranged = matmul_scratch_bytes(columns_max / block_columns);
+  for (auto& each : m.per_thread) {
+    each = {floats_of(rows_together, panels_together * panel_rows),
+            floats_of(rows_together, panels_together * panel_rows),
+            cursor.part<std::byte>(arranged)};
+    if (slots > 0) {
+      each.first_slot = cursor.part<std::uint32_t>(model.expert_count + 2);
+      each.slots = cursor.part<expert_slot>(slots);
+    }
+  }
+  m.logits = logits > 0 ? floats(logits) : float_rows{};
+}
+
+} // namespace
+
+result<step_memory> step_memory::take(const model::description& model, std::size_t logits,
+                                      std::size_t rows_max, unsigned threads,
+                                      activation_width width) {
+  step_memory m;
+  m.per_thread.resize(threads);
+  layout_cursor measure;
+  assign_buffers(m, measure, model, logits, rows_max, width);
+  auto memory = large_memory::take(measure.used_bytes());
+  if (!memory)
+    return memory.error();
+  m.memory = *std::move(memory);
+  layout_cursor cursor(m.memory.data());
+  assign_buffers(m, cursor, model, logits, rows_max, width);
+  return m;
+}
+
+} // namespace baton::cpu

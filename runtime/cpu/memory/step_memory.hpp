@@ -1,0 +1,67 @@
+// The buffers of one step: activation rows between the parts, one set for rows_max rows, reused by
+// every layer and every step.
+#pragma once
+
+#include "runtime/cpu/kernels/expert_choice.hpp"
+#include "runtime/cpu/kernels/kernels.hpp"
+#include "runtime/cpu/memory/large_memory.hpp"
+#include "runtime/model/slice.hpp"
+
+#include <vector>
+
+namespace baton::cpu {
+
+// Rows of floats, `stride` floats apart.
+struct float_rows {
+  float* data = nullptr;
+  std::size_t stride = 0;
+  float* row(std::size_t index) const noexcept { return data + index * stride; }
+  float_rows from_column(std::size_t column) const noexcept { return {data + column, stride}; }
+  float_rows from_row(std::size_t index) const noexcept { return {row(index), stride}; }
+};
+
+// The input of a matrix product: floats and their quantised form.
+struct input_rows {
+  float_rows values;
+  std::byte* records = nullptr;
+  std::size_t record_stride = 0; // bytes
+  std::byte* record_row(std::size_t index) const noexcept {
+    return records + index * record_stride;
+  }
+  input_rows from_row(std::size_t index) const noexcept {
+    return {values.from_row(index), record_row(index), record_stride};
+  }
+};
+
+// The piece of a feed-forward network that a thread computes before it continues: as many rows as a
+// product arranges at a time.
+inline constexpr std::size_t rows_together = arranged_rows, panels_together = 8;
+
+struct step_memory {
+  large_memory memory;
+  float_rows hidden;                  // [rows, hidden] the residual stream
+  input_rows normed;                  // [rows, hidden]
+  float_rows query, key, value;       // [rows, q_size], [rows, kv_size], padded to panels
+  input_rows attended;                // [rows, q_size]
+  input_rows gated;                   // [rows, ffn], or [rows * used experts, their ffn]
+  float_rows logits;                  // [rows, logits], padded to panels
+  struct mixture {                    // for models with experts; see forward_experts.cpp
+    float_rows scores;                // [rows, experts], padded to panels
+    expert_choice* choices = nullptr; // [rows * used]
+    input_rows gathered;              // [rows * used, hidden]
+  } experts;
+  struct scratch {                       // per thread
+    float_rows gate, up;                 // [rows_together, 32 * panels_together]
+    std::byte* arranged = nullptr;       // rows arranged for a product: matmul_args::scratch
+    std::uint32_t* first_slot = nullptr; // [experts + 2]
+    expert_slot* slots = nullptr;        // [rows * used]
+  };
+  std::vector<scratch> per_thread;
+
+  // `model` as this rank computes it; `logits`: logits per row on this rank, or 0.
+  // Errors: does_not_fit.
+  static result<step_memory> take(const model::description& model, std::size_t logits,
+                                  std::size_t rows_max, unsigned threads, activation_width width);
+};
+
+} // namespace baton::cpu

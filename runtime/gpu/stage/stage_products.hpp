@@ -1,0 +1,31 @@
+// Products of a stage. Our own kernel multiplies few rows; the device multiplies more rows, after
+// quantised weights are expanded to elements.
+#pragma once
+
+#include "runtime/gpu/stage/stage_weights.hpp"
+
+namespace baton::gpu {
+
+// The most rows for the kernel with quantised weights: its work grows with the rows, while it reads
+// the weights once per eight rows.
+inline constexpr std::uint32_t packed_rows_max = 16;
+
+class stage_products {
+public:
+  // Allocates memory for the largest matrix (`elements`) if steps may have more rows than
+  // packed_rows_max. Throws what the device throws.
+  stage_products(device& on, const plugin::settings& with, std::uint64_t elements);
+
+  // out = in * weights^T; `p` has everything except the weights.
+  void multiply(product p, const matrix& weights);
+
+private:
+  bool are_few(const product& p, bool is_packed) const;
+
+  device& on_;
+  plugin::quantization form_;
+  std::uint32_t group_;
+  buffer elements_;
+};
+
+} // namespace baton::gpu

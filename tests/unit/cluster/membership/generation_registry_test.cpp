@@ -1,0 +1,105 @@
+// What changes the generations of shards that there are.
+#include "cluster/membership/generation_registry.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace baton;
+using namespace baton::cluster;
+using namespace std::chrono_literals;
+
+namespace {
+const generation_registry::time_point generation_start{};
+}
+
+TEST_CASE("a generation serves once the head says so") {
+  generation_registry registry({{{0, 2, {}}, std::nullopt}, 0}, generation_start);
+  CHECK(registry.outcome().empty());
+  REQUIRE(registry.begin({1, 3, {"b"}}, generation_start));
+  CHECK(registry.record().now.coming == generation{1, 3, {"b"}});
+  CHECK(registry.is_changing());
+  CHECK_FALSE(registry.on_serves(0)); // as before
+  CHECK(registry.on_serves(1));
+  CHECK_FALSE(registry.on_serves(1));
+  CHECK(registry.record() == recorded_generations{{{1, 3, {"b"}}, std::nullopt}, 1});
+  CHECK(registry.outcome() == "generation 1 serves");
+}
+
+TEST_CASE("why there is a change is said with how it goes") {
+  generation_registry registry({{{0, 2, {}}, std::nullopt}, 0}, generation_start);
+  REQUIRE(registry.begin({1, 1, {"b"}}, generation_start, "node b is gone"));
+  CHECK(registry.outcome() == "generation 1 is being started: node b is gone");
+  CHECK(registry.coming() == 1u);
+  REQUIRE(registry.on_serves(1));
+  CHECK(registry.outcome() == "generation 1 serves: node b is gone");
+  REQUIRE(registry.begin({2, 2, {}}, generation_start));
+  CHECK(registry.outcome() == "generation 2 is being started");
+  CHECK(registry.give_up("no"));
+  registry.stay("node c is gone, and nobody can take its layers");
+  CHECK(registry.outcome() == "node c is gone, and nobody can take its layers");
+}
+
+TEST_CASE("a generation in place of the one that served leaves nothing to go back to") {
+  generation_registry registry({{{0, 2, {}}, std::nullopt}, 0}, generation_start);
+  REQUIRE(registry.replace({1, 1, {"b"}}, generation_start, "node b is gone"));
+  CHECK(registry.record() == recorded_generations{{{1, 1, {"b"}}, std::nullopt}, 1});
+  CHECK_FALSE(registry.is_changing());
+  CHECK_FALSE(registry.give_up("too late"));
+  REQUIRE(
+      registry.begin({5, 2, {}}, generation_start)); // the numbers between are of other pipelines
+  CHECK(registry.record().last == 5);
+  CHECK_FALSE(registry.replace({6, 1, {}}, generation_start, "another change is under way"));
+}
+
+TEST_CASE("there is one change at a time") {
+  generation_registry registry({{{0, 2, {}}, std::nullopt}, 0}, generation_start);
+  REQUIRE(registry.begin({1, 3, {}}, generation_start));
+  const auto second = registry.begin({2, 1, {}}, generation_start);
+  REQUIRE_FALSE(second);
+  CHECK(second.error().code == errc::conflict);
+}
+
+TEST_CASE("what was given up leaves what there was, and its number is not used again") {
+  generation_registry registry({{{0, 2, {}}, std::nullopt}, 0}, generation_start);
+  REQUIRE(registry.begin({1, 3, {}}, generation_start));
+  CHECK(registry.give_up("shard-0 is gone"));
+  CHECK_FALSE(registry.give_up("shard-1 is gone"));
+  CHECK(registry.outcome() == "generation 1 was given up: shard-0 is gone");
+  CHECK_FALSE(registry.on_serves(1)); // the head has switched, and goes back
+  CHECK(registry.record().now == generations{{0, 2, {}}, std::nullopt});
+  CHECK(registry.record().last == 1);
+}
+
+TEST_CASE("a change that takes too long is given up, another root's with all of its time") {
+  generation_registry registry({{{0, 2, {}}, std::nullopt}, 0}, generation_start);
+  CHECK_FALSE(registry.tick(generation_start + change_patience));
+  REQUIRE(registry.begin({1, 3, {}}, generation_start + 5s));
+  CHECK_FALSE(registry.tick(generation_start + change_patience));
+  generation_registry next(registry.record(), generation_start + 60s);
+  CHECK(next.is_changing());
+  CHECK(registry.tick(generation_start + 5s + change_patience));
+  CHECK_FALSE(registry.is_changing());
+  CHECK_FALSE(next.tick(generation_start + 5s + change_patience));
+  CHECK(next.tick(generation_start + 60s + change_patience));
+}
+
+TEST_CASE("generations do not run out of numbers in silence") {
+  generation_registry registry({{{0, 2, {}}, std::nullopt}, generations_max - 1}, generation_start);
+  const auto refused = registry.begin({generations_max, 3, {}}, generation_start);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == errc::does_not_fit);
+}
+
+TEST_CASE("a machine elsewhere notes what it was told, and numbers that are used already") {
+  const generation serving{4, 2, {"c"}};
+  const generation coming{7, 3, {}};
+  CHECK(agent_record_of({serving, std::nullopt}) ==
+        recorded_generations{{serving, std::nullopt}, 4});
+  CHECK(agent_record_of({serving, coming}) == recorded_generations{{serving, coming}, 7});
+}
+
+TEST_CASE("a node that comes to be has no shards of the generations that there are") {
+  generation_registry registry({{{0, 2, {"c"}}, std::nullopt}, 0}, generation_start);
+  REQUIRE(registry.begin({1, 3, {}}, generation_start));
+  registry.leave_out({"d", "c"});
+  CHECK(registry.record().now == generations{{0, 2, {"c", "d"}}, generation{1, 3, {"c", "d"}}});
+}
