@@ -183,10 +183,10 @@ def gpu():
     if step("build gpu (torch, nvcc)", ["bash", "-c", setup], run_while_heard):
         doctest("gpu", lambda n: n in ("unit_torch", "unit_gpu"))
         if venv() and build("dev", "cluster", "tiny_model"):
-            pytest("engines, served", "tests/system/cluster/test_engines.py",
+            pytest("engines, served", "tests/system/cluster/commands/test_engines.py",
                    env={"BATON_BUILD": str(ROOT / "build/dev"), "BATON_ENGINES": str(ROOT / "build/gpu/cluster/engines")})
             if step("python sdk: wire code", [sys.executable, "sdk/python/generate_wire.py"]):
-                pytest("workers with torch", "sdk/python/tests/test_torchscript.py", "tests/system/cluster/test_torch_worker.py",
+                pytest("workers with torch", "sdk/python/tests/test_torchscript.py", "tests/system/cluster/workers/test_torch_worker.py",
                        env={"PYTHONPATH": str(ROOT / "sdk/python"), "BATON_BUILD": str(ROOT / "build/dev")})
 
 

@@ -1,4 +1,4 @@
-"""The detector alone: what it counts, and that it tells marked ids from others. With a server: tests/system/cluster/test_tgi_model.py."""
+"""The detector alone: what it counts, and that it tells marked ids from others. With a server: tests/system/cluster/models/test_tgi_model.py."""
 
 import random
 

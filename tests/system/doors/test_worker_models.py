@@ -1,5 +1,5 @@
 """Worker models at the real doors, with the processes of a test's own: what clients hear when batches form, handlers raise and processes end.
-Supervision is tested with a whole cluster (tests/system/cluster/test_workers.py)."""
+Supervision is tested with a whole cluster (tests/system/cluster/workers/test_workers.py)."""
 
 import concurrent.futures
 import contextlib

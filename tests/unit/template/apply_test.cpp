@@ -1,6 +1,6 @@
 // Goal: a template is given what transformers' apply_chat_template gives it. Method: its own
 // prompts, recorded by tests/data/template/make_apply_goldens.py, for requests as clients write
-// them; a cluster is asked the same by tests/system/cluster/test_chat_template.py.
+// them; a cluster is asked the same by tests/system/cluster/models/test_chat_template.py.
 #include "runtime/text/bpe/vocabulary_checkpoint.hpp"
 #include "runtime/text/template/conversation.hpp"
 #include "runtime/text/tokenizer/tokenizer.hpp"

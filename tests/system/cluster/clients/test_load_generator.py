@@ -12,7 +12,7 @@ import time
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "clients"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "clients"))
 
 from own_venv import program  # noqa: E402
 

@@ -16,7 +16,7 @@ from huggingface_hub import AsyncInferenceClient
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import BaseModel, Field
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "clients"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "clients"))
 
 from text_generation_client import calls  # noqa: E402
 
