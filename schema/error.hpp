@@ -74,7 +74,7 @@ struct errc_row {
   bool is_for_load = false;
 };
 
-// All rows, ordered by number. docs/protocol.md and the JSON bodies are derived from it.
+// All rows, ordered by number. docs/reference/protocol.md and the JSON bodies are derived from it.
 std::span<const errc_row> errc_table() noexcept;
 const errc_row& row_of(errc code) noexcept;
 inline bool is_for_load(errc code) noexcept {

@@ -460,7 +460,7 @@ result<device> parse_device(std::string_view text) {
   if (d.kind != "cpu")
     return fail(errc::bad_config,
                 "device '{}': write cpu, cpu:N or cpu:N-M for cores, cuda:N for a GPU, "
-                "ENGINE/DEVICE for another engine (docs/engines.md)",
+                "ENGINE/DEVICE for another engine (docs/develop/engines.md)",
                 text);
   if (colon == std::string_view::npos)
     return d;

@@ -118,7 +118,7 @@ std::string_view name_of(parallel_type type) noexcept;
 enum class device_kind { automatic, cpu, gpu, own };
 std::string_view name_of(device_kind kind) noexcept;
 
-// A model served by the operator's own processes on the machine of `cluster up` (docs/workers.md).
+// A model served by the operator's own processes on the machine of `cluster up` (docs/apis/workers/first.md).
 // Names and defaults are TorchServe's where it has them.
 struct worker_config {
   std::string name; // as clients request it
@@ -159,7 +159,7 @@ struct worker_config {
   friend bool operator==(const worker_config&, const worker_config&) = default;
 };
 
-// A Triton model repository, served unchanged (docs/operations.md).
+// A Triton model repository, served unchanged (docs/operate/running.md).
 struct repository_config {
   std::filesystem::path path; // relative to where `cluster` runs
   model_control control = model_control::none;
@@ -169,7 +169,7 @@ struct repository_config {
   friend bool operator==(const repository_config&, const repository_config&) = default;
 };
 
-// A TorchServe model store: archives that clients register (docs/operations.md). Names and defaults
+// A TorchServe model store: archives that clients register (docs/operate/running.md). Names and defaults
 // follow config.properties where it has them.
 struct store_config {
   std::filesystem::path path;           // relative to where `cluster` runs
@@ -256,7 +256,7 @@ bool is_name(std::string_view text) noexcept;
 
 // A shard's device. "cpu:0" or "cpu:0-3": these cores; "cpu": the plan assigns cores. "cuda:0",
 // "cpu-torch": devices of the engine "torch"; "name/device": of another engine in a library
-// (docs/engines.md). Errors: bad_config.
+// (docs/develop/engines.md). Errors: bad_config.
 struct device {
   std::string kind; // "cpu", otherwise the whole text
   std::vector<std::uint32_t> cores;

@@ -1,4 +1,4 @@
-// The exit statuses of all commands and roles, in one table (docs/operations.md shows it to
+// The exit statuses of all commands and roles, in one table (docs/operate/running.md shows it to
 // people). Service managers, scripts and the supervisors of this cluster act on them.
 #pragma once
 

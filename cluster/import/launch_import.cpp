@@ -133,7 +133,7 @@ void translation::place_on_devices() {
     settings_.erase("model.dtype"); // the native engine does not have this key
   if (is_given)
     note(fmt::format("GPUs ARE LEFT OUT: {} are needed, and this machine has {} with an engine for "
-                     "them (docs/engines.md); the CPU computes",
+                     "them (docs/develop/engines.md); the CPU computes",
                      needed, wishes_.machine.gpus));
 }
 

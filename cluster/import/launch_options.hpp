@@ -84,8 +84,8 @@ inline constexpr std::string_view nothing_runs =
 inline constexpr std::string_view not_downloaded = "nothing is downloaded";
 inline constexpr std::string_view adapters = "ADAPTERS ARE NOT SERVED";
 inline constexpr std::string_view machines =
-    "machines are [[nodes]] tables, and join by `cluster join` (docs/operations.md)";
-inline constexpr std::string_view bounded = "bounds are those of docs/compatibility.md";
+    "machines are [[nodes]] tables, and join by `cluster join` (docs/operate/running.md)";
+inline constexpr std::string_view bounded = "bounds are those of docs/apis/generation.md";
 inline constexpr std::string_view text_only = "models here read and write text alone";
 inline constexpr std::string_view kernels = "the engine chooses its kernels";
 inline constexpr std::string_view memory = "memory is planned before shards start: `cluster plan`";

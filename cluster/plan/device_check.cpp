@@ -65,7 +65,7 @@ result<void> check_device(const device& where, const std::string& text, rank_cou
 } // namespace
 
 const char* fix_of(const device& where) noexcept {
-  return where.engine == "torch" ? "./up --gpu builds and installs it" : "docs/engines.md";
+  return where.engine == "torch" ? "./up --gpu builds and installs it" : "docs/develop/engines.md";
 }
 
 std::uint32_t ranks_max(const cluster_config& config) noexcept {

@@ -1,4 +1,4 @@
-// Devices with engines in libraries (docs/engines.md): the type of their weights, valid
+// Devices with engines in libraries (docs/develop/engines.md): the type of their weights, valid
 // combinations, and their use of the machine's memory.
 #pragma once
 

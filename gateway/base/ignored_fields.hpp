@@ -1,5 +1,5 @@
 // Fields that clients send and that cannot change an answer. All APIs ignore them, whatever their
-// value. docs/compatibility.md describes this table. A null is ignored under any name: it means the
+// value. docs/apis/generation.md describes this table. A null is ignored under any name: it means the
 // same as leaving the field out.
 #pragma once
 

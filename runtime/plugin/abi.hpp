@@ -1,5 +1,5 @@
 // The C ABI between a shard and an engine in a shared library: plain data and functions that use
-// only the standard library. An engine for another accelerator needs this file and docs/engines.md,
+// only the standard library. An engine for another accelerator needs this file and docs/develop/engines.md,
 // and nothing else of this tree.
 //
 // The shard does the rest. It reads the model file, splits it by stage and rank, and converts the

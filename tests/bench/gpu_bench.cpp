@@ -239,7 +239,7 @@ result<void> measure(const options& o) {
 
 int main(int argc, char** argv) {
   options o;
-  CLI::App app{"Measures an engine in a library; see docs/gpu-todo.md."};
+  CLI::App app{"Measures an engine in a library; see docs/develop/gpu.md."};
   app.add_option("--engine", o.engine, "library engine_NAME.so");
   app.add_option("--device", o.device);
   app.add_option("--model", o.model, "GGUF file or directory")->required();

@@ -24,7 +24,7 @@ constexpr std::string_view models_of_config = "nodes.toml defines the models";
 constexpr std::string_view one_file = "default_model_filename sets it for all devices";
 constexpr std::string_view fixed_labels = "the labels of a metric are model and version";
 constexpr std::string_view fixed_buckets =
-    "histograms have the buckets that docs/compatibility-triton.md says";
+    "histograms have the buckets that docs/apis/triton.md says";
 
 constexpr left_out_row left_out_rows[] = {
     {"sequence_batching", "REQUESTS OF A SEQUENCE MAY GO TO DIFFERENT WORKERS", no_handler},

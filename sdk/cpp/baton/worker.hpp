@@ -1,4 +1,4 @@
-// Serve a model of your own beside a Baton cluster's LLMs, in C++ (docs/workers.md):
+// Serve a model of your own beside a Baton cluster's LLMs, in C++ (docs/apis/workers/first.md):
 //
 //   class upper : public baton::worker_handler {
 //     void handle(std::span<baton::work> batch) override {

@@ -1,4 +1,4 @@
-// docs/protocol.md tells every message kind and every error with the numbers of the code.
+// docs/reference/protocol.md tells every message kind and every error with the numbers of the code.
 #include "schema/codec.hpp"
 #include "tests/unit/schema/message_fill.hpp"
 
@@ -23,7 +23,7 @@ bool has(const std::string& page, const std::string& text) {
 
 } // namespace
 
-TEST_CASE("docs/protocol.md has a row for every message, with its number and whether it is data") {
+TEST_CASE("docs/reference/protocol.md has a row for every message, with its number and whether it is data") {
   const auto page = protocol_page();
   for (const auto& m : test::one_of_each()) {
     const auto row = fmt::format("| {} | `{}` |", m.index() + 1, name_of(kind_of(m)));
@@ -36,7 +36,7 @@ TEST_CASE("docs/protocol.md has a row for every message, with its number and whe
   }
 }
 
-TEST_CASE("docs/protocol.md has a row for every error, as the table of errors has it") {
+TEST_CASE("docs/reference/protocol.md has a row for every error, as the table of errors has it") {
   const auto page = protocol_page();
   for (const auto& row : errc_table()) {
     const auto text = fmt::format("| {} | `{}` | {} | {} |", static_cast<int>(row.code), row.name,

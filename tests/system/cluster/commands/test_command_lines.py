@@ -53,8 +53,8 @@ RUN_HERE = sorted(text for text, name in OWN.items() if name in RUNS and text no
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    """The default model, and the worker model of docs/apis/workers.md."""
-    page = (ROOT / "docs/apis/workers.md").read_text()
+    """The default model, and the worker model of docs/apis/workers/first.md."""
+    page = (ROOT / "docs/apis/workers/first.md").read_text()
     blocks = command_lines.BLOCK.findall(page)
     folder = tmp_path_factory.mktemp("page")
     (folder / "upper.py").write_text(next(body for kind, body in blocks if kind == "python"))
