@@ -60,6 +60,11 @@ struct recorded_models {
   std::vector<rejected_model> rejected{};
 };
 
+// Whether processes of it run, or start.
+inline bool is_active(const served_model& m) {
+  return m.state == model_state::loading || m.state == model_state::ready;
+}
+
 class model_registry {
 public:
   using instant = std::chrono::steady_clock::time_point;

@@ -11,10 +11,6 @@
 namespace baton::cluster {
 namespace {
 
-bool is_running(const served_model& m) {
-  return m.state == model_state::loading || m.state == model_state::ready;
-}
-
 error no_version(const std::string& model, const std::string& version) {
   return fail_param(errc::model_not_found, "model_version",
                     "Model version: {} does not exist for model: {}", version, model);
@@ -91,7 +87,7 @@ void model_registry::unregister_model(process_id gateway, const change_model& or
     r.is_void = true;
     if (r.model.state == model_state::ready && !r.model.workers.empty())
       set_state(r, model_state::unloading, "", now);
-    else if (is_running(r.model))
+    else if (is_active(r.model))
       stop(r, "unregistered", now);
   }
   forget(order.model, of.version);
@@ -285,7 +281,7 @@ scanned_version* model_registry::find_registered(const std::string& name,
 model_registry::revision* model_registry::serving(const std::string& name,
                                                   const std::string& version) {
   for (auto& r : revisions_)
-    if (r.model.name == name && r.model.version == version && !r.is_void && is_running(r.model))
+    if (r.model.name == name && r.model.version == version && !r.is_void && is_active(r.model))
       return &r;
   return nullptr;
 }

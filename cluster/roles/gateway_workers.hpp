@@ -1,5 +1,5 @@
-// The worker models of one gateway process, as the root publishes them: a pool for each revision,
-// the server to which their processes connect, and the client for loads and unloads.
+// The worker models of one gateway process, as the root publishes them. Each revision has a pool.
+// Also the server to which their processes connect, and the client for loads and unloads.
 //
 // A revision's pool:
 //   (published) --> serving --unloading--> draining --no open request--> drained

@@ -1,5 +1,5 @@
-// The collective of shards on one machine: each rank puts its values into its slot of the group's
-// memory (group_memory.hpp) and sets a flag; once all have, each reads what it needs. No system
+// The collective of shards on one machine. Each rank puts its values into its slot of the group's
+// memory (group_memory.hpp) and sets a flag. Once all have, each reads what it needs. No system
 // calls while the other ranks arrive promptly: a waiting rank spins for about 50 µs, then sleeps on
 // a futex.
 //

@@ -4,8 +4,8 @@
 //
 //   begin --opens a list--> call --whole, valid--> next --another--> call
 //     |                      |  |                    +--anything else--> plain
-////     |                      |  +--the grammar's prefix--> arguments --> tail --> next
-////     +--anything else--> plain <--not a call, but text-----------+
+//     |                       |  +--the grammar's prefix--> arguments --> tail --> next
+//     +--anything else--> plain <--not a call, but text-----------+
 //
 // If the format marks its calls, `text` replaces begin, next and plain, and a mark opens a call.
 //
@@ -13,9 +13,9 @@
 // a grammar, which allows only calls, the arguments are emitted as they are generated. White space
 // before a call and after the last one belongs to the call.
 //
-// Models of all families also write calls as fenced blocks: a line of ``` or ```json, one call or a
-// list of calls, ```. In `text` and `plain`, a block is a call if it holds nothing else and names a
-// given tool. Any other block is text. This does not apply under a grammar.
+// Models of all families also write calls as fenced Markdown blocks, with or without the word json.
+// In `text` and `plain`, a block is a call if it holds nothing but one call or a list of calls, and
+// names a given tool. Any other block is text. This does not apply under a grammar.
 #pragma once
 
 #include "runtime/text/stream/call_style.hpp"

@@ -220,7 +220,7 @@ TEST_CASE("the words that the gateway's sources count are those that begin at 0"
   std::set<std::string> dropped, came_back, protocols;
   const std::regex drop("dropped\\(\"([a-z_]+)\"\\)");
   const std::regex back("note_resumed\\(entry, (is_news \\? )?\"([a-z_]+)\"( : \"([a-z_]+)\")?\\)");
-  const std::regex protocol("(?:reception|admission) [a-z]+\\(|(?:front|router), b, \"([a-z]+)\"");
+  const std::regex protocol("opener\\([a-z]+, b, \"([a-z]+)\"|client_gone\\(\"([a-z]+)\"");
   for (const auto& file :
        std::filesystem::recursive_directory_iterator(BATON_SOURCE_DIR "/gateway")) {
     if (!file.is_regular_file()) {
@@ -240,9 +240,11 @@ TEST_CASE("the words that the gateway's sources count are those that begin at 0"
     all(back, 2, came_back);
     all(back, 4, came_back);
     all(protocol, 1, protocols);
+    all(protocol, 2, protocols);
   }
   CHECK(dropped == listed(drop_kinds));
   CHECK(came_back == listed(resume_reasons));
+  CHECK(protocols == std::set<std::string>{"grpc", "http", "websocket", "zmq"});
   for (const auto& name : protocols) {
     CHECK(listed(protocol_labels).contains(name));
   }
