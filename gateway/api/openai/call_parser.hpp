@@ -4,7 +4,7 @@
 //
 //   begin --opens a list--> call --whole, valid--> next --another--> call
 //     |                      |  |                    +--anything else--> plain
-//     |                       |  +--the grammar's prefix--> arguments --> tail --> next
+//     |                      |  +--the grammar's prefix--> arguments --> tail --> next
 //     +--anything else--> plain <--not a call, but text-----------+
 //
 // If the format marks its calls, `text` replaces begin, next and plain, and a mark opens a call.
