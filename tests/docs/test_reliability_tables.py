@@ -1,4 +1,4 @@
-"""docs/operate/reliability.md has a row for every fault, invariant and promise, each with tests that exist, or the reason why there is none."""
+"""docs/develop/tested-promises.md has a row for every fault, invariant and promise, each with tests that exist, or the reason why there is none."""
 import pathlib
 import re
 import sys
@@ -10,7 +10,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "bench"))
 import faults  # noqa: E402
 from test_compatibility_tables import FILES, FUNCTIONS, ROOT, named, sections, tables  # noqa: E402
 
-PAGE = ROOT / "docs/operate/reliability.md"
+PAGE = ROOT / "docs/develop/tested-promises.md"
 TITLES = {"Faults": [f"F{n}" for n in range(1, 25)], "Invariants": [f"I{n}" for n in range(1, 9)], "Promises of security": [f"S{n}" for n in range(1, 13)]}
 REASON = re.compile(r"\b(not tested|Not tested|is not measured|Not of|Not 6 hours)\b[^|]{20,}")
 FUZZ = {p.stem for p in (ROOT / "tests/fuzz").glob("*.cpp")}
