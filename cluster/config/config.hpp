@@ -118,8 +118,8 @@ std::string_view name_of(parallel_type type) noexcept;
 enum class device_kind { automatic, cpu, gpu, own };
 std::string_view name_of(device_kind kind) noexcept;
 
-// A model served by the operator's own processes on the machine of `cluster up` (docs/apis/workers/first.md).
-// Names and defaults are TorchServe's where it has them.
+// A model served by the operator's own processes on the machine of `cluster up`
+// (docs/apis/workers/first.md). Names and defaults are TorchServe's where it has them.
 struct worker_config {
   std::string name; // as clients request it
   std::string version = "1";
@@ -159,7 +159,7 @@ struct worker_config {
   friend bool operator==(const worker_config&, const worker_config&) = default;
 };
 
-// A Triton model repository, served unchanged (docs/operate/running.md).
+// A Triton model repository, served unchanged (docs/operate/model-repository.md).
 struct repository_config {
   std::filesystem::path path; // relative to where `cluster` runs
   model_control control = model_control::none;
@@ -169,8 +169,8 @@ struct repository_config {
   friend bool operator==(const repository_config&, const repository_config&) = default;
 };
 
-// A TorchServe model store: archives that clients register (docs/operate/running.md). Names and defaults
-// follow config.properties where it has them.
+// A TorchServe model store: archives that clients register (docs/operate/model-store.md). Names and
+// defaults follow config.properties where it has them.
 struct store_config {
   std::filesystem::path path;           // relative to where `cluster` runs
   std::vector<std::string> load_models; // initially: "all", NAME.mar or MODEL=NAME.mar, URLs

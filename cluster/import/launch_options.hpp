@@ -84,7 +84,7 @@ inline constexpr std::string_view nothing_runs =
 inline constexpr std::string_view not_downloaded = "nothing is downloaded";
 inline constexpr std::string_view adapters = "ADAPTERS ARE NOT SERVED";
 inline constexpr std::string_view machines =
-    "machines are [[nodes]] tables, and join by `cluster join` (docs/operate/running.md)";
+    "machines are [[nodes]] tables, and join by `cluster join` (docs/operate/machines.md)";
 inline constexpr std::string_view bounded = "bounds are those of docs/apis/generation.md";
 inline constexpr std::string_view text_only = "models here read and write text alone";
 inline constexpr std::string_view kernels = "the engine chooses its kernels";
