@@ -117,7 +117,7 @@ std::vector<finding> check_engines_here(const cluster_config& config) {
 result<void> check_network_is_free(const cluster_config& config) {
   if (!config.is_over_network())
     return {};
-  std::vector<stable_name> names{root_name, {"desk", join_port_offset}};
+  std::vector<stable_name> names{root_name, {"join", join_port_offset}};
   for (std::uint32_t p = 0; p < models_of_pipelines(config).size(); ++p)
     names.push_back(head_name(p));
   for (const auto& name : names) {

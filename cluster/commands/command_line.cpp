@@ -62,7 +62,7 @@ void add_up(CLI::App& app, choices& c) {
 void add_machines(CLI::App& app, choices& c) {
   auto* join = app.add_subcommand("join", "Make this machine a node of a cluster on another one; "
                                           "`cluster up` there shows the command to run.");
-  join->add_option("DESK", c.join.server, "tcp://HOST:PORT#KEY")->required();
+  join->add_option("ADDRESS", c.join.server, "tcp://HOST:PORT#KEY")->required();
   join->add_option("--node", c.join.node, "which [[nodes]] table this machine is")->required();
   join->add_option("--token", c.join.token,
                    "valid once; - reads it from stdin; not needed if nodes.toml has our key");
