@@ -1,4 +1,4 @@
-"""A worker of several processes (docs/apis/workers.md#worker-groups): rank 0 has the door, and a socket with each of the others.
+"""A worker of several processes (docs/apis/workers/groups-and-devices.md): rank 0 has the door, and a socket with each of the others.
 
 Over it a rank says one byte when it has its model, and hears batches: the door's packet behind its length. `cluster` starts the ranks, and
 ends them all when one ends.
