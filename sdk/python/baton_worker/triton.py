@@ -284,7 +284,7 @@ def get_model_dir() -> str:
 
 
 def _no_model_control(what: str) -> NoReturn:
-    raise TritonModelException(f"{what}: a model cannot load others here; the model repository's own calls, or its polling, do (docs/operate/operations.md)")
+    raise TritonModelException(f"{what}: a model cannot load others here; the model repository's own calls, or its polling, do (docs/operate/model-repository.md)")
 
 
 def load_model(model_name: str, config: str = "", files: Optional[Dict[str, bytes]] = None) -> None:

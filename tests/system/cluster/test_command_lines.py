@@ -26,8 +26,12 @@ WITHOUT_END = {"--watch"}
 NOT_RUN = {
     "cluster doctor --device cuda:0 [--ranks N [--ranks-on-device N]]": "there is no such device",
     "cluster plan build/fp8.toml": "written by the line before it; test_gpu_setup.py plans it",
-    "cluster import COMMAND...": "the lines of 'Coming from vLLM or TGI' are such",
+    "cluster import COMMAND...": "docs/apis/move-from-vllm-or-tgi.md has such lines",
     "cluster import tritonserver --model-repository=REPOSITORY ...": "test_start_lines.py imports such lines",
+    'cluster chat "Why is the sky blue?"': "which of several clusters it asks is not known here; the tutorials of docs/start have one",
+    "cluster status": "the same",
+    "cluster status examples/two_machines.toml": "the tutorial's own cluster",
+    "cluster keygen /tmp/baton-b.key": "its file would stay",
 }
 
 

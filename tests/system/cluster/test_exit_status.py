@@ -1,4 +1,4 @@
-"""How `cluster up` ends says whether it ended cleanly, and whether a restart can help: service managers and scripts go by it (docs/operate/operations.md has
+"""How `cluster up` ends says whether it ended cleanly, and whether a restart can help: service managers and scripts go by it (docs/operate/running.md has
 the table)."""
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""The nodes.toml of "Several machines" in docs/operate/operations.md as it stands there: 127.0.0.2 counts as another machine, and ports are free ones."""
+"""The nodes.toml of docs/operate/machines.md as it stands there: 127.0.0.2 counts as another machine, and ports are free ones."""
 import json
 import os
 import pathlib
@@ -13,8 +13,8 @@ import pytest
 from harness import CLUSTER, ROOT, START_SECONDS_MAX, free_port, free_ports
 from machines import FAR, PORTS
 
-PAGE = (ROOT / "docs/operate/operations.md").read_text()
-SECTION = PAGE[PAGE.index("\n## Several machines\n"):PAGE.index("\n## Who may use it\n")]
+PAGE = (ROOT / "docs/operate/machines.md").read_text()
+SECTION = PAGE[PAGE.index("\n## Several machines\n"):PAGE.index("\n## Drain and add\n")]
 HERE_THERE, FAR_THERE = "10.0.0.1", "10.0.0.2"
 
 
