@@ -76,7 +76,7 @@ def is_of_the_tree(words):
 
 
 def lines_of_block(body):
-    """Joined where a quote goes on; of a block with prompts, what stands behind them."""
+    """Joined where a quote goes on or a backslash ends a line; of a block with prompts, what stands behind them."""
     lines = body.splitlines()
     if any(PROMPT.match(line) for line in lines):
         return [PROMPT.sub("", line) for line in lines if PROMPT.match(line)]
@@ -84,7 +84,7 @@ def lines_of_block(body):
     for line in lines:
         open_one = f"{open_one}\n{line}" if open_one else line.strip()
         if words_of(open_one) is not None:
-            joined.append(open_one)
+            joined.append(open_one.replace("\\\n", " "))
             open_one = ""
     return [line for line in joined if line]
 

@@ -1,14 +1,15 @@
-"""docs/apis/start-lines.md has a row for each option that cluster/import/launch_*.cpp reads of another server's start line, under that server's name, and for no other."""
+"""docs/apis/start-lines/*.md have each option that cluster/import/launch_*.cpp reads of another server's start line, on that server's page, and no other: as a row
+with its key, or behind the reason why it is left out."""
 import pathlib
 import re
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs/apis/start-lines.md"
-TABLES = [("vLLM", "launch_vllm.cpp", "vllm_options"), ("text-generation-inference", "launch_tgi.cpp", "tgi_options"),
-          ("llama.cpp", "launch_llama.cpp", "llama_options"), ("SGLang", "launch_sglang.cpp", "sglang_options"),
-          ("TorchServe", "launch_stores.cpp", "torchserve_options"), ("Triton", "launch_stores.cpp", "triton_options")]
+PAGES = ROOT / "docs/apis/start-lines"
+TABLES = [("vllm", "launch_vllm.cpp", "vllm_options"), ("tgi", "launch_tgi.cpp", "tgi_options"),
+          ("llama-cpp", "launch_llama.cpp", "llama_options"), ("sglang", "launch_sglang.cpp", "sglang_options"),
+          ("torchserve", "launch_stores.cpp", "torchserve_options"), ("triton", "launch_stores.cpp", "triton_options")]
 
 
 def options_of(source, table):
@@ -17,15 +18,21 @@ def options_of(source, table):
     return sorted(name for row in rows for name in "".join(re.findall(r'"([^"]*)"', row)).split())
 
 
-def rows_of(page, title):
-    body = re.split(r"^## ", page.split(f"\n## {title}\n", 1)[1], flags=re.M)[0]
-    rows = [line for line in body.splitlines() if line.startswith("| `-")]
-    return rows, sorted(name for row in rows for name in re.findall(r"`(-[^` ]+)`", row.split(" | ")[0]))
+OPTION = re.compile(r"`(-[^` ]+)`")
 
 
-@pytest.mark.parametrize("title, file, table", TABLES, ids=[t[0] for t in TABLES])
-def test_each_option_of_a_start_line_has_its_row(title, file, table):
+def rows_of(page):
+    """Each as (the options, what becomes of them)."""
+    keys, left_out = page.split("\n## Options that become keys\n", 1)[1].split("\n## Options that are left out\n", 1)
+    rows = [line.split(" | ", 1) for line in keys.splitlines() if line.startswith("| `-")]
+    items = re.findall(r"^\* \*\*(.*?)\*\*:\s+(.*?)\.$", left_out, re.M | re.S)
+    assert len(items) == left_out.count("\n* ")
+    return [(OPTION.findall(first), rest.strip(" |")) for first, rest in rows] + [(OPTION.findall(options), reason) for reason, options in items]
+
+
+@pytest.mark.parametrize("name, file, table", TABLES, ids=[t[0] for t in TABLES])
+def test_each_option_of_a_start_line_has_its_row(name, file, table):
     read = options_of((ROOT / "cluster/import" / file).read_text(), table)
-    rows, told = rows_of(PAGE.read_text(), title)
-    assert len(read) > 5 and told == read
-    assert [row for row in rows if not row.split(" | ", 1)[1].strip(" |")] == []
+    rows = rows_of((PAGES / f"{name}.md").read_text())
+    assert len(read) > 5 and sorted(option for options, _ in rows for option in options) == read
+    assert [options for options, becomes in rows if not becomes.strip()] == []

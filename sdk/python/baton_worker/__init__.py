@@ -7,7 +7,7 @@
         def inference(self, requests):
             return [request.body.upper() for request in requests]
 
-docs/apis/workers/first.md has the rest.
+docs/apis/workers/python.md has the rest.
 """
 
 from . import needs

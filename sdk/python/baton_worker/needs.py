@@ -56,7 +56,7 @@ def words_for(*modules: str) -> str:
     are = "is" if len(modules) == 1 else "are"
     otherwise = f", or Debian's {debian} where this is its python3" if debian else ""
     wheel = f"'sdk/python[{extras}]'" if extras else "sdk/python"
-    return f"{names} {are} not installed for {sys.executable}: pip install {wheel} into its venv{otherwise} (docs/apis/workers/first.md, A Python for workers)"
+    return f"{names} {are} not installed for {sys.executable}: pip install {wheel} into its venv{otherwise} (docs/apis/workers/python.md, A Python for workers)"
 
 
 def give_up(why: str) -> NoReturn:

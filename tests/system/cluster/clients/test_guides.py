@@ -1,9 +1,11 @@
-"""The pages "From ..." of docs/apis, done as they stand: the other server's command or file gives the nodes.toml of the page, which serves, and
-every command behind it gets its answer. Put in their place are the path of the model, the addresses, and where python3 and curl come from."""
+"""The sections "From ..." of docs/apis, done as they stand: the other server's command or file gives the section's nodes.toml, which serves, and
+every command gets its answer, and so does every snippet at the top of the page ("Try it"). Put in their place are the path of the model, the
+addresses, and where python3 and curl come from."""
 import json
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -15,8 +17,9 @@ import zipfile
 import pytest
 from harness import CLUSTER, MODEL, ROOT, START_SECONDS_MAX, free_port
 
-PAGES = {"OpenAI clients": "apis/openai.md", "vLLM": "apis/openai.md", "TGI": "apis/generation.md", "TorchServe": "apis/generation.md", "TorchServe with handlers": "apis/generation.md",
-         "Triton": "apis/triton.md"}
+PAGES = {"OpenAI clients": "apis/openai.md", "vLLM": "apis/vllm.md", "TGI": "apis/tgi.md", "TorchServe": "apis/torchserve.md",
+         "TorchServe with handlers": "apis/torchserve.md", "Triton": "apis/triton.md"}
+SNIPPETS = "Try it"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 # Put before each command block.
 SHELL = 'set -euo pipefail\ncurl() {{ command curl -sS --fail-with-body --max-time 60 "$@"; echo; }}\npython3() {{ {python} "$@"; }}\n'
@@ -28,15 +31,23 @@ def folder():
         yield pathlib.Path(directory)
 
 
+def section(text, title):
+    return re.search(rf"^#+ {title}\n(.*?)(?=^#+ |\Z)", text, re.M | re.S)[1]
+
+
 def page(system):
-    """-> (its text, the nodes.toml in it, the commands behind that)"""
+    """-> (the section's text, the nodes.toml in it, the commands of the section, else those at the top of the page, the programs there)"""
     text = (ROOT / "docs" / PAGES[system]).read_text()
-    own = re.search(rf"^#+ From {system}\n(.*?)(?=^#+ |\Z)", text, re.M | re.S)[1]
+    own = section(text, f"From {system}")
     blocks = BLOCK.findall(own)
     tables = [body for kind, body in blocks if kind == "toml"]
-    commands = [body for kind, body in blocks if not kind]
+    commands, programs = [body for kind, body in blocks if not kind], []
+    if not commands:
+        snippets = BLOCK.findall(section(text, SNIPPETS))
+        commands, programs = [[body for kind, body in snippets if kind == wanted] for wanted in ("", "python")]
+        assert len(programs) == 1, system
     assert len(tables) == len(commands) == 1, system
-    return own, tomllib.loads(tables[0]), commands[0]
+    return own, tomllib.loads(tables[0]), commands[0], programs
 
 
 def imported(system, text, folder):
@@ -46,17 +57,19 @@ def imported(system, text, folder):
     if system == "Triton":
         at = folder / "repo" / "vllm_model" / "1"
         at.mkdir(parents=True)
-        (at / "model.json").write_text(re.search(r"`(\{\"model\".*?\})`", text)[1])
-        (folder / "repo" / "vllm_model" / "config.pbtxt").write_text(re.search(r"config.pbtxt` of `(.*?)`", text)[1])
+        (at / "model.json").write_text(block_of(text, "json"))
+        (folder / "repo" / "vllm_model" / "config.pbtxt").write_text(block_of(text, "pbtxt"))
         words = [folder / "repo"]
     elif system == "TorchServe with handlers":
         (folder / "config.properties").write_text(block_of(text, "properties"))
         words = [folder / "config.properties", "--model", "/models/smollm2"]
     elif system == "TorchServe":
-        (folder / "model-config.yaml").write_text(re.search(r"model-config.yaml of `\{(.*?)\}`", text)[1].replace(", ", "\n") + "\n")
+        (folder / "model-config.yaml").write_text(block_of(text, "yaml"))
         words = [folder / "model-config.yaml", "--model", "/models/smollm2"]
     else:
-        words = re.search(r"`((?:vllm serve|text-generation-launcher) .*?)` becomes", text)[1].split()
+        words = shlex.split(block_of(text, "sh").replace("\\\n", " "))
+        assert words[:2] == ["cluster", "import"]
+        words = words[2:]
     done = subprocess.run([CLUSTER, "import", *words], capture_output=True, text=True, timeout=30)
     assert done.returncode == 0, done.stderr
     return tomllib.loads(done.stdout)
@@ -110,7 +123,7 @@ def wait_ready(process, port, output):
 
 @pytest.mark.parametrize("system", PAGES)
 def test_the_page_of_each_system_is_true(system, folder):
-    text, tables, commands = page(system)
+    text, tables, commands, programs = page(system)
     made = imported(system, text, folder)
     if made is not None:
         made.get("gateway", {}).pop("zmq", None)
@@ -128,7 +141,7 @@ def test_the_page_of_each_system_is_true(system, folder):
     config, output = folder / "nodes.toml", folder / "up.out"
     config.write_text(as_toml(tables))
     for old, new in ports.items():
-        commands = commands.replace(f"localhost:{old}", f"localhost:{new}")
+        commands, *programs = [body.replace(f"localhost:{old}", f"localhost:{new}") for body in (commands, *programs)]
     with open(output, "wb") as out:
         process = subprocess.Popen([CLUSTER, "up", config], stdout=out, stderr=subprocess.STDOUT, cwd=ROOT, env=with_sdk())
     try:
@@ -137,6 +150,9 @@ def test_the_page_of_each_system_is_true(system, folder):
             done = subprocess.run(["bash", "-c", SHELL.format(python=sys.executable) + line], capture_output=True, text=True, timeout=120,
                                   env={**os.environ, "NO_PROXY": "localhost,127.0.0.1"})
             assert done.returncode == 0 and done.stdout.strip(), (line, done.stdout, done.stderr)
+        for program in programs:
+            done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, env={**os.environ, "NO_PROXY": "localhost,127.0.0.1"})
+            assert done.returncode == 0 and done.stdout.strip(), (program, done.stdout, done.stderr)
     finally:
         subprocess.run([CLUSTER, "down", config, "--patience", "1"], capture_output=True, timeout=60)
         process.wait(30)

@@ -13,6 +13,7 @@ from harness import CLUSTER, MODEL, ROOT, free_port, running
 sys.path.insert(0, str(ROOT / "tests/docs"))
 
 import command_lines  # noqa: E402
+from test_guides import PAGES, SNIPPETS  # noqa: E402
 
 ALL = command_lines.all_lines()
 SHELL = 'set -euo pipefail\ncurl() { command curl -sS --fail-with-body --max-time 60 "$@"; }\n'
@@ -27,7 +28,6 @@ NOT_RUN = {
     "cluster plan build/fp8.toml": "written by the line before it; test_gpu_setup.py plans it",
     "cluster import COMMAND...": "docs/apis/move-from-vllm-or-tgi.md has such lines",
     "cluster import tritonserver --model-repository=REPOSITORY ...": "test_start_lines.py imports such lines",
-    "cluster import text-generation-launcher --model-id /models/smollm2 ...": "test_guides.py runs it whole",
     'cluster chat "Why is the sky blue?"': "which of several clusters it asks is not known here; the tutorials of docs/start have one",
     "cluster status": "the same",
     "cluster status examples/two_machines.toml": "the tutorial's own cluster",
@@ -39,7 +39,15 @@ def asks_a_server(line):
     return re.search(r"\bcurl\b.*\w:\d+|OPENAI_BASE_URL|InferenceClient|requests\.", line.text, re.S) is not None
 
 
-ASKS = [line for line in ALL if asks_a_server(line) and not line.section.startswith("From ")]
+def is_guided(line):
+    """test_guides.py runs it."""
+    return line.section.startswith("From ") or (line.section == SNIPPETS and line.page in {f"docs/{page}" for page in PAGES.values()})
+
+
+ASKS = [line for line in ALL if asks_a_server(line) and not is_guided(line)]
+# Pages whose programs ask a server as it is by default; those of test_guides.py run there.
+PROGRAMS = [(page, body) for page in ("embeddings.md", "errors-and-retries.md", "responses.md", "websocket.md")
+            for kind, body in command_lines.BLOCK.findall((ROOT / "docs/apis" / page).read_text()) if kind == "python"]
 
 
 def subcommand(text, is_block=False):
@@ -122,11 +130,18 @@ def test_what_asks_a_server_is_answered(line, served):
         assert done.stdout == "HELLO"
 
 
+@pytest.mark.parametrize("page, program", PROGRAMS, ids=lambda one: one if one.endswith(".md") else "")
+def test_a_program_of_the_pages_gets_its_answer(page, program, served):
+    text = program.replace("localhost:8000", f"localhost:{served.http_port}")
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120, env={**os.environ, "NO_PROXY": "localhost,127.0.0.1"})
+    assert done.returncode == 0 and done.stdout.strip(), (text, done.stdout, done.stderr)
+
+
 def test_no_line_is_left_out():
-    assert len(ASKS) >= 4 and len(RUN_HERE) >= 12
+    assert len(ASKS) >= 4 and len(RUN_HERE) >= 12 and len(PROGRAMS) >= 4
     assert set(OWN.values()) - RUNS - set(ELSEWHERE) == set()
     assert [text for text in NOT_RUN if text not in OWN] == []
     missing = [name for name, file in ELSEWHERE.items() if f'"{name}"' not in (ROOT / "tests/system/cluster" / file).read_text()]
     assert missing == []
-    guided = {line.section for line in ALL if asks_a_server(line) and line.section.startswith("From ")}
-    assert {f"From {system}" for system in __import__("test_guides").PAGES} >= guided
+    guided = {line.section for line in ALL if asks_a_server(line) and is_guided(line)}
+    assert {*(f"From {system}" for system in PAGES), SNIPPETS} >= guided
