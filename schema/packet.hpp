@@ -1,6 +1,6 @@
-// A message as one contiguous run of bytes: one ZeroMQ frame (docs/reference/protocol.md, "The packet"). A
-// single frame, because libzmq 4.3.4 aborts the process when a connection fails between two.
-// Layout:
+// A message as one contiguous run of bytes: one ZeroMQ frame (docs/reference/protocol.md, "The
+// packet"). A single frame, because libzmq 4.3.4 aborts the process when a connection fails between
+// two. Layout:
 //
 //   0   u32 sizes of head, body and bulk, checksum; little endian
 //   16  head, body: each at a multiple of 16

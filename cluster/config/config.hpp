@@ -119,7 +119,7 @@ enum class device_kind { automatic, cpu, gpu, own };
 std::string_view name_of(device_kind kind) noexcept;
 
 // A model served by the operator's own processes on the machine of `cluster up`
-// (docs/apis/workers/first.md). Names and defaults are TorchServe's where it has them.
+// (docs/apis/workers/settings.md). Names and defaults are TorchServe's where it has them.
 struct worker_config {
   std::string name; // as clients request it
   std::string version = "1";

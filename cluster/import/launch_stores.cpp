@@ -35,7 +35,8 @@ constexpr std::string_view own_memory = "tensors stay in the memory of their pro
 constexpr std::string_view no_cloud = "there are no endpoints of cloud platforms";
 constexpr std::string_view no_grpc_limits = "connections over gRPC have bounds of their own";
 constexpr std::string_view loads_at_once = "models start in parallel";
-constexpr std::string_view backends = "backends are handlers and engines (docs/apis/workers/first.md)";
+constexpr std::string_view backends =
+    "backends are handlers and engines (docs/apis/workers/first.md)";
 constexpr std::string_view traced = "gateway.otlp_endpoint is where spans go";
 
 constexpr option triton_options[] = {

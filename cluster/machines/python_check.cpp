@@ -19,7 +19,7 @@ constexpr int env_found_no_program = 127;
 constexpr int lacks_what_some_need = 3; // exit status of baton_worker.check
 constexpr const char* how_to_install =
     "python3 -m venv ~/workers && ~/workers/bin/pip install sdk/python, and its python3 in the "
-    "command (docs/apis/workers/first.md, A Python for workers)";
+    "command (docs/apis/workers/python.md, A Python for workers)";
 
 // For a Python without this check, the last line names the missing module.
 std::string last_line_of(const std::string& path) {

@@ -72,7 +72,7 @@ void bind_to(const std::vector<std::uint32_t>& cores) {
     spdlog::warn("the worker may use all cores: {}", std::strerror(errno));
 }
 
-// Environment of the SDK (docs/apis/workers/first.md).
+// Environment of the SDK (docs/apis/workers/libraries-and-other-languages.md).
 void set_environment(const cluster_config& config, const run_dir& dir, const worker_post& post,
                      epoch_id incarnation, const worker_devices& where) {
   set("BATON_WORKER_DOOR", dir.endpoint(worker_endpoint_name(post.process.gateway_index)));

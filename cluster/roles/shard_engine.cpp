@@ -76,7 +76,8 @@ result<std::shared_ptr<plugin::plugin_engine>> load_foreign(const cluster_contex
   const auto found = plugin::find_library(plan.on_device.engine);
   if (!found)
     return fail(found.error().code, "device {}: {} ({})", plan.device, found.error().message,
-                plan.on_device.engine == "torch" ? "./up --gpu builds it" : "docs/develop/engines.md");
+                plan.on_device.engine == "torch" ? "./up --gpu builds it"
+                                                 : "docs/develop/engines.md");
   const auto library = plugin::library::open(*found);
   if (!library)
     return library.error();

@@ -1,6 +1,6 @@
 // Fields that clients send and that cannot change an answer. All APIs ignore them, whatever their
-// value. docs/apis/generation.md describes this table. A null is ignored under any name: it means the
-// same as leaving the field out.
+// value. docs/apis/generation.md describes this table. A null is ignored under any name: it means
+// the same as leaving the field out.
 #pragma once
 
 #include <cstdint>

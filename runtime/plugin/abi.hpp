@@ -1,6 +1,6 @@
 // The C ABI between a shard and an engine in a shared library: plain data and functions that use
-// only the standard library. An engine for another accelerator needs this file and docs/develop/engines.md,
-// and nothing else of this tree.
+// only the standard library. An engine for another accelerator needs this file and
+// docs/develop/engines.md, and nothing else of this tree.
 //
 // The shard does the rest. It reads the model file, splits it by stage and rank, and converts the
 // weights to 16 or 32 bits. It checks every batch and draws the tokens. All calls come from one

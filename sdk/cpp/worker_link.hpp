@@ -1,5 +1,5 @@
-// A worker's end of the worker door (docs/reference/protocol.md): hello, heartbeats, batches, credit. A
-// thread owns the socket; the handler's thread takes batches and puts pieces.
+// A worker's end of the worker door (docs/reference/protocol.md): hello, heartbeats, batches,
+// credit. A thread owns the socket; the handler's thread takes batches and puts pieces.
 //
 //   connecting --hello_ack--> open --silence, disconnect, gap--> connecting  (what was open is
 //   void) open --leave--> leaving --drain--> released connecting --refusal--> lost

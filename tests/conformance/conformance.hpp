@@ -1,7 +1,8 @@
 // What every engine of the seam in runtime/engine/engine.hpp promises, as checks that its author
-// can run: docs/develop/engines.md says how. It drives engines through the seam alone, and sees what a
-// scheduler sees: samples with their log-probabilities, and activations that go to the next stage.
-// Checks are doctest's; call them from a test case, each by itself or all with check_engine().
+// can run: docs/develop/engines.md says how. It drives engines through the seam alone, and sees
+// what a scheduler sees: samples with their log-probabilities, and activations that go to the next
+// stage. Checks are doctest's; call them from a test case, each by itself or all with
+// check_engine().
 #pragma once
 
 #include "runtime/engine/engine.hpp"

@@ -92,8 +92,9 @@ const std::map<std::string, std::string, std::less<>> left_out_properties{
     {"grpc_management_address", "grpc_management_port enables gRPC"},
     {"keystore", "certificates are PEM files: gateway.tls_certificate, gateway.tls_key"},
     {"metrics_mode", "metrics are Prometheus'"},
-    {"workflow_store", "THERE ARE NO WORKFLOWS: a worker that asks the others (docs/apis/workers/first.md, "
-                       "Other models) takes the place of a .war file"},
+    {"workflow_store",
+     "THERE ARE NO WORKFLOWS: a worker that asks the others (docs/apis/workers/other-models.md, "
+     "Other models) takes the place of a .war file"},
     {"allowed_urls", "there is no model_store"},
     {"install_py_dep_per_model", "there is no model_store"},
     {"enable_envvars_config", "the environment is not read: settings are those of nodes.toml"},

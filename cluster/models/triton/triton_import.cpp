@@ -112,7 +112,8 @@ std::optional<error> translation::take(const triton_model& of) {
       return take_worker(of, config, *by);
   }
   if (platform == "ensemble" || config.find("ensemble_scheduling"))
-    note_unserved(of, "an ensemble is a handler that asks other models (docs/apis/workers/first.md)");
+    note_unserved(
+        of, "an ensemble is a handler that asks other models (docs/apis/workers/other-models.md)");
   else if (backend == "tensorrtllm")
     note_unserved(of, "engines of TensorRT-LLM cannot be read; --model names the GGUF file or "
                       "directory of safetensors to serve");
@@ -121,7 +122,8 @@ std::optional<error> translation::take(const triton_model& of) {
         of, "an engine of TensorRT (tensorrt_plan) runs only with the release of "
             "TensorRT and the kind of GPU that it was built for; the ONNX file that it was built "
             "from is served as platform onnxruntime_onnx, which takes execution_accelerators "
-            "tensorrt, or a model.py of the Python backend loads the engine (docs/apis/workers/first.md)");
+            "tensorrt, or a model.py of the Python backend loads the engine "
+            "(docs/apis/workers/first.md)");
   else
     note_unserved(of, fmt::format("{} needs a handler of a few lines (docs/apis/workers/first.md)",
                                   is_name(backend)    ? fmt::format("'{}'", backend)

@@ -1,6 +1,6 @@
 // Converts OpenAI's Responses API (/v1/responses) to typed requests: the same conversation, tools
 // and constraint as a chat's. The answer repeats the request's fields, so they are kept. Pure.
-// Unsupported fields are refused by name; docs/apis/generation.md lists them.
+// Unsupported fields are refused by name; docs/apis/responses.md lists them.
 #pragma once
 
 #include "gateway/api/openai/openai_request.hpp"

@@ -1,5 +1,5 @@
 // Converts the request bodies of text-generation-inference (its v3, router/src/lib.rs) to typed
-// requests. Pure. Unsupported fields are refused by name; docs/apis/generation.md lists them.
+// requests. Pure. Unsupported fields are refused by name; docs/apis/tgi.md lists them.
 #pragma once
 
 #include "gateway/api/openai/openai_request.hpp"

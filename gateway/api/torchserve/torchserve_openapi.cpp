@@ -160,7 +160,7 @@ ordered range_schema_3_0(const real_range& range) {
   return out;
 }
 
-// The best known fields; docs/apis/generation.md lists all.
+// The best known fields; docs/apis/torchserve.md lists all.
 ordered prediction_schema(const request_limits& l) {
   ordered fields{{"prompt", type_schema("string")},
                  {"max_tokens", integer_schema(1, l.max_tokens)},

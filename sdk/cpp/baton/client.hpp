@@ -109,9 +109,9 @@ public:
                       std::chrono::milliseconds deadline);
 
   // A worker model, with tensors or one body; or a language model, with the tensors of Triton's
-  // vLLM backend (docs/apis/workers/first.md). `request.request` is chosen by the client. A worker may be
-  // given a request twice, if the first one ends before it has said anything. Errors: those of
-  // check_limits; the door's refusal comes with the first next().
+  // vLLM backend (docs/apis/workers/other-models.md). `request.request` is chosen by the client. A
+  // worker may be given a request twice, if the first one ends before it has said anything. Errors:
+  // those of check_limits; the door's refusal comes with the first next().
   result<pieces> infer_stream(baton::infer request);
   // An answer in one piece; `deadline` is of all of it. Errors: those of pieces::next;
   // invalid_value: it has several pieces.

@@ -1,4 +1,5 @@
-// Serve a model of your own beside a Baton cluster's LLMs, in C++ (docs/apis/workers/first.md):
+// Serve a model of your own beside a Baton cluster's LLMs, in C++
+// (docs/apis/workers/libraries-and-other-languages.md):
 //
 //   class upper : public baton::worker_handler {
 //     void handle(std::span<baton::work> batch) override {

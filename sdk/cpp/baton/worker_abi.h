@@ -1,6 +1,6 @@
 /* A worker model in a shared library, behind a boundary of plain C: any language that can export
  * these four functions. `baton_worker_host LIBRARY.so [OPTION ...]` is the process that loads it
- * (docs/apis/workers/first.md). All calls come from one thread. Texts are UTF-8 and end with 0; bytes are
+ * (docs/apis/workers/libraries-and-other-languages.md). All calls come from one thread. Texts are UTF-8 and end with 0; bytes are
  * counted. What is given is the giver's and good until the call returns. */
 #ifndef BATON_WORKER_ABI_H
 #define BATON_WORKER_ABI_H

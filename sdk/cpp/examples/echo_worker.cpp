@@ -1,5 +1,5 @@
 // A worker model that says again what it is told, a word at a time. Built with the tree, or alone:
-// docs/apis/workers/first.md, "C++, and libraries". In nodes.toml:
+// docs/apis/workers/libraries-and-other-languages.md, "C++, and libraries". In nodes.toml:
 //   [[workers]]
 //   name = "echo"
 //   command = ["build/dev/sdk/cpp/baton_echo_worker"]

@@ -12,7 +12,7 @@ using namespace baton;
 namespace {
 
 std::string protocol_page() {
-  std::ifstream in(BATON_SOURCE_DIR "/docs/protocol.md");
+  std::ifstream in(BATON_SOURCE_DIR "/docs/reference/protocol.md");
   REQUIRE(in);
   return {std::istreambuf_iterator<char>(in), {}};
 }
@@ -23,7 +23,8 @@ bool has(const std::string& page, const std::string& text) {
 
 } // namespace
 
-TEST_CASE("docs/reference/protocol.md has a row for every message, with its number and whether it is data") {
+TEST_CASE("docs/reference/protocol.md has a row for every message, with its number and whether it "
+          "is data") {
   const auto page = protocol_page();
   for (const auto& m : test::one_of_each()) {
     const auto row = fmt::format("| {} | `{}` |", m.index() + 1, name_of(kind_of(m)));

@@ -97,7 +97,7 @@ TEST_CASE("a filter's name that is made while rendering is refused as well") {
   CHECK_FALSE(render_source("{{ ['a'] | map('random') | list }}", "user").has_value());
 }
 
-// docs/apis/generation.md has the table.
+// docs/apis/chat-templates.md has the table.
 TEST_CASE("every built-in of jinja2 is here, or refused with its reason") {
   const char* const filters[] = {
       "abs",    "attr",       "batch",       "capitalize", "center",   "count",

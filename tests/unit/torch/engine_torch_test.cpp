@@ -172,8 +172,8 @@ TEST_CASE("on CPU tensors the default model chooses as float32 does") {
   const double apart = deviation(run_in_steps(**native, ids, {ids.size()}).begin()->second, found);
   MESSAGE("torch beside the native engine: ", apart);
   CHECK(apart < 5e-3);
-  // Measured: 0.23 and 0.10 (docs/develop/engines.md); the file's own weights are in groups of 32 of 4
-  // bits.
+  // Measured: 0.23 and 0.10 (docs/develop/engines.md); the file's own weights are in groups of 32
+  // of 4 bits.
   for (const auto& [form, limit] :
        {std::pair(plugin::quantization::fp8, 0.35), {plugin::quantization::int4, 0.2}}) {
     settings.quantized = form;
