@@ -68,7 +68,7 @@ def test_the_table_of_model_config_and_the_code_are_the_same():
     known = set()
     for file in ("cluster/import/torchserve_import.cpp", "cluster/models/torchserve/torchserve_worker.cpp"):
         code = source(file)
-        known |= set(re.findall(r'(?:number|flag|word|numbers|map)\((?:in\.root\(\), |torchrun, |handler, )?"([\w-]+)"', code)) | set(re.findall(r'refused_key\{"(\w+)"', code))
+        known |= set(re.findall(r'(?:number|flag|choice|numbers|map)\((?:in\.root\(\), |torchrun, |handler, )?"([\w-]+)"', code)) | set(re.findall(r'refused_key\{"(\w+)"', code))
     known |= set(re.findall(r'^\s+\{"([\w-]+)",', source("cluster/import/torchserve_import.cpp").split("left_out_model_keys{", 1)[1].split("\n};", 1)[0], re.M))
     body = section("torchserve", "model-config.yaml").split("| key that a handler reads |")[0]
     told = {key for names, _, _ in rows(body) for key in TICKED.findall(names)}
@@ -120,9 +120,9 @@ def test_each_field_of_config_pbtxt_has_its_row():
     assert missing == []
 
 
-def test_inputs_and_parameters_of_an_llm_are_those_that_the_door_knows():
+def test_inputs_and_parameters_of_an_llm_are_those_that_the_code_knows():
     code = source("gateway/api/kserve/kserve_request.cpp")
-    elsewhere = set(re.findall(r'"(\w+)"', code.split("said_elsewhere{", 1)[1].split("}", 1)[0]))
+    elsewhere = set(re.findall(r'"(\w+)"', code.split("given_elsewhere{", 1)[1].split("}", 1)[0]))
     rows_of_code = set(re.findall(r'parameter_row\{"(\w+)"', code))
     found = rows(section("triton", "Inputs and parameters of an LLM"))
     told = set(keys(found))
