@@ -45,7 +45,7 @@ def paragraphs(text):
     found, open_block, in_code = [], False, False
     for number, line in enumerate(text.splitlines(), 1):
         bare = line.strip()
-        in_code ^= bare.startswith("```")
+        in_code ^= bare.startswith("```") or bare in ("<!-- results -->", "<!-- end of results -->")  # tables that a bench writes
         if in_code or not bare or bare.startswith(("#", "```", "<")):
             open_block = False
         elif bare.startswith("|"):

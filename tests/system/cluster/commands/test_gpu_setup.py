@@ -78,7 +78,7 @@ def test_a_build_without_its_torch_says_what_it_needs(tmp_path, pythons, torch, 
     assert why.format(**pythons) in " ".join(done.stderr.split())
 
 
-PAGE = (ROOT / "docs/develop/gpu.md").read_text()
+PAGE = (ROOT / "docs/develop/gpu-checks.md").read_text()
 CONFIGURED = sorted(set(re.findall(r"gpu_toml build/[^;`]*", PAGE)))
 
 
