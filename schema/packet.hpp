@@ -1,4 +1,4 @@
-// A message as one contiguous run of bytes: one ZeroMQ frame (docs/reference/protocol.md, "The
+// A message as one contiguous run of bytes: one ZeroMQ frame ("The "The
 // packet"). A single frame, because libzmq 4.3.4 aborts the process when a connection fails between
 // two. Layout:
 //

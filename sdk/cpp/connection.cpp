@@ -1,4 +1,4 @@
-// The client's end of the door's protocol (docs/reference/protocol.md, "The ZeroMQ door").
+// The client's end of the door's protocol ("The "The ZeroMQ door").
 #include "sdk/cpp/connection.hpp"
 
 #include "schema/limits.hpp"

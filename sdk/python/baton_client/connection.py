@@ -1,5 +1,5 @@
 """One DEALER to the door and the thread that owns it: hello, heartbeats, credit, and an inbox
-for each open request (docs/reference/protocol.md, "The ZeroMQ door").
+for each open request ("The "The ZeroMQ door").
 
     connecting --hello_ack--> open --silence, disconnect, gap--> coming back --served--> open
     connecting --refusal, timeout--> an exception                     |
