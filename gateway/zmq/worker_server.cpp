@@ -99,7 +99,7 @@ struct worker_server::wall {
   void greet(const std::string& id, const hello& h);
   void refuse(const std::string& id, const hello& h, const error& why);
   linked_worker* known(const std::string& id, const envelope& head);
-  void lose(process_id pidfd, const std::string& how, bool has_ended);
+  void lose(process_id process, const std::string& how, bool has_ended);
   void give_credit(linked_worker& to, std::size_t bytes);
   void use_next_pools();
   void send_all();
@@ -123,7 +123,7 @@ void worker_server::wall::send(linked_worker& to, const message& m) {
   envelope e;
   e.source = facts->config().self;
   e.source_incarnation = facts->config().incarnation;
-  e.target = to.instance.pidfd;
+  e.target = to.instance.process;
   e.target_incarnation = to.instance.incarnation;
   e.source_actor = actors::well_known::zmq_server;
   e.target_actor = actors::well_known::client;
@@ -145,23 +145,23 @@ void worker_server::wall::use_next_pools() {
 
 void worker_server::wall::greet(const std::string& id, const hello& h) {
   use_next_pools();
-  const auto pool = pools.find(h.pidfd);
+  const auto pool = pools.find(h.process);
   if (h.role != role::worker || pool == pools.end())
     return refuse(id, h, fail(errc::forbidden, "no worker is configured under this number"));
-  const auto before = workers.find(h.pidfd);
+  const auto before = workers.find(h.process);
   if (before != workers.end() && before->second.instance.incarnation > h.incarnation)
     return refuse(id, h, fail(errc::stale_epoch, "a newer process of {} is connected", h.name));
   auto pidfd = open_process(h.pid);
   if (pidfd.get() < 0)
     return refuse(id, h, fail(errc::invalid_value, "process {}: {}", h.pid, std::strerror(errno)));
-  workers.erase(h.pidfd);
-  const worker_incarnation instance{h.pidfd, h.incarnation};
+  workers.erase(h.process);
+  const worker_incarnation instance{h.process, h.incarnation};
   auto& w = workers
-                .emplace(h.pidfd,
+                .emplace(h.process,
                          linked_worker{instance, id, pool->second, std::move(pidfd), clock::now()})
                 .first->second;
   hello_ack ack;
-  ack.pidfd = facts->config().self;
+  ack.process = facts->config().self;
   ack.incarnation = facts->config().incarnation;
   ack.credit_bytes = window_bytes;
   send(w, ack);
@@ -194,7 +194,7 @@ void worker_server::wall::take(const std::string& id, const std::vector<zmq::mes
   if (!body) {
     facts->metrics().dropped("worker_bad_frame");
     if (worker)
-      lose(worker->instance.pidfd,
+      lose(worker->instance.process,
            fmt::format("it sent an unreadable message: {}", body.error().message),
            /*has_ended=*/false);
   } else if (const auto* h = std::get_if<hello>(&*body)) {
@@ -210,7 +210,7 @@ void worker_server::wall::take(const std::string& id, const std::vector<zmq::mes
 // Drops a worker whose message is not the next in sequence.
 bool worker_server::wall::is_next(linked_worker& from, const envelope& head) {
   if (head.sequence != from.sequence_in + 1) {
-    lose(from.instance.pidfd,
+    lose(from.instance.process,
          fmt::format("its message {} arrived instead of {}", head.sequence, from.sequence_in + 1),
          /*has_ended=*/false);
     return false;
@@ -243,8 +243,8 @@ void worker_server::wall::give_credit(linked_worker& to, std::size_t bytes) {
   send(to, credit{to.arrived_bytes});
 }
 
-void worker_server::wall::lose(process_id pidfd, const std::string& how, bool has_ended) {
-  const auto w = workers.find(pidfd);
+void worker_server::wall::lose(process_id process, const std::string& how, bool has_ended) {
+  const auto w = workers.find(process);
   caf::anon_send(w->second.pool, worker_lost{w->second.instance, how, has_ended});
   workers.erase(w);
 }
@@ -265,7 +265,7 @@ void worker_server::wall::lose_faulty(const std::vector<zmq::message_t>& parts, 
   const auto f = router_socket::packet_of(parts);
   const auto head = f ? decode_foreign_envelope(f->head) : f.error();
   if (auto* worker = head ? known(parts.front().to_string(), *head) : nullptr)
-    lose(worker->instance.pidfd, why.message, /*has_ended=*/false);
+    lose(worker->instance.process, why.message, /*has_ended=*/false);
 }
 
 void worker_server::wall::send_all() {
@@ -279,7 +279,7 @@ void worker_server::wall::send_all() {
     all = std::exchange(outgoing, {});
   }
   for (const auto& [instance, m] : all)
-    if (const auto w = workers.find(instance.pidfd);
+    if (const auto w = workers.find(instance.process);
         w != workers.end() && w->second.instance == instance)
       send(w->second, m);
 }
@@ -288,7 +288,7 @@ void worker_server::wall::beat(clock::time_point now) {
   if (now < next_beat)
     return;
   next_beat = now + heartbeat_interval;
-  for (auto& [pidfd, w] : workers) {
+  for (auto& [process, w] : workers) {
     heartbeat h;
     h.count = ++w.beats;
     h.steps = w.sequence_in; // acknowledges messages up to this one
@@ -303,9 +303,9 @@ void worker_server::wall::wait() {
   std::vector<zmq::pollitem_t> items{{router.handle(), 0, ZMQ_POLLIN, 0},
                                      {nullptr, bell.get(), ZMQ_POLLIN, 0}};
   std::vector<process_id> processes;
-  for (const auto& [pidfd, w] : workers) {
+  for (const auto& [process, w] : workers) {
     items.push_back({nullptr, w.pidfd.get(), ZMQ_POLLIN, 0});
-    processes.push_back(pidfd);
+    processes.push_back(process);
   }
   zmq::poll(items.data(), items.size(), worker_poll_interval);
   receive_some();
