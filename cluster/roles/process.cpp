@@ -250,16 +250,16 @@ void process::on_peer(std::function<void(const hello&)> up,
 void process::begin() {
   auto& p = *parts_;
   p.links->on_peer_up([&p](const hello& h) {
-    spdlog::info("{} is up (pid {}, epoch {})", h.name, h.pid, h.incarnation.value);
+    spdlog::info("{} is up (pid {}, incarnation {})", h.name, h.pid, h.incarnation.value);
     if (h.process == p.who.supervisor)
       p.send_status();
     for (auto& up : p.ups)
       up(h);
   });
-  p.links->on_peer_down([&p](process_id process, epoch_id incarnation, const std::string& why) {
-    spdlog::info("node {} is down (epoch {}): {}", process.value, incarnation.value, why);
+  p.links->on_peer_down([&p](process_id peer, epoch_id incarnation, const std::string& why) {
+    spdlog::info("process {} is down (incarnation {}): {}", peer.value, incarnation.value, why);
     for (auto& down : p.downs)
-      down(process, incarnation, why);
+      down(peer, incarnation, why);
   });
   p.links->on_round_over([&p] { return p.pinned.run(); });
   p.links->start();

@@ -1,7 +1,7 @@
 #include "gateway/base/http_text.hpp"
 
-#include "gateway/api/openai/openai_response.hpp"
 #include "gateway/base/http_header.hpp"
+#include "gateway/base/json_text.hpp"
 #include "gateway/base/request_id.hpp"
 
 #include <fmt/format.h>
@@ -104,6 +104,15 @@ http_reply json_reply(std::string body) {
   http_reply reply;
   reply.body = std::move(body);
   return reply;
+}
+
+std::string error_body(const error& e) {
+  using ordered = nlohmann::ordered_json;
+  const auto& row = row_of(e.code);
+  ordered inner{{"message", e.message}, {"type", row.type}};
+  inner["param"] = e.param.empty() ? ordered(nullptr) : ordered(e.param);
+  inner["code"] = row.name;
+  return json_text<ordered>({{"error", std::move(inner)}});
 }
 
 std::uint64_t retry_seconds(std::chrono::milliseconds retry_after) noexcept {

@@ -29,6 +29,8 @@ http_reply json_reply(std::string body);
 // The value of Retry-After: whole seconds, at least one.
 std::uint64_t retry_seconds(std::chrono::milliseconds retry_after) noexcept;
 
+// {"error":{"message","type","param","code"}}, OpenAI's error body.
+std::string error_body(const error& e);
 // OpenAI's error body with the status of the error's row, and Retry-After if it may be retried. For
 // refused requests: refusal.hpp.
 http_reply error_reply(const error& e, std::chrono::milliseconds retry_after = {});

@@ -127,6 +127,20 @@ std::string_view without_mark(std::string_view text) noexcept {
   return text;
 }
 
+void append_json_string(std::string& out, std::string_view text) {
+  const auto is_plain = [](char c) {
+    return static_cast<unsigned char>(c) >= 0x20 && static_cast<unsigned char>(c) < 0x80 &&
+           c != '"' && c != '\\';
+  };
+  if (std::all_of(text.begin(), text.end(), is_plain)) {
+    out += '"';
+    out += text;
+    out += '"';
+  } else {
+    out += json_text(nlohmann::ordered_json(text));
+  }
+}
+
 std::string shown_member(std::string_view name) {
   constexpr std::size_t bytes_shown = 64;
   std::string out(name.substr(0, bytes_shown));

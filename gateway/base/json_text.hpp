@@ -25,6 +25,9 @@ result<std::string> raw_member(std::string_view text, std::span<const std::strin
 // A client's name for an error message: short and printable.
 std::string shown_member(std::string_view name);
 
+// Appends `text` as a JSON string, with quotes. Invalid UTF-8 is replaced.
+void append_json_string(std::string& out, std::string_view text);
+
 // Compact. Invalid UTF-8 is replaced.
 template <class Json = nlohmann::ordered_json>
 std::string json_text(const Json& value) {

@@ -1,6 +1,8 @@
 // Building blocks of the JSON schemas in the OpenAPI documents. Pure.
 #pragma once
 
+#include "gateway/base/request_check.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
@@ -34,6 +36,17 @@ inline nlohmann::ordered_json any_schema(std::initializer_list<nlohmann::ordered
     any.push_back(one);
   }
   return {{"anyOf", std::move(any)}};
+}
+
+inline nlohmann::ordered_json range_schema(const real_range& range) {
+  return {{"type", "number"},
+          {range.excludes_least ? "exclusiveMinimum" : "minimum", range.least},
+          {"maximum", range.most}};
+}
+
+// null is the same as leaving it out.
+inline nlohmann::ordered_json or_null(nlohmann::ordered_json schema) {
+  return any_schema({std::move(schema), type_schema("null")});
 }
 
 // The `content` of a request or a response.

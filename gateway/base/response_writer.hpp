@@ -3,13 +3,53 @@
 
 #include "gateway/base/http_text.hpp"
 #include "schema/messages.hpp"
+#include "schema/result.hpp"
+
+#include <nlohmann/json_fwd.hpp>
 
 #include <chrono>
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace baton::gateway {
 
-enum class api_family : std::uint8_t { openai, tgi, torchserve, kserve };
+// How an API words its errors, as HTTP answers.
+struct api_family {
+  std::string_view error_name; // of its schema in /openapi.json
+  nlohmann::ordered_json (*error_schema)();
+  http_reply (*refusal)(const rejected& no, int overload_status); // before the request is opened
+  http_reply (*failure)(const error& e); // of a request that was opened, or at once
+};
+
+// "stop", "length"
+constexpr std::string_view finish_name(finish how) noexcept {
+  switch (how) {
+  case finish::stop:
+    return "stop";
+  case finish::length:
+    return "length";
+  case finish::cancelled:
+    return "cancelled";
+  case finish::failed:
+    return "error";
+  case finish::none:
+    break;
+  }
+  return "";
+}
+
+// An error that ends the answer, if this chunk carries one: failed, or cancelled by the server.
+inline std::optional<error> failure_of(const chunk& c) {
+  if (c.finish != finish::failed && c.finish != finish::cancelled) {
+    return std::nullopt;
+  }
+  if (c.failure) {
+    return c.failure;
+  }
+  return c.finish == finish::cancelled ? fail(errc::cancelled, "the request was cancelled")
+                                       : fail(errc::internal, "the request failed");
+}
 
 struct reply_identity {
   ticket_id ticket;
@@ -53,6 +93,23 @@ public:
   virtual bool has_failed() const noexcept { return false; } // overridden where a caller needs it
   // The format cannot express the failure: the connection is cut before the end of the response.
   virtual bool is_broken() const noexcept { return false; }
+};
+
+// Writes the pieces of a worker model's answer: as they come, or all of them at the end.
+class worker_writer {
+public:
+  virtual ~worker_writer() = default;
+  // The next piece's part of the answer's body. Requires: the piece has no failure. Errors: a piece
+  // that this API cannot express; the answer ends with it.
+  virtual result<std::string> take(inferred piece) = 0;
+  // Status, content type and headers, without a body: asked once, when the first piece has been
+  // taken, or the last one where nothing goes out before.
+  virtual http_reply head() const = 0;
+  // Pieces go out as they come, each a chunk of its own.
+  virtual bool is_streamed() const noexcept = 0;
+  // The end of an answer that fails behind its first piece; empty: it has no words for that, and
+  // the connection is cut before the answer's end.
+  virtual std::string failure_tail(const error&) const { return {}; }
 };
 
 } // namespace baton::gateway

@@ -1,7 +1,6 @@
 #include "gateway/base/tensor_data.hpp"
 
-#include "gateway/api/kserve/kserve_body.hpp"
-#include "gateway/api/openai/openai_response.hpp"
+#include "gateway/base/json_text.hpp"
 #include "gateway/base/number_bytes.hpp"
 #include "runtime/text/unicode/utf8.hpp"
 #include "schema/limits.hpp"
@@ -138,6 +137,13 @@ std::optional<std::string_view> take_text(std::string_view& left) noexcept {
 }
 
 } // namespace
+
+std::string shown_name(std::string_view name) {
+  std::string out(name.substr(0, 64));
+  std::replace_if(
+      out.begin(), out.end(), [](unsigned char c) { return c < 0x20 || c > 0x7e; }, '?');
+  return out;
+}
 
 std::string shape_text(std::span<const std::int64_t> shape) {
   return fmt::format("[{}]",

@@ -15,6 +15,9 @@
 
 namespace baton::gateway {
 
+// A name from a client, as messages show it.
+std::string shown_name(std::string_view name);
+
 // "[2,-1]"
 std::string shape_text(std::span<const std::int64_t> shape);
 

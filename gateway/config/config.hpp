@@ -126,7 +126,7 @@ struct gateway_config {
   std::optional<std::vector<api_key>> keys; // none: no key is needed, and `http` is loopback
   bool allow_unauthenticated = false;       // beyond loopback even without keys
   std::vector<std::string> model_aliases;   // further names of the served model
-  // Names that mean the served model if there is only one (placeholder_model.hpp).
+  // Names that mean the served model if there is only one (is_placeholder).
   std::vector<std::string> placeholder_models{"dummy", "tgi"};
   std::string access_log;    // a file with a line per request; empty: none
   std::string crash_record;  // a file for crash_record.hpp; empty: none

@@ -5,7 +5,6 @@
 #include "gateway/admission/admission.hpp"
 #include "gateway/api/responses/response_store.hpp"
 #include "gateway/connections/client_socket.hpp"
-#include "gateway/routes/http_api.hpp"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -84,7 +83,6 @@ private:
 // The server state that sessions use. Outlives all sessions.
 struct server_context {
   std::shared_ptr<gateway_state> facts;
-  http_api api;
   admission http;
   admission websocket;
   connection_table connections;
@@ -93,7 +91,7 @@ struct server_context {
   asio::io_context io;
 
   server_context(const request_router_actor& router, std::shared_ptr<gateway_state> b, int threads)
-      : facts(b), api(b), http(router, b, "http"), websocket(router, b, "websocket"),
+      : facts(b), http(router, b, "http"), websocket(router, b, "websocket"),
         responses(b->config().responses), io(threads) {}
   const gateway_config& config() const noexcept { return facts->config(); }
 };

@@ -3,6 +3,7 @@
 // reads the gateway state.
 #pragma once
 
+#include "gateway/api/kserve/kserve_request.hpp"
 #include "gateway/base/field_names.hpp"
 #include "gateway/base/response_writer.hpp"
 #include "gateway/grpc/grpc_methods.hpp"

@@ -2,6 +2,7 @@
 // address's service, authorized clients also models. Pure except that it reads the gateway state.
 #pragma once
 
+#include "gateway/auth/authenticator.hpp"
 #include "gateway/grpc/grpc_methods.hpp"
 #include "gateway/grpc/grpc_wire.hpp"
 

@@ -1,7 +1,7 @@
 // The gRPC methods that this gateway answers, who may call them, and their message types. Pure.
 #pragma once
 
-#include "gateway/routes/http_api.hpp"
+#include "gateway/base/route.hpp"
 
 #include <span>
 #include <string_view>

@@ -11,9 +11,9 @@
 namespace baton::gateway {
 namespace {
 
-// Room for a header and what a client sends ahead; bodies are moved out as they come.
+// Room for a header and for what a client sends ahead; bodies are moved out as they arrive.
 constexpr std::size_t buffer_bytes_max = 64 * 1024;
-// What is read and thrown away after a refusal, so that the client sees the refusal before a reset.
+// Bytes to read and drop after a refusal, so that the client sees the refusal before a reset.
 constexpr std::size_t linger_bytes_max = 16u << 20;
 constexpr std::chrono::milliseconds linger_time{2'000};
 
@@ -70,7 +70,7 @@ void http_connection::stop() {
   });
 }
 
-// A client that keeps up has room in its socket: then no watchdog, no turn of the event loop.
+// The socket of a client that keeps up has room: no watchdog and no round of the event loop then.
 asio::awaitable<bool> http_connection::write(std::string_view bytes) {
   has_begun_answer = true;
   bytes_ += bytes.size();
@@ -106,7 +106,7 @@ void http_connection::begin_request(std::string_view path) {
 void http_connection::end_request() {
   const auto& log = core_.facts->access_log();
   if (!log || (status_ == 0 && path_.empty())) {
-    return; // nothing came
+    return; // no request arrived
   }
   access_entry e;
   e.protocol = "http";
@@ -160,7 +160,7 @@ asio::awaitable<void> http_connection::linger() {
 
 void http_connection::watch_client() {
   if (buffer_.size() >= buffer_.max_size() / 2 || is_client_gone_) {
-    return; // it pipelines a lot: its hang-up shows at the next write
+    return; // it pipelines a lot: the next write shows its hang-up
   }
   is_watching_ = true;
   socket_.plain().async_wait(

@@ -1,10 +1,11 @@
-// One HTTP connection below the protocol: its strand, writes with a deadline, and the watch for a
-// client that hangs up while its answer is made. Used by http_session (which parses requests) and
-// http_answers (which writes answers). Heavy: Asio.
+// One HTTP connection below the protocol: its strand, writes with a deadline, and detection of a
+// client that hangs up before its answer is complete. Used by http_session (which parses requests)
+// and http_answers (which writes answers). Heavy: Asio.
 #pragma once
 
 #include "gateway/admission/open_requests.hpp"
 #include "gateway/auth/crash_record.hpp"
+#include "gateway/base/http_call.hpp"
 #include "gateway/connections/connection.hpp"
 
 #include <boost/asio/cancellation_signal.hpp>
@@ -14,7 +15,9 @@
 
 namespace baton::gateway {
 
-// What becomes of a connection after an answer.
+class http_api;
+
+// The next step of a connection after an answer.
 enum class after : std::uint8_t { next_request, close, linger, handed_over };
 
 class http_connection : public std::enable_shared_from_this<http_connection> {
@@ -24,13 +27,13 @@ public:
   http_connection(server_context& core, listener_kind listener, tcp::socket socket,
                   std::uint64_t id);
 
-  // Once, before anything else.
+  // Call it once, first.
   void prepare();
-  // Whether the client is to speak TLS.
+  // Whether the client must speak TLS.
   bool is_to_be_secured() const noexcept { return is_for_tls(listener_) && core_.tls; }
-  // Once, at the end; closes the socket unless it was handed over.
+  // Call it once, last. Closes the socket unless it was handed over.
   void retire(after how);
-  void stop(); // any thread: ends what is under way
+  void stop(); // from any thread: ends the current operation
 
   asio::awaitable<bool> write(std::string_view bytes);
   // Writes a whole answer and counts it. `closes`: the connection has no known next request.
@@ -38,34 +41,34 @@ public:
   // The client may still be sending: closing now would reset the connection under our answer.
   asio::awaitable<void> linger();
 
-  // Reads ahead while an answer is made, so that a client's hang-up is seen at once. What a client
-  // sends ahead is kept for its turn, as far as the buffer goes.
+  // Reads ahead before the answer is complete, so that a hang-up is seen at once. The buffer keeps
+  // what the client sends ahead, as far as it has room.
   void watch_client();
   void unwatch_client();
   bool is_over() const noexcept { return is_client_gone_ || is_stopping_; }
   bool is_client_gone() const noexcept { return is_client_gone_; }
   bool is_stopping() const noexcept { return is_stopping_; }
 
-  // Rings this connection's bell, from any thread.
+  // Rings this connection's bell. Any thread.
   std::function<void()> wake() const {
     return [b = bell_] { b->ring(); };
   }
-  // For as long as a stream is being written: if it is cut while a write hangs, the write gets
-  // cut_grace and no more.
+  // Set while a stream is written: if it is cut while a write hangs, the write gets cut_grace and
+  // no more.
   void set_stream(const open_requests* stream);
   template <class Open> // as next_event
   asio::awaitable<std::optional<stream_event>> next(Open& open) {
     return next_event(open, *bell_, [this] { return is_over(); });
   }
   const std::string& address() const noexcept { return address_; } // HOST:PORT
-  // Of the request at hand, once `who` is known.
+  // The client of the current request, once `who` is known.
   gateway::crash_client crash_client() const noexcept { return {who.name(), address_}; }
-  // Notes for a crash whose request this thread handles: synchronous work only.
+  // Notes for a crash record whose request this thread handles. For synchronous work only.
   crash_record::handling handling() const { return {core_.facts->crashes(), crash_client()}; }
   void count_request(int status);
-  // A request's header is read, or could not be; `path` has no query.
+  // A request's header was read, or is invalid; `path` has no query.
   void begin_request(std::string_view path);
-  // It is answered, or its client is gone: a line of the access log.
+  // It was answered, or its client is gone. Writes its line of the access log.
   void end_request();
 
   server_context& core() noexcept { return core_; }
@@ -76,13 +79,13 @@ public:
   watchdog& deadline() noexcept { return *watchdog_; }
   boost::beast::flat_buffer& buffer() noexcept { return buffer_; }
 
-  // Of the request at hand; set by the session.
+  // State of the current request, set by the session.
   reply_framing framing;
-  bool has_begun_answer = false; // some of it is written
+  bool has_begun_answer = false; // a part has been written
   std::string route = "other";
   std::string_view method = "other"; // known_method's
   principal who;
-  std::string model; // that was asked; empty: none
+  std::string model; // that was requested; empty: none
   clock::time_point started_at;
 
 private:
@@ -97,7 +100,7 @@ private:
   boost::beast::flat_buffer buffer_;
   const open_requests* stream_ = nullptr;
   std::string address_;
-  // Of the request at hand, for its line in the access log.
+  // Fields of the current request's line in the access log.
   std::string path_;
   std::string key_;
   int status_ = 0;
@@ -110,5 +113,11 @@ private:
   std::uint64_t watch_round_ = 0;
   asio::cancellation_signal watch_signal_;
 };
+
+// Takes the socket and serves its requests on its strand until it ends (http_session.cpp). Returns
+// false and does not touch the socket if connections_max are open; the operator's listener has a
+// few more.
+bool start_http_session(server_context& core, const http_api& api, listener_kind listener,
+                        tcp::socket& socket);
 
 } // namespace baton::gateway

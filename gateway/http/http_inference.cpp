@@ -1,9 +1,7 @@
-// A worker model's answer over HTTP: whole if it comes in one piece, or if its API tells it so;
+// A worker model's answer over HTTP: whole if it has one piece, or if its writer wants it whole;
 // else chunked, piece by piece. Heavy: Asio.
-#include "gateway/api/torchserve/torchserve_error.hpp"
 #include "gateway/base/http_header.hpp"
 #include "gateway/http/http_answers.hpp"
-#include "gateway/routes/error_words.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -11,7 +9,7 @@
 namespace baton::gateway {
 namespace {
 
-// What the next event brings, or why nothing does.
+// The bytes of the next event.
 struct taken {
   std::string bytes;
   bool is_last = false;
@@ -26,17 +24,17 @@ result<taken> take(worker_call& call, stream_event& e) {
   if (!piece)
     return fail(errc::internal, "the answer was of another kind");
   const bool is_last = piece->is_last;
-  auto bytes = call.how->take(std::move(*piece));
+  auto bytes = call.writer->take(std::move(*piece));
   if (!bytes)
     return bytes.error();
   return taken{*std::move(bytes), is_last};
 }
 
-// Of a request of which nothing was sent yet.
+// For a request whose answer has not begun.
 http_reply refusal_of(http_connection& client, const worker_call& call, rejected no) {
-  if (!call.busy_model.empty())
-    no.reason = torchserve_busy(std::move(no.reason), call.busy_model);
-  return errors_of(call.speaks).refusal(no, client.core().config().overload_status);
+  if (call.reword)
+    no.reason = call.reword(std::move(no.reason));
+  return call.family->refusal(no, client.core().config().overload_status);
 }
 
 void append_piece(std::string& out, std::string_view body, bool is_last, bool is_chunked) {
@@ -48,17 +46,15 @@ void append_piece(std::string& out, std::string_view body, bool is_last, bool is
     out += "0\r\n\r\n";
 }
 
-// Whatever bytes a coded body has, its events end nowhere that can be seen.
+// The ends of events cannot be seen in a body that is compressed.
 bool is_coded(const http_reply& head) {
   return std::any_of(head.headers.begin(), head.headers.end(), [](const auto& field) {
     return lower(field.first) == "content-encoding" && lower(field.second) != "identity";
   });
 }
 
-// TorchServe's example client takes each chunk for an event with data: there are no others there.
 bool is_between_events(const worker_call& call, const http_reply& head, std::string_view sent) {
-  return call.speaks != api_family::torchserve && !is_coded(head) &&
-         takes_comment(head.content_type, sent);
+  return call.takes_comments && !is_coded(head) && takes_comment(head.content_type, sent);
 }
 
 void note_end(const worker_call& call, const open_requests& open, reply_times when) {
@@ -69,7 +65,7 @@ void note_end(const worker_call& call, const open_requests& open, reply_times wh
   call.ended_well(when);
 }
 
-// An answer that breaks off without a word has no end: the connection is closed before it.
+// If the writer has no text for a failure, the connection closes before the answer's end.
 asio::awaitable<after> rest_of(http_connection& client, open_requests& open, worker_call& call,
                                const http_reply& head, std::string out, bool is_between,
                                reply_times when) {
@@ -81,7 +77,7 @@ asio::awaitable<after> rest_of(http_connection& client, open_requests& open, wor
     bool is_well = false;
     while (auto event = is_over ? std::nullopt : open.next()) {
       const auto piece = take(call, *event);
-      const auto client_names = piece ? std::string() : call.how->failure_tail(piece.error());
+      const auto client_names = piece ? std::string() : call.writer->failure_tail(piece.error());
       is_broken = !piece && client_names.empty();
       is_well = piece && piece->is_last;
       is_over = !piece || piece->is_last;
@@ -107,22 +103,22 @@ asio::awaitable<after> rest_of(http_connection& client, open_requests& open, wor
   }
 }
 
-asio::awaitable<after> tell(http_connection& client, open_requests& open, worker_call& call,
-                            reply_times when) {
+asio::awaitable<after> send_answer(http_connection& client, open_requests& open, worker_call& call,
+                                   reply_times when) {
   taken so_far;
   do {
     auto event = co_await client.next(open);
     if (!event)
-      co_return after::close; // dropping `open` tells the worker
+      co_return after::close; // dropping `open` cancels the worker's request
     if (auto* no = std::get_if<rejected>(&*event))
       co_return co_await client.reply(refusal_of(client, call, std::move(*no)));
     const auto piece = take(call, *event);
     if (!piece)
-      co_return co_await client.reply(errors_of(call.speaks).failure(piece.error()));
+      co_return co_await client.reply(call.family->failure(piece.error()));
     so_far.bytes += piece->bytes;
     so_far.is_last = piece->is_last;
-  } while (!so_far.is_last && !call.how->is_streamed());
-  auto reply = call.how->head();
+  } while (!so_far.is_last && !call.writer->is_streamed());
+  auto reply = call.writer->head();
   if (so_far.is_last) {
     note_end(call, open, when);
     reply.body = std::move(so_far.bytes);
@@ -138,7 +134,7 @@ asio::awaitable<after> tell(http_connection& client, open_requests& open, worker
 
 } // namespace
 
-asio::awaitable<after> answer(http_connection& client, worker_call call) {
+asio::awaitable<after> answer_worker(http_connection& client, worker_call call) {
   reply_times when;
   when.read = client.started_at;
   auto open = one_of(client.core().http.infer(client.who, std::move(call.request), client.wake()),
@@ -148,7 +144,7 @@ asio::awaitable<after> answer(http_connection& client, worker_call call) {
   when.opened = reply_times::clock::now();
   client.set_stream(&*open);
   client.watch_client();
-  const auto next = co_await tell(client, *open, call, when);
+  const auto next = co_await send_answer(client, *open, call, when);
   client.set_stream(nullptr);
   client.unwatch_client();
   if (client.is_client_gone())

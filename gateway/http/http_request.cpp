@@ -19,8 +19,8 @@ std::string_view view(boost::beast::string_view s) noexcept {
   return {s.data(), s.size()};
 }
 
-// A traceparent that comes twice is none (W3C Trace Context, section 4.3); the lines of tracestate
-// are one list (RFC 9110, section 5.3).
+// A traceparent that occurs twice is invalid (W3C Trace Context, section 4.3). The lines of
+// tracestate are one list (RFC 9110, section 5.3).
 std::optional<trace_parent> trace_of(const http_request::message& m) {
   if (m.count("traceparent") != 1) {
     return std::nullopt;
@@ -39,7 +39,7 @@ std::optional<trace_parent> trace_of(const http_request::message& m) {
   return parent;
 }
 
-// Routes never see absolute-form; what is in no form stays as it is, and is no route.
+// Routes never see absolute-form. An invalid target stays as it is, and matches no route.
 void set_target(http_call& call, std::string_view text) {
   const auto read = read_target(call.method, text);
   call.target = read ? read->target : text;
@@ -48,7 +48,7 @@ void set_target(http_call& call, std::string_view text) {
   }
 }
 
-// Keys and cookies are not the handler's, nor is how the message was framed.
+// Handlers get no keys, no cookies, and no headers about the message's framing.
 bool is_for_handlers(http::field name) noexcept {
   switch (name) {
   case http::field::authorization:
@@ -98,9 +98,9 @@ http_request::http_request(const http_limits& limits, listener_kind listener)
 reply_framing http_request::framing() const {
   const auto& m = get();
   const boost::beast::string_view name(request_id_header.data(), request_id_header.size());
-  const auto said = m.count(name) == 1 ? m[name] : boost::beast::string_view();
+  const auto given = m.count(name) == 1 ? m[name] : boost::beast::string_view();
   return {m.version() < 11, m.keep_alive(), m.method() == http::verb::head,
-          request_id_of(view(said))};
+          request_id_of(view(given))};
 }
 
 bool http_request::has_known_end() const { // RFC 9112, section 6.3
@@ -126,7 +126,7 @@ http_api::access_result http_request::admit_head(const http_api& api) const {
     return refused(fail(errc::invalid_request, "HTTP/1.1 needs one Host header"));
   }
   if (m.count(http::field::transfer_encoding) > 0 && m.count(http::field::content_length) > 0) {
-    return refused( // RFC 9112, section 6.1: the way of request smuggling
+    return refused( // RFC 9112, section 6.1: this would allow request smuggling
         fail(errc::invalid_request, "Transfer-Encoding and Content-Length exclude each other"));
   }
   if (!has_known_end()) {

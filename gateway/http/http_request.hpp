@@ -1,5 +1,5 @@
-// One HTTP request as Beast's parser reads it: with which limits, what is refused whatever its body
-// says, and the parts that routes look at. Knows no socket. Used by http_session. Heavy: Beast.
+// One HTTP request as Beast's parser reads it: its limits, refusals that do not depend on the body,
+// and the parts that routes look at. Knows no socket. Used by http_session. Heavy: Beast.
 #pragma once
 
 #include "gateway/routes/http_api.hpp"
@@ -27,17 +27,17 @@ public:
 
   parser& reader() noexcept { return reader_; }
   const message& get() const { return reader_.get(); }
-  // Once the header is read:
+  // Valid once the header is read:
   reply_framing framing() const;
-  bool has_known_end() const;    // else what follows may be its body: no further request
-  bool expects_continue() const; // "100 Continue" before its body comes
-  // Who asks, and what is wrong with the request whatever its body says.
+  bool has_known_end() const;    // else no further request can follow
+  bool expects_continue() const; // it waits for "100 Continue" before it sends its body
+  // The caller, or a refusal that does not depend on the body.
   http_api::access_result admit_head(const http_api& api) const;
-  // The refusal of a client whose requests have ended this gateway; nothing for a route that is
-  // open to all, such as health.
+  // Refuses a client whose requests have crashed this gateway; nothing for a route that is open to
+  // all, such as health.
   std::optional<http_reply> refuse_suspect(const crash_record* record,
                                            const crash_client& client) const;
-  // The caller's, if traces are exported.
+  // The trace of the caller, if traces are exported.
   std::optional<trace_parent> trace_for(const http_api& api) const;
   // Views into the parser's memory.
   http_call call() const;
@@ -50,15 +50,15 @@ private:
   parser reader_;
 };
 
-// Takes the empty lines away with which some clients end the body before it (RFC 9112, section
-// 2.2); at most `most`. Returns how many.
+// Removes at most `most` empty lines, with which some clients end the previous body (RFC 9112,
+// section 2.2). Returns their number.
 std::size_t skip_empty_lines(boost::beast::flat_buffer& buffer, std::size_t most);
 
-// Method and target of a request whose header is not read yet: of the first line of its bytes, if
-// that has come. Views into `unread`.
+// Sets method and target of a request whose header is not read yet, from the first line of its
+// bytes, if it has arrived. Views into `unread`.
 void read_first_line(http_call& call, std::string_view unread);
 
-// What is wrong with bytes that could not be read as a request; nothing if the client hung up.
+// The error for bytes that are not a request; nothing if the client hung up.
 std::optional<error> read_error(const boost::system::error_code& ec, const http_limits& limits);
 
 } // namespace baton::gateway

@@ -1,5 +1,7 @@
-#include "gateway/http/http_responses.hpp"
-
+// The stored answers of /v1/responses: they can be generated in the background, read again and
+// cancelled. Heavy: Asio.
+#include "gateway/api/openai/openai_routes.hpp"
+#include "gateway/api/responses/responses_request.hpp"
 #include "gateway/base/json_text.hpp"
 #include "gateway/base/request_check.hpp"
 #include "gateway/http/http_answers.hpp"
@@ -27,7 +29,7 @@ error no_such(std::string_view id) {
   return fail_param(errc::not_found, "response_id", "there is no response '{}'", id);
 }
 
-// Instructions, the conversation that goes on, and what is new. Errors: invalid_value.
+// The previous conversation and the new items. Errors: invalid_value.
 result<chat_prompt> conversation_of(http_connection& client, response_create& call) {
   chat_prompt all;
   if (!call.previous.empty()) {
@@ -37,7 +39,7 @@ result<chat_prompt> conversation_of(http_connection& client, response_create& ca
       return fail_param(errc::invalid_value, "previous_response_id",
                         "there is no response '{}' to go on with", call.previous);
     }
-    const bool is_known = !before->asked.empty(); // else it was taken up by its id
+    const bool is_known = !before->asked.empty(); // else it was recovered by its id
     if (!before->is_over() || before->has_failed() || !is_known) {
       return fail_param(errc::invalid_value, "previous_response_id",
                         "the response '{}' has no conversation to go on with", call.previous);
@@ -50,15 +52,15 @@ result<chat_prompt> conversation_of(http_connection& client, response_create& ca
   return all;
 }
 
-// Where the stream of a request rings: first at its connection, later at whoever goes on with it.
-class turning_bell {
+// A stream rings its connection first, and later the task that continues the request.
+class wake_target {
 public:
-  explicit turning_bell(std::function<void()> to) : to_(std::move(to)) {}
+  explicit wake_target(std::function<void()> to) : to_(std::move(to)) {}
   void ring() {
     const std::lock_guard lock(mutex_);
     to_();
   }
-  void turn(std::function<void()> to) {
+  void redirect(std::function<void()> to) {
     const std::lock_guard lock(mutex_);
     to_ = std::move(to);
   }
@@ -82,11 +84,11 @@ void take(kept_response& kept, stream_event& event) {
   }
 }
 
-// Until it is over or somebody cancels it. A server that stops leaves its ticket to be taken up
-// again.
+// Runs until the response is complete or cancelled. A server that stops leaves the ticket, so that
+// the response can be recovered.
 asio::awaitable<void> make_in_background(server_context& core, std::shared_ptr<kept_response> kept,
                                          open_requests open, std::shared_ptr<bell> wake,
-                                         std::uint64_t place) {
+                                         std::uint64_t connection_id) {
   const auto is_over = [&] { return core.connections.is_stopping() || kept->is_over(); };
   while (auto event = co_await next_event(open, *wake, is_over)) {
     take(*kept, *event);
@@ -94,13 +96,13 @@ asio::awaitable<void> make_in_background(server_context& core, std::shared_ptr<k
   if (kept->is_over()) {
     open.close(cancel_reason::client_asked);
   }
-  kept->fail(fail(errc::cancelled, "the server stops")); // no effect on one that is over
-  core.connections.leave(place);
+  kept->fail(fail(errc::cancelled, "the server stops")); // no effect on a complete one
+  core.connections.leave(connection_id);
 }
 
-// The whole response as it is now, or its events as they come.
-asio::awaitable<after> tell(http_connection& client, std::shared_ptr<kept_response> kept,
-                            bool is_stream, std::optional<std::uint64_t> starting_after) {
+// Sends the response as it is now, or its events as they arrive.
+asio::awaitable<after> send_response(http_connection& client, std::shared_ptr<kept_response> kept,
+                                     bool is_stream, std::optional<std::uint64_t> starting_after) {
   if (!is_stream || client.framing.is_head) {
     co_return co_await client.reply(json_reply(kept->body()));
   }
@@ -143,9 +145,9 @@ asio::awaitable<after> tell(http_connection& client, std::shared_ptr<kept_respon
   co_return is_next ? after::next_request : after::close;
 }
 
-// A response that is made in the background from here on, or why there is none; neither, if its
-// client has gone.
-struct begun {
+// A response that has background_start in the background, or the refusal. Neither, if the client is
+// gone.
+struct background_start {
   std::shared_ptr<kept_response> kept;
   std::optional<http_reply> refusal;
 };
@@ -154,14 +156,15 @@ http_reply refusal_here(server_context& core, const error& why, std::string_view
   return refusal_reply(refuse_here(why, *core.facts->look(), model), core.config().overload_status);
 }
 
-// `open` rings `ring`. The client waits for the ticket alone: what is refused until then is refused
-// as ever.
-asio::awaitable<begun> begin_background(http_connection& client, open_results open,
-                                        std::shared_ptr<turning_bell> ring, response_shape shape,
-                                        chat_prompt asked) {
+// `open` rings `ring`. The client waits until the ticket is granted, and gets a refusal up to then
+// as any other request.
+asio::awaitable<background_start> begin_background(http_connection& client, open_results open,
+                                                   std::shared_ptr<wake_target> ring,
+                                                   response_shape shape, chat_prompt asked) {
   auto& core = client.core();
   if (!open) {
-    co_return begun{nullptr, refusal_reply(open.refusal(), core.config().overload_status)};
+    co_return background_start{nullptr,
+                               refusal_reply(open.refusal(), core.config().overload_status)};
   }
   if (shape.model.empty()) {
     shape.model = open->model();
@@ -171,62 +174,63 @@ asio::awaitable<begun> begin_background(http_connection& client, open_results op
   client.unwatch_client();
   if (!event) {
     open->close(cancel_reason::client_gone);
-    co_return begun{};
+    co_return background_start{};
   }
   const auto* ticket = std::get_if<granted>(&*event);
   if (!ticket) {
-    co_return begun{nullptr, refusal_of(client, api_family::openai, *event)
-                                 .value_or(error_reply(
-                                     fail(errc::internal, "the answer was of another kind")))};
+    co_return background_start{
+        nullptr,
+        refusal_of(client, openai_family, *event)
+            .value_or(error_reply(fail(errc::internal, "the answer was of another kind")))};
   }
   auto kept = std::make_shared<kept_response>(std::string(client.who.name()), shape,
                                               identity_of(client, *ticket), std::move(asked));
   if (auto ok = core.responses.enter(kept, clock::now()); !ok) {
     open->close(cancel_reason::client_gone);
-    co_return begun{nullptr, refusal_here(core, ok.error(), shape.model)};
+    co_return background_start{nullptr, refusal_here(core, ok.error(), shape.model)};
   }
   asio::any_io_executor strand = asio::make_strand(core.io);
   const auto wake = std::make_shared<bell>(strand);
   const auto& config = core.config();
-  const auto place =
+  const auto connection_id =
       core.connections.enter([wake] { wake->ring(); },
                              config.http_bounds.connections_max + config.responses.background_max);
-  if (!place) {
+  if (!connection_id) {
     kept->cancel();
     open->close(cancel_reason::client_gone);
-    co_return begun{
+    co_return background_start{
         nullptr, refusal_here(core, fail(errc::overloaded, "too many connections"), shape.model)};
   }
   kept->on_cancel([wake] { wake->ring(); });
-  ring->turn([wake] { wake->ring(); });
+  ring->redirect([wake] { wake->ring(); });
   asio::co_spawn(
       strand,
-      [&core, kept, wake, place = *place,
+      [&core, kept, wake, connection_id = *connection_id,
        open = std::make_shared<open_requests>(std::move(*open))]() {
-        return make_in_background(core, kept, std::move(*open), wake, place);
+        return make_in_background(core, kept, std::move(*open), wake, connection_id);
       },
       [](std::exception_ptr e) {
         if (e) { // allocation failures
           spdlog::error("a response in the background ended with an exception");
         }
       });
-  co_return begun{std::move(kept), std::nullopt};
+  co_return background_start{std::move(kept), std::nullopt};
 }
 
-// One that another life of a gateway has begun, if the head has its ticket still. What it was asked
-// is not known any more.
-asio::awaitable<begun> take_up(http_connection& client, std::string_view id) {
+// Recovers a response that an earlier run of a gateway began, if the head still has its ticket. The
+// request is not known any more.
+asio::awaitable<background_start> recover_response(http_connection& client, std::string_view id) {
   const auto& config = client.core().config();
-  const auto place = response_position(id);
-  if (!place || config.shares_http || client.core().responses.knows(id, clock::now())) {
-    co_return begun{nullptr, error_reply(no_such(id))};
+  const auto position = response_position(id);
+  if (!position || config.shares_http || client.core().responses.knows(id, clock::now())) {
+    co_return background_start{nullptr, error_reply(no_such(id))};
   }
   const auto like = parse_response(
       R"({"input":"","background":true,"metadata":{"recovered":"its request is not known any more"}})",
       config);
   ENSURE(like, "the body of a response: {}", like.error().message);
-  const auto ring = std::make_shared<turning_bell>(client.wake());
-  auto open = one_of(client.core().http.resume(client.who, {}, *place, /*is_resumable=*/true,
+  const auto ring = std::make_shared<wake_target>(client.wake());
+  auto open = one_of(client.core().http.resume(client.who, {}, *position, /*is_resumable=*/true,
                                                [ring] { ring->ring(); }),
                      1, response_field_names());
   auto out = co_await begin_background(client, std::move(open), ring, like->shape, {});
@@ -236,9 +240,7 @@ asio::awaitable<begun> take_up(http_connection& client, std::string_view id) {
   co_return out;
 }
 
-} // namespace
-
-asio::awaitable<after> answer(http_connection& client, response_create call) {
+asio::awaitable<after> create_response(http_connection& client, response_create call) {
   auto asked = conversation_of(client, call);
   if (!asked) {
     co_return co_await client.reply(error_reply(asked.error()));
@@ -250,7 +252,7 @@ asio::awaitable<after> answer(http_connection& client, response_create call) {
   input.insert(input.end(), asked->begin(), asked->end());
   auto& request = call.call.request;
   request.input = std::move(input);
-  // With what was said before.
+  // Checks it together with the previous conversation.
   if (auto ok = check_ranges(request, client.core().config().request); !ok) {
     co_return co_await client.reply(
         error_reply(in_client_terms(response_field_names(), ok.error())));
@@ -259,7 +261,7 @@ asio::awaitable<after> answer(http_connection& client, response_create call) {
   if (call.shape.is_background) {
     const bool is_kept = can_be_taken_up(call.shape);
     request.is_resumable = is_kept;
-    const auto ring = std::make_shared<turning_bell>(client.wake());
+    const auto ring = std::make_shared<wake_target>(client.wake());
     auto open = one_of(client.core().http.open(client.who, std::move(request),
                                                /*add_generation_prompt=*/true, is_kept,
                                                [ring] { ring->ring(); }),
@@ -272,7 +274,8 @@ asio::awaitable<after> answer(http_connection& client, response_create call) {
     if (!out.kept) {
       co_return after::close;
     }
-    co_return co_await tell(client, std::move(out.kept), call.shape.is_stream, std::nullopt);
+    co_return co_await send_response(client, std::move(out.kept), call.shape.is_stream,
+                                     std::nullopt);
   }
   auto open = one_of(client.core().http.open(client.who, std::move(request),
                                              /*add_generation_prompt=*/true, /*is_stream=*/false,
@@ -288,28 +291,29 @@ asio::awaitable<after> answer(http_connection& client, response_create call) {
       auto kept =
           std::make_shared<kept_response>(std::string(client.who.name()), shape, who, asked);
       kept->set_log(std::move(log));
-      // One that is over finds room unless all others are still made: then nobody will find it.
+      // A complete response has room, unless all others are still running: then it is lost.
       if (auto ok = client.core().responses.enter(std::move(kept), clock::now()); !ok) {
         spdlog::warn("a response could not be stored: {}", ok.error().message);
       }
     };
   }
-  response_context with;
+  generation_call with;
   with.is_stream = shape.is_stream;
-  with.whole = [&] { return std::make_unique<response_unary>(shape, keep); };
-  with.events = [&](const reply_identity& who) {
+  with.whole = [&](const std::string&) { return std::make_unique<response_unary>(shape, keep); };
+  with.events = [&](const std::string&, const reply_identity& who) {
     return std::make_unique<response_events>(shape, who, keep);
   };
-  co_return co_await generation_answer(client, std::move(open), std::move(with));
+  with.family = &openai_family;
+  co_return co_await answer_opened(client, std::move(open), with);
 }
 
-asio::awaitable<after> answer(http_connection& client, response_question question) {
+asio::awaitable<after> answer_question(http_connection& client, response_question question) {
   using kind = response_question::kind;
   auto& store = client.core().responses;
   const auto now = clock::now();
   auto kept = store.find(question.id, client.who.name(), now);
   if (!kept) {
-    auto out = co_await take_up(client, question.id);
+    auto out = co_await recover_response(client, question.id);
     if (out.refusal) {
       co_return co_await client.reply(*out.refusal);
     }
@@ -335,8 +339,18 @@ asio::awaitable<after> answer(http_connection& client, response_question questio
   case kind::events:
     break;
   }
-  co_return co_await tell(client, std::move(kept), question.what == kind::events,
-                          question.starting_after);
+  co_return co_await send_response(client, std::move(kept), question.what == kind::events,
+                                   question.starting_after);
+}
+
+} // namespace
+
+asio::awaitable<after> answer_response(http_connection& client,
+                                       std::shared_ptr<response_call> call) {
+  if (auto* create = std::get_if<response_create>(&call->what)) {
+    return create_response(client, std::move(*create));
+  }
+  return answer_question(client, std::move(std::get<response_question>(call->what)));
 }
 
 } // namespace baton::gateway

@@ -2,9 +2,7 @@
 #include "gateway/http/http_server.hpp"
 
 #include "gateway/base/request_id.hpp"
-#include "gateway/connections/connection.hpp"
-#include "gateway/http/http_session.hpp"
-#include "gateway/routes/error_words.hpp"
+#include "gateway/http/http_connection.hpp"
 #include "gateway/state/refusal.hpp"
 #include "gateway/state/request_guard.hpp"
 
@@ -26,7 +24,7 @@ struct address_text {
   std::string port;
 };
 
-// "127.0.0.1:8000", "[::1]:8000", "localhost:8000". `param`: which key of the configuration it is.
+// "127.0.0.1:8000", "[::1]:8000", "localhost:8000". `param`: its key of the configuration.
 result<address_text> split_address(const char* param, const std::string& text) {
   const auto colon = text.rfind(':');
   if (colon == std::string::npos || colon == 0 || colon + 1 == text.size()) {
@@ -57,11 +55,11 @@ result<tcp::endpoint> parse_endpoint(const char* param, const std::string& text)
   return tcp::endpoint(address, port);
 }
 
-// Said to a connection beyond the limit, in one write; a full socket loses it.
-void turn_away(const gateway_state& facts, listener_kind kind, tcp::socket& socket) {
+// Refuses a connection beyond the limit, in one write; a full socket loses it.
+void refuse_connection(const gateway_state& facts, listener_kind kind, tcp::socket& socket) {
   const auto full = fail(errc::overloaded, "the server has as many connections as it may have");
-  const auto reply = errors_of(family_of(kind))
-                         .refusal(refuse_here(full, *facts.look()), facts.config().overload_status);
+  const auto reply =
+      family_of(kind).refusal(refuse_here(full, *facts.look()), facts.config().overload_status);
   const auto bytes = render(reply, {.is_http_1_0 = false,
                                     .keeps_alive = false,
                                     .is_head = false,
@@ -73,7 +71,7 @@ void turn_away(const gateway_state& facts, listener_kind kind, tcp::socket& sock
   socket.close(ignored);
 }
 
-// One address that is listened on.
+// One address that the server listens on.
 struct listener {
   listener_kind kind;
   const char* param; // its key of the configuration
@@ -83,8 +81,8 @@ struct listener {
 
   listener(asio::io_context& io, listener_kind d, const char* p)
       : kind(d), param(p), acceptor(asio::make_strand(io)) {}
-  // `shares`: with other processes of this user that say so, among which the system spreads the
-  // connections (SO_REUSEPORT); then whoever has bound it listens later.
+  // `shares`: with other processes of this user that share it too. The system spreads the
+  // connections among them (SO_REUSEPORT). A shared address is bound here and listens later.
   result<void> bind(const tcp::endpoint& endpoint, const std::string& text, bool shares);
   std::string address() const {
     const auto host = bound.address().to_string();
@@ -120,21 +118,21 @@ result<void> listener::bind(const tcp::endpoint& endpoint, const std::string& te
   return {};
 }
 
-// A certificate that ends sooner is worth a word.
+// A certificate that expires sooner deserves a remark.
 constexpr std::chrono::system_clock::duration certificate_soon = std::chrono::hours(24 * 14);
 
-// One address, and who may come there.
-struct http_place {
+// One address of the configuration.
+struct listen_address {
   listener_kind kind;
   const char* param; // its key of the configuration
   std::string text;
   tcp::endpoint endpoint;
   bool is_shared = false; // by gateways that share `http`
-  bool is_grpc = false;   // who listens there is grpc_api_server
+  bool is_grpc = false;   // grpc_api_server listens there
 };
 
-// Whoever reaches it needs a key, unless it is said that nobody does.
-result<void> check_reach(const http_place& at, const gateway_config& config) {
+// Other machines may reach it only if keys are needed, or the configuration allows it without.
+result<void> check_reach(const listen_address& at, const gateway_config& config) {
   if (at.endpoint.address().is_loopback() || config.keys || config.allow_unauthenticated) {
     return {};
   }
@@ -146,12 +144,12 @@ result<void> check_reach(const http_place& at, const gateway_config& config) {
                     at.param, at.text);
 }
 
-// Where to listen, `http` first, if whoever may come there may.
-result<std::vector<http_place>> read_addresses(const gateway_config& config) {
+// The addresses to listen on, `http` first. Errors: bad_config.
+result<std::vector<listen_address>> read_addresses(const gateway_config& config) {
   const auto& ts = config.torchserve;
   const auto& g = config.grpc;
   const bool shares = config.shares_http;
-  std::vector<http_place> all{
+  std::vector<listen_address> all{
       {listener_kind::clients, "http", config.http, {}, shares},
       {listener_kind::admin, "admin", config.admin, {}},
       {listener_kind::torchserve_inference, "torchserve_inference", ts.inference, {}, shares},
@@ -170,7 +168,7 @@ result<std::vector<http_place>> read_addresses(const gateway_config& config) {
        {},
        shares,
        /*is_grpc=*/true}};
-  std::erase_if(all, [](const http_place& p) {
+  std::erase_if(all, [](const listen_address& p) {
     return p.text.empty() && (p.is_grpc || p.kind != listener_kind::clients);
   });
   for (auto& at : all) {
@@ -206,11 +204,12 @@ result<std::vector<http_place>> read_addresses(const gateway_config& config) {
 
 struct http_server::wall {
   server_context core;
+  http_api api;
   std::vector<std::unique_ptr<listener>> listeners; // `http` first
   std::vector<std::thread> threads;
 
   wall(const request_router_actor& router, std::shared_ptr<gateway_state> facts)
-      : core(router, facts, static_cast<int>(facts->config().threads)) {}
+      : core(router, facts, static_cast<int>(facts->config().threads)), api(facts) {}
 
   result<void> bind();
   asio::awaitable<void> listen(listener& at);
@@ -222,11 +221,11 @@ struct http_server::wall {
 result<void> http_server::wall::bind() {
   const auto& config = core.config();
   if (!config.tls_certificate.empty()) {
-    auto keeper = certificate_store::open(config.tls_certificate, config.tls_key);
-    if (!keeper) {
-      return keeper.error();
+    auto store = certificate_store::open(config.tls_certificate, config.tls_key);
+    if (!store) {
+      return store.error();
     }
-    core.tls = *std::move(keeper);
+    core.tls = *std::move(store);
   }
   const auto where = read_addresses(config);
   if (!where) {
@@ -244,11 +243,11 @@ result<void> http_server::wall::bind() {
   return {};
 }
 
-// Who came here before it is known who serves would be refused, though another gateway would have
-// taken it.
+// Waits until this gateway knows who serves. An earlier connection would be refused here, although
+// another gateway could take it.
 asio::awaitable<void> http_server::wall::join_others(listener& at) {
   constexpr std::chrono::milliseconds look_interval{5};
-  constexpr std::chrono::milliseconds patience{2'000}; // then it says what it knows
+  constexpr std::chrono::milliseconds patience{2'000}; // then it listens with what it knows
   asio::steady_timer timer(at.acceptor.get_executor());
   for (auto waited = look_interval; waited < patience && !core.connections.is_stopping() &&
                                     !knows_all_heads(*core.facts->look());
@@ -264,16 +263,16 @@ asio::awaitable<void> http_server::wall::join_others(listener& at) {
 }
 
 void http_server::wall::take(listener& at, tcp::socket& socket) {
-  // Who comes when the server stops is cut without a word, as all others are.
-  if (start_http_session(core, at.kind, socket) || core.connections.is_stopping()) {
+  // While the server stops, new connections are cut like all others.
+  if (start_http_session(core, api, at.kind, socket) || core.connections.is_stopping()) {
     return;
   }
   core.facts->metrics().refused("http", errc::overloaded);
   if (is_for_tls(at.kind) && core.tls) {
     error_code ignored;
-    socket.close(ignored); // who is to speak TLS would not understand a word
+    socket.close(ignored); // a TLS client would not understand plain text
   } else {
-    turn_away(*core.facts, at.kind, socket);
+    refuse_connection(*core.facts, at.kind, socket);
   }
 }
 
@@ -281,7 +280,7 @@ asio::awaitable<void> http_server::wall::listen(listener& at) {
   if (at.is_shared) {
     co_await join_others(at);
   }
-  // Out of file descriptors: wait for one to come back instead of spinning.
+  // Out of file descriptors: wait for a free one instead of spinning.
   constexpr std::chrono::milliseconds retry_interval{100};
   asio::steady_timer timer(at.acceptor.get_executor());
   bool was_failing = false;
@@ -312,7 +311,8 @@ void http_server::wall::run() {
   }
   for (std::uint32_t i = 0; i < core.config().threads; ++i) {
     threads.emplace_back([this] {
-      while (guarded("http", [this] { core.io.run(); })) { // one handler's; the others go on
+      while (guarded("http",
+                     [this] { core.io.run(); })) { // the fault of one handler; the others continue
       }
     });
   }

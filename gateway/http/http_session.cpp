@@ -1,12 +1,9 @@
 // Heavy: Asio and Beast's HTTP parser.
-#include "gateway/http/http_session.hpp"
-
 #include "gateway/base/http_header.hpp"
 #include "gateway/base/request_id.hpp"
 #include "gateway/http/http_answers.hpp"
 #include "gateway/http/http_connection.hpp"
 #include "gateway/http/http_request.hpp"
-#include "gateway/http/http_responses.hpp"
 #include "gateway/state/request_guard.hpp"
 #include "gateway/websocket/websocket.hpp"
 
@@ -19,10 +16,11 @@ namespace {
 
 namespace http = boost::beast::http;
 
-// Reads requests one after the other and carries out what the routes say.
+// Reads requests one after the other, calls their handlers and carries out the results.
 class http_session {
 public:
-  explicit http_session(std::shared_ptr<http_connection> client) : client_(std::move(client)) {}
+  http_session(const http_api& api, std::shared_ptr<http_connection> client)
+      : api_(api), client_(std::move(client)) {}
   asio::awaitable<void> run();
 
 private:
@@ -36,8 +34,23 @@ private:
                                           bool (http_request::parser::*is_read)() const);
   asio::awaitable<after> judge_read_error(const http_request& request, error_code ec);
   asio::awaitable<after> serve(http_request& request);
+  asio::awaitable<after> carry_out(http_request& request, http_reply& reply);
+  asio::awaitable<after> carry_out(http_request& request, websocket_upgrade& upgrade);
+  asio::awaitable<after> carry_out(http_request&, generation_call& call) {
+    return answer_generation(*client_, std::move(call));
+  }
+  asio::awaitable<after> carry_out(http_request&, message_call& call) {
+    return answer_single(*client_, std::move(call));
+  }
+  asio::awaitable<after> carry_out(http_request&, worker_call& call) {
+    return answer_worker(*client_, std::move(call));
+  }
+  asio::awaitable<after> carry_out(http_request&, std::shared_ptr<response_call>& call) {
+    return answer_response(*client_, std::move(call));
+  }
   void trace_refusal(const http_request& request, const principal& who, int status);
 
+  const http_api& api_;
   std::shared_ptr<http_connection> client_;
 };
 
@@ -53,15 +66,15 @@ asio::awaitable<void> http_session::run() {
     if (next == after::linger) {
       co_await client_->linger();
     }
-  } catch (...) { // not even an error could be written
+  } catch (...) { // the error could not be written
     static_cast<void>(fault_here("http"));
     next = after::close;
   }
   client_->retire(next);
 }
 
-// A client that speaks HTTP all the same is told so; all others that make no handshake in time get
-// no word, since none would be understood.
+// A client that speaks plain HTTP gets an error in plain HTTP. All others that make no handshake in
+// time get none, since they would not understand it.
 asio::awaitable<after> http_session::shake_hands() {
   const auto context = client_->core().tls->look();
   client_->deadline().arm(client_->limits().handshake_timeout);
@@ -86,9 +99,9 @@ asio::awaitable<after> http_session::shake_hands() {
   co_return after::next_request;
 }
 
-// Until there is the first byte of a request. Empty lines before it do not lengthen the wait.
+// Waits for the first byte of a request. Empty lines before it do not lengthen the wait.
 asio::awaitable<bool> http_session::await_request(bool is_first) {
-  constexpr std::size_t empty_lines_max = 8; // more than that is no client's habit
+  constexpr std::size_t empty_lines_max = 8; // no known client sends more
   constexpr std::size_t step = 4096;
   const auto& limits = client_->limits();
   auto& buffer = client_->buffer();
@@ -112,7 +125,7 @@ asio::awaitable<bool> http_session::await_request(bool is_first) {
 asio::awaitable<error_code> http_session::read_head(http_request& request, bool is_first) {
   const auto& limits = client_->limits();
   if (!co_await await_request(is_first)) {
-    co_return asio::error::eof; // idle for too long, or the server stops: no word is due
+    co_return asio::error::eof; // idle for too long, or the server stops: no reply
   }
   client_->deadline().arm(limits.header_timeout);
   client_->started_at = http_connection::clock::now();
@@ -120,8 +133,8 @@ asio::awaitable<error_code> http_session::read_head(http_request& request, bool 
   co_return co_await parse_until(request.reader(), &http_request::parser::is_header_done);
 }
 
-// As Beast's async_read_header and async_read, but that it parses in this coroutine: what parsing
-// throws inside of their operations ends no coroutine, it leaves the connection waiting.
+// Like Beast's async_read_header and async_read, except that it parses in this coroutine. If their
+// operations throw while they parse, no coroutine ends and the connection waits forever.
 asio::awaitable<error_code> http_session::parse_until(http_request::parser& reader,
                                                       bool (http_request::parser::*is_read)()
                                                           const) {
@@ -162,7 +175,7 @@ asio::awaitable<after> http_session::judge_read_error(const http_request& reques
     co_return after::close;
   }
   auto call = request.call();
-  if (call.target.empty()) { // the parser looks at nothing before the header's end
+  if (call.target.empty()) { // the parser sets nothing before the header's end
     const auto unread = client_->buffer().data();
     read_first_line(call, {static_cast<const char*>(unread.data()), unread.size()});
   }
@@ -183,7 +196,7 @@ asio::awaitable<after> http_session::judge_read_error(const http_request& reques
 
 asio::awaitable<after> http_session::one_request(bool is_first) {
   client_->framing = {};
-  client_->framing.request_id = new_request_id(); // of what is no request
+  client_->framing.request_id = new_request_id(); // for bytes that are not a request
   client_->has_begun_answer = false;
   client_->route = client_->method = "other";
   client_->model.clear();
@@ -198,14 +211,14 @@ asio::awaitable<after> http_session::one_request(bool is_first) {
   } catch (...) {
     fault = fault_here("http");
   }
-  if (fault) { // nothing can be waited for where an exception is handled
+  if (fault) { // an exception handler cannot co_await
     next = co_await end_faulty(request, *fault);
   }
   client_->end_request();
   co_return next;
 }
 
-// What was read ahead of this client's next request is not known to be whole: the connection ends.
+// The bytes read ahead may lack a part of the next request, so the connection ends.
 asio::awaitable<after> http_session::end_faulty(const http_request& request, const error& why) {
   client_->set_stream(nullptr);
   client_->unwatch_client();
@@ -221,10 +234,10 @@ asio::awaitable<after> http_session::end_faulty(const http_request& request, con
 asio::awaitable<after> http_session::answer_request(http_request& request, bool is_first) {
   const auto& limits = client_->limits();
   if (auto ec = co_await read_head(request, is_first); ec) {
-    if (ec == http::error::body_limit) { // the header is read, and says so
+    if (ec == http::error::body_limit) { // the header was read, with this length
       client_->route = http_api::route_name(request.call());
       client_->method = known_method(request.call().method);
-      client_->who.trace = request.trace_for(client_->core().api);
+      client_->who.trace = request.trace_for(api_);
     }
     co_return co_await judge_read_error(request, ec);
   }
@@ -233,11 +246,11 @@ asio::awaitable<after> http_session::answer_request(http_request& request, bool 
   client_->route = http_api::route_name(request.call());
   client_->method = known_method(request.call().method);
   auto& reader = request.reader();
-  auto admitted = request.admit_head(client_->core().api);
+  auto admitted = request.admit_head(api_);
   client_->who = std::move(admitted.who);
   if (admitted.refusal) {
     trace_refusal(request, client_->who, admitted.refusal->status);
-    // Without its body read the connection has no known next request.
+    // While the body is unread, the begin of the next request is unknown.
     co_return co_await client_->reply(*admitted.refusal,
                                       !reader.is_done() || !request.has_known_end());
   }
@@ -264,12 +277,12 @@ asio::awaitable<after> http_session::answer_request(http_request& request, bool 
   co_return co_await serve(request);
 }
 
-// Of what a desk would have been asked for; what is read of the gateway itself has no trace, nor
-// has what is no route.
+// A refused POST of a known route leaves a span. Reads of the gateway's own state leave none, and
+// neither do unknown routes.
 void http_session::trace_refusal(const http_request& request, const principal& who, int status) {
   constexpr int first_failure = 400;
-  const bool is_known = client_->route != "other"; // its header is read, then
-  if (!client_->core().api.reads_traces() || status < first_failure || !is_known) {
+  const bool is_known = client_->route != "other"; // then the header was read
+  if (!api_.reads_traces() || status < first_failure || !is_known) {
     return;
   }
   if (request.call().method == "POST") {
@@ -278,71 +291,38 @@ void http_session::trace_refusal(const http_request& request, const principal& w
 }
 
 asio::awaitable<after> http_session::serve(http_request& request) {
-  auto plan = [&] {
+  auto call = [&] {
     const auto noted = client_->handling();
-    return client_->core().api.plan(request.call());
+    return api_.plan(request.call());
   }();
-  if (auto* r = std::get_if<http_reply>(&plan)) {
-    trace_refusal(request, client_->who, r->status);
-    co_return co_await client_->reply(*r);
-  }
-  if (std::holds_alternative<websocket_upgrade>(plan)) {
-    client_->deadline().disarm();
-    client_->count_request(101);
-    start_websocket_session(client_->core(), std::move(client_->socket()),
-                            request.reader().release(), std::move(client_->who),
-                            {client_->framing.request_id, client_->address()});
-    co_return after::handed_over;
-  }
-  auto& body = request.reader().get().body(); // the plan has what it says
+  auto& body = request.reader().get().body(); // the handler has parsed it
   body.clear();
   body.shrink_to_fit();
-  if (auto* g = std::get_if<openai_generate>(&plan)) {
-    co_return co_await answer(*client_, std::move(*g));
-  }
-  if (auto* g = std::get_if<tgi_generate>(&plan)) {
-    co_return co_await answer(*client_, std::move(*g));
-  }
-  if (auto* g = std::get_if<vllm_generate>(&plan)) {
-    co_return co_await answer(*client_, std::move(*g));
-  }
-  if (auto* e = std::get_if<embedding_call>(&plan)) {
-    co_return co_await answer(*client_, std::move(*e));
-  }
-  if (auto* r = std::get_if<response_create>(&plan)) {
-    co_return co_await answer(*client_, std::move(*r));
-  }
-  if (auto* q = std::get_if<response_question>(&plan)) {
-    co_return co_await answer(*client_, std::move(*q));
-  }
-  if (auto* g = std::get_if<torchserve_generate>(&plan)) {
-    co_return co_await answer(*client_, std::move(*g));
-  }
-  if (auto* b = std::get_if<torchserve_batch>(&plan)) {
-    co_return co_await answer(*client_, std::move(*b));
-  }
-  if (auto* g = std::get_if<kserve_generate>(&plan)) {
-    co_return co_await answer(*client_, std::move(*g));
-  }
-  if (auto* t = std::get_if<tokenize_call>(&plan)) {
-    co_return co_await answer(*client_, std::move(*t));
-  }
-  if (auto* w = std::get_if<worker_call>(&plan)) {
-    co_return co_await answer(*client_, std::move(*w));
-  }
-  if (auto* m = std::get_if<repository_call>(&plan)) {
-    co_return co_await answer(*client_, std::move(*m));
-  }
-  co_return co_await answer(*client_, std::move(std::get<detokenize_call>(plan)));
+  co_return co_await std::visit([&](auto& parsed) { return carry_out(request, parsed); }, call);
+}
+
+asio::awaitable<after> http_session::carry_out(http_request& request, http_reply& reply) {
+  trace_refusal(request, client_->who, reply.status);
+  return client_->reply(reply);
+}
+
+asio::awaitable<after> http_session::carry_out(http_request& request, websocket_upgrade&) {
+  client_->deadline().disarm();
+  client_->count_request(101);
+  start_websocket_session(client_->core(), std::move(client_->socket()), request.reader().release(),
+                          std::move(client_->who),
+                          {client_->framing.request_id, client_->address()});
+  co_return after::handed_over;
 }
 
 } // namespace
 
-bool start_http_session(server_context& core, listener_kind listener, tcp::socket& socket) {
+bool start_http_session(server_context& core, const http_api& api, listener_kind listener,
+                        tcp::socket& socket) {
   const auto& bounds = core.config().http_bounds;
   const auto most =
       bounds.connections_max + (is_operators(listener) ? bounds.admin_connections_extra : 0);
-  // The stop function is known only with the connection: until then there is nothing to stop.
+  // The stop function needs the connection: until it exists there is nothing to stop.
   const auto id = core.connections.enter([] {}, most);
   if (!id) {
     return false;
@@ -353,11 +333,11 @@ bool start_http_session(server_context& core, listener_kind listener, tcp::socke
       self->stop();
     }
   });
-  auto session = std::make_shared<http_session>(client);
+  auto session = std::make_shared<http_session>(api, client);
   asio::co_spawn(
       client->socket().get_executor(), [session] { return session->run(); },
       [session](std::exception_ptr e) {
-        if (e) { // allocation failures; I/O comes as values
+        if (e) { // allocation failures; I/O errors are values
           spdlog::error("a connection ended with an exception");
         }
       });

@@ -44,7 +44,7 @@ ordered load_json(const load_report& l) {
           {"stage_busy_micros", l.stage_busy_micros}};
 }
 
-// Of a shard alone.
+// The rank and the layers of a shard.
 ordered assignment_json(const snapshot& s, process_id process) {
   const auto& all = s.cluster->assignments;
   const auto at = std::find_if(all.begin(), all.end(),
@@ -62,7 +62,7 @@ ordered assignment_json(const snapshot& s, process_id process) {
           {"layers", at->layers}};
 }
 
-// Its place in the supervision tree.
+// Its position in the supervision tree.
 ordered supervision_json(const status& n) {
   if (!n.supervision) {
     return nullptr;
@@ -94,7 +94,7 @@ ordered load_or_null(const pipeline_view& p) {
   return p.load ? load_json(*p.load) : ordered(nullptr);
 }
 
-// Which shards of each pipeline serve, which come, and how the change goes or ended.
+// For each pipeline: its generation, the next one, and the state of the change.
 ordered generations_json(const snapshot& s) {
   auto all = ordered::array();
   if (s.cluster) {
@@ -107,7 +107,7 @@ ordered generations_json(const snapshot& s) {
   return all;
 }
 
-// Of one pipeline alone all is said elsewhere.
+// A single pipeline is described by the other members.
 void add_pipelines(ordered& out, const snapshot& s) {
   if (s.pipelines.size() == 1) {
     return;

@@ -22,7 +22,7 @@ struct web_file {
 constexpr std::string_view index_name = "index.html";
 constexpr int not_modified = 304;
 
-// The page needs nothing from elsewhere, and nothing may be slipped into it; nobody frames it.
+// The page loads nothing from other hosts, runs no inline script, and may not be framed.
 constexpr std::string_view policy =
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -61,9 +61,9 @@ http_reply web_reply(std::string_view path, const web_wishes& wishes) {
   }
   http_reply reply;
   reply.content_type = file->media;
-  // The tag is weak: it is of the content, whatever the encoding.
+  // The tag is weak: it identifies the content, whatever the encoding.
   reply.headers = {{"ETag", "W/" + std::string(file->tag)},
-                   {"Cache-Control", "no-cache"}, // kept and asked for anew: an upgrade changes it
+                   {"Cache-Control", "no-cache"}, // revalidated each time: an upgrade changes it
                    {"Vary", "Accept-Encoding"},
                    {"Content-Security-Policy", std::string(policy)},
                    {"Cross-Origin-Resource-Policy", "same-origin"},

@@ -1,7 +1,5 @@
 #include "gateway/state/refusal.hpp"
 
-#include "gateway/api/openai/openai_response.hpp"
-
 #include <iterator>
 #include <utility>
 

@@ -5,10 +5,17 @@
 #include "gateway/base/http_text.hpp"
 #include "gateway/state/gateway_state.hpp"
 
+#include <optional>
 #include <string>
 #include <string_view>
 
 namespace baton::gateway {
+
+// The principal of a call, or the reply that refuses it.
+struct http_admission {
+  principal who;
+  std::optional<http_reply> refusal;
+};
 
 // A refusal by the gateway itself, with the shortest queue of the model (waiting_for).
 rejected refuse_here(error reason, const snapshot& now, std::string_view model = {});

@@ -13,6 +13,7 @@
 #include "gateway/auth/crash_record.hpp"
 #include "gateway/base/access_log.hpp"
 #include "gateway/base/request_id.hpp"
+#include "gateway/base/response_writer.hpp"
 #include "gateway/config/websocket_settings.hpp"
 #include "gateway/state/refusal.hpp"
 #include "gateway/state/request_guard.hpp"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <utility>
 
 namespace baton::gateway {
 namespace {
@@ -58,6 +59,18 @@ http_reply raw_reply(const inferred& piece) {
   for (const auto& h : piece.headers)
     reply.headers.emplace_back(h.name, h.value);
   return reply;
+}
+
+result<std::string> raw_writer::take(inferred piece) {
+  if (auto ok = check_raw(piece); !ok) {
+    return ok.error();
+  }
+  auto body = std::move(piece.body);
+  piece.body.clear();
+  if (!std::exchange(has_head_, true)) {
+    head_ = raw_reply(piece);
+  }
+  return body;
 }
 
 } // namespace baton::gateway

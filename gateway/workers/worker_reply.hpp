@@ -1,7 +1,7 @@
 // Pieces of a worker model's answer as an HTTP reply of raw bytes. Pure.
 #pragma once
 
-#include "gateway/base/http_text.hpp"
+#include "gateway/base/response_writer.hpp"
 #include "schema/messages.hpp"
 #include "schema/result.hpp"
 
@@ -14,5 +14,17 @@ result<void> check_raw(const inferred& piece);
 // Requires: check_raw(piece). Status, content type and headers are the handler's; the default type
 // is application/octet-stream.
 http_reply raw_reply(const inferred& piece);
+
+// Raw bytes as the handler gives them (raw_reply), with its status and headers.
+class raw_writer final : public worker_writer {
+public:
+  result<std::string> take(inferred piece) override;
+  http_reply head() const override { return head_; }
+  bool is_streamed() const noexcept override { return true; }
+
+private:
+  http_reply head_;
+  bool has_head_ = false;
+};
 
 } // namespace baton::gateway

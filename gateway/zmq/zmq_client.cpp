@@ -4,6 +4,7 @@
 #include "gateway/api/kserve/kserve_model.hpp"
 #include "gateway/api/openai/openai_response.hpp"
 #include "gateway/base/request_check.hpp"
+#include "gateway/base/response_writer.hpp"
 #include "gateway/dispatch/request_tracker.hpp"
 #include "gateway/state/refusal.hpp"
 #include "gateway/workers/worker_lookup.hpp"

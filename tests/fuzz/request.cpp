@@ -141,16 +141,13 @@ std::shared_ptr<gateway_state> serving() {
   return all;
 }
 
-void check_plan(http_plan plan, const gateway_config& config) {
+void check_plan(api_call plan, const gateway_config& config) {
   if (const auto* reply = std::get_if<http_reply>(&plan)) {
     ENSURE(reply->status >= 200 && reply->status != 500, "status {}: {}", reply->status,
            reply->body);
-  } else if (const auto* of_openai = std::get_if<openai_generate>(&plan)) {
-    check_accepted(of_openai->request, config);
-  } else if (const auto* of_torchserve = std::get_if<torchserve_generate>(&plan)) {
-    check_accepted(of_torchserve->call.request, config);
-  } else if (const auto* of_kserve = std::get_if<kserve_generate>(&plan)) {
-    check_accepted(of_kserve->request, config);
+  } else if (const auto* call = std::get_if<generation_call>(&plan)) {
+    for (const auto& request : call->requests)
+      check_accepted(request, config);
   }
 }
 

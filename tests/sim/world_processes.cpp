@@ -302,7 +302,7 @@ void world::start_gateway() {
                                                              actors::well_known::scheduler);
   d.tokenizer = cluster::make_proxy<actors::tokenizer_actor>(*system_, *l.links, head_process,
                                                              actors::well_known::tokenizer);
-  d.gateway_state = gateway_state_;
+  d.state = gateway_state_;
   d.next_key = [this] { return draw(UINT64_MAX) + 1; };
   pipeline_client_ = keep(l, gateway::spawn_pipeline_client(*system_, d));
   cluster::deliver_to(*l.links, actors::well_known::gateway,

@@ -187,13 +187,6 @@ private:
 
 } // namespace
 
-std::string shown_name(std::string_view name) {
-  std::string out(name.substr(0, 64));
-  std::replace_if(
-      out.begin(), out.end(), [](unsigned char c) { return c < 0x20 || c > 0x7e; }, '?');
-  return out;
-}
-
 result<void> add_parameter(kserve_parameter_map& all, std::string_view name, std::string text) {
   if (all.size() == kserve_parameters_max) {
     return fail(errc::invalid_value, "there are more than {} parameters", kserve_parameters_max);

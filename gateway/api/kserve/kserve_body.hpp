@@ -4,6 +4,7 @@
 #pragma once
 
 #include "gateway/base/json_reader.hpp"
+#include "gateway/base/tensor_data.hpp"
 #include "gateway/config/config.hpp"
 #include "schema/result.hpp"
 
@@ -19,9 +20,6 @@ namespace baton::gateway {
 inline constexpr std::size_t kserve_parameters_max = 64;  // more than any model has
 inline constexpr std::size_t kserve_id_bytes_max = 256;   // echoed in every answer
 inline constexpr std::size_t tensor_name_bytes_max = 256; // short names only
-
-// Makes a client's name safe for error messages.
-std::string shown_name(std::string_view name);
 
 // Exactly one of `data` and `bytes` holds the values.
 struct given_input {

@@ -1,6 +1,7 @@
 #include "gateway/api/kserve/kserve_openapi.hpp"
 
 #include "gateway/api/kserve/kserve_request.hpp"
+#include "gateway/api/openai/openai_openapi.hpp"
 #include "gateway/base/openapi_schema.hpp"
 
 namespace baton::gateway {
@@ -63,7 +64,8 @@ constexpr const char* of_language_models =
 
 } // namespace
 
-ordered kserve_generate_schema(const ordered& known, const gateway_config& config) {
+ordered kserve_generate_schema(const gateway_config& config) {
+  const auto known = sampling_schemas(config.request);
   auto members = parameter_members(known, config);
   for (const auto& row : kserve_inputs()) {
     auto& member = members[std::string(row.name)];
@@ -85,7 +87,8 @@ ordered kserve_generate_schema(const ordered& known, const gateway_config& confi
           {"properties", std::move(members)}};
 }
 
-ordered kserve_infer_schema(const ordered& known, const gateway_config& config) {
+ordered kserve_infer_schema(const gateway_config& config) {
+  const auto known = sampling_schemas(config.request);
   auto parameters = parameter_members(known, config);
   parameters["binary_data_output"] = type_schema("boolean");
   const ordered input{{"type", "object"},
@@ -114,11 +117,11 @@ ordered kserve_infer_schema(const ordered& known, const gateway_config& config) 
                                        type_schema("null")})}}}};
 }
 
-ordered kserve_index_schema() {
+ordered kserve_index_schema(const gateway_config& /*config*/) {
   return {{"type", "object"}, {"properties", {{"ready", {{"type", {"boolean", "null"}}}}}}};
 }
 
-ordered kserve_load_schema() {
+ordered kserve_load_schema(const gateway_config& /*config*/) {
   return {{"type", "object"}, {"properties", {{"parameters", {{"type", {"object", "null"}}}}}}};
 }
 

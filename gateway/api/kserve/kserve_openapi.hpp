@@ -1,4 +1,4 @@
-// Schemas of the KServe v2 bodies in /openapi.json. Used by openapi.cpp only.
+// Schemas of the KServe v2 bodies in /openapi.json. Pure.
 #pragma once
 
 #include "gateway/config/config.hpp"
@@ -7,13 +7,10 @@
 
 namespace baton::gateway {
 
-// `known`: schemas of the sampling parameters, by name.
-nlohmann::ordered_json kserve_generate_schema(const nlohmann::ordered_json& known,
-                                              const gateway_config& config);
-nlohmann::ordered_json kserve_infer_schema(const nlohmann::ordered_json& known,
-                                           const gateway_config& config);
-nlohmann::ordered_json kserve_index_schema();
-nlohmann::ordered_json kserve_load_schema();
+nlohmann::ordered_json kserve_generate_schema(const gateway_config& config);
+nlohmann::ordered_json kserve_infer_schema(const gateway_config& config);
+nlohmann::ordered_json kserve_index_schema(const gateway_config& config);
+nlohmann::ordered_json kserve_load_schema(const gateway_config& config);
 nlohmann::ordered_json kserve_error_schema();
 
 } // namespace baton::gateway

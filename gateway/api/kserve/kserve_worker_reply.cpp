@@ -2,6 +2,7 @@
 
 #include "gateway/api/kserve/kserve_error.hpp"
 #include "gateway/api/openai/openai_response.hpp"
+#include "gateway/base/json_text.hpp"
 #include "gateway/base/tensor_data.hpp"
 
 #include <algorithm>

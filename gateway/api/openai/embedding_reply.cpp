@@ -1,6 +1,7 @@
 #include "gateway/api/openai/embedding_reply.hpp"
 
 #include "gateway/api/openai/openai_response.hpp"
+#include "gateway/base/json_text.hpp"
 #include "runtime/text/unicode/base64.hpp"
 #include "schema/ensure.hpp"
 

@@ -81,7 +81,6 @@ struct tokenize_call {
   std::string tools{}; // for a chat
   baton::template_options template_options{};
   bool returns_pieces = false;
-  api_family speaks = api_family::openai; // the API of the answer
   field_names client_names{};
 };
 result<tokenize_call> parse_tokenize(std::string_view body, const request_limits& limits);

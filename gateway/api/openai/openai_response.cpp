@@ -75,31 +75,9 @@ ordered card_json(const model_card& card, std::string_view id) {
 
 } // namespace
 
-void append_json_string(std::string& out, std::string_view text) {
-  const auto is_plain = [](char c) {
-    return static_cast<unsigned char>(c) >= 0x20 && static_cast<unsigned char>(c) < 0x80 &&
-           c != '"' && c != '\\';
-  };
-  if (std::all_of(text.begin(), text.end(), is_plain)) {
-    out += '"';
-    out += text;
-    out += '"';
-  } else {
-    out += json_text(ordered(text));
-  }
-}
-
 std::string logprobs_json(openai_api api, const std::vector<token_detail>& details,
                           std::size_t characters_before, const std::vector<token_detail>& prompt) {
   return json_text(logprobs_of(api, details, characters_before, prompt));
-}
-
-std::string error_body(const error& e) {
-  const auto& row = row_of(e.code);
-  ordered inner{{"message", e.message}, {"type", row.type}};
-  inner["param"] = e.param.empty() ? ordered(nullptr) : ordered(e.param);
-  inner["code"] = row.name;
-  return json_text({{"error", std::move(inner)}});
 }
 
 std::string tokenize_body(const tokenized& answer, bool with_pieces) {
@@ -130,33 +108,6 @@ std::string models_body(const std::vector<model_card>& cards,
     }
   }
   return json_text({{"object", "list"}, {"data", std::move(data)}});
-}
-
-std::optional<error> failure_of(const chunk& c) {
-  if (c.finish != finish::failed && c.finish != finish::cancelled) {
-    return std::nullopt;
-  }
-  if (c.failure) {
-    return c.failure;
-  }
-  return c.finish == finish::cancelled ? fail(errc::cancelled, "the request was cancelled")
-                                       : fail(errc::internal, "the request failed");
-}
-
-std::string_view finish_name(finish how) noexcept {
-  switch (how) {
-  case finish::stop:
-    return "stop";
-  case finish::length:
-    return "length";
-  case finish::cancelled:
-    return "cancelled";
-  case finish::failed:
-    return "error";
-  case finish::none:
-    break;
-  }
-  return "";
 }
 
 openai_unary::openai_unary(const reply_shape& shape)

@@ -14,11 +14,6 @@
 
 namespace baton::gateway {
 
-// {"error":{"message","type","param","code"}}: OpenAI's format, for every route.
-std::string error_body(const error& e);
-// `text` as a JSON string with quotes. Invalid UTF-8 is replaced.
-void append_json_string(std::string& out, std::string_view text);
-
 std::string tokenize_body(const tokenized& answer, bool with_pieces);
 std::string detokenize_body(const detokenized& answer);
 std::string models_body(const std::vector<model_card>& cards,
@@ -31,10 +26,6 @@ struct token_usage {
   std::uint64_t cached_tokens = 0; // of the prompt, for its first choice
   std::uint64_t output_tokens = 0;
 };
-
-// The error that ends the answer, if this chunk has one: failed, or cancelled by the server.
-std::optional<error> failure_of(const chunk& c);
-std::string_view finish_name(finish how) noexcept; // "stop", "length"
 
 class openai_unary final : public unary_writer {
 public:

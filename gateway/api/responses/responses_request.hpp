@@ -15,6 +15,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <variant>
 
 namespace baton::gateway {
 
@@ -55,6 +56,11 @@ struct response_question {
   std::string id;
   std::optional<std::uint64_t> starting_after; // the sequence number of the last event received
 };
+// A parsed request to one of the API's routes (base/api_call.hpp).
+struct response_call {
+  std::variant<response_create, response_question> what;
+};
+
 // `target`: /v1/responses/{id}, optionally /cancel, and a query. Errors: invalid_value,
 // unsupported_parameter.
 result<response_question> parse_response_question(std::string_view method, std::string_view target);

@@ -288,7 +288,6 @@ std::optional<result<tokenize_call>> parse_tgi_tokenize(std::string_view body,
   static constexpr unsupported_field unsupported[] = {{"parameters", "{}"}};
   field_reader fields(*parsed);
   tokenize_call out;
-  out.speaks = api_family::tgi;
   out.model = read_model(fields);
   out.input = read_inputs(fields);
   out.client_names = {{"prompt", "inputs"}};

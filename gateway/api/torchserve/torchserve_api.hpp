@@ -6,40 +6,16 @@
 #pragma once
 
 #include "gateway/api/torchserve/torchserve_target.hpp"
-#include "gateway/routes/http_api.hpp"
+#include "gateway/base/api_call.hpp"
+#include "gateway/state/refusal.hpp"
 
-#include <memory>
 #include <string_view>
 
 namespace baton::gateway {
 
-class torchserve_api {
-public:
-  explicit torchserve_api(std::shared_ptr<gateway_state> facts) : facts_(std::move(facts)) {}
-
-  http_api::access_result admit(const http_call& call) const;
-  // Requires: admit(call) has accepted the call.
-  http_plan plan(const http_call& call) const;
-  static std::string_view route_name(const http_call& call);
-
-private:
-  result<principal> identify(const http_call& call, const torchserve_route* route) const;
-  http_plan predict(const http_call& call, const torchserve_route& route) const;
-  http_plan predict_openai(const http_call& call, const torchserve_route& route) const;
-  http_plan predict_kserve(const http_call& call, const torchserve_route& route) const;
-  http_plan predict_worker(const worker_view& of, const http_call& call,
-                           const torchserve_route& route) const;
-  http_plan manage(const http_call& call, const torchserve_route& route,
-                   const torchserve_target& target) const;
-  http_plan manage_model(const http_call& call, const torchserve_route& route,
-                         const torchserve_target& target) const;
-  http_plan manage_stored(const http_call& call, const torchserve_route& route,
-                          const torchserve_target& target) const;
-  http_plan manage_worker(const worker_view& of, const http_call& call,
-                          const torchserve_route& route, const torchserve_target& target) const;
-  result<std::string> model_for(const torchserve_route& route, const std::string& named) const;
-
-  std::shared_ptr<gateway_state> facts_;
-};
+http_admission admit_torchserve(const http_call& call, gateway_state& facts);
+// Requires: admit_torchserve(call) refused nothing.
+api_call plan_torchserve(const http_call& call, gateway_state& facts);
+std::string_view route_name_torchserve(const http_call& call); // the label of /metrics
 
 } // namespace baton::gateway

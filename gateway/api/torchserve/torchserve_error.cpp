@@ -87,6 +87,10 @@ http_reply torchserve_refusal(const rejected& no, int /*overload_status*/) {
   return torchserve_failure(no.reason, no.retry_after);
 }
 
+// Its listeners have a document of their own (torchserve_openapi.hpp).
+constinit const api_family torchserve_family{
+    {}, nullptr, torchserve_refusal, [](const error& e) { return torchserve_failure(e); }};
+
 error torchserve_busy(error e, std::string_view model) {
   if (is_for_load(e.code)) {
     e.message = fmt::format("Model \"{}\" has no worker to serve inference request. Please use "

@@ -2,7 +2,7 @@
 // exceptions (frontend/server, HttpRequestHandler.java). Pure.
 #pragma once
 
-#include "gateway/base/http_text.hpp"
+#include "gateway/base/response_writer.hpp"
 #include "schema/messages.hpp"
 
 #include <nlohmann/json.hpp>
@@ -24,6 +24,7 @@ std::string torchserve_error_body(const error& e);
 http_reply torchserve_failure(const error& e, std::chrono::milliseconds retry_after = {});
 // A refusal for overload is always 503, whatever `overload_status` is configured.
 http_reply torchserve_refusal(const rejected& no, int overload_status);
+extern const api_family torchserve_family;
 // Rewords an overload refusal as TorchServe does, with the model; other errors are unchanged.
 error torchserve_busy(error e, std::string_view model);
 // JSON in TorchServe's style: indented by two, with a final newline.

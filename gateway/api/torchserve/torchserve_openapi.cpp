@@ -13,143 +13,73 @@ namespace {
 
 using ordered = nlohmann::ordered_json;
 
-struct operation_row {
-  listener_kind listener;
-  const char* path;
-  const char* method;
-  const char* id; // TorchServe's operationId
-  const char* summary;
+struct operation_parts {
   std::vector<const char*> query = {};
   const char* body = nullptr; // name of its schema
   const char* media = "application/json";
   bool needs_store = false;
 };
+struct operation_row : operation_parts {
+  listener_kind listener;
+  const char* path;
+  const char* method;
+  const char* id; // TorchServe's operationId
+  const char* summary;
+};
+
+operation_row row(listener_kind listener, const char* path, const char* method, const char* id,
+                  const char* summary, operation_parts parts = {}) {
+  return {std::move(parts), listener, path, method, id, summary};
+}
 
 constexpr auto inference = listener_kind::torchserve_inference;
 constexpr auto management = listener_kind::torchserve_management;
 constexpr auto metrics = listener_kind::torchserve_metrics;
 
 const operation_row rows[] = {
-    {inference, "/ping", "get", "ping", "Whether a request would be served now"},
-    {inference,
-     "/predictions/{model_name}",
-     "post",
-     "predictions",
-     "The continuation of a text, in pieces",
-     {},
-     "Prediction",
-     "text/plain"},
-    {inference,
-     "/predictions/{model_name}/{model_version}",
-     "post",
-     "version_predictions",
-     "The same of a version",
-     {},
-     "Prediction",
-     "text/plain"},
-    {inference,
-     "/predictions/{model_name}/{model_version}/v1/completions",
-     "post",
-     "completions",
-     "The same in OpenAI's format",
-     {},
-     "Openai"},
-    {inference,
-     "/predictions/{model_name}/{model_version}/v1/chat/completions",
-     "post",
-     "chat_completions",
-     "An answer to a conversation, in OpenAI's format",
-     {},
-     "Openai"},
-    {inference, "/predictions/{model_name}/{model_version}/v1/models", "get", "openai_models",
-     "The served models, in OpenAI's format"},
-    {inference,
-     "/v1/models/{model_name}:predict",
-     "post",
-     "kserve_predictions",
-     "Several predictions together",
-     {},
-     "Instances"},
-    {inference,
-     "/invocations",
-     "post",
-     "invocations",
-     "A prediction of the model, or of one named",
-     {"model_name"},
-     "Prediction",
-     "text/plain"},
-    {inference,
-     "/models/{model_name}/invoke",
-     "post",
-     "invoke",
-     "The same of the model named",
-     {},
-     "Prediction",
-     "text/plain"},
-    {management, "/models", "get", "listModels", "The models", {"limit", "next_page_token"}},
-    {management,
-     "/models",
-     "post",
-     "registerModel",
-     "Registers a model of the store",
-     {"url", "model_name", "handler", "runtime", "batch_size", "max_batch_delay", "initial_workers",
-      "response_timeout", "startup_timeout", "synchronous"},
-     nullptr,
-     "application/json",
-     true},
-    {management,
-     "/models/{model_name}",
-     "delete",
-     "unregisterModel",
-     "Unregisters it after its open requests",
-     {},
-     nullptr,
-     "application/json",
-     true},
-    {management,
-     "/models/{model_name}/{model_version}",
-     "delete",
-     "version_unregisterModel",
-     "The same of a version",
-     {},
-     nullptr,
-     "application/json",
-     true},
-    {management,
-     "/models/{model_name}",
-     "get",
-     "describeModel",
-     "A model and its workers",
-     {"customized"}},
-    {management,
-     "/models/{model_name}",
-     "put",
-     "setAutoScale",
-     "Scales the workers; outside the store, 409 names the command for it",
-     {"min_worker", "max_worker", "synchronous"}},
-    {management,
-     "/models/{model_name}/{model_version}",
-     "get",
-     "version_describeModel",
-     "The same of a version, or of 'all'",
-     {"customized"}},
-    {management,
-     "/models/{model_name}/{model_version}",
-     "put",
-     "version_setAutoScale",
-     "The same of a version",
-     {"min_worker", "max_worker", "synchronous"}},
-    {management, "/models/{model_name}/{model_version}/set-default", "put", "setDefault",
-     "The version served by default"},
-    {management, "/v1/models/{model_name}", "get", "kserve_ready", "Whether the model is served"},
-    {metrics,
-     "/metrics",
-     "get",
-     "metrics",
-     "Prometheus metrics",
-     {"name[]"},
-     nullptr,
-     "text/plain"},
+    row(inference, "/ping", "get", "ping", "Whether a request would be served now"),
+    row(inference, "/predictions/{model_name}", "post", "predictions",
+        "The continuation of a text, in pieces", {.body = "Prediction", .media = "text/plain"}),
+    row(inference, "/predictions/{model_name}/{model_version}", "post", "version_predictions",
+        "The same of a version", {.body = "Prediction", .media = "text/plain"}),
+    row(inference, "/predictions/{model_name}/{model_version}/v1/completions", "post",
+        "completions", "The same in OpenAI's format", {.body = "Openai"}),
+    row(inference, "/predictions/{model_name}/{model_version}/v1/chat/completions", "post",
+        "chat_completions", "An answer to a conversation, in OpenAI's format", {.body = "Openai"}),
+    row(inference, "/predictions/{model_name}/{model_version}/v1/models", "get", "openai_models",
+        "The served models, in OpenAI's format"),
+    row(inference, "/v1/models/{model_name}:predict", "post", "kserve_predictions",
+        "Several predictions together", {.body = "Instances"}),
+    row(inference, "/invocations", "post", "invocations",
+        "A prediction of the model, or of one named",
+        {.query = {"model_name"}, .body = "Prediction", .media = "text/plain"}),
+    row(inference, "/models/{model_name}/invoke", "post", "invoke", "The same of the model named",
+        {.body = "Prediction", .media = "text/plain"}),
+    row(management, "/models", "get", "listModels", "The models",
+        {.query = {"limit", "next_page_token"}}),
+    row(management, "/models", "post", "registerModel", "Registers a model of the store",
+        {.query = {"url", "model_name", "handler", "runtime", "batch_size", "max_batch_delay",
+                   "initial_workers", "response_timeout", "startup_timeout", "synchronous"},
+         .needs_store = true}),
+    row(management, "/models/{model_name}", "delete", "unregisterModel",
+        "Unregisters it after its open requests", {.needs_store = true}),
+    row(management, "/models/{model_name}/{model_version}", "delete", "version_unregisterModel",
+        "The same of a version", {.needs_store = true}),
+    row(management, "/models/{model_name}", "get", "describeModel", "A model and its workers",
+        {.query = {"customized"}}),
+    row(management, "/models/{model_name}", "put", "setAutoScale",
+        "Scales the workers; outside the store, 409 names the command for it",
+        {.query = {"min_worker", "max_worker", "synchronous"}}),
+    row(management, "/models/{model_name}/{model_version}", "get", "version_describeModel",
+        "The same of a version, or of 'all'", {.query = {"customized"}}),
+    row(management, "/models/{model_name}/{model_version}", "put", "version_setAutoScale",
+        "The same of a version", {.query = {"min_worker", "max_worker", "synchronous"}}),
+    row(management, "/models/{model_name}/{model_version}/set-default", "put", "setDefault",
+        "The version served by default"),
+    row(management, "/v1/models/{model_name}", "get", "kserve_ready",
+        "Whether the model is served"),
+    row(metrics, "/metrics", "get", "metrics", "Prometheus metrics",
+        {.query = {"name[]"}, .media = "text/plain"}),
 };
 
 ordered range_schema_3_0(const real_range& range) {
@@ -236,7 +166,7 @@ ordered operation_of(const operation_row& row) {
 
 std::string torchserve_openapi(listener_kind listener, const gateway_config& config,
                                bool has_store) {
-  const operation_row own{listener, "/", "options", "apiDescription", "This document"};
+  const auto own = row(listener, "/", "options", "apiDescription", "This document");
   auto paths = ordered::object();
   paths[own.path][own.method] = operation_of(own);
   for (const auto& row : rows) {

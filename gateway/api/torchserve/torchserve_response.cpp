@@ -1,5 +1,6 @@
 #include "gateway/api/torchserve/torchserve_response.hpp"
 
+#include "gateway/base/json_text.hpp"
 #include "runtime/text/unicode/utf8.hpp"
 #include "schema/ensure.hpp"
 

@@ -2,7 +2,7 @@
 // that it names. Pure.
 #pragma once
 
-#include "gateway/routes/http_api.hpp"
+#include "gateway/base/http_call.hpp"
 #include "schema/result.hpp"
 
 #include <cstdint>

@@ -174,8 +174,11 @@ result<worker_call> read_worker_prediction(const worker_view& of, const http_cal
   if (route.is == torchserve_operation::explain) {
     out.request.headers.push_back({"explain", "True"}); // marks it for the handler
   }
-  out.speaks = api_family::torchserve;
-  out.busy_model = of.name;
+  out.writer = std::make_unique<raw_writer>();
+  // TorchServe's example client takes each chunk for an event with data.
+  out.takes_comments = false;
+  out.family = &torchserve_family;
+  out.reword = [model = of.name](error e) { return torchserve_busy(std::move(e), model); };
   return out;
 }
 

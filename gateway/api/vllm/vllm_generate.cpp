@@ -2,6 +2,7 @@
 
 #include "gateway/api/openai/openai_fields.hpp"
 #include "gateway/api/openai/openai_response.hpp"
+#include "gateway/base/json_text.hpp"
 #include "schema/ensure.hpp"
 
 namespace baton::gateway {

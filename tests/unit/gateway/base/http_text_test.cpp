@@ -1,4 +1,5 @@
 // Responses as bytes, and what each route does with a call. No sockets.
+#include "gateway/api/openai/openai_routes.hpp"
 #include "gateway/base/http_header.hpp"
 #include "gateway/base/http_text.hpp"
 #include "gateway/http/http_request.hpp"
@@ -125,7 +126,7 @@ TEST_CASE(
       REQUIRE(refused);
       CHECK(refused->status == 401);
       const auto said = nlohmann::json::parse(refused->body)["error"];
-      CHECK(said.is_string() == (row.speaks != api_family::openai));
+      CHECK(said.is_string() == (row.family != &openai_family));
       CHECK((said.is_string() || said["code"] == "unauthorized"));
       CHECK(testing::header_of(*refused, "WWW-Authenticate") == "Bearer");
     }

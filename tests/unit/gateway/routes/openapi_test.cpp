@@ -2,7 +2,6 @@
 // that is asked for.
 #include "gateway/base/json_reader.hpp"
 #include "gateway/routes/http_api.hpp"
-#include "gateway/routes/openapi.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // What the KServe v2 routes say of the server and of its models. No sockets.
-#include "gateway/api/kserve/kserve_api.hpp"
 #include "gateway/api/kserve/kserve_model.hpp"
+#include "gateway/api/kserve/kserve_routes.hpp"
 #include "gateway/base/http_header.hpp"
 #include "gateway/routes/http_api.hpp"
 

@@ -41,7 +41,7 @@ struct kserve_repository_world {
     c.model_aliases = {"vllm_model"};
     return c;
   }
-  http_plan post(const std::string& path, std::string_view body = {}) const {
+  api_call post(const std::string& path, std::string_view body = {}) const {
     http_call c;
     c.method = "POST";
     c.target = path;
@@ -51,12 +51,12 @@ struct kserve_repository_world {
     REQUIRE_FALSE(admitted.refusal);
     return api.plan(c);
   }
-  http_plan change(std::string_view verb, std::string_view name, std::string_view body = {}) const {
+  api_call change(std::string_view verb, std::string_view name, std::string_view body = {}) const {
     return post(fmt::format("/v2/repository/models/{}/{}", name, verb), body);
   }
 };
 
-std::string repository_refusal(const http_plan& plan, int status) {
+std::string repository_refusal(const api_call& plan, int status) {
   REQUIRE(std::holds_alternative<http_reply>(plan));
   const auto& reply = std::get<http_reply>(plan);
   CHECK(reply.status == status);
@@ -69,13 +69,13 @@ TEST_CASE("with explicit control a load or unload of whatever name is the root's
   const kserve_repository_world w(model_control::clients);
   for (const auto* body : {"", "{}", R"({"parameters": {}})", R"({"parameters": null})"}) {
     const auto load = w.change("load", "m%20x", body);
-    REQUIRE(std::holds_alternative<repository_call>(load));
-    CHECK(std::get<repository_call>(load).change.model == "m x");
-    CHECK(std::get<repository_call>(load).change.what == model_order::load);
+    REQUIRE(std::holds_alternative<message_call>(load));
+    CHECK(std::get<change_model>(std::get<message_call>(load).request).model == "m x");
+    CHECK(std::get<change_model>(std::get<message_call>(load).request).what == model_order::load);
   }
   const auto unload = w.change("unload", "m", R"({"parameters": {"unload_dependents": true}})");
-  REQUIRE(std::holds_alternative<repository_call>(unload));
-  CHECK(std::get<repository_call>(unload).change.what == model_order::unload);
+  REQUIRE(std::holds_alternative<message_call>(unload));
+  CHECK(std::get<change_model>(std::get<message_call>(unload).request).what == model_order::unload);
 }
 
 TEST_CASE("what a load cannot be told is refused by its name") {

@@ -1,6 +1,7 @@
 // Worker models in the words of KServe v2: what a call means to them, how their pieces are told,
 // and what is told of the models. No workers, no sockets.
 #include "gateway/api/kserve/kserve_config.hpp"
+#include "gateway/api/kserve/kserve_routes.hpp"
 #include "gateway/api/kserve/kserve_worker_model.hpp"
 #include "gateway/api/kserve/kserve_worker_reply.hpp"
 #include "gateway/routes/http_api.hpp"
@@ -263,7 +264,7 @@ struct kserve_worker_world {
     c.pipelines = {{process_id{2}, "smol"}};
     return c;
   }
-  http_plan plan(std::string_view method, std::string_view path, std::string_view body = {}) const {
+  api_call plan(std::string_view method, std::string_view path, std::string_view body = {}) const {
     http_call c;
     c.method = method;
     c.target = path;
@@ -466,11 +467,11 @@ TEST_CASE("a call of a worker model's name is one to a worker, in its words") {
   auto plan = w.plan("POST", "/v2/models/m/infer", body);
   REQUIRE(std::holds_alternative<worker_call>(plan));
   CHECK(std::get<worker_call>(plan).request.version.empty());
-  CHECK(std::get<worker_call>(plan).speaks == api_family::kserve);
+  CHECK(std::get<worker_call>(plan).family == &kserve_family);
   plan = w.plan("POST", "/v2/models/m/versions/2/infer", body);
   CHECK(std::get<worker_call>(plan).request.version == "2");
   plan = w.plan("POST", "/v2/models/m/generate_stream", R"({"IN":[1,2]})");
-  CHECK(std::get<worker_call>(plan).how->is_streamed());
+  CHECK(std::get<worker_call>(plan).writer->is_streamed());
   plan = w.plan("POST", "/v2/models/m/infer", "{}");
   CHECK(std::get<http_reply>(plan).status == 400);
 }

@@ -1,5 +1,6 @@
 // TGI's bodies to typed requests: every field, every range, every refusal by name. Table-driven.
 #include "gateway/api/tgi/tgi_request.hpp"
+#include "gateway/api/tgi/tgi_routes.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>
@@ -246,7 +247,7 @@ TEST_CASE("TGI's /tokenize is told from vLLM's by its field") {
   const auto call = parse_tgi_tokenize(R"({"inputs":"hi"})", testing::default_config.request);
   REQUIRE(call);
   REQUIRE(*call);
-  CHECK((*call)->speaks == api_family::tgi);
+  CHECK(answer_tgi(**call).family == &tgi_family);
   CHECK(std::get<std::string>((*call)->input) == "hi");
   const auto both =
       parse_tgi_tokenize(R"({"inputs":"a","prompt":"b"})", testing::default_config.request);

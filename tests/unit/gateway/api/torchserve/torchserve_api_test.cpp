@@ -1,6 +1,7 @@
 // What TorchServe's three doors do with a call: who may, which operation it is, what the management
 // API tells of the cluster. No sockets.
 #include "gateway/api/torchserve/torchserve_error.hpp"
+#include "gateway/api/torchserve/torchserve_response.hpp"
 #include "gateway/api/torchserve/torchserve_target.hpp"
 #include "gateway/routes/http_api.hpp"
 
@@ -92,7 +93,7 @@ told_plan ask(const http_api& api, listener_kind listener, std::string_view meth
   return ask(api, torchserve_call_of(listener, method, target));
 }
 
-http_plan post(const http_api& api, std::string_view target, std::string_view body) {
+api_call post(const http_api& api, std::string_view target, std::string_view body) {
   auto call = torchserve_call_of(inference_listener, "POST", target);
   call.content_type = "application/json";
   call.body = body;
@@ -206,22 +207,24 @@ TEST_CASE("what needs no key answers to no name but this machine's, and no page 
 }
 
 TEST_CASE("a prediction is a typed request of the model that the address names") {
-  const http_api api(torchserve_facts(config_of()));
+  const auto facts = torchserve_facts(config_of());
+  const http_api api(facts);
+  const auto model_of_call = [](const api_call& plan) {
+    REQUIRE(std::holds_alternative<generation_call>(plan));
+    return std::get<generation_call>(plan).requests.front().model;
+  };
   const auto plan = post(api, "/predictions/smol/1.0", R"({"prompt":"P","max_new_tokens":3})");
-  const auto* g = std::get_if<torchserve_generate>(&plan);
-  REQUIRE(g);
-  CHECK(g->call.request.model == "smol");
-  CHECK(g->has_version);
-  const auto slashed = post(api, "/predictions/other%2Fone", R"({"prompt":"P"})");
-  CHECK(std::get<torchserve_generate>(slashed).call.request.model == "other/one");
+  CHECK(model_of_call(plan) == "smol");
+  const auto counted = facts->torchserve().text({}, *facts->handler_metrics());
+  CHECK(counted.find(R"(model_version="1.0")") != counted.npos); // the address has a version
+  CHECK(model_of_call(post(api, "/predictions/other%2Fone", R"({"prompt":"P"})")) == "other/one");
   const auto openai = post(api, "/predictions/smol/1.0/v1/completions",
                            R"({"model":"smol","prompt":"P","max_tokens":3})");
-  CHECK(std::get<torchserve_generate>(openai).speaks == torchserve_format::openai);
+  CHECK(std::get<generation_call>(openai).event_type == media_type_of(torchserve_format::openai));
   const auto batch = post(api, "/v1/models/smol:predict", R"({"instances":["a","b"]})");
-  CHECK(std::get<torchserve_batch>(batch).requests.size() == 2);
-  CHECK(std::get<torchserve_batch>(batch).requests[1].model == "smol");
-  const auto invoked = post(api, "/invocations?model_name=smol", R"({"prompt":"P"})");
-  CHECK(std::get<torchserve_generate>(invoked).call.request.model == "smol");
+  CHECK(std::get<generation_call>(batch).requests.size() == 2);
+  CHECK(std::get<generation_call>(batch).requests[1].model == "smol");
+  CHECK(model_of_call(post(api, "/invocations?model_name=smol", R"({"prompt":"P"})")) == "smol");
   const auto list = post(api, "/predictions/smol/1.0/v1/models", "");
   CHECK(json::parse(std::get<http_reply>(list).body)["data"][0]["id"] == "smol");
 }

@@ -1,5 +1,6 @@
 // The model store at TorchServe's management door: what a call asks of the root, and how its answer
 // is told. No sockets, no actors.
+#include "gateway/api/torchserve/torchserve_error.hpp"
 #include "gateway/api/torchserve/torchserve_store.hpp"
 #include "gateway/routes/http_api.hpp"
 #include "gateway/workers/repository_client.hpp"
@@ -38,21 +39,21 @@ struct store_world {
     facts->change([](snapshot& s) { s.pipelines[0].card.emplace().name = "smol"; });
     return facts;
   }
-  http_plan call(std::string_view method, std::string_view target) const {
+  api_call call(std::string_view method, std::string_view target) const {
     http_call c;
     c.listener = listener_kind::torchserve_management;
     c.method = method;
     c.target = target;
     c.host = "localhost:8081";
     auto admitted = api.admit(c);
-    return admitted.refusal ? http_plan(*std::move(admitted.refusal)) : api.plan(c);
+    return admitted.refusal ? api_call(*std::move(admitted.refusal)) : api.plan(c);
   }
   change_model order(std::string_view method, std::string_view target) const {
     auto plan = call(method, target);
     CAPTURE(target);
-    REQUIRE(std::holds_alternative<repository_call>(plan));
-    CHECK(std::get<repository_call>(plan).speaks == api_family::torchserve);
-    return std::get<repository_call>(plan).change;
+    REQUIRE(std::holds_alternative<message_call>(plan));
+    CHECK(std::get<message_call>(plan).family == &torchserve_family);
+    return std::get<change_model>(std::get<message_call>(plan).request);
   }
   std::string refusal(std::string_view method, std::string_view target, int status) const {
     auto plan = call(method, target);

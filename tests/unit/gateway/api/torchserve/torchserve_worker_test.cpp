@@ -2,6 +2,7 @@
 // management API tells of them. No workers, no sockets.
 #include "gateway/api/torchserve/torchserve_error.hpp"
 #include "gateway/api/torchserve/torchserve_worker.hpp"
+#include "gateway/routes/http_api.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -48,8 +49,8 @@ struct torchserve_worker_world {
     c.pipelines = {{process_id{2}, "smol"}};
     return c;
   }
-  http_plan plan(listener_kind listener, std::string_view method, std::string_view target,
-                 std::string_view body = {}, std::string_view content_type = {}) const {
+  api_call plan(listener_kind listener, std::string_view method, std::string_view target,
+                std::string_view body = {}, std::string_view content_type = {}) const {
     http_call c;
     c.listener = listener;
     c.method = method;
@@ -63,8 +64,8 @@ struct torchserve_worker_world {
     }
     return api.plan(c);
   }
-  http_plan predict(std::string_view target, std::string_view body,
-                    std::string_view content_type = {}) const {
+  api_call predict(std::string_view target, std::string_view body,
+                   std::string_view content_type = {}) const {
     return plan(listener_kind::torchserve_inference, "POST", target, body, content_type);
   }
   http_reply manage(std::string_view target, std::string_view method = "GET") const {
@@ -74,12 +75,12 @@ struct torchserve_worker_world {
   }
 };
 
-infer asked(http_plan plan) {
+infer asked(api_call plan) {
   REQUIRE(std::holds_alternative<worker_call>(plan));
   return std::move(std::get<worker_call>(plan).request);
 }
 
-json refused_plan(http_plan plan) {
+json refused_plan(api_call plan) {
   REQUIRE(std::holds_alternative<http_reply>(plan));
   return json::parse(std::get<http_reply>(plan).body);
 }

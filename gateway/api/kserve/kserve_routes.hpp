@@ -1,0 +1,14 @@
+// The routes of the KServe v2 protocol (Open Inference Protocol) with Triton's extensions. Pure
+// except for the board.
+#pragma once
+
+#include "gateway/base/route.hpp"
+
+#include <span>
+
+namespace baton::gateway {
+
+extern const api_family kserve_family;
+std::span<const route_row> kserve_routes() noexcept;
+
+} // namespace baton::gateway

@@ -1,0 +1,13 @@
+// The routes of vLLM's API server beside OpenAI's: /tokenize, /detokenize and /generate. Two of
+// them take the bodies of text-generation-inference as well. Pure except for the board.
+#pragma once
+
+#include "gateway/base/route.hpp"
+
+#include <span>
+
+namespace baton::gateway {
+
+std::span<const route_row> vllm_routes() noexcept;
+
+} // namespace baton::gateway

@@ -1,0 +1,12 @@
+// The route of worker models, which takes and gives bodies as their handlers do. Pure.
+#pragma once
+
+#include "gateway/base/route.hpp"
+
+#include <span>
+
+namespace baton::gateway {
+
+std::span<const route_row> worker_routes() noexcept;
+
+} // namespace baton::gateway

@@ -1,0 +1,52 @@
+// One row per route: its path, who may call it, how it words errors, what handles it, and what
+// /openapi.json says about it. An API is a folder below gateway/api with a table of such rows;
+// routes/http_api.cpp lists the tables.
+#pragma once
+
+#include "gateway/base/api_call.hpp"
+#include "gateway/base/http_call.hpp"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <string_view>
+
+namespace baton::gateway {
+
+class gateway_state;
+struct gateway_config;
+
+// Media types that routes have beside json_media.
+inline constexpr std::string_view event_media = "text/event-stream";
+inline constexpr std::string_view bytes_media = "application/octet-stream";
+inline constexpr std::string_view line_media = "application/x-ndjson";
+
+enum class method_set : std::uint8_t { get, post, remove, socket };
+// `page`: the files of the web page. They hold no secrets, and the page asks for the key. Without
+// keys they are as `admin`, since the page reads the operator's routes.
+enum class route_access : std::uint8_t { open, user, admin, page };
+enum class body_media : std::uint8_t { json_only, json_and_bytes, any };
+
+// For /openapi.json alone.
+struct route_doc {
+  std::string_view summary;
+  nlohmann::ordered_json (*body)(const gateway_config&) = nullptr; // its schema; null: no body
+  std::string_view media = json_media;                             // of the answer
+  std::string_view or_media{};                                     // another one it may have
+  bool may_be_empty = false;                                       // the body
+  const api_family* or_family = nullptr;                           // another style of errors
+};
+
+struct route_row {
+  // One that ends in '/' is the beginning of many, except "/"; "{id}" stands for one part.
+  std::string_view path;
+  method_set methods;
+  route_access access;
+  const api_family* family; // how errors are worded, also before the handler is called
+  // Requires: http_api::admit let the call in, and it is not OPTIONS. `facts` outlive the call.
+  api_call (*handler)(const http_call& call, gateway_state& facts);
+  route_doc doc;
+  body_media takes = body_media::json_only;
+  bool is_per_gateway = false; // refused where several gateways share the address
+};
+
+} // namespace baton::gateway
