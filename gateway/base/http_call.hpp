@@ -18,16 +18,16 @@ enum class listener_kind : std::uint8_t {
   torchserve_management,
   torchserve_metrics
 };
-constexpr bool is_torchserve(listener_kind protocol) noexcept {
-  return protocol >= listener_kind::torchserve_inference;
+constexpr bool is_torchserve(listener_kind listener) noexcept {
+  return listener >= listener_kind::torchserve_inference;
 }
 // Listeners on which many clients must not lock the operator out.
-constexpr bool is_operators(listener_kind protocol) noexcept {
-  return protocol != listener_kind::clients && protocol != listener_kind::torchserve_inference;
+constexpr bool is_operators(listener_kind listener) noexcept {
+  return listener != listener_kind::clients && listener != listener_kind::torchserve_inference;
 }
 // Listeners that use the certificate. The admin listener is on loopback, without TLS.
-constexpr bool is_for_tls(listener_kind protocol) noexcept {
-  return protocol != listener_kind::admin;
+constexpr bool is_for_tls(listener_kind listener) noexcept {
+  return listener != listener_kind::admin;
 }
 
 // Views into the parser's memory.
@@ -49,7 +49,7 @@ struct http_call {
   std::function<std::vector<header_field>()> headers_for_handlers;
   bool is_websocket_upgrade = false;
   bool is_http_1_0 = false;
-  listener_kind protocol = listener_kind::clients;
+  listener_kind listener = listener_kind::clients;
   std::string_view body;
 };
 
