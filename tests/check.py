@@ -167,6 +167,7 @@ def quick(rooms):
     """The inner loop: style, then the unit tests of what changed since the last commit, or of the named rooms."""
     changed = changed_files()
     step("tidy", [sys.executable, "tests/tidy.py"])
+    step("prose", [sys.executable, "tests/prose.py"])
     format_check(changed)
     wanted = {f"unit_{room}" for room in rooms} or unit_tests_of(changed)
     unknown = [name for name in wanted if not (ROOT / "tests/unit" / name[len("unit_"):]).is_dir()]
@@ -280,6 +281,7 @@ def main(arguments):
         quick(arguments[1:])
     elif level in ("default", "all"):
         step("tidy", [sys.executable, "tests/tidy.py"])
+        step("prose", [sys.executable, "tests/prose.py"])
         format_check()
     if level == "fuzz":
         fuzz(arguments[1:])

@@ -9,8 +9,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 SENTENCE_WORDS_MAX = 28  # 20 is the aim
 CODE = (".cpp", ".hpp", ".cu", ".cuh")
 # Folders whose prose has not been rewritten yet. Only remove rows.
-NOT_YET = ("tests/", "sdk/", "examples/", "docs/", "CHANGELOG.md")
-DONE = ("docs/develop/glossary.md", "docs/develop/build.md", "docs/develop/debug.md", "docs/develop/style.md")  # within those
+NOT_YET = ("tests/", "sdk/", "examples/", "docs/decisions/0")
+DONE = ("tests/prose.py", "sdk/python/README.md")  # within those
 OPENING = re.compile(r"^(?:Of|What|Who|Whoever|Whose|Whom|Those|Whatever)\s+[a-z]")
 WORD = re.compile(r"\b(?:told|tells?|telling|heard|hears?|nobody|whoever|whomever|(?:go|goes|gone|going) on with|for ever|says? so|said so)\b", re.I)
 # Parts of identifiers that the field has another word for.
