@@ -1,8 +1,10 @@
 // Messages of gRPC: the first byte says of which method, the rest is what its client sends. What is
 // accepted must fit the wire.
 #include "gateway/base/request_check.hpp"
+#include "gateway/base/snapshot.hpp"
 #include "gateway/grpc/grpc_api.hpp"
 #include "gateway/grpc/library/codec.hpp"
+#include "gateway/state/gateway_state.hpp"
 #include "schema/codec.hpp"
 #include "tests/fuzz/input.hpp"
 

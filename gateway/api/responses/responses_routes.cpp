@@ -3,6 +3,8 @@
 #include "gateway/api/openai/openai_openapi.hpp"
 #include "gateway/api/openai/openai_routes.hpp"
 #include "gateway/api/responses/responses_request.hpp"
+#include "gateway/base/snapshot.hpp"
+#include "gateway/state/gateway_state.hpp"
 
 namespace baton::gateway {
 namespace {
