@@ -7,8 +7,8 @@
 namespace baton::conformance {
 namespace {
 
-// Two prompts in chunks, in turns, then both sequences row by row; every other step asks for tokens
-// alone, which an engine may draw by itself.
+// Two prompts in alternating chunks, then both sequences row by row. Every other step asks for
+// tokens alone, which an engine may draw by itself.
 std::vector<micro_batch> steps_of_two(const pipeline& p) {
   const auto& l = p.limits();
   const auto one = some_tokens(l, length_of(l)), other = some_tokens(l, length_of(l), 1);
@@ -32,10 +32,11 @@ std::vector<micro_batch> steps_of_two(const pipeline& p) {
   return out;
 }
 
-// One stage, of which steps are begun that come, and others.
+// One stage; some of the steps begun on it come, others do not.
 class begun_stage {
 public:
-  // `mirage`: never comes. `rows_in`: of each batch and of the mirage, empty into stage 0.
+  // `mirage`: never comes. `rows_in`: input rows of each batch and of the mirage, empty for stage
+  // 0.
   begun_stage(engine::engine& engine, std::vector<micro_batch> batches, micro_batch mirage,
               std::vector<std::vector<float>> rows_in)
       : engine_(engine), batches_(std::move(batches)), mirage_(std::move(mirage)),
@@ -61,8 +62,8 @@ public:
   }
 
 private:
-  // Once each, as it is known while batch `now` is run. Another epoch comes unforeseen, in which
-  // the same number is another batch.
+  // Begins each once, with the tokens known while batch `now` runs. The next epoch is unexpected:
+  // the same number is another batch there.
   void begin(std::size_t i, std::size_t now) {
     if (i < begun_ || i >= batches_.size())
       return;
@@ -83,13 +84,13 @@ private:
     return batch;
   }
 
-  static constexpr std::size_t last_of_first_epoch = 8; // at which the next one is begun
+  static constexpr std::size_t last_of_first_epoch = 8; // at which the next epoch begins
 
   engine::engine& engine_;
   std::vector<micro_batch> batches_;
   micro_batch mirage_;
   std::vector<std::vector<float>> rows_in_;
-  std::size_t begun_ = 0; // the first that was not
+  std::size_t begun_ = 0; // the first not begun yet
 };
 
 void check_same(const subject& s, const pipeline& p, const micro_batch& batch,
@@ -141,14 +142,14 @@ namespace {
 struct two_decoding {
   std::array<std::vector<token_id>, 2> tokens;
 
-  // Step `i`, whose tokens are there, or to come from the draws of the step before it.
+  // Step `i`, with known tokens, or with tokens to come from the draws of the step before it.
   micro_batch step(const pipeline& p, std::uint32_t i, bool is_fed) const {
     const std::array<std::uint32_t, 2> order = order_of(i), before = order_of(i - 1);
     std::vector<piece> pieces;
     auto all = tokens;
     for (const auto which : order) {
       auto& own = all[which];
-      own.resize(length_ + i + 1); // where they are to come, any
+      own.resize(length_ + i + 1); // any, if they are to come
       pieces.push_back({&own, length_ + i, 1, consecutive(4 * which, 3), true, 0, which + 1});
     }
     auto batch = p.batch_of(pieces);
@@ -181,12 +182,12 @@ private:
   static std::array<std::uint32_t, 2> order_of(std::uint32_t i) {
     return i % 3 == 1 ? std::array{1U, 0U} : std::array{0U, 1U};
   }
-  std::uint32_t length_ = 0; // of the prompts
+  std::uint32_t length_ = 0; // of each prompt
 };
 
 } // namespace
 
-// A stage that is first and last may go on from its own draws; others say that they do not.
+// A stage that is first and last may continue from its own draws; others report that they do not.
 void fed_steps_do_not_show(const subject& s) {
   pipeline step_by_step(s);
   const auto& l = step_by_step.limits();

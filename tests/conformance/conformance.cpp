@@ -14,7 +14,7 @@
 namespace baton::conformance {
 namespace {
 
-// Distributions differ by their tokens: else the checks below would see nothing.
+// Distributions differ by their tokens; otherwise the checks below would detect nothing.
 void check_sees(const subject& s, const distribution& one, const distribution& other) {
   double most = 0;
   for (std::size_t i = 0; i < one.size(); ++i)
@@ -83,7 +83,7 @@ void refuses_bad_batches(const subject& s) {
   const auto activations = std::vector<float>(l.hidden_size, 0.0F);
   const auto alone = s.make({}, nullptr);
   const auto out = alone.front()->run(good, activations);
-  REQUIRE(!out); // stage 0 is given none
+  REQUIRE(!out); // stage 0 gets no input rows
   CHECK(out.error().code == errc::invalid_value);
   // None of them has changed anything.
   pipeline fresh(s);
@@ -118,7 +118,7 @@ void company_does_not_show(const subject& s) {
   const auto length = static_cast<std::uint32_t>(own.size());
   const auto half = length / 2;
   const auto alone = p.last_of(own, consecutive(0, 3), {half, 1, length});
-  // Before it, behind it, on both sides, in the middle of another's prompt.
+  // Before it, after it, on both sides, in the middle of another's prompt.
   const piece rest{&other, 0, half, consecutive(4, 3), true, 0, 2};
   const piece guest{&third, 0, length, consecutive(8, 3), true, 0, 3};
   pipeline fresh(s);
@@ -162,7 +162,7 @@ void blocks_are_as_named(const subject& s) {
   const auto expected = p.last_of(tokens, consecutive(0, 3), {length});
   for (const auto& blocks : {std::vector<block_index>{l.blocks - 1, 0, 5}, {7, 2, 9}})
     check_near(s, expected, p.last_of(tokens, blocks, {length - 2, 1}));
-  // A beginning in common: two sequences read the first block, each goes on in its own.
+  // A common prefix: two sequences read the first block, each continues in its own.
   auto other = tokens;
   for (auto i = l.block_positions; i < length; ++i)
     other[i] = tokens[length - 1 - (i - l.block_positions)];
@@ -188,9 +188,9 @@ void copies_bring_back(const subject& s) {
   for (const std::vector<std::uint32_t>& cuts : {std::vector<std::uint32_t>{}, {1}}) {
     pipeline q(s, cuts);
     q.step({{&tokens, 0, length - 1, {1, 2, 3}}});
-    // Out, and the blocks are another's in the same step.
+    // Swap out; another sequence overwrites the blocks in the same step.
     q.step({{&other, 0, length, {2, 1, 4}, true, 0, 2}}, {{1, 1, true}, {2, 0, true}});
-    // Back, crosswise, into blocks that were in use.
+    // Swap in, crosswise, into blocks that were in use.
     const auto found =
         q.step({{&tokens, length - 1, 1, {2, 1, 3}}}, {{2, 1, false}, {1, 0, false}});
     check_near(s, expected, found.front());
@@ -205,10 +205,10 @@ void redone_steps_are_the_same(const subject& s) {
   const auto blocks = consecutive(0, 3);
   const auto fresh = p.last_of(tokens, blocks, {length - 4, 4});
   check_near(s, fresh, p.step({{&tokens, length - 4, 4, blocks}}).front()); // again
-  p.last_of(other, {2, 1, 0}, {length});                                    // rubbish from here on
+  p.last_of(other, {2, 1, 0}, {length});                                    // garbage from here on
   check_near(s, fresh, p.last_of(tokens, blocks, {length - 4, 4}));
   check_near(s, fresh, p.last_of(tokens, blocks, {length - 2, 2}));
-  // A step that is done again from further back, as after a crash.
+  // A step that is repeated from further back, as after a crash.
   p.step({{&tokens, l.block_positions - 1, 2, blocks}});
   check_near(
       s, fresh,
@@ -246,7 +246,7 @@ void draws_by_the_contract(const subject& s) {
     d.sampling.temperature = 0.5F + 0.25F * static_cast<float>(seed % 4);
     d.sampling.top_k = seed % 3 == 0 ? 5 : 0;
     d.sampling.min_p = seed % 5 == 0 ? 0.01F : 0;
-    if (seed % 2 == 0) { // those that do not ask whether a logit is above 0
+    if (seed % 2 == 0) { // those without a test whether a logit is above 0
       d.sampling.presence_penalty = 0.5F;
       d.sampling.frequency_penalty = 0.25F;
       d.history = {{tokens[0], 1, 0}, {tokens[1], 0, 2}};
@@ -283,7 +283,7 @@ void draws_by_the_contract(const subject& s) {
     REQUIRE(again);
     CHECK(again->front().token == found->front().token);
   }
-  // Where the rounding of a log-probability decides, another token may come.
+  // If the rounding of a log-probability decides, another token may come.
   CHECK(same + 1 >= seen);
 }
 
@@ -316,7 +316,7 @@ void constraints_are_kept(const subject& s) {
       d.token_index = index;
       d.sampling.constraint = alternating;
       d.output = output;
-      // Nor do others' wishes bring what this one needs.
+      // Other sequences' options do not replace those of this one.
       batch.draws[1].sampling = {};
       const auto found = p.run(batch);
       REQUIRE_MESSAGE(found, found.error().message);
@@ -337,7 +337,8 @@ void constraints_are_kept(const subject& s) {
   CHECK(refused.error().code == errc::unsupported_parameter);
 }
 
-// Which engines do is theirs to say; whose limits say so gives the same in any cut and company.
+// Engines may refuse pooling. If the limits promise exactness, a row's result is the same for any
+// chunks and neighbours.
 void pools_rows(const subject& s) {
   pipeline p(s);
   const auto& l = p.limits();
@@ -372,8 +373,8 @@ void pools_rows(const subject& s) {
   }
 }
 
-// Rows that have an owner stay as they are while it is held; beyond what an engine can keep it
-// gives rows without one.
+// Rows with an owner stay unchanged while it is held; beyond its capacity an engine returns rows
+// without an owner.
 void keeps_rows(const subject& s) {
   const auto all = s.make({1}, nullptr);
   pipeline p(s);
@@ -400,7 +401,8 @@ void keeps_rows(const subject& s) {
   }
 }
 
-// How likely each token of a prompt is behind those before it: what a draw there would have told.
+// The log-probability of each prompt token after those before it: the one that a draw there would
+// report.
 void scores_prompts(const subject& s) {
   pipeline p(s);
   const auto& l = p.limits();

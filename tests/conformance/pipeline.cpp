@@ -82,7 +82,7 @@ std::vector<distribution> pipeline::distributions_of(const std::vector<sample>& 
 
 namespace {
 
-// `step(from, count)` for all rows, in steps of these sizes, the last one repeated.
+// Calls `step(from, count)` for all rows, in steps of these sizes, the last one repeated.
 template <class Step>
 void in_steps(std::size_t rows, const std::vector<std::uint32_t>& sizes, const Step& step) {
   const auto all = static_cast<std::uint32_t>(rows);
@@ -105,7 +105,7 @@ distribution pipeline::last_of(const std::vector<token_id>& tokens,
   return last;
 }
 
-// What the rows of `one`, beside those of `company`, come to.
+// Pools the rows of `one`, computed beside those of `company`.
 pooled pipeline::pool_of(const piece& one, const std::vector<piece>& company, pool how) {
   auto pieces = company;
   pieces.push_back(one);

@@ -1,5 +1,5 @@
-// The stages of a subject as one pipeline, and a step of some sequences through it: what the checks
-// of conformance.cpp are written in.
+// The stages of a subject as one pipeline, and a step of some sequences through it. The checks of
+// conformance.cpp are written with it.
 #pragma once
 
 #include "tests/conformance/conformance.hpp"
@@ -8,11 +8,11 @@
 
 namespace baton::conformance {
 
-// A sequence's part of a step: `count` of its tokens from `from` on, in its blocks.
+// A sequence's part of a step: `count` of its tokens from `from`, in its blocks.
 struct piece {
   const std::vector<token_id>* tokens = nullptr;
   std::uint32_t from = 0, count = 0;
-  std::vector<block_index> blocks; // of all its positions; the step names those it needs
+  std::vector<block_index> blocks; // for all its positions; the step passes those it needs
   bool samples = true;
   std::uint32_t drafts = 0;
   std::uint64_t ticket = 1;
@@ -31,27 +31,27 @@ public:
   micro_batch batch_of(const std::vector<piece>& pieces) const;
   // Through all stages; the samples of the last.
   result<std::vector<sample>> run(const micro_batch& batch);
-  // Of that run.
+  // Pooled rows of the last run.
   const std::vector<pooled>& pooled_rows() const noexcept { return pooled_; }
-  // What the rows of `tokens` are pooled to, in steps of these sizes, the last one repeated, each
-  // beside the rows of `company`. Requires: the engine pools.
+  // Pools the rows of `tokens` in steps of these sizes, the last one repeated, each beside the rows
+  // of `company`. Requires: the engine pools.
   std::vector<float> embedding_of(const std::vector<token_id>& tokens,
                                   const std::vector<block_index>& blocks, pooling how,
                                   const std::vector<std::uint32_t>& sizes,
                                   const std::vector<piece>& company = {});
-  // How likely each token but the first is behind those before it, likewise. Requires: the engine
-  // scores.
+  // The log-probability of each token but the first after those before it, likewise. Requires: the
+  // engine scores.
   std::vector<float> scores_of(const std::vector<token_id>& tokens,
                                const std::vector<block_index>& blocks,
                                const std::vector<std::uint32_t>& sizes,
                                const std::vector<piece>& company = {});
-  // One distribution a draw that asks for all log-probabilities.
+  // One distribution for each draw that asks for all log-probabilities.
   std::vector<distribution> distributions_of(const std::vector<sample>& samples) const;
   // The same of a step. Requires: the step succeeds.
   std::vector<distribution> step(const std::vector<piece>& pieces,
                                  std::vector<block_copy> copies = {});
-  // Runs `tokens` in steps of these sizes, the last one repeated: what the last row of the last
-  // step gives.
+  // Runs `tokens` in steps of these sizes, the last one repeated; returns the result of the last
+  // row of the last step.
   distribution last_of(const std::vector<token_id>& tokens, const std::vector<block_index>& blocks,
                        const std::vector<std::uint32_t>& sizes);
 
@@ -63,13 +63,14 @@ private:
   std::uint64_t batches_ = 0;
 };
 
-// Two whole blocks and a part of a third: how long the sequences of the checks are.
+// Two whole blocks and a part of a third: the length of the sequences in the checks.
 std::uint32_t length_of(const engine::capacity& limits);
-// As many tokens, which differ by `seed`.
+// So many tokens, which differ by `seed`.
 std::vector<token_id> some_tokens(const engine::capacity& limits, std::size_t count,
                                   std::uint32_t seed = 0);
 std::vector<block_index> consecutive(block_index first, std::size_t count);
-// Log-probabilities, or an embedding: within the subject's tolerance; with none, by their bits.
+// Compares log-probabilities or an embedding within the subject's tolerance; without one, bit for
+// bit.
 void check_near(const subject& s, const distribution& expected, const distribution& found);
 
 } // namespace baton::conformance

@@ -1,4 +1,4 @@
-// The file of API keys: what the operator wrote, or whatever lies there.
+// The file of API keys, with any content.
 #include "cluster/config/api_key_file.hpp"
 #include "cluster/config/config.hpp"
 #include "schema/ensure.hpp"
@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     ENSURE(!keys.error().message.empty(), "an error without words");
     return 0;
   }
-  // What is accepted is one ring: each of its digests opens for its own name.
+  // An accepted file is one ring: each of its digests identifies its own name.
   const gateway::key_ring ring(*keys);
   for (std::size_t i = 0; i < keys->size(); ++i) {
     ENSURE(cluster::is_name((*keys)[i].name), "key {} has no name", i);

@@ -1,5 +1,5 @@
-// Answers in which calls of tools may stand: the first byte says in whose format, and whether under
-// a grammar; the second one how the rest is cut. What is read does not depend on the cut.
+// Answers with tool calls: the first byte chooses the format and whether a grammar applies, the
+// second one how the rest is cut into pieces. The result does not depend on the cuts.
 #include "gateway/api/openai/call_parser.hpp"
 #include "schema/ensure.hpp"
 #include "tests/fuzz/input.hpp"

@@ -29,7 +29,7 @@ template_input conversation() {
   return input;
 }
 
-// Its last message stays open; with all else that a request can say.
+// Its last message stays open; with all other options of a request.
 template_input open_conversation() {
   auto input = conversation();
   input.continues_final = true;

@@ -1,6 +1,5 @@
-// What a request says that its answer must look like: the first byte says in which language, 'T'
-// that it must call tools. What is taken must have texts, and a random one must be found by its
-// masks.
+// A request's output constraint: the first byte chooses the language, 'T' requires tool calls. An
+// accepted constraint must have texts, and its masks must lead to a random one.
 #include "runtime/grammar/compile.hpp"
 #include "runtime/grammar/masker.hpp"
 #include "schema/ensure.hpp"
@@ -30,7 +29,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const shared_constraint asked = constraint{kind, std::string(fuzz::text_of(data + 1, size - 1))};
   if (!grammar::compile(*asked))
     return 0;
-  // Little memory: what an answer needs does not depend on what could be kept.
+  // Little memory: the masks of an answer do not depend on the cache.
   grammar::masker masker(bytes_alone(), {.grammar_bytes = 1u << 20, .step_bytes = 16u << 20});
   std::vector<token_id> ids;
   grammar::token_bits bits;

@@ -1,5 +1,5 @@
-// Messages of gRPC: the first byte says of which method, the rest is what its client sends. What is
-// accepted must fit the wire.
+// gRPC messages: the first byte chooses the method, the rest is the client's message. Accepted
+// messages must fit the wire.
 #include "gateway/base/request_check.hpp"
 #include "gateway/base/snapshot.hpp"
 #include "gateway/grpc/grpc_api.hpp"

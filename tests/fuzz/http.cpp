@@ -1,6 +1,5 @@
-// The bytes of an HTTP connection, one request after the other as the session reads them: with its
-// parser, its limits and its routes, and the trace that its header tells of. Once as one piece,
-// once in small ones.
+// The bytes of an HTTP connection, one request after the other, with the session's parser, limits
+// and routes, and the trace in the header. Once as one piece, once in small ones.
 #include "gateway/http/http_request.hpp"
 #include "tests/fuzz/input.hpp"
 
@@ -19,7 +18,7 @@ namespace {
 namespace http = boost::beast::http;
 using error_code = boost::system::error_code;
 
-// A connection whose client has sent all that it will send.
+// A connection whose client sends no more bytes.
 class sent_bytes {
 public:
   sent_bytes(std::string_view bytes, std::size_t piece) : left_(bytes), piece_(piece) {}
@@ -37,7 +36,7 @@ public:
     return read;
   }
   template <class Buffers>
-  std::size_t read_some(const Buffers& to) { // asked for by the concept alone
+  std::size_t read_some(const Buffers& to) { // required by the concept only
     error_code ec;
     return read_some(to, ec);
   }
@@ -53,7 +52,7 @@ gateway_config traced() {
   return config;
 }
 
-// What is carried on must be what the next one can read.
+// A propagated header must be readable for the next server.
 void check_trace(const trace_parent& trace) {
   auto again = parse_traceparent(traceparent_of(trace));
   ENSURE(again && trace.state.size() <= tracestate_bytes_max, "a trace that is none");
@@ -74,7 +73,7 @@ void check_reply(const http_reply& reply, const reply_framing& framing) {
          "no header: {}", bytes.substr(0, 64));
 }
 
-// Whether another request may follow.
+// Returns whether another request may follow.
 bool one_request(const http_api& open, const http_api& keyed, const http_limits& limits,
                  listener_kind listener, sent_bytes& client, boost::beast::flat_buffer& buffer) {
   http_request request(limits, listener);
@@ -115,7 +114,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const http_api open(std::make_shared<gateway_state>(traced()));
   static const http_api keyed(std::make_shared<gateway_state>(locked()));
   static const http_limits limits;
-  constexpr std::size_t buffer_bytes_max = 64 * 1024; // as http_connection's
+  constexpr std::size_t buffer_bytes_max = 64 * 1024; // that of http_connection
   for (const std::size_t piece : {SIZE_MAX, std::size_t{7}}) {
     sent_bytes client(fuzz::text_of(data, size), piece);
     boost::beast::flat_buffer buffer(buffer_bytes_max);

@@ -1,4 +1,4 @@
-// What all fuzz targets share: the entry, which libFuzzer calls with bytes of its own making and
+// Shared by all fuzz targets: the entry point. libFuzzer calls it with its own bytes,
 // replay_test.cpp with those of files.
 #pragma once
 

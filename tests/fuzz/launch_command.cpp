@@ -1,6 +1,6 @@
-// The command that starts another server, a line for each word, or a compose file that has it:
-// whatever it says, what is made of it is a configuration of ours that says no more than it should,
-// or is refused by one. So do files that it may name: of variables, and of vLLM's options.
+// The command that starts another server, one argument a line, or a compose file that contains it.
+// The result is a valid configuration of ours with nothing beyond the command, or an error. So are
+// files that it names: of variables, and of vLLM's options.
 #include "cluster/config/config.hpp"
 #include "cluster/import/launch_files.hpp"
 #include "cluster/import/launch_import.hpp"

@@ -1,4 +1,4 @@
-"""Writes the seeds that are no text: tiny model files, WebSocket frames, messages of gRPC. python3 tests/fuzz/make_seeds.py"""
+"""Writes the binary seeds: tiny model files, WebSocket frames, gRPC messages. python3 tests/fuzz/make_seeds.py"""
 import gzip
 import io
 import json
@@ -119,7 +119,7 @@ def websocket_seeds():
 
 
 def tokenizer_json_seeds():
-    """The shapes of tokenizer.json that the goldens have, with a few tokens each."""
+    """The shapes of tokenizer.json in the goldens, with a few tokens each."""
     shapes = json.loads((SEEDS.parent.parent / "data/text/tokenizer_json_goldens.json").read_text())
     for shape in shapes:
         tokenizer = shape["tokenizer"]
@@ -144,7 +144,7 @@ def tokenizer_json_seeds():
 
 
 def field(number, value):
-    """One of protobuf's: a text, the bytes of a message, or a number."""
+    """A protobuf field: a text, the bytes of a message, or a number."""
     if isinstance(value, int):
         return bytes([number << 3, value])
     data = value.encode() if isinstance(value, str) else value
@@ -158,7 +158,7 @@ def infer_input(name, datatype, contents):
 
 
 def grpc_seeds():
-    """The first byte is the method's place in grpc_methods.cpp."""
+    """The first byte is the index of the method in grpc_methods.cpp."""
     infer = field(1, "m") + field(3, "id") + infer_input("text_input", "BYTES", field(8, "Hello")) + infer_input("stream", "BOOL", field(1, 1))
     limit = field(4, field(1, "max_tokens") + field(2, field(2, 3)))
     put("grpc/model_infer", bytes([10]) + field(1, "m") + infer_input("text_input", "BYTES", field(8, "Hello")) + limit)
@@ -187,7 +187,7 @@ def onnx(inputs, outputs, more=b""):
 
 
 def onnx_seeds():
-    """model.onnx is also that of which the target triton_config completes what it reads."""
+    """The target triton_config also completes its configuration from model.onnx."""
     constant = field(1, 2) + field(2, 1) + field(8, "W")
     weights = field(5, constant + field(9, b"w" * 300)) + field(15, field(1, field(8, "S")) + field(3, 4))
     put("onnx_file/model.onnx", onnx([("A", 1, -1, 2), ("B", 8, -1, 3, -1), ("W", 1, 2), ("S", 1, 4)], [("C", 7, -1, 2)], weights))
@@ -196,7 +196,7 @@ def onnx_seeds():
 
 
 def archive_seeds():
-    """Those of zip are torch-model-archiver's own."""
+    """The zip entries are those of torch-model-archiver."""
     def tar(files, pack):
         out = io.BytesIO()
         with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as made:

@@ -1,4 +1,4 @@
-// The body of a message, of whichever kind its file identifier says ("BT07").
+// The body of a message; its file identifier ("BT07") gives the kind.
 #include "tests/fuzz/input.hpp"
 #include "tests/fuzz/round_trip.hpp"
 
@@ -21,7 +21,7 @@ message_kind kind_by_identifier(std::string_view body) {
 } // namespace
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  // Of its own: what is read past the end is seen, and the alignment is not libFuzzer's.
+  // A copy, so that a read past the end is detected and the alignment is not libFuzzer's.
   const auto copy = std::make_shared<const std::string>(fuzz::text_of(data, size));
   envelope e;
   e.kind = kind_by_identifier(*copy);

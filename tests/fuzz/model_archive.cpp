@@ -1,5 +1,5 @@
-// An archive of TorchServe's: whatever its bytes say, what is made of it is a worker model within
-// its bounds, or is refused with a reason.
+// A TorchServe archive: its bytes become a valid worker model within limits, or are refused with a
+// reason.
 #include "cluster/config/config_workers.hpp"
 #include "cluster/models/store_models.hpp"
 #include "schema/ensure.hpp"

@@ -1,4 +1,4 @@
-// model.safetensors.index.json of a model directory, beside the files that a good one names.
+// model.safetensors.index.json of a model directory, beside the files of a valid one.
 #include "runtime/model/checkpoint.hpp"
 #include "tests/fuzz/input.hpp"
 #include "tests/fuzz/model_use.hpp"

@@ -1,4 +1,4 @@
-// What the product does with a model file before it serves it: all its metadata, the head of each
+// Reads a model file as the product does before serving it: all its metadata, the start of each
 // tensor, and its description.
 #pragma once
 
@@ -22,7 +22,7 @@ inline void read_metadata(const model::model_file& file) {
 }
 
 inline void read_tensors(const model::model_file& file) {
-  constexpr std::uint64_t row_elements_max = 1 << 16; // a longer row takes no other path
+  constexpr std::uint64_t row_elements_max = 1 << 16; // a longer row takes the same path
   for (const auto& tensor : file.tensors()) {
     ENSURE(file.find(tensor.name), "tensor '{}' is not found by its name", tensor.name);
     (void)file.original_name(tensor.name);

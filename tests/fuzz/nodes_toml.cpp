@@ -1,4 +1,4 @@
-// nodes.toml: what the operator wrote, or whatever lies there.
+// nodes.toml, with any content.
 #include "cluster/config/config.hpp"
 #include "schema/ensure.hpp"
 #include "tests/fuzz/input.hpp"

@@ -1,5 +1,4 @@
-// An ONNX file: what it says of its tensors can be served, or it is refused in words that can be
-// shown.
+// An ONNX file: its tensors can be served, or it is refused with a printable message.
 #include "cluster/models/triton/onnx_file.hpp"
 
 #include "cluster/config/config_tensors.hpp"

@@ -1,4 +1,4 @@
-// A packet as ZeroMQ hands it over: taken apart, its envelope judged, its message read and written.
+// A packet from ZeroMQ: split, its envelope checked, its message read and written.
 #include "schema/packet.hpp"
 
 #include "tests/fuzz/input.hpp"

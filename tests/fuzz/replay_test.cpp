@@ -1,5 +1,5 @@
-// What once crashed a reader does no harm any more: every file in tests/fuzz/corpus/NAME and
-// tests/fuzz/seeds/NAME goes once through the fuzz target NAME, in every build.
+// Inputs that once crashed a reader stay harmless: every file in tests/fuzz/corpus/NAME and
+// tests/fuzz/seeds/NAME runs once through the fuzz target NAME, in every build.
 #include "schema/ensure.hpp"
 
 #include <doctest/doctest.h>
@@ -47,7 +47,7 @@ void replay(const fuzz_target& target, const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
   REQUIRE(in);
   const std::string bytes{std::istreambuf_iterator<char>(in), {}};
-  // Memory of exactly this size: the sanitizer builds see what is read behind it.
+  // Memory of exactly this size: the sanitizer builds detect a read past the end.
   const auto exact = std::make_unique<std::uint8_t[]>(bytes.size());
   std::copy(bytes.begin(), bytes.end(), exact.get());
   CHECK(target.run(exact.get(), bytes.size()) == 0);

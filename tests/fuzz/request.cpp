@@ -1,5 +1,5 @@
-// The JSON of clients: each door that takes some reads the same bytes, as what its readers get and
-// as a whole request of each of its routes. What a door accepts must fit the wire.
+// The JSON of clients: each API reads the same bytes, as a body for its readers and as a whole
+// request of each of its routes. An accepted request must fit the wire.
 #include "gateway/api/kserve/kserve_infer.hpp"
 #include "gateway/api/kserve/kserve_raw.hpp"
 #include "gateway/api/kserve/kserve_request.hpp"
@@ -31,7 +31,7 @@ using namespace baton::gateway;
 
 namespace {
 
-// As reception does before it hands the request to the desk.
+// The checks of admission before it passes the request to the pipeline client.
 void check_accepted(const generate& request, const gateway_config& config) {
   const auto in_range = check_ranges(request, config.request);
   ENSURE(in_range, "read, but out of range: {}", in_range.error().message);
@@ -46,7 +46,7 @@ void check_accepted(const generate& request, const gateway_config& config) {
   fuzz::check_round_trip(e, frames.body, frames.bulk);
 }
 
-// Of an infer body each beginning that may be its JSON, with tensors' bytes behind it.
+// Tries each prefix of an infer body as its JSON, with the bytes of tensors after it.
 void check_kserve(std::string_view body, const gateway_config& config) {
   std::vector<std::pair<kserve_route, result<kserve_call>>> calls;
   calls.emplace_back(kserve_route::generate_stream, parse_generate(body, config.request));
@@ -70,7 +70,7 @@ void check_kserve(std::string_view body, const gateway_config& config) {
   }
 }
 
-// Tensors that are accepted fit the wire, and can be told as an answer.
+// Accepted tensors fit the wire, and can be written as an answer.
 void check_worker(const result<kserve_worker_call>& call) {
   if (!call || !check_limits(call->request))
     return;
@@ -80,8 +80,8 @@ void check_worker(const result<kserve_worker_call>& call) {
   inferred answer;
   answer.outputs = call->request.inputs;
   answer.is_last = true;
-  const auto told = checked_response(shape, answer);
-  ENSURE(told, "read, but no tensors: {}", told.error().message);
+  const auto written = checked_response(shape, answer);
+  ENSURE(written, "read, but no tensors: {}", written.error().message);
   for (const bool is_binary : {false, true}) {
     shape.is_binary = is_binary;
     kserve_worker_unary whole(shape);
@@ -107,7 +107,7 @@ void check_workers(std::string_view body, const gateway_config& config) {
   }
 }
 
-// A body that is an input's bytes: what is taken has as many as its shape says.
+// A body with the bytes of one input: the accepted byte count matches its shape.
 void check_raw(std::string_view body) {
   static const std::vector<worker_tensor> declared{{"a", "FP32", {-1, 3}, false},
                                                    {"b", "INT64", {2, 2}, false},
@@ -151,7 +151,7 @@ void check_plan(api_call plan, const gateway_config& config) {
   }
 }
 
-// The same bytes as a whole request of every route that takes a body, at the doors of all APIs.
+// The same bytes as a whole request of every route that takes a body, for all APIs.
 void check_routes(std::string_view body) {
   static const auto facts = serving();
   static const http_api api(facts);
@@ -194,13 +194,13 @@ void check_routes(std::string_view body) {
       }
 }
 
-// The same bytes where a request has JSON within: parameters of tensors, and Triton's parameters as
-// a text.
+// The same bytes for JSON within a request: parameters of tensors, and Triton's parameters as a
+// text.
 void check_inner(std::string_view body, const gateway_config& config) {
-  infer said;
-  said.parameters = body;
-  said.inputs.push_back({"text_input", "BYTES", {1}, std::string("\1\0\0\0x", 5)});
-  if (const auto read = read_language_infer(said, "m", config))
+  infer given;
+  given.parameters = body;
+  given.inputs.push_back({"text_input", "BYTES", {1}, std::string("\1\0\0\0x", 5)});
+  if (const auto read = read_language_infer(given, "m", config))
     check_accepted(read->request, config);
   const auto outer =
       json_text(nlohmann::json{{"text_input", "x"}, {"sampling_parameters", std::string(body)}});
@@ -209,7 +209,7 @@ void check_inner(std::string_view body, const gateway_config& config) {
       check_accepted(read->request, config);
 }
 
-// What a client has written is found in any bytes, or is not; what is found is within them.
+// A member is found in any bytes, or is not; a found one lies within them.
 void check_members(std::string_view body) {
   for (const std::string_view name : {"guided_json", "tools", "parameters", ""}) {
     const std::string_view path[] = {name, "value"};
@@ -250,7 +250,7 @@ void take(std::string_view body) {
       if (settle_calls(call->call, format))
         check_accepted(call->call.request, config);
   }
-  // As a path, after the part that the route has matched.
+  // As a path, after the part matched by the route.
   (void)parse_response_question("GET", "/v1/responses/" + std::string(body));
   for (const auto* media : {"", "text/plain", "application/json",
                             "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"})
@@ -276,16 +276,16 @@ void take(std::string_view body) {
     asked.ids = call->ids;
     (void)encode({}, asked);
   }
-  const auto said = parse_socket_message(body, config);
-  if (const auto* mistake = std::get_if<socket_mistake>(&said))
+  const auto given = parse_socket_message(body, config);
+  if (const auto* mistake = std::get_if<socket_mistake>(&given))
     ENSURE(!socket_error_text(mistake->id, mistake->reason).empty(), "an error without words");
-  else if (const auto* start = std::get_if<socket_start>(&std::get<socket_message>(said)))
+  else if (const auto* start = std::get_if<socket_start>(&std::get<socket_message>(given)))
     check_accepted(start->call.request, config);
 }
 
 } // namespace
 
-// As it is, and with the byte order mark that some clients write before it.
+// Unchanged, and with a leading byte order mark, as some clients write it.
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto body = fuzz::text_of(data, size);
   take(body);

@@ -1,4 +1,4 @@
-// What is read from the wire can be written again, and means the same then.
+// A message that was read from the wire can be written again with the same meaning.
 #pragma once
 
 #include "schema/codec.hpp"

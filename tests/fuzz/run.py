@@ -1,4 +1,4 @@
-"""The fuzz targets, what each begins with, and a run of one of them. Called by tests/check.py (`./check fuzz`)."""
+"""The fuzz targets, their seeds, and a run of one of them. Called by tests/check.py (`./check fuzz`)."""
 import dataclasses
 import os
 import pathlib
@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = ROOT / "build/fuzz"
 HERE = ROOT / "tests/fuzz"
 INPUT_BYTES_MAX = 65536
-# An input may take ten seconds of an instrumented build on a machine that does other work as well: about one of the product's.
+# Ten seconds an input, in an instrumented build on a busy machine: about one second of the product's.
 LIMITS = ["-timeout=10", "-rss_limit_mb=1024", "-malloc_limit_mb=512", f"-max_len={INPUT_BYTES_MAX}", "-print_final_stats=1"]
 ENVIRONMENT = {
     "ASAN_OPTIONS": "detect_stack_use_after_return=1:allocator_may_return_null=0",
@@ -23,7 +23,7 @@ ENVIRONMENT = {
 
 @dataclasses.dataclass
 class Target:
-    """Seeds besides tests/fuzz/seeds/NAME, and the sources whose string literals are the reader's words."""
+    """Seeds besides tests/fuzz/seeds/NAME, and the sources whose string literals become the dictionary."""
     seeds: list = dataclasses.field(default_factory=list)
     sources: list = dataclasses.field(default_factory=list)
     syntax: list = dataclasses.field(default_factory=list)
@@ -49,7 +49,7 @@ TARGETS = {
     "model_config": Target(["tests/data/model/checkpoint/config.json", "tests/data/model/families/*/config.json"], MODEL, JSON),
     "model_index": Target(["tests/data/model/families/qwen2/model.safetensors.index.json"], MODEL, JSON),
     "nodes_toml": Target(["examples/*.toml"], ["cluster/config/config*.cpp", "cluster/formats/toml_*.cpp"],
-                         ["[", "]", "[[", "]]", "=", '"', "'''", '"""', "inf", "nan", "0x", "1979-05-27T07:32:00Z"]),
+                         ["[", "]", "[[", "]]", "=", '"', "'''", '"' * 3, "inf", "nan", "0x", "1979-05-27T07:32:00Z"]),
     "onnx_file": Target([], ["cluster/models/triton/onnx_file.cpp"]),
     "packet": Target(["tests/data/schema/packet.bin"]),
     "grpc": Target([], ["gateway/grpc/*.cpp", "gateway/api/kserve/*.cpp", "gateway/api/torchserve/torchserve_request.cpp"]),

@@ -1,5 +1,5 @@
-// Any bytes by a tokenizer of each model: byte-level BPE gives the very bytes back, and none of
-// them makes a special token out of a user's text.
+// Any bytes through a tokenizer of each model: byte-level BPE returns the same bytes, and a user's
+// text never yields a special token.
 #include "runtime/text/tokenizer/tokenizer.hpp"
 
 #include "runtime/text/stream/detokenizer.hpp"
@@ -51,7 +51,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto& bytes = text::goldens::small_tokenizer();
   ENSURE(bytes.decode_bytes(checked_ids(bytes, text), /*skip_special=*/false).value() == text,
          "encoding and decoding changes the bytes");
-  // Spelled out or not, a special token has its own text.
+  // Parsed as special or not, a special token has its own text.
   const auto raw = bytes.encode_prompt(text, /*parses_special=*/true).value();
   ENSURE(bytes.decode_bytes(raw, /*skip_special=*/false).value() == text,
          "a raw prompt has other bytes than its tokens");

@@ -1,4 +1,4 @@
-// tokenizer.json of a model directory, and texts by whatever it made.
+// tokenizer.json of a model directory, and texts through the resulting tokenizer.
 #include "runtime/text/bpe/vocabulary_checkpoint.hpp"
 #include "runtime/text/tokenizer/tokenizer.hpp"
 #include "tests/fuzz/input.hpp"

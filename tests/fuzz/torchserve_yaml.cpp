@@ -1,5 +1,5 @@
-// TorchServe's model-config.yaml and config.properties: whatever they say, what is made of it is a
-// configuration of ours that says no more than it should, or is refused by one.
+// TorchServe's model-config.yaml and config.properties. The result is a valid configuration of ours
+// with nothing beyond theirs, or an error.
 #include "cluster/config/config.hpp"
 #include "cluster/import/torchserve_import.hpp"
 #include "schema/ensure.hpp"

@@ -1,6 +1,6 @@
-// A config.pbtxt, and behind a byte of zero the model.json of its newest version: whatever they
-// say, what is made of them is a configuration of ours with one LLM, or is refused by one. The same
-// completed of an ONNX file (a seed of the target onnx_file) is a config.pbtxt still.
+// A config.pbtxt, then after a zero byte the model.json of its newest version. The result is a
+// valid configuration of ours with one LLM, or an error. A config.pbtxt that is completed from an
+// ONNX file (a seed of the target onnx_file) stays one.
 #include "cluster/config/config.hpp"
 #include "cluster/config/config_workers.hpp"
 #include "cluster/formats/pbtxt.hpp"

@@ -1,4 +1,4 @@
-// The bytes of a WebSocket behind its handshake: frames, and the messages in them.
+// The bytes of a WebSocket after its handshake: frames, and the messages in them.
 #include "gateway/config/websocket_settings.hpp"
 #include "gateway/websocket/websocket_messages.hpp"
 #include "tests/fuzz/input.hpp"
@@ -26,8 +26,8 @@ beast::http::request<beast::http::string_body> upgrade() {
 }
 
 void take(std::string_view text, const gateway_config& config) {
-  const auto said = parse_socket_message(text, config);
-  if (const auto* mistake = std::get_if<socket_mistake>(&said))
+  const auto given = parse_socket_message(text, config);
+  if (const auto* mistake = std::get_if<socket_mistake>(&given))
     ENSURE(!socket_error_text(mistake->id, mistake->reason).empty(), "an error without words");
 }
 
@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   socket.accept(request, ec);
   ENSURE(!ec, "the handshake failed: {}", ec.message());
   client.write_some(boost::asio::buffer(data, size), ec);
-  client.close(); // what it will say, it has said
+  client.close(); // all its output is complete
   for (beast::flat_buffer buffer; !ec; buffer.consume(buffer.size())) {
     socket.read(buffer, ec);
     if (!ec && socket.got_text())

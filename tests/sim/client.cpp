@@ -113,23 +113,23 @@ std::size_t client::tokens() const {
 
 void client::fail_stream(const error& why) {
   if (why.code == errc::slow_reader && !plan_.reads_slowly)
-    say("was cut as slow and reads at once");
+    report("was cut as slow and reads at once");
   is_over_ = true;
   failure_ = why;
 }
 
 void client::take(const chunk& c) {
   if (c.choice >= choices_.size())
-    return say("a chunk of choice {}", c.choice);
+    return report("a chunk of choice {}", c.choice);
   auto& of = choices_[c.choice];
   if (std::exchange(of.had_end, false) && c.count == 0 && c.finish != finish::none) {
-    is_over_ = --choices_left_ == 0; // it comes again, for doors that count ends
+    is_over_ = --choices_left_ == 0; // delivered again, for API servers that count ends
     return;
   }
   if (of.how != finish::none)
-    say("text after the end of choice {}", c.choice);
+    report("text after the end of choice {}", c.choice);
   if (c.index != of.ids.size() + c.count || c.ids.size() != c.count)
-    say("tokens up to {} after {}, {} ids", c.index, of.ids.size(), c.ids.size());
+    report("tokens up to {} after {}, {} ids", c.index, of.ids.size(), c.ids.size());
   of.ids.insert(of.ids.end(), c.ids.begin(), c.ids.end());
   check_embedding(c);
   take_prompt(c);
@@ -142,43 +142,43 @@ void client::take(const chunk& c) {
     is_over_ = true;
 }
 
-// With the one end, if it is a good one; bit for bit.
+// Delivered with the only end, if it is a success. Compared bit for bit.
 void client::check_embedding(const chunk& c) {
   const bool is_due = plan_.wants_embedding && c.finish == finish::stop;
   if (c.embedding != (is_due ? embedding_ : std::vector<float>()))
-    say("an embedding of {} values that is not the fault-free run's", c.embedding.size());
+    report("an embedding of {} values that is not the fault-free run's", c.embedding.size());
 }
 
-// Ahead of all text; some of it twice, if a head has come back. Bit for bit.
+// Delivered before all text, partly twice if a head has restarted. Compared bit for bit.
 void client::take_prompt(const chunk& c) {
   auto& of = choices_[c.choice];
   if (c.prompt_from > of.scored)
-    say("the prompt goes on with token {} after {}", c.prompt_from, of.scored);
+    report("the prompt goes on with token {} after {}", c.prompt_from, of.scored);
   std::size_t place = c.prompt_from;
   for (const auto& d : c.prompt_details) {
-    sample told{d.chosen.token, d.chosen.logprob, {}};
+    sample scored_token{d.chosen.token, d.chosen.logprob, {}};
     for (const auto& t : d.top)
-      told.top.push_back({t.token, t.logprob});
-    if (place >= scores_.size() || told != scores_[place])
-      say("token {} of the prompt is scored otherwise than in the fault-free run", place);
+      scored_token.top.push_back({t.token, t.logprob});
+    if (place >= scores_.size() || scored_token != scores_[place])
+      report("token {} of the prompt is scored otherwise than in the fault-free run", place);
     ++place;
   }
   of.scored = std::max(of.scored, place);
   const bool is_good_end = c.finish == finish::stop || c.finish == finish::length;
   if ((c.count > 0 || is_good_end) && of.scored != scores_.size())
-    say("text behind {} of {} tokens of the prompt", of.scored, scores_.size());
+    report("text behind {} of {} tokens of the prompt", of.scored, scores_.size());
 }
 
 void client::check_choice(const choice& c) {
   if (c.ids.size() > c.expected.size() ||
       !std::equal(c.ids.begin(), c.ids.end(), c.expected.begin()))
-    say("other tokens than the fault-free run: {} of {}", c.ids.size(), c.expected.size());
+    report("other tokens than the fault-free run: {} of {}", c.ids.size(), c.expected.size());
   if (c.how != finish::stop && c.how != finish::length)
     return;
   if (c.ids.size() != c.expected.size())
-    say("{} of {} tokens at the end", c.ids.size(), c.expected.size());
+    report("{} of {} tokens at the end", c.ids.size(), c.expected.size());
   if (c.how != c.how_expected)
-    say("ended as {} instead of {}", static_cast<int>(c.how), static_cast<int>(c.how_expected));
+    report("ended as {} instead of {}", static_cast<int>(c.how), static_cast<int>(c.how_expected));
 }
 
 void client::read() {
@@ -187,7 +187,7 @@ void client::read() {
     bytes += bytes_of(*event);
     ++events;
     if (is_over_)
-      say("something after the last event");
+      report("something after the last event");
     if (auto* c = std::get_if<chunk>(&*event)) {
       take(*c);
     } else if (auto* g = std::get_if<granted>(&*event)) {
@@ -200,7 +200,7 @@ void client::read() {
     }
   }
   if (events > 1 && bytes > plan_.buffer_bytes)
-    say("{} bytes were kept for it, the bound is {}", bytes, plan_.buffer_bytes);
+    report("{} bytes were kept for it, the bound is {}", bytes, plan_.buffer_bytes);
   if (events == 0)
     return;
   for (const auto& c : choices_)

@@ -1,5 +1,5 @@
-// A client of the simulated gateway and what it may rely on: contiguous tokens, the right ones,
-// exactly one end of each choice and of the stream.
+// A client of the simulated gateway, with the guarantees it relies on: contiguous and correct
+// tokens, exactly one end of each choice and of the stream.
 #pragma once
 
 #include "gateway/dispatch/pipeline_client.hpp"
@@ -17,14 +17,13 @@ struct client_plan {
   std::uint32_t max_tokens = 16;
   std::uint64_t seed = 0; // 0: greedy
   std::uint32_t choices = 1;
-  std::optional<std::uint32_t> stops_at =
-      std::nullopt; // the token that is drawn at this place ends it
+  std::optional<std::uint32_t> stops_at = std::nullopt; // the token drawn at this position ends it
   std::int32_t priority = 0;
   std::size_t buffer_bytes = std::size_t{1} << 20;
-  bool reads_slowly = false;   // may lose its stream for that
-  std::string request_id = {}; // asks again by it where it knows of no ticket
+  bool reads_slowly = false;   // the server may end its stream for that
+  std::string request_id = {}; // repeats its request by this id if it knows of no ticket
   std::optional<constraint> looks_like = std::nullopt;
-  bool wants_embedding = false; // wants the input's embedding, and no token
+  bool wants_embedding = false; // wants the input's embedding, no tokens
   std::int32_t prompt_logprobs = -1;
 };
 
@@ -34,19 +33,19 @@ public:
          const text::tokenizer& words);
 
   gateway::open_generate request() const;
-  // Its gateway died: what it had not read is lost, or comes all the same. False if it knows of no
-  // ticket, or has nothing to come back for.
+  // Its gateway died: unread text is lost, or still arrives if `reads_rest`. False if it knows of
+  // no ticket, or has nothing to come back for.
   bool lose_gateway(bool reads_rest);
   // Waits for a gateway that it can come back to.
   bool is_orphan() const { return is_orphan_; }
   gateway::open_resume come_back(std::uint64_t number);
-  // Came back and has heard since that the stream is its own again.
+  // It has resumed, and the stream is attached to it again.
   bool is_back() const { return is_back_; }
-  // One that has been told of no ticket asks again.
+  // A client without a ticket repeats its request.
   bool has_ticket() const { return ticket_.has_value(); }
   ticket_id ticket() const { return ticket_ ? ticket_->ticket : ticket_id{}; }
   gateway::open_generate ask_again(std::uint64_t number);
-  // Takes what has come. What breaks a promise is added to `broken`.
+  // Reads all chunks that have arrived. Adds each violated guarantee to `broken`.
   void read();
 
   bool has_ended() const { return is_over_; }
@@ -56,7 +55,7 @@ public:
   std::uint64_t number() const { return number_; }
   const client_plan& plan() const { return plan_; }
   std::size_t tokens() const;
-  bool was_left = false; // the client went away: no end is owed to it
+  bool was_left = false; // the client left: it gets no end
 
 private:
   struct choice {
@@ -65,7 +64,7 @@ private:
     finish how = finish::none;
     finish how_expected = finish::none;
     bool had_end = false;   // when it came back
-    std::size_t scored = 0; // tokens of the prompt that were told
+    std::size_t scored = 0; // prompt tokens with a score so far
   };
   void begin_again(std::uint64_t number);
   void take(const chunk& c);
@@ -75,7 +74,7 @@ private:
   void take_prompt(const chunk& c);
   sampling_params sampling(std::uint32_t of_choice) const;
   template <class... Args>
-  void say(fmt::format_string<Args...> text, Args&&... args) {
+  void report(fmt::format_string<Args...> text, Args&&... args) {
     broken_.push_back(fmt::format(text, std::forward<Args>(args)...));
   }
 
@@ -90,7 +89,7 @@ private:
   std::vector<float> embedding_; // expected
   std::vector<sample> scores_;   // expected, of the prompt's tokens
   std::uint32_t choices_left_;
-  bool is_over_ = false; // the stream has had its last event
+  bool is_over_ = false; // the stream has delivered its last event
   std::optional<error> failure_;
   std::vector<std::string> broken_;
 };

@@ -1,7 +1,7 @@
-// The toy engine of a simulated shard. Before each step it asks what befalls it: the simulation
-// looks at the micro-batch there, and faults strike there. Ranks of one stage meet there as well.
-// One that begins steps computes them then, those that wait for tokens of the one ahead as well: KV
-// has what no step has asked for yet, or ever will, and run() gives what was computed out of turn.
+// The toy engine of a simulated shard. A hook runs before each step: it inspects the micro-batch
+// and injects faults. Ranks of a stage meet there as well. An engine that begins steps computes
+// them early, also those that wait for tokens of the step before. So its KV holds rows that no
+// run() has asked for yet, and run() returns results computed out of order.
 #pragma once
 
 #include "runtime/engine/toy_engine.hpp"
@@ -22,7 +22,7 @@ public:
   // May return an error, or throw.
   using before_step = std::function<result<void>(const micro_batch&)>;
 
-  // `group`: null where it is the stage's only rank; such a one alone begins steps.
+  // `group`: null if it is the stage's only rank; only such an engine begins steps.
   sim_engine(std::shared_ptr<baton::engine::toy_engine> toy, before_step before,
              std::shared_ptr<sim_group> group, bool begins)
       : toy_(std::move(toy)), before_(std::move(before)), group_(std::move(group)),
@@ -61,7 +61,7 @@ public:
       return false;
     busy_for_ = 2;
     begun_.push_back({batch.batch, batch.epoch, *std::move(out), {}});
-    auto& kept = begun_.back(); // the toy's rows are gone with its next step
+    auto& kept = begun_.back(); // the next step overwrites the toy's rows
     kept.rows.assign(kept.out.activations.begin(), kept.out.activations.end());
     return true;
   }
@@ -76,7 +76,7 @@ private:
     std::vector<float> rows;
   };
 
-  // Its outcome, if it was begun next; else all of them are forgotten.
+  // Returns its outcome if it is the next step that was begun; otherwise discards all of them.
   std::optional<step> take_begun(const micro_batch& batch) {
     if (begun_.empty() || begun_.front().batch != batch.batch ||
         begun_.front().epoch != batch.epoch) {
@@ -87,7 +87,7 @@ private:
     begun_.pop_front();
     return front;
   }
-  // The tokens to come, by draws that hang on no token before them.
+  // Draws the future tokens, which depend on no earlier token.
   bool feed(micro_batch& batch) const {
     for (const baton::feed& f : batch.feeds) {
       if (begun_.empty() || f.batch != begun_.back().batch ||
@@ -108,8 +108,8 @@ private:
   std::shared_ptr<sim_group> group_;
   std::uint32_t begun_max_;
   std::deque<step> begun_;
-  std::vector<float> rows_; // of the last outcome that was begun
-  int busy_for_ = 0;        // so many looks
+  std::vector<float> rows_; // of the last outcome begun
+  int busy_for_ = 0;        // remaining polls
 };
 
 } // namespace baton::sim

@@ -1,7 +1,7 @@
-// What fails at once, always: ranks that cannot sum up, memory that a group does not get, a link
-// between two stages that falls whenever it is up. It is tried again, but not without end at full
-// speed; whoever waits is told why in time; the cluster does not call itself ready; and it serves
-// by itself once the fault is gone.
+// Persistent immediate faults: ranks that cannot reduce, a group without memory, a link between two
+// stages that falls whenever it is up. The cluster retries with bounded frequency and reports the
+// reason to waiting clients in time. It is not ready meanwhile, and recovers by itself once the
+// fault ends.
 #include "tests/sim/scenario.hpp"
 
 using namespace baton;
@@ -11,9 +11,9 @@ namespace {
 
 const auto recovery_timeout = schedule::scheduler_config{}.recovery_timeout;
 constexpr auto pause_max = actors::epoch_pause_max;
-constexpr auto tick = 1s; // and what it takes beside the pauses
+constexpr auto tick = 1s; // and the work between the pauses
 
-// Ranks of each stage, where there would be one.
+// Several ranks a stage, instead of one.
 world_options of_ranks(std::uint64_t seed) {
   auto o = drawn_options(seed);
   o.width = std::max(o.width, 2u);
@@ -49,28 +49,28 @@ gateway::standing standing(const world& w) {
 
 void check_not_ready(world& w, const std::string& why) {
   CHECK(w.stands() == phase::recovering);
-  const auto said = standing(w);
-  CHECK(said.phase == phase::recovering);
-  CAPTURE(said.reason);
-  CHECK(said.reason.find(why) != std::string::npos);
+  const auto status_before = standing(w);
+  CHECK(status_before.phase == phase::recovering);
+  CAPTURE(status_before.reason);
+  CHECK(status_before.reason.find(why) != std::string::npos);
 }
 
 } // namespace
 
 TEST_CASE(
-    "epochs that fail at their first step, always, end what waits and begin again by themselves") {
+    "epochs that always fail at their first step fail waiting requests and are opened again") {
   for_seeds(
       [](std::uint64_t seed) {
         world w(of_ranks(seed));
         w.run_for(500ms);
         const bool is_of_memory = w.draw(2) == 0;
         const auto why = is_of_memory ? "no memory for the group" : "the communicator is refused";
-        if (w.draw(2) == 0) { // some have begun, and the epoch is an old one
+        if (w.draw(2) == 0) { // some have begun, and the epoch is old
           open_some(w, 3);
           w.run_for(std::chrono::milliseconds(w.draw(20)));
         }
         begin_fault(w, is_of_memory, static_cast<stage_index>(w.draw(w.options().stages)));
-        if (is_of_memory) { // which an epoch has that is open
+        if (is_of_memory) { // only an open epoch has it
           const auto first = shard_process(0);
           w.crash(first);
           w.restart(first);
@@ -83,18 +83,19 @@ TEST_CASE(
         CHECK(w.run_until_ended(tick));
         for (const auto& c : w.clients())
           if (c->failure()) {
-            const auto told = *c->failure();
-            CAPTURE(told.message);
-            const bool is_told_why = told.message.find(why) != std::string::npos;
-            CHECK((told.code == errc::queue_timeout || is_told_why));
-            CHECK((told.code == errc::pipeline_lost || told.code == errc::not_ready ||
-                   told.code == errc::queue_timeout)); // who never had a slot
+            const auto reported_error = *c->failure();
+            CAPTURE(reported_error.message);
+            const bool has_reason = reported_error.message.find(why) != std::string::npos;
+            CHECK((reported_error.code == errc::queue_timeout || has_reason));
+            CHECK((reported_error.code == errc::pipeline_lost ||
+                   reported_error.code == errc::not_ready ||
+                   reported_error.code == errc::queue_timeout)); // it never had a slot
           }
-        for (int i = 0; i < 30; ++i) { // nobody asks for anything
+        for (int i = 0; i < 30; ++i) { // no client sends a request
           w.run_for(1s);
           check_not_ready(w, why);
         }
-        bool was_ready = false; // not for the moment either in which an epoch is open
+        bool was_ready = false; // not even at the moment in which an epoch is open
         for (const auto until = w.now() + pause_max + tick; w.now() < until; w.run_for(5ms))
           was_ready |= w.stands() == phase::ready;
         CHECK_FALSE(was_ready);
@@ -109,7 +110,8 @@ TEST_CASE(
       /*stride=*/5);
 }
 
-TEST_CASE("who waits through a fault of some seconds has its answer, and no token is another") {
+TEST_CASE(
+    "a request that waits through a fault of some seconds gets its answer, with the same tokens") {
   for_seeds(
       [](std::uint64_t seed) {
         world w(of_ranks(seed));
@@ -127,7 +129,8 @@ TEST_CASE("who waits through a fault of some seconds has its answer, and no toke
       /*stride=*/5);
 }
 
-TEST_CASE("a link between stages that falls whenever it is up brings no storm of epochs") {
+TEST_CASE(
+    "a link between stages that falls whenever it is up does not flood the cluster with epochs") {
   for_seeds(
       [](std::uint64_t seed) {
         auto o = drawn_options(seed);

@@ -1,11 +1,11 @@
-// The cluster under seeded faults. After every step the promises are looked at; at rest every
-// stream has ended and nothing is held. A failing case prints its seed: ./check sim --seed N.
+// The cluster under seeded faults. The promises are checked after every step; at rest every stream
+// has ended and nothing is held. A failing case prints its seed: ./check sim --seed N.
 #include "tests/sim/scenario.hpp"
 
 using namespace baton;
 using namespace baton::sim;
 
-TEST_CASE("without faults every stream is the oracle's, whatever the order of events") {
+TEST_CASE("without faults every stream equals the oracle's, whatever the order of events") {
   std::uint64_t swapped = 0, guessed = 0, waited = 0;
   for_seeds([&](std::uint64_t seed) {
     world w(drawn_options(seed));
@@ -25,14 +25,14 @@ TEST_CASE("without faults every stream is the oracle's, whatever the order of ev
     swapped += w.load().swapped_in_blocks;
     guessed += w.load().spec_decode_accepted_tokens;
   });
-  if (!chosen().seed && chosen().seeds >= 400) { // they have met what they are to test
+  if (!chosen().seed && chosen().seeds >= 400) { // the runs have covered what they are to test
     CHECK(swapped > 0);
     CHECK(guessed > 0);
     CHECK(waited > 0);
   }
 }
 
-TEST_CASE("shards that are killed, or come late, change no token of any stream") {
+TEST_CASE("shards that are killed or start late change no token of any stream") {
   for_seeds([](std::uint64_t seed) {
     auto o = drawn_options(seed);
     if (seed % 4 == 0)
@@ -49,7 +49,7 @@ TEST_CASE("shards that are killed, or come late, change no token of any stream")
       w.restart(victim);
     });
     check_rest(w);
-    // The one error that kills may bring: whoever was alone in flight at two deaths in a row is
+    // The only error that kills may cause: a request alone in flight at two successive deaths is
     // suspected.
     std::set<errc> excusable;
     if (kills >= 2)
@@ -60,7 +60,7 @@ TEST_CASE("shards that are killed, or come late, change no token of any stream")
   });
 }
 
-TEST_CASE("a shard of a hundred stages is killed, and no stream notices but by its pace") {
+TEST_CASE("when one of a hundred stages is killed, streams only pause") {
   std::uint64_t opened_again = 0;
   for_seeds(
       [&](std::uint64_t seed) {
@@ -83,7 +83,7 @@ TEST_CASE("a shard of a hundred stages is killed, and no stream notices but by i
     CHECK(opened_again > 0);
 }
 
-TEST_CASE("links that lose, repeat, reorder, corrupt and fall never show in a stream") {
+TEST_CASE("links that lose, repeat, reorder, corrupt and fall never change a stream") {
   for_seeds([](std::uint64_t seed) {
     world w(drawn_options(seed));
     auto& f = w.network().faults;
@@ -102,7 +102,7 @@ TEST_CASE("links that lose, repeat, reorder, corrupt and fall never show in a st
       if (w.draw(2) == 0)
         w.network().disconnect(a, b);
       else
-        w.network().partition(a, b); // one way
+        w.network().partition(a, b); // in one direction
       if (w.draw(3) == 0)
         w.network().partition(b, a);
       w.run_for(std::chrono::milliseconds(w.draw(7000)));
@@ -113,7 +113,7 @@ TEST_CASE("links that lose, repeat, reorder, corrupt and fall never show in a st
   });
 }
 
-TEST_CASE("when head or gateway die every open stream ends once and the cluster serves again") {
+TEST_CASE("when head or gateway dies, each open stream ends once and the cluster recovers") {
   for_seeds([](std::uint64_t seed) {
     world w(drawn_options(seed));
     live_through(w, 12, [&] {
@@ -130,7 +130,7 @@ TEST_CASE("when head or gateway die every open stream ends once and the cluster 
   });
 }
 
-TEST_CASE("clients of a gateway that died come back to their streams and lose nothing") {
+TEST_CASE("clients of a dead gateway resume their streams and lose nothing") {
   for_seeds([](std::uint64_t seed) {
     world w(drawn_options(seed));
     live_through(w, 16, [&] {
@@ -140,7 +140,8 @@ TEST_CASE("clients of a gateway that died come back to their streams and lose no
       w.run_for(500ms);
     });
     check_rest(w);
-    // Its gateway died between the grant and the submission: nothing had come, it may ask again.
+    // Its gateway died between the grant and the submission: no text had arrived, so it may repeat
+    // the request.
     check_failures(w, {errc::queue_timeout, errc::ticket_not_found});
     for (auto& c : w.clients())
       CHECK((c->was_left || !c->failure() || c->failure()->code == errc::slow_reader ||
@@ -148,14 +149,14 @@ TEST_CASE("clients of a gateway that died come back to their streams and lose no
   });
 }
 
-TEST_CASE("whoever came back to a stream keeps it when the head is lost as well") {
+TEST_CASE("a client that has resumed keeps its stream when the head is lost as well") {
   for_seeds([](std::uint64_t seed) {
     world w(drawn_options(seed));
     live_through(w, 12, [&] {
       w.crash(gateway_process);
       w.run_for(std::chrono::milliseconds(w.draw(500)));
       w.restart(gateway_process);
-      w.run_for(6s); // longer than any pause between two greetings: its clients are back
+      w.run_for(6s); // longer than any pause between two greetings: all clients have resumed
       w.crash(head_process);
       w.run_for(std::chrono::milliseconds(w.draw(500)));
       w.restart(head_process);
@@ -163,18 +164,18 @@ TEST_CASE("whoever came back to a stream keeps it when the head is lost as well"
     });
     check_rest(w);
     check_failures(w, {errc::not_ready, errc::queue_timeout, errc::ticket_not_found});
-    // What is over and unread is kept by the head alone: slow readers may have lost both.
+    // Only the head keeps a finished unread stream: slow readers may have lost both.
     for (auto& c : w.clients())
       CHECK((c->was_left || !c->failure() || c->plan().reads_slowly || c->tokens() == 0));
   });
 }
 
-// Links so slow that streams are in the middle when the second blow comes.
-TEST_CASE("a stream that was taken up again outlives the head at once") {
+// Links so slow that streams are halfway when the second fault occurs.
+TEST_CASE("a stream that was resumed survives the immediate loss of the head") {
   int outlived = 0;
   for_seeds([&](std::uint64_t seed) {
     auto o = drawn_options(seed);
-    o.window_bytes = 64ull << 20; // the request is told at once, before any text
+    o.window_bytes = 64ull << 20; // the request is known at once, before any text
     world w(o);
     w.network().faults.delay_max = 40ms;
     w.run_for(3s);
@@ -190,7 +191,7 @@ TEST_CASE("a stream that was taken up again outlives the head at once") {
     std::set<const client*> back;
     for (auto& c : w.clients())
       if (c->is_back() && !c->has_ended() && core.is_known(c->ticket()) &&
-          !core.is_reserved(c->ticket())) // else it was granted and never submitted
+          !core.is_reserved(c->ticket())) // otherwise it was granted and never submitted
         back.insert(c.get());
     w.crash(head_process);
     w.run_for(std::chrono::milliseconds(w.draw(500)));
@@ -213,7 +214,7 @@ TEST_CASE("a stream that was taken up again outlives the head at once") {
     CHECK(outlived > 0);
 }
 
-TEST_CASE("open streams go on behind the death of the head with the same tokens") {
+TEST_CASE("open streams continue with the same tokens after the death of the head") {
   for_seeds([](std::uint64_t seed) {
     world w(drawn_options(seed));
     live_through(w, 12, [&] {
@@ -223,11 +224,12 @@ TEST_CASE("open streams go on behind the death of the head with the same tokens"
       w.run_for(std::chrono::milliseconds(w.draw(1000)));
     });
     check_rest(w);
-    check_failures(w, {errc::not_ready}); // it asked while no pipeline was up
+    check_failures(w, {errc::not_ready}); // it was sent while no pipeline was up
   });
 }
 
-TEST_CASE("a process that is stopped for a while brings nothing of its old life into a stream") {
+TEST_CASE(
+    "a process that was stopped for a while adds nothing of its old incarnation to a stream") {
   for_seeds([](std::uint64_t seed) {
     world w(drawn_options(seed));
     const auto all = all_processes(w);
@@ -242,7 +244,7 @@ TEST_CASE("a process that is stopped for a while brings nothing of its old life 
   });
 }
 
-TEST_CASE("a step that hangs closes its epoch, and what comes of it later counts for nothing") {
+TEST_CASE("a hanging step closes its epoch, and its late result is ignored") {
   for_seeds(
       [](std::uint64_t seed) {
         world w(drawn_options(seed));
@@ -250,7 +252,7 @@ TEST_CASE("a step that hangs closes its epoch, and what comes of it later counts
         for (int i = 0; i < 4; ++i)
           w.open(some_plan(w));
         w.run_for(std::chrono::milliseconds(w.draw(40)));
-        // Of the ranks the first: the others are missed by it within seconds.
+        // Only the first rank: it detects the loss of the others within seconds.
         const auto victim =
             static_cast<shard_index>(w.draw(w.options().stages)) * w.options().width;
         w.stick(victim);
@@ -262,7 +264,7 @@ TEST_CASE("a step that hangs closes its epoch, and what comes of it later counts
       /*stride=*/10);
 }
 
-TEST_CASE("whatever happens, streams are right, end once, and nothing is left behind") {
+TEST_CASE("under all faults streams are correct and end once, and nothing leaks") {
   for_seeds([](std::uint64_t seed) {
     auto o = drawn_options(seed);
     o.queue_max = 3;
@@ -308,7 +310,7 @@ TEST_CASE("whatever happens, streams are right, end once, and nothing is left be
     });
     check_rest(w);
     auto excusable = after_losses;
-    excusable.insert(errc::internal); // a step that failed alone
+    excusable.insert(errc::internal); // a single failed step
     check_failures(w, excusable);
   });
 }

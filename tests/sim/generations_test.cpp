@@ -1,5 +1,5 @@
-// Layers move between shards while streams run: another generation of shards is started beside the
-// one that serves, takes over between two micro-batches, and the one before ends.
+// Layers move between shards while streams run: another generation of shards starts beside the
+// serving one, takes over between two micro-batches, and the old one ends.
 #include "tests/sim/scenario.hpp"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ using namespace baton::sim;
 
 namespace {
 
-// Of one to three stages, of one to three ranks.
+// One to three stages, each of one to three ranks.
 layout some_layout(world& w) {
   std::set<std::uint32_t> first{0};
   for (auto n = w.draw(3); n > 0; --n)
@@ -24,7 +24,8 @@ void put_under_load(world& w) {
   w.run_for(std::chrono::milliseconds(w.draw(40)));
 }
 
-// Nobody of another generation lives, and the scheduler runs with what the root has noted.
+// No process of another generation is alive, and the scheduler uses the generations that the root
+// has recorded.
 void check_settled(world& w) {
   CHECK_FALSE(w.plan().now.coming);
   const auto planned = w.planned_shards();
@@ -45,7 +46,7 @@ bool wait_for(world& w, const std::function<bool()>& is_so, std::chrono::millise
 
 } // namespace
 
-TEST_CASE("layers move between shards while streams run, and no stream notices but by its pace") {
+TEST_CASE("layers move between shards while streams run, and streams only pause") {
   std::uint64_t moved_under_load = 0, kept = 0;
   for_seeds([&](std::uint64_t seed) {
     world w(supervised_options(seed));
@@ -62,14 +63,14 @@ TEST_CASE("layers move between shards while streams run, and no stream notices b
     check_rest(w);
     check_failures(w, {});
     check_settled(w);
-    CHECK(w.load().epochs == 4);                              // none but those that there had to be
-    CHECK(w.scheduler()->core->counted().stale_results == 0); // no step was done in vain
+    CHECK(w.load().epochs == 4);                              // only the necessary ones
+    CHECK(w.scheduler()->core->counted().stale_results == 0); // no step was computed in vain
   });
   if (!chosen().seed)
     CHECK((moved_under_load > 0 && kept > 0));
 }
 
-TEST_CASE("whoever dies, hangs or is cut off while layers move, all streams are the oracle's") {
+TEST_CASE("after deaths, hangs and cuts while layers move, all streams equal the oracle's") {
   std::uint64_t moves = 0;
   for_seeds([&](std::uint64_t seed) {
     world w(supervised_options(seed));
@@ -106,7 +107,7 @@ TEST_CASE("whoever dies, hangs or is cut off while layers move, all streams are 
     check_failures(w, after_losses);
     CHECK(wait_for(
         w, [&] { return !w.plan().now.coming; }, 120s));
-    w.run_for(10s); // who was not wanted is killed by then
+    w.run_for(10s); // an unwanted process has been killed by then
     check_settled(w);
     moves += w.plan().now.serving.number > 0 ? 1 : 0;
     REQUIRE(w.repartition(some_layout(w)));
@@ -122,8 +123,7 @@ TEST_CASE("whoever dies, hangs or is cut off while layers move, all streams are 
     CHECK(moves > 0);
 }
 
-TEST_CASE(
-    "shards that are to take over KV that is lost start from the log, and no stream notices") {
+TEST_CASE("shards that are to take over lost KV start from the log, and no stream changes") {
   std::uint64_t lost = 0;
   for_seeds([&](std::uint64_t seed) {
     world w(supervised_options(seed));
@@ -131,7 +131,7 @@ TEST_CASE(
     put_under_load(w);
     const auto before = w.planned_shards();
     REQUIRE(w.repartition(some_layout(w)));
-    // The coming shards are told whose KV to take over; nobody has heard of it yet.
+    // The new shards know whose KV to take over, but none has asked for it yet.
     REQUIRE(w.run_until([&] { return w.scheduler() && w.scheduler()->pipeline->generation() == 1; },
                         5s));
     for (const auto process : before)
@@ -151,7 +151,7 @@ TEST_CASE(
     CHECK(lost > 0);
 }
 
-TEST_CASE("shards whose machine is lost are done without, and streams go on from the log") {
+TEST_CASE("shards of a lost machine are replaced, and streams continue from the log") {
   std::uint64_t under_load = 0;
   for_seeds([&](std::uint64_t seed) {
     world w(supervised_options(seed));
@@ -169,7 +169,7 @@ TEST_CASE("shards whose machine is lost are done without, and streams go on from
     }
     check_rest(w);
     check_failures(w, after_losses);
-    w.run_for(10s); // who was not wanted is killed by then
+    w.run_for(10s); // an unwanted process has been killed by then
     check_settled(w);
     w.open({.input = {1, 2, 3}, .max_tokens = 5});
     check_rest(w);
@@ -179,7 +179,7 @@ TEST_CASE("shards whose machine is lost are done without, and streams go on from
     CHECK(under_load > 0);
 }
 
-TEST_CASE("shards that cannot come are given up, and those that serve are not touched") {
+TEST_CASE("shards that cannot start are given up, and the serving ones are not affected") {
   for_seeds(
       [](std::uint64_t seed) {
         auto o = supervised_options(seed);
@@ -188,7 +188,7 @@ TEST_CASE("shards that cannot come are given up, and those that serve are not to
         w.run_for(1s);
         for (int i = 0; i < 4; ++i)
           w.open(some_plan(w));
-        w.network().partition(shard_process(0, 1), head_process); // else it may be in time
+        w.network().partition(shard_process(0, 1), head_process); // otherwise it may be in time
         w.network().partition(head_process, shard_process(0, 1));
         REQUIRE(w.repartition(some_layout(w)));
         for (int i = 0; i < 400 && w.plan().now.coming; ++i) {

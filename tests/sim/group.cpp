@@ -62,7 +62,7 @@ result<void> sim_group::meet(batch_id batch) {
   return outcome;
 }
 
-// They compute their part while it waits.
+// The other ranks compute their part while it waits.
 result<void> sim_group::wait_for_others() {
   auto& now = *shared_->now;
   const auto gone = [&] {

@@ -1,7 +1,7 @@
-// Where the ranks of a simulated stage meet. A rank 0 that waits for the others lets the rest of
-// the world go on; what a step gives is compared between the ranks. The rules are those of
-// runtime/collective: an epoch that is not the group's is stale, a rank that is gone is noticed at
-// once and one that does not come after the deadline, and a failure stays until the next epoch.
+// The meeting point of the ranks of a simulated stage. While rank 0 waits for the others, the rest
+// of the world runs; the results of a step are compared between ranks. The rules are those of
+// runtime/collective. Another epoch is stale. A dead rank is detected at once, a missing one after
+// the deadline, and a failure lasts until the next epoch.
 #pragma once
 
 #include "runtime/collective/group.hpp"
@@ -17,13 +17,13 @@ namespace baton::sim {
 
 class world;
 
-// Shared by the ranks of a stage, through all of their lives.
+// Shared by the ranks of a stage, across all of their incarnations.
 struct stage_group {
-  epoch_id epoch; // that rank 0 has begun
+  epoch_id epoch; // begun by rank 0
   struct meeting {
     batch_id batch;
-    std::map<std::uint32_t, std::uint64_t> came; // by rank: what its step gave
-    bool is_failed = false;                      // somebody came for another step
+    std::map<std::uint32_t, std::uint64_t> came; // by rank: the result of its step
+    bool is_failed = false;                      // a rank came for another step
   };
   std::optional<meeting> now; // while rank 0 is in a step
 };
@@ -45,7 +45,7 @@ public:
   // Around a step of this rank's engine. Errors of meet: as of collective::agree.
   result<void> meet(batch_id batch);
   void compare(const result<engine::step_output>& out);
-  // The ranks have lost one another by another way.
+  // The ranks have lost one another by other means.
   void give_up() { is_broken_ = true; }
 
 private:

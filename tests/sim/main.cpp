@@ -1,5 +1,5 @@
-// doctest's main with options of ours: --seed N runs that seed alone, loudly; --first N and --seeds
-// N choose which are run of each scenario, --part I and --parts N every N-th of them from the I-th.
+// doctest's main with more options. `--seed N` runs that seed alone, with logs. `--first N` and
+// `--seeds N` choose the seeds of each scenario, `--part I` and `--parts N` every N-th of them.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include "tests/sim/options.hpp"
 
@@ -25,8 +25,8 @@ std::uint64_t& running_seed() {
 
 namespace {
 
-// A broken invariant ends the process, and with it what the test case would have said.
-void say_seed(int) {
+// A violated invariant ends the process before the test case can report it.
+void print_seed(int) {
   if (baton::sim::running_seed() != 0)
     std::fprintf(stderr, "seed := %llu\n",
                  static_cast<unsigned long long>(baton::sim::running_seed()));
@@ -54,7 +54,7 @@ int main(int argc, char** argv) {
       chosen.parts = std::max<std::uint64_t>(1, number);
     }
   }
-  std::signal(SIGABRT, say_seed);
+  std::signal(SIGABRT, print_seed);
   doctest::Context context(argc, argv);
   return context.run();
 }

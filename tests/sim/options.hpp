@@ -1,4 +1,4 @@
-// What the command line of the simulation chose.
+// Command-line options of the simulation.
 #pragma once
 
 #include <cstdint>
@@ -7,15 +7,16 @@
 namespace baton::sim {
 
 struct options {
-  std::optional<std::uint64_t> seed; // this one alone, loudly
+  std::optional<std::uint64_t> seed; // only this one, with logs
   std::uint64_t first = 1;
   std::uint64_t seeds = 500; // of each scenario, in ./check
-  // Of these, and of the faults of a sweep, every parts-th, for as many processes side by side.
+  // Runs every parts-th of these seeds, and of the faults of a sweep, for as many parallel
+  // processes.
   std::uint64_t part = 0;
   std::uint64_t parts = 1;
 };
 options& chosen();
-// 0: none; said when the process aborts.
+// 0: none; printed when the process aborts.
 std::uint64_t& running_seed();
 
 } // namespace baton::sim

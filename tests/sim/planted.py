@@ -1,6 +1,6 @@
-"""Is the simulation to be believed? Applies each planted bug (planted/NN-name.patch) to a copy of this tree, builds `sim` there and runs
-seeds until a promise breaks. A bug that does not apply, does not build or is not caught is a failure.
-  planted.py [--only NN] [--seeds N]      the first line of a patch says which guarantee it breaks"""
+"""Does the simulation find bugs? Applies each planted bug (planted/NN-name.patch) to a copy of this tree, builds `sim` there and runs
+seeds until a promise breaks. It is a failure if a bug does not apply, does not build or is not found.
+  `planted.py [--only NN] [--seeds N]`    The first line of a patch names the guarantee that it breaks."""
 import argparse
 import pathlib
 import re
@@ -16,20 +16,20 @@ import support.deadline_scale as deadline_scale  # noqa: E402
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PATCHES = ROOT / "tests/sim/planted"
 COPY = ROOT / "build/planted"
-FIRST_SEEDS = 8  # of each scenario, before more of any: most bugs show at once
+FIRST_SEEDS = 8  # of each scenario first: most bugs appear at once
 SILENCE_SECONDS_MAX = 1800  # of a build, which has no other deadline
 RUN_SECONDS_MAX, APPLY_SECONDS_MAX = 600, 60
 
 
 def run(command, **deadlines):
     """-> (exit status, output)"""
-    # The copy lies in this repository and is no part of it: git stays out.
+    # The copy lies inside this repository but is not part of it: git must not find this one.
     scaled = {name: deadline_scale.scaled(seconds) for name, seconds in deadlines.items()}
     return child_process.run(command, COPY, {"GIT_CEILING_DIRECTORIES": str(COPY.parent)}, **scaled)
 
 
 def copy_tree():
-    """What git knows or would add; a file that is the same keeps its time, so that little is built."""
+    """Copies all files that git tracks or would add. An unchanged file keeps its time, so that little is rebuilt."""
     listing = subprocess.run(["git", "ls-files", "-coz", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True)
     wanted = {name for name in listing.stdout.split("\0") if name and (ROOT / name).is_file()}
     for old in (p for p in COPY.rglob("*") if p.is_file() and "build" not in p.relative_to(COPY).parts[:1]):
@@ -59,7 +59,7 @@ def simulate(first, seeds):
 
 
 def ranges(seeds):
-    """(first, count), of each scenario: a few, then the others"""
+    """-> (first, count) for each scenario: a few seeds, then the others"""
     return [(first, count) for first, count in ((1, min(FIRST_SEEDS, seeds)), (1 + FIRST_SEEDS, seeds - FIRST_SEEDS)) if count > 0]
 
 
@@ -110,7 +110,7 @@ def main(arguments):
     if status:
         print(out[-3000:])
         return 1
-    for first, count in ranges(chosen.seeds):  # what fails by itself would catch every bug
+    for first, count in ranges(chosen.seeds):  # a test that fails without the bug would catch every bug
         status, out = simulate(first, count)
         if status:
             print(f"without a planted bug: {out[-3000:]}")

@@ -9,26 +9,26 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// What is out when somebody needs room comes home first.
+// A batch in flight comes back before its sequence gives up its room.
 constexpr std::uint64_t in_flight_max = 8;
-// Every link that falls is noticed long before: nobody but a step that hangs needs the timeout.
+// A fallen link is detected long before: only a hanging step reaches the timeout.
 constexpr auto unanswered_max = actors::step_timeout + 1s;
-// With the same shards, none of which has come to a step: two at once, then after 1, 1, 2, 3, 13,
+// With the same shards, none of which has reached a step: two at once, then after 1, 1, 2, 3, 13,
 // 13 ... s.
 constexpr std::size_t openings_max = 12;
 constexpr auto openings_period = 60s;
 
 } // namespace
 
-void promises::say(std::string what) {
+void promises::report(std::string what) {
   constexpr std::size_t enough = 20;
   if (broken_.size() < enough)
     broken_.push_back(std::move(what));
 }
 
 void promises::on_actor_end(const std::string& whose) {
-  if (!world_.on_step) // which may throw
-    say(fmt::format("an actor of {} ended by itself", whose));
+  if (!world_.on_step) // it may throw
+    report(fmt::format("an actor of {} ended by itself", whose));
 }
 
 // -- The scheduler: its own account, its bounds, its epochs --
@@ -42,24 +42,25 @@ void promises::after_scheduler() {
   check_openings(*s, load);
   const auto& o = world_.options();
   if (load.running > o.slots)
-    say(fmt::format("{} sequences in {} slots", load.running, o.slots));
+    report(fmt::format("{} sequences in {} slots", load.running, o.slots));
   if (o.token_budget != 0 && load.running_max_tokens > o.token_budget)
-    say(fmt::format("{} sequences may come to {} tokens, the budget is {}", load.running,
-                    load.running_max_tokens, o.token_budget));
+    report(fmt::format("{} sequences may come to {} tokens, the budget is {}", load.running,
+                       load.running_max_tokens, o.token_budget));
   const auto& counted = s->core->counted();
   const auto open = counted.tickets_granted - counted.tickets_ended;
-  // Whoever comes back to a parked ticket, or to a head that has lost its log, was let in before:
-  // others have taken its place meanwhile.
+  // A client that resumes a suspended ticket, or at a head without its log, was admitted before:
+  // other tickets have taken its slot meanwhile.
   most_orphaned_ = std::max<std::uint64_t>(most_orphaned_, load.orphaned);
   if (std::exchange(head_, s->options.first_epoch) != s->options.first_epoch)
-    open_before_ = std::max(open_before_, std::exchange(most_open_, 0)); // also of two heads ago
+    open_before_ =
+        std::max(open_before_, std::exchange(most_open_, 0)); // also of the head before the last
   most_open_ = std::max<std::uint64_t>(most_open_, open);
   if (!o.by_priority && // an urgent one does not wait behind others
       open > o.queue_max + o.slots + most_orphaned_ + open_before_)
-    say(fmt::format("{} tickets, {} may wait for {} slots", open, o.queue_max, o.slots));
+    report(fmt::format("{} tickets, {} may wait for {} slots", open, o.queue_max, o.slots));
   const auto waited = world_.now() - s->stepped_at;
   if (s->core->has_flights() && waited > unanswered_max)
-    say(fmt::format("a step is out for {} s", waited / 1s));
+    report(fmt::format("a step is out for {} s", waited / 1s));
 }
 
 void promises::on_new_shard() {
@@ -69,7 +70,7 @@ void promises::on_new_shard() {
 void promises::check_openings(const actors::scheduler_state& s, const load_report& load) {
   const auto epoch = s.pipeline->epoch();
   if (epoch < epoch_)
-    say(fmt::format("epoch {} after {}", epoch.value, epoch_.value));
+    report(fmt::format("epoch {} after {}", epoch.value, epoch_.value));
   const auto steps = load.steps + load.prefills_failed + load.decodes_failed;
   if (std::exchange(steps_, steps) != steps || s.options.first_epoch != head_)
     openings_.clear();
@@ -78,21 +79,21 @@ void promises::check_openings(const actors::scheduler_state& s, const load_repor
   while (!openings_.empty() && world_.now() - openings_.front() > openings_period)
     openings_.pop_front();
   if (openings_.size() > openings_max)
-    say(fmt::format("{} epochs within {} s, and no step came back", openings_.size(),
-                    openings_period / 1s));
+    report(fmt::format("{} epochs within {} s, and no step came back", openings_.size(),
+                       openings_period / 1s));
 }
 
 // -- The stages: what their engines are given --
 
 void promises::on_disagreement(stage_index stage, std::uint32_t rank) {
-  say(fmt::format("rank {} of stage {} computes another thing than rank 0", rank, stage));
+  report(fmt::format("rank {} of stage {} computes another thing than rank 0", rank, stage));
 }
 
 void promises::before_step(process_id shard, const micro_batch& batch) {
   auto& highest = run_[shard];
   if (batch.epoch < highest)
-    say(fmt::format("shard {} runs a step of epoch {} after {}", shard.value, batch.epoch.value,
-                    highest.value));
+    report(fmt::format("shard {} runs a step of epoch {} after {}", shard.value, batch.epoch.value,
+                       highest.value));
   highest = std::max(highest, batch.epoch);
   std::map<block_index, std::uint32_t> named;
   for (const auto& s : batch.slices)
@@ -102,14 +103,14 @@ void promises::before_step(process_id shard, const micro_batch& batch) {
   for (const auto& s : batch.slices)
     for (auto i = s.position / block_positions; i < s.blocks.size(); ++i)
       if (named[s.blocks[i]] > 1)
-        say(fmt::format("block {} is written for ticket {} and read for another", s.blocks[i],
-                        s.sequence.ticket.value));
+        report(fmt::format("block {} is written for ticket {} and read for another", s.blocks[i],
+                           s.sequence.ticket.value));
   if (shard_of(shard) == 0) // rank 0 of stage 0
     check_order(batch);
 }
 
-// Who starts over within an epoch has made room for somebody before it in the order of service.
-// Guesses, failed steps and what was parked are done again as well: not looked at then.
+// A sequence that restarts within an epoch has made room for one before it in the order of service.
+// Drafts, failed steps and suspended sequences are recomputed as well: not checked then.
 void promises::check_order(const micro_batch& batch) {
   const auto& o = world_.options();
   if (o.drafts > 0 || o.by_priority || world_.on_step || most_orphaned_ > 0)
@@ -125,8 +126,8 @@ void promises::check_order(const micro_batch& batch) {
           return entry.second.last_batch + in_flight_max >= p.last_batch;
         });
     if (starts_over && !elder_ran)
-      say(fmt::format("ticket {} starts over at {} of {}, and nobody before it needed room",
-                      s.sequence.ticket.value, s.position, p.expected));
+      report(fmt::format("ticket {} starts over at {} of {}, and nobody before it needed room",
+                         s.sequence.ticket.value, s.position, p.expected));
     p = {s.position + s.rows, batch.batch.value};
   }
 }
@@ -143,17 +144,17 @@ void promises::check_links() {
       const bool is_up = p.state == cluster::link_state::up;
       auto& met = met_[{process, p.process}];
       if (p.incarnation < met && p.incarnation)
-        say(fmt::format("node {} went back to life {} of node {}", process.value,
-                        p.incarnation.value, p.process.value));
+        report(fmt::format("node {} went back to life {} of node {}", process.value,
+                           p.incarnation.value, p.process.value));
       met = std::max(met, p.incarnation);
       if (!is_up && p.waiting_count > 0)
-        say(fmt::format("node {} keeps {} messages for node {}, which is down", process.value,
-                        p.waiting_count, p.process.value));
+        report(fmt::format("node {} keeps {} messages for node {}, which is down", process.value,
+                           p.waiting_count, p.process.value));
       // A single message may be larger than the window.
       constexpr std::uint64_t message_bytes_max = 16 << 10;
       if (is_up && p.outstanding_bytes > std::max(world_.options().window_bytes, message_bytes_max))
-        say(fmt::format("node {} has {} bytes outstanding at node {}", process.value,
-                        p.outstanding_bytes, p.process.value));
+        report(fmt::format("node {} has {} bytes outstanding at node {}", process.value,
+                           p.outstanding_bytes, p.process.value));
     }
   }
 }
@@ -161,21 +162,22 @@ void promises::check_links() {
 void promises::at_rest() {
   if (const auto* s = world_.scheduler()) {
     if (!s->core->is_idle())
-      say("the scheduler is not idle at rest");
+      report("the scheduler is not idle at rest");
     const auto load = s->core->load();
     if (load.running + load.waiting + load.blocks_used + load.swap_blocks_used > 0)
-      say(fmt::format("at rest {} run, {} wait, {} blocks and {} of swap space are used",
-                      load.running, load.waiting, load.blocks_used, load.swap_blocks_used));
+      report(fmt::format("at rest {} run, {} wait, {} blocks and {} of swap space are used",
+                         load.running, load.waiting, load.blocks_used, load.swap_blocks_used));
   }
   if (const auto* d = world_.detokenizer(); d && d->streams.size() != d->kept.size())
-    say(fmt::format("the detokenizer has {} streams at rest, {} of which have ended",
-                    d->streams.size(), d->kept.size()));
+    report(fmt::format("the detokenizer has {} streams at rest, {} of which have ended",
+                       d->streams.size(), d->kept.size()));
   if (const auto* b = world_.gateway_state(); b && b->requests_open() != 0)
-    say(fmt::format("the gateway has {} requests open at rest", b->requests_open()));
+    report(fmt::format("the gateway has {} requests open at rest", b->requests_open()));
   for (const auto& [process, l] : world_.running())
     for (const auto& p : l.links->peers())
       if (p.state == cluster::link_state::up && (p.outstanding_bytes > 0 || p.waiting_count > 0))
-        say(fmt::format("at rest {} bytes of node {} are outstanding at node {}, {} messages wait",
+        report(
+            fmt::format("at rest {} bytes of node {} are outstanding at node {}, {} messages wait",
                         p.outstanding_bytes, process.value, p.process.value, p.waiting_count));
 }
 
@@ -185,22 +187,22 @@ void promises::on_exit(process_id child) {
   exits_[child].push_back(world_.now());
 }
 
-// The next one counts anew.
+// The next root counts from zero.
 void promises::on_root_lost() {
   exits_.clear();
 }
 
-// Each start but the first follows an exit.
+// Each start except the first follows an exit.
 void promises::on_start(process_id child, bool is_alive) {
   if (is_alive)
-    say(fmt::format("node {} is started while it lives", child.value));
+    report(fmt::format("node {} is started while it lives", child.value));
   const auto& limits = world_.options().intensity;
   auto& exits = exits_[child];
   while (!exits.empty() && exits.back() - exits.front() > limits.period)
     exits.pop_front();
   if (exits.size() > limits.attempts_max)
-    say(fmt::format("node {} is restarted {} times within {} s", child.value, exits.size(),
-                    limits.period.count()));
+    report(fmt::format("node {} is restarted {} times within {} s", child.value, exits.size(),
+                       limits.period.count()));
 }
 
 } // namespace baton::sim

@@ -1,5 +1,5 @@
-// What must hold at every moment, whatever strikes. Fed by the world after each step and each tick;
-// keeps what it needs to compare with.
+// Invariants that hold at every moment under all faults. The world feeds them after each step and
+// each tick; they keep the state to compare with.
 #pragma once
 
 #include "actors/scheduler.hpp"
@@ -28,9 +28,9 @@ public:
   void on_exit(process_id child);
   void on_root_lost();
   void on_actor_end(const std::string& whose);
-  void on_new_shard(); // or another plan: what failed before may go well now
+  void on_new_shard(); // or another plan: failures of before may not repeat
 
-  // Nobody has anything to do any more: nothing is held for anyone.
+  // All is idle: no resource is held for any request.
   void at_rest();
 
   const std::vector<std::string>& broken() const { return broken_; }
@@ -39,7 +39,7 @@ private:
   void check_links();
   void check_order(const micro_batch& batch);
   void check_openings(const actors::scheduler_state& s, const load_report& load);
-  void say(std::string what);
+  void report(std::string what);
 
   struct progress {
     std::uint32_t expected = 0; // position of its next row
@@ -47,18 +47,19 @@ private:
   };
   world& world_;
   std::vector<std::string> broken_;
-  epoch_id epoch_;                                             // the highest of the head
+  epoch_id epoch_;                                             // the highest one of the head
   std::deque<std::chrono::steady_clock::time_point> openings_; // since a step came back
   std::uint64_t steps_ = 0;                                    // that came back
-  std::map<process_id, epoch_id> run_; // by shard: the highest that it ran for
-  std::map<std::pair<process_id, process_id>, epoch_id> met_; // who has met which life of whom
+  std::map<process_id, epoch_id> run_; // by shard: the highest epoch that it ran for
+  std::map<std::pair<process_id, process_id>, epoch_id>
+      met_; // the incarnations that each process has met
   std::map<process_id, std::deque<std::chrono::steady_clock::time_point>> exits_;
   std::map<sequence_id, progress> order_; // at stage 0, within an epoch
   epoch_id order_epoch_;
-  std::uint64_t most_orphaned_ = 0; // at any time: so many may have been parked
-  epoch_id head_;                   // the life of the head that was last seen
-  std::uint64_t most_open_ = 0;     // tickets, in this life
-  std::uint64_t open_before_ = 0;   // in the one before: it may be told of them again
+  std::uint64_t most_orphaned_ = 0; // at any time: at most so many were suspended
+  epoch_id head_;                   // the incarnation of the head that was last seen
+  std::uint64_t most_open_ = 0;     // tickets, in this incarnation
+  std::uint64_t open_before_ = 0;   // in the one before: it may receive them again
 };
 
 } // namespace baton::sim

@@ -96,7 +96,7 @@ void live_through(world& w, int strikes, const std::function<void()>& fault) {
   }
   if (w.options().supervised)
     w.restart(root_process);
-  w.run_for(5s); // a connection that was cut in silence falls by itself within 4
+  w.run_for(5s); // a silently cut connection falls by itself within 4 s
 }
 
 void check_promises(world& w) {
@@ -110,12 +110,14 @@ void check_rest(world& w) {
   CHECK(w.run_until_ended(patience));
   auto is_idle = [&] {
     const auto* s = w.scheduler();
-    const auto* b = w.gateway_state(); // who left without an answer is forgotten after a while
+    const auto* b =
+        w.gateway_state(); // a client that left without an answer is forgotten after a while
     return w.stands() == phase::ready && s && s->core->is_idle() && (!b || b->requests_open() == 0);
   };
   for (int i = 0; i < 120 && !is_idle(); ++i)
-    w.run_for(1s); // a link may still be coming back, and with it the word that a client has left
-  w.run_for(1s);   // the last credit goes back with a heartbeat
+    w.run_for(
+        1s);     // a link may still be reconnecting, and with it the message that a client has left
+  w.run_for(1s); // the last credit returns with a heartbeat
   w.at_rest();
   CHECK(w.stands() == phase::ready);
   check_promises(w);

@@ -1,5 +1,5 @@
-// What clients may rely on besides their tokens: who leaves costs nothing, who is to blame ends
-// alone, nobody gets in without room, a cluster that drains finishes what it has.
+// Guarantees beyond tokens: a client that leaves costs nothing more, a culprit ends alone, no
+// request starts without room, and a draining cluster finishes its requests.
 #include "tests/sim/scenario.hpp"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ using namespace baton::sim;
 
 namespace {
 
-// So many clients, of which one asks for what `on_step` will find to be poison: which one.
+// Opens so many clients, one of which `on_step` treats as poison; returns that one.
 std::uint64_t open_with_culprit(world& w, std::uint64_t count) {
   const auto culprit = w.draw(count);
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -44,7 +44,7 @@ TEST_CASE("a client that leaves costs no more steps, whenever it leaves") {
         w.run_for(std::chrono::milliseconds(w.draw(100)));
         if (w.draw(2) == 0)
           w.leave(*w.clients()[0]);
-        w.run_for(150ms); // the word of it has come by then, by three hops
+        w.run_for(150ms); // the message has arrived by then, over three hops
         const auto* s = w.scheduler();
         REQUIRE(s);
         const auto load = s->core->load();
@@ -56,7 +56,7 @@ TEST_CASE("a client that leaves costs no more steps, whenever it leaves") {
       /*stride=*/2);
 }
 
-TEST_CASE("a request that ends the shards it runs on is quarantined, and nobody else is") {
+TEST_CASE("a request that ends the shards it runs on is quarantined, and no other is") {
   for_seeds(
       [](std::uint64_t seed) {
         auto o = drawn_options(seed);
@@ -64,12 +64,12 @@ TEST_CASE("a request that ends the shards it runs on is quarantined, and nobody 
         w.run_for(200ms);
         const auto deadly = static_cast<shard_index>(w.draw(o.shards()));
         const auto how = w.draw(2) == 0 ? step_fault::death : step_fault::exception;
-        // By chance its shard is killed first, with the same rows: those beside it have been there
-        // twice then, too.
+        // By chance its shard is killed first, with the same rows: then requests beside it have
+        // also been there twice.
         const bool is_killed_first = w.draw(2) == 0;
         int deaths = 0;
         w.on_step = [&](shard_index shard, const micro_batch& batch) {
-          // Behind stage 0 tokens are on their way, too.
+          // Behind stage 0 tokens are also in flight.
           if (shard != deadly || !carries_poison(batch))
             return step_fault::none;
           return ++deaths == 1 && is_killed_first ? step_fault::kill : how;
@@ -85,7 +85,7 @@ TEST_CASE("a request that ends the shards it runs on is quarantined, and nobody 
         }
         w.leave(*w.clients()[culprit]);
         check_failures(w, {});
-        CHECK(deaths <= (is_killed_first ? 3 : 2)); // in company, then alone
+        CHECK(deaths <= (is_killed_first ? 3 : 2)); // with others, then alone
       },
       /*stride=*/2);
 }
@@ -112,7 +112,7 @@ TEST_CASE("a request whose step fails ends alone, with that error") {
       /*stride=*/2);
 }
 
-TEST_CASE("a head that drains refuses newcomers and finishes the others") {
+TEST_CASE("a draining head refuses new requests and finishes the others") {
   for_seeds(
       [](std::uint64_t seed) {
         world w(drawn_options(seed));
@@ -137,7 +137,7 @@ TEST_CASE("a head that drains refuses newcomers and finishes the others") {
           }
         }
         CHECK(w.stands() == phase::draining);
-        w.run_for(100ms); // the head hears that a slow reader was cut
+        w.run_for(100ms); // the head learns that a slow reader was disconnected
         CHECK(w.scheduler()->core->is_idle());
       },
       /*stride=*/10);
@@ -164,7 +164,7 @@ TEST_CASE("job tickets are granted only while a slot is free") {
       /*stride=*/10);
 }
 
-TEST_CASE("those that run keep within the budget of tokens, and all are served") {
+TEST_CASE("running requests keep within the token budget, and all are served") {
   for_seeds(
       [](std::uint64_t seed) {
         auto o = drawn_options(seed);
@@ -188,7 +188,7 @@ TEST_CASE("those that run keep within the budget of tokens, and all are served")
       /*stride=*/10);
 }
 
-TEST_CASE("no more wait than may, and who is told so gets nothing") {
+TEST_CASE("the queue is bounded, and refused requests get nothing") {
   for_seeds(
       [](std::uint64_t seed) {
         auto o = drawn_options(seed);
@@ -210,8 +210,7 @@ TEST_CASE("no more wait than may, and who is told so gets nothing") {
 }
 
 // The other streams keep the shards busy, and take blocks away.
-TEST_CASE(
-    "embeddings and scored prompts among streams have their bits and one end each, whoever dies") {
+TEST_CASE("embeddings and scored prompts keep their bits and end once, whichever process dies") {
   std::size_t preempted = 0, recovered = 0;
   for_seeds(
       [&](std::uint64_t seed) {
@@ -253,7 +252,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("engines that make no embeddings have them refused, and go on with the rest") {
+TEST_CASE("engines without embeddings refuse them and continue with other requests") {
   for_seeds(
       [](std::uint64_t seed) {
         auto o = drawn_options(seed);

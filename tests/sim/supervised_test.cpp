@@ -1,4 +1,4 @@
-// The process tree: a root's real supervisor over simulated processes, which nobody else starts.
+// The process tree: a root's real supervisor over simulated processes, which only it starts.
 #include "tests/sim/scenario.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ std::size_t count_of(const world& w, const std::string& line) {
   return static_cast<std::size_t>(std::count(w.supervised().begin(), w.supervised().end(), line));
 }
 
-// Now and then somebody dies, or hangs for ever: only a kill helps.
+// Now and then a process dies or hangs until it is killed.
 void crash_or_freeze(world& w, process_id victim, bool dies) {
   if (dies)
     w.crash(victim);
@@ -23,7 +23,7 @@ void crash_or_freeze(world& w, process_id victim, bool dies) {
 
 } // namespace
 
-TEST_CASE("children that die or hang come back, and the cluster serves again") {
+TEST_CASE("children that die or hang are restarted, and the cluster recovers") {
   for_seeds(
       [](std::uint64_t seed) {
         world w(supervised_options(seed));
@@ -42,7 +42,7 @@ TEST_CASE("children that die or hang come back, and the cluster serves again") {
       /*stride=*/2);
 }
 
-TEST_CASE("streams go on without the root, and the next one adopts whoever lives") {
+TEST_CASE("streams continue without the root, and the next root adopts the running processes") {
   for_seeds(
       [](std::uint64_t seed) {
         world w(supervised_options(seed));
@@ -52,7 +52,7 @@ TEST_CASE("streams go on without the root, and the next one adopts whoever lives
           const auto victim = all[w.draw(all.size())];
           crash_or_freeze(w, victim, w.draw(3) != 0);
           if (w.draw(2) == 0) {
-            w.crash(root_process); // of a frozen one nobody would be the successor
+            w.crash(root_process); // a frozen root would have no successor
             w.restart(root_process);
           }
         });
@@ -62,7 +62,7 @@ TEST_CASE("streams go on without the root, and the next one adopts whoever lives
       /*stride=*/2);
 }
 
-TEST_CASE("the death of a root that is replaced is noticed by nobody") {
+TEST_CASE("no stream notices the death of a root that is replaced") {
   for_seeds(
       [](std::uint64_t seed) {
         world w(supervised_options(seed));
@@ -75,7 +75,7 @@ TEST_CASE("the death of a root that is replaced is noticed by nobody") {
         w.run_for(std::chrono::milliseconds(w.draw(3000)));
         w.restart(root_process);
         check_rest(w);
-        w.run_for(20s); // whoever was adopted and is not known is killed by then
+        w.run_for(20s); // an unknown adopted process has been killed by then
         const auto& lines = w.supervised();
         CHECK(std::all_of(lines.begin() + static_cast<std::ptrdiff_t>(starts), lines.end(),
                           [](const std::string& line) { return line.starts_with("adopt "); }));
@@ -84,7 +84,7 @@ TEST_CASE("the death of a root that is replaced is noticed by nobody") {
       /*stride=*/5);
 }
 
-TEST_CASE("a child that hangs for good is killed and started again") {
+TEST_CASE("a child that hangs permanently is killed and restarted") {
   for_seeds(
       [](std::uint64_t seed) {
         world w(supervised_options(seed));
@@ -100,7 +100,7 @@ TEST_CASE("a child that hangs for good is killed and started again") {
       /*stride=*/10);
 }
 
-TEST_CASE("a child that dies at each start is given up, after no more restarts than allowed") {
+TEST_CASE("a child that dies at each start is given up after the allowed number of restarts") {
   for_seeds(
       [](std::uint64_t seed) {
         auto o = supervised_options(seed);
@@ -119,7 +119,7 @@ TEST_CASE("a child that dies at each start is given up, after no more restarts t
       /*stride=*/25);
 }
 
-TEST_CASE("a root that drains stops its children in the reverse order, whoever hangs") {
+TEST_CASE("a draining root stops its children in reverse order, even if some hang") {
   for_seeds(
       [](std::uint64_t seed) {
         world w(supervised_options(seed));
@@ -143,7 +143,7 @@ TEST_CASE("a root that drains stops its children in the reverse order, whoever h
         for (shard_index i = 0; i < w.options().shards(); ++i)
           order.push_back(fmt::format("stop shard-{}", i));
         std::reverse(order.begin(), order.end());
-        // Who was down already is not asked to stop.
+        // A child that is already down is not asked to stop.
         auto at = order.begin();
         for (const auto& s : stops) {
           at = std::find(at, order.end(), s);

@@ -1,5 +1,5 @@
-// Every single fault of a small run: the n-th message, the n-th step, the n-th start of an actor,
-// for each n until a run ends without having reached it.
+// Every single fault of a small run: the n-th message, the n-th step, the n-th start of an actor.
+// The sweep ends with the first run that does not reach its fault.
 #include "tests/sim/scenario.hpp"
 
 using namespace baton;
@@ -8,14 +8,14 @@ using namespace baton::sim;
 namespace {
 
 using is_it = std::function<bool()>;
-// Where a fault strikes: before the world is there, or in it.
-struct fault_place {
+// The moment of a fault: before the world is built, or in it.
+struct fault_point {
   std::function<void(world_options&, is_it)> in_options = [](world_options&, const is_it&) {};
   std::function<void(world&, is_it)> in_world = [](world&, const is_it&) {};
 };
 
-// Runs the small scenario with the fault at the n-th time that it could strike; true if that came.
-bool run_with(std::uint64_t n, const fault_place& place, std::uint32_t width) {
+// Runs the small scenario with the fault at its n-th opportunity; true if that was reached.
+bool run_with(std::uint64_t n, const fault_point& place, std::uint32_t width) {
   CAPTURE(n);
   CAPTURE(width);
   std::uint64_t asked = 0;
@@ -29,11 +29,11 @@ bool run_with(std::uint64_t n, const fault_place& place, std::uint32_t width) {
   for (int i = 0; i < 3; ++i)
     if (w.is_alive(gateway_process))
       w.open({.input = {1, 2, 3, static_cast<token_id>(4 + i)}, .max_tokens = 4});
-  CHECK(w.run_until_ended(60s)); // a lost question is given up after 30
+  CHECK(w.run_until_ended(60s)); // a lost question times out after 30 s
   const bool was_reached = asked >= n;
   w.on_step = nullptr;
   w.network().on_send = nullptr;
-  w.run_for(5s); // links greet again
+  w.run_for(5s); // links exchange greetings again
   for (auto process : all_processes(w))
     CHECK(w.is_alive(process));
   w.open({.input = {9, 8, 7}, .max_tokens = 3});
@@ -42,17 +42,17 @@ bool run_with(std::uint64_t n, const fault_place& place, std::uint32_t width) {
   return was_reached;
 }
 
-void sweep(const fault_place& place) {
+void sweep(const fault_point& place) {
   for (const std::uint32_t width : {1U, 2U}) {
     auto n = 1 + chosen().part;
     while (run_with(n, place, width))
       n += chosen().parts;
-    CHECK(n > 3); // something was tried
+    CHECK(n > 3); // at least a few were tried
   }
 }
 
 void sweep_sends(testing::sim_fault fault) {
-  fault_place place;
+  fault_point place;
   place.in_world = [fault](world& w, const is_it& is_now) {
     w.network().on_send = [fault, is_now](process_id, process_id) {
       return is_now() ? fault : testing::sim_fault::none;
@@ -62,7 +62,7 @@ void sweep_sends(testing::sim_fault fault) {
 }
 
 void sweep_steps(step_fault fault) {
-  fault_place place;
+  fault_point place;
   place.in_world = [fault](world& w, const is_it& is_now) {
     w.on_step = [fault, is_now](shard_index, const micro_batch&) {
       return is_now() ? fault : step_fault::none;
@@ -98,7 +98,7 @@ TEST_CASE("a shard may die in any one step") {
   sweep_steps(step_fault::death);
 }
 TEST_CASE("the process of any one actor may die at its start") {
-  fault_place place;
+  fault_point place;
   place.in_options = [](world_options& o, const is_it& is_now) { o.dies_at_start = is_now; };
   sweep(place);
 }

@@ -7,10 +7,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::uint32_t places = 3;
+constexpr std::uint32_t worker_count = 3;
 constexpr std::size_t small_buffer_bytes = 700; // two pieces unread, and it is cut
 
-// What a handler answers is a function of the request.
+// The number of pieces in a handler's answer depends on the request alone.
 std::uint32_t pieces_of(std::uint64_t request) {
   return 1 + static_cast<std::uint32_t>(request % 4);
 }
@@ -42,7 +42,7 @@ worker_world::worker_world(std::uint64_t seed, worker_faults faults)
       p->inbox.push_back(std::move(m));
   };
   config.report = [this](const status& s) { reports_.push_back(s); };
-  for (std::uint32_t i = 0; i < places; ++i)
+  for (std::uint32_t i = 0; i < worker_count; ++i)
     processes_.push_back({{process_id{100 + i}, {}}, false, false, false, {}, {}});
   pool_ = gateway::spawn_worker_pool(*system_, std::move(config));
 }
@@ -62,7 +62,7 @@ void worker_world::run() {
   time_->run();
 }
 
-// Of Triton's dynamic batcher.
+// Parameters of Triton's dynamic batcher.
 void worker_world::draw_queue() {
   for (std::uint32_t size = 1; size <= limits_.batch_size; ++size)
     if (draw(3) == 0)
@@ -78,7 +78,7 @@ void worker_world::draw_queue() {
   limits_.default_priority_level = std::min(limits_.priority_levels, 1u);
 }
 
-// What a client says of its place in the queue; now and then a priority that there is not.
+// The queue parameters of a client; sometimes a priority that does not exist.
 std::string worker_world::drawn_parameters() {
   const auto priority = draw(limits_.priority_levels + 2);
   const auto timeout_us = draw(3) == 0 ? draw(1'000'000) : 0;
@@ -86,7 +86,7 @@ std::string worker_world::drawn_parameters() {
 }
 
 template <class M>
-void worker_world::tell(M m) {
+void worker_world::deliver(M m) {
   caf::anon_send(pool_, std::move(m));
   run();
   if (limits_.preserve_ordering)
@@ -110,7 +110,7 @@ void worker_world::live(int steps) {
 }
 
 void worker_world::step() {
-  auto& p = processes_[draw(places)];
+  auto& p = processes_[draw(worker_count)];
   switch (draw(10)) {
   case 0:
   case 1:
@@ -122,7 +122,7 @@ void worker_world::step() {
   case 4:
     return obey_root();
   case 5:
-    for (auto& worker : processes_) // who is well is never idle for longer than this
+    for (auto& worker : processes_) // no healthy worker is idle for longer than this
       act(worker);
     return pass(std::chrono::milliseconds(draw(300)));
   case 6:
@@ -149,7 +149,7 @@ void worker_world::ask() {
     m.request.deadline = std::chrono::milliseconds(1 + draw(3000));
   m.request.parameters = drawn_parameters();
   clients_.push_back(c);
-  tell(std::move(m));
+  deliver(std::move(m));
 }
 
 void worker_world::leave() {
@@ -160,11 +160,11 @@ void worker_world::leave() {
     return;
   c.has_left = true;
   c.out->detach();
-  tell(gateway::close_request{c.out->number()});
+  deliver(gateway::close_request{c.out->number()});
 }
 
 void worker_world::strike() {
-  auto& p = processes_[draw(places)];
+  auto& p = processes_[draw(worker_count)];
   if (!p.is_alive || draw(3) != 0)
     return;
   if (faults_.kills && draw(2) == 0)
@@ -177,13 +177,13 @@ void worker_world::strike() {
 
 void worker_world::start(process& p) {
   p = {{p.who.process, {++epochs_}}, true, false, false, {}, {}};
-  tell(gateway::worker_greeted{p.who});
+  deliver(gateway::worker_greeted{p.who});
 }
 
-// The door sees it by the pidfd.
+// The gateway detects it by the pidfd.
 void worker_world::end(process& p) {
   p.is_alive = false;
-  tell(gateway::worker_lost{p.who, "its process has ended", /*has_ended=*/true});
+  deliver(gateway::worker_lost{p.who, "its process has ended", /*has_ended=*/true});
 }
 
 void worker_world::act(process& p) {
@@ -220,10 +220,10 @@ void worker_world::work(process& p) {
   piece.is_last = ++j.next == pieces_of(j.request) || j.is_cancelled;
   if (piece.is_last)
     std::erase_if(p.jobs, [&](const job& one) { return one.request == piece.request; });
-  tell(gateway::worker_replied{p.who, std::move(piece)});
+  deliver(gateway::worker_replied{p.who, std::move(piece)});
 }
 
-// The root ends those of whom its gateway says that they have failed; the next life comes later.
+// The root ends processes that the gateway reports as failed; the next incarnation starts later.
 void worker_world::obey_root() {
   if (reports_.empty())
     return;
@@ -255,7 +255,7 @@ void worker_world::read(client& c) {
   }
 }
 
-// Where it is kept, nobody is told a piece while the answer to an earlier request is open.
+// With preserved order, no client gets a piece while the answer to an earlier request is open.
 void worker_world::look_at_order() {
   bool is_one_open = false;
   for (auto& c : clients_) {
@@ -278,7 +278,7 @@ void worker_world::read_all() {
 void worker_world::pass(std::chrono::milliseconds time) {
   time_->advance_time(time);
   run();
-  tell(actors::tick{});
+  deliver(actors::tick{});
 }
 
 void worker_world::settle() {

@@ -1,5 +1,5 @@
 // One worker model: the real pool over simulated worker processes, clients and a root. A seed draws
-// who acts next, what befalls the processes, and the bounds.
+// the next actor, the faults of the processes, and the limits.
 #pragma once
 
 #include "gateway/workers/worker_pool.hpp"
@@ -26,14 +26,14 @@ public:
   worker_world(std::uint64_t seed, worker_faults faults);
   ~worker_world();
 
-  // Requests come, processes work and suffer, time passes.
+  // Requests arrive, processes work and fail, time passes.
   void live(int steps);
-  // No further fault; until all have ended, but not for ever.
+  // Runs without further faults until all requests have ended, within a bound.
   void settle();
-  // The first promise that does not hold, in words.
+  // A description of the first promise that does not hold.
   std::optional<std::string> broken() const;
 
-  // Requests whose number says so end every process that begins with them.
+  // Requests with such a number end every process that begins them.
   static bool is_poison(std::uint64_t request) noexcept { return request % 13 == 5; }
 
 private:
@@ -65,7 +65,7 @@ private:
   std::string drawn_parameters();
   void run();
   template <class M>
-  void tell(M m);
+  void deliver(M m);
   void step();
   void ask();
   void leave();

@@ -1,5 +1,5 @@
-// Workers of a model that are killed, hang and rave, and requests that end whoever has them: every
-// stream has one end, what it was told is the handler's answer, and the innocent suffer nothing.
+// Workers of a model that are killed, hang or send garbage, and requests that end their workers.
+// Every stream ends once with the handler's answer, and other requests are not affected.
 #include "tests/sim/scenario.hpp"
 #include "tests/sim/worker_world.hpp"
 
@@ -20,14 +20,14 @@ void check(std::uint64_t seed, worker_faults faults) {
 
 } // namespace
 
-TEST_CASE("requests that end their workers are found, and cost nobody else") {
+TEST_CASE("requests that end their workers are found, and cost no other request") {
   for_seeds([](std::uint64_t seed) { check(seed, {}); });
 }
 
-TEST_CASE("workers that are killed and hang are replaced, and each request ends once") {
+TEST_CASE("workers that are killed or hang are replaced, and each request ends once") {
   for_seeds([](std::uint64_t seed) { check(seed, {.kills = true, .hangs = true}); });
 }
 
-TEST_CASE("a worker that raves is ended, and nobody hears it") {
+TEST_CASE("a worker that sends garbage is ended, and its messages are ignored") {
   for_seeds([](std::uint64_t seed) { check(seed, {.hangs = true, .raves = true}); });
 }

@@ -8,7 +8,7 @@ namespace baton::sim {
 namespace {
 
 constexpr std::chrono::milliseconds tick_interval{20};
-// Far above what can be ready at one moment: then messages go round for ever.
+// Far above the work that can be ready at one moment: beyond it messages circulate endlessly.
 constexpr std::uint64_t steps_at_once_max = 200'000;
 
 template <class State, class Handle>
@@ -76,7 +76,7 @@ void world::crash(process_id process) {
   if (process == gateway_process) {
     for (auto& c : clients_)
       if (!c->was_left && !c->lose_gateway(draw(2) == 0))
-        c->was_left = !c->has_ended(); // it was not told of a ticket: nothing was accepted
+        c->was_left = !c->has_ended(); // it has no ticket yet: nothing was accepted
     pipeline_client_.reset();
   } else if (process == head_process) {
     scheduler_.reset();
@@ -89,7 +89,7 @@ void world::crash(process_id process) {
     revivals_.clear();
     given_incarnations_.clear();
   }
-  // Whatever they still had to do, nobody hears of.
+  // Drops their pending work.
   coordinator().run_jobs_filtered([&](const caf::resumable* job) { return dying.contains(job); });
   const auto incarnation = it->second.links->self().incarnation;
   running_.erase(it);
@@ -145,7 +145,7 @@ std::set<const caf::resumable*> world::held_jobs() const {
 
 void world::strike() {
   if (waiting_within_ > 0)
-    return; // the actor that waits is in the middle of its handler
+    return; // the waiting actor is in the middle of its handler
   for (auto process : std::exchange(doomed_, {})) {
     crash(process);
     if (!options_.supervised)
@@ -230,7 +230,7 @@ bool world::step() {
   return done;
 }
 
-// Clients whose gateway died come back as soon as one serves.
+// Clients whose gateway died resume as soon as one serves.
 void world::bring_back_clients() {
   if (!pipeline_client_ || standing_of(*gateway_state_->look()).phase != phase::ready)
     return;
@@ -254,7 +254,7 @@ void world::tick_all() {
   }
 }
 
-// To the next thing that is due.
+// Advances to the next event that is due.
 void world::let_time_pass(cluster::instant until) {
   steps_at_once_ = 0;
   auto next = std::min(until, tick_due_);

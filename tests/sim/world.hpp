@@ -1,7 +1,6 @@
 // The whole cluster in one process: the real actors, links and codec over toy engines, CAF's
-// testing scheduler, a simulated network and clock. One seed draws which ready actor or message
-// goes next and which fault strikes. What must hold whatever happens is looked at after every step
-// (promises.cpp).
+// testing scheduler, a simulated network and clock. One seed draws the next ready actor or message
+// and the faults. The invariants are checked after every step (promises.cpp).
 #pragma once
 
 #include "actors/detokenizer.hpp"
@@ -41,14 +40,14 @@ inline constexpr shard_index shard_of(process_id process) {
 inline constexpr std::uint32_t generation_of(process_id process) {
   return (process.value - 1024) / shards_max;
 }
-// Of the toy model, or one for each stage; the shards of a stage have some of them.
+// Layers of the toy model, or of one for each stage; the shards of a stage have some of them.
 inline constexpr std::uint32_t layers_of_toy = 4;
 
-// What befalls a shard at a step of its engine. `kill`: from outside, so that its KV is trusted.
-// `group`: the ranks of its stage cannot sum up (NCCL may refuse a communicator).
+// Fault of a shard at a step of its engine. `kill`: from outside, so that its KV is trusted.
+// `group`: the ranks of its stage cannot reduce (NCCL may refuse a communicator).
 enum class step_fault : std::uint8_t { none, error, exception, death, kill, no_memory, group };
 
-// How a generation cuts the model: the first layers of its stages, and the ranks of each.
+// How a generation partitions the model: the first layers of its stages, and the ranks of each.
 struct layout {
   std::vector<std::uint32_t> first_layers;
   std::uint32_t width = 1;
@@ -60,29 +59,29 @@ struct world_options {
   std::uint64_t seed = 1;
   stage_index stages = 2;
   std::uint32_t width = 1;   // ranks of each stage
-  std::uint32_t blocks = 24; // few: preemption happens
+  std::uint32_t blocks = 24; // few: causes preemption
   std::uint32_t swap_blocks = 0;
   std::uint32_t slots = 4;
   std::uint32_t queue_max = 128;
-  std::uint64_t token_budget = 0; // to which those that run may come; 0: none
+  std::uint64_t token_budget = 0; // limit of the tokens of running requests; 0: none
   std::uint32_t drafts = 0;
   bool run_ahead = true;
   bool prefix_caching = true;
   bool by_priority = false;
   bool use_job_ticket = false;
   bool pools = true;                        // the engines make embeddings
-  bool engines_begin = false;               // steps before they are asked for
+  bool engines_begin = false;               // steps ahead of the request for them
   std::uint64_t window_bytes = 64ull << 20; // of each link
-  // The processes are children of a root, whose supervisor starts them again.
+  // The processes are children of a root, whose supervisor restarts them.
   bool supervised = false;
   actors::restart_intensity intensity{20, std::chrono::seconds(60)}; // of each child
   std::set<process_id> late = {};                                    // not started at first
-  // Asked at each start of an actor: its process dies of it if true.
+  // Called at each start of an actor; its process dies there if true.
   std::function<bool()> dies_at_start = nullptr;
 
   shard_index shards() const noexcept { return stages * width; }
 };
-// Another cluster for each seed.
+// Draws a different cluster for each seed.
 world_options drawn_options(std::uint64_t seed);
 // The same with the real supervisor.
 world_options supervised_options(std::uint64_t seed);
@@ -96,19 +95,19 @@ public:
 
   // -- faults --
   void crash(process_id process);   // kill -9
-  void restart(process_id process); // a new life; nothing if it is alive
+  void restart(process_id process); // a new incarnation; nothing if it is alive
   bool is_alive(process_id process) const { return running_.contains(process); }
-  void freeze(process_id process);  // SIGSTOP: neither its actors nor its links do anything
-  void stick(shard_index shard);    // its engine hangs in a step; the process is well otherwise
-  void release(process_id process); // from either
-  // The shard's memory is gone, as with the agent that holds it: the shard, if alive, is killed.
+  void freeze(process_id process);  // SIGSTOP: its actors and its links stand still
+  void stick(shard_index shard);    // its engine hangs in a step; the rest of the process runs
+  void release(process_id process); // ends either
+  // The shard's memory is gone, as when the agent that holds it dies: a live shard is killed.
   void lose_memory(process_id process);
   testing::sim_network& network() { return network_; }
-  // Asked before each step of an engine.
+  // Called before each step of an engine.
   std::function<step_fault(shard_index, const micro_batch&)> on_step;
-  // Asked whenever a rank of that stage enters its group: there is no memory to meet in.
+  // Called whenever a rank of that stage enters its group: true if there is no memory to meet in.
   std::function<bool(stage_index)> refuses_group;
-  // A process that dies by itself comes back after this time, if nobody supervises it.
+  // A process that dies by itself restarts after this time, if it has no supervisor.
   std::chrono::milliseconds revives_after{40};
 
   // -- clients --
@@ -118,11 +117,11 @@ public:
   void drain(); // of the head, as before a shutdown
 
   // -- the plan --
-  // The root begins another generation, laid out so; false if it cannot. Requires: supervised.
+  // The root begins another generation with this layout; false if it cannot. Requires: supervised.
   bool repartition(layout next);
-  // The same in place of the one that serves, as when a machine is lost.
+  // The same in place of the serving one, as when a machine is lost.
   bool replace(layout next);
-  // What the root has noted last.
+  // The last record of the root.
   const cluster::recorded_generations& plan() const { return noted_; }
   std::vector<process_id> planned_shards() const;
 
@@ -130,14 +129,14 @@ public:
   std::uint64_t draw(std::uint64_t below) { return random_() % below; }
   // One ready actor or one message, chosen by the seed; false if nothing is ready now.
   bool step();
-  // Lets simulated time pass, running whatever becomes ready, with all checks.
+  // Lets simulated time pass, running all ready work, with all checks.
   void run_for(std::chrono::milliseconds span);
-  // Until every client that stayed has its end; false after `span`.
+  // Runs until every client that stayed has its end; false after `span`.
   bool run_until_ended(std::chrono::milliseconds span);
-  // Until `is_so`, which is asked after every single step; false after `span`.
+  // Runs until `is_so`, which is called after every single step; false after `span`.
   bool run_until(const std::function<bool()>& is_so, std::chrono::milliseconds span);
-  // Everybody goes on while somebody waits within a step, until it `is_over` or for `most`; nobody
-  // dies or comes back before that. True: it is over.
+  // Others run while one process waits within a step, until `is_over` or for `most`; no process
+  // dies or restarts before that. True: it is over.
   bool go_on(const std::function<bool()>& is_over, std::chrono::milliseconds most);
   cluster::instant now() const { return network_.now(); }
 
@@ -146,12 +145,12 @@ public:
   const engine::toy_model& toy() const { return toy_; }
   const load_report& load() const { return load_; }
   phase stands() const { return stands_; }
-  std::size_t open_clients() const; // that stay and have no end yet
-  // To be called when nobody has anything to do any more.
+  std::size_t open_clients() const; // that stayed and have no end yet
+  // Called when the world is idle.
   void at_rest() { promises_.at_rest(); }
-  // Everything that broke a promise so far.
+  // All promises broken so far.
   std::vector<std::string> broken() const;
-  // Of all that happened so far: equal for equal seeds.
+  // A digest of all events so far: equal for equal seeds.
   std::uint64_t trace() const { return trace_ ^ network_.trace(); }
 
   struct running_process {
@@ -160,10 +159,10 @@ public:
     std::vector<caf::actor> actors;
     std::function<void()> tick;
     bool is_frozen = false;
-    bool is_stuck = false; // its actors alone
+    bool is_stuck = false; // only its actors
   };
   const std::map<process_id, running_process>& running() const { return running_; }
-  // Nothing if it is not alive, or has yet to handle its first message.
+  // Null if it is not alive or has not handled its first message.
   const actors::scheduler_state* scheduler() const;
   const actors::detokenizer_state* detokenizer() const;
   const gateway::gateway_state* gateway_state() const {
@@ -172,7 +171,7 @@ public:
   const std::vector<std::string>& supervised() const { return supervised_; }
   const std::optional<actors::supervisor_actor>& supervisor() const { return supervisor_; }
   bool is_anyone_held() const;
-  // Shards that did not find the KV that they were told to take over.
+  // Shards that did not find the KV they were to take over.
   std::uint64_t takes_failed() const { return takes_failed_; }
 
 private:
@@ -188,7 +187,7 @@ private:
   void start_head();
   void start_gateway();
   void start_shard(process_id process);
-  void say_plan(); // by the root, which has noted it
+  void publish_plan(); // by the root, which has recorded it
   actors::wanted_children wanted() const;
   std::shared_ptr<sim_group> join_group(process_id leader, const sim_group::place& where);
   result<void> before_step(process_id shard, const micro_batch& batch);
@@ -198,9 +197,9 @@ private:
   void forward_peer_events(running_process& l, Handle actor);
 
   caf::scheduler::test_coordinator& coordinator();
-  std::set<const caf::resumable*> held_jobs() const; // of whom is frozen or stuck
+  std::set<const caf::resumable*> held_jobs() const; // of frozen or stuck processes
   bool run_job();
-  void strike(); // who is doomed dies, who is due comes back
+  void strike(); // kills doomed processes and restarts those that are due
   void let_time_pass(cluster::instant until);
   void tick_all();
   void bring_back_clients();
@@ -225,7 +224,7 @@ private:
   std::optional<cluster::generation_registry> book_; // the root's
   std::map<process_id, std::string> endpoints_;
   std::uint64_t last_epoch_ = 0;
-  std::map<process_id, epoch_id> given_incarnations_; // by the supervisor, for the next life
+  std::map<process_id, epoch_id> given_incarnations_; // by the supervisor, for the next incarnation
   std::shared_ptr<gateway::gateway_state> gateway_state_;
   std::optional<gateway::pipeline_client_actor> pipeline_client_;
   std::optional<actors::scheduler_actor> scheduler_;
@@ -240,7 +239,7 @@ private:
   phase stands_ = phase::starting;
   promises promises_{*this};
   std::uint64_t trace_ = 0;
-  std::uint64_t steps_at_once_ = 0; // while the clock stands
+  std::uint64_t steps_at_once_ = 0; // while the clock stands still
   cluster::instant tick_due_{};
   int waiting_within_ = 0; // steps
   std::uint64_t takes_failed_ = 0;

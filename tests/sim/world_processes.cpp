@@ -1,4 +1,4 @@
-// The processes of the simulated cluster: what each one's main would put together.
+// The processes of the simulated cluster: the parts that each one's main would assemble.
 #include "actors/tokenizer.hpp"
 #include "cluster/bus/proxies.hpp"
 #include "runtime/model/gguf.hpp"
@@ -87,7 +87,7 @@ void world::start(process_id process) {
 world::running_process& world::begin(process_id process, role r, const std::string& name) {
   auto& l = running_[process];
   l.wire = network_.make_bus(process);
-  // Shards are found by what they say; the others have a name for all of their lives.
+  // Shards announce their endpoint; the others have one name in all incarnations.
   auto endpoint = l.wire->bind(r == role::shard ? "" : name);
   ENSURE(endpoint.has_value(), "the simulated bus does not bind");
   const auto given = given_incarnations_.extract(process);
@@ -148,7 +148,7 @@ void world::start_root() {
   c.name = "root";
   book_.emplace(noted_, now());
   const auto planned = planned_shards();
-  for (const auto& [process, running] : running_) // whom the root before has not seen end
+  for (const auto& [process, running] : running_) // the previous root has not seen them end
     if (running.links->self().role == role::shard &&
         std::find(planned.begin(), planned.end(), process) == planned.end())
       doomed_.insert(process);
@@ -164,7 +164,7 @@ void world::start_root() {
     promises_.on_start(s.process, is_alive(s.process));
     supervised_.push_back("start " + s.name);
     given_incarnations_[s.process] = e;
-    revivals_[s.process] = now(); // not from within the actor that asks for it
+    revivals_[s.process] = now(); // not from within the actor that requests it
     return ++last_pid_;
   };
   c.stop = [this](const actors::child_spec& s, std::int32_t, bool force) {
@@ -177,7 +177,7 @@ void world::start_root() {
     supervised_.push_back("escalate " + s.name);
     if (s.role == role::shard && book_->is_changing() &&
         generation_of(s.process) == noted_.now.coming->number && book_->give_up(s.reason))
-      say_plan();
+      publish_plan();
   };
   c.retired = [this](const actors::child_spec& s) { supervised_.push_back("retire " + s.name); };
   c.stopped = [this] { supervised_.push_back("stopped"); };
@@ -190,13 +190,13 @@ void world::start_root() {
         if (auto* s = std::get_if<status>(&m))
           caf::anon_send(supervisor, *s);
         else if (auto* now = std::get_if<serves>(&m); now && book_->on_serves(now->generation))
-          say_plan();
+          publish_plan();
       });
   forward_peer_events(l, supervisor);
   l.tick = [this, supervisor] {
     caf::anon_send(supervisor, actors::tick{});
     if (book_->tick(now()))
-      say_plan();
+      publish_plan();
   };
 }
 
@@ -209,7 +209,7 @@ actors::wanted_children world::wanted() const {
   return w;
 }
 
-void world::say_plan() {
+void world::publish_plan() {
   noted_ = book_->record();
   promises_.on_new_shard();
   spdlog::info("{:8.3f} plan: generation {} serves, {}", seconds(), noted_.now.serving.number,
@@ -236,7 +236,7 @@ bool world::begin_generation(layout cut, bool is_replacement) {
                        : book_->begin(next, now())))
     return false;
   layouts_[next.number] = std::move(cut);
-  say_plan();
+  publish_plan();
   return true;
 }
 
@@ -262,7 +262,8 @@ void world::start_head() {
   o.limits.lookup.ngram_min = 1;
   o.limits.scheduling_policy = options_.by_priority ? schedule::scheduling_policy::priority
                                                     : schedule::scheduling_policy::fcfs;
-  o.limits.resume_window = std::chrono::seconds(20); // who left meanwhile is forgotten then
+  o.limits.resume_window =
+      std::chrono::seconds(20); // clients that left meanwhile are forgotten then
   o.limits.first_ticket = ticket_id{links.self().incarnation.value};
   o.plan = noted_.now;
   if (options_.supervised)
@@ -335,7 +336,7 @@ void world::start_shard(process_id process) {
   c.connect = [&links](const stage_address& other) {
     (void)links.connect(other.process, other.endpoint, other.incarnation);
   };
-  // Two of three lives find the memory of the one before, if that was killed; else it is lost.
+  // Two of three incarnations find the memory of a killed predecessor; otherwise it is lost.
   auto& kept = kept_[process];
   const auto first = first_layers[where.stage];
   const auto end = where.stage + 1 < stages ? first_layers[where.stage + 1] : toy_.layers;
@@ -343,7 +344,7 @@ void world::start_shard(process_id process) {
     kept = {
         std::make_shared<engine::toy_engine>(toy_, first, memory, end - first, masker_of(*words_)),
         draw(UINT64_MAX) + 1, false};
-  kept.engine->forget_swapped(); // no life finds that
+  kept.engine->forget_swapped(); // no incarnation finds that
   c.take_over = [this, own = kept.engine](const kv_handover& takes) {
     std::vector<std::shared_ptr<engine::toy_engine>> from;
     for (const auto& [other, m] : kept_)
@@ -417,7 +418,7 @@ result<void> world::before_step(process_id shard, const micro_batch& batch) {
     kept_[shard].is_distrusted = true;
     [[fallthrough]];
   case step_fault::kill:
-    network_.crash(shard); // nobody hears of this step
+    network_.crash(shard); // this step is never reported
     doomed_.insert(shard);
     return fail(errc::internal, "the process dies");
   }

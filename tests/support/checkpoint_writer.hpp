@@ -19,7 +19,8 @@ std::string read_file(const std::filesystem::path& path);
 std::string safetensors_bytes(std::string_view header, std::string_view data);
 std::string bytes_of(std::initializer_list<float> values);
 
-// A safetensors file taken apart, changed and put together again. Tensors keep their places.
+// Takes a safetensors file apart, changes its header and writes it again. Tensors keep their
+// offsets.
 void change_header(const std::filesystem::path& file,
                    const std::function<void(model::json&)>& change);
 void change_json(const std::filesystem::path& file,

@@ -1,5 +1,5 @@
-"""A command of ./check, ended with all its children once it takes too long: in all, or since the last line that it wrote.
-A build has the second deadline alone, since what it takes as a whole is the machine's; a step of it that hangs writes nothing."""
+"""A command of ./check, ended with all its children at a deadline: of the whole run, or since its last line of output.
+A build has the second deadline only, since its duration depends on the machine; a step of it that hangs writes nothing."""
 import contextlib
 import os
 import selectors
@@ -10,24 +10,24 @@ import threading
 import time
 
 ENDED_BY_DEADLINE = 124  # the exit status of `timeout`
-OUTPUT_BYTES_MAX = 16 << 20  # the last of what it wrote
+OUTPUT_BYTES_MAX = 16 << 20  # of the end of its output
 READ_BYTES = 1 << 16
-GRACE_SECONDS = 5.0  # from SIGTERM to SIGKILL, and of a pipe that a child of the ended command still holds
+GRACE_SECONDS = 5.0  # from SIGTERM to SIGKILL, and for a pipe that a child still holds open
 
 
 _running = set()
-_is_stopping = threading.Event()  # what is begun now ends at once
+_is_stopping = threading.Event()  # a new command ends at once
 _lock = threading.Lock()
 
 
 def wait_seconds(now, begun, heard, deadline, silence):
-    """How long may be waited for the next output; 0 or less: it is over. None: for ever."""
+    """Seconds to wait for more output; 0 or less: the deadline has passed. None: no limit."""
     left = [limit - (now - since) for limit, since in ((deadline, begun), (silence, heard)) if limit is not None]
     return min(left, default=None)
 
 
 def why_over(now, begun, heard, deadline, silence):
-    """The line for people on which of its deadlines has passed; empty if none."""
+    """A message for people naming the deadline that has passed; empty if none."""
     if deadline is not None and now - begun >= deadline:
         return f"ran past {deadline:.0f} s"
     if silence is not None and now - heard >= silence:
@@ -36,7 +36,7 @@ def why_over(now, begun, heard, deadline, silence):
 
 
 class Tail:
-    """The last bytes of a text that comes in pieces."""
+    """The last bytes of a text that arrives in pieces."""
 
     def __init__(self, bytes_max=OUTPUT_BYTES_MAX):
         self._bytes_max, self._kept = bytes_max, bytearray()
@@ -51,7 +51,7 @@ class Tail:
 
 
 def end(process):
-    """The whole process group: a build's compilers end with it."""
+    """Ends the whole process group, so that a build's compilers end with it."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)
@@ -60,7 +60,7 @@ def end(process):
 
 
 def end_all_on_signals():
-    """Ctrl-C and SIGTERM end what run() has begun on whichever thread, then this process: each command has a session of its own."""
+    """Ctrl-C and SIGTERM end all commands of run() on any thread, then this process: each command has a session of its own."""
 
     def stop(number, _):
         _is_stopping.set()
@@ -96,20 +96,20 @@ def read_until_over(process, tail, deadline, silence):
 
 
 def run(command, cwd=None, env=None, deadline=None, silence=None):
-    """-> (exit status, the last of its output and errors). `env`: beside the own environment."""
+    """-> (exit status, end of its output and errors). `env`: added to this process's environment."""
     tail = Tail()
     with subprocess.Popen([str(word) for word in command], cwd=cwd, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True) as process:
         with _lock:
             _running.add(process)
-        if _is_stopping.is_set():  # it was begun while the others were ended
+        if _is_stopping.is_set():  # it started while the others were ended
             end(process)
         try:
             why = read_until_over(process, tail, deadline, silence)
             if why:
                 end(process)
                 return ENDED_BY_DEADLINE, f"{tail.text()}\n... {why}"
-            # Output that is closed is no end: what is left of the deadline has still to pass.
+            # Closed output is not the end: the rest of the deadline still applies.
             process.wait(deadline if silence is None else silence)
         except subprocess.TimeoutExpired:
             end(process)

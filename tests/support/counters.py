@@ -1,10 +1,10 @@
-"""Counters of /metrics, for tests of what they may not do."""
+"""Checks that the counters of /metrics never decrease."""
 
 from prometheus_client.parser import text_string_to_metric_families
 
 
 def counters(text):
-    """Of counters and histograms: {(name, labels): value}. The parser has `_total` behind the name of every counter."""
+    """-> {(name, labels): value} of counters and histograms. The parser appends `_total` to the name of every counter."""
     told = {}
     for family in text_string_to_metric_families(text):
         if family.type in ("counter", "histogram"):
@@ -13,5 +13,5 @@ def counters(text):
 
 
 def fallen(before, after):
-    """Of what was told before: what is less now, or not told any more."""
+    """Returns the earlier values that are smaller or missing now."""
     return {key: (value, after.get(key)) for key, value in before.items() if after.get(key, -1) < value}

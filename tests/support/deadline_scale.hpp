@@ -1,6 +1,6 @@
-// By how much tests wait longer on this machine: ./check measures it once and passes it in the
-// environment (deadline_scale.py). For deadlines that a test must not reach, not for those whose
-// passing it looks at.
+// The factor by which tests wait longer on this machine: ./check measures it once and passes it in
+// the environment (deadline_scale.py). For deadlines that a test must not reach, not for those
+// whose expiry it checks.
 #pragma once
 
 #include <chrono>
@@ -10,12 +10,12 @@ namespace baton::testing {
 
 inline constexpr double deadline_scale_max = 20;
 
-// What the variable says; 1 for what is no number of at least that.
+// Parses the variable; 1 for anything else than a number of at least 1.
 inline double deadline_scale_of(const char* text) {
-  const double told = text == nullptr ? 1 : std::strtod(text, nullptr);
-  if (!(told >= 1)) // not a number as well
+  const double parsed = text == nullptr ? 1 : std::strtod(text, nullptr);
+  if (!(parsed >= 1)) // also false for NaN
     return 1;
-  return told > deadline_scale_max ? deadline_scale_max : told;
+  return parsed > deadline_scale_max ? deadline_scale_max : parsed;
 }
 
 inline std::chrono::milliseconds scaled(std::chrono::milliseconds deadline) {

@@ -1,11 +1,11 @@
-// Defaults of sampling, written short in tests.
+// A short form of sampling defaults for tests.
 #pragma once
 
 #include "schema/sampling_defaults.hpp"
 
 namespace baton::testing {
 
-// In the order of its fields.
+// In the order of the struct's fields.
 inline sampling_defaults drawn(std::optional<float> temperature,
                                std::optional<std::int32_t> top_k = {},
                                std::optional<float> top_p = {}, std::optional<float> min_p = {},

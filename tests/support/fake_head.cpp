@@ -12,7 +12,7 @@
 namespace baton::tests {
 namespace {
 
-// As a JSON string, whatever a client has put into it.
+// As a JSON string, whatever the text contains.
 std::string quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -32,7 +32,7 @@ namespace baton::tests {
 namespace {
 
 constexpr std::uint32_t max_model_len = 4096;
-constexpr std::uint32_t bytes_a_token = 3; // of an answer that is told
+constexpr std::uint32_t bytes_a_token = 3; // of an `answer`
 
 struct orders {
   std::uint32_t tokens = 8;
@@ -188,7 +188,7 @@ void end_choice(fake_self self, ticket_id ticket, std::uint32_t choice, finish h
   auto& t = self->state.tickets.at(ticket);
   auto c = chunk_of(t, ticket, choice);
   c.finish = how;
-  c.prepare_micros = 1; // less than has passed
+  c.prepare_micros = 1; // shorter than the time that has passed
   c.queue_micros = 2;
   c.failure = std::move(why);
   c.stop_text = how == finish::stop ? t.what.stop : "";
@@ -197,7 +197,7 @@ void end_choice(fake_self self, ticket_id ticket, std::uint32_t choice, finish h
   forget_if_done(self->state, ticket);
 }
 
-// As many numbers as its order says `tokens`: 1/1, 1/2, 1/3 ...; not of length 1.
+// `tokens` numbers: 1/1, 1/2, 1/3 ...; not of length 1.
 void embed(fake_self self, const step& m) {
   auto& t = self->state.tickets.at(m.ticket);
   if (t.what.fail_at > 0) {
@@ -214,9 +214,9 @@ void embed(fake_self self, const step& m) {
   forget_if_done(self->state, m.ticket);
 }
 
-// Token i of the prompt, a byte of its text, has -i / 4; in two chunks, the second of which says
-// the last token of the first once more, as a head does that comes back.
-void tell_prompt(fake_self self, const step& m) {
+// Prompt token i, a byte of its text, has log-probability -i / 4. They come in two chunks; the
+// second repeats the last token of the first, as a restarted head does.
+void send_prompt(fake_self self, const step& m) {
   const auto& t = self->state.tickets.at(m.ticket);
   auto first = chunk_of(t, m.ticket, m.choice);
   for (std::size_t i = 0; i < t.request.prompt_ids.size(); ++i) {
@@ -247,7 +247,7 @@ void make_token(fake_self self, const step& m) {
   }
   const auto wanted = std::min(t.what.tokens, t.request.stop.max_tokens);
   if (t.made[m.choice] == 0 && t.request.sampling.prompt_logprobs >= 0) {
-    tell_prompt(self, m);
+    send_prompt(self, m);
   }
   if (wanted == 0) {
     return end_choice(self, m.ticket, m.choice, finish::length, std::nullopt);
@@ -357,7 +357,7 @@ void on_cancel(fake_self self, const cancel& m) {
   }
 }
 
-// Makes the rest of the tokens once more: they are functions of their numbers.
+// Produces the remaining tokens again: they are functions of their numbers.
 void on_resume(fake_self self, const resume& m) {
   auto& s = self->state;
   if (!s.tickets.contains(m.ticket)) {
@@ -375,7 +375,7 @@ void on_resume(fake_self self, const resume& m) {
   self->send(*s.config.gateway, granted{m.request, m.ticket, epoch_id{1}});
   for (std::uint32_t choice = 0; choice < m.from.size(); ++choice) {
     t.made[choice] = m.from[choice].index;
-    if (t.ended[choice]) { // else its next step is on its way
+    if (t.ended[choice]) { // otherwise its next step is already scheduled
       t.ended[choice] = false;
       self->send(self, step{m.ticket, choice});
     }

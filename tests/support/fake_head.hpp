@@ -1,6 +1,5 @@
-// A head without a model: scheduler and tokenizer actors that answer as the real ones do, and say
-// what the prompt tells them to. For tests of the gateway alone.
-//
+// A head without a model: scheduler and tokenizer actors with the interfaces of the real ones,
+// whose answers the prompt describes. For tests of the gateway alone.
 // Words of the form key=value in the prompt are orders:
 //   tokens=N    output tokens (default 8; max_tokens may end it earlier)
 //   pace_ms=N   between tokens (default 0: all at once)
@@ -13,7 +12,7 @@
 //   gap_at=N    the N-th token is lost on the way
 //   gaps=N      that often (default 1)
 //   refuse=E    rejected after tokenizing, with the errc of that name
-//   hold=1      nothing is ever said
+//   hold=1      no answer at all
 #pragma once
 
 #include "actors/interfaces.hpp"
@@ -31,7 +30,7 @@ struct fake_head_config {
   ticket_id next_ticket{1};
   std::uint64_t ticket_step = 1;
   std::shared_ptr<actors::gateway_actor> gateway; // set before the first request
-  std::function<void(const std::string&)> log;    // a line of JSON per event; any thread
+  std::function<void(const std::string&)> log;    // a JSON line per event; on any thread
 };
 
 struct fake_head {
@@ -42,7 +41,7 @@ struct fake_head {
 
 fake_head spawn_fake_head(caf::actor_system& system, fake_head_config config);
 
-// What this head serves.
+// The model card of this head.
 model_card fake_card(std::string name);
 
 } // namespace baton::tests

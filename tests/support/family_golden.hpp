@@ -1,5 +1,5 @@
 // The families of tests/data/model/families: tiny models with the answers of transformers
-// (tests/data/model/make_family_goldens.py). What every engine's logits are compared with.
+// (tests/data/model/make_family_goldens.py). The reference for every engine's logits.
 #pragma once
 
 #include "runtime/model/description.hpp"
@@ -26,8 +26,8 @@ inline const std::vector<std::string> family_names = {"qwen2",   "qwen3",   "lla
                                                       "phi3",    "smollm3", "gemma2", "gemma3",
                                                       "mixtral", "qwen3moe"};
 
-// Between logits and the golden ones, in units of the golden ones' deviation: root mean square, and
-// of a single logit.
+// Between logits and golden logits, in units of the deviation of the golden ones: the root mean
+// square, and the maximum of a single logit.
 struct difference {
   double mean = 0, worst = 0;
 };
@@ -39,7 +39,7 @@ struct family_golden {
   std::vector<std::uint32_t> positions;
   std::vector<std::vector<float>> logits; // at these positions
 
-  // As committed, in one of the forms, or with its matrices in another type.
+  // As committed, in one of the file formats, or with its matrices in another type.
   explicit family_golden(const std::string& name, std::optional<model::tensor_type> type = {},
                          const std::string& form = ".gguf") {
     const auto stem = source_directory() / "tests/data/model/families" / name;
@@ -94,7 +94,7 @@ struct family_golden {
         const double expected = double{logits[row][i]};
         const double error = double{found.at(positions[row])[i]} - expected;
         squares += expected * expected;
-        errors += error * error; // NaN stays in it
+        errors += error * error; // keeps NaN
         worst = std::max(worst, std::abs(error));
       }
     const double count = static_cast<double>(positions.size() * logits[0].size());

@@ -1,6 +1,6 @@
 // Writes GGUF files for tests: any metadata, tensors quantised from floats by a plain reference
-// encoder, raw bytes where a test wants a malformed file, and a complete tiny llama model that the
-// whole product can serve. Test code only; nothing of the product includes it.
+// encoder, and raw bytes for malformed files. Also a complete tiny llama model that the whole
+// product can serve. Test code only; nothing of the product includes it.
 #pragma once
 
 #include "runtime/model/tensor.hpp"
@@ -37,7 +37,7 @@ private:
 };
 
 // Encodes one row, round to nearest; the K types choose scales by plain minima and maxima.
-// Requires: the type is one that dequantize_row decodes; values.size() is a whole number of blocks.
+// Requires: dequantize_row decodes the type; values.size() is a whole number of blocks.
 std::vector<std::byte> quantize(model::tensor_type type, std::span<const float> values);
 
 class gguf_writer {
@@ -53,7 +53,7 @@ public:
   gguf_writer& set_strings(std::string_view key, std::span<const std::string> values);
   gguf_writer& set_i32s(std::string_view key, std::span<const std::int32_t> values);
   gguf_writer& set_f32s(std::string_view key, std::span<const float> values);
-  // Any value kind with any payload. All setters replace a key that is there, add_raw never does.
+  // Any value kind with any payload. Setters replace an existing key; add_raw never does.
   gguf_writer& set_raw(std::string_view key, std::uint32_t kind, const byte_buffer& payload);
   gguf_writer& add_raw(std::string_view key, std::uint32_t kind, const byte_buffer& payload);
   gguf_writer& erase(std::string_view key);
@@ -63,7 +63,7 @@ public:
   // `values` in row-major order, shape[0] contiguous.
   gguf_writer& add_tensor(std::string_view name, model::tensor_type type,
                           std::vector<std::uint64_t> shape, std::span<const float> values);
-  // Whatever the caller says, unchecked; `offset` in place of the next free one.
+  // Writes the arguments unchecked; `offset` replaces the next free one.
   gguf_writer& add_tensor_bytes(std::string_view name, std::uint32_t type_number,
                                 std::vector<std::uint64_t> shape, std::vector<std::byte> bytes,
                                 std::optional<std::uint64_t> offset = {});
@@ -95,22 +95,22 @@ private:
 // Errors: io_failed.
 result<void> write_file(const std::filesystem::path& path, std::span<const std::byte> bytes);
 
-// A llama model of random weights with a byte-level BPE vocabulary in the manner of SmolLM2: three
-// control tokens (0 <|endoftext|>, 1 <|im_start|>, 2 <|im_end|>), the 256 byte tokens (3 + b is the
-// b-th in the order of GPT-2's table), a few merges, unused tokens up to `vocab`, a ChatML
-// template.
+// A llama model of random weights with a byte-level BPE vocabulary like SmolLM2's and a ChatML
+// template. Three control tokens: 0 <|endoftext|>, 1 <|im_start|>, 2 <|im_end|>. Then the 256 byte
+// tokens (3 + b is the b-th in the order of GPT-2's table), a few merges, and unused tokens up to
+// `vocab`.
 struct tiny_llama {
   std::uint32_t layers = 2;
   std::uint32_t hidden = 64; // a multiple of the type's block: 32, for K types 256
   std::uint32_t heads = 4;
   std::uint32_t kv_heads = 2;
   std::uint32_t ffn = 128;
-  std::uint32_t experts = 0; // a mixture of so many, each of width `ffn`; 0: dense
+  std::uint32_t experts = 0; // number of experts, each of width `ffn`; 0: dense
   std::uint32_t experts_used = 0;
   std::uint32_t vocab = 320;
   std::uint32_t context = 2048;
   model::tensor_type type = model::tensor_type::f32;
-  // Of token_embd and output; `type` where there is none.
+  // For token_embd and output; by default `type`.
   std::optional<model::tensor_type> embedding_type = std::nullopt;
   bool has_tied_embeddings = false;
   // Zero head rows for control and unused tokens, so that a greedy answer does not end by itself.
@@ -120,10 +120,10 @@ struct tiny_llama {
   std::string name = "tiny";
 };
 
-// The least vocabulary that holds all byte tokens, merges and control tokens.
+// The smallest vocabulary with all byte tokens, merges and control tokens.
 std::uint32_t tiny_vocab_min();
-// The writer, for tests that change a part before writing. Errors: invalid_value (sizes that do not
-// fit together).
+// The writer, for tests that change a part before writing. Errors: invalid_value (inconsistent
+// sizes).
 result<gguf_writer> tiny_llama_writer(const tiny_llama& options);
 // Errors: invalid_value, io_failed.
 result<void> write_tiny_llama(const std::filesystem::path& path, const tiny_llama& options = {});

@@ -1,11 +1,11 @@
-"""What a Python file asks of the standard library that the Python which runs this has not: names of modules, and keywords of functions and
-methods. Debian 12's is 3.11.2; a newer one on the developer's machine has more, also within 3.11 (TarFile.extractall's `filter`).
+"""Finds uses of the standard library that the running Python lacks: names of modules, and keywords of functions and methods.
+Debian 12 has 3.11.2; a developer's newer Python has more, even within 3.11 (TarFile.extractall's `filter`).
 
-    /usr/bin/python3 library_check.py FILE ...      prints each, FILE:LINE: what; exit status 1 if there is one
+    `/usr/bin/python3 library_check.py FILE ...`    prints each, FILE:LINE: what; exit status 1 if there is one.
 
-A method is looked up by its name in the classes of the modules that the file imports, since nobody says what kind of thing `tar` is in
-tar.extractall(filter="data"): it is wrong where some have the method and none of them takes the keyword. Names that our own code gives
-to functions are left out."""
+A method is looked up by its name in the classes of the modules that the file imports, since the type of `tar` in
+tar.extractall(filter="data") is unknown. It is an error if some classes have the method and none accepts the keyword. Function names
+defined in our own code are left out."""
 import ast
 import builtins
 import importlib
@@ -17,7 +17,7 @@ LIBRARY = frozenset(sys.stdlib_module_names)
 
 
 def module_of(name):
-    """The imported module, or None: not of the library, or not of this platform."""
+    """The imported module, or None if it is not of the library or not of this platform."""
     if name.partition(".")[0] not in LIBRARY:
         return None
     try:
@@ -27,7 +27,7 @@ def module_of(name):
 
 
 def keywords_of(function):
-    """The names that it takes; None: nobody knows, or any."""
+    """The keywords that it accepts; None: unknown, or any."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (ValueError, TypeError):
@@ -114,7 +114,7 @@ def missing(files):
     for file, tree in trees.items():
         reader = Reader(own)
         imports = [n for n in ast.walk(tree) if isinstance(n, (ast.Import, ast.ImportFrom))]
-        for node in imports:  # wherever they stand: a function may have its own
+        for node in imports:  # anywhere in the file: a function may have its own
             reader.visit(node)
         reader.found.clear()
         reader.visit(tree)

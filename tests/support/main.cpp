@@ -1,5 +1,5 @@
-// The one doctest main, linked into every C++ test executable. A case that hangs fails by its name
-// instead of holding up the whole run.
+// The doctest main, linked into every C++ test executable. A case that hangs fails by its name
+// instead of blocking the whole run.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "tests/support/deadline_scale.hpp"
 
@@ -14,12 +14,11 @@ namespace {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 constexpr std::chrono::seconds case_seconds_max{900};
 #else
-constexpr std::chrono::seconds case_seconds_max{180}; // the longest takes 20
+constexpr std::chrono::seconds case_seconds_max{180}; // the longest takes 20 s
 #endif
 constexpr unsigned report_seconds_max = 5;
 
-// doctest names the case that is aborted; should it wait for something itself, the signal's own
-// end comes after it.
+// doctest names the aborted case; if doctest itself blocks, the signal's default action follows.
 void abort_case(int) {
   static constexpr char text[] = "the test case takes too long: aborted\n";
   static_cast<void>(!::write(STDERR_FILENO, text, sizeof(text) - 1));

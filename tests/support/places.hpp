@@ -1,5 +1,5 @@
-// Where tests find the tree and the engines of the build: as they were built, or as the environment
-// says, for a machine to which both were carried (docs/develop/gpu.md).
+// Where tests find the tree and the engines of the build: the build's own paths, or those in the
+// environment. The latter is for a machine to which both were copied (docs/develop/gpu.md).
 #pragma once
 
 #include <cstdlib>

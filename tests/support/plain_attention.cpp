@@ -15,7 +15,7 @@ double number(const void* from, std::uint64_t at) {
   return static_cast<double>(widen(static_cast<const T*>(from)[at]));
 }
 
-// One head of one row, whose keys end at `positions`.
+// Computes one head of one row, whose keys end at `positions`.
 template <class T, class KV>
 void walk_head(const attend_args& a, const std::uint32_t* pages, std::uint32_t positions,
                std::uint32_t row, std::uint32_t head) {
@@ -105,7 +105,7 @@ void plain_attention::attend_prompts(const attend_args& a, const query_tables& t
   attend(a, tables, prompts_);
 }
 
-// What is kept looks at the plan of the step in which it is run.
+// A recorded call reads the plan of the step in which it runs.
 void plain_attention::attend(const attend_args& a, const query_tables& tables,
                              const planned& plan) {
   run_([a, tables, &plan] {

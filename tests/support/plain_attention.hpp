@@ -1,6 +1,6 @@
-// Attention over CSR page tables in plain loops: the oracle of libraries' attention, and one for
-// devices without torch. Each row is a softmax in double over its positions in their order, so that
-// no row depends on the rows beside it.
+// Attention over CSR page tables in plain loops: the reference for attention libraries, and an
+// implementation for devices without torch. Each row is a softmax in double over its positions in
+// order, so that a row is independent of the other rows.
 #pragma once
 
 #include "runtime/gpu/device/paged_attention.hpp"
@@ -9,17 +9,17 @@
 
 namespace baton::gpu {
 
-// As attend_singles() and attend_prompts(), with tables and memory of the host. `a.window` counts.
+// As attend_singles() and attend_prompts(), with tables and memory of the host. Applies `a.window`.
 void walk_pages(const attend_args& a, const query_tables& tables);
 
 class plain_attention final : public paged_attention {
 public:
-  // Runs or keeps what an attend_..() has to do.
+  // Runs or records the work of an attend_..() call.
   using runner = std::function<void(std::function<void()>)>;
   explicit plain_attention(runner run) : run_(std::move(run)) {}
 
-  // Throws std::logic_error: the tables of a group are not those of its plan when it is attended
-  // to, which for a recording is when it is replayed; single rows of a layer with a window.
+  // Throws std::logic_error for single rows of a layer with a window, and if a group's tables
+  // differ from its plan when attention runs. A recording runs at its replay.
   void plan_singles(const query_tables& tables, bool is_recorded) override;
   void plan_prompts(const query_tables& tables) override;
   void attend_singles(const attend_args& a, const query_tables& tables) override;

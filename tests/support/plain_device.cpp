@@ -1,18 +1,18 @@
-// A device of plain memory and plain loops: what the stage of runtime/gpu is tested on where there
-// is no torch, and the oracle of the devices that have it. Sums are double, so that they hardly
-// round and a row never depends on the rows beside it. As "plain-sums" it sums up over ranks by
-// itself, as a device with NCCL does, and insists on the order of calls that NCCL needs. What is
-// recorded is kept as a list of calls; "plain-torn" fails to record, "plain-still" cannot at all.
-// "plain-late" does nothing before it must, and copies beside the kernels as early or late as the
-// line of device.hpp allows: whoever touches memory that is still in use gets other numbers.
-// "plain-paged" has attention of a library (plain_attention.hpp), "plain-prompts" for prompts
-// alone. "plain-few" multiplies up to two rows by the kernel. "plain-hosted" has the host group the
-// rows of a mixture, "plain-alone" lacks what ranks need,
-// "plain-apart" has it for one rank a device. "plain-trapping" has a kernel that traps
-// once the file exists that BATON_PLAIN_TRAP names, and is lost to its process from then on; the
-// file is gone by then, so that another process has a device that works. "plain-refusing" is
-// "plain-sums" that refuses to enter any epoch while the file exists that BATON_PLAIN_REFUSE names,
-// as an NCCL does that will not have two ranks on one GPU.
+// A device of plain memory and plain loops. The stage of runtime/gpu is tested on it where there is
+// no torch, and it is the reference for devices with torch. It sums in double, so rounding is
+// negligible and a row never depends on the other rows. A recording is a list of calls. Variants:
+//   plain-sums      reduces over ranks itself, as a device with NCCL; insists on NCCL's call order
+//   plain-torn      fails to record; plain-still: does not support recording
+//   plain-late      runs nothing before it must, and copies in parallel to kernels as early or late
+//                   as device.hpp allows: an access to memory in use gets other numbers
+//   plain-paged     has library attention (plain_attention.hpp); plain-prompts: for prompts alone
+//   plain-few       multiplies up to two rows by the kernel
+//   plain-hosted    has the host group the rows of a mixture of experts
+//   plain-alone     does not support ranks; plain-apart: supports one rank a device
+//   plain-trapping  has a kernel that traps once the file named by BATON_PLAIN_TRAP exists; then
+//                   it is lost to its process. The file is gone: another process has a working one.
+//   plain-refusing  is plain-sums, but refuses any epoch while the file named by BATON_PLAIN_REFUSE
+//                   exists, as NCCL does for two ranks on one GPU
 #include "runtime/gpu/device/device.hpp"
 #include "runtime/gpu/device/scalar.hpp"
 #include "tests/support/plain_attention.hpp"
@@ -49,7 +49,7 @@ void multiply_as(const product& p) {
     }
 }
 
-// The shard's own sum, as if it were the device's.
+// The shard's own sum, in place of a device's.
 class plain_sums final : public rank_sums {
 public:
   plain_sums(const plugin::host& shard, bool& is_under_way, const char* refuses_by)
@@ -75,20 +75,20 @@ public:
 private:
   plugin::host shard_;
   bool& is_under_way_;
-  const char* refuses_by_; // while this file is there; null: never
+  const char* refuses_by_; // while this file exists; null: never
   std::uint64_t epoch_ = 0;
   bool has_entered_ = false;
 };
 
 using calls = std::vector<std::function<void()>>;
 
-// What a late device was asked for and has not done, in its order. Copies out beside the kernels
-// are done when somebody waits for a mark behind them.
+// Calls that a late device has not run yet, in order. Copies out that run in parallel to kernels
+// are done at a wait for a later mark.
 struct late_work {
   calls list;
-  std::size_t done = 0; // of all that were ever asked for
+  std::size_t done = 0; // of all calls so far
 
-  void run(std::size_t until) { // of the same
+  void run(std::size_t until) { // likewise
     const auto count = until - std::min(until, done);
     for (std::size_t i = 0; i < count; ++i)
       list[i]();
@@ -104,7 +104,7 @@ public:
       : work_(std::move(work)), until_(work_->asked_for()), leaving_(std::move(leaving)),
         is_overtaken_(is_overtaken) {}
   bool is_passed() noexcept override { return ++looks_ > 2; }
-  // What is behind the mark may be done by then, or not.
+  // Calls after the mark may have run by then.
   void wait() override {
     work_->run(is_overtaken_ ? work_->asked_for() : until_);
     for (const auto& each : std::exchange(leaving_, {}))
@@ -133,8 +133,7 @@ private:
   runner run_;
 };
 
-// The host's kernels; `stream` points to the list that they are kept in, null: they are run at
-// once.
+// The host's kernels; `stream` points to the list that records them, null: they run at once.
 template <auto Kernel>
 struct kept;
 template <class Args, void (*kernel_table::*Kernel)(const Args&, void*)>
@@ -161,10 +160,10 @@ public:
         list_(late_ ? &late_->list : nullptr) {}
   plain_device(const plain_device&) = delete;
   plain_device& operator=(const plain_device&) = delete;
-  ~plain_device() override { run_late(); } // among it what was given back
+  ~plain_device() override { run_late(); } // including the release of buffers
 
   std::string name() const override { return name_; }
-  // A row alone and one of a prompt are computed in two ways there.
+  // A single row and a row of a prompt are computed in two ways there.
   bool is_exact() const noexcept override {
     return name_ != "plain-prompts" && name_ != "plain-few";
   }
@@ -216,7 +215,7 @@ public:
     return std::make_unique<plain_recording>(
         std::move(made), [this](std::function<void()> call) { run_or_keep(std::move(call)); });
   }
-  // Given back, it is gone when all is done that was asked for before.
+  // A released buffer is freed when all earlier calls have run.
   buffer take(std::size_t bytes) override {
     return {std::shared_ptr<void>(memory_of(bytes), [late = late_](void* p) {
       if (late && !late->list.empty())
@@ -231,7 +230,7 @@ public:
   void upload(void* to, const void* from, std::size_t bytes) override {
     runs_now("a copy");
     check_launches();
-    if (is_under_way_) // on a device it may wait for what was asked before
+    if (is_under_way_) // on a device it may wait for earlier calls
       throw refused(plugin::status::internal, "a copy before the ranks have finished");
     run_late();
     std::memcpy(to, from, bytes);
@@ -258,14 +257,14 @@ public:
   void upload_beside(void* to, const void* from, std::size_t bytes) override {
     runs_now("a copy");
     check_launches();
-    std::memcpy(to, from, bytes); // it need not wait for anything
+    std::memcpy(to, from, bytes); // it does not have to wait
   }
   void download_beside(void* to, const void* from, std::size_t bytes) override {
     runs_now("a copy back");
     check_launches();
     auto copy = [to, from, bytes] { std::memcpy(to, from, bytes); };
     if (late_)
-      leaving_.push_back(copy); // nothing that is asked for later waits for it
+      leaving_.push_back(copy); // no later call waits for it
     else
       copy();
   }
@@ -279,7 +278,7 @@ public:
   void zero(void* memory, std::size_t bytes) override {
     run_or_keep([memory, bytes] { std::memset(memory, 0, bytes); });
   }
-  // As on a device: what traps is heard of by whoever asks for something next, and by all others.
+  // As on a device: the next call reports the trap, and so does every later one.
   void check_launches() override {
     if (is_lost_)
       throw std::runtime_error("an illegal memory access was encountered");
@@ -334,7 +333,7 @@ private:
     void* memory = std::malloc(bytes);
     if (memory == nullptr)
       throw std::bad_alloc();
-    std::memset(memory, 0xFF, bytes); // NaN of every kind: what is read before it was written shows
+    std::memset(memory, 0xFF, bytes); // NaN of every kind: a read of uninitialised memory shows
     return memory;
   }
   void copy_in_order(const char* what, void* to, const void* from, std::size_t bytes) {
@@ -353,10 +352,10 @@ private:
 
   std::string name_;
   bool sums_itself_;
-  std::shared_ptr<late_work> late_; // null: what is asked for is done at once
-  calls* list_;                     // that calls are kept in; null: they are run
+  std::shared_ptr<late_work> late_; // null: calls run at once
+  calls* list_;                     // that records calls; null: they run
   bool is_recording_ = false;
-  calls leaving_; // copies that no mark is behind yet
+  calls leaving_; // copies with no mark after them yet
   std::uint32_t marks_ = 0;
   bool is_under_way_ = false;
   bool is_lost_ = false;

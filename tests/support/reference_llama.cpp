@@ -27,7 +27,7 @@ struct matrix {
     }
     return out;
   }
-  // The `count` rows from `first` on.
+  // The `count` rows from row `first`.
   matrix part(std::size_t first, std::size_t count) const {
     const auto* begin = values.data() + first * columns;
     return {count, columns, {begin, begin + count * columns}};
@@ -79,7 +79,8 @@ void add(row& x, const row& y) {
     x[i] += y[i];
 }
 
-// Of the last position: queries [heads * size] over keys and values [position][kv_heads * size].
+// Attention of the last position: queries [heads * size] over keys and values [position][kv_heads *
+// size].
 row attend(const model::description& m, const row& query, const std::vector<row>& keys,
            const std::vector<row>& values) {
   const std::size_t size = m.head_size, group = m.head_count / m.kv_head_count;

@@ -1,6 +1,6 @@
-// A llama forward pass as plainly as it can be written: dequantised weights, float32 with double
-// sums, no cache, no threads. What the engines are compared with, within a tolerance that
-// their tests state. Test code only.
+// A llama forward pass in the plainest form: dequantised weights, float32 with double sums, no
+// cache, no threads. Engines are compared with it, within a tolerance that their tests state. Test
+// code only.
 #pragma once
 
 #include "runtime/model/description.hpp"
@@ -10,8 +10,8 @@
 
 namespace baton::testing {
 
-// Hidden states behind the final norm, [position][hidden], of every position of `tokens`. Requires:
-// a description that names no feature beyond the plain llama family and its experts.
+// Hidden states after the final norm, [position][hidden], for every position of `tokens`. Requires:
+// the description has no features beyond the plain llama family and its experts.
 std::vector<std::vector<float>> reference_hidden(const model::gguf_file& file,
                                                  const model::description& model,
                                                  const std::vector<std::int32_t>& tokens);

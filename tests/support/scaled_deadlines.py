@@ -1,10 +1,10 @@
-"""A plugin of pytest: on a slow or busy machine the deadlines of all tests are longer by one factor (deadline_scale.py), wherever a test
-states one. With a factor of 1 it changes nothing.
+"""A pytest plugin: on a slow or busy machine it multiplies all deadlines in tests by one factor (deadline_scale.py). With a factor of 1 it
+changes nothing.
 
-A test has two ways to wait. It gives a number of seconds to the standard library, for a process, a socket, a queue, an event or a thread:
-these multiply it here, and so do those of clients that wait by themselves. Or it looks at time.monotonic() itself: the modules of the tests, and no others, get a clock that goes more
-slowly. A pause that a test wants to pass (`seconds < DEADLINE_FROM`) stays as it is, and the code under test keeps the real clock;
-a test that asserts a least time reads time.perf_counter()."""
+A test can wait in two ways. It can pass a timeout to the standard library, for a process, a socket, a queue, an event or a thread. The
+plugin multiplies it there, and in clients with a wait of their own. Or it can read time.monotonic() itself: the test modules, and no
+others, get a slower clock. A deliberate pause (`seconds < DEADLINE_FROM`) stays as it is, and the code under test keeps the real clock.
+A test that asserts a minimum time reads time.perf_counter()."""
 import functools
 import importlib
 import pathlib
@@ -18,13 +18,13 @@ import types
 
 import deadline_scale
 
-DEADLINE_FROM = 5  # seconds: whoever gives less wants to see them pass
+DEADLINE_FROM = 5  # seconds; a smaller value is a pause that is meant to pass
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OF_TESTS = tuple(ROOT / folder for folder in ("tests/bench", "tests/docs", "tests/system", "tests/tools", "sdk/python/tests"))
 # (class, method, the position of its seconds; self is 0)
 WAITS = ((subprocess.Popen, "wait", 1), (subprocess.Popen, "communicate", 2), (socket.socket, "settimeout", 1), (queue.Queue, "get", 2),
          (threading.Event, "wait", 1), (threading.Thread, "join", 1))
-# The same of clients that wait by means of their own: module, class, methods, position. They are in .venv, and in no other Python that runs tests.
+# Clients with a wait of their own: module, class, methods, position. Only the Python in .venv has them.
 OF_CLIENTS = (("websockets.sync.connection", "Connection", ("recv",), 1), ("grpc._channel", "_UnaryUnaryMultiCallable", ("__call__", "with_call", "future"), 2),
               ("grpc._channel", "_SingleThreadedUnaryStreamMultiCallable", ("__call__",), 2), ("grpc._channel", "_UnaryStreamMultiCallable", ("__call__",), 2),
               ("grpc._channel", "_StreamUnaryMultiCallable", ("__call__", "with_call", "future"), 2),
@@ -50,7 +50,7 @@ def wrapped(method, position, scale):
 
 
 def waits_of_clients():
-    """As WAITS, of those that are installed."""
+    """Entries as in WAITS for those that are installed."""
     for module, kind, methods, position in OF_CLIENTS:
         try:
             found = getattr(importlib.import_module(module), kind)
@@ -60,7 +60,7 @@ def waits_of_clients():
 
 
 def slow_clock(scale):
-    """The module `time` with a monotonic() of which `scale` seconds are one."""
+    """The module `time` with a monotonic() in which one second takes `scale` seconds."""
     clock = types.ModuleType("time")
     clock.__dict__.update(time.__dict__)
     clock.monotonic = lambda: time.monotonic() / scale
@@ -86,7 +86,7 @@ class Stretched:
         give_clock(self._clock)
 
     def pytest_runtest_setup(self):
-        give_clock(self._clock)  # what was imported by a test
+        give_clock(self._clock)  # modules imported by a test
 
 
 def pytest_configure(config):

@@ -1,4 +1,4 @@
-// A directory of its own for one test, removed at the end with all that is in it.
+// A directory for one test, removed with its contents at the end.
 #pragma once
 
 #include "schema/ensure.hpp"

@@ -1,5 +1,5 @@
-// What the ranks of a stage meet in when they are threads of a test: group memory, and a collective
-// for each of them in a common epoch.
+// The ranks of a stage as threads of a test: group memory, and a collective for each rank in a
+// common epoch.
 #pragma once
 
 #include "runtime/collective/shared_collective.hpp"
@@ -53,7 +53,7 @@ private:
   std::vector<std::shared_ptr<collective::shared_collective>> ranks_;
 };
 
-// `run(rank)` of so many ranks at once, rank 0 on the caller's thread.
+// Runs `run(rank)` for all ranks in parallel, rank 0 on the caller's thread.
 inline void run_together(std::size_t ranks, const std::function<void(std::size_t)>& run) {
   std::vector<std::thread> others;
   for (std::size_t rank = 1; rank < ranks; ++rank)

@@ -11,8 +11,8 @@ using cluster::sent;
 
 constexpr std::chrono::milliseconds handshake_time = 1ms;
 constexpr std::chrono::milliseconds reconnect_time = 1ms;
-constexpr std::chrono::milliseconds retry_time = 50ms; // nobody listens, or the way is cut
-// A connection that is cut in silence falls when the transport's heartbeats are missed.
+constexpr std::chrono::milliseconds retry_time = 50ms; // no listener, or the path is cut
+// A silently cut connection falls when the transport's heartbeats are missed.
 constexpr std::chrono::milliseconds transport_timeout = 4000ms;
 
 payload copy(const payload& p) {
@@ -49,12 +49,12 @@ struct sim_network::connection {
   process_id from;
   process_id to;
   std::string endpoint;
-  std::shared_ptr<lane> facts;    // connected, disconnected: to the owner
-  std::shared_ptr<lane> messages; // of this opening; older ones may still be on their way
+  std::shared_ptr<lane> facts;    // connected and disconnected events for the owner
+  std::shared_ptr<lane> messages; // since the last connect; older ones may still be in flight
   std::weak_ptr<process> target;
   bool is_open = false;
-  bool is_told = false; // the owner has heard connected
-  bool is_cut = false;  // in silence: what is sent vanishes
+  bool is_reported = false; // the owner has received connected
+  bool is_cut = false;      // silently: sent messages vanish
   bool is_closed = false;
 };
 
@@ -229,7 +229,7 @@ void sim_network::try_to_open(const std::shared_ptr<connection>& c) {
   }
   c->target = target;
   c->messages = make_lane(target->id);
-  c->is_open = c->is_told = true;
+  c->is_open = c->is_reported = true;
   c->is_cut = false;
   owner->events.connected(c->to);
 }
@@ -240,7 +240,7 @@ void sim_network::fall(const std::shared_ptr<connection>& c,
     return;
   ++counts_.disconnects;
   c->is_open = false;
-  // What the receiver's side has taken already still arrives, the rest is lost.
+  // Messages that the receiver's side has accepted still arrive, the rest is lost.
   auto& events = c->messages->events;
   const auto kept = draw(events.size() + 1);
   counts_.lost += events.size() - kept;
@@ -249,7 +249,7 @@ void sim_network::fall(const std::shared_ptr<connection>& c,
     auto owner = c->owner.lock();
     if (!owner || !owner->is_alive || c->is_closed)
       return;
-    c->is_told = false;
+    c->is_reported = false;
     open_later(c, reconnect_time);
     owner->events.disconnected(c->to, "the connection was lost");
   });
@@ -259,8 +259,9 @@ sent sim_network::send(const std::shared_ptr<connection>& c, const frames& f) {
   auto owner = c->owner.lock();
   if (!owner || !owner->is_alive)
     return sent::down;
-  if (!c->is_open) // as with ZeroMQ, until the owner hears of it nobody knows whether it is full
-    return c->is_told ? sent::back_pressure : sent::down;
+  if (!c->is_open) // as with ZeroMQ, it is unknown whether it is full until the owner has received
+                   // connected
+    return c->is_reported ? sent::back_pressure : sent::down;
   if (c->messages->events.size() >= messages_queued_max)
     return sent::back_pressure;
   const auto fault = on_send ? on_send(c->from, c->to) : sim_fault::none;

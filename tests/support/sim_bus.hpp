@@ -1,6 +1,7 @@
 // A network in one process: buses without threads or sockets, a clock moved by hand, and faults
-// drawn from one seed. What a step delivers next is chosen by the seed too; within a connection
-// order holds, as in the real bus, unless a fault says otherwise. Frames are copied byte by byte.
+// drawn from one seed. The seed also chooses the event that a step delivers. Messages of a
+// connection stay in order, as in the real bus, except under a fault. Frames are copied byte by
+// byte.
 #pragma once
 
 #include "cluster/bus/bus.hpp"
@@ -14,18 +15,18 @@
 
 namespace baton::testing {
 
-// Chances per message, 0 to 1. `loss` to `corrupt` strike within a connection that stays, which a
-// real one never does: the links must notice all the same.
+// Probabilities per message, 0 to 1. `loss` to `corrupt` apply within a connection that stays open.
+// A real one never does this; links must detect it all the same.
 struct sim_faults {
   double loss = 0;
   double duplicate = 0;
-  double reorder = 0; // with the message before it
-  double corrupt = 0; // so that it does not verify
+  double reorder = 0; // swaps it with the message before it
+  double corrupt = 0; // the message fails verification
   double disconnect = 0;
   std::chrono::milliseconds delay_max{2};
 };
 
-// What befalls one message.
+// The fault of one message.
 enum class sim_fault : std::uint8_t { none, lose, duplicate, corrupt, disconnect };
 
 struct sim_counts {
@@ -42,18 +43,18 @@ public:
   explicit sim_network(std::uint64_t seed);
   ~sim_network();
 
-  // A process's bus. `bind` takes any text; "" makes a fresh endpoint. The network outlives it.
+  // A process's bus. `bind` accepts any text; "" makes a fresh endpoint. The network outlives it.
   std::unique_ptr<cluster::bus> make_bus(process_id id);
 
   sim_faults faults;
-  // Asked at each message that a connection takes; what it says comes on top of the chances.
+  // Called for each message that a connection accepts; its fault is added to the random ones.
   std::function<sim_fault(process_id from, process_id to)> on_send;
   // Messages on a connection before `send` returns back_pressure.
   std::size_t messages_queued_max = 1000;
 
   cluster::instant now() const noexcept { return now_; }
   const sim_counts& counts() const noexcept { return counts_; }
-  // Of all events so far and of what was sent: equal for equal runs.
+  // A digest of all events and messages so far: equal for equal runs.
   std::uint64_t trace() const noexcept { return trace_; }
 
   // Delivers one event that is due; false if there is none.
@@ -62,20 +63,20 @@ public:
   std::optional<cluster::instant> next_due() const;
   // Moves the clock; delivers nothing.
   void advance(std::chrono::milliseconds by);
-  // Steps through all that is due until then, moving the clock from event to event.
+  // Delivers all events due until then, moving the clock from event to event.
   void run_for(std::chrono::milliseconds by);
 
-  // From now on nothing passes from one to the other (call twice for both ways). Connections that
-  // it cuts fall after the transport's timeout and come back after `heal`.
+  // From now on no message passes from one to the other (call twice for both directions).
+  // Connections that it cuts fall after the transport's timeout and reconnect after `heal`.
   void partition(process_id from, process_id to);
   void heal(process_id from, process_id to);
   void heal_all();
-  // The connection of one to the other falls, and comes back by itself.
+  // The connection from one to the other falls, and reconnects by itself.
   void disconnect(process_id from, process_id to);
-  // As kill -9 of the process: its bus is dead, its connections fall. Another make_bus is its next
-  // life.
+  // Like kill -9 of the process: its bus is dead, its connections fall. The next make_bus is its
+  // next incarnation.
   void crash(process_id id);
-  // As SIGSTOP and SIGCONT: nothing is delivered to it, what comes waits.
+  // Like SIGSTOP and SIGCONT: it receives nothing, and incoming messages wait.
   void freeze(process_id id);
   void thaw(process_id id);
 
@@ -85,10 +86,10 @@ private:
     cluster::instant due;
     std::function<void()> happen;
   };
-  // Events of one cause, in order: the messages of a connection, or the facts for its owner.
+  // Events of one source, in order: the messages of a connection, or the facts for its owner.
   struct lane {
-    std::uint64_t number = 0; // of making: the order in which the seed chooses
-    process_id target;        // whose process it happens in
+    std::uint64_t number = 0; // in order of creation: the order in which the seed chooses
+    process_id target;        // the process in which it happens
     std::deque<event> events;
   };
   struct connection;

@@ -1,12 +1,12 @@
-// The shape of the default model, for what is cut or planned without a file.
+// The shape of the default model, for partitions and plans without a file.
 #pragma once
 
 #include "runtime/model/description.hpp"
 
 namespace baton::testing {
 
-// SmolLM2-135M: its layers, widths and heads. `layer_bytes` of each layer, `head_bytes` of the head
-// and of the embedding.
+// SmolLM2-135M: its layers, widths and heads. `layer_bytes` per layer, `head_bytes` for the head
+// and for the embedding.
 inline model::description smollm2_shape(std::uint64_t layer_bytes, std::uint64_t head_bytes) {
   model::description d;
   d.name = "smollm2";

@@ -1,5 +1,5 @@
 // The tiny llama model of tests/support/gguf_writer.hpp: sizes from the options, weights from a
-// seed, a vocabulary and a chat template in the manner of SmolLM2.
+// seed, a vocabulary and a chat template like SmolLM2's.
 #include "runtime/model/description.hpp"
 #include "tests/support/gguf_writer.hpp"
 
@@ -160,7 +160,7 @@ result<void> check(const tiny_llama& o) {
   return {};
 }
 
-// general.file_type: the number that the specification gives to "mostly of this type".
+// general.file_type: the number of "mostly of this type" in the specification.
 std::uint32_t file_type_of(model::tensor_type type) {
   using enum model::tensor_type;
   switch (type) {
@@ -202,7 +202,7 @@ void set_sizes(gguf_writer& out, const tiny_llama& o) {
     out.set_u32("llama.expert_count", o.experts).set_u32("llama.expert_used_count", o.experts_used);
 }
 
-// Zeroes the head's rows of tokens that end an answer or stand for nothing.
+// Zeroes the head's rows of end tokens and unused tokens.
 void silence_special_rows(std::vector<float>& head, const tiny_llama& o) {
   const std::size_t first_unused = tiny_vocab_min();
   for (std::size_t row = 0; row < o.vocab; ++row) {

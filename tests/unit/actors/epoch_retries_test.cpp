@@ -1,4 +1,4 @@
-// When the next epoch is opened, and when it is said that they keep failing.
+// The time of the next epoch, and when failing epochs are reported.
 #include "actors/epoch_retries.hpp"
 
 #include <doctest/doctest.h>
@@ -20,7 +20,7 @@ struct world {
   epoch_retries retries;
   time_point now{};
 
-  // Until it may be opened, which takes so long.
+  // Waits until the next may be opened; returns that time.
   std::chrono::milliseconds open(const epoch_retries::incarnations& with = shards) {
     const auto since = now;
     while (!retries.may_open(with, now))
@@ -34,7 +34,7 @@ struct world {
 
 } // namespace
 
-TEST_CASE("epochs that come to nothing with the same shards are opened ever later") {
+TEST_CASE("useless epochs with the same shards are opened ever later") {
   world w;
   CHECK(w.open() == 0ms);
   CHECK(w.retries.reason().empty());
@@ -52,7 +52,7 @@ TEST_CASE("epochs that come to nothing with the same shards are opened ever late
   CHECK(w.retries.failing_since() == time_point{});
 }
 
-TEST_CASE("a shard in another life is tried at once, and not held for what ended with the last") {
+TEST_CASE("a shard in another incarnation is tried at once, and not charged for earlier failures") {
   world w;
   w.open();
   for (std::uint64_t incarnation = 2; incarnation < 20; ++incarnation) {
@@ -65,10 +65,10 @@ TEST_CASE("a shard in another life is tried at once, and not held for what ended
   w.fail();
   CHECK_FALSE(w.retries.may_open({{process_id{1024}, epoch_id{19}}}, w.now));
   CHECK(w.retries.is_paused());
-  CHECK(w.open(next_incarnation) == 0ms); // it does not wait for what others wait for
+  CHECK(w.open(next_incarnation) == 0ms); // it does not wait for the pause of the others
 }
 
-TEST_CASE("an epoch whose steps came back has not come to nothing, and holds after a while") {
+TEST_CASE("an epoch with a completed step was useful, and is stable after a while") {
   world w;
   w.open();
   w.fail();
@@ -92,7 +92,7 @@ TEST_CASE("an epoch whose steps came back has not come to nothing, and holds aft
   CHECK(w.open() == 0ms);
 }
 
-TEST_CASE("an epoch that nobody needed a step of has held, unless they keep failing") {
+TEST_CASE("an epoch in which no step was needed is stable, unless epochs keep failing") {
   world w;
   w.open();
   w.fail();
@@ -109,11 +109,11 @@ TEST_CASE("an epoch that nobody needed a step of has held, unless they keep fail
   CHECK_FALSE(w.retries.has_held(w.now, false));
   CHECK(w.retries.keeps_failing());
   w.retries.on_step();
-  CHECK(w.retries.has_held(w.now, false)); // that is news
+  CHECK(w.retries.has_held(w.now, false)); // a change
   CHECK_FALSE(w.retries.keeps_failing());
 }
 
-TEST_CASE("a step that does not come back makes an epoch fail, however long it was waited for") {
+TEST_CASE("a step that does not come back makes an epoch fail, after any wait") {
   world w;
   w.open();
   for (int i = 0; i < 6; ++i) {
@@ -125,7 +125,7 @@ TEST_CASE("a step that does not come back makes an epoch fail, however long it w
   CHECK(w.retries.keeps_failing());
 }
 
-TEST_CASE("one that never opened has come to nothing") {
+TEST_CASE("an epoch that never opened was useless") {
   world w;
   for (int i = 0; i < 7; ++i) {
     while (!w.retries.may_open(shards, w.now))

@@ -1,5 +1,5 @@
-// A pipeline whose epochs fail at once, always: how often another one is opened, what those who
-// wait are told, and that it serves again once the fault is gone.
+// A pipeline whose epochs always fail at once: the frequency of new epochs, the errors of waiting
+// requests, and the recovery once the fault is gone.
 #include "tests/unit/actors/flow_world.hpp"
 
 using namespace baton;
@@ -9,7 +9,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// In front of the first stage: every step loses the epoch, as ranks do whose communicator is
+// In front of the first stage: every step loses the epoch, as for ranks whose communicator is
 // refused.
 stage_actor::behavior_type refuser(stage_actor::pointer, flow_world* w, stage_actor real) {
   return {
@@ -60,7 +60,8 @@ struct failing_world : flow_world {
 
 } // namespace
 
-TEST_CASE("epochs that fail at their first step are opened ever later, and the phase says why") {
+TEST_CASE(
+    "epochs that fail at their first step are opened ever later, and the phase has the reason") {
   failing_world w;
   w.refuse();
   REQUIRE(w.card().phase == phase::ready);
@@ -71,13 +72,14 @@ TEST_CASE("epochs that fail at their first step are opened ever later, and the p
   CHECK(w.card().phase == phase::recovering);
   w.pass(30s);
   CHECK(w.epochs() <= 10);
-  CHECK(w.epochs() >= 6); // it goes on trying
+  CHECK(w.epochs() >= 6); // it keeps trying
   CHECK(w.card().phase == phase::recovering);
   CHECK(w.card().reason.find("epochs in a row failed, the last one: stage 0 lost the epoch: "
                              "two ranks on one device") != std::string::npos);
 }
 
-TEST_CASE("who waits for a pipeline whose epochs fail is told so within the recovery timeout") {
+TEST_CASE(
+    "a request for a pipeline with failing epochs gets the reason within the recovery timeout") {
   failing_world w;
   w.refuse();
   const auto ticket = w.ask(ids_prompt{10, 20, 30}, 6);
@@ -90,7 +92,7 @@ TEST_CASE("who waits for a pipeline whose epochs fail is told so within the reco
   CHECK(end.ticket == ticket);
   CHECK(end.reason.code == errc::pipeline_lost);
   CHECK(end.reason.message.find("two ranks on one device") != std::string::npos);
-  // Whoever comes now does not wait for as long again.
+  // A later request does not wait for as long again.
   w.gateway.refusals.clear();
   reserve r{77, gateway_process, "toy", 1, 10};
   caf::anon_send(w.sched, r);
@@ -101,7 +103,7 @@ TEST_CASE("who waits for a pipeline whose epochs fail is told so within the reco
   CHECK((code == errc::not_ready || code == errc::pipeline_lost));
 }
 
-TEST_CASE("nobody asks for anything, and a pipeline is not ready before a step came back") {
+TEST_CASE("without requests, a pipeline is not ready before a step came back") {
   failing_world w;
   w.refuse();
   w.ask(ids_prompt{10, 20, 30}, 6);
@@ -119,16 +121,16 @@ TEST_CASE("nobody asks for anything, and a pipeline is not ready before a step c
   w.pass(epoch_pause_max + epoch_held_after + 1s);
   CHECK(w.card().phase == phase::ready);
   CHECK(w.card().reason.empty());
-  CHECK(w.gateway.refusals.size() == 1); // and of that step nobody heard
+  CHECK(w.gateway.refusals.size() == 1); // and no result of that step was delivered
   CHECK(w.gateway.chunks.empty());
-  w.gateway.refusals.clear(); // a request is numbered by what has been answered
+  w.gateway.refusals.clear(); // a request is numbered by the number of answers
   const ids_prompt ids{10, 20, 30};
   const auto ticket = w.ask(ids, 6);
   w.run();
   CHECK(w.of(ticket).ids == oracle(ids, 6));
 }
 
-TEST_CASE("a request that waits through the fault has its answer when it is gone") {
+TEST_CASE("a request that waits through the fault gets its answer afterwards") {
   failing_world w;
   w.refuse();
   const ids_prompt ids{10, 20, 30};

@@ -1,6 +1,6 @@
-// The whole flow of one request through the real actors, wired to one another without a bus, over
-// toy engines: reserve, granted, submit, admit, micro_batch, sampled, tokens, chunk. CAF's testing
-// scheduler, no thread, no sleep.
+// The whole flow of one request through the real actors, connected without a bus, over toy engines:
+// reserve, granted, submit, admit, micro_batch, sampled, tokens, chunk. CAF's testing scheduler, no
+// thread, no sleep.
 #include "tests/unit/actors/flow_world.hpp"
 
 using namespace baton;
@@ -23,16 +23,16 @@ TEST_CASE(
   CHECK(a.last.output_tokens == 12);
 }
 
-TEST_CASE("a gateway has the numbers of a pipeline before it hears that it is ready") {
+TEST_CASE("a gateway has a pipeline's load report before its ready card") {
   flow_world w;
-  w.run(); // no tick, which would tell them
+  w.run(); // no tick, which would report them
   CHECK(w.gateway.is_load_first);
   REQUIRE(w.gateway.cards.back().phase == phase::ready);
   CHECK(w.gateway.loads.back().model == "toy");
   CHECK(w.gateway.loads.back().blocks_total == memory.blocks);
 }
 
-TEST_CASE("the end of a choice says what its ticket waited for, and nothing before it does") {
+TEST_CASE("the end of a choice has its ticket's queue time, and no earlier chunk does") {
   flow_world w;
   w.run();
   w.clock_step = std::chrono::microseconds(7);
@@ -46,7 +46,7 @@ TEST_CASE("the end of a choice says what its ticket waited for, and nothing befo
       CHECK(c.prepare_micros + c.queue_micros == 0);
 }
 
-TEST_CASE("a prompt is cut to its last tokens, if that is asked for") {
+TEST_CASE("a prompt is truncated to its last tokens on request") {
   flow_world w;
   w.run();
   for (const std::uint32_t most : {1u, 2u, 5u, 9u}) {
@@ -59,7 +59,7 @@ TEST_CASE("a prompt is cut to its last tokens, if that is asked for") {
   }
 }
 
-TEST_CASE("each token's details say where its text ends and whether it has any") {
+TEST_CASE("each token's details give the end of its text and whether it has any") {
   flow_world w;
   w.run();
   const auto ticket =
@@ -87,7 +87,7 @@ TEST_CASE("each token's details say where its text ends and whether it has any")
   CHECK(seen == 40);
 }
 
-TEST_CASE("killing either stage at any moment changes no token and ends no stream twice") {
+TEST_CASE("a kill of either stage at any moment changes no token and ends no stream twice") {
   ids_prompt first{10, 20, 30, 40, 50, 60, 70};
   ids_prompt second{11, 21};
   for (stage_index victim : {0u, 1u})
@@ -110,7 +110,7 @@ TEST_CASE("killing either stage at any moment changes no token and ends no strea
     }
 }
 
-TEST_CASE("a step that never comes back is done again after its deadline, and nobody is blamed") {
+TEST_CASE("a step that never comes back is repeated after its deadline, and no request is blamed") {
   for (stage_index where : {0u, 1u}) {
     CAPTURE(where);
     flow_world w;
@@ -132,7 +132,7 @@ TEST_CASE("a step that never comes back is done again after its deadline, and no
   }
 }
 
-TEST_CASE("a step that has no memory costs the sequence that asks for it, and no other") {
+TEST_CASE("a step without memory ends the sequence that needs it, and no other") {
   for (stage_index where : {0u, 1u}) {
     CAPTURE(where);
     flow_world w;
@@ -157,13 +157,13 @@ TEST_CASE("a step that has no memory costs the sequence that asks for it, and no
     CHECK(w.gateway.refusals[0].reason.message ==
           fmt::format("stage {} has no memory for a step of 3 rows", where));
     w.gateway.refusals.clear();
-    const auto d = w.ask(second, 20); // the stages go on
+    const auto d = w.ask(second, 20); // the stages continue
     w.run();
     CHECK(w.of(d).ids == oracle(second, 20));
   }
 }
 
-TEST_CASE("a step that has no memory once costs nobody, though it was one sequence's alone") {
+TEST_CASE("a single step without memory ends no request, even with one sequence alone") {
   for (stage_index where : {0u, 1u}) {
     CAPTURE(where);
     flow_world w;
@@ -195,7 +195,7 @@ TEST_CASE("an epoch that a stage never opens is given up after the deadline, for
   after(opening_timeout - std::chrono::milliseconds{1});
   caf::anon_send(w.sched, reserve{77, gateway_process, "toy", 1, 10});
   w.run();
-  CHECK(w.gateway.refusals.size() == 1); // nothing serves
+  CHECK(w.gateway.refusals.size() == 1); // no pipeline serves
   w.gateway.refusals.clear();
   after(std::chrono::milliseconds{1});
   ids_prompt ids{10, 20, 30};
@@ -225,8 +225,7 @@ TEST_CASE("a stop string ends its choice with the tokens that complete it") {
   CHECK(a.last.output_tokens == a.ids.size());
 }
 
-TEST_CASE(
-    "a stop string within the first min_tokens tokens ends nothing, after a restart neither") {
+TEST_CASE("a stop string within the first min_tokens tokens ends nothing, also after a restart") {
   flow_world w;
   w.run();
   ids_prompt ids{10, 20, 30};
@@ -238,7 +237,7 @@ TEST_CASE(
       text.find_first_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789");
   REQUIRE(at != std::string::npos);
   const auto stop = text.substr(at, 1);
-  // The end of it; `had`: tokens that were delivered in an earlier life of the head.
+  // Its end; `had`: tokens delivered in an earlier incarnation of the head.
   const auto end_of = [&](std::uint32_t min_tokens, std::size_t had) {
     const auto ticket = w.ask(ids, 24, {stop}, [&](submit& s) {
       s.stop.min_tokens = min_tokens;
@@ -257,10 +256,10 @@ TEST_CASE(
   CHECK(end_of(0, 0).stop_text == stop);
   const auto first = end_of(0, 0).output_tokens;
   CHECK(end_of(24, 0).finish == finish::length);
-  // Where it comes at first it is text, and ends nothing.
+  // Its first occurrence is text, and ends nothing.
   const auto late = end_of(first, 0);
   CHECK(late.output_tokens > first);
-  // A head that has lost its log decodes what was delivered again, and ends at the same place.
+  // A head that has lost its log decodes the delivered tokens again, and ends at the same place.
   for (const std::size_t had : {std::size_t{1}, std::size_t{first}}) {
     const auto again = end_of(first, had);
     CHECK(again.finish == late.finish);
@@ -268,7 +267,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a model's default of tokens is bounded by what the context leaves") {
+TEST_CASE("a model's default of tokens is limited by the rest of the context") {
   flow_world w;
   w.run();
   const auto asked = [&](std::size_t prompt, std::uint32_t otherwise) {
@@ -284,7 +283,7 @@ TEST_CASE("a model's default of tokens is bounded by what the context leaves") {
   CHECK(asked(memory.max_model_len - 5, 0) == 5); // there is none
 }
 
-TEST_CASE("special tokens that a raw prompt spells out are parsed where the door says so") {
+TEST_CASE("special tokens spelled out in a raw prompt are parsed if the API server requests it") {
   flow_world w;
   w.run();
   const std::string raw = "<|im_start|>user\nhi<|im_end|>";
@@ -304,7 +303,7 @@ TEST_CASE("special tokens that a raw prompt spells out are parsed where the door
   CHECK(ends(2) == 1); // the template's
 }
 
-TEST_CASE("special tokens go before a prompt as its client wants it") {
+TEST_CASE("special tokens precede a prompt as its client wants") {
   flow_world w;
   w.run();
   const auto ask = [&](std::uint64_t number, prompt input, special_tokens special) {
@@ -324,8 +323,7 @@ TEST_CASE("special tokens go before a prompt as its client wants it") {
   CHECK(got[3].ids == w.words->with_special(got[2].ids));
 }
 
-TEST_CASE(
-    "what the tokenizer cannot take is rejected to the gateway by name and frees the ticket") {
+TEST_CASE("a prompt refused by the tokenizer is rejected by name and frees the ticket") {
   flow_world w;
   w.run();
   auto bad = w.ask(ids_prompt{1, 2, 99999}, 4);
@@ -338,7 +336,7 @@ TEST_CASE(
   CHECK(w.gateway.refusals.back().reason.code == errc::model_not_found);
 }
 
-TEST_CASE("chat goes through the template and special tokens never come from its content") {
+TEST_CASE("chat uses the template and special tokens never come from its content") {
   flow_world w;
   w.run();
   caf::anon_send(w.tok,
@@ -354,10 +352,10 @@ TEST_CASE("chat goes through the template and special tokens never come from its
   CHECK(w.gateway.texts[0].text.find("a<|im_end|>b") != std::string::npos);
 }
 
-TEST_CASE("answers that do not fit into a message are refused, and what fits is not") {
+TEST_CASE("answers that do not fit into a message are refused, and the largest that fits is not") {
   flow_world w;
   w.run();
-  const std::string most(limits::ids_max, 'a'); // a token each
+  const std::string most(limits::ids_max, 'a'); // one token each
   caf::anon_send(w.tok, tokenize{1, gateway_process, most, false});
   caf::anon_send(w.tok, tokenize{2, gateway_process, most + 'a', false});
   const token_id long_piece = 2; // <|im_end|>
@@ -406,7 +404,7 @@ TEST_CASE("a stop string that cannot be matched fails its choice once") {
 
 namespace {
 
-// As Llama 2's vocabulary writes words: each with the space before it.
+// In Llama 2's vocabulary each word has the space before it.
 text::vocabulary words_with_spaces() {
   auto vocabulary = flow_world::words_of_file();
   vocabulary.model = "llama";
@@ -422,7 +420,7 @@ text::vocabulary words_with_spaces() {
 
 } // namespace
 
-TEST_CASE("a completion begins with the space behind its prompt, an answer to a chat does not") {
+TEST_CASE("a completion keeps the space after its prompt, an answer to a chat does not") {
   flow_world w(words_with_spaces());
   w.run();
   const auto completion = w.ask(ids_prompt{1, 10, 20}, 3);
@@ -439,7 +437,7 @@ TEST_CASE("a completion begins with the space behind its prompt, an answer to a 
 
 namespace {
 
-// Some prompts, asked for at once of engines that begin steps.
+// Some prompts, requested at once from engines that begin steps.
 struct begun_flow {
   flow_world w;
   std::vector<ids_prompt> prompts;
@@ -466,7 +464,7 @@ struct begun_flow {
 
 } // namespace
 
-TEST_CASE("an engine that may begin steps begins what it runs, in that order, two at most") {
+TEST_CASE("an engine that may begin steps begins those that it runs, in that order, two at most") {
   begun_flow f;
   f.check_all_answered();
   for (const auto& each : f.w.engines) {
@@ -474,13 +472,13 @@ TEST_CASE("an engine that may begin steps begins what it runs, in that order, tw
     std::vector<batch_id> begun;
     for (const auto& batch : each.begun) {
       begun.push_back(batch.batch);
-      CHECK(batch.feeds.empty()); // that is for a stage that draws by itself what it waits for
+      CHECK(batch.feeds.empty()); // only for a stage that draws the tokens that it waits for
     }
     CHECK(begun == each.ran);
   }
 }
 
-TEST_CASE("what was begun is forgotten with its epoch") {
+TEST_CASE("begun steps are discarded with their epoch") {
   begun_flow f;
   for (int kills = 0; kills < 2; ++kills) {
     f.w.run_some(137 + 41 * kills);

@@ -1,5 +1,5 @@
-// Head and two stages in one place, under CAF's testing scheduler: real actors over toy engines,
-// wired to one another without a bus, and a gateway that notes what it hears.
+// Head and two stages in one process, under CAF's testing scheduler: real actors over toy engines,
+// connected without a bus, and a gateway that records its messages.
 #pragma once
 
 #include "actors/detokenizer.hpp"
@@ -31,9 +31,9 @@ inline constexpr process_id gateway_process{3};
 inline constexpr process_id head_process{2};
 inline constexpr std::uint64_t test_key = 0xBEEF;
 
-// What the gateway would see.
+// The messages to the gateway.
 struct seen {
-  std::vector<reserve> reserves; // as it is told of them
+  std::vector<reserve> reserves; // as the head recovers them
   std::vector<submit> submits;
   std::vector<granted> grants;
   std::vector<rejected> refusals;
@@ -68,7 +68,7 @@ inline gateway_actor::behavior_type listener(gateway_actor::pointer, seen* s) {
   };
 }
 
-// What a stage's engine was asked for.
+// The calls of a stage's engine.
 struct engine_notes {
   std::uint32_t begun_max = 0;
   std::vector<micro_batch> begun;
@@ -76,7 +76,7 @@ struct engine_notes {
   std::size_t together_max = 0; // begun and not run
 };
 
-// Asks before each step, and throws what is thrown there.
+// Calls a hook before each step, and throws its exception.
 class asking_engine final : public engine::engine {
 public:
   using question = std::function<void(const micro_batch&)>;
@@ -93,7 +93,7 @@ public:
   bool begin(const micro_batch& batch, std::span<const float> /*activations*/) override {
     noted_.begun.push_back(batch);
     noted_.together_max = std::max(noted_.together_max, ++open_);
-    busy_for_ = 40; // looks at it, in which other actors get on
+    busy_for_ = 40; // polls during which other actors run
     return true;
   }
   std::uint32_t begun_max() const noexcept override { return noted_.begun_max; }
@@ -107,7 +107,7 @@ private:
   int busy_for_ = 0;
 };
 
-// For all of `max_tokens`, whatever comes.
+// Generates all of `max_tokens`, whatever the tokens.
 inline submit greedy_submit(std::uint64_t request, ticket_id ticket, prompt input,
                             std::uint32_t max_tokens) {
   submit s;
@@ -129,16 +129,16 @@ struct flow_world {
   std::optional<text::chat_template> chat;
   seen gateway;
   schedule::time_point now{};
-  std::chrono::microseconds clock_step{0}; // from one look at the clock to the next
+  std::chrono::microseconds clock_step{0}; // between two readings of the clock
   gateway_actor listening;
   detokenizer_actor detok;
   scheduler_actor sched;
   tokenizer_actor tok;
   std::map<process_id, stage_actor> stages;
-  std::vector<stage_actor> behind; // those that a swallower stands before
+  std::vector<stage_actor> behind; // those behind a swallower
   std::vector<std::uint64_t> incarnations = std::vector<std::uint64_t>(2, 1);
   std::array<engine_notes, 2> engines;                              // by stage
-  std::function<void(stage_index, const micro_batch&)> before_step; // what it throws, engines throw
+  std::function<void(stage_index, const micro_batch&)> before_step; // engines throw its exception
 
   flow_world() : flow_world(words_of_file()) {}
   explicit flow_world(const text::vocabulary& vocabulary) {
@@ -216,7 +216,7 @@ struct flow_world {
     return {shard_process(i), epoch_id{incarnations[i]}, role::shard, "shard", "sim", "", 0};
   }
 
-  // The next batch for this stage is taken and never spoken of again: a step that hangs.
+  // The next batch for this stage is swallowed without an answer: a step that hangs.
   void swallow_next_batch(stage_index i) { swallow(i, false); }
   // ... or the order to open an epoch, which is never answered.
   void swallow_next_epoch(stage_index i) { swallow(i, true); }
@@ -288,7 +288,7 @@ struct flow_world {
     }
   }
 
-  // Asks for a completion of these ids and returns without running anything beyond the grant.
+  // Requests a completion of these ids and returns after the grant.
   ticket_id ask(prompt input, std::uint32_t max_tokens, std::vector<std::string> stops = {},
                 const std::function<void(submit&)>& change = nullptr) {
     auto number = gateway.grants.size() + gateway.refusals.size() + 1;

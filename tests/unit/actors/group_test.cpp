@@ -1,5 +1,5 @@
-// A stage that several ranks share: rank 0 hands on what it is sent, in its order, before it runs
-// it, and speaks for all; the others run what the epoch's leader sends, and say nothing.
+// A stage shared by several ranks. Rank 0 forwards each message in order before it runs it, and
+// answers for all. The others run the messages of the epoch's leader, and answer nothing.
 #include "actors/stage.hpp"
 
 #include <caf/scheduler/test_coordinator.hpp>
@@ -15,7 +15,7 @@ constexpr process_id rank_node(std::uint32_t rank) {
   return process_id{1024 + rank};
 }
 
-// What happens, in order: "run 7", "to 1: 7", "sampled 7", "ready", "opened 3".
+// Events in order: "run 7", "to 1: 7", "sampled 7", "ready", "opened 3".
 using story = std::vector<std::string>;
 
 class scripted_engine final : public engine::engine {
@@ -89,7 +89,7 @@ stage_actor::behavior_type other_rank(stage_actor::pointer, story* s, std::uint3
   };
 }
 
-// One rank of a stage of three, with all that it talks to.
+// One rank of a stage of three, with all its peers.
 struct rank_world {
   story happened;
   std::shared_ptr<scripted_engine> engine = std::make_shared<scripted_engine>(happened);
@@ -149,75 +149,78 @@ struct rank_world {
     caf::anon_send(own, std::move(m));
     run();
   }
-  story told() { return std::exchange(happened, {}); }
+  story take_story() { return std::exchange(happened, {}); }
 };
 
 const error deadline = fail(errc::deadline_exceeded, "rank 2 did not come");
 
 } // namespace
 
-TEST_CASE("rank 0 begins the epoch, opens once the others are linked, and hands on what it runs") {
+TEST_CASE("rank 0 starts the epoch, opens once the others are linked, and forwards each step") {
   rank_world w(0);
   w.open(3, 0);
-  CHECK(w.told() == story{"enter 3", "rank 0 opened 3"});
+  CHECK(w.take_story() == story{"enter 3", "rank 0 opened 3"});
   w.give(7, 3);
   w.give(8, 3);
-  CHECK(w.told() == story{"run 7", "to 1: 7", "to 2: 7", "sampled 7", "run 8", "to 1: 8", "to 2: 8",
-                          "sampled 8"});
-  w.give(9, 2); // of an epoch before
-  CHECK(w.told().empty());
+  CHECK(w.take_story() == story{"run 7", "to 1: 7", "to 2: 7", "sampled 7", "run 8", "to 1: 8",
+                                "to 2: 8", "sampled 8"});
+  w.give(9, 2); // of an earlier epoch
+  CHECK(w.take_story().empty());
   caf::anon_send(w.own, peer_down{rank_node(2), epoch_id{5}, "gone"});
   w.run();
-  CHECK(w.told() == story{"epoch 3 is lost: process 1026 is down: gone", "rank 0 ready"});
+  CHECK(w.take_story() == story{"epoch 3 is lost: process 1026 is down: gone", "rank 0 ready"});
   w.give(10, 3);
-  CHECK(w.told().empty());
-  w.connect(rank_node(2)); // back, but what was on the way to it is lost
+  CHECK(w.take_story().empty());
+  w.connect(rank_node(2)); // back, but messages in flight to it are lost
   w.run();
   w.give(11, 3);
-  CHECK(w.told().empty());
+  CHECK(w.take_story().empty());
   w.open(4, 0);
-  CHECK(w.told() == story{"enter 4", "rank 0 opened 4"});
+  CHECK(w.take_story() == story{"enter 4", "rank 0 opened 4"});
 }
 
 TEST_CASE("another rank enters with the first micro-batch, runs each and answers none") {
   rank_world w(1);
   w.open(3, 1);
-  CHECK(w.told() == story{"rank 1 opened 3"});
+  CHECK(w.take_story() == story{"rank 1 opened 3"});
   w.give(7, 3);
   w.give(8, 3);
-  CHECK(w.told() == story{"enter 3", "run 7", "run 8"});
+  CHECK(w.take_story() == story{"enter 3", "run 7", "run 8"});
   w.give(9, 2);
-  CHECK(w.told().empty());
+  CHECK(w.take_story().empty());
   w.open(4, 1);
   w.give(10, 3); // its epoch is over
   w.give(11, 4);
-  CHECK(w.told() == story{"rank 1 opened 4", "enter 4", "run 11"});
+  CHECK(w.take_story() == story{"rank 1 opened 4", "enter 4", "run 11"});
 }
 
-TEST_CASE("a step that loses the group is nobody's failure: rank 0 says why and asks for another") {
+TEST_CASE("a step that loses the group is no failure of a request: rank 0 reports it and asks for "
+          "another epoch") {
   for (const std::uint32_t rank : {0U, 1U}) {
     CAPTURE(rank);
     rank_world w(rank);
     w.open(3, rank);
     w.give(7, 3);
-    w.told();
+    w.take_story();
     w.engine->failure = deadline;
     w.group->is_lost = true;
     w.give(8, 3);
     w.give(9, 3); // it has left the epoch
-    CHECK(w.told() == (rank == 0 ? story{"run 8", "to 1: 8", "to 2: 8",
+    CHECK(w.take_story() == (rank == 0
+                                 ? story{"run 8", "to 1: 8", "to 2: 8",
                                          "epoch 3 is lost: rank 2 did not come", "rank 0 ready"}
                                  : story{"run 8"}));
     w.engine->failure.reset();
     w.open(4, rank);
     w.give(10, 4);
-    CHECK(w.told() == (rank == 0 ? story{"enter 4", "rank 0 opened 4", "run 10", "to 1: 10",
-                                         "to 2: 10", "sampled 10"}
-                                 : story{"rank 1 opened 4", "enter 4", "run 10"}));
+    CHECK(w.take_story() == (rank == 0 ? story{"enter 4", "rank 0 opened 4", "run 10", "to 1: 10",
+                                               "to 2: 10", "sampled 10"}
+                                       : story{"rank 1 opened 4", "enter 4", "run 10"}));
   }
 }
 
-TEST_CASE("a step that fails at every rank alike is answered by rank 0, and the epoch goes on") {
+TEST_CASE(
+    "a step that fails equally at every rank is answered by rank 0, and the epoch continues") {
   for (const std::uint32_t rank : {0U, 1U}) {
     CAPTURE(rank);
     rank_world w(rank);
@@ -225,36 +228,36 @@ TEST_CASE("a step that fails at every rank alike is answered by rank 0, and the 
     w.engine->failure = fail(errc::invalid_value, "no such block");
     w.give(7, 3);
     w.engine->failure.reset();
-    w.told();
+    w.take_story();
     w.give(8, 3);
-    CHECK(w.told() ==
+    CHECK(w.take_story() ==
           (rank == 0 ? story{"run 8", "to 1: 8", "to 2: 8", "sampled 8"} : story{"run 8"}));
   }
 }
 
-TEST_CASE("an epoch that cannot be entered is lost: rank 0 says why, another rank runs nothing") {
+TEST_CASE("an epoch that cannot be entered is lost: rank 0 reports it, another rank runs nothing") {
   rank_world leader(0);
   leader.group->refusal = fail(errc::io_failed, "no memory for the group");
   leader.open(3, 0);
-  leader.told();
+  leader.take_story();
   leader.give(7, 3);
-  CHECK(leader.told() ==
+  CHECK(leader.take_story() ==
         story{"enter 3", "epoch 3 is lost: no memory for the group", "rank 0 ready"});
   rank_world other(1);
   other.group->refusal = fail(errc::stale_epoch, "rank 0 is in epoch 4");
   other.open(3, 1);
-  other.told();
+  other.take_story();
   other.give(7, 3);
   other.give(8, 3); // it has left the epoch
-  CHECK(other.told() == story{"enter 3"});
+  CHECK(other.take_story() == story{"enter 3"});
 }
 
 TEST_CASE("an order for another rank or width is refused") {
   rank_world w(1);
   w.open(3, 2);
-  CHECK(w.told().empty());
+  CHECK(w.take_story().empty());
   open_epoch narrow{epoch_id{3}, 0, {{rank_node(0), epoch_id{5}, ""}, {}, {}}, 1, 1, std::nullopt};
   caf::anon_send(w.own, narrow);
   w.run();
-  CHECK(w.told().empty());
+  CHECK(w.take_story().empty());
 }

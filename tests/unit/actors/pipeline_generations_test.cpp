@@ -1,4 +1,4 @@
-// Two generations of a pipeline's shards: which of them has the epochs, and what becomes of the KV.
+// Two generations of a pipeline's shards: which one has the epochs, and what happens to the KV.
 #include "tests/unit/actors/pipeline_shards.hpp"
 
 using namespace baton;
@@ -50,7 +50,7 @@ pipeline switched() {
 
 } // namespace
 
-TEST_CASE("a coming generation takes over once all of its shards are ready, and computes anew") {
+TEST_CASE("a coming generation takes over once all its shards are ready, and recomputes the KV") {
   auto p = due();
   CHECK(p.generation() == 0);
   CHECK(p.current() == pipeline::state::open); // until the scheduler has nothing in flight
@@ -60,11 +60,11 @@ TEST_CASE("a coming generation takes over once all of its shards are ready, and 
   CHECK(p.first_stage() == process_id{200});
   CHECK(p.blocks() == 9);
   CHECK_FALSE(p.keeps_kv());
-  CHECK_FALSE(p.has_restarted_shard()); // nobody has died
+  CHECK_FALSE(p.has_restarted_shard()); // no shard has died
   CHECK_FALSE(p.is_switch_due());
 }
 
-TEST_CASE("the shards of the generation before may go once the coming one has taken over") {
+TEST_CASE("shards of the previous generation may end once the coming one has taken over") {
   auto p = switched();
   CHECK_FALSE(p.on_down(process_id{100}));
   CHECK_FALSE(p.set_plan({{1, 3, {}}, std::nullopt}));
@@ -73,7 +73,7 @@ TEST_CASE("the shards of the generation before may go once the coming one has ta
   CHECK(p.generation() == 1);
 }
 
-TEST_CASE("a coming shard that is lost before the switch leaves the epoch alone") {
+TEST_CASE("a coming shard that is lost before the switch does not affect the epoch") {
   auto p = due();
   CHECK_FALSE(p.on_down(process_id{202}));
   CHECK_FALSE(p.is_switch_due());
@@ -83,18 +83,19 @@ TEST_CASE("a coming shard that is lost before the switch leaves the epoch alone"
   CHECK(p.is_switch_due());
 }
 
-TEST_CASE("a coming shard that is lost after the switch gives the epoch back") {
+TEST_CASE(
+    "a coming shard that is lost after the switch returns the epoch to the previous generation") {
   auto p = switched();
   CHECK(p.on_down(process_id{201}));
   CHECK(p.open_if_complete().size() == 2);
   CHECK(p.generation() == 0);
   (void)p.on_opened({p.epoch(), 0});
   REQUIRE(p.on_opened({p.epoch(), 1}));
-  CHECK_FALSE(p.keeps_kv());      // what was computed meanwhile, they have not
-  CHECK(p.has_restarted_shard()); // of the last epoch that was open, one is gone
+  CHECK_FALSE(p.keeps_kv());      // they lack the KV computed meanwhile
+  CHECK(p.has_restarted_shard()); // one shard of the last open epoch is gone
 }
 
-TEST_CASE("a coming generation that is given up is over, though it serves already") {
+TEST_CASE("a coming generation that is given up ends, even if it serves already") {
   auto p = switched();
   CHECK(p.set_plan({{0, 2, {}}, std::nullopt}));
   CHECK(p.open_if_complete().size() == 2);
@@ -102,8 +103,7 @@ TEST_CASE("a coming generation that is given up is over, though it serves alread
   CHECK_FALSE(p.on_down(process_id{200}));
 }
 
-TEST_CASE(
-    "shards of a generation that is not known yet are remembered until the root tells of it") {
+TEST_CASE("shards of an unknown generation are remembered until the root announces it") {
   auto p = opened();
   for (std::uint32_t stage = 0; stage < 3; ++stage)
     announce_new(p, stage);
@@ -115,7 +115,7 @@ TEST_CASE(
   CHECK(p.is_switch_due());
 }
 
-TEST_CASE("a pipeline without stages waits for nobody until a generation with some comes") {
+TEST_CASE("a pipeline without stages waits for no shard until a generation with stages comes") {
   auto p = opened();
   CHECK_FALSE(p.is_off());
   CHECK(p.set_plan({{1, 0, {"a", "b"}}, std::nullopt})); // its epoch is closed
@@ -136,7 +136,7 @@ TEST_CASE("a pipeline without stages waits for nobody until a generation with so
   CHECK(pipeline({0, 0, {}}, epoch_id{1}).is_off());
 }
 
-TEST_CASE("where the serving generation has lost a shard, the coming one opens at once") {
+TEST_CASE("if the serving generation has lost a shard, the coming one opens at once") {
   auto p = opened();
   CHECK(p.on_down(process_id{100}));
   CHECK_FALSE(p.set_plan(changing));
@@ -146,10 +146,10 @@ TEST_CASE("where the serving generation has lost a shard, the coming one opens a
   CHECK(p.generation() == 1);
   for (std::uint32_t stage = 0; stage < 3; ++stage)
     (void)p.on_opened({p.epoch(), stage});
-  CHECK(p.has_restarted_shard()); // what was in flight is suspect, as ever
+  CHECK(p.has_restarted_shard()); // sequences in flight are suspects, as usual
 }
 
-TEST_CASE("a coming generation may be wider than the one that serves") {
+TEST_CASE("a coming generation may be wider than the serving one") {
   auto p = opened();
   CHECK_FALSE(p.set_plan({{0, 2, {}}, generation{1, 1, {}, 2}}));
   auto rank = [](std::uint32_t r, std::uint32_t width) {
@@ -178,18 +178,18 @@ TEST_CASE("a coming generation may be wider than the one that serves") {
   CHECK(p.on_opened({p.epoch(), 0, 1}));
 }
 
-TEST_CASE("the root's word may be said again, and changes nothing then") {
+TEST_CASE("a repeated plan of the root changes nothing") {
   auto p = switched();
   CHECK_FALSE(p.set_plan(changing));
   CHECK(p.current() == pipeline::state::open);
   CHECK(p.generation() == 1);
 }
 
-// -- KV that goes over --
+// -- KV that is taken over --
 
 namespace {
 
-// As due(), of shards whose KV lies where others can read it.
+// As due(), of shards whose KV others can read.
 pipeline due_with_memory() {
   pipeline p({0, 2, {}}, epoch_id{50});
   for (std::uint32_t stage = 0; stage < 2; ++stage) {
@@ -207,7 +207,7 @@ pipeline due_with_memory() {
   return p;
 }
 
-// Whether the last shard's answer makes it one that keeps the KV.
+// Whether the last shard's answer makes the epoch one that keeps the KV.
 bool keeps(pipeline& p, bool has_last_taken) {
   for (std::uint32_t stage = 0; stage < 3; ++stage)
     CHECK(p.on_opened({p.epoch(), stage, 0, stage < 2 || has_last_taken}) == (stage == 2));
@@ -218,7 +218,7 @@ const std::vector<std::uint64_t> kv_incarnations{70, 71};
 
 } // namespace
 
-TEST_CASE("those that take over are told whose KV to take, and keep it if all have it") {
+TEST_CASE("shards that take over know whose KV to take, and keep it if all have it") {
   for (const bool has_last_taken : {true, false}) {
     auto p = due_with_memory();
     p.switch_over();
@@ -230,13 +230,13 @@ TEST_CASE("those that take over are told whose KV to take, and keep it if all ha
   }
 }
 
-TEST_CASE("a shard that is lost while it takes the KV takes it again in its next life") {
+TEST_CASE("a shard that is lost while it takes the KV takes it again in its next incarnation") {
   auto p = due_with_memory();
   p.switch_over();
   REQUIRE(p.open_if_complete().size() == 3);
   CHECK_FALSE(p.on_opened({p.epoch(), 0, 0, true}));
   CHECK(p.on_down(process_id{202}));
-  announce_new(p, 2, 30); // ahead of the scheduler's next look
+  announce_new(p, 2, 30); // before the scheduler's next poll
   const auto orders = p.open_if_complete();
   REQUIRE(orders.size() == 3);
   CHECK(orders[2].what.takes);
@@ -246,16 +246,16 @@ TEST_CASE("a shard that is lost while it takes the KV takes it again in its next
   CHECK(p.keeps_kv());
 }
 
-TEST_CASE("after an epoch that did not end by the switch nothing is taken") {
+TEST_CASE("after an epoch that did not end by the switch no KV is taken") {
   auto p = due_with_memory();
-  CHECK(p.on_down(process_id{101})); // with a step in flight, maybe
+  CHECK(p.on_down(process_id{101})); // possibly with a step in flight
   const auto orders = p.open_if_complete();
   REQUIRE(orders.size() == 3);
   CHECK_FALSE(orders[0].what.takes);
   CHECK_FALSE(keeps(p, false));
 }
 
-TEST_CASE("those that get the epoch back keep what they have, for nobody wrote it since") {
+TEST_CASE("shards that get the epoch back keep their KV, since no other has written it") {
   auto p = due_with_memory();
   p.switch_over();
   REQUIRE(p.open_if_complete().size() == 3);

@@ -1,4 +1,4 @@
-// The shards of a pipeline of two stages, as its tests tell of them.
+// The shards of a pipeline of two stages, as used in its tests.
 #pragma once
 
 #include "actors/pipeline.hpp"

@@ -1,5 +1,5 @@
-// The pipeline's life, state by state: it opens when all stages are there, and any stage that goes
-// or comes anew closes it.
+// The states of a pipeline: it opens when all stages are present, and closes when a stage leaves or
+// restarts.
 #include "tests/unit/actors/pipeline_shards.hpp"
 
 using namespace baton;
@@ -25,10 +25,10 @@ TEST_CASE("orders name every stage's address in order") {
   CHECK(orders[1].process == process_id{101});
   CHECK(orders[1].what.stage == 1);
   CHECK(orders[1].what.stages[0].endpoint == "ipc://s1");
-  CHECK(p.open_if_complete().empty()); // under way
+  CHECK(p.open_if_complete().empty()); // in progress
 }
 
-TEST_CASE("a stage that goes down closes the epoch and its next life opens a newer one") {
+TEST_CASE("a stage that goes down closes the epoch and its next incarnation opens a newer one") {
   auto p = opened();
   CHECK(p.on_down(process_id{101}));
   CHECK(p.reason() == "waiting for the shard of stage 1");
@@ -40,7 +40,7 @@ TEST_CASE("a stage that goes down closes the epoch and its next life opens a new
   CHECK(p.epoch() == epoch_id{52});
 }
 
-TEST_CASE("a stage that announces itself again has forgotten its epoch") {
+TEST_CASE("a stage that announces itself again has lost its epoch") {
   auto p = opened();
   auto again = p.on_ready(ready(0, 1));
   REQUIRE(again);
@@ -48,7 +48,7 @@ TEST_CASE("a stage that announces itself again has forgotten its epoch") {
   CHECK(p.open_if_complete().size() == 2);
 }
 
-TEST_CASE("an announcement of a life that is not linked does not open anything") {
+TEST_CASE("an announcement of an incarnation that is not linked does not open anything") {
   pipeline p({0, 1, {}}, epoch_id{0});
   p.on_up(shard(0, 1));
   auto r = ready(0, 2);
@@ -66,7 +66,7 @@ TEST_CASE("stages of different models or pipelines are refused by name") {
   CHECK_FALSE(p.on_ready(ready(5, 2)));
 }
 
-TEST_CASE("an epoch knows whether a stage has another life than in the last open one") {
+TEST_CASE("an epoch knows whether a stage has another incarnation than in the last open one") {
   auto p = opened();
   CHECK(p.has_restarted_shard());
   REQUIRE(p.on_down(process_id{101})); // its link fell, it lives
@@ -85,7 +85,7 @@ TEST_CASE("an epoch knows whether a stage has another life than in the last open
   CHECK(p.has_restarted_shard());
 }
 
-TEST_CASE("the KV is kept where each stage is the same process or has found its memory again") {
+TEST_CASE("the KV is kept if each stage is the same process or has found its memory again") {
   const auto reopened = [](std::uint64_t incarnation, std::uint64_t kv_before,
                            std::uint64_t kv_after) {
     pipeline p({0, 2, {}}, epoch_id{50});
@@ -114,7 +114,7 @@ TEST_CASE("the KV is kept where each stage is the same process or has found its 
   CHECK_FALSE(reopened(3, 9, 0));
 }
 
-// Two stages of two ranks: seat s is rank s % 2 of stage s / 2, with the life s + 1.
+// Two stages of two ranks: slot s is rank s % 2 of stage s / 2, with the incarnation s + 1.
 struct rank_slot_story {
   pipeline p{{0, 2, {}, 2}, epoch_id{50}};
   std::vector<std::uint64_t> incarnations{1, 2, 3, 4}, kv_incarnations{0, 0, 0, 0};
@@ -163,7 +163,7 @@ TEST_CASE("with several ranks a stage, the pipeline opens once every rank of eve
     CHECK(orders[rank_slot].what.stages[rank_slot].process == process_id{100 + rank_slot});
   }
   CHECK_FALSE(s.p.on_opened({s.p.epoch(), 0, 0}));
-  CHECK_FALSE(s.p.on_opened({s.p.epoch(), 0, 0})); // twice is once
+  CHECK_FALSE(s.p.on_opened({s.p.epoch(), 0, 0})); // a duplicate counts once
   CHECK_FALSE(s.p.on_opened({s.p.epoch(), 1, 0}));
   CHECK_FALSE(s.p.on_opened({s.p.epoch(), 1, 2})); // no such rank
   CHECK_FALSE(s.p.on_opened({s.p.epoch(), 1, 1}));
@@ -202,7 +202,7 @@ TEST_CASE("the blocks of a pipeline are those of the rank with the fewest") {
   CHECK(s.p.blocks() == 5);
 }
 
-TEST_CASE("a rank of a stage that is cut otherwise, or of another model, is refused by name") {
+TEST_CASE("a rank with another partition, or of another model, is refused by name") {
   rank_slot_story s;
   s.announce(0);
   auto wider = s.of(1);
@@ -218,7 +218,7 @@ TEST_CASE("a rank of a stage that is cut otherwise, or of another model, is refu
   CHECK(s.p.on_ready(s.of(1)));
 }
 
-TEST_CASE("an abandoned epoch is opened anew with the same stages under a later number") {
+TEST_CASE("an abandoned epoch is opened again with the same stages under a later number") {
   auto p = opened();
   const auto before = p.epoch();
   p.abandon();

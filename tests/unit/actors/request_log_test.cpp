@@ -1,4 +1,4 @@
-// Named requests: found while their tickets are open and for a while after, within a bound.
+// Named requests: found while their tickets are open and for a while after, within a limit.
 #include "actors/request_log.hpp"
 
 #include <doctest/doctest.h>
@@ -29,7 +29,7 @@ TEST_CASE("a name is known from its ticket to some time after the ticket's end")
   CHECK(log.size() == 0);
 }
 
-TEST_CASE("a ticket that was refused is forgotten, and a name can be taken again") {
+TEST_CASE("a refused ticket is forgotten, and its name can be used again") {
   request_log log(10s, 100);
   const request_log::time_point now{};
   log.remember("a", {ticket_id{1}, 0, 0, 1}, now);
@@ -44,7 +44,7 @@ TEST_CASE("a ticket that was refused is forgotten, and a name can be taken again
   CHECK(log.find("a"));
 }
 
-TEST_CASE("no more names than the bound are kept, the latest") {
+TEST_CASE("no more than the limit of names is kept, the latest") {
   request_log log(10s, 3);
   for (std::uint64_t i = 1; i <= 5; ++i)
     log.remember("n" + std::to_string(i), {ticket_id{i}, 0, 0, 1}, {});

@@ -1,12 +1,11 @@
-// Whoever comes back to a stream, and a head that lost its log: the rest of the text, and no more.
+// A client that resumes a stream, and a head that lost its log: the rest of the text, and no more.
 #include "tests/unit/actors/flow_world.hpp"
 
 using namespace baton;
 using namespace baton::actors;
 using namespace baton::actors::flow;
 
-TEST_CASE(
-    "whoever comes back to a ticket gets the rest behind any token, while it runs and after") {
+TEST_CASE("a client that resumes a ticket gets the rest after any token, while it runs and later") {
   ids_prompt ids{10, 20, 30, 40};
   flow_world w;
   w.run();
@@ -35,7 +34,7 @@ TEST_CASE(
       int ends = 0;
       for (const auto& c : w.gateway.chunks) {
         if (c.request != 900 + from)
-          continue; // it was on its way to whom the ticket had before
+          continue; // in flight to the previous holder of the ticket
         CHECK(c.index == from + rest.size() + c.count);
         rest.insert(rest.end(), c.ids.begin(), c.ids.end());
         text += c.text;
@@ -50,7 +49,7 @@ TEST_CASE(
     }
 }
 
-TEST_CASE("nobody comes back with a wrong key, a wrong number of choices or to what never was") {
+TEST_CASE("a resume with a wrong key, a wrong number of choices or an unknown ticket is refused") {
   flow_world w;
   w.run();
   auto ticket = w.ask(ids_prompt{10, 20}, 6);
@@ -65,11 +64,12 @@ TEST_CASE("nobody comes back with a wrong key, a wrong number of choices or to w
   try_with({900, gateway_process, ticket, test_key + 1, {{0, false}}});
   try_with({901, gateway_process, ticket, test_key, {{0, false}, {0, false}}});
   try_with({902, gateway_process, ticket, test_key, {}});
-  try_with({903, gateway_process, ticket, test_key, {{7, false}}}); // more than was said
+  try_with({903, gateway_process, ticket, test_key, {{7, false}}}); // more than was delivered
   try_with({904, gateway_process, {ticket.value + 100}, test_key, {{0, false}}});
 }
 
-TEST_CASE("whoever comes back hears what another head would have to be told, and that goes on") {
+TEST_CASE(
+    "a resumed client gets the state that another head needs for recovery, and can recover there") {
   const ids_prompt ids{10, 20, 30, 40};
   const auto whole = oracle(ids, 24);
   for (const std::uint32_t had : {0U, 3U, 20U}) {
@@ -91,7 +91,7 @@ TEST_CASE("whoever comes back hears what another head would have to be told, and
     CHECK(r.resume_key == test_key);
     REQUIRE(s.delivered.size() == 1);
     CHECK(s.delivered[0].ids == std::vector<token_id>(whole.begin(), whole.begin() + had));
-    flow_world other; // another head: it grants what the first one has granted
+    flow_world other; // another head: it grants the tickets of the first one
     other.run();
     r.ticket = ticket_id{7};
     s.ticket = ticket_id{7};
@@ -106,7 +106,7 @@ TEST_CASE("whoever comes back hears what another head would have to be told, and
   }
 }
 
-TEST_CASE("a ticket that is over is not retold") {
+TEST_CASE("a finished ticket has no recovery state") {
   flow_world w;
   w.run();
   const auto ticket = w.ask(ids_prompt{10, 20}, 6);
@@ -117,7 +117,7 @@ TEST_CASE("a ticket that is over is not retold") {
   CHECK(w.gateway.submits.empty());
 }
 
-TEST_CASE("a request that is asked twice under its name is done once") {
+TEST_CASE("a named request that is repeated runs once") {
   flow_world w;
   w.run();
   reserve first{1, gateway_process, "toy", 1, 10};
@@ -135,13 +135,13 @@ TEST_CASE("a request that is asked twice under its name is done once") {
   w.run();
   REQUIRE(w.gateway.grants.size() == 1);
   const auto ticket = w.gateway.grants[0].ticket;
-  SUBCASE("while nobody has submitted it") {
+  SUBCASE("before it is submitted") {
     caf::anon_send(w.sched, again);
     w.run();
     REQUIRE(w.gateway.grants.size() == 2);
     CHECK_FALSE(w.gateway.grants[1].is_submitted);
     submit_for(2);
-    submit_for(1); // it comes all the same
+    submit_for(1); // it still arrives
     w.run();
   }
   SUBCASE("while it runs") {
@@ -153,7 +153,7 @@ TEST_CASE("a request that is asked twice under its name is done once") {
     w.run();
     std::erase_if(w.gateway.chunks, [](const chunk& c) { return c.request == 1; });
   }
-  SUBCASE("when it is over") {
+  SUBCASE("after its end") {
     submit_for(1);
     w.run();
     w.gateway.chunks.clear();
@@ -170,7 +170,7 @@ TEST_CASE("a request that is asked twice under its name is done once") {
   CHECK(all.last.request == 2);
   w.gateway.refusals.clear();
   again.request = 3;
-  again.request_digest = 6; // for something else
+  again.request_digest = 6; // for a different request
   caf::anon_send(w.sched, again);
   w.run();
   REQUIRE(w.gateway.refusals.size() == 1);
@@ -178,7 +178,7 @@ TEST_CASE("a request that is asked twice under its name is done once") {
   CHECK(w.gateway.refusals[0].reason.code == errc::conflict);
 }
 
-TEST_CASE("a request that was refused can be asked again under its name") {
+TEST_CASE("a refused request can be repeated under its name") {
   flow_world w;
   w.run();
   reserve r{1, gateway_process, "toy", 1, 10};
@@ -199,7 +199,7 @@ TEST_CASE("a request that was refused can be asked again under its name") {
   CHECK(w.gateway.grants[1].ticket != w.gateway.grants[0].ticket);
 }
 
-TEST_CASE("a ticket whose client came back to a wrong place does not run on to nobody") {
+TEST_CASE("a ticket resumed at a wrong position does not continue without a client") {
   flow_world w;
   w.run();
   const auto ticket = w.ask(ids_prompt{10, 20, 30, 40}, 24);
@@ -215,7 +215,7 @@ TEST_CASE("a ticket whose client came back to a wrong place does not run on to n
   CHECK(w.gateway.chunks.back().finish == finish::cancelled);
 }
 
-TEST_CASE("a new head goes on behind what its gateway has had, with the same text") {
+TEST_CASE("a new head continues after the position of its gateway, with the same text") {
   ids_prompt ids{10, 20, 30, 40};
   flow_world first;
   first.run();

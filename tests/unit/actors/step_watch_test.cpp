@@ -1,4 +1,4 @@
-// When a step takes too long: by what steps have taken so far.
+// The timeout of a step, from the times of earlier steps.
 #include "actors/step_watch.hpp"
 
 #include <doctest/doctest.h>
@@ -30,7 +30,7 @@ struct bench {
 
 } // namespace
 
-TEST_CASE("the first step has all the time that one may take") {
+TEST_CASE("the first step has the maximum time") {
   bench b;
   CHECK_FALSE(b.watch.overdue(b.now)); // none runs
   CHECK_FALSE(b.is_overdue_after(512, 59'999ms));
@@ -39,8 +39,8 @@ TEST_CASE("the first step has all the time that one may take") {
   CHECK(other.is_overdue_after(1, 60s));
 }
 
-TEST_CASE(
-    "the next ones have some times that of the slowest alike so far, and no less than the floor") {
+TEST_CASE("the next ones have a multiple of the slowest similar step so far, and no less than the "
+          "minimum") {
   bench b;
   b.step(1, 100ms);
   CHECK_FALSE(b.is_overdue_after(1, 1'999ms));
@@ -50,7 +50,7 @@ TEST_CASE(
   CHECK(b.is_overdue_after(1, 3s));
 }
 
-TEST_CASE("of a size that there was not yet, rows take no longer than one by one") {
+TEST_CASE("for a new size, rows take no longer than one by one") {
   bench b;
   b.step(1, 300ms);
   CHECK_FALSE(b.is_overdue_after(4, 11'999ms));
@@ -62,10 +62,10 @@ TEST_CASE("of a size that there was not yet, rows take no longer than one by one
   CHECK_FALSE(many.is_overdue_after(1000, 59'999ms));
   bench bound;
   bound.step(1, 300ms);
-  CHECK(bound.is_overdue_after(1000, 60s)); // however many
+  CHECK(bound.is_overdue_after(1000, 60s)); // for any number of rows
 }
 
-TEST_CASE("of a size that there was, they take what they took, and fewer take no longer") {
+TEST_CASE("for a known size, they take the known time, and fewer take no longer") {
   bench b;
   b.step(1, 300ms);
   b.step(128, 1s); // 300 ms each would be 38 s
@@ -82,7 +82,7 @@ TEST_CASE("of a size that there was, they take what they took, and fewer take no
   CHECK(twice.is_overdue_after(256, 20s));
 }
 
-TEST_CASE("a step that was slow gives the next ones more time") {
+TEST_CASE("a slow step gives the next ones more time") {
   bench b;
   b.step(1, 10ms);
   CHECK_FALSE(b.is_overdue_after(1, 1'999ms));

@@ -1,4 +1,4 @@
-// A child that SIGKILL does not end: its next life begins beside it, or waits.
+// A child that survives SIGKILL: its next incarnation starts beside it, or waits.
 #include "tests/unit/actors/supervisor_world.hpp"
 
 using namespace baton;
@@ -29,7 +29,8 @@ void wait(supervisor_world& w, std::chrono::milliseconds span) {
 
 } // namespace
 
-TEST_CASE("the next life of a child that does not die begins after a deadline, in a later epoch") {
+TEST_CASE(
+    "the next incarnation of a child that does not die starts after a deadline, in a later epoch") {
   supervisor_world w;
   fall_silent(w, c);
   wait(w, fence_max - 100ms);
@@ -43,7 +44,7 @@ TEST_CASE("the next life of a child that does not die begins after a deadline, i
     w.send(status{c.process, w.incarnations[1], role::shard, "c", phase::ready, "", 0, 0, 1});
     CHECK(w.last[0].phase == phase::ready);
   };
-  SUBCASE("and is what counts, whatever is heard of the one before") {
+  SUBCASE("and replaces it, whatever is received from the old one") {
     is_up();
     w.send(
         status{c.process, w.incarnations[0], role::shard, "c", phase::failed, "a zombie", 0, 0, 1});
@@ -52,14 +53,14 @@ TEST_CASE("the next life of a child that does not die begins after a deadline, i
     CHECK(w.take().empty());
     CHECK(w.last[0].phase == phase::ready);
   }
-  SUBCASE("and goes on when the one before has ended at last") {
+  SUBCASE("and continues when the old one has ended at last") {
     is_up();
     w.send(child_exited{c.process, w.incarnations[0], "killed by signal 9", false});
     CHECK(w.take().empty());
     CHECK(w.last[0].phase == phase::ready);
     CHECK(w.last[0].restarts == 1);
   }
-  SUBCASE("and is killed in its turn, and waited for as long") {
+  SUBCASE("and is killed in its turn, with the same wait") {
     w.send(peer_down{c.process, w.incarnations[1], "silent for 1500 ms"});
     wait(w, silence_max);
     CHECK(w.take() == lines{"kill c"});
@@ -67,7 +68,7 @@ TEST_CASE("the next life of a child that does not die begins after a deadline, i
     wait(w, 1s); // of back-off
     CHECK(w.take() == lines{"start c"});
   }
-  SUBCASE("and who stops does not wait for the one before") {
+  SUBCASE("and a stop does not wait for the old one") {
     is_up();
     w.send(drain{});
     CHECK(w.take() == lines{"stop c"});
@@ -76,7 +77,7 @@ TEST_CASE("the next life of a child that does not die begins after a deadline, i
   }
 }
 
-TEST_CASE("each that is left behind counts as a restart") {
+TEST_CASE("each one left behind counts as a restart") {
   supervisor_world w;
   auto once = c;
   once.intensity = {1, 60s};
@@ -89,7 +90,7 @@ TEST_CASE("each that is left behind counts as a restart") {
   CHECK(w.last[0].reason.find("did not end within 10000 ms of SIGKILL") != std::string::npos);
 }
 
-TEST_CASE("a child whose place cannot be had twice is killed until it ends") {
+TEST_CASE("a child whose process id cannot be used twice is killed until it ends") {
   supervisor_world w;
   fall_silent(w, b);
   wait(w, 2 * fence_max);

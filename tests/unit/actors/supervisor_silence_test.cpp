@@ -1,27 +1,27 @@
-// Children that do not answer: killed if they hang, waited for if they wait for a processor.
+// Children that do not answer: killed if they hang, not if they wait for a processor.
 #include "tests/unit/actors/supervisor_world.hpp"
 
 using namespace baton;
 using namespace baton::actors;
 using namespace baton::actors::supervised;
 
-TEST_CASE("a child that does not answer is killed and started again") {
+TEST_CASE("a child that does not answer is killed and restarted") {
   supervisor_world w;
   w.start({a});
   w.take();
-  const auto says_ready = [&](epoch_id incarnation) {
+  const auto report_ready = [&](epoch_id incarnation) {
     w.send(status{a.process, incarnation, role::head, "a", phase::ready, "", 0, 0, 1});
   };
-  says_ready(w.incarnations[0]);
+  report_ready(w.incarnations[0]);
   w.send(peer_down{a.process, w.incarnations[0], "silent for 2000 ms"});
   CHECK(w.last[0].phase == phase::recovering);
   CHECK(w.last[0].reason == "does not answer: silent for 2000 ms");
   w.now += supervisor_config{}.silence_max - 1ms;
   w.send(tick{});
   CHECK(w.take().empty());
-  SUBCASE("unless it greets again in time") {
+  SUBCASE("unless it sends a greeting in time") {
     w.send(peer_up{{a.process, w.incarnations[0], role::head, "a", {}, {}, 0}});
-    says_ready(w.incarnations[0]);
+    report_ready(w.incarnations[0]);
     CHECK(w.last[0].phase == phase::ready);
     w.now += 10s;
     w.send(tick{});
@@ -41,7 +41,7 @@ TEST_CASE("a child that does not answer is killed and started again") {
     w.send(tick{});
     CHECK(w.take().empty());
   }
-  SUBCASE("not while it is asked to stop: that has a bound of its own") {
+  SUBCASE("not while it stops: that has its own limit") {
     w.send(drain{});
     CHECK(w.take() == lines{"stop a"});
     w.now += 1s;
@@ -50,7 +50,7 @@ TEST_CASE("a child that does not answer is killed and started again") {
   }
 }
 
-TEST_CASE("a child that waits for a processor is waited for, but not for ever") {
+TEST_CASE("a starved child is waited for, with a limit") {
   supervisor_world w;
   w.start({a});
   w.take();
@@ -63,25 +63,24 @@ TEST_CASE("a child that waits for a processor is waited for, but not for ever") 
   };
   wait(supervisor_config{}.starvation_max - 1s);
   CHECK(w.take().empty());
-  SUBCASE("and is well when it greets") {
+  SUBCASE("and is well when it sends a greeting") {
     w.send(peer_up{{a.process, w.incarnations[0], role::head, "a", {}, {}, 0}});
     w.is_starved = false;
     wait(20s);
     CHECK(w.take().empty());
   }
-  SUBCASE("once it gets one and says nothing, it hangs") {
+  SUBCASE("once it runs and stays silent, it hangs") {
     w.is_starved = false;
     wait(supervisor_config{}.silence_max + 100ms);
     CHECK(w.take() == lines{"kill a"});
   }
-  SUBCASE("nor if it never gets one") {
+  SUBCASE("nor if it never runs") {
     wait(1s + supervisor_config{}.silence_max);
     CHECK(w.take() == lines{"kill a"});
   }
 }
 
-TEST_CASE(
-    "a child that is not ready in its time is killed, and its link's return begins that anew") {
+TEST_CASE("a child that is not ready in its time is killed, and a reconnect restarts that time") {
   supervisor_world w;
   auto slow = a;
   slow.startup_max = 2s;

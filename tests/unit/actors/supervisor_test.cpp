@@ -1,11 +1,11 @@
-// The supervisor's life of its children: starts, restarts, gives up, stops in reverse.
+// The supervisor: starts, restarts, gives up, stops in reverse order.
 #include "tests/unit/actors/supervisor_world.hpp"
 
 using namespace baton;
 using namespace baton::actors;
 using namespace baton::actors::supervised;
 
-TEST_CASE("a child that was ready for a while is started again at once, however often") {
+TEST_CASE("a child that was ready for a while is restarted at once, however often") {
   supervisor_world w;
   w.start({b});
   for (int incarnation = 0; incarnation < 2; ++incarnation) {
@@ -19,7 +19,7 @@ TEST_CASE("a child that was ready for a while is started again at once, however 
   w.send(status{b.process, w.incarnations.back(), role::gateway, "b", phase::ready, "", 0, 0, 1});
   w.now += settled_after;
   w.send(child_exited{b.process, w.incarnations.back(), "killed by signal 9", false});
-  CHECK(w.take() == lines{"escalate b"}); // twice in ten seconds is what it may
+  CHECK(w.take() == lines{"escalate b"}); // the limit is two in ten seconds
 }
 
 TEST_CASE("a child that was only loading for a while is not settled: its second end backs off") {
@@ -36,7 +36,7 @@ TEST_CASE("a child that was only loading for a while is not settled: its second 
   CHECK(w.last[0].phase == phase::recovering);
 }
 
-TEST_CASE("children are started in order and one that dies is started again under a new epoch") {
+TEST_CASE("children are started in order and one that dies is restarted under a new incarnation") {
   supervisor_world w;
   w.start({a, b});
   CHECK(w.take() == lines{"start a", "start b"});
@@ -80,7 +80,7 @@ TEST_CASE("a child that cannot be started counts as one that died") {
   CHECK(w.take() == lines{"escalate a"});
 }
 
-TEST_CASE("drain stops the children in reverse order and kills who does not go") {
+TEST_CASE("drain stops the children in reverse order and kills those that do not stop") {
   supervisor_world w;
   w.start({a, b});
   w.take();
@@ -97,7 +97,7 @@ TEST_CASE("drain stops the children in reverse order and kills who does not go")
   CHECK(w.take() == lines{"stopped"});
 }
 
-TEST_CASE("a child that has children of its own has the time to kill each of them") {
+TEST_CASE("a child with its own children has the time to kill each of them") {
   supervisor_world w;
   auto agent = b;
   agent.children = 2;
@@ -113,7 +113,7 @@ TEST_CASE("a child that has children of its own has the time to kill each of the
   CHECK(w.take() == lines{"kill b"});
 }
 
-TEST_CASE("an end that a restart cannot help is not restarted") {
+TEST_CASE("a permanent failure is not restarted") {
   supervisor_world w;
   w.start({a});
   w.send(child_exited{a.process, w.incarnations.back(), "exit status 78", true});
@@ -123,34 +123,34 @@ TEST_CASE("an end that a restart cannot help is not restarted") {
   CHECK(w.last[0].reason == "exit status 78");
 }
 
-TEST_CASE("what has changed is told once, and all of it to a root that greets") {
+TEST_CASE("a change is reported once, and the whole state to a root that greets") {
   supervisor_world w;
   w.start({a, b, c});
-  CHECK(w.told.size() == 3);
-  w.told.clear();
+  CHECK(w.reported.size() == 3);
+  w.reported.clear();
   w.send(status{b.process, w.incarnations[1], role::gateway, "b", phase::ready, "", 0, 0, 1});
-  REQUIRE(w.told.size() == 1);
-  CHECK(w.told[0].name == "b");
+  REQUIRE(w.reported.size() == 1);
+  CHECK(w.reported[0].name == "b");
   w.send(child_exited{c.process, w.incarnations[2], "killed by signal 9", false});
-  REQUIRE(w.told.size() == 1);
-  CHECK(w.told[0].name == "c");
-  CHECK(w.told[0].restarts == 1);
-  w.told.clear();
+  REQUIRE(w.reported.size() == 1);
+  CHECK(w.reported[0].name == "c");
+  CHECK(w.reported[0].restarts == 1);
+  w.reported.clear();
   w.now += 60s;
   w.send(tick{});
-  REQUIRE(w.told.size() == 1); // its restart lies longer back than the period
-  CHECK(w.told[0].name == "c");
-  CHECK(w.told[0].supervision->restarts_recent == 0);
-  w.told.clear();
+  REQUIRE(w.reported.size() == 1); // its restart is older than the period
+  CHECK(w.reported[0].name == "c");
+  CHECK(w.reported[0].supervision->restarts_recent == 0);
+  w.reported.clear();
   w.send(peer_up{{process_id{99}, epoch_id{5}, role::client, "status", {}, {}, 0}});
-  CHECK(w.told.empty());
+  CHECK(w.reported.empty());
   w.send(peer_up{{process_id{1}, epoch_id{5}, role::root, "root", {}, {}, 0}});
-  REQUIRE(w.told.size() == 3);
-  CHECK(w.told[1].name == "b");
-  CHECK(w.told[1].phase == phase::ready);
+  REQUIRE(w.reported.size() == 3);
+  CHECK(w.reported[1].name == "b");
+  CHECK(w.reported[1].phase == phase::ready);
 }
 
-TEST_CASE("a child that another supervisor left goes on, and is restarted when it ends") {
+TEST_CASE("a child of a previous supervisor continues, and is restarted when it ends") {
   supervisor_world w;
   w.left["a"] = {77, epoch_id{1000}};
   w.start({a, b});
@@ -158,7 +158,7 @@ TEST_CASE("a child that another supervisor left goes on, and is restarted when i
   CHECK(w.last[0].pid == 77);
   CHECK(w.last[0].incarnation == epoch_id{1000});
   CHECK(w.last[0].phase == phase::recovering);
-  SUBCASE("as one that it started itself") {
+  SUBCASE("like one that it started itself") {
     w.send(peer_up{{a.process, epoch_id{1000}, role::head, "a", {}, {}, 77}});
     w.send(status{a.process, epoch_id{1000}, role::head, "a", phase::ready, "", 0, 0, 1});
     CHECK(w.last[0].phase == phase::ready);
@@ -168,11 +168,11 @@ TEST_CASE("a child that another supervisor left goes on, and is restarted when i
     w.send(child_exited{a.process, epoch_id{1000}, "gone", false});
     CHECK(w.take() == lines{"start a"});
   }
-  SUBCASE("also before it has greeted") {
+  SUBCASE("also before its greeting") {
     w.send(child_exited{a.process, epoch_id{1000}, "gone", false});
     CHECK(w.take() == lines{"start a"});
   }
-  SUBCASE("is killed first if it does not greet in time") {
+  SUBCASE("is killed first if it sends no greeting in time") {
     w.now += supervisor_config{}.adoption_max - 1ms;
     w.send(tick{});
     CHECK(w.take().empty());
@@ -189,19 +189,19 @@ TEST_CASE("a child that another supervisor left goes on, and is restarted when i
   }
 }
 
-TEST_CASE("who goes down with a child that ended is said by the strategy") {
+TEST_CASE("the strategy decides which children stop with one that ended") {
   supervisor_world w;
   const auto ends = [&](const child_spec& who, std::size_t incarnation, bool is_permanent = false) {
     w.send(
         child_exited{who.process, w.incarnations[incarnation], "killed by signal 9", is_permanent});
   };
-  SUBCASE("nobody") {
+  SUBCASE("none") {
     w.start({a, b, c});
     w.take();
     ends(b, 1);
     CHECK(w.take() == lines{"start b"});
   }
-  SUBCASE("those that were started after it") {
+  SUBCASE("those started after it") {
     w.strategy = restart_strategy::rest_for_one;
     w.start({a, b, c});
     w.take();
@@ -211,7 +211,7 @@ TEST_CASE("who goes down with a child that ended is said by the strategy") {
     CHECK(w.take() == lines{"start b", "start c"});
     CHECK(w.last[0].restarts == 0);
     CHECK(w.last[1].restarts == 1);
-    CHECK(w.last[2].restarts == 0); // it was not its fault
+    CHECK(w.last[2].restarts == 0); // not its failure
   }
   SUBCASE("all, and they come back in order") {
     w.strategy = restart_strategy::one_for_all;
@@ -253,7 +253,7 @@ TEST_CASE("who goes down with a child that ended is said by the strategy") {
     CHECK(w.take() == lines{"escalate b", "stop c"});
     CHECK(w.last[0].phase != phase::draining);
   }
-  SUBCASE("who drains meanwhile stops what is left, and starts nothing") {
+  SUBCASE("a drain meanwhile stops the rest, and starts nothing") {
     w.strategy = restart_strategy::one_for_all;
     w.start({a, b, c});
     w.take();
@@ -265,7 +265,7 @@ TEST_CASE("who goes down with a child that ended is said by the strategy") {
   }
 }
 
-TEST_CASE("a child on another machine comes and goes as its link does, and is not started here") {
+TEST_CASE("a child on another machine comes and goes with its link, and is not started here") {
   supervisor_world w;
   child_spec far{"far", process_id{20}, role::agent, {2, 10s}, true};
   w.start({a, far});
@@ -284,54 +284,54 @@ TEST_CASE("a child on another machine comes and goes as its link does, and is no
   CHECK(w.last[1].reason == "cannot be reached: silent");
   w.now += 60s;
   w.send(tick{});
-  CHECK(w.take().empty()); // nobody here can start or kill it
+  CHECK(w.take().empty()); // it cannot be started or killed here
   greets.incarnation = epoch_id{78};
   w.send(peer_up{greets});
   w.send(status{far.process, epoch_id{78}, role::agent, "far", phase::ready, "", 0, 0, 1});
   CHECK(w.last[1].phase == phase::ready);
-  SUBCASE("it is asked to stop, and gone when its link is") {
+  SUBCASE("it is asked to stop, and has ended when its link is down") {
     w.send(drain{});
     CHECK(w.take() == lines{"stop far"});
     w.send(peer_down{far.process, epoch_id{78}, "left"});
     CHECK(w.take() == lines{"stop a"});
   }
-  SUBCASE("it is not waited for beyond the time that others have") {
+  SUBCASE("it is waited for no longer than others") {
     w.send(drain{});
     CHECK(w.take() == lines{"stop far"});
     w.now += 6s;
     w.send(tick{});
     CHECK(w.take() == lines{"stop a"});
   }
-  SUBCASE("one that cannot be reached does not hold up the end") {
+  SUBCASE("an unreachable one does not delay the end") {
     w.send(peer_down{far.process, epoch_id{78}, "silent"});
     w.send(drain{});
     CHECK(w.take() == lines{"stop a"});
   }
 }
 
-TEST_CASE("a child that is not wanted any more stops for good, a new one is started") {
+TEST_CASE("a child that is no longer wanted stops permanently, a new one is started") {
   supervisor_world w;
   w.start({a, b});
   (void)w.take();
   w.send(wanted_children{{b, c}});
   CHECK(w.take() == lines{"stop a", "start c"});
-  w.send(wanted_children{{b, c}}); // said again
+  w.send(wanted_children{{b, c}}); // a duplicate
   CHECK(w.take().empty());
   w.send(child_exited{a.process, epoch_id{1}, "exit status 0", false});
   CHECK(w.take() == lines{"retired a"});
   hello root;
   root.process = process_id{1};
   root.role = role::root;
-  w.send(peer_up{root}); // hears of all that are left
-  REQUIRE(w.told.size() == 2);
-  CHECK(w.told[0].name == "b");
-  CHECK(w.told[1].name == "c");
+  w.send(peer_up{root}); // receives the status of all that are left
+  REQUIRE(w.reported.size() == 2);
+  CHECK(w.reported[0].name == "b");
+  CHECK(w.reported[1].name == "c");
   w.now += 60s;
   w.send(tick{});
   CHECK(w.take().empty());
 }
 
-TEST_CASE("a child on another machine that is not wanted any more is asked to end, and again if it "
+TEST_CASE("a child on another machine that is no longer wanted is asked to end, and again if it "
           "comes back") {
   supervisor_world w;
   const child_spec far{"far", process_id{20}, role::agent, {2, 10s}, true};
@@ -363,21 +363,21 @@ TEST_CASE("a child on another machine that is not wanted any more is asked to en
     w.send(status{far.process, epoch_id{78}, role::agent, "far", phase::ready, "", 0, 0, 1});
     CHECK(w.last.back().phase == phase::ready);
   }
-  SUBCASE("a new life of it has not heard") {
+  SUBCASE("a new incarnation of it has not received the request") {
     greets.incarnation = epoch_id{78};
     w.send(peer_up{greets});
     CHECK(w.take() == lines{"stop far"});
     w.send(peer_down{far.process, epoch_id{78}, "left"});
     CHECK(w.take() == lines{"retired far"});
   }
-  SUBCASE("it is not waited for beyond the time that others have") {
+  SUBCASE("it is waited for no longer than others") {
     w.now += 6s;
     w.send(tick{});
     CHECK(w.take() == lines{"retired far"});
   }
 }
 
-TEST_CASE("a child that does not stop though nobody wants it is killed") {
+TEST_CASE("an unwanted child that does not stop is killed") {
   supervisor_world w;
   w.start({a});
   (void)w.take();
@@ -389,12 +389,11 @@ TEST_CASE("a child that does not stop though nobody wants it is killed") {
   CHECK(w.take() == lines{"retired a"});
 }
 
-TEST_CASE("a child that is down when nobody wants it any more is forgotten at once") {
+TEST_CASE("an unwanted child that is down is forgotten at once") {
   supervisor_world w;
   w.start({a, b});
   (void)w.take();
-  w.send(
-      child_exited{a.process, epoch_id{1}, "killed by signal 9", false}); // started again at once
+  w.send(child_exited{a.process, epoch_id{1}, "killed by signal 9", false}); // restarted at once
   w.send(child_exited{a.process, epoch_id{3}, "killed by signal 9", false}); // backs off
   (void)w.take();
   w.send(wanted_children{{b}});
@@ -404,7 +403,7 @@ TEST_CASE("a child that is down when nobody wants it any more is forgotten at on
   CHECK(w.take().empty());
 }
 
-TEST_CASE("while all stop, nobody new is wanted") {
+TEST_CASE("while all stop, no new child is started") {
   supervisor_world w;
   w.start({a});
   w.send(drain{});
@@ -415,7 +414,7 @@ TEST_CASE("while all stop, nobody new is wanted") {
   CHECK(w.take() == lines{"stopped"});
 }
 
-TEST_CASE("a child that nobody wants is forgotten when it ends, also while all stop") {
+TEST_CASE("an unwanted child is forgotten when it ends, also while all stop") {
   supervisor_world w;
   w.start({a, b});
   (void)w.take();
@@ -428,7 +427,7 @@ TEST_CASE("a child that nobody wants is forgotten when it ends, also while all s
   CHECK(w.take() == lines{"stopped"}); // b is wanted
 }
 
-TEST_CASE("what a supervisor says of a child has its place in the tree") {
+TEST_CASE("a child's status has its position in the tree") {
   supervisor_world w;
   w.strategy = restart_strategy::rest_for_one;
   w.start({a, b});
@@ -440,13 +439,13 @@ TEST_CASE("what a supervisor says of a child has its place in the tree") {
   w.send(child_exited{b.process, w.incarnations[1], "exit status 1", false});
   CHECK(of(1).restarts_recent == 1);
   CHECK(w.last[1].restarts == 1);
-  w.told.clear();
+  w.reported.clear();
   w.now += 10s;
   w.send(tick{});
-  CHECK(w.told.empty());
-  w.now += 1ms; // it lies longer back than the period
+  CHECK(w.reported.empty());
+  w.now += 1ms; // it is older than the period
   w.send(tick{});
-  REQUIRE(w.told.size() == 1);
+  REQUIRE(w.reported.size() == 1);
   CHECK(of(1).restarts_recent == 0);
   CHECK(w.last[1].restarts == 1);
   w.send(child_exited{b.process, w.incarnations.back(), "exit status 78", true});
@@ -464,8 +463,8 @@ TEST_CASE("a child elsewhere is restarted by others") {
   w.send(peer_up{{far.process, epoch_id{7}, role::agent, "b", "tcp://10.0.0.2:1", "", 99}});
   w.send(peer_down{far.process, epoch_id{7}, "silent for 1500 ms"});
   CHECK(w.last[0].reason == "cannot be reached: silent for 1500 ms");
-  // What others know of why it does not come back, who know of no life of it. Whoever looks at
-  // lives (overview.hpp) must not take it for older than the one that is over.
+  // The reason for its absence from others, which know no incarnation of it. A reader of
+  // incarnations (status_aggregator.hpp) must not treat it as older than the ended one.
   w.send(status{far.process, {}, role::agent, "b", phase::recovering, "no such file", 0, 0, 0});
   CHECK(w.last[0].reason == "no such file");
   CHECK(w.last[0].incarnation == epoch_id{7});

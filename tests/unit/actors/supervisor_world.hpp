@@ -12,17 +12,17 @@ namespace baton::actors::supervised {
 
 using namespace std::chrono_literals;
 
-// A supervisor whose processes are lines of a log, and whose clock is a number.
+// A supervisor with a log in place of processes, and a number as its clock.
 struct supervisor_world {
   caf::actor_system_config caf_config;
   std::unique_ptr<caf::actor_system> system;
   time_point now{};
   std::vector<std::string> log;
-  std::vector<status> told; // the last time
-  std::vector<status> last; // of each child
+  std::vector<status> reported; // the last time
+  std::vector<status> last;     // of each child
   std::vector<epoch_id> incarnations;
   bool refuse_start = false;
-  bool is_starved = false; // whoever is asked for
+  bool is_starved = false; // for any child
   restart_strategy strategy = restart_strategy::one_for_one;
   std::map<std::string, left_child> left; // by another supervisor
   supervisor_actor actor;
@@ -59,7 +59,7 @@ struct supervisor_world {
       log.push_back((force ? "kill " : "stop ") + s.name);
     };
     c.changed = [this](const std::vector<status>& changed) {
-      told = changed;
+      reported = changed;
       for (const auto& s : changed) {
         const auto is_it = [&](const status& l) { return l.process == s.process; };
         const auto known = std::find_if(last.begin(), last.end(), is_it);

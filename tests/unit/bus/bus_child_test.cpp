@@ -1,4 +1,4 @@
-// What happens to a link when the other process is killed or stopped.
+// A link whose other process is killed or stopped.
 #include "tests/support/scratch_directory.hpp"
 #include "tests/unit/bus/bus_processes.hpp"
 #include "tests/unit/bus/live_process.hpp"
@@ -56,12 +56,12 @@ std::string endpoint_of(const scratch_directory& dir, const std::string& name, b
 
 } // namespace
 
-TEST_CASE("a peer killed by SIGKILL is down within 100 ms, and its next life is up") {
+TEST_CASE("a peer killed by SIGKILL is down within 100 ms, and its next incarnation is up") {
   scratch_directory dir;
   for (bool tcp : {false, true}) {
     CAPTURE(tcp);
     live_process h(head_process, epoch_id{1}, endpoint_of(dir, "head", tcp));
-    // The best of three: a busy machine may hold this process up by itself.
+    // The best of three: a busy machine may delay this process itself.
     auto noticed = std::chrono::nanoseconds::max();
     for (int incarnation = 1; incarnation <= 3; ++incarnation) {
       child peer(static_cast<std::uint64_t>(incarnation),
@@ -82,12 +82,12 @@ TEST_CASE("a peer killed by SIGKILL is down within 100 ms, and its next life is 
   }
 }
 
-TEST_CASE("a stopped peer is down by heartbeats, and up again when it goes on") {
+TEST_CASE("a stopped peer is down by heartbeats, and up again when it continues") {
   scratch_directory dir;
   live_options quick;
   quick.links.link.heartbeat_interval = 100ms;
   quick.links.link.heartbeat_timeout = 1500ms;
-  quick.bus.heartbeat_timeout = 60'000ms; // the transport must not be first
+  quick.bus.heartbeat_timeout = 60'000ms; // the transport must not detect it first
   live_process h(head_process, epoch_id{1}, endpoint_of(dir, "head", false), quick);
   child peer(1, endpoint_of(dir, "peer", false), h.endpoint());
   REQUIRE(h.wait_up());

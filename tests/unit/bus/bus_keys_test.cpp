@@ -1,4 +1,4 @@
-// Who may come in by its key, over real ZeroMQ, and what happens when a machine changes its own.
+// Authentication by key over real ZeroMQ, and a machine that changes its own key.
 #include "tests/support/deadline_scale.hpp"
 #include "tests/support/scratch_directory.hpp"
 #include "tests/unit/bus/bus_processes.hpp"
@@ -33,7 +33,7 @@ live_options keyed(const cluster::key_pair& own, std::shared_ptr<cluster::truste
 
 } // namespace
 
-TEST_CASE("with keys, peers that trust one another link; nobody else gets anything across") {
+TEST_CASE("with keys, peers that trust one another link; others get nothing across") {
   const auto h_key = cluster::make_key_pair();
   const auto s_key = cluster::make_key_pair();
   const auto other_key = cluster::make_key_pair();
@@ -46,19 +46,19 @@ TEST_CASE("with keys, peers that trust one another link; nobody else gets anythi
     REQUIRE(s.links->connect(head_process, h.endpoint()));
     return s.wait([&] { return s.ups > 0; }, 500ms);
   };
-  SUBCASE("who is trusted") {
+  SUBCASE("a trusted peer") {
     live_process s(shard_process, epoch_id{1}, "tcp://127.0.0.1:*", keyed(s_key, s_trusts));
     REQUIRE(s.links->connect(head_process, h.endpoint()));
     REQUIRE(s.wait_up());
     s.links->post(head_process, echo_box, batch_of(1, 100), reply_box);
     CHECK(s.wait([&] { return s.replies == 1; }));
   }
-  SUBCASE("who is not, until it is; until its machine is the cluster's no more") {
+  SUBCASE("an untrusted peer, until it is trusted; and until its machine is removed") {
     live_process s(shard_process, epoch_id{1}, "tcp://127.0.0.1:*", keyed(other_key, s_trusts));
     CHECK_FALSE(is_linked(s));
     CHECK(h.bus.counters().strangers > 0);
     h_trusts->replace({{"o", other_key.public_key}});
-    REQUIRE(s.wait_up()); // it asks again by itself
+    REQUIRE(s.wait_up()); // it retries by itself
     cluster::machine_keys changed{{"o", other_key.public_key}, {"o", s_key.public_key}};
     changed.retire_older("o");
     h_trusts->replace(changed);
@@ -70,13 +70,13 @@ TEST_CASE("with keys, peers that trust one another link; nobody else gets anythi
     CHECK(s.wait([&] { return h.bus.counters().strangers > strangers; }));
     CHECK_FALSE(s.wait([&] { return s.replies == 2; }, 200ms));
   }
-  SUBCASE("who takes another for the one that listens") {
+  SUBCASE("a peer that expects another listener") {
     live_process s(shard_process, epoch_id{1}, "tcp://127.0.0.1:*", keyed(s_key, s_trusts));
     const auto address = cluster::split_key(h.endpoint()).address;
     REQUIRE(s.links->connect(head_process, address + "#" + other_key.public_key));
     CHECK_FALSE(s.wait([&] { return s.ups > 0; }, 500ms));
   }
-  SUBCASE("who has no key") {
+  SUBCASE("a peer without a key") {
     live_process plain(process_id{4}, epoch_id{1}, "tcp://127.0.0.1:*");
     CHECK_FALSE(plain.links->connect(head_process, h.endpoint()));
     REQUIRE(plain.links->connect(head_process, cluster::split_key(h.endpoint()).address));
@@ -85,14 +85,14 @@ TEST_CASE("with keys, peers that trust one another link; nobody else gets anythi
   }
 }
 
-// The bus hears of both at once: its thread comes to it late.
-TEST_CASE("a handshake that succeeds before one that failed was heard of is not taken for a link") {
+// The bus receives both events together: its thread runs late.
+TEST_CASE("a successful handshake before a failed one that was not reported yet is not a link") {
   const auto own = cluster::make_key_pair(), theirs = cluster::make_key_pair();
   std::optional<silent_listener> server(1);
   const auto address = server->endpoint();
   cluster::bus_zmq bus(keyed(own, trusting({{"t", theirs.public_key}})).bus);
   REQUIRE(bus.connect(head_process, address + "#" + theirs.public_key));
-  server->wait_until_one_has_left(); // whose handshake has failed
+  server->wait_until_one_has_left(); // its handshake has failed
   server.reset();
   std::mutex mutex;
   std::condition_variable changed;
@@ -106,7 +106,7 @@ TEST_CASE("a handshake that succeeds before one that failed was heard of is not 
   REQUIRE(peer.bind(address));
   peer.start({[&](frames&&) { count(received); }, [](process_id) {},
               [](process_id, const std::string&) {}});
-  const auto say_until = [&](int arrived, int stood) {
+  const auto send_until = [&](int arrived, int stood) {
     const auto f = encode(envelope{}, message(sampled{}));
     const auto deadline = std::chrono::steady_clock::now() + scaled(5s);
     bool is_done = false;
@@ -117,16 +117,17 @@ TEST_CASE("a handshake that succeeds before one that failed was heard of is not 
     }
     return is_done;
   };
-  REQUIRE(say_until(1, 0));
+  REQUIRE(send_until(1, 0));
   bus.start(
       {[](frames&&) {}, [&](process_id) { count(ups); }, [](process_id, const std::string&) {}});
-  CHECK(say_until(100, 1)); // more than may have been on their way
+  CHECK(send_until(100, 1)); // more than could be in flight
   CHECK(bus.counters().handshakes_failed > 0);
   bus.stop();
   peer.stop();
 }
 
-TEST_CASE("a process that listens with another key is found by who knows its machine's keys") {
+TEST_CASE(
+    "a process that listens with another key is found by peers that know its machine's keys") {
   const auto h_key = cluster::make_key_pair();
   const auto next_key = cluster::make_key_pair();
   const auto s_key = cluster::make_key_pair();
@@ -139,11 +140,11 @@ TEST_CASE("a process that listens with another key is found by who knows its mac
   const auto address = cluster::split_key(h.endpoint()).address;
   cluster::machine_keys both{
       {"h", h_key.public_key}, {"h", next_key.public_key}, {"s", s_key.public_key}};
-  SUBCASE("all have heard of it") {
+  SUBCASE("all have received it") {
     all->replace(both);
     h.bus.use_key(next_key);
   }
-  SUBCASE("they hear of it later") {
+  SUBCASE("they receive it later") {
     h.bus.use_key(next_key);
     CHECK(s.wait([&] { return s.downs == 1; }));
     all->replace(both);
@@ -155,22 +156,22 @@ TEST_CASE("a process that listens with another key is found by who knows its mac
   CHECK(s.wait([&] { return s.replies == 1; }));
   both.retire_older("h");
   all->replace(both);
-  // Who only knows the key of before comes in as well, and is told of the one of now.
+  // A peer that only knows the previous key is accepted as well, and receives the current one.
   live_process late(process_id{3}, epoch_id{1}, "tcp://127.0.0.1:*", keyed(s_key, all));
   REQUIRE(late.links->connect(head_process, address + "#" + h_key.public_key));
   REQUIRE(late.wait_up());
   h.links->listen_at(address + "#" + next_key.public_key);
-  live_process told(process_id{4}, epoch_id{1}, "tcp://127.0.0.1:*", keyed(s_key, all));
-  REQUIRE(h.links->connect(process_id{4}, told.endpoint()));
-  REQUIRE(told.wait_up());
-  CHECK(told.wait([&] { return told.last_up.endpoint == h.endpoint(); }, 0ms));
-  // The key of before opens nothing.
+  live_process configured(process_id{4}, epoch_id{1}, "tcp://127.0.0.1:*", keyed(s_key, all));
+  REQUIRE(h.links->connect(process_id{4}, configured.endpoint()));
+  REQUIRE(configured.wait_up());
+  CHECK(configured.wait([&] { return configured.last_up.endpoint == h.endpoint(); }, 0ms));
+  // The previous key is rejected.
   live_process thief(process_id{5}, epoch_id{1}, "tcp://127.0.0.1:*", keyed(h_key, all));
   REQUIRE(thief.links->connect(head_process, h.endpoint()));
   CHECK_FALSE(thief.wait([&] { return thief.ups > 0; }, 500ms));
 }
 
-TEST_CASE("two processes of a machine change its key at the same time, again and again") {
+TEST_CASE("two processes of a machine change its key at the same time, repeatedly") {
   auto key = cluster::make_key_pair();
   cluster::machine_keys keys{{"m", key.public_key}};
   const auto all = trusting(keys);
@@ -179,7 +180,7 @@ TEST_CASE("two processes of a machine change its key at the same time, again and
   REQUIRE(s.links->connect(head_process, h.endpoint()));
   REQUIRE(s.wait_up());
   REQUIRE(h.wait_up());
-  for (int round = 1; round <= 12; ++round) { // more than a machine's keys are remembered
+  for (int round = 1; round <= 12; ++round) { // more than the remembered keys of a machine
     CAPTURE(round);
     key = cluster::make_key_pair();
     REQUIRE(keys.add("m", key.public_key));
@@ -190,8 +191,8 @@ TEST_CASE("two processes of a machine change its key at the same time, again and
       REQUIRE(one->wait([&] { return one->bus.key_in_use() == key.public_key; }));
     for (auto* one : {&h, &s})
       one->links->listen_at(cluster::split_key(one->endpoint()).address + "#" + key.public_key);
-    // What is lost while the link falls is said again. Not in the condition: posting may tell of
-    // the link's fall, and the test's own mutex is held there.
+    // Messages lost with the link are sent again. Not in the condition: posting may report the
+    // link's fall, and the test's own mutex is held there.
     const auto is_answered = [&] { return s.replies >= round; };
     for (int times = 0; times < 1000 && !s.wait(is_answered, 10ms); ++times)
       s.links->post(head_process, echo_box, batch_of(1, 100), reply_box);
@@ -203,7 +204,7 @@ TEST_CASE("two processes of a machine change its key at the same time, again and
   }
 }
 
-TEST_CASE("a process whose own key is another now is let in with that") {
+TEST_CASE("a process whose own key has changed is accepted with the new one") {
   const auto h_key = cluster::make_key_pair();
   const auto s_key = cluster::make_key_pair();
   const auto next_key = cluster::make_key_pair();
@@ -218,7 +219,7 @@ TEST_CASE("a process whose own key is another now is let in with that") {
   REQUIRE(s.wait_up());
 }
 
-TEST_CASE("a key that is not known is looked for where keys are noted") {
+TEST_CASE("an unknown key is looked up in the recorded keys") {
   cluster::machine_keys noted{{"m", "a"}};
   int looks = 0;
   const cluster::trusted_keys trusted(noted, [&] {
@@ -240,10 +241,10 @@ TEST_CASE("a key that is not known is looked for where keys are noted") {
   CHECK_FALSE(trusted.holds("c"));
   CHECK(trusted.holds("b"));
   CHECK(looks == 2);
-  CHECK_FALSE(trusted.holds("a")); // is noted no more
+  CHECK_FALSE(trusted.holds("a")); // no longer recorded
 }
 
-TEST_CASE("a key file is for its owner alone, and is not written over") {
+TEST_CASE("a key file is readable by its owner only, and is not overwritten") {
   scratch_directory dir;
   const auto file = dir.path() / "deep" / "key";
   const auto pair = cluster::make_key_pair();

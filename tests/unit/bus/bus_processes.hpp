@@ -1,4 +1,4 @@
-// Two nodes of a bus, and CAF as their processes run it in tests.
+// Two processes of a bus, and CAF's configuration in tests.
 #pragma once
 
 #include "schema/ids.hpp"
@@ -10,7 +10,7 @@ namespace baton::testing {
 inline constexpr process_id head_process{1};
 inline constexpr process_id shard_process{2};
 
-// The test says which actor runs next.
+// The test chooses the next actor to run.
 struct testing_config : caf::actor_system_config {
   testing_config() { set("scheduler.policy", caf::atom("testing")); }
 };

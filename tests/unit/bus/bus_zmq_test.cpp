@@ -1,4 +1,4 @@
-// The bus and the exchange over real ZeroMQ, ipc and tcp, in one process.
+// The bus and the message router over real ZeroMQ, ipc and tcp, in one process.
 #include "cluster/bus/bus_endpoint.hpp"
 #include "cluster/files/open_files.hpp"
 #include "schema/packet.hpp"
@@ -45,21 +45,21 @@ struct stranger {
     socket.set(zmq::sockopt::sndtimeo, 5000);
     socket.connect(endpoint);
   }
-  void say(const std::vector<std::string>& parts) {
+  void send_frames(const std::vector<std::string>& parts) {
     for (std::size_t i = 0; i < parts.size(); ++i)
       CHECK(socket.send(zmq::buffer(parts[i]),
                         i + 1 < parts.size() ? zmq::send_flags::sndmore : zmq::send_flags::none));
   }
-  void say(const frames& f) {
+  void send_frames(const frames& f) {
     std::string packet(packed_bytes(f), '\0');
     pack(f, reinterpret_cast<std::byte*>(packet.data()));
-    say(std::vector{packet});
+    send_frames(std::vector{packet});
   }
 };
 
 } // namespace
 
-TEST_CASE("two processes greet and exchange messages of all sizes over ipc and tcp") {
+TEST_CASE("two processes exchange greetings and messages of all sizes over ipc and tcp") {
   transports t;
   for (std::size_t i = 0; i < 2; ++i) {
     live_process h(head_process, epoch_id{1}, t.endpoints("head")[i]);
@@ -87,8 +87,8 @@ TEST_CASE("two processes greet and exchange messages of all sizes over ipc and t
   }
 }
 
-TEST_CASE(
-    "the next life of a peer at a fresh endpoint is up at once, the old one's frames are refused") {
+TEST_CASE("the next incarnation of a peer at a new endpoint is up at once, frames of the old one "
+          "are refused") {
   transports t;
   live_process h(head_process, epoch_id{1}, t.endpoints("head")[0]);
   auto s = std::make_unique<live_process>(shard_process, epoch_id{1}, t.endpoints("shard-1")[0]);
@@ -108,13 +108,13 @@ TEST_CASE(
   e.target_incarnation = epoch_id{1};
   e.target_actor = reply_box;
   e.sequence = 3;
-  zombie.say(encode(e, message(sampled{})));
+  zombie.send_frames(encode(e, message(sampled{})));
   CHECK(h.wait([&] { return h.links->counters().stale == 1; }));
   CHECK(h.links->is_up(shard_process));
   CHECK(h.count(&live_process::replies) == 0);
 }
 
-TEST_CASE("garbage of any shape is counted and harms nobody") {
+TEST_CASE("garbage of any shape is counted and has no effect") {
   transports t;
   for (std::size_t i = 0; i < 2; ++i) {
     live_process h(head_process, epoch_id{1}, t.endpoints("head")[i]);
@@ -130,14 +130,14 @@ TEST_CASE("garbage of any shape is counted and harms nobody") {
       return b;
     };
     for (std::size_t n = 0; n < 100; ++n)
-      evil.say({bytes(n * 7)});
+      evil.send_frames({bytes(n * 7)});
     for (std::size_t n = 0; n < 100; ++n)
-      evil.say({bytes(n), bytes(n)});
+      evil.send_frames({bytes(n), bytes(n)});
     for (std::size_t n = 0; n < 100; ++n)
-      evil.say({bytes(n), bytes(n), bytes(n), bytes(n), bytes(n)});
+      evil.send_frames({bytes(n), bytes(n), bytes(n), bytes(n), bytes(n)});
     for (std::size_t n = 0; n < 100; ++n)
-      evil.say({bytes(n * 30), bytes(n), bytes(n)});
-    // Every single-byte change of a true frame: what still verifies is judged by its fields.
+      evil.send_frames({bytes(n * 30), bytes(n), bytes(n)});
+    // Every single-byte change of a valid frame: if it still verifies, its fields are checked.
     envelope e;
     e.source = process_id{9};
     e.source_incarnation = epoch_id{1};
@@ -151,7 +151,7 @@ TEST_CASE("garbage of any shape is counted and harms nobody") {
       const auto body = bytes(64);
       f.head.data = reinterpret_cast<const std::byte*>(changed.data());
       f.body = {nullptr, reinterpret_cast<const std::byte*>(body.data()), body.size()};
-      evil.say(f);
+      evil.send_frames(f);
     }
     CHECK(h.wait([&] { return h.bus.counters().bad_frames == 400; }));
     CHECK(h.wait([&] {
@@ -164,7 +164,8 @@ TEST_CASE("garbage of any shape is counted and harms nobody") {
   }
 }
 
-TEST_CASE("a packet above the bound is not sent, and one that comes disconnects only its sender") {
+TEST_CASE(
+    "a packet above the limit is not sent, and one that arrives disconnects only its sender") {
   live_options small;
   small.bus.packet_bytes_max = 64 * 1024;
   live_process h(head_process, epoch_id{1}, "tcp://127.0.0.1:*", small);
@@ -174,15 +175,14 @@ TEST_CASE("a packet above the bound is not sent, and one that comes disconnects 
   REQUIRE(s.wait_up());
   CHECK(s.links->send(head_process, echo_box, batch_of(1, 20'000)) == sent::too_large);
   stranger evil(h.endpoint());
-  evil.say(std::vector{std::string(100'000, 'x')});
+  evil.send_frames(std::vector{std::string(100'000, 'x')});
   s.links->post(head_process, echo_box, batch_of(1, 1000), reply_box);
   CHECK(s.wait([&] { return s.replies == 1; }));
   CHECK(h.bus.counters().received < 100);
   CHECK(h.count(&live_process::downs) == 0);
 }
 
-TEST_CASE(
-    "a bus whose peer does not read returns back-pressure and loses nothing of what it took") {
+TEST_CASE("a bus whose peer does not read returns back-pressure and loses no accepted message") {
   cluster::bus_zmq_options few;
   few.messages_queued_max = 10;
   cluster::bus_zmq from(few);
@@ -231,7 +231,7 @@ TEST_CASE(
   CHECK(from.send(shard_process, f) == sent::unknown_peer);
 }
 
-TEST_CASE("many threads send to one peer: each thread's messages come in order, each once") {
+TEST_CASE("many threads send to one peer: each thread's messages arrive in order, each once") {
   live_process h(head_process, epoch_id{1}, "tcp://127.0.0.1:*");
   live_process s(shard_process, epoch_id{1}, "tcp://127.0.0.1:*");
   constexpr std::uint64_t threads = 4;
@@ -260,7 +260,7 @@ TEST_CASE("many threads send to one peer: each thread's messages come in order, 
   CHECK(s.count(&live_process::downs) == 0);
 }
 
-TEST_CASE("endpoints that leave the machine need keys, and odd ones are refused") {
+TEST_CASE("endpoints beyond the machine need keys, and invalid ones are refused") {
   struct row {
     const char* endpoint;
     bool without_keys;
@@ -303,8 +303,7 @@ TEST_CASE("endpoints that leave the machine need keys, and odd ones are refused"
   CHECK(far.error().code == errc::bad_config);
 }
 
-TEST_CASE(
-    "an ipc socket is the user's own; one of the dead gives way, one of the living does not") {
+TEST_CASE("an ipc socket belongs to its user; a dead process's is replaced, a live one's is not") {
   scratch_directory dir;
   const auto path = (dir.path() / "bus").string();
   {
@@ -339,8 +338,8 @@ TEST_CASE(
   CHECK(nowhere.error().code == errc::io_failed);
 }
 
-// Its queue is full: the system drops who knocks, as if there were no machine.
-TEST_CASE("who was away while it was connected to is found at once when it is back") {
+// Its queue is full: the system drops new connections, as if there were no machine.
+TEST_CASE("a peer that was away during the connect is found at once when it is back") {
   std::optional<silent_listener> server(0);
   const int guest = server->enter();
   const auto endpoint = server->endpoint();
@@ -348,14 +347,14 @@ TEST_CASE("who was away while it was connected to is found at once when it is ba
   o.bus.connect_timeout = 100ms;
   live_process s(shard_process, epoch_id{1}, "tcp://127.0.0.1:*", o);
   REQUIRE(s.links->connect(head_process, endpoint));
-  CHECK_FALSE(s.wait([&] { return s.ups > 0; }, 5200ms)); // the system tries after 5 s, then 7
+  CHECK_FALSE(s.wait([&] { return s.ups > 0; }, 5200ms)); // the system retries after 5 s, then 7 s
   ::close(guest);
   server.reset();
   live_process h(head_process, epoch_id{1}, endpoint);
   CHECK(s.wait([&] { return s.ups == 1; }, 1500ms));
 }
 
-TEST_CASE("an endpoint says the key of who listens there") {
+TEST_CASE("an endpoint contains the key of its listener") {
   const std::string key(64, 'a');
   CHECK(cluster::split_key("tcp://10.0.0.1:80#" + key).key == key);
   CHECK(cluster::split_key("tcp://10.0.0.1:80#" + key).address == "tcp://10.0.0.1:80");
@@ -365,7 +364,7 @@ TEST_CASE("an endpoint says the key of who listens there") {
   }
 }
 
-TEST_CASE("a process has as many peers as a large cluster has machines") {
+TEST_CASE("a process may have as many peers as a large cluster has machines") {
   constexpr std::uint32_t peers = 1200;
   if (cluster::use_all_open_files() < peers * cluster::files_per_peer + cluster::files_of_process) {
     MESSAGE("the system does not allow as many open files: not tried");

@@ -1,5 +1,5 @@
-// One link driven event by event: node 1 in life 10 talks to node 2 in life 20, and what it wants
-// done is written down.
+// One link driven event by event: process 1 in incarnation 10 talks to process 2 in incarnation 20.
+// Its effects are logged.
 #pragma once
 
 #include "cluster/bus/link.hpp"
@@ -26,7 +26,7 @@ inline hello hello_of(process_id process, epoch_id incarnation, std::string endp
   return h;
 }
 
-// Whole seconds, which the tables count in.
+// Whole seconds, the unit of the tables.
 inline link_options slow_beats() {
   link_options o;
   o.heartbeat_interval = 1000ms;
@@ -49,23 +49,23 @@ struct bench {
 
   void note(link_effects& fx) {
     log.clear();
-    auto say = [&](std::string_view word) { log += (log.empty() ? "" : " ") + std::string(word); };
+    auto add = [&](std::string_view word) { log += (log.empty() ? "" : " ") + std::string(word); };
     if (fx.went_down)
-      say("-down");
+      add("-down");
     if (fx.connect)
-      say("connect:" + *fx.connect);
+      add("connect:" + *fx.connect);
     for (auto& outgoing : fx.send) {
       const auto kind = kind_of(outgoing.content);
       const auto* ack = std::get_if<hello_ack>(&outgoing.content);
-      say(ack && ack->refused ? "refusal" : baton::name_of(kind));
+      add(ack && ack->refused ? "refusal" : baton::name_of(kind));
       if (std::holds_alternative<hello>(outgoing.content))
         our_session = outgoing.correlation;
       l.note_sent(kind, 100);
     }
     if (fx.went_up)
-      say("+up");
+      add("+up");
     if (fx.refused)
-      say("refused");
+      add("refused");
   }
 
   envelope from_them(message_kind kind, std::uint64_t sequence) const {
@@ -95,7 +95,7 @@ struct bench {
     note(fx);
     return v;
   }
-  // A hello that opens a session of their present life.
+  // A hello that opens a session of their current incarnation.
   verdict receive_new_hello() {
     their_session = their_next;
     return receive_hello(their_incarnation, their_session, their_next++);
@@ -143,7 +143,8 @@ struct bench {
 
 enum class start { down, connecting, greeted_early, greeting, greeted, acked, up };
 
-// heard: they greeted while we were connecting. greeted: they greeted, our hello is not yet acked.
+// `received`: their hello arrived while we were connecting. `greeted`: they greeted, our hello is
+// not yet acked.
 inline bench at(start s) {
   bench b;
   if (s == start::down)

@@ -1,4 +1,4 @@
-// What a link judges, says again, grants and forgives.
+// The rules of a link: checks, retransmission, credit and tolerance.
 #include "tests/unit/bus/link_bench.hpp"
 
 #include <doctest/doctest.h>
@@ -6,7 +6,8 @@
 using namespace baton;
 using namespace baton::testing;
 
-TEST_CASE("an envelope is judged by target, epochs, greeting and number before its body is read") {
+TEST_CASE(
+    "an envelope is checked by target, incarnations, greeting and number before its body is read") {
   struct judged {
     const char* what;
     start from;
@@ -18,12 +19,13 @@ TEST_CASE("an envelope is judged by target, epochs, greeting and number before i
       {"heartbeat", start::up, [](envelope& e) { e.kind = kind_number<heartbeat>(); },
        verdict::control},
       {"for another node", start::up, [](envelope& e) { e.target = process_id{9}; }, verdict::bad},
-      {"for our former life", start::up, [](envelope& e) { e.target_incarnation = epoch_id{9}; },
+      {"for our former incarnation", start::up,
+       [](envelope& e) { e.target_incarnation = epoch_id{9}; }, verdict::stale},
+      {"for any incarnation", start::up, [](envelope& e) { e.target_incarnation = {}; },
        verdict::stale},
-      {"for any life", start::up, [](envelope& e) { e.target_incarnation = {}; }, verdict::stale},
-      {"from their former life", start::up,
+      {"from their former incarnation", start::up,
        [](envelope& e) { e.source_incarnation = epoch_id{19}; }, verdict::stale},
-      {"from a life that has not greeted", start::up,
+      {"from an incarnation that has not greeted", start::up,
        [](envelope& e) { e.source_incarnation = epoch_id{21}; }, verdict::early},
       {"from before the session", start::up, [](envelope& e) { e.sequence = 0; }, verdict::stale},
       {"repeated", start::up, [](envelope& e) { e.sequence -= 1; }, verdict::lost},
@@ -42,7 +44,7 @@ TEST_CASE("an envelope is judged by target, epochs, greeting and number before i
   }
 }
 
-TEST_CASE("a hello that lies about itself is bad and changes nothing") {
+TEST_CASE("a hello with false fields is bad and changes nothing") {
   auto b = at(start::greeting);
   auto e = b.from_them(kind_number<hello>(), 1);
   e.target_incarnation = {};
@@ -77,7 +79,7 @@ TEST_CASE("a hello of another protocol version is refused with version_mismatch"
   CHECK(b.l.state() == link_state::greeting);
 }
 
-TEST_CASE("a refused stranger cannot bring down the life that is up") {
+TEST_CASE("a refused stranger cannot bring down the live incarnation") {
   auto b = at(start::up);
   CHECK(b.receive_hello(epoch_id{99}, 1, 1, "sim://stranger", fail(errc::forbidden, "no")) ==
         verdict::greet);
@@ -86,7 +88,8 @@ TEST_CASE("a refused stranger cannot bring down the life that is up") {
   CHECK(b.receive_data(b.their_next) == verdict::deliver);
 }
 
-TEST_CASE("numbers go on over sessions, so a late message of the last one is never taken for new") {
+TEST_CASE(
+    "numbers continue over sessions, so a late message of the last one is never taken for new") {
   auto b = at(start::up);
   b.receive_data(b.their_next++);
   const auto old = b.their_next;
@@ -99,7 +102,7 @@ TEST_CASE("numbers go on over sessions, so a late message of the last one is nev
   CHECK(b.receive_data(b.their_next++) == verdict::deliver);
 }
 
-TEST_CASE("a hello without an answer is said again, less and less often") {
+TEST_CASE("a hello without an answer is repeated, less and less often") {
   auto b = at(start::greeting);
   const auto session = b.our_session;
   int hellos = 0;
@@ -140,13 +143,13 @@ TEST_CASE("data is sent only within the window, a larger message only alone") {
     REQUIRE(b.l.is_up());
     CHECK(b.l.outstanding_bytes() == 0);
   }
-  SUBCASE("credit that goes back is a broken peer") {
+  SUBCASE("credit that decreases means a broken peer") {
     b.with([&](auto& fx) { b.l.on_credit(credit{999}, b.now, fx); });
     CHECK_FALSE(b.l.is_up());
   }
 }
 
-TEST_CASE("credit is granted by quarters of the window, and what is left with a heartbeat") {
+TEST_CASE("credit is granted by quarters of the window, and the rest with a heartbeat") {
   auto o = slow_beats();
   o.window_bytes = 1000;
   bench b(o);
@@ -165,7 +168,7 @@ TEST_CASE("credit is granted by quarters of the window, and what is left with a 
   CHECK(release(100) == "");
   b.tick(1000ms);
   CHECK(b.log == "heartbeat credit");
-  SUBCASE("what an older session's messages give back is not counted") {
+  SUBCASE("credit returned by messages of an older session is not counted") {
     b.receive_new_hello();
     b.receive_ack(b.our_session);
     CHECK(release(500) == "");
@@ -178,7 +181,7 @@ TEST_CASE("credit is granted by quarters of the window, and what is left with a 
   }
 }
 
-TEST_CASE("a process that was stopped itself does not take its peers for silent") {
+TEST_CASE("a process that was stopped itself does not treat its peers as silent") {
   auto b = at(start::up);
   b.tick(1000ms);
   b.tick(60'000ms);
@@ -191,7 +194,7 @@ TEST_CASE("a process that was stopped itself does not take its peers for silent"
   CHECK(b.l.reason() == "silent for 5000 ms");
 }
 
-TEST_CASE("when the given address turns out to be dead, the one that the peer named is tried") {
+TEST_CASE("if the given address is dead, the one that the peer announced is tried") {
   bench b;
   b.connect("sim://former-life");
   b.bus_connected();
@@ -201,7 +204,7 @@ TEST_CASE("when the given address turns out to be dead, the one that the peer na
   CHECK(b.log == "connect:sim://them");
 }
 
-TEST_CASE("an address of an older life than the one that greeted us is ignored") {
+TEST_CASE("an address of an older incarnation than the one that greeted us is ignored") {
   auto b = at(start::up);
   b.with([&](auto& fx) { b.l.connect("sim://dead", epoch_id{19}, fx); });
   CHECK(b.l.is_up());

@@ -41,10 +41,10 @@ void hello_again(bench& b) {
 void hello_repeat(bench& b) {
   b.receive_hello(their_incarnation, b.their_session, b.their_session);
 }
-void hello_next_life(bench& b) {
+void hello_next_incarnation(bench& b) {
   b.receive_hello(epoch_id{21}, 1, 1, "sim://them-21");
 }
-void hello_old_life(bench& b) {
+void hello_old_incarnation(bench& b) {
   b.receive_hello(epoch_id{19}, 1, 1, "sim://them-19");
 }
 void hello_refused(bench& b) {
@@ -106,14 +106,14 @@ const row table[] = {
     {start::connecting, EVENT(disconnect), down, ""},
     {start::connecting, EVENT(hello_new), connecting, ""},
     {start::connecting, EVENT(hello_refused), connecting, ""},
-    {start::connecting, EVENT(hello_next_life), connecting, "connect:sim://them-21"},
+    {start::connecting, EVENT(hello_next_incarnation), connecting, "connect:sim://them-21"},
     {start::connecting, EVENT(data), connecting, ""},
     {start::connecting, EVENT(silence), connecting, ""},
     {start::connecting, EVENT(lose), connecting, ""},
 
     {start::greeted_early, EVENT(connected), greeting, "hello hello_ack"},
-    {start::greeted_early, EVENT(hello_next_life), connecting, "connect:sim://them-21"},
-    {start::greeted_early, EVENT(hello_old_life), connecting, ""},
+    {start::greeted_early, EVENT(hello_next_incarnation), connecting, "connect:sim://them-21"},
+    {start::greeted_early, EVENT(hello_old_incarnation), connecting, ""},
     {start::greeted_early, EVENT(hello_again), connecting, ""},
     {start::greeted_early, EVENT(data), connecting, ""},
     {start::greeted_early, EVENT(gap), connecting, ""},
@@ -137,8 +137,8 @@ const row table[] = {
     {start::greeted, EVENT(hello_again), greeting, "hello_ack"},
     {start::greeted, EVENT(hello_repeat), greeting, "hello"},
     {start::greeted, EVENT(hello_new), greeting, "hello_ack"},
-    {start::greeted, EVENT(hello_next_life), connecting, "connect:sim://them-21"},
-    {start::greeted, EVENT(hello_old_life), greeting, ""},
+    {start::greeted, EVENT(hello_next_incarnation), connecting, "connect:sim://them-21"},
+    {start::greeted, EVENT(hello_old_incarnation), greeting, ""},
     {start::greeted, EVENT(hello_refused), greeting, "refusal"},
     {start::greeted, EVENT(connected), greeting, "hello hello_ack"},
     {start::greeted, EVENT(disconnected), connecting, ""},
@@ -154,8 +154,8 @@ const row table[] = {
     {start::up, EVENT(hello_new), greeting, "-down hello hello_ack"},
     {start::up, EVENT(hello_again), up, "hello_ack"},
     {start::up, EVENT(hello_repeat), greeting, "-down hello"},
-    {start::up, EVENT(hello_next_life), connecting, "-down connect:sim://them-21"},
-    {start::up, EVENT(hello_old_life), up, ""},
+    {start::up, EVENT(hello_next_incarnation), connecting, "-down connect:sim://them-21"},
+    {start::up, EVENT(hello_old_incarnation), up, ""},
     {start::up, EVENT(hello_refused), greeting, "-down hello refusal"},
     {start::up, EVENT(ack), up, ""},
     {start::up, EVENT(ack_refused), up, ""},
@@ -171,7 +171,7 @@ const row table[] = {
 
 } // namespace
 
-TEST_CASE("a link goes from each state with each event where the table says") {
+TEST_CASE("a link moves from each state with each event as in the table") {
   for (const auto& r : table) {
     auto b = at(r.from);
     CAPTURE(static_cast<int>(r.from));

@@ -1,5 +1,5 @@
-// A process with an exchange over real ZeroMQ inside the test: a ticker thread, and waiting for
-// conditions with a deadline instead of sleeping.
+// A process with a message router over real ZeroMQ inside the test: a ticker thread, and waits for
+// conditions with a deadline instead of sleeps.
 #pragma once
 
 #include "cluster/bus/bus_zmq.hpp"
@@ -14,7 +14,7 @@
 namespace baton::testing {
 
 inline constexpr actor_id echo_box{1};  // sends everything back to its source actor
-inline constexpr actor_id reply_box{2}; // where answers come
+inline constexpr actor_id reply_box{2}; // receives answers
 
 struct live_options {
   cluster::bus_zmq_options bus;
@@ -81,7 +81,7 @@ public:
 
   std::string endpoint() const { return links->self().endpoint; }
 
-  // True once the condition holds, false after ten seconds (scaled). The condition sees a still
+  // True once the condition holds, false after ten seconds (scaled). The condition sees a stable
   // state.
   bool wait(const std::function<bool()>& condition,
             std::chrono::milliseconds patience = scaled(std::chrono::seconds{10})) {

@@ -1,4 +1,4 @@
-// Whose keys are whose, without a socket.
+// The keys of machines, without a socket.
 #include "cluster/keys/machine_keys.hpp"
 
 #include <doctest/doctest.h>
@@ -13,7 +13,7 @@ std::string key(char digit) {
 
 } // namespace
 
-TEST_CASE("a machine changes its key, and the one before is never trusted again") {
+TEST_CASE("a machine changes its key, and the previous one is never trusted again") {
   machine_keys keys{{"", key('a')}, {"b", key('b')}};
   CHECK(keys.trusts(key('b')));
   CHECK(keys.trusts("b", key('b')));
@@ -23,7 +23,8 @@ TEST_CASE("a machine changes its key, and the one before is never trusted again"
   CHECK(keys.trusts(key('b')));
   CHECK(keys.trusts(key('c')));
   CHECK(keys.newest("b") == key('c'));
-  CHECK(keys.next_after(key('b')) == key('c')); // whichever it listens with is found
+  CHECK(keys.next_after(key('b')) ==
+        key('c')); // the key that it listens with is found, whichever it is
   CHECK(keys.next_after(key('c')) == key('b'));
   keys.retire_older("b");
   CHECK_FALSE(keys.trusts(key('b')));
@@ -35,7 +36,7 @@ TEST_CASE("a machine changes its key, and the one before is never trusted again"
   CHECK(*keys.owner(key('b')) == "b");
 }
 
-TEST_CASE("no machine takes another's key") {
+TEST_CASE("no machine may use another's key") {
   machine_keys keys{{"", key('a')}, {"b", key('b')}};
   CHECK_FALSE(keys.add("c", key('b')));
   CHECK_FALSE(keys.add("b", key('a')));
@@ -61,7 +62,7 @@ TEST_CASE("a machine has a bounded number of keys, and the oldest retired one is
   CHECK(keys.newest("b") == key(digits[keys_of_machine_max]));
 }
 
-TEST_CASE("what is noted of keys is read back in their order, and what is no key is nothing") {
+TEST_CASE("recorded keys are read back in their order, and an invalid key is ignored") {
   machine_keys keys{{"", key('a')}, {"b", key('f')}, {"b", key('c')}};
   keys.retire_older("b");
   REQUIRE(keys.add("b", key('0')));

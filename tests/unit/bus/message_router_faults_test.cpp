@@ -1,6 +1,7 @@
-// Seeded storms over the simulated network: whatever is lost, doubled, reordered, spoiled, cut,
-// killed or frozen, an actor never sees a gap or a repeat (sim_process checks each message), every
-// loss ends in peer_down, credit is never exceeded, and when the storm is over all links are up.
+// Seeded faults over the simulated network: messages are lost, duplicated, reordered and corrupted;
+// processes are cut off, killed and frozen. An actor never sees a gap or a repeat (sim_process
+// checks each message), every loss ends in peer_down, and credit is never exceeded. When the faults
+// end, all links come up.
 #include "tests/unit/bus/sim_process.hpp"
 
 #include <spdlog/spdlog.h>
@@ -37,8 +38,8 @@ struct storm {
     ++incarnations[i];
     all[i] = std::make_unique<sim_process>(net, process_id{number}, epoch_id{incarnations[i]},
                                            fmt::format("sim://{}/{}", number, incarnations[i]), o);
-    // A life knows the others' addresses, as a child knows its parent's; the others learn its own
-    // from its hello.
+    // An incarnation knows the others' addresses, as a child knows its parent's; the others learn
+    // its own from its hello.
     for (std::size_t other = 0; other < nodes; ++other)
       if (other != i && all[other])
         all[i]->connect(*all[other]);
@@ -131,7 +132,7 @@ void check_after(storm& s) {
       REQUIRE(p->links->is_up(q->process));
       auto& out = p->peers[q->process];
       auto& in = q->peers[p->process];
-      // What was sent since both came up has arrived: a loss would have ended in peer_down.
+      // All messages sent since both came up have arrived: a loss would have ended in peer_down.
       REQUIRE(out.is_up);
       REQUIRE(in.is_up);
       if (!out.sent.empty()) {
@@ -155,14 +156,14 @@ std::uint64_t seeds() {
 
 } // namespace
 
-TEST_CASE("no storm makes an actor see a gap or a repeat, and all links come up after it") {
+TEST_CASE("under faults no actor sees a gap or a repeat, and all links come up afterwards") {
   spdlog::set_level(spdlog::level::off);
   std::uint64_t delivered = 0;
   std::uint64_t downs = 0;
   for (std::uint64_t seed = 1; seed <= seeds(); ++seed) {
     CAPTURE(seed);
     storm s(seed);
-    // Some seeds with crashes and cuts alone, as a real network has; some with everything.
+    // Some seeds with crashes and cuts only, as in a real network; some with all faults.
     if (seed % 2 == 0)
       s.net.faults = {.loss = 0.002,
                       .duplicate = 0.002,

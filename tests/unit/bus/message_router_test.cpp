@@ -1,4 +1,4 @@
-// The exchange over a simulated network without faults, or with one fault at a time.
+// The message router over a simulated network without faults, or with one fault at a time.
 #include "tests/unit/bus/bus_processes.hpp"
 #include "tests/unit/bus/sim_process.hpp"
 
@@ -41,7 +41,7 @@ message_router_options small_window(std::uint64_t bytes) {
 TEST_CASE("one side knowing the other's address is enough for both to come up within a few hops") {
   pair p;
   p.s().connect(p.h());
-  p.net.run_for(15ms); // no tick at all
+  p.net.run_for(15ms); // without a tick
   CHECK(p.h().links->is_up(shard_process));
   CHECK(p.s().links->is_up(head_process));
   CHECK(p.h().peers[shard_process].ups == 1);
@@ -58,7 +58,7 @@ TEST_CASE("both sides connecting at once come up once") {
   CHECK(p.h().peers[shard_process].downs == 0);
 }
 
-TEST_CASE("messages come in order, with source, correlation and a lease on data") {
+TEST_CASE("messages arrive in order, with source, correlation and a lease on data") {
   pair p;
   p.link();
   std::vector<envelope> seen;
@@ -77,7 +77,8 @@ TEST_CASE("messages come in order, with source, correlation and a lease on data"
   CHECK(p.h().peers[shard_process].received_data.size() == 50);
 }
 
-TEST_CASE("a message to an unknown node, a peer that is down or an unpublished actor is told") {
+TEST_CASE(
+    "a message to an unknown process, a peer that is down or an unpublished actor is reported") {
   pair p;
   CHECK(p.s().send_control(process_id{9}) == sent::unknown_peer);
   CHECK(p.s().links->connect(head_process, "sim://nowhere"));
@@ -96,13 +97,13 @@ TEST_CASE("a message to an unknown node, a peer that is down or an unpublished a
   CHECK(p.h().links->counters().unknown_actor == 2);
 }
 
-TEST_CASE("a node is no peer of itself") {
+TEST_CASE("a process is no peer of itself") {
   pair p;
   CHECK_FALSE(p.s().links->connect(shard_process, "sim://shard"));
   CHECK_FALSE(p.s().links->connect(process_id{}, "sim://shard"));
 }
 
-TEST_CASE("silence brings a peer down, and it comes up again when it speaks") {
+TEST_CASE("a silent peer is down, and it comes up again when it sends") {
   pair p;
   p.link();
   p.net.freeze(shard_process);
@@ -141,11 +142,11 @@ TEST_CASE("a fallen connection brings both sides down and up again without a tic
   CHECK(p.h().links->is_up(shard_process));
 }
 
-TEST_CASE("the next life of a peer replaces the old one, whose frames are refused") {
+TEST_CASE("the next incarnation of a peer replaces the old one, whose frames are refused") {
   pair p;
   p.link();
   bool hangs = true;
-  SUBCASE("after a crash that was seen") {
+  SUBCASE("after a crash that was detected") {
     hangs = false;
     p.net.crash(shard_process);
     p.run(20ms);
@@ -164,7 +165,7 @@ TEST_CASE("the next life of a peer replaces the old one, whose frames are refuse
   CHECK(p.h().links->is_up(shard_process));
   CHECK(p.s().links->is_up(head_process));
   const auto stale = p.h().links->counters().stale;
-  if (hangs) { // and now goes on talking
+  if (hangs) { // and now continues to send
     CHECK(old->send_control(head_process) == sent::ok);
     p.run(50ms);
     CHECK(p.h().links->counters().stale > stale);
@@ -192,7 +193,7 @@ TEST_CASE("data stops at the window, control does not, and released data makes r
   p.h().peers[shard_process].held.clear();
   p.run(1100ms);
   CHECK(p.s().links->peers().at(0).outstanding_bytes < 5000);
-  SUBCASE("a message larger than the window goes alone") {
+  SUBCASE("a message larger than the window is sent alone") {
     p.h().peers[shard_process].held.clear();
     p.run(1100ms);
     CHECK(p.s().send_data(head_process, 100'000) == sent::ok);
@@ -236,7 +237,7 @@ TEST_CASE("posted messages wait in order for credit, and control passes them") {
   CHECK(p.h().peers[shard_process].received_data.size() == 100);
 }
 
-TEST_CASE("too much waiting loses the link rather than a message") {
+TEST_CASE("too many waiting messages lose the link rather than a message") {
   auto o = small_window(1024);
   o.waiting_bytes_max = 64 * 1024;
   pair p(o);
@@ -249,7 +250,7 @@ TEST_CASE("too much waiting loses the link rather than a message") {
   CHECK(p.s().links->peers().at(0).waiting_count == 0);
 }
 
-TEST_CASE("a full road is back-pressure for send, and for post a short wait") {
+TEST_CASE("a full route is back-pressure for send, and a short wait for post") {
   pair p;
   p.link();
   p.net.messages_queued_max = 10;
@@ -264,7 +265,7 @@ TEST_CASE("a full road is back-pressure for send, and for post a short wait") {
   CHECK(p.h().peers[shard_process].downs == 0);
 }
 
-TEST_CASE("a peer that is not admitted is told why and stays down on both sides") {
+TEST_CASE("a peer that is not admitted gets the reason and stays down on both sides") {
   message_router_options picky;
   picky.admit = [](const hello& h) -> result<void> {
     if (h.process == shard_process)
@@ -283,7 +284,7 @@ TEST_CASE("a peer that is not admitted is told why and stays down on both sides"
   CHECK(all[1]->links->peers().at(0).reason == "another build");
 }
 
-TEST_CASE("frames that do not verify are counted, and the peer that speaks truly stays up") {
+TEST_CASE("frames that do not verify are counted, and the valid peer stays up") {
   pair p;
   p.link();
   auto stranger = p.net.make_bus(process_id{66});
@@ -296,7 +297,7 @@ TEST_CASE("frames that do not verify are counted, and the peer that speaks truly
   garbage.body = {bytes, bytes->data(), 512};
   for (int i = 0; i < 20; ++i)
     CHECK(stranger->send(head_process, garbage) == sent::ok);
-  // Frames that verify, but forged: numbers, lives and targets that are wrong, hellos that lie.
+  // Frames that verify, but are forged: wrong numbers, incarnations and targets, false hellos.
   envelope e;
   e.source = shard_process;
   e.source_incarnation = epoch_id{1};
@@ -321,7 +322,7 @@ TEST_CASE("frames that do not verify are counted, and the peer that speaks truly
   CHECK(p.h().peers[shard_process].received.size() == 1);
 }
 
-TEST_CASE("strangers cannot make the exchange keep more links than its bound") {
+TEST_CASE("unknown peers cannot make the router keep more links than its limit") {
   message_router_options o;
   o.peers_max = 5;
   sim_network net(3);
@@ -346,7 +347,7 @@ TEST_CASE("strangers cannot make the exchange keep more links than its bound") {
   CHECK(h.links->peers().size() == 5);
 }
 
-TEST_CASE("a client that has gone is forgotten, a shard is waited for") {
+TEST_CASE("a client that has left is forgotten, a shard is waited for") {
   for (const auto as : {role::client, role::shard}) {
     sim_network net(7);
     sim_process h(net, head_process, epoch_id{1}, "sim://head");
@@ -365,7 +366,7 @@ TEST_CASE("a client that has gone is forgotten, a shard is waited for") {
       run(100ms);
       REQUIRE(h.links->is_up(shard_process));
       CHECK(h.peers[shard_process].ups == incarnation);
-      run(5000ms); // it says nothing but heartbeats, and stays
+      run(5000ms); // it sends only heartbeats, and stays
       REQUIRE(h.links->is_up(shard_process));
       all.clear();
       run(3000ms);
@@ -375,7 +376,7 @@ TEST_CASE("a client that has gone is forgotten, a shard is waited for") {
   }
 }
 
-TEST_CASE("a lease may end after its exchange") {
+TEST_CASE("a lease may outlive its router") {
   std::vector<std::pair<micro_batch, std::size_t>> kept;
   {
     pair p;
@@ -389,7 +390,7 @@ TEST_CASE("a lease may end after its exchange") {
   kept.clear();
 }
 
-TEST_CASE("callbacks may call the exchange, and a message passed on keeps its lease until sent") {
+TEST_CASE("callbacks may call the router, and a forwarded message keeps its lease until sent") {
   sim_network net(11);
   std::vector<std::unique_ptr<sim_process>> all;
   for (std::uint32_t n = 1; n <= 3; ++n)

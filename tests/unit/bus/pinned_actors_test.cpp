@@ -1,5 +1,5 @@
-// Actors on the bus's thread: a simulated network brings messages on the thread of the test, which
-// stands for the bus's, and CAF's testing scheduler stands for the workers.
+// Actors on the bus's thread. A simulated network delivers messages on the test's thread, which
+// stands for the bus's; CAF's testing scheduler stands for the workers.
 #include "cluster/bus/proxy.hpp"
 #include "tests/unit/bus/bus_processes.hpp"
 #include "tests/unit/bus/sim_process.hpp"
@@ -36,7 +36,7 @@ struct world {
   sim_process receiver{net, process_id{2}, epoch_id{1}, ""};
 
   world() {
-    workers().run(); // it has begun
+    workers().run(); // it has started
     cluster::deliver_to(*receiver.links, actors::well_known::stage, stage);
     receiver.connect(sender);
     run_network();
@@ -71,7 +71,7 @@ using numbers = std::vector<std::uint64_t>;
 
 } // namespace
 
-TEST_CASE("a resident is run by the thread that brings its messages, in their order") {
+TEST_CASE("a pinned actor runs on the thread that delivers its messages, in their order") {
   world w;
   w.pinned->add(w.stage);
   CHECK_FALSE(w.pinned->run());
@@ -85,13 +85,13 @@ TEST_CASE("a resident is run by the thread that brings its messages, in their or
   CHECK(w.pinned->run());
   CHECK_FALSE(w.pinned->run());
   CHECK(w.seen == numbers{1, 2, 3, 4, 5});
-  w.send(6); // it has been let go, and comes back
+  w.send(6); // it was released, and comes back
   w.run_network();
   CHECK_FALSE(w.pinned->run());
   CHECK(w.seen.back() == 6);
 }
 
-TEST_CASE("who is no resident is run by the workers, and so is what comes from other threads") {
+TEST_CASE("an unpinned actor is run by the workers, and so are messages from other threads") {
   world w;
   CHECK_FALSE(w.pinned->run());
   w.send(1);
@@ -104,14 +104,14 @@ TEST_CASE("who is no resident is run by the workers, and so is what comes from o
   w.pinned->add(w.stage);
   caf::anon_send(w.stage, open_epoch{epoch_id{2}, 0, {}, 0, 1, std::nullopt});
   CHECK(w.workers().has_job());
-  w.send(3); // behind it in the mailbox, wherever that is run
+  w.send(3); // after it in the mailbox, on whichever thread that runs
   w.run_network();
   CHECK_FALSE(w.pinned->run());
   w.workers().run();
   CHECK(w.seen == numbers{1, 2, 3});
 }
 
-TEST_CASE("what was not run when the bus ends is left to the workers") {
+TEST_CASE("messages that have not run when the bus ends are left to the workers") {
   world w;
   w.pinned->add(w.stage);
   w.pinned->run();

@@ -1,4 +1,4 @@
-// Typed proxies: two actor systems, two exchanges, one simulated network.
+// Typed proxies: two actor systems, two message routers, one simulated network.
 #include "cluster/bus/proxy.hpp"
 #include "tests/unit/bus/bus_processes.hpp"
 #include "tests/unit/bus/sim_process.hpp"
@@ -86,7 +86,7 @@ TEST_CASE("a proxy carries every message of its signature that crosses processes
     CHECK(there.what[20] == "micro_batch 20");
     CHECK(h.process.links->peers().at(0).outstanding_bytes == 0);
   }
-  SUBCASE("a kind that the actor does not take is counted") {
+  SUBCASE("a kind that the actor does not accept is counted") {
     run();
     CHECK(h.process.links->send(shard_process, actors::well_known::stage, message(cancel{})) ==
           cluster::sent::ok);
@@ -94,7 +94,7 @@ TEST_CASE("a proxy carries every message of its signature that crosses processes
     CHECK(there.what.empty());
     CHECK(s.process.links->counters().unknown_actor == 1);
   }
-  SUBCASE("a message that several hold is copied, not emptied") {
+  SUBCASE("a message with several owners is copied, not moved") {
     run();
     auto shared = caf::make_message(sim_process::batch_of(1, 8));
     auto again = shared;

@@ -1,4 +1,4 @@
-// A port of this machine at which nobody answers.
+// A port of this machine that never answers.
 #pragma once
 
 #include "tests/support/deadline_scale.hpp"
@@ -16,8 +16,7 @@ namespace baton::testing {
 
 class silent_listener {
 public:
-  // So many connections are taken by the system; those beyond are dropped, as if there were no
-  // machine.
+  // The system accepts so many connections; later ones are dropped, as if there were no machine.
   explicit silent_listener(int queued) {
     address_.sin_family = AF_INET;
     address_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -33,7 +32,7 @@ public:
   std::string endpoint() const {
     return fmt::format("tcp://127.0.0.1:{}", ntohs(address_.sin_port));
   }
-  // Takes one in, says nothing, and waits for its end.
+  // Accepts one connection, sends nothing, and waits for its end.
   void wait_until_one_has_left() {
     be_patient(fd_);
     const int guest = ::accept(fd_, nullptr, nullptr);
@@ -46,7 +45,7 @@ public:
     CHECK(found == 0);
     ::close(guest);
   }
-  // A connection to it, for the caller to close.
+  // A connection to it, which the caller closes.
   int enter() {
     const int guest = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     REQUIRE(::connect(guest, any(), sizeof(address_)) == 0);

@@ -1,5 +1,5 @@
-// A process of the simulated network with an exchange, and a record of all it was told. Checks on
-// each message that none of its session came twice or is missing.
+// A process of the simulated network with a message router, and a record of all its events. Checks
+// on each message that none of its session is repeated or missing.
 #pragma once
 
 #include "cluster/bus/message_router.hpp"
@@ -22,7 +22,7 @@ struct sim_process {
     std::vector<std::uint64_t> received_data;
     std::uint64_t ups = 0;
     std::uint64_t downs = 0;
-    std::vector<std::pair<micro_batch, std::size_t>> held; // data not yet given back
+    std::vector<std::pair<micro_batch, std::size_t>> held; // data not yet released
   };
 
   sim_process(sim_network& network, process_id id, epoch_id incarnation, std::string endpoint,
@@ -85,7 +85,7 @@ struct sim_process {
   }
   void tick() { links->tick(net.now()); }
 
-  // Numbers go on over all sessions.
+  // Numbers continue over all sessions.
   cluster::sent send_control(process_id to) {
     sampled m;
     m.batch = {next_control[to] + 1};

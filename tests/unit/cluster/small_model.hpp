@@ -1,4 +1,4 @@
-// A model for plans: of which only the shape matters.
+// A model for plans: only its shape matters.
 #pragma once
 
 #include "tests/support/smollm2_shape.hpp"

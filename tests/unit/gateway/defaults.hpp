@@ -1,5 +1,5 @@
-// What the tests of readers and writers have in common: limits and a configuration as they are
-// without a nodes.toml, and who answers.
+// Shared by the tests of readers and writers: limits, a configuration without a nodes.toml, and the
+// identity of the answering server.
 #pragma once
 
 #include "gateway/api/openai/openai_response.hpp"

@@ -1,4 +1,4 @@
-// What results mean: ends, duplicates, stale epochs, failed steps, lost pipelines.
+// The effect of results: ends, duplicates, stale epochs, failed steps, lost pipelines.
 #include "schema/result.hpp"
 #include "tests/unit/schedule/fixture.hpp"
 
@@ -8,7 +8,7 @@ using namespace baton;
 using namespace baton::schedule;
 using namespace std::chrono_literals;
 
-TEST_CASE("a sequence ends at its end tokens, its bound or its context, as asked") {
+TEST_CASE("a sequence ends at its end tokens, its token limit or its context") {
   struct row {
     const char* what;
     stopping stop;
@@ -57,7 +57,7 @@ TEST_CASE("a sequence ends at its end tokens, its bound or its context, as asked
   }
 }
 
-TEST_CASE("the first message of a choice says all that the detokenizer needs") {
+TEST_CASE("the first message of a choice has all data for the detokenizer") {
   fixture f;
   auto request = f.request(f.grant());
   request.sampling.logprobs = 3;
@@ -84,7 +84,7 @@ TEST_CASE("the first message of a choice says all that the detokenizer needs") {
   CHECK(f.s.load().steps == 1);
 }
 
-TEST_CASE("duplicates and results of an epoch before change nothing and are counted") {
+TEST_CASE("duplicates and results of an earlier epoch are counted and change nothing") {
   fixture f;
   f.start();
   const auto first = f.next();
@@ -103,8 +103,8 @@ TEST_CASE("duplicates and results of an epoch before change nothing and are coun
   f.check_at_rest();
 }
 
-TEST_CASE(
-    "a step that lands before the next epoch opens is not done again, whatever became of the KV") {
+TEST_CASE("a step whose result arrives before the next epoch opens is not repeated, even if the KV "
+          "is lost") {
   for (const auto kv : {kv_fate::kept, kv_fate::lost}) {
     CAPTURE(kv == kv_fate::kept);
     fixture f;
@@ -127,7 +127,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a step that lands late tells nothing of a sequence that has ended meanwhile") {
+TEST_CASE("a late result changes nothing for a sequence that has ended meanwhile") {
   fixture f;
   const auto ticket = f.start();
   const auto first = f.next();
@@ -142,7 +142,7 @@ TEST_CASE("a step that lands late tells nothing of a sequence that has ended mea
   f.check_at_rest();
 }
 
-TEST_CASE("a late failure is done again") {
+TEST_CASE("a step whose failure arrives late is repeated") {
   fixture f;
   f.start();
   const auto first = f.next();
@@ -155,12 +155,12 @@ TEST_CASE("a late failure is done again") {
   f.check_at_rest();
 }
 
-TEST_CASE("results out of order make the rows that are not acknowledged run again") {
+TEST_CASE("after results out of order, rows that are not acknowledged run again") {
   fixture f;
   f.start(40);
   const auto first = f.next(), second = f.next();
   f.answer(second);
-  CHECK_FALSE(f.s.next().has_value()); // not before the other has settled
+  CHECK_FALSE(f.s.next().has_value()); // not before the other is acknowledged
   f.answer(first);
   const auto again = f.next();
   CHECK(again.slices[0].position == 0);
@@ -170,7 +170,7 @@ TEST_CASE("results out of order make the rows that are not acknowledged run agai
   f.check_at_rest();
 }
 
-TEST_CASE("where the KV was lost, the log gives the same steps again") {
+TEST_CASE("after a loss of KV, the log reproduces the same steps") {
   fixture f;
   const auto ticket = f.start(20);
   for (int i = 0; i < 5; ++i)
@@ -207,11 +207,11 @@ TEST_CASE("where the KV was lost, the log gives the same steps again") {
   CHECK_FALSE(out.tokens[0].begins);
 }
 
-TEST_CASE("after a loss those that were running go before those that wait") {
+TEST_CASE("after a loss, running sequences go before waiting ones") {
   auto config = small_config();
   config.max_num_seqs = 2;
   fixture f(config);
-  const auto late = f.grant(); // an older ticket whose request comes late
+  const auto late = f.grant(); // an older ticket whose request arrives late
   const auto a = f.start(), b = f.start();
   f.answer(f.next());
   f.s.admit(f.request(late));
@@ -226,7 +226,7 @@ TEST_CASE("after a loss those that were running go before those that wait") {
   f.check_at_rest();
 }
 
-TEST_CASE("a pipeline that comes back smaller ends what no longer fits") {
+TEST_CASE("a pipeline that comes back smaller ends sequences that no longer fit") {
   fixture f;
   f.start(30, 20);
   f.start(30, 20);
@@ -272,7 +272,7 @@ TEST_CASE("tickets wait for the pipeline until recovery_timeout, then end with p
   f.check_at_rest();
 }
 
-TEST_CASE("a step that fails alone ends its sequence, one that fails in company is tried alone") {
+TEST_CASE("a step that fails alone ends its sequence, others of a failed batch are retried alone") {
   fixture f;
   const auto a = f.start(5, 3), b = f.start(5, 3), c = f.start(5, 3);
   const auto together = f.next();
@@ -297,12 +297,12 @@ TEST_CASE("a step that fails alone ends its sequence, one that fails in company 
   CHECK(out.refusals[0].message.ticket == b);
   CHECK(out.refusals[0].message.reason.message == "broken");
   CHECK(out.tokens.size() == 2);
-  f.run_all(); // the others go on in company
+  f.run_all(); // the others run together again
   CHECK(f.s.take().tokens.size() == 4);
   f.check_at_rest();
 }
 
-TEST_CASE("a failed chunk voids the chunks that were in flight behind it") {
+TEST_CASE("a failed chunk discards the chunks in flight after it") {
   fixture f;
   f.start(3);
   f.start(40);
@@ -310,7 +310,7 @@ TEST_CASE("a failed chunk voids the chunks that were in flight behind it") {
   REQUIRE(first.slices.size() == 2);
   CHECK(second.slices[0].position == 13);
   f.answer_failure(first);
-  // Only the long one has rows in flight; the other is tried when it has settled.
+  // Only the long one has rows in flight; the other is retried when they are acknowledged.
   CHECK_FALSE(f.s.next().has_value());
   f.answer(second);
   for (const std::size_t rows : {3u, 16u}) {

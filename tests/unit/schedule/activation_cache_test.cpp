@@ -1,4 +1,4 @@
-// Which rows stage 0 may send again without computing them, and which it must not.
+// Rows that stage 0 may send again without computing them, and rows that it must not.
 #include "runtime/schedule/activation_cache.hpp"
 
 #include <doctest/doctest.h>
@@ -17,7 +17,7 @@ sequence_id number(std::uint64_t n) {
   return {ticket_id{n}, 0};
 }
 
-// A row's activations are one number: that of its token.
+// A row's activations are one number: its token.
 payload rows_of(const std::vector<token_id>& tokens) {
   auto memory = std::make_shared<std::vector<token_id>>(tokens);
   const auto* data = reinterpret_cast<const std::byte*>(memory->data());
@@ -49,7 +49,7 @@ micro_batch batch_of(const std::vector<piece>& pieces) {
   return b;
 }
 
-// The tokens whose rows were found.
+// The tokens whose rows are in the cache.
 std::optional<std::vector<token_id>> found(activation_cache& sent,
                                            const std::vector<piece>& pieces) {
   const auto parts = sent.find(batch_of(pieces));
@@ -71,17 +71,17 @@ const piece three{3, 0, {30, 31, 32}, {5}};
 
 } // namespace
 
-TEST_CASE("the next epoch begins with rows that were sent in the last one, cut in any way") {
+TEST_CASE("the next epoch begins with rows sent in the last one, in any chunks") {
   activation_cache sent(3, block_positions);
   sent.remember(batch_of({one, two}));
   sent.remember(batch_of({three}));
-  CHECK_FALSE(found(sent, {one})); // the epoch goes on
+  CHECK_FALSE(found(sent, {one})); // the epoch continues
   sent.begin_epoch();
   using tokens = std::vector<token_id>;
   CHECK(found(sent, {two, three}) == tokens{29, 30, 31, 32});
   CHECK(found(sent, {one}) == tokens{15});
   CHECK(found(sent, {{3, 1, {31, 32}, {5}}}) == tokens{31, 32});
-  SUBCASE("and so does the one after, if nothing else was run") {
+  SUBCASE("so does the one after it, if nothing else has run") {
     sent.begin_epoch();
     CHECK(found(sent, {one, two}));
     sent.remember(batch_of({one, two}));
@@ -89,13 +89,13 @@ TEST_CASE("the next epoch begins with rows that were sent in the last one, cut i
     CHECK(found(sent, {two}));
     CHECK_FALSE(found(sent, {three})); // sent two epochs ago
   }
-  SUBCASE("until something else is run") {
+  SUBCASE("until another batch runs") {
     CHECK_FALSE(found(sent, {one, {2, 10, {30}, {2, 3, 4}}}));
     CHECK_FALSE(found(sent, {one}));
   }
 }
 
-TEST_CASE("a row is another one if its sequence, position, token or blocks are") {
+TEST_CASE("another sequence, position, token or block makes another row") {
   const piece others[] = {{4, 5, {15}, {0, 1}}, {1, 4, {15}, {0, 1}}, {1, 6, {15}, {0, 1}},
                           {1, 5, {16}, {0, 1}}, {1, 5, {15}, {0, 2}}, {1, 5, {15, 16}, {0, 1}}};
   for (const piece& other : others) {
@@ -106,7 +106,7 @@ TEST_CASE("a row is another one if its sequence, position, token or blocks are")
   }
 }
 
-TEST_CASE("guesses are not kept, what is before them is") {
+TEST_CASE("drafts are not kept, rows before them are") {
   activation_cache sent(3, block_positions);
   sent.remember(batch_of({{1, 5, {15, 16, 17}, {0, 1}, 2}}));
   sent.begin_epoch();
@@ -114,17 +114,16 @@ TEST_CASE("guesses are not kept, what is before them is") {
   CHECK_FALSE(found(sent, {{1, 6, {16}, {0, 1}}}));
 }
 
-TEST_CASE("rows whose block another sequence has written since are gone") {
+TEST_CASE("rows whose block another sequence has overwritten are gone") {
   activation_cache sent(3, block_positions);
   sent.remember(batch_of({one, two}));
-  sent.remember(
-      batch_of({{7, 4, {74}, {2, 1}}})); // shares a beginning with two, and writes block 1
+  sent.remember(batch_of({{7, 4, {74}, {2, 1}}})); // shares a prefix with two, and writes block 1
   sent.begin_epoch();
   CHECK(found(sent, {two}));
   CHECK_FALSE(found(sent, {one}));
 }
 
-TEST_CASE("nothing is kept of an epoch with a step that failed, nor beside copies of blocks") {
+TEST_CASE("nothing is kept of an epoch with a failed step, or beside copies of blocks") {
   activation_cache sent(3, block_positions);
   sent.remember(batch_of({one}));
   sent.spoil();
@@ -145,7 +144,7 @@ TEST_CASE("nothing is kept of an epoch with a step that failed, nor beside copie
   CHECK_FALSE(found(sent, {one}));
 }
 
-TEST_CASE("no more batches are kept than may be on their way") {
+TEST_CASE("the cache keeps no more batches than may be in flight") {
   activation_cache sent(2, block_positions);
   sent.remember(batch_of({one}));
   sent.remember(batch_of({two}));

@@ -1,4 +1,4 @@
-// Which rows go into which micro-batch.
+// The choice of rows for each micro-batch.
 #include "tests/unit/schedule/fixture.hpp"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ scheduler_config config_of(std::uint32_t seqs, std::uint32_t rows = 32, std::uin
   return c;
 }
 
-// Starts n sequences and brings them all to decode, nothing in flight.
+// Starts n sequences and brings them all to decode; nothing is in flight.
 std::vector<ticket_id> start_decoding(fixture& f, int n, std::uint32_t max_tokens = 40) {
   std::vector<ticket_id> tickets;
   for (int i = 0; i < n; ++i)
@@ -34,7 +34,7 @@ std::vector<ticket_id> start_decoding(fixture& f, int n, std::uint32_t max_token
 
 } // namespace
 
-TEST_CASE("a prompt is cut into chunks that follow one another in flight, the last one samples") {
+TEST_CASE("chunks of a prompt follow one another in flight, and the last one samples") {
   fixture f(config_of(8));
   f.start(40);
   const auto first = f.next(), second = f.next();
@@ -99,7 +99,7 @@ TEST_CASE("decodes are divided evenly over the stages") {
   }
 }
 
-TEST_CASE("after a loss the steps in flight are done again as they were, the oldest first") {
+TEST_CASE("after a loss the steps in flight are repeated unchanged, oldest first") {
   fixture f(config_of(8), {.stages = 2, .blocks = 256, .block_positions = 4});
   const auto tickets = start_decoding(f, 4);
   const auto members = [](const micro_batch& b) {
@@ -116,8 +116,8 @@ TEST_CASE("after a loss the steps in flight are done again as they were, the old
   REQUIRE(members(f.next()) == early);
   f.s.close_epoch(f.now);
   bool was_it_done = false;
-  SUBCASE("neither was done") {}
-  SUBCASE("the older one lands after the loss") {
+  SUBCASE("neither result arrives") {}
+  SUBCASE("the older result arrives after the loss") {
     f.answer(second);
     was_it_done = true;
   }
@@ -127,7 +127,7 @@ TEST_CASE("after a loss the steps in flight are done again as they were, the old
   CHECK(members(f.next()) == (was_it_done ? late : early));
 }
 
-TEST_CASE("decodes that do not all fit into one micro-batch take turns") {
+TEST_CASE("decodes that do not fit into one micro-batch alternate") {
   fixture f(config_of(8, /*rows=*/3, /*chunk=*/3),
             {.stages = 1, .blocks = 256, .block_positions = 4});
   start_decoding(f, 8);
@@ -144,7 +144,7 @@ TEST_CASE("decodes that do not all fit into one micro-batch take turns") {
     CHECK(count >= 2); // 3 on average
 }
 
-TEST_CASE("a prompt rides along with decodes and both stay within their bounds") {
+TEST_CASE("a prompt joins decodes, and both stay within their limits") {
   fixture f(config_of(8, /*rows=*/10, /*chunk=*/8));
   start_decoding(f, 4);
   f.start(30);
@@ -156,7 +156,7 @@ TEST_CASE("a prompt rides along with decodes and both stay within their bounds")
   CHECK_FALSE(batch.slices[2].samples);
 }
 
-TEST_CASE("decodes leave half of the rows to prompts that wait") {
+TEST_CASE("decodes leave half of the rows to waiting prompts") {
   fixture f(config_of(8, /*rows=*/4, /*chunk=*/4),
             {.stages = 1, .blocks = 256, .block_positions = 4});
   start_decoding(f, 4);
@@ -171,7 +171,7 @@ TEST_CASE("decodes leave half of the rows to prompts that wait") {
   CHECK(batch.slices[2].rows == 2);
 }
 
-TEST_CASE("several short prompts share a micro-batch, in the order of their arrival") {
+TEST_CASE("short prompts share a micro-batch, in the order of arrival") {
   fixture f(config_of(8));
   for (const std::size_t prompt : {6, 6, 6})
     f.start(prompt);
@@ -200,9 +200,9 @@ TEST_CASE("no more sequences run than there are slots, and they start in order")
   f.check_at_rest();
 }
 
-TEST_CASE("nobody overtakes a waiting prompt that needs more blocks than are free") {
+TEST_CASE("no request overtakes a waiting prompt that needs more blocks than are free") {
   fixture f(config_of(8), {.stages = 1, .blocks = 12, .block_positions = 4});
-  f.start(20, 8); // 5 blocks, 7 in the end
+  f.start(20, 8); // 5 blocks, 7 at its end
   const auto large = f.start(40, 8);
   const auto small = f.start(3, 8);
   std::vector<ticket_id> begun;
@@ -218,7 +218,7 @@ TEST_CASE("nobody overtakes a waiting prompt that needs more blocks than are fre
   f.check_at_rest();
 }
 
-TEST_CASE("when blocks run out the youngest is preempted and computed again later") {
+TEST_CASE("when blocks run out, the youngest sequence is preempted and recomputed later") {
   fixture f(config_of(8), {.stages = 1, .blocks = 8, .block_positions = 4});
   const auto old = f.start(12, 20), young = f.start(12, 20);
   std::vector<ticket_id> ends;
@@ -280,7 +280,7 @@ TEST_CASE("a sequence alone ends by length when all blocks are full") {
   f.check_at_rest();
 }
 
-TEST_CASE("a step carries the history only for penalties, and bans end tokens before tokens_min") {
+TEST_CASE("a step carries the history only for penalties, and masks end tokens before tokens_min") {
   fixture f(config_of(8));
   const auto ticket = f.grant();
   auto request = f.request(ticket, 3, 5);
@@ -306,39 +306,39 @@ TEST_CASE("a step carries the history only for penalties, and bans end tokens be
   CHECK(third.draws[0].banned.empty());
 }
 
-TEST_CASE("those that run keep within the budget of tokens that they may come to") {
+TEST_CASE("running sequences keep within the token budget, counted at their full length") {
   auto config = config_of(8);
   config.max_batch_total_tokens = config.max_model_len; // 64
   fixture f(config, {.stages = 1, .blocks = 256, .block_positions = 4});
   f.start(5, 20); // 25 tokens
   f.start(5, 30); // 60 with the first
   f.start(5, 5);  // 70: waits, though there is a slot and KV
-  f.start(5, 1);  // 66: nobody overtakes
+  f.start(5, 1);  // 66: does not overtake
   const auto batch = f.next();
   CHECK(batch.slices.size() == 2);
   CHECK(f.s.load().running == 2);
   CHECK(f.s.load().waiting == 2);
   CHECK(f.s.load().running_max_tokens == 60);
   CHECK(f.s.load().max_batch_total_tokens == 64);
-  f.answer(batch, 2); // the end of both
+  f.answer(batch, 2); // both end
   CHECK(f.next().slices.size() == 2);
   CHECK(f.s.load().running_max_tokens == 16);
 }
 
-TEST_CASE("a budget of tokens is taken from less important ones only where that makes room") {
+TEST_CASE("tokens of the budget are taken from a lower priority only if that makes room") {
   auto config = config_of(8);
   config.max_batch_total_tokens = config.max_model_len; // 64
   config.scheduling_policy = scheduling_policy::priority;
   fixture f(config, {.stages = 1, .blocks = 256, .block_positions = 4});
   f.start(5, 35, 0); // 40
-  f.start(5, 15, 5); // 20 of a less important one
+  f.start(5, 15, 5); // 20 of a lower priority
   f.answer(f.next());
-  SUBCASE("it does not: the less important one goes on") {
+  SUBCASE("not enough: the sequence of lower priority continues") {
     f.start(5, 30, 1); // 35 beside 40
     CHECK(f.next().slices.size() == 2);
     CHECK(f.s.load().running_max_tokens == 60);
   }
-  SUBCASE("it does") {
+  SUBCASE("enough") {
     f.start(5, 15, 1); // 20 beside 40
     CHECK(f.next().slices.size() == 2);
     CHECK(f.s.load().running == 2);

@@ -1,4 +1,4 @@
-// The account of KV blocks.
+// The management of KV blocks.
 #include "runtime/schedule/blocks.hpp"
 
 #include <doctest/doctest.h>
@@ -50,7 +50,7 @@ TEST_CASE("growth is all or nothing") {
   account.check_integrity();
 }
 
-TEST_CASE("places in swap space are taken block by block, all or none, and come back") {
+TEST_CASE("slots in swap space are taken block by block, all or none, and come back") {
   block_manager account(6, 4);
   account.offer_swap(3);
   const sequence_id a{{1}, 0}, b{{2}, 0};
@@ -77,7 +77,7 @@ TEST_CASE("places in swap space are taken block by block, all or none, and come 
   account.check_integrity();
 }
 
-TEST_CASE("an account of no blocks grows nobody") {
+TEST_CASE("without blocks, no sequence grows") {
   block_manager account;
   CHECK_FALSE(account.grow({{1}, 0}, 1));
   account.check_integrity();

@@ -1,6 +1,6 @@
-// Goal: a request for an embedding draws nothing, ends once with what its whole prompt came to, and
-// is computed again from its beginning whenever its KV is lost. Method: the test answers the steps
-// in the place of an engine: of each pool the sum of its rows' positions, counted from 1.
+// Goal: a request for an embedding draws no tokens, ends once with the embedding of its whole
+// prompt, and restarts whenever its KV is lost. Method: the test answers the steps in place of an
+// engine. Each pool is the sum of its rows' positions, counted from 1.
 #include "schema/limits.hpp"
 #include "tests/unit/schedule/fixture.hpp"
 
@@ -40,7 +40,7 @@ struct embedding_fixture : fixture {
     s.on_sampled(sums_of(batch));
     s.check_integrity();
   }
-  // The one message that ends it.
+  // The one message at its end.
   tokens end() {
     auto out = s.take();
     REQUIRE(out.refusals.empty());
@@ -59,7 +59,7 @@ struct embedding_fixture : fixture {
 
 } // namespace
 
-TEST_CASE("a prompt's chunks go one after the other, and its end has the embedding") {
+TEST_CASE("the chunks of a prompt run one after the other, and the end has the embedding") {
   embedding_fixture f;
   f.embed(long_prompt);
   for (const std::uint32_t position : {0U, 16U, 32U}) {
@@ -71,7 +71,7 @@ TEST_CASE("a prompt's chunks go one after the other, and its end has the embeddi
     CHECK(batch.pools[0].how == pooling::mean);
     CHECK(batch.pools[0].is_last == (position == 32));
     CHECK(batch.pools[0].before.empty() == (position == 0));
-    CHECK_FALSE(f.s.next().has_value()); // the next one goes on from what this one comes to
+    CHECK_FALSE(f.s.next().has_value()); // the next one continues from this one's result
     CHECK(f.s.take().tokens.empty());
     f.answer_sums(batch);
   }
@@ -79,7 +79,7 @@ TEST_CASE("a prompt's chunks go one after the other, and its end has the embeddi
   f.check_at_rest();
 }
 
-TEST_CASE("a last chunk of one row is no row that decodes") {
+TEST_CASE("a last chunk of one row is not a decode row") {
   embedding_fixture f;
   f.embed(17);
   f.answer_sums(f.next());
@@ -91,7 +91,7 @@ TEST_CASE("a last chunk of one row is no row that decodes") {
   f.check_at_rest();
 }
 
-TEST_CASE("embeddings run beside rows that decode, and each has its own") {
+TEST_CASE("embeddings run beside decodes, and each request gets its own") {
   embedding_fixture f;
   f.start(5, 3);
   f.answer(f.next());
@@ -114,11 +114,11 @@ TEST_CASE("embeddings run beside rows that decode, and each has its own") {
   CHECK(ends == 2);
 }
 
-TEST_CASE("a preempted embedding begins anew, with nothing in swap space") {
+TEST_CASE("a preempted embedding restarts, and uses no swap space") {
   auto config = small_config();
   config.prefill_chunk = 2;
   embedding_fixture f(config, {.stages = 1, .blocks = 14, .block_positions = 4, .swap_blocks = 14});
-  f.start(15, 30); // grows into what the embedding has
+  f.start(15, 30); // grows into the embedding's blocks
   const auto younger = f.embed(29);
   std::optional<tokens> end;
   std::size_t beginnings = 0;
@@ -138,7 +138,7 @@ TEST_CASE("a preempted embedding begins anew, with nothing in swap space") {
   f.check_at_rest();
 }
 
-TEST_CASE("what others have computed of its beginning is computed again, and leads to the same") {
+TEST_CASE("a prefix computed by another request is recomputed, with the same result") {
   auto config = small_config();
   config.enable_prefix_caching = true;
   embedding_fixture f(config);
@@ -155,7 +155,7 @@ TEST_CASE("what others have computed of its beginning is computed again, and lea
   CHECK(m.cached_tokens == 0);
 }
 
-TEST_CASE("an epoch later it goes on where its KV was kept, and begins anew where it was lost") {
+TEST_CASE("a new epoch continues it where KV was kept, and restarts it where KV was lost") {
   for (const auto kv : {kv_fate::kept, kv_fate::lost}) {
     embedding_fixture f;
     f.embed(long_prompt);
@@ -175,7 +175,7 @@ TEST_CASE("an epoch later it goes on where its KV was kept, and begins anew wher
   }
 }
 
-TEST_CASE("a last chunk that lands after its epoch ends the request, once") {
+TEST_CASE("a last chunk whose result arrives after its epoch ends the request, once") {
   embedding_fixture f;
   f.embed(10);
   const auto batch = f.next();
@@ -189,7 +189,7 @@ TEST_CASE("a last chunk that lands after its epoch ends the request, once") {
   f.check_at_rest();
 }
 
-TEST_CASE("a step that brings no embedding, or none that is a number, fails") {
+TEST_CASE("a step with a missing or non-finite embedding fails") {
   const std::vector<std::vector<pooled>> wrong = {
       {}, {{{1}}, {{1}}}, {{{std::nanf("")}}}, {{{INFINITY}}}};
   for (const auto& result : wrong) {
@@ -199,23 +199,23 @@ TEST_CASE("a step that brings no embedding, or none that is a number, fails") {
     step.pooled = result;
     f.s.on_sampled(step);
     const auto out = f.s.take();
-    REQUIRE(out.refusals.size() == 1); // nothing of it was told
+    REQUIRE(out.refusals.size() == 1); // nothing of it was delivered
     CHECK(out.refusals[0].message.reason.code == errc::internal);
     f.check_at_rest();
   }
 }
 
-TEST_CASE("a pipeline whose engines make no embeddings refuses them by name") {
+TEST_CASE("a pipeline whose engines do not pool refuses embeddings by name") {
   auto shape = small_shape;
   shape.pools = false;
-  SUBCASE("as they come") {
+  SUBCASE("at arrival") {
     embedding_fixture f(small_config(), shape);
     f.embed(5);
     const auto out = f.s.take();
     REQUIRE(out.refusals.size() == 1);
     CHECK(out.refusals[0].message.reason.code == errc::unsupported_parameter);
     f.start();
-    CHECK(f.s.next().has_value()); // others are served
+    CHECK(f.s.next().has_value()); // other requests run
   }
   SUBCASE("when it opens") {
     embedding_fixture f;
@@ -242,7 +242,7 @@ TEST_CASE("a prompt has one embedding") {
   CHECK(out.refusals[0].message.reason.param == "n");
 }
 
-TEST_CASE("a micro-batch has no more pools than a message has room for") {
+TEST_CASE("a micro-batch has no more pools than a message can carry") {
   auto config = small_config();
   config.max_num_seqs = config.max_num_batched_tokens = config.prefill_chunk = 400;
   config.max_num_queued_reqs = 400;
@@ -255,7 +255,7 @@ TEST_CASE("a micro-batch has no more pools than a message has room for") {
   CHECK(f.next().pools.size() == 300 - limits::pools_max);
 }
 
-TEST_CASE("another head is told that an embedding is wanted") {
+TEST_CASE("a request that is recovered at another head still asks for an embedding") {
   embedding_fixture f;
   const auto ticket = f.embed(5);
   resume to;

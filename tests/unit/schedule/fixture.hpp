@@ -1,5 +1,5 @@
-// A scheduler with an open epoch, short ways to ask it for things, and answers to its steps that
-// are chosen by the test instead of an engine.
+// A scheduler with an open epoch, short forms of requests, and results of its steps that the test
+// chooses in place of an engine.
 #pragma once
 
 #include "runtime/schedule/scheduler.hpp"
@@ -21,7 +21,7 @@ inline scheduler_config small_config() {
   c.max_num_queued_tokens = 1000;
   c.eos_ids = {2};
   c.enable_prefix_caching = false; // the prompts here are all alike
-  c.async_scheduling = false;      // run_ahead_test.cpp has it
+  c.async_scheduling = false;      // run_ahead_test.cpp covers it
   return c;
 }
 
@@ -96,7 +96,7 @@ struct fixture {
     s.on_sampled(step);
     s.check_integrity();
   }
-  // Runs steps one at a time until nothing is left to run.
+  // Runs steps one at a time until there are none.
   int run_all(token_id token = 5) {
     int steps = 0;
     while (auto batch = s.next()) {

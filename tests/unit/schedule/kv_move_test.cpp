@@ -1,5 +1,5 @@
-// What is copied ahead and at the switch is what the sequences need: under random requests, with
-// few blocks, sharing, preemption and swap, the other memory has every position that is read
+// The copies ahead and at the switch are the ones that the sequences need. Under random requests,
+// with few blocks, sharing, preemption and swap, the other memory has every position that is read
 // afterwards.
 #include "runtime/schedule/kv_move.hpp"
 #include "runtime/schedule/scheduler.hpp"
@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint32_t positions = 4;
 
-// KV of one pipeline: who has written what at each position of each block.
+// KV of one pipeline: the writer of each position of each block.
 struct memory {
   std::vector<std::uint64_t> at;
   std::vector<std::vector<std::uint64_t>> swapped;
@@ -92,7 +92,7 @@ struct kv_move_world {
     while (auto batch = s->next())
       queue.push_back(std::move(*batch));
   }
-  // The oldest step is done and acknowledged.
+  // Finishes and acknowledges the oldest step.
   void finish(const std::function<void(const micro_batch&)>& run) {
     if (queue.empty())
       return;
@@ -156,7 +156,7 @@ void move_once(std::uint64_t seed, kv_move_world& w) {
 
 } // namespace
 
-TEST_CASE("sequences find every position where their KV has moved to") {
+TEST_CASE("sequences find every position after their KV has moved") {
   std::size_t ahead = 0, last = 0, read = 0, swapped = 0;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     kv_move_world w(seed);
@@ -166,13 +166,13 @@ TEST_CASE("sequences find every position where their KV has moved to") {
     read += w.read_after;
     swapped += w.s->load().swapped_in_blocks;
   }
-  CHECK(ahead > 0); // else nothing of it was tested
+  CHECK(ahead > 0); // otherwise nothing was tested
   CHECK(last > 0);
   CHECK(read > 0);
   CHECK(swapped > 0);
 }
 
-TEST_CASE("a block goes ahead once, when it is full, and again when it is filled anew") {
+TEST_CASE("a block is copied ahead once it is full, and again after it is refilled") {
   kv_move move;
   std::vector<held_block> held{{3, 1, true}, {4, 2, false}, {5, 3, true}, {6, 4, true}};
   CHECK(move.ahead(held, 2) == std::vector<block_index>{3, 5});

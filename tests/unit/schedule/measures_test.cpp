@@ -1,5 +1,4 @@
-// What the scheduler tells of its work beside the answers: how long tickets waited, what steps were
-// like.
+// The scheduler's measurements beside the answers: queue times of tickets, and statistics of steps.
 #include "tests/unit/schedule/fixture.hpp"
 
 #include <numeric>
@@ -25,7 +24,7 @@ void answer(fixture& f, const micro_batch& batch, std::vector<std::uint32_t> sta
 
 } // namespace
 
-TEST_CASE("the first message of a choice says what its ticket waited for") {
+TEST_CASE("the first message of a choice has its ticket's queue time") {
   auto config = small_config();
   config.max_num_seqs = 1;
   fixture f(config);
@@ -38,7 +37,7 @@ TEST_CASE("the first message of a choice says what its ticket waited for") {
   const auto second = f.grant();
   f.now += 1ms;
   f.s.admit(f.request(second), f.now);
-  f.now += 100ms; // of work, which is no waiting
+  f.now += 100ms; // work, which is not queue time
   f.answer(*batch);
   auto recovered = f.s.take().tokens;
   REQUIRE(recovered.size() == 1);
@@ -46,7 +45,7 @@ TEST_CASE("the first message of a choice says what its ticket waited for") {
   CHECK(recovered[0].queue_micros == 5000);
   batch = f.s.next(f.now);
   f.answer(*batch);
-  CHECK(f.s.take().tokens.front().queue_micros == 0); // it is said once
+  CHECK(f.s.take().tokens.front().queue_micros == 0); // reported once
   batch = f.s.next(f.now);                            // there is a slot now
   REQUIRE(batch);
   f.answer(*batch);
@@ -56,7 +55,7 @@ TEST_CASE("the first message of a choice says what its ticket waited for") {
   CHECK(recovered[0].queue_micros == 100'000);
 }
 
-TEST_CASE("who is computed again has not waited longer for its first step") {
+TEST_CASE("a recomputation does not add to the queue time before the first step") {
   fixture f;
   const auto ticket = f.grant();
   f.s.admit(f.request(ticket), f.now);
@@ -71,7 +70,7 @@ TEST_CASE("who is computed again has not waited longer for its first step") {
   CHECK(f.s.take().tokens.front().queue_micros == 2000);
 }
 
-TEST_CASE("steps are counted by their rows, and by what the stages worked at them") {
+TEST_CASE("steps are counted by their rows, and by the work time of the stages") {
   fixture f;
   f.start(5, 10);
   auto batch = f.next();
@@ -83,7 +82,7 @@ TEST_CASE("steps are counted by their rows, and by what the stages worked at the
   answer(f, batch, {1500});
   f.start(16, 10);
   batch = f.next();
-  f.answer_failure(batch); // of both: each is tried alone
+  f.answer_failure(batch); // both: each is retried alone
   const auto load = f.s.load();
   CHECK(load.step_rows.sum == 6);
   CHECK(load.step_rows.counts == [] {
@@ -101,7 +100,7 @@ TEST_CASE("steps are counted by their rows, and by what the stages worked at the
   CHECK(load.steps == 3);
 }
 
-TEST_CASE("a size belongs to the first border that it does not pass") {
+TEST_CASE("a size belongs to the first bucket whose bound it does not exceed") {
   size_counts s;
   for (const std::uint64_t size : {0, 1, 2, 8, 9, 16384, 16385})
     s.add(size, step_rows_borders);

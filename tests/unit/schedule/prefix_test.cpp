@@ -1,4 +1,4 @@
-// Beginnings that are computed once: what a later sequence takes over, and what it must not.
+// Prefix caching: blocks that a later sequence reuses, and those that it must not reuse.
 #include "tests/unit/schedule/fixture.hpp"
 
 #include <numeric>
@@ -29,7 +29,7 @@ struct caching_fixture : fixture {
     s.check_integrity();
     return ticket;
   }
-  // Rows that were computed for everything that waits.
+  // The number of rows computed for all waiting requests.
   std::size_t rows_of_all() {
     std::size_t rows = 0;
     while (auto batch = s.next()) {
@@ -54,7 +54,7 @@ std::vector<token_id> put_together(std::vector<token_id> a, const std::vector<to
 
 } // namespace
 
-TEST_CASE("a beginning that was computed before is not computed again, and the answer says so") {
+TEST_CASE("a cached prefix is not recomputed, and the answer reports it") {
   caching_fixture f;
   f.ask(put_together(counting(10, 9), {50}));
   CHECK(f.rows_of_all() == 10);
@@ -71,7 +71,7 @@ TEST_CASE("a beginning that was computed before is not computed again, and the a
   f.check_at_rest();
 }
 
-TEST_CASE("two that run at the same time share the blocks of their beginning") {
+TEST_CASE("two sequences that run at the same time share the blocks of their prefix") {
   caching_fixture f;
   f.ask(put_together(counting(10, 8), {50}), {}, 9);
   const auto first = f.next();
@@ -88,7 +88,7 @@ TEST_CASE("two that run at the same time share the blocks of their beginning") {
   f.check_at_rest();
 }
 
-TEST_CASE("the last row of a prompt is computed even if all of it is known: it draws") {
+TEST_CASE("the last row of a prompt is computed even if all of it is cached: it draws") {
   caching_fixture f;
   for (const std::size_t expected : {8, 4}) {
     f.ask(counting(10, 8));
@@ -106,7 +106,7 @@ TEST_CASE("requests of different salts share nothing") {
   CHECK(f.rows_of_all() == 1);
 }
 
-TEST_CASE("the same tokens after another beginning are another text") {
+TEST_CASE("the same tokens after another prefix do not match") {
   caching_fixture f;
   f.ask(put_together(counting(10, 4), counting(50, 5)));
   CHECK(f.rows_of_all() == 9);
@@ -114,12 +114,12 @@ TEST_CASE("the same tokens after another beginning are another text") {
   CHECK(f.rows_of_all() == 9);
 }
 
-TEST_CASE("what was answered is part of the beginning of the next turn") {
+TEST_CASE("an answer is part of the prefix of the next turn") {
   caching_fixture f;
   f.ask(counting(10, 3), {}, 6); // and 6 tokens, each 5
   f.rows_of_all();
   f.ask(put_together(put_together(counting(10, 3), {5, 5, 5, 5, 5, 5}), {60, 61}));
-  CHECK(f.rows_of_all() == 3); // two blocks are known; the last token of an answer has no row
+  CHECK(f.rows_of_all() == 3); // two blocks are cached; the last token of an answer has no row
 }
 
 TEST_CASE("the choices of a request compute its prompt once") {
@@ -133,7 +133,7 @@ TEST_CASE("the choices of a request compute its prompt once") {
   f.check_at_rest();
 }
 
-TEST_CASE("blocks that others need are taken from the beginnings that rested longest") {
+TEST_CASE("blocks are evicted from the prefixes that have been unused for longest") {
   caching_fixture f(4);
   f.ask(counting(10, 5));
   f.ask(counting(30, 5));
@@ -148,7 +148,7 @@ TEST_CASE("blocks that others need are taken from the beginnings that rested lon
   f.check_at_rest();
 }
 
-TEST_CASE("a lost epoch takes the cache with it") {
+TEST_CASE("a lost epoch clears the cache") {
   caching_fixture f;
   f.ask(counting(10, 9));
   f.rows_of_all();
@@ -158,7 +158,7 @@ TEST_CASE("a lost epoch takes the cache with it") {
   CHECK(f.rows_of_all() == 9);
 }
 
-TEST_CASE("where the KV outlives its shard, only what was in flight is done again") {
+TEST_CASE("if the KV outlives its shard, only steps in flight are repeated") {
   caching_fixture f;
   f.ask(counting(10, 9), {}, 20);
   f.answer(f.next());
@@ -167,7 +167,7 @@ TEST_CASE("where the KV outlives its shard, only what was in flight is done agai
   f.s.close_epoch(f.now);
   f.s.check_integrity();
   CHECK_FALSE(f.s.next());
-  f.ask(counting(10, 9)); // comes meanwhile, finds the beginning
+  f.ask(counting(10, 9)); // arrives meanwhile, matches the prefix
   f.s.open_epoch({2}, {.stages = 1, .blocks = 64, .block_positions = 4}, loss::shard,
                  kv_fate::kept);
   const auto again = f.next();
@@ -180,7 +180,7 @@ TEST_CASE("where the KV outlives its shard, only what was in flight is done agai
   f.check_at_rest();
 }
 
-TEST_CASE("another number of blocks is another memory, whatever is said of it") {
+TEST_CASE("another number of blocks is another memory, even if it is reported as kept") {
   caching_fixture f;
   f.ask(counting(10, 9), {}, 20);
   f.answer(f.next());
@@ -190,7 +190,7 @@ TEST_CASE("another number of blocks is another memory, whatever is said of it") 
   CHECK(f.next().slices[0].position == 0);
 }
 
-TEST_CASE("without prefix caching every prompt is computed whole") {
+TEST_CASE("without prefix caching every prompt is computed completely") {
   fixture f;
   for (int i = 0; i < 2; ++i) {
     f.start(9, 1);

@@ -1,5 +1,5 @@
-// scheduling_policy "priority": who starts, whose rows go first and who gives way is decided by the
-// request's number, then by arrival; and "fcfs" takes no numbers.
+// scheduling_policy "priority": the request's number, then arrival, decides the order of starts,
+// rows and preemption. "fcfs" accepts no numbers.
 #include "tests/unit/schedule/fixture.hpp"
 
 using namespace baton;
@@ -30,7 +30,7 @@ std::vector<ticket_id> finished(scheduler& s) {
 
 } // namespace
 
-TEST_CASE("a priority is refused by name where requests are served as they come") {
+TEST_CASE("a priority is refused by name under fcfs") {
   fixture f;
   const auto answer = f.reserve(1, 10, -1);
   REQUIRE(std::holds_alternative<rejected>(answer));
@@ -41,7 +41,7 @@ TEST_CASE("a priority is refused by name where requests are served as they come"
   CHECK(std::holds_alternative<granted>(f.reserve(1, 10, 0)));
 }
 
-TEST_CASE("rows of prompts go by priority, then by arrival") {
+TEST_CASE("prompt rows are ordered by priority, then by arrival") {
   fixture f(by_priority());
   const auto late = f.start(5, 10, 3);
   const auto first = f.start(5, 10, -1);
@@ -49,7 +49,7 @@ TEST_CASE("rows of prompts go by priority, then by arrival") {
   CHECK(order_of(f.next()) == std::vector<ticket_id>{first, second, late});
 }
 
-TEST_CASE("a slot that becomes free goes to the lowest number, whenever it came") {
+TEST_CASE("a freed slot goes to the lowest number, whatever its arrival") {
   auto config = by_priority();
   config.max_num_seqs = 1;
   fixture f(config);
@@ -63,7 +63,7 @@ TEST_CASE("a slot that becomes free goes to the lowest number, whenever it came"
   f.check_at_rest();
 }
 
-TEST_CASE("a slot is taken from a less important one, which goes on later") {
+TEST_CASE("a slot is taken from a lower priority, which continues later") {
   auto config = by_priority();
   config.max_num_seqs = 2;
   fixture f(config);
@@ -81,7 +81,7 @@ TEST_CASE("a slot is taken from a less important one, which goes on later") {
   f.check_at_rest();
 }
 
-TEST_CASE("equals take nothing from one another") {
+TEST_CASE("equal priorities preempt nothing from one another") {
   auto config = by_priority();
   config.max_num_seqs = 1;
   fixture f(config);
@@ -93,7 +93,7 @@ TEST_CASE("equals take nothing from one another") {
   f.check_at_rest();
 }
 
-TEST_CASE("blocks are taken from the last of the less important ones, as many as are needed") {
+TEST_CASE("blocks are taken from the last sequences of lower priority, as many as needed") {
   // 16 positions for each of three, 3 of 15 blocks left, the watermark is one.
   fixture f(by_priority(), {.stages = 1, .blocks = 15, .block_positions = 4});
   f.start(16, 20, 0);
@@ -110,13 +110,13 @@ TEST_CASE("blocks are taken from the last of the less important ones, as many as
   CHECK(std::find(order.begin(), order.end(), less) != order.end());
 }
 
-TEST_CASE("nobody gives way to one that would not fit anyway") {
+TEST_CASE("nothing is preempted for a request that would not fit anyway") {
   fixture f(by_priority(), {.stages = 1, .blocks = 16, .block_positions = 4});
   f.start(36, 20, 0);
   f.start(8, 20, 3);
   while (f.s.load().output_tokens < 2)
     f.answer(f.next());
-  f.start(40, 4, -1); // needs what both have
+  f.start(40, 4, -1); // needs the blocks of both
   f.answer(f.next());
   CHECK(f.s.load().preemptions == 2);
   CHECK(f.s.load().running == 1);
@@ -126,7 +126,7 @@ TEST_CASE("nobody gives way to one that would not fit anyway") {
   g.start(8, 20, 3);
   while (g.s.load().output_tokens < 2)
     g.answer(g.next());
-  g.start(40, 4, 0); // what the second has is not enough
+  g.start(40, 4, 0); // the blocks of the second are not enough
   g.answer(g.next());
   CHECK(g.s.load().preemptions == 0);
   CHECK(g.s.load().running == 2);
@@ -147,7 +147,8 @@ TEST_CASE("a decode that needs a block takes it from the highest number, then th
   f.check_at_rest();
 }
 
-TEST_CASE("the queue is judged by those that go before: slots, position, but one bound for all") {
+TEST_CASE("admission counts only the requests before it: slots and position, but one queue limit "
+          "for all") {
   auto config = by_priority();
   config.max_num_seqs = 2;
   config.max_num_queued_reqs = 2;
@@ -163,7 +164,7 @@ TEST_CASE("the queue is judged by those that go before: slots, position, but one
   const auto beside = f.reserve(1, 10, 1); // only the slots before it, none in the queue
   REQUIRE(std::holds_alternative<rejected>(beside));
   CHECK(std::get<rejected>(beside).queue_position == 0);
-  CHECK(std::holds_alternative<granted>(f.reserve(1, 10, 0))); // has the slots of the others
+  CHECK(std::holds_alternative<granted>(f.reserve(1, 10, 0))); // takes the slots of the others
 }
 
 TEST_CASE("a job ticket is granted where a slot can be taken") {

@@ -1,7 +1,7 @@
-// Goal: a prompt that is to be scored is computed row by row, none of it taken from the cache; its
-// scores come once, with the first token or, where none is wanted, as the end; and again from their
-// beginning whenever its KV is lost. Method: the test answers the steps in the place of an engine:
-// the score of a token is minus its position.
+// Goal: a prompt with scores is computed row by row, without the prefix cache. Its scores come
+// once, with the first token or, without tokens, at the end; it restarts whenever its KV is lost.
+// Method: the test answers the steps in place of an engine. The score of a token is minus its
+// position.
 #include "tests/unit/schedule/fixture.hpp"
 
 using namespace baton;
@@ -47,7 +47,7 @@ struct scores_fixture : fixture {
     while (auto batch = s.next())
       answer_scores(*batch);
   }
-  // Of one ticket: its first message has them, no other.
+  // Checks one ticket: only its first message has the scores.
   void check_scores(std::size_t prompt, std::uint32_t tokens) {
     const auto out = s.take();
     REQUIRE(out.refusals.empty());
@@ -67,7 +67,7 @@ struct scores_fixture : fixture {
 
 } // namespace
 
-TEST_CASE("a prompt's rows but the last are scored, in chunks, and the last one draws") {
+TEST_CASE("all prompt rows but the last are scored, in chunks, and the last one draws") {
   scores_fixture f;
   f.score(long_prompt);
   for (const std::uint32_t position : {0U, 16U, 32U}) {
@@ -93,7 +93,7 @@ TEST_CASE("a prompt's rows but the last are scored, in chunks, and the last one 
   f.check_at_rest();
 }
 
-TEST_CASE("where no token is wanted the scores are the end") {
+TEST_CASE("without tokens, the scores are the end") {
   for (const std::size_t prompt : {1u, 2u, 17u, 40u}) {
     scores_fixture f;
     f.score(prompt, 0);
@@ -114,7 +114,7 @@ TEST_CASE("a prompt of one token has nothing to score, and draws") {
   CHECK(f.next().pools.empty());
 }
 
-TEST_CASE("no tokens are for prompts that are scored alone") {
+TEST_CASE("zero tokens require a scored prompt") {
   scores_fixture f;
   f.s.admit(f.request(f.grant(), 5, 0));
   const auto out = f.s.take();
@@ -122,7 +122,7 @@ TEST_CASE("no tokens are for prompts that are scored alone") {
   CHECK(out.refusals[0].message.reason.param == "max_tokens");
 }
 
-TEST_CASE("what others have computed of its beginning is computed again") {
+TEST_CASE("a prefix computed by another request is recomputed") {
   auto config = small_config();
   config.enable_prefix_caching = true;
   scores_fixture f(config);
@@ -134,7 +134,7 @@ TEST_CASE("what others have computed of its beginning is computed again") {
   CHECK(f.s.load().prefix_cache_queries == 0);
 }
 
-TEST_CASE("an epoch later it goes on where its KV was kept, and begins anew where it was lost") {
+TEST_CASE("a new epoch continues it where KV was kept, and restarts it where KV was lost") {
   for (const auto kv : {kv_fate::kept, kv_fate::lost}) {
     scores_fixture f;
     f.score(long_prompt);
@@ -152,7 +152,7 @@ TEST_CASE("an epoch later it goes on where its KV was kept, and begins anew wher
   }
 }
 
-TEST_CASE("scores that land after their epoch count, once") {
+TEST_CASE("scores that arrive after their epoch count, once") {
   scores_fixture f;
   f.score(10, 0);
   const auto batch = f.next();
@@ -165,11 +165,11 @@ TEST_CASE("scores that land after their epoch count, once") {
   f.check_at_rest();
 }
 
-TEST_CASE("a preempted prompt is scored anew, with nothing in swap space") {
+TEST_CASE("a preempted prompt is scored again, and uses no swap space") {
   auto config = small_config();
   config.prefill_chunk = 2;
   scores_fixture f(config, {.stages = 1, .blocks = 14, .block_positions = 4, .swap_blocks = 14});
-  f.start(15, 30); // grows into what the scored one has
+  f.start(15, 30); // grows into the scored one's blocks
   const auto younger = f.score(29, 0);
   std::vector<tokens> recovered;
   while (auto batch = f.s.next()) {
@@ -186,7 +186,7 @@ TEST_CASE("a preempted prompt is scored anew, with nothing in swap space") {
   f.check_at_rest();
 }
 
-TEST_CASE("another head scores again what it is told of, beside the tokens that were delivered") {
+TEST_CASE("another head scores a recovered request again, beside its delivered tokens") {
   scores_fixture f;
   const auto ticket = f.score(5, 4);
   f.answer_scores(f.next());
@@ -212,7 +212,7 @@ TEST_CASE("another head scores again what it is told of, beside the tokens that 
   next.check_at_rest();
 }
 
-TEST_CASE("a step that brings too few scores, or unknown tokens, fails") {
+TEST_CASE("a step with too few scores, or unknown tokens, fails") {
   for (const bool is_unknown : {false, true}) {
     scores_fixture f;
     f.score(5);

@@ -1,6 +1,6 @@
-// The whole loop under random events: tickets, cancels, stages that work at random times, lost
-// epochs, failed steps, duplicates and stale results, with few blocks. Each seed is one run; at
-// rest every ticket has ended once and every token is the one that the toy engine's oracle says.
+// The whole loop under random events: tickets, cancels, stages with random delays, lost epochs,
+// failed steps, duplicates and stale results, with few blocks. Each seed is one run. At rest every
+// ticket has ended once, and every token equals the toy engine's oracle.
 #include "runtime/schedule/scheduler.hpp"
 #include "tests/unit/schedule/toy_pipeline.hpp"
 
@@ -65,13 +65,13 @@ struct random_world {
     config.num_speculative_tokens = random.chance(50) ? random.from(1, 5) : 0;
     config.speculative_disable_by_batch_size = random.chance(50) ? random.from(1, 6) : 0;
     config.pooling = static_cast<pooling>(random.from(1, 3));
-    config.lookup.ngram_min = 1;       // these texts hardly ever repeat more
-    if (config.prefill_chunk % 3 == 0) // no draw: what follows is as it would be without
+    config.lookup.ngram_min = 1;       // these texts rarely repeat longer sequences
+    if (config.prefill_chunk % 3 == 0) // no draw: the following ones stay as without it
       config.max_batch_total_tokens = config.max_model_len + 12 * config.max_num_seqs;
     return config;
   }
 
-  // The ids of the toy model are letters, but for its ends.
+  // The ids of the toy model are letters, except its end tokens.
   static std::shared_ptr<grammar::masker> make_masker() {
     grammar::answer_texts texts;
     for (int i = 0; i < 64; ++i)
@@ -88,10 +88,10 @@ struct random_world {
                                .blocks = memory.blocks,
                                .block_positions = memory.block_positions,
                                .swap_blocks = memory.swap_blocks};
-    const bool is_known = !is_lost && random.chance(80); // that it was kept
+    const bool is_known = !is_lost && random.chance(80); // reported as kept
     s.open_epoch({++epoch}, shape, random.chance(50) ? loss::shard : loss::link,
                  is_known ? kv_fate::kept : kv_fate::lost);
-    pipeline->forget_steps(); // memory kept, with whatever they wrote, but for swap space
+    pipeline->forget_steps(); // memory is kept, with all their writes, but not swap space
   }
 
   void lose_pipeline() {
@@ -101,7 +101,7 @@ struct random_world {
     s.check_integrity();
     for (std::uint32_t i = random.from(0, 3); i > 0; --i)
       come();
-    for (auto& result : pipeline->results) // of the last stage, which had them already
+    for (auto& result : pipeline->results) // of the last stage, which had sent them
       if (random.chance(50))
         s.on_sampled(result);
     s.check_integrity();
@@ -131,7 +131,7 @@ struct random_world {
     a.prompt_ids.resize(random.from(1, 30));
     for (token_id& id : a.prompt_ids)
       id = static_cast<token_id>(random.from(0, 63));
-    // Many begin like one of a few others, which may be under another salt.
+    // Many share a prefix with a few others, possibly under another salt.
     const auto shared = std::min<std::size_t>(random.from(0, 30), a.prompt_ids.size());
     const std::uint32_t text = random.from(0, 2);
     for (std::size_t i = 0; i < shared; ++i)

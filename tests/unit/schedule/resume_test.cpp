@@ -1,4 +1,5 @@
-// Tickets that nobody listens to: how long they run, wait and are kept, and who may come back.
+// Tickets without a gateway: how long they run, wait and are kept, and which clients may resume
+// them.
 #include "tests/unit/schedule/fixture.hpp"
 
 using namespace baton;
@@ -48,7 +49,8 @@ struct left_fixture : fixture {
 
 } // namespace
 
-TEST_CASE("a ticket whose gateway is gone runs on for a grace, then is parked without its blocks") {
+TEST_CASE(
+    "a ticket whose gateway is gone runs for a grace period, then is suspended without blocks") {
   left_fixture f;
   const auto ticket = f.start_with_key();
   f.answer(f.next());
@@ -57,7 +59,7 @@ TEST_CASE("a ticket whose gateway is gone runs on for a grace, then is parked wi
   f.pass(4s);
   CHECK(f.s.load().orphaned == 1);
   CHECK(f.s.load().running == 1);
-  f.answer(f.next()); // it runs on
+  f.answer(f.next()); // it continues
   f.pass(1s);
   CHECK(f.s.load().running == 0);
   CHECK(f.s.load().waiting == 0); // it does not wait for a slot
@@ -71,7 +73,7 @@ TEST_CASE("a ticket whose gateway is gone runs on for a grace, then is parked wi
   f.check_at_rest();
 }
 
-TEST_CASE("one that nobody may come back to ends with the grace, a parked one with the window") {
+TEST_CASE("one without a resume key ends with the grace period, a suspended one with the window") {
   left_fixture f;
   f.start_with_key(false);
   const auto suspended = f.start_with_key(true);
@@ -95,7 +97,7 @@ TEST_CASE("one that nobody may come back to ends with the grace, a parked one wi
   f.check_at_rest();
 }
 
-TEST_CASE("what was submitted when its gateway went comes in all the same, what was not ends") {
+TEST_CASE("a request already submitted when its gateway left is accepted, others end") {
   left_fixture f;
   const auto submitted = f.grant();
   f.grant();
@@ -104,11 +106,11 @@ TEST_CASE("what was submitted when its gateway went comes in all the same, what 
   f.s.admit(f.request(submitted));
   f.answer(f.next());
   CHECK(f.s.take().tokens.at(0).ticket == submitted);
-  f.pass(5s); // nobody may come back to either
+  f.pass(5s); // neither may be resumed
   f.check_at_rest();
 }
 
-TEST_CASE("only who has the key and knows the number of choices comes back") {
+TEST_CASE("only a client with the key and the number of choices may resume") {
   left_fixture f;
   const auto ticket = f.start_with_key();
   f.s.orphan_all_of(first_gateway);
@@ -120,10 +122,10 @@ TEST_CASE("only who has the key and knows the number of choices comes back") {
   CHECK(f.s.load().orphaned == 1);
   CHECK(f.s.resume(f.come_back(ticket)));
   CHECK(f.s.load().orphaned == 0);
-  CHECK(f.s.take().refusals.empty()); // nobody is there to hear that it lost the ticket
+  CHECK(f.s.take().refusals.empty()); // no gateway to report the lost ticket to
 }
 
-TEST_CASE("who had the ticket hears that another has it, once") {
+TEST_CASE("the previous holder of a ticket is notified once that another has taken it") {
   left_fixture f;
   const auto ticket = f.start_with_key();
   CHECK(f.s.resume(f.come_back(ticket)));
@@ -132,7 +134,7 @@ TEST_CASE("who had the ticket hears that another has it, once") {
   CHECK(out.refusals[0].gateway == first_gateway);
   CHECK(out.refusals[0].message.request == f.requests);
   CHECK(out.refusals[0].message.reason.code == errc::cancelled);
-  CHECK(f.s.resume(f.come_back(ticket))); // the same again
+  CHECK(f.s.resume(f.come_back(ticket))); // a duplicate
   CHECK(f.s.take().refusals.empty());
   f.answer(f.next());
   const auto begun = f.s.take();
@@ -140,7 +142,7 @@ TEST_CASE("who had the ticket hears that another has it, once") {
   CHECK(begun.tokens.at(0).request == 500);
 }
 
-TEST_CASE("a client that lost its connection is waited for only if it said so") {
+TEST_CASE("a client that lost its connection is waited for only if it asked for that") {
   left_fixture f;
   const auto kept = f.start_with_key(true);
   const auto plain = f.start_with_key(false);
@@ -151,8 +153,8 @@ TEST_CASE("a client that lost its connection is waited for only if it said so") 
   CHECK_FALSE(f.s.resume(f.come_back(plain)));
 }
 
-TEST_CASE("parked ones do not stand in the queue, and there are not too many of them") {
-  left_fixture f; // two at most
+TEST_CASE("suspended tickets are not in the queue, and their number is bounded") {
+  left_fixture f; // at most two
   std::vector<ticket_id> left;
   for (int i = 0; i < 3; ++i) {
     left.push_back(f.start_with_key());
@@ -167,13 +169,13 @@ TEST_CASE("parked ones do not stand in the queue, and there are not too many of 
   CHECK(f.refused() == errc::overloaded);
 }
 
-TEST_CASE("a ticket of an earlier life goes on behind what was delivered") {
+TEST_CASE("a ticket of an earlier incarnation continues after the delivered tokens") {
   auto config = small_config();
   config.first_ticket = {1000};
   config.max_num_queued_reqs = 0;
   fixture f(config);
   for (int i = 0; i < 8; ++i)
-    f.grant(); // no room for anybody new
+    f.grant(); // no room for a new request
   baton::reserve again{.request = 1, .gateway = first_gateway, .model = "m"};
   again.ticket = {17};
   f.s.drain();
@@ -182,7 +184,7 @@ TEST_CASE("a ticket of an earlier life goes on behind what was delivered") {
   CHECK(std::get<granted>(answer).ticket == ticket_id{17});
   CHECK(std::holds_alternative<rejected>(f.s.reserve(again, f.now))); // it is open
   again.ticket = {5000};
-  CHECK(std::holds_alternative<rejected>(f.s.reserve(again, f.now))); // nobody granted it
+  CHECK(std::holds_alternative<rejected>(f.s.reserve(again, f.now))); // it was never granted
 
   auto a = f.request({17}, 5, 6);
   a.delivered = {{{21, 22, 23}, false}};
@@ -201,7 +203,7 @@ TEST_CASE("a ticket of an earlier life goes on behind what was delivered") {
   CHECK(f.s.take().tokens.back().tokens_total == 6);
 }
 
-TEST_CASE("what cannot have been delivered is refused by name") {
+TEST_CASE("positions that cannot have been delivered are refused by name") {
   auto config = small_config();
   config.first_ticket = {1000};
   using had = std::vector<delivered_choice>;
@@ -221,7 +223,7 @@ TEST_CASE("what cannot have been delivered is refused by name") {
   }
 }
 
-TEST_CASE("a choice that was over in an earlier life is not done again, the others go on") {
+TEST_CASE("a choice finished in an earlier incarnation is not repeated, the others continue") {
   auto config = small_config();
   config.first_ticket = {1000};
   fixture f(config);

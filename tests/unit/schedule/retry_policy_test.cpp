@@ -1,4 +1,4 @@
-// Intensity and back-off, on a clock that the test moves.
+// Restart intensity and back-off, on a clock that the test moves.
 #include "runtime/schedule/retry_policy.hpp"
 
 #include <doctest/doctest.h>
@@ -23,7 +23,7 @@ TEST_CASE(
   CHECK(policy.attempts_total() == 5);
 }
 
-TEST_CASE("pauses grow to the longest one and no further") {
+TEST_CASE("pauses grow to the maximum and no further") {
   retry_policy policy({20, 300s});
   time_point now{};
   for (int i = 0; i < 7; ++i)
@@ -33,7 +33,7 @@ TEST_CASE("pauses grow to the longest one and no further") {
   CHECK(policy.pause_max() == 13s);
 }
 
-TEST_CASE("what takes longer to try has longer pauses") {
+TEST_CASE("slower attempts have longer pauses") {
   retry_policy policy({20, 3600s}, /*unit=*/15s);
   time_point now{};
   for (const std::chrono::milliseconds expected : {0s, 15s, 15s, 30s, 45s})
@@ -54,20 +54,20 @@ TEST_CASE("attempts older than the period are forgotten") {
   CHECK(policy.on_end(now, false) == 0ms);
 }
 
-TEST_CASE("one that was of use is followed by the next at once, and counts all the same") {
+TEST_CASE("a useful attempt is followed by the next at once, and still counts") {
   retry_policy policy({5, 30s});
   time_point now{};
   for (int i = 0; i < 2; ++i) {
     CHECK(policy.on_end(now, true) == 0ms);
     now += 3s;
   }
-  CHECK(policy.on_end(now, false) == 1s); // this one came to nothing
+  CHECK(policy.on_end(now, false) == 1s); // this one was useless
   CHECK(policy.on_end(now, false) == 1s);
   CHECK(policy.on_end(now, true) == 0ms);
   CHECK_FALSE(policy.on_end(now, true));
 }
 
-TEST_CASE("after a success everything begins anew") {
+TEST_CASE("a success resets everything") {
   retry_policy policy({2, 30s});
   time_point now{};
   policy.on_end(now, false);
@@ -79,7 +79,7 @@ TEST_CASE("after a success everything begins anew") {
   CHECK(policy.on_end(now, false) == 1s);
 }
 
-TEST_CASE("attempts of late are those within the period that ends now") {
+TEST_CASE("recent attempts are those within the period that ends now") {
   retry_policy policy({3, 10s});
   CHECK(policy.attempts_recent(time_point{}) == 0);
   policy.on_end(time_point{} + 1s, false);

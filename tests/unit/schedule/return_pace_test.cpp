@@ -1,4 +1,4 @@
-// What the refused are told: they come back one by one, as places become free.
+// Retry times of refused requests: they come back one by one, as slots become free.
 #include "runtime/schedule/return_pace.hpp"
 #include "tests/unit/schedule/fixture.hpp"
 
@@ -13,7 +13,7 @@ struct pace_fixture {
   return_pace::time_point now{100s};
   std::uint64_t ended = 0;
 
-  // So long, with so many endings a second.
+  // Passes this time, with so many endings a second.
   void pass(std::chrono::milliseconds time, std::uint64_t per_second, bool is_full = true) {
     for (auto t = 0ms; t < time; t += 500ms) {
       now += 500ms;
@@ -25,7 +25,7 @@ struct pace_fixture {
 
 } // namespace
 
-TEST_CASE("without a pace, everybody is told the least wait") {
+TEST_CASE("without a pace, every request gets the minimum wait") {
   pace_fixture f;
   CHECK(f.pace.next(f.now) == 1s);
   f.pass(5s, 0);
@@ -33,19 +33,19 @@ TEST_CASE("without a pace, everybody is told the least wait") {
   CHECK(f.pace.next(f.now) == 1s);
 }
 
-TEST_CASE("the refused are told one place each, at the pace of the endings") {
+TEST_CASE("each refused request gets the time of one slot, at the pace of the endings") {
   pace_fixture f;
   f.pass(20s, 4);
   for (int i = 1; i <= 4; ++i)
-    CHECK(f.pace.next(f.now) == 1s); // places within the first second
+    CHECK(f.pace.next(f.now) == 1s); // slots within the first second
   CHECK(f.pace.next(f.now) == 1250ms);
   CHECK(f.pace.next(f.now) == 1500ms);
   f.pass(1s, 4);
-  CHECK(f.pace.next(f.now) == 1s); // of these places, those of the last second are over
+  CHECK(f.pace.next(f.now) == 1s); // promises for the last second have expired
   CHECK(f.pace.next(f.now) == 1s);
 }
 
-TEST_CASE("nobody is told more than the longest wait") {
+TEST_CASE("no request gets more than the maximum wait") {
   pace_fixture f;
   f.pass(20s, 2);
   for (int i = 0; i < 200; ++i)
@@ -55,31 +55,31 @@ TEST_CASE("nobody is told more than the longest wait") {
   CHECK(f.pace.next(f.now) == retry_after_max);
 }
 
-TEST_CASE("the pace follows the server, not the requests, and forgets slowly") {
+TEST_CASE("the pace follows the server, not the requests, and decays slowly") {
   pace_fixture f;
   f.pass(20s, 2);
-  f.pass(60s, 0, false); // nobody asks
+  f.pass(60s, 0, false); // no requests
   for (int i = 0; i < 3; ++i)
     f.pace.next(f.now);
-  CHECK(f.pace.next(f.now) == 2s); // two a second still
+  CHECK(f.pace.next(f.now) == 2s); // still two a second
   f.pass(30s, 20);
   for (int i = 0; i < 39; ++i)
     f.pace.next(f.now);
-  const auto wait = f.pace.next(f.now); // the promises of before are over
+  const auto wait = f.pace.next(f.now); // the earlier promises have expired
   CHECK(wait > 2s);
   CHECK(wait < 3s);
 }
 
-TEST_CASE("those who do not come back are not waited for") {
+TEST_CASE("clients that do not come back are not waited for") {
   pace_fixture f;
   f.pass(20s, 2);
   for (int i = 0; i < 100; ++i)
     f.pace.next(f.now);
-  f.pass(1s, 2, false); // a place is free, and nobody takes it
+  f.pass(1s, 2, false); // a slot is free, but no client takes it
   CHECK(f.pace.next(f.now) == 1s);
 }
 
-TEST_CASE("a full scheduler tells each of the refused another moment, and others as before") {
+TEST_CASE("a full scheduler gives each refused request another time, and other errors as before") {
   fixture f; // 8 slots, 4 in the queue
   f.grant(8);
   ticket_id last;
@@ -87,7 +87,7 @@ TEST_CASE("a full scheduler tells each of the refused another moment, and others
     last = f.grant();
   const auto recovered = [&f] { return std::get<rejected>(f.reserve()).retry_after; };
   CHECK(recovered() == 1000ms);
-  for (int i = 0; i < 8; ++i) { // one of those that wait gives up, each second, and another comes
+  for (int i = 0; i < 8; ++i) { // each second one of the waiting gives up, and another comes
     f.now += 1s;
     f.s.tick(f.now);
     f.s.cancel({last, {}, cancel_reason::client_asked, 0, {}});

@@ -1,5 +1,5 @@
-// One micro-batch ahead of its tokens: what may be formed before they are known, how it gets them,
-// and that nothing is left of it where it was in vain.
+// Async scheduling: one micro-batch ahead of its tokens. Which batch may be formed early, how it
+// gets its tokens, and that a useless one leaves no trace.
 #include "runtime/schedule/token_feedback.hpp"
 #include "tests/unit/schedule/fixture.hpp"
 
@@ -40,7 +40,7 @@ micro_batch asking(batch_id batch, std::vector<feed> feeds, std::size_t rows = 1
 
 } // namespace
 
-TEST_CASE("the next step is formed while the last one runs, and asks for its token") {
+TEST_CASE("the next step is formed while the last one runs, and requests its token") {
   ahead_fixture f;
   f.start();
   const auto prompt = f.next();
@@ -62,7 +62,7 @@ TEST_CASE("the next step is formed while the last one runs, and asks for its tok
   CHECK(out.tokens[2].samples.at(0).token == 7);
 }
 
-TEST_CASE("each row asks for the draw of its own sequence") {
+TEST_CASE("each row requests the draw of its own sequence") {
   ahead_fixture f;
   f.start(3);
   f.start(4);
@@ -72,7 +72,7 @@ TEST_CASE("each row asks for the draw of its own sequence") {
   CHECK(ahead.feeds == std::vector<feed>{{0, 0, prompts.batch}, {1, 1, prompts.batch}});
 }
 
-TEST_CASE("a newcomer's rows ride beside those that are to come") {
+TEST_CASE("rows of a new prompt join rows with tokens to come") {
   ahead_fixture f;
   f.start(3);
   const auto first = f.next();
@@ -83,7 +83,7 @@ TEST_CASE("a newcomer's rows ride beside those that are to come") {
   CHECK(second.draws.size() == 2);
 }
 
-TEST_CASE("a last token is not run ahead of: the length is known") {
+TEST_CASE("nothing runs ahead of a last token: the length is known") {
   ahead_fixture f;
   f.start(5, 1);
   const auto only = f.next();
@@ -92,7 +92,7 @@ TEST_CASE("a last token is not run ahead of: the length is known") {
   f.check_at_rest();
 }
 
-TEST_CASE("nor the end of the context") {
+TEST_CASE("nor of the end of the context") {
   ahead_fixture f;
   const auto ticket = f.grant();
   auto a = f.request(ticket, small_config().max_model_len - 1);
@@ -105,7 +105,7 @@ TEST_CASE("nor the end of the context") {
   f.check_at_rest();
 }
 
-TEST_CASE("a step behind an end token was in vain: no token of it counts, its blocks come back") {
+TEST_CASE("a step after an end token is discarded: its tokens do not count, its blocks come back") {
   ahead_fixture f;
   f.start();
   const auto prompt = f.next();
@@ -120,7 +120,7 @@ TEST_CASE("a step behind an end token was in vain: no token of it counts, its bl
   f.check_at_rest();
 }
 
-TEST_CASE("a step behind a failed one is done again") {
+TEST_CASE("a step after a failed one is repeated") {
   ahead_fixture f;
   f.start();
   f.start();
@@ -134,7 +134,7 @@ TEST_CASE("a step behind a failed one is done again") {
   f.check_at_rest();
 }
 
-TEST_CASE("a lost epoch takes back what ran ahead") {
+TEST_CASE("a lost epoch discards the steps ahead") {
   ahead_fixture f;
   f.start();
   const auto prompt = f.next();
@@ -151,11 +151,11 @@ TEST_CASE("a lost epoch takes back what ran ahead") {
   CHECK(again.draws.at(0).token_index == 1);
 }
 
-TEST_CASE("two stages have three micro-batches in flight, the third for those of the first") {
+TEST_CASE("two stages have three micro-batches in flight, the third one ahead of the first") {
   ahead_fixture f(2);
   f.start();
   f.start();
-  const auto prompts = f.next(); // both; from now on they take turns
+  const auto prompts = f.next(); // both; from now on they alternate
   f.answer(prompts);
   const auto a = f.next();
   const auto b = f.next();
@@ -168,7 +168,8 @@ TEST_CASE("two stages have three micro-batches in flight, the third for those of
   CHECK_FALSE(f.s.next());
 }
 
-TEST_CASE("only what comes back first is run ahead of: one row that waits for more holds up all") {
+TEST_CASE(
+    "only the batch that returns first is run ahead of: one row that waits for more holds up all") {
   ahead_fixture f(2);
   for (int i = 0; i < 3; ++i)
     f.start();
@@ -187,7 +188,7 @@ TEST_CASE("only what comes back first is run ahead of: one row that waits for mo
   CHECK(ahead.feeds.size() == 1);
 }
 
-TEST_CASE("room for a row ahead is made before it is issued") {
+TEST_CASE("blocks for a row ahead are allocated before it is issued") {
   ahead_fixture f(1, 2); // 8 positions
   const auto ticket = f.grant();
   f.s.admit(f.request(ticket, 3, 5));
@@ -196,7 +197,7 @@ TEST_CASE("room for a row ahead is made before it is issued") {
   f.check_at_rest();
 }
 
-TEST_CASE("the feed holds a batch back until its tokens are drawn, and those behind it") {
+TEST_CASE("the feed holds back a batch until its tokens are drawn, and those after it") {
   token_feedback feed;
   feed.push(asking({1}, {}));
   REQUIRE(feed.pop());
@@ -215,7 +216,7 @@ TEST_CASE("the feed holds a batch back until its tokens are drawn, and those beh
   CHECK_FALSE(feed.pop());
 }
 
-TEST_CASE("the feed shows what waits for one batch alone") {
+TEST_CASE("the feed shows the batches that wait for one batch alone") {
   token_feedback feed;
   CHECK(feed.next_behind({1}) == nullptr);
   for (const std::uint64_t batch : {1, 2}) {
@@ -238,7 +239,7 @@ TEST_CASE("the feed shows what waits for one batch alone") {
   CHECK(feed.next_behind({2}) == nullptr);
 }
 
-TEST_CASE("what the feed fills in counts for the penalties of the next draw") {
+TEST_CASE("tokens from the feed count for the penalties of the next draw") {
   token_feedback feed;
   feed.remember(drawn({1}, {41}));
   feed.remember(drawn({2}, {42}));
@@ -255,7 +256,7 @@ TEST_CASE("what the feed fills in counts for the penalties of the next draw") {
   }
 }
 
-TEST_CASE("what follows a failed batch runs with whatever token: it will be discarded") {
+TEST_CASE("the batch after a failed one runs with any token: it will be discarded") {
   token_feedback feed;
   auto failed = drawn({1}, {});
   failed.failure = error{errc::internal, "broken", {}};
@@ -267,7 +268,7 @@ TEST_CASE("what follows a failed batch runs with whatever token: it will be disc
   CHECK(next->batch.tokens.at(0) >= 0);
 }
 
-TEST_CASE("a failure that is heard of early fails nobody who waits for an earlier batch") {
+TEST_CASE("a failure known early fails no request that waits for an earlier batch") {
   token_feedback feed;
   for (const std::uint64_t batch : {1, 2}) {
     feed.push(asking({batch}, {}));
@@ -285,7 +286,7 @@ TEST_CASE("a failure that is heard of early fails nobody who waits for an earlie
   CHECK(next->batch.tokens == std::vector<token_id>{40});
 }
 
-TEST_CASE("a batch that asks for what nobody draws is an error, not a wait") {
+TEST_CASE("a batch that requests a token never drawn is an error, not a wait") {
   token_feedback feed;
   feed.remember(drawn({4}, {40}));
   const std::vector<std::pair<const char*, micro_batch>> wrong{
@@ -315,7 +316,7 @@ TEST_CASE("a batch that asks for what nobody draws is an error, not a wait") {
   }
 }
 
-TEST_CASE("another epoch forgets what waited and what was drawn") {
+TEST_CASE("another epoch clears waiting batches and drawn tokens") {
   token_feedback feed;
   feed.push(asking({1}, {}));
   REQUIRE(feed.pop());
@@ -329,18 +330,18 @@ TEST_CASE("another epoch forgets what waited and what was drawn") {
   CHECK_FALSE(feed.pop());
 }
 
-TEST_CASE("a failure that is heard of before the one it follows from blames nobody") {
+TEST_CASE("a failure known before its cause blames no request") {
   ahead_fixture f(2);
   const auto innocent = f.start();
   const auto prompt = f.next();
   f.answer(prompt, 5);
-  f.start(5, 4); // whose step will fail, in company
+  f.start(5, 4); // its step will fail, beside others
   const auto together = f.next();
   REQUIRE(together.slices.size() == 2);
   const auto ahead = f.next();
   REQUIRE(ahead.slices.size() == 1);
   REQUIRE(ahead.slices[0].sequence.ticket == innocent);
-  f.answer_failure(ahead); // by a shorter way
+  f.answer_failure(ahead); // over a shorter path
   f.answer_failure(together);
   CHECK(f.s.take().refusals.empty());
   f.run_all(6);

@@ -1,5 +1,5 @@
-// Guesses behind a decoding row: where they come from, how they travel, and that they count only as
-// far as they are right.
+// Speculative decoding: the source of draft tokens, their rows after a decode row, and their
+// acceptance up to the first wrong one.
 #include "schema/codec.hpp"
 #include "schema/limits.hpp"
 #include "tests/unit/schedule/fixture.hpp"
@@ -22,7 +22,7 @@ struct speculation_fixture : fixture {
     c.num_speculative_tokens = 3;
     return c;
   }
-  // A prompt whose continuation by 12 has been seen: 13 14 15 follow.
+  // A prompt in which 12 is followed by 13 14 15.
   ticket_id ask(std::uint32_t max_tokens = 10) {
     const auto ticket = grant();
     auto a = request(ticket, 1, max_tokens);
@@ -61,7 +61,8 @@ struct speculation_fixture : fixture {
 
 } // namespace
 
-TEST_CASE("guesses are what followed the same ids before: the longest match, then the latest") {
+TEST_CASE(
+    "drafts are the continuation of the same ids before: the longest match, then the latest") {
   CHECK(drafts({1, 2, 3, 4, 5, 1, 2}) == std::vector<token_id>{3, 4, 5});
   CHECK(drafts({1, 2, 3, 4, 5, 1, 2}, 1) == std::vector<token_id>{3});
   CHECK(drafts({1, 2, 7, 1, 2, 8, 1, 2}) == std::vector<token_id>{8, 1, 2});
@@ -69,7 +70,7 @@ TEST_CASE("guesses are what followed the same ids before: the longest match, the
   CHECK(drafts({5, 5, 5, 5}) == std::vector<token_id>{5});
 }
 
-TEST_CASE("nothing is guessed where nothing matches") {
+TEST_CASE("without a match nothing is drafted") {
   CHECK(drafts({}).empty());
   CHECK(drafts({1}).empty());
   CHECK(drafts({1, 2}).empty());
@@ -81,7 +82,7 @@ TEST_CASE("nothing is guessed where nothing matches") {
   CHECK(look_up(std::vector<token_id>{1, 2, 3, 8, 8, 8, 1, 2}, 2, {.window = 4}).empty());
 }
 
-TEST_CASE("guesses ride behind the row, each with a draw of its own") {
+TEST_CASE("drafts follow the row, each with a draw of its own") {
   speculation_fixture f;
   f.ask();
   const auto batch = f.drafted();
@@ -93,10 +94,10 @@ TEST_CASE("guesses ride behind the row, each with a draw of its own") {
   REQUIRE(batch.draws.size() == 4);
   for (std::uint32_t i = 0; i < 4; ++i)
     CHECK(batch.draws[i].token_index == 1 + i);
-  CHECK_FALSE(f.s.next()); // what follows is not known before they are checked
+  CHECK_FALSE(f.s.next()); // the next token is unknown until they are verified
 }
 
-TEST_CASE("a sequence that guesses does not run ahead of its tokens") {
+TEST_CASE("a sequence with drafts does not run ahead of its tokens") {
   speculation_fixture f;
   f.ask();
   const auto prompt = f.next();
@@ -105,7 +106,7 @@ TEST_CASE("a sequence that guesses does not run ahead of its tokens") {
   CHECK(f.next().slices[0].drafts == 3);
 }
 
-TEST_CASE("right guesses count, and the token behind them; the next step goes on from there") {
+TEST_CASE("correct drafts count, and the token after them; the next step continues there") {
   speculation_fixture f;
   f.ask();
   f.answer_with(f.drafted(), {13, 14, 15, 90});
@@ -117,7 +118,7 @@ TEST_CASE("right guesses count, and the token behind them; the next step goes on
   CHECK(f.s.load().spec_decode_draft_tokens == 3);
 }
 
-TEST_CASE("a wrong guess ends it: what was drawn in its place counts, what lies behind does not") {
+TEST_CASE("a wrong draft ends it: the token drawn in its place counts, the later ones do not") {
   speculation_fixture f;
   f.ask();
   f.answer_with(f.drafted(), {13, 50, 15, 90});
@@ -135,7 +136,7 @@ TEST_CASE("an end token among the draws ends the sequence there") {
   f.check_at_rest();
 }
 
-TEST_CASE("no more is guessed than may come") {
+TEST_CASE("no more is drafted than may follow") {
   speculation_fixture f;
   f.ask(3);
   const auto batch = f.drafted();
@@ -145,7 +146,7 @@ TEST_CASE("no more is guessed than may come") {
   f.check_at_rest();
 }
 
-TEST_CASE("a request says how many, or none") {
+TEST_CASE("a request chooses the number of drafts, or none") {
   for (const std::int32_t wanted : {0, 1, 2}) {
     speculation_fixture f;
     const auto ticket = f.grant();
@@ -158,7 +159,7 @@ TEST_CASE("a request says how many, or none") {
   }
 }
 
-TEST_CASE("guesses take no block that others may need") {
+TEST_CASE("drafts take no block that other requests may need") {
   speculation_fixture f(3); // 12 positions; the sequence has 8 in two blocks
   f.ask();
   f.answer(f.next(), 12);
@@ -166,7 +167,7 @@ TEST_CASE("guesses take no block that others may need") {
   CHECK(batch.slices[0].drafts == 0);
 }
 
-TEST_CASE("penalties count the guesses that lie before a draw") {
+TEST_CASE("penalties count the drafts before a draw") {
   speculation_fixture f;
   const auto ticket = f.grant();
   auto a = f.request(ticket);
@@ -189,7 +190,7 @@ TEST_CASE("penalties count the guesses that lie before a draw") {
   CHECK(count_of(3, 15) == 1);
 }
 
-TEST_CASE("a failed or lost step takes its guesses back") {
+TEST_CASE("a failed or lost step discards its drafts") {
   speculation_fixture f;
   f.ask();
   SUBCASE("failed, beside another") {
@@ -211,7 +212,7 @@ TEST_CASE("a failed or lost step takes its guesses back") {
   CHECK(again.tokens[0] == 12);
 }
 
-TEST_CASE("those that guess and those that run ahead share their steps") {
+TEST_CASE("sequences with drafts and sequences run ahead share their steps") {
   speculation_fixture f;
   f.ask();
   f.answer(f.next(), 12);
@@ -219,7 +220,7 @@ TEST_CASE("those that guess and those that run ahead share their steps") {
   auto a = f.request(other, 3, 20);
   a.sampling.num_speculative_tokens = 0;
   f.s.admit(a);
-  const auto first = f.next(); // guesses, and the other's prompt
+  const auto first = f.next(); // drafts, and the other's prompt
   CHECK(first.slices.size() == 2);
   const auto ahead = f.next(); // the other alone
   CHECK(ahead.slices.size() == 1);
@@ -229,7 +230,7 @@ TEST_CASE("those that guess and those that run ahead share their steps") {
   CHECK(both.slices.size() == 2);
 }
 
-TEST_CASE("those that guess do not take turns for ever: the second waits for the first") {
+TEST_CASE("sequences with drafts do not alternate endlessly: the second waits for the first") {
   speculation_fixture f;
   const auto wanting = [&](token_id first) {
     const auto ticket = f.grant();
@@ -241,12 +242,12 @@ TEST_CASE("those that guess do not take turns for ever: the second waits for the
   const auto a = f.next();
   wanting(21);
   const auto b = f.next();
-  f.answer(a, 12); // may go on, but b is coming
+  f.answer(a, 12); // could continue, but b will return
   const auto ahead = f.s.next();
   CHECK((!ahead || ahead->slices.size() == 2));
 }
 
-TEST_CASE("nobody guesses while many run, and those who would run ahead instead") {
+TEST_CASE("nothing is drafted while many sequences run; they run ahead instead") {
   auto config = speculation_fixture::config();
   config.speculative_disable_by_batch_size = 2;
   speculation_fixture f(64, config);
@@ -266,16 +267,16 @@ TEST_CASE("nobody guesses while many run, and those who would run ahead instead"
   CHECK(ahead.feeds.size() == 1);
 }
 
-TEST_CASE("a step draws no more than a message carries, and nobody is left out") {
+TEST_CASE("a step draws no more tokens than a message carries, and no sequence is left out") {
   auto config = speculation_fixture::config();
   config.max_num_seqs = config.max_num_queued_reqs = 2000;
   config.max_num_queued_tokens = 1 << 20;
   std::uint32_t rows = 0;
-  SUBCASE("when all decode, with guesses") {
+  SUBCASE("all decode, with drafts") {
     rows = 16384;
   }
-  SUBCASE("when there are prompts beside") {
-    rows = 8192; // of 1500 prompts some are left
+  SUBCASE("beside prompts") {
+    rows = 8192; // some of 1500 prompts are left
   }
   config.max_num_batched_tokens = config.prefill_chunk = rows;
   speculation_fixture f(8000, config);
@@ -289,7 +290,7 @@ TEST_CASE("a step draws no more than a message carries, and nobody is left out")
   CHECK(encode({}, message(batch)).body.size_bytes > 0);
 }
 
-TEST_CASE("a step has no more sequences than a message carries, and the others come next") {
+TEST_CASE("a step has no more sequences than a message carries, and the others follow") {
   auto config = small_config();
   config.max_num_seqs = config.max_num_queued_reqs = 6000;
   config.max_num_queued_tokens = 1 << 20;
@@ -310,7 +311,7 @@ TEST_CASE("a step has no more sequences than a message carries, and the others c
   }
 }
 
-TEST_CASE("a step has no more bytes than a message carries, and nobody is left out") {
+TEST_CASE("a step has no more bytes than a message carries, and no sequence is left out") {
   constexpr std::uint32_t streams = 2500;
   auto config = speculation_fixture::config();
   config.max_num_seqs = config.max_num_queued_reqs = streams;
@@ -319,7 +320,7 @@ TEST_CASE("a step has no more bytes than a message carries, and nobody is left o
   speculation_fixture f(8000, config);
   for (std::uint32_t i = 0; i < streams; ++i) {
     auto a = f.request(f.grant(), i % 2 == 0 ? 1 : 3, 4);
-    a.sampling.biases.assign(limits::biases_max, {7, 1.0f}); // 80 MB of all of them
+    a.sampling.biases.assign(limits::biases_max, {7, 1.0f}); // 80 MB for all of them
     f.s.admit(a);
   }
   std::size_t steps = 0, draws = 0;

@@ -1,4 +1,4 @@
-// Who is to blame for the death of a shard: what was in flight runs alone, until it is cleared or
+// The request to blame for the death of a shard: those in flight run alone, until cleared or
 // convicted.
 #include "tests/unit/schedule/fixture.hpp"
 
@@ -9,11 +9,11 @@ using namespace baton::schedule;
 
 TEST_CASE("a sequence that ends shards at the same step is quarantined, alone") {
   auto kv = kv_fate::lost;
-  int deaths_max = 2; // in company, then alone
+  int deaths_max = 2; // with others, then alone
   SUBCASE("they crash") {}
   SUBCASE("they are killed") {
     kv = kv_fate::kept;
-    deaths_max = 3; // in company, again in company, alone
+    deaths_max = 3; // with others, again with others, alone
   }
   fixture f;
   const auto good = f.start(5, 6), poison = f.start(5, 6);
@@ -53,7 +53,7 @@ TEST_CASE("a sequence that ends shards at the same step is quarantined, alone") 
 
 constexpr pipeline_shape one_stage{.stages = 1, .blocks = 64, .block_positions = 4};
 
-TEST_CASE("after a crash all is computed again in company but the rows that were in flight") {
+TEST_CASE("after a crash all run together again, except the rows that were in flight") {
   fixture f(small_config(), one_stage);
   std::set<ticket_id> suspects{f.start(5, 6), f.start(5, 6), f.start(5, 6)};
   for (int i = 0; i < 3; ++i) // each has three tokens: positions 0 to 6 are computed
@@ -63,7 +63,7 @@ TEST_CASE("after a crash all is computed again in company but the rows that were
   CHECK(lost.slices[0].position == 7);
   f.s.close_epoch(f.now);
   f.s.open_epoch({2}, one_stage);
-  (void)f.start(4, 1); // one more, which was not there
+  (void)f.start(4, 1); // one more, which was not in flight
   for (std::size_t rows = 0; rows < 3 * 7 + 4;) {
     const auto again = f.next();
     for (const auto& slice : again.slices)
@@ -79,10 +79,10 @@ TEST_CASE("after a crash all is computed again in company but the rows that were
     CHECK(suspects.erase(alone.slices[0].sequence.ticket) == 1);
     f.answer(alone);
   }
-  CHECK(f.next().slices.size() == 3); // in company again
+  CHECK(f.next().slices.size() == 3); // together again
 }
 
-TEST_CASE("what was in flight when a shard was killed goes on in company") {
+TEST_CASE("sequences in flight when a shard was killed run together again") {
   fixture f(small_config(), one_stage);
   f.start(5, 6), f.start(5, 6);
   f.answer(f.next());
@@ -92,7 +92,7 @@ TEST_CASE("what was in flight when a shard was killed goes on in company") {
   CHECK(f.next().slices.size() == 2);
 }
 
-TEST_CASE("one that runs alone after a crash is not blamed for a kill") {
+TEST_CASE("a sequence that runs alone after a crash is not blamed for a kill") {
   fixture f;
   f.start(5, 6), f.start(5, 6);
   (void)f.next();
@@ -107,7 +107,7 @@ TEST_CASE("one that runs alone after a crash is not blamed for a kill") {
   f.check_at_rest();
 }
 
-TEST_CASE("suspects that find their rows in the prefix cache run on") {
+TEST_CASE("suspects whose rows are in the prefix cache continue") {
   auto config = small_config();
   config.enable_prefix_caching = true;
   fixture f(config);
@@ -123,7 +123,7 @@ TEST_CASE("suspects that find their rows in the prefix cache run on") {
   f.check_at_rest();
 }
 
-TEST_CASE("links that fall between live shards put no blame on a lone sequence") {
+TEST_CASE("links that fall between live shards do not blame a lone sequence") {
   fixture f;
   f.start(5, 6);
   std::uint64_t epoch = 1;
@@ -150,7 +150,7 @@ TEST_CASE("a suspect that is cancelled before the next epoch opens is not judged
   f.check_at_rest();
 }
 
-TEST_CASE("shards that die at different steps put no blame on a sequence") {
+TEST_CASE("shards that die at different steps do not blame a sequence") {
   fixture f;
   f.start(5, 20);
   std::uint64_t epoch = 1;
@@ -158,7 +158,7 @@ TEST_CASE("shards that die at different steps put no blame on a sequence") {
     (void)f.next();
     f.s.close_epoch(f.now);
     f.s.open_epoch({++epoch}, small_shape);
-    // Computed again up to and with the step that was lost.
+    // Recomputes up to and including the lost step.
     for (bool has_sampled = false; !has_sampled;) {
       const auto batch = f.next();
       has_sampled = !batch.draws.empty();

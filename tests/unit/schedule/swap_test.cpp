@@ -1,6 +1,6 @@
-// Preemption by swap: what goes to swap space, what comes back and when it is forgotten; and that
-// an epoch that ends, a step that fails or a stage that loses its swap space at any moment changes
-// no token.
+// Preemption by swap: which blocks go to swap space, which come back, and when they are forgotten.
+// The end of an epoch, a failed step or the loss of a stage's swap space at any moment changes no
+// token.
 #include "tests/unit/schedule/fixture.hpp"
 #include "tests/unit/schedule/toy_pipeline.hpp"
 
@@ -12,12 +12,12 @@ using namespace baton::schedule;
 
 namespace {
 
-// Two sequences of 8 positions each; the third block of either is one too many.
+// Two sequences of 8 positions each; there is no third block for both.
 pipeline_shape tight_shape(std::uint32_t swap_blocks) {
   return {.stages = 1, .blocks = 5, .block_positions = 4, .swap_blocks = swap_blocks};
 }
 
-// Runs until the younger of two has been preempted. Its blocks are on their way out.
+// Runs until the younger of two has been preempted. Its blocks are on their way to swap space.
 struct preempted : fixture {
   explicit preempted(std::uint32_t swap_blocks, scheduler_config config = small_config())
       : fixture(std::move(config), tight_shape(swap_blocks)) {
@@ -30,7 +30,7 @@ struct preempted : fixture {
     }
   }
   ticket_id older, younger;
-  micro_batch carrier; // the first batch behind the preemption
+  micro_batch carrier; // the first batch after the preemption
 };
 
 } // namespace
@@ -59,7 +59,7 @@ TEST_CASE("a preempted sequence goes to swap space in the next batch and comes b
   }
   REQUIRE(back.slices.size() == 1);
   CHECK(back.slices[0].sequence.ticket == f.younger);
-  CHECK(back.slices[0].position == 8); // nothing is computed again
+  CHECK(back.slices[0].position == 8); // nothing is recomputed
   CHECK(back.slices[0].rows == 1);
   CHECK(back.slices[0].blocks[0] == back.copies[0].block);
   CHECK(back.slices[0].blocks[1] == back.copies[1].block);
@@ -69,7 +69,7 @@ TEST_CASE("a preempted sequence goes to swap space in the next batch and comes b
   f.check_at_rest();
 }
 
-TEST_CASE("swap space that is too small is not used: the sequence is computed again") {
+TEST_CASE("swap space that is too small is not used: the sequence is recomputed") {
   preempted f(1);
   CHECK(f.s.load().swapped == 0);
   CHECK(f.carrier.copies.empty());
@@ -80,7 +80,7 @@ TEST_CASE("swap space that is too small is not used: the sequence is computed ag
   f.check_at_rest();
 }
 
-TEST_CASE("a sequence in flight goes to swap space when its rows have come home") {
+TEST_CASE("a sequence in flight goes to swap space when its rows have come back") {
   auto config = small_config();
   config.max_num_batched_tokens = 16;
   fixture f(config, {.stages = 2, .blocks = 5, .block_positions = 4, .swap_blocks = 8});
@@ -106,7 +106,7 @@ TEST_CASE("a sequence in flight goes to swap space when its rows have come home"
   f.check_at_rest();
 }
 
-TEST_CASE("what the prefix cache still has does not come from swap space") {
+TEST_CASE("blocks in the prefix cache do not come from swap space") {
   auto config = small_config();
   config.enable_prefix_caching = true;
   fixture f(config, tight_shape(8));
@@ -129,7 +129,7 @@ TEST_CASE("what the prefix cache still has does not come from swap space") {
   f.check_at_rest();
 }
 
-TEST_CASE("a sequence that ends gives its places back") {
+TEST_CASE("a sequence that ends frees its swap slots") {
   preempted f(8);
   f.answer(f.carrier);
   cancel gone;
@@ -141,9 +141,9 @@ TEST_CASE("a sequence that ends gives its places back") {
   f.check_at_rest();
 }
 
-TEST_CASE("copies of a step that failed are not trusted") {
+TEST_CASE("copies of a failed step are not trusted") {
   preempted f(8);
-  f.answer_failure(f.carrier); // of the older one alone: it ends
+  f.answer_failure(f.carrier); // only of the older one: it ends
   CHECK(f.s.load().swapped == 0);
   CHECK(f.s.load().swap_blocks_used == 0);
   const auto again = f.next();
@@ -155,10 +155,10 @@ TEST_CASE("copies of a step that failed are not trusted") {
   f.check_at_rest();
 }
 
-TEST_CASE("an epoch's end forgets swap space, whatever else was kept") {
+TEST_CASE("the end of an epoch clears swap space, even if KV was kept") {
   preempted f(8);
-  SUBCASE("on the way out") {}
-  SUBCASE("out") {
+  SUBCASE("while swapping out") {}
+  SUBCASE("swapped out") {
     f.answer(f.carrier);
   }
   f.s.close_epoch(f.now);
@@ -171,7 +171,7 @@ TEST_CASE("an epoch's end forgets swap space, whatever else was kept") {
   f.check_at_rest();
 }
 
-TEST_CASE("an epoch's end on the way back: those blocks count for nothing") {
+TEST_CASE("the end of an epoch while swapping in: those blocks are invalid") {
   preempted f(8);
   f.answer(f.carrier);
   micro_batch back;
@@ -251,7 +251,7 @@ struct squeezed {
 TEST_CASE("an epoch may end before any event, also twice: the tokens are the same") {
   squeezed quiet;
   const std::size_t events = quiet.run([](std::size_t, fixture&, toy_pipeline&) {});
-  CHECK(quiet.swapped_in > 4); // it is about something
+  CHECK(quiet.swapped_in > 4); // it has tested something
   for (std::size_t at = 0; at < events; ++at) {
     CAPTURE(at);
     std::uint64_t epoch = 1;

@@ -1,4 +1,4 @@
-// Tickets: who gets in, who is refused and with what, and that every ticket ends once.
+// Tickets: admission, refusals and their errors; every ticket ends once.
 #include "tests/unit/schedule/fixture.hpp"
 
 #include <functional>
@@ -21,7 +21,7 @@ TEST_CASE("tickets are granted up to slots and queue, then refused as overloaded
   CHECK_FALSE(r.ticket);
 }
 
-TEST_CASE("the numbers of tickets say of which pipeline they are, and grow from life to life") {
+TEST_CASE("ticket numbers contain their pipeline, and grow over incarnations") {
   auto config = small_config();
   config.first_ticket = first_ticket_of(epoch_id{1'000'000}, 5);
   config.ticket_step = pipelines_max;
@@ -31,30 +31,31 @@ TEST_CASE("the numbers of tickets say of which pipeline they are, and grow from 
   CHECK(pipeline_of(first) == 5);
   CHECK(f.grant() == ticket_id{first.value + pipelines_max});
   CHECK(first_ticket_of(epoch_id{1'000'000 + 3 * pipelines_max}, 5) > f.grant());
-  // What came between was granted by another one.
+  // The numbers between were granted by another one.
   f.s.admit(f.request(ticket_id{first.value + 1}));
   REQUIRE(f.s.take().refusals.size() == 1);
   f.s.cancel({.ticket = first, .choice = {}, .reason = {}});
   static_cast<void>(f.s.take());
-  f.s.admit(f.request(first)); // ours, and over
+  f.s.admit(f.request(first)); // ours, and finished
   CHECK(f.s.take().refusals.empty());
 }
 
-TEST_CASE("the queue is bounded by tokens as well as by tickets") {
+TEST_CASE("the queue is bounded by tokens and by tickets") {
   fixture f;
   for (int i = 0; i < 8; ++i)
-    f.grant(1, 5000); // these have slots, the bound is not theirs
+    f.grant(1, 5000); // these have slots, which the limit does not count
   f.grant(1, 600);
   f.grant(1, 400);
   CHECK(f.refused(1, 1) == errc::overloaded);
 }
 
-TEST_CASE("what another pipeline had let in is not refused for load or a drain, but for the rest") {
+TEST_CASE("a ticket admitted by another pipeline is refused for neither load nor drain, but for "
+          "other errors") {
   baton::reserve moved{.request = 99, .gateway = {7}, .model = "m", .tokens_estimate = 5000};
   moved.was_admitted = true;
   auto config = small_config();
-  SUBCASE("of a queue") {}
-  SUBCASE("of slots") {
+  SUBCASE("queue full") {}
+  SUBCASE("slots full") {
     config.use_job_ticket = true;
   }
   fixture f(config);
@@ -76,7 +77,7 @@ TEST_CASE("several choices need several slots") {
   f.grant(5);
   f.grant(4); // queued
   for (int i = 0; i < 3; ++i)
-    f.grant(); // behind it, although slots are left
+    f.grant(); // after it, although slots are left
   CHECK(f.refused() == errc::overloaded);
 }
 
@@ -93,7 +94,7 @@ TEST_CASE("in job-ticket mode there is no queue") {
   CHECK(f.refused(9) == errc::invalid_value);
 }
 
-TEST_CASE("impossible numbers of choices, drain and a missing pipeline are refused by name") {
+TEST_CASE("impossible numbers of choices, a drain and a missing pipeline are refused by name") {
   fixture f;
   CHECK(f.refused(0) == errc::invalid_value);
   CHECK(f.refused(choices_max + 1) == errc::invalid_value);
@@ -105,7 +106,7 @@ TEST_CASE("impossible numbers of choices, drain and a missing pipeline are refus
   CHECK(std::get<rejected>(answer).reason.code == errc::not_ready);
 }
 
-TEST_CASE("requests that cannot be are refused by number and end their ticket") {
+TEST_CASE("impossible requests are refused by number, and their ticket ends") {
   const std::vector<std::tuple<const char*, errc, std::function<void(admit&)>>> rows = {
       {"empty prompt", errc::invalid_value, [](auto& a) { a.prompt_ids.clear(); }},
       {"prompt fills the context", errc::context_length_exceeded,
@@ -142,7 +143,7 @@ TEST_CASE("requests that cannot be are refused by number and end their ticket") 
   }
 }
 
-TEST_CASE("a prompt that no set of blocks can hold is refused, one that just fits is served") {
+TEST_CASE("a prompt larger than all blocks is refused, one that just fits is served") {
   fixture f(small_config(), {.stages = 1, .blocks = 3, .block_positions = 4});
   f.start(13);
   auto out = f.s.take();
@@ -151,13 +152,13 @@ TEST_CASE("a prompt that no set of blocks can hold is refused, one that just fit
   f.start(12, 10);
   f.run_all();
   out = f.s.take();
-  REQUIRE(out.tokens.size() == 1); // the 13th position has no room: ends there
+  REQUIRE(out.tokens.size() == 1); // the 13th position has no room: it ends there
   CHECK(out.tokens[0].finish == finish::length);
   CHECK(out.tokens[0].tokens_total == 1);
   f.check_at_rest();
 }
 
-TEST_CASE("without max_tokens the context decides") {
+TEST_CASE("without max_tokens the context is the limit") {
   fixture f;
   const auto ticket = f.grant();
   auto request = f.request(ticket, 60);
@@ -190,13 +191,13 @@ TEST_CASE("a ticket that is never used expires") {
   f.check_at_rest();
 }
 
-TEST_CASE("deadlines end what waits with queue_timeout and what runs with deadline_exceeded") {
+TEST_CASE("deadlines end waiting tickets with queue_timeout, running ones with deadline_exceeded") {
   auto config = small_config();
   config.max_num_seqs = 1;
   fixture f(config);
   const auto ticket = f.grant();
   auto request = f.request(ticket);
-  request.deadline = 50ms; // from the ticket on
+  request.deadline = 50ms; // counted from the ticket
   f.now += 20ms;
   f.s.admit(request);
   SUBCASE("running, tokens out") {
@@ -239,7 +240,7 @@ TEST_CASE("deadlines end what waits with queue_timeout and what runs with deadli
   f.check_at_rest();
 }
 
-TEST_CASE("the queue has a deadline of its own, which does not touch what runs") {
+TEST_CASE("the queue has its own timeout, which does not affect running sequences") {
   auto config = small_config();
   config.max_num_seqs = 1;
   fixture f(config);
@@ -258,7 +259,7 @@ TEST_CASE("the queue has a deadline of its own, which does not touch what runs")
   f.check_at_rest();
 }
 
-TEST_CASE("cancelling frees the blocks at once, or when the step in flight comes back") {
+TEST_CASE("a cancel frees the blocks at once, or when the step in flight returns") {
   fixture f;
   const auto ticket = f.start();
   const auto batch = f.next();
@@ -305,7 +306,7 @@ TEST_CASE("each reason to cancel has its finish and its error") {
   }
 }
 
-TEST_CASE("a request that the tokenizer refuses ends with its reason") {
+TEST_CASE("a request refused by the tokenizer ends with its reason") {
   fixture f;
   const auto ticket = f.grant();
   f.s.cancel({.ticket = ticket,
@@ -318,7 +319,7 @@ TEST_CASE("a request that the tokenizer refuses ends with its reason") {
   f.check_at_rest();
 }
 
-TEST_CASE("an admit after the ticket's end is dropped, one for a ticket of another life refused") {
+TEST_CASE("an admit after the ticket's end is dropped, one of another incarnation is refused") {
   fixture f;
   const auto ticket = f.grant();
   f.s.cancel({.ticket = ticket, .choice = {}, .reason = {}});
@@ -332,7 +333,7 @@ TEST_CASE("an admit after the ticket's end is dropped, one for a ticket of anoth
   f.check_at_rest();
 }
 
-TEST_CASE("an admit that comes twice is taken once") {
+TEST_CASE("a duplicate admit is accepted once") {
   fixture f;
   const auto ticket = f.grant();
   f.s.admit(f.request(ticket));
@@ -342,7 +343,7 @@ TEST_CASE("an admit that comes twice is taken once") {
   f.check_at_rest();
 }
 
-TEST_CASE("a stop text found by the detokenizer is an ordinary end with the tokens kept") {
+TEST_CASE("a stop text found by the detokenizer is an ordinary end and keeps the tokens") {
   fixture f;
   const auto ticket = f.start();
   for (int i = 0; i < 4; ++i)
@@ -360,7 +361,7 @@ TEST_CASE("a stop text found by the detokenizer is an ordinary end with the toke
   f.check_at_rest();
 }
 
-TEST_CASE("several choices run as sequences of their own and end one by one") {
+TEST_CASE("several choices run as separate sequences and end one by one") {
   fixture f;
   const auto ticket = f.grant(3);
   auto request = f.request(ticket, 5, 2);
@@ -393,7 +394,7 @@ TEST_CASE("several choices run as sequences of their own and end one by one") {
   f.check_at_rest();
 }
 
-TEST_CASE("draining finishes what was accepted") {
+TEST_CASE("draining finishes the accepted requests") {
   fixture f;
   f.start();
   const auto late = f.grant();

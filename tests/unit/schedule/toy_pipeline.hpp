@@ -1,4 +1,4 @@
-// A pipeline of toy engines without actors: what the scheduler's steps really compute.
+// A pipeline of toy engines without actors: it computes the scheduler's steps.
 #pragma once
 
 #include "runtime/engine/toy_engine.hpp"
@@ -48,7 +48,7 @@ struct toy_pipeline {
       results.push_back(std::move(s));
     }
   }
-  // As when an epoch ends: KV may outlive it, swap space does not.
+  // Like the end of an epoch: KV may outlive it, swap space does not.
   void forget_steps() {
     for (auto& stage : stages)
       stage->forget_swapped();

@@ -1,4 +1,4 @@
-// What a broken or hostile peer may send: refused with bad_frame, never believed, never fatal.
+// Bytes from a broken or hostile peer: refused with bad_frame, never trusted, never fatal.
 #include "schema/codec.hpp"
 #include "schema/limits.hpp"
 #include "schema/wire_generated.h"
@@ -54,7 +54,7 @@ payload raw_envelope(std::uint16_t version, std::uint16_t kind) {
 
 } // namespace
 
-TEST_CASE("a body cut short at any byte is refused") {
+TEST_CASE("a body truncated at any byte is refused") {
   for (const auto& m : one_of_each(2)) {
     CAPTURE(name_of(kind_of(m)));
     auto made = encode({}, m);
@@ -66,7 +66,7 @@ TEST_CASE("a body cut short at any byte is refused") {
   }
 }
 
-TEST_CASE("a body with any one byte changed is refused or read as some other message of its kind") {
+TEST_CASE("a body with any one byte changed is refused or read as another message of its kind") {
   for (std::size_t form = 0; form < 3; ++form)
     for (const auto& m : one_of_each(form)) {
       CAPTURE(name_of(kind_of(m)));
@@ -98,7 +98,7 @@ TEST_CASE("random bytes and bodies of another kind are refused") {
   }
 }
 
-TEST_CASE("a body with several random changes never breaks the reader") {
+TEST_CASE("a body with several random changes never crashes the reader") {
   std::mt19937_64 random(7);
   for (const auto& m : one_of_each(2)) {
     auto made = encode({}, m);
@@ -111,7 +111,8 @@ TEST_CASE("a body with several random changes never breaks the reader") {
   }
 }
 
-TEST_CASE("an envelope cut, changed or random is refused or read as some other envelope") {
+TEST_CASE(
+    "an envelope that is truncated, changed or random is refused or read as another envelope") {
   const auto whole = text_of(encode({}, drain{}).head);
   for (std::size_t size = 0; size < whole.size(); ++size)
     if (auto e = decode_envelope(bytes_of(whole.substr(0, size))))
@@ -130,13 +131,13 @@ TEST_CASE("an envelope cut, changed or random is refused or read as some other e
   CHECK_FALSE(decode_envelope(bytes_of(whole + std::string(limits::head_bytes_max, '\0'))));
 }
 
-TEST_CASE("another version of the protocol is named as that") {
+TEST_CASE("another version of the protocol has its own error") {
   auto e = decode_envelope(raw_envelope(protocol_version + 1, 18));
   REQUIRE_FALSE(e);
   CHECK(e.error().code == errc::version_mismatch);
 }
 
-TEST_CASE("a kind that no build has is refused") {
+TEST_CASE("an unknown kind is refused") {
   constexpr std::uint16_t next = std::variant_size_v<message> + 1;
   for (const auto kind : std::initializer_list<std::uint16_t>{0, next, 65535}) {
     auto e = decode_envelope(raw_envelope(protocol_version, kind));
@@ -191,7 +192,7 @@ TEST_CASE("enums out of range are refused") {
   CHECK(refusal_of(card) == errc::bad_frame);
 }
 
-TEST_CASE("sampling parameters that are not finite are refused, wherever they travel") {
+TEST_CASE("sampling parameters that are not finite are refused in every message") {
   constexpr auto nan = std::numeric_limits<float>::quiet_NaN();
   constexpr auto infinite = std::numeric_limits<float>::infinity();
   float sampling_params::*const fields[] = {&sampling_params::temperature,
@@ -236,7 +237,7 @@ TEST_CASE("durations below zero or beyond a year are refused") {
   }
 }
 
-TEST_CASE("counts that later code multiplies with are bounded") {
+TEST_CASE("counts used in later multiplications are bounded") {
   generate g;
   g.choices = limits::choices_max + 1;
   CHECK(refusal_of(g) == errc::bad_frame);
@@ -249,7 +250,7 @@ TEST_CASE("counts that later code multiplies with are bounded") {
   CHECK(refusal_of(batch) == errc::bad_frame);
 }
 
-TEST_CASE("activations must be whole rows, values whole floats, and other messages have neither") {
+TEST_CASE("activations must be whole rows, values whole floats; other messages have neither") {
   micro_batch batch;
   batch.tokens = {1, 2, 3};
   auto made = encode({}, batch);
@@ -271,9 +272,9 @@ TEST_CASE("activations must be whole rows, values whole floats, and other messag
   CHECK_FALSE(survives(of_kind(values), encode({}, values).body, bytes_of("aaaabb")));
 }
 
-TEST_CASE("numbers of eight bytes that do not lie at a multiple of eight are refused") {
+TEST_CASE("misaligned 8-byte numbers are refused") {
   int refused = 0;
-  for (int before = 0; before < 2; ++before) { // one of the two places is a multiple of eight
+  for (int before = 0; before < 2; ++before) { // one of the two offsets is a multiple of eight
     flatbuffers::FlatBufferBuilder buffer;
     for (int i = 0; i < before; ++i)
       buffer.PushElement<std::uint32_t>(0);
@@ -291,7 +292,7 @@ TEST_CASE("numbers of eight bytes that do not lie at a multiple of eight are ref
   CHECK(refused == 1);
 }
 
-TEST_CASE("a prompt of no form or of an unknown one is refused") {
+TEST_CASE("a prompt without a form or of an unknown form is refused") {
   flatbuffers::FlatBufferBuilder none;
   none.Finish(wire::CreateGenerate(none), "BT30");
   CHECK_FALSE(survives(of_kind(generate{}), finished(none), {}));
@@ -302,7 +303,7 @@ TEST_CASE("a prompt of no form or of an unknown one is refused") {
   CHECK_FALSE(survives(of_kind(generate{}), finished(other), {}));
 }
 
-TEST_CASE("one long string told by many offsets is not copied for each of them") {
+TEST_CASE("one long string with many offsets is not copied for each of them") {
   flatbuffers::FlatBufferBuilder buffer;
   auto text = buffer.CreateString(std::string(16 << 10, 'x'));
   auto one = wire::CreateChatMessage(buffer, 0, text);
@@ -312,7 +313,7 @@ TEST_CASE("one long string told by many offsets is not copied for each of them")
   CHECK_FALSE(survives(of_kind(generate{}), finished(buffer), {}));
 }
 
-TEST_CASE("pieces of a tokenized text cannot end before they begin or beyond the text") {
+TEST_CASE("pieces of a tokenized text cannot end before they begin or after the text") {
   for (const auto& ends : {std::vector<std::uint32_t>{3, 2}, {1, 5}, {0xFFFFFFFFu}}) {
     flatbuffers::FlatBufferBuilder buffer;
     auto bytes = buffer.CreateVector(std::vector<std::uint8_t>{'a', 'b', 'c', 'd'});
@@ -322,7 +323,7 @@ TEST_CASE("pieces of a tokenized text cannot end before they begin or beyond the
   }
 }
 
-TEST_CASE("an error code of a newer peer is read as internal, and its words are kept") {
+TEST_CASE("an error code of a newer peer is read as internal, and its message is kept") {
   flatbuffers::FlatBufferBuilder buffer;
   auto words = buffer.CreateString("the moon is in the way");
   auto reason = wire::CreateError(buffer, 999, words);
@@ -333,7 +334,7 @@ TEST_CASE("an error code of a newer peer is read as internal, and its words are 
   CHECK(std::get<rejected>(*back).reason.message == "the moon is in the way");
 }
 
-TEST_CASE("a constraint of no kind, or one that the batch does not have, is refused") {
+TEST_CASE("a constraint of no kind, or one missing in the batch, is refused") {
   const auto refused = [](std::uint8_t kind, std::uint32_t number) {
     flatbuffers::FlatBufferBuilder buffer;
     const auto text = buffer.CreateString("a");

@@ -1,4 +1,4 @@
-// Messages survive the codec whole: every field of every kind, at any alignment.
+// Messages survive the codec completely: every field of every kind, at any alignment.
 #include "schema/codec.hpp"
 #include "schema/limits.hpp"
 #include "tests/unit/schema/message_fill.hpp"
@@ -42,7 +42,7 @@ std::uintptr_t address(const payload& p) {
 
 } // namespace
 
-TEST_CASE("every field of every message comes through the codec") {
+TEST_CASE("every field of every message passes the codec") {
   for (std::size_t form = 0; form < 3; ++form)
     for (const auto& m : one_of_each(form)) {
       CAPTURE(name_of(kind_of(m)));
@@ -53,7 +53,7 @@ TEST_CASE("every field of every message comes through the codec") {
     }
 }
 
-TEST_CASE("the filled messages hold no value that a forgotten field would have as well") {
+TEST_CASE("the filled messages contain no default value") {
   for (const auto& m : one_of_each()) {
     CAPTURE(name_of(kind_of(m)));
     std::multiset<std::string> values;
@@ -67,7 +67,7 @@ TEST_CASE("the filled messages hold no value that a forgotten field would have a
   }
 }
 
-TEST_CASE("a message of defaults stays one: absent fields have the defaults of the structs") {
+TEST_CASE("a default message stays one: absent fields have the defaults of the structs") {
   for (std::size_t index = 0; index < std::variant_size_v<message>; ++index) {
     const auto m = default_of(index);
     CAPTURE(name_of(kind_of(m)));
@@ -77,7 +77,7 @@ TEST_CASE("a message of defaults stays one: absent fields have the defaults of t
   }
 }
 
-TEST_CASE("every field of the envelope comes through, and the kind is the message's") {
+TEST_CASE("every field of the envelope passes, and the kind is the message's") {
   auto e = some_envelope();
   auto head = decode_envelope(encode(e, drain{}).head);
   REQUIRE(head);
@@ -99,7 +99,7 @@ TEST_CASE("frames are 16-byte aligned, small ones and large ones") {
   CHECK(address(encode({}, large).body) % 16 == 0);
 }
 
-TEST_CASE("frames that lie at odd addresses, as slices of a receive buffer do, are read as well") {
+TEST_CASE("frames at odd addresses, like slices of a receive buffer, are read as well") {
   for (const auto& m : one_of_each()) {
     CAPTURE(name_of(kind_of(m)));
     auto made = encode(some_envelope(), m);
@@ -133,7 +133,7 @@ TEST_CASE("activations that are 64-byte aligned are not copied, and keep their o
   CHECK(owner.use_count() == 4); // ours, the message's, the frame's, the decoded message's
 }
 
-TEST_CASE("activations that are not aligned are copied to where vector loads can read them") {
+TEST_CASE("misaligned activations are copied to where vector loads can read them") {
   auto odd = bytes_of("#" + std::string(24, 'a'));
   micro_batch m;
   m.tokens = {1, 2};
@@ -171,7 +171,7 @@ TEST_CASE("data needs link credit, control never does") {
   CHECK_FALSE(needs_credit(message_kind{0}));
 }
 
-TEST_CASE("text for people is cut at its limit, between two characters") {
+TEST_CASE("text for people is truncated at its limit, between two characters") {
   rejected m;
   m.reason = {errc::internal, "x", {}};
   while (m.reason.message.size() < 2 * limits::reason_bytes_max)
@@ -183,7 +183,7 @@ TEST_CASE("text for people is cut at its limit, between two characters") {
   CHECK(m.reason.message.compare(0, text.size(), text) == 0);
 }
 
-TEST_CASE("draws under one constraint bring it once, and share it again where they are read") {
+TEST_CASE("draws under one constraint carry it once, and share it again after decoding") {
   const shared_constraint first =
       constraint{constraint_kind::json_schema, std::string(10'000, 'x')};
   const shared_constraint second = constraint{constraint_kind::regex, "a+"};

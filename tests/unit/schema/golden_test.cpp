@@ -1,6 +1,5 @@
 // Bytes of protocol version 1, kept in tests/data/schema: every later build must still read them,
 // value for value. A failure here means that a change of the schema was not additive.
-//
 // BATON_WRITE_GOLDEN=1 writes files that do not exist yet (for a new kind); it never replaces one.
 #include "schema/codec.hpp"
 #include "tests/unit/schema/message_fill.hpp"
@@ -46,7 +45,7 @@ std::vector<std::string> sorted_lines(const std::string& text) {
   return lines;
 }
 
-// Without the activations, which are no part of the body and come last.
+// Without the activations, which are not in the body and come last.
 std::string body_values(const std::string& text) {
   const auto count = text.find(" bytes\n");
   return count == std::string::npos ? text : text.substr(0, text.rfind('\n', count) + 1);
@@ -79,7 +78,7 @@ TEST_CASE("messages kept from the first build are still read, value for value") 
     const auto bulk = encode({}, m).bulk;
     auto back = decode_body(e, bytes_of(content_of(file_of(name, "bin"))), bulk);
     REQUIRE_MESSAGE(back, back.error().message);
-    // New fields may have joined since: the old values must all be there.
+    // New fields may have been added: the old values must all be there.
     const auto now = sorted_lines(text_of(*back));
     const auto then = sorted_lines(body_values(content_of(file_of(name, "txt"))));
     std::vector<std::string> lost;
@@ -97,49 +96,49 @@ TEST_CASE("the envelope kept from the first build is still read") {
   CHECK(*e == golden_envelope);
 }
 
-// sdk/python/tests/test_codec.py says that this is what Python writes.
-TEST_CASE("a request that the Python client wrote is read with every field") {
+// sdk/python/tests/test_codec.py checks that Python writes this.
+TEST_CASE("a request written by the Python client is read with every field") {
   envelope e;
   e.kind = kind_of(generate{});
   auto back = decode_body(e, bytes_of(content_of(file_of("python_generate", "bin"))), {});
   REQUIRE_MESSAGE(back, back.error().message);
-  generate told;
-  told.request = 11;
-  told.model = "tiny";
-  told.input = chat_prompt{{"user", "H\xc3\xa4llo", ""}};
-  told.choices = 2;
-  told.sampling = {.temperature = 0.5F,
-                   .top_k = 4,
-                   .seed = std::uint64_t{1} << 60,
-                   .logprobs = 3,
-                   .biases = {{7, -1.5F}, {8, 2.0F}}};
-  told.stop = {.max_tokens = 9,
-               .min_tokens = 1,
-               .ignore_eos = true,
-               .stop_ids = {5, 6},
-               .stop_texts = {"end", "stop"}};
-  told.max_tokens_given = true;
-  told.deadline = std::chrono::milliseconds{2500};
-  CHECK(text_of(*back) == text_of(message{told}));
+  generate original;
+  original.request = 11;
+  original.model = "tiny";
+  original.input = chat_prompt{{"user", "H\xc3\xa4llo", ""}};
+  original.choices = 2;
+  original.sampling = {.temperature = 0.5F,
+                       .top_k = 4,
+                       .seed = std::uint64_t{1} << 60,
+                       .logprobs = 3,
+                       .biases = {{7, -1.5F}, {8, 2.0F}}};
+  original.stop = {.max_tokens = 9,
+                   .min_tokens = 1,
+                   .ignore_eos = true,
+                   .stop_ids = {5, 6},
+                   .stop_texts = {"end", "stop"}};
+  original.max_tokens_given = true;
+  original.deadline = std::chrono::milliseconds{2500};
+  CHECK(text_of(*back) == text_of(message{original}));
 }
 
-// sdk/python/tests/test_inference.py says that this is what Python writes.
-TEST_CASE("an infer that the Python client wrote is read with every field") {
-  infer told;
-  told.request = 11;
-  told.model = "m";
-  told.version = "2";
-  told.inputs = {{"x", "BYTES", {1}, std::string("\x01\0\0\0a", 5)}};
-  told.outputs = {"y"};
-  told.body = "b";
-  told.content_type = "c";
-  told.headers = {{"h", "v"}};
-  told.parameters = "{}";
-  told.request_id = "r";
-  told.deadline = std::chrono::milliseconds(1500);
+// sdk/python/tests/test_inference.py checks that Python writes this.
+TEST_CASE("an infer written by the Python client is read with every field") {
+  infer original;
+  original.request = 11;
+  original.model = "m";
+  original.version = "2";
+  original.inputs = {{"x", "BYTES", {1}, std::string("\x01\0\0\0a", 5)}};
+  original.outputs = {"y"};
+  original.body = "b";
+  original.content_type = "c";
+  original.headers = {{"h", "v"}};
+  original.parameters = "{}";
+  original.request_id = "r";
+  original.deadline = std::chrono::milliseconds(1500);
   envelope e;
-  e.kind = kind_of(told);
+  e.kind = kind_of(original);
   auto back = decode_body(e, bytes_of(content_of(file_of("python_infer", "bin"))), {});
   REQUIRE_MESSAGE(back, back.error().message);
-  CHECK(text_of(*back) == text_of(message(told)));
+  CHECK(text_of(*back) == text_of(message(original)));
 }

@@ -1,4 +1,4 @@
-// What a door refuses before it encodes, under the name of the parameter that was too much.
+// The limits that an API server checks before it encodes, each under its parameter's name.
 #include "schema/codec.hpp"
 #include "schema/limits.hpp"
 
@@ -94,7 +94,7 @@ TEST_CASE("a request beyond a limit is refused by the name of its parameter") {
   }
 }
 
-TEST_CASE("a request at every limit is taken, encoded and decoded") {
+TEST_CASE("a request at every limit is accepted, encoded and decoded") {
   generate g;
   g.model = std::string(limits::name_bytes_max, 'm');
   g.input =

@@ -1,6 +1,6 @@
 // Fills any message with distinct values that are not the defaults, and lists its leaves. Both walk
-// the struct's fields by reflection, so a field that is new in messages.hpp is filled and compared
-// without a line here: the codec that forgets it fails its test.
+// the struct's fields by reflection, so they include a new field of messages.hpp automatically. A
+// codec without that field fails its test.
 #pragma once
 
 #include "schema/messages.hpp"
@@ -28,7 +28,7 @@ public:
       to = other(to);
     else if constexpr (std::is_floating_point_v<T>)
       to = static_cast<T>(++count_) + T{0.25};
-    else if constexpr (std::is_integral_v<T>) // above 32 bits too, where there are more
+    else if constexpr (std::is_integral_v<T>) // with bits above 32 where the type has them
       to = static_cast<T>(++count_ + (sizeof(T) == 8 ? std::uint64_t{3} << 40 : 0));
     else
       boost::pfr::for_each_field(to, [this](auto& field) { (*this)(field); });
@@ -63,7 +63,7 @@ public:
     else
       (*this)(to.emplace<chat_prompt>());
   }
-  // Two rows (as vectors get two elements) of three.
+  // Two rows (vectors get two elements) of three.
   void operator()(payload& to) {
     auto owner = std::make_shared<std::array<float, 64>>();
     for (auto& value : *owner)

@@ -1,4 +1,4 @@
-// The packet: what one frame of ZeroMQ carries.
+// The packet: the content of one ZeroMQ frame.
 #include "schema/packet.hpp"
 #include "tests/unit/schema/message_fill.hpp"
 
@@ -15,7 +15,7 @@ using baton::test::text_of;
 namespace {
 
 std::string packet_of(const frames& f) {
-  std::string packet(packed_bytes(f), 'x'); // what pack leaves out would show
+  std::string packet(packed_bytes(f), 'x'); // shows bytes that pack does not write
   pack(f, reinterpret_cast<std::byte*>(packet.data()));
   return packet;
 }
@@ -30,7 +30,7 @@ std::size_t misalignment(const payload& p, std::size_t alignment) {
 
 } // namespace
 
-TEST_CASE("a packet gives back its parts, aligned, from wherever it lies") {
+TEST_CASE("a packet returns its parts, aligned, from any address") {
   for (const std::size_t head : {0, 1, 15, 16, 17, 100})
     for (const std::size_t body : {0, 1, 47, 48, 49, 1000})
       for (const std::size_t bulk : {0, 1, 64, 4000}) {
@@ -52,7 +52,7 @@ TEST_CASE("a packet gives back its parts, aligned, from wherever it lies") {
       }
 }
 
-TEST_CASE("a packet whose sizes do not add up is a bad frame") {
+TEST_CASE("a packet whose sizes do not match is a bad frame") {
   const auto good = packet_of(parts("head", "body", "bulk"));
   for (std::size_t size = 0; size < good.size(); ++size)
     CHECK_FALSE(unpack(good.data(), size));
@@ -62,7 +62,8 @@ TEST_CASE("a packet whose sizes do not add up is a bad frame") {
       auto changed = good;
       changed[at] = static_cast<char>(changed[at] ^ bit);
       const auto back = unpack(changed.data(), changed.size());
-      // A bit less of envelope or body may still end at the same place: its parts are then short.
+      // With a bit less, envelope or body may still end at the same offset: its parts are then
+      // short.
       if (back)
         CHECK(back->size_bytes() <= good.size());
       else
@@ -72,7 +73,7 @@ TEST_CASE("a packet whose sizes do not add up is a bad frame") {
   CHECK_FALSE(unpack(all_ones.data(), all_ones.size()));
 }
 
-TEST_CASE("no bit of a sealed packet can fall over unnoticed") {
+TEST_CASE("no flipped bit of a sealed packet passes unnoticed") {
   for (const auto& bulk : {std::string(), std::string("bulk of a step")}) {
     auto good = packet_of(parts("head", "body", bulk));
     seal(reinterpret_cast<std::byte*>(good.data()), good.size());

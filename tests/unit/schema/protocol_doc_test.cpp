@@ -1,4 +1,4 @@
-// docs/reference/protocol.md tells every message kind and every error with the numbers of the code.
+// docs/reference/protocol.md lists every message kind and every error with the numbers of the code.
 #include "schema/codec.hpp"
 #include "tests/unit/schema/message_fill.hpp"
 
@@ -37,7 +37,7 @@ TEST_CASE("docs/reference/protocol.md has a row for every message, with its numb
   }
 }
 
-TEST_CASE("docs/reference/protocol.md has a row for every error, as the table of errors has it") {
+TEST_CASE("docs/reference/protocol.md has a row for every error, equal to the error table") {
   const auto page = protocol_page();
   for (const auto& row : errc_table()) {
     const auto text = fmt::format("| {} | `{}` | {} | {} |", static_cast<int>(row.code), row.name,

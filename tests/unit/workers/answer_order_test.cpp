@@ -1,4 +1,4 @@
-// Answers that leave in the order in which their requests came.
+// Answers are delivered in the order of their requests.
 #include "gateway/workers/answer_order.hpp"
 
 #include <doctest/doctest.h>
@@ -18,8 +18,8 @@ answer_order::held piece(std::uint64_t request, std::string body, bool is_last) 
   return {request, std::move(p), is_last};
 }
 
-// "request:body" of all that may be told, the last pieces of which end their requests.
-std::vector<std::string> told(answer_order& order) {
+// "request:body" of all deliverable pieces; the last ones end their requests.
+std::vector<std::string> delivered(answer_order& order) {
   std::vector<std::string> all;
   while (auto one = order.next()) {
     all.push_back(std::to_string(one->request) + ":" + std::get<inferred>(one->event).body);
@@ -33,7 +33,7 @@ using words = std::vector<std::string>;
 
 } // namespace
 
-TEST_CASE("the first is told as it comes, others when all before them have left") {
+TEST_CASE("the first answer is delivered as it comes, others after all before them") {
   answer_order order;
   for (const std::uint64_t request : {7u, 3u, 5u})
     order.enter(request);
@@ -42,18 +42,18 @@ TEST_CASE("the first is told as it comes, others when all before them have left"
   CHECK(order.hold(piece(5, "x", true)));
   CHECK(order.hold(piece(3, "a", false)));
   CHECK(order.hold(piece(3, "b", false)));
-  CHECK(told(order).empty());
+  CHECK(delivered(order).empty());
   order.leave(7);
-  CHECK_FALSE(order.can_deliver(3)); // what is held comes before what comes now
-  CHECK(told(order) == words{"3:a", "3:b"});
+  CHECK_FALSE(order.can_deliver(3)); // held pieces come before the new one
+  CHECK(delivered(order) == words{"3:a", "3:b"});
   CHECK(order.can_deliver(3));
   order.leave(3);
-  CHECK(told(order) == words{"5:x"});
+  CHECK(delivered(order) == words{"5:x"});
   CHECK(order.held_bytes() == 0);
   CHECK_FALSE(order.is_known(5));
 }
 
-TEST_CASE("who leaves takes what is held of it along") {
+TEST_CASE("a request that ends early drops its held pieces") {
   answer_order order;
   order.enter(1);
   order.enter(2);
@@ -62,10 +62,10 @@ TEST_CASE("who leaves takes what is held of it along") {
   CHECK(order.held_bytes() == 0);
   order.leave(1);
   order.leave(1);
-  CHECK(told(order).empty());
+  CHECK(delivered(order).empty());
 }
 
-TEST_CASE("what is held has a bound") {
+TEST_CASE("the held bytes are bounded") {
   answer_order order;
   order.enter(1);
   order.enter(2);

@@ -1,5 +1,5 @@
-// A pool of a worker model under CAF's testing scheduler: what it says to workers and the root, and
-// what it brings to streams.
+// A pool of a worker model under CAF's testing scheduler: its messages to workers and root, and the
+// events of streams.
 #pragma once
 
 #include "gateway/tracing/tracer.hpp"
@@ -28,7 +28,7 @@ struct pool_world {
   caf::scheduler::test_coordinator& time =
       dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
   std::shared_ptr<gateway_state> facts = std::make_shared<gateway_state>(gateway_config{});
-  std::vector<std::pair<worker_incarnation, message>> said;
+  std::vector<std::pair<worker_incarnation, message>> sent;
   std::vector<status> reported;
   std::shared_ptr<worker_load> load;
   int drained = 0;
@@ -40,7 +40,7 @@ struct pool_world {
     config.processes = {{first.process, "worker-m-0"}};
     config.facts = facts;
     load = config.load;
-    config.send = [this](worker_incarnation to, message m) { said.emplace_back(to, std::move(m)); };
+    config.send = [this](worker_incarnation to, message m) { sent.emplace_back(to, std::move(m)); };
     config.report = [this](const status& s) { reported.push_back(s); };
     config.drained = [this] { ++drained; };
     pool = spawn_worker_pool(system, config);
@@ -50,7 +50,7 @@ struct pool_world {
     time.run();
   }
   template <class M>
-  void tell(M m) {
+  void deliver(M m) {
     caf::anon_send(pool, std::move(m));
     time.run();
   }
@@ -58,7 +58,7 @@ struct pool_world {
     time.advance_time(wait);
     time.run();
   }
-  // `wake`: its door.
+  // `wake`: of its API server.
   std::shared_ptr<stream> ask(std::size_t buffer_max = 1 << 20, std::string parameters = "",
                               std::function<void()> wake = nullptr) {
     REQUIRE(facts->enter());
@@ -66,7 +66,7 @@ struct pool_world {
     infer request;
     request.body = "question";
     request.parameters = std::move(parameters);
-    tell(open_infer{out, request});
+    deliver(open_infer{out, request});
     return out;
   }
   void piece(const stream& of, std::uint32_t index, bool is_last, std::string body = "piece",
@@ -76,20 +76,20 @@ struct pool_world {
     p.index = index;
     p.is_last = is_last;
     p.body = std::move(body);
-    tell(worker_replied{worker, std::move(p)});
+    deliver(worker_replied{worker, std::move(p)});
   }
-  // Its handler fails.
+  // Reports a failure of its handler.
   void failure(const stream& of, std::string why) {
     inferred p;
     p.request = of.number();
     p.is_last = true;
     p.failure = fail(errc::handler_failed, "{}", std::move(why));
-    tell(worker_replied{first, std::move(p)});
+    deliver(worker_replied{first, std::move(p)});
   }
-  // The requests of the batches said since the last time.
+  // The requests of the batches sent since the last call.
   std::vector<std::vector<std::uint64_t>> batches() {
     std::vector<std::vector<std::uint64_t>> all;
-    for (const auto& [to, m] : std::exchange(said, {}))
+    for (const auto& [to, m] : std::exchange(sent, {}))
       if (const auto* b = std::get_if<infer_batch>(&m)) {
         auto& numbers = all.emplace_back();
         for (const auto& item : b->items) {
@@ -99,7 +99,7 @@ struct pool_world {
       }
     return all;
   }
-  std::vector<phase> told_root() {
+  std::vector<phase> reported_phases() {
     std::vector<phase> all;
     for (const auto& s : std::exchange(reported, {})) {
       CHECK(s.name == "worker-m-0");

@@ -1,4 +1,4 @@
-// A queue of a worker model, its clock, and the orders that it gave.
+// A queue of a worker model, its clock, and the orders that it produced.
 #pragma once
 
 #include "runtime/schedule/worker_queue.hpp"
@@ -58,7 +58,7 @@ struct queue_fixture {
     queue.tick(now);
     look();
   }
-  // The orders of this type since the last time.
+  // The orders of this type since the last call.
   template <class Order>
   std::vector<Order> take() {
     std::vector<Order> of_type;

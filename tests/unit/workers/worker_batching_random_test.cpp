@@ -1,6 +1,5 @@
-// Random requests on the queue of a worker model with preferred sizes, priorities and timeouts,
-// against a plain account of who waits: the order in which they are served, when batches go, and
-// who is refused.
+// Random requests on the queue of a worker model with preferred sizes, priorities and timeouts. A
+// simple model of the queue gives the order of service, the times of batches, and the refusals.
 #include "runtime/schedule/worker_queue.hpp"
 
 #include <doctest/doctest.h>
@@ -94,8 +93,8 @@ private:
 
   void ask() {
     request r;
-    const auto said = draw(limits_.priority_levels + 1);
-    r.level = said > 0 ? said : limits_.default_priority_level;
+    const auto given = draw(limits_.priority_levels + 1);
+    r.level = given > 0 ? given : limits_.default_priority_level;
     r.arrived = now_;
     const auto policy = limits_.policies()[r.level - 1];
     std::chrono::microseconds own{0};
@@ -110,7 +109,7 @@ private:
     const bool has_room = waiting_.size() < limits_.max_queued;
     if (has_room)
       waiting_.emplace(number, r);
-    CHECK(queue_.enter({number, 1, {}, said, own}, now_).has_value() == has_room);
+    CHECK(queue_.enter({number, 1, {}, given, own}, now_).has_value() == has_room);
   }
 
   void finish() {
@@ -123,7 +122,7 @@ private:
       CHECK(queue_.take_piece(worker, number, 0, true, now_));
   }
 
-  // Whom the time has overtaken, in its order.
+  // Removes requests whose time is over, in order.
   void expire() {
     std::vector<std::pair<instant, std::uint64_t>> due;
     for (const auto& [number, r] : waiting_)
@@ -153,7 +152,7 @@ private:
     return all;
   }
 
-  // Of the first `count`: the size of the batch that goes now, 0 for none.
+  // The size of the batch that starts now from the first `count`; 0 for none.
   std::size_t due_size(const std::vector<std::uint64_t>& order) const {
     const auto count = std::min<std::size_t>(order.size(), limits_.batch_size);
     instant oldest = instant::max();
@@ -199,14 +198,14 @@ private:
   worker_queue queue_;
   instant now_{1000s};
   std::map<std::uint64_t, request> waiting_;
-  std::vector<std::uint64_t> refused_; // and it is not said yet
+  std::vector<std::uint64_t> refused_; // not reported yet
   std::map<worker_incarnation, std::vector<std::uint64_t>> running_;
   std::uint64_t last_ = 0;
 };
 
 } // namespace
 
-TEST_CASE("batches, priorities and timeouts are those of a plain account") {
+TEST_CASE("batches, priorities and timeouts equal those of a simple model") {
   for (std::uint64_t seed = 1; seed <= 500; ++seed) {
     CAPTURE(seed);
     account(seed).run();

@@ -1,5 +1,5 @@
-// Triton's dynamic batcher over the queue of a worker model: preferred sizes, priorities, and what
-// befalls requests that wait for too long.
+// Triton's dynamic batcher on the queue of a worker model: preferred sizes, priorities, and
+// timeouts of waiting requests.
 #include "tests/unit/workers/queue_fixture.hpp"
 
 using namespace baton;
@@ -16,7 +16,7 @@ worker_limits with_levels(std::uint32_t levels, std::uint32_t otherwise) {
   return limits;
 }
 
-// What a worker gets that does one batch behind the other.
+// All batches of a worker that runs one after the other.
 batches_of all_batches(queue_fixture& f, worker_incarnation w) {
   batches_of all;
   for (auto now = f.batches(); !now.empty(); now = f.batches()) {
@@ -30,7 +30,7 @@ batches_of all_batches(queue_fixture& f, worker_incarnation w) {
 
 } // namespace
 
-TEST_CASE("the largest preferred size that can be made goes at once, others wait for it") {
+TEST_CASE("the largest preferred size possible starts at once, other sizes wait for it") {
   queue_fixture f({.batch_size = 8, .max_batch_delay = 50ms, .preferred_batch_sizes = {2, 4}});
   f.up(first);
   f.up(second);
@@ -41,11 +41,12 @@ TEST_CASE("the largest preferred size that can be made goes at once, others wait
   CHECK(f.ask(3));
   f.pass(49ms);
   CHECK(f.batches().empty());
-  f.pass(1ms); // as it is
+  f.pass(1ms); // at its size
   CHECK(f.batches() == batches_of{requests{3}});
 }
 
-TEST_CASE("of what has come while workers were busy, the largest preferred size goes") {
+TEST_CASE(
+    "of the requests that arrived while workers were busy, the largest preferred size starts") {
   queue_fixture f({.batch_size = 8, .max_batch_delay = 1h, .preferred_batch_sizes = {2, 4}});
   for (std::uint64_t r = 1; r <= 7; ++r)
     CHECK(f.ask(r));
@@ -59,7 +60,7 @@ TEST_CASE("of what has come while workers were busy, the largest preferred size 
   CHECK(f.batches() == batches_of{requests{7, 8}});
 }
 
-TEST_CASE("a request that goes alone waits for no other and lets none join it") {
+TEST_CASE("a request that runs alone waits for no other, and no other joins it") {
   queue_fixture f({.batch_size = 4, .max_batch_delay = 1h});
   worker_queue::new_request alone{1, 10};
   alone.goes_alone = true;
@@ -81,7 +82,7 @@ TEST_CASE("a request that goes alone waits for no other and lets none join it") 
   CHECK(f.batches() == batches_of{requests{5, 6}});
 }
 
-TEST_CASE("without a delay what makes no preferred size goes as it is") {
+TEST_CASE("without a delay, a batch below the preferred sizes starts at its size") {
   queue_fixture f({.batch_size = 8, .max_batch_delay = 0ms, .preferred_batch_sizes = {4}});
   for (std::uint64_t r = 1; r <= 6; ++r)
     CHECK(f.ask(r));
@@ -90,7 +91,7 @@ TEST_CASE("without a delay what makes no preferred size goes as it is") {
   CHECK(f.batches() == batches_of{requests{1, 2, 3, 4}, requests{5, 6}});
 }
 
-TEST_CASE("a batch whose first has waited long enough takes all, preferred or not") {
+TEST_CASE("a batch whose first request has waited long enough takes all, preferred or not") {
   queue_fixture f({.batch_size = 8, .max_batch_delay = 50ms, .preferred_batch_sizes = {2}});
   for (std::uint64_t r = 1; r <= 3; ++r)
     CHECK(f.ask(r));
@@ -99,7 +100,7 @@ TEST_CASE("a batch whose first has waited long enough takes all, preferred or no
   CHECK(f.batches() == batches_of{requests{1, 2, 3}});
 }
 
-TEST_CASE("without preferred sizes a full batch goes, though none prefers it") {
+TEST_CASE("without preferred sizes, a full batch starts at once") {
   queue_fixture f({.batch_size = 3, .max_batch_delay = 1h, .preferred_batch_sizes = {}});
   f.up(first);
   for (std::uint64_t r = 1; r <= 3; ++r)
@@ -107,7 +108,7 @@ TEST_CASE("without preferred sizes a full batch goes, though none prefers it") {
   CHECK(f.batches() == batches_of{requests{1, 2, 3}});
 }
 
-TEST_CASE("what cannot grow is not kept for a preferred size that it has passed") {
+TEST_CASE("a batch that cannot grow does not wait for a preferred size") {
   queue_fixture f({.batch_size = 4, .max_batch_delay = 1h, .preferred_batch_sizes = {3}});
   f.up(first);
   CHECK(f.ask(1, limits::batch_bytes_max / 2));
@@ -117,7 +118,7 @@ TEST_CASE("what cannot grow is not kept for a preferred size that it has passed"
   CHECK(f.batches() == batches_of{requests{1, 2}});
 }
 
-TEST_CASE("a higher priority goes first, equals in the order in which they came") {
+TEST_CASE("a higher priority goes first, equal ones in order of arrival") {
   queue_fixture f(with_levels(3, 2));
   CHECK(f.ask_at(3, 1));
   CHECK(f.ask_at(0, 2)); // the default: 2
@@ -129,7 +130,7 @@ TEST_CASE("a higher priority goes first, equals in the order in which they came"
         batches_of{requests{3}, requests{5}, requests{2}, requests{4}, requests{1}});
 }
 
-TEST_CASE("levels share a batch, the oldest of which says how long it waits") {
+TEST_CASE("levels share a batch, whose delay is that of its oldest request") {
   auto limits = with_levels(2, 2);
   limits.batch_size = 3;
   limits.max_batch_delay = 50ms;
@@ -153,7 +154,7 @@ TEST_CASE("a priority that the model does not have is refused by its name") {
   CHECK(f.queue.waiting() == 0);
 }
 
-TEST_CASE("who has waited for its level's timeout is refused, and no batch has it") {
+TEST_CASE("a request that exceeds its level's timeout is refused, and runs in no batch") {
   worker_limits limits;
   limits.max_batch_delay = 0ms;
   limits.default_queue_policy.timeout = 1s;
@@ -161,7 +162,7 @@ TEST_CASE("who has waited for its level's timeout is refused, and no batch has i
   CHECK(f.ask(1));
   f.pass(400ms);
   CHECK(f.ask(2));
-  CHECK(f.queue.due() == f.now + 600ms); // without a worker, too
+  CHECK(f.queue.due() == f.now + 600ms); // also without a worker
   f.pass(600ms);
   CHECK(f.ends() == endings{{1, errc::queue_timeout}});
   f.now += 400ms; // no tick before the worker
@@ -169,11 +170,11 @@ TEST_CASE("who has waited for its level's timeout is refused, and no batch has i
   CHECK(f.ends() == endings{{2, errc::queue_timeout}});
   CHECK(f.ask(3));
   CHECK(f.batches() == batches_of{requests{3}});
-  f.pass(2s); // what runs has left the queue
+  f.pass(2s); // running requests have left the queue
   CHECK(f.ends().empty());
 }
 
-TEST_CASE("who is delayed goes behind the others of its level, and before those below") {
+TEST_CASE("a delayed request goes after the others of its level, and before lower levels") {
   auto limits = with_levels(2, 1);
   limits.priority_queue_policy[1] = {.timeout = 100ms, .is_delayed = true};
   queue_fixture f(limits);
@@ -187,7 +188,7 @@ TEST_CASE("who is delayed goes behind the others of its level, and before those 
   CHECK(all_batches(f, first) == batches_of{requests{3}, requests{1}, requests{2}, requests{4}});
 }
 
-TEST_CASE("a request may wait for less than its level, where it is allowed, and never for more") {
+TEST_CASE("a request may shorten its level's timeout if allowed, but never extend it") {
   worker_limits limits;
   limits.default_queue_policy = {.timeout = 1s, .allow_timeout_override = true};
   queue_fixture f(limits);
@@ -200,7 +201,7 @@ TEST_CASE("a request may wait for less than its level, where it is allowed, and 
   CHECK(f.ends() == endings{{2, errc::queue_timeout}, {3, errc::queue_timeout}});
 }
 
-TEST_CASE("where the level has no timeout, a request may say one") {
+TEST_CASE("where the level has no timeout, a request may set one") {
   worker_limits limits;
   limits.default_queue_policy.allow_timeout_override = true;
   queue_fixture f(limits);
@@ -220,7 +221,7 @@ TEST_CASE("a timeout that the level does not allow is refused by its name") {
   CHECK(f.ask_at(2, 2));
 }
 
-TEST_CASE("a level has a bound of its own, delayed requests among those that it counts") {
+TEST_CASE("a level has its own limit, which counts delayed requests") {
   auto limits = with_levels(2, 2);
   limits.max_queued = 3;
   limits.priority_queue_policy[1] = {.timeout = 100ms, .is_delayed = true, .max_queue_size = 1};
@@ -231,13 +232,12 @@ TEST_CASE("a level has a bound of its own, delayed requests among those that it 
   CHECK(f.ask_at(1, 2).error().code == errc::overloaded);
   CHECK(f.ask_at(2, 3));
   CHECK(f.ask_at(2, 4));
-  CHECK(f.ask_at(2, 5).error().code == errc::overloaded); // max_queued of all
+  CHECK(f.ask_at(2, 5).error().code == errc::overloaded); // max_queued in total
   f.queue.cancel(1, f.now);
   CHECK(f.ask_at(1, 6));
 }
 
-TEST_CASE(
-    "who came back from a worker that ended goes first, and is not refused for having waited") {
+TEST_CASE("a request returned from a dead worker goes first, and is not refused for its wait") {
   auto limits = with_levels(2, 1);
   limits.default_queue_policy.timeout = 1s;
   queue_fixture f(limits);
@@ -253,7 +253,7 @@ TEST_CASE(
   CHECK(all_batches(f, second) == batches_of{requests{1}, requests{3}});
 }
 
-TEST_CASE("a place that a timeout has freed is there for the next one") {
+TEST_CASE("a slot freed by a timeout is available to the next request") {
   worker_limits limits;
   limits.max_queued = 1;
   limits.default_queue_policy.timeout = 100ms;

@@ -1,4 +1,4 @@
-// Workers of these tests: two, and the first one after a restart.
+// Workers in these tests: two, and the first one after a restart.
 #pragma once
 
 #include "runtime/schedule/worker_queue.hpp"

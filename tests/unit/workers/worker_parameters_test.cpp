@@ -28,7 +28,7 @@ read(const std::string& parameters, const schedule::worker_limits& limits = with
 
 } // namespace
 
-TEST_CASE("priority and timeout are read where the model has them") {
+TEST_CASE("priority and timeout are read if the model has them") {
   const auto both = read(R"({"priority": 2, "timeout": 1500, "other": [1]})");
   REQUIRE(both);
   CHECK(both->priority == 2);
@@ -41,7 +41,7 @@ TEST_CASE("priority and timeout are read where the model has them") {
   }
 }
 
-TEST_CASE("where the model has none they are the handler's own") {
+TEST_CASE("if the model has none, they belong to the handler") {
   for (const auto* own : {R"({"priority": "high", "timeout": -1})", "no JSON"})
     CHECK(read(own, with(0, false)));
   const auto timeout = read(R"({"priority": "high", "timeout": 3})", with(0, true));
@@ -51,7 +51,7 @@ TEST_CASE("where the model has none they are the handler's own") {
   CHECK(read(R"({"priority": 1, "timeout": "soon"})", with(1, false)));
 }
 
-TEST_CASE("a level that allows a timeout is enough for it to be read") {
+TEST_CASE("one level that allows a timeout is enough for it to be read") {
   auto limits = with(2, false);
   limits.priority_queue_policy[2].allow_timeout_override = true;
   const auto one = read(R"({"timeout": 9})", limits);
@@ -59,7 +59,7 @@ TEST_CASE("a level that allows a timeout is enough for it to be read") {
   CHECK(one->queue_timeout == 9us);
 }
 
-TEST_CASE("what is out of range is refused by its name") {
+TEST_CASE("values out of range are refused by their name") {
   const std::pair<const char*, const char*> wrong[] = {
       {R"({"priority": 4})", "priority"},
       {R"({"priority": -1})", "priority"},

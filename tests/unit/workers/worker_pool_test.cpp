@@ -1,4 +1,4 @@
-// The pool of a worker model. Its queue has tests of its own.
+// The pool of a worker model. Its queue has its own tests.
 #include "tests/unit/workers/pool_world.hpp"
 
 using namespace baton;
@@ -6,10 +6,10 @@ using namespace baton::gateway;
 using namespace baton::gateway::test;
 using namespace std::chrono_literals;
 
-TEST_CASE("a request goes to a worker, its pieces to its stream, and then it is over") {
+TEST_CASE("a request goes to a worker, its pieces to its stream, and then it ends") {
   pool_world w;
-  w.tell(worker_greeted{first});
-  CHECK(w.told_root() == std::vector{phase::ready});
+  w.deliver(worker_greeted{first});
+  CHECK(w.reported_phases() == std::vector{phase::ready});
   auto out = w.ask();
   CHECK(w.batches() == numbers{{out->number()}});
   w.piece(*out, 0, false, "a");
@@ -19,9 +19,9 @@ TEST_CASE("a request goes to a worker, its pieces to its stream, and then it is 
   CHECK(w.facts->requests_open() == 0);
 }
 
-TEST_CASE("a batch that is not full starts when its delay is over, without any other event") {
+TEST_CASE("a batch that is not full starts after its delay, without any other event") {
   pool_world w({.batch_size = 3, .max_batch_delay = 40ms});
-  w.tell(worker_greeted{first});
+  w.deliver(worker_greeted{first});
   auto a = w.ask();
   auto b = w.ask();
   CHECK(w.batches().empty());
@@ -31,12 +31,12 @@ TEST_CASE("a batch that is not full starts when its delay is over, without any o
   CHECK(w.batches() == numbers{{a->number(), b->number()}});
 }
 
-TEST_CASE("how the model stands is told") {
+TEST_CASE("the state of the model is reported") {
   pool_world w;
   auto a = w.ask();
   CHECK(w.load->workers == 0);
   CHECK(w.load->waiting == 1);
-  w.tell(worker_greeted{first});
+  w.deliver(worker_greeted{first});
   auto b = w.ask();
   CHECK(w.load->workers == 1);
   CHECK(w.load->waiting == 1);
@@ -50,7 +50,7 @@ TEST_CASE("how the model stands is told") {
 TEST_CASE("batches are counted by their size, once the last of their requests has ended") {
   pool_world w({.batch_size = 2, .max_batch_delay = 40ms});
   CHECK(w.load->tally.load_seconds().empty());
-  w.tell(worker_greeted{first, 2'500'000});
+  w.deliver(worker_greeted{first, 2'500'000});
   CHECK(w.load->tally.load_seconds() == std::map<std::string, double>{{"worker-m-0", 2.5}});
   auto a = w.ask();
   auto b = w.ask();
@@ -59,50 +59,50 @@ TEST_CASE("batches are counted by their size, once the last of their requests ha
   CHECK(w.load->tally.batches().empty());
   w.pass(20ms);
   w.piece(*b, 0, true);
-  auto told = w.load->tally.batches();
-  REQUIRE(told.size() == 1);
-  CHECK(told.at(2).count == 1);
-  CHECK(told.at(2).seconds == doctest::Approx(0.03));
+  auto batch_counts = w.load->tally.batches();
+  REQUIRE(batch_counts.size() == 1);
+  CHECK(batch_counts.at(2).count == 1);
+  CHECK(batch_counts.at(2).seconds == doctest::Approx(0.03));
   for (int i = 0; i < 2; ++i) {
     auto alone = w.ask();
     w.pass(45ms);
     w.piece(*alone, 0, true);
   }
-  told = w.load->tally.batches();
-  CHECK(told.at(1).count == 2);
-  CHECK(told.at(2).count == 1);
+  batch_counts = w.load->tally.batches();
+  CHECK(batch_counts.at(1).count == 2);
+  CHECK(batch_counts.at(2).count == 1);
 }
 
-TEST_CASE("a batch of which nothing went well is no batch, and one that is tried again is new") {
+TEST_CASE("a batch without a success is not counted, and a retried one is new") {
   pool_world w;
-  w.tell(worker_greeted{first});
+  w.deliver(worker_greeted{first});
   auto gone = w.ask();
   gone->detach();
-  w.tell(close_request{gone->number()});
+  w.deliver(close_request{gone->number()});
   w.piece(*gone, 0, true);
   CHECK(w.load->tally.batches().empty());
   auto again = w.ask();
-  w.tell(worker_lost{first, "it ended", true});
-  w.tell(worker_greeted{first_again});
+  w.deliver(worker_lost{first, "it ended", true});
+  w.deliver(worker_greeted{first_again});
   w.pass(50ms);
   w.piece(*again, 0, true, "a", first_again);
-  const auto told = w.load->tally.batches();
-  CHECK(told.size() == 1);
-  CHECK(told.at(1).count == 1);
+  const auto batch_counts = w.load->tally.batches();
+  CHECK(batch_counts.size() == 1);
+  CHECK(batch_counts.at(1).count == 1);
 }
 
-TEST_CASE("a handler's failure is the end of its request") {
+TEST_CASE("a handler's failure ends its request") {
   pool_world w;
-  w.tell(worker_greeted{first});
+  w.deliver(worker_greeted{first});
   auto out = w.ask();
   w.failure(*out, "it raised");
   CHECK(failure_of(*out) == errc::handler_failed);
   CHECK(w.facts->requests_open() == 0);
 }
 
-TEST_CASE("a door is woken for an answer when all numbers have it") {
+TEST_CASE("an API server is woken for an answer after all metrics include it") {
   pool_world w;
-  w.tell(worker_greeted{first});
+  w.deliver(worker_greeted{first});
   int woken = 0;
   std::uint64_t succeeded = 0, failed = 0;
   const auto look = [&] {
@@ -124,36 +124,36 @@ TEST_CASE("a door is woken for an answer when all numbers have it") {
   CHECK(failed == 1);
 }
 
-TEST_CASE("a client that leaves is told to the worker, whose pieces find nobody") {
+TEST_CASE("a client that leaves is reported to the worker, whose pieces are dropped") {
   pool_world w;
-  w.tell(worker_greeted{first});
+  w.deliver(worker_greeted{first});
   auto out = w.ask();
-  w.said.clear();
+  w.sent.clear();
   out->detach();
-  w.tell(close_request{out->number()});
-  REQUIRE(w.said.size() == 1);
-  CHECK(std::get<cancel_infer>(w.said[0].second).request == out->number());
+  w.deliver(close_request{out->number()});
+  REQUIRE(w.sent.size() == 1);
+  CHECK(std::get<cancel_infer>(w.sent[0].second).request == out->number());
   CHECK(w.facts->requests_open() == 0);
   w.piece(*out, 0, true);
   auto next = w.ask();
   CHECK(w.batches() == numbers{{next->number()}});
 }
 
-TEST_CASE("a client that does not read is cut, and its worker told") {
+TEST_CASE("a client that does not read is disconnected, and its worker notified") {
   pool_world w;
-  w.tell(worker_greeted{first});
+  w.deliver(worker_greeted{first});
   auto out = w.ask(/*buffer_max=*/2000);
-  w.said.clear();
+  w.sent.clear();
   w.piece(*out, 0, false, std::string(1000, 'a'));
-  CHECK(w.said.empty());
+  CHECK(w.sent.empty());
   w.piece(*out, 1, false, std::string(1000, 'b'));
-  REQUIRE(w.said.size() == 1);
-  CHECK(std::holds_alternative<cancel_infer>(w.said[0].second));
+  REQUIRE(w.sent.size() == 1);
+  CHECK(std::holds_alternative<cancel_infer>(w.sent[0].second));
   CHECK(failure_of(*out) == errc::slow_reader);
   CHECK(w.facts->requests_open() == 0);
 }
 
-TEST_CASE("what is refused for load is rejected, and when to come again is said") {
+TEST_CASE("a request refused for load is rejected with a retry time") {
   pool_world w({.max_queued = 1});
   auto first_one = w.ask();
   auto out = w.ask();
@@ -166,60 +166,59 @@ TEST_CASE("what is refused for load is rejected, and when to come again is said"
   CHECK(w.facts->requests_open() == 1);
 }
 
-TEST_CASE(
-    "the process of a worker that hangs is the root's to end; a root that comes later hears") {
+TEST_CASE("the root ends the process of a hanging worker; a later root is notified as well") {
   pool_world w({.response_timeout = 1s});
-  w.tell(worker_greeted{first});
+  w.deliver(worker_greeted{first});
   auto out = w.ask();
-  w.told_root();
+  w.reported_phases();
   w.pass(1s);
-  w.tell(actors::tick{});
+  w.deliver(actors::tick{});
   CHECK(failure_of(*out) == errc::deadline_exceeded);
-  CHECK(w.told_root() == std::vector{phase::failed});
+  CHECK(w.reported_phases() == std::vector{phase::failed});
   hello root;
   root.role = role::root;
-  w.tell(actors::peer_up{root});
-  CHECK(w.told_root() == std::vector{phase::failed});
-  w.tell(worker_lost{first, "its process has ended", /*has_ended=*/true});
-  w.tell(worker_greeted{first_again});
-  w.tell(actors::peer_up{root});
-  CHECK(w.told_root() == std::vector{phase::ready, phase::ready});
+  w.deliver(actors::peer_up{root});
+  CHECK(w.reported_phases() == std::vector{phase::failed});
+  w.deliver(worker_lost{first, "its process has ended", /*has_ended=*/true});
+  w.deliver(worker_greeted{first_again});
+  w.deliver(actors::peer_up{root});
+  CHECK(w.reported_phases() == std::vector{phase::ready, phase::ready});
 }
 
-TEST_CASE("a life that is to be ended does not come back, however it greets") {
+TEST_CASE("a fenced incarnation does not come back, even if it sends a greeting") {
   pool_world w({.response_timeout = 1s});
-  w.tell(worker_greeted{first});
+  w.deliver(worker_greeted{first});
   auto hangs = w.ask();
   w.pass(1s);
-  w.tell(actors::tick{});
-  w.told_root();
+  w.deliver(actors::tick{});
+  w.reported_phases();
   w.batches();
   auto waits = w.ask();
-  w.tell(worker_greeted{first});
-  CHECK(w.told_root() == std::vector{phase::failed});
+  w.deliver(worker_greeted{first});
+  CHECK(w.reported_phases() == std::vector{phase::failed});
   CHECK(w.batches().empty());
-  w.tell(worker_lost{first, "its process has ended", /*has_ended=*/true});
-  w.tell(worker_greeted{first_again});
-  CHECK(w.told_root() == std::vector{phase::ready});
+  w.deliver(worker_lost{first, "its process has ended", /*has_ended=*/true});
+  w.deliver(worker_greeted{first_again});
+  CHECK(w.reported_phases() == std::vector{phase::ready});
   CHECK(w.batches() == numbers{{waits->number()}});
 }
 
-TEST_CASE("a piece of more than a client's message takes is its handler's failure") {
+TEST_CASE("a piece larger than a client's message is its handler's failure") {
   pool_world w;
-  w.tell(worker_greeted{first});
+  w.deliver(worker_greeted{first});
   auto out = w.ask(/*buffer_max=*/64 << 20);
-  w.said.clear();
+  w.sent.clear();
   w.piece(*out, 0, false, std::string(limits::infer_bytes_max + 1, 'x'));
   CHECK(failure_of(*out) == errc::handler_failed);
   CHECK(w.facts->requests_open() == 0);
-  REQUIRE(w.said.size() == 1);
-  CHECK(std::get<cancel_infer>(w.said[0].second).request == out->number());
+  REQUIRE(w.sent.size() == 1);
+  CHECK(std::get<cancel_infer>(w.sent[0].second).request == out->number());
   w.piece(*out, 1, true);
   auto next = w.ask();
   CHECK(w.batches() == numbers{{next->number()}});
 }
 
-TEST_CASE("each request is traced once, whatever ends it") {
+TEST_CASE("each request is traced once, however it ends") {
   pool_world w;
   auto traces = std::make_shared<tracer>(tracer_settings{});
   const auto ask = [&](std::size_t buffer_max = 1 << 20) {
@@ -230,12 +229,12 @@ TEST_CASE("each request is traced once, whatever ends it") {
     trace->data.opened("m", 0);
     infer request;
     request.body = "question";
-    w.tell(open_infer{out, request, nullptr, std::move(trace)});
+    w.deliver(open_infer{out, request, nullptr, std::move(trace)});
     return out;
   };
   auto out = ask();
   w.pass(20ms);
-  w.tell(worker_greeted{first});
+  w.deliver(worker_greeted{first});
   std::string expected;
   std::vector<std::string> events;
   SUBCASE("its answer") {
@@ -243,18 +242,18 @@ TEST_CASE("each request is traced once, whatever ends it") {
     CHECK(traces->take(SIZE_MAX, {}, false).empty());
     w.piece(*out, 1, true);
   }
-  SUBCASE("the next life's answer") {
-    w.tell(worker_greeted{first_again});
+  SUBCASE("the answer of the next incarnation") {
+    w.deliver(worker_greeted{first_again});
     w.piece(*out, 0, true, "piece", first_again);
     events = {"resumed"};
   }
   SUBCASE("its worker's end") {
     w.piece(*out, 0, false);
-    w.tell(worker_lost{first, "killed", /*has_ended=*/true});
+    w.deliver(worker_lost{first, "killed", /*has_ended=*/true});
     expected = "worker_lost";
   }
   SUBCASE("its client leaves") {
-    w.tell(close_request{out->number(), cancel_reason::client_gone});
+    w.deliver(close_request{out->number(), cancel_reason::client_gone});
     expected = "cancelled";
     events = {"client_left"};
   }
@@ -276,14 +275,14 @@ TEST_CASE("each request is traced once, whatever ends it") {
   }
 }
 
-TEST_CASE("what a worker had whose process ended is given to its next life") {
+TEST_CASE("requests of a worker whose process ended go to its next incarnation") {
   pool_world w;
-  w.tell(worker_greeted{first});
+  w.deliver(worker_greeted{first});
   auto out = w.ask();
-  w.tell(worker_lost{first, "its process has ended", /*has_ended=*/true});
+  w.deliver(worker_lost{first, "its process has ended", /*has_ended=*/true});
   w.batches();
-  CHECK(w.told_root() == std::vector{phase::ready}); // the root has seen the end itself
-  w.tell(worker_greeted{first_again});
+  CHECK(w.reported_phases() == std::vector{phase::ready}); // the root has detected the end itself
+  w.deliver(worker_greeted{first_again});
   CHECK(w.batches() == numbers{{out->number()}});
   w.piece(*out, 0, true, "late", first);
   CHECK_FALSE(out->next());
@@ -291,19 +290,19 @@ TEST_CASE("what a worker had whose process ended is given to its next life") {
   CHECK(body_of(*out) == "well");
 }
 
-TEST_CASE("a worker that leaves is released when it has nothing left to do") {
+TEST_CASE("a worker that leaves is released when it is idle") {
   pool_world w;
-  w.tell(worker_greeted{first});
+  w.deliver(worker_greeted{first});
   auto out = w.ask();
-  w.said.clear();
-  w.tell(worker_leaving{first});
-  CHECK(w.said.empty());
+  w.sent.clear();
+  w.deliver(worker_leaving{first});
+  CHECK(w.sent.empty());
   w.piece(*out, 0, true);
-  REQUIRE(w.said.size() == 1);
-  CHECK(std::holds_alternative<drain>(w.said[0].second));
+  REQUIRE(w.sent.size() == 1);
+  CHECK(std::holds_alternative<drain>(w.sent[0].second));
 }
 
-TEST_CASE("what a request says of its place in the queue counts, and what is wrong is refused") {
+TEST_CASE("queue parameters of a request apply, and wrong ones are refused") {
   schedule::worker_limits limits;
   limits.priority_levels = 2;
   limits.default_priority_level = 2;
@@ -321,7 +320,7 @@ TEST_CASE("what a request says of its place in the queue counts, and what is wro
   CHECK(no.retry_after.count() == 0);
   w.pass(20ms); // without any other event
   CHECK(failure_of(*late) == errc::queue_timeout);
-  w.tell(worker_greeted{first});
+  w.deliver(worker_greeted{first});
   CHECK(w.batches() == numbers{{high->number()}});
   w.piece(*high, 0, true);
   CHECK(w.batches() == numbers{{low->number()}});
@@ -329,14 +328,14 @@ TEST_CASE("what a request says of its place in the queue counts, and what is wro
   CHECK(w.facts->requests_open() == 0);
 }
 
-TEST_CASE("where the order is kept, answers leave as their requests came") {
+TEST_CASE("with preserved order, answers are delivered in the order of requests") {
   schedule::worker_limits limits{.batch_size = 3, .max_batch_delay = 0ms};
   limits.preserve_ordering = true;
   pool_world w(limits);
   auto a = w.ask();
   auto b = w.ask();
   auto c = w.ask();
-  w.tell(worker_greeted{first});
+  w.deliver(worker_greeted{first});
   REQUIRE(w.batches() == numbers{{a->number(), b->number(), c->number()}});
   w.piece(*c, 0, true, "c");
   w.piece(*b, 0, false, "b1");
@@ -352,35 +351,35 @@ TEST_CASE("where the order is kept, answers leave as their requests came") {
   CHECK(w.facts->requests_open() == 0);
 }
 
-TEST_CASE("who leaves, and who is lost, holds nobody up") {
+TEST_CASE("clients that leave and lost workers block no other request") {
   schedule::worker_limits limits{.batch_size = 4, .max_batch_delay = 0ms};
   limits.preserve_ordering = true;
   pool_world w(limits);
   std::vector<std::shared_ptr<stream>> all;
   for (int i = 0; i < 4; ++i)
     all.push_back(w.ask());
-  w.tell(worker_greeted{first});
+  w.deliver(worker_greeted{first});
   w.piece(*all[3], 0, true, "last");
   w.piece(*all[2], 0, false, "third");
   all[0]->detach();
-  w.tell(close_request{all[0]->number()});
+  w.deliver(close_request{all[0]->number()});
   CHECK_FALSE(all[3]->next());
   w.piece(*all[1], 0, true, "second");
   CHECK(body_of(*all[1]) == "second");
   CHECK(body_of(*all[2]) == "third");
-  w.tell(worker_lost{first, "killed", /*has_ended=*/true});
+  w.deliver(worker_lost{first, "killed", /*has_ended=*/true});
   CHECK(failure_of(*all[2]) == errc::worker_lost);
   CHECK(body_of(*all[3]) == "last");
   CHECK(w.facts->requests_open() == 0);
 }
 
-TEST_CASE("answers that would be held without a bound end") {
+TEST_CASE("answers held beyond the limit end") {
   schedule::worker_limits limits{.batch_size = 2, .max_batch_delay = 0ms};
   limits.preserve_ordering = true;
   pool_world w(limits);
   auto a = w.ask();
   auto b = w.ask();
-  w.tell(worker_greeted{first});
+  w.deliver(worker_greeted{first});
   for (std::uint32_t i = 0; i < 7; ++i)
     w.piece(*b, i, false, std::string(10 << 20, 'x'));
   CHECK(failure_of(*b) == errc::overloaded);

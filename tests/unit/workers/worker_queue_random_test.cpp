@@ -1,5 +1,5 @@
-// Random events on the queue of a worker model: each request that came in ends exactly once, none
-// is told anything behind its end, and nothing is left when all workers have done what they had.
+// Random events on the queue of a worker model. Each accepted request ends exactly once, gets
+// nothing after its end, and nothing is left when all workers have finished.
 #include "runtime/schedule/worker_queue.hpp"
 
 #include <doctest/doctest.h>
@@ -89,7 +89,7 @@ private:
       if (last_ > 0) {
         const auto request = 1 + draw(static_cast<std::uint32_t>(last_));
         if (ends_.contains(request) && ends_[request] == 0) {
-          ++ends_[request]; // its client is the end
+          ++ends_[request]; // only its client ends it
           queue_.cancel(request, now_);
         }
       }
@@ -193,7 +193,7 @@ private:
   worker_queue queue_;
   worker_queue::instant now_{1000s};
   std::vector<process> processes_;
-  std::map<std::uint64_t, int> ends_; // of those that came in
+  std::map<std::uint64_t, int> ends_; // of accepted requests
   std::set<std::uint64_t> alone_;
   std::uint64_t last_ = 0;
   std::uint64_t epochs_ = 0;
@@ -201,7 +201,7 @@ private:
 
 } // namespace
 
-TEST_CASE("whatever befalls the workers, each request ends once") {
+TEST_CASE("under all worker faults, each request ends once") {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     CAPTURE(seed);
     world(seed).run();

@@ -1,4 +1,4 @@
-// Batches of requests over workers that come, end, hang and leave.
+// Batches of requests over workers that join, die, hang and leave.
 #include "schema/codec.hpp"
 #include "tests/unit/workers/queue_fixture.hpp"
 
@@ -48,7 +48,7 @@ TEST_CASE("while all workers are busy a batch grows beyond its delay, up to its 
   f.piece(first, 1, 0, true);
   CHECK(f.batches() == batches_of{requests{2, 3}});
   f.piece(first, 3, 0, true);
-  CHECK(f.batches().empty()); // the batch is not over
+  CHECK(f.batches().empty()); // the batch is not finished
   f.piece(first, 2, 0, true);
   CHECK(f.batches() == batches_of{requests{4}});
 }
@@ -64,7 +64,7 @@ TEST_CASE("requests that do not fit into one message go in several") {
   CHECK(f.batches() == batches_of{requests{1, 2}});
 }
 
-TEST_CASE("what is reckoned of a request is at least what it takes in a message") {
+TEST_CASE("the size estimate of a request is at least its size in a message") {
   infer m;
   m.model = "m";
   m.inputs.assign(limits::tensors_max, {"x", "FP32", {1}, "1234"});
@@ -105,7 +105,7 @@ TEST_CASE("beyond max_queued a request is refused for load") {
   CHECK(f.queue.waiting() == 2);
 }
 
-TEST_CASE("with job tickets a request is taken only if a worker has a place for it") {
+TEST_CASE("with job tickets, a request is accepted only if a worker has a free slot") {
   queue_fixture f({.batch_size = 2, .use_job_ticket = true});
   CHECK(f.ask(1).error().code == errc::no_job_ticket);
   f.up(first);
@@ -119,7 +119,7 @@ TEST_CASE("with job tickets a request is taken only if a worker has a place for 
   CHECK(f.ask(3));
 }
 
-TEST_CASE("pieces are delivered in order, and nothing behind the last one") {
+TEST_CASE("pieces are delivered in order, and none after the last one") {
   queue_fixture f;
   f.up(first);
   CHECK(f.ask(1));
@@ -130,7 +130,7 @@ TEST_CASE("pieces are delivered in order, and nothing behind the last one") {
   CHECK(f.take<fence_worker>().empty());
 }
 
-TEST_CASE("a worker whose pieces are out of order is fenced, and does no more") {
+TEST_CASE("a worker whose pieces are out of order is fenced and gets no more work") {
   queue_fixture f;
   f.up(first);
   CHECK(f.ask(1));
@@ -146,7 +146,7 @@ TEST_CASE("a worker whose pieces are out of order is fenced, and does no more") 
   CHECK(f.batches() == batches_of{requests{2}});
 }
 
-TEST_CASE("what a worker had that ended is done once more, each alone, before what waits") {
+TEST_CASE("requests of a dead worker are retried once, each alone, before waiting ones") {
   queue_fixture f({.batch_size = 3, .max_batch_delay = 0ms});
   f.up(first);
   CHECK(f.ask(1));
@@ -186,18 +186,18 @@ TEST_CASE("an answer that had begun ends with its worker") {
   CHECK(f.queue.running() == 0);
 }
 
-TEST_CASE("pieces of a life that is over are not delivered") {
+TEST_CASE("pieces of an old incarnation are not delivered") {
   queue_fixture f;
   f.up(first);
   CHECK(f.ask(1));
   f.up(first_again);
   CHECK_FALSE(f.piece(first, 1, 0, true));
   CHECK(f.piece(first_again, 1, 0, true));
-  f.up(first); // a word that was late
+  f.up(first); // a late message
   CHECK(f.queue.incarnations() == std::vector{first_again});
 }
 
-TEST_CASE("the same life again has lost what it had") {
+TEST_CASE("a greeting of the same incarnation means that it lost its requests") {
   queue_fixture f;
   f.up(first);
   CHECK(f.ask(1));
@@ -205,12 +205,12 @@ TEST_CASE("the same life again has lost what it had") {
   CHECK(f.batches() == batches_of{requests{1}, requests{1}});
 }
 
-TEST_CASE("a worker that says nothing for response_timeout is fenced, and its requests end") {
+TEST_CASE("a worker silent for response_timeout is fenced, and its requests end") {
   queue_fixture f({.response_timeout = 1s});
   f.up(first);
   CHECK(f.ask(1));
   f.pass(900ms);
-  CHECK(f.piece(first, 1, 0, false)); // from piece to piece
+  CHECK(f.piece(first, 1, 0, false)); // between two pieces
   f.pass(999ms);
   CHECK(f.take<fence_worker>().empty());
   f.pass(1ms);
@@ -223,7 +223,8 @@ TEST_CASE("a worker that says nothing for response_timeout is fenced, and its re
   CHECK_FALSE(f.piece(first, 1, 1, true));
 }
 
-TEST_CASE("a client that leaves frees its place in the queue; a running one's pieces are dropped") {
+TEST_CASE(
+    "a client that leaves frees its slot in the queue; pieces of its running request are dropped") {
   queue_fixture f({.response_timeout = 1s});
   f.up(first);
   CHECK(f.ask(1));
@@ -237,12 +238,12 @@ TEST_CASE("a client that leaves frees its place in the queue; a running one's pi
   CHECK(f.queue.waiting() == 0);
   CHECK(f.ask(3));
   f.now += 900ms;
-  CHECK_FALSE(f.piece(first, 1, 0, false)); // and they do not prolong the worker's time
+  CHECK_FALSE(f.piece(first, 1, 0, false)); // and they do not extend the worker's deadline
   f.pass(100ms);
   CHECK(f.take<fence_worker>().size() == 1);
 }
 
-TEST_CASE("a worker that ends what nobody wants any more goes on with its batch in time") {
+TEST_CASE("a worker with only abandoned requests gets its next batch in time") {
   queue_fixture f({.batch_size = 2, .response_timeout = 1s});
   f.up(first);
   CHECK(f.ask(1));
@@ -255,7 +256,7 @@ TEST_CASE("a worker that ends what nobody wants any more goes on with its batch 
   CHECK(f.take<fence_worker>().empty());
 }
 
-TEST_CASE("a deadline ends what waits and what runs, each once") {
+TEST_CASE("a deadline ends waiting and running requests, each once") {
   queue_fixture f;
   f.up(first);
   CHECK(f.ask(1, 10, f.now + 1s));
@@ -270,7 +271,7 @@ TEST_CASE("a deadline ends what waits and what runs, each once") {
   CHECK(f.batches() == batches_of{requests{3}});
 }
 
-TEST_CASE("requests wait for a worker that is restarted, for a while") {
+TEST_CASE("requests wait for a restarting worker, for a limited time") {
   queue_fixture f({.absence_max = 10s});
   f.pass(0ms);
   CHECK(f.ask(1));
@@ -282,7 +283,7 @@ TEST_CASE("requests wait for a worker that is restarted, for a while") {
   CHECK(f.batches() == batches_of{requests{2}});
 }
 
-TEST_CASE("a worker that leaves ends what it has, gets nothing more, and is released") {
+TEST_CASE("a worker that leaves finishes its requests, gets no more, and is released") {
   queue_fixture f({.batch_size = 2});
   f.up(first);
   CHECK(f.ask(1));
@@ -307,7 +308,7 @@ TEST_CASE("an idle worker that leaves is released at once") {
   CHECK(f.take<release_worker>().size() == 1);
 }
 
-TEST_CASE("a silent worker is taken for gone only if it has nothing to do") {
+TEST_CASE("a silent worker is treated as gone only if it is idle") {
   queue_fixture f;
   f.up(first);
   CHECK(f.ask(1));

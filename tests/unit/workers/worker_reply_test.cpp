@@ -1,4 +1,4 @@
-// A worker's piece as an HTTP reply: what it may say of it, and what would break it.
+// A worker's piece as an HTTP reply: the parts that it sets, and those that would break the reply.
 #include "gateway/workers/worker_reply.hpp"
 
 #include <doctest/doctest.h>
@@ -6,7 +6,7 @@
 using namespace baton;
 using namespace baton::gateway;
 
-TEST_CASE("a piece becomes a reply with what its handler has said") {
+TEST_CASE("a piece becomes a reply with the headers of its handler") {
   inferred p;
   p.body = "pot";
   auto reply = raw_reply(p);
@@ -23,7 +23,7 @@ TEST_CASE("a piece becomes a reply with what its handler has said") {
   CHECK(reply.headers == header_list{{"X-Kind", "tea"}});
 }
 
-TEST_CASE("what would end the reply's header, or frame it otherwise, is the handler's failure") {
+TEST_CASE("bytes that would end or reframe the reply's header are the handler's failure") {
   const auto refuses = [](auto spoil) {
     inferred p;
     spoil(p);

@@ -1,4 +1,4 @@
-// Who can be reached, over this machine's own addresses.
+// Reachability over this machine's own addresses.
 #include "cluster/bus/reach.hpp"
 
 #include <doctest/doctest.h>
@@ -9,7 +9,7 @@ using namespace baton;
 using namespace baton::cluster;
 using namespace std::chrono_literals;
 
-TEST_CASE("a port is reached while somebody listens there") {
+TEST_CASE("a port is reachable while a process listens on it") {
   auto port = open_port::listen("127.0.0.2");
   REQUIRE(port);
   std::optional<open_port> there(std::move(*port));
@@ -24,7 +24,7 @@ TEST_CASE("a port is reached while somebody listens there") {
   CHECK_FALSE(try_to_reach("127.0.0.2", number, 0ms));
 }
 
-TEST_CASE("an address that is another machine's, or none, is said so") {
+TEST_CASE("an address of another machine, or an invalid one, is reported") {
   const auto far = open_port::listen("192.0.2.1"); // TEST-NET-1 of RFC 5737
   REQUIRE_FALSE(far);
   CHECK(far.error().code == errc::address_in_use);

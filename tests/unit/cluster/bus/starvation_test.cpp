@@ -1,4 +1,4 @@
-// Who hangs and who waits for a processor look different from outside.
+// A hanging process and one that waits for a processor differ from outside.
 #include "cluster/bus/starvation.hpp"
 #include "tests/support/deadline_scale.hpp"
 
@@ -14,18 +14,19 @@ using namespace baton::cluster;
 using namespace std::chrono_literals;
 using baton::testing::scaled;
 
-TEST_CASE("who wants to run and gets hardly anything is starved, who waits or loops is not") {
+TEST_CASE(
+    "a runnable process with hardly any CPU time is starved, one that waits or loops is not") {
   const process_use wants{100, true}, waits{100, false};
   CHECK(is_starved(wants, {100, true}, 300ms));
   CHECK(is_starved(wants, {107, true}, 300ms));       // of 30
   CHECK_FALSE(is_starved(wants, {130, true}, 300ms)); // it loops
-  CHECK_FALSE(
-      is_starved(wants, {100, false}, 300ms)); // stopped, or waits for a lock that nobody gives
-  CHECK_FALSE(is_starved(waits, {100, true}, 300ms));    // it has just come to want it
+  CHECK_FALSE(is_starved(wants, {100, false},
+                         300ms)); // stopped, or waits for a lock that is never released
+  CHECK_FALSE(is_starved(waits, {100, true}, 300ms));    // it became runnable just now
   CHECK_FALSE(is_starved({100, true}, {90, true}, 0ms)); // no time has passed
 }
 
-TEST_CASE("the kernel tells of a process that runs, and of one that is stopped") {
+TEST_CASE("the kernel distinguishes a running process and a stopped one") {
   const pid_t pid = fork();
   REQUIRE(pid >= 0);
   if (pid == 0)

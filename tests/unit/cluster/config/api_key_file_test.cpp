@@ -1,4 +1,4 @@
-// The file of API keys: what is read, what is refused by its key, what `cluster keygen --api` adds.
+// The file of API keys: its fields, refusals by key, and additions of `cluster keygen --api`.
 #include "cluster/config/api_key_file.hpp"
 #include "cluster/files/file_watch.hpp"
 #include "tests/support/scratch_directory.hpp"
@@ -41,7 +41,7 @@ TEST_CASE("keys are read with their role and quotas") {
   CHECK(parse_api_keys("", "keys.toml")->empty());
 }
 
-TEST_CASE("what is wrong is refused by its key") {
+TEST_CASE("errors are refused with their key") {
   const std::pair<std::string, const char*> wrong[] = {
       {table("role = \"root\"\n"), "keys[0].role"},
       {table("requests_per_minute = 0\n"), "keys[0].requests_per_minute"},
@@ -67,14 +67,14 @@ TEST_CASE("what is wrong is refused by its key") {
   CHECK_FALSE(parse_api_keys("[[keys]\n", "keys.toml"));
 }
 
-TEST_CASE("keys are 256 bits, each another") {
+TEST_CASE("keys have 256 bits, and each is different") {
   const auto one = make_api_key();
   CHECK(one.size() == 6 + 64);
   CHECK(one.starts_with("baton_"));
   CHECK(one != make_api_key());
 }
 
-TEST_CASE("keys are added to a file, which keeps what it had") {
+TEST_CASE("keys are added to a file, whose content is kept") {
   const testing::scratch_directory dir;
   const auto file = dir.path() / "keys.toml";
   REQUIRE(add_api_key(file, "a", gateway::key_role::user, "k"));
@@ -92,18 +92,18 @@ TEST_CASE("keys are added to a file, which keeps what it had") {
   CHECK(load_api_keys(file)->size() == 2);
   write_keys(file, "[[keys]\n");
   CHECK_FALSE(
-      add_api_key(file, "c", gateway::key_role::user, "n")); // what is broken is not written over
+      add_api_key(file, "c", gateway::key_role::user, "n")); // a broken file is not overwritten
   CHECK_FALSE(load_api_keys(dir.path() / "none.toml"));
 }
 
-TEST_CASE("a file has changed once it has come to rest") {
+TEST_CASE("a change of a file is reported once it is complete") {
   const testing::scratch_directory dir;
   const auto file = dir.path() / "f";
   write_keys(file, "1");
   file_watch watch({file});
   CHECK_FALSE(watch.has_changed());
   write_keys(file, "22");
-  CHECK_FALSE(watch.has_changed()); // it may not be whole
+  CHECK_FALSE(watch.has_changed()); // it may be incomplete
   CHECK(watch.has_changed());
   CHECK_FALSE(watch.has_changed());
   write_keys(file, "333");
@@ -120,11 +120,10 @@ TEST_CASE("a file has changed once it has come to rest") {
   CHECK(watch.has_changed());
 }
 
-TEST_CASE(
-    "characters beyond ASCII are read in strings and comments, and trip over no wrong value") {
+TEST_CASE("characters beyond ASCII are allowed in strings and comments, also near a wrong value") {
   const auto named = parse_api_keys("# Schlüssel\n" + table("") + "# Ende: ж\n", "keys.toml");
   CHECK(named);
-  // The string follows a wrong value, whose end the library seeks among characters of all kinds.
+  // The string follows a wrong value, whose end the library searches in characters of all kinds.
   const auto wrong = parse_api_keys("role = 6bf8)cfea[\"ba\xcf\xa8\"4e\n", "keys.toml");
   REQUIRE_FALSE(wrong);
   CHECK(wrong.error().code == errc::bad_config);

@@ -1,4 +1,4 @@
-// What the tables of a nodes.toml say of one another.
+// Checks between the tables of a nodes.toml.
 #include "cluster/config/config.hpp"
 
 #include <doctest/doctest.h>
@@ -6,7 +6,7 @@
 using namespace baton;
 using namespace baton::cluster;
 
-TEST_CASE("worker models alone are a cluster, of this machine") {
+TEST_CASE("worker models alone are a valid cluster, on this machine") {
   const std::string workers = "[[workers]]\nname = \"w\"\ncommand = [\"/bin/true\"]\n";
   const auto c = parse_config(workers, "alone.toml");
   REQUIRE_MESSAGE(c, c.error().message);
@@ -33,7 +33,7 @@ result<cluster_config> with_line(const char* table, const std::string& line) {
 
 } // namespace
 
-TEST_CASE("how much is logged is one of five levels, of all processes") {
+TEST_CASE("the log level is one of five, for all processes") {
   CHECK(with_line("cluster", "")->log_level == "info");
   for (const auto* level : {"debug", "info", "warn", "error", "off"}) {
     CAPTURE(level);
@@ -52,7 +52,7 @@ TEST_CASE("how much is logged is one of five levels, of all processes") {
   CHECK_FALSE(with_line("gateway", "access_log = false")->gateway.access_log);
 }
 
-TEST_CASE("names that stand for the one model are TGI's clients', and may be said") {
+TEST_CASE("TGI's names for the one model are valid aliases") {
   const std::vector<std::string> known{"dummy", "tgi"};
   CHECK(with_line("gateway", "")->gateway.placeholder_models == known);
   CHECK(with_line("gateway", "placeholder_models = []")->gateway.placeholder_models.empty());

@@ -1,4 +1,4 @@
-// [model.sampling] of nodes.toml, and what else it says of how requests are read.
+// [model.sampling] of nodes.toml, and other settings of how requests are read.
 #include "cluster/config/config.hpp"
 #include "tests/support/drawn_defaults.hpp"
 
@@ -19,7 +19,7 @@ result<cluster_config> config_with(const std::string& of_model,
 
 } // namespace
 
-TEST_CASE("with what a model is drawn is a table of its own") {
+TEST_CASE("the sampling defaults of a model are a table of their own") {
   CHECK(config_with("")->model.sampling == sampling_defaults());
   CHECK(config_with("")->model.generation_config == "auto");
   const auto c =
@@ -46,7 +46,7 @@ TEST_CASE("a wrong default of sampling is refused with its key") {
     const char* lines;
     errc code;
     const char* param;
-    const char* says;
+    const char* reason;
   } rows[] = {
       {"[model.sampling]\ntemperature = 2.5", errc::bad_config, "model.sampling.temperature",
        "between 0 and 2"},
@@ -68,11 +68,11 @@ TEST_CASE("a wrong default of sampling is refused with its key") {
     REQUIRE_FALSE(refused);
     CHECK(refused.error().code == row.code);
     CHECK(refused.error().param == row.param);
-    CHECK(refused.error().message.find(row.says) != std::string::npos);
+    CHECK(refused.error().message.find(row.reason) != std::string::npos);
   }
 }
 
-TEST_CASE("whether raw prompts spell out special tokens is the door's setting") {
+TEST_CASE("parsing of special tokens in raw prompts is a setting of the gateway") {
   CHECK(config_with("")->gateway.parse_special_tokens);
   const auto c = config_with("", "parse_special_tokens = false");
   REQUIRE(c);

@@ -1,5 +1,5 @@
-// nodes.toml: what is read, and that everything else is refused with its place, its key and the
-// nearest valid name.
+// nodes.toml: its settings; everything else is refused with its position, its key and the nearest
+// valid name.
 #include "cluster/config/config.hpp"
 #include "schema/nearest.hpp"
 
@@ -53,7 +53,7 @@ TEST_CASE("a configuration is read with its units and defaults") {
   CHECK(c->nodes[0].devices == std::vector<std::string>{"cpu:0", "cpu:1-2"});
 }
 
-TEST_CASE("how long a pipeline that is not whole is waited for is configured, 0 is for ever") {
+TEST_CASE("the time to wait for an incomplete pipeline is configured, 0 is no limit") {
   auto text = with("shutdown_timeout = 2.5", "node_timeout = 0");
   const auto at = text.find("use_job_ticket");
   auto c = parse_config(text.insert(at, "recovery_timeout = 0.5\n"), "x.toml");
@@ -62,20 +62,20 @@ TEST_CASE("how long a pipeline that is not whole is waited for is configured, 0 
   CHECK(c->model.recovery_timeout == std::chrono::milliseconds(500));
 }
 
-TEST_CASE("a KV cache may be sized by the machine") {
+TEST_CASE("the size of a KV cache may depend on the machine") {
   auto c = parse_config(with("64MiB", "auto"), "x.toml");
   REQUIRE(c);
   CHECK_FALSE(c->model.kv_cache_bytes);
 }
 
-TEST_CASE("what is wrong in a configuration is refused by key and line") {
+TEST_CASE("errors in a configuration are refused by key and line") {
   struct row {
     std::string text;
     errc code;
     std::string param;
-    std::string says;
+    std::string reason;
   };
-  std::string dots; // toml++ would go 32,000 calls deep
+  std::string dots; // toml++ would recurse 32,000 calls deep
   for (int i = 0; i < 32000; ++i)
     dots += ".a";
   const row rows[] = {
@@ -162,22 +162,22 @@ TEST_CASE("what is wrong in a configuration is refused by key and line") {
     REQUIRE_FALSE(c);
     CHECK(c.error().code == r.code);
     CHECK(c.error().param == r.param);
-    CHECK(c.error().message.find(r.says) != std::string::npos);
+    CHECK(c.error().message.find(r.reason) != std::string::npos);
     CHECK(c.error().message.find("quick.toml") != std::string::npos);
   }
 }
 
-TEST_CASE("comments and strings may hold any characters") {
+TEST_CASE("comments and strings may contain any characters") {
   const auto c =
       parse_config("\xEF\xBB\xBF" + with("\"a.gguf\"", "\"mod\xc3\xa8le \\\" \xe3\x80\x82\""
                                                        " # 'tr\xc3\xa8s \"lourd"),
                    "x.toml");
   REQUIRE_MESSAGE(c, c.error().message);
   CHECK(c->model.path == "mod\xc3\xa8le \" \xe3\x80\x82");
-  CHECK(parse_config(with("\"a.gguf\"", "'\\\xc3\xa9'"), "x.toml")); // no escape in these
+  CHECK(parse_config(with("\"a.gguf\"", "'\\\xc3\xa9'"), "x.toml")); // these have no escapes
 }
 
-TEST_CASE("the type of keys and values is named, f16 unless it says otherwise") {
+TEST_CASE("the type of keys and values is configured, f16 by default") {
   const auto read = [](const std::string& text) {
     auto c = parse_config(with("use_job_ticket = true", text), "x.toml");
     REQUIRE(c);
@@ -190,7 +190,7 @@ TEST_CASE("the type of keys and values is named, f16 unless it says otherwise") 
   CHECK(read("kv_cache_dtype = \"q8_0\"") == cpu::kv_format::q8_0);
 }
 
-TEST_CASE("refusals for load are 503, or what else clients retry after") {
+TEST_CASE("refusals for load are 503, or another status after which clients retry") {
   CHECK(parse_config(good, "x.toml")->gateway.overload_status == 503);
   for (const auto status : {503U, 429U, 529U}) {
     const auto c = parse_config(
@@ -200,7 +200,7 @@ TEST_CASE("refusals for load are 503, or what else clients retry after") {
   }
 }
 
-TEST_CASE("what marks answers is the operator's choice") {
+TEST_CASE("the marker in answers is the operator's choice") {
   CHECK(parse_config(good, "x.toml")->gateway.watermark_gamma == 0.5F);
   const auto c = parse_config(
       with("[gateway]", "[gateway]\nwatermark_gamma = 0.25\nwatermark_delta = 3"), "x.toml");
@@ -209,7 +209,7 @@ TEST_CASE("what marks answers is the operator's choice") {
   CHECK(c->gateway.watermark_delta == 3);
 }
 
-TEST_CASE("no nodes named: this machine, a share of it for each stage") {
+TEST_CASE("without nodes: this machine, a share of it for each stage") {
   auto c = parse_config("[model]\nname = \"m\"\npath = \"a.gguf\"\npipeline_parallel_size = 2\n",
                         "x.toml");
   REQUIRE(c);
@@ -229,14 +229,14 @@ TEST_CASE("two nodes of one name are refused") {
   CHECK(c.error().param == "nodes[1].name");
 }
 
-TEST_CASE("a file that is not there is an io error that names it") {
+TEST_CASE("a missing file is an io error that names it") {
   auto c = load_config("/nowhere/at/all.toml");
   REQUIRE_FALSE(c);
   CHECK(c.error().code == errc::io_failed);
   CHECK(c.error().message.find("/nowhere/at/all.toml") != std::string::npos);
 }
 
-TEST_CASE("the nearest name is a slip away, or there is none") {
+TEST_CASE("the nearest name differs by a typo, or there is none") {
   const std::vector<std::string> names{"max_num_seqs", "max_model_len", "path"};
   CHECK(nearest_name("max_num_seq", names) == "max_num_seqs");
   CHECK(nearest_name("pth", names) == "path");
@@ -244,7 +244,8 @@ TEST_CASE("the nearest name is a slip away, or there is none") {
   CHECK(edit_distance("kitten", "sitting") == 3);
 }
 
-TEST_CASE("the gateway's keys, certificate and doors are read, and half a certificate is refused") {
+TEST_CASE(
+    "the gateway's keys, certificate and listeners are read, and half a certificate is refused") {
   const std::string gateway = "http = \"127.0.0.1:9000\"\n";
   const auto c = parse_config(with(gateway, gateway + "api_keys = \"keys.toml\"\n"
                                                       "admin = \"127.0.0.1:9001\"\n"
@@ -294,7 +295,7 @@ TEST_CASE("models of workers are read, with TorchServe's defaults") {
   CHECK(param("command = [\"a\"]\n[[workers]]\nname = \"w\"\ncommand = [\"a\"]") ==
         "workers[1].name");
   CHECK(param("command = [\"a\"]\n[[workers]]\nname = \"m\"\ncommand = [\"a\"]") ==
-        "workers[1].name"); // the LLM's
+        "workers[1].name"); // that of the LLM
 }
 
 TEST_CASE("a version_policy is read, and refused by its name") {
@@ -327,7 +328,7 @@ TEST_CASE("a version_policy is read, and refused by its name") {
   }
 }
 
-TEST_CASE("tensors of worker models are read as they are declared") {
+TEST_CASE("tensors of worker models are read as declared") {
   const auto read = [](const std::string& more) {
     return parse_config(good + "[[workers]]\nname = \"w\"\ncommand = [\"a\"]\n" + more, "x.toml");
   };
@@ -381,8 +382,7 @@ shape = [1]
   }
 }
 
-TEST_CASE("queues of worker models are read, levels having what the model has unless they say "
-          "otherwise") {
+TEST_CASE("queues of worker models are read, and levels inherit the model's values") {
   const auto read = [](const std::string& more) {
     return parse_config(
         good + "[[workers]]\nname = \"w\"\ncommand = [\"a\"]\nbatch_size = 8\n" + more, "x.toml");
@@ -470,7 +470,7 @@ TEST_CASE("a model repository is read, with Triton's defaults") {
   CHECK(param("path = \"m\"\ncontrolmode = \"poll\"") == "model_repository.controlmode");
 }
 
-TEST_CASE("a model has further names, which are no other model's") {
+TEST_CASE("a model has aliases, which no other model has") {
   const auto aliased = [](const std::string& aliases) {
     return parse_config(
         with("use_job_ticket = true", "use_job_ticket = true\naliases = " + aliases), "c.toml");

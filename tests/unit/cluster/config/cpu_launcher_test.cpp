@@ -1,4 +1,4 @@
-// Which cores workers are bound to, and in whose words it is said.
+// The cores that workers are bound to, and the options that configure them.
 #include "cluster/machines/worker_cores.hpp"
 
 #include <doctest/doctest.h>
@@ -43,7 +43,7 @@ TEST_CASE("each worker has cores of its own") {
   CHECK(bound("", 0, 1, 2) == core_list{0, 1});
   CHECK(bound("", 1, 1, 2) == core_list{2, 3});
   CHECK(bound("", 0, 1, 1) == core_list{0, 1, 2, 3});
-  CHECK(bound("", 2, 1, 3) == core_list{2}); // the fourth is nobody's
+  CHECK(bound("", 2, 1, 3) == core_list{2}); // not one of the fourth
   CHECK(bound("--ncores-per-instance 1", 2, 1, 3) == core_list{2});
   CHECK(bound("--use-logical-core", 3, 1, 4) == core_list{6, 7});
   CHECK(bound("--node-id 1", 0, 1, 1) == core_list{2, 3});
@@ -77,7 +77,7 @@ TEST_CASE("a worker's libraries use a share of the cores") {
   CHECK(threads(launcher(""), {0, 2, 2}) == 2);
 }
 
-TEST_CASE("what run_cpu knows and means nothing here says why") {
+TEST_CASE("options of run_cpu without effect here give their reason") {
   const auto read = parse_launcher_args("--node-id 0 --ninstances 4 --rank=1 --enable_tcmalloc "
                                         "--log-path logs --disable-numactl -m");
   REQUIRE_MESSAGE(read, read.error().message);
@@ -87,7 +87,7 @@ TEST_CASE("what run_cpu knows and means nothing here says why") {
   CHECK(read->notes[2].starts_with("--enable-tcmalloc: LD_PRELOAD"));
 }
 
-TEST_CASE("what is no option of run_cpu is refused by its name") {
+TEST_CASE("an unknown option of run_cpu is refused by its name") {
   CHECK(launcher_refusal("--cores 2").starts_with("--cores is not known"));
   CHECK(launcher_refusal("stray").starts_with("stray is not known"));
   CHECK(launcher_refusal("--ncores-per-instance").starts_with("--ncores-per-instance needs"));
@@ -99,7 +99,7 @@ TEST_CASE("what is no option of run_cpu is refused by its name") {
   CHECK(launcher_refusal("--core-list 0,1").find("--ncores-per-instance") != std::string::npos);
 }
 
-TEST_CASE("cores that the machine has not are refused") {
+TEST_CASE("cores missing on the machine are refused") {
   const auto wrong = [](const std::string& words, const machine_cores& here) {
     const auto cores = cores_of(launcher(words), here, {0, 1, 1});
     REQUIRE_FALSE(cores);

@@ -1,4 +1,4 @@
-// Defaults of sampling in a model's own files: what is read of them, what is refused by name.
+// Sampling defaults in a model's own files: the fields read, and refusals by name.
 #include "cluster/config/model_sampling.hpp"
 #include "tests/support/drawn_defaults.hpp"
 #include "tests/support/gguf_writer.hpp"
@@ -45,7 +45,7 @@ testing::gguf_writer any_gguf() {
 
 } // namespace
 
-TEST_CASE("generation_config.json says with what a directory's model is drawn") {
+TEST_CASE("generation_config.json has the sampling defaults of a directory's model") {
   const auto qwen = of_directory(
       R"({"do_sample":true,"temperature":0.7,"top_k":20,"top_p":0.8,"repetition_penalty":1.05,)"
       R"("max_new_tokens":2048,"min_p":null,"eos_token_id":[1,2],"transformers_version":"4.57"})");
@@ -56,14 +56,14 @@ TEST_CASE("generation_config.json says with what a directory's model is drawn") 
   CHECK(of_directory(R"({"top_k":-1})").value().top_k == 0);
 }
 
-TEST_CASE("do_sample: false is greedy, and of what is drawn with nothing is left") {
+TEST_CASE("do_sample: false is greedy, and its other sampling fields are ignored") {
   const auto greedy = of_directory(
       R"({"do_sample":false,"temperature":0.6,"top_p":0.9,"top_k":40,"repetition_penalty":1.1})");
   REQUIRE(greedy);
   CHECK(*greedy == drawn(0.0F, {}, {}, {}, 1.1F));
 }
 
-TEST_CASE("what cannot be a default is refused by its name, with the way out") {
+TEST_CASE("an invalid default is refused by its name, with a remedy") {
   for (const auto& [text, name] : std::vector<std::pair<std::string, std::string>>{
            {R"({"temperature":-0.5})", "temperature"},
            {R"({"temperature":1e300})", "temperature"},
@@ -82,7 +82,7 @@ TEST_CASE("what cannot be a default is refused by its name, with the way out") {
   CHECK_FALSE(of_directory("{"));
 }
 
-TEST_CASE("a GGUF file says it by the keys of llama.cpp's converter") {
+TEST_CASE("a GGUF file has them under the keys of llama.cpp's converter") {
   CHECK(of_gguf(any_gguf()).value() == sampling_defaults());
   const auto all = of_gguf(any_gguf()
                                .set_f32("general.sampling.temp", 0.6F)
@@ -98,7 +98,7 @@ TEST_CASE("a GGUF file says it by the keys of llama.cpp's converter") {
   CHECK(refused.error().param == "general.sampling.top_p");
 }
 
-TEST_CASE("the plan's line tells who says what") {
+TEST_CASE("the plan's line gives the source of each value") {
   model_config model;
   CHECK(sampling_text(model).empty());
   model.sampling_of_files = drawn(0.6F, 20);

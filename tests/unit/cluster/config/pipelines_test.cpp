@@ -1,4 +1,4 @@
-// Several pipelines in one cluster: which devices each has, and that none takes what is another's.
+// Several pipelines in one cluster: the devices of each, all distinct.
 #include "cluster/config/pipelines.hpp"
 #include "cluster/plan/plan.hpp"
 #include "tests/unit/cluster/replaced.hpp"
@@ -44,7 +44,7 @@ std::string pipelines_refusal(const std::string& text) {
 
 } // namespace
 
-TEST_CASE("every replica of every model has devices of its own, where the model may be") {
+TEST_CASE("every replica of every model has its own devices, where the model may be") {
   const auto config = parse_config(two_models, "x.toml");
   REQUIRE(config);
   CHECK(models_of_pipelines(*config) == std::vector<std::uint32_t>{0, 0, 1});
@@ -58,7 +58,7 @@ TEST_CASE("every replica of every model has devices of its own, where the model 
   CHECK_FALSE(has_devices_on(*config, 2, "x"));
 }
 
-TEST_CASE("the plans of pipelines share neither core nor node nor name") {
+TEST_CASE("the plans of pipelines share no core, process or name") {
   const auto config = parse_config(two_models, "x.toml");
   REQUIRE(config);
   const machines roomy{{root_machine, {{0, 1, 2, 3}, 8ull << 30}}};
@@ -84,7 +84,7 @@ TEST_CASE("the plans of pipelines share neither core nor node nor name") {
   CHECK(nodes.size() == 7);
 }
 
-TEST_CASE("cores that no device names are shared by the devices of all pipelines") {
+TEST_CASE("cores without a named device are shared by the devices of all pipelines") {
   const auto config = parse_config("[model]\nname = \"m\"\npath = \"m.gguf\"\nreplicas = 2\n"
                                    "kv_cache_bytes = \"auto\"\n",
                                    "x.toml");
@@ -100,7 +100,7 @@ TEST_CASE("cores that no device names are shared by the devices of all pipelines
   CHECK(check_fits_beside({&*first}, *second, roomy)); // "auto" is a share of the memory
 }
 
-TEST_CASE("a node that waits is of the pipeline that has the fewest of them") {
+TEST_CASE("a waiting node belongs to the pipeline with the fewest of them") {
   const auto text =
       replaced(two_models, "devices = [\"cpu:2\"]", "devices = [\"cpu:2\", \"cpu:3\"]");
   auto waiting =
@@ -117,7 +117,7 @@ TEST_CASE("a node that waits is of the pipeline that has the fewest of them") {
   CHECK(config->nodes[4].owners == std::vector<std::uint32_t>{0});
 }
 
-TEST_CASE("a replica for which there are too few devices waits with the nodes that do") {
+TEST_CASE("a replica without enough devices waits, as do the nodes that have them") {
   const auto text = replaced(two_models, "replicas = 2", "replicas = 3") +
                     "[[nodes]]\nname = \"d\"\ndevices = [\"cpu:4\", \"cpu:5\"]\nwaits = true\n";
   const auto config = parse_config(text, "x.toml");
@@ -141,7 +141,7 @@ TEST_CASE("a replica for which there are too few devices waits with the nodes th
   CHECK(plan->shards.at(0).cores == std::vector<std::uint32_t>{4});
 }
 
-TEST_CASE("the ranks of a stage are given devices of one node, if one has enough") {
+TEST_CASE("the ranks of a stage get devices of one node, if one has enough") {
   const std::string_view two_nodes = R"(
 [[nodes]]
 name = "x"
@@ -166,7 +166,7 @@ replicas = 2
   CHECK(config->nodes[2].owners == owners{1});
 }
 
-TEST_CASE("what does not come out even is refused by name") {
+TEST_CASE("an uneven division is refused by name") {
   CHECK(pipelines_refusal(replaced(two_models, "replicas = 2", "replicas = 3"))
             .find("model one takes 1 devices") != std::string::npos);
   CHECK(pipelines_refusal(replaced(two_models, "replicas = 2", "replicas = 1"))

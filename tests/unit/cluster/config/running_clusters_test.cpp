@@ -1,5 +1,5 @@
-// Goal: a cluster is found by its name wherever its run directory is, as long as it runs. Method:
-// run directories in which this process, or one that has ended, is noted.
+// Goal: a running cluster is found by its name wherever its run directory is. Method: run
+// directories with records of this process, or of one that has ended.
 #include "cluster/config/running_clusters.hpp"
 
 #include <doctest/doctest.h>
@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Of its own for each case, short enough for sockets.
+// Separate for each case, short enough for sockets.
 struct world {
   fs::path root = fs::temp_directory_path() / fmt::format("clusters-{}", getpid());
   fs::path parent = root / "xdg" / "baton";
@@ -28,10 +28,10 @@ struct world {
     unsetenv("XDG_RUNTIME_DIR");
     fs::remove_all(root);
   }
-  run_dir dir(const fs::path& below, bool lives = true) const {
+  run_dir dir(const fs::path& below, bool is_alive = true) const {
     auto made = run_dir::open(root / below);
     REQUIRE(made);
-    if (lives)
+    if (is_alive)
       REQUIRE(made->record("root", epoch_id{1}));
     else
       std::ofstream(made->path() / "root.pid") << "999999999 1 1\n";
@@ -82,7 +82,7 @@ TEST_CASE("a cluster with a run directory of its own is found by its name") {
   CHECK(none.error().message.find("/run/baton/baton") != std::string::npos);
 }
 
-TEST_CASE("one in a directory of the place is found without a note, one that has ended is not") {
+TEST_CASE("a cluster in a directory of the place is found without a note, an ended one is not") {
   const world w;
   w.dir("xdg/baton/plain");
   REQUIRE(record_running(w.dir("gone", /*lives=*/false), "gone"));
@@ -91,7 +91,7 @@ TEST_CASE("one in a directory of the place is found without a note, one that has
   CHECK(running_clusters({w.parent}).size() == 1);
 }
 
-TEST_CASE("a note goes when its cluster is forgotten, or when another finds that it has ended") {
+TEST_CASE("a note is removed with its cluster, or when another finds that it has ended") {
   const world w;
   const auto dir = w.dir("own");
   REQUIRE(record_running(dir, "own"));
@@ -104,7 +104,7 @@ TEST_CASE("a note goes when its cluster is forgotten, or when another finds that
   CHECK(w.notes() == 1);
 }
 
-TEST_CASE("several of one name are told by their directories") {
+TEST_CASE("several with one name are distinguished by their directories") {
   const world w;
   const auto first = w.dir("a"), second = w.dir("b");
   REQUIRE(record_running(first, "same"));
@@ -120,10 +120,10 @@ TEST_CASE("a configuration finds its own cluster, not another in the same direct
   const auto run = w.root / "run";
   const auto config = w.config("one.toml", "[cluster]\nrun_dir = \"" + run.string() + "\"");
   const auto other = w.config("two.toml", "[cluster]\nrun_dir = \"" + run.string() + "\"");
-  const auto nobody = find_cluster(config.string());
-  CHECK(code_of(nobody) == errc::not_found);
-  CHECK(nobody.error().message == "one is not running: looked in " + run.string());
-  CHECK_FALSE(fs::exists(run)); // who asks makes nothing
+  const auto missing = find_cluster(config.string());
+  CHECK(code_of(missing) == errc::not_found);
+  CHECK(missing.error().message == "one is not running: looked in " + run.string());
+  CHECK_FALSE(fs::exists(run)); // a query creates nothing
   REQUIRE(record_running(w.dir("run"), "one"));
   CHECK(find_cluster(config.string()));
   const auto refused = find_cluster(other.string());
@@ -143,7 +143,7 @@ TEST_CASE("a configuration without a run directory looks in all places") {
   CHECK(exit_status_of_search(find_cluster(bad.string()).error().code) == 78);
 }
 
-TEST_CASE("a note that leads to nowhere or says nothing is no cluster") {
+TEST_CASE("a note that leads nowhere or is empty is no cluster") {
   const world w;
   fs::create_directories(w.parent / "+running");
   std::ofstream(w.parent / "+running" / "1") << "name\n/nowhere\n";

@@ -63,7 +63,7 @@ TEST_CASE("config.pbtxt becomes JSON, each field by its type") {
   CHECK(check_triton_config(made->json.dump()));
 }
 
-TEST_CASE("a value that is not of its field's type is refused by the field's name") {
+TEST_CASE("a value of another type than its field is refused by the field's name") {
   for (const auto& [text, path] : {
            std::pair("optimization { graph { level: \"high\" } }", "optimization.graph.level"),
            std::pair("instance_group { kind: KIND_TPU }", "instance_group.kind"),
@@ -84,14 +84,14 @@ TEST_CASE("a value that is not of its field's type is refused by the field's nam
   }
 }
 
-TEST_CASE("a field that Triton does not have is named and left out") {
+TEST_CASE("a field unknown to Triton is named and left out") {
   const auto made = given("backend: \"python\" optimisation { } input { name: \"a\" dim: 3 }");
   REQUIRE(made);
   CHECK(made->unknown == std::vector<std::string>{"optimisation", "input.dim"});
   CHECK(made->json == ordered_json::parse(R"({"backend":"python","input":[{"name":"a"}]})"));
 }
 
-TEST_CASE("what a nodes.toml says is checked as well") {
+TEST_CASE("the config of a nodes.toml is checked as well") {
   CHECK(check_triton_config(R"({"input":[{"name":"a","dims":[1]}],"parameters":{"k":{}}})"));
   for (const auto* wrong :
        {"", "[]", "{", R"({"x":1})", R"({"input":{}})", R"({"input":[1]})", R"({"parameters":[]})",

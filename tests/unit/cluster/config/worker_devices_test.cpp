@@ -1,4 +1,4 @@
-// Which GPUs workers have: of the machine's, in turn; those that are named; or none.
+// The GPUs of workers: the machine's in turn, named ones, or none.
 #include "cluster/config/worker_devices.hpp"
 #include "cluster/plan/plan_workers.hpp"
 
@@ -22,7 +22,7 @@ std::string worker_table_of(const std::string& name, const std::string& more) {
   return fmt::format("[[workers]]\nname = \"{}\"\ncommand = [\"a\"]\n{}\n", name, more);
 }
 
-// "GPU 0", "CPU" of each worker, by their seats.
+// "GPU 0", "CPU" of each worker, by their rank slots.
 names devices_of_config(const std::string& text, const names& here) {
   const auto config = read_devices_config(text);
   const auto all = gpus_of_workers(config, gpus_for_workers(config, here));
@@ -44,13 +44,13 @@ const names two{"0", "1"}, four{"0", "1", "2", "3"}, no_gpus;
 
 } // namespace
 
-TEST_CASE("CUDA_VISIBLE_DEVICES names the devices that a process has") {
+TEST_CASE("CUDA_VISIBLE_DEVICES names the devices of a process") {
   CHECK(devices_named("4, 5") == names{"4", "5"});
   CHECK(devices_named("GPU-8932f937,GPU-d3a1") == names{"GPU-8932f937", "GPU-d3a1"});
   CHECK(devices_named("").empty());
   CHECK(devices_named("-1").empty());
   CHECK(devices_named("NoDevFiles").empty());
-  CHECK(devices_named("0,-1,1") == names{"0"}); // as CUDA, which looks no further
+  CHECK(devices_named("0,-1,1") == names{"0"}); // as CUDA, which stops there
 }
 
 TEST_CASE("workers of all models take the machine's GPUs in turn") {
@@ -62,7 +62,7 @@ TEST_CASE("workers of all models take the machine's GPUs in turn") {
   CHECK(devices_of_config(worker_table_of("a", "count = 2"), no_gpus) == names{"CPU", "CPU"});
 }
 
-TEST_CASE("a worker's GPU is its number among those that the process sees") {
+TEST_CASE("a worker's GPU is its number among those visible to the process") {
   const auto config = read_devices_config(worker_table_of("a", "count = 2"));
   const auto all = gpus_of_workers(config, gpus_for_workers(config, {"6", "7"}));
   REQUIRE(all);
@@ -73,14 +73,14 @@ TEST_CASE("a worker's GPU is its number among those that the process sees") {
   CHECK((*none)[0].gpu_id == std::nullopt);
 }
 
-TEST_CASE("device_ids are a model's own turns, -1 among them the CPU") {
+TEST_CASE("device_ids are a model's own rotation, where -1 is the CPU") {
   CHECK(devices_of_config(worker_table_of("a", "count = 4\ndevice_ids = [3, 1, -1]"), four) ==
         names{"GPU 3", "GPU 1", "CPU", "GPU 3"});
   CHECK(devices_of_config(worker_table_of("a", "device_ids = []"), four) == names{"CPU"});
   CHECK(devices_of_config(worker_table_of("a", "device_type = \"own\""), four) == names{"its own"});
 }
 
-TEST_CASE("GPUs of shards and those beyond number_of_gpu are not dealt out") {
+TEST_CASE("GPUs of shards and those beyond number_of_gpu are not assigned") {
   const std::string llm = "[model]\nname = \"m\"\npath = \"m.gguf\"\n"
                           "[[nodes]]\nname = \"here\"\ndevices = [\"cuda:1\"]\n";
   const auto plain = worker_table_of("a", "count = 3");
@@ -98,7 +98,7 @@ TEST_CASE("GPUs of shards and those beyond number_of_gpu are not dealt out") {
   CHECK(devices_of_config(taken, two) == names{"GPU 1"});
 }
 
-TEST_CASE("a machine without the device says whose it is") {
+TEST_CASE("a missing device is an error that names its worker") {
   auto wrong = missing_device(worker_table_of("det", "count = 2\ndevice_ids = [0, 2]"), two);
   CHECK(wrong.code == errc::start_failed);
   CHECK(wrong.message ==
@@ -109,12 +109,13 @@ TEST_CASE("a machine without the device says whose it is") {
       "[cluster]\nnumber_of_gpu = 0\n" + worker_table_of("det", "device_type = \"gpu\""), two);
   CHECK(wrong.message.find("of which 0 are left") != std::string::npos);
   const auto config = read_devices_config(worker_table_of("det", "device_ids = [0]"));
-  const auto told = check_workers(config, "my/nodes.toml", gpus_for_workers(config, no_gpus), {});
-  REQUIRE_FALSE(told);
-  CHECK(told.error().message.starts_with("my/nodes.toml: worker-det-0 is to have GPU 0"));
+  const auto checked =
+      check_workers(config, "my/nodes.toml", gpus_for_workers(config, no_gpus), {});
+  REQUIRE_FALSE(checked);
+  CHECK(checked.error().message.starts_with("my/nodes.toml: worker-det-0 is to have GPU 0"));
 }
 
-TEST_CASE("models that come and go take turns behind those of nodes.toml") {
+TEST_CASE("models loaded later continue the rotation after those of nodes.toml") {
   const auto config = read_devices_config(worker_table_of("a", "count = 2") +
                                           worker_table_of("b", "device_ids = [0]"));
   CHECK(position_of(config, 1, "worker-a-1").rotation_index == 1);
@@ -123,7 +124,7 @@ TEST_CASE("models that come and go take turns behind those of nodes.toml") {
   CHECK(position_of(config, 7, "worker-late-4").rotation_index == 6);
 }
 
-TEST_CASE("workers of several devices take the next ones, and begin again at the first") {
+TEST_CASE("workers of several devices take the next ones, and wrap around") {
   worker_config w;
   w.parallel = parallel_type::custom;
   w.parallel_level = 2;
@@ -153,7 +154,7 @@ TEST_CASE("workers of several devices take the next ones, and begin again at the
   CHECK(few.error().message.find("worker-w-0 is to have 2 GPUs") != std::string::npos);
 }
 
-TEST_CASE("[[workers]] says where a worker computes") {
+TEST_CASE("[[workers]] sets the devices of a worker") {
   const auto wrong = [](const std::string& more) {
     const auto config = parse_config(worker_table_of("w", more), "x.toml");
     REQUIRE_FALSE(config);

@@ -1,5 +1,5 @@
-// Goal: what a restart cannot mend ends with the status that supervisors and systemd's units know.
-// Method: the table of statuses by error code, and the ways in which `cluster up` ends.
+// Goal: failures that a restart cannot fix end with the status known to supervisors and systemd's
+// units. Method: the table of statuses by error code, and the ways in which `cluster up` ends.
 #include "cluster/files/exit_status.hpp"
 #include "cluster/process/child.hpp"
 #include "cluster/roles/root_end.hpp"
@@ -9,7 +9,7 @@
 using namespace baton;
 using namespace baton::cluster;
 
-TEST_CASE("what somebody has to change first is permanent, all else may succeed later") {
+TEST_CASE("errors that need a change are permanent, all others may succeed later") {
   for (const auto code :
        {errc::bad_config, errc::unknown_key, errc::bad_model_file, errc::unsupported_model,
         errc::does_not_fit, errc::io_failed, errc::address_in_use, errc::conflict,
@@ -22,7 +22,7 @@ TEST_CASE("what somebody has to change first is permanent, all else may succeed 
   CHECK(exit_status_of_listening(errc::io_failed) == 1);
 }
 
-TEST_CASE("a process that ended for good is known by the reason that is told of it") {
+TEST_CASE("a process that ended permanently is recognised by its reported reason") {
   const auto text = child_end{child_end::way::exit, exit_permanent}.text();
   CHECK(is_permanent_reason(text));
   CHECK(is_permanent_reason("gateway: " + text + ": 127.0.0.1:8000 is in use by another process"));
@@ -35,13 +35,13 @@ TEST_CASE("a process that ended for good is known by the reason that is told of 
   CHECK_FALSE(is_permanent_reason(""));
 }
 
-TEST_CASE("a cluster that does not come up ends as the process did that kept it from that") {
+TEST_CASE("a cluster that does not come up ends with the status of the process that failed") {
   CHECK(end_of(false, "gateway: exit status 78: in use", "").status == 78);
   CHECK(end_of(false, "head: crash_loop: more than 3 restarts", "").status == 1);
-  CHECK(end_of(false, "", "").status == 1); // it was asked to end
+  CHECK(end_of(false, "", "").status == 1); // it was asked to stop
 }
 
-TEST_CASE("one that came up tells of its streams and processes alone") {
+TEST_CASE("a cluster that came up reports only its streams and processes") {
   CHECK(end_of(true, "", "").status == 0);
   CHECK(end_of(true, "", "streams were cut").status == 4);
   CHECK(end_of(true, "gateway: exit status 78: in use", "streams were cut").status == 5);

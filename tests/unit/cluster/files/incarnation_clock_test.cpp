@@ -1,4 +1,4 @@
-// Epochs grow, whatever the machine's clock does.
+// Incarnations grow, whatever the machine's clock does.
 #include "cluster/files/incarnation_clock.hpp"
 
 #include <doctest/doctest.h>
@@ -25,7 +25,7 @@ constexpr std::uint64_t hour = 3'600'000'000;
 
 } // namespace
 
-TEST_CASE("a life's epoch is the clock's, and two of one moment differ") {
+TEST_CASE("an incarnation is the clock's time, and two of one moment differ") {
   clock_place p;
   auto root = p.issuer("root");
   CHECK(root.next() == epoch_id{1'000'000});
@@ -34,7 +34,7 @@ TEST_CASE("a life's epoch is the clock's, and two of one moment differ") {
   CHECK(root.next() == epoch_id{1'000'000 + hour});
 }
 
-TEST_CASE("a clock that is set back makes nobody older, for whoever gives them next either") {
+TEST_CASE("after a clock is set back incarnations still grow, also in the next process") {
   clock_place p;
   p.clock += hour;
   const auto before = p.issuer("root").next();
@@ -43,20 +43,20 @@ TEST_CASE("a clock that is set back makes nobody older, for whoever gives them n
   CHECK(next.next().value == before.value + 1);
   CHECK(next.next().value == before.value + 2);
   CHECK(p.issuer("root").next().value == before.value + 3);
-  SUBCASE("others have their own") {
+  SUBCASE("other names have their own") {
     CHECK(p.issuer("agent-a").next() == epoch_id{1'000'000});
   }
-  SUBCASE("also where processes were forgotten meanwhile, as when a cluster stops") {
+  SUBCASE("also after processes were forgotten, as when a cluster stops") {
     run_dir::open(p.path)->forget("root");
     CHECK(p.issuer("root").next().value == before.value + 4);
   }
-  SUBCASE("and the clock counts again once it is later") {
+  SUBCASE("and the clock applies again once it is later") {
     p.clock += 2 * hour;
     CHECK(p.issuer("root").next() == epoch_id{p.clock});
   }
 }
 
-TEST_CASE("a note that is no number is none") {
+TEST_CASE("a note without a number is ignored") {
   clock_place p;
   (void)run_dir::open(p.path);
   std::ofstream(p.path / "root.life") << "soon";

@@ -1,4 +1,4 @@
-// Threads that tell at the same time, here one within the other: the worst order there is.
+// Threads that publish at the same time, here one within the other: the worst possible order.
 #include "cluster/files/publish_latest.hpp"
 
 #include <doctest/doctest.h>
@@ -9,7 +9,7 @@
 
 using namespace baton::cluster;
 
-TEST_CASE("who looked first and tells last tells the newest") {
+TEST_CASE("the thread that read first and publishes last publishes the latest value") {
   std::pair<int, std::string> now{1, "starting"};
   std::vector<std::string> told;
   std::function<void()> meanwhile;

@@ -1,5 +1,5 @@
-// The run directory knows which of its processes are alive, and never takes a stranger with a
-// reused pid for one.
+// The run directory detects which of its processes are alive, and never mistakes another process
+// with a reused pid for one.
 #include "cluster/files/memory_file.hpp"
 #include "cluster/files/run_dir.hpp"
 #include "cluster/plan/addresses.hpp"
@@ -12,7 +12,7 @@
 using namespace baton;
 using namespace baton::cluster;
 
-TEST_CASE("only processes with the noted start time count as alive") {
+TEST_CASE("only processes with the recorded start time count as alive") {
   auto path = std::filesystem::temp_directory_path() / fmt::format("run-dir-test-{}", getpid());
   auto dir = run_dir::open(path);
   REQUIRE(dir);
@@ -28,7 +28,7 @@ TEST_CASE("only processes with the noted start time count as alive") {
   const int pidfd = open_recorded(alive[0]);
   CHECK(pidfd >= 0);
   close(pidfd);
-  ++alive[0].start_ticks; // the note of one that had this pid before
+  ++alive[0].start_ticks; // the record of an earlier process with this pid
   CHECK(open_recorded(alive[0]) == -1);
   dir->forget("root");
   CHECK(dir->alive().empty());
@@ -42,7 +42,7 @@ TEST_CASE("only processes with the noted start time count as alive") {
   std::filesystem::remove_all(path);
 }
 
-TEST_CASE("the memory of a noted process is opened by its name, and never a stranger's") {
+TEST_CASE("the memory of a recorded process is opened by its name, and never another process's") {
   auto path = std::filesystem::temp_directory_path() / fmt::format("run-dir-kv-{}", getpid());
   auto dir = run_dir::open(path);
   REQUIRE(dir);
@@ -59,14 +59,14 @@ TEST_CASE("the memory of a noted process is opened by its name, and never a stra
   char text[8] = {};
   CHECK(pread(found[0], text, sizeof text, 0) == 4);
   CHECK(std::string(text) == "kept");
-  CHECK(write(found[0], "x", 1) == -1); // only to be read
+  CHECK(write(found[0], "x", 1) == -1); // read-only
   close(found[0]);
-  ++notes[0].start_ticks; // the note of one that had this pid before
+  ++notes[0].start_ticks; // the record of an earlier process with this pid
   CHECK(open_memory_of(notes[0], "-kv").empty());
   std::filesystem::remove_all(path);
 }
 
-TEST_CASE("one root at a time, and what it planned with is there for the next") {
+TEST_CASE("one root at a time, and its plan is available to the next") {
   auto path = std::filesystem::temp_directory_path() / fmt::format("run-dir-lock-{}", getpid());
   auto dir = run_dir::open(path);
   REQUIRE(dir);
@@ -140,9 +140,9 @@ TEST_CASE("on one machine processes meet at sockets, between machines at ports w
   CHECK_FALSE(there->changed_key(mine));
   const std::string next(64, '7');
   std::filesystem::remove(path / "key");
-  CHECK_FALSE(there->changed_key(mine)); // what cannot be read changes nothing
+  CHECK_FALSE(there->changed_key(mine)); // an unreadable file changes nothing
   REQUIRE(write_key_file(path / "key", {next, std::string(64, '8')}));
-  CHECK_FALSE(there->changed_key(mine)); // nor does one that nobody would let in
+  CHECK_FALSE(there->changed_key(mine)); // nor does a key that would be rejected
   REQUIRE(record_keys(*dir, {{"b", mine}, {"b", next}}));
   CHECK(there->changed_key(mine)->public_key == next);
   CHECK_FALSE(there->changed_key(next));
@@ -164,12 +164,12 @@ TEST_CASE("on one machine processes meet at sockets, between machines at ports w
   auto here = addresses::create(*dir, net);
   REQUIRE(here);
   CHECK(here->listen(head_name(0)) == "tcp://10.0.0.1:8011");
-  CHECK(here->find(head_name(1)) == "tcp://10.0.0.1:8013#" + mine); // ahead of the agents
+  CHECK(here->find(head_name(1)) == "tcp://10.0.0.1:8013#" + mine); // before the agents
   CHECK(here->find(head_name(0)) == "tcp://10.0.0.1:8011#" + mine);
   std::filesystem::remove_all(path);
 }
 
-TEST_CASE("a path that leaves no room for socket names is refused") {
+TEST_CASE("a path too long for socket names is refused") {
   auto dir = run_dir::open("/tmp/" + std::string(90, 'x'));
   REQUIRE_FALSE(dir);
   CHECK(dir.error().message.find("run_dir") != std::string::npos);
@@ -189,7 +189,7 @@ TEST_CASE("the last line of a log is UTF-8, whatever was written") {
   CHECK(last_line(path) == "");
 }
 
-TEST_CASE("who only looked leaves no run directory behind") {
+TEST_CASE("a read-only caller leaves no run directory") {
   const auto base = std::filesystem::temp_directory_path() / fmt::format("baton-look-{}", getpid());
   const auto path = base / "a";
   {
@@ -207,6 +207,6 @@ TEST_CASE("who only looked leaves no run directory behind") {
   CHECK(std::filesystem::exists(path / "kept"));
   std::filesystem::remove(path / "kept");
   const unused_run_dir was_there(path);
-  CHECK(std::filesystem::exists(path)); // also behind its end: it was not made meanwhile
+  CHECK(std::filesystem::exists(path)); // also after its end: it was not made meanwhile
   std::filesystem::remove_all(base);
 }

@@ -1,4 +1,5 @@
-// What an import of another server's files gives: the configuration, read again, and its notes.
+// The result of an import of another server's files: the configuration, parsed again, and its
+// notes.
 #pragma once
 
 #include "cluster/config/config.hpp"

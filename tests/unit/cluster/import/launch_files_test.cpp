@@ -66,7 +66,7 @@ cluster_config imported_with(const line_words& words, const variables& all) {
 
 } // namespace
 
-TEST_CASE("a value of Docker's env file is all that is behind the first '='") {
+TEST_CASE("a value of Docker's env file is all text after the first '='") {
   CHECK(plain_env("# all of it\n\n  A=b\nQUOTED=\"x\"\nB= c # "
                   "d\nURL=a=b\nEMPTY=\nFROM_SHELL\nNOT_SET\r\n") ==
         variables{{"A", "b"},
@@ -79,7 +79,7 @@ TEST_CASE("a value of Docker's env file is all that is behind the first '='") {
     CHECK_FALSE(read_env_file(text, env_file_kind::plain, of_shell));
 }
 
-TEST_CASE("a value of Compose's env file may be in quotes, have a comment, and name others") {
+TEST_CASE("a value of Compose's env file may have quotes, a comment, and references") {
   CHECK(compose_env(
             "export A=b # c\nHASH=b#c\nS='x # $A'\nD=\"x\\ty ${A} \\$A\"\nP=${A}/$FROM_SHELL\n"
             "DEF=${NONE:-d}\nLONG=\"one\ntwo\"\nNO=#\n") == variables{{"A", "b"},
@@ -95,7 +95,7 @@ TEST_CASE("a value of Compose's env file may be in quotes, have a comment, and n
   CHECK(open.error().message.find("line 2") != std::string::npos);
 }
 
-TEST_CASE("what a container's line says goes ahead of its env files, and these of the image") {
+TEST_CASE("a container's options take precedence over its env files, and these over the image") {
   const line_words words{"docker",
                          "run",
                          "--env-file",
@@ -117,7 +117,7 @@ TEST_CASE("what a container's line says goes ahead of its env files, and these o
   CHECK(refused_files(words, {{"a.env", ""}}) == "--env-file b.env: there is no such file");
 }
 
-TEST_CASE("the env files of a compose file lie beside it") {
+TEST_CASE("the env files of a compose file are relative to it") {
   const auto line_of = [](const std::string& env) {
     const auto line = read_compose(
         "services:\n  a:\n    image: vllm/vllm-openai\n    command: [\"m\"]\n    env_file:" + env,
@@ -142,7 +142,7 @@ TEST_CASE("the env files of a compose file lie beside it") {
   CHECK(line.variables.at("VLLM_API_KEY") == "k");
 }
 
-TEST_CASE("options of vLLM's --config go behind the model and ahead of the line's own") {
+TEST_CASE("options of vLLM's --config come after the model and before the command's own") {
   const variables all{{"c.yaml", R"(
 port: 9000
 tensor-parallel-size: 2
@@ -176,7 +176,7 @@ seed: null
             .model.max_model_len == 256);
 }
 
-TEST_CASE("a --config that cannot be read is refused by its name") {
+TEST_CASE("an unreadable --config is refused by its name") {
   CHECK(refused_files({"vllm", "serve", "m", "--config", "none.yaml"}, {}) ==
         "--config none.yaml: there is no such file");
   CHECK(refused_files({"vllm", "serve", "m", "--config", "c.yaml"}, {{"c.yaml", "- a"}}) ==

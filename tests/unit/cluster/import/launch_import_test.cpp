@@ -1,4 +1,4 @@
-// Commands as their documentation shows them, and as people get them wrong.
+// Commands from their documentation, and common mistakes.
 #include "cluster/config/config.hpp"
 #include "cluster/import/launch_import.hpp"
 #include "cluster/import/launch_options.hpp"
@@ -66,7 +66,7 @@ TEST_CASE("vllm serve becomes nodes.toml") {
   CHECK(config.gateway.http == "127.0.0.1:8100");
 }
 
-TEST_CASE("several served names are the model's and its aliases") {
+TEST_CASE("several served names are the model's name and its aliases") {
   const auto made =
       import_of_command("vllm serve /models/m --served-model-name qwen Qwen/Qwen2.5 qwen "
                         "Qwen/Qwen2.5 gpt-4o:latest --port 8100");
@@ -75,7 +75,7 @@ TEST_CASE("several served names are the model's and its aliases") {
   CHECK(made.notes.empty() == import_of_command("vllm serve /models/m --port 8100").notes.empty());
 }
 
-TEST_CASE("served names that are said again replace those before") {
+TEST_CASE("repeated served names replace the earlier ones") {
   const auto again = [](const std::string& words) {
     return import_of_command("vllm serve /m --served-model-name a b " + words).config.model;
   };
@@ -91,7 +91,7 @@ TEST_CASE("served names that are said again replace those before") {
   CHECK(parse_config(renamed->toml, "nodes.toml"));
 }
 
-TEST_CASE("a model is still asked for by the name that it had there") {
+TEST_CASE("a model keeps the name that its clients use") {
   const auto model_of = [](const std::string& command) {
     return import_of_command(command).config.model;
   };
@@ -106,14 +106,14 @@ TEST_CASE("a model is still asked for by the name that it had there") {
   const auto served = model_of("vllm serve /m --served-model-name org/a b");
   CHECK(served.name == "a");
   CHECK(served.aliases == std::vector<std::string>{"org/a", "b"});
-  // The path is another here, the name that clients know is not.
+  // The path differs here; the name that clients know does not.
   const auto moved = import_launch(words_of("vllm serve Qwen/Qwen2.5"), "/models/q", "");
   REQUIRE(moved);
   CHECK(moved->toml.find("name = \"q\"\n") != std::string::npos);
   CHECK(moved->toml.find("aliases = [\"Qwen/Qwen2.5\"]\n") != std::string::npos);
 }
 
-TEST_CASE("a name that cannot be one here is said to be lost") {
+TEST_CASE("a name that is invalid here is reported as lost") {
   const auto made = import_words({"vllm", "serve", "/m", "--served-model-name", "a b", "c"});
   CHECK(made.config.model.name == "a-b");
   CHECK(made.config.model.aliases == std::vector<std::string>{"c"});
@@ -161,7 +161,7 @@ TEST_CASE("text-generation-launcher becomes nodes.toml") {
   CHECK(made.mentions("--json-output is left out"));
 }
 
-TEST_CASE("guesses of ngram are ours, a draft model is left out") {
+TEST_CASE("ngram speculation is imported, a draft model is left out") {
   const auto ours =
       import_words({"vllm", "serve", "/m", "--speculative-config",
                     R"({"method": "ngram", "num_speculative_tokens": 5, "prompt_lookup_max": 6})"});
@@ -173,7 +173,7 @@ TEST_CASE("guesses of ngram are ours, a draft model is left out") {
   CHECK(draft.mentions("not from another model"));
 }
 
-TEST_CASE("an address beyond this machine is open only where nobody asked for a key") {
+TEST_CASE("an address beyond this machine is open only if no key was needed") {
   const auto open = import_of_command("vllm serve /m --host 10.0.0.1");
   CHECK(open.config.gateway.allow_unauthenticated);
   CHECK(open.mentions("any client that reaches the address may send"));
@@ -184,7 +184,7 @@ TEST_CASE("an address beyond this machine is open only where nobody asked for a 
   CHECK(import_of_command("vllm serve /m --host ::1").config.gateway.http == "[::1]:8000");
 }
 
-TEST_CASE("names at Hugging Face are said to be none of ours") {
+TEST_CASE("names at Hugging Face are reported as unsupported") {
   CHECK(import_of_command("vllm serve Qwen/Qwen2.5-1.5B").mentions("nothing is downloaded"));
   CHECK_FALSE(import_of_command("vllm serve /models/q").mentions("nothing is downloaded"));
   const auto made = import_launch(words_of("vllm serve Qwen/Qwen2.5-1.5B"), "/models/q", "mine");
@@ -194,7 +194,7 @@ TEST_CASE("names at Hugging Face are said to be none of ours") {
   CHECK(made->toml.find("aliases = [\"Qwen/Qwen2.5-1.5B\"]") != std::string::npos);
 }
 
-TEST_CASE("what is not known is left out with its values, and said") {
+TEST_CASE("unknown options are left out with their values, and reported") {
   const auto made = import_of_command("vllm serve /m --unheard a b --max-num-seqs 9 --enable-lora "
                                       "--lora-modules x=1 y=2 --other");
   CHECK(made.config.model.max_num_seqs == 9);
@@ -203,17 +203,17 @@ TEST_CASE("what is not known is left out with its values, and said") {
   CHECK(made.mentions("ADAPTERS ARE NOT SERVED"));
 }
 
-TEST_CASE("what is given twice holds as it was said last") {
+TEST_CASE("the last one of duplicate options applies") {
   CHECK(import_of_command("vllm serve /m --max-num-seqs 9 --max-num-seqs 7")
             .config.model.max_num_seqs == 7);
 }
 
-TEST_CASE("a server whose steps were never recorded stays one") {
+TEST_CASE("a server without recorded steps stays one") {
   CHECK(import_of_command("vllm serve /m --enforce-eager").config.model.enforce_eager);
   CHECK(!import_of_command("vllm serve /m").config.model.enforce_eager);
 }
 
-TEST_CASE("wrong commands are refused by the option's name") {
+TEST_CASE("invalid commands are refused by the option's name") {
   CHECK(command_refusal("vllm serve") == "the command names no model");
   CHECK(command_refusal("vllm bench --model m").find("none of: vllm serve") != std::string::npos);
   CHECK(command_refusal("").find("none of") != std::string::npos);
@@ -236,14 +236,14 @@ TEST_CASE("wrong commands are refused by the option's name") {
         "--served-model-name is '': a name is needed");
 }
 
-TEST_CASE("no word becomes a setting of its own") {
+TEST_CASE("no argument becomes an unrelated setting") {
   const auto made = import_words({"vllm", "serve", "/m\"\nallow_unauthenticated = true",
                                   "--un\n[gateway]", "\nallow_unauthenticated = true"});
   CHECK_FALSE(made.config.gateway.allow_unauthenticated);
   CHECK(made.config.model.path == "/m\"\nallow_unauthenticated = true");
 }
 
-TEST_CASE("only a misspelt option is not known, and the nearest is named") {
+TEST_CASE("only a misspelt option is unknown, and the nearest is named") {
   const auto made = import_of_command(
       "vllm serve /m --tensor-paralel-size 4 --disable-log-requests --seed 0 --enable-sleep-mode");
   CHECK(made.mentions("--tensor-paralel-size IS NOT KNOWN: vLLM has no such option; did you mean "
@@ -254,7 +254,7 @@ TEST_CASE("only a misspelt option is not known, and the nearest is named") {
   CHECK(made.config.model.tensor_parallel_size == 1);
 }
 
-TEST_CASE("each option of the tables has a row of its own, a reason or a key, and is read") {
+TEST_CASE("each option of the tables has a row, a reason or a key, and is parsed") {
   for (const auto* in :
        {&start_line::vllm, &start_line::tgi, &start_line::llama, &start_line::sglang}) {
     std::set<std::string_view> seen;
@@ -271,7 +271,7 @@ TEST_CASE("each option of the tables has a row of its own, a reason or a key, an
   }
 }
 
-TEST_CASE("whatever number an option says, nodes.toml takes what is made of it") {
+TEST_CASE("for any number in an option, the resulting nodes.toml is valid") {
   constexpr std::pair<launcher, const start_line::dialect*> all[] = {
       {launcher::vllm, &start_line::vllm},
       {launcher::tgi, &start_line::tgi},
@@ -298,22 +298,23 @@ TEST_CASE("whatever number an option says, nodes.toml takes what is made of it")
     }
 }
 
-TEST_CASE("options behind whose value the model stands do not swallow it") {
+TEST_CASE("options before the model do not consume it") {
   CHECK(import_of_command("vllm serve --seed 0 /m").config.model.path == "/m");
   CHECK(import_of_command("vllm serve --enable-chunked-prefill /m").config.model.path == "/m");
   CHECK(import_of_command("vllm serve --enable-chunked-prefill True /m").config.model.path == "/m");
 }
 
-TEST_CASE("what Python's argparse takes is taken") {
+TEST_CASE("the forms that Python's argparse accepts are accepted") {
   CHECK(import_of_command("vllm serve /m --tensor-parallel 2").config.model.tensor_parallel_size ==
         2);
   CHECK(import_of_command("vllm serve /m -O3 --max-num-seqs 3").config.model.max_num_seqs == 3);
   CHECK(import_of_command("vllm serve /m --speculative-config.method ngram")
             .mentions("GIVE --speculative-config AS ONE JSON OBJECT"));
-  CHECK(import_of_command("vllm serve /m --max 2").mentions("--max IS NOT KNOWN")); // of several
+  CHECK(import_of_command("vllm serve /m --max 2")
+            .mentions("--max IS NOT KNOWN")); // an ambiguous prefix
 }
 
-TEST_CASE("a model's defaults of sampling are carried over") {
+TEST_CASE("a model's sampling defaults are imported") {
   const auto made = import_words({"vllm", "serve", "/m", "--override-generation-config",
                                   R"({"temperature": 0.5, "max_new_tokens": 100, "eta": 1})"});
   CHECK(made.config.model.sampling.temperature == doctest::Approx(0.5));
@@ -321,7 +322,7 @@ TEST_CASE("a model's defaults of sampling are carried over") {
   CHECK(made.mentions("eta of --override-generation-config is left out"));
 }
 
-TEST_CASE("what nodes.toml takes only together is written together") {
+TEST_CASE("settings that nodes.toml accepts only together are written together") {
   const auto several = import_of_command("vllm serve /m --api-server-count 4 --port 8100");
   CHECK(several.config.gateway.processes == 4);
   CHECK(several.config.gateway.admin == "127.0.0.1:8101");
@@ -380,7 +381,7 @@ imported import_on(const std::string& command, const import_machine& machine) {
 
 } // namespace
 
-TEST_CASE("what comes up is of this machine: GPUs, types of weights, room for swap space") {
+TEST_CASE("the result is for this machine: GPUs, types of weights, swap space") {
   const std::string line = "vllm serve /m -tp 2 --dtype half --swap-space 16 --kv-cache-dtype fp8";
   const auto alone = import_on(line, {0, 20ull << 30});
   CHECK(alone.config.has_default_layout);

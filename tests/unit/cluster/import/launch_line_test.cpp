@@ -1,4 +1,4 @@
-// Lines as people have them in scripts, in compose files and behind containers.
+// Commands as they are in scripts, in compose files and after a container's name.
 #include "cluster/config/config.hpp"
 #include "cluster/import/launch_import.hpp"
 #include "cluster/import/launch_line.hpp"
@@ -82,7 +82,7 @@ services:
 
 } // namespace
 
-TEST_CASE("a line is the same server's, whatever starts it") {
+TEST_CASE("a command means the same server under every launcher") {
   for (const std::string text :
        {"vllm serve /m --port 9", "/opt/bin/vllm serve /m --port 9",
         "python3 -m vllm.entrypoints.openai.api_server --model /m --port 9",
@@ -118,7 +118,7 @@ TEST_CASE("each launcher is known by its name") {
         std::vector<std::string>{"-m", "x"});
 }
 
-TEST_CASE("volumes, ports and variables of a container are those of this machine") {
+TEST_CASE("volumes, ports and variables of a container are mapped to this machine") {
   const auto made = imported_line(line_of(
       "docker run -d --gpus all --shm-size 1g -p 8080:80 -v $PWD/data:/data -e NUM_SHARD=2 -e "
       "MAX_TOTAL_TOKENS=2048 -e JSON_OUTPUT=true "
@@ -150,7 +150,7 @@ TEST_CASE("volumes, ports and variables of a container are those of this machine
   CHECK(llama.config.model.max_num_seqs == 2);
 }
 
-TEST_CASE("of two mounts the inner one counts, and names that only begin alike are others") {
+TEST_CASE("the inner of two mounts applies, and a common prefix of names is no match") {
   launch_line line;
   line.mounts = {{"/a", "/models"}, {"/b/", "/models/big"}};
   CHECK(line.outside("/models/x") == "/a/x");
@@ -160,7 +160,7 @@ TEST_CASE("of two mounts the inner one counts, and names that only begin alike a
   CHECK(line.outside("Org/Name") == "Org/Name");
 }
 
-TEST_CASE("a service of a compose file is such a container") {
+TEST_CASE("a service of a compose file is treated like such a container") {
   const auto line = read_compose(compose_vllm, "", "/srv", some_variables);
   REQUIRE_MESSAGE(line, line.error().message);
   CHECK(line->gpus == "device=1,3");
@@ -196,7 +196,7 @@ services:
   CHECK(made.config.model.name == "a-b");
 }
 
-TEST_CASE("compose files without one server are refused by what they have") {
+TEST_CASE("compose files without exactly one server are refused with their services") {
   const auto refused = [](const std::string& yaml, const std::string& service = "") {
     const auto line = read_compose(yaml, service, "", no_variable);
     REQUIRE_FALSE(line);
@@ -217,7 +217,7 @@ TEST_CASE("compose files without one server are refused by what they have") {
   CHECK_FALSE(is_compose("["));
 }
 
-TEST_CASE("lines that start none of the servers are refused") {
+TEST_CASE("commands that start none of the servers are refused") {
   CHECK(refusal_of("docker ps").find("`run` and `create` are read") != std::string::npos);
   CHECK(refusal_of("docker run").find("names no image") != std::string::npos);
   CHECK(refusal_of("docker run postgres").find("it is not known what image postgres starts") !=
@@ -242,7 +242,7 @@ TEST_CASE("a text is split as a shell splits it") {
   CHECK(split_shell("")->front().empty());
 }
 
-TEST_CASE("torchserve's line goes ahead of its config.properties") {
+TEST_CASE("options of torchserve take precedence over its config.properties") {
   const auto read = read_torchserve_line(
       line_of("docker run -v /srv/store:/store -v /srv/c.properties:/c.properties x torchserve "
               "--start --ncs --model-store /store --models a=a.mar b.mar --ts-config /c.properties "
@@ -259,7 +259,7 @@ TEST_CASE("torchserve's line goes ahead of its config.properties") {
   CHECK_FALSE(read_torchserve_line(line_of("torchserve --start x.mar")));
 }
 
-TEST_CASE("variables that nothing reads are told of lines that have none of their own") {
+TEST_CASE("unused variables are reported for commands without variables of their own") {
   const auto of_torchserve = read_torchserve_line(
       line_of("TS_CONFIG_FILE=/c TS_MODEL_STORE=/s OTHER=1 torchserve --start"));
   REQUIRE(of_torchserve);
@@ -277,7 +277,7 @@ TEST_CASE("variables that nothing reads are told of lines that have none of thei
   }));
 }
 
-TEST_CASE("tritonserver's line is a repository and its doors") {
+TEST_CASE("tritonserver's command gives a repository and its listeners") {
   const auto read = read_triton_line(
       line_of("docker run --gpus=1 --rm -p8000:8000 -p8001:8001 -p8002:8002 -v/srv/r:/models "
               "nvcr.io/nvidia/tritonserver:24.01-py3 tritonserver --model-repository=/models "

@@ -1,5 +1,5 @@
-// What TorchServe's documentation shows, and what its users get wrong: each example becomes a
-// configuration that is read, with the devices that TorchServe would have given to each worker.
+// Examples of TorchServe's documentation, and common mistakes. Each becomes a valid configuration,
+// with the devices that TorchServe would have given to each worker.
 #include "cluster/config/config.hpp"
 #include "cluster/import/torchserve_import.hpp"
 
@@ -119,7 +119,7 @@ TEST_CASE("queues, tickets and deadlines have their names here") {
   CHECK(config.model.pipeline_parallel_size == 1);
 }
 
-TEST_CASE("what contradicts itself is refused by the name of its key") {
+TEST_CASE("contradictions are refused by the name of their key") {
   const auto pp = std::string("parallelType: pp\n");
   CHECK(has(archive_refusal(pp + "parallelLevel: 2\ntorchrun: {nproc-per-node: 2}\n"),
             "exclude one another"));
@@ -138,7 +138,7 @@ TEST_CASE("what contradicts itself is refused by the name of its key") {
   CHECK(has(archive_refusal("torchrun: 4\n"), "torchrun"));
 }
 
-TEST_CASE("what is no such file is refused with its line, and nothing in it becomes a setting") {
+TEST_CASE("an invalid file is refused with its line, and nothing in it becomes a setting") {
   CHECK(has(archive_refusal("a: [1\nb: 2\n"), "line "));
   CHECK(has(archive_refusal("- 1\n- 2\n"), "no map"));
   CHECK(has(archive_refusal(""), "no map"));
@@ -159,7 +159,7 @@ TEST_CASE("names with quotes stay names") {
   CHECK(config->model.path == "mo\"del\\s/m.gguf");
 }
 
-TEST_CASE("a model with a handler of its own is a worker beside the LLM") {
+TEST_CASE("a model with its own handler is a worker beside the LLM") {
   const auto made = import_torchserve_handler(
       "minWorkers: 2\nmaxWorkers: 4\nbatchSize: 4\nmaxBatchDelay: 50\nstartupTimeout: 9\n"
       "responseTimeout: 8\nhandler:\n  word: x\n",
@@ -183,7 +183,7 @@ TEST_CASE("a model with a handler of its own is a worker beside the LLM") {
       import_torchserve_handler("continuousBatching: true\n", {"h.py", "c", "h"}, "m", "m"));
 }
 
-TEST_CASE("job tickets of an LLM are as many as its batch, and its handler's length a default") {
+TEST_CASE("an LLM has as many job tickets as its batch, and its handler's length is a default") {
   std::vector<std::string> notes;
   const auto config = imported_archive("minWorkers: 1\nbatchSize: 4\nuseJobTicket: true\n"
                                        "handler:\n  max_length: 50\n  word: x\n",
@@ -195,12 +195,12 @@ TEST_CASE("job tickets of an LLM are as many as its batch, and its handler's len
   CHECK_FALSE(notes_mention(notes, "batchSize is left out"));
   const auto both =
       imported_archive("batchSize: 4\nhandler: {max_length: 50, max_new_tokens: 20}\n");
-  CHECK(both.model.sampling.max_tokens == 20); // which generate() is given
+  CHECK(both.model.sampling.max_tokens == 20); // a parameter of generate()
   CHECK(both.model.max_num_seqs == model_config{}.max_num_seqs);
   CHECK(has(archive_refusal("handler: {max_length: many}\n"), "max_length"));
 }
 
-TEST_CASE("only a key that TorchServe has not is not known") {
+TEST_CASE("only a key unknown to TorchServe is unknown") {
   std::vector<std::string> notes;
   imported_archive("sequenceMaxIdleMSec: 5\nbatchsize: 3\n", &notes);
   CHECK(notes_mention(notes, "sequenceMaxIdleMSec is left out: sequences"));

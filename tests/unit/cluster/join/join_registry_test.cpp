@@ -1,4 +1,4 @@
-// Who may join with what, without a socket.
+// Rules for joining machines, without a socket.
 #include "cluster/join/join_registry.hpp"
 
 #include <doctest/doctest.h>
@@ -49,7 +49,7 @@ TEST_CASE("a token lets one machine in, once; then it is known by its key") {
   CHECK(registry.answer(asks("b", "0" + token.substr(1)), key_b, now).state ==
         (token.front() == '0' ? join_state::wait : join_state::refused));
   CHECK(registry.answer(asks("c", token), key_b, now).state ==
-        join_state::refused); // another node's
+        join_state::refused); // that of another node
   const auto in = registry.answer(asks("b", token), key_b, now);
   CHECK(in.state == join_state::wait);
   CHECK(in.reason == "waiting for c");
@@ -59,7 +59,7 @@ TEST_CASE("a token lets one machine in, once; then it is known by its key") {
   CHECK(registry.keys() == machine_keys{{"b", key_b}});
 }
 
-TEST_CASE("a machine whose key is known needs no token, and there is none to steal") {
+TEST_CASE("a machine with a known key needs no token, and there is none to steal") {
   join_registry registry(over_three_machines(), {{"b", key_b}}, "1.0");
   CHECK(registry.expected()[0].token.empty());
   CHECK(registry.answer(asks("b", ""), stranger, now).state == join_state::refused);
@@ -67,7 +67,7 @@ TEST_CASE("a machine whose key is known needs no token, and there is none to ste
   CHECK(registry.answer(asks("b"), key_b, now).state == join_state::wait);
 }
 
-TEST_CASE("all are granted the same once all have joined") {
+TEST_CASE("all are granted the same data once all have joined") {
   join_registry registry(over_three_machines(), {{"b", key_b}, {"c", key_c}}, "1.0");
   CHECK_FALSE(registry.is_complete());
   (void)registry.answer(asks("b"), key_b, now);
@@ -82,13 +82,13 @@ TEST_CASE("all are granted the same once all have joined") {
   CHECK(b.grant->host == "10.0.0.2");
   CHECK(b.grant->keys.trusts("c", key_c));
   CHECK(b.grant->nodes.config == "[model]\n");
-  SUBCASE("what a machine has found since the plan changes nothing of it") {
+  SUBCASE("hardware that a machine reports after the plan does not change it") {
     auto changed = asks("c");
     changed.machine.memory_available_bytes = 1;
     CHECK(registry.answer(changed, key_c, now).state == join_state::granted);
     CHECK(registry.gathered().at("c").memory_available_bytes == four_cores.memory_available_bytes);
   }
-  SUBCASE("one that comes after the layers have moved hears where they are") {
+  SUBCASE("a machine that joins after layers have moved gets their new location") {
     CHECK(b.grant->pipelines[0].shards == generations{{2, 2, {"c"}}, std::nullopt});
     const generations moved{{1, 1, {}}, generation{3, 3, {}}, 1};
     registry.change(moved);
@@ -96,7 +96,7 @@ TEST_CASE("all are granted the same once all have joined") {
     CHECK(then->pipelines[1].shards == moved);
     CHECK(then->pipelines[0].shards == b.grant->pipelines[0].shards);
   }
-  SUBCASE("one that cannot do its part says so, and may come again") {
+  SUBCASE("a machine that cannot start its part reports it, and may join again") {
     auto failed = asks("c");
     failed.failed = "no such file";
     CHECK(registry.answer(failed, key_c, now).state == join_state::recorded);
@@ -104,7 +104,7 @@ TEST_CASE("all are granted the same once all have joined") {
     CHECK(registry.answer(asks("c"), key_c, now).state == join_state::granted);
     CHECK(registry.expected()[1].failed.empty());
   }
-  SUBCASE("but a stranger may not say so for it") {
+  SUBCASE("but another machine may not report it") {
     auto failed = asks("c");
     failed.failed = "a lie";
     CHECK(registry.answer(failed, stranger, now).state == join_state::refused);
@@ -112,7 +112,7 @@ TEST_CASE("all are granted the same once all have joined") {
   }
 }
 
-TEST_CASE("the cluster comes up without a machine that waits, which joins when it comes") {
+TEST_CASE("the cluster comes up without a waiting machine, which joins later") {
   auto config = over_three_machines();
   config.nodes.back().waits = true; // c
   join_registry registry(config, {{"b", key_b}}, "1.0");
@@ -123,7 +123,7 @@ TEST_CASE("the cluster comes up without a machine that waits, which joins when i
   CHECK(registry.answer(asks("c"), key_c, now).state == join_state::refused);
   const auto token = registry.expected()[1].token;
   const auto first = registry.answer(asks("c", token), key_c, now);
-  CHECK(first.state == join_state::wait); // the others hear of it before it is told of them
+  CHECK(first.state == join_state::wait); // the others know it before it gets their keys
   CHECK(first.reason == "the other machines are being informed");
   CHECK(registry.gathered().contains("c"));
   const auto then = registry.answer(asks("c", token), key_c, now);
@@ -133,15 +133,15 @@ TEST_CASE("the cluster comes up without a machine that waits, which joins when i
   CHECK(registry.answer(asks("b"), key_b, now).grant->known.contains("c"));
 }
 
-TEST_CASE("a machine that joins while the plan is being made is known to all who are granted") {
+TEST_CASE("a machine that joins during planning is known to all that are granted") {
   auto config = over_three_machines();
   config.nodes.back().waits = true; // c
   join_registry registry(config, {{"b", key_b}, {"c", key_c}}, "1.0");
   (void)registry.answer(asks("b"), key_b, now);
   auto grant = some_grant();
-  CHECK_FALSE(grant.known.contains("c")); // as gathered by now
+  CHECK_FALSE(grant.known.contains("c")); // as collected by now
   (void)registry.answer(asks("c"), key_c, now);
-  grant.known.at("b").memory_available_bytes = 1; // the plan is made with this
+  grant.known.at("b").memory_available_bytes = 1; // the plan uses this
   registry.open(std::move(grant));
   const auto b = registry.answer(asks("b"), key_b, now).grant;
   REQUIRE(b.has_value());
@@ -151,18 +151,18 @@ TEST_CASE("a machine that joins while the plan is being made is known to all who
   CHECK(registry.answer(asks("c"), key_c, now).grant->known.contains("c"));
 }
 
-TEST_CASE("another build, and a node that nobody named, are refused by name") {
+TEST_CASE("another build, and an unknown node, are refused by name") {
   join_registry registry(over_three_machines(), {{"b", key_b}}, "1.0");
   auto old = asks("b");
   old.build = "0.9";
   CHECK(registry.answer(old, key_b, now).reason ==
         "node b is build 0.9, the cluster is 1.0: install the same");
   CHECK(registry.answer(asks("a"), key_b, now).state ==
-        join_state::refused); // it is where `cluster up` is
+        join_state::refused); // `cluster up` runs there
   CHECK(registry.answer(asks("z"), key_b, now).state == join_state::refused);
 }
 
-TEST_CASE("machines of before need not ask before there is a plan") {
+TEST_CASE("earlier machines need no request before there is a plan") {
   join_registry registry(over_three_machines(), {{"b", key_b}, {"c", key_c}}, "1.0");
   registry.remember({{root_machine, four_cores}, {"b", four_cores}, {"c", four_cores}});
   CHECK(registry.is_complete());
@@ -184,7 +184,7 @@ join_registry serving_three() {
 
 } // namespace
 
-TEST_CASE("a machine changes its key once every other has heard of the next") {
+TEST_CASE("a machine changes its key once every other has received the next one") {
   auto registry = serving_three();
   const key_change next{"b", next_b};
   const auto asked = registry.answer(next, key_b);
@@ -198,7 +198,7 @@ TEST_CASE("a machine changes its key once every other has heard of the next") {
   registry.confirm_keys("c", registry.keys());
   CHECK(registry.answer(next, key_b).state == join_state::recorded);
   CHECK(registry.answer(asks("b"), next_b, now).state == join_state::granted);
-  CHECK(registry.answer(key_change{"b", ""}, key_b).state == join_state::refused); // not the newest
+  CHECK(registry.answer(key_change{"b", ""}, key_b).state == join_state::refused); // not the latest
   const auto done = registry.answer(key_change{"b", ""}, next_b);
   CHECK(done.state == join_state::recorded);
   CHECK(done.reason.find("public_key = \"" + next_b + "\"") != std::string::npos);
@@ -207,7 +207,7 @@ TEST_CASE("a machine changes its key once every other has heard of the next") {
   CHECK(registry.answer(asks("b"), next_b, now).grant->keys == registry.keys());
 }
 
-TEST_CASE("only a machine itself changes its key, to one that is nobody's") {
+TEST_CASE("only a machine itself changes its key, to one that is not in use") {
   auto registry = serving_three();
   const auto before = registry.keys();
   CHECK(registry.answer(key_change{"b", next_b}, key_c).state == join_state::refused);
@@ -219,7 +219,7 @@ TEST_CASE("only a machine itself changes its key, to one that is nobody's") {
   CHECK(registry.keys() == before);
 }
 
-TEST_CASE("the root's machine changes its key, and whoever joins then looks for that") {
+TEST_CASE("the root's machine changes its key, and later machines expect the new one") {
   auto registry = serving_three();
   for (const auto* node : {"b", "c"}) {
     auto heard = registry.keys();
@@ -232,7 +232,7 @@ TEST_CASE("the root's machine changes its key, and whoever joins then looks for 
   CHECK(registry.answer(asks("c"), key_c, now).grant->root_key == next_b);
 }
 
-TEST_CASE("what is said at the desk is read back, and what is not such a thing is nothing") {
+TEST_CASE("messages of the join server are parsed, and anything else is nothing") {
   auto r = asks("b", "t");
   r.failed = "f \"quoted\"";
   const auto read = join_request_from(text_of(r));
@@ -276,8 +276,7 @@ TEST_CASE("what is said at the desk is read back, and what is not such a thing i
   CHECK_FALSE(join_request_from(bad_core));
 }
 
-TEST_CASE(
-    "a node that comes to be is let in by a token or its key, and one that is removed is not") {
+TEST_CASE("a new node joins with a token or its key, and a removed one does not") {
   join_registry registry(over_three_machines(), {{"b", key_b}, {"c", key_c}}, "1.0");
   (void)registry.answer(asks("b"), key_b, now);
   (void)registry.answer(asks("c"), key_c, now);
@@ -298,7 +297,7 @@ TEST_CASE(
     CHECK(in.grant->nodes.members == grown.members);
     CHECK(in.grant->known.contains("d"));
   }
-  SUBCASE("by the key that nodes.toml names") {
+  SUBCASE("by the key in nodes.toml") {
     auto named = d;
     named.public_key = key_d;
     CHECK(registry.expect(named));
@@ -311,7 +310,7 @@ TEST_CASE(
     CHECK_FALSE(registry.expect(named));
     CHECK_FALSE(registry.expected().back().token.empty());
   }
-  SUBCASE("one that is removed is trusted until its agent has heard of it, and comes back anew") {
+  SUBCASE("a removed machine is trusted until its agent has confirmed, and comes back as new") {
     registry.dismiss("c");
     CHECK(registry.answer(asks("c"), key_c, now).state == join_state::refused);
     CHECK(registry.keys().trusts("c", key_c));
@@ -325,7 +324,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a machine whose clock is wrong does not join, but is not locked out for it later") {
+TEST_CASE("a machine with a wrong clock does not join, but may join later") {
   join_registry registry(over_three_machines(), {{"b", key_b}}, "1.0");
   auto late = asks("b");
   late.clock_micros = now - 95'000'000;
@@ -340,7 +339,7 @@ TEST_CASE("a machine whose clock is wrong does not join, but is not locked out f
   CHECK(registry.answer(late, key_b, now).state == join_state::wait);
 }
 
-TEST_CASE("only a machine that is known may have itself looked at") {
+TEST_CASE("only a known machine may have itself probed") {
   join_registry registry(over_three_machines(), {{"b", key_b}, {"c", key_c}}, "1.0");
   CHECK(registry.host_of("b", key_b) == "10.0.0.2");
   CHECK_FALSE(registry.host_of("b", key_c));
@@ -355,9 +354,9 @@ TEST_CASE("only a machine that is known may have itself looked at") {
   CHECK_FALSE(reach_request_from(text_of(asks("b"))));
 }
 
-TEST_CASE("a link is measured for whoever may join, and its token stays good") {
+TEST_CASE("a link is measured for each machine that may join, and its token stays valid") {
   join_registry registry(over_three_machines(), {{"b", key_b}}, "1.0");
-  const auto token = registry.expected()[1].token; // of c
+  const auto token = registry.expected()[1].token; // that of c
   CHECK(registry.may_ask({"b", "", 1}, key_b));
   CHECK(registry.may_ask({"c", token, 1}, key_c));
   CHECK_FALSE(registry.may_ask({"c", "", 1}, key_c));

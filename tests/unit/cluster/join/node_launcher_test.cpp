@@ -1,4 +1,4 @@
-// Commands that start a node, as real processes: what they are given, and that they are run again.
+// Commands that start a node, as real processes: their input, and their restarts.
 #include "cluster/join/node_launcher.hpp"
 #include "tests/support/deadline_scale.hpp"
 #include "tests/support/scratch_directory.hpp"
@@ -61,7 +61,7 @@ TEST_CASE("the command is followed by cluster join, and its token is its input")
         "cluster join tcp://10.0.0.1:8012#ab --node b --token - <secret>\n");
 }
 
-TEST_CASE("one that ends is run again, each time after a longer while, and says why it ended") {
+TEST_CASE("a command that ends is restarted after growing pauses, and reports why it ended") {
   scene s;
   REQUIRE(s.launcher->keep("b", "sh -c 'echo no route to host; exit 255'", "tcp://a:1#ab", ""));
   auto now = node_launcher::clock::now();
@@ -78,8 +78,7 @@ TEST_CASE("one that ends is run again, each time after a longer while, and says 
   CHECK(s.wait_for(2).size() == 2);
 }
 
-TEST_CASE(
-    "a command for a node that is removed is not run again, and is when the node comes back") {
+TEST_CASE("the command of a removed node is not restarted until the node comes back") {
   scene s;
   REQUIRE(s.launcher->keep("b", "sh -c 'exit 0'", "tcp://a:1#ab", ""));
   auto now = node_launcher::clock::now();
@@ -96,7 +95,7 @@ TEST_CASE(
   CHECK(ends[1] == "b its launch command has ended (exit status 3)");
 }
 
-TEST_CASE("a command that runs is asked to end with us") {
+TEST_CASE("a running command is asked to stop with us") {
   scene s;
   REQUIRE(s.launcher->keep("b", "sh -c 'echo $$; exec sleep 60'", "tcp://a:1#ab", ""));
   s.launcher->tick(node_launcher::clock::now());
@@ -107,7 +106,7 @@ TEST_CASE("a command that runs is asked to end with us") {
   pollfd end{static_cast<int>(syscall(SYS_pidfd_open, pid, 0)), POLLIN, 0};
   REQUIRE(end.fd >= 0);
   CHECK(poll(&end, 1, 0) == 0);
-  s.launcher.reset(); // whose thread may still reap it, or not
+  s.launcher.reset(); // whose thread may still reap it
   CHECK(poll(&end, 1, static_cast<int>(scaled(10s).count())) == 1);
   waitpid(pid, nullptr, 0);
   close(end.fd);

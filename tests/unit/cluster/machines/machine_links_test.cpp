@@ -1,4 +1,4 @@
-// How fast links are: measured at a desk of this machine, told, and added up.
+// The speed of links: measured at a probe server of this machine, transmitted, and summed.
 #include "cluster/bus/bus_zmq_rpc.hpp"
 #include "cluster/bus/reach.hpp"
 #include "cluster/join/link_probe.hpp"
@@ -20,7 +20,7 @@ machine_facts with_link(link_speed link) {
   return facts;
 }
 
-// A desk on a port that was free a moment ago.
+// A server on a port that was free a moment ago.
 struct some_server {
   key_pair key = make_key_pair();
   std::string endpoint;
@@ -42,7 +42,7 @@ struct some_server {
 } // namespace
 
 TEST_CASE("a link is measured by short and by long answers") {
-  std::atomic<int> questions = 0; // counted by the desk's thread
+  std::atomic<int> questions = 0; // counted by the server's thread
   const some_server server([&](std::string_view question, const std::string&) {
     const auto r = link_request_from(question);
     ++questions;
@@ -55,13 +55,13 @@ TEST_CASE("a link is measured by short and by long answers") {
   CHECK(questions == 13);
 }
 
-TEST_CASE("a link is not known where the desk says something else, or nobody is there") {
+TEST_CASE("a link is unknown if the server answers wrongly, or if there is none") {
   const some_server refuses([](std::string_view, const std::string&) { return std::string("no"); });
   CHECK_FALSE(measure_link(refuses.address(), make_key_pair(), "b", "t").is_known());
   CHECK_FALSE(measure_link("nowhere", make_key_pair(), "b", "t").is_known());
 }
 
-TEST_CASE("the way between machines is that by the root's, of those that are known") {
+TEST_CASE("the path between machines goes over the root's, if both links are known") {
   const machines known{{root_machine, with_link({})},
                        {"b", with_link({0.002, 100e6})},
                        {"c", with_link({0.004, 50e6})},
@@ -74,14 +74,14 @@ TEST_CASE("the way between machines is that by the root's, of those that are kno
   CHECK(way_seconds(known, root_machine, "z", 1'000'000) == 0);
 }
 
-TEST_CASE("a link is told as it was measured") {
-  const auto told = json_of(with_link({0.1 + 0.2, 123456789.5}));
-  const auto heard = machine_from(nlohmann::json::parse(told.dump()));
-  REQUIRE(heard);
-  CHECK(heard->link.round_trip_seconds == 0.1 + 0.2);
-  CHECK(heard->link.bytes_per_second == 123456789.5);
+TEST_CASE("a link is transmitted as it was measured") {
+  const auto sent = json_of(with_link({0.1 + 0.2, 123456789.5}));
+  const auto received = machine_from(nlohmann::json::parse(sent.dump()));
+  REQUIRE(received);
+  CHECK(received->link.round_trip_seconds == 0.1 + 0.2);
+  CHECK(received->link.bytes_per_second == 123456789.5);
   for (const auto* wrong : {"[1]", "[1, \"2\"]", "[-1, 2]", "[1, 1e300]", "[1e9, 1]", "3"}) {
-    auto other = told;
+    auto other = sent;
     other["link"] = nlohmann::json::parse(wrong);
     CHECK_FALSE(machine_from(other));
   }

@@ -1,4 +1,4 @@
-// Which Pythons workers run in, and what one says of itself.
+// The Pythons of workers, and the properties that each one reports.
 #include "cluster/machines/python_check.hpp"
 
 #include <doctest/doctest.h>
@@ -6,7 +6,7 @@
 using namespace baton;
 using namespace baton::cluster;
 
-TEST_CASE("each Python of the workers' commands is asked once, for all that it runs") {
+TEST_CASE("each Python of the workers' commands is run once, for all its models") {
   const std::vector<std::vector<std::string>> commands{
       {"python3", "-m", "baton_worker.onnx", "a.onnx"},
       {"python3", "-m", "baton_worker.triton", "model.py"},
@@ -23,7 +23,7 @@ TEST_CASE("each Python of the workers' commands is asked once, for all that it r
   CHECK(all[1].text() == "env A=b /opt/v/bin/python -u");
 }
 
-TEST_CASE("what a Python says of itself is told, and what does not start has its fix") {
+TEST_CASE("a Python's properties are shown, and a failed start has a remedy") {
   const auto good = check_python({{"sh", "-c", "exit 0"}, {"onnx"}});
   CHECK(good.is_good);
   CHECK(good.found == "has what workers need (onnx)");

@@ -1,4 +1,4 @@
-// Which machines the cluster has to do without.
+// Detection of lost machines.
 #include "cluster/membership/failure_detector.hpp"
 
 #include <doctest/doctest.h>
@@ -11,7 +11,7 @@ namespace {
 const failure_detector::time_point absence_start{};
 using names = std::set<std::string>;
 
-// Of b and c, both here, where an epoch is open.
+// With b and c both present and an epoch open.
 failure_detector settled() {
   failure_detector detector({"b", "c"}, {10s, 600s}, absence_start);
   detector.on_connected("b");
@@ -22,33 +22,33 @@ failure_detector settled() {
 
 } // namespace
 
-TEST_CASE("who is away for its time, while nothing is served, is lost") {
+TEST_CASE("a machine that is away for its timeout, while nothing is served, is lost") {
   auto detector = settled();
   detector.on_disconnected("b", absence_start + 5s);
   detector.on_serving(false, absence_start + 5s);
   CHECK(detector.lost(absence_start + 14s).empty());
   CHECK(detector.lost(absence_start + 15s) == names{"b"});
   detector.on_disconnected("c", absence_start + 8s);
-  detector.on_disconnected("c", absence_start + 17s); // it is known already
+  detector.on_disconnected("c", absence_start + 17s); // already known
   CHECK(detector.lost(absence_start + 18s) == names{"b", "c"});
   detector.on_connected("b");
   CHECK(detector.lost(absence_start + 18s) == names{"c"});
 }
 
-TEST_CASE("while an epoch is open nobody is missed, and none counts before it closed") {
+TEST_CASE("while an epoch is open no machine is missed, and the time starts when it closes") {
   auto detector = settled();
   detector.on_disconnected("b", absence_start);
   CHECK(detector.lost(absence_start + 100s).empty());
-  detector.on_serving(false, absence_start + 100s); // the head was lost, say
+  detector.on_serving(false, absence_start + 100s); // for example because the head was lost
   CHECK(detector.lost(absence_start + 109s).empty());
   detector.on_serving(true, absence_start + 109s);
   CHECK(detector.lost(absence_start + 200s).empty());
   detector.on_serving(false, absence_start + 200s);
-  detector.on_serving(false, absence_start + 209s); // said again
+  detector.on_serving(false, absence_start + 209s); // repeated
   CHECK(detector.lost(absence_start + 210s) == names{"b"});
 }
 
-TEST_CASE("who has not come yet has another patience") {
+TEST_CASE("a machine that has not joined yet has another timeout") {
   failure_detector detector({"b"}, {10s, 600s}, absence_start);
   CHECK(detector.lost(absence_start + 599s).empty());
   CHECK(detector.lost(absence_start + 600s) == names{"b"});
@@ -57,7 +57,7 @@ TEST_CASE("who has not come yet has another patience") {
   CHECK(detector.lost(absence_start + 30s) == names{"b"});
 }
 
-TEST_CASE("without a patience all are waited for, and nodes of this machine are not in the book") {
+TEST_CASE("without a timeout all are waited for, and nodes of this machine are not tracked") {
   failure_detector detector({"b"}, {0s, 600s}, absence_start);
   detector.on_connected("b");
   detector.on_disconnected("b", absence_start);
@@ -68,7 +68,7 @@ TEST_CASE("without a patience all are waited for, and nodes of this machine are 
   CHECK(settled_one.lost(absence_start + 1h).empty());
 }
 
-TEST_CASE("a node may come to be and be removed") {
+TEST_CASE("a node may be added and removed") {
   auto detector = settled();
   detector.on_serving(false, absence_start);
   detector.add("d", absence_start + 50s);
@@ -79,6 +79,6 @@ TEST_CASE("a node may come to be and be removed") {
   CHECK(detector.lost(absence_start + 700s) == names{"c"});
   detector.remove("c");
   CHECK(detector.lost(absence_start + 700s).empty());
-  detector.on_disconnected("c", absence_start + 700s); // nobody's
+  detector.on_disconnected("c", absence_start + 700s); // not a node
   CHECK(detector.lost(absence_start + 900s).empty());
 }

@@ -1,4 +1,4 @@
-// What changes the generations of shards that there are.
+// Events that change the generations of shards.
 #include "cluster/membership/generation_registry.hpp"
 
 #include <doctest/doctest.h>
@@ -11,20 +11,20 @@ namespace {
 const generation_registry::time_point generation_start{};
 }
 
-TEST_CASE("a generation serves once the head says so") {
+TEST_CASE("a generation serves once the head reports it") {
   generation_registry registry({{{0, 2, {}}, std::nullopt}, 0}, generation_start);
   CHECK(registry.outcome().empty());
   REQUIRE(registry.begin({1, 3, {"b"}}, generation_start));
   CHECK(registry.record().now.coming == generation{1, 3, {"b"}});
   CHECK(registry.is_changing());
-  CHECK_FALSE(registry.on_serves(0)); // as before
+  CHECK_FALSE(registry.on_serves(0)); // a duplicate
   CHECK(registry.on_serves(1));
   CHECK_FALSE(registry.on_serves(1));
   CHECK(registry.record() == recorded_generations{{{1, 3, {"b"}}, std::nullopt}, 1});
   CHECK(registry.outcome() == "generation 1 serves");
 }
 
-TEST_CASE("why there is a change is said with how it goes") {
+TEST_CASE("the reason for a change is shown with its progress") {
   generation_registry registry({{{0, 2, {}}, std::nullopt}, 0}, generation_start);
   REQUIRE(registry.begin({1, 1, {"b"}}, generation_start, "node b is gone"));
   CHECK(registry.outcome() == "generation 1 is being started: node b is gone");
@@ -38,14 +38,14 @@ TEST_CASE("why there is a change is said with how it goes") {
   CHECK(registry.outcome() == "node c is gone, and nobody can take its layers");
 }
 
-TEST_CASE("a generation in place of the one that served leaves nothing to go back to") {
+TEST_CASE("a generation that replaces the serving one leaves none to go back to") {
   generation_registry registry({{{0, 2, {}}, std::nullopt}, 0}, generation_start);
   REQUIRE(registry.replace({1, 1, {"b"}}, generation_start, "node b is gone"));
   CHECK(registry.record() == recorded_generations{{{1, 1, {"b"}}, std::nullopt}, 1});
   CHECK_FALSE(registry.is_changing());
   CHECK_FALSE(registry.give_up("too late"));
-  REQUIRE(
-      registry.begin({5, 2, {}}, generation_start)); // the numbers between are of other pipelines
+  REQUIRE(registry.begin({5, 2, {}},
+                         generation_start)); // the numbers between belong to other pipelines
   CHECK(registry.record().last == 5);
   CHECK_FALSE(registry.replace({6, 1, {}}, generation_start, "another change is under way"));
 }
@@ -58,7 +58,7 @@ TEST_CASE("there is one change at a time") {
   CHECK(second.error().code == errc::conflict);
 }
 
-TEST_CASE("what was given up leaves what there was, and its number is not used again") {
+TEST_CASE("giving up a change restores the earlier state, and its number is not reused") {
   generation_registry registry({{{0, 2, {}}, std::nullopt}, 0}, generation_start);
   REQUIRE(registry.begin({1, 3, {}}, generation_start));
   CHECK(registry.give_up("shard-0 is gone"));
@@ -69,7 +69,7 @@ TEST_CASE("what was given up leaves what there was, and its number is not used a
   CHECK(registry.record().last == 1);
 }
 
-TEST_CASE("a change that takes too long is given up, another root's with all of its time") {
+TEST_CASE("a change that takes too long is given up; after a new root it has its full time") {
   generation_registry registry({{{0, 2, {}}, std::nullopt}, 0}, generation_start);
   CHECK_FALSE(registry.tick(generation_start + change_patience));
   REQUIRE(registry.begin({1, 3, {}}, generation_start + 5s));
@@ -82,14 +82,14 @@ TEST_CASE("a change that takes too long is given up, another root's with all of 
   CHECK(next.tick(generation_start + 60s + change_patience));
 }
 
-TEST_CASE("generations do not run out of numbers in silence") {
+TEST_CASE("running out of generation numbers is an error") {
   generation_registry registry({{{0, 2, {}}, std::nullopt}, generations_max - 1}, generation_start);
   const auto refused = registry.begin({generations_max, 3, {}}, generation_start);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == errc::does_not_fit);
 }
 
-TEST_CASE("a machine elsewhere notes what it was told, and numbers that are used already") {
+TEST_CASE("a remote machine records the generations that it received, and the numbers in use") {
   const generation serving{4, 2, {"c"}};
   const generation coming{7, 3, {}};
   CHECK(agent_record_of({serving, std::nullopt}) ==
@@ -97,7 +97,7 @@ TEST_CASE("a machine elsewhere notes what it was told, and numbers that are used
   CHECK(agent_record_of({serving, coming}) == recorded_generations{{serving, coming}, 7});
 }
 
-TEST_CASE("a node that comes to be has no shards of the generations that there are") {
+TEST_CASE("a new node has no shards of the existing generations") {
   generation_registry registry({{{0, 2, {"c"}}, std::nullopt}, 0}, generation_start);
   REQUIRE(registry.begin({1, 3, {}}, generation_start));
   registry.leave_out({"d", "c"});

@@ -1,4 +1,4 @@
-// Nodes that come and go while the cluster runs, by what nodes.toml says then.
+// Nodes that are added and removed while the cluster runs, by the current nodes.toml.
 #include "cluster/membership/membership.hpp"
 #include "cluster/plan/plan.hpp"
 #include "tests/unit/cluster/replaced.hpp"
@@ -60,7 +60,7 @@ struct cluster_of_two {
 
 } // namespace
 
-TEST_CASE("a node has its place for good, whatever comes and goes before it in the file") {
+TEST_CASE("a node keeps its process ids, whatever changes before it in the file") {
   cluster_of_two c;
   CHECK(c.members.agent_indices == agent_indices{{"a", 0}, {"b", 1}});
   auto grown = read_members_config(std::string(two_nodes) + std::string(node_c));
@@ -75,13 +75,13 @@ TEST_CASE("a node has its place for good, whatever comes and goes before it in t
   const auto agents = agents_of(less);
   CHECK(agents[1].process == process_ids::agent(2));
   CHECK(agents[1].listens_as.port_offset == 5); // root, head, desk, a, b
-  SUBCASE("one that took another's table gets a place of its own") {
+  SUBCASE("a node that replaces another's table gets its own ids") {
     auto other = read_members_config(
         replaced(std::string(two_nodes) + std::string(node_c), "\"b\"", "\"d\""));
     CHECK(*assign_agent_indices(c.members, other) == names{"d"});
     CHECK(c.members.agent_indices.at("d") == 3);
   }
-  SUBCASE("one that comes back has the one it had") {
+  SUBCASE("a node that comes back keeps its ids") {
     c.members.removed.clear();
     auto again = read_members_config(std::string(two_nodes));
     CHECK(assign_agent_indices(c.members, again)->empty());
@@ -89,7 +89,7 @@ TEST_CASE("a node has its place for good, whatever comes and goes before it in t
   }
 }
 
-TEST_CASE("agents' ports lie behind those of all heads") {
+TEST_CASE("agents' ports follow those of all heads") {
   auto config = read_members_config(replaced(two_nodes, "path =", "replicas = 2\npath ="));
   membership members;
   REQUIRE(assign_agent_indices(members, config));
@@ -99,7 +99,7 @@ TEST_CASE("agents' ports lie behind those of all heads") {
   CHECK(agents[1].listens_as.port_offset == 5);
 }
 
-TEST_CASE("there are only so many places") {
+TEST_CASE("the number of ids is limited") {
   membership members;
   members.agent_indices = {{"x", nodes_of_cluster_max - 2}};
   auto config = read_members_config(std::string(two_nodes));
@@ -108,7 +108,7 @@ TEST_CASE("there are only so many places") {
   CHECK(taken.error().code == errc::bad_config);
 }
 
-TEST_CASE("a running cluster goes on with a file that names more nodes, and with no other") {
+TEST_CASE("a running cluster accepts a file with more nodes, and no other change") {
   cluster_of_two c;
   const std::string more = std::string(two_nodes) + std::string(node_c);
   CHECK(c.check(std::string(two_nodes)));
@@ -134,7 +134,7 @@ TEST_CASE("a running cluster goes on with a file that names more nodes, and with
             .starts_with("node c is new and on the machine of `cluster up`"));
 }
 
-TEST_CASE("a node that was removed may stay in the file, or go") {
+TEST_CASE("a removed node may stay in the file, or not") {
   cluster_of_two c;
   c.remove("b");
   CHECK(c.check(std::string(two_nodes)));
@@ -146,12 +146,12 @@ TEST_CASE("a node that was removed may stay in the file, or go") {
       c.check(replaced(two_nodes, "waits = true", ""))); // it was counted when the cluster came up
 }
 
-TEST_CASE("what the root tells of the nodes is read as it was meant") {
-  const node_update told{"[model]\nname = \"m\"", {{{"a", 0}, {"b", 7}}, {"b"}}};
-  const auto read_members_config = node_update_from(text_of(told));
+TEST_CASE("the root's node update survives its text form") {
+  const node_update update{"[model]\nname = \"m\"", {{{"a", 0}, {"b", 7}}, {"b"}}};
+  const auto read_members_config = node_update_from(text_of(update));
   REQUIRE(read_members_config);
-  CHECK(read_members_config->config == told.config);
-  CHECK(read_members_config->members == told.members);
+  CHECK(read_members_config->config == update.config);
+  CHECK(read_members_config->members == update.members);
   CHECK_FALSE(node_update_from("{}"));
   CHECK_FALSE(node_update_from("no json"));
   CHECK_FALSE(

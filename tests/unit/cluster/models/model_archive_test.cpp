@@ -1,4 +1,4 @@
-// Archives of TorchServe: what is read of their manifests, and the [[workers]] table of it.
+// TorchServe archives: their manifests, and the resulting [[workers]] table.
 #include "cluster/config/config_repository.hpp"
 #include "cluster/models/packed_files.hpp"
 #include "cluster/models/store_models.hpp"
@@ -75,15 +75,15 @@ model_archive words(std::string settings = "") {
   return a;
 }
 
-stored_model made(const model_archive& from, const model_settings& said = {},
+stored_model made(const model_archive& from, const model_settings& given = {},
                   std::uint32_t workers = 0, const std::string& name = "") {
-  auto model = model_of_archive(from, name, said, store_config(), workers);
+  auto model = model_of_archive(from, name, given, store_config(), workers);
   REQUIRE_MESSAGE(model, model.error().message);
   return *model;
 }
 
-std::string settings_refusal(std::string settings, const model_settings& said = {}) {
-  auto model = model_of_archive(words(std::move(settings)), "", said, store_config(), 0);
+std::string settings_refusal(std::string settings, const model_settings& given = {}) {
+  auto model = model_of_archive(words(std::move(settings)), "", given, store_config(), 0);
   REQUIRE_FALSE(model);
   return model.error().message;
 }
@@ -117,13 +117,13 @@ TEST_CASE("an archive's manifest and settings are read, packed or not") {
     CHECK_FALSE(read_archive_bytes(std::string_view(in_memory).substr(0, cut)));
 }
 
-TEST_CASE("an archive is what its bytes say, whatever its name is") {
+TEST_CASE("an archive is recognised by its bytes, not by its name") {
   const folder here;
   for (const auto as : {packed::zip, packed::tar, packed::tar_gz})
     for (const std::string top : {"", "./", "words/"}) {
       CAPTURE(static_cast<int>(as));
       CAPTURE(top);
-      // As torch-model-archiver --archive-format tgz writes it, the manifest comes last.
+      // In the order of torch-model-archiver --archive-format tgz, the manifest comes last.
       const auto path = write_archive(here.path / "a",
                                       {{top + "weights.bin", std::string(100'000, 'w')},
                                        {top + "model-config.yaml", "batchSize: 4\n"},
@@ -141,7 +141,7 @@ TEST_CASE("an archive is what its bytes say, whatever its name is") {
     CHECK_FALSE(read_archive_bytes(std::string_view(cut).substr(0, size)));
 }
 
-TEST_CASE("what holds far more than it is, or lies too deep, is no archive") {
+TEST_CASE("an archive that expands too far or nests too deep is refused") {
   const folder here;
   const auto why = [&](const files& all) {
     const auto read = read_model_archive(write_archive(here.path / "m", all, packed::tar_gz));
@@ -155,7 +155,7 @@ TEST_CASE("what holds far more than it is, or lies too deep, is no archive") {
   CHECK(why({{"xMAR-INF/MANIFEST.json", manifest}}).find("is not in it") != std::string::npos);
 }
 
-TEST_CASE("what is no archive is refused with its reason") {
+TEST_CASE("a file that is no archive is refused with its reason") {
   const folder here;
   const auto why = [&](const files& all) {
     const auto read = read_model_archive(write_archive(here.path / "m.mar", all));
@@ -195,13 +195,13 @@ TEST_CASE("an archive becomes a worker model with the settings of its model-conf
                                               fs::absolute("store/words.mar").string()});
 }
 
-TEST_CASE("what a client says counts where the archive says nothing") {
-  model_settings said;
-  said.batch_size = 8;
-  said.max_batch_delay = 10;
-  said.workers_min = 3;
-  said.handler = "other.py:f";
-  const auto m = made(words("batchSize: 4\nminWorkers: 1\n"), said, 0, "mine");
+TEST_CASE("a client's value applies where the archive has none") {
+  model_settings given;
+  given.batch_size = 8;
+  given.max_batch_delay = 10;
+  given.workers_min = 3;
+  given.handler = "other.py:f";
+  const auto m = made(words("batchSize: 4\nminWorkers: 1\n"), given, 0, "mine");
   CHECK(m.name == "mine");
   CHECK(m.version.worker.batch_size == 4);
   CHECK(m.version.worker.max_batch_delay == std::chrono::milliseconds(10));
@@ -212,7 +212,7 @@ TEST_CASE("what a client says counts where the archive says nothing") {
   CHECK(made(words()).version.worker.response_timeout == std::chrono::seconds(120));
 }
 
-TEST_CASE("what a worker here cannot do is refused by its key") {
+TEST_CASE("unsupported worker settings are refused by key") {
   CHECK(settings_refusal("continuousBatching: true\n").find("continuousBatching") !=
         std::string::npos);
   CHECK(settings_refusal("sequenceBatching: true\n").find("sequenceBatching") != std::string::npos);
@@ -220,9 +220,9 @@ TEST_CASE("what a worker here cannot do is refused by its key") {
         std::string::npos);
   CHECK(settings_refusal("batchSize: many\n").find("batchSize") != std::string::npos);
   CHECK(settings_refusal("- a\n").find("no map") != std::string::npos);
-  model_settings said;
-  said.batch_size = 1u << 30;
-  CHECK(settings_refusal("", said).find("batch_size") != std::string::npos);
+  model_settings given;
+  given.batch_size = 1u << 30;
+  CHECK(settings_refusal("", given).find("batch_size") != std::string::npos);
   CHECK(read_torchserve_settings("maxWorkers: 4\n")->notes.size() == 1);
   CHECK(read_torchserve_settings("sequenceMaxIdleMSec: 9\nmaxNumSequence: 2\n")->notes.size() == 2);
 }
@@ -236,7 +236,7 @@ TEST_CASE("parallelType and torchrun make a group of processes") {
   CHECK(w.parallel_level == 4);
   CHECK(w.omp_num_threads == 3);
   const auto one = made(words("parallelType: pp\ntorchrun: {nproc-per-node: 1}\n")).version.worker;
-  CHECK(one.is_group()); // its handler reads RANK all the same
+  CHECK(one.is_group()); // its handler still reads RANK
   CHECK(one.parallel_level == 1);
   const auto custom = made(words("parallelType: custom\nparallelLevel: 2\n")).version.worker;
   CHECK_FALSE(custom.is_group());
@@ -245,7 +245,7 @@ TEST_CASE("parallelType and torchrun make a group of processes") {
   CHECK(made(words("minWorkers: 1\n")).version.worker.parallel == parallel_type::none);
 }
 
-TEST_CASE("workers of several devices have those of deviceIds, or none of deviceType cpu") {
+TEST_CASE("workers of several devices use deviceIds, or none for deviceType cpu") {
   const std::string custom = "parallelType: custom\nparallelLevel: 2\n";
   const auto ids = [&](const std::string& more) {
     return made(words(custom + more)).version.worker.device_ids;
@@ -270,7 +270,7 @@ TEST_CASE("workers of several devices have those of deviceIds, or none of device
   CHECK(read_torchserve_settings("deviceType: cpu\ndeviceIds: [1]\n")->notes.size() == 1);
 }
 
-TEST_CASE("what is said of groups in vain is refused, or told") {
+TEST_CASE("group settings without effect are refused, or reported") {
   const auto refused = [](const std::string& yaml, const std::string& key) {
     CAPTURE(yaml);
     CHECK(settings_refusal(yaml).find(key) != std::string::npos);
@@ -282,7 +282,7 @@ TEST_CASE("what is said of groups in vain is refused, or told") {
   refused("parallelType: tp\nparallelLevel: 3\ntorchrun: {nproc-per-node: 2}\n", "parallelLevel");
   refused("parallelType: dp\n", "'dp'");
   const auto single = read_torchserve_settings("torchrun: {nproc-per-node: 4}\n");
-  CHECK(single->parallel == parallel_type::none); // of TorchServe's as well
+  CHECK(single->parallel == parallel_type::none); // of TorchServe as well
   CHECK(single->notes.size() == 1);
   const auto left = read_torchserve_settings(
       "parallelType: pp\ntorchrun: {nproc-per-node: 2, rdzv-backend: c10d}\n");
@@ -290,7 +290,7 @@ TEST_CASE("what is said of groups in vain is refused, or told") {
   CHECK(left->notes[0].find("torchrun.rdzv-backend") != std::string::npos);
 }
 
-TEST_CASE("[model_store] is read, and what is none is refused") {
+TEST_CASE("[model_store] is read, and errors are refused") {
   const auto read = [](const std::string& text) {
     return parse_config("[model]\nname = \"m\"\npath = \"m.gguf\"\n[model_store]\n" + text, "n");
   };
@@ -316,7 +316,7 @@ TEST_CASE("[model_store] is read, and what is none is refused") {
         "model_store.load_models");
 }
 
-TEST_CASE("what an archive's requirementsFile names is installed where the store says so") {
+TEST_CASE("an archive's requirementsFile is installed where the store allows it") {
   auto archive = words();
   archive.requirements = "requirements.txt";
   store_config store;
@@ -336,7 +336,7 @@ TEST_CASE("what an archive's requirementsFile names is installed where the store
   CHECK(settings_refusal("useVenv: some\n").find("useVenv") != std::string::npos);
 }
 
-TEST_CASE("a model of a URL is told by it") {
+TEST_CASE("a model from a URL is identified by it") {
   auto archive = words();
   CHECK(made(archive).version.archive == "words.mar");
   archive.url = "https://h/words.mar?k=v";

@@ -111,7 +111,7 @@ TEST_CASE("each gateway has a worker of each model") {
   CHECK(gateways == std::set<std::uint32_t>{0, 1, 2});
 }
 
-TEST_CASE("one that cannot be served says why and costs the others nothing") {
+TEST_CASE("a model that cannot be served gives a reason and does not affect the others") {
   registry_fixture f(model_control::none);
   f.registry.take({{"bad", {broken("1", 1, "it is an ensemble")}}, {"m", {version("1", 7)}}},
                   f.now);
@@ -121,7 +121,7 @@ TEST_CASE("one that cannot be served says why and costs the others nothing") {
   CHECK(f.only("m").state == model_state::loading);
 }
 
-TEST_CASE("a worker that ends while its model loads makes it unavailable, and is not tried again") {
+TEST_CASE("a worker that ends while its model loads makes it unavailable, without a retry") {
   registry_fixture f(model_control::poll);
   f.registry.take({{"m", {version("1", 7)}}}, f.now);
   const auto before = f.only("m");
@@ -136,7 +136,7 @@ TEST_CASE("a worker that ends while its model loads makes it unavailable, and is
   CHECK(f.only("m").state == model_state::loading);
 }
 
-TEST_CASE("a worker that ends once its model is ready is the supervisor's matter") {
+TEST_CASE("a worker that ends once its model is ready is left to the supervisor") {
   registry_fixture f(model_control::none);
   f.registry.take({{"m", {version("1", 7, 2)}}}, f.now);
   const auto m = f.only("m");
@@ -150,7 +150,7 @@ TEST_CASE("a worker that ends once its model is ready is the supervisor's matter
   CHECK(f.only("m").reason == "crash_loop");
 }
 
-TEST_CASE("one that is killed for being late is said to be late") {
+TEST_CASE("a worker killed for a late start is reported as late") {
   registry_fixture f(model_control::none);
   f.registry.take({{"m", {version("1", 7)}}}, f.now);
   f.now += 11s;
@@ -158,7 +158,7 @@ TEST_CASE("one that is killed for being late is said to be late") {
   CHECK(f.only("m").reason == "a worker was not ready within 10 s");
 }
 
-TEST_CASE("changed files: the new revision comes first, then the old one drains and goes") {
+TEST_CASE("changed files: the new revision comes first, then the old one drains and ends") {
   registry_fixture f(model_control::poll);
   f.registry.take({{"m", {version("1", 7)}}}, f.now);
   const auto old = f.only("m");
@@ -168,7 +168,7 @@ TEST_CASE("changed files: the new revision comes first, then the old one drains 
   REQUIRE(all.size() == 2);
   CHECK(all[0].state == model_state::ready);
   CHECK(all[1].state == model_state::loading);
-  CHECK(all[1].workers[0].name == "worker-m-1"); // the other is there still
+  CHECK(all[1].workers[0].name == "worker-m-1"); // the other is still there
   f.make_ready(all[1]);
   all = f.all_of("m");
   REQUIRE(all.size() == 2);
@@ -176,7 +176,7 @@ TEST_CASE("changed files: the new revision comes first, then the old one drains 
   CHECK(all[1].state == model_state::ready);
   f.registry.on_drained(0, all[0].revision, f.now);
   CHECK(f.only("m").revision == all[1].revision);
-  // Its process is not gone: neither is its name.
+  // Its process has not ended: its name is in use.
   f.registry.take({{"m", {version("1", 9)}}}, f.now);
   CHECK(f.all_of("m")[1].workers[0].name == "worker-m-2");
   f.let_go(old);
@@ -184,7 +184,7 @@ TEST_CASE("changed files: the new revision comes first, then the old one drains 
   CHECK(f.all_of("m").back().workers[0].name == "worker-m-0");
 }
 
-TEST_CASE("changed files that cannot be served leave what serves, and say so") {
+TEST_CASE("changed files that cannot be served leave the serving revision, and are reported") {
   registry_fixture f(model_control::poll);
   f.registry.take({{"m", {version("1", 7)}}}, f.now);
   const auto old = f.only("m");
@@ -194,11 +194,11 @@ TEST_CASE("changed files that cannot be served leave what serves, and say so") {
   CHECK(f.only("m").revision == old.revision);
   CHECK(f.only("m").state == model_state::ready);
   CHECK(f.only("m").reason == "its files have changed, and cannot be served: SyntaxError");
-  f.registry.take({{"m", {version("1", 7)}}}, f.now); // put back
+  f.registry.take({{"m", {version("1", 7)}}}, f.now); // restored
   CHECK(f.only("m").reason.empty());
 }
 
-TEST_CASE("a removed directory drains and goes at every gateway, or when its time is over") {
+TEST_CASE("a removed directory drains at every gateway and ends, at the latest after its timeout") {
   registry_fixture f(model_control::poll, {}, 2);
   f.registry.take({{"m", {version("1", 7)}}, {"n", {version("1", 7)}}}, f.now);
   f.make_ready(f.only("m"));
@@ -218,7 +218,7 @@ TEST_CASE("a removed directory drains and goes at every gateway, or when its tim
   CHECK(f.all_of("n").empty());
 }
 
-TEST_CASE("a newer version takes over from the one before when it is ready") {
+TEST_CASE("a newer version replaces the one before when it is ready") {
   registry_fixture f(model_control::poll);
   f.registry.take({{"m", {version("1", 7)}}}, f.now);
   f.make_ready(f.only("m"));
@@ -232,7 +232,7 @@ TEST_CASE("a newer version takes over from the one before when it is ready") {
   CHECK(all[1].version == "2");
 }
 
-TEST_CASE("several versions are served at once, each for itself") {
+TEST_CASE("several versions are served at the same time, separately") {
   registry_fixture f(model_control::poll);
   f.registry.take({{"m", {version("1", 7), version("2", 8)}}}, f.now);
   auto all = f.all_of("m");
@@ -242,12 +242,11 @@ TEST_CASE("several versions are served at once, each for itself") {
   all = f.all_of("m");
   CHECK(all[0].state == model_state::ready);
   CHECK(all[1].state == model_state::unavailable);
-  f.registry.take({{"m", {version("1", 7), version("2", 9)}}},
-                  f.now); // the other one's files alone
+  f.registry.take({{"m", {version("1", 7), version("2", 9)}}}, f.now); // only the other one's files
   CHECK(f.all_of("m")[0].revision == all[0].revision);
 }
 
-TEST_CASE("explicit: what is not named at first is not loaded, and shown") {
+TEST_CASE("explicit: a model that is not listed at start is not loaded, but shown") {
   registry_fixture f(model_control::clients, {"n"});
   f.registry.take({{"m", {version("1", 7)}}, {"n", {version("1", 7)}}}, f.now);
   CHECK(f.only("n").state == model_state::loading);
@@ -274,7 +273,7 @@ TEST_CASE("explicit: a load is answered when the model is ready") {
   CHECK(f.only("m").state == model_state::ready);
 }
 
-TEST_CASE("explicit: a load that fails says why, and the next one tries again") {
+TEST_CASE("explicit: a load that fails gives a reason, and the next one tries again") {
   registry_fixture f(model_control::clients);
   f.registry.take({{"m", {version("1", 7)}}}, f.now);
   f.registry.load(f.gateway_id, 5, "m", f.now);
@@ -291,10 +290,10 @@ TEST_CASE("explicit: a load that fails says why, and the next one tries again") 
   CHECK(f.only("m").state == model_state::ready);
 }
 
-TEST_CASE("explicit: what is not there cannot be loaded or unloaded") {
+TEST_CASE("explicit: a missing model cannot be loaded or unloaded") {
   registry_fixture f(model_control::clients);
   f.registry.take({{"m", {version("1", 7)}}}, f.now);
-  // A name is looked up among those that a look at the directory found: none of it is a path.
+  // A name is looked up among those found in the directory: none of these is used as a path.
   for (const auto* name : {"x", "", ".", "..", "../m", "./m", "m/", "m/1", "m/../m", "/etc", "M"}) {
     CAPTURE(name);
     f.registry.load(f.gateway_id, 5, name, f.now);
@@ -304,7 +303,7 @@ TEST_CASE("explicit: what is not there cannot be loaded or unloaded") {
   }
 }
 
-TEST_CASE("explicit: an unload is answered when no request is taken any more") {
+TEST_CASE("explicit: an unload is answered when requests are no longer accepted") {
   registry_fixture f(model_control::clients, {"m"});
   f.registry.take({{"m", {version("1", 7)}}}, f.now);
   f.make_ready(f.only("m"));
@@ -318,7 +317,7 @@ TEST_CASE("explicit: an unload is answered when no request is taken any more") {
   CHECK(f.only("m").workers.empty());
 }
 
-TEST_CASE("explicit: what is loaded again while it drains is another revision of its own") {
+TEST_CASE("explicit: a model loaded again while it drains is a separate revision") {
   registry_fixture f(model_control::clients, {"m"});
   f.registry.take({{"m", {version("1", 7)}}}, f.now);
   const auto old = f.only("m");
@@ -337,7 +336,7 @@ TEST_CASE("explicit: what is loaded again while it drains is another revision of
   CHECK(f.only("m").revision > old.revision);
 }
 
-TEST_CASE("explicit: an unload ends a load that is under way") {
+TEST_CASE("explicit: an unload cancels a load in progress") {
   registry_fixture f(model_control::clients);
   f.registry.take({{"m", {version("1", 7)}}}, f.now);
   f.registry.load(f.gateway_id, 5, "m", f.now);
@@ -364,7 +363,7 @@ TEST_CASE("explicit: changed files wait for the next load, which replaces the mo
   CHECK(f.all_of("m")[0].state == model_state::unloading);
 }
 
-TEST_CASE("who comes after a root takes up what it has left, and nothing is begun anew") {
+TEST_CASE("the next root takes over the running models, and restarts nothing") {
   registry_fixture f(model_control::clients, {"m"});
   f.registry.take({{"m", {version("1", 7)}}, {"n", {version("1", 7)}}}, f.now);
   f.make_ready(f.only("m"));
@@ -378,7 +377,7 @@ TEST_CASE("who comes after a root takes up what it has left, and nothing is begu
   CHECK(next.only("n").workers[0].process == f.only("n").workers[0].process);
 }
 
-TEST_CASE("who comes after a root lets those end that were leaving") {
+TEST_CASE("the next root lets draining models end") {
   registry_fixture f(model_control::poll);
   f.registry.take({{"m", {version("1", 7)}}}, f.now);
   const auto m = f.only("m");
@@ -393,7 +392,7 @@ TEST_CASE("who comes after a root lets those end that were leaving") {
   CHECK(next.all_of("m").empty());
 }
 
-TEST_CASE("workers of nodes.toml stand in the book as they do in the file") {
+TEST_CASE("workers of nodes.toml are registered unchanged") {
   registry_fixture f(model_control::none);
   const auto m = f.only("fixed");
   CHECK_FALSE(m.is_of_repository);
@@ -406,7 +405,7 @@ TEST_CASE("workers of nodes.toml stand in the book as they do in the file") {
   CHECK(f.only("fixed").workers.size() == 1); // shown as given up
 }
 
-TEST_CASE("a model that would need more workers than a cluster has is refused alone") {
+TEST_CASE("a model that exceeds the limit of workers is refused alone") {
   registry_fixture f(model_control::poll);
   f.registry.take({{"m", {version("1", 7, workers_of_cluster_max)}}, {"n", {version("1", 7)}}},
                   f.now);
@@ -415,7 +414,7 @@ TEST_CASE("a model that would need more workers than a cluster has is refused al
   CHECK(f.only("n").state == model_state::loading);
 }
 
-TEST_CASE("a name of load_models that nothing has is shown with its reason until it is there") {
+TEST_CASE("an unknown name in load_models is shown with its reason until it exists") {
   registry_fixture f(model_control::clients, {"good", "god", "*"});
   f.registry.take({{"good", {version("1", 7)}}}, f.now);
   CHECK(f.only("good").state == model_state::loading);
@@ -428,13 +427,13 @@ TEST_CASE("a name of load_models that nothing has is shown with its reason until
   CHECK(f.only("god").reason == "not loaded");
 }
 
-TEST_CASE("one that is not loaded says so, and why it cannot be") {
+TEST_CASE("a model that is not loaded is reported, with the reason if it cannot be") {
   registry_fixture f(model_control::clients, {});
   f.registry.take({{"bad", {broken("1", 1, "it is an ensemble")}}}, f.now);
   CHECK(f.only("bad").reason == "not loaded; it cannot be: it is an ensemble");
 }
 
-TEST_CASE("what is left out of a model is its reason while it is ready") {
+TEST_CASE("an ignored part of a model is its reason while it is ready") {
   registry_fixture f(model_control::none);
   auto v = version("1", 7);
   v.notes = {"a is left out: b", "c is left out: d"};

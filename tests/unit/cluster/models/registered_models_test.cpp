@@ -1,4 +1,5 @@
-// Models of a store in the book: enlisted, struck off, scaled, chosen. No files, no processes.
+// Models of a store in the registry: registered, unregistered, scaled, set as default. No files, no
+// processes.
 #include "cluster/models/model_registry.hpp"
 
 #include <doctest/doctest.h>
@@ -105,15 +106,15 @@ TEST_CASE("a model of a store is served when all its workers are ready") {
   f.registry.on_ready(workers[0].process, f.now);
   CHECK_FALSE(f.is_answered());
   f.registry.on_ready(workers[1].process, f.now);
-  const auto said = f.answer();
-  CHECK_FALSE(said.failure);
-  CHECK(said.model == "m");
-  CHECK(said.version == "1.0");
-  CHECK(said.workers == 2);
+  const auto reply = f.answer();
+  CHECK_FALSE(reply.failure);
+  CHECK(reply.model == "m");
+  CHECK(reply.version == "1.0");
+  CHECK(reply.workers == 2);
   CHECK(f.only().state == model_state::ready);
 }
 
-TEST_CASE("who does not wait is answered at once, and a model may have no workers") {
+TEST_CASE("a client that does not wait is answered at once, and a model may have no workers") {
   enlisted_fixture f;
   f.register_model("1.0", 1, /*waits=*/false);
   CHECK(f.answer().workers == 1);
@@ -125,22 +126,22 @@ TEST_CASE("who does not wait is answered at once, and a model may have no worker
   CHECK(g.only().workers.empty());
 }
 
-TEST_CASE("one that fails is not enlisted any more") {
+TEST_CASE("a model that fails is unregistered") {
   enlisted_fixture f;
   f.register_model("1.0", 1);
   const auto worker = f.only().workers.front().process;
   f.registry.on_end(worker, "exit status 78: no weights", f.now);
-  const auto said = f.answer();
-  REQUIRE(said.failure);
-  CHECK(said.failure->code == errc::start_failed);
-  CHECK(said.failure->message.find("no weights") != std::string::npos);
+  const auto reply = f.answer();
+  REQUIRE(reply.failure);
+  CHECK(reply.failure->code == errc::start_failed);
+  CHECK(reply.failure->message.find("no weights") != std::string::npos);
   CHECK(f.all().empty());
   f.registry.on_gone(worker, f.now);
   f.register_model("1.0", 1); // another try
   CHECK(f.only().state == model_state::loading);
 }
 
-TEST_CASE("what nodes.toml asks for at the start stays when it fails, and may be tried again") {
+TEST_CASE("a model that nodes.toml loads at start stays when it fails, and may be tried again") {
   enlisted_fixture f;
   change_model at_start;
   at_start.model = "m";
@@ -153,7 +154,7 @@ TEST_CASE("what nodes.toml asks for at the start stays when it fails, and may be
   CHECK(f.only().state == model_state::loading);
 }
 
-TEST_CASE("a version is enlisted once, and no name twice") {
+TEST_CASE("a version is registered once, and names are unique") {
   enlisted_fixture f;
   f.register_model("1.0", 1, false);
   (void)f.answer();
@@ -164,7 +165,7 @@ TEST_CASE("a version is enlisted once, and no name twice") {
   CHECK(f.answer().failure->code == errc::conflict);
 }
 
-TEST_CASE("a model that is struck off takes no more requests, and ends when it has drained") {
+TEST_CASE("an unregistered model accepts no requests, and ends when it has drained") {
   enlisted_fixture f;
   f.register_model("1.0", 1);
   f.make_ready();
@@ -179,11 +180,11 @@ TEST_CASE("a model that is struck off takes no more requests, and ends when it h
   CHECK(f.only().state == model_state::loading);
   CHECK(f.only().workers.front().name != m.workers.front().name);
   f.registry.unregister_model(f.gateway_id, f.order("", true, "unknown"), f.now);
-  const auto said = f.registry.take_answers().back().what;
-  CHECK(said.failure->code == errc::model_not_found);
+  const auto reply = f.registry.take_answers().back().what;
+  CHECK(reply.failure->code == errc::model_not_found);
 }
 
-TEST_CASE("a model that loads is struck off: who waits for it hears of it") {
+TEST_CASE("an unregistered model was loading: waiting clients are answered") {
   enlisted_fixture f;
   f.register_model("1.0", 1);
   f.registry.unregister_model(f.gateway_id, f.order(), f.now);
@@ -194,7 +195,7 @@ TEST_CASE("a model that loads is struck off: who waits for it hears of it") {
   CHECK(f.all().empty());
 }
 
-TEST_CASE("scaled up, those that serve go on while others load") {
+TEST_CASE("scaled up, running workers continue while others load") {
   enlisted_fixture f;
   f.register_model("1.0", 1);
   f.make_ready();
@@ -212,7 +213,7 @@ TEST_CASE("scaled up, those that serve go on while others load") {
   CHECK(f.answer().workers == 3);
 }
 
-TEST_CASE("further workers that fail leave, and what serves goes on") {
+TEST_CASE("further workers that fail are removed, and running ones continue") {
   enlisted_fixture f;
   f.register_model("1.0", 1);
   f.make_ready();
@@ -223,7 +224,7 @@ TEST_CASE("further workers that fail leave, and what serves goes on") {
   CHECK(f.answer().failure->code == errc::start_failed);
   CHECK(f.only().state == model_state::ready);
   CHECK(f.only().workers.size() == 1);
-  f.scale(2, 2); // its place is given again when it is gone
+  f.scale(2, 2); // its id is reused after its end
   CHECK(f.only().workers[1].name != second.name);
 }
 
@@ -262,7 +263,7 @@ TEST_CASE("each gateway has a worker of its own") {
   CHECK(f.answer().workers == 2);
 }
 
-TEST_CASE("of several versions one is the default, which goes last") {
+TEST_CASE("one of several versions is the default, and is removed last") {
   enlisted_fixture f;
   f.register_model("1.0", 1, false);
   f.register_model("2.0", 1, false);
@@ -286,7 +287,7 @@ TEST_CASE("of several versions one is the default, which goes last") {
   CHECK_FALSE(f.answer().failure);
 }
 
-TEST_CASE("another root takes up what was enlisted, scaled and chosen") {
+TEST_CASE("the next root takes over registrations, scales and defaults") {
   enlisted_fixture f;
   f.register_model("1.0", 1, false);
   f.register_model("2.0", 0, false);
@@ -304,7 +305,7 @@ TEST_CASE("another root takes up what was enlisted, scaled and chosen") {
   CHECK_FALSE(g.answer().failure);
 }
 
-TEST_CASE("what load_models names and cannot be registered is shown until its archive is") {
+TEST_CASE("an archive of load_models that cannot be registered is shown until it can") {
   enlisted_fixture f;
   f.registry.reject("m.mar", "m.mar", "it is no model archive: x");
   const auto find = [&] {
@@ -326,7 +327,7 @@ TEST_CASE("what load_models names and cannot be registered is shown until its ar
   CHECK(find().empty());
 }
 
-TEST_CASE("of two archives with one name and version the second is passed over") {
+TEST_CASE("of two archives with one name and version the second is ignored") {
   enlisted_fixture f;
   f.register_model("1.0", 1);
   auto order = f.order();

@@ -67,7 +67,7 @@ TEST_CASE("a model of the Python backend is a [[workers]] table of its newest ve
   CHECK(v.worker.command.back() == "repository/add/3/model.py");
 }
 
-TEST_CASE("what version_policy chooses is served, each version for itself") {
+TEST_CASE("the versions chosen by version_policy are served, each separately") {
   const auto chosen = [](const std::string& policy) {
     return chosen_versions("version_policy: { " + policy + " }", {1, 3, 10}, "m");
   };
@@ -87,7 +87,7 @@ TEST_CASE("what version_policy chooses is served, each version for itself") {
   CHECK(all.at("m")[1].worker.command.back() == "repository/m/2/model.py");
 }
 
-TEST_CASE("a version_policy is the same in config.pbtxt and in [[workers]]") {
+TEST_CASE("a version_policy means the same in config.pbtxt and in [[workers]]") {
   using policy = gateway::version_policy;
   const struct {
     std::string pbtxt, words;
@@ -121,7 +121,7 @@ TEST_CASE("a version_policy is the same in config.pbtxt and in [[workers]]") {
     CHECK_FALSE(read_version_policy(fmt::format("version_policy {{ {} }}", wrong), "m"));
 }
 
-TEST_CASE("what cannot be served has a reason, and the others are served") {
+TEST_CASE("a model that cannot be served has a reason, and the others are served") {
   auto unreadable = directory("unreadable", "");
   unreadable.unreadable = "it has no config.pbtxt";
   const auto all = scan_repository(
@@ -141,7 +141,7 @@ TEST_CASE("what cannot be served has a reason, and the others are served") {
   CHECK(only(all, "add").refusal.empty());
 }
 
-TEST_CASE("what leads out of the repository is refused, and the other models are served") {
+TEST_CASE("a path out of the repository is refused, and the other models are served") {
   const temporary t;
   const temporary outside{"outside"};
   outside.write("1/model.py", "secret");
@@ -189,7 +189,7 @@ TEST_CASE("what leads out of the repository is refused, and the other models are
   CHECK((*again)[4].unreadable.empty()); // good
 }
 
-TEST_CASE("a look at a directory finds models, and whether their files have changed") {
+TEST_CASE("a scan of a directory finds models, and changes of their files") {
   const temporary t;
   t.write("add/config.pbtxt", "backend: \"python\"");
   t.write("add/1/model.py", "one");

@@ -1,5 +1,5 @@
-// Goal: before shards start it is known how many ranks of one stage would meet on one device.
-// Method: configurations alone.
+// Goal: the number of ranks of one stage on one device is known before shards start. Method:
+// configurations alone.
 #include "cluster/plan/device_check.hpp"
 
 #include <doctest/doctest.h>
@@ -25,17 +25,17 @@ std::string node(const std::string& name, const std::string& devices) {
 
 } // namespace
 
-TEST_CASE("the ranks of a stage that are on one device are counted") {
+TEST_CASE("the ranks of a stage on one device are counted") {
   const auto two =
       config_of(model_table("m", "tensor_parallel_size = 2") + node("a", "\"cuda:0\", \"cuda:0\""));
   CHECK(ranks_on_device(two, two.nodes[0], "cuda:0") == 2);
   const auto apart =
       config_of(model_table("m", "tensor_parallel_size = 2") + node("a", "\"cuda:0\", \"cuda:1\""));
   CHECK(ranks_on_device(apart, apart.nodes[0], "cuda:0") == 1);
-  CHECK(ranks_on_device(apart, apart.nodes[0], "cuda:7") == 1); // nobody's
+  CHECK(ranks_on_device(apart, apart.nodes[0], "cuda:7") == 1); // of no rank
 }
 
-TEST_CASE("stages, replicas and other models on the same device do not meet there") {
+TEST_CASE("stages, replicas and other models on the same device do not count") {
   const auto stages =
       config_of(model_table("m", "tensor_parallel_size = 2\npipeline_parallel_size = 2") +
                 node("a", "\"cuda:0\", \"cuda:1\", \"cuda:1\", \"cuda:0\""));
@@ -47,7 +47,7 @@ TEST_CASE("stages, replicas and other models on the same device do not meet ther
   CHECK(ranks_on_device(others, others.nodes[0], "cuda:0") == 1);
 }
 
-TEST_CASE("devices of the same name on two nodes are two") {
+TEST_CASE("devices of the same name on two nodes are different") {
   const auto both = config_of(model_table("m", "tensor_parallel_size = 2") +
                               node("a", "\"cuda:0\"") + node("b", "\"cuda:0\""));
   CHECK(ranks_on_device(both, both.nodes[0], "cuda:0") == 1);

@@ -1,4 +1,4 @@
-// What a plan promises: stage times put together as the scheduler runs steps.
+// The expected speed of a plan: stage times combined as the scheduler runs steps.
 #include "cluster/plan/expected_speed.hpp"
 #include "tests/unit/cluster/small_model.hpp"
 
@@ -16,7 +16,7 @@ double rate(const std::vector<double>& stage_seconds, std::uint32_t streams) {
 
 } // namespace
 
-TEST_CASE("as many micro-batches are on their way as there are stages, or streams") {
+TEST_CASE("as many micro-batches are in flight as there are stages, or streams") {
   CHECK(batches_of(1, 4).count == 1);
   CHECK(batches_of(3, 4).count == 3);
   CHECK(batches_of(3, 4).rows == 1);
@@ -32,14 +32,14 @@ TEST_CASE("one stream waits for every stage in turn, many for the slowest") {
   CHECK(rate({0.03}, 32) == doctest::Approx(32 / 0.0304).epsilon(0.01));
 }
 
-TEST_CASE("a slow link holds up one stream, and many as far as stages wait for it") {
+TEST_CASE("a slow link delays one stream, and many as far as stages wait for it") {
   const std::vector<double> even{0.01, 0.01}, uneven{0.01, 0.03};
   CHECK(tokens_per_second(even, 1, 0.01) == doctest::Approx(1 / 0.0305).epsilon(0.01));
   CHECK(tokens_per_second(even, 32, 0.01) == doctest::Approx(32 / 0.0305).epsilon(0.01));
   CHECK(tokens_per_second(uneven, 32, 0.01) == doctest::Approx(32 / 0.06).epsilon(0.01));
 }
 
-TEST_CASE("serving takes its time from the stages whose threads hold every core") {
+TEST_CASE("serving takes time from the stages if their threads use every core") {
   CHECK(serving_seconds(32, 1, 1, 2) == 0); // a core is left
   CHECK(serving_seconds(32, 0, 0, 2) == 0); // no stage is here
   const double one = serving_seconds(32, 1, 2, 2);
@@ -47,11 +47,11 @@ TEST_CASE("serving takes its time from the stages whose threads hold every core"
   const double first = serving_seconds(1, 1, 2, 2); // a step of one row costs more than a row
   CHECK(first > (one - first) / 31);
   CHECK(one - first == doctest::Approx(31 * (serving_seconds(2, 1, 2, 2) - first)));
-  CHECK(serving_seconds(32, 2, 2, 2) == doctest::Approx(one / 2)); // they take turns
+  CHECK(serving_seconds(32, 2, 2, 2) == doctest::Approx(one / 2)); // they alternate
   CHECK(serving_seconds(32, 1, 4, 2) == doctest::Approx(one));     // more threads than cores
 }
 
-TEST_CASE("what a step costs goes by what it reads: more layers more, the head beside them") {
+TEST_CASE("the cost of a step follows the bytes that it reads: more layers more, plus the head") {
   const auto model = small_model();
   const auto cost = [&](std::uint32_t first, std::uint32_t count, bool heads) {
     return model::step_cost(model, {first, count, first == 0, heads}, 1);
@@ -62,7 +62,7 @@ TEST_CASE("what a step costs goes by what it reads: more layers more, the head b
   CHECK(cost(17, 13, true) - cost(17, 13, false) == doctest::Approx(30e6));
 }
 
-TEST_CASE("the plan says what is expected, for people and for scripts") {
+TEST_CASE("the plan shows the expected speed, for people and for scripts") {
   cluster_config config;
   config.name = "t";
   config.model.name = "m";

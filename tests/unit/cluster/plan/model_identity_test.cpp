@@ -1,4 +1,4 @@
-// Which changes of a model's files are seen, also where the fingerprint does not look.
+// Changes of a model's files that are detected, also outside the fingerprint.
 #include "cluster/plan/model_identity.hpp"
 #include "tests/support/scratch_directory.hpp"
 
@@ -32,7 +32,7 @@ void set_time(const fs::path& path, std::chrono::seconds later) {
 
 } // namespace
 
-TEST_CASE("bytes inside a tensor are a change, by the file's time") {
+TEST_CASE("changed bytes inside a tensor are detected by the file's time") {
   const testing::scratch_directory scratch;
   const auto path = scratch.path() / "m.gguf";
   fs::copy_file(data / "families/llama3.gguf", path);
@@ -40,17 +40,17 @@ TEST_CASE("bytes inside a tensor are a change, by the file's time") {
   const auto identity = model_identity(*before);
   REQUIRE(identity);
   CHECK(check_identity(*before, *identity));
-  CHECK(check_identity(*opened(path), *identity)); // who reads it again finds the same
+  CHECK(check_identity(*opened(path), *identity)); // a new reader finds the same
   overwrite(path, -4, "last");
   set_time(path, std::chrono::seconds(5));
   const auto refused = check_identity(*opened(path), *identity);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == errc::bad_model_file);
   CHECK(refused.error().message.find("m.gguf was changed") != std::string::npos);
-  CHECK_FALSE(check_identity(*before, *identity)); // nor who had begun to read it
+  CHECK_FALSE(check_identity(*before, *identity)); // nor a reader that had begun
 }
 
-TEST_CASE("of a directory what the model is read from counts, and nothing else") {
+TEST_CASE("in a directory only the files of the model count") {
   const testing::scratch_directory scratch;
   const auto path = scratch.path() / "model";
   fs::copy(data / "checkpoint", path, fs::copy_options::recursive);
@@ -67,7 +67,7 @@ TEST_CASE("of a directory what the model is read from counts, and nothing else")
   CHECK_FALSE(check_identity(*file, *identity));
 }
 
-TEST_CASE("a model that is gone is an error that names it") {
+TEST_CASE("a missing model is an error that names it") {
   const testing::scratch_directory scratch;
   const auto path = scratch.path() / "m.gguf";
   fs::copy_file(data / "families/llama3.gguf", path);

@@ -1,5 +1,5 @@
-// Which generation of shards follows which: nodes that come and go, replicas that are switched on
-// and off, stages that grow wider.
+// The next generation of shards: nodes that are added and drained, replicas that are switched on
+// and off, stages that become wider.
 #include "cluster/config/pipelines.hpp"
 #include "cluster/plan/plan.hpp"
 #include "tests/unit/cluster/small_model.hpp"
@@ -27,7 +27,7 @@ cluster_config three_nodes_of_pipeline() {
                 "[[nodes]]\nname = \"c\"\ndevices = [\"cpu\"]\nwaits = true\n");
 }
 
-// Of four stages, on two nodes.
+// Four stages on two nodes.
 cluster_config four_devices() {
   return parsed("pipeline_parallel_size = 4\n"
                 "[[nodes]]\nname = \"a\"\ndevices = [\"cpu:0\", \"cpu:1\", \"cpu:2\"]\n"
@@ -36,7 +36,7 @@ cluster_config four_devices() {
 
 } // namespace
 
-TEST_CASE("a node that waits has no layers until it is added, one that is drained none any more") {
+TEST_CASE("a waiting node has no layers until it is added, a drained one none any more") {
   const auto config = three_nodes_of_pipeline();
   const auto first = first_generation(config);
   CHECK(first == generation{0, 2, {"c"}});
@@ -48,7 +48,7 @@ TEST_CASE("a node that waits has no layers until it is added, one that is draine
   CHECK(*added == generation{0, 3, {}});
 }
 
-TEST_CASE("of nodes that are lost those count that have layers") {
+TEST_CASE("of lost nodes only those with layers count") {
   const auto config = three_nodes_of_pipeline();
   const auto first = first_generation(config);
   const auto left = next_generation_without(config, first, {"b", "c", "x"});
@@ -62,7 +62,7 @@ TEST_CASE("of nodes that are lost those count that have layers") {
   CHECK(none.error().code == errc::does_not_fit);
 }
 
-TEST_CASE("what cannot be changed is refused by name") {
+TEST_CASE("impossible changes are refused by name") {
   const auto config = three_nodes_of_pipeline();
   const auto first = first_generation(config);
   CHECK(next_generation(config, first, "x", true).error().code == errc::not_found);
@@ -79,20 +79,21 @@ TEST_CASE("what cannot be changed is refused by name") {
   CHECK(agents_of(config).size() == 3);
 }
 
-TEST_CASE("a pipeline that is switched off has its devices still, and is back with them") {
+TEST_CASE("a pipeline that is switched off keeps its devices, and returns with them") {
   const auto config = three_nodes_of_pipeline();
   const auto first = first_generation(config);
   const auto off = next_generation_scaled(config, first, false, 1);
   REQUIRE(off);
   CHECK(*off == generation{0, 0, {"c"}});
-  const auto plan = make_plan(config, small_model(), {}, *off); // nobody has to be there for it
+  const auto plan =
+      make_plan(config, small_model(), {}, *off); // no machine has to be present for it
   REQUIRE(plan);
   CHECK(plan->shards.empty());
   CHECK(*next_generation_scaled(config, *off, true, 1) == first);
   CHECK(*next_generation_scaled(config, first, true, 1) == first);
 }
 
-TEST_CASE("a node of a pipeline that is switched off may be drained; to add one switches it on") {
+TEST_CASE("a node of a pipeline that is switched off may be drained; adding one switches it on") {
   const auto config = three_nodes_of_pipeline();
   const auto off = next_generation_scaled(config, first_generation(config), false, 1);
   REQUIRE(off);
@@ -108,7 +109,7 @@ TEST_CASE("a node of a pipeline that is switched off may be drained; to add one 
   CHECK(refused.error().message.find("cluster scale") != std::string::npos);
 }
 
-TEST_CASE("nothing is switched on that has no node") {
+TEST_CASE("a pipeline without a node cannot be switched on") {
   const auto config = three_nodes_of_pipeline();
   const auto refused = next_generation_scaled(config, {0, 0, {"a", "b", "c"}}, true, 1);
   REQUIRE_FALSE(refused);
@@ -143,7 +144,7 @@ TEST_CASE("wider stages are fewer, and their ranks share the layers") {
   CHECK(refused.error().param == "model.tensor_parallel_size");
 }
 
-TEST_CASE("stages grow wider over two nodes, but not beyond their devices") {
+TEST_CASE("stages become wider over two nodes, but not beyond their devices") {
   const auto config = four_devices();
   const auto next = next_generation_scaled(config, first_generation(config), true, 2);
   REQUIRE(next);

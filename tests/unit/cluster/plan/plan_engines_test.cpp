@@ -1,5 +1,4 @@
-// Devices whose engines live in libraries: how they are named, what the plan makes of them, what it
-// refuses.
+// Devices whose engines are in libraries: their names, their part in the plan, and refusals.
 #include "cluster/plan/plan_engines.hpp"
 #include "tests/unit/cluster/small_model.hpp"
 
@@ -33,7 +32,7 @@ std::string engine_refusal(const cluster_config& config, std::string_view key) {
 
 } // namespace
 
-TEST_CASE("devices are read as cores, as a GPU's number, or as an engine and its device") {
+TEST_CASE("devices are parsed as cores, as a GPU's number, or as an engine and its device") {
   CHECK(parse_device("cpu:1-2")->is_native());
   const auto gpu = parse_device("cuda:3");
   REQUIRE(gpu);
@@ -58,7 +57,7 @@ TEST_CASE("devices are read as cores, as a GPU's number, or as an engine and its
   }
 }
 
-TEST_CASE("a device with memory of its own takes no core and none of the machine's memory") {
+TEST_CASE("a device with its own memory takes no core and none of the machine's memory") {
   const auto plan = make_plan(on({"cuda:0", "cpu:0"}), small_model(), one_machine());
   REQUIRE_MESSAGE(plan, plan.error().message);
   const auto &gpu = plan->shards[0], &cpu = plan->shards[1];
@@ -69,18 +68,18 @@ TEST_CASE("a device with memory of its own takes no core and none of the machine
   CHECK(gpu.weight_bytes > 0);
   CHECK(cpu.cores == std::vector<std::uint32_t>{0});
   CHECK(cpu.machine_bytes == cpu.weight_bytes);
-  // How fast it is, nobody knows: the layers are cut as for two alike.
+  // Its speed is unknown: the layers are split as for two equal ones.
   const auto alike = make_plan(on({"cpu:0", "cpu:1"}), small_model(), one_machine());
   REQUIRE(alike);
   CHECK(gpu.layers == alike->shards[0].layers);
-  // Its KV does not count either: with a machine's memory for half of it, it fits.
+  // Its KV does not count either: it fits a machine with memory for half of it.
   auto config = on({"cuda:0"});
   config.model.kv_cache_bytes = 6ull << 30;
   CHECK(make_plan(config, small_model(), one_machine(1ull << 30)));
   CHECK(!make_plan(on({"cpu-torch"}), small_model(), one_machine(200ull << 20)));
 }
 
-TEST_CASE("weights have the type that is asked for, or the device's own") {
+TEST_CASE("weights have the requested type, or the device's own") {
   model_config m;
   const auto gpu = *parse_device("cuda:0"), tensors = *parse_device("cpu-torch");
   CHECK(weights_of(m, gpu) == plugin::element::bf16);
@@ -92,7 +91,7 @@ TEST_CASE("weights have the type that is asked for, or the device's own") {
   CHECK(weights_of(m, gpu) == plugin::element::f32);
 }
 
-TEST_CASE("the memory of weights follows what they are quantised to") {
+TEST_CASE("the memory of weights follows their quantised type") {
   auto config = on({"cpu-torch"});
   const auto model = small_model();
   const auto held = [&](const char* form, std::uint32_t group = 128) {
@@ -105,7 +104,7 @@ TEST_CASE("the memory of weights follows what they are quantised to") {
   };
   const double whole = held("none"), fp8 = held("fp8"), int4 = held("int4"),
                fine = held("int4", 32);
-  // float32: what is in the layers takes a quarter, an eighth and a bit; the embedding stays.
+  // float32: the layers' weights take a quarter, an eighth and a bit; the embedding stays.
   const double share =
       static_cast<double>(model.embedding_bytes) /
       static_cast<double>(make_plan(config, model, one_machine())->shards[0].weight_bytes);
@@ -113,7 +112,7 @@ TEST_CASE("the memory of weights follows what they are quantised to") {
   CHECK(fp8 == doctest::Approx(expected(1)));
   CHECK(int4 == doctest::Approx(expected(0.5 + 4.0 / 128)));
   CHECK(fine == doctest::Approx(expected(0.5 + 4.0 / 32)));
-  // On a GPU the same, in 16 bits, and none of the machine's.
+  // The same on a GPU, in 16 bits, and none of the machine's memory.
   config = on({"cuda:0"});
   config.model.quantization = "fp8";
   const auto plan = make_plan(config, model, one_machine());
@@ -123,7 +122,7 @@ TEST_CASE("the memory of weights follows what they are quantised to") {
         doctest::Approx(whole * (share / 2 + (1 - share) / 4)));
 }
 
-TEST_CASE("what devices of several engines cannot do together is refused by its key") {
+TEST_CASE("combinations that engines do not support are refused by key") {
   auto config = on({"cuda:0"});
   config.model.kv_cache_bytes.reset();
   CHECK(engine_refusal(config, "model.kv_cache_bytes").find("device cuda:0: give a size") !=

@@ -1,4 +1,4 @@
-// What the plan draws: the way of a token, and the machines by what they have measured.
+// The plan's drawing: the path of a token, and the machines with their measured values.
 #include "cluster/plan/plan_picture.hpp"
 #include "tests/unit/cluster/small_model.hpp"
 
@@ -34,7 +34,7 @@ cluster_plan plan_over_both() {
 
 } // namespace
 
-TEST_CASE("each stage is a line with its layers, and what a link adds stands between") {
+TEST_CASE("each stage is a line with its layers, with the time of a link between") {
   auto plan = plan_over_both();
   plan.shards[0].layers = {0, 10, true, false};
   plan.shards[1].layers = {10, 20, false, true};
@@ -48,7 +48,7 @@ TEST_CASE("each stage is a line with its layers, and what a link adds stands bet
         "  client <- gateway <- head\n");
 }
 
-TEST_CASE("a stage of one layer among many is seen, and no bar is wider than a screen") {
+TEST_CASE("a stage of one layer among many is visible, and no bar is wider than a screen") {
   auto plan = plan_over_both();
   auto model = small_model();
   model.layer_count = 400;
@@ -60,7 +60,7 @@ TEST_CASE("a stage of one layer among many is seen, and no bar is wider than a s
   CHECK(picture.find(" ms") == std::string::npos); // no link is known
 }
 
-TEST_CASE("machines are told by what they have measured, and nothing else") {
+TEST_CASE("machines are listed with their measured values, and nothing else") {
   CHECK(machines_text(known_machine) ==
         "  this machine: 2 cores, 8.0 GiB free\n"
         "  node b: 1 core, 8.0 GiB free, reads 21.0 GB/s (10.5 by one thread), link 2.00 ms there "
@@ -73,7 +73,7 @@ TEST_CASE("machines are told by what they have measured, and nothing else") {
   CHECK(json[1]["link"]["bytes_per_second"] == 100e6);
 }
 
-TEST_CASE("every node of a stage is named, also where one name ends as another") {
+TEST_CASE("every node of a stage is named, also if one name is the end of another") {
   auto plan = plan_over_both();
   plan.stages = 1;
   plan.width = 2;

@@ -1,5 +1,5 @@
-// The plan is pure: configuration, model and machine in, shards out; what cannot fit is refused by
-// name and number.
+// The plan is pure: configuration, model and machine in, shards out. Plans that do not fit are
+// refused by name and number.
 #include "cluster/plan/plan.hpp"
 #include "tests/unit/cluster/small_model.hpp"
 
@@ -71,7 +71,7 @@ TEST_CASE("a stage with more threads has more of the layers") {
   CHECK(plan->shards[1].layers.end() == 30);
 }
 
-TEST_CASE("the same bytes hold as many more blocks as the type of keys and values is smaller") {
+TEST_CASE("a smaller type of keys and values gives more blocks in the same bytes") {
   auto config = two_stages();
   config.model.kv_cache_bytes = 180ull << 20; // one context in f16
   const auto plan_with = [&](cpu::kv_format format) {
@@ -91,7 +91,7 @@ TEST_CASE("the same bytes hold as many more blocks as the type of keys and value
   CHECK(f32.error().message.find("360.0 MiB") != std::string::npos);
 }
 
-TEST_CASE("what cannot be placed is refused by name and number") {
+TEST_CASE("impossible plans are refused by name and number") {
   auto config = two_stages();
   SUBCASE("more stages than devices") {
     config.model.pipeline_parallel_size = 3;
@@ -99,7 +99,7 @@ TEST_CASE("what cannot be placed is refused by name and number") {
     REQUIRE_FALSE(plan);
     CHECK(plan.error().message.find("2 devices") != std::string::npos);
   }
-  SUBCASE("a core that is not there") {
+  SUBCASE("a missing core") {
     config.nodes[0].devices[1] = "cpu:7";
     auto plan = make_plan(config, small_model(), roomy_machine);
     REQUIRE_FALSE(plan);
@@ -142,7 +142,7 @@ TEST_CASE("a plan warns of more sequences than the KV cache has tokens for") {
         std::string::npos);
 }
 
-TEST_CASE("an automatic KV cache is what the slots need, or half of what the weights leave") {
+TEST_CASE("an automatic KV cache fits the slots, or is half of what the weights leave") {
   constexpr std::uint64_t block = 30ull * 2 * 3 * 64 * 2 * 64;
   auto config = two_stages();
   config.model.kv_cache_bytes.reset();
@@ -162,7 +162,7 @@ TEST_CASE("an automatic KV cache is what the slots need, or half of what the wei
   CHECK(plan.error().message.find("(\"auto\")") != std::string::npos);
 }
 
-TEST_CASE("cores are those that the process may use, named or shared out") {
+TEST_CASE("cores are those that the process may use, named or divided") {
   using cores = std::vector<std::uint32_t>;
   auto place = [](std::vector<std::string> devices, cores allowed) {
     auto config = two_stages();
@@ -180,7 +180,7 @@ TEST_CASE("cores are those that the process may use, named or shared out") {
   CHECK(place({"cpu:0", "cpu"}, {7}) == std::pair(cores{7}, cores{7}));
 }
 
-TEST_CASE("a second hardware thread of a core computes only where it is named") {
+TEST_CASE("a second hardware thread of a core computes only if named") {
   auto config = two_stages();
   config.model.pipeline_parallel_size = 1;
   const machines smt = alone({{0, 1, 2, 3}, 8ull << 30, {2, 3}});
@@ -210,7 +210,7 @@ TEST_CASE("threads are pinned one to a core, or left to the system if there are 
   CHECK(plan->shards[0].cores.empty());
 }
 
-TEST_CASE("with no nodes named, every physical core works on one stage, and the plan says so") {
+TEST_CASE("without nodes, every physical core works on one stage, and the plan says so") {
   auto config = parse_config("[model]\nname = \"m\"\npath = \"a.gguf\"\n", "x.toml");
   REQUIRE(config);
   auto plan = make_plan(*config, small_model(), roomy_machine);
@@ -273,7 +273,7 @@ TEST_CASE("two stages of two ranks are four shards; a rank with more cores gets 
   CHECK(table.find("]  shard-2 + shard-3 on b\n") != std::string::npos);
 }
 
-TEST_CASE("what cannot be cut into so many ranks is refused by name and number") {
+TEST_CASE("impossible divisions into ranks are refused by name and number") {
   auto config = two_stages();
   auto model = small_model();
   config.model.pipeline_parallel_size = 1;
@@ -283,7 +283,7 @@ TEST_CASE("what cannot be cut into so many ranks is refused by name and number")
     CHECK(plan.error().param == "model.tensor_parallel_size");
     return plan.error().message;
   };
-  const auto says = [&](const char* words) {
+  const auto check_refusal = [&](const char* words) {
     const auto message = refusal();
     CAPTURE(message);
     CHECK(message.find(words) != std::string::npos);
@@ -292,23 +292,23 @@ TEST_CASE("what cannot be cut into so many ranks is refused by name and number")
     config.model.tensor_parallel_size = 4;
     config.nodes[0].devices = {"cpu:0", "cpu:1", "cpu:2", "cpu:3"};
     model.head_count = model.kv_head_count;
-    says("3 heads cannot be cut for 4 ranks");
+    check_refusal("3 heads cannot be cut for 4 ranks");
   }
   SUBCASE("more ranks than KV heads, on GPUs") {
     config.model.tensor_parallel_size = 4;
     config.nodes[0].devices = {"cuda:0", "cuda:1", "cuda:2", "cuda:3"};
-    says("3 KV heads cannot be cut for 4 ranks");
+    check_refusal("3 KV heads cannot be cut for 4 ranks");
   }
   SUBCASE("heads that share a block of their type") {
     config.model.tensor_parallel_size = 4;
     config.nodes[0].devices = {"cpu:0", "cpu:1", "cpu:2", "cpu:3"};
     model.cuts.attention = 256; // a K type: four heads of 64 are a block
-    says("9 heads (4 stay together) cannot be cut for 4 ranks");
+    check_refusal("9 heads (4 stay together) cannot be cut for 4 ranks");
   }
   SUBCASE("too few devices") {
     config.model.pipeline_parallel_size = 2;
     config.model.tensor_parallel_size = 2;
-    says("are 4 shards, but the nodes have 2 devices");
+    check_refusal("are 4 shards, but the nodes have 2 devices");
   }
 }
 
@@ -329,7 +329,7 @@ TEST_CASE("ranks of one stage on two nodes meet over the bus, those of one node 
             .find("shard-2 and shard-3 of stage 1 meet over the bus") != std::string::npos);
 }
 
-TEST_CASE("a budget of tokens has room for one sequence at least") {
+TEST_CASE("a token budget has room for one sequence at least") {
   auto config = two_stages();
   config.model.max_model_len = 512;
   config.model.max_batch_total_tokens = 511;
@@ -347,7 +347,7 @@ TEST_CASE("sizes are printed in binary units") {
   CHECK(human_bytes(3ull << 30) == "3.0 GiB");
 }
 
-TEST_CASE("over several machines every shard has cores and memory of its own machine") {
+TEST_CASE("over several machines every shard uses cores and memory of its own machine") {
   auto config = two_stages();
   config.nodes = {{"a", "127.0.0.1", {"cpu"}, "", "", false},
                   {"b", "10.0.0.2", {"cpu"}, "", "", true}};
@@ -358,7 +358,7 @@ TEST_CASE("over several machines every shard has cores and memory of its own mac
   CHECK(plan->shards[1].cores == std::vector<std::uint32_t>{4, 5, 6});
   CHECK(plan->shards[1].machine == "b");
   CHECK(agents_of(config)[1].machine == "b");
-  SUBCASE("the smallest machine says how many KV blocks there are") {
+  SUBCASE("the smallest machine determines the number of KV blocks") {
     config.model.kv_cache_bytes.reset();
     config.model.max_num_seqs = 4096;
     const auto even = make_plan(config, small_model(), known);
@@ -368,14 +368,14 @@ TEST_CASE("over several machines every shard has cores and memory of its own mac
     REQUIRE(small);
     CHECK(small->blocks < even->blocks / 2);
   }
-  SUBCASE("what does not fit is refused with the node's name") {
+  SUBCASE("a plan that does not fit is refused with the node's name") {
     known["b"].memory_available_bytes = 100u << 20;
     plan = make_plan(config, small_model(), known);
     REQUIRE_FALSE(plan);
     CHECK(plan.error().code == errc::does_not_fit);
     CHECK(plan.error().message.find("of node b need") != std::string::npos);
   }
-  SUBCASE("a machine that nobody knows is asked for by name") {
+  SUBCASE("an unknown machine is requested by name") {
     known.erase("b");
     plan = make_plan(config, small_model(), known);
     REQUIRE_FALSE(plan);
@@ -385,7 +385,7 @@ TEST_CASE("over several machines every shard has cores and memory of its own mac
   }
 }
 
-TEST_CASE("more nodes than there are numbers for are refused") {
+TEST_CASE("more nodes than process ids are refused") {
   auto config = two_stages();
   config.nodes.resize(1969, config.nodes[0]);
   const auto plan = make_plan(config, small_model(), roomy_machine);
@@ -409,7 +409,7 @@ cluster_config three_planned_nodes() {
 
 } // namespace
 
-TEST_CASE("shards of different generations share neither node nor name") {
+TEST_CASE("shards of different generations share neither process id nor name") {
   const auto config = three_planned_nodes();
   const auto first = make_plan(config, small_model(), roomy_machine);
   const auto second = make_plan(config, small_model(), roomy_machine, {7, 3, {}});
@@ -427,7 +427,7 @@ TEST_CASE("shards of different generations share neither node nor name") {
   CHECK(first->blocks == second->blocks);
 }
 
-TEST_CASE("two generations fit beside one another, or the numbers say why not") {
+TEST_CASE("two generations fit beside one another, or the error gives the numbers") {
   const auto config = three_planned_nodes();
   auto tight = roomy_machine;
   tight.at(root_machine).memory_available_bytes = 1000ull << 20; // one needs about 800 MiB

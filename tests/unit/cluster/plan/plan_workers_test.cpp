@@ -1,4 +1,4 @@
-// What the plan says of worker models: as nodes.toml has them, and nothing where it has none.
+// Worker models in the plan's text: as in nodes.toml, and none without.
 #include "cluster/plan/plan_workers.hpp"
 
 #include <doctest/doctest.h>
@@ -73,7 +73,7 @@ parallel_level = 2
   CHECK(all[1]["version"] == "3");
 }
 
-TEST_CASE("directories whose models come and go are named") {
+TEST_CASE("directories with changing models are listed") {
   auto config =
       read_workers_config("[model_repository]\npath = \"models\"\ncontrol_mode = \"explicit\"\n");
   CHECK(text_of(config).find("model repository models (control_mode explicit)") !=
@@ -86,7 +86,7 @@ TEST_CASE("directories whose models come and go are named") {
   CHECK(json_of(config)["model_store"]["path"] == "store");
 }
 
-TEST_CASE("without worker models there is nothing to say") {
+TEST_CASE("without worker models the text is empty") {
   CHECK(text_of(cluster_config()).empty());
   CHECK(json_of(cluster_config()).is_null());
 }

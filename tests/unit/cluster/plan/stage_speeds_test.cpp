@@ -59,28 +59,28 @@ TEST_CASE("threads count as far as their machine's memory feeds them") {
         speeds{6, 6, 10}); // two stages of a machine share it
 }
 
-TEST_CASE("what may be noise cuts nothing") {
+TEST_CASE("differences within noise do not change the split") {
   const auto config = of_stages({"cpu:0-3"}, {"cpu:0-3"});
   CHECK(of(config, two_machines({10, 40}, {8.1, 33})) == speeds{40, 40});
   CHECK(of(config, two_machines({8.1, 33}, {10, 40})) == speeds{40, 40});
   CHECK(of(config, two_machines({10, 40}, {7, 28})) == speeds{40, 28});
 }
 
-TEST_CASE("where a machine has not said how fast it is, threads alone count") {
+TEST_CASE("if a machine has not reported its speed, only threads count") {
   const auto config = of_stages({"cpu:0-3"}, {"cpu:0"});
   CHECK(of(config, two_machines({10, 40}, {})) == speeds{4, 1});
   CHECK(of(config, two_machines({10, 40}, {10, 0})) == speeds{4, 1});
   CHECK(of(of_stages({"cpu:0", "cpu:1-3"}, {}), two_machines({}, {})) == speeds{1, 3});
 }
 
-TEST_CASE("a machine's read speed is told as it was measured") {
-  const auto told = json_of(of_four_cores({11.75, 0.1 + 0.2}));
-  const auto heard = machine_from(nlohmann::json::parse(told.dump()));
-  REQUIRE(heard);
-  CHECK(heard->reads.one_thread == 11.75);
-  CHECK(heard->reads.all_cores == 0.1 + 0.2);
+TEST_CASE("a machine's read speed is transmitted as measured") {
+  const auto sent = json_of(of_four_cores({11.75, 0.1 + 0.2}));
+  const auto received = machine_from(nlohmann::json::parse(sent.dump()));
+  REQUIRE(received);
+  CHECK(received->reads.one_thread == 11.75);
+  CHECK(received->reads.all_cores == 0.1 + 0.2);
   for (const auto* wrong : {"[1]", "[1, \"2\"]", "[-1, 2]", "[1, 1e300]", "3"}) {
-    auto other = told;
+    auto other = sent;
     other["read_gb_s"] = nlohmann::json::parse(wrong);
     CHECK_FALSE(machine_from(other));
   }

@@ -1,4 +1,4 @@
-// The processes of a worker: what each finds in its environment, and how they end together.
+// The processes of a worker: the environment of each, and their common end.
 #include "cluster/config/config_workers.hpp"
 #include "cluster/files/exit_status.hpp"
 #include "cluster/plan/worker_group.hpp"
@@ -17,7 +17,7 @@ using namespace baton::cluster;
 
 namespace {
 
-// As waitpid tells it. The launcher is a child of its own, so that a signal ends it alone.
+// The status of waitpid. The launcher is a separate child, so that a signal ends only it.
 struct launcher_end {
   bool is_signal = false;
   int number = 0;
@@ -47,7 +47,7 @@ bool is_alive(const std::string& pid) {
   return kill(std::stoi(pid), 0) == 0;
 }
 
-// Begins to run once each of the others has said that it is there.
+// Starts once each of the others has reported.
 std::string rank_0_waits_for(std::uint32_t others, const std::filesystem::path& at) {
   std::string script = "if [ $RANK = 0 ]; then ";
   for (std::uint32_t i = 1; i <= others; ++i)
@@ -72,11 +72,11 @@ TEST_CASE("each rank has torchrun's environment, and sockets with rank 0") {
   CHECK(text_of(at.path() / "port0") == text_of(at.path() / "port2"));
 }
 
-TEST_CASE("a rank that ends otherwise than well ends the others, and the group as itself") {
+TEST_CASE("a rank that fails ends the others, and the group with its status") {
   const testing::scratch_directory at;
   const auto others = "echo $$ >" + at.path().string() + "/$RANK; ";
   const auto wait = rank_0_waits_for(2, at.path()) + "exec tail -f /dev/null";
-  SUBCASE("by its status, of whichever rank") {
+  SUBCASE("by its exit status, for any rank") {
     const auto end = end_of(launch_ranks(3, others + "[ $RANK = 2 ] && exit 78; " + wait));
     CHECK_FALSE(end.is_signal);
     CHECK(end.number == exit_permanent);
@@ -106,7 +106,7 @@ TEST_CASE("SIGTERM goes to rank 0, and its orderly end ends the others") {
   CHECK(text_of(at.path() / "told") == "0\n1\n");
 }
 
-TEST_CASE("a rank that leaves early ends the group, in vain") {
+TEST_CASE("a rank that exits early ends the group as a failure") {
   const auto end = end_of(launch_ranks(2, "[ $RANK = 1 ] && exit 0; exec tail -f /dev/null"));
   CHECK_FALSE(end.is_signal);
   CHECK(end.number == exit_failed);
@@ -115,7 +115,7 @@ TEST_CASE("a rank that leaves early ends the group, in vain") {
 TEST_CASE("no rank outlives its launcher") {
   const testing::scratch_directory at;
   int held[2];
-  REQUIRE(pipe(held) == 0); // the ranks have its end for as long as they live
+  REQUIRE(pipe(held) == 0); // the ranks hold its end for as long as they live
   const auto pid = launch_ranks(2, "echo $$ >" + at.path().string() + "/$RANK; " +
                                        rank_0_waits_for(1, at.path()) +
                                        "[ $RANK = 0 ] && kill -9 $PPID; exec tail -f /dev/null");
@@ -126,14 +126,14 @@ TEST_CASE("no rank outlives its launcher") {
   close(held[0]);
 }
 
-TEST_CASE("a program that is none is a reason to give up") {
+TEST_CASE("an invalid program is a permanent failure") {
   const auto pid = fork();
   if (pid == 0)
     _exit(run_group({2, "tp", "job", 1}, {"/no/such/program"}));
   CHECK(end_of(pid).number == exit_permanent);
 }
 
-TEST_CASE("[[workers]] says of how many processes each worker is") {
+TEST_CASE("[[workers]] sets the number of processes of each worker") {
   const auto read = [](const std::string& more) {
     return parse_worker("[[workers]]\nname = \"w\"\ncommand = [\"a\"]\n" + more, "x.toml");
   };

@@ -1,5 +1,5 @@
-// Children by pidfd: their end is reported once, with how it came; a group of their own; a start
-// that fails says why.
+// Children by pidfd: their end is reported once, with its cause; they have a group of their own; a
+// start that fails gives its reason.
 #include "cluster/files/memory_file.hpp"
 #include "cluster/process/child.hpp"
 
@@ -53,14 +53,14 @@ TEST_CASE("the end of a child is reported with its cause and its output is in th
   CHECK(getpgid(*pid) != getpgrp());
   watch.signal(*pid, SIGKILL);
   CHECK(e.wait(2) == "killed by signal 9 (Killed)");
-  watch.signal(*pid, SIGKILL); // gone: nothing happens
+  watch.signal(*pid, SIGKILL); // it has ended: no effect
   std::ifstream in(log_file);
   std::string text((std::istreambuf_iterator<char>(in)), {});
   CHECK(text == "hello\noops\n");
   std::filesystem::remove(log_file);
 }
 
-TEST_CASE("a child has the file it is given and no other, and the memory outlives it") {
+TEST_CASE("a child inherits the given file and no other, and the memory outlives it") {
   ends e;
   child_watch watch;
   auto memory = memory_file::create("test");
@@ -77,11 +77,11 @@ TEST_CASE("a child has the file it is given and no other, and the memory outlive
   std::ifstream in(log_file);
   int files = 0;
   in >> files;
-  CHECK(files == 5); // 0 to 3, and the one by which ls reads
+  CHECK(files == 5); // 0 to 3, and the one that ls reads
   std::filesystem::remove(log_file);
 }
 
-TEST_CASE("several files come in the order in which they were given") {
+TEST_CASE("several files keep their order") {
   ends e;
   child_watch watch;
   auto first = memory_file::create("first");
@@ -100,7 +100,7 @@ TEST_CASE("several files come in the order in which they were given") {
   std::filesystem::remove(log_file);
 }
 
-TEST_CASE("a program that is not there ends with status 127 and an unwritable log is an error") {
+TEST_CASE("a missing program ends with status 127 and an unwritable log is an error") {
   ends e;
   child_watch watch;
   REQUIRE(watch.start({"/nowhere/program", {"p"}, log_file}, e.recorder()));
@@ -111,10 +111,10 @@ TEST_CASE("a program that is not there ends with status 127 and an unwritable lo
   std::filesystem::remove(log_file);
 }
 
-TEST_CASE("the end of a process that is not ours is told, but not how it came") {
+TEST_CASE("the end of a process that is not ours is reported, but not its cause") {
   ends e;
   child_watch watch;
-  // A grandchild, whose parent is init once the shell between has ended.
+  // A grandchild, adopted by init once the shell between has ended.
   auto what = shell("sleep 60 & echo $!");
   REQUIRE(watch.start(what, e.recorder()));
   CHECK(e.wait(1) == "exit status 0");

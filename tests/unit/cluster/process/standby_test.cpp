@@ -1,5 +1,5 @@
-// A copy of a process waits to be its next life: it has what the process had, is called once,
-// leaves a copy in turn, and ends with whoever would call it.
+// A standby copy of a process becomes its next incarnation. It has the state of the process, is
+// called once, and leaves a copy in turn. It ends with its caller.
 #include "cluster/files/memory_file.hpp"
 #include "cluster/process/standby.hpp"
 #include "tests/support/deadline_scale.hpp"
@@ -27,10 +27,10 @@ const auto patience = scaled(20s);
 struct told {
   std::uint64_t incarnation = 0;
   std::int32_t pid = 0;
-  int read_before = 0; // what the process had when the copy was made
+  int read_before = 0; // state of the process when the copy was made
 };
 
-// Lives tell of themselves through a pipe and wait to be killed.
+// Incarnations report through a pipe and wait to be killed.
 struct lineage {
   std::array<int, 2> pipe_ends{-1, -1};
   std::optional<standby_channel> channel;
@@ -55,7 +55,7 @@ struct lineage {
     const int value = 42;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     const int socket = dup(channel->for_child());
-    channel.reset(); // the agent's end is the agent's alone
+    channel.reset(); // only the agent may hold the agent's end
     const auto given = fork_standby(socket);
     told t{given ? given->incarnation.value : 1, getpid(), value};
     if (given && given->file >= 0 && write(given->file, "kept", 4) != 4)
@@ -71,7 +71,7 @@ struct lineage {
     REQUIRE(read(pipe_ends[0], &t, sizeof t) == sizeof t);
     return t;
   }
-  // The copy says that it is there a moment after its original goes on.
+  // The copy reports a moment after its original continues.
   std::int32_t activate(epoch_id incarnation, int file = -1) {
     for (const auto until = std::chrono::steady_clock::now() + patience;
          std::chrono::steady_clock::now() < until; std::this_thread::yield())
@@ -88,7 +88,7 @@ struct lineage {
 
 } // namespace
 
-TEST_CASE("a copy becomes the next life and leaves a copy in turn") {
+TEST_CASE("a copy becomes the next incarnation and leaves a copy in turn") {
   lineage l;
   auto memory = memory_file::create("test");
   REQUIRE(memory);
@@ -108,11 +108,11 @@ TEST_CASE("a copy becomes the next life and leaves a copy in turn") {
   char text[16] = {};
   CHECK(pread(memory->fd(), text, sizeof text, 0) == 12);
   lineage::end(before);
-  l.channel.reset(); // the last copy hears that nobody will call it
+  l.channel.reset(); // the last copy detects that its caller is gone
   CHECK(waitpid(-1, nullptr, 0) > 0);
 }
 
-TEST_CASE("nobody is called where no copy is") {
+TEST_CASE("without a copy a call fails") {
   auto channel = standby_channel::create();
   REQUIRE(channel);
   CHECK_FALSE(channel->activate({{5}, getpid(), -1}));

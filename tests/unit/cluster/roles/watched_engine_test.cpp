@@ -1,5 +1,5 @@
-// Which steps of an engine are timed: those that are run, and those that were begun, one behind the
-// other, until they are run or forgotten. On an engine that computes nothing.
+// Timed steps of an engine: running ones, and those begun, one after the other, until they run or
+// are discarded. The engine computes nothing.
 #include "cluster/roles/watched_engine.hpp"
 
 #include <doctest/doctest.h>
@@ -34,7 +34,7 @@ struct bench {
   std::shared_ptr<actors::step_watch> watch = std::make_shared<actors::step_watch>();
   watched_engine watched{inner, watch};
 
-  // Long after whatever a step may take.
+  // Long after the deadline of any step.
   bool is_timed() const {
     return watch->overdue(std::chrono::steady_clock::now() + std::chrono::hours(1)).has_value();
   }
@@ -49,7 +49,7 @@ struct bench {
 
 } // namespace
 
-TEST_CASE("a step that was begun is timed until it is run, and the one behind it from then on") {
+TEST_CASE("a begun step is timed until it runs, and the next one from then on") {
   bench b;
   CHECK_FALSE(b.is_timed());
   CHECK(b.watched.begin(bench::batch(1), {}));
@@ -62,7 +62,7 @@ TEST_CASE("a step that was begun is timed until it is run, and the one behind it
   CHECK_FALSE(b.is_timed());
 }
 
-TEST_CASE("what is not begun is not timed, and what is forgotten not any more") {
+TEST_CASE("a step that is not begun is not timed, and a discarded one not any more") {
   bench b;
   b.inner->begins = false;
   CHECK_FALSE(b.watched.begin(bench::batch(1), {}));
@@ -71,7 +71,7 @@ TEST_CASE("what is not begun is not timed, and what is forgotten not any more") 
   CHECK(b.watched.begin(bench::batch(1), {}));
   b.watched.forget_begun();
   CHECK_FALSE(b.is_timed());
-  // Another batch forgets as well, also one of the same number.
+  // Another batch discards as well, even with the same number.
   for (const auto& [number, epoch] : {std::pair(7U, 1U), {2U, 2U}}) {
     CHECK(b.watched.begin(bench::batch(2), {}));
     CHECK(b.watched.begin(bench::batch(3), {}));

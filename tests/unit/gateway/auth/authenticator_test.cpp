@@ -1,4 +1,4 @@
-// Who is let in, by which key, and what becomes of it when the keys are exchanged.
+// Authentication by key, and the effect of a key rotation.
 #include "gateway/auth/authenticator.hpp"
 
 #include <doctest/doctest.h>
@@ -37,7 +37,7 @@ TEST_CASE("digests are SHA-256 in hex") {
   CHECK_FALSE(digest_from_hex(""));
 }
 
-TEST_CASE("a bearer's key is found, and nothing else") {
+TEST_CASE("a bearer's key is parsed, and nothing else") {
   CHECK(bearer_key("Bearer k") == "k");
   CHECK(bearer_key("bEARER   k") == "k");
   for (const auto* none : {"", "Bearer", "Bearer ", "Bearer    ", "Basic k", "k", "Bearerk"}) {
@@ -45,7 +45,7 @@ TEST_CASE("a bearer's key is found, and nothing else") {
   }
 }
 
-TEST_CASE("without keys everybody is an admin without a name") {
+TEST_CASE("without keys every caller is an admin without a name") {
   const authenticator g(std::nullopt, authenticator_start);
   CHECK_FALSE(g.needs_key());
   const auto who = g.identify("whatever");
@@ -55,7 +55,7 @@ TEST_CASE("without keys everybody is an admin without a name") {
   CHECK(g.renew(*who));
 }
 
-TEST_CASE("a key lets its name in, every other text does not") {
+TEST_CASE("a key authenticates its name, any other text does not") {
   const authenticator g(ring({key("a", {"secret", "next"}), key("b", {"other"}, key_role::admin)}),
                         authenticator_start);
   CHECK(g.needs_key());
@@ -71,16 +71,16 @@ TEST_CASE("a key lets its name in, every other text does not") {
     CHECK(who.error().code == errc::unauthorized);
     CHECK(who.error().message.find("ecre") == std::string::npos); // never repeats a key
   }
-  CHECK_FALSE(g.identify(hex_of(digest_of_key("secret")))); // the file's text is no key
+  CHECK_FALSE(g.identify(hex_of(digest_of_key("secret")))); // a digest in the file is not a key
 }
 
-TEST_CASE("a file without keys lets nobody in") {
+TEST_CASE("a file without keys authenticates no one") {
   const authenticator g(ring({}), authenticator_start);
   CHECK(g.needs_key());
   CHECK_FALSE(g.identify("x"));
 }
 
-TEST_CASE("keys are exchanged without touching who stays") {
+TEST_CASE("keys are replaced without affecting the others") {
   authenticator g(
       ring({key("a", {"old"}, key_role::user, {.concurrent_requests = 1}), key("b", {"b"})}),
       authenticator_start);
@@ -95,7 +95,7 @@ TEST_CASE("keys are exchanged without touching who stays") {
   CHECK(g.identify("new")->account == a.account); // the same name: the same quotas
   CHECK(g.identify("new")->account->begin(authenticator_start));
   {
-    const quota_lease lease(a.account); // of the request that was begun above
+    const quota_lease lease(a.account); // of the request that began above
   }
   CHECK_FALSE(g.identify("new")->account->begin(authenticator_start));
   g.replace(ring({key("a", {"new"}, key_role::user, {.concurrent_requests = 2})}),
@@ -105,14 +105,14 @@ TEST_CASE("keys are exchanged without touching who stays") {
   CHECK(g.identify("new")->account->begin(authenticator_start));
 }
 
-TEST_CASE("a name that goes and comes again goes on from what it has used") {
+TEST_CASE("a name that is removed and added again keeps its usage") {
   authenticator g(ring({key("a", {"a"}), key("b", {"b"})}), authenticator_start);
   g.identify("b")->account->record_usage(7, authenticator_start);
   CHECK_FALSE(g.identify("b")->account->begin(authenticator_start));
   g.replace(ring({key("a", {"a"})}), authenticator_start);
   CHECK_FALSE(g.identify("b"));
   CHECK(g.usage().size() == 1);
-  g.replace(ring({key("a", {"a2"})}), authenticator_start); // also where others change meanwhile
+  g.replace(ring({key("a", {"a2"})}), authenticator_start); // also while others change
   g.replace(ring({key("b", {"other"}), key("a", {"a"})}), authenticator_start);
   CHECK_FALSE(g.identify("b")); // its key is another one
   const auto all = g.usage();
@@ -122,7 +122,7 @@ TEST_CASE("a name that goes and comes again goes on from what it has used") {
   CHECK(all[0].requests == 1);
 }
 
-TEST_CASE("what a name has used is told by name") {
+TEST_CASE("usage is reported by name") {
   authenticator g(ring({key("a", {"k"}, key_role::user, {.concurrent_requests = 1})}),
                   authenticator_start);
   const auto a = g.identify("k")->account;

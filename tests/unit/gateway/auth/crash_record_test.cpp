@@ -1,4 +1,4 @@
-// Which client is refused when requests end the gateway: real processes that end by a signal.
+// Refusal of clients whose requests crash the gateway: real processes that end by a signal.
 #include "gateway/auth/crash_record.hpp"
 #include "tests/support/scratch_directory.hpp"
 
@@ -23,7 +23,7 @@ constexpr crash_client alice{"alice", "127.0.0.1:5000"};
 constexpr crash_client bob{"bob", "127.0.0.1:5001"};
 const auto noon = crash_record::clock::time_point(1'800'000'000s);
 
-// As the process of a gateway begins: without the test runner's handlers.
+// The start of a gateway process: without the test runner's handlers.
 void begin_process() {
   for (const int number : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) {
     std::signal(number, SIG_DFL);
@@ -31,9 +31,9 @@ void begin_process() {
   crash_record::mark_fatal_signals();
 }
 
-// A gateway that notes `client` and does `work`. Returns the signal that ended it; 0: none.
-int life(const std::filesystem::path& file, const crash_client& client,
-         const std::function<void()>& work, crash_record::clock::time_point now = noon) {
+// A gateway that records `client` and does `work`. Returns the signal that ended it; 0: none.
+int run_gateway(const std::filesystem::path& file, const crash_client& client,
+                const std::function<void()>& work, crash_record::clock::time_point now = noon) {
   const auto child = fork();
   if (child == 0) {
     begin_process();
@@ -73,17 +73,17 @@ std::chrono::seconds refused(const std::filesystem::path& file, const crash_clie
 
 } // namespace
 
-TEST_CASE("a request that ends the gateway is counted against its client") {
+TEST_CASE("a request that crashes the gateway is counted against its client") {
   const testing::scratch_directory dir;
   const auto file = dir.path() / "gateway.crashes";
   int number = 0;
   SUBCASE("abort") {
-    number = life(file, alice, [] { std::abort(); });
+    number = run_gateway(file, alice, [] { std::abort(); });
     CHECK(number == SIGABRT);
   }
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  SUBCASE("a null pointer") { // a sanitizer has a handler of its own
-    number = life(file, alice, [] {
+  SUBCASE("a null pointer") { // a sanitizer has its own handler
+    number = run_gateway(file, alice, [] {
       volatile int* nowhere = nullptr;
       *nowhere = 1;
     });
@@ -92,28 +92,28 @@ TEST_CASE("a request that ends the gateway is counted against its client") {
 #endif
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   SUBCASE("a stack that overflows") {
-    number = life(file, alice, [] { static_cast<void>(endless(1)); });
+    number = run_gateway(file, alice, [] { static_cast<void>(endless(1)); });
     CHECK(number == SIGSEGV);
   }
 #endif
   SUBCASE("a signal from elsewhere") {
-    number = life(file, alice, [] { kill(getpid(), SIGFPE); });
+    number = run_gateway(file, alice, [] { kill(getpid(), SIGFPE); });
     CHECK(number == SIGFPE);
   }
   const auto found = found_after(file);
   REQUIRE(found.size() == 1);
   CHECK(found[0].client == "key alice");
   CHECK(found[0].crashes == 1);
-  CHECK(found[0].refused_for == 0s); // the first one may be anybody's bad luck
+  CHECK(found[0].refused_for == 0s); // the first one may be an accident
   CHECK(found_after(file).empty());  // it is counted once
 }
 
-TEST_CASE("an end that no request caused is counted against nobody") {
+TEST_CASE("an end that no request caused is counted against no client") {
   const testing::scratch_directory dir;
   const auto file = dir.path() / "gateway.crashes";
-  CHECK(life(file, alice, [] { kill(getpid(), SIGKILL); }) == SIGKILL);
+  CHECK(run_gateway(file, alice, [] { kill(getpid(), SIGKILL); }) == SIGKILL);
   CHECK(found_after(file).empty());
-  CHECK(life(file, alice, [] {}) == 0);
+  CHECK(run_gateway(file, alice, [] {}) == 0);
   CHECK(found_after(file).empty());
 }
 
@@ -146,12 +146,13 @@ TEST_CASE("of several threads the one that crashed is counted") {
   CHECK(found[0].client == "key alice");
 }
 
-TEST_CASE("a client that ends it again is refused, twice as long each time, and forgotten later") {
+TEST_CASE(
+    "a client that crashes it again is refused, twice as long each time, and forgotten later") {
   const testing::scratch_directory dir;
   const auto file = dir.path() / "gateway.crashes";
   auto now = noon;
   const auto crash = [&] {
-    life(
+    run_gateway(
         file, alice, [] { std::abort(); }, now);
   };
   crash();
@@ -175,11 +176,11 @@ TEST_CASE("a client that ends it again is refused, twice as long each time, and 
   CHECK(refused(file, alice, now) == 0s);
 }
 
-TEST_CASE("the table of suspects is bounded: the oldest makes room") {
+TEST_CASE("the table of suspects is bounded: the oldest entry is removed") {
   const testing::scratch_directory dir;
   const auto file = dir.path() / "gateway.crashes";
   const auto crash = [&](const std::string& client, auto when) {
-    life(
+    run_gateway(
         file, {client, ""}, [] { std::abort(); }, when);
     REQUIRE(found_after(file, when).size() == 1);
   };
@@ -192,13 +193,13 @@ TEST_CASE("the table of suspects is bounded: the oldest makes room") {
   CHECK(refused(file, {"first", ""}, noon + 1s) == 0s);
 }
 
-TEST_CASE("a file of another version begins anew; one that cannot be had is an error") {
+TEST_CASE("a file of another version is reset; an unusable file is an error") {
   const testing::scratch_directory dir;
   const auto file = dir.path() / "gateway.crashes";
   std::ofstream(file) << std::string(4096, 'x');
   CHECK(found_after(file).empty());
   const std::string long_name(500, 'n');
-  life(file, {long_name, ""}, [] { std::abort(); });
-  CHECK(found_after(file).size() == 1); // a long name is cut
+  run_gateway(file, {long_name, ""}, [] { std::abort(); });
+  CHECK(found_after(file).size() == 1); // a long name is truncated
   CHECK(crash_record::open(dir.path() / "nowhere" / "file", noon).error().code == errc::io_failed);
 }

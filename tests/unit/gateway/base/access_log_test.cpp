@@ -1,4 +1,4 @@
-// The line that is kept of a request, and the id by which it is found.
+// The access log line of a request, and the request id.
 #include "gateway/base/access_log.hpp"
 #include "gateway/base/http_text.hpp"
 #include "gateway/base/request_id.hpp"
@@ -8,7 +8,7 @@
 using namespace baton;
 using namespace baton::gateway;
 
-TEST_CASE("a line has what is known of a request, and nothing else") {
+TEST_CASE("a line has the known fields of a request only") {
   access_entry e;
   e.protocol = "http";
   e.method = "POST";
@@ -28,7 +28,7 @@ TEST_CASE("a line has what is known of a request, and nothing else") {
                           "model=smol ticket=7 prompt_tokens=12 output_tokens=34");
 }
 
-TEST_CASE("no text of a client ends a line or a field, or fills the log") {
+TEST_CASE("a client's text ends no line or field, and does not fill the log") {
   access_entry e;
   e.path = "/a b\n=\"\\\x01\xff";
   CHECK(access_line(e).find(" path=/a\\x20b\\x0a\\x3d\\x22\\x5c\\x01\\xff status=") !=
@@ -38,7 +38,7 @@ TEST_CASE("no text of a client ends a line or a field, or fills the log") {
   CHECK(access_line(e).size() < 512);
 }
 
-TEST_CASE("what is asked again and again is a poll while it is well") {
+TEST_CASE("successful requests of monitoring routes are polls") {
   for (const auto* path : {"/health", "/metrics", "/cluster", "/page/main.js", "/v2/health/ready",
                            "/grpc.health.v1.Health/Check"}) {
     CAPTURE(path);
@@ -60,7 +60,7 @@ TEST_CASE("what is asked again and again is a poll while it is well") {
   }
 }
 
-TEST_CASE("a client's id is taken if it can be written down, else one is made") {
+TEST_CASE("a client's id is used if it is printable, else one is made") {
   for (const auto* good : {"a", "0af7651916cd43dd8448eb211c80319c", "req/1:2;x=[y]{z}~!"}) {
     CAPTURE(good);
     CHECK(request_id_of(good) == good);

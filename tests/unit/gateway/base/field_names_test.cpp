@@ -15,7 +15,7 @@ using namespace baton::gateway;
 
 namespace {
 
-// As a model's head refuses what does not fit.
+// The refusal of a model's head for a value out of range.
 error too_long() {
   return fail_param(errc::context_length_exceeded, "max_tokens",
                     "the context holds 8 tokens, 'max_tokens' asks for {}", 9);
@@ -28,36 +28,36 @@ openai_generate asked_of(openai_api api, std::string_view body) {
 }
 
 kserve_generate triton_with(const std::string& parameters) {
-  infer said;
-  said.parameters = parameters;
+  infer given;
+  given.parameters = parameters;
   tensor text;
   text.name = "text_input";
   text.datatype = "BYTES";
   text.shape = {1};
   text.data = std::string("\1\0\0\0P", 5);
-  said.inputs.push_back(std::move(text));
-  auto read = read_language_infer(said, "m", testing::default_config);
+  given.inputs.push_back(std::move(text));
+  auto read = read_language_infer(given, "m", testing::default_config);
   REQUIRE_MESSAGE(read, read.error().message);
   return *std::move(read);
 }
 
 error triton_error(const std::string& parameters) {
-  infer said;
-  said.parameters = parameters;
+  infer given;
+  given.parameters = parameters;
   tensor text;
   text.name = "text_input";
   text.datatype = "BYTES";
   text.shape = {1};
   text.data = std::string("\1\0\0\0P", 5);
-  said.inputs.push_back(std::move(text));
-  const auto read = read_language_infer(said, "m", testing::default_config);
+  given.inputs.push_back(std::move(text));
+  const auto read = read_language_infer(given, "m", testing::default_config);
   REQUIRE_FALSE(read);
   return read.error();
 }
 
 } // namespace
 
-TEST_CASE("an error has the client's name of a field, in its parameter and where it is quoted") {
+TEST_CASE("an error uses the client's name of a field, in its parameter and where it is quoted") {
   const field_names words{{"max_tokens", "max_new_tokens"}, {"messages", "input"}};
   const auto e = in_client_terms(words, too_long());
   CHECK(e.param == "max_new_tokens");
@@ -74,7 +74,7 @@ TEST_CASE("an error has the client's name of a field, in its parameter and where
   CHECK(in_client_terms({}, too_long()).param == "max_tokens");
 }
 
-TEST_CASE("names that change places are each changed once") {
+TEST_CASE("swapped names are each changed once") {
   const field_names words{{"a", "b"}, {"b", "a"}};
   const auto e =
       in_client_terms(words, fail_param(errc::invalid_value, "a", "'a', 'b' and 'ab' '"));
@@ -82,7 +82,7 @@ TEST_CASE("names that change places are each changed once") {
   CHECK(e.message == "'b', 'a' and 'ab' '");
 }
 
-TEST_CASE("each API says what it calls the fields that a model's head may refuse") {
+TEST_CASE("each API names the fields that a model's head may refuse") {
   const auto param_in = [](const field_names& words, const char* param) {
     return in_client_terms(words, fail_param(errc::invalid_value, param, "x")).param;
   };
@@ -133,7 +133,7 @@ TEST_CASE("each API says what it calls the fields that a model's head may refuse
   CHECK(param_in((*vllm)->words, "max_tokens") == "max_completion_tokens");
 }
 
-TEST_CASE("what a door refuses has the name that came") {
+TEST_CASE("a refusal by an API server uses the client's name") {
   struct row {
     const char *parameters, *param;
   };

@@ -1,4 +1,4 @@
-// Responses as bytes, and what each route does with a call. No sockets.
+// Responses as bytes, and the effect of each route. No sockets.
 #include "gateway/api/openai/openai_routes.hpp"
 #include "gateway/base/http_header.hpp"
 #include "gateway/base/http_text.hpp"
@@ -46,7 +46,7 @@ int status_of(const http_api::access_result& admitted) {
   return admitted.refusal ? admitted.refusal->status : 200;
 }
 
-// A call that the row takes, but for its key.
+// A call accepted by the row, except for its key.
 http_call http_call_of(const route_row& row) {
   auto call = http_call_of(row.methods == method_set::post     ? "POST"
                            : row.methods == method_set::remove ? "DELETE"
@@ -64,7 +64,7 @@ http_call http_call_of(const route_row& row) {
 
 } // namespace
 
-TEST_CASE("a reply has its length, its date and its connection's fate") {
+TEST_CASE("a reply has its length, its date and its connection's state") {
   http_reply r;
   r.body = "{}";
   const auto text = render(r, {.is_http_1_0 = false, .keeps_alive = false, .is_head = false});
@@ -78,7 +78,7 @@ TEST_CASE("a reply has its length, its date and its connection's fate") {
   CHECK(head.ends_with("Content-Length: 2\r\n\r\n"));
 }
 
-TEST_CASE("an error that may be retried says when, at least in a second") {
+TEST_CASE("a retryable error has a retry time of at least a second") {
   const auto busy = fail(errc::overloaded, "full");
   CHECK(testing::header_of(error_reply(busy), "Retry-After") == "1");
   CHECK(testing::header_of(error_reply(busy, std::chrono::milliseconds(1500)), "Retry-After") ==
@@ -125,9 +125,9 @@ TEST_CASE(
       const auto refused = api.admit(call).refusal;
       REQUIRE(refused);
       CHECK(refused->status == 401);
-      const auto said = nlohmann::json::parse(refused->body)["error"];
-      CHECK(said.is_string() == (row.family != &openai_family));
-      CHECK((said.is_string() || said["code"] == "unauthorized"));
+      const auto given = nlohmann::json::parse(refused->body)["error"];
+      CHECK(given.is_string() == (row.family != &openai_family));
+      CHECK((given.is_string() || given["code"] == "unauthorized"));
       CHECK(testing::header_of(*refused, "WWW-Authenticate") == "Bearer");
     }
     call.authorization = "bearer secret";
@@ -139,10 +139,10 @@ TEST_CASE(
   }
   CHECK(open == 4);
   CHECK(pages == 2);
-  CHECK(status_of(api.admit(http_call_of("GET", "/unknown"))) == 401); // nor is told what there is
+  CHECK(status_of(api.admit(http_call_of("GET", "/unknown"))) == 401); // and learns no routes
 }
 
-TEST_CASE("at the operator's door the operator's routes need no key, the others do") {
+TEST_CASE("at the operator's listener the operator's routes need no key, the others do") {
   auto config = with_keys();
   config.admin = "127.0.0.1:0";
   const http_api api(http_facts(config));
@@ -160,12 +160,12 @@ TEST_CASE("at the operator's door the operator's routes need no key, the others 
   }
   for (const auto* name : {"evil.example", "127.evil.example", "localhost.evil", "10.0.0.1"}) {
     CAPTURE(name);
-    call.host = name; // what a page of that name would say, had it been pointed at this machine
+    call.host = name; // the host of a page whose name resolves to this machine
     CHECK(status_of(api.admit(call)) == 403);
   }
 }
 
-TEST_CASE("without keys all is open, but what has a door of its own is there alone") {
+TEST_CASE("without keys all is open, but a route with its own listener is there only") {
   gateway_config config;
   const http_api open(http_facts(config));
   config.admin = "127.0.0.1:0";
@@ -213,7 +213,7 @@ TEST_CASE("unknown paths, methods, media and origins are refused in OpenAI's sha
   }
 }
 
-TEST_CASE("health tells the phase and is 200 only when ready") {
+TEST_CASE("health has the phase and is 200 only when ready") {
   auto facts = std::make_shared<gateway_state>(gateway_config{});
   const http_api api(facts);
   const auto health = [&] {
@@ -250,7 +250,7 @@ TEST_CASE("models are found by name and alias") {
   CHECK(get("/v1/models/%zz").status == 404);
 }
 
-TEST_CASE("a browser shows its key among the protocols that it offers, on a WebSocket alone") {
+TEST_CASE("a browser passes its key among the offered protocols, on a WebSocket only") {
   const http_api api(http_facts(with_keys()));
   auto socket = http_call_of("GET", "/v1/stream");
   auto other = http_call_of("GET", "/v1/models");
@@ -265,18 +265,18 @@ TEST_CASE("a browser shows its key among the protocols that it offers, on a WebS
   }
   socket.protocols = "baton, bearer.secret";
   CHECK(api.admit(socket).who.name() == "u");
-  socket.authorization = "Bearer nope"; // is what counts, where it is there
+  socket.authorization = "Bearer nope"; // takes precedence
   CHECK(status_of(api.admit(socket)) == 401);
 }
 
-TEST_CASE("OPTIONS says what a route takes") {
+TEST_CASE("OPTIONS lists the methods of a route") {
   const http_api api(http_facts({}));
   const auto r = std::get<http_reply>(api.plan(http_call_of("OPTIONS", "/health")));
   CHECK(r.status == 204);
   CHECK(r.headers.at(0).second == "GET, HEAD, OPTIONS");
 }
 
-TEST_CASE("the cluster's picture says where each shard lives, and how its pipeline changes") {
+TEST_CASE("the cluster view shows where each shard runs, and the change of its pipeline") {
   auto facts = http_facts({});
   facts->change([](snapshot& s) {
     s.cluster.emplace();
@@ -286,16 +286,16 @@ TEST_CASE("the cluster's picture says where each shard lives, and how its pipeli
     s.cluster->pipelines = {{"smol", 2, 3, "loading", std::nullopt}};
   });
   const http_api api(facts);
-  const auto told =
+  const auto parsed =
       nlohmann::json::parse(std::get<http_reply>(api.plan(http_call_of("GET", "/cluster"))).body);
-  CHECK(told["nodes"][0]["place"] == nlohmann::json::parse(R"({"on":"a","device":"cpu:0",
+  CHECK(parsed["nodes"][0]["place"] == nlohmann::json::parse(R"({"on":"a","device":"cpu:0",
       "pipeline":0,"generation":2,"stage":1,"rank":3,"first_layer":10,"layers":5})"));
-  CHECK(told["nodes"][1]["place"].is_null());
-  CHECK(told["generations"] ==
+  CHECK(parsed["nodes"][1]["place"].is_null());
+  CHECK(parsed["generations"] ==
         nlohmann::json::parse(R"([{"generation":2,"coming_generation":3,"change":"loading"}])"));
 }
 
-TEST_CASE("a comment stands between server-sent events, and in nothing else") {
+TEST_CASE("a comment goes between server-sent events, and in nothing else") {
   for (const auto* type : {"text/event-stream", "Text/Event-Stream; charset=utf-8"}) {
     CHECK(takes_comment(type, "data: a\n\n"));
     CHECK(takes_comment(type, "data: a\r\n\r\n"));
@@ -329,7 +329,7 @@ TEST_CASE("a request line names a path, the server, or an http URL of it") {
   }
 }
 
-TEST_CASE("empty lines before a request are taken away, and no more of them than are allowed") {
+TEST_CASE("empty lines before a request are skipped, up to a limit") {
   const auto skip = [](std::string text, std::size_t most) {
     boost::beast::flat_buffer buffer;
     std::memcpy(buffer.prepare(text.size()).data(), text.data(), text.size());

@@ -1,5 +1,5 @@
-// A client's JSON found again in its own bytes, whatever these are; and the doors that do so, which
-// read over a byte order mark as one.
+// Members of a client's JSON in its own bytes, whatever these are; and the APIs that use them,
+// which all skip a byte order mark.
 #include "gateway/api/kserve/kserve_infer.hpp"
 #include "gateway/api/kserve/kserve_request.hpp"
 #include "gateway/api/openai/openai_request.hpp"
@@ -30,7 +30,7 @@ std::string raw_text_member(std::string_view text, std::vector<std::string_view>
   return found ? *found : "error: " + found.error().param;
 }
 
-// Memory of exactly this size: the sanitizer builds see what is read behind it.
+// Memory of exactly this size: the sanitizer builds detect a read past the end.
 void find_in(std::string_view text) {
   const auto exact = std::make_unique<char[]>(text.size());
   std::copy(text.begin(), text.end(), exact.get());
@@ -72,10 +72,10 @@ result<constraint> of_kserve(kserve_route route, result<kserve_call> call) {
              : call.error();
 }
 
-// Each way by which the text of a member gets from a body to a request.
+// Each path of a member's text from a body to a request.
 struct constraint_api {
   const char* name;
-  std::string before, behind; // of the member
+  std::string before, behind; // around the member
   const char* field;
   reader read;
 };
@@ -127,19 +127,19 @@ const std::vector<constraint_api>& constraint_apis() {
        }},
       {"tensors with parameters", "{", "}", "guided_json",
        [](const std::string& b) {
-         infer said;
-         said.parameters = b;
-         said.inputs.push_back({"text_input", "BYTES", {1}, std::string("\1\0\0\0x", 5)});
-         return constraint_at_api(read_language_infer(said, "m", testing::default_config));
+         infer given;
+         given.parameters = b;
+         given.inputs.push_back({"text_input", "BYTES", {1}, std::string("\1\0\0\0x", 5)});
+         return constraint_at_api(read_language_infer(given, "m", testing::default_config));
        }},
       {"websocket", R"({"type":"start","id":"a","prompt":"x",)", "}", "guided_json",
        [](const std::string& b) -> result<constraint> {
-         const auto said = parse_socket_message(b, testing::default_config);
-         if (const auto* no = std::get_if<socket_mistake>(&said)) {
+         const auto given = parse_socket_message(b, testing::default_config);
+         if (const auto* no = std::get_if<socket_mistake>(&given)) {
            return no->reason;
          }
          return constraint_at_api(
-             std::get<socket_start>(std::get<socket_message>(said)).call.request);
+             std::get<socket_start>(std::get<socket_message>(given)).call.request);
        }},
   };
   return all;
@@ -147,7 +147,7 @@ const std::vector<constraint_api>& constraint_apis() {
 
 } // namespace
 
-TEST_CASE("a member's text is what the client wrote, the last one of those with its name") {
+TEST_CASE("a member's text is the client's, the last one of duplicates") {
   const std::string text = "{\"a\" :\t{\"z\":1 , \"b\":[ {\"x\":\"}\\\"]\"} ]}\r\n,\"c\": 1.0 }";
   CHECK(raw_text_member(text, {}) == text);
   CHECK(raw_text_member(text, {"a"}) == R"({"z":1 , "b":[ {"x":"}\"]"} ]})");
@@ -164,7 +164,7 @@ TEST_CASE("a member's text is what the client wrote, the last one of those with 
   CHECK(raw_text_member(deep, {"a"}).size() == 200'000);
 }
 
-TEST_CASE("what is not there, or is no JSON, is an error that names it") {
+TEST_CASE("a missing member or invalid JSON is an error that names it") {
   for (const auto* text : {"",
                            " ",
                            "[]",
@@ -196,7 +196,7 @@ TEST_CASE("what is not there, or is no JSON, is an error that names it") {
   CHECK(raw_text_member(R"({"a":1})", {"a", "b"}) == "error: a.b");
 }
 
-TEST_CASE("no bytes lead a reader of members out of its text") {
+TEST_CASE("no bytes make a reader of members leave its text") {
   const std::string texts[] = {
       R"({"a":{"b":[1,"\"",{}],"c":"}"},"a":{"b":null}, "\u0061" : -1e5 })",
       mark + R"({"a":"\\\"","":{"a":[[[["]"]]]]}})", R"({"a")", R"({"a":")"};
@@ -215,7 +215,7 @@ TEST_CASE("no bytes lead a reader of members out of its text") {
   }
 }
 
-TEST_CASE("a byte order mark is read over once, in front of the text alone") {
+TEST_CASE("a byte order mark is skipped once, at the start only") {
   CHECK(parse_json(mark + "{}", 8));
   CHECK(parse_json(mark + " \r\n\t[1]", 8));
   CHECK(without_mark(mark + "x") == "x");
@@ -229,8 +229,7 @@ TEST_CASE("a byte order mark is read over once, in front of the text alone") {
   }
 }
 
-TEST_CASE("every door finds a schema in its own bytes, with a mark, any space and names that come "
-          "twice") {
+TEST_CASE("every API finds a schema in its own bytes, with a mark, any space and duplicate names") {
   const std::string schema = R"({"type":"object","properties":{"z":{"const":"}\"]"},"a":{}}})";
   for (const auto& d : constraint_apis()) {
     CAPTURE(d.name);
@@ -256,7 +255,7 @@ TEST_CASE("every door finds a schema in its own bytes, with a mark, any space an
   }
 }
 
-TEST_CASE("the smallest bodies that ended a gateway are refused by a name") {
+TEST_CASE("the smallest bodies that crashed a gateway are refused by name") {
   for (const std::string body :
        {R"({"guided_choice":[]})", R"({"guided_choice":[0]})", R"({"guided_json":{}})",
         R"({"tools":[{}]})", R"({"prompt":"x","guided_choice":[]})",

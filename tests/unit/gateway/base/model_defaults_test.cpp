@@ -1,4 +1,4 @@
-// Which fields each door's reader finds unsaid, and what the model's defaults make of them.
+// Fields that each API's reader finds unset, and their values from the model's defaults.
 #include "gateway/api/kserve/kserve_request.hpp"
 #include "gateway/api/responses/responses_request.hpp"
 #include "gateway/api/tgi/tgi_request.hpp"
@@ -40,7 +40,7 @@ generate with_defaults(generate request, const sampling_defaults& of = defaults)
 
 } // namespace
 
-TEST_CASE("what a client says wins, what it does not is the model's") {
+TEST_CASE("a client's value wins, a missing one is the model's") {
   for (const auto api : {openai_api::chat, openai_api::completions}) {
     const auto none = openai(api, "");
     CHECK(none.unspecified == all_sampling_fields);
@@ -52,21 +52,21 @@ TEST_CASE("what a client says wins, what it does not is the model's") {
     CHECK(taken.sampling.repetition_penalty == 1.5F);
     CHECK(taken.stop.max_tokens == 100);
     CHECK(has_default_max_tokens(taken));
-    const auto said =
+    const auto given =
         openai(api, R"(,"temperature":1,"top_k":0,"top_p":1,"min_p":0,"repetition_penalty":1,)"
                     R"("max_tokens":7)");
-    CHECK(said.unspecified == 0);
-    const auto kept = with_defaults(said);
-    CHECK(kept.sampling == said.sampling);
+    CHECK(given.unspecified == 0);
+    const auto kept = with_defaults(given);
+    CHECK(kept.sampling == given.sampling);
     CHECK(kept.stop.max_tokens == 7);
     CHECK(kept.max_tokens_given);
     CHECK_FALSE(has_default_max_tokens(kept));
-    // A null says nothing.
+    // A null is a missing value.
     CHECK(with_defaults(openai(api, R"(,"temperature":null)")).sampling.temperature == 0.25F);
   }
 }
 
-TEST_CASE("where nobody says anything, each API has its own defaults") {
+TEST_CASE("without any value, each API has its own defaults") {
   const auto chat = with_defaults(openai(openai_api::chat, ""), {});
   CHECK(chat.sampling.temperature == 1);
   CHECK_FALSE(chat.max_tokens_given);
@@ -78,13 +78,13 @@ TEST_CASE("where nobody says anything, each API has its own defaults") {
   CHECK(with_defaults(tgi(R"({"inputs":"x","parameters":{}})"), {}).sampling.is_greedy());
 }
 
-TEST_CASE("a default that is next to nothing is settled as a client's is") {
+TEST_CASE("a tiny default is normalised as a client's value is") {
   const auto taken = with_defaults(openai(openai_api::chat, ""), drawn(1e-40F, {}, {}, 1e-40F));
   CHECK(taken.sampling.is_greedy());
   CHECK(taken.sampling.min_p == 0);
 }
 
-TEST_CASE("min_tokens is held against the number of tokens that holds") {
+TEST_CASE("min_tokens is checked against the effective max_tokens") {
   auto wrong = openai(openai_api::completions, R"(,"min_tokens":20)");
   const auto refused = take_defaults({}, wrong); // 16, OpenAI's
   REQUIRE_FALSE(refused);
@@ -97,7 +97,7 @@ TEST_CASE("min_tokens is held against the number of tokens that holds") {
                                testing::default_config.request));
 }
 
-TEST_CASE("one of several prompts is drawn as the others") {
+TEST_CASE("each of several prompts is drawn with the same values") {
   const auto r = parse_generation(openai_api::completions, R"({"prompt":["a","b"]})",
                                   testing::default_config.request);
   REQUIRE(r);
@@ -105,7 +105,7 @@ TEST_CASE("one of several prompts is drawn as the others") {
   CHECK(r->further[0].unspecified == all_sampling_fields);
 }
 
-TEST_CASE("TGI's requests take the model's defaults once they are sampled") {
+TEST_CASE("TGI's requests use the model's defaults once they are sampled") {
   const auto bare = with_defaults(tgi(R"({"inputs":"x"})"));
   CHECK(bare.sampling.temperature == 0.25F);
   CHECK(bare.stop.max_tokens == 100);
@@ -122,7 +122,7 @@ TEST_CASE("TGI's requests take the model's defaults once they are sampled") {
   CHECK(hot.sampling.temperature == 1.5F);
 }
 
-TEST_CASE("the doors of Triton and vLLM find the same unsaid") {
+TEST_CASE("the APIs of Triton and vLLM find the same fields unset") {
   auto call = parse_generate(R"({"text_input":"x","parameters":{"temperature":0.5}})",
                              testing::default_config.request);
   REQUIRE(call);
@@ -137,23 +137,23 @@ TEST_CASE("the doors of Triton and vLLM find the same unsaid") {
   CHECK((*vllm)->request.unspecified == (all_sampling_fields & ~bit_of(top_k)));
 }
 
-TEST_CASE("a response repeats the values that hold") {
+TEST_CASE("a response repeats the effective values") {
   const auto r = parse_response(R"({"input":"hi","top_p":0.75})", testing::default_config);
   REQUIRE(r);
-  auto told = *r;
-  add_model_defaults(drawn(0.2F, {}, 0.5F), told);
-  const auto asked = nlohmann::json::parse(told.shape.asked);
+  auto settled_request = *r;
+  add_model_defaults(drawn(0.2F, {}, 0.5F), settled_request);
+  const auto asked = nlohmann::json::parse(settled_request.shape.asked);
   CHECK(asked["temperature"].dump() == "0.2");
   CHECK(asked["top_p"] == 0.75);
   CHECK(asked["tool_choice"] == "auto");
-  const auto taken = with_defaults(told.call.request);
+  const auto taken = with_defaults(settled_request.call.request);
   CHECK(taken.sampling.temperature == 0.25F);
   CHECK(taken.sampling.top_p == 0.75F);
   CHECK(taken.sampling.min_p == 0.125F);
   CHECK(taken.stop.max_tokens == 100);
 }
 
-TEST_CASE("nodes.toml comes before the model's files") {
+TEST_CASE("nodes.toml takes precedence over the model's files") {
   const sampling_defaults first = drawn(0.5F);
   const auto all = merged(first, defaults);
   CHECK(all.temperature == 0.5F);

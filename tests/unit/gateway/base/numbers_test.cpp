@@ -1,5 +1,5 @@
-// Numbers at the ends of what floats and integers can say, in every numeric field of every door:
-// each is refused by the name of its field, or reaches the sampler as a number in its range.
+// Numbers at the limits of floats and integers, in every numeric field of every API. Each is
+// refused by the name of its field, or reaches the sampler as a number in its range.
 #include "gateway/api/kserve/kserve_request.hpp"
 #include "gateway/api/openai/openai_request.hpp"
 #include "gateway/api/responses/responses_request.hpp"
@@ -159,18 +159,18 @@ const std::vector<number_api>& number_apis() {
        }},
       {"websocket", and_more(sampling, {"window"}),
        [](const std::string& m) -> result<generate> {
-         auto said = parse_socket_message(R"({"type":"start","id":"a","prompt":"x",)" + m + "}",
-                                          testing::default_config);
-         if (const auto* no = std::get_if<socket_mistake>(&said)) {
+         auto given = parse_socket_message(R"({"type":"start","id":"a","prompt":"x",)" + m + "}",
+                                           testing::default_config);
+         if (const auto* no = std::get_if<socket_mistake>(&given)) {
            return no->reason;
          }
-         return std::get<socket_start>(std::get<socket_message>(std::move(said))).call.request;
+         return std::get<socket_start>(std::get<socket_message>(std::move(given))).call.request;
        }},
   };
   return all;
 }
 
-// As the sampler needs it (check_draw), and nothing that becomes infinite on the way there.
+// As the sampler requires (check_draw), with no overflow to infinity on the way.
 void check_sampling(const sampling_params& s) {
   for (const float number : {s.temperature, s.top_p, s.min_p, s.typical_p, s.repetition_penalty,
                              s.presence_penalty, s.frequency_penalty}) {
@@ -201,7 +201,7 @@ std::string number_member(std::string_view field, std::string_view value) {
 
 } // namespace
 
-TEST_CASE("a number at the end of what can be said is refused by its field's name, or drawn with") {
+TEST_CASE("a number at the limit of its type is refused by its field's name, or used in sampling") {
   std::size_t taken = 0;
   for (const auto& d : number_apis()) {
     CAPTURE(d.name);
@@ -215,7 +215,7 @@ TEST_CASE("a number at the end of what can be said is refused by its field's nam
           CHECK(row_of(e.code).http_status == 400);
           const bool is_named = e.param.find(field) != e.param.npos ||
                                 e.message.find(field) != e.message.npos ||
-                                // what has another word for it in a completion
+                                // fields with another name in a completion
                                 (d.name == std::string("triton") && !e.param.empty());
           CHECK_MESSAGE(is_named, (e.param + ": " + e.message));
           continue;
@@ -230,7 +230,7 @@ TEST_CASE("a number at the end of what can be said is refused by its field's nam
   CHECK(taken > 500);
 }
 
-TEST_CASE("typed numbers out of range are refused, and tiny temperatures are none") {
+TEST_CASE("typed numbers out of range are refused, and tiny temperatures become zero") {
   const auto refused = [](auto change) {
     generate g;
     g.input = "x";

@@ -1,5 +1,5 @@
-// What is said of several pipelines, of one model or of two: whether they serve, which models there
-// are, how long the queue is; and that of one alone the same is said as ever.
+// The state of several pipelines, of one model or two: readiness, models, queue length. With one
+// pipeline the output is the same as before.
 #include "gateway/base/snapshot.hpp"
 #include "gateway/routes/status_response.hpp"
 #include "gateway/state/gateway_state.hpp"
@@ -42,7 +42,7 @@ void lose(pipeline_view& p) {
 
 } // namespace
 
-TEST_CASE("all heads are heard once each has said what it serves, or is away") {
+TEST_CASE("all heads are known once each has sent its card, or is away") {
   snapshot s;
   s.pipelines.resize(2);
   CHECK_FALSE(knows_all_heads(s));
@@ -72,7 +72,7 @@ TEST_CASE("without an LLM all is ready, and no model is found") {
   CHECK(find_model(s, {}, "a").error().code == errc::draining);
 }
 
-TEST_CASE("all is ready while each model has a pipeline that is") {
+TEST_CASE("all is ready while each model has a ready pipeline") {
   auto s = three();
   CHECK(standing_of(s).phase == phase::ready);
   lose(s.pipelines[0]);
@@ -91,7 +91,7 @@ TEST_CASE("all is ready while each model has a pipeline that is") {
         "the model is recovering: the head is down: killed");
 }
 
-TEST_CASE("of a model that is not served, the pipeline that may still come says why") {
+TEST_CASE("for a model that is not served, the pipeline that may still start gives the reason") {
   auto s = three();
   s.pipelines[0].card = card_of("a", phase::failed, "another model file");
   s.pipelines[1].card = card_of("a", phase::loading, "waiting for the shards");
@@ -99,7 +99,7 @@ TEST_CASE("of a model that is not served, the pipeline that may still come says 
   CHECK(find_model(s, {}, "a").error().message == "the model is loading: waiting for the shards");
 }
 
-TEST_CASE("a supervisor that gave up is the end of one pipeline alone, not of several") {
+TEST_CASE("a supervisor that gave up ends one pipeline alone, not several") {
   auto s = three();
   s.cluster.emplace().phase = phase::failed;
   s.cluster->reason = "shard-0 is in a crash loop";
@@ -111,7 +111,7 @@ TEST_CASE("a supervisor that gave up is the end of one pipeline alone, not of se
   CHECK(standing_of(s).reason == "shard-0 is in a crash loop");
 }
 
-TEST_CASE("models are listed once, and found by name, as the first, by its alias") {
+TEST_CASE("models are listed once, and found by name; the first one also by its alias") {
   auto s = three();
   s.pipelines[0].card.reset();
   const auto models = models_of(s);
@@ -128,7 +128,7 @@ TEST_CASE("models are listed once, and found by name, as the first, by its alias
   CHECK(model_of(s, ticket_id{64 * 7 + 3}).empty());
 }
 
-TEST_CASE("of a model's cards the one of a pipeline that serves is told") {
+TEST_CASE("of a model's cards, that of a serving pipeline is used") {
   auto s = three();
   s.pipelines[0].card = card_of("a", phase::loading);
   s.pipelines[1].card->max_model_len = 7;
@@ -136,7 +136,7 @@ TEST_CASE("of a model's cards the one of a pipeline that serves is told") {
   CHECK(find_model(s, {}, "a")->max_model_len == 7);
 }
 
-TEST_CASE("while nobody has said what it serves, the server is not ready, whatever is asked for") {
+TEST_CASE("before the first card the server is not ready, for any model") {
   snapshot s;
   s.pipelines.resize(2);
   s.pipelines[0].model = "a";
@@ -148,7 +148,7 @@ TEST_CASE("while nobody has said what it serves, the server is not ready, whatev
   CHECK(models_of(s).empty());
 }
 
-TEST_CASE("a refusal tells the shortest queue of its model") {
+TEST_CASE("a refusal has the shortest queue of its model") {
   auto s = three();
   const auto full = fail(errc::overloaded, "full");
   CHECK(refuse_here(full, s, "a").queue_position == 0);
@@ -160,20 +160,20 @@ TEST_CASE("a refusal tells the shortest queue of its model") {
   CHECK(refuse_here(full, s).queue_position == 9); // as the first model's
 }
 
-TEST_CASE("/load and /cluster tell of each of several pipelines, and of one as ever") {
+TEST_CASE("/load and /cluster list each of several pipelines; with one the format is unchanged") {
   auto s = three();
   lose(s.pipelines[1]);
   s.pipelines[0].load.emplace().running = 3;
   s.pipelines[2].load.emplace().running = 5;
   for (const auto& body : {load_body(s, 4), cluster_body(s, 4)}) {
-    const auto told = json::parse(body)["pipelines"];
-    REQUIRE(told.size() == 3);
-    CHECK(told[1] == json{{"pipeline", 1},
-                          {"model", "a"},
-                          {"phase", "recovering"},
-                          {"reason", "the head is down: killed"},
-                          {"scheduler", nullptr}});
-    CHECK(told[2]["scheduler"]["running"] == 5);
+    const auto parsed = json::parse(body)["pipelines"];
+    REQUIRE(parsed.size() == 3);
+    CHECK(parsed[1] == json{{"pipeline", 1},
+                            {"model", "a"},
+                            {"phase", "recovering"},
+                            {"reason", "the head is down: killed"},
+                            {"scheduler", nullptr}});
+    CHECK(parsed[2]["scheduler"]["running"] == 5);
   }
   CHECK(json::parse(load_body(s, 4))["scheduler"]["running"] == 3);
   CHECK(json::parse(cluster_body(s, 4))["load"]["running"] == 3);
@@ -183,7 +183,7 @@ TEST_CASE("/load and /cluster tell of each of several pipelines, and of one as e
   CHECK_FALSE(json::parse(cluster_body(s, 4)).contains("pipelines"));
 }
 
-TEST_CASE("desks that write at the same time lose nothing of one another") {
+TEST_CASE("concurrent writes of pipeline clients are not lost") {
   gateway_config config;
   config.pipelines = {{process_id{2}, "a"}, {process_id{3}, "a"}};
   gateway_state facts(config);

@@ -1,4 +1,4 @@
-// Places in a stream, as clients keep them.
+// Stream positions, as clients keep them.
 #include "gateway/base/stream_position.hpp"
 
 #include <doctest/doctest.h>
@@ -6,7 +6,7 @@
 using namespace baton;
 using namespace baton::gateway;
 
-TEST_CASE("a place is read as it was written") {
+TEST_CASE("a position is read as it was written") {
   for (const auto& position : {stream_position{{17}, 0xC0FFEE, {{12, false}}},
                                stream_position{{UINT64_MAX}, UINT64_MAX, {{UINT32_MAX, true}}},
                                stream_position{{1}, 1, {{0, false}, {9, true}, {3, false}}},
@@ -23,7 +23,7 @@ TEST_CASE("a place is read as it was written") {
   CHECK(text == "17-0000000000c0ffee:12,9!");
 }
 
-TEST_CASE("what is no place is refused by the header's name") {
+TEST_CASE("an invalid position is refused by the header's name") {
   for (const char* text :
        {"", "17", "17:3", "17-:3", "17-ab", "17-ab:", "17-ab:3,", "17-ab:3!!", "17-ab:-3",
         "17-ab:4294967296", "-17-ab:3", "17-xyz:3", "17-ab:3 ", "18446744073709551616-ab:3",

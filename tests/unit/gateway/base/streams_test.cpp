@@ -18,7 +18,7 @@ chunk stream_chunk(std::size_t bytes, std::uint32_t index = 1) {
 
 } // namespace
 
-TEST_CASE("events come out in the order they were pushed, one wake-up tells of all of them") {
+TEST_CASE("events come out in the order of pushes, with one wake-up for all") {
   int woken = 0;
   stream s(1, 4096, [&] { ++woken; });
   CHECK(s.push(granted{1, ticket_id{7}, epoch_id{1}}));
@@ -33,7 +33,7 @@ TEST_CASE("events come out in the order they were pushed, one wake-up tells of a
   CHECK_FALSE(s.next());
 }
 
-TEST_CASE("a push beyond the bound cuts the stream and leaves one terminal error") {
+TEST_CASE("a push beyond the limit cuts the stream and leaves one terminal error") {
   stream s(1, 2000, nullptr);
   CHECK(s.push(stream_chunk(700)));
   CHECK(s.push(stream_chunk(700)));
@@ -43,11 +43,11 @@ TEST_CASE("a push beyond the bound cuts the stream and leaves one terminal error
   REQUIRE(last);
   CHECK(std::get<failed>(*last).reason.code == errc::slow_reader);
   CHECK_FALSE(s.next());
-  CHECK(s.push(stream_chunk(1))); // nothing more is reported, nothing more comes
+  CHECK(s.push(stream_chunk(1))); // no further wake-up, no further event
   CHECK_FALSE(s.next());
 }
 
-TEST_CASE("what the door has taken no longer counts against the bound") {
+TEST_CASE("events taken by the reader no longer count against the limit") {
   stream s(1, 2000, nullptr);
   for (int i = 0; i < 100; ++i) {
     CHECK(s.push(stream_chunk(1500)));
@@ -56,13 +56,13 @@ TEST_CASE("what the door has taken no longer counts against the bound") {
   CHECK_FALSE(s.is_cut());
 }
 
-TEST_CASE("one event larger than the bound is taken by an empty stream") {
+TEST_CASE("one event larger than the limit is accepted by an empty stream") {
   stream s(1, 100, nullptr);
   CHECK(s.push(stream_chunk(5000)));
   CHECK_FALSE(s.push(stream_chunk(1)));
 }
 
-TEST_CASE("a chunk of more tokens than the door has room for stays in the stream") {
+TEST_CASE("a chunk with more tokens than the reader has room for stays in the stream") {
   stream s(1, 4096, nullptr);
   auto c = stream_chunk(5);
   c.count = 3;

@@ -17,7 +17,8 @@ std::string bytes(std::string_view datatype, const char* text, std::size_t count
   return *made;
 }
 
-std::string told_tensor(std::string_view datatype, std::string_view data, bool is_value = false) {
+std::string json_of_tensor(std::string_view datatype, std::string_view data,
+                           bool is_value = false) {
   std::string out;
   const auto ok = append_json(out, "t", datatype, data, is_value);
   REQUIRE_MESSAGE(ok, ok.error().message);
@@ -26,7 +27,7 @@ std::string told_tensor(std::string_view datatype, std::string_view data, bool i
 
 } // namespace
 
-TEST_CASE("what is written as JSON is read back as the same bytes, of every datatype") {
+TEST_CASE("values written as JSON are read back as the same bytes, of every datatype") {
   const std::pair<const char*, const char*> values[] = {
       {"BOOL", "[true,false]"},
       {"INT8", "[-128,127]"},
@@ -44,14 +45,14 @@ TEST_CASE("what is written as JSON is read back as the same bytes, of every data
   for (const auto& [datatype, text] : values) {
     CAPTURE(datatype);
     const auto data = bytes(datatype, text, 2);
-    CHECK(json::parse(told_tensor(datatype, data)) == json::parse(text));
-    CHECK(bytes(datatype, told_tensor(datatype, data).c_str(), 2) == data);
+    CHECK(json::parse(json_of_tensor(datatype, data)) == json::parse(text));
+    CHECK(bytes(datatype, json_of_tensor(datatype, data).c_str(), 2) == data);
   }
   CHECK(bytes("INT8", "[[1],[-1]]", 2) == "\x01\xff"s);
   CHECK(bytes("UINT16", "258", 1) == "\x02\x01"s);
   CHECK(bytes("BYTES", R"(["ab"])", 1) == "\x02\0\0\0ab"s);
-  CHECK(told_tensor("UINT8", "\x07", true) == "7");
-  CHECK(told_tensor("INT32", "") == "[]");
+  CHECK(json_of_tensor("UINT8", "\x07", true) == "7");
+  CHECK(json_of_tensor("INT32", "") == "[]");
 }
 
 TEST_CASE("a value that does not fit its datatype or shape is refused by the tensor's name") {
@@ -75,7 +76,7 @@ TEST_CASE("a value that does not fit its datatype or shape is refused by the ten
   }
 }
 
-TEST_CASE("bytes are those of their shape, to the last one") {
+TEST_CASE("bytes match their shape exactly") {
   CHECK(check_bytes("t", "FP16", "1234", 2));
   CHECK(check_bytes("t", "INT64", "", 0));
   CHECK(check_bytes("t", "BYTES", "\x01\0\0\0a\0\0\0\0"s, 2));
@@ -95,14 +96,14 @@ TEST_CASE("bytes are those of their shape, to the last one") {
   }
 }
 
-TEST_CASE("what JSON has no words for is not told in it") {
+TEST_CASE("values that JSON cannot express are refused") {
   std::string out;
   CHECK_FALSE(append_json(out, "t", "FP32", "\0\0\xc0\x7f"s));
   CHECK_FALSE(append_json(out, "t", "FP16", "12"));
   CHECK_FALSE(append_json(out, "t", "BYTES", "\x01\0\0\0\xff"s));
 }
 
-TEST_CASE("a shape counts its elements, within what a message holds") {
+TEST_CASE("a shape counts its elements, within a message's limit") {
   const auto count = [](std::vector<std::int64_t> shape) { return element_count("t", shape); };
   CHECK(*count({}) == 1);
   CHECK(*count({2, 3}) == 6);
@@ -113,7 +114,7 @@ TEST_CASE("a shape counts its elements, within what a message holds") {
   CHECK_FALSE(count(std::vector<std::int64_t>(limits::dimensions_max + 1, 1)));
 }
 
-TEST_CASE("a datatype has its word in config.pbtxt") {
+TEST_CASE("a datatype has its name in config.pbtxt") {
   for (const auto& row : datatypes) {
     CHECK(datatype_of_config(config_type_of(row.name)) == row.name);
   }

@@ -1,4 +1,4 @@
-// A stream goes on at another pipeline of its model when its own has been away for long.
+// A stream moves to another pipeline of its model when its own has been away for long.
 #include "gateway/base/outage.hpp"
 #include "tests/unit/gateway/dispatch/request_router_world.hpp"
 
@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 namespace {
 
 struct move_world : request_router_world {
-  std::uint32_t home = 0, other = 1; // of the stream that was opened last
+  std::uint32_t home = 0, other = 1; // of the stream opened last
 
   explicit move_world(const std::vector<std::string>& models = {"m", "m"})
       : request_router_world(models) {}
@@ -33,12 +33,12 @@ struct move_world : request_router_world {
     other = 1 - home;
     grant(home, *out, ticket_at(home));
     CHECK(std::holds_alternative<granted>(*out->next()));
-    say(home, *out, 2, {11, 12});
+    send_chunk(home, *out, 2, {11, 12});
     CHECK(std::get<chunk>(*out->next()).index == 2);
     return out;
   }
-  void say(std::uint32_t pipeline, const stream& s, std::uint32_t index, ids_prompt ids,
-           finish how = finish::none) {
+  void send_chunk(std::uint32_t pipeline, const stream& s, std::uint32_t index, ids_prompt ids,
+                  finish how = finish::none) {
     chunk c;
     c.request = s.number();
     c.ticket = ticket_at(pipeline);
@@ -47,20 +47,20 @@ struct move_world : request_router_world {
     c.ids = std::move(ids);
     c.prompt_tokens = 10;
     c.finish = how;
-    tell(pipeline, chunks{{c}, {}});
+    deliver(pipeline, chunks{{c}, {}});
   }
-  void say_phase(std::uint32_t pipeline, phase now) {
+  void report_phase(std::uint32_t pipeline, phase now) {
     model_card card;
     card.name = "m";
     card.sequences_max = 8;
     card.max_model_len = 100;
     card.phase = now;
-    tell(pipeline, card);
+    deliver(pipeline, card);
   }
   void pass(std::chrono::milliseconds span) {
     time.advance_time(span);
     for (std::uint32_t i = 0; i < all.pipeline_clients.size(); ++i) {
-      tell(i, actors::tick{});
+      deliver(i, actors::tick{});
     }
   }
   const std::vector<cancel>& cancels(std::uint32_t pipeline) const {
@@ -78,12 +78,13 @@ bool has_failed(stream& s) {
 
 } // namespace
 
-TEST_CASE("a stream moves when its pipeline has been away for so long, and goes on behind it") {
+TEST_CASE(
+    "a stream moves when its pipeline has been away for long, and continues after its position") {
   move_world w;
   const auto out = w.begin();
   bool is_head_there = true;
   SUBCASE("its shards are lost") {
-    w.say_phase(w.home, phase::recovering);
+    w.report_phase(w.home, phase::recovering);
   }
   SUBCASE("its head is lost") {
     w.lose(w.home);
@@ -91,7 +92,7 @@ TEST_CASE("a stream moves when its pipeline has been away for so long, and goes 
   }
   SUBCASE("its head is back without its shards") {
     w.lose(w.home);
-    w.say_phase(w.home, phase::loading);
+    w.report_phase(w.home, phase::loading);
   }
   w.pass(move_patience - 1ms);
   CHECK(w.reserves(w.other) == 0);
@@ -101,27 +102,27 @@ TEST_CASE("a stream moves when its pipeline has been away for so long, and goes 
   CHECK(asked.was_admitted);
   CHECK_FALSE(asked.ticket);
   CHECK(asked.resume_key == w.logs[w.home]->reserves[0].resume_key);
-  CHECK(w.cancels(w.home).empty()); // it may have to go back
-  w.say(w.home, *out, 3, {13});     // too late
+  CHECK(w.cancels(w.home).empty());    // it may have to go back
+  w.send_chunk(w.home, *out, 3, {13}); // too late
   CHECK_FALSE(out->next());
   w.grant(w.other, *out, w.ticket_at(w.other));
-  const auto told = std::get<granted>(*out->next());
-  CHECK(told.ticket == w.ticket_at(w.other));
-  CHECK(told.resume_key == asked.resume_key);
+  const auto outcome = std::get<granted>(*out->next());
+  CHECK(outcome.ticket == w.ticket_at(w.other));
+  CHECK(outcome.resume_key == asked.resume_key);
   REQUIRE(w.logs[w.other]->submits.size() == 1);
   const auto& again = w.logs[w.other]->submits[0];
   CHECK(again.ticket == w.ticket_at(w.other));
   CHECK(again.input == prompt("hello"));
   CHECK(again.delivered == std::vector<delivered_choice>{{{11, 12}, false}});
   if (!is_head_there) {
-    CHECK(w.cancels(w.home).empty()); // it would not hear
-    w.say_ready(w.home);
+    CHECK(w.cancels(w.home).empty()); // it would not receive it
+    w.report_ready(w.home);
   }
   REQUIRE(w.cancels(w.home).size() == 1);
   CHECK(w.cancels(w.home)[0].ticket == w.ticket_at(w.home));
   CHECK(w.cancels(w.other).empty());
-  w.say(w.other, *out, 3, {13});
-  w.say(w.other, *out, 4, {14}, finish::stop);
+  w.send_chunk(w.other, *out, 3, {13});
+  w.send_chunk(w.other, *out, 4, {14}, finish::stop);
   CHECK(std::get<chunk>(*out->next()).index == 3);
   CHECK(std::get<chunk>(*out->next()).finish == finish::stop);
   CHECK(w.facts->requests_open() == 0);
@@ -138,30 +139,30 @@ TEST_CASE("a stream stays") {
   std::shared_ptr<stream> out;
   SUBCASE("whose pipeline is back in time") {
     out = w.begin();
-    w.say_phase(w.home, phase::recovering);
+    w.report_phase(w.home, phase::recovering);
     w.pass(move_patience - 1ms);
-    w.say_ready(w.home);
+    w.report_ready(w.home);
     w.pass(1ms);
-    w.say_phase(w.home, phase::recovering); // counts from here
+    w.report_phase(w.home, phase::recovering); // counts from here
     w.pass(move_patience - 1ms);
   }
   SUBCASE("whose pipeline drains") {
     out = w.begin();
-    w.say_phase(w.home, phase::draining);
+    w.report_phase(w.home, phase::draining);
     w.pass(2 * move_patience);
   }
-  SUBCASE("whose client has named it: its log is at one pipeline alone") {
+  SUBCASE("its client has named it: its log is at one pipeline alone") {
     out = w.begin("order 66");
-    w.say_phase(w.home, phase::recovering);
+    w.report_phase(w.home, phase::recovering);
     w.pass(2 * move_patience);
   }
-  SUBCASE("while no other one is ready; then it goes") {
+  SUBCASE("while no other one is ready; then it moves") {
     out = w.begin();
-    w.say_phase(0, phase::recovering);
-    w.say_phase(1, phase::recovering);
+    w.report_phase(0, phase::recovering);
+    w.report_phase(1, phase::recovering);
     w.pass(2 * move_patience);
     CHECK(w.reserves(w.other) == 0);
-    w.say_ready(w.other);
+    w.report_ready(w.other);
     w.pass(1ms);
     CHECK(w.reserves(w.other) == 1);
     return;
@@ -170,7 +171,7 @@ TEST_CASE("a stream stays") {
   CHECK_FALSE(out->next());
 }
 
-TEST_CASE("one that came from elsewhere, and of which nothing is known, waits") {
+TEST_CASE("a stream from another gateway with an unknown request waits") {
   move_world w;
   const auto out = w.new_stream();
   w.ask(open_resume{out, "m", w.ticket_at(0), 5, {{2, false}}});
@@ -179,7 +180,7 @@ TEST_CASE("one that came from elsewhere, and of which nothing is known, waits") 
   CHECK(w.reserves(1) == 0);
 }
 
-TEST_CASE("what no other pipeline takes goes back to its ticket, and ends once") {
+TEST_CASE("a stream that no other pipeline accepts returns to its ticket, and ends once") {
   enum class how { refused, refused_otherwise, lost };
   for (const bool is_head_lost : {false, true})
     for (const auto no : {how::refused, how::refused_otherwise, how::lost})
@@ -192,7 +193,7 @@ TEST_CASE("what no other pipeline takes goes back to its ticket, and ends once")
         if (is_head_lost) {
           w.lose(w.home);
         } else {
-          w.say_phase(w.home, phase::recovering);
+          w.report_phase(w.home, phase::recovering);
         }
         w.pass(move_patience);
         REQUIRE(w.reserves(w.other) == 1);
@@ -207,14 +208,14 @@ TEST_CASE("what no other pipeline takes goes back to its ticket, and ends once")
         REQUIRE(resumes.size() == 1);
         CHECK(resumes[0].ticket == w.ticket_at(w.home));
         CHECK(resumes[0].from == std::vector<resume_point>{{2, false}});
-        w.pass(1s); // not at once again
+        w.pass(1s); // not again at once
         CHECK(w.reserves(w.other) == 1);
         if (comes_back) {
-          w.say_ready(w.home);
+          w.report_ready(w.home);
           CHECK(resumes.size() == (is_head_lost ? 2 : 1));
           w.grant(w.home, *out, w.ticket_at(w.home));
-          CHECK_FALSE(out->next()); // its client knows
-          w.say(w.home, *out, 3, {13}, finish::stop);
+          CHECK_FALSE(out->next()); // its client already knows
+          w.send_chunk(w.home, *out, 3, {13}, finish::stop);
           CHECK(std::get<chunk>(*out->next()).index == 3);
           CHECK(w.cancels(w.home).empty());
         } else {
@@ -227,7 +228,7 @@ TEST_CASE("what no other pipeline takes goes back to its ticket, and ends once")
       }
 }
 
-TEST_CASE("each other pipeline is asked once, and the one that takes it has it") {
+TEST_CASE("each other pipeline is tried once, and the one that accepts it keeps it") {
   move_world w({"m", "m", "m"});
   const auto out = w.new_stream();
   generate g;
@@ -236,7 +237,7 @@ TEST_CASE("each other pipeline is asked once, and the one that takes it has it")
   w.ask(open_generate{out, g, true, true});
   const auto home = *w.where(*out);
   w.grant(home, *out, w.ticket_at(home));
-  w.say_phase(home, phase::recovering);
+  w.report_phase(home, phase::recovering);
   w.pass(move_patience);
   const std::uint32_t a = (home + 1) % 3, b = (home + 2) % 3;
   CHECK(w.reserves(a) + w.reserves(b) == 1);
@@ -247,19 +248,19 @@ TEST_CASE("each other pipeline is asked once, and the one that takes it has it")
   CHECK(std::get<granted>(*out->next()).ticket == w.ticket_at(home));
   CHECK(std::get<granted>(*out->next()).ticket == w.ticket_at(second));
   CHECK(w.cancels(home).size() == 1);
-  // It can be moved again, and back.
-  w.say_ready(home);
-  w.say_phase(second, phase::recovering);
-  w.say_phase(first, phase::recovering);
+  // It can move again, and back.
+  w.report_ready(home);
+  w.report_phase(second, phase::recovering);
+  w.report_phase(first, phase::recovering);
   w.pass(move_patience);
   CHECK(w.reserves(home) == 2);
   CHECK(w.logs[home]->reserves[1].was_admitted);
 }
 
-TEST_CASE("a client that leaves while its stream moves is served by nobody") {
+TEST_CASE("a stream whose client leaves during the move is not served") {
   move_world w;
   const auto out = w.begin();
-  w.say_phase(w.home, phase::recovering);
+  w.report_phase(w.home, phase::recovering);
   w.pass(move_patience);
   out->detach();
   w.ask(close_request{out->number(), cancel_reason::client_gone});
@@ -272,29 +273,29 @@ TEST_CASE("a client that leaves while its stream moves is served by nobody") {
   CHECK(w.facts->requests_open() == 0);
 }
 
-TEST_CASE("its quota and its deadline go on with it") {
+TEST_CASE("its quota and its deadline move with it") {
   move_world w;
   const auto account =
       std::make_shared<key_account>("a", key_quotas{}, authenticator::instant::clock::now());
   REQUIRE_FALSE(account->begin(authenticator::instant::clock::now()));
   const auto out = w.begin({}, 1, 60s, std::make_shared<quota_lease>(account));
   CHECK(account->used().tokens == 12);
-  w.say_phase(w.home, phase::recovering);
+  w.report_phase(w.home, phase::recovering);
   w.pass(move_patience);
   w.grant(w.other, *out, w.ticket_at(w.other));
   REQUIRE(w.logs[w.other]->submits.size() == 1);
   CHECK(w.logs[w.home]->submits[0].deadline == 60s);
   CHECK(w.logs[w.other]->submits[0].deadline == 60s - move_patience);
-  w.say(w.other, *out, 3, {13});
+  w.send_chunk(w.other, *out, 3, {13});
   CHECK(account->used().tokens == 13); // the prompt is paid for
 }
 
-TEST_CASE("choices that had ended stay so") {
+TEST_CASE("finished choices stay finished") {
   move_world w;
   const auto out = w.begin({}, 2);
-  w.say(w.home, *out, 3, {13}, finish::stop);
+  w.send_chunk(w.home, *out, 3, {13}, finish::stop);
   CHECK(std::get<chunk>(*out->next()).finish == finish::stop);
-  w.say_phase(w.home, phase::recovering);
+  w.report_phase(w.home, phase::recovering);
   w.pass(move_patience);
   w.grant(w.other, *out, w.ticket_at(w.other));
   REQUIRE(w.logs[w.other]->submits.size() == 1);

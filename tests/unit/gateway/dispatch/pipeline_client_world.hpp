@@ -1,5 +1,5 @@
-// A desk under CAF's testing scheduler: what it says to scheduler and tokenizer, what it brings to
-// streams. No threads, no sockets; time is moved by hand.
+// A pipeline client under CAF's testing scheduler: its messages to scheduler and tokenizer, and its
+// events for streams. No threads, no sockets; time is moved by hand.
 #pragma once
 
 #include "gateway/dispatch/pipeline_client.hpp"
@@ -10,7 +10,7 @@
 
 namespace baton::gateway::at_pipeline_client {
 
-struct heard {
+struct received {
   std::vector<reserve> reserves;
   std::vector<cancel> cancels;
   std::vector<resume> resumes;
@@ -25,9 +25,9 @@ struct testing_config : caf::actor_system_config {
 
 // CAF 0.17 asserts on a spawn without arguments: the log is one.
 inline actors::scheduler_actor spawn_scheduler(caf::actor_system& system,
-                                               std::shared_ptr<heard> log) {
+                                               std::shared_ptr<received> log) {
   return system.spawn(
-      [](std::shared_ptr<heard> l) -> actors::scheduler_actor::behavior_type {
+      [](std::shared_ptr<received> l) -> actors::scheduler_actor::behavior_type {
         return {[l](const reserve& m) { l->reserves.push_back(m); },
                 [](const admit&) {},
                 [l](const cancel& m) { l->cancels.push_back(m); },
@@ -45,9 +45,9 @@ inline actors::scheduler_actor spawn_scheduler(caf::actor_system& system,
 }
 
 inline actors::tokenizer_actor spawn_tokenizer(caf::actor_system& system,
-                                               std::shared_ptr<heard> log) {
+                                               std::shared_ptr<received> log) {
   return system.spawn(
-      [](std::shared_ptr<heard> l) -> actors::tokenizer_actor::behavior_type {
+      [](std::shared_ptr<received> l) -> actors::tokenizer_actor::behavior_type {
         return {[l](const submit& m) { l->submits.push_back(m); },
                 [l](const tokenize& m) { l->tokenizes.push_back(m); },
                 [l](const detokenize& m) { l->detokenizes.push_back(m); }};
@@ -60,7 +60,7 @@ struct world {
   caf::actor_system system{options};
   caf::scheduler::test_coordinator& time =
       dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
-  std::shared_ptr<heard> log = std::make_shared<heard>();
+  std::shared_ptr<received> log = std::make_shared<received>();
   std::shared_ptr<gateway_state> facts;
   actors::scheduler_actor scheduler = spawn_scheduler(system, log);
   actors::tokenizer_actor tokenizer = spawn_tokenizer(system, log);
@@ -78,7 +78,7 @@ struct world {
     card.name = "m";
     card.max_model_len = 100;
     card.phase = phase::ready;
-    tell(card);
+    deliver(card);
   }
   ~world() {
     for (const auto& a :
@@ -92,10 +92,10 @@ struct world {
     model_card again;
     again.name = model;
     again.phase = phase::ready;
-    tell(again);
+    deliver(again);
   }
   template <class T>
-  void tell(T m) {
+  void deliver(T m) {
     if constexpr (std::is_same_v<T, chunk>)
       caf::anon_send(to, chunks{{std::move(m)}, {}});
     else
@@ -112,25 +112,25 @@ struct world {
     g.model = "m";
     g.input = std::string("hello");
     g.choices = choices;
-    tell(open_generate{out, g, true});
+    deliver(open_generate{out, g, true});
     return out;
   }
   void lose_head() {
-    tell(actors::peer_down{process_id{2}, epoch_id{1}, "killed"});
+    deliver(actors::peer_down{process_id{2}, epoch_id{1}, "killed"});
     head_is_back();
   }
-  // The head that is back has no log of the ticket of this stream.
+  // The restarted head has no log of this stream's ticket.
   void lose_head_and_log(const stream& out) {
     lose_head();
     rejected no;
     no.request = out.number();
     no.ticket = ticket_id{77};
     no.reason = fail(errc::ticket_not_found, "a new life");
-    tell(no);
+    deliver(no);
   }
   std::shared_ptr<stream> open_granted(std::uint32_t choices = 1) {
     auto out = open(choices);
-    tell(granted{out->number(), ticket_id{77}, epoch_id{1}, log->reserves.back().resume_key});
+    deliver(granted{out->number(), ticket_id{77}, epoch_id{1}, log->reserves.back().resume_key});
     CHECK(std::holds_alternative<granted>(*out->next()));
     return out;
   }

@@ -1,4 +1,4 @@
-// What the desk takes from a key's quotas, and when it gives the place back.
+// The pipeline client's use of a key's quotas: when it charges them and when it frees the slot.
 #include "tests/unit/gateway/dispatch/pipeline_client_world.hpp"
 
 using namespace baton;
@@ -15,7 +15,7 @@ struct keyed_world : world {
     REQUIRE_FALSE(account->begin(authenticator::instant::clock::now()));
     return std::make_shared<quota_lease>(account);
   }
-  bool is_free() { // of the one place; does not take it
+  bool is_free() { // of the only slot; does not take it
     if (account->begin(authenticator::instant::clock::now())) {
       return false;
     }
@@ -27,7 +27,7 @@ struct keyed_world : world {
     generate g;
     g.model = "m";
     g.input = std::string("hello");
-    tell(open_generate{out, g, true, true, lease()});
+    deliver(open_generate{out, g, true, true, lease()});
     return out;
   }
   chunk piece(const stream& out, std::uint32_t index, std::uint32_t count,
@@ -40,37 +40,36 @@ struct keyed_world : world {
 
 } // namespace
 
-TEST_CASE("a request pays for its prompt once and for each token, and gives its place back") {
+TEST_CASE("a request pays for its prompt once and for each token, and frees its slot") {
   keyed_world w;
   auto out = w.open_keyed();
   CHECK_FALSE(w.is_free());
-  w.tell(granted{out->number(), ticket_id{77}, epoch_id{1}});
-  w.tell(w.piece(*out, 2, 2));
+  w.deliver(granted{out->number(), ticket_id{77}, epoch_id{1}});
+  w.deliver(w.piece(*out, 2, 2));
   CHECK(w.account->used().tokens == 12);
-  w.tell(w.piece(*out, 2, 2)); // came twice: is not delivered, is not paid for
-  w.tell(w.piece(*out, 3, 1));
+  w.deliver(w.piece(*out, 2, 2)); // a duplicate: neither delivered nor charged
+  w.deliver(w.piece(*out, 3, 1));
   CHECK(w.account->used().tokens == 13);
   CHECK_FALSE(w.is_free());
-  w.tell(w.piece(*out, 4, 1, finish::stop));
+  w.deliver(w.piece(*out, 4, 1, finish::stop));
   CHECK(w.account->used().tokens == 14);
-  CHECK(w.is_free()); // before its client has read a word of it
+  CHECK(w.is_free()); // before its client has read it
 }
 
-TEST_CASE("a place is given back however the request ends") {
+TEST_CASE("a slot is freed however the request ends") {
   SUBCASE("its client leaves while it runs") {
     keyed_world w;
     auto out = w.open_keyed();
-    w.tell(granted{out->number(), ticket_id{77}, epoch_id{1}});
-    w.tell(close_request{out->number(), cancel_reason::client_gone});
+    w.deliver(granted{out->number(), ticket_id{77}, epoch_id{1}});
+    w.deliver(close_request{out->number(), cancel_reason::client_gone});
     CHECK(w.is_free());
   }
-  SUBCASE(
-      "its client leaves before it is granted: the place is held until nothing can come of it") {
+  SUBCASE("its client leaves before the grant: the slot is held until the grant is settled") {
     keyed_world w;
     auto out = w.open_keyed();
-    w.tell(close_request{out->number(), cancel_reason::client_gone});
+    w.deliver(close_request{out->number(), cancel_reason::client_gone});
     CHECK_FALSE(w.is_free());
-    w.tell(granted{out->number(), ticket_id{77}, epoch_id{1}});
+    w.deliver(granted{out->number(), ticket_id{77}, epoch_id{1}});
     CHECK(w.is_free());
   }
   SUBCASE("it is refused") {
@@ -79,26 +78,26 @@ TEST_CASE("a place is given back however the request ends") {
     rejected no;
     no.request = out->number();
     no.reason = fail(errc::overloaded, "full");
-    w.tell(no);
+    w.deliver(no);
     CHECK(w.is_free());
   }
   SUBCASE("the head is lost, and a question with it") {
     keyed_world w;
     auto out = w.new_stream();
-    w.tell(open_tokenize{out, std::string("x"), true, w.lease()});
+    w.deliver(open_tokenize{out, std::string("x"), true, w.lease()});
     CHECK_FALSE(w.is_free());
     w.lose_head();
     CHECK(w.is_free());
   }
 }
 
-TEST_CASE("a client that comes back pays for what is new alone") {
+TEST_CASE("a client that resumes pays for new tokens only") {
   keyed_world w;
   auto out = w.new_stream();
   w.account->begin_resumed();
-  w.tell(open_resume{
+  w.deliver(open_resume{
       out, "m", ticket_id{77}, 5, {{2, false}}, std::make_shared<quota_lease>(w.account)});
-  w.tell(granted{out->number(), ticket_id{77}, epoch_id{1}});
-  w.tell(w.piece(*out, 3, 1));
+  w.deliver(granted{out->number(), ticket_id{77}, epoch_id{1}});
+  w.deliver(w.piece(*out, 3, 1));
   CHECK(w.account->used().tokens == 1);
 }

@@ -1,5 +1,5 @@
-// Several pipelines behind one front: who gets which request, and what the loss of one means to the
-// others.
+// Several pipelines behind one request router: which gets a request, and the effect of a loss on
+// the others.
 #include "gateway/admission/admission.hpp"
 #include "tests/unit/gateway/dispatch/request_router_world.hpp"
 
@@ -25,7 +25,7 @@ TEST_CASE("two pipelines of a model share its requests") {
         std::string::npos);
 }
 
-TEST_CASE("the same beginning goes where it went") {
+TEST_CASE("the same prefix goes to the same pipeline") {
   request_router_world w({"m", "m", "m"});
   const auto home = w.where(*w.open(long_prompt));
   w.open("something else");
@@ -34,7 +34,8 @@ TEST_CASE("the same beginning goes where it went") {
   CHECK(w.metrics().find("reason=\"prefix\"} 1") != std::string::npos);
 }
 
-TEST_CASE("the loss of one head leaves the streams of the other alone, and all is well") {
+TEST_CASE(
+    "the loss of one head leaves the streams of the other alone, and the server stays ready") {
   request_router_world w({"m", "m"});
   const auto a = w.open("a"), b = w.open("b");
   const auto of_a = *w.where(*a), of_b = *w.where(*b);
@@ -48,20 +49,20 @@ TEST_CASE("the loss of one head leaves the streams of the other alone, and all i
   c.ticket = ticket_id{64 + of_b};
   c.index = c.count = 1;
   c.finish = finish::stop;
-  w.tell(of_b, chunks{{c}, {}});
+  w.deliver(of_b, chunks{{c}, {}});
   CHECK(std::holds_alternative<granted>(*b->next()));
   CHECK(std::get<chunk>(*b->next()).finish == finish::stop);
   for (int i = 0; i < 3; ++i) {
     CHECK(w.where(*w.open("new " + std::to_string(i))) == of_b);
   }
   CHECK(w.logs[of_a]->resumes.empty());
-  w.say_ready(of_a);
+  w.report_ready(of_a);
   REQUIRE(w.logs[of_a]->resumes.size() == 1); // its own stream waits for it
   CHECK(w.logs[of_a]->resumes[0].request == a->number());
   CHECK(w.logs[of_b]->resumes.empty());
 }
 
-TEST_CASE("who comes back to a ticket meets the pipeline that granted it") {
+TEST_CASE("a client that resumes a ticket reaches the pipeline that granted it") {
   request_router_world w({"m", "m", "n"});
   for (std::uint32_t i = 0; i < 3; ++i) {
     CAPTURE(i);
@@ -83,8 +84,7 @@ TEST_CASE("who comes back to a ticket meets the pipeline that granted it") {
   CHECK(w.facts->requests_open() == open);
 }
 
-TEST_CASE(
-    "a client of the ZeroMQ door, which names no model, comes back to the one of its ticket") {
+TEST_CASE("a ZeroMQ client, which names no model, resumes at the model of its ticket") {
   request_router_world w({"m", "n"});
   admission opener(w.all.router, w.facts, "zmq");
   auto open = opener.resume({}, {}, {ticket_id{64 + 1}, 5, {{0, false}}}, true, nullptr);
@@ -102,11 +102,11 @@ TEST_CASE("a request with a name goes to the same pipeline, ready or not") {
   w.lose(home);
   const auto again = w.open("x", "m", "order 66");
   CHECK(w.where(*again) == home);
-  w.say_ready(home);
-  CHECK(w.reserves(home) == 4); // once more, of both: nobody knows what the head has heard
+  w.report_ready(home);
+  CHECK(w.reserves(home) == 4); // once more, for both: it is unknown what the head has received
 }
 
-TEST_CASE("a pipeline that nobody has heard of is asked once it says what it serves") {
+TEST_CASE("a pipeline without a card is used once its card arrives") {
   request_router_world w({"m", "m"});
   std::string name;
   for (int i = 0; name.empty(); ++i) {
@@ -118,11 +118,11 @@ TEST_CASE("a pipeline that nobody has heard of is asked once it says what it ser
   fresh.facts->change([](snapshot& s) { s.pipelines[1].card.reset(); });
   const auto out = fresh.open("x", "m", name);
   REQUIRE(fresh.where(*out) == 1);
-  fresh.say_ready(1);
+  fresh.report_ready(1);
   CHECK(fresh.reserves(1) == 2);
 }
 
-TEST_CASE("what one refuses for load is asked of the others, once each") {
+TEST_CASE("a request refused for load is offered to the others, once each") {
   request_router_world w({"m", "m", "m", "n"});
   const auto out = w.open(long_prompt);
   std::vector<bool> asked(3);
@@ -142,7 +142,7 @@ TEST_CASE("what one refuses for load is asked of the others, once each") {
   CHECK(w.facts->requests_open() == 0);
 }
 
-TEST_CASE("what another takes is brought to its end as if nothing had been") {
+TEST_CASE("a request accepted by another pipeline finishes normally") {
   request_router_world w({"m", "m"});
   const auto out = w.open("hello");
   const auto first = *w.where(*out), second = 1 - first;
@@ -165,15 +165,15 @@ TEST_CASE("what another takes is brought to its end as if nothing had been") {
     c.ticket = ticket_id{64 + second};
     c.index = c.count = 1;
     c.finish = finish::stop;
-    w.tell(second, chunks{{c}, {}});
+    w.deliver(second, chunks{{c}, {}});
     CHECK(std::get<chunk>(*out->next()).finish == finish::stop);
   }
   CHECK(w.facts->requests_open() == 0);
 }
 
-TEST_CASE("what is told at once, and to nobody else") {
+TEST_CASE("refusals that reach the client at once, without another pipeline") {
   request_router_world w({"m", "m"});
-  SUBCASE("a refusal for what the request is") {
+  SUBCASE("a refusal of the request itself") {
     const auto out = w.open("x");
     w.refuse(*w.where(*out), *out, errc::context_length_exceeded);
     CHECK(std::get<rejected>(*out->next()).reason.code == errc::context_length_exceeded);
@@ -183,7 +183,7 @@ TEST_CASE("what is told at once, and to nobody else") {
     w.refuse(*w.where(*out), *out, errc::overloaded);
     CHECK(std::get<rejected>(*out->next()).reason.code == errc::overloaded);
   }
-  SUBCASE("the refusal of a ticket that was granted") {
+  SUBCASE("the refusal of a granted ticket") {
     const auto out = w.open("x");
     const auto home = *w.where(*out);
     w.grant(home, *out, ticket_id{64 + home});
@@ -191,7 +191,7 @@ TEST_CASE("what is told at once, and to nobody else") {
     CHECK(std::holds_alternative<granted>(*out->next()));
     CHECK(std::get<rejected>(*out->next()).reason.code == errc::overloaded);
   }
-  SUBCASE("that of the one that alone is ready") {
+  SUBCASE("that of the only ready pipeline") {
     w.lose(0);
     const auto out = w.open("x");
     w.refuse(1, *out, errc::overloaded);
@@ -201,24 +201,24 @@ TEST_CASE("what is told at once, and to nobody else") {
   CHECK(w.facts->requests_open() == 0);
 }
 
-TEST_CASE("a request that waits for its grant when the head is lost goes to another") {
+TEST_CASE("a request without a grant when the head is lost goes to another") {
   request_router_world w({"m", "m"});
   const auto out = w.open("x");
   const auto first = *w.where(*out), second = 1 - first;
   w.lose(first);
   CHECK(w.reserves(second) == 1);
-  w.grant(first, *out, ticket_id{64 + first}); // was on its way
+  w.grant(first, *out, ticket_id{64 + first}); // was in flight
   REQUIRE(w.logs[first]->cancels.size() == 1);
   CHECK(w.logs[first]->cancels[0].ticket == ticket_id{64 + first});
   w.grant(second, *out, ticket_id{64 + second});
   CHECK(std::get<granted>(*out->next()).ticket == ticket_id{64 + second});
   w.lose(second);
-  const auto waits = w.open("y"); // nobody serves: it stays where it is
+  const auto waits = w.open("y"); // none serves: it stays where it is
   w.lose(*w.where(*waits));
   CHECK_FALSE(waits->next());
 }
 
-TEST_CASE("a client that leaves while its request goes over is served by nobody") {
+TEST_CASE("a request whose client leaves during its transfer is not served") {
   request_router_world w({"m", "m"});
   const auto out = w.open("x");
   const auto first = *w.where(*out), second = 1 - first;
@@ -261,14 +261,14 @@ TEST_CASE("two models, each with its own pipelines") {
   CHECK(w.reserves(1) == 2);
 }
 
-TEST_CASE("the series of several pipelines are told apart, each name once") {
+TEST_CASE("the series of several pipelines are distinct, each name once") {
   request_router_world w({"m", "m"});
   for (std::uint32_t i = 0; i < 2; ++i) {
     load_report load;
     load.model = "m";
     load.running = 3 + i;
     load.stage_busy_micros = {1000};
-    w.tell(i, load);
+    w.deliver(i, load);
   }
   const auto text = w.metrics();
   for (const auto* line :
@@ -282,7 +282,7 @@ TEST_CASE("the series of several pipelines are told apart, each name once") {
   CHECK(text.find(type) == text.rfind(type));
 }
 
-TEST_CASE("with one pipeline nothing is said of where requests go") {
+TEST_CASE("with one pipeline there are no routing metrics") {
   request_router_world w({"m"});
   w.open(long_prompt);
   w.refuse(0, *w.open("x"), errc::overloaded);

@@ -1,4 +1,5 @@
-// A front with its desks under CAF's testing scheduler, as desk_world.hpp has one desk.
+// A request router with its pipeline clients under CAF's testing scheduler; desk_world.hpp has one
+// pipeline client.
 #pragma once
 
 #include "gateway/dispatch/request_router.hpp"
@@ -14,7 +15,7 @@ struct request_router_world {
   caf::actor_system system{options};
   caf::scheduler::test_coordinator& time =
       dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
-  std::vector<std::shared_ptr<heard>> logs; // by pipeline
+  std::vector<std::shared_ptr<received>> logs; // by pipeline
   std::vector<caf::actor> others;
   std::shared_ptr<gateway_state> facts;
   router_and_clients all;
@@ -26,7 +27,7 @@ struct request_router_world {
     std::vector<head_actors> heads;
     for (std::uint32_t i = 0; i < models.size(); ++i) {
       config.pipelines.push_back({head_process(i), models[i]});
-      const auto& log = logs.emplace_back(std::make_shared<heard>());
+      const auto& log = logs.emplace_back(std::make_shared<received>());
       const auto& head = heads.emplace_back(
           head_actors{spawn_scheduler(system, log), spawn_tokenizer(system, log)});
       others.push_back(caf::actor_cast<caf::actor>(head.scheduler));
@@ -36,7 +37,7 @@ struct request_router_world {
     all = spawn_request_router(system, facts, heads);
     time.run();
     for (std::uint32_t i = 0; i < models.size(); ++i) {
-      say_ready(i);
+      report_ready(i);
     }
   }
   ~request_router_world() {
@@ -50,16 +51,16 @@ struct request_router_world {
     time.run();
   }
   static process_id head_process(std::uint32_t pipeline) { return process_id{20 + pipeline}; }
-  void say_ready(std::uint32_t pipeline) {
+  void report_ready(std::uint32_t pipeline) {
     model_card card;
     card.name = facts->config().pipelines[pipeline].model;
     card.sequences_max = 8;
     card.max_model_len = 100;
     card.phase = phase::ready;
-    tell(pipeline, card);
+    deliver(pipeline, card);
   }
   template <class T>
-  void tell(std::uint32_t pipeline, T m) {
+  void deliver(std::uint32_t pipeline, T m) {
     caf::anon_send(all.pipeline_clients[pipeline], std::move(m));
     time.run();
   }
@@ -68,10 +69,10 @@ struct request_router_world {
     caf::anon_send(all.router, std::move(m));
     time.run();
   }
-  // To all desks, as every process tells its peers.
+  // Reports it to all pipeline clients, as every process does to its peers.
   void lose(std::uint32_t pipeline) {
     for (std::uint32_t i = 0; i < all.pipeline_clients.size(); ++i) {
-      tell(i, actors::peer_down{head_process(pipeline), epoch_id{1}, "killed"});
+      deliver(i, actors::peer_down{head_process(pipeline), epoch_id{1}, "killed"});
     }
   }
   std::shared_ptr<stream> new_stream() {
@@ -88,12 +89,12 @@ struct request_router_world {
     ask(open_generate{out, g, true});
     return out;
   }
-  // The pipeline that was asked for this one last.
+  // The last pipeline that received this request.
   std::optional<std::uint32_t> where(const stream& s) const {
     std::optional<std::uint32_t> found;
     for (std::uint32_t i = 0; i < logs.size(); ++i) {
-      const auto& said = logs[i]->reserves;
-      if (std::any_of(said.begin(), said.end(),
+      const auto& given = logs[i]->reserves;
+      if (std::any_of(given.begin(), given.end(),
                       [&](const reserve& r) { return r.request == s.number(); })) {
         CHECK_FALSE(found);
         found = i;
@@ -104,14 +105,14 @@ struct request_router_world {
   std::size_t reserves(std::uint32_t pipeline) const { return logs[pipeline]->reserves.size(); }
   void grant(std::uint32_t pipeline, const stream& s, ticket_id ticket) {
     const auto& asked = logs[pipeline]->reserves;
-    tell(pipeline,
-         granted{s.number(), ticket, epoch_id{1}, asked.empty() ? 0 : asked.back().resume_key});
+    deliver(pipeline,
+            granted{s.number(), ticket, epoch_id{1}, asked.empty() ? 0 : asked.back().resume_key});
   }
   void refuse(std::uint32_t pipeline, const stream& s, errc code) {
     rejected no;
     no.request = s.number();
     no.reason = fail(code, "told to by {}", pipeline);
-    tell(pipeline, no);
+    deliver(pipeline, no);
   }
   std::string metrics() const { return facts->metrics().text(*facts->look(), 0, {}); }
 };

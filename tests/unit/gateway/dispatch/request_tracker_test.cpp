@@ -1,4 +1,4 @@
-// The rules of the desk's table, without an actor.
+// The rules of the request tracker, without an actor.
 #include "gateway/dispatch/request_tracker.hpp"
 #include "schema/digest.hpp"
 
@@ -51,7 +51,7 @@ generate request_for(std::uint32_t choices, std::uint32_t max_tokens) {
 
 } // namespace
 
-TEST_CASE("what a request came to: its phases, its tokens and what it asked for") {
+TEST_CASE("the summary of a request has its phases, its tokens and its parameters") {
   request_tracker_world w(request_for(2, 16));
   w.chunk(1000ms, 0, 1);
   w.chunk(1500ms, 1, 2, finish::stop);
@@ -69,17 +69,17 @@ TEST_CASE("what a request came to: its phases, its tokens and what it asked for"
   CHECK(r.max_tokens.value() == 16);
 }
 
-TEST_CASE("what is not known of a request is not told") {
+TEST_CASE("unknown values of a request are absent") {
   request_tracker_world all(request_for(1, 0));
   all.chunk(1000ms, 0, 0, finish::failed);
   auto r = ended_as(all.entry, finish::failed, all.begin + 1s, 100);
   CHECK_FALSE(r.first_token_seconds);
-  CHECK(r.max_tokens.value() == 60); // what the context leaves
+  CHECK(r.max_tokens.value() == 60); // the rest of the context
   CHECK_FALSE(ended_as(all.entry, finish::failed, all.begin + 1s, 0).max_tokens);
   all.entry.submit.wants_embedding = true;
   CHECK_FALSE(ended_as(all.entry, finish::failed, all.begin + 1s, 100).max_tokens);
   CHECK(ended_as(all.entry, finish::failed, all.begin + 1s, 100).queue_seconds > 0.4);
-  all.entry.granted_at.reset(); // it was granted to another life of a gateway
+  all.entry.granted_at.reset(); // it was granted to another incarnation of the gateway
   all.entry.has_request = false;
   r = ended_as(all.entry, finish::failed, all.begin + 1s, 100);
   CHECK(r.queue_seconds + r.prepare_seconds == 0);
@@ -87,8 +87,7 @@ TEST_CASE("what is not known of a request is not told") {
   CHECK_FALSE(r.max_tokens);
 }
 
-TEST_CASE(
-    "a head that has lost its log is told of the same request, the time of its template too") {
+TEST_CASE("a head that lost its log receives the same request, with its template time") {
   auto asked = request_for(1, 4);
   asked.tools = "[]";
   asked.template_options = {R"({"a":1})", R"([{"text":"b"}])", true, 1'772'530'200};
@@ -100,7 +99,7 @@ TEST_CASE(
   CHECK(again.tools == "[]");
 }
 
-TEST_CASE("asked again at another time, a named request is the same one") {
+TEST_CASE("a named request that is repeated later is the same one") {
   auto asked = request_for(1, 4);
   asked.request_id = "a";
   asked.template_options.local_seconds = 1;
@@ -111,10 +110,10 @@ TEST_CASE("asked again at another time, a named request is the same one") {
   CHECK_FALSE(digest_of(asked, true) == digest_of(later, true));
 }
 
-TEST_CASE("of two deadlines the sooner one counts, and none is no deadline") {
+TEST_CASE("the sooner of two deadlines applies, and none is no deadline") {
   CHECK(sooner(0ms, 0ms) == 0ms);
   CHECK(sooner(5ms, 0ms) == 5ms);
   CHECK(sooner(0ms, 7ms) == 7ms);
   CHECK(sooner(5ms, 7ms) == 5ms);
-  CHECK(sooner(9ms, 7ms) == 7ms); // a client cannot ask for more than the operator gives
+  CHECK(sooner(9ms, 7ms) == 7ms); // a client cannot exceed the operator's limit
 }

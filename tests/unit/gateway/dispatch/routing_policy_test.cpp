@@ -1,4 +1,4 @@
-// Which pipeline a request goes to: by what it has had of the prompt, by how full it is, in turn.
+// The choice of a pipeline: by cached prefix, by load, in turn.
 #include "gateway/dispatch/routing_policy.hpp"
 
 #include <doctest/doctest.h>
@@ -51,7 +51,7 @@ prompt prompt_of_blocks(char letter, std::size_t blocks) {
 
 } // namespace
 
-TEST_CASE("requests without anything in common are spread, equals in turn") {
+TEST_CASE("requests without a common prefix are spread, equals in turn") {
   fixture f(3);
   std::map<std::uint32_t, int> times;
   for (int i = 0; i < 9; ++i) {
@@ -66,7 +66,7 @@ TEST_CASE("requests without anything in common are spread, equals in turn") {
   CHECK(f.choose(std::string("short")).pipeline == (first + 1) % 3);
 }
 
-TEST_CASE("a request goes where least is done, relative to the slots there are") {
+TEST_CASE("a request goes to the lowest load, relative to the number of slots") {
   fixture f;
   f.report(0, 3, 1);
   f.report(1, 3);
@@ -75,7 +75,7 @@ TEST_CASE("a request goes where least is done, relative to the slots there are")
   CHECK(f.choose(std::string("x")).pipeline == 0);
 }
 
-TEST_CASE("what is open here counts at once and no longer, with all its choices") {
+TEST_CASE("requests open here count at once, with all their choices, and until they end") {
   fixture f;
   f.report(0, 0);
   f.report(1, 3);
@@ -85,7 +85,7 @@ TEST_CASE("what is open here counts at once and no longer, with all its choices"
   CHECK(f.choose(std::string("x")).pipeline == 0);
 }
 
-TEST_CASE("of what a head reports that counts which is not open here") {
+TEST_CASE("of a head's reported load, only requests of other gateways are added") {
   fixture f;
   const auto first = f.choose(std::string("x"), {}, 4).pipeline;
   auto& p = f.now.pipelines[first];
@@ -94,11 +94,11 @@ TEST_CASE("of what a head reports that counts which is not open here") {
   f.held.clear(); // they have ended since
   f.report(1 - first, 1);
   CHECK(f.choose(std::string("x")).pipeline == first);
-  p.load->waiting = 3; // these are others'
+  p.load->waiting = 3; // of other gateways
   CHECK(f.choose(std::string("x"), {}, 2).pipeline == 1 - first);
 }
 
-TEST_CASE("who has had the beginning gets the rest, whatever the turn") {
+TEST_CASE("the pipeline with the prefix gets the rest, even out of turn") {
   fixture f(4);
   const auto home = f.choose(prompt_of_blocks('a', 4)).pipeline;
   for (int i = 0; i < 5; ++i) {
@@ -125,7 +125,7 @@ TEST_CASE("the longest match wins") {
   CHECK(f.choose(a + std::string(4 * block_bytes, 'b')).pipeline == second);
 }
 
-TEST_CASE("a match of one block is not worth it") {
+TEST_CASE("a match of one block is too short") {
   fixture f;
   const auto first = f.choose(prompt_of_blocks('a', 1)).pipeline;
   f.report_idle();
@@ -134,7 +134,7 @@ TEST_CASE("a match of one block is not worth it") {
   CHECK(to.why == route_reason::load);
 }
 
-TEST_CASE("nobody waits for a slot because of a prefix while another has one free") {
+TEST_CASE("no request waits for a slot because of a prefix while another pipeline has one free") {
   fixture f;
   const auto home = f.choose(prompt_of_blocks('a', 4)).pipeline;
   f.report(home, 8);
@@ -147,7 +147,7 @@ TEST_CASE("nobody waits for a slot because of a prefix while another has one fre
   CHECK(f.choose(prompt_of_blocks('a', 4)).why == route_reason::prefix);
 }
 
-TEST_CASE("a prefix that all ask for spreads, and is then everywhere") {
+TEST_CASE("a prefix common to all requests spreads over all pipelines") {
   fixture f;
   f.report_idle();
   std::map<std::uint32_t, int> times;
@@ -157,11 +157,11 @@ TEST_CASE("a prefix that all ask for spreads, and is then everywhere") {
     ++times[to.pipeline];
     by_prefix += to.why == route_reason::prefix ? 1 : 0;
   }
-  CHECK(by_prefix == 10); // but for the first of each
+  CHECK(by_prefix == 10); // except the first of each
   CHECK(std::abs(times[0] - times[1]) <= 2);
 }
 
-TEST_CASE("one that is not ready is chosen only if none of the model is") {
+TEST_CASE("a pipeline that is not ready is chosen only if none of the model is") {
   fixture f;
   f.now.pipelines[0].is_head_lost = true;
   for (int i = 0; i < 3; ++i) {
@@ -173,7 +173,7 @@ TEST_CASE("one that is not ready is chosen only if none of the model is") {
   CHECK(f.choose(std::string("x")).pipeline < 2);
 }
 
-TEST_CASE("a head that was lost has forgotten what it had") {
+TEST_CASE("a head that was lost has no prefixes") {
   fixture f;
   const auto home = f.choose(prompt_of_blocks('a', 4)).pipeline;
   ++f.now.pipelines[home].losses;
@@ -181,7 +181,7 @@ TEST_CASE("a head that was lost has forgotten what it had") {
   CHECK(f.choose(prompt_of_blocks('a', 4)).why == route_reason::load);
 }
 
-TEST_CASE("another is one that is ready and was not tried") {
+TEST_CASE("an alternative is a ready pipeline that was not tried") {
   fixture f(3);
   const prompt input = std::string("x");
   const route_query q{"m", input, {}};
@@ -193,7 +193,7 @@ TEST_CASE("another is one that is ready and was not tried") {
   CHECK_FALSE(f.routes.choose_other(f.now, q, tried));
 }
 
-TEST_CASE("requests go to pipelines of their own model; one alone is not chosen from") {
+TEST_CASE("requests go to pipelines of their own model; a single one needs no choice") {
   fixture f(3);
   f.now.pipelines[1].card->name = f.now.pipelines[1].model = "n";
   for (int i = 0; i < 4; ++i) {
@@ -205,7 +205,7 @@ TEST_CASE("requests go to pipelines of their own model; one alone is not chosen 
   CHECK(f.routes.any_of(f.now, "m") != 1);
 }
 
-TEST_CASE("a name meets the same pipeline always, and names are spread") {
+TEST_CASE("a name always gets the same pipeline, and names are spread") {
   fixture f(3);
   std::map<std::uint32_t, int> times;
   for (int i = 0; i < 60; ++i) {
@@ -220,7 +220,7 @@ TEST_CASE("a name meets the same pipeline always, and names are spread") {
   CHECK(route_by_name(f.now, "unknown", "order 1") == 0);
 }
 
-TEST_CASE("beginnings are those of whole blocks, and of the same salt") {
+TEST_CASE("prefixes are those of whole blocks, and of the same salt") {
   const auto a = std::get<std::string>(prompt_of_blocks('a', 2));
   const auto two = prefix_hashes_of(a + "rest", "");
   CHECK(two.size() == 2);
@@ -231,12 +231,12 @@ TEST_CASE("beginnings are those of whole blocks, and of the same salt") {
   CHECK(prefix_hashes_of(std::string(block_bytes - 1, 'a'), "").empty());
   CHECK(prefix_hashes_of(prompt_of_blocks('a', prefix_blocks_max + 5), "").size() ==
         prefix_blocks_max);
-  // A text, a conversation and ids have nothing in common, whatever their bytes.
+  // A text, a conversation and ids share no prefix, whatever their bytes.
   CHECK(prefix_hashes_of(ids_prompt(64, 0x61616161), "").size() == 1);
   CHECK(prefix_hashes_of(ids_prompt(64, 0x61616161), "")[0] != two[0]);
 }
 
-TEST_CASE("a conversation that goes on begins as it did") {
+TEST_CASE("a continued conversation has the same prefix") {
   chat_prompt talk{{"system", std::string(300, 's'), ""}, {"user", std::string(300, 'u'), ""}};
   const auto before = prefix_hashes_of(talk, "");
   CHECK(before.size() == 2);
@@ -250,14 +250,14 @@ TEST_CASE("a conversation that goes on begins as it did") {
   CHECK(prefix_hashes_of(talk, "").size() == prefix_blocks_max);
 }
 
-TEST_CASE("what came last is remembered, a beginning longer than what goes on from it") {
+TEST_CASE("recent prefixes are kept, and a prefix is evicted after its extensions") {
   prefix_cache_index memory(4);
   memory.note(std::vector<std::uint64_t>{1, 2, 3});
   memory.note(std::vector<std::uint64_t>{1, 5});
   CHECK(memory.size() == 4);
   memory.note(std::vector<std::uint64_t>{1, 6});
   CHECK(memory.size() == 4);
-  CHECK(memory.match(std::vector<std::uint64_t>{1, 2, 3}) == 2); // 3 went first
+  CHECK(memory.match(std::vector<std::uint64_t>{1, 2, 3}) == 2); // 3 was evicted first
   CHECK(memory.match(std::vector<std::uint64_t>{1, 5, 9}) == 2);
   CHECK(memory.match(std::vector<std::uint64_t>{9, 5}) == 0);
   memory.clear();

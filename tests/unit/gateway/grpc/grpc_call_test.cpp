@@ -1,5 +1,5 @@
-// What a call of gRPC does with what happens to it: one end each, nothing read that cannot be
-// answered, tickets that are cancelled at once. No threads, no connection.
+// The events of a gRPC call: one end each, no read beyond its capacity, tickets cancelled at once.
+// No threads, no connection.
 #include "gateway/grpc/grpc_call.hpp"
 #include "gateway/grpc/library/codec.hpp"
 #include "tests/unit/gateway/dispatch/request_router_world.hpp"
@@ -29,7 +29,7 @@ struct fake_line final : grpc_call_handle {
   bool ended_with(grpc_code code) const { return ends == 1 && end.code == static_cast<int>(code); }
 };
 
-// "m" is ready, at a head that says nothing by itself.
+// "m" is ready, at a head that sends nothing by itself.
 struct grpc_call_world : at_pipeline_client::request_router_world {
   admission opener;
   grpc_world shared;
@@ -52,9 +52,10 @@ struct grpc_call_world : at_pipeline_client::request_router_world {
     time.run();
     REQUIRE_FALSE(logs[0]->reserves.empty());
     const auto& asked = logs[0]->reserves.back();
-    tell(0, granted{asked.request, ticket, epoch_id{1}, asked.resume_key});
+    deliver(0, granted{asked.request, ticket, epoch_id{1}, asked.resume_key});
   }
-  void say(std::string text, ticket_id ticket, std::uint32_t index, finish how = finish::none) {
+  void send_chunk(std::string text, ticket_id ticket, std::uint32_t index,
+                  finish how = finish::none) {
     chunk c;
     c.request = logs[0]->reserves.back().request;
     c.ticket = ticket;
@@ -62,7 +63,7 @@ struct grpc_call_world : at_pipeline_client::request_router_world {
     c.count = 1;
     c.text = std::move(text);
     c.finish = how;
-    tell(0, chunks{{c}, {}});
+    deliver(0, chunks{{c}, {}});
   }
   std::size_t cancels() {
     time.run();
@@ -119,7 +120,7 @@ TEST_CASE_FIXTURE(grpc_call_world, "a call without a message, or of no method, e
   CHECK(missing.end.message.find("SystemSharedMemoryStatus") != std::string::npos);
 }
 
-TEST_CASE_FIXTURE(grpc_call_world, "one that says nothing in time is ended, a stream is not") {
+TEST_CASE_FIXTURE(grpc_call_world, "a silent call times out, a stream does not") {
   fake_line handle, stream;
   auto call = begin(handle, "ModelInfer");
   auto many = begin(stream, "ModelStreamInfer");
@@ -134,7 +135,7 @@ TEST_CASE_FIXTURE(grpc_call_world, "one that says nothing in time is ended, a st
   CHECK(stream.ended_with(grpc_code::ok));
 }
 
-TEST_CASE_FIXTURE(grpc_call_world, "an answer at once is one message and the end") {
+TEST_CASE_FIXTURE(grpc_call_world, "an immediate answer is one message and the end") {
   fake_line handle;
   auto call = begin(handle, "ServerLive");
   call->read(std::string());
@@ -144,8 +145,7 @@ TEST_CASE_FIXTURE(grpc_call_world, "an answer at once is one message and the end
   CHECK(handle.ended_with(grpc_code::ok));
 }
 
-TEST_CASE_FIXTURE(grpc_call_world,
-                  "an answer is written once its end has come, and the call ends") {
+TEST_CASE_FIXTURE(grpc_call_world, "an answer is written once complete, and the call ends") {
   fake_line handle;
   auto call = begin(handle, "ModelInfer", std::chrono::seconds(5));
   call->read(call_request("hello").SerializeAsString());
@@ -153,10 +153,10 @@ TEST_CASE_FIXTURE(grpc_call_world,
   REQUIRE(logs[0]->submits.size() == 1);
   CHECK(logs[0]->submits[0].deadline > std::chrono::milliseconds(0)); // the client's
   CHECK(logs[0]->submits[0].deadline <= std::chrono::seconds(5));
-  say("a", call_ticket, 1);
+  send_chunk("a", call_ticket, 1);
   call->look();
   CHECK(handle.writes.empty());
-  say("b", call_ticket, 2, finish::stop);
+  send_chunk("b", call_ticket, 2, finish::stop);
   CHECK(wakes > 0);
   call->look();
   CHECK(handle.writes.size() == 1);
@@ -166,18 +166,18 @@ TEST_CASE_FIXTURE(grpc_call_world,
 }
 
 TEST_CASE_FIXTURE(grpc_call_world,
-                  "a stream has one piece under way, and takes the next request meanwhile") {
+                  "a stream has one write in flight, and reads the next request meanwhile") {
   fake_line handle;
   auto call = begin(handle, "ModelStreamInfer");
   call->read(call_request("hello", /*is_stream=*/true).SerializeAsString());
   CHECK(handle.reads == 2);
   grant(call_ticket);
-  say("a", call_ticket, 1);
+  send_chunk("a", call_ticket, 1);
   call->look();
-  say("b", call_ticket, 2, finish::stop);
+  send_chunk("b", call_ticket, 2, finish::stop);
   call->look();
   CHECK(handle.writes.size() == 1);
-  call->read(std::nullopt); // all is said, not all is told
+  call->read(std::nullopt); // all is produced, not all is written
   call->written();
   CHECK(handle.writes.size() == 2);
   CHECK(handle.ends == 0);
@@ -185,33 +185,33 @@ TEST_CASE_FIXTURE(grpc_call_world,
   CHECK(handle.ended_with(grpc_code::ok));
 }
 
-TEST_CASE_FIXTURE(grpc_call_world, "pieces that come while one is written go out together") {
+TEST_CASE_FIXTURE(grpc_call_world, "pieces that arrive during a write go out together") {
   fake_line handle;
   auto call = begin(handle, "ModelStreamInfer");
   call->read(call_request("hello", /*is_stream=*/true).SerializeAsString());
   grant(call_ticket);
-  say("a", call_ticket, 1);
+  send_chunk("a", call_ticket, 1);
   call->look();
   for (std::uint32_t index = 2; index < 6; ++index)
-    say("b", call_ticket, index);
+    send_chunk("b", call_ticket, index);
   call->look();
   CHECK(handle.writes.size() == 1);
   call->written();
   CHECK(handle.writes.size() == 2);
   CHECK(handle.writes[1].find("bbbb") != std::string::npos);
   call->written();
-  say("c", call_ticket, 6, finish::stop);
+  send_chunk("c", call_ticket, 6, finish::stop);
   call->look();
   CHECK(handle.writes.size() == 3);
 }
 
 TEST_CASE_FIXTURE(grpc_call_world,
-                  "a cancelled call cancels its ticket at once, and ends behind its write") {
+                  "a cancelled call cancels its ticket at once, and ends after its write") {
   fake_line handle;
   auto call = begin(handle, "ModelStreamInfer");
   call->read(call_request("hello", /*is_stream=*/true).SerializeAsString());
   grant(call_ticket);
-  say("a", call_ticket, 1);
+  send_chunk("a", call_ticket, 1);
   call->look();
   REQUIRE(handle.writes.size() == 1);
   call->cancelled();
@@ -223,8 +223,7 @@ TEST_CASE_FIXTURE(grpc_call_world,
   CHECK(handle.ends == 1);
 }
 
-TEST_CASE_FIXTURE(grpc_call_world,
-                  "a refusal is the call's end, but in a stream it is a message of it") {
+TEST_CASE_FIXTURE(grpc_call_world, "a refusal ends a call, but is a message of a stream") {
   fake_line handle;
   auto call = begin(handle, "ModelInfer");
   call->read(wrong_request());
@@ -235,14 +234,14 @@ TEST_CASE_FIXTURE(grpc_call_world,
   CHECK(other.writes.size() == 1);
   stream->read(wrong_request());
   CHECK(other.writes.size() == 1);
-  CHECK(other.reads == 2); // nothing more is read while a complaint waits
+  CHECK(other.reads == 2); // no further reads while an error waits
   stream->written();
   CHECK(other.writes.size() == 2);
   CHECK(other.reads == 3);
   CHECK(other.ends == 0);
 }
 
-TEST_CASE_FIXTURE(grpc_call_world, "a failure behind the ticket ends the call with its status") {
+TEST_CASE_FIXTURE(grpc_call_world, "a failure after the ticket ends the call with its status") {
   fake_line handle;
   auto call = begin(handle, "ModelInfer");
   call->read(call_request("hello").SerializeAsString());
@@ -252,30 +251,31 @@ TEST_CASE_FIXTURE(grpc_call_world, "a failure behind the ticket ends the call wi
   c.ticket = call_ticket;
   c.finish = finish::failed;
   c.failure = fail(errc::quarantined, "poison");
-  tell(0, chunks{{c}, {}});
+  deliver(0, chunks{{c}, {}});
   call->look();
   CHECK(handle.writes.empty());
   CHECK(handle.ended_with(grpc_code::internal));
   CHECK(handle.end.message == "poison");
 }
 
-TEST_CASE_FIXTURE(grpc_call_world, "who does not read is cut, with what is being written to it") {
+TEST_CASE_FIXTURE(grpc_call_world,
+                  "a client that does not read is cut off, with the current write") {
   fake_line handle;
   auto call = begin(handle, "ModelStreamInfer");
   call->read(call_request("hello", /*is_stream=*/true).SerializeAsString());
   grant(call_ticket);
-  say("a", call_ticket, 1);
+  send_chunk("a", call_ticket, 1);
   call->look();
   const std::string much(facts->config().stream_buffer_max_bytes / 2, 'x');
   for (std::uint32_t i = 2; i < 6; ++i) {
-    say(much, call_ticket, i);
+    send_chunk(much, call_ticket, i);
   }
   call->look();
   CHECK(handle.cancels == 1);
   CHECK(handle.writes.size() == 1);
 }
 
-TEST_CASE_FIXTURE(grpc_call_world, "no more requests of one call are open than its bound") {
+TEST_CASE_FIXTURE(grpc_call_world, "the open requests of one call are limited") {
   fake_line handle;
   auto call = begin(handle, "ModelStreamInfer");
   const auto most = facts->config().grpc_bounds.requests_per_call_max;
@@ -288,9 +288,9 @@ TEST_CASE_FIXTURE(grpc_call_world, "no more requests of one call are open than i
 }
 
 TEST_CASE_FIXTURE(grpc_call_world,
-                  "who watches a service hears of each change once, and nothing ends") {
+                  "a watcher of a service gets each change once, and the call does not end") {
   using grpc::health::v1::HealthCheckResponse;
-  const auto told = [](const std::string& bytes) {
+  const auto read_chunk = [](const std::string& bytes) {
     HealthCheckResponse m;
     REQUIRE(m.ParseFromString(bytes));
     return m.status();
@@ -301,16 +301,16 @@ TEST_CASE_FIXTURE(grpc_call_world,
   asked.set_service("m");
   call->read(asked.SerializeAsString());
   REQUIRE(handle.writes.size() == 1);
-  CHECK(told(handle.writes[0]) == HealthCheckResponse::SERVING);
+  CHECK(read_chunk(handle.writes[0]) == HealthCheckResponse::SERVING);
   lose(0); // while the client does not read
-  say_ready(0);
+  report_ready(0);
   lose(0);
   call->watch();
   CHECK(handle.writes.size() == 1);
   call->written();
   call->watch();
   REQUIRE(handle.writes.size() == 2);
-  CHECK(told(handle.writes[1]) == HealthCheckResponse::NOT_SERVING);
+  CHECK(read_chunk(handle.writes[1]) == HealthCheckResponse::NOT_SERVING);
   call->written();
   call->watch();
   call->expire(grpc_call::clock::now() + std::chrono::hours(1));
@@ -318,12 +318,13 @@ TEST_CASE_FIXTURE(grpc_call_world,
   CHECK(handle.ends == 0);
   call->cancelled();
   CHECK(handle.ended_with(grpc_code::cancelled));
-  say_ready(0);
+  report_ready(0);
   call->watch();
   CHECK(handle.writes.size() == 2);
 }
 
-TEST_CASE_FIXTURE(grpc_call_world, "health is checked once, and what is not known is not found") {
+TEST_CASE_FIXTURE(grpc_call_world,
+                  "a health check is answered once, and an unknown service is not found") {
   for (const auto* name : {"", "inference.GRPCInferenceService", "m", "nope"}) {
     CAPTURE(name);
     fake_line handle;

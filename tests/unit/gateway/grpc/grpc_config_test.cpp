@@ -1,5 +1,4 @@
-// Triton's configuration of models in the words of its messages: the list of its fields is theirs,
-// and what is told comes through.
+// Triton's model configuration as its messages: the field list equals theirs, and values survive.
 #include "gateway/api/kserve/kserve_config_fields.hpp"
 #include "gateway/grpc/grpc_api.hpp"
 #include "gateway/grpc/library/codec.hpp"
@@ -42,7 +41,7 @@ std::string words_of(const google::protobuf::EnumDescriptor& all) {
   return words;
 }
 
-// The fields of `of` are those of the message `name`, and so on below it.
+// The fields of `of` equal those of the message `name`, recursively.
 void check_fields(const google::protobuf::Descriptor& of, std::string_view name) {
   std::size_t listed = 0;
   for (const auto& f : config_fields) {
@@ -73,18 +72,18 @@ TEST_CASE("the fields of a configuration are those of Triton's message") {
   check_fields(*inference::ModelConfig::descriptor(), "");
 }
 
-TEST_CASE("a configuration of Triton is told over gRPC as over HTTP") {
+TEST_CASE("a configuration of Triton is the same over gRPC and HTTP") {
   at_pipeline_client::request_router_world world({"m"});
   auto& facts = world.facts;
-  worker_facts told;
-  told.config = R"({"platform": "tensorflow_graphdef",
+  worker_facts reported;
+  reported.config = R"({"platform": "tensorflow_graphdef",
                     "sequence_batching": {"oldest": {"max_candidate_sequences": 4}},
                     "model_warmup": [{"inputs": {"IN": {"random_data": true}}}],
                     "instance_group": [{"secondary_devices": [{"device_id": 1}]}]})";
-  told.max_batch_size = 3;
+  reported.max_batch_size = 3;
   facts->set_workers(
       nullptr,
-      {{"w", "1", std::make_shared<worker_load>(), std::make_shared<const worker_facts>(told)}},
+      {{"w", "1", std::make_shared<worker_load>(), std::make_shared<const worker_facts>(reported)}},
       {});
   inference::ModelConfigRequest asked;
   asked.set_name("w");

@@ -1,5 +1,4 @@
-// gRPC without a connection: its messages, as protobuf has them, to typed requests and back; errors
-// as statuses.
+// gRPC without a connection: protobuf messages to typed requests and back; errors as statuses.
 #include "gateway/api/kserve/kserve_call.hpp"
 #include "gateway/grpc/grpc_api.hpp"
 #include "gateway/grpc/library/codec.hpp"
@@ -26,7 +25,7 @@ std::string trailer(const grpc_status& s, std::string_view name) {
   return {};
 }
 
-// "m" is ready, at a desk that says nothing by itself.
+// "m" is ready, at a pipeline client that sends nothing by itself.
 struct grpc_messages_world : at_pipeline_client::request_router_world {
   const grpc_codec& codec = protobuf_codec();
 
@@ -37,8 +36,8 @@ struct grpc_messages_world : at_pipeline_client::request_router_world {
     REQUIRE(method != nullptr);
     return plan_grpc(*method, bytes, codec, *facts);
   }
-  grpc_plan infer(const inference::ModelInferRequest& said, std::string_view name = "ModelInfer") {
-    return plan(grpc_service::kserve, name, said.SerializeAsString());
+  grpc_plan infer(const inference::ModelInferRequest& given, std::string_view name = "ModelInfer") {
+    return plan(grpc_service::kserve, name, given.SerializeAsString());
   }
 };
 
@@ -75,7 +74,7 @@ chunk message_piece(std::string text, finish how = finish::none) {
 
 } // namespace
 
-TEST_CASE("every error has a status that is none of success, and says its name") {
+TEST_CASE("every error has a failure status, and gives its name") {
   for (const auto& row : errc_table()) {
     CAPTURE(row.name);
     const auto s = grpc_failure(row.code, "why", std::chrono::milliseconds(2'500));
@@ -93,7 +92,7 @@ TEST_CASE("every error has a status that is none of success, and says its name")
   CHECK(grpc_code_of(errc::quarantined) == grpc_code::internal);
 }
 
-TEST_CASE("every method of the services is one of ours, and answers what its door has") {
+TEST_CASE("every method of the services is implemented, and answers like its HTTP route") {
   const google::protobuf::ServiceDescriptor* services[] = {
       inference::ModelInferRequest::descriptor()->file()->service(0),
       org::pytorch::serve::grpc::inference::PredictionsRequest::descriptor()->file()->service(0),
@@ -127,14 +126,14 @@ TEST_CASE("every method of the services is one of ours, and answers what its doo
   CHECK(find_grpc_method(grpc_service::torchserve_inference, live) == nullptr);
 }
 
-TEST_CASE_FIXTURE(grpc_messages_world, "an infer request is what the same tensors are over HTTP") {
-  auto said = message_request("Say it");
-  said.set_id("42");
-  (*said.mutable_parameters())["max_tokens"].set_int64_param(7);
-  (*said.mutable_parameters())["temperature"].set_double_param(0.5);
-  (*said.mutable_parameters())["seed"].set_uint64_param(UINT64_MAX);
-  (*said.mutable_parameters())["stop"].set_string_param("\"quoted\"");
-  auto plan = infer(said);
+TEST_CASE_FIXTURE(grpc_messages_world, "an infer request equals the same tensors over HTTP") {
+  auto given = message_request("Say it");
+  given.set_id("42");
+  (*given.mutable_parameters())["max_tokens"].set_int64_param(7);
+  (*given.mutable_parameters())["temperature"].set_double_param(0.5);
+  (*given.mutable_parameters())["seed"].set_uint64_param(UINT64_MAX);
+  (*given.mutable_parameters())["stop"].set_string_param("\"quoted\"");
+  auto plan = infer(given);
   REQUIRE(std::holds_alternative<grpc_generate>(plan));
   auto& made = std::get<grpc_generate>(plan);
   CHECK(std::get<std::string>(made.request.input) == "Say it");
@@ -145,96 +144,95 @@ TEST_CASE_FIXTURE(grpc_messages_world, "an infer request is what the same tensor
   CHECK(out.empty());
   made.answer->add(message_piece("b", finish::stop), out);
   REQUIRE(out.size() == 1);
-  const auto told = read_as<inference::ModelInferResponse>(out[0]);
-  CHECK(told.id() == "42");
-  CHECK(told.model_name() == "m");
-  CHECK(told.model_version() == "1");
-  REQUIRE(told.outputs_size() == 1);
-  CHECK(told.outputs(0).datatype() == "BYTES");
-  CHECK(told.outputs(0).shape(0) == 1);
-  CHECK(told.raw_output_contents(0) == message_raw_text("Say itab"));
+  const auto reported = read_as<inference::ModelInferResponse>(out[0]);
+  CHECK(reported.id() == "42");
+  CHECK(reported.model_name() == "m");
+  CHECK(reported.model_version() == "1");
+  REQUIRE(reported.outputs_size() == 1);
+  CHECK(reported.outputs(0).datatype() == "BYTES");
+  CHECK(reported.outputs(0).shape(0) == 1);
+  CHECK(reported.raw_output_contents(0) == message_raw_text("Say itab"));
 }
 
-TEST_CASE_FIXTURE(grpc_messages_world, "raw contents are those of the inputs, in their order") {
-  inference::ModelInferRequest said;
-  said.set_model_name("m");
+TEST_CASE_FIXTURE(grpc_messages_world, "raw contents belong to the inputs in order") {
+  inference::ModelInferRequest given;
+  given.set_model_name("m");
   for (const auto& [name, type] :
        {std::pair("text_input", "BYTES"), std::pair("max_tokens", "INT32")}) {
-    auto& input = *said.add_inputs();
+    auto& input = *given.add_inputs();
     input.set_name(name);
     input.set_datatype(type);
     input.add_shape(1);
   }
-  said.add_raw_input_contents(message_raw_text("hello"));
-  said.add_raw_input_contents(std::string("\3\0\0\0", 4));
-  auto plan = infer(said);
+  given.add_raw_input_contents(message_raw_text("hello"));
+  given.add_raw_input_contents(std::string("\3\0\0\0", 4));
+  auto plan = infer(given);
   REQUIRE(std::holds_alternative<grpc_generate>(plan));
   CHECK(std::get<grpc_generate>(plan).request.stop.max_tokens == 3);
-  said.add_raw_input_contents("more");
-  CHECK(std::get<error>(infer(said)).param == "raw_input_contents");
-  said.mutable_raw_input_contents()->Clear();
-  CHECK(std::get<error>(infer(said)).param == "text_input");
+  given.add_raw_input_contents("more");
+  CHECK(std::get<error>(infer(given)).param == "raw_input_contents");
+  given.mutable_raw_input_contents()->Clear();
+  CHECK(std::get<error>(infer(given)).param == "text_input");
 }
 
-TEST_CASE_FIXTURE(grpc_messages_world, "what is wrong with a request is said by name") {
-  const auto param = [&](const inference::ModelInferRequest& said) {
-    const auto plan = infer(said);
+TEST_CASE_FIXTURE(grpc_messages_world, "an error in a request names its field") {
+  const auto param = [&](const inference::ModelInferRequest& given) {
+    const auto plan = infer(given);
     REQUIRE(std::holds_alternative<error>(plan));
     return std::get<error>(plan).param;
   };
-  auto said = message_request("x");
-  (*said.mutable_parameters())["nonsense"].set_bool_param(true);
-  CHECK(param(said) == "nonsense");
-  said = message_request("x");
-  (*said.mutable_parameters())["temperature"];
-  CHECK(param(said) == "temperature");
-  said = message_request("x");
-  (*said.mutable_parameters())["temperature"].set_double_param(HUGE_VAL);
-  CHECK(param(said) == "temperature");
-  said = message_request("x");
-  (*said.mutable_inputs(0)->mutable_parameters())["shared_memory_region"].set_string_param("r");
-  CHECK(param(said) == "shared_memory_region");
-  said = message_request("x");
-  said.mutable_inputs(0)->mutable_contents()->add_int_contents(4);
-  CHECK(param(said) == "text_input");
-  said = message_request("x");
-  auto& wrong = *said.add_inputs();
+  auto given = message_request("x");
+  (*given.mutable_parameters())["nonsense"].set_bool_param(true);
+  CHECK(param(given) == "nonsense");
+  given = message_request("x");
+  (*given.mutable_parameters())["temperature"];
+  CHECK(param(given) == "temperature");
+  given = message_request("x");
+  (*given.mutable_parameters())["temperature"].set_double_param(HUGE_VAL);
+  CHECK(param(given) == "temperature");
+  given = message_request("x");
+  (*given.mutable_inputs(0)->mutable_parameters())["shared_memory_region"].set_string_param("r");
+  CHECK(param(given) == "shared_memory_region");
+  given = message_request("x");
+  given.mutable_inputs(0)->mutable_contents()->add_int_contents(4);
+  CHECK(param(given) == "text_input");
+  given = message_request("x");
+  auto& wrong = *given.add_inputs();
   wrong.set_name("max_tokens");
   wrong.set_datatype("INT32");
   wrong.add_shape(1);
-  wrong.mutable_contents()->add_fp32_contents(1); // as many bytes
-  CHECK(param(said) == "max_tokens");
-  said = message_request("x");
-  said.set_id(std::string(kserve_id_bytes_max + 1, 'i'));
-  CHECK(param(said) == "id");
-  said = message_request("x");
-  said.set_model_name("other");
-  CHECK(std::get<error>(infer(said)).code == errc::model_not_found);
-  said = message_request("x");
-  said.set_model_version("2");
-  CHECK(std::get<error>(infer(said)).code == errc::model_not_found);
+  wrong.mutable_contents()->add_fp32_contents(1); // the same number of bytes
+  CHECK(param(given) == "max_tokens");
+  given = message_request("x");
+  given.set_id(std::string(kserve_id_bytes_max + 1, 'i'));
+  CHECK(param(given) == "id");
+  given = message_request("x");
+  given.set_model_name("other");
+  CHECK(std::get<error>(infer(given)).code == errc::model_not_found);
+  given = message_request("x");
+  given.set_model_version("2");
+  CHECK(std::get<error>(infer(given)).code == errc::model_not_found);
   CHECK(std::get<error>(plan(grpc_service::kserve, "ModelInfer", "\xff\xff")).code ==
         errc::invalid_request);
 }
 
-TEST_CASE_FIXTURE(grpc_messages_world,
-                  "a stream has a response for each piece, and one that says the end") {
-  auto said = message_request("x");
-  auto& stream = *said.add_inputs();
+TEST_CASE_FIXTURE(grpc_messages_world, "a stream has a response for each piece, and a final one") {
+  auto given = message_request("x");
+  auto& stream = *given.add_inputs();
   stream.set_name("stream");
   stream.set_datatype("BOOL");
   stream.add_shape(1);
   stream.mutable_contents()->add_bool_contents(true);
   for (const bool has_empty_end : {false, true}) {
     CAPTURE(has_empty_end);
-    (*said.mutable_parameters())["triton_enable_empty_final_response"].set_bool_param(
+    (*given.mutable_parameters())["triton_enable_empty_final_response"].set_bool_param(
         has_empty_end);
-    auto plan = infer(said, "ModelStreamInfer");
+    auto plan = infer(given, "ModelStreamInfer");
     REQUIRE(std::holds_alternative<grpc_generate>(plan));
     auto& answer = *std::get<grpc_generate>(plan).answer;
     std::vector<std::string> out;
     answer.flush(out);
-    CHECK(out.empty()); // nothing has come
+    CHECK(out.empty()); // no piece yet
     answer.add(message_piece("a"), out);
     CHECK(out.empty());
     answer.flush(out);
@@ -244,41 +242,41 @@ TEST_CASE_FIXTURE(grpc_messages_world,
     CHECK(answer.has_ended());
     REQUIRE(out.size() == (has_empty_end ? 3 : 2));
     for (std::size_t i = 0; i < out.size(); ++i) {
-      const auto told = read_as<inference::ModelStreamInferResponse>(out[i]);
-      CHECK(told.error_message().empty());
-      CHECK(told.infer_response().parameters().at("triton_final_response").bool_param() ==
+      const auto reported = read_as<inference::ModelStreamInferResponse>(out[i]);
+      CHECK(reported.error_message().empty());
+      CHECK(reported.infer_response().parameters().at("triton_final_response").bool_param() ==
             (i + 1 == out.size()));
-      CHECK(told.infer_response().outputs_size() == (i < 2 ? 1 : 0));
+      CHECK(reported.infer_response().outputs_size() == (i < 2 ? 1 : 0));
     }
     CHECK(read_as<inference::ModelStreamInferResponse>(*answer.failure(fail(errc::internal, "bad")))
               .error_message() == "bad");
   }
-  for (const auto* lead : {"", "x"}) { // one of them is cut inside of a character
+  for (const auto* lead : {"", "x"}) { // one of them is cut within a character
     std::string name = lead;
     for (int i = 0; i < 200; ++i) {
       name += "\u00e9";
     }
-    said.set_model_name(name);
-    said.set_id(name);
-    const auto about = infer(said, "ModelStreamInfer");
+    given.set_model_name(name);
+    given.set_id(name);
+    const auto about = infer(given, "ModelStreamInfer");
     REQUIRE(std::holds_alternative<grpc_stream_error>(about));
-    const auto text = read_as<inference::ModelStreamInferResponse>( // which wants UTF-8
+    const auto text = read_as<inference::ModelStreamInferResponse>( // which requires UTF-8
         std::get<grpc_stream_error>(about).bytes);
     CHECK(text.error_message().find("not found") != std::string::npos);
   }
-  said.set_model_name("other");
-  said.set_id("7");
-  const auto plan = infer(said, "ModelStreamInfer"); // the others of the stream go on
+  given.set_model_name("other");
+  given.set_id("7");
+  const auto plan = infer(given, "ModelStreamInfer"); // others of the stream continue
   REQUIRE(std::holds_alternative<grpc_stream_error>(plan));
-  const auto told =
+  const auto reported =
       read_as<inference::ModelStreamInferResponse>(std::get<grpc_stream_error>(plan).bytes);
-  CHECK(told.error_message().find("other") != std::string::npos);
-  CHECK(told.infer_response().id() == "7");
+  CHECK(reported.error_message().find("other") != std::string::npos);
+  CHECK(reported.infer_response().id() == "7");
 }
 
-TEST_CASE_FIXTURE(grpc_messages_world, "what is said of a model survives protobuf") {
-  const auto ask = [&](std::string_view name, const google::protobuf::Message& said) {
-    auto made = plan(grpc_service::kserve, name, said.SerializeAsString());
+TEST_CASE_FIXTURE(grpc_messages_world, "model metadata survive protobuf") {
+  const auto ask = [&](std::string_view name, const google::protobuf::Message& given) {
+    auto made = plan(grpc_service::kserve, name, given.SerializeAsString());
     REQUIRE(std::holds_alternative<grpc_reply>(made));
     return std::get<grpc_reply>(made).bytes;
   };
@@ -290,12 +288,12 @@ TEST_CASE_FIXTURE(grpc_messages_world, "what is said of a model survives protobu
   CHECK(model.outputs(0).shape(0) == -1);
   inference::ModelConfigRequest config;
   config.set_name("m");
-  const auto told = read_as<inference::ModelConfigResponse>(ask("ModelConfig", config));
-  CHECK(told.config().backend() == "baton");
-  CHECK(told.config().model_transaction_policy().decoupled());
-  CHECK(told.config().input(0).data_type() == inference::TYPE_STRING);
-  CHECK(told.config().instance_group(0).kind() == inference::ModelInstanceGroup::KIND_MODEL);
-  CHECK(told.config().parameters().at("max_model_len").string_value() == "100");
+  const auto reported = read_as<inference::ModelConfigResponse>(ask("ModelConfig", config));
+  CHECK(reported.config().backend() == "baton");
+  CHECK(reported.config().model_transaction_policy().decoupled());
+  CHECK(reported.config().input(0).data_type() == inference::TYPE_STRING);
+  CHECK(reported.config().instance_group(0).kind() == inference::ModelInstanceGroup::KIND_MODEL);
+  CHECK(reported.config().parameters().at("max_model_len").string_value() == "100");
   CHECK(read_as<inference::ServerReadyResponse>(ask("ServerReady", inference::ServerReadyRequest()))
             .ready());
   const auto index = read_as<inference::RepositoryIndexResponse>(
@@ -308,7 +306,7 @@ TEST_CASE_FIXTURE(grpc_messages_world, "what is said of a model survives protobu
 }
 
 TEST_CASE_FIXTURE(grpc_messages_world,
-                  "a trace and a key are read out of metadata, none of what comes twice") {
+                  "a trace and a key are read from metadata, and duplicates are ignored") {
   const std::string parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
   grpc_head head;
   head.metadata = {{"traceparent", parent}, {"tracestate", "a=1"}};
@@ -319,7 +317,7 @@ TEST_CASE_FIXTURE(grpc_messages_world,
   CHECK_FALSE(trace_of(head));
 
   gateway_config config;
-  config.keys.emplace(); // nobody comes in
+  config.keys.emplace(); // no key is valid
   gateway_state guarded(config);
   for (const auto& method : grpc_methods()) {
     CAPTURE(method.name);
@@ -333,11 +331,11 @@ TEST_CASE_FIXTURE(grpc_messages_world,
 }
 
 TEST_CASE_FIXTURE(grpc_messages_world, "predictions of TorchServe's clients") {
-  org::pytorch::serve::grpc::inference::PredictionsRequest said;
-  said.set_model_name("m");
-  (*said.mutable_input())["data"] = R"({"prompt": "hi", "max_new_tokens": 3})";
+  org::pytorch::serve::grpc::inference::PredictionsRequest given;
+  given.set_model_name("m");
+  (*given.mutable_input())["data"] = R"({"prompt": "hi", "max_new_tokens": 3})";
   const auto predict = [&](std::string_view name) {
-    return plan(grpc_service::torchserve_inference, name, said.SerializeAsString());
+    return plan(grpc_service::torchserve_inference, name, given.SerializeAsString());
   };
   auto made = predict("StreamPredictions");
   REQUIRE(std::holds_alternative<grpc_generate>(made));
@@ -347,7 +345,7 @@ TEST_CASE_FIXTURE(grpc_messages_world, "predictions of TorchServe's clients") {
   pieces.add(message_piece("a"), out);
   pieces.add(message_piece("b", finish::stop), out);
   CHECK(out.size() == 2);
-  (*said.mutable_input())["data"] = "plain text";
+  (*given.mutable_input())["data"] = "plain text";
   made = predict("Predictions");
   REQUIRE(std::holds_alternative<grpc_generate>(made));
   out.clear();
@@ -357,25 +355,25 @@ TEST_CASE_FIXTURE(grpc_messages_world, "predictions of TorchServe's clients") {
   REQUIRE(out.size() == 1);
   CHECK(read_as<org::pytorch::serve::grpc::inference::PredictionResponse>(out[0]).prediction() ==
         "ab");
-  (*said.mutable_input())["image"] = "x";
+  (*given.mutable_input())["image"] = "x";
   CHECK(std::get<error>(predict("Predictions")).param == "image");
-  said.mutable_input()->clear();
+  given.mutable_input()->clear();
   CHECK(std::get<error>(predict("Predictions")).param == "data");
-  said.set_model_version("2.0");
+  given.set_model_version("2.0");
   CHECK(std::get<error>(predict("Predictions")).code == errc::model_not_found);
 }
 
 namespace {
 
-// "w" of a worker, which declares one input.
+// "w" of a worker that declares one input.
 struct worker_world : grpc_messages_world {
   worker_world() {
-    worker_facts told;
-    told.inputs = {{"IN", "INT16", {-1}, false}};
-    facts->set_workers(
-        nullptr,
-        {{"w", "1", std::make_shared<worker_load>(), std::make_shared<const worker_facts>(told)}},
-        {});
+    worker_facts reported;
+    reported.inputs = {{"IN", "INT16", {-1}, false}};
+    facts->set_workers(nullptr,
+                       {{"w", "1", std::make_shared<worker_load>(),
+                         std::make_shared<const worker_facts>(reported)}},
+                       {});
   }
   static inference::ModelInferRequest asks(std::vector<std::int32_t> values) {
     inference::ModelInferRequest r;
@@ -403,7 +401,7 @@ struct worker_world : grpc_messages_world {
 
 } // namespace
 
-TEST_CASE_FIXTURE(worker_world, "an infer request of a worker model has its tensors as they are") {
+TEST_CASE_FIXTURE(worker_world, "an infer request of a worker model has its tensors unchanged") {
   auto plan = infer(asks({-2, 5}));
   REQUIRE(std::holds_alternative<grpc_worker_request>(plan));
   auto& made = std::get<grpc_worker_request>(plan);
@@ -415,34 +413,34 @@ TEST_CASE_FIXTURE(worker_world, "an infer request of a worker model has its tens
   CHECK(made.answer->take(answer(true, true), out));
   CHECK(made.answer->has_ended());
   REQUIRE(out.size() == 1);
-  const auto told = read_as<inference::ModelInferResponse>(out[0]);
-  CHECK(told.id() == "7");
-  CHECK(told.model_version() == "1");
-  CHECK(told.parameters().at("n").int64_param() == 2);
-  CHECK(told.raw_output_contents(0) == std::string("\1\0", 2));
+  const auto reported = read_as<inference::ModelInferResponse>(out[0]);
+  CHECK(reported.id() == "7");
+  CHECK(reported.model_version() == "1");
+  CHECK(reported.parameters().at("n").int64_param() == 2);
+  CHECK(reported.raw_output_contents(0) == std::string("\1\0", 2));
   auto again = infer(asks({1}));
   auto& other = *std::get<grpc_worker_request>(again).answer;
   CHECK(other.take(answer(false), out));
   CHECK(other.take(answer(true), out).error().code == errc::invalid_request);
   for (const auto& wrong : {asks({40'000}), message_request("w")}) {
-    auto said = wrong;
-    said.set_model_name("w");
-    CHECK(std::holds_alternative<error>(infer(said)));
+    auto given = wrong;
+    given.set_model_name("w");
+    CHECK(std::holds_alternative<error>(infer(given)));
   }
-  auto said = asks({1});
-  said.set_model_version("2");
-  CHECK(std::get<error>(infer(said)).code == errc::model_not_found);
+  auto given = asks({1});
+  given.set_model_version("2");
+  CHECK(std::get<error>(infer(given)).code == errc::model_not_found);
 }
 
 TEST_CASE_FIXTURE(worker_world, "a streamed prediction of a worker shares no batch") {
-  org::pytorch::serve::grpc::inference::PredictionsRequest said;
-  said.set_model_name("w");
-  (*said.mutable_input())["data"] = "x";
+  org::pytorch::serve::grpc::inference::PredictionsRequest given;
+  given.set_model_name("w");
+  (*given.mutable_input())["data"] = "x";
   for (const bool is_stream : {false, true}) {
     CAPTURE(is_stream);
     const auto made =
         plan(grpc_service::torchserve_inference, is_stream ? "StreamPredictions" : "Predictions",
-             said.SerializeAsString());
+             given.SerializeAsString());
     REQUIRE(std::holds_alternative<grpc_worker_request>(made));
     CHECK(std::get<grpc_worker_request>(made).goes_alone == is_stream);
   }
@@ -450,16 +448,15 @@ TEST_CASE_FIXTURE(worker_world, "a streamed prediction of a worker shares no bat
   CHECK_FALSE(std::get<grpc_worker_request>(streamed).goes_alone);
 }
 
-TEST_CASE_FIXTURE(
-    worker_world,
-    "a worker's stream says its end with the last response, or where it is asked to") {
+TEST_CASE_FIXTURE(worker_world,
+                  "a worker's stream marks its end in the last response, or where requested") {
   for (const bool wants_end : {false, true}) {
     CAPTURE(wants_end);
-    auto said = asks({1});
-    (*said.mutable_parameters())["triton_enable_empty_final_response"].set_bool_param(wants_end);
+    auto given = asks({1});
+    (*given.mutable_parameters())["triton_enable_empty_final_response"].set_bool_param(wants_end);
     for (const bool ends_alone : {false, true}) {
       CAPTURE(ends_alone);
-      auto plan = infer(said, "ModelStreamInfer");
+      auto plan = infer(given, "ModelStreamInfer");
       REQUIRE(std::holds_alternative<grpc_worker_request>(plan));
       auto& made = *std::get<grpc_worker_request>(plan).answer;
       std::vector<std::string> out;
@@ -469,9 +466,9 @@ TEST_CASE_FIXTURE(
       CHECK(made.has_ended());
       REQUIRE(out.size() == (ends_alone && !wants_end ? 1 : 2));
       for (std::size_t i = 0; i < out.size(); ++i) {
-        const auto told = read_as<inference::ModelStreamInferResponse>(out[i]).infer_response();
-        CHECK(told.parameters().at("triton_final_response").bool_param() == (i == 1));
-        CHECK(told.outputs_size() == (i == 1 && ends_alone ? 0 : 1));
+        const auto reported = read_as<inference::ModelStreamInferResponse>(out[i]).infer_response();
+        CHECK(reported.parameters().at("triton_final_response").bool_param() == (i == 1));
+        CHECK(reported.outputs_size() == (i == 1 && ends_alone ? 0 : 1));
       }
       CHECK(read_as<inference::ModelStreamInferResponse>(*made.failure(fail(errc::internal, "bad")))
                 .error_message() == "bad");
@@ -481,8 +478,8 @@ TEST_CASE_FIXTURE(
   wrong.mutable_inputs(0)->set_datatype("FP32");
   auto plan = infer(wrong, "ModelStreamInfer");
   REQUIRE(std::holds_alternative<grpc_stream_error>(plan));
-  const auto told =
+  const auto reported =
       read_as<inference::ModelStreamInferResponse>(std::get<grpc_stream_error>(plan).bytes);
-  CHECK(told.infer_response().id() == "7");
-  CHECK(told.infer_response().model_name() == "w");
+  CHECK(reported.infer_response().id() == "7");
+  CHECK(reported.infer_response().model_name() == "w");
 }

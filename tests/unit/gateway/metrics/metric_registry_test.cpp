@@ -31,25 +31,25 @@ bool tells(const std::string& text, std::string_view line) {
 struct metric_registry_world {
   std::shared_ptr<metric_registry> registry = std::make_shared<metric_registry>();
   metric_registry::source first{registry, "m", "1"};
-  // Without the counts of refusals that are 0, which every source has.
+  // Without the zero counts of refusals, which every source has.
   std::string text() const {
     std::istringstream all(registry->text());
-    std::string told, heads;
+    std::string parsed, heads;
     for (std::string line; std::getline(all, line);) {
       const bool is_refused = line.find("baton_handler_metrics_refused_total") != line.npos;
       if (is_refused && line.starts_with('#')) {
         heads += line + "\n";
       } else if (!is_refused || !line.ends_with("} 0")) {
-        told += (is_refused ? std::exchange(heads, {}) : "") + line + "\n";
+        parsed += (is_refused ? std::exchange(heads, {}) : "") + line + "\n";
       }
     }
-    return told;
+    return parsed;
   }
 };
 
 } // namespace
 
-TEST_CASE("counters are summed up, gauges are set or moved, each under its labels") {
+TEST_CASE("counters are summed, gauges are set or changed, each under its labels") {
   metric_registry_world w;
   CHECK(w.text().empty());
   metric_registry::source second(w.registry, "m", "2");
@@ -66,7 +66,7 @@ TEST_CASE("counters are summed up, gauges are set or moved, each under its label
         text.npos);
 }
 
-TEST_CASE("refusals of a model's metrics begin at 0, by every reason") {
+TEST_CASE("refusals of a model's metrics begin at 0, for every reason") {
   const metric_registry_world w;
   for (const auto* reason : {"name", "labels", "value", "kind", "too many"}) {
     CAPTURE(reason);
@@ -77,7 +77,7 @@ TEST_CASE("refusals of a model's metrics begin at 0, by every reason") {
   }
 }
 
-TEST_CASE("a help text stays one line, whatever is in it") {
+TEST_CASE("a help text stays one line, whatever it contains") {
   metric_registry_world w;
   auto forged = counter("words", 1);
   forged.help = "Words.\n# TYPE baton_ready gauge\nbaton_ready 0 \\ \r\"";
@@ -86,11 +86,11 @@ TEST_CASE("a help text stays one line, whatever is in it") {
                     "# TYPE words counter\nwords 1\n");
 }
 
-TEST_CASE("what a model measured goes with its last teller, what it counted stays and goes on") {
+TEST_CASE("a model's gauges go with its last source, its counters stay and continue") {
   metric_registry_world w;
   w.first.take({counter("mine", 1), counter("ours", 1), gauge("depth", 3, true)});
   {
-    metric_registry::source next(w.registry, "m", "1"); // a revision that takes the place
+    metric_registry::source next(w.registry, "m", "1"); // a revision that replaces it
     next.take({counter("ours", 2)});
     w.first = {};
     CHECK_FALSE(tells(w.text(), "depth"));
@@ -104,7 +104,7 @@ TEST_CASE("what a model measured goes with its last teller, what it counted stay
   CHECK(tells(w.text(), "ours 7\n"));
 }
 
-TEST_CASE("a counter that nobody tells any more leaves its name to others") {
+TEST_CASE("a counter without a source frees its name") {
   metric_registry_world w;
   w.first.take({counter("size", 1, {{"a", "1"}}), counter("size", 1, {{"a", "2"}})});
   metric_registry::source other(w.registry, "n", "1");
@@ -119,13 +119,13 @@ TEST_CASE("a counter that nobody tells any more leaves its name to others") {
   CHECK_FALSE(tells(w.text(), "size{"));
 }
 
-TEST_CASE("names, labels and values that cannot be told are counted as refused") {
+TEST_CASE("invalid names, labels and values are counted as refused") {
   metric_registry_world w;
   CHECK(w.first.take({counter("1\nst\x1b", 1)}) ==
         std::vector<std::string>{R"(the metric "1\nst\x1b" of the model m is refused: name)"});
   for (const auto* name : {"", "a b", "a-b", "\xc3\xa4", "baton_ready", "nv_x", "ts_y", "vllm:z",
                            "tgi_t", "http_requests_total", "http_request_duration_seconds"})
-    CHECK(w.first.take({counter(name, 1)}).empty()); // it was said once
+    CHECK(w.first.take({counter(name, 1)}).empty()); // it was logged once
   w.first.take({counter("a", 1, {{"__name__", "x"}}), counter("a", 1, {{"b:c", "x"}})});
   w.first.take({counter("a", 1, {{"b", std::string(metric_registry::value_bytes_max + 1, 'x')}})});
   auto down = counter("a", -1);
@@ -152,7 +152,7 @@ TEST_CASE("names, labels and values that cannot be told are counted as refused")
   CHECK(tells(w.text(), "version=\"1\",reason=\"name\"} 14\n"));
 }
 
-TEST_CASE("names and sets of labels are bounded, of a model and together") {
+TEST_CASE("names and label sets are bounded, per model and in total") {
   metric_registry_world w;
   const auto fill = [](metric_registry::source& by, const std::string& prefix, std::size_t names,
                        std::size_t sets) {
@@ -179,17 +179,17 @@ TEST_CASE("names and sets of labels are bounded, of a model and together") {
   }
   CHECK(lines() == metric_registry::series_max);
   others.clear();
-  CHECK(lines() == metric_registry::series_max); // they stay, until others need the room
+  CHECK(lines() == metric_registry::series_max); // they stay until others need the room
   metric_registry::source last(w.registry, "last", "1");
   fill(last, "last", 1, metric_registry::source_series_max);
   CHECK(lines() == metric_registry::series_max);
   const auto text = w.text();
   CHECK(tells(text, fmt::format("last0{{s=\"{}\"}} 1\n", metric_registry::source_series_max - 1)));
-  CHECK(tells(text, "a0{s=\"0\"} 2\n")); // who tells it keeps its room
+  CHECK(tells(text, "a0{s=\"0\"} 2\n")); // a live source keeps its room
   CHECK_FALSE(tells(text, "o0_0{s=\"0\"} 1\n"));
 }
 
-TEST_CASE("names are bounded together as well") {
+TEST_CASE("names are bounded in total as well") {
   metric_registry_world w;
   std::vector<metric_registry::source> all;
   for (std::size_t i = 0; i * metric_registry::source_names_max <= metric_registry::names_max;
@@ -199,7 +199,7 @@ TEST_CASE("names are bounded together as well") {
       by.take({counter(fmt::format("m{}_{}", i, n), 1)});
   }
   const auto text = w.text();
-  const auto last = all.size() - 1; // the first beyond the bound
+  const auto last = all.size() - 1; // the first beyond the limit
   CHECK(tells(text, fmt::format("m{}_{} 1\n", last - 1, metric_registry::source_names_max - 1)));
   CHECK_FALSE(tells(text, fmt::format("m{}_0 1\n", last)));
   CHECK(tells(text, fmt::format("version=\"{}\",reason=\"too many\"}} {}\n", last,
@@ -209,8 +209,7 @@ TEST_CASE("names are bounded together as well") {
   CHECK(tells(w.text(), "late 1\n"));
 }
 
-TEST_CASE("bytes are bounded, of a model and together, and come free for others behind their last "
-          "teller") {
+TEST_CASE("bytes are bounded, per model and in total, and are freed after their last source") {
   const auto fill = [](metric_registry::source& by, const std::string& name) {
     labels wide;
     for (int i = 0; i < 30; ++i)
@@ -227,7 +226,7 @@ TEST_CASE("bytes are bounded, of a model and together, and come free for others 
       fill(one, "a");
       const auto text = w.text();
       CHECK(text.size() > metric_registry::source_bytes_max / 2);
-      const bool is_first = round == 0; // of later ones others are told as well, that have left
+      const bool is_first = round == 0; // later rounds also have series whose source has left
       CHECK(text.size() <
             (is_first ? metric_registry::source_bytes_max : metric_registry::bytes_max) * 2);
       CHECK(tells(text, "reason=\"too many\""));
@@ -241,11 +240,11 @@ TEST_CASE("bytes are bounded, of a model and together, and come free for others 
   }
 }
 
-// For ThreadSanitizer, and that nothing is lost or told by halves.
-TEST_CASE("pools tell it while it is read, and others come and go") {
+// For ThreadSanitizer; nothing is lost or reported partially.
+TEST_CASE("pools report while the text is read, and others come and go") {
   metric_registry_world w;
   constexpr int rounds = 500;
-  const auto tell = [&](const char* name) {
+  const auto deliver = [&](const char* name) {
     for (int i = 0; i < rounds; ++i) {
       metric_registry::source passing(w.registry, "m", "2");
       passing.take({counter(name, 1, {{"of", "passing"}}), gauge("1st", 1, true)});
@@ -253,7 +252,7 @@ TEST_CASE("pools tell it while it is read, and others come and go") {
     }
   };
   std::atomic<bool> is_over{false};
-  std::thread first(tell, "one"), second(tell, "two");
+  std::thread first(deliver, "one"), second(deliver, "two");
   std::thread reader([&] {
     while (!is_over) {
       const auto text = w.text();
@@ -268,7 +267,7 @@ TEST_CASE("pools tell it while it is read, and others come and go") {
   CHECK(tells(w.text(), fmt::format("one{{of=\"passing\"}} {}\n", rounds)));
 }
 
-TEST_CASE("TorchServe's address tells them behind its own, which nobody takes") {
+TEST_CASE("TorchServe's address lists them after its own, whose names are reserved") {
   metric_registry_world w;
   w.first.take({counter("Words", 2, {{"Level", "Model"}}), gauge("QueueTime", 99, true)});
   torchserve_metrics m;
@@ -279,7 +278,7 @@ TEST_CASE("TorchServe's address tells them behind its own, which nobody takes") 
   CHECK(m.text({"Requests2XX"}, *w.registry).find("Words") == all.npos);
 }
 
-TEST_CASE("counters of buckets, a sum and a count are told as a histogram, of all processes") {
+TEST_CASE("bucket counters with a sum and a count form a histogram over all processes") {
   metric_registry_world w;
   const auto observe = [](metric_registry::source& by, double fast, double all, double sum) {
     return by.take({counter("seconds_bucket", fast, {{"le", "0.5"}, {"kind", "a"}}),
@@ -296,7 +295,7 @@ TEST_CASE("counters of buckets, a sum and a count are told as a histogram, of al
                       "seconds_bucket{kind=\"a\",le=\"0.5\"} 2\n"
                       "seconds_bucket{kind=\"a\",le=\"+Inf\"} 4\n");
   }
-  // A process that begins again tells what is new: what was counted stays.
+  // A restarted process reports new values: the earlier counts stay.
   CHECK(observe(w.first, 0, 0, 0).empty());
   CHECK(observe(w.first, 1, 1, 0.5).empty());
   CHECK(tells(w.text(), "seconds_bucket{kind=\"a\",le=\"+Inf\"} 5\n"));
@@ -307,7 +306,7 @@ TEST_CASE("counters of buckets, a sum and a count are told as a histogram, of al
       tells(w.registry->text([](const std::string& name) { return name == "other"; }), "seconds"));
 }
 
-TEST_CASE("bounds that not all processes have leave a histogram that grows from bucket to bucket") {
+TEST_CASE("a histogram with bounds unknown to some processes stays monotonic") {
   metric_registry_world w;
   CHECK(w.first
             .take({counter("s_bucket", 2, {{"le", "1"}}), counter("s_bucket", 1, {{"le", "5.0"}}),
@@ -317,7 +316,7 @@ TEST_CASE("bounds that not all processes have leave a histogram that grows from 
   CHECK(tells(w.text(), "s_bucket{le=\"1\"} 2\ns_bucket{le=\"5\"} 2\ns_bucket{le=\"+Inf\"} 3\n"));
 }
 
-TEST_CASE("counters that are no histogram stay what they are") {
+TEST_CASE("counters that form no histogram stay counters") {
   metric_registry_world w;
   CHECK(
       w.first

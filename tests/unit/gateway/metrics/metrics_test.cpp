@@ -17,7 +17,7 @@
 using namespace baton;
 using namespace baton::gateway;
 
-TEST_CASE("metrics have the own names, vLLM's and TGI's") {
+TEST_CASE("metrics have Baton's names, vLLM's and TGI's") {
   snapshot now;
   {
     load_report l;
@@ -130,7 +130,7 @@ TEST_CASE("metrics have the own names, vLLM's and TGI's") {
     CAPTURE(line);
     CHECK(text.find(line) != std::string::npos);
   }
-  // What the documents call absent: nothing true could be told.
+  // Documented as absent: there is no true value.
   for (const auto* name : {"handler=\"/health\"",
                            "vllm:lora_requests_info",
                            "vllm:kv_block_",
@@ -157,7 +157,7 @@ TEST_CASE("metrics have the own names, vLLM's and TGI's") {
   CHECK(text.find("nv_cpu_memory_total_bytes 0\n") == std::string::npos);
 }
 
-TEST_CASE("phases that are not known to have been are not told") {
+TEST_CASE("unknown phases are omitted") {
   metrics m;
   m.request_ended(0, "smol", {.seconds = 1.0, .is_well = false, .queue_seconds = 0.5});
   const auto text = m.text(snapshot(), 0, {});
@@ -171,7 +171,7 @@ TEST_CASE("phases that are not known to have been are not told") {
           std::string::npos);
 }
 
-TEST_CASE("what is known to be counted is 0 before its first event") {
+TEST_CASE("known counters are 0 before their first event") {
   metrics m;
   snapshot now;
   now.pipelines.resize(2);
@@ -212,8 +212,8 @@ TEST_CASE("what is known to be counted is 0 before its first event") {
   has("baton_key_refused_total{key=\"ops\",quota=\"tokens_per_minute\"} 0");
 }
 
-// A word that is counted and not listed would begin with its first event.
-TEST_CASE("the words that the gateway's sources count are those that begin at 0") {
+// A counted label that is not listed would begin with its first event.
+TEST_CASE("the labels counted in the gateway's sources are those that begin at 0") {
   const auto listed = [](const auto& words) {
     return std::set<std::string>(std::begin(words), std::end(words));
   };
@@ -250,7 +250,7 @@ TEST_CASE("the words that the gateway's sources count are those that begin at 0"
   }
 }
 
-TEST_CASE("restarts and executions do not fall when a root, a process or a model comes again") {
+TEST_CASE("restarts and executions do not fall when a root, a process or a model restarts") {
   gateway_config config;
   config.pipelines = {};
   gateway_state facts(config);
@@ -259,7 +259,7 @@ TEST_CASE("restarts and executions do not fall when a root, a process or a model
     CAPTURE(line);
     CHECK(text.find(line + "\n") != text.npos);
   };
-  const auto told = [&](std::uint32_t restarts) {
+  const auto report_restarts = [&](std::uint32_t restarts) {
     cluster_status now;
     now.nodes = {{process_id{7}, {}, role::worker, "worker-w-0", phase::ready, {}, 1, restarts, 0}};
     facts.take(now);
@@ -274,13 +274,13 @@ TEST_CASE("restarts and executions do not fall when a root, a process or a model
   const std::string restarts =
       "baton_process_restarts_total{process=\"worker-w-0\",role=\"worker\"} ";
   const std::string executions = "nv_inference_exec_count{model=\"w\",version=\"1\"} ";
-  told(3);
+  report_restarts(3);
   has(restarts + "3");
-  told(1); // of another root
+  report_restarts(1); // of another root
   has(restarts + "4");
   facts.take({}); // unloaded
-  told(0);
-  told(2);
+  report_restarts(0);
+  report_restarts(2);
   has(restarts + "6");
   facts.set_workers(nullptr, {view()}, {});
   has(executions + "0");
@@ -293,7 +293,7 @@ TEST_CASE("restarts and executions do not fall when a root, a process or a model
   has(executions + "2");
 }
 
-TEST_CASE("no gauge has the name of a counter, but for those of the version before") {
+TEST_CASE("no gauge has the name of a counter, except for those of the previous version") {
   snapshot now;
   load_report load;
   load.model = "smol";

@@ -8,17 +8,17 @@
 using namespace baton;
 using namespace baton::gateway;
 
-TEST_CASE("a count goes on over the lives of its source") {
+TEST_CASE("a count continues over the incarnations of its source") {
   rising_count c;
   CHECK(c.take(5) == 5);
   CHECK(c.take(7) == 7);
-  CHECK(c.take(2) == 9); // it has begun again
+  CHECK(c.take(2) == 9); // the source has restarted
   c.next_incarnation();
-  CHECK(c.take(9) == 18); // said to be another life, though it is more
+  CHECK(c.take(9) == 18); // reported as another incarnation, though it is more
   CHECK(c.total() == 18);
 }
 
-TEST_CASE("what a head counts is summed up over its lives, and how it stands is the last word") {
+TEST_CASE("counters of a head are summed over its incarnations, gauges are the latest") {
   load_report before;
   before.model = "m";
   before.running = 3;
@@ -32,7 +32,7 @@ TEST_CASE("what a head counts is summed up over its lives, and how it stands is 
   load_report after;
   after.model = "m";
   after.running = 1;
-  after.steps = 60; // more than before, and of another life
+  after.steps = 60; // more than before, and of another incarnation
   after.stage_busy_micros = {7};
   after.step_rows = {{1}, 1};
   const auto total = totals.take(after);
@@ -44,7 +44,7 @@ TEST_CASE("what a head counts is summed up over its lives, and how it stands is 
   CHECK(total.step_rows.sum == 51);
 }
 
-TEST_CASE("whatever lives a source has, its count never falls and is their sum") {
+TEST_CASE("over any incarnations of a source, its count never falls and equals their sum") {
   std::mt19937_64 random(7);
   rising_count c;
   std::uint64_t sum = 0, now = 0, last = 0;

@@ -1,5 +1,4 @@
-// The document of the API. Goal: it tells every route of the table, and the type of every field
-// that is asked for.
+// The OpenAPI document. Goal: it has every route of the table, and the type of every request field.
 #include "gateway/base/json_reader.hpp"
 #include "gateway/routes/http_api.hpp"
 
@@ -11,23 +10,23 @@ using namespace baton;
 using namespace baton::gateway;
 
 TEST_CASE("the document has every route, and a type for every field of a body") {
-  const auto told = json::parse(openapi_body(gateway_config{}));
-  CHECK(told["openapi"] == "3.1.0");
+  const auto parsed = json::parse(openapi_body(gateway_config{}));
+  CHECK(parsed["openapi"] == "3.1.0");
   std::set<std::string> paths;
   for (const auto& route : http_api::routes()) {
     std::string path(route.path);
     path += path.size() > 1 && path.ends_with('/') ? "{id}" : "";
     CAPTURE(path);
     paths.insert(path);
-    REQUIRE(told["paths"].contains(path));
+    REQUIRE(parsed["paths"].contains(path));
     const auto* method = route.methods == method_set::post     ? "post"
                          : route.methods == method_set::remove ? "delete"
                                                                : "get";
-    REQUIRE(told["paths"][path].contains(method));
+    REQUIRE(parsed["paths"][path].contains(method));
     const bool has_body = route.methods == method_set::post && !path.ends_with("/cancel");
-    CHECK(told["paths"][path][method].contains("requestBody") == has_body);
+    CHECK(parsed["paths"][path][method].contains("requestBody") == has_body);
   }
-  CHECK(told["paths"].size() == paths.size());
+  CHECK(parsed["paths"].size() == paths.size());
   std::size_t fields = 0;
   const auto count_fields = [&fields](const json& schema) {
     for (const auto& [name, type] : schema["properties"].items()) {
@@ -42,7 +41,7 @@ TEST_CASE("the document has every route, and a type for every field of a body") 
         "/v2/models/{model}/versions/{version}/generate"}) {
     CAPTURE(path);
     const auto& schema =
-        told["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"];
+        parsed["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"];
     for (const auto& one : schema.contains("anyOf") ? schema["anyOf"] : json::array({schema})) {
       count_fields(one);
       if (one["properties"].contains("parameters"))
@@ -52,12 +51,12 @@ TEST_CASE("the document has every route, and a type for every field of a body") 
   CHECK(fields > 110);
 }
 
-TEST_CASE("a server with keys says that it wants one") {
+TEST_CASE("a server with keys declares that it needs one") {
   CHECK_FALSE(json::parse(openapi_body(gateway_config{})).contains("security"));
   gateway_config guarded;
   guarded.keys.emplace();
-  const auto told = json::parse(openapi_body(guarded));
-  CHECK(told["security"] == json::parse(R"([{"key":[]}])"));
-  CHECK(told["paths"]["/health"]["get"]["security"].empty());
-  CHECK_FALSE(told["paths"]["/v1/models"]["get"].contains("security"));
+  const auto parsed = json::parse(openapi_body(guarded));
+  CHECK(parsed["security"] == json::parse(R"([{"key":[]}])"));
+  CHECK(parsed["paths"]["/health"]["get"]["security"].empty());
+  CHECK_FALSE(parsed["paths"]["/v1/models"]["get"].contains("security"));
 }

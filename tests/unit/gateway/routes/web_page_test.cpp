@@ -1,4 +1,4 @@
-// The files of the web page, as a browser gets them, and what a WebSocket offers. No sockets.
+// The files of the web page for a browser, and the protocols that a WebSocket offers. No sockets.
 #include "gateway/routes/web_page.hpp"
 #include "gateway/websocket/socket_protocol.hpp"
 #include "tests/unit/gateway/defaults.hpp"
@@ -37,7 +37,7 @@ TEST_CASE("each file of the page has its media type, a tag and a strict policy")
   CHECK(web_reply("/", {}).body.find("<script>") == std::string::npos);
 }
 
-TEST_CASE("a browser that has a file already is told so") {
+TEST_CASE("a browser that has a file already gets 304") {
   const auto tag = testing::header_of(web_reply("/page/main.js", {}), "ETag");
   REQUIRE(tag.size() > 2);
   CHECK(tag != testing::header_of(web_reply("/page/chat.js", {}), "ETag"));
@@ -72,7 +72,7 @@ TEST_CASE("a browser that takes gzip gets a fraction of the bytes") {
   }
 }
 
-TEST_CASE("what is no file of the page is not found") {
+TEST_CASE("any other path is not found") {
   for (const auto* path : {"/page/", "/page/nothing.js", "/page/embed.cmake", "/page/../main.js",
                            "/page/main.js/", "/page/MAIN.JS"}) {
     CAPTURE(path);
@@ -80,7 +80,7 @@ TEST_CASE("what is no file of the page is not found") {
   }
 }
 
-TEST_CASE("the protocol is chosen where it is offered, and a key is read from beside it") {
+TEST_CASE("the protocol is chosen among those offered, and a key is read from beside it") {
   CHECK(offers_protocol("baton"));
   CHECK(offers_protocol("x,\tbaton , y"));
   for (const auto* no : {"", "Baton", "batons", "x, y", ",", "bearer.baton"}) {

@@ -1,4 +1,4 @@
-// What a client hears of a refusal: status, Retry-After and the queue, by the operator's choice.
+// A refusal in the client's response: status, Retry-After and the queue, by the operator's choice.
 #include "gateway/state/refusal.hpp"
 #include "gateway/websocket/websocket_messages.hpp"
 
@@ -30,7 +30,7 @@ std::string retry_after(const http_reply& r) {
 
 } // namespace
 
-TEST_CASE("a refusal for load has the status of the operator's choice, no other has") {
+TEST_CASE("only a refusal for load has the configured status") {
   for (const int status : {503, 429, 529}) {
     CAPTURE(status);
     CHECK(refusal_reply(rejected_with(errc::overloaded), status).status == status);
@@ -44,7 +44,7 @@ TEST_CASE("a refusal for load has the status of the operator's choice, no other 
   }
 }
 
-TEST_CASE("a refusal for load says when to come again and how many were before") {
+TEST_CASE("a refusal for load has a retry time and the queue length") {
   const auto reply = refusal_reply(rejected_with(errc::overloaded), 529);
   CHECK(retry_after(reply) == "3");
   CHECK(json::parse(reply.body)["error"] == json{{"message", "full"},
@@ -63,7 +63,7 @@ TEST_CASE("a refusal for load says when to come again and how many were before")
   CHECK(socket["error"]["queue_position"] == 7);
 }
 
-TEST_CASE("other refusals say no more than they know") {
+TEST_CASE("other refusals contain known values only") {
   const auto draining = json::parse(refusal_body(rejected_with(errc::draining)))["error"];
   CHECK(draining["retry_after"] == 3);
   CHECK_FALSE(draining.contains("queue_position"));
@@ -72,7 +72,7 @@ TEST_CASE("other refusals say no more than they know") {
   CHECK(wrong.body == error_reply(rejected_with(errc::invalid_value).reason).body);
 }
 
-TEST_CASE("a gateway that refuses by itself tells the queue that the head has last reported") {
+TEST_CASE("a refusal by the gateway itself has the queue length that the head last reported") {
   snapshot now;
   const auto full = fail(errc::overloaded, "full");
   CHECK(refuse_here(full, now).queue_position == 0);

@@ -1,4 +1,4 @@
-// Whatever is thrown at one request becomes an error of this request, and goes no further.
+// Any exception in one request becomes an error of that request and goes no further.
 #include "gateway/state/request_guard.hpp"
 
 #include <doctest/doctest.h>
@@ -14,14 +14,14 @@
 using namespace baton;
 using namespace baton::gateway;
 
-TEST_CASE("work that ends well has no fault") {
+TEST_CASE("work that succeeds has no fault") {
   int done = 0;
   CHECK_FALSE(guarded("http", [&] { ++done; }));
   CHECK_FALSE(guarded("http", [&] { return ++done; }));
   CHECK(done == 2);
 }
 
-TEST_CASE("whatever is thrown is one error, which tells nothing of how") {
+TEST_CASE("any exception becomes one error, without its text") {
   const std::function<void()> throws[] = {
       [] { throw std::runtime_error("secret"); },
       [] { throw std::bad_alloc(); },

@@ -15,7 +15,7 @@ export_retry::failure failed_with(int code, std::optional<std::chrono::milliseco
 
 } // namespace
 
-TEST_CASE("a collector that took nothing gets the same again, others may have it") {
+TEST_CASE("a batch is retried only if the collector certainly did not accept it") {
   const export_retry::instant now{};
   CHECK(export_retry().failed(unreachable, now).is_kept);
   for (const int code : {429, 502, 503, 504})
@@ -25,7 +25,7 @@ TEST_CASE("a collector that took nothing gets the same again, others may have it
     CHECK_FALSE(export_retry().failed(failed_with(code), now).is_kept);
 }
 
-TEST_CASE("pauses grow up to a bound, and begin anew behind a success") {
+TEST_CASE("pauses grow up to a limit, and restart after a success") {
   export_retry r;
   export_retry::instant now{};
   for (const auto expected : {1000ms, 2000ms, 4000ms, 8000ms, 16000ms, 30000ms, 30000ms})
@@ -36,14 +36,14 @@ TEST_CASE("pauses grow up to a bound, and begin anew behind a success") {
   CHECK(r.failed(unanswered, now).pause == 1000ms);
 }
 
-TEST_CASE("a collector says how long it wants to be left alone, within the bound") {
+TEST_CASE("a collector sets its own pause, within the limit") {
   const export_retry::instant now{};
   CHECK(export_retry().failed(failed_with(503, 7000ms), now).pause == 7000ms);
   CHECK(export_retry().failed(failed_with(429, 0ms), now).pause == export_retry::pause_min);
   CHECK(export_retry().failed(failed_with(503, 3600s), now).pause == export_retry::pause_max);
 }
 
-TEST_CASE("spans are tried for a minute, each batch for one of its own") {
+TEST_CASE("spans are retried for a minute, each batch for its own") {
   export_retry r;
   export_retry::instant now{};
   const auto begun = now;

@@ -1,4 +1,4 @@
-// What a request's course comes to: spans, and their JSON. Pure, with times of the test's own.
+// The trace of a request: spans, and their JSON. Pure, with the test's own times.
 #include "gateway/tracing/request_trace.hpp"
 #include "schema/result.hpp"
 
@@ -89,7 +89,7 @@ using names = std::vector<std::string>;
 
 } // namespace
 
-TEST_CASE("an answer is a span of the server, with queue, prefill and decode below it") {
+TEST_CASE("an answer is a server span, with queue, prefill and decode below it") {
   course c;
   c.asks().grant(10ms).chunk_at(40ms, 1, 1).chunk_at(90ms, 5, 4, finish::length);
   CHECK(c.t.has_ended());
@@ -130,7 +130,7 @@ TEST_CASE("an answer is a span of the server, with queue, prefill and decode bel
   }
 }
 
-TEST_CASE("below the span of a caller it is a child of that, and carries its state") {
+TEST_CASE("a span with a remote parent is its child, and carries its state") {
   course c;
   c.t.parent = span_id{9, 9, 9, 9, 9, 9, 9, 9};
   c.t.self.state = "congo=1";
@@ -155,7 +155,7 @@ TEST_CASE("it ends with the last choice, or with the first failure") {
           names{"stop", "length"});
     CHECK(server.failure.empty());
   }
-  SUBCASE("one fails, and its client is told so and leaves") {
+  SUBCASE("one fails, and its client is informed and leaves") {
     c.chunk_at(9ms, 1, 1, finish::failed, 1, fail(errc::pipeline_lost, "gone"));
     c.t.failed_by(errc::cancelled, c.begin + 10ms);
     const auto server = c.t.spans()[0];
@@ -167,9 +167,9 @@ TEST_CASE("it ends with the last choice, or with the first failure") {
   }
 }
 
-TEST_CASE("stretches that a request did not come to are no spans") {
+TEST_CASE("phases that a request did not reach are no spans") {
   course c;
-  SUBCASE("refused by the door") {
+  SUBCASE("refused by the API server") {
     generate g;
     g.input = std::string("x");
     c.t.asks_for(g);
@@ -188,17 +188,17 @@ TEST_CASE("stretches that a request did not come to are no spans") {
   SUBCASE("its client leaves before a token") {
     c.asks().grant(2ms).t.failed_by(errc::cancelled, c.begin + 5ms);
     CHECK(names_of(c.t.spans()) == names{"chat smollm2", "queue", "prefill"});
-    CHECK(find(c.t.spans()[0], "gen_ai.usage.input_tokens") == nullptr); // nobody has said
+    CHECK(find(c.t.spans()[0], "gen_ai.usage.input_tokens") == nullptr); // unknown
     CHECK(number_of(c.t.spans()[0], "gen_ai.usage.output_tokens") == 0);
   }
-  SUBCASE("what is gone on with has begun before") {
+  SUBCASE("a resumed request has begun before") {
     c.t.asks = request_trace::operation::resume;
     c.t.opened("smollm2", 1);
     c.grant(1ms).chunk_at(3ms, 9, 2, finish::stop);
     CHECK(names_of(c.t.spans()) == names{"resume smollm2", "queue", "decode"});
     CHECK(number_of(c.t.spans()[0], "gen_ai.usage.output_tokens") == 9);
   }
-  SUBCASE("a question has none") {
+  SUBCASE("a question has no phases") {
     c.t.asks = request_trace::operation::tokenize;
     c.t.opened("smollm2", 0);
     c.t.take(tokenized{}, c.begin + 5ms);
@@ -206,7 +206,7 @@ TEST_CASE("stretches that a request did not come to are no spans") {
     CHECK(names_of(c.t.spans()) == names{"tokenize smollm2"});
     CHECK(c.t.spans()[0].failure.empty());
   }
-  SUBCASE("a question that has no answer") {
+  SUBCASE("a question without an answer") {
     c.t.asks = request_trace::operation::detokenize;
     c.t.opened("smollm2", 0);
     detokenized d;
@@ -214,7 +214,7 @@ TEST_CASE("stretches that a request did not come to are no spans") {
     c.t.take(d, c.begin + 5ms);
     CHECK(c.t.spans()[0].failure == "invalid_value");
   }
-  SUBCASE("what a worker is asked, and another one when the first is lost") {
+  SUBCASE("a worker's request, and its retry when the first worker is lost") {
     c.t.asks_for(request_trace::operation::infer, "upper");
     c.t.opened("upper", 0);
     c.t.begun(c.begin + 2ms);
@@ -234,14 +234,14 @@ TEST_CASE("stretches that a request did not come to are no spans") {
     CHECK(all[1].end_unix_nanos == unix_begin + 2 * ms);
     CHECK(all[2].end_unix_nanos == unix_begin + 6 * ms);
   }
-  SUBCASE("what a worker cannot answer") {
+  SUBCASE("a worker's failure") {
     c.t.asks_for(request_trace::operation::infer, "upper");
     c.t.opened("upper", 0);
     c.t.take(failed{fail(errc::internal, "it raised")}, c.begin + 5ms);
     CHECK(names_of(c.t.spans()) == names{"infer upper", "queue"});
     CHECK(c.t.spans()[0].failure == "internal");
   }
-  SUBCASE("refused unread") {
+  SUBCASE("refused before it was read") {
     c.t.route = "POST /v1/completions";
     c.t.refused_with(413, c.begin + 1ms);
     const auto all = c.t.spans();
@@ -254,7 +254,7 @@ TEST_CASE("stretches that a request did not come to are no spans") {
   CHECK(c.t.span_count() == c.t.spans().size());
 }
 
-TEST_CASE("what happened on the way are events, as many as anybody reads") {
+TEST_CASE("incidents are events, up to a limit") {
   course c;
   c.asks().grant(1ms);
   c.t.note("head_lost", "killed", c.begin + 2ms);
@@ -317,7 +317,7 @@ TEST_CASE("the JSON is that of OTLP: ids in hex, nanoseconds and integers as str
   CHECK(spans[1]["status"] == json::object());
 }
 
-TEST_CASE("a list is a list, also of two; text that is no UTF-8 does not spoil the others") {
+TEST_CASE("a list is a list, even of two; invalid UTF-8 does not affect other values") {
   span s;
   s.name = "a\xff"
            "b";
@@ -333,7 +333,7 @@ TEST_CASE("a list is a list, also of two; text that is no UTF-8 does not spoil t
   CHECK(list[2]["value"]["arrayValue"]["values"] == json::array());
 }
 
-TEST_CASE("a collector says how many spans it has not taken, or something else") {
+TEST_CASE("a collector reports the number of rejected spans, or another message") {
   CHECK(rejected_spans(R"({"partialSuccess":{"rejectedSpans":"3","errorMessage":"no"}})") == 3);
   CHECK(rejected_spans(R"({"partialSuccess":{"rejectedSpans":4}})") == 4);
   for (const auto* text :

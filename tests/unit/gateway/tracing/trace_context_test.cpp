@@ -1,5 +1,5 @@
-// The caller's trace as headers bring it: what is taken, and what begins a trace of its own. The
-// cases are those of W3C's own test suite (github.com/w3c/trace-context, test/test.py), and more.
+// The caller's trace in headers: accepted values, and those that start a new trace. The cases are
+// those of W3C's own test suite (github.com/w3c/trace-context, test/test.py), and more.
 #include "gateway/tracing/otlp_endpoint.hpp"
 #include "gateway/tracing/trace_context.hpp"
 
@@ -22,7 +22,7 @@ std::string trace_header(const std::string& version = "00", const std::string& t
 
 } // namespace
 
-TEST_CASE("a traceparent is read to the letter, and written the same") {
+TEST_CASE("a traceparent is parsed strictly, and written unchanged") {
   const auto parent = parse_traceparent(trace_header());
   REQUIRE(parent);
   CHECK(hex_of(parent->trace) == trace_text);
@@ -35,13 +35,13 @@ TEST_CASE("a traceparent is read to the letter, and written the same") {
   CHECK(parse_traceparent("  " + trace_header() + "\t")); // as HTTP trims a field
 }
 
-TEST_CASE("flags that nobody knows here are not said on") {
+TEST_CASE("unknown flags are not propagated") {
   CHECK(parse_traceparent(trace_header("00", trace_text, span_text, "ff"))->flags == 3);
   CHECK(parse_traceparent(trace_header("00", trace_text, span_text, "fe"))->flags == 2);
   CHECK_FALSE(parse_traceparent(trace_header("00", trace_text, span_text, "fc"))->is_sampled());
 }
 
-TEST_CASE("a newer version is read as far as this one goes") {
+TEST_CASE("a newer version is parsed as far as this one goes") {
   CHECK(parse_traceparent(trace_header("cc")));
   CHECK(parse_traceparent(trace_header("01") + "-what-the-future-brings"));
   CHECK(parse_traceparent(trace_header("cc") + "-"));
@@ -49,7 +49,7 @@ TEST_CASE("a newer version is read as far as this one goes") {
   CHECK_FALSE(parse_traceparent(trace_header("cc") + "0"));
 }
 
-TEST_CASE("whatever is no traceparent begins another trace") {
+TEST_CASE("an invalid traceparent starts another trace") {
   const std::string zeroes32(32, '0'), zeroes16(16, '0');
   const std::vector<std::string> wrong{
       "",
@@ -92,7 +92,7 @@ TEST_CASE("whatever is no traceparent begins another trace") {
   }
 }
 
-TEST_CASE("a tracestate is carried on as it is") {
+TEST_CASE("a tracestate is propagated unchanged") {
   CHECK(parse_tracestate("") == "");
   CHECK(parse_tracestate("congo=t61rcWkgMzE") == "congo=t61rcWkgMzE");
   CHECK(parse_tracestate("rojo=00f067aa0ba902b7 ,\t congo=a b!~") ==
@@ -103,7 +103,7 @@ TEST_CASE("a tracestate is carried on as it is") {
   CHECK(parse_tracestate(key + "=" + value) == key + "=" + value);
 }
 
-TEST_CASE("a tracestate with one wrong member is none") {
+TEST_CASE("a tracestate with one wrong member is dropped") {
   const std::string good = "congo=1";
   const std::vector<std::string> wrong{
       "foo",
@@ -130,7 +130,7 @@ TEST_CASE("a tracestate with one wrong member is none") {
   }
 }
 
-TEST_CASE("a tracestate of too many members is none, one of too many bytes loses some") {
+TEST_CASE("a tracestate of too many members is dropped, one of too many bytes loses some") {
   const auto list_of = [](int members, std::size_t bytes_each) {
     std::string list;
     for (int i = 0; i < members; ++i) {
@@ -147,13 +147,13 @@ TEST_CASE("a tracestate of too many members is none, one of too many bytes loses
   CHECK(parse_tracestate(large + "," + list_of(4, 100)) == list_of(4, 100)); // the large one first
 }
 
-TEST_CASE("the share of traces is drawn by the random part of their ids") {
+TEST_CASE("the sampled share of traces is drawn by the random part of their ids") {
   trace_id id{};
   id.fill(0xff);
   CHECK(is_in_share(id, 1));
   CHECK_FALSE(is_in_share(id, 0.999));
   id.fill(0);
-  id[0] = 0xff; // no part of it
+  id[0] = 0xff; // not a part of it
   CHECK(is_in_share(id, 0.001));
   CHECK_FALSE(is_in_share(id, 0));
   id[9] = 0x7f;
@@ -175,8 +175,8 @@ TEST_CASE("an endpoint is a base or the URL of traces") {
   CHECK(parse_otlp_endpoint("http://[::1]:4318")->host_header() == "[::1]:4318");
 }
 
-TEST_CASE("an endpoint that is none is refused with what to write") {
-  const auto said = [](std::string_view text) {
+TEST_CASE("an invalid endpoint is refused with the accepted forms") {
+  const auto given = [](std::string_view text) {
     const auto where = parse_otlp_endpoint(text);
     CAPTURE(text);
     REQUIRE_FALSE(where);
@@ -184,13 +184,13 @@ TEST_CASE("an endpoint that is none is refused with what to write") {
     CHECK(where.error().param == "otlp_endpoint");
     return where.error().message;
   };
-  CHECK(said("https://127.0.0.1:4318").find("http:// alone") != std::string::npos);
-  CHECK(said("127.0.0.1:4318").find("write http://HOST:PORT") != std::string::npos);
+  CHECK(given("https://127.0.0.1:4318").find("http:// alone") != std::string::npos);
+  CHECK(given("127.0.0.1:4318").find("write http://HOST:PORT") != std::string::npos);
   for (const auto* text :
        {"grpc://c:4317", "http://", "http://c", "http://c:", "http://c:0", "http://c:65536",
         "http://c:43x", "http://:4318", "http://user:key@c:4318", "http://c:4318/a?b=c",
         "http://c:4318/a b", "http://c\r\n:4318", "http://c:4318/\r\nX: y", "http://[::1]",
         "http://[::1:4318", "http://::1:4318"}) {
-    said(text);
+    given(text);
   }
 }

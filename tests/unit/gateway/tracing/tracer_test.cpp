@@ -1,4 +1,5 @@
-// Who is traced, and the queue between those who must not wait and the one who sends.
+// Sampling of requests, and the queue between request threads, which must not block, and the
+// exporter.
 #include "gateway/tracing/tracer.hpp"
 
 #include <doctest/doctest.h>
@@ -10,8 +11,8 @@ using namespace std::chrono_literals;
 namespace {
 
 const tracer::instant begin{1h};
-// Long past on every machine: nobody waits for it. `begin` may be to come where the machine has
-// just started.
+// In the past on every machine: no wait. `begin` may be in the future on a machine that has just
+// started.
 const tracer::instant at_once{};
 
 std::shared_ptr<tracer> tracer_with(double ratio, std::size_t waiting_max = traces_waiting_max) {
@@ -21,7 +22,7 @@ std::shared_ptr<tracer> tracer_with(double ratio, std::size_t waiting_max = trac
   return std::make_shared<tracer>(std::move(settings));
 }
 
-// Of those that have ended, at once.
+// Takes those that have ended, without waiting.
 std::vector<request_trace> ended(tracer& t) {
   return t.take(SIZE_MAX, at_once, false);
 }
@@ -37,7 +38,7 @@ trace_parent caller_span(bool is_sampled) {
 
 } // namespace
 
-TEST_CASE("a caller's trace is gone on with as the caller says, whatever the ratio") {
+TEST_CASE("a caller's trace is sampled as the caller decided, whatever the ratio") {
   const auto none = tracer_with(0);
   const auto all = tracer_with(1);
   CHECK(none->begin(caller_span(true), "http", begin));
@@ -52,7 +53,7 @@ TEST_CASE("a caller's trace is gone on with as the caller says, whatever the rat
   CHECK(trace->data.protocol == "websocket");
 }
 
-TEST_CASE("a trace that begins here is drawn, and has ids of its own") {
+TEST_CASE("a trace that begins here is sampled at random, and has its own ids") {
   CHECK_FALSE(tracer_with(0)->begin(std::nullopt, "http", begin));
   const auto all = tracer_with(1);
   const auto one = all->begin(std::nullopt, "http", begin);
@@ -69,7 +70,7 @@ TEST_CASE("a trace that begins here is drawn, and has ids of its own") {
   for (int i = 0; i < 4000; ++i) {
     drawn += some->begin(std::nullopt, "http", begin) ? 1 : 0;
   }
-  CHECK(drawn > 800); // 1000, and 27 is what such draws differ by
+  CHECK(drawn > 800); // 1000; 27 is the standard deviation of such draws
   CHECK(drawn < 1200);
 }
 
@@ -97,7 +98,7 @@ TEST_CASE("each trace comes once, when its last owner drops it") {
   CHECK(ended(*t).empty());
 }
 
-TEST_CASE("who does not say how it ended was cut off") {
+TEST_CASE("a request without a recorded end was cut off") {
   const auto t = tracer_with(1);
   t->begin(std::nullopt, "http", begin).reset();
   const auto taken = ended(*t);
@@ -105,7 +106,7 @@ TEST_CASE("who does not say how it ended was cut off") {
   CHECK(taken[0].spans()[0].failure == "cancelled");
 }
 
-TEST_CASE("the queue is bounded: what finds it full is dropped and counted") {
+TEST_CASE("the queue is bounded: traces beyond the limit are dropped and counted") {
   const auto t = tracer_with(1, 2);
   for (int i = 0; i < 5; ++i) {
     t->begin(std::nullopt, "http", begin).reset();
@@ -115,7 +116,7 @@ TEST_CASE("the queue is bounded: what finds it full is dropped and counted") {
   CHECK(ended(*t).size() == 2);
 }
 
-TEST_CASE("as many are taken as are asked for, oldest first") {
+TEST_CASE("a batch has at most the requested number, oldest first") {
   const auto t = tracer_with(1);
   for (const auto* route : {"a", "b", "c"}) {
     t->begin(std::nullopt, "http", begin)->data.route = route;
@@ -127,7 +128,7 @@ TEST_CASE("as many are taken as are asked for, oldest first") {
   CHECK(ended(*t).size() == 1);
 }
 
-TEST_CASE("drained is who has nothing open and nothing waiting") {
+TEST_CASE("a tracer is drained once nothing is open and nothing is queued") {
   const auto t = tracer_with(1);
   auto open = t->begin(std::nullopt, "http", begin);
   CHECK_FALSE(t->is_drained());
@@ -140,7 +141,7 @@ TEST_CASE("drained is who has nothing open and nothing waiting") {
   CHECK(t->take(10, tracer::instant::clock::now() + 1h, true).empty());
 }
 
-TEST_CASE("once closed nothing is kept") {
+TEST_CASE("a closed tracer keeps nothing") {
   const auto t = tracer_with(1);
   auto open = t->begin(std::nullopt, "http", begin);
   t->begin(std::nullopt, "http", begin).reset();

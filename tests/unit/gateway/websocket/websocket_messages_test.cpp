@@ -1,4 +1,4 @@
-// The messages of /v1/stream, both ways.
+// The messages of /v1/stream, in both directions.
 #include "gateway/websocket/websocket_messages.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 
@@ -39,7 +39,7 @@ TEST_CASE("start is a chat or a completion body with an id and a window") {
   CHECK_FALSE(text.window);
 }
 
-TEST_CASE("what a socket's messages have no place for is refused by name") {
+TEST_CASE("fields that a socket's messages do not support are refused by name") {
   const std::pair<const char*, const char*> rows[] = {
       {R"({"type":"start","id":"a","prompt":"x","echo":true})", "echo"},
       {R"({"type":"start","id":"a","prompt":"x","best_of":2})", "best_of"},
@@ -58,7 +58,7 @@ TEST_CASE("cancel and ack name their request") {
   CHECK(ack.window == 3u);
 }
 
-TEST_CASE("a mistake says what is wrong and about which request") {
+TEST_CASE("an error names its cause and its request") {
   struct row {
     const char* text;
     const char* id;

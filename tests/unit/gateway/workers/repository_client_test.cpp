@@ -37,7 +37,7 @@ struct repository_client_world {
     time.run();
   }
   template <class M>
-  void tell(M m) {
+  void deliver(M m) {
     caf::anon_send(client, std::move(m));
     time.run();
   }
@@ -45,15 +45,15 @@ struct repository_client_world {
     auto out = std::make_shared<stream>(++last, 1 << 20, nullptr);
     change_model order;
     order.model = model;
-    tell(open_change{out, order});
+    deliver(open_change{out, order});
     return out;
   }
   void see_root(bool is_there) {
     if (!is_there)
-      return tell(actors::peer_down{root, {1}, "gone"});
+      return deliver(actors::peer_down{root, {1}, "gone"});
     hello h;
     h.process = root;
-    tell(actors::peer_up{h});
+    deliver(actors::peer_up{h});
   }
 };
 
@@ -66,31 +66,31 @@ errc stream_failure(stream& of) {
 
 } // namespace
 
-TEST_CASE("a load is asked of the root, and its answer comes to the stream that waits") {
+TEST_CASE("a load goes to the root, and its answer comes to the waiting stream") {
   repository_client_world w;
   auto a = w.load("a");
   auto b = w.load("b");
   REQUIRE(w.asked.size() == 2);
   CHECK(w.asked[1].model == "b");
   CHECK_FALSE(a->next());
-  w.tell(model_changed{w.asked[1].request, fail(errc::start_failed, "no weights")});
+  w.deliver(model_changed{w.asked[1].request, fail(errc::start_failed, "no weights")});
   CHECK_FALSE(a->next());
-  const auto told = b->next();
-  REQUIRE(told);
-  CHECK(std::get<model_changed>(*told).failure->code == errc::start_failed);
-  w.tell(model_changed{w.asked[0].request, std::nullopt});
+  const auto parsed = b->next();
+  REQUIRE(parsed);
+  CHECK(std::get<model_changed>(*parsed).failure->code == errc::start_failed);
+  w.deliver(model_changed{w.asked[0].request, std::nullopt});
   CHECK_FALSE(std::get<model_changed>(*a->next()).failure);
 }
 
-TEST_CASE("who has left hears nothing") {
+TEST_CASE("a client that has left gets no answer") {
   repository_client_world w;
   auto a = w.load("a");
-  w.tell(close_request{a->number()});
-  w.tell(model_changed{a->number(), std::nullopt});
+  w.deliver(close_request{a->number()});
+  w.deliver(model_changed{a->number(), std::nullopt});
   CHECK_FALSE(a->next());
 }
 
-TEST_CASE("a root that is lost ends what waits for it; while it is away nothing is asked") {
+TEST_CASE("a lost root ends waiting operations; while it is away new ones are refused") {
   repository_client_world w;
   auto a = w.load("a");
   w.see_root(false);
@@ -104,13 +104,13 @@ TEST_CASE("a root that is lost ends what waits for it; while it is away nothing 
   CHECK(w.asked.size() == 2);
 }
 
-TEST_CASE("a root that says nothing is not waited for without end") {
+TEST_CASE("a silent root is waited for with a timeout") {
   repository_client_world w;
   auto a = w.load("a");
   w.time.advance_time(59s);
-  w.tell(actors::tick{});
+  w.deliver(actors::tick{});
   CHECK_FALSE(a->next());
   w.time.advance_time(1s);
-  w.tell(actors::tick{});
+  w.deliver(actors::tick{});
   CHECK(stream_failure(*a) == errc::deadline_exceeded);
 }

@@ -1,4 +1,4 @@
-// TorchServe's config.properties: where it listens, and what of it nodes.toml gets.
+// TorchServe's config.properties: its listeners, and the settings for nodes.toml.
 #include "cluster/config/config.hpp"
 #include "cluster/import/torchserve_import.hpp"
 
@@ -48,7 +48,7 @@ TEST_CASE("without a file the listeners are TorchServe's own") {
   CHECK(config.gateway.http == gateway_section{}.http); // beside them
 }
 
-TEST_CASE("the documentation's example says where it listens") {
+TEST_CASE("the documentation's example has its listeners") {
   const auto p = read_properties("# a comment\n"
                                  "inference_address=http://0.0.0.0:9080\n"
                                  "management_address = https://127.0.0.1\n"
@@ -71,12 +71,12 @@ TEST_CASE("the documentation's example says where it listens") {
   CHECK(config.gateway.torchserve_metrics == "[::1]:9082");
   CHECK(config.gateway.tls_certificate == "mycert.pem");
   CHECK(config.gateway.tls_key == "mykey.key");
-  CHECK(config.model.max_num_queued_reqs == 7); // the model's own word comes first
+  CHECK(config.model.max_num_queued_reqs == 7); // the model's own value takes precedence
   CHECK(config.model.recovery_timeout == std::chrono::seconds(60));
   CHECK(imported_with_properties("minWorkers: 1\n", p).model.max_num_queued_reqs == 100);
 }
 
-TEST_CASE("a listener that is switched off, or has another's address, is not there") {
+TEST_CASE("a listener that is switched off, or shares another's address, is left out") {
   CHECK(read_properties("enable_metrics_api=false\n").metrics.empty());
   const auto p = read_properties("inference_address=http://127.0.0.1:8080\n"
                                  "management_address=http://127.0.0.1:8080\n");
@@ -88,7 +88,7 @@ TEST_CASE("a listener that is switched off, or has another's address, is not the
                            "gateway.tls_certificate"));
 }
 
-TEST_CASE("what is no address, number or path is refused by its key") {
+TEST_CASE("an invalid address, number or path is refused by its key") {
   for (const auto* wrong :
        {"", "http://", "unix:/tmp/ts.sock", "http://127.0.0.1:0", "http://127.0.0.1:65536",
         "http://example.org:8080", "http://127.0.0.1:8080\"", "http://:8080", "127.0.0.1:"}) {
@@ -115,14 +115,14 @@ TEST_CASE("a variable in a value is the environment's") {
   CHECK(wrong.error().message.find("'GONE'") != std::string::npos);
 }
 
-TEST_CASE("nothing in it becomes a setting") {
+TEST_CASE("nothing in it becomes an unrelated setting") {
   const auto p = read_properties("x\\n[gateway]\\nallow_unauthenticated = true\n"
                                  "disable_token_authorization=true\n");
   CHECK_FALSE(imported_with_properties("minWorkers: 1\n", p).gateway.allow_unauthenticated);
   CHECK(properties_mention(p, "disable_token_authorization is left out"));
 }
 
-TEST_CASE("a line that ends in a backslash goes on in the next one") {
+TEST_CASE("a line that ends in a backslash continues in the next one") {
   const auto p = read_properties("models={\\\n"
                                  "  \"mnist\": {\\\n"
                                  "    \"1.0\": {\\\r\n"
@@ -136,12 +136,12 @@ TEST_CASE("a line that ends in a backslash goes on in the next one") {
                                  "default_workers_per_model=2\\");
   CHECK(properties_mention(p, "models is left out: AN ARCHIVE'S SETTINGS"));
   CHECK_FALSE(properties_mention(p, "NOT KNOWN"));
-  CHECK(p.model_store == "ab\\\\"); // one that is escaped ends its line
+  CHECK(p.model_store == "ab\\\\"); // an escaped one ends its line
   CHECK(p.job_queue_size == 5);
   CHECK(p.workers_per_model == 2);
 }
 
-TEST_CASE("what the environment of the cluster says instead is told") {
+TEST_CASE("values that the cluster's environment overrides are reported") {
   const auto p = read_properties("service_envelope=body\nmetrics_config=m.yaml\n"
                                  "decode_input_request=false\n");
   for (const auto* variable :
@@ -149,7 +149,7 @@ TEST_CASE("what the environment of the cluster says instead is told") {
     CHECK(properties_mention(p, variable));
 }
 
-TEST_CASE("gRPC listens where the file says a port") {
+TEST_CASE("gRPC listens if the file has a port") {
   CHECK(read_properties("").grpc_inference.empty());
   auto p = read_properties("grpc_inference_port=7070\ngrpc_management_port = 7071\n");
   CHECK(p.grpc_inference == "127.0.0.1:7070");
@@ -170,7 +170,7 @@ TEST_CASE("gRPC listens where the file says a port") {
                            "grpc_inference_port enables"));
 }
 
-TEST_CASE("a model store is carried over, but for what is no archive of it") {
+TEST_CASE("a model store is imported, except files that are no archive") {
   const auto p = read_properties(
       "model_store=/models/store\nload_models=a.mar, "
       "b=c.mar,http://x/d.mar,../e.mar,ftp://x/f.mar\n"
@@ -196,7 +196,7 @@ TEST_CASE("a model store is carried over, but for what is no archive of it") {
   CHECK(properties_mention(read_properties("load_models=a.mar\n"), "there is no model_store"));
 }
 
-TEST_CASE("addresses beyond this machine are open only where no token was needed") {
+TEST_CASE("addresses beyond this machine are open only if no token was needed") {
   const auto guarded = imported_with_properties(
       "minWorkers: 1\n", read_properties("inference_address=http://0.0.0.0:9080\n"));
   CHECK(guarded.gateway.torchserve_inference == "127.0.0.1:9080");

@@ -1,5 +1,5 @@
-// SavedModels of TensorFlow: what their files say of inputs and outputs, and what a repository's
-// config.pbtxt is completed with.
+// TensorFlow SavedModels: the inputs and outputs in their files, and the completion of a
+// repository's config.pbtxt.
 #include "cluster/models/repository_scan.hpp"
 #include "cluster/models/triton/saved_model_file.hpp"
 #include "cluster/models/triton/triton_directory.hpp"
@@ -16,7 +16,7 @@ using baton::gateway::worker_tensor;
 
 namespace {
 
-// Protobuf, as far as SavedModels need it.
+// The subset of protobuf that SavedModels need.
 std::string pb_varint(std::uint64_t n) {
   std::string out;
   for (; n >= 0x80; n >>= 7)
@@ -53,7 +53,7 @@ std::string graph_of(const std::string& tags, const std::string& signatures) {
 std::string tag(const std::string& name) {
   return pb_bytes(4, name);
 }
-// Two graphs, of which the one to serve has two signatures and an operation of its start.
+// Two graphs; the one to serve has two signatures and an initialisation operation.
 std::string saved_model(std::int64_t rows) {
   return pb_number(1, 1) +
          graph_of(tag("train"),
@@ -108,7 +108,7 @@ TEST_CASE("a SavedModel names the inputs and outputs of a signature") {
   CHECK(trained->outputs.front().shape.empty());
 }
 
-TEST_CASE("without serving_default another signature is taken, none that is of the start") {
+TEST_CASE("without serving_default another signature is used, but never an initialisation") {
   const auto model = graph_of(
       tag("serve"), pb_entry(5, "__saved_model_init_op", pb_entry(2, "i", tensor_info(1, {1}))) +
                         pb_entry(5, "predict", pb_entry(2, "p", tensor_info(1, {1}))));
@@ -122,7 +122,7 @@ TEST_CASE("without serving_default another signature is taken, none that is of t
         "it has no graph with the tag 'tpu' (TF_GRAPH_TAG)");
 }
 
-TEST_CASE("what is no SavedModel, or says what there is no word for, is refused") {
+TEST_CASE("an invalid SavedModel, or one with unsupported types, is refused") {
   for (const auto& content : {std::string(), std::string("none"), std::string(100, '\0'),
                               saved_model(-1).substr(0, 50'000), pb_bytes(2, "\xff")}) {
     CHECK(refusal_of_saved(content) == "it is no SavedModel");
@@ -142,7 +142,7 @@ TEST_CASE("what is no SavedModel, or says what there is no word for, is refused"
         "its signatures have more than 65536 tensors");
 }
 
-TEST_CASE("a SavedModel without a config.pbtxt is served as its signature says") {
+TEST_CASE("a SavedModel without a config.pbtxt is served by its signature") {
   const saved_repository r;
   r.write("m/1/model.savedmodel/saved_model.pb", saved_model(-1));
   auto v = r.scan();
@@ -168,7 +168,7 @@ TEST_CASE("a SavedModel without a config.pbtxt is served as its signature says")
   CHECK(r.scan().refusal.find("the tag 'tpu'") != std::string::npos);
 }
 
-TEST_CASE("a GraphDef needs a config.pbtxt that says its inputs and outputs") {
+TEST_CASE("a GraphDef needs a config.pbtxt with its inputs and outputs") {
   const saved_repository r;
   r.write("m/1/model.graphdef", "graph");
   CHECK(r.scan().refusal.find("none can be made of a GraphDef") != std::string::npos);

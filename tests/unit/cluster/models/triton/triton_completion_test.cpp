@@ -17,7 +17,7 @@ using gateway::worker_tensor;
 
 namespace {
 
-// Protobuf, as far as ONNX needs it.
+// The subset of protobuf that ONNX needs.
 std::string varint(std::uint64_t n) {
   std::string out;
   for (; n >= 0x80; n >>= 7)
@@ -37,7 +37,7 @@ std::string value(const std::string& name, std::uint64_t element, std::vector<st
   return bytes(1, name) + bytes(2, bytes(1, number(1, element) + bytes(2, shape)));
 }
 
-// Inputs A and B and one with a value of its own, W; an output C, with the first dimension `rows`.
+// Inputs A and B and one with an initial value, W; an output C, with the first dimension `rows`.
 std::string onnx_model(std::int64_t rows, const std::string& more = "") {
   const auto weights = number(1, 2) + bytes(8, "W") + bytes(9, std::string(100'000, 'w'));
   return number(1, 8) +
@@ -95,7 +95,7 @@ TEST_CASE("an ONNX file names its inputs and outputs, without reading its weight
   CHECK(read_onnx->outputs == std::vector{worker_tensor{"C", "INT64", {-1, 2}, false}});
 }
 
-TEST_CASE("what is no ONNX file, or does not say enough, is refused wherever it ends") {
+TEST_CASE("an invalid or incomplete ONNX file is refused at any length") {
   const auto whole = onnx_model(2);
   for (std::size_t size = 0; size < 400; ++size) // the rest is weights
     CHECK(refusal_of(whole.substr(0, size)) == "it is no ONNX file");
@@ -113,7 +113,7 @@ TEST_CASE("what is no ONNX file, or does not say enough, is refused wherever it 
       std::string::npos);
 }
 
-TEST_CASE("no field has the number 0, or ends behind what it is in") {
+TEST_CASE("no field has the number 0, or extends beyond its parent") {
   CHECK(refusal_of(onnx_model(2) + number(0, 0)) == "it is no ONNX file");
   CHECK(refusal_of(onnx_model(2) + bytes(0, "x")) == "it is no ONNX file");
   CHECK(refusal_of(onnx_model(2, number(0, 0))) == "it is no ONNX file");
@@ -124,11 +124,11 @@ TEST_CASE("no field has the number 0, or ends behind what it is in") {
         "it is no ONNX file");
 }
 
-TEST_CASE("a file that is made to take long is refused after so many fields") {
+TEST_CASE("a file built to take long is refused after a limit of fields") {
   const repository r;
   r.write("m/1/model.onnx", "");
   const auto file = r.place.path() / "m/1/model.onnx";
-  std::filesystem::resize_file(file, std::uintmax_t{1} << 42); // zeros, which take no room
+  std::filesystem::resize_file(file, std::uintmax_t{1} << 42); // zeros, which need no disk space
   const auto zeros = read_onnx_signature(file);
   REQUIRE_FALSE(zeros);
   CHECK(zeros.error().message.find("no ONNX file") != std::string::npos);
@@ -138,7 +138,7 @@ TEST_CASE("a file that is made to take long is refused after so many fields") {
   CHECK(refusal_of(onnx_model(2, many)) == "it has more than 1048576 fields");
 }
 
-TEST_CASE("what is no regular file is not opened") {
+TEST_CASE("only regular files are opened") {
   const repository r;
   r.write("m/config.pbtxt", "");
   std::filesystem::create_directories(r.place.path() / "m/1");
@@ -149,7 +149,7 @@ TEST_CASE("what is no regular file is not opened") {
   CHECK(read_onnx_signature(r.place.path() / "absent").error().code == errc::io_failed);
 }
 
-TEST_CASE("names and tensors have bounds, and what is constant does not count") {
+TEST_CASE("names and tensors are bounded, and constants do not count") {
   const auto named = [](std::size_t size) { return std::string(size, 'n'); };
   const auto constant = [](const std::string& name) {
     return bytes(5, number(1, 2) + bytes(8, name));
@@ -175,7 +175,7 @@ TEST_CASE("names and tensors have bounds, and what is constant does not count") 
   CHECK(two->inputs.size() == 2);
 }
 
-TEST_CASE("what is kept of a file has a bound, whatever it says") {
+TEST_CASE("the memory for a file is bounded, whatever it contains") {
   std::string names, inputs;
   for (int i = 0; i < 1'500; ++i) // 96 MB
     names += bytes(5, bytes(8, std::string(64 << 10, 'n')));
@@ -187,7 +187,7 @@ TEST_CASE("what is kept of a file has a bound, whatever it says") {
         "its tensor declarations take more than 16777216 bytes");
 }
 
-TEST_CASE("what a sparse initializer names is constant") {
+TEST_CASE("the target of a sparse initializer is constant") {
   const auto values = number(1, 2) + bytes(8, "S");
   const auto made = read_onnx(
       onnx_model(2, bytes(11, value("S", 1, {2})) + bytes(15, bytes(1, values) + number(3, 9))));
@@ -195,7 +195,7 @@ TEST_CASE("what a sparse initializer names is constant") {
   CHECK(made->inputs.size() == 2);
 }
 
-TEST_CASE("no name is shown that is no text") {
+TEST_CASE("a name that is no valid text is not shown") {
   for (const std::string name : {"", "a\nb", "\x1b[2J", "\xff", "a\xc3", "\xed\xa0\x80"}) {
     for (const auto& more : {bytes(11, value(name, 16, {2})), bytes(12, value(name, 1, {2}))}) {
       const auto refusal = refusal_of(onnx_model(2, more));
@@ -215,7 +215,7 @@ TEST_CASE("no name is shown that is no text") {
   CHECK(refusal_of(onnx_model(2, bytes(11, value("na\u00efve", 1, {2})))).empty());
 }
 
-TEST_CASE("without a config.pbtxt an ONNX model is served as its file says, in batches of four") {
+TEST_CASE("an ONNX model without a config.pbtxt is served by its file, in batches of four") {
   const repository r;
   r.write("m/2/model.onnx", onnx_model(-1));
   const auto v = r.scan();
@@ -234,7 +234,7 @@ TEST_CASE("without a config.pbtxt an ONNX model is served as its file says, in b
   CHECK(v.worker.command[5] == "4");
 }
 
-TEST_CASE("a tensor of a batch that has no other dimension is one number") {
+TEST_CASE("a batch tensor without another dimension is one number") {
   const repository r;
   r.write("m/1/model.onnx", onnx_model(-1, bytes(12, value("N", 7, {-1}))));
   const auto v = r.scan();
@@ -243,7 +243,7 @@ TEST_CASE("a tensor of a batch that has no other dimension is one number") {
                                         worker_tensor{"N", "INT64", {}, false}});
 }
 
-TEST_CASE("each version is completed of its own file, and only those that are chosen") {
+TEST_CASE("each version is completed from its own file, and only the chosen ones") {
   const repository r;
   r.write("m/1/model.onnx", onnx_model(-1));
   r.write("m/2/model.onnx", onnx_model(5));
@@ -263,7 +263,7 @@ TEST_CASE("each version is completed of its own file, and only those that are ch
   CHECK(imported->completed_batch == 0);
   CHECK(imported->config.find("dims: [5, 2]") != std::string::npos);
   r.write("m/config.pbtxt", "version_policy { all { } }");
-  all = r.scan_all(); // one that is broken is so alone
+  all = r.scan_all(); // only the broken one fails
   REQUIRE(all.size() == 3);
   CHECK(all[0].refusal.empty());
   CHECK(all[2].version == "3");
@@ -289,7 +289,7 @@ TEST_CASE("a directory whose name begins with 0 is no version") {
   CHECK(r.scan().refusal == "version_policy names 0, there are 10");
 }
 
-TEST_CASE("what config.pbtxt says stays, and the rest is added") {
+TEST_CASE("values of config.pbtxt stay, and the rest is added") {
   const repository r;
   r.write("m/1/model.onnx", onnx_model(-1));
   r.write("m/config.pbtxt", "max_batch_size: 16 output { name: \"C\" data_type: TYPE_INT64 dims: "
@@ -300,7 +300,7 @@ TEST_CASE("what config.pbtxt says stays, and the rest is added") {
   CHECK(v.worker.preferred_batch_size == std::vector<std::uint32_t>{8});
   CHECK(v.worker.inputs.size() == 2);
   CHECK(v.worker.outputs.size() == 1);
-  CHECK(v.worker.command.size() == 4); // its own config.pbtxt says how many rows
+  CHECK(v.worker.command.size() == 4); // its own config.pbtxt gives the number of rows
   r.write("m/config.pbtxt", "max_batch_size: 0");
   v = r.scan();
   REQUIRE_MESSAGE(v.refusal.empty(), v.refusal);
@@ -319,7 +319,7 @@ TEST_CASE("what config.pbtxt says stays, and the rest is added") {
   CHECK(v.worker.outputs.size() == 1);
 }
 
-TEST_CASE("a model without a first dimension of any size takes no batches") {
+TEST_CASE("a model without a variable first dimension has no batches") {
   const repository r;
   r.write("m/1/model.onnx", onnx_model(5));
   auto v = r.scan();
@@ -332,7 +332,7 @@ TEST_CASE("a model without a first dimension of any size takes no batches") {
   CHECK(r.scan().refusal.find("'A' of the model has no first dimension") != std::string::npos);
 }
 
-TEST_CASE("of other files the backend alone is found, and TorchScript is refused by name") {
+TEST_CASE("for other files only the backend is found, and TorchScript is refused by name") {
   const repository r;
   r.write("m/1/model.py", "");
   auto v = r.scan();

@@ -1,4 +1,4 @@
-// Repositories as Triton's documentation shows them, and as people get them wrong.
+// Repositories from Triton's documentation, and common mistakes.
 #include "cluster/config/config.hpp"
 #include "cluster/formats/pbtxt.hpp"
 #include "cluster/models/triton/triton_import.hpp"
@@ -44,7 +44,7 @@ TEST_CASE("models of handlers need no LLM") {
   CHECK(made.config.workers.size() == 1);
 }
 
-TEST_CASE("protobuf's text is read without a schema") {
+TEST_CASE("protobuf's text is parsed without a schema") {
   const auto read = parse_pbtxt(R"(
 # of a model
 name: "add" 'sub'   max_batch_size: 8; ratio: 1.5f, is_on: true
@@ -64,7 +64,7 @@ nothing {}
                             {"nothing", json::array({json::object()})}});
 }
 
-TEST_CASE("what is no text of protobuf's is refused with its line") {
+TEST_CASE("invalid protobuf text is refused with its line") {
   std::string deep;
   for (int i = 0; i < 100; ++i)
     deep += "a {";
@@ -108,12 +108,12 @@ sequence_batching {} colour: 1
   CHECK(w.max_queued == 32);
   CHECK(config.model.path == "m.gguf");
   const imported all{config, notes};
-  for (const auto* said :
+  for (const auto* notice :
        {"version 12 alone", "sequence_batching is left out", "colour IS NOT KNOWN"})
-    CHECK_MESSAGE(all.mentions(said), std::string(said));
+    CHECK_MESSAGE(all.mentions(notice), std::string(notice));
 }
 
-TEST_CASE("what nothing here reads is told by its place, at any depth") {
+TEST_CASE("unused fields are reported with their path, at any depth") {
   const auto made = import_of_models({python(R"(
 max_batch_size: 4
 input { name: "A" data_type: TYPE_FP32 dims: [ 1 ] optinal: true }
@@ -123,16 +123,16 @@ parameters { key: "a" value { string_valu: "b" } }
 model_metrics { metric_control { metric_identifier { family: "f" } } }
 metric_tags { key: "a" value: "b" }
 )")});
-  for (const auto* said :
+  for (const auto* notice :
        {"optinal IS NOT KNOWN", "max_queue_dely_microseconds IS NOT KNOWN",
         "max_queue_sze IS NOT KNOWN", "lates IS NOT KNOWN", "string_valu IS NOT KNOWN",
         "model_metrics is left out", "metric_tags is left out: the labels"})
-    CHECK_MESSAGE(made.mentions(said), std::string(said));
+    CHECK_MESSAGE(made.mentions(notice), std::string(notice));
 }
 
-TEST_CASE("what a model does not say is Triton's default, as far as there is one") {
+TEST_CASE("a missing value is Triton's default, if there is one") {
   const auto plain = import_of_models({python("max_batch_size: 8")});
-  CHECK(plain.config.workers[0].batch_size == 1); // nothing is put together without being asked
+  CHECK(plain.config.workers[0].batch_size == 1); // no batches by default
   CHECK(plain.config.workers[0].count == 1);
   CHECK(plain.config.workers[0].max_batch_delay.count() == 0);
   CHECK(plain.mentions("a queue has a bound here"));
@@ -159,7 +159,7 @@ dynamic_batching {
   CHECK(w.default_priority_level == 2);
   const schedule::queue_policy rest{std::chrono::microseconds(2500), true, true, 10};
   CHECK(w.queue_policy == schedule::queue_policy{rest.timeout, true, true, 0});
-  // What a policy of a level does not say is not the default policy's.
+  // A value that a level's policy omits is not the default policy's.
   CHECK(w.priority_queue_policy == std::map<std::uint32_t, schedule::queue_policy>{
                                        {1, {std::chrono::microseconds(0), false, false, 4}},
                                        {2, rest},
@@ -168,7 +168,7 @@ dynamic_batching {
   CHECK_FALSE(made.mentions("left out"));
 }
 
-TEST_CASE("a level without a bound leaves the queue our own") {
+TEST_CASE("a level without a limit keeps our queue's") {
   const auto made =
       import_of_models({python(R"(dynamic_batching { priority_levels: 2 default_priority_level: 1
   priority_queue_policy { key: 2 value { max_queue_size: 6 } } })")});
@@ -177,7 +177,7 @@ TEST_CASE("a level without a bound leaves the queue our own") {
   CHECK(made.mentions("max_queued is 100"));
 }
 
-TEST_CASE("the order of answers is kept where Triton keeps it") {
+TEST_CASE("the order of answers is preserved where Triton preserves it") {
   const auto made = import_of_models({python("dynamic_batching { preserve_ordering: true }")});
   CHECK(made.config.workers[0].preserve_ordering);
   const char* wrong[] = {
@@ -189,7 +189,7 @@ TEST_CASE("the order of answers is kept where Triton keeps it") {
               .find("preserve_ordering") != std::string::npos);
 }
 
-TEST_CASE("what dynamic_batching cannot mean is refused by its name") {
+TEST_CASE("impossible values of dynamic_batching are refused by name") {
   const std::pair<const char*, const char*> wrong[] = {
       {"preferred_batch_size: [ 4, 9 ]", "preferred_batch_size: an integer from 1 to 8"},
       {"priority_levels: 65", "priority_levels"},
@@ -211,7 +211,7 @@ TEST_CASE("what dynamic_batching cannot mean is refused by its name") {
   }
 }
 
-TEST_CASE("a model's file is one of its version's directory") {
+TEST_CASE("a model's file is in its version's directory") {
   for (const auto* file : {"/etc/passwd", "../2/model.py", "a/../../model.py", ".."}) {
     CAPTURE(file);
     CHECK(triton_refusal({python(fmt::format("default_model_filename: \"{}\"", file))})
@@ -259,7 +259,7 @@ model_transaction_policy { decoupled: True }
   CHECK(w.inputs == std::vector{worker_tensor{"IN \"0\"", "FP32", {-1, 4}, false},
                                 worker_tensor{"TEXT", "BYTES", {1}, true}});
   CHECK(w.outputs == std::vector{worker_tensor{"OUT", "INT64", {}, false}});
-  CHECK_FALSE(made.mentions("input.reshape is left out")); // the worker does it
+  CHECK_FALSE(made.mentions("input.reshape is left out")); // the worker handles it
   for (const auto* config :
        {"input { name: \"A\" data_type: TYPE_FLOAT dims: [ 1 ] }", "input { data_type: TYPE_FP32 }",
         "input { name: \"A\" data_type: TYPE_FP32 dims: [ 0 ] }",
@@ -280,7 +280,7 @@ TEST_CASE("a model of the vLLM backend becomes the LLM") {
                              "max_model_len": 2048, "enable_prefix_caching": false})"};
   const auto made = import_of_models({llm, python("")}, "");
   CHECK(made.config.model.path == "models/opt");
-  CHECK(made.config.model.name == "vllm_model"); // as its clients ask for it
+  CHECK(made.config.model.name == "vllm_model"); // the name that its clients use
   CHECK(made.config.model.max_model_len == 2048);
   CHECK(made.config.model.replicas == 2);
   CHECK(made.config.model.max_num_queued_reqs == 9);
@@ -291,11 +291,11 @@ TEST_CASE("a model of the vLLM backend becomes the LLM") {
       "backend: \"vllm\" colour: 1 sequence_batching { }"
       "dynamic_batching { priority_levels: 2 default_queue_policy { timeout_action: DELAY } }"
       "parameters { key: \"REPORT_CUSTOM_METRICS\" value { string_value: \"true\" } }";
-  const auto told = import_of_models({more, python("")}, "");
-  for (const auto* said :
+  const auto import_result = import_of_models({more, python("")}, "");
+  for (const auto* notice :
        {"vllm_model: colour IS NOT KNOWN", "vllm_model: sequence_batching is left out",
         "dynamic_batching.priority_levels is left out", "timeout_action is left out"})
-    CHECK_MESSAGE(told.mentions(said), std::string(said));
+    CHECK_MESSAGE(import_result.mentions(notice), std::string(notice));
   auto broken = llm;
   broken.engine = "[";
   CHECK(triton_refusal({broken}).find("model.json") != std::string::npos);
@@ -330,7 +330,7 @@ TEST_CASE("several models of the vLLM backend become several models") {
   CHECK(import_triton_llms(handlers)->toml.empty());
 }
 
-TEST_CASE("what cannot be taken over is said, and what is wrong is refused by its name") {
+TEST_CASE("unsupported fields are reported, and errors are refused by name") {
   const auto made =
       import_of_models({{"repo/plan", "platform: \"tensorrt_plan\"", {1}, ""},
                         {"repo/eager", "backend: \"pytorch\" runtime: \"model.py\"", {1}, ""},

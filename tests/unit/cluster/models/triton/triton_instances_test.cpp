@@ -1,4 +1,4 @@
-// instance_group of config.pbtxt: how many workers, and where each computes.
+// instance_group of config.pbtxt: the number of workers, and the device of each.
 #include "cluster/config/config_workers.hpp"
 #include "cluster/models/triton/triton_import.hpp"
 
@@ -55,7 +55,7 @@ TEST_CASE("without a group each GPU has an instance, and the CPU where there is 
   }
 }
 
-TEST_CASE("count is of each GPU") {
+TEST_CASE("count is per GPU") {
   const auto all = worker_of_groups("instance_group [{ kind: KIND_GPU count: 2 }]", 3);
   CHECK(all.count == 6);
   CHECK(all.device_type == device_kind::gpu);
@@ -65,12 +65,12 @@ TEST_CASE("count is of each GPU") {
   CHECK(named.device_ids == ids{0, 0, 2, 2});
   const auto none = worker_of_groups("instance_group [{ kind: KIND_GPU count: 2 }]", 0);
   CHECK(none.count == 2);
-  CHECK(none.device_type == device_kind::gpu); // the machine says that it has none
+  CHECK(none.device_type == device_kind::gpu); // the machine reports that it has none
   CHECK(worker_of_groups("instance_group [{ kind: KIND_GPU gpus: [ 5 ] }]", 0).device_ids ==
         ids{5});
 }
 
-TEST_CASE("KIND_CPU and KIND_MODEL have as many instances as they say") {
+TEST_CASE("KIND_CPU and KIND_MODEL have their number of instances") {
   const auto cpu = worker_of_groups("instance_group [{ kind: KIND_CPU count: 3 }]", 4);
   CHECK(cpu.count == 3);
   CHECK(cpu.device_type == device_kind::cpu);
@@ -83,7 +83,7 @@ TEST_CASE("KIND_CPU and KIND_MODEL have as many instances as they say") {
   CHECK(two.device_type == device_kind::cpu);
 }
 
-TEST_CASE("KIND_AUTO is on the CPU where a GPU that it names is not there") {
+TEST_CASE("KIND_AUTO is on the CPU if a GPU that it names is missing") {
   const std::string groups = "instance_group [{ count: 2 gpus: [ 0, 1 ] }]";
   CHECK(worker_of_groups(groups, 2).device_ids == ids{0, 0, 1, 1});
   const auto one = worker_of_groups(groups, 1);
@@ -101,7 +101,7 @@ TEST_CASE("several groups place each worker") {
   CHECK(all.device_ids == ids{0, 1, 2, -1});
 }
 
-TEST_CASE("fields of a group that mean nothing here say why") {
+TEST_CASE("fields of a group without effect here give a reason") {
   CHECK(groups_mention("instance_group [{ profile: \"1\" }]", "profile is left out"));
   CHECK(groups_mention("instance_group [{ rate_limiter { priority: 2 } }]",
                        "rate_limiter is left out"));
@@ -114,7 +114,7 @@ TEST_CASE("fields of a group that mean nothing here say why") {
   CHECK_FALSE(groups_mention("instance_group [{ count: 1 kind: KIND_CPU }]", "group"));
 }
 
-TEST_CASE("a group that contradicts itself is refused as Triton does") {
+TEST_CASE("contradictions in a group are refused as by Triton") {
   CHECK(groups_refusal("instance_group [{ kind: KIND_CPU gpus: [ 0 ] }]")
             .find("has kind KIND_CPU but specifies one or more GPUs") != std::string::npos);
   CHECK(groups_refusal("instance_group [{ kind: KIND_MODEL gpus: [ 0 ] }]").find("KIND_MODEL") !=

@@ -1,4 +1,4 @@
-// What the KServe v2 routes say of the server and of its models. No sockets.
+// The KServe v2 routes about the server and its models. No sockets.
 #include "gateway/api/kserve/kserve_model.hpp"
 #include "gateway/api/kserve/kserve_routes.hpp"
 #include "gateway/base/http_header.hpp"
@@ -13,7 +13,7 @@ using nlohmann::json;
 
 namespace {
 
-// "smol" by two pipelines, of which one is ready; "big" loads.
+// "smol" has two pipelines, one of them ready; "big" loads.
 struct kserve_api_world {
   std::shared_ptr<gateway_state> facts;
   http_api api;
@@ -64,7 +64,7 @@ struct kserve_api_world {
 
 } // namespace
 
-TEST_CASE("parts of a path that stand for anything are not empty, and are parts") {
+TEST_CASE("variable parts of a path are single parts that are not empty") {
   CHECK(is_like("/v2/models/{model}/infer", "/v2/models/a%2Fb/infer"));
   CHECK(is_like("/v2/models/{model}", "/v2/models/{model}"));
   for (const auto* path : {"/v2/models//infer", "/v2/models/infer", "/v2/models/a/b/infer",
@@ -74,7 +74,7 @@ TEST_CASE("parts of a path that stand for anything are not empty, and are parts"
   }
 }
 
-TEST_CASE("the server and its models are told of in the protocol's words") {
+TEST_CASE("server and model metadata use the protocol's words") {
   const kserve_api_world w;
   CHECK(json::parse(w.ask("/v2").body)["name"] == "baton");
   CHECK(w.ask("/v2/health/live").status == 200);
@@ -93,11 +93,11 @@ TEST_CASE("the server and its models are told of in the protocol's words") {
   CHECK(config["input"][0]["data_type"] == "TYPE_STRING");
 }
 
-TEST_CASE("who is ready says so, and who is not says 400, as Triton") {
+TEST_CASE("a ready server says so, and one that is not ready says 400, as Triton") {
   const kserve_api_world w;
   CHECK(w.ask("/v2/models/smol/ready").status == 200);
   CHECK(w.ask("/v2/models/big/ready").status == 400);
-  CHECK(w.ask("/v2/health/ready").status == 400); // a model that was asked for is not served
+  CHECK(w.ask("/v2/health/ready").status == 400); // a configured model is not served
   w.facts->change([](snapshot& s) { s.pipelines[2].card->phase = phase::ready; });
   CHECK(w.ask("/v2/models/big/ready").status == 200);
   CHECK(w.ask("/v2/health/ready").status == 200);
@@ -119,7 +119,7 @@ TEST_CASE("unknown models, versions and routes are 404 in Triton's shape") {
   CHECK(w.ask("/v2/models/nope/infer", "POST", "{}").status == 404);
 }
 
-TEST_CASE("the index has every model once, or those that are ready") {
+TEST_CASE("the index has every model once, or the ready ones") {
   const kserve_api_world w;
   const auto all = json::parse(w.ask("/v2/repository/index", "POST").body);
   REQUIRE(all.size() == 2);
@@ -130,7 +130,7 @@ TEST_CASE("the index has every model once, or those that are ready") {
   CHECK(w.ask("/v2/repository/index", "POST", R"({"ready":1})").status == 400);
 }
 
-TEST_CASE("what is served is loaded; nothing is unloaded or loaded otherwise") {
+TEST_CASE("a served model is loaded; nothing is unloaded or loaded otherwise") {
   const kserve_api_world w;
   const auto load = [&](std::string_view model, std::string_view body = {}) {
     return w.ask(fmt::format("/v2/repository/models/{}/load", model), "POST", body).status;
@@ -146,16 +146,16 @@ TEST_CASE("what is served is loaded; nothing is unloaded or loaded otherwise") {
 
 TEST_CASE("statistics have a worker model's batches by their size") {
   model_statistics of{"m", {}, 3, "1", {{1, {2, 0.5}}, {4, {1, 0.25}}}};
-  const auto told = json::parse(kserve_statistics_body({of}))["model_stats"][0]["batch_stats"];
-  REQUIRE(told.size() == 2);
-  CHECK(told[0]["batch_size"] == 1);
-  CHECK(told[0]["compute_infer"] == json({{"count", 2}, {"ns", 500'000'000}}));
-  CHECK(told[1]["batch_size"] == 4);
-  CHECK(told[1]["compute_input"] == json({{"count", 1}, {"ns", 0}}));
-  CHECK(told[1]["compute_output"] == json({{"count", 1}, {"ns", 0}}));
+  const auto parsed = json::parse(kserve_statistics_body({of}))["model_stats"][0]["batch_stats"];
+  REQUIRE(parsed.size() == 2);
+  CHECK(parsed[0]["batch_size"] == 1);
+  CHECK(parsed[0]["compute_infer"] == json({{"count", 2}, {"ns", 500'000'000}}));
+  CHECK(parsed[1]["batch_size"] == 4);
+  CHECK(parsed[1]["compute_input"] == json({{"count", 1}, {"ns", 0}}));
+  CHECK(parsed[1]["compute_output"] == json({{"count", 1}, {"ns", 0}}));
 }
 
-TEST_CASE("statistics and nv_ metrics add up what a model's pipelines did") {
+TEST_CASE("statistics and nv_ metrics sum over a model's pipelines") {
   const kserve_api_world w;
   auto& m = w.facts->metrics();
   m.first_token(0, "smol", 0.2);
@@ -176,12 +176,12 @@ TEST_CASE("statistics and nv_ metrics add up what a model's pipelines did") {
   CHECK(one[0]["inference_count"] == 2);
   CHECK(one[0]["execution_count"] == 80);
   CHECK(one[0]["last_inference"] > 1'700'000'000'000);
-  const auto& said = one[0]["inference_stats"];
-  CHECK(said["success"] == json({{"count", 2}, {"ns", 2'000'000'000}}));
-  CHECK(said["fail"] == json({{"count", 2}, {"ns", 3'000'000'000}}));
-  CHECK(said["queue"]["ns"] == 500'000'000);
-  CHECK(said["compute_input"] == json({{"count", 2}, {"ns", 250'000'000}}));
-  CHECK(said["compute_infer"]["ns"] == 1'250'000'000);
+  const auto& given = one[0]["inference_stats"];
+  CHECK(given["success"] == json({{"count", 2}, {"ns", 2'000'000'000}}));
+  CHECK(given["fail"] == json({{"count", 2}, {"ns", 3'000'000'000}}));
+  CHECK(given["queue"]["ns"] == 500'000'000);
+  CHECK(given["compute_input"] == json({{"count", 2}, {"ns", 250'000'000}}));
+  CHECK(given["compute_infer"]["ns"] == 1'250'000'000);
   CHECK(one[0]["batch_stats"] == json::array());
   CHECK(all[1]["inference_count"] == 0);
   const auto text = w.ask("/metrics").body;

@@ -1,5 +1,5 @@
-// A language model that is asked as worker models are: `infer` of the ZeroMQ door to a typed
-// request, chunks to pieces of tensors.
+// A language model behind the interface of worker models: `infer` over ZeroMQ to a typed request,
+// chunks to pieces of tensors.
 #include "gateway/api/kserve/kserve_infer.hpp"
 #include "schema/limits.hpp"
 #include "tests/unit/gateway/defaults.hpp"
@@ -46,7 +46,7 @@ chunk infer_piece(std::string text, finish how = finish::none, std::uint32_t cho
 
 } // namespace
 
-TEST_CASE("tensors, wanted outputs and parameters are those of Triton's vLLM backend") {
+TEST_CASE("tensors, requested outputs and parameters are those of Triton's vLLM backend") {
   auto m = asking({{"stream", "BOOL", {1}, std::string(1, '\1')},
                    text_tensor("sampling_parameters", R"({"temperature":0.5,"max_tokens":7})")});
   m.outputs = {"text_output", "num_output_tokens"};
@@ -75,7 +75,7 @@ TEST_CASE("a schema among the parameters keeps the order of its members") {
   CHECK(text.find(R"("b")") < text.find(R"("a")"));
 }
 
-TEST_CASE("what is no question to a language model is refused by name") {
+TEST_CASE("an invalid request to a language model is refused by name") {
   auto body = asking();
   body.body = "hi";
   auto twice = asking();
@@ -109,12 +109,12 @@ TEST_CASE("what is no question to a language model is refused by name") {
 TEST_CASE("without `stream` the whole answer is one piece, with the prompt before it") {
   const auto r = read_infer(asking());
   REQUIRE(r);
-  language_pieces told(r->shape);
-  CHECK_FALSE(told.take(infer_piece(" there")));
-  CHECK_FALSE(told.has_ended());
-  const auto last = told.take(infer_piece("!", finish::stop));
+  language_pieces collected(r->shape);
+  CHECK_FALSE(collected.take(infer_piece(" there")));
+  CHECK_FALSE(collected.has_ended());
+  const auto last = collected.take(infer_piece("!", finish::stop));
   REQUIRE(last);
-  CHECK(told.has_ended());
+  CHECK(collected.has_ended());
   CHECK(last->index == 0);
   CHECK(last->is_last);
   REQUIRE(last->outputs.size() == 1);
@@ -122,19 +122,19 @@ TEST_CASE("without `stream` the whole answer is one piece, with the prompt befor
   CHECK(last->outputs[0].datatype == "BYTES");
   CHECK(last->outputs[0].shape == std::vector<std::int64_t>{1});
   CHECK(last->outputs[0].data == infer_raw_text("hi there!"));
-  CHECK_FALSE(told.take(infer_piece("more")));
+  CHECK_FALSE(collected.take(infer_piece("more")));
 }
 
-TEST_CASE("with `stream` each chunk is a piece of what is new, all choices together") {
+TEST_CASE("with `stream` each chunk is a piece with the new text, all choices together") {
   auto m = asking({{"stream", "BOOL", {1}, std::string(1, '\1')}});
   m.parameters = R"({"n": 2})";
   const auto r = read_infer(m);
   REQUIRE(r);
-  language_pieces told(r->shape);
+  language_pieces collected(r->shape);
   std::vector<inferred> all;
   for (const auto& c : {infer_piece("a"), infer_piece("x", finish::stop, 1), chunk{},
                         infer_piece("b", finish::stop)}) {
-    if (auto p = told.take(c)) {
+    if (auto p = collected.take(c)) {
       all.push_back(*std::move(p));
     }
   }

@@ -1,5 +1,5 @@
-// Loads, unloads and the index of a model repository: what is the root's matter, and what is
-// refused before it. No sockets, no actors.
+// Loads, unloads and the index of a model repository: operations for the root, and those refused
+// before. No sockets, no actors.
 #include "gateway/api/kserve/kserve_repository.hpp"
 #include "gateway/routes/http_api.hpp"
 #include "gateway/workers/repository_client.hpp"
@@ -65,7 +65,7 @@ std::string repository_refusal(const api_call& plan, int status) {
 
 } // namespace
 
-TEST_CASE("with explicit control a load or unload of whatever name is the root's matter") {
+TEST_CASE("with explicit control, a load or unload of any name goes to the root") {
   const kserve_repository_world w(model_control::clients);
   for (const auto* body : {"", "{}", R"({"parameters": {}})", R"({"parameters": null})"}) {
     const auto load = w.change("load", "m%20x", body);
@@ -78,7 +78,7 @@ TEST_CASE("with explicit control a load or unload of whatever name is the root's
   CHECK(std::get<change_model>(std::get<message_call>(unload).request).what == model_order::unload);
 }
 
-TEST_CASE("what a load cannot be told is refused by its name") {
+TEST_CASE("unsupported load parameters are refused by name") {
   const kserve_repository_world w(model_control::clients);
   const auto of = [&](const char* verb, const char* body) {
     return repository_refusal(w.change(verb, "m", body), 400);
@@ -95,7 +95,7 @@ TEST_CASE("what a load cannot be told is refused by its name") {
   CHECK_FALSE(of("load", "{").empty());
 }
 
-TEST_CASE("where the files decide, or nothing, nobody loads") {
+TEST_CASE("without explicit control, loads are refused") {
   for (const auto* verb : {"load", "unload"}) {
     const auto polled =
         repository_refusal(kserve_repository_world(model_control::poll).change(verb, "m"), 503);
@@ -106,7 +106,7 @@ TEST_CASE("where the files decide, or nothing, nobody loads") {
   }
 }
 
-TEST_CASE("models of nodes.toml are no matter of the repository") {
+TEST_CASE("models of nodes.toml are not part of the repository") {
   const kserve_repository_world w(model_control::clients);
   for (const auto* name : {"smol", "vllm_model", "fixed"})
     CHECK_FALSE(plan_model_change(*w.facts, name, false, nullptr));
@@ -115,7 +115,7 @@ TEST_CASE("models of nodes.toml are no matter of the repository") {
   CHECK_FALSE(plan_model_change(without, "m", false, nullptr));
 }
 
-TEST_CASE("the index has those that are not served, with their state and reason") {
+TEST_CASE("the index has models that are not served, with state and reason") {
   auto unknown = model("cold", model_state::unavailable, "not loaded");
   unknown.version.clear();
   const kserve_repository_world w(model_control::clients,
@@ -138,12 +138,12 @@ TEST_CASE("the index has those that are not served, with their state and reason"
     CHECK(m["state"] == "READY");
 }
 
-TEST_CASE("what serves says that its newer files cannot be served") {
+TEST_CASE("a served model reports that its newer files cannot be served") {
   std::vector<kserve_standing> all{{"m", true, "READY", "", "1"}};
-  served_models told;
-  told.all.push_back(model("m", model_state::ready, "its files have changed, and ..."));
-  told.all.push_back(model("m", model_state::unloading));
-  add_repository(all, told, snapshot{});
+  served_models served;
+  served.all.push_back(model("m", model_state::ready, "its files have changed, and ..."));
+  served.all.push_back(model("m", model_state::unloading));
+  add_repository(all, served, snapshot{});
   REQUIRE(all.size() == 1);
   CHECK(all[0].reason == "its files have changed, and ...");
 }

@@ -1,5 +1,5 @@
 // Bodies of the KServe v2 protocol to typed requests: tensors in JSON and in bytes, members of
-// generate, the parameters of Triton's vLLM backend and of TensorRT-LLM, and every refusal by name.
+// generate, the parameters of Triton's vLLM backend and of TensorRT-LLM. Every refusal by name.
 // Table-driven.
 #include "gateway/api/kserve/kserve_request.hpp"
 #include "tests/unit/gateway/defaults.hpp"
@@ -68,7 +68,7 @@ TEST_CASE("a text alone is a completion of sixteen tokens, with its prompt befor
   }
 }
 
-TEST_CASE("tensors come as JSON, nested or not, and as bytes behind it, in any mixture") {
+TEST_CASE("tensors come as JSON, nested or not, and as bytes after it, in any mixture") {
   const auto sized = [](std::size_t n) {
     return fmt::format(R"("shape":[1],"parameters":{{"binary_data_size":{}}})", n);
   };
@@ -96,7 +96,7 @@ TEST_CASE("tensors come as JSON, nested or not, and as bytes behind it, in any m
   CHECK(r->shape.lead.empty());
 }
 
-TEST_CASE("parameters of vLLM reach their places, as numbers and as texts") {
+TEST_CASE("parameters of vLLM reach their fields, as numbers and as texts") {
   const std::string values =
       R"("temperature":"0.5","top_p":0.25,"top_k":"40","min_p":0.125,"n":2,"max_tokens":"7",)"
       R"("min_tokens":3,"seed":"18446744073709551615","presence_penalty":1,"ignore_eos":"True",)"
@@ -134,7 +134,7 @@ TEST_CASE("parameters of vLLM reach their places, as numbers and as texts") {
   }
 }
 
-TEST_CASE("what TensorRT-LLM's clients send passes, empty words among it") {
+TEST_CASE("the fields of TensorRT-LLM's clients are accepted, including empty strings") {
   const auto r = read_generate(
       R"({"text_input":"hi","max_tokens":20,"bad_words":"","stop_words":"","pad_id":2,"end_id":2,)"
       R"("random_seed":4,"beam_width":1,"min_length":2,"length_penalty":1.0})");
@@ -149,7 +149,7 @@ TEST_CASE("what TensorRT-LLM's clients send passes, empty words among it") {
   CHECK(words->request.stop.stop_texts == std::vector<std::string>{"a", "b"});
 }
 
-TEST_CASE("the same said twice passes, and what contradicts itself does not") {
+TEST_CASE("equal duplicates are accepted, and contradictions are refused") {
   const auto twice = [](const char* value) {
     return read_infer(infer_body(
         text_input + "," +
@@ -182,14 +182,14 @@ TEST_CASE("a schema comes as a text or as an object, with its members in order")
       }
     }
   }
-  // A text is a value, never a piece of the document around it.
+  // A text is a value, never a part of the document around it.
   const auto forged =
       read_generate(R"({"text_input":"hi","parameters":{"structured_outputs":"{},\"n\":9"}})");
   REQUIRE_FALSE(forged);
   CHECK(forged.error().param == "structured_outputs");
 }
 
-TEST_CASE("outputs are those that are named, or the text and what was switched on") {
+TEST_CASE("outputs are the named ones, or the text and those switched on") {
   const auto flags =
       testing::kserve_input("return_num_output_tokens", "BOOL", R"("shape":[1],"data":[true])") +
       "," +
@@ -214,7 +214,7 @@ TEST_CASE("outputs are those that are named, or the text and what was switched o
   CHECK(named->shape.outputs[1].is_binary);
 }
 
-TEST_CASE("a stream leaves its prompt out, and needs a route that can stream") {
+TEST_CASE("a stream omits its prompt, and needs a route that can stream") {
   const std::string body = R"({"text_input":"hi","stream":true)";
   const auto r = read_generate(body + "}", kserve_route::generate_stream);
   REQUIRE(r);
@@ -234,7 +234,7 @@ TEST_CASE("a stream leaves its prompt out, and needs a route that can stream") {
   CHECK(read_infer(streamed, {}, kserve_route::stream_infer));
 }
 
-TEST_CASE("a time-out is the deadline of the answer; sequences and priorities are not there") {
+TEST_CASE("a time-out is the deadline of the answer; sequences and priorities are unsupported") {
   const auto with = [](const char* parameters) {
     return read_infer(infer_body(text_input, fmt::format(R"(,"parameters":{{{}}})", parameters)));
   };
@@ -250,7 +250,7 @@ TEST_CASE("a time-out is the deadline of the answer; sequences and priorities ar
   }
 }
 
-TEST_CASE("what is no tensor of the model is refused by its name") {
+TEST_CASE("an unknown tensor is refused by its name") {
   struct row {
     std::string inputs;
     const char* param;
@@ -320,7 +320,7 @@ TEST_CASE("what is no tensor of the model is refused by its name") {
   CHECK(read_infer(infer_body(text_input + "," + words)).error().param == "stop_words");
 }
 
-TEST_CASE("bytes that are not what they are said to be are refused") {
+TEST_CASE("bytes that do not match their type or shape are refused") {
   const auto sized = [](const char* name, const char* type, std::size_t n) {
     return testing::kserve_input(
         name, type,
@@ -358,7 +358,7 @@ TEST_CASE("bytes that are not what they are said to be are refused") {
   }
 }
 
-TEST_CASE("parameters and outputs that are not there are refused by name") {
+TEST_CASE("unknown parameters and outputs are refused by name") {
   for (const auto* name :
        {"colour", "best_of", "echo", "model", "prompt", "request_id", "lora_name", "beam_width",
         "bad_words", "prompt_logprobs", "length_penalty"}) {
@@ -391,7 +391,7 @@ TEST_CASE("parameters and outputs that are not there are refused by name") {
   }
 }
 
-TEST_CASE("every parameter that is told of is taken") {
+TEST_CASE("every listed parameter is accepted") {
   for (const auto& name : kserve_parameters(testing::default_config)) {
     CAPTURE(name);
     const auto r = read_generate(fmt::format(R"({{"text_input":"hi","{}":[[["no"]]]}})", name));

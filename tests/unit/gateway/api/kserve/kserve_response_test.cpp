@@ -1,5 +1,4 @@
-// Typed answers in the words of the KServe v2 protocol: members, tensors in JSON and bytes, events;
-// its errors.
+// Typed answers in the KServe v2 protocol: members, tensors in JSON and bytes, events; its errors.
 #include "gateway/api/kserve/kserve_error.hpp"
 #include "gateway/api/kserve/kserve_response.hpp"
 
@@ -65,21 +64,21 @@ TEST_CASE("generate answers with members, the prompt before the text, and the cl
   CHECK(r.content_type == "application/json");
 }
 
-TEST_CASE("all that can be asked of an answer is what its tokens say") {
+TEST_CASE("all optional outputs come from the tokens") {
   auto shape = kserve_shape_of(kserve_route::generate, all_outputs);
   shape.has_logprobs = true;
-  auto told = json::parse(reply_to(shape, {response_piece("a"), last("b", finish::length)}).body);
-  CHECK(told["finish_reason"] == "length");
-  CHECK(told["cumulative_logprob"] == -1.0);
-  CHECK(told["num_input_tokens"] == 5);
-  CHECK(told["num_output_tokens"] == 2);
-  const auto logprobs = json::parse(told["logprobs"].get<std::string>());
+  auto parsed = json::parse(reply_to(shape, {response_piece("a"), last("b", finish::length)}).body);
+  CHECK(parsed["finish_reason"] == "length");
+  CHECK(parsed["cumulative_logprob"] == -1.0);
+  CHECK(parsed["num_input_tokens"] == 5);
+  CHECK(parsed["num_output_tokens"] == 2);
+  const auto logprobs = json::parse(parsed["logprobs"].get<std::string>());
   REQUIRE(logprobs.size() == 2);
   CHECK(logprobs[1]["11"] == json({{"logprob", -0.5}, {"rank", 1}, {"decoded_token", "b"}}));
   CHECK(logprobs[1]["7"]["rank"] == 2);
   shape.has_logprobs = false;
-  told = json::parse(reply_to(shape, {last("b")}).body);
-  CHECK(told["logprobs"] == "null");
+  parsed = json::parse(reply_to(shape, {last("b")}).body);
+  CHECK(parsed["logprobs"] == "null");
 }
 
 TEST_CASE("infer answers with tensors, of one value for each answer") {
@@ -87,19 +86,19 @@ TEST_CASE("infer answers with tensors, of one value for each answer") {
                                {kserve_output::text_output, kserve_output::num_input_tokens});
   shape.choices = 2;
   const auto r = reply_to(shape, {response_piece("a"), last("x", finish::stop, 1), last("b")});
-  const auto told = json::parse(r.body);
-  CHECK(told["model_name"] == "smol");
+  const auto parsed = json::parse(r.body);
+  CHECK(parsed["model_name"] == "smol");
   CHECK(
-      told["outputs"][0] ==
+      parsed["outputs"][0] ==
       json(
           {{"name", "text_output"}, {"datatype", "BYTES"}, {"shape", {2}}, {"data", {"ab", "x"}}}));
   CHECK(
-      told["outputs"][1] ==
+      parsed["outputs"][1] ==
       json({{"name", "num_input_tokens"}, {"datatype", "UINT32"}, {"shape", {1}}, {"data", {5}}}));
   CHECK(r.headers.empty());
 }
 
-TEST_CASE("tensors in bytes lie behind the JSON, whose length a header says") {
+TEST_CASE("tensors in bytes follow the JSON, whose length is in a header") {
   const auto r =
       reply_to(kserve_shape_of(kserve_route::infer,
                                {kserve_output::text_output, kserve_output::num_output_tokens},
@@ -109,14 +108,14 @@ TEST_CASE("tensors in bytes lie behind the JSON, whose length a header says") {
   REQUIRE(r.headers.size() == 1);
   CHECK(r.headers[0].first == "Inference-Header-Content-Length");
   const auto size = std::stoul(r.headers[0].second);
-  const auto told = json::parse(r.body.substr(0, size));
-  CHECK(told["outputs"][0]["parameters"]["binary_data_size"] == 7);
-  CHECK_FALSE(told["outputs"][0].contains("data"));
-  CHECK(told["outputs"][1]["parameters"]["binary_data_size"] == 4);
+  const auto parsed = json::parse(r.body.substr(0, size));
+  CHECK(parsed["outputs"][0]["parameters"]["binary_data_size"] == 7);
+  CHECK_FALSE(parsed["outputs"][0].contains("data"));
+  CHECK(parsed["outputs"][1]["parameters"]["binary_data_size"] == 4);
   CHECK(r.body.substr(size) == std::string("\3\0\0\0abc\1\0\0\0", 11));
 }
 
-TEST_CASE("a stream has an event for what each chunk brings, and ends with the last answer") {
+TEST_CASE("a stream has an event for each chunk with content, and ends with the last answer") {
   auto shape = kserve_shape_of(
       kserve_route::generate_stream,
       {kserve_output::text_output, kserve_output::finish_reason, kserve_output::num_output_tokens});
@@ -138,7 +137,7 @@ TEST_CASE("a stream has an event for what each chunk brings, and ends with the l
   CHECK(out.empty());
 }
 
-TEST_CASE("an event of several answers has a place for each") {
+TEST_CASE("an event of several answers has an entry for each") {
   auto shape = kserve_shape_of(kserve_route::generate_stream, {kserve_output::text_output});
   shape.is_stream = true;
   shape.choices = 2;
@@ -168,7 +167,7 @@ TEST_CASE("generate_stream without a stream is one event, and a failure is one")
   CHECK(failing.has_ended());
 }
 
-TEST_CASE("errors are a text, under Triton's status") {
+TEST_CASE("errors are a text, with Triton's status") {
   struct row {
     errc code;
     int status;

@@ -1,5 +1,5 @@
-// Worker models in the words of KServe v2: what a call means to them, how their pieces are told,
-// and what is told of the models. No workers, no sockets.
+// Worker models in KServe v2: calls to them, their pieces as responses, and their metadata. No
+// workers, no sockets.
 #include "gateway/api/kserve/kserve_config.hpp"
 #include "gateway/api/kserve/kserve_routes.hpp"
 #include "gateway/api/kserve/kserve_worker_model.hpp"
@@ -50,14 +50,14 @@ inferred piece_of(std::vector<tensor> outputs, bool is_last = true, std::uint32_
 }
 
 std::string whole_body(kserve_worker_unary& how, inferred piece) {
-  auto told = how.take(std::move(piece));
-  REQUIRE_MESSAGE(told, told.error().message);
-  return *told;
+  auto reported = how.take(std::move(piece));
+  REQUIRE_MESSAGE(reported, reported.error().message);
+  return *reported;
 }
 
 } // namespace
 
-TEST_CASE("tensors, outputs, parameters and id are handed on") {
+TEST_CASE("tensors, outputs, parameters and id are passed on") {
   const auto right = infer_of(
       declared(), in + "," + testing::kserve_input("TEXT", "BYTES", R"("shape":[1],"data":["a"])"),
       R"(,"id":"7","outputs":[{"name":"OUT","parameters":{"binary_data":true}}],
@@ -81,7 +81,7 @@ TEST_CASE("tensors, outputs, parameters and id are handed on") {
   CHECK(all->request.parameters.empty());
 }
 
-TEST_CASE("what differs from what is declared is refused by name") {
+TEST_CASE("a difference from the declaration is refused by name") {
   struct row {
     std::string inputs, more;
     const char* param;
@@ -93,7 +93,7 @@ TEST_CASE("what differs from what is declared is refused by name") {
       {testing::kserve_input("IN", "INT32", R"("shape":[1,3],"data":[1,2,3])"), "", "IN"},
       {testing::kserve_input("IN", "INT32", R"("shape":[1,2],"data":[1])"), "", "IN"},
       {in + "," + in, "", "IN"},
-      {"", "", "IN"}, // it is needed
+      {"", "", "IN"}, // required
       {in, R"(,"outputs":[{"name":"Y"}])", "Y"},
       {in, R"(,"outputs":[{"name":"OUT"},{"name":"OUT"}])", "OUT"},
       {in, R"(,"parameters":{"sequence_id":1})", "sequence_id"},
@@ -113,7 +113,7 @@ TEST_CASE("what differs from what is declared is refused by name") {
   CHECK_FALSE(infer_of(none, testing::kserve_input("ANY", "FP63", R"("shape":[],"data":[1])")));
 }
 
-TEST_CASE("a batch stands in front of declared shapes, and is one of all inputs") {
+TEST_CASE("a batch dimension precedes declared shapes, and is the same for all inputs") {
   auto facts = declared();
   facts.max_batch_size = 2;
   const auto of = [](const char* shape, const char* data) {
@@ -129,7 +129,7 @@ TEST_CASE("a batch stands in front of declared shapes, and is one of all inputs"
                           testing::kserve_input("TEXT", "BYTES", R"("shape":[1,1],"data":["a"])")));
 }
 
-TEST_CASE("members of generate take the shape that is declared") {
+TEST_CASE("members of generate get the declared shape") {
   auto facts = declared();
   const auto read = [&](const char* body) {
     return read_worker_generate(view_of(facts), kserve_route::generate, body,
@@ -155,7 +155,7 @@ TEST_CASE("members of generate take the shape that is declared") {
   CHECK(read(R"({"IN":[1,2]})").error().code == errc::unprocessable);
 }
 
-TEST_CASE("a response is tensors in JSON or behind it, and parameters as they are") {
+TEST_CASE("a response is tensors in JSON or after it, with parameters unchanged") {
   kserve_worker_shape shape;
   shape.id = "7";
   shape.model = "m";
@@ -181,7 +181,7 @@ TEST_CASE("a response is tensors in JSON or behind it, and parameters as they ar
         header_list{{"Inference-Header-Content-Length", std::to_string(text.size())}});
 }
 
-TEST_CASE("one response is told whole, and its end may come alone; a second one is an error") {
+TEST_CASE("one response is sent whole, and its end may come alone; a second one is an error") {
   const kserve_worker_shape shape;
   kserve_worker_unary alone(shape);
   CHECK(alone.take(piece_of({int_tensor("A", {1})}, false)));
@@ -194,11 +194,11 @@ TEST_CASE("one response is told whole, and its end may come alone; a second one 
   CHECK(json::parse(whole_body(nothing, piece_of({})))["outputs"] == json::array());
 }
 
-TEST_CASE("what is no response of tensors is the handler's failure") {
+TEST_CASE("a piece that is no tensor response is the handler's failure") {
   const kserve_worker_shape shape;
   const auto fails = [&](inferred piece) {
-    const auto told = checked_response(shape, std::move(piece));
-    return !told && told.error().code == errc::handler_failed;
+    const auto reported = checked_response(shape, std::move(piece));
+    return !reported && reported.error().code == errc::handler_failed;
   };
   auto body = piece_of({});
   body.body = "x";
@@ -230,14 +230,14 @@ TEST_CASE("generate has a member for each output, an event for each response") {
   CHECK(events.failure_tail(fail(errc::internal, "bad")) == "data: {\"error\":\"bad\"}\n\n");
 }
 
-TEST_CASE("parameters of a response are those of gRPC") {
+TEST_CASE("parameters of a response equal those of gRPC") {
   auto piece = piece_of({int_tensor("A", {1})});
   piece.parameters =
       R"({"b":true,"i":-1,"u":18446744073709551615,"r":0.5,"s":"x","o":{"a":1},"n":null})";
-  const auto told = grpc_response_of({}, piece);
-  CHECK(told.outputs.size() == 1);
-  REQUIRE(told.parameters.size() == 6);
-  for (const auto& [name, value] : told.parameters) {
+  const auto reported = grpc_response_of({}, piece);
+  CHECK(reported.outputs.size() == 1);
+  REQUIRE(reported.parameters.size() == 6);
+  for (const auto& [name, value] : reported.parameters) {
     const std::map<std::string, grpc_value> right{{"b", true},       {"i", std::int64_t{-1}},
                                                   {"u", UINT64_MAX}, {"r", 0.5},
                                                   {"s", "x"s},       {"o", R"({"a":1})"s}};
@@ -247,7 +247,7 @@ TEST_CASE("parameters of a response are those of gRPC") {
 
 namespace {
 
-// "m" in two versions, of which a process serves the newest; and a language model, "smol".
+// "m" in two versions, the newest of which a process serves; and a language model, "smol".
 struct kserve_worker_world {
   std::shared_ptr<gateway_state> facts = std::make_shared<gateway_state>(config());
   http_api api{facts};
@@ -285,8 +285,8 @@ struct kserve_worker_world {
 
 } // namespace
 
-TEST_CASE("a body of bytes alone is the one input of a model, whose shape it says") {
-  const auto told = [](worker_tensor input, std::string body, std::uint32_t batch = 0) {
+TEST_CASE("a body of bytes alone is a model's only input, with a shape from its size") {
+  const auto reported = [](worker_tensor input, std::string body, std::uint32_t batch = 0) {
     worker_facts facts;
     facts.inputs = {std::move(input)};
     facts.max_batch_size = batch;
@@ -294,7 +294,7 @@ TEST_CASE("a body of bytes alone is the one input of a model, whose shape it say
   };
   const auto shape = [&](std::vector<std::int64_t> declared, std::size_t bytes,
                          std::uint32_t batch = 0) {
-    const auto call = told({"IN", "FP32", std::move(declared)}, std::string(bytes, 'x'), batch);
+    const auto call = reported({"IN", "FP32", std::move(declared)}, std::string(bytes, 'x'), batch);
     REQUIRE_MESSAGE(call, call.error().message);
     CHECK(call->shape.is_binary);
     CHECK(call->request.inputs[0].data.size() == bytes);
@@ -306,12 +306,12 @@ TEST_CASE("a body of bytes alone is the one input of a model, whose shape it say
   CHECK(shape({-1}, 0) == dims{0});
   CHECK(shape({}, 4) == dims{});
   CHECK(shape({2, -1}, 24, 8) == dims{1, 2, 3});
-  const auto text = told({"TEXT", "BYTES", {-1}}, "hello", 4);
+  const auto text = reported({"TEXT", "BYTES", {-1}}, "hello", 4);
   REQUIRE(text);
   CHECK(text->request.inputs[0].shape == dims{1, 1});
   CHECK(text->request.inputs[0].data == std::string("\x05\0\0\0hello", 9));
   const auto wrong = [&](worker_tensor input, std::size_t bytes) {
-    const auto call = told(std::move(input), std::string(bytes, 'x'));
+    const auto call = reported(std::move(input), std::string(bytes, 'x'));
     REQUIRE_FALSE(call);
     return call.error().message;
   };
@@ -326,12 +326,12 @@ TEST_CASE("a body of bytes alone is the one input of a model, whose shape it say
             .message.find("does not say") != std::string::npos);
 }
 
-TEST_CASE("worker models are told of beside the language models") {
+TEST_CASE("worker models are listed beside the language models") {
   const kserve_worker_world w;
-  const auto told = json::parse(w.ask("/v2/models/m").body);
-  CHECK(told["versions"] == json{"3", "2"});
-  CHECK(told["platform"] == "baton_worker");
-  CHECK(told["inputs"][0] == json{{"name", "IN"}, {"datatype", "INT32"}, {"shape", {-1, 2}}});
+  const auto reported = json::parse(w.ask("/v2/models/m").body);
+  CHECK(reported["versions"] == json{"3", "2"});
+  CHECK(reported["platform"] == "baton_worker");
+  CHECK(reported["inputs"][0] == json{{"name", "IN"}, {"datatype", "INT32"}, {"shape", {-1, 2}}});
   const auto config = json::parse(w.ask("/v2/models/m/config").body);
   CHECK(config["input"][1] == json::parse(R"({
     "name": "TEXT", "data_type": "TYPE_STRING", "format": "FORMAT_NONE", "dims": [1],
@@ -349,7 +349,7 @@ TEST_CASE("worker models are told of beside the language models") {
   CHECK(index[2]["state"] == "LOADING");
 }
 
-TEST_CASE("a configuration tells the queue, the processes and the versions as they are") {
+TEST_CASE("a configuration has the queue, the processes and the versions") {
   worker_facts facts;
   facts.processes = {"worker-m-0", "worker-m-1"};
   facts.versions = {0, false, {1, 3}};
@@ -368,12 +368,12 @@ TEST_CASE("a configuration tells the queue, the processes and the versions as th
   worker_view view;
   view.name = "m";
   view.facts = std::make_shared<worker_facts>(facts);
-  auto told = json::parse(worker_config_body(view));
-  CHECK(told["max_batch_size"] == 8);
-  CHECK(told["instance_group"][0]["count"] == 2);
-  CHECK(told["model_transaction_policy"]["decoupled"] == true);
-  CHECK(told["version_policy"] == json{{"specific", {{"versions", {1, 3}}}}});
-  CHECK(told["dynamic_batching"] == json::parse(R"({
+  auto reported = json::parse(worker_config_body(view));
+  CHECK(reported["max_batch_size"] == 8);
+  CHECK(reported["instance_group"][0]["count"] == 2);
+  CHECK(reported["model_transaction_policy"]["decoupled"] == true);
+  CHECK(reported["version_policy"] == json{{"specific", {{"versions", {1, 3}}}}});
+  CHECK(reported["dynamic_batching"] == json::parse(R"({
     "preferred_batch_size": [4, 8], "max_queue_delay_microseconds": 250, "preserve_ordering": false,
     "priority_levels": 2, "default_priority_level": 2,
     "default_queue_policy": {"timeout_action": "REJECT", "default_timeout_microseconds": 1000,
@@ -381,19 +381,19 @@ TEST_CASE("a configuration tells the queue, the processes and the versions as th
     "priority_queue_policy": {"1": {"timeout_action": "DELAY", "default_timeout_microseconds": 0,
                                     "allow_timeout_override": false, "max_queue_size": 7}}})"));
   view.facts = std::make_shared<worker_facts>(alone);
-  told = json::parse(worker_config_body(view));
-  CHECK_FALSE(told.contains("dynamic_batching")); // one by one, as they come
-  CHECK(told["version_policy"] == json{{"latest", {{"num_versions", 2}}}});
+  reported = json::parse(worker_config_body(view));
+  CHECK_FALSE(reported.contains("dynamic_batching")); // one by one, on arrival
+  CHECK(reported["version_policy"] == json{{"latest", {{"num_versions", 2}}}});
   alone.preserve_ordering = true;
   alone.versions.is_all = true;
   view.facts = std::make_shared<worker_facts>(alone);
-  told = json::parse(worker_config_body(view));
-  CHECK(told["dynamic_batching"]["preserve_ordering"] == true);
-  CHECK(told["dynamic_batching"]["max_queue_delay_microseconds"] == 0);
-  CHECK(told["version_policy"] == json{{"all", json::object()}});
+  reported = json::parse(worker_config_body(view));
+  CHECK(reported["dynamic_batching"]["preserve_ordering"] == true);
+  CHECK(reported["dynamic_batching"]["max_queue_delay_microseconds"] == 0);
+  CHECK(reported["version_policy"] == json{{"all", json::object()}});
 }
 
-TEST_CASE("a configuration of Triton comes back as it was written, with what Triton adds") {
+TEST_CASE("a configuration of Triton is returned as written, with Triton's additions") {
   auto facts = declared();
   facts.processes = {"worker-m-0", "worker-m-1", "worker-m-2"};
   facts.max_batch_size = 8;
@@ -408,45 +408,45 @@ TEST_CASE("a configuration of Triton comes back as it was written, with what Tri
   worker_view view;
   view.name = "m";
   view.facts = std::make_shared<worker_facts>(facts);
-  auto told = json::parse(worker_config_body(view));
-  CHECK(told["name"] == "m");
-  CHECK(told["platform"] == "onnxruntime_onnx");
-  CHECK(told["backend"] == "onnxruntime");
-  CHECK(told["default_model_filename"] == "model.onnx");
-  CHECK(told["version_policy"] == json{{"latest", {{"num_versions", 1}}}});
-  CHECK(told["input"][0]["format"] == "FORMAT_NCHW");
-  CHECK(told["input"][0]["dims"] == json{-1, 2});
-  CHECK(told["input"][1]["format"] == "FORMAT_NONE");
-  CHECK(told["optimization"] == json::parse(R"({
+  auto reported = json::parse(worker_config_body(view));
+  CHECK(reported["name"] == "m");
+  CHECK(reported["platform"] == "onnxruntime_onnx");
+  CHECK(reported["backend"] == "onnxruntime");
+  CHECK(reported["default_model_filename"] == "model.onnx");
+  CHECK(reported["version_policy"] == json{{"latest", {{"num_versions", 1}}}});
+  CHECK(reported["input"][0]["format"] == "FORMAT_NCHW");
+  CHECK(reported["input"][0]["dims"] == json{-1, 2});
+  CHECK(reported["input"][1]["format"] == "FORMAT_NONE");
+  CHECK(reported["optimization"] == json::parse(R"({
     "graph": {"level": 1}, "priority": "PRIORITY_DEFAULT",
     "input_pinned_memory": {"enable": false}, "output_pinned_memory": {"enable": true},
     "gather_kernel_buffer_threshold": 0, "eager_batching": false})"));
-  CHECK(told["dynamic_batching"]["preferred_batch_size"] == json::array({8}));
-  CHECK(told["dynamic_batching"]["max_queue_delay_microseconds"] == 100);
-  CHECK_FALSE(told["dynamic_batching"].contains("default_queue_policy")); // as it was written
-  CHECK(told["instance_group"] == json::parse(R"([
+  CHECK(reported["dynamic_batching"]["preferred_batch_size"] == json::array({8}));
+  CHECK(reported["dynamic_batching"]["max_queue_delay_microseconds"] == 100);
+  CHECK_FALSE(reported["dynamic_batching"].contains("default_queue_policy")); // as it was written
+  CHECK(reported["instance_group"] == json::parse(R"([
     {"name": "m_0", "kind": "KIND_GPU", "count": 2, "gpus": [0, 1], "secondary_devices": [],
      "profile": [], "passive": false, "host_policy": ""},
     {"name": "m_1", "kind": "KIND_CPU", "count": 1, "gpus": [], "secondary_devices": [],
      "profile": [], "passive": false, "host_policy": ""}])"));
-  CHECK(told["parameters"] == json::parse(R"({"k": {"string_value": "v"}})"));
-  CHECK(told["metric_tags"] == json{{"a", "b"}});
-  CHECK(told["model_warmup"] == json::parse(R"([
+  CHECK(reported["parameters"] == json::parse(R"({"k": {"string_value": "v"}})"));
+  CHECK(reported["metric_tags"] == json{{"a", "b"}});
+  CHECK(reported["model_warmup"] == json::parse(R"([
     {"name": "w", "batch_size": 0, "count": 0,
      "inputs": {"IN": {"data_type": "TYPE_INVALID", "dims": [], "zero_data": true}}}])"));
-  CHECK(told["cc_model_filenames"] == json::object());
-  CHECK(told["batch_input"] == json::array());
+  CHECK(reported["cc_model_filenames"] == json::object());
+  CHECK(reported["batch_input"] == json::array());
   facts.config = R"({"backend": "python"})";
   view.facts = std::make_shared<worker_facts>(facts);
-  told = json::parse(worker_config_body(view));
-  CHECK(told["platform"] == "");
-  CHECK(told["default_model_filename"] == "model.py");
-  CHECK(told["instance_group"][0]["name"] == "m");
-  CHECK(told["instance_group"][0]["count"] == 3);
-  CHECK_FALSE(told.contains("dynamic_batching"));
+  reported = json::parse(worker_config_body(view));
+  CHECK(reported["platform"] == "");
+  CHECK(reported["default_model_filename"] == "model.py");
+  CHECK(reported["instance_group"][0]["name"] == "m");
+  CHECK(reported["instance_group"][0]["count"] == 3);
+  CHECK_FALSE(reported.contains("dynamic_batching"));
 }
 
-TEST_CASE("metadata tell the platform, or the backend where it has none") {
+TEST_CASE("metadata have the platform, or the backend if it has none") {
   worker_facts facts;
   facts.platform = "onnxruntime";
   CHECK(reported_platform(facts) == "onnxruntime");
@@ -461,7 +461,7 @@ TEST_CASE("metadata tell the platform, or the backend where it has none") {
   }
 }
 
-TEST_CASE("a call of a worker model's name is one to a worker, in its words") {
+TEST_CASE("a call with a worker model's name goes to a worker, in its format") {
   const kserve_worker_world w;
   const std::string body = R"({"inputs":[)" + in + "]}";
   auto plan = w.plan("POST", "/v2/models/m/infer", body);

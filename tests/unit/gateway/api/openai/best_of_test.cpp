@@ -1,4 +1,4 @@
-// The best of several answers.
+// The choice of the best of several answers.
 #include "gateway/api/openai/best_of.hpp"
 
 #include <doctest/doctest.h>
@@ -17,7 +17,7 @@ std::vector<token_detail> tokens_of(std::initializer_list<float> logprobs) {
 
 } // namespace
 
-TEST_CASE("an answer is as likely as its tokens are on average, however long it is") {
+TEST_CASE("an answer's score is its mean log-probability, independent of its length") {
   CHECK(mean_logprob(tokens_of({-1, -3})) == -2);
   CHECK(mean_logprob(tokens_of({-1, -1, -1, -1})) == -1);
   CHECK(mean_logprob({}) < -1e300);

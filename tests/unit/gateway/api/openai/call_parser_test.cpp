@@ -1,6 +1,6 @@
-// Calls in answers' text. Goal: each format is read, what is no call is text, and nothing depends
-// on how the text was cut. Method: tables of answers, each in every cut into two and in single
-// bytes; random texts made of the pieces that matter.
+// Tool calls in answers. Goal: each format is read, text without a call is unchanged, and the
+// result does not depend on the pieces. Method: tables of answers, each cut into two at every place
+// and into single bytes; random texts of the relevant pieces.
 #include "gateway/api/openai/call_parser.hpp"
 
 #include <doctest/doctest.h>
@@ -39,7 +39,7 @@ std::string shown(const call_delta& d) {
   return out;
 }
 
-// All of it, of pieces that end at these places.
+// The result for pieces that end at these offsets.
 std::string read_cut(const std::shared_ptr<const call_reading>& how, std::string_view text,
                      const std::vector<std::size_t>& ends) {
   call_parser parser(how);
@@ -85,7 +85,7 @@ const call_row hermes_rows[] = {
     {"<tool_call>\n{\"arguments\": {\"x\": \"</tool_call> }\\\"\"}, \"name\": \"f\"}\n</tool_call>"
      "\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {}}\n</tool_call> done",
      "' done' 0:f{\"x\": \"</tool_call> }\\\"\"} 1:get_weather{}"},
-    // A list in one mark (SmolLM 2), no end mark, no mark but its beginning.
+    // A list in one mark (SmolLM 2), without an end mark.
     {"<tool_call>[{\"name\":\"f\",\"arguments\":{}},{\"name\":\"f\",\"arguments\":{\"b\":2}}]</"
      "tool_call>",
      "'' 0:f{} 1:f{\"b\": 2}"},
@@ -102,7 +102,7 @@ const call_row hermes_rows[] = {
     {" <tool_call> {\"name\": \"f\", \"argum", "' <tool_call> {\"name\": \"f\", \"argum'"},
     {"<tool_call>[]</tool_call>", "'<tool_call>[]</tool_call>'"},
     {"<tool_call>{\"a\": [}</tool_call>", "'<tool_call>{\"a\": [}</tool_call>'"},
-    // A call behind one that was none.
+    // A call after a malformed one.
     {"<tool_call>{broken <tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>",
      "'<tool_call>{broken' 0:f{}"},
     {"<tool_call>{\"name\":<tool_call>{\"name\":\"f\",\"arguments\":{}}",
@@ -138,7 +138,7 @@ const call_row mistral_rows[] = {
      "'[{\"name\": \"f\", \"arguments\": {}}, {\"name\": \"g\", \"arguments\": {}}]'"},
 };
 
-// As Qwen 2.5 Coder writes them, whatever its template says: of every format.
+// As Qwen 2.5 Coder writes them under any template: accepted in every format.
 const call_row fenced_rows[] = {
     {"```json\n{\n  \"name\": \"get_weather\",\n  \"arguments\": {\n    \"city\": \"Paris\"\n  "
      "}\n}\n```",
@@ -151,16 +151,16 @@ const call_row fenced_rows[] = {
     {"A\n```json\n{\"name\":\"f\",\"arguments\":{\"x\": \"```\"}}\n```\nB\n```json\n"
      "{\"name\":\"get_weather\",\"arguments\":{}}\n``` C",
      "'A\nB C' 0:f{\"x\": \"```\"} 1:get_weather{}"},
-    // Without its last fence, but for the rest whole.
+    // Complete except for its last fence.
     {"```json\n{\"name\": \"f\", \"arguments\": {}}\n", "'' 0:f{}"},
     {"```json\n{\"name\": \"f\", \"arguments\": {}}``", "'' 0:f{}"},
-    // A block of another kind first, whose end begins none.
+    // A block of another kind first, whose end starts no call.
     {"```python\nf()\n```\n{\"name\":\"f\",\"arguments\":{}}\n```json\n{\"name\":\"f\","
      "\"arguments\":{}}\n```",
      "'```python\nf()\n```\n{\"name\":\"f\",\"arguments\":{}}' 0:f{}"},
 };
 
-// None of these is a call of a tool that was given: all of it is text.
+// None of these calls a tool of the request: all of it is text.
 const char* const written_blocks[] = {
     "```json\n{\"city\": \"Paris\"}\n```\n",
     "```json\n{\"name\": \"other\", \"arguments\": {}}\n```",
@@ -184,7 +184,7 @@ const char* const written_blocks[] = {
 
 } // namespace
 
-TEST_CASE("a fenced block that is a call of a tool is read as one, whatever the format") {
+TEST_CASE("a fenced block with a call of a known tool is read as a call in every format") {
   for (const auto format : {call_format::hermes, call_format::llama3, call_format::mistral}) {
     CAPTURE(static_cast<int>(format));
     for (const auto& [text, wanted] : fenced_rows) {
@@ -196,12 +196,12 @@ TEST_CASE("a fenced block that is a call of a tool is read as one, whatever the 
       CHECK(read_calls(reading(format), text) == "'" + text + "'");
     }
   }
-  // Drawn under the grammar of calls, it is none: its arguments would not be what was promised.
+  // Under the grammar of calls it is not a call: its arguments would not follow the schema.
   const std::string one = "```json\n{\"name\": \"f\", \"arguments\": {}}\n```";
   CHECK(read_calls(reading(call_format::hermes, true), one) == "'" + one + "'");
 }
 
-TEST_CASE("calls are read out of an answer, however it is cut, and all else is text") {
+TEST_CASE("calls are read from an answer in any pieces, and the rest is text") {
   for (const auto& [text, wanted] : hermes_rows) {
     CAPTURE(text);
     CHECK(read_calls(reading(call_format::hermes), text) == wanted);
@@ -216,7 +216,7 @@ TEST_CASE("calls are read out of an answer, however it is cut, and all else is t
   }
 }
 
-TEST_CASE("under the grammar arguments come as they are drawn, also those that are cut short") {
+TEST_CASE("under the grammar arguments are streamed as drawn, also when they are cut short") {
   const std::string one =
       "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"x}\"}}\n</tool_call>";
   const auto how = reading(call_format::hermes, true);
@@ -250,7 +250,7 @@ TEST_CASE("under the grammar arguments come as they are drawn, also those that a
   CHECK(read_calls(mistral, "Hello [x]") == "'Hello [x]'");
 }
 
-TEST_CASE("random answers lose no text and read the same however they are cut") {
+TEST_CASE("random answers lose no text and give the same result for any pieces") {
   const std::vector<std::string> pieces{"<tool_call>",
                                         "</tool_call>",
                                         "\n",

@@ -27,23 +27,23 @@ const std::vector<float> awkward = {0.1F, -1e-7F, 1.0F, -0.0F, 0x1.fffffep-1F, 1
 
 } // namespace
 
-TEST_CASE("embeddings come in the order of their inputs, whoever was first") {
+TEST_CASE("embeddings come in the order of their inputs, whatever their order of arrival") {
   embedding_reply reply("m\"", embedding_format::numbers, 2);
   reply.add(embedding_end(1, {0.5F}, 4));
   CHECK_FALSE(reply.is_complete());
   reply.add(embedding_end(0, {-0.25F}, 3));
   REQUIRE(reply.is_complete());
-  const auto told = json::parse(reply.reply({}, {}).body);
-  CHECK(told["object"] == "list");
-  CHECK(told["model"] == "m\"");
-  REQUIRE(told["data"].size() == 2);
-  CHECK(told["data"][0] ==
+  const auto parsed = json::parse(reply.reply({}, {}).body);
+  CHECK(parsed["object"] == "list");
+  CHECK(parsed["model"] == "m\"");
+  REQUIRE(parsed["data"].size() == 2);
+  CHECK(parsed["data"][0] ==
         json{{"object", "embedding"}, {"index", 0}, {"embedding", json::array({-0.25})}});
-  CHECK(told["data"][1]["index"] == 1);
-  CHECK(told["usage"] == json{{"prompt_tokens", 7}, {"total_tokens", 7}});
+  CHECK(parsed["data"][1]["index"] == 1);
+  CHECK(parsed["usage"] == json{{"prompt_tokens", 7}, {"total_tokens", 7}});
 }
 
-TEST_CASE("both formats say the same float32, bit for bit") {
+TEST_CASE("both formats carry the same float32, bit for bit") {
   embedding_reply numbers("m", embedding_format::numbers, 1);
   embedding_reply text("m", embedding_format::base64, 1);
   numbers.add(embedding_end(0, awkward, 1));

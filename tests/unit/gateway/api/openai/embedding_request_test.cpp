@@ -1,4 +1,4 @@
-// POST /v1/embeddings: a request for each input, what is refused by name, and what never is.
+// POST /v1/embeddings: a request for each input, fields refused by name, and fields never refused.
 #include "gateway/api/openai/embedding_request.hpp"
 #include "schema/limits.hpp"
 #include "tests/unit/gateway/defaults.hpp"
@@ -24,7 +24,7 @@ error embedding_error(const std::string& body) {
 
 } // namespace
 
-TEST_CASE("each input is a request that draws nothing") {
+TEST_CASE("each input is a request that draws no tokens") {
   const auto one = embedding_call_of(R"("model":"m","input":"a text","user":"u")");
   REQUIRE(one.requests.size() == 1);
   CHECK(one.model == "m");
@@ -44,7 +44,7 @@ TEST_CASE("each input is a request that draws nothing") {
   CHECK(std::get<std::string>(texts.requests[2].input) == "c");
 }
 
-TEST_CASE("ids are taken as they are, one list or several") {
+TEST_CASE("ids are used unchanged, one list or several") {
   CHECK(std::get<ids_prompt>(embedding_call_of(R"("input":[1,2,3])").requests[0].input) ==
         ids_prompt{1, 2, 3});
   const auto lists = embedding_call_of(R"("input":[[1,2],[3]])");
@@ -52,7 +52,7 @@ TEST_CASE("ids are taken as they are, one list or several") {
   CHECK(std::get<ids_prompt>(lists.requests[1].input) == ids_prompt{3});
 }
 
-TEST_CASE("what cannot be is refused, with the parameter's name") {
+TEST_CASE("impossible values are refused, with the parameter's name") {
   for (const auto& [body, code, param] : std::vector<std::tuple<std::string, errc, std::string>>{
            {"{}", errc::invalid_request, "input"},
            {R"({"input":null})", errc::invalid_request, "input"},
@@ -92,7 +92,7 @@ TEST_CASE("a call has as many inputs as a completion has answers") {
   CHECK(e.message.find("256") != e.message.npos);
 }
 
-TEST_CASE("what is about tokens means nothing for an embedding") {
+TEST_CASE("token parameters do not apply to an embedding") {
   generate g;
   g.wants_embedding = true;
   REQUIRE(check_limits(g));

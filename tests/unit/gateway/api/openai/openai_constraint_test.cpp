@@ -1,5 +1,4 @@
-// The fields that say what an answer must look like: each reaches the typed request, or is refused
-// by its name.
+// Fields that constrain the output: each reaches the typed request, or is refused by its name.
 #include "gateway/api/openai/openai_request.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 
@@ -33,7 +32,7 @@ error constraint_refused(const std::string& fields) {
 
 } // namespace
 
-TEST_CASE("every field that constrains reaches its typed place") {
+TEST_CASE("every constraint field reaches its typed field") {
   const auto schema = [](std::string text) {
     return constraint{constraint_kind::json_schema, std::move(text)};
   };
@@ -45,7 +44,7 @@ TEST_CASE("every field that constrains reaches its typed place") {
   CHECK(taken(R"("response_format":{"type":"json_object","value":{"type":"null"}})") ==
         schema(R"({"type":"null"})")); // TGI's
   CHECK(taken(R"("response_format":{"type":"json","value":{"type":"null"}})") ==
-        schema(R"({"type":"null"})")); // the same in its other words
+        schema(R"({"type":"null"})")); // the same with its other name
   CHECK(taken(R"("response_format":{"type":"regex","value":"a+"})") ==
         constraint{constraint_kind::regex, "a+"});
   CHECK(taken(R"("guided_json":{"type":"null"})") == schema(R"({"type":"null"})"));
@@ -72,7 +71,7 @@ TEST_CASE("a schema's members keep the order in which they were written") {
   for (const char* around :
        {R"("guided_json": {})", R"("structured_outputs":{"regex":null,"json" :{} })",
         R"("response_format":{"json_schema":{"schema": {},"name":"n"},"type":"json_schema"})",
-        // The last of two counts, whatever stands in the first one.
+        // The last of two duplicates, whatever the first one contains.
         R"("guided_json":"x","user":"{\"guided_json\":1}","guided\u005fjson":{})"}) {
     std::string fields = around;
     const auto at = fields.rfind("{}");
@@ -81,7 +80,7 @@ TEST_CASE("a schema's members keep the order in which they were written") {
   }
 }
 
-TEST_CASE("what says nothing passes") {
+TEST_CASE("fields with neutral values are accepted") {
   for (const char* fields : {R"("response_format":{"type":"text"})", R"("response_format":null)",
                              R"("guided_json":null)", R"("structured_outputs":null)",
                              R"("guided_choice":null,"guided_regex":null)"}) {
@@ -92,7 +91,7 @@ TEST_CASE("what says nothing passes") {
   }
 }
 
-TEST_CASE("what cannot be kept is refused with the name of its field") {
+TEST_CASE("an unsupported constraint is refused with the name of its field") {
   struct row {
     const char* fields;
     errc code;

@@ -64,7 +64,7 @@ TEST_CASE("each prompt is a request of its own with the same fields") {
   }
 }
 
-TEST_CASE("without a seed the same prompt twice is drawn twice") {
+TEST_CASE("without a seed the same prompt twice is drawn with two seeds") {
   const auto both = parse_prompts(R"("prompt":["a","a","a"])");
   REQUIRE(both);
   CHECK(std::set<std::uint64_t>{both->request.sampling.seed, both->further[0].sampling.seed,
@@ -72,7 +72,7 @@ TEST_CASE("without a seed the same prompt twice is drawn twice") {
             .size() == 3);
 }
 
-TEST_CASE("what is no list of prompts of one kind, or too much, is refused by name") {
+TEST_CASE("a list of mixed or too many prompts is refused by name") {
   for (const auto* p : {R"(["a",[1]])", R"([[1],"a"])", "[[1],5]", R"([1,"a"])", "[[]]", "[[1],[]]",
                         "[]", "{}", "5", R"([["a"]])", R"(["a",null])"}) {
     CAPTURE(p);
@@ -101,7 +101,7 @@ TEST_CASE("what is no list of prompts of one kind, or too much, is refused by na
   }
 }
 
-TEST_CASE("answers come in the order of prompts, and usage is that of all") {
+TEST_CASE("answers come in the order of prompts, with the usage of all") {
   reply_shape shape;
   shape.api = openai_api::completions;
   shape.prompts = 2;
@@ -114,16 +114,16 @@ TEST_CASE("answers come in the order of prompts, and usage is that of all") {
   CHECK_FALSE(whole.is_complete());
   whole.add(prompt_chunk(1, "a1", 5));
   REQUIRE(whole.is_complete());
-  const auto told = json::parse(whole.body(testing::answerer));
+  const auto parsed = json::parse(whole.body(testing::answerer));
   const char* texts[] = {"A:a0", "A:a1", "B:b0", "B:b1"};
   for (std::size_t i = 0; i < 4; ++i) {
-    CHECK(told["choices"][i]["index"] == i);
-    CHECK(told["choices"][i]["text"] == texts[i]);
+    CHECK(parsed["choices"][i]["index"] == i);
+    CHECK(parsed["choices"][i]["text"] == texts[i]);
   }
-  CHECK(told["usage"] == json{{"prompt_tokens", 12},
-                              {"completion_tokens", 4},
-                              {"total_tokens", 16},
-                              {"prompt_tokens_details", {{"cached_tokens", 2}}}});
+  CHECK(parsed["usage"] == json{{"prompt_tokens", 12},
+                                {"completion_tokens", 4},
+                                {"total_tokens", 16},
+                                {"prompt_tokens_details", {{"cached_tokens", 2}}}});
 }
 
 TEST_CASE("the likeliest are chosen for each prompt") {
@@ -136,14 +136,14 @@ TEST_CASE("the likeliest are chosen for each prompt") {
   whole.add(scored(1, "a1", -1));
   whole.add(scored(2, "b0", -8));
   whole.add(scored(3, "b1", -9));
-  const auto told = json::parse(whole.body(testing::answerer));
-  REQUIRE(told["choices"].size() == 2);
-  CHECK(told["choices"][0]["text"] == "a1");
-  CHECK(told["choices"][1]["text"] == "b0");
-  CHECK(told["usage"]["completion_tokens"] == 4);
+  const auto parsed = json::parse(whole.body(testing::answerer));
+  REQUIRE(parsed["choices"].size() == 2);
+  CHECK(parsed["choices"][0]["text"] == "a1");
+  CHECK(parsed["choices"][1]["text"] == "b0");
+  CHECK(parsed["usage"]["completion_tokens"] == 4);
 }
 
-TEST_CASE("a stream of several prompts has no places to come back to, and one end") {
+TEST_CASE("a stream of several prompts has no event ids for a resume, and one end") {
   reply_shape shape;
   shape.api = openai_api::completions;
   shape.prompts = 2;

@@ -49,7 +49,7 @@ TEST_CASE("a chat request with nothing but messages has OpenAI's defaults") {
   CHECK(r.add_generation_prompt);
 }
 
-TEST_CASE("every supported field reaches its typed place") {
+TEST_CASE("every supported field reaches its typed field") {
   const auto r = chat(
       R"("temperature":0.5,"top_p":0.25,"top_k":40,"min_p":0.125,"repetition_penalty":1.5,)"
       R"("presence_penalty":-2,"frequency_penalty":2,"logit_bias":{"5":-100,"6":3.5},"seed":-2,)"
@@ -113,7 +113,7 @@ TEST_CASE("text parts are joined, developer is system") {
 TEST_CASE("a request without a seed gets one of its own") {
   CHECK(chat("").request.sampling.seed != chat("").request.sampling.seed);
   CHECK(chat(R"("seed":42)").request.sampling.seed == 42);
-  const auto named = chat(R"("request_id":"a")").request; // which may be asked again
+  const auto named = chat(R"("request_id":"a")").request; // a request that may be repeated
   CHECK(named.request_id == "a");
   CHECK(named.sampling.seed == chat(R"("request_id":"a")").request.sampling.seed);
   CHECK(named.sampling.seed != chat(R"("request_id":"b")").request.sampling.seed);
@@ -121,7 +121,7 @@ TEST_CASE("a request without a seed gets one of its own") {
   CHECK(chat(R"("seed":18446744073709551615)").request.sampling.seed == ~std::uint64_t{0});
 }
 
-TEST_CASE("a priority is an integer of either sign, 0 if nothing is said") {
+TEST_CASE("a priority is an integer of either sign, 0 by default") {
   CHECK(chat("").request.priority == 0);
   CHECK(chat(R"("priority":-3)").request.priority == -3);
 }
@@ -205,7 +205,7 @@ TEST_CASE("a value out of range or of the wrong type is refused with its paramet
   }
 }
 
-TEST_CASE("messages that are not a conversation of text are refused with their place") {
+TEST_CASE("messages that are not a conversation of text are refused with their index") {
   struct row {
     const char* messages;
     const char* param;
@@ -237,7 +237,7 @@ TEST_CASE("messages that are not a conversation of text are refused with their p
   }
 }
 
-TEST_CASE("what cannot change an answer is read over in messages, parts, calls and tools") {
+TEST_CASE("fields without effect are ignored in messages, parts, calls and tools") {
   const auto conversation = [](const std::string& message) {
     const auto r = parse_generation(
         openai_api::chat, R"({"messages":[{"role":"user","content":"a"},)" + message + "]}",
@@ -275,7 +275,7 @@ TEST_CASE("what cannot change an answer is read over in messages, parts, calls a
   REQUIRE_MESSAGE(tools, tools.error().message);
 }
 
-TEST_CASE("what could change an answer, or is misspelt, is refused where it stands") {
+TEST_CASE("fields that could change an answer, or misspelt ones, are refused where they are") {
   const std::pair<const char*, const char*> rows[] = {
       {R"({"role":"assistant","content":"b","refusal":"no"})", "messages[0].refusal"},
       {R"({"role":"assistant","content":"b","audio":{"id":"a"}})", "messages[0].audio"},
@@ -299,7 +299,7 @@ TEST_CASE("what could change an answer, or is misspelt, is refused where it stan
   }
 }
 
-TEST_CASE("of two words for the number of tokens the newer one counts, in both APIs") {
+TEST_CASE("the newer of two names for the number of tokens applies, in both APIs") {
   for (const auto api : {openai_api::chat, openai_api::completions}) {
     const auto with = api == openai_api::chat ? chat_with : completion_with;
     for (const auto& [fields, most] :
@@ -315,7 +315,7 @@ TEST_CASE("of two words for the number of tokens the newer one counts, in both A
   }
 }
 
-TEST_CASE("a usage on the way needs one at the end, as in vLLM") {
+TEST_CASE("continuous usage needs a final one, as in vLLM") {
   const auto shape = [](const std::string& options) {
     return chat(R"("stream":true,"stream_options":)" + options).shape;
   };
@@ -326,7 +326,7 @@ TEST_CASE("a usage on the way needs one at the end, as in vLLM") {
   CHECK(shape(R"({"include_obfuscation":true,"include_usage":true})").includes_usage);
 }
 
-TEST_CASE("what is not supported is refused by name, unless it says what leaving it out says") {
+TEST_CASE("unsupported fields are refused by name, unless they have their default value") {
   struct row {
     const char* field;
     bool passes;
@@ -402,12 +402,12 @@ TEST_CASE("completions may echo their prompt, and draw more answers than they gi
   const auto ids =
       parse_generation(openai_api::completions, R"({"prompt":[1,2],"echo":true})", default_limits);
   REQUIRE(ids);
-  CHECK(ids->shape.echo == std::vector<std::string>{""}); // what its tokens say
+  CHECK(ids->shape.echo == std::vector<std::string>{""}); // its tokens give the text
   CHECK(ids->request.sampling.prompt_logprobs == 0);
   CHECK_FALSE(ids->shape.has_logprobs);
 }
 
-TEST_CASE("an echo with logprobs asks for those of the prompt, and needs no token behind it") {
+TEST_CASE("an echo with logprobs requests those of the prompt, and needs no token after it") {
   const auto parse = [](const std::string& fields) {
     return parse_generation(openai_api::completions, completion_with(fields), default_limits);
   };
@@ -434,7 +434,7 @@ TEST_CASE("an unknown field is refused with the nearest name") {
   CHECK(odd.param[0] == '?');
 }
 
-TEST_CASE("bytes that are not JSON of sane depth are refused, never thrown") {
+TEST_CASE("invalid or too deep JSON is refused, never thrown") {
   std::vector<std::string> bodies = {
       "",
       "null",
@@ -458,7 +458,7 @@ TEST_CASE("bytes that are not JSON of sane depth are refused, never thrown") {
     CAPTURE(body.substr(0, 40));
     CHECK(chat_error(body).code == errc::invalid_request);
   }
-  // The deepest that is allowed fails for another reason.
+  // The maximum depth fails for another reason.
   const auto deep = R"({"messages":)" + std::string(127, '[') + std::string(127, ']') + "}";
   CHECK(chat_error(deep).param == "messages[0]");
 }

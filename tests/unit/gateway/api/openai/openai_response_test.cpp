@@ -85,7 +85,7 @@ TEST_CASE("a whole chat answer has OpenAI's shape") {
                            {"prompt_tokens_details", {{"cached_tokens", 4}}}});
 }
 
-TEST_CASE("several choices are collected each by itself, usage over all") {
+TEST_CASE("several choices are collected separately, with the usage of all") {
   openai_unary r(openai_shape(openai_api::completions, 2));
   auto other = answer_chunk(3, "b", finish::length);
   other.choice = 1;
@@ -134,7 +134,7 @@ TEST_CASE("a chat stream starts with the role, has deltas only and one terminal 
   CHECK(events[5].data == "[DONE]");
 }
 
-TEST_CASE("a usage on the way is that of the choice so far, the one at the end of all") {
+TEST_CASE("continuous usage is that of the choice so far, the final one that of all") {
   auto shape = openai_shape(openai_api::chat, 2);
   shape.includes_usage = shape.has_running_usage = true;
   openai_stream w(shape, testing::answerer);
@@ -149,24 +149,24 @@ TEST_CASE("a usage on the way is that of the choice so far, the one at the end o
   w.add(of(answer_chunk(2, "b"), 1), out);
   w.add(of(answer_chunk(3, "c", finish::stop), 1), out);
   w.add(of(answer_chunk(2, "d", finish::length), 0), out);
-  std::vector<std::array<int, 3>> told;
+  std::vector<std::array<int, 3>> parsed;
   for (const auto& e : openai_events(out)) {
     if (e.data == "[DONE]") {
       continue;
     }
     const auto usage = json::parse(e.data)["usage"];
-    told.push_back({usage["prompt_tokens"], usage["completion_tokens"], usage["total_tokens"]});
+    parsed.push_back({usage["prompt_tokens"], usage["completion_tokens"], usage["total_tokens"]});
     CHECK(usage["prompt_tokens_details"]["cached_tokens"] == 4);
   }
-  CHECK(told == std::vector<std::array<int, 3>>{{7, 0, 7},    // the role of choice 0
-                                                {7, 1, 8},    // "a"
-                                                {7, 0, 7},    // the role of choice 1
-                                                {7, 2, 9},    // "b"
-                                                {7, 3, 10},   // "c"
-                                                {7, 3, 10},   // the end of choice 1
-                                                {7, 2, 9},    // "d"
-                                                {7, 2, 9},    // the end of choice 0
-                                                {7, 5, 12}}); // all
+  CHECK(parsed == std::vector<std::array<int, 3>>{{7, 0, 7},    // the role of choice 0
+                                                  {7, 1, 8},    // "a"
+                                                  {7, 0, 7},    // the role of choice 1
+                                                  {7, 2, 9},    // "b"
+                                                  {7, 3, 10},   // "c"
+                                                  {7, 3, 10},   // the end of choice 1
+                                                  {7, 2, 9},    // "d"
+                                                  {7, 2, 9},    // the end of choice 0
+                                                  {7, 5, 12}}); // all
   CHECK(w.has_ended());
 }
 
@@ -183,7 +183,7 @@ TEST_CASE("a completion stream has text and no role") {
 }
 
 TEST_CASE(
-    "with several choices the stream ends after the last of them, ids have the place of each") {
+    "with several choices the stream ends after the last of them, ids have each one's position") {
   openai_stream w(openai_shape(openai_api::chat, 2), testing::answerer);
   std::string out;
   auto second = answer_chunk(1, "b", finish::stop);
@@ -198,7 +198,7 @@ TEST_CASE(
   CHECK(events.back().data == "[DONE]");
 }
 
-TEST_CASE("a client that comes back anywhere gets the rest, and nothing twice") {
+TEST_CASE("a client that resumes anywhere gets the rest, and nothing twice") {
   auto shape = openai_shape(openai_api::chat);
   shape.includes_usage = true;
   const auto words = std::vector<std::string>{"a", "b", "c"};
@@ -219,9 +219,9 @@ TEST_CASE("a client that comes back anywhere gets the rest, and nothing twice") 
     openai_stream w(shape, testing::answerer, *place);
     const auto rest = write(w, place->from[0].index);
     CHECK(w.has_ended());
-    // Behind the role alone it comes again, which says nothing twice.
+    // After the role alone it is sent again, which repeats no text.
     const std::size_t again = had == 1 ? 1 : 0;
-    // The usage has the id of the finish: whoever has one of both gets the usage.
+    // The usage has the id of the finish event: a client that has only one of them gets the usage.
     const std::size_t usage = had == 6 ? 1 : 0;
     REQUIRE(rest.size() == whole.size() - had + again + usage);
     for (std::size_t i = 0; i < rest.size(); ++i)
@@ -229,7 +229,7 @@ TEST_CASE("a client that comes back anywhere gets the rest, and nothing twice") 
   }
 }
 
-TEST_CASE("of several answers the likeliest are given, and all are paid for") {
+TEST_CASE("the likeliest of several answers are returned, and the usage counts all") {
   auto shape = openai_shape(openai_api::completions, 2);
   shape.best_of = 3;
   openai_unary r(shape);
@@ -244,13 +244,13 @@ TEST_CASE("of several answers the likeliest are given, and all are paid for") {
   const auto j = json::parse(r.body(testing::answerer));
   REQUIRE(j["choices"].size() == 2);
   CHECK(j["choices"][0]["text"] == "a");
-  CHECK(j["choices"][1]["text"] == "b"); // of equal ones the earlier
+  CHECK(j["choices"][1]["text"] == "b"); // the earlier one of equals
   CHECK(j["choices"][1]["index"] == 1);
   CHECK(j["choices"][0]["logprobs"].is_null());
   CHECK(j["usage"]["completion_tokens"] == 3);
 }
 
-TEST_CASE("an echo comes before each answer, once, also behind a resume") {
+TEST_CASE("an echo precedes each answer, once, also after a resume") {
   auto shape = openai_shape(openai_api::completions, 2);
   shape.echo = {"say: "};
   openai_unary whole(shape);
@@ -288,7 +288,7 @@ TEST_CASE("an echo comes before each answer, once, also behind a resume") {
 
 namespace {
 
-// Two tokens of a prompt, told in two chunks, the first of them twice.
+// Two tokens of a prompt in two chunks, the first of them twice.
 std::vector<chunk> prompt_chunks() {
   auto c = answer_chunk(0, "");
   c.count = 0;
@@ -303,7 +303,7 @@ std::vector<chunk> prompt_chunks() {
 
 } // namespace
 
-TEST_CASE("an echo with logprobs has those of the prompt, of the first token none") {
+TEST_CASE("an echo with logprobs has those of the prompt, null for the first token") {
   auto shape = openai_shape(openai_api::completions);
   shape.echo = {"say: "};
   shape.has_logprobs = true;
@@ -321,12 +321,12 @@ TEST_CASE("an echo with logprobs has those of the prompt, of the first token non
   }
   const auto one = json::parse(whole.body(testing::answerer))["choices"][0];
   CHECK(one["text"] == "say: xyz");
-  const auto& told = one["logprobs"];
-  CHECK(told["tokens"] == json({"sa", "y: ", "x", "yz"}));
-  CHECK(told["token_logprobs"] == json({nullptr, -1.5, -1.0, -2.0}));
-  CHECK(told["text_offset"] == json({0, 2, 5, 6}));
-  CHECK(told["top_logprobs"][0].is_null());
-  CHECK(told["top_logprobs"][1] == json({{"y", -0.5}}));
+  const auto& parsed = one["logprobs"];
+  CHECK(parsed["tokens"] == json({"sa", "y: ", "x", "yz"}));
+  CHECK(parsed["token_logprobs"] == json({nullptr, -1.5, -1.0, -2.0}));
+  CHECK(parsed["text_offset"] == json({0, 2, 5, 6}));
+  CHECK(parsed["top_logprobs"][0].is_null());
+  CHECK(parsed["top_logprobs"][1] == json({{"y", -0.5}}));
   const auto events = openai_events(out);
   REQUIRE(events.size() == 4); // two texts, the end, [DONE]
   const auto first = json::parse(events[0].data)["choices"][0];
@@ -347,9 +347,9 @@ TEST_CASE("an echo with logprobs has those of the prompt, of the first token non
         json({6}));
 }
 
-TEST_CASE("an echo without any token behind it comes with the end") {
+TEST_CASE("an echo without any token after it comes with the end") {
   auto shape = openai_shape(openai_api::completions);
-  shape.echo = {""}; // of ids: what its tokens say
+  shape.echo = {""}; // of ids: the text of its tokens
   shape.has_logprobs = true;
   openai_unary whole(shape);
   openai_stream w(shape, testing::answerer);
@@ -367,13 +367,13 @@ TEST_CASE("an echo without any token behind it comes with the end") {
   CHECK(one["logprobs"]["token_logprobs"] == json({nullptr, -1.5}));
   const auto events = openai_events(out);
   REQUIRE(events.size() == 2);
-  const auto told = json::parse(events[0].data)["choices"][0];
-  CHECK(told["text"] == "say: ");
-  CHECK(told["logprobs"] == one["logprobs"]);
-  CHECK(told["finish_reason"] == "length");
+  const auto parsed = json::parse(events[0].data)["choices"][0];
+  CHECK(parsed["text"] == "say: ");
+  CHECK(parsed["logprobs"] == one["logprobs"]);
+  CHECK(parsed["finish_reason"] == "length");
 }
 
-TEST_CASE("behind a resume the offsets of logprobs count the text before") {
+TEST_CASE("after a resume the offsets of logprobs count the earlier text") {
   auto shape = openai_shape(openai_api::completions);
   shape.has_logprobs = true;
   openai_stream w(shape, testing::answerer, stream_position{{9}, 1, {{4, false}}});
@@ -422,7 +422,7 @@ TEST_CASE("any bytes become a valid JSON string") {
   }
 }
 
-TEST_CASE("a finish that is a failure says why") {
+TEST_CASE("a finish with a failure has a reason") {
   CHECK_FALSE(failure_of(answer_chunk(1, "", finish::stop)));
   CHECK(failure_of(answer_chunk(1, "", finish::failed))->code == errc::internal);
   CHECK(failure_of(answer_chunk(1, "", finish::cancelled))->code == errc::cancelled);

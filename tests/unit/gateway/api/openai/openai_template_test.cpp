@@ -1,5 +1,5 @@
-// What chat requests and /tokenize say to a model's chat template, and what is told of a model
-// whose template cannot be used.
+// Template parameters of chat requests and /tokenize, and the metadata of a model whose template
+// cannot be used.
 #include "gateway/api/openai/embedding_request.hpp"
 #include "gateway/api/openai/openai_request.hpp"
 #include "gateway/base/request_check.hpp"
@@ -27,7 +27,7 @@ struct template_row {
 
 } // namespace
 
-TEST_CASE("what a request says to the template comes with it, as its client wrote it") {
+TEST_CASE("template parameters of a request reach the template as the client wrote them") {
   const template_row rows[] = {
       {"", {}, true},
       {R"("add_generation_prompt":false)", {}, false},
@@ -40,7 +40,7 @@ TEST_CASE("what a request says to the template comes with it, as its client wrot
       {R"("add_special_tokens":false)", {}, true},
       {R"("add_special_tokens":true)",
        {.special = special_tokens::added},
-       true}, // BOS ahead of what the template writes
+       true}, // BOS before the template's text
       {R"("continue_final_message":true)", {"", "", true}, false},
       {R"("continue_final_message":true,"add_generation_prompt":false)", {"", "", true}, false},
   };
@@ -63,7 +63,7 @@ TEST_CASE("what a request says to the template comes with it, as its client wrot
   CHECK(asked->tools == R"([{"type":"function","function":{"name":"f"}}])");
 }
 
-TEST_CASE("a text gets special tokens unless its client wants none") {
+TEST_CASE("a text gets special tokens unless its client disables them") {
   const std::pair<const char*, special_tokens> rows[] = {
       {"{}", special_tokens::usual},
       {R"({"add_special_tokens":null})", special_tokens::usual},
@@ -95,7 +95,7 @@ TEST_CASE("a text gets special tokens unless its client wants none") {
   }
 }
 
-TEST_CASE("a mistake in it is refused under its name") {
+TEST_CASE("an error in it is refused by its name") {
   const std::pair<const char*, const char*> rows[] = {
       {R"("chat_template_kwargs":[])", "chat_template_kwargs"},
       {R"("chat_template_kwargs":"{}")", "chat_template_kwargs"},
@@ -118,7 +118,7 @@ TEST_CASE("a mistake in it is refused under its name") {
   }
 }
 
-TEST_CASE("a template that cannot be used is not told as none") {
+TEST_CASE("an unusable template is distinguished from a missing one") {
   generate request;
   request.input = chat_prompt{{"user", "x", ""}};
   model_card card;

@@ -1,4 +1,4 @@
-// Tools in chat requests: read, promised by a grammar, and answered, whole and as events.
+// Tools in chat requests: parsed, guaranteed by a grammar, and answered, whole and as events.
 #include "gateway/api/openai/openai_response.hpp"
 #include "gateway/api/openai/openai_tools.hpp"
 #include "tests/unit/gateway/defaults.hpp"
@@ -47,7 +47,7 @@ std::string tools_constraint(const openai_generate& g) {
 
 } // namespace
 
-TEST_CASE("tools go to the template as they were written, and not where none may be called") {
+TEST_CASE("tools go to the template as written, unless no call is allowed") {
   const auto r = settled(with_tools());
   CHECK(r.request.tools == two_tools);
   REQUIRE(r.shape.calls);
@@ -66,7 +66,7 @@ TEST_CASE("tools go to the template as they were written, and not where none may
   CHECK_FALSE(none.shape.calls);
 }
 
-TEST_CASE("what a model does not keep by itself is a grammar") {
+TEST_CASE("a grammar guarantees what a model does not") {
   const std::string schema =
       R"({"type": "object", "properties": {"b": {"type": "integer"}, "a": {"type": "string"}}, )"
       R"("required": ["b"]})";
@@ -94,7 +94,7 @@ TEST_CASE("what a model does not keep by itself is a grammar") {
   CHECK(strict.shape.calls->is_constrained);
 }
 
-TEST_CASE("what is wrong with tools is refused by its name") {
+TEST_CASE("errors in tools are refused by name") {
   const std::pair<std::string, const char*> rows[] = {
       {R"(,"tools":{})", "tools"},
       {R"(,"tools":[5])", "tools[0]"},
@@ -243,7 +243,7 @@ std::vector<tool_event> tool_stream(const reply_shape& shape,
                                     const std::optional<stream_position>& from, bool as_one) {
   openai_stream w(shape, testing::answerer, from);
   std::string out;
-  if (as_one) { // as a transcript tells it again
+  if (as_one) { // as a resume repeats it
     chunk all = tool_chunk(static_cast<std::uint32_t>(words.size()), "");
     for (const auto& word : words) {
       all.text += word;
@@ -259,8 +259,8 @@ std::vector<tool_event> tool_stream(const reply_shape& shape,
   return tool_events(out);
 }
 
-// What a client makes of it.
-struct heard_calls {
+// A client's view of the events.
+struct received_calls {
   std::string text;
   std::vector<std::string> ids, names, arguments;
   std::string finish;
@@ -280,7 +280,7 @@ struct heard_calls {
     if (!choice["finish_reason"].is_null())
       finish = choice["finish_reason"].get<std::string>();
   }
-  friend bool operator==(const heard_calls&, const heard_calls&) = default;
+  friend bool operator==(const received_calls&, const received_calls&) = default;
 };
 
 } // namespace
@@ -316,11 +316,11 @@ TEST_CASE("a whole answer with calls has OpenAI's shape") {
   CHECK_FALSE(text["message"].contains("tool_calls"));
 }
 
-TEST_CASE("a stream with calls says what the whole answer says, also behind a resume anywhere") {
+TEST_CASE("a stream with calls equals the whole answer, also after a resume anywhere") {
   for (const bool is_constrained : {false, true}) {
     const auto shape = tool_shape(is_constrained);
     const auto whole = tool_stream(shape, std::nullopt, /*as_one=*/false);
-    heard_calls all;
+    received_calls all;
     for (const auto& e : whole) {
       all.take(e);
     }
@@ -331,11 +331,11 @@ TEST_CASE("a stream with calls says what the whole answer says, also behind a re
     std::set<std::string> ids;
     for (std::size_t had = 1; had <= whole.size(); ++had) {
       CAPTURE(had);
-      CHECK(ids.insert(whole[had - 1].id).second); // no two events have one place
+      CHECK(ids.insert(whole[had - 1].id).second); // event ids are unique
       const auto place = parse_position(whole[had - 1].id, 1);
       REQUIRE(place);
       for (const bool as_one : {false, true}) {
-        heard_calls again;
+        received_calls again;
         for (std::size_t i = 0; i < had; ++i) {
           again.take(whole[i]);
         }
@@ -348,7 +348,7 @@ TEST_CASE("a stream with calls says what the whole answer says, also behind a re
   }
 }
 
-TEST_CASE("logprobs of a stream with calls come once each, also behind a resume") {
+TEST_CASE("logprobs of a stream with calls come once each, also after a resume") {
   auto shape = tool_shape();
   shape.has_logprobs = true;
   const auto write = [&](const std::optional<stream_position>& from) {
@@ -372,7 +372,7 @@ TEST_CASE("logprobs of a stream with calls come once each, also behind a resume"
         words.size() - 3);
 }
 
-TEST_CASE("an answer that calls nothing has the format that was asked for") {
+TEST_CASE("an answer without calls has the requested format") {
   const auto settled = [](const std::string& more) {
     auto r = parse_tools(with_tools(
         R"(,"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":)" + more));

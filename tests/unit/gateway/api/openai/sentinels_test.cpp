@@ -1,5 +1,5 @@
-// What -1, 0 and null mean where another server gives them a meaning of their own: of each API as
-// its server reads them. vLLM: SamplingParams and OpenAI's protocol; llama.cpp: max_tokens; TGI:
+// -1, 0 and null where another server gives them a special meaning, for each API as its server
+// reads them. vLLM: SamplingParams and OpenAI's protocol; llama.cpp: max_tokens; TGI:
 // router/src/validation.rs; TensorRT-LLM and vLLM behind Triton.
 #include "gateway/api/kserve/kserve_request.hpp"
 #include "gateway/api/openai/openai_request.hpp"
@@ -63,7 +63,7 @@ using check = std::function<bool(const generate&)>;
 struct sentinel_row {
   std::vector<const char*> apis;
   const char* fields;
-  check holds; // none: it is refused
+  check holds; // null: it is refused
 };
 
 const std::vector<const char*> vllms{"chat", "completions", "vllm", "torchserve", "triton"};
@@ -81,7 +81,7 @@ bool has_no_limit(const generate& g) {
 
 } // namespace
 
-TEST_CASE("a sentinel means what it means to the server whose API it is said to") {
+TEST_CASE("a sentinel has the meaning of the server whose API is used") {
   const sentinel_row rows[] = {
       {vllms, R"("top_k":-1)", top_k_is_off},
       {vllms, R"("top_k":0)", top_k_is_off},
@@ -90,18 +90,18 @@ TEST_CASE("a sentinel means what it means to the server whose API it is said to"
       {{"tgi"}, R"("top_k":null)", top_k_is_off},
       {{"tgi"}, R"("top_k":0)", nullptr},
       {{"tgi"}, R"("top_k":-1)", nullptr},
-      // What is off is left out; of a probability 0 would leave nothing.
+      // A disabled option is left out; a probability of 0 would leave no token.
       {vllms, R"("top_p":0)", nullptr},
       {all, R"("top_p":null)", [](const generate& g) { return g.sampling.top_p == 1; }},
       {all, R"("temperature":null)", [](const generate& g) { return g.sampling.temperature == 1; }},
       {vllms, R"("temperature":-1)", nullptr},
-      // A limit of -1 is none to llama.cpp, and a mistake to vLLM and TGI.
+      // A limit of -1 is none to llama.cpp, and an error to vLLM and TGI.
       {openais, R"("max_tokens":-1)", has_no_limit},
       {openais, R"("max_completion_tokens":-1)", has_no_limit},
       {openais, R"("max_tokens":5,"max_completion_tokens":-1)", has_no_limit},
       {openais, R"("max_tokens":0)", nullptr},
       {openais, R"("max_tokens":-2)", nullptr},
-      {openais, R"("n_predict":-1)", nullptr}, // another API's word
+      {openais, R"("n_predict":-1)", nullptr}, // another API's field
       {openais, R"("n_predict":null)", [](const generate&) { return true; }},
       {{"chat"}, R"("max_tokens":null)", has_no_limit},
       {{"completions", "vllm", "torchserve", "triton"},
@@ -117,7 +117,7 @@ TEST_CASE("a sentinel means what it means to the server whose API it is said to"
       {{"responses"}, R"("max_output_tokens":-1)", nullptr},
       {vllms, R"("min_tokens":0)", [](const generate& g) { return g.stop.min_tokens == 0; }},
       {vllms, R"("min_tokens":-1)", nullptr},
-      // vLLM's -1: as many as the model takes.
+      // vLLM's -1: as many as the model accepts.
       {vllms, R"("truncate_prompt_tokens":-1)",
        [](const generate& g) { return g.prompt_tokens_max == prompt_tokens_of_context; }},
       {vllms, R"("truncate_prompt_tokens":null)",
@@ -152,7 +152,7 @@ TEST_CASE("a sentinel means what it means to the server whose API it is said to"
       {{"tgi"}, R"("best_of":0)", nullptr},
       {{"tgi"}, R"("best_of":null)", [](const generate& g) { return g.choices == 1; }},
       {all, R"("seed":0)", [](const generate& g) { return g.sampling.seed == 0; }},
-      {{"tgi"}, R"("seed":-1)", nullptr}, // it has no sign there
+      {{"tgi"}, R"("seed":-1)", nullptr}, // it is unsigned there
       {{"triton"}, R"("pad_id":-1)", [](const generate&) { return true; }},
       {{"triton"}, R"("end_id":-1)", nullptr}, // named as a completion has it: stop_token_ids
   };
@@ -177,7 +177,7 @@ TEST_CASE("a sentinel means what it means to the server whose API it is said to"
   }
 }
 
-TEST_CASE("a seed of -1 or null is drawn at random, any other negative one is itself") {
+TEST_CASE("a seed of -1 or null is drawn at random, any other negative one is used") {
   for (const std::string api :
        {"chat", "completions", "vllm", "torchserve", "triton", "responses"}) {
     CAPTURE(api);
@@ -193,13 +193,13 @@ TEST_CASE("a seed of -1 or null is drawn at random, any other negative one is it
     REQUIRE(negative);
     CHECK(negative->sampling.seed == ~std::uint64_t{1});
   }
-  // A request with a name is asked again with the same seed.
+  // A request with a name is repeated with the same seed.
   const auto named = sentinel_request("chat", R"("request_id":"a","seed":-1)");
   REQUIRE(named);
   CHECK(named->sampling.seed == sentinel_request("chat", R"("request_id":"a")")->sampling.seed);
 }
 
-TEST_CASE("a prompt that is cut to what the model takes leaves room for its answer") {
+TEST_CASE("a prompt truncated to the model's context leaves room for its answer") {
   generate g;
   g.max_tokens_given = true;
   g.stop.max_tokens = 16;
@@ -209,7 +209,7 @@ TEST_CASE("a prompt that is cut to what the model takes leaves room for its answ
   CHECK(prompt_tokens_within(g, 100) == 84);
   CHECK(prompt_tokens_within(g, 16) == 1);
   CHECK(prompt_tokens_within(g, 1) == 1);
-  CHECK(prompt_tokens_within(g, 0) == 0); // not known: nothing is cut
+  CHECK(prompt_tokens_within(g, 0) == 0); // unknown: nothing is truncated
   g.max_tokens_given = false;
   CHECK(prompt_tokens_within(g, 100) == 99);
 }

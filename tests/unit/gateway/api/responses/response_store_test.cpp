@@ -1,4 +1,4 @@
-// Stored responses: whose they are, how many and for how long; what waits for one is woken.
+// Stored responses: their owners, their number and their lifetime; waiting readers are woken.
 #include "gateway/api/responses/response_store.hpp"
 
 #include <doctest/doctest.h>
@@ -31,7 +31,7 @@ const response_store::instant store_start{};
 
 } // namespace
 
-TEST_CASE("a response belongs to the key that made it") {
+TEST_CASE("a response belongs to the key that created it") {
   response_store store({});
   const auto one = over(1);
   REQUIRE(store.enter(one, store_start));
@@ -44,7 +44,7 @@ TEST_CASE("a response belongs to the key that made it") {
   CHECK(store.size() == 0);
 }
 
-TEST_CASE("what was here is known for a while: nobody else takes it up") {
+TEST_CASE("an evicted id is known for a while: no other response uses it") {
   response_limits limits;
   limits.responses_max = 2;
   limits.kept_for = 10s;
@@ -58,11 +58,11 @@ TEST_CASE("what was here is known for a while: nobody else takes it up") {
   for (std::uint64_t i = 1; i <= 8; ++i) {
     REQUIRE(store.enter(over(i), store_start + std::chrono::milliseconds(i)));
   }
-  CHECK(store.knows(over(5)->id, store_start + 1s));       // made room for others
-  CHECK_FALSE(store.knows(over(4)->id, store_start + 1s)); // bounded as well
+  CHECK(store.knows(over(5)->id, store_start + 1s));       // evicted for others
+  CHECK_FALSE(store.knows(over(4)->id, store_start + 1s)); // the known ids are bounded as well
 }
 
-TEST_CASE("it is kept for a time from its end, the oldest goes first, those that run stay") {
+TEST_CASE("a response is kept for a time from its end; the oldest goes first, running ones stay") {
   response_limits limits;
   limits.responses_max = 2;
   limits.kept_for = 10s;
@@ -82,7 +82,7 @@ TEST_CASE("it is kept for a time from its end, the oldest goes first, those that
   CHECK_FALSE(store.find(running->id, "a", store_start + 110s));
 }
 
-TEST_CASE("those that are made are bounded, and what they fill is not given to another") {
+TEST_CASE("running responses are bounded, and their room is not given to others") {
   response_limits limits;
   limits.background_max = 1;
   limits.responses_max = 1;
@@ -107,11 +107,11 @@ TEST_CASE("bytes are bounded over all of them") {
   }
   CHECK(store.find(over(20)->id, "a", store_start));
   CHECK(store.size() == 4);
-  REQUIRE(store.enter(over(30, "a", 60'000), store_start)); // more than all: alone
+  REQUIRE(store.enter(over(30, "a", 60'000), store_start)); // more than the limit: alone
   CHECK(store.size() == 1);
 }
 
-TEST_CASE("a cancelled response stops whoever makes it, and says so once") {
+TEST_CASE("a cancelled response stops its producer, and reports that once") {
   const auto one = made(1);
   int stops = 0, wakes = 0;
   one->on_cancel([&] { ++stops; });
@@ -126,7 +126,7 @@ TEST_CASE("a cancelled response stops whoever makes it, and says so once") {
   CHECK(wakes == 2);
   CHECK(one->is_over());
   CHECK(one->has_failed());
-  one->add(c); // on its way when it was cancelled
+  one->add(c); // in flight when it was cancelled
   const auto news = one->since(0);
   CHECK(news.pieces.size() == 1);
   REQUIRE(news.failure);
@@ -137,7 +137,7 @@ TEST_CASE("a cancelled response stops whoever makes it, and says so once") {
   CHECK_FALSE(done->has_failed());
 }
 
-TEST_CASE("the conversation goes on with what was said") {
+TEST_CASE("the conversation continues with the stored messages") {
   const auto all = over(1)->conversation();
   REQUIRE(all.size() == 2);
   CHECK(all[1] == chat_message{"assistant", "said", {}});

@@ -1,5 +1,5 @@
-// The events and the object of a response: their order, their numbers, and that what is kept says
-// the same again.
+// The events and the object of a response: their order and numbers, and that a stored response
+// repeats them.
 #include "gateway/api/responses/responses_reply.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 
@@ -102,7 +102,7 @@ TEST_CASE("a text comes as OpenAI's events, numbered from 0") {
   CHECK(done["metadata"].is_object());
 }
 
-TEST_CASE("an answer in one piece is what the last event says") {
+TEST_CASE("a non-streamed answer equals the last event") {
   for (const auto how : {finish::stop, finish::length}) {
     response_events writer(response_shape_of(), testing::answerer);
     std::string out;
@@ -121,7 +121,7 @@ TEST_CASE("an answer in one piece is what the last event says") {
   }
 }
 
-TEST_CASE("an answer without a word has one empty message") {
+TEST_CASE("an empty answer has one empty message") {
   response_events writer(response_shape_of(), testing::answerer);
   std::string out;
   writer.add(response_chunk(1, "", finish::stop), out);
@@ -167,7 +167,7 @@ TEST_CASE("text and calls are items of their own") {
   CHECK(calls[0]["function"]["arguments"] == json{{"x", 1}});
 }
 
-TEST_CASE("a call that is cut short is incomplete, and none of the conversation") {
+TEST_CASE("a truncated call is incomplete, and not part of the conversation") {
   response_events writer(response_shape_of(true, true), testing::answerer);
   std::string out;
   writer.add(response_chunk(1, "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"x\": "), out);
@@ -180,7 +180,7 @@ TEST_CASE("a call that is cut short is incomplete, and none of the conversation"
   CHECK(writer.message().tool_calls.empty());
 }
 
-TEST_CASE("what is kept says the same events again, from any number on") {
+TEST_CASE("a stored response repeats the same events, from any number on") {
   for (const bool has_calls : {false, true}) {
     std::optional<answer_log> kept;
     response_events writer(response_shape_of(has_calls), testing::answerer,
@@ -210,7 +210,7 @@ TEST_CASE("what is kept says the same events again, from any number on") {
   }
 }
 
-TEST_CASE("a failure ends it, with as much as there was") {
+TEST_CASE("a failure ends it, with the text so far") {
   response_events writer(response_shape_of(), testing::answerer);
   std::string out;
   writer.add(response_chunk(1, "half"), out);
@@ -229,7 +229,7 @@ TEST_CASE("a failure ends it, with as much as there was") {
                                   fail(errc::cancelled, "x")))["status"] == "cancelled");
 }
 
-TEST_CASE("in the background a response waits before it is made") {
+TEST_CASE("in the background a response is queued before it starts") {
   auto shape = response_shape_of();
   shape.is_background = true;
   answer_log log;

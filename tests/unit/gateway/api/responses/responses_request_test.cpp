@@ -1,5 +1,4 @@
-// Bodies of the Responses API to typed requests: items, tools, formats, and what is refused by
-// name.
+// Bodies of the Responses API to typed requests: items, tools, formats, and refusals by name.
 #include "gateway/api/openai/openai_tools.hpp"
 #include "gateway/api/responses/responses_request.hpp"
 #include "tests/unit/gateway/defaults.hpp"
@@ -48,7 +47,7 @@ TEST_CASE("a text is a message of the user, with OpenAI's defaults") {
   CHECK(asked["store"] == true);
 }
 
-TEST_CASE("every field reaches its typed place, and the answer repeats it") {
+TEST_CASE("every field reaches its typed field, and the answer repeats it") {
   const auto r = response_call_of(
       R"("input":"hi","model":"m","instructions":"be brief","max_output_tokens":7,)"
       R"("temperature":0.5,"top_p":0.25,"seed":3,"store":true,"background":true,"stream":true,)"
@@ -76,7 +75,7 @@ TEST_CASE("every field reaches its typed place, and the answer repeats it") {
   CHECK(asked["background"] == true);
 }
 
-TEST_CASE("a path that is no response's is one that is not there") {
+TEST_CASE("a path without a response is not found") {
   for (const auto* target : {"", "/", "/v1/responses", "http://a/v1/responses/resp_1", "x"}) {
     const auto asked = parse_response_question("GET", target);
     REQUIRE_FALSE(asked);
@@ -84,7 +83,7 @@ TEST_CASE("a path that is no response's is one that is not there") {
   }
 }
 
-TEST_CASE("items become messages; calls that follow on one another are one") {
+TEST_CASE("items become messages; consecutive calls are one") {
   const auto chat = chat_of(
       R"([{"role":"developer","content":"d"},)"
       R"({"type":"message","role":"user","content":[{"type":"input_text","text":"a"},)"
@@ -124,8 +123,8 @@ TEST_CASE("functions are a chat's tools, and a named one must be called") {
   CHECK(r.call.tools->all[0].is_strict);
   CHECK_FALSE(r.call.tools->all[1].is_strict);
   CHECK(r.call.tools->all[0].schema.find("\"b\"") < r.call.tools->all[0].schema.find("\"a\""));
-  const auto told = json::parse(r.call.request.tools);
-  CHECK(told[0]["function"]["name"] == "f");
+  const auto parsed = json::parse(r.call.request.tools);
+  CHECK(parsed[0]["function"]["name"] == "f");
   REQUIRE(settle_calls(r.call, call_format::hermes));
   CHECK(r.call.request.sampling.constraint);
   const auto asked = json::parse(r.shape.asked);
@@ -152,7 +151,7 @@ TEST_CASE("a format is a constraint with its members in their order") {
   CHECK_FALSE(response_call_of(R"("input":"hi","text":{})").call.request.sampling.constraint);
 }
 
-TEST_CASE("what is wrong or not there is refused by its name here") {
+TEST_CASE("invalid and missing fields are refused by their name here") {
   const std::pair<const char*, const char*> rows[] = {
       {R"("model":"m")", "input"},
       {R"("input":5)", "input"},
@@ -219,7 +218,7 @@ TEST_CASE("where several gateways share an address nothing is stored") {
         "previous_response_id");
 }
 
-TEST_CASE("questions to a stored response are read from the path and its query") {
+TEST_CASE("requests for a stored response are read from the path and its query") {
   using kind = response_question::kind;
   const auto whole = parse_response_question("GET", "/v1/responses/resp_1_ab");
   REQUIRE(whole);

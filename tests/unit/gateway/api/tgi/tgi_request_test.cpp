@@ -31,8 +31,7 @@ error tgi_error_of(tgi_route route, const std::string& body) {
 
 } // namespace
 
-TEST_CASE(
-    "a request of TGI with an empty object of parameters is greedy, up to the context's end") {
+TEST_CASE("a request of TGI with empty parameters is greedy, up to the context's end") {
   const auto r = generate_of("");
   CHECK(std::get<std::string>(r.request.input) == "h\xC3\xA9");
   CHECK(r.request.sampling.is_greedy());
@@ -49,7 +48,7 @@ TEST_CASE(
   CHECK(r.shape.prompt_characters == 2);
 }
 
-TEST_CASE("details of the prompt are asked for with the details of the answer") {
+TEST_CASE("details of the prompt are requested with the details of the answer") {
   const auto r = generate_of(R"("details":true,"decoder_input_details":true)");
   CHECK(r.request.sampling.prompt_logprobs == 0);
   CHECK(generate_of(R"("details":true)").request.sampling.prompt_logprobs == -1);
@@ -58,7 +57,7 @@ TEST_CASE("details of the prompt are asked for with the details of the answer") 
   CHECK(streamed.param == "parameters.decoder_input_details");
 }
 
-TEST_CASE("every field of TGI reaches its typed place") {
+TEST_CASE("every field of TGI reaches its typed field") {
   const auto r = generate_of(
       R"("temperature":0.5,"top_k":40,"top_p":0.25,"typical_p":0.75,"repetition_penalty":1.5,)"
       R"("frequency_penalty":-2,"seed":18446744073709551615,"max_new_tokens":7,"stop":["a","b"],)"
@@ -86,7 +85,7 @@ TEST_CASE("every field of TGI reaches its typed place") {
   CHECK(r.shape.lead == "h\xC3\xA9");
 }
 
-TEST_CASE("what samples is said by do_sample or by any parameter of sampling") {
+TEST_CASE("sampling is enabled by do_sample or by any sampling parameter") {
   struct row {
     const char* parameters;
     bool is_sampled;
@@ -164,7 +163,7 @@ TEST_CASE("a grammar becomes a constraint, its schema in the client's order") {
   }
 }
 
-TEST_CASE("what is wrong in a parameter is refused by its name") {
+TEST_CASE("errors in a parameter are refused by its name") {
   struct row {
     const char* parameters;
     const char* param;
@@ -189,7 +188,7 @@ TEST_CASE("what is wrong in a parameter is refused by its name") {
       {R"("truncate":0)", "parameters.truncate"},
       {R"("details":1)", "parameters.details"},
       {R"("details":true,"top_n_tokens":21)", "parameters.top_n_tokens"},
-      {R"("top_n_tokens":2)", "parameters.top_n_tokens"}, // it would show nothing
+      {R"("top_n_tokens":2)", "parameters.top_n_tokens"}, // it would not be shown
       {R"("watermark":"yes")", "parameters.watermark"},
       {R"("grammar":1)", "parameters.grammar"},
       {R"("grammar":{"type":"regex","value":1})", "parameters.grammar.value"},
@@ -205,7 +204,7 @@ TEST_CASE("what is wrong in a parameter is refused by its name") {
       {R"("decoder_input_details":true)", "parameters.decoder_input_details"},
       {R"("best_of":0)", "parameters.best_of"},
       {R"("best_of":17,"do_sample":true)", "parameters.best_of"},
-      {R"("best_of":2)", "parameters.best_of"}, // greedy answers are all the same
+      {R"("best_of":2)", "parameters.best_of"}, // greedy answers are all equal
       {R"("top_q":0.5)", "parameters.top_q", errc::unsupported_parameter},
   };
   for (const auto& r : rows) {
@@ -216,7 +215,7 @@ TEST_CASE("what is wrong in a parameter is refused by its name") {
   }
 }
 
-TEST_CASE("what is wrong around the parameters is refused by its name") {
+TEST_CASE("errors around the parameters are refused by name") {
   struct row {
     const char* body;
     const char* param;
@@ -240,7 +239,7 @@ TEST_CASE("what is wrong around the parameters is refused by its name") {
   CHECK(tgi_error_of(tgi_route::root, deep).code == errc::invalid_request);
 }
 
-TEST_CASE("TGI's /tokenize is told from vLLM's by its field") {
+TEST_CASE("TGI's /tokenize is distinguished from vLLM's by its field") {
   CHECK_FALSE(parse_tgi_tokenize(R"({"prompt":"inputs"})", testing::default_config.request));
   CHECK_FALSE(parse_tgi_tokenize(R"({"prompt":"\"inputs\""})", testing::default_config.request));
   CHECK_FALSE(parse_tgi_tokenize(R"(["inputs"])", testing::default_config.request));

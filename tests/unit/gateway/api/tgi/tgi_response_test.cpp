@@ -13,7 +13,7 @@ using nlohmann::json;
 
 namespace {
 
-// Two tokens, and the second is half of the text's last character with the third.
+// Two tokens; the second is half of the last character, with the third.
 chunk three_tokens() {
   chunk c;
   c.index = c.count = c.output_tokens = 3;
@@ -80,7 +80,7 @@ reply_times times() {
 
 } // namespace
 
-TEST_CASE("a token's text is what it adds to the answer, a control token's its name") {
+TEST_CASE("a token's text is its part of the answer, for a control token its name") {
   auto tokens = tokens_of(three_tokens());
   REQUIRE(tokens.size() == 3);
   CHECK(tokens[0].text == "ab");
@@ -90,7 +90,7 @@ TEST_CASE("a token's text is what it adds to the answer, a control token's its n
   tokens = tokens_of(eos());
   CHECK(tokens[0].text == "<eos>");
   CHECK(tokens[0].is_special);
-  auto wrong = three_tokens(); // whatever is said of a text, it is not left
+  auto wrong = three_tokens(); // an offset beyond the text does not read past it
   wrong.details[0].text_end = 3000;
   wrong.details[1].text_end = 1;
   CHECK(tokens_of(wrong)[0].text == wrong.text);
@@ -102,7 +102,7 @@ TEST_CASE("the prompt's tokens are the prefill of the details, the first without
   chunk prompt;
   prompt.prompt_details = {{{"<s>", 1, 0, /*is_control=*/true}, {}}, {{"sa", 3, -1.5F}, {}}};
   w.add(prompt);
-  w.add(prompt); // again, of a head that came back
+  w.add(prompt); // again, from a restarted head
   w.add(three_tokens());
   w.add(eos());
   const auto d = json::parse(w.reply({}, times()).body)["details"];
@@ -147,7 +147,7 @@ TEST_CASE("a whole answer has TGI's shape and headers") {
   CHECK(tgi_header(r, "x-compute-time") == "0.09");
 }
 
-TEST_CASE("without details there is the text alone, of the root in a list behind its prompt") {
+TEST_CASE("without details there is the text alone, and at the root a list with its prompt") {
   tgi_shape s;
   s.is_list = true;
   s.lead = "say: ";
@@ -158,7 +158,7 @@ TEST_CASE("without details there is the text alone, of the root in a list behind
         json::array({{{"generated_text", "say: ab\xC3\xA9"}}}));
 }
 
-TEST_CASE("of several answers the likeliest is given, the others are in its details") {
+TEST_CASE("the likeliest of several answers is returned, the others are in its details") {
   auto s = shape();
   s.best_of = 3;
   s.seed = 10;
@@ -185,7 +185,7 @@ TEST_CASE("of several answers the likeliest is given, the others are in its deta
   CHECK(others[0]["tokens"][0]["logprob"] == -2);
   CHECK(others[1]["generated_text"] == "c");
   CHECK(others[1]["finish_reason"] == "length");
-  s.has_details = false; // it is the likeliest all the same
+  s.has_details = false; // it is still the likeliest
   tgi_unary plain(s);
   plain.add(answer(0, "a", -2));
   plain.add(answer(1, "b", -1));
@@ -234,7 +234,7 @@ TEST_CASE("a stream has one event for each token, and the last one has the whole
                                      {"input_length", 5}});
 }
 
-TEST_CASE("where a stop text may end it a token waits, so that the last one has the end") {
+TEST_CASE("where a stop text may end it a token is held, so that the last one has the end") {
   auto s = shape();
   s.has_stops = true;
   s.has_details = false;
@@ -254,7 +254,7 @@ TEST_CASE("where a stop text may end it a token waits, so that the last one has 
   CHECK(events[2]["details"].is_null());
 }
 
-TEST_CASE("an end that comes without a token is told by one of no text") {
+TEST_CASE("an end without a token is sent as one with an empty text") {
   tgi_events w(shape());
   std::string out;
   w.add(three_tokens(), out);
@@ -265,7 +265,7 @@ TEST_CASE("an end that comes without a token is told by one of no text") {
   CHECK(events[3]["details"]["finish_reason"] == "length");
 }
 
-TEST_CASE("a stream that fails has said all its tokens, and ends with TGI's error") {
+TEST_CASE("a stream that fails has sent all its tokens, and ends with TGI's error") {
   auto s = shape();
   s.has_stops = true;
   tgi_events w(s);
@@ -280,7 +280,7 @@ TEST_CASE("a stream that fails has said all its tokens, and ends with TGI's erro
         json{{"error", "Request failed during generation: gone"}, {"error_type", "generation"}});
 }
 
-TEST_CASE("text that is no UTF-8 and log-probabilities that are no numbers stay JSON") {
+TEST_CASE("invalid UTF-8 and non-finite log-probabilities stay JSON") {
   chunk c = three_tokens();
   c.details[0].top = {{"\xC3", 1, -std::numeric_limits<float>::infinity()}};
   c.details[0].chosen.logprob = -std::numeric_limits<float>::infinity();
@@ -295,7 +295,7 @@ TEST_CASE("text that is no UTF-8 and log-probabilities that are no numbers stay 
   CHECK(events[0]["top_tokens"][0]["text"] == "\xEF\xBF\xBD");
 }
 
-TEST_CASE("errors have TGI's status and word, or that of their row and none") {
+TEST_CASE("errors have TGI's status and type, or the status of their row and no type") {
   struct row {
     errc code;
     int status;
@@ -336,7 +336,7 @@ TEST_CASE("errors have TGI's status and word, or that of their row and none") {
   CHECK(json::parse(reply.body)["error"] == "Model is overloaded: full");
 }
 
-TEST_CASE("TGI's tokenize tells each token's place in characters") {
+TEST_CASE("TGI's tokenize gives each token's offsets in characters") {
   struct row {
     const char* text;
     std::vector<std::string> pieces;
@@ -365,7 +365,7 @@ TEST_CASE("TGI's tokenize tells each token's place in characters") {
   }
 }
 
-TEST_CASE("/info tells the model and the limits that are kept") {
+TEST_CASE("/info has the model and the effective limits") {
   model_card card;
   card.name = "smol";
   card.max_model_len = 4096;

@@ -1,5 +1,5 @@
-// What TorchServe's three doors do with a call: who may, which operation it is, what the management
-// API tells of the cluster. No sockets.
+// Calls to TorchServe's three listeners: authorisation, operation, and the management API's view of
+// the cluster. No sockets.
 #include "gateway/api/torchserve/torchserve_error.hpp"
 #include "gateway/api/torchserve/torchserve_response.hpp"
 #include "gateway/api/torchserve/torchserve_target.hpp"
@@ -69,13 +69,13 @@ http_call torchserve_call_of(listener_kind listener, std::string_view method,
   return c;
 }
 
-struct told_plan {
+struct plan_reply {
   int status = 0;
   json body;
 };
 
 // The reply to a call, refused or not.
-told_plan ask(const http_api& api, const http_call& call) {
+plan_reply ask(const http_api& api, const http_call& call) {
   auto admitted = api.admit(call);
   http_reply reply;
   if (admitted.refusal) {
@@ -88,8 +88,8 @@ told_plan ask(const http_api& api, const http_call& call) {
   return {reply.status, json::parse(reply.body)};
 }
 
-told_plan ask(const http_api& api, listener_kind listener, std::string_view method,
-              std::string_view target) {
+plan_reply ask(const http_api& api, listener_kind listener, std::string_view method,
+               std::string_view target) {
   return ask(api, torchserve_call_of(listener, method, target));
 }
 
@@ -136,7 +136,7 @@ TEST_CASE("a target is its decoded segments and its parameters") {
   }
 }
 
-TEST_CASE("each door has its own operations") {
+TEST_CASE("each listener has its own operations") {
   CHECK(route_of(inference_listener, "/ping").is == torchserve_operation::ping);
   CHECK(route_of(management, "/ping").is == torchserve_operation::none);
   CHECK(route_of(metrics_listener, "/metrics").is == torchserve_operation::metrics);
@@ -160,7 +160,7 @@ TEST_CASE("each door has its own operations") {
   CHECK(route_of(management, "/models/m?model_version=2.0").version == "2.0");
 }
 
-TEST_CASE("tokens are API keys: any at the inference door, an admin's at the management's") {
+TEST_CASE("tokens are API keys: any for inference, an admin's for management") {
   const http_api api(torchserve_facts(config_of(true)));
   auto call = torchserve_call_of(inference_listener, "POST", "/predictions/smol");
   const auto refused = ask(api, call);
@@ -168,7 +168,7 @@ TEST_CASE("tokens are API keys: any at the inference door, an admin's at the man
   CHECK(refused.body["type"] == "InvalidKeyException");
   CHECK(refused.body["message"].get<std::string>().starts_with("Token Authorization failed."));
   for (const auto* target : {"/no/such/thing", "/%zz", "/models"}) {
-    CAPTURE(target); // nor is told what there is
+    CAPTURE(target); // and learns no routes
     CHECK(ask(api, inference_listener, "GET", target).body["type"] == "InvalidKeyException");
   }
   call.authorization = "Bearer secret";
@@ -189,7 +189,7 @@ TEST_CASE("tokens are API keys: any at the inference door, an admin's at the man
   CHECK(far.admit(torchserve_call_of(metrics_listener, "GET", "/metrics")).refusal->status == 400);
 }
 
-TEST_CASE("what needs no key answers to no name but this machine's, and no page elsewhere") {
+TEST_CASE("without keys, only this machine's names and its own pages are accepted") {
   const http_api api(torchserve_facts(config_of()));
   for (const auto listener : {management, metrics_listener}) {
     auto call =
@@ -206,7 +206,7 @@ TEST_CASE("what needs no key answers to no name but this machine's, and no page 
   CHECK(api.admit(call).refusal->status == 415);
 }
 
-TEST_CASE("a prediction is a typed request of the model that the address names") {
+TEST_CASE("a prediction is a typed request of the model in the address") {
   const auto facts = torchserve_facts(config_of());
   const http_api api(facts);
   const auto model_of_call = [](const api_call& plan) {
@@ -229,7 +229,7 @@ TEST_CASE("a prediction is a typed request of the model that the address names")
   CHECK(json::parse(std::get<http_reply>(list).body)["data"][0]["id"] == "smol");
 }
 
-TEST_CASE("what there is not is TorchServe's 404, and two names for one are one too many") {
+TEST_CASE("unknown paths and models are 404, and contradicting names are 400") {
   const http_api api(torchserve_facts(config_of()));
   struct row {
     const char* target;
@@ -275,7 +275,7 @@ TEST_CASE("ping is Healthy or, under 500, Unhealthy") {
   CHECK(ask(api, inference_listener, "GET", "/ping").body == json{{"status", "Unhealthy"}});
 }
 
-TEST_CASE("models are listed by pages") {
+TEST_CASE("models are listed in pages") {
   const http_api api(torchserve_facts(config_of()));
   const auto names = [&](std::string_view query) {
     const auto r = ask(api, management, "GET", "/models" + std::string(query));
@@ -332,7 +332,7 @@ TEST_CASE("a model is described with its shards as workers and its queue") {
         json{{"name", "smol"}, {"ready", true}});
 }
 
-TEST_CASE("scaling is granted where it is so already, and else names the command") {
+TEST_CASE("scaling to the current state is granted, otherwise the error names the command") {
   const http_api api(torchserve_facts(config_of()));
   const auto put = [&](std::string_view target) { return ask(api, management, "PUT", target); };
   CHECK(put("/models/smol?min_worker=2&synchronous=true").body ==
@@ -350,9 +350,9 @@ TEST_CASE("scaling is granted where it is so already, and else names the command
   CHECK(more.body["message"].get<std::string>().find("cluster add-node") != std::string::npos);
   for (const auto* unknown : {"?min_worker=1&number_gpu=1", "?timeout=5", "?min_wrker=1"}) {
     CAPTURE(unknown);
-    const auto told = put(std::string("/models/smol") + unknown);
-    CHECK(told.status == 400);
-    CHECK(told.body["message"].get<std::string>().find("is not supported") != std::string::npos);
+    const auto parsed = put(std::string("/models/smol") + unknown);
+    CHECK(parsed.status == 400);
+    CHECK(parsed.body["message"].get<std::string>().find("is not supported") != std::string::npos);
   }
   for (const auto* wrong : {"?min_worker=-1", "?min_worker=x", "?min_worker=3&max_worker=2",
                             "?max_worker=99999999999", "?min_worker=", "?min_worker=1.5"}) {

@@ -50,7 +50,7 @@ TEST_CASE("a text is the prompt, and is answered by pieces of text") {
       read_prediction_body({"text/plain", "", "Once", /*can_stream=*/false}).call.shape.is_stream);
 }
 
-TEST_CASE("what TorchServe's examples send is read") {
+TEST_CASE("the requests of TorchServe's examples are read") {
   struct example {
     const char* what;
     torchserve_body body;
@@ -106,7 +106,7 @@ TEST_CASE("JSON is answered by JSON and text by text, unless Accept says otherwi
   CHECK(words("text/plain", "application/json", "P") == torchserve_format::json_value);
 }
 
-TEST_CASE("an answer comes in pieces unless the request says that it is not to") {
+TEST_CASE("an answer is streamed unless the request disables it") {
   CHECK(read_json(R"({"prompt":"P","stream":null})").call.shape.is_stream);
   CHECK(read_json(R"({"prompt":"P","streaming":true})").call.shape.is_stream);
   CHECK_FALSE(read_json(R"({"prompt":"P","stream":false})").call.shape.is_stream);
@@ -118,10 +118,10 @@ TEST_CASE("an answer comes in pieces unless the request says that it is not to")
   const torchserve_body old{"application/json", "", R"({"prompt":"P","stream":true})",
                             /*can_stream=*/false};
   CHECK_FALSE(
-      read_prediction_body(old).call.shape.is_stream); // HTTP/1.0 could not tell where it broke off
+      read_prediction_body(old).call.shape.is_stream); // HTTP/1.0 could not show a truncated stream
 }
 
-TEST_CASE("what cannot be answered is refused by the client's own word for it") {
+TEST_CASE("an unsupported request is refused by the client's name for the field") {
   const std::vector<std::pair<const char*, const char*>> wrong{
       {R"({"prompt":"P","max_new_tokens":0})", "max_new_tokens"},
       {R"({"prompt":"P","max_tokens":1e308})", "max_tokens"},
@@ -163,7 +163,7 @@ TEST_CASE("what cannot be answered is refused by the client's own word for it") 
   CHECK(prediction_error(text_alone).param == "logprobs");
 }
 
-TEST_CASE("parts of a form are read as curl -F sends them, and no further than they go") {
+TEST_CASE("parts of a form are read as curl -F sends them, up to their limits") {
   const std::string type = "multipart/form-data; boundary=----b7";
   const auto part = [](const std::string& name, const std::string& value) {
     return "------b7\r\nContent-Disposition: form-data; name=\"" + name +
@@ -198,7 +198,7 @@ TEST_CASE("a constraint keeps its schema as the client wrote it") {
         r.call.request.sampling.constraint->text.find("\"a\""));
 }
 
-TEST_CASE("OpenAI's bodies are as elsewhere, but that no stream is gone on with") {
+TEST_CASE("OpenAI's bodies are as elsewhere, but streams cannot be resumed") {
   const auto chat = parse_openai_prediction(
       openai_api::chat,
       {"application/json", "", R"({"messages":[{"role":"user","content":"Hi"}],"stream":true})"},
@@ -216,7 +216,7 @@ TEST_CASE("OpenAI's bodies are as elsewhere, but that no stream is gone on with"
   CHECK(resumable.error().param == "resumable");
 }
 
-TEST_CASE("instances are texts or objects, each a request of its own") {
+TEST_CASE("instances are texts or objects, each a separate request") {
   const auto batch = parse_instances(
       R"({"instances":["a",{"prompt":"b","max_new_tokens":3},{"data":"c","temperature":0}]})",
       testing::default_limits);

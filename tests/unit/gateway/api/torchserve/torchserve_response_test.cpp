@@ -1,5 +1,5 @@
-// Typed answers in TorchServe's words: whole, in pieces, OpenAI's events as chunks; its errors and
-// its metrics.
+// Typed answers in TorchServe's formats: whole, in pieces, OpenAI's events as chunks; its errors
+// and its metrics.
 #include "gateway/api/torchserve/torchserve_error.hpp"
 #include "gateway/api/torchserve/torchserve_response.hpp"
 #include "gateway/metrics/host_load.hpp"
@@ -67,7 +67,7 @@ bool has_line(const std::string& text, const std::string& line) {
 
 } // namespace
 
-TEST_CASE("each piece is a chunk of its own, though they go out together") {
+TEST_CASE("each piece is a separate chunk, though they go out together") {
   torchserve_pieces pieces({torchserve_format::text, "P "});
   std::string out;
   pieces.add(torchserve_chunk("a", 1), out);
@@ -84,7 +84,7 @@ TEST_CASE("each piece is a chunk of its own, though they go out together") {
   CHECK(unframe(out).chunks.size() == 2);
 }
 
-TEST_CASE("a stream of pieces that fails has no last chunk, and no word of it") {
+TEST_CASE("a stream of pieces that fails has no last chunk, and no error text") {
   torchserve_pieces pieces({torchserve_format::json_value});
   std::string out;
   pieces.add(torchserve_chunk("a", 1), out);
@@ -109,10 +109,10 @@ TEST_CASE("pieces of JSON are those of TorchServe's handler for vLLM") {
   pieces.add(last, out);
   const auto read = unframe(out);
   REQUIRE(read.chunks.size() == 2);
-  const auto told = json::parse(read.chunks[0]);
-  CHECK(told["text"] == "h\xC3\xA9\"");
-  CHECK(told["tokens"] == 11);
-  CHECK(told["logprobs"]["token_logprobs"] == json{-0.5});
+  const auto parsed = json::parse(read.chunks[0]);
+  CHECK(parsed["text"] == "h\xC3\xA9\"");
+  CHECK(parsed["tokens"] == 11);
+  CHECK(parsed["logprobs"]["token_logprobs"] == json{-0.5});
   CHECK(json::parse(read.chunks[1])["logprobs"]["text_offset"] == json{3}); // in characters
 }
 
@@ -175,7 +175,7 @@ TEST_CASE("OpenAI's events begin with their data, each in a chunk of its own") {
   CHECK(plain.starts_with("data: {\"error\""));
   CHECK(plain.ends_with("data: [DONE]\n\n"));
   CHECK(broken.has_failed());
-  CHECK_FALSE(broken.is_broken()); // it has said so
+  CHECK_FALSE(broken.is_broken()); // it has reported that
 }
 
 TEST_CASE("errors have TorchServe's codes and the names of its exceptions") {
@@ -228,17 +228,17 @@ TEST_CASE("a refusal for load names the model and keeps its reason") {
   rejected no;
   no.reason = busy;
   no.retry_after = std::chrono::milliseconds(1500);
-  CHECK(torchserve_refusal(no, 429).status == 503); // whatever the operator says of others
+  CHECK(torchserve_refusal(no, 429).status == 503); // whatever status the operator chose for others
 }
 
-TEST_CASE("how long a handler took to be ready is told by its process") {
+TEST_CASE("a handler's load time is reported by its process") {
   torchserve_metrics m;
   auto load = std::make_shared<worker_load>();
   const std::vector<worker_view> workers{{"play", "1", load}};
   const metric_registry none;
   CHECK(m.text({"WorkerLoadTime"}, none, workers).find("WorkerLoadTime{") == std::string::npos);
   load->tally.loaded("worker-play-0", 9);
-  load->tally.loaded("worker-play-0", 1.25); // its next life
+  load->tally.loaded("worker-play-0", 1.25); // its next incarnation
   const auto line = "WorkerLoadTime{WorkerName=\"worker-play-0\",Level=\"Host\",Hostname=\"" +
                     host_name() + "\"} 1250\n";
   const auto text = m.text({}, none, workers);
@@ -286,7 +286,7 @@ TEST_CASE("metrics have TorchServe's names, labels and units") {
   CHECK(m.text({"no_such"}, none).empty());
 }
 
-TEST_CASE("the system's words for processors and memory are read, and nothing else") {
+TEST_CASE("the system's lines for processors and memory are parsed, and nothing else") {
   const auto ticks = parse_cpu_ticks("cpu  10 20 30 400 50 6 7 8 0 0\ncpu0 1 2 3 4\n");
   REQUIRE(ticks);
   CHECK(ticks->all == 531);

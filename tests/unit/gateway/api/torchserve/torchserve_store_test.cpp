@@ -1,5 +1,5 @@
-// The model store at TorchServe's management door: what a call asks of the root, and how its answer
-// is told. No sockets, no actors.
+// The model store behind TorchServe's management API: a call's request to the root, and its answer.
+// No sockets, no actors.
 #include "gateway/api/torchserve/torchserve_error.hpp"
 #include "gateway/api/torchserve/torchserve_store.hpp"
 #include "gateway/routes/http_api.hpp"
@@ -27,7 +27,7 @@ struct store_world {
     m.name = "words";
     m.version = "1.0";
     m.archive = "words.mar";
-    m.state = model_state::unavailable; // and still a client's to unregister
+    m.state = model_state::unavailable; // and can still be unregistered
     m.is_of_repository = true;
     facts->set_workers(nullptr, {}, {model_control::none, {m}});
   }
@@ -71,7 +71,7 @@ bool has_part(const std::string& text, std::string_view part) {
   return text.find(part) != text.npos;
 }
 
-json told_store(const change_model& asked, std::uint32_t workers, int status) {
+json reply_to_change(const change_model& asked, std::uint32_t workers, int status) {
   model_changed done;
   done.model = "words";
   done.version = "1.0";
@@ -83,7 +83,7 @@ json told_store(const change_model& asked, std::uint32_t workers, int status) {
 
 } // namespace
 
-TEST_CASE("a registration asks the root with all that the client says") {
+TEST_CASE("a registration sends the root all parameters of the client") {
   const auto m = store_world().order(
       "POST", "/models?url=words.mar&model_name=mine&handler=own.py:f&batch_size=4&max_batch_delay="
               "0&response_timeout=7&startup_timeout=8&initial_workers=2&synchronous=true&runtime="
@@ -104,7 +104,7 @@ TEST_CASE("a registration asks the root with all that the client says") {
   CHECK_FALSE(bare.settings.batch_size);
 }
 
-TEST_CASE("a URL is the root's to judge, and no path leads out of the store") {
+TEST_CASE("the root checks a URL, and no path leads out of the store") {
   const store_world w;
   CHECK(has_part(w.refusal("POST", "/models", 400), "url is required"));
   for (const auto* url : {"https://example.org/m.mar", "HTTP://example.org/m.tgz", "file:///m.mar"})
@@ -121,19 +121,19 @@ TEST_CASE("a URL is the root's to judge, and no path leads out of the store") {
   CHECK(has_part(w.refusal("POST", "/models?url=a%5Cm.mar", 404), "Model not found"));
 }
 
-TEST_CASE("what is no value of its parameter is refused by its name") {
+TEST_CASE("an invalid value of a parameter is refused by its name") {
   const store_world w;
   for (const auto* wrong :
        {"batch_size=0", "batch_size=x", "max_batch_delay=-1", "initial_workers=-1",
         "response_timeout=0", "startup_timeout=99999999999", "synchronous=maybe", "runtime=java",
         "handler=--model-dir", "s3_sse_kms=true", "unknown=1"}) {
     const std::string_view text(wrong);
-    const auto said = w.refusal("POST", fmt::format("/models?url=m.mar&{}", wrong), 400);
-    CHECK_MESSAGE(has_part(said, text.substr(0, text.find('='))), said);
+    const auto given = w.refusal("POST", fmt::format("/models?url=m.mar&{}", wrong), 400);
+    CHECK_MESSAGE(has_part(given, text.substr(0, text.find('='))), given);
   }
 }
 
-TEST_CASE("models of the store are unregistered, scaled and chosen") {
+TEST_CASE("models of the store are unregistered, scaled and set as default") {
   const store_world w;
   auto m = w.order("DELETE", "/models/words");
   CHECK(m.what == model_order::unregister_model);
@@ -153,7 +153,7 @@ TEST_CASE("models of the store are unregistered, scaled and chosen") {
   CHECK(has_part(w.refusal("PUT", "/models/words?timeout=1", 400), "timeout"));
 }
 
-TEST_CASE("LLMs and a server without a store say what they are") {
+TEST_CASE("LLMs and a server without a store have errors of their own") {
   const store_world w;
   CHECK(has_part(w.refusal("DELETE", "/models/smol", 405), "nodes.toml"));
   CHECK(has_part(w.refusal("PUT", "/models/smol?min_worker=9", 409), "model.replicas"));
@@ -162,25 +162,25 @@ TEST_CASE("LLMs and a server without a store say what they are") {
   CHECK(has_part(none.refusal("POST", "/models?url=m.mar", 405), "[model_store]"));
 }
 
-TEST_CASE("answers are told in TorchServe's words") {
+TEST_CASE("answers have TorchServe's texts") {
   change_model asked;
   asked.what = model_order::register_model;
-  CHECK(told_store(asked, 2, 200) ==
+  CHECK(reply_to_change(asked, 2, 200) ==
         "Model \"words\" Version: 1.0 registered with 2 initial workers");
-  CHECK(told_store(asked, 0, 200) ==
+  CHECK(reply_to_change(asked, 0, 200) ==
         "Model \"words\" Version: 1.0 registered with 0 initial workers. Use scale workers API to "
         "add workers for the model.");
   asked.waits = false;
-  CHECK(told_store(asked, 2, 202) == "Processing worker updates...");
+  CHECK(reply_to_change(asked, 2, 202) == "Processing worker updates...");
   asked.what = model_order::scale;
-  CHECK(told_store(asked, 2, 202) == "Processing worker updates...");
+  CHECK(reply_to_change(asked, 2, 202) == "Processing worker updates...");
   asked.waits = true;
-  CHECK(told_store(asked, 2, 200) == "Workers scaled to 2 for model: words");
+  CHECK(reply_to_change(asked, 2, 200) == "Workers scaled to 2 for model: words");
   asked.version = "1.0";
-  CHECK(told_store(asked, 2, 200) == "Workers scaled to 2 for model: words, version: 1.0");
+  CHECK(reply_to_change(asked, 2, 200) == "Workers scaled to 2 for model: words, version: 1.0");
   asked.what = model_order::set_default;
-  CHECK(told_store(asked, 0, 200) ==
+  CHECK(reply_to_change(asked, 0, 200) ==
         "Default version successfully updated for model \"words\" to \"1.0\"");
   asked.what = model_order::unregister_model;
-  CHECK(told_store(asked, 0, 200) == "Model \"words\" unregistered");
+  CHECK(reply_to_change(asked, 0, 200) == "Model \"words\" unregistered");
 }

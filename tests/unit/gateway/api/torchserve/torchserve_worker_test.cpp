@@ -1,5 +1,5 @@
-// Worker models at TorchServe's doors: what a body or gRPC's inputs mean to them, and what the
-// management API tells of them. No workers, no sockets.
+// Worker models in TorchServe's APIs: their requests from a body or gRPC's inputs, and the
+// management API's view of them. No workers, no sockets.
 #include "gateway/api/torchserve/torchserve_error.hpp"
 #include "gateway/api/torchserve/torchserve_worker.hpp"
 #include "gateway/routes/http_api.hpp"
@@ -20,12 +20,12 @@ struct torchserve_worker_world {
   http_api api{facts};
 
   torchserve_worker_world() {
-    worker_facts told;
-    told.processes = {"worker-m-0", "worker-m-1"};
-    told.batch_size = 8;
-    told.max_queued = 5;
+    worker_facts reported;
+    reported.processes = {"worker-m-0", "worker-m-1"};
+    reported.batch_size = 8;
+    reported.max_queued = 5;
     worker_view view{"m", "2", std::make_shared<worker_load>(),
-                     std::make_shared<const worker_facts>(told)};
+                     std::make_shared<const worker_facts>(reported)};
     auto load = std::make_shared<worker_load>();
     load->workers = 1;
     load->waiting = 3;
@@ -87,7 +87,7 @@ json refused_plan(api_call plan) {
 
 } // namespace
 
-TEST_CASE("a prediction is its body with its content type, wherever it is asked") {
+TEST_CASE("a prediction is its body with its content type, on every route") {
   const torchserve_worker_world w;
   for (const auto* target : {"/predictions/m", "/predictions/m/2", "/models/m/invoke",
                              "/invocations?model_name=m", "/v1/models/m:predict"}) {
@@ -101,7 +101,7 @@ TEST_CASE("a prediction is its body with its content type, wherever it is asked"
   CHECK(asked(w.predict("/predictions/m", "x")).version.empty());
 }
 
-TEST_CASE("a form of one field is that field, and one of several goes on as a form") {
+TEST_CASE("a form of one field is that field, and one of several stays a form") {
   const torchserve_worker_world w;
   const auto parts = [](std::string_view name, std::string_view type) {
     return fmt::format("--b\r\nContent-Disposition: form-data; name=\"{}\"\r\n{}\r\nvalue\r\n",
@@ -152,24 +152,24 @@ TEST_CASE("a form of one field is that field, and one of several goes on as a fo
   CHECK(refused_plan(w.predict("/predictions/m", "a=%zz&data=1", urlencoded))["code"] == 400);
 }
 
-TEST_CASE("explanations are asked of a worker by a header") {
+TEST_CASE("explanations are requested from a worker by a header") {
   const torchserve_worker_world w;
-  const auto is_told = [](const header_field& h) {
+  const auto is_forwarded = [](const header_field& h) {
     return h.name == "explain" && h.value == "True";
   };
   for (const auto* target : {"/explanations/m", "/explanations/m/2", "/v1/models/m:explain"}) {
     CAPTURE(target);
     const auto request = asked(w.predict(target, "x"));
     CHECK(request.body == "x");
-    CHECK(std::count_if(request.headers.begin(), request.headers.end(), is_told) == 1);
+    CHECK(std::count_if(request.headers.begin(), request.headers.end(), is_forwarded) == 1);
   }
   const auto plain = asked(w.predict("/predictions/m", "x"));
-  CHECK(std::count_if(plain.headers.begin(), plain.headers.end(), is_told) == 0);
+  CHECK(std::count_if(plain.headers.begin(), plain.headers.end(), is_forwarded) == 0);
   CHECK(refused_plan(w.predict("/explanations/m/1", "x"))["type"] ==
         "ModelVersionNotFoundException");
 }
 
-TEST_CASE("one of gRPC's inputs is the body, and several are a form") {
+TEST_CASE("one gRPC input is the body, and several are a form") {
   const worker_view m{"m", "2", std::make_shared<worker_load>()};
   CHECK(read_worker_prediction(m, "2", {{"data", "x"}})->body == "x");
   CHECK(read_worker_prediction(m, "", {{"body", "x"}})->body == "x");
@@ -181,7 +181,7 @@ TEST_CASE("one of gRPC's inputs is the body, and several are a form") {
   CHECK(several->body.find("name=\"data\"\r\n\r\n1\r\n") < several->body.find("name=\"mask\""));
 }
 
-TEST_CASE("a status that is a failure is one of gRPC's") {
+TEST_CASE("a failure status becomes one of gRPC's") {
   inferred piece;
   piece.body = "why";
   CHECK(check_prediction(piece));
@@ -196,7 +196,7 @@ TEST_CASE("a status that is a failure is one of gRPC's") {
   }
 }
 
-TEST_CASE("what is asked of no such version, or below the model, has TorchServe's error") {
+TEST_CASE("an unknown version, or a path below the model, has TorchServe's error") {
   const torchserve_worker_world w;
   CHECK(refused_plan(w.predict("/predictions/m/1", "x"))["type"] ==
         "ModelVersionNotFoundException");
@@ -204,18 +204,18 @@ TEST_CASE("what is asked of no such version, or below the model, has TorchServe'
   CHECK(refused_plan(w.predict("/predictions/m/2/v1/completions", "{}"))["code"] == 404);
 }
 
-TEST_CASE("worker models are listed, described and scaled as far as they are") {
+TEST_CASE("worker models are listed, described and scaled as far as they support it") {
   const torchserve_worker_world w;
   CHECK(json::parse(w.manage("/models").body)["models"][0]["modelName"] == "m");
-  const auto told = json::parse(w.manage("/models/m").body)[0];
-  CHECK(told["modelVersion"] == "2");
-  CHECK(told["batchSize"] == 8);
-  CHECK(told["maxBatchDelay"] == 100);
-  CHECK(told["minWorkers"] == 1);
-  CHECK(told["maxWorkers"] == 2);
-  CHECK(told["jobQueueStatus"] == json{{"remainingCapacity", 2}, {"pendingRequests", 3}});
-  CHECK(told["workers"] == json{{{"id", "worker-m-0"}, {"status", "READY"}, {"pid", 70}},
-                                {{"id", "worker-m-1"}, {"status", "UNLOADING"}, {"pid", 71}}});
+  const auto reported = json::parse(w.manage("/models/m").body)[0];
+  CHECK(reported["modelVersion"] == "2");
+  CHECK(reported["batchSize"] == 8);
+  CHECK(reported["maxBatchDelay"] == 100);
+  CHECK(reported["minWorkers"] == 1);
+  CHECK(reported["maxWorkers"] == 2);
+  CHECK(reported["jobQueueStatus"] == json{{"remainingCapacity", 2}, {"pendingRequests", 3}});
+  CHECK(reported["workers"] == json{{{"id", "worker-m-0"}, {"status", "READY"}, {"pid", 70}},
+                                    {{"id", "worker-m-1"}, {"status", "UNLOADING"}, {"pid", 71}}});
   CHECK(w.manage("/models/m/all").status == 200);
   CHECK(w.manage("/models/m/1").status == 404);
   CHECK(json::parse(w.manage("/v1/models/m").body)["ready"] == true);

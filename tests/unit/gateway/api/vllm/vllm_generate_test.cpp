@@ -1,4 +1,4 @@
-// vLLM's /generate: which bodies are its own, what they say, and what comes back.
+// vLLM's /generate: its bodies, their fields, and its answers.
 #include "gateway/api/vllm/vllm_generate.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 
@@ -52,7 +52,7 @@ TEST_CASE("a body with a prompt is vLLM's, every other one is not") {
   CHECK_FALSE(vllm_call_of("").is_stream);
 }
 
-TEST_CASE("what has no place in the answer is refused by name, unless it says nothing") {
+TEST_CASE("fields without a place in the answer are refused by name, unless neutral") {
   const std::pair<const char*, const char*> rows[] = {
       {R"({"prompt":["a","b"]})", "prompt"},
       {R"({"prompt":[1,2]})", "prompt"},
@@ -72,7 +72,7 @@ TEST_CASE("what has no place in the answer is refused by name, unless it says no
   vllm_call_of(R"(,"echo":false,"best_of":1,"use_beam_search":false,"logprobs":null)");
 }
 
-TEST_CASE("the answer is the prompt and what follows, for each choice") {
+TEST_CASE("the answer is the prompt and its continuation, for each choice") {
   const auto call = vllm_call_of(R"(,"n":2)");
   vllm_unary whole(call);
   whole.add(vllm_chunk(1, " b"));
