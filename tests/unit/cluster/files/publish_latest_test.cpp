@@ -11,22 +11,22 @@ using namespace baton::cluster;
 
 TEST_CASE("the thread that read first and publishes last publishes the latest value") {
   std::pair<int, std::string> now{1, "starting"};
-  std::vector<std::string> told;
+  std::vector<std::string> published;
   std::function<void()> meanwhile;
-  const auto tell = [&] {
+  const auto publish = [&] {
     publish_latest([&] { return now; },
                    [&](std::string text) {
                      if (auto other = std::exchange(meanwhile, nullptr))
                        other();
-                     told.push_back(std::move(text));
+                     published.push_back(std::move(text));
                    });
   };
   meanwhile = [&] {
     now = {2, "ready"};
-    tell();
+    publish();
   };
-  tell();
-  CHECK(told == std::vector<std::string>{"ready", "starting", "ready"});
-  tell(); // nothing has changed: once
-  CHECK(told.size() == 4);
+  publish();
+  CHECK(published == std::vector<std::string>{"ready", "starting", "ready"});
+  publish(); // nothing has changed: once
+  CHECK(published.size() == 4);
 }

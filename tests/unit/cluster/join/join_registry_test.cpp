@@ -222,9 +222,9 @@ TEST_CASE("only a machine itself changes its key, to one that is not in use") {
 TEST_CASE("the root's machine changes its key, and later machines expect the new one") {
   auto registry = serving_three();
   for (const auto* node : {"b", "c"}) {
-    auto heard = registry.keys();
-    REQUIRE(heard.add(root_machine, next_b));
-    registry.confirm_keys(node, heard);
+    auto confirmed = registry.keys();
+    REQUIRE(confirmed.add(root_machine, next_b));
+    registry.confirm_keys(node, confirmed);
   }
   CHECK(registry.answer(key_change{root_machine, next_b}, stranger).state == join_state::recorded);
   registry.use_root_key(next_b);

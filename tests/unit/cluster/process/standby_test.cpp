@@ -24,7 +24,7 @@ namespace {
 
 const auto patience = scaled(20s);
 
-struct told {
+struct orders {
   std::uint64_t incarnation = 0;
   std::int32_t pid = 0;
   int read_before = 0; // state of the process when the copy was made
@@ -57,16 +57,16 @@ struct lineage {
     const int socket = dup(channel->for_child());
     channel.reset(); // only the agent may hold the agent's end
     const auto given = fork_standby(socket);
-    told t{given ? given->incarnation.value : 1, getpid(), value};
+    orders t{given ? given->incarnation.value : 1, getpid(), value};
     if (given && given->file >= 0 && write(given->file, "kept", 4) != 4)
       t.incarnation = 0;
     (void)!write(pipe_ends[1], &t, sizeof t);
     for (;;)
       pause();
   }
-  told next() const {
+  orders next() const {
     pollfd ready{pipe_ends[0], POLLIN, 0};
-    told t;
+    orders t;
     REQUIRE(poll(&ready, 1, static_cast<int>(patience.count())) == 1);
     REQUIRE(read(pipe_ends[0], &t, sizeof t) == sizeof t);
     return t;

@@ -158,16 +158,16 @@ TEST_CASE("a stream that came from another gateway can be recovered at another h
   s.input = ids_prompt{1, 2, 3};
   s.choices = 2;
   s.delivered = {{{10, 11}, false}, {{20, 21, 22, 23}, false}};
-  bool can_be_told = false;
+  bool can_be_sent = false;
   bool is_overtaken = false;
   SUBCASE("as requested, with the tokens before it and since") {
     w.deliver(r);
     w.deliver(s);
-    can_be_told = true;
+    can_be_sent = true;
   }
   SUBCASE("also if the grant arrives before the request, which waits for credit") {
     w.deliver(r);
-    can_be_told = is_overtaken = true;
+    can_be_sent = is_overtaken = true;
   }
   SUBCASE("not if the client's position is unknown") {
     s.delivered[1] = {{}, true}; // its end is on the way
@@ -184,8 +184,8 @@ TEST_CASE("a stream that came from another gateway can be recovered at another h
   w.deliver(c);
   CHECK(std::get<chunk>(*out->next()).index == 3);
   w.lose_head_and_log(*out);
-  REQUIRE(w.log->reserves.size() == (can_be_told ? 1 : 0));
-  if (!can_be_told) {
+  REQUIRE(w.log->reserves.size() == (can_be_sent ? 1 : 0));
+  if (!can_be_sent) {
     CHECK(std::get<rejected>(*out->next()).reason.code == errc::ticket_not_found);
     return;
   }

@@ -24,7 +24,7 @@ handler_metric gauge(std::string name, double value, bool sets, labels l = {}) {
   return {std::move(name), "How much.", metric_kind::gauge, std::move(l), sets, value};
 }
 
-bool tells(const std::string& text, std::string_view line) {
+bool reports(const std::string& text, std::string_view line) {
   return text.find(line) != text.npos;
 }
 
@@ -58,10 +58,10 @@ TEST_CASE("counters are summed, gauges are set or changed, each under its labels
   CHECK(second.take({counter("words", 4, {{"a", "1"}, {"b", "\"x\"\n"}})}).empty());
   CHECK(second.take({gauge("depth", 7, true), gauge("depth", -2.5, false)}).empty());
   const auto text = w.text();
-  CHECK(tells(text, "# HELP words What it is.\n# TYPE words counter\n"));
-  CHECK(tells(text, "words 0\n"));
-  CHECK(tells(text, "words{a=\"1\",b=\"\\\"x\\\"\\n\"} 7\n"));
-  CHECK(tells(text, "# TYPE depth gauge\ndepth 4.5\n"));
+  CHECK(reports(text, "# HELP words What it is.\n# TYPE words counter\n"));
+  CHECK(reports(text, "words 0\n"));
+  CHECK(reports(text, "words{a=\"1\",b=\"\\\"x\\\"\\n\"} 7\n"));
+  CHECK(reports(text, "# TYPE depth gauge\ndepth 4.5\n"));
   CHECK(w.registry->text([](const std::string& name) { return name == "depth"; }).find("words") ==
         text.npos);
 }
@@ -70,10 +70,10 @@ TEST_CASE("refusals of a model's metrics begin at 0, for every reason") {
   const metric_registry_world w;
   for (const auto* reason : {"name", "labels", "value", "kind", "too many"}) {
     CAPTURE(reason);
-    CHECK(tells(w.registry->text(),
-                fmt::format("baton_handler_metrics_refused_total{{model_name=\"m\","
-                            "version=\"1\",reason=\"{}\"}} 0\n",
-                            reason)));
+    CHECK(reports(w.registry->text(),
+                  fmt::format("baton_handler_metrics_refused_total{{model_name=\"m\","
+                              "version=\"1\",reason=\"{}\"}} 0\n",
+                              reason)));
   }
 }
 
@@ -93,15 +93,15 @@ TEST_CASE("a model's gauges go with its last source, its counters stay and conti
     metric_registry::source next(w.registry, "m", "1"); // a revision that replaces it
     next.take({counter("ours", 2)});
     w.first = {};
-    CHECK_FALSE(tells(w.text(), "depth"));
-    CHECK(tells(w.text(), "mine 1\n"));
-    CHECK(tells(w.text(), "ours 3\n"));
+    CHECK_FALSE(reports(w.text(), "depth"));
+    CHECK(reports(w.text(), "mine 1\n"));
+    CHECK(reports(w.text(), "ours 3\n"));
   }
-  CHECK(tells(w.text(), "ours 3\n"));
+  CHECK(reports(w.text(), "ours 3\n"));
   metric_registry::source again(w.registry, "m", "1"); // unloaded, and loaded again
   again.take({counter("ours", 4), counter("mine", 0)});
-  CHECK(tells(w.text(), "mine 1\n"));
-  CHECK(tells(w.text(), "ours 7\n"));
+  CHECK(reports(w.text(), "mine 1\n"));
+  CHECK(reports(w.text(), "ours 7\n"));
 }
 
 TEST_CASE("a counter without a source frees its name") {
@@ -111,12 +111,12 @@ TEST_CASE("a counter without a source frees its name") {
   other.take({counter("size", 1, {{"a", "1"}})});
   w.first = {};
   other.take({gauge("size", 2, true)}); // `other` counts under it
-  CHECK(tells(w.text(), "size{a=\"2\"} 1\n"));
+  CHECK(reports(w.text(), "size{a=\"2\"} 1\n"));
   other = {};
   metric_registry::source next(w.registry, "n", "2");
   next.take({gauge("size", 2, true)});
-  CHECK(tells(w.text(), "# TYPE size gauge\nsize 2\n"));
-  CHECK_FALSE(tells(w.text(), "size{"));
+  CHECK(reports(w.text(), "# TYPE size gauge\nsize 2\n"));
+  CHECK_FALSE(reports(w.text(), "size{"));
 }
 
 TEST_CASE("invalid names, labels and values are counted as refused") {
@@ -136,20 +136,20 @@ TEST_CASE("invalid names, labels and values are counted as refused") {
   const auto text = w.text();
   for (const auto& [reason, count] :
        {std::pair("name", 12), std::pair("labels", 3), std::pair("value", 3), std::pair("kind", 1)})
-    CHECK(tells(text, fmt::format("baton_handler_metrics_refused_total{{model_name=\"m\",version="
-                                  "\"1\",reason=\"{}\"}} {}\n",
-                                  reason, count)));
-  CHECK(tells(text, "both 1\n"));
-  CHECK_FALSE(tells(text, "# TYPE a "));
+    CHECK(reports(text, fmt::format("baton_handler_metrics_refused_total{{model_name=\"m\",version="
+                                    "\"1\",reason=\"{}\"}} {}\n",
+                                    reason, count)));
+  CHECK(reports(text, "both 1\n"));
+  CHECK_FALSE(reports(text, "# TYPE a "));
   metric_registry::source next(w.registry, "m", "1"); // one line for both revisions
   next.take({counter("1st", 1)});
-  CHECK(tells(w.text(), "version=\"1\",reason=\"name\"} 13\n"));
+  CHECK(reports(w.text(), "version=\"1\",reason=\"name\"} 13\n"));
   w.first = {};
   next = {};
-  CHECK(tells(w.text(), "version=\"1\",reason=\"name\"} 13\n"));
+  CHECK(reports(w.text(), "version=\"1\",reason=\"name\"} 13\n"));
   metric_registry::source again(w.registry, "m", "1");
   again.take({counter("1st", 1)});
-  CHECK(tells(w.text(), "version=\"1\",reason=\"name\"} 14\n"));
+  CHECK(reports(w.text(), "version=\"1\",reason=\"name\"} 14\n"));
 }
 
 TEST_CASE("names and label sets are bounded, per model and in total") {
@@ -171,7 +171,7 @@ TEST_CASE("names and label sets are bounded, per model and in total") {
   CHECK(lines() == metric_registry::source_names_max);
   fill(w.first, "a", 1, metric_registry::source_series_max + 5);
   CHECK(lines() == metric_registry::source_series_max);
-  CHECK(tells(w.text(), "reason=\"too many\""));
+  CHECK(reports(w.text(), "reason=\"too many\""));
   std::vector<metric_registry::source> others;
   for (int i = 0; i < 9; ++i) {
     others.emplace_back(w.registry, "other", std::to_string(i));
@@ -184,9 +184,10 @@ TEST_CASE("names and label sets are bounded, per model and in total") {
   fill(last, "last", 1, metric_registry::source_series_max);
   CHECK(lines() == metric_registry::series_max);
   const auto text = w.text();
-  CHECK(tells(text, fmt::format("last0{{s=\"{}\"}} 1\n", metric_registry::source_series_max - 1)));
-  CHECK(tells(text, "a0{s=\"0\"} 2\n")); // a live source keeps its room
-  CHECK_FALSE(tells(text, "o0_0{s=\"0\"} 1\n"));
+  CHECK(
+      reports(text, fmt::format("last0{{s=\"{}\"}} 1\n", metric_registry::source_series_max - 1)));
+  CHECK(reports(text, "a0{s=\"0\"} 2\n")); // a live source keeps its room
+  CHECK_FALSE(reports(text, "o0_0{s=\"0\"} 1\n"));
 }
 
 TEST_CASE("names are bounded in total as well") {
@@ -200,13 +201,13 @@ TEST_CASE("names are bounded in total as well") {
   }
   const auto text = w.text();
   const auto last = all.size() - 1; // the first beyond the limit
-  CHECK(tells(text, fmt::format("m{}_{} 1\n", last - 1, metric_registry::source_names_max - 1)));
-  CHECK_FALSE(tells(text, fmt::format("m{}_0 1\n", last)));
-  CHECK(tells(text, fmt::format("version=\"{}\",reason=\"too many\"}} {}\n", last,
-                                metric_registry::source_names_max)));
+  CHECK(reports(text, fmt::format("m{}_{} 1\n", last - 1, metric_registry::source_names_max - 1)));
+  CHECK_FALSE(reports(text, fmt::format("m{}_0 1\n", last)));
+  CHECK(reports(text, fmt::format("version=\"{}\",reason=\"too many\"}} {}\n", last,
+                                  metric_registry::source_names_max)));
   all.erase(all.begin());
   all.back().take({counter("late", 1)}); // there is room again
-  CHECK(tells(w.text(), "late 1\n"));
+  CHECK(reports(w.text(), "late 1\n"));
 }
 
 TEST_CASE("bytes are bounded, per model and in total, and are freed after their last source") {
@@ -229,7 +230,7 @@ TEST_CASE("bytes are bounded, per model and in total, and are freed after their 
       const bool is_first = round == 0; // later rounds also have series whose source has left
       CHECK(text.size() <
             (is_first ? metric_registry::source_bytes_max : metric_registry::bytes_max) * 2);
-      CHECK(tells(text, "reason=\"too many\""));
+      CHECK(reports(text, "reason=\"too many\""));
       std::vector<metric_registry::source> others;
       for (std::size_t i = 0; i < 10; ++i)
         fill(others.emplace_back(w.registry, "m", "2"), fmt::format("b{}", i));
@@ -263,8 +264,8 @@ TEST_CASE("pools report while the text is read, and others come and go") {
   second.join();
   is_over = true;
   reader.join();
-  CHECK(tells(w.text(), fmt::format("both {}\n", 2 * rounds)));
-  CHECK(tells(w.text(), fmt::format("one{{of=\"passing\"}} {}\n", rounds)));
+  CHECK(reports(w.text(), fmt::format("both {}\n", 2 * rounds)));
+  CHECK(reports(w.text(), fmt::format("one{{of=\"passing\"}} {}\n", rounds)));
 }
 
 TEST_CASE("TorchServe's address lists them after its own, whose names are reserved") {
@@ -272,7 +273,7 @@ TEST_CASE("TorchServe's address lists them after its own, whose names are reserv
   w.first.take({counter("Words", 2, {{"Level", "Model"}}), gauge("QueueTime", 99, true)});
   torchserve_metrics m;
   const auto all = m.text({}, *w.registry);
-  CHECK(tells(all, "Words{Level=\"Model\"} 2\n"));
+  CHECK(reports(all, "Words{Level=\"Model\"} 2\n"));
   CHECK(all.find("QueueTime 99") == all.npos);
   CHECK(m.text({"Words"}, *w.registry).starts_with("# HELP Words"));
   CHECK(m.text({"Requests2XX"}, *w.registry).find("Words") == all.npos);
@@ -298,12 +299,12 @@ TEST_CASE("bucket counters with a sum and a count form a histogram over all proc
   // A restarted process reports new values: the earlier counts stay.
   CHECK(observe(w.first, 0, 0, 0).empty());
   CHECK(observe(w.first, 1, 1, 0.5).empty());
-  CHECK(tells(w.text(), "seconds_bucket{kind=\"a\",le=\"+Inf\"} 5\n"));
+  CHECK(reports(w.text(), "seconds_bucket{kind=\"a\",le=\"+Inf\"} 5\n"));
   // By its own name, as by its parts'.
-  CHECK(tells(w.registry->text([](const std::string& name) { return name == "seconds"; }),
-              "# TYPE seconds histogram\n"));
-  CHECK_FALSE(
-      tells(w.registry->text([](const std::string& name) { return name == "other"; }), "seconds"));
+  CHECK(reports(w.registry->text([](const std::string& name) { return name == "seconds"; }),
+                "# TYPE seconds histogram\n"));
+  CHECK_FALSE(reports(w.registry->text([](const std::string& name) { return name == "other"; }),
+                      "seconds"));
 }
 
 TEST_CASE("a histogram with bounds unknown to some processes stays monotonic") {
@@ -313,7 +314,7 @@ TEST_CASE("a histogram with bounds unknown to some processes stays monotonic") {
                    counter("s_bucket", 3, {{"le", "+Inf"}}), counter("s_sum", 1),
                    counter("s_count", 3)})
             .empty());
-  CHECK(tells(w.text(), "s_bucket{le=\"1\"} 2\ns_bucket{le=\"5\"} 2\ns_bucket{le=\"+Inf\"} 3\n"));
+  CHECK(reports(w.text(), "s_bucket{le=\"1\"} 2\ns_bucket{le=\"5\"} 2\ns_bucket{le=\"+Inf\"} 3\n"));
 }
 
 TEST_CASE("counters that form no histogram stay counters") {
@@ -327,8 +328,8 @@ TEST_CASE("counters that form no histogram stay counters") {
                  counter("d_sum", 1), counter("_bucket", 1, {{"le", "1"}})})
           .empty());
   const auto text = w.text();
-  CHECK_FALSE(tells(text, "histogram"));
+  CHECK_FALSE(reports(text, "histogram"));
   for (const auto* line : {"a_bucket 1\n", "b_bucket{le=\"x\"} 1\n", "c_bucket{le=\"1\"} 1\n",
                            "d_bucket{le=\"1\"} 1\n", "# TYPE a_bucket counter\n"})
-    CHECK(tells(text, line));
+    CHECK(reports(text, line));
 }
