@@ -94,30 +94,30 @@ TEST_CASE("each API names the fields that a model's head may refuse") {
   const auto chat =
       asked_of(openai_api::chat,
                R"({"messages":[{"role":"user","content":"a"}],"max_completion_tokens":5})");
-  CHECK(param_in(chat.words, "max_tokens") == "max_completion_tokens");
-  CHECK(param_in(chat.words, "prompt") == "messages");
+  CHECK(param_in(chat.client_names, "max_tokens") == "max_completion_tokens");
+  CHECK(param_in(chat.client_names, "prompt") == "messages");
   const auto older = asked_of(openai_api::completions, R"({"prompt":"a","max_tokens":5})");
-  CHECK(param_in(older.words, "max_tokens") == "max_tokens");
-  CHECK(param_in(older.words, "prompt") == "prompt");
+  CHECK(param_in(older.client_names, "max_tokens") == "max_tokens");
+  CHECK(param_in(older.client_names, "prompt") == "prompt");
 
   const auto triton = triton_with(
       R"({"min_length":2,"max_tokens":4,"stop_words":["x"],"random_seed":1,"end_id":7})");
-  CHECK(param_in(triton.words, "min_tokens") == "min_length");
-  CHECK(param_in(triton.words, "max_tokens") == "max_tokens");
-  CHECK(param_in(triton.words, "stop") == "stop_words");
-  CHECK(param_in(triton.words, "seed") == "random_seed");
-  CHECK(param_in(triton.words, "stop_token_ids") == "end_id");
-  CHECK(param_in(triton.words, "prompt") == "text_input");
+  CHECK(param_in(triton.client_names, "min_tokens") == "min_length");
+  CHECK(param_in(triton.client_names, "max_tokens") == "max_tokens");
+  CHECK(param_in(triton.client_names, "stop") == "stop_words");
+  CHECK(param_in(triton.client_names, "seed") == "random_seed");
+  CHECK(param_in(triton.client_names, "stop_token_ids") == "end_id");
+  CHECK(param_in(triton.client_names, "prompt") == "text_input");
 
   const auto handler =
       parse_prediction({"application/json", "", R"({"prompt":"a","max_new_tokens":5})", true},
                        testing::default_config.request);
   REQUIRE(handler);
-  CHECK(param_in(handler->call.words, "max_tokens") == "max_new_tokens");
+  CHECK(param_in(handler->call.client_names, "max_tokens") == "max_new_tokens");
   const auto plain =
       parse_prediction({"text/plain", "", "a", true}, testing::default_config.request);
   REQUIRE(plain);
-  CHECK(param_in(plain->call.words, "prompt") == "data");
+  CHECK(param_in(plain->call.client_names, "prompt") == "data");
   const auto batch = parse_instances(R"({"instances":["a",{"data":"b","max_new_tokens":5}]})",
                                      testing::default_config.request);
   REQUIRE(batch);
