@@ -121,16 +121,16 @@ TEST_CASE("each API names the fields that a model's head may refuse") {
   const auto batch = parse_instances(R"({"instances":["a",{"data":"b","max_new_tokens":5}]})",
                                      testing::default_config.request);
   REQUIRE(batch);
-  REQUIRE(batch->words.size() == 2);
-  CHECK(param_in(batch->words[0], "prompt") == "prompt");
-  CHECK(param_in(batch->words[1], "prompt") == "data");
-  CHECK(param_in(batch->words[1], "max_tokens") == "max_new_tokens");
+  REQUIRE(batch->client_names.size() == 2);
+  CHECK(param_in(batch->client_names[0], "prompt") == "prompt");
+  CHECK(param_in(batch->client_names[1], "prompt") == "data");
+  CHECK(param_in(batch->client_names[1], "max_tokens") == "max_new_tokens");
 
   const auto vllm = parse_vllm_generate(R"({"prompt":"a","max_completion_tokens":5})",
                                         testing::default_config.request);
   REQUIRE(vllm);
   REQUIRE(*vllm);
-  CHECK(param_in((*vllm)->words, "max_tokens") == "max_completion_tokens");
+  CHECK(param_in((*vllm)->client_names, "max_tokens") == "max_completion_tokens");
 }
 
 TEST_CASE("a refusal by an API server uses the client's name") {
