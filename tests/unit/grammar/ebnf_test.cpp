@@ -69,7 +69,7 @@ TEST_CASE("what is wrong is said") {
       {"root ::= \"a\"{3,1}", "repetition"},
       {"root ::= \"\\ud800\"", "character"},
       {"start: \"a\"", "::="}, // Lark
-      {"root ::= %", "no literal"},
+      {"root ::= %", "not a literal"},
       {"", "empty"},
       {"root ::= []", "no text matches"},
   };

@@ -79,7 +79,7 @@ std::vector<safetensors_lie> lies() {
        bad_model_file, "shape"},
       {"a size of zero", with(info("F32", "[0]", "[0,0]"), 0), bad_model_file, "'t'"},
       {"a product of 2^64", with(info("F32", "[4294967296,1073741824]", "[0,0]"), 0),
-       bad_model_file, "no size"},
+       bad_model_file, "no valid size"},
       {"one offset", with(info("F32", "[2]", "[0]")), bad_model_file, "data_offsets"},
       {"three offsets", with(info("F32", "[2]", "[0,8,8]")), bad_model_file, "data_offsets"},
       {"offsets backwards", with(info("F32", "[2]", "[8,0]")), bad_model_file, "data_offsets"},

@@ -304,7 +304,7 @@ TEST_CASE("tritonserver's command gives a repository and its listeners") {
     return bad.error().message;
   };
   CHECK(refused("").find("names no --model-repository") != std::string::npos);
-  CHECK(refused("--model-repository=/a --model-repository=/b").find("said twice") !=
+  CHECK(refused("--model-repository=/a --model-repository=/b").find("given twice") !=
         std::string::npos);
   CHECK(refused("--model-repository=/a --http-port=x") == "--http-port is 'x': a port is needed");
   CHECK(refused("--model-repository=/a --load-model=x").find("is for") != std::string::npos);

@@ -63,8 +63,8 @@ TEST_CASE("a stage of one layer among many is visible, and no bar is wider than 
 TEST_CASE("machines are listed with their measured values, and nothing else") {
   CHECK(machines_text(known_machine) ==
         "  this machine: 2 cores, 8.0 GiB free\n"
-        "  node b: 1 core, 8.0 GiB free, reads 21.0 GB/s (10.5 by one thread), link 2.00 ms there "
-        "and back, 100 MB/s\n");
+        "  node b: 1 core, 8.0 GiB free, reads 21.0 GB/s (10.5 by one thread), link 2.00 ms round "
+        "trip, 100 MB/s\n");
   const auto json = machines_json(known_machine);
   REQUIRE(json.size() == 2);
   CHECK(json[0]["node"].is_null());

@@ -212,7 +212,7 @@ TEST_CASE("GPUs and cores of workers are those of the whole server") {
   const auto p = read_properties("number_of_gpu=2\ncpu_launcher_enable=True\n"
                                  "cpu_launcher_args=--use_logical_core --ninstances 4\n");
   CHECK(p.number_of_gpu == 2u);
-  CHECK(properties_mention(p, "cpu_launcher_args: --ninstances is left out: TorchServe says it"));
+  CHECK(properties_mention(p, "cpu_launcher_args: --ninstances is left out: TorchServe sets it"));
   const auto config = imported_with_properties("minWorkers: 1\n", p);
   CHECK(config.number_of_gpu == 2u);
   CHECK(config.launcher.is_enabled);
