@@ -271,7 +271,7 @@ def test_text_stands_out_in_light_and_dark(page, visitor):
     visit_with(visitor, "Some `code` and **bold**:\n\n> quoted\n\n```\nx\n```")
     for scheme in ("light", "dark"):
         page.look(scheme=scheme)
-        page.value("import('/page/events.js').then(e => ['good', 'wait', 'bad'].forEach(kind => e.tell({what: kind, kind})))")
+        page.value("import('/page/events.js').then(e => ['good', 'wait', 'bad'].forEach(kind => e.show_event({what: kind, kind})))")
         page.until(lambda: page.text("#events .bad"))
         seen = page.value(CONTRAST)
         assert len(seen) > 40 and [s for s in seen if s[0] < 4.5] == []

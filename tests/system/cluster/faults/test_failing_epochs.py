@@ -71,7 +71,7 @@ def test_ranks_that_can_never_sum_up_are_told_and_tried_now_and_then(tiny, tmp_p
             assert answer[0] == 503 and WHY in str(answer), answer
             time.sleep(0.2)
         assert WHY in cluster.command("status", cluster.config).stdout
-        closed = cluster.log("head").count("is closed: stage 0 lost it")
+        closed = cluster.log("head").count("is closed: stage 0 lost the epoch")
         assert 3 <= closed <= EPOCHS_MAX, cluster.log("head")
         assert cluster.pids() == pids  # nobody died of it
         assert [held(pid) for pid in shards] == before
