@@ -127,7 +127,8 @@ TEST_CASE("a running cluster accepts a file with more nodes, and no other change
       why(replaced(more, "[cluster]", "[cluster]\nnode_timeout = 3")).starts_with("[cluster] of"));
   CHECK(why(replaced(two_nodes, "\"b\"", "\"x\"")).find("`cluster remove-node b`") !=
         std::string::npos);
-  CHECK(why(replaced(more, "10.0.0.2", "10.0.0.4")).starts_with("node b differs between nodes.toml and the cluster"));
+  CHECK(why(replaced(more, "10.0.0.2", "10.0.0.4"))
+            .starts_with("node b differs between nodes.toml and the cluster"));
   CHECK(why(replaced(more, "\"cpu:0-3\"]\nwaits = true", "\"cpu:0-3\"]"))
             .starts_with("node c is new and does not wait"));
   CHECK(why(replaced(more, "10.0.0.3", "10.0.0.1"))
