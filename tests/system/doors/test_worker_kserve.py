@@ -19,7 +19,7 @@ from tritonclient.utils import InferenceServerException
 
 from test_worker_models import ROOT, Models, wait_for
 
-HANDLER = ROOT / "tests" / "system" / "cluster" / "handlers" / "tensors.py"
+HANDLER = ROOT / "tests" / "system" / "cluster" / "workers" / "handlers" / "tensors.py"
 SHIMMED = ROOT / "sdk" / "python" / "tests" / "models"
 KINDS = {"BYTES": np.object_, "FP32": np.float32, "INT32": np.int32, "FP16": np.float16, "INT8": np.int8, "UINT16": np.uint16, "BOOL": np.bool_,
          "INT64": np.int64, "FP64": np.float64}

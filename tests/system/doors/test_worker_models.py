@@ -24,7 +24,7 @@ from baton_client.wire.Role import Role  # noqa: E402
 from counters import counters, fallen  # noqa: E402
 from raw_zmq import Raw  # noqa: E402
 
-PLAY = ROOT / "tests" / "system" / "cluster" / "handlers" / "play.py"
+PLAY = ROOT / "tests" / "system" / "cluster" / "workers" / "handlers" / "play.py"
 JSON = {"Content-Type": "application/json"}
 
 
