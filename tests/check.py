@@ -22,8 +22,7 @@ SILENCE_SECONDS_MAX = 1800  # of a build or an installation, which has no other 
 STEP_SECONDS_MAX = 1800
 PYTEST_SECONDS_MAX = 3600  # the system tests take 24 minutes of two cores
 SIM_PARTS_MAX = 8  # processes, one a core
-# Folder -> the unit tests of it that have another name than its path says.
-UNIT_TESTS_ELSEWHERE = {"cluster/bus/": "bus", "gateway/workers/": "workers", "runtime/text/template/": "template", "sdk/cpp/": "sdk"}
+NOT_IN_DEV = {"unit_torch"}  # unit tests that another preset builds: ./check gpu
 SANITIZED_SEEDS = 40  # of each scenario: a sanitizer takes ten times as long
 
 
@@ -136,7 +135,10 @@ def pytest(name, *paths, env=None):
         print(out[-16000:])
 
 
-def format_check(only=None):
+def style(only=None):
+    """`only`: files whose format counts; the rest is quick enough for all."""
+    step("tidy", [sys.executable, "tests/tidy.py"])
+    step("prose", [sys.executable, "tests/prose.py"])
     files = run(["git", "ls-files", "-co", "--exclude-standard", "--", "*.hpp", "*.cpp"])[1].split()
     files = [f for f in files if (ROOT / f).is_file() and (only is None or f in only)]
     if files:
@@ -153,27 +155,21 @@ def changed_files():
 
 
 def unit_tests_of(files):
-    """-> the unit test executables that the files belong to: runtime/text/x.cpp and tests/unit/text/x_test.cpp to unit_text."""
-    rooms = {p.name for p in (ROOT / "tests/unit").iterdir() if (p / "CMakeLists.txt").exists()}
-    found = set()
-    for file in files:
-        parts = file.split("/")
-        found |= {f"unit_{part}" for part in parts[:-1] if part in rooms}
-        found |= {f"unit_{extra}" for folder, extra in UNIT_TESTS_ELSEWHERE.items() if file.startswith(folder)}
-    return found
+    """-> the unit test executables named as a folder of a file is: runtime/text/x.cpp and tests/unit/text/x_test.cpp are of unit_text."""
+    rooms = {p.name for p in (ROOT / "tests/unit").iterdir() if p.is_dir()}
+    folders = {part for file in files if not file.startswith("tests/") or file.startswith("tests/unit/") for part in file.split("/")[:-1]}
+    return {f"unit_{room}" for room in rooms & folders} - NOT_IN_DEV
 
 
 def quick(rooms):
     """The inner loop: style, then the unit tests of what changed since the last commit, or of the named rooms."""
     changed = changed_files()
-    step("tidy", [sys.executable, "tests/tidy.py"])
-    step("prose", [sys.executable, "tests/prose.py"])
-    format_check(changed)
+    style(changed)
     wanted = {f"unit_{room}" for room in rooms} or unit_tests_of(changed)
-    unknown = [name for name in wanted if not (ROOT / "tests/unit" / name[len("unit_"):]).is_dir()]
+    unknown = [room for room in rooms if not (ROOT / "tests/unit" / room).is_dir() or f"unit_{room}" in NOT_IN_DEV]
     if unknown:
-        print(f"no tests/unit/{unknown[0][len('unit_'):]}")
-        TALLY.add(unknown[0], 0, 1)
+        print(f"the dev build has no unit_{unknown[0]}")
+        TALLY.add(f"unit_{unknown[0]}", 0, 1)
     elif wanted and build("dev", *sorted(wanted)):
         doctest("dev", lambda name: name in wanted)
 
@@ -277,17 +273,15 @@ def main(arguments):
     scale = deadline_scale.measured(os.environ)
     if scale > 1:
         print(f"  deadlines of tests are {scale:.1f} times as long: this machine is slow or busy", flush=True)
+    if level in ("default", "all"):
+        style()
     if level == "quick":
         quick(arguments[1:])
-    elif level in ("default", "all"):
-        step("tidy", [sys.executable, "tests/tidy.py"])
-        step("prose", [sys.executable, "tests/prose.py"])
-        format_check()
-    if level == "fuzz":
+    elif level == "fuzz":
         fuzz(arguments[1:])
     elif level == "gpu":
         gpu()
-    elif level != "quick" and build("dev"):
+    elif build("dev"):
         if level in ("default", "all", "unit"):
             unit()
             skip("unit_torch", "no torch in this build: ./check gpu")

@@ -110,7 +110,7 @@ def main():
         check_source(path, offences)
         if path.suffix == ".cpp" and path.name not in build:
             offences.append(f"{path.relative_to(ROOT)}: in no CMakeLists.txt")
-    for path in tracked("docs/**/*.md", "*.md"):
+    for path in tracked("*.md"):
         for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text()):
             if not (path.parent / link).exists():
                 offences.append(f"{path.relative_to(ROOT)}: broken link {link}")
