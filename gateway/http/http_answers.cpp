@@ -6,17 +6,6 @@
 namespace baton::gateway {
 namespace {
 
-http_reply refuse(http_connection& client, const api_family& family, const rejected& no) {
-  return family.refusal(no, client.core().config().overload_status);
-}
-
-http_reply refuse(http_connection& client, const generation_call& call, rejected no) {
-  if (call.reword) {
-    no.reason = call.reword(std::move(no.reason));
-  }
-  return refuse(client, *call.family, no);
-}
-
 void note_end(const generation_call& call, reply_times when) {
   if (call.ended_well) {
     when.ended = reply_times::clock::now();
@@ -25,6 +14,10 @@ void note_end(const generation_call& call, reply_times when) {
 }
 
 } // namespace
+
+http_reply refuse(http_connection& client, const api_family& family, const rejected& no) {
+  return family.refusal(no, client.core().config().overload_status);
+}
 
 reply_identity identity_of(http_connection& client, const granted& g) {
   return {g.ticket, std::time(nullptr), client.core().config().build, g.resume_key};
@@ -182,7 +175,7 @@ asio::awaitable<after> event_answer(http_connection& client, open_requests& open
   co_return goes_on ? after::next_request : after::close;
 }
 
-field_names words_at(const std::vector<field_names>& client_names, std::size_t index) {
+field_names names_at(const std::vector<field_names>& client_names, std::size_t index) {
   return client_names.empty() ? field_names()
                               : client_names[std::min(index, client_names.size() - 1)];
 }
@@ -195,13 +188,13 @@ open_results open_all(http_connection& client, generation_call& call) {
     const auto& request = call.requests.front();
     return one_of(core.http.resume(client.who, request.model, *std::move(call.resume),
                                    request.is_resumable, client.wake()),
-                  choices, words_at(call.client_names, 0));
+                  choices, names_at(call.client_names, 0));
   }
   std::optional<open_requests> all;
   for (std::size_t i = 0; i < call.requests.size(); ++i) {
     auto next = core.http.open(client.who, std::move(call.requests[i]), call.add_generation_prompt,
                                call.can_resume, client.wake());
-    const auto client_names = words_at(call.client_names, i);
+    const auto client_names = names_at(call.client_names, i);
     if (!next) {
       return in_client_terms(client_names, next.refusal());
     }

@@ -6,6 +6,8 @@
 #include "gateway/base/api_call.hpp"
 #include "gateway/http/http_connection.hpp"
 
+#include <utility>
+
 namespace baton::gateway {
 
 asio::awaitable<after> answer_generation(http_connection& client, generation_call call);
@@ -17,6 +19,16 @@ asio::awaitable<after> answer_response(http_connection& client,                 
 // The same for a generation whose requests have just been opened.
 asio::awaitable<after> answer_opened(http_connection& client, open_results open,
                                      const generation_call& call);
+// The reply to a refusal, in the API's style of errors and with its status for overload.
+http_reply refuse(http_connection& client, const api_family& family, const rejected& no);
+// The same for a generation_call or worker_call whose answer has not begun.
+template <class Call>
+http_reply refuse(http_connection& client, const Call& call, rejected no) {
+  if (call.reword) {
+    no.reason = call.reword(std::move(no.reason));
+  }
+  return refuse(client, *call.family, no);
+}
 reply_identity identity_of(http_connection& client, const granted& g);
 // The error reply for an event, while nothing of the answer has been sent.
 std::optional<http_reply> refusal_of(http_connection& client, const api_family& family,

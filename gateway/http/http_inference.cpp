@@ -30,13 +30,6 @@ result<taken> take(worker_call& call, stream_event& e) {
   return taken{*std::move(bytes), is_last};
 }
 
-// For a request whose answer has not begun.
-http_reply refusal_of(http_connection& client, const worker_call& call, rejected no) {
-  if (call.reword)
-    no.reason = call.reword(std::move(no.reason));
-  return call.family->refusal(no, client.core().config().overload_status);
-}
-
 void append_piece(std::string& out, std::string_view body, bool is_last, bool is_chunked) {
   if (!is_chunked)
     out += body;
@@ -77,12 +70,12 @@ asio::awaitable<after> rest_of(http_connection& client, open_requests& open, wor
     bool is_well = false;
     while (auto event = is_over ? std::nullopt : open.next()) {
       const auto piece = take(call, *event);
-      const auto client_names = piece ? std::string() : call.writer->failure_tail(piece.error());
-      is_broken = !piece && client_names.empty();
+      const auto tail = piece ? std::string() : call.writer->failure_tail(piece.error());
+      is_broken = !piece && tail.empty();
       is_well = piece && piece->is_last;
       is_over = !piece || piece->is_last;
       if (!is_broken)
-        append_piece(out, piece ? piece->bytes : client_names, is_over, is_chunked);
+        append_piece(out, piece ? piece->bytes : tail, is_over, is_chunked);
       if (piece && !piece->bytes.empty())
         is_between = is_between_events(call, head, piece->bytes);
     }
@@ -111,7 +104,7 @@ asio::awaitable<after> send_answer(http_connection& client, open_requests& open,
     if (!event)
       co_return after::close; // dropping `open` cancels the worker's request
     if (auto* no = std::get_if<rejected>(&*event))
-      co_return co_await client.reply(refusal_of(client, call, std::move(*no)));
+      co_return co_await client.reply(refuse(client, call, std::move(*no)));
     const auto piece = take(call, *event);
     if (!piece)
       co_return co_await client.reply(call.family->failure(piece.error()));
@@ -140,7 +133,7 @@ asio::awaitable<after> answer_worker(http_connection& client, worker_call call) 
   auto open = one_of(client.core().http.infer(client.who, std::move(call.request), client.wake()),
                      /*choices=*/1);
   if (!open)
-    co_return co_await client.reply(refusal_of(client, call, open.refusal()));
+    co_return co_await client.reply(refuse(client, call, open.refusal()));
   when.opened = reply_times::clock::now();
   client.set_stream(&*open);
   client.watch_client();
