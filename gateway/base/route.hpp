@@ -49,4 +49,11 @@ struct route_row {
   bool is_per_gateway = false; // refused where several gateways share the address
 };
 
+// Makes the rows of one API that need a user's key: row(path, methods, handler, doc).
+constexpr auto user_rows_of(const api_family* family) {
+  return [family](std::string_view path, method_set methods, auto handler, route_doc doc) {
+    return route_row{path, methods, route_access::user, family, handler, doc};
+  };
+}
+
 } // namespace baton::gateway

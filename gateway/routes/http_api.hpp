@@ -1,5 +1,5 @@
 // The table of all routes, and the checks that precede each handler: method, key, media type, pages
-// of other sites. Knows no socket. Pure except for the board it reads.
+// of other sites. Knows no socket. It reads the gateway's state.
 //
 // Every route needs a key, except those of health, since load balancers and supervisors have none,
 // and the files of the web page, which asks for one. The operator's routes need an admin's key, or

@@ -1,5 +1,5 @@
-// The routes of the KServe v2 protocol (Open Inference Protocol) with Triton's extensions. Pure
-// except for the board.
+// The routes of the KServe v2 protocol (Open Inference Protocol) with Triton's extensions. They
+// read the gateway's state.
 #pragma once
 
 #include "gateway/base/route.hpp"

@@ -202,9 +202,7 @@ bool is_placeholder(const gateway_state& facts, std::string_view model) {
 
 std::span<const route_row> openai_routes() noexcept {
   using enum method_set;
-  constexpr auto row = [](std::string_view path, method_set methods, auto handler, route_doc doc) {
-    return route_row{path, methods, route_access::user, &openai_family, handler, doc};
-  };
+  constexpr auto row = user_rows_of(&openai_family);
   static constexpr route_row rows[] = {
       row("/v1/models", get, list_models, {"The models that are served"}),
       row(model_prefix, get, describe_model, {"One of them, by its name or an alias"}),

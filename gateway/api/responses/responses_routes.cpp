@@ -68,9 +68,7 @@ api_call ask_response(const http_call& call, gateway_state& /*facts*/) {
 
 std::span<const route_row> responses_routes() noexcept {
   using enum method_set;
-  constexpr auto row = [](std::string_view path, method_set methods, auto handler, route_doc doc) {
-    return route_row{path, methods, route_access::user, &openai_family, handler, doc};
-  };
+  constexpr auto row = user_rows_of(&openai_family);
   static constexpr route_row rows[] = {
       row("/v1/responses", post, create_response,
           {"An answer to a conversation that may be stored and gone on with", responses_schema,

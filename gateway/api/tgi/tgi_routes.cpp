@@ -130,9 +130,7 @@ ordered tgi_tokenize_schema() {
 
 std::span<const route_row> tgi_routes() noexcept {
   using enum method_set;
-  constexpr auto row = [](std::string_view path, method_set methods, auto handler, route_doc doc) {
-    return route_row{path, methods, route_access::user, &tgi_family, handler, doc};
-  };
+  constexpr auto row = user_rows_of(&tgi_family);
   static constexpr route_row rows[] = {
       row("/", post, generate_as<tgi_route::root>,
           {"What a text goes on with, in TGI's words: a list of one, or events", tgi_body_schema,

@@ -1,5 +1,5 @@
 // The routes of text-generation-inference's API, and its part of those that it shares with vLLM.
-// Pure except for the board.
+// They read the gateway's state.
 #pragma once
 
 #include "gateway/api/openai/openai_request.hpp"

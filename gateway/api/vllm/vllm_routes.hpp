@@ -1,5 +1,5 @@
 // The routes of vLLM's API server beside OpenAI's: /tokenize, /detokenize and /generate. Two of
-// them take the bodies of text-generation-inference as well. Pure except for the board.
+// them take the bodies of text-generation-inference as well. They read the gateway's state.
 #pragma once
 
 #include "gateway/base/route.hpp"
