@@ -1,9 +1,6 @@
 #include "cluster/models/model_registry.hpp"
 
-#include "cluster/config/config_workers.hpp"
 #include "cluster/plan/worker_slots.hpp"
-#include "schema/ensure.hpp"
-#include "schema/limits.hpp"
 
 #include <algorithm>
 

@@ -1,7 +1,6 @@
 // The part of model_registry that others read: the snapshot for gateways, and the record on disk.
 #include "cluster/config/config_workers.hpp"
 #include "cluster/models/model_registry.hpp"
-#include "cluster/plan/worker_slots.hpp"
 #include "schema/ensure.hpp"
 #include "schema/limits.hpp"
 

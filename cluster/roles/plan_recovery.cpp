@@ -1,9 +1,6 @@
 // The part of plan_controller that reacts to failures: lost nodes, failed shards, plan changes that
 // do not complete.
-#include "cluster/config/pipelines.hpp"
-#include "cluster/files/publish_latest.hpp"
 #include "cluster/roles/plan_controller.hpp"
-#include "cluster/roles/process.hpp"
 
 #include <spdlog/spdlog.h>
 

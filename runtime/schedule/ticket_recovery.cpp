@@ -1,11 +1,8 @@
 // The part of scheduler for tickets without a reader: orphaned by their gateway, suspended to free
 // memory, resumed by a gateway that asks for them.
 #include "runtime/schedule/scheduler.hpp"
-#include "schema/ensure.hpp"
 #include "schema/result.hpp"
 
-#include <algorithm>
-#include <limits>
 #include <set>
 
 namespace baton::schedule {
