@@ -42,13 +42,16 @@ def docstrings(text):
 
 
 def paragraphs(text):
-    """The same of a Markdown document: paragraphs, list items and cells of tables; no code."""
+    """The same of a Markdown document: headings, paragraphs, list items and cells of tables; no code."""
     found, open_block, in_code = [], False, False
     for number, line in enumerate(text.splitlines(), 1):
         bare = line.strip()
         in_code ^= bare.startswith("```") or bare in ("<!-- results -->", "<!-- end of results -->")  # tables that a bench writes
-        if in_code or not bare or bare.startswith(("#", "```", "<")):
+        if in_code or not bare or bare.startswith(("```", "<")):
             open_block = False
+        elif bare.startswith("#"):
+            open_block = False
+            found.append((number, [bare.lstrip("# ")]))
         elif bare.startswith("|"):
             open_block = False
             found += [(number, [cell.strip()]) for cell in bare.strip("|").split("|")]
