@@ -51,7 +51,7 @@ def test_a_client_whose_requests_end_the_gateway_twice_is_refused_alone(cluster)
     crash(cluster, "key alice")
     status, headers, body = ask(cluster, alice)
     assert status == 429 and 50 <= int(headers["Retry-After"]) <= 60
-    assert body["error"]["type"] == "rate_limit_error" and "ended the server" in body["error"]["message"]
+    assert body["error"]["type"] == "rate_limit_error" and "crashed the server" in body["error"]["message"]
     assert ask(cluster, alice, "/v1/models", None)[0] == 429
     assert ask(cluster, bob)[0] == 200
     assert ask(cluster, None, "/health", None)[0] == 200
