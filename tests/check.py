@@ -17,7 +17,7 @@ import system.clients.own_venv as own_venv
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
-# What follows is multiplied by the factor of this machine (support/deadline_scale.py).
+# The next value is multiplied by the factor of this machine (support/deadline_scale.py).
 SILENCE_SECONDS_MAX = 1800  # of a build or an installation, which has no other deadline; the slowest file takes two minutes
 STEP_SECONDS_MAX = 1800
 PYTEST_SECONDS_MAX = 3600  # the system tests take 24 minutes of two cores
@@ -45,13 +45,13 @@ def run(command, env=None, deadline=STEP_SECONDS_MAX):
     return child_process.run(command, ROOT, env, deadline=deadline_scale.scaled(deadline))
 
 
-def run_while_heard(command, env=None):
+def run_while_active(command, env=None):
     """The same for what takes as long as it takes, if only it writes a line now and then."""
     return child_process.run(command, ROOT, env, silence=deadline_scale.scaled(SILENCE_SECONDS_MAX))
 
 
 def show(command):
-    """What somebody looks on, who may end it -> exit status"""
+    """A command for a terminal, which the user may end -> exit status"""
     return subprocess.run(command, cwd=ROOT, check=False).returncode
 
 
@@ -72,7 +72,7 @@ def step(name, command, runs=run):
 
 def build(preset, *targets):
     setup = f"set -euo pipefail; . scripts/setup.sh; build {preset} {' '.join(targets)}"
-    return step(f"build {preset}", ["bash", "-c", setup], run_while_heard)
+    return step(f"build {preset}", ["bash", "-c", setup], run_while_active)
 
 
 def doctest(preset, select, extra=(), env=None, parts=1):
@@ -107,7 +107,7 @@ def venv():
     if stamp.exists() and stamp.read_text() == wanted:
         return own_venvs()
     ok = step("python clients (pip)", ["bash", "-c", f"python3 -m venv {VENV} && {VENV}/bin/pip install -q --disable-pip-version-check "
-                                       "-r tests/system/requirements.txt"], run_while_heard)
+                                       "-r tests/system/requirements.txt"], run_while_active)
     if ok:
         stamp.write_text(wanted)
     return ok and own_venvs()
@@ -115,7 +115,7 @@ def venv():
 
 def own_venvs():
     """Clients whose requirements do not go with those of the others."""
-    return all(own_venv.is_made(name) or step(f"python client {name} (pip)", [sys.executable, own_venv.__file__, name], run_while_heard)
+    return all(own_venv.is_made(name) or step(f"python client {name} (pip)", [sys.executable, own_venv.__file__, name], run_while_active)
                for name in own_venv.requirements())
 
 
@@ -150,7 +150,7 @@ def unit(preset="dev", env=None):
 
 
 def changed_files():
-    """What differs from the last commit, new files included."""
+    """Files that differ from the last commit, including new ones."""
     return set(run(["git", "diff", "HEAD", "--name-only"])[1].split()) | set(run(["git", "ls-files", "-o", "--exclude-standard"])[1].split())
 
 
@@ -177,7 +177,7 @@ def quick(rooms):
 def gpu():
     """The GPU engine with torch beneath it."""
     setup = "set -euo pipefail; . scripts/setup.sh; fetch_torch; build gpu engine_torch unit_torch unit_gpu engine_plain"
-    if step("build gpu (torch, nvcc)", ["bash", "-c", setup], run_while_heard):
+    if step("build gpu (torch, nvcc)", ["bash", "-c", setup], run_while_active):
         doctest("gpu", lambda n: n in ("unit_torch", "unit_gpu"))
         if venv() and build("dev", "cluster", "tiny_model"):
             pytest("engines, served", "tests/system/cluster/commands/test_engines.py",
@@ -193,13 +193,13 @@ def skip(name, why):
 
 
 def kernels():
-    """The GPU engine's kernels, compiled: one case. What they compute is tested on the host, from the same source."""
+    """The GPU engine's kernels, compiled: one case. Host tests check their results, from the same source."""
     setup = "set -euo pipefail; . scripts/setup.sh; "
-    status, said = run_while_heard(["bash", "-c", setup + "fetch_nvcc; fetch_flashinfer"])
+    status, output = run_while_active(["bash", "-c", setup + "fetch_nvcc; fetch_flashinfer"])
     if status:  # these are 166 MB that nothing else here needs
-        skip("kernels (nvcc)", (said.strip().splitlines() or ["nvcc cannot be had"])[-1])
+        skip("kernels (nvcc)", (output.strip().splitlines() or ["nvcc cannot be had"])[-1])
     else:
-        step("kernels (nvcc)", ["bash", "-c", setup + "build_kernels"], run_while_heard)
+        step("kernels (nvcc)", ["bash", "-c", setup + "build_kernels"], run_while_active)
 
 
 def sim(preset="dev", extra=(), env=None):

@@ -1,4 +1,6 @@
-"""A generation loop of one's own as a worker: the sequences of a batch are drawn together, by top-p, and streamed token by token.
+"""A worker with its own generation loop: draws the sequences of a batch together, by top-p, and streams them token by token.
+
+The model is the simplest one possible: which character follows which two in a verse. Put your own in its place.
 
     [[workers]]
     name = "rhyme"
@@ -7,8 +9,6 @@
 
     curl -N -H 'Content-Type: application/json' -d '{"prompt": "the ", "max_tokens": 40, "top_p": 0.8, "seed": 1}' \
         http://127.0.0.1:8000/v1/workers/rhyme
-
-The model is the simplest that there is, which character follows which two in a verse; put your own in its place.
 """
 
 import random
@@ -16,13 +16,13 @@ from collections import Counter, defaultdict
 
 from baton_worker import Handler, RequestError
 
-VERSE = """the wheel that turns the water turns the stone the stone that grinds the grain was once alone
-the hand that holds the grain has held the wheel and what the wheel has held the hand can feel """
+VERSE = '''the wheel that turns the water turns the stone the stone that grinds the grain was once alone
+the hand that holds the grain has held the wheel and what the wheel has held the hand can feel '''
 ORDER = 2
 
 
 class Sequence:
-    """One request's text so far, and how it is drawn."""
+    """One request's text so far, and its sampling parameters."""
 
     def __init__(self, request):
         asked = request.json()
@@ -48,11 +48,11 @@ class TopP(Handler):
         self.anything = Counter(VERSE)
 
     def step(self, sequences):
-        """The distribution of the next token of each: the one place that a real model would be called, for all of them at once."""
+        """The distribution of the next token for each sequence. The only place to call a real model, for all of them at once."""
         return [self.model.get(s.text[-ORDER:], self.anything) for s in sequences]
 
     def sample(self, counts, sequence):
-        """The smallest set of the likeliest that has top_p of the probability, drawn from by its weights (arXiv 1904.09751)."""
+        """Draws from the smallest set of the most likely tokens that has top_p of the probability (arXiv 1904.09751)."""
         ranked = sorted(counts.items(), key=lambda kv: (-kv[1], kv[0]))
         bound, total, kept = sequence.top_p * sum(counts.values()), 0, 0
         while kept < len(ranked) and total < bound:

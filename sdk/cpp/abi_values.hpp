@@ -1,5 +1,5 @@
-// Values of the C boundary (baton/worker_abi.h) and the SDK's, each made of the other. What is made
-// for C points into what it was made of.
+// Converts values between the C boundary (baton/worker_abi.h) and the SDK. A C value points into
+// the SDK value that it was made from.
 #pragma once
 
 #include "schema/inference.hpp"
@@ -12,7 +12,7 @@
 namespace baton::sdk {
 
 std::string text_of(const char* text); // NULL: empty
-// `version`: of the library that says it. What is not of it is not looked at.
+// `version`: of the calling library. Fields that this version lacks are not read.
 inferred value_of(const baton_piece& piece, std::uint32_t version);
 infer value_of(const baton_question& question);
 

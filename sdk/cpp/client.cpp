@@ -1,4 +1,4 @@
-// The public face of the SDK: questions become messages, answers become values.
+// The public API of the SDK: turns calls into messages, and messages into values.
 #include "sdk/cpp/baton/client.hpp"
 
 #include "schema/limits.hpp"
@@ -174,7 +174,7 @@ result<inferred> client::infer(baton::infer request, std::chrono::milliseconds d
     if (!piece)
       return piece.error();
     if (!*piece)
-      return *std::move(only); // an answer has a piece at least
+      return *std::move(only); // an answer has at least one piece
     const bool is_empty = (*piece)->body.empty() && (*piece)->outputs.empty();
     if (only && !is_empty)
       return fail(errc::invalid_value, "the answer has several pieces: use infer_stream");

@@ -1,8 +1,8 @@
-// The client's end of the door's protocol ("The "The ZeroMQ door").
+// The client side of the ZeroMQ protocol (docs/reference/protocol.md, "The ZeroMQ door").
 #include "sdk/cpp/connection.hpp"
 
 #include "schema/limits.hpp"
-#include "sdk/cpp/door_socket.hpp"
+#include "sdk/cpp/dealer_socket.hpp"
 
 #include <unistd.h>
 
@@ -12,19 +12,19 @@
 namespace baton::sdk {
 namespace {
 
-constexpr actor_id client_actor{8}; // as door_actor
+constexpr actor_id client_actor{8}; // as server_actor
 
-// Between two attempts to come back: they double.
+// Pause between two attempts to reconnect; it doubles.
 constexpr std::chrono::milliseconds resume_retry_min{20};
 constexpr std::chrono::milliseconds resume_retry_max{1000};
-// Between two questions to a door that has just started.
+// Pause between two requests to a server that has just started.
 constexpr std::chrono::milliseconds models_interval{50};
-// Messages taken in before the queue of outgoing ones is looked at again.
-constexpr int messages_per_turn_max = 64;
+// Messages received before the queue of outgoing ones is checked again.
+constexpr int messages_per_round_max = 64;
 
 std::uint32_t random_node() {
   std::random_device random;
-  return random() | 0x80000000u; // the cluster's own nodes have the highest bit clear
+  return random() | 0x80000000u; // the cluster's own processes have the highest bit clear
 }
 
 std::uint64_t now_ns() {
@@ -39,7 +39,7 @@ cancel cancel_of(ticket_id ticket) {
   return m;
 }
 
-// The request number that an answer carries; 0 for what is no answer.
+// The request number of an answer; 0 for other messages.
 std::uint64_t request_of(const message& m) {
   return std::visit(
       [](const auto& content) -> std::uint64_t {
@@ -55,7 +55,7 @@ std::uint64_t request_of(const message& m) {
 
 connection::connection(std::string endpoint, const client_options& options)
     : endpoint_(std::move(endpoint)), options_(options),
-      socket_(std::make_unique<door_socket>()), process_{random_node()} {}
+      socket_(std::make_unique<dealer_socket>()), process_{random_node()} {}
 
 result<std::shared_ptr<connection>> connection::open(const std::string& endpoint,
                                                      const client_options& options) {
@@ -84,10 +84,10 @@ frames connection::framed(const message& m) {
   envelope e;
   e.source = process_;
   e.source_incarnation = incarnation_;
-  e.target = door_;
-  e.target_incarnation = door_incarnation_;
+  e.target = server_;
+  e.target_incarnation = server_incarnation_;
   e.source_actor = client_actor;
-  e.target_actor = door_actor;
+  e.target_actor = server_actor;
   e.correlation = request_of(m);
   e.sequence = ++sequence_out_;
   return encode(e, m);
@@ -96,13 +96,13 @@ frames connection::framed(const message& m) {
 void connection::connect() {
   socket_->connect(endpoint_);
   incarnation_ = {std::max(now_ns(), incarnation_.value + 1)}; // the clock may have been set back
-  door_ = {};
-  door_incarnation_ = {};
+  server_ = {};
+  server_incarnation_ = {};
   sequence_out_ = sequence_in_ = 0;
   arrived_bytes_ = credited_bytes_ = 0;
 }
 
-// On the caller's thread the first time, before the socket gets its own.
+// Runs on the caller's thread the first time, before the socket has its own thread.
 result<void> connection::greet(clock::time_point deadline, const std::stop_token& stop) {
   connect();
   hello us;
@@ -113,7 +113,7 @@ result<void> connection::greet(clock::time_point deadline, const std::stop_token
   us.pid = ::getpid();
   us.api_key = options_.api_key;
   socket_->send(framed(us));
-  auto m = hear(deadline, stop);
+  auto m = await_reply(deadline, stop);
   if (!m)
     return m.error();
   if (const auto* refused = std::get_if<rejected>(&*m))
@@ -123,17 +123,17 @@ result<void> connection::greet(clock::time_point deadline, const std::stop_token
     return fail(errc::bad_frame, "the door answered hello with {}", name_of(kind_of(*m)));
   if (ack->refused)
     return *ack->refused;
-  door_ = ack->process;
-  door_incarnation_ = ack->incarnation;
+  server_ = ack->process;
+  server_incarnation_ = ack->incarnation;
   window_bytes_ = ack->credit_bytes;
   return {};
 }
 
-// A gateway that has just started refuses all until it knows what is served.
+// A gateway that has just started rejects all requests until it knows the served models.
 result<void> connection::await_model(clock::time_point deadline, const std::stop_token& stop) {
   for (;; socket_->pause(models_interval)) {
     socket_->send(framed(list_models{}));
-    auto m = hear(std::min(deadline, clock::now() + options_.silence_max), stop);
+    auto m = await_reply(std::min(deadline, clock::now() + options_.silence_max), stop);
     if (!m)
       return m.error();
     const auto* listed = std::get_if<models>(&*m);
@@ -147,7 +147,7 @@ result<void> connection::await_model(clock::time_point deadline, const std::stop
   }
 }
 
-void connection::ask_again() {
+void connection::resend_open() {
   std::lock_guard lock(mutex_);
   is_connected_ = true;
   for (auto it = inboxes_.begin(); it != inboxes_.end();) {
@@ -157,10 +157,10 @@ void connection::ask_again() {
       enqueue(std::move(*rest));
     it = is_done ? inboxes_.erase(it) : std::next(it);
   }
-  arrived_.notify_all(); // those whose rest cannot be asked for
+  arrived_.notify_all(); // wakes calls whose rest cannot be requested
 }
 
-result<void> connection::come_back(const error& why, const std::stop_token& stop) {
+result<void> connection::reconnect(const error& why, const std::stop_token& stop) {
   const auto deadline = clock::now() + options_.reconnect_timeout;
   for (auto pause = resume_retry_min; clock::now() < deadline && !stop.stop_requested();
        pause = std::min(2 * pause, resume_retry_max)) {
@@ -168,7 +168,7 @@ result<void> connection::come_back(const error& why, const std::stop_token& stop
     if (back)
       back = await_model(deadline, stop);
     if (back) {
-      ask_again();
+      resend_open();
       return {};
     }
     if (!row_of(back.error().code).retryable)
@@ -184,9 +184,9 @@ void connection::run(const std::stop_token& stop) {
       auto served = serve(stop);
       disconnect();
       if (served)
-        return; // nobody is left to ask
+        return; // the client was closed
       if (row_of(served.error().code).retryable)
-        served = come_back(served.error(), stop);
+        served = reconnect(served.error(), stop);
       if (!served)
         return lose(served.error());
     }
@@ -195,19 +195,20 @@ void connection::run(const std::stop_token& stop) {
   }
 }
 
-// Until the door is lost (the error) or nobody needs it any more.
+// Runs until the connection is lost (the error) or the client is closed.
 result<void> connection::serve(const std::stop_token& stop) {
   auto heartbeat_due = clock::now() + options_.heartbeat_interval;
   auto silent_since = clock::now();
   while (!stop.stop_requested())
-    if (auto went = turn(heartbeat_due, silent_since); !went)
+    if (auto went = run_once(heartbeat_due, silent_since); !went)
       return went;
   if (auto sent = send_queued(); !sent)
     return sent.error();
   return {};
 }
 
-result<void> connection::turn(clock::time_point& heartbeat_due, clock::time_point& silent_since) {
+result<void> connection::run_once(clock::time_point& heartbeat_due,
+                                  clock::time_point& silent_since) {
   if (clock::now() >= heartbeat_due) {
     heartbeat_due = clock::now() + options_.heartbeat_interval;
     std::lock_guard lock(mutex_);
@@ -241,7 +242,7 @@ result<bool> connection::send_queued() {
       queued_.pop_front();
     }
     if (!socket_->send(framed(*next))) {
-      --sequence_out_; // it has not been said
+      --sequence_out_; // it has not been sent
       std::lock_guard lock(mutex_);
       queued_.push_front(std::move(*next));
       return false;
@@ -249,13 +250,13 @@ result<bool> connection::send_queued() {
   }
 }
 
-// Nothing: no message waits.
-result<std::optional<connection::heard>> connection::receive() {
+// Nothing: no message is waiting.
+result<std::optional<connection::received_message>> connection::receive() {
   auto parts = socket_->receive();
   if (!parts)
     return parts.error();
   if (!*parts)
-    return std::optional<heard>{};
+    return std::optional<received_message>{};
   auto e = decode_envelope((*parts)->head);
   if (!e)
     return e.error();
@@ -263,11 +264,11 @@ result<std::optional<connection::heard>> connection::receive() {
   if (!m)
     return m.error();
   const auto bytes = needs_credit(e->kind) ? (*parts)->size_bytes() : 0;
-  return std::optional(heard{*e, std::move(*m), bytes});
+  return std::optional(received_message{*e, std::move(*m), bytes});
 }
 
-// The door's answer, while nothing else is asked of it.
-result<message> connection::hear(clock::time_point deadline, const std::stop_token& stop) {
+// The server's answer to the only outstanding request.
+result<message> connection::await_reply(clock::time_point deadline, const std::stop_token& stop) {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - clock::now());
     if (left.count() <= 0)
@@ -288,14 +289,14 @@ result<message> connection::hear(clock::time_point deadline, const std::stop_tok
 }
 
 result<void> connection::receive_all(clock::time_point& silent_since) {
-  for (int count = 0; count < messages_per_turn_max; ++count) {
+  for (int count = 0; count < messages_per_round_max; ++count) {
     auto next = receive();
     if (!next)
       return next.error();
     if (!*next)
       return {};
     auto& [e, content, data_bytes] = **next;
-    if (e.source != door_ || e.source_incarnation != door_incarnation_)
+    if (e.source != server_ || e.source_incarnation != server_incarnation_)
       return fail(errc::link_down, "another door, or another life of it, answers now");
     if (e.sequence != ++sequence_in_)
       return fail(errc::link_down, "message {} of the door came in place of {}", e.sequence,
@@ -304,7 +305,7 @@ result<void> connection::receive_all(clock::time_point& silent_since) {
     if (auto delivered = deliver(std::move(content), data_bytes); !delivered)
       return delivered;
   }
-  socket_->notify(); // more may wait: come back at once
+  socket_->notify(); // more may be waiting: continue at once
   return {};
 }
 
@@ -356,8 +357,8 @@ void connection::enqueue(message m) {
   socket_->notify();
 }
 
-// A quarter of the window at a time: often enough that the door never waits for us, seldom enough
-// that credit is not half of the traffic.
+// A quarter of the window at a time: often enough that the server never waits for credit, rarely
+// enough that credit is not half of the traffic.
 void connection::give_back(std::size_t bytes) {
   arrived_bytes_ += bytes;
   if (arrived_bytes_ - credited_bytes_ <= window_bytes_ / 4 || bytes == 0)

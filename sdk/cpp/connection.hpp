@@ -1,13 +1,13 @@
-// One DEALER to the door and the thread that owns it: hello, heartbeats, credit, and an inbox for
-// each open request. Used by client and stream; knows nothing of chunks' meaning.
+// One DEALER to the gateway and the thread that owns it: hello, heartbeats, credit, and an inbox
+// per open request. Used by client and stream; independent of the contents of chunks.
 //
 //   connecting --hello_ack--> open --silence, disconnect, gap--> coming back --served--> open
 //   connecting --refusal, timeout--> (no connection)                  |
 //   lost: every inbox fails with why <--reconnect_timeout, bad frame--+
 //
-// Who comes back does so with a new socket and in a new life: the door ends what the old one had
-// before it hears of its streams again. They are resumed behind what their inboxes hold, and what
-// was not answered is asked once more, all under their old numbers.
+// The client reconnects with a new socket and a new incarnation. The server first ends the old
+// incarnation's requests, then receives the resumed ones. Streams resume after the chunks in their
+// inboxes; unanswered requests are sent again. All keep their numbers.
 #pragma once
 
 #include "schema/codec.hpp"
@@ -22,24 +22,24 @@
 
 namespace baton::sdk {
 
-class door_socket;
+class dealer_socket;
 
 class connection {
 public:
   static result<std::shared_ptr<connection>> open(const std::string& endpoint,
                                                   const client_options& options);
   connection(std::string endpoint, const client_options& options); // for open()
-  ~connection(); // says what is still queued (cancel), then closes
+  ~connection(); // sends what is still queued (cancel), then closes
   connection(const connection&) = delete;
   connection& operator=(const connection&) = delete;
 
-  // Gives the question a request number and an inbox, and sends it, now or when the door is back.
+  // Gives the question a request number and an inbox, and sends it now or after a reconnect.
   std::uint64_t ask(message question);
-  // Next answer to `request`. Errors: deadline_exceeded, link_down and what else lost the door.
+  // Next answer to `request`. Errors: deadline_exceeded, link_down and other reasons of the loss.
   result<message> take(std::uint64_t request, std::chrono::milliseconds deadline);
-  // Ends `request` at the door; a generation as soon as its ticket is known.
+  // Cancels `request` at the server; a generation as soon as its ticket is known.
   void cancel(std::uint64_t request);
-  // No more answers wanted: what still comes is taken in and dropped.
+  // No more answers are wanted: later ones are received and dropped.
   void forget(std::uint64_t request);
   ticket_id ticket_of(std::uint64_t request) const;
   bool is_open() const;
@@ -47,23 +47,23 @@ public:
 private:
   using clock = std::chrono::steady_clock;
 
-  struct heard {
+  struct received_message {
     envelope head;
     message content;
-    std::size_t data_bytes = 0; // that credit counts
+    std::size_t data_bytes = 0; // counted against credit
   };
 
   void connect();
   result<void> greet(clock::time_point deadline, const std::stop_token& stop);
   result<void> await_model(clock::time_point deadline, const std::stop_token& stop);
-  void ask_again();
-  result<void> come_back(const error& why, const std::stop_token& stop);
+  void resend_open();
+  result<void> reconnect(const error& why, const std::stop_token& stop);
   void run(const std::stop_token& stop);
   result<void> serve(const std::stop_token& stop);
-  result<void> turn(clock::time_point& heartbeat_due, clock::time_point& silent_since);
+  result<void> run_once(clock::time_point& heartbeat_due, clock::time_point& silent_since);
   result<bool> send_queued();
-  result<std::optional<heard>> receive();
-  result<message> hear(clock::time_point deadline, const std::stop_token& stop);
+  result<std::optional<received_message>> receive();
+  result<message> await_reply(clock::time_point deadline, const std::stop_token& stop);
   result<void> receive_all(clock::time_point& silent_since);
   result<void> deliver(message m, std::size_t bytes);
   void enqueue(message m);                     // with mutex_ held
@@ -75,11 +75,11 @@ private:
 
   std::string endpoint_;
   client_options options_;
-  std::unique_ptr<door_socket> socket_; // the thread's, once it runs
+  std::unique_ptr<dealer_socket> socket_; // owned by the thread once it runs
   process_id process_;
   epoch_id incarnation_;
-  process_id door_;
-  epoch_id door_incarnation_;
+  process_id server_;
+  epoch_id server_incarnation_;
   std::uint64_t window_bytes_ = 0;
   std::uint64_t sequence_out_ = 0;
   std::uint64_t sequence_in_ = 0;
@@ -92,10 +92,10 @@ private:
   std::uint64_t requests_ = 0;
   std::uint64_t arrived_bytes_ = 0;
   std::uint64_t credited_bytes_ = 0;
-  bool is_connected_ = true; // false: coming back, or lost
+  bool is_connected_ = true; // false: reconnecting, or lost
   std::optional<error> lost_;
 
-  std::jthread thread_; // last: joined before anything it uses goes
+  std::jthread thread_; // last: joined before the members that it uses are destroyed
 };
 
 } // namespace baton::sdk

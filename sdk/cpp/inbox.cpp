@@ -7,14 +7,14 @@
 namespace baton::sdk {
 namespace {
 
-// Of one stream, unread: a whole answer of the longest context is below it.
+// Unread bytes of one stream; a whole answer of the longest context is smaller.
 constexpr std::size_t inbox_bytes_max = limits::chunk_bytes_max;
 
 } // namespace
 
 inbox::inbox(message question) : question_(std::move(question)) {
   if (const auto* g = std::get_if<generate>(&*question_))
-    places_.resize(g->choices);
+    positions_.resize(g->choices);
   is_inference_ = std::holds_alternative<infer>(*question_);
 }
 
@@ -26,13 +26,13 @@ void inbox::grant(const granted& m) {
 
 result<void> inbox::put(message m, std::size_t bytes) {
   if (const auto* part = std::get_if<chunk>(&m)) {
-    if (part->choice >= places_.size())
-      return fail(errc::bad_frame, "a chunk of choice {} of {}", part->choice, places_.size());
-    if (places_[part->choice].has_finish)
-      return {}; // behind a resume the last chunk comes again
-    places_[part->choice] = {part->index, part->finish != finish::none};
-    is_over_ =
-        std::all_of(places_.begin(), places_.end(), [](const auto& p) { return p.has_finish; });
+    if (part->choice >= positions_.size())
+      return fail(errc::bad_frame, "a chunk of choice {} of {}", part->choice, positions_.size());
+    if (positions_[part->choice].has_finish)
+      return {}; // a resume repeats the last chunk
+    positions_[part->choice] = {part->index, part->finish != finish::none};
+    is_over_ = std::all_of(positions_.begin(), positions_.end(),
+                           [](const auto& p) { return p.has_finish; });
   } else {
     const auto* piece = std::get_if<inferred>(&m);
     has_begun_ = piece != nullptr;
@@ -72,7 +72,7 @@ std::optional<message> inbox::rest(std::uint64_t request) {
   m.request = request;
   m.ticket = ticket;
   m.resume_key = resume_key_;
-  m.from = places_;
+  m.from = positions_;
   return m;
 }
 

@@ -1,5 +1,5 @@
-// What has come for one request and waits to be read, and how to ask for the rest of it when the
-// door was lost in the middle. Used by connection, with its lock held.
+// The unread answers of one request, and how to request its rest after a lost connection. Used by
+// connection, with its lock held.
 //
 //   asked --granted--> streaming --a finish of every choice--> over
 //     +-----------a refusal, an answer, the last piece---------^
@@ -14,8 +14,8 @@
 
 namespace baton::sdk {
 
-// Credit goes back when a message has arrived here, so that a stream which nobody reads never holds
-// up its siblings; its own inbox has a bound.
+// Credit is returned when a message arrives here, so an unread stream never blocks the others; its
+// own inbox has a bound.
 class inbox {
 public:
   inbox() = default;
@@ -27,25 +27,25 @@ public:
   std::optional<message> take();
   bool is_empty() const noexcept { return arrived_.empty(); }
 
-  // What to ask a door that knows nothing of it. None: nothing is missing; or `ended` says why the
-  // rest cannot be asked for.
+  // The message that requests the rest from a new server. None: nothing is missing, or `ended`
+  // holds the reason why the rest cannot be requested.
   std::optional<message> rest(std::uint64_t request);
   bool is_over() const noexcept { return is_over_; }
   bool is_inference() const noexcept { return is_inference_; } // it has no ticket
 
   ticket_id ticket;
-  bool cancel_wanted = false; // said as soon as the ticket is known to this connection
-  bool is_forgotten = false;  // nobody reads it: kept until the door has ended it
-  std::optional<error> ended; // by us: the answer to a take when all that arrived is taken
+  bool cancel_wanted = false; // sent as soon as this connection knows the ticket
+  bool is_forgotten = false;  // no longer read: kept until the server has ended it
+  std::optional<error> ended; // by us: what take returns once all arrived messages are taken
 
 private:
   struct delivery {
     message content;
     std::size_t size_bytes = 0;
   };
-  std::optional<message> question_; // until the door has taken it up
+  std::optional<message> question_; // until the server has accepted it
   std::uint64_t resume_key_ = 0;
-  std::vector<resume_point> places_; // of a generation: what has arrived of each choice
+  std::vector<resume_point> positions_; // of a generation: how much of each choice has arrived
   std::deque<delivery> arrived_;
   std::size_t unread_bytes_ = 0;
   bool is_over_ = false;

@@ -8,12 +8,12 @@
 namespace baton::sdk {
 namespace {
 
-// Of the process.
-struct surroundings {
+// State of the process.
+struct process_state {
   worker_place place;
   std::uint32_t version = BATON_WORKER_ABI_VERSION;
   std::mutex mutex;
-  std::optional<client> others; // connected by the first question
+  std::optional<client> others; // connected by the first call
 
   result<pieces> ask(infer question) {
     const std::lock_guard lock(mutex);
@@ -27,14 +27,14 @@ struct surroundings {
   }
 };
 
-surroundings& around() {
-  static surroundings one;
+process_state& around() {
+  static process_state one;
   return one;
 }
 
 struct open_call {
   pieces answer;
-  inferred last; // what the pointers below go to
+  inferred last; // the pointers below point into it
   std::vector<baton_tensor> outputs = {};
   std::vector<baton_header> headers = {};
 };
@@ -43,7 +43,7 @@ open_call& of(baton_call* c) {
   return *reinterpret_cast<open_call*>(c);
 }
 
-void say_why(const error& e, char* why, std::size_t bytes) {
+void copy_reason(const error& e, char* why, std::size_t bytes) {
   if (bytes == 0)
     return;
   const auto text = fmt::format("{}: {}", row_of(e.code).name, e.message);
@@ -52,7 +52,7 @@ void say_why(const error& e, char* why, std::size_t bytes) {
   why[size] = '\0';
 }
 
-void say_piece(baton_work* w, const baton_piece* piece, int is_last) {
+void send_piece(baton_work* w, const baton_piece* piece, int is_last) {
   auto& answer = library_work::of(w).answer();
   auto p = value_of(*piece, around().version);
   if (is_last != 0)
@@ -61,7 +61,7 @@ void say_piece(baton_work* w, const baton_piece* piece, int is_last) {
     answer.piece(std::move(p));
 }
 
-void say_failure(baton_work* w, const char* why) {
+void send_failure(baton_work* w, const char* why) {
   library_work::of(w).answer().fail(fail(errc::handler_failed, "{}", text_of(why)));
 }
 
@@ -76,7 +76,7 @@ const baton_details* ask_details(baton_work* w) {
 baton_call* ask_other(const baton_question* question, char* why, std::size_t why_bytes) {
   auto open = around().ask(value_of(*question));
   if (!open) {
-    say_why(open.error(), why, why_bytes);
+    copy_reason(open.error(), why, why_bytes);
     return nullptr;
   }
   return reinterpret_cast<baton_call*>(new open_call{*std::move(open), {}});
@@ -87,7 +87,7 @@ int next_of(baton_call* call, std::int64_t timeout_ms, baton_piece* piece, char*
   auto& c = of(call);
   auto next = c.answer.next(std::chrono::milliseconds(std::max<std::int64_t>(timeout_ms, 0)));
   if (!next) {
-    say_why(next.error(), why, why_bytes);
+    copy_reason(next.error(), why, why_bytes);
     const bool is_late = next.error().code == errc::deadline_exceeded && c.answer.is_open();
     return is_late ? BATON_CALL_LATE : BATON_CALL_FAILED;
   }
@@ -128,8 +128,8 @@ const baton_details* library_work::details() {
 }
 
 const baton_worker_calls& library_calls(const worker_place& place, std::uint32_t version) {
-  static constexpr baton_worker_calls calls{say_piece, say_failure, ask_cancelled, ask_details,
-                                            ask_other, next_of,     close_call};
+  static constexpr baton_worker_calls calls{send_piece, send_failure, ask_cancelled, ask_details,
+                                            ask_other,  next_of,      close_call};
   around().place = place;
   around().version = version;
   return calls;

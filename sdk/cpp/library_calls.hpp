@@ -1,5 +1,5 @@
-// What a library behind the C boundary may call: its answers, and other models. One of each
-// process: functions of C have no object of their own.
+// The functions that a library behind the C boundary may call: to answer, and to call other models.
+// One state per process, because C functions have no object.
 #pragma once
 
 #include "sdk/cpp/baton/worker.hpp"
@@ -11,7 +11,7 @@
 
 namespace baton::sdk {
 
-// A request while its batch is answered: what a baton_work is.
+// A request while its batch is answered: the object behind a baton_work.
 class library_work {
 public:
   explicit library_work(work& of);
@@ -28,7 +28,7 @@ private:
   std::vector<baton_tensor> inputs_;
   std::vector<baton_header> headers_;
   std::vector<const char*> outputs_;
-  std::optional<baton_details> details_; // made when it is asked for
+  std::optional<baton_details> details_; // made on first use
 };
 
 // `version`: of the library.

@@ -15,7 +15,7 @@
 namespace baton {
 namespace {
 
-// EX_CONFIG: the supervisor gives up, with the log's last line as the reason.
+// EX_CONFIG: the supervisor stops restarting it, and gives the log's last line as the reason.
 constexpr int exit_permanent = 78;
 
 int give_up(const std::string& why) {
@@ -45,7 +45,7 @@ result<Number> number(const char* name) {
 
 struct environment {
   worker_place place;
-  sdk::link_place link;
+  sdk::link_settings link;
 };
 
 result<environment> read_environment() {
@@ -90,11 +90,14 @@ void run_batch(worker_handler& handler, sdk::worker_link& link, sdk::linked_batc
   works.reserve(batch.items.size());
   for (auto& item : batch.items) {
     const auto request = item.request;
-    const auto life = batch.life;
-    works.emplace_back(
-        std::move(item),
-        work::wiring{[&link, life](inferred p) { link.put(life, std::move(p)); },
-                     [&link, life, request] { return link.is_cancelled(life, request); }});
+    const auto connection_number = batch.connection_number;
+    works.emplace_back(std::move(item), work::wiring{[&link, connection_number](inferred p) {
+                                                       link.put(connection_number, std::move(p));
+                                                     },
+                                                     [&link, connection_number, request] {
+                                                       return link.is_cancelled(connection_number,
+                                                                                request);
+                                                     }});
   }
   try {
     handler.handle(works);
@@ -105,7 +108,7 @@ void run_batch(worker_handler& handler, sdk::worker_link& link, sdk::linked_batc
   end_open(works, "the handler has left the request unanswered");
 }
 
-// SIGTERM is taken by a thread that waits for it alone.
+// Waits for SIGTERM on a separate thread.
 std::jthread leave_on_sigterm(sdk::worker_link& link) {
   return std::jthread([&link](const std::stop_token& stop) {
     sigset_t set;
@@ -129,7 +132,7 @@ result<client> worker_place::connect(client_options options) const {
   return client::connect(door, options);
 }
 
-void work::say(inferred p, bool is_last) {
+void work::send(inferred p, bool is_last) {
   if (has_ended_)
     return;
   if (auto ok = check_limits(p); !ok) {
@@ -140,20 +143,20 @@ void work::say(inferred p, bool is_last) {
   p.request = asked_.request;
   p.index = next_index_++;
   p.is_last = has_ended_ = is_last || p.failure.has_value();
-  wires_.say(std::move(p));
+  wires_.send(std::move(p));
 }
 
 void work::fail(error why) {
   inferred p;
   p.failure = std::move(why);
-  say(std::move(p), /*is_last=*/true);
+  send(std::move(p), /*is_last=*/true);
 }
 
 int serve_worker(worker_handler& handler) {
   auto around = read_environment();
   if (!around)
     return give_up(around.error().message);
-  std::signal(SIGINT, SIG_IGN); // of the terminal: the root drains, and says so
+  std::signal(SIGINT, SIG_IGN); // from the terminal: the root drains, and logs it
   sigset_t term;
   sigemptyset(&term);
   sigaddset(&term, SIGTERM);

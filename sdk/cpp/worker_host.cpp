@@ -1,6 +1,5 @@
-// The process around a worker model in a shared library: baton_worker_host LIBRARY.so [OPTION ...]
-// The library is code of the operator's: it is loaded because nodes.toml names it, never because a
-// client does.
+// Runs a worker model in a shared library: baton_worker_host LIBRARY.so [OPTION ...].
+// The library is the operator's code: nodes.toml names it, never a client.
 #include "sdk/cpp/abi_values.hpp"
 #include "sdk/cpp/library_calls.hpp"
 
@@ -46,7 +45,7 @@ public:
   }
 
   void handle(std::span<baton::work> batch) override {
-    std::deque<library_work> works; // where they are, they stay
+    std::deque<library_work> works; // addresses must stay valid
     std::vector<baton_request> requests;
     for (auto& one : batch)
       requests.push_back(works.emplace_back(one).request());

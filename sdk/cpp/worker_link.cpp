@@ -13,11 +13,11 @@ constexpr actor_id worker_actor{8};
 constexpr std::chrono::milliseconds heartbeat_interval{1'000};
 constexpr std::chrono::milliseconds silence_max{5'000};
 constexpr std::chrono::milliseconds poll_interval{250};
-// Between two attempts at a door that does not open: they double. Well below what a root waits for
-// a worker's sign of life.
-constexpr std::chrono::milliseconds door_retry_min{50};
-constexpr std::chrono::milliseconds door_retry_max{500};
-// What a message has beside its texts and tensors; set right when it is encoded.
+// Pause between two attempts to connect; it doubles. Well below the root's startup timeout for a
+// worker.
+constexpr std::chrono::milliseconds connect_retry_min{50};
+constexpr std::chrono::milliseconds connect_retry_max{500};
+// Estimated size of a message without its texts and tensors; corrected after encoding.
 constexpr std::uint64_t head_bytes = 128;
 
 error link_down(std::string_view why) {
@@ -26,8 +26,8 @@ error link_down(std::string_view why) {
 
 } // namespace
 
-worker_link::worker_link(link_place place)
-    : place_(std::move(place)), thread_([this](const std::stop_token& stop) { run(stop); }) {}
+worker_link::worker_link(link_settings settings)
+    : settings_(std::move(settings)), thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
 worker_link::~worker_link() {
   thread_.request_stop();
@@ -44,27 +44,27 @@ result<std::optional<linked_batch>> worker_link::next_batch() {
   }
   auto batch = std::move(batches_.front());
   batches_.pop_front();
-  std::erase_if(cancelled_, [&](std::uint64_t request) { // those of batches before
+  std::erase_if(cancelled_, [&](std::uint64_t request) { // those of earlier batches
     return std::none_of(batch.items.begin(), batch.items.end(),
                         [&](const infer& item) { return item.request == request; });
   });
   return std::optional(std::move(batch));
 }
 
-bool worker_link::is_cancelled(std::uint64_t life, std::uint64_t request) {
+bool worker_link::is_cancelled(std::uint64_t connection_number, std::uint64_t request) {
   const std::lock_guard lock(mutex_);
-  return life != life_ || cancelled_.contains(request);
+  return connection_number != connection_number_ || cancelled_.contains(request);
 }
 
-bool worker_link::put(std::uint64_t life, inferred piece) {
+bool worker_link::put(std::uint64_t connection_number, inferred piece) {
   const auto bytes = bytes_of(piece) + head_bytes;
   {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] {
-      return life != life_ || sent_bytes_ <= credited_bytes_ ||
+      return connection_number != connection_number_ || sent_bytes_ <= credited_bytes_ ||
              sent_bytes_ - credited_bytes_ + bytes <= window_bytes_;
     });
-    if (life != life_ || !is_open_)
+    if (connection_number != connection_number_ || !is_open_)
       return false;
     sent_bytes_ += bytes;
     queued_.push_back({std::move(piece), bytes});
@@ -83,21 +83,21 @@ void worker_link::leave() {
 }
 
 void worker_link::run(const std::stop_token& stop) {
-  auto pause = door_retry_min;
+  auto pause = connect_retry_min;
   while (!stop.stop_requested()) {
     result<void> how = link_down("not connected");
     try {
-      socket_.connect(place_.endpoint, limits::body_bytes_max + limits::packet_extra_bytes_max);
+      socket_.connect(settings_.endpoint, limits::body_bytes_max + limits::packet_extra_bytes_max);
       how = serve(stop);
     } catch (const zmq::error_t& e) {
       how = link_down(e.what());
     }
     if (was_open())
-      pause = door_retry_min;
+      pause = connect_retry_min;
     if (judge(how))
       return;
     socket_.pause(pause);
-    pause = std::min(2 * pause, door_retry_max);
+    pause = std::min(2 * pause, connect_retry_max);
   }
 }
 
@@ -109,26 +109,26 @@ bool worker_link::was_open() {
 bool worker_link::judge(const result<void>& how) {
   const std::lock_guard lock(mutex_);
   is_open_ = false;
-  ++life_;
+  ++connection_number_;
   batches_.clear();
   cancelled_.clear();
   queued_.clear();
   if (is_leaving_ || how)
     is_released_ = true;
   else if (!row_of(how.error().code).retryable || how.error().code == errc::stale_epoch)
-    lost_ = how.error(); // stale: another life has this place
+    lost_ = how.error(); // stale: another incarnation has replaced this process
   changed_.notify_all();
   return is_released_ || lost_;
 }
 
-std::optional<std::uint64_t> worker_link::say(const message& m) {
+std::optional<std::uint64_t> worker_link::send(const message& m) {
   envelope e;
-  e.source = place_.process;
-  e.source_incarnation = place_.incarnation;
-  e.target = door_;
-  e.target_incarnation = door_incarnation_;
+  e.source = settings_.process;
+  e.source_incarnation = settings_.incarnation;
+  e.target = server_;
+  e.target_incarnation = server_incarnation_;
   e.source_actor = worker_actor;
-  e.target_actor = door_actor;
+  e.target_actor = server_actor;
   e.sequence = sequence_out_ + 1;
   const auto made = encode(e, m);
   if (!socket_.send(made))
@@ -138,18 +138,18 @@ std::optional<std::uint64_t> worker_link::say(const message& m) {
 }
 
 result<void> worker_link::serve(const std::stop_token& stop) {
-  door_ = {};
-  door_incarnation_ = {};
+  server_ = {};
+  server_incarnation_ = {};
   sequence_in_ = sequence_out_ = 0;
   hello us;
-  us.process = place_.process;
-  us.incarnation = place_.incarnation;
+  us.process = settings_.process;
+  us.incarnation = settings_.incarnation;
   us.role = role::worker;
-  us.name = place_.name;
+  us.name = settings_.name;
   us.pid = ::getpid();
-  say(us);
-  auto heard_at = clock::now();
-  auto beat_at = heard_at;
+  send(us);
+  auto received_at = clock::now();
+  auto beat_at = received_at;
   heartbeat beat;
   while (!stop.stop_requested()) {
     bool is_open = false;
@@ -166,35 +166,35 @@ result<void> worker_link::serve(const std::stop_token& stop) {
     if (is_open && clock::now() >= beat_at) {
       beat_at = clock::now() + heartbeat_interval;
       ++beat.count;
-      say(beat);
+      send(beat);
     }
-    const bool has_room = !is_open || say_queued();
+    const bool has_room = !is_open || send_queued();
     const auto ready = socket_.wait(poll_interval, !has_room);
     if (ready.readable) {
-      heard_at = clock::now();
-      if (auto ok = hear_all(); !ok)
+      received_at = clock::now();
+      if (auto ok = receive_all(); !ok)
         return ok;
     }
     if (ready.disconnected)
       return link_down("the door closed the connection");
-    if (clock::now() - heard_at > silence_max)
+    if (clock::now() - received_at > silence_max)
       return link_down("the door fell silent");
   }
   return {};
 }
 
 // False: ZeroMQ has no room now.
-bool worker_link::say_queued() {
+bool worker_link::send_queued() {
   for (;;) {
     std::unique_lock lock(mutex_);
-    if (queued_.empty() && is_leaving_ && !std::exchange(is_told_, true))
+    if (queued_.empty() && is_leaving_ && !std::exchange(has_sent_drain_, true))
       queued_.push_back({drain{}, 0});
     if (queued_.empty())
       return true;
     auto next = std::move(queued_.front());
     queued_.pop_front();
     lock.unlock();
-    const auto bytes = say(next.m);
+    const auto bytes = send(next.m);
     lock.lock();
     if (!bytes) {
       queued_.push_front(std::move(next));
@@ -205,7 +205,7 @@ bool worker_link::say_queued() {
   }
 }
 
-result<void> worker_link::hear_all() {
+result<void> worker_link::receive_all() {
   for (;;) {
     auto f = socket_.receive();
     if (!f)
@@ -231,14 +231,14 @@ result<void> worker_link::take(const envelope&, message m) {
     if (const auto* ack = std::get_if<hello_ack>(&m)) {
       if (ack->refused)
         return *ack->refused;
-      door_ = ack->process;
-      door_incarnation_ = ack->incarnation;
+      server_ = ack->process;
+      server_incarnation_ = ack->incarnation;
       window_bytes_ = ack->credit_bytes;
       sent_bytes_ = credited_bytes_ = 0;
       is_open_ = true;
-      is_told_ = false;
+      has_sent_drain_ = false;
     } else if (auto* batch = std::get_if<infer_batch>(&m)) {
-      batches_.push_back({life_, std::move(batch->items)});
+      batches_.push_back({connection_number_, std::move(batch->items)});
     } else if (const auto* gone = std::get_if<cancel_infer>(&m)) {
       cancelled_.insert(gone->request);
     } else if (const auto* c = std::get_if<credit>(&m)) {

@@ -1,6 +1,6 @@
-"""Makes baton_client/wire/ of schema/api.fbs with flatc. Run by setup.py and by CMake.
+"""Generates baton_client/wire/ from schema/api.fbs with flatc. Run by setup.py and by CMake.
 
-A source distribution already holds the generated code and needs neither flatc nor the schema.
+A source distribution already contains the generated code and needs neither flatc nor the schema.
 """
 
 import shutil
@@ -25,7 +25,7 @@ def generate() -> None:
     if shutil.which("flatc") is None:
         sys.exit("flatc is needed to build from the source tree: apt install flatbuffers-compiler")
     with tempfile.TemporaryDirectory() as scratch:
-        # Python's imports follow the namespace: it must be that of the package.
+        # Python's imports follow the namespace, so it must be that of the package.
         text = SCHEMA.read_text().replace("namespace baton.wire;", "namespace baton_client.wire;")
         schema = Path(scratch) / "api.fbs"
         schema.write_text(text)

@@ -1,4 +1,4 @@
-"""Everything is in pyproject.toml; here only: the wire code is generated before it is packed."""
+"""Settings are in pyproject.toml; this file only generates the wire code before packaging."""
 
 import sys
 from pathlib import Path

@@ -1,7 +1,7 @@
-// One message to another process and back: exchange, codec and an actor on each side, which lives
-// on the bus's thread as those of head and gateway do, beside the same bytes through a raw DEALER
-// and ROUTER, in turns. A table for people; with --json one object
-// a line. Run by people and by the benchmark page, never by the tests.
+// Round trip of one message to another process: router, codec and an actor on each side, on the bus
+// thread as in head and gateway. Alternates with the same bytes through a raw DEALER and ROUTER.
+// Prints a table; with --json one object per line. Run by people and by the benchmark page, never
+// by the tests.
 #include "cluster/bus/bus_zmq.hpp"
 #include "cluster/bus/proxy.hpp"
 #include "tests/bench/median.hpp"
@@ -32,7 +32,7 @@ constexpr process_id there{2};
 constexpr std::size_t sizes[] = {64, 4096, 65'536};
 // Set when an actor's message woke one more thread on each side, which costs up to 22 µs on a
 // virtual machine; the rest is for the codec. The two copies of each side (into the packet, and out
-// of ZeroMQ's buffer for alignment) may take 0.5 µs a KiB.
+// of ZeroMQ's buffer for alignment) may take 0.5 µs per KiB.
 constexpr double added_bar_us(std::size_t size_bytes) {
   return 60 + 0.5 * static_cast<double>(size_bytes) / 1024;
 }
@@ -124,7 +124,7 @@ struct process {
   cluster::bus_zmq bus{{}};
   std::unique_ptr<cluster::message_router> links;
   std::promise<void> linked;
-  bool was_linked = false; // a link may fall and come again
+  bool was_linked = false; // a link may drop and reconnect
 
   process(process_id self, const std::string& endpoint) {
     auto bound = bus.bind(endpoint);
@@ -145,7 +145,7 @@ struct process {
     cluster::deliver_to(*links, actors::well_known::stage, actor);
     links->start();
   }
-  // The handles for which `links` must outlive are gone before.
+  // All handles that need `links` are destroyed before.
   void stop() { links->stop(); }
 };
 
@@ -172,7 +172,7 @@ struct order {
   std::promise<std::vector<double>> done;
 };
 
-// open_epoch begins a run; each micro_batch that comes back sends the next.
+// open_epoch begins a run; each returning micro_batch sends the next.
 actors::stage_actor::behavior_type pinger(actors::stage_actor::stateful_pointer<pinger_state> self,
                                           actors::stage_actor to, order* work) {
   auto next = [self, to] {
@@ -232,7 +232,7 @@ private:
   pid_t pid_ = 0;
 };
 
-// `bar`: at most; 0: none.
+// `bar`: the upper limit; 0: none.
 void report(const options& o, const std::string& row, std::vector<double> values,
             std::string_view unit, double bar) {
   std::sort(values.begin(), values.end());

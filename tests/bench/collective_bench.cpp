@@ -1,6 +1,6 @@
-// Sums between ranks: the time of an all-reduce between two processes on a core each, for one row
-// and for a megabyte, beside what the machine can do: how fast two cores exchange what they
-// hold, and how long a word takes from one to the other and back. One object a line.
+// Sums between ranks: the time of an all-reduce between two processes on one core each, for one row
+// and for a megabyte. The machine's limits beside it: the bandwidth between two cores, and the
+// latency of a word to the other core and back. One object per line.
 #include "runtime/collective/hand_over.hpp"
 #include "runtime/collective/shared_collective.hpp"
 
@@ -31,7 +31,7 @@ constexpr int warm_up = 200;
 
 using clock = std::chrono::steady_clock;
 
-// Floats that begin where a cache line does, as those of an engine's steps do.
+// Floats aligned to a cache line, like those of an engine's steps.
 class aligned_floats {
 public:
   explicit aligned_floats(std::size_t count) : lines_((count + 15) / 16), count_(count) {}
@@ -49,9 +49,9 @@ double micros_since(clock::time_point begin) {
   return std::chrono::duration<double, std::micro>(clock::now() - begin).count();
 }
 
-// -- What the machine can do --
+// -- The machine's limits --
 
-// Two cache lines that each rank polls, and a piece of memory for each, written by its rank alone.
+// Two cache lines that each rank polls, and one memory block per rank, written by that rank alone.
 struct shared_bytes {
   struct alignas(256) line {
     std::atomic<std::uint32_t> phase;
@@ -66,7 +66,7 @@ void rendezvous(shared_bytes& shared, std::uint32_t rank, std::uint32_t phase) {
   }
 }
 
-// µs for a word to the other core and back, each time.
+// µs for a word to the other core and back, per round.
 std::vector<double> round_trips(shared_bytes& shared, std::uint32_t rank, std::uint32_t& phase,
                                 int count) {
   std::vector<double> out;
@@ -85,9 +85,9 @@ std::vector<double> round_trips(shared_bytes& shared, std::uint32_t rank, std::u
   return out;
 }
 
-// GB/s at which two cores exchange what they hold, both at once: each writes a piece, whose place
-// the other has read before, and then fetches the other's. Without that no rank learns of another's
-// values; nothing is added up here.
+// GB/s at which two cores exchange their data, both at once. Each writes a block that the other has
+// already read, and then fetches the other's block. This is the minimum for exchanging values;
+// nothing is added up here.
 std::vector<double> exchanges(shared_bytes& shared, std::uint32_t rank, std::uint32_t& phase,
                               int count) {
   std::vector<double> out;
@@ -102,7 +102,7 @@ std::vector<double> exchanges(shared_bytes& shared, std::uint32_t rank, std::uin
     std::memcpy(taken.data(), shared.pieces[1 - rank], piece_bytes);
     const double took = micros_since(begin);
     if (taken[piece_floats / 2] != static_cast<float>(i))
-      return {}; // so that the copy is made
+      return {}; // keeps the copy from being removed
     rendezvous(shared, rank, ++phase);
     if (i >= warm_up)
       out.push_back(static_cast<double>(piece_bytes) / took / 1e3);
@@ -110,10 +110,10 @@ std::vector<double> exchanges(shared_bytes& shared, std::uint32_t rank, std::uin
   return out;
 }
 
-// -- What we do of it --
+// -- Our collective --
 
-// µs of each all-reduce of so many floats, from when both ranks have their values on; empty if one
-// failed. `phase`: of the ranks' meetings so far.
+// µs of each all-reduce of the given number of floats, from when both ranks have their values;
+// empty if one failed. `phase`: number of rank rendezvous so far.
 std::vector<double> all_reduces(shared_collective& own, shared_bytes& shared, std::uint32_t& phase,
                                 std::size_t floats, int count) {
   aligned_floats room(floats);
@@ -145,7 +145,7 @@ void pin(std::uint32_t core) {
   cpu_set_t one;
   CPU_ZERO(&one);
   CPU_SET(core, &one);
-  sched_setaffinity(0, sizeof one, &one); // where it may not, the system places it
+  sched_setaffinity(0, sizeof one, &one); // if this fails, the system chooses the core
 }
 
 result<void> measure(std::uint32_t rank, const std::shared_ptr<const collective::group_area>& area,

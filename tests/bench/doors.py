@@ -1,5 +1,5 @@
-"""What the gateway alone can do, with a head that is faster than any model: events and gRPC's pieces for a core, and how long a
-text is under way. Called by run.py."""
+"""The gateway alone, behind a head that is faster than any model: events and gRPC pieces per core, and the latency of a text. Called by
+run.py."""
 import report
 from settings import json_lines, run_tool, say
 

@@ -1,8 +1,7 @@
-// What the gateway alone makes of a head that is faster than any model: server-sent events, or
-// responses of a gRPC stream, for each second of its processor time, and how long a text is under
-// way through it. The head is a thread that tells the desk of a step at a time; the client is a
-// process of its own that reads every socket and does nothing else. Run by tests/bench/doors.py and
-// by people.
+// The gateway's own speed behind a head that is faster than any model. Measures server-sent events,
+// or responses of a gRPC stream, per second of CPU time, and a text's latency through the gateway.
+// The head is a thread that sends a step at a time to the pipeline client. The client process only
+// reads its sockets. Run by tests/bench/doors.py and by people.
 #include "gateway/dispatch/request_router.hpp"
 #include "gateway/server/api_servers.hpp"
 #include "schema/ensure.hpp"
@@ -38,22 +37,22 @@ namespace {
 using clock_type = std::chrono::steady_clock;
 
 constexpr std::size_t streams_most = 512;
-constexpr std::size_t rows_of_step = 32; // one micro-batch of many
-constexpr std::size_t events_ahead = 48; // of each stream, that the client has not read
+constexpr std::size_t rows_of_step = 32; // one micro-batch of several
+constexpr std::size_t events_ahead = 48; // per stream, not yet read by the client
 constexpr auto seconds_max = std::chrono::seconds(120);
 constexpr process_id head_process{2};
 
-struct wishes {
+struct load_options {
   std::size_t streams = 64;
-  std::uint32_t tokens = 4000;       // of each stream
-  std::chrono::microseconds pace{0}; // between micro-batches; 0: as fast as they are read
+  std::uint32_t tokens = 4000;       // per stream
+  std::chrono::microseconds pace{0}; // between micro-batches; 0: as fast as the client reads
   bool is_grpc = false;              // KServe's ModelStreamInfer instead of server-sent events
 };
 
-// Between the two processes.
+// Shared by the two processes.
 struct shared_counts {
-  std::atomic<std::uint64_t> read{0};  // events, by the client
-  std::atomic<std::uint64_t> ended{0}; // streams
+  std::atomic<std::uint64_t> read{0};  // events read by the client
+  std::atomic<std::uint64_t> ended{0}; // ended streams
 };
 
 std::int64_t now_ns() {
@@ -68,7 +67,7 @@ double cpu_seconds(clockid_t clock) {
 
 // -- The client --
 
-// One stream: counts its events, and reads what stands behind each '@', when it was said.
+// One stream: counts its events, and reads the send time behind each '@'.
 class http_reader {
 public:
   explicit http_reader(std::uint16_t port) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
@@ -93,7 +92,7 @@ public:
            "send");
   }
 
-  // What there is. False: the stream is over.
+  // Reads what is available. False: the stream is over.
   bool read(shared_counts& counts, std::vector<double>* micros) {
     static char bytes[256 * 1024];
     const auto n = recv(fd_, bytes, sizeof bytes, 0);
@@ -101,7 +100,7 @@ public:
     const auto arrived = now_ns();
     std::uint64_t events = 0;
     for (const char* c = bytes; c != bytes + n; ++c) {
-      events += *c == '\n' && last_ == '\n' ? 1 : 0; // no JSON has a line end
+      events += *c == '\n' && last_ == '\n' ? 1 : 0; // JSON here has no newline
       last_ = *c;
       if (micros) {
         take_stamp(*c, arrived, *micros);
@@ -135,7 +134,7 @@ private:
 };
 
 // Writes the times to `out`, as doubles.
-void be_client(std::uint16_t port, const wishes& w, shared_counts& counts, int out) {
+void be_client(std::uint16_t port, const load_options& w, shared_counts& counts, int out) {
   std::vector<http_reader> all;
   const int poll = epoll_create1(0);
   for (std::size_t i = 0; i < w.streams; ++i) {
@@ -155,7 +154,7 @@ void be_client(std::uint16_t port, const wishes& w, shared_counts& counts, int o
     for (int i = 0; i < n; ++i) {
       auto& one = all[ready[i].data.u64];
       if (!one.read(counts, times)) {
-        // Each token, and the usual "data: [DONE]"; the finish is with the last token or behind it.
+        // One event per token, and "data: [DONE]"; the finish is with the last token or after it.
         ENSURE(one.events() > w.tokens, "{} events of {} tokens", one.events(), w.tokens);
         epoll_ctl(poll, EPOLL_CTL_DEL, one.fd(), nullptr);
         --left;
@@ -173,7 +172,7 @@ void be_client(std::uint16_t port, const wishes& w, shared_counts& counts, int o
 
 // -- The head --
 
-// Whom the tokenizer has let through.
+// A request that the tokenizer has passed on.
 struct admitted {
   std::uint64_t request = 0;
   ticket_id ticket;
@@ -245,9 +244,9 @@ chunk chunk_of(const admitted& who, std::uint32_t index, std::uint32_t tokens, b
   return c;
 }
 
-// -> its processor time, in seconds
+// Returns its CPU time in seconds.
 double flood(const gateway::pipeline_client_actor& pipeline_client,
-             const std::vector<admitted>& all, const wishes& w, const shared_counts& counts) {
+             const std::vector<admitted>& all, const load_options& w, const shared_counts& counts) {
   std::uint64_t sent = 0;
   const bool is_paced = w.pace.count() > 0;
   auto next = clock_type::now();
@@ -295,12 +294,12 @@ std::vector<double> read_times(int from) {
 }
 
 struct measured {
-  double gateway_seconds = 0; // of processor
+  double gateway_seconds = 0; // CPU time
   double wall_seconds = 0;
   std::uint64_t events = 0;
 };
 
-result<measured> be_gateway(const wishes& w, shared_counts& counts, int port_out) {
+result<measured> be_gateway(const load_options& w, shared_counts& counts, int port_out) {
   caf::actor_system_config options;
   options.set("scheduler.policy", caf::atom("sharing"));
   options.set("scheduler.max-threads", std::size_t{1});
@@ -313,7 +312,7 @@ result<measured> be_gateway(const wishes& w, shared_counts& counts, int port_out
     config.grpc.kserve = "127.0.0.1:0";
   }
   config.pipelines = {{head_process, "bench", 0, false}};
-  config.stream_buffer_max_bytes = 1u << 20; // nobody is slow but the machine
+  config.stream_buffer_max_bytes = 1u << 20; // only the machine is slow here
   auto facts = std::make_shared<gateway::gateway_state>(config);
   const auto client = std::make_shared<gateway::pipeline_client_actor>();
   const auto who = std::make_shared<roll>();
@@ -360,21 +359,21 @@ result<measured> be_gateway(const wishes& w, shared_counts& counts, int port_out
   return out;
 }
 
-int run(const wishes& w) {
+int run(const load_options& w) {
   void* memory = mmap(nullptr, sizeof(shared_counts), PROT_READ | PROT_WRITE,
                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ENSURE(memory != MAP_FAILED, "mmap");
   auto& counts = *new (memory) shared_counts;
   int port_pipe[2], time_pipe[2];
   ENSURE(pipe(port_pipe) == 0 && pipe(time_pipe) == 0, "pipe");
-  const auto child = fork(); // while there is one thread
+  const auto child = fork(); // before there are other threads
   ENSURE(child >= 0, "fork");
   if (child == 0) {
     close(port_pipe[1]);
     close(time_pipe[0]);
     std::uint16_t port = 0;
     if (::read(port_pipe[0], &port, sizeof port) != sizeof port) {
-      _exit(0); // there is no gateway, which says so itself
+      _exit(0); // the gateway has failed, and reports it itself
     }
     if (w.is_grpc) {
       bench::read_grpc_streams({port, w.streams, w.tokens, seconds_max}, counts.read, counts.ended);
@@ -412,10 +411,10 @@ int run(const wishes& w) {
 } // namespace
 
 int main(int argc, char** argv) {
-  wishes w;
+  load_options w;
   if (argc == 5 && std::strcmp(argv[4], "grpc") == 0) {
     w.is_grpc = true;
-    // The library of the door, as this build has it.
+    // The gRPC library of this build.
     const auto program = std::filesystem::read_symlink("/proc/self/exe");
     const auto build = program.parent_path().parent_path().parent_path();
     setenv("BATON_DOORS", (build / "cluster" / "doors").c_str(), /*replace=*/0);

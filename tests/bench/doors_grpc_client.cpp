@@ -19,8 +19,8 @@ namespace {
 
 constexpr const char* method = "/inference.GRPCInferenceService/ModelStreamInfer";
 
-// The few bytes of protobuf that a request needs, written by hand: the door's library has the
-// generated messages, and a process can hold them once.
+// The few bytes of protobuf that a request needs, written by hand: the gateway's library has the
+// generated messages, and a process can register them once.
 void add_field(std::string& to, int number, std::string_view bytes) {
   ENSURE(bytes.size() < 128, "a length of one byte");
   to += static_cast<char>(number << 3 | 2);
@@ -61,7 +61,7 @@ std::string request_of(std::uint32_t tokens) {
   return request;
 }
 
-// A response has what has come since the one before.
+// Counts the pieces in a response, which holds everything since the previous one.
 std::uint64_t pieces_of(const grpc::ByteBuffer& response) {
   std::vector<grpc::Slice> slices;
   ENSURE(response.Dump(&slices).ok(), "a response that is none");
@@ -77,12 +77,12 @@ std::uint64_t pieces_of(const grpc::ByteBuffer& response) {
   return count;
 }
 
-// One stream: asks, says that it has said all, reads until nothing comes, and hears the status.
+// One stream: sends its request, half-closes, reads to the end, and receives the status.
 class grpc_reader {
 public:
   grpc_reader(grpc::CompletionQueue& queue, const grpc_load& load) {
     grpc::ChannelArguments own;
-    own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1); // else all share a connection
+    own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1); // otherwise all share a connection
     stub_ = std::make_unique<grpc::GenericStub>(grpc::CreateCustomChannel(
         fmt::format("127.0.0.1:{}", load.port), grpc::InsecureChannelCredentials(), own));
     call_ = stub_->PrepareCall(&context_, method, &queue);
@@ -91,7 +91,7 @@ public:
     call_->StartCall(this);
   }
 
-  // What was under way is done; `ok` as the queue says it. How many pieces of text have come.
+  // Handles a completed operation (`ok`: its result). Returns how many pieces have arrived.
   std::uint64_t go_on(bool ok) {
     switch (phase_) {
     case phase::starting:

@@ -18,8 +18,8 @@ PREFILL_KEY = f"prefill_{PROMPT_TOKENS}"
 POSITIONS = (96, 128)  # of each decoding sequence; engine_bench begins at 96
 TYPES_POSITIONS = (96, 112)  # where three more files are measured
 TOOL_ROUNDS = 1  # within one run of a tool: the rounds are those around it
-# What each type is to reach beside llama.cpp: prompt, batch 1, 8 and 32. It has repacked kernels for Q4_0 alone.
-# llama.cpp's activations have 8 bits, ours 16 unless told otherwise: both are measured.
+# Ratios to reach against llama.cpp: prompt, batch 1, 8 and 32. It has repacked kernels for Q4_0 alone. llama.cpp's activations have 8
+# bits, ours 16 by default: both are measured.
 RATIO_BARS = {"Q4_1": (6, 2.3, 7, 5.5), "Q4_0": (2.2, 2.0, 4, 2.8), "Q8_0": (3.3, 1.6, 5.5, 4), "BF16": (1.8, 1.0, 2.5, 2.5)}
 BANDWIDTH_BARS = {"Q4_1": 0.80, "BF16": 0.85}  # batch 1: bytes of weights read in a second, of what the threads can read
 FLOAT_TYPES = ("F32", "F16", "BF16")
@@ -97,18 +97,18 @@ def sides_of(settings, model, kind, positions):
 
 
 def share_of_bandwidth(run):
-    """Of the memory bandwidth measured in the same run: each token reads all weights once. None if the run failed."""
+    """Share of the memory bandwidth measured in the same run: each token reads all weights once. None if the run failed."""
     return run["batch_1"] * run["weights"] / 1e3 / run["memory_read"] if run else None
 
 
 def ceiling(run, key):
-    """Tokens/s of that key if this processor did nothing but multiply and add numbers of the width of the activations and scale the blocks of
-    weights, at the rates measured in the same run (product_ceiling.hpp). None where there are no such instructions, or the run failed."""
+    """Tokens/s of that key if this processor only multiplied and added at the activations' width and scaled the blocks of weights. Uses
+    the rates measured in the same run (product_ceiling.hpp). None without such instructions, or if the run failed."""
     return run.get("prompt_ceiling" if key == PREFILL_KEY else "decoded_ceiling")
 
 
 def ceiling_rows(section, name, results, key):
-    """What share of its ceiling a side reaches, and what the ceiling is beside llama.cpp: a bar above that cannot be met."""
+    """The share of its ceiling that each side reaches, and the ceiling relative to llama.cpp: a higher bar cannot be met."""
     ceilings = [ceiling(one, key) for one in results[name]]
     if not any(ceilings):
         return []
@@ -146,7 +146,7 @@ def burst_rate(run, streams, load):
 
 
 def served_rows(settings):
-    """`served`, and what the engine alone would make of the largest load: nobody who serves with it can be faster."""
+    """`served`, and the engine's own rate at the largest load, which bounds every server that uses it."""
     results, rows_made = served.results_and_rows(settings)
     streams = max(served.STREAMS)
     alone = []
@@ -204,7 +204,7 @@ def door_rows(settings):
 
 
 def core_rows(settings, used):
-    """What all but the shard took of the cores that it computes on, and what that leaves to it at most."""
+    """The share of the shard's cores used by all other processes, and the upper bound that this leaves to the shard."""
     beside = [role for role in used[0] if role != "shard" and any(one[role] >= 0.005 for one in used)]
     rows = [report.median_row(f"door.cores.{role}", [one[role] for one in used], "cores") for role in beside]
     left = [1 - sum(one[role] for role in beside) / settings.threads for one in used]

@@ -1,8 +1,8 @@
-// Speed of the CPU engine alone: prefill and decode in tokens per second for one model file, beside
-// what bounds them, measured in the same run: memory bandwidth for decoding, products for prefill
-// and large batches. With --ranks that many processes share every layer, each with the threads
-// given: all run the same batches, rank 0 reports. A table for people; with --json one object a
-// line. Run by people and by the benchmark page, never by the tests.
+// Speed of the CPU engine alone: prefill and decode in tokens per second for one model file.
+// Measures the limits in the same run: memory bandwidth for decoding, products for prefill and
+// large batches. With --ranks that many processes share every layer, each with the given threads:
+// all run the same batches, rank 0 reports. Prints a table; with --json one object per line. Run by
+// people and by the benchmark page, not by tests.
 #include "runtime/collective/shared_group.hpp"
 #include "runtime/cpu/forward/bandwidth.hpp"
 #include "runtime/cpu/forward/engine_cpu.hpp"
@@ -39,9 +39,9 @@ struct options {
   std::uint32_t prompt = 512;                             // rows of the prefill; 0: none
   std::vector<std::uint32_t> batches = {1, 8, 32};        // streams that decode together
   std::uint32_t context = 96;                             // positions before the decoded ones
-  std::uint32_t steps = 64;                               // of decoding, in one round
+  std::uint32_t steps = 64;                               // decode steps in one round
   double bar_prefill = 0, bar_batch1 = 0, bar_batch8 = 0; // tokens per second; 0: none
-  bool shares_kv = false; // KV in a file of memory, as a shard has it
+  bool shares_kv = false;                                 // KV in a memory file, as in a shard
   bool json = false;
 };
 
@@ -77,7 +77,7 @@ std::optional<std::vector<std::uint32_t>> numbers(std::string_view text) {
   return out;
 }
 
-// False for a value that is out of place.
+// False for an invalid value.
 bool set(options& o, std::string_view key, std::string_view value) {
   const auto take = [](auto& to, auto parsed) {
     if (parsed)
@@ -195,11 +195,11 @@ void add(micro_batch& batch, slice s) {
   batch.slices.push_back(std::move(s));
 }
 
-// The others of a group, as processes that end with this one. Every rank begins the epoch's area
-// empty, so that whoever is ready first waits for the rest.
+// The other ranks of a group, as processes that end with this one. Every rank clears the epoch's
+// area first, so that the first one to be ready waits for the rest.
 class rank_group {
 public:
-  // Returns in every process; `o.rank` says which one it is.
+  // Returns in every process; `o.rank` is the rank of this one.
   static result<std::optional<rank_group>> fork(options& o) {
     if (o.ranks == 1)
       return std::optional<rank_group>();
@@ -224,7 +224,7 @@ public:
       }
     return std::optional(rank_group(*std::move(memory), o, std::move(children)));
   }
-  // What they have used of the processor is counted as this process's only if it waits for them.
+  // Their CPU time counts as this process's only after it has waited for them.
   ~rank_group() {
     for (const pid_t child : children_) {
       kill(child, SIGKILL);
@@ -234,9 +234,9 @@ public:
   rank_group(rank_group&&) = default;
   rank_group& operator=(rank_group&&) = delete;
 
-  // For the next engine: in an epoch of its own.
+  // For the next engine: in a new epoch.
   result<std::shared_ptr<collective::collective>> next() {
-    constexpr std::chrono::seconds patience{60}; // for one that loads more slowly
+    constexpr std::chrono::seconds patience{60}; // for a rank that loads more slowly
     auto ranks = std::make_shared<collective::shared_collective>(
         rank_, width_, collective::shared_options{patience});
     const epoch_id epoch{++epochs_};
@@ -260,7 +260,7 @@ private:
   collective::group_memory memory_;
   std::uint32_t rank_, width_;
   std::uint64_t epochs_ = 0;
-  std::vector<pid_t> children_; // of rank 0
+  std::vector<pid_t> children_; // held by rank 0
 };
 
 class bench {
@@ -268,7 +268,7 @@ public:
   bench(const options& o, cpu::engine_cpu& engine, std::uint32_t threads)
       : o_(o), engine_(engine), threads_(threads) {}
 
-  // So many positions of one sequence in one step.
+  // The given number of positions of one sequence in one step.
   result<void> prefill() {
     micro_batch batch;
     add(batch, make_slice(o_, 0, 0, o_.prompt, true));
@@ -285,7 +285,7 @@ public:
     return {};
   }
 
-  // `streams` sequences, each of `context` positions at first.
+  // `streams` sequences, each with `context` positions at first.
   result<void> decode(std::uint32_t streams, double bar) {
     for (; filled_ < streams; ++filled_)
       for (std::uint32_t at = 0; at < o_.context; at += step_rows_max) {
@@ -346,7 +346,7 @@ void report_ceilings(const options& o, const model::model_file& file,
          "tok/s", 0);
 }
 
-// How many times as fast ranks could be as one: what they hold, by what the largest of them does.
+// The largest possible speedup over one rank: all bytes, divided by the largest rank's.
 void report_evenness(const options& o, const model::description& model,
                      const std::vector<model::tensor_slice>& slices) {
   auto computed = model::whole(model);
@@ -362,7 +362,7 @@ void report_evenness(const options& o, const model::description& model,
   report(o, "weights of all / of the largest rank", {100 * all / most}, "%", 0);
 }
 
-// Before any thread runs here: the ranks are copies of this process.
+// Called before any thread runs here: the ranks are forks of this process.
 result<void> run(options& o) {
   auto group = rank_group::fork(o);
   if (!group)
@@ -379,7 +379,7 @@ result<void> run(options& o) {
   cpu_set_t all_cpus;
   const bool knows_cpus = sched_getaffinity(0, sizeof all_cpus, &all_cpus) == 0;
   for (const std::uint32_t threads : o.threads) {
-    if (knows_cpus) // the engine before has pinned this thread
+    if (knows_cpus) // the previous engine has pinned this thread
       static_cast<void>(sched_setaffinity(0, sizeof all_cpus, &all_cpus));
     std::shared_ptr<collective::collective> ranks;
     if (o.rank == 0) {

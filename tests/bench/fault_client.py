@@ -276,7 +276,7 @@ class Crowd:
 
 
 def crowd(port, clients, tokens, seconds):
-    """So many clients that ask again and again for whole answers, and when refused wait as long as they are told."""
+    """Runs `clients` clients that repeat whole requests and, after a rejection, wait for the given time."""
     result, lock, begin = Crowd(), threading.Lock(), time.monotonic()
     end = begin + seconds
 
@@ -334,7 +334,7 @@ def abrupt(port, clients):
 
 
 def held_at_rest(root):
-    """held_by(), the least of each that is seen within some seconds: who asked the cluster how it is, is a peer with files of its own for a while."""
+    """held_by(), the minimum of each value over some seconds: a client that asked for the status holds files for a while."""
     seen = [held_by(root)]
     for _ in range(SETTLING_SECONDS):
         time.sleep(1)
@@ -343,7 +343,7 @@ def held_at_rest(root):
 
 
 def held_by(root):
-    """What this process and all that descend from it hold: open files, threads, files of shared memory and their bytes."""
+    """The resources of this process and all its descendants: open files, threads, shared memory files and their bytes."""
     files = threads = 0
     shared = {}  # once, however many have it
     for pid in machine.tree(root):

@@ -1,11 +1,11 @@
-"""./check faults: what clients see while processes of a running cluster die, hang or are asked for too much.
+"""./check faults: faults in a running cluster, as its clients see them.
+
+Real processes, the default model, two stages, 16 streams. Each injection comes at a random moment (from a printed seed). All streams
+judge it: one end each, and the text of the undisturbed run. Prints a table for people, or with --json one object a line: row,
+value, unit, bar, ok, min, max, rounds. Exit status 1 if a bar is missed. --write puts the table into docs/operate/reliability.md. All
+rows take an hour and a half; --resume continues an interrupted run.
 
     ./check faults [--injections N] [--all | --only ROW[,ROW]] [--json] [--write] [--resume] [--build-dir DIR]
-
-Real processes, the default model, two stages, 16 streams. Each injection comes at a random moment (from a seed that is printed) and is
-judged by all streams: one end each, and the text of the undisturbed run. Prints a table for people, or with --json one object a line: row,
-value, unit, bar, ok, min, max, rounds. Exit status 1 if a bar is missed. --write puts the table into docs/operate/reliability.md. All
-rows take an hour and a half; --resume goes on where a run was ended.
 """
 import argparse
 import contextlib
@@ -40,7 +40,7 @@ RECOVERED_SECONDS_MAX = 30
 # A process that was of use is started again at once; so many of one kind are within every supervisor's intensity.
 INJECTIONS_PER_CLUSTER = 4
 SETTLED_SECONDS = 2.5  # a life that has served so long was of use
-# What began this long after the death of a shard whose memory is kept is a stutter of the machine: its step of 30 ms takes 100 at times,
+# A gap that begins this long after the death of a shard with kept memory is the machine's stutter. Its step of 30 ms sometimes takes 100,
 # whatever died.
 AFTERMATH_SECONDS = 0.5
 CALM_SECONDS_MIN = 0.25  # from the blow on, at least: the kernel counts in hundredths of a second
@@ -146,7 +146,8 @@ def kill_stage_memory_gone(settings):
 
 
 class Sleeper:
-    """A process that is stopped, and woken by a thread after a while, if it is still there: by its pidfd, so that nobody else is."""
+    """A stopped process that a thread wakes after a while, if it still exists. It uses the process's pidfd, so that no other process is
+    woken."""
 
     def __init__(self, pid, seconds):
         self._fd = os.pidfd_open(pid)
@@ -170,9 +171,9 @@ class Sleeper:
 
 
 def stop_stage(settings):
-    """It is found by its silence: the gap is the time until then, and the recovery. It is woken after a drawn time. Whoever finds it ends it before
-    its next life begins, so that none is there beside it; what it says on waking, if it was not found yet, counts, and else nobody hears: the texts
-    would tell."""
+    """The shard is detected by its silence: the gap includes the detection and the recovery. It is woken after a random time. The process
+    that detects it ends it before it is restarted, so two never coexist. Messages that it sends on waking count only before it is
+    detected; otherwise they are ignored. A mistake would show in the texts."""
     sleepers, doubles, woken = [], 0, 0
 
     def strike_of(server, dice, index):
@@ -243,7 +244,8 @@ def poison(settings):
 
 
 def overload(settings):
-    """Ten times as many clients as there are slots, which come again when they are told to, between two halves with as many as there are slots."""
+    """Ten times as many clients as slots, which retry when the response allows it. Before and after come phases with as many clients as
+    slots."""
     with servers.Cluster(settings.cluster, MODEL, settings.devices, max_num_seqs=STREAMS, max_num_queued_reqs=STREAMS) as server:
         undisturbed(server)
         before = overloading.Phase(server, STREAMS, TOKENS, settings.overload_seconds / 2)
@@ -286,7 +288,7 @@ def soak(settings):
     return soaking.rows(tally, samples, interval)
 
 
-# Those that a busy machine disturbs come first, together.
+# Rows that a busy machine disturbs come first, together.
 ROWS = {f.__name__: f for f in (kill_stage, kill_stage_memory_gone, stop_stage, overload, disconnects, kill_gateway, kill_head, kill_agent, kill_root,
                                 poison, soak)}
 BY_NAME_ALONE = {"soak"}

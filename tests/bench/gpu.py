@@ -1,14 +1,14 @@
-"""Measures the GPU engine beside what its device can do: docs/develop/gpu.md says which rows stand for which bar.
+"""Measures the GPU engine against the limits of its device: docs/develop/gpu.md explains which rows stand for which bar.
 
-    python3 tests/bench/gpu.py [--device cuda:0] [--shape 8b|1b|tiny] [--dtype bfloat16] [--python PYTHON] [--build-dir build/gpu]
-    python3 tests/bench/gpu.py --quantization fp8          the same with packed weights; also int4
-    python3 tests/bench/gpu.py --only attention            decode of 64 sequences at 4096 positions, less the same at 64
-    python3 tests/bench/gpu.py --only host [--batch 256]   what the host takes to begin a step, of 32 layers, while the device does the one ahead
-    python3 tests/bench/gpu.py --shape 8b --write DIR      only writes the model
+Writes a model of random weights at the requested shape (a directory as transformers saves it). Measures copy bandwidth and matrix
+products with torch on the same device, then the engine with gpu_bench. Prints one JSON object a line: row, value, unit, and bar and ok if
+there is one. Exit status 1 if a bar is missed, 2 if something could not be measured.
 
-Writes a model of random weights at the shape asked for (a directory as transformers saves it), measures copy bandwidth and
-matrix products with torch on the same device, then the engine by gpu_bench. Prints one JSON object a line: row, value, unit, and
-bar and ok where there is one. Exit status 1 if a bar is missed, 2 if something could not be measured.
+    `python3 tests/bench/gpu.py [--device cuda:0] [--shape 8b|1b|tiny] [--dtype bfloat16] [--python PYTHON] [--build-dir build/gpu]`.
+    `--quantization fp8`: the same with packed weights; also int4.
+    `--only attention`: decode of 64 sequences at 4096 positions, minus the same at 64.
+    `--only host [--batch 256]`: host time to begin a step of 32 layers while the device runs the previous one.
+    `--shape 8b --write DIR`: only writes the model.
 """
 import argparse
 import json
@@ -29,7 +29,7 @@ BARS = {"decode batch 1, of copy bandwidth": 0.80, "prefill 4096, of matmul peak
 PACKED_BAR = 0.65  # of decode with fp8
 ATTENTION_BAR = 0.75  # of copy bandwidth
 HOST_BAR_US = 150
-PROBE = """
+PROBE = '''
 import json, sys, time, torch
 device, dtype, size = sys.argv[1], getattr(torch, sys.argv[2]), int(sys.argv[3])
 wait = torch.cuda.synchronize if device.startswith("cuda") else lambda: None
@@ -44,7 +44,7 @@ a = torch.empty(size * size, dtype=torch.uint8, device=device); b = torch.empty_
 n = 8192 if device.startswith("cuda") else 256
 m = torch.randn(n, n, device=device).to(dtype); w = torch.randn(n, n, device=device).to(dtype)
 print(json.dumps({"copy": 2 * a.numel() / best(lambda: b.copy_(a)), "products": 2 * n ** 3 / best(lambda: torch.mm(m, w))}))
-"""
+'''
 
 
 def say(row, value, unit, **more):
@@ -73,7 +73,7 @@ def byte_letters():
 
 
 def write_tokenizer(directory, vocabulary):
-    """A token for each byte, and words that nobody's text has but the model may say: the model can be served, also over HTTP."""
+    """One token per byte, plus words that the model may emit but no text contains. So the model can be served, also over HTTP."""
     specials = ["<s>", "</s>"]
     words = specials + byte_letters()
     words += [f"\u0120w{i}" for i in range(len(words), vocabulary)]
@@ -126,7 +126,7 @@ def write_model(directory, shape):
 
 
 def probe(options):
-    """What the device can do, by torch's own Python side; nothing where that is not installed whole."""
+    """The device's limits, measured with torch's Python side; nothing if that is not fully installed."""
     size = 65536 if options.device.startswith("cuda") else 4096
     done = subprocess.run([options.python, "-c", PROBE, options.device.replace("cpu-torch", "cpu"), options.dtype, str(size)], capture_output=True, text=True)
     if done.returncode:

@@ -1,5 +1,5 @@
-// Measures an engine in a library, in process: decode at several batch sizes, prefill, and the time
-// of a step that has almost nothing to compute. Prints one JSON object a line. Called by gpu.py.
+// Measures a plugin engine in process: decode at several batch sizes, prefill, and the time of a
+// step with almost nothing to compute. Prints one JSON object per line. Called by gpu.py.
 #include "runtime/model/model_file.hpp"
 #include "runtime/plugin/plugin_engine.hpp"
 #include "tests/bench/median.hpp"
@@ -39,13 +39,13 @@ public:
 
   struct rates {
     double decode = 0;       // tokens/s
-    double with_prompts = 0; // the same, by the time that their prompts took as well
-    double begin = 0;        // median seconds of the host to begin a step, where that is done ahead
+    double with_prompts = 0; // the same, including the time of their prompts
+    double begin = 0;        // median host seconds to begin a step, if begun ahead
   };
-  // Sequences side by side, each at its own blocks; greedy.
+  // Sequences side by side, each with its own blocks; greedy.
   result<rates> decode(std::uint32_t batch) {
     double best = 0, filled = 0;
-    for (const bool is_warm : {false, true}) { // what they hold by then
+    for (const bool is_warm : {false, true}) { // their length by then
       const auto begin = clock_type::now();
       if (auto ok = fill_all(batch); !ok)
         return ok.error();
@@ -78,7 +78,7 @@ public:
   }
 
 private:
-  // As many prompts in a step as its rows allow.
+  // Adds as many prompts to a step as its rows allow.
   result<void> fill_all(std::uint32_t batch) {
     const auto at_once = std::max(engine_.limits().rows_max / std::max(o_.position, 1U), 1U);
     for (std::uint32_t i = 0; i < batch; i += at_once) {
@@ -89,7 +89,7 @@ private:
     return {};
   }
 
-  // The first so many positions of a sequence, in steps of rows_max.
+  // The first `positions` positions of a sequence, in steps of rows_max.
   result<void> fill(std::uint32_t sequence, std::uint32_t positions) {
     const auto at_a_time = engine_.limits().rows_max;
     for (std::uint32_t at = 0; at < positions; at += at_a_time)
@@ -105,7 +105,7 @@ private:
     return {};
   }
 
-  // Each step is begun before the one ahead of it is over, with tokens that this one draws.
+  // Each step begins before the previous one is over, with tokens that the device draws.
   result<void> run_ahead(std::uint32_t batch) {
     auto now = batch_of(0, batch, o_.position, 1);
     bool is_begun = engine_.begin(now, {});
@@ -165,7 +165,7 @@ private:
 
   plugin::plugin_engine& engine_;
   const options& o_;
-  std::vector<double> begins_; // of the round
+  std::vector<double> begins_; // of this round
   std::uint64_t batches_ = 0;
 };
 
@@ -208,7 +208,7 @@ result<void> measure(const options& o) {
   print("load", seconds_since(begin), "s");
   const double element = c.weights == plugin::element::f32 ? 4 : 2;
   const double embedding = static_cast<double>(description->vocab_size) * description->hidden_size;
-  // The head once; of the layers what they are quantised to.
+  // The head once; the layers at their quantised size.
   const double layers = static_cast<double>(description->parameter_count) -
                         (description->has_tied_embeddings ? 1 : 2) * embedding;
   const double packed = c.quantized == plugin::quantization::fp8    ? 1

@@ -1,12 +1,13 @@
-"""transformers on the same model and device, as its documentation says it is quickest: static cache, compiled forward.
+"""transformers on the same model and device, in its fastest documented setup: static cache, compiled forward.
+
+PYTHON has torch and transformers (pip install torch==2.11.0 transformers==4.57.6); `gpu.py --shape 8b --write DIR` writes DIR.
+Prints one JSON object: tokens/s of all sequences, without prompt and compilation. This is also the measurement of
+`gpu_bench --batches BATCH --position PROMPT --steps STEPS`. --continuous uses its continuous batching (generate_batch) instead.
+Continuous batching reads the prompts itself, so its row includes them. The matching row of gpu_bench is
+`decode batch BATCH with its prompts`.
 
     PYTHON tests/bench/gpu_transformers.py --model DIR [--device cuda:0] [--dtype bfloat16] [--batch 1] [--prompt 128] [--steps 512] [--no-compile]
-    PYTHON tests/bench/gpu_transformers.py --model DIR --continuous --batch 256 ...   its continuous batching (generate_batch) in place of that
-
-PYTHON has torch and transformers (pip install torch==2.11.0 transformers==4.57.6); DIR is written by
-`gpu.py --shape 8b --write DIR`. Prints one JSON object: tokens/s of all sequences, prompt and compilation left out, which is what
-`gpu_bench --batches BATCH --position PROMPT --steps STEPS` measures as well. Continuous batching reads the prompts itself: its row is of
-all that it did, and the row of gpu_bench beside it is `decode batch BATCH with its prompts`.
+    PYTHON tests/bench/gpu_transformers.py --model DIR --continuous --batch 256 ...
 """
 import argparse
 import json

@@ -1,9 +1,11 @@
-"""./check growth: what more nodes and more shards bring, and what streams see of their coming and going.
-
-    ./check growth [--quick] [--json] [--write] [--only PART[,PART]] [--rounds N] [--build-dir DIR]
+"""./check growth: the effect of more nodes and shards, also while streams run.
 
 Real processes, the default model. Prints a table for people, or with --json one object a line, as ./check bench does. Exit status 1 if a
-bar is missed. --write puts the table into docs/develop/growth.md, which says how to read it.
+bar is missed. --write puts the table into docs/develop/growth.md, which explains how to read it.
+
+Usage:
+
+    ./check growth [--quick] [--json] [--write] [--only PART[,PART]] [--rounds N] [--build-dir DIR]
 """
 import argparse
 import contextlib

@@ -1,10 +1,10 @@
-"""Hugging Face's `tokenizers` over texts, on one core: what tokenizer.py measures ours beside.
+"""Hugging Face's `tokenizers` on texts, on one core, as the comparison for tokenizer.py.
+
+VOCABULARY is the JSON that tokenizer_bench writes, TEXTS has a NUL after each text, IDS gets all ids, 32 bits each. Prints
+{"bytes", "seconds"} of CPU time, the fastest of three passes. A separate program, because the library lives in .venv and
+its number of cores must be set before the import.
 
     hf_tokenizer.py VOCABULARY TEXTS IDS
-
-VOCABULARY is the JSON that tokenizer_bench writes, TEXTS has a NUL behind each text, IDS gets all ids, 32 bits each. Prints
-{"bytes", "seconds"} of processor time, the fastest of three passes. A program of its own: the library lives in .venv, and
-must be told before it is imported that there is one core.
 """
 import array
 import json

@@ -1,5 +1,5 @@
-"""Every schema of tests/data/json_schemas is answered once by the model, drawn at temperature 1, and half of them once more while a stage is killed
-in the middle of the answer. Called by run.py. What is right is the PyPI package jsonschema's to say (schema_judge.py)."""
+"""The model answers every schema of tests/data/json_schemas once at temperature 1, and half of them again while a stage is killed in the
+middle. Called by run.py. The PyPI package jsonschema judges the answers (schema_judge.py)."""
 import json
 import os
 import signal
@@ -71,7 +71,7 @@ def kill_under(server, answers, shard):
 
 
 def killed_answers(settings, schemas, numbers):
-    """Of each of them the answer in whose middle a stage was killed; or, where it had ended before TRIES times, the last one."""
+    """For each schema an answer during which a stage was killed; or the last answer, if it ended before in TRIES attempts."""
     two_stages, _ = servers.core_devices(settings.threads)
     found, kills, left = {}, 0, numbers
     for _ in range(TRIES):
@@ -92,12 +92,12 @@ def killed_answers(settings, schemas, numbers):
 
 
 def wrong_ones(answers):
-    """What is wrong with each that is wrong: its own faults, then what jsonschema says."""
+    """The faults of each wrong answer: its own faults, then jsonschema's."""
     lines = "".join(json.dumps({"schema": a.schema, "text": a.text}) + "\n" for a in answers)
     done = subprocess.run([PYTHON, servers.ROOT / "tests" / "bench" / "schema_judge.py"], input=lines, capture_output=True, text=True,
                           timeout=JUDGE_SECONDS_MAX, check=True)
-    told = [json.loads(line) for line in done.stdout.splitlines()]
-    return {a.number: "; ".join(a.faults()) or wrong for a, wrong in zip(answers, told, strict=True) if a.faults() or wrong}
+    verdicts = [json.loads(line) for line in done.stdout.splitlines()]
+    return {a.number: "; ".join(a.faults()) or wrong for a, wrong in zip(answers, verdicts, strict=True) if a.faults() or wrong}
 
 
 def valid_row(name, answers, schemas):

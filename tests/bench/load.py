@@ -26,7 +26,7 @@ LAST_CHUNK = b"0\r\n\r\n"
 
 @dataclasses.dataclass
 class Load:
-    """What to ask for."""
+    """The requests to send."""
     url: str
     streams: int
     requests: int
@@ -203,7 +203,7 @@ class Flight:
 
 
 def read(stream):
-    """What a Flight put off."""
+    """Processes the data that a Flight has deferred."""
     if stream.error:
         return stream
     try:
@@ -217,7 +217,7 @@ def read(stream):
 
 
 def faults_of(stream, max_tokens):
-    """What is wrong with an answer: an empty list if nothing is."""
+    """The faults of an answer; empty if there are none."""
     if stream.error:
         return [stream.error]
     faults = []
@@ -302,8 +302,8 @@ def fly(load, numbers, streams, on_text):
     while flights := [key.data for key in selector.get_map().values()]:
         earliest = min(flight.deadline for flight in flights)
         while not any(flight.is_over for flight in flights):
-            # The streams of a batch get their tokens together. Waiting a moment for all of them wakes the client once a step
-            # and not once a stream: a wake-up takes a core from the server that is measured. Times are late by so much.
+            # The streams of a batch get their tokens together. A short wait for all of them wakes the client once per step instead of once
+            # per stream; a wake-up takes a core from the measured server. Times are late by that wait.
             if not selector.select(max(0.0, earliest - time.monotonic())):
                 break
             time.sleep(PATIENCE_SECONDS)

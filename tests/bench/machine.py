@@ -1,4 +1,4 @@
-"""What the machine is and who else used it meanwhile: a measurement without this cannot be judged. Called by run.py."""
+"""The machine, and the other load on it during a measurement, without which the result cannot be judged. Called by run.py."""
 import os
 import resource
 import threading
@@ -156,7 +156,7 @@ class Neighbours:
 
 
 class StolenTime(Sampler):
-    """What the host took of all cores, moment by moment."""
+    """CPU time of all cores stolen by the host, over time."""
 
     PERIOD = 0.02  # s
 

@@ -1,6 +1,6 @@
 // Time of token masks on one core: random answers under usual constraints, over the vocabulary of a
-// model and one of 262,144 tokens that is made of it. Grammars and states that are met for the
-// first time count; the vocabulary, which a process reads once, is told by itself. Run by
+// model and one of 262,144 tokens derived from it. Grammars and states seen for the first time
+// count. The vocabulary, which a process reads once, is reported separately. Run by
 // tests/bench/masks.py and by people.
 #include "runtime/grammar/masker.hpp"
 #include "runtime/text/tokenizer/vocabulary_file.hpp"
@@ -54,8 +54,8 @@ constexpr std::array<std::pair<constraint_kind, const char*>, 10> constraints = 
      "expr ::= term ([-+*/] term)*\nterm ::= name | [0-9]+ | \"(\" expr \")\""},
 }};
 
-// Words made longer, as large vocabularies have them: the share of tokens with quotes, line ends
-// and the like stays that of the model.
+// Lengthened words, as in large vocabularies: the share of tokens with quotes, newlines and the
+// like stays that of the model.
 grammar::answer_texts enlarged(grammar::answer_texts texts) {
   constexpr std::size_t bytes_max = 24;
   std::mt19937 random(1);
@@ -98,17 +98,17 @@ token_id choose(const grammar::token_bits& bits, std::mt19937& random) {
 
 struct followed {
   shared_constraint of;
-  sequence_id who;
+  sequence_id sequence;
   std::vector<token_id> ids;
   bool is_over = false;
 };
 
 struct measured {
-  double vocabulary = 0; // the first mask of a process, under the least of constraints
+  double vocabulary = 0; // the first mask of a process, under a minimal constraint
   std::vector<double> masks;
 };
 
-// As a batch of sequences in decode asks: each in turn for its next mask. Microseconds.
+// As a batch of sequences in decode does: each in turn gets its next mask. Microseconds.
 result<measured> measure(const grammar::answer_texts& texts) {
   grammar::masker masker(texts);
   measured out;
@@ -129,7 +129,7 @@ result<measured> measure(const grammar::answer_texts& texts) {
       if (s.is_over)
         continue;
       const double begin = micros_now();
-      if (auto ok = masker.find(s.of, s.who, s.ids, bits); !ok)
+      if (auto ok = masker.find(s.of, s.sequence, s.ids, bits); !ok)
         return ok.error();
       out.masks.push_back(micros_now() - begin);
       s.ids.push_back(choose(bits, random));

@@ -1,4 +1,4 @@
-// The median of what a bench has measured.
+// The median of a bench's measurements.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace baton {
 
-// Of an even number of values the higher one in the middle. Requires: there is one.
+// For an even number of values, the higher middle one. Requires: at least one value.
 inline double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());

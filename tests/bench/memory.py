@@ -1,4 +1,4 @@
-"""What memory a running cluster has, by role, and whether it grows. Called by soak.py."""
+"""The memory of a running cluster by role, and whether it grows. Called by soak.py."""
 import dataclasses
 import math
 

@@ -1,4 +1,4 @@
-"""What machines cost that are linked by a network: encryption, and the time to come up. Called by growth.py."""
+"""The cost of machines linked by a network: encryption, and the time to start. Called by growth.py."""
 import os
 import pathlib
 import socket

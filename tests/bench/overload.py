@@ -12,8 +12,8 @@ from settings import DISTURBED_CORES
 GATHERING_SECONDS = 3  # until all clients of a crowd are there
 WINDOW_SECONDS = 5
 WINDOWS_MIN = 3
-# What an accepted request may take: there are as many places in the queue as slots, so it waits for one other answer at most, and the prompts
-# of those before it are read meanwhile.
+# Bound for an accepted request. The queue has as many entries as there are slots, so it waits for at most one other answer. Meanwhile the
+# prompts before it are read.
 SLO_TIMES = 3  # of the median without overload
 OUTPUT = re.compile(r"^baton_output_tokens_total\{[^}]*\} ([0-9.e+]+)$", re.MULTILINE)
 
@@ -66,7 +66,7 @@ def _accepted(calm, flood):
 
 
 def rows(before, flood, after):
-    """Of three phases: as many clients as slots, ten times as many, as many as slots."""
+    """Rows of three phases: as many clients as slots, ten times as many, as many as slots."""
     peak = before.rates + after.rates
     faults = before.crowd.faults + flood.crowd.faults + after.crowd.faults
     refusals = flood.crowd.refusals

@@ -1,7 +1,7 @@
-"""Gets and builds llama.cpp, the peer that the benches run beside, under build/peers/ (git-ignored).
+"""Downloads and builds llama.cpp, the peer of the benches, under build/peers/ (git-ignored).
 
 Called by run.py and by hand: python3 tests/bench/peer_llama.py [--jobs N]. The source is the tree that the PyPI
-sdist of llama-cpp-python vendors, at a pinned version. What is already built is left alone. Never edits the peer.
+sdist of llama-cpp-python vendors, at a pinned version. An existing build is kept. Never edits the peer.
 """
 import argparse
 import os

@@ -1,7 +1,7 @@
-"""Perplexity of our engine beside llama-perplexity's: same file, same text, same tokens, for each tensor type.
+"""Perplexity of our engine and of llama-perplexity: same file, same text, same tokens, for each tensor type.
 
-Called by run.py. Both take the first chunks of 512 tokens, each on its own, and score the second half of each; a chunk's first
-token becomes BOS where the model has one (the default model has not). Nothing here is a speed: once is enough.
+Called by run.py. Both take the first chunks of 512 tokens, each on its own, and score the second half of each. A chunk's first token
+becomes BOS if the model has one (the default model has none). No speed is measured, so one run is enough.
 """
 import json
 import re

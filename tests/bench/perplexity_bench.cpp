@@ -1,8 +1,7 @@
-// Perplexity of a model file on a text, counted as llama-perplexity counts it, so that the two can
-// be held beside each other: the text in chunks of 512 tokens, each on its own; BOS in the place of
-// a chunk's first token, where the model's prompts begin with it; of the second half of a chunk
-// every token is scored but the one without a successor. Run by tests/bench/perplexity.py and by
-// people.
+// Perplexity of a model file on a text, comparable with llama-perplexity: chunks of 512 tokens,
+// each on its own. BOS replaces a chunk's first token if the model's prompts begin with it. In the
+// second half of a chunk every token is scored that has a successor. Run by
+// tests/bench/perplexity.py and by people.
 #include "runtime/cpu/forward/engine_cpu.hpp"
 #include "runtime/model/gguf.hpp"
 #include "runtime/text/tokenizer/tokenizer.hpp"
@@ -51,7 +50,7 @@ double log_sum_exp(std::span<const float> logits) {
          }));
 }
 
-// Rows [begin, end) of a chunk. With `scores` there are logits behind each of them.
+// Rows [begin, end) of a chunk. With `scores` there are logits behind each row.
 micro_batch rows_of(std::span<const token_id> chunk, std::uint32_t begin, std::uint32_t end,
                     bool scores) {
   slice s;
@@ -59,7 +58,7 @@ micro_batch rows_of(std::span<const token_id> chunk, std::uint32_t begin, std::u
   s.position = begin;
   s.rows = end - begin;
   s.samples = scores;
-  s.drafts = scores ? s.rows - 1 : 0; // a draw behind each row, as for guesses
+  s.drafts = scores ? s.rows - 1 : 0; // a draw behind each row, as for draft tokens
   s.blocks.resize((end + block_positions - 1) / block_positions);
   std::iota(s.blocks.begin(), s.blocks.end(), block_index{0});
   micro_batch batch;
@@ -71,7 +70,7 @@ micro_batch rows_of(std::span<const token_id> chunk, std::uint32_t begin, std::u
   return batch;
 }
 
-// Sum of the negative log-likelihoods of the tokens that are scored.
+// Sum of the negative log-likelihoods of the scored tokens.
 result<double> loss_of(cpu::engine_cpu& engine, std::span<const token_id> chunk) {
   if (const auto out = engine.run(rows_of(chunk, 0, half, /*scores=*/false), {}); !out)
     return out.error();

@@ -1,12 +1,12 @@
-"""Two stages of one thread each, in two processes, beside one process of as many threads: what cutting the model costs.
+"""Two single-threaded stages in two processes, against one process with as many threads: the cost of cutting the model.
 
-Called by run.py. The two layouts take turns over HTTP: prefill with two requests in flight, decoding at batch 16 and 32. The share of
-time that stages wait is that of /metrics while all streams decode. `balance` is how evenly the cut shares out the work, by the compute time
-of each stage meanwhile: of two stages with 1 and 0.9 s, the one waits for the other 5 % of the time, whatever the pipeline does. Layers are
-not divided, and prompts and decoding have one cut, so it is what the ratio and the bubble can reach at best. `beside`: the share of the stages'
-cores that head, gateway and client use while all 32 streams decode; while they have the core of one stage, the other waits for it.
+Called by run.py. The two layouts alternate over HTTP: prefill with two requests in flight, decoding at batch 16 and 32. The bubble is the
+stages' waiting time from /metrics while all streams decode. `balance` measures how even the cut is, by the compute time of each stage.
+With stages of 1 and 0.9 s, one waits for the other 5 % of the time, whatever the pipeline does. Layers are not divided, and prompts and
+decoding share one cut. So it bounds the ratio and the bubble. `beside` is the share of the stages' cores that head, gateway and client use
+while all 32 streams decode. While they have the core of one stage, the other stage waits for it.
 
-With --devices cuda:0,cuda:0 the stages are two processes on the one GPU, beside one process that has it alone.
+With --devices cuda:0,cuda:0 the stages are two processes on one GPU, against one process that has it alone.
 """
 import itertools
 import re
@@ -38,7 +38,7 @@ def busy_in(metrics):
 
 
 def balance(before, after):
-    """1: all stages compute as long as the longest. A stage is not told of before its first step."""
+    """1: all stages compute as long as the longest. A stage is not reported before its first step."""
     spent = [b - a for a, b in itertools.zip_longest(before, after, fillvalue=0.0)]
     return sum(spent) / (len(spent) * max(spent)) if spent and max(spent) > 0 else None
 

@@ -30,13 +30,13 @@ def expected(settings, server):
 
 def one_round(settings, devices, seed):
     """-> (expected, measured), each tokens/s by streams. Each has a server of its own; the plan is asked before the first of them runs."""
-    told, measured = None, {}
+    predicted, measured = None, {}
     for streams in STREAMS:
         server = Unguessed(settings.cluster, settings.model, devices)
-        told = told or expected(settings, server)
+        predicted = predicted or expected(settings, server)
         with server:
             measured[streams] = pipeline.decode(settings, server, streams, seed)[0]
-    return told, measured
+    return predicted, measured
 
 
 def plan(settings):
@@ -49,9 +49,9 @@ def plan(settings):
             say(f"growth: plan {name}, round {round_index + 1} of {settings.rounds}")
             rounds.append(settings.undisturbed(lambda devices=devices, seed=1 + round_index: one_round(settings, devices, seed)))
         for streams in STREAMS:
-            told, measured = ([r[side].get(streams) for r in rounds] for side in (0, 1))
-            made.append(report.median_row(f"growth.plan.{name}.expected.{streams}", told, "tokens/s"))
+            predicted, measured = ([r[side].get(streams) for r in rounds] for side in (0, 1))
+            made.append(report.median_row(f"growth.plan.{name}.expected.{streams}", predicted, "tokens/s"))
             made.append(report.median_row(f"growth.plan.{name}.measured.{streams}", measured, "tokens/s"))
-            off = abs(statistics.median(told) / statistics.median(measured) - 1)
+            off = abs(statistics.median(predicted) / statistics.median(measured) - 1)
             made.append(report.judged(f"growth.plan.{name}.error.{streams}", off, "of measured", ERROR_BAR, True, rounds=len(rounds)))
     return made

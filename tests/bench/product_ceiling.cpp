@@ -11,12 +11,12 @@
 namespace baton {
 namespace {
 
-// What multiplies a block of a matrix: the instruction, and how many scalings follow it.
+// How a block of a matrix is multiplied: the instruction, and the number of scalings after it.
 using way = std::pair<product, std::uint32_t>;
-using work = std::map<std::optional<way>, double>;               // products; of nothing: not known
+using work = std::map<std::optional<way>, double>; // products; nothing: unknown instruction
 using rates = std::map<std::optional<way>, std::vector<double>>; // by round
 
-// Nothing where tiles multiply, for no measurement here knows their rate.
+// Nothing where tiles multiply, because no measurement here has their rate.
 std::optional<way> way_of(model::tensor_type type, cpu::isa which, std::uint32_t bits) {
   const auto format = cpu::panel_format_of(type);
   if (!format || (*format == cpu::panel_format::bf16 && which == cpu::isa::amx))

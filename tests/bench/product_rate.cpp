@@ -17,11 +17,11 @@
 namespace baton {
 namespace {
 
-constexpr std::uint32_t outputs = 16; // of an instruction
-constexpr int sums = 12; // that do not wait for one another: more than latency times ports
+constexpr std::uint32_t outputs = 16; // per instruction
+constexpr int sums = 12;              // independent sums: more than latency times ports
 constexpr int blocks = 1 << 18;
 
-// Makes `blocks` blocks of `sums` vectors of outputs.
+// Computes `blocks` blocks of `sums` vectors of outputs.
 using way = void (*)();
 
 #if defined(__x86_64__)
@@ -30,8 +30,8 @@ constexpr std::uint32_t products_of_instruction(product what) {
   return what == product::bytes ? 64 : what == product::floats ? 16 : 32;
 }
 
-// In assembly: of its own names for some of these GCC 12 makes copies beside each, and a limit that
-// a compiler has lowered is none.
+// In assembly: GCC 12 adds register copies beside some of its own intrinsics, and a limit lowered
+// by a compiler is no limit.
 template <product What>
 [[gnu::always_inline, gnu::target("avx512f")]] inline void multiply_add(__m512i& sum, __m512i a,
                                                                         __m512i b) {
@@ -98,17 +98,17 @@ way way_of(product what, std::uint32_t scalings) {
 #else
 
 way way_of(product, std::uint32_t) {
-  return nullptr; // nothing that would be run is available
+  return nullptr; // no such instruction is available
 }
 
 #endif
 
 std::vector<double> measure(std::uint32_t threads, way run, int rounds) {
-  std::vector<int> cpus(threads); // as the engine's: two on one core would halve the rate
+  std::vector<int> cpus(threads); // as in the engine: two on one core would halve the rate
   std::iota(cpus.begin(), cpus.end(), 0);
   const double products = 1.0 * threads * blocks * sums * cpu::block_columns * outputs;
   std::vector<double> measured;
-  std::thread measuring([&] { // a team pins who calls it
+  std::thread measuring([&] { // a team pins its calling thread
     cpu::thread_team team(threads, cpus);
     for (int r = 0; r < rounds; ++r) {
       const auto begin = std::chrono::steady_clock::now();

@@ -1,5 +1,5 @@
-// How many products this processor adds up in a second: what prefill and large batches
-// are bound by, since there the weights are read once for many rows.
+// How many products this processor adds per second. This bounds prefill and large batches, because
+// the weights are read once for many rows there.
 #pragma once
 
 #include <cstdint>
@@ -8,16 +8,16 @@
 namespace baton {
 
 enum class product : std::uint8_t {
-  bytes,  // vpdpbusd: activations of 8 bits
-  words,  // vpdpwssd: of 16
-  pairs,  // vdpbf16ps: weights of bf16
-  floats, // vfmadd: weights of 16 and 32 bits
+  bytes,  // vpdpbusd: 8-bit activations
+  words,  // vpdpwssd: 16-bit activations
+  pairs,  // vdpbf16ps: bf16 weights
+  floats, // vfmadd: 16- and 32-bit weights
 };
 
-// Billions of multiply-adds a second of `threads` threads together, one on each of the first cores,
-// once per round, by AVX-512 on registers alone. `scalings`: vfmadd that follow the products of
-// each 32 k for every output, at most scalings_max: blocks of quantised weights have scales of
-// their own. Empty if this processor has no such instructions. A round takes about 20 ms.
+// Billions of multiply-adds per second by `threads` threads, one on each of the first cores, once
+// per round, with AVX-512 on registers alone. `scalings`: vfmadd after the products of each 32 k
+// for every output, at most scalings_max, since blocks of quantised weights have their own scales.
+// Empty without such instructions. A round takes about 20 ms.
 inline constexpr std::uint32_t scalings_max = 4;
 std::vector<double> measure_product_rate(std::uint32_t threads, product what,
                                          std::uint32_t scalings, int rounds);

@@ -35,7 +35,7 @@ class Row:
 
 
 def commit():
-    """Of what is measured, for the heading of written results."""
+    """The measured commit, for the heading of written results."""
     done = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=False)
     return done.stdout.strip() or "unknown commit"
 

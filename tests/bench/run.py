@@ -1,11 +1,13 @@
-"""./check bench: measures Baton beside llama.cpp, raw ZeroMQ and the hardware, in interleaved rounds of the same run.
+"""./check bench: Baton against llama.cpp, raw ZeroMQ and the hardware, in interleaved rounds.
+
+Prints a table for people. With --json it prints one object a line: row, value, unit, bar, ok, min, max, rounds (and the reason if
+a row could not be measured). Exit status 1 if a bar is missed. --write puts the tables into docs/develop/benchmarks.md, which explains
+how to read them.
+
+Usage:
 
     ./check bench [--quick] [--json] [--write] [--only SECTION[,SECTION]] [--model FILE] [--rounds N] [--threads N]
     ./check bench --only pipeline,kill --devices cuda:0,cuda:0 [--tensor] [--build-dir build/gpu] ...
-
-Prints a table for people, or with --json one object a line: row, value, unit, bar, ok, min, max, rounds (and reason where
-a row could not be had). Exit status 1 if a bar is missed. --write puts the tables into docs/develop/benchmarks.md, which says how
-to read them.
 """
 import argparse
 import datetime
@@ -120,7 +122,7 @@ def guarded(settings, options, name):
 
 
 def seconds_row(seconds, options):
-    """Of all that was measured; the builds are not among it."""
+    """Time of all measurements, without the builds."""
     is_whole = options.sections == BY_DEFAULT and not options.rounds and not options.quick
     return report.judged("seconds", seconds, "s", SECONDS_MAX if is_whole else None, lower_is_better=True)
 

@@ -1,4 +1,4 @@
-// What the parts of scale_bench share: how much to measure, and the rows that come out.
+// Shared by the parts of scale_bench: the amount of work, and the result rows.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@ namespace baton::bench {
 
 struct scale_options {
   bool json = false;
-  bool quick = false; // a tenth of the size: shows that all works, proves nothing
+  bool quick = false; // a tenth of the size: a smoke test, not a measurement
   int rounds = 3;
 };
 
@@ -23,10 +23,10 @@ void report(const scale_options& o, const std::string& row, std::vector<double> 
             std::string_view unit, double bar = 0, bar_is side = bar_is::at_most);
 
 double median(std::vector<double> values);
-// Of values that come in any order; `share` in [0, 1].
+// Values in any order; `share` in [0, 1].
 double quantile(std::vector<double> values, double share);
 
-// Bytes that the program has asked for and not given back.
+// Bytes allocated by the program and not freed.
 std::size_t bytes_in_use();
 
 class stopwatch {

@@ -1,9 +1,11 @@
-"""./check scale: how far one head and one root carry: the real scheduler, supervisor, pipeline and membership code over simulated shards.
+"""./check scale: how far one head and one root scale, with the real code over simulated shards.
+
+It runs the scheduler, supervisor, pipeline and membership code. Prints a table for people, or with --json one object a line, as
+./check bench does. Exit status 1 if a bar is missed. --write puts the table into docs/develop/scale.md, which explains how to read it.
+
+Usage:
 
     ./check scale [--quick] [--json] [--write] [--rounds N] [--only SECTION] [--build-dir DIR]
-
-Prints a table for people, or with --json one object a line, as ./check bench does. Exit status 1 if a bar is missed. --write puts the
-table into docs/develop/scale.md, which says how to read it.
 """
 import argparse
 import contextlib

@@ -1,4 +1,4 @@
-// How far one head, one root and one link's owner carry: the real scheduler, supervisor and
+// How far one head, one root and one link owner scale: the real scheduler, supervisor and
 // membership code over simulated shards. Prints rows for ./check scale (scale.py,
 // docs/develop/scale.md).
 #include "tests/bench/scale.hpp"

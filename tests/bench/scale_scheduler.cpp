@@ -1,5 +1,5 @@
-// The scheduler over a pipeline that is there in name only: a batch comes back when all that are to
-// be in flight are, with tokens made up.
+// The scheduler over a simulated pipeline: a batch returns once the maximum number of batches is in
+// flight, with made-up tokens.
 #include "runtime/schedule/scheduler.hpp"
 #include "tests/bench/scale.hpp"
 
@@ -19,21 +19,21 @@ using namespace std::chrono_literals;
 constexpr std::uint32_t block_positions = 64;
 constexpr std::uint32_t prompt_tokens = 128;
 constexpr std::uint32_t output_tokens_max =
-    128; // of each stream another number, half of it on average
+    128; // a different number per stream, half of it on average
 constexpr std::uint32_t vocabulary_size = 32'000;
 constexpr process_id gateway{3};
 
-struct scheduler_figures { // of one round
+struct scheduler_figures { // in one round
   double step_p50 = 0;
   double step_p99 = 0;
   double row = 0;     // a row's share of its step
-  double rows = 0;    // of a step
-  double arrival = 0; // of one stream: reserve and admit
-  double events = 0;  // in a second: a ticket asked for, granted, ended, a step, a token
+  double rows = 0;    // per step
+  double arrival = 0; // per stream: reserve and admit
+  double events = 0;  // per second: ticket requested, granted, ended; step; token
   double tick = 0;
   double load = 0;
   double reopen = 0; // close_epoch and open_epoch
-  double bytes = 0;  // of a stream
+  double bytes = 0;  // per stream
 };
 
 class scheduler_lab {
@@ -108,7 +108,7 @@ private:
     events_ += 3;
   }
 
-  // What the scheduler needs for one step: take the result, say what came of it, form what can run.
+  // The scheduler's work for one step: take the result, report its outcome, form the next batch.
   double step() {
     if (flying_.empty())
       pump();
@@ -129,7 +129,7 @@ private:
       prefilled_ += m.begins ? 1 : 0;
       events_ += m.finish == finish::none ? 1 : 2;
       if (m.finish != finish::none)
-        arrive(); // another takes its place, as long as there are clients
+        arrive(); // a new client replaces it while there are clients
     }
     ++events_;
     now_ += 1ms;
@@ -210,7 +210,7 @@ void measure_scheduler(const scale_options& o) {
       row("reopen", &scheduler_figures::reopen, "us");
       row("bytes", &scheduler_figures::bytes, "B/stream");
     }
-  // Twice the streams, twice the time of a step, for it carries twice the rows.
+  // Twice the streams cost twice the time per step, since it carries twice the rows.
   for (const std::uint32_t stages : {2u, nodes}) {
     std::vector<double> doubled;
     for (std::size_t i = 0; i < static_cast<std::size_t>(o.rounds); ++i)

@@ -1,5 +1,5 @@
-// The root's side: a supervisor with a child on every node, and the pipeline whose epoch binds a
-// stage on every node.
+// The root's side: a supervisor with one child per machine, and the pipeline whose epoch has a
+// stage on every machine.
 #include "actors/pipeline.hpp"
 #include "actors/supervisor.hpp"
 #include "schema/codec.hpp"
@@ -15,14 +15,14 @@ namespace {
 constexpr std::uint32_t first_process = 1024;
 
 struct supervisor_figures {
-  double event = 0;     // one child's status, taken in and told on
-  double forwarded = 0; // statuses told on for it
-  double restart = 0;   // a child's end, its next life
+  double event = 0;     // one child's status, received and published
+  double forwarded = 0; // statuses published for it
+  double restart = 0;   // a child's exit and restart
   double tick = 0;
-  double bytes = 0; // of a child
+  double bytes = 0; // per child
 };
 
-// On CAF's testing scheduler: what is sent is run at once, here.
+// On CAF's testing scheduler: messages run at once, on this thread.
 struct supervisor_lab {
   explicit supervisor_lab(std::uint32_t nodes) : nodes_(nodes) {
     config_.set("scheduler.policy", caf::atom("testing"));
@@ -108,9 +108,9 @@ private:
 };
 
 struct opening {
-  double decide = 0; // who is there, orders for all, their answers
-  double encode = 0; // the orders as bytes
-  double bytes = 0;  // of all orders
+  double decide = 0; // membership, orders for all stages, their answers
+  double encode = 0; // encoding the orders
+  double bytes = 0;  // all orders together
 };
 
 opening open_epoch_of(std::uint32_t nodes) {

@@ -1,6 +1,6 @@
-// A node vanishes among N, in the simulation: how long, on its clock, until the head has noticed,
-// and until the next epoch is open. The whole cluster is there: links, supervisor, scheduler,
-// stages.
+// One of N machines vanishes in the simulation. Measures in simulated time how long the head needs
+// to notice, and how long until the next epoch opens. The whole cluster is there: links,
+// supervisor, scheduler, stages.
 #include "tests/bench/scale.hpp"
 #include "tests/sim/world.hpp"
 
@@ -15,7 +15,7 @@ struct world_figures {
   double came_up = 0; // ms, from the root's start to the first epoch
   double noticed = 0; // ms, from the fault to the end of the epoch
   double open = 0;    // ms, from the fault to the next one
-  double bytes = 0;   // of a node, in all processes
+  double bytes = 0;   // per node, over all processes
 };
 
 bool is_open(const sim::world& w) {
@@ -23,7 +23,7 @@ bool is_open(const sim::world& w) {
   return s && s->core->is_open();
 }
 
-// Simulated milliseconds until it is so. Clocks tick within a span of 20 ms and more only.
+// Simulated milliseconds until the state is `wanted`. Clocks tick in steps of 20 ms and more only.
 double until(sim::world& w, bool wanted, std::chrono::milliseconds grain) {
   constexpr auto patience = 60s;
   const auto begin = w.now();
@@ -40,9 +40,9 @@ world_figures lose_one(std::uint32_t nodes, bool dies, std::uint64_t seed) {
   options.stages = nodes;
   options.supervised = true;
   sim::world w(options);
-  const auto grain = dies ? 1ms : 20ms; // of a death the links tell at once
+  const auto grain = dies ? 1ms : 20ms; // links report a death at once
   f.came_up = until(w, true, grain);
-  w.run_for(500ms); // heartbeats go round
+  w.run_for(500ms); // lets heartbeats circulate
   f.bytes = static_cast<double>(bytes_in_use() - before) / nodes;
   const auto victim = sim::shard_process(nodes / 2);
   if (dies)
@@ -60,7 +60,7 @@ void measure_world(const scale_options& o) {
   for (const std::uint32_t nodes : {2u, 10u, 100u, 1000u}) {
     if (o.quick && nodes > 10)
       return;
-    const int rounds = nodes < 1000 ? o.rounds : 1; // of minutes
+    const int rounds = nodes < 1000 ? o.rounds : 1; // each takes minutes
     for (const bool dies : {true, false}) {
       std::vector<double> came_up, noticed, open, bytes;
       for (int round = 0; round < rounds; ++round) {

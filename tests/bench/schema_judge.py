@@ -1,6 +1,8 @@
-"""Whether texts are what their schemas say, by the PyPI package jsonschema. A program of its own: the package lives in .venv.
+"""Validates texts against their schemas with the PyPI package jsonschema. A separate program, because the package lives in .venv.
 
-    schema_judge.py < LINES     of {"schema", "text"}; prints a line for each: what is wrong, as JSON, "" if nothing
+Each line of stdin is {"schema", "text"}. Prints one JSON string per line: the fault, "" if there is none.
+
+    schema_judge.py < LINES
 """
 import json
 import sys

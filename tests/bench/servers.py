@@ -18,7 +18,7 @@ READY_SECONDS_MAX = 60
 STOP_SECONDS_MAX = 20
 PEER_POSITIONS_PER_STREAM = 1024  # prompt and answer of a bench request have fewer than 512
 
-NODES_TOML = """# written by tests/bench
+NODES_TOML = '''# written by tests/bench
 [cluster]
 name = "bench"
 run_dir = "{directory}/run"
@@ -40,7 +40,7 @@ zmq = "{door}"
 [[nodes]]
 name = "a"
 devices = {devices}
-"""
+'''
 
 
 class ServerFailed(Exception):
@@ -54,7 +54,7 @@ def free_port():
 
 
 class Server:
-    """What both kinds share: a process, its log, and a /health that says 200 when it can serve."""
+    """The base of both kinds: a process, its log, and a /health that returns 200 when it can serve."""
 
     def __init__(self, name, waits=True):
         self.name = name

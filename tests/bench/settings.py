@@ -1,4 +1,4 @@
-"""What every section of the benches is given: the model, the sizes of a run, where the binaries are. Built by run.py."""
+"""Settings for every section of the benches: the model, the sizes of a run, the paths of the binaries. Built by run.py."""
 import dataclasses
 import json
 import os
@@ -68,7 +68,7 @@ class Settings:
         return self._bench("bus_bench")
 
     def machine_rows(self):
-        """What the machine is, and who else used it while something was measured."""
+        """The machine, and the other load on it during the measurements."""
         made = [report.Row("machine.cpu", machine.cpu_model(), "text"), report.Row("machine.cores", os.cpu_count(), "cores"),
                 report.Row("machine.memory", machine.memory_gib(), "GiB"), report.Row("machine.threads_measured", self.threads, "threads")]
         if self.neighbours:

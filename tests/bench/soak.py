@@ -104,7 +104,7 @@ def run(settings, server, texts, tokens, tally):
 
 
 def growth(samples):
-    """Rows of (seconds, {role: bytes}): all processes together are judged, the roles tell where to look."""
+    """Rows of (seconds, {role: bytes}): the sum over all processes is judged; the roles show where to look."""
     warm = [(t / 60, held) for t, held in samples if t >= WARM_UP_SHARE * samples[-1][0]]
     totals = [(t, sum(held.values()) / memory.MB) for t, held in warm]
     if (found := memory.slope(totals)) is None:

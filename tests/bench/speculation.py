@@ -21,7 +21,7 @@ TIMEOUT_SECONDS = 300
 PASSAGE = ("The harbour of Marrow Bay was built in 1871, when the railway reached the coast. Forty years later it shipped more slate than any other port of "
            "the county. The quarries closed in 1934, and the harbour fell asleep. Today its warehouses hold a museum, two boatyards and a market that "
            "opens on Saturdays. The lighthouse, which was moved twice, is still lit by volunteers every evening.")
-FUNCTION = """def mean_of_readings(readings, lowest, highest):
+FUNCTION = '''def mean_of_readings(readings, lowest, highest):
     total = 0.0
     count = 0
     for reading in readings:
@@ -32,7 +32,7 @@ FUNCTION = """def mean_of_readings(readings, lowest, highest):
     if count == 0:
         return None
     return total / count
-"""
+'''
 RECORDS = "\n".join(f"{name}, {role}, {town}, {year}" for name, role, town, year in [
     ("Ada Brook", "engineer", "Leeds", 1991), ("Omar Finch", "gardener", "Bath", 1987), ("Lena Holt", "pilot", "Cork", 1979),
     ("Piet Maas", "teacher", "Ghent", 2001), ("Rosa Quill", "printer", "Porto", 1968), ("Sven Tarn", "baker", "Turku", 1995)])

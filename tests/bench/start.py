@@ -1,7 +1,7 @@
-"""How long a cluster takes from nothing to its first token, and what memory it has then. Called by run.py.
+"""How long a cluster takes from start to its first token, and its memory at that point. Called by run.py.
 
-The clock starts when `cluster up` is executed, with its files in the page cache, and stops at the first piece of text of a request
-that is tried every few milliseconds from then on. Memory is the PSS of all processes of the cluster.
+The clock starts when `cluster up` is executed, with its files in the page cache. From then on a request is retried every few milliseconds;
+the clock stops at its first piece of text. Memory is the PSS of all processes of the cluster.
 """
 import json
 import time
@@ -20,7 +20,7 @@ MB = 1e6
 
 
 def first_token(server):
-    """Seconds until the first piece of text, and the stream. Tries again while nobody listens or the answer is a refusal."""
+    """Seconds until the first piece of text, and the stream. Retries while the connection or the request is refused."""
     begun, load = server.begun, loads.Load(server.url, 1, 1, max_tokens=8, model="bench", warmup=0, timeout=servers.READY_SECONDS_MAX)
     while time.monotonic() - begun < servers.READY_SECONDS_MAX:
         tried = time.monotonic()

@@ -1,4 +1,4 @@
-"""What came of the blows of one row of faults.py, and its judgement."""
+"""The outcome of the injections of one row of faults.py, and its verdict."""
 import fault_client
 import report
 

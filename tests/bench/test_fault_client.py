@@ -1,4 +1,4 @@
-"""What the clients of ./check faults count as wrong, and how long they say that they waited: pytest tests/bench."""
+"""Faults that the clients of ./check faults count, and the waits that they report: pytest tests/bench."""
 import contextlib
 import json
 import mmap
@@ -38,7 +38,7 @@ def test_an_answer_in_two_connections_is_whole():
     assert client.gap_after(1.2, within=0.1) == pytest.approx(0.5)  # the longer one began later
 
 
-def test_what_repeats_or_ends_twice_or_never_is_wrong():
+def test_repeated_or_missing_ends_are_faults():
     client = reader()
     say(client, 2, "a", 1.0)
     say(client, 1, "a", 1.1)
@@ -65,7 +65,7 @@ def test_texts_that_differ_and_streams_that_broke_are_two_rows():
     assert (wrong.ok, wrong.reason, same.ok, same.value) == (False, "error: pipeline_lost", False, 15 / 16)
 
 
-def told(client, *messages):
+def fed(client, *messages):
     for number, message in enumerate(messages):
         client._take_message(message, float(number))
     return client
@@ -79,24 +79,24 @@ def tokens(index, count, text):
 
 
 def test_a_websocket_answer_in_two_connections_is_whole():
-    client = told(fault_client.WebSocketClient(1, 0, 3, True), GRANTED, tokens(1, 1, "a"), tokens(2, 1, " b"), GRANTED, tokens(3, 1, " c"),
+    client = fed(fault_client.WebSocketClient(1, 0, 3, True), GRANTED, tokens(1, 1, "a"), tokens(2, 1, " b"), GRANTED, tokens(3, 1, " c"),
                   {"type": "done", "last": True, "finish_reason": "length"})
     assert (client.text, client.faults(), client.stamps) == ("a b c", [], [1.0, 2.0, 4.0])
 
 
 @pytest.mark.parametrize("second", [tokens(3, 1, "c"), tokens(1, 1, "a")])
 def test_tokens_that_are_lost_or_come_twice_over_a_websocket_are_wrong(second):
-    client = told(fault_client.WebSocketClient(1, 0, 3, True), GRANTED, tokens(1, 1, "a"), second, {"type": "done", "last": True})
+    client = fed(fault_client.WebSocketClient(1, 0, 3, True), GRANTED, tokens(1, 1, "a"), second, {"type": "done", "last": True})
     assert client.faults() == [f"1 tokens up to {second['index']} behind 1"]
-    assert told(fault_client.WebSocketClient(1, 0, 3, True), {"type": "error", "error": {"code": "quarantined"}}).faults() == ["HTTP: quarantined"]
+    assert fed(fault_client.WebSocketClient(1, 0, 3, True), {"type": "error", "error": {"code": "quarantined"}}).faults() == ["HTTP: quarantined"]
 
 
 def test_a_websocket_client_says_what_it_wants_and_goes_on_where_it_was():
-    heard = []
+    received = []
 
     def serve(door):
-        heard.append(json.loads(door.recv()))
-        if len(heard) == 1:
+        received.append(json.loads(door.recv()))
+        if len(received) == 1:
             for message in (GRANTED, tokens(1, 1, "a" * 200)):  # of a length in two bytes
                 door.send(json.dumps(message))
             door.socket.close()  # as when its process dies
@@ -113,8 +113,8 @@ def test_a_websocket_client_says_what_it_wants_and_goes_on_where_it_was():
         client.run()
         server.shutdown()
     assert (client.text, client.faults(), client.returns) == ("a" * 200 + "b", [], 1)
-    assert [h["type"] for h in heard] == ["start", "resume"]
-    assert (heard[1]["resume"], heard[1]["from"], heard[0]["max_tokens"]) == ("7-00ab", 1, 2)
+    assert [h["type"] for h in received] == ["start", "resume"]
+    assert (received[1]["resume"], received[1]["from"], received[0]["max_tokens"]) == ("7-00ab", 1, 2)
 
 
 def test_an_sdk_clients_chunks_are_one_answer():
@@ -125,14 +125,14 @@ def test_an_sdk_clients_chunks_are_one_answer():
     assert (client.text, client.stamps, client.faults()) == ("a b", [0.0, 2.0], [])
 
 
-def test_where_there_is_a_door_a_half_comes_by_other_ways_and_asks_the_same(monkeypatch):
+def test_half_of_the_clients_use_other_apis_if_available(monkeypatch):
     monkeypatch.setattr(fault_client.Client, "start", lambda self: None)
     kinds = [type(c).__name__ for c in fault_client.started(1, 8, 3, True, door="ipc:///x")]
     assert kinds == ["Client", "WebSocketClient", "Client", "SdkClient"] * 2
     assert {type(c).__name__ for c in fault_client.started(1, 8, 3, True)} == {"Client"}
 
 
-def test_what_a_process_holds_has_its_shared_memory_once():
+def test_a_processs_shared_memory_counts_once():
     before = fault_client.held_by(os.getpid())
     fd = os.memfd_create("kv")
     os.truncate(fd, 3 * mmap.PAGESIZE)

@@ -29,7 +29,7 @@ GOOD = [text(1), text(2), text(3), end(3, 3), DONE]
 
 
 def answer(pieces, is_chunked=True, status="200 OK", streams=1, requests=1):
-    """What the client makes of a server that sends these pieces."""
+    """The client's result for a server that sends these pieces."""
     class Server(socketserver.StreamRequestHandler):
         def handle(self):
             length = 0

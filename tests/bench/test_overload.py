@@ -1,4 +1,4 @@
-"""What the row `overload` of ./check faults makes of its windows: pytest tests/bench."""
+"""How the row `overload` of ./check faults evaluates its windows: pytest tests/bench."""
 import pathlib
 import sys
 import types
@@ -33,7 +33,7 @@ def test_too_few_windows_are_no_result():
     assert not rows_of(phase(100, 100), phase(100, 100), phase(100, 100))["overload.goodput"].ok
 
 
-def test_what_was_wrong_in_any_phase_is_told():
+def test_faults_of_every_phase_are_reported():
     wrong = rows_of(phase(1, 1, faults=["HTTP 500"]), phase(1, 1, 1, refusals=[0.1]), phase(1, 1, faults=["HTTP 400"]))
     assert (wrong["overload.wrong"].value, wrong["overload.wrong"].reason) == (2, "HTTP 400; HTTP 500")
     assert not wrong["overload.refusal.p99"].ok
@@ -47,7 +47,7 @@ def test_the_servers_count_is_read_from_its_metrics():
         overload._output(types.SimpleNamespace(get=lambda path: (503, "")))
 
 
-def test_what_is_accepted_is_measured_by_what_it_takes_without_overload():
+def test_accepted_requests_are_compared_with_the_time_without_overload():
     calm = phase(1, 1, accepted=[1.0, 2.0, 3.0])
     rows = rows_of(calm, phase(1, 1, 1, accepted=[3.0] * 99 + [6.0]), calm)
     assert (rows["overload.accepted_in_slo"].value, rows["overload.accepted.p99"].ok) == (1, True)

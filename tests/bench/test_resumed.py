@@ -23,7 +23,7 @@ def test_rows_come_back_as_they_were(path):
     assert resumed.Book(path, "abc", SETTINGS).find("kill") == GOOD
 
 
-def test_what_is_of_something_else_is_made_again(path):
+def test_a_result_of_another_commit_is_made_again(path):
     resumed.Book(path, "abc", SETTINGS).keep("kill", GOOD)
     assert resumed.Book(path, "abd", SETTINGS).find("kill") is None
     assert resumed.Book(path, "abc", {"injections": 4}).find("kill") is None

@@ -1,4 +1,4 @@
-"""What the sections of the benches read out of streams and of other programs' output: pytest tests/bench."""
+"""How the sections of the benches parse streams and the output of other programs: pytest tests/bench."""
 import os
 import pathlib
 import subprocess
@@ -59,7 +59,7 @@ def test_shares_of_an_interval_that_began_before_the_window_do_not_count():
     assert watch.between(1.0, 2.0) == [0.02, 0.04]
 
 
-def test_what_the_engine_alone_makes_of_a_burst():
+def test_the_engines_own_rate_for_a_burst():
     load = {"prompt_tokens": 1000, "completion_tokens": 600}
     assert engine.burst_rate({"prefill_512": 1000.0, "batch_32": 300.0}, 32, load) == pytest.approx(200)  # 1 s and 2 s
 
@@ -68,7 +68,7 @@ def test_the_balance_of_a_cut_is_that_of_compute_times():
     text = 'baton_stage_busy_seconds_total{model_name="m",stage="0"} 1.5\nbaton_stage_busy_seconds_total{model_name="m",stage="1"} 2\n'
     assert pipeline.busy_in(text) == [1.5, 2]
     assert pipeline.balance([1, 1], [2, 1.8]) == pytest.approx(0.9)
-    assert pipeline.balance([], [2, 1.8]) == pytest.approx(0.95)  # nothing was told before the first step
+    assert pipeline.balance([], [2, 1.8]) == pytest.approx(0.95)  # nothing is reported before the first step
     assert pipeline.balance([1, 1], [1, 1]) is None and pipeline.balance([], []) is None
 
 
@@ -102,7 +102,7 @@ def test_the_memory_of_a_tree_is_at_least_that_of_its_root():
     assert machine.tree_pss(2**22) == 0  # no such process
 
 
-def test_what_the_host_took_is_counted_from_the_blow_on():
+def test_stolen_time_counts_from_the_injection_on():
     stolen = machine.StolenTime()
     stolen._samples = [(0.0, 5.0), (1.0, 5.0), (1.5, 5.2), (2.0, 5.2), (3.0, 6.0)]
     assert stolen.cores_after(1.2, 0.3) == pytest.approx(0.2 / 0.3)
@@ -139,7 +139,7 @@ def test_cores_of_a_role_are_those_between_two_moments():
     assert rows == {"door.cores.head": 0.1, "door.cores.client": 0.05, "door.http/in_process.ceiling": pytest.approx(0.925)}
 
 
-def test_what_holds_for_a_schema_is_jsonschemas_to_say_by_the_schemas_own_draft():
+def test_jsonschema_validates_by_the_schemas_own_draft():
     assert schema_judge.wrong_with({"type": "integer"}, "3") == ""
     assert "ValidationError" in schema_judge.wrong_with({"type": "integer"}, '"3"')
     assert "JSONDecodeError" in schema_judge.wrong_with({"type": "integer"}, "")

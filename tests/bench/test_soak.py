@@ -1,4 +1,4 @@
-"""What the row `soak` does and counts, without a cluster: pytest tests/bench."""
+"""The row `soak` and its counters, without a cluster: pytest tests/bench."""
 import collections
 import os
 import pathlib

@@ -66,7 +66,7 @@ def speed_rows(settings, directory):
 
 
 def growth_rows(settings):
-    """Of each hostile text: the time of 10 MB in one piece beside that in ten of 1 MB, and the speed of the long one."""
+    """For each hostile text: the time of 10 MB in one piece relative to ten of 1 MB, and the speed of the long one."""
     say("tokenizer: hostile texts")
     with settings.watch("tokenizer"):
         found = json_lines(run_tool([settings.tokenizer_bench, settings.model, "worst"], TOOL_SECONDS_MAX))

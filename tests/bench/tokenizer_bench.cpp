@@ -1,6 +1,6 @@
-// Speed of the tokenizer on one core: of texts from a file, whose ids it can write for a comparison
-// with another tokenizer, and of the worst texts known, at two lengths. Also hands the vocabulary
-// to that other tokenizer. Run by tests/bench/tokenizer.py and by people.
+// Speed of the tokenizer on one core, for texts from a file and for the worst texts known, at two
+// lengths. It can write the ids for a comparison with another tokenizer, and passes the vocabulary
+// to that tokenizer. Run by tests/bench/tokenizer.py and by people.
 #include "runtime/text/bpe/large_pages.hpp"
 #include "runtime/text/tokenizer/tokenizer.hpp"
 #include "runtime/text/tokenizer/vocabulary_file.hpp"
@@ -30,9 +30,9 @@ constexpr std::string_view usage =
     "piece\n"
     "                                             and beside it in ten\n";
 
-constexpr int passes = 3; // the fastest counts: the others were disturbed
+constexpr int passes = 3; // the fastest pass counts: the others were disturbed
 
-// Repeats `unit` to so many bytes; ends between two units.
+// Repeats `unit` to about `bytes` bytes; ends between two units.
 std::string repeated(std::string_view unit, std::size_t bytes) {
   std::string text;
   text.reserve(bytes);
@@ -46,7 +46,7 @@ struct hostile {
   std::string_view unit;
 };
 
-// Each is one piece or many to a pre-tokenizer, and long chains of merges or none to the encoder.
+// One piece or many for a pre-tokenizer; long chains of merges or none for the encoder.
 constexpr std::array<hostile, 7> worst_texts = {{
     {"one_letter", "a"},
     {"spaces", " "},
@@ -57,7 +57,7 @@ constexpr std::array<hostile, 7> worst_texts = {{
     {"alternating_bytes", "\x01\x80"}, // no UTF-8
 }};
 
-// Of processor time: one thread works and waits for nothing.
+// In CPU time: one thread works and waits for nothing.
 result<double> seconds_of(const text::tokenizer& tokens, const std::vector<std::string>& texts,
                           text::encode_scratch& scratch) {
   const std::clock_t begin = std::clock();
@@ -130,9 +130,9 @@ result<void> measure_texts(const text::tokenizer& tokens, const char* path, cons
   return {};
 }
 
-// What a virtual machine has not used for some seconds may be its host's again, which then fills
-// page by page what a long piece takes: a third of the time of 10 MB, and none of ten texts', whose
-// memory stays in use. So as much is used before.
+// A virtual machine's host may reclaim memory that was unused for some seconds and then refill it
+// page by page. For a long piece that takes a third of the time of 10 MB; ten texts keep their
+// memory in use. So this much memory is touched first.
 void use_memory() {
   constexpr std::size_t bytes_of_longest = std::size_t{512} << 20U;
   text::large_vector<char> memory;
@@ -141,8 +141,8 @@ void use_memory() {
     *at = 'a';
 }
 
-// The same bytes as ten texts and as one, in turns: a time of a tenth would find the quiet moment
-// that the whole one does not get, and a neighbour on the core would look like growth.
+// The same bytes as ten texts and as one, in turns. A time for a tenth would find a quiet moment
+// that the whole does not get. A neighbour on the core would then look like growth.
 result<void> measure_worst(const text::tokenizer& tokens) {
   constexpr std::size_t few = 1'000'000, times = 10;
   for (const hostile& what : worst_texts) {

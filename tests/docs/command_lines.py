@@ -1,5 +1,5 @@
-"""The command lines that the documents show: those of blocks of code and those within a sentence or a cell, each taken apart into the
-commands that a shell would start, and each command held against what there is: paths, subcommands, flags, levels, files."""
+"""The command lines in the documents: those in code blocks and those within a sentence or a cell. Each is split into the commands that a
+shell would start. Each command is checked against the tree: paths, subcommands, flags, levels, files."""
 import dataclasses
 import functools
 import os
@@ -20,7 +20,7 @@ PROMPT = re.compile(r"^(?:[\d.]+ )?\$ ")
 OWN = re.compile(r"cluster$|\./(?:up|check)$|build/\S+$|(?:tests|examples|scripts)/\S+\.sh$|gpu_toml$|gpu_bench$|ask$")
 TOOLS = {"python3", "$P", "curl", "cmake", "pip", "build/T/bin/python", "compute-sanitizer", "nsys"}
 SHELL = {"export", "mkdir", "cp", "cat", "kill", "bash", "cd", "."}
-# What the pages' own shell functions stand for.
+# Replacements for the pages' own shell functions.
 FUNCTIONS = {"gpu_bench": "build/gpu/tests/bench/gpu_bench", "ask": None, "gpu_toml": None}
 DOCTEST_FLAGS = {"-tc", "-tce"}
 # Level of ./check -> whose flags it takes.
@@ -115,7 +115,7 @@ def all_lines():
 
 @functools.cache
 def help_of(*words):
-    """What a program says of itself."""
+    """The help text of a program."""
     done = subprocess.run([*words, "--help"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     return done.stdout if done.returncode == 0 else ""
 
@@ -149,11 +149,11 @@ def wrong_in_cluster(words):
     own = words[depth:]
     if words[0] == "import":  # behind it stands the command of another server
         own = own[: next((i for i, w in enumerate(own) if w in ("vllm", "text-generation-launcher", "docker", "tritonserver", "torchserve")), len(own))]
-    said = help_of(CLUSTER, *words[:depth])
+    help_text = help_of(CLUSTER, *words[:depth])
     for i, word in enumerate(words[:depth]):
         if not re.search(rf"^ +{re.escape(word)}\b", help_of(CLUSTER, *words[:i]), re.M):
             return [f"cluster has no {' '.join(words[:depth])}"]
-    return wrong_flags(own, said, f"cluster {words[0]}") + wrong_files(own)
+    return wrong_flags(own, help_text, f"cluster {words[0]}") + wrong_files(own)
 
 
 def wrong_in_check(words):
@@ -165,12 +165,12 @@ def wrong_in_check(words):
         return [] if level == "--help" else [f"./check has no level {level}"]
     tool = LEVELS[level]
     if level == "sim":
-        said = (ROOT / "tests/sim/main.cpp").read_text()
+        help_text = (ROOT / "tests/sim/main.cpp").read_text()
     else:
-        said = help_of(sys.executable, *tool.split()) if tool else ""
-    wrong = wrong_flags(rest, said, f"./check {level}")
+        help_text = help_of(sys.executable, *tool.split()) if tool else ""
+    wrong = wrong_flags(rest, help_text, f"./check {level}")
     if "--only" in rest and level == "bench":
-        wrong += [f"./check bench has no section {name}" for name in rest[rest.index("--only") + 1].split(",") if not has_flag(name, said) and name != "SECTION"]
+        wrong += [f"./check bench has no section {name}" for name in rest[rest.index("--only") + 1].split(",") if not has_flag(name, help_text) and name != "SECTION"]
     return wrong
 
 
@@ -229,7 +229,7 @@ def wrong_in_pip(words):
 
 
 def wrong_in(words):
-    """What is wrong with one command, as lines for people."""
+    """The faults of one command, as lines for people."""
     first, rest = words[0], words[1:]
     if first in FUNCTIONS:
         return wrong_in_build([FUNCTIONS[first], *rest]) if FUNCTIONS[first] else []

@@ -1,5 +1,5 @@
-"""The tables of docs/apis say what works, and docs/develop/tested-api-rows.md names the test of each row: no row is without one, no test
-that is named is missing, and every link between the documents leads somewhere."""
+"""docs/develop/tested-api-rows.md names the test of each row in the tables of docs/apis. Each row names an existing test, and every link
+between the documents resolves."""
 import pathlib
 import re
 
@@ -22,7 +22,7 @@ CELL_MAX = 120
 
 
 def written():
-    """What tests there are: (files, functions)."""
+    """The existing tests: (files, functions)."""
     python = [*ROOT.glob("tests/**/test_*.py"), *ROOT.glob("sdk/python/tests/test_*.py")]
     return ({p.name for p in [*python, *ROOT.glob("tests/**/*_test.cpp")]},
             {name for p in python for name in re.findall(r"^def (test_\w+)", p.read_text(), re.M)})

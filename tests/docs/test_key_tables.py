@@ -71,11 +71,11 @@ def test_the_table_of_model_config_and_the_code_are_the_same():
         known |= set(re.findall(r'(?:number|flag|choice|numbers|map)\((?:in\.root\(\), |torchrun, |handler, )?"([\w-]+)"', code)) | set(re.findall(r'refused_key\{"(\w+)"', code))
     known |= set(re.findall(r'^\s+\{"([\w-]+)",', source("cluster/import/torchserve_import.cpp").split("left_out_model_keys{", 1)[1].split("\n};", 1)[0], re.M))
     body = section("torchserve", "model-config.yaml").split("| key that a handler reads |")[0]
-    told = {key for names, _, _ in rows(body) for key in TICKED.findall(names)}
-    assert len(known) > 35 and sorted(told) == sorted(known)
+    documented = {key for names, _, _ in rows(body) for key in TICKED.findall(names)}
+    assert len(known) > 35 and sorted(documented) == sorted(known)
 
 
-def test_what_a_registration_and_a_scaling_may_say_is_what_is_read():
+def test_documented_registration_and_scaling_keys_are_those_read():
     calls = {}  # the rows of each, those that begin with "..." among them
     for row in rows(section("torchserve", "Management API")):
         if not row[0].startswith("..."):
@@ -114,19 +114,19 @@ def test_each_field_of_config_pbtxt_has_its_row():
     assert len(known) > 120
     found = rows(section("triton", "config.pbtxt"))
     whole = {TICKED.findall(names)[0] for names, _, _ in found if "and all in it" in names}
-    told = list(paths(found))
-    assert sorted(told) == sorted(set(told)) and sorted(set(without_entries(told)) - set(known)) == []
-    missing = [p for p in known if p not in without_entries(told) and not any(p.startswith(w + ".") for w in whole)]
+    documented = list(paths(found))
+    assert sorted(documented) == sorted(set(documented)) and sorted(set(without_entries(documented)) - set(known)) == []
+    missing = [p for p in known if p not in without_entries(documented) and not any(p.startswith(w + ".") for w in whole)]
     assert missing == []
 
 
-def test_inputs_and_parameters_of_an_llm_are_those_that_the_code_knows():
+def test_documented_inputs_and_parameters_of_an_llm_are_those_read():
     code = source("gateway/api/kserve/kserve_request.cpp")
     elsewhere = set(re.findall(r'"(\w+)"', code.split("given_elsewhere{", 1)[1].split("}", 1)[0]))
     rows_of_code = set(re.findall(r'parameter_row\{"(\w+)"', code))
     found = rows(section("triton", "Inputs and parameters of an LLM"))
-    told = set(keys(found))
-    assert rows_of_code | set(re.findall(r'name == "(\w+)"', code)) - {"timeout", "priority"} <= told and elsewhere - {"stream", "priority"} <= set(keys(found, "refused"))
+    documented = set(keys(found))
+    assert rows_of_code | set(re.findall(r'name == "(\w+)"', code)) - {"timeout", "priority"} <= documented and elsewhere - {"stream", "priority"} <= set(keys(found, "refused"))
 
 
 def unsupported(path, name):
@@ -153,9 +153,9 @@ def test_other_bodies_refuse_what_their_tables_say(title, path, name):
 def test_parameters_of_tgi_are_those_of_the_code():
     code = source("gateway/api/tgi/tgi_request.cpp")
     read = set(re.findall(r'(?:real|boolean|integer|find|text|object|require)\(\s*"(\w+)"', code)) | unsupported("gateway/api/tgi/tgi_request.cpp", "unsupported_parameters")
-    told = set(keys(rows(section("tgi", "generate").split("| field of an answer")[0])))
+    documented = set(keys(rows(section("tgi", "generate").split("| field of an answer")[0])))
     assert {"inputs", "temperature", "grammar", "adapter_id", "watermark", "top_n_tokens"} <= read
-    assert read - {"type", "value", "schema", "name", "strict"} - told == set()
+    assert read - {"type", "value", "schema", "name", "strict"} - documented == set()
 
 
 METRICS = [("triton", "nv_"), ("vllm", "vllm:"), ("tgi", "tgi_")]

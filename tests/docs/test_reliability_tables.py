@@ -35,17 +35,17 @@ def test_every_one_has_its_row(title):
 @pytest.mark.parametrize("title", TITLES)
 def test_every_test_that_is_named_is_there_and_every_row_names_one_or_the_reason(title):
     wrong, former = [], False
-    for name, said in rows_of(title).items():
-        files, functions = named(said)
+    for name, text in rows_of(title).items():
+        files, functions = named(text)
         wrong += [f"{name}: {f}" for f in files if f not in FILES] + [f"{name}: {f}" for f in functions if f not in FUNCTIONS]
-        for row in re.findall(r"rows? ((?:`\w+`(?:, )?)+)", said):
+        for row in re.findall(r"rows? ((?:`\w+`(?:, )?)+)", text):
             wrong += [f"{name}: row {r}" for r in re.findall(r"\w+", row) if r not in faults.ROWS]
-        for targets in re.findall(r"fuzz targets? ((?:`\w+`(?:, )?)+)", said):
+        for targets in re.findall(r"fuzz targets? ((?:`\w+`(?:, )?)+)", text):
             wrong += [f"{name}: fuzz target {t}" for t in re.findall(r"\w+", targets) if t not in FUZZ]
-        is_told = bool(files or functions or REASON.search(said) or ("the same" in said and former))
-        if not is_told:
+        is_covered = bool(files or functions or REASON.search(text) or ("the same" in text and former))
+        if not is_covered:
             wrong.append(f"{name}: neither a test nor a reason")
-        former = is_told
+        former = is_covered
     assert wrong == []
 
 

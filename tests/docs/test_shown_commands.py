@@ -45,7 +45,7 @@ def test_no_exception_is_out_of_date():
     ("cmake --build build/gpu --target nothing", "no target nothing"),
     ("gpu_bench --nothing", "gpu_bench has no --nothing"),
 ])
-def test_what_is_wrong_is_found(text, wrong):
+def test_invalid_commands_are_found(text, wrong):
     need_the_binary()
     assert lines.is_command(text)
     assert lines.wrong_with(lines.Line("page", text, True)) == [f"page: `{text}`: {wrong}"]

@@ -1,5 +1,5 @@
-"""docs/apis/start-lines/*.md have each option that cluster/import/launch_*.cpp reads of another server's start line, on that server's page, and no other: as a row
-with its key, or behind the reason why it is left out."""
+"""Each page of docs/apis/start-lines lists exactly the options that cluster/import/launch_*.cpp reads of that server's start line. An option
+is a row with its key, or stands behind the reason why it is left out."""
 import pathlib
 import re
 

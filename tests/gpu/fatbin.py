@@ -1,7 +1,7 @@
-"""What a library of CUDA's carries for processors that are not there, made zeros: the file keeps its size and place, and packs to a fraction.
+"""Zeroes the parts of a CUDA library for absent processors: the file keeps its size and layout, and packs to a fraction.
 
-A fat binary is a header (magic, version, its size, the size of what follows) and entries, each with a header of its own: its kind (1 is
-PTX, 2 machine code), sizes, and the architecture. The loader picks the entry of its architecture and leaves the others alone."""
+A fat binary is a header (magic, version, its size, the size of the entries) followed by entries. Each entry has its own header: its kind
+(1 is PTX, 2 machine code), sizes, and the architecture. The loader picks the entry of its architecture and ignores the others."""
 import re
 import struct
 import subprocess
@@ -37,7 +37,7 @@ def entries(data, begin, size):
 
 
 def keep_only(data, places, architectures):
-    """Changes `data`. -> bytes that are left of machine code; nobody's if the architecture is not in it."""
+    """Changes `data`. -> bytes of machine code that are left; none of them if the architecture is missing."""
     left = 0
     if OF_LINKING in places:
         at, size = places[OF_LINKING]

@@ -1,7 +1,8 @@
-"""The rows that a machine with a GPU is lent for, within the seconds that it is lent: docs/develop/gpu.md. Called by lease.sh.
+"""The rows of a leased GPU machine, within the seconds of the lease: docs/develop/gpu.md. Called by lease.sh.
 
-Each row is a process of its own, with all that it starts in its group: whatever it does, it is over when its time is. A row that has no time
-left, or that lacks something here, says so in its line. Lines: {"row", "value", "unit", "seconds"}, or "error" or "skipped" with the reason."""
+Each row is a separate process, with everything it starts in its group, and is ended when its time is over. A row without enough time, or
+with missing requirements, reports that in its line. Lines: {"row", "value", "unit", "seconds"}, or "error" or "skipped" with the
+reason."""
 import argparse
 import json
 import os
@@ -32,7 +33,8 @@ def say(row, **more):
 
 
 def seconds_of(row, left, is_tiny=False):
-    """What the row may take; None: it is not begun. Tiny rows are no lease's: they may take all that is left, on a slow machine."""
+    """The row's time limit; None: it is not started. Tiny rows do not belong to a lease: they may use all remaining time, on a slow
+    machine."""
     return min(left if is_tiny else LATE_FACTOR * row.seconds, left) if left >= row.seconds else None
 
 

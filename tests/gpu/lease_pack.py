@@ -14,7 +14,7 @@ from lease_place import MODEL_FILE, NCCL_OF_ONE_GPU, PACKED, ROOT, nccl_version
 ARCHIVE_BYTES_MAX = 60 << 20  # of one transfer
 PART_BYTES = 48 << 20  # the model has 93 MB: two of them
 NCCL = "nvidia-nccl-cu13==2.30.7"
-# What every machine with torch has in its own version: the loader's, the compiler's, the driver's.
+# Libraries of which every machine with torch has its own version: the loader's, the compiler's, the driver's.
 OF_THE_MACHINE = re.compile(r"(?:ld-linux[\w-]*|libc|libm|libdl|librt|libpthread|libresolv|libutil|libstdc\+\+|libgcc_s|libgomp[\w-]*|libcuda|linux-vdso)\.so")
 OF_TORCH = re.compile(r"/(?:torch|nvidia)/|/cuda[^/]*/|lib(?:torch|c10|cu[a-z]+|nccl|nvrtc|nvJitLink)[\w-]*\.so")
 PROGRAMS = {"cluster": "cluster/cluster"}
@@ -127,8 +127,8 @@ def pack(options):
         subprocess.run(["tar", "-C", tree, "-cJf", archive, *sorted({s.split("/")[0] for s in SOURCES} | {"build"})], check=True, env={**os.environ, "XZ_OPT": "-T0"})
     missing += write_parts(out)
     size = archive.stat().st_size
-    told = {"archive": str(archive), "bytes": size, "parts": sorted(p.name for p in out.glob(f"{MODEL_FILE}.part*")), "missing": missing}
-    print(json.dumps(told, indent=1))
+    summary = {"archive": str(archive), "bytes": size, "parts": sorted(p.name for p in out.glob(f"{MODEL_FILE}.part*")), "missing": missing}
+    print(json.dumps(summary, indent=1))
     if size > ARCHIVE_BYTES_MAX:
         print(f"error: {archive} has {size} bytes, and one transfer takes {ARCHIVE_BYTES_MAX}", file=sys.stderr)
         return 1

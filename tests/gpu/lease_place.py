@@ -26,7 +26,7 @@ TOOL_SECONDS_MAX = 20
 
 
 def asked(*words, env=None):
-    """What a program prints; empty if there is none, or it fails."""
+    """The output of a program; empty if there is none, or it fails."""
     try:
         done = subprocess.run([str(w) for w in words], capture_output=True, text=True, timeout=TOOL_SECONDS_MAX, check=False, env=env)
     except (OSError, subprocess.TimeoutExpired):
@@ -90,7 +90,7 @@ class Place:
         return file if file.is_file() else None
 
     def environment(self):
-        """Of our programs: the libraries of the archive, torch's, and where the engines lie."""
+        """The environment of our programs: the libraries of the archive, torch's, and the engines' path."""
         found = [str(self.build / "lib"), *self.facts["libraries"], os.environ.get("LD_LIBRARY_PATH", "")]
         return {"LD_LIBRARY_PATH": ":".join(filter(None, found)), "BATON_ENGINES": str(self.build / "cluster/engines"), "BATON_SOURCE_DIR": str(ROOT)}
 
@@ -198,7 +198,7 @@ class Place:
         (self.work / f"{name}.kept").write_text(json.dumps(value))
 
     def kept(self, name):
-        """What an earlier row has kept; None: it has not."""
+        """The value saved by an earlier row; None: there is none."""
         file = self.work / f"{name}.kept"
         return json.loads(file.read_text()) if file.exists() else None
 

@@ -1,4 +1,5 @@
-"""What a lease measures, in order of worth: first whether what a GPU serves is right, then how fast it is. docs/develop/gpu.md says which row is which of its own."""
+"""The measurements of a lease, in order of value: first whether results on a GPU are right, then how fast it is. The page docs/develop/gpu.md maps
+the rows to its own."""
 import contextlib
 import dataclasses
 import http.client
@@ -201,10 +202,10 @@ def nccl(place, say):
     """two processes sum floats on one device by the NCCL of the archive, without an engine"""
     with preloaded(place):
         done = subprocess.run([sys.executable, HERE / "nccl_pair.py"], capture_output=True, text=True, check=False)
-    told = json.loads((done.stdout.strip().splitlines() or ["{}"])[-1])
+    outcome = json.loads((done.stdout.strip().splitlines() or ["{}"])[-1])
     if done.returncode:
-        raise RuntimeError(told.get("error") or done.stderr.strip()[-300:])
-    say("a sum", told["us"], "us", version=told["version"], is_right=int(told["sums"] == [3.0]))
+        raise RuntimeError(outcome.get("error") or done.stderr.strip()[-300:])
+    say("a sum", outcome["us"], "us", version=outcome["version"], is_right=int(outcome["sums"] == [3.0]))
 
 
 @row("two ranks", 60, "device", "cluster", "engine", "shared-nccl", "1b")
@@ -216,7 +217,7 @@ def two_ranks(place, say):
 
 @row("two ranks refused", 30, "gpu", "cluster", "engine", "old-nccl", "1b")
 def two_ranks_refused(place, say):
-    """the same with torch's NCCL, which refuses: so many openings in 15 s, what the cluster says of it, what a request is told"""
+    """the same with torch's NCCL, which refuses: number of attempts in 15 s, the cluster's message, a request's error"""
     with Served(place, place.model("1b"), [place.device] * 2, ranks=2, waits=False) as server:
         time.sleep(REFUSED_SECONDS)
         status = server.status()
@@ -224,10 +225,10 @@ def two_ranks_refused(place, say):
         found = re.findall(r'"recoveries": (\d+)', json.dumps(status))
         say("openings", max(map(int, found), default=0), "in 15 s", phase=status["phase"], reasons=reasons[:2])
         try:
-            told = server.text()[:60]
+            outcome = server.text()[:60]
         except (servers.ServerFailed, OSError) as error:
-            told = str(error)[:200]
-        say("a request is told", told, "")
+            outcome = str(error)[:200]
+        say("a request is told", outcome, "")
 
 
 @row("texts", 75, "device", "cluster", "engine", "smollm2")

@@ -23,11 +23,11 @@ def must(status, what):
         raise RuntimeError(f"{what}: {status}")
 
 
-def rank(number, name, count, told):
+def rank(number, name, count, results):
     try:
-        told.put((number, summed(number, name, count)))
+        results.put((number, summed(number, name, count)))
     except Exception as error:
-        told.put((number, {"error": f"{type(error).__name__}: {error}"}))
+        results.put((number, {"error": f"{type(error).__name__}: {error}"}))
 
 
 def summed(number, name, count):
@@ -58,13 +58,13 @@ def main(count=4096):
     processes = multiprocessing.get_context("spawn")
     name = UniqueId()
     must(ctypes.CDLL("libnccl.so.2").ncclGetUniqueId(ctypes.byref(name)), "ncclGetUniqueId")
-    told = processes.Queue()
-    ranks = [processes.Process(target=rank, args=(i, bytes(name), int(count), told), daemon=True) for i in range(2)]
+    results = processes.Queue()
+    ranks = [processes.Process(target=rank, args=(i, bytes(name), int(count), results), daemon=True) for i in range(2)]
     for one in ranks:
         one.start()
-    said = dict(told.get(timeout=SECONDS_MAX) for _ in ranks)
-    print(json.dumps(next((s for s in said.values() if "error" in s), said[0])))
-    return 0 if all(s.get("sums") == [3.0] for s in said.values()) else 1
+    by_rank = dict(results.get(timeout=SECONDS_MAX) for _ in ranks)
+    print(json.dumps(next((s for s in by_rank.values() if "error" in s), by_rank[0])))
+    return 0 if all(s.get("sums") == [3.0] for s in by_rank.values()) else 1
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ WRITES = "import time\nfor i in range({lines}):\n    print(i, flush=True)\n    t
 
 
 @pytest.mark.parametrize("now, deadline, silence, why", [
-    (99, 100, 30, ""),  # heard at 90
+    (99, 100, 30, ""),  # output at 90
     (100, 100, 30, "ran past 100 s"),
     (119, None, 30, ""),
     (120, None, 30, "wrote nothing for 30 s"),
@@ -35,29 +35,29 @@ def test_the_last_of_a_text_is_kept():
     assert tail.text() == "ä\N{REPLACEMENT CHARACTER}"
 
 
-def test_what_ends_by_itself_has_its_status_and_its_output():
+def test_a_command_that_ends_by_itself_has_its_status_and_output():
     assert child_process.run(["sh", "-c", "echo out; echo err >&2; exit 3"], deadline=60) == (3, "out\nerr\n")
     assert child_process.run(["sh", "-c", "cat; echo $TOLD"], env={"TOLD": "yes"}, silence=60) == (0, "yes\n")  # nothing to read
 
 
-def test_who_writes_now_and_then_is_not_ended_by_silence_however_long_it_takes():
+def test_occasional_output_prevents_the_silence_limit():
     status, out = child_process.run([sys.executable, "-c", WRITES.format(lines=12, pause=0.25)], silence=2)
     assert status == 0 and out.split() == [str(i) for i in range(12)]  # three seconds
 
 
-def test_who_falls_silent_is_ended_with_its_children_and_its_last_words_are_kept(tmp_path):
+def test_a_silent_command_is_ended_with_its_children_and_its_output_is_kept(tmp_path):
     script = f"sleep 600 & echo $! >{tmp_path}/pid; echo last words; wait"
     status, out = child_process.run(["bash", "-c", script], silence=0.5)
     assert (status, out) == (child_process.ENDED_BY_DEADLINE, "last words\n\n... wrote nothing for 0 s")
     assert is_gone(int((tmp_path / "pid").read_text()))
 
 
-def test_a_deadline_ends_who_writes_all_the_time():
+def test_a_deadline_ends_a_command_that_writes_all_the_time():
     status, out = child_process.run([sys.executable, "-c", WRITES.format(lines=10**6, pause=0.05)], deadline=1)
     assert status == child_process.ENDED_BY_DEADLINE and out.endswith("... ran past 1 s")
 
 
-def test_a_child_that_outlives_the_command_holds_nobody_up():
+def test_a_child_that_outlives_the_command_causes_no_wait():
     begun = time.monotonic()
     status, out = child_process.run(["bash", "-c", "sleep 60 & echo done"], deadline=50)
     assert (status, out) == (0, "done\n") and time.monotonic() - begun < 30

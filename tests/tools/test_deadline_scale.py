@@ -19,7 +19,7 @@ def test_the_factor_of_a_machine(seconds, scale):
 
 
 @pytest.mark.parametrize("text, scale", [("2.5", 2.5), ("0.3", 1), ("-1", 1), ("nan", 1), ("1e9", 20), ("slow", 1), ("", 1), (None, 1)])
-def test_the_factor_that_is_told(text, scale):
+def test_the_configured_factor(text, scale):
     assert deadline_scale.told(text) == scale
 
 
@@ -58,7 +58,7 @@ def test_the_clients_that_wait_by_themselves_are_found():
     assert {kind.__module__ for kind, _, _ in scaled_deadlines.waits_of_clients()} == {"websockets.sync.connection", "grpc._channel"}
 
 
-TEST = """
+TEST = '''
 import queue, socket, subprocess, threading, time
 import pytest
 import slow_place
@@ -75,7 +75,7 @@ def test_it():
         assert s.gettimeout() == 20 * SCALE
         s.settimeout(1)
         assert s.gettimeout() == 1
-"""
+'''
 
 
 @pytest.mark.parametrize("scale", [1, 3])

@@ -1,4 +1,4 @@
-"""What tests/fuzz/run.py says of each target is there: its program, its seeds, and the files whose words it learns."""
+"""Everything that tests/fuzz/run.py names for a target exists: its program, its seeds, and the files of its dictionary."""
 import dataclasses
 import importlib.util
 import pathlib

@@ -1,4 +1,4 @@
-"""The lease script without a GPU: what it packs, that it skips by name, that it never runs over, and its rows of serving on a device of plain loops."""
+"""The lease script without a GPU: the archive, rows skipped by name, time limits, and its serving rows on a device of plain loops."""
 import json
 import os
 import pathlib
@@ -58,7 +58,7 @@ def test_the_rows_are_listed_and_named_on_the_page():
     (["run"], "run needs --seconds N"), (["run", "--seconds", "0"], "run needs --seconds N"), (["run", "--seconds", "9", "--only", "nothing"], "no row nothing"),
     (["run", "--seconds", "9", "--from", "/nowhere"], "there is no /nowhere/lease.tar.xz"), (["lend"], "invalid choice"),
     (["pack", "--build-dir", "/nowhere", "--out", "{tmp}"], "cluster: there is no /nowhere/cluster/cluster")])
-def test_what_it_cannot_do_it_says(words, why, tmp_path):
+def test_impossible_rows_are_reported(words, why, tmp_path):
     status, lines, err = leased(*(w.format(tmp=tmp_path / "out") for w in words))
     assert status != 0 and not lines and why in err
 
@@ -80,10 +80,10 @@ def test_it_never_runs_over(tmp_path, capfd):
     limit = 55
     lease.run_rows(rows, place_for(tmp_path, begun, absent="no such thing"), limit, lambda row, _: [sys.executable, "-c", scripts[row.name]])
     assert lease.time.monotonic() - begun < limit
-    said = rows_of(capfd.readouterr().out.splitlines())
-    assert [r["row"] for r in said] == ["quick", "absent", "bad", "hangs", "late"]
-    assert said[1]["skipped"] == "no such thing" and said[2]["error"] == "ended with status 3"
-    assert said[3]["error"] == "not over after 4 s" and said[4]["skipped"].startswith("it takes 60 s, ")
+    printed = rows_of(capfd.readouterr().out.splitlines())
+    assert [r["row"] for r in printed] == ["quick", "absent", "bad", "hangs", "late"]
+    assert printed[1]["skipped"] == "no such thing" and printed[2]["error"] == "ended with status 3"
+    assert printed[3]["error"] == "not over after 4 s" and printed[4]["skipped"].startswith("it takes 60 s, ")
     assert not pathlib.Path(f"/proc/{(tmp_path / 'pid').read_text()}/cmdline").exists() or is_zombie((tmp_path / "pid").read_text())
 
 
@@ -98,7 +98,7 @@ def test_how_long_a_row_may_take(left, given):
 
 
 def test_which_libraries_are_carried():
-    listing = """\tlinux-vdso.so.1 (0x00007ffc)
+    listing = '''\tlinux-vdso.so.1 (0x00007ffc)
 \tlibzmq.so.5 => /lib/x86_64-linux-gnu/libzmq.so.5 (0x00007f)
 \tlibstdc++.so.6 => /lib/x86_64-linux-gnu/libstdc++.so.6 (0x00007f)
 \tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f)
@@ -107,7 +107,7 @@ def test_which_libraries_are_carried():
 \tlibcudart.so.13 => /usr/local/cuda/lib64/libcudart.so.13 (0x00007f)
 \tlibcublas.so.13 => /lib/x86_64-linux-gnu/libcublas.so.13 (0x00007f)
 \tlibnccl.so.2 => not found
-"""
+'''
     assert [name for name, path in lease_pack.ldd_of(listing).items() if lease_pack.is_carried(name, path)] == ["libzmq.so.5", "libcrypto.so.3"]
 
 
@@ -117,7 +117,7 @@ def fat_binary(*entries):
     return struct.pack("<IHHQ", fatbin.MAGIC, 1, 16, len(body)) + body
 
 
-def test_what_is_for_other_processors_is_made_zeros():
+def test_code_for_other_processors_is_zeroed():
     one, two = fat_binary((2, 80, b"a" * 24), (2, 90, b"b" * 16), (1, 90, b"ptx" * 8)), fat_binary((2, 90, b"c" * 8), (2, 100, b"d" * 8))
     before, used = b"host" * 4, one + bytes(8) + two
     data = bytearray(before + used + b"link" * 2 + b"end.")
@@ -131,13 +131,13 @@ def test_what_is_for_other_processors_is_made_zeros():
 
 @pytest.mark.skipif(not (BUILD / "cluster/cluster").exists(), reason="cluster is not built")
 def test_the_archive_is_whole_and_small_enough(tmp_path):
-    """Of this build; the engine only where it has one."""
+    """The archive of this build; with the engine only if there is one."""
     out = tmp_path / "out"
     status, lines, err = leased("pack", "--build-dir", BUILD, "--gpu-dir", tmp_path / "none", "--out", out, seconds=600)
-    told = json.loads("\n".join(lines))
-    assert status == 0 and [m.partition(":")[0] for m in told["missing"]] == ["engine", "bench", "unit"], err
+    report = json.loads("\n".join(lines))
+    assert status == 0 and [m.partition(":")[0] for m in report["missing"]] == ["engine", "bench", "unit"], err
     parts = sorted(out.glob("*.part*"))
-    assert told["bytes"] <= lease_pack.ARCHIVE_BYTES_MAX and all(p.stat().st_size <= lease_pack.PART_BYTES for p in parts)
+    assert report["bytes"] <= lease_pack.ARCHIVE_BYTES_MAX and all(p.stat().st_size <= lease_pack.PART_BYTES for p in parts)
     assert b"".join(p.read_bytes() for p in parts) == (ROOT / "models" / lease_pack.MODEL_FILE).read_bytes()
     with tarfile.open(out / "lease.tar.xz") as archive:
         names = archive.getnames()
@@ -168,7 +168,7 @@ def test_its_rows_of_serving_are_served(tmp_path):
     assert all(isinstance(r.get("seconds", 0), (int, float)) for r in rows.values())
 
 
-def test_what_a_row_leaves_behind_is_ended_and_nothing_else():
+def test_processes_left_by_a_row_are_ended_and_no_others():
     """Another process of the same program goes on, whatever its folder."""
     others = subprocess.Popen(["sleep", "300"])
     left = subprocess.Popen(["sleep", "300"], start_new_session=True, env={**os.environ, lease.MARK: lease.MARKED})

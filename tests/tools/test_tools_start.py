@@ -21,7 +21,7 @@ def started(*words, cwd=ROOT, **options):
 
 
 def usage(*words):
-    """It gets through its imports and tells how it is called."""
+    """The tool passes its imports and prints its usage."""
 
     def check(tool, _):
         status, out, err = started(*(words or [SYSTEM]), ROOT / tool, "--help")
@@ -53,7 +53,8 @@ def writes(*names, reads=()):
 
 
 def needs(package):
-    """Made by hand where the package is: here it is understood up to its import. What it asks of the library beneath that, the test below looks at."""
+    """A fake module by hand where the package is missing: only its import is checked here. The test below checks the use of the
+    library."""
 
     def check(tool, _):
         status, out, err = started(SYSTEM, ROOT / tool)
@@ -224,7 +225,7 @@ def test_nothing_asks_more_of_the_library_than_the_systems_python_has():
     assert status == 0, out + err
 
 
-def test_what_the_systems_python_lacks_is_found(tmp_path):
+def test_packages_missing_in_the_systems_python_are_found(tmp_path):
     (tmp_path / "a.py").write_text("import itertools, os, shutil\nfrom typing import nothing\nitertools.unheard_of\nshutil.rmtree('a', sideways=1)\n"
                                    "os.path.join('a')\n")
     (tmp_path / "b.py").write_text("import tarfile\ntarfile.open('a').extractall('.', sideways=1)\ntarfile.open('a').extractall(path='.')\ndef f(\n")

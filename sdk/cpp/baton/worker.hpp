@@ -1,4 +1,4 @@
-// Serve a model of your own beside a Baton cluster's LLMs, in C++
+// Serve your own model beside a Baton cluster's LLMs, in C++
 // (docs/apis/workers/libraries-and-other-languages.md):
 //
 //   class upper : public baton::worker_handler {
@@ -22,43 +22,43 @@
 
 namespace baton {
 
-// Where this worker stands: [[workers]] of nodes.toml.
+// This worker's place in the cluster: [[workers]] of nodes.toml.
 struct worker_place {
   std::string model;
   std::string version;
   std::string name; // of this process
   std::uint32_t batch_size = 1;
-  std::string door; // the gateway's ZeroMQ door, for a client of other models; empty: there is none
-  std::optional<std::uint32_t> gpu_id{}; // where it computes, as CUDA counts; nothing: on the CPU
+  std::string door; // the gateway's ZeroMQ API, for clients of other models; empty: none
+  std::optional<std::uint32_t> gpu_id{}; // CUDA device index; nothing: the CPU
 
-  // A client for other models of the cluster, language models among them, which may be kept and
-  // used from any thread. Where the gateway asks for keys, the one in the environment,
-  // BATON_API_KEY, is told unless `options` has one. Whoever asks for its own model waits for
-  // another process of it: with count = 1 that is nobody, and the call ends by its deadline.
-  // Errors: bad_config (there is no door), those of client::connect.
+  // A client for other models of the cluster, including language models. It may be kept and used
+  // from any thread. If the gateway requires keys, it sends BATON_API_KEY unless `options` has a
+  // key. A worker that calls its own model waits for another process of that model; with count = 1
+  // there is none, and the call ends by its deadline. Errors: bad_config (no ZeroMQ API), those of
+  // client::connect.
   result<client> connect(client_options options = {}) const;
 };
 
-// One request of a batch, and the way of its answer. Pieces go out at once and wait for room; what
-// is said behind the last one is dropped. Used on the handler's thread alone.
+// One request of a batch, and the way to answer it. Pieces are sent at once and wait for credit;
+// pieces after the last one are dropped. Used on the handler's thread alone.
 class work {
 public:
   struct wiring {
-    std::function<void(inferred)> say;
+    std::function<void(inferred)> send;
     std::function<bool()> is_cancelled;
   };
   work(infer asked, wiring wires) : asked_(std::move(asked)), wires_(std::move(wires)) {}
 
   const infer& asked() const noexcept { return asked_; }
-  // Nobody waits for the answer any more; it still has its last piece.
+  // The client no longer waits for the answer; it still needs its last piece.
   bool is_cancelled() const { return wires_.is_cancelled(); }
-  void piece(inferred p) { say(std::move(p), /*is_last=*/false); }
-  void finish(inferred last = {}) { say(std::move(last), /*is_last=*/true); }
+  void piece(inferred p) { send(std::move(p), /*is_last=*/false); }
+  void finish(inferred last = {}) { send(std::move(last), /*is_last=*/true); }
   void fail(error why);
   bool has_ended() const noexcept { return has_ended_; }
 
 private:
-  void say(inferred p, bool is_last);
+  void send(inferred p, bool is_last);
 
   infer asked_;
   wiring wires_;
@@ -69,17 +69,17 @@ private:
 class worker_handler {
 public:
   virtual ~worker_handler() = default;
-  // Loads the model. An error ends the process for good; one that may pass is thrown.
+  // Loads the model. A returned error ends the process permanently; throw temporary errors.
   virtual result<void> initialize(const worker_place&) { return {}; }
-  // Answers all of the batch. What it throws, and what it leaves unanswered, costs the requests
-  // that are open then (handler_failed).
+  // Answers the whole batch. An exception fails the requests that are still open, and so does a
+  // missing answer (handler_failed).
   virtual void handle(std::span<work> batch) = 0;
-  // Before an orderly end.
+  // Called before an orderly shutdown.
   virtual void finalize() {}
 };
 
-// The whole life of a worker process that `cluster up` has started: the exit status of main. Takes
-// SIGTERM; call it before other threads are started.
+// Runs a worker process that `cluster up` has started; returns the exit status of main. Handles
+// SIGTERM; call it before starting other threads.
 int serve_worker(worker_handler& handler);
 
 } // namespace baton

@@ -1,6 +1,6 @@
-// A worker model in a shared library that asks another one, with nothing but C at its boundary: the
-// tensors that it is given go to the model that its parameter "model" names, and what is answered
-// goes back piece by piece, with the id of the request as a header. In nodes.toml:
+// A worker model in a shared library that calls another model, with a pure C boundary. The
+// request's tensors go to the model named by its parameter "model". The answer is returned piece by
+// piece, with the id of the request as a header. In nodes.toml:
 //   command = ["build/dev/sdk/cpp/baton_worker_host", "build/dev/sdk/cpp/libbaton_ask_worker.so"]
 #include "sdk/cpp/baton/worker_abi.h"
 
@@ -11,11 +11,11 @@
 
 namespace {
 
-constexpr int64_t silence_ms_max = 60'000; // until the next piece
+constexpr int64_t silence_ms_max = 60'000; // limit for the next piece
 
 int nothing = 0; // there is nothing to load
 
-// {"model": "NAME"}, as it is most simply read.
+// {"model": "NAME"}, read in the simplest way.
 std::string model_of(const char* parameters) {
   const std::string text = parameters;
   const std::string key = "\"model\": \"";
@@ -28,18 +28,18 @@ std::string model_of(const char* parameters) {
 
 void answer(const baton_request& request, const baton_worker_calls& calls) {
   std::array<char, 512> why{};
-  const baton_details& said = *calls.details(request.work);
-  const auto model = model_of(said.parameters);
+  const baton_details& details = *calls.details(request.work);
+  const auto model = model_of(details.parameters);
   baton_question question{};
   question.model = model.c_str();
   question.inputs = request.inputs;
   question.inputs_count = request.inputs_count;
-  question.outputs = said.outputs;
-  question.outputs_count = said.outputs_count;
+  question.outputs = details.outputs;
+  question.outputs_count = details.outputs_count;
   baton_call* call = calls.ask(&question, why.data(), why.size());
   if (call == nullptr)
     return calls.fail(request.work, why.data());
-  const baton_header id{"x-request-id", said.id};
+  const baton_header id{"x-request-id", details.id};
   int came = BATON_CALL_PIECE;
   while (came == BATON_CALL_PIECE && calls.is_cancelled(request.work) == 0) {
     baton_piece piece{};

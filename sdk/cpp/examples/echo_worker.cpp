@@ -1,4 +1,4 @@
-// A worker model that says again what it is told, a word at a time. Built with the tree, or alone:
+// A worker model that echoes its input, one word at a time. Built with the tree, or alone:
 // docs/apis/workers/libraries-and-other-languages.md, "C++, and libraries". In nodes.toml:
 //   [[workers]]
 //   name = "echo"

@@ -1,5 +1,5 @@
-// A worker model that asks others from within its handler: what its request says is asked of a
-// language model, and each piece of the answer goes on as it comes. In nodes.toml:
+// A worker model that calls another model from its handler. Its input becomes the prompt of a
+// language model; each piece of the answer is passed on at once. In nodes.toml:
 //   [[workers]]
 //   name = "relay"
 //   command = ["build/dev/sdk/cpp/baton_relay_worker", "smollm2"]
@@ -13,14 +13,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto silence_max = 60s; // until the next piece
+constexpr auto silence_max = 60s; // limit for the next piece
 constexpr std::uint32_t max_tokens = 32;
 
 class relay : public baton::worker_handler {
 public:
   explicit relay(std::string model) : model_(std::move(model)) {}
 
-  // The door may not be there yet: it is connected to by the first question.
+  // The gateway may not be reachable yet, so the first request connects.
   baton::result<void> initialize(const baton::worker_place& place) override {
     place_ = place;
     return {};
@@ -33,7 +33,7 @@ public:
   }
 
 private:
-  // Leaving it before the end drops `told`, which cancels what was asked.
+  // Returning early destroys `generated`, which cancels the request.
   baton::result<void> answer(baton::work& one) {
     if (!others_) {
       auto made = place_.connect();
@@ -47,11 +47,11 @@ private:
     question.sampling.temperature = 0;
     question.stop.max_tokens = max_tokens;
     question.max_tokens_given = true;
-    auto told = others_->generate(std::move(question));
-    if (!told)
-      return told.error();
+    auto generated = others_->generate(std::move(question));
+    if (!generated)
+      return generated.error();
     while (!one.is_cancelled()) {
-      auto next = told->next(silence_max);
+      auto next = generated->next(silence_max);
       if (!next)
         return next.error();
       if (!*next)

@@ -1,5 +1,5 @@
-// A worker model in a shared library, with nothing but C at its boundary: the sum of each float32
-// tensor that it is given, as a tensor of one. In nodes.toml:
+// A worker model in a shared library, with a pure C boundary: sums each float32 input tensor to a
+// tensor with one value. In nodes.toml:
 //   command = ["build/dev/sdk/cpp/baton_worker_host", "build/dev/sdk/cpp/libbaton_sum_worker.so"]
 #include "sdk/cpp/baton/worker_abi.h"
 

@@ -1,4 +1,4 @@
-"""Client of a Baton gateway's ZeroMQ door.
+"""Client of a Baton gateway's ZeroMQ API.
 
     from baton_client import Client
 

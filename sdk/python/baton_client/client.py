@@ -1,4 +1,4 @@
-"""The public face of the SDK: generate, stream, cancel, chat, models."""
+"""The public API of the SDK: generate, stream, cancel, chat, models."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .wire.MessageKind import MessageKind
 Prompt = Union[str, Sequence[int]]
 Messages = Sequence[Dict[str, str]]
 
-CHOICES_MAX = 128  # of the protocol; servers give fewer
+CHOICES_MAX = 128  # of the protocol; servers allow fewer
 
 
 class Stream:
-    """Iterator over the chunks of one request. Leaving it unfinished (close, with, del) cancels.
+    """Iterator over the chunks of one request. Leaving it unfinished (close, with, del) cancels it.
 
-    A failure of a choice, a refusal and a door that is lost for good are raised as BatonError.
+    A failed choice, a rejection and a lost connection are raised as BatonError.
     """
 
     def __init__(self, connection: Connection, request: int, choices: int, timeout: float):
@@ -43,7 +43,7 @@ class Stream:
         return chunk
 
     def next(self, timeout: Optional[float] = None) -> Optional[Chunk]:
-        """The next chunk, None once every choice has ended. DeadlineExceeded: ask again."""
+        """The next chunk, None once every choice has ended. After DeadlineExceeded, call it again."""
         if self._choices_open == 0:
             return None
         try:
@@ -65,7 +65,7 @@ class Stream:
         return chunk
 
     def cancel(self) -> None:
-        """Asks the door to end all choices; their last chunks ("cancelled") still come."""
+        """Asks the server to end all choices; their last chunks ("cancelled") still arrive."""
         if self._choices_open:
             self._connection.cancel(self._request)
 
@@ -95,9 +95,9 @@ class Stream:
 
 
 class Pieces:
-    """Iterator over the pieces of a worker model's answer. Leaving it unfinished cancels.
+    """Iterator over the pieces of a worker model's answer. Leaving it unfinished cancels it.
 
-    A failure and a refusal are raised as BatonError.
+    A failure and a rejection are raised as BatonError.
     """
 
     def __init__(self, connection: Connection, request: int, timeout: float):
@@ -146,19 +146,19 @@ class Pieces:
 
 
 def _seed_of(request_id: str) -> int:
-    """A request with a name draws the same when it is asked again."""
+    """A request with an id draws the same tokens when it is sent again."""
     if not request_id:
         return secrets.randbits(63)
     return int.from_bytes(hashlib.sha256(request_id.encode()).digest()[:8], "little") >> 1
 
 
 class Client:
-    """A connection to a gateway's ZeroMQ door; may be used from any thread.
+    """A connection to a gateway's ZeroMQ API; may be used from any thread.
 
-    timeout: seconds to wait for the next chunk, or for an answer, unless a call says otherwise.
-    reconnect_timeout: seconds for which a lost door is greeted again; open streams then go on where
-    they were, and calls wait. 0: a lost door ends them with LinkDown.
-    api_key: where the gateway asks for one; a wrong one raises BatonError "unauthorized".
+    `timeout`: seconds to wait for the next chunk or an answer; a call may override it.
+    `reconnect_timeout`: seconds to try to reconnect after a lost connection.
+    `Client` resumes open streams meanwhile, and calls wait. 0: they end with LinkDown at once.
+    `api_key`: if the gateway requires one; a wrong one raises BatonError "unauthorized".
     """
 
     def __init__(
@@ -191,13 +191,13 @@ class Client:
     ) -> Stream:
         """Chunks of the answer to a text, to token ids, or to a conversation.
 
-        params: fields of codec.GenerateParams (max_tokens, temperature, stop, seed, n ...).
-        deadline: seconds for the whole answer, kept by the cluster; 0: none.
+        `params`: fields of codec.GenerateParams (max_tokens, temperature, stop, seed, n ...).
+        `deadline`: seconds for the whole answer, enforced by the cluster; 0: none.
         """
         if (prompt is None) == (messages is None):
             raise TypeError("give either a prompt or messages")
         asked = codec.GenerateParams(**params)
-        if not 1 <= asked.n <= CHOICES_MAX:  # before anything is made for each of them
+        if not 1 <= asked.n <= CHOICES_MAX:  # before allocating anything per choice
             wrong = f"'n' must be between 1 and {CHOICES_MAX}, not {asked.n}"
             raise BatonError(3, "invalid_value", wrong, param="n")
         if isinstance(asked.stop, str):
@@ -221,7 +221,7 @@ class Client:
         return Stream(self._connection, request, asked.n, timeout or self._timeout)
 
     def generate(self, prompt: Optional[Prompt] = None, **options) -> Answer:
-        """The whole answer. With n > 1 use generate_all. `timeout` here is for all of it."""
+        """The whole answer. With n > 1 use generate_all. `timeout` covers all of it here."""
         return self.generate_all(prompt, **options)[0]
 
     def generate_all(self, prompt: Optional[Prompt] = None, **options) -> List[Answer]:
@@ -247,7 +247,7 @@ class Client:
         return self.generate(messages=messages, **options)
 
     def infer(self, model: str, inputs: Sequence[Tensor] = (), **options) -> Inferred:
-        """A worker model's answer, which must come in one piece; options as infer_stream's."""
+        """A worker model's answer, which must be a single piece; options as in infer_stream."""
         with self.infer_stream(model, inputs, **options) as pieces:
             only = next(pieces)
             for more in pieces:
@@ -270,11 +270,11 @@ class Client:
         deadline: float = 0.0,
         timeout: Optional[float] = None,
     ) -> Pieces:
-        """Pieces of a worker model's answer to named tensors or one body, as they come; or of a language
-        model's, to the tensors of Triton's vLLM backend.
+        """Streams the pieces of a worker model's answer to named tensors or one body, or of a language
+        model's answer to the tensors of Triton's vLLM backend.
 
-        A request is given to a worker again, once, if the first one ends before it has said
-        anything; asked again by a client whose door was lost, it may be done twice.
+        A worker receives a request again, once, if the first attempt ends before its first piece. A client that
+        reconnects sends it again, so it may run twice.
         """
         asked = Infer(
             model=model,
@@ -318,7 +318,7 @@ class Client:
 
     @property
     def is_open(self) -> bool:
-        """False once the door is lost for good."""
+        """False once the connection is lost for good."""
         return self._connection.is_open
 
     def close(self) -> None:

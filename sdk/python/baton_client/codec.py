@@ -1,6 +1,6 @@
-"""Messages to frames and back. The only module that knows FlatBuffers.
+"""Encodes messages to frames and decodes them. The only module that uses FlatBuffers.
 
-FlatBuffers has no verifier for Python: what goes wrong while reading becomes BadFrame.
+FlatBuffers has no verifier for Python: errors while reading become BadFrame.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class Address:
 
 
 @dataclass
-class Heard:
-    """A message of the door: its kind, the request it answers, and the value in it."""
+class Received:
+    """A message of the server: its kind, the request that it answers, and its value."""
 
     kind: int
     source: int
@@ -183,7 +183,7 @@ def _prompt(b: flatbuffers.Builder, prompt, messages) -> tuple:
 
 @dataclass
 class GenerateParams:
-    """Names and defaults of OpenAI's, where it has the parameter, else of vLLM's."""
+    """Names and defaults are OpenAI's, where it has the parameter, else vLLM's."""
 
     # None: the model's default, if it has one; else 1, all tokens (0), 1, 0 and 1.
     temperature: Optional[float] = None
@@ -194,29 +194,29 @@ class GenerateParams:
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
     seed: Optional[int] = None  # None: chosen at random by the client
-    logprobs: Optional[int] = None  # 0: of the sampled token; n: and of the n likeliest
+    logprobs: Optional[int] = None  # 0: of the sampled token; n: also of the n most likely
     logit_bias: Optional[Dict[int, float]] = None
-    max_tokens: Optional[int] = None  # None: the model's default, else all that the context leaves
+    max_tokens: Optional[int] = None  # None: the model's default, else the rest of the context
     min_tokens: int = 0
     ignore_eos: bool = False
     include_stop_str_in_output: bool = False
     stop: Sequence[str] = ()
     stop_token_ids: Sequence[int] = ()
     n: int = 1
-    cache_salt: str = ""  # prompts are cached for requests with the same one
-    num_speculative_tokens: Optional[int] = None  # guessed and checked in one step; None: as the server is set
-    priority: int = 0  # lower is served earlier; others than 0 only where scheduling_policy is "priority"
-    request_id: str = ""  # a name for it: asked twice, it is done once, and both get the same answer
+    cache_salt: str = ""  # cached prompts are shared by requests with the same salt
+    num_speculative_tokens: Optional[int] = None  # draft tokens checked per step; None: the server's setting
+    priority: int = 0  # lower is served earlier; nonzero only if scheduling_policy is "priority"
+    request_id: str = ""  # two requests with one id run once, and both get the same answer
     typical_p: float = 1.0
-    watermark_gamma: float = 0.0  # the share of green tokens, 0: no mark; see watermark.py
-    watermark_delta: float = 0.0  # what their logits get more
+    watermark_gamma: float = 0.0  # the share of green tokens, 0: no watermark; see watermark.py
+    watermark_delta: float = 0.0  # added to the logits of green tokens
     structured_outputs: Optional[Dict[str, Any]] = None  # as vLLM's: {"json" | "regex" | "choice" | "grammar": ...} or {"json_object": True}
     # BOS, where the model's prompts begin with it; None: before a text, not before a conversation.
     add_special_tokens: Optional[bool] = None
-    # Of a conversation, for the model's chat template; as vLLM's.
+    # For a conversation: variables of the model's chat template, as in vLLM.
     chat_template_kwargs: Optional[Dict[str, Any]] = None
     documents: Optional[Sequence[Dict[str, Any]]] = None
-    continue_final_message: bool = False  # the answer goes on with the last message
+    continue_final_message: bool = False  # the answer continues the last message
 
 
 # Bits of Generate.unsaid: sampling_field in schema/sampling_defaults.hpp.
@@ -409,7 +409,7 @@ def cancel(ticket: int) -> bytes:
 
 @dataclass(frozen=True)
 class Place:
-    """How much of a choice has been taken in: its first `index` tokens, and its end."""
+    """How much of a choice has been received: its first `index` tokens, and its end."""
 
     index: int = 0
     has_finish: bool = False
@@ -560,7 +560,7 @@ def _read_hello_ack(t: WireHelloAck) -> Greeting:
     return Greeting(t.Node(), t.Epoch(), t.CreditBytes(), _optional_error(t.Refused()))
 
 
-# What a door says: the table, and what is made of it. Those of worker models: inference.py.
+# Message kinds of the server: the table, and the function that reads it. inference.py has those of worker models.
 READERS: Dict[int, tuple] = {
     MessageKind.hello_ack: (WireHelloAck, _read_hello_ack),
     MessageKind.granted: (WireGranted, lambda t: (t.Ticket(), t.ResumeKey())),
@@ -580,21 +580,21 @@ def _root(table: Callable, buffer: bytes, identifier: bytes):
     return table.GetRootAs(buffer, 0)
 
 
-def decode(packet: bytes) -> Heard:
+def decode(packet: bytes) -> Received:
     """Raises BadFrame. A kind that clients do not need has no value."""
     try:
         head, body, _ = unpack(packet)
         e = _root(WireEnvelope, head, b"BTEV")
         if e.Version() != PROTOCOL_VERSION:
             raise ValueError(f"the door speaks version {e.Version()}, we {PROTOCOL_VERSION}")
-        heard = Heard(
+        received = Received(
             e.Kind(), e.Source(), e.SourceEpoch(), e.Sequence(), len(head) + len(body), 0, None
         )
-        if heard.kind in READERS:
-            table, read = READERS[heard.kind]
-            root = _root(table, body, _identifier(heard.kind))
-            heard.request = root.Request() if hasattr(root, "Request") else 0
-            heard.value = read(root)
-        return heard
+        if received.kind in READERS:
+            table, read = READERS[received.kind]
+            root = _root(table, body, _identifier(received.kind))
+            received.request = root.Request() if hasattr(root, "Request") else 0
+            received.value = read(root)
+        return received
     except (ValueError, IndexError, TypeError, KeyError, struct.error) as wrong:
         raise BadFrame(str(wrong)) from wrong

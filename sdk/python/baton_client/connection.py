@@ -1,13 +1,13 @@
-"""One DEALER to the door and the thread that owns it: hello, heartbeats, credit, and an inbox
-for each open request ("The "The ZeroMQ door").
+"""One DEALER to the gateway and the thread that owns it: hello, heartbeats, credit, and an inbox
+for each open request (docs/reference/protocol.md, "The ZeroMQ door").
 
     connecting --hello_ack--> open --silence, disconnect, gap--> coming back --served--> open
     connecting --refusal, timeout--> an exception                     |
     lost: every inbox raises why <--reconnect_timeout, bad frame------+
 
-Who comes back does so with a new socket and in a new life: the door ends what the old one had
-before it hears of its streams again. They are resumed behind what their inboxes hold, and what
-was not answered is asked once more, all under their old numbers.
+The client reconnects with a new socket and a new incarnation. The server first ends the old incarnation's
+requests, then receives the resumed ones. Streams resume after the chunks in their inboxes; unanswered requests
+are sent again. All keep their numbers.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from .errors import BatonError, DeadlineExceeded, LinkDown, SlowReader
 from .inbox import Inbox
 from .wire.MessageKind import MessageKind
 
-HEARTBEAT_INTERVAL = 1.0  # seconds; the door's bound of silence is five of them
+HEARTBEAT_INTERVAL = 1.0  # seconds; the server's silence limit is five of them
 SILENCE_MAX = 5.0
-LINGER_MS = 200  # what a last cancel may take
+LINGER_MS = 200  # time for a last cancel
 MESSAGE_BYTES_MAX = 16 << 20  # client_body_bytes_max of schema/limits.hpp
 PACKET_EXTRA_BYTES_MAX = 2048  # sizes, envelope, padding
-RECONNECT_MIN, RECONNECT_MAX = 0.02, 1.0  # seconds between two attempts: they double
-MODELS_INTERVAL = 0.05  # seconds between two questions to a door that has just started
-SERVES = ("ready", "recovering")  # a model in these phases takes requests
+RECONNECT_MIN, RECONNECT_MAX = 0.02, 1.0  # seconds between two attempts; doubles
+MODELS_INTERVAL = 0.05  # seconds between two requests to a server that has just started
+SERVES = ("ready", "recovering")  # a model in these phases accepts requests
 DOOR_ACTOR = 7
 CLIENT_ACTOR = 8
 
@@ -54,7 +54,7 @@ class Connection:
         self._name = name
         self._api_key = api_key
         self._reconnect_timeout = reconnect_timeout
-        self._is_connected = True  # false: coming back, or lost
+        self._is_connected = True  # false: reconnecting, or lost
         self._changed = threading.Condition()
         self._inboxes: Dict[int, Inbox] = {}
         self._queued: Deque[Tuple[int, bytes, int]] = deque()  # kind, body, correlation
@@ -73,10 +73,10 @@ class Connection:
         self._thread = threading.Thread(target=self._run, name="baton-client", daemon=True)
         self._thread.start()
 
-    # -- Called by anyone --
+    # -- Callable from any thread --
 
     def ask(self, kind: int, body_of: Callable[[int], bytes], choices: int = 0) -> int:
-        """Gives the question a number and an inbox, and sends it, now or when the door is back."""
+        """Gives the question a number and an inbox, and sends it now or after a reconnect."""
         with self._changed:
             if self._lost is not None:
                 raise self._lost
@@ -97,7 +97,7 @@ class Connection:
         return request
 
     def take(self, request: int, timeout: float):
-        """The next value for `request`; raises what is an error."""
+        """The next value for `request`; raises it if it is an error."""
         deadline = time.monotonic() + timeout
         with self._changed:
             inbox = self._inboxes[request]
@@ -122,7 +122,7 @@ class Connection:
                 self._end(request, inbox)
 
     def forget(self, request: int) -> None:
-        """No more answers wanted: what still comes is taken in and dropped."""
+        """No more answers are wanted: later ones are received and dropped."""
         with self._changed:
             inbox = self._inboxes.get(request)
             if inbox is None:
@@ -142,7 +142,7 @@ class Connection:
             return self._lost is None
 
     def close(self) -> None:
-        """Cancels what is open, sends what is queued, then ends. Open streams raise LinkDown."""
+        """Cancels open requests, sends the queue, then ends. Open streams raise LinkDown."""
         with self._changed:
             for request, inbox in list(self._inboxes.items()):
                 if not self._closing and not inbox.is_over:
@@ -161,7 +161,7 @@ class Connection:
             self._wake()
 
     def _give_back(self, size: int) -> None:
-        """A quarter of the window at a time: the door need not wait, nor hear of each chunk."""
+        """A quarter of the window at a time: the server need not wait, and gets no credit per chunk."""
         self._arrived_bytes += size
         if size and self._arrived_bytes - self._credited_bytes > self._window_bytes // 4:
             self._credited_bytes = self._arrived_bytes
@@ -180,10 +180,10 @@ class Connection:
         try:
             os.write(self._wake_out, b"x")
         except (BlockingIOError, OSError):
-            pass  # a wake-up is pending anyway, or the thread has gone
+            pass  # a wake-up is already pending, or the thread has ended
 
     def _connect(self) -> None:
-        self._context.destroy(linger=0)  # the sockets of the last time
+        self._context.destroy(linger=0)  # the old sockets
         self._context = zmq.Context()
         self._us.epoch = max(time.time_ns(), self._us.epoch + 1)  # the clock may have been set back
         self._door = codec.Address(0, 0, DOOR_ACTOR)
@@ -216,14 +216,14 @@ class Connection:
     def _greet(self, deadline: float) -> None:
         self._connect()
         self._send(MessageKind.hello, codec.hello(self._us, self._name, os.getpid(), self._api_key), 0)
-        heard = self._hear(MessageKind.hello_ack, deadline)
-        if heard.value.refused is not None:
-            raise heard.value.refused
-        self._door.node, self._door.epoch = heard.value.node, heard.value.epoch
-        self._window_bytes = heard.value.window_bytes
+        received = self._await_reply(MessageKind.hello_ack, deadline)
+        if received.value.refused is not None:
+            raise received.value.refused
+        self._door.node, self._door.epoch = received.value.node, received.value.epoch
+        self._window_bytes = received.value.window_bytes
 
-    def _hear(self, kind: int, deadline: float) -> codec.Heard:
-        """The door's answer, while nothing else is asked of it."""
+    def _await_reply(self, kind: int, deadline: float) -> codec.Received:
+        """The server's answer to the only outstanding request."""
         while True:
             left = deadline - time.monotonic()
             ready = dict(self._poller.poll(left * 1000)) if left > 0 else {}
@@ -231,14 +231,14 @@ class Connection:
                 self._drain_wake()
                 self._pause(0)
             if self._socket in ready:
-                heard = codec.decode(self._socket.recv())
-                self._sequence_in = heard.sequence
-                if heard.kind == kind:
-                    return heard
-                if heard.kind == MessageKind.rejected:
-                    raise heard.value
-                if heard.kind != MessageKind.heartbeat:
-                    raise codec.BadFrame(f"the door answered with kind {heard.kind}")
+                received = codec.decode(self._socket.recv())
+                self._sequence_in = received.sequence
+                if received.kind == kind:
+                    return received
+                if received.kind == MessageKind.rejected:
+                    raise received.value
+                if received.kind != MessageKind.heartbeat:
+                    raise codec.BadFrame(f"the door answered with kind {received.kind}")
             elif self._monitor in ready:
                 raise LinkDown("the door closed the connection")
             elif left <= 0:
@@ -269,7 +269,7 @@ class Connection:
             self._changed.notify_all()
 
     def _lost_by(self) -> BatonError:
-        """Serves until the door is lost, or the client was closed."""
+        """Serves until the connection is lost, or the client is closed; returns the reason."""
         try:
             self._serve()
             return LinkDown("the client was closed")
@@ -279,7 +279,7 @@ class Connection:
             return LinkDown(str(wrong))
 
     def _come_back(self, why: BatonError) -> None:
-        """Raises why not."""
+        """Reconnects, or raises the reason why not."""
         deadline = time.monotonic() + self._reconnect_timeout
         pause = RECONNECT_MIN
         while time.monotonic() < deadline:
@@ -295,10 +295,10 @@ class Connection:
         raise why
 
     def _await_model(self, deadline: float) -> None:
-        """A gateway that has just started refuses all until it knows what is served."""
+        """A gateway that has just started rejects all requests until it knows the served models."""
         while True:
             self._send(MessageKind.list_models, codec.list_models(0), 0)
-            models = self._hear(MessageKind.models, min(deadline, time.monotonic() + SILENCE_MAX))
+            models = self._await_reply(MessageKind.models, min(deadline, time.monotonic() + SILENCE_MAX))
             if any(model.phase in SERVES for model in models.value):
                 return
             self._pause(MODELS_INTERVAL)
@@ -312,12 +312,12 @@ class Connection:
                     self._enqueue(*rest, request)
                 elif inbox.is_forgotten:
                     del self._inboxes[request]
-            self._changed.notify_all()  # those whose rest cannot be asked for
+            self._changed.notify_all()  # wakes calls whose rest cannot be requested
 
     def _serve(self) -> None:
         beats = 0
         heartbeat_due = time.monotonic() + HEARTBEAT_INTERVAL
-        heard_at = time.monotonic()
+        received_at = time.monotonic()
         while True:
             if time.monotonic() >= heartbeat_due:
                 heartbeat_due = time.monotonic() + HEARTBEAT_INTERVAL
@@ -335,10 +335,10 @@ class Connection:
             if self._wake_in in ready:
                 self._drain_wake()
             if self._receive_all():
-                heard_at = time.monotonic()
+                received_at = time.monotonic()
             if self._monitor in ready:
                 raise LinkDown("the door closed the connection")
-            if time.monotonic() - heard_at > SILENCE_MAX:
+            if time.monotonic() - received_at > SILENCE_MAX:
                 raise LinkDown(f"the door was silent for {SILENCE_MAX} s")
 
     def _drain_wake(self) -> None:
@@ -359,47 +359,47 @@ class Connection:
                 return False
 
     def _receive_all(self) -> bool:
-        heard_any = False
+        received_any = False
         while True:
             try:
                 packet = self._socket.recv(flags=zmq.DONTWAIT)
             except zmq.Again:
-                return heard_any
-            heard_any = True
-            heard = codec.decode(packet)
-            if (heard.source, heard.source_epoch) != (self._door.node, self._door.epoch):
+                return received_any
+            received_any = True
+            received = codec.decode(packet)
+            if (received.source, received.source_epoch) != (self._door.node, self._door.epoch):
                 raise LinkDown("another door, or another life of it, answers now")
             self._sequence_in += 1
-            if heard.sequence != self._sequence_in:
-                raise LinkDown(f"message {heard.sequence} came in place of {self._sequence_in}")
-            size = heard.size if heard.kind in codec.DATA_KINDS else 0
-            self._deliver(heard, size)
+            if received.sequence != self._sequence_in:
+                raise LinkDown(f"message {received.sequence} came in place of {self._sequence_in}")
+            size = received.size if received.kind in codec.DATA_KINDS else 0
+            self._deliver(received, size)
 
-    def _deliver(self, heard: codec.Heard, size: int) -> None:
-        if heard.value is None:
-            return  # heartbeat, credit, or what a newer door says
+    def _deliver(self, received: codec.Received, size: int) -> None:
+        if received.value is None:
+            return  # heartbeat, credit, or a message of a newer server
         with self._changed:
             self._give_back(size)
-            inbox = self._inboxes.get(heard.request)
+            inbox = self._inboxes.get(received.request)
             if inbox is None:
                 return
-            if heard.kind == MessageKind.granted:
-                inbox.grant(*heard.value)
+            if received.kind == MessageKind.granted:
+                inbox.grant(*received.value)
                 if inbox.cancel_wanted:
-                    self._end(heard.request, inbox)
+                    self._end(received.request, inbox)
             else:
                 try:
-                    inbox.put(heard.value, size)
+                    inbox.put(received.value, size)
                 except SlowReader as slow:
                     inbox.ended = slow
-                    self._end(heard.request, inbox)
+                    self._end(received.request, inbox)
                 self._changed.notify_all()
             if inbox.is_forgotten and inbox.is_over:
-                self._inboxes.pop(heard.request, None)
+                self._inboxes.pop(received.request, None)
 
     def _close_sockets(self) -> None:
         if not self._context.closed:
-            self._context.destroy(linger=LINGER_MS)  # the sockets with it
+            self._context.destroy(linger=LINGER_MS)  # also closes the sockets
             os.close(self._wake_in)
             os.close(self._wake_out)
             self._wake_in = self._wake_out = -1

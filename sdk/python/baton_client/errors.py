@@ -1,4 +1,4 @@
-"""What can go wrong, with the numbers and names of docs/reference/protocol.md."""
+"""Errors, with the numbers and names of docs/reference/protocol.md."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from typing import Optional
 
 
 class BatonError(Exception):
-    """The door's refusal, or the failure of an answer that had begun.
+    """The server's rejection, or the failure of an answer that had begun.
 
-    code, name: the row of the error table; param: the offending request field, "" if none;
-    retryable: the same request may succeed later; retry_after: seconds, None if the door did
-    not say.
+    `code`, `name`: the row of the error table. `param`: the offending request field, "" if none.
+    `retryable`: the same request may succeed later. `retry_after`: seconds, None if the server gave none.
     """
 
     def __init__(
@@ -33,28 +32,28 @@ class BatonError(Exception):
 
 
 class LinkDown(BatonError):
-    """The door cannot be reached, or is lost: connect again."""
+    """The server cannot be reached, or the connection is lost: connect again."""
 
     def __init__(self, message: str):
         super().__init__(73, "link_down", message, retryable=True)
 
 
 class BadFrame(BatonError):
-    """The door said what this client cannot read."""
+    """The server sent a message that this client cannot read."""
 
     def __init__(self, message: str):
         super().__init__(71, "bad_frame", message)
 
 
 class SlowReader(BatonError):
-    """This stream was left unread beyond its bound and has been cancelled; others go on."""
+    """This stream was left unread beyond its bound and has been cancelled; others continue."""
 
     def __init__(self, message: str):
         super().__init__(52, "slow_reader", message)
 
 
 class DeadlineExceeded(BatonError):
-    """Nothing came in time. The stream itself goes on: ask again or cancel it."""
+    """No data within the timeout. The stream itself continues: call again or cancel it."""
 
     def __init__(self, message: str):
         super().__init__(51, "deadline_exceeded", message, retryable=True)

@@ -1,5 +1,4 @@
-"""What has come for one request and waits to be read, and how to ask for the rest of it when the
-door was lost in the middle.
+"""The unread answers of one request, and how to request the rest of it after a lost connection.
 
     asked --granted--> streaming --a finish of every choice--> over
       +-----------a refusal, an answer-------------------------^
@@ -17,26 +16,25 @@ from .inference import Inferred
 from .values import Chunk
 from .wire.MessageKind import MessageKind
 
-INBOX_BYTES_MAX = 8 << 20  # of one stream, unread: a whole answer of the longest context is below it
+INBOX_BYTES_MAX = 8 << 20  # unread bytes of one stream; a whole answer of the longest context is smaller
 
 
 @dataclass
 class Inbox:
-    """Credit goes back when a message has arrived here, so that a stream which nobody reads never
-    holds up its siblings; its own inbox has a bound."""
+    """Credit is returned when a message arrives here, so an unread stream never blocks the others; its own inbox has a bound."""
 
-    places: List[codec.Place]  # of a generation: what has arrived of each choice
-    question: Optional[Tuple[int, bytes]] = None  # kind and body, until the door has taken it up
+    places: List[codec.Place]  # of a generation: how much of each choice has arrived
+    question: Optional[Tuple[int, bytes]] = None  # kind and body, until the server has accepted it
     arrived: Deque[Tuple[Any, int]] = field(default_factory=deque)  # value, bytes
     unread_bytes: int = 0
     ticket: int = 0
     resume_key: int = 0
     is_over: bool = False
-    cancel_wanted: bool = False  # said as soon as the ticket is known to this connection
-    is_forgotten: bool = False  # nobody reads it: kept until the door has ended it
-    ended: Optional[BatonError] = None  # by us: raised when all that arrived is taken
+    cancel_wanted: bool = False  # sent as soon as this connection knows the ticket
+    is_forgotten: bool = False  # no longer read: kept until the server has ended it
+    ended: Optional[BatonError] = None  # by us: raised once all arrived messages are taken
     is_inference: bool = False  # by a worker model
-    has_begun: bool = False  # an answer of a worker model: the rest of it cannot be asked for
+    has_begun: bool = False  # a worker model's answer: its rest cannot be requested
 
     def grant(self, ticket: int, resume_key: int) -> None:
         self.ticket, self.resume_key, self.question = ticket, resume_key, None
@@ -47,7 +45,7 @@ class Inbox:
             if value.choice >= len(self.places):
                 raise BadFrame(f"a chunk of choice {value.choice} of {len(self.places)}")
             if self.places[value.choice].has_finish:
-                return  # behind a resume the last chunk comes again
+                return  # a resume repeats the last chunk
             has_finish = value.finish_reason is not None
             self.places[value.choice] = codec.Place(value.index, has_finish)
             self.is_over = all(place.has_finish for place in self.places)
@@ -71,7 +69,7 @@ class Inbox:
         return value
 
     def rest(self, request: int) -> Optional[Tuple[int, bytes]]:
-        """What to ask a door that knows nothing of it; None: nothing is missing."""
+        """The message that requests the rest from a new server; None: nothing is missing."""
         if self.is_over:
             return None
         if self.has_begun:

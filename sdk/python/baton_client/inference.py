@@ -1,4 +1,4 @@
-"""What worker models are asked and answer, to frames and back (schema/api.fbs, from Tensor on)."""
+"""Requests and answers of worker models, to frames and back (schema/api.fbs, from Tensor on)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NAME_BYTES_MAX = 1024
 HEADER_BYTES_MAX = 8192
 PARAMETERS_BYTES_MAX = 64 << 10
 REASON_BYTES_MAX = 16 << 10
-WHOLE_BYTES, PART_BYTES = 256, 96  # of tables and offsets
+WHOLE_BYTES, PART_BYTES = 256, 96  # for tables and offsets
 
 Headers = Sequence[Tuple[str, str]]
 
@@ -50,7 +50,7 @@ class Infer:
     model: str = ""
     version: str = ""
     inputs: List[Tensor] = field(default_factory=list)
-    outputs: List[str] = field(default_factory=list)  # wanted of them; none: all
+    outputs: List[str] = field(default_factory=list)  # requested outputs; none: all
     body: bytes = b""
     content_type: str = ""
     headers: List[Tuple[str, str]] = field(default_factory=list)
@@ -81,7 +81,7 @@ class Inferred:
     content_type: str = ""
     headers: List[Tuple[str, str]] = field(default_factory=list)
     parameters_json: str = ""  # an object, or nothing
-    status: int = 0  # of HTTP; 0: the handler has said none
+    status: int = 0  # HTTP status; 0: none set by the handler
     failure: Optional[BatonError] = None
     index: int = 0
     is_last: bool = True
@@ -92,7 +92,7 @@ class Inferred:
 
 
 def size_of(piece: Inferred) -> int:
-    """Bytes that it takes in a message, at most: reckoned as bytes_of of schema/limits.cpp."""
+    """An upper bound of its bytes in a message, computed as by bytes_of in schema/limits.cpp."""
     size = WHOLE_BYTES + PART_BYTES * (len(piece.outputs) + len(piece.headers)) + len(piece.body)
     for t in piece.outputs:
         size += len(t.data) + len(t.name.encode()) + len(t.datatype.encode()) + 8 * len(t.shape)
@@ -101,7 +101,7 @@ def size_of(piece: Inferred) -> int:
 
 
 def check(piece: Inferred) -> None:
-    """Raises ValueError for a piece that the door would not take (schema/limits.hpp)."""
+    """Raises ValueError for a piece that the server would reject (schema/limits.hpp)."""
     size = size_of(piece)
     names = [piece.content_type, *(name for name, _ in piece.headers)]
     names += [text for t in piece.outputs for text in (t.name, t.datatype)]
@@ -191,7 +191,7 @@ def infer(asked: Infer) -> bytes:
 
 
 def _for_people(text: str) -> bytes:
-    """What a handler raises may hold a whole tensor in words: the door takes so much."""
+    """Cuts a message to the server's limit: a handler's exception may print a whole tensor."""
     raw = text.encode(errors="replace")
     return raw[:REASON_BYTES_MAX].decode(errors="ignore").encode()
 
@@ -253,10 +253,10 @@ def _metric(b: flatbuffers.Builder, m: Any) -> int:
     return wire_metric.HandlerMetricEnd(b)
 
 
-def handler_metrics(told: Sequence[Any]) -> bytes:
-    """Of baton_worker.metrics.Told, up to METRICS_MAX."""
+def handler_metrics(updates: Sequence[Any]) -> bytes:
+    """Encodes up to METRICS_MAX updates of `baton_worker.metrics`."""
     b = flatbuffers.Builder(1024)
-    every = codec._offset_vector(b, [_metric(b, m) for m in told])
+    every = codec._offset_vector(b, [_metric(b, m) for m in updates])
     wire_metrics.HandlerMetricsStart(b)
     wire_metrics.HandlerMetricsAddAll(b, every)
     return codec._finished(b, MessageKind.handler_metrics, wire_metrics.HandlerMetricsEnd(b))
@@ -264,7 +264,7 @@ def handler_metrics(told: Sequence[Any]) -> bytes:
 
 # -- In --
 
-_TENSOR_DATA, _INFER_BODY, _INFERRED_BODY = 10, 14, 12  # where in their tables' vtables
+_TENSOR_DATA, _INFER_BODY, _INFERRED_BODY = 10, 14, 12  # slots in their tables' vtables
 
 
 def _bytes(table, slot: int) -> bytes:

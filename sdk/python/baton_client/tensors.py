@@ -1,4 +1,4 @@
-"""Named tensors, as worker models are asked and answer: KServe's v2 datatypes, numpy on demand."""
+"""Named tensors for requests and answers of worker models: KServe's v2 datatypes, numpy on demand."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass
 from typing import Any, List, Sequence
 
-# KServe's names, and numpy's.
+# KServe's names to numpy's.
 NUMPY_NAMES = {
     "BOOL": "?",
     "UINT8": "u1",
@@ -25,7 +25,7 @@ NUMPY_NAMES = {
 
 @dataclass
 class Tensor:
-    """Elements row by row, little-endian; of BYTES each behind its length in four bytes."""
+    """Elements row by row, little-endian; each BYTES element follows its length in four bytes."""
 
     name: str
     datatype: str
@@ -34,9 +34,9 @@ class Tensor:
 
     @classmethod
     def of(cls, name: str, array: Any) -> "Tensor":
-        """Of a numpy array, or of what numpy makes one of; strings and bytes become BYTES.
+        """From a numpy array, or a value that numpy converts to one; strings and bytes become BYTES.
 
-        Raises ValueError if it has elements that no datatype is for.
+        Raises ValueError for elements without a datatype.
         """
         import numpy
 
@@ -50,7 +50,7 @@ class Tensor:
         raise ValueError(f"no datatype for numpy's {array.dtype}")
 
     def numpy(self) -> Any:
-        """Raises ValueError if the bytes are not of this shape."""
+        """Raises ValueError if the bytes do not match the shape."""
         import numpy
 
         if self.datatype == "BYTES":
@@ -63,7 +63,7 @@ class Tensor:
 
 
 def pack_elements(elements: Sequence[Any]) -> bytes:
-    """Raises ValueError for what is neither a text nor bytes."""
+    """Raises ValueError for elements that are neither text nor bytes."""
     parts: List[bytes] = []
     for element in elements:
         if not isinstance(element, (str, bytes, bytearray, memoryview)):

@@ -1,4 +1,4 @@
-"""What the door tells, as plain values."""
+"""Answers of the server as plain values."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Chunk:
     ticket: int
     stop_text: str = ""
     logprobs: List[TokenDetail] = field(default_factory=list)
-    cached_tokens: int = 0  # of the prompt, found in the prefix cache
+    cached_tokens: int = 0  # prompt tokens found in the prefix cache
     failure: Optional[BatonError] = None
 
 
@@ -50,7 +50,7 @@ class Answer:
     prompt_tokens: int
     output_tokens: int
     logprobs: List[TokenDetail] = field(default_factory=list)
-    cached_tokens: int = 0  # of the prompt, found in the prefix cache
+    cached_tokens: int = 0  # prompt tokens found in the prefix cache
 
 
 @dataclass
@@ -65,7 +65,7 @@ class Model:
     has_chat_template: bool
     phase: str
     reason: str
-    chat_template_failure: str = ""  # why the one that the model has cannot be used, and where
+    chat_template_failure: str = ""  # why the model's template cannot be used, and where
 
 
 @dataclass

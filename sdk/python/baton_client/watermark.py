@@ -1,10 +1,11 @@
-"""Is a text marked? The other half of the server's watermark (Kirchenbauer et al., A Watermark for Large Language Models, ICML 2023,
-arXiv 2301.10226): behind each token a share `gamma` of the vocabulary is green, and marked answers have more green tokens than that.
+"""Detects whether a text is marked: the counterpart of the server's watermark. See Kirchenbauer et al., A Watermark for Large Language
+Models, ICML 2023, arXiv 2301.10226. After each token a share `gamma` of the vocabulary is green. Marked answers have more green tokens
+than that.
+
+The ids are those of the model that wrote the text.
 
     ids = [token["id"] for token in requests.post(url + "/tokenize", json={"inputs": text}).json()]
     print(detect(ids, gamma=0.5))
-
-The ids are those of the model that wrote the text; nothing else of it is needed.
 """
 
 import math
@@ -12,9 +13,9 @@ import struct
 from dataclasses import dataclass
 from typing import Sequence
 
-KEY = 15485863  # as the server's, runtime/engine/watermark.hpp
+KEY = 15485863  # the server's key, runtime/engine/watermark.hpp
 MASK = (1 << 64) - 1
-Z_MARKED = 4.0  # the authors' threshold: an unmarked text has so much in one of 31574 cases
+Z_MARKED = 4.0  # the authors' threshold: one in 31574 unmarked texts reaches it
 
 
 def _mix(x: int) -> int:
@@ -25,17 +26,17 @@ def _mix(x: int) -> int:
 
 
 def is_green(previous: int, token: int, gamma: float) -> bool:
-    """Whether `token` is green behind `previous`."""
-    single = struct.unpack("<f", struct.pack("<f", gamma))[0]  # the server has it as a float of 32 bits
+    """Whether `token` is green after `previous`."""
+    single = struct.unpack("<f", struct.pack("<f", gamma))[0]  # the server uses a 32-bit float
     return _mix(_mix(KEY + previous) ^ token) >> 32 < int(single * 2.0**32)
 
 
 @dataclass(frozen=True)
 class Score:
-    tokens: int  # that were looked at
+    tokens: int  # scored tokens
     green: int
-    z: float  # standard deviations above what an unmarked text has
-    p_value: float  # the probability that an unmarked text has as many
+    z: float  # standard deviations above the mean of unmarked texts
+    p_value: float  # the probability of as many in an unmarked text
 
     @property
     def is_marked(self) -> bool:

@@ -1,6 +1,6 @@
-"""Serve a model of your own beside a Baton cluster's LLMs.
+"""Serve your own model beside a Baton cluster's LLMs. See docs/apis/workers/first.md for the rest.
 
-    # handler.py; in nodes.toml: command = ["python3", "-m", "baton_worker", "handler.py"]
+    # handler.py. In nodes.toml: command = ["python3", "-m", "baton_worker", "handler.py"].
     from baton_worker import Handler
 
     class Upper(Handler):

@@ -1,6 +1,6 @@
 """python3 -m baton_worker HANDLER.py[:CLASS] [OPTION ...]; started by `cluster up` (nodes.toml, [[workers]]).
 
-The file's one subclass of Handler is served, or the class that is named.
+Serves the file's one subclass of Handler, or the named class.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .start import load_module, start
 
 
 def load(which: str) -> Handler:
-    """Raises what the file raises; ValueError if it has not the one handler."""
+    """Raises what the file raises; ValueError if it does not have exactly one handler."""
     path, _, name = which.partition(":")
     module = load_module(path)
     found = {

@@ -1,9 +1,7 @@
-"""Archives of TorchServe's (a zip as .mar is, or a tar with gzip) and directories of the same layout: where their files are, and
-what their manifest says.
+"""TorchServe archives (a zip as .mar is, or a tar with gzip) and directories of the same layout: their files and their manifest.
 
-An archive is unpacked once for all workers of a model: the first that comes does it, into the directory that `cluster up` has
-given them, and the others wait for it. What does not belong into that directory, or is more than an archive may hold, is not
-unpacked at all.
+An archive is unpacked once for all workers of a model, into the directory that `cluster up` has given them. The first worker unpacks it,
+the others wait. An archive with files outside that directory, or over the limits, is not unpacked at all.
 """
 
 from __future__ import annotations
@@ -22,11 +20,11 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, Dict, Iterator, Optional
 
 MANIFEST = "MAR-INF/MANIFEST.json"
-STAMP = "MAR-INF/.unpacked"  # of the file that it was
+STAMP = "MAR-INF/.unpacked"  # identifies the unpacked file
 ENTRIES_MAX = 1 << 16
 UNPACKED_MAX = 256 << 30  # bytes; the disk may have room for less
-RATIO_MAX = 200  # of what it holds to what it is: weights are hardly compressible
-RATIO_FREE = 64 << 20  # bytes, of which nobody asks how they were packed
+RATIO_MAX = 200  # unpacked to packed size: weights are hardly compressible
+RATIO_FREE = 64 << 20  # bytes, below which the ratio is not checked
 MANIFEST_MAX = 1 << 20
 COPY_BYTES = 1 << 20
 GZIP = b"\x1f\x8b"  # RFC 1952
@@ -34,7 +32,7 @@ SUFFIXES = (".mar", ".tar.gz", ".tgz", ".tar", ".zip")
 
 
 class ArchiveError(ValueError):
-    """It is none, or one that is not to be unpacked."""
+    """The file is no archive, or one that must not be unpacked."""
 
 
 class Archive:
@@ -45,7 +43,7 @@ class Archive:
         self.manifest = read_manifest(directory)
 
     def file_of(self, key: str) -> Optional[Path]:
-        """A file that the manifest names; None if it names none. Raises ArchiveError: it is not there."""
+        """A file that the manifest names; None if it names none. Raises ArchiveError if it is missing."""
         name = self.manifest["model"].get(key)
         return self.inside(name) if name else None
 
@@ -58,7 +56,7 @@ class Archive:
 
 
 def is_archive(path: str) -> bool:
-    """Else it is a handler's file."""
+    """False: it is a handler's file."""
     if Path(path).is_dir() or path.endswith(SUFFIXES) or zipfile.is_zipfile(path):
         return True
     with contextlib.suppress(OSError), open(path, "rb") as file:
@@ -93,7 +91,7 @@ def read_manifest(directory: Path) -> Dict[str, Any]:
 
 @contextlib.contextmanager
 def locked(place: Path) -> Iterator[None]:
-    """Of all workers of a model one at a time; whoever dies lets go of it."""
+    """Locks out the model's other workers; the lock of a worker that dies is released."""
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with open(f"{place}.lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -106,8 +104,8 @@ def stamp_of(file: Path) -> str:
 
 
 def unpack(file: Path, place: Path) -> Path:
-    """`place`, with all that is in the archive. What another worker has unpacked of the same file is taken as it is, also when
-    the archive has gone meanwhile."""
+    """Returns `place`, with the archive's files. Files that another worker has already unpacked are used as they are, even if the archive
+    has been removed since."""
     there = place / STAMP
     with contextlib.suppress(OSError):
         done = there.read_text(encoding="utf-8")
@@ -131,7 +129,7 @@ def unpack(file: Path, place: Path) -> Path:
 
 
 def unpack_into(file: Path, directory: Path) -> None:
-    """A zip, or a tar with or without gzip, as its bytes say."""
+    """A zip, or a tar with or without gzip, recognised by its bytes."""
     try:
         if zipfile.is_zipfile(file):
             with zipfile.ZipFile(file) as archive:
@@ -154,7 +152,7 @@ class Room:
         self.files = self.held = 0
 
     def take(self, size: int) -> None:
-        """Of one more file. Raises ArchiveError."""
+        """Counts one more file. Raises ArchiveError."""
         self.files, self.held = self.files + 1, self.held + size
         if self.files > ENTRIES_MAX:
             raise ArchiveError(f"the archive has more than {ENTRIES_MAX} files")
@@ -165,7 +163,7 @@ class Room:
 
 
 def check(archive: zipfile.ZipFile, room: Room) -> None:
-    """By what its directory says; unpack_one holds each file to it."""
+    """Checks the sizes in its directory; unpack_one enforces them per file."""
     for info in archive.infolist():
         room.take(info.file_size)
         check_name(info.filename)
@@ -189,7 +187,7 @@ def unpack_one(archive: zipfile.ZipFile, info: zipfile.ZipInfo, directory: Path)
 
 
 def unpack_tar(file: Path, directory: Path) -> None:
-    """From front to back, for what is packed by gzip has no directory."""
+    """Reads from front to back, because a gzip tar has no directory."""
     with open(file, "rb") as start:
         is_packed = start.read(len(GZIP)) == GZIP
     room = Room(file, directory)
@@ -222,7 +220,7 @@ def write_file(source: IO[bytes], target: Path, name: str, size: int) -> None:
 
 
 def lift(directory: Path) -> None:
-    """What lies in one directory, as `torch-model-archiver --archive-format tgz` packs it, comes to where it would be without."""
+    """Moves the contents of a single top directory up, as in archives of `torch-model-archiver --archive-format tgz`."""
     if (directory / MANIFEST).is_file():
         return
     inner = [path.parent.parent for path in directory.glob(f"*/{MANIFEST}")]

@@ -1,7 +1,8 @@
-"""Whether this Python has what workers need: python3 -m baton_worker.check [torchserve | triton | onnx | torchscript | tensorflow ...]
+"""Whether this Python has the packages that workers need. Used by `cluster doctor`.
 
-Says what is missing, a line each, and ends with 1, or with 3 if only some handlers need it (PyYAML: those that have a
-model-config.yaml). `cluster doctor` asks it.
+Prints one line per missing package. The exit status is then 1, or 3 if only some handlers need it. PyYAML is needed only with a model-config.yaml.
+
+    python3 -m baton_worker.check [torchserve | triton | onnx | torchscript | tensorflow ...]
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """DLPack between a model's frameworks and numpy: https://dmlc.github.io/dlpack/latest/python_spec.html
 
-numpy reads and writes the capsules of the CPU. It has no bfloat16, and before 1.25 no bool: those two cross as integers of
-the same width, and their type is put into the capsule.
+numpy reads and writes the capsules of the CPU. It has no bfloat16, and before 1.25 no bool: those two are exchanged as integers of the
+same width, and the capsule holds their type.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _UNREAD, _READ = b"dltensor", b"used_dltensor"
 
 
 class _Tensor(ctypes.Structure):
-    """DLTensor, which a DLManagedTensor begins with."""
+    """DLTensor, the first part of a DLManagedTensor."""
 
     _fields_ = [
         ("data", ctypes.c_void_p),
@@ -53,7 +53,7 @@ def _tensor_of(capsule: Any) -> _Tensor:
 
 
 class _Capsule:
-    """What numpy and frameworks read a capsule by."""
+    """The object from which numpy and frameworks read a capsule."""
 
     def __init__(self, capsule: Any, device: Tuple[int, int]):
         self._capsule, self._device = capsule, device
@@ -66,7 +66,7 @@ class _Capsule:
 
 
 class _Memory:
-    """That of an array as numpy gives it read-only, to be written: before 2.1 it does so with all that comes by DLPack."""
+    """A writable view of an array that numpy gives read-only: before 2.1 it does so with all DLPack arrays."""
 
     def __init__(self, array: Any):
         self._array = array
@@ -74,7 +74,7 @@ class _Memory:
 
 
 def capsule_of(array: Any, datatype: str) -> Any:
-    """Of a writable array of numpy, which the capsule keeps alive."""
+    """A capsule of a writable numpy array, which the capsule keeps alive."""
     if datatype not in _PRETENDED:
         return array.__dlpack__()
     code, numpy_name = _PRETENDED[datatype]
@@ -89,9 +89,9 @@ def device_of(capsule: Any) -> Tuple[int, int]:
 
 
 def array_of(capsule: Any) -> Tuple[Any, str]:
-    """What lies in the CPU's memory as an array of numpy, and "BF16" if its integers stand for that, else "". Reads the capsule.
+    """Reads a capsule of CPU memory: returns a numpy array, and "BF16" if its integers hold that type, else "".
 
-    Raises ValueError for what is not row by row, or has a type without a datatype."""
+    Raises ValueError for memory that is not row by row, or a type without a datatype."""
     tensor = _tensor_of(capsule)
     _check_rows(tensor)
     pretended = {(code, 8 * numpy.dtype(name).itemsize): datatype for datatype, (code, name) in _PRETENDED.items()}.get((tensor.code, tensor.bits), "")
@@ -114,16 +114,16 @@ def _check_rows(tensor: _Tensor) -> None:
         if tensor.shape[at] == 1:
             continue
         if tensor.strides[at] != stride:
-            # Triton's words, which its users' tests compare.
+            # Triton's message, which its users' tests compare.
             raise ValueError("DLPack tensor is not contiguous. Only contiguous DLPack tensors that are stored in C-Order are supported.")
         stride *= tensor.shape[at]
 
 
-# -- On a GPU: by the framework that the model has imported --
+# -- On a GPU: through the framework that the model has imported --
 
 
 def on_device(source: Any) -> Any:
-    """A framework's array of a CUDA capsule, or of what has `__dlpack__`, when what is under way on it is done. Raises ValueError."""
+    """A framework's array from a CUDA capsule or an object with `__dlpack__`, after its pending work. Raises ValueError."""
     if is_capsule(source):
         source = _Capsule(source, device_of(source))
     device = source.__dlpack_device__()[1]
@@ -143,14 +143,14 @@ def on_device(source: Any) -> Any:
 
 
 def to_host(array: Any) -> Tuple[Any, str]:
-    """Of what `on_device` gave, as `array_of` does."""
+    """Converts a result of `on_device`, like `array_of`."""
     if type(array).__module__.startswith("cupy"):
         return array.get(), ""
     return array_of(array.contiguous().cpu().__dlpack__())
 
 
 def to_gpu(array: Any, datatype: str, device: int) -> Any:
-    """A copy on a GPU, or None: the model has not imported torch, or torch finds no such GPU."""
+    """A copy on a GPU, or None if the model has not imported torch, or torch finds no such GPU."""
     if "torch" not in sys.modules:
         return None
     import torch

@@ -1,9 +1,11 @@
-"""Fetches an archive into a model store: python3 -m baton_worker.fetch --allowed=PATTERN ... --store DIR --file NAME --seconds N URL
+"""Downloads an archive into a model store.
 
-A URL is fetched that one of the patterns matches as a whole, in any case, as TorchServe's allowed_urls has it; so must each
-that it is redirected to. The file comes to the store under its name whole, or not at all, and replaces none. The last line
-that is printed begins with "fetched", "refused" (no pattern matches), "exists" (the store has a file of that name) or "failed".
-Proxies and certificates are those of the environment (https_proxy, no_proxy, SSL_CERT_FILE).
+A URL is allowed if one of the patterns matches all of it, ignoring case, as in TorchServe's allowed_urls. Redirect targets must be allowed
+too. The file appears in the store complete or not at all, and replaces none. Proxies and certificates come from the environment
+(https_proxy, no_proxy, SSL_CERT_FILE). The last printed line begins with
+"fetched"; "refused" (no pattern matches); "exists" (the store has a file of that name); "failed".
+
+    python3 -m baton_worker.fetch --allowed=PATTERN ... --store DIR --file NAME --seconds N URL
 """
 
 from __future__ import annotations
@@ -24,16 +26,16 @@ import urllib.request
 from pathlib import Path
 from typing import IO, Any, Optional, Sequence, Tuple
 
-BYTES_MAX = 256 << 30  # as of what is unpacked; the disk may have room for less
+BYTES_MAX = 256 << 30  # as for unpacked archives; the disk may have room for less
 DISK_KEPT = 64 << 20  # bytes that stay free
 IDLE_SECONDS = 30.0  # without a byte
 REDIRECTS_MAX = 5
 COPY_BYTES = 1 << 20
-TEMPORARY = ".baton-download-"  # names that begin with a dot are no archives
+TEMPORARY = ".baton-download-"  # names that begin with a dot are not archives
 
 
 class Refused(Exception):
-    """No pattern allows it."""
+    """No pattern allows the URL."""
 
 
 class Exists(Exception):
@@ -41,11 +43,11 @@ class Exists(Exception):
 
 
 class Failed(Exception):
-    """It cannot be had."""
+    """The download failed."""
 
 
 def is_allowed(url: str, patterns: Sequence[str]) -> bool:
-    """Raises Failed: a pattern is no regular expression."""
+    """Raises Failed if a pattern is no regular expression."""
     for pattern in patterns:
         try:
             if re.fullmatch(pattern, url, re.IGNORECASE):
@@ -61,7 +63,7 @@ def check_allowed(url: str, patterns: Sequence[str]) -> None:
 
 
 class Redirects(urllib.request.HTTPRedirectHandler):
-    """To URLs that are allowed too, and to no file of this machine."""
+    """Follows redirects only to allowed URLs, and to no local file."""
 
     max_redirections = REDIRECTS_MAX
 
@@ -76,7 +78,7 @@ class Redirects(urllib.request.HTTPRedirectHandler):
 
 
 def open_url(url: str, patterns: Sequence[str]) -> Tuple[IO[bytes], Optional[int]]:
-    """-> its bytes, and how many there are, if that is said."""
+    """-> its bytes, and their number if it is known."""
     parts = urllib.parse.urlsplit(url)
     if parts.scheme.lower() == "file":
         if parts.netloc not in ("", "localhost"):
@@ -120,7 +122,7 @@ def fetch(url: str, patterns: Sequence[str], store: Path, file: str) -> None:
             part.flush()
             os.fsync(part.fileno())
             os.chmod(part.name, 0o644)
-            os.link(part.name, target)  # nobody's file is replaced, also of one who came at the same time
+            os.link(part.name, target)  # never replaces a file, not even one created concurrently
     except FileExistsError as wrong:
         raise Exists(f"Model file already exists {file}") from wrong
     except urllib.error.URLError as wrong:

@@ -1,10 +1,10 @@
-"""A handler in this terminal, without a cluster: it is loaded, asked what is said here, and its answer is printed.
+"""Runs a handler in this terminal, without a cluster: loads it, sends it one request, and prints its answer.
+
+ENTRY is the module after `python3 -m` in nodes.toml: baton_worker, baton_worker.torchserve, baton_worker.triton and so on. breakpoint() in
+the handler stops here. So does `python3 -m pdb -m baton_worker.foreground ...` at its breakpoints. --inputs reads a request in KServe's
+JSON: `{"inputs": [{"name", "datatype", "shape", "data"}], "outputs": [{"name"}], "parameters": {}}`.
 
     python3 -m baton_worker.foreground [--text TEXT | --body FILE | --inputs FILE.json] [--pdb] ENTRY HANDLER [OPTION ...]
-
-ENTRY is what nodes.toml has behind `python3 -m`: baton_worker, baton_worker.torchserve, baton_worker.triton and so on. breakpoint() in the
-handler stops here; so does `python3 -m pdb -m baton_worker.foreground ...` at the breakpoints that it is given. --inputs has a request
-as KServe's clients write it: {"inputs": [{"name", "datatype", "shape", "data"}], "outputs": [{"name"}], "parameters": {}}.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _CODES = {"BOOL": "?", "UINT8": "B", "UINT16": "H", "UINT32": "I", "UINT64": "Q"
 
 
 class Terminal:
-    """In place of the link: what the handler answers is printed."""
+    """Replaces the link: prints the handler's answers."""
 
     def __init__(self) -> None:
         self.has_failed = False
 
-    def put(self, batch: Batch, said: Any) -> None:
-        request, piece = said
+    def put(self, batch: Batch, given: Any) -> None:
+        request, piece = given
         self.has_failed |= piece.failure is not None
         sys.stdout.flush()
         for line in _lines(piece):
@@ -84,9 +84,9 @@ def _flat(values: Any) -> List[Any]:
     return [one for value in values for one in _flat(value)] if isinstance(values, list) else [values]
 
 
-def _tensor(said: Dict[str, Any]) -> Tensor:
+def _tensor(given: Dict[str, Any]) -> Tensor:
     """Raises KeyError, TypeError, ValueError, struct.error."""
-    name, datatype, shape, values = said["name"], said["datatype"], list(said["shape"]), _flat(said["data"])
+    name, datatype, shape, values = given["name"], given["datatype"], list(given["shape"]), _flat(given["data"])
     count = 1
     for size in shape:
         count *= size
@@ -105,12 +105,12 @@ def asked_of(options: argparse.Namespace) -> Dict[str, Any]:
         body = Path(options.body).read_bytes() if options.body is not None else (options.text or "").encode()
         return {"body": body, "content_type": options.content_type or ("application/octet-stream" if options.body is not None else "text/plain")}
     try:
-        said = json.loads(Path(options.inputs).read_text(encoding="utf-8"))
+        given = json.loads(Path(options.inputs).read_text(encoding="utf-8"))
         return {
-            "inputs": [_tensor(one) for one in said["inputs"]],
-            "outputs": [one["name"] for one in said.get("outputs", [])],
-            "parameters_json": inference.json_of(said.get("parameters")),
-            "request_id": said.get("id", ""),
+            "inputs": [_tensor(one) for one in given["inputs"]],
+            "outputs": [one["name"] for one in given.get("outputs", [])],
+            "parameters_json": inference.json_of(given.get("parameters")),
+            "request_id": given.get("id", ""),
         }
     except (KeyError, TypeError, AttributeError, struct.error, ValueError) as wrong:
         raise ValueError(f"{options.inputs} is no request of tensors: {type(wrong).__name__}: {wrong}") from wrong
@@ -136,7 +136,7 @@ def _options(words: List[str]) -> argparse.Namespace:
 
 
 def _stopping(handler: Handler) -> None:
-    """Stops where `handle` raises: the frames are those of the handler, and what comes of it goes on as without this."""
+    """Opens the debugger where `handle` raises, in the handler's frames; the exception is then handled as usual."""
     handle = handler.handle
 
     def watched(requests: Any) -> Any:
@@ -150,7 +150,7 @@ def _stopping(handler: Handler) -> None:
 
 
 def main(words: Optional[List[str]] = None) -> int:
-    """0: all was answered; 1: something failed; 2: it could not be asked."""
+    """0: all requests were answered; 1: something failed; 2: the request is invalid."""
     options = _options(sys.argv[1:] if words is None else words)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -172,7 +172,7 @@ def main(words: Optional[List[str]] = None) -> int:
     if options.pdb:
         _stopping(handler)
     terminal = Terminal()
-    inference.inferred = lambda request, piece: (request, piece)  # type: ignore[assignment]  # nothing is packed: it is printed
+    inference.inferred = lambda request, piece: (request, piece)  # type: ignore[assignment]  # printed, so not packed
     batch = Batch(0, [Infer(request=number + 1, model=options.model, **asked) for number in range(options.batch)])
     run_batch(handler, terminal, batch)  # type: ignore[arg-type]
     handler.finalize()

@@ -1,7 +1,8 @@
-"""A worker of several processes (docs/apis/workers/groups-and-devices.md): rank 0 has the door, and a socket with each of the others.
+"""A worker of several processes (docs/apis/workers/groups-and-devices.md): rank 0 has the connection to the gateway, and a socket with each of
+the others.
 
-Over it a rank says one byte when it has its model, and hears batches: the door's packet behind its length. `cluster` starts the ranks, and
-ends them all when one ends.
+Over that socket a rank sends one byte when it has its model, and receives batches: each is the server's packet after its length. `cluster`
+starts the ranks, and ends them all when one ends.
 """
 
 from __future__ import annotations
@@ -25,20 +26,20 @@ log = logging.getLogger("baton_worker")
 
 READY = b"R"
 LENGTH = struct.Struct("<I")
-PACKET_MAX = (64 << 20) + 2048  # of the door's (link.py)
-END_MAX = 10.0  # seconds until `cluster` has ended what has lost a rank
-LOST_WAIT_MS = 250  # the handler may see a rank's end before its socket here does
+PACKET_MAX = (64 << 20) + 2048  # the server's limit (link.py)
+END_MAX = 10.0  # seconds until `cluster` has ended a group that lost a rank
+LOST_WAIT_MS = 250  # the handler may notice a rank's end before its socket does
 
 
 def _take_socket(number: str) -> socket.socket:
-    """What `cluster` has opened. A handler's own children are not to hold it open."""
+    """A socket that `cluster` has opened. Child processes of the handler must not inherit it."""
     mine = socket.socket(fileno=int(number))
     mine.set_inheritable(False)
     return mine
 
 
 def end_with_group() -> NoReturn:
-    """A rank has ended, and `cluster` is about to end the others: what the log has last is that rank's."""
+    """A rank has ended, and `cluster` is about to end the others; the log must end with that rank's error."""
     time.sleep(END_MAX)
     sys.exit(1)
 
@@ -48,11 +49,11 @@ class Leader:
 
     def __init__(self, ranks: List[socket.socket], hands_on: bool):
         self._ranks = ranks
-        self.hands_on = hands_on  # each batch, to all ranks; else rank 0 alone is asked
+        self.hands_on = hands_on  # passes each batch to all ranks; else only rank 0 gets it
 
     @classmethod
     def of_environment(cls) -> Optional["Leader"]:
-        """None: this worker is one process, or another rank."""
+        """None: this worker is a single process, or another rank."""
         numbers = os.environ.pop("BATON_GROUP_RANKS", None)
         if numbers is None:
             return None
@@ -60,7 +61,7 @@ class Leader:
         return cls(ranks, os.environ.get("BATON_GROUP_PARALLEL") != "pp" and bool(ranks))
 
     def wait_ready(self) -> None:
-        """Until all ranks have their model. `startup_timeout` bounds it: `cluster` then ends all."""
+        """Waits until all ranks have their model. After `startup_timeout` `cluster` ends all of them."""
         for one in self._ranks:
             try:
                 is_ready = one.recv(1) == READY
@@ -70,8 +71,8 @@ class Leader:
                 end_with_group()
 
     def hand_on(self, packet: bytes) -> None:
-        """To all ranks, before rank 0 begins with it. A rank that is not done with the batch before is waited for: the door's
-        `response_timeout` bounds that."""
+        """Sends the batch to all ranks before rank 0 starts it. Waits for ranks that are still busy with the previous batch; the server's
+        `response_timeout` bounds the wait."""
         try:
             for one in self._ranks:
                 one.sendall(LENGTH.pack(len(packet)))
@@ -80,7 +81,7 @@ class Leader:
             end_with_group()
 
     def end_if_lost(self) -> None:
-        """Before what the handler raised is told: where it is a rank's end that made it raise, the next group does the batch again."""
+        """Called before an exception of the handler is reported. If a lost rank has caused it, the next group repeats the batch."""
         lost = select.poll()
         for one in self._ranks:
             lost.register(one, select.POLLRDHUP)
@@ -89,7 +90,7 @@ class Leader:
 
 
 class Follower:
-    """Any other rank's."""
+    """The side of the other ranks."""
 
     def __init__(self, leader: socket.socket):
         self._leader = leader
@@ -100,7 +101,7 @@ class Follower:
         return None if number is None else cls(_take_socket(number))
 
     def serve(self, handler: Handler) -> None:
-        """Until rank 0 has ended, or SIGTERM, which lets a batch end first."""
+        """Serves until rank 0 has ended, or SIGTERM arrives; the current batch is finished first."""
         signal.signal(signal.SIGTERM, lambda *_: self._leader.shutdown(socket.SHUT_RD))
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         self._leader.sendall(READY)
@@ -118,13 +119,13 @@ class Follower:
         return self._read(size)
 
     def _read(self, size: int) -> Optional[bytes]:
-        """None: there is no more."""
+        """None: end of the stream."""
         data = bytearray(size)
         view, got = memoryview(data), 0
         while got < size:
             try:
                 n = self._leader.recv_into(view[got:])
-            except ConnectionResetError:  # rank 0 ended with something unread
+            except ConnectionResetError:  # rank 0 ended with unread data
                 n = 0
             if n == 0:
                 return None
@@ -133,17 +134,17 @@ class Follower:
 
 
 def take_part(handler: Handler, packet: bytes) -> None:
-    """Does what rank 0 does with the batch, in the same order, and says nothing."""
+    """Computes the batch like rank 0, in the same order, and sends nothing."""
     asked = codec.decode(packet).value
     requests = [Request(item, lambda: False, lambda piece: None) for item in asked]
     try:
         exhaust(handler.handle(requests))
-    except Exception:  # what rank 0 raises is answered there; here the batch is over as well
+    except Exception:  # rank 0 reports its own exception; here the batch is over as well
         log.exception("the handler raised")
 
 
 def exhaust(made: Any) -> None:
-    """Generators take turns as in rank 0 (serve.py), whose collective operations they share."""
+    """Advances generators in turn as rank 0 does (serve.py), because they share its collective operations."""
     if inspect.isgenerator(made):
         for _ in made:
             pass

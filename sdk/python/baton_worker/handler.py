@@ -1,4 +1,4 @@
-"""What an author of a worker model writes, and is given."""
+"""The classes that an author of a worker model implements and uses."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ def gpu_of_environment() -> Optional[int]:
 
 @dataclass
 class Context:
-    """Where this worker stands: `[[workers]]` of nodes.toml, and its own options."""
+    """This worker's place in the cluster: `[[workers]]` of nodes.toml, and its own options."""
 
     model: str
     version: str
     name: str  # of this process
     batch_size: int
-    door: str  # the gateway's ZeroMQ door, for calls of other models; "" if there is none
-    options: Sequence[str] = ()  # of the command line, behind the handler's file
-    metrics: Metrics = field(default_factory=Metrics)  # what it counts, for the gateway's /metrics
-    gpu_id: Optional[int] = None  # where it computes: "cuda:N" of torch; None: on the CPU
+    door: str  # the gateway's ZeroMQ API, for calls of other models; "" if there is none
+    options: Sequence[str] = ()  # of the command line, after the handler's file
+    metrics: Metrics = field(default_factory=Metrics)  # its metrics, for the gateway's /metrics
+    gpu_id: Optional[int] = None  # its device: "cuda:N" of torch; None: the CPU
 
     @classmethod
     def of_environment(cls, options: Sequence[str] = ()) -> "Context":
-        """Raises KeyError: it was not started by `cluster up`."""
+        """Raises KeyError if it was not started by `cluster up`."""
         env = os.environ
         return cls(
             model=env["BATON_WORKER_MODEL"],
@@ -47,11 +47,10 @@ class Context:
         )
 
     def client(self, **options: Any) -> Any:
-        """A baton_client.Client for other models of the cluster, LLMs among them.
+        """A baton_client.Client for other models of the cluster, including LLMs.
 
-        One that is asked for this worker's own model waits for another process of it: with
-        count = 1 that is nobody, and the call ends by its deadline. Where the gateway asks for keys, the one
-        in the environment, BATON_API_KEY, is told unless `options` has an api_key.
+        A worker that calls its own model waits for another process of that model; with count = 1 there is none, and the call ends by its
+        deadline. If the gateway requires keys, the client sends BATON_API_KEY unless `options` has an api_key.
         """
         from baton_client import Client
 
@@ -68,7 +67,7 @@ class Request:
         self, asked: Infer, is_cancelled: Callable[[], bool], send: Callable[[Any], None]
     ):
         self.inputs: List[Tensor] = asked.inputs
-        self.outputs: List[str] = asked.outputs  # wanted; none named: all
+        self.outputs: List[str] = asked.outputs  # requested outputs; none: all
         self.body: bytes = asked.body
         self.content_type: str = asked.content_type
         self.headers: List[Tuple[str, str]] = asked.headers
@@ -80,7 +79,7 @@ class Request:
 
     @property
     def is_cancelled(self) -> bool:
-        """Nobody waits for the answer any more."""
+        """The client no longer waits for the answer."""
         return self._is_cancelled()
 
     @property
@@ -88,7 +87,7 @@ class Request:
         return self._asked.parameters
 
     def send(self, piece: Any) -> None:
-        """A piece at once, before what the handler returns for the request, which is the last."""
+        """Sends a piece at once; the handler's return value for the request is the last piece."""
         self._send(piece)
 
     def json(self) -> Any:
@@ -102,12 +101,11 @@ class Request:
 
 
 class Unusable(Exception):
-    """Raised by `initialize`: no further try can help, and why. The process ends for good."""
+    """Raised by `initialize` with a reason if another attempt cannot help. The process ends for good."""
 
 
 class RequestError(Exception):
-    """A request that cannot be answered, and why: raised for all of a batch, or put in the place of
-    one answer. `status`: of HTTP, where a door speaks it."""
+    """A request that cannot be answered, with the reason: raised for a whole batch, or returned as one answer. `status`: of HTTP APIs."""
 
     def __init__(self, message: str, status: int = 400):
         super().__init__(message)
@@ -116,7 +114,7 @@ class RequestError(Exception):
 
 @dataclass
 class Response:
-    """An answer, or a piece of one, with what bytes alone do not say."""
+    """An answer, or a piece of one, with metadata."""
 
     body: bytes = b""
     content_type: str = ""
@@ -127,12 +125,12 @@ class Response:
 
 
 class Handler:
-    """The four steps of TorchServe's handlers. Each is given all requests of a batch.
+    """The four steps of TorchServe's handlers. Each gets all requests of a batch.
 
-    `inference`, or whatever `handle` is made of, returns a list with one answer for each request:
-    bytes, str, a Tensor, a list of Tensors, a dict or list (told as JSON), a Response, a
-    RequestError; or a generator of these, whose pieces are sent as they come. It may itself be a
-    generator that yields such lists, None standing for a request that this time has no piece.
+    `inference`, or whatever `handle` consists of, returns a list with one answer for each request. `None` in a yielded list means no piece
+    for that request this time. An answer is bytes, str, a Tensor, a list of Tensors, a dict or list (sent as JSON), a Response or a
+    RequestError. It may be a generator of these, whose pieces are sent as they are made. `inference` itself may be a generator of such
+    lists.
     """
 
     def initialize(self, context: Context) -> None:
@@ -151,11 +149,11 @@ class Handler:
         return self.postprocess(self.inference(self.preprocess(requests)))
 
     def finalize(self) -> None:
-        """Before an orderly end of the process."""
+        """Called before an orderly shutdown."""
 
 
 def piece_of(value: Any) -> Inferred:
-    """Raises TypeError for what is no answer."""
+    """Raises TypeError for a value that is no answer."""
     if isinstance(value, Response):
         return Inferred(
             outputs=value.outputs,
@@ -181,12 +179,12 @@ def piece_of(value: Any) -> Inferred:
 
 
 def failure_of(wrong: BaseException) -> BatonError:
-    """What the client of a request hears."""
+    """The error that the client of a request receives."""
     if isinstance(wrong, RequestError):
         code = {400: (1, "invalid_request"), 404: (6, "not_found"), 422: (11, "unprocessable")}
         if wrong.status in code:
             return BatonError(*code[wrong.status], str(wrong))
         return BatonError(57, "handler_failed", str(wrong))
-    if isinstance(wrong, BatonError):  # of another model that was asked
+    if isinstance(wrong, BatonError):  # of another model that was called
         return wrong
     return BatonError(57, "handler_failed", f"{type(wrong).__name__}: {wrong}")

@@ -1,4 +1,4 @@
-"""A worker's end of the worker door (docs/reference/protocol.md): hello, heartbeats, batches, credit.
+"""The worker side of the worker protocol (docs/reference/protocol.md): hello, heartbeats, batches, credit.
 
     connecting --hello_ack--> open --silence, disconnect, gap--> connecting     (what was open is void)
     connecting --silence--> connecting
@@ -26,34 +26,34 @@ from baton_client.inference import Infer
 from baton_client.wire.MessageKind import MessageKind
 from baton_client.wire.Role import Role
 
-from .metrics import Metrics, Told
+from .metrics import Metrics, Update
 
 HEARTBEAT_INTERVAL = 1.0
 SILENCE_MAX = 5.0
 BATCH_BYTES_MAX = 64 << 20  # body_bytes_max of schema/limits.hpp
 PACKET_EXTRA_BYTES_MAX = 2048
-METRIC_BYTES_MAX = 256 << 10  # of one message of what is counted
-UNHEARD_MAX = 32  # such messages that the door has not said to have heard: what is counted further waits
-RECONNECT_MIN, RECONNECT_MAX = 0.05, 0.5  # seconds between two attempts at a door that does not open: they double
+METRIC_BYTES_MAX = 256 << 10  # in one metrics message
+UNACKNOWLEDGED_MAX = 32  # unacknowledged metrics messages; further metrics wait
+RECONNECT_MIN, RECONNECT_MAX = 0.05, 0.5  # seconds between two attempts to connect; doubles
 POLL_INTERVAL_MS = 250
 LINGER_MS = 500
-STALE_EPOCH = 72  # another life has this place: ours is over
+STALE_EPOCH = 72  # another incarnation has replaced this process
 DOOR_ACTOR, WORKER_ACTOR = 7, 8
 
 
 class Void(Exception):
-    """The door has lost this batch: nobody would hear its pieces."""
+    """The server has lost this batch and would drop its pieces."""
 
 
 @dataclass
 class Batch:
-    life: int  # of the connection that it came by
+    life: int  # number of the connection that delivered it
     items: List[Infer]
-    packet: bytes = b""  # as it came, if a group's ranks are to have it
+    packet: bytes = b""  # unchanged, if a group's ranks need it
 
 
-def _part_of(left: Deque[Told]) -> List[Told]:
-    """What fits into the next message: at least one."""
+def _part_of(left: Deque[Update]) -> List[Update]:
+    """The metrics for the next message: at least one."""
     part = [left.popleft()]
     size = part[0].size
     while left and len(part) < inference.METRICS_MAX and size + left[0].size <= METRIC_BYTES_MAX:
@@ -63,7 +63,7 @@ def _part_of(left: Deque[Told]) -> List[Told]:
 
 
 class Link:
-    """`put`, `next_batch` and `is_cancelled` are the handler's thread's; `leave` anybody's."""
+    """`put`, `next_batch` and `is_cancelled` belong to the handler's thread; any thread may call `leave`."""
 
     def __init__(
         self,
@@ -81,8 +81,8 @@ class Link:
         self._name = name
         self._metrics = metrics or Metrics()
         self._load_micros = int(load_seconds * 1e6)
-        self._told_epoch = 0  # of the door that has heard the metrics so far
-        self._unheard: Deque[Tuple[int, List[Told]]] = deque()  # by the sequence of their message
+        self._metrics_epoch = 0  # incarnation of the server that has the metrics so far
+        self._unacknowledged: Deque[Tuple[int, List[Update]]] = deque()  # with the sequence of their message
         self._changed = threading.Condition(threading.RLock())  # a signal may come while it is held
         self._life = 0
         self._is_open = False
@@ -90,7 +90,7 @@ class Link:
         self._cancelled: Set[int] = set()
         self._queued: Deque[Tuple[int, bytes]] = deque()
         self._sent_bytes = self._credited_bytes = self._window_bytes = 0
-        self._is_leaving = self._is_told = self._is_released = False
+        self._is_leaving = self._has_sent_drain = self._is_released = False
         self._lost: Optional[BatonError] = None
         self._wake_in, self._wake_out = os.pipe()
         os.set_blocking(self._wake_in, False)
@@ -101,7 +101,7 @@ class Link:
     # -- The handler's thread --
 
     def next_batch(self) -> Optional[Batch]:
-        """None: the worker has left. Raises what ended the link for good."""
+        """None: the worker has left. Raises the reason why the link ended permanently."""
         with self._changed:
             while not self._batches:
                 if self._lost is not None:
@@ -118,7 +118,7 @@ class Link:
             return request in self._cancelled or batch.life != self._life
 
     def put(self, batch: Batch, piece: bytes) -> None:
-        """An encoded piece; waits for credit. Raises Void."""
+        """Sends an encoded piece; waits for credit. Raises Void."""
         with self._changed:
             while (
                 batch.life == self._life
@@ -133,7 +133,7 @@ class Link:
         self._wake()
 
     def leave(self) -> None:
-        """No further batch; next_batch says None when the door has what this one answered."""
+        """Accepts no further batch; next_batch returns None once the server has the answers."""
         with self._changed:
             self._is_leaving = True
             self._changed.notify_all()
@@ -151,7 +151,7 @@ class Link:
             pass  # a wake-up is pending
 
     def _run(self) -> None:
-        # Signals are the handler's thread's.
+        # Only the handler's thread handles signals.
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         pause = RECONNECT_MIN
         while True:
@@ -159,7 +159,7 @@ class Link:
             try:
                 self._connect(context)
                 self._serve()
-            except Exception as wrong:  # whatever it is, the handler's thread waits to hear of it
+            except Exception as wrong:  # of any type: the handler's thread must be notified
                 if self._is_open:
                     pause = RECONNECT_MIN
                 if not self._is_over(wrong):
@@ -191,7 +191,7 @@ class Link:
         self._sequence_in = self._sequence_out = 0
         self._socket = context.socket(zmq.DEALER)
         self._socket.setsockopt(zmq.LINGER, LINGER_MS)
-        self._socket.setsockopt(zmq.SNDTIMEO, int(SILENCE_MAX * 1000))  # a door that takes nothing in
+        self._socket.setsockopt(zmq.SNDTIMEO, int(SILENCE_MAX * 1000))  # a server that reads nothing
         self._socket.setsockopt(zmq.MAXMSGSIZE, BATCH_BYTES_MAX + PACKET_EXTRA_BYTES_MAX)
         self._socket.setsockopt(zmq.RECONNECT_IVL, 20)
         self._monitor = self._socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
@@ -208,12 +208,12 @@ class Link:
         if kind == MessageKind.inferred:
             with self._changed:
                 self._sent_bytes += len(head)
-        # Bounded by credit; a hello waits until the door is there.
+        # Bounded by credit; a hello waits until the server is there.
         self._socket.send(codec.pack(head, body))
 
     def _serve(self) -> None:
         beats = 0
-        heard_at = beat_at = time.monotonic()
+        received_at = beat_at = time.monotonic()
         while True:
             now = time.monotonic()
             if self._is_open and now >= beat_at:
@@ -226,16 +226,16 @@ class Link:
             if self._wake_in in ready:
                 self._drain_wake()
             if self._socket in ready:
-                heard_at = time.monotonic()
+                received_at = time.monotonic()
                 self._receive_all()
             if self._monitor in ready:
                 raise LinkDown("the door closed the connection")
-            if time.monotonic() - heard_at > SILENCE_MAX:
+            if time.monotonic() - received_at > SILENCE_MAX:
                 raise LinkDown("the door fell silent")
 
     def _send_metrics(self, is_last: bool = False) -> None:
-        """Bounded, and once a second: without credit."""
-        if len(self._unheard) >= UNHEARD_MAX and not is_last:
+        """Needs no credit: bounded, and sent once a second."""
+        if len(self._unacknowledged) >= UNACKNOWLEDGED_MAX and not is_last:
             return
         left = deque(self._metrics.take())
         while left:
@@ -245,36 +245,36 @@ class Link:
             except BaseException:
                 self._metrics.put_back([*part, *left])
                 raise
-            self._unheard.append((self._sequence_out, part))
+            self._unacknowledged.append((self._sequence_out, part))
 
-    def _settle_unheard(self, epoch: int) -> None:
-        """Of a door that is there anew. Another life of it counts from the beginning: what the one before may not have heard is told to
-        it. The same one may still come upon it, and would count it twice."""
-        if self._told_epoch != epoch:
-            for _, part in self._unheard:
+    def _settle_unacknowledged(self, epoch: int) -> None:
+        """Called after a reconnect. A new incarnation of the server counts from the beginning, so it gets the unacknowledged metrics. The
+        same incarnation may still read them from its queue and would count them twice."""
+        if self._metrics_epoch != epoch:
+            for _, part in self._unacknowledged:
                 self._metrics.put_back(part)
-        self._unheard.clear()
+        self._unacknowledged.clear()
 
-    def _heard_up_to(self, sequence: int) -> None:
-        """0: a door that does not say; it hears what is said in order."""
-        while self._unheard and (sequence == 0 or self._unheard[0][0] <= sequence):
-            self._unheard.popleft()
+    def _acknowledge(self, sequence: int) -> None:
+        """`sequence` 0: a server without acknowledgements; it reads messages in order."""
+        while self._unacknowledged and (sequence == 0 or self._unacknowledged[0][0] <= sequence):
+            self._unacknowledged.popleft()
 
     def _send_queued(self) -> bool:
-        """True: released, nothing is left to say."""
+        """True: released, and nothing is left to send."""
         while True:
             with self._changed:
                 if not self._is_open and self._is_leaving:
                     raise LinkDown("left before the door was there")
                 if not self._queued:
-                    if self._is_leaving and not self._is_told:
-                        self._is_told = True
+                    if self._is_leaving and not self._has_sent_drain:
+                        self._has_sent_drain = True
                         self._queued.append((MessageKind.drain, codec.drain()))
                     else:
                         return self._is_released
                 kind, body = self._queued.popleft()
             if kind == MessageKind.drain:
-                self._send_metrics(is_last=True)  # behind it nothing is heard
+                self._send_metrics(is_last=True)  # the server reads nothing after it
             self._send(kind, body)
 
     def _drain_wake(self) -> None:
@@ -291,30 +291,30 @@ class Link:
                 return
             self._take(codec.decode(packet), packet if self._keeps_packets else b"")
 
-    def _take(self, heard: codec.Heard, packet: bytes) -> None:
+    def _take(self, received: codec.Received, packet: bytes) -> None:
         self._sequence_in += 1
-        if heard.sequence != self._sequence_in:
-            raise LinkDown(f"message {heard.sequence} came in place of {self._sequence_in}")
+        if received.sequence != self._sequence_in:
+            raise LinkDown(f"message {received.sequence} came in place of {self._sequence_in}")
         with self._changed:
-            if heard.kind == MessageKind.hello_ack:
-                if heard.value.refused is not None:
-                    raise heard.value.refused
-                self._door.node, self._door.epoch = heard.value.node, heard.value.epoch
-                self._window_bytes = heard.value.window_bytes
-                self._settle_unheard(heard.value.epoch)
-                if self._told_epoch not in (0, heard.value.epoch):
-                    self._metrics.tell_again()
-                self._told_epoch = heard.value.epoch
+            if received.kind == MessageKind.hello_ack:
+                if received.value.refused is not None:
+                    raise received.value.refused
+                self._door.node, self._door.epoch = received.value.node, received.value.epoch
+                self._window_bytes = received.value.window_bytes
+                self._settle_unacknowledged(received.value.epoch)
+                if self._metrics_epoch not in (0, received.value.epoch):
+                    self._metrics.report_again()
+                self._metrics_epoch = received.value.epoch
                 self._sent_bytes = self._credited_bytes = 0
-                self._is_open, self._is_told = True, False
-            elif heard.kind == MessageKind.infer_batch:
-                self._batches.append(Batch(self._life, heard.value, packet))
-            elif heard.kind == MessageKind.cancel_infer:
-                self._cancelled.add(heard.value)
-            elif heard.kind == MessageKind.heartbeat:
-                self._heard_up_to(heard.value)
-            elif heard.kind == MessageKind.credit:
-                self._credited_bytes = heard.value
-            elif heard.kind == MessageKind.drain:
+                self._is_open, self._has_sent_drain = True, False
+            elif received.kind == MessageKind.infer_batch:
+                self._batches.append(Batch(self._life, received.value, packet))
+            elif received.kind == MessageKind.cancel_infer:
+                self._cancelled.add(received.value)
+            elif received.kind == MessageKind.heartbeat:
+                self._acknowledge(received.value)
+            elif received.kind == MessageKind.credit:
+                self._credited_bytes = received.value
+            elif received.kind == MessageKind.drain:
                 self._is_released = True
             self._changed.notify_all()

@@ -1,12 +1,11 @@
-"""What a handler counts and measures, told at the gateway's /metrics under its own names.
+"""Metrics of a handler, shown at the gateway's /metrics under their own names. A thread of the link sends new values once a second. Errors
+raise MetricError here, in the handler.
 
     served = context.metrics.counter("answers_served", "Answers, by kind.")
     served.labels(kind="short").increment()
 
     seconds = context.metrics.histogram("answer_seconds", "Of an answer.", buckets=(0.1, 1, 10))
     seconds.observe(0.4)
-
-A thread of the link takes what is new once a second. Whatever is wrong raises MetricError here, where the handler hears of it.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ import threading
 from dataclasses import dataclass
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
-NAMES_MAX, SERIES_MAX, LABELS_MAX = 128, 2048, 32  # of a process; as gateway/metrics/metric_registry.hpp
+NAMES_MAX, SERIES_MAX, LABELS_MAX = 128, 2048, 32  # per process; as in gateway/metrics/metric_registry.hpp
 NAME_BYTES_MAX, VALUE_BYTES_MAX, HELP_BYTES_MAX = 256, 256, 1024
-BYTES_MAX, NODE_BYTES = 1 << 20, 64  # of names, helps, labels and their values, and a charge for each name and each set
+BYTES_MAX, NODE_BYTES = 1 << 20, 64  # for names, helps, labels and their values, plus a charge per name and per set
 RESERVED = ("baton_", "vllm:", "tgi_", "nv_", "ts_", "http_requests_total", "http_request_duration_")  # the server's own
 COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)  # of Prometheus' own libraries
@@ -29,12 +28,12 @@ LABEL = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]*\Z", re.ASCII)
 
 
 class MetricError(ValueError):
-    """A metric that cannot be: which, and why."""
+    """An invalid metric: which one, and why."""
 
 
 @dataclass
-class Told:
-    """What the gateway is told of one metric."""
+class Update:
+    """The update of one metric for the gateway."""
 
     name: str
     help: str
@@ -50,17 +49,17 @@ class Told:
 
 
 class Metric:
-    """Of one name and one set of labels. Any thread."""
+    """A metric with one name and one set of labels. Usable from any thread."""
 
     def __init__(self, family: "Family", labels: Mapping[str, str]):
         self._family, self._labels = family, dict(labels)
         self._value = self._added = 0.0
         self._was_set = self._sets = False
-        self._is_new = True  # told as 0 before anything is counted
+        self._is_new = True  # reported as 0 before the first count
 
     @property
     def value(self) -> float:
-        """As this process has counted it."""
+        """The value in this process."""
         return self._value
 
     def increment(self, by: float = 1.0) -> None:
@@ -82,14 +81,14 @@ class Metric:
             self._value = amount
             self._sets = self._was_set = self._is_new = True
 
-    def tell_again(self) -> None:
-        """To a gateway that has heard nothing: a counter begins there at 0, a gauge is what it was."""
+    def report_again(self) -> None:
+        """For a new gateway without values: a counter starts there at 0, a gauge keeps its value."""
         self._is_new = True
         if self._family.kind == GAUGE:
             self._sets, self._added = self._was_set, self._value
 
-    def take(self) -> Told:
-        told = Told(
+    def take(self) -> Update:
+        update = Update(
             self._family.name,
             self._family.help,
             self._family.kind,
@@ -99,14 +98,14 @@ class Metric:
             self,
         )
         self._is_new, self._sets, self._added = False, False, 0.0
-        return told
+        return update
 
-    def put_back(self, told: Told) -> None:
-        """It was not heard: what has been counted or set since goes with it."""
+    def put_back(self, update: Update) -> None:
+        """Takes back an update that was not received; it is sent again together with later changes."""
         self._is_new = True
-        self._sets = self._sets or told.sets
-        if not told.sets:
-            self._added += told.value
+        self._sets = self._sets or update.sets
+        if not update.sets:
+            self._added += update.value
 
     @property
     def is_new(self) -> bool:
@@ -114,7 +113,7 @@ class Metric:
 
 
 class Family:
-    """Of one name."""
+    """The metrics with one name."""
 
     def __init__(self, metrics: "Metrics", kind: str, name: str, help: str):
         self._metrics, self.kind, self.name, self.help = metrics, kind, name, help
@@ -147,8 +146,9 @@ class Family:
 
 
 class Histogram:
-    """Of one name and one set of labels. It is told as Prometheus' formats have it: counters NAME_bucket, each of what is up to its label
-    `le`, NAME_sum and NAME_count, of which the gateway makes one histogram. So processes sum up, and nothing falls when one begins again."""
+    """A histogram with one name and one set of labels. It is sent in Prometheus' form: cumulative counters NAME_bucket with the label
+    `le`, NAME_sum and NAME_count. The gateway makes one histogram of them. So processes add up, and no count falls when a process
+    restarts."""
 
     def __init__(self, of: "HistogramFamily", labels: Mapping[str, str], bounds: Tuple[float, ...]):
         if "le" in labels:
@@ -162,7 +162,7 @@ class Histogram:
         if amount < 0:
             raise MetricError(f"the histogram '{self._of.name}' takes what is 0 or more, not {amount:g}")
         with self._of.lock:
-            self._sum.increment(amount)  # which may be too much
+            self._sum.increment(amount)  # may exceed the maximum
             self._count.increment()
             for bound, bucket in zip((*self.bounds, math.inf), self._buckets):
                 if amount <= bound:
@@ -170,7 +170,7 @@ class Histogram:
 
 
 class HistogramFamily:
-    """Of one name."""
+    """The histograms with one name."""
 
     def __init__(self, metrics: "Metrics", name: str, help: str, bounds: Tuple[float, ...]):
         self.name, self.lock, self.bounds = name, metrics.lock, bounds
@@ -181,7 +181,7 @@ class HistogramFamily:
         return self.of(labels)
 
     def of(self, labels: Mapping[str, str], buckets: Optional[Sequence[float]] = None) -> Histogram:
-        """`buckets`: those of the family, unless the set of labels has its own."""
+        """`buckets`: default is the family's, unless the set of labels has its own."""
         bounds = self.bounds if buckets is None else _bounds(self.name, buckets)
         with self.lock:
             key = tuple(sorted(labels.items()))
@@ -196,7 +196,7 @@ class HistogramFamily:
 
 
 class Metrics:
-    """Of a process."""
+    """The metrics of a process."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -205,19 +205,19 @@ class Metrics:
         self._series = self._bytes = 0
 
     def counter(self, name: str, help: str = "") -> Family:
-        """One that only grows. The same name gives the same one."""
+        """A value that only grows. The same name returns the same one."""
         return self.family(COUNTER, name, help)
 
     def gauge(self, name: str, help: str = "") -> Family:
         return self.family(GAUGE, name, help)
 
     def histogram(self, name: str, help: str = "", buckets: Sequence[float] = BUCKETS) -> HistogramFamily:
-        """`buckets`: their upper bounds, ascending; above the last one is +Inf."""
+        """`buckets`: ascending upper bounds; +Inf follows the last one."""
         bounds = _bounds(name, buckets)
         with self.lock:
             known = self._histograms.get(name)
             if known is None:
-                self.family(HISTOGRAM, name, help)  # the name is taken, and nothing is told under it alone
+                self.family(HISTOGRAM, name, help)  # reserves the name; no value is sent under it
                 known = self._histograms[name] = HistogramFamily(self, name, help, bounds)
             return known
 
@@ -249,22 +249,22 @@ class Metrics:
         self._count_bytes(name, _size(*labels.keys(), *labels.values()))
         self._series += 1
 
-    def take(self) -> List[Told]:
-        """What is new since the last time."""
+    def take(self) -> List[Update]:
+        """Changes since the last call."""
         with self.lock:
             return [m.take() for f in self._families.values() for m in f.all.values() if m.is_new]
 
-    def put_back(self, told: Sequence[Told]) -> None:
-        """What was taken, and not heard."""
+    def put_back(self, update: Sequence[Update]) -> None:
+        """Takes back updates that were not received."""
         with self.lock:
-            for one in told:
+            for one in update:
                 one.of.put_back(one)
 
-    def tell_again(self) -> None:
+    def report_again(self) -> None:
         with self.lock:
             for family in self._families.values():
                 for metric in family.all.values():
-                    metric.tell_again()
+                    metric.report_again()
 
 
 def _bounds(name: str, buckets: Sequence[float]) -> Tuple[float, ...]:
@@ -284,7 +284,7 @@ def _size(*texts: str) -> int:
 
 
 def _is_text(value: object) -> bool:
-    """Half a surrogate is a str in Python, and no text."""
+    """A lone surrogate is a str in Python, but not valid text."""
     try:
         return isinstance(value, str) and value.encode() is not None
     except UnicodeEncodeError:

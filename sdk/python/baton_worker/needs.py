@@ -1,4 +1,4 @@
-"""What a worker's Python must have, said before anything fails for want of it. Imports nothing of what it looks for."""
+"""The packages that a worker's Python must have, checked before anything fails without them. Imports none of them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ EXIT_PERMANENT = 78  # EX_CONFIG: a restart cannot help
 
 
 class Package(NamedTuple):
-    project: str  # as PyPI has it
-    debian: str  # "": it is none of Debian's packages
-    extra: str  # of sdk/python's pyproject.toml; "": it comes with the SDK
+    project: str  # name on PyPI
+    debian: str  # "": Debian has no package
+    extra: str  # in sdk/python's pyproject.toml; "": part of the SDK
 
 
 PACKAGES: Dict[str, Package] = {
@@ -38,18 +38,18 @@ WANTED: Dict[str, Sequence[str]] = {
     "tensorflow": ("numpy", "tensorflow"),
 }
 
-SOMETIMES = ("torchserve",)  # of them those whose modules only some handlers need
+SOMETIMES = ("torchserve",)  # entry points whose modules only some handlers need
 
 
 def is_there(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
-    except (ImportError, ValueError):  # half there, or hidden by None in sys.modules
+    except (ImportError, ValueError):  # partly installed, or hidden by None in sys.modules
         return False
 
 
 def words_for(*modules: str) -> str:
-    """That they are missing, where, and what installs them."""
+    """Names the missing packages, the Python, and the command that installs them."""
     all_of_them = [PACKAGES[module] for module in modules]
     names, debian = " ".join(p.project for p in all_of_them), " ".join(p.debian for p in all_of_them if p.debian)
     extras = ",".join(dict.fromkeys(p.extra for p in all_of_them if p.extra))
@@ -60,13 +60,13 @@ def words_for(*modules: str) -> str:
 
 
 def give_up(why: str) -> NoReturn:
-    """The log's last line is shown as the reason, without its first two words."""
+    """The supervisor shows the log's last line as the reason, without its first two words."""
     print(f"baton_worker error {' '.join(why.split())}", file=sys.stderr, flush=True)
     sys.exit(EXIT_PERMANENT)
 
 
 def _is_worker() -> bool:
-    """Whether this is `python3 -m baton_worker...`: said while Python looks for the module, and later by __main__."""
+    """Whether this is `python3 -m baton_worker...`. True while Python looks for the module, and later in __main__."""
     if sys.argv[:1] == ["-m"]:
         return any(word.partition(".")[0] == "baton_worker" for word in getattr(sys, "orig_argv", ["baton_worker"]))
     started = getattr(sys.modules.get("__main__"), "__spec__", None)
@@ -80,7 +80,7 @@ def _refuse(why: str, module: str) -> NoReturn:
 
 
 def need(*modules: str) -> None:
-    """Ends a worker's process for good where some are missing. Raises ModuleNotFoundError in any other."""
+    """Ends a worker's process permanently if modules are missing. Raises ModuleNotFoundError in any other process."""
     lacking = [module for module in modules if not is_there(module)]
     if lacking:
         _refuse(words_for(*lacking), lacking[0])
@@ -98,7 +98,7 @@ def need_sdk() -> None:
 
 
 def missing(entries: Sequence[str]) -> List[str]:
-    """A line for each kind of thing that the entry points' processes would end for."""
+    """One line per kind of missing package that would end the entry points' processes."""
     wanted = dict.fromkeys([*ALWAYS, *(module for entry in entries for module in WANTED.get(entry, ()))])
     lacking = [module for module in wanted if not is_there(module)]
     return [*([words_for(*lacking)] if lacking else []), *([] if WIRE.is_file() else [WIRE_WORDS])]

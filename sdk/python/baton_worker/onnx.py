@@ -1,9 +1,9 @@
-"""An ONNX model as a worker, as Triton's ONNX Runtime backend serves it; needs numpy and onnxruntime (or onnxruntime-gpu):
+"""Serves an ONNX model as Triton's ONNX Runtime backend does; needs numpy and onnxruntime (or onnxruntime-gpu).
+
+Inputs and outputs are the model's, by name. config.pbtxt is read beside the version's directory. Without one, rows of requests are
+computed together if the model accepts any number of rows.
 
     python3 -m baton_worker.onnx REPOSITORY/MODEL/1/model.onnx [--config CONFIG.pbtxt]
-
-Inputs and outputs are those of the model, by name. config.pbtxt is looked for beside the version's directory; without one, rows of requests
-are computed together if the model takes any number of them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ DATATYPES = {
 }
 # optimization.graph.level of config.pbtxt.
 LEVELS = {-1: "ORT_ENABLE_BASIC", 0: "ORT_ENABLE_ALL", 1: "ORT_ENABLE_EXTENDED", 2: "ORT_DISABLE_ALL"}
-# Of Triton's core, for its own memory and threads.
+# Settings of Triton's core, for its own memory and threads.
 _MEMORY, _ONE_BATCH = "tensors do not pass through pinned memory", "a process computes one batch at a time"
 ELSEWHERE = {
     "priority": _ONE_BATCH,
@@ -66,27 +66,27 @@ class OnnxModel(TensorModel):
     def __init__(self, runtime: Any, file: Path, config: Optional[Dict[str, Any]], context: Context):
         super().__init__(file, config)
         self._runtime = runtime
-        said = Parameters(self.config)
-        self._options = self._session_options(said)
-        self._providers = providers_of(self.config, said, runtime.get_available_providers(), gpu_of(self.config, context))
-        said.finish()
+        parameters = Parameters(self.config)
+        self._options = self._session_options(parameters)
+        self._providers = providers_of(self.config, parameters, runtime.get_available_providers(), gpu_of(self.config, context))
+        parameters.finish()
 
-    def _session_options(self, said: Parameters) -> Any:
+    def _session_options(self, parameters: Parameters) -> Any:
         options = self._runtime.SessionOptions()
         for name, attribute in (("intra_op_thread_count", "intra_op_num_threads"), ("inter_op_thread_count", "inter_op_num_threads")):
-            threads = said.integer(name, -1)
+            threads = parameters.integer(name, -1)
             if threads and threads > 0:
                 setattr(options, attribute, threads)
-        if said.integer("execution_mode", 0, 1):
+        if parameters.integer("execution_mode", 0, 1):
             options.execution_mode = self._runtime.ExecutionMode.ORT_PARALLEL
         for name, attribute in (("enable_mem_arena", "enable_cpu_mem_arena"), ("enable_mem_pattern", "enable_mem_pattern")):
-            flag = said.flag(name)
+            flag = parameters.flag(name)
             if flag is not None:
                 setattr(options, attribute, flag)
-        if said.flag(INITIALIZERS):
+        if parameters.flag(INITIALIZERS):
             options.add_session_config_entry(INITIALIZERS, "1")
         self._run_options = None
-        shrinks = said.text(SHRINKS)
+        shrinks = parameters.text(SHRINKS)
         if shrinks is not None:
             self._run_options = self._runtime.RunOptions()
             self._run_options.add_run_config_entry(SHRINKS, shrinks)
@@ -129,7 +129,7 @@ class OnnxModel(TensorModel):
             raise RequestError("a text is not UTF-8") from wrong
         except self._runtime.capi.onnxruntime_pybind11_state.InvalidArgument as wrong:
             raise RequestError(f"the model does not take this: {wrong}") from wrong
-        except Exception as wrong:  # onnxruntime has no common base of its errors
+        except Exception as wrong:  # onnxruntime's errors have no common base class
             raise RequestError(f"the model failed: {wrong}", 500) from wrong
 
 

@@ -20,12 +20,12 @@ DEPTH_MAX = 32
 
 
 def parse(text: str) -> Dict[str, Any]:
-    """Raises ValueError with the place."""
+    """Raises ValueError with the position."""
     return _Parser(text).whole()
 
 
 def beside(model: Path, named: Optional[str] = None) -> Optional[Dict[str, Any]]:
-    """That of a model's file in a repository (MODEL/VERSION/FILE), or the one that is named; None: there is none. Raises ValueError."""
+    """The config of a model's file in a repository (MODEL/VERSION/FILE), or the named one; None: there is none. Raises ValueError."""
     file = Path(named) if named else model.parent.parent / "config.pbtxt"
     if file.is_file():
         return parse(file.read_text())

@@ -1,8 +1,8 @@
-"""What an archive's requirementsFile names: looked for in this Python, and, where it is asked for, installed for this model alone.
+"""Checks the packages of an archive's requirementsFile in this Python and, if enabled, installs them for this model alone.
 
-The packages are put into a virtual environment that sees those of this Python as well, beside the model's files and gone with
-them; the worker then goes on as its interpreter. pip is asked as the operator has set it up: PIP_INDEX_URL, PIP_NO_INDEX,
-PIP_FIND_LINKS and pip.conf count, so that a directory of wheels does where there is no network.
+The packages go into a virtual environment beside the model's files, which also sees this Python's packages. It is removed with the model.
+The worker then restarts with its interpreter. pip keeps the operator's settings (PIP_INDEX_URL, PIP_NO_INDEX, PIP_FIND_LINKS, pip.conf),
+so a directory of wheels works without a network.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 from .archive import Archive, ArchiveError, locked
 
 STAMP = ".installed"
-FILES_MAX = 16  # that name one another by -r
+FILES_MAX = 16  # included with -r
 TEXT_MAX = 1 << 20
-REASON_MAX = 2000  # characters of what pip says
+REASON_MAX = 2000  # characters of pip's output
 SECONDS = 600.0
 PR_SET_PDEATHSIG = 1
 ADVICE = (
@@ -37,12 +37,12 @@ ADVICE = (
 
 
 class RequirementsError(ValueError):
-    """They are not there, or cannot be installed."""
+    """The packages are missing, or cannot be installed."""
 
 
 class Wanted(NamedTuple):
-    lacking: List[str]  # in words
-    unknown: List[str]  # lines of which only pip can say whether they are met
+    lacking: List[str]  # as text
+    unknown: List[str]  # lines that only pip can check
 
 
 def look(file: Path) -> Wanted:
@@ -50,7 +50,7 @@ def look(file: Path) -> Wanted:
     found = Wanted([], [])
     parse = _parser()
     for line in _lines(file, [file]):
-        text = re.split(r"\s--", line)[0].strip()  # --hash and the like are pip's
+        text = re.split(r"\s--", line)[0].strip()  # --hash and similar options are for pip
         if text.startswith("-"):
             found.unknown.append(line)
             continue
@@ -78,12 +78,12 @@ def _judge(requirement: Any, found: Wanted) -> None:
 
 
 class _Name(NamedTuple):
-    """A requirement as far as it is understood without `packaging`: that its name is there."""
+    """A requirement as far as it is understood without `packaging`: checks only that the name is installed."""
 
     name: str
     marker: None = None
     url: None = None
-    extras: Tuple[str, ...] = ("",)  # whether its version fits, pip knows
+    extras: Tuple[str, ...] = ("",)  # pip checks the version
 
     def __str__(self) -> str:
         return self.name
@@ -108,7 +108,7 @@ def _name_of(line: str) -> _Name:
 
 
 def _lines(file: Path, seen: List[Path]) -> List[str]:
-    """Without comments, those of files that it names by -r in their place."""
+    """Lines without comments; files included with -r are expanded in place."""
     if file.stat().st_size > TEXT_MAX:
         raise RequirementsError(f"{file.name} is larger than {TEXT_MAX} bytes")
     all_lines: List[str] = []
@@ -129,8 +129,8 @@ def _lines(file: Path, seen: List[Path]) -> List[str]:
 
 
 def provide(archive: Archive, install_seconds: Optional[float]) -> Optional[Path]:
-    """The interpreter that has them: None is this one. `install_seconds`: how long pip may take; None installs nothing.
-    Raises RequirementsError, ArchiveError, OSError."""
+    """The interpreter that has the packages: None means this one. `install_seconds`: time limit for pip; None installs nothing. Raises
+    RequirementsError, ArchiveError, OSError."""
     file = archive.file_of("requirementsFile")
     if file is None:
         return None
@@ -186,7 +186,7 @@ def _make_environment(place: Path) -> None:
     venv.EnvBuilder(system_site_packages=sees_system, symlinks=True, with_pip=False).create(place)
     if is_own:
         return
-    # An environment made from within another sees nothing of that one.
+    # An environment created from within another does not see that one's packages.
     inner = Path(sysconfig.get_path("purelib", vars={"base": str(place), "platbase": str(place)}))
     outer = dict.fromkeys(sysconfig.get_path(kind) for kind in ("purelib", "platlib"))
     lines = [f"import site; site.addsitedir({path!r})\n" for path in outer]
@@ -206,7 +206,7 @@ def _run_pip(python: Path, file: Path, directory: Path, seconds: float) -> None:
 
 
 def _run(command: Sequence[str], directory: Path, seconds: float) -> Optional[str]:
-    """What it says goes to the worker's log. None: it is well; else why not."""
+    """Runs a command with its output in the worker's log. None: success; else the reason of the failure."""
     parent = os.getpid()
 
     def go_with_parent() -> None:
@@ -214,7 +214,7 @@ def _run(command: Sequence[str], directory: Path, seconds: float) -> Optional[st
         if os.getppid() != parent:
             os._exit(1)
 
-    said: List[str] = []
+    output: List[str] = []
     is_late = threading.Event()
     with subprocess.Popen(command, cwd=directory, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", preexec_fn=go_with_parent) as process:
 
@@ -229,7 +229,7 @@ def _run(command: Sequence[str], directory: Path, seconds: float) -> Optional[st
             assert process.stdout is not None
             for line in process.stdout:
                 _say(line.rstrip())
-                said = [*said[-63:], line.strip()]
+                output = [*output[-63:], line.strip()]
         finally:
             timer.cancel()
             process.kill()
@@ -237,7 +237,7 @@ def _run(command: Sequence[str], directory: Path, seconds: float) -> Optional[st
         return f"not within {seconds:g} s"
     if process.returncode == 0:
         return None
-    errors = [line for line in said if line.startswith("ERROR:")] or said[-1:] or [f"exit status {process.returncode}"]
+    errors = [line for line in output if line.startswith("ERROR:")] or output[-1:] or [f"exit status {process.returncode}"]
     return " ".join(errors)[:REASON_MAX]
 
 
@@ -246,7 +246,7 @@ def _say(line: str) -> None:
 
 
 def enter(archive: Archive, install_seconds: Optional[float]) -> None:
-    """Goes on as the interpreter that has them: this process begins again, unless it is that one."""
+    """Restarts this process with the interpreter that has the packages, unless it is that one."""
     python = provide(archive, install_seconds)
     if python is not None:
         os.execv(python, [str(python), *sys.orig_argv[1:]])

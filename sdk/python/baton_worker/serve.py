@@ -1,4 +1,4 @@
-"""The loop of a worker process: batches in, pieces out, one terminal piece for every request."""
+"""The loop of a worker process: receives batches, sends pieces, and ends every request with one terminal piece."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ log = logging.getLogger("baton_worker")
 
 
 class Answers:
-    """Of one batch: numbers the pieces, and ends each request once. `in_step`: other ranks do the same, so that what is not heard any
-    more is computed to its end all the same."""
+    """The answers to one batch: numbers the pieces, and ends each request once. `in_step`: other ranks run the same batch, so it is
+    computed to the end even if its answers are no longer wanted."""
 
     def __init__(self, link: Link, batch: Batch, group: Optional[Leader] = None):
         self._link = link
@@ -28,14 +28,14 @@ class Answers:
         self.in_step = group is not None and group.hands_on
         self._batch = batch
         self._next: Dict[int, int] = {item.request: 0 for item in batch.items}
-        self._lock = threading.Lock()  # handlers may send from threads of their own
+        self._lock = threading.Lock()  # handlers may send from their own threads
 
     @property
     def open(self) -> List[int]:
         return list(self._next)
 
     def say(self, request: int, value: Any, is_last: bool) -> None:
-        """Nothing once the request has ended. Raises Void."""
+        """No effect once the request has ended. Raises Void."""
         with self._lock:
             self._say(request, value, is_last)
 
@@ -48,7 +48,7 @@ class Answers:
             inference.check(piece)
             piece.index, piece.is_last = index, is_last or piece.failure is not None
             body = inference.inferred(request, piece)
-        except Exception as wrong:  # an answer that is none costs its own request alone
+        except Exception as wrong:  # an invalid answer fails its own request alone
             piece = Inferred(failure=failure_of(wrong), index=index)
             body = inference.inferred(request, piece)
         self._next[request] += 1
@@ -61,11 +61,11 @@ class Answers:
                 raise
 
     def end(self, request: int) -> None:
-        """Its last piece had no mark: an empty one has it."""
+        """Sends an empty last piece, since the previous one was not marked as last."""
         self.say(request, Inferred(), is_last=True)
 
     def fail(self, wrong: BaseException, *requests: int) -> None:
-        """These, or all that are open, by what the handler raised."""
+        """Fails these requests, or all open ones, with the handler's exception."""
         if self._group is not None:
             self._group.end_if_lost()
         for request in requests or self.open:
@@ -73,7 +73,7 @@ class Answers:
 
 
 def run_batch(handler: Handler, link: Link, batch: Batch, group: Optional[Leader] = None) -> None:
-    """Raises Void, unless it is in step with other ranks."""
+    """Raises Void, unless it runs in step with other ranks."""
     answers = Answers(link, batch, group)
     requests = [
         Request(
@@ -105,7 +105,7 @@ def _one_each(made: Any, requests: List[Request]) -> List[Any]:
 
 
 def _stream_rounds(rounds: Iterator[Any], answers: Answers, requests: List[Request]) -> None:
-    """Lists with the next piece of each request."""
+    """Consumes lists with the next piece of each request."""
     try:
         for made in rounds:
             for request, value in zip(requests, _one_each(made, requests)):
@@ -120,7 +120,7 @@ def _stream_rounds(rounds: Iterator[Any], answers: Answers, requests: List[Reque
 
 
 def _answer_once(made: Any, answers: Answers, requests: List[Request]) -> None:
-    """Generators among the answers take turns, a piece each."""
+    """Advances the generators among the answers in turn, one piece each."""
     streams: Dict[int, Any] = {}
     for request, value in zip(requests, _one_each(made, requests)):
         if inspect.isgenerator(value):
@@ -156,9 +156,9 @@ def _advance(answers: Answers, request: Request, stream: Any) -> bool:
 
 
 def serve(handler: Handler, link: Link, group: Optional[Leader] = None) -> None:
-    """Until SIGTERM, or until the link is lost for good (BatonError)."""
+    """Serves until SIGTERM, or until the link is permanently lost (BatonError)."""
     signal.signal(signal.SIGTERM, lambda *_: link.leave())
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal: the root drains, and says so
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # from the terminal: the root drains, and logs it
     while True:
         batch: Optional[Batch] = link.next_batch()
         if batch is None:

@@ -1,4 +1,4 @@
-"""From a command line to a worker that serves: what the entry points have in common."""
+"""Shared by the entry points: from a command line to a serving worker."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from .serve import serve
 
 
 class Fresh(importlib.machinery.SourceFileLoader):
-    """Compiles what the file has now. Python takes bytecode beside it for this source's if both have one size and second
-    (PEP 552): a model that is replaced soon would stay as it was."""
+    """Compiles the current source. Python reuses bytecode if the size and the second of the source match (PEP 552): a model replaced
+    quickly would stay as it was."""
 
     def get_code(self, fullname: str) -> CodeType:
         return self.source_to_code(self.get_data(self.path), self.path)
 
 
 def load_module(path: str, package: str = "") -> ModuleType:
-    """Raises what the file raises; ValueError if there is none. Nothing is written beside it, and so what it imports from
-    there is as fresh. `package`: of which it is a part, for imports that begin with a dot."""
+    """Raises what the file raises; ValueError if there is none. Writes no bytecode, so its imports from that directory are fresh as well.
+    `package`: its parent, for relative imports."""
     file = Path(path).resolve()
     if not file.is_file():
         raise ValueError(f"{file} is no file")
@@ -53,8 +53,8 @@ LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING,
 
 
 def start(make: Callable[[Context], Handler], options: List[str]) -> None:
-    """Serves what `make` gives until SIGTERM. What it raises is for good, what `initialize` raises is
-    tried again by the supervisor, unless it is Unusable."""
+    """Serves the handler of `make` until SIGTERM. An exception of `make` is permanent; after one of `initialize` the supervisor retries,
+    unless it is Unusable."""
     begun = time.monotonic()
     logging.basicConfig(level=LEVELS.get(os.environ.get("BATON_LOG_LEVEL", ""), logging.INFO), format="%(asctime)s %(levelname)s %(message)s")
     leader, follower = Leader.of_environment(), Follower.of_environment()

@@ -1,7 +1,7 @@
-"""A model of named tensors in and out, whatever computes it: rows of several requests are computed together where they agree.
+"""A model with named input and output tensors, on any platform. Compatible rows of several requests are computed together.
 
-With config.pbtxt its max_batch_size says whether the first dimension is that of the batch, and how many rows the model takes at once; without one
-the model itself says whether rows can be put together.
+With config.pbtxt, max_batch_size defines whether the first dimension is the batch, and how many rows the model accepts. Without one, the
+model itself defines whether rows can be joined.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from .handler import Context, Handler, Request, RequestError, Unusable
 
 _log = logging.getLogger("baton_worker")
 
-Arrays = Dict[str, Any]  # numpy's, by name
+Arrays = Dict[str, Any]  # numpy arrays by name
 
 
 class TensorModel(Handler):
-    """A platform fills in the first three in `load`, and has `compute`."""
+    """A platform sets the first three in `load`, and implements `compute`."""
 
     input_types: Dict[str, str]  # name -> datatype; "": any
-    optional: Set[str]  # of them
-    output_names: List[str]  # none: known when there are some
-    can_join = False  # without a config: rows of requests may be put together
+    optional: Set[str]  # optional inputs
+    output_names: List[str]  # none: known after the first outputs
+    can_join = False  # without a config: rows of requests may be joined
 
     def __init__(self, file: Path, config: Optional[Dict[str, Any]]):
         self.file, self.config = file, config or {}
         self.has_config = config is not None
-        self.rows_max = int(self.config.get("max_batch_size", 0))  # 0: no dimension is that of the batch
+        self.rows_max = int(self.config.get("max_batch_size", 0))  # 0: there is no batch dimension
         for kind in ("input", "output"):
             for one in self.config.get(kind, []):
                 if one.get("reshape") is not None:
@@ -45,7 +45,7 @@ class TensorModel(Handler):
         raise NotImplementedError
 
     def compute(self, arrays: Arrays) -> Arrays:
-        """All outputs. Raises RequestError for what the model does not take."""
+        """All outputs. Raises RequestError for inputs that the model rejects."""
         raise NotImplementedError
 
     def initialize(self, context: Context) -> None:
@@ -55,11 +55,11 @@ class TensorModel(Handler):
 
     def handle(self, requests: List[Request]) -> List[Any]:
         asked: List[Union[Arrays, RequestError]] = [self._read(request) for request in requests]
-        answers: List[Any] = list(asked)  # refusals stay where they are
+        answers: List[Any] = list(asked)  # keeps rejections in their positions
         for members in self._groups(asked):
             for at, made in zip(members, self._answer([asked[at] for at in members])):
                 answers[at] = made
-        return [self._told(request, made) for request, made in zip(requests, answers)]
+        return [self._answer_of(request, made) for request, made in zip(requests, answers)]
 
     # -- One request --
 
@@ -76,7 +76,7 @@ class TensorModel(Handler):
             if self.rows_max:
                 self._check_rows(arrays)
             return arrays
-        except (RequestError, ValueError) as wrong:  # bytes that are not of their shape
+        except (RequestError, ValueError) as wrong:  # bytes that do not match their shape
             return wrong if isinstance(wrong, RequestError) else RequestError(str(wrong))
 
     def _array(self, tensor: Tensor) -> Any:
@@ -95,7 +95,7 @@ class TensorModel(Handler):
         if not 0 < count <= self.rows_max:
             raise RequestError(f"a batch of {count}; the model takes 1 to {self.rows_max} (max_batch_size)")
 
-    def _told(self, request: Request, made: Any) -> Any:
+    def _answer_of(self, request: Request, made: Any) -> Any:
         if isinstance(made, RequestError):
             return made
         try:
@@ -103,13 +103,13 @@ class TensorModel(Handler):
             return [Tensor.of(name, made[name]) for name in request.outputs or made]
         except RequestError as wrong:
             return wrong
-        except ValueError as wrong:  # there is no datatype for it
+        except ValueError as wrong:  # no datatype for this array
             return RequestError(str(wrong), 500)
 
     # -- Several --
 
     def _groups(self, asked: Sequence[Any]) -> List[List[int]]:
-        """Who are computed together: alike but for their first dimension, and no more rows than the model takes."""
+        """Requests computed together: equal except for their first dimension, and no more rows than the model accepts."""
         alike: Dict[Tuple, List[int]] = {}
         for at, arrays in enumerate(asked):
             if isinstance(arrays, RequestError):
@@ -142,10 +142,10 @@ class TensorModel(Handler):
         try:
             made = self.compute({name: numpy.concatenate([row[name] for row in rows]) for name in rows[0]})
         except RequestError:
-            return [self._alone(row) for row in rows]  # one of them, or all together
+            return [self._alone(row) for row in rows]  # one of them fails, or only together
         ends = numpy.cumsum([_rows_of(row) for row in rows])
         if any(numpy.shape(a)[:1] != (ends[-1],) for a in made.values()):
-            return [self._alone(row) for row in rows]  # what comes out is not by row
+            return [self._alone(row) for row in rows]  # outputs are not by row
         begins = [0, *ends[:-1]]
         return [{name: a[begin:end] for name, a in made.items()} for begin, end in zip(begins, ends)]
 
@@ -168,13 +168,13 @@ def _rows_of(arrays: Arrays) -> int:
     return 0
 
 
-# -- What config.pbtxt says to a platform --
+# -- Settings of config.pbtxt for a platform --
 
 
 def options_of(context: Context, program: str, takes_directory: bool = False) -> Tuple[Path, Optional[Dict[str, Any]]]:
-    """The model's file and its config.pbtxt, of the command line MODEL [--config FILE] [--max-batch-size ROWS]. Raises ValueError.
+    """The model's file and its config.pbtxt, from the command line MODEL [--config FILE] [--max-batch-size ROWS]. Raises ValueError.
 
-    The rows are said where config.pbtxt says none, by who completed it of the model's file."""
+    ROWS is given where config.pbtxt has none; the import derives it from the model's file."""
     parser = argparse.ArgumentParser(prog=program)
     parser.add_argument("model")
     parser.add_argument("--config", default=None)
@@ -183,7 +183,7 @@ def options_of(context: Context, program: str, takes_directory: bool = False) ->
         options = parser.parse_args(list(context.options))
     except SystemExit as wrong:
         raise ValueError(f"the options of {program}") from wrong
-    file = Path(os.path.abspath(options.model))  # as it is named: config.pbtxt lies beside a link, not beside what it leads to
+    file = Path(os.path.abspath(options.model))  # not resolved: config.pbtxt lies beside a link, not beside its target
     if not file.is_file() and not (takes_directory and file.is_dir()):
         raise ValueError(f"{file} is no file" + (", and no directory" if takes_directory else ""))
     config = pbtxt.beside(file, options.config)
@@ -193,7 +193,7 @@ def options_of(context: Context, program: str, takes_directory: bool = False) ->
 
 
 class Parameters:
-    """`parameters` of config.pbtxt, each read once: what nobody reads is named in the log, as it changes nothing in Triton either."""
+    """`parameters` of config.pbtxt, each read once. Unread ones are logged by name; they have no effect in Triton either."""
 
     def __init__(self, config: Dict[str, Any]):
         self._left: Dict[str, str] = {}
@@ -235,15 +235,15 @@ def gpu_of(config: Dict[str, Any], context: Context) -> Optional[int]:
     kinds = {group.get("kind") for group in config.get("instance_group", [])}
     if kinds == {"KIND_CPU"}:
         return None
-    return 0 if kinds == {"KIND_MODEL"} else context.gpu_id  # KIND_MODEL: whatever there is
+    return 0 if kinds == {"KIND_MODEL"} else context.gpu_id  # KIND_MODEL: any device
 
 
 def check_declared(config: Dict[str, Any], kind: str, has: Dict[str, str]) -> None:
-    """What config.pbtxt declares is what the model has. Raises Unusable."""
+    """Checks that the model has what config.pbtxt declares. Raises Unusable."""
     for one in config.get(kind, []):
         name, datatype = one.get("name", ""), one.get("data_type", "")
         if name not in has:
             raise Unusable(f"config.pbtxt: {kind} '{name}': the model has {', '.join(has) or 'none'}")
-        said = datatype.replace("TYPE_", "").replace("STRING", "BYTES")
-        if said and has[name] and said != has[name]:
+        declared = datatype.replace("TYPE_", "").replace("STRING", "BYTES")
+        if declared and has[name] and declared != has[name]:
             raise Unusable(f"config.pbtxt: {kind} '{name}' is {datatype}, the model's is {has[name]}")

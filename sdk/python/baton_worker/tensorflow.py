@@ -1,8 +1,9 @@
-"""A model of TensorFlow as a worker, as Triton's TensorFlow backend serves it: a SavedModel's directory, or a frozen GraphDef; needs numpy and tensorflow (PyPI: tensorflow-cpu):
+"""Serves a TensorFlow model as Triton's TensorFlow backend does: a SavedModel's directory, or a frozen GraphDef. It needs numpy and
+tensorflow (PyPI: tensorflow-cpu).
+
+Inputs and outputs of a SavedModel are those of a signature, by name. Inputs and outputs of a GraphDef are operations that config.pbtxt names.
 
     python3 -m baton_worker.tensorflow REPOSITORY/MODEL/1/model.savedmodel [--config CONFIG.pbtxt]
-
-Inputs and outputs of a SavedModel are those of a signature, by name; those of a GraphDef are its operations, and config.pbtxt says which.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from .tensor_model import Arrays, Parameters, TensorModel, check_declared, gpu_o
 
 _log = logging.getLogger("baton_worker")
 
-# tensorflow's name of a type -> datatype.
+# tensorflow's type name -> datatype.
 DATATYPES = {
     "bool": "BOOL", "uint8": "UINT8", "uint16": "UINT16", "uint32": "UINT32", "uint64": "UINT64", "int8": "INT8", "int16": "INT16",
     "int32": "INT32", "int64": "INT64", "float16": "FP16", "float32": "FP32", "float64": "FP64", "string": "BYTES",
 }
 SERVE, DEFAULT_SIGNATURE = "serve", "serving_default"
 NOT_SERVED = ("__saved_model_init_op", "__saved_model_train_op")
-# Of Triton's core, for its own memory.
+# Settings of Triton's core, for its own memory.
 ELSEWHERE = ("priority", "eager_batching", "input_pinned_memory", "output_pinned_memory", "gather_kernel_buffer_threshold", "cuda")
 
 
@@ -42,21 +43,21 @@ class TensorFlowModel(TensorModel):
         self._is_graph = not file.is_dir()
         if self._is_graph and not (self.config.get("input") and self.config.get("output")):
             raise ValueError("a GraphDef does not say its inputs and outputs: config.pbtxt with both is needed")
-        said = Parameters(self.config)
-        self._options = self._session_options(said, gpu_of(self.config, context))
-        self._tag = said.text("TF_GRAPH_TAG") or SERVE
-        self._signature = said.text("TF_SIGNATURE_DEF") or ""
-        self._init_ops_file = said.text("TF_INIT_OPS_FILE")
-        if said.integer("MAX_SESSION_SHARE_COUNT", 1):
+        parameters = Parameters(self.config)
+        self._options = self._session_options(parameters, gpu_of(self.config, context))
+        self._tag = parameters.text("TF_GRAPH_TAG") or SERVE
+        self._signature = parameters.text("TF_SIGNATURE_DEF") or ""
+        self._init_ops_file = parameters.text("TF_INIT_OPS_FILE")
+        if parameters.integer("MAX_SESSION_SHARE_COUNT", 1):
             _log.info("config.pbtxt: parameters.MAX_SESSION_SHARE_COUNT changes nothing: instances are processes here, each with a session of its own")
-        said.finish()
+        parameters.finish()
 
-    def _session_options(self, said: Parameters, gpu: Optional[int]) -> Any:
+    def _session_options(self, parameters: Parameters, gpu: Optional[int]) -> Any:
         options = self._v1.ConfigProto(allow_soft_placement=True)
-        options.intra_op_parallelism_threads = said.integer("TF_NUM_INTRA_THREADS") or 0
-        options.inter_op_parallelism_threads = said.integer("TF_NUM_INTER_THREADS", -1) or 0
-        # Triton takes these words for true, and any other for false.
-        options.use_per_session_threads = (said.text("TF_USE_PER_SESSION_THREADS") or "").lower() in ("true", "on", "1")
+        options.intra_op_parallelism_threads = parameters.integer("TF_NUM_INTRA_THREADS") or 0
+        options.inter_op_parallelism_threads = parameters.integer("TF_NUM_INTER_THREADS", -1) or 0
+        # Triton treats these words as true, and any other as false.
+        options.use_per_session_threads = (parameters.text("TF_USE_PER_SESSION_THREADS") or "").lower() in ("true", "on", "1")
         options.gpu_options.allow_growth = True
         if gpu is None:
             options.device_count["GPU"] = 0
@@ -70,7 +71,7 @@ class TensorFlowModel(TensorModel):
                 raise ValueError(f"config.pbtxt: optimization.{name} is not known")
         level = optimization.get("graph", {}).get("level", 0)
         optimizer = options.graph_options.optimizer_options
-        if level:  # of XLA
+        if level:  # for XLA
             optimizer.global_jit_level = {-1: optimizer.OFF, 1: optimizer.ON_1}.get(level, optimizer.ON_2 if level > 1 else optimizer.DEFAULT)
         self._accelerate(options, optimization.get("execution_accelerators", {}), gpu is None)
         return options
@@ -144,7 +145,7 @@ class TensorFlowModel(TensorModel):
             definition.ParseFromString(self.file.read_bytes())
             with graph.as_default():
                 self._v1.import_graph_def(definition, name="")
-        except Exception as wrong:  # protobuf's errors have no name that all its releases share
+        except Exception as wrong:  # protobuf's errors have different names in its releases
             raise Unusable(f"{self.file} is no GraphDef: {wrong}") from wrong
         names: List[Dict[str, str]] = []
         for kind in ("input", "output"):
@@ -189,7 +190,7 @@ class TensorFlowModel(TensorModel):
 
 
 def _names(tensors: Any, kind: str) -> Dict[str, str]:
-    """As the signature has them -> in the graph. Raises Unusable."""
+    """Names in the signature -> names in the graph. Raises Unusable."""
     names = {}
     for name in sorted(tensors):
         if tensors[name].WhichOneof("encoding") != "name":
@@ -199,7 +200,7 @@ def _names(tensors: Any, kind: str) -> Dict[str, str]:
 
 
 def _first_line(wrong: Exception) -> str:
-    """What follows names the graph's operations."""
+    """The rest lists the graph's operations."""
     return str(getattr(wrong, "message", None) or wrong).strip().split("\n")[0]
 
 

@@ -1,9 +1,10 @@
-"""A model of PyTorch as a worker, as Triton's PyTorch backend serves it: TorchScript (.pt), or a package of AOTInductor (.pt2); needs numpy and torch:
+"""Serves a PyTorch model as Triton's PyTorch backend does: TorchScript (.pt), or a package of AOTInductor (.pt2). It needs numpy and
+torch.
+
+Inputs of TorchScript have the names of the arguments of `forward`. Otherwise, and for packages, NAME__INDEX gives the position (INPUT__0),
+or the order in config.pbtxt does. Outputs are NAME__INDEX, or in the order of config.pbtxt; without one OUTPUT__0 and so on.
 
     python3 -m baton_worker.torchscript REPOSITORY/MODEL/1/model.pt [--config CONFIG.pbtxt]
-
-Inputs of TorchScript are named as the arguments of `forward` are; else, and those of packages, NAME__INDEX says the place (INPUT__0), or the order
-in config.pbtxt does. Outputs are NAME__INDEX, or in the order of config.pbtxt; without one OUTPUT__0 and so on.
 """
 
 from __future__ import annotations
@@ -30,54 +31,54 @@ PLACES_MAX = 256  # tensors_max of schema/limits.hpp
 
 
 def place_of(name: str) -> Optional[int]:
-    """Of NAME__INDEX."""
+    """The index in NAME__INDEX."""
     _, mark, index = name.rpartition("__")
     return int(index) if mark and index.isdecimal() and int(index) < PLACES_MAX else None
 
 
 def places(names: Sequence[str]) -> Dict[str, int]:
-    """As the names say, or by their order. Raises Unusable if they leave a gap."""
-    said = [place_of(name) for name in names]
-    if any(place is None for place in said):
+    """Positions from the names, or from their order. Raises Unusable if they leave a gap."""
+    parameters = [place_of(name) for name in names]
+    if any(place is None for place in parameters):
         return {name: at for at, name in enumerate(names)}
-    if sorted(said) != list(range(len(names))):  # type: ignore[type-var]
+    if sorted(parameters) != list(range(len(names))):  # type: ignore[type-var]
         raise Unusable(f"config.pbtxt: {', '.join(names)}: the places are not 0 to {len(names) - 1}")
-    return dict(zip(names, said))  # type: ignore[arg-type]
+    return dict(zip(names, parameters))  # type: ignore[arg-type]
 
 
-def _threads(said: Parameters, *names: str) -> int:
-    """0: it is left to torch, as Triton does with a number that is not positive."""
-    numbers = [said.integer(name, -1) for name in names]
+def _threads(parameters: Parameters, *names: str) -> int:
+    """0: left to torch, as Triton does with a number that is not positive."""
+    numbers = [parameters.integer(name, -1) for name in names]
     return next((number for number in numbers if number and number > 0), 0)
 
 
 class Settings:
-    """What `parameters` say to torch, for the whole process; the rest is named in the log."""
+    """Process-wide torch settings from `parameters`; the rest is logged by name."""
 
     def __init__(self, torch: Any, config: Dict[str, Any], is_package: bool):
-        said = Parameters(config)
-        within, between = _threads(said, "INTRA_OP_THREAD_COUNT", "NUM_THREADS"), _threads(said, "INTER_OP_THREAD_COUNT", "NUM_INTEROP_THREADS")
+        parameters = Parameters(config)
+        within, between = _threads(parameters, "INTRA_OP_THREAD_COUNT", "NUM_THREADS"), _threads(parameters, "INTER_OP_THREAD_COUNT", "NUM_INTEROP_THREADS")
         if within:
             torch.set_num_threads(within)
         if between:
             torch.set_num_interop_threads(between)
-        if said.flag("DISABLE_CUDNN"):
+        if parameters.flag("DISABLE_CUDNN"):
             torch.backends.cudnn.enabled = False
-        cleans, cleans_too = said.flag("ENABLE_CACHE_CLEANING"), said.flag("CACHE_CLEANING_ENABLED")  # the second is that of packages
+        cleans, cleans_too = parameters.flag("ENABLE_CACHE_CLEANING"), parameters.flag("CACHE_CLEANING_ENABLED")  # the second applies to packages
         self.cleans_cache = bool(cleans or cleans_too)
-        self.without_gradients = torch.inference_mode if said.flag("INFERENCE_MODE") is not False else torch.no_grad
+        self.without_gradients = torch.inference_mode if parameters.flag("INFERENCE_MODE") is not False else torch.no_grad
         is_optimized = True
         if not is_package:
-            is_optimized = not said.flag("DISABLE_OPTIMIZED_EXECUTION")
+            is_optimized = not parameters.flag("DISABLE_OPTIMIZED_EXECUTION")
             for name, switch in (("ENABLE_JIT_EXECUTOR", "_jit_set_profiling_executor"), ("ENABLE_JIT_PROFILING", "_jit_set_profiling_mode"),
                                  ("ENABLE_TENSOR_FUSER", "_jit_set_texpr_fuser_enabled")):
-                flag = said.flag(name)
+                flag = parameters.flag(name)
                 if flag is not None:
                     getattr(torch._C, switch)(flag)
         self.execution = nullcontext if is_optimized else lambda: torch.jit.optimized_execution(False)
-        if said.flag("ENABLE_WEIGHT_SHARING"):
+        if parameters.flag("ENABLE_WEIGHT_SHARING"):
             _log.warning("config.pbtxt: parameters.ENABLE_WEIGHT_SHARING changes nothing: instances are processes here, each with weights of its own")
-        said.finish()
+        parameters.finish()
 
 
 class TorchModel(TensorModel):
@@ -141,7 +142,7 @@ class TorchModel(TensorModel):
             if self._is_by_name:
                 return self._model(**given)
             return self._model(*(given[name] for name in in_order))
-        except Exception as wrong:  # of the model's code, in words of its own
+        except Exception as wrong:  # from the model's code, with its own message
             raise RequestError(f"the model failed: {wrong}", 500) from wrong
 
     def _given(self, name: str, array: Any) -> Any:
@@ -153,7 +154,7 @@ class TorchModel(TensorModel):
             except UnicodeDecodeError as wrong:
                 raise RequestError(f"input '{name}': a text is not UTF-8") from wrong
         try:
-            return self._torch.from_numpy(numpy.array(array)).to(self._device)  # a copy: what came is read-only
+            return self._torch.from_numpy(numpy.array(array)).to(self._device)  # a copy: the input is read-only
         except TypeError as wrong:
             raise RequestError(f"input '{name}': torch has no {array.dtype}") from wrong
 

@@ -1,15 +1,14 @@
-"""A TorchServe handler, unmodified, as a worker:
+"""Serves an unmodified TorchServe handler as a worker.
+
+An archive (made by `torch-model-archiver`), or a directory of its layout, names its handler, weights, requirements.txt and
+model-config.yaml. Otherwise the handler is a class with `initialize(context)` and `handle(data, context)`. It may also be a function
+`handle(data, context)`, which is called with None at first. Handlers can import from `ts`: BaseHandler, PredictionException,
+send_intermediate_predict_response, and the modules for large models (torchserve_large.py).
 
     python3 -m baton_worker.torchserve handler.py [--model-dir DIR] [--serialized-file FILE]
                                                   [--model-yaml-config FILE]
     python3 -m baton_worker.torchserve NAME.mar [--handler FILE.py[:FUNCTION]]
                                                 [--install-requirements[=SECONDS]]
-
-An archive (`torch-model-archiver` makes it), or a directory of its layout, names its handler, its weights, its
-requirements.txt and its model-config.yaml itself. Else the handler is a class with `initialize(context)` and `handle(data, context)`, or a function
-`handle(data, context)`, which is called with None at first. It sees of `ts` what handlers import:
-BaseHandler, PredictionException, send_intermediate_predict_response, and what handlers of large models use
-(torchserve_large.py).
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ from .torchserve_envelope import enveloped
 from .torchserve_metrics import Dimension, MetricTypes, ModelMetrics
 
 
-FORM = "multipart/form-data"  # of the gateway's own making, where a request has several inputs
-METRICS_CONFIG = "TS_METRICS_CONFIG"  # TorchServe's metrics.yaml, by its own name in the environment
-INPUT_PARAMETER = "torchserve_input"  # the one input's name, where it is not "body"
+FORM = "multipart/form-data"  # made by the gateway for a request with several inputs
+METRICS_CONFIG = "TS_METRICS_CONFIG"  # TorchServe's metrics.yaml, by TorchServe's own variable
+INPUT_PARAMETER = "torchserve_input"  # the single input's name, if it is not "body"
 
 
 class PredictionException(Exception):
-    """ts.utils.util's: what the client hears, and under which status."""
+    """Counterpart of ts.utils.util: the client's error message and status."""
 
     def __init__(self, message: str, error_code: int = 500):
         super().__init__(message)
@@ -51,7 +50,7 @@ class PredictionException(Exception):
 
 
 class RequestProcessor:
-    """ts.context's: of one request of a batch."""
+    """Counterpart of ts.context: one request of a batch."""
 
     def __init__(self, request: Request):
         self.request = request
@@ -155,11 +154,11 @@ class TorchContext:
             one.report_status(code, reason_phrase=phrase)
 
     def get_sequence_id(self, idx: int) -> Optional[str]:
-        """As the client's header says it; requests of one sequence are not kept together."""
+        """From the client's header; requests of one sequence are not kept on one worker."""
         return self.get_request_header(idx, self.header_key_sequence_id)
 
     def response(self, idx: int, value: Any) -> Response:
-        """Raises TypeError for what JSON has no words for."""
+        """Raises TypeError for a value without a JSON form."""
         headers = dict(self.get_response_headers(idx))
         content_type = headers.pop("content-type", "")
         if isinstance(value, (bytes, bytearray)):
@@ -178,7 +177,7 @@ class TorchContext:
 def send_intermediate_predict_response(
     ret: Sequence[Any], req_id_map: Dict[int, str], message: str, code: int, context: TorchContext
 ) -> None:
-    """ts.handler_utils.utils': a piece for each request of the batch, at once."""
+    """Counterpart of ts.handler_utils.utils: sends a piece for each request of the batch, at once."""
     for idx in req_id_map:
         context.request_processor[idx].request.send(context.response(idx, ret[idx]))
 
@@ -189,14 +188,14 @@ def is_torch_tensor(value: Any) -> bool:
 
 
 def saved(tensor: Any) -> bytes:
-    """As torch.save writes it: what a client of TorchServe loads."""
+    """The bytes of torch.save, which a client of TorchServe loads."""
     file = io.BytesIO()
     sys.modules["torch"].save(tensor, file)
     return file.getvalue()
 
 
 def add_configured(metrics: ModelMetrics, config: Dict[str, Any]) -> None:
-    """What a metrics.yaml says of models: handlers find it by get_metric. Raises ValueError."""
+    """Adds the model metrics of a metrics.yaml; handlers find them by get_metric. Raises ValueError."""
     for kind, all_of_kind in (config.get("model_metrics") or {}).items():
         for one in all_of_kind or ():
             try:
@@ -209,7 +208,7 @@ def read_yaml(path: Optional[str]) -> Dict[str, Any]:
     if not path:
         return {}
     try:
-        import yaml  # wanted by those who have such a file
+        import yaml  # needed only with such a file
     except ImportError as wrong:
         raise ValueError(f"{path} cannot be read: {words_for('yaml')}") from wrong
     with open(path, encoding="utf-8") as file:
@@ -217,8 +216,8 @@ def read_yaml(path: Optional[str]) -> Dict[str, Any]:
 
 
 def provide_ts() -> bool:
-    """The modules that handlers import; of an installed TorchServe only what would talk to its
-    frontend is replaced. True: it is installed."""
+    """Provides the modules that handlers import. In an installed TorchServe only the parts that talk to its frontend are replaced. True:
+    it is installed."""
     is_installed = is_torchserve_installed()
     contents = {
         "ts.handler_utils.utils": {"send_intermediate_predict_response": send_intermediate_predict_response},
@@ -245,7 +244,7 @@ def provide_ts() -> bool:
 
 
 def provide_handlers() -> None:
-    """ts.torch_handler.image_classifier and the like, whose torchvision is imported only by who wants them."""
+    """ts.torch_handler.image_classifier and similar modules, which import torchvision on first use."""
     for name in torch_handlers.NAMES:
 
         def load(wanted: str, name: str = name) -> Any:
@@ -257,7 +256,7 @@ def provide_handlers() -> None:
 
 
 def own_handler(name: str) -> ModuleType:
-    """Raises ValueError: what it needs is not installed."""
+    """Raises ValueError if its packages are not installed."""
     lacking = [module for module in torch_handlers.NEEDS if not is_there(module)]
     if lacking:
         raise ValueError(f"the handler {name}: {words_for(*lacking)}")
@@ -268,7 +267,7 @@ def is_torchserve_installed() -> bool:
     try:
         return importlib.util.find_spec("ts") is not None
     except ValueError:
-        return False  # what is there was made here
+        return False  # the existing module was made here
 
 
 def _made_module(name: str) -> ModuleType:
@@ -279,7 +278,7 @@ def _made_module(name: str) -> ModuleType:
         module = sys.modules.get(at)
         if module is None:
             module = sys.modules[at] = ModuleType(at)
-            module.__path__ = []  # a package
+            module.__path__ = []  # makes it a package
         if parent is not None:
             setattr(parent, part, module)
         parent = module
@@ -288,12 +287,12 @@ def _made_module(name: str) -> ModuleType:
 
 
 class TorchServeHandler(Handler):
-    """Between a TorchServe handler and the worker's loop."""
+    """Connects a TorchServe handler with the worker's loop."""
 
     def __init__(self, module: ModuleType, options: argparse.Namespace):
         self._options = options
         self._entry, self._begin = entry_of(module, options.entry)
-        of_archive = ((options.manifest or {}).get("model") or {}).get("envelope")  # goes ahead of the server's
+        of_archive = ((options.manifest or {}).get("model") or {}).get("envelope")  # takes precedence over the server's
         if of_archive or os.environ.get(ENVELOPE):
             self._entry = enveloped(of_archive or os.environ[ENVELOPE], self._entry)
 
@@ -322,7 +321,7 @@ class TorchServeHandler(Handler):
 
 
 def entry_of(module: ModuleType, name: str = "") -> Tuple[Callable[..., Any], Callable[[Any], Any]]:
-    """`name`: of the function, if it is said. Raises ValueError if the file has neither."""
+    """`name`: of the function, if given. Raises ValueError if the file has neither."""
     function = getattr(module, name or "handle", None)
     if name and not inspect.isfunction(function):
         raise ValueError(f"{module.__file__} has no function {name}")
@@ -340,13 +339,13 @@ def entry_of(module: ModuleType, name: str = "") -> Tuple[Callable[..., Any], Ca
 
 
 def refusal_of(wrong: PredictionException) -> Response:
-    """In the words of TorchServe's frontend."""
-    told = {"code": wrong.error_code, "type": "InternalServerException", "message": wrong.message}
-    return Response(json.dumps(told).encode(), "application/json", status=wrong.error_code)
+    """The error in the form of TorchServe's frontend."""
+    error_body = {"code": wrong.error_code, "type": "InternalServerException", "message": wrong.message}
+    return Response(json.dumps(error_body).encode(), "application/json", status=wrong.error_code)
 
 
 def row_or_refusal(request: Request) -> Any:
-    """What one client has wrong is not the batch's."""
+    """A client's invalid request does not fail the batch."""
     try:
         return row_of(request)
     except RequestError as wrong:
@@ -354,7 +353,7 @@ def row_or_refusal(request: Request) -> Any:
 
 
 def row_of(request: Request) -> Dict[str, Any]:
-    """As TorchServe gives a request: its inputs by their names."""
+    """A request in TorchServe's form: its inputs by their names."""
     if request.inputs:
         raise RequestError("this model takes a body, not tensors")
     media = request.content_type
@@ -364,7 +363,7 @@ def row_of(request: Request) -> Dict[str, Any]:
 
 
 def value_of(media: str, value: bytes) -> Any:
-    """JSON and text are decoded, unless TS_DECODE_INPUT_REQUEST says "false", all else stays as it is."""
+    """JSON and text are decoded, unless TS_DECODE_INPUT_REQUEST is "false"; anything else is unchanged."""
     try:
         if os.environ.get("TS_DECODE_INPUT_REQUEST", "true") != "true":
             return bytearray(value)
@@ -373,7 +372,7 @@ def value_of(media: str, value: bytes) -> Any:
         if media.startswith("text"):
             return value.decode()
     except ValueError:
-        pass  # TorchServe hands on what it cannot decode
+        pass  # TorchServe passes undecodable data on
     return bytearray(value)
 
 
@@ -383,11 +382,11 @@ def fields_of(media: str, body: bytes) -> List[Tuple[str, str, bytes]]:
     fields = []
     for part in (b"\r\n" + body).split(b"\r\n" + mark)[1:-1]:
         head, _, value = part[2:].partition(b"\r\n\r\n")
-        said = dict(line.split(": ", 1) for line in head.decode(errors="replace").split("\r\n") if ": " in line)
-        name = said.get("Content-Disposition", "").partition('name="')[2][:-1]
+        given = dict(line.split(": ", 1) for line in head.decode(errors="replace").split("\r\n") if ": " in line)
+        name = given.get("Content-Disposition", "").partition('name="')[2][:-1]
         for code, mean in (("%22", '"'), ("%0D", "\r"), ("%0A", "\n")):
             name = name.replace(code, mean)
-        fields.append((name, said.get("Content-Type", ""), value))
+        fields.append((name, given.get("Content-Type", ""), value))
     if not fields:
         raise RequestError("the form has no field")
     return fields
@@ -409,8 +408,8 @@ def options_of(words: Sequence[str]) -> argparse.Namespace:
 
 
 def prepare(words: Sequence[str]) -> None:
-    """An archive's files and the packages that it asks for. Before anything of the worker begins: where packages were installed,
-    this process begins again as the Python that has them. Raises what `make` raises."""
+    """Provides an archive's files and required packages before the worker starts. If packages are installed, this process restarts with
+    that Python. Raises what `make` raises."""
     options = options_of(words)
     if is_archive(options.handler):
         requirements.enter(open_archive(options.handler), options.install_requirements)
@@ -429,13 +428,13 @@ def make(context: Context) -> Handler:
 
 
 def use_archive(archive: Archive, options: argparse.Namespace) -> ModuleType:
-    """Its handler's module; `options` say what they would without an archive. Raises ValueError."""
+    """The module of its handler; sets `options` from the archive. Raises ValueError."""
     options.manifest = archive.manifest
     options.model_dir = str(archive.directory)
     config = archive.file_of("configFile")
     options.model_yaml_config = options.model_yaml_config or (config and str(config))
-    said = options.handler_of_archive or archive.manifest["model"].get("handler") or ""
-    name, _, options.entry = str(said).partition(":")
+    given = options.handler_of_archive or archive.manifest["model"].get("handler") or ""
+    name, _, options.entry = str(given).partition(":")
     file = name if name.endswith(".py") else f"{name}.py"
     if name and (archive.directory / file).is_file():
         options.handler = str(archive.inside(file))
@@ -451,7 +450,7 @@ def use_archive(archive: Archive, options: argparse.Namespace) -> ModuleType:
 
 
 if __name__ == "__main__":
-    from baton_worker.torchserve import make as make_here  # the classes that handlers see, not __main__'s
+    from baton_worker.torchserve import make as make_here  # the classes that handlers import, not __main__'s
 
     try:
         prepare(sys.argv[1:])

@@ -1,4 +1,4 @@
-"""ts.torch_handler.base_handler's BaseHandler, of our own: eager and TorchScript models on torch where it is installed."""
+"""Our version of ts.torch_handler.base_handler's BaseHandler: eager and TorchScript models on torch where it is installed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def import_torch() -> Any:
 
 
 class BaseHandler:
-    # A handler that makes its own __init__ and calls no other has these all the same.
+    # A handler with its own __init__ that calls no other still has these.
     model: Any = None
     mapping: Optional[Dict[str, str]] = None
     device: Any = None
@@ -80,7 +80,7 @@ class BaseHandler:
         return import_torch().jit.load(model_pt_path, map_location=self.device)
 
     def _load_onnx_model(self, model_pt_path: str) -> Any:
-        """onnxruntime's session, which the handler's own `inference` runs."""
+        """An onnxruntime session, which the handler's own `inference` runs."""
         try:
             import onnxruntime
         except ImportError as wrong:
@@ -93,14 +93,14 @@ class BaseHandler:
         """A library or a package of torch.export and AOTInductor."""
         if weights.suffix == ".pt2":
             return torch._inductor.aoti_load_package(str(weights))
-        said = self.model_yaml_config.get("pt2")
-        export = said.get("export") if isinstance(said, dict) else None
+        given = self.model_yaml_config.get("pt2")
+        export = given.get("export") if isinstance(given, dict) else None
         if not isinstance(export, dict) or not export.get("aot_compile"):
             raise Unusable(f"{weights.name} is a library that torch has compiled only where model-config.yaml says pt2: export: aot_compile: true")
         return torch._export.aot_load(str(weights), self.map_location)
 
     def _load_pickled_model(self, model_dir: str, model_file: str, model_pt_path: Optional[str]) -> Any:
-        """The one class of the file, with the weights of the state dictionary."""
+        """The single class of the file, with the weights of the state dictionary."""
         torch = import_torch()
         if not (Path(model_dir) / model_file).is_file():
             raise Unusable(f"the archive has no {model_file}, its modelFile")
@@ -116,22 +116,23 @@ class BaseHandler:
         return model
 
     def _compile(self, torch: Any) -> None:
-        """By `pt2`: a backend's name, options of torch.compile, or `compile: {enable: true, ...}`. What cannot be compiled runs as it is."""
-        said = self.model_yaml_config.get("pt2")
-        if said is None:
+        """Applies `pt2`: a backend's name, options of torch.compile, or `compile: {enable: true, ...}`. If compilation fails, the model
+        runs uncompiled."""
+        given = self.model_yaml_config.get("pt2")
+        if given is None:
             return
-        if isinstance(said, str):
-            options = {"backend": said}
-        elif not isinstance(said, dict):
+        if isinstance(given, str):
+            options = {"backend": given}
+        elif not isinstance(given, dict):
             raise Unusable("pt2 of model-config.yaml is neither a backend's name nor a map of options")
-        elif "export" in said:
-            return  # it is compiled already
-        elif "compile" in said:
-            options = dict(said["compile"])
+        elif "export" in given:
+            return  # already compiled
+        elif "compile" in given:
+            options = dict(given["compile"])
             if not options.pop("enable", False):
                 return
         else:
-            options = dict(said)
+            options = dict(given)
         backend = options.get("backend")
         if backend is not None and backend not in torch.compiler.list_backends(exclude_tags=()):
             log.warning("pt2: torch.compile has no backend %s here, the model is not compiled", backend)
@@ -165,24 +166,24 @@ class BaseHandler:
         return self.explain_handle(made, data) if self._is_explain() else self.postprocess(self.inference(made))
 
     def _is_explain(self) -> bool:
-        """The request came to /explanations, whose door says so by a header."""
+        """The request was sent to /explanations; the server marks it with a header."""
         header = getattr(self.context, "get_request_header", lambda idx, key: None)
         is_asked = header(0, "explain") == "True"
         self.explain = self.explain or is_asked
         return is_asked
 
     def explain_handle(self, data_preprocess: Any, raw_data: Any) -> Any:
-        """What the handler's own `get_insights` says of the first request."""
+        """The result of the handler's own `get_insights` for the first request."""
         row = raw_data[0]
         is_named = isinstance(row, dict)
-        said = (row.get("data") or row.get("body")) if is_named else None
+        given = (row.get("data") or row.get("body")) if is_named else None
         insights = getattr(self, "get_insights", None)
         if insights is None:
             raise ValueError("this handler has no get_insights, and so no explanations")
-        return insights(data_preprocess, said, (row.get("target") or 0) if is_named else 0)
+        return insights(data_preprocess, given, (row.get("target") or 0) if is_named else 0)
 
     def _infer_with_profiler(self, data: Any) -> Any:
-        """-> (the answers, the profiler). A trace of each batch is written where `profiler_args` says, else below /tmp/pytorch_profiler."""
+        """-> (the answers, the profiler). Writes a trace of each batch where `profiler_args` says, else below /tmp/pytorch_profiler."""
         torch = import_torch()
         activity = torch.profiler.ProfilerActivity
         arguments = dict(self.profiler_args) or {"activities": [activity.CPU, activity.CUDA], "record_shapes": True}
@@ -199,13 +200,13 @@ class BaseHandler:
 
 
 def load_label_mapping(file: Path) -> Optional[Dict[str, str]]:
-    """Of classes to their names; None if there is no such file. Raises Unusable."""
+    """Class numbers to names; None if there is no such file. Raises Unusable."""
     if not file.is_file():
         return None
     mapping = json.loads(file.read_text(encoding="utf-8"))
     if not isinstance(mapping, dict):
         raise Unusable(f"{file.name} is no map of classes to names")
-    if isinstance(mapping.get("object_type_names"), list):  # as older archives have it
+    if isinstance(mapping.get("object_type_names"), list):  # the format of older archives
         return {str(i): name for i, name in enumerate(mapping["object_type_names"])}
     names = {key: value[-1] if isinstance(value, list) and value else value for key, value in mapping.items()}
     wrong = [key for key, name in names.items() if not isinstance(name, str)]

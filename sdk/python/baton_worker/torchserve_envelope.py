@@ -1,6 +1,6 @@
-"""Service envelopes of TorchServe, of our own: they take requests out of what orchestrators wrap them in, and wrap the answers.
+"""Our versions of TorchServe's service envelopes: they unwrap the requests of orchestrators, and wrap the answers.
 
-Which one is TS_SERVICE_ENVELOPE's in the environment, as TorchServe reads it: "body", "json" or "kserve".
+TS_SERVICE_ENVELOPE in the environment selects one, as in TorchServe: "body", "json" or "kserve".
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ ENVIRONMENT = "TS_SERVICE_ENVELOPE"
 Entry = Callable[[Any, Any], Any]
 
 
-def said(row: Any) -> Any:
-    """The one thing that a request has."""
+def single_input(row: Any) -> Any:
+    """The single input of a request."""
     return row.get("data") or row.get("body")
 
 
 def plain(value: Any) -> Any:
-    """Of {"b64": TEXT} the bytes."""
+    """Decodes {"b64": TEXT} to bytes."""
     return base64.b64decode(value["b64"]) if isinstance(value, dict) and list(value) == ["b64"] else value
 
 
 def instances_of(row: Any) -> List[Any]:
     """Raises RequestError."""
-    body = said(row)
+    body = single_input(row)
     try:
         body = json.loads(body) if isinstance(body, (bytes, bytearray, str)) else body
         all_of_them = body["instances"]
@@ -39,9 +39,9 @@ def instances_of(row: Any) -> List[Any]:
 
 
 def enveloped(name: str, entry: Entry) -> Entry:
-    """The handler behind it. Raises ValueError: there is no such envelope."""
+    """The handler behind the envelope. Raises ValueError if there is no such envelope."""
     if name == "body":
-        return lambda data, context: entry([said(row) for row in data], context)
+        return lambda data, context: entry([single_input(row) for row in data], context)
     if name not in ("json", "kserve"):
         raise ValueError(
             f"the envelope is {name!r}: body, json and kserve are here; KServe's second protocol is always there, at gateway.http, for models with tensors"
@@ -65,7 +65,7 @@ def enveloped(name: str, entry: Entry) -> Entry:
 
 
 def _instances_or_refusal(row: Any) -> Any:
-    """What one client has wrong is not the batch's."""
+    """A client's invalid request does not fail the batch."""
     try:
         return instances_of(row)
     except RequestError as wrong:

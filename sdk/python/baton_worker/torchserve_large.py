@@ -1,4 +1,4 @@
-"""What handlers of large models import of TorchServe, of our own: bases for pipelines and DeepSpeed, micro-batches, streams of a batch."""
+"""TorchServe's imports for large models, our versions: bases for pipelines and DeepSpeed, micro-batches, streams of a batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STEPS = ("preprocess", "inference", "postprocess")
 
 
 class BasePippyHandler(BaseHandler):
-    """ts.torch_handler.distributed.base_pippy_handler's."""
+    """Counterpart of ts.torch_handler.distributed.base_pippy_handler."""
 
     def initialize(self, ctx: Any) -> None:
         import_torch()
@@ -27,40 +27,40 @@ class BasePippyHandler(BaseHandler):
 
 
 class BaseDeepSpeedHandler(BaseHandler):
-    """ts.torch_handler.distributed.base_deepspeed_handler's."""
+    """Counterpart of ts.torch_handler.distributed.base_deepspeed_handler."""
 
     def initialize(self, ctx: Any) -> None:
         self.device = int(os.getenv("LOCAL_RANK", "0"))
 
 
 def create_checkpoints_json(model_path: str, checkpoints_json: str) -> None:
-    """Names the model's files for deepspeed."""
+    """Lists the model's files for deepspeed."""
     files = sorted(str(f) for f in Path(model_path).rglob("*") if f.is_file() and f.suffix in (".bin", ".pt"))
     Path(checkpoints_json).write_text(json.dumps({"type": "ds_model", "checkpoints": files, "version": 1.0}), encoding="utf-8")
 
 
 def get_ds_engine(model: Any, ctx: Any) -> Any:
     """deepspeed.init_inference, with the files that `deepspeed` of model-config.yaml names. Raises ValueError."""
-    import deepspeed  # wanted by those who use it
+    import deepspeed  # needed only on use
 
-    said = ctx.model_yaml_config.get("deepspeed")
-    if said is None:
+    given = ctx.model_yaml_config.get("deepspeed")
+    if given is None:
         raise ValueError(f"{ctx.model_name} has no deepspeed in its model-config.yaml")
     directory, model_path = Path(ctx.system_properties["model_dir"]), ctx.model_yaml_config["handler"]["model_path"]
     config = checkpoint = None
-    if "config" in said:
-        config = str(directory / said["config"])
+    if "config" in given:
+        config = str(directory / given["config"])
         if not os.path.exists(config):
             raise ValueError(f"{ctx.model_name} has no deepspeed config file {config}")
-    if "checkpoint" in said:
-        checkpoint = str(directory / said["checkpoint"])
+    if "checkpoint" in given:
+        checkpoint = str(directory / given["checkpoint"])
         create_checkpoints_json(model_path, checkpoint)
     return deepspeed.init_inference(model, config=config, base_dir=model_path, checkpoint=checkpoint)
 
 
 class MicroBatching:
-    """ts.handler_utils.micro_batching's, in the place of a handler's `handle`: its steps run beside one another, each with a part of the
-    batch; `parallelism` says how many parts a step takes at once. What a step raises the batch raises."""
+    """Counterpart of ts.handler_utils.micro_batching: replaces a handler's `handle` and runs its steps concurrently, each on a part of the batch.
+    `parallelism` is the number of parts per step. An exception of a step is raised for the batch."""
 
     def __init__(self, parent_handler: Any, micro_batch_size: int = 1, parallelism: Optional[Dict[str, int]] = None):
         self.handler = parent_handler
@@ -75,12 +75,12 @@ class MicroBatching:
         return dict(self._parallelism)
 
     @parallelism.setter
-    def parallelism(self, said: Dict[str, int]) -> None:
-        for step, count in said.items():
+    def parallelism(self, given: Dict[str, int]) -> None:
+        for step, count in given.items():
             if step not in STEPS or not isinstance(count, int) or count < 1:
                 raise ValueError(f"micro_batching.parallelism: {step}: {count}; it is a number from 1 on of {', '.join(STEPS)}")
         self.shutdown()
-        self._parallelism.update(said)
+        self._parallelism.update(given)
         self._turns = {step: threading.BoundedSemaphore(count) for step, count in self._parallelism.items()}
         self._threads = ThreadPoolExecutor(sum(self._parallelism.values()), "micro-batch")
 
@@ -117,10 +117,10 @@ class MicroBatching:
 
 
 class TextIteratorStreamerBatch:
-    """ts.handler_utils.hf_batch_streamer's: what `generate` streams of a batch, as lists with the next text of each row."""
+    """Counterpart of ts.handler_utils.hf_batch_streamer: streams `generate` for a batch, as lists with the next text of each row."""
 
     def __init__(self, tokenizer: Any, batch_size: int, skip_prompt: bool = False, timeout: Optional[float] = None, **decode_kwargs: Any):
-        from transformers.generation.streamers import TextIteratorStreamer  # wanted by those who use it
+        from transformers.generation.streamers import TextIteratorStreamer  # needed only on use
 
         self.batch_size = batch_size
         self.streamers = [TextIteratorStreamer(tokenizer, skip_prompt, timeout, **decode_kwargs) for _ in range(batch_size)]
@@ -144,7 +144,7 @@ class TextIteratorStreamerBatch:
 
 
 def modules() -> Dict[str, Dict[str, Any]]:
-    """By the names that handlers import."""
+    """The modules by the names that handlers import."""
     return {
         "ts.torch_handler.base_handler": {"BaseHandler": BaseHandler},
         "ts.torch_handler.distributed.base_pippy_handler": {"BasePippyHandler": BasePippyHandler},
@@ -152,7 +152,7 @@ def modules() -> Dict[str, Dict[str, Any]]:
         "ts.handler_utils.distributed.pt_pippy": {
             "initialize_rpc_workers": initialize_rpc_workers,
             "get_pipeline_driver": get_pipeline_driver,
-            "get_pipline_driver": get_pipeline_driver,  # as TorchServe's documentation spells it
+            "get_pipline_driver": get_pipeline_driver,  # spelled as in TorchServe's documentation
         },
         "ts.handler_utils.distributed.deepspeed": {
             "get_ds_engine": get_ds_engine,

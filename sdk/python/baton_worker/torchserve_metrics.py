@@ -1,9 +1,9 @@
 """`context.metrics` of a TorchServe handler: its counters and gauges, with their dimensions as labels.
 
-As TorchServe tells them in its Prometheus mode: a counter grows by each value, a gauge (times, sizes, percentages) is the last
-one, a histogram counts it in the buckets of Prometheus' own library; the host is a label more. Units and request ids are no
-labels, there as here. What cannot be told (a name that Prometheus does not know, labels of clients' data beyond all bounds) costs that metric alone, never the batch: it is
-dropped, and the log says so once.
+The values follow TorchServe's Prometheus mode. A counter grows by each value. A gauge (times, sizes, percentages) keeps the last one. A
+histogram counts it in the buckets of Prometheus' own library; the host is an additional label. Units and request ids are no labels, as in
+TorchServe. An invalid metric (a name that Prometheus rejects, too many labels from clients' data) is dropped and logged once. It never
+fails the batch.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from .metrics import COUNTER, GAUGE, NAME_BYTES_MAX, Family, HistogramFamily, Me
 
 log = logging.getLogger("baton_worker")
 
-# Names of metrics may be of clients' data as well.
+# Metric names may come from clients' data as well.
 DROPS_LOGGED_MAX, CACHED_MAX = 64, 1024
 TIME_UNITS, SIZE_UNITS = ("ms", "s"), ("B", "kB", "MB", "GB")
 
 
 class MetricTypes(enum.Enum):
-    """ts.metrics.metric_type_enum's."""
+    """Counterpart of ts.metrics.metric_type_enum."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
     HISTOGRAM = "histogram"
 
 
-def type_of(said: Any) -> MetricTypes:
-    """Also of TorchServe's own enumeration, where it is installed."""
-    return MetricTypes(getattr(said, "value", said))
+def type_of(metric_type: Any) -> MetricTypes:
+    """Accepts TorchServe's own enumeration too, where it is installed."""
+    return MetricTypes(getattr(metric_type, "value", metric_type))
 
 
 class Dimension:
-    """ts.metrics.dimension's."""
+    """Counterpart of ts.metrics.dimension."""
 
     def __init__(self, name: str, value: Any):
         self.name, self.value = name, value
@@ -47,7 +47,7 @@ class Dimension:
 
 
 class CachingMetric:
-    """One that is made once and updated by the values of its dimensions."""
+    """A metric that is created once and updated with the values of its dimensions."""
 
     def __init__(self, all: "ModelMetrics", name: str, unit: str, dimension_names: Sequence[str], kind: MetricTypes):
         self._all = all
@@ -59,7 +59,7 @@ class CachingMetric:
         if len(dimension_values or ()) != len(self.dimension_names):
             return self._all.drop(self.metric_name, f"it has the dimensions {self.dimension_names}, not {list(dimension_values or ())}")
         dimensions = [Dimension(n, v) for n, v in zip(self.dimension_names, dimension_values)]
-        self._all.tell(self.metric_name, value, self.unit, dimensions, self.metric_type)
+        self._all.record(self.metric_name, value, self.unit, dimensions, self.metric_type)
 
     def update(self, value: float, request_id: str = "", dimensions: Sequence[Dimension] = ()) -> None:
         self.dimension_names = [d.name for d in dimensions]
@@ -67,7 +67,7 @@ class CachingMetric:
 
 
 class ModelMetrics:
-    """ts.metrics.metric_cache_yaml_impl's."""
+    """Counterpart of ts.metrics.metric_cache_yaml_impl."""
 
     def __init__(self, context: Context):
         self._metrics, self._model = context.metrics, context.model
@@ -144,9 +144,9 @@ class ModelMetrics:
             raise MetricError(f"there is no {type_of(metric_type).value} '{metric_name}': add_metric_to_cache makes one")
         return found
 
-    # -- What is told --
+    # -- Updates --
 
-    def tell(self, name: str, value: float, unit: str, dimensions: Sequence[Dimension], kind: MetricTypes) -> None:
+    def record(self, name: str, value: float, unit: str, dimensions: Sequence[Dimension], kind: MetricTypes) -> None:
         try:
             labels = {str(d.name): str(d.value) for d in dimensions}
             family, labels = self._family(name, unit, kind), {**labels, "Hostname": self._host}
@@ -160,7 +160,7 @@ class ModelMetrics:
             self.drop(name, str(wrong))
 
     def declare(self, name: str, unit: str, kind: MetricTypes) -> None:
-        """The name belongs to this kind from now on."""
+        """Reserves the name for this kind."""
         try:
             self._family(name, unit, kind)
         except MetricError as wrong:
@@ -179,11 +179,11 @@ class ModelMetrics:
         return self._metrics.family(COUNTER if kind == MetricTypes.COUNTER else GAUGE, name, help)
 
     def _add(self, name: str, value: float, unit: str, dimensions: List[Dimension], kind: MetricTypes) -> None:
-        """Under the dimensions of this call, whichever it was made with; get_metric finds it from now on."""
+        """Uses the dimensions of this call, whatever the metric was created with; get_metric finds it from now on."""
         known = self.cache.get(kind, {}).get(name)
         if known is None and sum(len(of_kind) for of_kind in self.cache.values()) < CACHED_MAX:
             known = self.add_metric_to_cache(name, unit, [d.name for d in dimensions], kind)
-        self.tell(name, value, known.unit if known else unit, dimensions, kind)
+        self.record(name, value, known.unit if known else unit, dimensions, kind)
 
     def _add_of_unit(self, name: str, value: float, idx: Any, unit: str, units: Tuple[str, ...], dimensions: Any, kind: MetricTypes) -> None:
         if unit not in units:
@@ -192,7 +192,7 @@ class ModelMetrics:
 
 
 def _with(dimensions: Optional[Sequence[Dimension]], **missing: str) -> List[Dimension]:
-    """The caller's, and behind them those that it has not named."""
+    """The caller's dimensions, followed by the defaults that it has not named."""
     given = list(dimensions or ())
     names = {d.name for d in given}
     return given + [Dimension(name, value) for name, value in missing.items() if name not in names]

@@ -1,8 +1,8 @@
-"""What handlers of TorchServe's import of PiPPy, on torch.distributed.pipelining (PyTorch 2.4 or later).
+"""TorchServe's imports from PiPPy for handlers, on torch.distributed.pipelining (PyTorch 2.4 or later).
 
-Every rank builds the whole model, and keeps a stage of it: blocks in the order in which they run, cut where the parameters are even. The
-driver that `get_pipeline_driver` gives is called on rank 0; the other ranks run their stages in a thread, as with torch's RPC. A pipeline is
-traced for the shapes of its inputs, and kept for those that came last.
+Every rank builds the whole model and keeps one stage of it: consecutive blocks, cut so that the parameters are even. Rank 0 calls the
+driver of `get_pipeline_driver`; the other ranks run their stages in a thread, as with torch's RPC. A pipeline is traced for the shapes of
+its inputs, and the most recent ones are cached.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from typing import Any, Dict, List, Tuple
 
 log = logging.getLogger("baton_worker")
 
-PIPELINES_MAX = 16  # traced ones that are kept, by the shapes of their inputs
-RPC_TIMEOUT = 60.0  # seconds, as torch.distributed.rpc has it
+PIPELINES_MAX = 16  # cached pipelines, by the shapes of their inputs
+RPC_TIMEOUT = 60.0  # seconds, as in torch.distributed.rpc
 FOREVER = datetime.timedelta(days=3650)  # a rank waits for the next request
 
 
 def initialize_rpc_workers(local_rank: int, world_size: int, ctx: Any) -> None:
-    """The ranks meet in a process group: nccl where each has a GPU, else gloo. `num_worker_threads` has no counterpart."""
+    """The ranks form a process group: nccl if each has a GPU, else gloo. `num_worker_threads` has no counterpart."""
     import torch
     import torch.distributed as dist
 
@@ -42,7 +42,7 @@ def initialize_rpc_workers(local_rank: int, world_size: int, ctx: Any) -> None:
 
 
 def device_of_rank(local_rank: int) -> Any:
-    """A GPU's number as TorchServe's handlers have it, where there are any; else the CPU, which they have not."""
+    """The GPU's number as in TorchServe's handlers, if there are GPUs; else the CPU, which they do not support."""
     import torch
 
     count = torch.cuda.device_count()
@@ -50,7 +50,7 @@ def device_of_rank(local_rank: int) -> Any:
 
 
 def split_points(model: Any, stages: int) -> List[str]:
-    """The names of the modules that the stages behind the first begin with. Raises ValueError: it has no such blocks."""
+    """The names of the first modules of all stages but the first. Raises ValueError if the model has no such blocks."""
     from torch import nn
 
     def size(module: Any) -> int:
@@ -71,11 +71,11 @@ def split_points(model: Any, stages: int) -> List[str]:
     return points
 
 
-CONSTANT = "lifted_tensor_"  # torch.export's name of a tensor that a model makes while it computes
+CONSTANT = "lifted_tensor_"  # torch.export's name of a tensor that a model creates in its forward pass
 
 
 def load_stage(stage: Any, index_file: Path) -> None:
-    """The weights of a stage whose model was made on the meta device, from the files that the index names."""
+    """Loads the weights of a stage whose model was built on the meta device, from the files that the index names."""
     import torch
 
     files = json.loads(index_file.read_text(encoding="utf-8"))["weight_map"]
@@ -108,7 +108,7 @@ def load_stage(stage: Any, index_file: Path) -> None:
 
 
 class PipelineDriver:
-    """Called as the model is. On every rank; `run` is rank 0's, `follow` the others'."""
+    """Called like the model. Exists on every rank; rank 0 calls `run`, the others `follow`."""
 
     def __init__(self, model: Any, stages: int, chunks: int, index_file: Any, device: Any):
         import torch
@@ -129,14 +129,14 @@ class PipelineDriver:
 
         if self._rank > 0:
             raise RuntimeError("a pipeline's driver is called on rank 0")
-        with self._lock:  # requests of a handler's threads take turns
+        with self._lock:  # one request at a time
             asked = [(self._shapes(args), {k: self._shapes([v])[0] for k, v in kwargs.items()})]
             dist.broadcast_object_list(asked, src=0, group=self._group)
             result = self._step(*asked[0], args, kwargs)
             if self._stages > 1:
-                told: List[Any] = [None]
-                dist.recv_object_list(told, src=self._stages - 1, group=self._group)
-                result = told[0]
+                sent: List[Any] = [None]
+                dist.recv_object_list(sent, src=self._stages - 1, group=self._group)
+                result = sent[0]
         if isinstance(result, str):
             raise RuntimeError(f"the last stage: {result}")
         import torch.utils._pytree as pytree
@@ -145,7 +145,7 @@ class PipelineDriver:
 
     @staticmethod
     def _shapes(values: Any) -> List[Any]:
-        """What every rank must know of them to trace the model: of tensors shape and type, all else as it is."""
+        """The data that every rank needs to trace the model: shape and type of tensors, anything else unchanged."""
         import torch
 
         return [(tuple(v.shape), v.dtype) if isinstance(v, torch.Tensor) else [v] for v in values]
@@ -164,11 +164,11 @@ class PipelineDriver:
                 if self._rank == self._stages - 1:
                     import torch.utils._pytree as pytree
 
-                    told = pytree.tree_map(lambda v: v.cpu() if hasattr(v, "cpu") else v, result)
-                    dist.send_object_list([told], dst=0, group=self._group)
+                    sent = pytree.tree_map(lambda v: v.cpu() if hasattr(v, "cpu") else v, result)
+                    dist.send_object_list([sent], dst=0, group=self._group)
         except Exception:
             log.exception("a stage has failed")
-            os._exit(1)  # and with it the group: what the neighbours wait for does not come
+            os._exit(1)  # ends the group too: the neighbours would wait in vain
 
     def _step(self, shapes: List[Any], named: Dict[str, Any], args: Any, kwargs: Any) -> Any:
         import torch
@@ -214,7 +214,7 @@ class PipelineDriver:
                 mb_kwargs={k: example(v) for k, v in named.items()},
                 split_spec={name: SplitPoint.BEGINNING for name in self._points},
             )
-        finally:  # it marks the model's own modules: the next trace would find the marks
+        finally:  # splitting marks the model's modules, and the next trace would find the marks
             for name in self._points:
                 for mark in ("forward", "_orig_forward"):
                     vars(self._model.get_submodule(name)).pop(mark, None)
@@ -228,8 +228,8 @@ class PipelineDriver:
 
 
 def get_pipeline_driver(model: Any, world_size: int, ctx: Any) -> Any:
-    """As TorchServe's: of the keys of model-config.yaml, `pippy.input_names` and `model_type` and `handler.model_path` are needed,
-    `pippy.chunks` and `handler.index_filename` may be there. For model_type HF the model itself, whose `forward` is the pipeline."""
+    """As in TorchServe: model-config.yaml needs `pippy.input_names`, `model_type` and `handler.model_path`; `pippy.chunks` and
+    `handler.index_filename` are optional. For model_type HF it returns the model itself, whose `forward` is the pipeline."""
     pippy, options = (ctx.model_yaml_config.get(key) for key in ("pippy", "handler"))
     for section, values, keys in (("pippy", pippy, ("input_names", "model_type")), ("handler", options, ("model_path",))):
         for key in keys:
@@ -252,7 +252,7 @@ def get_pipeline_driver(model: Any, world_size: int, ctx: Any) -> Any:
 
 
 def first_output_of(model: Any, names: List[str]) -> Any:
-    """Of a model of Hugging Face's: its logits, or hidden states, without a cache."""
+    """The first output of a Hugging Face model: its logits, or hidden states, without a cache."""
     from torch import nn
 
     fixed = {"return_dict": False}
@@ -271,7 +271,7 @@ def first_output_of(model: Any, names: List[str]) -> Any:
 
 
 def front_of(model: Any, driver: PipelineDriver, names: List[str]) -> Any:
-    """The model for rank 0's handler: `generate` and all that asks its `forward` asks the pipeline."""
+    """The model for rank 0's handler: `generate` and other callers of `forward` use the pipeline."""
     front = copy.copy(model)
 
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -285,5 +285,5 @@ def front_of(model: Any, driver: PipelineDriver, names: List[str]) -> Any:
     front.forward = forward
     for config in (getattr(front, "config", None), getattr(front, "generation_config", None)):
         if config is not None:
-            config.use_cache = False  # each step sees the whole text
+            config.use_cache = False  # each step computes the whole text
     return front

@@ -1,4 +1,4 @@
-"""What handlers import of ts.utils.util and ts.handler_utils beside the base classes, of our own."""
+"""Our versions of the imports from ts.utils.util and ts.handler_utils, except the base classes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CLEANUP_REGEX = re.compile(r"<.*?>|&(?:[a-z0-9]+|#[0-9]{1,6}|#x[0-9a-f]{1,6});")
 
 
 class PT2Backend(str, enum.Enum):
-    """Backends of torch.compile that TorchServe lets through."""
+    """Backends of torch.compile that TorchServe allows."""
 
     EAGER = "eager"
     AOT_EAGER = "aot_eager"
@@ -47,7 +47,7 @@ def check_valid_pt2_backend(backend: str) -> bool:
 
 
 def list_classes_from_module(module: Any, parent_class: Optional[type] = None) -> List[type]:
-    """Those that the module defines, not those that it imports."""
+    """The classes that the module defines, not those that it imports."""
     found = [c for _, c in inspect.getmembers(module, inspect.isclass) if c.__module__ == module.__name__]
     return [c for c in found if parent_class is None or issubclass(c, parent_class)]
 
@@ -62,7 +62,7 @@ def load_label_mapping(mapping_file_path: Any) -> Optional[Dict[str, str]]:
 def map_class_to_label(
     probs: List[Any], mapping: Optional[Mapping[str, str]] = None, lbl_classes: Optional[Sequence[Sequence[Any]]] = None
 ) -> List[Dict[str, Any]]:
-    """Of each row of probabilities a dictionary by the names of classes, or by their numbers."""
+    """A dictionary for each row of probabilities, by the names of classes, or by their numbers."""
     if not isinstance(probs, list):
         raise ValueError("the probabilities are no list: tensor.tolist() makes one")
     if mapping is not None and not isinstance(mapping, Mapping):
@@ -78,7 +78,7 @@ def get_yaml_config(yaml_file_path: Any) -> Any:
 
 
 def import_class(class_name: str, module_prefix: Optional[str] = None) -> Any:
-    """`package.module.Class`, below `module_prefix` if there is one. Raises ImportError."""
+    """`package.module.Class`, below `module_prefix` if given. Raises ImportError."""
     module, _, name = (class_name or "").rpartition(".")
     whole = ".".join(part for part in (module_prefix, module) if part)
     if not name or not whole:
@@ -90,14 +90,14 @@ def import_class(class_name: str, module_prefix: Optional[str] = None) -> Any:
 
 
 def timed(step: Callable[..., Any]) -> Callable[..., Any]:
-    """A handler's step is the metric ts_handler_<step> (ms) where model-config.yaml says `handler: {profile: true}`."""
+    """Records a handler's step as the metric ts_handler_<step> (ms) if model-config.yaml has `handler: {profile: true}`."""
 
     @functools.wraps(step)
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         context = getattr(self, "context", None)
         config = getattr(context, "model_yaml_config", None) or {}
-        said = config.get("handler")
-        if not isinstance(said, dict) or not said.get("profile"):
+        given = config.get("handler")
+        if not isinstance(given, dict) or not given.get("profile"):
             return step(self, *args, **kwargs)
         begun = time.monotonic()
         made = step(self, *args, **kwargs)
@@ -109,14 +109,14 @@ def timed(step: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _finish_gpu() -> None:
-    """What a step has begun on a GPU is part of its time."""
+    """Waits for the step's work on a GPU, which is part of its time."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available():
         torch.cuda.synchronize()
 
 
 def modules() -> Dict[str, Dict[str, Any]]:
-    """By the names that handlers import."""
+    """The modules by the names that handlers import."""
     return {
         "ts.utils.util": {
             "CLEANUP_REGEX": CLEANUP_REGEX,

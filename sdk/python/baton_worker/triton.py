@@ -1,10 +1,10 @@
-"""A model.py of Triton's Python backend, unmodified, as a worker; needs numpy:
+"""Serves an unmodified model.py of Triton's Python backend as a worker; needs numpy.
+
+`import triton_python_backend_utils as pb_utils` gets this module: tensors, requests, responses, errors and response senders of
+decoupled models. It also has calls of other models (`InferenceRequest.exec`, "BLS"). The file config.pbtxt is read beside the version's directory; nodes.toml has its
+batching settings.
 
     python3 -m baton_worker.triton REPOSITORY/MODEL/1/model.py [--config CONFIG.pbtxt]
-
-`import triton_python_backend_utils as pb_utils` finds what is here: tensors, requests, responses, errors,
-response senders of decoupled models, calls of other models (`InferenceRequest.exec`, "BLS").
-config.pbtxt is looked for beside the version's directory; what it says of batching is said in nodes.toml.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from . import metrics, pbtxt
 from .handler import Context, Handler, Request, RequestError, Response
 from .metrics import COUNTER, GAUGE, HISTOGRAM
 from .start import load_module, start
-from .triton_calls import (  # noqa: F401: models find them here
+from .triton_calls import (  # noqa: F401: models import them from here
     TRITONSERVER_MEMORY_CPU,
     TRITONSERVER_MEMORY_GPU,
     InferenceRequest,
@@ -80,7 +80,7 @@ class Logger:
 
 
 class MetricFamily:
-    """Metrics of one name, shown at the gateway's /metrics. They stay there until the model goes."""
+    """Metrics with one name, shown at the gateway's /metrics until the model is unloaded."""
 
     COUNTER, GAUGE, HISTOGRAM = COUNTER, GAUGE, HISTOGRAM
 
@@ -94,7 +94,7 @@ class MetricFamily:
             )
 
     def Metric(self, labels: Optional[Dict[str, str]] = None, buckets: Optional[Sequence[float]] = None) -> "Metric":
-        """`buckets`: of a histogram, which has to have them, and of nothing else."""
+        """`buckets`: required for a histogram, and not allowed for others."""
         with _as_model_exception():
             if isinstance(self._family, metrics.HistogramFamily):
                 if buckets is None:
@@ -124,7 +124,7 @@ class Metric:
             self._of.observe(value)
 
     def value(self) -> float:
-        """As this process has counted it."""
+        """The value in this process."""
         return self._single("read").value
 
     def _single(self, how: str) -> metrics.Metric:
@@ -148,7 +148,7 @@ def _metrics() -> metrics.Metrics:
 
 
 class ResponseSender:
-    """Of a decoupled model: any number of responses, then the mark of the last."""
+    """For a decoupled model: any number of responses, then the final flag."""
 
     def __init__(self, request: Request, reshapes: Reshapes):
         self._request, self._reshapes = request, reshapes
@@ -158,7 +158,7 @@ class ResponseSender:
         if self.is_final.is_set():
             raise TritonModelException("a response behind the final one")
         if response is not None:
-            self._request.send(_told(response, self._request, self._reshapes))
+            self._request.send(_response_of(response, self._request, self._reshapes))
         if flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL:
             self.is_final.set()
 
@@ -167,7 +167,7 @@ class ResponseSender:
 
 
 class ReceivedRequest:
-    """What `execute` is given."""
+    """The request that `execute` receives."""
 
     def __init__(self, request: Request, reshapes: Reshapes):
         self._request, self.reshapes = request, reshapes
@@ -197,9 +197,9 @@ class ReceivedRequest:
             raise TritonModelException("a request cannot be rescheduled: no model here has iterative sequences. A generator loops within `execute`")
 
     def timeout(self) -> int:
-        """Microseconds; 0: it says none."""
-        said = self._request.parameters.get("timeout", 0)
-        return said if isinstance(said, int) else 0
+        """Microseconds; 0: not set."""
+        given = self._request.parameters.get("timeout", 0)
+        return given if isinstance(given, int) else 0
 
     def requested_output_names(self) -> List[str]:
         return self._request.outputs
@@ -214,7 +214,7 @@ class ReceivedRequest:
         return self._request.is_cancelled
 
     def last_response(self) -> Response:
-        """Of a request that ends by its sender."""
+        """The last response of a request that uses its sender."""
         self.get_response_sender().is_final.wait()
         return Response()
 
@@ -249,7 +249,7 @@ def triton_string_to_numpy(triton_type: str) -> Any:
     return numpy.object_ if name == "BYTES" else numpy.dtype(tensors.NUMPY_NAMES[name]).type
 
 
-# Triton's numbers of its datatypes.
+# Triton's datatype numbers.
 _NUMPY_TYPES = ("bool_", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "object_")
 
 
@@ -263,7 +263,7 @@ def numpy_to_triton_type(data_type: Any) -> Optional[int]:
 
 
 def serialize_byte_tensor(input_tensor: Any) -> Any:
-    """As there: () of none, None of what has no elements of bytes or texts."""
+    """As in Triton: () for an empty array, None for one whose elements are not bytes or texts."""
     if input_tensor.size == 0:
         return ()
     if input_tensor.dtype.kind not in "OS":
@@ -299,15 +299,15 @@ def is_model_ready(model_name: str, model_version: str = "") -> bool:
     _no_model_control(f"is_model_ready('{model_name}')")
 
 
-def _told(response: InferenceResponse, request: Request, reshapes: Reshapes) -> Any:
+def _response_of(response: InferenceResponse, request: Request, reshapes: Reshapes) -> Any:
     error = response.error()
     if error is not None:
         return RequestError(error.message(), error.code())
     wanted = request.outputs
     outputs = [t for t in response.output_tensors() if not wanted or t.name() in wanted]
     try:
-        return Response(outputs=[reshapes.to_client(t.to_wire()) for t in outputs], parameters=response.said_parameters())
-    except (ValueError, TritonModelException) as wrong:  # this answer alone
+        return Response(outputs=[reshapes.to_client(t.to_wire()) for t in outputs], parameters=response.response_parameters())
+    except (ValueError, TritonModelException) as wrong:  # fails this answer alone
         return RequestError(str(wrong), 500)
 
 
@@ -319,7 +319,7 @@ def _kind_of(config: Dict[str, Any], context: Context) -> str:
 
 
 class TritonHandler(Handler):
-    """Between a TritonPythonModel and the worker's loop."""
+    """Connects a TritonPythonModel with the worker's loop."""
 
     def __init__(self, model: Any, config: Dict[str, Any], version_dir: Path):
         self._model, self._config, self._dir = model, config, version_dir
@@ -359,7 +359,7 @@ class TritonHandler(Handler):
         if not is_decoupled and any(m is None and one.sender is None for m, one in zip(made, received)):
             raise ValueError("execute gave no responses, and asked for no sender of them")
         return [
-            _told(response, request, self._reshapes) if response is not None else one.last_response()
+            _response_of(response, request, self._reshapes) if response is not None else one.last_response()
             for response, request, one in zip(made, requests, received)
         ]
 
@@ -369,7 +369,7 @@ class TritonHandler(Handler):
 
 
 def _received(request: Request, reshapes: Reshapes) -> Any:
-    """What cannot be read costs its own request alone."""
+    """An unreadable request fails alone."""
     try:
         return ReceivedRequest(request, reshapes)
     except (ValueError, TritonModelException) as wrong:
@@ -412,6 +412,6 @@ def make(context: Context) -> Handler:
 
 
 if __name__ == "__main__":
-    from baton_worker.triton import make as make_here  # the module that models see, not __main__
+    from baton_worker.triton import make as make_here  # the module that models import, not __main__
 
     start(make_here, sys.argv[1:])

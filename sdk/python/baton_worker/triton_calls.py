@@ -1,5 +1,5 @@
-"""Calls of other models from within `execute`, as models of Triton's Python backend make them ("BLS"): worker
-models, and the cluster's language models with the tensors of Triton's vLLM backend, over the gateway's door."""
+"""Calls of other models from within `execute`, as in Triton's Python backend ("BLS"). They reach worker models, and the cluster's language
+models with the tensors of Triton's vLLM backend, through the gateway."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from .handler import Context
 from .triton_values import InferenceResponse, Tensor, TritonError, TritonModelException
 
 TRITONSERVER_MEMORY_CPU, TRITONSERVER_MEMORY_GPU = 0, 2
-# Until a called model says something more. What calls has its own response_timeout, most often shorter.
+# Limit for the next piece of a called model. The caller has its own response_timeout, usually shorter.
 SILENCE_SECONDS_MAX = 600.0
 
 _log = logging.getLogger("baton_worker")
-_has_told_of_no_gpu = False
+_has_logged_no_gpu = False
 _context: Optional[Context] = None
 _client: Any = None
 _lock = threading.Lock()
 
 
 def calls_from(context: Context) -> None:
-    """The worker that calls; its connection is made by its first call."""
+    """Sets the calling worker; its first call connects."""
     global _context, _client
     with _lock:
         _context, _client = context, None
@@ -48,7 +48,7 @@ def _text(name: Any) -> str:
 
 
 class PreferredMemory:
-    """Where the outputs of a call are to be: on a GPU only where torch, which the model has imported, finds it."""
+    """The preferred memory for the outputs of a call: a GPU only if torch, imported by the model, finds one."""
 
     def __init__(self, preferred_memory_type: int, preferred_device_id: int = 0):
         if preferred_memory_type not in (TRITONSERVER_MEMORY_CPU, TRITONSERVER_MEMORY_GPU):
@@ -56,26 +56,25 @@ class PreferredMemory:
         self.type, self.device_id = preferred_memory_type, preferred_device_id
 
     def moved(self, tensor: Tensor) -> Tensor:
-        global _has_told_of_no_gpu
+        global _has_logged_no_gpu
         if self.type != TRITONSERVER_MEMORY_GPU:
             return tensor
         there = tensor.preferred_on(self.device_id)
-        if there.is_cpu() and there.triton_dtype() != "BYTES" and not _has_told_of_no_gpu:
-            _has_told_of_no_gpu = True
+        if there.is_cpu() and there.triton_dtype() != "BYTES" and not _has_logged_no_gpu:
+            _has_logged_no_gpu = True
             _log.warning("preferred_memory: the model has not imported torch, or torch finds no GPU %s: outputs are on the CPU", self.device_id)
         return there
 
 
 class InferenceTrace:
-    """Of a request that is not traced, as Triton has it."""
+    """The trace of an untraced request, as in Triton."""
 
     def get_context(self) -> None:
         return None
 
 
 class ResponseIterator:
-    """The responses of a call, as they come. A failure is the last of them. Left early, or closed by `cancel`, the
-    call is cancelled."""
+    """The responses of a call, as they arrive. A failure is the last of them. Leaving it early, or `cancel`, cancels the call."""
 
     def __init__(self, pieces: Any, model: str, preferred_memory: PreferredMemory):
         self._pieces, self._model, self._preferred = pieces, model, preferred_memory
@@ -128,9 +127,10 @@ class InferenceRequest:
         trace: Optional[InferenceTrace] = None,
         parameters: Optional[Dict[str, Any]] = None,
     ):
-        """timeout: microseconds; as of Triton's clients, in the queue of a worker model, of a language model's answer.
+        """timeout: microseconds, as for Triton's clients. It bounds the queueing of a worker model, and the whole answer of a language
+        model.
 
-        Names may be bytes, as the elements of a tensor of texts are."""
+        Names may be bytes, like the elements of a BYTES tensor."""
         for name, value in (("model_name", model_name), ("inputs", inputs), ("requested_output_names", requested_output_names)):
             if value is None:
                 raise TypeError(f"InferenceRequest: {name} is missing")
@@ -192,7 +192,7 @@ class InferenceRequest:
         return InferenceResponse(error=TritonError(why, TritonError.UNSUPPORTED))
 
     async def async_exec(self, decoupled: bool = False) -> Any:
-        """Others may be under way meanwhile; the iterator of a decoupled model waits, as Triton's."""
+        """Other calls may run meanwhile; the iterator of a decoupled model blocks, as in Triton."""
         return await asyncio.to_thread(self.exec, decoupled)
 
     def _asked(self) -> ResponseIterator:
@@ -217,7 +217,7 @@ def _refused(wrong: BatonError) -> Iterator[Inferred]:
     yield
 
 
-# Of schema/error.cpp: what the caller has wrong is below this number.
+# The caller's errors are below this number (schema/error.cpp).
 _CALLERS_MAX = 30
 _CODES = {6: TritonError.NOT_FOUND, 7: TritonError.NOT_FOUND, 50: TritonError.CANCELLED, 52: TritonError.CANCELLED}
 

@@ -1,22 +1,22 @@
-"""What `auto_complete_config` of a Triton model is given: config.pbtxt, to which it adds what is not there yet."""
+"""The argument of a Triton model's `auto_complete_config`: config.pbtxt, to which it adds missing parts."""
 
 from __future__ import annotations
 
 import copy
 from typing import Any, Dict
 
-# What Triton's JSON of a config always has, said or not, and models read without asking.
+# Fields that Triton's JSON of a config always has, and that models read without a check.
 _ALWAYS: Dict[str, Any] = {"platform": "", "backend": "python", "max_batch_size": 0, "input": [], "output": [], "instance_group": [], "parameters": {}}
 _TENSOR_KEYS = {"name", "data_type", "dims", "optional"}
 
 
 def whole(config: Dict[str, Any]) -> Dict[str, Any]:
-    """With what is left out."""
+    """The config with all defaults."""
     return {**copy.deepcopy(_ALWAYS), **config}
 
 
 class ModelConfig:
-    """Raises ValueError where what is added contradicts config.pbtxt, or is no tensor."""
+    """Raises ValueError if an addition contradicts config.pbtxt, or is no tensor."""
 
     def __init__(self, config: Dict[str, Any]):
         self._config = config
@@ -44,8 +44,8 @@ class ModelConfig:
     def set_model_transaction_policy(self, policy: Dict[str, Any]) -> None:
         if set(policy) != {"decoupled"}:
             raise ValueError(f"a transaction policy has `decoupled` alone, not {', '.join(policy) or 'nothing'}")
-        said = self._config.setdefault("model_transaction_policy", policy)
-        if bool(said.get("decoupled")) != bool(policy["decoupled"]):
+        known = self._config.setdefault("model_transaction_policy", policy)
+        if bool(known.get("decoupled")) != bool(policy["decoupled"]):
             raise ValueError("config.pbtxt and auto_complete_config disagree on model_transaction_policy.decoupled")
 
     def _add(self, kind: str, tensor: Dict[str, Any]) -> None:

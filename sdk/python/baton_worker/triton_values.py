@@ -1,4 +1,4 @@
-"""What models of Triton's Python backend hand about: tensors, responses, errors."""
+"""Values of Triton's Python backend: tensors, responses, errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class TritonModelException(Exception):
 
 
 class TritonError:
-    """An answer's failure. The codes are HTTP's here."""
+    """The failure of an answer. The codes are HTTP's here."""
 
     UNKNOWN, INTERNAL, NOT_FOUND, INVALID_ARG, UNAVAILABLE, UNSUPPORTED = 500, 500, 404, 400, 503, 501
     ALREADY_EXISTS, CANCELLED = 409, 499
@@ -33,8 +33,8 @@ class TritonError:
 
 
 class Tensor:
-    """A name, and an array of numpy that may be written, or one of a framework on a GPU. What only DLPack reads (BF16) lies in an
-    array of integers."""
+    """A name, and a writable numpy array, or a framework's array on a GPU. A type that only DLPack supports (BF16) is kept in an array of
+    integers."""
 
     def __init__(self, name: str, array: Any):
         array = numpy.asarray(array)
@@ -55,7 +55,7 @@ class Tensor:
 
     @classmethod
     def of_wire(cls, tensor: tensors.Tensor) -> "Tensor":
-        """Raises ValueError if the bytes are not of this shape, or nothing here reads the datatype."""
+        """Raises ValueError if the bytes do not match the shape, or the datatype is not supported."""
         if tensor.datatype != "BF16":
             array = tensor.numpy()
             return cls._of(tensor.name, array if array.flags.writeable else array.copy(), tensor.datatype)
@@ -66,14 +66,14 @@ class Tensor:
         array, datatype = self._on_host()
         if datatype == "BF16":
             return tensors.Tensor(self._name, datatype, array.shape, array.tobytes())
-        if datatype == "BYTES":  # as there, what is neither text nor bytes is told as Python writes it
+        if datatype == "BYTES":  # as in Triton, other elements are converted with str()
             elements = [one if isinstance(one, (bytes, bytearray, memoryview)) else str(one) for one in array.reshape(-1).tolist()]
             return tensors.Tensor(self._name, datatype, array.shape, tensors.pack_elements(elements))
         return tensors.Tensor.of(self._name, array)
 
     @classmethod
     def from_dlpack(cls, name: str, tensor: Any) -> "Tensor":
-        """Of a capsule, which can be read once, or of what has `__dlpack__`. The memory is shared."""
+        """From a capsule, which can be read once, or from an object with `__dlpack__`. The memory is shared."""
         if not dlpack.is_capsule(tensor) and not (hasattr(tensor, "__dlpack__") and hasattr(tensor, "__dlpack_device__")):
             raise TritonModelException(
                 f"a {type(tensor).__name__} is not supported: a tensor is a DLPack capsule, or has `__dlpack__` and `__dlpack_device__`"
@@ -112,14 +112,14 @@ class Tensor:
         return self.__dlpack__()
 
     def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Optional[bool] = None) -> Any:
-        """A capsule of DLPack before its versions, as the standard allows."""
+        """An unversioned DLPack capsule, as the standard allows."""
         if self._on_gpu is not None:
             return self._on_gpu.__dlpack__(stream=stream)
         if self._datatype == "BYTES":
             raise TritonModelException("DLPack does not have support for string tensors.")
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             raise BufferError(f"the tensor '{self._name}' is on the CPU")
-        if not self._array.flags.writeable:  # such a capsule cannot say so
+        if not self._array.flags.writeable:  # such a capsule cannot be marked read-only
             self._array = self._array.copy()
         return dlpack.capsule_of(self._array.copy() if copy else self._array, self._datatype)
 
@@ -130,7 +130,7 @@ class Tensor:
         return int(device), int(number)
 
     def preferred_on(self, device: int) -> "Tensor":
-        """On a GPU, where there is one and the datatype can be there; itself otherwise."""
+        """On a GPU, if there is one that supports the datatype; otherwise the tensor itself."""
         if self._on_gpu is not None or self._datatype == "BYTES":
             return self
         moved = dlpack.to_gpu(self._array, self._datatype, device)
@@ -173,5 +173,5 @@ class InferenceResponse:
     def parameters(self) -> str:
         return json.dumps(self._parameters or {})
 
-    def said_parameters(self) -> Dict[str, Any]:
+    def response_parameters(self) -> Dict[str, Any]:
         return dict(self._parameters or {})

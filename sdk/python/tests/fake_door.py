@@ -1,4 +1,4 @@
-"""A door that does what a test says: a ROUTER and a thread that hands each message to a script."""
+"""A server that follows a script: a ROUTER, and a thread that passes each message to the script."""
 
 import threading
 
@@ -158,25 +158,25 @@ def detokenized(request, text, failure=None):
 
 class Peer:
     def __init__(self, door, routing):
-        self.door, self.routing, self.heard, self.said = door, routing, 0, 0
+        self.door, self.routing, self.received, self.sent = door, routing, 0, 0
 
     def say(self, message, source=DOOR, skip=0):
-        """Gives the bytes of its parts."""
+        """Returns the bytes of its parts."""
         kind, body = message
-        self.said += 1 + skip
-        head = codec.envelope(kind, source, codec.Address(1, 1, 8), 0, self.said)
+        self.sent += 1 + skip
+        head = codec.envelope(kind, source, codec.Address(1, 1, 8), 0, self.sent)
         self.door.router.send_multipart([self.routing, codec.pack(head, body)])
         return len(head) + len(body)
 
 
 class FakeDoor:
-    """script(peer, kind, table) is called on the door's thread for all but hello and heartbeat."""
+    """script(peer, kind, table) is called on the server's thread for all messages but hello and heartbeat."""
 
     def __init__(self, script, window=1 << 20, greets=True, beats=True, refuses=None, at="tcp://127.0.0.1:*"):
         self.script, self.window, self.greets, self.beats = script, window, greets, beats
         self.refuses = refuses
-        self.heard = []  # (kind, table)
-        self.lives = []  # epochs of those that greeted, in order
+        self.received = []  # (kind, table)
+        self.lives = []  # incarnations of the clients that sent hello, in order
         self.faults = []
         self.changed = threading.Condition()
         self.context = zmq.Context()
@@ -195,7 +195,7 @@ class FakeDoor:
                 self.take(self.router.recv_multipart())
             if self.beats:
                 for peer in self.peers.values():
-                    if peer.said:
+                    if peer.sent:
                         peer.say(finished_heartbeat())
         self.router.close()
         self.context.term()
@@ -206,12 +206,12 @@ class FakeDoor:
         peer = self.peers.setdefault(routing, Peer(self, routing))
         e = Envelope.Envelope.GetRootAs(head, 0)
         kind = e.Kind()
-        peer.heard += 1
-        if e.Sequence() != peer.heard:
-            self.faults.append(f"sequence {e.Sequence()} after {peer.heard - 1}")
+        peer.received += 1
+        if e.Sequence() != peer.received:
+            self.faults.append(f"sequence {e.Sequence()} after {peer.received - 1}")
         if e.Source() >> 31 != 1:
             self.faults.append("a client's node has the highest bit set")
-        if peer.heard > 1 and (e.Target(), e.TargetEpoch()) != (DOOR.node, DOOR.epoch):
+        if peer.received > 1 and (e.Target(), e.TargetEpoch()) != (DOOR.node, DOOR.epoch):
             self.faults.append("after hello, messages are for this life of the door")
         if bulk or body[4:8] != b"BT%02d" % kind:
             self.faults.append(f"a body of {body[4:8]} for kind {kind}")
@@ -222,13 +222,13 @@ class FakeDoor:
                 peer.say(hello_ack(self.window, self.refuses))
         elif kind != MessageKind.heartbeat:
             with self.changed:
-                self.heard.append((kind, table))
+                self.received.append((kind, table))
                 self.changed.notify_all()
             self.script(peer, kind, table)
 
-    def hears(self, found):
+    def has_received(self, found):
         def any_found():
-            return any(found(kind, table) for kind, table in self.heard)
+            return any(found(kind, table) for kind, table in self.received)
 
         with self.changed:
             return self.changed.wait_for(any_found, 5)

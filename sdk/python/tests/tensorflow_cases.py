@@ -1,9 +1,9 @@
-"""Models of TensorFlow as Triton's backend serves them, through the worker's loop. Run by test_tensorflow.py where there is tensorflow."""
+"""TensorFlow models, as Triton's backend serves them, through the worker's loop. Run by test_tensorflow.py if tensorflow is installed."""
 
 import numpy
 import pytest
 import tensorflow
-from tensor_answers import told
+from tensor_answers import results_of
 from test_shims import made, read, run  # noqa: F401 (read is a fixture)
 
 from baton_client import Tensor
@@ -14,7 +14,7 @@ v1 = tensorflow.compat.v1
 
 
 class Sums(tensorflow.Module):
-    """Rows of numbers and of texts; a variable that was trained."""
+    """Rows of numbers and of texts; a trained variable."""
 
     def __init__(self):
         super().__init__()
@@ -60,19 +60,19 @@ def rows(*values, text=b"a"):
 
 def test_a_saved_model_is_served_by_the_names_of_its_signature(tmp_path, saved):
     handler, calls = served(repository(tmp_path, saved))
-    answers = told(run(handler, rows([1, 2]), rows([3, 4], [5, 6], text="ä".encode())))
+    answers = results_of(run(handler, rows([1, 2]), rows([3, 4], [5, 6], text="ä".encode())))
     assert answers == [{"sum": [[12]], "upper": [[b"A"]]}, {"sum": [[34], [56]], "upper": [["ä".encode()]] * 2}]
-    assert calls == [3]  # rows of both, as the first dimension is of any size
+    assert calls == [3]  # rows of both requests, since the first dimension has any size
     assert handler.input_types == {"text": "BYTES", "x": "FP32"} and handler.output_names == ["sum", "upper"]
 
 
 def test_a_config_says_how_many_rows_which_outputs_and_which_signature(tmp_path, saved):
     (tmp_path / "a").mkdir()
     handler, calls = served(repository(tmp_path / "a", saved, 'max_batch_size: 2 output { name: "sum" data_type: TYPE_FP32 dims: 1 }'))
-    assert told(run(handler, rows([1, 2]), rows([1, 0], [0, 1]))) == [{"sum": [[12]]}, {"sum": [[10], [1]]}] and calls == [1, 2]
+    assert results_of(run(handler, rows([1, 2]), rows([1, 0], [0, 1]))) == [{"sum": [[12]]}, {"sum": [[10], [1]]}] and calls == [1, 2]
     (tmp_path / "b").mkdir()
     handler, _ = served(repository(tmp_path / "b", saved, 'parameters { key: "TF_SIGNATURE_DEF" value { string_value: "twice" } }'))
-    assert told(run(handler, {"inputs": [Tensor.of("n", numpy.array([1, 2]))]})) == [{"twice": [2, 4]}]
+    assert results_of(run(handler, {"inputs": [Tensor.of("n", numpy.array([1, 2]))]})) == [{"twice": [2, 4]}]
 
 
 @pytest.mark.parametrize(
@@ -91,10 +91,10 @@ def test_a_model_that_is_not_as_its_config_says_cannot_be_served(tmp_path, saved
         served(repository(tmp_path, saved, config))
 
 
-def test_what_a_model_does_not_take_is_refused_and_costs_nobody_else(tmp_path, saved):
+def test_an_invalid_request_is_rejected_alone(tmp_path, saved):
     handler, _ = served(repository(tmp_path, saved))
     wide = {"inputs": [Tensor.of("x", numpy.ones((1, 3), "float32")), Tensor.of("text", numpy.array([[b"a"]], object))]}
-    first, second = told(run(handler, wide, rows([1, 2])))
+    first, second = results_of(run(handler, wide, rows([1, 2])))
     assert first[0] == "invalid_request" and "the model does not take this" in first[1] and "\n" not in first[1]
     assert second["sum"] == [[12]]
 
@@ -106,7 +106,7 @@ def test_settings_are_those_of_the_config(tmp_path, saved):
     options = handler._options
     assert (options.intra_op_parallelism_threads, options.inter_op_parallelism_threads, options.use_per_session_threads) == (2, 1, True)
     assert options.graph_options.optimizer_options.global_jit_level == options.graph_options.optimizer_options.ON_1
-    assert told(run(handler, rows([1, 2])))[0]["sum"] == [[12]]
+    assert results_of(run(handler, rows([1, 2])))[0]["sum"] == [[12]]
 
 
 # -- GraphDef --
@@ -134,19 +134,19 @@ def numbers(*values):
 
 def test_a_graph_is_served_by_the_operations_that_its_config_names(tmp_path):
     handler, calls = served(frozen(tmp_path))
-    assert told(run(handler, numbers([1, 2]), numbers([3, 4]))) == [{"y": [[2, 4]]}, {"y": [[6, 8]]}] and calls == [2]
+    assert results_of(run(handler, numbers([1, 2]), numbers([3, 4]))) == [{"y": [[2, 4]]}, {"y": [[6, 8]]}] and calls == [2]
 
 
 def test_a_graph_begins_with_its_init_ops(tmp_path):
     config = TIMES.replace('"y"', '"z"')
     (tmp_path / "bare").mkdir()
     handler, _ = served(frozen(tmp_path / "bare", config))
-    assert told(run(handler, numbers([1, 2])))[0][0] == "handler_failed"
+    assert results_of(run(handler, numbers([1, 2])))[0][0] == "handler_failed"
     (tmp_path / "with").mkdir()
     file = frozen(tmp_path / "with", config + 'parameters { key: "TF_INIT_OPS_FILE" value { string_value: "init_ops.json" } }')
     (tmp_path / "with" / "m" / "init_ops.json").write_text('{"init_ops": ["weight/Assign"]}')
     handler, _ = served(file)
-    assert told(run(handler, numbers([1, 2]))) == [{"z": [[3, 6]]}]
+    assert results_of(run(handler, numbers([1, 2]))) == [{"z": [[3, 6]]}]
 
 
 @pytest.mark.parametrize(

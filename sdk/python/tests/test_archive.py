@@ -1,4 +1,4 @@
-"""Archives of TorchServe: what is unpacked of them, what is not, and the handlers in them."""
+"""TorchServe archives: unpacking, rejected archives, and the handlers in them."""
 import io
 import json
 import stat
@@ -16,7 +16,7 @@ MODELS = Path(__file__).parent / "models"
 
 
 def mar(path, handler="handler.py", files=(), **model):
-    """As torch-model-archiver makes it."""
+    """As made by torch-model-archiver."""
     manifest = {"runtime": "python", "model": {"modelName": "words", "modelVersion": "1.0", "handler": handler, **model}}
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as made:
         made.writestr(archive.MANIFEST, json.dumps(manifest))
@@ -26,7 +26,7 @@ def mar(path, handler="handler.py", files=(), **model):
 
 
 def tgz(path, files=(), top="words/", mode="w:gz", **model):
-    """As torch-model-archiver --archive-format tgz makes it: in one directory, the manifest last."""
+    """As made by torch-model-archiver --archive-format tgz: in one directory, with the manifest last."""
     manifest = {"runtime": "python", "model": {"modelName": "words", "modelVersion": "1.0", "handler": "handler.py", **model}}
     with tarfile.open(path, mode) as made:
         for name, content in [*files, (archive.MANIFEST, json.dumps(manifest))]:
@@ -94,7 +94,7 @@ def test_it_is_unpacked_once_and_again_when_it_has_changed(tmp_path, place):
     archive.open_archive(str(file))
     assert (place / "a").read_text() == "kept"
     file.unlink()
-    assert archive.open_archive(str(file)).directory == place  # what is unpacked goes on
+    assert archive.open_archive(str(file)).directory == place  # unpacked files stay usable
     mar(file, files=[CLASS_HANDLER, ("a", "22")])
     archive.open_archive(str(file))
     assert (place / "a").read_text() == "22"
@@ -145,7 +145,7 @@ def test_bombs_are_refused(tmp_path, place, monkeypatch):
     assert not place.exists()
 
 
-def test_what_is_no_archive_is_refused(tmp_path, place):
+def test_a_file_that_is_no_archive_is_rejected(tmp_path, place):
     (tmp_path / "m.mar").write_bytes(b"no archive")
     with pytest.raises(archive.ArchiveError, match="no archive that can be read"):
         archive.open_archive(str(tmp_path / "m.mar"))
@@ -192,7 +192,7 @@ def entry(kind, name="words/x", target="/etc/passwd"):
     (entry(tarfile.SYMTYPE), "a link"), (entry(tarfile.LNKTYPE, target="words/handler.py"), "a link"), (entry(tarfile.CHRTYPE), "no file"),
     (entry(tarfile.FIFOTYPE), "no file"), (tarfile.TarInfo("other/file"), "other beside"), (tarfile.TarInfo("words/handler.py"), "cannot? be read|can be read"),
 ])
-def test_what_a_tar_must_not_hold_is_refused(tmp_path, place, bad, words):
+def test_a_tar_with_forbidden_entries_is_rejected(tmp_path, place, bad, words):
     file = tgz(tmp_path / "m.tar.gz", [CLASS_HANDLER, (bad, b"")])
     with pytest.raises(archive.ArchiveError, match=words):
         archive.open_archive(str(file))

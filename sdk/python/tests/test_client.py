@@ -1,4 +1,4 @@
-"""The client against a scripted door over real sockets."""
+"""The client against a scripted server over real sockets."""
 
 import json
 import threading
@@ -43,7 +43,7 @@ def connected(door, **options):
     return Client(door.endpoint, model="tiny", timeout=5, **options)
 
 
-def test_what_a_chat_template_is_given_goes_with_the_conversation():
+def test_template_variables_are_sent_with_the_conversation():
     chat = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "He"}]
     with FakeDoor(says("x")) as door, connected(door) as client:
         client.chat(
@@ -54,7 +54,7 @@ def test_what_a_chat_template_is_given_goes_with_the_conversation():
         )
         client.generate("Hi", add_special_tokens=False)
         client.chat(chat)
-    asked = [t for kind, t in door.heard if kind == MessageKind.generate]
+    asked = [t for kind, t in door.received if kind == MessageKind.generate]
     options = asked[0].TemplateOptions()
     assert json.loads(options.Kwargs()) == {"enable_thinking": False}
     assert json.loads(options.Documents()) == [{"text": "é"}]
@@ -72,7 +72,7 @@ def test_generate_joins_the_chunks_and_stream_gives_them_one_by_one():
         chunks = list(client.stream("Tell me"))
         assert [c.text for c in chunks] == ["Once", " upon", " a time"]
         assert [c.finish_reason for c in chunks] == [None, None, "stop"]
-        assert door.hears(
+        assert door.has_received(
             lambda kind, t: kind == MessageKind.generate
             and t.Sampling().Seed() == 42
             and t.Stop().TokensMax() == 5
@@ -82,11 +82,11 @@ def test_generate_joins_the_chunks_and_stream_gives_them_one_by_one():
     assert door.faults == []
 
 
-def test_what_is_not_said_is_the_models_default():
+def test_parameters_that_are_not_set_take_the_models_default():
     with FakeDoor(says("x")) as door, connected(door) as client:
         client.generate("words")
         client.generate("words", temperature=0, top_k=0, max_tokens=5)
-    first, second = [t for kind, t in door.heard if kind == MessageKind.generate]
+    first, second = [t for kind, t in door.received if kind == MessageKind.generate]
     assert first.Unsaid() == 63 and first.Sampling().Temperature() == 1
     assert second.Unsaid() == 4 + 8 + 16 and second.Sampling().Temperature() == 0
 
@@ -96,9 +96,9 @@ def test_prompts_travel_as_text_ids_or_conversation():
         client.generate("words")
         client.generate([1, 2, 3])
         client.chat([{"role": "user", "content": "Hi"}])
-    forms = [t.InputType() for kind, t in door.heard if kind == MessageKind.generate]
+    forms = [t.InputType() for kind, t in door.received if kind == MessageKind.generate]
     assert forms == [1, 2, 3]
-    first = next(t for kind, t in door.heard if kind == MessageKind.generate)
+    first = next(t for kind, t in door.received if kind == MessageKind.generate)
     text = TextPrompt()
     text.Init(first.Input().Bytes, first.Input().Pos)
     assert text.Text() == b"words"
@@ -159,7 +159,7 @@ def test_a_failed_choice_raises_its_reason():
         assert failed.value.name == "pipeline_lost"
 
 
-def test_cancel_before_the_ticket_is_known_is_said_once_it_is():
+def test_cancel_before_the_ticket_is_known_is_sent_once_it_is():
     asked = []
 
     def script(peer, kind, table):
@@ -175,7 +175,7 @@ def test_cancel_before_the_ticket_is_known_is_said_once_it_is():
     with FakeDoor(script) as door, connected(door) as client:
         stream = client.stream("x")
         stream.cancel()
-        client.models()  # makes the door grant the ticket
+        client.models()  # makes the server grant the ticket
         last = stream.next()
         assert (last.text, last.finish_reason) == ("ended", "cancelled")
         assert stream.next() is None
@@ -192,12 +192,12 @@ def test_a_stream_left_unfinished_is_cancelled_a_finished_one_is_not():
         client.generate("x")
         with client.stream("x", n=2) as stream:
             next(stream)
-        assert door.hears(cancels(50))
-        assert not any(cancels(60)(kind, t) for kind, t in door.heard)
+        assert door.has_received(cancels(50))
+        assert not any(cancels(60)(kind, t) for kind, t in door.received)
 
 
-def test_a_stream_that_nobody_reads_ends_alone_and_its_siblings_go_on():
-    too_many = 12  # of 1 MiB
+def test_an_unread_stream_fails_alone_and_the_others_continue():
+    too_many = 12  # 1 MiB each
     credited = []
 
     def script(peer, kind, table):
@@ -214,14 +214,14 @@ def test_a_stream_that_nobody_reads_ends_alone_and_its_siblings_go_on():
 
     with FakeDoor(script) as door, connected(door) as client:
         unread = client.stream("x", n=2)
-        assert door.hears(cancels(50))
+        assert door.has_received(cancels(50))
         assert client.generate("x").text == "ok"
         read = 0
         with pytest.raises(BatonError) as raised:
             for _ in unread:
                 read += 1
         assert raised.value.name == "slow_reader" and 0 < read < too_many
-        assert door.hears(lambda *_: credited and credited[-1] > (too_many - 1) << 20)
+        assert door.has_received(lambda *_: credited and credited[-1] > (too_many - 1) << 20)
 
 
 def test_a_small_window_passes_any_number_of_chunks():
@@ -261,7 +261,7 @@ def test_nothing_in_time_is_deadline_exceeded_and_the_stream_goes_on():
         assert stream.next().text == "late"
 
 
-def test_a_refused_hello_and_a_mute_door_are_errors_of_the_constructor():
+def test_a_rejected_hello_and_a_mute_server_are_errors_of_the_constructor():
     with FakeDoor(silent, refuses=(32, "draining", "going")) as door:
         with pytest.raises(BatonError) as refused:
             connected(door)
@@ -274,21 +274,21 @@ def test_a_refused_hello_and_a_mute_door_are_errors_of_the_constructor():
     assert nonsense.value.name == "bad_config"
 
 
-def test_a_door_that_goes_away_ends_streams_at_once_and_later_calls():
+def test_a_lost_server_ends_streams_and_later_calls_at_once():
     door = FakeDoor(silent)
     client = connected(door, reconnect_timeout=0)
     stream = client.stream("x")
-    assert door.hears(lambda kind, t: kind == MessageKind.generate)
+    assert door.has_received(lambda kind, t: kind == MessageKind.generate)
     door.close()
     with pytest.raises(LinkDown):
-        stream.next(4)  # below the bound of silence: it is the disconnect that tells
+        stream.next(4)  # below the silence limit: the disconnect ends it
     assert not client.is_open
     with pytest.raises(LinkDown):
         client.models()
     client.close()
 
 
-def test_a_silent_door_is_gone(monkeypatch):
+def test_a_silent_server_is_lost(monkeypatch):
     monkeypatch.setattr(connection, "SILENCE_MAX", 0.1)
     monkeypatch.setattr(connection, "HEARTBEAT_INTERVAL", 0.02)
     with FakeDoor(silent, beats=False) as door, connected(door, reconnect_timeout=0) as client:
@@ -297,7 +297,7 @@ def test_a_silent_door_is_gone(monkeypatch):
 
 
 @pytest.mark.parametrize("fault", ["garbage", "gap", "epoch"])
-def test_garbage_a_gap_and_another_life_of_the_door_lose_the_link(fault):
+def test_garbage_a_gap_and_another_server_incarnation_lose_the_link(fault):
     def script(peer, kind, table):
         if kind != MessageKind.generate:
             return
@@ -316,7 +316,7 @@ def test_garbage_a_gap_and_another_life_of_the_door_lose_the_link(fault):
 
 
 def test_a_clock_that_is_set_back_does_not_make_a_client_older(monkeypatch):
-    """A door hears nobody of an earlier life than the last."""
+    """A server rejects clients with an older incarnation than the last."""
     now = iter(range(10**18, 0, -(10**15)))
     monkeypatch.setattr(connection.time, "time_ns", lambda: next(now))
     asked = []
@@ -326,7 +326,7 @@ def test_a_clock_that_is_set_back_does_not_make_a_client_older(monkeypatch):
             peer.say(fake_door.models(table.Request(), "tiny"))
         if kind in (MessageKind.generate, MessageKind.resume):
             asked.append(kind)
-            peer.say(fake_door.granted(table.Request(), 9), skip=len(asked) == 1)  # a gap: it comes again
+            peer.say(fake_door.granted(table.Request(), 9), skip=len(asked) == 1)  # a gap: the request is sent again
             if len(asked) > 1:
                 peer.say(fake_door.chunk(table.Request(), "x", STOP, 0, output_tokens=1))
 
@@ -353,7 +353,7 @@ def test_threads_share_one_client():
     assert door.faults == []
 
 
-def test_close_is_quick_and_a_closed_client_says_so():
+def test_close_is_quick_and_a_closed_client_raises():
     with FakeDoor(says("x")) as door:
         client = connected(door)
         began = time.monotonic()

@@ -1,4 +1,4 @@
-"""The bytes that C++ wrote are read value for value, and broken ones are BadFrame, nothing else."""
+"""Bytes written by C++ are read value for value, and corrupted ones raise BadFrame and nothing else."""
 
 import random
 import struct
@@ -25,16 +25,16 @@ def golden(name):
     return codec.pack(*parts_of_golden(name))
 
 
-def told(name):
+def printed_values(name):
     """The values of the golden message, depth first, as C++ printed them."""
     return (GOLDEN / f"{name}.txt").read_text().splitlines()
 
 
 def test_a_chunk_of_cpp_is_read_with_every_field():
-    heard = codec.decode(golden("chunk"))
-    values = told("chunk")
-    assert str(heard.request) == values[0]
-    chunk = heard.value
+    received = codec.decode(golden("chunk"))
+    values = printed_values("chunk")
+    assert str(received.request) == values[0]
+    chunk = received.value
     assert [str(v) for v in (chunk.ticket, chunk.choice, chunk.index)] == values[1:4]
     assert f'"{chunk.text}"' == values[5]
     assert [str(i) for i in chunk.ids] == values[7:9]
@@ -52,17 +52,17 @@ def test_a_chunk_of_cpp_is_read_with_every_field():
 def test_rejected_models_tokenized_and_detokenized_of_cpp_are_read():
     reason = codec.decode(golden("rejected")).value
     assert (reason.code, reason.name, reason.retryable) == (53, "quarantined", False)
-    assert f"{round(reason.retry_after * 1000)} ms" in told("rejected")
+    assert f"{round(reason.retry_after * 1000)} ms" in printed_values("rejected")
     cards = codec.decode(golden("models")).value
     assert len(cards) == 2
     for card in cards:
-        assert f'"{card.name}"' in told("models") and str(card.parameters) in told("models")
+        assert f'"{card.name}"' in printed_values("models") and str(card.parameters) in printed_values("models")
         assert card.phase == "draining"
-    for name in ("tokenized", "detokenized"):  # with a failure: that is what is told
+    for name in ("tokenized", "detokenized"):  # with a failure: it is the value
         assert codec.decode(golden(name)).value.name == "quarantined"
-    assert codec.decode(golden("granted")).value == (int(told("granted")[1]), 0)
+    assert codec.decode(golden("granted")).value == (int(printed_values("granted")[1]), 0)
     greeting = codec.decode(golden("hello_ack")).value
-    assert [str(v) for v in (greeting.node, greeting.epoch, greeting.window_bytes)] == told(
+    assert [str(v) for v in (greeting.node, greeting.epoch, greeting.window_bytes)] == printed_values(
         "hello_ack"
     )[:3]
 
@@ -108,7 +108,7 @@ def test_another_version_and_packets_that_do_not_add_up_are_refused():
         codec.decode(codec.pack(newer, body))
 
 
-def test_what_python_says_is_what_cpp_keeps_a_test_for():
+def test_python_encodes_the_bytes_that_cpp_tests():
     """tests/unit/schema/golden_test.cpp reads this file with C++'s verifier."""
     params = codec.GenerateParams(
         temperature=0.5, top_k=4, top_p=1.0, min_p=0.0, repetition_penalty=1.0, logit_bias={7: -1.5, 8: 2.0}, max_tokens=9, min_tokens=1,
@@ -127,5 +127,5 @@ def test_resume_holds_the_values_that_cpp_wrote():
     for field in ("Request", "Ticket", "ResumeKey", "From_Length"):
         assert getattr(ours, field)() == getattr(cpp, field)()
     for i in range(cpp.From_Length()):
-        theirs, said = cpp.From_(i), ours.From_(i)
-        assert (said.Index(), said.HasFinish()) == (theirs.Index(), theirs.HasFinish())
+        theirs, sent = cpp.From_(i), ours.From_(i)
+        assert (sent.Index(), sent.HasFinish()) == (theirs.Index(), theirs.HasFinish())

@@ -1,4 +1,4 @@
-"""Archives that are fetched into a model store: from URLs that are allowed, whole or not at all."""
+"""Downloads of archives into a model store: only from allowed URLs, complete or not at all."""
 import contextlib
 import http.server
 import os
@@ -88,8 +88,8 @@ def test_it_comes_whole_and_replaces_nothing(server, store):
     (["http://localhost"], "/m.mar", False), (["https://.*"], "/m.mar", False), (["/m.mar"], "/m.mar", False),
 ])
 def test_a_pattern_matches_the_whole_url_in_any_case(server, store, patterns, path, is_allowed):
-    said = run(store, server + path, *patterns)
-    assert said == ("fetched m.mar" if is_allowed else f"refused Given URL {server}{path} does not match any allowed URL(s)")
+    answer = run(store, server + path, *patterns)
+    assert answer == ("fetched m.mar" if is_allowed else f"refused Given URL {server}{path} does not match any allowed URL(s)")
 
 
 def test_a_redirection_leads_to_what_is_allowed_alone(server, store):
@@ -110,7 +110,7 @@ def test_a_file_of_this_machine_is_copied(store, tmp_path):
     assert "names no machine" in run(store, "file://host/m.mar", file="n.mar")
 
 
-def test_what_cannot_be_had_says_why(server, store):
+def test_a_failed_download_reports_the_reason(server, store):
     assert run(store, f"{server}/gone") == f"failed Failed to download archive from: {server}/gone: HTTP 404 Not Found"
     assert "bytes" in run(store, f"{server}/short.mar")
     assert "refused" in run(store, "http://localhost:1/m.mar")
@@ -122,8 +122,8 @@ def test_what_cannot_be_had_says_why(server, store):
 
 def test_it_ends_in_time(store):
     with contextlib.closing(__import__("socket").create_server(("127.0.0.1", 0))) as silent:
-        said = run(store, f"http://127.0.0.1:{silent.getsockname()[1]}/m.mar", seconds=1)
-    assert said.endswith(": not within 1 s")
+        answer = run(store, f"http://127.0.0.1:{silent.getsockname()[1]}/m.mar", seconds=1)
+    assert answer.endswith(": not within 1 s")
 
 
 def test_there_must_be_room(server, store, monkeypatch):

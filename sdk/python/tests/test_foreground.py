@@ -1,4 +1,4 @@
-"""A handler in a terminal: what it answers, and where a debugger stops."""
+"""A handler in a terminal: its answers, and where a debugger stops."""
 
 import json
 import subprocess
@@ -47,8 +47,8 @@ def test_handlers_of_other_servers_are_asked(tmp_path):
     tensors = [{"name": f"INPUT{n}", "datatype": "FP32", "shape": [4], "data": [[n, 1], [2, 3]]} for n in (0, 1)]
     asked.write_text(json.dumps({"inputs": tensors, "outputs": [{"name": "OUTPUT0"}]}))
     model = ["baton_worker.triton", HERE / "models" / "triton_model.py", "--config", HERE / "models" / "config.pbtxt"]
-    told = json.loads(foreground("--inputs", asked, *model).stdout)
-    assert told == {"outputs": [{"name": "OUTPUT0", "datatype": "FP32", "shape": [4], "data": [1.0, 2.0, 4.0, 6.0]}]}
+    reply = json.loads(foreground("--inputs", asked, *model).stdout)
+    assert reply == {"outputs": [{"name": "OUTPUT0", "datatype": "FP32", "shape": [4], "data": [1.0, 2.0, 4.0, 6.0]}]}
     asked.write_text(json.dumps({"inputs": tensors[:1]}))
     assert "INPUT1 is missing" in foreground("--inputs", asked, *model, expected=1).stdout
 
@@ -58,7 +58,7 @@ def test_a_breakpoint_stops_in_the_terminal(tmp_path):
     assert "(Pdb) b'HIHI'" in done.stdout and done.stdout.endswith("HI\n")
 
 
-def test_pdb_stops_where_it_is_told(tmp_path):
+def test_pdb_stops_at_its_breakpoint(tmp_path):
     file = handler_file(tmp_path)
     line = file.read_text().splitlines().index("        pass") + 1
     typed = f"b {file}:{line}\nc\np len(shouted), requests[0].content_type\nc\nq\n"
@@ -70,7 +70,7 @@ def test_pdb_stops_where_a_handler_raises(tmp_path):
     file = handler_file(tmp_path, "shouted[7]")
     done = foreground("--pdb", "--text", "hi", "baton_worker", file, typed="p len(shouted)\nq\n", expected=1)
     assert "(Pdb) 1" in done.stdout and "handler_failed: IndexError" in done.stdout
-    assert "handler_failed: IndexError" in foreground("--text", "hi", "baton_worker", file, expected=1).stdout  # without it the client's answer
+    assert "handler_failed: IndexError" in foreground("--text", "hi", "baton_worker", file, expected=1).stdout  # without it, the client's error
 
 
 @pytest.mark.parametrize(
@@ -83,12 +83,12 @@ def test_pdb_stops_where_a_handler_raises(tmp_path):
         ('{"inputs": [{"name": "x", "datatype": "UINT8", "shape": [1], "data": [300]}]}', "error: "),
     ],
 )
-def test_what_is_no_request_is_refused(tmp_path, text, why):
+def test_an_invalid_request_is_rejected(tmp_path, text, why):
     (tmp_path / "request.json").write_text(text)
     assert why in foreground("--inputs", tmp_path / "request.json", "baton_worker", handler_file(tmp_path), expected=2).stderr
 
 
-def test_what_is_no_entry_is_refused(tmp_path):
+def test_an_unknown_entry_point_is_rejected(tmp_path):
     assert "invalid choice: 'nothing'" in foreground("nothing", "x.py", expected=2).stderr
     assert "--batch is 1 to" in foreground("--batch", 0, "baton_worker", "x.py", expected=2).stderr
     assert "there.txt" in foreground("--body", tmp_path / "there.txt", "baton_worker", "x.py", expected=2).stderr

@@ -1,9 +1,9 @@
-"""Worker models' messages: what C++ wrote is read with every field, what Python writes is read back, tensors are numpy's."""
+"""Worker models' messages: Python reads every field that C++ wrote, and its own output; tensors are numpy's."""
 
 from pathlib import Path
 
 import pytest
-from test_codec import golden, told
+from test_codec import golden, printed_values
 
 from baton_client import Tensor, codec, inference
 from baton_client.errors import BatonError
@@ -47,20 +47,20 @@ def infer_leaves(m):
 
 
 def test_a_batch_of_cpp_is_read_with_every_field():
-    heard = codec.decode(golden("infer_batch"))
-    rows = [infer_leaves(item) for item in heard.value]
-    assert told("infer_batch")[1:] == ["2 of"] + rows[0] + rows[1]
+    received = codec.decode(golden("infer_batch"))
+    rows = [infer_leaves(item) for item in received.value]
+    assert printed_values("infer_batch")[1:] == ["2 of"] + rows[0] + rows[1]
 
 
 def test_a_piece_of_cpp_is_read_with_every_field():
-    heard = codec.decode(golden("inferred"))
-    m = heard.value
+    received = codec.decode(golden("inferred"))
+    m = received.value
     assert isinstance(m.failure, BatonError)
     values = (
-        leaves(heard.request) + leaves(m.index) + [str(m.is_last).lower()] + tensors(m.outputs) + leaves(m.body)
+        leaves(received.request) + leaves(m.index) + [str(m.is_last).lower()] + tensors(m.outputs) + leaves(m.body)
         + leaves(m.content_type) + headers(m.headers) + leaves(m.parameters_json) + leaves(m.status)
     )
-    assert told("inferred")[: len(values)] == values
+    assert printed_values("inferred")[: len(values)] == values
 
 
 def test_a_piece_that_python_writes_is_read_back():
@@ -68,21 +68,21 @@ def test_a_piece_that_python_writes_is_read_back():
         outputs=[Tensor("x", "FP32", [2, 1], b"12345678")], body=b"\0\xff", content_type="a/b", headers=[("n", "v")],
         parameters_json='{"a": 1}', status=201, index=3, is_last=False,
     )
-    heard = back(MessageKind.inferred, inference.inferred(7, piece))
-    assert (heard.request, heard.value) == (7, piece)
+    received = back(MessageKind.inferred, inference.inferred(7, piece))
+    assert (received.request, received.value) == (7, piece)
     failed = back(MessageKind.inferred, inference.inferred(7, Inferred(failure=BatonError(57, "handler_failed", "no")))).value
     assert (failed.failure.code, failed.failure.message, failed.is_last) == (57, "no", True)
 
 
-def test_a_failure_in_many_or_odd_words_is_cut_to_what_the_door_takes():
-    """One in more words would be unreadable there, and end the worker."""
+def test_a_long_or_odd_failure_message_is_cut_to_the_servers_limit():
+    """A longer message would be unreadable for the server and end the worker."""
     for words in ("ä" * 100_000, "\udc80 is no text"):
-        told = back(MessageKind.inferred, inference.inferred(7, Inferred(failure=BatonError(57, "handler_failed", words, param=words))))
-        assert 0 < len(told.value.failure.message.encode()) <= 16 << 10
-        assert 0 < len(told.value.failure.param.encode()) <= 16 << 10
+        printed_values = back(MessageKind.inferred, inference.inferred(7, Inferred(failure=BatonError(57, "handler_failed", words, param=words))))
+        assert 0 < len(printed_values.value.failure.message.encode()) <= 16 << 10
+        assert 0 < len(printed_values.value.failure.param.encode()) <= 16 << 10
 
 
-def test_what_is_cut_off_is_a_bad_frame():
+def test_a_truncated_message_is_a_bad_frame():
     asked = inference.inferred(1, Inferred(body=b"x" * 100))
     head = codec.envelope(MessageKind.inferred, US, US, 0, 1)
     for size in range(8, len(asked), 4):
@@ -114,7 +114,7 @@ def test_bytes_elements():
 
 
 @pytest.mark.parametrize("element", [5, 1.5, None, ["a"]])
-def test_what_is_no_text_is_no_element_of_bytes(element):
+def test_only_text_and_bytes_are_elements_of_bytes(element):
     with pytest.raises(ValueError, match=f"a text or bytes, not a {type(element).__name__}"):
         pack_elements(["a", element])
 

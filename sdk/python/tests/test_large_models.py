@@ -1,4 +1,5 @@
-"""What handlers of large models import of TorchServe, of our own. What needs torch is torch_large_cases.py, in whatever Python has it."""
+"""TorchServe's imports for large models, our versions. The tests that need torch are in torch_large_cases.py, run by any Python that has
+it."""
 
 import importlib
 import subprocess
@@ -61,7 +62,7 @@ def test_steps_run_beside_one_another():
 
     class Meets(Steps):
         def inference(self, data):
-            both.wait()  # passed only by two parts at once
+            both.wait()  # passes only if two parts run at once
             return data
 
     handler = Meets()
@@ -69,10 +70,10 @@ def test_steps_run_beside_one_another():
     assert handler.handle(["1", "2", "3", "4"], Times()) == ["1", "2", "3", "4"]
 
 
-@pytest.mark.parametrize("said", [{"inference": 0}, {"predict": 1}, {"inference": "2"}])
-def test_a_parallelism_that_is_none_is_refused(said):
+@pytest.mark.parametrize("settings", [{"inference": 0}, {"predict": 1}, {"inference": "2"}])
+def test_a_parallelism_that_is_none_is_refused(settings):
     with pytest.raises(ValueError, match="micro_batching.parallelism"):
-        MicroBatching(Steps(), 1, said)
+        MicroBatching(Steps(), 1, settings)
 
 
 def test_the_names_that_handlers_import_are_there():
@@ -93,7 +94,7 @@ def context_of(config, directory="model"):
 
 def test_deepspeed_is_asked_with_the_files_that_the_config_names(tmp_path, monkeypatch):
     asked = {}
-    monkeypatch.setitem(sys.modules, "deepspeed", types.SimpleNamespace(init_inference=lambda model, **said: asked.update(said, model=model) or "engine"))
+    monkeypatch.setitem(sys.modules, "deepspeed", types.SimpleNamespace(init_inference=lambda model, **settings: asked.update(settings, model=model) or "engine"))
     for name in ("a.bin", "b.pt", "c.json"):
         (tmp_path / name).write_text("{}")
     config = {"handler": {"model_path": str(tmp_path)}, "deepspeed": {"config": "c.json", "checkpoint": "checkpoints.json"}}
@@ -112,7 +113,7 @@ def test_a_handler_of_deepspeed_has_the_device_of_its_rank(monkeypatch):
     assert handler.device == 3
 
 
-def test_a_python_without_torch_is_told_what_to_install(monkeypatch):
+def test_without_torch_the_install_command_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     for kind in (BaseHandler, BasePippyHandler):
         with pytest.raises(Unusable, match="pip install torch"):

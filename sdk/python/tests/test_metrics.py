@@ -1,4 +1,4 @@
-"""What handlers count: names, kinds and bounds are checked where the handler hears of it, and what is new is told once."""
+"""Metrics of handlers: names, kinds and bounds are checked in the handler, and new values are sent once."""
 
 import sys
 from pathlib import Path
@@ -14,11 +14,11 @@ from baton_worker.metrics import NAMES_MAX, SERIES_MAX, Metrics
 MODELS = Path(__file__).parent / "models"
 
 
-def told(metrics):
+def updates_of(metrics):
     return {(t.name, *(v for _, v in t.labels)): (t.sets, t.value) for t in metrics.take()}
 
 
-def test_what_is_new_is_told_once():
+def test_a_change_is_sent_once():
     all_of_them = Metrics()
     words = all_of_them.counter("words", "Words.")
     words.labels(kind="short").increment()
@@ -26,17 +26,17 @@ def test_what_is_new_is_told_once():
     depth = all_of_them.gauge("depth")
     depth.set(4)
     depth.increment(-1)
-    assert told(all_of_them) == {("words", "short"): (False, 3.5), ("depth",): (True, 3.0)}
+    assert updates_of(all_of_them) == {("words", "short"): (False, 3.5), ("depth",): (True, 3.0)}
     assert all_of_them.take() == []
     depth.increment(-1)
     words.labels(kind="short").increment()
-    assert told(all_of_them) == {("words", "short"): (False, 1.0), ("depth",): (False, -1.0)}
+    assert updates_of(all_of_them) == {("words", "short"): (False, 1.0), ("depth",): (False, -1.0)}
     assert all_of_them.counter("words").labels(kind="short").value == 4.5
-    all_of_them.tell_again()  # to a gateway that knows nothing: gauges are what they are, counters begin again
-    assert told(all_of_them) == {("words", "short"): (False, 0.0), ("depth",): (True, 2.0)}
+    all_of_them.report_again()  # for a new gateway: gauges keep their value, counters start again
+    assert updates_of(all_of_them) == {("words", "short"): (False, 0.0), ("depth",): (True, 2.0)}
 
 
-def test_what_was_not_heard_is_told_with_what_came_since():
+def test_lost_updates_are_sent_again_with_later_changes():
     all_of_them = Metrics()
     words, depth, level = all_of_them.counter("words"), all_of_them.gauge("depth"), all_of_them.gauge("level")
     words.increment(2)
@@ -47,19 +47,19 @@ def test_what_was_not_heard_is_told_with_what_came_since():
     depth.increment(-1)
     level.set(7)
     all_of_them.put_back(lost)
-    assert told(all_of_them) == {("words",): (False, 3.0), ("depth",): (True, 3.0), ("level",): (True, 7.0)}
+    assert updates_of(all_of_them) == {("words",): (False, 3.0), ("depth",): (True, 3.0), ("level",): (True, 7.0)}
     assert all_of_them.take() == []
     words.increment()
     level.increment(1)
     all_of_them.put_back(all_of_them.take())
     all_of_them.put_back([])
-    assert told(all_of_them) == {("words",): (False, 1.0), ("level",): (False, 1.0)}
+    assert updates_of(all_of_them) == {("words",): (False, 1.0), ("level",): (False, 1.0)}
 
 
-def test_a_counter_is_told_before_anything_is_counted():
+def test_a_counter_is_sent_before_the_first_count():
     all_of_them = Metrics()
     all_of_them.counter("errors").labels()
-    assert told(all_of_them) == {("errors",): (False, 0.0)}
+    assert updates_of(all_of_them) == {("errors",): (False, 0.0)}
 
 
 @pytest.mark.parametrize("wrong, why", [
@@ -86,7 +86,7 @@ def test_a_counter_is_told_before_anything_is_counted():
     (lambda m: [m.counter("c").of({f"l{n}": f"{i:0256}" for n in range(32)}) for i in range(200)], "labels too many or too long"),
     (lambda m: [m.counter(f"c{i:0255}", "x" * 1024).of({f"l{n}": f"{i:0256}" for n in range(28)}) for i in range(NAMES_MAX)], "labels too many or too long"),
 ])
-def test_what_is_wrong_is_the_handlers_error(wrong, why):
+def test_an_invalid_metric_raises_in_the_handler(wrong, why):
     with pytest.raises(MetricError, match=why):
         wrong(Metrics())
 
@@ -135,7 +135,7 @@ def test_a_histogram_is_counters_of_what_is_up_to_its_bounds():
     (lambda m: m.histogram("h").observe(float("nan")), "takes finite numbers"),
     (lambda m: [m.histogram("h").labels(i=str(i)) for i in range(SERIES_MAX)], "one set of labels too many"),
 ])
-def test_what_is_wrong_with_a_histogram_is_the_handlers_error(wrong, why):
+def test_an_invalid_histogram_raises_in_the_handler(wrong, why):
     metrics = Metrics()
     with pytest.raises(MetricError, match=why):
         wrong(metrics)
@@ -298,7 +298,7 @@ def test_the_metrics_of_triton_models():
     level.set(7)
     level.increment(-1)
     assert (one.value(), level.value()) == (2, 6)
-    assert told(triton._context.metrics) == {("latency_ns", "m", "1"): (False, 2.0), ("level",): (True, 6.0)}
+    assert updates_of(triton._context.metrics) == {("latency_ns", "m", "1"): (False, 2.0), ("level",): (True, 6.0)}
     for wrong, why in ((lambda: one.set(1), "cannot be set"), (lambda: one.increment(-1), "cannot go down"),
                        (lambda: triton.MetricFamily("h", "", "summary"), "cannot be a summary"),
                        (lambda: family.Metric({}, buckets=[1]), "has no buckets"), (lambda: one.observe(1), "only a histogram"),

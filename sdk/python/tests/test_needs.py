@@ -1,4 +1,4 @@
-"""What a worker's Python lacks is said by name, with what installs it."""
+"""Missing packages of a worker's Python are reported by name, with the command that installs them."""
 
 import os
 import re
@@ -23,14 +23,14 @@ def ended(*words, beside=None):
 
 @pytest.fixture
 def without_numpy(tmp_path):
-    """A folder that has what the SDK always needs, and nothing else."""
+    """A folder with only the packages that the SDK always needs."""
     import flatbuffers
     import zmq
 
     for module in (flatbuffers, zmq):
         home = Path(module.__file__).parent
         (tmp_path / home.name).symlink_to(home)
-    libraries = Path(zmq.__file__).parents[1] / "pyzmq.libs"  # a wheel's
+    libraries = Path(zmq.__file__).parents[1] / "pyzmq.libs"  # from a wheel
     if libraries.is_dir():
         (tmp_path / libraries.name).symlink_to(libraries)
     return tmp_path
@@ -70,12 +70,12 @@ def test_a_python_is_checked_for_the_entry_points_that_it_runs(without_numpy, ca
     assert done.returncode == 1 and done.stderr == ""
     assert re.match(r"flatbuffers pyzmq numpy PyYAML are not installed for \S+: pip install 'sdk/python\[numpy,yaml\]'", done.stdout), done.stdout
     assert (ended("-m", "baton_worker.check", beside=without_numpy).returncode, ended("-m", "baton_worker.check", "nothing").returncode) == (0, 2)
-    assert ended("-m", "baton_worker.check", "torchserve", beside=without_numpy).returncode == 3  # a handler without a model-config.yaml runs
+    assert ended("-m", "baton_worker.check", "torchserve", beside=without_numpy).returncode == 3  # a handler without model-config.yaml runs
     assert ended("-m", "baton_worker.check", "torchserve", "triton", beside=without_numpy).returncode == 1
     assert check.main([]) == 0 and capsys.readouterr().out == ""
 
 
-def test_the_wire_code_that_nobody_generated_is_named(monkeypatch, tmp_path):
+def test_missing_generated_wire_code_is_named(monkeypatch, tmp_path):
     monkeypatch.setattr(needs, "WIRE", tmp_path / "none")
     assert needs.missing([]) == [needs.WIRE_WORDS] and "sdk/python/generate_wire.py" in needs.WIRE_WORDS
     with pytest.raises(ModuleNotFoundError, match="is not generated"):

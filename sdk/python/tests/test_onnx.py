@@ -1,4 +1,4 @@
-"""ONNX models as Triton's backend serves them, through the worker's loop."""
+"""ONNX models, as Triton's backend serves them, through the worker's loop."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 import onnx_bytes
 import pytest
 from onnx_bytes import BFLOAT16, INT64, STRING
-from tensor_answers import told
+from tensor_answers import results_of
 from test_shims import context, made, read, run  # noqa: F401 (read is a fixture)
 
 from baton_client import Tensor
@@ -26,7 +26,7 @@ ACCELERATED = "optimization { execution_accelerators { %s_execution_accelerator 
 
 
 def repository(tmp_path, config=None, model=None):
-    """The file of a model in one; without a config there is none."""
+    """The file of a model in a repository, with a config if given."""
     file = tmp_path / "add_sub" / "1" / "model.onnx"
     file.parent.mkdir(parents=True)
     file.write_bytes(onnx_bytes.add_sub() if model is None else model)
@@ -36,7 +36,7 @@ def repository(tmp_path, config=None, model=None):
 
 
 def served(tmp_path, config=None, model=None):
-    """A handler, and how many rows each call of its model had."""
+    """A handler, and the number of rows in each call of its model."""
     handler = made(onnx.make, repository(tmp_path, config, model))
     calls, compute = [], handler.compute
     handler.compute = lambda arrays: calls.append(len(next(iter(arrays.values())))) or compute(arrays)
@@ -50,15 +50,15 @@ def rows(*values, outputs=(), dtype="float32"):
 
 def test_rows_of_several_requests_are_computed_together(tmp_path):
     handler, calls = served(tmp_path, "max_batch_size: 4")
-    answers = told(run(handler, rows([1, 2]), rows([3, 4], [5, 6]), rows([1, 1], [2, 2]), rows([7, 7], [8, 8])))
-    assert calls == [3, 4]  # as many as the model takes
+    answers = results_of(run(handler, rows([1, 2]), rows([3, 4], [5, 6]), rows([1, 1], [2, 2]), rows([7, 7], [8, 8])))
+    assert calls == [3, 4]  # as many as the model accepts
     assert answers[0] == {"OUTPUT0": [[11, 22]], "OUTPUT1": [[9, 18]]}
     assert answers[1]["OUTPUT0"] == [[33, 44], [55, 66]] and answers[3]["OUTPUT1"] == [[63, 63], [72, 72]]
 
 
 def test_without_a_batch_dimension_each_request_is_computed_alone(tmp_path):
     handler, calls = served(tmp_path, "max_batch_size: 0")
-    assert told(run(handler, rows([1, 2]), rows([3, 4])))[1] == {"OUTPUT0": [[33, 44]], "OUTPUT1": [[27, 36]]}
+    assert results_of(run(handler, rows([1, 2]), rows([3, 4])))[1] == {"OUTPUT0": [[33, 44]], "OUTPUT1": [[27, 36]]}
     assert calls == [1, 1]
 
 
@@ -67,26 +67,26 @@ def test_without_a_config_the_model_says_whether_rows_go_together(tmp_path, dims
     names = ["INPUT0", "INPUT1"]
     model = onnx_bytes.model([("Add", names, ["z"])], [onnx_bytes.value(n, dims=dims) for n in names], [onnx_bytes.value("z", dims=dims)])
     handler, calls = served(tmp_path, None, model)
-    assert told(run(handler, rows([1, 2]), rows([3, 4]))) == [{"z": [[11, 22]]}, {"z": [[33, 44]]}]
+    assert results_of(run(handler, rows([1, 2]), rows([3, 4]))) == [{"z": [[11, 22]]}, {"z": [[33, 44]]}]
     assert calls == calls_expected
 
 
-def test_what_comes_out_otherwise_than_by_row_is_computed_alone(tmp_path):
+def test_requests_without_outputs_by_row_are_computed_alone(tmp_path):
     inputs = [onnx_bytes.value(name) for name in ("INPUT0", "INPUT1")]
     model = onnx_bytes.model([("Add", ["INPUT0", "INPUT1"], ["sum"]), ("Size", ["sum"], ["z"])], inputs, [onnx_bytes.value("z", INT64, ())])
     handler, calls = served(tmp_path, "max_batch_size: 8", model)
-    assert told(run(handler, rows([1, 2]), rows([3, 4], [5, 6]))) == [{"z": 2}, {"z": 4}]
+    assert results_of(run(handler, rows([1, 2]), rows([3, 4], [5, 6]))) == [{"z": 2}, {"z": 4}]
     assert calls == [3, 1, 2]
 
 
-def test_the_outputs_that_are_wanted_are_told(tmp_path):
+def test_the_requested_outputs_are_returned(tmp_path):
     handler, _ = served(tmp_path, "max_batch_size: 4")
-    answers = told(run(handler, rows([1, 2], outputs=["OUTPUT1"]), rows([1, 2], outputs=["OUTPUT7"])))
+    answers = results_of(run(handler, rows([1, 2], outputs=["OUTPUT1"]), rows([1, 2], outputs=["OUTPUT7"])))
     assert answers[0] == {"OUTPUT1": [[9, 18]]}
     assert answers[1] == ("invalid_request", "the model has no output 'OUTPUT7', but OUTPUT0, OUTPUT1")
 
 
-def test_what_a_model_does_not_take_is_refused_by_name_and_costs_nobody_else(tmp_path):
+def test_an_invalid_input_is_rejected_by_name_and_alone(tmp_path):
     handler, calls = served(tmp_path, "max_batch_size: 2")
     one = rows([1, 2])
     wrong = {
@@ -99,9 +99,9 @@ def test_what_a_model_does_not_take_is_refused_by_name_and_costs_nobody_else(tmp
         "cannot reshape": {"inputs": [Tensor("INPUT0", "FP32", [3, 2], b"1234"), one["inputs"][1]]},
         "the model does not take this": rows([1, 2, 3]),
     }
-    answers = told(run(handler, one, *wrong.values(), one))
-    for message, (name, said) in zip(wrong, answers[1:-1]):
-        assert name == "invalid_request" and message in said
+    answers = results_of(run(handler, one, *wrong.values(), one))
+    for message, (name, answer) in zip(wrong, answers[1:-1]):
+        assert name == "invalid_request" and message in answer
     assert answers[0] == answers[-1] == {"OUTPUT0": [[11, 22]], "OUTPUT1": [[9, 18]]}
 
 
@@ -182,8 +182,8 @@ def test_accelerators_that_onnxruntime_has_are_asked_first(caplog):
     assert providers(ACCELERATED % ("cpu", 'name: "openvino"'), "OpenVINO") == [("OpenVINOExecutionProvider", {"device_type": "CPU"}), ("CPUExecutionProvider", {})]
     cuda = ACCELERATED % ("gpu", 'name: "cuda" parameters { key: "cudnn_conv_use_max_workspace" value: "0" }')
     old = parameter("gpu_mem_limit", 4294967200) + parameter("cudnn_conv_algo_search", 1) + parameter("arena_extend_strategy", 1) + parameter("do_copy_in_default_stream", "true")
-    said = {"cudnn_conv_algo_search": "HEURISTIC", "arena_extend_strategy": "kSameAsRequested", "gpu_mem_limit": "4294967200", "do_copy_in_default_stream": "1"}
-    assert providers(cuda + old, "CUDA")[0] == ("CUDAExecutionProvider", {**said, "cudnn_conv_use_max_workspace": "0"})
+    answer = {"cudnn_conv_algo_search": "HEURISTIC", "arena_extend_strategy": "kSameAsRequested", "gpu_mem_limit": "4294967200", "do_copy_in_default_stream": "1"}
+    assert providers(cuda + old, "CUDA")[0] == ("CUDAExecutionProvider", {**answer, "cudnn_conv_use_max_workspace": "0"})
     assert caplog.records == []
 
 
@@ -191,7 +191,7 @@ def test_accelerators_that_onnxruntime_lacks_are_named_in_the_log(tmp_path, capl
     monkeypatch.setattr("baton_worker.onnx.gpu_of", lambda config, context: 0)
     both = TENSORRT[: -len(" } }")] + ' cpu_execution_accelerator { name: "openvino" } } }'
     handler, _ = served(tmp_path, "max_batch_size: 4 " + both)
-    assert told(run(handler, rows([1, 2]))) == [{"OUTPUT0": [[11, 22]], "OUTPUT1": [[9, 18]]}]
+    assert results_of(run(handler, rows([1, 2]))) == [{"OUTPUT0": [[11, 22]], "OUTPUT1": [[9, 18]]}]
     assert [r.getMessage() for r in caplog.records if r.levelname == "WARNING"] == [
         f"config.pbtxt asks for {name}ExecutionProvider, which this onnxruntime does not have (pip install {package}): the model is served without it"
         for name, package in (("CUDA", "onnxruntime-gpu"), ("OpenVINO", "onnxruntime-openvino"), ("Tensorrt", "onnxruntime-gpu, with TensorRT's libraries"))
@@ -217,10 +217,10 @@ def test_what_changes_nothing_is_named_in_the_log(tmp_path, caplog):
     caplog.set_level("INFO")
     config = parameter("ENABLE_NVFUSER", "true") + parameter("memory.enable_memory_arena_shrinkage", "cpu:0") + parameter("intra_op_thread_count", "-1")
     handler, _ = served(tmp_path, config + "optimization { priority: PRIORITY_MAX input_pinned_memory { enable: true } }")
-    assert told(run(handler, rows([1, 2]))) == [{"OUTPUT0": [[11, 22]], "OUTPUT1": [[9, 18]]}]
-    said = [r.getMessage() for r in caplog.records]
-    assert "config.pbtxt: parameters.ENABLE_NVFUSER is not known here and changes nothing" in said
-    assert [word.split(" changes")[0] for word in said if "optimization" in word] == [f"config.pbtxt: optimization.{key}" for key in ("priority", "input_pinned_memory")]
+    assert results_of(run(handler, rows([1, 2]))) == [{"OUTPUT0": [[11, 22]], "OUTPUT1": [[9, 18]]}]
+    answer = [r.getMessage() for r in caplog.records]
+    assert "config.pbtxt: parameters.ENABLE_NVFUSER is not known here and changes nothing" in answer
+    assert [word.split(" changes")[0] for word in answer if "optimization" in word] == [f"config.pbtxt: optimization.{key}" for key in ("priority", "input_pinned_memory")]
     assert handler._run_options.get_run_config_entry("memory.enable_memory_arena_shrinkage") == "cpu:0"
 
 
@@ -239,7 +239,7 @@ def test_a_model_that_is_not_as_its_config_says_cannot_be_served(tmp_path, confi
         made(onnx.make, repository(tmp_path, config, model))
 
 
-def test_a_python_without_onnxruntime_is_told_what_to_install(tmp_path, monkeypatch):
+def test_without_onnxruntime_the_install_command_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(ValueError, match=r"onnxruntime is not installed for .*: pip install 'sdk/python\[onnx\]'"):
         onnx.make(context(repository(tmp_path)))
@@ -265,4 +265,4 @@ def test_the_example(tmp_path):
     assert (EXAMPLE / "1" / "model.onnx").read_bytes() == onnx_bytes.add_sub()
     handler = made(onnx.make, str(EXAMPLE / "1" / "model.onnx"))
     assert handler.rows_max == 8
-    assert told(run(handler, rows([1, 2]))) == [{"OUTPUT0": [[11, 22]], "OUTPUT1": [[9, 18]]}]
+    assert results_of(run(handler, rows([1, 2]))) == [{"OUTPUT0": [[11, 22]], "OUTPUT1": [[9, 18]]}]

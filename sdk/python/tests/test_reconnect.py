@@ -1,4 +1,4 @@
-"""A client that loses its door comes back to its streams: against scripted doors."""
+"""A client that loses its server resumes its streams: against scripted servers."""
 
 import time
 
@@ -18,7 +18,7 @@ def connected(door, **options):
 
 
 def is_kind(kind):
-    return lambda heard, _: heard == kind
+    return lambda received_kind, _: received_kind == kind
 
 
 def cancels(ticket):
@@ -26,7 +26,7 @@ def cancels(ticket):
 
 
 def serving(script):
-    """Says which model is served, from the second time on that it is asked."""
+    """Reports a served model from the second request on."""
     asked = []
 
     def answer(peer, kind, table):
@@ -63,10 +63,10 @@ def places_of(resume):
 
 
 def asked_of(door, kind):
-    return [table for heard, table in door.heard if heard == kind]
+    return [table for received_kind, table in door.received if received_kind == kind]
 
 
-def test_a_stream_goes_on_behind_what_it_has_when_the_door_is_back():
+def test_a_stream_continues_after_its_last_chunk_when_the_server_is_back():
     with FakeDoor(grants((0, 2, "Once", 0), (1, 1, "x", STOP))) as door:
         client = connected(door)
         stream = client.stream("Tell me", n=2)
@@ -107,13 +107,13 @@ def test_a_stream_that_is_granted_again_is_gone_on_with_and_cancelled_by_the_new
         assert stream.next().text == "c"
         resumed = asked_of(back, MessageKind.resume)
         stream.cancel()
-        assert back.hears(cancels(TICKET + 1))
+        assert back.has_received(cancels(TICKET + 1))
     assert [(r.Ticket(), r.ResumeKey(), places_of(r)) for r in resumed] == [
         (TICKET + 1, KEY + 1, [(2, False)])
     ]
 
 
-def test_it_comes_back_as_often_as_the_door_is_lost():
+def test_it_reconnects_as_often_as_the_server_is_lost():
     words = "one two three four five".split()
     at = "tcp://127.0.0.1:*"
     client = None
@@ -129,7 +129,7 @@ def test_it_comes_back_as_often_as_the_door_is_lost():
 
 
 @pytest.mark.parametrize("fault", ["gap", "epoch", "silence"])
-def test_a_gap_another_life_and_silence_are_losses_too(fault, monkeypatch):
+def test_a_gap_another_incarnation_and_silence_are_losses_too(fault, monkeypatch):
     monkeypatch.setattr(connection, "SILENCE_MAX", 0.3)
     other = fake_door.codec.Address(77, 89, 7)
 
@@ -148,7 +148,7 @@ def test_a_gap_another_life_and_silence_are_losses_too(fault, monkeypatch):
         assert len(lives) == 2
 
 
-def test_what_was_not_answered_is_asked_again_and_new_calls_wait():
+def test_unanswered_requests_are_sent_again_and_new_calls_wait():
     def answers(peer, kind, table):
         grants((0, 1, "text", STOP))(peer, kind, table)
         if kind == MessageKind.detokenize:
@@ -157,7 +157,7 @@ def test_what_was_not_answered_is_asked_again_and_new_calls_wait():
     with FakeDoor(silent) as door:
         client = connected(door)
         stream = client.stream("not granted", seed=7)
-        assert door.hears(is_kind(MessageKind.generate))
+        assert door.has_received(is_kind(MessageKind.generate))
     with pytest.raises(BatonError, match="deadline_exceeded"):
         stream.next(0.05)
     late = client.stream("asked while away", seed=8)
@@ -188,7 +188,7 @@ def test_a_refused_resume_ends_that_stream_alone():
         assert client.generate("y").text == "ok"
 
 
-def test_a_door_that_refuses_for_now_is_greeted_again():
+def test_a_temporary_rejection_is_retried():
     with FakeDoor(grants((0, 1, "a", 0))) as door:
         client = connected(door)
         stream = client.stream("x")
@@ -202,21 +202,21 @@ def test_a_door_that_refuses_for_now_is_greeted_again():
         assert stream.next().text == "b"
 
 
-def test_a_stream_left_while_the_door_was_away_is_cancelled_at_the_next_one():
+def test_a_stream_left_while_the_server_was_away_is_cancelled_at_the_next_one():
     with FakeDoor(grants((0, 1, "a", 0))) as door:
         client = connected(door)
         stream = client.stream("x")
         stream.next()
-    stream.close()  # whether or not it has seen that the door is gone
+    stream.close()  # whether or not it has noticed the lost server
     with FakeDoor(serving(grants()), at=door.endpoint) as back, client:
-        assert back.hears(cancels(TICKET))
+        assert back.has_received(cancels(TICKET))
 
 
-def test_a_door_that_stays_away_is_lost_with_the_reason():
+def test_a_server_that_stays_away_is_lost_with_the_reason():
     with FakeDoor(silent) as door:
         client = connected(door, reconnect_timeout=0.2)
         stream = client.stream("x")
-        assert door.hears(is_kind(MessageKind.generate))
+        assert door.has_received(is_kind(MessageKind.generate))
     began = time.monotonic()
     with pytest.raises(LinkDown, match="closed the connection"):
         stream.next()
@@ -227,11 +227,11 @@ def test_a_door_that_stays_away_is_lost_with_the_reason():
     client.close()
 
 
-def test_close_does_not_wait_for_a_door():
+def test_close_does_not_wait_for_a_server():
     with FakeDoor(silent) as door:
         client = connected(door)
         stream = client.stream("x")
-        assert door.hears(is_kind(MessageKind.generate))
+        assert door.has_received(is_kind(MessageKind.generate))
     time.sleep(0.1)
     began = time.monotonic()
     client.close()
@@ -245,7 +245,7 @@ def test_a_client_that_closes_cancels_what_it_would_not_come_back_to():
         with connected(door) as client:
             stream = client.stream("x")
             stream.next()
-        assert door.hears(cancels(TICKET))
+        assert door.has_received(cancels(TICKET))
 
 
 def test_a_stream_closed_before_its_ticket_is_known_is_cancelled_once_it_is():
@@ -260,5 +260,5 @@ def test_a_stream_closed_before_its_ticket_is_known_is_cancelled_once_it_is():
 
     with FakeDoor(script) as door, connected(door) as client:
         client.stream("x").close()
-        client.models()  # makes the door grant the ticket
-        assert door.hears(cancels(31))
+        client.models()  # makes the server grant the ticket
+        assert door.has_received(cancels(31))

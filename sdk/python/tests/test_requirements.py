@@ -1,4 +1,4 @@
-"""What an archive's requirements.txt names: found or missed, and installed from a directory of wheels, without a network."""
+"""An archive's requirements.txt: packages found or missing, and installed from a directory of wheels, without a network."""
 import base64
 import hashlib
 import json
@@ -17,7 +17,7 @@ SDK = Path(__file__).resolve().parents[1]
 
 
 def wheel(directory, name, version="1.0", needs=()):
-    """The smallest that pip takes: a module that says its version."""
+    """The smallest wheel that pip accepts: a module with a version."""
     directory.mkdir(parents=True, exist_ok=True)
     info = f"{name}-{version}.dist-info"
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n" + "".join(f"Requires-Dist: {n}\n" for n in needs)
@@ -42,7 +42,7 @@ def handle(data, context):
 """)
 
 
-def test_what_is_there_and_what_is_not_is_told(tmp_path):
+def test_installed_and_missing_packages_are_reported(tmp_path):
     (tmp_path / "more.txt").write_text("baton-more-missing\n-r requirements.txt\n")
     file = tmp_path / "requirements.txt"
     file.write_text("# a comment\npytest  # is there\nbaton-test-missing>=2\npytest>=10000\nonlyelsewhere; python_version < '2'\n-r more.txt\n"
@@ -71,12 +71,12 @@ def test_an_archive_whose_packages_are_missing_is_refused_with_what_to_do(tmp_pa
         requirements.provide(archive.open_archive(str(file)), None)
     there = mar(tmp_path / "n.mar", files=[HANDLER, ("requirements.txt", "pytest\n")], requirementsFile="requirements.txt")
     assert requirements.provide(archive.open_archive(str(there)), None) is None
-    assert requirements.provide(archive.open_archive(str(there)), 60) is None  # what is there is not installed again
+    assert requirements.provide(archive.open_archive(str(there)), 60) is None  # existing packages are not installed again
 
 
 @pytest.fixture
 def ask(tmp_path):
-    """Asks the archive in a process of its own, as a person does in a terminal. -> its end"""
+    """Calls the archive in a separate process, as a person does in a terminal. -> its end"""
     def run(file, *options, files="7", **env):
         words = [sys.executable, "-m", "baton_worker.foreground", "baton_worker.torchserve", str(file), *options]
         path = os.pathsep.join([str(SDK), os.environ.get("PYTHONPATH", "")])
@@ -95,13 +95,13 @@ def test_packages_are_installed_for_this_model_from_a_directory_of_wheels(tmp_pa
     assert refused.returncode == 2 and "install_py_dep_per_model" in refused.stderr
     done = ask(file, "--install-requirements", **env)
     assert done.returncode == 0, done.stderr
-    assert f"2.5 {tmp_path / '7.venv'} zmq {tmp_path / '7'}" in done.stdout  # the packages of this Python are there as well
-    assert "Successfully installed" in done.stderr  # what pip said is kept
-    again = ask(file, "--install-requirements")  # needs no wheels any more
+    assert f"2.5 {tmp_path / '7.venv'} zmq {tmp_path / '7'}" in done.stdout  # this Python's packages are visible as well
+    assert "Successfully installed" in done.stderr  # pip's output is kept
+    again = ask(file, "--install-requirements")  # no longer needs wheels
     assert again.returncode == 0 and "Successfully" not in again.stderr, again.stderr
 
 
-def test_what_pip_cannot_install_is_the_reason(tmp_path, ask):
+def test_pips_error_is_the_reason(tmp_path, ask):
     (tmp_path / "wheels").mkdir()
     file = mar(tmp_path / "m.mar", files=[HANDLER, ("requirements.txt", "baton-test-wheel>=2\n")], requirementsFile="requirements.txt")
     done = ask(file, "--install-requirements", PIP_FIND_LINKS=str(tmp_path / "wheels"))
@@ -112,6 +112,6 @@ def test_what_pip_cannot_install_is_the_reason(tmp_path, ask):
 
 
 def test_an_install_that_takes_too_long_is_ended(tmp_path):
-    said = requirements._run([sys.executable, "-c", "import time; print('ERROR: begun', flush=True); time.sleep(600)"], tmp_path, 0.5)
-    assert said == "not within 0.5 s"
-    assert json.dumps(said)
+    answer = requirements._run([sys.executable, "-c", "import time; print('ERROR: begun', flush=True); time.sleep(600)"], tmp_path, 0.5)
+    assert answer == "not within 0.5 s"
+    assert json.dumps(answer)

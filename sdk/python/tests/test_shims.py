@@ -1,4 +1,4 @@
-"""Handlers of TorchServe and models of Triton's Python backend, as people wrote them, through the worker's loop."""
+"""Unmodified TorchServe handlers and models of Triton's Python backend, through the worker's loop."""
 
 import argparse
 import json
@@ -133,13 +133,13 @@ def test_a_triton_model_may_send_some_responses_and_return_others():
 
 
 class Called:
-    """Other models, by what they answer: pieces, the last of which may be an exception."""
+    """Fakes of other models, by their answers: pieces, the last of which may be an exception."""
 
     def __init__(self, **answers):
         self.answers, self.asked, self.closed = answers, [], []
 
-    def infer_stream(self, model, inputs, **said):
-        self.asked.append((model, inputs, said))
+    def infer_stream(self, model, inputs, **answer):
+        self.asked.append((model, inputs, answer))
         return self.pieces(model)
 
     def pieces(self, model):
@@ -167,9 +167,9 @@ def test_a_triton_model_calls_another(monkeypatch):
     handler, called = calling(monkeypatch, "triton_bls.py", tensors=[Inferred(outputs=[floats("OUT", 2, 4), text("SAID", "x")])])
     ((_, piece),) = run(handler, {"inputs": [text("DO", "double"), floats("IN", 1, 2)], "request_id": "r"})
     assert [t.name for t in piece.outputs] == ["OUT", "SAID"] and piece.outputs[0].numpy().tolist() == [2, 4]
-    ((model, inputs, said),) = called.asked
-    assert (model, [t.name for t in inputs], said["outputs"], said["request_id"]) == ("tensors", ["IN"], ["OUT", "SAID"], "r")
-    assert said["parameters"] == {"colour": "red", "timeout": 1500} and said["version"] == ""
+    ((model, inputs, answer),) = called.asked
+    assert (model, [t.name for t in inputs], answer["outputs"], answer["request_id"]) == ("tensors", ["IN"], ["OUT", "SAID"], "r")
+    assert answer["parameters"] == {"colour": "red", "timeout": 1500} and answer["version"] == ""
 
 
 def test_a_triton_model_calls_decoupled_ones(monkeypatch):
@@ -204,14 +204,14 @@ def test_calls_of_async_models_are_under_way_together(monkeypatch):
         ([Inferred(outputs=[Tensor("OUT", "FP8", [1], b"1")])], False, "no numpy type for FP8"),
     ],
 )
-def test_what_a_called_model_has_wrong_is_an_error_of_its_response(monkeypatch, pieces, is_not_found, why):
+def test_a_called_models_failure_is_an_error_of_its_response(monkeypatch, pieces, is_not_found, why):
     handler, called = calling(monkeypatch, "triton_bls.py", other=pieces)
     ((_, piece),) = run(handler, {"inputs": [text("DO", "fail"), text("IN", "other")]})
-    said = piece.outputs[0].numpy()[0].decode()
-    assert said.startswith(f"True {is_not_found} ") and why in said and called.closed == ["other"]
+    answer = piece.outputs[0].numpy()[0].decode()
+    assert answer.startswith(f"True {is_not_found} ") and why in answer and called.closed == ["other"]
 
 
-def test_a_call_without_a_door_is_an_error_of_its_response():
+def test_a_call_without_a_gateway_is_an_error_of_its_response():
     handler = triton(str(MODELS / "triton_bls.py"))
     ((_, piece),) = run(handler, {"inputs": [text("DO", "fail"), text("IN", "other")]})
     assert "gateway.zmq is empty" in piece.outputs[0].numpy()[0].decode()
@@ -278,8 +278,8 @@ def test_config_pbtxt_is_read_as_triton_gives_it():
     config = pbtxt.parse((MODELS / "config.pbtxt").read_text())
     assert [i["name"] for i in config["input"]] == ["INPUT0", "INPUT1"] and config["output"][1]["dims"] == [4]
     assert config["instance_group"] == [{"kind": "KIND_CPU"}]
-    told = pbtxt.parse("""parameters: { key: "k" value: { string_value: "a \\"b\\"" } } x: -1.5e3, y: 0x10; z { decoupled: true }""")
-    assert told == {"parameters": {"k": {"string_value": 'a "b"'}}, "x": -1500.0, "y": 16, "z": {"decoupled": True}}
+    results_of = pbtxt.parse("""parameters: { key: "k" value: { string_value: "a \\"b\\"" } } x: -1.5e3, y: 0x10; z { decoupled: true }""")
+    assert results_of == {"parameters": {"k": {"string_value": 'a "b"'}}, "x": -1500.0, "y": 16, "z": {"decoupled": True}}
     for broken in ("a", "a:", "a: {", "a: [1", ": 1", "a: }", "a: {}}", 'a: "', "a {" * 40):
         with pytest.raises(ValueError):
             pbtxt.parse(broken)
@@ -290,21 +290,21 @@ def test_the_example_of_a_generation_loop():
 
     handler = made(make, str(Path(__file__).resolve().parents[3] / "examples" / "workers" / "top_p.py"))
 
-    def told(*asked):
+    def results_of(*asked):
         pieces = run(handler, *({"body": json.dumps(a).encode()} for a in asked))
         return ["".join(p.body.decode() for r, p in pieces if r == i + 1) for i in range(len(asked))]
 
     likeliest = {"prompt": "the wheel ", "max_tokens": 12, "top_p": 0.01}
-    alone = told(likeliest)
+    alone = results_of(likeliest)
     drawn = {"prompt": "the ", "max_tokens": 40, "top_p": 0.9, "seed": 7}
-    assert len(alone[0]) == 12 and told(likeliest) == alone
-    assert told(drawn, likeliest) == told(drawn) + alone  # what else is in the batch does not show
-    assert told({**drawn, "seed": 8}) != told(drawn) == told(drawn)
+    assert len(alone[0]) == 12 and results_of(likeliest) == alone
+    assert results_of(drawn, likeliest) == results_of(drawn) + alone  # the rest of the batch has no effect
+    assert results_of({**drawn, "seed": 8}) != results_of(drawn) == results_of(drawn)
     refused = run(handler, {"body": b'{"top_p": 0}'}, {"body": json.dumps(likeliest).encode()}, {"body": b"["})
     assert [p.failure.name for r, p in refused if r != 2] == ["unprocessable"] * 2
 
 
-def test_handlers_hear_of_their_gpu(monkeypatch):
+def test_handlers_get_their_gpu(monkeypatch):
     from baton_worker import triton
 
     for key in ("MODEL", "VERSION", "NAME"):
@@ -322,13 +322,13 @@ def test_handlers_hear_of_their_gpu(monkeypatch):
 
     class Model:
         def initialize(self, args):
-            self.told = args["model_instance_kind"], args["model_instance_device_id"]
+            self.given = args["model_instance_kind"], args["model_instance_device_id"]
 
-    def told(config, where):
+    def results_of(config, where):
         model = Model()
         triton.TritonHandler(model, config, Path("m/1")).initialize(where)
-        return model.told
+        return model.given
 
-    assert told({}, on_gpu) == ("GPU", "3")
-    assert told({}, context()) == told({"instance_group": [{"kind": "KIND_MODEL"}, {"kind": "KIND_CPU"}]}, context()) == ("CPU", "0")
-    assert told({"instance_group": [{"kind": "KIND_MODEL"}]}, context()) == ("MODEL", "0")
+    assert results_of({}, on_gpu) == ("GPU", "3")
+    assert results_of({}, context()) == results_of({"instance_group": [{"kind": "KIND_MODEL"}, {"kind": "KIND_CPU"}]}, context()) == ("CPU", "0")
+    assert results_of({"instance_group": [{"kind": "KIND_MODEL"}]}, context()) == ("MODEL", "0")

@@ -10,7 +10,7 @@ ASK = "import sys; from baton_worker.start import load_module; m = load_module(s
 
 
 def test_a_file_that_is_replaced_within_a_second_is_read_anew(tmp_path):
-    """Python's own cache takes a source of the same size and second for the same."""
+    """Python's own cache treats sources of equal size and second as the same."""
     file = tmp_path / "model_of_now.py"
     for factor in (3, 5):
         file.write_text(f"import helper_of_now\nfactor = {factor}\n")

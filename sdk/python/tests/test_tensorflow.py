@@ -1,4 +1,4 @@
-"""TensorFlow's models as workers: tensorflow_cases.py, in whatever Python of this machine has tensorflow; and what needs none, with a stand-in for it."""
+"""TensorFlow models as workers: tensorflow_cases.py, run by any Python of this machine that has tensorflow. Other tests use a stand-in."""
 
 import subprocess
 import sys
@@ -6,7 +6,7 @@ import types
 from pathlib import Path
 
 import pytest
-from tensor_answers import told
+from tensor_answers import results_of
 from test_shims import context, made, read, run  # noqa: F401 (read is a fixture)
 from torch_python import environment, python_with
 
@@ -29,7 +29,7 @@ def test_models_of_tensorflow():
     print(ended.stdout.splitlines()[-1])
 
 
-def test_a_python_without_tensorflow_is_told_what_to_install(tmp_path, monkeypatch):
+def test_without_tensorflow_the_install_command_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow", None)
     with pytest.raises(ValueError, match=r"tensorflow-cpu is not installed for .*: pip install 'sdk/python\[tensorflow\]'"):
         worker.make(context(str(tmp_path)))
@@ -41,7 +41,7 @@ def test_a_python_without_tensorflow_is_told_what_to_install(tmp_path, monkeypat
 
 
 class Options(types.SimpleNamespace):
-    """Of protobuf: what is read is there."""
+    """Fake of protobuf: any attribute can be read."""
 
     OFF, DEFAULT, ON_1, ON_2, ON = -1, 0, 1, 2, 1
 
@@ -65,7 +65,7 @@ def info(name, encoding="name"):
 
 
 class Graph:
-    """Tensors x and y of one row each by their names: the sum of both, and the first alone."""
+    """Tensors x and y of one row each, by name: the sum of both, and the first alone."""
 
     def get_tensor_by_name(self, name):
         kind = {"x:0": "float32", "y:0": "float32", "sum:0": "float32", "odd:0": "bfloat16"}[name]
@@ -121,7 +121,7 @@ def parameter(key, value):
 
 def test_rows_are_computed_together_by_the_names_of_the_signature(tmp_path, monkeypatch):
     handler = served(tmp_path, monkeypatch, "max_batch_size: 4")
-    answers = told(run(handler, rows([1, 2]), rows([-1, 0]), rows([3, 4]), rows([101, 0])))
+    answers = results_of(run(handler, rows([1, 2]), rows([-1, 0]), rows([3, 4]), rows([101, 0])))
     assert answers[0] == {"first": [[1, 2]], "sum": [[11, 22]]} and answers[2] == {"first": [[3, 4]], "sum": [[33, 44]]}
     assert answers[1] == ("invalid_request", "the model does not take this: x is below 0")
     assert answers[3] == ("handler_failed", "the model failed: it is too much")
@@ -171,7 +171,7 @@ def test_a_signature_that_is_not_there_is_refused_by_its_name(tmp_path, monkeypa
     _, signature = stand_in()
     tensorflow, _ = stand_in({"__saved_model_init_op": None, "predict": signature})
     (tmp_path / "a").mkdir()
-    assert served(tmp_path / "a", monkeypatch, "", tensorflow).output_names == ["first", "sum"]  # as Triton takes it
+    assert served(tmp_path / "a", monkeypatch, "", tensorflow).output_names == ["first", "sum"]  # the order that Triton uses
     assert "has no signature serving_default: predict is served" in caplog.text
     for at, (config, why) in enumerate(((parameter("TF_SIGNATURE_DEF", "serving_default"), "expected 'serving_default' signature"),
                                         (parameter("TF_GRAPH_TAG", "tpu"), "'tpu' could not be found"))):

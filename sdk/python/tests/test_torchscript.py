@@ -1,4 +1,4 @@
-"""PyTorch's models as workers: torch_cases.py, in whatever Python of this machine has torch."""
+"""PyTorch models as workers: torch_cases.py, run by any Python of this machine that has torch."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ def test_models_of_pytorch():
     print(ended.stdout.splitlines()[-1])
 
 
-def test_a_python_without_torch_is_told_what_to_install(tmp_path, monkeypatch):
+def test_without_torch_the_install_command_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     (tmp_path / "model.pt").write_bytes(b"")
     with pytest.raises(ValueError, match=r"torch is not installed for .*: pip install 'sdk/python\[torch\]'"):

@@ -1,4 +1,4 @@
-"""What a request of TorchServe's clients has: several inputs by their names, envelopes; and which names of `ts` handlers import."""
+"""Requests of TorchServe's clients: several named inputs, envelopes; and the names of `ts` that handlers import."""
 
 import json
 import subprocess
@@ -45,7 +45,7 @@ def handler(tmp_path, text):
     return made(torchserve.make, str(file))
 
 
-def told(handler, **asked):
+def answer_to(handler, **asked):
     ((_, piece),) = run(handler, asked)
     assert piece.failure is None, piece.failure
     return json.loads(piece.body)
@@ -53,37 +53,37 @@ def told(handler, **asked):
 
 def test_the_fields_of_a_form_are_inputs_by_their_names(tmp_path):
     shows = handler(tmp_path, SHOWS)
-    assert told(shows, body=FORM, content_type="multipart/form-data; boundary=baton-0") == {"data": "hi\r\nthere", 'a "b"': ""}
+    assert answer_to(shows, body=FORM, content_type="multipart/form-data; boundary=baton-0") == {"data": "hi\r\nthere", 'a "b"': ""}
     (_, wrong), (_, right) = run(shows, {"body": b"x", "content_type": "multipart/form-data; boundary=baton-0"}, {"body": b"y"})
     assert wrong.failure.name == "invalid_request" and "no field" in wrong.failure.message
     assert json.loads(right.body) == {"body": "y"}
     ((_, alone),) = run(shows, {"body": b"x", "content_type": "multipart/form-data"})
     assert alone.failure.name == "invalid_request"
-    told_so = told(shows, body=b'--b\r\nContent-Disposition: form-data; name="\xff"\r\n\r\n1\r\n--b--\r\n', content_type="multipart/form-data; boundary=b")
-    assert told_so == {"\ufffd": "1"}
+    fields = answer_to(shows, body=b'--b\r\nContent-Disposition: form-data; name="\xff"\r\n\r\n1\r\n--b--\r\n', content_type="multipart/form-data; boundary=b")
+    assert fields == {"\ufffd": "1"}
 
 
 def test_one_input_has_the_name_under_which_it_came(tmp_path):
     shows = handler(tmp_path, SHOWS)
-    assert told(shows, body=b"x") == {"body": "x"}
-    assert told(shows, body=b'{"a": 1}', content_type="application/json", parameters_json='{"torchserve_input": "data"}') == {"data": {"a": 1}}
+    assert answer_to(shows, body=b"x") == {"body": "x"}
+    assert answer_to(shows, body=b'{"a": 1}', content_type="application/json", parameters_json='{"torchserve_input": "data"}') == {"data": {"a": 1}}
 
 
 def test_bodies_are_not_decoded_where_the_environment_says_so(tmp_path, monkeypatch):
     monkeypatch.setenv("TS_DECODE_INPUT_REQUEST", "false")
-    assert told(handler(tmp_path, SHOWS), body=b'{"a": 1}', content_type="application/json") == {"body": '{"a": 1}'}
+    assert answer_to(handler(tmp_path, SHOWS), body=b'{"a": 1}', content_type="application/json") == {"body": '{"a": 1}'}
 
 
 def test_an_envelope_of_a_body(tmp_path, monkeypatch):
     monkeypatch.setenv("TS_SERVICE_ENVELOPE", "body")
-    assert told(handler(tmp_path, INSTANCES), body=b"[1, 2]", content_type="application/json") == [1, 2, 1, 2]
+    assert answer_to(handler(tmp_path, INSTANCES), body=b"[1, 2]", content_type="application/json") == [1, 2, 1, 2]
 
 
 @pytest.mark.parametrize("name", ["json", "kserve"])
 def test_an_envelope_of_instances(tmp_path, monkeypatch, name):
     monkeypatch.setenv("TS_SERVICE_ENVELOPE", name)
     doubles = handler(tmp_path, INSTANCES)
-    assert told(doubles, body=b'{"instances": [1, 2.5]}') == {"predictions": [2, 5.0]}
+    assert answer_to(doubles, body=b'{"instances": [1, 2.5]}') == {"predictions": [2, 5.0]}
     first, second = (json.loads(p.body) for _, p in run(doubles, {"body": b'{"instances": [1]}'}, {"body": b'{"instances": ["a", "b"]}'}))
     assert (first, second) == ({"predictions": [2]}, {"predictions": ["aa", "bb"]})
     for body in (b"[]", b"{}", b"x", b'{"instances": 3}'):
@@ -97,7 +97,7 @@ def test_an_envelope_of_instances(tmp_path, monkeypatch, name):
 def test_bytes_in_an_envelope_are_base64(tmp_path, monkeypatch):
     monkeypatch.setenv("TS_SERVICE_ENVELOPE", "json")
     text = "class Sizes:\n    def handle(self, data, context):\n        return [len(x) if isinstance(x, bytes) else len(x['i']) for x in data]\n"
-    assert told(handler(tmp_path, text), body=b'{"instances": [{"b64": "AAEC"}, {"i": {"b64": "AA=="}, "n": 1}]}') == {"predictions": [3, 1]}
+    assert answer_to(handler(tmp_path, text), body=b'{"instances": [{"b64": "AAEC"}, {"i": {"b64": "AA=="}, "n": 1}]}') == {"predictions": [3, 1]}
 
 
 def test_an_envelope_that_is_not_there_is_refused(tmp_path, monkeypatch):
@@ -151,8 +151,8 @@ class Explains(BaseHandler):
     def postprocess(self, data):
         return data
 
-    def get_insights(self, made, said, target):
-        return [{"of": bytes(said).decode(), "made": made, "target": target}]
+    def get_insights(self, made, settings, target):
+        return [{"of": bytes(settings).decode(), "made": made, "target": target}]
 
 
 def asked_for(explain):
@@ -168,7 +168,7 @@ def test_explanations_are_the_handlers_insights():
         BaseHandler().handle([{"body": b"abc"}], asked_for("True"))
 
 
-IMPORTS = """
+IMPORTS = '''
 from ts.context import Context
 from ts.handler_utils.timer import timed
 from ts.handler_utils.utils import import_class, send_intermediate_predict_response
@@ -186,22 +186,22 @@ class Imports(BaseHandler):
         return map_class_to_label([[0.5, 0.25]] * len(data), {"1": "one", "7": "seven"}, [[7, 1]] * len(data))
     def postprocess(self, data):
         return [{**row, "text": CLEANUP_REGEX.sub("", "<b>x</b>&amp;")} for row in data]
-"""
+'''
 
 
 def test_what_handlers_import_beside_the_base_is_there(tmp_path):
     if torchserve.is_torchserve_installed():
         pytest.skip("TorchServe itself is installed")
     imports = handler(tmp_path, IMPORTS)
-    assert told(imports, body=b"x") == {"seven": 0.5, "one": 0.25, "text": "x"}
+    assert answer_to(imports, body=b"x") == {"seven": 0.5, "one": 0.25, "text": "x"}
 
 
-@pytest.mark.parametrize("said, counted", [({"handler": {"profile": True}}, 1), ({"handler": {"profile": False}}, 0), ({}, 0)])
-def test_steps_are_timed_where_the_config_says_so(said, counted):
+@pytest.mark.parametrize("settings, counted", [({"handler": {"profile": True}}, 1), ({"handler": {"profile": False}}, 0), ({}, 0)])
+def test_steps_are_timed_where_the_config_says_so(settings, counted):
     added = []
 
     class Steps:
-        context = types.SimpleNamespace(model_yaml_config=said, metrics=types.SimpleNamespace(add_time=lambda name, value: added.append(name)))
+        context = types.SimpleNamespace(model_yaml_config=settings, metrics=types.SimpleNamespace(add_time=lambda name, value: added.append(name)))
 
         @torchserve_utils.timed
         def preprocess(self, data):
@@ -252,6 +252,6 @@ def test_handlers_of_images_on_torch():
     if python is None:
         pytest.skip(why)
     ran = subprocess.run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(HERE / "torch_vision_cases.py")], env=environment(), capture_output=True, text=True, timeout=900)
-    if ran.returncode == 5:  # no case is left
+    if ran.returncode == 5:  # no case was run
         pytest.skip("torchvision is nowhere")
     assert ran.returncode == 0 and " passed" in ran.stdout, ran.stdout[-4000:] + ran.stderr[-2000:]

@@ -1,4 +1,4 @@
-"""Tensors of Triton's Python backend: DLPack, memory that may be written, where they lie; with numpy alone, and (triton_torch_cases.py) with torch."""
+"""Tensors of Triton's Python backend: DLPack, writable memory, devices; with numpy alone, and with torch (triton_torch_cases.py)."""
 
 import json
 import subprocess
@@ -30,7 +30,7 @@ def test_models_that_use_torch():
 
 
 @pytest.mark.parametrize("datatype", NUMPY_NAMES)
-def test_what_came_may_be_written_and_crosses_by_dlpack(datatype):
+def test_input_tensors_are_writable_and_convert_by_dlpack(datatype):
     came = Tensor.of("x", numpy.array([[0, 1, 1], [1, 0, 1]], NUMPY_NAMES[datatype]))
     tensor = pb_utils.Tensor.of_wire(came)
     tensor.as_numpy()[0, 0] = 1
@@ -59,7 +59,7 @@ def test_bfloat16_crosses_and_has_no_numpy():
         pb_utils.Tensor.of_wire(Tensor("x", "BF16", [2], b"\x80\x3f"))
 
 
-def test_what_a_model_makes_of_an_array():
+def test_tensors_made_from_arrays():
     turned = numpy.arange(6, dtype="int32").reshape(2, 3).T
     tensor = pb_utils.Tensor("x", turned)
     assert tensor.as_numpy().flags.c_contiguous and numpy.from_dlpack(tensor).tolist() == turned.tolist()
@@ -102,14 +102,14 @@ def consumed():
         (lambda: pb_utils.Tensor.from_dlpack("x", __import__("datetime").datetime_CAPI), "the capsule is not one of DLPack"),
     ],
 )
-def test_what_is_no_tensor_is_refused(make, why):
+def test_an_invalid_tensor_is_rejected(make, why):
     with pytest.raises(pb_utils.TritonModelException) as refused:
         make()
     assert why in str(refused.value)
 
 
 class OnGpu:
-    """As torch's tensors of CUDA are, in so far as they are asked."""
+    """Behaves like torch's CUDA tensors, as far as the code uses them."""
 
     shape = (2,)
 
@@ -129,7 +129,7 @@ class OnGpu:
         return self.array
 
 
-def test_a_tensor_on_a_gpu_stays_there_until_it_is_told(monkeypatch):
+def test_a_tensor_on_a_gpu_stays_there_until_it_is_sent(monkeypatch):
     waited = []
     torch = types.ModuleType("torch")
     torch.from_dlpack = lambda source: source
@@ -145,7 +145,7 @@ def test_a_tensor_on_a_gpu_stays_there_until_it_is_told(monkeypatch):
 def test_outputs_that_no_gpu_takes_are_on_the_cpu(monkeypatch, caplog):
     from baton_worker import triton_calls
 
-    monkeypatch.setattr(triton_calls, "_has_told_of_no_gpu", False)
+    monkeypatch.setattr(triton_calls, "_has_logged_no_gpu", False)
     monkeypatch.delitem(sys.modules, "torch", raising=False)
     _, called = calling(monkeypatch, "triton_bls.py", other=[Inferred(outputs=[floats("OUT", 2), text("SAID", "x")])])
     for _ in range(2):
@@ -155,9 +155,9 @@ def test_outputs_that_no_gpu_takes_are_on_the_cpu(monkeypatch, caplog):
             inputs=[pb_utils.Tensor("IN", numpy.zeros(1))],
             preferred_memory=pb_utils.PreferredMemory(pb_utils.TRITONSERVER_MEMORY_GPU, 0),
         )
-        told = asked.exec().output_tensors()
-        assert [t.is_cpu() for t in told] == [True, True] and told[0].as_numpy().tolist() == [2]
-    assert [(model, said["outputs"]) for model, _, said in called.asked] == [("other", ["OUT"])] * 2
+        reply = asked.exec().output_tensors()
+        assert [t.is_cpu() for t in reply] == [True, True] and reply[0].as_numpy().tolist() == [2]
+    assert [(model, answer["outputs"]) for model, _, answer in called.asked] == [("other", ["OUT"])] * 2
     assert [r.getMessage() for r in caplog.records if "preferred_memory" in r.getMessage()] == [
         "preferred_memory: the model has not imported torch, or torch finds no GPU 0: outputs are on the CPU"
     ]
@@ -165,7 +165,7 @@ def test_outputs_that_no_gpu_takes_are_on_the_cpu(monkeypatch, caplog):
         pb_utils.PreferredMemory(1)
 
 
-MODEL = """
+MODEL = '''
 import json
 
 import numpy as np
@@ -193,7 +193,7 @@ class TritonPythonModel:
             x += self.rows
             responses.append(pb_utils.InferenceResponse([pb_utils.Tensor("X", x)], parameters={"model": self.config["name"], "rows": self.rows}))
         return responses
-"""
+'''
 
 
 def test_a_model_without_a_config_that_writes_into_what_it_is_given(tmp_path):
@@ -216,8 +216,8 @@ def test_a_model_imports_what_lies_beside_it_as_in_triton(tmp_path, caplog):
     (tmp_path / "m" / "config.pbtxt").write_text('parameters { key: "EXECUTION_ENV_PATH" value: { string_value: "env.tar.gz" } }')
     ((_, piece),) = run(triton(str(version / "model.py")), {"inputs": [floats("X", 1)]})
     assert piece.outputs[0].numpy().tolist() == [7]
-    said = [r.getMessage() for r in caplog.records]
-    assert any("EXECUTION_ENV_PATH is not used" in word for word in said) and any(word.startswith("is_ready of the model is not asked") for word in said)
+    answer = [r.getMessage() for r in caplog.records]
+    assert any("EXECUTION_ENV_PATH is not used" in word for word in answer) and any(word.startswith("is_ready of the model is not asked") for word in answer)
 
 
 def test_an_answer_that_cannot_be_sent_costs_its_own_request(tmp_path):
@@ -256,7 +256,7 @@ max_batch_size: 8
 input [{ name: "IN" data_type: TYPE_FP32 dims: [ -1, 2 ] reshape { shape: [ 2, -1 ] } }, { name: "ONE" data_type: TYPE_FP32 dims: [ 1 ] reshape { shape: [ ] } }]
 output [{ name: "OUT" data_type: TYPE_FP32 dims: [ 4 ] reshape { shape: [ 2, 2 ] } }]
 """
-SHAPE_MODEL = """
+SHAPE_MODEL = '''
 import numpy, triton_python_backend_utils as pb_utils
 
 class TritonPythonModel:
@@ -266,7 +266,7 @@ class TritonPythonModel:
             seen = pb_utils.Tensor("SHAPES", numpy.array([str(shapes)], dtype=object))
             return pb_utils.InferenceResponse([pb_utils.Tensor("OUT", numpy.zeros(OUT, "float32")), seen])
         return [answer(one) for one in requests]
-"""
+'''
 
 
 def test_reshape_of_a_config_is_between_client_and_model(tmp_path):

@@ -1,4 +1,4 @@
-"""The detector alone: what it counts, and that it tells marked ids from others. With a server: tests/system/cluster/models/test_tgi_model.py."""
+"""The detector alone: its counts, and marked ids against others. With a server: tests/system/cluster/models/test_tgi_model.py."""
 
 import random
 
@@ -31,7 +31,7 @@ def text_of(rng, length, gamma, prefers_green):
 
 
 @pytest.mark.parametrize("gamma", [0.25, 0.5])
-def test_marked_is_told_from_unmarked(gamma):
+def test_marked_texts_are_distinguished_from_unmarked(gamma):
     rng = random.Random(5)
     for _ in range(50):
         assert detect(text_of(rng, 200, gamma, True), gamma).is_marked
@@ -46,7 +46,7 @@ def test_a_pair_that_comes_again_counts_once():
     assert detect(ids, counts_repeats=True).z > 9
 
 
-def test_what_cannot_be_judged_is_an_error():
+def test_unscorable_input_is_an_error():
     for ids, gamma in (([], 0.5), ([1], 0.5), ([1, 2], 0), ([1, 2], 1)):
         with pytest.raises(ValueError):
             detect(ids, gamma)

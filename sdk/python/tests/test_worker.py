@@ -1,4 +1,4 @@
-"""The loop of a worker process without a door: what a handler gives becomes pieces, one of them the last for every request."""
+"""The loop of a worker process without a server: a handler's results become pieces, with one last piece for every request."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from baton_worker.serve import run_batch
 
 
 class FakeLink:
-    """Keeps what was put, as (request, piece)."""
+    """Keeps all pieces as (request, piece)."""
 
     def __init__(self, void_after=None):
         self.pieces, self.cancelled, self.void_after = [], set(), void_after
@@ -26,7 +26,7 @@ class FakeLink:
 
 @pytest.fixture
 def read(monkeypatch):
-    """Pieces as they are, not as bytes."""
+    """Keeps pieces unencoded."""
     monkeypatch.setattr(inference, "inferred", lambda request, piece: (request, piece))
 
 
@@ -38,7 +38,7 @@ def run(handle, count=1, link=None):
 
 
 def ends(pieces):
-    """Requests by the place of their last piece; each has one, and nothing behind it."""
+    """Requests by the position of their last piece; each has exactly one, with nothing after it."""
     last = [request for request, piece in pieces if piece.is_last]
     assert len(last) == len(set(last))
     for request in set(request for request, _ in pieces):
@@ -110,7 +110,7 @@ def test_rounds_of_pieces(read):
     ends(pieces)
 
 
-def test_what_is_raised_ends_all_that_are_open(read):
+def test_an_exception_ends_all_open_requests(read):
     def broken(requests):
         yield ["a", "b"]
         raise KeyError("x")
@@ -165,7 +165,7 @@ def test_a_cancelled_stream_is_closed_and_ended(read):
     assert [p.body for _, p in pieces] == [b"x", b"y", b""]
 
 
-def test_a_lost_door_closes_the_generators(read):
+def test_a_lost_server_closes_the_generators(read):
     closed = []
 
     def endless():
@@ -182,6 +182,6 @@ def test_a_lost_door_closes_the_generators(read):
     assert len(closed) == 2
 
 
-def test_what_cannot_be_encoded_is_an_error_of_its_request():
+def test_an_unencodable_answer_is_an_error_of_its_request():
     pieces = run(lambda _: [Response(b"x", parameters={"a": object()}), Response("text"), Inferred(body=b"well")], 3)
-    assert len(pieces) == 3  # encoded for real here
+    assert len(pieces) == 3  # really encoded here

@@ -1,4 +1,4 @@
-"""Ranks of a worker: what goes from rank 0 to the others, and that all do the same."""
+"""Ranks of a worker: messages from rank 0 to the others, and the same computation on all."""
 
 import os
 import socket
@@ -31,10 +31,10 @@ def pair():
 
 class Noted(Handler):
     def __init__(self):
-        self.told = []
+        self.calls = []
 
     def handle(self, requests):
-        self.told.append([r.number for r in requests])
+        self.calls.append([r.number for r in requests])
         if requests[0].number == 13:
             raise RuntimeError("as it was asked to")
         return [self.stream(r) for r in requests]
@@ -43,11 +43,11 @@ class Noted(Handler):
         for i in range(request.number):
             assert not request.is_cancelled
             request.send("nobody hears this")
-            self.told.append((request.number, i))
+            self.calls.append((request.number, i))
             yield "x"
 
     def finalize(self):
-        self.told.append("end")
+        self.calls.append("end")
 
 
 def test_a_rank_takes_part_in_what_rank_0_hands_on(pair):
@@ -58,7 +58,7 @@ def test_a_rank_takes_part_in_what_rank_0_hands_on(pair):
     pair[0].shutdown(socket.SHUT_WR)
     rank.serve(handler)
     leader.wait_ready()
-    assert handler.told == [[2, 1], (2, 0), (1, 0), (2, 1), [13], [1], (1, 0), "end"]
+    assert handler.calls == [[2, 1], (2, 0), (1, 0), (2, 1), [13], [1], (1, 0), "end"]
 
 
 def test_a_rank_that_is_gone_is_no_answer(pair, monkeypatch):
@@ -100,7 +100,7 @@ IN_STEP = Leader([], hands_on=True)
 
 
 class LostLink:
-    """Whose door is gone, and whose clients have left."""
+    """A link without a server, whose clients have left."""
 
     def put(self, batch, piece):
         raise Void
@@ -126,7 +126,7 @@ def batch_of(*requests):
     return Batch(1, [Infer(request=r) for r in requests])
 
 
-def test_rank_0_goes_on_with_what_nobody_hears(monkeypatch):
+def test_rank_0_finishes_a_batch_without_a_client(monkeypatch):
     handler = Pieces("a", "b", "c")
     serve.run_batch(handler, LostLink(), batch_of(1), group=IN_STEP)
     assert handler.made == ["a", "b", "c"]
@@ -169,15 +169,15 @@ class Raises(Handler):
 
 @pytest.mark.parametrize("hands_on", [False, True])
 @pytest.mark.parametrize("in_stream", [False, True])
-def test_what_a_lost_rank_makes_the_handler_raise_is_not_told(pair, monkeypatch, in_stream, hands_on):
+def test_an_exception_caused_by_a_lost_rank_is_not_reported(pair, monkeypatch, in_stream, hands_on):
     monkeypatch.setattr(group, "LOST_WAIT_MS", 1)
     monkeypatch.setattr(group.time, "sleep", lambda seconds: None)
-    told = []
-    link = types.SimpleNamespace(put=lambda batch, piece: told.append(piece), is_cancelled=lambda batch, number: False)
+    reply = []
+    link = types.SimpleNamespace(put=lambda batch, piece: reply.append(piece), is_cancelled=lambda batch, number: False)
     leader = Leader([pair[0]], hands_on)
     serve.run_batch(Raises(in_stream), link, batch_of(1), leader)
-    assert len(told) == 1  # nobody is lost: it is the handler's own
+    assert len(reply) == 1  # no rank is lost: it is the handler's own exception
     pair[1].close()
     with pytest.raises(SystemExit):
         serve.run_batch(Raises(in_stream), link, batch_of(2), leader)
-    assert len(told) == 1
+    assert len(reply) == 1

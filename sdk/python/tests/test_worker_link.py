@@ -1,4 +1,4 @@
-"""A worker's end of the worker door, over a real socket: what it does when the door is late, refuses it, or says several things at once."""
+"""The worker side of the worker protocol, over a real socket: a server that is late, rejects it, or sends several messages at once."""
 
 import contextlib
 import threading
@@ -22,7 +22,7 @@ from baton_worker.metrics import Metrics
 
 
 def infer_batch(*requests):
-    """A batch of one item for each, without a word in it."""
+    """A batch of one empty item for each."""
     b = flatbuffers.Builder(256)
     items = []
     for request in requests:
@@ -37,20 +37,20 @@ def infer_batch(*requests):
 
 def values_of(body):
     """(name, is it set, value) of each metric."""
-    told = HandlerMetrics.HandlerMetrics.GetRootAs(body, 0)
-    return [(m.Name().decode(), m.Sets(), m.Value()) for m in (told.All(i) for i in range(told.AllLength()))]
+    root = HandlerMetrics.HandlerMetrics.GetRootAs(body, 0)
+    return [(m.Name().decode(), m.Sets(), m.Value()) for m in (root.All(i) for i in range(root.AllLength()))]
 
 
-def heartbeat(heard):
-    """Of a door that has heard its peer up to this message."""
-    return MessageKind.heartbeat, codec.heartbeat(heard)
+def heartbeat(sequence):
+    """From a server that has received messages up to this one."""
+    return MessageKind.heartbeat, codec.heartbeat(sequence)
 
 
 class WorkerDoor:
-    """`on_hello(peer, count)` answers; what comes is kept by kind. With `hears` it says that it has heard what was counted."""
+    """`on_hello(peer, count)` answers; received messages are kept by kind. With `hears` it acknowledges metrics."""
 
-    def __init__(self, on_hello, endpoint, hears):
-        self.hears, self.on_hello, self.hellos, self.kinds, self.counted = hears, on_hello, 0, [], []
+    def __init__(self, on_hello, endpoint, acknowledges):
+        self.acknowledges, self.on_hello, self.hellos, self.kinds, self.counted = acknowledges, on_hello, 0, [], []
         self.context = zmq.Context()
         self.router = self.context.socket(zmq.ROUTER)
         self.router.setsockopt(zmq.LINGER, 0)
@@ -75,7 +75,7 @@ class WorkerDoor:
                     self.on_hello(peer, self.hellos)
                 elif kind == MessageKind.handler_metrics:
                     self.counted.append((self.hellos, envelope.Sequence(), *values_of(body)))
-                    if self.hears:
+                    if self.acknowledges:
                         peer.say(heartbeat(envelope.Sequence()))
         self.router.close()
         self.context.term()
@@ -85,8 +85,8 @@ class WorkerDoor:
 def door(tmp_path):
     opened = []
 
-    def go(on_hello, metrics=None, hears=False, **more):
-        opened.append(WorkerDoor(on_hello, f"ipc://{tmp_path}/door", hears))
+    def go(on_hello, metrics=None, acknowledges=False, **more):
+        opened.append(WorkerDoor(on_hello, f"ipc://{tmp_path}/door", acknowledges))
         return opened[-1], Link(f"ipc://{tmp_path}/door", 5000, 1, "worker-m-0", metrics, **more)
 
     with contextlib.ExitStack() as ends:
@@ -116,7 +116,7 @@ def test_a_client_that_leaves_before_the_handler_has_the_batch_is_not_forgotten(
     assert link.is_cancelled(batch, 2) and not link.is_cancelled(batch, 1)
 
 
-def test_a_door_that_does_not_answer_is_greeted_again(door, monkeypatch):
+def test_an_unanswered_hello_is_repeated(door, monkeypatch):
     monkeypatch.setattr(link_module, "SILENCE_MAX", 0.3)
 
     def greet(peer, count):
@@ -128,13 +128,13 @@ def test_a_door_that_does_not_answer_is_greeted_again(door, monkeypatch):
     assert link.next_batch().items[0].request == 7
 
 
-def test_a_door_that_refuses_always_is_greeted_ever_more_rarely(door, monkeypatch):
+def test_repeated_rejections_increase_the_pause(door, monkeypatch):
     pauses = []
     sleep = time.sleep
     monkeypatch.setattr(link_module.time, "sleep", lambda seconds: (pauses.append((threading.current_thread(), seconds)), sleep(0.001)))
 
     def greet(peer, count):
-        if count in (8, 12):  # it opens, and closes
+        if count in (8, 12):  # it accepts, and closes
             peer.say(hello_ack(1 << 20))
         peer.say(hello_ack(0, (33, "not_ready", "the model is not there yet", True)))
 
@@ -142,19 +142,19 @@ def test_a_door_that_refuses_always_is_greeted_ever_more_rarely(door, monkeypatc
     deadline = time.monotonic() + 20
     while there.hellos < 11 and time.monotonic() < deadline:
         sleep(0.01)
-    # Links of the tests before, whose doors are gone, pause beside this one.
+    # Links of earlier tests, whose servers are gone, pause beside this one.
     asked = [p for thread, p in pauses if thread is link._thread and p >= link_module.RECONNECT_MIN]
     assert asked[:10] == [0.05, 0.1, 0.2, 0.4, 0.5, 0.5, 0.5, 0.05, 0.1, 0.2]
 
 
-def test_a_life_that_is_over_for_the_door_ends(door):
+def test_a_replaced_incarnation_ends(door):
     there, link = door(lambda peer, _: peer.say(hello_ack(0, (72, "stale_epoch", "a newer life of it is here", True))))
     with pytest.raises(BatonError, match="newer life"):
         link.next_batch()
     assert there.hellos == 1
 
 
-def test_what_cannot_be_read_ends_the_worker(door):
+def test_an_unreadable_message_ends_the_worker(door):
     def greet(peer, _):
         peer.say(hello_ack(1 << 20))
         peer.say((MessageKind.infer_batch, b"\4\0\0\0BT43" + b"\xff" * 40))
@@ -170,7 +170,7 @@ def test_a_worker_says_how_long_its_handler_took_to_be_ready(door):
     assert there.greeting.LoadMicros() == 2_500_000
 
 
-def test_a_worker_that_leaves_says_so_behind_what_it_answered(door):
+def test_a_worker_that_leaves_sends_drain_after_its_answers(door):
     there, link = door(lambda peer, _: (peer.say(hello_ack(1 << 20)), peer.say(infer_batch(1))))
     batch = link.next_batch()
     link.put(batch, inference.inferred(1, Inferred(body=b"x")))
@@ -181,7 +181,7 @@ def test_a_worker_that_leaves_says_so_behind_what_it_answered(door):
     assert link.next_batch() is None
 
 
-# -- what is counted --
+# -- metrics --
 
 
 @pytest.fixture
@@ -198,7 +198,7 @@ FIRST = [("words", False, 2.0), ("depth", True, 4.0)]
 
 
 def greeting(epochs):
-    """A door that is silent behind its greeting until it is another life, whose epochs these are; the last one lives."""
+    """A server that is silent after hello until its next incarnation (`epochs`); the last one stays."""
     def greet(peer, count):
         peer.say(hello_ack(1 << 20, epoch=epochs[min(count, len(epochs)) - 1]))
     return greet
@@ -208,19 +208,19 @@ def rows_since(there, hello):
     return [row[2:] for row in list(there.counted) if row[0] >= hello]
 
 
-def test_what_another_life_of_the_door_did_not_hear_it_is_told(door, counted):
+def test_a_new_server_incarnation_gets_the_unacknowledged_metrics(door, counted):
     there, _ = door(greeting([1, 2]), counted)
     wait_for(lambda: rows_since(there, 2))
     assert rows_since(there, 1)[:2] == [tuple(FIRST), tuple(FIRST)]
 
 
-def test_what_the_door_has_heard_no_other_life_counts_again(door, counted):
-    there, _ = door(greeting([1, 2]), counted, hears=True)
+def test_acknowledged_metrics_are_not_sent_to_a_new_incarnation(door, counted):
+    there, _ = door(greeting([1, 2]), counted, acknowledges=True)
     wait_for(lambda: rows_since(there, 2))
     assert rows_since(there, 1)[:2] == [tuple(FIRST), (("words", False, 0.0), ("depth", True, 4.0))]
 
 
-def test_the_same_life_of_the_door_counts_nothing_twice(door, counted):
+def test_the_same_server_incarnation_counts_nothing_twice(door, counted):
     there, _ = door(greeting([1]), counted)
     wait_for(lambda: there.hellos >= 2)
     counted.counter("words").increment(5)
@@ -228,7 +228,7 @@ def test_the_same_life_of_the_door_counts_nothing_twice(door, counted):
     assert rows_since(there, 1) == [tuple(FIRST), (("words", False, 5.0),)]
 
 
-def test_what_could_not_be_sent_is_told_by_the_next_connection(door, counted, monkeypatch):
+def test_unsent_metrics_are_sent_over_the_next_connection(door, counted, monkeypatch):
     send, refused = Link._send, []
 
     def once_in_vain(self, kind, body):
@@ -252,15 +252,15 @@ def test_messages_of_what_is_counted_are_bounded(door, counted, monkeypatch):
         parts.append(link_module._part_of(left))
     assert [len(part) for part in parts] == [256, 46]
     monkeypatch.setattr(link_module, "METRIC_BYTES_MAX", 2000)
-    left = deque([told for part in parts for told in part])
+    left = deque([root for part in parts for root in part])
     assert {len(link_module._part_of(left)) for _ in range(20)} <= {4, 5, 6}
     monkeypatch.setattr(link_module, "METRIC_BYTES_MAX", 1)
     assert len(link_module._part_of(left)) == 1
 
 
-def test_a_door_that_hears_nothing_is_told_no_more(door, counted, monkeypatch):
+def test_a_server_without_acknowledgements_gets_no_further_metrics(door, counted, monkeypatch):
     monkeypatch.setattr(link_module, "SILENCE_MAX", 30)
-    monkeypatch.setattr(link_module, "UNHEARD_MAX", 2)
+    monkeypatch.setattr(link_module, "UNACKNOWLEDGED_MAX", 2)
     there, link = door(greeting([1]), counted)
     wait_for(lambda: len(there.counted) == 1)
     counted.counter("words").increment()

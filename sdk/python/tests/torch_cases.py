@@ -1,4 +1,4 @@
-"""TorchScript and packages of AOTInductor as Triton's backend serves them. Run by test_torchscript.py, in a Python that has torch."""
+"""TorchScript and AOTInductor packages, as Triton's backend serves them. Run by test_torchscript.py, in a Python with torch."""
 
 import importlib.util
 
@@ -67,14 +67,14 @@ def asked(outputs=(), **inputs):
             "outputs": list(outputs)}
 
 
-def told(pieces):
+def results_of(pieces):
     return [(p.failure.name, p.failure.message) if p.failure else {t.name: t.numpy().tolist() for t in p.outputs}
             for _, p in sorted(pieces, key=lambda one: one[0])]
 
 
-def test_places_are_said_by_names_and_rows_go_together(tmp_path):
+def test_names_give_positions_and_rows_are_joined(tmp_path):
     handler, calls = served(tmp_path, AddSub(), TWO_IN)
-    answers = told(run(handler, asked(INPUT__1=[[1, 2]], INPUT__0=[[10, 20]]), asked(INPUT__0=[[3, 4], [5, 6]], INPUT__1=[[1, 1], [1, 1]]),
+    answers = results_of(run(handler, asked(INPUT__1=[[1, 2]], INPUT__0=[[10, 20]]), asked(INPUT__0=[[3, 4], [5, 6]], INPUT__1=[[1, 1], [1, 1]]),
                        asked(INPUT__0=[[1, 1], [1, 1]], INPUT__1=[[1, 1], [1, 1]], outputs=["OUTPUT__0"])))
     assert calls == [3, 2]
     assert answers[0] == {"OUTPUT__1": [[9, 18]], "OUTPUT__0": [[11, 22]]}
@@ -84,18 +84,18 @@ def test_places_are_said_by_names_and_rows_go_together(tmp_path):
 def test_arguments_of_forward_name_inputs(tmp_path):
     config = 'input [{ name: "y" data_type: TYPE_FP32 }, { name: "x" data_type: TYPE_FP32 }] output [{ name: "sum" }, { name: "difference" }]'
     handler, _ = served(tmp_path, AddSub(), config)
-    assert told(run(handler, asked(x=[5], y=[2]))) == [{"sum": [7], "difference": [3]}]
+    assert results_of(run(handler, asked(x=[5], y=[2]))) == [{"sum": [7], "difference": [3]}]
 
 
 def test_other_names_are_in_the_order_of_the_config(tmp_path):
     config = 'input [{ name: "first" data_type: TYPE_FP32 }, { name: "second" data_type: TYPE_FP32 }]'
     handler, _ = served(tmp_path, AddSub(), config)
-    assert told(run(handler, asked(second=[2], first=[5]))) == [{"OUTPUT__0": [7], "OUTPUT__1": [3]}]
+    assert results_of(run(handler, asked(second=[2], first=[5]))) == [{"OUTPUT__0": [7], "OUTPUT__1": [3]}]
 
 
 def test_without_a_config_the_model_says_what_it_takes(tmp_path):
     handler, calls = served(tmp_path, Maybe())
-    answers = told(run(handler, asked(x=[5, 6]), asked(x=[5], y=[2]), asked(y=[1]), asked(x=[1], outputs=["z"])))
+    answers = results_of(run(handler, asked(x=[5, 6]), asked(x=[5], y=[2]), asked(y=[1]), asked(x=[1], outputs=["z"])))
     assert answers[:2] == [{"OUTPUT__0": [5, 6]}, {"OUTPUT__0": [10]}] and len(calls) == 3
     assert answers[2] == ("invalid_request", "there is no input named 'x'")
     assert answers[3] == ("invalid_request", "the model has no output 'z', but OUTPUT__0")
@@ -104,25 +104,25 @@ def test_without_a_config_the_model_says_what_it_takes(tmp_path):
 def test_dictionaries_of_tensors(tmp_path):
     config = """input [{ name: "a" data_type: TYPE_FP32 }, { name: "b" data_type: TYPE_FP32 }] output [{ name: "sum" }, { name: "twice" }]"""
     handler, _ = served(tmp_path, Named(), config)
-    assert told(run(handler, asked(a=[1, 2], b=[3, 4]))) == [{"sum": [4, 6], "twice": [2, 4]}]
+    assert results_of(run(handler, asked(a=[1, 2], b=[3, 4]))) == [{"sum": [4, 6], "twice": [2, 4]}]
 
 
 def test_texts_are_lists(tmp_path):
     handler, _ = served(tmp_path, Shout(), 'input [{ name: "texts" data_type: TYPE_STRING }] output [{ name: "OUTPUT__0" data_type: TYPE_STRING }]')
-    answers = told(run(handler, asked(texts=numpy.array(["ä", "b"], dtype=object)), asked(texts=numpy.array([["a"]], dtype=object))))
+    answers = results_of(run(handler, asked(texts=numpy.array(["ä", "b"], dtype=object)), asked(texts=numpy.array([["a"]], dtype=object))))
     assert answers[0] == {"OUTPUT__0": ["ä".encode(), b"B"]} and "of one dimension" in answers[1][1]
 
 
-def test_what_the_model_raises_costs_its_own_request(tmp_path):
+def test_an_exception_of_the_model_fails_its_own_request(tmp_path):
     handler, _ = served(tmp_path, AddSub(), TWO_IN)
     bad = asked(INPUT__0=[[1, 2, 3]], INPUT__1=[[1, 2]])
-    answers = told(run(handler, asked(INPUT__0=[[1, 2]], INPUT__1=[[1, 2]]), bad))
+    answers = results_of(run(handler, asked(INPUT__0=[[1, 2]], INPUT__1=[[1, 2]]), bad))
     assert answers[0]["OUTPUT__0"] == [[2, 4]] and answers[1][0] == "handler_failed" and "the model failed" in answers[1][1]
 
 
-def test_an_output_without_a_datatype_is_said(tmp_path):
+def test_an_output_without_a_datatype_is_reported(tmp_path):
     handler, _ = served(tmp_path, Half())
-    ((name, why),) = told(run(handler, asked(x=[1])))
+    ((name, why),) = results_of(run(handler, asked(x=[1])))
     assert name == "handler_failed" and "bfloat16" in why
 
 
@@ -132,7 +132,7 @@ def test_parameters(tmp_path):
     handler, _ = served(tmp_path, AddSub(), TWO_IN + one("INTRA_OP_THREAD_COUNT", 1) + one("DISABLE_OPTIMIZED_EXECUTION", "true") + one("INFERENCE_MODE", "false"))
     try:
         assert torch.get_num_threads() == 1
-        assert told(run(handler, asked(INPUT__0=[[1, 2]], INPUT__1=[[1, 2]])))[0]["OUTPUT__0"] == [[2, 4]]
+        assert results_of(run(handler, asked(INPUT__0=[[1, 2]], INPUT__1=[[1, 2]])))[0]["OUTPUT__0"] == [[2, 4]]
     finally:
         torch.set_num_threads(threads)
     for line, why in ((one("INTRA_OP_THREAD_COUNT", "few"), "INTRA_OP_THREAD_COUNT is 'few'"), (one("INFERENCE_MODE", "perhaps"), "INFERENCE_MODE is 'perhaps'")):
@@ -143,12 +143,12 @@ def test_parameters(tmp_path):
 
 def test_parameters_that_change_nothing_are_named_in_the_log(tmp_path, caplog):
     one = lambda key, value: f'parameters {{ key: "{key}" value: {{ string_value: "{value}" }} }}\n'
-    said = [one("ENABLE_NVFUSER", "true"), one("ENABLE_WEIGHT_SHARING", "true"), one("ENABLE_TENSOR_FUSER", "true"), one("INTER_OP_THREAD_COUNT", 0), one("CACHE_CLEANING_ENABLED", 1)]
+    answer = [one("ENABLE_NVFUSER", "true"), one("ENABLE_WEIGHT_SHARING", "true"), one("ENABLE_TENSOR_FUSER", "true"), one("INTER_OP_THREAD_COUNT", 0), one("CACHE_CLEANING_ENABLED", 1)]
     before = torch.get_num_interop_threads()
-    handler, _ = served(tmp_path, AddSub(), TWO_IN + "".join(said))
-    assert told(run(handler, asked(INPUT__0=[[1, 2]], INPUT__1=[[1, 2]])))[0]["OUTPUT__0"] == [[2, 4]]
-    told_names = [r.getMessage().split("parameters.")[1].split()[0] for r in caplog.records if "parameters." in r.getMessage()]
-    assert told_names == ["ENABLE_WEIGHT_SHARING", "ENABLE_NVFUSER"] and torch._C._jit_texpr_fuser_enabled()
+    handler, _ = served(tmp_path, AddSub(), TWO_IN + "".join(answer))
+    assert results_of(run(handler, asked(INPUT__0=[[1, 2]], INPUT__1=[[1, 2]])))[0]["OUTPUT__0"] == [[2, 4]]
+    reported_names = [r.getMessage().split("parameters.")[1].split()[0] for r in caplog.records if "parameters." in r.getMessage()]
+    assert reported_names == ["ENABLE_WEIGHT_SHARING", "ENABLE_NVFUSER"] and torch._C._jit_texpr_fuser_enabled()
     assert torch.get_num_interop_threads() == before and handler._settings.cleans_cache
 
 
@@ -178,5 +178,5 @@ def test_a_package_of_aotinductor(tmp_path):
     file = repository(tmp_path, b"", TWO_IN + "instance_group [{ kind: KIND_CPU }]", name="model.pt2")
     torch._inductor.aoti_compile_and_package(exported, package_path=file)
     handler = made(torchscript.make, file)
-    answers = told(run(handler, asked(INPUT__0=[[10, 20]], INPUT__1=[[1, 2]]), asked(INPUT__0=[[3, 4], [5, 6]], INPUT__1=[[1, 1], [1, 1]])))
+    answers = results_of(run(handler, asked(INPUT__0=[[10, 20]], INPUT__1=[[1, 2]]), asked(INPUT__0=[[3, 4], [5, 6]], INPUT__1=[[1, 1], [1, 1]])))
     assert answers[0] == {"OUTPUT__1": [[9, 18]], "OUTPUT__0": [[11, 22]]} and answers[1]["OUTPUT__0"] == [[4, 5], [6, 7]]

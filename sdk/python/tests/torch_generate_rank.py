@@ -1,4 +1,5 @@
-"""A rank of a pipeline whose model is Hugging Face's. Run by torch_large_cases.py; rank 0 prints what `generate` gives by the pipeline, and by the model alone."""
+"""A rank of a pipeline with a Hugging Face model. Run by torch_large_cases.py; rank 0 prints `generate` through the pipeline, and of the
+model alone."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""BaseHandler and what large models use, on torch. Run by test_large_models.py, in a Python that has torch."""
+"""BaseHandler and the imports for large models, on torch. Run by test_large_models.py, in a Python with torch."""
 
 import json
 import logging
@@ -84,7 +84,7 @@ def test_a_torchscript_model_is_loaded(tmp_path):
     assert handler.handle(ASKED, context) == ANSWER
 
 
-def test_what_is_no_model_is_for_good(tmp_path):
+def test_an_invalid_model_is_a_permanent_error(tmp_path):
     for model, why in (({}, "no serializedFile"), ({"serializedFile": "m.bin"}, "m.bin"), ({"serializedFile": "m.so"}, "aot_compile: true"), ({"modelFile": "gone.py"}, "gone.py")):
         with pytest.raises(Unusable, match=why):
             Rows().initialize(context_of(tmp_path, **model))
@@ -92,7 +92,7 @@ def test_what_is_no_model_is_for_good(tmp_path):
 
 @pytest.mark.parametrize("pt2, is_compiled", [("eager", True), ({"backend": "eager"}, True), ({"compile": {"enable": True, "backend": "eager"}}, True),
                                               ({"compile": {"enable": False, "backend": "eager"}}, False), ({"backend": "no-such"}, False)])
-def test_pt2_compiles_where_it_says_so(tmp_path, monkeypatch, pt2, is_compiled):
+def test_pt2_compiles_if_configured(tmp_path, monkeypatch, pt2, is_compiled):
     (tmp_path / "eager_twice.py").write_text(EAGER)
     torch.save({"factor": torch.tensor([2.0])}, tmp_path / "w.pt")
     asked, compile_model = [], torch.compile
@@ -109,7 +109,7 @@ def test_pt2_that_is_none_is_for_good(tmp_path):
 
 
 @pytest.mark.parametrize("file, loads", [("m.so", "torch._export.aot_load"), ("m.pt2", "torch._inductor.aoti_load_package")])
-def test_what_torch_has_compiled_is_loaded_and_not_compiled_again(tmp_path, monkeypatch, file, loads):
+def test_a_compiled_package_is_loaded_and_not_compiled_again(tmp_path, monkeypatch, file, loads):
     asked = []
     monkeypatch.setattr(loads, lambda *of: asked.append(of) or Twice(), raising=False)
     monkeypatch.setattr(torch, "compile", None)
@@ -165,7 +165,7 @@ def test_a_stage_of_the_meta_device_takes_its_weights_of_the_files(tmp_path):
         load_stage(other, index)
 
 
-def test_what_no_file_has_of_the_meta_device_is_refused(tmp_path):
+def test_a_meta_tensor_missing_in_all_files_is_rejected(tmp_path):
     with torch.device("meta"):
         stage = torch.nn.Module()
         stage.register_buffer("frequencies", torch.ones(2), persistent=False)
@@ -188,8 +188,8 @@ def test_a_batch_is_streamed_row_by_row():
     streamer.put(torch.tensor([1, 3]))
     streamer.put(torch.tensor([2, 4]))
     streamer.end()
-    told = list(streamer)
-    assert ["".join(step[row]["text"] for step in told) for row in (0, 1)] == ["w1 w2 ", "w3 w4 "]
+    reply = list(streamer)
+    assert ["".join(step[row]["text"] for step in reply) for row in (0, 1)] == ["w1 w2 ", "w3 w4 "]
 
 
 def test_generate_of_hugging_face_asks_the_pipeline():
@@ -202,11 +202,11 @@ def test_generate_of_hugging_face_asks_the_pipeline():
         environment = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
         ranks.append(subprocess.Popen([sys.executable, str(script)], env={**os.environ, **environment}, stdout=subprocess.PIPE))
     try:
-        told, _ = ranks[0].communicate(timeout=280)
+        reply, _ = ranks[0].communicate(timeout=280)
     finally:
         for one in ranks:
             one.kill()
             one.wait()
             one.stdout.close()
-    piped, alone = json.loads(told.splitlines()[-1])
+    piped, alone = json.loads(reply.splitlines()[-1])
     assert piped == alone and len(alone[0]) == 7

@@ -1,4 +1,4 @@
-"""Whatever Python of this machine has torch: BATON_TORCH_PYTHON, this one, or that of build/torch. The same of other packages."""
+"""Finds a Python of this machine with torch: BATON_TORCH_PYTHON, this one, or that of build/torch. Also for other packages."""
 
 import os
 import subprocess
@@ -10,13 +10,13 @@ ROOT = HERE.parents[2]
 
 
 def environment():
-    """What that Python lacks of ours comes behind its own."""
+    """Appends our packages to that Python's path."""
     ours = [str(HERE.parent), *(path for path in sys.path if path.endswith("-packages"))]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(ours), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
 
 def python_with(package):
-    """It, or why there is none."""
+    """Its path, or the reason why there is none."""
     variable = f"BATON_{package.upper()}_PYTHON"
     why = f"{package} is nowhere: set {variable}"
     for python in (os.environ.get(variable), sys.executable, str(ROOT / f"build/{package}/bin/python")):

@@ -1,4 +1,4 @@
-"""TorchServe's own handlers of images, on torch and torchvision. Run by test_torchserve_inputs.py, in a Python that has torch."""
+"""TorchServe's built-in image handlers, on torch and torchvision. Run by test_torchserve_inputs.py, in a Python with torch."""
 
 import base64
 import io
@@ -42,12 +42,12 @@ def test_the_five_best_classes_of_each_picture_have_names(tmp_path):
     handler, context = ImageClassifier(), context_of(tmp_path, **{str(i): f"c{i}" for i in range(7)})
     handler.initialize(context)
     rows = [{"body": bytearray(picture(250))}, {"data": base64.b64encode(picture(10)).decode()}]
-    for told in handler.handle(rows, context):
-        assert list(told) == ["c6", "c5", "c4", "c3", "c2"] and sorted(told.values(), reverse=True) == list(told.values())
+    for reply in handler.handle(rows, context):
+        assert list(reply) == ["c6", "c5", "c4", "c3", "c2"] and sorted(reply.values(), reverse=True) == list(reply.values())
     handler.set_max_result_classes(2)
     assert handler.get_max_result_classes() == 2
-    ((told),) = handler.handle([{"body": torch.ones(3, 4, 4).tolist()}], context)
-    assert list(told) == ["c6", "c5"]
+    ((reply),) = handler.handle([{"body": torch.ones(3, 4, 4).tolist()}], context)
+    assert list(reply) == ["c6", "c5"]
 
 
 def test_without_names_classes_have_numbers(tmp_path):
@@ -56,14 +56,14 @@ def test_without_names_classes_have_numbers(tmp_path):
     assert list(handler.handle([{"body": picture(250)}], context)[0]) == ["6", "5", "4", "3", "2"]
 
 
-def test_a_segmenter_tells_the_best_class_of_each_pixel():
+def test_a_segmenter_returns_the_best_class_of_each_pixel():
     data = torch.zeros(1, 3, 2, 2)
     data[0, 2, 0, 0] = 50.0
-    told = ImageSegmenter().postprocess({"out": data})
-    assert told[0][0][0] == [2.0, 1.0] and told[0][1][1] == [0.0, pytest.approx(1 / 3)]
+    reply = ImageSegmenter().postprocess({"out": data})
+    assert reply[0][0][0] == [2.0, 1.0] and reply[0][1][1] == [0.0, pytest.approx(1 / 3)]
 
 
-def test_a_detector_tells_what_it_is_sure_of():
+def test_a_detector_returns_confident_boxes():
     handler = ObjectDetector()
     handler.mapping = {"1": "person", "3": "car"}
     found = {"boxes": torch.tensor([[0.0, 1.0, 2.0, 3.0], [4.0, 5.0, 6.0, 7.0]]), "labels": torch.tensor([1, 3]), "scores": torch.tensor([0.75, 0.25])}

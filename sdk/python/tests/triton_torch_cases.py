@@ -1,4 +1,4 @@
-"""Models of Triton's Python backend that use torch. Run by test_triton_tensors.py, in a Python that has torch."""
+"""Models of Triton's Python backend that use torch. Run by test_triton_tensors.py, in a Python with torch."""
 
 import numpy
 import pytest
@@ -15,14 +15,14 @@ TYPES = [torch.float16, torch.float32, torch.float64, torch.int8, torch.int16, t
 
 
 class Counting(Called):
-    """Logits whose likeliest token is one more than the last."""
+    """Logits whose most likely token is one more than the last token."""
 
-    def infer_stream(self, model, inputs, **said):
+    def infer_stream(self, model, inputs, **answer):
         ids = inputs[0].numpy()
         logits = numpy.full((1, 16), -8.0, "float16")
         logits[0, (ids[0, -1] + 1) % 16] = 8
         self.answers = {model: [Inferred(outputs=[Tensor.of("logits", logits)])]}
-        return super().infer_stream(model, inputs, **said)
+        return super().infer_stream(model, inputs, **answer)
 
 
 def test_the_usual_loop(monkeypatch):
@@ -32,7 +32,7 @@ def test_the_usual_loop(monkeypatch):
     given = [Tensor.of("input_ids", numpy.array([[2, 3]], "int64")), Tensor.of("top_p", numpy.array([0.9], "float32")), text("model_name", "lm")]
     ((_, piece),) = run(handler, {"inputs": given})
     assert piece.outputs[0].numpy().tolist() == [[2, 3, 4, 5, 6, 7]] and piece.outputs[1].numpy().tolist() == [0]
-    assert [(model, said["outputs"]) for model, _, said in called.asked] == [("lm", ["logits"])] * 4
+    assert [(model, answer["outputs"]) for model, _, answer in called.asked] == [("lm", ["logits"])] * 4
     assert piece.parameters == {"steps": 4}
 
 
@@ -52,7 +52,7 @@ def test_tensors_of_torch_cross_both_ways(dtype):
             assert numpy.array_equal(tensor.as_numpy(), ours.numpy()) and tensor.as_numpy().flags.writeable
 
 
-def test_what_is_not_row_by_row_is_refused():
+def test_a_tensor_that_is_not_contiguous_is_rejected():
     turned = torch.rand([20, 30]).transpose(0, 1)
     with pytest.raises(pb_utils.TritonModelException, match="DLPack tensor is not contiguous. Only contiguous"):
         pb_utils.Tensor.from_dlpack("x", turned)
@@ -62,7 +62,7 @@ def test_what_is_not_row_by_row_is_refused():
     assert pb_utils.Tensor.from_dlpack("x", torch.zeros([3, 0])).shape() == [3, 0]
 
 
-def test_what_outlives_its_tensor_keeps_its_memory():
+def test_an_array_outlives_its_tensor():
     back = from_dlpack(pb_utils.Tensor.of_wire(Tensor.of("x", numpy.arange(1000, dtype="int32"))).to_dlpack())
     numpy.zeros(1000, "int32")
     assert back.tolist() == list(range(1000))

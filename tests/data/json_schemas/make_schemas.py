@@ -141,7 +141,7 @@ def described(name, schema):
 
 
 def paged(name, schema):
-    """As the answer of an API: a page of them, told apart by a reference."""
+    """As an API's response: a page of items, distinguished by a reference."""
     return {"type": "object", "properties": {"data": items(ref(name), 1, 2), "has_more": YES, "cursor": or_null(pattern("[A-Za-z0-9]{8}"))},
             "required": ["data", "has_more", "cursor"], "additionalProperties": False, "$defs": {name: schema}}
 
@@ -176,7 +176,7 @@ def changed(name, schema):
 
 
 def recursive(_, schema):
-    """As a chain of its own kind: nothing in the schema ends it. Of few subjects only, whose chains the model ends itself."""
+    """As a chain of its own kind, which the schema does not end. For few subjects only, whose chains the model ends itself."""
     made = copy.deepcopy(schema)
     made["properties"]["next"] = or_null(ref("node"))
     made["required"] = [*made["required"], "next"]

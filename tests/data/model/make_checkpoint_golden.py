@@ -1,9 +1,9 @@
-"""Writes checkpoint/ beside this script: a whole model directory as a user of transformers has it, config, tokenizer with its
-chat template, generation config and weights, all tiny and random; and checkpoint.json, what it answers. Run it by hand in
-the venv of make_family_goldens.py; the results are committed.
+"""Writes checkpoint/ beside this script: a whole model directory as a user of transformers has it. It has config, tokenizer with chat
+template, generation config and weights, all tiny and random; checkpoint.json has its answers. Run it by hand in the venv of
+make_family_goldens.py; the results are committed.
 
-The answers are those of transformers' own generate() in float32 for prompts through its own chat template. The seed is the
-first one with which the best token is never near the second, so that the order of sums does not decide.
+The answers come from transformers' own generate() in float32, for prompts through its own chat template. The seed is the first one for
+which the best token is never close to the second, so that the order of sums does not decide.
 """
 import json
 import pathlib

@@ -1,19 +1,19 @@
-"""Writes families/NAME.gguf, the directory families/NAME and families/NAME.json beside this script: for each model family
-a tiny model of random weights, as a GGUF file and as transformers saves it, and what it answers. Run it by hand in a venv (`pip install torch transformers gguf numpy`; transformers 5.23 and
-torch 2.15 made the committed files), with the names to write, or none for all; the results are committed.
+"""Writes families/NAME.gguf, the directory families/NAME and families/NAME.json beside this script. Each model family gets a tiny model
+with random weights, as a GGUF file and as transformers saves it, and its answers. Run it by hand in a venv (`pip install torch
+transformers gguf numpy`). The committed files were made with transformers 5.23 and torch 2.15. Arguments are the names to write, or none
+for all; the results are committed.
 
-The oracle is the family's own class in transformers, in float32, with the weights as they are stored in the file. Only one
-thing is taken from our engine: keys and values pass through float16 on their way into attention, as in the KV memory, so
-that what remains between the two is the order of float32 sums. Names, layouts and keys of the file are those that
-llama.cpp's converter writes: q and k of rotated pairs are permuted, Gemma's norms carry their 1.
+The oracle is the family's own class in transformers, in float32, with the weights as stored in the file. One thing is taken from our
+engine: keys and values pass through float16 before attention, as in the KV memory. So the two differ only in the order of float32 sums.
+Names, layouts and keys of the file are those of llama.cpp's converter: q and k of rotated pairs are permuted, Gemma's norms include their
+1.
 
-The directories are transformers' own: its config.json, its names, q and k and norms as published; the matrices in the
-float16 that holds them exactly, routers in float32, and a tensor for each expert. That of qwen2 is cut into several files.
+The directories are in transformers' own format: its config.json, its names, q and k and norms as published. Matrices are in the float16
+that holds them exactly, routers in float32, with one tensor per expert. The directory of qwen2 is split into several files.
 
-JSON: prompt_ids, positions and the logits there, and the greedy continuation, whose choices are all clear: the seed is the
-first one with which the second best token is never nearer than MARGIN and DISTINCT tokens come up. Of a mixture also no
-row's last expert in use and first one out are nearer than ROUTER_MARGIN in score, in any layer: else the order of sums could
-decide between two experts.
+JSON: prompt_ids, positions and the logits there, and the greedy continuation, whose choices are all clear. The seed is the first one for
+which the second best token is never nearer than MARGIN, and DISTINCT tokens occur. In a mixture the scores of a row's last used expert and
+first unused one also differ by at least ROUTER_MARGIN, in every layer. Otherwise the order of sums could decide between two experts.
 """
 import json
 import math

@@ -1,10 +1,11 @@
-"""Writes the directories families/gptq_NAME and families/gptq_NAME.json beside this script: tiny random models whose matrices
-are quantised to 4 bits in the layout of AutoGPTQ and GPTQModel, and what they answer. Run it by hand in the venv of
-make_family_goldens.py; the results are committed.
+"""Writes the directories families/gptq_NAME and families/gptq_NAME.json beside this script. They are tiny random models with matrices
+quantised to 4 bits in the layout of AutoGPTQ and GPTQModel, and their answers. Run it by hand in the venv of make_family_goldens.py; the
+results are committed.
 
-The codes are the nearest ones: how well they were chosen is no matter here. The oracle is the family's class in transformers,
-in float32, with the weights scale * (code - zero) in place. What keys and values pass through, and what a clear answer is, is
-said in make_family_goldens.py. gptq_qwen2 and gptq_qwen3moe have the vocabulary of checkpoint/, and their answers are texts.
+The codes are the nearest ones; their quality does not matter here. The oracle is the family's class in transformers, in float32, with the
+weights scale * (code - zero) in place. The script
+make_family_goldens.py describes the KV rounding and clear answers. The models gptq_qwen2 and gptq_qwen3moe
+have the vocabulary of checkpoint/, and their answers are texts.
 """
 import json
 import math
@@ -78,7 +79,7 @@ def stored(codes, zeros, scales, form):
 
 
 def modules(ours, theirs, parameter):
-    """What a parameter is in a file: modules with their weights, of experts one each."""
+    """The stored form of a parameter: modules with their weights, one per expert."""
     if parameter.ndim == 2:
         return [(theirs.removesuffix(".weight"), parameter)]
     experts = (theirs if isinstance(theirs, str) else theirs[0]).rsplit(".", 1)[0]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Prompts and their ids as transformers' own apply_chat_template makes them of conversations with all that it passes to a template:
-apply.json, which the unit test and a cluster that serves tests/data/model/checkpoint with a template of apply/ are compared with. Run
-it by hand after a change here: pip install transformers jinja2; python3 make_apply_goldens.py"""
+"""Writes apply.json: prompts and their ids from transformers' own apply_chat_template, for conversations with all of its template
+variables. The unit test is compared with it, and so is a cluster that serves tests/data/model/checkpoint with a template of apply/. Run it
+by hand after a change here: pip install transformers jinja2; python3 make_apply_goldens.py"""
 import json
 import pathlib
 

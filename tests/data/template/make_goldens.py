@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Renders the templates and the snippets of this directory with jinja2 itself, set up as
-Hugging Face's apply_chat_template does, and writes goldens.json, which the unit test compares the
-C++ engine with. Run it by hand after a change here: pip install jinja2; python3 make_goldens.py"""
+"""Renders the templates and the snippets of this directory with jinja2 itself, set up as in Hugging Face's apply_chat_template. The unit
+test compares the C++ engine with the output, goldens.json. Run it by hand after a change here: pip install jinja2; python3
+make_goldens.py"""
 import datetime
 import json
 import pathlib

@@ -1,7 +1,7 @@
-"""Makes the golden files of this directory with Hugging Face's `tokenizers`, which the C++ code is held against.
+"""Makes the golden files of this directory with Hugging Face's `tokenizers`, as the reference of the C++ code.
 
-usage: pip install tokenizers gguf && python make_goldens.py MODEL.gguf   (SmolLM2-135M-Instruct)
-writes smollm2_ids.json, pre_tokenizer_pieces.json, small_vocabulary.json beside itself.
+Usage: pip install tokenizers gguf && python make_goldens.py MODEL.gguf   (SmolLM2-135M-Instruct).
+It writes smollm2_ids.json, pre_tokenizer_pieces.json, small_vocabulary.json beside itself.
 """
 import json, os, sys
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers

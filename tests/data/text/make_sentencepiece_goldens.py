@@ -1,8 +1,8 @@
-"""Writes sentencepiece_ids.json beside this script: small vocabularies trained by the package sentencepiece, with the
-ids and texts that it gives for a corpus of difficult texts. The C++ code is held against them; where Hugging Face's
-`tokenizers` gives other ids, this script fails or says why that is expected.
+"""Writes sentencepiece_ids.json beside this script: small vocabularies trained by the package sentencepiece, with its ids and texts for a
+corpus of difficult texts. They are the reference of the C++ code. Where Hugging Face's `tokenizers` gives other ids, this script fails or
+explains why that is expected.
 
-usage: pip install sentencepiece tokenizers protobuf && python make_sentencepiece_goldens.py
+Usage: pip install sentencepiece tokenizers protobuf && python make_sentencepiece_goldens.py
 """
 import io, json, os, random, sys
 import sentencepiece as spm
@@ -116,8 +116,9 @@ def hugging_face(proto, kind):
 
 
 def compare(name, proto, kind, ids):
-    """Hugging Face's library must agree where both do the same by design. It does not on texts with user-defined tokens (it
-    puts a space behind them, too, and unigram scores them) or the names of others (ordinary pieces to its models)."""
+    """Hugging Face's library must agree where both do the same by design. It differs on texts with user-defined tokens: it also adds a
+    space after them, and unigram scores them. It also differs on names of other models' tokens, which are ordinary pieces to its
+    models."""
     other, compared, differ = hugging_face(proto, kind), 0, []
     apart = [p.piece for p in proto.pieces if p.type not in (NORMAL, UNUSED)]
     for text, expected in zip(texts, ids):

@@ -1,6 +1,6 @@
-"""Writes tokenizer_json_goldens.json beside this script: small tokenizers in the shapes of published ones, each with the
-ids that Hugging Face's `tokenizers` gives for difficult texts; and normal_forms.json, what its normalizers make of them.
-Run it by hand (`pip install tokenizers`; 0.23 made the committed files); the results are committed.
+"""Writes tokenizer_json_goldens.json beside this script: small tokenizers in published shapes, with the ids of Hugging Face's `tokenizers`
+for difficult texts. Also writes normal_forms.json, the output of its normalizers. Run it by hand (`pip install tokenizers`; 0.23 made the
+committed files); the results are committed.
 """
 import json
 import math
@@ -31,8 +31,8 @@ TEXTS = [
     "for (int i = 0; i < n; ++i)\n    sum += v[i];\n\n", "http://example.org/a?b=c&d=e#f",
     "<|user|>", "<|user|>the fox", "<|user|> \n the fox<|end|>\n<|user|>", "fox <|end|> fox", "<|user|><|end|>", "<|us", "a<|end|>",
 ]
-# For what a normalizer does: composed and decomposed, marks in and out of order, characters that stand for others, long
-# runs, and what must not compose (across special tokens, behind a control character, exclusions).
+# Texts for normalizers: composed and decomposed, marks in and out of order, characters with replacements, long runs. Also texts that must
+# not compose (across special tokens, after a control character, exclusions).
 NASTY = [
     "e\u0301t\u00e9 \u00e9te\u0301", "a\u0323\u0307 a\u0307\u0323 \u1e9b\u0323", "\u0301 \u0301a", "\u1112\u1161\u11ab\u1100\u1173\u11af \ud55c\uae00 \u1100\uac00\u11a8",
     "\u212b \u2126 \u212a", "\ufb01ne \u2460 \uff21\uff22 \u00bd \ufdfa", "\u0958 \u0915\u093c \u2adc \u0344", "\u0b92\u0bd7 \u1b06 \u1b05\u1b35",

@@ -1,7 +1,7 @@
-"""Clients whose requirements do not go with those of the others: each lives in a venv of its own, .venv/clients/NAME, made by `./check system` of
-tests/system/clients/NAME.txt, and is run as a program.
+"""Clients whose requirements conflict with those of the others. Each has its own venv, .venv/clients/NAME, and runs as a program. `./check
+system` makes it from tests/system/clients/NAME.txt. Makes venvs that are missing or differ:
 
-    python3 tests/system/clients/own_venv.py [NAME ...]      makes those that are not there, or differ
+    python3 tests/system/clients/own_venv.py [NAME ...]
 """
 import pathlib
 import subprocess

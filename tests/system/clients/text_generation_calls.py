@@ -1,5 +1,5 @@
-"""Calls the client text-generation as told, in a venv of its own: lines of JSON on stdin, {"call", "prompt", ...fields}, each answered by a line,
-{"answer"} or {"error", "message"}; of a stream what came before an error is there as well.
+"""Runs calls of the client text-generation in its own venv. Reads lines of JSON on stdin, {"call", "prompt", ...fields}. Answers each with
+a line, {"answer"} or {"error", "message"}; for a stream also the data before the error.
 
     text_generation_calls.py URL [KEY]
 """
@@ -36,10 +36,10 @@ def main(url, key=None):
     for line in sys.stdin:
         came = []
         try:
-            told = {"answer": ask(url, headers, came=came, **json.loads(line))}
+            reply = {"answer": ask(url, headers, came=came, **json.loads(line))}
         except Exception as e:  # noqa: BLE001 - which one is what the test wants to know
-            told = {"error": type(e).__name__, "message": str(e), "came": came}
-        print(json.dumps(told), flush=True)
+            reply = {"error": type(e).__name__, "message": str(e), "came": came}
+        print(json.dumps(reply), flush=True)
 
 
 if __name__ == "__main__":

@@ -53,13 +53,13 @@ def main():
     for line in sys.stdin:
         wanted = json.loads(line)
         if wanted.get("describe"):
-            told = described(f for f in all_files.file if f.name in FILES)
+            reply = described(f for f in all_files.file if f.name in FILES)
         else:
             try:
-                told = {"answers": call(pool, **wanted)}
+                reply = {"answers": call(pool, **wanted)}
             except grpc.RpcError as e:
-                told = {"error": e.code().name, "message": e.details()}
-        print(json.dumps(told), flush=True)
+                reply = {"error": e.code().name, "message": e.details()}
+        print(json.dumps(reply), flush=True)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from own_venv import HERE, program
 
 
 def calls(*wanted):
-    """What came of each."""
+    """The outcome of each call."""
     done = subprocess.run([program("torchserve", "python"), HERE / "torchserve_calls.py"], input="".join(json.dumps(w) + "\n" for w in wanted),
                           capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr

@@ -1,5 +1,5 @@
-// A library made for version 1 of sdk/cpp/baton/worker_abi.h: what that was is written out here, so
-// that it is not what the header says today. It says its body again.
+// A library for version 1 of sdk/cpp/baton/worker_abi.h. That version is written out here,
+// independent of today's header. It echoes its body.
 #include <cstdint>
 #include <cstring>
 
@@ -39,18 +39,18 @@ std::uint32_t baton_worker_abi() {
 }
 
 void* baton_worker_create(const char* const*, std::size_t, char* why, std::size_t) {
-  return why; // anything
+  return why; // any pointer
 }
 
 void baton_worker_handle(void*, const request_1* batch, std::size_t count, const calls_1* calls) {
   for (std::size_t i = 0; i < count; ++i) {
     struct {
       piece_1 piece;
-      unsigned char beyond[128]; // not of this version: no pointers, and not to be followed
-    } said;
-    std::memset(&said, 0xFF, sizeof said);
-    said.piece = {batch[i].body, batch[i].body_bytes, batch[i].content_type, nullptr, 0};
-    calls->piece(batch[i].work, &said.piece, 1);
+      unsigned char beyond[128]; // beyond this version: must not be read
+    } answer;
+    std::memset(&answer, 0xFF, sizeof answer);
+    answer.piece = {batch[i].body, batch[i].body_bytes, batch[i].content_type, nullptr, 0};
+    calls->piece(batch[i].work, &answer.piece, 1);
   }
 }
 

@@ -40,15 +40,15 @@ class Page:
         number = next(self.numbers)
         self.socket.send(json.dumps({"id": number, "method": method, "params": parameters}))
         while True:
-            told = json.loads(self.socket.recv(timeout=CALL_SECONDS_MAX))
-            if told.get("id") == number:
-                assert "error" not in told, told
-                return told["result"]
-            self.loads += told.get("method") == "Page.loadEventFired"
-            if told.get("method") == "Runtime.exceptionThrown":
-                self.complaints.append(told["params"]["exceptionDetails"])
-            elif told.get("method") == "Log.entryAdded" and told["params"]["entry"]["level"] == "error":
-                self.complaints.append(told["params"]["entry"])
+            reply = json.loads(self.socket.recv(timeout=CALL_SECONDS_MAX))
+            if reply.get("id") == number:
+                assert "error" not in reply, reply
+                return reply["result"]
+            self.loads += reply.get("method") == "Page.loadEventFired"
+            if reply.get("method") == "Runtime.exceptionThrown":
+                self.complaints.append(reply["params"]["exceptionDetails"])
+            elif reply.get("method") == "Log.entryAdded" and reply["params"]["entry"]["level"] == "error":
+                self.complaints.append(reply["params"]["entry"])
 
     def open(self, url):
         self.call("Page.navigate", url=url)

@@ -1,6 +1,6 @@
-"""What a bus may do to the messages of one direction of a link, by a seed. Pure but for the time that it takes.
+"""Faults that a bus applies to the messages of one direction of a link, by a seed. Pure except for delays.
 
-Each is called with a whole unit of zmtp.py and says what goes on in its place; `Cut` ends the connection behind it.
+Each fault gets a whole unit of zmtp.py and returns its replacement; `Cut` then ends the connection.
 """
 import dataclasses
 import random
@@ -22,7 +22,7 @@ class Cut(Exception):
 
 
 class Fault:
-    """Of one direction. `hits` counts what was done."""
+    """A fault of one direction. `hits` counts its applications."""
 
     def __init__(self, seed):
         self.dice, self.hits = random.Random(seed), 0
@@ -104,7 +104,7 @@ class CutInside(Fault):
 
 
 class Swallow(Fault):
-    """Half open: nothing comes through, and no end is told."""
+    """Half open: nothing comes through, and no end is signalled."""
 
     def treat(self, unit):
         if isinstance(unit, zmtp.Greeting):

@@ -1,6 +1,6 @@
-// `cluster` with bugs: a shard ends when one of two words is among the rows of a step, wherever it
-// stands in the text; a step never returns, and one has no memory, when a file says so. For
-// test_poison.py and the row `poison` of ./check faults; the product has no such thing.
+// `cluster` with bugs. A shard aborts when one of two words is among the rows of a step; a step
+// hangs or runs out of memory when a file requests it. For test_poison.py and the row `poison` of
+// ./check faults; the product contains none of this.
 #include "cluster/commands/command_line.hpp"
 
 #include <unistd.h>
@@ -13,11 +13,11 @@ namespace {
 
 using namespace baton;
 
-// Tokens of SmolLM2 that its stories do without.
-constexpr token_id deadly_first = 48072; // " rhizomes": to the first stage
-constexpr token_id deadly_last = 48909;  // " whooping": to those behind it
+// Tokens of SmolLM2 that do not occur in its stories.
+constexpr token_id deadly_first = 48072; // " rhizomes": for the first stage
+constexpr token_id deadly_last = 48909;  // " whooping": for later stages
 
-// The file whose name this variable holds is taken away by whoever does what it asks for: once.
+// The variable holds the name of a file. The process that acts on it removes the file: once.
 constexpr auto hang_file = "BATON_TEST_HANG";     // a step that never returns
 constexpr auto no_memory_file = "BATON_TEST_OOM"; // a step that throws std::bad_alloc
 

@@ -4,7 +4,7 @@ import sys
 import pytest
 from harness import ROOT, running
 
-sys.path.insert(0, str(ROOT / "sdk" / "python"))  # the SDK of this tree, for whoever imports baton_client
+sys.path.insert(0, str(ROOT / "sdk" / "python"))  # the SDK of this tree, for imports of baton_client
 FOLDERS = [str(p) for p in sorted((ROOT / "tests/system/cluster").iterdir()) if p.is_dir()]
 sys.path[:0] = FOLDERS  # tests share fixtures across the folders
 

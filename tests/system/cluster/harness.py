@@ -30,8 +30,8 @@ def is_free(address, port):
 
 
 def free_ports(count, hosts=("127.0.0.1",)):
-    """The first of so many in a row. What was given once is not given again until all have been: whoever has it may not have bound it yet, or
-    may come again."""
+    """The first of `count` consecutive ports. A port is not reused until all have been used: its owner may not have bound it yet, or may
+    restart."""
     global _next_port
     for _ in range(len(PORTS)):
         first = _next_port if _next_port + count <= PORTS.stop else PORTS.start
@@ -57,7 +57,7 @@ class Cluster:
         self.url = f"http://127.0.0.1:{self.http_port}"
         self.door = f"ipc://{self.directory}/door.sock"
         self.config = self.directory / "test.toml"
-        self.config.write_text(f"""
+        self.config.write_text(f'''
 [cluster]
 name = "test"
 run_dir = "{self.directory}/run"
@@ -71,7 +71,7 @@ zmq = "{self.door}"
 name = "a"
 devices = {json.dumps(list(devices))}
 {nodes}
-""")
+''')
         self.process = None
         self.output = self.directory / "up.out"
 

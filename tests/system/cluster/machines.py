@@ -45,7 +45,7 @@ class Machine:
                  *(["--token", token] if token else [])], stdout=out, stderr=subprocess.STDOUT, cwd=cwd)
         return self
 
-    def said(self):
+    def printed(self):
         return self.output.read_text()
 
     def log(self, name):
@@ -110,7 +110,7 @@ class Machines:
         try:
             self.near.wait_ready(START_SECONDS_MAX)
         except AssertionError as e:
-            raise AssertionError(f"{e}\n--- the other machine\n{self.far.said()}") from e
+            raise AssertionError(f"{e}\n--- the other machine\n{self.far.printed()}") from e
         return self
 
     def stop(self):

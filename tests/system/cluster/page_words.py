@@ -1,9 +1,9 @@
-"""What a visitor of the web page does and sees, in the page's own names."""
+"""Actions and observations of a visitor of the web page, in the page's own names."""
 import json
 
 
 class Visitor:
-    """Of a page of browser.py."""
+    """The visitor of a page of browser.py."""
 
     def __init__(self, page, url):
         self.page, self.url = page, url
@@ -15,7 +15,7 @@ class Visitor:
         page.open(self.url)
         page.until(lambda: page.text("#phase") == "ready")
         page.value(f"localStorage.clear(), sessionStorage.clear(), localStorage.setItem('baton.settings', {json.dumps(json.dumps(settings))})")
-        # What runs is not to be stored again on the way out.
+        # Running requests must not be stored again on leaving the page.
         page.value("addEventListener('pagehide', e => e.stopImmediatePropagation(), {capture: true})")
         page.reload()
         self.wait_standing()

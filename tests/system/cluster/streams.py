@@ -119,7 +119,7 @@ def begin_stories(cluster, kind=Stream, count=8, tokens=96):
 
 
 def texts(streams):
-    """Of streams that must have ended well."""
+    """The texts of streams, all of which must have ended well."""
     checked = [s.check() for s in streams]
     assert all(s.error is None for s in checked), [s.error for s in checked]
     return [s.text for s in checked]

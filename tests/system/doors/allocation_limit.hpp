@@ -1,13 +1,13 @@
-// Replaces operator new of a test program: allocations beyond a limit throw std::bad_alloc in the
-// threads of the doors, as they do where memory ends.
+// Replaces operator new of a test program: in the server threads, allocations beyond a limit throw
+// std::bad_alloc, as they do when memory runs out.
 #pragma once
 
 #include <cstddef>
 
 namespace baton::tests {
 
-// The threads that exist now are never limited: actors and the main thread. Call it once, before
-// the doors start.
+// Threads that exist now are never limited: actors and the main thread. Call it once, before the
+// servers start.
 void exempt_threads_from_allocation_limit();
 
 // 0: no limit.

@@ -69,13 +69,13 @@ class Gateway:
             if event["ticket"] == ticket:
                 return event
 
-    def tell(self, line):
+    def order(self, line):
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
         self.wait_for("obeyed")
 
     def reload(self):
-        """What is wrong with the files, empty if nothing."""
+        """The errors in the files, empty if there are none."""
         self.process.stdin.write("reload\n")
         self.process.stdin.flush()
         wrong = self.wait_for("reloaded")["wrong"]

@@ -1,11 +1,11 @@
-// The real doors over fake heads, for the tests in this directory: flags choose addresses, limits
-// and pipelines, lines on stdin change the cluster, lines of JSON on stdout tell what happened.
+// The real API servers over fake heads, for the tests in this directory. Flags choose addresses,
+// limits and pipelines. Commands on stdin change the cluster; JSON lines on stdout report events.
 //
 //   stdin: drain | reload | quit (or end of file)
-//          shards N: so many of each pipeline, as the root tells of them
-//          head_down | head_up | phase NAME | waiting N, each with the number of a pipeline behind
-//          it, else of the first
-//          allocations BYTES: larger ones fail in the doors' threads; 0: none does
+//          shards N: the number of shards per pipeline, as reported by the root
+//          head_down | head_up | phase NAME | waiting N, followed by a pipeline's index (default:
+//          the first)
+//          allocations BYTES: larger ones fail in the servers' threads; 0: no limit
 #include "cluster/config/api_key_file.hpp"
 #include "gateway/api/openai/openai_fields.hpp"
 #include "gateway/dispatch/request_router.hpp"
@@ -36,15 +36,15 @@ process_id head_process(std::size_t pipeline) {
 struct settings {
   gateway::gateway_config gateway;
   tests::fake_head_config head;
-  std::vector<std::string> pipelines; // models; none: one of "fake"
+  std::vector<std::string> pipelines; // models; empty: one pipeline "fake"
   std::uint32_t ticket_slots = 1000;
   std::string keys; // the file of API keys
   std::uint32_t queue_max = 0;
   bool uses_job_ticket = false;
   std::string worker_server;
-  // Models: NAME PLACES BATCH_SIZE DELAY_MS RESPONSE_MS QUEUED [KEY=NUMBER ...], of read_queue.
+  // NAME PLACES BATCH_SIZE DELAY_MS RESPONSE_MS QUEUED [KEY=NUMBER ...] (read_queue).
   std::vector<std::string> workers;
-  std::vector<std::string> declared; // of them: NAME and keys of [[workers]] as JSON
+  std::vector<std::string> declared; // per model: NAME and keys of [[workers]] as JSON
 };
 
 int read_flags(int argc, char** argv, settings& s) {
@@ -114,7 +114,7 @@ int read_flags(int argc, char** argv, settings& s) {
   return -1;
 }
 
-// Every desk hears of every peer.
+// Every pipeline client receives every peer's events.
 void lose_head(const gateway::router_and_clients& all, std::size_t pipeline) {
   for (const auto& pipeline_client : all.pipeline_clients) {
     caf::anon_send(pipeline_client,
@@ -122,7 +122,7 @@ void lose_head(const gateway::router_and_clients& all, std::size_t pipeline) {
   }
 }
 
-// As the root tells of them: the second one of a pipeline loads still.
+// As the root reports them: the second shard of a pipeline is still loading.
 cluster_status with_shards(std::size_t pipelines, std::uint32_t count) {
   cluster_status now;
   now.phase = phase::ready;
@@ -179,7 +179,7 @@ void obey(const std::string& line, const gateway::router_and_clients& all,
   }
 }
 
-// The names of all fields that a request may have: who adds one tests it with what others get.
+// The names of all fields that a request may have. A test compares them with its own list.
 gateway::json fields_of(gateway::openai_api api, const gateway::gateway_config& config) {
   const auto nothing = gateway::json::object();
   gateway::field_reader fields(nothing);
@@ -200,7 +200,7 @@ gateway::json routes() {
   return rows;
 }
 
-// As the gateway does when its files have changed; what is wrong is said, and changes nothing.
+// As the gateway does when its files change; an error is reported and changes nothing.
 std::string reload(const settings& s, gateway::gateway_state& facts,
                    gateway::api_servers& servers) {
   std::string wrong;
@@ -218,7 +218,7 @@ std::string reload(const settings& s, gateway::gateway_state& facts,
   return gateway::json({{"event", "reloaded"}, {"wrong", wrong}}).dump();
 }
 
-// Time for the desks, as the process's ticker gives it.
+// Ticks for the pipeline clients, like the process's ticker.
 class ticker {
 public:
   ticker(std::vector<gateway::pipeline_client_actor> pipeline_clients,
@@ -250,13 +250,13 @@ private:
   std::thread thread_;
 };
 
-// Worker models whose processes the test starts itself: that of place i has node 5000 + i.
+// Worker models whose processes the test itself starts: process i has the id 5000 + i.
 struct worker_side {
   std::shared_ptr<gateway::worker_server> server;
   std::vector<gateway::worker_pool_actor> pools;
 };
 
-// What of Triton's dynamic batcher a test asks for.
+// Settings of Triton's dynamic batcher that a test requests.
 void read_queue(std::istringstream& words, schedule::worker_limits& limits) {
   std::string word;
   while (words >> word) {
@@ -276,9 +276,9 @@ void read_queue(std::istringstream& words, schedule::worker_limits& limits) {
   }
 }
 
-std::vector<gateway::worker_tensor> tensors_of(const gateway::json& said) {
+std::vector<gateway::worker_tensor> tensors_of(const gateway::json& declared_fields) {
   std::vector<gateway::worker_tensor> all;
-  for (const auto& one : said) {
+  for (const auto& one : declared_fields) {
     all.push_back(
         {one.at("name"), one.at("datatype"), one.at("shape"), one.value("optional", false)});
   }
@@ -290,12 +290,12 @@ std::shared_ptr<gateway::worker_facts> facts_of(const std::string& name, const s
   for (const auto& line : s.declared) {
     const auto space = line.find(' ');
     if (line.substr(0, space) == name) {
-      const auto said = gateway::json::parse(line.substr(space));
-      facts->platform = said.value("platform", facts->platform);
-      facts->max_batch_size = said.value("max_batch_size", 0U);
-      facts->is_decoupled = said.value("decoupled", false);
-      facts->inputs = tensors_of(said.value("inputs", gateway::json::array()));
-      facts->outputs = tensors_of(said.value("outputs", gateway::json::array()));
+      const auto declared_fields = gateway::json::parse(line.substr(space));
+      facts->platform = declared_fields.value("platform", facts->platform);
+      facts->max_batch_size = declared_fields.value("max_batch_size", 0U);
+      facts->is_decoupled = declared_fields.value("decoupled", false);
+      facts->inputs = tensors_of(declared_fields.value("inputs", gateway::json::array()));
+      facts->outputs = tensors_of(declared_fields.value("outputs", gateway::json::array()));
     }
   }
   return facts;
@@ -303,7 +303,7 @@ std::shared_ptr<gateway::worker_facts> facts_of(const std::string& name, const s
 
 result<worker_side> open_workers(caf::actor_system& system, const settings& s,
                                  const std::shared_ptr<gateway::gateway_state>& facts,
-                                 const std::function<void(const std::string&)>& say) {
+                                 const std::function<void(const std::string&)>& print_event) {
   worker_side side;
   if (s.worker_server.empty())
     return side;
@@ -313,57 +313,57 @@ result<worker_side> open_workers(caf::actor_system& system, const settings& s,
   side.server = *std::move(server);
   auto models = std::make_shared<gateway::worker_models>();
   std::vector<gateway::worker_view> views;
-  gateway::worker_server::pools_by_process by_place;
+  gateway::worker_server::pools_by_process by_process;
   std::uint32_t node = 5000;
   for (const auto& line : s.workers) {
     std::istringstream words(line);
     std::string name;
-    std::uint32_t places = 0;
+    std::uint32_t process_count = 0;
     std::int64_t delay_ms = 0, response_ms = 0;
     gateway::worker_pool_config c;
-    words >> name >> places >> c.limits.batch_size >> delay_ms >> response_ms >>
+    words >> name >> process_count >> c.limits.batch_size >> delay_ms >> response_ms >>
         c.limits.max_queued;
     read_queue(words, c.limits);
     c.limits.max_batch_delay = std::chrono::milliseconds(delay_ms);
     c.limits.response_timeout = std::chrono::milliseconds(response_ms);
     c.facts = facts;
-    c.send = [to = side.server](gateway::worker_incarnation life, message m) {
-      to->send(life, std::move(m));
+    c.send = [to = side.server](gateway::worker_incarnation incarnation, message m) {
+      to->send(incarnation, std::move(m));
     };
-    c.report = [say](const status& now) {
-      say(gateway::json({{"event", "worker"},
-                         {"node", now.process.value},
-                         {"epoch", now.incarnation.value},
-                         {"phase", gateway::name_of(now.phase)},
-                         {"reason", now.reason}})
-              .dump());
+    c.report = [print_event](const status& now) {
+      print_event(gateway::json({{"event", "worker"},
+                                 {"node", now.process.value},
+                                 {"epoch", now.incarnation.value},
+                                 {"phase", gateway::name_of(now.phase)},
+                                 {"reason", now.reason}})
+                      .dump());
     };
     const auto first = node;
-    for (std::uint32_t i = 0; i < places; ++i, ++node)
+    for (std::uint32_t i = 0; i < process_count; ++i, ++node)
       c.processes.push_back({process_id{node}, fmt::format("worker-{}-{}", name, i)});
-    const auto told = facts_of(name, s);
-    told->batch_size = c.limits.batch_size;
-    told->max_batch_delay = c.limits.max_batch_delay;
-    told->max_queued = c.limits.max_queued;
-    told->response_timeout = c.limits.response_timeout;
-    told->preferred_batch_size = c.limits.preferred_batch_sizes;
-    told->preserve_ordering = c.limits.preserve_ordering;
-    told->priority_levels = c.limits.priority_levels;
-    told->default_priority_level = c.limits.default_priority_level;
-    told->queue_policy = c.limits.default_queue_policy;
-    told->priority_queue_policy = c.limits.priority_queue_policy;
+    const auto model_facts = facts_of(name, s);
+    model_facts->batch_size = c.limits.batch_size;
+    model_facts->max_batch_delay = c.limits.max_batch_delay;
+    model_facts->max_queued = c.limits.max_queued;
+    model_facts->response_timeout = c.limits.response_timeout;
+    model_facts->preferred_batch_size = c.limits.preferred_batch_sizes;
+    model_facts->preserve_ordering = c.limits.preserve_ordering;
+    model_facts->priority_levels = c.limits.priority_levels;
+    model_facts->default_priority_level = c.limits.default_priority_level;
+    model_facts->queue_policy = c.limits.default_queue_policy;
+    model_facts->priority_queue_policy = c.limits.priority_queue_policy;
     for (const auto& place : c.processes)
-      told->processes.push_back(place.name);
+      model_facts->processes.push_back(place.name);
     c.model = name;
-    views.push_back({name, "1", c.load, told});
+    views.push_back({name, "1", c.load, model_facts});
     const auto pool = gateway::spawn_worker_pool(system, std::move(c));
     for (auto n = first; n < node; ++n)
-      by_place.emplace(process_id{n}, pool);
+      by_process.emplace(process_id{n}, pool);
     side.pools.push_back(pool);
     models->by_name[name] = {gateway::worker_model{"1", pool}};
   }
   facts->set_workers(std::move(models), std::move(views));
-  side.server->start(std::move(by_place));
+  side.server->start(std::move(by_process));
   return side;
 }
 
@@ -410,7 +410,7 @@ int main(int argc, char** argv) {
     s.gateway.keys = *std::move(keys);
   }
   std::mutex output;
-  const auto say = [&output](const std::string& line) {
+  const auto print_event = [&output](const std::string& line) {
     const std::lock_guard lock(output);
     std::cout << line << std::endl;
   };
@@ -419,7 +419,7 @@ int main(int argc, char** argv) {
   options.set("scheduler.max-threads", std::size_t{1});
   caf::actor_system system(options);
 
-  s.head.log = say;
+  s.head.log = print_event;
   const auto heads = spawn_heads(system, s);
   auto facts = std::make_shared<gateway::gateway_state>(s.gateway);
   std::vector<gateway::head_actors> handles;
@@ -431,25 +431,26 @@ int main(int argc, char** argv) {
     *heads[i].gateway = all.pipeline_clients[i];
     caf::anon_send(all.pipeline_clients[i], tests::fake_card(s.pipelines[i]));
   }
-  const auto workers = open_workers(system, s, facts, say);
+  const auto workers = open_workers(system, s, facts, print_event);
   if (!workers) {
     std::cerr << workers.error().message << '\n';
-    std::quick_exit(1); // the actors would be waited for
+    std::quick_exit(1); // avoids waiting for the actors
   }
   tests::exempt_threads_from_allocation_limit();
   auto servers = gateway::api_servers::start(system, facts, all.router);
   if (!servers) {
-    say(gateway::json({{"event", "failed"},
-                       {"code", row_of(servers.error().code).name},
-                       {"message", servers.error().message}})
-            .dump());
+    print_event(gateway::json({{"event", "failed"},
+                               {"code", row_of(servers.error().code).name},
+                               {"message", servers.error().message}})
+                    .dump());
     std::cerr << servers.error().message << '\n';
   } else {
-    // Until the desks have heard of their models.
+    // Waits until the pipeline clients know their models.
     while (standing_of(*facts->look()).phase != phase::ready) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    say(gateway::json(
+    print_event(
+        gateway::json(
             {{"event", "ready"},
              {"url", (*servers)->url()},
              {"admin", (*servers)->admin_url()},
@@ -472,9 +473,9 @@ int main(int argc, char** argv) {
     for (std::string line; line != "quit" && std::getline(std::cin, line);) {
       obey(line, all, s.pipelines);
       if (line == "reload") {
-        say(reload(s, *facts, **servers));
+        print_event(reload(s, *facts, **servers));
       }
-      say(R"({"event":"obeyed"})");
+      print_event(R"({"event":"obeyed"})");
     }
     (*servers)->stop();
   }

@@ -24,7 +24,7 @@ class Raw:
 
     def greet(self):
         self.send(MessageKind.hello, codec.hello(self.us, "raw", os.getpid()))
-        ack = self.heard()
+        ack = self.next_message()
         self.door.node, self.door.epoch = ack.value.node, ack.value.epoch
 
     def send(self, kind, body, correlation=0):
@@ -32,12 +32,12 @@ class Raw:
         head = codec.envelope(kind, self.us, self.door, correlation, self.count)
         self.socket.send(codec.pack(head, body))
 
-    def heard(self, seconds=20):
+    def next_message(self, seconds=20):
         return codec.decode(self.socket.recv()) if self.socket.poll(
             seconds * 1000) else None
 
     def body(self, kind, seconds=20):
-        """Of the next message of this kind, as it is on the wire."""
+        """The body of the next message of this kind, as it is on the wire."""
         while self.socket.poll(seconds * 1000):
             packet = self.socket.recv()
             if codec.decode(packet).kind == kind:

@@ -33,7 +33,7 @@ def logged(start, tmp_path):
     return go
 
 
-def test_a_line_says_who_asked_what_and_how_it_ended(logged, keys_file):
+def test_a_line_has_client_request_and_outcome(logged, keys_file):
     g, lines = logged("--keys", str(keys_file))
     key = {"Authorization": "Bearer k"}
     r = httpx.post(g.url + CHAT + "?key=secret", json=chat("tokens=3"), headers=key | {"X-Request-ID": "mine-1"})
@@ -57,11 +57,11 @@ def test_neither_prompts_nor_keys_are_written(logged, keys_file, tmp_path):
     assert "SECRET" not in (tmp_path / "access.log").read_text()
 
 
-def test_what_machines_poll_is_not_told_unless_it_fails(logged):
+def test_polled_paths_are_logged_only_on_failure(logged):
     g, lines = logged()
     for path in ("/health", "/ping", "/metrics", "/cluster", "/load", "/page/main.js", "/v2/health/live"):
         assert httpx.get(g.url + path).status_code == 200
-    g.tell("phase loading")
+    g.order("phase loading")
     assert httpx.get(g.url + "/health").status_code == 503
     only, = lines(1)
     assert only["path"] == "/health" and only["status"] == "503"
@@ -96,20 +96,20 @@ def test_every_request_of_a_connection_has_a_line(logged):
         s.sendall(b"nonsense\r\n\r\n")
         assert b"\r\nX-Request-ID: " in read_all(s)
     connect(g).close()  # one that says nothing has none
-    *told, bad = lines(4)
-    assert [t["request_id"] for t in told] == ids and ids[1] == "b" and [t["path"] for t in told] == ["/version", CHAT, "/v1/models"]
-    assert len({t["client"] for t in told}) == 1 and "model" not in told[2] and bad["status"] == "400"
+    *received, bad = lines(4)
+    assert [t["request_id"] for t in received] == ids and ids[1] == "b" and [t["path"] for t in received] == ["/version", CHAT, "/v1/models"]
+    assert len({t["client"] for t in received}) == 1 and "model" not in received[2] and bad["status"] == "400"
 
 
-@pytest.mark.parametrize("said", ["", "a b", "x" * 129, "\u00e4".encode().decode("latin-1"), '"a"'])
-def test_an_id_that_cannot_be_written_is_replaced(gateway, said):
-    reply = exchange(gateway, request("GET", "/health", headers=[f"X-Request-ID: {said}"]))
+@pytest.mark.parametrize("given_id", ["", "a b", "x" * 129, "\u00e4".encode().decode("latin-1"), '"a"'])
+def test_an_id_that_cannot_be_written_is_replaced(gateway, given_id):
+    reply = exchange(gateway, request("GET", "/health", headers=[f"X-Request-ID: {given_id}"]))
     assert MADE.match(reply.headers["x-request-id"])
     two = exchange(gateway, request("GET", "/health", headers=["X-Request-ID: a", "X-Request-ID: b"]))
     assert MADE.match(two.headers["x-request-id"])
 
 
-def test_all_doors_say_the_id(start):
+def test_all_apis_return_the_id(start):
     g = start("--torchserve-inference", "127.0.0.1:0", "--torchserve-management", "127.0.0.1:0", "--torchserve-metrics", "127.0.0.1:0", "--admin", "127.0.0.1:0")
     mine = {"X-Request-ID": "mine"}
     at = g.torchserve
@@ -158,7 +158,7 @@ def test_calls_of_grpc_have_lines_and_ids(logged, keys_file):
     assert locked["status"] == "16" and locked["request_id"] == made
 
 
-def test_a_log_that_cannot_be_opened_stops_nobody(start, tmp_path):
+def test_a_log_that_cannot_be_opened_is_no_failure(start, tmp_path):
     (tmp_path / "file").write_text("")
     g = start("--access-log", str(tmp_path / "file" / "access.log"))
     assert httpx.get(g.url + "/version").status_code == 200

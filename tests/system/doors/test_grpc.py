@@ -71,14 +71,14 @@ class Stream:
     """tritonclient's stream, with what it brings in a queue."""
 
     def __init__(self, client, **fields):
-        self.client, self.told = client, queue.Queue()
-        client.start_stream(callback=lambda result, error: self.told.put((result, error)), **fields)
+        self.client, self.replies = client, queue.Queue()
+        client.start_stream(callback=lambda result, error: self.replies.put((result, error)), **fields)
 
     def ask(self, *inputs, **fields):
         self.client.async_stream_infer("fake", list(inputs), **fields)
 
     def next(self, seconds=20):
-        return self.told.get(timeout=seconds)
+        return self.replies.get(timeout=seconds)
 
     def until_end(self):
         """All results to the one that says it is the last."""
@@ -135,16 +135,16 @@ def test_numbers_in_contents_and_in_parameters(doors):
         r.parameters["temperature"].double_param = 0.5
         r.parameters["seed"].uint64_param = 2**63
         r.parameters["top_p"].string_param = "0.9"
-        said = stub.ModelInfer(r, timeout=20)
-        assert said.raw_output_contents[0][4:] == b"tokens=9w0 w1 " and said.outputs[0].shape == [1]
+        answer = stub.ModelInfer(r, timeout=20)
+        assert answer.raw_output_contents[0][4:] == b"tokens=9w0 w1 " and answer.outputs[0].shape == [1]
 
 
 def test_several_at_once_and_statistics(client):
-    told = queue.Queue()
+    reply = queue.Queue()
     before = client.get_inference_statistics("fake").model_stats[0].inference_stats.success.count
     for i in range(1, 9):
-        client.async_infer("fake", [tensor("text_input", f"tokens={i} pace_ms=1")], callback=lambda result, error: told.put((result, error)))
-    ends = sorted(text_of(r)[0].split("w", 1)[0] + r.as_numpy("text_output")[0].decode()[-3:] for r, e in (told.get(timeout=20) for _ in range(8)))
+        client.async_infer("fake", [tensor("text_input", f"tokens={i} pace_ms=1")], callback=lambda result, error: reply.put((result, error)))
+    ends = sorted(text_of(r)[0].split("w", 1)[0] + r.as_numpy("text_output")[0].decode()[-3:] for r, e in (reply.get(timeout=20) for _ in range(8)))
     assert len(ends) == 8 and all(e.endswith(f"w{i - 1} ") for i, e in zip(range(1, 9), ends))
     deadline = time.monotonic() + 20
     while client.get_inference_statistics("fake").model_stats[0].inference_stats.success.count < before + 8:
@@ -176,10 +176,10 @@ def test_several_requests_of_one_stream_go_on_beside_one_that_is_wrong(client):
         if error:
             wrong.append(str(error))
             continue
-        said = result.get_response()
-        texts[said.id] = texts.get(said.id, "") + text_of(result)[0]
-        if said.parameters["triton_final_response"].bool_param:
-            ended.add(said.id)
+        answer = result.get_response()
+        texts[answer.id] = texts.get(answer.id, "") + text_of(result)[0]
+        if answer.parameters["triton_final_response"].bool_param:
+            ended.add(answer.id)
     assert texts == {str(i): str(i) * 15 for i in range(6)} and len(wrong) == 2 and any("max_tokens" in w for w in wrong)
     client.stop_stream()
 
@@ -310,7 +310,7 @@ def test_who_does_not_read_is_cut_and_others_go_on(start):
     with grpc.insecure_channel(g.grpc["kserve"], options=[("grpc.http2.lookahead_bytes", 16384), ("grpc.http2.bdp_probe", 0)]) as channel:
         call = service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelStreamInfer(iter([r]), timeout=120)
         next(call)
-        g.wait_for("cancel", seconds=60)  # of the ticket, while nobody reads
+        g.wait_for("cancel", seconds=60)  # of the ticket, while the client does not read
         with triton.InferenceServerClient(g.grpc["kserve"]) as other:
             assert text_of(other.infer("fake", [tensor("text_input", "tokens=1")])) == ["tokens=1w0 "]
         call.cancel()
@@ -323,7 +323,7 @@ def test_draining_finishes_streams_and_refuses_new_ones(start):
         s = Stream(client)
         s.ask(*streamed("tokens=200 pace_ms=5", tensor("max_tokens", 200, datatype="INT32")))
         assert s.next()[1] is None
-        g.tell("drain")
+        g.order("drain")
         with pytest.raises(InferenceServerException, match="draining"):
             client.infer("fake", [tensor("text_input", "tokens=1")])
         assert client.is_server_live() and not client.is_server_ready()
@@ -344,7 +344,7 @@ def test_stopping_ends_every_call_once(start):
         while not ends:
             ends += s.next()[1] is not None
         time.sleep(0.2)
-        assert all(error is None for _, error in list(s.told.queue))
+        assert all(error is None for _, error in list(s.reply_of.queue))
 
 
 # -- Keys, TLS --
@@ -412,7 +412,7 @@ def test_gateways_share_an_address(start):
         assert text_of(client.infer("fake", [tensor("text_input", "tokens=1")])) == ["tokens=1w0 "]
 
 
-def test_nonsense_on_the_wire_disturbs_nobody(start):
+def test_garbage_on_the_wire_affects_no_other_client(start):
     g = start(*KSERVE)
     host, port = g.grpc["kserve"].rsplit(":", 1)
     preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -437,7 +437,7 @@ def test_nonsense_on_the_wire_disturbs_nobody(start):
     assert g.rss_kib() < 200 << 10
 
 
-def test_metrics_know_the_door(start):
+def test_metrics_name_the_api(start):
     import httpx
     g = start(*KSERVE)
     with triton.InferenceServerClient(g.grpc["kserve"]) as client:
@@ -445,7 +445,7 @@ def test_metrics_know_the_door(start):
     assert 'door="grpc"' in httpx.get(g.url + "/metrics").text
 
 
-def test_without_such_a_door_nothing_of_grpc_is_in_the_process(start):
+def test_without_a_grpc_api_the_process_loads_no_grpc(start):
     g = start()
     maps = pathlib.Path(f"/proc/{g.process.pid}/maps").read_text()
     assert "door_grpc" not in maps and "libgrpc" not in maps and "libprotobuf" not in maps

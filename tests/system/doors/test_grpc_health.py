@@ -37,8 +37,8 @@ def fields(message):
 
 def listed(g, door="kserve", **fields_of_call):
     """{name: status} of List, which gRPC's client for Python does not have."""
-    told = grpc.insecure_channel(g.grpc[door]).unary_unary(f"/{HEALTH}/List")(b"", timeout=20, **fields_of_call)
-    entries = [dict(fields(entry)) for _, entry in fields(told)]
+    reply = grpc.insecure_channel(g.grpc[door]).unary_unary(f"/{HEALTH}/List")(b"", timeout=20, **fields_of_call)
+    entries = [dict(fields(entry)) for _, entry in fields(reply)]
     return {e.get(1, b"").decode(): dict(fields(e[2]))[1] for e in entries}
 
 
@@ -52,7 +52,7 @@ def test_health_is_checked_at_every_grpc_address(start, door):
     for name in ("nope", "fake/1", *others):
         assert refusal(health.Check, asked(name)) == grpc.StatusCode.NOT_FOUND, name
     assert listed(g, door) == dict.fromkeys(["", SERVICES[door], HEALTH, "fake"], SERVING)
-    g.tell("phase loading")
+    g.order("phase loading")
     wait_for(lambda: all(health.Check(asked(name), timeout=20).status == NOT_SERVING for name in ("", "fake")))
 
 
@@ -61,12 +61,12 @@ def test_health_is_watched_while_it_changes(start):
     health = stub(g)
     whole, model, nobody = (health.Watch(asked(n), timeout=60) for n in ("", "fake", "nope"))
     assert next(whole).status == SERVING and next(model).status == SERVING and next(nobody).status == UNKNOWN
-    g.tell("phase loading")
+    g.order("phase loading")
     assert next(whole).status == NOT_SERVING and next(model).status == NOT_SERVING
-    g.tell("phase ready")
+    g.order("phase ready")
     assert next(whole).status == SERVING and next(model).status == SERVING
     model.cancel()
-    g.tell("drain")
+    g.order("drain")
     assert next(whole).status == NOT_SERVING
     nobody.cancel()
     whole.cancel()
@@ -87,7 +87,7 @@ def test_health_needs_no_key_and_the_names_of_models_do(start, keys_file):
     assert refusal(health.Check, asked(), metadata=[("authorization", "Bearer wrong")]) == grpc.StatusCode.UNAUTHENTICATED
 
 
-def test_what_is_no_question_about_health_is_refused(start):
+def test_an_invalid_health_request_is_rejected(start):
     g = start(*FLAGS)
     channel = grpc.insecure_channel(g.grpc["kserve"])
     assert refusal(channel.unary_unary(f"/{HEALTH}/Nope"), b"") == grpc.StatusCode.UNIMPLEMENTED

@@ -53,8 +53,8 @@ def test_predictions(doors, stubs):
         ask = lambda data, **f: messages.PredictionsRequest(model_name="fake", input={"data": data}, **f)  # noqa: E731
         assert stub.Predictions(ask(b"tokens=3"), timeout=20).prediction == b"w0 w1 w2 "
         assert stub.Predictions(ask(b"tokens=3", model_version="1.0"), timeout=20).prediction == b"w0 w1 w2 "
-        told = json.loads(stub.Predictions(ask(json.dumps({"prompt": "tokens=9", "max_new_tokens": 2}).encode()), timeout=20).prediction)
-        assert told["text"] == "w0 w1 "
+        reply = json.loads(stub.Predictions(ask(json.dumps({"prompt": "tokens=9", "max_new_tokens": 2}).encode()), timeout=20).prediction)
+        assert reply["text"] == "w0 w1 "
         pieces = [r.prediction for r in stub.StreamPredictions(ask(b"tokens=4 pace_ms=5"), timeout=20)]
         assert pieces == [b"w0 ", b"w1 ", b"w2 ", b"w3 "]
         for message, code in ((ask(b"x", model_version="2.0"), grpc.StatusCode.NOT_FOUND), (ask(b""), grpc.StatusCode.INVALID_ARGUMENT),
@@ -129,11 +129,11 @@ def test_torchserves_own_messages_are_understood(doors):
         manage("SetDefault", model_name="fake", model_version="1.0"), manage("RegisterModel", url="x.mar", startup_timeout=3),
         manage("UnregisterModel", model_name="fake", model_version="1.0"))
     assert ping == {"answers": [{"health": "Healthy"}]}
-    said = lambda told: [base64.b64decode(a["prediction"]) for a in told["answers"]]  # noqa: E731
-    assert said(one) == said(of_version) == [b"w0 w1 w2 "] and said(stream) == [b"w0 ", b"w1 ", b"w2 ", b"w3 "]
+    predictions = lambda reply: [base64.b64decode(a["prediction"]) for a in reply["answers"]]  # noqa: E731
+    assert predictions(one) == predictions(of_version) == [b"w0 w1 w2 "] and predictions(stream) == [b"w0 ", b"w1 ", b"w2 ", b"w3 "]
     assert [t["error"] for t in (other_version, no_such)] == ["NOT_FOUND"] * 2
-    assert said(sequence) == [b"w0 "]
-    msg = lambda told: told["answers"][0]["msg"]  # noqa: E731
+    assert predictions(sequence) == [b"w0 "]
+    msg = lambda reply: reply["answers"][0]["msg"]  # noqa: E731
     assert json.loads(msg(listed))["models"] == [{"modelName": "fake", "modelUrl": "fake"}]
     assert "customizedMetadata" in json.loads(msg(described_one))[0] and "scaled" in msg(scaled) and "1.0" in msg(default)
     assert [t["error"] for t in (too_many, registered, unregistered)] == ["FAILED_PRECONDITION", "UNIMPLEMENTED", "UNIMPLEMENTED"]

@@ -1,5 +1,5 @@
-"""What hostile or broken clients send, in tables. Each hears what is wrong at once; the gateway stays as small as it was, and a bystander's
-stream goes on."""
+"""Tables of hostile or broken requests. Each gets its error at once; the gateway's memory does not grow, and a bystander's stream
+continues."""
 
 import contextlib
 import dataclasses
@@ -167,10 +167,10 @@ def test_no_small_body_behind_a_mark_ends_the_gateway(besieged):
             ws.send('{"type":"cancel","id":"nobody"}')  # three bad ones in a row would end the socket
             assert json.loads(ws.recv(timeout=20))["error"]["code"] == "not_found"
         ws.send((MARK + b'{"type":"start","id":"a","prompt":"tokens=1","guided_choice":["a"]}').decode())
-        said = [json.loads(ws.recv(timeout=20))["type"]]
-        while said[-1] not in ("done", "error"):
-            said.append(json.loads(ws.recv(timeout=20))["type"])
-        assert said[-1] == "done"
+        answer = [json.loads(ws.recv(timeout=20))["type"]]
+        while answer[-1] not in ("done", "error"):
+            answer.append(json.loads(ws.recv(timeout=20))["type"])
+        assert answer[-1] == "done"
     assert exchange(besieged, request("GET", "/health")).status == 200
 
 
@@ -191,8 +191,8 @@ def test_what_is_refused_early_has_the_shape_of_its_path(besieged, path, name):
     headers, host, body, status = EARLY[name]
     reply = answer_to(besieged, request("POST", path, body, headers=headers, host=host))
     assert reply is not None and reply.status in (status, 404 if path == "/v2/nowhere" else status)  # for which no body is read
-    told = reply.json()
-    assert isinstance(told["error"], str) and set(told) <= SHAPES[path]
+    received = reply.json()
+    assert isinstance(received["error"], str) and set(received) <= SHAPES[path]
 
 
 def test_a_late_body_is_refused_in_the_words_of_its_path(start):
@@ -214,7 +214,7 @@ DRIPS = {
 
 
 @pytest.mark.parametrize("part", DRIPS)
-def test_who_drips_bytes_is_timed_out_however_many_they_are(besieged, part):
+def test_a_client_that_drips_bytes_times_out_however_many_there_are(besieged, part):
     data = DRIPS[part]
     begin = 4 if part == "header" else data.index(b"\r\n\r\n") + 4
     drips = [connect(besieged) for _ in range(50)]
@@ -243,7 +243,7 @@ ABSURD = ["1e308", "-1e308", "-1", "0", "-0", "-0.0", "1e-44", "1e-300", "5e-324
           '"string"', "null", "true", "[]", "{}", "[1e308]", '{"a":1e308}']
 NO_JSON = {"NaN", "Infinity", "-Infinity", "1e400"}  # the parser refuses them: it knows of no field yet
 
-# What of it a field takes. A field that is not here takes nothing but null.
+# Values that a field accepts. A field that is not listed accepts only null.
 TEXT, SWITCH = {'"string"'}, {"true"}
 NOUGHT = {"0", "-0"}
 TINY = {"1e-44", "1e-300", "5e-324"}
@@ -315,11 +315,11 @@ def names(field, error):
 
 def judge(api, field, value, status, error):
     """-> what is wrong with the answer, or nothing"""
-    said = f"{api} {field}={value}: {status} {error}"
+    answer = f"{api} {field}={value}: {status} {error}"
     if is_taken(api, field, value):
-        return [] if status == 200 else [said]
+        return [] if status == 200 else [answer]
     is_named = (value in NO_JSON and error and error["code"] == "invalid_request") or (error and names(field, error))
-    return [] if 400 <= status < 500 and is_named else [said]
+    return [] if 400 <= status < 500 and is_named else [answer]
 
 
 def siege_http(g):
@@ -395,22 +395,22 @@ ON_THE_WIRE = {"n": "choices", "logit_bias": "bias", "max_tokens": "tokens_max",
 
 
 def siege_zmq(g):
-    """Through the SDK, whose fields are those of the message. What does not fit a field's type goes no further than that."""
+    """Through the SDK, whose fields are those of the message. A value that does not fit a field's type is not sent."""
     wrong = []
     with Client(g.zmq, timeout=20, reconnect_timeout=0) as client:
         for field in (f.name for f in dataclasses.fields(GenerateParams) if f.name not in NO_NUMBERS):
             for value in NUMBERS:
-                is_taken, said = value in TAKEN_TYPED.get(field, ()), "taken"
+                is_taken, answer = value in TAKEN_TYPED.get(field, ()), "taken"
                 try:
                     client.generate("tokens=1", **{field: {1: value} if field == "logit_bias" else value})
                     is_right = is_taken
                 except (ValueError, TypeError, OverflowError, struct.error) as e:
-                    is_right, said = not is_taken, repr(e)
+                    is_right, answer = not is_taken, repr(e)
                 except BatonError as e:
                     is_named = e.param == field or field in e.message or ON_THE_WIRE.get(field, field) in e.message
-                    is_right, said = not is_taken and e.name in ("invalid_value", "invalid_request") and is_named, repr(e)
+                    is_right, answer = not is_taken and e.name in ("invalid_value", "invalid_request") and is_named, repr(e)
                 if not is_right:
-                    wrong.append(f"{field}={value}: {said}")
+                    wrong.append(f"{field}={value}: {answer}")
         if client.generate("tokens=1").text != "w0 ":
             wrong.append("the client is of no use any more")
     return wrong

@@ -1,4 +1,4 @@
-"""HTTP on the wire: keep-alive, limits, clients that leave or do not read. What is hostile: test_hostile.py."""
+"""HTTP on the wire: keep-alive, limits, clients that leave or do not read. test_hostile.py has hostile requests."""
 
 import json
 import re
@@ -211,7 +211,7 @@ def test_many_streams_at_once(gateway):
     assert results == [True] * 100
 
 
-def test_connections_beyond_the_limit_hear_503(start):
+def test_connections_beyond_the_limit_get_503(start):
     g = start("--connections", "3")
     held = [connect(g) for _ in range(3)]
     for s in held:
@@ -230,7 +230,7 @@ def test_connections_beyond_the_limit_hear_503(start):
         s.close()
 
 
-def test_requests_beyond_slots_and_limits_hear_why(start):
+def test_requests_beyond_slots_and_limits_get_the_reason(start):
     g = start("--slots", "1", "--requests", "2")
     with connect(g) as a, connect(g) as b:
         a.sendall(request("POST", CHAT, chat("hold=1")))
@@ -246,7 +246,7 @@ def test_drain_refuses_new_and_finishes_old(start):
     with connect(g) as s:
         s.sendall(request("POST", CHAT, chat("tokens=30 pace_ms=20")))
         g.wait_for("reserve")
-        g.tell("drain")
+        g.order("drain")
         r = httpx.post(g.url + CHAT, json=chat())
         assert r.status_code == 503 and r.json()["error"]["code"] == "draining"
         health = httpx.get(g.url + "/health")
@@ -260,16 +260,16 @@ def test_health_tells_the_phase_and_a_lost_head_ends_streams(start):
     with connect(g) as s:
         s.sendall(request("POST", CHAT, chat("tokens=1000 pace_ms=20", stream=True)))
         assert s.recv(20)
-        g.tell("head_down")
+        g.order("head_down")
         out = read_all_chunks(s)
         assert out.count(b'"code":"pipeline_lost"') == 1
         assert out.endswith(b"data: [DONE]\n\n\r\n0\r\n\r\n")
     health = httpx.get(g.url + "/health")
     assert health.status_code == 503 and health.json()["phase"] == "recovering"
     assert httpx.post(g.url + CHAT, json=chat()).json()["error"]["code"] == "not_ready"
-    g.tell("head_up")
+    g.order("head_up")
     assert httpx.get(g.url + "/health").status_code == 200
-    g.tell("phase loading")
+    g.order("phase loading")
     health = httpx.get(g.url + "/health").json()
     assert health["phase"] == "loading" and health["reason"] == "told so"
 
@@ -331,8 +331,8 @@ def samples_at(g):
 def test_metrics_tell_the_phases_of_a_request(start):
     g = start()
     httpx.post(g.url + CHAT, json=chat("tokens=3 pace_ms=20", n=2, max_tokens=8))
-    told = samples_at(g)
-    of = lambda name: told[f"vllm:{name}", ("engine", "0"), ("model_name", "fake")]  # noqa: E731
+    received = samples_at(g)
+    of = lambda name: received[f"vllm:{name}", ("engine", "0"), ("model_name", "fake")]  # noqa: E731
     assert of("request_queue_time_seconds_sum") >= 2e-6  # what the head says that it waited there
     assert of("request_decode_time_seconds_sum") >= 2 * 0.02
     phases = sum(of(f"request_{phase}_time_seconds_sum") for phase in ("queue", "prefill", "decode"))
@@ -340,7 +340,7 @@ def test_metrics_tell_the_phases_of_a_request(start):
     assert phases <= of("e2e_request_latency_seconds_sum")
     assert of("request_params_n_sum") == 2 and of("request_params_max_tokens_sum") == 8 and of("request_max_num_generation_tokens_sum") == 3
     assert of("request_generation_tokens_count") == 2 and of("request_generation_tokens_sum") == 6 and of("request_prompt_tokens_count") == 1
-    tgi = lambda name: told[f"tgi_request_{name}_sum", ("engine", "0"), ("model_name", "fake")]  # noqa: E731
+    tgi = lambda name: received[f"tgi_request_{name}_sum", ("engine", "0"), ("model_name", "fake")]  # noqa: E731
     assert abs(tgi("validation_duration") + tgi("queue_duration") + tgi("inference_duration") - tgi("duration")) < 1e-6
 
 
@@ -350,11 +350,11 @@ def test_metrics_count_requests_as_an_instrumentator(start):
     httpx.get(g.url + "/nope")
     httpx.request("BREW", g.url + CHAT)
     httpx.get(g.url + "/health")
-    told = samples_at(g)
-    counted = {key[1:]: value for key, value in told.items() if key[0] == "http_requests_total"}
+    received = samples_at(g)
+    counted = {key[1:]: value for key, value in received.items() if key[0] == "http_requests_total"}
     row = lambda handler, method, status: (("handler", handler), ("method", method), ("status", status))  # noqa: E731
     assert counted == {row(CHAT, "POST", "2xx"): 1, row("none", "GET", "4xx"): 1, row(CHAT, "other", "4xx"): 1}
-    assert told["http_request_duration_seconds_count", ("handler", CHAT), ("method", "POST")] == 1
+    assert received["http_request_duration_seconds_count", ("handler", CHAT), ("method", "POST")] == 1
 
 
 def is_cut(connection):

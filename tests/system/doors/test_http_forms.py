@@ -133,7 +133,7 @@ def test_lists_and_white_space_in_fields(gateway):
     assert bare.status == 200 and bare.headers["connection"] == "close"
 
 
-def test_what_asks_to_go_on_is_told_to_when_it_has_a_body(gateway):  # RFC 9110, 10.1.1
+def test_expect_continue_is_answered_for_a_request_with_a_body(gateway):  # RFC 9110, 10.1.1
     with connect(gateway) as s:
         whole = request("POST", CHAT, chat("tokens=1"), headers=["expect: 100-Continue"])
         head, body = whole.split(b"\r\n\r\n", 1)

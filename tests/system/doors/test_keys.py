@@ -1,4 +1,4 @@
-"""API keys: one gate before all doors. What needs which key is asked of the table of routes itself, where is listened of the kernel."""
+"""API keys: one check for all APIs. The table of routes defines the needed key; the kernel's list shows the listening sockets."""
 import json
 import os
 import pathlib
@@ -60,9 +60,9 @@ def test_every_route_of_the_table_by_every_key(start, keys_file):
         is_unknown = "{id}" in row["path"] or row["path"] == "/v1/workers/"  # there is no such answer, or model, here
         served = 101 if row["method"] == "SOCKET" else 404 if is_unknown else 503 if row["path"].endswith("/unload") else 200
         is_open, is_admins = row["access"] in ("open", "page"), row["access"] == "admin"
-        said = [ask(g.url, row, h) for h in (None, {"Authorization": "Bearer K"}, USER, ADMIN)]
+        answer = [ask(g.url, row, h) for h in (None, {"Authorization": "Bearer K"}, USER, ADMIN)]
         locked = served if is_open else 401
-        assert said == [locked, locked, 403 if is_admins else served, served], row
+        assert answer == [locked, locked, 403 if is_admins else served, served], row
         if not is_open and row["path"] != "/":  # where the page is
             assert [ask(g.url, row, method=m) for m in ("HEAD", "OPTIONS", "DELETE", "PUT", "TRACE")] == [401] * 5, row
         assert ask(g.admin, row) == (served if is_open or is_admins else 401), row
@@ -124,12 +124,12 @@ def test_every_socket_is_a_door_and_no_door_answers_strangers(start, keys_file):
     stranger = Raw(g.zmq)  # who does not even greet
     for kind, body in ((MessageKind.list_models, codec.list_models(1)), (MessageKind.heartbeat, codec.heartbeat(1))):
         stranger.send(kind, body)
-    assert stranger.heard(seconds=1) is None
+    assert stranger.next_message(seconds=1) is None
     metrics = httpx.get(g.admin + "/metrics").text
     assert 'baton_messages_dropped_total{kind="zmq_stranger"} 2' in metrics
 
 
-def test_the_operators_door_hears_of_localhost_alone(start, keys_file):
+def test_the_operators_address_accepts_localhost_alone(start, keys_file):
     g = keyed(start, keys_file)
     port = int(g.admin.rsplit(":", 1)[1])
     for host, status in (("localhost", 200), (f"127.0.0.1:{port}", 200), ("evil.example", 403)):
@@ -147,7 +147,7 @@ def test_where_strangers_may_come_without_keys(start, keys_file):
         assert start("--http", "0.0.0.0:0", *flags).is_ready
 
 
-def test_the_zmq_door_and_the_sdk(start, keys_file):
+def test_the_zmq_api_and_the_sdk(start, keys_file):
     g = keyed(start, keys_file)
     with Client(g.zmq, api_key="k") as user, Client(g.zmq, api_key="root") as admin:
         assert user.generate("tokens=2").text == admin.generate("tokens=2").text == "w0 w1 "
@@ -262,7 +262,7 @@ def test_keys_are_exchanged_while_streams_run(start, keys_file):
         assert ask(g.url, {"path": "/v1/models", "method": "GET"}, USER) == 401
         assert done.wait(20) and lines[-2:] == ["data: [DONE]", ""]
         assert sum(chunk.finish_reason == "length" or chunk.finish_reason == "stop" for chunk in stream) == 1
-        # What is asked anew, over sockets that were let in with the old key, is not.
+        # New requests over sockets that were opened with the old key are rejected.
         ws.send(json.dumps({"type": "start", "id": "a", "prompt": "tokens=1"}))
         assert json.loads(ws.recv(timeout=20))["error"]["code"] == "unauthorized"
         with pytest.raises(BatonError) as e:
@@ -271,7 +271,7 @@ def test_keys_are_exchanged_while_streams_run(start, keys_file):
 
 
 @pytest.mark.parametrize("bad", ["[[keys]\n", "[[keys]]\nname = 'x'\n", None])
-def test_a_bad_file_keeps_the_old_keys_and_says_so(start, keys_file, bad):
+def test_a_bad_file_is_reported_and_keeps_the_old_keys(start, keys_file, bad):
     g = keyed(start, keys_file)
     if bad is None:
         keys_file.unlink()

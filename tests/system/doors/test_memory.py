@@ -32,9 +32,9 @@ def doors():
 
 @pytest.fixture(params=LIMITS, ids=lambda kib: f"{kib}KiB")
 def limited(doors, request):
-    doors.tell(f"allocations {request.param * 1024}")
+    doors.order(f"allocations {request.param * 1024}")
     yield doors
-    doors.tell("allocations 0")
+    doors.order("allocations 0")
 
 
 def start(name, content):
@@ -67,7 +67,7 @@ def test_http(limited, is_chunked):
             piece = bystander.recv(65536)
             assert piece, "the bystander's stream broke"
             data += piece
-    limited.tell("allocations 0")
+    limited.order("allocations 0")
     with connect(limited) as s:  # the same request, where there is memory
         s.sendall(large)
         assert read_reply(s)[0].status == 200
@@ -99,7 +99,7 @@ def test_zmq(limited):
         assert e.value.name == "internal"
         assert client.generate("tokens=2").text == "w0 w1 "
         assert [c.finish_reason for c in pieces][-1] == "stop"
-    limited.tell("allocations 0")
+    limited.order("allocations 0")
     with Client(limited.zmq) as client:
         assert client.generate(TEXT).text == "w0 "
 
@@ -117,5 +117,5 @@ def test_grpc(limited):
             stub.ModelInfer(grpc_request(TEXT), timeout=20)
         assert e.value.code() in (grpc.StatusCode.INTERNAL, grpc.StatusCode.RESOURCE_EXHAUSTED), e.value
         assert stub.ModelInfer(grpc_request("tokens=2"), timeout=20).model_name == "fake"
-        limited.tell("allocations 0")
+        limited.order("allocations 0")
         assert stub.ModelInfer(grpc_request(TEXT), timeout=20).model_name == "fake"

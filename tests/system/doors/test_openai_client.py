@@ -76,21 +76,21 @@ class Word(pydantic.BaseModel):
 
 
 def test_messages_of_the_client_itself_are_taken_back(client):
-    """What its parse() and model_dump() make of an answer has names and nulls besides those that were said."""
+    """parse() and model_dump() add names and nulls to an answer that were not in it."""
     whole = client.chat.completions.create(model="fake", messages=say("tokens=2")).choices[0].message
     parsed = client.chat.completions.parse(model="fake", messages=say('text={"word":"x"} tokens=1'), response_format=Word).choices[0].message
     assert parsed.parsed == Word(word="x")
     call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}", "parsed_arguments": {}}}
     called = ParsedChatCompletionMessage.model_validate({"role": "assistant", "content": None, "tool_calls": [call]})
     for message in (whole, parsed, called):
-        for said in (message, message.model_dump(), message.to_dict(), message.model_dump(exclude_unset=True), json.loads(message.model_dump_json())):
+        for answer in (message, message.model_dump(), message.to_dict(), message.model_dump(exclude_unset=True), json.loads(message.model_dump_json())):
             answers = [{"role": "tool", "tool_call_id": "c", "content": "1"}] if message is called else []
-            r = client.chat.completions.create(model="fake", messages=[*say("a"), said, *answers, *say("tokens=2")])
+            r = client.chat.completions.create(model="fake", messages=[*say("a"), answer, *answers, *say("tokens=2")])
             assert r.choices[0].message.content == "w0 w1 "
     event = client.chat.completions.create(model="fake", messages=say("tokens=1"), stream=True)
     delta = next(c for c in event if c.choices and c.choices[0].delta.content).choices[0].delta
-    said = {**delta.model_dump(), "role": "assistant"}
-    assert client.chat.completions.create(model="fake", messages=[*say("a"), said, *say("tokens=1")]).choices[0].message.content == "w0 "
+    answer = {**delta.model_dump(), "role": "assistant"}
+    assert client.chat.completions.create(model="fake", messages=[*say("a"), answer, *say("tokens=1")]).choices[0].message.content == "w0 "
     response = client.responses.create(model="fake", input="tokens=1")
     back = [o.model_dump() for o in response.output]
     again = client.responses.create(model="fake", input=[*say("a"), *back, *say("tokens=2")])
@@ -109,7 +109,7 @@ def test_what_cannot_change_an_answer_is_read_over(client, more):
         assert client.chat.completions.create(model="fake", messages=messages).choices[0].message.content == "w0 "
 
 
-def test_of_two_limits_the_newer_one_counts(client):
+def test_the_newer_of_two_limits_counts(client):
     chat = client.chat.completions.create(model="fake", messages=say("tokens=9"), max_tokens=2, max_completion_tokens=3)
     assert chat.usage.completion_tokens == 3 and chat.choices[0].finish_reason == "length"
     text = client.completions.create(model="fake", prompt="tokens=9", max_tokens=2, extra_body={"max_completion_tokens": 3})

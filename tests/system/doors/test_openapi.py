@@ -1,4 +1,4 @@
-"""/openapi.json: valid, and true of the server that tells it."""
+"""/openapi.json: valid, and in agreement with the server that returns it."""
 
 import httpx
 import jsonschema
@@ -11,28 +11,28 @@ NEEDED = {"/v1/chat/completions": chat("tokens=1"), "/v1/completions": {"prompt"
 
 
 @pytest.fixture(scope="module")
-def told(gateway):
+def document_of(gateway):
     return httpx.get(gateway.url + "/openapi.json").json()
 
 
-def body_of(told, path):
+def body_of(document_of, path):
     """In OpenAI's words, where there are others as well."""
-    schema = told["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    schema = document_of["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
     return schema.get("anyOf", [schema])[0]
 
 
-def test_the_document_is_openapi(told):
-    openapi_spec_validator.validate(told)
-    assert told["openapi"].startswith("3.1")
+def test_the_document_is_openapi(document_of):
+    openapi_spec_validator.validate(document_of)
+    assert document_of["openapi"].startswith("3.1")
 
 
-def test_its_routes_are_those_of_the_server(gateway, told):
+def test_its_routes_are_those_of_the_server(gateway, document_of):
     named = {}
     for r in gateway.routes:
         path = r["path"] + ("{id}" if r["path"].endswith("/") and len(r["path"]) > 1 else "")
         named.setdefault(path, set()).add({"POST": "post", "DELETE": "delete"}.get(r["method"], "get"))
-    assert {path: set(operations) for path, operations in told["paths"].items()} == named
-    for path, operations in told["paths"].items():
+    assert {path: set(operations) for path, operations in document_of["paths"].items()} == named
+    for path, operations in document_of["paths"].items():
         url = gateway.url + path.replace("{id}", "fake").replace("{model}", "fake").replace("{version}", "1")
         asked = httpx.options(url)
         assert asked.status_code == 204 and all(method.upper() in asked.headers["allow"] for method in operations)
@@ -43,11 +43,11 @@ def test_its_routes_are_those_of_the_server(gateway, told):
             assert httpx.get(url).headers["content-type"].split(";")[0] in answer["200"]["content"]
 
 
-def test_its_fields_are_those_that_the_server_takes(gateway, told):
+def test_its_fields_are_those_that_the_server_takes(gateway, document_of):
     for api, path in (("chat", "/v1/chat/completions"), ("completions", "/v1/completions")):
-        assert set(body_of(told, path)["properties"]) == set(gateway.fields[api])
+        assert set(body_of(document_of, path)["properties"]) == set(gateway.fields[api])
     for path, needed in NEEDED.items():
-        schema = body_of(told, path)
+        schema = body_of(document_of, path)
         assert httpx.post(gateway.url + path, json=needed).status_code == 200
         for name in schema["properties"]:
             body = {**needed, name: needed.get(name)}  # null, or as it is: both are taken
@@ -57,9 +57,9 @@ def test_its_fields_are_those_that_the_server_takes(gateway, told):
         assert unknown.status_code == 400 and "colour" not in schema["properties"]
 
 
-def test_what_its_schemas_refuse_the_server_refuses(gateway, told):
+def test_what_its_schemas_refuse_the_server_refuses(gateway, document_of):
     for path, needed in NEEDED.items():
-        schema = body_of(told, path)
+        schema = body_of(document_of, path)
         jsonschema.Draft202012Validator(schema).validate(needed)
         for name in schema["properties"]:
             for value in (-5, 1e9, "x", True, [], {}, ["x"], [5], {"x": 5}):
@@ -68,14 +68,14 @@ def test_what_its_schemas_refuse_the_server_refuses(gateway, told):
                     assert httpx.post(gateway.url + path, json=body).status_code == 400, (path, name, value)
 
 
-def test_errors_are_as_told(gateway, told):
-    schema = {"$ref": "#/components/schemas/Error", "components": told["components"]}
+def test_errors_match_the_document(gateway, document_of):
+    schema = {"$ref": "#/components/schemas/Error", "components": document_of["components"]}
     for path in NEEDED:
         jsonschema.Draft202012Validator(schema).validate(httpx.post(gateway.url + path, json={}).json())
 
 
-def test_fields_of_tgi_are_those_that_the_server_takes(gateway, told):
-    schema = body_of(told, "/generate")
+def test_fields_of_tgi_are_those_that_the_server_takes(gateway, document_of):
+    schema = body_of(document_of, "/generate")
     parameters = schema["properties"]["parameters"]["anyOf"][0]
     needed = {"inputs": "tokens=1"}
     jsonschema.Draft202012Validator(schema).validate(needed)
@@ -88,13 +88,13 @@ def test_fields_of_tgi_are_those_that_the_server_takes(gateway, told):
                 assert httpx.post(gateway.url + "/generate", json=body).status_code == 422, (name, value)
     unknown = httpx.post(gateway.url + "/generate", json={**needed, "parameters": {"colour": "red"}})
     assert unknown.status_code == 422 and "colour" not in parameters["properties"]
-    told_error = {"$ref": "#/components/schemas/TgiError", "components": told["components"]}
-    jsonschema.Draft202012Validator(told_error).validate(unknown.json())
+    error_schema = {"$ref": "#/components/schemas/TgiError", "components": document_of["components"]}
+    jsonschema.Draft202012Validator(error_schema).validate(unknown.json())
 
 
-def test_fields_of_kserve_are_those_that_the_server_takes(gateway, told):
+def test_fields_of_kserve_are_those_that_the_server_takes(gateway, document_of):
     path = "/v2/models/{model}/generate"
-    url, schema = gateway.url + path.replace("{model}", "fake"), body_of(told, path)
+    url, schema = gateway.url + path.replace("{model}", "fake"), body_of(document_of, path)
     needed = {"text_input": "tokens=1"}
     jsonschema.Draft202012Validator(schema).validate(needed)
     for name in set(schema["properties"]) - {"text_input"}:
@@ -105,10 +105,10 @@ def test_fields_of_kserve_are_those_that_the_server_takes(gateway, told):
                 assert httpx.post(url, json=body).status_code == 400, (name, value)
     unknown = httpx.post(url, json={**needed, "colour": "red"})
     assert unknown.status_code == 400 and "colour" not in schema["properties"]
-    infer = body_of(told, "/v2/models/{model}/infer")
+    infer = body_of(document_of, "/v2/models/{model}/infer")
     body = {"inputs": [{"name": "text_input", "shape": [1], "datatype": "BYTES", "data": ["tokens=1"]}], "outputs": [{"name": "text_output"}]}
     jsonschema.Draft202012Validator(infer).validate(body)
     assert httpx.post(url.replace("generate", "infer"), json=body).status_code == 200
     assert not jsonschema.Draft202012Validator(infer).is_valid({"inputs": [{**body["inputs"][0], "name": "image"}]})
-    told_error = {"$ref": "#/components/schemas/KserveError", "components": told["components"]}
-    jsonschema.Draft202012Validator(told_error).validate(unknown.json())
+    error_schema = {"$ref": "#/components/schemas/KserveError", "components": document_of["components"]}
+    jsonschema.Draft202012Validator(error_schema).validate(unknown.json())

@@ -29,9 +29,9 @@ def over_http(g):
 def over_websocket(g):
     with websocket(g.url.replace("http", "ws") + "/v1/stream") as ws:
         ws.send(json.dumps({"type": "start", "id": "a", "prompt": "tokens=1"}))
-        told = json.loads(ws.recv(timeout=20))
-    assert (told["type"], told["id"]) == ("error", "a")
-    return told["error"]
+        received = json.loads(ws.recv(timeout=20))
+    assert (received["type"], received["id"]) == ("error", "a")
+    return received["error"]
 
 
 def over_zmq(g):
@@ -50,8 +50,8 @@ def test_the_schedulers_refusal_is_told_through_every_door(start, status):
     with connect(g) as held:
         held.sendall(request("POST", CHAT, chat("hold=1")))
         g.wait_for("reserve")
-        told, retry_after, error = over_http(g)
-        assert (told, retry_after) == (status, "2")
+        received, retry_after, error = over_http(g)
+        assert (received, retry_after) == (status, "2")
         assert (error["code"], error["retry_after"], error["queue_position"]) == ("no_job_ticket", 2, 1)
         error = over_websocket(g)
         assert (error["code"], error["retry_after"], error["queue_position"]) == ("no_job_ticket", 2, 1)
@@ -59,14 +59,14 @@ def test_the_schedulers_refusal_is_told_through_every_door(start, status):
 
 
 @pytest.mark.parametrize("status", [503, 429])
-def test_the_gateways_own_refusal_tells_the_queue_that_it_knows_of(start, status):
+def test_the_gateways_own_rejection_reports_the_known_queue(start, status):
     g = start("--requests", "1", "--overload-status", str(status), "--zmq", "tcp://127.0.0.1:*")
-    g.tell("waiting 12")
+    g.order("waiting 12")
     with connect(g) as held:
         held.sendall(request("POST", CHAT, chat("hold=1")))
         g.wait_for("reserve")
-        told, retry_after, error = over_http(g)
-        assert (told, retry_after) == (status, "1")
+        received, retry_after, error = over_http(g)
+        assert (received, retry_after) == (status, "1")
         assert (error["code"], error["retry_after"], error["queue_position"]) == ("overloaded", 1, 12)
         error = over_websocket(g)
         assert (error["code"], error["retry_after"], error["queue_position"]) == ("overloaded", 1, 12)
@@ -76,16 +76,16 @@ def test_the_gateways_own_refusal_tells_the_queue_that_it_knows_of(start, status
         assert e.value.body["queue_position"] == 12
 
 
-def test_what_is_no_load_keeps_its_status(start):
+def test_errors_other_than_overload_keep_their_status(start):
     g = start("--overload-status", "429")
-    g.tell("phase loading")
-    told, _, error = over_http(g)
-    assert (told, error["code"], error["retry_after"]) == (503, "not_ready", 1)
+    g.order("phase loading")
+    received, _, error = over_http(g)
+    assert (received, error["code"], error["retry_after"]) == (503, "not_ready", 1)
     assert "queue_position" not in error
     assert httpx.get(g.url + "/health").status_code == 503
 
 
-def test_connections_beyond_the_limit_hear_it_too(start):
+def test_connections_beyond_the_limit_get_it_too(start):
     g = start("--connections", "1", "--overload-status", "429")
     with connect(g) as held:
         held.sendall(request("GET", "/version"))

@@ -26,11 +26,11 @@ def ask(g, content="tokens=2", **fields):
 
 
 def pipeline_of(g):
-    """Of the request that was let in last."""
+    """The pipeline of the request admitted last."""
     return g.wait_for("reserve")["ticket"] % PIPELINES_MAX
 
 
-def test_what_one_has_no_room_for_the_other_takes(start):
+def test_a_full_pipeline_passes_requests_to_the_other(start):
     g = start(*pipelines("fake", "fake"), "--slots", "1")
     with connect(g) as first, connect(g) as second:
         taken = set()
@@ -53,16 +53,16 @@ def test_the_loss_of_a_head_is_no_loss_of_the_other(start):
         serves = pipeline_of(g)
         lines = reply.iter_lines()
         next(lines)
-        g.tell(f"head_down {1 - serves}")
+        g.order(f"head_down {1 - serves}")
         assert httpx.get(g.url + "/health").json() == {"status": "ok", "phase": "ready", "reason": None, "model": "fake"}
         assert ask(g).status_code == 200
         assert pipeline_of(g) == serves
         assert [line for line in lines if line][-1] == "data: [DONE]"
-    g.tell(f"head_down {serves}")
+    g.order(f"head_down {serves}")
     health = httpx.get(g.url + "/health")
     assert health.status_code == 503
     assert health.json()["reason"] == "the model 'fake' is not served: the head is down: told to be down"
-    g.tell("head_up 1")
+    g.order("head_up 1")
     assert httpx.get(g.url + "/health").status_code == 200
 
 
@@ -74,8 +74,8 @@ def test_a_client_comes_back_to_the_pipeline_of_its_ticket(start):
         place = events[1].split("\n")[0].removeprefix("id: ")
         assert int(place.split("-")[0]) % PIPELINES_MAX == pipeline_of(g)
         again = httpx.post(g.url + CHAT, json=body, timeout=30, headers={"Last-Event-ID": place}).text
-        told = [json.loads(line.removeprefix("data: ")) for line in again.split("\n") if line.startswith("data: {")]
-        assert "".join(e["choices"][0]["delta"].get("content", "") for e in told) == "w1 w2 "
+        received = [json.loads(line.removeprefix("data: ")) for line in again.split("\n") if line.startswith("data: {")]
+        assert "".join(e["choices"][0]["delta"].get("content", "") for e in received) == "w1 w2 "
         nobodys = str(int(place.split("-")[0]) + 3) + place[place.index("-"):]
         lost = httpx.post(g.url + CHAT, json=body, timeout=30, headers={"Last-Event-ID": nobodys})
         assert lost.status_code == 404 and lost.json()["error"]["code"] == "ticket_not_found"
@@ -123,11 +123,11 @@ def test_two_models(start):
         with pytest.raises(BatonError) as e:
             client.generate("tokens=1", model="third")
         assert e.value.name == "model_not_found"
-    g.tell("phase loading 1")
+    g.order("phase loading 1")
     health = httpx.get(g.url + "/health").json()
     assert (health["phase"], health["reason"]) == ("loading", "the model 'other' is not served: told so")
     assert ask(g).status_code == 200
-    g.tell("waiting 7 1")
-    told = httpx.get(g.url + "/load").json()["pipelines"]
-    assert [(p["pipeline"], p["model"], p["phase"]) for p in told] == [(0, "fake", "ready"), (1, "other", "loading")]
-    assert told[0]["scheduler"] is None and told[1]["scheduler"]["waiting"] == 7
+    g.order("waiting 7 1")
+    received = httpx.get(g.url + "/load").json()["pipelines"]
+    assert [(p["pipeline"], p["model"], p["phase"]) for p in received] == [(0, "fake", "ready"), (1, "other", "loading")]
+    assert received[0]["scheduler"] is None and received[1]["scheduler"]["waiting"] == 7

@@ -1,4 +1,4 @@
-"""What docs/apis says is refused, is refused, by its name and in the words of the system whose client asks."""
+"""Features that docs/apis calls rejected are rejected by name, in the error format of the client's API."""
 import httpx
 import pytest
 from raw import chat
@@ -45,7 +45,7 @@ def test_fields_that_are_not_there_are_refused_by_their_names(gateway, name, val
     assert (r.status_code, r.json()["error"]["code"], r.json()["error"]["param"]) == (400, "unsupported_parameter", name), r.text
 
 
-# Of the bodies of vLLM 0.32, and TGI's: what exists there and not here is told as that, not as misspelt.
+# For bodies of vLLM 0.32 and TGI: a field that exists there but not here is reported as unsupported, not as misspelt.
 OF_VLLM = {
     "/v1/chat/completions": {
         "thinking_token_budget": 5, "watermarking": True, "truncation_side": "right", "logprob_token_ids": [1], "routed_experts_prompt_start": 1,

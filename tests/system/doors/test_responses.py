@@ -1,4 +1,4 @@
-"""The Responses API as the official openai client sees it: whole, streamed, stored, in the background, gone on with."""
+"""The Responses API with the official openai client: whole, streamed, stored, in the background, continued."""
 
 import json
 import time
@@ -67,7 +67,7 @@ def test_stream(client):
         for _ in stream:
             pass
         assert stream.get_final_response().output_text == "w0 w1 w2 "
-    # What is stored says the same events again, from any number on.
+    # A stored response replays the same events, from any number on.
     for after in (0, 3, len(events) - 2, len(events) - 1):
         again = list(client.responses.retrieve(last.id, stream=True, starting_after=after))
         assert [e.to_dict() for e in again] == [e.to_dict() for e in events[after + 1:]]
@@ -84,7 +84,7 @@ def test_calls_of_functions(client):
     done = [e for e in events if e.type == "response.function_call_arguments.done"]
     parts = "".join(e.delta for e in events if e.type == "response.function_call_arguments.delta")
     assert len(done) == 1 and done[0].arguments == parts and json.loads(parts) == {"city": "Z\u00fcrich"}
-    # What came goes back as it is, with the result; or by its id.
+    # The response goes back unchanged with the result, or by its id.
     result = {"type": "function_call_output", "call_id": asked.call_id, "output": "12 \u00b0C tokens=1"}
     back = client.responses.create(model="fake", input=[{"role": "user", "content": "weather?"}, *r.output, result], tools=[WEATHER])
     assert back.output_text == "w0 "
@@ -233,7 +233,7 @@ def test_stored_responses_are_bounded_in_number_and_time(start):
     client.responses.cancel(running.id)
 
 
-def test_what_is_in_the_background_does_not_hold_up_a_gateway_that_stops(start):
+def test_background_responses_do_not_delay_a_stopping_gateway(start):
     g = start()
     client_of(g).responses.create(model="fake", input="hold=1", background=True)
     before = time.monotonic()

@@ -37,12 +37,12 @@ def test_every_parameter_of_the_client_passes(gateway):
 def test_errors_are_the_clients_own(gateway, call):
     wanted = {"refuse=context_length_exceeded": "ValidationError", "refuse=overloaded": "OverloadedError", "tokens=9 fail_at=1": "GenerationError",
               "refuse=deadline_exceeded": "IncompleteGenerationError"}
-    assert [told["error"] for told in calls(gateway.url, *({"call": call, "prompt": p} for p in wanted))] == list(wanted.values())
+    assert [reply["error"] for reply in calls(gateway.url, *({"call": call, "prompt": p} for p in wanted))] == list(wanted.values())
 
 
 def test_a_stream_that_fails_is_an_error_behind_what_came(gateway):
-    told, = calls(gateway.url, {"call": "generate_stream", "prompt": "tokens=9 fail_at=4 pace_ms=5"})
-    assert told["error"] == "GenerationError" and [p["token"]["text"] for p in told["came"]] == ["w0 ", "w1 ", "w2 "]
+    reply, = calls(gateway.url, {"call": "generate_stream", "prompt": "tokens=9 fail_at=4 pace_ms=5"})
+    assert reply["error"] == "GenerationError" and [p["token"]["text"] for p in reply["came"]] == ["w0 ", "w1 ", "w2 "]
 
 
 def test_its_chats_name_the_model_tgi(start):
@@ -51,8 +51,8 @@ def test_its_chats_name_the_model_tgi(start):
         whole, streamed = calls(start(*flags).url, chat, {**chat, "stream": True})
         assert whole["answer"]["choices"][0]["message"]["content"] == "w0 w1 "
         assert streamed["error"] == "AttributeError"  # each piece has to name a role and tool_calls, which OpenAI's do not: the client fails at them
-    told, = calls(start("--pipeline", "a", "--pipeline", "b").url, chat)
-    assert told["error"] == "NotFoundError" and "'tgi' does not exist" in told["message"]
+    reply, = calls(start("--pipeline", "a", "--pipeline", "b").url, chat)
+    assert reply["error"] == "NotFoundError" and "'tgi' does not exist" in reply["message"]
 
 
 def test_a_key_goes_as_a_header(start, keys_file):

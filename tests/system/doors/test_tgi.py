@@ -16,7 +16,7 @@ def client(gateway):
 
 
 def say(client, prompt, **fields):
-    """The answer alone: TGI's root gives the prompt as well, unless it is told not to."""
+    """The answer alone: TGI's root path returns the prompt as well by default."""
     return client.text_generation(prompt, **{"return_full_text": False, **fields})
 
 
@@ -148,9 +148,9 @@ def test_info_and_health(gateway):
 
 def test_chats_of_the_client_pass(client):
     schema = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}}}
-    said = [{"role": "user", "content": "tokens=2"}]
-    assert client.chat_completion(said, model="fake", response_format=schema).choices[0].message.content == "w0 w1 "
-    assert "".join(c.choices[0].delta.content or "" for c in client.chat_completion(said, model="fake", stream=True)) == "w0 w1 "
+    answer = [{"role": "user", "content": "tokens=2"}]
+    assert client.chat_completion(answer, model="fake", response_format=schema).choices[0].message.content == "w0 w1 "
+    assert "".join(c.choices[0].delta.content or "" for c in client.chat_completion(answer, model="fake", stream=True)) == "w0 w1 "
 
 
 PLACEHOLDERS = ["dummy", "tgi"]  # of huggingface_hub; of text-generation and of LiteLLM's huggingface/tgi
@@ -159,11 +159,11 @@ PLACEHOLDERS = ["dummy", "tgi"]  # of huggingface_hub; of text-generation and of
 def test_chats_of_the_client_need_no_model(start):
     g = start()
     client = InferenceClient(model=g.url, timeout=30)  # which says "dummy"
-    said = [{"role": "user", "content": "tokens=2"}]
-    whole = client.chat_completion(said)
+    answer = [{"role": "user", "content": "tokens=2"}]
+    whole = client.chat_completion(answer)
     assert whole.choices[0].message.content == "w0 w1 " and whole.model == "fake"
-    assert "".join(c.choices[0].delta.content or "" for c in client.chat_completion(said, stream=True)) == "w0 w1 "
-    assert InferenceClient(base_url=g.url).chat.completions.create(messages=said).model == "fake"
+    assert "".join(c.choices[0].delta.content or "" for c in client.chat_completion(answer, stream=True)) == "w0 w1 "
+    assert InferenceClient(base_url=g.url).chat.completions.create(messages=answer).model == "fake"
 
 
 @pytest.mark.parametrize("path, body", [
@@ -210,13 +210,13 @@ def test_root_is_the_page_and_a_list(gateway):
 
 def test_headers_tell_how_long_it_took(gateway):
     r = post(gateway, "/generate", {"details": True}, inputs="tokens=4 pace_ms=20")
-    told = {k: int(v) for k, v in r.headers.items() if k in ("x-total-time", "x-validation-time", "x-queue-time", "x-inference-time",
+    received = {k: int(v) for k, v in r.headers.items() if k in ("x-total-time", "x-validation-time", "x-queue-time", "x-inference-time",
                                                           "x-time-per-token", "x-prompt-tokens", "x-generated-tokens")}
-    assert len(told) == 7
-    assert told["x-generated-tokens"] == 4 and told["x-prompt-tokens"] == len("tokens=4 pace_ms=20")
-    assert told["x-total-time"] >= told["x-inference-time"] >= 4 * told["x-time-per-token"] > 0  # of 60 ms, as far as the grant was heard in time
+    assert len(received) == 7
+    assert received["x-generated-tokens"] == 4 and received["x-prompt-tokens"] == len("tokens=4 pace_ms=20")
+    assert received["x-total-time"] >= received["x-inference-time"] >= 4 * received["x-time-per-token"] > 0  # of 60 ms, as far as the grant was heard in time
     assert r.headers["x-compute-characters"] == str(len("tokens=4 pace_ms=20"))
-    assert float(r.headers["x-compute-time"]) * 1000 >= told["x-total-time"]
+    assert float(r.headers["x-compute-time"]) * 1000 >= received["x-total-time"]
     stream = post(gateway, "/generate_stream")
     assert stream.headers["x-compute-type"] == "baton" and stream.headers["x-compute-characters"] == "8"
 

@@ -67,12 +67,12 @@ def subject(s):
 def test_curl(tls):
     g = tls()
     line = ["curl", "-sS", "--fail", "--cacert", str(g.certificate)]
-    said = subprocess.run([*line, g.url + "/health"], capture_output=True, text=True, timeout=30)
-    assert said.returncode == 0 and json.loads(said.stdout)["phase"] == "ready", said
-    said = subprocess.run([*line, "-N", g.url + CHAT, "-d", json.dumps(chat("tokens=20", stream=True))], capture_output=True, text=True, timeout=30)
-    assert said.returncode == 0 and said.stdout.endswith("data: [DONE]\n\n")
-    said = subprocess.run([*line, "-v", "--http2", g.url + "/health"], capture_output=True, text=True, timeout=30)
-    assert "server accepted http/1.1" in said.stderr or "server accepted to use http/1.1" in said.stderr, said.stderr
+    output = subprocess.run([*line, g.url + "/health"], capture_output=True, text=True, timeout=30)
+    assert output.returncode == 0 and json.loads(output.stdout)["phase"] == "ready", output
+    output = subprocess.run([*line, "-N", g.url + CHAT, "-d", json.dumps(chat("tokens=20", stream=True))], capture_output=True, text=True, timeout=30)
+    assert output.returncode == 0 and output.stdout.endswith("data: [DONE]\n\n")
+    output = subprocess.run([*line, "-v", "--http2", g.url + "/health"], capture_output=True, text=True, timeout=30)
+    assert "server accepted http/1.1" in output.stderr or "server accepted to use http/1.1" in output.stderr, output.stderr
     stranger = subprocess.run(["curl", "-sS", g.url + "/health"], capture_output=True, text=True, timeout=30)
     assert stranger.returncode == 60  # a certificate that nobody vouches for
 
@@ -166,7 +166,7 @@ def test_a_slow_reader_is_cut(tls):
 # -- What is no good TLS --
 
 @pytest.mark.parametrize("data", [request("GET", "/health"), request("POST", CHAT, chat()), request("OPTIONS", "/"), b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"])
-def test_plain_http_hears_that_this_is_https(tls, data):
+def test_plain_http_gets_an_error_that_names_https(tls, data):
     g = tls()
     reply = exchange(g, data)
     assert reply.status == 400 and "https://" in reply.json()["error"]["message"]
@@ -234,7 +234,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_handshakes_cost_nobody_else(tls, name):
+def test_hostile_handshakes_do_not_affect_others(tls, name):
     g = tls("--handshake-timeout-ms", "1000")
     with secured(g) as bystander:
         for _ in range(20):
@@ -331,7 +331,7 @@ def test_a_certificate_is_exchanged_while_streams_run(tls):
 
 
 @pytest.mark.parametrize("bad", ["no_certificate", "no_key", "other_key", "gone"])
-def test_a_bad_certificate_keeps_the_old_one_and_says_so(tls, made, bad):
+def test_a_bad_certificate_is_reported_and_keeps_the_old_one(tls, made, bad):
     g = tls()
     if bad == "no_certificate":
         g.certificate.write_text("-----BEGIN CERTIFICATE-----\nnone\n")
@@ -350,7 +350,7 @@ def test_a_bad_certificate_keeps_the_old_one_and_says_so(tls, made, bad):
         assert subject(s) == "second"
 
 
-def test_what_is_wrong_at_the_start_is_named(start, made, tmp_path):
+def test_errors_at_the_start_are_named(start, made, tmp_path):
     certificate, key = made["first"]
     for flags, word in ((("--tls-certificate", str(key), "--tls-key", str(key)), "tls_certificate"),
                         (("--tls-certificate", str(certificate), "--tls-key", str(made["second"][1])), "tls_key"),

@@ -1,5 +1,5 @@
-"""Calls of tools as the official openai client sees them: whole, streamed, gone on with. The fake head says what it is told to, in
-pieces of three bytes."""
+"""Tool calls with the official openai client: whole, streamed, continued. The fake head repeats the given text, in pieces of three
+bytes."""
 
 import json
 
@@ -35,7 +35,7 @@ TWO = "I look.\n" + call("get_weather", {"city": "Zürich \"x\" </tool_call>", "
 
 
 def test_calls_of_a_whole_answer(start):
-    gateway = start()  # of its own: what the head hears is asked for
+    gateway = start()  # its own gateway: the test reads the head's requests
     client = openai.OpenAI(base_url=gateway.url + "/v1", api_key="none", max_retries=0, timeout=30)
     r = ask(client, TWO)
     assert gateway.wait_for("tools")["tools"] == [WEATHER, TIME]
@@ -46,13 +46,13 @@ def test_calls_of_a_whole_answer(start):
     assert json.loads(message.tool_calls[0].function.arguments) == {"city": "Zürich \"x\" </tool_call>", "days": 2}
     assert message.tool_calls[1].function.arguments == "{}"
     assert len({c.id for c in message.tool_calls}) == 2 and all(c.id.startswith("call_") and c.type == "function" for c in message.tool_calls)
-    # What the client got goes back as it is, with the results.
+    # The client's message goes back unchanged, with the results.
     messages = [*saying("Done."), message, *({"role": "tool", "tool_call_id": c.id, "content": "12 °C"} for c in message.tool_calls)]
     assert client.chat.completions.create(model="fake", messages=messages, tools=[WEATHER, TIME]).choices[0].message.content == "Done."
 
 
-def heard(chunks):
-    """What a client puts together of a stream."""
+def collected(chunks):
+    """The result that a client collects from a stream."""
     text, calls, finish = "", {}, None
     for c in chunks:
         for choice in c.choices:
@@ -68,7 +68,7 @@ def heard(chunks):
 
 @pytest.mark.parametrize("fields", [{}, {"tool_choice": "required"}, {"parallel_tool_calls": False}])
 def test_a_stream_says_the_same(client, fields):
-    text, calls, finish = heard(ask(client, TWO, stream=True, stream_options={"include_usage": True}, **fields))
+    text, calls, finish = collected(ask(client, TWO, stream=True, stream_options={"include_usage": True}, **fields))
     assert (text, finish) == ("I look.", "tool_calls")
     assert [(name, json.loads(arguments)) for _, name, arguments in calls] == [
         ("get_weather", {"city": "Zürich \"x\" </tool_call>", "days": 2}), ("get_time", {})]
@@ -85,15 +85,15 @@ def test_under_a_grammar_arguments_are_streamed_as_they_are_drawn(client):
 
 @pytest.mark.parametrize("text", ["No call.", "<tool_call>\n{\"name\": \"other\", \"arguments\": {}}\n</tool_call>", "<tool_call> {\"name\": \"get_time\"",
                                   "a <tool_cal", ""])
-def test_what_is_no_call_is_text(client, text):
+def test_output_that_is_no_call_is_text(client, text):
     r = ask(client, text) if text else client.chat.completions.create(model="fake", messages=[{"role": "user", "content": "tokens=1 text=x"}], tools=[TIME])
     assert r.choices[0].message.tool_calls is None and r.choices[0].finish_reason == "stop"
     assert r.choices[0].message.content == (text or "x")
     if text:
-        assert heard(ask(client, text, stream=True)) == (text, [], "stop")
+        assert collected(ask(client, text, stream=True)) == (text, [], "stop")
 
 
-def test_without_tools_or_with_none_calls_are_text_and_the_template_hears_of_no_tools(start):
+def test_without_tools_calls_are_text_and_the_template_gets_none(start):
     gateway = start()
     client = openai.OpenAI(base_url=gateway.url + "/v1", api_key="none", max_retries=0, timeout=30)
     text = call("get_time", {})
@@ -142,14 +142,14 @@ def put_together(events):
     for event in events:
         data = event.split("data: ", 1)[1]
         for choice in json.loads(data)["choices"] if data != "[DONE]" else []:
-            told = out.setdefault(choice["index"], ["", [], None])
-            told[0] += choice["delta"].get("content") or ""
-            told[2] = choice["finish_reason"] or told[2]
+            reply = out.setdefault(choice["index"], ["", [], None])
+            reply[0] += choice["delta"].get("content") or ""
+            reply[2] = choice["finish_reason"] or reply[2]
             for part in choice["delta"].get("tool_calls", []):
                 if "id" in part:
-                    assert part["index"] == len(told[1])
-                    told[1].append([part["id"], part["function"]["name"], ""])
-                told[1][part["index"]][2] += part["function"]["arguments"]
+                    assert part["index"] == len(reply[1])
+                    reply[1].append([part["id"], part["function"]["name"], ""])
+                reply[1][part["index"]][2] += part["function"]["arguments"]
     return out
 
 
@@ -184,9 +184,9 @@ def test_an_echo_with_logprobs_has_those_of_the_prompt(client):
         assert r.choices[0].finish_reason == "length" and r.usage.completion_tokens == 0
         streamed = list(client.completions.create(model="fake", prompt=asked, echo=True, logprobs=0, max_tokens=2, stream=True))
         assert "".join(c.choices[0].text for c in streamed) == prompt + "w0 w1 "
-        told = [c.choices[0].logprobs for c in streamed if c.choices[0].logprobs]
-        assert sum((t.token_logprobs for t in told), []) == values + [-0.5] * 2
-        assert sum((t.text_offset for t in told), []) == [*range(len(prompt)), len(prompt), len(prompt) + 3]
+        reply = [c.choices[0].logprobs for c in streamed if c.choices[0].logprobs]
+        assert sum((t.token_logprobs for t in reply), []) == values + [-0.5] * 2
+        assert sum((t.text_offset for t in reply), []) == [*range(len(prompt)), len(prompt), len(prompt) + 3]
     assert client.completions.create(model="fake", prompt=list(prompt.encode()), echo=True, max_tokens=1).choices[0].text == prompt + "w0 "
 
 

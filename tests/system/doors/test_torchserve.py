@@ -23,7 +23,7 @@ def doors():
     from conftest import Gateway
     g = Gateway(*DOORS, "--pipeline", "fake", "--pipeline", "fake", "--pipeline", "second", "--queue", "64")
     assert g.is_ready
-    g.tell("shards 2")
+    g.order("shards 2")
     yield g
     assert g.stop() == 0
 
@@ -66,8 +66,8 @@ def test_a_text_is_answered_by_pieces_of_text(doors):
 def test_the_example_client_of_torchserve_reads_each_chunk(doors):
     """As examples/large_models/utils/test_llm_streaming_response.py does, without and with --openai-api."""
     with predict(doors, {"prompt": "tokens=4", "max_tokens": 64}, stream=True) as r:
-        told = [json.loads(c) for c in chunks_of(r)]  # each is JSON though all have come at once
-        assert "".join(t["text"] for t in told) == "w0 w1 w2 w3 " and [t["tokens"] for t in told] == [1, 2, 3, 4]
+        received = [json.loads(c) for c in chunks_of(r)]  # each is JSON though all have come at once
+        assert "".join(t["text"] for t in received) == "w0 w1 w2 w3 " and [t["tokens"] for t in received] == [1, 2, 3, 4]
     with predict(doors, {"model": "fake", "prompt": "tokens=4", "max_tokens": 64, "logprobs": 1, "stream": True}, "/predictions/fake/1.0/v1/completions", stream=True) as r:
         text = ""
         for chunk in chunks_of(r):
@@ -116,8 +116,8 @@ def test_http_1_0_gets_the_answer_whole(doors):
 
 def test_instances_are_predicted_together(doors):
     url = inference(doors, "/v1/models/fake:predict")
-    said = requests.post(url, json={"instances": ["tokens=2", {"prompt": "tokens=9", "max_new_tokens": 1}, {"data": "tokens=3 pace_ms=10"}]}, timeout=30)
-    assert said.status_code == 200 and said.json() == {"predictions": ["w0 w1 ", "w0 ", "w0 w1 w2 "]}
+    output = requests.post(url, json={"instances": ["tokens=2", {"prompt": "tokens=9", "max_new_tokens": 1}, {"data": "tokens=3 pace_ms=10"}]}, timeout=30)
+    assert output.status_code == 200 and output.json() == {"predictions": ["w0 w1 ", "w0 ", "w0 w1 w2 "]}
     failed = requests.post(url, json={"instances": ["tokens=2", "tokens=5 fail_at=2 pace_ms=5", "hold=1"]}, timeout=30)
     assert failed.status_code == 500 and failed.json()["type"] == "InternalServerException"
     assert requests.post(inference(doors, "/v1/models/fake:explain"), timeout=30).json()["type"] == "ResourceNotFoundException"
@@ -172,10 +172,10 @@ def test_a_client_that_leaves_has_its_ticket_cancelled(start):
 def test_a_refusal_before_the_first_token_has_its_status_and_shape(doors, path, order, status, kind):
     for stream in (True, False):
         r = predict(doors, {"prompt": order, "stream": stream}, path)
-        told = r.json()
-        assert (r.status_code, told["code"], told["type"]) == (status, status, kind) and set(told) == {"code", "type", "message"}
+        received = r.json()
+        assert (r.status_code, received["code"], received["type"]) == (status, status, kind) and set(received) == {"code", "type", "message"}
     if "Unavailable" in kind and "pipeline" not in order:
-        assert 'Model "fake" has no worker to serve inference request.' in told["message"] and int(r.headers["retry-after"]) >= 1
+        assert 'Model "fake" has no worker to serve inference request.' in received["message"] and int(r.headers["retry-after"]) >= 1
 
 
 def test_without_a_free_slot_a_request_is_refused_at_once(start):
@@ -243,8 +243,8 @@ def test_absurd_values_are_refused_by_field(doors):
 ])
 def test_absurd_addresses_have_torchserves_errors(doors, door, method, path, status, kind):
     head, body = ask_raw(doors, request(method, path, b"", ["Connection: close", "Content-Length: 0"]), door).split(b"\r\n\r\n", 1)
-    told = json.loads(body)
-    assert head.startswith(b"HTTP/1.1 %d " % status) and (told["code"], told["type"]) == (status, kind)
+    received = json.loads(body)
+    assert head.startswith(b"HTTP/1.1 %d " % status) and (received["code"], received["type"]) == (status, kind)
 
 
 def test_what_is_no_request_is_refused_in_torchserves_shape(start):
@@ -277,7 +277,7 @@ def test_keys_are_tokens(start, keys_file):
     assert requests.get(g.torchserve["metrics"] + "/metrics", timeout=30).status_code == 200
 
 
-def test_doors_beyond_loopback_need_keys_and_each_its_own_address(start):
+def test_addresses_beyond_loopback_need_keys_and_must_differ(start):
     for flags, word in ((("--torchserve-inference", "0.0.0.0:0"), "torchserve_inference"), (("--torchserve-management", "0.0.0.0:0"), "torchserve_management"),
                         (("--torchserve-metrics", "0.0.0.0:0"), "torchserve_metrics"), (("--torchserve-metrics", "nowhere"), "nowhere")):
         g = start(*flags)
@@ -300,12 +300,12 @@ def test_models_are_listed_described_and_scaled_as_far_as_they_are(doors):
     assert [m["modelName"] for m in requests.get(management(doors, "/models"), timeout=30).json()["models"]] == ["fake", "second"]
     page = requests.get(management(doors, "/models?limit=1"), timeout=30).json()
     assert page == {"nextPageToken": "1", "models": [{"modelName": "fake", "modelUrl": "fake"}]}
-    told = requests.get(management(doors, "/models/fake/all"), params={"customized": "true"}, timeout=30).json()[0]
-    assert [w["id"] for w in told["workers"]] == ["shard-0", "shard-1", "shard-1.0", "shard-1.1"]
-    assert [w["status"] for w in told["workers"]] == ["READY", "UNLOADING"] * 2
-    assert told["minWorkers"] == told["maxWorkers"] == 2 and told["jobQueueStatus"] == {"remainingCapacity": 128, "pendingRequests": 0}
-    assert told["customizedMetadata"]["maxModelLen"] == 4096
-    doors.tell("waiting 5 1")
+    received = requests.get(management(doors, "/models/fake/all"), params={"customized": "true"}, timeout=30).json()[0]
+    assert [w["id"] for w in received["workers"]] == ["shard-0", "shard-1", "shard-1.0", "shard-1.1"]
+    assert [w["status"] for w in received["workers"]] == ["READY", "UNLOADING"] * 2
+    assert received["minWorkers"] == received["maxWorkers"] == 2 and received["jobQueueStatus"] == {"remainingCapacity": 128, "pendingRequests": 0}
+    assert received["customizedMetadata"]["maxModelLen"] == 4096
+    doors.order("waiting 5 1")
     assert requests.get(management(doors, "/models/fake"), timeout=30).json()[0]["jobQueueStatus"] == {"remainingCapacity": 123, "pendingRequests": 5}
     assert requests.put(management(doors, "/models/fake?min_worker=2&synchronous=true"), timeout=30).json() == {"status": "Workers scaled to 2 for model: fake"}
     refused = requests.put(management(doors, "/models/fake?min_worker=4"), timeout=30)
@@ -316,11 +316,11 @@ def test_models_are_listed_described_and_scaled_as_far_as_they_are(doors):
 @pytest.mark.parametrize("door", ["inference", "management", "metrics"])
 def test_each_door_describes_itself_truly(doors, door):
     url = doors.torchserve[door]
-    told = requests.options(url, timeout=30).json()
-    openapi_spec_validator.validate(told)
-    assert told["openapi"] == "3.0.1" and told == requests.get(url, timeout=30).json() == requests.get(url + "/api-description", timeout=30).json()
-    schema = {"$ref": "#/components/schemas/Error", "components": told["components"]}
-    for path, operations in told["paths"].items():
+    received = requests.options(url, timeout=30).json()
+    openapi_spec_validator.validate(received)
+    assert received["openapi"] == "3.0.1" and received == requests.get(url, timeout=30).json() == requests.get(url + "/api-description", timeout=30).json()
+    schema = {"$ref": "#/components/schemas/Error", "components": received["components"]}
+    for path, operations in received["paths"].items():
         for method in operations:
             r = requests.request(method, url + path.replace("{model_name}", "fake").replace("{model_version}", "1.0"), timeout=30)
             assert r.status_code not in (404, 405), (method, path)
@@ -343,13 +343,13 @@ def test_metrics_are_torchserves_for_prometheus_parser(start):
         assert requests.post(inference(g, path), data="tokens=3 pace_ms=10", timeout=30).ok
     requests.post(inference(g, "/predictions/none"), data="a", timeout=30)
     requests.post(inference(g, "/predictions/fake"), data="refuse=internal", timeout=30)
-    told = samples_of(requests.get(metrics, timeout=30).text)
-    host = next(v for k, v in next(k for k in told if k[0] == "MemoryUsed")[1:] if k == "Hostname")
-    of = lambda name, version: told[(name, ("hostname", host), ("model_name", "fake"), ("model_version", version))]
+    received = samples_of(requests.get(metrics, timeout=30).text)
+    host = next(v for k, v in next(k for k in received if k[0] == "MemoryUsed")[1:] if k == "Hostname")
+    of = lambda name, version: received[(name, ("hostname", host), ("model_name", "fake"), ("model_version", version))]
     assert of("ts_inference_requests", "default") == 2 and of("ts_inference_requests", "1.0") == 2
     assert of("ts_inference_latency_microseconds", "1.0") >= 2 * 20e3  # of two that took twice 10 ms each
     assert 0 <= of("ts_queue_latency_microseconds", "1.0") < of("ts_inference_latency_microseconds", "1.0")
-    level = lambda name: told[(name, ("Hostname", host), ("Level", "Host"))]
+    level = lambda name: received[(name, ("Hostname", host), ("Level", "Host"))]
     assert level("Requests2XX") >= 4 and level("Requests4XX") == 1 and level("Requests5XX") == 1
     assert level("MemoryUsed") > 0 and 0 < level("MemoryUtilization") <= 100 and level("QueueTime") >= 0 and level("DiskAvailable") > 0
     some = requests.get(metrics, params={"name[]": ["QueueTime", "ts_inference_requests_total"]}, timeout=30).text
@@ -358,7 +358,7 @@ def test_metrics_are_torchserves_for_prometheus_parser(start):
     assert re.search(r'^# HELP QueueTime Torchserve prometheus gauge metric with unit: Milliseconds$', some, re.M)
 
 
-def test_the_doors_speak_tls_where_there_is_a_certificate(start, tmp_path):
+def test_the_apis_use_tls_if_there_is_a_certificate(start, tmp_path):
     from test_tls import make_certificate
     certificate, key = make_certificate(tmp_path, "ts")
     g = start(*DOORS, "--tls-certificate", str(certificate), "--tls-key", str(key))

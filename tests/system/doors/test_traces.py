@@ -1,4 +1,5 @@
-"""Traces: what a collector hears of the requests of each door, and what a collector that is away, slow or wrong costs: spans, and nothing else."""
+"""Traces: the spans that a collector receives for the requests of each API. A collector that is away, slow or wrong costs spans, and
+nothing else."""
 import json
 import socket
 import time
@@ -43,7 +44,7 @@ def wait_for(holds, seconds=30):
 
 
 def all_servers(gateway, collector):
-    """Those of all requests: a gateway that stops sends what it has."""
+    """The server spans of all requests: a gateway that stops sends its spans."""
     gateway.stop()
     assert not collector.wrong, collector.wrong
     return [s for s in collector.spans if s.is_server]
@@ -102,7 +103,7 @@ def test_a_wrong_header_is_another_trace(traced, collector, headers, is_ours):
     assert server.proto.trace_state == ("a=1,b=2" if joined else "")
 
 
-def test_who_is_not_sampled_is_not_traced(start, collector):
+def test_a_request_that_is_not_sampled_is_not_traced(start, collector):
     g = start("--otlp-endpoint", collector.url, "--trace-sampling-ratio", "0")
     assert ask(g).status_code == 200
     assert ask(g, headers={"traceparent": f"00-{TRACE}-{PARENT}-00"}).status_code == 200
@@ -123,11 +124,11 @@ def test_requests_of_a_websocket_are_in_the_trace_of_its_handshake(traced, colle
     assert sorted((s.name, s.error or "") for s in servers) == [("chat fake", ""), ("chat fake", ""), ("websocket", "invalid_value")]
 
 
-def test_each_request_that_a_door_opened_is_one_span(start, collector, keys_file):
+def test_each_request_is_one_span(start, collector, keys_file):
     keys_file.write_text(keys_file.read_text() + key_table("few", "few", requests_per_minute=1))
     g = start("--otlp-endpoint", collector.url, "--keys", str(keys_file))
     key = {"Authorization": "Bearer k"}
-    said = {
+    reason = {
         "chat fake": ask(g, headers=key),
         "chat wrong": ask(g, headers=key, model="wrong"),
         "text_completion fake": httpx.post(g.url + "/v1/completions", json={"prompt": "tokens=2"}, headers=key),
@@ -138,7 +139,7 @@ def test_each_request_that_a_door_opened_is_one_span(start, collector, keys_file
         "POST /v1/chat/completions": ask(g),
         "POST /v1/completions": httpx.post(g.url + "/v1/completions", json={"prompt": "a", "n": 99}, headers=key),
     }
-    assert [r.status_code for r in said.values()] == [200, 404, 200, 422, 200, 400, 404, 401, 400]
+    assert [r.status_code for r in reason.values()] == [200, 404, 200, 422, 200, 400, 404, 401, 400]
     for content, status in (("refuse=context_length_exceeded", 400), ("tokens=3 fail_at=2", 500)):
         assert ask(g, content, headers=key).status_code == status
     assert [ask(g, headers={"Authorization": "Bearer few"}).status_code for _ in range(2)] == [200, 429]
@@ -171,8 +172,8 @@ def test_a_loss_that_a_stream_survives_is_an_event(traced, collector):
     with connect(traced) as s:
         s.sendall(request("POST", "/v1/completions", {"prompt": "tokens=60 pace_ms=20", "max_tokens": 60, "stream": True}, ["Connection: close"]))
         s.recv(4096)
-        traced.tell("head_down")
-        traced.tell("head_up")
+        traced.order("head_down")
+        traced.order("head_up")
         text = b"".join(iter(lambda: s.recv(65536), b""))
     assert b"[DONE]" in text and b'"error"' not in text
     server = collector.servers()[0]
@@ -180,7 +181,7 @@ def test_a_loss_that_a_stream_survives_is_an_event(traced, collector):
     assert server.events == [("head_lost", "told to be down"), ("resumed", "link")]
 
 
-def test_what_is_open_when_the_gateway_stops_is_traced(traced, collector):
+def test_requests_open_when_the_gateway_stops_are_traced(traced, collector):
     with connect(traced) as s:
         s.sendall(request("POST", "/v1/chat/completions", chat("tokens=100000 pace_ms=5", stream=True)))
         s.recv(4096)
@@ -221,8 +222,8 @@ def redirecting(handler):
 
 
 @pytest.mark.parametrize("answer, is_kept", [(None, True), (overloaded, True), (never, False), (garbage, False), (endless, False), (refusing, False), (redirecting, False)])
-def test_a_collector_that_takes_nothing_disturbs_nobody(start, answer, is_kept):
-    """None: nobody listens there. Kept: what has not been taken may be sent again."""
+def test_a_failing_collector_does_not_affect_requests(start, answer, is_kept):
+    """None: no collector listens. Kept: spans that were not accepted may be sent again."""
     with collecting(answer) as c:
         if answer is None:
             c.stop()
@@ -286,7 +287,7 @@ def test_without_an_endpoint_nothing_is_traced(gateway):
     assert "baton_spans" not in httpx.get(gateway.url + "/metrics").text
 
 
-@pytest.mark.parametrize("endpoint, said", [("https://127.0.0.1:4318", "http:// alone"), ("127.0.0.1:4318", "http://HOST:PORT")])
-def test_an_endpoint_that_is_none_is_refused(start, endpoint, said):
+@pytest.mark.parametrize("endpoint, reason", [("https://127.0.0.1:4318", "http:// alone"), ("127.0.0.1:4318", "http://HOST:PORT")])
+def test_an_endpoint_that_is_none_is_refused(start, endpoint, reason):
     g = start("--otlp-endpoint", endpoint)
-    assert not g.is_ready and g.failure == "bad_config" and said in g.message
+    assert not g.is_ready and g.failure == "bad_config" and reason in g.message

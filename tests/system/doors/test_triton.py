@@ -48,7 +48,7 @@ def events_of(reply):
     return [json.loads(e.removeprefix("data: ")) for e in reply.text.split("\n\n") if e]
 
 
-def said_by(events):
+def texts_of(events):
     """The end may come in an event of its own, without text."""
     return [e["text_output"] for e in events[:-1]] + [t for e in events[-1:] if (t := e["text_output"])]
 
@@ -166,12 +166,12 @@ def test_statistics_and_metrics_count_what_happened(client, start):
             say(c, "tokens=2 pace_ms=10")
         with pytest.raises(InferenceServerException):
             say(c, "tokens=2 fail_at=2")
-        told = c.get_inference_statistics()["model_stats"][0]
-    assert told["inference_count"] == 3 and told["last_inference"] > 1_700_000_000_000
-    stats = told["inference_stats"]
+        received = c.get_inference_statistics()["model_stats"][0]
+    assert received["inference_count"] == 3 and received["last_inference"] > 1_700_000_000_000
+    stats = received["inference_stats"]
     assert stats["success"]["count"] == 3 and stats["fail"]["count"] == 1
     assert stats["compute_input"]["count"] == 3 and abs(stats["compute_input"]["ns"] - 3_000) <= 3  # a text's way to tokens, as the head says
-    assert stats["queue"]["ns"] >= 3 * 2_000 - 3 and not told.get("batch_stats")
+    assert stats["queue"]["ns"] >= 3 * 2_000 - 3 and not received.get("batch_stats")
     assert stats["success"]["ns"] >= 3 * 10_000_000 and stats["success"]["ns"] >= stats["queue"]["ns"] + stats["compute_infer"]["ns"] - 3
     lines = httpx.get(g.url + "/metrics").text.splitlines()
     labels = '{model="fake",version="1"}'
@@ -181,9 +181,9 @@ def test_statistics_and_metrics_count_what_happened(client, start):
 
 
 def test_metrics_of_the_host(gateway):
-    told = {s.name: s.value for f in text_string_to_metric_families(httpx.get(gateway.url + "/metrics").text) for s in f.samples if s.name.startswith("nv_cpu_")}
-    assert 0 <= told["nv_cpu_utilization"] <= 1
-    assert 0 < told["nv_cpu_memory_used_bytes"] < told["nv_cpu_memory_total_bytes"]
+    received = {s.name: s.value for f in text_string_to_metric_families(httpx.get(gateway.url + "/metrics").text) for s in f.samples if s.name.startswith("nv_cpu_")}
+    assert 0 <= received["nv_cpu_utilization"] <= 1
+    assert 0 < received["nv_cpu_memory_used_bytes"] < received["nv_cpu_memory_total_bytes"]
 
 
 def test_generate_as_curl_has_it(gateway):
@@ -195,13 +195,13 @@ def test_generate_as_curl_has_it(gateway):
     trt = {"text_input": "tokens=3", "max_tokens": 2, "bad_words": "", "stop_words": "", "pad_id": 2, "end_id": 2}
     assert post(gateway, GENERATE, trt).json()["text_output"] == "tokens=3w0 w1 "
     every = {f"return_{n}": True for n in ("finish_reason", "num_input_tokens", "num_output_tokens", "cumulative_logprob")}
-    told = post(gateway, GENERATE, {"text_input": "tokens=3", "parameters": every}).json()
-    assert (told["finish_reason"], told["num_input_tokens"], told["num_output_tokens"], told["cumulative_logprob"]) == ("stop", 8, 3, -1.5)
+    received = post(gateway, GENERATE, {"text_input": "tokens=3", "parameters": every}).json()
+    assert (received["finish_reason"], received["num_input_tokens"], received["num_output_tokens"], received["cumulative_logprob"]) == ("stop", 8, 3, -1.5)
 
 
 def test_generate_stream_as_curl_has_it(gateway):
     events = events_of(post(gateway, STREAM, {"text_input": "tokens=3 pace_ms=5", "parameters": {"stream": True, "temperature": 0}}))
-    assert said_by(events) == ["w0 ", "w1 ", "w2 "] and all(e["model_name"] == "fake" for e in events)
+    assert texts_of(events) == ["w0 ", "w1 ", "w2 "] and all(e["model_name"] == "fake" for e in events)
     whole = events_of(post(gateway, STREAM, {"text_input": "tokens=3", "stream": False}))
     assert [e["text_output"] for e in whole] == ["tokens=3w0 w1 w2 "]
     broken = events_of(post(gateway, STREAM, {"text_input": "tokens=9 fail_at=4 pace_ms=5", "stream": True}))
@@ -267,8 +267,8 @@ NONSENSE = [
 
 
 def test_nonsense_is_refused_by_name_and_disturbs_nothing(gateway):
-    heard = []
-    stream = threading.Thread(target=lambda: heard.extend(events_of(post(gateway, STREAM, {
+    events_read = []
+    stream = threading.Thread(target=lambda: events_read.extend(events_of(post(gateway, STREAM, {
         "text_input": "tokens=100 pace_ms=20", "parameters": {"max_tokens": 100, "stream": True}}))))
     stream.start()
     wrong = []
@@ -304,7 +304,7 @@ def test_nonsense_is_refused_by_name_and_disturbs_nothing(gateway):
         assert c.post(INFER, content=infer_with(sized(len(text)), text)[0], headers=headers).json()["outputs"][0]["data"] == ["tokens=1w0 "]
     assert wrong == []
     stream.join()
-    assert said_by(heard) == [f"w{i} " for i in range(100)]
+    assert texts_of(events_read) == [f"w{i} " for i in range(100)]
 
 
 ABSURD = ["1e308", "-1e308", "-1", "0", "-0.0", "1e-44", "1e-300", "1e39", "0.5", "NaN", "Infinity", "9223372036854775808", "18446744073709551616", "1e400", '"string"', "true",

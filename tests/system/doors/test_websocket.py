@@ -126,7 +126,7 @@ def test_a_window_that_is_never_acked_ends_as_a_slow_reader(start_gateway_ws):
     ('{"type":"start","id":"a","prompt":"x","model":"other"}', "a", "model"),
     ('{"type":"start","id":"a","prompt":"refuse=context_length_exceeded"}', "a", None),
 ])
-def test_a_bad_message_gets_an_error_and_the_socket_lives(ws, text, id, param):
+def test_a_bad_message_gets_an_error_and_the_socket_stays_open(ws, text, id, param):
     ws.send(text)
     m = read_until(ws, "error")[-1]
     assert m["id"] == id and m["error"]["param"] == param

@@ -1,5 +1,5 @@
-"""Worker models at the doors of KServe v2 and Triton, over HTTP and gRPC, by tritonclient as users have it: tensors whole, streamed, as members of JSON;
-what is wrong with them; and all that can befall their worker."""
+"""Worker models through the APIs of KServe v2 and Triton, over HTTP and gRPC, with tritonclient: tensors whole, streamed, as JSON members.
+Also invalid tensors, and failures of their worker."""
 import asyncio
 import json
 import queue
@@ -116,7 +116,7 @@ def events_of(reply):
     return [json.loads(e.removeprefix("data: ")) for e in reply.text.split("\n\n") if e]
 
 
-# -- what is told of the models --
+# -- metadata of the models --
 
 
 def as_dict(message):
@@ -126,10 +126,10 @@ def as_dict(message):
 
 def test_what_clients_ask_of_a_worker_model(over):
     assert over.is_model_ready("tensors") and over.is_model_ready("tensors", "1")
-    told = as_dict(over.get_model_metadata("tensors"))
-    assert (told["name"], told["versions"], told["platform"]) == ("tensors", ["1"], "python")
-    assert [(t["name"], t["datatype"], [int(n) for n in t["shape"]]) for t in told["inputs"]] == [("IN", "FP32", [-1]), ("NAMES", "BYTES", [-1]), ("DO", "BYTES", [1])]
-    assert [t["name"] for t in told["outputs"]] == ["OUT", "TEXT", "SAID"]
+    received = as_dict(over.get_model_metadata("tensors"))
+    assert (received["name"], received["versions"], received["platform"]) == ("tensors", ["1"], "python")
+    assert [(t["name"], t["datatype"], [int(n) for n in t["shape"]]) for t in received["inputs"]] == [("IN", "FP32", [-1]), ("NAMES", "BYTES", [-1]), ("DO", "BYTES", [1])]
+    assert [t["name"] for t in received["outputs"]] == ["OUT", "TEXT", "SAID"]
     batched = as_dict(over.get_model_metadata("batched"))
     assert [int(n) for n in batched["inputs"][0]["shape"]] == [-1, 2]
     config = as_dict(over.get_model_config("batched"))
@@ -174,7 +174,7 @@ def test_a_body_of_bytes_alone_is_the_one_input(start, tmp_path):
     g = start("--worker-door", door, *(f for t in tables for f in ("--workers", t)), *(f for t in all_declared for f in ("--declared", t)))
     d = Doors(g, door)
 
-    def told(model, body):
+    def received(model, body):
         fields = {"Inference-Header-Content-Length": "0", "Content-Type": "application/octet-stream"}
         return httpx.post(f"{g.url}/v2/models/{model}/infer", content=body, headers=fields, timeout=30)
 
@@ -185,11 +185,11 @@ def test_a_body_of_bytes_alone_is_the_one_input(start, tmp_path):
     try:
         for place, model in enumerate(("raw", "text", "several"), 5000):
             d.begin(place, model, worker(HANDLER))
-        values = read(told("raw", np.array([1, 2, 3], "float32").tobytes())).as_numpy("OUT")
+        values = read(received("raw", np.array([1, 2, 3], "float32").tobytes())).as_numpy("OUT")
         assert values.shape == (1, 3) and values.tolist() == [[2, 4, 6]]  # a batch of one
-        assert read(told("text", "Ä".encode())).as_numpy("TEXT") is not None
+        assert read(received("text", "Ä".encode())).as_numpy("TEXT") is not None
         for model, body, why in (("raw", b"12345", "5 bytes"), ("several", b"", "models with one input")):
-            refused = told(model, body)
+            refused = received(model, body)
             assert refused.status_code == 400 and why in refused.json()["error"]
     finally:
         d.stop()
@@ -208,12 +208,12 @@ def test_a_configuration_tells_the_queue_as_it_is(start, tmp_path):
         (level, policy), = batching.priority_queue_policy.items()
         assert (level, policy.timeout_action, policy.default_timeout_microseconds) == (2, 1, 50_000)
         assert config.instance_group[0].count == 2 and config.version_policy.latest.num_versions == 1
-        told = over_http.get_model_config("queued")
-        assert told["dynamic_batching"]["priority_queue_policy"]["2"]["timeout_action"] == "DELAY" and told["dynamic_batching"]["preferred_batch_size"] == [2, 4]
+        received = over_http.get_model_config("queued")
+        assert received["dynamic_batching"]["priority_queue_policy"]["2"]["timeout_action"] == "DELAY" and received["dynamic_batching"]["preferred_batch_size"] == [2, 4]
         assert not over_grpc.get_model_config("plain").config.HasField("dynamic_batching") and "dynamic_batching" not in over_http.get_model_config("plain")
 
 
-def test_what_is_not_there_is_unknown(over):
+def test_a_missing_model_is_unknown(over):
     assert wrong(over, model="nobody")[0] == wrong(over, model_version="2")[0] == as_words(over, "404", "NOT_FOUND")
     assert "version 2" in wrong(over, model_version="2")[1]
     with pytest.raises(InferenceServerException):
@@ -227,23 +227,23 @@ def test_what_is_not_there_is_unknown(over):
 def test_tensors_go_there_and_come_back_over_http(client, binary):
     inputs = [tensor(triton_http, "IN", [1, 2.5, -3], binary_data=binary), tensor(triton_http, "NAMES", [b"ab", "c\u00e9".encode(), b""], "BYTES", binary_data=binary)]
     outputs = [triton_http.InferRequestedOutput(name, binary_data=binary) for name in ("OUT", "TEXT", "SAID")]
-    told = client.infer("tensors", inputs, outputs=outputs, request_id="42", parameters={"depth": 3, "name": "x", "on": True})
-    assert told.as_numpy("OUT").tolist() == [2, 5, -6] and told.as_numpy("OUT").dtype == np.float32
-    assert [bytes(t) if binary else t.encode() for t in told.as_numpy("TEXT")] == [b"AB", b"C\xc3\xa9", b""]
-    said = json.loads(told.as_numpy("SAID")[0])
-    assert said["parameters"] == {"depth": 3, "name": "x", "on": True} and said["id"] == "42" and said["outputs"] == ["OUT", "TEXT", "SAID"]
-    response = told.get_response()
+    received = client.infer("tensors", inputs, outputs=outputs, request_id="42", parameters={"depth": 3, "name": "x", "on": True})
+    assert received.as_numpy("OUT").tolist() == [2, 5, -6] and received.as_numpy("OUT").dtype == np.float32
+    assert [bytes(t) if binary else t.encode() for t in received.as_numpy("TEXT")] == [b"AB", b"C\xc3\xa9", b""]
+    answered = json.loads(received.as_numpy("SAID")[0])
+    assert answered["parameters"] == {"depth": 3, "name": "x", "on": True} and answered["id"] == "42" and answered["outputs"] == ["OUT", "TEXT", "SAID"]
+    response = received.get_response()
     assert (response["id"], response["model_name"], response["model_version"]) == ("42", "tensors", "1")
     assert response["parameters"] == {"rows": 3, "how": "well"}
 
 
 def test_tensors_go_there_and_come_back_over_grpc(doors):
     with triton_grpc.InferenceServerClient(doors.grpc) as c:
-        told = c.infer("tensors", [tensor(triton_grpc, "IN", [1, 2.5]), tensor(triton_grpc, "NAMES", [b"ab", b"\xff"], "BYTES")], request_id="42",
+        received = c.infer("tensors", [tensor(triton_grpc, "IN", [1, 2.5]), tensor(triton_grpc, "NAMES", [b"ab", b"\xff"], "BYTES")], request_id="42",
                        parameters={"depth": 3, "name": "x", "on": True}, model_version="1")
-        assert told.as_numpy("OUT").tolist() == [2, 5] and told.as_numpy("TEXT").tolist() == [b"AB", b"\xff"]
-        assert json.loads(told.as_numpy("SAID")[0])["parameters"] == {"depth": 3, "name": "x", "on": True}
-        response = told.get_response()
+        assert received.as_numpy("OUT").tolist() == [2, 5] and received.as_numpy("TEXT").tolist() == [b"AB", b"\xff"]
+        assert json.loads(received.as_numpy("SAID")[0])["parameters"] == {"depth": 3, "name": "x", "on": True}
+        response = received.get_response()
         assert response.id == "42" and response.model_version == "1" and response.parameters["rows"].int64_param == 2
         only = c.infer("tensors", [tensor(triton_grpc, "IN", [1])], outputs=[triton_grpc.InferRequestedOutput("OUT")])
         assert only.as_numpy("SAID") is None and only.as_numpy("OUT").tolist() == [2]
@@ -258,9 +258,9 @@ def test_values_in_the_fields_of_their_types(doors):
     r.inputs.add(name="DO", datatype="BYTES", shape=[1]).contents.bytes_contents.append(b"echo")
     with grpc.insecure_channel(doors.grpc) as channel:
         stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
-        told = stub.ModelInfer(r, timeout=20)
-        assert [(t.name, t.datatype, list(t.shape)) for t in told.outputs] == [("A", "INT8", [2]), ("B", "UINT16", [1]), ("C", "FP64", []), ("D", "BOOL", [1, 2])]
-        assert list(told.raw_output_contents) == [b"\x80\x7f", b"\xff\xff", np.float64(0.1).tobytes(), b"\x01\x00"]
+        received = stub.ModelInfer(r, timeout=20)
+        assert [(t.name, t.datatype, list(t.shape)) for t in received.outputs] == [("A", "INT8", [2]), ("B", "UINT16", [1]), ("C", "FP64", []), ("D", "BOOL", [1, 2])]
+        assert list(received.raw_output_contents) == [b"\x80\x7f", b"\xff\xff", np.float64(0.1).tobytes(), b"\x01\x00"]
         r.inputs[0].contents.int_contents[0] = 128
         with pytest.raises(grpc.RpcError) as e:
             stub.ModelInfer(r, timeout=20)
@@ -271,12 +271,12 @@ def test_every_datatype_over_http(doors, client):
     values = {"BOOL": [True, False], "INT8": [-128, 127], "UINT16": [0, 65535], "INT64": [-2**63, 2**63 - 1], "FP32": [0.1, -1e30], "FP64": [0.1, 1e300]}
     for binary in (True, False):
         inputs = [tensor(triton_http, name, v, name, binary_data=binary) for name, v in values.items()]
-        told = client.infer("free", [*inputs, do(triton_http, "echo")], outputs=[triton_http.InferRequestedOutput(n, binary_data=binary) for n in values])
+        received = client.infer("free", [*inputs, do(triton_http, "echo")], outputs=[triton_http.InferRequestedOutput(n, binary_data=binary) for n in values])
         for name, v in values.items():
-            assert told.as_numpy(name).tobytes() == np.array(v, dtype=KINDS[name]).tobytes(), (name, binary)
+            assert received.as_numpy(name).tobytes() == np.array(v, dtype=KINDS[name]).tobytes(), (name, binary)
     halves = tensor(triton_http, "H", [0.5, 1.5], "FP16")
-    told = client.infer("free", [halves, do(triton_http, "echo")])  # binary both ways is the client's default
-    assert told.as_numpy("H").tolist() == [0.5, 1.5]
+    received = client.infer("free", [halves, do(triton_http, "echo")])  # binary both ways is the client's default
+    assert received.as_numpy("H").tolist() == [0.5, 1.5]
     plain = doors.post("free/infer", {"inputs": [{"name": "H", "datatype": "FP16", "shape": [1], "data": [1]}]})
     assert plain.status_code == 400 and "FP16" in plain.json()["error"]
 
@@ -284,15 +284,15 @@ def test_every_datatype_over_http(doors, client):
 def test_the_asynchronous_clients(doors):
     async def ask(module, address):
         async with module.InferenceServerClient(address) as c:
-            told = await asyncio.gather(*(c.infer("tensors", [tensor(module, "IN", [i])]) for i in range(8)))
-            return [r.as_numpy("OUT").tolist() for r in told]
+            received = await asyncio.gather(*(c.infer("tensors", [tensor(module, "IN", [i])]) for i in range(8)))
+            return [r.as_numpy("OUT").tolist() for r in received]
     for module, address in ((http_aio, doors.http), (grpc_aio, doors.grpc)):
         assert asyncio.run(ask(module, address)) == [[2 * i] for i in range(8)]
 
 
 def test_a_batch_in_front_of_declared_shapes(over):
-    told = over.infer("batched", [tensor(over.module, "IN", range(6), shape=[3, 2])])
-    assert told.as_numpy("OUT").tolist() == [[0, 2], [4, 6], [8, 10]]
+    received = over.infer("batched", [tensor(over.module, "IN", range(6), shape=[3, 2])])
+    assert received.as_numpy("OUT").tolist() == [[0, 2], [4, 6], [8, 10]]
     bad = as_words(over, "400", "INVALID_ARGUMENT")
     for shape in ([2], [1, 3], [5, 2]):
         status, message = wrong(over, tensor(over.module, "IN", range(int(np.prod(shape))), shape=shape), model="batched")
@@ -319,31 +319,31 @@ def test_what_is_declared_is_checked_by_name(over):
 
 
 def test_bodies_that_no_client_sends(doors):
-    def told(body, headers=None, model="tensors"):
+    def received(body, headers=None, model="tensors"):
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         return httpx.post(f"{doors.gateway.url}/v2/models/{model}/infer", content=content, headers=headers or {}, timeout=30)
 
     one = {"name": "IN", "datatype": "FP32", "shape": [2], "data": [1, 2]}
-    assert told({"inputs": [one]}).status_code == 200
+    assert received({"inputs": [one]}).status_code == 200
     for change, word in (({"data": [1]}, "fewer"), ({"data": [1, 2, 3]}, "more"), ({"data": ["a", "b"]}, "FP32"), ({"shape": [-1]}, "negative"),
                          ({"shape": [2**62, 2**62]}, "shape"), ({"shape": [2**31]}, "larger"), ({"data": None}, "binary_data_size"), ({"colour": 1}, "colour"),
                          ({"parameters": {"binary_data_size": 8}}, "one of"), ({"data": [1e39, 0]}, "FP32")):
-        answer = told({"inputs": [{**one, **change}]})
+        answer = received({"inputs": [{**one, **change}]})
         assert answer.status_code == 400 and word in answer.json()["error"], (change, answer.text)
-    assert told({"inputs": [{"name": "x", "datatype": "FP31", "shape": [1], "data": [1]}]}, model="free").status_code == 400
+    assert received({"inputs": [{"name": "x", "datatype": "FP31", "shape": [1], "data": [1]}]}, model="free").status_code == 400
     binary = {"name": "NAMES", "datatype": "BYTES", "shape": [1]}
     for size, raw in ((5, b"\x01\0\0\0a"), (5, b"\x02\0\0\0a"), (4, b"\0\0\0\0"), (9, b"\x01\0\0\0a"), (3, b"abc"), (5, b"\0\0\0\0a")):
         text = json.dumps({"inputs": [{**binary, "parameters": {"binary_data_size": size}}]}).encode()
-        answer = told(text + raw, {"Inference-Header-Content-Length": str(len(text)), "Content-Type": "application/octet-stream"})
+        answer = received(text + raw, {"Inference-Header-Content-Length": str(len(text)), "Content-Type": "application/octet-stream"})
         assert answer.status_code == (200 if raw in (b"\x01\0\0\0a", b"\0\0\0\0") and size == len(raw) else 400), (size, raw, answer.text)
-    assert told({"inputs": [one], "parameters": {"a": [1, 2], "b": {"c": 1}}}).status_code == 200  # a handler's own matter
-    assert told(b"{").status_code == told({"inputs": 1}).status_code == told({}).status_code == 400
+    assert received({"inputs": [one], "parameters": {"a": [1, 2], "b": {"c": 1}}}).status_code == 200  # a handler's own matter
+    assert received(b"{").status_code == received({"inputs": 1}).status_code == received({}).status_code == 400
 
 
 def test_headers_reach_the_handler_and_keys_do_not(doors):
-    told = doors.post("tensors/infer", {"inputs": [{"name": "IN", "datatype": "FP32", "shape": [1], "data": [1]}]},
+    received = doors.post("tensors/infer", {"inputs": [{"name": "IN", "datatype": "FP32", "shape": [1], "data": [1]}]},
                       headers={"X-Mine": "yes", "Authorization": "Bearer secret", "Cookie": "a=b"})
-    headers = json.loads(next(o for o in told.json()["outputs"] if o["name"] == "SAID")["data"][0])["headers"]
+    headers = json.loads(next(o for o in received.json()["outputs"] if o["name"] == "SAID")["data"][0])["headers"]
     assert headers["x-mine"] == "yes" and not {"authorization", "cookie", "content-length"} & headers.keys()
 
 
@@ -374,8 +374,8 @@ class Stream:
     """tritonclient's stream, with what it brings in a queue."""
 
     def __init__(self, address, **fields):
-        self.client, self.told = triton_grpc.InferenceServerClient(address), queue.Queue()
-        self.client.start_stream(callback=lambda result, error: self.told.put((result, error)), **fields)
+        self.client, self.replies = triton_grpc.InferenceServerClient(address), queue.Queue()
+        self.client.start_stream(callback=lambda result, error: self.replies.put((result, error)), **fields)
 
     def __enter__(self):
         return self
@@ -388,7 +388,7 @@ class Stream:
         self.client.async_stream_infer(model, list(inputs), **fields)
 
     def next(self):
-        return self.told.get(timeout=20)
+        return self.replies.get(timeout=20)
 
     def until_end(self):
         results = []
@@ -405,7 +405,7 @@ def test_a_decoupled_model_streams_over_grpc(doors):
         results = s.until_end()
         assert [r.as_numpy("OUT").tolist() for r in results[:-1]] == [[0], [1], [2], [3]]
         assert all(r.get_response().id == "a" for r in results) and not results[-1].get_response().outputs
-        s.ask("square", tensor(triton_grpc, "IN", [2], "INT32"))  # the end is a piece of its own: nobody has asked for it
+        s.ask("square", tensor(triton_grpc, "IN", [2], "INT32"))  # the end is a separate piece, which was not requested
         finals = [s.next()[0].get_response().parameters["triton_final_response"].bool_param for _ in range(2)]
         assert finals == [False, False]
         s.ask("tensors", tensor(triton_grpc, "IN", [1]), enable_empty_final_response=True)  # one response, which is the last
@@ -418,9 +418,9 @@ def test_an_asynchronous_stream(doors):
         async with grpc_aio.InferenceServerClient(doors.grpc) as c:
             async def requests():
                 yield {"model_name": "square", "inputs": [tensor(grpc_aio, "IN", [3], "INT32")]}
-            told = [pair async for pair in c.stream_infer(requests())]  # which ends when all is said and done
-            assert all(error is None for _, error in told)
-            return [result.as_numpy("OUT").tolist() for result, _ in told]
+            received = [pair async for pair in c.stream_infer(requests())]  # which ends when all is said and done
+            assert all(error is None for _, error in received)
+            return [result.as_numpy("OUT").tolist() for result, _ in received]
     assert asyncio.run(ask()) == [[0], [1], [2]]
 
 
@@ -444,17 +444,17 @@ def test_requests_of_one_stream_go_on_beside_those_that_fail(doors):
 def test_more_than_one_response_is_refused_where_one_is_told(doors, over):
     status, message = wrong(over, tensor(over.module, "IN", [3], "INT32"), model="square")
     assert status == as_words(over, "400", "INVALID_ARGUMENT") and "more than one response" in message
-    told = over.infer("square", [tensor(over.module, "IN", [1], "INT32")])  # one is one
-    assert told.as_numpy("OUT").tolist() == [0]
+    received = over.infer("square", [tensor(over.module, "IN", [1], "INT32")])  # one is one
+    assert received.as_numpy("OUT").tolist() == [0]
 
 
 # -- generate --
 
 
 def test_members_become_tensors_and_tensors_members(doors):
-    told = doors.post("tensors/generate", {"IN": [1, 2], "NAMES": "ab", "id": "7", "depth": 3, "parameters": {"on": True}})
-    assert told.status_code == 200, told.text
-    body = told.json()
+    received = doors.post("tensors/generate", {"IN": [1, 2], "NAMES": "ab", "id": "7", "depth": 3, "parameters": {"on": True}})
+    assert received.status_code == 200, received.text
+    body = received.json()
     assert (body["OUT"], body["TEXT"], body["id"], body["model_name"], body["model_version"]) == ([2, 4], "AB", "7", "tensors", "1")
     assert json.loads(body["SAID"])["parameters"] == {"depth": 3, "on": True}
     nested = doors.post("batched/generate", {"IN": [[1, 2]]})
@@ -468,8 +468,8 @@ def test_members_become_tensors_and_tensors_members(doors):
 
 
 def test_generate_stream_has_an_event_for_each_response(doors):
-    told = events_of(doors.post("square/generate_stream", {"IN": 3, "id": "x"}))
-    assert [e["OUT"] for e in told] == [0, 1, 2] and all(e["id"] == "x" for e in told)
+    received = events_of(doors.post("square/generate_stream", {"IN": 3, "id": "x"}))
+    assert [e["OUT"] for e in received] == [0, 1, 2] and all(e["id"] == "x" for e in received)
     assert [e["OUT"] for e in events_of(doors.post("tensors/generate_stream", {"IN": 3}))] == [6]
     broken = events_of(doors.post("tensors/generate_stream", {"DO": "late_error"}))
     assert broken[0]["OUT"] == 0 and "too late" in broken[1]["error"]
@@ -542,7 +542,7 @@ def test_what_a_model_of_the_python_backend_counts(start, tmp_path):
     g = start("--zmq", "tcp://127.0.0.1:*", "--worker-door", door, "--workers", "counts 2 1 0 60000 9", "--declared", declared("counts", ("IN", "FP32", [-1])))
     d = Doors(g, door)
 
-    def told():
+    def received():
         families = list(text_string_to_metric_families(httpx.get(g.url + "/metrics").text))
         assert len({f.name for f in families}) == len(families)
         return {s.labels.get("sign", s.name): (f.type, s.value) for f in families if f.name in ("elements_served", "largest_element") for s in f.samples}
@@ -557,16 +557,16 @@ def test_what_a_model_of_the_python_backend_counts(start, tmp_path):
 
     try:
         d.begin(5000, "counts", worker(SHIMMED / "triton_metrics.py", module="baton_worker.triton"))
-        wait_for(lambda: told() == {"plus": ("counter", 0), "minus": ("counter", 0), "largest_element": ("gauge", 0)})
+        wait_for(lambda: received() == {"plus": ("counter", 0), "minus": ("counter", 0), "largest_element": ("gauge", 0)})
         ask(1, 2, -3)
-        wait_for(lambda: told() == {"plus": ("counter", 2), "minus": ("counter", 1), "largest_element": ("gauge", 2)})
+        wait_for(lambda: received() == {"plus": ("counter", 2), "minus": ("counter", 1), "largest_element": ("gauge", 2)})
         with pytest.raises(InferenceServerException, match="the counter 'elements_served' cannot go down by 1"):
             ask()
         d.processes[5000].terminate()  # what it has counted last is said before it leaves, and stays
         assert d.processes[5000].wait(30) == 0
         d.begin(5001, "counts", worker(SHIMMED / "triton_metrics.py", module="baton_worker.triton"))
         ask(5)
-        wait_for(lambda: told() == {"plus": ("counter", 3), "minus": ("counter", 1), "largest_element": ("gauge", 5)})
+        wait_for(lambda: received() == {"plus": ("counter", 3), "minus": ("counter", 1), "largest_element": ("gauge", 5)})
         wait_for(lambda: spread() == {"1": 0, "4": 0, "+Inf": 2, "absolute_sum_count": 2, "absolute_sum_sum": 11})  # 6 of the one before it
     finally:
         d.stop()
@@ -585,7 +585,7 @@ def test_keys_and_draining(start, keys_file, tmp_path):
             one = tensor(triton_grpc, "IN", [1])
             assert wrong(c, one)[0] == "StatusCode.UNAUTHENTICATED"
             assert c.infer("tensors", [one], headers={"authorization": "Bearer k"}).as_numpy("OUT").tolist() == [2]
-            g.tell("drain")
+            g.order("drain")
             assert d.post("tensors/infer", body, headers={"Authorization": "Bearer k"}).status_code == 503
             with pytest.raises(InferenceServerException) as e:
                 c.infer("tensors", [one], headers={"authorization": "Bearer k"})

@@ -1,5 +1,5 @@
-"""Worker models at the real doors, with the processes of a test's own: what clients hear when batches form, handlers raise and processes end.
-Supervision is tested with a whole cluster (tests/system/cluster/workers/test_workers.py)."""
+"""Worker models behind the real APIs, with processes of the test itself: the responses when batches form, handlers raise and processes
+end. Supervision is tested with a whole cluster (tests/system/cluster/workers/test_workers.py)."""
 
 import concurrent.futures
 import contextlib
@@ -62,7 +62,7 @@ class Models:
     def ask(self, model, timeout=30, **asked):
         return httpx.post(f"{self.gateway.url}/v1/workers/{model}", json=asked, timeout=timeout)
 
-    def told(self, model, **asked):
+    def reply_of(self, model, **asked):
         answer = self.ask(model, **asked)
         assert answer.status_code == 200, answer.text
         return answer.json()
@@ -125,7 +125,7 @@ def test_bodies_errors_and_headers(models):
     assert m.refused("play", do="large", bytes=17 << 20) == (500, "handler_failed")
     assert len(m.ask("play", do="large", bytes=15 << 20).content) == 15 << 20
     assert m.refused("play/2", do="who") == m.refused("nobody", do="who") == (404, "model_not_found")
-    assert m.told("play", do="who")["pid"] == m.processes[5000].pid  # through all of it
+    assert m.reply_of("play", do="who")["pid"] == m.processes[5000].pid  # through all of it
 
 
 def test_comments_stand_between_plain_events_alone_and_not_at_torchserves_address(start, tmp_path):
@@ -155,19 +155,19 @@ def test_comments_stand_between_plain_events_alone_and_not_at_torchserves_addres
         m.stop()
 
 
-def test_what_a_worker_of_a_newer_build_says_is_passed_over(models):
+def test_messages_of_a_newer_workers_build_are_ignored(models):
     m = models("play 1 1 0 60000 10")
     m.processes[5000] = subprocess.Popen(["sleep", "60"])  # whose end would be seen
     newer = Raw(m.door)
     newer.us = codec.Address(5000, 1, 8)
     newer.send(MessageKind.hello, codec.hello(newer.us, "newer", m.processes[5000].pid, role=Role.worker))
-    ack = newer.heard().value
+    ack = newer.next_message().value
     newer.door.node, newer.door.epoch = ack.node, ack.epoch
     m.wait(5000, "ready")
     newer.send(4000, codec.heartbeat(1))
     newer.send(MessageKind.heartbeat, codec.heartbeat(1))
     newer.send(MessageKind.drain, codec.drain())
-    while newer.heard().kind != MessageKind.drain:
+    while newer.next_message().kind != MessageKind.drain:
         pass  # it is heard on, as nothing had come between
     assert 'baton_messages_dropped_total{kind="worker_unknown_kind"} 1' in httpx.get(m.gateway.url + "/metrics").text
 
@@ -175,12 +175,12 @@ def test_what_a_worker_of_a_newer_build_says_is_passed_over(models):
 def test_batches_form_and_load_is_shared(models, pool, tmp_path):
     m = models("play 2 4 300 60000 20")
     m.begin(5000, "play")
-    assert max(pool.map(lambda _: m.told("play", do="who")["batch"], range(4))) > 1
+    assert max(pool.map(lambda _: m.reply_of("play", do="who")["batch"], range(4))) > 1
     m.begin(5001, "play")
     asked = {"do": "wait", "begun": str(tmp_path / "begun"), "until": str(tmp_path / "go")}
-    both = [pool.submit(m.told, "play", **asked)]
+    both = [pool.submit(m.reply_of, "play", **asked)]
     wait_for(lambda: len(list(tmp_path.glob("begun*"))) == 1)
-    both.append(pool.submit(m.told, "play", **asked))
+    both.append(pool.submit(m.reply_of, "play", **asked))
     wait_for(lambda: len(list(tmp_path.glob("begun*"))) == 2)
     assert m.gauge("baton_workers_ready", "play") == m.gauge("baton_worker_requests_running", "play") == 2
     (tmp_path / "go").touch()
@@ -215,14 +215,14 @@ def test_streams_go_as_they_are_made_and_end_with_their_client_or_worker(models,
     with pytest.raises(http.client.IncompleteRead):
         answer.read()
     other = m.begin(5000, "play")
-    assert m.told("play", do="who")["pid"] == other.pid
+    assert m.reply_of("play", do="who")["pid"] == other.pid
 
 
 def test_no_counter_falls_when_a_worker_is_killed(models):
     m = models("play 1 1 0 60000 10")
     process = m.begin(5000, "play")
     for _ in range(3):
-        m.told("play", do="who")
+        m.reply_of("play", do="who")
     before = counters(httpx.get(m.gateway.url + "/metrics").text)
     executions = ("nv_inference_exec_count_total", (("model", "play"), ("version", "1")))
     assert before[executions] == 3
@@ -230,18 +230,18 @@ def test_no_counter_falls_when_a_worker_is_killed(models):
     process.wait()
     assert fallen(before, counters(httpx.get(m.gateway.url + "/metrics").text)) == {}
     m.begin(5000, "play")
-    m.told("play", do="who")
+    m.reply_of("play", do="who")
     after = counters(httpx.get(m.gateway.url + "/metrics").text)
     assert fallen(before, after) == {} and after[executions] == 4
 
 
-def test_a_request_outlives_its_worker_once(models, pool, tmp_path):
+def test_a_request_survives_its_worker_once(models, pool, tmp_path):
     m = models("play 1 1 0 60000 10")
     m.begin(5000, "play")
-    waits = pool.submit(m.told, "play", do="die_once", file=str(tmp_path / "died"))
+    waits = pool.submit(m.reply_of, "play", do="die_once", file=str(tmp_path / "died"))
     wait_for((tmp_path / "died").exists)
     m.processes[5000].wait()
-    assert not waits.done()  # nobody is there, and it waits
+    assert not waits.done()  # no process is connected, and it waits
     second = m.begin(5000, "play")
     assert waits.result()["pid"] == second.pid
     poison = pool.submit(m.refused, "play", do="die")
@@ -250,12 +250,12 @@ def test_a_request_outlives_its_worker_once(models, pool, tmp_path):
     assert poison.result() == (500, "quarantined")
 
 
-def test_a_worker_that_hangs_is_told_of_and_its_queue_is_bounded(models, pool):
+def test_a_worker_that_hangs_is_reported_and_its_queue_is_bounded(models, pool):
     m = models("play 1 1 0 1500 1")
     process = m.begin(5000, "play")
     hangs = pool.submit(m.refused, "play", do="hang")
     wait_for(lambda: m.gauge("baton_worker_requests_running", "play") == 1)
-    waits = pool.submit(m.told, "play", do="who")
+    waits = pool.submit(m.reply_of, "play", do="who")
     wait_for(lambda: m.gauge("baton_worker_requests_waiting", "play") == 1)
     full = m.ask("play", do="who")
     assert full.status_code == 503 and full.json()["error"]["code"] == "overloaded" and full.headers["retry-after"]
@@ -268,10 +268,10 @@ def test_a_worker_that_hangs_is_told_of_and_its_queue_is_bounded(models, pool):
 def test_a_worker_that_is_asked_to_end_finishes_what_it_has(models, pool, tmp_path):
     m = models("play 1 1 0 60000 10")
     process = m.begin(5000, "play")
-    last = pool.submit(m.told, "play", do="wait", begun=str(tmp_path / "begun"), until=str(tmp_path / "go"))
+    last = pool.submit(m.reply_of, "play", do="wait", begun=str(tmp_path / "begun"), until=str(tmp_path / "go"))
     wait_for(lambda: list(tmp_path.glob("begun*")))
     process.send_signal(signal.SIGTERM)
-    late = pool.submit(m.told, "play", do="who")
+    late = pool.submit(m.reply_of, "play", do="who")
     (tmp_path / "go").touch()
     assert last.result()["pid"] == process.pid and process.wait(20) == 0
     assert m.begin(5000, "play").pid == late.result()["pid"]
@@ -280,7 +280,7 @@ def test_a_worker_that_is_asked_to_end_finishes_what_it_has(models, pool, tmp_pa
 def test_a_drained_gateway_takes_no_more(models):
     m = models("play 1 1 0 60000 10")
     m.begin(5000, "play")
-    m.gateway.tell("drain")
+    m.gateway.order("drain")
     assert m.refused("play", do="who") == (503, "draining")
 
 
@@ -288,8 +288,8 @@ def test_the_python_sdk(models, tmp_path):
     m = models("play 1 1 0 60000 10")
     m.begin(5000, "play")
     with Client(m.gateway.zmq) as client:
-        told = client.infer("play", [Tensor("x", "FP32", [2], b"12345678")], request_id="r")
-        assert told.outputs == [Tensor("again-x", "FP32", [2], b"12345678")]
+        reply = client.infer("play", [Tensor("x", "FP32", [2], b"12345678")], request_id="r")
+        assert reply.outputs == [Tensor("again-x", "FP32", [2], b"12345678")]
         asked = json.dumps({"do": "stream", "count": 5}).encode()
         pieces = list(client.infer_stream("play", body=asked, content_type="application/json"))
         assert b"".join(p.body for p in pieces) == b"0 1 2 3 4 " and [p.index for p in pieces] == list(range(6))
@@ -314,7 +314,7 @@ def broken_parameters():
     return MessageKind.infer, lambda number: inference.infer(inference.Infer(request=number, model="play", parameters_json="[" * 1000))
 
 
-def test_what_is_no_worker_is_not_let_in(models):
+def test_a_process_that_is_no_worker_is_rejected(models):
     m = models("play 1 1 0 60000 10")
     stranger = subprocess.run(
         [sys.executable, "-m", "baton_worker", str(PLAY)], capture_output=True, text=True, timeout=60,
@@ -363,9 +363,9 @@ def test_answers_leave_in_the_order_of_their_requests(models, pool, tmp_path):
     until, now = tmp_path / "until", tmp_path / "now"
     now.touch()
     running = lambda: m.gauge("baton_worker_requests_running", "play")
-    first = pool.submit(m.told, "play", do="wait", begun=str(tmp_path / "first"), until=str(until))
+    first = pool.submit(m.reply_of, "play", do="wait", begun=str(tmp_path / "first"), until=str(until))
     wait_for(lambda: running() == 1)
-    second = pool.submit(m.told, "play", do="wait", begun=str(tmp_path / "second"), until=str(now))
+    second = pool.submit(m.reply_of, "play", do="wait", begun=str(tmp_path / "second"), until=str(now))
     wait_for(lambda: list(tmp_path.glob("second*")) and running() == 1)  # its worker has answered
     time.sleep(0.2)
     assert not second.done()
@@ -376,5 +376,5 @@ def test_answers_leave_in_the_order_of_their_requests(models, pool, tmp_path):
 def test_a_preferred_size_goes_at_once(models, pool):
     m = models("play 1 4 60000 60000 10 preferred_batch_size=2")
     m.begin(5000, "play")
-    both = [pool.submit(m.told, "play", do="who") for _ in range(2)]
+    both = [pool.submit(m.reply_of, "play", do="who") for _ in range(2)]
     assert [one.result()["batch"] for one in both] == [2, 2]

@@ -1,4 +1,5 @@
-"""Worker models at TorchServe's doors, over HTTP and gRPC: bodies and forms, answers whole and in pieces, errors in its shape, and what its management tells."""
+"""Worker models through TorchServe's APIs, over HTTP and gRPC: bodies and forms, answers whole and in pieces, its error format, and its
+management API."""
 import http.client
 import json
 import sys
@@ -65,8 +66,8 @@ def test_any_body_goes_there_and_comes_back(doors):
     assert echo.headers["Content-Length"] == str(len(body))
     for method, path in (("PUT", "/predictions/play"), ("POST", "/predictions/play/1"), ("POST", "/models/play/invoke"), ("POST", "/invocations?model_name=play"),
                          ("POST", "/v1/models/play:predict")):
-        told = requests.request(method, doors.at("inference", path), data=b"x", headers={"Content-Type": "a/b"}, timeout=30)
-        assert (told.status_code, told.content) == (200, b"x"), path
+        reply = requests.request(method, doors.at("inference", path), data=b"x", headers={"Content-Type": "a/b"}, timeout=30)
+        assert (reply.status_code, reply.content) == (200, b"x"), path
     assert doors.do("who").json()["model"] == "play"
 
 
@@ -84,17 +85,17 @@ def test_a_form_is_its_one_field(doors):
 
 def test_several_inputs_go_on_as_a_form(doors):
     for form in ({"files": {"data": b"a", "mask": b"b"}}, {"data": {"data": "a", "mask": "b"}}):
-        told = doors.predict("play", **form)
-        assert told.headers["Content-Type"].startswith("multipart/form-data; boundary=")
-        assert b'name="data"\r\n' in told.content and b'name="mask"\r\n\r\nb\r\n' in told.content
-    told = doors.predict("play", data=b"x", params={"mask": "b"})
-    assert b'name="mask"\r\n\r\nb\r\n' in told.content and b'name="body"\r\n\r\nx\r\n' in told.content
+        reply = doors.predict("play", **form)
+        assert reply.headers["Content-Type"].startswith("multipart/form-data; boundary=")
+        assert b'name="data"\r\n' in reply.content and b'name="mask"\r\n\r\nb\r\n' in reply.content
+    reply = doors.predict("play", data=b"x", params={"mask": "b"})
+    assert b'name="mask"\r\n\r\nb\r\n' in reply.content and b'name="body"\r\n\r\nx\r\n' in reply.content
 
 
 def test_a_handler_of_torchserve_is_asked_as_there(doors):
-    told = doors.predict("words", "one two three", headers={"Content-Type": "text/plain", "Accept": "a/b"})
-    assert (told.status_code, told.headers["X-Words"]) == (200, "3")
-    assert told.json() == {"model": "words", "words": 3, "accept": "a/b"}  # headers come with it
+    reply = doors.predict("words", "one two three", headers={"Content-Type": "text/plain", "Accept": "a/b"})
+    assert (reply.status_code, reply.headers["X-Words"]) == (200, "3")
+    assert reply.json() == {"model": "words", "words": 3, "accept": "a/b"}  # headers come with it
     assert doors.predict("words", json={"text": "a b"}).json()["words"] == 2
     refused = doors.predict("words", "refuse")
     assert refused.status_code == 513 and refused.json() == {"code": 513, "type": "InternalServerException", "message": "I will not count this"}
@@ -169,10 +170,10 @@ def test_beyond_the_queue_it_is_503_with_its_words(start, tmp_path):
 def test_worker_models_are_listed_described_and_scaled_as_far_as_they_are(doors):
     get = lambda path: requests.get(doors.at("management", path), timeout=30)  # noqa: E731
     assert [m["modelName"] for m in get("/models").json()["models"]] == ["fake", "play", "words"]
-    (told,) = get("/models/play").json()
-    assert told["modelVersion"] == "1" and told["batchSize"] == 1 and told["minWorkers"] == told["maxWorkers"] == 2
-    assert told["jobQueueStatus"] == {"remainingCapacity": 7, "pendingRequests": 0} and told["responseTimeout"] == 60
-    assert [w["id"] for w in told["workers"]] == ["worker-play-0", "worker-play-1"]
+    (reply,) = get("/models/play").json()
+    assert reply["modelVersion"] == "1" and reply["batchSize"] == 1 and reply["minWorkers"] == reply["maxWorkers"] == 2
+    assert reply["jobQueueStatus"] == {"remainingCapacity": 7, "pendingRequests": 0} and reply["responseTimeout"] == 60
+    assert [w["id"] for w in reply["workers"]] == ["worker-play-0", "worker-play-1"]
     (words,) = get("/models/words/all?customized=true").json()
     assert words["batchSize"] == 4 and words["maxBatchDelay"] == 50 and words["customizedMetadata"]["running"] == 0
     assert get("/models/play/1").status_code == 200 and get("/models/play/2").json()["type"] == "ModelVersionNotFoundException"
@@ -287,8 +288,8 @@ def test_management_over_grpc(doors, stubs):  # noqa: F811
         stub = services.ManagementAPIsServiceStub(channel)
         listed = json.loads(stub.ListModels(messages.ListModelsRequest(), timeout=20).msg)
         assert [m["modelName"] for m in listed["models"]] == ["fake", "play", "words"]
-        (told,) = json.loads(stub.DescribeModel(messages.DescribeModelRequest(model_name="words", customized=True), timeout=20).msg)
-        assert told["batchSize"] == 4 and told["modelVersion"] == "1"
+        (reply,) = json.loads(stub.DescribeModel(messages.DescribeModelRequest(model_name="words", customized=True), timeout=20).msg)
+        assert reply["batchSize"] == 4 and reply["modelVersion"] == "1"
         assert "scaled" in stub.ScaleWorker(messages.ScaleWorkerRequest(model_name="play", min_worker=2), timeout=20).msg
         with pytest.raises(grpc.RpcError) as e:
             stub.ScaleWorker(messages.ScaleWorkerRequest(model_name="play", min_worker=3), timeout=20)

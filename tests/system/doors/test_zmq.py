@@ -103,7 +103,7 @@ def test_a_stream_that_is_not_read_ends_alone(start):
         assert e.value.name == "slow_reader"
 
 
-def test_a_client_that_gives_no_credit_is_cut_and_costs_nobody_else(start):
+def test_a_client_that_gives_no_credit_is_cut_and_affects_no_other(start):
     g = start("--zmq", "tcp://127.0.0.1:*", "--stream-buffer", "100000")
     raw = Raw(g.zmq)
     raw.greet()
@@ -125,7 +125,7 @@ def test_malformed_frames_are_counted_and_ignored(start):
         raw.socket.send_multipart(frames)
     raw.send(MessageKind.list_models, codec.list_models(1))  # before hello: a stranger
     raw.send(MessageKind.hello, codec.hello(raw.us, "raw", os.getpid()))
-    ack = raw.heard()
+    ack = raw.next_message()
     assert ack.kind == MessageKind.hello_ack and ack.value.refused is None
     import httpx
     text = httpx.get(g.url + "/metrics").text
@@ -163,7 +163,7 @@ def test_a_language_model_is_asked_with_tensors(client):
     ("fake", ["refuse=context_length_exceeded"], {}, "context_length_exceeded"),
     ("fake", ["tokens=5 fail_at=3"], {}, "internal"),
 ])
-def test_what_is_wrong_with_it_is_an_error_of_its_request(client, model, inputs, options, code):
+def test_an_invalid_value_is_an_error_of_its_request(client, model, inputs, options, code):
     with pytest.raises(BatonError) as e:
         client.infer(model, [text("text_input", i) for i in inputs], **options)
     assert e.value.name == code
@@ -180,7 +180,7 @@ def test_a_language_model_whose_answer_is_left_is_cancelled(start):
         assert g.cancelled(ticket)["why"] == 2
 
 
-def test_one_that_is_not_read_holds_up_nobody(start):
+def test_an_unread_stream_delays_no_other(start):
     g = start("--zmq", "tcp://127.0.0.1:*", "--stream-buffer", "100000")
     raw = Raw(g.zmq)
     raw.greet()

@@ -1,5 +1,5 @@
-// Goal: ranks that meet over the bus get the bits of those that share memory, and find out what
-// goes wrong, each by its name. Method: ranks are threads, a post office between their inboxes is
+// Goal: ranks connected by the bus get the same bits as ranks that share memory, and every failure
+// is reported by name. Method: ranks are threads; a post office between their inboxes stands in for
 // the bus.
 #include "runtime/collective/bus_group.hpp"
 #include "tests/support/deadline_scale.hpp"
@@ -59,7 +59,7 @@ private:
 
 } // namespace
 
-TEST_CASE("over the bus all ranks get the bits of the sum in the order of ranks") {
+TEST_CASE("over the bus all ranks get the bits of the sum in rank order") {
   const std::vector<std::size_t> sizes = {0, 1, 17, 576, 262'143, 262'144, 262'145, 600'000};
   for (const std::uint32_t width : {1U, 2U, 3U, 5U}) {
     office o(width);
@@ -81,7 +81,7 @@ TEST_CASE("over the bus all ranks get the bits of the sum in the order of ranks"
   }
 }
 
-TEST_CASE("over the bus rank 0 gathers parts of all lengths in their order") {
+TEST_CASE("over the bus rank 0 gathers parts of all lengths in rank order") {
   const std::vector<std::size_t> counts = {7, 300'000, 0, 262'144};
   office o(4);
   o.enter(1);
@@ -99,8 +99,8 @@ TEST_CASE("over the bus rank 0 gathers parts of all lengths in their order") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("ranks that come for different things over the bus are found out, and stay so") {
-  office o(2, std::chrono::milliseconds(200)); // rank 1 hears nothing
+TEST_CASE("over the bus ranks that call different operations fail, and stay failed") {
+  office o(2, std::chrono::milliseconds(200)); // rank 1 receives nothing
   o.enter(1);
   std::atomic<int> failed{0};
   o.run([&](collective::collective& own) { failed += own.agree(own.rank()) ? 0 : 1; });
@@ -114,26 +114,26 @@ TEST_CASE("ranks that come for different things over the bus are found out, and 
   CHECK(failed == 0);
 }
 
-TEST_CASE("a rank that does not come is missed in time, one that is gone at once") {
+TEST_CASE("a missing rank is detected in time, a disconnected one at once") {
   office o(3, std::chrono::milliseconds(50));
   o.enter(1);
   CHECK(o.ranks(0).agree(1).error().code == errc::deadline_exceeded);
   o.enter(2);
   o.rank(0).inbox().set_up(1, false);
   CHECK(o.ranks(0).agree(1).error().code == errc::link_down);
-  o.rank(0).inbox().set_up(1, true); // its next life
+  o.rank(0).inbox().set_up(1, true); // its next incarnation
   o.enter(3);
   std::atomic<int> done{0};
   o.run([&](collective::collective& own) { done += own.agree(1) ? 1 : 0; });
   CHECK(done == 3);
 }
 
-TEST_CASE("whoever waits in an epoch that is over finds it over") {
+TEST_CASE("a rank that waits in a closed epoch gets an error") {
   office o(2);
   o.enter(1);
   result<void> waited;
   std::thread other([&] { waited = o.ranks(1).agree(1); });
-  while (o.sent < 2) // the word of the epoch, and rank 1's
+  while (o.sent < 2) // the epoch's message, and rank 1's
     std::this_thread::yield();
   REQUIRE(o.rank(0).enter({2}));
   other.join();
@@ -142,7 +142,7 @@ TEST_CASE("whoever waits in an epoch that is over finds it over") {
   CHECK(o.rank(1).enter({1}).error().code == errc::stale_epoch);
 }
 
-TEST_CASE("what a rank said in an epoch before is not heard in this one") {
+TEST_CASE("a message of an earlier epoch is ignored in the current one") {
   office o(2, std::chrono::milliseconds(50));
   o.enter(1);
   o.is_deaf = [](std::uint32_t rank) { return rank == 1; };
@@ -154,12 +154,12 @@ TEST_CASE("what a rank said in an epoch before is not heard in this one") {
   CHECK(o.ranks(0).agree(1).error().code == errc::deadline_exceeded);
 }
 
-TEST_CASE("over the bus a look finds a link that has fallen, and a later epoch") {
+TEST_CASE("over the bus look() detects a lost link and a later epoch") {
   office o(3);
   o.enter(1);
   CHECK(o.ranks(0).look());
   CHECK(o.ranks(2).look());
-  o.rank(2).inbox().set_up(1, false); // with whom it has nothing to do
+  o.rank(2).inbox().set_up(1, false); // a rank that it does not depend on
   CHECK(o.ranks(2).look());
   o.rank(0).inbox().set_up(1, false);
   CHECK(o.ranks(0).look().error().code == errc::link_down);

@@ -1,4 +1,4 @@
-// The factor that ./check passes to tests: what is no factor of at least 1 changes no deadline.
+// The factor that ./check passes to tests: a value that is not at least 1 changes no deadline.
 #include "tests/support/deadline_scale.hpp"
 
 #include <doctest/doctest.h>

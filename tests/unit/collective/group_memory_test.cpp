@@ -7,7 +7,7 @@ using namespace baton;
 using namespace baton::testing;
 using collective::group_memory;
 
-TEST_CASE("epochs open one after the other and never again") {
+TEST_CASE("epochs open one after the other and never reopen") {
   group_file group(2);
   CHECK(group.memory.epoch() == epoch_id{0});
   CHECK(!group.memory.open_epoch({0}));
@@ -25,7 +25,7 @@ TEST_CASE("epochs open one after the other and never again") {
   CHECK(group.memory.open_epoch({8}));
 }
 
-TEST_CASE("only the area of the open epoch is given out, and each process finds the same") {
+TEST_CASE("only the area of the open epoch is available, the same one for each process") {
   group_file group(3);
   CHECK(!group.memory.area_of({1}));
   const auto area = group.open(1);
@@ -41,7 +41,7 @@ TEST_CASE("only the area of the open epoch is given out, and each process finds 
   CHECK(!other->area_of({0}));
 }
 
-TEST_CASE("what is written in an epoch that is over is not in any other") {
+TEST_CASE("data written in a closed epoch appears in no other epoch") {
   group_file group(2);
   const auto old = group.open(1);
   for (std::uint64_t epoch = 2; epoch < 40; ++epoch) {
@@ -54,13 +54,13 @@ TEST_CASE("what is written in an epoch that is over is not in any other") {
     old->flags_of(1).arrived = 9;
     CHECK(area->flags_of(1).arrived == 0);
   }
-  // The file has grown by as many areas; memory is taken by those that were touched last.
+  // The file has grown by that many areas; only the areas touched last take memory.
   struct stat facts {};
   REQUIRE(::fstat(group.fd, &facts) == 0);
   CHECK(facts.st_blocks * 512 < 64 * 1024);
 }
 
-TEST_CASE("a group has at least one rank and a bound, and other files are no group's memory") {
+TEST_CASE("a group needs at least one rank and a bound, and other files are rejected") {
   const int fd = ::memfd_create("group", MFD_CLOEXEC);
   CHECK(group_memory::create(fd, 0).error().param == "width");
   CHECK(group_memory::create(fd, collective::ranks_max + 1).error().param == "width");

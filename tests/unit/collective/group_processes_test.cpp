@@ -1,6 +1,6 @@
-// Goal: ranks that are processes: sums as between threads; a rank that is killed in the middle of a
-// sum, or stopped, costs the others a bounded time; one that goes on in an epoch that is over harms
-// nobody. Method: forked children, which answer by their exit status.
+// Goal: ranks in separate processes sum as threads do. A rank that is killed or stopped in the
+// middle of a sum delays the others for a bounded time. One that continues in a closed epoch harms
+// no other rank. Method: forked children that report by exit status.
 #include "tests/support/deadline_scale.hpp"
 #include "tests/unit/collective/groups.hpp"
 
@@ -19,7 +19,7 @@ namespace {
 
 const std::chrono::milliseconds ample_for_processes = scaled(std::chrono::seconds(60));
 
-// A rank of its own process, with its own mapping of the file.
+// A rank in its own process, with its own mapping of the file.
 class child {
 public:
   child(int fd, std::uint64_t epoch, std::uint32_t rank, std::uint32_t width,
@@ -39,7 +39,7 @@ public:
   child& operator=(const child&) = delete;
 
   void signal(int number) const { ::kill(process_, number); }
-  // Waits until it stands still.
+  // Waits until the process is stopped.
   void stop() const {
     int status = 0;
     signal(SIGSTOP);
@@ -112,7 +112,7 @@ TEST_CASE("processes sum as threads do") {
   }
 }
 
-TEST_CASE("when a rank is killed in the middle of its sums, the others hear of it in time") {
+TEST_CASE("when a rank is killed in the middle of its sums, the others notice in time") {
   for (const std::size_t size : {std::size_t{64}, std::size_t{300'000}})
     for (int after = 1; after < 6; ++after) {
       group_file group(3);
@@ -130,7 +130,7 @@ TEST_CASE("when a rank is killed in the middle of its sums, the others hear of i
       CHECK(failed.error().code == errc::link_down);
       CHECK(failed.error().message.find("rank 2") != std::string::npos);
       CHECK(survivor.exit_status() == 0);
-      CHECK(clk::now() - begin < ample_for_processes / 4); // by far less than its deadline
+      CHECK(clk::now() - begin < ample_for_processes / 4); // far below its deadline
     }
 }
 
@@ -149,7 +149,7 @@ TEST_CASE("a rank that is stopped costs the others a deadline") {
   CHECK(clk::now() - begin < scaled(std::chrono::seconds(20)));
 }
 
-TEST_CASE("a rank that goes on in an epoch that is over disturbs nobody in the next") {
+TEST_CASE("a rank that continues in a closed epoch does not disturb the next one") {
   group_file group(2);
   const auto area = group.open(1);
   child zombie(group.fd, 1, 1, 2, [](shared_collective& own) {
@@ -160,7 +160,7 @@ TEST_CASE("a rank that goes on in an epoch that is over disturbs nobody in the n
   std::vector<float> values(300'000, 1);
   for (int i = 0; i < 20; ++i)
     REQUIRE(own.all_reduce(values));
-  zombie.stop(); // anywhere: also inside of a copy into its slot
+  zombie.stop(); // anywhere, also inside a copy into its slot
   const auto next = group.open(2);
   child fresh(group.fd, 2, 1, 2,
               [](shared_collective& rank) { return sums_well(rank, 576, 2000); });
@@ -171,7 +171,7 @@ TEST_CASE("a rank that goes on in an epoch that is over disturbs nobody in the n
   CHECK(zombie.exit_status() == 0);
 }
 
-TEST_CASE("a look finds a process that is gone, without a call and without waiting") {
+TEST_CASE("look() detects a process that has exited, without a call and without waiting") {
   group_file group(2);
   const auto area = group.open(1);
   child other(group.fd, 1, 1, 2, [](shared_collective& own) {

@@ -1,4 +1,4 @@
-// A file of memory for a group, and values by which every rank's part in a sum shows.
+// A memory file for a group, and values that make every rank's part in a sum visible.
 #pragma once
 
 #include "runtime/collective/shared_collective.hpp"
@@ -38,7 +38,7 @@ private:
   }
 };
 
-// Of all magnitudes, so that another order of the sum gives other bits.
+// Values of all magnitudes: another order of the sum gives other bits.
 inline float value_of(std::uint32_t rank, std::size_t index, std::uint32_t call) {
   const auto mixed = static_cast<std::uint32_t>(index * 2654435761U + rank * 40503U + call * 977U);
   const float magnitude = mixed % 3 == 0 ? 1e6F : mixed % 3 == 1 ? 1.0F : 1e-6F;
@@ -59,7 +59,7 @@ inline float sum_of(std::uint32_t width, std::size_t index, std::uint32_t call) 
   return sum;
 }
 
-// How many of the values are not the ranks' sum.
+// Counts the values that are not the sum over the ranks.
 inline std::size_t wrong_sums(std::span<const float> values, std::uint32_t width,
                               std::uint32_t call) {
   std::size_t wrong = 0;

@@ -1,6 +1,6 @@
-// Goal: every rank gets the same sum, formed in the order of ranks, whatever the size, the number
-// of ranks and the timing; and no call waits without end. Method: ranks are threads that share one
-// mapping, so that a thread sanitizer sees all they do.
+// Goal: every rank gets the same sum, formed in rank order, for every size, number of ranks and
+// timing. No call waits without end. Method: ranks are threads that share one mapping, so that a
+// thread sanitizer sees all accesses.
 #include "tests/support/deadline_scale.hpp"
 #include "tests/unit/collective/groups.hpp"
 
@@ -17,7 +17,7 @@ namespace {
 const std::chrono::milliseconds ample_for_memory =
     scaled(std::chrono::seconds(60)); // a loaded machine must not fail a test
 
-// work(rank's collective) on a thread for each rank of a fresh group.
+// Runs work(rank's collective) on one thread per rank of a fresh group.
 void run_ranks(std::uint32_t width, const std::function<void(shared_collective&)>& work,
                std::chrono::milliseconds deadline = ample_for_memory) {
   group_file group(width);
@@ -33,7 +33,7 @@ void run_ranks(std::uint32_t width, const std::function<void(shared_collective&)
     each.join();
 }
 
-// Now and then, long enough for the others to fall asleep.
+// Delays a call now and then, long enough for the others to fall asleep.
 void be_late(std::uint32_t rank, std::uint32_t call, std::uint32_t every) {
   if (call % every != rank * every / 2)
     return;
@@ -42,7 +42,7 @@ void be_late(std::uint32_t rank, std::uint32_t call, std::uint32_t every) {
   }
 }
 
-// Around every border: of lines, of what is done at once, of slots.
+// Sizes around every border: cache lines, single-pass sums, slots.
 std::vector<std::size_t> sizes() {
   std::vector<std::size_t> out = {0, 1, 2, 15, 16, 17, 31, 33, 511, 512, 513, 576, 1000};
   for (const std::size_t border : {std::size_t{16384}, std::size_t{32768}, std::size_t{65536}})
@@ -54,7 +54,7 @@ std::vector<std::size_t> sizes() {
 
 } // namespace
 
-TEST_CASE("all ranks get the bits of the sum in the order of ranks, for every size and width") {
+TEST_CASE("all ranks get the bits of the sum in rank order, for every size and width") {
   for (const std::uint32_t width : {1U, 2U, 3U, 5U}) {
     std::vector<std::size_t> wrong(width, 0), calls(width, 0);
     run_ranks(width, [&](shared_collective& own) {
@@ -73,7 +73,7 @@ TEST_CASE("all ranks get the bits of the sum in the order of ranks, for every si
   }
 }
 
-TEST_CASE("a hundred thousand small sums come out right, whoever is late") {
+TEST_CASE("a hundred thousand small sums are correct whichever rank is late") {
   constexpr std::uint32_t calls = 100'000, width = 2;
   std::vector<std::uint32_t> right(width, 0);
   run_ranks(width, [&](shared_collective& own) {
@@ -90,7 +90,7 @@ TEST_CASE("a hundred thousand small sums come out right, whoever is late") {
   CHECK(right == std::vector<std::uint32_t>(width, calls));
 }
 
-TEST_CASE("two hundred sums of several slots come out right, whoever is late") {
+TEST_CASE("two hundred sums of several slots are correct whichever rank is late") {
   constexpr std::uint32_t calls = 200, width = 2;
   std::vector<std::uint32_t> right(width, 0);
   run_ranks(width, [&](shared_collective& own) {
@@ -105,7 +105,7 @@ TEST_CASE("two hundred sums of several slots come out right, whoever is late") {
   CHECK(right == std::vector<std::uint32_t>(width, calls));
 }
 
-// Even, uneven, empty, and longer than a slot has places and room for.
+// Even, uneven, empty, and longer than a slot can hold.
 std::vector<std::vector<std::size_t>> borders_of_parts() {
   return {{0, 0},
           {0, 40'000},
@@ -140,7 +140,7 @@ TEST_CASE("each rank gets the bits of its part of the sum, then all ranks all pa
         border *= sizeof(float);
       if (!own.in_parts()->all_gather(bytes, in_bytes))
         return;
-      // What comes next does not disturb what is still being read.
+      // The next call does not disturb data that is still being read.
       auto after = values_of(own.rank(), 100, 2);
       const bool is_right = wrong_sums(values, width, 1) == 0 && own.all_reduce(after) &&
                             wrong_sums(after, width, 2) == 0;
@@ -151,7 +151,7 @@ TEST_CASE("each rank gets the bits of its part of the sum, then all ranks all pa
   }
 }
 
-TEST_CASE("ten thousand sums in two halves come out right, whoever is late") {
+TEST_CASE("ten thousand sums in two halves are correct whichever rank is late") {
   constexpr std::uint32_t calls = 10'000, width = 2;
   const std::vector<std::size_t> borders{0, 9, 16};
   std::vector<std::uint32_t> right(width, 0);
@@ -169,7 +169,7 @@ TEST_CASE("ten thousand sums in two halves come out right, whoever is late") {
   CHECK(right == std::vector<std::uint32_t>(width, calls));
 }
 
-TEST_CASE("an epoch that is over fails both halves of a sum") {
+TEST_CASE("a closed epoch fails both halves of a sum") {
   group_file group(2);
   shared_collective own(0, 2, {ample_for_memory});
   std::vector<float> values(10);
@@ -182,7 +182,7 @@ TEST_CASE("an epoch that is over fails both halves of a sum") {
   CHECK(own.in_parts()->reduce_scatter(values, borders).error().code == errc::stale_epoch);
 }
 
-TEST_CASE("rank 0 gets the parts of all, however uneven, and the others keep what they have") {
+TEST_CASE("rank 0 gets the parts of all ranks, however uneven, and the others keep their data") {
   const std::vector<std::vector<std::size_t>> cases = {
       {5, 3}, {1, 0}, {0, 7}, {0, 0}, {100'000, 70'001}, {16, 200'000, 3}, {70'000, 0, 66'000, 1}};
   for (const auto& counts : cases) {
@@ -206,7 +206,7 @@ TEST_CASE("rank 0 gets the parts of all, however uneven, and the others keep wha
                               : is_in_place
                                   ? bool(own.gather(std::span(all).first(counts[0]), all, counts))
                                   : bool(own.gather(part, all, counts));
-        // What comes next does not disturb what is still being read.
+        // The next call does not disturb data that is still being read.
         if (gathered && own.all_reduce(after) && wrong_sums(after, width, 2) == 0)
           done[own.rank()] = 1;
       });
@@ -216,12 +216,12 @@ TEST_CASE("rank 0 gets the parts of all, however uneven, and the others keep wha
   }
 }
 
-TEST_CASE("a rank that does not come costs the others a deadline, and then every call fails") {
+TEST_CASE("a missing rank costs the others one deadline, and then every call fails") {
   run_ranks(
       3,
       [](shared_collective& own) {
         if (own.rank() == 2)
-          return; // sits there, and never comes
+          return; // never joins the call
         std::vector<float> values(10);
         for (int i = 0; i < 3; ++i) {
           const auto begin = std::chrono::steady_clock::now();
@@ -231,18 +231,18 @@ TEST_CASE("a rank that does not come costs the others a deadline, and then every
           CHECK(summed.error().code == errc::deadline_exceeded);
           CHECK(summed.error().message.find("rank 2") != std::string::npos);
           CHECK(took < scaled(std::chrono::seconds(10)));
-          CHECK((took >= std::chrono::milliseconds(50)) == (i == 0)); // the first waits, no other
+          CHECK((took >= std::chrono::milliseconds(50)) == (i == 0)); // only the first call waits
         }
       },
       std::chrono::milliseconds(50));
 }
 
-TEST_CASE("ranks agree about the step they come for, or every call of both fails") {
+TEST_CASE("ranks agree on their step number, or every call of both fails") {
   run_ranks(2, [](shared_collective& own) {
     CHECK(!own.is_broken());
     for (std::uint64_t step = 1; step < 100; ++step)
       CHECK(own.agree(step << 32U));
-    const auto agreed = own.agree(100 + own.rank()); // one of them left out a step
+    const auto agreed = own.agree(100 + own.rank()); // one of them skipped a step
     REQUIRE(!agreed);
     CHECK(agreed.error().code == errc::internal);
     CHECK(own.is_broken());
@@ -251,7 +251,7 @@ TEST_CASE("ranks agree about the step they come for, or every call of both fails
   });
 }
 
-TEST_CASE("ranks that come for different things are told so, instead of adding them up") {
+TEST_CASE("ranks that call different operations get an error instead of a sum") {
   run_ranks(2, [](shared_collective& own) {
     std::vector<float> values(own.rank() == 0 ? 10 : 11);
     const auto summed = own.all_reduce(values);
@@ -268,7 +268,7 @@ TEST_CASE("ranks that come for different things are told so, instead of adding t
   });
 }
 
-TEST_CASE("who waits learns that its epoch is over, and goes on in the next one") {
+TEST_CASE("a waiting rank learns that its epoch has closed, and continues in the next one") {
   group_file group(2);
   const auto first = group.open(1);
   shared_collective waiting(0, 2, {ample_for_memory}), late(1, 2, {ample_for_memory});
@@ -287,7 +287,7 @@ TEST_CASE("who waits learns that its epoch is over, and goes on in the next one"
   REQUIRE(!summed);
   CHECK(summed.error().code == errc::stale_epoch);
   CHECK(waiting.all_reduce(values).error().code == errc::stale_epoch);
-  // A rank that has slept through it all.
+  // A rank that has slept through both epochs.
   REQUIRE(late.enter(first));
   CHECK(late.all_reduce(values).error().code == errc::stale_epoch);
   const auto next = group.open(3);
@@ -303,7 +303,7 @@ TEST_CASE("who waits learns that its epoch is over, and goes on in the next one"
   other.join();
 }
 
-TEST_CASE("a seat is taken once, in a group of the right width") {
+TEST_CASE("a rank's slot is taken once, in a group of the right width") {
   group_file group(2);
   const auto area = group.open(1);
   shared_collective first(1, 2), second(1, 2), wide(1, 3);
@@ -316,7 +316,7 @@ TEST_CASE("a seat is taken once, in a group of the right width") {
   CHECK(second.all_reduce(values).error().code == errc::stale_epoch);
 }
 
-TEST_CASE("a look sees the end of an epoch; a rank that gives up has failed in this one alone") {
+TEST_CASE("look() detects the end of an epoch; a rank that gives up fails in this epoch alone") {
   group_file group(1);
   shared_collective own(0, 1);
   CHECK(!own.look()); // none was entered

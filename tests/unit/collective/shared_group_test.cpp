@@ -1,5 +1,4 @@
-// Goal: rank 0 begins an epoch, the others come after it and not before, and nobody into an epoch
-// that is over.
+// Goal: rank 0 begins an epoch, the others enter it afterwards, and no rank enters a closed epoch.
 #include "runtime/collective/shared_group.hpp"
 #include "tests/support/deadline_scale.hpp"
 #include "tests/unit/collective/groups.hpp"
@@ -38,7 +37,7 @@ TEST_CASE("the other ranks enter an epoch once rank 0 has begun it, and no older
   CHECK(second->enter({5}));
 }
 
-TEST_CASE("a rank that is in the epoch before finds it over, and its next one works") {
+TEST_CASE("a rank in the previous epoch finds it closed, and its next epoch works") {
   const group_file file(2);
   const auto first = join(file, 0), second = join(file, 1);
   REQUIRE(first->enter({3}));
@@ -57,7 +56,7 @@ TEST_CASE("a rank that is in the epoch before finds it over, and its next one wo
   other.join();
 }
 
-TEST_CASE("another next life of a rank takes its place in the next epoch, not in the same") {
+TEST_CASE("another incarnation of a rank takes its slot in the next epoch, not in the same one") {
   const group_file file(2);
   const auto first = join(file, 0), former = join(file, 1), latter = join(file, 1);
   REQUIRE(first->enter({3}));
@@ -69,7 +68,7 @@ TEST_CASE("another next life of a rank takes its place in the next epoch, not in
   CHECK(latter->enter({4}));
 }
 
-TEST_CASE("a group of another width, or no group at all, is not joined") {
+TEST_CASE("a group of another width, or a file that is no group, is rejected") {
   const group_file file(2);
   CHECK(!shared_group::join(file.fd, 0, 3));
   CHECK(!shared_group::join(file.fd, 2, 2));

@@ -1,6 +1,6 @@
 // Goal: paged attention is softmax(q K) V over the visible positions, and a query's bits depend on
-// nothing but its own. Method: double arithmetic, other query groupings, other instruction sets,
-// rubbish beyond the visible positions.
+// that query alone. Method: double arithmetic, other query groupings, other instruction sets,
+// garbage beyond the visible positions.
 #include "tests/unit/cpu/isas.hpp"
 #include "tests/unit/cpu/kv_pages.hpp"
 
@@ -18,7 +18,7 @@ constexpr std::size_t positions_at_once = cpu::kv_block_positions;
 // Pages of random keys and values.
 struct cache {
   cpu::kv_format format;
-  std::size_t size; // of a head
+  std::size_t size; // head size
   std::vector<std::vector<std::byte>> pages;
 
   cache(cpu::kv_format f, std::size_t head_size, std::size_t chunks, std::uint32_t seed)
@@ -52,7 +52,7 @@ struct cache {
   }
 };
 
-// What some families add to attention.
+// Optional attention features of some families.
 struct extras {
   std::uint32_t window = 0;
   float soft_cap = 0.0F;
@@ -118,7 +118,7 @@ TEST_CASE("attention is the softmax average, on every head size and instruction 
     }
 }
 
-TEST_CASE("a query's attention has the same bits in any company of queries") {
+TEST_CASE("a query's attention has the same bits whatever other queries are in the call") {
   for (const auto format : kv_formats) {
     CAPTURE(cpu::name_of(format));
     const cache kv(format, 64, 3, 31);
@@ -141,7 +141,7 @@ TEST_CASE("a query's attention has the same bits in any company of queries") {
   }
 }
 
-TEST_CASE("a window and a soft cap are what they say, with the same bits everywhere") {
+TEST_CASE("a window and a soft cap follow their definitions, with the same bits everywhere") {
   for (const auto format : kv_formats) {
     CAPTURE(cpu::name_of(format));
     const cache kv(format, 64, 3, 51);
@@ -164,8 +164,8 @@ TEST_CASE("a window and a soft cap are what they say, with the same bits everywh
   }
 }
 
-// Their windows begin in different chunks: the first chunk is hidden from some of them altogether.
-TEST_CASE("a query's window has the same bits in any company of queries") {
+// The windows begin in different chunks: the first chunk is hidden from some queries altogether.
+TEST_CASE("a query's window gives the same bits whatever other queries are in the call") {
   for (const auto format : kv_formats) {
     CAPTURE(cpu::name_of(format));
     const cache kv(format, 64, 3, 61);
@@ -205,7 +205,7 @@ TEST_CASE("chunks before every window are not read") {
   }
 }
 
-TEST_CASE("what lies beyond the visible positions does not matter") {
+TEST_CASE("data beyond the visible positions does not matter") {
   const auto query = random_floats(64, 5, 2.0F);
   const std::vector<float> most(64, INFINITY), least(64, -INFINITY);
   for (const auto format : kv_formats) {
@@ -214,7 +214,7 @@ TEST_CASE("what lies beyond the visible positions does not matter") {
       const auto before = attend_by_kernel(which, kv, query, {70});
       cache other = kv;
       for (std::size_t p = 71; p < 2 * positions_at_once; ++p)
-        other.append(p, most.data(), least.data()); // the most that is ever stored
+        other.append(p, most.data(), least.data()); // the largest values ever stored
       CHECK(first_difference(before, attend_by_kernel(which, other, query, {70})) == -1);
     }
   }

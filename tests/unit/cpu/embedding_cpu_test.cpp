@@ -1,6 +1,6 @@
-// Goal: the embeddings of the CPU engine. Method: their bits between ways of running the same
-// prompt; their direction against a plain float32 forward pass and against transformers, whose
-// golden logits are a linear image of the hidden states that an embedding is made of.
+// Goal: the embeddings of the CPU engine. Method: compares bits between ways to run the same
+// prompt. Compares directions with a plain float32 forward pass and with transformers, whose golden
+// logits are a linear image of the embedded hidden states.
 #include "tests/support/family_golden.hpp"
 #include "tests/support/reference_llama.hpp"
 #include "tests/unit/cpu/embeddings.hpp"
@@ -20,7 +20,7 @@ namespace {
 
 using embedding_values = std::vector<float>;
 
-// Both of length 1 or scaled so: their cosine, and the largest difference of a value.
+// Both have length 1 or are scaled to it: their cosine, and the largest difference of a value.
 struct likeness {
   double cosine = 0, worst = 0;
 };
@@ -48,7 +48,7 @@ std::vector<double> mean_of(const std::vector<embedding_values>& rows) {
   return mean;
 }
 
-// [vocabulary] what the model's head makes of an embedding.
+// [vocabulary]: the model's head applied to an embedding.
 embedding_values through_head(const family_golden& golden, const embedding_values& embedding) {
   const bool is_tied = golden.description.has_tied_embeddings;
   const auto head = golden.file->find(is_tied ? "token_embd.weight" : "output.weight");
@@ -75,7 +75,7 @@ const std::vector<tiny_llama> embedding_shapes = {{.type = tensor_type::f32},
 
 } // namespace
 
-TEST_CASE("an embedding has the same bits in any chunks, company, threads and instruction set") {
+TEST_CASE("an embedding has the same bits for any chunks, batch, threads and instruction set") {
   const auto tokens = some_tokens(150);
   for (const auto& shape : embedding_shapes) {
     const tiny_file tiny(shape);
@@ -101,7 +101,7 @@ TEST_CASE("an embedding has the same bits in any chunks, company, threads and in
   }
 }
 
-TEST_CASE("a row that decodes beside an embedding has its own bits") {
+TEST_CASE("a row that decodes beside an embedding keeps its own bits") {
   const tiny_file tiny(embedding_shapes[1]);
   const auto engine = tiny.load(settings_of(16));
   const part decoding{.sequence = 1, .tokens = {7}, .blocks_from = 8};
@@ -111,7 +111,7 @@ TEST_CASE("a row that decodes beside an embedding has its own bits") {
   CHECK(first_difference(alone, engine->logits(0)) == -1);
 }
 
-TEST_CASE("two stages make the embedding of one, and the first makes none") {
+TEST_CASE("two stages make the same embedding as one, and the first stage returns none") {
   const auto tokens = some_tokens(40);
   const tiny_file tiny(embedding_shapes[0]);
   const auto whole = embedding_of(*tiny.load(settings_of()), tokens, pooling::mean, {40});
@@ -137,13 +137,13 @@ TEST_CASE("rank 0 of a group has the whole embedding") {
   CHECK(embedding_of(group, tokens, pooling::mean, {1}) == first);
   CHECK(embedding_of(group, tokens, pooling::mean, {33, 20}) == first);
   const auto like = compare(first, {alone.begin(), alone.end()});
-  CHECK(like.cosine > 1 - 1e-6); // sums of ranks are rounded otherwise
+  CHECK(like.cosine > 1 - 1e-6); // sums over ranks round differently
   CHECK(like.worst < 1e-4);
 }
 
-// Our activations have 16 bits, our keys and values are float16: measured 1 - 3e-9 to 1 - 3e-8, and
-// 2e-5 to 7e-5 in a value of a vector of length 1.
-TEST_CASE("embeddings are those of a plain float32 forward pass") {
+// Activations have 16 bits; keys and values are float16. Measured: a cosine of 1 - 3e-9 to 1 -
+// 3e-8, and 2e-5 to 7e-5 in a value of a vector of length 1.
+TEST_CASE("embeddings match a plain float32 forward pass") {
   const auto tokens = some_tokens(90);
   for (const auto& shape : embedding_shapes) {
     const tiny_file tiny(shape);
@@ -163,9 +163,9 @@ TEST_CASE("embeddings are those of a plain float32 forward pass") {
   }
 }
 
-// Bounds as for the logits (family_test.cpp), in units of a vector of length 1. Without gemma2,
-// whose logits are capped.
-TEST_CASE("embeddings lead to the logits of transformers") {
+// Bounds as for the logits (family_test.cpp), for vectors of length 1. Without gemma2, whose logits
+// are capped.
+TEST_CASE("embeddings give the logits of transformers") {
   for (const auto* name : {"qwen2", "qwen3", "llama3", "mistral", "phi3", "smollm3", "gemma3",
                            "mixtral", "qwen3moe"}) {
     CAPTURE(name);

@@ -1,5 +1,5 @@
-// Has an engine make the embedding of a prompt, as a scheduler would: in chunks, each from what the
-// last one came to. Shared by the tests of the CPU engine and of engines behind the boundary.
+// Runs an engine to embed a prompt, as a scheduler would: in chunks, each continuing the pooled
+// state of the last one. Shared by the tests of the CPU engine and of plugin engines.
 #pragma once
 
 #include "tests/unit/cpu/sequences.hpp"
@@ -14,7 +14,7 @@ inline std::vector<token_id> part_of(const std::vector<token_id>& all, std::size
   return {begin, begin + static_cast<std::ptrdiff_t>(count)};
 }
 
-// In steps of the given sizes, the last one repeated, each beside `company`.
+// In steps of the given sizes (the last one repeats), each beside `company`.
 template <class Engine>
 std::vector<float> embedding_of(Engine& engine, const std::vector<token_id>& tokens, pooling how,
                                 const std::vector<std::size_t>& sizes,

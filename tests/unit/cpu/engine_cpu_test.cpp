@@ -1,5 +1,5 @@
-// Goal: the contract of the engine seam. Method: tiny models of random weights, every tensor type
-// and awkward shapes; logits compared by their bits between ways of running the same sequence, and
+// Goal: the contract of the engine interface. Method: tiny models with random weights, every tensor
+// type and awkward shapes. Logits are compared by bits between ways to run the same sequence, and
 // within a tolerance with a plain float32 forward pass.
 #include "tests/support/reference_llama.hpp"
 #include "tests/unit/cpu/kv_pages.hpp"
@@ -23,7 +23,7 @@ std::vector<tiny_llama> engine_shapes() {
   for (const auto type : {tensor_type::f32, tensor_type::q8_0, tensor_type::q4_0, tensor_type::q5_0,
                           tensor_type::q5_1})
     out.push_back({.type = type});
-  // Heads of 48, one kv head, widths that are no whole panels.
+  // Heads of 48, one KV head, widths that are no whole panels.
   out.push_back({.hidden = 96,
                  .heads = 2,
                  .kv_heads = 1,
@@ -37,7 +37,7 @@ std::vector<tiny_llama> engine_shapes() {
                  .vocab = 301,
                  .type = tensor_type::bf16,
                  .has_tied_embeddings = true});
-  // The default model's ratios: three queries a kv head, tied Q8_0 embeddings.
+  // The default model's ratios: three queries per KV head, tied Q8_0 embeddings.
   out.push_back({.hidden = 288,
                  .heads = 9,
                  .kv_heads = 3,
@@ -45,7 +45,7 @@ std::vector<tiny_llama> engine_shapes() {
                  .type = tensor_type::q4_1,
                  .embedding_type = tensor_type::q8_0,
                  .has_tied_embeddings = true});
-  // Eight queries a kv head: more than one pass of attention.
+  // Eight queries per KV head: more than one pass of attention.
   out.push_back({.hidden = 128, .heads = 8, .kv_heads = 1, .type = tensor_type::q4_1});
   for (const auto type : {tensor_type::q4_k, tensor_type::q5_k, tensor_type::q6_k})
     out.push_back({.hidden = 256,
@@ -127,7 +127,7 @@ TEST_CASE("a sequence's logits do not depend on the rows beside it") {
                           std::uint32_t position) {
       run_and_keep(*engine, parts, draw, mixed, position);
     };
-    // Own blocks 8.., the others' elsewhere; own rows first, last and in the middle.
+    // `own` uses blocks 8.., the others use others; its rows come first, last and in the middle.
     step({{2, piece(other, 0, 70), 0, false, 2}, {1, piece(own, 0, 40), 0, true, 8}}, 0, 39);
     step({{1, piece(own, 40, 41), 40, true, 8}, {2, piece(other, 70, 71), 70, true, 2}}, 0, 40);
     step({{3, third, 0, true, 0},
@@ -139,7 +139,7 @@ TEST_CASE("a sequence's logits do not depend on the rows beside it") {
   }
 }
 
-TEST_CASE("behind each guess lie the logits of a step of its own") {
+TEST_CASE("the logits behind each draft token equal those of a separate step") {
   const auto tokens = some_tokens(80);
   const tiny_file tiny({.type = tensor_type::q4_1});
   const auto engine = tiny.load(settings_of());
@@ -156,7 +156,7 @@ TEST_CASE("behind each guess lie the logits of a step of its own") {
   check_same(one_by_one, found);
 }
 
-TEST_CASE("a step done again gives the same bits, and so does a block used before") {
+TEST_CASE("a repeated step gives the same bits, and so does a reused block") {
   const tiny_file tiny({.type = tensor_type::q4_1});
   const auto tokens = some_tokens(80);
   for (const auto format : kv_formats) {
@@ -164,7 +164,7 @@ TEST_CASE("a step done again gives the same bits, and so does a block used befor
     settings.kv_cache_dtype = format;
     const auto engine = tiny.load(settings);
     const auto fresh = run_in_steps(*engine, tokens, {40});
-    run_in_steps(*engine, some_tokens(128, 5), {64}); // leaves other keys and values behind
+    run_in_steps(*engine, some_tokens(128, 5), {64}); // leaves other keys and values
     check_same(fresh, run_in_steps(*engine, tokens, {40}));
     part last{1, {tokens.back()}, 79};
     for (int i = 0; i < 3; ++i) {
@@ -207,7 +207,7 @@ TEST_CASE("two stages give the bits of the whole model") {
   }
 }
 
-TEST_CASE("rows that have overflowed fail the step instead of drawing from rubbish") {
+TEST_CASE("rows that overflow fail the step instead of drawing from garbage") {
   const tiny_file dense({.type = tensor_type::q4_1});
   const tiny_file mixture({.ffn = 32, .experts = 8, .experts_used = 2, .type = tensor_type::q4_1});
   for (const auto& [tiny, bits] : {std::pair(&dense, 8U), {&dense, 16U}, {&mixture, 16U}})
@@ -228,8 +228,8 @@ TEST_CASE("rows that have overflowed fail the step instead of drawing from rubbi
 
 TEST_CASE("logits agree with a plain float32 forward pass") {
   // In units of the logits' standard deviation. Float weights and 16-bit activations differ by the
-  // rounding of the KV (f16: 2^-11, q8_0: 1/254 of the largest of 32); 8-bit ones carry errors of
-  // 1/254 into every product, those of bf16 1/512 of each value.
+  // rounding of the KV: 2^-11 for f16, 1/254 of the largest of 32 for q8_0. Errors are 1/254 in
+  // every product for 8-bit activations, and 1/512 of each value for bf16.
   constexpr double bound_exact = 2e-3, bound_f32 = 5e-4, bound_q8_0 = 0.03, bound_8_bits = 0.1,
                    bound_bf16 = 0.02;
   const auto tokens = some_tokens(70);
@@ -257,14 +257,14 @@ TEST_CASE("logits agree with a plain float32 forward pass") {
       CAPTURE(bits);
       CAPTURE(shape.hidden);
       CAPTURE(cpu::name_of(format));
-      CHECK(worst > 0); // so that it is a comparison
+      CHECK(worst > 0); // the two are not the same code
       const bool is_bf16 = shape.type == model::tensor_type::bf16;
       CHECK(worst / deviation < (is_bf16 ? std::max(bound, bound_bf16) : bound));
     }
   }
 }
 
-TEST_CASE("a batch draws one token per slice that samples, greedy the likeliest") {
+TEST_CASE("a batch draws one token per sampling slice, greedy draws the most likely") {
   const tiny_file tiny({.type = tensor_type::f32});
   auto settings = settings_of();
   settings.threads = 2;
@@ -288,7 +288,7 @@ TEST_CASE("a batch draws one token per slice that samples, greedy the likeliest"
   CHECK(none->samples.empty());
 }
 
-TEST_CASE("batches that contradict the limits are refused before anything is touched") {
+TEST_CASE("batches that violate the limits are rejected before anything is changed") {
   const tiny_file tiny({.type = tensor_type::f32});
   auto settings = settings_of();
   settings.rows_max = 8;
@@ -312,7 +312,7 @@ TEST_CASE("batches that contradict the limits are refused before anything is tou
 
 namespace {
 
-// "param:message" of why an engine does not load, or "loaded".
+// "param:message" of a load failure, or "loaded".
 std::string engine_refusal(const tiny_file& tiny, const cpu::config& settings,
                            const model::description& d) {
   const auto engine = cpu::engine_cpu::load(*tiny.file, d, model::whole(d), settings);
@@ -321,7 +321,7 @@ std::string engine_refusal(const tiny_file& tiny, const cpu::config& settings,
 
 } // namespace
 
-TEST_CASE("settings and models that the engine cannot run are refused by name") {
+TEST_CASE("settings and models that the engine cannot run are rejected by name") {
   const tiny_file tiny({.type = tensor_type::f32});
   const auto with = [&](auto change) {
     auto c = settings_of();
@@ -352,8 +352,7 @@ TEST_CASE("settings and models that the engine cannot run are refused by name") 
   CHECK(model_with([](auto& d) { d.head_size = 24; }).find("head sizes") != std::string::npos);
 }
 
-TEST_CASE(
-    "an engine finds the KV that another left in the same file, and goes on with the same bits") {
+TEST_CASE("an engine reuses the KV that another left in the same file, with the same bits") {
   const tiny_file tiny({.type = tensor_type::q4_1});
   const int fd = memfd_create("kv", MFD_CLOEXEC);
   REQUIRE(fd >= 0);
@@ -374,17 +373,17 @@ TEST_CASE(
     REQUIRE(second->run(batch_of({{1, {tokens.back()}, 79}}), {}));
     CHECK(first_difference(expected.at(79), second->logits(0)) == -1);
   }
-  SUBCASE("other blocks begin anew") {
+  SUBCASE("other blocks start empty") {
     settings.kv_blocks = 8;
   }
-  SUBCASE("another type begins anew") {
+  SUBCASE("another type starts empty") {
     settings.kv_cache_dtype = cpu::kv_format::f32;
     settings.kv_blocks /= 2; // as many bytes
   }
-  SUBCASE("other contents begin anew") {
+  SUBCASE("other contents start empty") {
     REQUIRE(pwrite(fd, "x", 1, 8) == 1);
   }
-  SUBCASE("a cut file begins anew") {
+  SUBCASE("a truncated file starts empty") {
     REQUIRE(ftruncate(fd, 5000) == 0);
   }
   const auto third = tiny.load(settings);
@@ -393,7 +392,7 @@ TEST_CASE(
   close(fd);
 }
 
-TEST_CASE("a sequence that was swapped out and came back into other blocks has the same bits") {
+TEST_CASE("a sequence swapped out and back into other blocks has the same bits") {
   const tiny_file tiny({.type = tensor_type::q4_1});
   const scratch_directory scratch;
   auto settings = settings_of();
@@ -405,7 +404,7 @@ TEST_CASE("a sequence that was swapped out and came back into other blocks has t
   const auto engine = tiny.load(settings);
   CHECK(engine->limits().swap_blocks == 4);
   run_in_steps(*engine, {tokens.begin(), tokens.end() - 1}, {79});
-  auto other = batch_of({{2, some_tokens(70), 0}}); // over the blocks that have gone out
+  auto other = batch_of({{2, some_tokens(70), 0}}); // overwrites the blocks that were swapped out
   other.copies = {{0, 3, true}, {1, 1, true}};
   REQUIRE(engine->run(other, {}));
   auto last = batch_of({{1, {tokens.back()}, 79, true, 2}});
@@ -415,7 +414,7 @@ TEST_CASE("a sequence that was swapped out and came back into other blocks has t
   CHECK(std::filesystem::is_empty(scratch.path())); // the file has no name
 }
 
-TEST_CASE("swap space that does not fit is refused at the start, by name and number") {
+TEST_CASE("swap space that does not fit is rejected at startup, by name and number") {
   const tiny_file tiny({.type = tensor_type::f32});
   const scratch_directory scratch;
   auto settings = settings_of();
@@ -428,8 +427,8 @@ TEST_CASE("swap space that does not fit is refused at the start, by name and num
   CHECK(refused.find("70368744161280 bytes") != std::string::npos);
 }
 
-TEST_CASE("KV memory given in bytes becomes as many whole blocks as fit") {
-  const tiny_file tiny({.type = tensor_type::f32}); // a block: 2 layers x 2 heads x 64 x 16 x 2 x 2
+TEST_CASE("a KV size in bytes becomes as many whole blocks as fit") {
+  const tiny_file tiny({.type = tensor_type::f32}); // block: 2 layers x 2 heads x 64 x 16 x 2 x 2
   auto settings = settings_of();
   settings.kv_blocks = 0;
   settings.kv_memory_bytes = 3 * 16384 + 5;

@@ -1,7 +1,7 @@
-// Goal: mixtures of experts keep the contract of the engine seam, in every tensor type. Method:
-// the choice and the grouping against plain ones; tiny mixtures whose logits are compared by their
-// bits between random batches, cuts into stages and numbers of threads, and within a tolerance with
-// a plain float32 forward pass.
+// Goal: mixtures of experts keep the contract of the engine interface, in every tensor type.
+// Method: checks the choice and the grouping of experts against plain versions. The logits of tiny
+// mixtures are compared by bits between random batches, stage cuts and thread counts, and within a
+// tolerance with a plain float32 forward pass.
 #include "runtime/cpu/kernels/expert_choice.hpp"
 #include "tests/support/reference_llama.hpp"
 #include "tests/unit/cpu/sequences.hpp"
@@ -27,7 +27,7 @@ std::vector<std::uint32_t> chosen(const std::vector<float>& scores, std::size_t 
   return out;
 }
 
-// Few and many experts, one and all of them used, panels that are not whole.
+// Few and many experts, one and all of them used, partial panels.
 std::vector<tiny_llama> mixtures() {
   std::vector<tiny_llama> out = {
       {.ffn = 64, .experts = 8, .experts_used = 2, .type = tensor_type::f32},
@@ -56,7 +56,7 @@ std::vector<tiny_llama> mixtures() {
   return out;
 }
 
-// The stages of one model, each given the activations of the one before.
+// The stages of one model, each fed with the activations of the previous one.
 class stages {
 public:
   stages(const tiny_file& tiny, const cpu::config& settings,
@@ -80,7 +80,7 @@ private:
 
 constexpr std::uint32_t sequence_count = 5, sequence_blocks = 2;
 
-// Every sequence in pieces of random length, in batches of a random few, until all are done.
+// Feeds all sequences in pieces of random length, in batches of random sequences.
 void check_random_batches(stages& pipeline, const std::vector<std::vector<token_id>>& tokens,
                           const std::vector<logits_by_position>& alone, std::mt19937& random) {
   std::vector<std::size_t> done(tokens.size(), 0);
@@ -120,7 +120,7 @@ void check_random_batches(stages& pipeline, const std::vector<std::vector<token_
 
 } // namespace
 
-TEST_CASE("the experts of a row are those of the highest scores, of equal ones the lower") {
+TEST_CASE("a row's experts have the highest scores; the lower index wins ties") {
   using list = std::vector<std::uint32_t>;
   CHECK(chosen({1, 4, 2, 3}, 2) == list{1, 3});
   CHECK(chosen({2, 2, 2, 2}, 3) == list{0, 1, 2});
@@ -205,9 +205,9 @@ TEST_CASE("a mixture's logits have the same bits on every instruction set") {
   }
 }
 
-// With 16-bit activations: with 8, near-ties of the router fall otherwise.
+// With 16-bit activations: with 8 bits, near-ties of the router resolve differently.
 TEST_CASE("a mixture's logits agree with a plain float32 forward pass") {
-  // Of a logit, in their standard deviation, as for dense models.
+  // Per logit, in units of its standard deviation, as for dense models.
   constexpr double bound_exact = 2e-3, bound_bf16 = 0.02;
   const auto tokens = some_tokens(60);
   for (const tiny_llama& shape : mixtures()) {

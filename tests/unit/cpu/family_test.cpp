@@ -1,7 +1,7 @@
 // Goal: every family of the table is the model that its authors publish, and keeps the contract of
-// the engine seam. Method: tiny files with the answers of transformers
-// (tests/data/model/make_family_goldens.py); the same files cut into steps, stages and threads in
-// many ways; and descriptions with one feature changed, which must be seen.
+// the engine interface. Method: tiny files with the answers of transformers
+// (tests/data/model/make_family_goldens.py), cut into steps, stages and threads in many ways.
+// Descriptions with one changed feature must give other logits.
 #include "runtime/model/gguf.hpp"
 #include "tests/support/family_golden.hpp"
 #include "tests/unit/cpu/isas.hpp"
@@ -17,16 +17,15 @@ using namespace baton::testing;
 
 namespace {
 
-// Between our logits and the golden ones, root mean square, in units of the golden ones' standard
+// Root mean square between our logits and the golden ones, in units of the golden ones' standard
 // deviation. Both sides are float32 over float16 keys and values, and differ in the order of their
-// sums: 1e-6 an operation. Measured: 1e-6 to 6e-5. The larger ones are thought, not shown, to be
-// units of float16 (5e-4) where a key or a value lies so near to a rounding border that the sums
-// decide.
+// sums: 1e-6 an operation. Measured: 1e-6 to 6e-5. The larger ones are probably (not proven) units
+// of float16 (5e-4): a key or value lies so near to a rounding border that the sums decide.
 constexpr double bound = 2e-4;
-// Of a single logit: what such a unit does to a row that attends to few positions.
+// Per logit: the effect of such a unit on a row that attends to few positions.
 constexpr double bound_worst = 2e-3;
 
-// As the native engine loads it.
+// The file as the native engine loads it.
 struct family_file : family_golden {
   using family_golden::family_golden;
 
@@ -69,7 +68,7 @@ void check_against_transformers(const std::string& name, const std::string& form
   }
 }
 
-TEST_CASE("a family's logits are those of transformers") {
+TEST_CASE("a family's logits match transformers") {
   for (const auto& name : family_names)
     for (const auto& form : forms) {
       CAPTURE(name);
@@ -78,7 +77,7 @@ TEST_CASE("a family's logits are those of transformers") {
     }
 }
 
-// The weights of the other families are not bit for bit the same: permuted rows, or norms plus 1.
+// The weights of the other families differ in bits: permuted rows, or norms plus 1.
 TEST_CASE("a directory gives the bits of the GGUF file") {
   for (const auto* name : {"qwen2", "qwen3", "phi3", "qwen3moe"}) {
     const family_file file(name), directory(name, {}, "");
@@ -115,8 +114,8 @@ std::vector<token_id> greedy_of(const family_file& golden) {
   return found;
 }
 
-// tests/data/model/make_gptq_goldens.py. Matrices of blocks take their activations in 16 bits:
-// measured 1e-4 to 3e-4, where the same weights written as F32 give 3e-7 to 6e-5.
+// tests/data/model/make_gptq_goldens.py. Matrices of blocks take 16-bit activations: measured 1e-4
+// to 3e-4, where the same weights written as F32 give 3e-7 to 6e-5.
 const difference gptq_limit = {.mean = 1e-3, .worst = 5e-3};
 const std::vector<std::string> gptq_names = {"gptq_llama", "gptq_qwen2", "gptq_rows",
                                              "gptq_qwen3moe"};
@@ -133,7 +132,7 @@ TEST_CASE("a directory quantised by GPTQ answers as transformers does with its w
   }
 }
 
-TEST_CASE("a family goes on greedily as transformers does") {
+TEST_CASE("a family decodes greedily as transformers does") {
   for (const auto& name : family_names)
     for (const auto& form : forms) {
       CAPTURE(name);
@@ -143,9 +142,9 @@ TEST_CASE("a family goes on greedily as transformers does") {
     }
 }
 
-// The parts of a fused matrix begin anywhere in a file's rows, and weights of 8 bits are not those
-// of the oracle: near is all that can be asked.
-TEST_CASE("a quantised family stays near to transformers") {
+// The parts of a fused matrix begin anywhere in a file's rows, and 8-bit weights differ from those
+// of the oracle. So the check is only approximate.
+TEST_CASE("a quantised family stays close to transformers") {
   for (const auto& name : family_names) {
     const family_file golden(name, model::tensor_type::q8_0);
     const auto found =
@@ -181,7 +180,7 @@ TEST_CASE("a family's logits have the same bits however they are computed") {
   }
 }
 
-TEST_CASE("a row of a family does not depend on the rows beside it") {
+TEST_CASE("a row's logits do not depend on the rows beside it") {
   for (const auto& name : family_names) {
     const family_file golden(name);
     CAPTURE(name);
@@ -230,7 +229,7 @@ TEST_CASE("a family's stages give the bits of the whole model, wherever they are
   }
 }
 
-TEST_CASE("rope factors that are no factors are refused when the engine loads") {
+TEST_CASE("invalid rope factors are rejected when the engine loads") {
   const scratch_directory scratch;
   family_file llama("llama3");
   for (const float bad : {0.0F, -1.0F, NAN, INFINITY}) {
@@ -250,8 +249,8 @@ TEST_CASE("rope factors that are no factors are refused when the engine loads") 
   }
 }
 
-// Else a golden would also pass if the feature were left out.
-TEST_CASE("every feature of a family shows in its logits") {
+// Without this test a golden would also pass if the feature were ignored.
+TEST_CASE("every feature of a family changes its logits") {
   using model::description;
   struct change {
     std::string family, what;

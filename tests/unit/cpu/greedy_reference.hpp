@@ -1,6 +1,6 @@
 // The default model's greedy answers as transformers gives them in float32
-// (tests/data/cpu/greedy_reference.json): an engine is led along them and asked, token by token,
-// whether it would have gone the same way.
+// (tests/data/cpu/greedy_reference.json). An engine is teacher-forced along them; at each token the
+// test checks its own choice.
 #pragma once
 
 #include "tests/unit/cpu/sequences.hpp"
@@ -18,13 +18,13 @@ inline nlohmann::json read_json(const std::filesystem::path& path) {
   return nlohmann::json::parse(in);
 }
 
-// Below this margin between the reference's first and second choice, rounding decides: every
-// engine measured (llama.cpp in five formats) differs from float32 only below it.
+// Below this margin between the reference's first and second choice, rounding decides. Every engine
+// measured (llama.cpp in five formats) differs from float32 only below it.
 inline constexpr double margin_bound = 0.3;
 
 struct agreement {
   int steps = 0, same = 0, wrong = 0;
-  double worst_loss = 0; // of log-probability, where another token was chosen
+  double worst_loss = 0; // log-probability lost where it chose another token
 };
 
 template <class Engine>

@@ -13,7 +13,7 @@
 
 namespace baton::testing {
 
-// Those that this CPU has not are named once: what is compared with them is left out.
+// Reports once which instruction sets this CPU lacks; comparisons skip them.
 inline std::vector<cpu::isa> available_isas() {
   static const std::vector<cpu::isa> found = [] {
     std::vector<cpu::isa> out;
@@ -27,7 +27,7 @@ inline std::vector<cpu::isa> available_isas() {
   return found;
 }
 
-// Index of the first float whose bits differ; -1 if none does.
+// Index of the first float whose bits differ; -1 if there is none.
 inline std::ptrdiff_t first_difference(std::span<const float> a, std::span<const float> b) {
   if (a.size() != b.size())
     return 0;
@@ -40,7 +40,7 @@ inline std::ptrdiff_t first_difference(std::span<const float> a, std::span<const
 inline std::vector<float> random_floats(std::size_t count, std::uint32_t seed, float scale = 1) {
   std::mt19937 random(seed);
   std::vector<float> out(count);
-  for (float& x : out) // by hand: std::normal_distribution differs between libraries
+  for (float& x : out) // std::normal_distribution differs between libraries
     x = scale * (static_cast<float>(random() % 20001) - 10000.0F) / 10000.0F;
   return out;
 }

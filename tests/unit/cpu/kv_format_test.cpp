@@ -1,6 +1,6 @@
-// Goal: what is appended to a KV page is what stands there, to the precision of its format. Method:
-// rows of awkward floats into every position's place, read back element by element; the same bytes
-// from every instruction set.
+// Goal: a KV page holds the appended rows, to the precision of its format. Method: appends rows of
+// awkward floats at every position, reads them back element by element, and compares the bytes
+// between instruction sets.
 #include "tests/unit/cpu/isas.hpp"
 #include "tests/unit/cpu/kv_pages.hpp"
 
@@ -19,7 +19,7 @@ std::vector<std::byte> page_of(cpu::kv_format format, std::size_t head_size) {
       cpu::kv_shape{1, 1, static_cast<std::uint32_t>(head_size), format}.page_bytes());
 }
 
-// Blocks of 32 of which each is awkward in its own way.
+// Blocks of 32 values, each awkward in its own way.
 std::vector<float> awkward_row(std::size_t head_size, std::uint32_t seed) {
   auto x = random_floats(head_size, seed);
   const std::vector<float> specials = {0.0F,   -0.0F,    65504.0F,  65520.0F, 1e30F,   -1e30F,
@@ -29,20 +29,20 @@ std::vector<float> awkward_row(std::size_t head_size, std::uint32_t seed) {
     if (i / 32 % 4 == 1)
       x[i] = specials[i % specials.size()];
     if (i / 32 % 4 == 2)
-      x[i] *= 1e-6F; // scales that are denormals of f16
+      x[i] *= 1e-6F; // the scale is an f16 denormal
     if (i / 32 % 4 == 3)
       x[i] = 0;
   }
   return x;
 }
 
-// What is kept of x: finite, whatever it was.
+// The stored value of x: finite for every x.
 double saturated(cpu::kv_format format, float x) {
   const float most = format == cpu::kv_format::f32 ? std::numeric_limits<float>::max() : 65504.0F;
   return double{std::isnan(x) ? -most : std::min(std::max(x, -most), most)};
 }
 
-// How far an element of the block of 32 that begins at x[from] may lie off.
+// Error bound for an element of the block of 32 that begins at x[from].
 double bound_of(cpu::kv_format format, const std::vector<float>& x, std::size_t from,
                 double wanted) {
   if (format == cpu::kv_format::f32)
@@ -52,15 +52,15 @@ double bound_of(cpu::kv_format format, const std::vector<float>& x, std::size_t 
   double largest = 0;
   for (std::size_t i = from; i < std::min(from + 32, x.size()); ++i)
     largest = std::max(largest, std::abs(saturated(format, x[i])));
-  // Half a code, its scale rounded up or down by 2^-11, or by 2^-25 where it is a denormal: then
-  // the largest miss as many codes.
+  // Half a code, with its scale rounded by 2^-11, or by 2^-25 where it is a denormal: then the
+  // largest value is off by as many codes.
   const double scale = largest / 127;
   return scale * 0.5 * (1 + 0x1p-10) + 128 * std::max(scale * 0x1p-11, 0x1p-25);
 }
 
 } // namespace
 
-TEST_CASE("a row of keys and values stands in its page, to the precision of the format") {
+TEST_CASE("a row of keys and values is stored in its page, to the precision of the format") {
   for (const auto format : kv_formats)
     for (const std::size_t size : {16U, 48U, 64U, 80U, 128U, 256U}) {
       auto page = page_of(format, size);

@@ -1,4 +1,4 @@
-// Memory in a file: what of it a process uses for the first time, and that it comes at once.
+// KV memory in a file: first use of a block in a process, and prefaulting.
 #include "runtime/cpu/memory/kv_memory.hpp"
 
 #include <doctest/doctest.h>
@@ -36,7 +36,7 @@ long faults() {
   return facts.ru_minflt;
 }
 
-// Its pages stay in the file; this process has none of them any more.
+// Its pages stay in the file; this process no longer maps them.
 void unmap(std::span<std::byte> block) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<std::uintptr_t>(block.data()), end = begin + block.size();
@@ -47,14 +47,14 @@ void unmap(std::span<std::byte> block) {
 
 } // namespace
 
-TEST_CASE("a block is used for the first time once in each process that has the file") {
+TEST_CASE("each process uses a block of the file for the first time exactly once") {
   const int fd = ::memfd_create("kv", MFD_CLOEXEC);
   REQUIRE(fd >= 0);
   auto kv = share(fd);
   CHECK(first_uses(kv, {5, 2}) == std::vector<std::uint32_t>{2, 5});
   CHECK(first_uses(kv, {5, 2}).empty());
   CHECK(first_uses(kv, {5, 2, 7}) == std::vector<std::uint32_t>{7});
-  CHECK(first_uses(kv, {5, 3}) == std::vector<std::uint32_t>{3}); // a prefix in common
+  CHECK(first_uses(kv, {5, 3}) == std::vector<std::uint32_t>{3}); // a shared prefix
   CHECK(first_uses(kv, {}).empty());
   auto reopened = share(fd);
   CHECK(reopened.incarnation() == kv.incarnation());
@@ -62,13 +62,13 @@ TEST_CASE("a block is used for the first time once in each process that has the 
   ::close(fd);
 }
 
-TEST_CASE("memory that is in no file comes by itself") {
+TEST_CASE("memory without a file needs no prefaulting") {
   auto kv = cpu::kv_memory::take(kv_memory_shape, memory_blocks);
   REQUIRE_MESSAGE(kv, kv.error().message);
   CHECK(first_uses(*kv, {0, 1}).empty());
 }
 
-TEST_CASE("what is brought in is touched without a fault, and keeps what it holds") {
+TEST_CASE("prefaulted memory is touched without a page fault, and keeps its contents") {
   const int fd = ::memfd_create("kv", MFD_CLOEXEC);
   REQUIRE(fd >= 0);
   {
@@ -88,7 +88,7 @@ TEST_CASE("what is brought in is touched without a fault, and keeps what it hold
     touch();
     return faults() - before;
   };
-  touch(); // what a sanitizer keeps beside it is there from now on
+  touch(); // a sanitizer's shadow memory exists from here on
   unmap(block);
   CHECK(faults_of_touch() > 0);
   unmap(block);

@@ -1,4 +1,4 @@
-// What a KV page holds, read element by element as runtime/cpu/kernels/kv_format.hpp describes it.
+// Reads a KV page element by element, in the layout of runtime/cpu/kernels/kv_format.hpp.
 #pragma once
 
 #include "runtime/cpu/kernels/kv_format.hpp"
@@ -18,7 +18,7 @@ T element_at(const std::byte* from, std::size_t index) {
   return out;
 }
 
-// Element `index` of a matrix of keys or values; of this position and dimension, for its scale.
+// Element `index` of a matrix of keys or values; position and dimension select its scale.
 inline double stored(cpu::kv_format format, const std::byte* matrix, std::size_t head_size,
                      std::size_t index, std::size_t position, std::size_t d) {
   if (format == cpu::kv_format::f32)

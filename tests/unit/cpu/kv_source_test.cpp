@@ -1,5 +1,5 @@
-// Keys and values that move to shards of another cut: the sequences go on there with the same bits,
-// and what is not the same model's, cut's or memory's is refused.
+// KV that moves to shards of another cut: sequences continue with the same bits. KV of another
+// model, cut or memory is rejected.
 #include "runtime/cpu/memory/kv_memory.hpp"
 #include "runtime/cpu/memory/kv_source.hpp"
 #include "tests/unit/cpu/sequences.hpp"
@@ -27,7 +27,7 @@ struct memory {
   }
 };
 
-// A pipeline of shards with so many layers each, their KV in files.
+// A pipeline of shards with the given numbers of layers, their KV in files.
 struct engine_chain {
   std::vector<memory> files;
   std::vector<std::unique_ptr<cpu::engine_cpu>> stages;
@@ -73,7 +73,7 @@ part of(const std::vector<token_id>& tokens, std::uint32_t from, std::uint32_t t
           first_block};
 }
 
-// The runs of layers, as text: "0+2 of 0, 2+1 of 1".
+// The runs of layers as text: "0+2 of 0, 2+1 of 1".
 std::string text_of(const std::vector<cpu::kv_run>& runs) {
   std::string text;
   for (const auto& r : runs)
@@ -93,7 +93,7 @@ memory labelled(const cpu::kv_part& part, const cpu::kv_shape& shape, std::uint3
 
 } // namespace
 
-TEST_CASE("a sequence goes on with the same bits in shards of another cut") {
+TEST_CASE("a sequence continues with the same bits in shards of another cut") {
   const auto tokens = some_tokens(150);
   const auto others = some_tokens(90, 3);
   struct change {
@@ -129,7 +129,7 @@ TEST_CASE("a sequence goes on with the same bits in shards of another cut") {
     }
 }
 
-TEST_CASE("layers come from whoever has them, in the fewest pieces") {
+TEST_CASE("layers come from any shard that has them, in the fewest pieces") {
   std::vector<memory> files;
   files.push_back(labelled({some_model, 0, 0}, {2, 1, 16}));
   files.push_back(labelled({some_model, 2, 0}, {3, 1, 16}));
@@ -148,7 +148,7 @@ TEST_CASE("layers come from whoever has them, in the fewest pieces") {
   CHECK(runs(4, 3).find("layer 6") != std::string::npos);
 }
 
-TEST_CASE("a rank takes over from the same rank of other stages") {
+TEST_CASE("a rank takes over KV from the same rank of other stages") {
   std::vector<memory> files;
   std::vector<cpu::kv_source> sources;
   for (const std::uint32_t layer : {0U, 2U})
@@ -165,7 +165,7 @@ TEST_CASE("a rank takes over from the same rank of other stages") {
   }
 }
 
-TEST_CASE("KV of another model, cut, shape or type is not taken") {
+TEST_CASE("KV of another model, cut, shape or type is rejected") {
   const cpu::kv_part own{some_model, 0, 0};
   const auto refused = [&](const memory& file) {
     const auto source = cpu::kv_source::open(file.fd);
@@ -182,7 +182,7 @@ TEST_CASE("KV of another model, cut, shape or type is not taken") {
   CHECK(refused(labelled(own, {2, 1, 16, cpu::kv_format::f32})));
 }
 
-TEST_CASE("a file that is no KV memory is refused, whatever it holds") {
+TEST_CASE("a file that is no KV memory is rejected, whatever it holds") {
   memory empty;
   CHECK_FALSE(cpu::kv_source::open(empty.fd));
   memory zeros;
@@ -204,7 +204,7 @@ TEST_CASE("a file that is no KV memory is refused, whatever it holds") {
   CHECK_FALSE(cpu::kv_source::open(closed));
 }
 
-TEST_CASE("memory that has been cut, or has begun another life, is noticed") {
+TEST_CASE("truncated memory, or memory of another incarnation, is detected") {
   const tiny_file tiny({.layers = 3, .type = tensor_type::q4_0});
   engine_chain before(tiny, {3}, settings_of());
   engine_chain after(tiny, {1, 2}, settings_of());
@@ -212,13 +212,13 @@ TEST_CASE("memory that has been cut, or has begun another life, is noticed") {
   const auto sources = before.sources();
   const std::vector<block_index> blocks{0, 1};
   REQUIRE(after.stages[1]->take_over(sources, blocks));
-  SUBCASE("cut") {
+  SUBCASE("truncated") {
     REQUIRE(::ftruncate(before.files[0].fd, 4096 + 1000) == 0);
     const auto taken = after.stages[1]->take_over(sources, blocks);
     REQUIRE_FALSE(taken);
     CHECK(taken.error().code == errc::io_failed);
   }
-  SUBCASE("another life") {
+  SUBCASE("another incarnation") {
     const std::uint64_t incarnation = 12;
     REQUIRE(::pwrite(before.files[0].fd, &incarnation, sizeof incarnation, 8 * 10) ==
             sizeof incarnation);
@@ -226,13 +226,13 @@ TEST_CASE("memory that has been cut, or has begun another life, is noticed") {
     REQUIRE_FALSE(taken);
     CHECK(taken.error().message.find("was reset") != std::string::npos);
   }
-  SUBCASE("a block that is not there") {
+  SUBCASE("a missing block") {
     const std::vector<block_index> beyond{settings_of().kv_blocks};
     const auto taken = after.stages[1]->take_over(sources, beyond);
     REQUIRE_FALSE(taken);
     CHECK(taken.error().code == errc::invalid_value);
   }
-  SUBCASE("fewer blocks there than here") {
+  SUBCASE("the source has fewer blocks") {
     auto settings = settings_of();
     settings.kv_blocks = 32;
     engine_chain larger(tiny, {3}, settings);

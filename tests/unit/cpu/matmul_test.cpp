@@ -1,6 +1,6 @@
-// Goal: the matrix products compute the contract of matmul_body.hpp to the bit, whatever the
-// instruction set, the number of rows in a call and the shape. Method: a scalar loop over the
-// file's own blocks as reference.
+// Goal: the matrix products fulfil the contract of matmul_body.hpp to the bit, for every
+// instruction set, number of rows and shape. Method: a scalar loop over the file's own blocks as
+// reference.
 #include "runtime/cpu/kernels/panel.hpp"
 #include "runtime/cpu/kernels/weight_block.hpp"
 #include "tests/support/gguf_writer.hpp"
@@ -97,7 +97,7 @@ float flushed(float x) {
   return std::abs(x) < std::numeric_limits<float>::min() ? std::copysign(0.0F, x) : x;
 }
 
-// What products of bf16 make of a float: nearest, ties to even, denormals are zero.
+// Rounds as products of bf16 do: to nearest, ties to even, denormals to zero.
 float rounded_to_bf16(float x) {
   const auto bits = std::bit_cast<std::uint32_t>(flushed(x));
   if (std::isnan(x))
@@ -105,8 +105,8 @@ float rounded_to_bf16(float x) {
   return std::bit_cast<float>((bits + 0x7FFFU + (bits >> 16U & 1U)) & 0xFFFF0000U);
 }
 
-// In plain double and float arithmetic: a product of bf16 is exact in double, and so is nearly
-// every sum; `least`: below half an ulp of 24 bits under it, the result is denormal.
+// In plain double and float arithmetic. A product of bf16 is exact in double, and so is nearly
+// every sum. `least`: below half an ulp of 24 bits under it, the result is denormal.
 float fma_flushed(float a, float b, float c) {
   constexpr double least = std::numeric_limits<float>::min();
   const double exact = std::fma(double{flushed(a)}, double{flushed(b)}, double{flushed(c)});
@@ -177,7 +177,7 @@ std::vector<problem> problems() {
     for (const auto width : {cpu::activation_width::bits8, cpu::activation_width::bits16}) {
       out.push_back({traits.type, 80, unit * 3, width});
       out.push_back({traits.type, 5, unit, width});
-      if (unit == 32) // more blocks than tiles take in one part, and a last part of some
+      if (unit == 32) // more blocks than tiles take in one part, and a partial last part
         out.push_back({traits.type, 33, unit * 19, width});
     }
   }
@@ -227,8 +227,8 @@ TEST_CASE("a product added to its output is one addition to the same sum") {
   }
 }
 
-// Denormals, overflow, and sums that cancel down to the least normal number are where fma and an
-// instruction that flushes could part.
+// Denormals, overflow, and sums that cancel to the smallest normal number: fma and an instruction
+// that flushes could differ there.
 TEST_CASE("products of bf16 have the same bits for hostile values") {
   struct kind {
     std::string_view name;
@@ -260,7 +260,7 @@ TEST_CASE("products of bf16 have the same bits for hostile values") {
     for (const auto which : available_isas()) {
       CAPTURE(cpu::name_of(which));
       const auto found = product(p, which, 0, rows_max);
-      std::size_t different = 0; // a NaN is one whatever its bits
+      std::size_t different = 0; // all NaNs count as equal
       for (std::size_t i = 0; i < found.size(); ++i)
         if (!(std::isnan(found[i]) && std::isnan(expected[i])))
           different += first_difference({&found[i], 1}, {&expected[i], 1}) != -1 ? 1 : 0;
@@ -288,6 +288,6 @@ TEST_CASE("sixteen-bit activations keep five digits, eight-bit ones two") {
     }
     CAPTURE(static_cast<int>(width));
     CHECK(error < bound * size);
-    CHECK(error > 0); // so that the comparison is one
+    CHECK(error > 0); // the two are not the same code
   }
 }

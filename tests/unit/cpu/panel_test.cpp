@@ -1,4 +1,4 @@
-// Goal: packing loses nothing. Method: every type, read back by rows, against the scalar decoder;
+// Goal: packing loses nothing. Method: reads every type back by rows, against the scalar decoder;
 // GPTQ against its formula over the stored tensors.
 #include "runtime/cpu/kernels/panel.hpp"
 #include "runtime/cpu/kernels/weight_block.hpp"

@@ -1,5 +1,5 @@
-// Goal: the CPU engine scores a prompt's tokens with the bits that draws behind each of them would
-// tell, however the prompt is cut. Method: every row drawn in one step, beside the scores.
+// Goal: the CPU engine's prompt scores have the bits of draws behind each token, for every cut of
+// the prompt. Method: every row drawn in one step, beside the scores.
 #include "runtime/engine/prompt_scores.hpp"
 #include "tests/unit/cpu/embeddings.hpp"
 #include "tests/unit/cpu/tensor_group.hpp"
@@ -33,7 +33,7 @@ std::vector<sample> drawn_scores(Engine& engine, const std::vector<token_id>& to
   return all;
 }
 
-// A chunk of them, with what stands behind.
+// A chunk of the tokens, with the tokens that follow it.
 micro_batch scoring_batch(const std::vector<token_id>& tokens, std::size_t at, std::size_t count,
                           std::vector<part> company) {
   company.push_back({.sequence = 99,
@@ -69,7 +69,7 @@ std::vector<sample> scores_in(Engine& engine, const std::vector<token_id>& token
 
 } // namespace
 
-TEST_CASE("scores have the bits of draws in any chunks, company, threads and instruction set") {
+TEST_CASE("scores have the bits of draws for any chunks, batch, threads and instruction set") {
   const auto tokens = some_tokens(100);
   const tiny_file tiny(scored_shape);
   const auto expected = drawn_scores(*tiny.load(settings_of(16)), tokens);
@@ -88,7 +88,7 @@ TEST_CASE("scores have the bits of draws in any chunks, company, threads and ins
     }
 }
 
-TEST_CASE("a row that decodes beside a scored prompt has its own bits") {
+TEST_CASE("a row that decodes beside a scored prompt keeps its own bits") {
   const tiny_file tiny(scored_shape);
   const auto engine = tiny.load(settings_of(16));
   const part decoding{.sequence = 1, .tokens = {7}, .blocks_from = 8};
@@ -98,7 +98,7 @@ TEST_CASE("a row that decodes beside a scored prompt has its own bits") {
   CHECK(first_difference(alone, engine->logits(0)) == -1);
 }
 
-TEST_CASE("two stages score as one, and the first scores nothing") {
+TEST_CASE("two stages give the scores of one, and the first stage returns none") {
   const auto tokens = some_tokens(40);
   const tiny_file tiny(tiny_llama{.type = tensor_type::f32});
   const auto expected = drawn_scores(*tiny.load(settings_of()), tokens);

@@ -1,6 +1,6 @@
-// Goal: the engine computes what the model means. Method: the default model against transformers in
-// float32 (tests/data/cpu/greedy_reference.json), teacher-forced along the reference's output, and
-// the perplexity of a long text against llama-perplexity's. Skipped where the model is not there.
+// Goal: the engine computes the published model. Method: the default model against transformers in
+// float32 (tests/data/cpu/greedy_reference.json), teacher-forced along the reference's output; the
+// perplexity of a long text against llama-perplexity's. Skipped without the model file.
 #include "runtime/model/gguf.hpp"
 #include "tests/unit/cpu/greedy_reference.hpp"
 #include "tests/unit/cpu/kv_pages.hpp"
@@ -22,7 +22,7 @@ namespace {
 
 const std::filesystem::path source_dir = BATON_SOURCE_DIR;
 
-// Nothing if the file has not been fetched.
+// Nothing if the file is not downloaded.
 std::unique_ptr<cpu::engine_cpu> load_real(cpu::config settings) {
   const auto path = source_dir / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf";
   if (!std::filesystem::exists(path))
@@ -44,8 +44,8 @@ double log_sum_exp(std::span<const float> logits) {
   return most + std::log(sum);
 }
 
-// exp of the mean negative log-likelihood of the tokens in the second half, all of whose rows
-// sample in one step.
+// exp of the mean negative log-likelihood of the tokens in the second half, all sampled in one
+// step.
 double perplexity_of(cpu::engine_cpu& engine, std::span<const token_id> chunk) {
   const std::size_t half = chunk.size() / 2, scored = chunk.size() - half - 1;
   part first{.tokens = {chunk.begin(), chunk.begin() + static_cast<std::ptrdiff_t>(half)},
@@ -85,17 +85,17 @@ TEST_CASE("the default model chooses as float32 does wherever the choice is clea
     MESSAGE(bits, "-bit activations, ", cpu::name_of(format), " KV: ", a.same, " of ", a.steps,
             " as float32; worst loss ", a.worst_loss);
     CHECK(a.wrong == 0);
-    // Where it chooses otherwise, it must hold the reference's token for nearly as good: both
-    // choices have moved, so by twice the bound.
+    // Where it chooses another token, it must rate the reference's token nearly as high. Both
+    // choices can be off by the bound, hence twice the bound.
     CHECK(a.worst_loss < 2 * margin_bound);
     if (bits == 16)
       CHECK(a.same == a.steps);
   }
 }
 
-TEST_CASE("the default model's perplexity is that of other engines") {
-  // llama-perplexity -c 512 over the GPL-3 text, first chunk, in float16: 16.26. Its convention: of
-  // 512 tokens the second half is scored, no BOS for this model. (With 8-bit activations: 16.34
+TEST_CASE("the default model's perplexity matches other engines") {
+  // llama-perplexity -c 512 over the GPL-3 text, first chunk, in float16: 16.26. Its convention:
+  // the second half of 512 tokens is scored, no BOS for this model. (With 8-bit activations: 16.34
   // here, 16.55 there.)
   constexpr double expected = 16.26;
   std::ifstream in(source_dir / "tests/data/cpu/gpl3_ids.txt");

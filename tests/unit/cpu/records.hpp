@@ -21,7 +21,7 @@ quantised_block read_block_of(const std::byte* row, std::size_t index) {
   return out;
 }
 
-// Block `index` of a row, its values in the order of k.
+// Block `index` of a row, with its values in the order of k.
 inline quantised_block read_block(cpu::activation_width width, const std::byte* row,
                                   std::size_t index) {
   using enum cpu::activation_width;

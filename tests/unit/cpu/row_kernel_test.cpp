@@ -1,4 +1,4 @@
-// Goal: the operations on single rows mean what they say and give the same bits on every
+// Goal: the operations on single rows follow their definitions and give the same bits on every
 // instruction set. Method: random and awkward values against double arithmetic, and each table
 // against the portable one.
 #include "runtime/model/tensor.hpp"
@@ -84,11 +84,11 @@ TEST_CASE("gelu is accurate from large negative to large positive gates") {
   }
 }
 
-TEST_CASE("a soft cap bends values as tanh does, and shows what has overflowed") {
+TEST_CASE("a soft cap bends values as tanh does, and keeps overflow visible") {
   auto x = random_floats(4096, 9, 200.0F);
   for (const float special : {0.0F, -0.0F, 1e-6F, -1e-20F, 1e30F, -1e30F, 50.0F, 49.99F})
     x.push_back(special);
-  for (std::size_t i = 0; i < 8; ++i) // small ones, to whole vectors
+  for (std::size_t i = 0; i < 8; ++i) // small ones, up to whole vectors
     x.push_back(1e-3F * static_cast<float>(i));
   for (const float cap : {2.0F, 30.0F, 50.0F}) {
     auto expected = x;
@@ -122,10 +122,10 @@ TEST_CASE("a scaled row is added with one rounding, to the same bits everywhere"
   }
 }
 
-TEST_CASE("exponentials and their sum are those of a softmax, to the same bits everywhere") {
+TEST_CASE("exponentials and their sum match a softmax, to the same bits everywhere") {
   auto x = random_floats(128, 23, 20.0F);
   x[5] = 30.0F;
-  std::fill(x.end() - 20, x.end(), -INFINITY); // columns that are none
+  std::fill(x.end() - 20, x.end(), -INFINITY); // masked columns
   auto expected = x;
   const float sum = portable().exp_sum(expected.data(), x.size(), 30.0F);
   double exact_sum = 0;
@@ -144,7 +144,7 @@ TEST_CASE("exponentials and their sum are those of a softmax, to the same bits e
   }
 }
 
-TEST_CASE("quantised activations are nearest, with sums to match, to the same bits everywhere") {
+TEST_CASE("quantised activations are nearest, with matching sums, to the same bits everywhere") {
   constexpr std::size_t blocks = 40;
   auto values = random_floats(blocks * 32, 6, 7.0F);
   std::fill_n(values.begin(), 32, 0.0F); // a block without a scale

@@ -1,6 +1,6 @@
-// Drives an engine with sequences of token ids, as a scheduler would: blocks handed out in order,
-// rows packed into micro_batches; and compares what it answers. Shared by the tests of the CPU
-// engine: of one that runs a stage alone, and of a group of them (tensor_group.hpp).
+// Drives an engine with sequences of token ids, as a scheduler would: blocks in order, rows packed
+// into micro_batches. Compares the results. Shared by the tests of a single CPU engine and of a
+// group of them (tensor_group.hpp).
 #pragma once
 
 #include "runtime/cpu/forward/engine_cpu.hpp"
@@ -22,7 +22,7 @@ struct part {
   std::uint32_t position = 0;
   bool samples = true;
   std::uint32_t blocks_from = 0; // its first KV block
-  std::uint32_t drafts = 0;      // of the tokens, the last: guesses
+  std::uint32_t drafts = 0;      // how many of the last tokens are drafts
 };
 
 inline draw greedy_draw(std::int32_t logprobs = -1) {
@@ -56,7 +56,7 @@ inline void keep(logits_by_position& out, std::uint32_t position, std::span<cons
   out[position] = {logits.begin(), logits.end()};
 }
 
-// Runs the parts in one step; `out` gets the logits of draw `index`, those of `position`.
+// Runs the parts in one step; `out` gets the logits of draw `index`, which belong to `position`.
 template <class Engine>
 void run_and_keep(Engine& engine, const std::vector<part>& parts, std::size_t index,
                   logits_by_position& out, std::uint32_t position) {
@@ -65,7 +65,7 @@ void run_and_keep(Engine& engine, const std::vector<part>& parts, std::size_t in
   keep(out, position, engine.logits(index));
 }
 
-// Runs `tokens` in steps of the given sizes, the last one repeated; logits of each step's last row.
+// Runs `tokens` in steps of the given sizes (the last one repeats); logits of each step's last row.
 template <class Engine>
 logits_by_position run_in_steps(Engine& engine, const std::vector<token_id>& tokens,
                                 const std::vector<std::size_t>& sizes) {
@@ -82,7 +82,7 @@ logits_by_position run_in_steps(Engine& engine, const std::vector<token_id>& tok
   return out;
 }
 
-// All tokens in one step, with the logits of every row.
+// Runs all tokens in one step; logits of every row.
 template <class Engine>
 logits_by_position run_at_once(Engine& engine, const std::vector<token_id>& tokens) {
   const auto drafts = static_cast<std::uint32_t>(tokens.size() - 1);
@@ -94,7 +94,7 @@ logits_by_position run_at_once(Engine& engine, const std::vector<token_id>& toke
   return out;
 }
 
-// Every position of `found` has the bits of `expected`.
+// Checks that every position of `found` has the bits of `expected`.
 inline void check_same(const logits_by_position& expected, const logits_by_position& found) {
   REQUIRE(!found.empty());
   for (const auto& [position, logits] : found) {

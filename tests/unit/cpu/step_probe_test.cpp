@@ -1,5 +1,5 @@
-// The probe runs the engine that a shard has: here only that it does, for every seat and number of
-// rows; how near it comes is measured by ./check growth.
+// The probe runs a shard's engine. Checks only that it runs for every stage slot and number of
+// rows; ./check growth measures its accuracy.
 #include "runtime/cpu/forward/step_probe.hpp"
 #include "tests/unit/cpu/tiny_file.hpp"
 
@@ -9,7 +9,7 @@ using namespace baton;
 using namespace baton::cpu;
 using namespace baton::testing;
 
-TEST_CASE("every seat says what a step takes, in turns and at once") {
+TEST_CASE("the probe times a step for every stage slot, in turns and at once") {
   const tiny_file tiny(tiny_llama{});
   auto probe = step_probe::load(*tiny.file, tiny.description, {}, {{1, {}}, {2, {}}}, 5);
   REQUIRE_MESSAGE(probe, probe.error().message);

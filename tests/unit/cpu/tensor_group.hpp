@@ -1,5 +1,5 @@
-// The ranks of one stage as threads of the test: engines with a slice each, over a group in shared
-// memory. Driven like a single engine.
+// The ranks of one stage as threads of the test: engines with one slice each, over a group in
+// shared memory. Driven like a single engine.
 #pragma once
 
 #include "runtime/cpu/forward/engine_cpu.hpp"
@@ -34,7 +34,7 @@ public:
 
   void enter_next_epoch() { ranks_.enter_next_epoch(); }
 
-  // The batch on the ranks of `taking_part`, all by default; what each of them answers.
+  // Runs the batch on the ranks of `taking_part` (default: all); returns the result of each.
   using outcomes = std::vector<result<baton::engine::step_output>>;
   outcomes run_ranks(const micro_batch& batch, std::span<const float> activations = {},
                      std::size_t taking_part = SIZE_MAX) {

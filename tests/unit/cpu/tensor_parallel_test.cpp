@@ -1,7 +1,7 @@
-// Goal: a stage that several ranks share computes what one computes, and keeps the contract of the
-// engine seam at its width. Method: tiny models of every type, the families' files and the default
-// model; logits near to those of one rank, and compared by their bits between all ways of running a
-// sequence at one width.
+// Goal: a stage of several ranks computes the results of one rank, and keeps the contract of the
+// engine interface at its width. Method: tiny models of every type, the families' files and the
+// default model. Logits are close to those of one rank, and have the same bits for all ways to run
+// a sequence at one width.
 #include "tests/unit/cpu/kv_pages.hpp"
 #include "tests/unit/cpu/sequences.hpp"
 #include "tests/unit/cpu/tensor_group.hpp"
@@ -17,11 +17,10 @@ using model::tensor_type;
 
 namespace {
 
-// Of a single logit, in units of the logits' standard deviation. The ranks' sums are those of one
-// rank in another order: 1e-7 an operation. What that makes of it: a key or a value, or an
-// activation, that lies near to a border is rounded to the other side (f16 keys 5e-4, 8-bit
-// activations 1/254).
-// Measured: up to 2e-3 of the default model with 16 bits.
+// Per logit, in units of the logits' standard deviation. The ranks sum in another order than one
+// rank: 1e-7 an operation. A key, value or activation near a border then rounds to the other side
+// (f16 keys 5e-4, 8-bit activations 1/254).
+// Measured: up to 2e-3 for the default model with 16 bits.
 constexpr double bound_16_bits = 5e-3, bound_8_bits = 0.15;
 
 struct parallel_shape {
@@ -35,8 +34,8 @@ std::vector<parallel_shape> parallel_shapes() {
   for (const auto type : {tensor_type::f32, tensor_type::f16, tensor_type::bf16, tensor_type::q8_0,
                           tensor_type::q4_0, tensor_type::q5_0, tensor_type::q5_1})
     out.push_back({{.type = type}, 2});
-  // The default model's ratios: three KV heads over two and three ranks, a tied head of rows that
-  // are no whole panels.
+  // The default model's ratios: three KV heads over two and three ranks, a tied head whose rows are
+  // no whole panels.
   for (const std::uint32_t width : {2U, 3U})
     out.push_back({{.hidden = 288,
                     .heads = 9,
@@ -47,15 +46,15 @@ std::vector<parallel_shape> parallel_shapes() {
                     .embedding_type = tensor_type::q8_0,
                     .has_tied_embeddings = true},
                    width});
-  // One KV head, and two, which several ranks have; heads of 16 that stay together by two.
+  // One KV head, and two that several ranks share; heads of 16 that stay together in pairs.
   out.push_back({{.hidden = 128, .heads = 4, .kv_heads = 1, .type = tensor_type::q4_0}, 2});
   out.push_back(
       {{.hidden = 160, .heads = 10, .kv_heads = 2, .ffn = 160, .type = tensor_type::q8_0}, 4});
-  // A slow rank has less of everything.
+  // A slow rank gets less of everything.
   out.push_back({{.hidden = 128, .heads = 8, .kv_heads = 4, .ffn = 256, .type = tensor_type::q4_1},
                  2,
                  {1.0, 0.4}});
-  // Heads of 16 that stay together by two; one rank has an odd one.
+  // Heads of 16 that stay together in pairs; one rank has an odd one.
   out.push_back({{.hidden = 96, .heads = 6, .kv_heads = 6, .type = tensor_type::q8_0}, 3});
   // Super-blocks of 256 columns.
   for (const auto type : {tensor_type::q4_k, tensor_type::q6_k})
@@ -66,7 +65,7 @@ std::vector<parallel_shape> parallel_shapes() {
                     .type = type,
                     .embedding_type = tensor_type::q8_0},
                    2});
-  // Mixtures: every rank has a part of every expert.
+  // Mixtures: every rank holds a part of every expert.
   for (const auto type : {tensor_type::f32, tensor_type::q4_1})
     out.push_back({{.ffn = 96, .experts = 6, .experts_used = 2, .type = type}, 2});
   return out;
@@ -85,7 +84,7 @@ double worst_difference(const logits_by_position& expected, const logits_by_posi
       squares += wanted * wanted;
       count += 1;
       const double off = std::abs(double{logits[i]} - wanted);
-      worst = off <= worst ? worst : off; // a NaN stays
+      worst = off <= worst ? worst : off; // keeps a NaN
     }
   return worst / std::sqrt(squares / count);
 }
@@ -105,8 +104,8 @@ TEST_CASE("the ranks of a group compute the logits of one rank") {
       const double worst =
           worst_difference(run_in_steps(*alone, tokens, {23}), run_in_steps(group, tokens, {23}));
       CAPTURE(bits);
-      // So that it is a comparison. A product of bf16 over two blocks of k is one addition of two
-      // sums, whether one rank makes it or two.
+      // The two are not the same code. A product of bf16 over two blocks of k is one addition of
+      // two sums, whether one rank computes it or two.
       const bool has_two_blocks = s.options.hidden == 64 && s.width == 2;
       CHECK((worst > 0 || (s.options.type == tensor_type::bf16 && has_two_blocks)));
       CHECK(worst < (bits == 8 ? bound_8_bits : bound_16_bits));
@@ -179,8 +178,8 @@ TEST_CASE("fused matrices, norms of what is added, windows and caps are the same
   }
 }
 
-// Their order along the rows is that of the heads; in the families' files all heads are one rank's.
-TEST_CASE("a rank has the biases of its heads, and the norms of all") {
+// They are ordered by head along the rows; in the families' files one rank has all heads.
+TEST_CASE("a rank has the biases of its own heads, and the norms of all") {
   const tiny_llama options{.hidden = 128, .heads = 8, .kv_heads = 4, .type = tensor_type::q4_1};
   const tiny_file plain(options);
   auto writer = tiny_llama_writer(options);
@@ -213,7 +212,7 @@ TEST_CASE("a rank has the biases of its heads, and the norms of all") {
   CHECK(worst_difference(expected, run_in_steps(group, tokens, {23})) < bound_16_bits);
 }
 
-TEST_CASE("stages of several ranks give the bits of one stage of as many") {
+TEST_CASE("stages of several ranks give the bits of one stage of equal width") {
   const auto tokens = some_tokens(70);
   const tiny_file tiny({.layers = 3, .type = tensor_type::q4_0, .has_tied_embeddings = true});
   tensor_group whole(*tiny.file, tiny.description, settings_of(), 2);
@@ -239,7 +238,7 @@ TEST_CASE("stages of several ranks give the bits of one stage of as many") {
   check_same(expected, found);
 }
 
-TEST_CASE("a step without one of the ranks fails in time, and after a new epoch goes as ever") {
+TEST_CASE("a step without one of the ranks fails in time, and a new epoch works") {
   const auto tokens = some_tokens(40);
   const tiny_file tiny({.type = tensor_type::q4_1});
   auto settings = settings_of();
@@ -271,7 +270,7 @@ std::string group_refusal(const tiny_file& tiny, const cpu::config& settings,
 
 } // namespace
 
-TEST_CASE("slices that do not fit the model, or the group, are refused") {
+TEST_CASE("slices that do not fit the model, or the group, are rejected") {
   const tiny_file tiny({.type = tensor_type::q4_1});
   const auto with = [&](auto change, std::uint32_t width = 2) {
     auto c = settings_of();
@@ -304,7 +303,7 @@ TEST_CASE("slices that do not fit the model, or the group, are refused") {
         }).find("inside a panel") != std::string::npos);
 }
 
-TEST_CASE("KV of another rank, or of another cut, is not taken for one's own") {
+TEST_CASE("KV of another rank, or of another cut, is rejected") {
   const tiny_file tiny({.kv_heads = 4, .ffn = 256, .type = tensor_type::q4_1});
   const int fd = ::memfd_create("kv", MFD_CLOEXEC);
   const auto kv_incarnation_of = [&](std::uint32_t rank, std::vector<double> speeds) {
@@ -324,7 +323,7 @@ TEST_CASE("KV of another rank, or of another cut, is not taken for one's own") {
   };
   const auto first = kv_incarnation_of(0, {1, 1});
   CHECK(kv_incarnation_of(0, {1, 1}) == first);
-  const auto second = kv_incarnation_of(1, {1, 1}); // as many heads, but others
+  const auto second = kv_incarnation_of(1, {1, 1}); // as many heads, but different ones
   CHECK(second != first);
   CHECK(kv_incarnation_of(1, {1, 1}) == second);
   CHECK(kv_incarnation_of(0, {1, 1}) != second);
@@ -334,7 +333,7 @@ TEST_CASE("KV of another rank, or of another cut, is not taken for one's own") {
   ::close(fd);
 }
 
-TEST_CASE("the default model goes on with the same tokens over two ranks as over one") {
+TEST_CASE("the default model decodes the same tokens over two ranks as over one") {
   const auto path =
       std::filesystem::path(BATON_SOURCE_DIR) / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf";
   if (!std::filesystem::exists(path)) {

@@ -1,4 +1,4 @@
-// Goal: every member runs every part, none goes past a barrier early, and a parked team wakes.
+// Goal: every member runs every part, none passes a barrier early, and a parked team wakes up.
 #include "runtime/cpu/forward/thread_team.hpp"
 
 #include <doctest/doctest.h>
@@ -18,11 +18,11 @@ TEST_CASE("each member of a team runs the work once, for teams of any size") {
   }
 }
 
-TEST_CASE("no member passes a barrier before all have come") {
+TEST_CASE("no member passes a barrier before all have arrived") {
   constexpr unsigned size = 3;
   constexpr int parts = 200;
   thread_team team(size, {});
-  // Each part reads what all members wrote in the part before: a torn barrier gives other sums.
+  // Each part reads the results of all members' previous part: a broken barrier gives other sums.
   std::vector<std::vector<long>> values(parts + 1, std::vector<long>(size, 1));
   team.run([&](unsigned member) {
     for (std::size_t part = 1; part <= parts; ++part) {
@@ -37,8 +37,8 @@ TEST_CASE("no member passes a barrier before all have come") {
   CHECK(values[parts] == std::vector<long>(size, expected));
 }
 
-// Arrivals around the moment at which the other goes to sleep, many times.
-TEST_CASE("a member that comes while the other falls asleep wakes it") {
+// Arrivals around the moment at which the other member goes to sleep, many times.
+TEST_CASE("a member that arrives while the other falls asleep wakes it") {
   thread_team team(2, {});
   constexpr auto earliest = std::chrono::microseconds(45);
   for (int i = 0; i < 2000; ++i)
@@ -60,7 +60,7 @@ TEST_CASE("a team that is never used ends") {
   CHECK(team.size() == 4);
 }
 
-TEST_CASE("a processor that does not exist is no reason to fail") {
+TEST_CASE("a processor that does not exist does not cause a failure") {
   thread_team team(2, {-1, 1 << 20});
   std::vector<int> runs(2, 0);
   team.run([&](unsigned member) { ++runs[member]; });

@@ -1,5 +1,5 @@
-// A tiny llama of random weights, written, opened and described: what the tests of the CPU engine
-// load.
+// A tiny llama with random weights, written, opened and described: the model file of the CPU
+// engine's tests.
 #pragma once
 
 #include "runtime/cpu/forward/engine_cpu.hpp"

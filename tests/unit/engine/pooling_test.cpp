@@ -1,6 +1,6 @@
-// Goal: an embedding is the same bits however its prompt was cut, and batches that would make
-// another one are refused. Method: rows of random values in every cut of a few; the toy engine
-// against its oracle; one change at a time from a good batch.
+// Goal: an embedding has the same bits for every cut of its prompt, and batches that would change
+// it are rejected. Method: rows of random values in all cuts; the toy engine against its oracle;
+// single changes to a valid batch.
 #include "runtime/engine/pooling.hpp"
 #include "tests/unit/engine/toy_stages.hpp"
 
@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t hidden = 5;
 using rows = std::vector<std::vector<float>>;
 
-// Of very different sizes: what is added up in another order is rounded otherwise.
+// Values of very different sizes: another order of the sum rounds differently.
 rows some_rows(std::size_t count) {
   std::mt19937 generator(7);
   rows all(count, std::vector<float>(hidden));
@@ -29,7 +29,7 @@ rows some_rows(std::size_t count) {
   return all;
 }
 
-// In slices of these sizes, the last one repeated.
+// Pools in slices of these sizes; the last one repeats.
 std::vector<float> pooled_in(const rows& all, pooling how, const std::vector<std::size_t>& sizes) {
   std::vector<float> before;
   for (std::size_t at = 0, i = 0; at < all.size(); ++i) {
@@ -55,7 +55,7 @@ double length(const std::vector<float>& values) {
 
 const std::vector<std::vector<std::size_t>> cuts = {{1}, {2}, {3, 1, 4}, {16}, {36, 1}, {1, 35, 1}};
 
-// A prompt of six rows, of which the first four have been computed.
+// A prompt of six rows, the first four of them already computed.
 micro_batch good_pooling() {
   micro_batch b;
   b.slices = {{{{1}, 0}, 4, 2, false, {0, 1}}, {{{2}, 0}, 0, 3, false, {2}}};
@@ -66,7 +66,7 @@ micro_batch good_pooling() {
 
 } // namespace
 
-TEST_CASE("an embedding has the same bits however its rows are cut") {
+TEST_CASE("an embedding has the same bits for every cut of its rows") {
   const auto all = some_rows(37);
   for (const auto how : {pooling::mean, pooling::last, pooling::cls}) {
     const auto whole = pooled_in(all, how, {37});
@@ -76,7 +76,7 @@ TEST_CASE("an embedding has the same bits however its rows are cut") {
   }
 }
 
-TEST_CASE("sums of chunks that are added up at the end would have other bits") {
+TEST_CASE("sums of chunks that are added at the end would have other bits") {
   const auto all = some_rows(37);
   std::vector<float> first(hidden), second(hidden);
   for (std::size_t r = 0; r < all.size(); ++r)
@@ -88,7 +88,7 @@ TEST_CASE("sums of chunks that are added up at the end would have other bits") {
   CHECK(first != pooled_in(all, pooling::mean, {37}));
 }
 
-TEST_CASE("the mean, the last and the first row are what they are called") {
+TEST_CASE("mean, last and first pool the rows that their names say") {
   const auto all = some_rows(9);
   const auto is_along = [&](const std::vector<float>& e, const std::vector<double>& wanted) {
     double product = 0, squares = 0;
@@ -109,13 +109,13 @@ TEST_CASE("the mean, the last and the first row are what they are called") {
   CHECK_FALSE(is_along(pooled_in(all, pooling::cls, {4}), mean));
 }
 
-TEST_CASE("zeros have no direction and stay") {
+TEST_CASE("a zero vector has no direction and stays zero") {
   std::vector<float> none(3);
   normalise(none);
   CHECK(none == std::vector<float>(3));
 }
 
-TEST_CASE("the toy's embeddings are the oracle's in any stages, chunks and company") {
+TEST_CASE("the toy's embeddings match the oracle for any stages, chunks and batch") {
   const std::vector<token_id> ids{3, 1, 4, 1, 5, 9, 2, 6, 5, 3};
   for (const stage_index stages : {1U, 3U})
     for (const auto how : {pooling::mean, pooling::last, pooling::cls})
@@ -131,7 +131,7 @@ TEST_CASE("the toy's embeddings are the oracle's in any stages, chunks and compa
       }
 }
 
-TEST_CASE("pools that contradict their batch are refused") {
+TEST_CASE("pools that contradict their batch are rejected") {
   capacity limits{.blocks = 8,
                   .block_positions = 4,
                   .rows_max = 16,

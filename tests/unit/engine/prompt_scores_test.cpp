@@ -1,6 +1,6 @@
-// Goal: a prompt's tokens are scored as draws tell of theirs, in any cut, and batches that would
-// score something else are refused. Method: draws of the same logits; the toy engine against its
-// oracle; one change at a time from a good batch.
+// Goal: a prompt's tokens get the logprobs that a draw would report, for every cut, and batches
+// that would score something else are rejected. Method: draws of the same logits; the toy engine
+// against its oracle; single changes to a valid batch.
 #include "runtime/engine/prompt_scores.hpp"
 #include "tests/unit/engine/toy_stages.hpp"
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr float scores_infinity = std::numeric_limits<float>::infinity();
 
-// The last two rows of the first prompt that are scored, and three of the second.
+// The last two scored rows of the first prompt, and three rows of the second.
 micro_batch good_scoring() {
   micro_batch b;
   b.slices = {
@@ -27,7 +27,7 @@ micro_batch good_scoring() {
   return b;
 }
 
-// In chunks of so many rows, beside a row that decodes; all stages.
+// In chunks of the given size, beside a row that decodes, through all stages.
 std::vector<sample> scores_of(const toy_model& model, const std::vector<token_id>& ids,
                               std::size_t chunk) {
   toy_stages all(model);
@@ -43,7 +43,7 @@ std::vector<sample> scores_of(const toy_model& model, const std::vector<token_id
 
 } // namespace
 
-TEST_CASE("a token is scored as a draw of it is told") {
+TEST_CASE("a token's score equals the logprobs that a draw reports") {
   const std::vector<float> logits{0.5f, 3, -2, 3, 1, -scores_infinity};
   sampler_scratch scratch;
   draw d;
@@ -73,7 +73,7 @@ TEST_CASE("logits that are not numbers score nothing") {
   CHECK_FALSE(score_token(std::vector<float>(3, -scores_infinity), 0, 0, scratch).has_value());
 }
 
-TEST_CASE("each row of a pool is scored by the token behind it, others are not") {
+TEST_CASE("each row of a pool is scored by the next token, others are not") {
   const auto rows = scored_rows(good_scoring());
   REQUIRE(rows.size() == 5);
   const std::vector<std::uint32_t> pools{0, 0, 1, 1, 1}, row_indices{0, 1, 3, 4, 5};
@@ -88,7 +88,7 @@ TEST_CASE("each row of a pool is scored by the token behind it, others are not")
   CHECK(scored_rows(embedding).size() == 3);
 }
 
-TEST_CASE("the toy's scores are the oracle's in any stages, chunks and company") {
+TEST_CASE("the toy's scores match the oracle for any stages, chunks and batch") {
   const std::vector<token_id> ids{3, 1, 4, 1, 5, 9, 2, 6, 5, 3};
   for (const stage_index stages : {1U, 3U}) {
     const toy_model model{.seed = 5, .layers = stages};
@@ -99,7 +99,7 @@ TEST_CASE("the toy's scores are the oracle's in any stages, chunks and company")
   }
 }
 
-TEST_CASE("scores that contradict their batch are refused") {
+TEST_CASE("scores that contradict their batch are rejected") {
   capacity limits{.blocks = 8,
                   .block_positions = 4,
                   .rows_max = 16,

@@ -1,4 +1,4 @@
-// The sampler against numbers worked out by hand, the generator against its paper's vectors, and
+// The sampler against numbers computed by hand, the generator against its paper's vectors, and
 // frequencies against probabilities with fixed seeds.
 #include "runtime/engine/philox.hpp"
 #include "runtime/engine/sampler.hpp"
@@ -34,7 +34,7 @@ draw greedy() {
   return d;
 }
 
-// How often each token comes in `draws` draws.
+// Counts how often each token is drawn in `draws` draws.
 std::vector<int> frequencies(const std::vector<float>& logits, draw d, int draws) {
   std::vector<int> counts(logits.size());
   sampler_scratch scratch;
@@ -80,7 +80,7 @@ TEST_CASE("philox gives the known answers of its authors' library") {
         philox_counter{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
 }
 
-TEST_CASE("uniform numbers use all of the seed, all of the index, and stay below one") {
+TEST_CASE("uniform numbers use the whole seed and index, and stay below one") {
   std::set<double> seen;
   for (const std::uint64_t seed : {0ull, 1ull, 1ull << 32, ~0ull})
     for (const std::uint32_t index : {0u, 1u, 1u << 16, ~0u}) {
@@ -91,7 +91,7 @@ TEST_CASE("uniform numbers use all of the seed, all of the index, and stay below
     }
 }
 
-TEST_CASE("greedy takes the likeliest token and the lowest id of equals") {
+TEST_CASE("greedy takes the most likely token; the lower id wins ties") {
   CHECK(token_of({1, 3, 2}, greedy()) == 1);
   CHECK(token_of({1, 3, 3, 3}, greedy()) == 1);
   CHECK(token_of({-5, -3, -logits_infinity}, greedy()) == 1);
@@ -115,7 +115,7 @@ TEST_CASE("a bias is added before anything else") {
   CHECK(token_of({1, 3, 2}, d) == 2);
 }
 
-TEST_CASE("a banned token never comes, whatever its bias") {
+TEST_CASE("a banned token is never drawn, whatever its bias") {
   draw d = greedy();
   d.sampling.biases = {{1, 100}};
   d.banned = {1};
@@ -132,7 +132,7 @@ TEST_CASE("the repetition penalty divides positive logits and multiplies negativ
   CHECK(token_of({1.4f, 3, 1}, d) == 1);
   CHECK(token_of({-1.9f, -1, -5}, d) == 0); // -1 * 2 < -1.9
   CHECK(token_of({-2.1f, -1, -5}, d) == 1);
-  d.history = {{1, 0, 3}}; // once, however often it came
+  d.history = {{1, 0, 3}}; // applied once, however often it occurred
   CHECK(token_of({1.4f, 3, 1}, d) == 1);
 }
 
@@ -181,7 +181,7 @@ TEST_CASE("draws over a large vocabulary follow the softmax across runs of the s
   CHECK(std::abs(odd - 7500) < 3.3 * std::sqrt(10000 * 0.1875)); // 99.9 %
 }
 
-TEST_CASE("temperature sharpens and flattens as its formula says") {
+TEST_CASE("temperature sharpens and flattens by its formula") {
   // p ^ (1 / T), normalised: T = 0.5 squares the shares.
   const std::vector<double> shares{0.6, 0.3, 0.1};
   draw d;
@@ -259,7 +259,7 @@ TEST_CASE("top_p works on the shares that top_k left") {
   CHECK(chi_square(frequencies(logits, d, 5000), {0, 4.0 / 7, 0, 3.0 / 7}, 5000) < 10.83);
 }
 
-TEST_CASE("min_p cuts what is less than its share of the likeliest") {
+TEST_CASE("min_p removes tokens below its share of the most likely one") {
   const std::vector<double> shares{0.1, 0.4, 0.2, 0.3};
   draw d;
   d.sampling.seed = 4;
@@ -280,7 +280,7 @@ TEST_CASE("min_p cuts what is less than its share of the likeliest") {
   }
 }
 
-TEST_CASE("logprobs are of the raw logits, whatever is done to them later") {
+TEST_CASE("logprobs are of the raw logits, whatever later steps do") {
   draw d = greedy();
   d.sampling.logprobs = 2;
   d.banned = {1};
@@ -380,7 +380,7 @@ TEST_CASE("banning every token is an error") {
   CHECK_FALSE(run({1, 2}, d).has_value());
 }
 
-TEST_CASE("a draw with a parameter out of range is refused by name") {
+TEST_CASE("a draw with a parameter out of range is rejected by name") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   std::vector<std::pair<std::string, draw>> wrong(17);
   const auto name = [&](std::size_t i, const char* param) -> draw& {
@@ -413,7 +413,7 @@ TEST_CASE("a draw with a parameter out of range is refused by name") {
   }
 }
 
-TEST_CASE("a mask lets come what it names, whatever is likelier") {
+TEST_CASE("a mask allows the tokens it contains, even if others are more likely") {
   std::vector<float> logits(200, 0.0f);
   logits[3] = 5;
   logits[130] = 4;
@@ -429,7 +429,7 @@ TEST_CASE("a mask lets come what it names, whatever is likelier") {
   CHECK(drawn({all, all, all, all}, greedy()) == 3);
   CHECK(drawn({all - 8, all, all, all}, greedy()) == 130);
   CHECK(drawn({0, 0, 0, 0xFF}, greedy()) == 199);
-  CHECK(drawn({all - 8, all}, greedy()) == 0); // none beyond its last word
+  CHECK(drawn({all - 8, all}, greedy()) == 0); // none beyond the last word of its bits
   CHECK(drawn({0, 0, std::uint64_t{1} << 40}, greedy()) == 168);
   draw warm;
   for (std::uint32_t i = 0; i < 200; ++i) {
@@ -441,7 +441,7 @@ TEST_CASE("a mask lets come what it names, whatever is likelier") {
   CHECK_FALSE(draw_token(copy, greedy(), scratch, std::vector<std::uint64_t>{0, 0, 0, 0}));
 }
 
-TEST_CASE("an end that is banned comes where a mask leaves nothing else") {
+TEST_CASE("a banned end token is drawn where a mask allows nothing else") {
   const std::vector<float> logits{0, 1, 5, 4};
   sampler_scratch scratch;
   auto d = greedy();

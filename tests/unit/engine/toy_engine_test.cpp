@@ -1,5 +1,5 @@
-// The toy engine must be worth its role as an oracle: right batches give the oracle's tokens
-// however they are cut, wrong ones give others or an error.
+// The toy engine must be a reliable oracle: valid batches give the oracle's tokens for every cut,
+// invalid ones give other tokens or an error.
 #include "runtime/engine/toy_engine.hpp"
 
 #include <doctest/doctest.h>
@@ -97,7 +97,7 @@ TEST_CASE("stages, seeds and prompts give different continuations") {
   CHECK(right != toy_continuation(model, changed, {}, 12));
 }
 
-TEST_CASE("a wrong block table, stale block or redone step shows or does not show, as it should") {
+TEST_CASE("a wrong block table or stale block shows, a repeated step does not") {
   const toy_model model{.seed = 7, .layers = 2, .vocabulary_size = 300};
   const std::vector<block_index> blocks{9, 2, 7};
   const std::vector<token_id> other{8, 8, 8, 8, 8, 8, 8, 8, 8, 8};
@@ -111,7 +111,7 @@ TEST_CASE("a wrong block table, stale block or redone step shows or does not sho
     REQUIRE(out.has_value());
     CHECK((*out)[0].token != right[0]);
   }
-  SUBCASE("a position left out is reported when it was never written") {
+  SUBCASE("a skipped position is reported if it was never written") {
     auto out = p.run(chunk_of(prompt_ids, 8, 10, blocks));
     REQUIRE_FALSE(out.has_value());
     CHECK(out.error().code == errc::internal);
@@ -120,14 +120,14 @@ TEST_CASE("a wrong block table, stale block or redone step shows or does not sho
     pipeline fresh(model);
     CHECK_FALSE(fresh.run(chunk_of(prompt_ids, 6, 10, blocks)).has_value());
   }
-  SUBCASE("redoing a step, whole or in part, changes nothing") {
+  SUBCASE("repeating a step, whole or in part, changes nothing") {
     REQUIRE(p.run(chunk_of(prompt_ids, 0, 6, blocks)).has_value());
     REQUIRE(p.run(chunk_of(prompt_ids, 4, 10, blocks)).has_value());
     auto out = p.run(chunk_of(prompt_ids, 6, 10, blocks));
     REQUIRE(out.has_value());
     CHECK((*out)[0].token == right[0]);
   }
-  SUBCASE("the token does not depend on the company") {
+  SUBCASE("the token does not depend on other sequences") {
     auto both = chunk_of(prompt_ids, 6, 10, blocks);
     const auto guest = chunk_of(other, 0, 10, {1, 3, 5});
     both.slices.insert(both.slices.begin(), guest.slices[0]);
@@ -142,7 +142,7 @@ TEST_CASE("a wrong block table, stale block or redone step shows or does not sho
   }
 }
 
-TEST_CASE("the toy engine refuses what validate refuses") {
+TEST_CASE("the toy engine rejects what validate rejects") {
   toy_engine e({}, 0, {});
   auto b = chunk_of(prompt_ids, 0, 10, {0, 1, 2});
   b.slices[0].blocks[1] = 16;
@@ -151,14 +151,14 @@ TEST_CASE("the toy engine refuses what validate refuses") {
   CHECK(out.error().code == errc::invalid_value);
 }
 
-TEST_CASE("the oracle keeps penalties and banned tokens") {
+TEST_CASE("the oracle respects penalties and banned tokens") {
   const toy_model model{.seed = 3, .layers = 1, .vocabulary_size = 8};
   sampling_params s;
   s.temperature = 0;
   s.presence_penalty = 1000;
   auto tokens = toy_continuation(model, std::vector<token_id>{1, 2}, s, 8);
   std::sort(tokens.begin(), tokens.end());
-  CHECK(tokens == std::vector<token_id>{0, 1, 2, 3, 4, 5, 6, 7}); // none comes twice
+  CHECK(tokens == std::vector<token_id>{0, 1, 2, 3, 4, 5, 6, 7}); // no repetition
   const std::vector<token_id> banned{0, 1, 2, 3, 4, 5, 6};
   tokens = toy_continuation(model, std::vector<token_id>{1, 2}, {}, 30, banned, 5);
   CHECK(std::count(tokens.begin(), tokens.begin() + 5, 7) == 5);

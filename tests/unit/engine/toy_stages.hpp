@@ -1,4 +1,4 @@
-// All stages of the toy model, in one process: what the rows of a prompt come to.
+// All stages of the toy model in one process: runs a prompt's rows through them.
 #pragma once
 
 #include "runtime/engine/toy_engine.hpp"
@@ -17,8 +17,8 @@ public:
       all_.push_back(std::make_unique<toy_engine>(model, s, toy_memory{}));
   }
 
-  // The rows from `at` up to `end` of a prompt, pooled as `how` says (its slice is set here),
-  // beside a row of another sequence that decodes.
+  // Rows [`at`, `end`) of a prompt, pooled by `how` (its slice is set here), beside a row of
+  // another sequence that decodes.
   pooled run(const std::vector<token_id>& ids, std::size_t at, std::size_t end, pool how) {
     const auto first = static_cast<std::uint32_t>(at);
     micro_batch b;
@@ -35,7 +35,7 @@ public:
     std::vector<float> activations;
     std::vector<pooled> last;
     for (auto& stage : all_) {
-      CHECK(last.empty()); // none but the last stage pools
+      CHECK(last.empty()); // only the last stage pools
       auto out = stage->run(b, activations);
       REQUIRE_MESSAGE(out.has_value(), out.error().message);
       activations.assign(out->activations.begin(), out->activations.end());

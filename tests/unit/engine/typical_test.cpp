@@ -33,7 +33,7 @@ std::vector<double> softmax(const std::vector<double>& scores) {
   return p;
 }
 
-// Which scores the warper leaves; what an earlier one has cut is -infinity.
+// The scores that the warper keeps; -infinity marks what an earlier one has removed.
 std::set<token_id> kept_by_warper(const std::vector<double>& scores, double mass) {
   const auto p = softmax(scores);
   double entropy = 0;
@@ -71,7 +71,7 @@ std::set<token_id> drawn_tokens(const std::vector<float>& logits, draw d, int dr
   return seen;
 }
 
-// The token that a uniform number takes from these, in the order of their ids.
+// The token that a uniform number selects from these, in the order of their ids.
 token_id taken(const std::vector<double>& scores, const std::set<token_id>& kept, double u) {
   const auto p = softmax(scores);
   double total = 0;
@@ -86,7 +86,7 @@ token_id taken(const std::vector<double>& scores, const std::set<token_id>& kept
 
 } // namespace
 
-TEST_CASE("typical_p keeps what is nearest to the entropy, not what is likeliest") {
+TEST_CASE("typical_p keeps the tokens nearest to the entropy, not the most likely") {
   // Shares 0.5, 0.25, 0.125, 0.125 have the entropy 1.75 bits and surprises of 1, 2, 3 and 3: the
   // second is nearest, then the first, then both others.
   std::vector<float> logits;
@@ -98,11 +98,11 @@ TEST_CASE("typical_p keeps what is nearest to the entropy, not what is likeliest
   CHECK(drawn_tokens(logits, d, 300) == std::set<token_id>{1});
   d.sampling.typical_p = 0.3F;
   CHECK(drawn_tokens(logits, d, 300) == std::set<token_id>{0, 1});
-  d.sampling.typical_p = 0.8F; // equals of the last one stay as well
+  d.sampling.typical_p = 0.8F; // keeps all ties of the last one
   CHECK(drawn_tokens(logits, d, 300) == std::set<token_id>{0, 1, 2, 3});
 }
 
-TEST_CASE("typical_p draws what the formula of transformers draws") {
+TEST_CASE("typical_p draws by the formula of transformers") {
   std::mt19937 random(7);
   std::normal_distribution<float> normal(0, 2);
   sampler_scratch scratch;
@@ -126,10 +126,10 @@ TEST_CASE("typical_p draws what the formula of transformers draws") {
     ++all;
     same += s->token == taken(scores, kept, uniform(d.sampling.seed, 0)) ? 1 : 0;
   }
-  CHECK(same >= all - 1); // where the rounding of a share decides
+  CHECK(same >= all - 1); // rounding of a share may decide
 }
 
-TEST_CASE("typical_p works on what top_k, top_p and min_p have left") {
+TEST_CASE("typical_p works on what top_k, top_p and min_p keep") {
   std::mt19937 random(9);
   std::normal_distribution<float> normal(0, 2);
   for (int round = 0; round < 60; ++round) {
@@ -166,7 +166,7 @@ TEST_CASE("typical_p works on what top_k, top_p and min_p have left") {
   }
 }
 
-TEST_CASE("a greedy draw knows no typical_p") {
+TEST_CASE("a greedy draw ignores typical_p") {
   draw d;
   d.sampling.temperature = 0;
   d.sampling.typical_p = 0.2F;

@@ -1,4 +1,4 @@
-// Every way in which a batch can contradict the limits, one change at a time from a good one.
+// Every way in which a batch can violate the limits, as one change to a valid batch.
 #include "runtime/engine/engine.hpp"
 
 #include <doctest/doctest.h>
@@ -47,7 +47,7 @@ TEST_CASE("copies within the limits are accepted, of any block") {
   CHECK(validate(b, {}, validate_limits(), true).has_value());
 }
 
-TEST_CASE("two slices may read one block that neither writes") {
+TEST_CASE("two slices may read a block that neither writes") {
   auto b = good_batch();
   b.slices[0].position = 4; // blocks 1 and 2 of each slice are written, the first is only read
   b.slices[0].rows = 6;
@@ -55,7 +55,7 @@ TEST_CASE("two slices may read one block that neither writes") {
   CHECK(validate(b, {}, validate_limits(), true).has_value());
 }
 
-TEST_CASE("a batch that contradicts the limits is refused") {
+TEST_CASE("a batch that violates the limits is rejected") {
   const std::vector<std::pair<const char*, std::function<void(micro_batch&)>>> changes = {
       {"no slices",
        [](auto& b) {
@@ -124,7 +124,7 @@ TEST_CASE("a batch that contradicts the limits is refused") {
   }
 }
 
-TEST_CASE("activations must be as many as the rows need, none at the first stage") {
+TEST_CASE("activations match the number of rows, with none at the first stage") {
   CHECK_FALSE(validate(good_batch(), std::vector<float>(14), validate_limits(), true).has_value());
   CHECK_FALSE(validate(good_batch(), {}, validate_limits(), false).has_value());
   CHECK_FALSE(validate(good_batch(), std::vector<float>(13), validate_limits(), false).has_value());

@@ -1,5 +1,5 @@
-// The green list: the same numbers as the detector's (sdk/python/tests/test_watermark.py), and what
-// the sampler makes of it.
+// The green list: the same numbers as the detector's (sdk/python/tests/test_watermark.py), and its
+// effect on the sampler.
 #include "runtime/engine/sampler.hpp"
 #include "runtime/engine/watermark.hpp"
 
@@ -12,7 +12,7 @@
 using namespace baton;
 using namespace baton::engine;
 
-TEST_CASE("green tokens are those that the detector has") {
+TEST_CASE("green tokens match the detector's") {
   std::vector<std::pair<token_id, token_id>> green;
   for (const token_id previous : {0, 1, 49151})
     for (token_id token = 0; token < 8; ++token)
@@ -22,7 +22,7 @@ TEST_CASE("green tokens are those that the detector has") {
         std::vector<std::pair<token_id, token_id>>{{0, 3}, {1, 2}, {49151, 2}, {49151, 4}});
 }
 
-TEST_CASE("the share of green tokens is gamma, and no two lists are alike") {
+TEST_CASE("the share of green tokens is gamma, and no two lists are equal") {
   for (const float gamma : {0.1F, 0.5F}) {
     int green = 0, in_both = 0;
     constexpr int size = 50000;
@@ -41,8 +41,7 @@ TEST_CASE("the share of green tokens is gamma, and no two lists are alike") {
   }
 }
 
-TEST_CASE(
-    "a watermark gives green tokens delta more, before anything else, and reports raw logprobs") {
+TEST_CASE("a watermark adds delta to green tokens first, and reports raw logprobs") {
   constexpr token_id previous = 17;
   const green_list greens(previous, 0.5F);
   token_id red = 0;
@@ -70,14 +69,14 @@ TEST_CASE(
   CHECK(drawn(0.5F).token == red);
   CHECK(drawn(2).token == green);
   CHECK(drawn(2).logprob == doctest::Approx(-std::log1p(std::exp(1.0))).epsilon(1e-5));
-  // The penalty divides what the watermark has lifted above 0.
+  // The penalty divides logits that the watermark has raised above 0.
   d.sampling.repetition_penalty = 3;
   d.history = {{green, 1, 0}};
   CHECK(drawn(2).token == red); // 2 / 3 < 1
   CHECK(drawn(4).token == green);
 }
 
-TEST_CASE("behind another token another list is green") {
+TEST_CASE("another previous token gives another green list") {
   draw d;
   d.sampling.temperature = 0;
   d.sampling.watermark_gamma = 0.5F;

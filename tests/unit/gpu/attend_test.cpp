@@ -1,7 +1,6 @@
-// Goal: a query attends to the positions that it sees, through its blocks, however its heads are
-// grouped, however many lanes share a position, and into however many parts the context is cut.
-// Method: the body that a device compiles, with one lane and with threads as lanes, against softmax
-// in double written out here.
+// Goal: a query attends to its visible positions, through its blocks, for every grouping of heads,
+// number of lanes per position and number of context splits. Method: the body that a device
+// compiles, with one lane and with threads as lanes, against softmax in double.
 #include "runtime/gpu/bodies/attend_body.hpp"
 #include "tests/unit/cpu/isas.hpp"
 #include "tests/unit/gpu/thread_team.hpp"
@@ -18,7 +17,7 @@ struct head_shape {
   std::uint32_t heads, kv_heads, size;
 };
 
-// Two sequences' tables, of which the second one is asked about; keys and values of all blocks.
+// Tables of two sequences (the query belongs to the second); keys and values of all blocks.
 struct context {
   static constexpr std::uint32_t positions = 4, blocks = 14;
   head_shape s;
@@ -118,9 +117,8 @@ void check_near(const std::vector<float>& found, const std::vector<double>& expe
 
 } // namespace
 
-TEST_CASE("attention is softmax over the positions seen, in any lanes, groups and parts") {
-  // Query heads that a KV head has: 1, 2, 3 (a team of four has one too many), 8, and 11, two
-  // teams.
+TEST_CASE("attention is softmax over the visible positions, for any lanes, groups and splits") {
+  // Query heads per KV head: 1, 2, 3 (one less than a team of four), 8, and 11 (two teams).
   const head_shape shapes[] = {{2, 2, 12}, {4, 2, 64}, {6, 2, 40}, {8, 1, 16}, {11, 1, 24}};
   for (const auto& s : shapes)
     for (const auto& [last, window, cap] :
@@ -132,7 +130,7 @@ TEST_CASE("attention is softmax over the positions seen, in any lanes, groups an
       for (const std::uint32_t splits : {1U, 2U, 5U}) {
         CAPTURE(splits);
         std::vector<float> out, parts;
-        // One lane, three with a position each, eight that share positions.
+        // One lane, three lanes with a position each, eight lanes that share positions.
         attend_in_lanes<64>(c.args(splits, out, parts), 1);
         check_near(out, expected);
         const auto alone = out;
@@ -140,7 +138,7 @@ TEST_CASE("attention is softmax over the positions seen, in any lanes, groups an
         check_near(out, expected);
         attend_in_lanes<8>(c.args(splits, out, parts), 8);
         check_near(out, expected);
-        // The host's table takes the same road for one lane.
+        // The host's table takes the same path for one lane.
         host_kernels().attend(c.args(splits, out, parts), nullptr);
         CHECK(out == alone);
       }

@@ -1,6 +1,6 @@
-// Goal: a token that is drawn on a device is the one that the sampler draws. Method: the body that
-// a device compiles, with one lane and with threads as lanes, beside draw_token() over random
-// logits, with many ties, and every parameter.
+// Goal: a device draws the same token as the sampler. Method: the body that a device compiles, with
+// one lane and with threads as lanes, against draw_token() over random logits with many ties, for
+// every parameter.
 #include "runtime/engine/philox.hpp"
 #include "runtime/engine/sampler.hpp"
 #include "runtime/gpu/bodies/draw_body.hpp"
@@ -117,7 +117,7 @@ TEST_CASE("a device draws the token that the sampler draws, with any number of l
     }
 }
 
-TEST_CASE("a flat distribution is cut inside of a bucket of equals as the sampler cuts it") {
+TEST_CASE("a flat distribution is cut inside a bucket of ties as the sampler cuts it") {
   draw d;
   d.sampling.top_p = 0.37F;
   for (std::uint32_t seed = 0; seed < 40; ++seed) {
@@ -127,9 +127,8 @@ TEST_CASE("a flat distribution is cut inside of a bucket of equals as the sample
   }
 }
 
-// By how much a share of 0.37 or 0.9 is passed there depends on one token of tens of thousands.
-TEST_CASE(
-    "a flat distribution of a whole vocabulary is cut in a few looks, as the sampler cuts it") {
+// One token in tens of thousands decides by how much a share of 0.37 or 0.9 is exceeded there.
+TEST_CASE("a flat distribution over a whole vocabulary is cut in a few passes, as by the sampler") {
   draw d;
   for (const float share : {0.37F, 0.9F, 0.998F})
     for (std::uint32_t seed = 0; seed < 6; ++seed) {
@@ -144,7 +143,7 @@ TEST_CASE(
     }
 }
 
-TEST_CASE("what is nothing to draw from is said") {
+TEST_CASE("an undrawable row is reported") {
   draw greedy;
   greedy.sampling.temperature = 0;
   for (const auto& d : {draw{}, greedy})
@@ -158,7 +157,7 @@ TEST_CASE("what is nothing to draw from is said") {
     }
 }
 
-TEST_CASE("a device's random numbers and exponential are the sampler's") {
+TEST_CASE("a device's random numbers and exponential match the sampler's") {
   CHECK(gpu::uniform_of(0, 0) == engine::uniform(0, 0));
   CHECK(gpu::uniform_of(0x0123456789ABCDEFULL, 77) == engine::uniform(0x0123456789ABCDEFULL, 77));
   for (float x = 0; x > -90; x -= 0.137F)

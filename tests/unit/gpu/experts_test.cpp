@@ -1,7 +1,7 @@
-// Goal: a mixture that is computed without a look from the host gives what the host's way gives,
-// and can be recorded. Method: the bodies with one lane and with threads as lanes beside sums in
-// double over random choices; the families' mixtures on the plain device both ways, with weights as
-// they are and packed; recorded steps beside eager ones.
+// Goal: a mixture computed without a host synchronisation matches the host path, and can be
+// recorded. Method: the bodies with one lane and with threads as lanes against sums in double. The
+// families' mixtures on the plain device both ways, with plain and packed weights. Recorded steps
+// against eager ones.
 #include "runtime/gpu/bodies/expert_bodies.hpp"
 #include "runtime/plugin/plugin_engine.hpp"
 #include "tests/support/family_golden.hpp"
@@ -24,7 +24,7 @@ using plugin::quantization;
 
 namespace {
 
-// Which experts some rows have chosen, and the pairs that come of it.
+// The experts that some rows have chosen, and the resulting (row, expert) pairs.
 struct choice {
   std::uint32_t rows, experts, used, height;
   std::vector<std::uint32_t> chosen, counts, pairs, order;
@@ -85,7 +85,7 @@ std::unique_ptr<plugin::plugin_engine> load_experts(const family_golden& golden,
   return *std::move(engine);
 }
 
-// Between two engines' logits, as a share of what they are.
+// Distance of two engines' logits, relative to their size.
 double apart(const logits_by_position& expected, const logits_by_position& found) {
   double squares = 0, errors = 0;
   for (const auto& [position, logits] : expected)
@@ -131,7 +131,7 @@ TEST_CASE("every pair is in one tile of its expert, in order, with any number of
           std::sort(seen.begin(), seen.end());
           for (std::uint32_t pair = 0; pair < seen.size(); ++pair)
             REQUIRE(seen[pair] == pair);
-          for (std::uint32_t i = 0; i < width_of(c); ++i) { // a row's, by expert
+          for (std::uint32_t i = 0; i < width_of(c); ++i) { // of one row, by expert
             REQUIRE(c.order[i] / used == i / used);
             if (i % used > 0)
               REQUIRE(c.chosen[c.order[i - 1]] < c.chosen[c.order[i]]);
@@ -202,7 +202,7 @@ TEST_CASE_TEMPLATE("a tile's products are those of its pairs with its expert", T
   }
 }
 
-TEST_CASE("what experts give is added in their order, as if the host added it") {
+TEST_CASE("expert outputs are added in order, as the host adds them") {
   choice c(9, 6, 3, 4);
   c.group(1);
   constexpr std::uint32_t width = 13;
@@ -223,7 +223,7 @@ TEST_CASE("what experts give is added in their order, as if the host added it") 
   CHECK(out == expected);
 }
 
-TEST_CASE("both ways of a mixture give the logits of transformers") {
+TEST_CASE("both ways to compute a mixture give the logits of transformers") {
   for (const auto& name : mixtures) {
     CAPTURE(name);
     const family_golden golden(name);
@@ -241,7 +241,7 @@ TEST_CASE("both ways of a mixture give the logits of transformers") {
   }
 }
 
-TEST_CASE("packed experts are the same both ways") {
+TEST_CASE("packed experts give the same results both ways") {
   for (const auto form : {quantization::fp8, quantization::int4}) {
     const family_golden golden("mixtral");
     auto settings = expert_settings("plain-hosted");
@@ -257,7 +257,7 @@ TEST_CASE("packed experts are the same both ways") {
   }
 }
 
-TEST_CASE("a mixture's steps are recorded, and give the bits of steps that are not") {
+TEST_CASE("a mixture's steps are recorded, with the bits of eager steps") {
   for (const auto& name : mixtures) {
     CAPTURE(name);
     const family_golden golden(name);

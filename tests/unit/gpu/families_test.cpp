@@ -1,6 +1,6 @@
 // Goal: the stage of the GPU engine is the model that its authors publish. Method: the families'
-// tiny files with the answers of transformers on the plain device, in both forms of file; in types
-// of 16 bits within what their rounding makes; and the native engine's logits of the default model.
+// tiny files with the answers of transformers on the plain device, in both file forms. 16-bit types
+// stay within their rounding. The default model matches the native engine's logits.
 #include "runtime/cpu/forward/engine_cpu.hpp"
 #include "runtime/plugin/plugin_engine.hpp"
 #include "tests/support/family_golden.hpp"
@@ -14,7 +14,7 @@ using plugin::element;
 
 namespace {
 
-// As of the native engine (tests/unit/cpu/family_test.cpp): float32 over float16 keys and values.
+// As for the native engine (tests/unit/cpu/family_test.cpp): float32 over float16 keys and values.
 constexpr double family_bound = 2e-4, bound_worst = 2e-3;
 
 plugin::library plain() {
@@ -46,7 +46,7 @@ std::unique_ptr<plugin::plugin_engine> load_family(const family_golden& golden,
 
 } // namespace
 
-TEST_CASE("behind the boundary, a family's logits are those of transformers") {
+TEST_CASE("behind the plugin ABI, a family's logits match transformers") {
   for (const auto& name : family_names)
     for (const auto& form : {std::string(".gguf"), std::string()}) {
       const family_golden golden(name, {}, form);
@@ -58,7 +58,7 @@ TEST_CASE("behind the boundary, a family's logits are those of transformers") {
     }
 }
 
-TEST_CASE("with a library's attention, a family's logits are those of transformers") {
+TEST_CASE("with a library's attention, a family's logits match transformers") {
   for (const auto& name : family_names)
     for (const auto* device : {"plain-paged", "plain-prompts"}) {
       const family_golden golden(name);
@@ -75,7 +75,7 @@ TEST_CASE("with a library's attention, a family's logits are those of transforme
     }
 }
 
-TEST_CASE("behind the boundary, a family goes on greedily as transformers does") {
+TEST_CASE("behind the plugin ABI, a family decodes greedily as transformers does") {
   for (const auto& name : family_names) {
     CAPTURE(name);
     const family_golden golden(name);
@@ -95,24 +95,24 @@ TEST_CASE("behind the boundary, a family goes on greedily as transformers does")
   }
 }
 
-// Numbers of 8 and 11 bits between the parts of a layer: 2^-9 and 2^-12 an operation, over a few
-// dozen. Measured: up to 0.017 and 0.0017.
-TEST_CASE("behind the boundary, types of 16 bits stay near to transformers") {
+// Values of 8 and 11 bits between the parts of a layer: 2^-9 and 2^-12 an operation, over a few
+// dozen operations. Measured: up to 0.017 and 0.0017.
+TEST_CASE("behind the plugin ABI, 16-bit types stay close to transformers") {
   for (const auto& name : family_names) {
     const family_golden golden(name);
     if (golden.description.expert_count > 0)
-      continue; // a router that nearly ties chooses otherwise
+      continue; // near-ties of its router resolve differently
     for (const auto& [kind, limit] : {std::pair(element::bf16, 0.035), {element::f16, 0.0035}}) {
       const auto engine = load_family(golden, family_settings(kind, kind));
       const auto found = golden.compare(run_in_steps(*engine, golden.prompt, {1}));
       MESSAGE(name, std::string(kind == element::bf16 ? " in bf16: " : " in f16: "), found.mean);
       CHECK(found.mean < limit);
-      CHECK(found.mean > 1e-5); // it is not float32 after all
+      CHECK(found.mean > 1e-5); // it does not run in float32
     }
   }
 }
 
-TEST_CASE("behind the boundary, every cut of a family gives the bits of the whole") {
+TEST_CASE("behind the plugin ABI, every cut of a family gives the bits of the whole") {
   for (const auto& name : family_names) {
     CAPTURE(name);
     const family_golden golden(name);

@@ -1,5 +1,5 @@
-// Goal: each model gets FlashInfer's attention for what its templates here compute, and words for
-// the rest. Method: models that are known, and one difference at a time.
+// Goal: models use FlashInfer's attention where its templates support them, with a reason for the
+// rest. Method: known models, and one difference at a time.
 #include "runtime/gpu/kernels/flashinfer.hpp"
 
 #include <doctest/doctest.h>
@@ -30,7 +30,7 @@ void check_use(const attention_shape& s, bool prompts, bool singles, const std::
 
 } // namespace
 
-TEST_CASE("heads, types and groups that FlashInfer has are its, others are our kernels'") {
+TEST_CASE("heads, types and groups that FlashInfer supports use it, others use our kernels") {
   check_use(llama_8b(), true, true, "");
   for (const std::uint32_t size : {64U, 256U}) {
     auto s = llama_8b();
@@ -53,7 +53,7 @@ TEST_CASE("heads, types and groups that FlashInfer has are its, others are our k
   check_use(qwen, true, false, "7 query heads share a KV head");
 }
 
-TEST_CASE("single rows of layers with a window are our kernels'") {
+TEST_CASE("single rows of layers with a window use our kernels") {
   auto gemma = llama_8b();
   gemma.heads = 8;
   gemma.kv_heads = 4;
@@ -65,7 +65,7 @@ TEST_CASE("single rows of layers with a window are our kernels'") {
   check_use(gemma, true, false, "every layer has a window");
 }
 
-TEST_CASE("who runs it may ask for less, in words that are known") {
+TEST_CASE("the operator may disable parts of it by known names") {
   const auto of = [](const char* value) {
     return flashinfer_use(llama_8b(), attention_wanted_of(value));
   };

@@ -1,6 +1,5 @@
-// Goal: the kernels compute what their comments say, whatever the number of lanes. Method: the
-// bodies that a device compiles, with one lane and with threads as lanes, against sums in double
-// written out here.
+// Goal: the kernels compute what their comments specify, for every number of lanes. Method: the
+// bodies that a device compiles, with one lane and with threads as lanes, against sums in double.
 #include "runtime/gpu/bodies/kernel_bodies.hpp"
 #include "tests/unit/cpu/isas.hpp"
 #include "tests/unit/gpu/kind_of.hpp"
@@ -41,9 +40,9 @@ double norm_scale(std::span<const float> row, double epsilon) {
 
 } // namespace
 
-// A row of whole runs of 16 bytes, and one that has none.
-TEST_CASE_TEMPLATE("a norm adds what waits, normalised where it has a gain, and picks rows", Width,
-                   std::integral_constant<std::uint32_t, 70>,
+// A row of whole runs of 16 bytes, and one without.
+TEST_CASE_TEMPLATE("a norm adds pending rows, normalises where it has a gain, and picks rows",
+                   Width, std::integral_constant<std::uint32_t, 70>,
                    std::integral_constant<std::uint32_t, 72>) {
   constexpr std::uint32_t rows = 3, hidden = Width::value;
   const auto stream = random_floats(rows * hidden, 1), added = random_floats(rows * hidden, 2, 3),
@@ -80,7 +79,7 @@ TEST_CASE_TEMPLATE("a norm adds what waits, normalised where it has a gain, and 
       }
       check_all_near(sums, expected_sums);
       check_all_near(out, expected);
-      // Rows that are picked, and no sum.
+      // Picked rows, without a sum.
       const std::uint32_t picked[] = {2, 0};
       a.added = nullptr;
       a.picked = picked;
@@ -94,10 +93,10 @@ TEST_CASE_TEMPLATE("a norm adds what waits, normalised where it has a gain, and 
     }
 }
 
-TEST_CASE_TEMPLATE("norms and gates give rows of any type, of whole runs of 16 bytes or not", T,
+TEST_CASE_TEMPLATE("norms and gates handle rows of any type, in whole runs of 16 bytes or not", T,
                    float, f16, bf16) {
   constexpr element kind = kind_of<T>;
-  constexpr double bound = std::is_same_v<T, float> ? near : 0x1p-8; // of 8 bits at least
+  constexpr double bound = std::is_same_v<T, float> ? near : 0x1p-8; // at least 8 bits
   for (const std::uint32_t width : {70U, 72U})
     for (const auto lanes : lane_counts) {
       CAPTURE(width);
@@ -139,7 +138,7 @@ TEST_CASE_TEMPLATE("norms and gates give rows of any type, of whole runs of 16 b
 
 namespace {
 
-// A row of queries, keys and values, and the pages that it goes to.
+// A row of queries, keys and values, and the pages that it is written to.
 struct rotation_case {
   static constexpr std::uint32_t heads = 4, kv_heads = 2, size = 12, positions = 4, blocks = 3,
                                  dimensions = 8, position = 6, block = 2;
@@ -175,7 +174,7 @@ struct rotation_case {
     args.kv = {element::f32, keys.data(), values.data(), positions, kv_heads, size};
   }
 
-  // What head `h` of the row becomes, by the definition.
+  // The expected head `h` of the row, by the definition.
   std::vector<double> expected(std::uint32_t h) const {
     std::vector<float> biased(size);
     for (std::uint32_t i = 0; i < size; ++i)
@@ -203,7 +202,7 @@ struct rotation_case {
 
 } // namespace
 
-TEST_CASE("heads get bias, norm, rotation and scale; keys and values go to their page alone") {
+TEST_CASE("heads get bias, norm, rotation and scale; keys and values change their page alone") {
   for (const auto lanes : lane_counts)
     for (const int variant : {0, 1, 2, 3}) {
       CAPTURE(lanes);
@@ -236,7 +235,7 @@ TEST_CASE("heads get bias, norm, rotation and scale; keys and values go to their
     }
 }
 
-TEST_CASE("gates, caps, embeddings and rows by expert are what their definitions say") {
+TEST_CASE("gates, caps, embeddings and rows by expert follow their definitions") {
   constexpr std::uint32_t rows = 3, width = 37;
   const auto both = random_floats(rows * 2 * width, 1, 4);
   for (const auto act : {plugin::activation::silu, plugin::activation::gelu_tanh}) {
@@ -283,7 +282,7 @@ TEST_CASE("gates, caps, embeddings and rows by expert are what their definitions
   }
 }
 
-TEST_CASE("rows are fed what was drawn, and a token where nothing could be") {
+TEST_CASE("the drawn tokens feed the rows, with a substitute where nothing could be drawn") {
   const std::uint32_t rows[] = {3, 0, 4}, draws[] = {1, 2, 0};
   const std::int32_t drawn[] = {70, 80, -1};
   std::int32_t tokens[] = {-1, 11, 12, -1, -1};
@@ -292,7 +291,7 @@ TEST_CASE("rows are fed what was drawn, and a token where nothing could be") {
   CHECK(std::equal(std::begin(tokens), std::end(tokens), std::begin(expected)));
 }
 
-TEST_CASE("the best experts are chosen, the lower one of equals, and weigh what they should") {
+TEST_CASE("the best experts are chosen with the right weights; the lower index wins ties") {
   const std::vector<float> scores{0.5F, 2.0F, 2.0F, -1.0F, 1.0F};
   for (const bool normalises : {false, true}) {
     std::uint32_t chosen[3] = {};

@@ -1,6 +1,6 @@
-// Goal: the protocol around NCCL holds, of which no test here can run the library: one communicator
-// an epoch, all ranks with rank 0's id, no wait without end, nothing used after a failure. Method:
-// a fake that answers as NCCL may, and a clock that the waits move.
+// Goal: the protocol around NCCL holds; no test here can run the library. One communicator per
+// epoch, rank 0's id on all ranks, bounded waits, no use after a failure. Method: a fake that
+// answers as NCCL may, and a clock that the waits advance.
 #include "runtime/gpu/device/device.hpp"
 #include "runtime/gpu/nccl/nccl_sums.hpp"
 
@@ -17,11 +17,11 @@ namespace {
 struct fake_state {
   std::vector<std::string> calls; // calls, in order
   nccl_id begun_with{};
-  int pending_looks = 0; // answers of "pending" before the next answer
+  int pending_looks = 0; // "pending" answers before the next one
   nccl_progress then = nccl_progress::done;
   nccl_progress device = nccl_progress::done;
   bool refuses_begin = false, refuses_sum = false;
-  int alive = 0; // communicators
+  int alive = 0; // open communicators
 };
 
 class fake_nccl final : public nccl_calls {
@@ -117,7 +117,7 @@ using words = std::vector<std::string>;
 
 } // namespace
 
-TEST_CASE("all ranks begin with the id that rank 0 has made") {
+TEST_CASE("all ranks begin with the id made by rank 0") {
   rank_world first(0);
   first.others.assign(128, 0.0F);
   first.state.pending_looks = 5;
@@ -133,7 +133,7 @@ TEST_CASE("all ranks begin with the id that rank 0 has made") {
   CHECK(first.state.begun_with[127] == 128);
 }
 
-TEST_CASE("an epoch has one communicator, and the next one another") {
+TEST_CASE("each epoch has its own communicator") {
   rank_world w(0);
   w.sums->enter(1);
   w.sums->enter(1);
@@ -147,7 +147,7 @@ TEST_CASE("an epoch has one communicator, and the next one another") {
   CHECK(w.state.alive == 0);
 }
 
-TEST_CASE("ranks that do not come are not waited for without end") {
+TEST_CASE("missing ranks are not awaited without end") {
   rank_world w(0);
   w.state.pending_looks = 1'000'000;
   CHECK(w.thrown_by([&] { w.sums->enter(1); }).find("timed out creating") != std::string::npos);
@@ -164,7 +164,7 @@ TEST_CASE("ranks that do not come are not waited for without end") {
   CHECK(w.state.alive == 1);
 }
 
-TEST_CASE("what is refused in every epoch leaves nothing behind, however often") {
+TEST_CASE("failures in every epoch leak nothing, however often") {
   SUBCASE("as it begins") {
     rank_world w(0);
     w.state.then = nccl_progress::failed;
@@ -173,7 +173,7 @@ TEST_CASE("what is refused in every epoch leaves nothing behind, however often")
       CHECK(w.state.alive == 0);
     }
   }
-  SUBCASE("before it begins: the id that nobody has come with is not made anew") {
+  SUBCASE("before it begins: an unused id is not made again") {
     rank_world w(0);
     w.group = plugin::status::group_failed;
     for (std::uint64_t epoch = 1; epoch <= 1000; ++epoch)
@@ -187,7 +187,7 @@ TEST_CASE("what is refused in every epoch leaves nothing behind, however often")
   }
 }
 
-TEST_CASE("what fails, at once or later, is aborted and said") {
+TEST_CASE("a failure, immediate or later, aborts the communicator and is reported") {
   SUBCASE("while it begins") {
     rank_world w(1);
     w.state.then = nccl_progress::failed;
@@ -200,13 +200,13 @@ TEST_CASE("what fails, at once or later, is aborted and said") {
     CHECK(w.thrown_by([&] { w.sums->enter(4); }).find("the group has gone") != std::string::npos);
     CHECK(w.state.calls == words{"make_id"});
   }
-  SUBCASE("as it is asked to begin") {
+  SUBCASE("when the begin is refused") {
     rank_world w(0);
     w.state.refuses_begin = true;
     CHECK(w.thrown_by([&] { w.sums->enter(4); }).find("a rank is gone") != std::string::npos);
     CHECK(w.state.alive == 0);
   }
-  SUBCASE("as a sum is asked for") {
+  SUBCASE("when a sum is refused") {
     rank_world w(0);
     w.sums->enter(4);
     w.state.refuses_sum = true;
@@ -214,7 +214,7 @@ TEST_CASE("what fails, at once or later, is aborted and said") {
           std::string::npos);
     CHECK(w.state.alive == 0);
   }
-  SUBCASE("as a sum is taken in") {
+  SUBCASE("while a sum is enqueued") {
     rank_world w(0);
     w.sums->enter(4);
     w.state.then = nccl_progress::failed;
@@ -222,7 +222,7 @@ TEST_CASE("what fails, at once or later, is aborted and said") {
           std::string::npos);
     CHECK(w.state.alive == 0);
   }
-  SUBCASE("while the device works: an error that comes later") {
+  SUBCASE("while the device works: an asynchronous error") {
     rank_world w(0);
     w.sums->enter(4);
     w.sums->sum(nullptr, 8);

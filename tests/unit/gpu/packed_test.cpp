@@ -1,7 +1,7 @@
-// Goal: quantised weights are the numbers that their format says, and products with them are those
-// of these numbers; a model with them stays near to transformers. Method: e4m3 by its definition,
-// packing against its own bounds, the kernels' bodies with one lane and with threads against sums
-// in double; the families on the plain device, row by row (the kernel) and at once (unpacked).
+// Goal: quantised weights and their products follow their format, and a quantised model stays close
+// to transformers. Method: e4m3 by its definition, packing against its own bounds, the kernels'
+// bodies with one lane and with threads against sums in double. The families run on the plain
+// device, by row (the kernel) and at once (unpacked).
 #include "runtime/gpu/bodies/product_bodies.hpp"
 #include "runtime/gpu/stage/stage_products.hpp"
 #include "runtime/plugin/plugin_engine.hpp"
@@ -46,7 +46,7 @@ struct packed_matrix {
                           values.data() + o * own.values, scales.data() + o * own.scales));
   }
 
-  // From the bytes, by what packed_format.hpp says.
+  // Decoded from the bytes, as packed_format.hpp specifies.
   std::vector<double> numbers() const {
     std::vector<double> out;
     for (std::uint64_t o = 0; o < outputs; ++o)
@@ -98,7 +98,7 @@ auto load_packed(const family_golden& golden, const plugin::config& settings) {
 
 } // namespace
 
-TEST_CASE("every number of e4m3 is what its bits say, and every float becomes the nearest") {
+TEST_CASE("every e4m3 number decodes from its bits, and every float rounds to the nearest") {
   std::vector<std::pair<double, std::uint8_t>> numbers;
   for (std::uint32_t bits = 0; bits < 256; ++bits) {
     const e4m3 x{static_cast<std::uint8_t>(bits)};
@@ -136,11 +136,11 @@ TEST_CASE("every number of e4m3 is what its bits say, and every float becomes th
   CHECK(std::isnan(widen(found)));
 }
 
-TEST_CASE("packed weights are within half a step of what they were") {
+TEST_CASE("packed weights are within half a step of the originals") {
   constexpr std::uint64_t columns = 256, outputs = 5;
   auto weights = random_floats(columns * outputs, 1, 0.05F);
   for (std::uint64_t c = 0; c < columns; ++c)
-    weights[2 * columns + c] = 0; // nothing to scale by
+    weights[2 * columns + c] = 0; // no scale
   weights[3 * columns + 9] = 3;   // an outlier
   for (const auto& f : forms) {
     CAPTURE(f.name);
@@ -149,7 +149,7 @@ TEST_CASE("packed weights are within half a step of what they were") {
     for (std::uint64_t at = 0; at < weights.size(); ++at) {
       const auto row = std::span(weights).subspan(at / columns * columns, columns);
       double bound = 0;
-      if (f.form == quantization::fp8) { // of 4 bits, or of the smallest numbers of its scale
+      if (f.form == quantization::fp8) { // 4 bits, or its smallest numbers
         const float most = *std::max_element(
             row.begin(), row.end(), [](float a, float b) { return std::abs(a) < std::abs(b); });
         bound = std::max(std::abs(double{weights[at]}) / 16, std::abs(double{most}) * 0x1p-17);
@@ -212,7 +212,7 @@ TEST_CASE_TEMPLATE("products with packed weights are sums of their numbers", T, 
         for (std::uint64_t o = 0; o < outputs; ++o)
           run_lanes(lanes, [&](thread_lane& lane) {
             multiply_few_rows<T, Output, 4>(lane, a, 0, o);
-            multiply_few_rows<T, Output, 4>(lane, a, 4, o); // of which one is there
+            multiply_few_rows<T, Output, 4>(lane, a, 4, o); // one of them present
           });
       };
       with_format(f.form, run);
@@ -256,7 +256,7 @@ TEST_CASE_TEMPLATE("products with packed weights are sums of their numbers", T, 
       narrow(exact, expected);
       CAPTURE(i);
       if (f.form == quantization::fp8 && !std::is_same_v<T, f16>)
-        REQUIRE(widen(elements[i]) == exact); // powers of two: nothing is rounded
+        REQUIRE(widen(elements[i]) == exact); // powers of two: no rounding
       else
         REQUIRE(std::abs(widen(elements[i]) - widen(expected)) <=
                 std::max(std::abs(exact) * 0x1p-7F, 0x1p-24F));
@@ -264,9 +264,10 @@ TEST_CASE_TEMPLATE("products with packed weights are sums of their numbers", T, 
   }
 }
 
-TEST_CASE_TEMPLATE("products of few rows with weights as they are, are sums of them", T, float, f16,
-                   bf16) {
-  constexpr std::uint64_t columns = 200, outputs = 7; // of 16 bytes, and no multiple of any lanes
+TEST_CASE_TEMPLATE("products of few rows with unpacked weights are sums of their numbers", T, float,
+                   f16, bf16) {
+  constexpr std::uint64_t columns = 200,
+                          outputs = 7; // runs of 16 bytes, no multiple of any lane count
   constexpr std::uint32_t rows = 5;
   const auto wide_in = random_floats(rows * columns, 4),
              wide_weights = random_floats(columns * outputs, 3, 0.1F);
@@ -293,7 +294,7 @@ TEST_CASE_TEMPLATE("products of few rows with weights as they are, are sums of t
     for (std::uint64_t o = 0; o < outputs; ++o)
       run_lanes(lanes, [&](thread_lane& lane) {
         multiply_few_rows<T, element_output<T>, 2>(lane, a, 0, o);
-        multiply_few_rows<T, element_output<T>, 4>(lane, a, 2, o); // of which three are there
+        multiply_few_rows<T, element_output<T>, 4>(lane, a, 2, o); // three of them present
       });
     for (std::uint32_t r = 0; r < rows; ++r)
       for (std::uint64_t o = 0; o < outputs; ++o) {
@@ -310,17 +311,17 @@ TEST_CASE_TEMPLATE("products of few rows with weights as they are, are sums of t
   }
 }
 
-// In units of the golden logits' deviation. e4m3 has 4 bits, int4 a step of a fifteenth of what its
-// group spans; random weights of 64 columns average out little of it. Measured: up to 0.11 and
+// In units of the golden logits' deviation. e4m3 has 4 bits; an int4 step is a fifteenth of its
+// group's range. Random weights of 64 columns average out little of it. Measured: up to 0.11 and
 // 0.35.
-TEST_CASE("with packed weights a family stays near to transformers, in few rows and in many") {
+TEST_CASE("with packed weights a family stays close to transformers, in few and many rows") {
   for (const auto& name : family_names) {
     const family_golden golden(name);
     if (golden.description.expert_count > 0)
-      continue; // a router that nearly ties chooses otherwise
+      continue; // near-ties of its router resolve differently
     for (const auto& f : forms) {
       const auto engine = load_packed(golden, packed_settings(f));
-      if (!engine) { // a tiny model's columns
+      if (!engine) { // too few columns in a tiny model
         CHECK(f.group == 128);
         CHECK(engine.error().code == errc::unsupported_model);
         CHECK(engine.error().message.find("they must be a multiple of 128") != std::string::npos);
@@ -334,8 +335,8 @@ TEST_CASE("with packed weights a family stays near to transformers, in few rows 
       MESSAGE(name, " ", std::string(f.name), ": ", found.mean, ", worst ", found.worst,
               ", at once ", unpacked.mean);
       CHECK(found.mean < (f.form == quantization::fp8 ? 0.20 : 0.50));
-      CHECK(found.mean > 1e-3); // it is quantised after all
-      // Both ways have the same weights: they differ by orders of sums.
+      CHECK(found.mean > 1e-3); // it is quantised
+      // Both ways have the same weights; they differ in the order of sums.
       double squares = 0, errors = 0;
       for (const auto& [position, logits] : few)
         for (std::size_t i = 0; i < logits.size(); ++i) {
@@ -359,7 +360,7 @@ TEST_CASE("a mixture's experts are packed, its router is not") {
   CHECK(found.mean > 1e-3);
 }
 
-TEST_CASE("groups that are none are refused by name") {
+TEST_CASE("invalid groups are rejected by name") {
   const family_golden golden("llama3");
   auto settings = packed_settings(forms[1]);
   settings.group = 64;

@@ -1,6 +1,6 @@
-// Goal: the tables that libraries' attention gets say the same as what our kernels get. Method:
-// tables written out here; then random steps, attended to by a walk over the tables and by the
-// kernel's body, in groups and in all rows at once.
+// Goal: the tables for a library's attention describe the same step as those for our kernels.
+// Method: tables written out here. Random steps, with attention by a walk over the tables and by
+// the kernel's body, in groups and in all rows at once.
 #include "runtime/gpu/device/query_groups.hpp"
 #include "tests/support/plain_attention.hpp"
 #include "tests/unit/cpu/isas.hpp"
@@ -36,7 +36,7 @@ struct group_shape {
   std::uint32_t heads, kv_heads, size;
 };
 
-// Queries, keys and values for a step, and attention to them in two ways.
+// Queries, keys and values of a step, and its attention computed in two ways.
 struct attended {
   attended(const random_step& step, const step_extent& e, const group_shape& s,
            std::uint32_t window, float cap)
@@ -83,9 +83,9 @@ struct attended {
 
 } // namespace
 
-TEST_CASE("the rows of a step are two groups of sequences with the pages that they reach") {
+TEST_CASE("the rows of a step form two groups of sequences with the pages that they reach") {
   const blocks first{7}, second{3, 9}, third{4, 2, 8}, fourth{5}, fifth{1, 6};
-  // Pages of 4. The second one has a block more than it has positions for.
+  // Pages of 4. The second sequence has one block more than it needs.
   const std::vector<plugin::slice> slices{slice_of(3, 1, first), slice_of(2, 1, second),
                                           slice_of(6, 4, third), slice_of(0, 1, fourth),
                                           slice_of(0, 8, fifth)};
@@ -109,7 +109,7 @@ TEST_CASE("the rows of a step are two groups of sequences with the pages that th
   CHECK(tables.rows == 13);
   CHECK(tables.pages == g.pages().data() + 2);
 
-  // What was there before leaves nothing behind.
+  // The previous step leaves nothing behind.
   g.set(batch_with({slice_of(5, 1, second)}), 4);
   CHECK(g.pages() == second);
   CHECK(g.singles().last_page == numbers{2});
@@ -117,7 +117,7 @@ TEST_CASE("the rows of a step are two groups of sequences with the pages that th
   CHECK(g.prompts().row_begin == numbers{0});
 }
 
-TEST_CASE("a padded step has sequences of one position in a block of nobody's") {
+TEST_CASE("a padded step has sequences of one position in an unowned block") {
   const blocks first{7, 3}, second{9};
   const std::vector<plugin::slice> slices{slice_of(5, 1, first), slice_of(0, 1, second)};
   query_groups g;

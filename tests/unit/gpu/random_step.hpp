@@ -1,5 +1,5 @@
-// Steps of random sequences for the tests of attention: single rows first, then prompts, in KV
-// blocks of any order, of which some are shared.
+// Steps of random sequences for the attention tests: single rows first, then prompts, in KV blocks
+// of any order, some of them shared.
 #pragma once
 
 #include "runtime/gpu/device/query_groups.hpp"
@@ -12,11 +12,11 @@ namespace baton::testing {
 
 struct step_extent {
   std::uint32_t singles = 0, prompts = 0;
-  std::uint32_t positions_max = 1, rows_max = 1; // before a sequence's rows; of a prompt
+  std::uint32_t positions_max = 1, rows_max = 1; // before a sequence's rows; in a prompt
   std::uint32_t block_positions = 16, blocks = 1;
 };
 
-// Its batch points into it: it stays where it is.
+// Its batch points into it, so it must not move.
 struct random_step {
   random_step(const step_extent& of, std::uint32_t seed) {
     std::mt19937 random(seed);

@@ -1,6 +1,6 @@
-// Goal: steps of one row a sequence are recorded once for each size, and what they give stays the
-// same. Method: the book of sizes on a device that counts; the stage on the plain device, which
-// keeps its calls, beside one that cannot record and one that fails to.
+// Goal: steps of one row per sequence are recorded once for each size, and their results stay the
+// same. Method: the table of sizes on a device that counts. The stage on the plain device, which
+// keeps its calls, and on devices that cannot record or fail to.
 #include "runtime/gpu/stage/recorded_steps.hpp"
 #include "runtime/plugin/plugin_engine.hpp"
 #include "tests/support/family_golden.hpp"
@@ -12,7 +12,7 @@ using namespace baton;
 using namespace baton::testing;
 using namespace baton::gpu;
 
-// Every device brings its own.
+// Every device defines its own.
 baton::gpu::meaning baton::gpu::meaning_of(const std::exception& thrown) {
   return {plugin::status::internal, thrown.what()};
 }
@@ -93,7 +93,7 @@ void load_driven(driven& out, const family_golden& golden, const std::string& de
   out.engine = *std::move(engine);
 }
 
-// The first so many sequences side by side, a row each, each where it has come to.
+// Runs the first `count` sequences side by side, one row each, each at its next position.
 struct sequences {
   std::vector<std::uint32_t> next = std::vector<std::uint32_t>(5);
 
@@ -112,7 +112,7 @@ struct sequences {
 
 using all_logits = std::vector<std::vector<float>>;
 
-// Steps whose sizes grow and shrink while sequences go on, with a prompt between them.
+// Steps that grow and shrink while sequences continue, with prompts between them.
 all_logits play(plugin::plugin_engine& engine) {
   all_logits out;
   const auto run = [&](const micro_batch& batch) {
@@ -127,14 +127,14 @@ all_logits play(plugin::plugin_engine& engine) {
     if (i % 4 == 3)
       run(batch_of({{.sequence = 9, .tokens = {1, 2, 3, 4}, .blocks_from = 12}}));
   }
-  for (std::uint32_t i = 0; i < 60; ++i) // the first one into its second block
+  for (std::uint32_t i = 0; i < 60; ++i) // until the first one enters its second block
     run(all.step(i % 3 + 1));
   return out;
 }
 
 } // namespace
 
-TEST_CASE("a step is padded to the next size, as far as steps may have rows") {
+TEST_CASE("a step is padded to the next size, up to the maximum number of rows") {
   for (const auto& [rows, size] : {std::pair(1U, 1U),
                                    {2U, 2U},
                                    {3U, 4U},
@@ -154,17 +154,17 @@ TEST_CASE("a step is padded to the next size, as far as steps may have rows") {
   CHECK(recorded_size(7, 6) == 0);
 }
 
-TEST_CASE("a size is run, then recorded, then replayed, and anew when memory has moved") {
+TEST_CASE("a size is run, recorded, replayed, and recorded again when memory has moved") {
   recorder r;
   r.run(4);
   CHECK(r.worked == 1);
   CHECK(r.device.recorded == 0);
   r.run(4);
   r.run(4);
-  CHECK(r.worked == 2); // the second time while it was recorded
+  CHECK(r.worked == 2); // the second time during recording
   CHECK(r.device.recorded == 1);
   CHECK(r.device.replayed == 2);
-  r.run(8); // another size begins for itself
+  r.run(8); // each size starts separately
   CHECK(r.worked == 3);
   r.run(4, 1);
   CHECK(r.worked == 4);
@@ -175,12 +175,12 @@ TEST_CASE("a size is run, then recorded, then replayed, and anew when memory has
   CHECK(r.logged == std::vector<std::string>(2, "recorded a step of 4 rows"));
 }
 
-TEST_CASE("what cannot be recorded is said once, and everything is run from then on") {
+TEST_CASE("a recording failure is logged once, and all later steps run unrecorded") {
   recorder r;
   r.run(1);
   r.device.fails = true;
   r.run(1);
-  CHECK(r.worked == 3); // once more: recording runs nothing
+  CHECK(r.worked == 3); // again, since recording executes nothing
   CHECK(!r.steps.is_on());
   r.device.fails = false;
   for (const std::uint32_t size : {1U, 1U, 2U, 2U})
@@ -191,7 +191,7 @@ TEST_CASE("what cannot be recorded is said once, and everything is run from then
   CHECK(r.logged[0].find("of 1 rows could not be recorded: no more graphs") != std::string::npos);
 }
 
-TEST_CASE("recorded steps give the bits of steps that are not") {
+TEST_CASE("recorded steps give the bits of unrecorded steps") {
   for (const auto* name : {"llama3", "gemma2", "qwen3"}) {
     CAPTURE(name);
     const family_golden golden(name);
@@ -210,7 +210,7 @@ TEST_CASE("recorded steps give the bits of steps that are not") {
     CHECK(still.logged.empty());
     CHECK(eager.logged.empty());
     CHECK(torn.logged.size() == 1);
-    // Sizes 6 (of five rows), 1, 2 and 4 (of three), some of them again when memory has moved.
+    // Sizes 6 (for five rows), 1, 2 and 4 (for three), some of them again when memory has moved.
     for (const auto* size : {"6", "1", "2", "4"})
       CHECK(std::count(recorded.logged.begin(), recorded.logged.end(),
                        fmt::format("recorded a step of {} rows", size)) >= 1);
@@ -218,8 +218,8 @@ TEST_CASE("recorded steps give the bits of steps that are not") {
   }
 }
 
-TEST_CASE("with a library's attention, recorded steps give the bits of steps that are not") {
-  // The library sees that each step's tables are those of its plan, in replayed steps too.
+TEST_CASE("with a library's attention, recorded steps give the bits of unrecorded steps") {
+  // The library checks that each step's tables match its plan, in replayed steps too.
   for (const auto* name : {"llama3", "gemma2"})
     for (const auto* device : {"plain-paged", "plain-prompts"}) {
       CAPTURE(name);
@@ -231,7 +231,7 @@ TEST_CASE("with a library's attention, recorded steps give the bits of steps tha
       REQUIRE(found.size() == expected.size());
       for (std::size_t i = 0; i < found.size(); ++i)
         REQUIRE(first_difference(expected[i], found[i]) == -1);
-      REQUIRE(eager.logged.size() == 1); // which rows are whose
+      REQUIRE(eager.logged.size() == 1); // which rows use which attention
       CHECK(eager.logged[0].starts_with("attention: plain loops for prompts"));
       CHECK(std::count(recorded.logged.begin(), recorded.logged.end(),
                        "recorded a step of 6 rows") >= 1);

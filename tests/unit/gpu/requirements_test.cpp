@@ -1,5 +1,5 @@
-// Goal: what does not go together is refused with both versions, and what does is not. Method:
-// numbers as a driver, torch and NCCL give them.
+// Goal: incompatible versions are rejected with both versions named, compatible ones accepted.
+// Method: version numbers as a driver, torch and NCCL report them.
 #include "runtime/gpu/device/device.hpp"
 #include "runtime/gpu/device/requirements.hpp"
 
@@ -11,7 +11,7 @@ using namespace baton::gpu;
 
 namespace {
 
-// Empty: it was not refused.
+// Empty: accepted.
 std::string refusal(const std::function<void()>& check) {
   try {
     check();
@@ -24,7 +24,7 @@ std::string refusal(const std::function<void()>& check) {
 
 } // namespace
 
-TEST_CASE("a driver that is missing, or for an older CUDA, is refused; a newer one is not") {
+TEST_CASE("a driver that is missing, or for an older CUDA, is rejected; a newer one is not") {
   CHECK(refusal([] { check_driver(2, 0, 13000); }) == "cuda:2: this machine has no NVIDIA driver");
   CHECK(refusal([] { check_driver(0, 12080, 13000); }) ==
         "cuda:0: the driver is for CUDA 12.8, this engine needs 13.0");
@@ -32,13 +32,13 @@ TEST_CASE("a driver that is missing, or for an older CUDA, is refused; a newer o
   CHECK(refusal([] { check_driver(0, 14000, 13000); }).empty());
 }
 
-TEST_CASE("another torch than the one whose headers were compiled is refused") {
+TEST_CASE("another torch than the one whose headers were compiled is rejected") {
   CHECK(refusal([] { check_torch("2.11.0", "2.11.0"); }).empty());
   CHECK(refusal([] { check_torch("2.11.0", "2.12.1"); }) ==
         "was built with torch 2.11.0, torch 2.12.1 is installed: build it again");
 }
 
-TEST_CASE("two ranks on one device are refused where NCCL would refuse each communicator") {
+TEST_CASE("two ranks on one device are rejected where NCCL would reject each communicator") {
   const auto refusal_of = [](int version, const char* several, std::uint32_t ranks) {
     return refusal([&] { check_ranks_on_device(version, "/lib/nccl.so", several, ranks); });
   };
@@ -55,11 +55,11 @@ TEST_CASE("two ranks on one device are refused where NCCL would refuse each comm
   CHECK(refusal_of(23203, "1", 8).empty());
 }
 
-TEST_CASE("which NCCL answers is said with its version and its file") {
+TEST_CASE("the loaded NCCL is named with its version and file") {
   CHECK(text_of_nccl(23007, "/a/libnccl.so.2") == "NCCL 2.30.7 (/a/libnccl.so.2)");
 }
 
-TEST_CASE("an NCCL that is older than its header is refused") {
+TEST_CASE("an NCCL that is older than its header is rejected") {
   CHECK(refusal([] { check_nccl(22809, 22809); }).empty());
   CHECK(refusal([] { check_nccl(22809, 23007); }).empty());
   CHECK(refusal([] { check_nccl(22809, 22605); }) ==

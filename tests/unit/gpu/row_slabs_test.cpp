@@ -1,4 +1,4 @@
-// Memory in which rows leave a stage: reused, bounded, and never given twice.
+// Memory for the rows that leave a stage: reused, bounded, and never handed out twice.
 #include "runtime/gpu/stage/row_slabs.hpp"
 
 #include <doctest/doctest.h>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t kib = 1024;
 
-// Memory that counts how much of it is held.
+// Memory that counts how much of it is allocated.
 struct counted {
   std::uint64_t now = 0, most = 0, times = 0;
 
@@ -30,7 +30,7 @@ struct counted {
 
 } // namespace
 
-TEST_CASE("a slab that came back is given again, and never one that is out") {
+TEST_CASE("a returned slab is handed out again, a slab in use never") {
   counted memory;
   row_slabs slabs([&](std::uint64_t bytes) { return memory.take(bytes); }, 1024 * kib);
   float* const first = slabs.take(10);
@@ -39,17 +39,17 @@ TEST_CASE("a slab that came back is given again, and never one that is out") {
   REQUIRE(second);
   CHECK(first != second);
   slabs.give_back(first);
-  CHECK(slabs.take(64 * kib) == first); // all are of one page's size at least
+  CHECK(slabs.take(64 * kib) == first); // at least one page each
   CHECK(memory.times == 2);
 }
 
-TEST_CASE("no more is held than may be: small ones make room for large ones, what is out stays") {
+TEST_CASE("memory stays within its limit: small slabs make room for large ones, used ones stay") {
   counted memory;
   row_slabs slabs([&](std::uint64_t bytes) { return memory.take(bytes); }, 256 * kib);
   float* const small = slabs.take(kib);
   float* const other = slabs.take(kib);
   slabs.give_back(other);
-  CHECK(slabs.take(200 * kib) == nullptr); // `small` is out
+  CHECK(slabs.take(200 * kib) == nullptr); // `small` is in use
   float* const large = slabs.take(128 * kib);
   CHECK(large != nullptr);
   slabs.give_back(small);
@@ -58,7 +58,7 @@ TEST_CASE("no more is held than may be: small ones make room for large ones, wha
   CHECK(memory.most <= 256 * kib);
 }
 
-TEST_CASE("slabs come back from other threads") {
+TEST_CASE("slabs can be returned by other threads") {
   counted memory;
   row_slabs slabs([&](std::uint64_t bytes) { return memory.take(bytes); }, 4096 * kib);
   std::mt19937 dice(7);

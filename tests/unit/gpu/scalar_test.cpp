@@ -1,5 +1,5 @@
-// Goal: 16-bit numbers are those of runtime/model. Method: every pattern of 16 bits widened; floats
-// on, beside and between all borders of rounding narrowed.
+// Goal: 16-bit numbers match runtime/model. Method: widens every 16-bit pattern; narrows floats on,
+// beside and between all rounding borders.
 #include "runtime/gpu/device/scalar.hpp"
 #include "runtime/model/tensor.hpp"
 
@@ -42,9 +42,9 @@ TEST_CASE("floats narrow as the model's reader narrows them") {
   for (std::uint32_t i = 0; i <= 0xFFFFU; ++i) {
     const auto half =
         std::bit_cast<std::uint32_t>(model::f16_to_f32(static_cast<std::uint16_t>(i)));
-    for (const std::uint32_t off : {0x0FFFU, 0x1000U, 0x1001U}) // half way between two of f16
+    for (const std::uint32_t off : {0x0FFFU, 0x1000U, 0x1001U}) // halfway between two f16 values
       check(half + off);
-    for (const std::uint32_t off : {0x7FFFU, 0x8000U, 0x8001U}) // and of bf16
+    for (const std::uint32_t off : {0x7FFFU, 0x8000U, 0x8001U}) // and two bf16 values
       check((i << 16) + off);
   }
 }

@@ -1,5 +1,5 @@
-// Goal: ranks behind the boundary compute what one computes. Method: stages with slices as threads
-// of the test over a group in shared memory, on the plain device; the families and a mixture.
+// Goal: ranks behind the plugin ABI compute the results of one rank. Method: one thread per rank
+// over a group in shared memory, on the plain device; the families and a mixture.
 #include "runtime/plugin/plugin_engine.hpp"
 #include "tests/support/family_golden.hpp"
 #include "tests/support/shared_ranks.hpp"
@@ -14,10 +14,10 @@ using namespace baton::testing;
 
 namespace {
 
-// The feed cuts any weight behind any column.
+// The weight feed can cut a weight at any column.
 constexpr model::slice_blocks anywhere{1, 1};
 
-// The shard's way to the other ranks, which counts what goes over it.
+// The shard's connection to the other ranks, with counters.
 class counting_group final : public collective::collective {
 public:
   counting_group(std::shared_ptr<baton::collective::collective> of, std::atomic<int>& gathers)
@@ -39,7 +39,7 @@ private:
   std::atomic<int>& gathers_;
 };
 
-// Ranks of one stage, driven like a single engine.
+// The ranks of one stage, driven like a single engine.
 class ranks {
 public:
   ranks(const family_golden& golden, std::uint32_t width, const std::string& device = "plain",
@@ -60,7 +60,7 @@ public:
       auto engine = plugin::plugin_engine::load(*opened, *golden.file, golden.description,
                                                 model::whole(golden.description), c);
       REQUIRE_MESSAGE(engine, engine.error().message);
-      CHECK(!(*engine)->run(batch_of({{1, {5}, 0}}), {})); // before it has met the others
+      CHECK(!(*engine)->run(batch_of({{1, {5}, 0}}), {})); // before it has joined the others
       REQUIRE((*engine)->connect(std::make_shared<counting_group>(group_.of(c.rank), gathers_)));
       engines_.push_back(*std::move(engine));
     }
@@ -84,7 +84,7 @@ public:
     return std::move(all.front());
   }
   std::span<const float> logits(std::size_t index) const { return engines_[0]->logits(index); }
-  int gathers() const { return gathers_; } // of logits, by the shard
+  int gathers() const { return gathers_; } // of logits, through the shard
 
 private:
   std::atomic<int> gathers_{0};
@@ -92,7 +92,7 @@ private:
   std::vector<std::unique_ptr<plugin::plugin_engine>> engines_;
 };
 
-// One row of each of eight sequences, each drawn in its own way.
+// One row of each of eight sequences, each with different sampling parameters.
 micro_batch drawing_batch(std::uint32_t step) {
   std::vector<part> parts;
   for (std::uint32_t i = 0; i < 8; ++i)
@@ -119,8 +119,8 @@ micro_batch drawing_batch(std::uint32_t step) {
 
 } // namespace
 
-// Summed up by the host, and as a device would that can do it by itself: the same bits here.
-TEST_CASE("two ranks behind the boundary give the logits of transformers") {
+// Summed by the host, and as a device that sums by itself would: the same bits here.
+TEST_CASE("two ranks behind the plugin ABI give the logits of transformers") {
   for (const auto& name : family_names) {
     const family_golden golden(name);
     CAPTURE(name);
@@ -135,7 +135,7 @@ TEST_CASE("two ranks behind the boundary give the logits of transformers") {
   }
 }
 
-TEST_CASE("ranks that are given different steps fail, and serve in the next epoch") {
+TEST_CASE("ranks with different steps fail, and serve in the next epoch") {
   const family_golden golden("phi3");
   ranks two(golden, 2);
   const auto expected = run_in_steps(two, golden.prompt, {50});
@@ -145,12 +145,12 @@ TEST_CASE("ranks that are given different steps fail, and serve in the next epoc
   for (const auto& each : two.run_ranks(batches))
     CHECK(!each);
   for (const auto& each : two.run_ranks(std::vector<micro_batch>(2, batches[0])))
-    CHECK(!each); // until the group has begun anew
+    CHECK(!each); // until the group begins a new epoch
   two.enter_next_epoch();
   check_same(expected, run_in_steps(two, golden.prompt, {50}));
 }
 
-TEST_CASE("ranks whose device sums up by itself draw on it what the shard would draw") {
+TEST_CASE("ranks whose device sums by itself draw on it what the shard would draw") {
   for (const auto* name : {"phi3", "gemma2"}) {
     CAPTURE(name);
     const family_golden golden(name);
@@ -171,8 +171,7 @@ TEST_CASE("ranks whose device sums up by itself draw on it what the shard would 
     CHECK(drawn.size() > 20);
     CHECK(by_shard.gathers() > 0);
     CHECK(by_device.gathers() == 0);
-    // What the shard draws, of logits that it wants: more than a token, or what a device is slow
-    // with.
+    // The shard draws from full logits where it needs more than a token, or where a device is slow.
     for (const auto& change : std::vector<std::function<void(sampling_params&)>>{
              [](auto& s) { s.logprobs = 2; }, [](auto& s) { s.top_k = 257; },
              [](auto& s) { s.top_p = 0.9995F; }}) {

@@ -1,5 +1,5 @@
-// A team of lanes for the kernel bodies as threads of the test: what the lanes of a warp do to one
-// another shows here, without a device.
+// A team of lanes for the kernel bodies as threads of the test. Interactions between the lanes of a
+// warp become visible here, without a device.
 #pragma once
 
 #include <atomic>
@@ -56,7 +56,7 @@ struct thread_lane {
   }
 };
 
-// Runs body(lane) on so many lanes at once.
+// Runs body(lane) on that many lanes at once.
 template <class Body>
 void run_lanes(std::uint32_t count, const Body& body) {
   lane_meeting meeting(count);

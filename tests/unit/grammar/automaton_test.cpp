@@ -1,5 +1,4 @@
-// Grammars put together by hand: what matches, what is refused, and that a state is a function of
-// the text.
+// Hand-written grammars: matches, errors, and that a state is a function of the text.
 #include "runtime/grammar/automata/automaton.hpp"
 #include "runtime/grammar/automata/grammar_builder.hpp"
 #include "tests/unit/grammar/grammar_walk.hpp"
@@ -42,7 +41,7 @@ TEST_CASE("repetitions count") {
   }
 }
 
-TEST_CASE("what may be nothing may be repeated") {
+TEST_CASE("a nullable part may be repeated") {
   grammar_builder to;
   const auto maybe = to.either({to.empty(), to.text("a"), to.repeat(to.text("b"), 0, {})});
   auto of = built(to, to.sequence({to.repeat(maybe, 0, {}), to.repeat(maybe, 2, 3)}));
@@ -51,7 +50,7 @@ TEST_CASE("what may be nothing may be repeated") {
   CHECK_FALSE(matches(of, "abc"));
 }
 
-TEST_CASE("brackets match as deep as calls may nest") {
+TEST_CASE("brackets match up to the maximum call depth") {
   grammar_builder to;
   const auto inner = to.add_rule("inner");
   to.define(inner, to.either({to.empty(), to.sequence({to.text("("), to.call(inner), to.text(")"),
@@ -66,7 +65,7 @@ TEST_CASE("brackets match as deep as calls may nest") {
   CHECK_FALSE(matches(of, std::string(too_deep, '(') + std::string(too_deep, ')')));
 }
 
-TEST_CASE("a call at a rule's end takes no room") {
+TEST_CASE("a call at a rule's end uses no depth") {
   grammar_builder to;
   const auto list = to.add_rule("list");
   to.define(list, to.sequence({to.text("a"), to.either({to.empty(), to.call(list)})}));
@@ -78,7 +77,7 @@ TEST_CASE("a call at a rule's end takes no room") {
   CHECK(matches(of, std::string(2000, 'a')));
 }
 
-TEST_CASE("what leads nowhere is never begun") {
+TEST_CASE("a branch that cannot finish is never begun") {
   grammar_builder to;
   const auto endless = to.add_rule("endless");
   to.define(endless, to.sequence({to.text("x"), to.call(endless)}));
@@ -92,7 +91,7 @@ TEST_CASE("what leads nowhere is never begun") {
   CHECK_FALSE(of.accepts(automaton::dead));
 }
 
-TEST_CASE("a rule that begins with itself is refused by name, a useless grammar as well") {
+TEST_CASE("a left-recursive rule is rejected by name, and so is a useless grammar") {
   const auto refusal = [](auto make) {
     grammar_builder to;
     const auto root = to.add_rule("root");
@@ -128,26 +127,26 @@ TEST_CASE("limits are errors") {
   grammar_builder nested;
   const auto outer = nested.add_rule("outer");
   auto all = nested.sequence({nested.text("a"), nested.text("b")});
-  for (int i = 0; i < 12; ++i) // 2^12 copies of what is called, but each level once
+  for (int i = 0; i < 12; ++i) // 2^12 expanded copies, but each level once
     all = nested.repeat(nested.sequence({all, all}), 60'000, 60'000);
   nested.define(outer, all);
   CHECK_FALSE(nested.build(outer));
 }
 
-TEST_CASE("a text that can be read in too many ways is taken as one that does not match") {
+TEST_CASE("a text that is too ambiguous counts as one that does not match") {
   grammar_builder to;
-  // a* as nests of every shape: the number of ways grows with the length.
+  // a* as nests of every shape: the number of parses grows with the length.
   const auto s = to.add_rule("s");
   to.define(s, to.sequence({to.text("a"), to.optional(to.call(s)), to.optional(to.call(s)),
                             to.optional(to.text("b"))}));
   auto of = built(to, to.call(s));
   CHECK(matches(of, "aab"));
   std::string text(3000, 'a');
-  CHECK_FALSE(matches(of, text)); // and the test ends soon
+  CHECK_FALSE(matches(of, text)); // and the test ends quickly
   CHECK(of.bytes() < (64u << 20));
 }
 
-TEST_CASE("the same text has the same meaning whatever was asked before") {
+TEST_CASE("a text gives the same state whatever was queried before") {
   grammar_builder to;
   const auto word = to.repeat(to.byte_range('a', 'f'), 1, 4);
   auto of = built(to, to.repeat(to.sequence({word, to.text(",")}), 0, {}));

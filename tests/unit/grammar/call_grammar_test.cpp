@@ -1,4 +1,4 @@
-// Constraints of calls: what may be drawn, and what is refused.
+// Constraints for tool calls: allowed outputs, and errors.
 #include "tests/unit/grammar/grammar_walk.hpp"
 
 #include <doctest/doctest.h>
@@ -28,7 +28,7 @@ const std::string g_call = R"({"name": "g", "arguments": {"any": [1]}})";
 
 } // namespace
 
-TEST_CASE("calls that must come are nothing but calls, with arguments by their schema") {
+TEST_CASE("required calls allow only calls, with arguments that match their schema") {
   auto two = automaton_of(calls("hermes", 2, false));
   CHECK(matches(two, hermes(f_call)));
   CHECK(matches(two, hermes(f_call) + "\n" + hermes(g_call)));
@@ -46,7 +46,7 @@ TEST_CASE("calls that must come are nothing but calls, with arguments by their s
   CHECK_FALSE(matches(one, hermes(f_call) + "\n" + hermes(g_call)));
 }
 
-TEST_CASE("each family's calls") {
+TEST_CASE("each family's call format") {
   const std::string llama = R"({"name": "f", "parameters": {"n": 3}})";
   CHECK(matches(calls("llama3", 1, false), llama));
   CHECK_FALSE(matches(calls("llama3", 1, false), f_call));
@@ -56,7 +56,7 @@ TEST_CASE("each family's calls") {
   CHECK_FALSE(matches(calls("mistral", 2, false), f_call));
 }
 
-TEST_CASE("text may come instead of calls, and before those that have a mark") {
+TEST_CASE("text may replace calls, and may precede calls that have a marker") {
   auto marked = automaton_of(calls("hermes", 2, true));
   for (const std::string text : {"", "Hello.", "a < b <tool <<tool_cal> </tool_call>", "é\n\n"}) {
     CAPTURE(text);
@@ -81,7 +81,7 @@ TEST_CASE("text may come instead of calls, and before those that have a mark") {
   CHECK_FALSE(matches(list, "[]"));
 }
 
-TEST_CASE("what is drawn at random can be ended, and is what was asked for") {
+TEST_CASE("random output can always end, and satisfies the constraint") {
   std::mt19937 random(3);
   for (const auto* format : {"hermes", "llama3", "mistral"}) {
     auto of = automaton_of(calls(format, 3, false));
@@ -96,7 +96,7 @@ TEST_CASE("what is drawn at random can be ended, and is what was asked for") {
   }
 }
 
-TEST_CASE("a schema that cannot be kept is refused with its tool's name") {
+TEST_CASE("a schema that cannot be enforced is rejected with its tool's name") {
   const auto e = refusal_of(calls("hermes", 1, false, R"([{"name":"f","schema":{"not":{}}}])"));
   CHECK(e.code == errc::unsupported_parameter);
   CHECK(e.message.find("'f'") != std::string::npos);
@@ -113,14 +113,14 @@ TEST_CASE("a schema that cannot be kept is refused with its tool's name") {
   }
 }
 
-TEST_CASE("a tool without parameters takes none") {
+TEST_CASE("a tool without parameters accepts none") {
   const auto one =
       calls("hermes", 1, false, R"([{"name":"f","schema":{"type":"object","properties":{}}}])");
   CHECK(matches(one, hermes(R"({"name": "f", "arguments": {}})")));
   CHECK_FALSE(matches(one, hermes(R"({"name": "f", "arguments": {"a": 1}})")));
 }
 
-TEST_CASE("what calls nothing is what another constraint allows") {
+TEST_CASE("a constraint without calls is combined with another constraint") {
   const auto with = [](std::string_view format, std::string_view otherwise) {
     return constraint{constraint_kind::calls,
                       fmt::format(R"({{"format":"{}","calls_max":1,"has_text":false,)"

@@ -1,4 +1,4 @@
-// Sets of characters, and their UTF-8 against an encoder for every character there is.
+// Sets of characters, and their UTF-8 against an encoder for every Unicode character.
 #include "runtime/grammar/automata/character_set.hpp"
 
 #include <doctest/doctest.h>
@@ -21,7 +21,7 @@ bool holds(const byte_pattern& p, const std::string& bytes) {
 
 } // namespace
 
-TEST_CASE("ranges that touch become one; surrogates are never in it") {
+TEST_CASE("adjacent ranges merge; surrogates are never included") {
   character_set set{{'a', 'c'}, {'x', 'z'}};
   set.add('d', 'f');
   CHECK(set.ranges() == std::vector<character_range>{{'a', 'f'}, {'x', 'z'}});
@@ -36,7 +36,7 @@ TEST_CASE("ranges that touch become one; surrogates are never in it") {
         std::vector<character_range>{{'a', 'b'}, {'y', 'z'}});
 }
 
-TEST_CASE("the patterns of a set hold for its characters' UTF-8 and for nothing else") {
+TEST_CASE("the patterns of a set match the UTF-8 of its characters and nothing else") {
   for (const auto& set :
        {character_set::all(), character_set{{'\n', '\n'}, {0x7F, 0x801}, {0xFFFE, 0x10003}},
         character_set{{0x3A9, 0x1F600}}, character_set{{0xD000, 0xE123}, {0x40001, 0x10FFFE}}}) {

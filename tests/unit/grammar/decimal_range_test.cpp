@@ -26,7 +26,7 @@ std::optional<decimal_bound> bound(std::string_view number, bool is_excluded = f
 
 } // namespace
 
-TEST_CASE("numbers as they are written become decimals, or are too long") {
+TEST_CASE("number texts become decimals, or are too long") {
   CHECK(decimal_of("12.50") == decimal{false, "12", "5"});
   CHECK(decimal_of("-0.0") == decimal{false, "0", ""});
   CHECK(decimal_of("1e3") == decimal{false, "1000", ""});
@@ -40,7 +40,7 @@ TEST_CASE("numbers as they are written become decimals, or are too long") {
   CHECK_FALSE(is_less(*decimal_of("0.5"), *decimal_of("0.45")));
 }
 
-TEST_CASE("integers of a range are all that are in it") {
+TEST_CASE("integers of a range are exactly those within it") {
   std::mt19937 random(1);
   for (int round = 0; round < 60; ++round) {
     const int a = static_cast<int>(random() % 3000) - 1500,
@@ -63,7 +63,7 @@ TEST_CASE("integers of a range are all that are in it") {
   }
 }
 
-TEST_CASE("decimals of a range are all that are in it") {
+TEST_CASE("decimals of a range are exactly those within it") {
   std::mt19937 random(2);
   const auto text_of = [](int thousandths) {
     return fmt::format("{}{}.{:03}", thousandths < 0 ? "-" : "", std::abs(thousandths) / 1000,
@@ -90,7 +90,7 @@ TEST_CASE("decimals of a range are all that are in it") {
   }
 }
 
-TEST_CASE("a side without a bound ends with the digits") {
+TEST_CASE("an unbounded side is limited by the number of digits") {
   auto above = within({bound("0", true), std::nullopt}, /*is_integer=*/false);
   CHECK(matches(above, "0.000001"));
   CHECK(matches(above, "999999998.999999"));

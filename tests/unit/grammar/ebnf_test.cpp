@@ -1,4 +1,4 @@
-// EBNF: llama.cpp's examples, and what is refused.
+// EBNF: llama.cpp's examples, and errors.
 #include "tests/unit/grammar/grammar_walk.hpp"
 
 using namespace baton;
@@ -47,14 +47,14 @@ other ::= "z"{2} | ("y" {3,})
   CHECK_FALSE(matches(of, begin + "ddzzzzz"));
 }
 
-TEST_CASE("a rule may call itself behind something") {
+TEST_CASE("a rule may call itself after consuming something") {
   auto of = test::automaton_of(ebnf("root ::= \"a\" root \"b\" | \"c\""));
   CHECK(matches(of, "c"));
   CHECK(matches(of, "aaacbbb"));
   CHECK_FALSE(matches(of, "aacb"));
 }
 
-TEST_CASE("what is wrong is said") {
+TEST_CASE("errors are reported") {
   const std::pair<const char*, const char*> rows[] = {
       {"root ::= other", "'other'"},
       {"main ::= \"a\"", "'root'"},

@@ -1,4 +1,4 @@
-// What the tests of grammars share: whether a text matches, and texts that do.
+// Shared by the grammar tests: checks whether a text matches, and makes texts that do.
 #pragma once
 
 #include "runtime/grammar/automata/automaton.hpp"
@@ -30,15 +30,15 @@ inline bool matches(const constraint& c, std::string_view text) {
   return matches(of, text);
 }
 
-// The error that a constraint is refused with.
+// The error with which a constraint is rejected.
 inline error refusal_of(const constraint& c) {
   auto rules = grammar::compile(c);
   REQUIRE_FALSE(rules);
   return rules.error();
 }
 
-// A text that matches, byte by byte at random; it is ended where it may be, the sooner the longer
-// it has become. Nothing: it has become too long.
+// A random matching text, built byte by byte. The longer it is, the more likely it ends where it
+// may. Nothing: it has become too long.
 inline std::optional<std::string> random_text(grammar::automaton& of, std::mt19937& random,
                                               std::size_t bytes_max = 4000) {
   std::string text;
@@ -54,7 +54,7 @@ inline std::optional<std::string> random_text(grammar::automaton& of, std::mt199
       CHECK_MESSAGE(of.accepts(s), text << " cannot be gone on with");
       return text;
     }
-    // Whatever ends something is likelier than its turn, or strings would never end.
+    // Bytes that end something get a higher weight; otherwise strings would never end.
     std::uint8_t byte = next[random() % next.size()];
     for (const char end : {'"', '}', ']'})
       for (const auto n : next)

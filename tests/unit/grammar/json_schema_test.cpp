@@ -1,5 +1,4 @@
-// JSON schemas by example: what matches, what does not, and which keyword is named when one cannot
-// be kept.
+// JSON schemas by example: matching texts, others, and the keyword named in an error.
 #include "tests/unit/grammar/grammar_walk.hpp"
 #include "tests/unit/grammar/schema_check.hpp"
 
@@ -192,7 +191,7 @@ TEST_CASE("references and combinations") {
     check(r);
 }
 
-TEST_CASE("what cannot be kept is refused, and named") {
+TEST_CASE("keywords that cannot be enforced are rejected by name") {
   const std::pair<const char*, const char*> rows[] = {
       {R"({"type":"array","uniqueItems":true})", "'uniqueItems'"},
       {R"({"not":{"type":"string"}})", "'not'"},
@@ -217,7 +216,7 @@ TEST_CASE("what cannot be kept is refused, and named") {
   }
 }
 
-TEST_CASE("what is no schema is refused") {
+TEST_CASE("invalid schemas are rejected") {
   for (const char* source : {"",
                              "{",
                              "[]",
@@ -253,7 +252,7 @@ TEST_CASE("what is no schema is refused") {
   }
 }
 
-TEST_CASE("hostile schemas are refused soon") {
+TEST_CASE("hostile schemas are rejected quickly") {
   const auto deep = [](std::size_t n) {
     std::string all;
     for (std::size_t i = 0; i < n; ++i)
@@ -262,7 +261,7 @@ TEST_CASE("hostile schemas are refused soon") {
   };
   CHECK(grammar::compile(schema(deep(30))).has_value());
   CHECK_FALSE(grammar::compile(schema(deep(2000))).has_value());
-  // Each definition combines the next one twice: 2^30 if they were written out.
+  // Each definition combines the next one twice: 2^30 if they were expanded.
   std::string doubling = R"({"$ref":"#/$defs/d0","$defs":{)";
   for (int i = 0; i < 30; ++i)
     doubling += fmt::format(R"("d{}":{{"type":"object","anyOf":[{{"$ref":"#/$defs/d{}"}},)"

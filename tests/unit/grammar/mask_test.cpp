@@ -1,5 +1,5 @@
-// Masks against the slow way: every token of the vocabulary, byte by byte, in states that a random
-// answer comes through.
+// Masks against the slow way: every token of the vocabulary, byte by byte, in the states of a
+// random answer.
 #include "tests/unit/grammar/grammar_walk.hpp"
 #include "tests/unit/grammar/vocabularies.hpp"
 
@@ -43,7 +43,7 @@ void compare(const mask_maker& maker, const constraint& c, int tokens, std::uint
     const auto id = may_come[random() % may_come.size()];
     const auto& all =
         i == 0 && !maker.texts().first.empty() ? maker.texts().first : maker.texts().all;
-    if (all[id].empty()) // an end
+    if (all[id].empty()) // an end token
       break;
     for (const char byte : all[id])
       s = of.step(s, static_cast<std::uint8_t>(byte));
@@ -52,7 +52,7 @@ void compare(const mask_maker& maker, const constraint& c, int tokens, std::uint
 
 } // namespace
 
-TEST_CASE("masks of a small vocabulary are what its bytes say") {
+TEST_CASE("masks of a small vocabulary match its bytes") {
   const mask_maker maker(test::small_texts());
   for (const auto& c : constraints)
     for (std::uint32_t seed = 0; seed < 20; ++seed)
@@ -71,7 +71,7 @@ TEST_CASE("masks of a vocabulary whose first tokens lose a space") {
       compare(maker, c, 4, seed);
 }
 
-TEST_CASE("masks of the default model's vocabulary are what its bytes say") {
+TEST_CASE("masks of the default model's vocabulary match its bytes") {
   auto texts = test::model_texts();
   if (!texts)
     return;
@@ -87,7 +87,7 @@ TEST_CASE("masks of the default model's vocabulary are what its bytes say") {
       compare(maker, c, 12, seed);
 }
 
-TEST_CASE("a walk that needs too much memory or time is given up") {
+TEST_CASE("a walk that exceeds its memory or time is aborted") {
   const mask_maker maker(test::small_texts());
   auto of = test::automaton_of(constraints[1]);
   CHECK_FALSE(maker.make(of, of.start(), false, {.bytes = 1, .work = 1'000'000}));

@@ -1,5 +1,5 @@
-// The last stage's masks are a function of constraint and ids: whatever was asked before, whatever
-// had to be forgotten.
+// The last stage's masks are a function of constraint and ids, whatever was queried or evicted
+// before.
 #include "runtime/grammar/masker.hpp"
 #include "tests/unit/grammar/grammar_walk.hpp"
 #include "tests/unit/grammar/vocabularies.hpp"
@@ -37,7 +37,7 @@ bool is_end_alone(const token_bits& bits, const answer_texts& texts) {
 
 } // namespace
 
-TEST_CASE("what was kept, forgotten or asked in another order changes no mask") {
+TEST_CASE("cached, evicted or reordered queries change no mask") {
   const auto texts = test::small_texts();
   masker kept(texts);
   masker forgetful(texts, {.grammars = 1, .sequences = 1, .grammar_bytes = 2000});
@@ -57,7 +57,7 @@ TEST_CASE("what was kept, forgotten or asked in another order changes no mask") 
     const auto bits = bits_of(kept, constraints[of], s, ids);
     CHECK(bits == bits_of(forgetful, constraints[of], s, ids));
     masker fresh(texts);
-    // Other memory, another sequence: the same constraint and ids.
+    // Another cache, another sequence: the same constraint and ids.
     CHECK(bits ==
           bits_of(fresh, shared_constraint(constraint(*constraints[of])), sequence_of(99), ids));
     std::vector<token_id> may_come;
@@ -68,14 +68,14 @@ TEST_CASE("what was kept, forgotten or asked in another order changes no mask") 
     const auto id = may_come[random() % may_come.size()];
     if (id == texts.end_ids.front() || ids.size() > 40)
       ids.clear();
-    else if (random() % 5 == 0) // guesses that were wrong
+    else if (random() % 5 == 0) // rejected draft tokens
       ids.resize(random() % (ids.size() + 1));
     else
       ids.push_back(id);
   }
 }
 
-TEST_CASE("behind an end, or ids that do not match, only an end may come") {
+TEST_CASE("after an end, or ids that do not match, only an end token is allowed") {
   const auto texts = test::small_texts();
   masker m(texts);
   const shared_constraint c = words;
@@ -93,7 +93,7 @@ TEST_CASE("behind an end, or ids that do not match, only an end may come") {
       is_end_alone(bits_of(m, c, sequence_of(0), {a, space, a, space, a, space, a, space}), texts));
 }
 
-TEST_CASE("the first token of a text of its own loses its space") {
+TEST_CASE("the first token of a separate text loses its space") {
   auto texts = test::small_texts();
   texts.first = texts.all;
   const auto the = static_cast<std::size_t>(std::find(texts.all.begin(), texts.all.end(), " the") -
@@ -109,7 +109,7 @@ TEST_CASE("the first token of a text of its own loses its space") {
   CHECK_FALSE(has(bits_of(m, shared_constraint(c), sequence_of(1), {}), the));
 }
 
-TEST_CASE("a vocabulary that lacks what must come, and a constraint that is none, are errors") {
+TEST_CASE("a vocabulary without required tokens, and an invalid constraint, are errors") {
   answer_texts texts;
   texts.all = {"a", "b", ""};
   texts.end_ids = {2};
@@ -124,7 +124,7 @@ TEST_CASE("a vocabulary that lacks what must come, and a constraint that is none
   CHECK_FALSE(m.find(constraint{constraint_kind::regex, "("}, sequence_of(0), {}, bits));
 }
 
-TEST_CASE("a mask that needs more memory than it may is an error, whatever was kept") {
+TEST_CASE("a mask over the memory limit is an error, whatever is cached") {
   masker m(test::small_texts(), {.step_bytes = 100});
   token_bits bits;
   for (int i = 0; i < 2; ++i) {
@@ -134,7 +134,7 @@ TEST_CASE("a mask that needs more memory than it may is an error, whatever was k
   }
 }
 
-TEST_CASE("the texts are read when the first mask is asked for, until they can be") {
+TEST_CASE("the vocabulary is read at the first mask, and retried until that succeeds") {
   int reads = 0;
   masker m([&reads]() -> result<answer_texts> {
     if (++reads == 1)

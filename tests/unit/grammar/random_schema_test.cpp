@@ -1,4 +1,4 @@
-// Random schemas, and random texts of their grammars: each must be JSON that the schema holds for.
+// Random schemas, and random texts of their grammars: each must be JSON valid under its schema.
 #include "tests/unit/grammar/grammar_walk.hpp"
 #include "tests/unit/grammar/schema_check.hpp"
 
@@ -84,7 +84,7 @@ private:
   ordered_json make_object(int depth) {
     ordered_json properties = ordered_json::object(), required = ordered_json::array();
     const char* names[] = {"b", "a", "long name", "\u00e9\"", "ab"};
-    const auto own = depth * 10 + static_cast<int>(below(3)); // so that two can be joined
+    const auto own = depth * 10 + static_cast<int>(below(3)); // so that two can be merged
     for (std::uint32_t i = 0, n = below(4); i < n; ++i) {
       const auto name = fmt::format("{}{}", names[i], own);
       properties[name] = make(depth + 1);
@@ -115,13 +115,13 @@ private:
 
 } // namespace
 
-TEST_CASE("every text of a random schema's grammar is one that the schema holds for") {
+TEST_CASE("every text of a random schema's grammar is valid under the schema") {
   int compiled = 0, texts = 0;
   for (std::uint32_t seed = 1; seed <= 300; ++seed) {
     schema_maker maker(seed);
     const auto source = maker.make_root().dump();
     auto rules = grammar::compile({constraint_kind::json_schema, source});
-    // Random ones may contradict themselves, or join what cannot be joined.
+    // Random schemas may contradict themselves, or merge parts that cannot be merged.
     if (!rules)
       continue;
     ++compiled;

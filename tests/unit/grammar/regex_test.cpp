@@ -1,4 +1,4 @@
-// Regular expressions: what they match, and what is refused by name.
+// Regular expressions: their matches, and errors by name.
 #include "tests/unit/grammar/grammar_walk.hpp"
 
 #include <regex>
@@ -54,9 +54,9 @@ TEST_CASE("regular expressions match whole texts") {
   }
 }
 
-TEST_CASE("random expressions match what the standard library's do") {
+TEST_CASE("random expressions match as in the standard library") {
   std::mt19937 random(7);
-  // Without repetitions in one another: the oracle would try all ways to cut a text.
+  // Without nested repetitions: the oracle would try all ways to split a text.
   const auto make = [&](auto& self, int depth, bool may_repeat) -> std::string {
     switch (random() % (depth > 3 ? 3 : 7)) {
     case 0:
@@ -96,7 +96,7 @@ TEST_CASE("random expressions match what the standard library's do") {
   CHECK(matched > 500);
 }
 
-TEST_CASE("what a grammar cannot say is refused by name") {
+TEST_CASE("unsupported syntax is rejected by name") {
   const std::pair<const char*, const char*> rows[] = {
       {"(?=a)", "look-around"},
       {"(?!a)b", "look-around"},
@@ -131,11 +131,11 @@ TEST_CASE("what a grammar cannot say is refused by name") {
         errc::invalid_value);
 }
 
-TEST_CASE("a hostile expression is refused soon") {
+TEST_CASE("a hostile expression is rejected quickly") {
   std::string nested = "a";
   for (int i = 0; i < 20; ++i)
     nested = "(" + nested + "{1000})";
-  // Twenty levels of what is called are twenty thousand states.
+  // Twenty levels of calls are twenty thousand states.
   CHECK(grammar::compile(regex(nested)).has_value());
   std::string wide;
   for (int i = 0; i < 5; ++i)

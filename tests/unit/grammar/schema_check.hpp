@@ -1,5 +1,5 @@
-// A validator of JSON schemas, written for the tests alone and straight from the specification: it
-// checks values, knows nothing of grammars, and takes `oneOf` for what it is not (anyOf).
+// A validator of JSON schemas for the tests alone, from the specification. It is independent of the
+// grammars, and treats `oneOf` as anyOf.
 #pragma once
 
 #include <string>
@@ -7,8 +7,7 @@
 
 namespace baton::test {
 
-// Whether `text` is JSON that the schema holds for. Requires: the schema is one that the grammar
-// supports.
+// Whether `text` is JSON that is valid under the schema. Requires: the grammar supports the schema.
 bool is_valid(std::string_view schema, std::string_view text);
 
 } // namespace baton::test

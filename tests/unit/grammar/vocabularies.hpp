@@ -12,7 +12,7 @@
 
 namespace baton::test {
 
-// Every byte, and texts of all kinds; the end is the last id.
+// Every byte, and texts of all kinds; the last id is the end token.
 inline grammar::answer_texts small_texts() {
   grammar::answer_texts out;
   for (int byte = 0; byte < 256; ++byte)
@@ -37,7 +37,7 @@ inline grammar::answer_texts small_texts() {
   return out;
 }
 
-// The default model's; nothing without its file (see ./up).
+// The default model's vocabulary; nothing without its file (see ./up).
 inline std::optional<grammar::answer_texts> model_texts() {
   const std::filesystem::path path =
       std::string(BATON_SOURCE_DIR) + "/models/SmolLM2-135M-Instruct.Q4_1.gguf";
@@ -56,7 +56,7 @@ inline bool has(const grammar::token_bits& bits, std::size_t id) {
   return (bits[id / 64] >> (id % 64) & 1) != 0;
 }
 
-// Ids whose bit is not what going through their bytes says.
+// Counts the ids whose bit differs from a walk over their bytes.
 inline std::size_t wrong_bits(grammar::automaton& of, grammar::automaton::state from,
                               const grammar::answer_texts& texts, bool is_first,
                               const grammar::token_bits& bits) {

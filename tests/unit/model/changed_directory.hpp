@@ -1,4 +1,4 @@
-// Copies of tests/data/model/families/NAME with one thing changed, and what is said of them.
+// Copies of tests/data/model/families/NAME with one change, and the outcome of loading them.
 #pragma once
 
 #include "runtime/model/description.hpp"
@@ -23,7 +23,7 @@ inline model::description described(const std::filesystem::path& path) {
   return *found;
 }
 
-// What comes of a copy: its description, or why it is refused.
+// A copy and its outcome: a description, or the reason for a rejection.
 class changed {
 public:
   explicit changed(const std::string& name) {
@@ -54,7 +54,7 @@ public:
     write_file(file, bytes);
     return *this;
   }
-  // Puts the bytes of one tensor in the place of another's, of the same size.
+  // Copies the bytes of one tensor over another of the same size.
   changed& copy(const std::string& from, const std::string& to) {
     const auto file = path() / "model.safetensors";
     auto bytes = read_file(file);
@@ -71,7 +71,7 @@ public:
     write_file(file, bytes);
     return *this;
   }
-  // Empty: it is taken.
+  // Empty: it is accepted.
   std::string refusal() const {
     const auto file = model::open_model(path());
     if (!file)

@@ -1,7 +1,7 @@
-// Directories of mixtures: a tensor for each expert is read as GGUF's one for all of them, and what
-// is missing, double, unlike or of another layout is refused by its published name. Method: copies
-// of tests/data/model/families/NAME with one thing changed; that they are the same models as their
-// GGUF files is in checkpoint_test.cpp.
+// Directories of mixtures: per-expert tensors are read like GGUF's joint ones. Missing, duplicate,
+// mismatched or unknown layouts are rejected by their published names. Method: copies of
+// tests/data/model/families/NAME with one change. checkpoint_test.cpp checks that they equal their
+// GGUF files.
 #include "runtime/model/checkpoint.hpp"
 #include "runtime/model/gguf.hpp"
 #include "tests/unit/model/changed_directory.hpp"
@@ -33,7 +33,7 @@ std::string refusal_of_renamed(const std::string& name, const std::string& from,
 
 } // namespace
 
-TEST_CASE("rows of experts follow each other as in GGUF") {
+TEST_CASE("rows of experts follow one another as in GGUF") {
   for (const auto* name : {"mixtral", "qwen3moe"}) {
     CAPTURE(name);
     const auto ours = checkpoint::open(family(name));
@@ -55,7 +55,7 @@ TEST_CASE("rows of experts follow each other as in GGUF") {
   }
 }
 
-TEST_CASE("config.json says how many experts there are and how their weights are made") {
+TEST_CASE("config.json defines the number of experts and their weights") {
   const auto with = [](const std::string& name, const std::function<void(json&)>& change) {
     return described(changed(name).config(change).path());
   };
@@ -72,7 +72,7 @@ TEST_CASE("config.json says how many experts there are and how their weights are
   CHECK(with("mixtral", [](json& c) { c.erase("rope_parameters"); }).rope.base == 1e6F);
 }
 
-TEST_CASE("mixtures are refused by the field that this build does not compute") {
+TEST_CASE("mixtures are rejected by the unsupported field") {
   struct change {
     std::string family;
     std::function<void(json&)> apply;
@@ -105,7 +105,7 @@ TEST_CASE("mixtures are refused by the field that this build does not compute") 
   }
 }
 
-TEST_CASE("tensors of experts are refused by their published names") {
+TEST_CASE("tensors of experts are rejected by their published names") {
   const auto in_mixtral = [](const std::string& from, const std::string& to) {
     return refusal_of_renamed("mixtral", mixtral + from, to);
   };
@@ -182,7 +182,7 @@ TEST_CASE("quantised experts are joined like others") {
   CHECK(described(family("gptq_qwen3moe")).has_normalised_experts);
   CHECK(mentions(refusal_of_renamed("gptq_qwen3moe", expert + "scales", "x.scales"),
                  "'" + expert + "qweight' lacks its scales"));
-  // Other zero points ask for another type, and all experts of a layer have one.
+  // Other zero points need another type, and all experts of a layer share one type.
   CHECK(mentions(changed("gptq_qwen3moe").byte_of(expert + "qzeros").refusal(),
                  "'" + expert + "qweight' is Q5_0 [32, 32], but '" + qwen +
                      "experts.0.up_proj.qweight' is Q4_0 [32, 32]"));

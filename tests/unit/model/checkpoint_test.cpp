@@ -1,7 +1,6 @@
 // Model directories as Hugging Face's libraries write them: the same description as the GGUF file
-// of the same model, in both spellings of config.json, and refusals that name the field, the tensor
-// or the file as published. Method: copies of tests/data/model/families/NAME with one thing
-// changed.
+// of the same model, in both forms of config.json. Errors name the field, the tensor or the file as
+// published. Method: copies of tests/data/model/families/NAME with one change.
 #include "runtime/model/checkpoint.hpp"
 #include "runtime/model/gguf.hpp"
 #include "runtime/model/slice.hpp"
@@ -32,7 +31,7 @@ void check_same_rope(const model::rope_description& a, const model::rope_descrip
   CHECK(a.has_factors == b.has_factors);
 }
 
-// All that an engine reads, but for the rows of q and k.
+// Everything that an engine reads, except the rows of q and k.
 void check_same(const description& a, const description& b) {
   CHECK(a.architecture == b.architecture);
   CHECK(a.layer_count == b.layer_count);
@@ -71,7 +70,7 @@ void check_same(const description& a, const description& b) {
     check_same_rope(*a.windowed_rope, *b.windowed_rope);
 }
 
-// config.json as transformers before 5 wrote it.
+// config.json as written by transformers before version 5.
 void spell_as_before(json& config) {
   const auto rope = config.at("rope_parameters");
   config.erase("rope_parameters");
@@ -92,7 +91,7 @@ void spell_as_before(json& config) {
 
 } // namespace
 
-TEST_CASE("a directory is the model that its GGUF file is") {
+TEST_CASE("a directory gives the model of its GGUF file") {
   for (const auto& name : family_names) {
     CAPTURE(name);
     const auto ours = described(family(name));
@@ -103,7 +102,7 @@ TEST_CASE("a directory is the model that its GGUF file is") {
   }
 }
 
-TEST_CASE("the older spelling of config.json says the same") {
+TEST_CASE("the older form of config.json gives the same model") {
   for (const auto& name : family_names) {
     CAPTURE(name);
     changed copy(name);
@@ -113,7 +112,7 @@ TEST_CASE("the older spelling of config.json says the same") {
   }
 }
 
-TEST_CASE("what config.json leaves out is as in transformers") {
+TEST_CASE("fields missing in config.json have the defaults of transformers") {
   const auto without = [](const std::string& name, const char* field) {
     changed copy(name);
     copy.config(spell_as_before).config([&](json& c) { c.erase(field); });
@@ -129,7 +128,7 @@ TEST_CASE("what config.json leaves out is as in transformers") {
                  "'lm_head.weight' is missing"));
 }
 
-TEST_CASE("config.json is refused by the field that this build does not compute") {
+TEST_CASE("config.json is rejected by the unsupported field") {
   struct change {
     std::string family;
     std::function<void(json&)> apply;
@@ -189,7 +188,7 @@ TEST_CASE("config.json is refused by the field that this build does not compute"
   }
 }
 
-TEST_CASE("what is off or not read by the class is taken") {
+TEST_CASE("fields that are off, or that the class ignores, are accepted") {
   const auto taken = [](const std::string& name, const std::function<void(json&)>& change) {
     CHECK(refusal_of(name, change) == "");
   };
@@ -201,7 +200,7 @@ TEST_CASE("what is off or not read by the class is taken") {
   taken("llama3", [](json& c) { c["head_dim"] = nullptr; });
 }
 
-TEST_CASE("tensors of a directory are refused by their published names") {
+TEST_CASE("tensors of a directory are rejected by their published names") {
   const auto header = [](const std::string& name, const std::function<void(json&)>& change) {
     return changed(name).header(change).refusal();
   };
@@ -227,7 +226,7 @@ TEST_CASE("tensors of a directory are refused by their published names") {
                  "'model.layers.0.self_attn.q_norm.weight' is missing"));
 }
 
-TEST_CASE("a head that config.json ties and that is not the embedding is the model's head") {
+TEST_CASE("a head that config.json ties, but that differs from the embedding, is used") {
   changed tied("qwen3"); // its head is not tied
   const auto untied = described(tied.path());
   CHECK(!untied.has_tied_embeddings);
@@ -242,14 +241,14 @@ TEST_CASE("a head that config.json ties and that is not the embedding is the mod
     return bytes;
   };
   CHECK(rows_of(tied.path(), "output.weight") == rows_of(family("qwen3"), "output.weight"));
-  // Of a copy nothing is lost.
+  // A head that equals the embedding loses nothing.
   tied.copy("model.embed_tokens.weight", "lm_head.weight");
   CHECK(described(tied.path()).has_tied_embeddings);
   tied.byte_of("lm_head.weight");
   CHECK(!described(tied.path()).has_tied_embeddings);
   tied.byte_of("lm_head.weight");
   CHECK(described(tied.path()).has_tied_embeddings);
-  // One of another type is no copy.
+  // A tensor of another type is not equal.
   changed half("qwen3");
   half.config([](json& c) { c["tie_word_embeddings"] = true; })
       .copy("model.embed_tokens.weight", "lm_head.weight")
@@ -260,7 +259,7 @@ TEST_CASE("a head that config.json ties and that is not the embedding is the mod
   CHECK(!described(half.path()).has_tied_embeddings);
 }
 
-TEST_CASE("buffers of old versions are passed over") {
+TEST_CASE("buffers of old versions are ignored") {
   changed old("llama3");
   const auto size = described(old.path()).parameter_count;
   const auto file = old.path() / "model.safetensors";
@@ -279,7 +278,7 @@ TEST_CASE("buffers of old versions are passed over") {
   CHECK(described(old.path()).parameter_count == size);
 }
 
-TEST_CASE("an index whose files do not hold what it says is refused by name") {
+TEST_CASE("an index that does not match its files is rejected by name") {
   const auto first_file = [](json& index) { return index["weight_map"].begin().value(); };
   const auto norm = "model.norm.weight";
   CHECK(changed("qwen2").refusal() == "");
@@ -310,7 +309,7 @@ TEST_CASE("an index whose files do not hold what it says is refused by name") {
   CHECK(mentions(missing.refusal(), file));
 }
 
-TEST_CASE("a directory without its files is refused by what is missing") {
+TEST_CASE("a directory with missing files is rejected by their names") {
   for (const auto* name : {"config.json", "model.safetensors"}) {
     changed copy("llama3");
     std::filesystem::remove(copy.path() / name);
@@ -318,7 +317,7 @@ TEST_CASE("a directory without its files is refused by what is missing") {
   }
 }
 
-TEST_CASE("weights that Python pickled are refused with the command that converts them") {
+TEST_CASE("pickled weights are rejected with the command that converts them") {
   for (const auto* old : {"pytorch_model.bin", "pytorch_model.bin.index.json"}) {
     changed copy("qwen3");
     std::filesystem::rename(copy.path() / "model.safetensors", copy.path() / old);
@@ -329,7 +328,7 @@ TEST_CASE("weights that Python pickled are refused with the command that convert
   }
 }
 
-TEST_CASE("a directory's fingerprint is that of its model") {
+TEST_CASE("a directory's fingerprint depends on its model alone") {
   const auto print = [](const std::filesystem::path& path) {
     const auto file = checkpoint::open(path);
     REQUIRE_MESSAGE(file, file.error().message);
@@ -357,7 +356,7 @@ TEST_CASE("a directory's fingerprint is that of its model") {
   CHECK(own != print(tuned.path()));
 }
 
-TEST_CASE("Gemma's norms carry their one, and rows are copied within bounds") {
+TEST_CASE("Gemma's norms include the added one, and rows are copied within bounds") {
   const auto file = checkpoint::open(family("gemma2"));
   const auto twin = model::gguf_file::open(family("gemma2").string() + ".gguf");
   REQUIRE(file);
@@ -381,7 +380,7 @@ TEST_CASE("Gemma's norms carry their one, and rows are copied within bounds") {
   CHECK(!file->copy_rows("no.weight", 0, 1, row));
 }
 
-TEST_CASE("a directory quantised by GPTQ is described as what it holds") {
+TEST_CASE("a directory quantised by GPTQ is described by its contents") {
   const auto llama = described(family("gptq_llama"));
   CHECK(llama.file_type == "GPTQ 4-bit, group 128");
   const std::uint64_t weights = 2 * 128 * 128 + 2 * 128 * 16 + 3 * 128 * 128;
@@ -390,7 +389,7 @@ TEST_CASE("a directory quantised by GPTQ is described as what it holds") {
   CHECK(described(family("gptq_rows")).file_type == "GPTQ 4-bit, a group a row");
 }
 
-TEST_CASE("quantised modules are refused by their published names") {
+TEST_CASE("quantised modules are rejected by their published names") {
   const std::string q = "model.layers.0.self_attn.q_proj.";
   const auto renamed = [&](const std::string& from, const std::string& to) {
     return changed("gptq_llama")
@@ -403,7 +402,7 @@ TEST_CASE("quantised modules are refused by their published names") {
   CHECK(renamed(q + "g_idx", "lm_head.rotary_emb.inv_freq") == ""); // groups of consecutive inputs
   CHECK(mentions(renamed("model.embed_tokens.weight", q + "weight"), "duplicates"));
   CHECK(mentions(renamed(q + "bias", "model.layers.0.x.bias"), "'model.layers.0.x.bias'"));
-  // The head of gptq_rows is quantised; config.json does not say that it is the embedding.
+  // The head of gptq_rows is quantised; config.json does not tie it to the embedding.
   changed headless("gptq_rows");
   headless.header([](json& h) {
     for (const auto* part : {"qweight", "qzeros", "scales", "g_idx"})
@@ -412,7 +411,7 @@ TEST_CASE("quantised modules are refused by their published names") {
   CHECK(mentions(headless.refusal(), "'lm_head.weight' is missing"));
 }
 
-TEST_CASE("a bias of zeros beside a quantised matrix is passed over, another is not") {
+TEST_CASE("a zero bias beside a quantised matrix is ignored, another is not") {
   changed copy("gptq_llama");
   CHECK(copy.refusal() == "");
   copy.byte_of("model.layers.0.mlp.up_proj.bias");
@@ -441,7 +440,7 @@ TEST_CASE("a quantised directory of several files is read through its index") {
   CHECK(cut("other.safetensors") != "");
 }
 
-TEST_CASE("the form of the zero points is part of the fingerprint") {
+TEST_CASE("the encoding of the zero points is part of the fingerprint") {
   const auto print = [](const char* form) {
     changed copy("gptq_llama");
     copy.config([&](json& c) { c["quantization_config"]["checkpoint_format"] = form; });

@@ -1,4 +1,4 @@
-// A description is read from a file or refused by the name of what does not fit.
+// A description is read from a file, or rejected by the name of the invalid item.
 #include "runtime/model/description.hpp"
 #include "runtime/model/gguf.hpp"
 #include "tests/support/gguf_writer.hpp"
@@ -131,7 +131,7 @@ TEST_CASE("optional keys have the defaults of the specification") {
   CHECK(d->file_type == "unknown");
 }
 
-TEST_CASE("features that are switched off are no reason to refuse a model") {
+TEST_CASE("disabled features are no reason to reject a model") {
   const testing::scratch_directory scratch;
   auto writer = tiny();
   writer.set_u32("llama.expert_count", 0)
@@ -145,7 +145,7 @@ TEST_CASE("features that are switched off are no reason to refuse a model") {
   CHECK_MESSAGE(d, d.error().message);
 }
 
-TEST_CASE("a feature without an implementation is refused by its key") {
+TEST_CASE("an unsupported feature is rejected by its key") {
   using enum errc;
   expect_refusals({
       {"another family", [](auto& w) { w.set_string("general.architecture", "mamba"); },
@@ -188,7 +188,7 @@ TEST_CASE("a feature without an implementation is refused by its key") {
   });
 }
 
-TEST_CASE("counts and tensors of experts that contradict each other are refused") {
+TEST_CASE("contradicting counts and tensors of experts are rejected") {
   using enum errc;
   const auto mixture = [](auto change) {
     return [=](gguf_writer& w) {
@@ -243,7 +243,7 @@ TEST_CASE("counts and tensors of experts that contradict each other are refused"
   });
 }
 
-TEST_CASE("sizes that contradict each other are refused by key or tensor") {
+TEST_CASE("contradicting sizes are rejected by key or tensor") {
   using enum errc;
   const auto set = [](std::string_view key, std::uint32_t value) {
     return [=](gguf_writer& w) { w.set_u32(key, value); };

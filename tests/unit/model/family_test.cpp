@@ -1,5 +1,5 @@
-// What each family's name and keys say about a model: read from the tiny files of
-// tests/data/model/families, and from llama files with a key more.
+// The architecture that each family's name and keys define: read from the tiny files of
+// tests/data/model/families, and from llama files with one more key.
 #include "runtime/model/family.hpp"
 #include "runtime/model/gguf.hpp"
 #include "runtime/model/slice.hpp"
@@ -37,7 +37,7 @@ description described_family(const std::string& name) {
   return *d;
 }
 
-// A llama file with the change.
+// A llama file with a change applied.
 template <class Change>
 result<description> changed_family(Change change) {
   const testing::scratch_directory scratch;
@@ -48,7 +48,7 @@ result<description> changed_family(Change change) {
   return file ? describe(*file) : file.error();
 }
 
-// One letter a layer.
+// One character per layer.
 template <class Predicate>
 std::string pattern(const description& d, Predicate has) {
   std::string letters;
@@ -90,7 +90,7 @@ TEST_CASE("a family's stages name every tensor and count its bytes") {
       sum += model::stage_bytes(*d, file, range).value();
     }
     CHECK(names.size() == file.tensors().size());
-    // Both stages read the rope's factors; both ends a tied embedding.
+    // Both stages read the rope factors; both ends read a tied embedding.
     const auto factors = file.find("rope_freqs.weight");
     CHECK(sum == all + (d->has_tied_embeddings ? d->embedding_bytes : 0) +
                      (factors ? factors->bytes.size() : 0));
@@ -105,7 +105,7 @@ TEST_CASE("qwen2 has biases and rotates halves") {
   CHECK_FALSE(d.has_qk_norm);
 }
 
-TEST_CASE("qwen3 has norms of heads, whose size is its own") {
+TEST_CASE("qwen3 has norms of heads, whose size is explicit") {
   const auto d = described_family("qwen3");
   CHECK(d.has_qk_norm);
   CHECK(d.rope.kind == rope_kind::neox);
@@ -127,7 +127,7 @@ TEST_CASE("llama's rope is scaled by factors or linearly, by the newer or the ol
   CHECK(older->rope.scaling_factor == 2.0F);
 }
 
-TEST_CASE("a window of llama holds in every layer") {
+TEST_CASE("a window of llama applies to every layer") {
   const auto d = described_family("mistral");
   CHECK(d.architecture == "llama");
   CHECK(d.sliding_window == 40U);
@@ -163,7 +163,7 @@ TEST_CASE("gemma2 has caps, post norms, a window in every second layer") {
   CHECK_FALSE(d.windowed_rope);
 }
 
-TEST_CASE("gemma3 has norms of heads, a window in five layers of six, with a rope of their own") {
+TEST_CASE("gemma3 has norms of heads, and a window with its own rope in five layers of six") {
   const auto d = described_family("gemma3");
   CHECK(windows(d) == "xxxxx.");
   CHECK(d.has_qk_norm);
@@ -191,19 +191,19 @@ TEST_CASE("a mixture of llama has experts of the ffn's width, whose weights add 
   CHECK(described_family("llama3").expert_count == 0);
 }
 
-TEST_CASE("qwen3moe has experts of a width of their own") {
+TEST_CASE("qwen3moe has experts of their own width") {
   const auto d = described_family("qwen3moe");
   CHECK(d.expert_count == 5);
   CHECK(d.expert_used_count == 2);
   CHECK(d.expert_ffn_size == 32);
   CHECK(d.has_qk_norm);
-  CHECK_FALSE(d.has_normalised_experts); // the key says so; without it, as the published ones
+  CHECK_FALSE(d.has_normalised_experts); // set by the key; without it, as published
   const auto kind = model::family_of("qwen3moe");
   REQUIRE(kind);
   CHECK(kind->normalises_experts);
 }
 
-TEST_CASE("a step of one row reads the experts that it uses alone") {
+TEST_CASE("a step of one row reads only the experts that it uses") {
   const auto file = open("mixtral");
   const auto d = describe(file);
   REQUIRE_MESSAGE(d, d.error().message);
@@ -214,7 +214,7 @@ TEST_CASE("a step of one row reads the experts that it uses alone") {
   CHECK(d->step_bytes() == others + experts / 2); // the embedding is the head
 }
 
-// Gemma 2 and 3 of 27 B divide a query by the root of hidden / heads; no key says so.
+// Gemma 2 and 3 with 27 B parameters scale queries by 1 / sqrt(hidden / heads); no key defines it.
 TEST_CASE("gemma's largest size scales queries by the width of the hidden state") {
   const testing::scratch_directory scratch;
   const auto scale_of = [&](std::string_view architecture, std::uint32_t layers) {
@@ -256,7 +256,7 @@ TEST_CASE("gemma's largest size scales queries by the width of the hidden state"
     const auto found = describe(*file);
     REQUIRE_MESSAGE(found, found.error().message);
     if (architecture == "gemma2")
-      CHECK(found->sliding_window == 4096U); // as published, where no key says so
+      CHECK(found->sliding_window == 4096U); // as published, without a key
     return found->attention_scale;
   };
   CHECK(scale_of("gemma2", 46) == 0.25F); // 64 / 4 heads

@@ -1,5 +1,4 @@
-// What a writer puts into a GGUF file, the reader gives back; what is asked in the wrong way is
-// refused by name.
+// The reader returns what a writer puts into a GGUF file; invalid queries fail by name.
 #include "runtime/model/gguf.hpp"
 #include "tests/support/gguf_writer.hpp"
 #include "tests/support/scratch_directory.hpp"
@@ -42,7 +41,7 @@ std::string message(const auto& r) {
 
 } // namespace
 
-TEST_CASE("metadata of every kind comes back as it was written") {
+TEST_CASE("metadata of every kind is read back") {
   const testing::scratch_directory scratch;
   for (const std::uint32_t version : {2U, 3U}) {
     REQUIRE(sample(version).write(scratch / "a.gguf"));
@@ -88,7 +87,7 @@ TEST_CASE("a key that is absent, of another kind or out of range is an error wit
   CHECK(message(file->get_u32("types")).find("array of i32") != std::string::npos);
 }
 
-TEST_CASE("a fallback stands in for an absent key and for nothing else") {
+TEST_CASE("a fallback replaces an absent key and nothing else") {
   const testing::scratch_directory scratch;
   REQUIRE(sample().write(scratch / "a.gguf"));
   const auto file = gguf_file::open(scratch / "a.gguf");
@@ -103,7 +102,7 @@ TEST_CASE("a fallback stands in for an absent key and for nothing else") {
   CHECK_FALSE(file->get_string("u32", "other"));
 }
 
-TEST_CASE("tensors come back with type, shape and bytes, at any alignment") {
+TEST_CASE("tensors are read back with type, shape and bytes, at any alignment") {
   const testing::scratch_directory scratch;
   std::vector<float> values(64 * 3);
   std::iota(values.begin(), values.end(), -90.0F);
@@ -136,7 +135,7 @@ TEST_CASE("tensors come back with type, shape and bytes, at any alignment") {
   }
 }
 
-TEST_CASE("copying rows out of range, or of no tensor, is refused") {
+TEST_CASE("copying rows out of range, or of no tensor, is rejected") {
   const testing::scratch_directory scratch;
   gguf_writer out;
   out.add_tensor("matrix", tensor_type::f32, {4, 2}, std::vector<float>(8));
@@ -158,7 +157,7 @@ TEST_CASE("copying rows out of range, or of no tensor, is refused") {
   CHECK(copy("matrix", 1, std::numeric_limits<std::uint64_t>::max(), 0) == errc::invalid_value);
 }
 
-TEST_CASE("a file that is cut short after it was opened fails the copy and raises no signal") {
+TEST_CASE("a file truncated after it was opened fails the copy and raises no signal") {
   const testing::scratch_directory scratch;
   gguf_writer out;
   out.add_tensor("matrix", tensor_type::f32, {1024, 16}, std::vector<float>(16384));
@@ -187,7 +186,7 @@ TEST_CASE("the fingerprint is a function of the contents") {
   CHECK(print(1.0F, 2) != first);
 }
 
-TEST_CASE("what is no regular file is refused without waiting") {
+TEST_CASE("a file that is not regular is rejected without waiting") {
   const testing::scratch_directory scratch;
   const auto pipe = (scratch / "pipe").string();
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);

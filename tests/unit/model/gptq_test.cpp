@@ -1,6 +1,6 @@
-// Matrices quantised by GPTQ: their rows are scale * (code - zero) to the last bit, and what does
-// not fit together is refused by name. Method: files with random codes, scales and zero points,
-// written in each form, against the formula.
+// Matrices quantised by GPTQ: rows are scale * (code - zero) to the last bit, and mismatches are
+// rejected by name. Method: files with random codes, scales and zero points, written in each form,
+// against the formula.
 #include "runtime/model/gptq.hpp"
 #include "tests/support/checkpoint_writer.hpp"
 #include "tests/support/scratch_directory.hpp"
@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::uint32_t ones = 0x11111111;
 
-// What a file holds of one matrix, and what it means.
+// A file's tensors of one matrix, and their meaning.
 struct quantised {
   std::size_t in, out, group;
   std::vector<std::uint32_t> codes;  // [in, out], 0 to 15
@@ -187,7 +187,7 @@ TEST_CASE("a matrix without g_idx has groups of consecutive inputs") {
   check_rows(q, file, *matrix, 0, 8);
 }
 
-TEST_CASE("tensors that do not fit together are refused by name") {
+TEST_CASE("mismatching tensors are rejected by name") {
   const quantised q(64, 16, 32, true);
   const std::string two_words(8, '\0');
   const auto refused = [&](const char* name, const char* dtype, std::vector<std::size_t> shape,
@@ -216,9 +216,9 @@ TEST_CASE("tensors that do not fit together are refused by name") {
   }
 }
 
-TEST_CASE("sizes and orders without a block layout are refused") {
+TEST_CASE("sizes and orders without a block layout are rejected") {
   const quantised q(64, 16, 32, true);
-  stored eight_bits(q, true); // has a code in a byte: twice the words
+  stored eight_bits(q, true); // one code per byte: twice the words
   eight_bits.set("X.qweight", "I32", {16, 16}, std::string(1024, '\0'));
   check_refused(eight_bits.open(), errc::bad_model_file, "'X.qzeros'");
   stored narrow(q, true);
@@ -244,7 +244,7 @@ TEST_CASE("sizes and orders without a block layout are refused") {
     }
 }
 
-TEST_CASE("a file cut short after it was opened is an error") {
+TEST_CASE("a file truncated after it was opened is an error") {
   const quantised q(64, 16, 32, false);
   stored file(q, true);
   const auto matrix = file.open();
@@ -256,7 +256,7 @@ TEST_CASE("a file cut short after it was opened is an error") {
   CHECK(copied.error().code == errc::io_failed);
 }
 
-TEST_CASE("quantization_config is refused by the field that this build does not read") {
+TEST_CASE("quantization_config is rejected by the unsupported field") {
   const json plain = {{"quant_method", "gptq"}, {"bits", 4}, {"group_size", 128}};
   const auto with = [&](const char* field, const json& value) {
     json changed = plain;

@@ -1,5 +1,5 @@
-// Files that lie. Each must end in an error that names what is wrong; none may crash, read outside
-// the file or ask for more memory than the file is worth.
+// Malformed files. Each must end in an error that names the fault. None may crash, read outside the
+// file or need more memory than the file's size justifies.
 #include "runtime/model/gguf.hpp"
 #include "runtime/model/slice.hpp"
 #include "tests/support/gguf_writer.hpp"
@@ -151,7 +151,7 @@ std::vector<gguf_lie> tensor_lies() {
   };
 }
 
-// Small, and with every part that a header can have.
+// Small, with every part that a header can have.
 std::vector<std::byte> small_model() {
   const std::vector<std::string> words = {"one", "two"};
   gguf_writer out;
@@ -171,7 +171,7 @@ void patch(const std::filesystem::path& path, std::size_t at, std::byte value) {
   REQUIRE(file.good());
 }
 
-// Reads everything that a file offers, whatever it is.
+// Reads everything that a file offers.
 void read_all(const gguf_file& file) {
   std::size_t good = 0;
   for (const auto& key : file.keys()) {
@@ -191,12 +191,12 @@ void read_all(const gguf_file& file) {
   if (const auto d = model::describe(file)) {
     good += model::stage_bytes(*d, file, model::whole(*d)).has_value();
   }
-  CHECK(good < 1000); // keeps the reads
+  CHECK(good < 1000); // keeps the compiler from removing the reads
 }
 
 } // namespace
 
-TEST_CASE("a file that lies is refused with the name of the lie") {
+TEST_CASE("a malformed file is rejected with the name of the fault") {
   const testing::scratch_directory scratch;
   for (const auto& lies : {header_lies(), value_lies(), tensor_lies()}) {
     for (const auto& gguf_lie : lies) {
@@ -212,7 +212,7 @@ TEST_CASE("a file that lies is refused with the name of the lie") {
   }
 }
 
-TEST_CASE("a file cut at any byte is refused") {
+TEST_CASE("a file cut at any byte is rejected") {
   const testing::scratch_directory scratch;
   const auto bytes = small_model();
   REQUIRE(testing::write_file(scratch / "a.gguf", bytes));
@@ -225,7 +225,7 @@ TEST_CASE("a file cut at any byte is refused") {
   }
 }
 
-TEST_CASE("a file with any one byte changed is refused or read, never a crash") {
+TEST_CASE("a file with any one byte changed is rejected or read, never a crash") {
   const testing::scratch_directory scratch;
   const auto bytes = small_model();
   std::size_t refused = 0;
@@ -244,7 +244,7 @@ TEST_CASE("a file with any one byte changed is refused or read, never a crash") 
   CHECK(refused > 300); // magic, counts, lengths, kinds, shapes and offsets
 }
 
-TEST_CASE("a whole model with a damaged header is refused or described, never a crash") {
+TEST_CASE("a whole model with a damaged header is rejected or described, never a crash") {
   const testing::scratch_directory scratch;
   const auto writer =
       testing::tiny_llama_writer({.layers = 1, .hidden = 32, .heads = 2, .ffn = 32});

@@ -1,5 +1,4 @@
-// The tests' own encoder is only worth something if what it writes decodes to about what it was
-// given.
+// The tests' own encoder is useful only if its output decodes to about the original values.
 #include "tests/support/gguf_writer.hpp"
 
 #include <doctest/doctest.h>
@@ -9,8 +8,8 @@
 using namespace baton;
 using model::tensor_type;
 
-TEST_CASE("what the reference encoder writes decodes to within the step of its type") {
-  // The greatest error of a value in [-1, 1] of a smooth row, by the number of levels.
+TEST_CASE("the reference encoder's output decodes to within the step of its type") {
+  // The largest error of a value in [-1, 1] of a smooth row, by the number of levels.
   const std::pair<tensor_type, float> bounds[] = {
       {tensor_type::f32, 0.0F},    {tensor_type::f16, 0.0005F}, {tensor_type::bf16, 0.004F},
       {tensor_type::q8_0, 0.005F}, {tensor_type::q4_0, 0.13F},  {tensor_type::q4_1, 0.07F},

@@ -1,6 +1,6 @@
-// safetensors files: what the format says, and files that lie. Each lie must end in an error that
-// names what is wrong; none may crash, read outside the file or ask for more memory than the file
-// is worth.
+// safetensors files: the format, and malformed files. Each malformed file must end in an error that
+// names the fault. None may crash, read outside the file or need more memory than the file's size
+// justifies.
 #include "runtime/model/json_file.hpp"
 #include "runtime/model/safetensors.hpp"
 #include "tests/support/checkpoint_writer.hpp"
@@ -106,7 +106,7 @@ std::vector<safetensors_lie> lies() {
 
 } // namespace
 
-TEST_CASE("a safetensors file gives its tensors in the order of the data") {
+TEST_CASE("a safetensors file lists its tensors in the order of the data") {
   const std::string data = testing::bytes_of({1.0F, 2.0F, 3.0F, 4.0F, 5.0F, 6.0F}) + "\x80\x3f";
   const auto file = opened(safetensors_bytes(
       R"({"__metadata__":{"format":"pt"},"z":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
@@ -132,7 +132,7 @@ TEST_CASE("a safetensors file gives its tensors in the order of the data") {
   CHECK(one == 1.0F);
 }
 
-TEST_CASE("a safetensors file that lies is refused by name") {
+TEST_CASE("a malformed safetensors file is rejected by name") {
   for (const auto& each : lies()) {
     CAPTURE(each.what);
     const auto file = opened(each.bytes);
@@ -144,7 +144,7 @@ TEST_CASE("a safetensors file that lies is refused by name") {
   }
 }
 
-TEST_CASE("a safetensors file cut short anywhere is refused") {
+TEST_CASE("a safetensors file cut anywhere is rejected") {
   const auto whole = with(info("F32", "[2]", "[0,8]"));
   REQUIRE(opened(whole));
   for (std::size_t size = 0; size < whole.size(); ++size) {
@@ -153,7 +153,7 @@ TEST_CASE("a safetensors file cut short anywhere is refused") {
   }
 }
 
-TEST_CASE("no changed byte of a safetensors file is a crash") {
+TEST_CASE("no changed byte of a safetensors file causes a crash") {
   const auto whole = with(info("F16", "[2,2]", "[0,8]"));
   std::mt19937 random(1);
   const scratch_directory scratch;
@@ -168,7 +168,7 @@ TEST_CASE("no changed byte of a safetensors file is a crash") {
   }
 }
 
-TEST_CASE("JSON is an object of bounded depth without a name twice") {
+TEST_CASE("JSON is an object of bounded depth without duplicate names") {
   using model::parse_json_object;
   CHECK(parse_json_object(R"({"a":{"b":[1,{"c":2}],"d":{"b":1}}})", "x"));
   for (const auto* text : {"", "1", "[]", "null", "{\"a\":1,\"a\":1}", "{\"a\":{\"b\":1,\"b\":2}}",

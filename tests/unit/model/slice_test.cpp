@@ -1,4 +1,4 @@
-// Cuts of a model into stages: complete, in order, even in cost, and priced in bytes.
+// Cuts of a model into stages: complete, in order, even in cost, and measured in bytes.
 #include "runtime/model/gguf.hpp"
 #include "runtime/model/slice.hpp"
 #include "tests/support/gguf_writer.hpp"
@@ -43,7 +43,7 @@ using layers = std::vector<std::uint32_t>;
 
 } // namespace
 
-TEST_CASE("every cut covers all layers once, embeds first and heads last") {
+TEST_CASE("every cut covers all layers once, with the embedding first and the head last") {
   for (std::uint32_t layer_count = 1; layer_count <= 12; ++layer_count) {
     for (std::uint32_t stages = 1; stages <= layer_count; ++stages) {
       const auto ranges = model::partition(plain(layer_count, 3500), stages);
@@ -62,7 +62,7 @@ TEST_CASE("every cut covers all layers once, embeds first and heads last") {
   }
 }
 
-TEST_CASE("no cut of two stages is better than the one taken") {
+TEST_CASE("no cut into two stages is better than the chosen one") {
   for (const std::uint64_t head : {0U, 500U, 2500U, 7000U, 50000U}) {
     const auto model = plain(9, head);
     const auto cost = [&](std::uint32_t first_count) {
@@ -76,18 +76,18 @@ TEST_CASE("no cut of two stages is better than the one taken") {
   }
 }
 
-TEST_CASE("the head weighs on the last stage") {
+TEST_CASE("the head adds cost to the last stage") {
   CHECK(layer_counts(model::partition(plain(30), 2)) == layers{15, 15});
   CHECK(layer_counts(model::partition(plain(30, 4000), 2)) == layers{17, 13});
   CHECK(layer_counts(model::partition(plain(30, 1000000), 2)) == layers{29, 1});
-  // What measured best for this model at 16 streams and more.
+  // The best cut measured for this model at 16 streams and more.
   CHECK(layer_counts(model::partition(smollm2_of_layers(), 2)) == layers{17, 13});
-  // One row reads little KV, so the head weighs more against a layer.
+  // A single row reads little KV, so the head costs more relative to a layer.
   CHECK(layer_counts(model::partition(smollm2_of_layers(), 2, {}, decode_load{.rows = 1})) ==
         layers{21, 9});
 }
 
-TEST_CASE("stages below the slowest are even among themselves") {
+TEST_CASE("the stages that are not the slowest are even among themselves") {
   auto before_head =
       layer_counts(model::partition(plain(12, 6000), 4)); // the head alone is the slowest
   CHECK(before_head.back() == 1);
@@ -107,7 +107,7 @@ TEST_CASE("a slower device gets fewer layers") {
         layers{1, 4, 4});
 }
 
-TEST_CASE("a cut that cannot be made is refused with a reason") {
+TEST_CASE("an impossible cut is rejected with a reason") {
   const auto code = [](std::uint32_t stages, std::vector<double> speeds) {
     const auto r = model::partition(plain(3), stages, speeds);
     return r ? std::optional<errc>() : r.error().code;
@@ -153,7 +153,7 @@ TEST_CASE("the stages of a file name every tensor and count its bytes") {
   }
 }
 
-TEST_CASE("a tensor that another file lacks is an error with its name") {
+TEST_CASE("a tensor missing in another file is an error with its name") {
   const testing::scratch_directory scratch;
   REQUIRE(testing::write_tiny_llama(scratch / "a.gguf", {.layers = 2}));
   const auto file = model::gguf_file::open(scratch / "a.gguf");

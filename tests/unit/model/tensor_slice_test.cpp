@@ -1,5 +1,5 @@
-// Slices of a layer for the ranks of a group: complete, in order, on the borders of heads and of
-// blocks, as even as the speeds; and what cannot be cut is named.
+// Slices of a layer for the ranks of a group: complete, in order, on the borders of heads and
+// blocks, as even as the speeds. A layer that cannot be cut is named.
 #include "runtime/model/gguf.hpp"
 #include "runtime/model/slice.hpp"
 #include "tests/support/gguf_writer.hpp"
@@ -18,7 +18,7 @@ using model::tensor_slice;
 
 namespace {
 
-// A byte a weight.
+// One byte per weight.
 model::description smollm2_of_bytes() {
   return testing::smollm2_shape(3'538'944, 28'311'552);
 }
@@ -47,7 +47,7 @@ std::string refusal(const result<std::vector<tensor_slice>>& slices) {
 
 } // namespace
 
-TEST_CASE("slices follow one another, cover everything and lie on the borders of blocks") {
+TEST_CASE("slices are consecutive, cover everything and lie on the borders of blocks") {
   for (std::uint32_t heads = 1; heads <= 8; ++heads)
     for (std::uint32_t width = 1; width <= heads; ++width)
       for (const std::uint32_t vocabulary : {320U, 333U, 1000U}) {
@@ -90,7 +90,7 @@ TEST_CASE("nine heads over two ranks are five and four, everything else is halve
   CHECK(slices[0].heads == index_range{0, 5});
   CHECK(slices[1].heads == index_range{5, 4});
   CHECK(slices[0].kv_heads == index_range{0, 2});
-  CHECK(slices[1].kv_heads == index_range{1, 2}); // the one in the middle is both ranks'
+  CHECK(slices[1].kv_heads == index_range{1, 2}); // both ranks share the one in the middle
   CHECK(slices[0].ffn == index_range{0, 768});
   CHECK(slices[1].vocabulary == index_range{24576, 24576});
   slices = slices_of(smollm2_of_bytes(), 2, {}, {}, head_cut::between_kv_heads);
@@ -98,7 +98,7 @@ TEST_CASE("nine heads over two ranks are five and four, everything else is halve
   CHECK(slices[1].kv_heads == index_range{2, 1});
 }
 
-TEST_CASE("a KV head is two ranks' only where the slowest of them has less to do then") {
+TEST_CASE("ranks share a KV head only where the slowest of them then has less work") {
   auto d = smollm2_of_bytes();
   const auto kv_heads = [&](std::uint32_t of_all, std::uint32_t group, std::uint32_t width) {
     d.kv_head_count = of_all;
@@ -107,16 +107,16 @@ TEST_CASE("a KV head is two ranks' only where the slowest of them has less to do
   };
   CHECK(kv_heads(4, 7, 2) == slice_counts{2, 2});
   CHECK(kv_heads(8, 4, 3) ==
-        slice_counts{3, 3, 2}); // 11, 11 and 10 heads would ask 3, 4 and 3 of them
+        slice_counts{3, 3, 2}); // 11, 11 and 10 heads would use 3, 4 and 3 of them
   CHECK(kv_heads(4, 7, 3) == slice_counts{2, 2, 2});
   CHECK(kv_heads(1, 4, 2) == slice_counts{1, 1});
   CHECK(kv_heads(2, 4, 4) == slice_counts{1, 1, 1, 1});
 }
 
-TEST_CASE("a rank knows which of its heads ask which of its KV heads") {
+TEST_CASE("a rank knows which of its heads use which of its KV heads") {
   const auto d = smollm2_of_bytes();
   for (std::uint32_t width = 1; width <= 9; ++width) {
-    std::uint32_t next = 0; // of the model's heads
+    std::uint32_t next = 0; // among the model's heads
     for (const auto& slice : slices_of(d, width)) {
       const model::head_map heads(d, slice);
       CHECK(next == slice.heads.first);
@@ -133,13 +133,13 @@ TEST_CASE("a rank knows which of its heads ask which of its KV heads") {
   }
 }
 
-TEST_CASE("a rank holds its part of layers and head, and all of the embedding") {
+TEST_CASE("a rank holds its part of the layers and the head, and the whole embedding") {
   auto d = smollm2_of_bytes();
   const auto slices = slices_of(d, 2);
   const auto bytes_of = [&](std::size_t rank, const model::layer_range& range) {
     return static_cast<double>(model::rank_bytes(d, range, slices[rank]));
   };
-  // 884,736 weights of a layer are its attention's: of 9 + 3 heads 5 + 2 and 4 + 2; the ffn is
+  // 884,736 weights of a layer belong to attention: of 9 + 3 heads, 5 + 2 and 4 + 2; the ffn is
   // halved.
   const double first = 516096 + 1327104, second = 442368 + 1327104;
   const model::layer_range middle{.first = 3, .count = 2};
@@ -191,7 +191,7 @@ TEST_CASE("heads stay together until their columns are whole blocks") {
   CHECK(counts_of(slices_of(d, 2, {}, wide), &tensor_slice::ffn) == slice_counts{768, 768});
 }
 
-TEST_CASE("what cannot be cut so often is refused by its name") {
+TEST_CASE("an impossible number of cuts is rejected by name") {
   auto d = smollm2_of_bytes();
   CHECK(refusal(model::split(d, 10)) == "'smollm2': 9 heads cannot be cut for 10 ranks");
   CHECK(refusal(model::split(d, 4, {}, {}, head_cut::between_kv_heads)) ==
@@ -211,7 +211,7 @@ TEST_CASE("what cannot be cut so often is refused by its name") {
   CHECK(model::split(d, 2, one).error().code == errc::invalid_value);
 }
 
-TEST_CASE("a rank's model has its heads and its ffn, and nothing else of its own") {
+TEST_CASE("a rank's model differs in its heads and its ffn alone") {
   auto d = smollm2_of_bytes();
   const auto slices = slices_of(d, 2);
   auto own = model::sliced(d, slices[1]);
@@ -229,7 +229,7 @@ TEST_CASE("a rank's model has its heads and its ffn, and nothing else of its own
   CHECK(own.ffn_size == 1536);
 }
 
-TEST_CASE("the blocks of a file are those of the tensors that are cut by columns") {
+TEST_CASE("a file's slice blocks follow from the tensors that are cut by columns") {
   const testing::scratch_directory scratch;
   const auto blocks_of = [&](const testing::tiny_llama& options) {
     REQUIRE(testing::write_tiny_llama(scratch / "a.gguf", options));

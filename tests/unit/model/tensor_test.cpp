@@ -1,5 +1,5 @@
-// Block layouts and narrow floats: against the reference package's goldens, against blocks computed
-// by hand, and against the definition of rounding.
+// Block layouts and narrow floats: against the reference package's goldens, hand-computed blocks,
+// and the definition of rounding.
 #include "runtime/model/tensor.hpp"
 
 #include <doctest/doctest.h>
@@ -106,8 +106,8 @@ TEST_CASE("a Q4_1 block computed by hand decodes") {
 }
 
 TEST_CASE("a Q4_K block computed by hand decodes") {
-  // d = 1, dmin = 1. Scales and mins: group 0 has 1 and 2; group 4 has 0x13 = 3 + (1 << 4) and
-  // 0x25 = 5 + (2 << 4), its upper bits at the top of bytes 0 and 4.
+  // d = 1, dmin = 1. Scales and mins: group 0 has 1 and 2. Group 4 has 3 + (1 << 4) = 0x13 and 5 +
+  // (2 << 4) = 0x25. Their upper bits are at the top of bytes 0 and 4.
   std::vector<std::byte> block(144);
   const auto set = [&](std::size_t at, unsigned value) {
     block[at] = static_cast<std::byte>(value);
@@ -148,7 +148,7 @@ TEST_CASE("a number without a type is not a tensor type") {
   }
 }
 
-TEST_CASE("every binary16 value has the value that its fields say and comes back as itself") {
+TEST_CASE("every binary16 value decodes by its fields and encodes to itself") {
   for (std::uint32_t half = 0; half < 65536; ++half) {
     const auto bits = static_cast<std::uint16_t>(half);
     const float wide = f16_to_f32(bits);
@@ -169,14 +169,14 @@ TEST_CASE("every binary16 value has the value that its fields say and comes back
 }
 
 TEST_CASE("rounding to binary16 takes the nearest value, ties to even") {
-  // Between each pair of neighbours: the midpoint, and the floats just below and above it. 65504 to
-  // 65536 is the last pair: infinity stands for 65536 there.
+  // For each pair of neighbours: the midpoint, and the floats just below and above it. The last
+  // pair is 65504 to 65536, where 65536 stands for infinity.
   for (std::uint32_t half = 0; half < 0x7C00; ++half) {
     const double below = static_cast<double>(f16_to_f32(static_cast<std::uint16_t>(half)));
     const double above =
         half == 0x7BFF ? 65536.0
                        : static_cast<double>(f16_to_f32(static_cast<std::uint16_t>(half + 1)));
-    const auto middle = static_cast<float>((below + above) / 2); // exact: one bit more
+    const auto middle = static_cast<float>((below + above) / 2); // exact: needs one more bit
     const std::uint32_t even = half % 2 == 0 ? half : half + 1;
     REQUIRE(f32_to_f16(middle) == even);
     REQUIRE(f32_to_f16(std::nextafterf(middle, 0.0F)) == half);

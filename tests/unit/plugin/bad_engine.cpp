@@ -1,5 +1,5 @@
-// Libraries that a host refuses, or one that can no more than it must, one by each definition:
-// built by CMakeLists.txt.
+// Libraries that a host rejects, or one with only the required functions, one per definition: built
+// by CMakeLists.txt.
 #include "runtime/plugin/abi.hpp"
 
 #if defined(BATON_BAD_NONE)

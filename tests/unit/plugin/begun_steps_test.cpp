@@ -1,7 +1,6 @@
-// Goal: a step that is begun is done ahead of its time, and holds nothing when it does not come.
-// Method: what it wrote to KV, which a step reads that never wrote it; memory of rows that leave,
-// of which there is little. That nothing else of it shows is the contract's
-// (tests/conformance/begun_steps.cpp).
+// Goal: a step that is begun runs ahead of time, and holds no resources if it is dropped. Method:
+// its KV writes, read by a step that did not write them; scarce memory for outgoing rows. The
+// conformance check (tests/conformance/begun_steps.cpp) covers its other effects.
 #include "tests/unit/cpu/sequences.hpp"
 #include "tests/unit/plugin/subjects.hpp"
 
@@ -26,7 +25,7 @@ const part other{.sequence = 2, .tokens = {5, 6}, .blocks_from = 4};
 
 } // namespace
 
-TEST_CASE("a step that is begun is done, whether or not it is run") {
+TEST_CASE("a step that is begun is executed, whether or not it is run") {
   const auto plain = open_engine("plain");
   const tiny_file tiny(tiny_llama{.layers = 2});
   for (const std::string device : {"plain", "plain-late", "plain-still"}) {
@@ -47,7 +46,7 @@ TEST_CASE("a step that is begun is done, whether or not it is run") {
   }
 }
 
-TEST_CASE("two steps may be begun, and whoever begins them need not keep them") {
+TEST_CASE("two steps may be begun, and either may be dropped") {
   const tiny_file tiny(tiny_llama{.layers = 2});
   const auto engine = load_plugin(open_engine("plain"), tiny, plugin_settings("plain-late"));
   CHECK_FALSE(engine->is_busy());
@@ -64,14 +63,14 @@ TEST_CASE("two steps may be begun, and whoever begins them need not keep them") 
   CHECK_FALSE(engine->is_busy());
 }
 
-TEST_CASE("a step may be begun before its token is drawn, where the device draws it") {
+TEST_CASE("a step may begin before its token is drawn, where the device draws it") {
   const tiny_file tiny(tiny_llama{.layers = 2});
   const auto plain = open_engine("plain");
   const auto engine = load_plugin(plain, tiny, plugin_settings("plain-late"));
   auto to_come = numbered(2, behind_it);
   to_come.tokens[0] = placeholder_token;
   to_come.feeds = {{0, 0, {1}}};
-  CHECK_FALSE(engine->begin(to_come, {})); // nothing is ahead of it
+  CHECK_FALSE(engine->begin(to_come, {})); // no step precedes it
   CHECK(engine->begin(numbered(1, beginning), {}));
   const auto refused = [&](const std::function<void(micro_batch&)>& change) {
     auto other_batch = to_come;
@@ -96,7 +95,7 @@ TEST_CASE("a step may be begun before its token is drawn, where the device draws
   const auto expected = alone->run(numbered(2, filled), {});
   REQUIRE(expected);
   CHECK(second->samples == expected->samples);
-  // Logits that the shard draws from are not there on the device.
+  // Logits that the shard draws from are not on the device.
   auto shown = numbered(3, beginning);
   shown.draws[0].sampling.logprobs = 1;
   CHECK(engine->begin(shown, {}));
@@ -114,16 +113,16 @@ TEST_CASE("a step with copies of swap space is not begun ahead of its time") {
   REQUIRE(engine->run(swapping, {}));
 }
 
-TEST_CASE("what is begun and does not come gives its rows back") {
+TEST_CASE("a begun step that is dropped returns its rows") {
   const auto plain = open_engine("plain");
   const tiny_file tiny(tiny_llama{.layers = 2});
   auto settings = plugin_settings("plain-late");
-  settings.rows_max = 1024; // memory that rows may be kept in is in proportion
+  settings.rows_max = 1024; // the memory for outgoing rows is proportional
   const auto first = load_plugin(plain, tiny, settings, model::layer_range{0, 1, true, false});
   for (std::uint64_t i = 1; i <= 60; ++i) {
     CHECK(first->begin(numbered(1000 + i, beginning), {}));
     const auto out = first->run(numbered(i, other), {});
     REQUIRE_MESSAGE(out, out.error().message);
-    CHECK(out->owner); // else no memory is left that could be kept
+    CHECK(out->owner); // otherwise no memory is left to lend
   }
 }

@@ -1,6 +1,6 @@
-// Goal: every engine keeps the promises of the seam. Method: the conformance checks over the toy
-// engine, the native one in each KV format, and the stage of the GPU engine on a plain device, in
-// each type of weights, dense and as a mixture.
+// Goal: every engine keeps the contract of the engine interface. Method: the conformance checks
+// over the toy engine, the native one in each KV format, and the GPU engine's stage on a plain
+// device. Each type of weights, dense and as a mixture.
 #include "tests/unit/cpu/embeddings.hpp"
 #include "tests/unit/plugin/subjects.hpp"
 
@@ -54,7 +54,7 @@ TEST_CASE("the native engine keeps the contract of engines") {
   }
 }
 
-TEST_CASE("an engine behind the boundary keeps the contract of engines") {
+TEST_CASE("an engine behind the plugin ABI keeps the contract of engines") {
   const auto plain = open_engine("plain");
   using plugin::element;
   for (const auto& [weights, kv] : {std::pair(element::f32, element::f16),
@@ -73,17 +73,17 @@ TEST_CASE("an engine behind the boundary keeps the contract of engines") {
     }
 }
 
-TEST_CASE("an engine whose device has attention of a library keeps the contract") {
+TEST_CASE("an engine whose device uses a library's attention keeps the contract") {
   const auto plain = open_engine("plain");
   const auto tiny = std::make_shared<const tiny_file>(tiny_llama{.layers = 3});
   conformance::check_engine(
       plugin_subject(plain, tiny, plugin_settings("plain-paged"), /*tolerance=*/0));
-  // A row alone is our kernel's, and the library's in a prompt: other orders of sums.
+  // A single row uses our kernel, a row of a prompt the library's: other orders of sums.
   conformance::check_engine(
       plugin_subject(plain, tiny, plugin_settings("plain-prompts"), /*tolerance=*/5e-5F));
 }
 
-TEST_CASE("an engine that multiplies few rows by a kernel of its own keeps the contract") {
+TEST_CASE("an engine with its own kernel for few rows keeps the contract") {
   const auto plain = open_engine("plain");
   const auto tiny = std::make_shared<const tiny_file>(tiny_llama{.layers = 3});
   for (const auto& [kind, tolerance] :
@@ -109,7 +109,7 @@ TEST_CASE("an engine that begins steps keeps the contract, and touches nothing t
   CHECK(load_plugin(plain, tiny, plugin_settings("plain-still"))->begun_max() == 0);
 }
 
-TEST_CASE("a last stage that gives no rows refuses embeddings by name, others pass rows on") {
+TEST_CASE("a last stage without rows rejects embeddings by name, others pass rows on") {
   const auto plain = open_engine("bad_modest");
   const tiny_file tiny(tiny_llama{.layers = 2});
   micro_batch batch;
@@ -126,7 +126,7 @@ TEST_CASE("a last stage that gives no rows refuses embeddings by name, others pa
   CHECK(first->limits().pools);
 }
 
-TEST_CASE("embeddings behind the boundary are those of the native engine, and never other bits") {
+TEST_CASE("embeddings behind the plugin ABI match the native engine, always with the same bits") {
   const auto plain = open_engine("plain");
   const tiny_file tiny({.layers = 3, .type = model::tensor_type::f32});
   const auto tokens = some_tokens(60);
@@ -157,7 +157,7 @@ TEST_CASE("embeddings behind the boundary are those of the native engine, and ne
     const auto middle = first->run(batch, {});
     REQUIRE_MESSAGE(middle, middle.error().message);
     CHECK(middle->pooled.empty());
-    CHECK(middle->owner); // of the rows, which so go on without a copy
+    CHECK(middle->owner); // owns the rows, which move on without a copy
     const auto out = second->run(batch, middle->activations);
     REQUIRE_MESSAGE(out, out.error().message);
     REQUIRE(out->pooled.size() == 1);
@@ -165,7 +165,7 @@ TEST_CASE("embeddings behind the boundary are those of the native engine, and ne
   }
 }
 
-// The checks themselves must be able to fail: an engine that breaks one promise at a time.
+// The checks themselves must be able to fail: engines that break one promise each.
 namespace {
 
 class faulty_engine final : public engine::engine {
@@ -238,27 +238,27 @@ conformance::subject faulty(faulty_engine::fault what) {
 
 } // namespace
 
-TEST_CASE("an engine that forgets copies is found out" * doctest::should_fail()) {
+TEST_CASE("an engine that ignores copies is detected" * doctest::should_fail()) {
   conformance::copies_bring_back(faulty(faulty_engine::fault::forgets_copies));
 }
-TEST_CASE("an engine that takes other blocks is found out" * doctest::should_fail()) {
+TEST_CASE("an engine that uses other blocks is detected" * doctest::should_fail()) {
   conformance::chunks_do_not_show(faulty(faulty_engine::fault::swaps_blocks));
 }
-TEST_CASE("an engine whose rows depend on others is found out" * doctest::should_fail()) {
+TEST_CASE("an engine whose rows depend on others is detected" * doctest::should_fail()) {
   conformance::company_does_not_show(faulty(faulty_engine::fault::depends_on_company));
 }
-TEST_CASE("an engine that draws by itself is found out" * doctest::should_fail()) {
+TEST_CASE("an engine that draws by itself is detected" * doctest::should_fail()) {
   conformance::draws_by_the_contract(faulty(faulty_engine::fault::draws_otherwise));
 }
-TEST_CASE("an engine that passes over constraints is found out" * doctest::should_fail()) {
+TEST_CASE("an engine that ignores constraints is detected" * doctest::should_fail()) {
   conformance::constraints_are_kept(faulty(faulty_engine::fault::passes_over_constraints));
 }
-TEST_CASE("an engine that forgets what a prompt came to is found out" * doctest::should_fail()) {
+TEST_CASE("an engine that forgets a prompt's pooled state is detected" * doctest::should_fail()) {
   conformance::pools_rows(faulty(faulty_engine::fault::pools_a_chunk_alone));
 }
-TEST_CASE("an engine that runs whatever was begun is found out" * doctest::should_fail()) {
+TEST_CASE("an engine that runs whatever was begun is detected" * doctest::should_fail()) {
   conformance::begun_steps_do_not_show(faulty(faulty_engine::fault::runs_what_was_begun));
 }
-TEST_CASE("an engine that scores other tokens is found out" * doctest::should_fail()) {
+TEST_CASE("an engine that scores other tokens is detected" * doctest::should_fail()) {
   conformance::scores_prompts(faulty(faulty_engine::fault::scores_another_token));
 }

@@ -1,6 +1,6 @@
-// Goal: a library that does not fit is refused by name before anything of it runs, and what an
-// engine answers comes through. Method: libraries built to be wrong (bad_engine.cpp), the plain
-// engine asked for what it has not.
+// Goal: an incompatible library is rejected by name before any of its code runs, and an engine's
+// results pass through. Method: libraries built to be invalid (bad_engine.cpp); requests that the
+// plain engine does not support.
 #include "tests/unit/plugin/subjects.hpp"
 
 #include <doctest/doctest.h>
@@ -24,14 +24,14 @@ error refusal(const std::filesystem::path& file) {
 
 } // namespace
 
-TEST_CASE("a library of another version of the interface is refused with both numbers") {
+TEST_CASE("a library of another interface version is rejected with both numbers") {
   const auto e = refusal(engines / "engine_bad_old.so");
   CHECK(e.code == errc::version_mismatch);
   CHECK(e.message.find(fmt::format("version {} ", plugin::abi_version + 1)) != std::string::npos);
   CHECK(e.message.find(fmt::format("has {}", plugin::abi_version)) != std::string::npos);
 }
 
-TEST_CASE("what is no engine, or not a whole one, is refused") {
+TEST_CASE("a library without an engine, or with an incomplete one, is rejected") {
   CHECK(refusal(engines / "engine_bad_none.so").message.find("no symbol baton_engine") !=
         std::string::npos);
   CHECK(refusal(engines / "engine_bad_gap.so").message.find("lacks a function") !=
@@ -42,7 +42,7 @@ TEST_CASE("what is no engine, or not a whole one, is refused") {
   CHECK(refusal(scratch / "engine_missing.so").code == errc::start_failed);
 }
 
-TEST_CASE("libraries are looked for where BATON_ENGINES says") {
+TEST_CASE("libraries are searched in BATON_ENGINES") {
   ::setenv("BATON_ENGINES", engines.c_str(), 1);
   const auto found = plugin::find_library("plain");
   REQUIRE(found);
@@ -54,7 +54,7 @@ TEST_CASE("libraries are looked for where BATON_ENGINES says") {
   CHECK(none.error().message.find(engines.string()) != std::string::npos);
 }
 
-TEST_CASE("an engine says which device it has, and refuses others") {
+TEST_CASE("an engine names its device, and rejects others") {
   const auto file = engines / "engine_plain.so";
   const auto good = plugin::examine(file, "plain");
   REQUIRE_MESSAGE(good, good.error().message);
@@ -65,7 +65,7 @@ TEST_CASE("an engine says which device it has, and refuses others") {
   CHECK(bad.error().message == "engine plain: there is no device cuda:0, only plain");
 }
 
-TEST_CASE("what ranks need is looked for where there are ranks") {
+TEST_CASE("the needs of ranks are checked only where there are ranks") {
   const auto file = engines / "engine_plain.so";
   CHECK(plugin::examine(file, "plain-alone"));
   CHECK(plugin::examine(file, "plain", 2));
@@ -80,7 +80,7 @@ TEST_CASE("what ranks need is looked for where there are ranks") {
   CHECK(crowded.error().message == "engine plain: 2 ranks of a stage are on one device");
 }
 
-TEST_CASE("settings that cannot be are refused before weights are read") {
+TEST_CASE("impossible settings are rejected before weights are read") {
   const auto plain = open_engine("plain");
   const tiny_file tiny(tiny_llama{});
   const auto refused = [&](const std::function<void(plugin::config&)>& change) {
@@ -100,7 +100,7 @@ TEST_CASE("settings that cannot be are refused before weights are read") {
   CHECK(refused([](auto& c) { c.blocks = UINT32_MAX; }).code == errc::invalid_value);
 }
 
-TEST_CASE("the model that an engine cannot compute is refused with a name") {
+TEST_CASE("a model that an engine cannot compute is rejected by name") {
   const auto plain = open_engine("plain");
   const tiny_file tiny(tiny_llama{});
   auto wide = tiny.description;

@@ -1,5 +1,5 @@
-// Goal: a device that is lost to its process fails a step by that name, whoever noticed it, and
-// every step after. Method: the plain device whose kernel traps where a file says so.
+// Goal: a lost device fails the current step and every later one by that name, wherever the loss is
+// noticed. Method: the plain device, whose kernel traps when a file requests it.
 #include "tests/unit/cpu/sequences.hpp"
 #include "tests/unit/plugin/subjects.hpp"
 
@@ -26,7 +26,7 @@ struct trap {
 
 const part asked{.sequence = 1, .tokens = {7, 8, 9}, .blocks_from = 2};
 
-// An engine whose shard notes what it hears.
+// An engine whose shard records the device losses that it is notified of.
 struct shard {
   std::vector<std::string> losses;
   tiny_file tiny{tiny_llama{}};
@@ -62,13 +62,13 @@ TEST_CASE("a kernel that traps loses the device, for this step and all that foll
   CHECK_FALSE(std::filesystem::exists(traps.file));
   check_lost(engine->run(batch_of({asked}), {}), first.losses);
   CHECK(first.losses.size() == 2);
-  // Another process has it again: here, another engine.
+  // Another process can use the device: here, another engine.
   const auto next = second.load();
   CHECK(next->run(batch_of({asked}), {}));
   CHECK(second.losses.empty());
 }
 
-TEST_CASE("a step that copies nothing back hears of a kernel that trapped") {
+TEST_CASE("a step without output copies still reports a kernel that trapped") {
   const trap traps;
   shard s;
   const auto engine = s.load();
@@ -79,7 +79,7 @@ TEST_CASE("a step that copies nothing back hears of a kernel that trapped") {
   check_lost(engine->run(batch_of({silent}), {}), s.losses);
 }
 
-TEST_CASE("a device that is lost while the model is loaded says so") {
+TEST_CASE("a device lost while the model loads is reported") {
   const trap traps;
   shard s;
   traps.set();
@@ -90,8 +90,8 @@ TEST_CASE("a device that is lost while the model is loaded says so") {
   CHECK(s.losses == std::vector{engine.error().message});
 }
 
-// Not what a request can do to a step: that fails the step alone.
-TEST_CASE("a step that fails on a sound device is heard of by nobody") {
+// Only lost devices are reported: a request's faulty step fails by itself.
+TEST_CASE("a step that fails on a working device is not reported as a loss") {
   shard s;
   const auto last = load_plugin(open_engine("plain"), s.tiny, s.settings(),
                                 model::layer_range{1, 1, false, true});

@@ -1,4 +1,4 @@
-// Engines with a tiny model, as the conformance checks and the tests of the boundary want them.
+// Engines with a tiny model, for the conformance checks and the plugin tests.
 #pragma once
 
 #include "runtime/cpu/forward/engine_cpu.hpp"
@@ -10,7 +10,7 @@
 
 namespace baton::testing {
 
-// The engine of that name in the build's folder.
+// The engine with that name in the build's folder.
 inline plugin::library open_engine(const std::string& name) {
   auto opened = plugin::library::open(engines_directory() / plugin::file_name_of(name));
   REQUIRE_MESSAGE(opened, opened.error().message);
@@ -48,7 +48,7 @@ load_plugin(const plugin::library& from, const tiny_file& tiny, const plugin::co
   return *std::move(engine);
 }
 
-// The tiny model as an engine behind the boundary computes it.
+// The tiny model as a plugin engine computes it.
 inline conformance::subject plugin_subject(const plugin::library& from,
                                            std::shared_ptr<const tiny_file> tiny,
                                            const plugin::config& settings, float tolerance) {

@@ -1,6 +1,6 @@
-// Goal: an engine is given the weights of its stage and rank, whatever the file calls and packs
-// them. Method: slices of a tiny model put together again are its whole; types that a file has come
-// through by their bits.
+// Goal: an engine gets the weights of its stage and rank, however the file names and packs them.
+// Method: slices of a tiny model, joined again, give the whole; types stored in the file arrive
+// with their bits.
 #include "runtime/plugin/weight_feed.hpp"
 #include "tests/unit/cpu/tiny_file.hpp"
 
@@ -32,7 +32,7 @@ std::vector<float> read_all(const plugin::weight_feed& feed, const plugin::weigh
   return out;
 }
 
-// A file that keeps where its rows were read to.
+// A file that records the destinations of its row reads.
 class watched_file final : public model::model_file {
 public:
   explicit watched_file(const model::model_file& of) : of_(of) {}
@@ -81,7 +81,7 @@ bool is_cut_by_columns(weight w) {
 
 } // namespace
 
-TEST_CASE("the ranks' parts of a weight are the whole of it") {
+TEST_CASE("the ranks' parts of a weight form the whole") {
   for (const std::uint32_t experts : {0U, 2U}) {
     const tiny_file tiny({.hidden = 128,
                           .heads = 8,
@@ -122,7 +122,7 @@ TEST_CASE("the ranks' parts of a weight are the whole of it") {
   }
 }
 
-TEST_CASE("what a file has in the wanted type comes as it is, the rest is rounded once") {
+TEST_CASE("data in the wanted type is copied unchanged, the rest is rounded once") {
   for (const auto& [type, as] : {std::pair(model::tensor_type::bf16, element::bf16),
                                  {model::tensor_type::f16, element::f16},
                                  {model::tensor_type::f32, element::bf16},
@@ -134,7 +134,7 @@ TEST_CASE("what a file has in the wanted type comes as it is, the rest is rounde
     const auto exact = read_all(feed, name);
     std::vector<std::uint16_t> narrow(exact.size());
     const auto rows = feed.find(name)->rows;
-    // In two parts: rows are where they are said to be.
+    // In two parts: rows are written where requested.
     const auto half = rows / 2, columns = exact.size() / rows;
     for (const auto first : {std::uint64_t{0}, half})
       REQUIRE(feed.read(name, first, first == 0 ? half : rows - half, as,
@@ -145,7 +145,7 @@ TEST_CASE("what a file has in the wanted type comes as it is, the rest is rounde
   }
 }
 
-TEST_CASE("a rank whose KV head is its neighbour's as well is refused by name") {
+TEST_CASE("a rank that shares a KV head with its neighbour is rejected by name") {
   const tiny_file tiny({.heads = 4, .kv_heads = 1});
   const auto slices = model::split(tiny.description, 2);
   REQUIRE(slices);
@@ -156,7 +156,7 @@ TEST_CASE("a rank whose KV head is its neighbour's as well is refused by name") 
   CHECK(feed.error().message.find("not heads 2 to 3 of KV heads 0 to 0") != std::string::npos);
 }
 
-TEST_CASE("a stage has its own layers, and not the ends that are others'") {
+TEST_CASE("a stage has its own layers, and only its own ends") {
   const tiny_file tiny({.layers = 3});
   const auto slice = model::split(tiny.description, 1)->front();
   const auto whole = open_feed(tiny, model::whole(tiny.description), slice);
@@ -176,7 +176,7 @@ TEST_CASE("a stage has its own layers, and not the ends that are others'") {
   CHECK(middle.read({weight::head}, 0, 1, element::f32, unused).error().code == errc::not_found);
 }
 
-TEST_CASE("weights of the wanted type are read to where they are wanted, others are not") {
+TEST_CASE("weights of the wanted type are read directly to their destination, others are not") {
   const tiny_file tiny({.type = model::tensor_type::bf16});
   const watched_file file(*tiny.file);
   const auto slices = model::split(tiny.description, 2);
@@ -188,7 +188,7 @@ TEST_CASE("weights of the wanted type are read to where they are wanted, others 
     return *std::move(feed);
   };
   const auto whole = open(model::split(tiny.description, 1)->front()), rank = open((*slices)[1]);
-  // Whether rows 1 and 2 of it came straight.
+  // Whether its rows 1 and 2 were read directly.
   const auto came_straight = [&](const plugin::weight_feed& feed, weight which, element as) {
     const auto columns = feed.find({which, 1})->columns;
     std::vector<std::byte> out(2 * columns * (as == element::f32 ? 4 : 2));

@@ -1,4 +1,4 @@
-// The C++ SDK against a scripted door over real sockets.
+// The C++ SDK against a scripted server over real sockets.
 #include "schema/limits.hpp"
 #include "sdk/cpp/baton/client.hpp"
 #include "tests/unit/sdk/connected.hpp"
@@ -29,17 +29,17 @@ chunk word_chunk(std::uint64_t request, std::string text, finish end = finish::n
   return c;
 }
 
-// Answers generate with the words, one chunk each, for every choice.
-fake_server::script says_words(std::vector<std::string> words) {
+// Answers `generate` with the words, one chunk each, for every choice.
+fake_server::script sends_words(std::vector<std::string> words) {
   return [words](fake_server& server, fake_server::peer& to, const message& m) {
     const auto* asked = std::get_if<generate>(&m);
     if (asked == nullptr)
       return;
-    server.say(to, granted{asked->request, {9}, {1}});
+    server.send(to, granted{asked->request, {9}, {1}});
     for (std::size_t i = 0; i < words.size(); ++i)
       for (std::uint32_t choice = 0; choice < asked->choices; ++choice)
-        server.say(to, word_chunk(asked->request, words[i],
-                                  i + 1 == words.size() ? finish::stop : finish::none, choice));
+        server.send(to, word_chunk(asked->request, words[i],
+                                   i + 1 == words.size() ? finish::stop : finish::none, choice));
   };
 }
 
@@ -52,8 +52,8 @@ generate text_question(std::string text) {
 
 } // namespace
 
-TEST_CASE("a stream gives the chunks in order, then nothing, and asks for what it was told to") {
-  fake_server server(says_words({"Once", " upon", " a time"}));
+TEST_CASE("a stream gives the chunks in order, then nothing, and sends the given parameters") {
+  fake_server server(sends_words({"Once", " upon", " a time"}));
   auto c = connected(server);
   auto asked = text_question("Tell me");
   asked.sampling.seed = 42;
@@ -70,7 +70,7 @@ TEST_CASE("a stream gives the chunks in order, then nothing, and asks for what i
   CHECK(texts == std::vector<std::string>{"Once", " upon", " a time"});
   CHECK(s->ticket() == ticket_id{9});
   CHECK_FALSE(*s->next(patience));
-  CHECK(server.hears([](const message& m) {
+  CHECK(server.has_received([](const message& m) {
     const auto* g = std::get_if<generate>(&m);
     return g != nullptr && g->model == "tiny" && g->sampling.seed == 42 &&
            std::get<std::string>(g->input) == "Tell me";
@@ -80,7 +80,7 @@ TEST_CASE("a stream gives the chunks in order, then nothing, and asks for what i
 }
 
 TEST_CASE("complete joins the chunks of each choice") {
-  fake_server server(says_words({"a", "b", "c"}));
+  fake_server server(sends_words({"a", "b", "c"}));
   auto c = connected(server);
   auto asked = text_question("x");
   asked.choices = 3;
@@ -94,12 +94,12 @@ TEST_CASE("complete joins the chunks of each choice") {
 }
 
 TEST_CASE("chat sends the conversation and gives the answer") {
-  fake_server server(says_words({"Hello", "!"}));
+  fake_server server(sends_words({"Hello", "!"}));
   auto c = connected(server);
   auto a = c.chat("tiny", {{"user", "Hi", ""}}, 7, patience);
   REQUIRE(a);
   CHECK(a->text == "Hello!");
-  CHECK(server.hears([](const message& m) {
+  CHECK(server.has_received([](const message& m) {
     const auto* g = std::get_if<generate>(&m);
     return g != nullptr && g->max_tokens_given && g->stop.max_tokens == 7 &&
            std::get<chat_prompt>(g->input).at(0).content == "Hi";
@@ -111,17 +111,17 @@ TEST_CASE("models, tokenize, detokenize and status come back as values") {
     if (const auto* l = std::get_if<list_models>(&m)) {
       models answer{l->request, {model_card{}}};
       answer.cards[0].name = "tiny";
-      d.say(to, answer);
+      d.send(to, answer);
     } else if (const auto* t = std::get_if<tokenize>(&m)) {
-      d.say(to, tokenized{t->request, {1, 2}, {"a", "b"}, 99, {}});
+      d.send(to, tokenized{t->request, {1, 2}, {"a", "b"}, 99, {}});
     } else if (const auto* b = std::get_if<detokenize>(&m)) {
-      d.say(to, b->ids.empty() ? detokenized{b->request, "", fail(errc::invalid_value, "no ids")}
-                               : detokenized{b->request, "ab", {}});
+      d.send(to, b->ids.empty() ? detokenized{b->request, "", fail(errc::invalid_value, "no ids")}
+                                : detokenized{b->request, "ab", {}});
     } else if (const auto* q = std::get_if<query_status>(&m)) {
       cluster_status answer;
       answer.request = q->request;
       answer.phase = phase::ready;
-      d.say(to, answer);
+      d.send(to, answer);
     }
   });
   auto c = connected(server);
@@ -140,10 +140,10 @@ TEST_CASE("models, tokenize, detokenize and status come back as values") {
   CHECK(stands->phase == phase::ready);
 }
 
-TEST_CASE("a rejected request gives the door's reason") {
+TEST_CASE("a rejected request gives the server's reason") {
   fake_server server([](fake_server& d, fake_server::peer& to, const message& m) {
     if (const auto* g = std::get_if<generate>(&m))
-      d.say(to, rejected{g->request, {}, fail(errc::overloaded, "48 wait already"), 1500ms, 48});
+      d.send(to, rejected{g->request, {}, fail(errc::overloaded, "48 wait already"), 1500ms, 48});
   });
   auto c = connected(server);
   auto answers = c.complete(text_question("x"), patience);
@@ -157,7 +157,7 @@ TEST_CASE("a choice that fails is an error of complete, with the failure's reaso
     if (const auto* g = std::get_if<generate>(&m)) {
       auto last = word_chunk(g->request, "half", finish::failed);
       last.failure = fail(errc::pipeline_lost, "no node can take the layers");
-      d.say(to, last);
+      d.send(to, last);
     }
   });
   auto c = connected(server);
@@ -166,7 +166,7 @@ TEST_CASE("a choice that fails is an error of complete, with the failure's reaso
   CHECK(answers.error().code == errc::pipeline_lost);
 }
 
-TEST_CASE("a request beyond the limits is refused before it is sent") {
+TEST_CASE("a request beyond the limits is rejected before it is sent") {
   fake_server server(silent);
   auto c = connected(server);
   auto asked = text_question("x");
@@ -176,24 +176,24 @@ TEST_CASE("a request beyond the limits is refused before it is sent") {
   CHECK(s.error().param == "n");
 }
 
-TEST_CASE("a cancel before the ticket is known is said once it is") {
+TEST_CASE("a cancel before the ticket is known is sent once it is") {
   std::optional<generate> waiting;
   fake_server server([&waiting](fake_server& d, fake_server::peer& to, const message& m) {
     if (const auto* g = std::get_if<generate>(&m))
       waiting = *g;
     if (const auto* l = std::get_if<list_models>(&m); l != nullptr && waiting) {
-      d.say(to, granted{waiting->request, {31}, {1}});
-      d.say(to, models{l->request, {}});
+      d.send(to, granted{waiting->request, {31}, {1}});
+      d.send(to, models{l->request, {}});
     }
     if (const auto* ended = std::get_if<cancel>(&m))
-      d.say(to, word_chunk(waiting->request, ended->ticket == ticket_id{31} ? "ended" : "whose?",
-                           finish::cancelled));
+      d.send(to, word_chunk(waiting->request, ended->ticket == ticket_id{31} ? "ended" : "whose?",
+                            finish::cancelled));
   });
   auto c = connected(server);
   auto s = c.generate(text_question("x"));
   REQUIRE(s);
   s->cancel();
-  REQUIRE(c.models()); // makes the door grant the ticket
+  REQUIRE(c.models()); // makes the server grant the ticket
   auto part = s->next(patience);
   REQUIRE(part);
   REQUIRE(*part);
@@ -201,12 +201,12 @@ TEST_CASE("a cancel before the ticket is known is said once it is") {
   CHECK((*part)->text == "ended");
 }
 
-TEST_CASE("a stream that is dropped unfinished is cancelled, a finished one is not") {
+TEST_CASE("a stream dropped before its end is cancelled, a finished one is not") {
   fake_server server([](fake_server& d, fake_server::peer& to, const message& m) {
     if (const auto* g = std::get_if<generate>(&m)) {
       const bool endless = std::get<std::string>(g->input) == "endless";
-      d.say(to, granted{g->request, {endless ? 50u : 60u}, {1}});
-      d.say(to, word_chunk(g->request, "x", endless ? finish::none : finish::stop));
+      d.send(to, granted{g->request, {endless ? 50u : 60u}, {1}});
+      d.send(to, word_chunk(g->request, "x", endless ? finish::none : finish::stop));
     }
   });
   auto c = connected(server);
@@ -222,19 +222,19 @@ TEST_CASE("a stream that is dropped unfinished is cancelled, a finished one is n
       return ended != nullptr && ended->ticket == ticket_id{ticket};
     };
   };
-  CHECK(server.hears(cancels(50)));
-  const auto all = server.heard();
+  CHECK(server.has_received(cancels(50)));
+  const auto all = server.received();
   CHECK(std::none_of(all.begin(), all.end(), cancels(60)));
 }
 
-TEST_CASE("next says deadline_exceeded when nothing came, and can be asked again") {
+TEST_CASE("next returns deadline_exceeded on a timeout, and can be called again") {
   std::optional<generate> waiting;
   fake_server server([&waiting](fake_server& d, fake_server::peer& to, const message& m) {
     if (const auto* g = std::get_if<generate>(&m))
       waiting = *g;
     if (const auto* l = std::get_if<list_models>(&m)) {
-      d.say(to, word_chunk(waiting->request, "late", finish::stop));
-      d.say(to, models{l->request, {}});
+      d.send(to, word_chunk(waiting->request, "late", finish::stop));
+      d.send(to, models{l->request, {}});
     }
   });
   auto c = connected(server);
@@ -249,8 +249,8 @@ TEST_CASE("next says deadline_exceeded when nothing came, and can be asked again
   CHECK((*late)->text == "late");
 }
 
-TEST_CASE("a stream that nobody reads ends alone: its siblings go on, and so does the credit") {
-  constexpr int too_many = 12; // of 1 MiB
+TEST_CASE("an unread stream fails alone: the others and the credit continue") {
+  constexpr int too_many = 12; // 1 MiB each
   std::atomic<std::uint64_t> credited_bytes = 0;
   fake_server server([&](fake_server& d, fake_server::peer& to, const message& m) {
     if (const auto* back = std::get_if<credit>(&m))
@@ -259,16 +259,16 @@ TEST_CASE("a stream that nobody reads ends alone: its siblings go on, and so doe
     if (g == nullptr)
       return;
     const bool is_endless = std::get<std::string>(g->input) == "endless";
-    d.say(to, granted{g->request, {is_endless ? 50u : 60u}, {1}});
+    d.send(to, granted{g->request, {is_endless ? 50u : 60u}, {1}});
     for (int i = 0; is_endless && i < too_many; ++i)
-      d.say(to, word_chunk(g->request, std::string(1 << 20, 'x')));
+      d.send(to, word_chunk(g->request, std::string(1 << 20, 'x')));
     if (!is_endless)
-      d.say(to, word_chunk(g->request, "ok", finish::stop));
+      d.send(to, word_chunk(g->request, "ok", finish::stop));
   });
   auto c = connected(server);
   auto unread = c.generate(text_question("endless"));
   REQUIRE(unread);
-  CHECK(server.hears([](const message& m) {
+  CHECK(server.has_received([](const message& m) {
     const auto* stop = std::get_if<cancel>(&m);
     return stop != nullptr && stop->ticket == ticket_id{50};
   }));
@@ -287,8 +287,8 @@ TEST_CASE("a stream that nobody reads ends alone: its siblings go on, and so doe
   CHECK(credited_bytes > std::uint64_t{too_many - 1} << 20);
 }
 
-TEST_CASE("credit goes back as chunks come in: a small window passes any number of them") {
-  // The door never has more than the window on the way, and goes on when credit comes.
+TEST_CASE("credit returns as chunks arrive: a small window passes any number of them") {
+  // The server never has more than the window in flight, and continues when credit arrives.
   constexpr std::uint64_t window = 2000;
   constexpr int chunks = 300;
   struct {
@@ -302,7 +302,7 @@ TEST_CASE("credit goes back as chunks come in: a small window passes any number 
       ++state.sent;
       auto c =
           word_chunk(state.request, "word ", state.sent == chunks ? finish::length : finish::none);
-      state.sent_bytes += d.say(to, c);
+      state.sent_bytes += d.send(to, c);
     }
   };
   fake_server server(
@@ -322,19 +322,19 @@ TEST_CASE("credit goes back as chunks come in: a small window passes any number 
   CHECK(state.credited_bytes <= state.sent_bytes);
 }
 
-TEST_CASE("a refused hello is the error of connect") {
+TEST_CASE("a rejected hello is the error of connect") {
   fake_server server(silent, {.refuses_hello = fail(errc::draining, "the gateway is going")});
   auto c = client::connect(server.endpoint());
   REQUIRE_FALSE(c);
   CHECK(c.error().code == errc::draining);
 }
 
-TEST_CASE("where nobody listens or nobody answers, connect ends with link_down in time") {
+TEST_CASE("without a listener or an answer, connect ends with link_down in time") {
   client_options options;
   options.connect_timeout = 50ms;
-  auto nobody = client::connect("ipc:///tmp/baton-nobody-listens-here", options);
-  REQUIRE_FALSE(nobody);
-  CHECK(nobody.error().code == errc::link_down);
+  auto unreachable = client::connect("ipc:///tmp/baton-nobody-listens-here", options);
+  REQUIRE_FALSE(unreachable);
+  CHECK(unreachable.error().code == errc::link_down);
   fake_server server(silent, {.answers_hello = false});
   auto mute = client::connect(server.endpoint(), options);
   REQUIRE_FALSE(mute);
@@ -344,21 +344,22 @@ TEST_CASE("where nobody listens or nobody answers, connect ends with link_down i
   CHECK(nonsense.error().code == errc::bad_config);
 }
 
-TEST_CASE("a door that goes away ends the open streams at once, and every later call") {
+TEST_CASE("a server that disconnects ends the open streams at once, and every later call") {
   auto server = std::make_unique<fake_server>(silent);
   auto c = connected(*server, {.reconnect_timeout = 0ms});
   auto s = c.generate(text_question("x"));
   REQUIRE(s);
-  REQUIRE(server->hears([](const message& m) { return std::holds_alternative<generate>(m); }));
+  REQUIRE(
+      server->has_received([](const message& m) { return std::holds_alternative<generate>(m); }));
   server.reset();
-  auto part = s->next(4000ms); // below silence_max: it is the disconnect that tells
+  auto part = s->next(4000ms); // below silence_max: the disconnect is what ends it
   REQUIRE_FALSE(part);
   CHECK(part.error().code == errc::link_down);
   CHECK_FALSE(c.is_open());
   CHECK(c.models().error().code == errc::link_down);
 }
 
-TEST_CASE("a door that falls silent is gone after silence_max") {
+TEST_CASE("a silent server counts as lost after silence_max") {
   fake_server server(silent, {.sends_heartbeats = false});
   client_options options;
   options.silence_max = 100ms;
@@ -372,7 +373,7 @@ TEST_CASE("a door that falls silent is gone after silence_max") {
   CHECK(part.error().code == errc::link_down);
 }
 
-TEST_CASE("garbage, a gap in the sequence and another door's epoch lose the link") {
+TEST_CASE("garbage, a sequence gap and another server incarnation lose the link") {
   for (const int fault : {0, 1, 2}) {
     CAPTURE(fault);
     const auto spoil = [fault](fake_server& d, fake_server::peer& to, const message& m) {
@@ -385,7 +386,7 @@ TEST_CASE("garbage, a gap in the sequence and another door's epoch lose the link
       auto made = encode(e, heartbeat{});
       if (fault == 0)
         made.body.size_bytes -= 8;
-      d.say_raw(to, made);
+      d.send_raw(to, made);
     };
     fake_server server(spoil, {.sends_heartbeats = false});
     auto c = connected(server, {.reconnect_timeout = 0ms});
@@ -398,7 +399,7 @@ TEST_CASE("garbage, a gap in the sequence and another door's epoch lose the link
 }
 
 TEST_CASE("many threads share one client, each with its own stream") {
-  fake_server server(says_words({"1", "2", "3", "4"}));
+  fake_server server(sends_words({"1", "2", "3", "4"}));
   auto c = connected(server);
   std::atomic<int> good = 0;
   {

@@ -1,4 +1,4 @@
-// A client of a scripted door.
+// A client of a scripted server.
 #pragma once
 
 #include "sdk/cpp/baton/client.hpp"
@@ -18,7 +18,7 @@ inline client connected(const fake_server& server, const client_options& options
   return std::move(*made);
 }
 
-// A script that answers nothing.
+// A script that never answers.
 inline void silent(fake_server&, fake_server::peer&, const message&) {}
 
 } // namespace baton::test

@@ -1,4 +1,4 @@
-// A door that does what a test says: a ROUTER and a thread that hands each message to a script.
+// A server that follows a script: a ROUTER, and a thread that passes each message to the script.
 #pragma once
 
 #include "schema/packet.hpp"
@@ -18,13 +18,13 @@ class fake_server {
 public:
   struct peer {
     std::string routing;
-    envelope last; // what it said last
+    envelope last; // of its last message
     std::uint64_t sequence = 0;
   };
-  // Called on the door's thread for each message but hello and heartbeat.
+  // Called on the server's thread for each message but hello and heartbeat.
   using script = std::function<void(fake_server&, peer&, const message&)>;
 
-  struct manners {
+  struct server_options {
     std::uint64_t window_bytes = 1 << 20;
     bool answers_hello = true;
     bool sends_heartbeats = true;
@@ -32,8 +32,9 @@ public:
     std::string at = "tcp://127.0.0.1:*";
   };
 
-  explicit fake_server(script answers) : fake_server(std::move(answers), manners{}) {}
-  fake_server(script answers, manners how) : answers_(std::move(answers)), how_(std::move(how)) {
+  explicit fake_server(script answers) : fake_server(std::move(answers), server_options{}) {}
+  fake_server(script answers, server_options how)
+      : answers_(std::move(answers)), how_(std::move(how)) {
     router_.set(zmq::sockopt::linger, 0);
     router_.bind(how_.at);
     endpoint_ = router_.get(zmq::sockopt::last_endpoint);
@@ -43,18 +44,18 @@ public:
 
   const std::string& endpoint() const { return endpoint_; }
 
-  // Goes away: the sockets of its clients see it at once.
+  // Disconnects: the sockets of its clients notice at once.
   void close() {
     if (!thread_.joinable())
       return;
     thread_.request_stop();
     thread_.join();
     router_.close();
-    context_.close(); // waits for it: another door may have its place now
+    context_.close(); // waits, so that another server may bind its endpoint
   }
 
-  // Gives the bytes of its three parts.
-  std::size_t say(peer& to, const message& m) {
+  // Sends `m`; returns the bytes of its three parts.
+  std::size_t send(peer& to, const message& m) {
     envelope e;
     e.source = {77};
     e.source_incarnation = {88};
@@ -65,29 +66,30 @@ public:
     e.correlation = to.last.correlation;
     e.sequence = ++to.sequence;
     auto made = encode(e, m);
-    say_raw(to, made);
+    send_raw(to, made);
     return made.size_bytes();
   }
-  void say_raw(peer& to, const frames& made) {
+  void send_raw(peer& to, const frames& made) {
     router_.send(zmq::buffer(to.routing), zmq::send_flags::sndmore);
     zmq::message_t packet(packed_bytes(made));
     pack(made, packet.data<std::byte>());
     router_.send(packet, zmq::send_flags::none);
   }
 
-  // Everything heard but heartbeats, for the test to look at.
-  std::vector<message> heard() const {
+  // Everything received but heartbeats.
+  std::vector<message> received() const {
     std::lock_guard lock(mutex_);
-    return heard_;
+    return received_;
   }
-  // Waits until `found` is true of what was heard, at most 5 s.
-  bool hears(const std::function<bool(const message&)>& found) const {
+  // Waits at most 5 s until `found` is true of a received message.
+  bool has_received(const std::function<bool(const message&)>& found) const {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds{5},
-                             [&] { return std::any_of(heard_.begin(), heard_.end(), found); });
+    return changed_.wait_for(lock, std::chrono::seconds{5}, [&] {
+      return std::any_of(received_.begin(), received_.end(), found);
+    });
   }
 
-  std::vector<std::string> faults; // of the client's protocol; read it after close()
+  std::vector<std::string> faults; // protocol errors of the client; read after close()
 
 private:
   void run(std::stop_token stop) {
@@ -99,7 +101,7 @@ private:
       if (how_.sends_heartbeats)
         for (auto& [routing, p] : peers_)
           if (p.sequence != 0)
-            say(p, heartbeat{1, 1});
+            send(p, heartbeat{1, 1});
     }
   }
 
@@ -122,7 +124,7 @@ private:
     from.last = *e;
     if (!std::holds_alternative<heartbeat>(*m)) {
       std::lock_guard lock(mutex_);
-      heard_.push_back(*m);
+      received_.push_back(*m);
       changed_.notify_all();
     }
     answer(from, *m);
@@ -141,21 +143,21 @@ private:
   void answer(peer& from, const message& m) {
     if (std::holds_alternative<hello>(m)) {
       if (how_.answers_hello)
-        say(from, hello_ack{{77}, {88}, how_.window_bytes, how_.refuses_hello});
+        send(from, hello_ack{{77}, {88}, how_.window_bytes, how_.refuses_hello});
     } else if (!std::holds_alternative<heartbeat>(m)) {
       answers_(*this, from, m);
     }
   }
 
   script answers_;
-  manners how_;
+  server_options how_;
   zmq::context_t context_{1};
   zmq::socket_t router_{context_, zmq::socket_type::router};
   std::string endpoint_;
   std::map<std::string, peer> peers_;
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
-  std::vector<message> heard_;
+  std::vector<message> received_;
   std::jthread thread_;
 };
 

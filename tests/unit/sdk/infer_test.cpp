@@ -1,5 +1,5 @@
-// The C++ SDK asks worker models, against scripted doors: pieces in order, failures, what is left
-// early, and a door that goes away.
+// The C++ SDK with worker models, against scripted servers: pieces in order, failures, dropped
+// answers, and a server that disconnects.
 #include "schema/limits.hpp"
 #include "sdk/cpp/baton/client.hpp"
 #include "tests/unit/sdk/connected.hpp"
@@ -22,8 +22,8 @@ infer infer_question(std::string body = "x") {
   return q;
 }
 
-// Answers with these bodies, a piece each; the last one is marked if it is to be.
-fake_server::script says_bodies(std::vector<std::string> bodies, bool ends = true) {
+// Answers with these bodies, one piece each; with `ends` the last one is marked.
+fake_server::script sends_bodies(std::vector<std::string> bodies, bool ends = true) {
   return [bodies, ends](fake_server& server, fake_server::peer& to, const message& m) {
     const auto* asked = std::get_if<infer>(&m);
     if (asked == nullptr)
@@ -34,7 +34,7 @@ fake_server::script says_bodies(std::vector<std::string> bodies, bool ends = tru
       piece.index = static_cast<std::uint32_t>(i);
       piece.is_last = ends && i + 1 == bodies.size();
       piece.body = bodies[i];
-      server.say(to, piece);
+      server.send(to, piece);
     }
   };
 }
@@ -45,8 +45,8 @@ bool is_cancel(const message& m) {
 
 } // namespace
 
-TEST_CASE("pieces come in order, then nothing, and the door hears all that was asked") {
-  fake_server server(says_bodies({"a", "b", "c"}));
+TEST_CASE("pieces come in order, then nothing, and the server receives the whole request") {
+  fake_server server(sends_bodies({"a", "b", "c"}));
   auto c = connected(server);
   auto q = infer_question();
   q.version = "2";
@@ -56,14 +56,14 @@ TEST_CASE("pieces come in order, then nothing, and the door hears all that was a
   q.headers = {{"n", "v"}};
   q.request_id = "r";
   q.deadline = 1500ms;
-  auto told = c.infer_stream(q);
-  REQUIRE(told);
+  auto answer = c.infer_stream(q);
+  REQUIRE(answer);
   std::string bodies;
-  for (auto p = told->next(patience); p && *p; p = told->next(patience))
+  for (auto p = answer->next(patience); p && *p; p = answer->next(patience))
     bodies += (*p)->body;
   CHECK(bodies == "abc");
-  CHECK_FALSE(told->is_open());
-  CHECK(server.hears([](const message& m) {
+  CHECK_FALSE(answer->is_open());
+  CHECK(server.has_received([](const message& m) {
     const auto* i = std::get_if<infer>(&m);
     return i != nullptr && i->model == "upper" && i->version == "2" && i->inputs.size() == 1 &&
            i->outputs == std::vector<std::string>{"y"} && i->parameters == R"({"priority": 1})" &&
@@ -71,36 +71,36 @@ TEST_CASE("pieces come in order, then nothing, and the door hears all that was a
   }));
   server.close();
   CHECK(server.faults.empty());
-  const auto all = server.heard();
+  const auto all = server.received();
   CHECK(std::none_of(all.begin(), all.end(), is_cancel));
 }
 
-TEST_CASE("infer gives the one piece, also with an empty end behind it, and refuses several") {
+TEST_CASE("infer returns a single piece, also with an empty last one, and rejects several") {
   for (const auto& bodies : {std::vector<std::string>{"a"}, {"a", ""}, {""}}) {
-    fake_server server(says_bodies(bodies));
+    fake_server server(sends_bodies(bodies));
     auto one = connected(server).infer(infer_question(), patience);
     REQUIRE(one);
     CHECK(one->body == bodies[0]);
   }
-  fake_server server(says_bodies({"a", "b"}, /*ends=*/false));
+  fake_server server(sends_bodies({"a", "b"}, /*ends=*/false));
   auto several = connected(server).infer(infer_question(), patience);
   REQUIRE_FALSE(several);
   CHECK(several.error().code == errc::invalid_value);
-  CHECK(server.hears(is_cancel));
+  CHECK(server.has_received(is_cancel));
 }
 
-TEST_CASE("a refusal, a failure and a request beyond the limits are errors") {
+TEST_CASE("a rejection, a failure and a request beyond the limits are errors") {
   fake_server server([](fake_server& d, fake_server::peer& to, const message& m) {
     const auto* asked = std::get_if<infer>(&m);
     if (asked == nullptr)
       return;
     if (asked->body == "refuse")
-      return void(d.say(to, rejected{asked->request, {}, fail(errc::overloaded, "full"), 1s, 3}));
+      return void(d.send(to, rejected{asked->request, {}, fail(errc::overloaded, "full"), 1s, 3}));
     inferred piece;
     piece.request = asked->request;
     piece.is_last = true;
     piece.failure = fail(errc::handler_failed, "it broke");
-    d.say(to, piece);
+    d.send(to, piece);
   });
   auto c = connected(server);
   CHECK(c.infer(infer_question("refuse"), patience).error().code == errc::overloaded);
@@ -111,30 +111,29 @@ TEST_CASE("a refusal, a failure and a request beyond the limits are errors") {
   CHECK(c.infer(large, patience).error().code == errc::payload_too_large);
 }
 
-TEST_CASE("what is dropped unfinished is cancelled by its number, a late piece may be waited for") {
-  fake_server server(says_bodies({"a"}, /*ends=*/false));
+TEST_CASE("a dropped answer is cancelled by its number, a late piece may be awaited") {
+  fake_server server(sends_bodies({"a"}, /*ends=*/false));
   auto c = connected(server);
   {
-    auto told = c.infer_stream(infer_question());
-    REQUIRE(told);
-    REQUIRE(*told->next(patience));
-    const auto late = told->next(10ms);
+    auto answer = c.infer_stream(infer_question());
+    REQUIRE(answer);
+    REQUIRE(*answer->next(patience));
+    const auto late = answer->next(10ms);
     REQUIRE_FALSE(late);
     CHECK(late.error().code == errc::deadline_exceeded);
-    CHECK(told->is_open());
+    CHECK(answer->is_open());
   }
-  CHECK(server.hears([](const message& m) {
+  CHECK(server.has_received([](const message& m) {
     const auto* gone = std::get_if<cancel_infer>(&m);
     return gone != nullptr && gone->request == 1;
   }));
 }
 
-TEST_CASE(
-    "a door that comes back is asked again for what had not begun, and no more for the rest") {
+TEST_CASE("after a reconnect, requests that had not begun are sent again, others fail") {
   auto server =
       std::make_unique<fake_server>([](fake_server& d, fake_server::peer& to, const message& m) {
         if (const auto* asked = std::get_if<infer>(&m); asked != nullptr && asked->body == "begun")
-          says_bodies({"half"}, /*ends=*/false)(d, to, m);
+          sends_bodies({"half"}, /*ends=*/false)(d, to, m);
       });
   const auto endpoint = server->endpoint();
   auto c = connected(*server);
@@ -143,21 +142,21 @@ TEST_CASE(
   REQUIRE(begun);
   REQUIRE(waiting);
   REQUIRE(*begun->next(patience));
-  REQUIRE(server->hears([](const message& m) {
+  REQUIRE(server->has_received([](const message& m) {
     const auto* asked = std::get_if<infer>(&m);
     return asked != nullptr && asked->body == "waiting";
   }));
   server.reset();
-  fake_server::manners there;
+  fake_server::server_options there;
   there.at = endpoint;
   fake_server next(
       [](fake_server& d, fake_server::peer& to, const message& m) {
         if (const auto* l = std::get_if<list_models>(&m)) {
           models listed{l->request, {model_card{}}};
           listed.cards[0].phase = phase::ready;
-          d.say(to, listed);
+          d.send(to, listed);
         }
-        says_bodies({"whole"})(d, to, m);
+        sends_bodies({"whole"})(d, to, m);
       },
       there);
   auto again = waiting->next(patience);

@@ -1,4 +1,4 @@
-// A C++ client that loses its door comes back to its streams: against scripted doors.
+// A C++ client that loses its server resumes its streams: against scripted servers.
 #include "sdk/cpp/baton/client.hpp"
 #include "tests/unit/sdk/connected.hpp"
 #include "tests/unit/sdk/fake_server.hpp"
@@ -28,7 +28,7 @@ chunk choice_chunk(std::uint32_t choice, std::uint32_t index, std::string text,
   return c;
 }
 
-// Grants what is asked or resumed, and says the chunks.
+// Grants what is requested or resumed, and sends the chunks.
 fake_server::script grants(std::vector<chunk> chunks) {
   return [chunks](fake_server& server, fake_server::peer& to, const message& m) {
     std::uint64_t request = 0;
@@ -38,15 +38,15 @@ fake_server::script grants(std::vector<chunk> chunks) {
       request = r->request;
     if (request == 0)
       return;
-    server.say(to, granted{request, the_ticket, {1}, the_key});
+    server.send(to, granted{request, the_ticket, {1}, the_key});
     for (auto c : chunks) {
       c.request = request;
-      server.say(to, c);
+      server.send(to, c);
     }
   };
 }
 
-// Says which model is served, from the second time on that it is asked.
+// Reports a served model from the second request on.
 fake_server::script serving(fake_server::script answers) {
   return
       [answers, asked = 0](fake_server& server, fake_server::peer& to, const message& m) mutable {
@@ -58,14 +58,14 @@ fake_server::script serving(fake_server::script answers) {
           listed.cards.resize(1);
           listed.cards[0].phase = phase::ready;
         }
-        server.say(to, listed);
+        server.send(to, listed);
       };
 }
 
 template <class Kind>
 std::vector<Kind> asked_of(const fake_server& server) {
   std::vector<Kind> all;
-  for (const auto& m : server.heard())
+  for (const auto& m : server.received())
     if (const auto* found = std::get_if<Kind>(&m))
       all.push_back(*found);
   return all;
@@ -103,7 +103,7 @@ bool is_over(stream& s) {
 
 } // namespace
 
-TEST_CASE("a stream goes on behind what it has when the door is back") {
+TEST_CASE("a stream continues after its last chunk when the server is back") {
   fake_server first(grants({choice_chunk(0, 2, "Once"), choice_chunk(1, 1, "x", finish::stop)}));
   auto c = connected(first);
   auto s = c.generate(choices_question(2));
@@ -130,16 +130,16 @@ TEST_CASE("a stream goes on behind what it has when the door is back") {
   CHECK(back.faults.empty());
 }
 
-TEST_CASE("a stream that is granted again is gone on with, and cancelled, by the new ticket") {
+TEST_CASE("a stream that is granted again continues, and is cancelled, by the new ticket") {
   const ticket_id second{the_ticket.value + 1};
   const auto moves = [&](fake_server& server, fake_server::peer& to, const message& m) {
     if (const auto* g = std::get_if<generate>(&m)) {
       grants({choice_chunk(0, 1, "a")})(server, to, m);
-      server.say(to, granted{g->request, second, {1}, the_key + 1});
+      server.send(to, granted{g->request, second, {1}, the_key + 1});
       auto c = choice_chunk(0, 2, "b");
       c.request = g->request;
       c.ticket = second;
-      server.say(to, c);
+      server.send(to, c);
     }
   };
   fake_server first(moves);
@@ -155,7 +155,7 @@ TEST_CASE("a stream that is granted again is gone on with, and cancelled, by the
     auto piece = choice_chunk(0, 3, "c");
     if (const auto* r = std::get_if<resume>(&m)) {
       request = r->request;
-      server.say(to, granted{request, r->ticket, {1}, r->resume_key});
+      server.send(to, granted{request, r->ticket, {1}, r->resume_key});
     } else if (const auto* ended = std::get_if<cancel>(&m)) {
       piece.text = ended->ticket == second ? "ended" : "whose?";
       piece.finish = finish::cancelled;
@@ -163,7 +163,7 @@ TEST_CASE("a stream that is granted again is gone on with, and cancelled, by the
       return;
     }
     piece.request = request;
-    server.say(to, piece);
+    server.send(to, piece);
   };
   fake_server back(serving(goes_on), {.at = first.endpoint()});
   CHECK(next_text(*s) == "c");
@@ -176,18 +176,18 @@ TEST_CASE("a stream that is granted again is gone on with, and cancelled, by the
   CHECK(next_text(*s) == "ended");
 }
 
-TEST_CASE("a gap and silence are losses of the same door, which is greeted again in a new life") {
+TEST_CASE("after a gap or silence the client greets the same server as a new incarnation") {
   for (const bool is_gap : {true, false}) {
     CAPTURE(is_gap);
-    std::vector<epoch_id> lives;
+    std::vector<epoch_id> incarnations;
     const auto script = [&](fake_server& server, fake_server::peer& to, const message& m) {
-      lives.push_back(to.last.source_incarnation);
+      incarnations.push_back(to.last.source_incarnation);
       if (!std::holds_alternative<generate>(m))
         return grants({choice_chunk(0, 2, "b", finish::stop)})(server, to, m);
       grants({choice_chunk(0, 1, "a")})(server, to, m);
       if (is_gap) {
         ++to.sequence;
-        server.say(to, choice_chunk(0, 2, "lost"));
+        server.send(to, choice_chunk(0, 2, "lost"));
       }
     };
     fake_server server(serving(script), {.sends_heartbeats = false});
@@ -198,23 +198,23 @@ TEST_CASE("a gap and silence are losses of the same door, which is greeted again
     REQUIRE_MESSAGE(answers, answers.error().message);
     CHECK(answers->at(0).text == "ab");
     server.close();
-    CHECK(lives.front() < lives.back());
+    CHECK(incarnations.front() < incarnations.back());
   }
 }
 
-TEST_CASE("what was not answered is asked again, and calls made meanwhile wait") {
+TEST_CASE("unanswered requests are sent again, and calls made meanwhile wait") {
   fake_server first(silent);
   auto c = connected(first);
   auto s = c.generate(choices_question());
   REQUIRE(s);
-  REQUIRE(first.hears(is_kind<generate>));
+  REQUIRE(first.has_received(is_kind<generate>));
   first.close();
   auto late = c.generate(choices_question());
   REQUIRE(late);
   CHECK(c.is_open());
   const auto answers = [](fake_server& server, fake_server::peer& to, const message& m) {
     if (const auto* d = std::get_if<detokenize>(&m))
-      server.say(to, detokenized{d->request, "words", {}});
+      server.send(to, detokenized{d->request, "words", {}});
     grants({choice_chunk(0, 1, "text", finish::stop)})(server, to, m);
   };
   fake_server back(serving(answers), {.at = first.endpoint()});
@@ -225,7 +225,7 @@ TEST_CASE("what was not answered is asked again, and calls made meanwhile wait")
   CHECK(next_text(*late) == "text");
 }
 
-TEST_CASE("a refused resume ends that stream alone") {
+TEST_CASE("a rejected resume ends that stream alone") {
   fake_server first(grants({choice_chunk(0, 1, "a")}));
   auto c = connected(first);
   auto s = c.generate(choices_question());
@@ -237,7 +237,7 @@ TEST_CASE("a refused resume ends that stream alone") {
       rejected no;
       no.request = r->request;
       no.reason = fail(errc::ticket_not_found, "it has been too long");
-      server.say(to, no);
+      server.send(to, no);
     } else {
       grants({choice_chunk(0, 1, "ok", finish::stop)})(server, to, m);
     }
@@ -249,7 +249,7 @@ TEST_CASE("a refused resume ends that stream alone") {
   CHECK(c.complete(choices_question(), patience)->at(0).text == "ok");
 }
 
-TEST_CASE("a stream dropped while the door was away is cancelled when it is back") {
+TEST_CASE("a stream dropped while the server was away is cancelled when it is back") {
   fake_server first(grants({choice_chunk(0, 1, "a")}));
   auto c = connected(first);
   auto s = c.generate(choices_question());
@@ -261,7 +261,7 @@ TEST_CASE("a stream dropped while the door was away is cancelled when it is back
   first.close();
   { auto dropped = std::move(*s); }
   fake_server back(serving(grants({})), {.at = first.endpoint()});
-  CHECK(back.hears(cancels_it));
+  CHECK(back.has_received(cancels_it));
 }
 
 TEST_CASE("a stream dropped before its ticket is known is cancelled once it is") {
@@ -270,23 +270,23 @@ TEST_CASE("a stream dropped before its ticket is known is cancelled once it is")
     if (const auto* g = std::get_if<generate>(&m))
       waiting = g->request;
     if (const auto* l = std::get_if<list_models>(&m)) {
-      d.say(to, granted{waiting, the_ticket, {1}, the_key});
-      d.say(to, models{l->request, {}});
+      d.send(to, granted{waiting, the_ticket, {1}, the_key});
+      d.send(to, models{l->request, {}});
     }
   });
   auto c = connected(server);
   { auto dropped = c.generate(choices_question()); }
-  REQUIRE(c.models()); // makes the door grant the ticket
-  CHECK(server.hears(cancels_it));
+  REQUIRE(c.models()); // makes the server grant the ticket
+  CHECK(server.has_received(cancels_it));
 }
 
-TEST_CASE("a door that stays away is lost with the reason, and the client goes at once") {
+TEST_CASE("a server that stays away is lost with the reason, and the client closes at once") {
   fake_server server(silent);
   auto c = connected(server, {.reconnect_timeout = 100ms});
   auto waits = connected(server);
   auto s = c.generate(choices_question());
   REQUIRE(s);
-  REQUIRE(server.hears(is_kind<generate>));
+  REQUIRE(server.has_received(is_kind<generate>));
   server.close();
   auto part = s->next(patience);
   REQUIRE_FALSE(part);

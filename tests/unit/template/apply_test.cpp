@@ -1,6 +1,6 @@
-// Goal: a template is given what transformers' apply_chat_template gives it. Method: its own
+// Goal: a template gets the variables of transformers' apply_chat_template. Method: its own
 // prompts, recorded by tests/data/template/make_apply_goldens.py, for requests as clients write
-// them; a cluster is asked the same by tests/system/cluster/models/test_chat_template.py.
+// them. tests/system/cluster/models/test_chat_template.py checks the same on a cluster.
 #include "runtime/text/bpe/vocabulary_checkpoint.hpp"
 #include "runtime/text/template/conversation.hpp"
 #include "runtime/text/tokenizer/tokenizer.hpp"
@@ -31,7 +31,7 @@ template_options options_of(const json& fields) {
           fields.value("continue_final_message", false)};
 }
 
-// Of the model directory that apply.json's ids are of.
+// The vocabulary of the model directory that apply.json's ids belong to.
 const text::vocabulary& vocabulary() {
   static const auto words =
       text::vocabulary_from_directory(BATON_SOURCE_DIR "/tests/data/model/checkpoint");
@@ -83,7 +83,7 @@ error refusal_of(const std::string& source, const json& fields, const template_o
 
 } // namespace
 
-TEST_CASE("what a request says to the template makes the prompt that transformers makes of it") {
+TEST_CASE("a request's template variables give the prompt of transformers") {
   const auto rows = json::parse(read_data("apply.json"));
   REQUIRE(rows.size() >= 16);
   for (const auto& row : rows) {
@@ -106,7 +106,7 @@ TEST_CASE("what a request says to the template makes the prompt that transformer
   }
 }
 
-TEST_CASE("the time of a request is what its template prints, however often it is rendered") {
+TEST_CASE("a template prints the time of its request, however often it is rendered") {
   template_options options;
   const std::string source = "{{ strftime_now('%d %b %Y %H:%M') if strftime_now is defined else "
                              "'26 Jul 2024' }}";
@@ -118,7 +118,7 @@ TEST_CASE("the time of a request is what its template prints, however often it i
   CHECK(refusal_of(source, ask, options).code == errc::template_failed);
 }
 
-TEST_CASE("what the template cannot be given is refused under the name of its field") {
+TEST_CASE("invalid template variables are rejected under the name of their field") {
   const std::string source = "{{ messages }}";
   const auto documents = refusal_of(source, ask, {"", R"([{"text":"a"}])"});
   CHECK(documents.code == errc::unsupported_parameter);
@@ -136,7 +136,7 @@ TEST_CASE("what the template cannot be given is refused under the name of its fi
         "continue_final_message");
 }
 
-TEST_CASE("no special token is read from what a request gives to the template") {
+TEST_CASE("template variables of a request yield no special token") {
   const auto parsed = text::chat_template::parse("{{ a.b[0] }}{{ documents[0].text }}<s>");
   text::template_input input;
   REQUIRE(text::put_options({R"({"a":{"b":["<s>"]}})", R"([{"text":"</s>"}])"}, *parsed, input));

@@ -1,5 +1,5 @@
-// Conversations with tools, as templates get them. Method: the templates of the families, rendered
-// with what put_conversation makes, against what their own words for it are.
+// Conversations with tools, as templates get them. Method: renders the families' templates with the
+// output of put_conversation, and compares it with each family's own format.
 #include "runtime/text/template/conversation.hpp"
 #include "tests/unit/template/template_data.hpp"
 
@@ -50,7 +50,7 @@ std::size_t count(const std::string& text, std::string_view what) {
 
 } // namespace
 
-TEST_CASE("a family is known by its template") {
+TEST_CASE("a family is recognised by its template") {
   const std::pair<const char*, text::call_style> rows[] = {
       {"qwen25.jinja", {call_format::hermes, true}},
       {"qwen3.jinja", {call_format::hermes, true}},
@@ -69,7 +69,7 @@ TEST_CASE("a family is known by its template") {
   }
 }
 
-TEST_CASE("a template that knows of tools gets them as Hugging Face gives them") {
+TEST_CASE("a template with tool support gets tools as Hugging Face passes them") {
   const auto qwen = render_chat("qwen25.jinja", talk, tools);
   CHECK(has(qwen, "<tools>\n{\"type\": \"function\", \"function\": {\"name\": \"add\""));
   CHECK(has(qwen,
@@ -88,14 +88,14 @@ TEST_CASE("a template that knows of tools gets them as Hugging Face gives them")
   CHECK(has(mistral, "\"call_id\": \"abcdefghi\""));
 }
 
-TEST_CASE("a template that knows of none is told in plain messages") {
+TEST_CASE("a template without tool support gets tools as plain messages") {
   const auto prompt = render_chat("smollm2.jinja", talk, tools);
   CHECK(has(prompt, "<|im_start|>system\nBe brief.\n\nYou may call functions"));
   CHECK(has(prompt, "{\"type\":\"function\",\"function\":{\"name\":\"add\""));
   CHECK(has(prompt,
             "<|im_start|>assistant\n<tool_call>\n{\"name\": \"add\", \"arguments\": {\"x\":2.5"));
   CHECK(has(prompt, "<|im_start|>user\n<tool_response>\n5\n</tool_response><|im_end|>"));
-  // Without a system message there is one; results that follow one another are one message.
+  // Without a system message one is added; consecutive results become one message.
   auto two = talk;
   two.erase(two.begin());
   two.push_back({"tool", "6", "", "", "x"});
@@ -108,7 +108,7 @@ TEST_CASE("a template that knows of none is told in plain messages") {
         "Face<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
 }
 
-TEST_CASE("a client's text never becomes a special token, wherever it stands") {
+TEST_CASE("a client's text never becomes a special token, in any field") {
   const auto source = read_data("qwen25.jinja");
   const auto parsed = text::chat_template::parse(source);
   REQUIRE(parsed);
@@ -120,14 +120,14 @@ TEST_CASE("a client's text never becomes a special token, wherever it stands") {
   std::string special;
   for (const auto& segment : prompt->segments)
     special += segment.special_allowed ? segment.text : " ";
-  // The template's own, of four messages; one of each is a client's.
+  // The template's own special tokens, for four messages; each client text contains one.
   CHECK(count(special, "<|im_end|>") == 4);
   CHECK(count(special, "<|im_start|>") == 4);
   CHECK(count(prompt->text(), "<|im_end|>") == 5);
   CHECK(count(prompt->text(), "<|im_start|>") == 5);
 }
 
-TEST_CASE("what is no array, or nested too deep, is refused") {
+TEST_CASE("values that are no array, or nested too deep, are rejected") {
   text::template_input input;
   const auto deep = std::string(100'000, '[') + std::string(100'000, ']');
   for (const auto& bad : {std::string("{}"), std::string("5"), std::string("["), deep}) {

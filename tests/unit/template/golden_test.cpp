@@ -1,6 +1,6 @@
-// Goal: the engine renders as jinja2 does. Method: jinja2's own answers, recorded by
-// tests/data/template/make_goldens.py, for the templates of the model families with a dozen of
-// conversations each, and for a table of small expressions and statements.
+// Goal: the engine renders as jinja2 does. Method: jinja2's output, recorded by
+// tests/data/template/make_goldens.py. It covers the model families' templates with a dozen
+// conversations each, and a table of small expressions and statements.
 #include "tests/unit/template/template_data.hpp"
 
 #include <doctest/doctest.h>
@@ -39,7 +39,7 @@ void check_row(const std::string& source, const std::string& context,
   }
   CHECK(got.error().code == errc::template_failed);
   CHECK(got.error().message.find("template line ") != std::string::npos);
-  // The text of raise_exception is the template author's answer to the client.
+  // The text of raise_exception is the template author's message to the client.
   CHECK(got.error().message.starts_with(row.at("error").get<std::string>()));
 }
 
@@ -55,7 +55,7 @@ TEST_CASE("the templates of the model families render as jinja2 renders them") {
   }
 }
 
-TEST_CASE("expressions and statements mean what they mean in jinja2") {
+TEST_CASE("expressions and statements have their jinja2 meaning") {
   const auto& rows = goldens().at("snippets");
   REQUIRE(rows.size() >= 150);
   for (const auto& row : rows) {
@@ -63,7 +63,7 @@ TEST_CASE("expressions and statements mean what they mean in jinja2") {
   }
 }
 
-TEST_CASE("what is not supported is refused by name when the template is parsed") {
+TEST_CASE("unsupported syntax is rejected by name when the template is parsed") {
   const std::pair<const char*, const char*> rows[] = {
       {"{% include 'x' %}",
        "the tag 'include' is not supported: a model has one template (template line 1)"},
@@ -93,7 +93,7 @@ TEST_CASE("what is not supported is refused by name when the template is parsed"
   }
 }
 
-TEST_CASE("a filter's name that is made while rendering is refused as well") {
+TEST_CASE("a filter name computed while rendering is rejected as well") {
   CHECK_FALSE(render_source("{{ ['a'] | map('random') | list }}", "user").has_value());
 }
 
@@ -141,7 +141,7 @@ TEST_CASE("an error names the line of the template") {
   CHECK(got.error().message == "a list has no attribute 'x' (template line 3)");
 }
 
-TEST_CASE("without a date strftime_now is undefined, so that templates take their own") {
+TEST_CASE("without a date strftime_now is undefined, so that templates use their own") {
   const auto parsed = text::chat_template::parse(
       "{% if strftime_now is defined %}{{ strftime_now('%Y') }}{% else %}fixed{% endif %}");
   REQUIRE(parsed.has_value());

@@ -1,4 +1,4 @@
-// Goal: a hostile template or message ends in an error, soon and without much memory or stack.
+// Goal: a hostile template or message ends in an error, quickly and without much memory or stack.
 #include "runtime/text/template/chat_template.hpp"
 
 #include <doctest/doctest.h>
@@ -37,7 +37,7 @@ std::string outcome(const std::string& source, const template_input& input = {},
 
 struct row {
   std::string source;
-  std::string error; // what the message contains
+  std::string error; // part of the message
 };
 
 void check_rows(std::span<const row> rows) {
@@ -116,7 +116,7 @@ TEST_CASE("a template that would grow or run without end is stopped") {
   check_rows(rows);
 }
 
-TEST_CASE("a template that nests too deep is refused when it is parsed") {
+TEST_CASE("a template that nests too deep is rejected when it is parsed") {
   const row rows[] = {
       {"{{ " + repeated("[", 50000) + repeated("]", 50000) + " }}", "nests too deep"},
       {"{{ " + repeated("(", 50000) + repeated(")", 50000) + " }}", "nests too deep"},
@@ -147,12 +147,12 @@ TEST_CASE("many captured loops, macros and namespaces end at the step limit") {
             .find("steps") != std::string::npos);
 }
 
-TEST_CASE("a namespace that refers to itself is neither printed for ever nor leaked") {
+TEST_CASE("a namespace that refers to itself is neither printed without end nor leaked") {
   CHECK(outcome("{% set n = namespace() %}{% set n.n = n %}{{ n }}{{ n == n }}{{ n.n.n is defined "
                 "}}") == "<Namespace>TrueTrue");
 }
 
-TEST_CASE("each limit is the caller's to set") {
+TEST_CASE("the caller can set each limit") {
   template_limits few;
   few.steps_max = 100;
   CHECK(outcome("{% for i in range(99) %}x{% endfor %}", {}, few).find("100 steps") !=
@@ -175,7 +175,7 @@ TEST_CASE("a long user message costs few steps and a hostile one is an error") {
   CHECK(outcome("{{ messages[0]|e }}", input).find("steps") != std::string::npos);
 }
 
-TEST_CASE("input that nests too deep is refused, and freed without recursion over its depth") {
+TEST_CASE("input that nests too deep is rejected, and freed without recursion over its depth") {
   value deep = value::string("x");
   for (int i = 0; i < 100000; ++i) {
     deep = value::list({std::move(deep)});

@@ -1,5 +1,5 @@
-// Goal: whatever the bytes, parse and render give a value or an error. Method: every template cut
-// at every byte, and mutated by a seeded generator; the sanitizer builds make a mistake visible.
+// Goal: for any bytes, parse and render give a value or an error. Method: every template cut at
+// every byte, and mutated by a seeded generator; the sanitizer builds expose memory errors.
 #include "tests/unit/template/template_data.hpp"
 
 #include <doctest/doctest.h>
@@ -11,7 +11,7 @@ using namespace baton::test;
 
 namespace {
 
-// Both ends of the result are looked at, so that a broken one cannot pass unseen.
+// Reads both ends of the result, so that an invalid one is detected.
 bool is_value_or_error(const std::string& source, const text::template_input& input) {
   text::template_limits limits;
   limits.steps_max = 100'000;

@@ -1,6 +1,6 @@
-// Goal: no text of a user can ever be matched as a special token. Method: a message that contains
-// one goes through every way a template can treat it; wherever its characters end up, their segment
-// does not allow specials, while the template's own specials stay allowed.
+// Goal: no user text is ever matched as a special token. Method: a message with a special token
+// passes through everything a template can do to it. Its characters always end up in a segment
+// without specials, while the template's own specials stay allowed.
 #include "tests/unit/template/template_data.hpp"
 
 #include <doctest/doctest.h>
@@ -46,7 +46,7 @@ rendered rendered_by(const std::string& source, const template_input& input) {
 
 } // namespace
 
-TEST_CASE("a special token in user text stays untrusted on every way through a template") {
+TEST_CASE("a special token in user text stays untrusted through every template operation") {
   const char* sources[] = {
       "{{ c }}",
       "{{ '<|a|>' + c + '<|b|>' }}",
@@ -111,7 +111,7 @@ TEST_CASE("the template's own literals stay trusted around user text") {
   CHECK(prompt.segments[2].special_allowed);
 }
 
-TEST_CASE("trim and replace cut and join marks where the characters are") {
+TEST_CASE("trim and replace cut and join marks along with the characters") {
   template_input input;
   input.messages = value::list({value::string("  ab  ")});
   const auto trimmed = rendered_by("{{ ('<' + messages[0] + '>  ')|trim }}", input);
@@ -124,7 +124,7 @@ TEST_CASE("trim and replace cut and join marks where the characters are") {
   CHECK(replaced.segments[1].special_allowed);
 }
 
-TEST_CASE("a role that is no known word is data, a known one may complete a special token") {
+TEST_CASE("an unknown role is data, a known one may complete a special token") {
   const auto phi = chat_template::parse(test::read_data("phi3.jinja"));
   REQUIRE(phi.has_value());
   const auto with_role = [&](const std::string& role) {

@@ -1,4 +1,4 @@
-// Reads tests/data/template: the templates of the model families, and what jinja2 makes of them.
+// Reads tests/data/template: the templates of the model families, and jinja2's output for them.
 #pragma once
 
 #include "runtime/text/template/chat_template.hpp"
@@ -12,9 +12,9 @@ namespace baton::test {
 
 std::string read_data(const std::string& file);
 const nlohmann::ordered_json& goldens();
-// The JSON tree as a template value; all its strings are data of a user.
+// The JSON tree as a template value; all its strings are user data.
 text::value value_of(const nlohmann::ordered_json& json);
-// A context of goldens.json as make_goldens.py gives it to jinja2.
+// A context of goldens.json as make_goldens.py passes it to jinja2.
 text::template_input input_of(const std::string& context);
 std::vector<std::string> template_files();
 

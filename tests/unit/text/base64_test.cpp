@@ -1,4 +1,4 @@
-// Base64 against the vectors of RFC 4648, and texts that are none.
+// Base64 against the vectors of RFC 4648, and invalid texts.
 #include "runtime/text/unicode/base64.hpp"
 
 #include <doctest/doctest.h>
@@ -9,7 +9,7 @@
 
 using namespace baton::text;
 
-TEST_CASE("base64 is read, and nothing else") {
+TEST_CASE("valid base64 is decoded, anything else is rejected") {
   CHECK(bytes_of_base64("") == "");
   CHECK(bytes_of_base64("Zg==") == "f");
   CHECK(bytes_of_base64("Zm8=") == "fo");
@@ -19,7 +19,7 @@ TEST_CASE("base64 is read, and nothing else") {
     CHECK(!bytes_of_base64(text));
 }
 
-TEST_CASE("bytes become base64 as RFC 4648 has them, and come back") {
+TEST_CASE("bytes are encoded as in RFC 4648, and decoded again") {
   for (const auto& [bytes, text] :
        std::vector<std::pair<std::string, std::string>>{{"", ""},
                                                         {"f", "Zg=="},

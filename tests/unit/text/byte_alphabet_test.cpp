@@ -8,7 +8,7 @@
 
 using namespace baton::text;
 
-TEST_CASE("every byte has its own character and comes back from it") {
+TEST_CASE("every byte has its own character and is restored from it") {
   std::set<std::string> seen;
   for (int byte = 0; byte < 256; ++byte) {
     const std::string character = alphabet_text_of(static_cast<unsigned char>(byte));

@@ -1,4 +1,4 @@
-// A character map that a file brings: what it says, and what a hostile one cannot do.
+// A character map from a file: its replacements, and hostile files.
 #include "runtime/text/unicode/character_map.hpp"
 #include "tests/unit/text/goldens.hpp"
 
@@ -35,7 +35,7 @@ TEST_CASE("a character map gives the replacement of the longest match") {
   CHECK(character_map::create("").value().empty());
 }
 
-TEST_CASE("a broken character map is refused") {
+TEST_CASE("a malformed character map is rejected") {
   const std::string table = sound_table();
   REQUIRE(table.size() > 100);
   const std::string endless = table.substr(0, table.size() - 1) + "x";
@@ -50,7 +50,7 @@ TEST_CASE("a broken character map is refused") {
   }
 }
 
-TEST_CASE("no damage to a character map leads outside of it") {
+TEST_CASE("no damage to a character map causes a read outside it") {
   const std::string table = sound_table();
   std::mt19937 random(8);
   for (int round = 0; round < 300; ++round) {

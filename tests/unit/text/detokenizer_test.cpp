@@ -36,7 +36,7 @@ const std::string bad = std::string(replacement_character);
 
 } // namespace
 
-TEST_CASE("a character is held back until it is whole") {
+TEST_CASE("a character is held back until it is complete") {
   using parts = std::vector<std::string>;
   CHECK(parts_of("ab") == parts{"a", "b", ""});
   CHECK(parts_of("\xC3\xA9!") == parts{"", "\xC3\xA9", "!", ""});
@@ -44,7 +44,7 @@ TEST_CASE("a character is held back until it is whole") {
   CHECK(parts_of("\xF0\x9F\x98\x80") == parts{"", "", "", "\xF0\x9F\x98\x80", ""});
 }
 
-TEST_CASE("U+FFFD comes when a sequence is known to be wrong, or at the end") {
+TEST_CASE("U+FFFD is emitted when a sequence is known to be invalid, or at the end") {
   using parts = std::vector<std::string>;
   CHECK(parts_of("\x80") == parts{bad, ""});
   CHECK(parts_of("\xFF\xFE") == parts{bad, bad, ""});
@@ -55,7 +55,7 @@ TEST_CASE("U+FFFD comes when a sequence is known to be wrong, or at the end") {
   CHECK(parts_of("\xED\xA0\x80") == parts{"", bad + bad, bad, ""});
 }
 
-TEST_CASE("the parts together are the text of all ids, for random bytes") {
+TEST_CASE("the parts form the text of all ids, for random bytes") {
   std::mt19937 random(11);
   for (int round = 0; round < 300; ++round) {
     const std::string bytes =
@@ -71,7 +71,7 @@ TEST_CASE("the parts together are the text of all ids, for random bytes") {
   }
 }
 
-TEST_CASE("control tokens have no text if they are skipped, and do not cut a character") {
+TEST_CASE("skipped control tokens have no text and do not split a character") {
   const token_id begin = small_tokenizer().special_id("<|begin|>").value();
   const auto euro = tokens_of_bytes("\xE2\x82\xAC");
   for (const bool skip : {true, false}) {

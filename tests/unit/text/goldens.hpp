@@ -26,7 +26,7 @@ vocabulary sentencepiece_vocabulary(const std::string& name);
 
 std::string from_hex(std::string_view digits);
 
-// Random text, the same for a seed: characters of all lengths, many spaces and letters.
+// Random text for a seed: characters of all lengths, many spaces and letters.
 std::string random_utf8(std::mt19937& random, std::size_t characters);
 std::string random_bytes(std::mt19937& random, std::size_t count);
 

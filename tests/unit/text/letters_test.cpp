@@ -1,4 +1,4 @@
-// The table of letters, and where words end by it.
+// The table of letters, and the word ends that follow from it.
 #include "runtime/text/unicode/letters.hpp"
 
 #include <doctest/doctest.h>
@@ -20,7 +20,7 @@ struct range {
 
 } // namespace
 
-TEST_CASE("letters are those of Unicode, in every plane that has some") {
+TEST_CASE("letters match Unicode, in every plane that has some") {
   const auto& known = letters::get();
   for (const range r : {range{'A', 'Z'}, range{'a', 'z'}, range{0x3B1, 0x3C9}, range{0x430, 0x44F},
                         range{0x5D0, 0x5EA}, range{0x915, 0x939}, range{0xE01, 0xE2E},
@@ -40,7 +40,7 @@ TEST_CASE("letters are those of Unicode, in every plane that has some") {
     }
 }
 
-TEST_CASE("a word is a space at most and letters of any alphabet") {
+TEST_CASE("a word is at most one space and letters of any alphabet") {
   CHECK(end_of("ab c") == 2);
   CHECK(end_of(" ab c") == 3);
   CHECK(end_of("\xCE\xB1\xCE\xB2 x") == 4);                       // Greek
@@ -52,7 +52,7 @@ TEST_CASE("a word is a space at most and letters of any alphabet") {
   CHECK(end_of("\xF0\x9F\x98\x80") == 0); // a picture
 }
 
-TEST_CASE("what follows a word beyond ASCII may belong to it: the pattern decides") {
+TEST_CASE("a word followed by a non-ASCII character is left to the pattern") {
   CHECK(end_of("e\xCC\x81") == 0);          // a mark
   CHECK(end_of("a\xC2\xA0") == 0);          // a space, but not ours to say
   CHECK(end_of("a\xF3\xA0\x80\xA0-") == 0); // beyond the table

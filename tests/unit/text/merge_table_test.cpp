@@ -1,4 +1,4 @@
-// The merge loops, held against the plainest possible one.
+// The merge loops, compared with the simplest possible one.
 #include "runtime/text/bpe/merge_table.hpp"
 
 #include <doctest/doctest.h>
@@ -14,7 +14,7 @@ namespace {
 
 using rules = std::map<std::pair<token_id, token_id>, merge>;
 
-// Find the best pair, merge it, start again.
+// Finds the best pair, merges it, starts again.
 large_vector<token_id> merged_by_rules(const rules& all, large_vector<token_id> symbols) {
   while (true) {
     std::size_t best = symbols.size();
@@ -35,7 +35,7 @@ large_vector<token_id> merged_by_rules(const rules& all, large_vector<token_id> 
 
 } // namespace
 
-TEST_CASE("random merges give the same symbols as the plain loop, short and long") {
+TEST_CASE("random merges give the symbols of the simple loop, short and long") {
   std::mt19937 random(7);
   for (int round = 0; round < 60; ++round) {
     rules all;
@@ -60,9 +60,9 @@ TEST_CASE("random merges give the same symbols as the plain loop, short and long
   }
 }
 
-TEST_CASE("long pieces give the same symbols as the plain loop, in whatever order the ranks come") {
-  // Ranks that fall with the length of what is merged, and equal ones: a pair that a merge has just
-  // made may be the next.
+TEST_CASE("long pieces give the symbols of the simple loop, for any order of ranks") {
+  // Ranks that fall with the length of the merged text, and equal ones: a pair that a merge has
+  // just made may be the next.
   std::mt19937 random(11);
   for (int round = 0; round < 6; ++round) {
     rules all;
@@ -89,7 +89,7 @@ TEST_CASE("long pieces give the same symbols as the plain loop, in whatever orde
   }
 }
 
-TEST_CASE("of equal ranks the leftmost pair is merged first") {
+TEST_CASE("among equal ranks the leftmost pair is merged first") {
   merge_table table(1);
   table.add(0, 0, {0, 1});
   for (const std::size_t length : {3, 33, 5001}) {

@@ -1,4 +1,4 @@
-// Unicode's normal forms and lower case, held against Hugging Face's normalizers
+// Unicode's normal forms and lower case, compared with Hugging Face's normalizers
 // (tests/data/text/make_tokenizer_json_goldens.py).
 #include "runtime/text/bpe/sentencepiece_text.hpp"
 #include "runtime/text/pre_tokenizers/text_steps.hpp"
@@ -21,7 +21,7 @@ std::string repeated(std::string_view unit, std::size_t times) {
 
 } // namespace
 
-TEST_CASE("normal forms are those of Hugging Face's normalizers") {
+TEST_CASE("normal forms match Hugging Face's normalizers") {
   const auto cases = text::goldens::golden("normal_forms.json");
   REQUIRE(cases.size() > 50);
   for (const auto& each : cases) {
@@ -35,7 +35,7 @@ TEST_CASE("normal forms are those of Hugging Face's normalizers") {
   }
 }
 
-TEST_CASE("a form of a form is the same") {
+TEST_CASE("normalising twice changes nothing") {
   std::mt19937 random(7);
   for (int i = 0; i < 300; ++i) {
     const auto text = text::goldens::random_utf8(random, 50);
@@ -49,7 +49,7 @@ TEST_CASE("a form of a form is the same") {
   }
 }
 
-TEST_CASE("bytes that are no UTF-8 stay, and nothing composes across them") {
+TEST_CASE("bytes that are not UTF-8 stay, and nothing composes across them") {
   CHECK(normalized("e\xCC\x81\xFF\xCC\x81x\xC3", normal_form::nfc) == "\xC3\xA9\xFF\xCC\x81x\xC3");
   CHECK(normalized("e\xFF\xCC\x81", normal_form::nfc) == "e\xFF\xCC\x81");
   CHECK(normalized("\xED\xA0\x80\xE2\x82", normal_form::nfkd) == "\xED\xA0\x80\xE2\x82");
@@ -62,15 +62,15 @@ TEST_CASE("bytes that are no UTF-8 stay, and nothing composes across them") {
   }
 }
 
-// In the wrong order, half of them each: sorting by insertion would take an hour.
-TEST_CASE("a long run of marks is put in order in a moment") {
+// Half of the marks are in the wrong order: sorting by insertion would take an hour.
+TEST_CASE("a long run of marks is sorted quickly") {
   constexpr std::size_t many = 500'000;
   const auto above = repeated("\xCC\x81", many); // U+0301, class 230
   const auto below = repeated("\xCC\xA3", many); // U+0323, class 220
   CHECK(normalized("x" + above + below, normal_form::nfd) == "x" + below + above);
 }
 
-TEST_CASE("a text that grows beyond the bound is refused") {
+TEST_CASE("a text that grows beyond the bound is rejected") {
   const auto steps = text_steps::create({{text_step::kind::nfkd, {}, {}}}).value();
   const auto one = std::string("\xEF\xB7\xBA"); // U+FDFA: 33 bytes for 3
   CHECK(steps.apply(one).value().text.size() == 33);

@@ -8,7 +8,7 @@
 using namespace baton;
 using namespace baton::text;
 
-TEST_CASE("the cache gives back what was put and never another piece's ids") {
+TEST_CASE("the cache returns what was stored and never another piece's ids") {
   piece_cache cache(8);
   for (int round = 0; round < 2; ++round)
     for (token_id i = 0; i < 200; ++i) {
@@ -25,7 +25,7 @@ TEST_CASE("the cache gives back what was put and never another piece's ids") {
   CHECK(cache.find("x").empty());
 }
 
-TEST_CASE("the cache keeps pieces and ids up to its limits only") {
+TEST_CASE("the cache stores pieces and ids up to its limits only") {
   piece_cache cache(4);
   const std::string longest(piece_cache::piece_bytes_max, 'a');
   cache.put(longest, std::vector<token_id>{1});

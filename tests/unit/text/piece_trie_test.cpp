@@ -1,4 +1,4 @@
-// The prefix tree, held against a plain search.
+// The prefix tree, compared with a plain search.
 #include "runtime/text/bpe/piece_trie.hpp"
 
 #include <doctest/doctest.h>
@@ -8,7 +8,7 @@
 using namespace baton;
 using namespace baton::text;
 
-TEST_CASE("the longest entry is found, and only whole ones") {
+TEST_CASE("the longest entry is found, and only complete ones") {
   const piece_trie trie({{"a", 1}, {"abc", 2}, {"\xFF\x01", 3}, {"\x7F", 4}, {"abc", 5}});
   const auto longest = [&](std::string_view text) {
     const auto found = trie.longest(text);

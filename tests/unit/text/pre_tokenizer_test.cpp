@@ -1,5 +1,5 @@
-// Pieces of each family of patterns, held against Hugging Face's tokenizers running the patterns of
-// the models' tokenizer.json files (tests/data/text/make_goldens.py).
+// Pieces of each family of patterns, compared with Hugging Face's tokenizers running the patterns
+// of the models' tokenizer.json files (tests/data/text/make_goldens.py).
 #include "runtime/text/pre_tokenizers/pre_tokenizer.hpp"
 #include "tests/unit/text/goldens.hpp"
 
@@ -31,7 +31,7 @@ std::vector<std::uint32_t> ends_of(const pre_tokenizer& pre, std::string_view te
 
 } // namespace
 
-TEST_CASE("pieces are those of the reference for every family of patterns") {
+TEST_CASE("pieces match the reference for every family of patterns") {
   const auto data = goldens::golden("pre_tokenizer_pieces.json");
   const auto texts = data["texts"].get<std::vector<std::string>>();
   REQUIRE(texts.size() > 40);
@@ -46,8 +46,8 @@ TEST_CASE("pieces are those of the reference for every family of patterns") {
   }
 }
 
-TEST_CASE("words of ASCII letters end where those of any letters do") {
-  // A word that is found without the pattern engine must be the one that the engine finds.
+TEST_CASE("ASCII words end where words of other letters do") {
+  // A word found without the pattern engine must be the one that the engine finds.
   for (const auto& family : pre_tokenizer_families()) {
     if (!family.takes_words)
       continue;
@@ -74,7 +74,7 @@ TEST_CASE("every family has a golden, and every name of the table compiles") {
   }
 }
 
-TEST_CASE("an unknown pre-tokenizer is refused by name") {
+TEST_CASE("an unknown pre-tokenizer is rejected by name") {
   for (const char* name : {"", "SmolLM", "smollm ", "unheard-of"}) {
     const auto pre = pre_tokenizer::create(name);
     REQUIRE(!pre);
@@ -84,8 +84,8 @@ TEST_CASE("an unknown pre-tokenizer is refused by name") {
 }
 
 TEST_CASE("a long run of one character is split in linear time by every family") {
-  // Processor time, not the clock's: a linear pattern needs some milliseconds for these texts, a
-  // quadratic one several seconds.
+  // CPU time, not wall time: a linear pattern needs some milliseconds for these texts, a quadratic
+  // one several seconds.
   const double seconds_max = 1;
   const std::size_t length = 150'000;
   for (const auto& family : pre_tokenizer_families()) {

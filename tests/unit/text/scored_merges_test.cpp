@@ -1,5 +1,5 @@
-// Scored merges, held against the plainest loop: among all adjacent symbols whose texts together
-// are a token, merge those of the highest score, the leftmost of equals.
+// Scored merges, compared with the simplest loop: among adjacent symbols whose joined text is a
+// token, merge those of the highest score, the leftmost of equals.
 #include "runtime/text/tokenizer/tokenizer.hpp"
 #include "tests/unit/text/goldens.hpp"
 
@@ -57,7 +57,7 @@ std::vector<token_id> merged_by_scores(const vocabulary& words, std::string_view
   for (const std::string& symbol : symbols) {
     const auto found = ids.find(symbol);
     const token_id id = found == ids.end() ? 0 : found->second;
-    if (id != 0 || made.empty() || made.back() != 0) // unknown ones in a row are one
+    if (id != 0 || made.empty() || made.back() != 0) // adjacent unknown tokens become one
       made.push_back(id);
   }
   return made;
@@ -65,7 +65,7 @@ std::vector<token_id> merged_by_scores(const vocabulary& words, std::string_view
 
 } // namespace
 
-TEST_CASE("random scores, equal ones among them, merge as in the plain loop") {
+TEST_CASE("random scores, including ties, merge as in the simple loop") {
   std::mt19937 random(21);
   for (int round = 0; round < 150; ++round) {
     std::map<std::string, float> pieces;
@@ -99,7 +99,7 @@ TEST_CASE("a character that is no token still merges into one") {
   CHECK(made.encode_text("bbab").value() == std::vector<token_id>{0, 2});
 }
 
-TEST_CASE("of two tokens with the same text the first counts") {
+TEST_CASE("of two tokens with the same text the first is used") {
   const auto made = tokenizer::create(words_of({{"a", -1}, {"aa", -2}, {"aa", -1}})).value();
   CHECK(made.encode_text("aa").value() == std::vector<token_id>{2});
 }

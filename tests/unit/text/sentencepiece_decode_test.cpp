@@ -1,5 +1,4 @@
-// Ids of SentencePiece models to text, whole and in a stream, held against the package
-// sentencepiece.
+// Ids of SentencePiece models to text, whole and streamed, compared with the package sentencepiece.
 #include "runtime/text/stream/stream_decoder.hpp"
 #include "tests/unit/text/goldens.hpp"
 
@@ -34,7 +33,7 @@ std::string streamed(const tokenizer& words, const token_ids& some, bool begins_
   return text + last.text;
 }
 
-bool has_unknown(const token_ids& some) { // the reference shows a sign of its own for it
+bool has_unknown(const token_ids& some) { // the reference prints its own sign for it
   return std::find(some.begin(), some.end(), 0) != some.end();
 }
 
@@ -67,7 +66,7 @@ TEST_CASE("texts and random ids decode as in the reference, whole and token by t
   }
 }
 
-TEST_CASE("the stream of any ids is their text") {
+TEST_CASE("the streamed text of any ids is their text") {
   std::mt19937 random(6);
   const tokenizer words =
       tokenizer::create(sentencepiece_vocabulary("bpe, prefix True, remove False")).value();
@@ -79,7 +78,7 @@ TEST_CASE("the stream of any ids is their text") {
   }
 }
 
-TEST_CASE("only the first space of a text is dropped, and none in the rest of one") {
+TEST_CASE("only the first space of a text is dropped, and none in a continuation") {
   const vocabulary words = sentencepiece_vocabulary("bpe, prefix True, remove False");
   const tokenizer made = tokenizer::create(words).value();
   const token_id the = id_of(words, "\u2581the");
@@ -96,7 +95,7 @@ TEST_CASE("only the first space of a text is dropped, and none in the rest of on
   CHECK(streamed(bare, {the}) == " the");
 }
 
-TEST_CASE("byte tokens that make a character together are held back until it is whole") {
+TEST_CASE("byte tokens that form a character are held back until it is complete") {
   const vocabulary words = sentencepiece_vocabulary("bpe, prefix True, remove False");
   const tokenizer made = tokenizer::create(words).value();
   const token_ids euro = {id_of(words, "<0xE2>"), id_of(words, "<0x82>"), id_of(words, "<0xAC>")};

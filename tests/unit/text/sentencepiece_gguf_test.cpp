@@ -64,7 +64,7 @@ result<vocabulary> read_back(const writer& out) {
 
 } // namespace
 
-TEST_CASE("a SentencePiece vocabulary comes back from a file, absent keys as the format says") {
+TEST_CASE("a SentencePiece vocabulary is read from a file, with defaults for absent keys") {
   const vocabulary words = sentencepiece_vocabulary("bpe, prefix True, remove False");
   const auto plain = read_back(file_of(words));
   REQUIRE(plain.has_value());
@@ -79,7 +79,7 @@ TEST_CASE("a SentencePiece vocabulary comes back from a file, absent keys as the
         tokenizer::create(words).value().fingerprint());
 }
 
-TEST_CASE("the flags and the character map of a file are taken") {
+TEST_CASE("the flags and the character map of a file are used") {
   const vocabulary words = sentencepiece_vocabulary("unigram with a character map");
   writer out = file_of(words);
   out.set_bool("tokenizer.ggml.add_space_prefix", false);
@@ -93,7 +93,7 @@ TEST_CASE("the flags and the character map of a file are taken") {
   CHECK(made->character_map == words.character_map);
 }
 
-TEST_CASE("special tokens of files that are named Phi-3 swallow the white space behind them") {
+TEST_CASE("special tokens of Phi-3 files swallow the following white space") {
   const vocabulary words = sentencepiece_vocabulary("bpe, prefix True, remove False");
   constexpr token_id unknown = 0, bos = 1, eos = 2;
   const auto ids_of = [&](std::string_view name, std::string_view text) {
@@ -118,7 +118,7 @@ TEST_CASE("special tokens of files that are named Phi-3 swallow the white space 
   CHECK(ids_of("Mistral", "</s> the") != ids_of("Mistral", "</s>the"));
 }
 
-TEST_CASE("a SentencePiece file that lacks a table is refused by the name of the key") {
+TEST_CASE("a SentencePiece file without a table is rejected by the name of the key") {
   const vocabulary words = sentencepiece_vocabulary("bpe, prefix True, remove False");
   writer without_scores;
   without_scores.set_string("tokenizer.ggml.model", "llama")
@@ -134,7 +134,7 @@ TEST_CASE("a SentencePiece file that lacks a table is refused by the name of the
   CHECK(refused.error().message.find("tokenizer.ggml.token_type") != std::string::npos);
 }
 
-TEST_CASE("a tokenizer model that is not known is refused by its name") {
+TEST_CASE("an unknown tokenizer model is rejected by its name") {
   writer out;
   out.set_string("tokenizer.ggml.model", "bert");
   const auto refused = read_back(out);

@@ -1,4 +1,4 @@
-// SentencePiece vocabularies: ids held against the package sentencepiece
+// SentencePiece vocabularies: ids compared with the package sentencepiece
 // (tests/data/text/make_sentencepiece_goldens.py).
 #include "runtime/text/tokenizer/tokenizer.hpp"
 #include "tests/unit/text/goldens.hpp"
@@ -27,7 +27,7 @@ tokenizer made_of(const std::string& name) {
 
 } // namespace
 
-TEST_CASE("ids of SentencePiece models are those of the reference, text by text") {
+TEST_CASE("ids of SentencePiece models match the reference, text by text") {
   const auto texts = sentencepiece_golden()["texts"].get<std::vector<std::string>>();
   REQUIRE(texts.size() > 50);
   for (const auto& model : sentencepiece_golden()["models"]) {
@@ -57,7 +57,7 @@ TEST_CASE("bytes that are not UTF-8 give the reference's ids") {
   }
 }
 
-TEST_CASE("decoding what a SentencePiece model encoded gives the text back") {
+TEST_CASE("decoding a SentencePiece model's ids gives the text back") {
   std::mt19937 random(4);
   for (const std::string& name : {bpe, std::string("bpe, prefix False, remove False"),
                                   unigram_model, std::string("bpe across spaces")}) {
@@ -72,7 +72,7 @@ TEST_CASE("decoding what a SentencePiece model encoded gives the text back") {
   }
 }
 
-TEST_CASE("a SentencePiece model's control tokens come only from segments that allow them") {
+TEST_CASE("a SentencePiece model's control tokens occur only in segments that allow them") {
   for (const std::string& name : {bpe, unigram_model}) {
     const tokenizer words = made_of(name);
     const token_ids plain = words.encode_text("<s>hi</s>").value();
@@ -84,7 +84,7 @@ TEST_CASE("a SentencePiece model's control tokens come only from segments that a
     expected.push_back(2);
     CHECK(words.encode(segments).value() == expected);
     CHECK(words.special_id("</s>") == 2);
-    // A raw prompt is one such segment; a text of it is what stands between them.
+    // A raw prompt is one such segment; its texts are the parts between special tokens.
     const text_segment whole[] = {{"<s>hi</s> you", true}};
     const token_ids raw = words.encode_prompt("<s>hi</s> you", true).value();
     const std::size_t added = words.adds_bos() ? 1 : 0;
@@ -95,7 +95,7 @@ TEST_CASE("a SentencePiece model's control tokens come only from segments that a
   }
 }
 
-TEST_CASE("the space before a text is also put behind a special token, unless there is no text") {
+TEST_CASE("the leading space is also added after a special token, unless there is no text") {
   const tokenizer words = made_of(bpe);
   const text_segment segments[] = {{"<s>the</s><s>", true}, {"the", false}};
   const token_ids the = words.encode_text("the").value();
@@ -107,7 +107,7 @@ TEST_CASE("the space before a text is also put behind a special token, unless th
   CHECK(words.encode_text("").value().empty());
 }
 
-TEST_CASE("BOS goes before the prompts of llama vocabularies unless the file says otherwise") {
+TEST_CASE("BOS precedes the prompts of llama vocabularies unless the file disables it") {
   vocabulary words = sentencepiece_vocabulary(bpe);
   CHECK(tokenizer::create(words).value().encode_prompt("", false).value() == token_ids{1});
   encode_scratch scratch;
@@ -120,7 +120,7 @@ TEST_CASE("BOS goes before the prompts of llama vocabularies unless the file say
   CHECK(made_of(unigram_model).encode_prompt("", false).value().empty());
 }
 
-TEST_CASE("user-defined tokens that steer the model are withheld from a user's text") {
+TEST_CASE("user-defined tokens that control the model are excluded from user text") {
   for (const std::string& name : {bpe, unigram_model}) {
     vocabulary words = sentencepiece_vocabulary(name);
     words.tokens.insert(words.tokens.end(), {"<|turn|>", "<think>", "<think>"}); // the last in vain
@@ -136,7 +136,7 @@ TEST_CASE("user-defined tokens that steer the model are withheld from a user's t
     CHECK(std::find(plain.begin(), plain.end(), think) == plain.end());
     CHECK(std::find(plain.begin(), plain.end(), think + 1) == plain.end());
     CHECK(std::count(plain.begin(), plain.end(), 3) == 1); // <table>: an ordinary piece
-    CHECK(std::count(plain.begin(), plain.end(), 7) == 1); // two line ends, though in the template
+    CHECK(std::count(plain.begin(), plain.end(), 7) == 1); // two newlines, although in the template
     const text_segment trusted[] = {{text, true}};
     const token_ids steered = made.encode(trusted).value();
     CHECK(std::count(steered.begin(), steered.end(), turn) == 1);
@@ -155,7 +155,7 @@ TEST_CASE("user-defined tokens may be written with spaces, as newer files do") {
   CHECK(made.piece(5) == "  ");
 }
 
-TEST_CASE("the work of the longest runs is linear in the text") {
+TEST_CASE("the work for the longest runs is linear in the text") {
   for (const std::string& name : {bpe, unigram_model, std::string("bpe across spaces"),
                                   std::string("unigram with a character map")}) {
     const tokenizer words = made_of(name);
@@ -173,13 +173,13 @@ TEST_CASE("the work of the longest runs is linear in the text") {
       };
       const std::uint64_t few = steps(std::size_t{1} << 15U);
       const std::uint64_t many = steps(std::size_t{1} << 18U);
-      CHECK(many <= 9 * few); // eight times the text
+      CHECK(many <= 9 * few); // for eight times the text
       CHECK(many <= 100 * (std::uint64_t{1} << 18U));
     }
   }
 }
 
-TEST_CASE("a text that grows beyond its bound when it is normalized is refused") {
+TEST_CASE("a text that grows beyond its bound in normalisation is rejected") {
   const tokenizer words = made_of("unigram with a character map");
   std::string text;
   while (text.size() + 3 <= encode_bytes_max)
@@ -187,7 +187,7 @@ TEST_CASE("a text that grows beyond its bound when it is normalized is refused")
   CHECK(words.encode_text(text).has_value());
 }
 
-TEST_CASE("a broken SentencePiece vocabulary is refused with the reason") {
+TEST_CASE("a malformed SentencePiece vocabulary is rejected with the reason") {
   struct row {
     const char* reason;
     std::function<void(vocabulary&)> spoil;

@@ -1,4 +1,4 @@
-// Leftmost, longest, and only where it is allowed.
+// Leftmost, longest, and only where allowed.
 #include "runtime/text/tokenizer/special_tokens.hpp"
 
 #include <doctest/doctest.h>
@@ -57,7 +57,7 @@ TEST_CASE("runs of white space are found in any text") {
   CHECK(all("a  <a>  ", {{3, 6}}) == std::vector<hit>{{1, 5}, {3, 1}, {6, 5}});
 }
 
-TEST_CASE("beginnings of hundreds of special tokens cost no comparison with each") {
+TEST_CASE("prefixes of hundreds of special tokens cost no comparison with each") {
   std::vector<special_token> many;
   for (token_id i = 0; i < 1000; ++i)
     many.push_back({"<|reserved_" + std::to_string(i) + "|>", i, false});

@@ -1,4 +1,4 @@
-// Stop strings in a text that arrives in parts.
+// Stop strings in a streamed text.
 #include "runtime/text/stream/stop_matcher.hpp"
 
 #include <doctest/doctest.h>
@@ -27,7 +27,7 @@ outcome run_matcher(const std::vector<std::string>& stops, bool include, std::st
   return got;
 }
 
-// The definition: the first end of any stop string; of several there, the longest.
+// By definition: the first end of any stop string; of several at that position, the longest.
 outcome by_definition(const std::vector<std::string>& stops, bool include,
                       const std::string& text) {
   for (std::size_t end = 1; end <= text.size(); ++end) {
@@ -45,7 +45,7 @@ outcome by_definition(const std::vector<std::string>& stops, bool include,
 
 } // namespace
 
-TEST_CASE("text up to the stop string is sent, however it is cut") {
+TEST_CASE("text up to the stop string is sent, however it is split") {
   struct row {
     std::vector<std::string> stops;
     std::string text;
@@ -88,7 +88,7 @@ TEST_CASE("random stop strings are found where the definition says") {
       stop = word(7);
     const std::string text = word(30);
     const bool include = random() % 2 == 0;
-    // Equal stop strings: the first counts.
+    // Among equal stop strings the first counts.
     std::vector<std::string> distinct;
     for (const std::string& stop : stops)
       if (std::find(distinct.begin(), distinct.end(), stop) == distinct.end())
@@ -101,7 +101,7 @@ TEST_CASE("random stop strings are found where the definition says") {
   CHECK(hits < 2900);
 }
 
-TEST_CASE("what may be the beginning of a stop string is held back, and no more") {
+TEST_CASE("a possible beginning of a stop string is held back, and nothing more") {
   auto matcher = stop_matcher::create({"</end>", "<x"}, false).value();
   std::string sent;
   matcher.push("a<", sent);
@@ -116,10 +116,10 @@ TEST_CASE("what may be the beginning of a stop string is held back, and no more"
   CHECK(matcher.held_bytes() == 0);
 }
 
-TEST_CASE("a stop string that may not end yet is text, one that only begins there still counts") {
+TEST_CASE("a stop string that may not end yet is text; one that only begins there still counts") {
   struct row {
     std::vector<std::string> stops;
-    std::string early; // where none may end
+    std::string early; // where none may end yet
     std::string late;
     std::string sent;
     std::optional<std::size_t> stop;
@@ -157,7 +157,7 @@ TEST_CASE("nothing is read or sent after a hit") {
   CHECK(matcher.hit() == std::optional<std::size_t>{0});
 }
 
-TEST_CASE("stop strings that cannot be matched are refused") {
+TEST_CASE("stop strings that cannot be matched are rejected") {
   const std::vector<std::vector<std::string>> wrong = {
       {""},     {"ok", ""},  {std::string(stop_bytes_max + 1, 'a')},
       {"\xFF"}, {"caf\xC3"}, std::vector<std::string>(stop_strings_max + 1, "a"),

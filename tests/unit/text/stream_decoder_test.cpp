@@ -14,7 +14,7 @@ stream_decoder decoder(std::vector<std::string> stops = {}, bool include = false
   return stream_decoder::create(small_tokenizer(), {true, std::move(stops), include}).value();
 }
 
-// One token per byte, so that the borders of tokens are known.
+// One token per byte, so that the token borders are known.
 std::vector<token_id> byte_tokens(std::string_view bytes) {
   std::vector<token_id> ids;
   for (const char byte : bytes)
@@ -82,7 +82,7 @@ TEST_CASE("a stop string across tokens ends the text and names the token that co
 TEST_CASE("a stop string ends nothing within the first tokens_min tokens, as in vLLM") {
   struct row {
     std::uint32_t min_tokens;
-    std::string bytes; // a token each
+    std::string bytes; // one token each
     std::string text;
     std::optional<stop_hit> stopped;
   };
@@ -111,7 +111,7 @@ TEST_CASE("a stop string ends nothing within the first tokens_min tokens, as in 
     }
 }
 
-TEST_CASE("after a stop every answer says so and nothing more is sent") {
+TEST_CASE("after a stop every result is marked stopped and nothing more is sent") {
   auto stream = decoder({"."});
   CHECK(stream.push(byte_tokens("a.")).stopped == stop_hit{0, 1});
   const decoded later = stream.push(byte_tokens("b."));
@@ -166,7 +166,7 @@ TEST_CASE("the result is a function of the ids, however they are grouped") {
   CHECK(stopped > 20);
 }
 
-TEST_CASE("the text up to a token is a function of the ids, and no token is told in parts") {
+TEST_CASE("the text up to a token is a function of the ids, and no token is split") {
   auto stream = decoder();
   const decoded first = stream.push(byte_tokens("a\xE2\x82"));
   CHECK(first.text == "a");
@@ -202,7 +202,7 @@ TEST_CASE("the text up to a token is a function of the ids, and no token is told
   }
 }
 
-TEST_CASE("a wrong stop string is refused") {
+TEST_CASE("an invalid stop string is rejected") {
   const auto made = stream_decoder::create(small_tokenizer(), {true, {""}, false});
   REQUIRE(!made);
   CHECK(made.error().param == "stop");

@@ -1,5 +1,5 @@
-// Vocabularies from tokenizer.json and the files beside it: ids held against Hugging Face's
-// `tokenizers` (tests/data/text/make_tokenizer_json_goldens.py), and refusals by name.
+// Vocabularies from tokenizer.json and the files beside it: ids compared with Hugging Face's
+// `tokenizers` (tests/data/text/make_tokenizer_json_goldens.py), and errors by name.
 #include "runtime/text/bpe/vocabulary_checkpoint.hpp"
 #include "runtime/text/tokenizer/tokenizer.hpp"
 #include "runtime/text/tokenizer/vocabulary_file.hpp"
@@ -66,7 +66,7 @@ std::string refusal(const files& f) {
 
 } // namespace
 
-TEST_CASE("ids by tokenizer.json are those of Hugging Face's tokenizers") {
+TEST_CASE("ids by tokenizer.json match Hugging Face's tokenizers") {
   REQUIRE(json_goldens().size() >= 20);
   for (const auto& shape : json_goldens()) {
     CAPTURE(shape["name"].get<std::string>());
@@ -90,7 +90,7 @@ TEST_CASE("ids by tokenizer.json are those of Hugging Face's tokenizers") {
   }
 }
 
-TEST_CASE("a user's text yields no special token of tokenizer.json") {
+TEST_CASE("user text yields no special token of tokenizer.json") {
   for (const auto& shape : json_goldens()) {
     CAPTURE(shape["name"].get<std::string>());
     const auto words = vocabulary_from_json(shape["tokenizer"]).value();
@@ -103,7 +103,7 @@ TEST_CASE("a user's text yields no special token of tokenizer.json") {
 
 using named_tokens = std::vector<std::pair<std::string, std::string>>;
 
-TEST_CASE("the files beside tokenizer.json name ends, begins and the chat template") {
+TEST_CASE("the files beside tokenizer.json define end and begin tokens and the chat template") {
   files f;
   f.settings = {{"bos_token", {{"content", "<s>"}, {"lstrip", false}}},
                 {"eos_token", "<|end|>"},
@@ -112,13 +112,13 @@ TEST_CASE("the files beside tokenizer.json name ends, begins and the chat templa
   const auto first = f.read().value();
   CHECK(first.bos == id_in_json(first, "<s>"));
   CHECK(first.eos == id_in_json(first, "<|end|>"));
-  CHECK(first.add_bos == true); // by the post_processor
+  CHECK(first.add_bos == true); // from the post_processor
   CHECK(first.chat_template == "from the config");
   CHECK(first.chat_template_failure.empty());
   CHECK(first.named_tokens == named_tokens{{"pad_token", "no token at all"}});
   CHECK(first.ends.empty());
 
-  // Not as if there were none.
+  // A list of templates is not the same as none.
   f.settings["chat_template"] = {{{"name", "tool_use"}, {"template", "tools"}},
                                  {{"name", "rag"}, {"template", "r"}}};
   const auto other = f.read().value();
@@ -151,7 +151,7 @@ TEST_CASE("the files beside tokenizer.json name ends, begins and the chat templa
   CHECK(third.eos == 3);
 }
 
-TEST_CASE("tokens without a row in the embedding are left out, rows without a token stay empty") {
+TEST_CASE("tokens without an embedding row are dropped, rows without a token stay empty") {
   files f;
   const auto all = f.read().value();
   const auto last = id_in_json(all, "<|end|>");
@@ -168,11 +168,11 @@ TEST_CASE("tokens without a row in the embedding are left out, rows without a to
   CHECK(refusal(f).find("100") != std::string::npos);
 }
 
-TEST_CASE("tokenizer.json is refused by the step that this build does not compute") {
+TEST_CASE("tokenizer.json is rejected by the unsupported step") {
   struct change {
     std::string shape;
     std::function<void(json&)> apply;
-    std::string says;
+    std::string mentions;
   };
   const auto set = [](const char* path, json value) {
     return [path, value](json& t) { t[json::json_pointer(path)] = value; };
@@ -247,13 +247,13 @@ TEST_CASE("tokenizer.json is refused by the step that this build does not comput
     each.apply(f.tokenizer);
     const auto message = refusal(f);
     CAPTURE(each.shape);
-    CAPTURE(each.says);
+    CAPTURE(each.mentions);
     CAPTURE(message);
-    CHECK(message.find(each.says) != std::string::npos);
+    CHECK(message.find(each.mentions) != std::string::npos);
   }
 }
 
-TEST_CASE("names of tokens that are none are refused") {
+TEST_CASE("names of unknown tokens are rejected") {
   files f;
   f.settings["eos_token"] = "<nowhere>";
   CHECK(refusal(f).find("eos_token '<nowhere>' is not a token") != std::string::npos);
@@ -264,7 +264,7 @@ TEST_CASE("names of tokens that are none are refused") {
   CHECK(refusal(f).find("eos_token_id") != std::string::npos);
 }
 
-TEST_CASE("no part of tokenizer.json that has another type is a crash") {
+TEST_CASE("no part of tokenizer.json with another type causes a crash") {
   const std::vector<json> values = {
       nullptr, 7,  -1, "text", json::array(), json::object(), json::array({1, "a", nullptr}),
       true,    0.5};
@@ -274,7 +274,7 @@ TEST_CASE("no part of tokenizer.json that has another type is a crash") {
     std::size_t at = 0;
     for (const auto& [path, value] : flat.items()) {
       const bool is_table = path.starts_with("/model/vocab") || path.starts_with("/model/merges");
-      if (is_table && ++at % 50 != 0) // one of many of the same
+      if (is_table && ++at % 50 != 0) // samples long tables
         continue;
       for (auto pointer = json::json_pointer(path); !pointer.empty();
            pointer = pointer.parent_pointer()) {

@@ -1,5 +1,5 @@
-// The default model's vocabulary, read from its file: ids held against Hugging Face's tokenizers.
-// Without the file under models/ (see ./up) these cases say so and end.
+// The default model's vocabulary, read from its file: ids compared with Hugging Face's tokenizers.
+// Without the file under models/ (see ./up) these cases print a note and end.
 #include "runtime/model/gguf.hpp"
 #include "runtime/text/stream/detokenizer.hpp"
 #include "runtime/text/tokenizer/tokenizer.hpp"
@@ -53,7 +53,7 @@ std::uint64_t fnv(const token_ids& some) {
 
 } // namespace
 
-TEST_CASE("ids of the default model are those of the reference, text by text") {
+TEST_CASE("ids of the default model match the reference, text by text") {
   const tokenizer* words = smollm2();
   if (words == nullptr)
     return;
@@ -72,7 +72,7 @@ TEST_CASE("ids of the default model are those of the reference, text by text") {
   }
 }
 
-TEST_CASE("ids of long runs are those of the reference and take no quadratic time") {
+TEST_CASE("ids of long runs match the reference and take no quadratic time") {
   const tokenizer* words = smollm2();
   if (words == nullptr)
     return;
@@ -107,8 +107,7 @@ TEST_CASE(
   CHECK(words->encode(trusted).value() == special["ids"].get<token_ids>());
 }
 
-TEST_CASE("a raw prompt whose special tokens are parsed has the reference's ids, one that is plain "
-          "none") {
+TEST_CASE("a raw prompt with special tokens has the reference's ids, a plain one has none") {
   const tokenizer* words = smollm2();
   if (words == nullptr)
     return;
@@ -118,12 +117,12 @@ TEST_CASE("a raw prompt whose special tokens are parsed has the reference's ids,
   const token_ids as_text = words->encode_prompt(text, false).value();
   for (const token_id id : as_text)
     CHECK(!words->is_control(id));
-  // As `tokenizers` and llama.cpp (parse_special) have it.
+  // As in `tokenizers` and llama.cpp (parse_special).
   const token_ids turn = {1, 4093, 198, 6004, 2};
   CHECK(words->encode_prompt("<|im_start|>user\nhi<|im_end|>", true).value() == turn);
 }
 
-TEST_CASE("no text that a user sends yields one of the default model's control tokens") {
+TEST_CASE("no user text yields one of the default model's control tokens") {
   const tokenizer* words = smollm2();
   if (words == nullptr)
     return;

@@ -1,4 +1,4 @@
-// The encoder over a small vocabulary with all bytes; ids held against Hugging Face's tokenizers.
+// The encoder over a small vocabulary with all bytes; ids compared with Hugging Face's tokenizers.
 #include "runtime/text/tokenizer/tokenizer.hpp"
 #include "tests/unit/text/goldens.hpp"
 
@@ -39,7 +39,7 @@ bool has_special(const token_ids& some) {
 
 } // namespace
 
-TEST_CASE("ids of a small vocabulary are those of the reference") {
+TEST_CASE("ids of a small vocabulary match the reference") {
   const auto rows = golden("small_vocabulary.json")["cases"];
   REQUIRE_FALSE(rows.empty());
   encode_scratch scratch;
@@ -51,7 +51,7 @@ TEST_CASE("ids of a small vocabulary are those of the reference") {
     }
 }
 
-TEST_CASE("decoding what was encoded gives the same bytes, for text and for random bytes") {
+TEST_CASE("decoding encoded text gives the same bytes, for text and for random bytes") {
   std::mt19937 random(1);
   for (int round = 0; round < 400; ++round) {
     const std::string text = round % 2 == 0 ? goldens::random_utf8(random, random() % 120)
@@ -62,20 +62,20 @@ TEST_CASE("decoding what was encoded gives the same bytes, for text and for rand
   }
 }
 
-TEST_CASE("each of the 256 bytes alone comes back") {
+TEST_CASE("each of the 256 bytes alone is restored") {
   for (int byte = 0; byte < 256; ++byte) {
     const std::string text(1, static_cast<char>(byte));
     CHECK(small_tokenizer().decode_bytes(plain(text), false).value() == text);
   }
 }
 
-TEST_CASE("bytes that are not UTF-8 are tokens of their own and leave the text around them alone") {
+TEST_CASE("bytes that are not UTF-8 are separate tokens and leave the text around them alone") {
   CHECK(plain("the\xFFstart") == joined({plain("the"), plain("\xFF"), plain("start")}));
   CHECK(plain("\xE2\x82") == joined({plain("\xE2"), plain("\x82")}));
   CHECK(plain("a\xED\xA0\x80z").size() == 5);
 }
 
-TEST_CASE("a byte that the vocabulary lacks becomes U+FFFD if it is not UTF-8, else is left out") {
+TEST_CASE("a byte missing in the vocabulary becomes U+FFFD if it is not UTF-8, else is dropped") {
   vocabulary words = small_vocabulary();
   for (std::size_t id = 0; id < words.tokens.size(); ++id)
     if (words.tokens[id] == "ÿ" || words.tokens[id] == "ą") // bytes FF and 05
@@ -89,7 +89,7 @@ TEST_CASE("a byte that the vocabulary lacks becomes U+FFFD if it is not UTF-8, e
   CHECK(round_trip("a\x05z") == "az");
 }
 
-TEST_CASE("a user's text never yields a special token") {
+TEST_CASE("user text never yields a special token") {
   for (const char* text : {"<|begin|>", "a<|end|>x", "<tool_call>", "<unk>", "<|begin|><|end|>"}) {
     const token_ids encoded = plain(text);
     CHECK_MESSAGE(!has_special(encoded), text);
@@ -97,8 +97,7 @@ TEST_CASE("a user's text never yields a special token") {
   }
 }
 
-TEST_CASE(
-    "a prompt that its author has put into the template's form yields special tokens anywhere") {
+TEST_CASE("a prompt that its author has already formatted yields special tokens anywhere") {
   const auto parsed = [](std::string_view text) {
     return small_tokenizer().encode_prompt(text, true).value();
   };
@@ -133,7 +132,7 @@ TEST_CASE("ordinary text is tokenized across the borders of segments") {
     const std::string text = goldens::random_utf8(random, 60);
     std::vector<text_segment> segments;
     for (std::size_t at = 0; at < text.size();) {
-      const std::size_t part = 1 + random() % 9; // cuts characters, too
+      const std::size_t part = 1 + random() % 9; // also cuts characters
       segments.push_back({text.substr(at, part), random() % 2 == 0});
       at += part;
     }
@@ -145,7 +144,7 @@ TEST_CASE("a user-defined run of white space is found in any text, as in the ref
   CHECK(plain("a\t\tb") == joined({plain("a"), {special("\t\t")}, plain("b")}));
 }
 
-TEST_CASE("BOS is added to prompts by the file's word, else by the family's habit") {
+TEST_CASE("BOS is added to prompts if the file specifies it, else by the family's default") {
   struct row {
     const char* pre;
     std::optional<bool> add_bos;
@@ -165,7 +164,7 @@ TEST_CASE("BOS is added to prompts by the file's word, else by the family's habi
   }
 }
 
-TEST_CASE("families that look whole words up first do not merge them") {
+TEST_CASE("families that look up whole words first do not merge them") {
   vocabulary words = small_vocabulary("llama-bpe");
   words.tokens.push_back("Ġzebra"); // reached by no merge
   words.kinds.push_back(token_kind::normal);
@@ -217,7 +216,7 @@ TEST_CASE("a scratch used with two vocabularies does not mix their ids") {
   CHECK(other.decode_bytes(second, false).value() == text);
 }
 
-TEST_CASE("a text over the limit is refused, at the limit of segments too") {
+TEST_CASE("a text over the limit is rejected, also across segments") {
   const std::string most(encode_bytes_max / 2, ' ');
   const text_segment segments[] = {{most, true}, {most + ' ', false}};
   const auto refused = small_tokenizer().encode(segments);
@@ -226,7 +225,7 @@ TEST_CASE("a text over the limit is refused, at the limit of segments too") {
   CHECK(small_tokenizer().encode_text(most + most + ' ').error().code == errc::payload_too_large);
 }
 
-TEST_CASE("ids outside the vocabulary are no text: decode refuses them, a piece is empty") {
+TEST_CASE("ids outside the vocabulary are no text: decode rejects them, a piece is empty") {
   const auto size = static_cast<token_id>(small_tokenizer().size());
   for (const token_id id : {-1, size, size + 100}) {
     CHECK(small_tokenizer().piece(id).empty());
@@ -237,7 +236,7 @@ TEST_CASE("ids outside the vocabulary are no text: decode refuses them, a piece 
   }
 }
 
-TEST_CASE("decode shows or skips control tokens and replaces what is no UTF-8") {
+TEST_CASE("decode shows or skips control tokens and replaces invalid UTF-8") {
   const token_ids some =
       joined({{special("<|begin|>")}, plain("a\xE2\x82z"), {special("<tool_call>")}});
   CHECK(small_tokenizer().decode(some, true).value() == "a\xEF\xBF\xBDz<tool_call>");

@@ -1,4 +1,4 @@
-// What is a character, what is not, and what may yet become one.
+// Complete characters, invalid bytes, and prefixes that may still become a character.
 #include "runtime/text/unicode/utf8.hpp"
 
 #include <doctest/doctest.h>

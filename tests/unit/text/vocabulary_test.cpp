@@ -1,4 +1,4 @@
-// What a model file may not bring as a vocabulary.
+// Vocabularies of model files that are rejected.
 #include "runtime/text/tokenizer/tokenizer.hpp"
 #include "runtime/text/vocabulary/vocabulary.hpp"
 #include "tests/unit/text/goldens.hpp"
@@ -11,12 +11,12 @@ using namespace baton;
 using namespace baton::text;
 using baton::text::goldens::small_vocabulary;
 
-TEST_CASE("a sound vocabulary passes") {
+TEST_CASE("a valid vocabulary passes") {
   CHECK(validate(small_vocabulary()).has_value());
   CHECK(tokenizer::create(small_vocabulary()).has_value());
 }
 
-TEST_CASE("a broken vocabulary is refused with the reason") {
+TEST_CASE("a malformed vocabulary is rejected with the reason") {
   struct row {
     const char* reason;
     errc code;

@@ -1,6 +1,6 @@
-// Goal: FlashInfer's attention, wrapped, gives what our own kernel gives. Method: both on random
-// steps on cuda:0, over KV blocks whose unused positions are no numbers; single rows also as a
-// recorded step is planned, captured and replayed for another step.
+// Goal: wrapped FlashInfer attention gives the results of our own kernel. Method: both on random
+// steps on cuda:0, over KV blocks whose unused positions are NaN. Single rows also as a recorded
+// step: planned, captured, and replayed for another step.
 #include "runtime/gpu/device/scalar.hpp"
 #include "runtime/gpu/kernels/flashinfer.hpp"
 #include "tests/unit/cpu/isas.hpp"
@@ -34,7 +34,7 @@ bool has_cuda() {
 buffer device_memory(std::size_t bytes) {
   void* memory = nullptr;
   REQUIRE(cudaMalloc(&memory, std::max<std::size_t>(bytes, 1)) == cudaSuccess);
-  REQUIRE(cudaMemset(memory, 0xFF, bytes) == cudaSuccess); // no numbers, in every type
+  REQUIRE(cudaMemset(memory, 0xFF, bytes) == cudaSuccess); // NaN in every type
   return {std::shared_ptr<void>(memory, [](void* m) { cudaFree(m); })};
 }
 
@@ -52,7 +52,7 @@ buffer on_device(const std::vector<T>& values) {
   return memory;
 }
 
-// As 16 bits of a kind.
+// As 16 bits of the given kind.
 std::vector<std::uint16_t> narrowed(const std::vector<float>& from, element kind) {
   std::vector<std::uint16_t> out;
   out.reserve(from.size());
@@ -90,7 +90,7 @@ struct laid_out {
     const std::size_t page = std::size_t{m.kv_heads} * e.block_positions * m.size;
     queries = on_device(narrowed(
         random_floats(std::size_t{step.batch.rows} * row_elements, 5,
-                      4.0F / std::sqrt(static_cast<float>(m.size))), // scores of some units
+                      4.0F / std::sqrt(static_cast<float>(m.size))), // scores of moderate size
         m.kind));
     keys = on_device(narrowed(used(step, e, m, random_floats(e.blocks * page, 6, 2)), m.kind));
     values = on_device(narrowed(used(step, e, m, random_floats(e.blocks * page, 7)), m.kind));
@@ -166,8 +166,8 @@ struct tables_on_device {
   query_tables tables;
 };
 
-// Both round their results to 16 bits; FlashInfer rounds weights before they meet values as well,
-// merges parts of 16 bits, and caps by an approximate tanh.
+// Both round their results to 16 bits. FlashInfer also rounds weights before it multiplies them
+// with values, merges 16-bit parts, and caps by an approximate tanh.
 void check_near(const std::vector<float>& found, const std::vector<float>& expected,
                 const model_of_test& m) {
   const float tolerance = (m.kind == element::f16 ? 0.004F : 0.02F) * (m.cap > 0 ? 2 : 1);
@@ -212,7 +212,7 @@ struct stream_of_test {
 
 } // namespace
 
-TEST_CASE("where there is no device FlashInfer is refused with CUDA's words") {
+TEST_CASE("without a device FlashInfer is rejected with CUDA's message") {
   int devices = 0;
   if (cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0) {
     MESSAGE("a device is there: what it does is seen by the cases on cuda:0");
@@ -281,12 +281,12 @@ TEST_CASE("on cuda:0 FlashInfer's single rows are replayed for other lengths") {
   const model_of_test m{element::bf16, 32, 8, 128, 0, 0};
   for (const std::uint32_t singles : {1U, 5U, 64U, 300U}) {
     CAPTURE(singles);
-    // Short ones first: what is recorded must do for long ones, which are cut into more parts.
+    // Short ones first: the recording must also serve long ones, which are split into more parts.
     const step_extent few{singles, 0, 20, 1, 64, 40}, many{singles, 0, 2000, 1, 64, 40};
     const random_step first(few, singles), second(many, singles + 1);
     laid_out later(second, many, m);
     const auto library = make_flashinfer(shape_of(m, 64), {device_memory, host_memory, s.stream});
-    // One memory for the tables of both, as step_rows has it.
+    // One buffer for the tables of both, as in step_rows.
     const buffer pages = device_memory(std::size_t{singles} * 40 * sizeof(std::uint32_t));
     tables_on_device tables(second.groups.singles(), pages);
     const auto lay = [&](const random_step& step) {

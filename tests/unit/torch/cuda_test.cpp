@@ -1,5 +1,5 @@
-// Goal: CUDA tensors and kernels give what CPU tensors give. Method: the tests of
-// engine_torch_test.cpp on cuda:0; every case says that it was left out where there is no such
+// Goal: CUDA tensors and kernels give the results of CPU tensors. Method: the tests of
+// engine_torch_test.cpp on cuda:0; every case prints that it is skipped where there is no such
 // device.
 #include "tests/support/family_golden.hpp"
 #include "tests/unit/cpu/embeddings.hpp"
@@ -35,7 +35,7 @@ TEST_CASE("on cuda:0 the engine keeps the contract of engines") {
        {std::pair(element::f32, 5e-5F), {element::f16, 5e-3F}, {element::bf16, 0.03F}})
     for (const std::uint32_t experts : {0U, 4U}) {
       if (experts > 0 && kind != element::f32)
-        continue; // a router that nearly ties chooses otherwise
+        continue; // near-ties of its router resolve differently
       const auto tiny = std::make_shared<const tiny_file>(
           tiny_llama{.layers = 3, .experts = experts, .experts_used = experts / 2});
       auto settings = plugin_settings("cuda:0");
@@ -65,8 +65,8 @@ TEST_CASE("on cuda:0 engines with packed weights keep the contract") {
   }
 }
 
-// The cases above run recorded steps where a size comes back; here are those that do not.
-TEST_CASE("on cuda:0 recorded steps give what steps give that are not") {
+// The cases above run recorded steps where a size repeats; this one runs unrecorded ones.
+TEST_CASE("on cuda:0 recorded steps give the results of unrecorded steps") {
   if (!has_cuda())
     return;
   const family_golden golden("llama3");
@@ -97,7 +97,7 @@ TEST_CASE("on cuda:0 recorded steps give what steps give that are not") {
       REQUIRE(std::abs(logits[i] - found[1].at(position)[i]) < 1e-4F);
 }
 
-TEST_CASE("on cuda:0 a family's logits are those of transformers") {
+TEST_CASE("on cuda:0 a family's logits match transformers") {
   if (!has_cuda())
     return;
   for (const auto& name : family_names) {
@@ -122,7 +122,7 @@ TEST_CASE("on cuda:0 a family's logits are those of transformers") {
   }
 }
 
-TEST_CASE("on cuda:0 embeddings are those of the native engine") {
+TEST_CASE("on cuda:0 embeddings match the native engine") {
   if (!has_cuda())
     return;
   const family_golden golden("llama3");
@@ -145,8 +145,8 @@ TEST_CASE("on cuda:0 embeddings are those of the native engine") {
   }
 }
 
-// The heads of the default model are among FlashInfer's; those of the tiny ones above are not.
-TEST_CASE("on cuda:0 the default model says whose attention it has, and is near with either") {
+// FlashInfer supports the heads of the default model; it does not support those of the tiny ones.
+TEST_CASE("on cuda:0 the default model logs which attention it uses, and is close with either") {
   const auto path = source_directory() / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf";
   if (!has_cuda())
     return;
@@ -190,7 +190,7 @@ TEST_CASE("on cuda:0 the default model says whose attention it has, and is near 
   CHECK(logged[1].starts_with("attention: FlashInfer " BATON_FLASHINFER " for prompts, own"));
   CHECK(logged[2] == "attention: FlashInfer " BATON_FLASHINFER " for prompts and single rows");
 #endif
-  // By the deviation of logits: what two orders of sums in bfloat16 make of 30 layers.
+  // In units of the logits' deviation: the effect of two orders of sums in bfloat16 over 30 layers.
   const auto apart = [](const logits_by_position& a, const logits_by_position& b) {
     double errors = 0, squares = 0;
     for (const auto& [position, logits] : a)

@@ -1,6 +1,6 @@
-// Goal: the GPU engine with torch beneath it. Method: its library on CPU tensors: the contract of
-// engines within a stated tolerance, the families with the answers of transformers, the default
-// model beside the native engine; and a device that is not there.
+// Goal: the GPU engine on top of torch. Method: its library on CPU tensors: the contract of engines
+// within a stated tolerance, the families with the answers of transformers. Also the default model
+// beside the native engine, and a missing device.
 #include "tests/support/family_golden.hpp"
 #include "tests/unit/cpu/embeddings.hpp"
 #include "tests/unit/cpu/greedy_reference.hpp"
@@ -16,9 +16,9 @@ using plugin::element;
 
 namespace {
 
-// A product's sums are in another order in other company: 1e-6 of float32, an ulp of 16 bits
-// wherever it decides how a number is rounded. In nats of the tiny model. Measured on CPU tensors:
-// up to 1e-5, 1.5e-3, below 1e-2.
+// A product's order of sums depends on the other rows: 1e-6 of float32, an ulp of 16 bits where it
+// decides how a number is rounded. In nats of the tiny model. Measured on CPU tensors: up to 1e-5,
+// 1.5e-3, below 1e-2.
 constexpr float tolerance_f32 = 5e-5F, tolerance_f16 = 5e-3F, tolerance_bf16 = 0.03F;
 
 plugin::config settings_of(element weights, element kv) {
@@ -42,7 +42,7 @@ std::unique_ptr<plugin::plugin_engine> load(const model::model_file& file,
   return *std::move(engine);
 }
 
-// Root mean square of what `found` is off, in units of the logits' deviation.
+// Root mean square error of `found`, in units of the logits' deviation.
 double deviation(const std::vector<float>& right, const std::vector<float>& found) {
   double squares = 0, errors = 0, sum = 0;
   for (const float x : right)
@@ -73,7 +73,7 @@ TEST_CASE("on CPU tensors the engine keeps the contract of engines") {
   }
 }
 
-TEST_CASE("on CPU tensors a family's logits are those of transformers") {
+TEST_CASE("on CPU tensors a family's logits match transformers") {
   for (const auto& name : family_names) {
     const family_golden golden(name);
     const auto engine =
@@ -90,7 +90,7 @@ TEST_CASE("on CPU tensors a family's logits are those of transformers") {
   }
 }
 
-TEST_CASE("on CPU tensors embeddings are those of the native engine") {
+TEST_CASE("on CPU tensors embeddings match the native engine") {
   const family_golden golden("llama3");
   const auto engine =
       load(*golden.file, golden.description, settings_of(element::f32, element::f16));
@@ -107,8 +107,8 @@ TEST_CASE("on CPU tensors embeddings are those of the native engine") {
     }
 }
 
-// Few rows go through the kernel, many through the device's product of what was unpacked.
-TEST_CASE("on CPU tensors engines with packed weights keep the contract, and families stay near") {
+// Few rows use the kernel, many use the device's product with unpacked weights.
+TEST_CASE("on CPU tensors engines with packed weights keep the contract, and families stay close") {
   const auto torch = open_engine("torch");
   const auto tiny = std::make_shared<const tiny_file>(tiny_llama{.layers = 3});
   for (const auto& [form, kind, tolerance] :
@@ -161,7 +161,7 @@ TEST_CASE("on CPU tensors the default model chooses as float32 does") {
   MESSAGE("torch, float32: ", a.same, " of ", a.steps, " as float32; worst loss ", a.worst_loss);
   CHECK(a.wrong == 0);
   CHECK(a.same == a.steps);
-  // Beside the native engine, whose activations are of 16 bits; and beside itself with packed
+  // Beside the native engine, whose activations have 16 bits; and beside itself with packed
   // weights.
   const auto ids = reference["cases"][0]["prompt_ids"].get<std::vector<token_id>>();
   auto native =
@@ -172,8 +172,8 @@ TEST_CASE("on CPU tensors the default model chooses as float32 does") {
   const double apart = deviation(run_in_steps(**native, ids, {ids.size()}).begin()->second, found);
   MESSAGE("torch beside the native engine: ", apart);
   CHECK(apart < 5e-3);
-  // Measured: 0.23 and 0.10 (docs/develop/engines.md); the file's own weights are in groups of 32
-  // of 4 bits.
+  // Measured: 0.23 and 0.10 (docs/develop/engines.md); the file's own weights have groups of 32
+  // with 4 bits.
   for (const auto& [form, limit] :
        {std::pair(plugin::quantization::fp8, 0.35), {plugin::quantization::int4, 0.2}}) {
     settings.quantized = form;
@@ -187,7 +187,7 @@ TEST_CASE("on CPU tensors the default model chooses as float32 does") {
   }
 }
 
-TEST_CASE("a device that is not there is refused by what is missing") {
+TEST_CASE("a missing device is rejected with its reason") {
   const auto file = open_engine("torch").path();
   const auto cpu = plugin::examine(file, "cpu-torch");
   REQUIRE_MESSAGE(cpu, cpu.error().message);

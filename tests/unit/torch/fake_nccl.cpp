@@ -1,4 +1,4 @@
-// What calls itself NCCL and is not the one that is needed, one by each definition: built by
+// Libraries that pretend to be NCCL but lack something, one per definition: built by
 // CMakeLists.txt.
 #if defined(BATON_FAKE_OLD)
 #define FAKE(name)                                                                                 \

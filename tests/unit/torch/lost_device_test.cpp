@@ -1,5 +1,5 @@
-// Goal: a kernel that traps on a GPU is told from a step that fails. Method: a process of its own,
-// whose device is lost afterwards; left out where there is no such device.
+// Goal: a kernel that traps on a GPU is distinguished from a step that fails. Method: a separate
+// process, whose device is lost afterwards; skipped where there is no such device.
 #include "tests/unit/cpu/sequences.hpp"
 #include "tests/unit/plugin/subjects.hpp"
 

@@ -1,5 +1,5 @@
-// Goal: NCCL as it is installed answers through the seam. Method: the calls that need no GPU; where
-// there is none, a communicator is refused with NCCL's words, and nothing crashes or waits.
+// Goal: the installed NCCL works through the interface. Method: the calls that need no GPU; without
+// one, a communicator is rejected with NCCL's message, and nothing crashes or waits.
 #include "runtime/gpu/device/device.hpp"
 #include "runtime/gpu/nccl/nccl_library.hpp"
 #include "tests/support/deadline_scale.hpp"
@@ -14,7 +14,7 @@
 using namespace baton::gpu;
 using baton::testing::scaled;
 
-TEST_CASE("NCCL is found, makes ids, and refuses a communicator where there is no device") {
+TEST_CASE("NCCL is found, makes ids, and rejects a communicator where there is no device") {
   const auto nccl = open_nccl(nullptr);
   const auto first = nccl->make_id(), second = nccl->make_id();
   CHECK(first != second);
@@ -29,7 +29,7 @@ TEST_CASE("NCCL is found, makes ids, and refuses a communicator where there is n
     CHECK(nccl->last_error().starts_with("NCCL: "));
     return;
   }
-  // It may be taken in first and fail while it begins.
+  // It may be accepted first and fail while it begins.
   const auto until = std::chrono::steady_clock::now() + scaled(std::chrono::seconds(30));
   auto state = nccl->state_of(communicator);
   while (state == nccl_progress::pending && std::chrono::steady_clock::now() < until) {
@@ -42,14 +42,14 @@ TEST_CASE("NCCL is found, makes ids, and refuses a communicator where there is n
   nccl->abort(communicator);
 }
 
-TEST_CASE("NCCL says its version and the file that answers") {
+TEST_CASE("NCCL reports its version and its file") {
   const auto found = find_nccl();
   CHECK(found.version >= 22800);
   CHECK(std::filesystem::exists(found.file));
   CHECK(found.file.find("nccl") != std::string::npos);
 }
 
-TEST_CASE("an NCCL that is not the one that is needed is refused by what it lacks") {
+TEST_CASE("an NCCL library without a required function is rejected by its name") {
   const auto refusal = [](const char* file) -> std::string {
     try {
       open_nccl(nullptr, file);
@@ -65,7 +65,7 @@ TEST_CASE("an NCCL that is not the one that is needed is refused by what it lack
   CHECK(refusal("libnccl.so.2").empty());
 }
 
-TEST_CASE("on cuda:0 a rank alone begins a communicator, sums up and ends it") {
+TEST_CASE("on cuda:0 a single rank begins a communicator, sums and ends it") {
   int devices = 0;
   if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
     MESSAGE("skipped: there is no CUDA device");
@@ -92,7 +92,7 @@ TEST_CASE("on cuda:0 a rank alone begins a communicator, sums up and ends it") {
   CHECK(wait([&] { return nccl->device_state(); }) == nccl_progress::done);
   float back[3] = {};
   REQUIRE(cudaMemcpy(back, on_device, sizeof back, cudaMemcpyDeviceToHost) == cudaSuccess);
-  CHECK(back[2] == 3); // of one rank, its own
+  CHECK(back[2] == 3); // one rank: its own value
   nccl->abort(communicator);
   cudaFree(on_device);
   cudaStreamDestroy(stream);

@@ -1,4 +1,4 @@
-// A kernel that traps, on the current device; returns CUDA's error of it.
+// A kernel that traps, on the current device; returns CUDA's error code for it.
 extern "C" int launch_trap();
 
 namespace {

@@ -1,6 +1,6 @@
-"""TorchServe's handlers of its own (`--handler image_classifier`), of our own, one module each; they need torch and torchvision.
+"""Our versions of TorchServe's built-in handlers (`--handler image_classifier`), one module each; they need torch and torchvision.
 
-A module has the one class that an archive means which names it as its handler, and what handlers import as ts.torch_handler.<module>.
+A module has the one class that an archive means by that handler name, and that handlers import as ts.torch_handler.<module>.
 """
 
 NAMES = ("vision_handler", "image_classifier", "image_segmenter", "object_detector")

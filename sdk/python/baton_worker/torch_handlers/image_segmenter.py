@@ -21,7 +21,7 @@ class ImageSegmenter(VisionHandler):
     )
 
     def postprocess(self, data: Any) -> Any:
-        """-> [N, H, W, 2]: all classes of each pixel would be too much for an answer."""
+        """-> [N, H, W, 2]: all classes of each pixel would make too large an answer."""
         torch = import_torch()
         best = torch.softmax(data["out"], dim=1).max(dim=1)
         return torch.stack([best.indices.type(best.values.dtype), best.values], dim=3).tolist()

@@ -1,4 +1,4 @@
-"""The boxes of what is seen in each image, with class and score."""
+"""The detected boxes of each image, with class and score."""
 
 from __future__ import annotations
 

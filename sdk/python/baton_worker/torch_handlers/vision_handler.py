@@ -1,4 +1,4 @@
-"""What handlers of images have in common: bytes, base64 or lists of numbers become one tensor of the batch."""
+"""Base of image handlers: bytes, base64 or lists of numbers become one tensor of the batch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from baton_worker.torchserve_utils import timed
 
 
 class VisionHandler(BaseHandler):
-    image_processing: Any = None  # of an image of Pillow's, to a tensor
+    image_processing: Any = None  # from a Pillow image to a tensor
 
     def initialize(self, context: Any) -> None:
         super().initialize(context)

@@ -18,6 +18,6 @@ class TritonPythonModel:
             outputs = [pb_utils.Tensor(f"OUT{n}", r.output_tensors()[0].as_numpy()) for n, r in enumerate(infer_responses)]
             count = pb_utils.Tensor("IN", in_0.as_numpy()[:1].astype(np.int32))
             decoupled = await pb_utils.InferenceRequest(model_name="square", requested_output_names=["OUT"], inputs=[count]).async_exec(decoupled=True)
-            told = [t.as_numpy()[0] for r in decoupled for t in r.output_tensors()]
-            responses.append(pb_utils.InferenceResponse([*outputs, pb_utils.Tensor("TOLD", np.array(told, np.int32))]))
+            reply = [t.as_numpy()[0] for r in decoupled for t in r.output_tensors()]
+            responses.append(pb_utils.InferenceResponse([*outputs, pb_utils.Tensor("TOLD", np.array(reply, np.int32))]))
         return responses

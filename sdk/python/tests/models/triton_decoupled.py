@@ -1,4 +1,4 @@
-# A decoupled model that answers from a thread of its own, as in Triton's square example.
+# A decoupled model that answers from its own thread, as in Triton's square example.
 import threading
 
 import numpy as np

@@ -1,4 +1,4 @@
-# As people write them for Triton's Python backend.
+# Written as for Triton's Python backend.
 import numpy as np
 import triton_python_backend_utils as pb_utils
 

@@ -1,4 +1,4 @@
-# The loop that users of Triton's Python backend write: a model asked for logits token by token by `exec`, DLPack into torch, top-p, a draw.
+# A typical loop for Triton's Python backend: gets logits token by token with `exec`, then DLPack into torch, top-p, a draw.
 import json
 
 import numpy as np
@@ -35,7 +35,7 @@ class TritonPythonModel:
                 ordered[torch.cumsum(ordered, dim=-1) - ordered > top_p] = 0.0
                 drawn = torch.multinomial(ordered / ordered.sum(dim=-1, keepdim=True), 1, generator=self.generator)
                 input_ids = torch.cat([input_ids, torch.gather(places, -1, drawn).to(input_ids.dtype)], dim=-1)
-            told = pb_utils.Tensor.from_dlpack("output_ids", input_ids.contiguous())
+            reply = pb_utils.Tensor.from_dlpack("output_ids", input_ids.contiguous())
             score = pb_utils.Tensor("score", np.array([self.rows], np.int32))
-            responses.append(pb_utils.InferenceResponse([told, score], parameters={"steps": 4}))
+            responses.append(pb_utils.InferenceResponse([reply, score], parameters={"steps": 4}))
         return responses

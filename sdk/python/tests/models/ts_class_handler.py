@@ -1,4 +1,4 @@
-# As people write them for TorchServe: nothing here knows of Baton.
+# Written as for TorchServe, without any reference to Baton.
 import json
 import logging
 import os

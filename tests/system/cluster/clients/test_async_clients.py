@@ -1,4 +1,5 @@
-"""The asynchronous halves of clients as users have them, and those that others bring, all at one cluster with every door: the same text by each, also while a stage is killed."""
+"""Asynchronous clients in common use, and others, against one cluster with every API: each gets the same text, also while a stage is
+killed."""
 import asyncio
 import json
 import pathlib
@@ -21,7 +22,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "clients"))
 from text_generation_client import calls  # noqa: E402
 
 PROMPT = "Once upon a time, in a small town by the sea,"
-SAID = [{"role": "user", "content": "Tell me about a small town by the sea."}]
+CONVERSATION = [{"role": "user", "content": "Tell me about a small town by the sea."}]
 GREEDY = {"max_tokens": 24, "temperature": 0}
 DOORS = ("kserve_grpc", "torchserve_inference", "torchserve_management", "torchserve_metrics")
 
@@ -46,8 +47,8 @@ def openai_of(cluster):
     return openai.AsyncOpenAI(base_url=cluster.url + "/v1", api_key="x", max_retries=0, timeout=120)
 
 
-async def told_by(client, **fields):
-    stream = await client.chat.completions.create(model="smollm2", messages=SAID, stream=True, **fields)
+async def text_of(client, **fields):
+    stream = await client.chat.completions.create(model="smollm2", messages=CONVERSATION, stream=True, **fields)
     return "".join([c.choices[0].delta.content or "" async for c in stream if c.choices])
 
 
@@ -56,7 +57,7 @@ def test_openai_streams_run_beside_each_other_and_outlive_a_killed_stage(cluster
 
     async def all_of_them(killed=None):
         async with openai_of(cluster) as client:
-            runs = [asyncio.create_task(told_by(client, **fields)) for fields in asked]
+            runs = [asyncio.create_task(text_of(client, **fields)) for fields in asked]
             if killed:
                 await asyncio.sleep(0.3)
                 await asyncio.to_thread(cluster.kill, killed)
@@ -71,8 +72,8 @@ def test_openai_streams_run_beside_each_other_and_outlive_a_killed_stage(cluster
 def test_openai_parses_answers_into_types_whole_and_streamed(cluster):
     async def parsed():
         async with openai_of(cluster) as client:
-            whole = await client.chat.completions.parse(model="smollm2", messages=SAID, response_format=City, temperature=1.0, seed=3)
-            async with client.chat.completions.stream(model="smollm2", messages=SAID, response_format=City, temperature=1.0, seed=3) as stream:
+            whole = await client.chat.completions.parse(model="smollm2", messages=CONVERSATION, response_format=City, temperature=1.0, seed=3)
+            async with client.chat.completions.stream(model="smollm2", messages=CONVERSATION, response_format=City, temperature=1.0, seed=3) as stream:
                 async for _ in stream:
                     pass
                 streamed = await stream.get_final_completion()
@@ -88,9 +89,9 @@ def test_openai_embeds_and_refuses(cluster):
         async with openai_of(cluster) as client:
             made = await client.embeddings.create(model="smollm2", input=["a town", "a sea"])
             with pytest.raises(openai.NotFoundError):
-                await told_by(client, extra_body={"model": "nobody"})
+                await text_of(client, extra_body={"model": "nobody"})
             with pytest.raises(openai.BadRequestError) as refused:
-                await told_by(client, temperature=9)
+                await text_of(client, temperature=9)
             return made, refused.value.param
 
     made, param = asyncio.run(asked())
@@ -100,7 +101,7 @@ def test_openai_embeds_and_refuses(cluster):
 def test_openai_leaves_a_stream_and_its_ticket_ends(cluster):
     async def left():
         async with openai_of(cluster) as client:
-            stream = await client.chat.completions.create(model="smollm2", messages=SAID, stream=True, max_tokens=4000, extra_body={"ignore_eos": True})
+            stream = await client.chat.completions.create(model="smollm2", messages=CONVERSATION, stream=True, max_tokens=4000, extra_body={"ignore_eos": True})
             async for _ in stream:
                 break
             await stream.close()
@@ -118,7 +119,7 @@ def test_hugging_faces_client(cluster):
         whole = await client.text_generation(PROMPT, max_new_tokens=24, return_full_text=False)
         pieces = [p async for p in await client.text_generation(PROMPT, max_new_tokens=24, stream=True)]
         details = await client.text_generation(PROMPT, max_new_tokens=24, details=True, return_full_text=False)
-        chat = [c async for c in await client.chat_completion(SAID, model="smollm2", max_tokens=8, temperature=0, stream=True)]
+        chat = [c async for c in await client.chat_completion(CONVERSATION, model="smollm2", max_tokens=8, temperature=0, stream=True)]
         return whole, "".join(pieces), details, "".join(c.choices[0].delta.content or "" for c in chat if c.choices)
 
     whole, streamed, details, chat = asyncio.run(asked())

@@ -1,4 +1,5 @@
-"""The curl lines by which the documentation of other servers asks a language model (tests/system/seeds): they are asked as they stand, but for the port and the model's name."""
+"""The curl lines from other servers' documentation for a language model (tests/system/seeds), unchanged except for the port and the
+model's name."""
 import json
 import re
 import shlex

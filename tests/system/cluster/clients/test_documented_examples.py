@@ -1,5 +1,6 @@
-"""A user of TorchServe brings a model store, a config.properties and a line of the shape that its examples have (tests/system/seeds/torchserve/examples): `cluster import` makes the
-nodes.toml, and the examples' clients ask as before. What needs torch and torchvision runs where BATON_TORCH_PYTHON, or the Python of the tests, has them."""
+"""TorchServe's examples: a model store, a config.properties and a start line (tests/system/seeds/torchserve/examples). `cluster import`
+makes the nodes.toml, and the examples' clients work unchanged. Tests with torch and torchvision use BATON_TORCH_PYTHON, or the tests' own
+Python if it has them."""
 import contextlib
 import json
 import os
@@ -33,9 +34,9 @@ NAMES = {str(i): ["n0", f"class {i}"] for i in range(6)}
 
 def write_archive(file, handler, files=(), **about):
     """As torch-model-archiver writes it."""
-    told = {"runtime": "python", "model": {"modelName": file.stem, "modelVersion": "1.0", "handler": handler, **about}}
+    reply = {"runtime": "python", "model": {"modelName": file.stem, "modelVersion": "1.0", "handler": handler, **about}}
     with zipfile.ZipFile(file, "w") as made:
-        made.writestr("MAR-INF/MANIFEST.json", json.dumps(told))
+        made.writestr("MAR-INF/MANIFEST.json", json.dumps(reply))
         for path in files:
             made.write(path, path.name)
 
@@ -64,8 +65,8 @@ def served(folder, python=sys.executable, **env):
 def is_ready(management, model, now):
     now()  # fails where it has ended
     with contextlib.suppress(OSError, ValueError):
-        told = requests.get(f"{management}/models/{model}", timeout=10).json()
-        return isinstance(told, list) and any(w["status"] == "READY" for w in told[0]["workers"])
+        reply = requests.get(f"{management}/models/{model}", timeout=10).json()
+        return isinstance(reply, list) and any(w["status"] == "READY" for w in reply[0]["workers"])
     return False
 
 
@@ -78,9 +79,9 @@ def folder():
 
 def test_inputs_explanations_and_metrics_of_the_examples(folder):
     write_archive(folder / "store" / "seen.mar", "seen.py", [EXAMPLES / "seen.py"])
-    with served(folder, TS_METRICS_CONFIG=str(EXAMPLES / "metrics.yaml")) as (said, (inference, management, metrics), now):
-        assert "NOT KNOWN" not in said and "models is left out: AN ARCHIVE'S SETTINGS ARE THOSE OF ITS model-config.yaml" in said
-        assert "metrics_config is left out" in said and "TS_METRICS_CONFIG" in said
+    with served(folder, TS_METRICS_CONFIG=str(EXAMPLES / "metrics.yaml")) as (answer, (inference, management, metrics), now):
+        assert "NOT KNOWN" not in answer and "models is left out: AN ARCHIVE'S SETTINGS ARE THOSE OF ITS model-config.yaml" in answer
+        assert "metrics_config is left out" in answer and "TS_METRICS_CONFIG" in answer
         wait_for(lambda: is_ready(management, "seen", now), 120, now)
         url = f"{inference}/predictions/seen"
         files = {"data": ("clip.mp4", b"\0\1\2\3\r\n--"), "script": "a person walks", "labels": "0 1"}
@@ -88,8 +89,8 @@ def test_inputs_explanations_and_metrics_of_the_examples(folder):
         assert requests.post(url, params={"target": "1"}, data=b"abcd", timeout=60).json() == {"target": 1, "body": 4}
         assert requests.post(url, files={"data": b"ab"}, timeout=60).json() == {"data": 2}
         assert requests.post(f"{inference}/explanations/seen", data=b"a b", timeout=60).json() == {"importances": [{"body": 3}], "words": ["a", "b"]}
-        told = wait_for(lambda: [line for line in requests.get(f"{metrics}/metrics", timeout=60).text.splitlines() if line.startswith(("RequestB", "InferenceR"))])
-        assert sorted(line.partition("{")[0] for line in told) == ["InferenceRequestCount", "RequestBatchSize"] and any('ModelName="seen"' in line for line in told)
+        reply = wait_for(lambda: [line for line in requests.get(f"{metrics}/metrics", timeout=60).text.splitlines() if line.startswith(("RequestB", "InferenceR"))])
+        assert sorted(line.partition("{")[0] for line in reply) == ["InferenceRequestCount", "RequestBatchSize"] and any('ModelName="seen"' in line for line in reply)
 
 
 def png(side):
@@ -112,5 +113,5 @@ def test_the_handler_of_images_that_an_archive_names_by_its_kind(folder):
     write_archive(folder / "store" / "resnet-18.mar", "image_classifier", [folder / "rows.pt", folder / "index_to_name.json"], serializedFile="rows.pt")
     with served(folder, python, PYTHONPATH=environment()["PYTHONPATH"]) as (_, (inference, management, _), now):
         wait_for(lambda: is_ready(management, "resnet-18", now), 300, now)
-        told = requests.put(f"{inference}/predictions/resnet-18", data=png(300), timeout=120).json()  # curl -T
-        assert len(told) == 5 and set(told) < {n[-1] for n in NAMES.values()} and abs(sum(told.values()) - 5 / 6) < 0.2, told
+        reply = requests.put(f"{inference}/predictions/resnet-18", data=png(300), timeout=120).json()  # curl -T
+        assert len(reply) == 5 and set(reply) < {n[-1] for n in NAMES.values()} and abs(sum(reply.values()) - 5 / 6) < 0.2, reply

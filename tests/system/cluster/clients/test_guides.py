@@ -1,6 +1,6 @@
-"""The sections "From ..." of docs/apis, done as they stand: the other server's command or file gives the section's nodes.toml, which serves, and
-every command gets its answer, and so does every snippet at the top of the page ("Try it"). Put in their place are the path of the model, the
-addresses, and where python3 and curl come from."""
+"""The sections "From ..." of docs/apis, run as written. The other server's command or file gives the section's nodes.toml, which serves, and
+every following command gets its answer. So does every snippet at the top of the page ("Try it"). Replaced are the path of the model, the
+addresses, and the paths of python3 and curl."""
 import json
 import os
 import pathlib

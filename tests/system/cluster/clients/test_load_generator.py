@@ -42,8 +42,8 @@ def begin(cluster, tokenizer, folder):
 
 
 def result(process, folder):
-    said, _ = process.communicate(timeout=SECONDS_MAX)
-    assert process.returncode == 0, said[-4000:]
+    answer, _ = process.communicate(timeout=SECONDS_MAX)
+    assert process.returncode == 0, answer[-4000:]
     return json.loads((folder / "profile_export_aiperf.json").read_text())
 
 
@@ -55,14 +55,14 @@ def test_streams_of_chats_while_a_stage_is_killed(fresh, tokenizer, tmp_path):
             assert load.poll() is None and time.monotonic() < deadline, load.communicate()[0][-4000:]
             time.sleep(0.01)
         fresh.kill("shard-1")
-        told = result(load, tmp_path)
+        reply = result(load, tmp_path)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(load.pid, signal.SIGKILL)
-    assert told["request_count"]["avg"] == REQUESTS and not told.get("error_request_count")
-    assert (told["output_sequence_length"]["min"], told["output_sequence_length"]["max"]) == (TOKENS, TOKENS)
-    assert told["time_to_first_token"]["count"] == told["inter_token_latency"]["count"] == REQUESTS
-    assert told["output_token_throughput"]["avg"] > 0
+    assert reply["request_count"]["avg"] == REQUESTS and not reply.get("error_request_count")
+    assert (reply["output_sequence_length"]["min"], reply["output_sequence_length"]["max"]) == (TOKENS, TOKENS)
+    assert reply["time_to_first_token"]["count"] == reply["inter_token_latency"]["count"] == REQUESTS
+    assert reply["output_token_throughput"]["avg"] > 0
     read = json.loads((tmp_path / "server_metrics_export.json").read_text())
     assert read["summary"]["endpoints_successful"] == [fresh.url + "/metrics"] and "vllm:num_requests_running" in read["metrics"]
     fresh.wait_standing()

@@ -36,7 +36,7 @@ def undisturbed(cluster, **fields):
     return cluster.post("/v1/chat/completions", body)[2]["choices"][0]["message"]["content"]
 
 
-def test_a_chat_and_what_the_picture_tells_of_it(shared, page, visitor):
+def test_a_chat_and_its_picture(shared, page, visitor):
     visitor.open(**GREEDY)
     assert page.text("#model").startswith("smollm2 · llama · 135 M parameters")
     assert page.value("[...document.querySelectorAll('#pictures g[data-name] .name')].map(e => e.textContent)") == ["head ✓", "stage 0", "stage 1"]
@@ -162,10 +162,10 @@ def test_settings_are_what_is_asked_with(shared, page, visitor):
         assert page.value(f"document.getElementById('set-{name}').ariaInvalid") == "true", name
     page.press("Escape")
     visitor.ask(STORY)
-    said = visitor.wait_end()
+    output = visitor.wait_end()
     body = {"messages": [{"role": "system", "content": "You are a pirate."}, {"role": "user", "content": STORY}], "temperature": 1.5, "top_k": 40,
             "min_p": 0.02, "max_tokens": 9, "seed": 7}
-    assert said == shared.post("/v1/chat/completions", body)[2]["choices"][0]["message"]["content"]
+    assert output == shared.post("/v1/chat/completions", body)[2]["choices"][0]["message"]["content"]
     page.value("import('/page/settings.js').then(s => s.reset())")
     page.until(lambda: page.value("document.getElementById('set-temperature').value") == "")
 
@@ -249,7 +249,7 @@ def test_every_control_has_a_name_and_the_keyboard_reaches_it(page, visitor):
     assert page.value("document.activeElement.id") == "text"
 
 
-CONTRAST = """(() => {
+CONTRAST = '''(() => {
     const parse = c => { const n = c.match(/[\\d.]+/g).map(Number); return n.length < 4 ? [...n, 1] : n; };
     const light = c => { const [r, g, b] = c.map(v => (v /= 255) <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4); return .2126 * r + .7152 * g + .0722 * b; };
     const behind = e => { for (; e; e = e.parentElement) { const c = parse(getComputedStyle(e).backgroundColor); if (c[3] === 1) return c; } return [255, 255, 255, 1]; };
@@ -264,7 +264,7 @@ CONTRAST = """(() => {
         out.push([(Math.max(a, b) + .05) / (Math.min(a, b) + .05), e.className.baseVal ?? e.className, e.textContent.slice(0, 30)]);
     }
     return out;
-})()"""
+})()'''
 
 
 def test_text_stands_out_in_light_and_dark(page, visitor):

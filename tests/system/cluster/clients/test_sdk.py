@@ -1,4 +1,4 @@
-"""kill -9 of the gateway under both SDKs: their streams go on, and whoever reads them is not told."""
+"""kill -9 of the gateway under both SDKs: their streams continue, and their readers notice nothing."""
 import os
 import signal
 import subprocess
@@ -41,13 +41,13 @@ def test_streams_of_the_python_sdk_go_on_when_the_gateway_is_killed(shared, fres
 
 
 def test_a_stream_of_the_cpp_sdk_goes_on_when_the_gateway_is_killed(shared, fresh):
-    def told(cluster):
+    def statuses_of(cluster):
         return subprocess.Popen([BUILD / "sdk/cpp/baton_stream", cluster.door, PROMPTS[0], "96"], stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, bufsize=0)  # what is read here must not hide from communicate()
 
-    undisturbed, _ = told(shared).communicate(timeout=120)
+    undisturbed, _ = statuses_of(shared).communicate(timeout=120)
     gateway = fresh.pid("gateway")
-    stream = told(fresh)
+    stream = statuses_of(fresh)
     begun = stream.stdout.read(20)
     os.kill(gateway, signal.SIGKILL)
     rest, complaints = stream.communicate(timeout=120)

@@ -10,7 +10,7 @@ FRAMES = [zmtp.Frame(b"\x05READY", zmtp.COMMAND), zmtp.Frame(b""), zmtp.Frame(b"
 
 
 @pytest.mark.parametrize("piece", [1, 7, 64, 1 << 20])
-def test_what_is_read_is_what_was_written(piece):
+def test_frames_are_read_as_written(piece):
     whole, reader, found = GREETING + b"".join(f.encode() for f in FRAMES), zmtp.Reader(), []
     for at in range(0, len(whole), piece):
         found += reader.take(whole[at:at + piece])
@@ -20,7 +20,7 @@ def test_what_is_read_is_what_was_written(piece):
     assert [x.is_message for x in FRAMES] == [False, True, True, True, True]
 
 
-def test_what_is_no_zmtp_is_said_so():
+def test_data_that_is_not_zmtp_is_reported():
     with pytest.raises(ValueError):
         zmtp.Reader().take(b"GET / HTTP/1.1\r\n")
     reader = zmtp.Reader()

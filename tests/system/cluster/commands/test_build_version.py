@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from harness import CLUSTER, ROOT
 
-TOLD = re.compile(r'return "0\.1\.0\+([^"]+)"')
+VERSION = re.compile(r'return "0\.1\.0\+([^"]+)"')
 DIGEST = r"[0-9a-f]{12}"
 
 
@@ -24,7 +24,7 @@ def tree(tmp_path):
         out = tmp_path / "version.cpp"
         subprocess.run(["cmake", f"-DSOURCE={at}", f"-DTEMPLATE={source}/cluster/version.cpp.in", f"-DOUTPUT={out}", "-DVERSION=0.1.0", "-P",
                         str(ROOT / "cmake/build_version.cmake")], check=True)
-        return TOLD.search(out.read_text())[1]
+        return VERSION.search(out.read_text())[1]
     return source, version
 
 
@@ -71,5 +71,5 @@ def test_a_repository_around_the_sources_is_not_theirs(tree, tmp_path):
 
 
 def test_the_binary_says_it():
-    said = subprocess.run([CLUSTER, "--version"], capture_output=True, text=True, check=True).stdout.strip()
-    assert re.fullmatch(rf"0\.1\.0\+(sha256\.{DIGEST}|[0-9a-f]{{7,}}(\.{DIGEST})?)", said)
+    answer = subprocess.run([CLUSTER, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    assert re.fullmatch(rf"0\.1\.0\+(sha256\.{DIGEST}|[0-9a-f]{{7,}}(\.{DIGEST})?)", answer)

@@ -119,10 +119,10 @@ def test_a_repository_of_triton_is_imported(tmp_path):
 def test_model_inspect_says_what_a_file_holds_and_whether_it_runs(tmp_path):
     out = cluster("model", "inspect", MODEL)
     assert out.returncode == 0 and "runs" in out.stdout.splitlines()[0] and "30 layers" in out.stdout
-    told = json.loads(cluster("model", "inspect", MODEL, "--json").stdout)
-    assert told["runs"] and told["model"]["kv_bytes_per_token"] == 2 * 2 * 3 * 64 * 30
-    assert sum(t["count"] for t in told["tensors"].values()) == 272
-    assert told["speed"]["tokens_per_second_at_most"] > 1
+    reply = json.loads(cluster("model", "inspect", MODEL, "--json").stdout)
+    assert reply["runs"] and reply["model"]["kv_bytes_per_token"] == 2 * 2 * 3 * 64 * 30
+    assert sum(t["count"] for t in reply["tensors"].values()) == 272
+    assert reply["speed"]["tokens_per_second_at_most"] > 1
     damaged = tmp_path / "damaged.gguf"
     damaged.write_bytes(pathlib.Path(MODEL).read_bytes()[:1000])
     refused = cluster("model", "inspect", damaged)
@@ -130,11 +130,11 @@ def test_model_inspect_says_what_a_file_holds_and_whether_it_runs(tmp_path):
 
 
 def test_model_inspect_counts_the_experts_that_a_token_uses():
-    told = json.loads(cluster("model", "inspect", "tests/data/model/families/mixtral.gguf", "--json").stdout)
-    experts, stored = told["model"]["experts"], sum(t["bytes"] for t in told["tensors"].values())
+    reply = json.loads(cluster("model", "inspect", "tests/data/model/families/mixtral.gguf", "--json").stdout)
+    experts, stored = reply["model"]["experts"], sum(t["bytes"] for t in reply["tensors"].values())
     assert (experts["count"], experts["used"]) == (4, 2)
-    assert told["model"]["packed_bytes"] >= stored
-    assert told["model"]["step_bytes"] == stored - experts["bytes"] // 2
+    assert reply["model"]["packed_bytes"] >= stored
+    assert reply["model"]["step_bytes"] == stored - experts["bytes"] // 2
 
 
 def test_a_configuration_that_cannot_be_is_refused_by_key(tmp_path):
@@ -162,7 +162,7 @@ def test_status_and_a_second_up_see_the_running_cluster(shared):
     assert again.returncode != 0 and "already running" in again.stderr
 
 
-def test_what_does_not_run_is_said(short_path):
+def test_an_unsupported_model_is_reported(short_path):
     c = Cluster(short_path)
     assert c.command("status", str(c.config)).returncode == 3
     assert c.command("down", str(c.config)).returncode == 3
@@ -176,8 +176,8 @@ def test_the_doors_answer_to_an_alias_of_the_model():
         assert [m.id for m in client.models.list()][1:] == ["org/small:latest", "gpt"]
         assert client.models.retrieve("org/small:latest").id == "org/small:latest"
         for name in ("org/small:latest", "gpt"):
-            told = client.completions.create(model=name, prompt="The sky is", max_tokens=2)
-            assert told.model == name and told.usage.completion_tokens == 2
+            reply = client.completions.create(model=name, prompt="The sky is", max_tokens=2)
+            assert reply.model == name and reply.usage.completion_tokens == 2
         with pytest.raises(openai.NotFoundError):
             client.completions.create(model="small", prompt="x")
 

@@ -1,5 +1,6 @@
-"""The command lines of README and docs, run: those that ask a server ask one that serves as their page says, and those of `cluster` that end by themselves are run
-with values in place of the words in capitals. The pages "From ..." are run by test_guides.py; that the other lines are ones, tests/docs/test_shown_commands.py looks at."""
+"""Runs the command lines of README and docs. Lines that call a server run against one set up as their page describes. Lines of `cluster`
+that end by themselves run with values for the words in capitals. test_guides.py runs the pages "From ...";
+tests/docs/test_shown_commands.py checks the other lines."""
 import json
 import os
 import pathlib
@@ -18,11 +19,11 @@ from test_guides import PAGES, SNIPPETS  # noqa: E402
 ALL = command_lines.all_lines()
 SHELL = 'set -euo pipefail\ncurl() { command curl -sS --fail-with-body --max-time 60 "$@"; }\n'
 RUNS = {"chat", "doctor", "import", "keygen", "model", "plan", "status"}
-# Subcommand -> who runs it: it serves for ever, or changes a cluster that others use.
+# Subcommand -> the file that runs it, since it serves until stopped or changes a cluster that others use.
 ELSEWHERE = {"up": "harness.py", "down": "test_faults.py", "join": "machines.py", "drain": "test_nodes.py", "add-node": "test_nodes.py",
              "remove-node": "test_membership.py", "rotate-key": "test_rotate_key.py", "scale": "test_scale.py"}
 WITHOUT_END = {"--watch"}
-# What the page's own text does not have here -> why.
+# Parts of the page's text that do not exist here -> the reason.
 NOT_RUN = {
     "cluster doctor --device cuda:0 [--ranks N [--ranks-on-device N]]": "there is no such device",
     "cluster plan build/fp8.toml": "written by the line before it; test_gpu_setup.py plans it",
@@ -51,7 +52,7 @@ PROGRAMS = [(page, body) for page in ("embeddings.md", "errors-and-retries.md", 
 
 
 def subcommand(text, is_block=False):
-    """Of a line that is `cluster` and its arguments; empty for the command's name in a sentence."""
+    """The subcommand of a `cluster` line; empty for the command's name in a sentence."""
     words = command_lines.commands_of(text)[0]
     if len(words) < 2 or (words[0] != "cluster" and not words[0].endswith("release/cluster/cluster")):
         return ""
@@ -81,7 +82,7 @@ def served(tmp_path_factory):
 
 @pytest.fixture
 def folder(tmp_path):
-    """What the lines read."""
+    """The files that the lines read."""
     (tmp_path / "model-config.yaml").write_text("minWorkers: 1\n")
     (tmp_path / "config.properties").write_text("inference_address=http://127.0.0.1:8080\n")
     (tmp_path / "handler.py").write_text("")
@@ -119,7 +120,7 @@ def test_a_command_of_the_pages_does_what_it_says(text, served, folder):
 
 
 @pytest.mark.parametrize("line", ASKS, ids=lambda line: f"{pathlib.Path(line.page).stem}: {line.text[:40]}")
-def test_what_asks_a_server_is_answered(line, served):
+def test_commands_that_call_a_server_are_answered(line, served):
     """As it stands but for the port; the shell functions of docs/develop/gpu.md are called."""
     text = re.sub(r"(?:localhost|127\.0\.0\.1):8000", f"127.0.0.1:{served.http_port}", line.text)
     if function := re.match(r"(\w+)\(\) \{", text):

@@ -94,13 +94,13 @@ def test_a_shard_that_loses_its_device_ends_and_streams_go_on(tiny, tmp_path, mo
 
 @pytest.mark.parametrize("form", ["fp8", "int4"])
 def test_packed_weights_are_served_recorded_and_not(tiny, form):
-    said = []
+    answer = []
     for more in ("", "\nenforce_eager = true"):
         model = f'dtype = "float32"\nkv_cache_dtype = "f32"\nquantization = "{form}"\nquantization_group_size = 32{more}'
         with running(path=tiny, devices=[PLAIN], kv_cache="8MiB", model=model) as cluster:
-            said.append(texts(cluster))
+            answer.append(texts(cluster))
             assert f"plain plain, float32, float32 KV, {form} weights" in json.dumps(cluster.status())
-    assert said[0] == said[1] and all(said[0])
+    assert answer[0] == answer[1] and all(answer[0])
 
 
 TORCH = pathlib.Path(os.environ.get("BATON_ENGINES", BUILD / "cluster/engines")) / "engine_torch.so"
@@ -110,11 +110,11 @@ TORCH = pathlib.Path(os.environ.get("BATON_ENGINES", BUILD / "cluster/engines"))
 @pytest.mark.parametrize("devices", [["cpu-torch"], ["cpu:0", "cpu-torch"]])
 def test_the_default_model_on_torch_says_what_the_native_engine_says(devices):
     body = {"prompt": "The sea is", "max_tokens": 24, "temperature": 0, "model": "smollm2"}
-    said = []
+    answer = []
     for served_by in (["cpu:0"], devices):
         with running(devices=served_by) as cluster:
-            said.append(cluster.post("/v1/completions", body)[2]["choices"][0]["text"])
-    assert said[0] == said[1] and len(said[0]) > 40
+            answer.append(cluster.post("/v1/completions", body)[2]["choices"][0]["text"])
+    assert answer[0] == answer[1] and len(answer[0]) > 40
 
 
 def refused(config, *words):
@@ -127,8 +127,8 @@ def test_devices_that_are_not_there_are_named(tiny, tmp_path):
     base = f'[model]\nname = "m"\npath = "{tiny}"\nkv_cache_bytes = "8MiB"\n'
     config.write_text(base + '[[nodes]]\nname = "a"\ndevices = ["gone/x"]\n')
     assert "engine_gone.so is not in" in refused(config, "doctor")
-    said = refused(config, "up")  # before anything starts
-    assert "error: device gone/x: engine_gone.so is not in" in said and "docs/develop/engines.md" in said
+    answer = refused(config, "up")  # before anything starts
+    assert "error: device gone/x: engine_gone.so is not in" in answer and "docs/develop/engines.md" in answer
     config.write_text(base + f'[[nodes]]\nname = "a"\ndevices = ["plain/other"]\n')
     assert "there is no device other, only plain" in refused(config, "doctor")
     assert "there is no device other, only plain" in refused(config, "up")

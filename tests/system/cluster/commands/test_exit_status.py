@@ -46,29 +46,29 @@ def test_nothing_is_open_and_everybody_goes():
         assert ended(cluster) == (CLEAN, "stopped")
 
 
-def test_streams_that_are_open_when_the_grace_is_over_are_told():
+def test_streams_open_at_the_end_of_the_grace_are_reported():
     with running(cluster="shutdown_timeout = 1") as cluster:
         stream = endless(cluster)
         cluster.process.send_signal(signal.SIGTERM)
-        status, said = ended(cluster)
+        status, answer = ended(cluster)
         assert status == STREAMS_CUT
-        assert said == "stopped, not cleanly: streams were cut after 1000 ms of grace (gateway: 1 open requests)"
+        assert answer == "stopped, not cleanly: streams were cut after 1000 ms of grace (gateway: 1 open requests)"
         stream.join(10)
         assert stream.finish is None
 
 
-def test_streams_that_are_open_at_a_second_signal_are_told():
+def test_streams_open_at_a_second_signal_are_reported():
     with running() as cluster:
         endless(cluster)
         cluster.process.send_signal(signal.SIGTERM)
         time.sleep(0.3)
         cluster.process.send_signal(signal.SIGINT)
-        status, said = ended(cluster)
+        status, answer = ended(cluster)
         assert status == STREAMS_CUT
-        assert said == "stopped, not cleanly: streams were cut because it was asked again (gateway: 1 open requests)"
+        assert answer == "stopped, not cleanly: streams were cut because it was asked again (gateway: 1 open requests)"
 
 
-def test_a_gateway_that_is_lost_while_it_drains_is_told():
+def test_a_gateway_lost_while_it_drains_is_reported():
     with running() as cluster:
         endless(cluster)
         gateway = cluster.pid("gateway")
@@ -78,12 +78,12 @@ def test_a_gateway_that_is_lost_while_it_drains_is_told():
         assert ended(cluster) == (STREAMS_CUT, "stopped, not cleanly: gateway was lost while it drained")
 
 
-def test_shards_that_had_to_be_killed_are_told():
+def test_killed_shards_are_reported():
     with running() as cluster:
         cluster.kill("shard-1", signal.SIGSTOP)
         cluster.process.send_signal(signal.SIGTERM)
-        status, said = ended(cluster)
-        assert (status, said) == (PROCESS_FAILED, "stopped, not cleanly: agent-a while it was stopped: exit status 5")
+        status, answer = ended(cluster)
+        assert (status, answer) == (PROCESS_FAILED, "stopped, not cleanly: agent-a while it was stopped: exit status 5")
         assert "shard-1 while it was stopped: killed by signal 9" in cluster.log("agent-a")
 
 
@@ -98,14 +98,14 @@ def test_a_process_that_was_given_up_is_told_and_leaves_nobody_behind():
         wait_until(lambda: cluster.health()[0] == 503)
         why = "agent-a: crash_loop: more than 3 restarts in 300 s; last: killed by signal 9 (Killed)"
         assert cluster.health()[1]["reason"].startswith(why)
-        told = cluster.status()
-        assert (told["phase"], told["reason"].startswith(why)) == ("failed", True)
+        reply = cluster.status()
+        assert (reply["phase"], reply["reason"].startswith(why)) == ("failed", True)
         assert os.path.exists(f"/proc/{pids['shard-0']}")  # shards go on without it
         cluster.process.send_signal(signal.SIGTERM)
-        status, said = ended(cluster)
+        status, answer = ended(cluster)
         assert status == PROCESS_FAILED
-        assert said.startswith("stopped, not cleanly: " + why)
-        wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids.values()))  # whoever adopted the orphans reaps them
+        assert answer.startswith("stopped, not cleanly: " + why)
+        wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids.values()))  # the process that adopted the orphans reaps them
 
 
 # -- What a restart cannot mend: 78, which the units have in RestartPreventExitStatus --
@@ -153,11 +153,11 @@ BAD_FILES = {
 
 @pytest.mark.parametrize("what", BAD_FILES)
 def test_a_configuration_that_cannot_be_is_permanent(directory, what):
-    change, said = BAD_FILES[what]
+    change, answer = BAD_FILES[what]
     cluster = configured(directory, change)
-    assert said in refused(cluster, "up")
+    assert answer in refused(cluster, "up")
     if what not in ("keys that are not there", "an engine that is not there"):  # a plan needs neither
-        assert said in refused(cluster, "plan")
+        assert answer in refused(cluster, "plan")
 
 
 def test_a_file_that_is_not_there_is_permanent(directory):
@@ -168,14 +168,14 @@ def test_a_file_that_is_not_there_is_permanent(directory):
 
 @pytest.mark.parametrize("command", [["status"], ["down"], ["rotate-key"], ["drain", "a"], ["add-node", "a"], ["remove-node", "a"],
                                      ["scale", "smollm2", "--replicas", "1"], ["chat", "hello", "--cluster"]])
-def test_whoever_is_given_a_configuration_that_cannot_be_says_so(directory, command):
+def test_every_command_rejects_an_invalid_configuration(directory, command):
     cluster = configured(directory, lambda text: text + "\nnobody = 1\n")
     done = cluster.command(*command, str(cluster.config))
     assert done.returncode == PERMANENT and "nobody" in done.stderr, done
 
 
 @pytest.mark.parametrize("command", [["status"], ["down"], ["rotate-key"], ["drain", "a"], ["scale", "smollm2", "--replicas", "1"], ["chat", "hello", "--cluster"]])
-def test_what_does_not_run_is_no_failure_of_the_configuration(directory, command):
+def test_a_stopped_cluster_is_no_configuration_error(directory, command):
     cluster = Cluster(directory)
     done = cluster.command(*command, str(cluster.config))
     assert done.returncode == NOT_RUNNING and done.stderr == f"test is not running: looked in {directory}/run\n", done
@@ -187,8 +187,8 @@ def test_an_address_that_is_taken_is_permanent_and_named(directory, key):
     with taken() as port:
         other = f'{key} = "{"tcp://" if key == "zmq" else ""}127.0.0.1:{port}"'
         cluster = configured(directory, lambda text: re.sub(rf'\n{key} = ".*"', "", text).replace("[gateway]", f"[gateway]\n{other}"))
-        said = refused(cluster, "up")
-        assert f"gateway.{key}" in said and f"127.0.0.1:{port} is in use by another process" in said
+        answer = refused(cluster, "up")
+        assert f"gateway.{key}" in answer and f"127.0.0.1:{port} is in use by another process" in answer
         done = cluster.command("up", str(cluster.config), "--json")
         assert done.returncode == PERMANENT and json.loads(done.stdout)["code"] == "address_in_use", done
 
@@ -201,7 +201,7 @@ def test_a_port_between_machines_that_is_taken_is_permanent(directory):
         assert str(port) in refused(cluster, "up")
 
 
-def test_what_a_process_alone_finds_out_is_permanent_as_well(directory):
+def test_an_error_found_by_a_single_process_is_permanent_as_well(directory):
     """A gateway that cannot listen ends for good; so does the cluster that needs it to come up."""
     cluster = configured(directory, lambda text: re.sub(r'\nzmq = ".*"', '\nzmq = "ipc:///nowhere/door.sock"', text))
     done = cluster.command("up", str(cluster.config), "--json")
@@ -217,19 +217,19 @@ def test_every_role_ends_for_good_without_a_configuration(directory, role):
 
 
 def test_a_second_cluster_in_a_directory_is_permanent(directory, shared):
-    said = refused(shared, "up")
-    assert said.startswith("error: test is already running (root, pid ")
+    answer = refused(shared, "up")
+    assert answer.startswith("error: test is already running (root, pid ")
     other = directory / "other.toml"
     other.write_text(shared.config.read_text().replace('name = "test"', "").replace("[[nodes]]\n", '[[nodes]]\nwaits = false\n'))
-    said = refused(shared, "up", config=other)
-    assert said.startswith(f"error: another cluster is already running in {shared.directory}/run: test (") and "pid " in said
-    assert "waits" not in said and "other.toml:" not in said
+    answer = refused(shared, "up", config=other)
+    assert answer.startswith(f"error: another cluster is already running in {shared.directory}/run: test (") and "pid " in answer
+    assert "waits" not in answer and "other.toml:" not in answer
 
 
-def test_a_desk_that_cannot_be_is_permanent(directory):
+def test_an_invalid_join_address_is_permanent(directory):
     done = subprocess.run([CLUSTER, "join", "tcp://127.0.0.1:1", "--node", "b", "--key", directory / "key"], capture_output=True, text=True, timeout=30)
     assert done.returncode == PERMANENT and "has no key" in done.stderr, done
 
 
-def test_a_command_line_that_is_none_is_told_from_all_that():
+def test_an_invalid_command_line_has_its_own_status():
     assert subprocess.run([CLUSTER, "up"], capture_output=True, timeout=30).returncode == USAGE

@@ -1,4 +1,4 @@
-"""What a model's head refuses is told under the name that the client of each API sent: of a limit that the context has no room for, and of a prompt."""
+"""Errors of a model's head use the field names of each API's client: for a token limit beyond the context, and for a prompt."""
 import json
 
 import numpy as np
@@ -44,10 +44,10 @@ OPENAI = [
 def test_apis_with_openais_errors(doors, route, body, param, stream):
     if stream and route == "/v1/embeddings":
         return
-    status, _, said = doors.post(route, {"model": "smollm2", **body, **({"stream": True} if stream else {})})
-    assert status == 400 and said["error"]["param"] == param, said
+    status, _, output = doors.post(route, {"model": "smollm2", **body, **({"stream": True} if stream else {})})
+    assert status == 400 and output["error"]["param"] == param, output
     if param == "min_tokens":
-        assert "'max_completion_tokens'" in said["error"]["message"]
+        assert "'max_completion_tokens'" in output["error"]["message"]
 
 
 TEXTS = [
@@ -90,6 +90,6 @@ def test_a_start_message_on_a_websocket(doors):
         for fields, param in (({"messages": chat("a"), "max_completion_tokens": 100}, "max_completion_tokens"), ({"messages": chat(LONG)}, "messages"),
                               ({"prompt": "a", "max_tokens": 100}, "max_tokens"), ({"prompt": LONG}, "prompt")):
             socket.send(json.dumps({"type": "start", "id": param, "model": "smollm2", **fields}))
-            while (said := json.loads(socket.recv(timeout=30)))["type"] == "granted":
+            while (output := json.loads(socket.recv(timeout=30)))["type"] == "granted":
                 pass
-            assert said["type"] == "error" and said["error"]["param"] == param, said
+            assert output["type"] == "error" and output["error"]["param"] == param, output

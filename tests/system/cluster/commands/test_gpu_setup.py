@@ -19,7 +19,7 @@ def copy(tmp_path):
     return tmp_path / "copy"
 
 
-def test_a_machine_without_a_driver_is_told_so(copy):
+def test_a_missing_driver_is_reported(copy):
     done = subprocess.run(["bash", copy / "up", "--gpu"], capture_output=True, text=True, timeout=60, env={"PATH": "/usr/bin:/bin"})
     assert done.returncode == 1 and not (copy / "build").exists()
     assert "error: --gpu: this machine has no NVIDIA driver (" in done.stderr
@@ -60,11 +60,11 @@ def test_kernels_are_compiled_for_the_gpus_of_the_machine(copy, tmp_path, capabi
 @pytest.fixture
 def pythons(tmp_path):
     """One that has no torch, and one that says it has another one."""
-    said = {"none": "exit 0", "other": "printf '%s;%s' /nowhere/torch 2.12.1"}
-    for name, line in said.items():
+    answer = {"none": "exit 0", "other": "printf '%s;%s' /nowhere/torch 2.12.1"}
+    for name, line in answer.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
         (tmp_path / name).chmod(0o755)
-    return {name: str(tmp_path / name) for name in said}
+    return {name: str(tmp_path / name) for name in answer}
 
 
 @pytest.mark.parametrize("torch, python, why", [

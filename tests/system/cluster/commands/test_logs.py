@@ -1,4 +1,4 @@
-"""How much the processes of a cluster write into their logs, and who says so."""
+"""How much the processes of a cluster log, and which settings control it."""
 import os
 import subprocess
 import sys
@@ -47,7 +47,7 @@ command = ["{sys.executable}", "-m", "baton_worker.torchserve", "{handler}"]
         self.health()
 
     def access(self):
-        """What is in the access log once it has not grown for a moment."""
+        """The access log, once it has stopped growing."""
         file, before = self.directory / "run/gateway.access.log", None
         end = time.monotonic() + 10
         while time.monotonic() < end:
@@ -59,27 +59,27 @@ command = ["{sys.executable}", "-m", "baton_worker.torchserve", "{handler}"]
         return before
 
 
-@pytest.mark.parametrize("said, level", [
+@pytest.mark.parametrize("table, level", [
     ({}, "info"),
     ({"level": "warn"}, "warn"),
     ({"level": "warn", "env": {"BATON_LOG_LEVEL": "debug"}}, "debug"),
     ({"env": {"BATON_LOG_LEVEL": "debug"}, "flags": ("--log-level", "warn")}, "warn"),
 ])
-def test_the_flag_goes_ahead_of_the_environment_and_that_of_the_file(said, level):
-    with running(Workers, **said) as c:
+def test_the_flag_goes_ahead_of_the_environment_and_that_of_the_file(table, level):
+    with running(Workers, **table) as c:
         c.ask()
         access, root_of_worker = c.access(), c.logs()
-        is_told = level != "warn"
-        assert ("path=/v1/workers/w status=200" in access) == is_told
+        is_logged = level != "warn"
+        assert ("path=/v1/workers/w status=200" in access) == is_logged
         assert ("path=/health status=200" in access) == (level == "debug")
-        assert ("was asked" in root_of_worker) == is_told
+        assert ("was asked" in root_of_worker) == is_logged
 
 
-@pytest.mark.parametrize("level, is_told", [("info", True), ("warn", False)])
-def test_the_root_has_a_log_of_its_own_and_the_terminal_none_of_it(level, is_told):
+@pytest.mark.parametrize("level, is_logged", [("info", True), ("warn", False)])
+def test_the_root_has_a_log_of_its_own_and_the_terminal_none_of_it(level, is_logged):
     with running(Workers, level=level) as c:
         log = c.directory / "run/root.log"
-        assert ("gateway started" in log.read_text()) == is_told
+        assert ("gateway started" in log.read_text()) == is_logged
         assert "started: pid" not in c.output.read_text()
         before = log.read_text()
         c.process.kill()

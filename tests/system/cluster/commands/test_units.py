@@ -1,6 +1,6 @@
-"""The systemd units and the image of examples/, run as they are written: the unit's command with its environment, its user and its rules of restarting;
-the image's steps on what the rules of .dockerignore leave of the tree. Put in their place are paths, addresses and, for the compiler's work, the build
-that is there."""
+"""The systemd units and the image of examples/, run as written: the unit's command with its environment, its user and its restart rules.
+The image's steps run on the tree that .dockerignore leaves. Replaced are paths, addresses and, for the compiler's work, the existing
+build."""
 import contextlib
 import json
 import os
@@ -203,11 +203,11 @@ def test_the_unit_of_a_node_joins_and_its_shards_outlive_it():
         both.near.config.write_text(text.replace(f'host = "{FAR}"\n', f'host = "{FAR}"\n{made.stdout.splitlines()[-1]}\n'))
 
         def start():
-            def with_desk(words):
+            def with_join_address(words):
                 assert words[1] == "join" and words[2].startswith("tcp://")
                 return [*words[:2], f"tcp://127.0.0.1:{both.port + 2}#{both.public_key}", *words[3:]]
 
-            return unit.start(home, CLUSTER, runtime=home, words=with_desk)
+            return unit.start(home, CLUSTER, runtime=home, words=with_join_address)
 
         def stopped():
             unit.process.kill()
@@ -282,7 +282,7 @@ def test_docker_and_podman_leave_out_the_same():
     assert not any(rule.startswith("!") or "?" in rule for rule in rules_of(".dockerignore"))  # ignored() knows none
 
 
-CMAKE = """#!{python}
+CMAKE = '''#!{python}
 import os, pathlib, shutil, subprocess, sys
 words = sys.argv[1:]
 if words[0] != "--build":
@@ -293,7 +293,7 @@ if done.returncode == 0:  # that of the build that is tested
     shutil.copy("{build}/cluster/cluster", pathlib.Path(words[1], "cluster/cluster"))
 print(done.stdout[-2000:], done.stderr[-2000:])
 sys.exit(done.returncode)
-"""
+'''
 
 
 @pytest.fixture(scope="module")
@@ -351,15 +351,15 @@ def test_the_image_installs_packages_that_there_are():
     assert done.returncode == 0, done.stderr
 
 
-def test_the_image_runs_as_it_is_told(image):
+def test_the_image_runs_its_command(image):
     out, _ = image
     last = dict(stages()[1])
     assert last["COPY"] == "--from=build /out/ /usr/local/bin/" and last["STOPSIGNAL"] == "SIGTERM"
     (entry,) = json.loads(last["ENTRYPOINT"])
     with tempfile.TemporaryDirectory(prefix="baton-") as home:
         env = {"PATH": f"{out}:/usr/bin:/bin", "HOME": home}
-        said = subprocess.run([entry, *json.loads(last["CMD"])], capture_output=True, text=True, env=env, cwd=home, timeout=30)
-        assert said.returncode == 0 and "cluster up nodes.toml" in said.stdout
+        answer = subprocess.run([entry, *json.loads(last["CMD"])], capture_output=True, text=True, env=env, cwd=home, timeout=30)
+        assert answer.returncode == 0 and "cluster up nodes.toml" in answer.stdout
         config, port = config_of(pathlib.Path(home), "nodes", MODEL, f'kserve_grpc = "127.0.0.1:{free_port()}"')
         config.write_text(f'[cluster]\nrun_dir = "{home}/run"\n' + config.read_text())
         with open(f"{home}/out", "wb") as log:

@@ -1,6 +1,6 @@
-"""The machine's clock is set back while the cluster serves: who starts after that is heard as before, and nothing fails over.
+"""The machine's clock is set back while the cluster serves: processes started later are accepted as before, and nothing fails over.
 
-A clock of the tests' own is loaded into every process: the machine's, and so many seconds more as a file says.
+The tests load their own clock into every process: the machine's, plus the seconds in a file.
 """
 import os
 import shutil
@@ -14,7 +14,7 @@ from streams import Stream
 
 HOUR = 3600
 PROMPT = "Write a short story about a fox."
-SOURCE = """
+SOURCE = '''
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
@@ -37,7 +37,7 @@ int clock_gettime(clockid_t which, struct timespec* now) {
     fclose(file);
   return 0;
 }
-"""
+'''
 
 
 @pytest.fixture(scope="module")
@@ -83,8 +83,8 @@ def test_a_clock_that_jumps_either_way_is_noticed_by_nobody(set_clock):
         assert lives(cluster) == before
 
 
-def test_whoever_starts_after_the_clock_was_set_back_is_heard(set_clock):
-    """Each process remembers the last life of its peers, and hears no earlier one."""
+def test_a_process_started_after_the_clock_was_set_back_is_accepted(set_clock):
+    """Each process remembers the last incarnation of its peers, and rejects earlier ones."""
     set_clock(HOUR)
     with running() as cluster:
         undisturbed = Stream(cluster, PROMPT).check().text
@@ -96,7 +96,7 @@ def test_whoever_starts_after_the_clock_was_set_back_is_heard(set_clock):
             assert Stream(cluster, PROMPT).check().text == undisturbed
 
 
-def test_a_supervisor_that_starts_after_the_clock_was_set_back_makes_lives_that_are_heard(set_clock):
+def test_a_supervisor_started_after_the_clock_was_set_back_makes_newer_incarnations(set_clock):
     """Its children's last lives are those of the one before it; some have ended with it."""
     set_clock(HOUR)
     with running() as cluster:

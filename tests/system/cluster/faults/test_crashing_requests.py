@@ -58,7 +58,7 @@ def test_a_client_whose_requests_end_the_gateway_twice_is_refused_alone(cluster)
     assert "a request of key alice crashed this gateway's last process" in cluster.log("gateway")
 
 
-def test_a_kill_counts_against_nobody(cluster):
+def test_a_kill_counts_against_no_request(cluster):
     bob = cluster.keys["bob"]
     for _ in range(3):
         before = cluster.pid("gateway")

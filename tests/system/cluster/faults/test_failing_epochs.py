@@ -1,7 +1,7 @@
-"""Ranks that cannot sum up, from the first step on, always, as an NCCL refuses two of them on one GPU: the cluster says so, asks for another epoch
-now and then, and serves again by itself.
+"""Ranks that can never sum up, from the first step on, as when NCCL rejects two ranks on one GPU. The cluster reports it, tries another
+epoch now and then, and serves again by itself.
 
-The engine is a library on a device of plain loops (tests/support/plain_device.cpp), which refuses while a file is there."""
+The engine is a library on a device of plain loops (tests/support/plain_device.cpp), which fails while a file exists."""
 import os
 import subprocess
 import threading
@@ -27,7 +27,7 @@ def tiny(tmp_path_factory):
 
 
 def held(pid):
-    """What a process has of the system: open files, and mappings of files and shared memory. The allocator's own come and go."""
+    """A process's system resources: open files, and mappings of files and shared memory. The allocator's own mappings vary."""
     with open(f"/proc/{pid}/maps") as maps:
         return len(os.listdir(f"/proc/{pid}/fd")), sum("/" in line for line in maps)
 
@@ -52,18 +52,18 @@ def test_ranks_that_can_never_sum_up_are_told_and_tried_now_and_then(tiny, tmp_p
         cluster.wait_standing(("shard-1", pids["shard-1"]))
         pids = cluster.pids()
         shards = [pids["shard-0"], pids["shard-1"]]
-        told = []
+        reply = []
         began = time.monotonic()
-        asking = threading.Thread(target=lambda: told.append(cluster.post("/v1/completions", {"prompt": PROMPT, "model": "smollm2"}, timeout=90)))
+        asking = threading.Thread(target=lambda: reply.append(cluster.post("/v1/completions", {"prompt": PROMPT, "model": "smollm2"}, timeout=90)))
         asking.start()
         status, health = wait_for(lambda: (h := cluster.health())[0] != 200 and WHY in str(h) and h, 15)
         assert status == 503 and health["status"] != "ready", health
         wait_for(lambda: "in a row" in str(cluster.health()), 20)
         before = [held(pid) for pid in shards]
         asking.join(RECOVERY_SECONDS + PAUSE_SECONDS_MAX + 10)
-        assert told, "the request hangs"
+        assert reply, "the request hangs"
         assert time.monotonic() - began < RECOVERY_SECONDS + PAUSE_SECONDS_MAX + 5
-        status, _, body = told[0]
+        status, _, body = reply[0]
         assert (status, body["error"]["code"]) == (503, "pipeline_lost"), body
         assert WHY in body["error"]["message"]
         while time.monotonic() - began < 25:  # nobody asks for anything

@@ -48,7 +48,7 @@ def test_a_killed_shard_finds_its_q8_0_keys_and_values_again():
 
 
 def test_a_crashed_shard_takes_its_kv_with_it_and_the_text_is_the_same(fresh, undisturbed):
-    """What faulted may have written anywhere: its memory is not trusted."""
+    """A crashed process may have written anywhere, so its memory is not trusted."""
     streams = [Stream(fresh, p, max_tokens=96) for p in PROMPTS[:4]]
     for s in streams:
         assert s.begun.wait(60)
@@ -60,7 +60,7 @@ def test_a_crashed_shard_takes_its_kv_with_it_and_the_text_is_the_same(fresh, un
 
 @pytest.mark.parametrize("shard", ["shard-0", "shard-1"])
 def test_a_shard_that_hangs_is_found_killed_and_replaced(fresh, undisturbed, shard):
-    """A stopped process has its sockets and answers nothing: only its silence tells."""
+    """A stopped process keeps its sockets and does not answer: only its silence reveals it."""
     streams = [Stream(fresh, p, max_tokens=96) for p in PROMPTS[:4]]
     for s in streams:
         assert s.begun.wait(60)
@@ -131,7 +131,7 @@ def test_clients_of_a_killed_gateway_come_back_to_their_streams(fresh, undisturb
 
 
 def test_streams_live_through_the_loss_of_the_gateway_and_then_of_the_head(fresh):
-    """The second gateway has not heard the requests; the head told it, and it tells the second head."""
+    """The second gateway did not receive the requests; the head sends them to it, and it sends them to the second head."""
     undisturbed = [Stream(fresh, p, max_tokens=300, ignore_eos=True).check().text for p in PROMPTS[:2]]
     streams = [ResumingStream(fresh, p, max_tokens=300, ignore_eos=True) for p in PROMPTS[:2]]
     for s in streams:
@@ -150,7 +150,7 @@ def test_streams_live_through_the_loss_of_the_gateway_and_then_of_the_head(fresh
 
 
 def test_a_request_that_is_asked_again_by_its_name_is_done_once(fresh):
-    """Its client has heard nothing, not even of a ticket: it can only ask again."""
+    """The client has received nothing, not even a ticket: it can only send the request again."""
     body = {"model": "smollm2", "messages": [{"role": "user", "content": PROMPTS[0]}], "max_tokens": 96, "temperature": 1, "request_id": "order-66"}
     connection = http.client.HTTPConnection("127.0.0.1", fresh.http_port, timeout=60)
     connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"})
@@ -170,7 +170,7 @@ def test_a_request_that_is_asked_again_by_its_name_is_done_once(fresh):
 
 
 def test_streams_of_a_killed_head_go_on_with_the_same_text(fresh, undisturbed):
-    """Nobody but the gateway knows of it: it tells the new head what was asked and delivered."""
+    """Only the gateway knows the stream: it sends the new head the request and the delivered tokens."""
     streams = [Stream(fresh, p, max_tokens=96) for p in PROMPTS]
     whole = threading.Thread(target=lambda: answers.append(fresh.post("/v1/chat/completions", {
         "model": "smollm2", "messages": [{"role": "user", "content": PROMPTS[0]}], "max_tokens": 96, "temperature": 0})), daemon=True)
@@ -235,7 +235,7 @@ def test_a_resumable_stream_waits_for_its_client_and_another_does_not(fresh, und
     status, body_of = go_on({**body, "stream": False, "resumable": False, "stream_options": None}, last_id)
     assert (status, body_of["error"]["param"]) == (400, "Last-Event-ID")
 
-    body, _, last_id = cut_off()  # an ordinary one: whoever closes it does not want it
+    body, _, last_id = cut_off()  # an ordinary stream: closing it cancels it
     wait_load(fresh, lambda load: load["running"] == 0)
     status, rest = go_on(body, last_id)
     assert status == 499 or rest[-1].get("error", {}).get("code") == "cancelled", (status, rest)
@@ -333,7 +333,7 @@ def test_sigterm_drains():
 
 
 @pytest.mark.parametrize("pause", [0.05, 0.4])
-def test_further_signals_cut_streams_and_leave_nobody_behind(pause):
+def test_further_signals_cut_streams_and_leave_no_process_behind(pause):
     with running() as cluster:
         stream = Stream(cluster, PROMPTS[0], max_tokens=2000, ignore_eos=True)
         assert stream.begun.wait(60)

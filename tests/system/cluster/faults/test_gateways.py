@@ -91,11 +91,11 @@ def test_the_shared_address_has_no_metrics_for_the_operator_either():
 
 def test_all_of_them_drain():
     with running(gateway=several(free_ports(2))) as c:
-        told = texts(begin_stories(c))
+        reply = texts(begin_stories(c))
         streams = begin_stories(c)
         done = c.command("down", str(c.config), timeout=60)
         assert done.returncode == 0, done
-        assert texts(streams) == told
+        assert texts(streams) == reply
         assert c.process.wait(20) == 0
 
 
@@ -112,7 +112,7 @@ def test_an_address_that_is_taken_is_found_out_before_anything_starts(cluster, d
     assert done.returncode == 78 and "in use" in done.stderr, done
 
 
-def test_each_needs_a_door_for_its_metrics(directory):
+def test_each_gateway_needs_an_address_for_its_metrics(directory):
     alone = Cluster(directory, gateway="processes = 2")
     done = alone.command("plan", str(alone.config))
     assert done.returncode == 78 and "gateway.processes above 1 needs gateway.admin" in done.stderr, done

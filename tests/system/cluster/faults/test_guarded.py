@@ -116,14 +116,14 @@ def test_up_refuses_bad_files_before_anything_starts(tmp_path):
         assert cluster.command("doctor", str(cluster.config)).returncode == 1
 
 
-@pytest.mark.parametrize(("days", "said"), [(90, ""), (5, "ends in 4 days")], ids=["long", "short"])
-def test_doctor_says_when_the_certificate_ends(days, said):
+@pytest.mark.parametrize(("days", "warning"), [(90, ""), (5, "ends in 4 days")], ids=["long", "short"])
+def test_doctor_says_when_the_certificate_ends(days, warning):
     with tempfile.TemporaryDirectory(prefix="baton-") as directory:
         certificate, key = make_certificate(pathlib.Path(directory), "x", days)
         cluster = Cluster(directory, gateway=f'tls_certificate = "{certificate}"\ntls_key = "{key}"')
         done = cluster.command("doctor", str(cluster.config))
         assert done.returncode == 0, done
-        assert (said in done.stdout) if said else ("certificate" not in done.stdout), done.stdout
+        assert (warning in done.stdout) if warning else ("certificate" not in done.stdout), done.stdout
 
 
 def test_doctor_says_that_keys_cross_the_network_in_clear():
@@ -144,10 +144,10 @@ def test_up_refuses_strangers_from_elsewhere_without_keys(tmp_path):
     assert done.returncode == 78 and "allow_unauthenticated" in done.stderr, done
 
 
-def test_who_sees_what(guarded):
-    for path, by_nobody, by_user, by_admin in (("/health", 200, 200, 200), ("/v1/models", 401, 200, 200), ("/metrics", 401, 403, 200),
+def test_access_by_role(guarded):
+    for path, by_anonymous, by_user, by_admin in (("/health", 200, 200, 200), ("/v1/models", 401, 200, 200), ("/metrics", 401, 403, 200),
                                                ("/cluster", 401, 403, 200), ("/load", 401, 403, 200), ("/", 200, 200, 200)):  # the page asks for the key itself
-        assert [guarded.status_of(path, k) for k in ("", guarded.user, guarded.root)] == [by_nobody, by_user, by_admin], path
+        assert [guarded.status_of(path, k) for k in ("", guarded.user, guarded.root)] == [by_anonymous, by_user, by_admin], path
     with urllib.request.urlopen(guarded.url + "/cluster", timeout=10) as answer:
         assert json.load(answer)["phase"] == "ready"
     assert guarded.post("/v1/chat/completions", QUESTION)[0] == 401  # the operator's door gives no answers away
@@ -183,7 +183,7 @@ def sockets(pid):
 
 
 def test_no_process_listens_where_strangers_get_in(guarded):
-    """Whatever the kernel knows of, not what we remember: TCP is the two doors, and all else is a file that only we can reach."""
+    """Checked with the kernel's list of sockets: TCP has the two API ports, and everything else is a file with private access."""
     pids = {**guarded.pids(), "root": guarded.process.pid}
     tcp = {}
     for name in ("tcp", "tcp6"):
@@ -249,7 +249,7 @@ def is_served(guarded):
 
 
 @pytest.mark.skipif(not find_chromium(), reason="no chromium")
-def test_the_page_at_the_operators_door_asks_for_a_key_to_chat(guarded):
+def test_the_page_at_the_operators_address_asks_for_a_key_to_chat(guarded):
     with browser() as page:
         visitor = Visitor(page, guarded.url).open(temperature=0, max_tokens=20)
         is_asked = "document.getElementById('key-bar').offsetParent !== null"

@@ -1,5 +1,5 @@
-"""Engines that fail as none should: requests that end every shard which computes them, steps that never return, steps that have no memory. Nobody
-but the offender hears of it."""
+"""Failing engines: requests that crash every shard that computes them, steps that hang, steps that run out of memory. Only the offending
+client notices."""
 import time
 
 import pytest

@@ -1,4 +1,4 @@
-"""Who gives way when slots and KV blocks run out, and that nobody's text can tell."""
+"""Preemption when slots and KV blocks run out, without any effect on texts."""
 import time
 
 import pytest

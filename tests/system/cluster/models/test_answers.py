@@ -1,4 +1,4 @@
-"""What the doors of a real cluster answer: the issue's curl line, the official clients, the reference's words."""
+"""Answers of a real cluster's APIs: a curl line, the official clients, the reference's text."""
 import itertools
 import json
 import os
@@ -74,12 +74,12 @@ def test_a_prompt_is_as_likely_as_it_was_when_it_was_drawn(shared):
     client = openai.OpenAI(base_url=f"{shared.url}/v1", api_key="none")
     ask = {"model": "smollm2", "temperature": 0, "logprobs": 3}
     drawn = client.completions.create(prompt=STORY, max_tokens=40, extra_body={"ignore_eos": True}, **ask)
-    text, told = STORY + drawn.choices[0].text, drawn.choices[0].logprobs
+    text, reply = STORY + drawn.choices[0].text, drawn.choices[0].logprobs
     for _ in range(2):
         scored = client.completions.create(prompt=text, echo=True, max_tokens=0, **ask)
         assert scored.choices[0].text == text and scored.usage.completion_tokens == 0
         own = scored.choices[0].logprobs
-        assert own.tokens[-40:] == told.tokens and own.token_logprobs[-40:] == told.token_logprobs and own.top_logprobs[-40:] == told.top_logprobs
+        assert own.tokens[-40:] == reply.tokens and own.token_logprobs[-40:] == reply.token_logprobs and own.top_logprobs[-40:] == reply.top_logprobs
         assert own.token_logprobs[0] is None and "".join(own.tokens) == text
         assert scored.usage.prompt_tokens_details.cached_tokens == 0
 
@@ -128,7 +128,7 @@ def test_tokenize_and_detokenize_are_inverse(shared):
     assert shared.post("/detokenize", {"model": "smollm2", "tokens": ids["tokens"]})[2]["prompt"] == text
 
 
-def test_min_tokens_holds_back_stop_strings_at_every_door(shared):
+def test_min_tokens_holds_back_stop_strings_in_every_api(shared):
     body = {"prompt": "The capital of France is", "min_tokens": 16, "stop": ["P"], "temperature": 0, "max_tokens": 24}
     free = shared.post("/v1/completions", {"model": "smollm2", **{**body, "stop": None}})[2]["choices"][0]["text"]
     assert "P" in free, "the question has no stop string in its answer"
@@ -162,13 +162,13 @@ def test_special_tokens_of_a_raw_prompt_are_these_tokens(shared):
     assert triton[2]["text_output"] == whole
     with Client(shared.door) as client:
         assert client.tokenize(RAW).ids == RAW_IDS
-    # Who applies the template has the answer that the chat has, with its end.
+    # A client that applies the template itself gets the chat's answer, with its end.
     messages = [{"role": "user", "content": "Say hello."}]
     ids = shared.post("/tokenize", {"model": "smollm2", "messages": messages})[2]["tokens"]
     written = shared.post("/detokenize", {"model": "smollm2", "tokens": ids})[2]["prompt"]
     chat = shared.post("/v1/chat/completions", {"messages": messages, **asked, "max_tokens": 64})[2]["choices"][0]
-    told = shared.post("/v1/completions", {"prompt": written, **asked, "max_tokens": 64})[2]["choices"][0]
-    assert told["text"] == chat["message"]["content"] and told["finish_reason"] == chat["finish_reason"] == "stop"
+    reply = shared.post("/v1/completions", {"prompt": written, **asked, "max_tokens": 64})[2]["choices"][0]
+    assert reply["text"] == chat["message"]["content"] and reply["finish_reason"] == chat["finish_reason"] == "stop"
 
 
 def test_numbers_at_the_ends_of_floats_are_drawn_with_or_refused_by_name(shared):
@@ -195,7 +195,7 @@ def test_a_user_cannot_write_special_tokens(shared):
     assert plain["tokens"].count(end_of_turn) == 2  # the template's own: after the system and the user turn
 
 
-def test_a_bad_prompt_costs_nobody_else_anything(shared):
+def test_a_bad_prompt_does_not_affect_others(shared):
     other = Stream(shared, "Count to thirty.", max_tokens=48)
     for body, status in (({"prompt": "x", "max_tokens": 10**6}, 400), ({"prompt": [10**8]}, 400), ({"prompt": "x " * 9000}, 400)):
         answer = shared.post("/v1/completions", {"model": "smollm2", **body})

@@ -50,18 +50,18 @@ def ints(name, value):
 def outputs(answer):
     """By name; texts as such."""
     kinds = {"FP32": "f", "INT32": "i"}
-    told = {}
+    reply = {}
     for t in answer.outputs:
         is_text = t.datatype == "BYTES"
-        told[t.name] = [e.decode() for e in unpack_elements(t.data)] if is_text else list(struct.unpack(f"<{len(t.data) // 4}{kinds[t.datatype]}", t.data))
-    return told
+        reply[t.name] = [e.decode() for e in unpack_elements(t.data)] if is_text else list(struct.unpack(f"<{len(t.data) // 4}{kinds[t.datatype]}", t.data))
+    return reply
 
 
 def test_exec(client):
-    told = outputs(client.infer("bls", [text("DO", "double"), floats("IN", 1, 2.5)], request_id="r-7"))
-    said = json.loads(told["SAID"][0])
-    assert told["OUT"] == [2, 5]
-    assert (said["id"], said["parameters"], said["outputs"]) == ("r-7", {"colour": "red", "timeout": 1500}, ["OUT", "SAID"])
+    reply = outputs(client.infer("bls", [text("DO", "double"), floats("IN", 1, 2.5)], request_id="r-7"))
+    output = json.loads(reply["SAID"][0])
+    assert reply["OUT"] == [2, 5]
+    assert (output["id"], output["parameters"], output["outputs"]) == ("r-7", {"colour": "red", "timeout": 1500}, ["OUT", "SAID"])
 
 
 def test_exec_of_a_decoupled_model(client):
@@ -70,8 +70,8 @@ def test_exec_of_a_decoupled_model(client):
 
 
 def test_async_exec(client):
-    told = outputs(client.infer("bls_async", [floats("IN", 3)]))
-    assert told == {"OUT0": [6], "OUT1": [8], "TOLD": [0, 1, 2]}
+    reply = outputs(client.infer("bls_async", [floats("IN", 3)]))
+    assert reply == {"OUT0": [6], "OUT1": [8], "TOLD": [0, 1, 2]}
 
 
 @pytest.mark.parametrize("asked, says", [
@@ -82,8 +82,8 @@ def test_async_exec(client):
     (("tensors", "stream 2"), "True False the model 'tensors' answers with more than one response"),
 ])
 def test_a_failure_of_the_called_model_comes_back_as_its_responses_error(client, asked, says):
-    said = outputs(client.infer("bls", [text("DO", "fail"), text("IN", *asked)]))["OUT"][0]
-    assert said.startswith(says)
+    output = outputs(client.infer("bls", [text("DO", "fail"), text("IN", *asked)]))["OUT"][0]
+    assert output.startswith(says)
 
 
 def test_a_responses_iterator_that_is_cancelled_ends_the_called_stream(client, tmp_path):
@@ -113,8 +113,8 @@ def test_a_worker_in_cpp_asks_a_language_model(cluster, client):
 
 def test_a_library_sees_all_of_its_request_and_asks_others(client):
     whole, end = client.infer_stream("ask", [floats("IN", 4)], outputs=["OUT"], parameters={"model": "tensors"}, request_id="r-8")
-    told = outputs(whole)
-    assert told["OUT"] == [8] and json.loads(told["SAID"][0])["outputs"] == ["OUT"]  # which the handler makes nothing of
+    reply = outputs(whole)
+    assert reply["OUT"] == [8] and json.loads(reply["SAID"][0])["outputs"] == ["OUT"]  # which the handler makes nothing of
     assert (whole.headers, whole.parameters) == ([("x-request-id", "r-8")], {"rows": 1, "how": "well"})
     assert (end.body, end.outputs) == (b"", [])
     streamed = client.infer_stream("ask", [ints("IN", 3)], parameters={"model": "square"})

@@ -1,5 +1,5 @@
-"""What a request says to a model's chat template makes the prompt that transformers' apply_chat_template makes of it
-(tests/data/template/make_apply_goldens.py); the template knows the time; one that cannot be used is told with its line."""
+"""A request's template variables give the prompt of transformers' apply_chat_template (tests/data/template/make_apply_goldens.py). The
+template knows the time; an unusable template is reported with its line."""
 import datetime
 import json
 import shutil
@@ -46,18 +46,18 @@ def broken(tmp_path_factory):
 
 
 def text_of(cluster, body):
-    status, _, told = cluster.post("/tokenize", body)
-    assert status == 200, told
-    return cluster.post("/detokenize", {"tokens": told["tokens"]})[2]["prompt"]
+    status, _, reply = cluster.post("/tokenize", body)
+    assert status == 200, reply
+    return cluster.post("/detokenize", {"tokens": reply["tokens"]})[2]["prompt"]
 
 
 @pytest.mark.parametrize("row", [r for r in ROWS if r["template"] == "everything"], ids=lambda row: "-".join(row["fields"]))
 def test_a_prompt_is_that_of_transformers(served, row):
     fields = row["fields"] | {"messages": [m | {"tool_calls": [c | {"function": c["function"] | {
         "arguments": json.dumps(c["function"]["arguments"])}} for c in m["tool_calls"]]} if "tool_calls" in m else m for m in row["fields"]["messages"]]}
-    status, _, told = served.post("/tokenize", fields)
-    assert status == 200, told
-    assert told["tokens"] == row["ids"], text_of(served, fields)
+    status, _, reply = served.post("/tokenize", fields)
+    assert status == 200, reply
+    assert reply["tokens"] == row["ids"], text_of(served, fields)
     status, _, answer = served.post("/v1/chat/completions", fields | {"max_tokens": 1})
     assert status == 200, answer
     assert answer["usage"]["prompt_tokens"] == len(row["ids"])
@@ -81,13 +81,13 @@ def test_an_answer_goes_on_with_the_last_message(served):
     ({"chat_template": "{{ messages }}"}, "unsupported_parameter", "chat_template")])
 def test_what_a_template_is_not_given_is_refused_by_its_name(served, fields, code, param):
     for path in ("/v1/chat/completions", "/tokenize"):
-        status, _, told = served.post(path, {"messages": ASK, **fields})
-        assert (status, told["error"]["code"], told["error"]["param"]) == (400, code, param), told
+        status, _, reply = served.post(path, {"messages": ASK, **fields})
+        assert (status, reply["error"]["code"], reply["error"]["param"]) == (400, code, param), reply
 
 
 def test_documents_that_a_template_does_not_read_are_refused(clock):
-    status, _, told = clock.post("/v1/chat/completions", {"messages": ASK, "documents": [{"text": "a"}]})
-    assert (status, told["error"]["code"], told["error"]["param"]) == (400, "unsupported_parameter", "documents"), told
+    status, _, reply = clock.post("/v1/chat/completions", {"messages": ASK, "documents": [{"text": "a"}]})
+    assert (status, reply["error"]["code"], reply["error"]["param"]) == (400, "unsupported_parameter", "documents"), reply
 
 
 def test_a_template_knows_the_time(clock):
@@ -102,9 +102,9 @@ def test_a_template_knows_the_time(clock):
 
 def test_a_template_that_cannot_be_used_is_told_with_its_line(broken):
     for path in ("/v1/chat/completions", "/tokenize"):
-        status, _, told = broken.post(path, {"messages": ASK})
-        message = told["error"]["message"]
-        assert (status, told["error"]["code"]) == (400, "template_failed"), told
+        status, _, reply = broken.post(path, {"messages": ASK})
+        message = reply["error"]["message"]
+        assert (status, reply["error"]["code"]) == (400, "template_failed"), reply
         assert "no chat template" not in message and "'include'" in message and "line 3" in message, message
     with urllib.request.urlopen(broken.url + "/cluster", timeout=10) as answer:
         card = json.load(answer)["models"][0]
@@ -117,5 +117,5 @@ def test_inspect_says_which_line_of_a_template_cannot_be_used(tmp_path):
     inspect = lambda *words: subprocess.run([CLUSTER, "model", "inspect", model, *words], capture_output=True, text=True, timeout=60, cwd=ROOT)
     out = inspect()
     assert out.returncode == 0 and "cannot be used: the filter 'pprint'" in out.stdout and "line 2" in out.stdout, out
-    told = json.loads(inspect("--json").stdout)["tokenizer"]
-    assert not told["has_chat_template"] and "line 2" in told["chat_template_failure"]
+    reply = json.loads(inspect("--json").stdout)["tokenizer"]
+    assert not reply["has_chat_template"] and "line 2" in reply["chat_template_failure"]

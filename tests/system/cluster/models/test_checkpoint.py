@@ -1,5 +1,6 @@
-"""A model directory as transformers saves it is inspected and served, and answers as transformers does
-(tests/data/model/make_checkpoint_golden.py); those that GPTQ quantised, too, one of them a mixture of experts in two stages (make_gptq_goldens.py)."""
+"""A model directory as saved by transformers is inspected and served, and answers as transformers does
+(tests/data/model/make_checkpoint_golden.py). So are directories quantised by GPTQ, one of them a mixture of experts in two stages
+(make_gptq_goldens.py)."""
 import json
 import shutil
 import subprocess
@@ -42,8 +43,8 @@ def mixture(tmp_path_factory):
 
 def check_chat(served, golden):
     messages = [{"role": "user", "content": golden["prompt"]}]
-    status, _, told = served.post("/tokenize", {"messages": messages})
-    assert status == 200 and told["tokens"] == golden["prompt_ids"]
+    status, _, reply = served.post("/tokenize", {"messages": messages})
+    assert status == 200 and reply["tokens"] == golden["prompt_ids"]
     status, _, answer = served.post(
         "/v1/chat/completions", {"messages": messages, "temperature": 0, "max_tokens": len(golden["ids"])})
     assert status == 200
@@ -83,8 +84,8 @@ def test_inspect_says_which_experts_a_directory_holds(mixture):
 
 
 def test_inspect_says_how_weights_are_quantised(quantised):
-    told = json.loads(inspect(quantised, "--json").stdout)
-    assert told["runs"] and told["model"]["file_type"] == "GPTQ 4-bit, group 32"
+    reply = json.loads(inspect(quantised, "--json").stdout)
+    assert reply["runs"] and reply["model"]["file_type"] == "GPTQ 4-bit, group 32"
     config = json.loads((quantised / "config.json").read_text())
     config["quantization_config"]["bits"] = 8
     copy = shutil.copytree(quantised, quantised.parent / "bytes")
@@ -97,9 +98,9 @@ def test_inspect_says_what_a_directory_holds():
     out = inspect(DIRECTORY)
     assert out.returncode == 0, out
     assert "safetensors, qwen3" in out.stdout and "2 layers" in out.stdout and "with a chat template" in out.stdout
-    told = json.loads(inspect(DIRECTORY, "--json").stdout)
-    assert told["runs"] and told["form"] == "safetensors" and told["model"]["file_type"] == "BF16"
-    assert told["tokenizer"]["pre"] == "qwen2" and told["tokenizer"]["has_chat_template"]
+    reply = json.loads(inspect(DIRECTORY, "--json").stdout)
+    assert reply["runs"] and reply["form"] == "safetensors" and reply["model"]["file_type"] == "BF16"
+    assert reply["tokenizer"]["pre"] == "qwen2" and reply["tokenizer"]["has_chat_template"]
 
 
 def test_inspect_names_what_does_not_run(tmp_path):

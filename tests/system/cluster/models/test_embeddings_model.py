@@ -1,4 +1,4 @@
-"""Embeddings of the default model: near texts are nearer, the bits are the same in any company and whoever is killed meanwhile."""
+"""Embeddings of the default model: similar texts are nearer; the bits are the same in any batch and after any kill."""
 import threading
 
 import openai

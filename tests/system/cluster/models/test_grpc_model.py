@@ -33,17 +33,17 @@ class Stream:
     """The pieces of one answer as they come."""
 
     def __init__(self, client, **parameters):
-        self.client, self.told = client, queue.Queue()
-        client.start_stream(callback=lambda result, error: self.told.put((result, error)))
+        self.client, self.replies = client, queue.Queue()
+        client.start_stream(callback=lambda result, error: self.replies.put((result, error)))
         client.async_stream_infer("smollm2", [tensor("text_input", PROMPT), tensor("stream", True, "BOOL")], parameters=parameters,
                                   enable_empty_final_response=True)
 
     def __iter__(self):
         while True:
-            result, error = self.told.get(timeout=120)
+            result, error = self.replies.get(timeout=120)
             assert error is None, error
-            said = result.get_response()
-            if said.parameters["triton_final_response"].bool_param:
+            answer = result.get_response()
+            if answer.parameters["triton_final_response"].bool_param:
                 self.client.stop_stream()
                 return
             yield result.as_numpy("text_output")[0].decode()
@@ -53,8 +53,8 @@ def test_the_text_is_that_of_a_completion_and_outlives_killed_stages():
     with served() as (cluster, client):
         assert client.is_model_ready("smollm2")
         asked = {"max_tokens": 24, "temperature": 0}
-        said = cluster.post("/v1/completions", {"model": "smollm2", "prompt": PROMPT, **asked})[2]["choices"][0]["text"]
-        assert infer(client, **asked) == said == "".join(Stream(client, **asked))
+        answer = cluster.post("/v1/completions", {"model": "smollm2", "prompt": PROMPT, **asked})[2]["choices"][0]["text"]
+        assert infer(client, **asked) == answer == "".join(Stream(client, **asked))
         loaded = {name: "door_grpc" in pathlib.Path(f"/proc/{pid}/maps").read_text() for name, pid in cluster.pids().items()}
         assert [name for name, has_it in loaded.items() if has_it] == ["gateway"], loaded
         asked = {"max_tokens": 120, "temperature": 1.0, "seed": 5}

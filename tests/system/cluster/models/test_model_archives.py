@@ -1,5 +1,5 @@
-"""Archives of every packing, from where TorchServe's clients take them and with the packages that they ask for; and what a store or a repository
-cannot serve, said wherever it is looked for."""
+"""Archives of every packing, from the sources of TorchServe's clients, with their required packages. Unservable archives of a store or a
+repository are reported everywhere."""
 import contextlib
 import functools
 import http.server
@@ -123,8 +123,8 @@ def test_an_archive_is_fetched_from_a_url_that_is_allowed(store):
     assert store.register(url, initial_workers=1, synchronous="true") == (200, {"status": 'Model "far" Version: 1.0 registered with 1 initial workers'})
     assert is_served(store, "far", "far") and store.describe("far")["modelUrl"] == url
     assert (store.store / "far.mar").is_file()
-    status, told = store.register(url)
-    assert (status, told["type"]) == (409, "ConflictStatusException") and "already exists far.mar" in told["message"]
+    status, reply = store.register(url)
+    assert (status, reply["type"]) == (409, "ConflictStatusException") and "already exists far.mar" in reply["message"]
     assert store.ask("DELETE", "/models/far")[0] == 200
     wait_for(lambda: not (store.store / "far.mar").exists())
     assert store.register(f"file://{store.far}/allowed/far.mar", model_name="near", initial_workers=1, synchronous="true")[0] == 200
@@ -135,16 +135,16 @@ def test_an_archive_is_fetched_from_a_url_that_is_allowed(store):
 
 def test_a_url_that_cannot_be_had_says_why_as_torchserve_does(store):
     other = f"{store.host}/other/far.mar"
-    status, told = store.register(other)
-    assert (status, told["type"]) == (404, "ModelNotFoundException")
-    assert told["message"] == f"Given URL {other} does not match any allowed URL(s)"
+    status, reply = store.register(other)
+    assert (status, reply["type"]) == (404, "ModelNotFoundException")
+    assert reply["message"] == f"Given URL {other} does not match any allowed URL(s)"
     gone = f"{store.host}/allowed/gone.mar"
-    status, told = store.register(gone)
-    assert status == 400 and told["message"].startswith(f"Failed to download archive from: {gone}: HTTP 404")
-    status, told = store.register(f"{store.host}/allowed/bad.mar")
-    assert status == 400 and "no model archive" in told["message"]
-    status, told = store.register(f"{store.host}/allowed/..mar")
-    assert status == 404 and "Relative path" in told["message"]
+    status, reply = store.register(gone)
+    assert status == 400 and reply["message"].startswith(f"Failed to download archive from: {gone}: HTTP 404")
+    status, reply = store.register(f"{store.host}/allowed/bad.mar")
+    assert status == 400 and "no model archive" in reply["message"]
+    status, reply = store.register(f"{store.host}/allowed/..mar")
+    assert status == 404 and "Relative path" in reply["message"]
     assert not (store.store / "bad.mar").exists() and not [n for n in os.listdir(store.store) if n.startswith(".")]
 
 
@@ -157,7 +157,7 @@ def test_packages_are_installed_from_a_directory_of_wheels(store):
     wait_for(lambda: not environments[0].exists())
 
 
-# What stands in the index, by the name that it was asked for with.
+# Reasons in the index, by the requested name.
 REASONS = {"junk.mar": "it is no model archive", "a b.mar": "an archive's name is 1 to 64 of", "gone.mar": "Model not found in the model store",
            "empty": "it is no model archive", "damaged.tgz": "it is no model archive", "lacks": "pip cannot install its requirements.txt: ERROR: "}
 
@@ -169,8 +169,8 @@ def test_what_cannot_be_served_is_said_wherever_it_is_looked_for(store):
     for name, reason in REASONS.items():
         assert index[name]["state"] == "UNAVAILABLE" and reason in index[name]["reason"], index[name]
         assert any(p.startswith(f"model-{name}") and reason in one["reason"] for p, one in processes.items()), (name, processes)
-        status, told = store.ask("GET", "/models/" + name.replace(" ", "%20"))
-        assert (status, told["type"]) == (404, "ModelNotFoundException") and reason in told["message"], told
+        status, reply = store.ask("GET", "/models/" + name.replace(" ", "%20"))
+        assert (status, reply["type"]) == (404, "ModelNotFoundException") and reason in reply["message"], reply
         assert re.search(f"{re.escape(name)}.*{re.escape(reason)}", log), (name, log)
     assert "README.md" not in index
     listed = {m["modelName"] for m in store.ask("GET", "/models")[1]["models"]}

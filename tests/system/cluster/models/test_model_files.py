@@ -1,5 +1,5 @@
-"""Model files that are damaged, or that change under a cluster that serves them: a named reason in place of another text, and no process
-dies of it. What a reader refuses byte by byte is in the unit tests and in the fuzz targets; here are real processes and files."""
+"""Model files that are damaged, or that change while a cluster serves them: the reason is named instead of wrong text, and no process
+dies. Unit tests and fuzz targets cover the reader byte by byte; these tests use real processes and files."""
 import contextlib
 import json
 import os
@@ -112,9 +112,9 @@ def test_a_damaged_file_is_refused_by_what_is_wrong(short_path, name):
     make, reason = DAMAGED[name]
     path = short_path / "damaged.gguf"
     path.write_bytes(make())
-    said = refused(short_path, path)
-    assert "damaged.gguf" in said or "tensor" in said, said
-    assert reason in said, said
+    answer = refused(short_path, path)
+    assert "damaged.gguf" in answer or "tensor" in answer, answer
+    assert reason in answer, answer
 
 
 def test_what_is_no_model_file_is_named(short_path):
@@ -258,8 +258,8 @@ def test_a_process_that_must_read_a_changed_file_is_refused_by_name(undisturbed,
             cluster.kill("head")
         else:
             kill_for_good(cluster, victim)
-        told = wait_for(lambda: next((p for p in cluster.status()["processes"] if p["name"] == victim and p["phase"] == "failed"), None))
-        assert "model.gguf" in told["reason"], told
+        reply = wait_for(lambda: next((p for p in cluster.status()["processes"] if p["name"] == victim and p["phase"] == "failed"), None))
+        assert "model.gguf" in reply["reason"], reply
         status, health = cluster.health()
         assert status == 503 and victim in json.dumps(health), health
         for s, text in zip(streams, undisturbed):

@@ -34,7 +34,7 @@ output [ {{ name: "y" data_type: TYPE_FP32 dims: [ -1 ] }} ]
 {more}
 """
 # A negative x waits until a file is there.
-MODEL = """
+MODEL = '''
 import os, time
 import triton_python_backend_utils as pb
 class TritonPythonModel:
@@ -48,7 +48,7 @@ class TritonPythonModel:
                 time.sleep(0.02)
             answers.append(pb.InferenceResponse([pb.Tensor("y", x * {factor})]))
         return answers
-"""
+'''
 
 
 class WithRepository(WithWorkers):
@@ -148,9 +148,9 @@ def test_a_model_without_a_configuration_is_completed_of_its_file(explicit):
     (explicit.models / "script" / "1" / "model.pt").write_bytes(b"nothing")
     with explicit.http as client:
         client.load_model("add_sub")
-        told = client.get_model_config("add_sub")
-        assert (told["max_batch_size"], told["backend"], told["dynamic_batching"]["preferred_batch_size"]) == (4, "onnxruntime", [4])
-        assert [(t["name"], t["data_type"], t["dims"]) for t in told["input"]] == [("INPUT0", "TYPE_FP32", [2]), ("INPUT1", "TYPE_FP32", [2])]
+        reply = client.get_model_config("add_sub")
+        assert (reply["max_batch_size"], reply["backend"], reply["dynamic_batching"]["preferred_batch_size"]) == (4, "onnxruntime", [4])
+        assert [(t["name"], t["data_type"], t["dims"]) for t in reply["input"]] == [("INPUT0", "TYPE_FP32", [2]), ("INPUT1", "TYPE_FP32", [2])]
         assert [t["shape"] for t in client.get_model_metadata("add_sub")["outputs"]] == [[-1, 2], [-1, 2]]
 
         def ask(rows):
@@ -197,9 +197,9 @@ def test_what_a_config_asks_for_and_is_not_there_is_in_the_log(explicit):
         with pytest.raises(InferenceServerException, match="onnxruntime_onnx, which takes execution_accelerators tensorrt"):
             client.load_model("plan")
         client.unload_model("fast")
-    said = "".join(file.read_text() for file in (explicit.directory / "run").glob("worker-fast-*.log"))
-    assert "config.pbtxt: TensorrtExecutionProvider is left out: this instance is on the CPU" in said
-    assert "asks for OpenVINOExecutionProvider" in said and "parameters.ENABLE_NVFUSER is not known here and changes nothing" in said
+    answered = "".join(file.read_text() for file in (explicit.directory / "run").glob("worker-fast-*.log"))
+    assert "config.pbtxt: TensorrtExecutionProvider is left out: this instance is on the CPU" in answered
+    assert "asks for OpenVINOExecutionProvider" in answered and "parameters.ENABLE_NVFUSER is not known here and changes nothing" in answered
     for name in ("fast", "plan"):
         shutil.rmtree(explicit.models / name)
 
@@ -220,14 +220,14 @@ def test_a_configuration_comes_back_as_it_was_written(explicit):
     explicit.write("written", 2, more=WRITTEN)
     with explicit.http as over_http, explicit.grpc as over_grpc:
         over_http.load_model("written")
-        told = over_http.get_model_config("written")
-        assert (told["platform"], told["backend"], told["default_model_filename"], told["max_batch_size"]) == ("", "python", "model.py", 2)
-        assert told["parameters"] == {"threshold": {"string_value": "0.5"}} and told["metric_tags"] == {"team": "vision"}
-        (group,) = told["instance_group"]
+        reply = over_http.get_model_config("written")
+        assert (reply["platform"], reply["backend"], reply["default_model_filename"], reply["max_batch_size"]) == ("", "python", "model.py", 2)
+        assert reply["parameters"] == {"threshold": {"string_value": "0.5"}} and reply["metric_tags"] == {"team": "vision"}
+        (group,) = reply["instance_group"]
         assert (group["name"], group["kind"], group["count"], group["gpus"]) == ("written_0", "KIND_CPU", 1, [])
-        assert told["optimization"]["graph"] == {"level": 1} and told["optimization"]["input_pinned_memory"] == {"enable": True}
-        assert told["dynamic_batching"]["preferred_batch_size"] == [2] and told["dynamic_batching"]["max_queue_delay_microseconds"] == 100
-        assert told["model_warmup"][0]["inputs"]["x"]["zero_data"] is True and told["version_policy"] == {"all": {}}
+        assert reply["optimization"]["graph"] == {"level": 1} and reply["optimization"]["input_pinned_memory"] == {"enable": True}
+        assert reply["dynamic_batching"]["preferred_batch_size"] == [2] and reply["dynamic_batching"]["max_queue_delay_microseconds"] == 100
+        assert reply["model_warmup"][0]["inputs"]["x"]["zero_data"] is True and reply["version_policy"] == {"all": {}}
         same = over_grpc.get_model_config("written").config
         assert (same.backend, same.instance_group[0].name, same.optimization.graph.level, same.metric_tags["team"]) == ("python", "written_0", 1, "vision")
         assert same.model_warmup[0].inputs["x"].zero_data and same.parameters["threshold"].string_value == "0.5"
@@ -262,7 +262,7 @@ def test_no_counter_falls_when_a_model_is_unloaded_and_loaded_again(explicit):
     shutil.rmtree(explicit.models / "counted")
 
 
-def test_what_is_not_loaded_is_listed_and_not_served(explicit):
+def test_models_that_are_not_loaded_are_listed_and_not_served(explicit):
     explicit.http.unload_model("triple")
     index = {m["name"]: m for m in explicit.http.get_model_repository_index()}
     assert index["double"]["state"] == "READY" and index["double"]["version"] == "1"
@@ -326,7 +326,7 @@ def test_one_that_fails_to_load_says_why_and_can_be_mended(explicit):
     assert explicit.ask("broken", 1) == [7]
 
 
-def test_what_a_model_says_last_is_told_though_it_is_no_text(explicit):
+def test_a_models_last_output_is_reported_even_if_it_is_no_text(explicit):
     explicit.write("binary", 1, initialize=r"sys = __import__('sys'); sys.stderr.buffer.write(b'\xff\xfe gone\n'); sys.stderr.flush(); os._exit(3)")
     with explicit.http as client, pytest.raises(InferenceServerException, match="failed to load 'binary'"):
         client.load_model("binary")
@@ -349,7 +349,7 @@ def test_a_reload_that_fails_leaves_what_is_served(explicit):
         client.unload_model("kept")
 
 
-def test_what_a_load_cannot_be_told_is_refused_by_name(explicit):
+def test_unsupported_load_parameters_are_rejected_by_name(explicit):
     with explicit.http as client:
         with pytest.raises(InferenceServerException, match="'config'"):
             client.load_model("triple", config="{}")
@@ -361,8 +361,8 @@ def test_what_a_load_cannot_be_told_is_refused_by_name(explicit):
             client.unload_model("nobody")
     with explicit.grpc as client, pytest.raises(InferenceServerException, match="'config'"):
         client.load_model("triple", config="{}")
-    status, _, said = explicit.post("/v2/repository/models/triple/load", {"parameters": {"file:1/model.py": "eA=="}})
-    assert status == 400 and "'file:1/model.py'" in said["error"]
+    status, _, answered = explicit.post("/v2/repository/models/triple/load", {"parameters": {"file:1/model.py": "eA=="}})
+    assert status == 400 and "'file:1/model.py'" in answered["error"]
 
 
 def test_the_llm_is_what_nodes_toml_says(explicit):
@@ -390,7 +390,7 @@ def test_an_unload_waits_for_what_runs(explicit):
         pathlib.Path(explicit.gate).unlink()
 
 
-def test_what_is_loaded_again_while_it_drains_is_served(explicit):
+def test_a_model_loaded_again_while_it_drains_is_served(explicit):
     explicit.write("again", 8)
     with explicit.http as client, concurrent.futures.ThreadPoolExecutor(1) as pool:
         client.load_model("again")
@@ -486,7 +486,7 @@ def test_poll_serves_the_versions_that_the_policy_chooses(polled):
 
 
 @pytest.mark.parametrize("verb", ["load", "unload"])
-def test_nobody_loads_where_the_files_decide(polled, verb):
+def test_clients_cannot_load_models_where_the_files_decide(polled, verb):
     for client in (polled.http, polled.grpc):
         with client, pytest.raises(InferenceServerException, match="not allowed if polling is enabled"):
             getattr(client, f"{verb}_model")("double")
@@ -532,8 +532,8 @@ def test_two_gateways_have_each_a_worker():
                 client.load_model("double")
                 assert len(c.workers("double")) == 2
                 for _ in range(12):  # whichever gateway takes the connection
-                    status, _, said = c.post("/v2/models/double/infer", asked)
-                    assert status == 200 and said["outputs"][0]["data"] == [8], said
+                    status, _, answered = c.post("/v2/models/double/infer", asked)
+                    assert status == 200 and answered["outputs"][0]["data"] == [8], answered
                 client.unload_model("double")
             wait_for(lambda: not c.workers("double"))
         finally:

@@ -23,8 +23,8 @@ sys.path[:0] = [str(SDK), str(ROOT / "tests" / "system" / "doors")]
 
 from test_grpc_torchserve import stubs  # noqa: E402, F401 (a fixture)
 
-# Waits while a body says so and a file is not there; says its own word, the batch's size and its files' place.
-HANDLER = """
+# Waits while a body contains "wait" and a file is missing; returns its own word, the batch's size and its directory.
+HANDLER = '''
 import os, time
 from ts.torch_handler.base_handler import BaseHandler
 class Echo(BaseHandler):
@@ -37,7 +37,7 @@ class Echo(BaseHandler):
         while any("wait" in b for b in bodies) and not os.path.exists({gate!r}):
             time.sleep(0.02)
         return [{{"word": {word!r}, "pid": os.getpid(), "batch_size": self.batch_size, "directory": self.directory}} for _ in bodies]
-"""
+'''
 
 
 class WithStore(WithWorkers):
@@ -84,9 +84,9 @@ class WithStore(WithWorkers):
         return self.ask("POST", f"/predictions/{model}", body, at=self.inference, timeout=timeout)
 
     def describe(self, model):
-        status, told = self.ask("GET", f"/models/{model}")
-        assert status == 200, told
-        return told[0]
+        status, reply = self.ask("GET", f"/models/{model}")
+        assert status == 200, reply
+        return reply[0]
 
 
 running = functools.partial(harness.running, WithStore)
@@ -116,9 +116,9 @@ def test_an_archive_is_registered_described_asked_and_unregistered(fresh):
     assert fresh.predict("echo")[0] == 404
     assert fresh.register("echo.mar", initial_workers=1, synchronous="true", batch_size=2, max_batch_delay=0) == (
         200, {"status": 'Model "echo" Version: 1.0 registered with 1 initial workers'})
-    status, told = fresh.predict("echo")
-    assert status == 200 and told["word"] == "one" and told["batch_size"] == 2
-    unpacked = pathlib.Path(told["directory"])
+    status, reply = fresh.predict("echo")
+    assert status == 200 and reply["word"] == "one" and reply["batch_size"] == 2
+    unpacked = pathlib.Path(reply["directory"])
     assert unpacked.is_relative_to(fresh.directory / "run") and (unpacked / "handler.py").exists()
     one = fresh.describe("echo")
     assert (one["modelUrl"], one["minWorkers"], one["maxWorkers"], one["batchSize"], one["maxBatchDelay"]) == ("echo.mar", 1, 1, 2, 0)
@@ -134,8 +134,8 @@ def test_an_archive_is_registered_described_asked_and_unregistered(fresh):
 
 def test_a_directory_is_registered_and_who_does_not_wait_is_answered_at_once(fresh):
     assert fresh.register("plain", initial_workers=1, model_name="mine") == (202, {"status": "Processing worker updates..."})
-    status, told = fresh.predict("mine")  # waits for its worker
-    assert (status, told["word"], told["directory"]) == (200, "plain", str((fresh.store / "plain").resolve()))
+    status, reply = fresh.predict("mine")  # waits for its worker
+    assert (status, reply["word"], reply["directory"]) == (200, "plain", str((fresh.store / "plain").resolve()))
 
 
 def test_the_archives_own_settings_count(fresh):
@@ -148,14 +148,14 @@ def test_the_archives_own_settings_count(fresh):
 def test_what_cannot_be_registered_says_why(fresh):
     for url, code, words in (("s3://bucket/echo.mar", 404, "Model not found"), ("../echo.mar", 404, "Relative path"),
                              ("/etc/passwd", 404, "Model not found"), ("none.mar", 404, "Model not found"), ("", 400, "url is required")):
-        status, told = fresh.register(url, initial_workers=1)
-        assert status == told["code"] == code and words in told["message"], (url, told)
+        status, reply = fresh.register(url, initial_workers=1)
+        assert status == reply["code"] == code and words in reply["message"], (url, reply)
     (fresh.store / "junk.mar").write_bytes(b"junk")
-    status, told = fresh.register("junk.mar")
-    assert status == 400 and "no model archive" in told["message"]
+    status, reply = fresh.register("junk.mar")
+    assert status == 400 and "no model archive" in reply["message"]
     for url, words in (("fails.mar", "no weights"), ("escapes.mar", "outside of it"), ("bomb.mar", "times as many")):
-        status, told = fresh.register(url, initial_workers=1, synchronous="true")
-        assert (status, told["type"]) == (500, "InternalServerException") and words in told["message"], told
+        status, reply = fresh.register(url, initial_workers=1, synchronous="true")
+        assert (status, reply["type"]) == (500, "InternalServerException") and words in reply["message"], reply
         assert fresh.ask("GET", f"/models/{url[:-4]}")[0] == 404
     assert not (fresh.directory / "run" / "unpacked" / "out").exists()
     assert fresh.ask("DELETE", "/models/smollm2")[0] == 405
@@ -164,8 +164,8 @@ def test_what_cannot_be_registered_says_why(fresh):
 
 def test_a_model_is_scaled_up_down_and_to_none(fresh):
     assert fresh.register("echo.mar", synchronous="true")[1]["status"].startswith('Model "echo" Version: 1.0 registered with 0 initial workers')
-    status, told = fresh.predict("echo")
-    assert status == 503 and "Please use scale workers API to add workers" in told["message"]
+    status, reply = fresh.predict("echo")
+    assert status == 503 and "Please use scale workers API to add workers" in reply["message"]
     assert fresh.ask("PUT", "/models/echo?min_worker=1&synchronous=true") == (200, {"status": "Workers scaled to 1 for model: echo"})
     first = fresh.predict("echo")[1]["pid"]
     assert fresh.ask("PUT", "/models/echo?min_worker=3&synchronous=true")[0] == 200
@@ -201,8 +201,8 @@ def test_versions_and_the_default_of_them(fresh):
     fresh.register("two.mar", initial_workers=1, synchronous="true")
     assert [v["modelVersion"] for v in fresh.ask("GET", "/models/echo/all")[1]] == ["1.0", "2.0"]
     assert fresh.predict("echo")[1]["word"] == "one" and fresh.predict("echo/2.0")[1]["word"] == "two"
-    status, told = fresh.ask("DELETE", "/models/echo")
-    assert status == 400 and "Cannot remove default version 1.0" in told["message"]
+    status, reply = fresh.ask("DELETE", "/models/echo")
+    assert status == 400 and "Cannot remove default version 1.0" in reply["message"]
     assert fresh.ask("PUT", "/models/echo/2.0/set-default") == (
         200, {"status": 'Default version successfully updated for model "echo" to "2.0"'})
     assert fresh.predict("echo")[1]["word"] == "two"
@@ -236,16 +236,16 @@ def test_the_management_api_over_grpc(fresh, stubs):  # noqa: F811
     _, _, messages, services = stubs
     with grpc.insecure_channel(fresh.grpc_port) as channel:
         stub = services.ManagementAPIsServiceStub(channel)
-        told = stub.RegisterModel(messages.RegisterModelRequest(url="echo.mar", initial_workers=1, synchronous=True, batch_size=2), timeout=60).msg
-        assert json.loads(told)["status"] == 'Model "echo" Version: 1.0 registered with 1 initial workers'
+        reply = stub.RegisterModel(messages.RegisterModelRequest(url="echo.mar", initial_workers=1, synchronous=True, batch_size=2), timeout=60).msg
+        assert json.loads(reply)["status"] == 'Model "echo" Version: 1.0 registered with 1 initial workers'
         assert fresh.predict("echo")[1]["batch_size"] == 2
-        told = stub.ScaleWorker(messages.ScaleWorkerRequest(model_name="echo", min_worker=2, max_worker=2, synchronous=True), timeout=60).msg
-        assert json.loads(told)["status"] == "Workers scaled to 2 for model: echo"
+        reply = stub.ScaleWorker(messages.ScaleWorkerRequest(model_name="echo", min_worker=2, max_worker=2, synchronous=True), timeout=60).msg
+        assert json.loads(reply)["status"] == "Workers scaled to 2 for model: echo"
         stub.RegisterModel(messages.RegisterModelRequest(url="two.mar", initial_workers=1, synchronous=True), timeout=60)
         stub.SetDefault(messages.SetDefaultRequest(model_name="echo", model_version="2.0"), timeout=60)
         assert fresh.predict("echo")[1]["word"] == "two"
-        told = stub.UnregisterModel(messages.UnregisterModelRequest(model_name="echo", model_version="1.0"), timeout=60).msg
-        assert json.loads(told)["status"] == 'Model "echo" unregistered'
+        reply = stub.UnregisterModel(messages.UnregisterModelRequest(model_name="echo", model_version="1.0"), timeout=60).msg
+        assert json.loads(reply)["status"] == 'Model "echo" unregistered'
         for ask, request, code in (
                 (stub.RegisterModel, messages.RegisterModelRequest(url="s3://b/m.mar"), grpc.StatusCode.NOT_FOUND),
                 (stub.RegisterModel, messages.RegisterModelRequest(url="none.mar"), grpc.StatusCode.NOT_FOUND),
@@ -258,7 +258,7 @@ def test_the_management_api_over_grpc(fresh, stubs):  # noqa: F811
             assert refused.value.code() == code, refused.value
 
 
-def test_load_models_are_there_at_the_start_and_what_is_registered_outlives_the_root():
+def test_load_models_are_served_at_the_start_and_registrations_survive_the_root():
     archives = {"echo.mar": {}, "two.mar": {"model": "two", "word": "two"}, "fails.mar": {"model": "fails", "initialize": "raise ValueError('no weights')"}}
     with running(section='load_models = ["mine=echo.mar", "fails.mar"]\n', archives=archives) as cluster:
         wait_for(lambda: cluster.predict("mine")[0] == 200)

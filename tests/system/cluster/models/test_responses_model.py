@@ -1,5 +1,5 @@
-"""The Responses API, several prompts and vLLM's /generate before the default model: the same tokens as by the doors that were there
-before, also when a stage is killed; what a gateway that is killed leaves of a response in the background."""
+"""The Responses API, several prompts and vLLM's /generate with the default model. They return the tokens of the other APIs, also when a
+stage is killed. A killed gateway's background responses are checked as well."""
 import json
 import time
 
@@ -22,7 +22,7 @@ def client(shared):
 
 
 def until_over(cluster, response_id, seconds=120):
-    """Whoever asks a gateway that is being restarted asks again."""
+    """Retries while the gateway restarts."""
     end = time.monotonic() + seconds
     while True:
         try:
@@ -60,9 +60,9 @@ def test_one_prompt_that_does_not_fit_refuses_all(client, shared):
 
 
 def test_vllms_generate_says_what_a_completion_says(client, shared):
-    told = completion(client, prompt=PROMPTS[0], temperature=0).choices[0].text
+    reply = completion(client, prompt=PROMPTS[0], temperature=0).choices[0].text
     status, _, body = shared.post("/generate", {"prompt": PROMPTS[0], "temperature": 0, "max_tokens": 20})
-    assert status == 200 and body == {"text": [PROMPTS[0] + told]}
+    assert status == 200 and body == {"text": [PROMPTS[0] + reply]}
 
 
 def test_a_response_says_what_a_chat_says(client):
@@ -93,7 +93,7 @@ def test_structured_and_called(client):
     jsonschema.Draft202012Validator(move).validate(json.loads(called.output[0].arguments))
 
 
-def test_a_response_in_the_background_outlives_a_stage_and_a_gateway(fresh):
+def test_a_background_response_survives_a_stage_and_a_gateway(fresh):
     ask = dict(model="smollm2", input=SAY, temperature=0.9, max_output_tokens=160, extra_body={"seed": 5})
     undisturbed = client_of(fresh).responses.create(**ask)
     for process in ("shard-0", "shard-1", "head"):

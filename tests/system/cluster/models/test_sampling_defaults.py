@@ -1,4 +1,4 @@
-"""What nodes.toml says of sampling holds at every door, for the page and for `cluster chat`, wherever a client says nothing."""
+"""The sampling defaults of nodes.toml apply in every API, in the page and in `cluster chat`, unless a client sets a value."""
 
 import tomllib
 
@@ -7,12 +7,12 @@ from baton_client import Client
 from harness import ROOT, running
 
 SAY = [{"role": "user", "content": "Why is the sky blue?"}]
-TOLD = 12  # tokens
+MAX_TOKENS = 12  # tokens
 
 
 @pytest.fixture(scope="module")
 def greedy():
-    with running(model=f"max_model_len = 256\n[model.sampling]\ntemperature = 0\nmax_tokens = {TOLD}\n") as cluster:
+    with running(model=f"max_model_len = 256\n[model.sampling]\ntemperature = 0\nmax_tokens = {MAX_TOKENS}\n") as cluster:
         yield cluster
 
 
@@ -22,25 +22,25 @@ def chat_of(cluster, **fields):
 
 
 def test_a_chat_that_says_nothing_is_drawn_with_the_models_defaults(greedy):
-    told = chat_of(greedy)
-    assert told == chat_of(greedy) == chat_of(greedy, temperature=0, max_tokens=TOLD) and told[1] == TOLD
+    reply = chat_of(greedy)
+    assert reply == chat_of(greedy) == chat_of(greedy, temperature=0, max_tokens=MAX_TOKENS) and reply[1] == MAX_TOKENS
     with Client(greedy.door) as client:
-        assert client.chat(SAY).text == told[0]
+        assert client.chat(SAY).text == reply[0]
         assert client.chat(SAY, max_tokens=4).output_tokens == 4
-    done = greedy.command("chat", "--endpoint", greedy.door, "--max-tokens", str(TOLD), SAY[0]["content"])
-    assert done.returncode == 0 and done.stdout.strip() == told[0].strip()
+    done = greedy.command("chat", "--endpoint", greedy.door, "--max-tokens", str(MAX_TOKENS), SAY[0]["content"])
+    assert done.returncode == 0 and done.stdout.strip() == reply[0].strip()
     response = greedy.post("/v1/responses", {"input": SAY[0]["content"]})[2]
-    assert response["temperature"] == 0 and response["output"][0]["content"][0]["text"] == told[0]
+    assert response["temperature"] == 0 and response["output"][0]["content"][0]["text"] == reply[0]
 
 
 def test_prompts_that_say_nothing_are_drawn_with_them_too(greedy):
     whole = greedy.post("/v1/completions", {"prompt": "The sky is"})[2]
-    told = whole["choices"][0]["text"]
-    assert whole["usage"]["completion_tokens"] == TOLD
-    assert greedy.post("/generate", {"prompt": "The sky is"})[2]["text"][0].endswith(told)
-    assert greedy.post("/generate", {"inputs": "The sky is"})[2]["generated_text"] == told
+    reply = whole["choices"][0]["text"]
+    assert whole["usage"]["completion_tokens"] == MAX_TOKENS
+    assert greedy.post("/generate", {"prompt": "The sky is"})[2]["text"][0].endswith(reply)
+    assert greedy.post("/generate", {"inputs": "The sky is"})[2]["generated_text"] == reply
     triton = greedy.post("/v2/models/smollm2/generate", {"text_input": "The sky is", "parameters": {"exclude_input_in_output": True}})[2]
-    assert triton["text_output"] == told
+    assert triton["text_output"] == reply
 
 
 def test_what_a_client_says_wins(greedy):
@@ -55,9 +55,9 @@ def test_a_default_of_tokens_is_bounded_by_the_context(greedy):
     assert done["usage"]["completion_tokens"] <= 5, done
 
 
-def test_the_plan_tells_them(greedy):
-    told = greedy.command("plan", str(greedy.config))
-    assert f"sampling defaults: temperature 0, max_tokens {TOLD} (nodes.toml)" in told.stdout, told.stdout + told.stderr
+def test_the_plan_shows_them(greedy):
+    reply = greedy.command("plan", str(greedy.config))
+    assert f"sampling defaults: temperature 0, max_tokens {MAX_TOKENS} (nodes.toml)" in reply.stdout, reply.stdout + reply.stderr
 
 
 def test_the_quickstart_answers_sensibly():

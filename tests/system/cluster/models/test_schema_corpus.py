@@ -1,5 +1,5 @@
-"""Schemas in the style that they are published in (tests/data/json_schemas): answers drawn at temperature 1 hold for them, by the PyPI package
-jsonschema, also when a stage is killed in their middle. Some of them here; `./check bench --only schemas` has all."""
+"""Schemas in published styles (tests/data/json_schemas): answers drawn at temperature 1 are valid by the PyPI package jsonschema. This
+also holds when a stage is killed in the middle. Some of them here; `./check bench --only schemas` has all."""
 import json
 
 import jsonschema

@@ -22,7 +22,7 @@ def client(shared):
 
 
 def say(client, prompt, **fields):
-    """The answer alone: TGI's root gives the prompt as well, unless it is told not to."""
+    """The answer alone: TGI's root path returns the prompt as well by default."""
     return client.text_generation(prompt, **{"return_full_text": False, **fields})
 
 
@@ -108,7 +108,7 @@ def marked(client, seed, **fields):
     return [t.id for t in answer.details.tokens], answer.generated_text
 
 
-def test_marked_answers_are_told_from_others(client, shared):
+def test_marked_answers_are_distinguished_from_others(client, shared):
     def scores(seed):
         return detect(marked(client, seed, watermark=True)[0]), detect(marked(client, seed)[0])
 

@@ -1,5 +1,5 @@
-"""Tools with the default model, which was never trained to call any: what the grammar promises holds all the same, also when a
-stage is killed in the middle and when a client comes back."""
+"""Tools with the default model, which was never trained to call any. The grammar's guarantees hold all the same, also when a stage is
+killed in the middle and when a client resumes."""
 import http.client
 import json
 import urllib.request
@@ -64,7 +64,7 @@ def test_several_calls_strict_ones_and_text(shared):
         assert "<tool_call>" not in (free.message.content or "")
         if free.finish_reason == "tool_calls":
             assert all(holds(c.function.name, c.function.arguments) for c in free.message.tool_calls)
-    # What was called and what came of it goes back.
+    # The call and its result go back to the model.
     call = {"id": "call_1", "type": "function", "function": {"name": "move", "arguments": '{"direction": "north", "steps": 3}'}}
     messages = [{"role": "user", "content": PROMPT}, {"role": "assistant", "content": None, "tool_calls": [call]},
                 {"role": "tool", "tool_call_id": "call_1", "content": "You are at the river."}]
@@ -76,13 +76,13 @@ def test_several_calls_strict_ones_and_text(shared):
 def test_a_killed_stage_changes_no_call(fresh):
     kinds = [{"tool_choice": "required"}, {"tool_choice": named("note_book")}, {"tool_choice": named("move")}, {}]
     begin = lambda: all_begun([Stream(fresh, PROMPT, max_tokens=160, seed=11 + i, **{"temperature": 0.9, "tools": TOOLS, **kind}) for i, kind in enumerate(kinds)])
-    told = lambda streams: [(s.text, [c[1:] for c in s.calls], s.finish) for s in (s.check() for s in streams)]
-    undisturbed = told(begin())
+    reply = lambda streams: [(s.text, [c[1:] for c in s.calls], s.finish) for s in (s.check() for s in streams)]
+    undisturbed = reply(begin())
     assert all(calls for _, calls, _ in undisturbed[:3])
     for shard in ("shard-1", "shard-0"):
         streams = begin()
         fresh.kill(shard)
-        assert told(streams) == undisturbed
+        assert reply(streams) == undisturbed
         fresh.wait_standing()
     for _, calls, finish in undisturbed:
         whole = calls[:-1] if finish == "length" else calls

@@ -23,8 +23,8 @@ def predict(cluster, path="", **more):
 
 def test_every_way_brings_the_text_that_openais_brings(cluster):
     greedy = {"prompt": PROMPT, "max_tokens": 24, "temperature": 0}
-    status, _, told = cluster.post("/v1/completions", {"model": "smollm2", **greedy})
-    text = told["choices"][0]["text"]
+    status, _, reply = cluster.post("/v1/completions", {"model": "smollm2", **greedy})
+    text = reply["choices"][0]["text"]
     assert status == 200 and text
     with predict(cluster, json={**greedy}, stream=True) as r:
         pieces = [json.loads(c)["text"] for c in r.iter_content(chunk_size=None) if c]
@@ -51,9 +51,9 @@ def test_a_killed_shard_is_not_seen_in_the_pieces(cluster):
 def test_the_workers_are_the_shards(cluster):
     cluster.wait_standing()
     pids = cluster.pids()
-    told = requests.get(cluster.torchserve["management"] + "/models/smollm2", timeout=30).json()[0]
-    assert {w["id"]: w["pid"] for w in told["workers"]} == {name: pid for name, pid in pids.items() if name.startswith("shard-")}
-    assert {w["status"] for w in told["workers"]} == {"READY"} and told["minWorkers"] == told["maxWorkers"] == 1
+    reply = requests.get(cluster.torchserve["management"] + "/models/smollm2", timeout=30).json()[0]
+    assert {w["id"]: w["pid"] for w in reply["workers"]} == {name: pid for name, pid in pids.items() if name.startswith("shard-")}
+    assert {w["status"] for w in reply["workers"]} == {"READY"} and reply["minWorkers"] == reply["maxWorkers"] == 1
     assert requests.put(cluster.torchserve["management"] + "/models/smollm2?min_worker=1&synchronous=true", timeout=30).status_code == 200
     assert "ts_inference_requests_total" in requests.get(cluster.torchserve["metrics"] + "/metrics", timeout=30).text
 

@@ -36,13 +36,13 @@ def stream(cluster, **fields):
 def test_the_text_is_that_of_a_completion(client, shared):
     assert client.is_model_ready("smollm2")
     asked = {"max_tokens": 24, "temperature": 0}
-    said = shared.post("/v1/completions", {"model": "smollm2", "prompt": PROMPT, **asked})[2]["choices"][0]["text"]
-    assert infer(client, PROMPT, **asked) == said
-    assert infer(client, PROMPT, **{k: str(v) for k, v in asked.items()}) == said
+    output = shared.post("/v1/completions", {"model": "smollm2", "prompt": PROMPT, **asked})[2]["choices"][0]["text"]
+    assert infer(client, PROMPT, **asked) == output
+    assert infer(client, PROMPT, **{k: str(v) for k, v in asked.items()}) == output
     status, _, whole = shared.post(MODEL + "generate", {"text_input": PROMPT, "parameters": asked})
-    assert status == 200 and whole["text_output"] == PROMPT + said
+    assert status == 200 and whole["text_output"] == PROMPT + output
     events = list(stream(shared, return_num_output_tokens=True, return_finish_reason=True, **asked))
-    assert "".join(e["text_output"] for e in events) == said and sum(e["num_output_tokens"] for e in events) == 24
+    assert "".join(e["text_output"] for e in events) == output and sum(e["num_output_tokens"] for e in events) == 24
     assert [e["finish_reason"] for e in events] == ["None"] * (len(events) - 1) + ["length"]
     seeded = {"max_tokens": 16, "temperature": 1.2, "seed": 9}
     assert infer(client, PROMPT, **seeded) == infer(client, PROMPT, **seeded) != infer(client, PROMPT, **{**seeded, "seed": 10})
@@ -54,9 +54,9 @@ def test_answers_under_a_schema(client, shared):
     assert set(json.loads(answer)) == {"name"}
 
 
-def test_what_does_not_fit_is_refused(shared):
-    status, _, said = shared.post(MODEL + "generate", {"text_input": PROMPT * 2000})
-    assert status == 400 and "context" in said["error"]
+def test_a_prompt_that_does_not_fit_is_rejected(shared):
+    status, _, output = shared.post(MODEL + "generate", {"text_input": PROMPT * 2000})
+    assert status == 400 and "context" in output["error"]
 
 
 def test_a_killed_stage_changes_no_stream(fresh):

@@ -1,4 +1,4 @@
-"""A cluster is found by its name wherever its run directory is, its processes by theirs, and whoever talks to it knows to which."""
+"""A cluster is found by its name wherever its run directory is, its processes by theirs; clients know which cluster they talk to."""
 import json
 import os
 import pathlib
@@ -51,7 +51,7 @@ def test_processes_are_called_what_they_are(own):
     assert names_of({"root": own.process.pid}) == {"root": "cluster"}
 
 
-def test_the_next_life_of_a_process_has_its_name(own):
+def test_a_restarted_process_keeps_its_name(own):
     before = own.pids()
     for name in ("shard-1", "gateway"):  # one from a copy that has the weights, one from the file
         os.kill(before[name], signal.SIGKILL)
@@ -68,7 +68,7 @@ def test_chat_says_to_whom_it_talks(own):
     assert done.returncode == 0 and done.stderr == f"smollm2 ({own.door})\n", done
 
 
-def test_of_several_clusters_one_has_to_be_named(own):
+def test_one_of_several_clusters_must_be_named(own):
     with tempfile.TemporaryDirectory(prefix="baton-") as directory:
         other = with_name(directory, "second-" + own.name, devices=("cpu:0",))
         try:
@@ -115,7 +115,7 @@ def test_the_doctor_sees_what_listens_where_a_cluster_would(own):
         assert not row["ok"] and "nobody" in row["found"] and row["fix"] == ""
 
 
-def test_another_configuration_with_the_same_directory_ends_nobody(own):
+def test_another_configuration_with_the_same_directory_ends_no_process(own):
     with tempfile.TemporaryDirectory(prefix="baton-") as directory:
         other = pathlib.Path(directory) / "other.toml"
         other.write_text(own.config.read_text().replace(f'name = "{own.name}"', 'name = "other"'))
@@ -125,7 +125,7 @@ def test_another_configuration_with_the_same_directory_ends_nobody(own):
     assert own.health()[0] == 200
 
 
-def test_a_cluster_that_lost_its_root_is_told_from_another_configuration(own):
+def test_a_cluster_without_its_root_is_distinguished_from_another_configuration(own):
     own.process.kill()
     own.process.wait()
     text = own.config.read_text()

@@ -84,7 +84,7 @@ def pids_of(node):
 
 
 def pids_within():
-    """What runs on the other machines."""
+    """The processes on the other machines."""
     return [pid for node in "bcd" for pid in pids_of(node)]
 
 
@@ -105,7 +105,7 @@ def bus_ports(host):
 
 
 def attack(dice):
-    """Junk, half a greeting and keys of nobody at every socket of the bus on every machine; they are left open."""
+    """Junk, half a greeting and unknown keys at every socket of the bus on every machine; the connections stay open."""
     left, context = [], zmq.Context()
     for host in ("10.213.78.1", "10.213.78.2", "10.213.78.3", "10.213.78.4"):
         ports = bus_ports(host)

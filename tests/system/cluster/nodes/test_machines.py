@@ -38,7 +38,7 @@ def begun(cluster):
 
 
 def has_ended(pid):
-    """Whoever its parent is now may not have looked yet."""
+    """Its new parent may not have reaped it yet."""
     status = pathlib.Path(f"/proc/{pid}/status")
     return not status.exists() or "State:\tZ" in status.read_text()
 
@@ -100,18 +100,18 @@ def test_nobody_without_a_trusted_key_gets_in_at_any_socket(machines):
     assert {a for a, _ in bus} == {"127.0.0.1", FAR}
     server = z85.encode(bytes.fromhex(machines.public_key))
     other = z85.encode(bytes.fromhex(public_key(machines.far.directory / "key")))
-    desk = ("127.0.0.1", machines.port + 2)
+    join_address = ("127.0.0.1", machines.port + 2)
     for address, port in bus:
         key = server if address == "127.0.0.1" else other
         assert handshake(address, port) == "refused", (address, port)
         came = handshake(address, port, zmq.curve_keypair(), key)
-        assert came == ("accepted" if (address, port) == desk else "refused"), (address, port)
+        assert came == ("accepted" if (address, port) == join_address else "refused"), (address, port)
     assert [s.check().text for s in ask(machines.near, 8)]
 
 
 def change(machines, command, node):
     done = machines.near.command(command, node, str(machines.near.config), timeout=120)
-    assert done.returncode == 0, (done.stdout, done.stderr, machines.near.log("head")[-3000:], machines.far.said())
+    assert done.returncode == 0, (done.stdout, done.stderr, machines.near.log("head")[-3000:], machines.far.printed())
 
 
 def shards(machines):
@@ -138,7 +138,7 @@ def test_layers_move_between_machines_while_streams_run(machines, undisturbed):
     machines.near.wait_standing(former)
 
 
-def test_a_machine_that_was_away_hears_that_the_layers_have_moved(machines, undisturbed):
+def test_a_returning_machine_learns_that_the_layers_have_moved(machines, undisturbed):
     former = ("agent-b", machines.far.process.pid)
     mine = {n: pid for n, pid in shards(machines).items() if n.startswith("shard-1")}
     machines.far.process.kill()
@@ -229,7 +229,7 @@ def test_a_machine_that_is_back_first_keeps_its_layers(undisturbed):
         assert set(shards(both)) == {"shard-0", "shard-1"}
 
 
-def test_layers_that_nobody_took_are_offered_again(undisturbed):
+def test_layers_that_no_machine_took_are_offered_again(undisturbed):
     with two_machines(cluster="node_timeout = 1") as both:
         (both.near.directory / "run" / "shard-0-g1.log").mkdir(parents=True)
         streams = begun(both.near)
@@ -240,7 +240,7 @@ def test_layers_that_nobody_took_are_offered_again(undisturbed):
         assert set(shards(both)) == {"shard-0-g2"}
 
 
-def test_where_nobody_can_take_the_layers_requests_end_by_name():
+def test_requests_end_with_a_named_error_if_no_machine_can_take_the_layers():
     with two_machines(cluster="node_timeout = 1", model="recovery_timeout = 4", **of_memory(1.3)) as both:
         streams = begun(both.near)
         both.far.vanish()
@@ -252,25 +252,25 @@ def test_where_nobody_can_take_the_layers_requests_end_by_name():
         assert [s.check().error for s in ask(both.near)] == [None] * len(PROMPTS)
 
 
-def test_who_is_refused_hears_why():
+def test_a_rejected_machine_gets_the_reason():
     with two_machines(start=False) as both:
         both.up()
         asked = both.invitation()
         stranger = Machine(both.directory / "stranger")
         stranger.join(asked["endpoint"], token="0" * 32)
         assert stranger.process.wait(10) == 78
-        assert "the token is not the one that" in stranger.said()
+        assert "the token is not the one that" in stranger.printed()
         nobody = Machine(both.directory / "nobody")
         nobody.join(asked["endpoint"], node="c", token=asked["token"])
         assert nobody.process.wait(10) == 78
-        assert "no [[nodes]] table named 'c'" in nobody.said()
+        assert "no [[nodes]] table named 'c'" in nobody.printed()
         keyless = Machine(both.directory / "keyless")
         keyless.join(asked["endpoint"].split("#")[0], token=asked["token"])
         assert keyless.process.wait(10) == 78
-        assert "has no key" in keyless.said()
+        assert "has no key" in keyless.printed()
         wrong = Machine(both.directory / "wrong")
         wrong.join(asked["endpoint"].split("#")[0] + "#" + "ab" * 32, token=asked["token"])
-        wait_for(lambda: "is this its key?" in wrong.said())
+        wait_for(lambda: "is this its key?" in wrong.printed())
         wrong.stop()
         # The one that was meant is not kept out by any of them; a second use of its token is.
         both.far.join(asked["endpoint"], token=asked["token"])
@@ -280,7 +280,7 @@ def test_who_is_refused_hears_why():
         assert thief.process.wait(10) == 78
 
 
-def test_a_machine_with_another_model_file_is_told_and_the_operator_sees_it(tmp_path):
+def test_a_machine_with_another_model_file_is_rejected_and_the_operator_sees_it(tmp_path):
     with two_machines(start=False, token=False) as both:
         text = both.near.config.read_text()
         both.near.config.write_text(text.replace(str(MODEL), "model.gguf"))
@@ -294,7 +294,7 @@ def test_a_machine_with_another_model_file_is_told_and_the_operator_sees_it(tmp_
         assert asked["token"] == ""
         both.far.join(asked["endpoint"], cwd=elsewhere)
         assert both.far.process.wait(20) == 78
-        assert "model.path" in both.far.said()
+        assert "model.path" in both.far.printed()
         wait_for(lambda: any("model.path" in e["reason"] for e in both.events("node")))
         data = bytearray(MODEL.read_bytes())
         data[8:16] = data[8:16]
@@ -303,7 +303,7 @@ def test_a_machine_with_another_model_file_is_told_and_the_operator_sees_it(tmp_
         (elsewhere / "model.gguf").write_bytes(data)
         both.far.join(asked["endpoint"], cwd=elsewhere)
         assert both.far.process.wait(20) == 78
-        assert "is not the model file that the machine of `cluster up` has" in both.far.said()
+        assert "is not the model file that the machine of `cluster up` has" in both.far.printed()
         (elsewhere / "model.gguf").unlink()
         os.symlink(MODEL, elsewhere / "model.gguf")
         both.far.join(asked["endpoint"], cwd=elsewhere)
@@ -318,7 +318,7 @@ def test_without_a_key_nothing_listens_beyond_the_machine(tmp_path):
         assert "cluster keygen" in both.near.output.read_text()
 
 
-def test_a_machine_without_the_engine_of_its_device_says_so_before_it_joins():
+def test_a_missing_engine_is_reported_before_the_machine_joins():
     with two_machines(start=False) as both:
         text = both.near.config.read_text()
         both.near.config.write_text(text.replace('devices = ["cpu:1"]', 'devices = ["gone/x"]'))
@@ -326,7 +326,7 @@ def test_a_machine_without_the_engine_of_its_device_says_so_before_it_joins():
         asked = both.invitation()
         both.far.join(asked["endpoint"], token=asked["token"])
         assert both.far.process.wait(20) == 78
-        assert "device gone/x: engine_gone.so is not in" in both.far.said() and "docs/develop/engines.md" in both.far.said()
+        assert "device gone/x: engine_gone.so is not in" in both.far.printed() and "docs/develop/engines.md" in both.far.printed()
         wait_for(lambda: any("device gone/x" in e["reason"] for e in both.events("node")))
         assert both.near.process.poll() is None  # it waits for one that has it
 

@@ -118,12 +118,12 @@ CANNOT = [
 ]
 
 
-@pytest.mark.parametrize(("said", "instead", "why"), CANNOT, ids=[why for *_, why in CANNOT])
-def test_what_the_files_alone_say_is_said_before_anybody_is_waited_for(page, said, instead, why):
+@pytest.mark.parametrize(("original", "instead", "why"), CANNOT, ids=[why for *_, why in CANNOT])
+def test_errors_in_the_files_are_reported_before_waiting_for_machines(page, original, instead, why):
     near, _ = page
     text = near.config.read_text()
-    assert said in text
-    text = text.replace(said, instead)
+    assert original in text
+    text = text.replace(original, instead)
     if "stages for" in why:
         text = text.replace("pipeline_parallel_size = 2", "pipeline_parallel_size = 32")
     if "heads" in why:

@@ -46,7 +46,7 @@ class Grown:
 
     def well(self, *words):
         done = self.command(*words)
-        assert done.returncode == 0, (words, done.stdout, done.stderr, self.near.log("head")[-3000:], self.far.said())
+        assert done.returncode == 0, (words, done.stdout, done.stderr, self.near.log("head")[-3000:], self.far.printed())
         return done.stdout
 
     def refused(self, *words):
@@ -125,7 +125,7 @@ def test_a_machine_that_is_named_later_serves_and_is_taken_out_again(undisturbed
         assert not list((c.far.directory / "run").glob("shard-*.pid"))
         assert "there is no node b" in c.refused("remove-node", "b")
         assert c.far.join(endpoint).process.wait(20) == 78
-        assert "no [[nodes]] table named 'b'" in c.far.said()
+        assert "no [[nodes]] table named 'b'" in c.far.printed()
 
 
 def test_a_node_that_was_removed_stays_so_for_the_next_root_and_may_come_back(undisturbed):
@@ -175,7 +175,7 @@ def test_a_machine_that_vanished_is_taken_out():
         assert [s.check().text for s in ask(c.near, 8)]
 
 
-def test_what_is_not_removed_hears_why():
+def test_a_rejected_removal_gives_the_reason():
     with grown() as c:
         assert "there is no node x" in c.refused("remove-node", "x")
         assert "on the machine of `cluster up`" in c.refused("remove-node", "a")

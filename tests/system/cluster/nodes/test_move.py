@@ -24,7 +24,7 @@ def test_streams_move_when_their_pipeline_stays_away(lost):
         pids = cluster.pids()
         streams = begin(cluster)
         former = [s.ticket for s in streams]
-        cluster.process.kill()  # the root: with the agent gone as well, nobody is left who would start anything again
+        cluster.process.kill()  # the root: with the agent gone as well, no process is left to restart anything
         cluster.process.wait()
         for name in lost:
             os.kill(pids[name], signal.SIGKILL)

@@ -53,7 +53,7 @@ def namespace():
 @pytest.fixture(scope="module")
 def machines(tmp_path_factory):
     hidden = tmp_path_factory.mktemp("hidden")
-    # What the first machine keeps in its run directory, the second does not see.
+    # Hides the first machine's run directory from the second.
     inside = ("ip", "netns", "exec", NAME, "unshare", "-m", "sh", "-c", f'mkdir -p "$0" && mount --bind {hidden} "$0" && exec "$@"', "{near}/run")
     with namespace(), two_machines(here=HERE, there=THERE, inside=inside) as both:
         yield both

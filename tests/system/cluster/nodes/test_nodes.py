@@ -51,8 +51,8 @@ def test_sixteen_streams_go_on_while_nodes_are_drained_and_added(cluster, undist
     for command, node, stages in (("drain", "b", 1), ("add-node", "b", 2), ("add-node", "c", 3), ("drain", "c", 2)):
         generation += 1
         streams = begin(cluster)
-        said = change(cluster, command, node)
-        assert f"generation {generation}" in said
+        answer = change(cluster, command, node)
+        assert f"generation {generation}" in answer
         assert texts(streams) == undisturbed, (command, node)
         opened = [line for line in cluster.log("head").splitlines() if f"of generation {generation} is open" in line]
         assert len(opened) == 1 and opened[0].endswith("KV kept"), opened
@@ -99,12 +99,12 @@ def test_what_cannot_be_is_refused_by_name(cluster, command, node, reason):
 def test_a_death_while_layers_move_changes_nothing_but_the_pace(undisturbed, victim):
     with running(devices=("cpu:0",), nodes=NODES) as c:
         streams = begin(c)
-        said = []
-        asked = threading.Thread(target=lambda: said.append(c.command("drain", "b", str(c.config), timeout=120)))
+        answer = []
+        asked = threading.Thread(target=lambda: answer.append(c.command("drain", "b", str(c.config), timeout=120)))
         asked.start()
         deadline = time.monotonic() + 20
         while not (c.directory / "run/shard-0-g1.log").exists():  # it is being started
-            assert time.monotonic() < deadline, said
+            assert time.monotonic() < deadline, answer
             time.sleep(0.005)
         if victim == "root":
             c.process.kill()

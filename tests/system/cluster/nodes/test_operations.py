@@ -136,7 +136,7 @@ def commands_of_examples():
             yield name, shlex.split("".join(groups))
 
 
-def test_what_units_and_image_call_is_there():
+def test_commands_of_units_and_image_exist():
     def help_of(*words):
         return subprocess.run([CLUSTER, *words, "--help"], capture_output=True, text=True, check=True).stdout
 
@@ -159,9 +159,9 @@ def test_systemd_takes_the_units(unit, tmp_path):
     (tmp_path / unit).write_text(text.replace("/usr/local/bin/cluster", str(CLUSTER)))
     (tmp_path / "wrong.service").write_text(text.replace("KillMode=process", "KillMode=proces"))
 
-    def said(file):
+    def verified(file):
         done = subprocess.run(["systemd-analyze", "verify", "--man=no", str(tmp_path / file)], capture_output=True, text=True)
         return done.returncode, "\n".join(row for row in done.stderr.splitlines() if file in row or "baton" in row)
 
-    assert said(unit) == (0, "")
-    assert "kill mode" in said("wrong.service")[1]
+    assert verified(unit) == (0, "")
+    assert "kill mode" in verified("wrong.service")[1]

@@ -1,4 +1,4 @@
-"""Several pipelines behind one gateway: replicas of a model, and several models. What happens to one is nothing to the others."""
+"""Several pipelines behind one gateway: replicas of a model, and several models. A failure in one does not affect the others."""
 import signal
 import time
 
@@ -55,7 +55,7 @@ def test_a_prompt_goes_where_its_beginning_was_computed(cluster):
 
 
 @pytest.mark.parametrize("victim", ["shard-1.0", "head-1", "shard-0", "head"])
-def test_what_dies_in_one_is_nothing_to_the_other(cluster, undisturbed, victim):
+def test_a_failure_in_one_replica_does_not_affect_the_other(cluster, undisturbed, victim):
     streams = begin_stories(cluster)
     former = cluster.pid(victim)
     cluster.kill(victim)
@@ -114,18 +114,18 @@ devices = ["cpu"]
 
 def test_a_node_of_one_replica_is_drained_and_added_while_both_serve():
     with running(devices=("cpu:0", "cpu"), nodes=NODES, stages=2, model="replicas = 2", kv_cache="192MiB") as c:
-        told = texts(begin_stories(c))
+        reply = texts(begin_stories(c))
         for command in ("drain", "add-node"):
             streams = begin_stories(c)
             done = c.command(command, "c", str(c.config), timeout=120)
             assert done.returncode == 0, (done.stdout, done.stderr)
-            assert texts(streams) == told
+            assert texts(streams) == reply
         generations = [p["generation"] for p in pipelines(c)]
         assert generations[0] == 0 and generations[1] > 2  # the other one had no part in it
         assert "shard-1.1-g3" in {p["name"] for p in c.status()["processes"]}
         done = c.command("drain", "a", str(c.config))  # and with it the whole first replica
         assert done.returncode == 0, (done.stdout, done.stderr)
-        assert texts(begin_stories(c)) == told
+        assert texts(begin_stories(c)) == reply
 
 
 WAITING = """
@@ -139,17 +139,17 @@ waits = true
 def test_a_replica_comes_and_goes_with_its_node():
     with running(devices=("cpu:0",), nodes=WAITING, stages=1, model="replicas = 2") as c:
         assert {p["name"]: p["phase"] for p in c.status()["processes"]} == dict.fromkeys(("head", "head-1", "gateway", "agent-a", "agent-b", "shard-0"), "ready")
-        told = texts(begin_stories(c))
+        reply = texts(begin_stories(c))
         for _ in range(2):
             streams = begin_stories(c)
             assert c.command("add-node", "b", str(c.config), timeout=120).returncode == 0
-            assert texts(streams) == told
+            assert texts(streams) == reply
             before = c.metric('baton_router_requests_total{engine="1"')
             streams = begin_stories(c, MovedStream)
             assert c.metric('baton_router_requests_total{engine="1"') - before == 4
             done = c.command("drain", "b", str(c.config), timeout=120)  # and with it, half of the streams
             assert done.returncode == 0, (done.stdout, done.stderr)
-            assert texts(streams) == told
+            assert texts(streams) == reply
             assert sorted(s.moves for s in streams) == [0, 0, 0, 0, 1, 1, 1, 1]
             assert [p["name"] for p in c.status()["processes"] if p["name"].startswith("shard")] == ["shard-0"]
         refused = c.command("drain", "a", str(c.config))
@@ -160,19 +160,19 @@ def test_replicas_on_two_machines_are_nothing_to_one_another():
     with two_machines(model="replicas = 2", stages=1) as both:
         both.near.wait_standing()
         assert list((both.far.directory / "run").glob("shard-1.0*")), "the second replica is the other machine's"
-        told = texts(begin_stories(both.near))
+        reply = texts(begin_stories(both.near))
         for victim in ("shard-1.0", "head-1"):  # the head of a replica is the root's machine's
             streams = begin_stories(both.near)
             former = both.near.pid(victim)
             both.near.kill(victim)
-            assert texts(streams) == told
+            assert texts(streams) == reply
             both.near.wait_standing((victim, former))
         before = both.near.metric('baton_router_requests_total{engine="1"')
         streams = begin_stories(both.near, MovedStream)
         moved = both.near.metric('baton_router_requests_total{engine="1"') - before
         both.far.vanish()
-        assert texts(streams) == told
+        assert texts(streams) == reply
         assert sum(s.moves for s in streams) == moved == 4
         both.far.join(both.invitation()["endpoint"])
         both.near.wait_standing()
-        assert texts(begin_stories(both.near)) == told
+        assert texts(begin_stories(both.near)) == reply

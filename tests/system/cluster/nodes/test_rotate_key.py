@@ -1,4 +1,4 @@
-"""`cluster rotate-key`: a machine changes its key while streams run, and nobody gets in with the one before."""
+"""`cluster rotate-key`: a machine changes its key while streams run, and the old key is rejected afterwards."""
 import signal
 import subprocess
 
@@ -44,7 +44,7 @@ def test_a_machine_changes_its_key_under_streams(machines, undisturbed, far):
     pids = {p["name"]: p["pid"] for p in machines.near.status()["processes"]} | {"root": machines.near.process.pid}
     streams = begin_stories(machines.near)
     done = rotate(machines, far)
-    assert done.returncode == 0, (done.stdout, done.stderr, machines.far.said())
+    assert done.returncode == 0, (done.stdout, done.stderr, machines.far.printed())
     assert texts(streams) == undisturbed
     now = public_key(key_file(machines, far))
     assert now != before
@@ -55,8 +55,8 @@ def test_a_machine_changes_its_key_under_streams(machines, undisturbed, far):
     assert pids == {p["name"]: p["pid"] for p in machines.near.status()["processes"]} | {"root": machines.near.process.pid}, "nobody was started anew"
     keys = {"127.0.0.1": pair(key_file(machines, False)), FAR: pair(key_file(machines, True))}
     mine, other = (FAR, "127.0.0.1") if far else ("127.0.0.1", FAR)
-    desk = ("127.0.0.1", machines.port + 2)
-    bus = listeners(pids.values()) - {("127.0.0.1", machines.near.http_port), desk}
+    join_address = ("127.0.0.1", machines.port + 2)
+    bus = listeners(pids.values()) - {("127.0.0.1", machines.near.http_port), join_address}
     assert len(bus) >= 7, bus
     for address, port in bus:
         wait_for(lambda: handshake(address, port, before_pair, keys[address][0]) == "refused", 3)  # within a second or two  # noqa: B023
@@ -111,8 +111,8 @@ def test_a_machine_that_is_away_is_not_locked_out_by_accident(machines, undistur
     assert public_key(key_file(machines, False)) != before
     machines.far.process.kill()  # and joins anew, at the desk's new key
     machines.far.process.wait()
-    desk = done.stdout.split("join with the address ")[1].split()[0]
-    machines.far.join(desk)
+    join_address = done.stdout.split("join with the address ")[1].split()[0]
+    machines.far.join(join_address)
     machines.near.wait_standing(former)
     assert texts(begin_stories(machines.near)) == undisturbed
 

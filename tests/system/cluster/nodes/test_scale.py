@@ -20,22 +20,22 @@ def replicas():
 
 
 def test_a_replica_is_switched_off_and_on_while_streams_run(replicas):
-    told = texts(begin_stories(replicas))
+    reply = texts(begin_stories(replicas))
     streams = begin_stories(replicas, MovedStream)
     done = scale(replicas, "--replicas", "1")
     assert done.returncode == 0, done.stderr
     assert "model smollm2 has 1 replica now" in done.stdout
-    assert texts(streams) == told
+    assert texts(streams) == reply
     assert shards(replicas) == ["shard-0"]
-    assert texts(begin_stories(replicas)) == told
+    assert texts(begin_stories(replicas)) == reply
     streams = begin_stories(replicas)
     done = scale(replicas, "--replicas", "2")
     assert done.returncode == 0, done.stderr
-    assert texts(streams) == told
+    assert texts(streams) == reply
     replicas.wait_standing()
     assert shards(replicas) == ["shard-0", "shard-1.0-g3"]
     before = replicas.metric('baton_router_requests_total{engine="1"')
-    assert texts(begin_stories(replicas)) == told
+    assert texts(begin_stories(replicas)) == reply
     assert replicas.metric('baton_router_requests_total{engine="1"') > before
 
 
@@ -64,7 +64,7 @@ def test_a_model_that_there_is_not_is_named(replicas):
 
 def test_stages_grow_wider_and_narrow_again_while_streams_run():
     with running(stages=2, devices=("cpu:0", "cpu:1"), kv_cache="256MiB") as c:
-        told = texts(begin_stories(c))
+        reply = texts(begin_stories(c))
         streams = begin_stories(c)
         done = scale(c, "--tensor-parallel-size", "2")
         assert done.returncode == 0, done.stderr
@@ -80,4 +80,4 @@ def test_stages_grow_wider_and_narrow_again_while_streams_run():
         done = scale(c, "--tensor-parallel-size", "1")
         assert done.returncode == 0, done.stderr
         assert shards(c) == ["shard-0-g2", "shard-1-g2"]
-        assert texts(begin_stories(c)) == told
+        assert texts(begin_stories(c)) == reply

@@ -61,9 +61,9 @@ def test_a_saved_model_is_completed_of_its_signature_and_served():
         subprocess.run([python, pathlib.Path(c.directory) / "make.py", place], env=environment(), check=True, timeout=300)
         with triton_http.InferenceServerClient(c.url.removeprefix("http://"), connection_timeout=200, network_timeout=200) as client:
             client.load_model("add_sub")
-            told = client.get_model_config("add_sub")
-            assert (told["platform"], told["backend"], told["default_model_filename"], told["max_batch_size"]) == ("tensorflow_savedmodel", "tensorflow", "model.savedmodel", 4)
-            assert [(t["name"], t["data_type"], t["dims"]) for t in told["input"]] == [("INPUT0", "TYPE_FP32", [2]), ("INPUT1", "TYPE_FP32", [2])]
+            reply = client.get_model_config("add_sub")
+            assert (reply["platform"], reply["backend"], reply["default_model_filename"], reply["max_batch_size"]) == ("tensorflow_savedmodel", "tensorflow", "model.savedmodel", 4)
+            assert [(t["name"], t["data_type"], t["dims"]) for t in reply["input"]] == [("INPUT0", "TYPE_FP32", [2]), ("INPUT1", "TYPE_FP32", [2])]
             assert client.get_model_metadata("add_sub")["platform"] == "tensorflow_savedmodel"
             inputs = [triton_http.InferInput(name, [1, 2], "FP32") for name in ("INPUT0", "INPUT1")]
             for one, values in zip(inputs, (3, 1)):

@@ -54,8 +54,8 @@ def test_a_torchscript_model_is_served(tmp_path):
              f'inputs = [{TENSOR.format("INPUT0")}, {TENSOR.format("INPUT1")}]\n')
     with running(WithWorkers, workers=table) as c, Client(c.door, timeout=60) as client:
         c.wait_workers("add_sub", seconds=120)  # torch is read in
-        told = client.infer("add_sub", [floats("INPUT0", [[1, 2], [3, 4]]), floats("INPUT1", [[1, 1], [2, 2]])])
-        assert {t.name: struct.unpack("<4f", t.data) for t in told.outputs} == {"OUTPUT__0": (2, 3, 5, 6), "OUTPUT__1": (0, 1, 1, 2)}
+        reply = client.infer("add_sub", [floats("INPUT0", [[1, 2], [3, 4]]), floats("INPUT1", [[1, 1], [2, 2]])])
+        assert {t.name: struct.unpack("<4f", t.data) for t in reply.outputs} == {"OUTPUT__0": (2, 3, 5, 6), "OUTPUT__1": (0, 1, 1, 2)}
         with pytest.raises(BatonError, match="INPUT1"):
             client.infer("add_sub", [floats("INPUT0", [[1, 2]])])
         inputs = [{"name": f"INPUT{n}", "datatype": "FP32", "shape": [1, 2], "data": [n + 1, 5]} for n in (0, 1)]
@@ -78,6 +78,6 @@ def test_a_loop_of_torch_asks_another_model_by_dlpack():
         c.wait_workers("loop", seconds=120)
         inputs = [Tensor("input_ids", "INT64", [1, 2], struct.pack("<2q", 2, 3)), Tensor("top_p", "FP32", [1], struct.pack("<f", 0.9)),
                   Tensor("model_name", "BYTES", [1], pack_elements(["lm"]))]
-        told = client.infer("loop", inputs)
-        ids = {t.name: t for t in told.outputs}["output_ids"]
-        assert (list(ids.shape), struct.unpack("<6q", ids.data)) == ([1, 6], (2, 3, 4, 5, 6, 7)) and told.parameters == {"steps": 4}
+        reply = client.infer("loop", inputs)
+        ids = {t.name: t for t in reply.outputs}["output_ids"]
+        assert (list(ids.shape), struct.unpack("<6q", ids.data)) == ([1, 6], (2, 3, 4, 5, 6, 7)) and reply.parameters == {"steps": 4}

@@ -1,4 +1,5 @@
-"""A cluster of worker models alone, as users of TorchServe and Triton have it: no LLM, no shards, no head; every door says so or serves."""
+"""A cluster of worker models alone, as users of TorchServe and Triton have it: no LLM, no shards, no head. Every API serves, or reports
+that there is no LLM."""
 import json
 import re
 import signal
@@ -49,9 +50,9 @@ def refusal(call):
 
 def test_it_is_ready_and_says_what_it_is(cluster):
     assert cluster.health() == (200, {"status": "ok", "phase": "ready", "reason": None, "model": None})
-    told = cluster.status()
-    assert (told["phase"], told["model"], told["pipelines"]) == ("ready", "", [])
-    assert sorted(p["name"] for p in told["processes"]) == ["gateway", "worker-play-0", "worker-play-1"]
+    reply = cluster.status()
+    assert (reply["phase"], reply["model"], reply["pipelines"]) == ("ready", "", [])
+    assert sorted(p["name"] for p in reply["processes"]) == ["gateway", "worker-play-0", "worker-play-1"]
     assert "worker models" in cluster.command("status", cluster.config).stdout
     plan = cluster.command("plan", cluster.config).stdout
     assert "no LLM" in plan and re.search(r"play +1 +2 +\d+", plan), plan
@@ -86,8 +87,8 @@ def test_the_page_shows_what_runs_and_no_chat(cluster):
         assert page.complaints == []
 
 
-def test_all_doors_serve_its_models(cluster):
-    assert cluster.told("play", do="who")["model"] == "play"
+def test_all_apis_serve_its_models(cluster):
+    assert cluster.reply_of("play", do="who")["model"] == "play"
     predicted = requests.post(f"http://127.0.0.1:{cluster.torchserve}/predictions/play", json={"do": "who"}, timeout=30)
     assert predicted.status_code == 200 and predicted.json()["model"] == "play"
     assert requests.get(f"http://127.0.0.1:{cluster.torchserve}/ping", timeout=10).json() == {"status": "Healthy"}
@@ -104,7 +105,7 @@ def test_all_doors_serve_its_models(cluster):
         assert client.models() == []
 
 
-def test_whoever_asks_for_an_llm_hears_that_there_is_none(cluster):
+def test_a_request_for_an_llm_is_rejected(cluster):
     client = openai.OpenAI(base_url=cluster.url + "/v1", api_key="-", max_retries=0)
     assert client.models.list().data == []
     for call in (lambda: client.chat.completions.create(model="smollm2", messages=[{"role": "user", "content": "x"}]),
@@ -131,11 +132,11 @@ def test_whoever_asks_for_an_llm_hears_that_there_is_none(cluster):
             rpc.get_model_metadata("smollm2")
     chat = cluster.command("chat", "hello", "--cluster", cluster.config)
     assert chat.returncode == 1 and "no LLM" in chat.stderr, chat.stderr
-    assert cluster.told("play", do="who")  # nobody was hurt
+    assert cluster.reply_of("play", do="who")  # no other model was affected
     assert {p["restarts"] for p in cluster.status()["processes"]} == {0}
 
 
-def test_who_dies_comes_back(cluster):
+def test_killed_processes_are_restarted(cluster):
     for victim in ("gateway", "worker-play-0"):
         former = (victim, cluster.pid(victim))
         cluster.kill(victim)
@@ -145,8 +146,8 @@ def test_who_dies_comes_back(cluster):
     cluster.process.kill()
     cluster.process.wait()
     cluster.start()
-    wait_for(lambda: cluster.pids() == pids)  # the next root adopts what the other one has left, once it has heard of it
-    assert cluster.told("play", do="who")
+    wait_for(lambda: cluster.pids() == pids)  # the next root adopts the remaining processes, once it knows them
+    assert cluster.reply_of("play", do="who")
 
 
 def test_it_drains_and_ends_cleanly():
@@ -174,7 +175,7 @@ def test_a_model_repository_is_enough(tmp_path):
         assert wait_for(ask) == [2, 4]
 
 
-def test_what_serves_nothing_is_refused(tmp_path):
+def test_a_configuration_without_models_is_rejected(tmp_path):
     with pytest.raises(AssertionError, match=r"there is no \[model\] table"), running(WorkersAlone, workers=""):
         pass
     with pytest.raises(AssertionError, match="worker models run on the machine"), running(

@@ -1,5 +1,5 @@
-"""Where workers compute: the GPUs that they are given, what their handlers hear of it, and the cores that they are bound to. A machine with
-GPUs is one whose CUDA_VISIBLE_DEVICES names some: no handler here opens them."""
+"""Where workers compute: the GPUs that they get, the device passed to their handlers, and the cores that they are bound to.
+CUDA_VISIBLE_DEVICES alone simulates a machine with GPUs: no handler here opens them."""
 import concurrent.futures
 import json
 import os
@@ -55,12 +55,12 @@ def physical_cores():
 
 
 def of_each(cluster, model, count):
-    """What each of the model's workers says, by its name."""
+    """The reply of each of the model's workers, by its name."""
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
 
         def asked():
-            told = list(pool.map(lambda _: cluster.told(model), range(4 * count)))
-            found = {t["name"]: t for t in told}
+            reply = list(pool.map(lambda _: cluster.reply_of(model), range(4 * count)))
+            found = {t["name"]: t for t in reply}
             return [found[name] for name in sorted(found)] if len(found) == count else None
 
         return wait_for(asked, 30)
@@ -70,17 +70,17 @@ def devices_shown(cluster):
     return {p["name"]: p.get("device") for p in cluster.status()["processes"]}
 
 
-def test_without_gpus_handlers_hear_of_none(machine):
+def test_without_gpus_handlers_get_none(machine):
     machine("")
     with running(WorkersAlone, workers=where("plain", count=2) + where("named", omp_num_threads=3)) as c:
         for model in ("plain", "named"):
             c.wait_workers(model)
-        told = of_each(c, "plain", 2)
-        assert [t["gpu_id"] for t in told] == [None, None]
+        reply = of_each(c, "plain", 2)
+        assert [t["gpu_id"] for t in reply] == [None, None]
         share = str(max(1, len(physical_cores()) // 3))  # of three workers
-        assert [t["threads"] for t in told] == [share, share]
+        assert [t["threads"] for t in reply] == [share, share]
         assert of_each(c, "named", 1)[0]["threads"] == "3"
-        assert all(t["cores"] == sorted(os.sched_getaffinity(0)) for t in told)
+        assert all(t["cores"] == sorted(os.sched_getaffinity(0)) for t in reply)
         assert devices_shown(c) == {"gateway": None, "worker-plain-0": "CPU", "worker-plain-1": "CPU", "worker-named-0": "CPU"}
         assert c.command("status", c.config).stdout.count(" CPU") == 3
 
@@ -112,7 +112,7 @@ def test_workers_take_the_gpus_in_turn(machine):
 @pytest.mark.parametrize("settings, what", [
     ({"device_ids": [0, 2], "count": 2}, "worker-det-1 is to have GPU 2 (device_ids): this machine has 2, numbered from 0"),
     ({"device_type": "gpu", "parallel_type": "tp", "parallel_level": 4}, "worker-det-0 is to have 4 GPUs (device_type): this machine has 2, numbered from 0")])
-def test_a_machine_without_the_device_says_so_before_it_starts(machine, short, settings, what):
+def test_a_missing_device_is_reported_before_the_start(machine, short, settings, what):
     machine("0,1")
     c = WorkersAlone(short, where("det", **settings))
     for words in (("plan",), ("up",), ("up", "--json")):
@@ -132,11 +132,11 @@ def test_each_worker_is_bound_to_cores_of_its_own(machine):
     machine("")
     with running(lambda directory: alone(directory, "cpu_launcher_enable = true", where("a", count=2))) as c:
         c.wait_workers("a")
-        told, cores = of_each(c, "a", 2), physical_cores()
+        reply, cores = of_each(c, "a", 2), physical_cores()
         each = max(1, len(cores) // 2)
-        assert told[0]["cores"] == cores[:each]
-        assert told[1]["cores"] == (cores[each:2 * each] if len(cores) > 1 else cores)
-        assert {t["threads"] for t in told} == {str(each)}
+        assert reply[0]["cores"] == cores[:each]
+        assert reply[1]["cores"] == (cores[each:2 * each] if len(cores) > 1 else cores)
+        assert {t["threads"] for t in reply} == {str(each)}
 
 
 def test_words_of_the_launcher_are_checked(machine, tmp_path):
@@ -149,7 +149,7 @@ def test_words_of_the_launcher_are_checked(machine, tmp_path):
         assert done.returncode == 78 and f"{c.config}: cluster.cpu_launcher_args" in done.stderr and what in done.stderr, done
 
 
-TRITON = """
+TRITON = '''
 import json, numpy
 import triton_python_backend_utils as pb
 class TritonPythonModel:
@@ -157,7 +157,7 @@ class TritonPythonModel:
         self.told = [args["model_instance_kind"], args["model_instance_device_id"], args["model_instance_name"]]
     def execute(self, requests):
         return [pb.InferenceResponse([pb.Tensor("told", numpy.array(self.told, dtype=object))]) for _ in requests]
-"""
+'''
 CONFIG = """
 backend: "python"
 input [ { name: "x" data_type: TYPE_FP32 dims: [ -1 ] } ]
@@ -221,10 +221,10 @@ def test_an_archive_that_names_gpus_has_these_or_is_refused(machine):
                 "nine.mar": dict(model="nine", config="minWorkers: 1\ndeviceIds: [9]\n", extra=handler)}
     with running(WithStore, archives=archives, section='load_models = ["two.mar"]\n') as c:
         def asked():
-            told = [c.ask("POST", "/predictions/two", b"x", at=c.inference) for _ in range(8)]
-            found = {body["name"]: body["gpu_id"] for status, body in told if status == 200}
+            reply = [c.ask("POST", "/predictions/two", b"x", at=c.inference) for _ in range(8)]
+            found = {body["name"]: body["gpu_id"] for status, body in reply if status == 200}
             return found if len(found) == 2 else None
 
         assert wait_for(asked, 30) == {"worker-two-0": 1, "worker-two-1": 0}
-        status, said = c.register("nine.mar", initial_workers=1, synchronous="true")
-        assert status >= 400 and "worker-nine-0 is to have GPU 9 (device_ids): this machine has 2" in json.dumps(said), said
+        status, answered = c.register("nine.mar", initial_workers=1, synchronous="true")
+        assert status >= 400 and "worker-nine-0 is to have GPU 9 (device_ids): this machine has 2" in json.dumps(answered), answered

@@ -53,51 +53,51 @@ def cluster():
 
 
 def ranks_of(cluster, model):
-    return cluster.told(model, number=1)["ranks"]
+    return cluster.reply_of(model, number=1)["ranks"]
 
 
 def test_ranks_have_the_environment_of_torchrun(cluster):
     ranks = ranks_of(cluster, "tp")
-    told = [r["environment"] for r in ranks]
-    assert [e["RANK"] for e in told] == [e["LOCAL_RANK"] for e in told] == ["0", "1", "2", "3"]
-    for e in told:
+    reply = [r["environment"] for r in ranks]
+    assert [e["RANK"] for e in reply] == [e["LOCAL_RANK"] for e in reply] == ["0", "1", "2", "3"]
+    for e in reply:
         assert (e["WORLD_SIZE"], e["LOCAL_WORLD_SIZE"], e["GROUP_RANK"], e["MASTER_ADDR"]) == ("4", "4", "0", "127.0.0.1")
         assert (e["OMP_NUM_THREADS"], e["TORCHELASTIC_RUN_ID"]) == ("3", "worker-tp-0")
-    assert len({e["MASTER_PORT"] for e in told}) == 1 and int(told[0]["MASTER_PORT"]) > 0
+    assert len({e["MASTER_PORT"] for e in reply}) == 1 and int(reply[0]["MASTER_PORT"]) > 0
     assert len({r["pid"] for r in ranks}) == 4
     assert {r["parent"] for r in ranks} == {p["pid"] for p in cluster.workers_of("tp").values()}
-    assert {e["CUDA_VISIBLE_DEVICES"] for e in told} == {"0,1,2,3"} and [e["BATON_WORKER_GPU_ID"] for e in told] == ["0", "1", "2", "3"]
+    assert {e["CUDA_VISIBLE_DEVICES"] for e in reply} == {"0,1,2,3"} and [e["BATON_WORKER_GPU_ID"] for e in reply] == ["0", "1", "2", "3"]
     other = ranks_of(cluster, "pp")[0]["environment"]
-    assert other["OMP_NUM_THREADS"] == "1" and other["MASTER_PORT"] != told[0]["MASTER_PORT"]
+    assert other["OMP_NUM_THREADS"] == "1" and other["MASTER_PORT"] != reply[0]["MASTER_PORT"]
 
 
 @pytest.mark.parametrize("model, ranks", [("tp", 4), ("both", 2)])
 def test_all_ranks_are_asked_and_rank_0_answers(cluster, model, ranks):
     before = ranks_of(cluster, model)[0]["asked"]
-    told = cluster.told(model, number=7)
-    assert told["sum"] == 7 * sum(range(1, ranks + 1))
-    assert [r["asked"] for r in told["ranks"]] == [before + 1] * ranks
+    reply = cluster.reply_of(model, number=7)
+    assert reply["sum"] == 7 * sum(range(1, ranks + 1))
+    assert [r["asked"] for r in reply["ranks"]] == [before + 1] * ranks
 
 
 @pytest.mark.parametrize("model, ranks", [("pp", 2), ("pp4", 4)])
 def test_a_pipeline_asks_rank_0_alone(cluster, model, ranks):
     before = ranks_of(cluster, model)[0]["asked"]
-    told = cluster.told(model, number=7)
-    assert told["sum"] == 7 * sum(range(1, ranks + 1))
-    assert [r["asked"] for r in told["ranks"]] == [before + 1] + [0] * (ranks - 1)
+    reply = cluster.reply_of(model, number=7)
+    assert reply["sum"] == 7 * sum(range(1, ranks + 1))
+    assert [r["asked"] for r in reply["ranks"]] == [before + 1] + [0] * (ranks - 1)
 
 
 def test_custom_is_one_process_that_has_its_devices(cluster):
     """As TorchServe deals them out."""
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        told = list(pool.map(lambda _: ranks_of(cluster, "custom"), range(40)))
-    assert all(len(ranks) == 1 and ranks[0]["environment"]["RANK"] is None for ranks in told)
-    assert {ranks[0]["pid"] for ranks in told} == {p["pid"] for p in cluster.workers_of("custom").values()}
-    assert {ranks[0]["environment"]["CUDA_VISIBLE_DEVICES"] for ranks in told} == {"4,5", "6,7"}
+        reply = list(pool.map(lambda _: ranks_of(cluster, "custom"), range(40)))
+    assert all(len(ranks) == 1 and ranks[0]["environment"]["RANK"] is None for ranks in reply)
+    assert {ranks[0]["pid"] for ranks in reply} == {p["pid"] for p in cluster.workers_of("custom").values()}
+    assert {ranks[0]["environment"]["CUDA_VISIBLE_DEVICES"] for ranks in reply} == {"4,5", "6,7"}
 
 
 def test_a_large_batch_reaches_all_ranks(cluster):
-    assert cluster.told("tp", number=1, filling="x" * (3 << 20))["sum"] == 10
+    assert cluster.reply_of("tp", number=1, filling="x" * (3 << 20))["sum"] == 10
 
 
 @pytest.mark.parametrize("model, ranks, killed", [("tp", 4, 0), ("tp", 4, 2), ("pp", 2, 0), ("pp", 2, 1), ("pp4", 4, 3)])
@@ -115,16 +115,16 @@ def test_a_rank_killed_in_the_middle_of_a_stream_ends_the_group(cluster, tmp_pat
     connection.close()
     cluster.wait_workers(model, *worker)
     wait_ended([*pids, *worker])
-    after = cluster.told(model, number=3)
+    after = cluster.reply_of(model, number=3)
     assert after["sum"] == 3 * whole
     assert not {r["pid"] for r in after["ranks"]} & set(pids)
 
 
 @pytest.mark.parametrize("model, rank", [("tp", 0), ("tp", 3)])
-def test_what_was_told_nothing_is_done_by_the_next_group(cluster, tmp_path, model, rank):
+def test_a_request_without_any_answer_is_repeated_by_the_next_group(cluster, tmp_path, model, rank):
     before = {r["pid"] for r in ranks_of(cluster, model)}
-    told = cluster.told(model, number=5, dies=rank, file=str(tmp_path / "died"))
-    assert told["sum"] == 50 and not {r["pid"] for r in told["ranks"]} & before
+    reply = cluster.reply_of(model, number=5, dies=rank, file=str(tmp_path / "died"))
+    assert reply["sum"] == 50 and not {r["pid"] for r in reply["ranks"]} & before
 
 
 def test_a_rank_that_hangs_ends_the_group(cluster):
@@ -133,16 +133,16 @@ def test_a_rank_that_hangs_ends_the_group(cluster):
     assert cluster.refused("strict", number=1, hangs=1)[:2] == (504, "deadline_exceeded")
     cluster.wait_workers("strict", *worker)
     wait_ended([*pids, *worker])
-    assert cluster.told("strict", number=1)["sum"] == 3
+    assert cluster.reply_of("strict", number=1)["sum"] == 3
 
 
-def test_no_rank_outlives_its_launcher(cluster):
+def test_no_rank_survives_its_launcher(cluster):
     pids = [r["pid"] for r in ranks_of(cluster, "both")]
     worker = cluster.wait_workers("both")
     os.kill(worker[0], signal.SIGKILL)
     cluster.wait_workers("both", *worker)
     wait_ended(pids)
-    assert cluster.told("both", number=1)["sum"] == 3
+    assert cluster.reply_of("both", number=1)["sum"] == 3
 
 
 def test_ranks_stay_in_step_when_a_client_leaves(cluster, tmp_path):
@@ -154,10 +154,10 @@ def test_ranks_stay_in_step_when_a_client_leaves(cluster, tmp_path):
     connection.close()
     (tmp_path / "go").touch()
     wait_for(ended.exists)
-    assert cluster.told("tp", number=2)["sum"] == 20
+    assert cluster.reply_of("tp", number=2)["sum"] == 20
 
 
-def test_a_group_outlives_its_root(cluster):
+def test_a_group_survives_its_root(cluster):
     before = {r["pid"] for r in ranks_of(cluster, "tp")}
     os.kill(cluster.process.pid, signal.SIGKILL)
     cluster.process.wait()
@@ -205,12 +205,12 @@ def test_archives_with_torchrun_are_served(tmp_path):
     with running(WithStore, archives=archives, section='load_models = ["all"]\n') as c:
         for name, ranks in (("pp2", 2), ("tp4", 4)):
             def asked(name=name):
-                status, told = c.ask("POST", f"/predictions/{name}", b'{"number": 2}', at=c.inference, headers={"Content-Type": "application/json"})
-                return told if status == 200 else None
-            told = wait_for(asked, 30)
-            assert told["sum"] == 2 * sum(range(1, ranks + 1))
-            assert told["ranks"][0]["environment"]["OMP_NUM_THREADS"] == "2"
-            assert told["ranks"][0]["environment"]["WORLD_SIZE"] == str(ranks)
+                status, reply = c.ask("POST", f"/predictions/{name}", b'{"number": 2}', at=c.inference, headers={"Content-Type": "application/json"})
+                return reply if status == 200 else None
+            reply = wait_for(asked, 30)
+            assert reply["sum"] == 2 * sum(range(1, ranks + 1))
+            assert reply["ranks"][0]["environment"]["OMP_NUM_THREADS"] == "2"
+            assert reply["ranks"][0]["environment"]["WORLD_SIZE"] == str(ranks)
 
 
 @pytest.fixture(scope="module")
@@ -234,15 +234,15 @@ def torch_cluster(tmp_path_factory):
 
 @pytest.mark.parametrize("model, ranks", [("tp2", 2), ("pp2", 2), ("pp4", 4)])
 def test_ranks_of_a_torch_model_meet_by_gloo(torch_cluster, model, ranks):
-    first = torch_cluster.told(model, row=[1.0, 2.0, 3.0, 4.0])
+    first = torch_cluster.reply_of(model, row=[1.0, 2.0, 3.0, 4.0])
     assert first["is_right"] and len(first["pids"]) == ranks
-    assert torch_cluster.told(model, row=[0.0, 0.0, 1.0, 0.0])["is_right"]
+    assert torch_cluster.reply_of(model, row=[0.0, 0.0, 1.0, 0.0])["is_right"]
 
 
 @pytest.mark.parametrize("model, killed", [("tp2", 0), ("tp2", 1), ("pp2", 1), ("pp4", 2)])
 def test_a_torch_rank_killed_in_the_middle_of_a_stream_ends_the_group(torch_cluster, tmp_path, model, killed):
     asked = {"row": [1.0, 2.0, 3.0, 4.0]}
-    pids = torch_cluster.told(model, **asked)["pids"]
+    pids = torch_cluster.reply_of(model, **asked)["pids"]
     worker = torch_cluster.wait_workers(model)
     connection, answer = torch_cluster.open_stream(model, pieces=4, until=str(tmp_path / "go"), **asked)
     assert answer.status == 200 and answer.read(4) == b"0 1 "
@@ -253,5 +253,5 @@ def test_a_torch_rank_killed_in_the_middle_of_a_stream_ends_the_group(torch_clus
     connection.close()
     torch_cluster.wait_workers(model, *worker, seconds=120)
     wait_ended([*pids, *worker])
-    after = torch_cluster.told(model, **asked)
+    after = torch_cluster.reply_of(model, **asked)
     assert after["is_right"] and not set(after["pids"]) & set(pids)

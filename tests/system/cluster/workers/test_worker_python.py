@@ -47,7 +47,7 @@ def test_doctor_asks_python3_where_no_file_says_which():
         assert done.returncode == 0  # an advice, whatever this machine is to run
 
 
-def test_a_worker_whose_python_lacks_a_package_says_so_in_status():
+def test_a_missing_package_of_a_worker_is_in_the_status():
     with running(WorkersAlone, workers=table("play", PLAY) + bare("bare", "baton_worker", PLAY)) as c:
         c.wait_workers("play")  # the others serve
         gone = wait_for(lambda: [p for p in c.status()["processes"] if p["name"] == "worker-bare-0" and re.search(LACKS, p.get("reason") or "")])

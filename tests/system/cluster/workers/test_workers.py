@@ -25,7 +25,7 @@ CPP = BUILD / "sdk" / "cpp"
 
 
 def table(name, *words, module="baton_worker", **settings):
-    """Of a handler in Python; a program, if there is a path to it."""
+    """The table of a handler in Python, or of a program if its path is given."""
     command = ["env", f"PYTHONPATH={ROOT / 'sdk' / 'python'}", sys.executable, "-m", module, *map(str, words)]
     if module is None:
         command = [*map(str, words)]
@@ -48,7 +48,7 @@ class WithWorkers(Cluster):
             answer = connection.getresponse()
             return answer.status, answer.headers, answer.read()
 
-    def told(self, model, **asked):
+    def reply_of(self, model, **asked):
         status, _, body = self.ask(model, asked)
         assert status == 200, body
         return json.loads(body)
@@ -113,16 +113,16 @@ def test_any_body_goes_there_and_comes_back(cluster):
     status, headers, echo = cluster.ask("pair", body, "application/octet-stream")
     assert status == 200 and echo == body and headers["Content-Type"] == "application/octet-stream"
     assert cluster.ask("pair/1", b"a", "image/png")[1]["Content-Type"] == "image/png"
-    assert cluster.told("pair", do="who")["model"] == "pair"
+    assert cluster.reply_of("pair", do="who")["model"] == "pair"
 
 
-def test_what_is_not_there_is_refused(cluster):
+def test_a_missing_model_is_rejected(cluster):
     for path in ("nobody", "pair/2", "smollm2"):
         status, _, body = cluster.ask(path, b"a")
         assert status == 404 and json.loads(body)["error"]["code"] == "model_not_found"
 
 
-def test_what_a_handler_says_of_its_answer_reaches_the_client(cluster):
+def test_a_handlers_metadata_reaches_the_client(cluster):
     status, headers, body = cluster.ask("pair", {"do": "status"})
     assert (status, headers["X-Kind"], headers["Content-Type"], body) == (418, "pot", "text/plain", b"short and stout")
     assert cluster.refused("pair", do="split")[:2] == (500, "handler_failed")
@@ -130,14 +130,14 @@ def test_what_a_handler_says_of_its_answer_reaches_the_client(cluster):
 
 
 def test_requests_that_come_together_are_answered_together(cluster, pool):
-    told = list(pool.map(lambda _: cluster.told("batch", do="who")["batch"], range(8)))
-    assert max(told) > 1 and max(told) <= 4
-    assert cluster.told("batch", do="who")["batch"] == 1  # alone, once it has waited
+    reply = list(pool.map(lambda _: cluster.reply_of("batch", do="who")["batch"], range(8)))
+    assert max(reply) > 1 and max(reply) <= 4
+    assert cluster.reply_of("batch", do="who")["batch"] == 1  # alone, once it has waited
 
 
 def test_two_workers_share_the_load(cluster, pool, tmp_path):
     asked = {"do": "wait", "begun": str(tmp_path / "begun"), "until": str(tmp_path / "go")}
-    both = [pool.submit(cluster.told, "pair", **asked) for _ in range(2)]
+    both = [pool.submit(cluster.reply_of, "pair", **asked) for _ in range(2)]
     wait_for(lambda: len(list(tmp_path.glob("begun*"))) == 2)
     (tmp_path / "go").touch()
     assert len({b.result()["pid"] for b in both}) == 2
@@ -161,7 +161,7 @@ def test_a_client_that_leaves_ends_the_handlers_stream(cluster, tmp_path):
     connection.close()
     answer.close()
     wait_for((tmp_path / "ended").exists)
-    assert cluster.told("one", do="who")
+    assert cluster.reply_of("one", do="who")
 
 
 def test_a_handler_that_raises_costs_its_batch_alone(cluster):
@@ -181,14 +181,14 @@ def test_an_answer_that_is_too_large_is_an_error_of_its_request(cluster):
 
 def test_a_request_whose_worker_is_killed_is_done_by_another(cluster, tmp_path):
     before = cluster.wait_workers("pair")
-    assert cluster.told("pair", do="die_once", file=str(tmp_path / "died"))["pid"] in before
+    assert cluster.reply_of("pair", do="die_once", file=str(tmp_path / "died"))["pid"] in before
     assert len(set(cluster.wait_workers("pair")) & set(before)) == 1
 
 
 def test_a_request_that_kills_two_workers_is_refused(cluster):
     assert cluster.refused("pair", do="die")[:2] == (500, "quarantined")
     cluster.wait_workers("pair")
-    assert cluster.told("pair", do="who")
+    assert cluster.reply_of("pair", do="who")
 
 
 def test_an_answer_breaks_off_with_its_worker(cluster, tmp_path):
@@ -200,21 +200,21 @@ def test_an_answer_breaks_off_with_its_worker(cluster, tmp_path):
         with pytest.raises(http.client.IncompleteRead):
             answer.read()
     cluster.wait_workers("one", pid)
-    assert cluster.told("one", do="who")["pid"] != pid
+    assert cluster.reply_of("one", do="who")["pid"] != pid
 
 
-def test_a_worker_that_hangs_is_ended_and_its_client_told(cluster):
+def test_a_worker_that_hangs_is_ended_and_its_client_gets_an_error(cluster):
     (pid,) = cluster.wait_workers("strict")
     assert cluster.refused("strict", do="hang")[:2] == (504, "deadline_exceeded")
     (other,) = cluster.wait_workers("strict", pid)
-    assert cluster.told("strict", do="who")["pid"] == other
+    assert cluster.reply_of("strict", do="who")["pid"] == other
 
 
-def test_beyond_the_queue_requests_are_refused_and_told_when_to_come_again(cluster, pool, tmp_path):
+def test_requests_beyond_the_queue_are_rejected_with_a_retry_time(cluster, pool, tmp_path):
     asked = {"do": "wait", "begun": str(tmp_path / "begun"), "until": str(tmp_path / "go")}
-    running_one = pool.submit(cluster.told, "one", **asked)
+    running_one = pool.submit(cluster.reply_of, "one", **asked)
     wait_for(lambda: list(tmp_path.glob("begun*")))
-    waiting = [pool.submit(cluster.told, "one", do="who") for _ in range(2)]
+    waiting = [pool.submit(cluster.reply_of, "one", do="who") for _ in range(2)]
     wait_for(lambda: cluster.metric('baton_worker_requests_waiting{model_name="one"') == 2)
     status, headers, body = cluster.ask("one", {"do": "who"})
     assert status == 503 and headers["Retry-After"] and json.loads(body)["error"]["code"] == "overloaded"
@@ -225,10 +225,10 @@ def test_beyond_the_queue_requests_are_refused_and_told_when_to_come_again(clust
 def test_a_worker_that_is_asked_to_end_finishes_what_it_has(cluster, pool, tmp_path):
     (pid,) = cluster.wait_workers("batch")
     asked = {"do": "wait", "begun": str(tmp_path / "begun"), "until": str(tmp_path / "go")}
-    last = pool.submit(cluster.told, "batch", **asked)
+    last = pool.submit(cluster.reply_of, "batch", **asked)
     wait_for(lambda: list(tmp_path.glob("begun*")))
     os.kill(pid, signal.SIGTERM)
-    late = pool.submit(cluster.told, "batch", do="who")
+    late = pool.submit(cluster.reply_of, "batch", do="who")
     (tmp_path / "go").touch()
     assert last.result()["pid"] == pid
     assert late.result()["pid"] != pid
@@ -236,8 +236,8 @@ def test_a_worker_that_is_asked_to_end_finishes_what_it_has(cluster, pool, tmp_p
 
 def test_the_python_sdk_asks_for_tensors_and_bodies(cluster):
     with Client(cluster.door) as client:
-        told = client.infer("pair", [Tensor("x", "FP32", [2], b"\0\0\x80\x3f\0\0\0\x40")])
-        assert [(t.name, t.datatype, t.shape, t.data) for t in told.outputs] == [("again-x", "FP32", [2], b"\0\0\x80\x3f\0\0\0\x40")]
+        reply = client.infer("pair", [Tensor("x", "FP32", [2], b"\0\0\x80\x3f\0\0\0\x40")])
+        assert [(t.name, t.datatype, t.shape, t.data) for t in reply.outputs] == [("again-x", "FP32", [2], b"\0\0\x80\x3f\0\0\0\x40")]
         assert client.infer("pair", body=b"\0\1", content_type="a/b").body == b"\0\1"
         asked = json.dumps({"do": "stream", "count": 5}).encode()
         pieces = client.infer_stream("pair", body=asked, content_type="application/json")
@@ -264,7 +264,7 @@ def test_workers_outlive_their_gateway(cluster):
     gateway = cluster.pid("gateway")
     os.kill(gateway, signal.SIGKILL)
     cluster.wait_standing(("gateway", gateway))
-    assert cluster.told("pair", do="who")["pid"] in pids
+    assert cluster.reply_of("pair", do="who")["pid"] in pids
     assert cluster.wait_workers("pair") == pids
 
 
@@ -272,7 +272,7 @@ def test_an_idle_worker_that_is_stopped_is_replaced(cluster):
     (pid,) = cluster.wait_workers("one")
     os.kill(pid, signal.SIGSTOP)
     (other,) = cluster.wait_workers("one", pid)
-    assert cluster.told("one", do="who")["pid"] == other
+    assert cluster.reply_of("one", do="who")["pid"] == other
 
 
 def test_workers_outlive_their_root_and_are_adopted(tmp_path):
@@ -280,12 +280,12 @@ def test_workers_outlive_their_root_and_are_adopted(tmp_path):
         (pid,) = c.wait_workers("one")
         c.process.kill()
         c.process.wait()
-        assert c.told("one", do="who")["pid"] == pid
+        assert c.reply_of("one", do="who")["pid"] == pid
         c.start()
         assert c.wait_workers("one") == [pid]
         os.kill(pid, signal.SIGKILL)
         (other,) = c.wait_workers("one", pid)
-        assert c.told("one", do="who")["pid"] == other
+        assert c.reply_of("one", do="who")["pid"] == other
 
 
 def test_a_handler_that_cannot_be_loaded_is_given_up_and_the_llm_serves(tmp_path):
@@ -295,11 +295,11 @@ def test_a_handler_that_cannot_be_loaded_is_given_up_and_the_llm_serves(tmp_path
         assert c.health()[0] == 200
 
 
-def test_what_runs_is_answered_before_the_cluster_goes_down(tmp_path):
+def test_running_requests_are_answered_before_the_cluster_stops(tmp_path):
     with running(WithWorkers, workers=table("one", PLAY)) as c, concurrent.futures.ThreadPoolExecutor() as pool:
         c.wait_workers("one")
         asked = {"do": "wait", "begun": str(tmp_path / "begun"), "until": str(tmp_path / "go")}
-        last = pool.submit(c.told, "one", **asked)
+        last = pool.submit(c.reply_of, "one", **asked)
         wait_for(lambda: list(tmp_path.glob("begun*")))
         c.process.send_signal(signal.SIGTERM)
         wait_for(lambda: c.health()[0] == 503)
@@ -348,8 +348,8 @@ def test_a_worker_in_cpp_is_restarted_and_ends_in_order(others):
 
 def test_a_worker_in_a_library(others):
     with Client(others.door) as client:
-        told = client.infer_stream("sum", [Tensor("a", "FP32", [3], struct.pack("<3f", 1, 2, 4)), Tensor("b", "FP32", [1], struct.pack("<f", 8))])
-        sums = {t.name: struct.unpack("<f", t.data)[0] for piece in told for t in piece.outputs}
+        reply = client.infer_stream("sum", [Tensor("a", "FP32", [3], struct.pack("<3f", 1, 2, 4)), Tensor("b", "FP32", [1], struct.pack("<f", 8))])
+        sums = {t.name: struct.unpack("<f", t.data)[0] for piece in reply for t in piece.outputs}
         assert sums == {"a": 7.0, "b": 8.0}
         with pytest.raises(BatonError, match="only FP32 can be summed"):
             client.infer("sum", [Tensor("a", "INT8", [1], b"1")])
@@ -390,9 +390,9 @@ def test_tensors_are_those_that_are_declared(others):
             answer = connection.getresponse()
             return answer.status, json.loads(answer.read())
 
-    status, told = ask("")
-    assert status == 200, told
-    assert (told["platform"], told["inputs"]) == ("python", [{"name": "IN", "datatype": "FP32", "shape": [-1]}])
+    status, reply = ask("")
+    assert status == 200, reply
+    assert (reply["platform"], reply["inputs"]) == ("python", [{"name": "IN", "datatype": "FP32", "shape": [-1]}])
     assert ask("/config")[1]["instance_group"][0]["count"] == 1 and ask("/ready")[0] == 200
     status, answer = ask("/infer", {"name": "IN", "datatype": "FP32", "shape": [2], "data": [1, 2.5]})
     assert (status, answer["outputs"][0]["data"]) == (200, [2, 5])
@@ -401,10 +401,10 @@ def test_tensors_are_those_that_are_declared(others):
 
 
 def test_a_handler_asks_other_models(others):
-    told = json.loads(others.ask("ask", b"Once upon a time")[2])
+    reply = json.loads(others.ask("ask", b"Once upon a time")[2])
     with Client(others.door) as client:
-        assert told["llm"] == client.generate("Once upon a time", max_tokens=8, temperature=0).text != ""
-    assert told["worker"] == told["llm"]
+        assert reply["llm"] == client.generate("Once upon a time", max_tokens=8, temperature=0).text != ""
+    assert reply["worker"] == reply["llm"]
 
 
 def test_a_generation_loop_with_top_p(others, pool):

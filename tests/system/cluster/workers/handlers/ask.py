@@ -11,6 +11,6 @@ class Ask(Handler):
         return [self.answer(r.body.decode()) for r in requests]
 
     def answer(self, question):
-        said = self.client.generate(question, max_tokens=8, temperature=0).text
-        pieces = self.client.infer_stream("echo", body=said.encode())  # a word each
-        return {"llm": said, "worker": b"".join(p.body for p in pieces).decode()}
+        generated = self.client.generate(question, max_tokens=8, temperature=0).text
+        pieces = self.client.infer_stream("echo", body=generated.encode())  # a word each
+        return {"llm": generated, "worker": b"".join(p.body for p in pieces).decode()}

@@ -12,7 +12,7 @@ from ts.handler_utils.utils import send_intermediate_predict_response
 from baton_worker import Unusable
 
 SECONDS = 30 * float(os.environ.get("BATON_TEST_DEADLINE_SCALE", "1"))
-TOLD = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID",
+RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID",
         "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "BATON_WORKER_GPU_ID")
 
 
@@ -32,7 +32,7 @@ class Meeting:
         if rank == 0:
             with socket.create_server(at) as door:
                 made = [door.accept()[0] for _ in range(size - 1)]
-            self.others = {self.heard(one): one for one in made}
+            self.others = {self.receive(one): one for one in made}
             return
         deadline = time.monotonic() + SECONDS
         while True:
@@ -49,7 +49,7 @@ class Meeting:
         data = json.dumps(value).encode()
         to.sendall(struct.pack("<I", len(data)) + data)
 
-    def heard(self, of):
+    def receive(self, of):
         data = b""
         want = 4
         while len(data) < want:
@@ -63,12 +63,12 @@ class Meeting:
 
     def all_gather(self, value):
         if self.rank == 0:
-            all_values = [value, *(self.heard(self.others[r]) for r in sorted(self.others))]
+            all_values = [value, *(self.receive(self.others[r]) for r in sorted(self.others))]
             for other in self.others.values():
                 self.say(other, all_values)
             return all_values
         self.say(self.first, value)
-        return self.heard(self.first)
+        return self.receive(self.first)
 
 
 class Ranks:
@@ -87,16 +87,16 @@ class Ranks:
         if self.parallel == "pp":
             for other in self.meeting.others.values():
                 self.meeting.say(other, {"number": value["number"]})
-            return [value, *(self.meeting.heard(self.meeting.others[r]) for r in sorted(self.meeting.others))]
+            return [value, *(self.meeting.receive(self.meeting.others[r]) for r in sorted(self.meeting.others))]
         return self.meeting.all_gather(value) if self.meeting else [value]
 
     def own(self, number):
         return {"number": number, "part": number * (self.rank + 1), "pid": os.getpid(), "parent": os.getppid(), "asked": self.is_asked,
-                "environment": {key: os.environ.get(key) for key in TOLD}}
+                "environment": {key: os.environ.get(key) for key in RANK_VARIABLES}}
 
     def serve_rank_0(self):
         while True:
-            self.meeting.say(self.meeting.first, self.own(self.meeting.heard(self.meeting.first)["number"]))
+            self.meeting.say(self.meeting.first, self.own(self.meeting.receive(self.meeting.first)["number"]))
 
     def handle(self, data, context):
         self.is_asked += 1

@@ -19,9 +19,9 @@ class Tensors(Handler):
         return getattr(self, "do_" + do)(request, given, *words)
 
     def do_double(self, request, given):
-        said = {"id": request.id, "parameters": dict(request.parameters), "outputs": request.outputs,
+        received = {"id": request.id, "parameters": dict(request.parameters), "outputs": request.outputs,
                 "headers": {name.lower(): value for name, value in request.headers}}
-        outputs = [Tensor.of("SAID", np.array([json.dumps(said)], dtype=object))]
+        outputs = [Tensor.of("SAID", np.array([json.dumps(received)], dtype=object))]
         if "IN" in given:
             outputs.insert(0, Tensor.of("OUT", given["IN"] * np.float32(2)))
         if "NAMES" in given:

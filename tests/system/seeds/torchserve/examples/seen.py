@@ -24,5 +24,5 @@ class Seen(BaseHandler):
     def postprocess(self, data):
         return map_class_to_label(data[0], None, data[1])
 
-    def get_insights(self, made, said, target):
-        return [{"importances": made, "words": bytes(said).decode().split()}]
+    def get_insights(self, made, answer, target):
+        return [{"importances": made, "words": bytes(answer).decode().split()}]

@@ -1,4 +1,4 @@
-#include "sdk/cpp/door_socket.hpp"
+#include "sdk/cpp/dealer_socket.hpp"
 
 #include "schema/packet.hpp"
 
@@ -10,9 +10,9 @@
 namespace baton::sdk {
 namespace {
 
-// What cancel messages may take when a client goes: longer helps nobody.
+// How long pending cancel messages may take when a client closes.
 constexpr int linger_ms = 200;
-// ZeroMQ's own attempts while nobody listens; they double.
+// ZeroMQ's own reconnect interval while no server listens; it doubles.
 constexpr int reconnect_min_ms = 20;
 constexpr int reconnect_max_ms = 1000;
 
@@ -23,14 +23,14 @@ void clear(int wake) {
 
 } // namespace
 
-door_socket::door_socket() : wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+dealer_socket::dealer_socket() : wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
 
-door_socket::~door_socket() {
+dealer_socket::~dealer_socket() {
   if (wake_ >= 0)
     ::close(wake_);
 }
 
-void door_socket::connect(const std::string& endpoint, std::size_t bytes_max) {
+void dealer_socket::connect(const std::string& endpoint, std::size_t bytes_max) {
   if (socket_)
     socket_.set(zmq::sockopt::linger, 0);
   socket_ = {context_, zmq::socket_type::dealer};
@@ -47,7 +47,7 @@ void door_socket::connect(const std::string& endpoint, std::size_t bytes_max) {
   socket_.connect(endpoint);
 }
 
-door_socket::readiness door_socket::wait(std::chrono::milliseconds timeout, bool for_room) {
+dealer_socket::readiness dealer_socket::wait(std::chrono::milliseconds timeout, bool for_room) {
   std::array<zmq::pollitem_t, 3> items{
       {{socket_.handle(), 0, static_cast<short>(ZMQ_POLLIN | (for_room ? ZMQ_POLLOUT : 0)), 0},
        {monitor_.handle(), 0, ZMQ_POLLIN, 0},
@@ -58,24 +58,24 @@ door_socket::readiness door_socket::wait(std::chrono::milliseconds timeout, bool
   return {(items[0].revents & ZMQ_POLLIN) != 0, (items[1].revents & ZMQ_POLLIN) != 0};
 }
 
-void door_socket::pause(std::chrono::milliseconds timeout) {
+void dealer_socket::pause(std::chrono::milliseconds timeout) {
   zmq::pollitem_t item{nullptr, wake_, ZMQ_POLLIN, 0};
   zmq::poll(&item, 1, timeout);
   clear(wake_);
 }
 
-void door_socket::notify() const {
+void dealer_socket::notify() const {
   const std::uint64_t one = 1;
-  (void)!::write(wake_, &one, sizeof one); // can only fail when a wake-up is pending anyway
+  (void)!::write(wake_, &one, sizeof one); // fails only if a wake-up is already pending
 }
 
-bool door_socket::send(const frames& made) {
+bool dealer_socket::send(const frames& made) {
   zmq::message_t packet(packed_bytes(made));
   pack(made, packet.data<std::byte>());
   return socket_.send(packet, zmq::send_flags::dontwait).has_value();
 }
 
-result<std::optional<frames>> door_socket::receive() {
+result<std::optional<frames>> dealer_socket::receive() {
   zmq::message_t packet;
   if (!socket_.recv(packet, zmq::recv_flags::dontwait))
     return std::optional<frames>{};

@@ -1,4 +1,4 @@
-// The DEALER of a connection, as whole messages; the only file of the SDK that knows ZeroMQ.
+// The DEALER of a connection, with whole messages; the only file of the SDK that uses ZeroMQ.
 #pragma once
 
 #include "schema/codec.hpp"
@@ -13,33 +13,33 @@
 namespace baton::sdk {
 
 // The same in every process of its role (actors/interfaces.hpp, well_known).
-inline constexpr actor_id door_actor{7};
+inline constexpr actor_id server_actor{7};
 
-class door_socket {
+class dealer_socket {
 public:
-  door_socket();
-  ~door_socket();
-  door_socket(const door_socket&) = delete;
-  door_socket& operator=(const door_socket&) = delete;
+  dealer_socket();
+  ~dealer_socket();
+  dealer_socket(const dealer_socket&) = delete;
+  dealer_socket& operator=(const dealer_socket&) = delete;
 
-  // Another socket in place of the last one: what that had to say is dropped. Messages of more than
-  // `bytes_max` are not taken. Throws zmq::error_t.
+  // Replaces the socket; unsent messages of the old one are dropped. Messages of more than
+  // `bytes_max` are rejected. Throws zmq::error_t.
   void connect(const std::string& endpoint, std::size_t bytes_max = limits::client_body_bytes_max +
                                                                     limits::packet_extra_bytes_max);
 
-  // Whether the door can be heard, within `timeout`. Clears the wake-up.
+  // Whether the socket is readable within `timeout`. Clears the wake-up.
   struct readiness {
     bool readable = false;
     bool disconnected = false;
   };
   readiness wait(std::chrono::milliseconds timeout, bool for_room);
-  // Waits for the wake-up alone, and clears it.
+  // Waits for a wake-up alone, and clears it.
   void pause(std::chrono::milliseconds timeout);
-  void notify() const; // wakes the thread that waits; may be called by any
+  void notify() const; // wakes the waiting thread; callable from any
 
   // False: ZeroMQ has no room now.
   bool send(const frames& made);
-  // Nothing: no message waits. Errors: bad_frame.
+  // Nothing: no message is waiting. Errors: bad_frame.
   result<std::optional<frames>> receive();
 
 private:
