@@ -20,7 +20,7 @@ VENV = ROOT / ".venv"
 # The next value is multiplied by the factor of this machine (support/deadline_scale.py).
 SILENCE_SECONDS_MAX = 1800  # of a build or an installation, which has no other deadline; the slowest file takes two minutes
 STEP_SECONDS_MAX = 1800
-PYTEST_SECONDS_MAX = 3600  # the system tests take 24 minutes of two cores
+PYTEST_SECONDS_MAX = 3600  # each half of the system tests takes 17 minutes beside the other
 SIM_PARTS_MAX = 8  # processes, one a core
 NOT_IN_DEV = {"unit_torch"}  # unit tests that another preset builds: ./check gpu
 SANITIZED_SEEDS = 40  # of each scenario: a sanitizer takes ten times as long
@@ -120,17 +120,31 @@ def own_venvs():
 
 
 def pytest(name, *paths, env=None):
-    begin = time.monotonic()
+    pytest_side_by_side({name: paths}, env)
+
+
+def pytest_side_by_side(suites, env=None):
+    """`suites`: {name: paths}. Each runs in a process of its own."""
     env = {**(env or {}), "PYTHONPATH": os.pathsep.join([str(ROOT / "tests/support"), *filter(None, [(env or {}).get("PYTHONPATH")])])}
-    command = [f"{VENV}/bin/python", "-m", "pytest", "-q", "--color=no", "-p", "scaled_deadlines", *paths]
-    status, out = run(command, env, PYTEST_SECONDS_MAX)
+
+    def ended(paths):
+        begin = time.monotonic()
+        command = [f"{VENV}/bin/python", "-m", "pytest", "-q", "--color=no", "-p", "scaled_deadlines", "-p", "no:cacheprovider", *paths]
+        return *run(command, env, PYTEST_SECONDS_MAX), time.monotonic() - begin
+
+    with concurrent.futures.ThreadPoolExecutor(len(suites)) as side_by_side:
+        for name, (status, out, seconds) in zip(suites, side_by_side.map(ended, suites.values())):
+            count_tests(name, status, out, seconds)
+
+
+def count_tests(name, status, out, seconds):
     totals = out.rstrip().rpartition("\n")[2]  # the last line alone: what tests print may look like it
     count = lambda word: int((re.findall(rf"(\d+) {word}", totals) or ["0"])[-1])
     passed, failed, skipped = count("passed"), count("failed") + count("error"), count("skipped")
     if status and not failed:
         failed = 1
     TALLY.add(name, passed, failed, skipped)
-    line(name, f"{passed} passed, {failed} failed, {skipped} skipped", time.monotonic() - begin, not failed)
+    line(name, f"{passed} passed, {failed} failed, {skipped} skipped", seconds, not failed)
     if failed:
         print(out[-16000:])
 
@@ -217,10 +231,17 @@ def planted(extra=()):
     print(out[-16000:], end="")
 
 
+def system_suites():
+    """Two halves of about the same length. Most tests wait for processes more than they compute: alone they use 40 % of two cores."""
+    first = ["tests/system/cluster/nodes", "tests/system/cluster/faults"]
+    folders = {path.parent.relative_to(ROOT).as_posix() for path in (ROOT / "tests/system").rglob("test_*.py")}
+    return {"system: nodes, faults": first, "system: the others": sorted(folders - set(first))}
+
+
 def system(preset="dev"):
     if venv() and step("python sdk: wire code", [sys.executable, "sdk/python/generate_wire.py"]):
         env = {"BATON_BUILD": str(ROOT / "build" / preset)}
-        pytest("system", "tests/system", env=env)
+        pytest_side_by_side(system_suites(), env)
         pytest("bench tools", "tests/bench", env=env)
         pytest("tables of docs", "tests/docs", env=env)
         pytest("tools", "tests/tools", env=env)

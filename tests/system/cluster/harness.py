@@ -19,7 +19,7 @@ START_SECONDS_MAX = 60
 
 
 PORTS = range(20000, 32000)  # below the ephemeral ones, so that no outgoing connection takes one between now and the bind
-_next_port = PORTS.start + os.getpid() % 5000
+_next_port = PORTS.start + os.getpid() * 7919 % len(PORTS)  # far from those of a run beside this one, whose pid is near
 
 
 def is_free(address, port):

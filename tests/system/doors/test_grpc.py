@@ -344,7 +344,7 @@ def test_stopping_ends_every_call_once(start):
         while not ends:
             ends += s.next()[1] is not None
         time.sleep(0.2)
-        assert all(error is None for _, error in list(s.reply_of.queue))
+        assert all(error is None for _, error in list(s.replies.queue))
 
 
 # -- Keys, TLS --
