@@ -79,7 +79,8 @@ def test_ranks_that_can_never_sum_up_are_told_and_tried_now_and_then(tiny, tmp_p
         closed = cluster.log("head").count("is closed: stage 0 lost the epoch")
         assert 3 <= closed <= EPOCHS_MAX, cluster.log("head")
         assert cluster.pids() == pids  # nobody died of it
-        assert [held(pid) for pid in shards] == before
+        for (files, mappings), (files_before, mappings_before) in zip([held(pid) for pid in shards], before):
+            assert files <= files_before + 1 and mappings <= mappings_before  # a link that comes again may hold one more
         refuse.unlink()
         cluster.wait_ready(PAUSE_SECONDS_MAX + 20)
         assert Stream(cluster, PROMPT, max_tokens=32).check().text == undisturbed
