@@ -242,7 +242,7 @@ def system(preset="dev"):
     if venv() and step("python sdk: wire code", [sys.executable, "sdk/python/generate_wire.py"]):
         env = {"BATON_BUILD": str(ROOT / "build" / preset)}
         pytest_side_by_side(system_suites(), env)
-        pytest("bench tools", "tests/bench", env=env)
+        pytest("bench tools", "tests/bench/unit", env=env)
         pytest("tables of docs", "tests/docs", env=env)
         pytest("tools", "tests/tools", env=env)
         pytest("python sdk", "sdk/python/tests", env={**env, "PYTHONPATH": str(ROOT / "sdk/python")})

@@ -23,13 +23,13 @@ import time
 
 import fault_client
 import machine
-import overload as overloading
+from sections import overload as overloading
 import report
-import resumed
 import servers
-import soak as soaking
+from sections import resumed
+from sections import soak as soaking
 from settings import DISTURBED_CORES, say
-from tally import Tally, back, gap, of_texts
+from sections.tally import Tally, back, gap, of_texts
 
 ROOT = servers.ROOT
 DOCUMENT = ROOT / "docs/operate/reliability.md"

@@ -14,12 +14,9 @@ import pathlib
 import signal
 import sys
 
-import network
-import nodes
-import prediction
 import report
 import servers
-import tensor
+from sections import network, nodes, prediction, tensor
 from settings import Settings, ToolFailed, say
 
 ROOT = servers.ROOT

@@ -18,23 +18,11 @@ import subprocess
 import sys
 import time
 
-import bus
-import doors
 import chart
-import engine
-import interference
-import json_schemas
-import kill
-import masks
 import peer_llama
-import perplexity
-import pipeline
-import prefix
 import report
 import servers
-import speculation
-import start
-import tokenizer
+from sections import bus, doors, engine, interference, json_schemas, kill, masks, perplexity, pipeline, prefix, speculation, start, tokenizer
 from settings import Settings, ToolFailed, say
 
 ROOT = servers.ROOT
