@@ -1,4 +1,4 @@
-"""Language as a test: comments, docstrings and documents in plain English, names in the terms of docs/develop/glossary.md. Prints each
+"""Language as a test: comments, docstrings, messages and documents in plain English, names in the terms of docs/develop/glossary.md. Prints each
 offence; exit status 1 if there is one. `python3 tests/prose.py [PATH...]`."""
 import pathlib
 import re
@@ -106,7 +106,16 @@ def check(path):
              for sentence in sentences(lines) if (why := faults(sentence))]
     if path.suffix in CODE:
         found += [(number, f"the name '{name}' (docs/develop/glossary.md)") for number, name in banned_names(text)]
+        if "tests" not in path.parts:
+            found += [(number, f"'{word[0]}' in {string[:80]}") for number, string in people_read(text) if (word := WORD.search(string))]
     return found
+
+
+def people_read(text):
+    """-> [(line, string)] of C++ strings of several words: messages, log lines, help."""
+    for match in TOKEN.finditer(text):
+        if match[0].startswith('"') and " " in match[0].strip('" '):
+            yield text[: match.start()].count("\n") + 1, match[0]
 
 
 def is_left_out(name):

@@ -24,7 +24,7 @@ const std::map<std::string, std::string, std::less<>> left_out_model_keys{
     {"maxBatchDelay",
      "a step is formed whenever one has ended: no request waits for a batch to fill"},
     {"batchSize", "sequences join and leave between steps: model.max_num_seqs bounds them; of a "
-                  "model with a handler of its own, --handler says so"},
+                  "model with a handler of its own, as --handler does"},
     {"maxWorkers", "`cluster scale` changes how many replicas serve, up to model.replicas"},
     {"startupTimeout", "a shard that loads is waited for as long as it answers"},
     {"maxRetryTimeoutInSec", "shards are started again with a back-off of their own"},

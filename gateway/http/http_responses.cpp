@@ -37,12 +37,12 @@ result<chat_prompt> conversation_of(http_connection& client, response_create& ca
         client.core().responses.find(call.previous, client.who.name(), clock::now());
     if (!before) {
       return fail_param(errc::invalid_value, "previous_response_id",
-                        "there is no response '{}' to go on with", call.previous);
+                        "there is no response '{}' to continue", call.previous);
     }
     const bool is_known = !before->asked.empty(); // else it was recovered by its id
     if (!before->is_over() || before->has_failed() || !is_known) {
       return fail_param(errc::invalid_value, "previous_response_id",
-                        "the response '{}' has no conversation to go on with", call.previous);
+                        "the response '{}' has no conversation to continue", call.previous);
     }
     all = before->conversation();
   }

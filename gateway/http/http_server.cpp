@@ -140,7 +140,7 @@ result<void> check_reach(const listen_address& at, const gateway_config& config)
                     "gateway.{} = '{}' can be reached from other machines, and there are no "
                     "API keys: make one with `cluster keygen --api NAME keys.toml` and set "
                     "gateway.api_keys = \"keys.toml\"; or set gateway.allow_unauthenticated = "
-                    "true if whoever reaches it may use it",
+                    "true if anyone who reaches it may use it",
                     at.param, at.text);
 }
 
@@ -179,7 +179,7 @@ result<std::vector<listen_address>> read_addresses(const gateway_config& config)
     at.endpoint = *endpoint;
     if (at.kind == listener_kind::admin && !endpoint->address().is_loopback()) {
       return fail_param(errc::bad_config, at.param,
-                        "gateway.admin = '{}' is not a loopback address: nobody needs a key there",
+                        "gateway.admin = '{}' is not a loopback address: it asks for no key",
                         at.text);
     }
     if (auto ok = check_reach(at, config); !ok) {

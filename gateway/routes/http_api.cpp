@@ -170,7 +170,8 @@ result<principal> http_api::identify(const http_call& call, const route_row* row
   const auto& authenticator = facts_->authenticator();
   if (access == route_access::admin && !authenticator.needs_key() &&
       !facts_->config().admin.empty()) {
-    return fail(errc::forbidden, "'{}' is at the operator's door (gateway.admin)", row->path);
+    return fail(errc::forbidden, "'{}' is served at the operator's address (gateway.admin)",
+                row->path);
   }
   const bool is_socket = row && row->methods == method_set::socket;
   const auto offered = is_socket ? key_of_offer(call.protocols) : std::string();
@@ -190,7 +191,8 @@ http_api::access_result http_api::admit(const http_call& call) const {
     return admit_torchserve(call, *facts_);
   }
   if (call.listener == listener_kind::admin && !is_local_name(call.host)) {
-    return {{}, error_reply(fail(errc::forbidden, "this door has no name but localhost"))};
+    return {{},
+            error_reply(fail(errc::forbidden, "the only host name of this address is localhost"))};
   }
   const auto path = path_of(call.target);
   const auto* row = find_route(path, call.method);

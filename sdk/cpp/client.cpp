@@ -42,7 +42,7 @@ result<std::optional<chunk>> stream::next(std::chrono::milliseconds deadline) {
   choices_open_ = 0;
   if (const auto* refusal = std::get_if<rejected>(&*m))
     return refusal->reason;
-  return fail(errc::bad_frame, "the door answered generate with {}", name_of(kind_of(*m)));
+  return fail(errc::bad_frame, "the gateway answered generate with {}", name_of(kind_of(*m)));
 }
 
 void stream::cancel() {
@@ -86,7 +86,7 @@ result<std::optional<inferred>> pieces::next(std::chrono::milliseconds deadline)
   if (const auto* refusal = std::get_if<rejected>(&*m))
     return refusal->reason;
   if (piece == nullptr)
-    return fail(errc::bad_frame, "the door answered infer with {}", name_of(kind_of(*m)));
+    return fail(errc::bad_frame, "the gateway answered infer with {}", name_of(kind_of(*m)));
   if (piece->failure)
     return *piece->failure;
   return std::optional(std::move(*piece));
@@ -194,7 +194,7 @@ result<Answer> client::call(message question) {
     return refusal->reason;
   auto* content = std::get_if<Answer>(&*m);
   if (content == nullptr)
-    return fail(errc::bad_frame, "the door answered with {}", name_of(kind_of(*m)));
+    return fail(errc::bad_frame, "the gateway answered with {}", name_of(kind_of(*m)));
   if constexpr (requires { content->failure; })
     if (content->failure)
       return *content->failure;

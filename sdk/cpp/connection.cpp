@@ -120,7 +120,7 @@ result<void> connection::greet(clock::time_point deadline, const std::stop_token
     return refused->reason;
   const auto* ack = std::get_if<hello_ack>(&*m);
   if (ack == nullptr)
-    return fail(errc::bad_frame, "the door answered hello with {}", name_of(kind_of(*m)));
+    return fail(errc::bad_frame, "the gateway answered hello with {}", name_of(kind_of(*m)));
   if (ack->refused)
     return *ack->refused;
   server_ = ack->process;
@@ -138,7 +138,8 @@ result<void> connection::await_model(clock::time_point deadline, const std::stop
       return m.error();
     const auto* listed = std::get_if<models>(&*m);
     if (listed == nullptr)
-      return fail(errc::bad_frame, "the door answered list_models with {}", name_of(kind_of(*m)));
+      return fail(errc::bad_frame, "the gateway answered list_models with {}",
+                  name_of(kind_of(*m)));
     const auto serves = [](const model_card& c) {
       return c.phase == phase::ready || c.phase == phase::recovering;
     };
@@ -224,9 +225,9 @@ result<void> connection::run_once(clock::time_point& heartbeat_due,
   if (auto received = receive_all(silent_since); !received)
     return received;
   if (ready.disconnected)
-    return fail(errc::link_down, "the door closed the connection");
+    return fail(errc::link_down, "the gateway closed the connection");
   if (clock::now() - silent_since > options_.silence_max)
-    return fail(errc::link_down, "the door was silent for {} ms", options_.silence_max.count());
+    return fail(errc::link_down, "the gateway was silent for {} ms", options_.silence_max.count());
   return {};
 }
 
@@ -272,11 +273,11 @@ result<message> connection::await_reply(clock::time_point deadline, const std::s
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - clock::now());
     if (left.count() <= 0)
-      return fail(errc::link_down, "no door answered in time");
+      return fail(errc::link_down, "no gateway answered in time");
     if (stop.stop_requested())
       return fail(errc::link_down, "the client was closed");
     if (socket_->wait(left, /*for_room=*/false).disconnected)
-      return fail(errc::link_down, "the door closed the connection");
+      return fail(errc::link_down, "the gateway closed the connection");
     auto next = receive();
     if (!next)
       return next.error();
@@ -297,9 +298,9 @@ result<void> connection::receive_all(clock::time_point& silent_since) {
       return {};
     auto& [e, content, data_bytes] = **next;
     if (e.source != server_ || e.source_incarnation != server_incarnation_)
-      return fail(errc::link_down, "another door, or another life of it, answers now");
+      return fail(errc::link_down, "another gateway process answers now");
     if (e.sequence != ++sequence_in_)
-      return fail(errc::link_down, "message {} of the door came in place of {}", e.sequence,
+      return fail(errc::link_down, "message {} of the gateway came in place of {}", e.sequence,
                   sequence_in_);
     silent_since = clock::now();
     if (auto delivered = deliver(std::move(content), data_bytes); !delivered)

@@ -80,7 +80,7 @@ result<std::optional<frames>> dealer_socket::receive() {
   if (!socket_.recv(packet, zmq::recv_flags::dontwait))
     return std::optional<frames>{};
   if (packet.more())
-    return fail(errc::bad_frame, "a message of the door has more than one frame");
+    return fail(errc::bad_frame, "a message of the gateway has more than one frame");
   auto f = unpack(packet.data(), packet.size());
   if (!f)
     return f.error();

@@ -63,7 +63,7 @@ std::optional<message> inbox::rest(std::uint64_t request) {
     return {};
   if (has_begun_) {
     is_over_ = true;
-    ended = fail(errc::link_down, "the door was lost within the answer");
+    ended = fail(errc::link_down, "the gateway was lost within the answer");
     return {};
   }
   if (!ticket)

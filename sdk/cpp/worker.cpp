@@ -125,7 +125,7 @@ std::jthread leave_on_sigterm(sdk::worker_link& link) {
 
 result<client> worker_place::connect(client_options options) const {
   if (door.empty())
-    return fail(errc::bad_config, "gateway.zmq is empty: there is no door to ask at");
+    return fail(errc::bad_config, "gateway.zmq is empty: there is no ZeroMQ server to ask");
   if (const char* key = std::getenv("BATON_API_KEY"); key != nullptr && options.api_key.empty())
     options.api_key = key;
   options.name = name;

@@ -159,7 +159,7 @@ result<void> worker_link::serve(const std::stop_token& stop) {
       is_open = is_open_;
       is_released = is_released_ && queued_.empty();
       if (!is_open && is_leaving_)
-        return link_down("it leaves before the door is there");
+        return link_down("it leaves before the gateway is there");
     }
     if (is_released)
       return {};
@@ -176,9 +176,9 @@ result<void> worker_link::serve(const std::stop_token& stop) {
         return ok;
     }
     if (ready.disconnected)
-      return link_down("the door closed the connection");
+      return link_down("the gateway closed the connection");
     if (clock::now() - received_at > silence_max)
-      return link_down("the door fell silent");
+      return link_down("the gateway fell silent");
   }
   return {};
 }
@@ -216,7 +216,7 @@ result<void> worker_link::receive_all() {
     if (!head)
       return head.error();
     if (head->sequence != ++sequence_in_)
-      return link_down("a message of the door is missing");
+      return link_down("a message of the gateway is missing");
     auto body = decode_body(*head, (*f)->body, (*f)->bulk);
     if (!body)
       return body.error();

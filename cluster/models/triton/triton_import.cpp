@@ -232,7 +232,7 @@ result<std::string> translation::triton_config_line(const triton_model& of, cons
   if (text.size() > triton_config_bytes_max) {
     note(of, fmt::format(
                  "config.pbtxt is not published as a whole: it has {} bytes as JSON, at most {} "
-                 "are told",
+                 "are published",
                  text.size(), triton_config_bytes_max));
     return std::string();
   }

@@ -314,7 +314,7 @@ std::span<const route_row> kserve_routes() noexcept {
   constexpr route_doc of_ready{"Whether the model is served"};
   constexpr route_doc of_config{"The model as Triton's config.pbtxt has it"};
   constexpr route_doc of_stats{"The model's statistics"};
-  constexpr route_doc of_infer{"What a text goes on with, as tensors", kserve_infer_schema,
+  constexpr route_doc of_infer{"The continuation of a text, as tensors", kserve_infer_schema,
                                json_media, bytes_media};
   constexpr route_doc of_generate{"The same as members", kserve_generate_schema};
   constexpr route_doc of_stream{"The same as events", kserve_generate_schema, event_media};

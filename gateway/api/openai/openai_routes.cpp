@@ -75,11 +75,11 @@ result<openai_generate> read_call(openai_api api, const http_call& call,
   }
   if (!parsed->shape.is_stream) {
     return fail_param(errc::invalid_value, "Last-Event-ID",
-                      "only a stream can be gone on with: set 'stream'");
+                      "only a stream can be continued: set 'stream'");
   }
   if (parsed->shape.prompts > 1) {
     return fail_param(errc::unsupported_parameter, "Last-Event-ID",
-                      "a stream of several prompts cannot be gone on with: send one request for "
+                      "a stream of several prompts cannot be continued: send one request for "
                       "each");
   }
   auto position = parse_position(call.last_event_id, parsed->shape.choices);
@@ -210,7 +210,7 @@ std::span<const route_row> openai_routes() noexcept {
       row("/v1/chat/completions", post, complete_chat,
           {"An answer to a conversation", chat_schema, json_media, event_media}),
       row("/v1/completions", post, complete_text,
-          {"What a text goes on with", completions_schema, json_media, event_media}),
+          {"The continuation of a text", completions_schema, json_media, event_media}),
       row("/v1/embeddings", post, embed_texts, {"Texts as vectors of length 1", embeddings_schema}),
   };
   return rows;

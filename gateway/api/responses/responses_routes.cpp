@@ -71,7 +71,7 @@ std::span<const route_row> responses_routes() noexcept {
   constexpr auto row = user_rows_of(&openai_family);
   static constexpr route_row rows[] = {
       row("/v1/responses", post, create_response,
-          {"An answer to a conversation that may be stored and gone on with", responses_schema,
+          {"An answer to a conversation that may be stored and continued", responses_schema,
            json_media, event_media}),
       row("/v1/responses/{id}", get, ask_response,
           {"A stored response, or its events", nullptr, json_media, event_media}),

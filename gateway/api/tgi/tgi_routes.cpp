@@ -133,7 +133,7 @@ std::span<const route_row> tgi_routes() noexcept {
   constexpr auto row = user_rows_of(&tgi_family);
   static constexpr route_row rows[] = {
       row("/", post, generate_as<tgi_route::root>,
-          {"What a text goes on with, in TGI's words: a list of one, or events", tgi_body_schema,
+          {"The continuation of a text in TGI's format: a list of one, or events", tgi_body_schema,
            json_media, event_media}),
       row("/generate_stream", post, generate_as<tgi_route::generate_stream>,
           {"The same as events", tgi_body_schema, event_media}),

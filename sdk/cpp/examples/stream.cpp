@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
   if (!models)
     return fails(models.error());
   if (models->empty())
-    return fails({baton::errc::model_not_found, "the door serves no model", {}});
+    return fails({baton::errc::model_not_found, "the gateway serves no model", {}});
 
   baton::generate request;
   request.model = models->front().name;

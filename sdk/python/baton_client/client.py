@@ -345,6 +345,6 @@ class Client:
     def _first_model(self) -> str:
         served = self.models()
         if not served:
-            raise BatonError(7, "model_not_found", "the door serves no model")
+            raise BatonError(7, "model_not_found", "the gateway serves no model")
         self._model = served[0].name
         return self._model

@@ -238,11 +238,11 @@ class Connection:
                 if received.kind == MessageKind.rejected:
                     raise received.value
                 if received.kind != MessageKind.heartbeat:
-                    raise codec.BadFrame(f"the door answered with kind {received.kind}")
+                    raise codec.BadFrame(f"the gateway answered with kind {received.kind}")
             elif self._monitor in ready:
-                raise LinkDown("the door closed the connection")
+                raise LinkDown("the gateway closed the connection")
             elif left <= 0:
-                raise LinkDown("no door answered in time")
+                raise LinkDown("no gateway answered in time")
 
     def _pause(self, seconds: float) -> None:
         with self._changed:
@@ -337,9 +337,9 @@ class Connection:
             if self._receive_all():
                 received_at = time.monotonic()
             if self._monitor in ready:
-                raise LinkDown("the door closed the connection")
+                raise LinkDown("the gateway closed the connection")
             if time.monotonic() - received_at > SILENCE_MAX:
-                raise LinkDown(f"the door was silent for {SILENCE_MAX} s")
+                raise LinkDown(f"the gateway was silent for {SILENCE_MAX} s")
 
     def _drain_wake(self) -> None:
         try:
@@ -368,7 +368,7 @@ class Connection:
             received_any = True
             received = codec.decode(packet)
             if (received.source, received.source_epoch) != (self._door.node, self._door.epoch):
-                raise LinkDown("another door, or another life of it, answers now")
+                raise LinkDown("another gateway process answers now")
             self._sequence_in += 1
             if received.sequence != self._sequence_in:
                 raise LinkDown(f"message {received.sequence} came in place of {self._sequence_in}")

@@ -73,7 +73,7 @@ class Inbox:
         if self.is_over:
             return None
         if self.has_begun:
-            self.is_over, self.ended = True, LinkDown("the door was lost within the answer")
+            self.is_over, self.ended = True, LinkDown("the gateway was lost within the answer")
             return None
         if self.ticket:
             body = codec.resume(request, self.ticket, self.resume_key, self.places)

@@ -55,7 +55,7 @@ class Context:
         from baton_client import Client
 
         if not self.door:
-            raise BatonError(90, "bad_config", "gateway.zmq is empty: there is no door to ask at")
+            raise BatonError(90, "bad_config", "gateway.zmq is empty: there is no ZeroMQ server to ask")
         options.setdefault("api_key", os.environ.get("BATON_API_KEY", ""))
         return Client(self.door, name=self.name, **options)
 

@@ -229,9 +229,9 @@ class Link:
                 received_at = time.monotonic()
                 self._receive_all()
             if self._monitor in ready:
-                raise LinkDown("the door closed the connection")
+                raise LinkDown("the gateway closed the connection")
             if time.monotonic() - received_at > SILENCE_MAX:
-                raise LinkDown("the door fell silent")
+                raise LinkDown("the gateway fell silent")
 
     def _send_metrics(self, is_last: bool = False) -> None:
         """Needs no credit: bounded, and sent once a second."""
@@ -265,7 +265,7 @@ class Link:
         while True:
             with self._changed:
                 if not self._is_open and self._is_leaving:
-                    raise LinkDown("left before the door was there")
+                    raise LinkDown("left before the gateway was there")
                 if not self._queued:
                     if self._is_leaving and not self._has_sent_drain:
                         self._has_sent_drain = True

@@ -51,7 +51,7 @@ inline std::optional<std::string> random_text(grammar::automaton& of, std::mt199
       if (of.step(s, static_cast<std::uint8_t>(byte)) != grammar::automaton::dead)
         next.push_back(static_cast<std::uint8_t>(byte));
     if (next.empty()) {
-      CHECK_MESSAGE(of.accepts(s), text << " cannot be gone on with");
+      CHECK_MESSAGE(of.accepts(s), text << " cannot be continued");
       return text;
     }
     // Bytes that end something get a higher weight; otherwise strings would never end.

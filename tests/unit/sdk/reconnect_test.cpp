@@ -291,7 +291,7 @@ TEST_CASE("a server that stays away is lost with the reason, and the client clos
   auto part = s->next(patience);
   REQUIRE_FALSE(part);
   CHECK(part.error().code == errc::link_down);
-  CHECK(part.error().message == "the door closed the connection");
+  CHECK(part.error().message == "the gateway closed the connection");
   CHECK_FALSE(c.is_open());
   CHECK(waits.is_open());
   const auto began = std::chrono::steady_clock::now();
