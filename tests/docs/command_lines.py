@@ -187,7 +187,7 @@ def wrong_in_build(words):
         return [] if len(words) == 1 and (ROOT.joinpath(*parts[2:])).is_dir() else [f"no build makes {path}"]
     if path.parts[2:] == ("cluster", "cluster"):
         return wrong_in_cluster(words[1:])
-    sources = "".join(p.read_text() for p in folder.glob("*.cpp"))
+    sources = "".join(p.read_text() for p in folder.rglob("*.cpp"))
     return [f"{path.name} has no {flag}" for flag in flags_of(words[1:]) if f'"{flag}"' not in sources and flag not in DOCTEST_FLAGS]
 
 
