@@ -1,5 +1,6 @@
 """Language as a test: comments, docstrings, messages and documents in plain English, names in the terms of docs/develop/glossary.md. Prints each
 offence; exit status 1 if there is one. `python3 tests/prose.py [PATH...]`."""
+import ast
 import pathlib
 import re
 import subprocess
@@ -36,7 +37,10 @@ def comment_blocks(text, mark):
 
 
 def docstrings(text):
-    return [(text[: m.start()].count("\n") + 1, m[1].splitlines()) for m in re.finditer(r'"""((?:.|\n)*?)"""', text)]
+    """-> [(line, [text])] of a module and of its classes and functions; other strings are data."""
+    owners = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    first = [node.body[0] for node in ast.walk(ast.parse(text)) if isinstance(node, owners) and ast.get_docstring(node, clean=False) is not None]
+    return [(one.lineno, one.value.value.splitlines()) for one in first]
 
 
 def paragraphs(text):

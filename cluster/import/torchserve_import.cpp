@@ -23,8 +23,8 @@ constexpr std::uint32_t devices_max = 1024; // of all workers
 const std::map<std::string, std::string, std::less<>> left_out_model_keys{
     {"maxBatchDelay",
      "a step is formed whenever one has ended: no request waits for a batch to fill"},
-    {"batchSize", "sequences join and leave between steps: model.max_num_seqs bounds them; of a "
-                  "model with a handler of its own, as --handler does"},
+    {"batchSize", "sequences join and leave between steps: model.max_num_seqs bounds them; "
+                  "--handler carries it over for a model with a handler"},
     {"maxWorkers", "`cluster scale` changes how many replicas serve, up to model.replicas"},
     {"startupTimeout", "a shard that loads is waited for as long as it answers"},
     {"maxRetryTimeoutInSec", "shards are started again with a back-off of their own"},

@@ -49,7 +49,7 @@ scanned_version version_of(const repository_directory& from, std::uint32_t versi
   if (!worker)
     out.refusal = worker.error().message;
   else if (out.table.size() > limits::model_config_bytes_max)
-    out.refusal = fmt::format("its configuration has {} bytes, at most {} are returned",
+    out.refusal = fmt::format("its configuration has {} bytes, at most {} are allowed",
                               out.table.size(), limits::model_config_bytes_max);
   else
     out.worker = *std::move(worker);

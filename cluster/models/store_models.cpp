@@ -85,7 +85,7 @@ result<stored_model> model_of_archive(const model_archive& archive, const std::s
   if (!read)
     return fail(errc::invalid_value, "{}", read.error().message);
   if (v.table.size() > limits::model_config_bytes_max)
-    return fail(errc::bad_config, "its configuration has {} bytes, at most {} are returned",
+    return fail(errc::bad_config, "its configuration has {} bytes, at most {} are allowed",
                 v.table.size(), limits::model_config_bytes_max);
   v.worker = *std::move(read);
   return out;

@@ -73,7 +73,7 @@ result<std::filesystem::path> copy_config(const cluster_base& cluster,
 
 error left_with_another(const run_dir& dir, const std::string& cluster, const std::string& why) {
   const auto left = dir.alive();
-  const auto who = left.empty() ? std::string("no process any more")
+  const auto who = left.empty() ? std::string("no process is left")
                                 : fmt::format("{}, pid {}{}", left[0].name, left[0].pid,
                                               left.size() > 1 ? ", ..." : "");
   return fail(errc::conflict, "{} runs without its root ({}), {}: `cluster down {}` ends it",

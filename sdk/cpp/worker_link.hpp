@@ -69,7 +69,7 @@ private:
   // Shared, under mutex_.
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::uint64_t connection_number_ = 0; // number of the connection
+  std::uint64_t connection_number_ = 0; // grows by one with each connection
   bool is_open_ = false;
   std::deque<linked_batch> batches_;
   std::set<std::uint64_t> cancelled_;

@@ -23,13 +23,13 @@ import time
 
 import fault_client
 import machine
-from sections import overload as overloading
 import report
 import servers
+from sections import overload as overloading
 from sections import resumed
 from sections import soak as soaking
-from settings import DISTURBED_CORES, say
 from sections.tally import Tally, back, gap, of_texts
+from settings import DISTURBED_CORES, say
 
 ROOT = servers.ROOT
 DOCUMENT = ROOT / "docs/operate/reliability.md"

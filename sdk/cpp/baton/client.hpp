@@ -82,9 +82,8 @@ public:
   // answer). The rest of a lost answer cannot be requested again. After any error but
   // deadline_exceeded it is over.
   result<std::optional<inferred>> next(std::chrono::milliseconds deadline);
-  bool is_open() const noexcept {
-    return is_open_;
-  } // neither the last piece nor an error has arrived
+  // Neither the last piece nor an error has arrived.
+  bool is_open() const noexcept { return is_open_; }
 
 private:
   std::shared_ptr<sdk::connection> connection_;

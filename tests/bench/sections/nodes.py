@@ -5,8 +5,8 @@ import time
 
 import fault_client
 import servers
-from settings import say
 from sections.tally import Tally, gap, of_texts
+from settings import say
 
 STREAMS = 16
 TOKENS = 96

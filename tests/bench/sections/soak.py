@@ -15,8 +15,8 @@ import time
 import fault_client
 import report
 from sections import memory
-from settings import say
 from sections.tally import of_texts
+from settings import say
 
 EVERY_SECONDS = 5
 EVERY_SECONDS_BAR = 5.5  # on average: a blow waits for the cluster to be ready again

@@ -332,7 +332,7 @@ TEST_CASE("a rejected hello is the error of connect") {
 TEST_CASE("without a listener or an answer, connect ends with link_down in time") {
   client_options options;
   options.connect_timeout = 50ms;
-  auto unreachable = client::connect("ipc:///tmp/baton-nobody-listens-here", options);
+  auto unreachable = client::connect("ipc:///tmp/baton-without-server", options);
   REQUIRE_FALSE(unreachable);
   CHECK(unreachable.error().code == errc::link_down);
   fake_server server(silent, {.answers_hello = false});

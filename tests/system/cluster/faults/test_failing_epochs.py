@@ -71,16 +71,15 @@ def test_ranks_that_can_never_sum_up_are_told_and_tried_now_and_then(tiny, tmp_p
         status, _, body = reply[0]
         assert (status, body["error"]["code"]) == (503, "pipeline_lost"), body
         assert WHY in body["error"]["message"]
-        while time.monotonic() - began < 25:  # nobody asks for anything
+        while time.monotonic() - began < 25:  # without any request
             answer = cluster.health()
             assert answer[0] == 503 and WHY in str(answer), answer
             time.sleep(0.2)
         assert WHY in cluster.command("status", cluster.config).stdout
         closed = cluster.log("head").count("is closed: stage 0 lost the epoch")
         assert 3 <= closed <= EPOCHS_MAX, cluster.log("head")
-        assert cluster.pids() == pids  # nobody died of it
-        for (files, mappings), (files_before, mappings_before) in zip([held(pid) for pid in shards], before):
-            assert files <= files_before + 1 and mappings <= mappings_before  # a link that comes again may hold one more
+        assert cluster.pids() == pids  # no process ended
+        wait_for(lambda: [held(pid) for pid in shards] == before, 20)  # a client that has just asked may still hold one
         refuse.unlink()
         cluster.wait_ready(PAUSE_SECONDS_MAX + 20)
         assert Stream(cluster, PROMPT, max_tokens=32).check().text == undisturbed
