@@ -97,6 +97,16 @@ void look_at_open_files(std::uint32_t connections_max) {
                  files, connections_max, needed);
 }
 
+// Reports `ready` once requests would not be refused only because this process is new.
+void report_when_informed(process& self, const std::shared_ptr<gateway::gateway_state>& state) {
+  self.on_tick([&self, state, was_reported = false]() mutable {
+    if (!was_reported && !state->look()->is_draining && state->is_informed()) {
+      was_reported = true;
+      self.report(phase::ready);
+    }
+  });
+}
+
 // A draining process has stopped once its last stream has ended.
 void report_when_drained(process& self, const std::shared_ptr<gateway::gateway_state>& state) {
   self.on_tick([&self, state, reported = phase::ready]() mutable {
@@ -189,13 +199,13 @@ int run_gateway(const cluster_base& cluster, const role_arguments& arguments) {
     self.on_tick(
         [pipeline_client = pipeline_client] { caf::anon_send(pipeline_client, actors::tick{}); });
   }
+  report_when_informed(self, state);
   report_when_drained(self, state);
   follow_files(self, files, state);
   self.begin();
   for (const auto& [pipeline, name] : heads)
     if (auto linked = self.links().connect(pipeline.head, cluster.where.find(name)); !linked)
       spdlog::error("cannot connect to the {}: {}", name.name, linked.error().message);
-  self.report(phase::ready);
   self.wait();
   servers->stop();
   (*workers)->stop();

@@ -99,8 +99,16 @@ std::string_view name_of(phase p) noexcept {
 }
 
 bool knows_all_heads(const snapshot& s) noexcept {
-  return std::all_of(s.pipelines.begin(), s.pipelines.end(),
-                     [](const pipeline_view& p) { return p.card || p.is_head_lost; });
+  const auto is_known = [](const pipeline_view& p) {
+    return p.card || p.is_head_lost || (p.head && p.head->phase != phase::ready);
+  };
+  if (std::all_of(s.pipelines.begin(), s.pipelines.end(), is_known)) {
+    return true;
+  }
+  return s.cluster &&
+         std::any_of(s.cluster->nodes.begin(), s.cluster->nodes.end(), [](const status& n) {
+           return n.role == role::head && n.phase != phase::ready;
+         });
 }
 
 const std::string& model_of(const pipeline_view& p) noexcept {

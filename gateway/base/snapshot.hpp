@@ -49,7 +49,7 @@ standing standing_of(const snapshot& s, const pipeline_view& p);
 std::string_view name_of(phase p) noexcept; // "ready", "loading" ...
 std::string_view name_of(role r) noexcept;  // "gateway", "shard" ...: also the roles of `cluster`
 
-// Whether every head has sent its card, or is known to be away.
+// Whether the state of every head is known: it has sent its card, is away, or is not ready yet.
 bool knows_all_heads(const snapshot& s) noexcept;
 const std::string& model_of(const pipeline_view& p) noexcept;
 // The counts of its heads so far. Null: none yet.

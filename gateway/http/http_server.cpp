@@ -214,7 +214,7 @@ struct http_server::wall {
   result<void> bind();
   asio::awaitable<void> listen(listener& at);
   void take(listener& at, tcp::socket& socket); // its client
-  asio::awaitable<void> join_others(listener& at);
+  asio::awaitable<void> wait_informed(listener& at);
   void run();
 };
 
@@ -243,17 +243,16 @@ result<void> http_server::wall::bind() {
   return {};
 }
 
-// Waits until this gateway knows who serves. An earlier connection would be refused here, although
-// another gateway could take it.
-asio::awaitable<void> http_server::wall::join_others(listener& at) {
-  constexpr std::chrono::milliseconds look_interval{5};
-  constexpr std::chrono::milliseconds patience{2'000}; // then it listens with what it knows
+// Connections wait in the system's queue until this gateway knows who serves; it would refuse their
+// requests. It listens at a shared address only then: another gateway can take the connections.
+asio::awaitable<void> http_server::wall::wait_informed(listener& at) {
   asio::steady_timer timer(at.acceptor.get_executor());
-  for (auto waited = look_interval; waited < patience && !core.connections.is_stopping() &&
-                                    !knows_all_heads(*core.facts->look());
-       waited += look_interval) {
-    timer.expires_after(look_interval);
+  while (!core.connections.is_stopping() && !core.facts->is_informed()) {
+    timer.expires_after(heads_look_interval);
     co_await timer.async_wait(as_values);
+  }
+  if (!at.is_shared) {
+    co_return;
   }
   error_code ec;
   at.acceptor.listen(asio::socket_base::max_listen_connections, ec);
@@ -277,9 +276,7 @@ void http_server::wall::take(listener& at, tcp::socket& socket) {
 }
 
 asio::awaitable<void> http_server::wall::listen(listener& at) {
-  if (at.is_shared) {
-    co_await join_others(at);
-  }
+  co_await wait_informed(at);
   // Out of file descriptors: wait for a free one instead of spinning.
   constexpr std::chrono::milliseconds retry_interval{100};
   asio::steady_timer timer(at.acceptor.get_executor());

@@ -3,6 +3,7 @@
 #include "gateway/tracing/tracer.hpp"
 #include "schema/ensure.hpp"
 
+#include <thread>
 #include <utility>
 
 namespace baton::gateway {
@@ -42,6 +43,17 @@ gateway_state::gateway_state(gateway_config config)
       authenticator_(ring_of(config_), authenticator::instant::clock::now()),
       tracer_(tracer_of(config_)), now_(nothing_known(config_.pipelines)),
       last_number_(config_.incarnation.value << number_bits) {}
+
+bool gateway_state::is_informed() const {
+  return knows_all_heads(*look()) ||
+         std::chrono::steady_clock::now() - started_at_ >= heads_patience;
+}
+
+void gateway_state::wait_informed() const {
+  while (!is_informed()) {
+    std::this_thread::sleep_for(heads_look_interval);
+  }
+}
 
 std::shared_ptr<const snapshot> gateway_state::look() const {
   const std::lock_guard lock(mutex_);

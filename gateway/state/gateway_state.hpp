@@ -12,6 +12,7 @@
 #include "gateway/metrics/worker_load.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -23,6 +24,10 @@ class crash_record;
 class tracer;
 struct worker_models;   // worker_pool.hpp
 struct repository_link; // repository_client.hpp
+
+// A gateway serves with what it knows after this time.
+constexpr std::chrono::milliseconds heads_patience{2'000};
+constexpr std::chrono::milliseconds heads_look_interval{5};
 
 class gateway_state {
 public:
@@ -50,6 +55,12 @@ public:
   void set_crashes(std::shared_ptr<crash_record> to) { crashes_ = std::move(to); }
 
   std::shared_ptr<const snapshot> look() const;
+  // False while a new gateway may still learn who serves: it would refuse requests that the cluster
+  // serves. The servers leave connections and messages in their queues until then, `heads_patience`
+  // at most.
+  bool is_informed() const;
+  // Waits until is_informed(). For the thread of a server, before it takes its first message.
+  void wait_informed() const;
   // Copies, changes and publishes. Called by the pipeline clients, or their substitute without an
   // LLM.
   void change(const std::function<void(snapshot&)>& edit);
@@ -80,6 +91,7 @@ public:
   void set_repository(std::shared_ptr<const repository_link> to) { repository_ = std::move(to); }
 
 private:
+  const std::chrono::steady_clock::time_point started_at_ = std::chrono::steady_clock::now();
   const gateway_config config_;
   gateway::metrics metrics_;
   torchserve_metrics torchserve_;

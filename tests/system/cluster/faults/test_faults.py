@@ -119,6 +119,28 @@ def test_a_killed_gateway_is_back_and_nobody_listens_to_its_streams_for_long(fre
     assert Stream(fresh, "Hello", max_tokens=8).check().finish
 
 
+def test_a_new_gateway_refuses_nobody_before_it_knows_who_serves(fresh):
+    """The first connection that the next gateway accepts is answered as any other."""
+    body = json.dumps({"model": "smollm2", "prompt": "Hello", "max_tokens": 1})
+    for _ in range(3):
+        former = fresh.pid("gateway")
+        fresh.kill("gateway")
+        deadline = time.monotonic() + 30
+        while True:
+            connection = http.client.HTTPConnection("127.0.0.1", fresh.http_port, timeout=30)
+            try:
+                connection.request("POST", "/v1/completions", body)
+                answer = connection.getresponse()
+                assert answer.status == 200, answer.read()
+                break
+            except OSError:  # no gateway listens yet
+                assert time.monotonic() < deadline
+                time.sleep(0.001)
+            finally:
+                connection.close()
+        fresh.wait_standing(("gateway", former))
+
+
 def test_clients_of_a_killed_gateway_come_back_to_their_streams(fresh, undisturbed):
     streams = [ResumingStream(fresh, p, max_tokens=96) for p in PROMPTS]
     for s in streams:

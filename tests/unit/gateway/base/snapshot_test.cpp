@@ -52,6 +52,23 @@ TEST_CASE("all heads are known once each has sent its card, or is away") {
   CHECK(knows_all_heads(s));
 }
 
+TEST_CASE("a head that is not ready is known before it sends its card") {
+  snapshot s;
+  s.cluster = cluster_status{};
+  status head;
+  head.role = role::head;
+  head.phase = phase::ready;
+  s.cluster->nodes = {head};
+  CHECK_FALSE(knows_all_heads(s));
+  s.cluster->nodes[0].phase = phase::loading;
+  CHECK(knows_all_heads(s));
+  s.cluster.reset();
+  s.pipelines[0].head = head;
+  CHECK_FALSE(knows_all_heads(s));
+  s.pipelines[0].head->phase = phase::starting;
+  CHECK(knows_all_heads(s));
+}
+
 TEST_CASE("without an LLM all is ready, and no model is found") {
   snapshot s;
   s.pipelines.clear();
