@@ -197,9 +197,9 @@ void try_trial_step(scheduler_pointer self) {
   admit trial;
   trial.ticket = to->ticket;
   trial.prompt_ids = {0};
-  trial.sampling.temperature = 0;
-  trial.stop.max_tokens = 1;
-  trial.max_tokens_given = true;
+  trial.terms.sampling.temperature = 0;
+  trial.terms.stop.max_tokens = 1;
+  trial.terms.max_tokens_given = true;
   s.core->admit(trial, s.options.now());
 }
 

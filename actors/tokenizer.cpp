@@ -84,11 +84,11 @@ bool continues_prompt(const text::tokenizer& vocabulary, const submit& m, const 
 
 // Applies the model's default: at most as many tokens as the context leaves.
 void settle_max_tokens(submit& m, std::size_t prompt_tokens, std::uint32_t max_model_len) {
-  if (m.max_tokens_default == 0 || m.max_tokens_given || prompt_tokens >= max_model_len)
+  if (m.max_tokens_default == 0 || m.terms.max_tokens_given || prompt_tokens >= max_model_len)
     return;
   const auto room = max_model_len - static_cast<std::uint32_t>(prompt_tokens);
-  m.stop.max_tokens = std::min(std::max(m.max_tokens_default, m.stop.min_tokens), room);
-  m.max_tokens_given = true;
+  m.terms.stop.max_tokens = std::min(std::max(m.max_tokens_default, m.terms.stop.min_tokens), room);
+  m.terms.max_tokens_given = true;
 }
 
 void on_submit(tokenizer_pointer self, submit& m) {
@@ -102,7 +102,7 @@ void on_submit(tokenizer_pointer self, submit& m) {
                cancel{m.ticket, std::nullopt, cancel_reason::refused, 0, encoded.error()});
     return;
   }
-  if (m.sampling.constraint && s.config.tokenizer->end_ids().empty()) {
+  if (m.terms.sampling.constraint && s.config.tokenizer->end_ids().empty()) {
     self->send(s.config.scheduler,
                cancel{m.ticket, std::nullopt, cancel_reason::refused, 0,
                       fail_param(errc::unsupported_parameter, "structured_outputs",
@@ -113,15 +113,13 @@ void on_submit(tokenizer_pointer self, submit& m) {
     encoded->erase(encoded->begin(), encoded->end() - m.prompt_tokens_max);
   settle_max_tokens(m, encoded->size(), s.config.max_model_len);
   const bool continues = !m.begins_text && continues_prompt(*s.config.tokenizer, m, *encoded);
-  if (continues && m.sampling.constraint) {
-    constraint behind_prompt = *m.sampling.constraint;
+  if (continues && m.terms.sampling.constraint) {
+    constraint behind_prompt = *m.terms.sampling.constraint;
     behind_prompt.continues_prompt = true;
-    m.sampling.constraint = std::move(behind_prompt);
+    m.terms.sampling.constraint = std::move(behind_prompt);
   }
-  self->send(s.config.scheduler,
-             admit{m.request, m.gateway, m.ticket, std::move(*encoded), m.choices,
-                   std::move(m.sampling), std::move(m.stop), m.max_tokens_given, m.deadline,
-                   std::move(m.cache_salt), std::move(m.delivered), continues, m.wants_embedding});
+  self->send(s.config.scheduler, admit{m.request, m.gateway, m.ticket, std::move(*encoded),
+                                       std::move(m.terms), std::move(m.delivered), continues});
 }
 
 // Whether ids and pieces fit into a message.

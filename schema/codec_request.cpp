@@ -98,36 +98,35 @@ void get(reader& in, const wire::Rejected& from, rejected& to) {
   to.queue_position = from.queue_position();
 }
 
-offset<wire::Submit> put(writer& out, const submit& m) {
-  auto input = put_prompt(out, m.input);
+offset<wire::RequestTerms> put(writer& out, const request_terms& m) {
   auto sampling = put(out, m.sampling);
   auto stop = put(out, m.stop);
   auto cache_salt = out.text(m.cache_salt, limits::name_bytes_max);
+  return wire::CreateRequestTerms(out.buffer, m.choices, sampling, stop, m.max_tokens_given,
+                                  m.deadline.count(), cache_salt, m.wants_embedding);
+}
+
+void get(reader& in, const wire::RequestTerms& from, request_terms& to) {
+  in.at_most(from.choices(), limits::choices_max, "request_terms.choices");
+  to.choices = from.choices();
+  in.table(from.sampling(), to.sampling);
+  in.table(from.stop(), to.stop);
+  to.max_tokens_given = from.tokens_max_given();
+  in.duration(from.deadline_ms(), to.deadline, "request_terms.deadline");
+  in.text(from.cache_salt(), to.cache_salt, limits::name_bytes_max, "request_terms.cache_salt");
+  to.wants_embedding = from.embeds();
+}
+
+offset<wire::Submit> put(writer& out, const submit& m) {
+  auto input = put_prompt(out, m.input);
+  auto terms = put(out, m.terms);
   auto delivered = out.tables(m.delivered, limits::choices_max);
   auto tools = out.text(m.tools, limits::prompt_bytes_max);
   auto template_options = put(out, m.template_options);
-  wire::SubmitBuilder table(out.buffer);
-  table.add_request(m.request);
-  table.add_gateway(m.gateway.value);
-  table.add_ticket(m.ticket.value);
-  table.add_input_type(input.type);
-  table.add_input(input.table);
-  table.add_add_generation_prompt(m.add_generation_prompt);
-  table.add_choices(m.choices);
-  table.add_sampling(sampling);
-  table.add_stop(stop);
-  table.add_tokens_max_given(m.max_tokens_given);
-  table.add_deadline_ms(m.deadline.count());
-  table.add_cache_salt(cache_salt);
-  table.add_delivered(delivered);
-  table.add_begins_text(m.begins_text);
-  table.add_prompt_tokens_max(m.prompt_tokens_max);
-  table.add_tools(tools);
-  table.add_embeds(m.wants_embedding);
-  table.add_parses_special(m.parses_special);
-  table.add_tokens_max_default(m.max_tokens_default);
-  table.add_template_options(template_options);
-  return table.Finish();
+  return wire::CreateSubmit(out.buffer, m.request, m.gateway.value, m.ticket.value, input.type,
+                            input.table, m.add_generation_prompt, terms, delivered, m.begins_text,
+                            m.prompt_tokens_max, tools, m.parses_special, m.max_tokens_default,
+                            template_options);
 }
 
 void get(reader& in, const wire::Submit& from, submit& to) {
@@ -136,18 +135,11 @@ void get(reader& in, const wire::Submit& from, submit& to) {
   to.ticket = {from.ticket()};
   get_prompt(in, from.input_type(), from.input(), to.input);
   to.add_generation_prompt = from.add_generation_prompt();
-  in.at_most(from.choices(), limits::choices_max, "submit.choices");
-  to.choices = from.choices();
-  in.table(from.sampling(), to.sampling);
-  in.table(from.stop(), to.stop);
-  to.max_tokens_given = from.tokens_max_given();
-  in.duration(from.deadline_ms(), to.deadline, "submit.deadline");
-  in.text(from.cache_salt(), to.cache_salt, limits::name_bytes_max, "submit.cache_salt");
+  in.table(from.terms(), to.terms);
   in.tables(from.delivered(), to.delivered, limits::choices_max, "submit.delivered");
   to.begins_text = from.begins_text();
   to.prompt_tokens_max = from.prompt_tokens_max();
   in.text(from.tools(), to.tools, limits::prompt_bytes_max, "submit.tools");
-  to.wants_embedding = from.embeds();
   to.parses_special = from.parses_special();
   to.max_tokens_default = from.tokens_max_default();
   in.table(from.template_options(), to.template_options);
@@ -155,25 +147,10 @@ void get(reader& in, const wire::Submit& from, submit& to) {
 
 offset<wire::Admit> put(writer& out, const admit& m) {
   auto prompt_ids = out.numbers(m.prompt_ids, limits::ids_max);
-  auto sampling = put(out, m.sampling);
-  auto stop = put(out, m.stop);
-  auto cache_salt = out.text(m.cache_salt, limits::name_bytes_max);
+  auto terms = put(out, m.terms);
   auto delivered = out.tables(m.delivered, limits::choices_max);
-  wire::AdmitBuilder table(out.buffer);
-  table.add_request(m.request);
-  table.add_gateway(m.gateway.value);
-  table.add_ticket(m.ticket.value);
-  table.add_prompt_ids(prompt_ids);
-  table.add_choices(m.choices);
-  table.add_sampling(sampling);
-  table.add_stop(stop);
-  table.add_tokens_max_given(m.max_tokens_given);
-  table.add_deadline_ms(m.deadline.count());
-  table.add_cache_salt(cache_salt);
-  table.add_delivered(delivered);
-  table.add_continues_prompt(m.continues_prompt);
-  table.add_embeds(m.wants_embedding);
-  return table.Finish();
+  return wire::CreateAdmit(out.buffer, m.request, m.gateway.value, m.ticket.value, prompt_ids,
+                           terms, delivered, m.continues_prompt);
 }
 
 void get(reader& in, const wire::Admit& from, admit& to) {
@@ -181,16 +158,9 @@ void get(reader& in, const wire::Admit& from, admit& to) {
   to.gateway = {from.gateway()};
   to.ticket = {from.ticket()};
   in.numbers(from.prompt_ids(), to.prompt_ids, limits::ids_max, "admit.prompt_ids");
-  in.at_most(from.choices(), limits::choices_max, "admit.choices");
-  to.choices = from.choices();
-  in.table(from.sampling(), to.sampling);
-  in.table(from.stop(), to.stop);
-  to.max_tokens_given = from.tokens_max_given();
-  in.duration(from.deadline_ms(), to.deadline, "admit.deadline");
-  in.text(from.cache_salt(), to.cache_salt, limits::name_bytes_max, "admit.cache_salt");
+  in.table(from.terms(), to.terms);
   in.tables(from.delivered(), to.delivered, limits::choices_max, "admit.delivered");
   to.continues_prompt = from.continues_prompt();
-  to.wants_embedding = from.embeds();
 }
 
 offset<wire::Cancel> put(writer& out, const cancel& m) {
@@ -212,16 +182,17 @@ void get(reader& in, const wire::Cancel& from, cancel& to) {
 offset<wire::Generate> put(writer& out, const generate& m) {
   auto model = out.text(m.model, limits::name_bytes_max);
   auto input = put_prompt(out, m.input);
-  auto sampling = put(out, m.sampling);
-  auto stop = put(out, m.stop);
-  auto cache_salt = out.text(m.cache_salt, limits::name_bytes_max);
+  auto sampling = put(out, m.terms.sampling);
+  auto stop = put(out, m.terms.stop);
+  auto cache_salt = out.text(m.terms.cache_salt, limits::name_bytes_max);
   auto request_id = out.text(m.request_id, limits::name_bytes_max);
   auto tools = out.text(m.tools, limits::prompt_bytes_max);
   auto template_options = put(out, m.template_options);
-  return wire::CreateGenerate(out.buffer, m.request, model, input.type, input.table, m.choices,
-                              sampling, stop, m.max_tokens_given, m.deadline.count(), cache_salt,
-                              m.priority, m.is_resumable, request_id, m.prompt_tokens_max, tools,
-                              m.wants_embedding, m.unspecified, template_options);
+  return wire::CreateGenerate(out.buffer, m.request, model, input.type, input.table,
+                              m.terms.choices, sampling, stop, m.terms.max_tokens_given,
+                              m.terms.deadline.count(), cache_salt, m.priority, m.is_resumable,
+                              request_id, m.prompt_tokens_max, tools, m.terms.wants_embedding,
+                              m.unspecified, template_options);
 }
 
 void get(reader& in, const wire::Generate& from, generate& to) {
@@ -229,18 +200,18 @@ void get(reader& in, const wire::Generate& from, generate& to) {
   in.text(from.model(), to.model, limits::name_bytes_max, "generate.model");
   get_prompt(in, from.input_type(), from.input(), to.input);
   in.at_most(from.choices(), limits::choices_max, "generate.choices");
-  to.choices = from.choices();
-  in.table(from.sampling(), to.sampling);
-  in.table(from.stop(), to.stop);
-  to.max_tokens_given = from.tokens_max_given();
-  in.duration(from.deadline_ms(), to.deadline, "generate.deadline");
-  in.text(from.cache_salt(), to.cache_salt, limits::name_bytes_max, "generate.cache_salt");
+  to.terms.choices = from.choices();
+  in.table(from.sampling(), to.terms.sampling);
+  in.table(from.stop(), to.terms.stop);
+  to.terms.max_tokens_given = from.tokens_max_given();
+  in.duration(from.deadline_ms(), to.terms.deadline, "generate.deadline");
+  in.text(from.cache_salt(), to.terms.cache_salt, limits::name_bytes_max, "generate.cache_salt");
   to.priority = from.priority();
   to.is_resumable = from.is_resumable();
   in.text(from.request_id(), to.request_id, limits::name_bytes_max, "generate.request_id");
   to.prompt_tokens_max = from.prompt_tokens_max();
   in.text(from.tools(), to.tools, limits::prompt_bytes_max, "generate.tools");
-  to.wants_embedding = from.embeds();
+  to.terms.wants_embedding = from.embeds();
   to.unspecified = from.unsaid();
   in.table(from.template_options(), to.template_options);
 }

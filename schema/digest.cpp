@@ -17,7 +17,7 @@ std::uint64_t digest_behind(std::uint64_t before, std::string_view text) noexcep
 std::uint64_t digest_of(generate request, bool add_generation_prompt) {
   request.request = 0;
   request.request_id.clear();
-  request.deadline = {};
+  request.terms.deadline = {};
   request.is_resumable = false;
   request.template_options.local_seconds = 0; // a repeated request has another time
   const auto bytes = encode(envelope{}, message(std::move(request))).body;

@@ -211,14 +211,14 @@ namespace {
 
 // Token options do not apply to an embedding, of which there is exactly one.
 result<void> check_embedding(const generate& request) {
-  const char* param = request.choices != 1                    ? "n"
-                      : request.is_resumable                  ? "resumable"
-                      : request.sampling.constraint           ? "structured_outputs"
-                      : request.sampling.logprobs >= 0        ? "logprobs"
-                      : request.sampling.prompt_logprobs >= 0 ? "prompt_logprobs"
-                      : !request.tools.empty()                ? "tools"
-                                                              : nullptr;
-  if (!request.wants_embedding || param == nullptr)
+  const char* param = request.terms.choices != 1                    ? "n"
+                      : request.is_resumable                        ? "resumable"
+                      : request.terms.sampling.constraint           ? "structured_outputs"
+                      : request.terms.sampling.logprobs >= 0        ? "logprobs"
+                      : request.terms.sampling.prompt_logprobs >= 0 ? "prompt_logprobs"
+                      : !request.tools.empty()                      ? "tools"
+                                                                    : nullptr;
+  if (!request.terms.wants_embedding || param == nullptr)
     return {};
   return fail_param(errc::unsupported_parameter, param, "an embedding is made without '{}'", param);
 }
@@ -254,13 +254,13 @@ result<void> check_limits(const generate& request) {
   if (request.model.size() > limits::name_bytes_max)
     return fail_param(errc::model_not_found, "model", "a model name has at most {} bytes",
                       limits::name_bytes_max);
-  if (request.choices == 0 || request.choices > limits::choices_max)
+  if (request.terms.choices == 0 || request.terms.choices > limits::choices_max)
     return fail_param(errc::invalid_value, "n", "n must be in [1, {}], not {}", limits::choices_max,
-                      request.choices);
-  if (request.deadline.count() < 0 || request.deadline > limits::duration_max)
+                      request.terms.choices);
+  if (request.terms.deadline.count() < 0 || request.terms.deadline > limits::duration_max)
     return fail_param(errc::invalid_value, "timeout", "timeout must be in [0, {}] ms",
                       limits::duration_max.count());
-  if (request.cache_salt.size() > limits::name_bytes_max)
+  if (request.terms.cache_salt.size() > limits::name_bytes_max)
     return fail_param(errc::invalid_value, "cache_salt", "a cache_salt has at most {} bytes",
                       limits::name_bytes_max);
   if (request.request_id.size() > limits::name_bytes_max)
@@ -272,9 +272,9 @@ result<void> check_limits(const generate& request) {
     return r;
   if (auto r = check_template(request.input, request.tools, request.template_options); !r)
     return r;
-  if (auto r = check_limits(request.sampling); !r)
+  if (auto r = check_limits(request.terms.sampling); !r)
     return r;
-  return check_limits(request.stop);
+  return check_limits(request.terms.stop);
 }
 
 } // namespace baton

@@ -21,6 +21,7 @@
 #include "schema/inference.hpp"
 #include "schema/membership.hpp"
 #include "schema/payload.hpp"
+#include "schema/request_terms.hpp"
 #include "schema/sampling.hpp"
 #include "schema/sampling_defaults.hpp"
 #include "schema/served_models.hpp"
@@ -138,12 +139,7 @@ struct submit {
   ticket_id ticket;
   prompt input;
   bool add_generation_prompt = true;
-  std::uint32_t choices = 1;
-  sampling_params sampling;
-  stopping stop;
-  bool max_tokens_given = false;         // else: all that the context allows
-  std::chrono::milliseconds deadline{0}; // 0: none
-  std::string cache_salt;                // KV is shared only between requests with the same salt
+  request_terms terms;
   baton::lease lease;
   std::vector<delivered_choice>
       delivered{}; // of a ticket of an earlier incarnation: one per choice
@@ -151,7 +147,6 @@ struct submit {
   bool begins_text = false;
   std::uint32_t prompt_tokens_max = 0; // keep only so many of the prompt's last tokens; 0: all
   std::string tools{};                 // of a chat: a JSON array of callable tools; or empty
-  bool wants_embedding = false;        // wants the prompt's embedding, and no tokens
   bool parses_special = false; // of a text: special tokens that it spells out become those tokens
   // The model's default, if the client gave none: as many as the context allows, at most this. 0:
   // no default.
@@ -165,15 +160,9 @@ struct admit {
   process_id gateway;
   ticket_id ticket;
   std::vector<token_id> prompt_ids;
-  std::uint32_t choices = 1;
-  sampling_params sampling;
-  stopping stop;
-  bool max_tokens_given = false;
-  std::chrono::milliseconds deadline{0};
-  std::string cache_salt;
+  request_terms terms;
   std::vector<delivered_choice> delivered{}; // as in submit
   bool continues_prompt = false;             // the answer's text continues the prompt's
-  bool wants_embedding = false;              // as in submit
 };
 
 enum class cancel_reason : std::uint8_t {
@@ -396,18 +385,12 @@ struct generate {
   std::uint64_t request = 0;
   std::string model;
   prompt input;
-  std::uint32_t choices = 1;
-  sampling_params sampling;
-  stopping stop;
-  bool max_tokens_given = false;
-  std::chrono::milliseconds deadline{0};
-  std::string cache_salt;    // prefixes are cached for requests with the same salt
+  request_terms terms;
   std::int32_t priority = 0; // lower is served earlier; not 0 only if the server uses priorities
   bool is_resumable = false; // a lost connection does not end it: the client will resume
   std::string request_id{};  // the client's name for it: a repeated request runs once
   std::uint32_t prompt_tokens_max = 0; // keep only so many of the prompt's last tokens; 0: all
   std::string tools{};                 // of a chat: a JSON array of callable tools; or empty
-  bool wants_embedding = false;        // wants the prompt's embedding, and no tokens
   // The fields of sampling_defaults that the client did not specify: bits by sampling_field. The
   // model's default replaces their value, if it has one. Afterwards only max_tokens may remain set:
   // as a default, it is lowered to what the context allows.

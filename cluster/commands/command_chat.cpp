@@ -39,12 +39,12 @@ result<std::string> stream_answer(client& connection, const chat_options& option
   request.input = conversation;
   request.unspecified = all_sampling_fields & ~bit_of(sampling_field::max_tokens);
   if (options.temperature) {
-    request.sampling.temperature = static_cast<float>(*options.temperature);
+    request.terms.sampling.temperature = static_cast<float>(*options.temperature);
     request.unspecified &= ~bit_of(sampling_field::temperature);
   }
-  request.sampling.seed = std::random_device{}();
-  request.stop.max_tokens = options.max_tokens;
-  request.max_tokens_given = true;
+  request.terms.sampling.seed = std::random_device{}();
+  request.terms.stop.max_tokens = options.max_tokens;
+  request.terms.max_tokens_given = true;
   auto stream = connection.generate(std::move(request));
   if (!stream)
     return stream.error();

@@ -204,7 +204,7 @@ void set_principal(generate& request, std::string_view name) {
   if (name.empty()) {
     return;
   }
-  request.cache_salt = fmt::format("{} {}", name, request.cache_salt);
+  request.terms.cache_salt = fmt::format("{} {}", name, request.terms.cache_salt);
   if (!request.request_id.empty()) {
     request.request_id = fmt::format("{} {}", name, request.request_id);
   }
@@ -229,7 +229,7 @@ open_result admission::open(const principal& who, generate request, bool add_gen
   auto& [card, lease] = std::get<admitted_request>(entry);
   if (trace) {
     trace->data.asks_for(request); // with the model's defaults
-    trace->data.opened(card.name, request.choices);
+    trace->data.opened(card.name, request.terms.choices);
   }
   auto out = new_stream(std::move(wake));
   request.request = out->number();

@@ -25,7 +25,7 @@ std::uint32_t unspecified_among(field_reader& fields, std::uint32_t which) {
 }
 
 result<void> take_defaults(const sampling_defaults& of_model, generate& request) {
-  auto& s = request.sampling;
+  auto& s = request.terms.sampling;
   const auto take = [&](sampling_field field, const auto& value, auto& to) {
     if (is_unspecified(request, field) && value) {
       to = *value;
@@ -37,10 +37,10 @@ result<void> take_defaults(const sampling_defaults& of_model, generate& request)
   take(sampling_field::min_p, of_model.min_p, s.min_p);
   take(sampling_field::repetition_penalty, of_model.repetition_penalty, s.repetition_penalty);
   normalize_numbers(s);
-  auto& stop = request.stop;
+  auto& stop = request.terms.stop;
   if (is_unspecified(request, sampling_field::max_tokens) && of_model.max_tokens) {
     stop.max_tokens = std::max(*of_model.max_tokens, stop.min_tokens);
-    request.max_tokens_given = false;
+    request.terms.max_tokens_given = false;
     request.unspecified = bit_of(sampling_field::max_tokens);
     return {};
   }
@@ -49,7 +49,7 @@ result<void> take_defaults(const sampling_defaults& of_model, generate& request)
 }
 
 bool has_default_max_tokens(const generate& request) noexcept {
-  return !request.max_tokens_given && is_unspecified(request, sampling_field::max_tokens);
+  return !request.terms.max_tokens_given && is_unspecified(request, sampling_field::max_tokens);
 }
 
 } // namespace baton::gateway

@@ -121,9 +121,9 @@ void normalize_numbers(sampling_params& s) noexcept {
 }
 
 result<void> check_min_tokens(const generate& request) {
-  const auto& s = request.stop;
+  const auto& s = request.terms.stop;
   const bool is_given = (request.unspecified & bit_of(sampling_field::max_tokens)) == 0;
-  if (is_given && request.max_tokens_given && s.min_tokens > s.max_tokens) {
+  if (is_given && request.terms.max_tokens_given && s.min_tokens > s.max_tokens) {
     return fail_param(errc::invalid_value, "min_tokens",
                       "'min_tokens' is {}, more than the {} of 'max_tokens'", s.min_tokens,
                       s.max_tokens);
@@ -137,25 +137,25 @@ error out_of_range(std::string_view param, const real_range& range, double value
 }
 
 result<void> check_ranges(const generate& request, const request_limits& limits) {
-  if (request.choices < 1 || request.choices > limits.choices_max) {
+  if (request.terms.choices < 1 || request.terms.choices > limits.choices_max) {
     return fail_param(errc::invalid_value, "n", "'n' must be between 1 and {}, not {}",
-                      limits.choices_max, request.choices);
+                      limits.choices_max, request.terms.choices);
   }
   if (auto ok = check_prompt(request.input, limits); !ok) {
     return ok;
   }
-  if (auto ok = check_sampling(request.sampling, limits); !ok) {
+  if (auto ok = check_sampling(request.terms.sampling, limits); !ok) {
     return ok;
   }
-  if (auto ok = check_stopping(request.stop, limits,
-                               /*may_be_none=*/request.sampling.prompt_logprobs >= 0);
+  if (auto ok = check_stopping(request.terms.stop, limits,
+                               /*may_be_none=*/request.terms.sampling.prompt_logprobs >= 0);
       !ok) {
     return ok;
   }
   if (auto ok = check_min_tokens(request); !ok) {
     return ok;
   }
-  if (const auto& shape = request.sampling.constraint) {
+  if (const auto& shape = request.terms.sampling.constraint) {
     if (auto rules = grammar::compile(*shape); !rules) {
       return error{rules.error().code, rules.error().message, constraint_param};
     }
@@ -178,12 +178,12 @@ result<void> check_against_model(const generate& request, const model_card& card
       return refuse("prompt", *it);
     }
   }
-  for (const auto& b : request.sampling.biases) {
+  for (const auto& b : request.terms.sampling.biases) {
     if (is_bad(b.token)) {
       return refuse("logit_bias", b.token);
     }
   }
-  for (const auto id : request.stop.stop_ids) {
+  for (const auto id : request.terms.stop.stop_ids) {
     if (is_bad(id)) {
       return refuse("stop_token_ids", id);
     }
@@ -202,7 +202,8 @@ std::uint32_t prompt_tokens_within(const generate& request, std::uint32_t max_mo
   if (request.prompt_tokens_max != prompt_tokens_of_context) {
     return request.prompt_tokens_max;
   }
-  const auto answer = request.max_tokens_given ? std::max(1U, request.stop.max_tokens) : 1U;
+  const auto answer =
+      request.terms.max_tokens_given ? std::max(1U, request.terms.stop.max_tokens) : 1U;
   // If the answer alone is too long, the scheduler refuses it.
   return max_model_len == 0 ? 0 : max_model_len - std::min(answer, max_model_len - 1);
 }
@@ -226,8 +227,8 @@ std::uint32_t tokens_estimate(const generate& request, std::uint32_t max_model_l
     prompt_tokens = std::min<std::uint64_t>(prompt_tokens, request.prompt_tokens_max);
   }
   const std::uint64_t limit = max_model_len == 0 ? UINT32_MAX : max_model_len;
-  const bool is_bounded = request.max_tokens_given || has_default_max_tokens(request);
-  const std::uint64_t output_tokens = is_bounded ? request.stop.max_tokens : limit;
+  const bool is_bounded = request.terms.max_tokens_given || has_default_max_tokens(request);
+  const std::uint64_t output_tokens = is_bounded ? request.terms.stop.max_tokens : limit;
   return static_cast<std::uint32_t>(std::min(prompt_tokens + output_tokens, limit));
 }
 

@@ -31,7 +31,8 @@ void pipeline_client_state::start(open_generate& m) {
   const auto facts_now = facts().look();
   const auto& card = facts_now->pipelines.at(config.pipeline).card;
   auto entry = entry_of(m, card ? card->max_model_len : 0);
-  entry.submit.deadline = sooner(entry.submit.deadline, facts().config().request_deadline);
+  entry.submit.terms.deadline =
+      sooner(entry.submit.terms.deadline, facts().config().request_deadline);
   entry.submit.parses_special = facts().config().parses_special_tokens;
   entry.reserve.resume_key = config.next_key();
   enter(std::move(entry));

@@ -26,11 +26,11 @@ using extended_router_actor =
                                  caf::reacts_to<clients_of_router>>;
 
 route_query query_of(const generate& g) {
-  return {g.model, g.input, g.cache_salt, g.choices};
+  return {g.model, g.input, g.terms.cache_salt, g.terms.choices};
 }
 
 route_query query_of(const open_entry& entry) {
-  return {entry.model(), entry.submit.input, entry.submit.cache_salt, entry.reserve.choices};
+  return {entry.model(), entry.submit.input, entry.submit.terms.cache_salt, entry.reserve.choices};
 }
 
 struct request_router_state {
@@ -48,7 +48,7 @@ struct request_router_state {
                                          : route{route_by_name(*now, g.model, g.request_id),
                                                  route_reason::request_id};
     count(to, g.model);
-    m.inflight = facts->inflight().take(to.pipeline, g.choices);
+    m.inflight = facts->inflight().take(to.pipeline, g.terms.choices);
     self->send(pipeline_clients.at(to.pipeline), std::move(m));
   }
 

@@ -36,15 +36,15 @@ open_entry entry_of(open_generate& m, std::uint32_t max_model_len) {
   entry.inflight = std::move(m.inflight);
   entry.trace = std::move(m.trace);
   entry.owes_prompt = true;
-  entry.delivered.assign(request.choices, 0);
-  entry.delivered_ids.resize(request.choices);
-  entry.finished.assign(request.choices, false);
-  entry.had_finish.assign(request.choices, false);
-  entry.choices_left = request.choices;
+  entry.delivered.assign(request.terms.choices, 0);
+  entry.delivered_ids.resize(request.terms.choices);
+  entry.finished.assign(request.terms.choices, false);
+  entry.had_finish.assign(request.terms.choices, false);
+  entry.choices_left = request.terms.choices;
   auto& r = entry.reserve;
   r.request = m.out->number();
   r.model = request.model;
-  r.choices = request.choices;
+  r.choices = request.terms.choices;
   r.tokens_estimate = tokens_estimate(request, max_model_len);
   r.priority = request.priority;
   r.is_resumable = m.is_stream || request.is_resumable || !request.request_id.empty();
@@ -57,15 +57,9 @@ open_entry entry_of(open_generate& m, std::uint32_t max_model_len) {
   s.request = r.request;
   s.input = std::move(request.input);
   s.add_generation_prompt = m.add_generation_prompt;
-  s.choices = request.choices;
-  s.sampling = std::move(request.sampling);
-  s.stop = std::move(request.stop);
-  s.max_tokens_given = request.max_tokens_given;
-  s.max_tokens_default = has_default_max_tokens(request) ? s.stop.max_tokens : 0;
-  s.deadline = request.deadline;
-  s.cache_salt = std::move(request.cache_salt);
+  s.max_tokens_default = has_default_max_tokens(request) ? request.terms.stop.max_tokens : 0;
+  s.terms = std::move(request.terms);
   s.tools = std::move(request.tools);
-  s.wants_embedding = request.wants_embedding;
   s.template_options = std::move(request.template_options);
   return entry;
 }
@@ -139,9 +133,9 @@ void restore_request(open_entry& entry, submit recovered) {
 submit replay(const open_entry& entry, time_point now) {
   using std::chrono::milliseconds;
   auto s = entry.submit;
-  if (s.deadline.count() > 0) { // a head counts from its grant
+  if (s.terms.deadline.count() > 0) { // a head counts from its grant
     const auto gone = std::chrono::duration_cast<milliseconds>(now - entry.opened_at);
-    s.deadline = std::max(milliseconds(1), s.deadline - gone);
+    s.terms.deadline = std::max(milliseconds(1), s.terms.deadline - gone);
   }
   for (std::size_t i = 0; i < entry.delivered_ids.size(); ++i) {
     s.delivered.push_back({entry.delivered_ids[i], entry.finished[i]});
@@ -238,15 +232,15 @@ ended_request ended_as(const open_entry& entry, finish how, time_point now,
   if (!entry.has_request) { // its client came from another life of a gateway
     return r;
   }
-  r.choices = entry.submit.choices;
+  r.choices = entry.submit.terms.choices;
   const auto& asked = entry.submit;
-  if (asked.max_tokens_given) {
-    r.max_tokens = asked.stop.max_tokens;
+  if (asked.terms.max_tokens_given) {
+    r.max_tokens = asked.terms.stop.max_tokens;
   } else if (max_model_len > entry.prompt_tokens) {
     const auto room = max_model_len - entry.prompt_tokens;
     r.max_tokens = asked.max_tokens_default > 0 ? std::min(asked.max_tokens_default, room) : room;
   }
-  if (entry.submit.wants_embedding) {
+  if (entry.submit.terms.wants_embedding) {
     r.max_tokens.reset();
   }
   return r;

@@ -194,8 +194,8 @@ void grpc_call::limit(std::chrono::milliseconds& deadline, clock::time_point now
 void grpc_call::open(grpc_generate what) {
   reply_times when;
   when.read = when.granted = clock::now();
-  limit(what.request.deadline, when.read);
-  const auto choices = what.request.choices;
+  limit(what.request.terms.deadline, when.read);
+  const auto choices = what.request.terms.choices;
   auto opened = one_of(world_.opener.open(who_, std::move(what.request), what.add_generation_prompt,
                                           /*is_stream=*/false, wake_),
                        choices, std::move(what.client_names));

@@ -183,7 +183,7 @@ field_names names_at(const std::vector<field_names>& client_names, std::size_t i
 // The first refusal refuses the call, and cancels what was opened before it.
 open_results open_all(http_connection& client, generation_call& call) {
   auto& core = client.core();
-  const auto choices = call.requests.front().choices; // the same in each
+  const auto choices = call.requests.front().terms.choices; // the same in each
   if (call.resume) {
     const auto& request = call.requests.front();
     return one_of(core.http.resume(client.who, request.model, *std::move(call.resume),

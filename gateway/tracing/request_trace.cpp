@@ -73,18 +73,18 @@ void request_trace::asks_for(operation what, std::string_view model_named) {
 }
 
 void request_trace::asks_for(const generate& request) {
-  if (request.wants_embedding) {
+  if (request.terms.wants_embedding) {
     return asks_for(operation::embeddings, request.model);
   }
   const bool is_chat = std::holds_alternative<chat_prompt>(request.input);
   asks_for(is_chat ? operation::chat : operation::text_completion, request.model);
   max_tokens.reset();
-  if (request.max_tokens_given || has_default_max_tokens(request)) {
-    max_tokens = request.stop.max_tokens;
+  if (request.terms.max_tokens_given || has_default_max_tokens(request)) {
+    max_tokens = request.terms.stop.max_tokens;
   }
-  temperature = request.sampling.temperature;
-  top_p = request.sampling.top_p;
-  top_k = request.sampling.top_k;
+  temperature = request.terms.sampling.temperature;
+  top_p = request.terms.sampling.top_p;
+  top_k = request.terms.sampling.top_k;
 }
 
 void request_trace::opened(std::string model_found, std::uint32_t choices_count) {

@@ -132,7 +132,7 @@ void zmq_client::on(generate& m) {
   if (auto ok = check_ranges(m, opener_.facts().config().request); !ok) {
     return refuse(number, ok.error());
   }
-  const auto choices = m.choices;
+  const auto choices = m.terms.choices;
   enter(number,
         opener_.open(identity_, std::move(m), /*add_generation_prompt=*/true, /*is_stream=*/true,
                      wires_.wake_for(number)),
@@ -233,7 +233,7 @@ void zmq_client::open_language_infer(const infer& m, const std::string& model) {
   if (!read) {
     return refuse(m.request, read.error());
   }
-  read->request.deadline = sooner(read->request.deadline, m.deadline);
+  read->request.terms.deadline = sooner(read->request.terms.deadline, m.deadline);
   auto open = opener_.open(identity_, std::move(read->request), /*add_generation_prompt=*/true,
                            /*is_stream=*/false, wires_.wake_for(m.request));
   if (!open) {

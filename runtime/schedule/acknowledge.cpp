@@ -212,7 +212,7 @@ void scheduler::accept(batch_id batch, const part& p, const pooled& result) {
 void scheduler::acknowledge(sequence& s, std::size_t rows) {
   s.computed += rows;
   if (config_.enable_prefix_caching && s.computed - s.published >= shape_.block_positions) {
-    blocks_.publish(s.id, s.cache_salt, s.ids, s.computed);
+    blocks_.publish(s.id, s.terms.cache_salt, s.ids, s.computed);
     s.published = s.computed - s.computed % shape_.block_positions;
   }
   s.clear_if_computed();
@@ -226,14 +226,14 @@ void scheduler::take_token(sequence& s, const sample& drawn) {
   const std::uint32_t total = s.output_count();
   if (s.is_end(drawn.token, total - 1, config_.eos_ids))
     return end_choice(s, std::move(m), finish::stop, std::nullopt, total);
-  if (total >= s.stop.max_tokens || !fits(s.ids.size()))
+  if (total >= s.terms.stop.max_tokens || !fits(s.ids.size()))
     return end_choice(s, std::move(m), finish::length, std::nullopt, total);
   output_.tokens.push_back(std::move(m));
 }
 
 // The result of the rows up to the last acknowledged one: the embedding, if that is the last row.
 void scheduler::take_pooled(sequence& s, const pooled& result) {
-  if (!s.wants_embedding)
+  if (!s.terms.wants_embedding)
     return take_scores(s, result);
   s.pooled = result.values;
   if (s.computed < s.ids.size())
@@ -246,7 +246,7 @@ void scheduler::take_pooled(sequence& s, const pooled& result) {
 // Scores are sent with the first token; if no token is wanted, at once.
 void scheduler::take_scores(sequence& s, const pooled& result) {
   s.scores.insert(s.scores.end(), result.scores.begin(), result.scores.end());
-  if (s.stop.max_tokens == 0 && !s.wants_scores())
+  if (s.terms.stop.max_tokens == 0 && !s.wants_scores())
     end_choice(s, message_of(s), finish::length, std::nullopt, 0);
 }
 
@@ -353,7 +353,7 @@ void scheduler::open_epoch(epoch_id epoch, const pipeline_shape& shape, loss las
 // Refuses embeddings admitted before the stages were known.
 void scheduler::refuse_embeddings() {
   for (auto& [who, s] : sequences_)
-    if (s.wants_embedding && s.state != sequence_state::ended && !shape_.pools)
+    if (s.terms.wants_embedding && s.state != sequence_state::ended && !shape_.pools)
       fail_choice(s, no_embeddings());
 }
 

@@ -21,13 +21,13 @@ constexpr std::size_t bytes_max = limits::body_bytes_max / 4;
 std::size_t draw_bytes(const sequence& s) {
   constexpr std::size_t fixed_bytes = 192;
   const std::size_t constrained_bytes =
-      s.sampling.constraint
-          ? s.sampling.constraint->text.size() + s.output_count() * sizeof(token_id)
+      s.terms.sampling.constraint
+          ? s.terms.sampling.constraint->text.size() + s.output_count() * sizeof(token_id)
           : 0;
   return fixed_bytes + constrained_bytes +
-         (s.sampling.needs_history() ? s.ids.size() * sizeof(token_count) : 0) +
-         s.pooled.size() * sizeof(float) + s.sampling.biases.size() * sizeof(logit_bias) +
-         s.stop.stop_ids.size() * sizeof(token_id);
+         (s.terms.sampling.needs_history() ? s.ids.size() * sizeof(token_count) : 0) +
+         s.pooled.size() * sizeof(float) + s.terms.sampling.biases.size() * sizeof(logit_bias) +
+         s.terms.stop.stop_ids.size() * sizeof(token_id);
 }
 
 // Approximate size of a drawing row in a message.
@@ -134,9 +134,10 @@ bool scheduler::can_preempt_for(const sequence& s) const {
 void scheduler::reuse_prefix(sequence& s) {
   if (!config_.enable_prefix_caching || s.in_flight > 0)
     return;
-  if (s.wants_embedding || s.wants_scores()) // every row of its prompt contributes to the result
+  // Every row of its prompt contributes to the result.
+  if (s.terms.wants_embedding || s.wants_scores())
     return;
-  const std::size_t reached = blocks_.match_prefix(s.id, s.cache_salt, s.ids, s.computed);
+  const std::size_t reached = blocks_.match_prefix(s.id, s.terms.cache_salt, s.ids, s.computed);
   s.cached += std::min(reached, s.prompt_count) - std::min(s.computed, s.prompt_count);
   s.computed = s.issued = reached;
   s.clear_if_computed();
@@ -152,9 +153,9 @@ bool scheduler::should_speculate() const {
 std::uint32_t scheduler::drafts_wanted(const sequence& s) const {
   if (!is_speculating_)
     return 0;
-  return s.sampling.num_speculative_tokens < 0
+  return s.terms.sampling.num_speculative_tokens < 0
              ? config_.num_speculative_tokens
-             : static_cast<std::uint32_t>(s.sampling.num_speculative_tokens);
+             : static_cast<std::uint32_t>(s.terms.sampling.num_speculative_tokens);
 }
 
 // A sequence runs ahead of at most one token. It does not if that token will be its last, or if
@@ -166,7 +167,7 @@ bool scheduler::can_issue(const sequence& s) const {
   if (s.drawing == 0)
     return true;
   return config_.async_scheduling && s.drawing == 1 && drafts_wanted(s) == 0 &&
-         s.output_count() + s.drawing < s.stop.max_tokens && fits(s.ids_expected());
+         s.output_count() + s.drawing < s.terms.stop.max_tokens && fits(s.ids_expected());
 }
 
 // Sequences that can run ahead of the first batch to return: a row that waits for a later batch
@@ -245,7 +246,7 @@ void scheduler::propose_drafts(sequence& s, std::size_t rows_free) {
   if (wanted == 0 || s.in_flight > 0 || s.is_isolated)
     return;
   // Either the row's own token ends the sequence, or there is room for one behind it.
-  const std::size_t output_left = s.stop.max_tokens - s.output_count() - 1;
+  const std::size_t output_left = s.terms.stop.max_tokens - s.output_count() - 1;
   const std::size_t context_left = config_.max_model_len - s.ids.size() - 1;
   const std::size_t most = std::min({wanted, rows_free, output_left, context_left});
   s.drafts = look_up(s.ids, most, config_.lookup);
@@ -328,7 +329,7 @@ void scheduler::put_back(sequence& s) {
 // Saves the computed positions in swap space if it has room; not for a prompt alone.
 void scheduler::swap_out(sequence& s) {
   const std::size_t before = copies_.size();
-  if (s.computed == 0 || s.wants_embedding || s.wants_scores() ||
+  if (s.computed == 0 || s.terms.wants_embedding || s.wants_scores() ||
       !blocks_.swap_out(s.id, s.computed, copies_))
     return;
   s.swapped = s.computed;
@@ -352,10 +353,11 @@ void scheduler::swap_in(sequence& s) {
 }
 
 pool scheduler::pool_of(const sequence& s, std::size_t end, std::uint32_t slice) const {
-  if (s.wants_embedding)
+  if (s.terms.wants_embedding)
     return {slice, config_.pooling, end == s.ids.size(), s.pooled};
-  return {slice,         pooling::scores, /*is_last=*/false,
-          /*before=*/{}, s.ids[end],      static_cast<std::uint32_t>(s.sampling.prompt_logprobs)};
+  return {
+      slice,         pooling::scores, /*is_last=*/false,
+      /*before=*/{}, s.ids[end],      static_cast<std::uint32_t>(s.terms.sampling.prompt_logprobs)};
 }
 
 // The first step of any of its sequences ends the ticket's queue time.
@@ -410,7 +412,7 @@ micro_batch scheduler::form(const std::vector<planned>& plan, time_point now) {
     if (pools)
       batch.pools.push_back(pool_of(s, end, static_cast<std::uint32_t>(batch.slices.size() - 1)));
     parts.push_back({&s, s.issued, rows, samples, s.drafts.size(), pools,
-                     pools && !s.wants_embedding, is_prefill});
+                     pools && !s.terms.wants_embedding, is_prefill});
     s.issued = end;
     ++s.in_flight;
     update_lists(s);

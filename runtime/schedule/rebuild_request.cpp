@@ -28,12 +28,7 @@ std::optional<scheduler::recovered> scheduler::rebuild_request(const baton::resu
   s.request = to.request;
   s.gateway = to.gateway;
   s.ticket = to.ticket;
-  s.choices = t.choices;
   s.begins_text = !t.continues_prompt;
-  s.max_tokens_given = true; // the resolved value
-  if (t.deadline)
-    s.deadline = std::max(std::chrono::milliseconds(1),
-                          std::chrono::duration_cast<std::chrono::milliseconds>(*t.deadline - now));
   s.delivered.assign(t.choices, {{}, /*is_over=*/true});
   bool is_any_open = false;
   for_choices(to.ticket, [&](const sequence& of) {
@@ -42,15 +37,16 @@ std::optional<scheduler::recovered> scheduler::rebuild_request(const baton::resu
     const auto prompt_end = of.ids.begin() + static_cast<std::ptrdiff_t>(of.prompt_count);
     if (!std::exchange(is_any_open, true)) {
       s.input = ids_prompt(of.ids.begin(), prompt_end);
-      s.sampling = of.sampling;
-      s.sampling.seed -= of.id.choice;
-      s.stop = of.stop;
-      s.cache_salt = of.cache_salt;
-      s.wants_embedding = of.wants_embedding;
+      s.terms = of.terms;
+      s.terms.sampling.seed -= of.id.choice;
     }
     const auto had = std::min(to.from[of.id.choice].index, of.output_count());
     s.delivered[of.id.choice] = {{prompt_end, prompt_end + had}, false};
   });
+  if (t.deadline)
+    s.terms.deadline =
+        std::max(std::chrono::milliseconds(1),
+                 std::chrono::duration_cast<std::chrono::milliseconds>(*t.deadline - now));
   return is_any_open ? std::optional(std::move(all)) : std::nullopt;
 }
 

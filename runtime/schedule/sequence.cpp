@@ -22,9 +22,9 @@ void count_as_output(draw& d, token_id token) {
 }
 
 sequence::sequence(schedule::service_order when, std::span<const token_id> prompt_ids,
-                   sampling_params how, stopping until)
+                   request_terms asked)
     : id(when.id), priority(when.priority), prompt_count(prompt_ids.size()),
-      ids(prompt_ids.begin(), prompt_ids.end()), sampling(std::move(how)), stop(std::move(until)) {
+      ids(prompt_ids.begin(), prompt_ids.end()), terms(std::move(asked)) {
   ENSURE(prompt_count > 0, "ticket {} has an empty prompt", id.ticket.value);
   for (const token_id token : ids)
     count(token, /*in_prompt=*/true);
@@ -43,7 +43,7 @@ void sequence::append(token_id drawn) {
 }
 
 void sequence::count(token_id token, bool in_prompt) {
-  if (!sampling.needs_history())
+  if (!terms.sampling.needs_history())
     return;
   const auto [known, is_new] = history_index_.try_emplace(token, history_.size());
   if (is_new)
@@ -55,17 +55,17 @@ void sequence::count(token_id token, bool in_prompt) {
 draw sequence::next_draw(std::span<const token_id> eos_ids, std::size_t drafted) const {
   draw d;
   d.token_index = output_count() + drawing + static_cast<std::uint32_t>(drafted);
-  d.sampling = sampling;
+  d.sampling = terms.sampling;
   d.history = history_;
-  if (sampling.has_watermark())
+  if (terms.sampling.has_watermark())
     d.previous = ids.back();
-  if (sampling.constraint)
+  if (terms.sampling.constraint)
     d.output.assign(ids.begin() + static_cast<std::ptrdiff_t>(prompt_count), ids.end());
   for (const token_id token : std::span(drafts).first(drafted))
     count_as_output(d, token);
-  if (d.token_index < stop.min_tokens) {
-    d.banned = stop.stop_ids;
-    if (!stop.ignore_eos)
+  if (d.token_index < terms.stop.min_tokens) {
+    d.banned = terms.stop.stop_ids;
+    if (!terms.stop.ignore_eos)
       d.banned.insert(d.banned.end(), eos_ids.begin(), eos_ids.end());
   }
   return d;
@@ -76,7 +76,8 @@ bool sequence::is_end(token_id token, std::uint32_t index,
   const auto has = [token](std::span<const token_id> set) {
     return std::find(set.begin(), set.end(), token) != set.end();
   };
-  return index >= stop.min_tokens && (has(stop.stop_ids) || (!stop.ignore_eos && has(eos_ids)));
+  return index >= terms.stop.min_tokens &&
+         (has(terms.stop.stop_ids) || (!terms.stop.ignore_eos && has(eos_ids)));
 }
 
 } // namespace baton::schedule

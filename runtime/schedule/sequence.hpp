@@ -60,10 +60,7 @@ struct sequence {
   std::int32_t priority = 0;
   std::size_t prompt_count = 0;
   std::vector<token_id> ids; // prompt, then output
-  sampling_params sampling;
-  stopping stop;
-  std::string cache_salt;       // KV is shared only between sequences with the same salt
-  bool wants_embedding = false; // wants the prompt's embedding: nothing is drawn
+  request_terms terms;       // of the request, with this choice's seed and a resolved max_tokens
 
   // -- progress; [0, computed) is acknowledged, [computed, issued) is in flight. A row may be
   // issued before its token is known: `issued` runs ahead of `ids` --
@@ -100,33 +97,32 @@ struct sequence {
   sequence* ready_behind = nullptr;
 
   // Requires: a prompt that is not empty.
-  sequence(schedule::service_order when, std::span<const token_id> prompt_ids, sampling_params how,
-           stopping until);
+  sequence(schedule::service_order when, std::span<const token_id> prompt_ids, request_terms asked);
 
   schedule::service_order service_order() const noexcept { return {priority, id}; }
   // The most tokens that it can reach: prompt and maximum output.
   std::uint64_t potential_tokens() const noexcept {
-    return prompt_count + (wants_embedding ? 0 : std::uint64_t{stop.max_tokens});
+    return prompt_count + (terms.wants_embedding ? 0 : std::uint64_t{terms.stop.max_tokens});
   }
   std::uint32_t output_count() const noexcept {
     return static_cast<std::uint32_t>(ids.size() - prompt_count);
   }
   // Its next rows depend on the results of those in flight.
-  bool must_wait() const noexcept { return wants_embedding && in_flight > 0; }
+  bool must_wait() const noexcept { return terms.wants_embedding && in_flight > 0; }
   // Including pending and draft tokens.
   std::size_t ids_expected() const noexcept { return ids.size() + drawing + drafts.size(); }
   // Prompt log probabilities are wanted and not complete. They are sent with the first message,
   // also if the sequence continues in another incarnation of the head.
   bool wants_scores() const noexcept {
-    return sampling.prompt_logprobs >= 0 && !has_begun && scores.size() + 1 < prompt_count;
+    return terms.sampling.prompt_logprobs >= 0 && !has_begun && scores.size() + 1 < prompt_count;
   }
   // The next rows are pooled and draw nothing. The prompt's last row has no token to score.
   bool pools_next() const noexcept {
-    return wants_embedding || (wants_scores() && issued + 1 < prompt_count);
+    return terms.wants_embedding || (wants_scores() && issued + 1 < prompt_count);
   }
   // Not yet issued: many in prefill, one in decode.
   std::size_t rows_left() const noexcept {
-    const bool is_scored = !wants_embedding && (pools_next() || stop.max_tokens == 0);
+    const bool is_scored = !terms.wants_embedding && (pools_next() || terms.stop.max_tokens == 0);
     return (is_scored ? prompt_count - 1 : ids_expected()) - issued;
   }
   // Rows among them that may run beside other sequences: those before the suspect rows.

@@ -135,33 +135,29 @@ void scheduler::admit(const baton::admit& request, time_point now) {
   t.admitted_at = now;
   t.continues_prompt = request.continues_prompt;
   t.prompt_tokens = static_cast<std::uint32_t>(request.prompt_ids.size());
-  stopping stop = request.stop;
-  if (request.max_tokens_given)
-    t.tokens_estimate = (std::uint64_t{t.prompt_tokens} + stop.max_tokens) * t.choices;
+  request_terms terms = request.terms;
+  if (terms.max_tokens_given)
+    t.tokens_estimate = (std::uint64_t{t.prompt_tokens} + terms.stop.max_tokens) * t.choices;
   else
-    stop.max_tokens = config_.max_model_len - t.prompt_tokens;
-  if (request.deadline.count() > 0)
-    t.deadline = t.reserved_at + request.deadline;
+    terms.stop.max_tokens = config_.max_model_len - t.prompt_tokens;
+  terms.max_tokens_given = true; // the resolved value
+  if (terms.deadline.count() > 0)
+    t.deadline = t.reserved_at + terms.deadline;
   for (std::uint32_t choice = 0; choice < t.choices; ++choice) {
     if (!request.delivered.empty() && request.delivered[choice].is_over) {
       --t.choices_open;
       continue;
     }
     const service_order who{t.priority, {request.ticket, choice}};
-    sampling_params sampling = request.sampling;
-    sampling.seed += choice;
-    const auto added =
-        sequences_.try_emplace(who, who, request.prompt_ids, std::move(sampling), stop);
-    sequence& s = added.first->second;
-    s.cache_salt = request.cache_salt;
-    s.wants_embedding = request.wants_embedding;
+    sequence& s = sequences_.try_emplace(who, who, request.prompt_ids, terms).first->second;
+    s.terms.sampling.seed += choice;
     if (!request.delivered.empty())
       for (const token_id token : request.delivered[choice].ids)
         s.append(token);
     update_lists(s);
   }
   recount(request.ticket);
-  if (stop.max_tokens > 0 || t.prompt_tokens > 1)
+  if (terms.stop.max_tokens > 0 || t.prompt_tokens > 1)
     return;
   // A single-token prompt has no log probabilities to compute.
   for_choices(request.ticket, [this](sequence& s) {
@@ -182,38 +178,39 @@ std::optional<error> scheduler::refuse_admit(const baton::admit& request, const 
   const auto is_known = [this](token_id id) {
     return id >= 0 && static_cast<std::uint32_t>(id) < config_.vocabulary_size;
   };
-  if (request.choices != t.choices)
+  if (request.terms.choices != t.choices)
     return fail_param(errc::invalid_value, "n", "n was {} and is now {}", t.choices,
-                      request.choices);
-  if (request.wants_embedding && t.choices != 1)
+                      request.terms.choices);
+  if (request.terms.wants_embedding && t.choices != 1)
     return fail_param(errc::invalid_value, "n", "a prompt has one embedding, not {}", t.choices);
-  if (request.wants_embedding && epoch_ && !shape_.pools)
+  if (request.terms.wants_embedding && epoch_ && !shape_.pools)
     return no_embeddings();
   if (prompt == 0)
     return fail_param(errc::invalid_value, "prompt", "the prompt has no tokens");
   for (const token_id id : request.prompt_ids)
     if (!is_known(id))
       return fail_param(errc::invalid_value, "prompt", "token id {} is outside the vocabulary", id);
-  for (const token_id id : request.stop.stop_ids)
+  for (const token_id id : request.terms.stop.stop_ids)
     if (!is_known(id))
       return fail_param(errc::invalid_value, "stop_token_ids",
                         "token id {} is outside the vocabulary", id);
-  for (const logit_bias& b : request.sampling.biases)
+  for (const logit_bias& b : request.terms.sampling.biases)
     if (!is_known(b.token))
       return fail_param(errc::invalid_value, "logit_bias", "token id {} is outside the vocabulary",
                         b.token);
-  if (request.max_tokens_given && request.stop.max_tokens == 0 &&
-      request.sampling.prompt_logprobs < 0)
+  if (request.terms.max_tokens_given && request.terms.stop.max_tokens == 0 &&
+      request.terms.sampling.prompt_logprobs < 0)
     return fail_param(errc::invalid_value, "max_tokens", "'max_tokens' must be at least 1");
   if (prompt + 1 > config_.max_model_len)
     return fail_param(errc::context_length_exceeded, "prompt",
                       "the context holds {} tokens, the prompt has {}", config_.max_model_len,
                       prompt);
-  if (request.max_tokens_given && prompt + request.stop.max_tokens > config_.max_model_len)
+  if (request.terms.max_tokens_given &&
+      prompt + request.terms.stop.max_tokens > config_.max_model_len)
     return fail_param(errc::context_length_exceeded, "max_tokens",
                       "the context holds {} tokens, but {} in the prompt and {} in the completion "
                       "were asked for",
-                      config_.max_model_len, prompt, request.stop.max_tokens);
+                      config_.max_model_len, prompt, request.terms.stop.max_tokens);
   if (epoch_ && blocks_.needed(prompt) > blocks_.total())
     return fail_param(errc::context_length_exceeded, "prompt",
                       "the prompt of {} tokens needs {} KV blocks, the pipeline has {}", prompt,
@@ -230,8 +227,8 @@ std::optional<error> scheduler::refuse_admit(const baton::admit& request, const 
       return fail_param(errc::invalid_value, "delivered", "a token id outside the vocabulary");
     if (ends)
       continue;
-    const bool is_full = request.max_tokens_given && request.stop.max_tokens > 0 &&
-                         ids.size() >= request.stop.max_tokens;
+    const bool is_full = request.terms.max_tokens_given && request.terms.stop.max_tokens > 0 &&
+                         ids.size() >= request.terms.stop.max_tokens;
     if (is_full || prompt + ids.size() >= config_.max_model_len ||
         (epoch_ && !fits(prompt + ids.size())))
       return fail_param(errc::invalid_value, "delivered",
@@ -368,12 +365,12 @@ tokens scheduler::message_of(sequence& s) {
     m.gateway = t.gateway;
     m.prompt_tokens = t.prompt_tokens;
     m.cached_tokens = static_cast<std::uint32_t>(s.cached);
-    m.stopping = s.stop;
-    m.logprobs = s.sampling.logprobs;
+    m.stopping = s.terms.stop;
+    m.logprobs = s.terms.sampling.logprobs;
     m.resume_key = t.resume_key;
     m.delivered.assign(s.ids.begin() + static_cast<std::ptrdiff_t>(s.prompt_count), s.ids.end());
     m.continues_prompt = t.continues_prompt;
-    if (s.sampling.prompt_logprobs >= 0 && !s.wants_scores()) {
+    if (s.terms.sampling.prompt_logprobs >= 0 && !s.wants_scores()) {
       m.prompt_scores = std::exchange(s.scores, {});
       m.prompt_scores.insert(m.prompt_scores.begin(), {s.ids.front(), 0, {}});
     }
@@ -381,7 +378,7 @@ tokens scheduler::message_of(sequence& s) {
     m.queue_micros = micros_between(t.admitted_at, t.stepped_at.value_or(t.admitted_at));
     totals_.prompt_tokens += t.has_begun ? 0 : t.prompt_tokens;
     totals_.prefix_cache_queries +=
-        config_.enable_prefix_caching && !s.wants_embedding && m.prompt_scores.empty()
+        config_.enable_prefix_caching && !s.terms.wants_embedding && m.prompt_scores.empty()
             ? t.prompt_tokens
             : 0;
     totals_.prefix_cache_hits += s.cached;

@@ -103,14 +103,14 @@ result<stream> client::generate(baton::generate request) {
   if (auto checked = check_limits(request); !checked)
     return checked.error();
   request.is_resumable |= options_.reconnect_timeout.count() > 0;
-  const auto choices = request.choices;
+  const auto choices = request.terms.choices;
   return stream(connection_, connection_->ask(std::move(request)), choices);
 }
 
 result<std::vector<answer>> client::complete(baton::generate request,
                                              std::chrono::milliseconds deadline) {
   const auto end = std::chrono::steady_clock::now() + deadline;
-  std::vector<answer> answers(request.choices);
+  std::vector<answer> answers(request.terms.choices);
   auto open = generate(std::move(request));
   if (!open)
     return open.error();
@@ -144,9 +144,9 @@ result<answer> client::chat(std::string model, chat_prompt messages, std::uint32
   request.model = std::move(model);
   request.input = std::move(messages);
   request.unspecified = all_sampling_fields;
-  request.max_tokens_given = max_tokens != 0;
+  request.terms.max_tokens_given = max_tokens != 0;
   if (max_tokens != 0) {
-    request.stop.max_tokens = max_tokens;
+    request.terms.stop.max_tokens = max_tokens;
     request.unspecified &= ~bit_of(sampling_field::max_tokens);
   }
   auto answers = complete(std::move(request), deadline);

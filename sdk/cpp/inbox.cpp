@@ -14,7 +14,7 @@ constexpr std::size_t inbox_bytes_max = limits::chunk_bytes_max;
 
 inbox::inbox(message question) : question_(std::move(question)) {
   if (const auto* g = std::get_if<generate>(&*question_))
-    positions_.resize(g->choices);
+    positions_.resize(g->terms.choices);
   is_inference_ = std::holds_alternative<infer>(*question_);
 }
 

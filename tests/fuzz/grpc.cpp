@@ -62,9 +62,9 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (check_limits(made->request))
     (void)encode({}, made->request);
   std::vector<std::string> out;
-  for (std::uint32_t i = 0; i < made->request.choices; ++i)
+  for (std::uint32_t i = 0; i < made->request.terms.choices; ++i)
     made->answer->add(last_chunk(i), out);
   ENSURE(made->answer->has_ended() && !out.empty(), "{} answers have no end",
-         made->request.choices);
+         made->request.terms.choices);
   return 0;
 }

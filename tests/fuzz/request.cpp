@@ -65,7 +65,7 @@ void check_kserve(std::string_view body, const gateway_config& config) {
     if (!read)
       continue;
     check_accepted(read->request, config);
-    ENSURE(!read->shape.outputs.empty() && read->shape.choices == read->request.choices,
+    ENSURE(!read->shape.outputs.empty() && read->shape.choices == read->request.terms.choices,
            "an answer without outputs, or without a place for each text");
   }
 }

@@ -59,16 +59,16 @@ gateway::open_generate client::request() const {
   g.model = "toy";
   g.input = plan_.input;
   if (plan_.wants_embedding) {
-    g.wants_embedding = g.max_tokens_given = true;
-    g.stop.max_tokens = 1;
+    g.terms.wants_embedding = g.terms.max_tokens_given = true;
+    g.terms.stop.max_tokens = 1;
     return {stream_, g, false, false};
   }
-  g.choices = plan_.choices;
-  g.sampling = sampling(0);
-  g.stop.max_tokens = plan_.max_tokens;
-  g.stop.ignore_eos = true;
-  g.stop.stop_ids = stop_ids_;
-  g.max_tokens_given = true;
+  g.terms.choices = plan_.choices;
+  g.terms.sampling = sampling(0);
+  g.terms.stop.max_tokens = plan_.max_tokens;
+  g.terms.stop.ignore_eos = true;
+  g.terms.stop.stop_ids = stop_ids_;
+  g.terms.max_tokens_given = true;
   g.priority = plan_.priority;
   g.request_id = plan_.request_id;
   return {stream_, g, true, true};

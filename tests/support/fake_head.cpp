@@ -221,7 +221,7 @@ void send_prompt(fake_self self, const step& m) {
   auto first = chunk_of(t, m.ticket, m.choice);
   for (std::size_t i = 0; i < t.request.prompt_ids.size(); ++i) {
     auto d = detail_of(std::string(1, static_cast<char>(t.request.prompt_ids[i])),
-                       t.request.sampling.prompt_logprobs);
+                       t.request.terms.sampling.prompt_logprobs);
     d.chosen.token = t.request.prompt_ids[i];
     d.chosen.logprob = -static_cast<float>(i) / 4;
     first.prompt_details.push_back(std::move(d));
@@ -242,11 +242,11 @@ void make_token(fake_self self, const step& m) {
     return;
   }
   auto& t = it->second;
-  if (t.request.wants_embedding) {
+  if (t.request.terms.wants_embedding) {
     return embed(self, m);
   }
-  const auto wanted = std::min(t.what.tokens, t.request.stop.max_tokens);
-  if (t.made[m.choice] == 0 && t.request.sampling.prompt_logprobs >= 0) {
+  const auto wanted = std::min(t.what.tokens, t.request.terms.stop.max_tokens);
+  if (t.made[m.choice] == 0 && t.request.terms.sampling.prompt_logprobs >= 0) {
     send_prompt(self, m);
   }
   if (wanted == 0) {
@@ -262,8 +262,8 @@ void make_token(fake_self self, const step& m) {
   c.count = 1;
   c.text = token_text(t.what, index - 1);
   c.ids = {static_cast<token_id>(index)};
-  if (t.request.sampling.logprobs >= 0) {
-    c.details.push_back(detail_of(c.text, t.request.sampling.logprobs));
+  if (t.request.terms.sampling.logprobs >= 0) {
+    c.details.push_back(detail_of(c.text, t.request.terms.sampling.logprobs));
   }
   const bool is_lost = index == t.what.gap_at && t.what.gaps > 0;
   t.what.gaps -= is_lost ? 1 : 0;
@@ -315,16 +315,16 @@ void on_admit(fake_self self, const admit& m) {
   if (s.reserved.erase(m.ticket) == 0) {
     return; // cancelled before
   }
-  if (!m.cache_salt.empty()) {
+  if (!m.terms.cache_salt.empty()) {
     s.config.log(fmt::format(R"({{"event":"admit","ticket":{},"cache_salt":{}}})", m.ticket.value,
-                             quoted(m.cache_salt)));
+                             quoted(m.terms.cache_salt)));
   }
   std::string text;
   for (const auto id : m.prompt_ids) {
     text += static_cast<char>(id);
   }
-  fake_ticket t{m, read_orders(text), std::vector<std::uint32_t>(m.choices, 0),
-                std::vector<bool>(m.choices, false)};
+  fake_ticket t{m, read_orders(text), std::vector<std::uint32_t>(m.terms.choices, 0),
+                std::vector<bool>(m.terms.choices, false)};
   if (t.what.refuse) {
     rejected no;
     no.request = m.request;
@@ -335,7 +335,7 @@ void on_admit(fake_self self, const admit& m) {
   }
   const bool holds = t.what.holds;
   s.tickets.emplace(m.ticket, std::move(t));
-  for (std::uint32_t choice = 0; choice < m.choices && !holds; ++choice) {
+  for (std::uint32_t choice = 0; choice < m.terms.choices && !holds; ++choice) {
     self->send(self, step{m.ticket, choice});
   }
 }
@@ -349,7 +349,7 @@ void on_cancel(fake_self self, const cancel& m) {
   if (it == s.tickets.end()) {
     return;
   }
-  const auto choices = it->second.request.choices;
+  const auto choices = it->second.request.terms.choices;
   for (std::uint32_t i = 0; i < choices; ++i) {
     if (s.tickets.contains(m.ticket) && !s.tickets.at(m.ticket).ended[i]) {
       end_choice(self, m.ticket, i, finish::cancelled, std::nullopt);
@@ -416,13 +416,9 @@ actors::tokenizer_actor::behavior_type tokenizer(actors::tokenizer_actor::pointe
         if (m.prompt_tokens_max > 0 && a.prompt_ids.size() > m.prompt_tokens_max) {
           a.prompt_ids.erase(a.prompt_ids.begin(), a.prompt_ids.end() - m.prompt_tokens_max);
         }
-        a.choices = m.choices;
-        a.cache_salt = m.cache_salt;
-        a.wants_embedding = m.wants_embedding;
-        a.sampling = m.sampling;
-        a.stop = m.stop;
-        if (!m.max_tokens_given) {
-          a.stop.max_tokens = max_model_len;
+        a.terms = m.terms;
+        if (!m.terms.max_tokens_given) {
+          a.terms.stop.max_tokens = max_model_len;
         }
         self->send(to, std::move(a));
       },

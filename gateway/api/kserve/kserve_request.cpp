@@ -296,7 +296,7 @@ private:
       const auto most =
           std::chrono::duration_cast<std::chrono::microseconds>(limits::duration_max).count();
       const auto bounded = std::min(micros->get<std::uint64_t>(), static_cast<std::uint64_t>(most));
-      out_.request.deadline = std::chrono::ceil<std::chrono::milliseconds>(
+      out_.request.terms.deadline = std::chrono::ceil<std::chrono::milliseconds>(
           std::chrono::microseconds(static_cast<std::int64_t>(bounded)));
       return {};
     }
@@ -309,7 +309,7 @@ private:
   }
 
   result<void> read_completion() {
-    const auto deadline = out_.request.deadline;
+    const auto deadline = out_.request.terms.deadline;
     const auto text = text_.text();
     auto parsed = parse_body(text, config_.request.json_depth_max);
     if (!parsed) {
@@ -329,9 +329,9 @@ private:
     out_.request = std::move(read->request);
     out_.request.input = input("text_input")->get<std::string>();
     out_.request.model = out_.shape.model;
-    out_.request.deadline = deadline;
-    out_.shape.choices = out_.request.choices;
-    out_.shape.has_logprobs = out_.request.sampling.logprobs >= 0;
+    out_.request.terms.deadline = deadline;
+    out_.shape.choices = out_.request.terms.choices;
+    out_.shape.has_logprobs = out_.request.terms.sampling.logprobs >= 0;
     return {};
   }
 
@@ -351,7 +351,7 @@ private:
       return o.which == kserve_output::cumulative_logprob;
     });
     if (needs_logprobs) {
-      auto& wanted = out_.request.sampling.logprobs;
+      auto& wanted = out_.request.terms.sampling.logprobs;
       wanted = std::max(0, wanted);
     }
     return {};

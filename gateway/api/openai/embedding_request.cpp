@@ -43,10 +43,10 @@ result<embedding_call> read_embeddings(field_reader& fields, const request_limit
   fields.text("user", {}, label_bytes_max);
   generate one;
   one.model = out.model;
-  one.wants_embedding = true;
-  one.stop.max_tokens = 1; // no token is generated
-  one.max_tokens_given = true;
-  one.cache_salt = fields.text("cache_salt", {}, salt_bytes_max);
+  one.terms.wants_embedding = true;
+  one.terms.stop.max_tokens = 1; // no token is generated
+  one.terms.max_tokens_given = true;
+  one.terms.cache_salt = fields.text("cache_salt", {}, salt_bytes_max);
   one.priority = static_cast<std::int32_t>(
       fields.integer("priority", 0, std::numeric_limits<std::int32_t>::min(),
                      std::numeric_limits<std::int32_t>::max()));

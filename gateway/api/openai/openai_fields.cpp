@@ -154,7 +154,7 @@ void read_biases(field_reader& fields, const request_limits& limits, sampling_pa
 // Chat: a flag and a number; completions: only a number.
 void read_logprobs(field_reader& fields, openai_api api, const request_limits& limits,
                    openai_generate& out) {
-  auto& wanted = out.request.sampling.logprobs;
+  auto& wanted = out.request.terms.sampling.logprobs;
   const auto most = static_cast<std::int64_t>(limits.logprobs_max);
   if (api == openai_api::completions) {
     wanted = static_cast<std::int32_t>(fields.integer("logprobs", -1, 0, most));
@@ -171,7 +171,7 @@ void read_logprobs(field_reader& fields, openai_api api, const request_limits& l
 }
 
 void read_sampling(field_reader& fields, const request_limits& limits, generate& request) {
-  auto& s = request.sampling;
+  auto& s = request.terms.sampling;
   const auto real = [&](const char* name, float otherwise, const real_range& range) {
     return static_cast<float>(fields.real(name, otherwise, range));
   };
@@ -195,7 +195,7 @@ void read_sampling(field_reader& fields, const request_limits& limits, generate&
 
 void read_stopping(field_reader& fields, openai_api api, const request_limits& limits,
                    generate& out) {
-  auto& s = out.stop;
+  auto& s = out.terms.stop;
   const auto most = static_cast<std::int64_t>(limits.max_tokens);
   const bool has_old = fields.find("max_tokens") != nullptr;
   // As in vLLM: OpenAI's newer name has priority if both are given.
@@ -208,7 +208,8 @@ void read_stopping(field_reader& fields, openai_api api, const request_limits& l
       has_no_limit ? std::int64_t{limits.completion_tokens_default}
                    : fields.integer(name, limits.completion_tokens_default, least, most));
   // A chat may use the rest of the context; a completion has OpenAI's default.
-  out.max_tokens_given = !has_no_limit && (has_old || has_new || api == openai_api::completions);
+  out.terms.max_tokens_given =
+      !has_no_limit && (has_old || has_new || api == openai_api::completions);
   out.unspecified |= has_old || has_new ? 0 : bit_of(sampling_field::max_tokens);
   s.min_tokens = static_cast<std::uint32_t>(fields.integer("min_tokens", 0, 0, most));
   s.ignore_eos = fields.boolean("ignore_eos", false);
@@ -232,7 +233,7 @@ std::uint32_t read_truncation(field_reader& fields, const request_limits& limits
 // Draws more answers than it returns; their log-probabilities select. Requires: `n`, logprobs and
 // stream are read.
 void read_best_of(field_reader& fields, const request_limits& limits, openai_generate& out) {
-  const auto given = out.request.choices;
+  const auto given = out.request.terms.choices;
   const auto drawn = static_cast<std::uint32_t>(fields.integer(
       "best_of", given, given, static_cast<std::int64_t>(std::max(limits.choices_max, given))));
   if (drawn == given) {
@@ -242,8 +243,8 @@ void read_best_of(field_reader& fields, const request_limits& limits, openai_gen
     fields.refuse(errc::invalid_value, "best_of",
                   "'best_of' above 'n' needs whole answers to choose from: not with 'stream'");
   }
-  out.shape.best_of = out.request.choices = drawn;
-  out.request.sampling.logprobs = std::max(0, out.request.sampling.logprobs);
+  out.shape.best_of = out.request.terms.choices = drawn;
+  out.request.terms.sampling.logprobs = std::max(0, out.request.terms.sampling.logprobs);
 }
 
 void read_stream(field_reader& fields, reply_shape& shape) {
@@ -441,17 +442,17 @@ result<openai_generate> read_generation(field_reader& fields, std::string_view s
     request.input = prompts.front();
     request.template_options.special = read_special_tokens(fields, /*is_chat=*/false);
   }
-  request.choices = static_cast<std::uint32_t>(
+  request.terms.choices = static_cast<std::uint32_t>(
       fields.integer("n", 1, 1, static_cast<std::int64_t>(limits.choices_max)));
   request.request_id = fields.text("request_id", {}, vllm_id_bytes_max);
   read_sampling(fields, limits, request);
   read_stopping(fields, api, limits, request);
   const auto constraint = read_constraint(fields, source);
-  request.sampling.constraint = constraint.is;
+  request.terms.sampling.constraint = constraint.is;
   out.client_names = client_names_of(fields, api, constraint.field);
   read_logprobs(fields, api, limits, out);
   read_stream(fields, out.shape);
-  out.shape.choices = request.choices;
+  out.shape.choices = request.terms.choices;
   if (api == openai_api::completions) {
     read_best_of(fields, limits, out);
   }
@@ -459,7 +460,7 @@ result<openai_generate> read_generation(field_reader& fields, std::string_view s
     fields.text(label, {}, label_bytes_max);
   }
   request.prompt_tokens_max = read_truncation(fields, limits);
-  request.cache_salt = fields.text("cache_salt", {}, salt_bytes_max);
+  request.terms.cache_salt = fields.text("cache_salt", {}, salt_bytes_max);
   request.is_resumable = fields.boolean("resumable", false);
   request.priority = static_cast<std::int32_t>(
       fields.integer("priority", 0, std::numeric_limits<std::int32_t>::min(),

@@ -40,9 +40,9 @@ void refuse_names(field_reader& fields, const generate& request) {
 // With `logprobs` the prompt's tokens have them too; the text of ids comes from those tokens.
 void read_echo(field_reader& fields, const request_limits& limits, const std::vector<prompt>& all,
                openai_generate& out) {
-  auto& sampling = out.request.sampling;
+  auto& sampling = out.request.terms.sampling;
   const bool echoes = fields.boolean("echo", false);
-  if (out.request.stop.max_tokens == 0 && !(echoes && out.shape.has_logprobs)) {
+  if (out.request.terms.stop.max_tokens == 0 && !(echoes && out.shape.has_logprobs)) {
     const char* name =
         fields.find("max_completion_tokens") ? "max_completion_tokens" : "max_tokens";
     fields.refuse(errc::invalid_value, name,
@@ -104,10 +104,10 @@ void read_several(field_reader& fields, const request_limits& limits, std::vecto
     return;
   }
   refuse_names(fields, out.request);
-  if (all.size() * out.request.choices > limits.answers_max) {
+  if (all.size() * out.request.terms.choices > limits.answers_max) {
     fields.refuse(errc::invalid_value, "prompt",
                   fmt::format("{} prompts with {} answers each are more than the {} of one request",
-                              all.size(), out.request.choices, limits.answers_max));
+                              all.size(), out.request.terms.choices, limits.answers_max));
   }
   if (fields.has_failed()) {
     return;
@@ -116,7 +116,7 @@ void read_several(field_reader& fields, const request_limits& limits, std::vecto
   for (std::size_t i = 1; i < all.size(); ++i) {
     auto next = out.request;
     next.input = std::move(all[i]);
-    next.sampling.seed = read_seed(fields, {});
+    next.terms.sampling.seed = read_seed(fields, {});
     out.further.push_back(std::move(next));
   }
 }

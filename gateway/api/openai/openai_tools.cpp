@@ -308,7 +308,7 @@ result<void> settle_calls(openai_generate& call, call_format format) {
                                      [](const asked_tool& t) { return t.is_strict; });
   const bool is_forced = must_call(asked);
   // An answer that must call has no text, so no format applies.
-  const auto otherwise = is_forced ? shared_constraint() : call.request.sampling.constraint;
+  const auto otherwise = is_forced ? shared_constraint() : call.request.terms.sampling.constraint;
   const bool is_kept = is_forced || is_strict || !asked.is_parallel;
   how->is_constrained = is_kept && !otherwise; // else such text may be that format
   if (is_kept || otherwise) {
@@ -316,7 +316,7 @@ result<void> settle_calls(openai_generate& call, call_format format) {
     if (auto rules = grammar::compile(shape); !rules) {
       return error{rules.error().code, rules.error().message, "tools"};
     }
-    call.request.sampling.constraint = std::move(shape);
+    call.request.terms.sampling.constraint = std::move(shape);
   }
   call.shape.calls = std::move(how);
   return {};

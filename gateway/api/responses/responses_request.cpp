@@ -84,21 +84,21 @@ public:
 
 private:
   void read_drawing(generate& request) {
-    auto& s = request.sampling;
+    auto& s = request.terms.sampling;
     s.temperature =
         static_cast<float>(fields_.real("temperature", s.temperature, temperature_range));
     s.top_p = static_cast<float>(fields_.real("top_p", s.top_p, top_p_range));
     s.seed = read_seed(fields_, {});
-    request.max_tokens_given = fields_.find("max_output_tokens") != nullptr;
-    request.stop.max_tokens = static_cast<std::uint32_t>(
+    request.terms.max_tokens_given = fields_.find("max_output_tokens") != nullptr;
+    request.terms.stop.max_tokens = static_cast<std::uint32_t>(
         fields_.integer("max_output_tokens", config_.request.completion_tokens_default, 1,
                         static_cast<std::int64_t>(config_.request.max_tokens)));
     constexpr auto named = bit_of(sampling_field::temperature) | bit_of(sampling_field::top_p);
     request.unspecified = (all_sampling_fields & ~named) | unspecified_among(fields_, named);
-    if (request.max_tokens_given) {
+    if (request.terms.max_tokens_given) {
       request.unspecified &= ~bit_of(sampling_field::max_tokens);
     }
-    request.cache_salt = fields_.text("cache_salt", {}, salt_bytes_max);
+    request.terms.cache_salt = fields_.text("cache_salt", {}, salt_bytes_max);
     request.priority = static_cast<std::int32_t>(
         fields_.integer("priority", 0, std::numeric_limits<std::int32_t>::min(),
                         std::numeric_limits<std::int32_t>::max()));
@@ -184,7 +184,7 @@ private:
     }
     translated(ordered{{"response_format", std::move(format)}},
                [&](field_reader& inner, const std::string& source) {
-                 out.request.sampling.constraint = read_constraint(inner, source).is;
+                 out.request.terms.sampling.constraint = read_constraint(inner, source).is;
                });
   }
 
@@ -235,7 +235,7 @@ private:
   }
 
   ordered asked(const response_create& out) const {
-    const auto& s = out.call.request.sampling;
+    const auto& s = out.call.request.terms.sampling;
     ordered text = as_asked("text", ordered::object());
     if (!text.is_object() || !text.contains("format") || text["format"].is_null()) {
       text = {{"format", {{"type", "text"}}}};

@@ -58,7 +58,7 @@ public:
 
 private:
   void read_sampling(bool are_given) {
-    auto& s = out_.request.sampling;
+    auto& s = out_.request.terms.sampling;
     const auto real = [this](const char* name, float otherwise, const real_range& range) {
       return static_cast<float>(fields_.real(name, otherwise, range));
     };
@@ -93,7 +93,7 @@ private:
   }
 
   void read_watermark() {
-    auto& s = out_.request.sampling;
+    auto& s = out_.request.terms.sampling;
     if (fields_.boolean("watermark", false)) {
       s.watermark_gamma = config_.watermark_gamma;
       s.watermark_delta = config_.watermark_delta;
@@ -104,13 +104,13 @@ private:
   void read_stopping() {
     auto& request = out_.request;
     const auto most = static_cast<std::int64_t>(config_.request.max_tokens);
-    request.max_tokens_given = fields_.find("max_new_tokens") != nullptr;
-    request.unspecified |= request.max_tokens_given ? 0 : bit_of(sampling_field::max_tokens);
-    request.stop.max_tokens =
+    request.terms.max_tokens_given = fields_.find("max_new_tokens") != nullptr;
+    request.unspecified |= request.terms.max_tokens_given ? 0 : bit_of(sampling_field::max_tokens);
+    request.terms.stop.max_tokens =
         static_cast<std::uint32_t>(fields_.integer("max_new_tokens", most, 1, most));
-    read_stop_texts(fields_, request.stop);
-    request.stop.include_stop_text = true;
-    out_.shape.has_stops = !request.stop.stop_texts.empty();
+    read_stop_texts(fields_, request.terms.stop);
+    request.terms.stop.include_stop_text = true;
+    out_.shape.has_stops = !request.terms.stop.stop_texts.empty();
   }
 
   void read_details() {
@@ -119,7 +119,7 @@ private:
     shape.top_n_tokens = static_cast<std::uint32_t>(
         fields_.integer("top_n_tokens", 0, 0, config_.request.logprobs_max));
     if (shape.has_details || shape.is_stream) {
-      out_.request.sampling.logprobs = static_cast<std::int32_t>(shape.top_n_tokens);
+      out_.request.terms.sampling.logprobs = static_cast<std::int32_t>(shape.top_n_tokens);
     } else if (shape.top_n_tokens > 0) {
       fields_.refuse(errc::invalid_value, "top_n_tokens",
                      "'parameters.top_n_tokens' needs 'details' to be true, or a stream");
@@ -130,7 +130,7 @@ private:
                        "'parameters.decoder_input_details' needs 'details' to be true, and no "
                        "stream");
       }
-      out_.request.sampling.prompt_logprobs = 0;
+      out_.request.terms.sampling.prompt_logprobs = 0;
     }
     if (fields_.boolean("return_full_text", shape.is_list)) {
       shape.lead = std::get<std::string>(out_.request.input);
@@ -152,8 +152,8 @@ private:
                      "'parameters.best_of' above 1 cannot be streamed: the best answer is known at "
                      "the end");
     }
-    out_.request.choices = shape.best_of;
-    out_.request.sampling.logprobs = static_cast<std::int32_t>(shape.top_n_tokens);
+    out_.request.terms.choices = shape.best_of;
+    out_.request.terms.sampling.logprobs = static_cast<std::int32_t>(shape.top_n_tokens);
   }
 
   void read_grammar() {
@@ -186,7 +186,7 @@ private:
 
   void take(std::optional<constraint> c) {
     if (c) {
-      out_.request.sampling.constraint = *std::move(c);
+      out_.request.terms.sampling.constraint = *std::move(c);
     }
   }
 

@@ -109,7 +109,7 @@ result<void> check_alone(const openai_generate& call) {
   if (call.shape.best_of > 1) {
     return refused("best_of", "above 1 is for /predictions/MODEL/1.0/v1/completions");
   }
-  if (call.request.choices != 1) {
+  if (call.request.terms.choices != 1) {
     return refused("n", "above 1 is for /predictions/MODEL/1.0/v1/completions");
   }
   if (call.shape.includes_usage) {
@@ -205,7 +205,7 @@ result<openai_generate> read_instance(const json& instance, const request_limits
   if (call->shape.has_logprobs) {
     return refused("logprobs", "is for /predictions/MODEL: a prediction is a text");
   }
-  if (call->request.sampling.constraint) { // the order of a schema's members is not kept here
+  if (call->request.terms.sampling.constraint) { // the order of a schema's members is not kept here
     return fail(errc::unsupported_parameter,
                 "constraints on an answer are for /predictions/MODEL, not for 'instances'");
   }
@@ -276,7 +276,7 @@ result<torchserve_generate> parse_prediction(const torchserve_body& body,
   if (out.call.shape.has_logprobs && out.speaks == torchserve_format::text) {
     return refused("logprobs", "needs an answer in JSON: do not ask for text alone");
   }
-  if (out.call.request.sampling.prompt_logprobs >= 0) {
+  if (out.call.request.terms.sampling.prompt_logprobs >= 0) {
     return refused("echo", "with 'logprobs' or token ids is for OpenAI's routes");
   }
   return out;

@@ -29,7 +29,8 @@ std::optional<result<vllm_generate>> parse_vllm_generate(std::string_view body,
 class vllm_unary final : public unary_writer {
 public:
   explicit vllm_unary(const vllm_generate& call)
-      : texts_(call.request.choices, call.prompt), choices_left_(call.request.choices) {}
+      : texts_(call.request.terms.choices, call.prompt), choices_left_(call.request.terms.choices) {
+  }
   void add(chunk c) override;
   bool is_complete() const noexcept override { return choices_left_ == 0; }
   http_reply reply(const reply_identity& who, const reply_times& when) const override;
@@ -44,7 +45,8 @@ private:
 class vllm_lines final : public stream_writer {
 public:
   explicit vllm_lines(const vllm_generate& call)
-      : texts_(call.request.choices, call.prompt), choices_left_(call.request.choices) {}
+      : texts_(call.request.terms.choices, call.prompt), choices_left_(call.request.terms.choices) {
+  }
   void add(const chunk& c, std::string& out) override;
   void moved_to(const granted&) override {} // the format has no ticket
   void fail(const error& e, std::string& out) override;

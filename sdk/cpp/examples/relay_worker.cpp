@@ -44,9 +44,9 @@ private:
     baton::generate question;
     question.model = model_;
     question.input = one.asked().body;
-    question.sampling.temperature = 0;
-    question.stop.max_tokens = max_tokens;
-    question.max_tokens_given = true;
+    question.terms.sampling.temperature = 0;
+    question.terms.stop.max_tokens = max_tokens;
+    question.terms.max_tokens_given = true;
     auto generated = others_->generate(std::move(question));
     if (!generated)
       return generated.error();

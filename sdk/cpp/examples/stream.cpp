@@ -30,8 +30,8 @@ int main(int argc, char** argv) {
   request.model = models->front().name;
   request.input = baton::chat_prompt{{.role = "user", .content = argv[2], .name = {}}};
   if (argc == 4) {
-    request.max_tokens_given = true;
-    request.stop.max_tokens = static_cast<std::uint32_t>(std::strtoul(argv[3], nullptr, 10));
+    request.terms.max_tokens_given = true;
+    request.terms.stop.max_tokens = static_cast<std::uint32_t>(std::strtoul(argv[3], nullptr, 10));
   }
   auto stream = client->generate(std::move(request));
   if (!stream)

@@ -102,8 +102,8 @@ private:
     a.prompt_ids.resize(prompt_tokens);
     for (auto& id : a.prompt_ids)
       id = static_cast<token_id>(random_() % vocabulary_size);
-    a.max_tokens_given = true;
-    a.stop.max_tokens = 1 + static_cast<std::uint32_t>(random_() % output_tokens_max);
+    a.terms.max_tokens_given = true;
+    a.terms.stop.max_tokens = 1 + static_cast<std::uint32_t>(random_() % output_tokens_max);
     core_.admit(a);
     events_ += 3;
   }

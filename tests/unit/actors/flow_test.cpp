@@ -63,7 +63,7 @@ TEST_CASE("each token's details give the end of its text and whether it has any"
   flow_world w;
   w.run();
   const auto ticket =
-      w.ask(ids_prompt{10, 20, 30}, 40, {}, [](submit& s) { s.sampling.logprobs = 2; });
+      w.ask(ids_prompt{10, 20, 30}, 40, {}, [](submit& s) { s.terms.sampling.logprobs = 2; });
   w.run();
   std::size_t seen = 0;
   for (const auto& c : w.gateway.chunks) {
@@ -240,7 +240,7 @@ TEST_CASE("a stop string within the first min_tokens tokens ends nothing, also a
   // Its end; `had`: tokens delivered in an earlier incarnation of the head.
   const auto end_of = [&](std::uint32_t min_tokens, std::size_t had) {
     const auto ticket = w.ask(ids, 24, {stop}, [&](submit& s) {
-      s.stop.min_tokens = min_tokens;
+      s.terms.stop.min_tokens = min_tokens;
       if (had > 0)
         s.delivered = {
             {ids_prompt(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(had)), false}};
@@ -272,7 +272,7 @@ TEST_CASE("a model's default of tokens is limited by the rest of the context") {
   w.run();
   const auto asked = [&](std::size_t prompt, std::uint32_t otherwise) {
     const auto ticket = w.ask(ids_prompt(prompt, 7), 16, {}, [&](submit& s) {
-      s.max_tokens_given = false;
+      s.terms.max_tokens_given = false;
       s.max_tokens_default = otherwise;
     });
     w.run();

@@ -115,10 +115,10 @@ inline submit greedy_submit(std::uint64_t request, ticket_id ticket, prompt inpu
   s.gateway = gateway_process;
   s.ticket = ticket;
   s.input = std::move(input);
-  s.sampling.temperature = 0;
-  s.stop.max_tokens = max_tokens;
-  s.stop.ignore_eos = true;
-  s.max_tokens_given = true;
+  s.terms.sampling.temperature = 0;
+  s.terms.stop.max_tokens = max_tokens;
+  s.terms.stop.ignore_eos = true;
+  s.terms.max_tokens_given = true;
   return s;
 }
 
@@ -299,7 +299,7 @@ struct flow_world {
     }
     REQUIRE(gateway.grants.size() == number);
     auto s = greedy_submit(number, gateway.grants.back().ticket, std::move(input), max_tokens);
-    s.stop.stop_texts = std::move(stops);
+    s.terms.stop.stop_texts = std::move(stops);
     if (change)
       change(s);
     caf::anon_send(tok, s);

@@ -188,7 +188,7 @@ TEST_CASE("a refused request can be repeated under its name") {
   REQUIRE(w.gateway.grants.size() == 1);
   admit nothing;
   nothing.ticket = w.gateway.grants[0].ticket;
-  nothing.choices = 1;
+  nothing.terms.choices = 1;
   caf::anon_send(w.sched, nothing); // no prompt
   w.run();
   REQUIRE(w.gateway.refusals.size() == 1);

@@ -40,7 +40,7 @@ TEST_CASE("a sequence ends at its end tokens, its token limit or its context") {
     CAPTURE(r.what);
     fixture f;
     auto request = f.request(f.grant());
-    request.stop = r.stop;
+    request.terms.stop = r.stop;
     f.s.admit(request);
     f.run_all(r.token);
     const auto out = f.s.take();
@@ -60,8 +60,8 @@ TEST_CASE("a sequence ends at its end tokens, its token limit or its context") {
 TEST_CASE("the first message of a choice has all data for the detokenizer") {
   fixture f;
   auto request = f.request(f.grant());
-  request.sampling.logprobs = 3;
-  request.stop.stop_texts = {"END"};
+  request.terms.sampling.logprobs = 3;
+  request.terms.stop.stop_texts = {"END"};
   f.s.admit(request);
   const auto batch = f.next();
   sampled step;
@@ -77,7 +77,7 @@ TEST_CASE("the first message of a choice has all data for the detokenizer") {
   CHECK(m.request == request.request);
   CHECK(m.gateway == process_id{7});
   CHECK(m.prompt_tokens == 5);
-  CHECK(m.stopping == request.stop);
+  CHECK(m.stopping == request.terms.stop);
   CHECK(m.logprobs == 3);
   CHECK(m.samples == step.samples);
   CHECK(f.s.load().stage_busy_micros == std::vector<std::uint64_t>{100, 40});

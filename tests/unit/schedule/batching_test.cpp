@@ -285,9 +285,9 @@ TEST_CASE("a step carries the history only for penalties, and masks end tokens b
   const auto ticket = f.grant();
   auto request = f.request(ticket, 3, 5);
   request.prompt_ids = {7, 8, 7};
-  request.sampling.frequency_penalty = 0.5f;
-  request.stop.min_tokens = 2;
-  request.stop.stop_ids = {9};
+  request.terms.sampling.frequency_penalty = 0.5f;
+  request.terms.stop.min_tokens = 2;
+  request.terms.stop.stop_ids = {9};
   f.s.admit(request);
   f.start(3, 5);
   const auto first = f.next();

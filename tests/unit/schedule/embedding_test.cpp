@@ -17,7 +17,7 @@ struct embedding_fixture : fixture {
   ticket_id embed(std::size_t prompt) {
     const auto ticket = grant();
     auto a = request(ticket, prompt, 1);
-    a.wants_embedding = true;
+    a.terms.wants_embedding = true;
     s.admit(a);
     s.check_integrity();
     return ticket;
@@ -234,8 +234,8 @@ TEST_CASE("a prompt has one embedding") {
   embedding_fixture f;
   const auto ticket = f.grant(2);
   auto a = f.request(ticket);
-  a.choices = 2;
-  a.wants_embedding = true;
+  a.terms.choices = 2;
+  a.terms.wants_embedding = true;
   f.s.admit(a);
   const auto out = f.s.take();
   REQUIRE(out.refusals.size() == 1);
@@ -263,5 +263,5 @@ TEST_CASE("a request that is recovered at another head still asks for an embeddi
   to.from.resize(1);
   const auto recovered = f.s.rebuild_request(to, f.now);
   REQUIRE(recovered);
-  CHECK(recovered->submit.wants_embedding);
+  CHECK(recovered->submit.terms.wants_embedding);
 }

@@ -60,8 +60,8 @@ struct fixture {
     a.gateway = {7};
     a.ticket = ticket;
     a.prompt_ids.assign(prompt, 11);
-    a.max_tokens_given = true;
-    a.stop.max_tokens = max_tokens;
+    a.terms.max_tokens_given = true;
+    a.terms.stop.max_tokens = max_tokens;
     return a;
   }
   ticket_id start(std::size_t prompt = 5, std::uint32_t max_tokens = 10,

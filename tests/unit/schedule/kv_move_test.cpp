@@ -84,8 +84,8 @@ struct kv_move_world {
     a.request = requests;
     a.gateway = {1};
     a.prompt_ids.assign(1 + draw(30), static_cast<token_id>(draw(2)));
-    a.stop.max_tokens = 1 + draw(20);
-    a.max_tokens_given = true;
+    a.terms.stop.max_tokens = 1 + draw(20);
+    a.terms.max_tokens_given = true;
     s->admit(a);
   }
   void issue() {

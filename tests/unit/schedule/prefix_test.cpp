@@ -23,8 +23,8 @@ struct caching_fixture : fixture {
     const auto ticket = grant(choices);
     auto a = request(ticket, 1, max_tokens);
     a.prompt_ids = std::move(prompt);
-    a.cache_salt = std::move(salt);
-    a.choices = choices;
+    a.terms.cache_salt = std::move(salt);
+    a.terms.choices = choices;
     s.admit(a);
     s.check_integrity();
     return ticket;

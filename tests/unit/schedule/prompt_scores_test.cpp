@@ -17,7 +17,7 @@ struct scores_fixture : fixture {
     auto a = request(ticket, prompt, max_tokens);
     for (std::size_t i = 0; i < prompt; ++i)
       a.prompt_ids[i] = static_cast<token_id>(10 + i);
-    a.sampling.prompt_logprobs = 3;
+    a.terms.sampling.prompt_logprobs = 3;
     s.admit(a);
     s.check_integrity();
     return ticket;
@@ -197,11 +197,11 @@ TEST_CASE("another head scores a recovered request again, beside its delivered t
   to.from[0].index = 1;
   auto recovered = f.s.rebuild_request(to, f.now);
   REQUIRE(recovered);
-  CHECK(recovered->submit.sampling.prompt_logprobs == 3);
+  CHECK(recovered->submit.terms.sampling.prompt_logprobs == 3);
   scores_fixture next;
   auto a = next.request(next.grant(), 5, 4);
   a.prompt_ids = {10, 11, 12, 13, 14};
-  a.sampling.prompt_logprobs = 3;
+  a.terms.sampling.prompt_logprobs = 3;
   a.delivered = recovered->submit.delivered;
   next.s.admit(a);
   next.run_scores();

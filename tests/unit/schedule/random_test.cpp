@@ -125,7 +125,7 @@ struct random_world {
     }
     admit a;
     a.ticket = std::get<granted>(answer).ticket;
-    a.choices = choices;
+    a.terms.choices = choices;
     a.gateway = {1};
     a.request = requests;
     a.prompt_ids.resize(random.from(1, 30));
@@ -136,37 +136,38 @@ struct random_world {
     const std::uint32_t text = random.from(0, 2);
     for (std::size_t i = 0; i < shared; ++i)
       a.prompt_ids[i] = static_cast<token_id>((text * 7 + i * 3) % 64);
-    a.cache_salt = random.chance(20) ? "another" : "";
-    a.max_tokens_given = random.chance(90);
-    a.stop.max_tokens = random.from(1, 18);
-    a.stop.min_tokens = random.chance(30) ? random.from(1, 10) : 0;
-    a.stop.ignore_eos = random.chance(30);
+    a.terms.cache_salt = random.chance(20) ? "another" : "";
+    a.terms.max_tokens_given = random.chance(90);
+    a.terms.stop.max_tokens = random.from(1, 18);
+    a.terms.stop.min_tokens = random.chance(30) ? random.from(1, 10) : 0;
+    a.terms.stop.ignore_eos = random.chance(30);
     if (random.chance(30))
-      a.stop.stop_ids = {7, 9};
-    a.sampling.temperature = random.chance(30) ? 0.0f : 1.0f;
-    a.sampling.seed = random.from(0, 1000);
-    a.sampling.repetition_penalty = random.chance(20) ? 1.5f : 1.0f;
-    a.sampling.presence_penalty = random.chance(20) ? 1.0f : 0.0f;
-    a.sampling.num_speculative_tokens =
+      a.terms.stop.stop_ids = {7, 9};
+    a.terms.sampling.temperature = random.chance(30) ? 0.0f : 1.0f;
+    a.terms.sampling.seed = random.from(0, 1000);
+    a.terms.sampling.repetition_penalty = random.chance(20) ? 1.5f : 1.0f;
+    a.terms.sampling.presence_penalty = random.chance(20) ? 1.0f : 0.0f;
+    a.terms.sampling.num_speculative_tokens =
         random.chance(30) ? static_cast<std::int32_t>(random.from(0, 5)) : -1;
     if (random.chance(30))
-      a.sampling.constraint = random.chance(50) ? pairs : any_word;
+      a.terms.sampling.constraint = random.chance(50) ? pairs : any_word;
     if (random.chance(30)) {
-      a.sampling.watermark_gamma = 0.5f;
-      a.sampling.watermark_delta = 3.0f;
+      a.terms.sampling.watermark_gamma = 0.5f;
+      a.terms.sampling.watermark_delta = 3.0f;
     }
-    a.sampling.typical_p = random.chance(20) ? 0.5f : 1.0f;
-    a.sampling.top_k = random.chance(20) ? 10 : 0;
-    a.sampling.top_p = random.chance(20) ? 0.8f : 1.0f;
+    a.terms.sampling.typical_p = random.chance(20) ? 0.5f : 1.0f;
+    a.terms.sampling.top_k = random.chance(20) ? 10 : 0;
+    a.terms.sampling.top_p = random.chance(20) ? 0.8f : 1.0f;
     auto& seen = tickets[a.ticket];
     seen.request = a;
     seen.choices.resize(choices);
-    seen.request.wants_embedding = a.wants_embedding = choices == 1 && random.chance(15);
-    if (!a.wants_embedding && random.chance(20))
-      a.sampling.prompt_logprobs = static_cast<std::int32_t>(random.from(0, 3));
-    if (a.sampling.prompt_logprobs >= 0 && random.chance(30)) {
-      a.max_tokens_given = true;
-      a.stop.max_tokens = a.stop.min_tokens = 0;
+    seen.request.terms.wants_embedding = a.terms.wants_embedding =
+        choices == 1 && random.chance(15);
+    if (!a.terms.wants_embedding && random.chance(20))
+      a.terms.sampling.prompt_logprobs = static_cast<std::int32_t>(random.from(0, 3));
+    if (a.terms.sampling.prompt_logprobs >= 0 && random.chance(30)) {
+      a.terms.max_tokens_given = true;
+      a.terms.stop.max_tokens = a.terms.stop.min_tokens = 0;
     }
     seen.request = a;
     if (random.chance(5)) {
@@ -185,8 +186,8 @@ struct random_world {
     cancel c;
     c.ticket = it->first;
     if (random.chance(50))
-      c.choice = random.from(0, it->second.request.choices - 1);
-    const bool has_text = !it->second.request.wants_embedding;
+      c.choice = random.from(0, it->second.request.terms.choices - 1);
+    const bool has_text = !it->second.request.terms.wants_embedding;
     c.why = random.chance(70) || !has_text ? cancel_reason::client_gone : cancel_reason::stop_text;
     c.tokens_kept = random.from(0, 5);
     s.cancel(c);
@@ -309,27 +310,27 @@ struct random_world {
 
   void compare_choice(const ticket_seen& seen, std::uint32_t i, const choice_seen& choice) const {
     const auto& request = seen.request;
-    if (request.wants_embedding)
+    if (request.terms.wants_embedding)
       return compare_embedding(seen, choice);
-    if (request.sampling.prompt_logprobs >= 0 && !choice.prompt_scores.empty())
+    if (request.terms.sampling.prompt_logprobs >= 0 && !choice.prompt_scores.empty())
       CHECK(choice.prompt_scores ==
             engine::toy_scores(model, request.prompt_ids,
-                               static_cast<std::uint32_t>(request.sampling.prompt_logprobs)));
+                               static_cast<std::uint32_t>(request.terms.sampling.prompt_logprobs)));
     if (!choice.tokens.empty())
-      CHECK(choice.prompt_scores.empty() == (request.sampling.prompt_logprobs < 0));
-    std::vector<token_id> ends = request.stop.stop_ids;
-    if (!request.stop.ignore_eos)
+      CHECK(choice.prompt_scores.empty() == (request.terms.sampling.prompt_logprobs < 0));
+    std::vector<token_id> ends = request.terms.stop.stop_ids;
+    if (!request.terms.stop.ignore_eos)
       ends.insert(ends.end(), config.eos_ids.begin(), config.eos_ids.end());
-    auto sampling = request.sampling;
+    auto sampling = request.terms.sampling;
     sampling.seed += i;
     CHECK(choice.tokens ==
           engine::toy_continuation(model, request.prompt_ids, sampling,
                                    static_cast<std::uint32_t>(choice.tokens.size()), ends,
-                                   request.stop.min_tokens, make_masker()));
+                                   request.terms.stop.min_tokens, make_masker()));
     const auto is_end = [&](token_id id) {
       return std::find(ends.begin(), ends.end(), id) != ends.end();
     };
-    for (std::size_t k = request.stop.min_tokens; k + 1 < choice.tokens.size(); ++k)
+    for (std::size_t k = request.terms.stop.min_tokens; k + 1 < choice.tokens.size(); ++k)
       CHECK_FALSE(is_end(choice.tokens[k]));
     if (seen.is_disturbed || choice.is_quarantined ||
         (*choice.end == finish::failed && has_failures))
@@ -338,7 +339,7 @@ struct random_world {
     const std::size_t context =
         std::min<std::size_t>(config.max_model_len, memory.blocks * memory.block_positions + 1);
     const std::size_t bound = std::min<std::size_t>(
-        request.max_tokens_given ? request.stop.max_tokens : config.max_model_len,
+        request.terms.max_tokens_given ? request.terms.stop.max_tokens : config.max_model_len,
         context - request.prompt_ids.size());
     if (*choice.end == finish::stop)
       CHECK(is_end(choice.tokens.back()));

@@ -231,7 +231,7 @@ TEST_CASE("a choice finished in an earlier incarnation is not repeated, the othe
   again.ticket = {17};
   REQUIRE(std::holds_alternative<granted>(f.s.reserve(again, f.now)));
   auto a = f.request({17}, 5, 3);
-  a.choices = 2;
+  a.terms.choices = 2;
   a.delivered = {{{21, 22, 23}, true}, {{31}, false}};
   f.s.admit(a);
   f.s.check_integrity();

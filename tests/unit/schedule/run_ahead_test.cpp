@@ -96,7 +96,7 @@ TEST_CASE("nor of the end of the context") {
   ahead_fixture f;
   const auto ticket = f.grant();
   auto a = f.request(ticket, small_config().max_model_len - 1);
-  a.max_tokens_given = false;
+  a.terms.max_tokens_given = false;
   f.s.admit(a);
   while (auto batch = f.s.next()) {
     CHECK(batch->feeds.empty());

@@ -152,7 +152,7 @@ TEST_CASE("a request chooses the number of drafts, or none") {
     const auto ticket = f.grant();
     auto a = f.request(ticket);
     a.prompt_ids = {11, 12, 13, 14, 15, 16, 11};
-    a.sampling.num_speculative_tokens = wanted;
+    a.terms.sampling.num_speculative_tokens = wanted;
     f.s.admit(a);
     f.answer(f.next(), 12);
     CHECK(f.next().slices[0].drafts == static_cast<std::uint32_t>(wanted));
@@ -172,7 +172,7 @@ TEST_CASE("penalties count the drafts before a draw") {
   const auto ticket = f.grant();
   auto a = f.request(ticket);
   a.prompt_ids = {11, 12, 13, 14, 15, 16, 11};
-  a.sampling.presence_penalty = 1;
+  a.terms.sampling.presence_penalty = 1;
   f.s.admit(a);
   f.answer(f.next(), 12);
   const auto batch = f.next();
@@ -218,7 +218,7 @@ TEST_CASE("sequences with drafts and sequences run ahead share their steps") {
   f.answer(f.next(), 12);
   const auto other = f.grant();
   auto a = f.request(other, 3, 20);
-  a.sampling.num_speculative_tokens = 0;
+  a.terms.sampling.num_speculative_tokens = 0;
   f.s.admit(a);
   const auto first = f.next(); // drafts, and the other's prompt
   CHECK(first.slices.size() == 2);
@@ -320,7 +320,7 @@ TEST_CASE("a step has no more bytes than a message carries, and no sequence is l
   speculation_fixture f(8000, config);
   for (std::uint32_t i = 0; i < streams; ++i) {
     auto a = f.request(f.grant(), i % 2 == 0 ? 1 : 3, 4);
-    a.sampling.biases.assign(limits::biases_max, {7, 1.0f}); // 80 MB for all of them
+    a.terms.sampling.biases.assign(limits::biases_max, {7, 1.0f}); // 80 MB for all of them
     f.s.admit(a);
   }
   std::size_t steps = 0, draws = 0;

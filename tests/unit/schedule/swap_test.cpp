@@ -213,8 +213,8 @@ struct squeezed {
       auto a = f.request(f.grant(), 6, 9);
       for (std::size_t k = 0; k < a.prompt_ids.size(); ++k)
         a.prompt_ids[k] = static_cast<token_id>(10 + i + k);
-      a.stop.ignore_eos = true;
-      a.sampling.temperature = 0;
+      a.terms.stop.ignore_eos = true;
+      a.terms.sampling.temperature = 0;
       prompts[a.ticket] = a.prompt_ids;
       f.s.admit(a);
     }

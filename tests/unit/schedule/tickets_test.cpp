@@ -112,18 +112,18 @@ TEST_CASE("impossible requests are refused by number, and their ticket ends") {
       {"prompt fills the context", errc::context_length_exceeded,
        [](auto& a) { a.prompt_ids.assign(64, 1); }},
       {"prompt and output pass the context", errc::context_length_exceeded,
-       [](auto& a) { a.stop.max_tokens = 60; }},
-      {"no tokens wanted", errc::invalid_value, [](auto& a) { a.stop.max_tokens = 0; }},
+       [](auto& a) { a.terms.stop.max_tokens = 60; }},
+      {"no tokens wanted", errc::invalid_value, [](auto& a) { a.terms.stop.max_tokens = 0; }},
       {"tokens_max overflows", errc::context_length_exceeded,
-       [](auto& a) { a.stop.max_tokens = ~0u; }},
+       [](auto& a) { a.terms.stop.max_tokens = ~0u; }},
       {"negative id", errc::invalid_value, [](auto& a) { a.prompt_ids[2] = -1; }},
       {"unknown id", errc::invalid_value, [](auto& a) { a.prompt_ids[2] = 100; }},
-      {"unknown stop id", errc::invalid_value, [](auto& a) { a.stop.stop_ids = {100}; }},
+      {"unknown stop id", errc::invalid_value, [](auto& a) { a.terms.stop.stop_ids = {100}; }},
       {"unknown bias", errc::invalid_value,
        [](auto& a) {
-         a.sampling.biases = {{100, 1}};
+         a.terms.sampling.biases = {{100, 1}};
        }},
-      {"choices changed", errc::invalid_value, [](auto& a) { a.choices = 2; }},
+      {"choices changed", errc::invalid_value, [](auto& a) { a.terms.choices = 2; }},
   };
   for (const auto& [what, code, change] : rows) {
     CAPTURE(what);
@@ -162,8 +162,8 @@ TEST_CASE("without max_tokens the context is the limit") {
   fixture f;
   const auto ticket = f.grant();
   auto request = f.request(ticket, 60);
-  request.max_tokens_given = false;
-  request.stop.max_tokens = 1;
+  request.terms.max_tokens_given = false;
+  request.terms.stop.max_tokens = 1;
   request.continues_prompt = true;
   f.s.admit(request);
   f.run_all();
@@ -197,7 +197,7 @@ TEST_CASE("deadlines end waiting tickets with queue_timeout, running ones with d
   fixture f(config);
   const auto ticket = f.grant();
   auto request = f.request(ticket);
-  request.deadline = 50ms; // counted from the ticket
+  request.terms.deadline = 50ms; // counted from the ticket
   f.now += 20ms;
   f.s.admit(request);
   SUBCASE("running, tokens out") {
@@ -365,8 +365,8 @@ TEST_CASE("several choices run as separate sequences and end one by one") {
   fixture f;
   const auto ticket = f.grant(3);
   auto request = f.request(ticket, 5, 2);
-  request.choices = 3;
-  request.sampling.seed = 40;
+  request.terms.choices = 3;
+  request.terms.sampling.seed = 40;
   f.s.admit(request);
   const auto batch = f.next();
   REQUIRE(batch.draws.size() == 3);

@@ -209,13 +209,13 @@ TEST_CASE("sampling parameters that are not finite are refused in every message"
       sampling_params sampling;
       sampling.*field = value;
       generate asked;
-      asked.sampling = sampling;
+      asked.terms.sampling = sampling;
       CHECK(refusal_of(asked) == errc::bad_frame);
       submit submitted;
-      submitted.sampling = sampling;
+      submitted.terms.sampling = sampling;
       CHECK(refusal_of(submitted) == errc::bad_frame);
       admit admitted;
-      admitted.sampling = sampling;
+      admitted.terms.sampling = sampling;
       CHECK(refusal_of(admitted) == errc::bad_frame);
       micro_batch batch;
       batch.draws.resize(1);
@@ -223,7 +223,7 @@ TEST_CASE("sampling parameters that are not finite are refused in every message"
       CHECK(refusal_of(batch) == errc::bad_frame);
     }
   generate biased;
-  biased.sampling.biases = {{1, nan}};
+  biased.terms.sampling.biases = {{1, nan}};
   CHECK(refusal_of(biased) == errc::bad_frame);
 }
 
@@ -232,14 +232,14 @@ TEST_CASE("durations below zero or beyond a year are refused") {
                         std::numeric_limits<std::int64_t>::max()}) {
     CHECK(refusal_of(drain{std::chrono::milliseconds{ms}}) == errc::bad_frame);
     generate g;
-    g.deadline = std::chrono::milliseconds{ms};
+    g.terms.deadline = std::chrono::milliseconds{ms};
     CHECK(refusal_of(g) == errc::bad_frame);
   }
 }
 
 TEST_CASE("counts used in later multiplications are bounded") {
   generate g;
-  g.choices = limits::choices_max + 1;
+  g.terms.choices = limits::choices_max + 1;
   CHECK(refusal_of(g) == errc::bad_frame);
   stage_ready ready;
   ready.stages = limits::stages_max + 1;

@@ -106,19 +106,19 @@ TEST_CASE("a request written by the Python client is read with every field") {
   original.request = 11;
   original.model = "tiny";
   original.input = chat_prompt{{"user", "H\xc3\xa4llo", ""}};
-  original.choices = 2;
-  original.sampling = {.temperature = 0.5F,
-                       .top_k = 4,
-                       .seed = std::uint64_t{1} << 60,
-                       .logprobs = 3,
-                       .biases = {{7, -1.5F}, {8, 2.0F}}};
-  original.stop = {.max_tokens = 9,
-                   .min_tokens = 1,
-                   .ignore_eos = true,
-                   .stop_ids = {5, 6},
-                   .stop_texts = {"end", "stop"}};
-  original.max_tokens_given = true;
-  original.deadline = std::chrono::milliseconds{2500};
+  original.terms.choices = 2;
+  original.terms.sampling = {.temperature = 0.5F,
+                             .top_k = 4,
+                             .seed = std::uint64_t{1} << 60,
+                             .logprobs = 3,
+                             .biases = {{7, -1.5F}, {8, 2.0F}}};
+  original.terms.stop = {.max_tokens = 9,
+                         .min_tokens = 1,
+                         .ignore_eos = true,
+                         .stop_ids = {5, 6},
+                         .stop_texts = {"end", "stop"}};
+  original.terms.max_tokens_given = true;
+  original.terms.deadline = std::chrono::milliseconds{2500};
   CHECK(text_of(*back) == text_of(message{original}));
 }
 

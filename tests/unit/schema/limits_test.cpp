@@ -58,30 +58,33 @@ TEST_CASE("a request beyond a limit is refused by the name of its parameter") {
       {"model", errc::model_not_found,
        [](generate& g) { g.model = std::string(limits::name_bytes_max + 1, 'x'); }},
       {"cache_salt", errc::invalid_value,
-       [](generate& g) { g.cache_salt = std::string(limits::name_bytes_max + 1, 'x'); }},
+       [](generate& g) { g.terms.cache_salt = std::string(limits::name_bytes_max + 1, 'x'); }},
       {"request_id", errc::invalid_value,
        [](generate& g) { g.request_id = std::string(limits::name_bytes_max + 1, 'x'); }},
-      {"n", errc::invalid_value, [](generate& g) { g.choices = 0; }},
-      {"n", errc::invalid_value, [](generate& g) { g.choices = limits::choices_max + 1; }},
+      {"n", errc::invalid_value, [](generate& g) { g.terms.choices = 0; }},
+      {"n", errc::invalid_value, [](generate& g) { g.terms.choices = limits::choices_max + 1; }},
       {"timeout", errc::invalid_value,
-       [](generate& g) { g.deadline = std::chrono::milliseconds{-1}; }},
+       [](generate& g) { g.terms.deadline = std::chrono::milliseconds{-1}; }},
       {"timeout", errc::invalid_value,
-       [](generate& g) { g.deadline = limits::duration_max + std::chrono::milliseconds{1}; }},
-      {"temperature", errc::invalid_value, [nan](generate& g) { g.sampling.temperature = nan; }},
-      {"min_p", errc::invalid_value, [nan](generate& g) { g.sampling.min_p = nan; }},
+       [](generate& g) { g.terms.deadline = limits::duration_max + std::chrono::milliseconds{1}; }},
+      {"temperature", errc::invalid_value,
+       [nan](generate& g) { g.terms.sampling.temperature = nan; }},
+      {"min_p", errc::invalid_value, [nan](generate& g) { g.terms.sampling.min_p = nan; }},
       {"logit_bias", errc::invalid_value,
        [nan](generate& g) {
-         g.sampling.biases = {{1, nan}};
+         g.terms.sampling.biases = {{1, nan}};
        }},
       {"logit_bias", errc::invalid_value,
-       [](generate& g) { g.sampling.biases.resize(limits::biases_max + 1); }},
-      {"top_logprobs", errc::invalid_value, [](generate& g) { g.sampling.logprobs = 129; }},
+       [](generate& g) { g.terms.sampling.biases.resize(limits::biases_max + 1); }},
+      {"top_logprobs", errc::invalid_value, [](generate& g) { g.terms.sampling.logprobs = 129; }},
       {"stop", errc::invalid_value,
-       [](generate& g) { g.stop.stop_texts.resize(limits::stop_texts_max + 1); }},
+       [](generate& g) { g.terms.stop.stop_texts.resize(limits::stop_texts_max + 1); }},
       {"stop", errc::invalid_value,
-       [](generate& g) { g.stop.stop_texts = {std::string(limits::stop_bytes_max + 1, 'x')}; }},
+       [](generate& g) {
+         g.terms.stop.stop_texts = {std::string(limits::stop_bytes_max + 1, 'x')};
+       }},
       {"stop_token_ids", errc::invalid_value,
-       [](generate& g) { g.stop.stop_ids.resize(limits::stop_ids_max + 1); }},
+       [](generate& g) { g.terms.stop.stop_ids.resize(limits::stop_ids_max + 1); }},
   };
   for (const auto& r : rows) {
     CAPTURE(r.param);
@@ -101,12 +104,12 @@ TEST_CASE("a request at every limit is accepted, encoded and decoded") {
       chat_prompt(limits::chat_messages_max,
                   {std::string(32, 'r'),
                    std::string(limits::prompt_bytes_max / limits::chat_messages_max, 'x'), ""});
-  g.choices = limits::choices_max;
-  g.deadline = limits::duration_max;
-  g.sampling.logprobs = limits::top_logprobs_max;
-  g.sampling.biases.resize(limits::biases_max);
-  g.stop.stop_ids.resize(limits::stop_ids_max);
-  g.stop.stop_texts.assign(limits::stop_texts_max, std::string(limits::stop_bytes_max, 's'));
+  g.terms.choices = limits::choices_max;
+  g.terms.deadline = limits::duration_max;
+  g.terms.sampling.logprobs = limits::top_logprobs_max;
+  g.terms.sampling.biases.resize(limits::biases_max);
+  g.terms.stop.stop_ids.resize(limits::stop_ids_max);
+  g.terms.stop.stop_texts.assign(limits::stop_texts_max, std::string(limits::stop_bytes_max, 's'));
   REQUIRE(check_limits(g));
   auto made = encode({}, g);
   CHECK(made.body.size_bytes <= limits::client_body_bytes_max);

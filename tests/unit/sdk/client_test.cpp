@@ -37,7 +37,7 @@ fake_server::script sends_words(std::vector<std::string> words) {
       return;
     server.send(to, granted{asked->request, {9}, {1}});
     for (std::size_t i = 0; i < words.size(); ++i)
-      for (std::uint32_t choice = 0; choice < asked->choices; ++choice)
+      for (std::uint32_t choice = 0; choice < asked->terms.choices; ++choice)
         server.send(to, word_chunk(asked->request, words[i],
                                    i + 1 == words.size() ? finish::stop : finish::none, choice));
   };
@@ -56,7 +56,7 @@ TEST_CASE("a stream gives the chunks in order, then nothing, and sends the given
   fake_server server(sends_words({"Once", " upon", " a time"}));
   auto c = connected(server);
   auto asked = text_question("Tell me");
-  asked.sampling.seed = 42;
+  asked.terms.sampling.seed = 42;
   auto s = c.generate(asked);
   REQUIRE(s);
   std::vector<std::string> texts;
@@ -72,7 +72,7 @@ TEST_CASE("a stream gives the chunks in order, then nothing, and sends the given
   CHECK_FALSE(*s->next(patience));
   CHECK(server.has_received([](const message& m) {
     const auto* g = std::get_if<generate>(&m);
-    return g != nullptr && g->model == "tiny" && g->sampling.seed == 42 &&
+    return g != nullptr && g->model == "tiny" && g->terms.sampling.seed == 42 &&
            std::get<std::string>(g->input) == "Tell me";
   }));
   server.close();
@@ -83,7 +83,7 @@ TEST_CASE("complete joins the chunks of each choice") {
   fake_server server(sends_words({"a", "b", "c"}));
   auto c = connected(server);
   auto asked = text_question("x");
-  asked.choices = 3;
+  asked.terms.choices = 3;
   auto answers = c.complete(asked, patience);
   REQUIRE(answers);
   REQUIRE(answers->size() == 3);
@@ -101,7 +101,7 @@ TEST_CASE("chat sends the conversation and gives the answer") {
   CHECK(a->text == "Hello!");
   CHECK(server.has_received([](const message& m) {
     const auto* g = std::get_if<generate>(&m);
-    return g != nullptr && g->max_tokens_given && g->stop.max_tokens == 7 &&
+    return g != nullptr && g->terms.max_tokens_given && g->terms.stop.max_tokens == 7 &&
            std::get<chat_prompt>(g->input).at(0).content == "Hi";
   }));
 }
@@ -170,7 +170,7 @@ TEST_CASE("a request beyond the limits is rejected before it is sent") {
   fake_server server(silent);
   auto c = connected(server);
   auto asked = text_question("x");
-  asked.choices = 100000;
+  asked.terms.choices = 100000;
   auto s = c.generate(asked);
   REQUIRE_FALSE(s);
   CHECK(s.error().param == "n");

@@ -85,7 +85,7 @@ generate choices_question(std::uint32_t choices = 1) {
   generate g;
   g.model = "tiny";
   g.input = std::string("x");
-  g.choices = choices;
+  g.terms.choices = choices;
   return g;
 }
 

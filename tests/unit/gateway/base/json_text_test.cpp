@@ -46,10 +46,10 @@ using body_maker = std::function<std::string(const std::string& constraint)>;
 using reader = std::function<result<constraint>(const std::string& body)>;
 
 result<constraint> constraint_at_api(const generate& request) {
-  if (!request.sampling.constraint) {
+  if (!request.terms.sampling.constraint) {
     return fail(errc::invalid_request, "no constraint was read");
   }
-  return *request.sampling.constraint;
+  return *request.terms.sampling.constraint;
 }
 
 template <class Call>

@@ -45,43 +45,43 @@ TEST_CASE("a client's value wins, a missing one is the model's") {
     const auto none = openai(api, "");
     CHECK(none.unspecified == all_sampling_fields);
     const auto taken = with_defaults(none);
-    CHECK(taken.sampling.temperature == 0.25F);
-    CHECK(taken.sampling.top_k == 20);
-    CHECK(taken.sampling.top_p == 0.5F);
-    CHECK(taken.sampling.min_p == 0.125F);
-    CHECK(taken.sampling.repetition_penalty == 1.5F);
-    CHECK(taken.stop.max_tokens == 100);
+    CHECK(taken.terms.sampling.temperature == 0.25F);
+    CHECK(taken.terms.sampling.top_k == 20);
+    CHECK(taken.terms.sampling.top_p == 0.5F);
+    CHECK(taken.terms.sampling.min_p == 0.125F);
+    CHECK(taken.terms.sampling.repetition_penalty == 1.5F);
+    CHECK(taken.terms.stop.max_tokens == 100);
     CHECK(has_default_max_tokens(taken));
     const auto given =
         openai(api, R"(,"temperature":1,"top_k":0,"top_p":1,"min_p":0,"repetition_penalty":1,)"
                     R"("max_tokens":7)");
     CHECK(given.unspecified == 0);
     const auto kept = with_defaults(given);
-    CHECK(kept.sampling == given.sampling);
-    CHECK(kept.stop.max_tokens == 7);
-    CHECK(kept.max_tokens_given);
+    CHECK(kept.terms.sampling == given.terms.sampling);
+    CHECK(kept.terms.stop.max_tokens == 7);
+    CHECK(kept.terms.max_tokens_given);
     CHECK_FALSE(has_default_max_tokens(kept));
     // A null is a missing value.
-    CHECK(with_defaults(openai(api, R"(,"temperature":null)")).sampling.temperature == 0.25F);
+    CHECK(with_defaults(openai(api, R"(,"temperature":null)")).terms.sampling.temperature == 0.25F);
   }
 }
 
 TEST_CASE("without any value, each API has its own defaults") {
   const auto chat = with_defaults(openai(openai_api::chat, ""), {});
-  CHECK(chat.sampling.temperature == 1);
-  CHECK_FALSE(chat.max_tokens_given);
+  CHECK(chat.terms.sampling.temperature == 1);
+  CHECK_FALSE(chat.terms.max_tokens_given);
   CHECK_FALSE(has_default_max_tokens(chat));
   const auto completion = with_defaults(openai(openai_api::completions, ""), {});
-  CHECK(completion.stop.max_tokens == 16);
-  CHECK(completion.max_tokens_given);
+  CHECK(completion.terms.stop.max_tokens == 16);
+  CHECK(completion.terms.max_tokens_given);
   CHECK(completion.unspecified == 0);
-  CHECK(with_defaults(tgi(R"({"inputs":"x","parameters":{}})"), {}).sampling.is_greedy());
+  CHECK(with_defaults(tgi(R"({"inputs":"x","parameters":{}})"), {}).terms.sampling.is_greedy());
 }
 
 TEST_CASE("a tiny default is normalised as a client's value is") {
   const auto taken = with_defaults(openai(openai_api::chat, ""), drawn(1e-40F, {}, {}, 1e-40F));
-  CHECK(taken.sampling.is_greedy());
-  CHECK(taken.sampling.min_p == 0);
+  CHECK(taken.terms.sampling.is_greedy());
+  CHECK(taken.terms.sampling.min_p == 0);
 }
 
 TEST_CASE("min_tokens is checked against the effective max_tokens") {
@@ -89,9 +89,11 @@ TEST_CASE("min_tokens is checked against the effective max_tokens") {
   const auto refused = take_defaults({}, wrong); // 16, OpenAI's
   REQUIRE_FALSE(refused);
   CHECK(refused.error().param == "min_tokens");
-  CHECK(with_defaults(openai(openai_api::completions, R"(,"min_tokens":20)")).stop.max_tokens ==
-        100);
-  CHECK(with_defaults(openai(openai_api::chat, R"(,"min_tokens":200)")).stop.max_tokens == 200);
+  CHECK(
+      with_defaults(openai(openai_api::completions, R"(,"min_tokens":20)")).terms.stop.max_tokens ==
+      100);
+  CHECK(with_defaults(openai(openai_api::chat, R"(,"min_tokens":200)")).terms.stop.max_tokens ==
+        200);
   CHECK_FALSE(parse_generation(openai_api::completions,
                                R"({"prompt":"x","min_tokens":9,"max_tokens":8})",
                                testing::default_config.request));
@@ -107,19 +109,19 @@ TEST_CASE("each of several prompts is drawn with the same values") {
 
 TEST_CASE("TGI's requests use the model's defaults once they are sampled") {
   const auto bare = with_defaults(tgi(R"({"inputs":"x"})"));
-  CHECK(bare.sampling.temperature == 0.25F);
-  CHECK(bare.stop.max_tokens == 100);
+  CHECK(bare.terms.sampling.temperature == 0.25F);
+  CHECK(bare.terms.stop.max_tokens == 100);
   const auto greedy = with_defaults(tgi(R"({"inputs":"x","parameters":{"max_new_tokens":5}})"));
-  CHECK(greedy.sampling.is_greedy());
-  CHECK(greedy.sampling.repetition_penalty == 1.5F);
-  CHECK(greedy.stop.max_tokens == 5);
+  CHECK(greedy.terms.sampling.is_greedy());
+  CHECK(greedy.terms.sampling.repetition_penalty == 1.5F);
+  CHECK(greedy.terms.stop.max_tokens == 5);
   const auto warm =
       with_defaults(tgi(R"({"inputs":"x","parameters":{"do_sample":true,"top_p":0.75}})"));
-  CHECK(warm.sampling.temperature == 0.25F);
-  CHECK(warm.sampling.top_p == 0.75F);
-  CHECK(warm.sampling.top_k == 20);
+  CHECK(warm.terms.sampling.temperature == 0.25F);
+  CHECK(warm.terms.sampling.top_p == 0.75F);
+  CHECK(warm.terms.sampling.top_k == 20);
   const auto hot = with_defaults(tgi(R"({"inputs":"x","parameters":{"temperature":1.5}})"));
-  CHECK(hot.sampling.temperature == 1.5F);
+  CHECK(hot.terms.sampling.temperature == 1.5F);
 }
 
 TEST_CASE("the APIs of Triton and vLLM find the same fields unset") {
@@ -147,10 +149,10 @@ TEST_CASE("a response repeats the effective values") {
   CHECK(asked["top_p"] == 0.75);
   CHECK(asked["tool_choice"] == "auto");
   const auto taken = with_defaults(settled_request.call.request);
-  CHECK(taken.sampling.temperature == 0.25F);
-  CHECK(taken.sampling.top_p == 0.75F);
-  CHECK(taken.sampling.min_p == 0.125F);
-  CHECK(taken.stop.max_tokens == 100);
+  CHECK(taken.terms.sampling.temperature == 0.25F);
+  CHECK(taken.terms.sampling.top_p == 0.75F);
+  CHECK(taken.terms.sampling.min_p == 0.125F);
+  CHECK(taken.terms.stop.max_tokens == 100);
 }
 
 TEST_CASE("nodes.toml takes precedence over the model's files") {

@@ -221,8 +221,8 @@ TEST_CASE("a number at the limit of its type is refused by its field's name, or 
           continue;
         }
         ++taken;
-        normalize_numbers(read->sampling);
-        check_sampling(read->sampling);
+        normalize_numbers(read->terms.sampling);
+        check_sampling(read->terms.sampling);
         CHECK(check_ranges(*read, testing::default_config.request));
       }
     }
@@ -234,8 +234,8 @@ TEST_CASE("typed numbers out of range are refused, and tiny temperatures become 
   const auto refused = [](auto change) {
     generate g;
     g.input = "x";
-    g.stop.max_tokens = 1;
-    change(g.sampling);
+    g.terms.stop.max_tokens = 1;
+    change(g.terms.sampling);
     const auto ok = check_ranges(g, testing::default_config.request);
     return ok ? std::string() : ok.error().param;
   };

@@ -26,8 +26,8 @@ struct move_world : request_router_world {
     g.model = "m";
     g.input = std::string("hello");
     g.request_id = std::move(request_id);
-    g.choices = choices;
-    g.deadline = deadline;
+    g.terms.choices = choices;
+    g.terms.deadline = deadline;
     ask(open_generate{out, g, true, true, std::move(lease)});
     home = *where(*out);
     other = 1 - home;
@@ -284,8 +284,8 @@ TEST_CASE("its quota and its deadline move with it") {
   w.pass(move_patience);
   w.grant(w.other, *out, w.ticket_at(w.other));
   REQUIRE(w.logs[w.other]->submits.size() == 1);
-  CHECK(w.logs[w.home]->submits[0].deadline == 60s);
-  CHECK(w.logs[w.other]->submits[0].deadline == 60s - move_patience);
+  CHECK(w.logs[w.home]->submits[0].terms.deadline == 60s);
+  CHECK(w.logs[w.other]->submits[0].terms.deadline == 60s - move_patience);
   w.send_chunk(w.other, *out, 3, {13});
   CHECK(account->used().tokens == 13); // the prompt is paid for
 }

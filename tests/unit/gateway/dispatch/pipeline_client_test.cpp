@@ -219,13 +219,13 @@ TEST_CASE("open requests are limited") {
 TEST_CASE("the token estimate of a request is never below its maximum") {
   generate g;
   g.input = std::string(10, 'x');
-  g.stop.max_tokens = 5;
-  g.max_tokens_given = true;
+  g.terms.stop.max_tokens = 5;
+  g.terms.max_tokens_given = true;
   CHECK(tokens_estimate(g, 100) == 15);
   CHECK(tokens_estimate(g, 12) == 12);
-  g.max_tokens_given = false;
+  g.terms.max_tokens_given = false;
   CHECK(tokens_estimate(g, 100) == 100);
   g.input = chat_prompt{{"user", "abcd", ""}};
-  g.max_tokens_given = true;
+  g.terms.max_tokens_given = true;
   CHECK(tokens_estimate(g, 100) == 25);
 }

@@ -111,7 +111,7 @@ struct world {
     generate g;
     g.model = "m";
     g.input = std::string("hello");
-    g.choices = choices;
+    g.terms.choices = choices;
     deliver(open_generate{out, g, true});
     return out;
   }

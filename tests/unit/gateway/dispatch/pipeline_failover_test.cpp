@@ -156,7 +156,7 @@ TEST_CASE("a stream that came from another gateway can be recovered at another h
   s.request = out->number();
   s.ticket = ticket_id{77};
   s.input = ids_prompt{1, 2, 3};
-  s.choices = 2;
+  s.terms.choices = 2;
   s.delivered = {{{10, 11}, false}, {{20, 21, 22, 23}, false}};
   bool can_be_sent = false;
   bool is_overtaken = false;

@@ -48,7 +48,7 @@ struct client_with_traces : traced<world> {
     generate g;
     g.model = "m";
     g.input = std::string("hello");
-    g.choices = choices;
+    g.terms.choices = choices;
     deliver(open_generate{out, g, true, true, nullptr, nullptr, begin(choices)});
     return out;
   }

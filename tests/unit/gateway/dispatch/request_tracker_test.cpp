@@ -43,9 +43,9 @@ struct request_tracker_world {
 generate request_for(std::uint32_t choices, std::uint32_t max_tokens) {
   generate g;
   g.model = "m";
-  g.choices = choices;
-  g.max_tokens_given = max_tokens > 0;
-  g.stop.max_tokens = max_tokens;
+  g.terms.choices = choices;
+  g.terms.max_tokens_given = max_tokens > 0;
+  g.terms.stop.max_tokens = max_tokens;
   return g;
 }
 
@@ -76,7 +76,7 @@ TEST_CASE("unknown values of a request are absent") {
   CHECK_FALSE(r.first_token_seconds);
   CHECK(r.max_tokens.value() == 60); // the rest of the context
   CHECK_FALSE(ended_as(all.entry, finish::failed, all.begin + 1s, 0).max_tokens);
-  all.entry.submit.wants_embedding = true;
+  all.entry.submit.terms.wants_embedding = true;
   CHECK_FALSE(ended_as(all.entry, finish::failed, all.begin + 1s, 100).max_tokens);
   CHECK(ended_as(all.entry, finish::failed, all.begin + 1s, 100).queue_seconds > 0.4);
   all.entry.granted_at.reset(); // it was granted to another incarnation of the gateway

@@ -151,8 +151,8 @@ TEST_CASE_FIXTURE(grpc_call_world, "an answer is written once complete, and the 
   call->read(call_request("hello").SerializeAsString());
   grant(call_ticket);
   REQUIRE(logs[0]->submits.size() == 1);
-  CHECK(logs[0]->submits[0].deadline > std::chrono::milliseconds(0)); // the client's
-  CHECK(logs[0]->submits[0].deadline <= std::chrono::seconds(5));
+  CHECK(logs[0]->submits[0].terms.deadline > std::chrono::milliseconds(0)); // the client's
+  CHECK(logs[0]->submits[0].terms.deadline <= std::chrono::seconds(5));
   send_chunk("a", call_ticket, 1);
   call->look();
   CHECK(handle.writes.empty());

@@ -137,8 +137,8 @@ TEST_CASE_FIXTURE(grpc_messages_world, "an infer request equals the same tensors
   REQUIRE(std::holds_alternative<grpc_generate>(plan));
   auto& made = std::get<grpc_generate>(plan);
   CHECK(std::get<std::string>(made.request.input) == "Say it");
-  CHECK(made.request.sampling.temperature == doctest::Approx(0.5));
-  CHECK(made.request.stop.max_tokens == 7);
+  CHECK(made.request.terms.sampling.temperature == doctest::Approx(0.5));
+  CHECK(made.request.terms.stop.max_tokens == 7);
   std::vector<std::string> out;
   made.answer->add(message_piece("a"), out);
   CHECK(out.empty());
@@ -168,7 +168,7 @@ TEST_CASE_FIXTURE(grpc_messages_world, "raw contents belong to the inputs in ord
   given.add_raw_input_contents(std::string("\3\0\0\0", 4));
   auto plan = infer(given);
   REQUIRE(std::holds_alternative<grpc_generate>(plan));
-  CHECK(std::get<grpc_generate>(plan).request.stop.max_tokens == 3);
+  CHECK(std::get<grpc_generate>(plan).request.terms.stop.max_tokens == 3);
   given.add_raw_input_contents("more");
   CHECK(std::get<error>(infer(given)).param == "raw_input_contents");
   given.mutable_raw_input_contents()->Clear();
@@ -339,7 +339,7 @@ TEST_CASE_FIXTURE(grpc_messages_world, "predictions of TorchServe's clients") {
   };
   auto made = predict("StreamPredictions");
   REQUIRE(std::holds_alternative<grpc_generate>(made));
-  CHECK(std::get<grpc_generate>(made).request.stop.max_tokens == 3);
+  CHECK(std::get<grpc_generate>(made).request.terms.stop.max_tokens == 3);
   auto& pieces = *std::get<grpc_generate>(made).answer;
   std::vector<std::string> out;
   pieces.add(message_piece("a"), out);

@@ -31,9 +31,9 @@ struct course {
     generate g;
     g.input = chat_prompt{{"user", "hello", ""}};
     g.model = "alias";
-    g.max_tokens_given = true;
-    g.stop.max_tokens = 7;
-    g.sampling.temperature = 0.5F;
+    g.terms.max_tokens_given = true;
+    g.terms.stop.max_tokens = 7;
+    g.terms.sampling.temperature = 0.5F;
     t.asks_for(g);
     t.opened("smollm2", choices);
     return *this;

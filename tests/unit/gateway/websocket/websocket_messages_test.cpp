@@ -35,7 +35,7 @@ TEST_CASE("start is a chat or a completion body with an id and a window") {
   const auto text =
       message_of<socket_start>(R"({"type":"start","id":"b","prompt":"x","max_tokens":3})");
   CHECK(text.call.shape.api == openai_api::completions);
-  CHECK(text.call.request.stop.max_tokens == 3);
+  CHECK(text.call.request.terms.stop.max_tokens == 3);
   CHECK_FALSE(text.window);
 }
 

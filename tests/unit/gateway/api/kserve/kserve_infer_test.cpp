@@ -55,10 +55,10 @@ TEST_CASE("tensors, requested outputs and parameters are those of Triton's vLLM 
   REQUIRE_MESSAGE(r, r.error().message);
   CHECK(std::get<std::string>(r->request.input) == "hi");
   CHECK(r->request.model == "smol");
-  CHECK(r->request.sampling.temperature == 0.5F);
-  CHECK(r->request.sampling.top_k == 3);
-  CHECK(r->request.stop.max_tokens == 7);
-  CHECK(r->request.deadline == std::chrono::milliseconds(1500));
+  CHECK(r->request.terms.sampling.temperature == 0.5F);
+  CHECK(r->request.terms.sampling.top_k == 3);
+  CHECK(r->request.terms.stop.max_tokens == 7);
+  CHECK(r->request.terms.deadline == std::chrono::milliseconds(1500));
   CHECK(r->shape.is_stream);
   CHECK(r->shape.lead.empty());
   REQUIRE(r->shape.outputs.size() == 2);
@@ -71,7 +71,7 @@ TEST_CASE("a schema among the parameters keeps the order of its members") {
       R"({"structured_outputs": {"json": {"properties": {"b": {}, "a": {}}, "type": "object"}}})";
   const auto r = read_infer(m);
   REQUIRE_MESSAGE(r, r.error().message);
-  const auto& text = r->request.sampling.constraint->text;
+  const auto& text = r->request.terms.sampling.constraint->text;
   CHECK(text.find(R"("b")") < text.find(R"("a")"));
 }
 

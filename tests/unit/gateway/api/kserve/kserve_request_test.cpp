@@ -56,10 +56,10 @@ TEST_CASE("a text alone is a completion of sixteen tokens, with its prompt befor
     REQUIRE(r);
     CHECK(std::get<std::string>(r->request.input) == "hi");
     CHECK(r->request.model == "smol");
-    CHECK(r->request.stop.max_tokens == 16);
-    CHECK(r->request.sampling.temperature == 1);
-    CHECK(r->request.sampling.logprobs == -1);
-    CHECK(r->request.deadline.count() == 0);
+    CHECK(r->request.terms.stop.max_tokens == 16);
+    CHECK(r->request.terms.sampling.temperature == 1);
+    CHECK(r->request.terms.sampling.logprobs == -1);
+    CHECK(r->request.terms.deadline.count() == 0);
     CHECK(r->shape.lead == "hi");
     CHECK_FALSE(r->shape.is_stream);
     REQUIRE(r->shape.outputs.size() == 1);
@@ -89,10 +89,10 @@ TEST_CASE("tensors come as JSON, nested or not, and as bytes after it, in any mi
   const auto r = read_infer(json_text, bytes);
   REQUIRE_MESSAGE(r, (r ? "" : r.error().message));
   CHECK(std::get<std::string>(r->request.input) == "h\xC3\xA9");
-  CHECK(r->request.stop.max_tokens == 7);
-  CHECK(r->request.sampling.temperature == 0.5F);
-  CHECK(r->request.sampling.seed == seed);
-  CHECK(r->request.stop.stop_texts == std::vector<std::string>{"a", "b"});
+  CHECK(r->request.terms.stop.max_tokens == 7);
+  CHECK(r->request.terms.sampling.temperature == 0.5F);
+  CHECK(r->request.terms.sampling.seed == seed);
+  CHECK(r->request.terms.stop.stop_texts == std::vector<std::string>{"a", "b"});
   CHECK(r->shape.lead.empty());
 }
 
@@ -112,7 +112,7 @@ TEST_CASE("parameters of vLLM reach their fields, as numbers and as texts") {
                         read_generate(R"({"text_input":"hi",)" + values + "}"),
                         read_generate(R"({"text_input":"hi","parameters":{)" + values + "}}")}) {
     REQUIRE_MESSAGE(r, (r ? "" : r.error().message));
-    const auto& s = r->request.sampling;
+    const auto& s = r->request.terms.sampling;
     CHECK(s.temperature == 0.5F);
     CHECK(s.top_p == 0.25F);
     CHECK(s.top_k == 40);
@@ -122,14 +122,14 @@ TEST_CASE("parameters of vLLM reach their fields, as numbers and as texts") {
     CHECK(s.frequency_penalty == -1);
     CHECK(s.repetition_penalty == 1.5F);
     CHECK(s.logprobs == 2);
-    CHECK(r->request.choices == 2);
+    CHECK(r->request.terms.choices == 2);
     CHECK(r->shape.choices == 2);
     CHECK(r->shape.has_logprobs);
-    CHECK(r->request.stop.max_tokens == 7);
-    CHECK(r->request.stop.min_tokens == 3);
-    CHECK(r->request.stop.ignore_eos);
-    CHECK(r->request.stop.stop_texts == std::vector<std::string>{"x"});
-    CHECK(r->request.stop.stop_ids == std::vector<token_id>{5});
+    CHECK(r->request.terms.stop.max_tokens == 7);
+    CHECK(r->request.terms.stop.min_tokens == 3);
+    CHECK(r->request.terms.stop.ignore_eos);
+    CHECK(r->request.terms.stop.stop_texts == std::vector<std::string>{"x"});
+    CHECK(r->request.terms.stop.stop_ids == std::vector<token_id>{5});
     CHECK(r->request.prompt_tokens_max == 9);
   }
 }
@@ -139,14 +139,14 @@ TEST_CASE("the fields of TensorRT-LLM's clients are accepted, including empty st
       R"({"text_input":"hi","max_tokens":20,"bad_words":"","stop_words":"","pad_id":2,"end_id":2,)"
       R"("random_seed":4,"beam_width":1,"min_length":2,"length_penalty":1.0})");
   REQUIRE_MESSAGE(r, (r ? "" : r.error().message));
-  CHECK(r->request.stop.max_tokens == 20);
-  CHECK(r->request.stop.min_tokens == 2);
-  CHECK(r->request.stop.stop_ids == std::vector<token_id>{2});
-  CHECK(r->request.stop.stop_texts.empty());
-  CHECK(r->request.sampling.seed == 4);
+  CHECK(r->request.terms.stop.max_tokens == 20);
+  CHECK(r->request.terms.stop.min_tokens == 2);
+  CHECK(r->request.terms.stop.stop_ids == std::vector<token_id>{2});
+  CHECK(r->request.terms.stop.stop_texts.empty());
+  CHECK(r->request.terms.sampling.seed == 4);
   const auto words = read_generate(R"({"text_input":"hi","stop_words":["a","b"]})");
   REQUIRE(words);
-  CHECK(words->request.stop.stop_texts == std::vector<std::string>{"a", "b"});
+  CHECK(words->request.terms.stop.stop_texts == std::vector<std::string>{"a", "b"});
 }
 
 TEST_CASE("equal duplicates are accepted, and contradictions are refused") {
@@ -175,7 +175,7 @@ TEST_CASE("a schema comes as a text or as an object, with its members in order")
                             read_generate(R"({"text_input":"hi","sampling_parameters":)" +
                                           nlohmann::json(inner).dump() + "}")}) {
         REQUIRE_MESSAGE(r, (r ? "" : r.error().message));
-        const auto& shape = r->request.sampling.constraint;
+        const auto& shape = r->request.terms.sampling.constraint;
         REQUIRE(shape);
         CHECK(shape->kind == constraint_kind::json_schema);
         CHECK(shape->text == schema);
@@ -202,7 +202,7 @@ TEST_CASE("outputs are the named ones, or the text and those switched on") {
   CHECK(on->shape.outputs[1].which == kserve_output::cumulative_logprob);
   CHECK(on->shape.outputs[2].which == kserve_output::num_output_tokens);
   CHECK(on->shape.outputs[2].is_binary);
-  CHECK(on->request.sampling.logprobs == 0);
+  CHECK(on->request.terms.sampling.logprobs == 0);
   CHECK_FALSE(on->shape.has_logprobs);
   const auto named = read_infer(infer_body(
       text_input + "," + flags,
@@ -238,8 +238,8 @@ TEST_CASE("a time-out is the deadline of the answer; sequences and priorities ar
   const auto with = [](const char* parameters) {
     return read_infer(infer_body(text_input, fmt::format(R"(,"parameters":{{{}}})", parameters)));
   };
-  CHECK(with(R"("timeout":1500)")->request.deadline == std::chrono::milliseconds(2));
-  CHECK(with(R"("timeout":18446744073709551615)")->request.deadline.count() > 0);
+  CHECK(with(R"("timeout":1500)")->request.terms.deadline == std::chrono::milliseconds(2));
+  CHECK(with(R"("timeout":18446744073709551615)")->request.terms.deadline.count() > 0);
   REQUIRE(with(R"("sequence_id":0,"sequence_start":false,"sequence_end":false,"priority":0)"));
   for (const auto* bad : {R"("timeout":-1)", R"("timeout":"soon")", R"("sequence_id":7)",
                           R"("sequence_start":true)", R"("priority":1)", R"("triton_x":1)"}) {

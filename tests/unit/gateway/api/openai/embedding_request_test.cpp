@@ -35,9 +35,9 @@ TEST_CASE("each input is a request that draws no tokens") {
   CHECK(texts.model.empty());
   CHECK(texts.format == embedding_format::base64);
   for (const auto& r : texts.requests) {
-    CHECK(r.wants_embedding);
+    CHECK(r.terms.wants_embedding);
     CHECK(r.priority == -2);
-    CHECK((r.max_tokens_given && r.stop.max_tokens == 1)); // of its context
+    CHECK((r.terms.max_tokens_given && r.terms.stop.max_tokens == 1)); // of its context
     CHECK(check_limits(r));
     CHECK(check_ranges(r, testing::default_limits));
   }
@@ -94,15 +94,15 @@ TEST_CASE("a call has as many inputs as a completion has answers") {
 
 TEST_CASE("token parameters do not apply to an embedding") {
   generate g;
-  g.wants_embedding = true;
+  g.terms.wants_embedding = true;
   REQUIRE(check_limits(g));
-  g.choices = 2;
+  g.terms.choices = 2;
   REQUIRE_FALSE(check_limits(g));
   CHECK(check_limits(g).error().param == "n");
-  g.choices = 1;
+  g.terms.choices = 1;
   g.is_resumable = true;
   CHECK(check_limits(g).error().code == errc::unsupported_parameter);
   g.is_resumable = false;
-  g.sampling.logprobs = 0;
+  g.terms.sampling.logprobs = 0;
   CHECK(check_limits(g).error().param == "logprobs");
 }

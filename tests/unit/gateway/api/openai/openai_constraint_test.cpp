@@ -19,8 +19,8 @@ constraint taken(const std::string& fields) {
   CAPTURE(fields);
   const auto r = parsed(fields);
   REQUIRE_MESSAGE(r, r.error().message);
-  REQUIRE(r->request.sampling.constraint);
-  return *r->request.sampling.constraint;
+  REQUIRE(r->request.terms.sampling.constraint);
+  return *r->request.terms.sampling.constraint;
 }
 
 error constraint_refused(const std::string& fields) {
@@ -87,7 +87,7 @@ TEST_CASE("fields with neutral values are accepted") {
     CAPTURE(fields);
     const auto r = parsed(fields);
     REQUIRE_MESSAGE(r, r.error().message);
-    CHECK_FALSE(r->request.sampling.constraint);
+    CHECK_FALSE(r->request.terms.sampling.constraint);
   }
 }
 

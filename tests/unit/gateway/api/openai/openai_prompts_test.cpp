@@ -47,9 +47,9 @@ TEST_CASE("each prompt is a request of its own with the same fields") {
   REQUIRE(texts->further.size() == 2);
   CHECK(std::get<std::string>(texts->further[1].input) == "c");
   for (const auto& g : texts->further) {
-    CHECK(g.choices == 2);
-    CHECK(g.stop.max_tokens == 5);
-    CHECK(g.sampling.seed == 7);
+    CHECK(g.terms.choices == 2);
+    CHECK(g.terms.stop.max_tokens == 5);
+    CHECK(g.terms.sampling.seed == 7);
   }
   const auto ids = parse_prompts(R"("prompt":[[1,2],[3]])");
   REQUIRE(ids);
@@ -67,8 +67,9 @@ TEST_CASE("each prompt is a request of its own with the same fields") {
 TEST_CASE("without a seed the same prompt twice is drawn with two seeds") {
   const auto both = parse_prompts(R"("prompt":["a","a","a"])");
   REQUIRE(both);
-  CHECK(std::set<std::uint64_t>{both->request.sampling.seed, both->further[0].sampling.seed,
-                                both->further[1].sampling.seed}
+  CHECK(std::set<std::uint64_t>{both->request.terms.sampling.seed,
+                                both->further[0].terms.sampling.seed,
+                                both->further[1].terms.sampling.seed}
             .size() == 3);
 }
 

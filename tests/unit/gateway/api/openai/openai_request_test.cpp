@@ -38,13 +38,13 @@ error chat_error(const std::string& body) {
 
 TEST_CASE("a chat request with nothing but messages has OpenAI's defaults") {
   const auto r = chat("");
-  const auto& s = r.request.sampling;
+  const auto& s = r.request.terms.sampling;
   CHECK(std::get<chat_prompt>(r.request.input) == chat_prompt{{"user", "hi", ""}});
   CHECK(s.temperature == 1);
   CHECK(s.top_p == 1);
   CHECK(s.logprobs == -1);
-  CHECK(r.request.choices == 1);
-  CHECK_FALSE(r.request.max_tokens_given);
+  CHECK(r.request.terms.choices == 1);
+  CHECK_FALSE(r.request.terms.max_tokens_given);
   CHECK_FALSE(r.shape.is_stream);
   CHECK(r.add_generation_prompt);
 }
@@ -58,24 +58,24 @@ TEST_CASE("every supported field reaches its typed field") {
       R"("stream_options":{"include_usage":true},"user":"u","add_generation_prompt":false,)"
       R"("max_completion_tokens":77)");
   const auto& g = r.request;
-  CHECK(g.sampling.temperature == 0.5F);
-  CHECK(g.sampling.top_p == 0.25F);
-  CHECK(g.sampling.top_k == 40);
-  CHECK(g.sampling.min_p == 0.125F);
-  CHECK(g.sampling.repetition_penalty == 1.5F);
-  CHECK(g.sampling.presence_penalty == -2);
-  CHECK(g.sampling.frequency_penalty == 2);
-  CHECK(g.sampling.biases == std::vector<logit_bias>{{5, -100}, {6, 3.5F}});
-  CHECK(g.sampling.seed == ~std::uint64_t{1});
-  CHECK(g.sampling.logprobs == 4);
-  CHECK(g.choices == 3);
-  CHECK(g.stop.stop_texts == std::vector<std::string>{"a", "b"});
-  CHECK(g.stop.stop_ids == std::vector<token_id>{1, 2});
-  CHECK(g.stop.ignore_eos);
-  CHECK(g.stop.include_stop_text);
-  CHECK(g.stop.min_tokens == 2);
-  CHECK(g.stop.max_tokens == 77);
-  CHECK(g.max_tokens_given);
+  CHECK(g.terms.sampling.temperature == 0.5F);
+  CHECK(g.terms.sampling.top_p == 0.25F);
+  CHECK(g.terms.sampling.top_k == 40);
+  CHECK(g.terms.sampling.min_p == 0.125F);
+  CHECK(g.terms.sampling.repetition_penalty == 1.5F);
+  CHECK(g.terms.sampling.presence_penalty == -2);
+  CHECK(g.terms.sampling.frequency_penalty == 2);
+  CHECK(g.terms.sampling.biases == std::vector<logit_bias>{{5, -100}, {6, 3.5F}});
+  CHECK(g.terms.sampling.seed == ~std::uint64_t{1});
+  CHECK(g.terms.sampling.logprobs == 4);
+  CHECK(g.terms.choices == 3);
+  CHECK(g.terms.stop.stop_texts == std::vector<std::string>{"a", "b"});
+  CHECK(g.terms.stop.stop_ids == std::vector<token_id>{1, 2});
+  CHECK(g.terms.stop.ignore_eos);
+  CHECK(g.terms.stop.include_stop_text);
+  CHECK(g.terms.stop.min_tokens == 2);
+  CHECK(g.terms.stop.max_tokens == 77);
+  CHECK(g.terms.max_tokens_given);
   CHECK(r.shape.is_stream);
   CHECK(r.shape.includes_usage);
   CHECK(r.shape.has_logprobs);
@@ -88,8 +88,8 @@ TEST_CASE("a completion takes text, ids, and a list of one prompt") {
     auto r =
         parse_generation(openai_api::completions, R"({"prompt":)" + prompt + "}", default_limits);
     REQUIRE_MESSAGE(r, prompt);
-    CHECK(r->request.max_tokens_given);
-    CHECK(r->request.stop.max_tokens == 16);
+    CHECK(r->request.terms.max_tokens_given);
+    CHECK(r->request.terms.stop.max_tokens == 16);
     return r->request.input;
   };
   CHECK(input(R"("hi")") == prompt("hi"));
@@ -111,14 +111,14 @@ TEST_CASE("text parts are joined, developer is system") {
 }
 
 TEST_CASE("a request without a seed gets one of its own") {
-  CHECK(chat("").request.sampling.seed != chat("").request.sampling.seed);
-  CHECK(chat(R"("seed":42)").request.sampling.seed == 42);
+  CHECK(chat("").request.terms.sampling.seed != chat("").request.terms.sampling.seed);
+  CHECK(chat(R"("seed":42)").request.terms.sampling.seed == 42);
   const auto named = chat(R"("request_id":"a")").request; // a request that may be repeated
   CHECK(named.request_id == "a");
-  CHECK(named.sampling.seed == chat(R"("request_id":"a")").request.sampling.seed);
-  CHECK(named.sampling.seed != chat(R"("request_id":"b")").request.sampling.seed);
-  CHECK(chat(R"("request_id":"a","seed":42)").request.sampling.seed == 42);
-  CHECK(chat(R"("seed":18446744073709551615)").request.sampling.seed == ~std::uint64_t{0});
+  CHECK(named.terms.sampling.seed == chat(R"("request_id":"a")").request.terms.sampling.seed);
+  CHECK(named.terms.sampling.seed != chat(R"("request_id":"b")").request.terms.sampling.seed);
+  CHECK(chat(R"("request_id":"a","seed":42)").request.terms.sampling.seed == 42);
+  CHECK(chat(R"("seed":18446744073709551615)").request.terms.sampling.seed == ~std::uint64_t{0});
 }
 
 TEST_CASE("a priority is an integer of either sign, 0 by default") {
@@ -309,8 +309,8 @@ TEST_CASE("the newer of two names for the number of tokens applies, in both APIs
       CAPTURE(fields);
       const auto r = parse_generation(api, with(fields), default_limits);
       REQUIRE_MESSAGE(r, r.error().message);
-      CHECK(r->request.stop.max_tokens == most);
-      CHECK(r->request.max_tokens_given);
+      CHECK(r->request.terms.stop.max_tokens == most);
+      CHECK(r->request.terms.max_tokens_given);
     }
   }
 }
@@ -374,16 +374,16 @@ TEST_CASE("completions may echo their prompt, and draw more answers than they gi
   CHECK(parse(R"("echo":false)")->shape.echo.empty());
   const auto best = parse(R"("n":2,"best_of":5)");
   REQUIRE(best);
-  CHECK(best->request.choices == 5);
+  CHECK(best->request.terms.choices == 5);
   CHECK(best->shape.choices == 2);
   CHECK(best->shape.best_of == 5);
-  CHECK(best->request.sampling.logprobs == 0);
+  CHECK(best->request.terms.sampling.logprobs == 0);
   CHECK_FALSE(best->shape.has_logprobs);
   const auto same = parse(R"("n":2,"best_of":2,"stream":true)");
   REQUIRE(same);
   CHECK(same->shape.best_of == 0);
-  CHECK(same->request.sampling.logprobs == -1);
-  CHECK(parse(R"("best_of":3,"logprobs":4)")->request.sampling.logprobs == 4);
+  CHECK(same->request.terms.sampling.logprobs == -1);
+  CHECK(parse(R"("best_of":3,"logprobs":4)")->request.terms.sampling.logprobs == 4);
   const std::pair<const char*, const char*> rows[] = {
       {R"("max_tokens":0,"echo":true)", "max_tokens"},
       {R"("echo":1)", "echo"},
@@ -403,7 +403,7 @@ TEST_CASE("completions may echo their prompt, and draw more answers than they gi
       parse_generation(openai_api::completions, R"({"prompt":[1,2],"echo":true})", default_limits);
   REQUIRE(ids);
   CHECK(ids->shape.echo == std::vector<std::string>{""}); // its tokens give the text
-  CHECK(ids->request.sampling.prompt_logprobs == 0);
+  CHECK(ids->request.terms.sampling.prompt_logprobs == 0);
   CHECK_FALSE(ids->shape.has_logprobs);
 }
 
@@ -413,11 +413,11 @@ TEST_CASE("an echo with logprobs requests those of the prompt, and needs no toke
   };
   const auto scored = parse(R"("echo":true,"logprobs":2,"max_tokens":0)");
   REQUIRE_MESSAGE(scored, scored.error().message);
-  CHECK(scored->request.sampling.prompt_logprobs == 2);
-  CHECK(scored->request.stop.max_tokens == 0);
+  CHECK(scored->request.terms.sampling.prompt_logprobs == 2);
+  CHECK(scored->request.terms.stop.max_tokens == 0);
   CHECK(scored->shape.echo == std::vector<std::string>{"hi"});
-  CHECK(parse(R"("echo":true)")->request.sampling.prompt_logprobs == -1);
-  CHECK(parse(R"("logprobs":2)")->request.sampling.prompt_logprobs == -1);
+  CHECK(parse(R"("echo":true)")->request.terms.sampling.prompt_logprobs == -1);
+  CHECK(parse(R"("logprobs":2)")->request.terms.sampling.prompt_logprobs == -1);
   const auto chat = chat_error(chat_with(R"("max_tokens":0)"));
   CHECK(chat.param == "max_tokens");
 }

@@ -39,7 +39,7 @@ openai_generate settled(const std::string& fields, call_format format = call_for
 }
 
 std::string tools_constraint(const openai_generate& g) {
-  const auto& c = g.request.sampling.constraint;
+  const auto& c = g.request.terms.sampling.constraint;
   REQUIRE(c);
   CHECK(c->kind == constraint_kind::calls);
   return c->text;
@@ -53,7 +53,7 @@ TEST_CASE("tools go to the template as written, unless no call is allowed") {
   REQUIRE(r.shape.calls);
   CHECK(r.shape.calls->names == std::vector<std::string>{"f", "g"});
   CHECK_FALSE(r.shape.calls->is_constrained);
-  CHECK_FALSE(r.request.sampling.constraint);
+  CHECK_FALSE(r.request.terms.sampling.constraint);
   for (const auto* none : {R"(,"tools":[])", R"(,"tools":null)", R"(,"tool_choice":"auto")",
                            R"(,"tool_choice":"none","parallel_tool_calls":true)"}) {
     CAPTURE(none);
@@ -382,12 +382,12 @@ TEST_CASE("an answer without calls has the requested format") {
   };
   const auto either = settled(R"({"type":"integer"}}})");
   REQUIRE_MESSAGE(either, either.error().message);
-  CHECK(either->request.sampling.constraint->kind == constraint_kind::calls);
-  CHECK(either->request.sampling.constraint->text.ends_with(
+  CHECK(either->request.terms.sampling.constraint->kind == constraint_kind::calls);
+  CHECK(either->request.terms.sampling.constraint->text.ends_with(
       R"(,"otherwise":{"kind":2,"text":"{\"type\":\"integer\"}"}})"));
   CHECK_FALSE(either->shape.calls->is_constrained);
   const auto forced = settled(R"({"type":"integer"}}},"tool_choice":"required")");
   REQUIRE(forced);
-  CHECK(forced->request.sampling.constraint->text.find("otherwise") == std::string::npos);
+  CHECK(forced->request.terms.sampling.constraint->text.find("otherwise") == std::string::npos);
   CHECK(forced->shape.calls->is_constrained);
 }

@@ -73,10 +73,10 @@ const std::vector<const char*> all{"chat",   "completions", "vllm",     "torchse
                                    "triton", "tgi",         "responses"};
 
 bool top_k_is_off(const generate& g) {
-  return g.sampling.top_k == 0;
+  return g.terms.sampling.top_k == 0;
 }
 bool has_no_limit(const generate& g) {
-  return !g.max_tokens_given;
+  return !g.terms.max_tokens_given;
 }
 
 } // namespace
@@ -92,8 +92,9 @@ TEST_CASE("a sentinel has the meaning of the server whose API is used") {
       {{"tgi"}, R"("top_k":-1)", nullptr},
       // A disabled option is left out; a probability of 0 would leave no token.
       {vllms, R"("top_p":0)", nullptr},
-      {all, R"("top_p":null)", [](const generate& g) { return g.sampling.top_p == 1; }},
-      {all, R"("temperature":null)", [](const generate& g) { return g.sampling.temperature == 1; }},
+      {all, R"("top_p":null)", [](const generate& g) { return g.terms.sampling.top_p == 1; }},
+      {all, R"("temperature":null)",
+       [](const generate& g) { return g.terms.sampling.temperature == 1; }},
       {vllms, R"("temperature":-1)", nullptr},
       // A limit of -1 is none to llama.cpp, and an error to vLLM and TGI.
       {openais, R"("max_tokens":-1)", has_no_limit},
@@ -106,7 +107,7 @@ TEST_CASE("a sentinel has the meaning of the server whose API is used") {
       {{"chat"}, R"("max_tokens":null)", has_no_limit},
       {{"completions", "vllm", "torchserve", "triton"},
        R"("max_tokens":null)",
-       [](const generate& g) { return g.stop.max_tokens == 16 && g.max_tokens_given; }},
+       [](const generate& g) { return g.terms.stop.max_tokens == 16 && g.terms.max_tokens_given; }},
       {others, R"("max_tokens":-1)", nullptr},
       {others, R"("max_tokens":0)", nullptr},
       {{"torchserve"}, R"("max_new_tokens":-1)", nullptr},
@@ -115,7 +116,7 @@ TEST_CASE("a sentinel has the meaning of the server whose API is used") {
       {{"tgi"}, R"("max_new_tokens":-1)", nullptr},
       {{"responses"}, R"("max_output_tokens":null)", has_no_limit},
       {{"responses"}, R"("max_output_tokens":-1)", nullptr},
-      {vllms, R"("min_tokens":0)", [](const generate& g) { return g.stop.min_tokens == 0; }},
+      {vllms, R"("min_tokens":0)", [](const generate& g) { return g.terms.stop.min_tokens == 0; }},
       {vllms, R"("min_tokens":-1)", nullptr},
       // vLLM's -1: as many as the model accepts.
       {vllms, R"("truncate_prompt_tokens":-1)",
@@ -130,28 +131,30 @@ TEST_CASE("a sentinel has the meaning of the server whose API is used") {
       // 0 is the drawn token's alone, -1 the whole vocabulary's, which is beyond the limit.
       {{"completions", "torchserve", "triton"},
        R"("logprobs":0)",
-       [](const generate& g) { return g.sampling.logprobs == 0; }},
+       [](const generate& g) { return g.terms.sampling.logprobs == 0; }},
       {{"completions", "torchserve", "triton"},
        R"("logprobs":null)",
-       [](const generate& g) { return g.sampling.logprobs == -1; }},
+       [](const generate& g) { return g.terms.sampling.logprobs == -1; }},
       {{"completions", "torchserve", "triton"}, R"("logprobs":-1)", nullptr},
       {{"chat"},
        R"("logprobs":true,"top_logprobs":0)",
-       [](const generate& g) { return g.sampling.logprobs == 0; }},
+       [](const generate& g) { return g.terms.sampling.logprobs == 0; }},
       {{"chat"},
        R"("logprobs":null,"top_logprobs":null)",
-       [](const generate& g) { return g.sampling.logprobs == -1; }},
+       [](const generate& g) { return g.terms.sampling.logprobs == -1; }},
       {{"chat"}, R"("logprobs":true,"top_logprobs":-1)", nullptr},
-      {{"tgi"}, R"("top_n_tokens":0)", [](const generate& g) { return g.sampling.logprobs == -1; }},
+      {{"tgi"},
+       R"("top_n_tokens":0)",
+       [](const generate& g) { return g.terms.sampling.logprobs == -1; }},
       {{"tgi"}, R"("top_n_tokens":-1)", nullptr},
       {{"chat", "completions", "vllm"},
        R"("n":null)",
-       [](const generate& g) { return g.choices == 1; }},
+       [](const generate& g) { return g.terms.choices == 1; }},
       {vllms, R"("n":0)", nullptr},
       {vllms, R"("n":-1)", nullptr},
       {{"tgi"}, R"("best_of":0)", nullptr},
-      {{"tgi"}, R"("best_of":null)", [](const generate& g) { return g.choices == 1; }},
-      {all, R"("seed":0)", [](const generate& g) { return g.sampling.seed == 0; }},
+      {{"tgi"}, R"("best_of":null)", [](const generate& g) { return g.terms.choices == 1; }},
+      {all, R"("seed":0)", [](const generate& g) { return g.terms.sampling.seed == 0; }},
       {{"tgi"}, R"("seed":-1)", nullptr}, // it is unsigned there
       {{"triton"}, R"("pad_id":-1)", [](const generate&) { return true; }},
       {{"triton"}, R"("end_id":-1)", nullptr}, // named as a completion has it: stop_token_ids
@@ -186,23 +189,24 @@ TEST_CASE("a seed of -1 or null is drawn at random, any other negative one is us
       const auto one = sentinel_request(api, fields), other = sentinel_request(api, fields);
       REQUIRE_MESSAGE(one, one.error().message);
       REQUIRE(other);
-      CHECK(one->sampling.seed != other->sampling.seed);
-      CHECK(one->sampling.seed != ~std::uint64_t{0});
+      CHECK(one->terms.sampling.seed != other->terms.sampling.seed);
+      CHECK(one->terms.sampling.seed != ~std::uint64_t{0});
     }
     const auto negative = sentinel_request(api, R"("seed":-2)");
     REQUIRE(negative);
-    CHECK(negative->sampling.seed == ~std::uint64_t{1});
+    CHECK(negative->terms.sampling.seed == ~std::uint64_t{1});
   }
   // A request with a name is repeated with the same seed.
   const auto named = sentinel_request("chat", R"("request_id":"a","seed":-1)");
   REQUIRE(named);
-  CHECK(named->sampling.seed == sentinel_request("chat", R"("request_id":"a")")->sampling.seed);
+  CHECK(named->terms.sampling.seed ==
+        sentinel_request("chat", R"("request_id":"a")")->terms.sampling.seed);
 }
 
 TEST_CASE("a prompt truncated to the model's context leaves room for its answer") {
   generate g;
-  g.max_tokens_given = true;
-  g.stop.max_tokens = 16;
+  g.terms.max_tokens_given = true;
+  g.terms.stop.max_tokens = 16;
   g.prompt_tokens_max = 7;
   CHECK(prompt_tokens_within(g, 100) == 7);
   g.prompt_tokens_max = prompt_tokens_of_context;
@@ -210,6 +214,6 @@ TEST_CASE("a prompt truncated to the model's context leaves room for its answer"
   CHECK(prompt_tokens_within(g, 16) == 1);
   CHECK(prompt_tokens_within(g, 1) == 1);
   CHECK(prompt_tokens_within(g, 0) == 0); // unknown: nothing is truncated
-  g.max_tokens_given = false;
+  g.terms.max_tokens_given = false;
   CHECK(prompt_tokens_within(g, 100) == 99);
 }

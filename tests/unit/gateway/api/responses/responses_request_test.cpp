@@ -33,8 +33,8 @@ chat_prompt chat_of(const std::string& input) {
 TEST_CASE("a text is a message of the user, with OpenAI's defaults") {
   const auto r = response_call_of(R"("input":"hi")");
   CHECK(std::get<chat_prompt>(r.call.request.input) == chat_prompt{{"user", "hi", {}}});
-  CHECK(r.call.request.sampling.temperature == 1);
-  CHECK_FALSE(r.call.request.max_tokens_given);
+  CHECK(r.call.request.terms.sampling.temperature == 1);
+  CHECK_FALSE(r.call.request.terms.max_tokens_given);
   CHECK(r.shape.is_stored);
   CHECK_FALSE(r.shape.is_stream);
   CHECK_FALSE(r.shape.is_background);
@@ -55,12 +55,12 @@ TEST_CASE("every field reaches its typed field, and the answer repeats it") {
       R"("include":[],"service_tier":"auto","top_logprobs":0,"cache_salt":"s","priority":-2)");
   const auto& g = r.call.request;
   CHECK(g.model == "m");
-  CHECK(g.stop.max_tokens == 7);
-  CHECK(g.max_tokens_given);
-  CHECK(g.sampling.temperature == 0.5F);
-  CHECK(g.sampling.top_p == 0.25F);
-  CHECK(g.sampling.seed == 3);
-  CHECK(g.cache_salt == "s");
+  CHECK(g.terms.stop.max_tokens == 7);
+  CHECK(g.terms.max_tokens_given);
+  CHECK(g.terms.sampling.temperature == 0.5F);
+  CHECK(g.terms.sampling.top_p == 0.25F);
+  CHECK(g.terms.sampling.seed == 3);
+  CHECK(g.terms.cache_salt == "s");
   CHECK(g.priority == -2);
   CHECK(r.instructions == "be brief");
   CHECK(r.previous == "resp_1");
@@ -126,7 +126,7 @@ TEST_CASE("functions are a chat's tools, and a named one must be called") {
   const auto parsed = json::parse(r.call.request.tools);
   CHECK(parsed[0]["function"]["name"] == "f");
   REQUIRE(settle_calls(r.call, call_format::hermes));
-  CHECK(r.call.request.sampling.constraint);
+  CHECK(r.call.request.terms.sampling.constraint);
   const auto asked = json::parse(r.shape.asked);
   CHECK(asked["tools"][0]["name"] == "f"); // as it was sent
   CHECK(asked["tool_choice"] == json{{"type", "function"}, {"name", "f"}});
@@ -140,15 +140,15 @@ TEST_CASE("a format is a constraint with its members in their order") {
       R"("input":"hi","text":{"format":{"type":"json_schema","name":"n","strict":true,"schema":)"
       R"({"type":"object","properties":{"b":{"type":"integer"},"a":{"type":"integer"}},)"
       R"("required":["b","a"]}},"verbosity":"medium"})");
-  const auto& c = r.call.request.sampling.constraint;
+  const auto& c = r.call.request.terms.sampling.constraint;
   REQUIRE(c);
   CHECK(c->kind == constraint_kind::json_schema);
   CHECK(c->text.find("\"b\"") < c->text.find("\"a\""));
   CHECK(response_call_of(R"("input":"hi","text":{"format":{"type":"json_object"}})")
-            .call.request.sampling.constraint);
+            .call.request.terms.sampling.constraint);
   CHECK_FALSE(response_call_of(R"("input":"hi","text":{"format":{"type":"text"}})")
-                  .call.request.sampling.constraint);
-  CHECK_FALSE(response_call_of(R"("input":"hi","text":{})").call.request.sampling.constraint);
+                  .call.request.terms.sampling.constraint);
+  CHECK_FALSE(response_call_of(R"("input":"hi","text":{})").call.request.terms.sampling.constraint);
 }
 
 TEST_CASE("invalid and missing fields are refused by their name here") {

@@ -34,13 +34,13 @@ error tgi_error_of(tgi_route route, const std::string& body) {
 TEST_CASE("a request of TGI with empty parameters is greedy, up to the context's end") {
   const auto r = generate_of("");
   CHECK(std::get<std::string>(r.request.input) == "h\xC3\xA9");
-  CHECK(r.request.sampling.is_greedy());
-  CHECK(r.request.sampling.logprobs == -1);
-  CHECK_FALSE(r.request.sampling.has_watermark());
-  CHECK_FALSE(r.request.max_tokens_given);
-  CHECK(r.request.choices == 1);
+  CHECK(r.request.terms.sampling.is_greedy());
+  CHECK(r.request.terms.sampling.logprobs == -1);
+  CHECK_FALSE(r.request.terms.sampling.has_watermark());
+  CHECK_FALSE(r.request.terms.max_tokens_given);
+  CHECK(r.request.terms.choices == 1);
   CHECK(r.request.prompt_tokens_max == 0);
-  CHECK(r.request.stop.include_stop_text);
+  CHECK(r.request.terms.stop.include_stop_text);
   CHECK_FALSE(r.shape.is_stream);
   CHECK_FALSE(r.shape.is_list);
   CHECK_FALSE(r.shape.seed);
@@ -50,8 +50,8 @@ TEST_CASE("a request of TGI with empty parameters is greedy, up to the context's
 
 TEST_CASE("details of the prompt are requested with the details of the answer") {
   const auto r = generate_of(R"("details":true,"decoder_input_details":true)");
-  CHECK(r.request.sampling.prompt_logprobs == 0);
-  CHECK(generate_of(R"("details":true)").request.sampling.prompt_logprobs == -1);
+  CHECK(r.request.terms.sampling.prompt_logprobs == 0);
+  CHECK(generate_of(R"("details":true)").request.terms.sampling.prompt_logprobs == -1);
   const auto streamed = tgi_error_of(
       tgi_route::generate_stream, tgi_body_with(R"("details":true,"decoder_input_details":true)"));
   CHECK(streamed.param == "parameters.decoder_input_details");
@@ -64,19 +64,19 @@ TEST_CASE("every field of TGI reaches its typed field") {
       R"("truncate":3,"details":true,"top_n_tokens":2,"watermark":true,"return_full_text":true,)"
       R"("do_sample":true,"best_of":1,"adapter_id":null,"decoder_input_details":false)");
   const auto& g = r.request;
-  CHECK(g.sampling.temperature == 0.5F);
-  CHECK(g.sampling.top_k == 40);
-  CHECK(g.sampling.top_p == 0.25F);
-  CHECK(g.sampling.typical_p == 0.75F);
-  CHECK(g.sampling.repetition_penalty == 1.5F);
-  CHECK(g.sampling.frequency_penalty == -2);
-  CHECK(g.sampling.seed == ~std::uint64_t{0});
-  CHECK(g.sampling.logprobs == 2);
-  CHECK(g.sampling.watermark_gamma == 0.5F);
-  CHECK(g.sampling.watermark_delta == 2);
-  CHECK(g.stop.max_tokens == 7);
-  CHECK(g.max_tokens_given);
-  CHECK(g.stop.stop_texts == std::vector<std::string>{"a", "b"});
+  CHECK(g.terms.sampling.temperature == 0.5F);
+  CHECK(g.terms.sampling.top_k == 40);
+  CHECK(g.terms.sampling.top_p == 0.25F);
+  CHECK(g.terms.sampling.typical_p == 0.75F);
+  CHECK(g.terms.sampling.repetition_penalty == 1.5F);
+  CHECK(g.terms.sampling.frequency_penalty == -2);
+  CHECK(g.terms.sampling.seed == ~std::uint64_t{0});
+  CHECK(g.terms.sampling.logprobs == 2);
+  CHECK(g.terms.sampling.watermark_gamma == 0.5F);
+  CHECK(g.terms.sampling.watermark_delta == 2);
+  CHECK(g.terms.stop.max_tokens == 7);
+  CHECK(g.terms.max_tokens_given);
+  CHECK(g.terms.stop.stop_texts == std::vector<std::string>{"a", "b"});
   CHECK(g.prompt_tokens_max == 3);
   CHECK(r.shape.has_details);
   CHECK(r.shape.has_stops);
@@ -98,13 +98,13 @@ TEST_CASE("sampling is enabled by do_sample or by any sampling parameter") {
   for (const auto& r : rows) {
     CAPTURE(r.parameters);
     const auto g = generate_of(r.parameters);
-    CHECK(g.request.sampling.is_greedy() == !r.is_sampled);
+    CHECK(g.request.terms.sampling.is_greedy() == !r.is_sampled);
     CHECK(g.shape.seed.has_value() == r.is_sampled);
   }
   // Without any parameters TGI samples.
   const auto bare = parse_tgi(tgi_route::generate, R"({"inputs":"a"})", testing::default_config);
   REQUIRE(bare);
-  CHECK(bare->request.sampling.temperature == 1);
+  CHECK(bare->request.terms.sampling.temperature == 1);
 }
 
 TEST_CASE("the root's answer is a list with the prompt, or a stream") {
@@ -119,7 +119,7 @@ TEST_CASE("the root's answer is a list with the prompt, or a stream") {
   REQUIRE(stream);
   CHECK(stream->shape.is_stream);
   CHECK(stream->shape.lead.empty());
-  CHECK(stream->request.sampling.logprobs == 0); // each event has one
+  CHECK(stream->request.terms.sampling.logprobs == 0); // each event has one
   const auto by_route =
       parse_tgi(tgi_route::generate_stream, R"({"inputs":"a"})", testing::default_config);
   REQUIRE(by_route);
@@ -131,9 +131,9 @@ TEST_CASE("the root's answer is a list with the prompt, or a stream") {
 
 TEST_CASE("the best of several is drawn as so many choices, with their log-probabilities") {
   const auto r = generate_of(R"("best_of":3,"do_sample":true)");
-  CHECK(r.request.choices == 3);
+  CHECK(r.request.terms.choices == 3);
   CHECK(r.shape.best_of == 3);
-  CHECK(r.request.sampling.logprobs == 0);
+  CHECK(r.request.terms.sampling.logprobs == 0);
   const auto stream = R"({"inputs":"a","parameters":{"best_of":2,"do_sample":true}})";
   CHECK(tgi_error_of(tgi_route::generate_stream, stream).param == "parameters.best_of");
 }
@@ -157,9 +157,9 @@ TEST_CASE("a grammar becomes a constraint, its schema in the client's order") {
   for (const auto& r : rows) {
     CAPTURE(r.grammar);
     const auto g = generate_of(std::string(R"("grammar":)") + r.grammar);
-    REQUIRE(g.request.sampling.constraint);
-    CHECK(g.request.sampling.constraint->kind == r.kind);
-    CHECK(g.request.sampling.constraint->text == r.text);
+    REQUIRE(g.request.terms.sampling.constraint);
+    CHECK(g.request.terms.sampling.constraint->kind == r.kind);
+    CHECK(g.request.terms.sampling.constraint->text == r.text);
   }
 }
 

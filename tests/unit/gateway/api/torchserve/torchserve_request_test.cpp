@@ -43,7 +43,7 @@ TEST_CASE("a text is the prompt, and is answered by pieces of text") {
   CHECK(prompt_of(r) == "{not JSON");
   CHECK(r.speaks == torchserve_format::text);
   CHECK(r.call.shape.is_stream);
-  CHECK(r.call.request.stop.max_tokens == testing::default_limits.completion_tokens_default);
+  CHECK(r.call.request.terms.stop.max_tokens == testing::default_limits.completion_tokens_default);
   CHECK(prompt_of(read_prediction_body({"", "", "Once"})) == "Once"); // curl -T
   CHECK(prompt_of(read_prediction_body({"application/octet-stream", "", "Once"})) == "Once");
   CHECK_FALSE(
@@ -86,8 +86,8 @@ TEST_CASE("the requests of TorchServe's examples are read") {
     CAPTURE(e.what);
     const auto r = read_prediction_body(e.body);
     CHECK(prompt_of(r) == "P");
-    CHECK(r.call.request.stop.max_tokens == e.max_tokens);
-    CHECK(r.call.request.sampling.temperature == doctest::Approx(e.temperature));
+    CHECK(r.call.request.terms.stop.max_tokens == e.max_tokens);
+    CHECK(r.call.request.terms.sampling.temperature == doctest::Approx(e.temperature));
     CHECK(r.call.shape.is_stream);
   }
 }
@@ -112,7 +112,7 @@ TEST_CASE("an answer is streamed unless the request disables it") {
   CHECK_FALSE(read_json(R"({"prompt":"P","stream":false})").call.shape.is_stream);
   const auto nulls = read_json(
       R"({"prompt":"P","max_new_tokens":null,"max_tokens":3,"params":null,"streaming":null})");
-  CHECK(nulls.call.request.stop.max_tokens == 3);
+  CHECK(nulls.call.request.terms.stop.max_tokens == 3);
   CHECK(nulls.call.shape.is_stream);
   CHECK_FALSE(read_json(R"({"prompt":"P","streaming":false})").call.shape.is_stream);
   const torchserve_body old{"application/json", "", R"({"prompt":"P","stream":true})",
@@ -193,9 +193,9 @@ TEST_CASE("parts of a form are read as curl -F sends them, up to their limits") 
 TEST_CASE("a constraint keeps its schema as the client wrote it") {
   const auto r = read_json(
       R"({"prompt":"P","max_new_tokens":4,"guided_json":{"type":"object","properties":{"b":{},"a":{}}}})");
-  REQUIRE(r.call.request.sampling.constraint);
-  CHECK(r.call.request.sampling.constraint->text.find("\"b\"") <
-        r.call.request.sampling.constraint->text.find("\"a\""));
+  REQUIRE(r.call.request.terms.sampling.constraint);
+  CHECK(r.call.request.terms.sampling.constraint->text.find("\"b\"") <
+        r.call.request.terms.sampling.constraint->text.find("\"a\""));
 }
 
 TEST_CASE("OpenAI's bodies are as elsewhere, but streams cannot be resumed") {
@@ -223,9 +223,9 @@ TEST_CASE("instances are texts or objects, each a separate request") {
   REQUIRE(batch);
   REQUIRE(batch->requests.size() == 3);
   CHECK(std::get<std::string>(batch->requests[0].input) == "a");
-  CHECK(batch->requests[1].stop.max_tokens == 3);
+  CHECK(batch->requests[1].terms.stop.max_tokens == 3);
   CHECK(std::get<std::string>(batch->requests[2].input) == "c");
-  CHECK(batch->requests[2].sampling.is_greedy());
+  CHECK(batch->requests[2].terms.sampling.is_greedy());
   const std::vector<std::pair<std::string, const char*>> wrong{
       {R"({})", "instances"},
       {R"({"instances":[]})", "instances"},

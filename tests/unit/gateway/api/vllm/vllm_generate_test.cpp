@@ -45,9 +45,9 @@ TEST_CASE("a body with a prompt is vLLM's, every other one is not") {
   const auto call = vllm_call_of(R"(,"n":2,"temperature":0.5,"top_k":-1,"stream":true,"seed":3)");
   CHECK(call.prompt == "say \"hi\"");
   CHECK(std::get<std::string>(call.request.input) == call.prompt);
-  CHECK(call.request.choices == 2);
-  CHECK(call.request.sampling.temperature == 0.5F);
-  CHECK(call.request.stop.max_tokens == 16); // vLLM's as well
+  CHECK(call.request.terms.choices == 2);
+  CHECK(call.request.terms.sampling.temperature == 0.5F);
+  CHECK(call.request.terms.stop.max_tokens == 16); // vLLM's as well
   CHECK(call.is_stream);
   CHECK_FALSE(vllm_call_of("").is_stream);
 }
