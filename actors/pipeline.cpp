@@ -111,6 +111,8 @@ result<pipeline::announced> pipeline::on_ready(const stage_ready& stage) {
                 "rank {} of {} of stage {} of {} does not belong to a pipeline of {} stages of {}",
                 stage.rank, stage.width, stage.stage, stage.stages,
                 of->rank_slots.size() / of->width, of->width);
+  if (stage.block_positions == 0)
+    return fail(errc::invalid_value, "stage {} has KV blocks without positions", stage.stage);
   for (const auto& l : stage_sets_)
     for (const auto& s : l.rank_slots)
       if (s.ready && &s != own &&

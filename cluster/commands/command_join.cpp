@@ -194,7 +194,8 @@ int command_join(const join_options& options) {
     return cannot(ok.error());
   const auto agents = agents_of(all->base.config);
   const auto* agent = agent_on(agents, options.node);
-  ENSURE(agent != nullptr, "the plan has every node that joins");
+  if (agent == nullptr)
+    return cannot(fail(errc::bad_config, "the root's plan has no node '{}'", options.node));
   role_arguments arguments;
   arguments.config = dir->config();
   arguments.incarnation = incarnation_clock(*dir, agent->name, wall_micros).next();

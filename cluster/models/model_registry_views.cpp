@@ -1,8 +1,9 @@
 // The part of model_registry that others read: the snapshot for gateways, and the record on disk.
 #include "cluster/config/config_workers.hpp"
 #include "cluster/models/model_registry.hpp"
-#include "schema/ensure.hpp"
 #include "schema/limits.hpp"
+
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 
@@ -13,7 +14,10 @@ void model_registry::restore(const recorded_models& left, instant now) {
   next_worker_ = std::max(next_worker_, left.next_worker);
   for (const auto& n : left.all) {
     const auto worker = parse_worker(n.model.config, n.model.name);
-    ENSURE(worker, "{}", worker.error().message); // this build wrote it
+    if (!worker) { // another build may have written the record
+      spdlog::error("the recorded model {} is dropped: {}", n.model.name, worker.error().message);
+      continue;
+    }
     revisions_.push_back(
         {n.model, n.digest, worker->startup_timeout, now, {}, {}, {}, {}, false, {}});
     if (!n.model.archive.empty() && is_active(n.model)) {

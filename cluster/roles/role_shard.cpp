@@ -159,7 +159,8 @@ int run_shard(const cluster_context& context, const role_arguments& first,
     }
   const auto agents = agents_of(context.config);
   const auto* agent = agent_on(agents, plan.on);
-  ENSURE(agent != nullptr, "a node with shards is not removed");
+  if (agent == nullptr)
+    return refused(fail(errc::bad_config, "the configuration has no node of {}", plan.name));
   auto started = process::start({plan.process, arguments.incarnation, role::shard, plan.name,
                                  context.where.listen(plan.name, arguments.incarnation),
                                  agent->process, context.where.find(agent->listens_as)},

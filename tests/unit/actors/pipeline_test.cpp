@@ -66,6 +66,16 @@ TEST_CASE("stages of different models or pipelines are refused by name") {
   CHECK_FALSE(p.on_ready(ready(5, 2)));
 }
 
+TEST_CASE("a stage whose KV blocks hold no positions is refused") {
+  pipeline p({0, 2, {}}, epoch_id{0});
+  auto empty = ready(0, 1);
+  empty.block_positions = 0;
+  const auto refused = p.on_ready(empty);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == errc::invalid_value);
+  CHECK(p.on_ready(ready(0, 1)));
+}
+
 TEST_CASE("an epoch knows whether a stage has another incarnation than in the last open one") {
   auto p = opened();
   CHECK(p.has_restarted_shard());

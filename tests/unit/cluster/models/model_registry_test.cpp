@@ -377,6 +377,20 @@ TEST_CASE("the next root takes over the running models, and restarts nothing") {
   CHECK(next.only("n").workers[0].process == f.only("n").workers[0].process);
 }
 
+TEST_CASE("a recorded model whose configuration is not readable is dropped") {
+  registry_fixture f(model_control::poll);
+  f.registry.take({{"m", {version("1", 7)}}, {"n", {version("1", 7)}}}, f.now);
+  auto record = f.registry.record();
+  REQUIRE(record.all.size() == 2);
+  for (auto& one : record.all)
+    if (one.model.name == "m")
+      one.model.config = "batch_size = \"of another build\"";
+  registry_fixture next(model_control::poll);
+  next.registry.restore(record, next.now);
+  CHECK(next.all_of("m").empty());
+  CHECK(next.all_of("n").size() == 1);
+}
+
 TEST_CASE("the next root lets draining models end") {
   registry_fixture f(model_control::poll);
   f.registry.take({{"m", {version("1", 7)}}}, f.now);
