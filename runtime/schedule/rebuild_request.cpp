@@ -9,10 +9,10 @@ namespace baton::schedule {
 
 std::optional<scheduler::recovered> scheduler::rebuild_request(const baton::resume& to,
                                                                time_point now) {
-  const auto it = tickets_.find(to.ticket);
-  if (it == tickets_.end() || !it->second.is_admitted)
+  const ticket* const found = tickets_.find(to.ticket);
+  if (!found || !found->is_admitted)
     return std::nullopt;
-  const ticket& t = it->second;
+  const ticket& t = *found;
   recovered all;
   auto& r = all.reserve;
   r.request = to.request;
@@ -31,7 +31,7 @@ std::optional<scheduler::recovered> scheduler::rebuild_request(const baton::resu
   s.begins_text = !t.continues_prompt;
   s.delivered.assign(t.choices, {{}, /*is_over=*/true});
   bool is_any_open = false;
-  for_choices(to.ticket, [&](const sequence& of) {
+  sequences_.for_choices(t.priority, to.ticket, [&](const sequence& of) {
     if (of.state == sequence_state::ended)
       return;
     const auto prompt_end = of.ids.begin() + static_cast<std::ptrdiff_t>(of.prompt_count);

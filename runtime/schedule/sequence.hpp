@@ -80,6 +80,7 @@ struct sequence {
   bool is_leaving = false;      // preempted: moves to swap space when nothing of it is in flight
   std::size_t swapped = 0;      // positions in swap space, while it waits
   std::uint32_t copying = 0;    // swap transfers that are not acknowledged
+  bool is_suspended = false;    // its ticket is: it waits for a client, not for a slot
   bool has_started = false;     // has been running: precedes equals that have not
   bool has_stepped = false;     // rows of it have been in a step
   bool has_begun = false;       // its first `tokens` message was sent

@@ -5,9 +5,9 @@
 namespace baton::schedule {
 namespace {
 
-list_membership membership_of(const sequence& s, bool is_suspended) {
+list_membership membership_of(const sequence& s) {
   list_membership f;
-  f.waits = s.state == sequence_state::waiting && !is_suspended;
+  f.waits = s.state == sequence_state::waiting && !s.is_suspended;
   f.runs = s.state == sequence_state::running;
   f.is_isolated = f.runs && s.must_run_alone();
   f.prefills = f.runs && !f.is_isolated && s.rows_left() > (s.pools_next() ? 0 : 1);
@@ -71,9 +71,9 @@ void ready_list::copy_to(std::vector<sequence*>& to, std::size_t count) const {
     }
 }
 
-void sequence_lists::update(sequence& s, bool is_suspended) {
+void sequence_lists::update(sequence& s) {
   const list_membership was = s.membership;
-  const list_membership is = membership_of(s, is_suspended);
+  const list_membership is = membership_of(s);
   if (was == is)
     return;
   move(waiting_, was.waits, is.waits, waiting_order_of(s), s);
@@ -101,14 +101,12 @@ void sequence_lists::came_back(sequence& s, batch_id batch) {
     ready_.push(s);
 }
 
-void sequence_lists::check_integrity(
-    const std::map<service_order, sequence>& all,
-    const std::function<bool(const sequence&)>& is_suspended) const {
+void sequence_lists::check_integrity(const std::map<service_order, sequence>& all) const {
   std::size_t waiting = 0, running = 0, prefilling = 0, isolated = 0, ready = 0, leaving = 0,
               gone = 0;
   for (const auto& [who, s] : all) {
-    ENSURE(membership_of(s, is_suspended(s)) == s.membership,
-           "ticket {} is in the lists of another state", who.id.ticket.value);
+    ENSURE(membership_of(s) == s.membership, "ticket {} is in the lists of another state",
+           who.id.ticket.value);
     waiting += s.membership.waits ? 1 : 0;
     running += s.membership.runs ? 1 : 0;
     prefilling += s.membership.prefills ? 1 : 0;

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -43,7 +42,7 @@ public:
 
   // Puts it into the lists that match its state. Call it after every change, and before has_started
   // of a waiting sequence changes.
-  void update(sequence& s, bool is_suspended);
+  void update(sequence& s);
   // Records that `batch`, with rows of this sequence, came back.
   void came_back(sequence& s, batch_id batch);
 
@@ -61,8 +60,7 @@ public:
   std::vector<service_order> take_finished() { return std::exchange(finished_, {}); }
 
   // Checks that the lists contain exactly the sequences that belong there; else the process ends.
-  void check_integrity(const std::map<service_order, sequence>& all,
-                       const std::function<bool(const sequence&)>& is_suspended) const;
+  void check_integrity(const std::map<service_order, sequence>& all) const;
 
 private:
   std::map<waiting_order, sequence*> waiting_;

@@ -1,6 +1,8 @@
-// Bytes of protocol version 1, kept in tests/data/schema: every later build must still read them,
-// value for value. A failure here means that a change of the schema was not additive.
-// BATON_WRITE_GOLDEN=1 writes files that do not exist yet (for a new kind); it never replaces one.
+// Bytes of protocol version 1, kept in tests/data/schema. Clients' messages (api.fbs): every later
+// build must read them, value for value; a failure means that a change was not additive. Messages
+// inside a cluster (wire.fbs) are only exchanged by equal builds: if a table changes its shape,
+// delete its files and write them again.
+// BATON_WRITE_GOLDEN=1 writes files that do not exist yet; it never replaces one.
 #include "schema/codec.hpp"
 #include "tests/unit/schema/message_fill.hpp"
 
