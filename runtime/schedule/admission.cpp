@@ -16,6 +16,17 @@ scheduler::scheduler(scheduler_config config)
          "a scheduler without slots, rows, positions or vocabulary");
 }
 
+std::variant<granted, rejected> scheduler::reserve(const baton::reserve& request, time_point now) {
+  if (request.ticket && sequences_.has_choices(request.priority, request.ticket))
+    return rejected{request.request,
+                    {},
+                    fail(errc::conflict, "ticket {} is open, or rows of it are in flight",
+                         request.ticket.value),
+                    std::chrono::milliseconds{0},
+                    tickets_.look_at_queue(request.priority).tickets};
+  return tickets_.reserve(request, now);
+}
+
 bool scheduler::is_reserved(ticket_id id) const {
   const ticket* t = tickets_.find(id);
   return t && !t->is_admitted;

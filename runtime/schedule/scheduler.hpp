@@ -39,9 +39,8 @@ public:
 
   // -- tickets (admission.cpp, ticket_recovery.cpp). Each ticket ends exactly once: by the last
   // `tokens` of its last choice, or by one refusal before any of its tokens.
-  std::variant<granted, rejected> reserve(const baton::reserve& request, time_point now) {
-    return tickets_.reserve(request, now);
-  }
+  // A request that names the ticket of an earlier head is refused while rows of it are in flight.
+  std::variant<granted, rejected> reserve(const baton::reserve& request, time_point now);
   // An invalid request is refused through the output; a request whose ticket has ended is dropped.
   // `now` affects only the times reported in `tokens`.
   void admit(const baton::admit& request, time_point now = {});

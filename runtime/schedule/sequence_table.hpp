@@ -38,6 +38,11 @@ public:
   sequence* find(const service_order& who);
   // Calls `what` for the known sequences of the ticket; it may end them, and the ticket with them.
   void for_choices(std::int32_t priority, ticket_id id, const std::function<void(sequence&)>& what);
+  // Whether the ticket has sequences: open ones, or ended ones in flight.
+  bool has_choices(std::int32_t priority, ticket_id id) const {
+    const auto first = all_.lower_bound({priority, {id, 0}});
+    return first != all_.end() && first->second.id.ticket == id;
+  }
   void update(sequence& s) { lists_.update(s); }
   void came_back(sequence& s, batch_id batch) { lists_.came_back(s, batch); }
   // Deletes ended sequences that are no longer in flight.

@@ -243,3 +243,25 @@ TEST_CASE("a choice finished in an earlier incarnation is not repeated, the othe
   CHECK(out.tokens.back().tokens_total == 3);
   f.check_at_rest();
 }
+
+TEST_CASE("the number of an ended ticket is not granted again while rows of it are in flight") {
+  left_fixture f;
+  const auto ticket = f.start_with_key();
+  const auto batch = f.next();
+  f.s.cancel({.ticket = ticket, .choice = {}, .reason = {}});
+  CHECK_FALSE(f.s.is_known(ticket));
+  const reserve again{.request = ++f.requests,
+                      .gateway = second_gateway,
+                      .model = "m",
+                      .resume_key = key,
+                      .is_resumable = true,
+                      .ticket = ticket};
+  const auto refused = f.s.reserve(again, f.now);
+  REQUIRE(std::holds_alternative<rejected>(refused));
+  CHECK(std::get<rejected>(refused).reason.code == errc::conflict);
+  f.answer(batch);
+  REQUIRE(std::holds_alternative<granted>(f.s.reserve(again, f.now)));
+  f.s.admit(f.request(ticket, 5, 10));
+  CHECK(f.next().slices.size() == 1);
+  f.s.check_integrity();
+}
