@@ -114,11 +114,23 @@ int read_flags(int argc, char** argv, settings& s) {
   return -1;
 }
 
+// Returns once the pipeline client has handled the message: a request sent next sees its effect.
+template <class Message>
+void deliver(const gateway::router_and_clients& all, std::size_t pipeline, Message&& m) {
+  constexpr std::chrono::seconds handle_timeout{20};
+  const auto& to = all.pipeline_clients.at(pipeline);
+  caf::scoped_actor self(to->home_system());
+  self->request(to, handle_timeout, std::forward<Message>(m))
+      .receive([] {},
+               [](const caf::error& e) {
+                 spdlog::error("a pipeline client handles no order: {}", caf::to_string(e));
+               });
+}
+
 // Every pipeline client receives every peer's events.
 void lose_head(const gateway::router_and_clients& all, std::size_t pipeline) {
-  for (const auto& pipeline_client : all.pipeline_clients) {
-    caf::anon_send(pipeline_client,
-                   actors::peer_down{head_process(pipeline), epoch_id{1}, "told to be down"});
+  for (std::size_t i = 0; i < all.pipeline_clients.size(); ++i) {
+    deliver(all, i, actors::peer_down{head_process(pipeline), epoch_id{1}, "told to be down"});
   }
 }
 
@@ -149,19 +161,18 @@ void obey(const std::string& line, const gateway::router_and_clients& all,
   }
   std::size_t pipeline = 0;
   words >> pipeline;
-  const auto& pipeline_client = all.pipeline_clients.at(pipeline);
   auto card = tests::fake_card(models.at(pipeline));
   if (order == "drain") {
-    caf::anon_send(pipeline_client, drain{std::chrono::seconds(1)});
+    deliver(all, pipeline, drain{std::chrono::seconds(1)});
   } else if (order == "shards") {
-    caf::anon_send(pipeline_client,
-                   with_shards(models.size(), static_cast<std::uint32_t>(std::stoul(value))));
+    deliver(all, pipeline,
+            with_shards(models.size(), static_cast<std::uint32_t>(std::stoul(value))));
   } else if (order == "allocations") {
     tests::limit_allocations(std::stoul(value));
   } else if (order == "head_down") {
     lose_head(all, pipeline);
   } else if (order == "head_up") {
-    caf::anon_send(pipeline_client, card);
+    deliver(all, pipeline, card);
   } else if (order == "phase") {
     for (int i = 1; i <= 7; ++i) {
       const auto p = static_cast<phase>(i);
@@ -170,12 +181,12 @@ void obey(const std::string& line, const gateway::router_and_clients& all,
       }
     }
     card.reason = "told so";
-    caf::anon_send(pipeline_client, card);
+    deliver(all, pipeline, card);
   } else if (order == "waiting") {
     load_report load;
     load.model = card.name;
     load.waiting = static_cast<std::uint32_t>(std::stoul(value));
-    caf::anon_send(pipeline_client, load);
+    deliver(all, pipeline, load);
   }
 }
 

@@ -191,10 +191,12 @@ def test_who_stops_a_stream_has_its_tickets_cancelled(start):
         s.ask(*streamed("tokens=100000 pace_ms=5", tensor("max_tokens", 100000, datatype="INT32")))
         s.ask(*streamed("hold=1"))
         assert s.next()[1] is None
+        for _ in range(2):
+            g.wait_for("reserve")
         client.stop_stream(cancel_requests=True)
         assert {g.wait_for("cancel")["ticket"] for _ in range(2)} == {1, 2}
         waiting = client.async_infer("fake", [tensor("text_input", "hold=1")], callback=lambda result, error: None)
-        time.sleep(0.3)
+        g.wait_for("reserve")
         waiting.cancel()
         assert g.wait_for("cancel")["ticket"] == 3
 
