@@ -1,11 +1,7 @@
 // The real API servers over fake heads, for the tests in this directory. Flags choose addresses,
 // limits and pipelines. Commands on stdin change the cluster; JSON lines on stdout report events.
 //
-//   stdin: drain | reload | quit (or end of file)
-//          shards N: the number of shards per pipeline, as reported by the root
-//          head_down | head_up | phase NAME | waiting N, followed by a pipeline's index (default:
-//          the first)
-//          allocations BYTES: larger ones fail in the servers' threads; 0: no limit
+//   stdin: reload | quit (or end of file) | an order (gateway_orders.hpp)
 #include "cluster/config/api_key_file.hpp"
 #include "gateway/api/openai/openai_fields.hpp"
 #include "gateway/dispatch/request_router.hpp"
@@ -14,6 +10,7 @@
 #include "gateway/zmq/worker_server.hpp"
 #include "tests/support/fake_head.hpp"
 #include "tests/system/doors/allocation_limit.hpp"
+#include "tests/system/doors/gateway_orders.hpp"
 
 #include <CLI/CLI.hpp>
 #include <spdlog/sinks/stdout_sinks.h>
@@ -28,10 +25,6 @@
 using namespace baton;
 
 namespace {
-
-process_id head_process(std::size_t pipeline) {
-  return process_id{static_cast<std::uint32_t>(2 + pipeline)};
-}
 
 struct settings {
   gateway::gateway_config gateway;
@@ -112,82 +105,6 @@ int read_flags(int argc, char** argv, settings& s) {
   set(g.grpc_bounds.message_timeout, message_ms);
   set(g.http_bounds.sse_ping_interval, ping_ms);
   return -1;
-}
-
-// Returns once the pipeline client has handled the message: a request sent next sees its effect.
-template <class Message>
-void deliver(const gateway::router_and_clients& all, std::size_t pipeline, Message&& m) {
-  constexpr std::chrono::seconds handle_timeout{20};
-  const auto& to = all.pipeline_clients.at(pipeline);
-  caf::scoped_actor self(to->home_system());
-  self->request(to, handle_timeout, std::forward<Message>(m))
-      .receive([] {},
-               [](const caf::error& e) {
-                 spdlog::error("a pipeline client handles no order: {}", caf::to_string(e));
-               });
-}
-
-// Every pipeline client receives every peer's events.
-void lose_head(const gateway::router_and_clients& all, std::size_t pipeline) {
-  for (std::size_t i = 0; i < all.pipeline_clients.size(); ++i) {
-    deliver(all, i, actors::peer_down{head_process(pipeline), epoch_id{1}, "told to be down"});
-  }
-}
-
-// As the root reports them: the second shard of a pipeline is still loading.
-cluster_status with_shards(std::size_t pipelines, std::uint32_t count) {
-  cluster_status now;
-  now.phase = phase::ready;
-  for (std::size_t p = 0; p < pipelines; ++p) {
-    for (std::uint32_t i = 0; i < count; ++i) {
-      status shard;
-      shard.role = role::shard;
-      shard.name = p == 0 ? fmt::format("shard-{}", i) : fmt::format("shard-{}.{}", p, i);
-      shard.phase = i == 1 ? phase::loading : phase::ready;
-      shard.pid = static_cast<std::int32_t>(1000 + 100 * p + i);
-      now.nodes.push_back(std::move(shard));
-    }
-  }
-  return now;
-}
-
-void obey(const std::string& line, const gateway::router_and_clients& all,
-          const std::vector<std::string>& models) {
-  std::istringstream words(line);
-  std::string order, value;
-  words >> order;
-  if (order == "phase" || order == "waiting" || order == "shards" || order == "allocations") {
-    words >> value;
-  }
-  std::size_t pipeline = 0;
-  words >> pipeline;
-  auto card = tests::fake_card(models.at(pipeline));
-  if (order == "drain") {
-    deliver(all, pipeline, drain{std::chrono::seconds(1)});
-  } else if (order == "shards") {
-    deliver(all, pipeline,
-            with_shards(models.size(), static_cast<std::uint32_t>(std::stoul(value))));
-  } else if (order == "allocations") {
-    tests::limit_allocations(std::stoul(value));
-  } else if (order == "head_down") {
-    lose_head(all, pipeline);
-  } else if (order == "head_up") {
-    deliver(all, pipeline, card);
-  } else if (order == "phase") {
-    for (int i = 1; i <= 7; ++i) {
-      const auto p = static_cast<phase>(i);
-      if (gateway::name_of(p) == value) {
-        card.phase = p;
-      }
-    }
-    card.reason = "told so";
-    deliver(all, pipeline, card);
-  } else if (order == "waiting") {
-    load_report load;
-    load.model = card.name;
-    load.waiting = static_cast<std::uint32_t>(std::stoul(value));
-    deliver(all, pipeline, load);
-  }
 }
 
 // The names of all fields that a request may have. A test compares them with its own list.
@@ -410,7 +327,7 @@ int main(int argc, char** argv) {
   s.gateway.pipelines.clear();
   for (std::size_t i = 0; i < s.pipelines.size(); ++i) {
     s.gateway.pipelines.push_back(
-        {head_process(i), s.pipelines[i], s.queue_max, s.uses_job_ticket});
+        {tests::head_process(i), s.pipelines[i], s.queue_max, s.uses_job_ticket});
   }
   if (!s.keys.empty()) {
     auto keys = cluster::load_api_keys(s.keys);
@@ -482,7 +399,7 @@ int main(int argc, char** argv) {
             .dump());
     const ticker time(all.pipeline_clients, workers->pools);
     for (std::string line; line != "quit" && std::getline(std::cin, line);) {
-      obey(line, all, s.pipelines);
+      tests::obey(line, all, s.pipelines);
       if (line == "reload") {
         print_event(reload(s, *facts, **servers));
       }
