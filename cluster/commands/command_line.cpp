@@ -2,6 +2,7 @@
 #include "cluster/commands/command_line.hpp"
 
 #include "cluster/commands/commands.hpp"
+#include "cluster/config/model_launch.hpp"
 #include "cluster/files/log_level.hpp"
 #include "cluster/files/root_log.hpp"
 #include "cluster/roles/process.hpp"
@@ -9,6 +10,7 @@
 #include "schema/nearest.hpp"
 
 #include <CLI/CLI.hpp>
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>
 
@@ -31,6 +33,9 @@ struct choices {
   import_options import;
   long patience = 60;
   chat_options chat;
+  run_options run;
+  logs_options logs;
+  std::vector<std::string> help_of;
   doctor_options doctor;
   role_arguments role;
   int status = 0;
@@ -48,8 +53,11 @@ void add_log_level(CLI::App& command) {
 void add_up(CLI::App& app, choices& c) {
   auto* up =
       app.add_subcommand("up", "Start a cluster in the foreground and serve; ^C drains and stops.\n"
-                               "  cluster up examples/quickstart.toml");
-  up->add_option("CONFIG", c.up.config, "nodes.toml: the model, the gateway and the nodes")
+                               "  cluster up examples/quickstart.toml\n"
+                               "  cluster up model.gguf");
+  up->add_option("CONFIG", c.up.config,
+                 "nodes.toml: the model, the gateway and the nodes; or a model alone: a GGUF file, "
+                 "or a directory of safetensors")
       ->required();
   up->add_flag("--json", c.up.json, "progress as one JSON object a line");
   add_log_level(*up);
@@ -216,10 +224,102 @@ void add_import(CLI::App& app, choices& c) {
   });
 }
 
+void add_answer_options(CLI::App& command, chat_options& chat) {
+  command.add_option("--system", chat.system, "system message");
+  command
+      .add_option("--temperature", chat.temperature,
+                  "0 is greedy; default: the model's ([model.sampling] of nodes.toml), else 1")
+      ->check(CLI::Range(0.0, 2.0));
+  command.add_option("--max-tokens", chat.max_tokens, "per answer")->check(CLI::Range(1, 1 << 20));
+}
+
+void add_run(CLI::App& app, choices& c) {
+  auto* run = app.add_subcommand(
+      "run", "Serve one model on this machine, and talk to it; it stops at the end.\n"
+             "  cluster run model.gguf\n"
+             "  cluster run model.gguf \"Why is the sky blue?\"\n"
+             "  cluster run model.gguf --serve");
+  run->add_option("MODEL", c.run.model, "a GGUF file, or a directory of safetensors")->required();
+  run->add_option("PROMPT", c.run.chat.message, "one question; default: a conversation");
+  auto* serve = run->add_flag("--serve", c.run.serve, "serve until ^C, without a conversation");
+  run->add_flag("--print-config", c.run.print_config,
+                "print the nodes.toml that this amounts to, and start nothing")
+      ->excludes(serve);
+  run->add_option("--name", c.run.name, "as clients ask for it; default: the file's")
+      ->check([](const std::string& name) {
+        return name == name_of_model(name) ? "" : "1 to 64 of [A-Za-z0-9._-]";
+      });
+  run->add_option("--device", c.run.device, "\"cpu\", \"cpu:0-3\" or \"cuda:0\"");
+  run->add_option("--port", c.run.port,
+                  "of HTTP, on 127.0.0.1; default: 8000, or the next one that is free")
+      ->check(CLI::Range(1, 65535));
+  run->add_option("--max-model-len", c.run.max_model_len, "tokens of prompt and answer together")
+      ->check(CLI::Range(2u, 1u << 24));
+  add_answer_options(*run, c.run.chat);
+  add_log_level(*run);
+  run->callback([&c] {
+    silence_log();
+    c.status = command_run(c.run);
+  });
+}
+
+void add_views(CLI::App& app, choices& c) {
+  auto* ps = app.add_subcommand("ps", "List the running clusters of this machine.");
+  ps->add_flag("--json", c.json, "for scripts");
+  ps->callback([&c] {
+    silence_log();
+    c.status = command_ps(c.json);
+  });
+  auto* logs = app.add_subcommand("logs", "Show the ends of a cluster's log files.\n"
+                                          "  cluster logs -f gateway");
+  logs->add_option("PROCESS", c.logs.process, "as `cluster status` names it; default: all");
+  logs->add_option("--cluster", c.logs.which,
+                   "its nodes.toml or its name; default: the running one");
+  logs->add_flag("-f,--follow", c.logs.follow, "and what is added, until ^C");
+  logs->add_option("-n,--lines", c.logs.lines, "of each process")->check(CLI::Range(0, 1 << 20));
+  logs->callback([&c] { c.status = command_logs(c.logs); });
+}
+
+// The commands that the help lists.
+std::vector<const CLI::App*> commands_of(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App* s) { return !s->get_group().empty(); });
+}
+
+// `cluster help COMMAND` is `cluster COMMAND --help`.
+int show_help(const CLI::App& app, const std::vector<std::string>& words) {
+  const CLI::App* of = &app;
+  for (const auto& word : words) {
+    std::vector<std::string> names;
+    const auto* before = of;
+    for (const auto* command : commands_of(*before)) {
+      names.push_back(command->get_name());
+      if (command->get_name() == word)
+        of = command;
+    }
+    if (of == before) {
+      const auto near = nearest_name(word, names);
+      std::fprintf(stderr, "error: there is no command '%s'%s\n", word.c_str(),
+                   near ? fmt::format("; did you mean '{}'?", *near).c_str() : "");
+      return exit_usage;
+    }
+  }
+  // help() would delegate to the parsed command, which is `help`.
+  const auto title =
+      fmt::format("{}{}{}", app.get_name(), words.empty() ? "" : " ", fmt::join(words, " "));
+  std::fputs(of->get_formatter()->make_help(of, title, CLI::AppFormatMode::Normal).c_str(), stdout);
+  return 0;
+}
+
+void add_help(CLI::App& app, choices& c) {
+  auto* help = app.add_subcommand("help", "Show the help of a command.");
+  help->add_option("COMMAND", c.help_of, "default: all commands");
+  help->callback([&c, &app] { c.status = show_help(app, c.help_of); });
+}
+
 void add_chat(CLI::App& app, choices& c) {
   auto* chat = app.add_subcommand(
       "chat", "Talk to a running cluster.\n  cluster chat \"Why is the sky blue?\"");
-  chat->add_option("MESSAGE", c.chat.message, "one question; default: a conversation, a line each");
+  chat->add_option("MESSAGE", c.chat.message, "one question; default: a conversation");
   chat->add_option("--cluster", c.chat.which,
                    "its nodes.toml or its name; default: the running one");
   chat->add_option("--endpoint", c.chat.endpoint,
@@ -227,11 +327,7 @@ void add_chat(CLI::App& app, choices& c) {
   chat->add_option("--api-key", c.chat.api_key,
                    "where the gateway asks for one; better in the environment, as BATON_API_KEY");
   chat->add_option("--model", c.chat.model, "default: the first it serves");
-  chat->add_option("--system", c.chat.system, "system message");
-  chat->add_option("--temperature", c.chat.temperature,
-                   "0 is greedy; default: the model's ([model.sampling] of nodes.toml), else 1")
-      ->check(CLI::Range(0.0, 2.0));
-  chat->add_option("--max-tokens", c.chat.max_tokens, "per answer")->check(CLI::Range(1, 1 << 20));
+  add_answer_options(*chat, c.chat);
   chat->callback([&c] { c.status = command_chat(c.chat); });
 }
 
@@ -285,8 +381,7 @@ std::string did_you_mean(const CLI::App& app, const std::vector<std::string>& ex
     at = app.get_subcommands().front();
   for (const auto* option : at->get_options())
     valid.push_back(option->get_name());
-  for (const auto* sub :
-       at->get_subcommands([](const CLI::App* s) { return !s->get_group().empty(); }))
+  for (const auto* sub : commands_of(*at))
     valid.push_back(sub->get_name());
   for (const auto& extra : extras)
     if (auto near = nearest_name(extra, valid))
@@ -309,6 +404,7 @@ int run_command_line(int argc, char** argv, const engine_wrapper& wrap) {
     take_name(argv[0]);
   spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
   CLI::App app("Baton: a distributed LLM server whose streams do not break.\n\n"
+               "  cluster run model.gguf     serve one model, and talk to it\n"
                "  cluster up nodes.toml      serve\n"
                "  cluster chat               talk to it\n"
                "  cluster status             see how it stands\n"
@@ -317,6 +413,7 @@ int run_command_line(int argc, char** argv, const engine_wrapper& wrap) {
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string(build_version()));
   choices c;
+  add_run(app, c);
   add_up(app, c);
   add_machines(app, c);
   add_questions(app, c);
@@ -324,6 +421,8 @@ int run_command_line(int argc, char** argv, const engine_wrapper& wrap) {
   add_model(app, c);
   add_import(app, c);
   add_chat(app, c);
+  add_views(app, c);
+  add_help(app, c);
   add_role(app, c, "gateway", [](const role_arguments& arguments) {
     return with_context(load_base_of_child(arguments.config), [&](const cluster_base& cluster) {
       return run_gateway(cluster, arguments);

@@ -5,10 +5,13 @@
 #include "cluster/roles/root_client.hpp"
 #include "gateway/state/gateway_state.hpp"
 
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <thread>
 
@@ -178,6 +181,24 @@ std::string status_json(const cluster_status& s, const worker_devices& devices) 
 }
 
 } // namespace
+
+int command_ps(bool json) {
+  auto all = nlohmann::ordered_json::array();
+  std::string table = fmt::format("{:<24} {:<24} {:<11} {}\n", "CLUSTER", "MODELS", "PHASE", "URL");
+  for (const auto& c : running_clusters(runtime_dirs(std::getenv("XDG_RUNTIME_DIR"), getuid()))) {
+    const auto s = ask_status(c.dir);
+    std::vector<std::string> models;
+    for (const auto& p : s ? s->pipelines : std::vector<pipeline_status>())
+      if (std::find(models.begin(), models.end(), p.model) == models.end())
+        models.push_back(p.model);
+    const auto phase = s ? std::string(gateway::name_of(s->phase)) : "no answer";
+    const auto url = s ? s->url : std::string();
+    table += fmt::format("{:<24} {:<24} {:<11} {}\n", c.name, fmt::join(models, ","), phase, url);
+    all.push_back({{"name", c.name}, {"models", models}, {"phase", phase}, {"url", url}});
+  }
+  std::fputs(json ? (json_text(all) + "\n").c_str() : table.c_str(), stdout);
+  return 0;
+}
 
 int command_status(const std::string& which, bool json, bool watch) {
   const auto found = find_cluster(which);

@@ -1,5 +1,6 @@
 // `cluster up`: waits for remote machines, if there are any, then becomes the root.
 #include "cluster/commands/commands.hpp"
+#include "cluster/config/model_launch.hpp"
 #include "cluster/files/json_text.hpp"
 #include "cluster/files/root_log.hpp"
 #include "cluster/join/join_server.hpp"
@@ -72,6 +73,12 @@ bool wait_for_all(join_server& server, bool json) {
   }
 }
 
+// The nodes.toml of one model, stored.
+result<std::filesystem::path> config_of_launch(const model_launch& of) {
+  const auto text = config_of(of);
+  return text ? store_launch(*text, cluster_name_of(name_of_model(of.model))) : text.error();
+}
+
 result<join_grant> grant_of(const cluster_contexts& all, const std::filesystem::path& config,
                             const std::string& root_key) {
   const auto& cluster = all.base;
@@ -140,8 +147,15 @@ int up_over_machines(const cluster_config& config, const up_options& options, pl
 
 } // namespace
 
-int command_up(const up_options& options) {
+int command_up(const up_options& given) {
+  auto options = given;
   const auto refused = [&](const error& e) { return refuse_up(e, options.json); };
+  if (is_model(options.config)) {
+    auto stored = config_of_launch({.model = options.config});
+    if (!stored)
+      return refused(stored.error());
+    options.config = *std::move(stored);
+  }
   auto config = load_config(options.config);
   if (!config)
     return refused(config.error());

@@ -83,6 +83,34 @@ struct chat_options {
   std::uint32_t max_tokens = 512;
 };
 int command_chat(const chat_options& options);
+// Talks to the gateway at options.endpoint; `shown` describes it for people. An empty message is a
+// conversation.
+int chat_at(chat_options options, const std::string& shown);
+
+struct run_options {
+  std::filesystem::path model; // a GGUF file, or a directory of safetensors
+  std::string name;            // as clients ask for it; empty: the file's
+  std::string device = "cpu";
+  std::uint32_t port = 0;          // of HTTP, on loopback; 0: 8000, or a free one if that is taken
+  std::uint32_t max_model_len = 0; // 0: the default
+  bool serve = false;              // serves until ^C, without a conversation
+  bool print_config = false;       // prints the nodes.toml, and starts nothing
+  chat_options chat;
+};
+// Serves one model on this machine without a nodes.toml. Unless it only serves, it then talks to
+// it, and stops it at the end. If a cluster of the model's name runs already, it only talks to
+// that.
+int command_run(const run_options& options);
+// The running clusters of this machine, a line each.
+int command_ps(bool json);
+
+struct logs_options {
+  std::string which;
+  std::string process;      // empty: all
+  bool follow = false;      // and shows what is added, until ^C
+  std::uint32_t lines = 50; // the last of each process
+};
+int command_logs(const logs_options& options);
 
 // Prints the error to stderr and returns the exit status.
 inline int refuse_command(const error& e) {

@@ -1,0 +1,43 @@
+// A nodes.toml for one model on this machine: what `cluster run MODEL` and `cluster up MODEL`
+// serve.
+#pragma once
+
+#include "schema/result.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+namespace baton::cluster {
+
+struct model_launch {
+  std::filesystem::path model; // a GGUF file, or a directory of safetensors
+  std::string name{};          // as clients ask for it; empty: the file's
+  std::string device = "cpu";
+  std::string http = "127.0.0.1:8000";
+  std::string zmq = "tcp://127.0.0.1:8002";
+  std::uint32_t max_model_len = 0; // 0: the default
+};
+
+// Whether the path is a model and not a nodes.toml: a file that begins as GGUF does, or a
+// directory.
+bool is_model(const std::filesystem::path& path);
+
+// The text of the nodes.toml. Errors: not_found (no such file; says what a model's reference may
+// be), bad_config (a directory without a model).
+result<std::string> config_of(const model_launch& of);
+
+// Stores the text where processes of this user find it. The path is the same for a model of the
+// same name, so that `cluster down PATH` and a second start refer to the same cluster. Errors:
+// io_failed.
+result<std::filesystem::path> store_launch(const std::string& text,
+                                           const std::string& cluster_name);
+
+// The cluster's name for a model of this name: the same, or shortened, because the paths of sockets
+// in the run directory are limited.
+std::string cluster_name_of(const std::string& model);
+
+// The name that a model without one gets: the file's or directory's, in the characters allowed.
+std::string name_of_model(const std::filesystem::path& model);
+
+} // namespace baton::cluster

@@ -1,0 +1,209 @@
+"""`cluster run`, `ps`, `logs` and `help`: a model without a nodes.toml, in a terminal and in a pipe."""
+import contextlib
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import tempfile
+import time
+import urllib.request
+
+import pytest
+from harness import CLUSTER, MODEL, ROOT, free_port
+
+NAME = "SmolLM2-135M-Instruct.Q4_1"
+
+
+@pytest.fixture
+def home(tmp_path):
+    """An environment of its own, in which no cluster of this model may be left."""
+    with tempfile.TemporaryDirectory(prefix="baton-") as runtime:  # a short path, as sockets need
+        where = {**os.environ, "XDG_RUNTIME_DIR": runtime, "XDG_STATE_HOME": str(tmp_path / "state"), "HOME": str(tmp_path)}
+        yield where
+        command(where, "down", "--patience", "1")
+
+
+def command(home, *words, **more):
+    return subprocess.run([CLUSTER, *map(str, words)], capture_output=True, text=True, timeout=120, env=home, cwd=ROOT, **more)
+
+
+class Terminal:
+    """The command in a terminal of its own."""
+
+    def __init__(self, home, *words):
+        self.pid, self.master = pty.fork()
+        if self.pid == 0:
+            os.chdir(ROOT)
+            os.execve(CLUSTER, [str(CLUSTER), *map(str, words)], {**home, "TERM": "xterm"})
+        self.shown = ""
+
+    def until(self, pattern, seconds=60):
+        """Reads until the pattern is in what was shown since the last call, and returns that."""
+        end = time.monotonic() + seconds
+        while not re.search(pattern, self.shown):
+            assert time.monotonic() < end, (pattern, self.shown)
+            if select.select([self.master], [], [], 0.2)[0]:
+                try:
+                    self.shown += os.read(self.master, 65536).decode(errors="replace")
+                except OSError:  # it has ended
+                    assert re.search(pattern, self.shown), (pattern, self.shown)
+        part, self.shown = self.shown, ""
+        return part
+
+    def type(self, text):
+        os.write(self.master, text.encode())
+
+    def end(self, seconds=30):
+        """-> exit status"""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            with contextlib.suppress(OSError):
+                if select.select([self.master], [], [], 0.05)[0]:
+                    os.read(self.master, 65536)
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                os.close(self.master)
+                return os.waitstatus_to_exitcode(status)
+        os.kill(self.pid, signal.SIGKILL)
+        raise AssertionError("it does not end")
+
+
+def test_a_question_to_a_file_is_answered_and_nothing_is_left(home, tmp_path):
+    done = command(home, "run", MODEL, "Name the capital of France.", "--temperature", "0", "--max-tokens", "12")
+    assert done.returncode == 0 and "Paris" in done.stdout and done.stdout.count("\n") == 1, done
+    assert "/v1" in done.stderr
+    assert command(home, "status").returncode != 0
+    assert command(home, "ps").stdout.splitlines()[1:] == []
+
+
+def test_a_conversation_in_a_terminal(home):
+    t = Terminal(home, "run", MODEL, "--temperature", "0", "--max-tokens", "400")
+    t.until("> ")
+    saved = f"{home['HOME']}/saved.json"
+
+    def messages():
+        t.type(f"/save {saved}\r")
+        t.until("messages are in")
+        with open(saved) as file:
+            return json.load(file)
+
+    for question in ("Hello, my name is Ada.", "What is my name?"):
+        t.type(question + "\r")
+        t.until(r"tokens/s\)[\s\S]*> ")
+    kept = messages()
+    assert kept["model"] == NAME and [m["role"] for m in kept["messages"]] == ["user", "assistant"] * 2
+    assert kept["messages"][2]["content"] == "What is my name?"
+    t.type("/clear\r")
+    t.until("forgotten[\\s\\S]*> ")
+    t.type("/sve\r")
+    t.until("did you mean /save[\\s\\S]*> ")
+    t.type("/set max_tokens 3\r")
+    t.until("max_tokens is 3[\\s\\S]*> ")
+    t.type('"""one\rtwo"""\r')
+    t.until(r"cut after 3 tokens[\s\S]*> ")
+    t.type("Grüße ü\x7f\x7f!\r")  # edited: two backspaces
+    t.until(r"cut after 3 tokens[\s\S]*> ")
+    t.type("/set max_tokens 5000\r")
+    t.until("max_tokens is 5000[\\s\\S]*> ")
+    t.type("Write a very long story about a fox.\r")
+    t.until("the ")
+    t.type("\x03")  # ^C
+    t.until(r"\(stopped\)[\s\S]*> ")
+    t.type("half a line\x03")
+    t.until("> ")
+    kept = messages()["messages"]
+    assert [m["role"] for m in kept] == ["user", "assistant"] * 3 and [kept[0]["content"], kept[2]["content"]] == ["one\ntwo", "Grüße!"]
+    listed = json.loads(command(home, "ps", "--json").stdout)
+    assert [(c["models"], c["phase"]) for c in listed] == [([NAME], "ready")]
+    second = command(home, "run", MODEL, "Hello", "--max-tokens", "2")  # talks to the one that runs
+    assert second.returncode == 0 and f"{NAME} (cluster SmolLM2-" in second.stderr, second
+    t.type("/exit\r")
+    assert t.end() == 0
+    assert command(home, "status").returncode != 0
+    with open(f"{home['XDG_STATE_HOME']}/baton/chat_history") as file:
+        assert "What\\040is\\040my\\040name?" in file.read()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_conversation_and_the_cluster(home, number):
+    t = Terminal(home, "run", MODEL)
+    t.until("> ")
+    os.kill(t.pid, number)
+    assert t.end() == 0
+    assert command(home, "status").returncode != 0
+
+
+def test_lines_of_a_pipe_are_questions(home):
+    done = command(home, "run", MODEL, "--temperature", "0", "--max-tokens", "8", input="Hello, my name is Ada.\nWhat is my name?\n")
+    assert done.returncode == 0 and done.stdout.count("\n") >= 2 and "> " not in done.stdout, done
+
+
+def test_serve_and_up_serve_a_model_alone(home):
+    for words in (["run", MODEL, "--serve", "--port", (port := free_port())], ["up", MODEL]):
+        if words[0] == "up":
+            port = 8000
+        with subprocess.Popen([CLUSTER, *map(str, words)], env=home, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as served:
+            shown = []
+            for line in served.stdout:
+                shown.append(line)
+                if line.startswith(("ready:", "error:")):
+                    break
+            if words[0] == "up" and "in use" in shown[-1]:
+                return  # another server of this machine
+            assert shown[-1].startswith("ready:"), shown
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/models", timeout=10) as answer:
+                assert json.load(answer)["data"][0]["id"] == NAME
+            logs = command(home, "logs", "-n", "3")
+            assert {line.split("|")[0].strip() for line in logs.stdout.splitlines()} >= {"gateway", "head"}, logs
+            one = command(home, "logs", "gateway")
+            assert one.stdout and "|" not in one.stdout.split(" ")[0]
+            assert "it has" in command(home, "logs", "gatewya").stderr
+            served.send_signal(signal.SIGINT)
+            assert served.wait(30) == 0
+
+
+def test_logs_follow(home):
+    with subprocess.Popen([CLUSTER, "run", MODEL, "--serve", "--port", str(free_port())], env=home, cwd=ROOT, stdout=subprocess.PIPE, text=True) as served:
+        for line in served.stdout:
+            if line.startswith("ready:"):
+                break
+        with subprocess.Popen([CLUSTER, "logs", "-f", "gateway", "-n", "0"], env=home, cwd=ROOT, stdout=subprocess.PIPE, text=True) as logs:
+            time.sleep(0.5)
+            gateway = next(p["pid"] for p in json.loads(command(home, "status", "--json").stdout)["processes"] if p["name"] == "gateway")
+            os.kill(gateway, signal.SIGKILL)
+            assert logs.stdout.readline()  # of the next gateway
+            logs.send_signal(signal.SIGINT)
+            assert logs.wait(10) == 0
+        served.send_signal(signal.SIGTERM)
+        assert served.wait(30) == 0
+
+
+def test_the_config_of_a_run_can_be_kept(home, tmp_path):
+    done = command(home, "run", MODEL, "--print-config", "--max-model-len", "1024", "--name", "mine")
+    assert done.returncode == 0
+    (tmp_path / "kept.toml").write_text(done.stdout)
+    assert command(home, "plan", tmp_path / "kept.toml").returncode == 0
+    assert 'name = "mine"' in done.stdout and "max_model_len = 1024" in done.stdout
+
+
+@pytest.mark.parametrize("words, said", [
+    (["run", "hf:org/repo"], "not downloaded"),
+    (["run", "/nowhere.gguf"], "no such file"),
+    (["run", "README.md"], "no GGUF file"),
+    (["run", "docs"], "config.json"),
+    (["run", str(MODEL), "--name", "a b"], "A-Za-z0-9"),
+    (["run", str(MODEL), "--device", "abacus"], "abacus"),
+])
+def test_a_model_that_cannot_run_is_an_error_at_once(home, words, said):
+    done = command(home, *words, "Hello")
+    assert done.returncode != 0 and said in done.stderr and not done.stdout, done
+
+
+def test_help_of_a_command(home):
+    assert command(home, "help", "run").stdout == command(home, "run", "--help").stdout
+    assert command(home, "help").stdout == command(home, "--help").stdout
+    done = command(home, "help", "statsu")
+    assert done.returncode != 0 and "did you mean 'status'" in done.stderr, done
