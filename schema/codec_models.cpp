@@ -19,54 +19,6 @@ number decode_optional(reader& in, std::int64_t value, std::string_view field) {
 
 } // namespace
 
-offset<wire::ModelWorker> put(writer& out, const model_worker& m) {
-  const auto name = out.text(m.name, limits::name_bytes_max);
-  return wire::CreateModelWorker(out.buffer, m.process.value, name, m.gateway_index);
-}
-
-void get(reader& in, const wire::ModelWorker& from, model_worker& to) {
-  to.process = {from.node()};
-  in.text(from.name(), to.name, limits::name_bytes_max, "model_worker.name");
-  to.gateway_index = from.gateway_index();
-}
-
-offset<wire::ServedModel> put(writer& out, const served_model& m) {
-  const auto name = out.text(m.name, limits::name_bytes_max);
-  const auto version = out.text(m.version, limits::name_bytes_max);
-  const auto reason = out.reason(m.reason);
-  const auto config = out.text(m.config, limits::model_config_bytes_max);
-  const auto workers = out.tables(m.workers, limits::nodes_max);
-  const auto archive = out.text(m.archive, archive_url_bytes_max);
-  return wire::CreateServedModel(out.buffer, name, version, m.revision,
-                                 static_cast<wire::ModelState>(m.state), reason, m.is_of_repository,
-                                 config, workers, archive, m.is_default);
-}
-
-void get(reader& in, const wire::ServedModel& from, served_model& to) {
-  in.text(from.name(), to.name, limits::name_bytes_max, "served_model.name");
-  in.text(from.version(), to.version, limits::name_bytes_max, "served_model.version");
-  to.revision = from.revision();
-  in.one_of(from.state(), to.state, model_state::loading, model_state::unavailable,
-            "served_model.state");
-  in.text(from.reason(), to.reason, limits::reason_bytes_max, "served_model.reason");
-  to.is_of_repository = from.is_of_repository();
-  in.text(from.config(), to.config, limits::model_config_bytes_max, "served_model.config");
-  in.tables(from.workers(), to.workers, limits::nodes_max, "served_model.workers");
-  in.text(from.archive(), to.archive, archive_url_bytes_max, "served_model.archive");
-  to.is_default = from.is_default();
-}
-
-offset<wire::ServedModels> put(writer& out, const served_models& m) {
-  const auto all = out.tables(m.all, limits::nodes_max);
-  return wire::CreateServedModels(out.buffer, static_cast<wire::ModelControl>(m.control), all);
-}
-
-void get(reader& in, const wire::ServedModels& from, served_models& to) {
-  in.one_of(from.control(), to.control, model_control::none, model_control::clients,
-            "served_models.control");
-  in.tables(from.all(), to.all, limits::nodes_max, "served_models.all");
-}
-
 offset<wire::ModelSettings> put(writer& out, const model_settings& m) {
   const auto handler = out.text(m.handler, limits::name_bytes_max);
   return wire::CreateModelSettings(
@@ -109,29 +61,6 @@ void get(reader& in, const wire::ChangeModel& from, change_model& to) {
   if (from.settings() != nullptr)
     get(in, *from.settings(), to.settings);
   to.waits = from.waits();
-}
-
-offset<wire::ModelChanged> put(writer& out, const model_changed& m) {
-  const auto failure = out.optional(m.failure);
-  const auto model = out.text(m.model, limits::name_bytes_max);
-  const auto version = out.text(m.version, limits::name_bytes_max);
-  return wire::CreateModelChanged(out.buffer, m.request, failure, model, version, m.workers);
-}
-
-void get(reader& in, const wire::ModelChanged& from, model_changed& to) {
-  to.request = from.request();
-  in.optional(from.failure(), to.failure);
-  in.text(from.model(), to.model, limits::name_bytes_max, "model_changed.model");
-  in.text(from.version(), to.version, limits::name_bytes_max, "model_changed.version");
-  to.workers = from.workers();
-}
-
-offset<wire::ModelDrained> put(writer& out, const model_drained& m) {
-  return wire::CreateModelDrained(out.buffer, m.revision);
-}
-
-void get(reader&, const wire::ModelDrained& from, model_drained& to) {
-  to.revision = from.revision();
 }
 
 namespace {
@@ -215,24 +144,6 @@ void get(reader& in, const wire::ModelCard& from, model_card& to) {
   get(in, from.sampling(), to.sampling);
   in.text(from.chat_template_failure(), to.chat_template_failure, limits::reason_bytes_max,
           "model_card.chat_template_failure");
-}
-
-offset<wire::ListModels> put(writer& out, const list_models& m) {
-  return wire::CreateListModels(out.buffer, m.request);
-}
-
-void get(reader&, const wire::ListModels& from, list_models& to) {
-  to.request = from.request();
-}
-
-offset<wire::Models> put(writer& out, const models& m) {
-  auto cards = out.tables(m.cards, limits::models_max);
-  return wire::CreateModels(out.buffer, m.request, cards);
-}
-
-void get(reader& in, const wire::Models& from, models& to) {
-  to.request = from.request();
-  in.tables(from.cards(), to.cards, limits::models_max, "models.cards");
 }
 
 } // namespace baton::codec

@@ -20,6 +20,23 @@ offset<flatbuffers::String> writer::text(std::string_view from, std::size_t limi
   return from.empty() ? 0 : buffer.CreateString(from.data(), from.size());
 }
 
+vector_offset<std::uint8_t> writer::bytes(const std::string& from, std::size_t limit) {
+  ENSURE(from.size() <= limit, "{} bytes, at most {}", from.size(), limit);
+  const auto* data = reinterpret_cast<const std::uint8_t*>(from.data());
+  return from.empty() ? 0 : buffer.CreateVector(data, from.size());
+}
+
+vector_offset<offset<flatbuffers::String>> writer::texts(const std::vector<std::string>& from,
+                                                         std::size_t limit, std::size_t bytes_max) {
+  ENSURE(from.size() <= limit, "{} texts, at most {}", from.size(), limit);
+  std::vector<offset<flatbuffers::String>> made;
+  for (const auto& one : from) {
+    ENSURE(one.size() <= bytes_max, "text of {} bytes, at most {}", one.size(), bytes_max);
+    made.push_back(buffer.CreateString(one));
+  }
+  return made.empty() ? 0 : buffer.CreateVector(made);
+}
+
 void reader::refuse(std::string what) {
   if (!refusal_)
     refusal_ = std::move(what);
@@ -51,10 +68,14 @@ void reader::bytes(const flatbuffers::Vector<std::uint8_t>* from, std::string& t
     to.assign(reinterpret_cast<const char*>(from->data()), from->size());
 }
 
-void reader::finite(float from, float& to, std::string_view field) {
-  if (!std::isfinite(from))
-    return refuse(fmt::format("{} is not finite", field));
-  to = from;
+void reader::texts(const flatbuffers::Vector<offset<flatbuffers::String>>* from,
+                   std::vector<std::string>& to, std::size_t limit, std::size_t bytes_max,
+                   std::string_view field) {
+  if (from == nullptr)
+    return;
+  at_most(from->size(), limit, field);
+  for (flatbuffers::uoffset_t i = 0; i < from->size() && !refusal_; ++i)
+    text(from->Get(i), to.emplace_back(), bytes_max, field);
 }
 
 void reader::duration(std::int64_t from_ms, std::chrono::milliseconds& to, std::string_view field) {
@@ -104,6 +125,10 @@ offset<wire::Constraint> put(writer& out, const constraint& m) {
                                 m.continues_prompt);
 }
 
+offset<wire::Constraint> put(writer& out, const shared_constraint& m) {
+  return m && !out.leaves_out_constraints ? put(out, *m) : 0;
+}
+
 void get(reader& in, const wire::Constraint& from, shared_constraint& to) {
   constraint c;
   in.one_of(from.kind(), c.kind, constraint_kind::json_object, constraint_kind::calls,
@@ -111,111 +136,6 @@ void get(reader& in, const wire::Constraint& from, shared_constraint& to) {
   in.text(from.text(), c.text, limits::constraint_bytes_max, "constraint.text");
   c.continues_prompt = from.continues_prompt();
   to = shared_constraint(std::move(c));
-}
-
-namespace {
-
-offset<wire::SamplingParams> put_with(writer& out, const sampling_params& m,
-                                      offset<wire::Constraint> shape) {
-  auto biases = out.structs<wire::LogitBias>(m.biases, limits::biases_max, [](const logit_bias& b) {
-    return wire::LogitBias(b.token, b.bias);
-  });
-  wire::SamplingParamsBuilder table(out.buffer);
-  table.add_temperature(m.temperature);
-  table.add_top_k(m.top_k);
-  table.add_top_p(m.top_p);
-  table.add_min_p(m.min_p);
-  table.add_repetition_penalty(m.repetition_penalty);
-  table.add_presence_penalty(m.presence_penalty);
-  table.add_frequency_penalty(m.frequency_penalty);
-  table.add_seed(m.seed);
-  table.add_logprobs(m.logprobs);
-  table.add_biases(biases);
-  table.add_num_speculative_tokens(m.num_speculative_tokens);
-  table.add_constraint(shape);
-  table.add_typical_p(m.typical_p);
-  table.add_watermark_gamma(m.watermark_gamma);
-  table.add_watermark_delta(m.watermark_delta);
-  table.add_prompt_logprobs(m.prompt_logprobs);
-  return table.Finish();
-}
-
-} // namespace
-
-offset<wire::SamplingParams> put(writer& out, const sampling_params& m) {
-  return put_with(out, m, m.constraint ? put(out, *m.constraint) : 0);
-}
-
-offset<wire::SamplingParams> put_unconstrained(writer& out, const sampling_params& m) {
-  return put_with(out, m, 0);
-}
-
-void get(reader& in, const wire::SamplingParams& from, sampling_params& to) {
-  in.finite(from.temperature(), to.temperature, "temperature");
-  to.top_k = from.top_k();
-  in.finite(from.top_p(), to.top_p, "top_p");
-  in.finite(from.min_p(), to.min_p, "min_p");
-  in.finite(from.repetition_penalty(), to.repetition_penalty, "repetition_penalty");
-  in.finite(from.presence_penalty(), to.presence_penalty, "presence_penalty");
-  in.finite(from.frequency_penalty(), to.frequency_penalty, "frequency_penalty");
-  to.seed = from.seed();
-  to.logprobs = from.logprobs();
-  to.num_speculative_tokens = from.num_speculative_tokens();
-  to.prompt_logprobs = from.prompt_logprobs();
-  in.table(from.constraint(), to.constraint);
-  in.finite(from.typical_p(), to.typical_p, "typical_p");
-  in.finite(from.watermark_gamma(), to.watermark_gamma, "watermark_gamma");
-  in.finite(from.watermark_delta(), to.watermark_delta, "watermark_delta");
-  in.structs(from.biases(), to.biases, limits::biases_max, "biases",
-             [&in](const wire::LogitBias& b) {
-               logit_bias bias{b.token(), 0};
-               in.finite(b.bias(), bias.bias, "bias");
-               return bias;
-             });
-}
-
-offset<wire::Stopping> put(writer& out, const stopping& m) {
-  ENSURE(m.stop_texts.size() <= limits::stop_texts_max, "{} stop texts", m.stop_texts.size());
-  std::vector<offset<flatbuffers::String>> texts;
-  for (const auto& text : m.stop_texts) {
-    ENSURE(text.size() <= limits::stop_bytes_max, "stop text of {} bytes", text.size());
-    texts.push_back(out.buffer.CreateString(text)); // an empty one keeps its position
-  }
-  auto stop_texts = texts.empty() ? 0 : out.buffer.CreateVector(texts);
-  auto stop_ids = out.numbers(m.stop_ids, limits::stop_ids_max);
-  return wire::CreateStopping(out.buffer, m.max_tokens, m.min_tokens, m.ignore_eos,
-                              m.include_stop_text, stop_ids, stop_texts);
-}
-
-void get(reader& in, const wire::Stopping& from, stopping& to) {
-  to.max_tokens = from.tokens_max();
-  to.min_tokens = from.tokens_min();
-  to.ignore_eos = from.ignore_eos();
-  to.include_stop_text = from.include_stop_text();
-  in.numbers(from.stop_ids(), to.stop_ids, limits::stop_ids_max, "stop_ids");
-  if (from.stop_texts() == nullptr)
-    return;
-  if (from.stop_texts()->size() > limits::stop_texts_max)
-    return in.refuse(fmt::format("{} stop_texts", from.stop_texts()->size()));
-  for (const auto* text : *from.stop_texts())
-    in.text(text, to.stop_texts.emplace_back(), limits::stop_bytes_max, "stop_texts");
-}
-
-offset<wire::ChatMessage> put(writer& out, const chat_message& m) {
-  auto role = out.text(m.role, limits::name_bytes_max);
-  auto content = out.text(m.content, limits::prompt_bytes_max);
-  auto name = out.text(m.name, limits::name_bytes_max);
-  auto tool_calls = out.text(m.tool_calls, limits::prompt_bytes_max);
-  auto tool_call_id = out.text(m.tool_call_id, limits::name_bytes_max);
-  return wire::CreateChatMessage(out.buffer, role, content, name, tool_calls, tool_call_id);
-}
-
-void get(reader& in, const wire::ChatMessage& from, chat_message& to) {
-  in.text(from.role(), to.role, limits::name_bytes_max, "role");
-  in.text(from.content(), to.content, limits::prompt_bytes_max, "content");
-  in.text(from.name(), to.name, limits::name_bytes_max, "name");
-  in.text(from.tool_calls(), to.tool_calls, limits::prompt_bytes_max, "tool_calls");
-  in.text(from.tool_call_id(), to.tool_call_id, limits::name_bytes_max, "tool_call_id");
 }
 
 put_prompt_result put_prompt(writer& out, const prompt& m) {

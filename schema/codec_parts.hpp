@@ -1,5 +1,6 @@
 // Internals of the codec: a writer and a reader that enforce limits, and one put/get pair for each
-// struct on the wire. Included by codec*.cpp only.
+// struct on the wire. Most pairs are generated (generate_codec.py); those below are special.
+// Included by codec*.cpp only.
 //
 // put() copies a struct into the buffer; ENSURE guards the limits, which API servers have checked.
 // get() copies it out; the reader keeps the first error for its caller. An empty string or vector
@@ -7,6 +8,7 @@
 #pragma once
 
 #include "schema/codec.hpp"
+#include "schema/codec_tables.hpp"
 #include "schema/limits.hpp"
 #include "schema/wire_generated.h"
 
@@ -31,6 +33,19 @@ using vector_offset = offset<flatbuffers::Vector<T>>;
 // Longest prefix of at most `limit` bytes that does not end inside a UTF-8 character.
 std::string_view cut_text(std::string_view text, std::size_t limit) noexcept;
 
+// A member as the wire has it.
+template <class T>
+constexpr T scalar_of(T value) noexcept {
+  return value;
+}
+template <class Tag, class Rep>
+constexpr Rep scalar_of(strong_id<Tag, Rep> id) noexcept {
+  return id.value;
+}
+constexpr std::int64_t scalar_of(std::chrono::milliseconds duration) noexcept {
+  return duration.count();
+}
+
 class writer {
 public:
   flatbuffers::FlatBufferBuilder buffer{1024, nullptr, false, 16};
@@ -47,16 +62,21 @@ public:
     return from.empty() ? 0 : buffer.CreateVector(from.data(), from.size());
   }
 
-  // One struct of the schema per element, made by `convert`.
-  template <class S, class T, class F>
-  vector_offset<const S*> structs(const std::vector<T>& from, std::size_t limit, F convert) {
+  vector_offset<std::uint8_t> bytes(const std::string& from, std::size_t limit);
+  // An empty text keeps its position.
+  vector_offset<offset<flatbuffers::String>> texts(const std::vector<std::string>& from,
+                                                   std::size_t limit, std::size_t bytes_max);
+
+  // One struct of the schema per element.
+  template <class S, class T>
+  vector_offset<const S*> structs(const std::vector<T>& from, std::size_t limit) {
     ENSURE(from.size() <= limit, "{} structs, at most {}", from.size(), limit);
     if (from.empty())
       return 0;
     std::vector<S> made;
     made.reserve(from.size());
     for (const auto& element : from)
-      made.push_back(convert(element));
+      made.push_back(put(*this, element));
     return buffer.CreateVectorOfStructs(made); // the uninitialized kind aligns to the size
   }
 
@@ -73,10 +93,17 @@ public:
   }
 
   template <class T>
-  auto optional(const std::optional<T>& from) {
-    using table = decltype(put(*this, *from));
-    return from ? put(*this, *from) : table{};
+  auto table(const T& from) {
+    return put(*this, from);
   }
+  template <class T>
+  auto table(const std::optional<T>& from) {
+    using made = decltype(put(*this, *from));
+    return from ? put(*this, *from) : made{};
+  }
+
+  // The draws of a micro_batch leave out their constraints, which several share.
+  bool leaves_out_constraints = false;
 };
 
 // Copies out at most as many bytes as the body has. This rejects a small body whose thousand
@@ -93,10 +120,32 @@ public:
             std::string_view field);
   void bytes(const flatbuffers::Vector<std::uint8_t>* from, std::string& to, std::size_t limit,
              std::string_view field);
-  void finite(float from, float& to, std::string_view field);
+  template <class T>
+  void finite(T from, T& to, std::string_view field) {
+    if (!std::isfinite(from))
+      return refuse(fmt::format("{} is not finite", field));
+    to = from;
+  }
   void duration(std::int64_t from_ms, std::chrono::milliseconds& to, std::string_view field);
   void at_most(std::uint32_t value, std::size_t limit, std::string_view field);
 
+  template <class T>
+  void scalar(T from, T& to, std::string_view) {
+    to = from;
+  }
+  template <class Tag, class Rep>
+  void scalar(Rep from, strong_id<Tag, Rep>& to, std::string_view) {
+    to = {from};
+  }
+  void scalar(std::int64_t from_ms, std::chrono::milliseconds& to, std::string_view field) {
+    duration(from_ms, to, field);
+  }
+
+  // Any of the schema's enumerators.
+  template <class W, class E>
+  void one_of(W from, E& to, std::string_view field) {
+    one_of(from, to, static_cast<E>(W::MIN), static_cast<E>(W::MAX), field);
+  }
   template <class W, class E>
   void one_of(W from, E& to, E first, E last, std::string_view field) {
     using number = std::underlying_type_t<E>;
@@ -113,14 +162,18 @@ public:
       to.assign(from->data(), from->data() + from->size());
   }
 
-  template <class S, class T, class F>
+  void texts(const flatbuffers::Vector<offset<flatbuffers::String>>* from,
+             std::vector<std::string>& to, std::size_t limit, std::size_t bytes_max,
+             std::string_view field);
+
+  template <class S, class T>
   void structs(const flatbuffers::Vector<const S*>* from, std::vector<T>& to, std::size_t limit,
-               std::string_view field, F convert) {
+               std::string_view field) {
     if (from == nullptr || !take<S>(from->Data(), from->size(), limit, field))
       return;
     to.reserve(from->size());
     for (const S* element : *from)
-      to.push_back(convert(*element));
+      get(*this, *element, to.emplace_back());
   }
 
   template <class W, class T>
@@ -140,7 +193,7 @@ public:
       get(*this, *from, to);
   }
   template <class W, class T>
-  void optional(const W* from, std::optional<T>& to) {
+  void table(const W* from, std::optional<T>& to) {
     if (from != nullptr)
       get(*this, *from, to.emplace());
   }
@@ -164,49 +217,14 @@ private:
 // Parts.
 offset<wire::Error> put(writer& out, const error& m);
 offset<wire::Constraint> put(writer& out, const constraint& m);
-offset<wire::SamplingParams> put(writer& out, const sampling_params& m);
-// Without its constraint, which several draws share.
-offset<wire::SamplingParams> put_unconstrained(writer& out, const sampling_params& m);
-offset<wire::Stopping> put(writer& out, const stopping& m);
-offset<wire::Sample> put(writer& out, const sample& m);
-offset<wire::LogprobEntry> put(writer& out, const logprob_entry& m);
-offset<wire::TokenDetail> put(writer& out, const token_detail& m);
-offset<wire::ChatMessage> put(writer& out, const chat_message& m);
-offset<wire::RequestTerms> put(writer& out, const request_terms& m);
-offset<wire::DeliveredChoice> put(writer& out, const delivered_choice& m);
-offset<wire::TemplateOptions> put(writer& out, const template_options& m);
-offset<wire::Slice> put(writer& out, const slice& m);
+offset<wire::Constraint> put(writer& out, const shared_constraint& m);
 offset<wire::Pool> put(writer& out, const pool& m);
-offset<wire::Pooled> put(writer& out, const pooled& m);
-offset<wire::StageAddress> put(writer& out, const stage_address& m);
 offset<wire::Generation> put(writer& out, const generation& m);
-offset<wire::Tensor> put(writer& out, const tensor& m);
-offset<wire::HeaderField> put(writer& out, const header_field& m);
-offset<wire::HandlerMetric> put(writer& out, const handler_metric& m);
-offset<wire::ModelWorker> put(writer& out, const model_worker& m);
-offset<wire::ServedModel> put(writer& out, const served_model& m);
 void get(reader& in, const wire::Error& from, error& to);
 void get(reader& in, const wire::Constraint& from, shared_constraint& to);
-void get(reader& in, const wire::SamplingParams& from, sampling_params& to);
-void get(reader& in, const wire::Stopping& from, stopping& to);
-void get(reader& in, const wire::Sample& from, sample& to);
-void get(reader& in, const wire::LogprobEntry& from, logprob_entry& to);
-void get(reader& in, const wire::TokenDetail& from, token_detail& to);
-void get(reader& in, const wire::ChatMessage& from, chat_message& to);
-void get(reader& in, const wire::RequestTerms& from, request_terms& to);
-void get(reader& in, const wire::DeliveredChoice& from, delivered_choice& to);
-void get(reader& in, const wire::TemplateOptions& from, template_options& to);
-void get(reader& in, const wire::Slice& from, slice& to);
 void get(reader& in, const wire::Draw& from, draw& to);
 void get(reader& in, const wire::Pool& from, pool& to);
-void get(reader& in, const wire::Pooled& from, pooled& to);
-void get(reader& in, const wire::StageAddress& from, stage_address& to);
 void get(reader& in, const wire::Generation& from, generation& to);
-void get(reader& in, const wire::Tensor& from, tensor& to);
-void get(reader& in, const wire::HeaderField& from, header_field& to);
-void get(reader& in, const wire::HandlerMetric& from, handler_metric& to);
-void get(reader& in, const wire::ModelWorker& from, model_worker& to);
-void get(reader& in, const wire::ServedModel& from, served_model& to);
 
 struct put_prompt_result {
   wire::Prompt type;
@@ -215,114 +233,22 @@ struct put_prompt_result {
 put_prompt_result put_prompt(writer& out, const prompt& m);
 void get_prompt(reader& in, wire::Prompt type, const void* table, prompt& to);
 
-// Messages, in the order of `message`.
-offset<wire::Reserve> put(writer& out, const reserve& m);
-offset<wire::Granted> put(writer& out, const granted& m);
-offset<wire::Rejected> put(writer& out, const rejected& m);
-offset<wire::Submit> put(writer& out, const submit& m);
-offset<wire::Admit> put(writer& out, const admit& m);
+// Messages.
 offset<wire::Cancel> put(writer& out, const cancel& m);
 offset<wire::MicroBatch> put(writer& out, const micro_batch& m);
-offset<wire::Sampled> put(writer& out, const sampled& m);
-offset<wire::Tokens> put(writer& out, const tokens& m);
-offset<wire::Chunk> put(writer& out, const chunk& m);
-offset<wire::Tokenize> put(writer& out, const tokenize& m);
 offset<wire::Tokenized> put(writer& out, const tokenized& m);
-offset<wire::Detokenize> put(writer& out, const detokenize& m);
-offset<wire::Detokenized> put(writer& out, const detokenized& m);
-offset<wire::StageReady> put(writer& out, const stage_ready& m);
-offset<wire::OpenEpoch> put(writer& out, const open_epoch& m);
-offset<wire::EpochOpened> put(writer& out, const epoch_opened& m);
-offset<wire::Hello> put(writer& out, const hello& m);
-offset<wire::HelloAck> put(writer& out, const hello_ack& m);
-offset<wire::Heartbeat> put(writer& out, const heartbeat& m);
-offset<wire::Credit> put(writer& out, const credit& m);
-offset<wire::Supervision> put(writer& out, const supervision& m);
-offset<wire::Status> put(writer& out, const status& m);
 offset<wire::ModelCard> put(writer& out, const model_card& m);
-offset<wire::LoadReport> put(writer& out, const load_report& m);
-offset<wire::Drain> put(writer& out, const drain& m);
-offset<wire::QueryStatus> put(writer& out, const query_status& m);
-offset<wire::PipelineStatus> put(writer& out, const pipeline_status& m);
-offset<wire::ShardPlace> put(writer& out, const shard_assignment& m);
-offset<wire::ClusterStatus> put(writer& out, const cluster_status& m);
-offset<wire::ListModels> put(writer& out, const list_models& m);
-offset<wire::Models> put(writer& out, const models& m);
-offset<wire::Generate> put(writer& out, const generate& m);
-offset<wire::Chunks> put(writer& out, const chunks& m);
-offset<wire::Resume> put(writer& out, const resume& m);
-offset<wire::ChangeNodes> put(writer& out, const change_nodes& m);
-offset<wire::NodesChanged> put(writer& out, const nodes_changed& m);
-offset<wire::RemoveNode> put(writer& out, const remove_node& m);
-offset<wire::ScaleModel> put(writer& out, const scale_model& m);
 offset<wire::Generations> put(writer& out, const generations& m);
-offset<wire::Serves> put(writer& out, const serves& m);
-offset<wire::Joined> put(writer& out, const joined& m);
-offset<wire::GroupValues> put(writer& out, const group_values& m);
-offset<wire::Infer> put(writer& out, const infer& m);
-offset<wire::Inferred> put(writer& out, const inferred& m);
-offset<wire::InferBatch> put(writer& out, const infer_batch& m);
-offset<wire::CancelInfer> put(writer& out, const cancel_infer& m);
-offset<wire::ServedModels> put(writer& out, const served_models& m);
 offset<wire::ModelSettings> put(writer& out, const model_settings& m);
 offset<wire::ChangeModel> put(writer& out, const change_model& m);
-offset<wire::ModelChanged> put(writer& out, const model_changed& m);
-offset<wire::ModelDrained> put(writer& out, const model_drained& m);
-offset<wire::HandlerMetrics> put(writer& out, const handler_metrics& m);
 
-void get(reader& in, const wire::Reserve& from, reserve& to);
-void get(reader& in, const wire::Granted& from, granted& to);
-void get(reader& in, const wire::Rejected& from, rejected& to);
-void get(reader& in, const wire::Submit& from, submit& to);
-void get(reader& in, const wire::Admit& from, admit& to);
 void get(reader& in, const wire::Cancel& from, cancel& to);
 void get(reader& in, const wire::MicroBatch& from, micro_batch& to);
-void get(reader& in, const wire::Sampled& from, sampled& to);
-void get(reader& in, const wire::Tokens& from, tokens& to);
-void get(reader& in, const wire::Chunk& from, chunk& to);
-void get(reader& in, const wire::Tokenize& from, tokenize& to);
 void get(reader& in, const wire::Tokenized& from, tokenized& to);
-void get(reader& in, const wire::Detokenize& from, detokenize& to);
-void get(reader& in, const wire::Detokenized& from, detokenized& to);
-void get(reader& in, const wire::StageReady& from, stage_ready& to);
-void get(reader& in, const wire::OpenEpoch& from, open_epoch& to);
-void get(reader& in, const wire::EpochOpened& from, epoch_opened& to);
-void get(reader& in, const wire::Hello& from, hello& to);
-void get(reader& in, const wire::HelloAck& from, hello_ack& to);
-void get(reader& in, const wire::Heartbeat& from, heartbeat& to);
-void get(reader& in, const wire::Credit& from, credit& to);
-void get(reader& in, const wire::Supervision& from, supervision& to);
-void get(reader& in, const wire::Status& from, status& to);
 void get(reader& in, const wire::ModelCard& from, model_card& to);
-void get(reader& in, const wire::LoadReport& from, load_report& to);
-void get(reader& in, const wire::Drain& from, drain& to);
-void get(reader& in, const wire::QueryStatus& from, query_status& to);
-void get(reader& in, const wire::PipelineStatus& from, pipeline_status& to);
-void get(reader& in, const wire::ShardPlace& from, shard_assignment& to);
-void get(reader& in, const wire::ClusterStatus& from, cluster_status& to);
-void get(reader& in, const wire::ListModels& from, list_models& to);
-void get(reader& in, const wire::Models& from, models& to);
-void get(reader& in, const wire::Generate& from, generate& to);
-void get(reader& in, const wire::Chunks& from, chunks& to);
-void get(reader& in, const wire::Resume& from, resume& to);
-void get(reader& in, const wire::ChangeNodes& from, change_nodes& to);
-void get(reader& in, const wire::NodesChanged& from, nodes_changed& to);
-void get(reader& in, const wire::RemoveNode& from, remove_node& to);
-void get(reader& in, const wire::ScaleModel& from, scale_model& to);
 void get(reader& in, const wire::Generations& from, generations& to);
-void get(reader& in, const wire::Serves& from, serves& to);
-void get(reader& in, const wire::Joined& from, joined& to);
-void get(reader& in, const wire::GroupValues& from, group_values& to);
-void get(reader& in, const wire::Infer& from, infer& to);
-void get(reader& in, const wire::Inferred& from, inferred& to);
-void get(reader& in, const wire::InferBatch& from, infer_batch& to);
-void get(reader& in, const wire::CancelInfer& from, cancel_infer& to);
-void get(reader& in, const wire::ServedModels& from, served_models& to);
 void get(reader& in, const wire::ModelSettings& from, model_settings& to);
 void get(reader& in, const wire::ChangeModel& from, change_model& to);
-void get(reader& in, const wire::ModelChanged& from, model_changed& to);
-void get(reader& in, const wire::ModelDrained& from, model_drained& to);
-void get(reader& in, const wire::HandlerMetrics& from, handler_metrics& to);
 
 // A finished buffer as a payload that owns it, 16-byte aligned.
 template <class W>

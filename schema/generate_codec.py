@@ -1,0 +1,184 @@
+"""Generates the C++ codec of the tables of schema/api.fbs and wire.fbs.
+
+Run as `generate_codec.py OUT API_FBS WIRE_FBS`.
+
+Writes OUT/codec_tables.hpp and .cpp with a put and a get for each table and struct that is not
+`by_hand`. The attributes are explained at the top of api.fbs. It reads the part of FlatBuffers'
+language that the two files use; flatc checks the rest.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+FIELD = re.compile(r"(\w+)\s*:\s*(\[?)(\w+)\]?\s*(?:=\s*[\w.-]+)?\s*(?:\((.*?)\))?\s*;")
+DECLARATION = re.compile(r"(table|struct|enum|union)\s+(\w+)[^({]*(?:\((.*?)\))?\s*\{")
+
+
+def attributes_of(text):
+    found = re.findall(r'(\w+)(?:\s*:\s*"(.*?)")?', text or "")
+    return {name: value for name, value in found}
+
+
+def snake(name):
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+
+
+class Field:
+    def __init__(self, match):
+        self.name, vector, self.type, attributes = match.groups()
+        self.is_vector = vector == "["
+        self.attributes = attributes_of(attributes)
+
+    @property
+    def plain_name(self):  # without the unit, which the type of the member has
+        return self.name.removesuffix("_ms")
+
+    @property
+    def member(self):
+        return self.attributes.get("as", self.plain_name)
+
+
+class Table:
+    def __init__(self, kind, name, attributes):
+        self.kind, self.name, self.fields = kind, name, []
+        self.attributes = attributes_of(attributes)
+
+    @property
+    def struct(self):
+        return self.attributes.get("as", snake(self.name))
+
+    def says(self, field):  # the field's name in errors
+        prefix = self.attributes.get("says", self.struct if "as" not in self.attributes else snake(self.name))
+        return f"{prefix}.{field.plain_name}" if prefix else field.plain_name
+
+
+class Schema:
+    def __init__(self, files):
+        self.tables, self.kinds = [], {}
+        for file in files:
+            self.read(Path(file).read_text())
+        self.by_name = {table.name: table for table in self.tables}
+
+    def read(self, text):
+        table = None
+        for line in text.splitlines():
+            code = line.partition("//")[0]
+            declaration = DECLARATION.search(code)
+            if declaration:
+                kind, name, attributes = declaration.groups()
+                self.kinds[name] = kind
+                table = Table(kind, name, attributes) if kind in ("table", "struct") else None
+                if table:
+                    self.tables.append(table)
+                code = code[declaration.end():]
+            for match in FIELD.finditer(code) if table else []:
+                table.fields.append(Field(match))
+
+
+class Generator:
+    def __init__(self, schema):
+        self.schema = schema
+
+    def limit(self, field):
+        return field.attributes.get("limit", "reason_bytes_max" if "reason" in field.attributes else "name_bytes_max")
+
+    def put(self, field):
+        """The call that writes a field which needs an offset, or None."""
+        of, limit = f"m.{field.member}", self.limit(field)
+        kind = self.schema.kinds.get(field.type)
+        if field.is_vector:
+            if field.type == "string":
+                return f"out.texts({of}, {limit}, {field.attributes.get('each', 'name_bytes_max')})"
+            if field.type == "ubyte":
+                return f"out.bytes({of}, {limit})"
+            if kind == "struct":
+                return f"out.structs<wire::{field.type}>({of}, {limit})"
+            return f"out.{'tables' if kind == 'table' else 'numbers'}({of}, {limit})"
+        if field.type == "string":
+            return f"out.reason({of})" if "reason" in field.attributes else f"out.text({of}, {limit})"
+        if kind == "union":
+            return f"put_{snake(field.type)}(out, {of})"
+        return f"out.table({of})" if kind == "table" else None
+
+    def get(self, table, field):
+        source, to, says = f"from.{field.name}()", f"to.{field.member}", f'"{table.says(field)}"'
+        limit, kind = self.limit(field), self.schema.kinds.get(field.type)
+        if field.is_vector:
+            what = {"string": "texts", "ubyte": "bytes"}.get(field.type)
+            what = what or {"struct": "structs", "table": "tables"}.get(kind, "numbers")
+            each = f", {field.attributes.get('each', 'name_bytes_max')}" if what == "texts" else ""
+            yield f"in.{what}({source}, {to}, {limit}{each}, {says});"
+        elif field.type == "string":
+            yield f"in.text({source}, {to}, {limit}, {says});"
+        elif kind == "union":
+            yield f"get_{snake(field.type)}(in, from.{field.name}_type(), {source}, {to});"
+        elif kind == "table":
+            yield f"in.table({source}, {to});"
+        elif kind == "enum":
+            yield f"in.one_of({source}, {to}, {says});"
+        elif field.type in ("float", "double") and "finite" in table.attributes:
+            yield f"in.finite({source}, {to}, {says});"
+        else:
+            if "limit" in field.attributes:
+                yield f"in.at_most({source}, {limit}, {says});"
+            yield f"in.scalar({source}, {to}, {says});"
+
+    def signatures(self, table):
+        if table.kind == "struct":
+            return (f"wire::{table.name} put(writer&, const {table.struct}& m)",
+                    f"void get(reader& in, const wire::{table.name}& from, {table.struct}& to)")
+        return (f"flatbuffers::Offset<wire::{table.name}> put(writer& out, const {table.struct}& m)",
+                f"void get(reader& in, const wire::{table.name}& from, {table.struct}& to)")
+
+    def value(self, field):
+        kind = self.schema.kinds.get(field.type)
+        if kind == "union":
+            return [f"{field.name}.type", f"{field.name}.table"]
+        if field.is_vector or field.type == "string" or kind == "table":
+            return [field.name]
+        if kind == "enum":
+            return [f"static_cast<wire::{field.type}>(m.{field.member})"]
+        return [f"scalar_of(m.{field.member})"]
+
+    def bodies(self, table):
+        put, get = self.signatures(table)
+        values = [value for field in table.fields for value in self.value(field)]
+        yield f"{put} {{"
+        if "absent_if_default" in table.attributes:
+            yield f"  if (m == {table.struct}{{}})"
+            yield "    return 0;"
+        if table.kind == "struct":
+            yield f"  return wire::{table.name}({', '.join(values)});"
+        else:
+            for field in table.fields:
+                if call := self.put(field):
+                    yield f"  const auto {field.name} = {call};"
+            yield f"  return wire::Create{table.name}(out.buffer, {', '.join(values)});"
+        yield "}"
+        yield f"{get} {{"
+        for field in table.fields:
+            for line in self.get(table, field):
+                yield f"  {line}"
+        yield "}"
+
+    def write(self, folder):
+        tables = [table for table in self.schema.tables if "by_hand" not in table.attributes]
+        head = "// Made by schema/generate_codec.py of schema/api.fbs and wire.fbs.\n"
+        declared = "\n".join(f"{one};" for table in tables for one in self.signatures(table))
+        defined = "\n".join(line for table in tables for line in self.bodies(table))
+        files = {
+            "codec_tables.hpp": f'{head}#pragma once\n#include "schema/messages.hpp"\n'
+            f'#include "schema/wire_generated.h"\nnamespace baton::codec {{\nclass writer;\nclass reader;\n'
+            f"{declared}\n}}\n",
+            "codec_tables.cpp": f'{head}#include "schema/archive_url.hpp"\n#include "schema/codec_parts.hpp"\n'
+            f"namespace baton::codec {{\nusing namespace limits;\n{defined}\n}}\n",
+        }
+        for name, text in files.items():
+            file = Path(folder) / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+
+
+if __name__ == "__main__":
+    Generator(Schema(sys.argv[2:])).write(sys.argv[1])
