@@ -3,77 +3,13 @@
 Run as `generate_codec.py OUT API_FBS WIRE_FBS`.
 
 Writes OUT/codec_tables.hpp and .cpp with a put and a get for each table and struct that is not
-`by_hand`. The attributes are explained at the top of api.fbs. It reads the part of FlatBuffers'
-language that the two files use; flatc checks the rest.
+`by_hand`. The attributes are explained at the top of api.fbs.
 """
 
-import re
 import sys
 from pathlib import Path
 
-FIELD = re.compile(r"(\w+)\s*:\s*(\[?)(\w+)\]?\s*(?:=\s*[\w.-]+)?\s*(?:\((.*?)\))?\s*;")
-DECLARATION = re.compile(r"(table|struct|enum|union)\s+(\w+)[^({]*(?:\((.*?)\))?\s*\{")
-
-
-def attributes_of(text):
-    found = re.findall(r'(\w+)(?:\s*:\s*"(.*?)")?', text or "")
-    return {name: value for name, value in found}
-
-
-def snake(name):
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
-
-
-class Field:
-    def __init__(self, match):
-        self.name, vector, self.type, attributes = match.groups()
-        self.is_vector = vector == "["
-        self.attributes = attributes_of(attributes)
-
-    @property
-    def plain_name(self):  # without the unit, which the type of the member has
-        return self.name.removesuffix("_ms")
-
-    @property
-    def member(self):
-        return self.attributes.get("as", self.plain_name)
-
-
-class Table:
-    def __init__(self, kind, name, attributes):
-        self.kind, self.name, self.fields = kind, name, []
-        self.attributes = attributes_of(attributes)
-
-    @property
-    def struct(self):
-        return self.attributes.get("as", snake(self.name))
-
-    def says(self, field):  # the field's name in errors
-        prefix = self.attributes.get("says", self.struct if "as" not in self.attributes else snake(self.name))
-        return f"{prefix}.{field.plain_name}" if prefix else field.plain_name
-
-
-class Schema:
-    def __init__(self, files):
-        self.tables, self.kinds = [], {}
-        for file in files:
-            self.read(Path(file).read_text())
-        self.by_name = {table.name: table for table in self.tables}
-
-    def read(self, text):
-        table = None
-        for line in text.splitlines():
-            code = line.partition("//")[0]
-            declaration = DECLARATION.search(code)
-            if declaration:
-                kind, name, attributes = declaration.groups()
-                self.kinds[name] = kind
-                table = Table(kind, name, attributes) if kind in ("table", "struct") else None
-                if table:
-                    self.tables.append(table)
-                code = code[declaration.end():]
-            for match in FIELD.finditer(code) if table else []:
-                table.fields.append(Field(match))
+from fbs import Schema, snake, write_if_changed
 
 
 class Generator:
@@ -175,9 +111,7 @@ class Generator:
             f"namespace baton::codec {{\nusing namespace limits;\n{defined}\n}}\n",
         }
         for name, text in files.items():
-            file = Path(folder) / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text)
+            write_if_changed(Path(folder) / name, text)
 
 
 if __name__ == "__main__":

@@ -127,6 +127,7 @@ TOOLS = {
     "examples/openai_chat.py": run_by("tests/system/cluster/models/test_answers.py"),
     "examples/sdk_chat.py": run_by("tests/system/cluster/models/test_answers.py"),
     "examples/websocket_chat.py": run_by("tests/system/cluster/models/test_answers.py"),
+    "schema/generate_codec.py": says(["{tmp}", "schema/api.fbs", "schema/wire.fbs"], 0, ""),
     "scripts/cli_pages.py": is_imported,
     "scripts/setup.sh": defines("build", "fetch_model", "install_packages"),
     "scripts/setup_gpu.sh": defines("build_kernels", "fetch_torch"),
