@@ -1,8 +1,8 @@
 """Reads schema/api.fbs and wire.fbs for the generators of C++ (generate_codec.py) and of Python
 (sdk/python/generate_wire.py).
 
-It reads the part of FlatBuffers' language that the two files use, and refuses the rest with the
-number of the line. flatc checks what it takes for granted.
+It reads the part of FlatBuffers' language that the two files use. It refuses the rest, with the
+number of the line. flatc checks types and numbers.
 """
 
 import os

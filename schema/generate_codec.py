@@ -1,9 +1,10 @@
-"""Generates the C++ codec of the tables of schema/api.fbs and wire.fbs.
+"""Generates C++ of the tables of schema/api.fbs and wire.fbs: the codec, and the members of structs.
 
-Run as `generate_codec.py OUT API_FBS WIRE_FBS`.
+Run as `generate_codec.py OUT API_FBS WIRE_FBS`; `--list` prints the names of the files alone.
 
 Writes OUT/codec_tables.hpp and .cpp with a put and a get for each table and struct that is not
-`by_hand`. The attributes are explained at the top of api.fbs.
+`by_hand`. OUT/members/NAME.inc has the members of the C++ struct, which its header includes, unless
+the table has `members_by_hand`. OUT/finite_fields.hpp names the floats of `finite` tables. The attributes are explained at the top of api.fbs.
 """
 
 import sys
@@ -11,10 +12,68 @@ from pathlib import Path
 
 from fbs import Schema, snake, write_if_changed
 
+SCALARS = {
+    "bool": "bool",
+    "ubyte": "std::uint8_t",
+    "ushort": "std::uint16_t",
+    "int": "std::int32_t",
+    "uint": "std::uint32_t",
+    "long": "std::int64_t",
+    "ulong": "std::uint64_t",
+    "float": "float",
+    "double": "double",
+}
+
 
 class Generator:
     def __init__(self, schema):
         self.schema = schema
+        self.tables = [table for table in schema.tables if "by_hand" not in table.attributes]
+
+    # -- members --
+
+    def cpp_type(self, field):
+        kind = self.schema.kinds.get(field.type)
+        if field.is_duration:
+            return "std::chrono::milliseconds"
+        if "type" in field.attributes:
+            one = f"baton::{field.attributes['type']}"
+        elif kind in ("table", "struct"):
+            one = f"baton::{self.schema.by_name[field.type].struct}"
+        elif kind:
+            one = f"baton::{snake(field.type)}"
+        else:
+            one = SCALARS.get(field.type, "std::string")
+        if field.is_vector:
+            return "std::string" if field.type == "ubyte" else f"std::vector<{one}>"
+        return f"std::optional<{one}>" if "optional" in field.attributes else one
+
+    def default(self, field):
+        """The initializer of the member: every member has one, so none has to be named."""
+        if field.is_vector or field.is_duration or self.schema.kinds.get(field.type) in ("table", "struct", "union"):
+            return "{}"
+        if field.type in self.schema.enums:
+            values = self.schema.enums[field.type].values
+            name = field.default or next(name for name, number in values.items() if number == 0)
+            return f" = {self.cpp_type(field)}::{name}"
+        return f" = {field.default}" if field.default else "{}"
+
+    def member_lines(self, table):
+        for field in table.fields:
+            for comment in field.before:
+                yield f"// {comment}"
+            behind = f" // {field.behind}" if field.behind else ""
+            yield f"{self.cpp_type(field)} {field.member}{self.default(field)};{behind}"
+
+    def finite_lines(self, table):
+        yield "template <class Visit>"
+        yield f"void for_each_finite(const {table.struct}& m, Visit visit) {{"
+        for field in table.fields:
+            if field.type in ("float", "double"):
+                yield f'  visit("{field.member}", m.{field.member});'
+        yield "}"
+
+    # -- codec --
 
     def limit(self, field):
         return field.attributes.get("limit", "reason_bytes_max" if "reason" in field.attributes else "name_bytes_max")
@@ -98,8 +157,8 @@ class Generator:
                 yield f"  {line}"
         yield "}"
 
-    def write(self, folder):
-        tables = [table for table in self.schema.tables if "by_hand" not in table.attributes]
+    def files(self):
+        tables = self.tables
         head = "// Made by schema/generate_codec.py of schema/api.fbs and wire.fbs.\n"
         declared = "\n".join(f"{one};" for table in tables for one in self.signatures(table))
         defined = "\n".join(line for table in tables for line in self.bodies(table))
@@ -110,9 +169,21 @@ class Generator:
             "codec_tables.cpp": f'{head}#include "schema/archive_url.hpp"\n#include "schema/codec_parts.hpp"\n'
             f"namespace baton::codec {{\nusing namespace limits;\n{defined}\n}}\n",
         }
-        for name, text in files.items():
-            write_if_changed(Path(folder) / name, text)
+        finite = [line for table in tables if "finite" in table.attributes for line in self.finite_lines(table)]
+        files["finite_fields.hpp"] = "\n".join([
+            f'{head}#pragma once\n#include "schema/messages.hpp"\nnamespace baton {{',
+            "// Calls visit(name, value) for each field that must be finite.", *finite, "}\n"])
+        for table in tables:
+            if "members_by_hand" not in table.attributes:
+                lines = [*head.splitlines(), *self.member_lines(table)]
+                files[f"members/{table.struct}.inc"] = "".join(f"  {line}\n" for line in lines)
+        return files
 
 
 if __name__ == "__main__":
-    Generator(Schema(sys.argv[2:])).write(sys.argv[1])
+    made = Generator(Schema(sys.argv[2:])).files()
+    if sys.argv[1] == "--list":
+        print(";".join(made), end="")
+    else:
+        for name, text in made.items():
+            write_if_changed(Path(sys.argv[1]) / name, text)

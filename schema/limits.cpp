@@ -1,7 +1,8 @@
 // Bounds that API servers check before they build messages from a request: the codec's.
 #include "schema/limits.hpp"
 
-#include <array>
+#include "schema/finite_fields.hpp"
+
 #include <cmath>
 
 namespace baton {
@@ -58,16 +59,13 @@ result<void> check_limits(const prompt& input) {
 }
 
 result<void> check_limits(const sampling_params& s) {
-  using named = std::pair<std::string_view, float>;
-  for (const auto& [name, value] :
-       std::array{named{"temperature", s.temperature}, named{"top_p", s.top_p},
-                  named{"min_p", s.min_p}, named{"repetition_penalty", s.repetition_penalty},
-                  named{"presence_penalty", s.presence_penalty},
-                  named{"frequency_penalty", s.frequency_penalty}, named{"typical_p", s.typical_p},
-                  named{"watermark_gamma", s.watermark_gamma},
-                  named{"watermark_delta", s.watermark_delta}})
-    if (!std::isfinite(value))
-      return fail_param(errc::invalid_value, name, "{} must be a finite number", name);
+  result<void> finite;
+  for_each_finite(s, [&finite](std::string_view name, float value) {
+    if (finite && !std::isfinite(value))
+      finite = fail_param(errc::invalid_value, name, "{} must be a finite number", name);
+  });
+  if (!finite)
+    return finite;
   if (s.logprobs > static_cast<std::int32_t>(limits::top_logprobs_max))
     return fail_param(errc::invalid_value, "top_logprobs", "top_logprobs is {}, at most {}",
                       s.logprobs, limits::top_logprobs_max);

@@ -23,9 +23,7 @@ enum class model_control : std::uint8_t {
 
 // A process that serves a model, connected to one gateway.
 struct model_worker {
-  process_id process;
-  std::string name; // "worker-echo-0"
-  std::uint32_t gateway_index = 0;
+#include "schema/members/model_worker.inc"
 };
 
 // One version of a model, with its files at one point in time. Several revisions exist while a
@@ -45,8 +43,7 @@ struct served_model {
 
 // Root to gateways: all of them, on every change and to each newly linked gateway.
 struct served_models {
-  model_control control = model_control::none;
-  std::vector<served_model> all;
+#include "schema/members/served_models.inc"
 };
 
 // Numbers are on the wire.
@@ -79,15 +76,12 @@ struct change_model {
 
 // Root to gateway: the change is done, or accepted if the client does not wait; or its failure.
 struct model_changed {
-  std::uint64_t request = 0;
-  std::optional<error> failure;
-  std::string model{}, version{}; // with orders of a store: the affected model
-  std::uint32_t workers = 0;      // its new number of workers
+#include "schema/members/model_changed.inc"
 };
 
 // Gateway to root: all requests of this revision, which is `unloading`, have ended.
 struct model_drained {
-  std::uint64_t revision = 0;
+#include "schema/members/model_drained.inc"
 };
 
 } // namespace baton

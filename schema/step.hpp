@@ -27,9 +27,7 @@ struct slice {
 };
 
 struct token_count {
-  token_id token = 0;
-  std::uint32_t in_prompt = 0;
-  std::uint32_t in_output = 0;
+#include "schema/members/token_count.inc"
   friend bool operator==(const token_count&, const token_count&) = default;
 };
 
@@ -50,9 +48,7 @@ inline constexpr token_id placeholder_token = -1;
 
 // The source of that token: a draw of an earlier micro_batch of the same epoch.
 struct feed {
-  std::uint32_t row = 0;  // of tokens, where placeholder_token stands
-  std::uint32_t draw = 0; // of that batch
-  batch_id batch;
+#include "schema/members/feed.inc"
   friend bool operator==(const feed&, const feed&) = default;
 };
 
@@ -75,9 +71,7 @@ struct pool {
 
 // Copies a KV block within each stage: out to its swap space, or back.
 struct block_copy {
-  block_index block = 0;
-  block_index swap_block = 0;
-  bool is_out = false;
+#include "schema/members/block_copy.inc"
   friend bool operator==(const block_copy&, const block_copy&) = default;
 };
 
@@ -99,45 +93,32 @@ struct micro_batch {
 };
 
 struct token_logprob {
-  token_id token = 0;
-  float logprob = 0;
+#include "schema/members/token_logprob.inc"
   friend bool operator==(const token_logprob&, const token_logprob&) = default;
 };
 
 struct sample {
-  token_id token = 0;
-  float logprob = 0;              // natural logarithm; 0 if not asked for
-  std::vector<token_logprob> top; // likeliest first
+#include "schema/members/sample.inc"
   friend bool operator==(const sample&, const sample&) = default;
 };
 
 // Result of a pool: the input of the next step, or for the last step the embedding, of length 1; or
 // the scores.
 struct pooled {
-  std::vector<float> values;    // [hidden], or empty
-  std::vector<sample> scores{}; // [rows] for the token behind each, or empty
+#include "schema/members/pooled.inc"
   friend bool operator==(const pooled&, const pooled&) = default;
 };
 
 // Last stage to scheduler: receiving it under the current epoch acknowledges a step. Also sent to
 // stage 0, for the micro_batches that wait for its tokens.
 struct sampled {
-  batch_id batch;
-  epoch_id epoch;
-  std::vector<sample> samples; // one per draw, in order
-  std::vector<std::uint32_t> stage_micros;
-  std::optional<error> failure;        // the step failed; no samples then
-  std::vector<baton::pooled> pooled{}; // one per pool, in order
+#include "schema/members/sampled.inc"
 };
 
 // Between rank 0 of a stage and its other ranks, if they do not share memory
 // (runtime/collective/bus_collective.hpp): the values exchanged at a rendezvous.
 struct group_values {
-  epoch_id epoch;
-  std::uint32_t rank = 0;    // the sender
-  std::uint64_t meeting = 0; // of this epoch, from 1; 0: rank 0 has begun the epoch
-  std::uint64_t kind = 0;    // the operation
-  std::uint64_t about = 0;
+#include "schema/members/group_values.inc"
   payload values; // float32, little-endian
 };
 
