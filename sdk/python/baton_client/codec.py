@@ -1,4 +1,4 @@
-"""Encodes messages to frames and decodes them. The only module that uses FlatBuffers.
+"""Encodes messages to frames and decodes them, with the fields of tables.py.
 
 FlatBuffers has no verifier for Python: errors while reading become BadFrame.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import flatbuffers
@@ -15,28 +15,10 @@ from flatbuffers import encode as fb_encode
 from flatbuffers import packer
 
 from .errors import BadFrame, BatonError
+from .tables import offset_vector as _offset_vector
+from .tables import read, readers, with_fields_of, write
+from .tables import text as _text
 from .values import FINISH_REASONS, PHASES, Chunk, LogprobEntry, Model, TokenDetail, Tokenized
-from .wire import Cancel as wire_cancel
-from .wire import ChatMessage as wire_chat_message
-from .wire import ChatPrompt as wire_chat_prompt
-from .wire import Constraint as wire_constraint
-from .wire import Credit as wire_credit
-from .wire import Detokenize as wire_detokenize
-from .wire import Drain as wire_drain
-from .wire import Envelope as wire_envelope
-from .wire import Generate as wire_generate
-from .wire import Heartbeat as wire_heartbeat
-from .wire import Hello as wire_hello
-from .wire import IdsPrompt as wire_ids_prompt
-from .wire import ListModels as wire_list_models
-from .wire import LogitBias as wire_logit_bias
-from .wire import Resume as wire_resume
-from .wire import ResumePoint as wire_resume_point
-from .wire import SamplingParams as wire_sampling
-from .wire import Stopping as wire_stopping
-from .wire import TemplateOptions as wire_template_options
-from .wire import TextPrompt as wire_text_prompt
-from .wire import Tokenize as wire_tokenize
 from .wire.Chunk import Chunk as WireChunk
 from .wire.Detokenized import Detokenized as WireDetokenized
 from .wire.Envelope import Envelope as WireEnvelope
@@ -113,72 +95,40 @@ def _identifier(kind: int) -> bytes:
     return b"BT%02d" % kind
 
 
-def envelope(kind: int, source: Address, target: Address, correlation: int, sequence: int) -> bytes:
-    b = flatbuffers.Builder(256)
-    wire_envelope.EnvelopeStart(b)
-    wire_envelope.EnvelopeAddVersion(b, PROTOCOL_VERSION)
-    wire_envelope.EnvelopeAddKind(b, kind)
-    wire_envelope.EnvelopeAddSource(b, source.node)
-    wire_envelope.EnvelopeAddSourceEpoch(b, source.epoch)
-    wire_envelope.EnvelopeAddTarget(b, target.node)
-    wire_envelope.EnvelopeAddTargetEpoch(b, target.epoch)
-    wire_envelope.EnvelopeAddSourceActor(b, source.actor)
-    wire_envelope.EnvelopeAddTargetActor(b, target.actor)
-    wire_envelope.EnvelopeAddCorrelation(b, correlation)
-    wire_envelope.EnvelopeAddSequence(b, sequence)
-    b.Finish(wire_envelope.EnvelopeEnd(b), file_identifier=b"BTEV")
+def _written(identifier: bytes, table: str, values: Dict[str, Any], size: int = 64) -> bytes:
+    b = flatbuffers.Builder(size)
+    b.Finish(write(b, table, values), file_identifier=identifier)
     return bytes(b.Output())
 
 
-def _int_vector(b: flatbuffers.Builder, values: Sequence[int]) -> int:
-    b.StartVector(4, len(values), 4)
-    for value in reversed(values):
-        b.PrependInt32(value)
-    return b.EndVector()
+def _finished(b: flatbuffers.Builder, kind: int, root: int) -> bytes:
+    b.Finish(root, file_identifier=_identifier(kind))
+    return bytes(b.Output())
 
 
-def _offset_vector(b: flatbuffers.Builder, offsets: Sequence[int]) -> int:
-    b.StartVector(4, len(offsets), 4)
-    for offset in reversed(offsets):
-        b.PrependUOffsetTRelative(offset)
-    return b.EndVector()
+def envelope(kind: int, source: Address, target: Address, correlation: int, sequence: int) -> bytes:
+    values = {
+        "version": PROTOCOL_VERSION,
+        "kind": kind,
+        "source": source.node,
+        "source_epoch": source.epoch,
+        "target": target.node,
+        "target_epoch": target.epoch,
+        "source_actor": source.actor,
+        "target_actor": target.actor,
+        "correlation": correlation,
+        "sequence": sequence,
+    }
+    return _written(b"BTEV", "Envelope", values, 256)
 
 
-def _text_prompt(b: flatbuffers.Builder, text: str) -> int:
-    offset = b.CreateString(text)
-    wire_text_prompt.TextPromptStart(b)
-    wire_text_prompt.TextPromptAddText(b, offset)
-    return wire_text_prompt.TextPromptEnd(b)
-
-
-def _ids_prompt(b: flatbuffers.Builder, ids: Sequence[int]) -> int:
-    offset = _int_vector(b, ids)
-    wire_ids_prompt.IdsPromptStart(b)
-    wire_ids_prompt.IdsPromptAddIds(b, offset)
-    return wire_ids_prompt.IdsPromptEnd(b)
-
-
-def _chat_prompt(b: flatbuffers.Builder, messages: Sequence[Dict[str, str]]) -> int:
-    offsets = []
-    for message in messages:
-        texts = [b.CreateString(message.get(key) or "") for key in ("role", "content", "name")]
-        wire_chat_message.ChatMessageStart(b)
-        wire_chat_message.ChatMessageAddRole(b, texts[0])
-        wire_chat_message.ChatMessageAddContent(b, texts[1])
-        wire_chat_message.ChatMessageAddName(b, texts[2])
-        offsets.append(wire_chat_message.ChatMessageEnd(b))
-    vector = _offset_vector(b, offsets)
-    wire_chat_prompt.ChatPromptStart(b)
-    wire_chat_prompt.ChatPromptAddMessages(b, vector)
-    return wire_chat_prompt.ChatPromptEnd(b)
-
-
-def _prompt(b: flatbuffers.Builder, prompt, messages) -> tuple:
+def _prompt(prompt, messages) -> Dict[str, Any]:
     if messages is not None:
-        return Prompt.ChatPrompt, _chat_prompt(b, messages)
+        chat = [{key: message.get(key) or "" for key in ("role", "content", "name")} for message in messages]
+        return {"input_type": Prompt.ChatPrompt, "input": ("ChatPrompt", {"messages": chat})}
     if isinstance(prompt, str):
-        return Prompt.TextPrompt, _text_prompt(b, prompt)
-    return Prompt.IdsPrompt, _ids_prompt(b, list(prompt))
+        return {"input_type": Prompt.TextPrompt, "input": ("TextPrompt", {"text": prompt})}
+    return {"input_type": Prompt.IdsPrompt, "input": ("IdsPrompt", {"ids": list(prompt)})}
 
 
 @dataclass
@@ -230,52 +180,25 @@ def _unsaid(p: GenerateParams) -> int:
 CONSTRAINT_KINDS = {"json_object": 1, "json": 2, "regex": 3, "choice": 4, "grammar": 5}
 
 
-def _constraint(b: flatbuffers.Builder, asked: Dict[str, Any]) -> int:
+def _constraint(asked: Dict[str, Any]) -> Dict[str, Any]:
     if not isinstance(asked, dict) or len(asked) != 1 or not set(asked) <= set(CONSTRAINT_KINDS):
         raise ValueError(f"structured_outputs has one of {', '.join(CONSTRAINT_KINDS)}")
     ((name, value),) = asked.items()
     is_text = isinstance(value, str) and name != "choice"
-    text = b.CreateString("" if name == "json_object" else value if is_text else json.dumps(value))
-    wire_constraint.ConstraintStart(b)
-    wire_constraint.ConstraintAddKind(b, CONSTRAINT_KINDS[name])
-    wire_constraint.ConstraintAddText(b, text)
-    return wire_constraint.ConstraintEnd(b)
+    text = "" if name == "json_object" else value if is_text else json.dumps(value)
+    return {"kind": CONSTRAINT_KINDS[name], "text": text}
 
 
-def _sampling(b: flatbuffers.Builder, p: GenerateParams, seed: int) -> int:
-    constraint = None if p.structured_outputs is None else _constraint(b, p.structured_outputs)
-    biases = list((p.logit_bias or {}).items())
-    wire_sampling.SamplingParamsStartBiasesVector(b, len(biases))
-    for token, bias in reversed(biases):
-        wire_logit_bias.CreateLogitBias(b, int(token), float(bias))
-    vector = b.EndVector()
-    wire_sampling.SamplingParamsStart(b)
-    if p.temperature is not None:
-        wire_sampling.SamplingParamsAddTemperature(b, p.temperature)
-    if p.top_k is not None:
-        wire_sampling.SamplingParamsAddTopK(b, p.top_k)
-    if p.top_p is not None:
-        wire_sampling.SamplingParamsAddTopP(b, p.top_p)
-    if p.min_p is not None:
-        wire_sampling.SamplingParamsAddMinP(b, p.min_p)
-    if p.repetition_penalty is not None:
-        wire_sampling.SamplingParamsAddRepetitionPenalty(b, p.repetition_penalty)
-    wire_sampling.SamplingParamsAddPresencePenalty(b, p.presence_penalty)
-    wire_sampling.SamplingParamsAddFrequencyPenalty(b, p.frequency_penalty)
-    wire_sampling.SamplingParamsAddSeed(b, seed)
-    wire_sampling.SamplingParamsAddLogprobs(b, -1 if p.logprobs is None else p.logprobs)
-    wire_sampling.SamplingParamsAddBiases(b, vector)
-    if p.num_speculative_tokens is not None:
-        wire_sampling.SamplingParamsAddNumSpeculativeTokens(b, p.num_speculative_tokens)
-    if constraint is not None:
-        wire_sampling.SamplingParamsAddConstraint(b, constraint)
-    wire_sampling.SamplingParamsAddTypicalP(b, p.typical_p)
-    wire_sampling.SamplingParamsAddWatermarkGamma(b, p.watermark_gamma)
-    wire_sampling.SamplingParamsAddWatermarkDelta(b, p.watermark_delta)
-    return wire_sampling.SamplingParamsEnd(b)
+def _sampling(p: GenerateParams, seed: int) -> Dict[str, Any]:
+    """Fields whose names or forms differ; with_fields_of adds the others."""
+    values: Dict[str, Any] = {"seed": seed}
+    if p.structured_outputs is not None:
+        values["constraint"] = _constraint(p.structured_outputs)
+    values["biases"] = [(int(token), float(bias)) for token, bias in (p.logit_bias or {}).items()]
+    return with_fields_of(p, "SamplingParams", values)
 
 
-def _template_options(b: flatbuffers.Builder, p: GenerateParams) -> Optional[int]:
+def _template_options(p: GenerateParams) -> Optional[Dict[str, Any]]:
     if p.chat_template_kwargs is None and p.documents is None and not p.continue_final_message and p.add_special_tokens is None:
         return None
     if p.add_special_tokens is not None and not isinstance(p.add_special_tokens, bool):
@@ -284,36 +207,27 @@ def _template_options(b: flatbuffers.Builder, p: GenerateParams) -> Optional[int
         raise ValueError("chat_template_kwargs is a dict")
     if p.documents is not None and not all(isinstance(document, dict) for document in p.documents):
         raise ValueError("documents is a list of dicts")
-    kwargs = b.CreateString(json.dumps(p.chat_template_kwargs)) if p.chat_template_kwargs else None
-    documents = b.CreateString(json.dumps(list(p.documents))) if p.documents else None
-    wire_template_options.TemplateOptionsStart(b)
-    if kwargs is not None:
-        wire_template_options.TemplateOptionsAddKwargs(b, kwargs)
-    if documents is not None:
-        wire_template_options.TemplateOptionsAddDocuments(b, documents)
-    wire_template_options.TemplateOptionsAddContinuesFinal(b, p.continue_final_message)
+    values: Dict[str, Any] = {"continues_final": p.continue_final_message}
+    if p.chat_template_kwargs:
+        values["kwargs"] = json.dumps(p.chat_template_kwargs)
+    if p.documents:
+        values["documents"] = json.dumps(list(p.documents))
     if p.add_special_tokens is not None:
-        wire_template_options.TemplateOptionsAddSpecial(b, SpecialTokens.added if p.add_special_tokens else SpecialTokens.omitted)
-    return wire_template_options.TemplateOptionsEnd(b)
+        values["special"] = SpecialTokens.added if p.add_special_tokens else SpecialTokens.omitted
+    return values
 
 
-def _stopping(b: flatbuffers.Builder, p: GenerateParams) -> int:
-    texts = _offset_vector(b, [b.CreateString(text) for text in p.stop])
-    ids = _int_vector(b, p.stop_token_ids)
-    wire_stopping.StoppingStart(b)
-    if p.max_tokens is not None:
-        wire_stopping.StoppingAddTokensMax(b, p.max_tokens)
-    wire_stopping.StoppingAddTokensMin(b, p.min_tokens)
-    wire_stopping.StoppingAddIgnoreEos(b, p.ignore_eos)
-    wire_stopping.StoppingAddIncludeStopText(b, p.include_stop_str_in_output)
-    wire_stopping.StoppingAddStopIds(b, ids)
-    wire_stopping.StoppingAddStopTexts(b, texts)
-    return wire_stopping.StoppingEnd(b)
-
-
-def _finished(b: flatbuffers.Builder, kind: int, root: int) -> bytes:
-    b.Finish(root, file_identifier=_identifier(kind))
-    return bytes(b.Output())
+def _stopping(p: GenerateParams) -> Dict[str, Any]:
+    """As `_sampling`."""
+    return with_fields_of(
+        p,
+        "Stopping",
+        {
+            "stop_texts": list(p.stop),
+            "stop_ids": list(p.stop_token_ids),
+            "include_stop_text": p.include_stop_str_in_output,
+        },
+    )
 
 
 def generate(
@@ -326,34 +240,27 @@ def generate(
     deadline_ms: int,
     is_resumable: bool = False,
 ) -> bytes:
-    b = flatbuffers.Builder(1024)
-    model_text = b.CreateString(model)
-    form, input_table = _prompt(b, prompt, messages)
-    sampling = _sampling(b, params, seed)
-    stopping = _stopping(b, params)
-    salt = b.CreateString(params.cache_salt) if params.cache_salt else None
-    name = b.CreateString(params.request_id) if params.request_id else None
-    template_options = _template_options(b, params)
-    wire_generate.GenerateStart(b)
-    wire_generate.GenerateAddRequest(b, request)
-    wire_generate.GenerateAddModel(b, model_text)
-    wire_generate.GenerateAddInputType(b, form)
-    wire_generate.GenerateAddInput(b, input_table)
-    wire_generate.GenerateAddChoices(b, params.n)
-    wire_generate.GenerateAddSampling(b, sampling)
-    wire_generate.GenerateAddStop(b, stopping)
-    wire_generate.GenerateAddTokensMaxGiven(b, params.max_tokens is not None)
-    wire_generate.GenerateAddDeadlineMs(b, deadline_ms)
-    if salt is not None:
-        wire_generate.GenerateAddCacheSalt(b, salt)
-    wire_generate.GenerateAddPriority(b, params.priority)
-    wire_generate.GenerateAddIsResumable(b, is_resumable)
-    if name is not None:
-        wire_generate.GenerateAddRequestId(b, name)
-    wire_generate.GenerateAddUnsaid(b, _unsaid(params))
+    values = {
+        "request": request,
+        "model": model,
+        **_prompt(prompt, messages),
+        "choices": params.n,
+        "sampling": _sampling(params, seed),
+        "stop": _stopping(params),
+        "tokens_max_given": params.max_tokens is not None,
+        "deadline_ms": deadline_ms,
+        "is_resumable": is_resumable,
+        "unsaid": _unsaid(params),
+    }
+    values = with_fields_of(params, "Generate", values)
+    template_options = _template_options(params)
     if template_options is not None:
-        wire_generate.GenerateAddTemplateOptions(b, template_options)
-    return _finished(b, MessageKind.generate, wire_generate.GenerateEnd(b))
+        values["template_options"] = template_options
+    return _message("generate", "Generate", values, 1024)
+
+
+def _message(kind: str, table: str, values: Dict[str, Any], size: int = 64) -> bytes:
+    return _written(_identifier(getattr(MessageKind, kind)), table, values, size)
 
 
 def hello(
@@ -364,47 +271,26 @@ def hello(
     role: int = Role.client,
     load_micros: int = 0,
 ) -> bytes:
-    b = flatbuffers.Builder(256)
-    text = b.CreateString(name)
-    key = b.CreateString(api_key) if api_key else None
-    wire_hello.HelloStart(b)
-    wire_hello.HelloAddNode(b, us.node)
-    wire_hello.HelloAddEpoch(b, us.epoch)
-    wire_hello.HelloAddRole(b, role)
-    wire_hello.HelloAddName(b, text)
-    wire_hello.HelloAddPid(b, pid)
-    if key is not None:
-        wire_hello.HelloAddApiKey(b, key)
-    wire_hello.HelloAddLoadMicros(b, load_micros)
-    return _finished(b, MessageKind.hello, wire_hello.HelloEnd(b))
+    values = {"node": us.node, "epoch": us.epoch, "role": role, "name": name, "pid": pid, "load_micros": load_micros}
+    if api_key:
+        values["api_key"] = api_key
+    return _message("hello", "Hello", values, 256)
 
 
 def heartbeat(count: int) -> bytes:
-    b = flatbuffers.Builder(64)
-    wire_heartbeat.HeartbeatStart(b)
-    wire_heartbeat.HeartbeatAddCount(b, count)
-    wire_heartbeat.HeartbeatAddSteps(b, count)
-    return _finished(b, MessageKind.heartbeat, wire_heartbeat.HeartbeatEnd(b))
+    return _message("heartbeat", "Heartbeat", {"count": count, "steps": count})
 
 
 def drain() -> bytes:
-    b = flatbuffers.Builder(64)
-    wire_drain.DrainStart(b)
-    return _finished(b, MessageKind.drain, wire_drain.DrainEnd(b))
+    return _message("drain", "Drain", {})
 
 
 def credit(bytes_total: int) -> bytes:
-    b = flatbuffers.Builder(64)
-    wire_credit.CreditStart(b)
-    wire_credit.CreditAddBytesTotal(b, bytes_total)
-    return _finished(b, MessageKind.credit, wire_credit.CreditEnd(b))
+    return _message("credit", "Credit", {"bytes_total": bytes_total})
 
 
 def cancel(ticket: int) -> bytes:
-    b = flatbuffers.Builder(64)
-    wire_cancel.CancelStart(b)
-    wire_cancel.CancelAddTicket(b, ticket)
-    return _finished(b, MessageKind.cancel, wire_cancel.CancelEnd(b))
+    return _message("cancel", "Cancel", {"ticket": ticket})
 
 
 @dataclass(frozen=True)
@@ -416,51 +302,25 @@ class Place:
 
 
 def resume(request: int, ticket: int, resume_key: int, places: Sequence[Place]) -> bytes:
-    b = flatbuffers.Builder(256)
-    wire_resume.ResumeStartFrom_Vector(b, len(places))
-    for place in reversed(places):
-        wire_resume_point.CreateResumePoint(b, place.index, place.has_finish)
-    vector = b.EndVector()
-    wire_resume.ResumeStart(b)
-    wire_resume.ResumeAddRequest(b, request)
-    wire_resume.ResumeAddTicket(b, ticket)
-    wire_resume.ResumeAddResumeKey(b, resume_key)
-    wire_resume.ResumeAddFrom_(b, vector)
-    return _finished(b, MessageKind.resume, wire_resume.ResumeEnd(b))
+    points = [(place.index, place.has_finish) for place in places]
+    values = {"request": request, "ticket": ticket, "resume_key": resume_key, "from": points}
+    return _message("resume", "Resume", values, 256)
 
 
 def list_models(request: int) -> bytes:
-    b = flatbuffers.Builder(64)
-    wire_list_models.ListModelsStart(b)
-    wire_list_models.ListModelsAddRequest(b, request)
-    return _finished(b, MessageKind.list_models, wire_list_models.ListModelsEnd(b))
+    return _message("list_models", "ListModels", {"request": request})
 
 
 def tokenize(request: int, prompt, messages, add_generation_prompt: bool) -> bytes:
-    b = flatbuffers.Builder(1024)
-    form, input_table = _prompt(b, prompt, messages)
-    wire_tokenize.TokenizeStart(b)
-    wire_tokenize.TokenizeAddRequest(b, request)
-    wire_tokenize.TokenizeAddInputType(b, form)
-    wire_tokenize.TokenizeAddInput(b, input_table)
-    wire_tokenize.TokenizeAddAddGenerationPrompt(b, add_generation_prompt)
-    return _finished(b, MessageKind.tokenize, wire_tokenize.TokenizeEnd(b))
+    values = {"request": request, **_prompt(prompt, messages), "add_generation_prompt": add_generation_prompt}
+    return _message("tokenize", "Tokenize", values, 1024)
 
 
 def detokenize(request: int, ids: Sequence[int]) -> bytes:
-    b = flatbuffers.Builder(1024)
-    vector = _int_vector(b, ids)
-    wire_detokenize.DetokenizeStart(b)
-    wire_detokenize.DetokenizeAddRequest(b, request)
-    wire_detokenize.DetokenizeAddIds(b, vector)
-    return _finished(b, MessageKind.detokenize, wire_detokenize.DetokenizeEnd(b))
+    return _message("detokenize", "Detokenize", {"request": request, "ids": ids}, 1024)
 
 
 # -- In --
-
-
-def _text(value: Optional[bytes]) -> str:
-    return value.decode("utf-8", "replace") if value is not None else ""
 
 
 def _error(table, retry_after_ms: int = 0) -> BatonError:
@@ -492,20 +352,17 @@ def _detail(table) -> TokenDetail:
     return TokenDetail(_entry(table.Chosen()), top)
 
 
+# Fields of the same name in the table and the value.
+_CHUNK = readers("Chunk", (field.name for field in fields(Chunk)))
+_MODEL = readers("ModelCard", (field.name for field in fields(Model) if field.name != "phase"))
+
+
 def _read_chunk(t: WireChunk) -> Chunk:
     return Chunk(
-        choice=t.Choice(),
-        index=t.Index(),
-        text=_text(t.Text()),
-        ids=[t.Ids(i) for i in range(t.IdsLength())],
         finish_reason=FINISH_REASONS[t.Finish()],
-        prompt_tokens=t.PromptTokens(),
-        output_tokens=t.OutputTokens(),
-        cached_tokens=t.CachedTokens(),
-        ticket=t.Ticket(),
-        stop_text=_text(t.StopText()),
         logprobs=[_detail(t.Details(i)) for i in range(t.DetailsLength())],
         failure=_optional_error(t.Failure()),
+        **read(t, _CHUNK),
     )
 
 
@@ -530,22 +387,7 @@ def _read_detokenized(t: WireDetokenized):
 
 def _read_models(t: WireModels) -> List[Model]:
     cards = [t.Cards(i) for i in range(t.CardsLength())]
-    return [
-        Model(
-            name=_text(c.Name()),
-            architecture=_text(c.Architecture()),
-            parameters=c.Parameters(),
-            context_max=c.ContextMax(),
-            vocabulary_size=c.VocabularySize(),
-            sequences_max=c.SequencesMax(),
-            created=c.Created(),
-            has_chat_template=bool(c.HasChatTemplate()),
-            phase=PHASES[c.Phase()] or "",
-            reason=_text(c.Reason()),
-            chat_template_failure=_text(c.ChatTemplateFailure()),
-        )
-        for c in cards
-    ]
+    return [Model(phase=PHASES[c.Phase()] or "", **read(c, _MODEL)) for c in cards]
 
 
 @dataclass
