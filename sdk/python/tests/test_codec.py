@@ -8,6 +8,8 @@ import pytest
 
 from baton_client import BatonError, codec
 from baton_client.errors import BadFrame
+from baton_client.tables import FIELDS
+from baton_client.wire.Generate import Generate
 from baton_client.wire.MessageKind import MessageKind
 from baton_client.wire.Resume import Resume
 
@@ -117,6 +119,18 @@ def test_python_encodes_the_bytes_that_cpp_tests():
     messages = [{"role": "user", "content": "Hällo"}]
     body = codec.generate(11, "tiny", None, messages, params, 1 << 60, 2500)
     assert (GOLDEN / "python_generate.bin").read_bytes() == body
+
+
+@pytest.mark.parametrize("table, part", [("SamplingParams", "Sampling"), ("Stopping", "Stop")])
+def test_a_parameter_with_the_name_of_a_field_is_sent(table, part):
+    names = {field.name: field for field in FIELDS[table].values() if hasattr(codec.GenerateParams(), field.member)}
+    assert {"min_p", "typical_p"} <= set(names) or {"tokens_max", "ignore_eos"} <= set(names)
+    for name in names.keys() - {"seed"}:  # the client chooses it
+        field = names[name]
+        value = {"bool": True, "float": 0.5}.get(field.type, 3)
+        body = codec.generate(1, "m", "x", None, codec.GenerateParams(**{field.member: value}), 5, 0)
+        sent = getattr(Generate.GetRootAs(body), part)()
+        assert getattr(sent, name.title().replace("_", ""))() == value, name
 
 
 def test_resume_holds_the_values_that_cpp_wrote():
