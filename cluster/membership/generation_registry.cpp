@@ -1,6 +1,7 @@
 #include "cluster/membership/generation_registry.hpp"
 
 #include "schema/ensure.hpp"
+#include "schema/limits.hpp"
 
 #include <algorithm>
 
@@ -26,6 +27,32 @@ generations leave_out(generations now, const std::set<std::string>& nodes) {
   if (now.coming)
     now.coming = leave_out(std::move(*now.coming), nodes);
   return now;
+}
+
+result<void> check_generations(const generations& now) {
+  const auto check = [](const generation& g) -> result<void> {
+    if (g.number >= generations_max)
+      return fail(errc::invalid_value, "generation {} is beyond the last, {}", g.number,
+                  generations_max - 1);
+    if (g.width == 0 || g.stages > limits::stages_max ||
+        std::uint64_t{g.stages} * g.width > limits::stages_max)
+      return fail(errc::invalid_value, "generation {} has {} stages of {} ranks", g.number,
+                  g.stages, g.width);
+    return {};
+  };
+  auto ok = check(now.serving);
+  return ok && now.coming ? check(*now.coming) : ok;
+}
+
+result<void> check_generations(const recorded_generations& record) {
+  if (auto ok = check_generations(record.now); !ok)
+    return ok;
+  const auto& now = record.now;
+  const auto highest = std::max(now.serving.number, now.coming ? now.coming->number : 0);
+  if (record.last < highest || record.last >= generations_max)
+    return fail(errc::invalid_value, "generation {} exists, the last one assigned was {}", highest,
+                record.last);
+  return {};
 }
 
 generation_registry::generation_registry(recorded_generations record, time_point now)

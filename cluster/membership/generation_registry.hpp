@@ -37,6 +37,12 @@ inline constexpr std::chrono::minutes change_patience{10};
 // Limits generation numbers, which are part of process ids (plan.hpp).
 inline constexpr std::uint32_t generations_max = 1u << 20;
 
+// Whether generations that a peer or a file names are possible. Errors: invalid_value (a number,
+// a width or a count of shards out of range).
+result<void> check_generations(const generations& now);
+// Also whether no number is above the last one assigned.
+result<void> check_generations(const recorded_generations& record);
+
 class generation_registry {
 public:
   using time_point = std::chrono::steady_clock::time_point;

@@ -2,7 +2,7 @@
 // is not on the data path: shards run on without it, and the next agent adopts them.
 #include "actors/supervisor.hpp"
 #include "cluster/bus/proxy.hpp"
-#include "cluster/config/pipelines.hpp"
+#include "cluster/roles/agent_state.hpp"
 #include "cluster/roles/child_launch.hpp"
 #include "cluster/roles/process.hpp"
 #include "cluster/roles/roles.hpp"
@@ -18,106 +18,6 @@
 
 namespace baton::cluster {
 namespace {
-
-void add_shards(std::vector<actors::child_spec>& specs, const cluster_plan& plan,
-                const agent_plan& agent) {
-  for (const auto& s : plan.shards)
-    if (s.on == agent.on)
-      specs.push_back({s.name, s.process, role::shard, actors::pipeline_intensity});
-}
-
-std::vector<actors::child_spec> shards_of(const cluster_contexts& all, const agent_plan& agent) {
-  std::vector<actors::child_spec> specs;
-  for (const auto& context : all) {
-    add_shards(specs, context.plan, agent);
-    if (context.coming)
-      add_shards(specs, *context.coming, agent);
-  }
-  return specs;
-}
-
-// The root's messages to this machine, persisted for processes that start here. On its own machine
-// the root has persisted them already.
-class local_state {
-public:
-  local_state(const cluster_contexts& all, const agent_plan& agent)
-      : all_(all), agent_(agent), is_recording_(agent.machine != root_machine),
-        record_(all.base.made_with), config_(all.base.config) {}
-
-  // True if it was persisted here: the root waits for the confirmation.
-  bool take(const joined& m) {
-    auto known = machines_from_text(m.facts);
-    auto nodes = node_update_from(m.nodes);
-    ENSURE(known && nodes, "the root sends valid facts and nodes");
-    record_.known = std::move(*known);
-    take(*nodes);
-    return is_recording_ && log_failure(record_keys(all_.base.dir, machine_keys::from(m.keys)));
-  }
-  // False: the pipeline has no devices on this machine.
-  bool take(const generations& m) {
-    const auto entry = record_.pipelines.find(m.pipeline);
-    if (entry == record_.pipelines.end())
-      return false;
-    entry->second.generations = agent_record_of(m);
-    if (is_recording_)
-      log_failure(record_plan(all_.base.dir, record_));
-    return true;
-  }
-  // The shards of all generations that the root last published.
-  actors::wanted_children wanted(child_launcher& launcher) const {
-    actors::wanted_children wanted;
-    for (const auto& context : all_) {
-      const auto& now = record_.pipelines.at(context.pipeline()).generations->now;
-      add(wanted, context, now.serving, launcher);
-      if (now.coming)
-        add(wanted, context, *now.coming, launcher);
-    }
-    return wanted;
-  }
-  std::set<std::uint32_t> serving() const {
-    std::set<std::uint32_t> numbers;
-    for (const auto& [pipeline, p] : record_.pipelines)
-      numbers.insert(p.generations->now.serving.number);
-    return numbers;
-  }
-
-private:
-  void take(const node_update& nodes) {
-    if (nodes == received_nodes_)
-      return;
-    received_nodes_ = nodes;
-    const auto copy = all_.base.dir.config();
-    auto config = parse_config(nodes.config, copy.string());
-    record_.members = nodes.members;
-    ENSURE(config && assign_agent_indices(record_.members, *config),
-           "the root sends a valid configuration");
-    config_ = std::move(*config);
-    if (is_recording_) {
-      log_failure(all_.base.dir.write(copy.filename().string(), nodes.config));
-      log_failure(record_plan(all_.base.dir, record_));
-    }
-  }
-  void add(actors::wanted_children& wanted, const cluster_context& context, const generation& g,
-           child_launcher& launcher) const {
-    const auto view = config_for(config_, context.pipeline());
-    const auto plan = make_plan(view, context.model, record_.known, g);
-    ENSURE(plan.has_value(), "the root has made this plan: {}", plan.error().message);
-    launcher.know(*plan);
-    add_shards(wanted.all, *plan, agent_);
-  }
-  static bool log_failure(const result<void>& ok) {
-    if (!ok)
-      spdlog::error("{}", ok.error().message); // new shards cannot start, and are given up
-    return ok.has_value();
-  }
-
-  const cluster_contexts& all_;
-  const agent_plan& agent_;
-  const bool is_recording_;
-  plan_record record_;
-  node_update received_nodes_;
-  cluster_config config_; // as the root published it
-};
 
 // Ends shards whose generation ended while their agent was away; no other process would.
 void end_left_over(const cluster_contexts& all) {
@@ -136,6 +36,13 @@ void end_left_over(const cluster_contexts& all) {
   }
 }
 
+// A broken order is dropped: the shards that run go on.
+bool is_taken(const result<bool>& took) {
+  if (!took)
+    spdlog::error("an order of the root is dropped: {}", took.error().message);
+  return took && *took;
+}
+
 } // namespace
 
 int run_agent(const cluster_contexts& all, const role_arguments& arguments) {
@@ -149,7 +56,7 @@ int run_agent(const cluster_contexts& all, const role_arguments& arguments) {
     return exit_permanent;
   }
   const auto& agent = *own;
-  local_state local(all, agent); // used by the links' thread, which `started` joins
+  agent_state local(all, agent); // used by the links' thread, which `started` joins
   auto started = process::start({agent.process, arguments.incarnation, role::agent, agent.name,
                                  cluster.where.listen(agent.listens_as), process_ids::root,
                                  cluster.where.find(root_name)},
@@ -171,7 +78,7 @@ int run_agent(const cluster_contexts& all, const role_arguments& arguments) {
 
   actors::supervisor_config config;
   config.name = agent.name;
-  config.children = shards_of(all, agent);
+  config.children = local.shards();
   launcher.serve(config);
   launcher.observe([&](const actors::child_exited& m) {
     if (!is_stopping || !m.has_failed)
@@ -205,17 +112,19 @@ int run_agent(const cluster_contexts& all, const role_arguments& arguments) {
           is_stopping = true;
           caf::anon_send(supervisor, *d);
         } else if (const auto* j = std::get_if<joined>(&m)) {
-          if (local.take(*j))
+          if (is_taken(local.take(*j)))
             self.links().post(process_ids::root, actors::well_known::supervisor, std::move(m));
         } else if (const auto* g = std::get_if<generations>(&m)) {
-          if (!local.take(*g))
+          if (!is_taken(local.take(*g)))
             return;
+          for (const auto& plan : local.plans(g->pipeline))
+            launcher.know(plan);
           std::unique_lock lock(serving_mutex);
           const bool is_other = std::exchange(serving, local.serving()) != local.serving();
           lock.unlock();
           if (is_other)
             self.report(phase::ready); // replaces the failure of earlier shards
-          caf::anon_send(supervisor, local.wanted(launcher));
+          caf::anon_send(supervisor, actors::wanted_children{local.shards()});
         } else {
           self.links().count_unknown();
         }

@@ -103,3 +103,25 @@ TEST_CASE("a new node has no shards of the existing generations") {
   registry.leave_out({"d", "c"});
   CHECK(registry.record().now == generations{{0, 2, {"c", "d"}}, generation{1, 3, {"c", "d"}}});
 }
+
+TEST_CASE("generations of a peer or a file are checked before they are used") {
+  generations now{{3, 2, {}}, generation{4, 1, {"c"}}};
+  CHECK(check_generations(now));
+  CHECK(check_generations(recorded_generations{now, 4}));
+  SUBCASE("a stage without ranks") {
+    now.serving.width = 0;
+  }
+  SUBCASE("a number that no process id has room for") {
+    now.coming->number = generations_max;
+  }
+  SUBCASE("more shards than a cluster has") {
+    now.coming->width = limits::stages_max + 1;
+  }
+  const auto refused = check_generations(now);
+  if (now.serving.width == 0 || now.coming->number != 4 || now.coming->width != 1) {
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == errc::invalid_value);
+  }
+  CHECK_FALSE(check_generations(recorded_generations{{{3, 2, {}}, std::nullopt}, 2}));
+  CHECK_FALSE(check_generations(recorded_generations{{{3, 2, {}}, std::nullopt}, UINT32_MAX}));
+}
