@@ -20,8 +20,8 @@ nlohmann::json json_of(const std::vector<granted_pipeline>& pipelines) {
   return all;
 }
 
-// Throws json::exception if the value is malformed.
-join_grant grant_from(const nlohmann::json& j) {
+// Throws json::exception if the value is malformed. None: its generations are impossible.
+std::optional<join_grant> grant_from(const nlohmann::json& j) {
   join_grant g;
   g.nodes = {j.at("config").get<std::string>(), membership_from(j.at("members"))};
   if (auto known = machines_from(j.at("machines")))
@@ -31,9 +31,12 @@ join_grant grant_from(const nlohmann::json& j) {
   g.root_key = j.at("root_key").get<std::string>();
   g.keys = machine_keys::from(j.at("keys").get<std::string>());
   g.host = j.at("host").get<std::string>();
-  for (const auto& p : j.at("pipelines"))
+  for (const auto& p : j.at("pipelines")) {
     g.pipelines.push_back(
         {p.at("model_fingerprint").get<std::uint64_t>(), generations_from(p.at("generations"))});
+    if (!check_generations(g.pipelines.back().shards))
+      return std::nullopt;
+  }
   return g;
 }
 
@@ -144,8 +147,12 @@ std::optional<join_answer> join_answer_from(std::string_view text) {
     join_answer a;
     a.state = static_cast<join_state>(at - state_names.begin());
     a.reason = j.at("reason").get<std::string>();
-    if (a.state == join_state::granted)
-      a.grant = grant_from(j.at("grant"));
+    if (a.state == join_state::granted) {
+      auto grant = grant_from(j.at("grant"));
+      if (!grant)
+        return std::nullopt;
+      a.grant = std::move(*grant);
+    }
     return a;
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;

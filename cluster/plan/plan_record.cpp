@@ -118,8 +118,12 @@ std::optional<plan_record> recorded_plan(const run_dir& dir) {
     plan.known = std::move(*known);
     if (json.contains("network"))
       plan.network = network_from(json.at("network"));
-    for (const auto& p : json.at("pipelines"))
-      plan.pipelines.emplace(p.at("pipeline").get<std::uint32_t>(), pipeline_from(p));
+    for (const auto& p : json.at("pipelines")) {
+      auto one = pipeline_from(p);
+      if (one.generations && !check_generations(*one.generations))
+        return std::nullopt;
+      plan.pipelines.emplace(p.at("pipeline").get<std::uint32_t>(), std::move(one));
+    }
     return plan;
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;

@@ -133,6 +133,10 @@ result<std::vector<pipeline_parts>> load_pipelines(cluster_config& config, plan_
     for (auto& [pipeline, record] : with.pipelines)
       if (record.generations)
         record.generations->now = leave_out(std::move(record.generations->now), *newcomers);
+  const auto count = models_of_pipelines(config).size();
+  if (!with.pipelines.empty() && with.pipelines.rbegin()->first >= count)
+    return fail(errc::bad_config, "the recorded plan has pipeline {}, nodes.toml has {} of them",
+                with.pipelines.rbegin()->first, count);
   std::vector<pipeline_parts> parts;
   described_models looked_at; // replicas share one file
   for (auto& [pipeline, record] : with.pipelines) {

@@ -263,6 +263,8 @@ TEST_CASE("messages of the join server are parsed, and anything else is nothing"
     CHECK(granted->grant->pipelines[p].shards == a.grant->pipelines[p].shards);
     CHECK(granted->grant->pipelines[p].model_fingerprint == 42 + p);
   }
+  a.grant->pipelines[1].shards.serving.width = 0;
+  CHECK_FALSE(join_answer_from(text_of(a)));
   for (const char* text : {"", "{}", "[]", "null", "{\"node\":1}", "{\"state\":\"granted\"}",
                            "{\"state\":\"granted\",\"reason\":\"\",\"grant\":{}}",
                            "{\"state\":\"open\",\"reason\":\"\"}", "\xff"}) {
