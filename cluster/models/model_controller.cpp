@@ -12,8 +12,10 @@ namespace baton::cluster {
 namespace {
 
 constexpr std::chrono::milliseconds tick_interval{100};
-// Pending events of processes and gateways. A full queue means that the controller is stuck.
+// Pending events of all senders. A full queue means that the controller is stuck.
 constexpr std::size_t events_max = 1u << 16;
+// Pending events at which those that peers cause are refused; the rest is for this process's own.
+constexpr std::size_t peer_events_max = events_max / 2;
 
 std::set<std::string> names_of(const cluster_config& config) {
   std::set<std::string> names;
@@ -114,17 +116,26 @@ std::vector<worker_child> model_controller::workers() const {
 }
 
 void model_controller::change(process_id gateway, change_model order) {
-  post([this, gateway, order = std::move(order)](model_registry&, instant now) {
-    carry_out(gateway, order, now);
-  });
+  const auto request = order.request;
+  const auto model = order.model;
+  if (!post_of_peer([this, gateway, order = std::move(order)](model_registry&, instant now) {
+        carry_out(gateway, order, now);
+      }))
+    to_.answer(gateway, {.request = request,
+                         .failure = fail(errc::overloaded, "{} changes of models wait, the limit",
+                                         peer_events_max),
+                         .model = model});
 }
 
 void model_controller::on_gateway() {
-  post([this](model_registry& registry, instant) { to_.publish(registry.snapshot()); });
+  if (post_of_peer([this](model_registry& registry, instant) { to_.publish(registry.snapshot()); }))
+    return;
+  const std::lock_guard lock(mutex_);
+  has_missed_gateway_ = true;
 }
 
 void model_controller::on_ready(process_id worker) {
-  post([worker](model_registry& registry, instant now) { registry.on_ready(worker, now); });
+  post_of_peer([worker](model_registry& registry, instant now) { registry.on_ready(worker, now); });
 }
 
 void model_controller::on_end(process_id worker, std::string how) {
@@ -144,9 +155,21 @@ void model_controller::on_gone(process_id worker) {
 }
 
 void model_controller::on_drained(std::uint32_t gateway, std::uint64_t revision) {
-  post([gateway, revision](model_registry& registry, instant now) {
+  post_of_peer([gateway, revision](model_registry& registry, instant now) {
     registry.on_drained(gateway, revision, now);
   });
+}
+
+bool model_controller::post_of_peer(event e) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!is_stopping_ && events_.size() >= peer_events_max) {
+      spdlog::error("an event is dropped: {} wait for the worker models", events_.size());
+      return false;
+    }
+  }
+  post(std::move(e));
+  return true;
 }
 
 void model_controller::post(event e) {
@@ -310,15 +333,19 @@ void model_controller::run() {
   publish();
   for (;;) {
     std::deque<event> all;
+    bool has_missed_gateway = false;
     {
       std::unique_lock lock(mutex_);
       bell_.wait_for(lock, tick_interval, [this] { return is_stopping_ || !events_.empty(); });
       if (is_stopping_)
         return;
       all = std::exchange(events_, {});
+      has_missed_gateway = std::exchange(has_missed_gateway_, false);
     }
     for (const auto& e : all)
       e(registry_, instant::clock::now());
+    if (has_missed_gateway)
+      to_.publish(registry_.snapshot());
     if (polls && instant::clock::now() >= next_look) {
       (void)look(instant::clock::now()); // errors are logged
       next_look = instant::clock::now() + config_.repository->poll_interval;

@@ -23,6 +23,7 @@ public:
     // All models, whenever they change; called before the answers to what changed them.
     std::function<void(const served_models&)> publish;
     std::function<void()> changed; // the set of workers to run has changed; after `publish`
+    // Also from the caller of `change`.
     std::function<void(process_id gateway, const model_changed&)> answer;
     child_watch* children = nullptr; // outlives the controller; watches the fetch processes
   };
@@ -38,7 +39,8 @@ public:
   void begin(outside to);
   void stop(); // idempotent
 
-  // From any thread; none of them blocks.
+  // From any thread; none of them blocks. While too many events wait, because the controller is
+  // stuck, `change` is answered with overloaded, and other events of peers are dropped.
   void change(process_id gateway, change_model order);
   void on_gateway(); // a gateway has connected
   void on_ready(process_id worker);
@@ -56,6 +58,7 @@ private:
 
   result<void> look(instant now);
   void post(event e);
+  bool post_of_peer(event e); // false: too many wait
   void run();
   void publish();
   void carry_out(process_id gateway, change_model order, instant now);
@@ -81,6 +84,7 @@ private:
   std::deque<event> events_;
   served_models snapshot_;
   std::vector<worker_child> workers_;
+  bool has_missed_gateway_ = false; // one connected while too many events waited
   bool is_stopping_ = false;
   std::thread thread_;
 };

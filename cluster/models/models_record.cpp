@@ -2,9 +2,10 @@
 
 #include "cluster/config/config_workers.hpp"
 #include "cluster/files/json_text.hpp"
-#include "schema/ensure.hpp"
+#include "cluster/plan/worker_slots.hpp"
 
 #include <nlohmann/json.hpp>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 
@@ -110,36 +111,41 @@ served_models recorded_snapshot(const cluster_config& config, const run_dir& dir
   return registry.snapshot();
 }
 
-worker_config config_of(const cluster_config& config, const served_model& model) {
-  if (model.is_of_repository) {
-    auto read = parse_worker(model.config, model.name);
-    ENSURE(read, "{}", read.error().message);
-    return *std::move(read);
-  }
+result<worker_config> config_of(const cluster_config& config, const served_model& model) {
+  if (model.is_of_repository)
+    return parse_worker(model.config, model.name);
   const auto at = std::find_if(config.workers.begin(), config.workers.end(),
                                [&](const worker_config& w) { return w.name == model.name; });
-  ENSURE(at != config.workers.end(), "nodes.toml has no worker model {}", model.name);
+  if (at == config.workers.end())
+    return fail(errc::not_found, "nodes.toml has no worker model {}", model.name);
   return *at;
 }
 
 std::vector<worker_child> workers_of(const cluster_config& config, const served_models& all) {
   std::vector<worker_child> out;
-  for (const auto& m : all.all)
-    if (!m.workers.empty()) {
-      const auto startup_timeout = config_of(config, m).startup_timeout;
-      for (const auto& w : m.workers)
-        out.push_back({w.process, w.name, startup_timeout});
+  for (const auto& m : all.all) {
+    if (m.workers.empty())
+      continue;
+    const auto found = config_of(config, m);
+    if (!found) {
+      spdlog::error("the model {} has no workers: {}", m.name, found.error().message);
+      continue;
     }
+    for (const auto& w : m.workers)
+      out.push_back({w.process, w.name, found->startup_timeout});
+  }
   return out;
 }
 
-std::optional<worker_post> find_worker(const cluster_config& config, const served_models& all,
-                                       process_id worker) {
+result<worker_post> find_worker(const cluster_config& config, const served_models& all,
+                                process_id worker) {
   for (const auto& m : all.all)
     for (const auto& w : m.workers)
-      if (w.process == worker)
-        return worker_post{w, config_of(config, m), m.revision};
-  return std::nullopt;
+      if (w.process == worker) {
+        auto of = config_of(config, m);
+        return of ? result<worker_post>(worker_post{w, *std::move(of), m.revision}) : of.error();
+      }
+  return fail(errc::not_found, "no model has a worker {}", process_ids::index_of_worker(worker));
 }
 
 namespace {

@@ -41,9 +41,11 @@ struct worker_post {
 std::filesystem::path files_of(const run_dir& dir, std::uint64_t revision);
 // Removes the unpacked files of all other revisions.
 void remove_files_of_others(const run_dir& dir, const std::set<std::uint64_t>& revisions);
-std::optional<worker_post> find_worker(const cluster_config& config, const served_models& all,
-                                       process_id worker);
-// The configuration of a model. Requires: it comes from nodes.toml or this build's translation.
-worker_config config_of(const cluster_config& config, const served_model& model);
+// Errors: not_found (no model has it), as config_of.
+result<worker_post> find_worker(const cluster_config& config, const served_models& all,
+                                process_id worker);
+// The configuration of a model. Errors: not_found (nodes.toml does not have it), bad_config (the
+// model's own text is not readable, as that of another build).
+result<worker_config> config_of(const cluster_config& config, const served_model& model);
 
 } // namespace baton::cluster

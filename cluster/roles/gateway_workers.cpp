@@ -7,6 +7,8 @@
 #include "gateway/workers/worker_lookup.hpp"
 #include "gateway/zmq/worker_server.hpp"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 
 namespace baton::cluster {
@@ -144,7 +146,12 @@ bool gateway_workers::take(const served_model& one) {
       return true; // also for a root that missed the report
     caf::anon_send(at->second.pool, drain{cluster_.config.shutdown_timeout});
   } else if (at == pools_.end()) {
-    pools_.emplace(one.revision, make(one, config_of(cluster_.config, one)));
+    const auto of = config_of(cluster_.config, one);
+    if (!of) { // the root's text of the model is not this build's
+      spdlog::error("the model {} is not served here: {}", one.name, of.error().message);
+      return false;
+    }
+    pools_.emplace(one.revision, make(one, *of));
   } else {
     follow(at->second, one);
   }

@@ -49,7 +49,10 @@ result<worker_devices> devices_for(const cluster_config& config, const served_mo
   worker_processes who{0, processes_of(post.of), 0};
   for (const auto& m : all.all)
     if (!m.workers.empty()) {
-      const auto each = processes_of(config_of(config, m));
+      const auto of = config_of(config, m);
+      if (!of)
+        return of.error();
+      const auto each = processes_of(*of);
       for (const auto& w : m.workers) {
         who.all += each;
         who.before += w.process.value < own.process.value ? each : 0;
@@ -119,7 +122,7 @@ int run_worker(const role_arguments& arguments) {
   const auto snapshot = recorded_snapshot(*config, *dir);
   const auto post = find_worker(*config, snapshot, process_ids::worker(arguments.index));
   if (!post) {
-    spdlog::error("no model has a worker {}", arguments.index);
+    spdlog::error("{}", post.error().message);
     return exit_permanent;
   }
   const auto where = devices_for(*config, snapshot, *post);
