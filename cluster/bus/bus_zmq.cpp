@@ -453,12 +453,17 @@ void bus_zmq::state::run_due_retries() {
       continue;
     }
     const auto p = watched.find(it->first);
-    const auto endpoint = std::move(it->second.endpoint);
-    it = retries.erase(it);
-    if (p == watched.end() || !is_current(p->second))
+    if (p == watched.end() || !is_current(p->second)) {
+      it = retries.erase(it);
       continue;
-    auto made = open(p->second->process, endpoint);
-    ENSURE(made.has_value(), "an endpoint was good before: {}", made.error().message);
+    }
+    auto made = open(p->second->process, it->second.endpoint);
+    if (!made) { // the endpoint was good before: too few sockets or files are left
+      it->second.due = now + handshake_interval;
+      ++it;
+      continue;
+    }
+    it = retries.erase(it);
     (*made)->failed = p->second->failed;
     put(std::move(*made));
   }

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <thread>
 
 namespace baton::cluster {
@@ -102,7 +103,8 @@ result<std::unique_ptr<rpc_server>> rpc_server::open(const std::string& endpoint
   if (auto ok = check_endpoint(endpoint, true); !ok)
     return ok.error();
   auto s = std::make_unique<state>();
-  ENSURE(s->wake_fd >= 0, "no eventfd: errno {}", errno);
+  if (s->wake_fd < 0)
+    return fail(errc::io_failed, "no eventfd: {}", std::strerror(errno));
   s->answer = std::move(answer);
   try {
     set_bounds(s->router, rpc_request_bytes_max);
