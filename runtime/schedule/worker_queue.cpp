@@ -3,7 +3,6 @@
 #include "schema/ensure.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <set>
 #include <utility>
 
@@ -14,33 +13,6 @@ namespace {
 constexpr std::uint32_t losses_max = 2;
 
 } // namespace
-
-worker_queue::worker* worker_queue::find(worker_incarnation which) {
-  const auto it = workers_.find(which.process);
-  return it != workers_.end() && it->second.incarnation == which.incarnation ? &it->second
-                                                                             : nullptr;
-}
-
-std::size_t worker_queue::workers() const noexcept {
-  return static_cast<std::size_t>(
-      std::count_if(workers_.begin(), workers_.end(),
-                    [](const auto& w) { return !w.second.is_leaving && !w.second.is_fenced; }));
-}
-
-std::vector<worker_incarnation> worker_queue::incarnations() const {
-  std::vector<worker_incarnation> all;
-  for (const auto& [process, w] : workers_)
-    if (!w.is_fenced)
-      all.push_back({process, w.incarnation});
-  return all;
-}
-
-std::vector<queue_policy> worker_limits::policies() const {
-  std::vector<queue_policy> all(std::max(1u, priority_levels), default_queue_policy);
-  for (const auto& [level, policy] : priority_queue_policy)
-    all.at(level - 1) = policy;
-  return all;
-}
 
 result<void> worker_queue::enter(const new_request& a, instant now) {
   ENSURE(!entries_.contains(a.request), "request {} comes twice", a.request);
@@ -55,9 +27,7 @@ result<void> worker_queue::enter(const new_request& a, instant now) {
                       "timeout: allow_timeout_override is false at the request's level");
   expire(now); // they free their queue places
   if (limits_.use_job_ticket) {
-    const auto idle = static_cast<std::size_t>(std::count_if(
-        workers_.begin(), workers_.end(), [](const auto& w) { return w.second.takes_batches(); }));
-    if (queue_.size() >= idle * limits_.batch_size)
+    if (queue_.size() >= workers_.idle() * limits_.batch_size)
       return fail(errc::no_job_ticket, "no worker of the model is free");
   } else if (queue_.size() >= limits_.max_queued) {
     return fail(errc::overloaded, "{} requests wait for the model's workers, its limit",
@@ -96,39 +66,34 @@ void worker_queue::cancel(std::uint64_t request, instant now) {
 }
 
 void worker_queue::worker_up(worker_incarnation which, instant now) {
-  const auto known = workers_.find(which.process);
-  if (known != workers_.end()) {
-    if (known->second.incarnation > which.incarnation)
+  if (const auto known = workers_.incarnation_of(which.process)) {
+    if (*known > which.incarnation)
       return;
-    worker_gone({which.process, known->second.incarnation}, "its connection was lost", now);
+    worker_gone({which.process, *known}, "its connection was lost", now);
   }
-  auto& w = workers_[which.process];
-  w.incarnation = which.incarnation;
-  w.idle_since = ++idle_count_;
+  workers_.add(which);
   absent_since_.reset();
   form_batches(now);
 }
 
 void worker_queue::worker_gone(worker_incarnation which, const std::string& how, instant now) {
-  auto* w = find(which);
-  if (w == nullptr)
+  if (workers_.find(which) == nullptr)
     return;
-  const auto open = std::move(w->open);
-  workers_.erase(which.process);
+  const auto open = workers_.remove(which.process);
   for (auto r = open.rbegin(); r != open.rend(); ++r) // back to the head of the queue, in order
     lose(*r, how);
   form_batches(now);
 }
 
 void worker_queue::worker_leaves(worker_incarnation which) {
-  auto* w = find(which);
+  auto* w = workers_.find(which);
   if (w == nullptr || std::exchange(w->is_leaving, true))
     return;
   release_if_done(which.process, *w);
 }
 
 bool worker_queue::worker_silent(worker_incarnation which, instant now) {
-  const auto* w = find(which);
+  const auto* w = workers_.find(which);
   if (w == nullptr || !w->open.empty())
     return false;
   worker_gone(which, "it fell silent", now);
@@ -158,7 +123,7 @@ void worker_queue::end(std::uint64_t request, error why) {
 
 bool worker_queue::take_piece(worker_incarnation which, std::uint64_t request, std::uint32_t index,
                               bool is_last, instant now) {
-  auto* w = find(which);
+  auto* w = workers_.find(which);
   if (w == nullptr || w->is_fenced)
     return false;
   const auto it = entries_.find(request);
@@ -182,9 +147,7 @@ bool worker_queue::take_piece(worker_incarnation which, std::uint64_t request, s
 
 void worker_queue::finish_item(process_id process, worker& w, std::uint64_t request) {
   entries_.erase(request);
-  std::erase(w.open, request);
-  if (w.open.empty())
-    w.idle_since = ++idle_count_;
+  workers_.close(w, request);
   release_if_done(process, w);
 }
 
@@ -195,27 +158,22 @@ void worker_queue::release_if_done(process_id process, const worker& w) {
 
 // The worker may still be running: its requests end here, before its process does.
 void worker_queue::fence(process_id process, worker& w, std::string why) {
-  for (const auto request : std::exchange(w.open, {})) {
-    if (entries_.at(request).is_abandoned)
-      entries_.erase(request);
-    else
-      end(request, fail(errc::worker_lost, "the worker is ended: {}", why));
-  }
-  w.is_fenced = true;
+  end_at_worker(workers_.fence(w), fail(errc::worker_lost, "the worker is ended: {}", why));
   orders_.emplace_back(fence_worker{{process, w.incarnation}, std::move(why)});
 }
 
-const std::pair<const process_id, worker_queue::worker>* worker_queue::longest_idle() const {
-  const std::pair<const process_id, worker>* first = nullptr;
-  for (const auto& w : workers_)
-    if (w.second.takes_batches() && (!first || w.second.idle_since < first->second.idle_since))
-      first = &w;
-  return first;
+void worker_queue::end_at_worker(const std::vector<std::uint64_t>& open, const error& why) {
+  for (const auto request : open) {
+    if (entries_.at(request).is_abandoned)
+      entries_.erase(request);
+    else
+      end(request, why);
+  }
 }
 
 // A request that was running when a worker ended goes alone: a second loss is then attributable.
-worker_queue::candidates worker_queue::next_batch() const {
-  candidates c;
+batch_candidates worker_queue::next_batch() const {
+  batch_candidates c;
   if (queue_.requeued() > 0)
     return {1, true, {}};
   std::size_t bytes = 0;
@@ -233,19 +191,6 @@ worker_queue::candidates worker_queue::next_batch() const {
   return c;
 }
 
-// Triton's rule: a batch that has waited long enough starts as it is; otherwise the largest
-// preferred size; otherwise a batch that cannot grow.
-std::size_t worker_queue::ready(const candidates& c, instant now) const {
-  const auto delay = limits_.max_batch_delay;
-  if (queue_.requeued() > 0 || (delay.count() > 0 && now >= c.oldest + delay))
-    return c.count;
-  const auto& preferred = limits_.preferred_batch_sizes;
-  const auto above = std::upper_bound(preferred.begin(), preferred.end(), c.count);
-  if (above != preferred.begin())
-    return *std::prev(above);
-  return c.is_full || delay.count() == 0 ? c.count : 0;
-}
-
 void worker_queue::expire(instant now) {
   for (const auto request : queue_.expire(now))
     end(request, fail(errc::queue_timeout, "no worker took the request within its queue_timeout"));
@@ -254,13 +199,14 @@ void worker_queue::expire(instant now) {
 void worker_queue::form_batches(instant now) {
   expire(now);
   while (!queue_.empty()) {
-    const auto* idle = longest_idle();
-    if (idle == nullptr)
+    const auto idle = workers_.longest_idle();
+    if (!idle)
       return;
-    const auto count = ready(next_batch(), now);
+    const auto batch = next_batch();
+    const auto count = queue_.requeued() > 0 ? batch.count : ready(batch, limits_, now);
     if (count == 0)
       return;
-    begin(idle->first, workers_.at(idle->first), count, now);
+    begin(*idle, workers_.all().at(*idle), count, now);
   }
 }
 
@@ -275,7 +221,7 @@ void worker_queue::begin(process_id process, worker& w, std::size_t count, insta
 
 std::optional<worker_queue::instant> worker_queue::due() const {
   const auto expiry = queue_.next_expiry();
-  if (queue_.empty() || longest_idle() == nullptr)
+  if (queue_.empty() || !workers_.longest_idle())
     return expiry;
   const auto batch = next_batch().oldest + limits_.max_batch_delay;
   return expiry ? std::min(*expiry, batch) : batch;
@@ -309,18 +255,12 @@ void worker_queue::end_late(instant now) {
 }
 
 void worker_queue::watch_workers(instant now) {
-  for (auto& [process, w] : workers_) {
+  for (auto& [process, w] : workers_.all()) {
     if (w.open.empty() || now < w.last_piece_at + limits_.response_timeout)
       continue;
     const auto why = fmt::format("the worker did not answer for {} ms (response_timeout)",
                                  limits_.response_timeout.count());
-    for (const auto request : std::exchange(w.open, {})) {
-      if (entries_.at(request).is_abandoned)
-        entries_.erase(request);
-      else
-        end(request, fail(errc::deadline_exceeded, "{}", why));
-    }
-    w.is_fenced = true;
+    end_at_worker(workers_.fence(w), fail(errc::deadline_exceeded, "{}", why));
     orders_.emplace_back(fence_worker{{process, w.incarnation}, why});
   }
 }
@@ -356,7 +296,7 @@ void worker_queue::check_integrity() const {
     ENSURE(seen.insert(request).second, "request {} waits twice", request);
     return true;
   });
-  for (const auto& [process, w] : workers_) {
+  for (const auto& [process, w] : workers_.all()) {
     ENSURE(w.open.size() <= limits_.batch_size, "a batch of {}", w.open.size());
     ENSURE(!w.is_fenced || w.open.empty(), "a fenced worker has requests");
     const worker_incarnation which{process, w.incarnation};

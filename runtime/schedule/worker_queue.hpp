@@ -10,22 +10,16 @@
 //      +--worker gone---+--worker gone after a piece: worker_lost; the second time: quarantined
 //      before any piece |
 //      (it goes alone)  +--no piece for response_timeout: deadline_exceeded
-//
-// A worker (one incarnation):
-//   idle --start_batch--> busy --last piece of all--> idle
-//   idle, busy --leaves--> leaving --nothing open--> released (no further batch)
-//   busy --no piece for response_timeout, pieces out of order--> fenced (no further batch; its
-//          supervisor is asked to end it) --gone, new incarnation--> removed
+// The states of a worker: worker_table.hpp.
 #pragma once
 
-#include "runtime/schedule/request_queue.hpp"
-#include "schema/ids.hpp"
+#include "runtime/schedule/worker_limits.hpp"
+#include "runtime/schedule/worker_table.hpp"
 #include "schema/limits.hpp"
 #include "schema/result.hpp"
 
 #include <chrono>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -33,35 +27,6 @@
 #include <vector>
 
 namespace baton::schedule {
-
-// TorchServe's names and defaults where it has them; otherwise those of Triton's dynamic batcher.
-struct worker_limits {
-  std::uint32_t batch_size = 1; // requests processed together
-  std::chrono::microseconds max_batch_delay{
-      100'000};                 // maximum wait of a batch's first request for others
-  std::size_t max_queued = 100; // waiting requests; job_queue_size
-  std::chrono::milliseconds response_timeout{120'000}; // between pieces
-  bool use_job_ticket = false; // accepted only if a worker has room for it now
-  // Maximum wait while there is no worker: a restart takes less.
-  std::chrono::milliseconds absence_max{30'000};
-  // Ascending, at most batch_size: the largest that can be formed starts at once.
-  std::vector<std::uint32_t> preferred_batch_sizes{};
-  bool preserve_ordering = false;           // answers leave in request order (answer_order.hpp)
-  std::uint32_t priority_levels = 0;        // 0: requests have no priority; 1 is the highest
-  std::uint32_t default_priority_level = 0; // of requests without a priority; one of the levels
-  queue_policy default_queue_policy{};
-  std::map<std::uint32_t, queue_policy> priority_queue_policy{}; // by level
-
-  // One policy per level; one if there are no levels.
-  std::vector<queue_policy> policies() const;
-};
-
-// One incarnation of a worker process.
-struct worker_incarnation {
-  process_id process;
-  epoch_id incarnation;
-  friend constexpr auto operator<=>(const worker_incarnation&, const worker_incarnation&) = default;
-};
 
 // The orders for the owner, in sequence.
 struct start_batch {
@@ -128,8 +93,8 @@ public:
 
   std::size_t waiting() const noexcept { return queue_.size(); }
   std::size_t running() const noexcept { return entries_.size() - queue_.size(); }
-  std::size_t workers() const noexcept; // that take requests
-  std::vector<worker_incarnation> incarnations() const;
+  std::size_t workers() const noexcept { return workers_.taking(); } // that take requests
+  std::vector<worker_incarnation> incarnations() const { return workers_.incarnations(); }
   // Invariants after every call (ENSURE).
   void check_integrity() const;
 
@@ -144,32 +109,14 @@ private:
     bool goes_alone = false;
     bool is_abandoned = false;
   };
-  struct worker {
-    epoch_id incarnation;
-    std::vector<std::uint64_t> open; // in batch order
-    instant last_piece_at;           // last piece of its batch
-    std::uint64_t idle_since = 0;    // the longest idle worker comes first
-    bool is_leaving = false;
-    bool is_fenced = false;
+  using worker = worker_table::worker;
 
-    bool takes_batches() const noexcept { return open.empty() && !is_leaving && !is_fenced; }
-  };
-
-  worker* find(worker_incarnation which);
-  const std::pair<const process_id, worker>* longest_idle() const;
-  // The head of the queue, as far as it fits into one batch.
-  struct candidates {
-    std::size_t count = 0;
-    bool is_full = false; // no further request can join
-    instant oldest{};     // arrival of the first one
-  };
-  candidates next_batch() const;
-  // The number of candidates to start now.
-  std::size_t ready(const candidates& c, instant now) const;
+  batch_candidates next_batch() const;
   void form_batches(instant now);
   void expire(instant now);
   void begin(process_id process, worker& at, std::size_t count, instant now);
   void end(std::uint64_t request, error why);
+  void end_at_worker(const std::vector<std::uint64_t>& open, const error& why);
   void lose(std::uint64_t request, const std::string& how);
   void fence(process_id process, worker& w, std::string why);
   void finish_item(process_id process, worker& w, std::uint64_t request);
@@ -181,10 +128,9 @@ private:
   worker_limits limits_;
   std::unordered_map<std::uint64_t, entry> entries_;
   request_queue queue_;
-  std::map<process_id, worker> workers_;
+  worker_table workers_;
   std::optional<instant> absent_since_; // none: some worker takes requests, or not checked yet
   std::uint64_t batches_ = 0;
-  std::uint64_t idle_count_ = 0;
   std::vector<worker_order> orders_;
 };
 
