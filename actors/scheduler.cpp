@@ -162,45 +162,27 @@ void pump(scheduler_pointer self) {
     self->send(s.options.peers.stage(s.pipeline->first_stage()), std::move(*batch));
   }
   auto out = s.core->take();
-  if (s.trial) // the trial request has no client: drop its tokens
-    std::erase_if(out.tokens, [&](const tokens& t) { return t.ticket == *s.trial; });
+  s.trial.drop_tokens(out.tokens); // it has no client
   if (!out.tokens.empty())
     self->send(s.options.detokenizer, step_tokens{std::move(out.tokens)});
   for (auto& r : out.refusals) {
-    if (r.message.ticket && r.message.ticket == s.trial)
+    if (s.trial.is_of(r.message.ticket))
       continue;
     if (!s.core->is_known(r.message.ticket)) // else another gateway has resumed it
-      s.named->forget(r.message.ticket);
+      s.reservations->forget(r.message.ticket);
     self->send(s.options.peers.gateway(r.gateway), std::move(r.message));
   }
-  if (s.trial && !s.core->is_known(*s.trial))
-    s.trial.reset();
+  s.trial.forget_ended(*s.core);
   if (s.core->is_idle())
     s.core->check_integrity();
 }
 
-// Runs a trial request of one token while epochs keep failing and there is no other request: only a
-// successful step shows that the pipeline works again. Its answer is dropped.
+// Shows whether the pipeline works again.
 void try_trial_step(scheduler_pointer self) {
   auto& s = self->state;
   if (!s.retries.keeps_failing() || !s.core->is_open() || !s.core->is_idle())
     return;
-  reserve ask;
-  ask.model = s.options.card.name;
-  ask.tokens_estimate = 2;
-  ask.was_admitted = true; // exempt from drain
-  const auto answer = s.core->reserve(ask, s.options.now());
-  const auto* to = std::get_if<granted>(&answer);
-  if (to == nullptr)
-    return;
-  s.trial = to->ticket;
-  admit trial;
-  trial.ticket = to->ticket;
-  trial.prompt_ids = {0};
-  trial.terms.sampling.temperature = 0;
-  trial.terms.stop.max_tokens = 1;
-  trial.terms.max_tokens_given = true;
-  s.core->admit(trial, s.options.now());
+  s.trial.begin(*s.core, s.options.card.name, s.options.now());
 }
 
 // -- the pipeline's lifecycle --
@@ -308,13 +290,9 @@ void on_sampled(scheduler_pointer self, const sampled& m) {
 // Sends the ticket's request to a gateway that did not create it, so that it can use another head.
 void send_recovered(scheduler_pointer self, const resume& m) {
   auto& s = self->state;
-  auto recovered = s.core->rebuild_request(m, s.options.now());
+  auto recovered = s.reservations->recover(m, s.options.now());
   if (!recovered)
     return;
-  recovered->reserve.model = s.options.card.name;
-  recovered->reserve.request_id = s.named->name_of(m.ticket);
-  if (const auto named = s.named->find(recovered->reserve.request_id))
-    recovered->reserve.request_digest = named->digest;
   const auto gateway = s.options.peers.gateway(m.gateway);
   self->send(gateway, std::move(recovered->reserve));
   self->send(gateway, std::move(recovered->submit));
@@ -329,51 +307,16 @@ void on_resume(scheduler_pointer self, const resume& m) {
   self->send(s.options.detokenizer, resume_text{m, is_open});
 }
 
-// A client repeats a named request: the asking gateway takes over the same ticket from its first
-// token.
-void on_repeated(scheduler_pointer self, const reserve& m, const named_request& known) {
-  auto& s = self->state;
-  const auto gateway = s.options.peers.gateway(m.gateway);
-  if (known.digest != m.request_digest || known.choices != m.choices) {
-    self->send(gateway, rejected{m.request,
-                                 {},
-                                 fail_param(errc::conflict, "request_id",
-                                            "request_id '{}' names another request", m.request_id),
-                                 {},
-                                 0});
-    return;
-  }
-  const resume from{m.request, m.gateway, known.ticket, known.resume_key,
-                    std::vector<resume_point>(known.choices)};
-  if (!s.core->is_reserved(known.ticket))
-    return on_resume(self, from);
-  s.core->resume(from); // the first gateway has not submitted it
-  self->send(gateway,
-             granted{m.request, known.ticket, s.pipeline->epoch(), known.resume_key, false});
-}
-
 void on_reserve(scheduler_pointer self, const reserve& m) {
   auto& s = self->state;
-  if (m.model != s.options.card.name) {
-    rejected no{m.request,
-                {},
-                fail_param(errc::model_not_found, "model",
-                           "the model '{}' does not exist; this cluster serves '{}'", m.model,
-                           s.options.card.name),
-                {},
-                0};
-    self->send(s.options.peers.gateway(m.gateway), std::move(no));
-    return;
-  }
-  if (!m.request_id.empty() && !m.ticket)
-    if (const auto known = s.named->find(m.request_id))
-      return on_repeated(self, m, *known);
-  auto answer = s.core->reserve(m, s.options.now());
-  if (const auto* g = std::get_if<granted>(&answer); g && !m.request_id.empty())
-    s.named->remember(m.request_id, {g->ticket, m.resume_key, m.request_digest, m.choices},
-                      s.options.now());
-  std::visit([&](auto& a) { self->send(s.options.peers.gateway(m.gateway), std::move(a)); },
-             answer);
+  auto answer = s.reservations->reserve(m, s.pipeline->epoch(), s.options.now());
+  if (const auto* from = std::get_if<resume>(&answer))
+    return on_resume(self, *from);
+  const auto to = s.options.peers.gateway(m.gateway);
+  if (auto* g = std::get_if<granted>(&answer))
+    self->send(to, std::move(*g));
+  else
+    self->send(to, std::get<rejected>(std::move(answer)));
 }
 
 void on_tick(scheduler_pointer self) {
@@ -400,7 +343,7 @@ void on_tick(scheduler_pointer self) {
   try_trial_step(self);
   if (now - s.reported_at < report_interval)
     return;
-  s.named->tick(now, [&s](ticket_id ticket) { return s.core->is_known(ticket); });
+  s.reservations->tick(now);
   publish_load(self);
 }
 
@@ -420,7 +363,7 @@ scheduler_actor::behavior_type scheduler(scheduler_pointer self, scheduler_optio
   auto& s = self->state;
   s.options = std::move(options);
   s.core.emplace(s.options.limits);
-  s.named.emplace(s.options.limits.resume_window, named_requests_max);
+  s.reservations.emplace(*s.core, s.options.card.name, s.options.limits.resume_window);
   s.pipeline.emplace(s.options.plan.serving, s.options.first_epoch);
   s.pipeline->set_plan(s.options.plan);
   s.busy_micros.resize(s.pipeline->stages());

@@ -5,7 +5,8 @@
 #include "actors/epoch_retries.hpp"
 #include "actors/interfaces.hpp"
 #include "actors/pipeline.hpp"
-#include "actors/request_log.hpp"
+#include "actors/reservations.hpp"
+#include "actors/trial_step.hpp"
 #include "runtime/schedule/scheduler.hpp"
 
 #include <optional>
@@ -38,19 +39,15 @@ inline constexpr std::chrono::milliseconds opening_timeout{20'000};
 // Interval of load reports to gateways and root; also the resolution of the deadlines.
 inline constexpr std::chrono::milliseconds report_interval{250};
 
-// Named requests that are remembered: as many as a configuration can allow to run.
-inline constexpr std::size_t named_requests_max = 16'384;
-
 struct scheduler_state {
   static inline const char* name = "scheduler";
   scheduler_options options;
   std::optional<schedule::scheduler> core;
   std::optional<baton::actors::pipeline> pipeline;
-  std::optional<request_log> named;
+  std::optional<baton::actors::reservations> reservations; // of `core`
   epoch_retries retries;
   std::string why_lost; // reported by a stage before it asks for a new epoch
-  std::optional<ticket_id>
-      trial; // the head's own request, to test whether steps succeed in this epoch
+  trial_step trial;
   std::set<process_id> gateways;
   schedule::time_point reported_at{};
   schedule::time_point closed_at{};
