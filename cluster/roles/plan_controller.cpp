@@ -13,21 +13,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// The remote nodes that have devices of this pipeline.
-std::vector<std::string> elsewhere(const cluster_config& view) {
-  std::vector<std::string> nodes;
-  for (const auto& n : view.nodes)
-    if (n.is_elsewhere && has_devices_on(view, view.pipeline, n.name))
-      nodes.push_back(n.name);
-  return nodes;
-}
-
 } // namespace
-
-plan_controller::pipeline_state::pipeline_state(const cluster_context& of)
-    : context(&of), view(of.config), registry(*of.record().generations, clock::now()),
-      failures(elsewhere(of.config), {of.config.node_timeout, change_patience}, clock::now()),
-      serving(of.plan), coming(of.coming) {}
 
 plan_controller::plan_controller(const cluster_contexts& all, outside to)
     : to_(std::move(to)), record_(all.base.made_with), dir_(all.base.dir),
@@ -104,159 +90,23 @@ void plan_controller::change_and_publish(const std::function<void()>& change) {
     publish();
 }
 
-// Unique across pipelines: a shard's process id has its generation, which implies the pipeline.
-std::uint32_t plan_controller::next_number() const {
-  std::uint32_t last = 0;
-  for (const auto& l : pipelines_)
-    last = std::max(last, l.registry.record().last);
-  return last + 1;
-}
-
-std::vector<const cluster_plan*> plan_controller::current_plans() const {
-  std::vector<const cluster_plan*> all;
-  for (const auto& l : pipelines_) {
-    all.push_back(&l.serving);
-    if (l.coming)
-      all.push_back(&*l.coming);
-  }
-  return all;
-}
-
-result<cluster_plan> plan_controller::plan_of(const pipeline_state& l,
-                                              const generation& next) const {
-  return make_plan(l.view, l.context->model, record_.known, next);
-}
-
-// Adds a step to those that begin together. Errors: conflict (a change is in progress), as plan_of,
-// check_fits_beside.
-result<void> plan_controller::add_step(pipeline_state& l, generation next,
-                                       std::vector<step>& steps) const {
-  if (const auto coming = l.registry.coming())
-    return fail(errc::conflict, "generation {} is still being started: wait for it", *coming);
-  next.number = next_number() + static_cast<std::uint32_t>(steps.size());
-  auto plan = plan_of(l, next);
-  if (!plan)
-    return plan.error();
-  auto others = current_plans();
-  for (const auto& earlier : steps)
-    others.push_back(&earlier.plan);
-  if (auto ok = check_fits_beside(others, *plan, record_.known); !ok)
-    return ok;
-  steps.push_back({&l, std::move(next), std::move(*plan)});
-  return {};
-}
-
-// Changes all pipelines that have devices on the node, or none.
-result<std::vector<plan_controller::step>> plan_controller::plan_change(const change_nodes& order) {
-  std::vector<step> steps;
-  for (auto& l : pipelines_) {
-    const auto& view = l.view;
-    if (view.has_node(order.node) && !has_devices_on(view, view.pipeline, order.node))
-      continue;
-    auto next = next_generation(view, l.registry.record().now.serving, order.node, order.is_drain);
-    if (!next)
-      return next.error();
-    if (auto ok = add_step(l, std::move(*next), steps); !ok)
-      return ok.error();
-  }
-  if (steps.empty())
-    return fail(errc::conflict, "node {} has devices for no model", order.node);
-  for (const auto& s : steps)
-    if (auto ok = check_served(*s.of, steps); !ok)
-      return ok.error();
-  return steps;
-}
-
-// A change may leave a replica without nodes, but not the last one of its model.
-result<void> plan_controller::check_served(const pipeline_state& l,
-                                           const std::vector<step>& steps) const {
-  const auto& model = l.view.model.name;
-  for (const auto& other : pipelines_) {
-    const auto changes =
-        std::find_if(steps.begin(), steps.end(), [&](const step& s) { return s.of == &other; });
-    const auto stages = changes == steps.end() ? other.serving.stages : changes->next.stages;
-    if (other.view.model.name == model && stages > 0)
-      return {};
-  }
-  return fail(errc::does_not_fit, "no device is left for the layers of model {}", model);
-}
-
-// Replicas that serve, then those that could, then the rest; stable within each group. Errors:
-// not_found.
-result<std::vector<plan_controller::pipeline_state*>>
-plan_controller::replicas_of(const std::string& model) {
-  std::vector<pipeline_state*> replicas;
-  std::set<std::string> names;
-  for (auto& l : pipelines_) {
-    names.insert(l.view.model.name);
-    if (l.view.model.name == model)
-      replicas.push_back(&l);
-  }
-  if (replicas.empty())
-    return fail(errc::not_found, "there is no model {}: {} {} served", model,
-                fmt::join(names, ", "), names.size() == 1 ? "is" : "are");
-  const auto rank = [](const pipeline_state* l) {
-    return l->serving.stages > 0                                        ? 0
-           : own_devices(l->view, l->registry.record().now.serving) > 0 ? 1
-                                                                        : 2;
-  };
-  std::stable_sort(
-      replicas.begin(), replicas.end(),
-      [&](const pipeline_state* a, const pipeline_state* b) { return rank(a) < rank(b); });
-  return replicas;
-}
-
-// Switches the first replicas on and the rest off; all get stages of the requested width.
-result<std::vector<plan_controller::step>> plan_controller::plan_scale(const scale_model& order) {
-  const auto replicas = replicas_of(order.model);
-  if (!replicas)
-    return replicas.error();
-  const auto serving = static_cast<std::size_t>(
-      std::count_if(replicas->begin(), replicas->end(),
-                    [](const pipeline_state* l) { return l->serving.stages > 0; }));
-  const auto wanted = order.replicas > 0 ? order.replicas : serving;
-  if (wanted > replicas->size())
-    return fail(errc::does_not_fit,
-                "nodes.toml has devices for {} replicas of model {}, not for {}", replicas->size(),
-                order.model, wanted);
-  std::vector<step> steps;
-  for (std::size_t i = 0; i < replicas->size(); ++i) {
-    auto& l = *replicas->at(i);
-    auto now = l.registry.record().now.serving;
-    const bool is_on = i < wanted;
-    if (is_on && now.stages == 0) // begins with the machines that are present
-      now = leave_out(std::move(now), l.failures.lost(clock::now()));
-    auto next =
-        next_generation_scaled(l.view, now, is_on, order.width > 0 ? order.width : now.width);
-    if (!next)
-      return next.error();
-    if (*next == l.registry.record().now.serving)
-      continue;
-    if (auto ok = add_step(l, std::move(*next), steps); !ok)
-      return ok.error();
-  }
-  if (steps.empty())
-    return fail(errc::conflict, "model {} has {} replica{} with stages of {} already", order.model,
-                wanted, wanted == 1 ? "" : "s", replicas->front()->serving.width);
-  return steps;
-}
-
 nodes_changed plan_controller::change(const change_nodes& order) {
   nodes_changed answer;
   change_and_publish(
-      [&] { answer = begin_steps(order.request, plan_change(order), "it has no node"); });
+      [&] { answer = begin_steps(order.request, steps_.change(order), "it has no node"); });
   return answer;
 }
 
 nodes_changed plan_controller::scale(const scale_model& order) {
   nodes_changed answer;
   change_and_publish(
-      [&] { answer = begin_steps(order.request, plan_scale(order), "it is switched off"); });
+      [&] { answer = begin_steps(order.request, steps_.scale(order), "it is switched off"); });
   return answer;
 }
 
 // `why_off`: the reason for pipelines that are left without a stage.
-nodes_changed plan_controller::begin_steps(std::uint64_t request, result<std::vector<step>> steps,
+nodes_changed plan_controller::begin_steps(std::uint64_t request,
+                                           result<std::vector<plan_step>> steps,
                                            const std::string& why_off) {
   if (!steps)
     return {request, 0, steps.error(), {}};

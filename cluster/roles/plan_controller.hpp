@@ -4,20 +4,12 @@
 // plan.hpp decides what fits.
 #pragma once
 
-#include "cluster/membership/failure_detector.hpp"
-#include "cluster/membership/generation_registry.hpp"
-#include "cluster/roles/roles.hpp"
-#include "runtime/schedule/retry_policy.hpp"
+#include "cluster/roles/plan_steps.hpp"
 
 #include <functional>
 #include <mutex>
 
 namespace baton::cluster {
-
-// Pause before the next attempt after a generation without the lost machines was given up. The
-// back-off multiplies it; beyond the intensity the longest pause applies.
-inline constexpr std::chrono::seconds retry_pause_min{15};
-inline constexpr schedule::retry_intensity move_intensity{6, std::chrono::hours(1)};
 
 // The current state of a pipeline, for display.
 struct pipeline_snapshot {
@@ -78,41 +70,13 @@ public:
   void publish(const std::function<void(const plan_update&)>& one) const;
 
 private:
-  struct pipeline_state { // of one pipeline
-    explicit pipeline_state(const cluster_context& of);
-
-    const cluster_context* context; // for what never changes
-    cluster_config view;
-    generation_registry registry;
-    failure_detector failures;
-    std::set<std::string> handled_losses;     // lost nodes that have been handled
-    std::optional<std::uint32_t> replacement; // the generation that replaces them
-    std::optional<std::chrono::steady_clock::time_point> retry_at; // when to try again
-    schedule::retry_policy moves{move_intensity, retry_pause_min};
-    cluster_plan serving;
-    std::optional<cluster_plan> coming;
-  };
-  struct step { // of a change
-    pipeline_state* of = nullptr;
-    generation next;
-    cluster_plan plan;
-  };
-
-  std::uint32_t next_number() const;
-  std::vector<const cluster_plan*> current_plans() const;
-  result<cluster_plan> plan_of(const pipeline_state& l, const generation& next) const;
-  result<void> add_step(pipeline_state& l, generation next, std::vector<step>& steps) const;
-  result<std::vector<step>> plan_change(const change_nodes& order);
-  result<std::vector<step>> plan_scale(const scale_model& order);
-  result<std::vector<pipeline_state*>> replicas_of(const std::string& model);
-  result<void> check_served(const pipeline_state& l, const std::vector<step>& steps) const;
-  nodes_changed begin_steps(std::uint64_t request, result<std::vector<step>> steps,
+  nodes_changed begin_steps(std::uint64_t request, result<std::vector<plan_step>> steps,
                             const std::string& why_off);
-  void replace_lost_nodes(pipeline_state& l);
-  result<void> move_away_from(pipeline_state& l, const std::set<std::string>& lost,
+  void replace_lost_nodes(controlled_pipeline& l);
+  result<void> move_away_from(controlled_pipeline& l, const std::set<std::string>& lost,
                               const std::string& why);
-  void give_up(pipeline_state& l, const std::string& why);
-  void schedule_retry(pipeline_state& l);
+  void give_up(controlled_pipeline& l, const std::string& why);
+  void schedule_retry(controlled_pipeline& l);
   result<void> save();
   result<std::vector<node_config>> add_nodes(const std::string& node, const std::string& text,
                                              cluster_config fresh);
@@ -131,7 +95,8 @@ private:
   std::string text_;      // of nodes.toml
   cluster_config config_; // its nodes are the current ones
   std::vector<agent_plan> agents_;
-  std::vector<pipeline_state> pipelines_;
+  std::vector<controlled_pipeline> pipelines_;
+  plan_steps steps_{pipelines_, record_.known};
   std::uint64_t version_ = 0; // counts changes of the published state
 };
 

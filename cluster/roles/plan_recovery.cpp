@@ -33,7 +33,7 @@ void plan_controller::on_serving(std::uint32_t pipeline, bool is_serving) {
 }
 
 // Schedules another attempt if the layers of a lost machine are still without a place.
-void plan_controller::schedule_retry(pipeline_state& l) {
+void plan_controller::schedule_retry(controlled_pipeline& l) {
   if (l.coming && l.replacement == l.coming->generation)
     l.retry_at =
         clock::now() +
@@ -42,7 +42,7 @@ void plan_controller::schedule_retry(pipeline_state& l) {
 }
 
 // Ends a change without a result.
-void plan_controller::give_up(pipeline_state& l, const std::string& why) {
+void plan_controller::give_up(controlled_pipeline& l, const std::string& why) {
   if (!l.registry.give_up(why))
     return;
   schedule_retry(l);
@@ -52,16 +52,17 @@ void plan_controller::give_up(pipeline_state& l, const std::string& why) {
 
 // Starts a generation beside the serving one, which may recover first, or in its place if there is
 // no room for both.
-result<void> plan_controller::move_away_from(pipeline_state& l, const std::set<std::string>& lost,
+result<void> plan_controller::move_away_from(controlled_pipeline& l,
+                                             const std::set<std::string>& lost,
                                              const std::string& why) {
   auto next = next_generation_without(l.view, l.registry.record().now.serving, lost);
   if (!next)
     return next.error();
-  next->number = next_number();
-  auto plan = plan_of(l, *next);
+  next->number = steps_.next_number();
+  auto plan = steps_.plan_of(l, *next);
   if (!plan)
     return plan.error();
-  const bool has_room = check_fits_beside(current_plans(), *plan, record_.known).has_value();
+  const bool has_room = check_fits_beside(steps_.current_plans(), *plan, record_.known).has_value();
   const auto begun = has_room ? l.registry.begin(*next, clock::now(), why)
                               : l.registry.replace(*next, clock::now(), why);
   if (!begun)
@@ -74,7 +75,7 @@ result<void> plan_controller::move_away_from(pipeline_state& l, const std::set<s
   return {};
 }
 
-void plan_controller::replace_lost_nodes(pipeline_state& l) {
+void plan_controller::replace_lost_nodes(controlled_pipeline& l) {
   const auto lost = l.failures.lost(clock::now());
   if (l.retry_at && clock::now() >= *l.retry_at) {
     l.retry_at.reset();
