@@ -12,7 +12,9 @@
 #include "cluster/process/left_over.hpp"
 #include "cluster/roles/child_launch.hpp"
 #include "cluster/roles/gateway_files.hpp"
+#include "cluster/roles/node_orders.hpp"
 #include "cluster/roles/plan_controller.hpp"
+#include "cluster/roles/plan_sender.hpp"
 #include "cluster/roles/process.hpp"
 #include "cluster/roles/progress.hpp"
 #include "cluster/roles/roles.hpp"
@@ -20,7 +22,6 @@
 #include "cluster/roles/root_claim.hpp"
 #include "cluster/roles/status_aggregator.hpp"
 
-#include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -39,9 +40,11 @@ public:
        const std::filesystem::path& copy, incarnation_clock& incarnations, process& self,
        progress& progress_line, join_server* join, model_controller& models)
       : all_(all), cluster_(all.base), self_(self), progress_line_(progress_line), join_(join),
-        models_(models), original_(std::move(original)), launcher_(watch_, all, copy, incarnations),
-        plan_controller_(all, {[this](const plan_update& w) { publish_plan(w); },
-                               [this](const plan_snapshot&) { change_children(); }}) {
+        models_(models), plan_sender_(self.links(), all.base.dir, join),
+        launcher_(watch_, all, copy, incarnations),
+        plan_controller_(all, {[this](const plan_update& w) { plan_sender_.publish(w); },
+                               [this](const plan_snapshot&) { change_children(); }}),
+        nodes_(plan_controller_, join, std::move(original)) {
     start_status_aggregator();
     start_supervisor();
     start_models();
@@ -85,7 +88,7 @@ public:
   void keys_changed() {
     plan_controller_.publish([this](const plan_update& w) {
       for (const auto& a : w.agents)
-        send_joined_to(a.process, w);
+        plan_sender_.send_joined_to(a.process, w);
     });
   }
 
@@ -156,43 +159,6 @@ private:
       }
   }
 
-  // A node that the cluster does not have may be in nodes.toml by now.
-  nodes_changed change(const change_nodes& order) {
-    if (!order.is_drain && !plan_controller_.has_node(order.node))
-      if (auto ok = admit(order.node); !ok)
-        return {order.request, 0, ok.error(), {}};
-    const auto invited =
-        order.is_drain || join_ == nullptr ? std::nullopt : join_->invitation_of(order.node);
-    if (invited && !invited->has_joined)
-      return {order.request, 0, error{errc::not_ready, text_of(*invited), ""}, {}};
-    return plan_controller_.change(order);
-  }
-
-  result<void> admit(const std::string& node) {
-    if (join_ == nullptr)
-      return fail(
-          errc::not_found,
-          "there is no node {}, and none can be added: the cluster came up without cluster.host",
-          node);
-    const auto text = read_config_file(original_);
-    if (!text)
-      return text.error();
-    auto fresh = parse_config(*text, original_.string());
-    if (!fresh)
-      return fresh.error();
-    const auto newcomers = plan_controller_.admit(node, *text, std::move(*fresh));
-    return newcomers ? join_->expect(*newcomers, plan_controller_.latest_update().nodes)
-                     : newcomers.error();
-  }
-
-  // The node's agent is informed and exits; until then its key is trusted.
-  nodes_changed remove(const remove_node& order) {
-    if (auto ok = plan_controller_.remove(order.node); !ok)
-      return {order.request, 0, ok.error(), {}};
-    join_->dismiss(order.node, plan_controller_.latest_update().nodes);
-    return {order.request, 0, std::nullopt, {}};
-  }
-
   void start_status_aggregator() {
     status_aggregator_config config;
     const auto& gateway = cluster_.config.gateway;
@@ -222,14 +188,15 @@ private:
       } else if (auto* now = std::get_if<serves>(&m)) {
         plan_controller_.on_serves(now->generation);
       } else if (auto* order = std::get_if<change_nodes>(&m)) {
-        self_.links().send(from.source, actors::well_known::client, message(change(*order)));
+        self_.links().send(from.source, actors::well_known::client, message(nodes_.change(*order)));
       } else if (auto* removal = std::get_if<remove_node>(&m)) {
-        self_.links().send(from.source, actors::well_known::client, message(remove(*removal)));
+        self_.links().send(from.source, actors::well_known::client,
+                           message(nodes_.remove(*removal)));
       } else if (auto* scaling = std::get_if<scale_model>(&m)) {
         self_.links().send(from.source, actors::well_known::client,
                            message(plan_controller_.scale(*scaling)));
       } else if (auto* j = std::get_if<joined>(&m)) {
-        on_joined_confirmed(from.source, *j);
+        plan_sender_.on_joined_confirmed(from.source, *j, plan_controller_.latest_update().agents);
       } else if (auto* q = std::get_if<query_status>(&m)) {
         caf::anon_send(status_aggregator_, asked{from.source, *q});
       } else if (auto* l = std::get_if<load_report>(&m)) {
@@ -301,7 +268,8 @@ private:
     self_.on_peer(
         [this](const hello& peer) {
           if (peer.role == role::head || peer.role == role::agent)
-            plan_controller_.publish([&](const plan_update& w) { send_plan_to(peer.process, w); });
+            plan_controller_.publish(
+                [&](const plan_update& w) { plan_sender_.send_to(peer.process, w); });
           if (peer.role == role::gateway)
             models_.on_gateway();
           if (peer.role == role::gateway && is_draining_) // a restarted gateway
@@ -316,44 +284,6 @@ private:
         });
   }
 
-  // A head gets its own pipeline, an agent all of them.
-  void send_plan_to(process_id who, const plan_update& w) {
-    for (const auto& shards : w.shards)
-      if (who == process_ids::head(shards.pipeline)) {
-        self_.links().send(who, actors::well_known::scheduler, message(shards));
-        return;
-      }
-    send_joined_to(who, w);
-    for (const auto& shards : w.shards)
-      self_.links().send(who, actors::well_known::supervisor, message(shards));
-  }
-
-  void send_joined_to(process_id agent, const plan_update& w) {
-    if (join_ != nullptr)
-      self_.links().send(
-          agent, actors::well_known::supervisor,
-          joined{json_of(w.known).dump(), recorded_keys(cluster_.dir).text(), text_of(w.nodes)});
-  }
-
-  // An agent has persisted the keys.
-  void on_joined_confirmed(process_id agent, const joined& m) {
-    if (join_ == nullptr)
-      return;
-    for (const auto& a : plan_controller_.latest_update().agents)
-      if (a.process == agent)
-        join_->on_keys_confirmed(a.on, machine_keys::from(m.keys));
-  }
-
-  void publish_plan(const plan_update& w) {
-    for (const auto& shards : w.shards) {
-      if (join_ != nullptr)
-        join_->change(shards);
-      send_plan_to(process_ids::head(shards.pipeline), w);
-    }
-    for (const auto& a : w.agents)
-      send_plan_to(a.process, w);
-  }
-
   const cluster_contexts& all_;
   const cluster_base& cluster_;
   process& self_;
@@ -365,10 +295,11 @@ private:
   std::atomic<bool> has_stopped_{false};
   std::mutex children_mutex_;
   std::vector<std::string> bad_ends_; // while stopping
-  std::filesystem::path original_;
+  plan_sender plan_sender_;
   child_watch watch_;
   child_launcher launcher_;
   plan_controller plan_controller_;
+  node_orders nodes_;
   status_aggregator_actor status_aggregator_;
   actors::supervisor_actor supervisor_;
 };
