@@ -1,5 +1,5 @@
-// The head's own request of one token, while epochs keep failing and there is no other request. Only
-// a successful step shows that the pipeline works again. Its answer is dropped. Pure.
+// The head's own request of one token, while epochs keep failing and there is no other request.
+// Only a successful step shows that the pipeline works again. Its answer is dropped. Pure.
 #pragma once
 
 #include "runtime/schedule/scheduler.hpp"
