@@ -10,7 +10,7 @@
 #include "cluster/files/log_level.hpp"
 #include "cluster/formats/toml_section.hpp"
 #include "cluster/keys/curve_key.hpp"
-#include "gateway/base/request_check.hpp"
+#include "gateway/request/request_check.hpp"
 #include "gateway/tracing/otlp_endpoint.hpp"
 #include "runtime/collective/group_memory.hpp"
 #include "schema/ids.hpp"

@@ -1,7 +1,7 @@
 #include "cluster/config/config_tensors.hpp"
 
 #include "cluster/config/config_error.hpp"
-#include "gateway/base/datatype.hpp"
+#include "gateway/request/datatype.hpp"
 #include "runtime/text/unicode/utf8.hpp"
 #include "schema/limits.hpp"
 

@@ -2,7 +2,7 @@
 // files.
 #pragma once
 
-#include "gateway/base/request_check.hpp"
+#include "gateway/request/request_check.hpp"
 #include "schema/sampling_defaults.hpp"
 
 #include <optional>

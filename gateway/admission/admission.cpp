@@ -1,9 +1,9 @@
 #include "gateway/admission/admission.hpp"
 
-#include "gateway/base/json_reader.hpp"
-#include "gateway/base/model_defaults.hpp"
-#include "gateway/base/request_check.hpp"
 #include "gateway/dispatch/request_tracker.hpp"
+#include "gateway/request/json_reader.hpp"
+#include "gateway/request/model_defaults.hpp"
+#include "gateway/request/request_check.hpp"
 #include "gateway/state/refusal.hpp"
 #include "gateway/workers/repository_client.hpp"
 #include "gateway/workers/worker_pool.hpp"

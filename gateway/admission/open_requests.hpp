@@ -5,7 +5,7 @@
 
 #include "gateway/admission/admission.hpp"
 #include "gateway/base/access_log.hpp"
-#include "gateway/base/field_names.hpp"
+#include "gateway/request/field_names.hpp"
 
 #include <functional>
 #include <optional>

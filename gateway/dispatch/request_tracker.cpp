@@ -1,8 +1,8 @@
 #include "gateway/dispatch/request_tracker.hpp"
 
-#include "gateway/base/model_defaults.hpp"
 #include "gateway/base/outage.hpp"
-#include "gateway/base/request_check.hpp"
+#include "gateway/request/model_defaults.hpp"
+#include "gateway/request/request_check.hpp"
 #include "gateway/state/refusal.hpp"
 #include "schema/digest.hpp"
 

@@ -3,8 +3,8 @@
 #include "gateway/api/kserve/kserve_error.hpp"
 #include "gateway/api/torchserve/torchserve_error.hpp"
 #include "gateway/api/torchserve/torchserve_store.hpp"
-#include "gateway/base/json_reader.hpp"
 #include "gateway/base/json_text.hpp"
+#include "gateway/request/json_reader.hpp"
 
 #include <algorithm>
 

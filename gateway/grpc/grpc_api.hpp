@@ -5,11 +5,11 @@
 
 #include "gateway/api/kserve/kserve_request.hpp"
 #include "gateway/auth/authenticator.hpp"
-#include "gateway/base/field_names.hpp"
-#include "gateway/base/response_writer.hpp"
 #include "gateway/grpc/grpc_methods.hpp"
 #include "gateway/grpc/grpc_status.hpp"
 #include "gateway/metrics/worker_load.hpp"
+#include "gateway/request/field_names.hpp"
+#include "gateway/request/response_writer.hpp"
 #include "gateway/tracing/trace_context.hpp"
 
 #include <functional>

@@ -1,7 +1,7 @@
 // The gRPC methods that this gateway answers, who may call them, and their message types. Pure.
 #pragma once
 
-#include "gateway/base/route.hpp"
+#include "gateway/request/route.hpp"
 
 #include <span>
 #include <string_view>

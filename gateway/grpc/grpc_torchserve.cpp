@@ -4,9 +4,9 @@
 #include "gateway/api/torchserve/torchserve_response.hpp"
 #include "gateway/api/torchserve/torchserve_store.hpp"
 #include "gateway/api/torchserve/torchserve_worker.hpp"
-#include "gateway/base/json_reader.hpp"
 #include "gateway/base/json_text.hpp"
 #include "gateway/grpc/grpc_api.hpp"
+#include "gateway/request/json_reader.hpp"
 
 #include <algorithm>
 

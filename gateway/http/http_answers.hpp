@@ -3,8 +3,8 @@
 // ticket is cancelled at once. Heavy: Asio.
 #pragma once
 
-#include "gateway/base/api_call.hpp"
 #include "gateway/http/http_connection.hpp"
+#include "gateway/request/api_call.hpp"
 
 #include <utility>
 

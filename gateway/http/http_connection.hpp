@@ -5,8 +5,8 @@
 
 #include "gateway/admission/open_requests.hpp"
 #include "gateway/auth/crash_record.hpp"
-#include "gateway/base/http_call.hpp"
 #include "gateway/connections/connection.hpp"
+#include "gateway/request/http_call.hpp"
 
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/beast/core/flat_buffer.hpp>

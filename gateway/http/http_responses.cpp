@@ -3,8 +3,8 @@
 #include "gateway/api/openai/openai_routes.hpp"
 #include "gateway/api/responses/responses_request.hpp"
 #include "gateway/base/json_text.hpp"
-#include "gateway/base/request_check.hpp"
 #include "gateway/http/http_answers.hpp"
+#include "gateway/request/request_check.hpp"
 #include "gateway/state/refusal.hpp"
 #include "schema/ensure.hpp"
 

@@ -6,7 +6,7 @@
 // come over the listener of their own (gateway.admin), which only this machine reaches.
 #pragma once
 
-#include "gateway/base/route.hpp"
+#include "gateway/request/route.hpp"
 #include "gateway/state/gateway_state.hpp"
 #include "gateway/state/refusal.hpp"
 

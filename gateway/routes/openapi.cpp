@@ -1,4 +1,4 @@
-#include "gateway/base/openapi_schema.hpp"
+#include "gateway/request/openapi_schema.hpp"
 #include "gateway/routes/http_api.hpp"
 
 #include <vector>

@@ -11,9 +11,9 @@
 // facts->requests_open() falls to 0.
 #pragma once
 
-#include "gateway/base/http_call.hpp"
 #include "gateway/dispatch/pipeline_client.hpp"
 #include "gateway/grpc/grpc_methods.hpp"
+#include "gateway/request/http_call.hpp"
 #include "gateway/state/gateway_state.hpp"
 #include "schema/result.hpp"
 

@@ -1,7 +1,7 @@
 #include "gateway/tracing/request_trace.hpp"
 
-#include "gateway/base/model_defaults.hpp"
-#include "gateway/base/response_writer.hpp"
+#include "gateway/request/model_defaults.hpp"
+#include "gateway/request/response_writer.hpp"
 
 #include <fmt/format.h>
 

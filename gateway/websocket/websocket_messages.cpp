@@ -3,7 +3,7 @@
 #include "gateway/api/openai/openai_fields.hpp"
 #include "gateway/api/openai/openai_response.hpp"
 #include "gateway/base/json_text.hpp"
-#include "gateway/base/response_writer.hpp"
+#include "gateway/request/response_writer.hpp"
 #include "gateway/state/refusal.hpp"
 
 #include <iterator>

@@ -1,7 +1,7 @@
 // Pieces of a worker model's answer as an HTTP reply of raw bytes. Pure.
 #pragma once
 
-#include "gateway/base/response_writer.hpp"
+#include "gateway/request/response_writer.hpp"
 #include "schema/messages.hpp"
 #include "schema/result.hpp"
 

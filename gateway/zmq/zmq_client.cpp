@@ -3,9 +3,9 @@
 #include "gateway/admission/open_requests.hpp"
 #include "gateway/api/kserve/kserve_model.hpp"
 #include "gateway/api/openai/openai_response.hpp"
-#include "gateway/base/request_check.hpp"
-#include "gateway/base/response_writer.hpp"
 #include "gateway/dispatch/request_tracker.hpp"
+#include "gateway/request/request_check.hpp"
+#include "gateway/request/response_writer.hpp"
 #include "gateway/state/refusal.hpp"
 #include "gateway/workers/worker_lookup.hpp"
 

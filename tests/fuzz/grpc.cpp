@@ -1,9 +1,9 @@
 // gRPC messages: the first byte chooses the method, the rest is the client's message. Accepted
 // messages must fit the wire.
-#include "gateway/base/request_check.hpp"
 #include "gateway/base/snapshot.hpp"
 #include "gateway/grpc/grpc_api.hpp"
 #include "gateway/grpc/library/codec.hpp"
+#include "gateway/request/request_check.hpp"
 #include "gateway/state/gateway_state.hpp"
 #include "schema/codec.hpp"
 #include "tests/fuzz/input.hpp"

@@ -2,7 +2,7 @@
 #include "cluster/models/triton/onnx_file.hpp"
 
 #include "cluster/config/config_tensors.hpp"
-#include "gateway/base/datatype.hpp"
+#include "gateway/request/datatype.hpp"
 #include "runtime/text/unicode/utf8.hpp"
 #include "schema/ensure.hpp"
 #include "schema/limits.hpp"

@@ -5,7 +5,7 @@
 #include "cluster/models/triton/onnx_file.hpp"
 #include "cluster/models/triton/saved_model_file.hpp"
 #include "cluster/models/triton/triton_directory.hpp"
-#include "gateway/base/datatype.hpp"
+#include "gateway/request/datatype.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

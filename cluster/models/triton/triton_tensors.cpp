@@ -2,7 +2,7 @@
 
 #include "cluster/config/config_tensors.hpp"
 #include "cluster/config/imported_config.hpp"
-#include "gateway/base/datatype.hpp"
+#include "gateway/request/datatype.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

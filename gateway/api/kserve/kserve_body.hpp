@@ -3,9 +3,9 @@
 // the tensors interprets them. Pure.
 #pragma once
 
-#include "gateway/base/json_reader.hpp"
-#include "gateway/base/tensor_data.hpp"
 #include "gateway/config/config.hpp"
+#include "gateway/request/json_reader.hpp"
+#include "gateway/request/tensor_data.hpp"
 #include "schema/result.hpp"
 
 #include <cstdint>

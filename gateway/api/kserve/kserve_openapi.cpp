@@ -2,7 +2,7 @@
 
 #include "gateway/api/kserve/kserve_request.hpp"
 #include "gateway/api/openai/openai_openapi.hpp"
-#include "gateway/base/openapi_schema.hpp"
+#include "gateway/request/openapi_schema.hpp"
 
 namespace baton::gateway {
 namespace {

@@ -1,6 +1,6 @@
 #include "gateway/api/kserve/kserve_raw.hpp"
 
-#include "gateway/base/tensor_data.hpp"
+#include "gateway/request/tensor_data.hpp"
 
 #include <fmt/format.h>
 

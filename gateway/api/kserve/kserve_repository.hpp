@@ -3,7 +3,7 @@
 #pragma once
 
 #include "gateway/api/kserve/kserve_model.hpp"
-#include "gateway/base/json_reader.hpp"
+#include "gateway/request/json_reader.hpp"
 
 #include <optional>
 #include <string>

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "gateway/api/kserve/kserve_call.hpp"
-#include "gateway/base/field_names.hpp"
+#include "gateway/request/field_names.hpp"
 #include "schema/messages.hpp"
 
 #include <optional>

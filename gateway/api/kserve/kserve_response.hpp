@@ -3,7 +3,7 @@
 #pragma once
 
 #include "gateway/api/kserve/kserve_request.hpp"
-#include "gateway/base/response_writer.hpp"
+#include "gateway/request/response_writer.hpp"
 #include "schema/messages.hpp"
 
 #include <string>

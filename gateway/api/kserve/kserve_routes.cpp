@@ -9,9 +9,9 @@
 #include "gateway/api/kserve/kserve_worker_reply.hpp"
 #include "gateway/api/openai/openai_routes.hpp"
 #include "gateway/base/http_header.hpp"
-#include "gateway/base/json_reader.hpp"
 #include "gateway/base/json_text.hpp"
 #include "gateway/metrics/kserve_metrics.hpp"
+#include "gateway/request/json_reader.hpp"
 
 #include <vector>
 

@@ -2,7 +2,7 @@
 // read the gateway's state.
 #pragma once
 
-#include "gateway/base/route.hpp"
+#include "gateway/request/route.hpp"
 
 #include <span>
 

@@ -1,6 +1,6 @@
 #include "gateway/api/kserve/kserve_tensor.hpp"
 
-#include "gateway/base/number_bytes.hpp"
+#include "gateway/request/number_bytes.hpp"
 #include "runtime/text/unicode/utf8.hpp"
 
 #include <algorithm>

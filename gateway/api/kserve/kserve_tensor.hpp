@@ -3,7 +3,7 @@
 // shared by HTTP and gRPC.
 #pragma once
 
-#include "gateway/base/json_reader.hpp"
+#include "gateway/request/json_reader.hpp"
 #include "schema/result.hpp"
 
 #include <cstdint>

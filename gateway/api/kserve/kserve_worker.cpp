@@ -2,7 +2,7 @@
 
 #include "gateway/api/kserve/kserve_body.hpp"
 #include "gateway/api/kserve/kserve_raw.hpp"
-#include "gateway/base/tensor_data.hpp"
+#include "gateway/request/tensor_data.hpp"
 #include "schema/limits.hpp"
 
 #include <algorithm>

@@ -3,8 +3,8 @@
 #include "gateway/api/kserve/kserve_config.hpp"
 #include "gateway/api/kserve/kserve_repository.hpp"
 #include "gateway/base/json_text.hpp"
-#include "gateway/base/tensor_data.hpp"
 #include "gateway/metrics/kserve_metrics.hpp"
+#include "gateway/request/tensor_data.hpp"
 
 #include <nlohmann/json.hpp>
 

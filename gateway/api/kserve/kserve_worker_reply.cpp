@@ -3,7 +3,7 @@
 #include "gateway/api/kserve/kserve_error.hpp"
 #include "gateway/api/openai/openai_response.hpp"
 #include "gateway/base/json_text.hpp"
-#include "gateway/base/tensor_data.hpp"
+#include "gateway/request/tensor_data.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "gateway/api/kserve/kserve_worker.hpp"
-#include "gateway/base/response_writer.hpp"
+#include "gateway/request/response_writer.hpp"
 
 #include <string>
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "gateway/api/openai/embedding_request.hpp"
-#include "gateway/base/response_writer.hpp"
+#include "gateway/request/response_writer.hpp"
 
 #include <string>
 #include <vector>

@@ -6,7 +6,7 @@
 // (Matryoshka representations, arXiv 2205.13147), and no text decoder is.
 #pragma once
 
-#include "gateway/base/json_reader.hpp"
+#include "gateway/request/json_reader.hpp"
 #include "schema/messages.hpp"
 
 #include <string>

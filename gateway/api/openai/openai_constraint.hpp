@@ -2,7 +2,7 @@
 // its older `guided_*`. Used by openai_fields.cpp; TGI's `grammar` shares the schema reader.
 #pragma once
 
-#include "gateway/base/json_reader.hpp"
+#include "gateway/request/json_reader.hpp"
 #include "schema/constraint.hpp"
 
 namespace baton::gateway {

@@ -5,7 +5,7 @@
 #include "gateway/api/openai/openai_template.hpp"
 #include "gateway/api/openai/openai_tools.hpp"
 #include "gateway/api/openai/openai_unsupported.hpp"
-#include "gateway/base/model_defaults.hpp"
+#include "gateway/request/model_defaults.hpp"
 #include "schema/digest.hpp"
 
 #include <algorithm>

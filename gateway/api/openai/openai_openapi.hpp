@@ -2,8 +2,8 @@
 // that the readers of the bodies ask for. Pure.
 #pragma once
 
-#include "gateway/base/openapi_schema.hpp"
 #include "gateway/config/config.hpp"
+#include "gateway/request/openapi_schema.hpp"
 
 namespace baton::gateway {
 

@@ -7,10 +7,10 @@
 #pragma once
 
 #include "gateway/api/openai/call_parser.hpp"
-#include "gateway/base/field_names.hpp"
-#include "gateway/base/response_writer.hpp"
 #include "gateway/base/stream_position.hpp"
 #include "gateway/config/config.hpp"
+#include "gateway/request/field_names.hpp"
+#include "gateway/request/response_writer.hpp"
 #include "schema/messages.hpp"
 #include "schema/result.hpp"
 

@@ -4,7 +4,7 @@
 
 #include "gateway/api/openai/call_parser.hpp"
 #include "gateway/api/openai/openai_request.hpp"
-#include "gateway/base/response_writer.hpp"
+#include "gateway/request/response_writer.hpp"
 #include "schema/error.hpp"
 #include "schema/messages.hpp"
 

@@ -4,7 +4,7 @@
 // openai_request.cpp. Pure.
 #pragma once
 
-#include "gateway/base/json_reader.hpp"
+#include "gateway/request/json_reader.hpp"
 #include "schema/messages.hpp"
 
 namespace baton::gateway {

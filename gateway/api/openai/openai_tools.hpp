@@ -3,7 +3,7 @@
 #pragma once
 
 #include "gateway/api/openai/openai_request.hpp"
-#include "gateway/base/json_reader.hpp"
+#include "gateway/request/json_reader.hpp"
 
 namespace baton::gateway {
 

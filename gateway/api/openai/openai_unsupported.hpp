@@ -1,7 +1,7 @@
 // Tables of parameters that are refused by name. Used by openai_fields.cpp only.
 #pragma once
 
-#include "gateway/base/json_reader.hpp"
+#include "gateway/request/json_reader.hpp"
 
 namespace baton::gateway {
 

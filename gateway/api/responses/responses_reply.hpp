@@ -6,7 +6,7 @@
 #include "gateway/api/openai/call_parser.hpp"
 #include "gateway/api/openai/openai_response.hpp"
 #include "gateway/api/responses/responses_request.hpp"
-#include "gateway/base/response_writer.hpp"
+#include "gateway/request/response_writer.hpp"
 
 #include <nlohmann/json.hpp>
 

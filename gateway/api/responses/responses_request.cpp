@@ -5,7 +5,7 @@
 #include "gateway/api/openai/openai_tools.hpp"
 #include "gateway/api/responses/responses_input.hpp"
 #include "gateway/base/json_text.hpp"
-#include "gateway/base/model_defaults.hpp"
+#include "gateway/request/model_defaults.hpp"
 
 #include <charconv>
 #include <limits>

@@ -1,7 +1,7 @@
 // The routes of OpenAI's Responses API. They read the gateway's state.
 #pragma once
 
-#include "gateway/base/route.hpp"
+#include "gateway/request/route.hpp"
 
 #include <span>
 

@@ -2,7 +2,7 @@
 
 #include "gateway/api/openai/openai_constraint.hpp"
 #include "gateway/api/openai/openai_fields.hpp"
-#include "gateway/base/model_defaults.hpp"
+#include "gateway/request/model_defaults.hpp"
 #include "runtime/text/unicode/utf8.hpp"
 
 #include <span>

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "gateway/api/tgi/tgi_request.hpp"
-#include "gateway/base/response_writer.hpp"
 #include "gateway/config/config.hpp"
+#include "gateway/request/response_writer.hpp"
 #include "schema/error.hpp"
 #include "schema/messages.hpp"
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "gateway/api/openai/openai_request.hpp"
-#include "gateway/base/route.hpp"
+#include "gateway/request/route.hpp"
 
 #include <optional>
 #include <span>

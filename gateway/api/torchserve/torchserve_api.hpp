@@ -6,7 +6,7 @@
 #pragma once
 
 #include "gateway/api/torchserve/torchserve_target.hpp"
-#include "gateway/base/api_call.hpp"
+#include "gateway/request/api_call.hpp"
 #include "gateway/state/refusal.hpp"
 
 #include <string_view>

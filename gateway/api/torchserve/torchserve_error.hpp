@@ -2,7 +2,7 @@
 // exceptions (frontend/server, HttpRequestHandler.java). Pure.
 #pragma once
 
-#include "gateway/base/response_writer.hpp"
+#include "gateway/request/response_writer.hpp"
 #include "schema/messages.hpp"
 
 #include <nlohmann/json.hpp>

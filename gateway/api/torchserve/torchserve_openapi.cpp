@@ -1,7 +1,7 @@
 #include "gateway/api/torchserve/torchserve_openapi.hpp"
 
-#include "gateway/base/openapi_schema.hpp"
-#include "gateway/base/request_check.hpp"
+#include "gateway/request/openapi_schema.hpp"
+#include "gateway/request/request_check.hpp"
 
 #include <nlohmann/json.hpp>
 

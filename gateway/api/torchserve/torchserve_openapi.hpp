@@ -1,8 +1,8 @@
 // The API description of a TorchServe address: OpenAPI 3.0.1, like TorchServe's own. Pure.
 #pragma once
 
-#include "gateway/base/http_call.hpp"
 #include "gateway/config/config.hpp"
+#include "gateway/request/http_call.hpp"
 
 #include <string>
 

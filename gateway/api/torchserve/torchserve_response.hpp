@@ -10,7 +10,7 @@
 
 #include "gateway/api/openai/openai_response.hpp"
 #include "gateway/api/torchserve/torchserve_request.hpp"
-#include "gateway/base/response_writer.hpp"
+#include "gateway/request/response_writer.hpp"
 #include "schema/messages.hpp"
 
 #include <cstddef>

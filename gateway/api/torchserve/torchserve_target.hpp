@@ -2,7 +2,7 @@
 // that it names. Pure.
 #pragma once
 
-#include "gateway/base/http_call.hpp"
+#include "gateway/request/http_call.hpp"
 #include "schema/result.hpp"
 
 #include <cstdint>

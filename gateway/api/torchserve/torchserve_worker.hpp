@@ -4,8 +4,8 @@
 
 #include "gateway/api/torchserve/torchserve_models.hpp"
 #include "gateway/api/torchserve/torchserve_target.hpp"
-#include "gateway/base/api_call.hpp"
-#include "gateway/base/http_call.hpp"
+#include "gateway/request/api_call.hpp"
+#include "gateway/request/http_call.hpp"
 #include "gateway/workers/worker_lookup.hpp"
 
 #include <string>

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "gateway/api/openai/openai_request.hpp"
-#include "gateway/base/response_writer.hpp"
+#include "gateway/request/response_writer.hpp"
 
 #include <optional>
 #include <string>

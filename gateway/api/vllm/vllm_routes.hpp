@@ -2,7 +2,7 @@
 // them take the bodies of text-generation-inference as well. They read the gateway's state.
 #pragma once
 
-#include "gateway/base/route.hpp"
+#include "gateway/request/route.hpp"
 
 #include <span>
 

@@ -1,7 +1,7 @@
 // The route of worker models, which takes and gives bodies as their handlers do. Pure.
 #pragma once
 
-#include "gateway/base/route.hpp"
+#include "gateway/request/route.hpp"
 
 #include <span>
 

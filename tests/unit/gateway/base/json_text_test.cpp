@@ -7,8 +7,8 @@
 #include "gateway/api/tgi/tgi_request.hpp"
 #include "gateway/api/torchserve/torchserve_request.hpp"
 #include "gateway/api/vllm/vllm_generate.hpp"
-#include "gateway/base/json_reader.hpp"
 #include "gateway/base/json_text.hpp"
+#include "gateway/request/json_reader.hpp"
 #include "gateway/websocket/websocket_messages.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 

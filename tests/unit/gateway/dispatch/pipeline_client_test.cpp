@@ -1,5 +1,5 @@
 // The gateway actor: requests from their reservation to their end.
-#include "gateway/base/request_check.hpp"
+#include "gateway/request/request_check.hpp"
 #include "tests/unit/gateway/dispatch/pipeline_client_world.hpp"
 
 using namespace baton;

@@ -1,5 +1,5 @@
 // The OpenAPI document. Goal: it has every route of the table, and the type of every request field.
-#include "gateway/base/json_reader.hpp"
+#include "gateway/request/json_reader.hpp"
 #include "gateway/routes/http_api.hpp"
 
 #include <doctest/doctest.h>

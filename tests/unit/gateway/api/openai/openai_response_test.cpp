@@ -1,7 +1,7 @@
 // Typed answers to OpenAI's JSON, whole and as events.
 #include "gateway/api/openai/openai_response.hpp"
 #include "gateway/base/json_text.hpp"
-#include "gateway/base/response_writer.hpp"
+#include "gateway/request/response_writer.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>

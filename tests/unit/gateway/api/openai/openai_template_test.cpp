@@ -2,7 +2,7 @@
 // cannot be used.
 #include "gateway/api/openai/embedding_request.hpp"
 #include "gateway/api/openai/openai_request.hpp"
-#include "gateway/base/request_check.hpp"
+#include "gateway/request/request_check.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>

@@ -7,7 +7,7 @@
 #include "gateway/api/tgi/tgi_request.hpp"
 #include "gateway/api/torchserve/torchserve_request.hpp"
 #include "gateway/api/vllm/vllm_generate.hpp"
-#include "gateway/base/request_check.hpp"
+#include "gateway/request/request_check.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>

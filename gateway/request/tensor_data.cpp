@@ -1,7 +1,7 @@
-#include "gateway/base/tensor_data.hpp"
+#include "gateway/request/tensor_data.hpp"
 
 #include "gateway/base/json_text.hpp"
-#include "gateway/base/number_bytes.hpp"
+#include "gateway/request/number_bytes.hpp"
 #include "runtime/text/unicode/utf8.hpp"
 #include "schema/limits.hpp"
 

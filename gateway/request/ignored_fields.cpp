@@ -1,4 +1,4 @@
-#include "gateway/base/ignored_fields.hpp"
+#include "gateway/request/ignored_fields.hpp"
 
 #include <algorithm>
 

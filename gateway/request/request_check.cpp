@@ -1,6 +1,6 @@
-#include "gateway/base/request_check.hpp"
+#include "gateway/request/request_check.hpp"
 
-#include "gateway/base/model_defaults.hpp"
+#include "gateway/request/model_defaults.hpp"
 #include "runtime/grammar/compile.hpp"
 
 #include <algorithm>

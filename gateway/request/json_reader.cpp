@@ -1,4 +1,4 @@
-#include "gateway/base/json_reader.hpp"
+#include "gateway/request/json_reader.hpp"
 
 #include "gateway/base/json_text.hpp"
 #include "schema/nearest.hpp"

@@ -3,7 +3,7 @@
 #include "gateway/api/responses/responses_request.hpp"
 #include "gateway/api/tgi/tgi_request.hpp"
 #include "gateway/api/vllm/vllm_generate.hpp"
-#include "gateway/base/model_defaults.hpp"
+#include "gateway/request/model_defaults.hpp"
 #include "tests/support/drawn_defaults.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 

@@ -3,8 +3,8 @@
 // routes/http_api.cpp lists the tables.
 #pragma once
 
-#include "gateway/base/api_call.hpp"
-#include "gateway/base/http_call.hpp"
+#include "gateway/request/api_call.hpp"
+#include "gateway/request/http_call.hpp"
 
 #include <nlohmann/json_fwd.hpp>
 

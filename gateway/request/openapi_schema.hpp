@@ -1,7 +1,7 @@
 // Building blocks of the JSON schemas in the OpenAPI documents. Pure.
 #pragma once
 
-#include "gateway/base/request_check.hpp"
+#include "gateway/request/request_check.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -3,7 +3,7 @@
 #include "gateway/api/tgi/tgi_request.hpp"
 #include "gateway/api/torchserve/torchserve_request.hpp"
 #include "gateway/api/vllm/vllm_generate.hpp"
-#include "gateway/base/field_names.hpp"
+#include "gateway/request/field_names.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>

@@ -3,8 +3,8 @@
 // an answer. No exception leaves it.
 #pragma once
 
-#include "gateway/base/ignored_fields.hpp"
-#include "gateway/base/request_check.hpp"
+#include "gateway/request/ignored_fields.hpp"
+#include "gateway/request/request_check.hpp"
 #include "schema/result.hpp"
 
 #include <nlohmann/json.hpp>

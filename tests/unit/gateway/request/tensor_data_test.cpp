@@ -1,5 +1,5 @@
 // Values of tensors of every datatype between JSON and bytes.
-#include "gateway/base/tensor_data.hpp"
+#include "gateway/request/tensor_data.hpp"
 #include "schema/limits.hpp"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-#include "gateway/base/field_names.hpp"
+#include "gateway/request/field_names.hpp"
 
 namespace baton::gateway {
 namespace {

@@ -6,7 +6,7 @@
 #include "gateway/api/tgi/tgi_request.hpp"
 #include "gateway/api/torchserve/torchserve_request.hpp"
 #include "gateway/api/vllm/vllm_generate.hpp"
-#include "gateway/base/request_check.hpp"
+#include "gateway/request/request_check.hpp"
 #include "gateway/websocket/websocket_messages.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 

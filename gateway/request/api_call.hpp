@@ -3,10 +3,10 @@
 // API. Handlers build them; gateway/http carries them out. Pure.
 #pragma once
 
-#include "gateway/base/field_names.hpp"
-#include "gateway/base/response_writer.hpp"
 #include "gateway/base/stream_position.hpp"
 #include "gateway/base/streams.hpp"
+#include "gateway/request/field_names.hpp"
+#include "gateway/request/response_writer.hpp"
 
 #include <functional>
 #include <memory>

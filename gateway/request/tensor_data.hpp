@@ -3,8 +3,8 @@
 // own table (kserve_tensor.hpp).
 #pragma once
 
-#include "gateway/base/datatype.hpp"
-#include "gateway/base/json_reader.hpp"
+#include "gateway/request/datatype.hpp"
+#include "gateway/request/json_reader.hpp"
 #include "schema/result.hpp"
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 // fields; admission, which knows the model, fills them in. Pure.
 #pragma once
 
-#include "gateway/base/json_reader.hpp"
+#include "gateway/request/json_reader.hpp"
 #include "schema/messages.hpp"
 #include "schema/result.hpp"
 
